@@ -2,7 +2,9 @@ package world
 
 import (
 	"context"
+	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,11 +25,17 @@ var locking = &feature{
 			return
 		}
 		l.set("locks", d.one("enqueue", "run", "blocked", "blocked"))
+		if d.chance(3) {
+			l.set("uncounted", "yes")
+		}
+		if d.chance(3) {
+			l.set("dead", "locks")
+		}
 	},
 	enqueue: withKey,
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		keys := func(_ string, p payload) []string { return []string{"lock " + keyOf("", p)} }
-		locks := executor.Locks[payload]{TTL: lockTTL, Counted: true, UnlockOnBurial: true, Unlock: keys}
+		locks := executor.Locks[payload]{TTL: lockTTL, Counted: !q.conf.has("uncounted"), UnlockOnBurial: !q.conf.has("dead"), Unlock: keys}
 		switch q.conf.str("locks") {
 		case "enqueue":
 			locks.OnEnqueue = keys
@@ -44,18 +52,24 @@ var locking = &feature{
 		ctx, cancel := w.context(l)
 		defer cancel()
 		w.mu.Lock()
-		w.state["unlocked "+l.str("key")] = time.Now()
-		delete(w.state, "hand "+l.str("key"))
+		w.unlocked(l.str("key"))
 		w.mu.Unlock()
 		_ = w.x.KeyLocks().Unlock(ctx, "lock "+l.str("key"))
 	}}},
 	began: checkBlocked,
-	peek:  func(w *world) { w.peekLocks() },
+	ended: func(w *world, r *run, err error) {
+		if outcome := executor.OutcomeOf(err); r.queue.conf.has("uncounted") && (outcome == executor.OutcomeDone || outcome == executor.OutcomeDiscarded) {
+			for key := range r.keys() {
+				w.unlocked(key) // whoever has locked it
+			}
+		}
+	},
+	calm: explainLocks,
+	peek: func(w *world) { w.peekLocks() },
 	lift: func(w *world) {
 		w.mu.Lock()
 		for _, key := range []string{"x", "y", "none"} {
-			w.state["unlocked "+key] = time.Now()
-			delete(w.state, "hand "+key)
+			w.unlocked(key)
 		}
 		w.mu.Unlock()
 		for _, key := range w.x.KeyLocks().List() {
@@ -104,6 +118,48 @@ func (w *world) blockedByRun(r *run) {
 		}
 		w.fail("locked and run: %s/%s has run although %v has locked %s when it began", r.queue.name, r.id, i, key)
 	}
+}
+
+// unlocked notes that all locks of a key have ended, or may have.
+func (w *world) unlocked(key string) {
+	w.state["unlocked "+key] = time.Now()
+	delete(w.state, "hand "+key)
+}
+
+// explainLocks: each lock of a job is that of a payload which is there: one that waits or runs, or a
+// dead one, unless its burial has unlocked its keys.
+func explainLocks(w *world, c *census) {
+	if c.stale {
+		return
+	}
+	for _, k := range w.x.KeyLocks().List() {
+		of := make(map[string]int)
+		for _, l := range k.Locks {
+			of[l.By]++
+		}
+		for by, n := range of {
+			if queue, id, isJob := strings.Cut(by, "/"); isJob && n > w.lockers(queue, id, k.Key) {
+				w.fail("locks: %s has locked %s %d times, which %d payloads explain", by, k.Key, n, w.lockers(queue, id, k.Key))
+			}
+		}
+	}
+}
+
+// lockers is how many payloads of a job may have locked a key.
+func (w *world) lockers(queue, id, key string) (n int) {
+	q := w.queueOf(queue)
+	if q == nil {
+		return math.MaxInt // nothing is known of one that is missing
+	}
+	for _, i := range w.ledger.items {
+		if i.queue != queue || i.id != id || "lock "+keyOf(id, i.value) != key || i.state == refused || i.told != "" {
+			continue
+		}
+		if i.state != acked || i.place == waits || i.place == dead && q.conf.has("dead") {
+			n++
+		}
+	}
+	return n
 }
 
 // byHand is a lock of a person. It is on disk with the next commit, and then for sure.
