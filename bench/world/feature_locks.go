@@ -2,7 +2,6 @@ package world
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -25,10 +24,10 @@ var locking = &feature{
 			return
 		}
 		l.set("locks", d.one("enqueue", "run", "blocked", "blocked"))
-		if d.chance(3) {
+		if d.chance(2) {
 			l.set("uncounted", "yes")
 		}
-		if d.chance(3) {
+		if d.chance(2) {
 			l.set("dead", "locks")
 		}
 	},
@@ -126,40 +125,57 @@ func (w *world) unlocked(key string) {
 	delete(w.state, "hand "+key)
 }
 
-// explainLocks: each lock of a job is that of a payload which is there: one that waits or runs, or a
-// dead one, unless its burial has unlocked its keys.
+// lockOf is what a job may have locked.
+type lockOf struct{ by, key string }
+
+// explainLocks: each lock of a job is that of a payload which is there, one that waits or runs, or a
+// dead one, unless its burial has unlocked its keys; and each payload that must have locked its key has.
 func explainLocks(w *world, c *census) {
 	if c.stale {
 		return
 	}
+	held, may, must := make(map[lockOf]int), make(map[lockOf]int), make(map[lockOf]int)
 	for _, k := range w.x.KeyLocks().List() {
-		of := make(map[string]int)
 		for _, l := range k.Locks {
-			of[l.By]++
-		}
-		for by, n := range of {
-			if queue, id, isJob := strings.Cut(by, "/"); isJob && n > w.lockers(queue, id, k.Key) {
-				w.fail("locks: %s has locked %s %d times, which %d payloads explain", by, k.Key, n, w.lockers(queue, id, k.Key))
+			if queue, _, isJob := strings.Cut(l.By, "/"); isJob && w.queueOf(queue) != nil {
+				held[lockOf{l.By, k.Key}]++
 			}
+		}
+		if k.MoreLocks > 0 {
+			return
+		}
+	}
+	for _, i := range w.ledger.items {
+		q, key := w.queueOf(i.queue), keyOf(i.id, i.value)
+		if q == nil || i.state == refused || i.told != "" {
+			continue
+		}
+		l := lockOf{i.queue + "/" + i.id, "lock " + key}
+		if i.state != acked || i.place == waits || i.place == dead && q.conf.has("dead") {
+			may[l]++
+		}
+		if w.keepsLocked(q, i, key) {
+			must[l]++
+		}
+	}
+	for l, n := range held {
+		if n > may[l] {
+			w.fail("locks: %s has locked %s %d times, for %d payloads", l.by, l.key, n, may[l])
+		}
+	}
+	for l, n := range must {
+		if held[l] < n {
+			w.fail("locks: %s has locked %s %d times, and %d payloads should have", l.by, l.key, held[l], n)
 		}
 	}
 }
 
-// lockers is how many payloads of a job may have locked a key.
-func (w *world) lockers(queue, id, key string) (n int) {
-	q := w.queueOf(queue)
-	if q == nil {
-		return math.MaxInt // nothing is known of one that is missing
-	}
-	for _, i := range w.ledger.items {
-		if i.queue != queue || i.id != id || "lock "+keyOf(id, i.value) != key || i.state == refused || i.told != "" {
-			continue
-		}
-		if i.state != acked || i.place == waits || i.place == dead && q.conf.has("dead") {
-			n++
-		}
-	}
-	return n
+// keepsLocked reports whether a payload must have locked its key when it was enqueued, and nothing has
+// ended that.
+func (w *world) keepsLocked(q *queue, i *item, key string) bool {
+	by, ok := w.state["unlocked "+key].(time.Time)
+	return q.conf.str("locks") == "enqueue" && i.state == acked && i.place == waits && !i.buried && !i.revive && !q.gathers() &&
+		time.Since(i.at) < lockTTL-time.Second && !(ok && !by.Before(i.at))
 }
 
 // byHand is a lock of a person. It is on disk with the next commit, and then for sure.
