@@ -47,7 +47,7 @@ func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error
 func (q *queue) requeue(ctx context.Context, which Selection) (r Requeued, err error) {
 	_, err = q.eachDead(ctx, which, func(ctx context.Context, some dead) (int, error) {
 		one, err := q.restore(ctx, some)
-		r = r.plus(one)
+		r = Requeued{r.Back + one.Back, r.Superseded + one.Superseded, r.Late + one.Late, r.Unsure + one.Unsure}
 		return one.Back, err
 	})
 	if err != nil {

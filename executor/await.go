@@ -263,7 +263,7 @@ func (c *call) outcome() (await.End, error) {
 	}
 	switch end.Fate {
 	case await.Superseded:
-		return *end, c.ofAnother(end)
+		return *end, c.q.epitaph(Receipt{ID: c.r.ID, Position: uint64(end.Position)}) // that of the other one
 	case await.Discarded:
 		return *end, ErrDiscarded
 	case await.Deleted:

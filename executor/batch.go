@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/bits"
@@ -20,9 +21,10 @@ type batch[T any] struct {
 	calls    int // so far
 
 	items []*shard.Item
-	errs  []error // of items; nil: all that were tried are done
-	left  []part  // what is not settled, the next one last
-	first int     // call of the one that is tried
+	errs  []error          // of items; nil: all that were tried are done
+	left  []part           // what is not settled, the next one last
+	first int              // call of the one that is tried
+	waits map[string]error // its jobs that wait for a payload
 }
 
 // part is some of the items of a batch, which are tried together.
@@ -38,7 +40,7 @@ func halvings(n int) int { return 2 * bits.Len(uint(n-1)) }
 
 // run calls the handler and returns an error for each item, nil when all are done.
 func (b *batch[T]) run(items []*shard.Item) []error {
-	b.items, b.left = items, []part{{to: len(items)}}
+	b.items, b.left, b.waits = items, []part{{to: len(items)}}, make(map[string]error)
 	b.attempt.worker.halves = b
 	return b.goOn()
 }
@@ -64,7 +66,8 @@ func (b *batch[T]) goOn() []error {
 // try calls the handler for the part that is next, and settles it.
 func (b *batch[T]) try(items []*shard.Item) {
 	b.first = b.calls
-	jobs, err := b.queue.decodeAll(items)
+	clear(b.waits)
+	jobs, err := b.queue.decodeAll(items, b.waits)
 	switch {
 	case err != nil:
 		b.end(b.left[len(b.left)-1], repeat(err, len(items)))
@@ -95,13 +98,16 @@ func (b *batch[T]) settle(err error) {
 // done.
 func (b *batch[T]) end(p part, errs []error) {
 	b.left = b.left[:len(b.left)-1]
-	if errs == nil {
+	if errs == nil && len(b.waits) == 0 {
 		return
 	}
 	if b.errs == nil {
 		b.errs = make([]error, len(b.items))
 	}
 	copy(b.errs[p.from:p.to], errs)
+	for i := p.from; i < p.to; i++ {
+		b.errs[i] = cmp.Or(b.waits[b.items[i].ID], b.errs[i])
+	}
 }
 
 // call gives the handler a context that ends when it has returned: what it leaves

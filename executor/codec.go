@@ -4,7 +4,9 @@ import "encoding/json"
 
 // Codec turns payloads of type T into bytes and back. Any goroutine may call both
 // methods. Enqueue returns an error or a panic of Encode. A payload for which Decode
-// returns an error or panics becomes a dead letter, with its bytes.
+// returns an error or panics becomes a dead letter, with its bytes: at once, or when the
+// retries of its job are used up, if the error has a method Temporary that returns true,
+// or another process may go on with the log, as on PostgreSQL. Till then that is a failure.
 type Codec[T any] interface {
 	// Encode returns bytes that stay as they are until Enqueue has returned: not a
 	// buffer that the next Encode uses again.

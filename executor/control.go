@@ -70,13 +70,6 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 	return openWith(dir, cfg, witness, openLog)
 }
 
-// hangUp ends what goes on over the socket, and takes it away.
-func (x *Executor) hangUp() {
-	if x.control != nil {
-		x.control.Close()
-	}
-}
-
 // controls are what the strand command asks for. It shows and does nothing that the
 // Inspector would not; some of it with more figures, so that the command prints what it
 // prints of a journal at rest.

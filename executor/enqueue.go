@@ -108,14 +108,9 @@ func (t *Queue[T]) encode(payload T) (data []byte, err error) {
 	return data, err
 }
 
-// computes reports whether there is anything that compute could fill in.
-func (t *Queue[T]) computes() bool {
-	return t.cfg.Defaults.ID != nil || t.cfg.Defaults.Score != nil || t.cfg.Defaults.Due != nil
-}
-
 // compute fills in what an item leaves out.
 func (t *Queue[T]) compute(it *Item[T]) error {
-	if !t.computes() {
+	if t.cfg.Defaults.ID == nil && t.cfg.Defaults.Score == nil && t.cfg.Defaults.Due == nil {
 		return nil
 	}
 	err := guarded(func() error {

@@ -63,8 +63,8 @@ func (w *worker) setAside(i int) {
 // of it, it is not parked.
 func (w *worker) postpone(it *shard.Item, waits *admit.Claim) {
 	w.x.quarantine.StandAside(w.queue.name, it.ID)
-	w.tellParked(it)
-	q, id := w.queue, it.ID // it is the shard's in a moment
+	q, id, in := w.queue, it.ID, w.queue.inHand(it) // it is the shard's in a moment
+	q.tell(EventParked, fact{id: id, position: uint64(in[0].Ref.Position()), payloads: len(in), attempt: it.Retry + firstAttempt})
 	w.run.Shard.Tell(func(c *shard.Core) {
 		c.Postpone(it, !waits.Woken())
 		q.stepAside(c, id)

@@ -285,10 +285,3 @@ func (w *worker) tellRemoved(it *shard.Item, p shard.Payload, f fact) bool {
 	}
 	return true
 }
-
-// tellParked says that a job waits for what it needs to run.
-func (w *worker) tellParked(it *shard.Item) {
-	w.queue.tell(EventParked, fact{
-		id: it.ID, position: uint64(w.queue.inHand(it)[0].Ref.Position()), payloads: len(w.queue.inHand(it)), attempt: it.Retry + firstAttempt,
-	})
-}

@@ -50,7 +50,7 @@ func (t *Queue[T]) mayFold(single bool) error {
 
 // fold makes payloads one, as many from the first on as let it. Those that don't decode
 // are passed over if skip says so, or else the last one is before them.
-func (t *Queue[T]) fold(id string, data [][]byte, skip bool) foldPass {
+func (t *Queue[T]) fold(id string, data [][]byte, skip func(error) bool) foldPass {
 	most := len(data)
 	for failed := false; ; {
 		p := t.pass(data[:most], skip)
@@ -70,7 +70,7 @@ func (t *Queue[T]) fold(id string, data [][]byte, skip bool) foldPass {
 }
 
 // pass calls user code on a goroutine of its own, which it may end.
-func (t *Queue[T]) pass(data [][]byte, skip bool) foldPass {
+func (t *Queue[T]) pass(data [][]byte, skip func(error) bool) foldPass {
 	p := &foldPass{err: errFoldExited, reason: errFoldExited.Error()}
 	over := make(chan struct{})
 	go func() {
@@ -83,14 +83,14 @@ func (t *Queue[T]) pass(data [][]byte, skip bool) foldPass {
 	return *p
 }
 
-func (t *Queue[T]) passOver(p *foldPass, data [][]byte, skip bool) error {
+func (t *Queue[T]) passOver(p *foldPass, data [][]byte, skip func(error) bool) error {
 	var waiting T
 	folded, bytes := 0, 0
 	look := t.q.x.cfg.Advanced.MaxPayloadBytes // so many bytes may have become one that is too large
 	for ; p.n < len(data); p.n++ {
 		next, err := t.decodeOne(data[p.n])
 		switch {
-		case err != nil && !skip:
+		case err != nil && !skip(err):
 			return err
 		case err != nil:
 			if p.bad == nil {
@@ -165,20 +165,13 @@ func (t *Queue[T]) foldItem(it *shard.Item) {
 		}
 		data[i] = e.Payload
 	}
-	p := t.fold(it.ID, data, true)
+	p := t.fold(it.ID, data, func(err error) bool { return !(&undecodable{err}).mayPass(t.q, it) })
 	for i := range p.n {
 		if err := p.bad[i]; err != nil {
 			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictCanceled, Error: (&undecodable{err}).Error()})
 		}
 	}
 	it.Fold(max(p.n, 1), p.payload)
-}
-
-// foldBatch is called before the handler is, and before what the jobs want is computed.
-func (w *worker) foldBatch() {
-	for _, it := range w.batch {
-		w.queue.folder.item(it)
-	}
 }
 
 // oneOf returns the first payload of the run of an item that is none of its parts.
@@ -206,8 +199,7 @@ func (t *Queue[T]) decodeFolded(it *shard.Item, job *Merged[T]) error {
 		return &undecodable{err} // a moment ago it did decode
 	}
 	if err != nil {
-		it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictCanceled, Error: (&undecodable{err}).Error()})
-		return nil
+		return t.refuse(it, i, err)
 	}
 	job.Payloads = append(job.Payloads, payloadOf(value, p, &e))
 	return nil

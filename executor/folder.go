@@ -27,7 +27,7 @@ const (
 type folder struct {
 	q    *queue
 	item func(*shard.Item)
-	fold func(id string, data [][]byte, skip bool) foldPass
+	fold func(id string, data [][]byte, skip func(error) bool) foldPass
 
 	busy atomic.Int64 // len(out)
 
@@ -151,7 +151,7 @@ func (d *folder) do(f *shard.Fold) {
 // groups makes as few of payloads as let it.
 func (d *folder) groups(id string, data [][]byte) (groups []shard.FoldGroup) {
 	for from := 0; len(data)-from > 1; {
-		p := d.fold(id, data[from:], false)
+		p := d.fold(id, data[from:], func(error) bool { return false })
 		if p.payload != nil {
 			groups = append(groups, shard.FoldGroup{From: from, To: from + p.n, Payload: p.payload})
 		}

@@ -257,18 +257,14 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 			return false
 		}
 		if d := all.of[string(b.Entry.ID)]; d != nil {
-			d.addDead(b)
+			if len(d.Dead) == MaxListed {
+				d.MoreDead++
+			} else {
+				d.Dead = append(d.Dead, deadPayload(b, d.room, rawBytes, detailBytes))
+			}
 		}
 		return true
 	})
-}
-
-func (d *detail) addDead(b *journal.Buried) {
-	if len(d.Dead) == MaxListed {
-		d.MoreDead++
-		return
-	}
-	d.Dead = append(d.Dead, deadPayload(b, d.room, rawBytes, detailBytes))
 }
 
 func (d *detail) explain(ctx context.Context) error {

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"cmp"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -140,7 +141,8 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 
 // decode makes the job of what an item has in hand. Payloads that the codec refuses
 // become parts of the outcome, and are left out; it may be that none is left. An
-// error means that the journal could not give one back.
+// error means that the journal could not give one back, or that the job waits for one:
+// an undecodable error.
 func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
 		Queue: t.q.name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError,
@@ -166,7 +168,9 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 			continue // a moment ago it did decode
 		}
 		if err != nil {
-			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictCanceled, Error: (&undecodable{err}).Error()})
+			if err = t.refuse(it, i, err); err != nil {
+				return job, err
+			}
 			continue
 		}
 		job.Payloads = append(job.Payloads, payloadOf(value, p, &e))
@@ -178,15 +182,17 @@ func payloadOf[T any](value T, p shard.Payload, e *journal.Entry) Payload[T] {
 	return Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), metadataOf(e)}
 }
 
-// decodeAll makes the jobs of those items that have a payload left.
-func (t *Queue[T]) decodeAll(items []*shard.Item) ([]Merged[T], error) {
+// decodeAll makes the jobs of those items that have a payload left. Those that wait for
+// one are in waits.
+func (t *Queue[T]) decodeAll(items []*shard.Item, waits map[string]error) ([]Merged[T], error) {
 	jobs := make([]Merged[T], 0, len(items))
 	for _, it := range items {
 		job, err := t.decode(it)
-		if err != nil {
+		if _, wait := err.(*undecodable); wait {
+			waits[it.ID] = err
+		} else if err != nil {
 			return nil, err
-		}
-		if len(job.Payloads) > 0 {
+		} else if len(job.Payloads) > 0 {
 			jobs = append(jobs, job)
 		}
 	}
@@ -207,7 +213,28 @@ type unreadError struct{ error }
 
 func (e *unreadError) Unwrap() error { return e.error }
 
-// undecodable is what comes of a payload that the codec refuses: no retry helps.
+// undecodable is what comes of a payload that the codec refuses.
 type undecodable struct{ error }
+
+// refuse says what becomes of payload i of an item that the codec refuses: the job
+// waits for it, with the error that is returned, or else it is a part of the outcome.
+func (t *Queue[T]) refuse(it *shard.Item, i int, err error) error {
+	u := &undecodable{err}
+	if u.mayPass(t.q, it) {
+		return u
+	}
+	it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictCanceled, Error: u.Error()})
+	return nil
+}
+
+// mayPass reports whether the payload may decode in a retry that its job has left: the
+// error says so, or a process with another codec may run it then.
+func (e *undecodable) mayPass(q *queue, it *shard.Item) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Temporary() bool
+	}](e.error)
+	return !q.core.LastTry(it) && (ok && t.Temporary() || q.x.log.Stats().Shared)
+}
 
 func (e *undecodable) Error() string { return "payload does not decode: " + text(e.error.Error) }

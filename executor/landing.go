@@ -128,12 +128,6 @@ func (w *worker) stageAll() {
 	}
 }
 
-// awaitRoom keeps a worker from staging more than the committer writes.
-func (w *worker) awaitRoom() {
-	w.followed = false
-	w.x.log.AwaitRoom(w.x.handlers.Done())
-}
-
 // land adds what was staged to what is recorded, and reports whether any of it locks
 // something, or stands in a lane that queues share.
 func (x *Executor) land(c *shard.Change) (locks bool) {

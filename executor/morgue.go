@@ -110,11 +110,6 @@ func (r Requeued) String() string {
 	return said
 }
 
-// plus adds what another call has done.
-func (r Requeued) plus(o Requeued) Requeued {
-	return Requeued{r.Back + o.Back, r.Superseded + o.Superseded, r.Late + o.Late, r.Unsure + o.Unsure}
-}
-
 // Requeue puts the dead letters of some ids back in their place: with their old score
 // and position, due now, with all retries given back. They start again without Failures
 // and LastError. If a job of the same id waits, they join it, and it is due now, too.

@@ -82,7 +82,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 		}
 		return
 	}
-	if _, ok := err.(*undecodable); ok {
+	if u, ok := err.(*undecodable); ok && !u.mayPass(w.queue, it) {
 		out.Error, out.Verdict = err.Error(), shard.VerdictCanceled
 		return
 	}

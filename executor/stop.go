@@ -76,7 +76,9 @@ func (x *Executor) stop() {
 	x.draining.Store(true)
 	close(x.closing)
 	names, stuck := x.drain()
-	x.hangUp() // not before: a stop that takes long is looked at
+	if x.control != nil {
+		x.control.Close() // not before: a stop that takes long is looked at
+	}
 	x.settleFor(aMoment)
 	all, known := x.sum()
 	x.watchdog.stop()

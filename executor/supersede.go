@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -174,10 +173,4 @@ func (q *queue) late(ctx context.Context, some dead) (late, unsure int, err erro
 		}
 	}
 	return late, unsure, nil
-}
-
-// ofAnother returns the end of a payload that was superseded by one that is over: that of
-// the other one.
-func (c *call) ofAnother(end *await.End) error {
-	return c.q.epitaph(Receipt{ID: c.r.ID, Position: uint64(end.Position)})
 }

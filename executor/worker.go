@@ -156,8 +156,9 @@ func (w *worker) goOn() {
 		return
 	}
 	w.keepPace()
-	if w.followed {
-		w.awaitRoom()
+	if w.followed { // and stages no more than the committer writes
+		w.followed = false
+		w.x.log.AwaitRoom(w.x.handlers.Done())
 	}
 	if w.x.dispatcher.strict.Load() && s.Tell(func(*shard.Core) { w.runs <- nil }) {
 		return // it looks when the shard has offered what it has next
@@ -213,8 +214,10 @@ func (w *worker) takeBatch() bool {
 // call runs the handler for the batch and settles it.
 func (w *worker) call() {
 	w.phase = handling
-	if w.queue.folder != nil {
-		w.foldBatch()
+	if f := w.queue.folder; f != nil { // before what the jobs want is computed
+		for _, it := range w.batch {
+			f.item(it)
+		}
 	}
 	if !w.queue.admission.Asked() {
 		w.handle()

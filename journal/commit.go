@@ -86,7 +86,7 @@ func (l *Log) commitAll() bool {
 
 // turn waits until it is this log's to commit, if there is something to.
 func (l *Log) turn() (over func()) {
-	s, shared := l.store.(store.TakesTurns)
+	s, shared := l.store.(store.Shared)
 	if !shared {
 		return func() {}
 	}

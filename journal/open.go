@@ -231,6 +231,7 @@ type Stats struct {
 	Next      Position  // the next position
 	Epoch     uint64    // how many times the journal was opened
 	Since     time.Time // when this process locked the journal
+	Shared    bool      // other processes go on with it after this one, whose clocks and builds may be others
 	UUID      string    // of the journal and its copies; empty in memory, and for one from before there was one
 
 	CommitAge  time.Duration // of the commit that the disk is at; see [Log.CommitAge]
@@ -247,9 +248,10 @@ func (l *Log) Stats() Stats {
 	if ended := l.lastCommit.Load(); ended > 0 {
 		last = l.born.Add(time.Duration(ended))
 	}
+	_, shared := l.store.(store.Shared)
 	return Stats{
 		Blocks: len(l.chain.Blocks), Bytes: l.chain.Size, LiveBytes: l.chain.Live, HeldBytes: l.chain.Held, ReadBacks: l.chain.ReadBacks(),
-		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
+		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, Shared: shared, UUID: l.uuid, CommitAge: l.CommitAge(),
 		Commits: l.commits.Load(), CommitTime: time.Duration(l.commitTime.Load()), LastCommit: last,
 	}
 }

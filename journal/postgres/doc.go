@@ -97,6 +97,8 @@
 //     its own. No job is suspected of having ended its process.
 //   - In a deploy that adds a queue the nodes without it may own its ids. What comes for it waits
 //     there, in order, until a node that has it owns them: [Node.Err], [Stats] and the log tell of it.
+//     In one that changes payloads, what the owner's codec refuses fails, and is retried until
+//     a node whose codec takes it owns it: give the queue retries for as long as a deploy takes.
 //   - What the owner refuses although the caller's node did not, as a middleware or the key
 //     functions of locks may, stays in the inbox, as does a row for a queue that the
 //     owner does not have: see [Stats]. What was refused has its reason in the column refused

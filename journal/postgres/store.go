@@ -97,7 +97,7 @@ func (s *partitionStore) Close() error {
 	return nil
 }
 
-// Turn implements store.TakesTurns. Once the ownership ends there is nothing to wait for.
+// Turn implements store.Shared. Once the ownership ends there is nothing to wait for.
 func (s *partitionStore) Turn() (over func()) {
 	if s.turns == nil {
 		return func() {}

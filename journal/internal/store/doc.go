@@ -21,7 +21,7 @@
 // What is not promised: to survive a failed read of bbolt's own goroutine, which
 // looks for free pages after a failed commit.
 //
-// A store that shares with others what it is on may have logs take turns: [TakesTurns].
+// A store that shares with others what it is on may have logs take turns: [Shared].
 //
 // [Memory] is the disk of tests, with faults on demand, and of logs that end with the
 // process.

@@ -62,10 +62,11 @@ type Store interface {
 	Close() error
 }
 
-// TakesTurns is a Store whose commits take turns with those of others. A log that has
+// Shared is a Store on what other processes use, too: one of them may have the log after
+// this one. Its commits take turns with those of other stores. A log that has
 // something to commit waits for Turn before it closes its block, so that what comes
 // meanwhile is in it, and calls over when it has committed, or there was nothing to.
-type TakesTurns interface {
+type Shared interface {
 	Turn() (over func())
 }
 
