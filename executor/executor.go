@@ -31,6 +31,7 @@ import (
 type Executor struct {
 	cfg        Config
 	log        *journal.Log
+	shared     bool // the log is; see journal.Stats
 	actors     *actor.System
 	dispatcher *dispatcher
 	seed       maphash.Seed // of ids to shards; of this process only, so no producer can aim at one shard
@@ -224,11 +225,12 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	if err != nil {
 		return nil, border(err)
 	}
-	x.opening = x.log.Stats().Since
+	opened := x.log.Stats()
+	x.opening, x.shared = opened.Since, opened.Shared
 	x.ledger = admit.NewLedger(x.log)
 	x.graph.Lists = x.conditions
 	x.limits = limit.New()
-	x.leases.Table.RaiseToken(x.log.Stats().Epoch << 32) // above those of the processes before
+	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
 	x.keys, err = keylock.Open(x.ledger, x.log, x.volatile)
 	if err = cmp.Or(err, x.pauses.restore(x)); err != nil {
 		return nil, errors.Join(err, x.log.Close())

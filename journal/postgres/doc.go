@@ -35,7 +35,7 @@
 //     cause [ErrLeaseLost] before the lease ends by the server's clock, and commits
 //     nothing from then on: what was not settled runs again at the next owner.
 //   - A node that is stopped drains its handlers and gives each partition away as soon as
-//     that is done; one that dies loses its partitions when its lease has ended.
+//     that is done, and answers calls for it until then; one that dies loses its partitions when its lease has ended.
 //
 // # What is not
 //
@@ -70,12 +70,12 @@
 //     caller has gone. It ends with those that wait behind it then: a call that is made meanwhile
 //     may be seen before it, if the owner looks in that very moment.
 //   - The shares of nodes differ by one partition at most. A node that joins is given its own by
-//     those that have them: each one steps down, begins no job of such a partition, and waits for
-//     its handlers up to Config.Executor.StopTimeout, 30 s by default. Then they are cancelled
-//     with executor.ErrStopping, and run again elsewhere. Until the last of them has returned
-//     the other ids of that partition wait, too. Set StopTimeout to what most handlers take,
-//     have long ones heed their contexts, and have more partitions than nodes, so that fewer
-//     ids wait for each.
+//     those that have them, and no handler is cancelled for it: a partition moves as soon as none
+//     of its handlers runs. If some do for Config.Executor.StopTimeout, 30 s by default, it begins
+//     no job any longer, and moves when the last of them has returned, however long that takes:
+//     its other ids wait till then, while calls for it are answered. Give handlers a Timeout, and
+//     have more partitions than nodes, so that fewer ids wait for each. Only Stop, when its time
+//     is over, and a lease that is lost cancel handlers.
 //   - HandleResult, Do, Wait, Morgue, Requeue and Pause have no form for all nodes: those of
 //     package executor work on one partition of this node, by way of [Node.Partitions].
 //   - What goes through the inbox goes to the server twice, and back once. Leases are renewed on

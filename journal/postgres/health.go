@@ -6,12 +6,14 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/strandjobs/strand/executor"
 )
 
 // Err returns why partitions that this node should serve are not served, or what the inbox has for
 // them is not taken in, each by its number; what executor.Executor.Err says of each; which ones have
-// something for a queue that this node does not have, half a minute late at most; which ones wait for
-// handlers that were cancelled; why the last attempt to write the inbox has failed; and
+// something for a queue that this node does not have, half a minute late at most; which ones another
+// node gets when handlers have returned that take longer than Config.Executor.StopTimeout; why the last attempt to write the inbox has failed; and
 // since when the node can't renew its leases or get new ones, if its last attempt to do so has
 // failed. nil: there is nothing to say. It goes on trying by itself, but after [ErrBehind]. Before
 // Start and after Stop there is no attempt.
@@ -35,7 +37,7 @@ func (n *Node) Err() error {
 			if err := p.taker.failing(); err != nil {
 				errs = append(errs, fmt.Errorf("partition %d: the inbox can't be taken in: %w", number, err))
 			}
-			if err := p.x.Err(); err != nil && p.serving() {
+			if err := p.x.Err(); err != nil && p.serving() && !errors.Is(err, executor.ErrClosed) {
 				errs = append(errs, fmt.Errorf("partition %d: %w", number, err))
 			}
 			others := p.taker.unserved()
@@ -43,7 +45,7 @@ func (n *Node) Err() error {
 				errs = append(errs, fmt.Errorf("partition %d: %d wait for queue %q, which this node does not have: register it, or stop this node", number, others[queue], queue))
 			}
 			if count := p.lingering(); count > 0 {
-				errs = append(errs, fmt.Errorf("partition %d: another node gets it when %d handlers have returned that were cancelled", number, count))
+				errs = append(errs, fmt.Errorf("partition %d: another node gets it when %d handlers have returned", number, count))
 			}
 		} else if time.Since(p.began) > n.cfg.Lease {
 			what := "it is being opened"

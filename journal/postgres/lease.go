@@ -186,11 +186,14 @@ func (n *Node) tend() (next time.Duration, err error) {
 	take, drop := decide(v, n.id, slices.Collect(maps.Keys(held)))
 	n.forget(v)
 	n.missing(v)
-	for _, p := range drop {
-		if held[p].serving() {
-			n.log.Info("steps down from a partition", slog.Int("partition", p), slog.String("node", n.id.String()))
-			held[p].giveAway()
+	var left []int
+	for number, p := range held {
+		if p.move(slices.Contains(drop, number)) {
+			left = append(left, number)
 		}
+	}
+	if len(left) > 0 {
+		n.log.Info("steps down from partitions", slog.Any("partitions", left), slog.String("node", n.id.String()))
 	}
 	for _, p := range take {
 		n.own(p)
@@ -260,10 +263,9 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 		return fmt.Errorf("%w: %s", errWarned, text) // perhaps it is not on the standby
 	}
 	for _, number := range numbers {
-		switch epoch, ok := renewed[number]; {
-		case ok && epoch == held[number].epoch():
+		if epoch, ok := renewed[number]; ok && epoch == held[number].epoch() {
 			held[number].extend(sent)
-		default:
+		} else {
 			held[number].lose(fmt.Errorf("%w: partition %d has another owner", ErrLeaseLost, number))
 		}
 	}

@@ -101,28 +101,23 @@ func (m *mover) begin(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error
 
 // atRest returns an error while nodes are at work.
 func (m *mover) atRest(ctx context.Context) error {
-	var partition int
+	var partition *int
 	var left int64
 	var name string
 	err := m.conn.QueryRow(ctx, in(m.cfg.Schema, `SELECT l.partition, coalesce(n.name, l.owner::text),
 		(extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint FROM {schema}.lease l LEFT JOIN {schema}.node n ON n.id = l.owner
-		WHERE l.owner IS NOT NULL AND l.expires >= clock_timestamp() ORDER BY l.partition LIMIT 1`)).Scan(&partition, &name, &left)
+		WHERE l.owner IS NOT NULL AND l.expires >= clock_timestamp()
+		UNION ALL SELECT NULL, name, 0 FROM {schema}.node WHERE expires >= clock_timestamp() ORDER BY 1, 2 LIMIT 1`)).Scan(&partition, &name, &left)
 	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err == nil && partition != nil:
+		err = fmt.Errorf("%w: %s owns partition %d, for %v yet, unless it is renewed; stop it",
+			ErrInUse, name, *partition, time.Duration(left)*time.Millisecond)
 	case err == nil:
-		return fmt.Errorf("%w: %s owns partition %d, for %v yet, unless it is renewed; stop it",
-			ErrInUse, name, partition, time.Duration(left)*time.Millisecond)
-	case !errors.Is(err, pgx.ErrNoRows):
-		return err
+		err = fmt.Errorf("%w: %s is up and takes what is free; stop it", ErrInUse, name)
 	}
-	err = m.conn.QueryRow(ctx, in(m.cfg.Schema,
-		"SELECT name FROM {schema}.node WHERE expires >= clock_timestamp() ORDER BY name LIMIT 1")).Scan(&name)
-	switch {
-	case err == nil:
-		return fmt.Errorf("%w: %s is up and takes what is free; stop it", ErrInUse, name)
-	case !errors.Is(err, pgx.ErrNoRows):
-		return err
-	}
-	return nil
+	return err
 }
 
 // noInbox returns an error while something is in the inbox.

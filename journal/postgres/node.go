@@ -344,18 +344,20 @@ func (n *Node) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-n.stopped:
 	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(cmp.Or(n.cfg.Executor.StopTimeout, defaultGrace), 0))
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.grace())
 	defer cancel()
 	return n.Stop(grace)
 }
 
-// defaultGrace is executor.Config's default of StopTimeout.
-const defaultGrace = 30 * time.Second
+// grace is how long handlers have to end: executor.Config's default, too.
+func (cfg Config) grace() time.Duration {
+	return max(cmp.Or(cfg.Executor.StopTimeout, 30*time.Second), 0)
+}
 
 // Stop ends the node in order: it is no candidate any longer, and each of its partitions is
 // given away as soon as its handlers have returned. When ctx ends they are cancelled; a partition
 // that has some half a second later is left to its lease, and is another node's when that has ended.
-// What is enqueued meanwhile goes into the inbox. With the last partition that ends, too: then it is
+// What is enqueued meanwhile goes to those that have handlers still, or into the inbox. With the last partition that ends, too: then it is
 // executor.ErrClosed, and the connections are closed. Stop is idempotent; each call waits for the end.
 //
 // It returns nil after a clean end, and otherwise what the partitions' executors say. When the

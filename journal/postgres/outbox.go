@@ -195,10 +195,8 @@ func (o *outbox) drain(ctx context.Context) {
 		o.mu.Unlock()
 		return
 	}
-	if o.quiet == nil {
-		o.quiet = make(chan struct{})
-	}
-	quiet := o.quiet
+	quiet := make(chan struct{})
+	o.quiet = quiet
 	o.mu.Unlock()
 	select {
 	case <-quiet:

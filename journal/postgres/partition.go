@@ -38,6 +38,7 @@ type partition struct {
 	began  time.Time     // its life
 
 	settingUp atomic.Bool // Setup runs
+	stopped   atomic.Bool // its executor has
 
 	// Before ready is set.
 	before head // what the node had seen when it acquired the partition
@@ -55,6 +56,8 @@ type partition struct {
 	mu      sync.Mutex
 	lost    error
 	until   time.Time                             // it is lost then, unless it is renewed
+	moving  time.Time                             // since when it is to be another node's; zero: it is not
+	leaving time.Time                             // since when it is given away
 	running map[*context.CancelCauseFunc]struct{} // handlers
 	empty   chan struct{}                         // closed when the last of them has returned; nil: nobody waits for that
 }
@@ -71,28 +74,13 @@ func newPartition(n *Node, number int) *partition {
 
 func (p *partition) epoch() int64 { return p.owner.Load() }
 
-// serving reports whether the executor takes calls.
+// serving reports whether the executor takes calls: also while its last handlers end.
 func (p *partition) serving() bool {
-	if !p.ready.Load() || p.ctx.Err() != nil {
-		return false
-	}
-	select {
-	case <-p.down:
-		return false
-	default:
-		return true
-	}
+	return p.ready.Load() && !p.stopped.Load() && p.ctx.Err() == nil
 }
 
 // renewable reports whether there is a lease to renew: of what is lost there is none.
-func (p *partition) renewable() bool {
-	select {
-	case <-p.over:
-		return false
-	default:
-		return p.epoch() != 0 && p.ctx.Err() == nil
-	}
-}
+func (p *partition) renewable() bool { return p.epoch() != 0 && p.ctx.Err() == nil }
 
 // extend notes a renewal that was sent at a time.
 func (p *partition) extend(sent time.Time) {
@@ -129,18 +117,33 @@ func (p *partition) lose(cause error) {
 	p.cancel(cause)
 }
 
-// giveAway begins to give the partition away. Its handlers are cancelled after
-// Executor.StopTimeout.
-func (p *partition) giveAway() {
-	ctx, cancel := context.WithTimeout(p.ctx, max(cmp.Or(p.n.cfg.Executor.StopTimeout, defaultGrace), 0))
-	context.AfterFunc(p.ctx, cancel) // which ends with the life
-	p.stepDown(ctx)
+// move is called with whether another node is to have the partition, and reports whether it is
+// given away now: once no handler runs, or none has begun for as long as that is waited for.
+func (p *partition) move(away bool) (now bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !away || !p.ready.Load() {
+		p.moving = time.Time{}
+		return false
+	}
+	if p.moving.IsZero() {
+		p.moving = time.Now()
+	}
+	if len(p.running) == 0 || time.Since(p.moving) >= p.n.cfg.grace() {
+		return p.giveAway()
+	}
+	return false
 }
 
-// stepDown is giveAway with handlers that are cancelled when ctx ends: the first one to end, if it
-// is called again.
+// giveAway begins to give the partition away: it begins no job any longer, and waits for its handlers.
+func (p *partition) giveAway() (first bool) {
+	p.once.Do(func() { first = true; close(p.down) })
+	return first
+}
+
+// stepDown is giveAway with handlers that are cancelled when ctx, of the first call that ends, does.
 func (p *partition) stepDown(ctx context.Context) {
-	p.once.Do(func() { close(p.down) })
+	p.giveAway()
 	forget := context.AfterFunc(ctx, func() { p.hurry(context.Cause(ctx)) })
 	context.AfterFunc(p.ctx, func() { forget() })
 }
@@ -200,23 +203,25 @@ func (p *partition) serve() error {
 	p.ready.Store(true) // before the first handler: it may enqueue here
 	p.n.mu.Lock()
 	values := p.n.values
+	delete(p.n.failed, p.number)
 	p.n.mu.Unlock()
 	if err := p.x.Start(values); err != nil {
 		p.cancel(err)
 	}
-	p.n.mu.Lock()
-	delete(p.n.failed, p.number)
-	p.n.mu.Unlock()
 	poke(p.n.wake) // perhaps it is another node's to serve by now
 	p.n.log.Info("partition taken", slog.Int("partition", p.number), slog.Int64("epoch", p.epoch()), slog.Duration("took", time.Since(began)))
 	select {
 	case <-p.ctx.Done():
 	case <-p.down:
 	}
-	p.taker.stop()
+	p.mu.Lock()
+	p.leaving = time.Now()
+	p.mu.Unlock()
 	if err := p.x.Stop(p.grace); !p.isLost(err) { // drains the handlers; what is lost is told as what it is
 		p.stopErr = err
 	}
+	p.stopped.Store(true)
+	p.taker.stop()
 	<-taking
 	p.awaitHandlers()
 	return cmp.Or(p.whyLost(), context.Cause(p.ctx))
@@ -240,11 +245,11 @@ func (p *partition) awaitHandlers() {
 	}
 }
 
-// lingering is how many handlers are inside of a partition that is otherwise over.
+// lingering is how many handlers hold up the next owner, for longer than a stop would wait.
 func (p *partition) lingering() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.empty == nil {
+	if p.empty == nil && (p.leaving.IsZero() || time.Since(p.leaving) < p.n.cfg.grace()) {
 		return 0
 	}
 	return len(p.running)
@@ -411,25 +416,14 @@ func (p *partition) enter(cancel *context.CancelCauseFunc) (ours bool) {
 func (p *partition) exit(cancel *context.CancelCauseFunc) (ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if delete(p.running, cancel); len(p.running) == 0 && p.empty != nil {
-		close(p.empty)
-		p.empty = nil
+	if delete(p.running, cancel); len(p.running) == 0 {
+		if p.empty != nil {
+			close(p.empty)
+			p.empty = nil
+		}
+		if !p.moving.IsZero() {
+			p.giveAway()
+		}
 	}
 	return p.lost == nil
-}
-
-// guarded calls user code on a goroutine of its own, which it may end: a panic is an error.
-func guarded(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		err := errors.New("postgres: the function called runtime.Goexit")
-		defer func() {
-			if v := recover(); v != nil {
-				err = fmt.Errorf("postgres: panic: %v", v)
-			}
-			done <- err
-		}()
-		err = f()
-	}()
-	return <-done
 }

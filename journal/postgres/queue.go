@@ -35,24 +35,26 @@ type Receipt struct {
 //
 // It returns the errors of executor.Handle, and executor.ErrState after Start.
 func Handle[T any](n *Node, name string, handler func(context.Context, executor.Job[T]) error, cfg executor.QueueConfig[T]) (*Queue[T], error) {
-	return handle(n, name, cfg, func(x *executor.Executor) (any, error) { return typed(executor.Handle(x, name, handler, cfg)) })
+	return handle(n, name, cfg, func(x *executor.Executor) (*executor.Queue[T], error) { return executor.Handle(x, name, handler, cfg) })
 }
 
 // HandleMerged registers a queue whose handler gets all payloads of an id in one call, as
 // executor.HandleMerged does; see [Handle].
 func HandleMerged[T any](n *Node, name string, handler func(context.Context, executor.Merged[T]) error, cfg executor.QueueConfig[T]) (*Queue[T], error) {
-	return handle(n, name, cfg, func(x *executor.Executor) (any, error) { return typed(executor.HandleMerged(x, name, handler, cfg)) })
+	return handle(n, name, cfg, func(x *executor.Executor) (*executor.Queue[T], error) {
+		return executor.HandleMerged(x, name, handler, cfg)
+	})
 }
 
 // HandleBatch registers a queue whose handler gets many jobs in one call, as
 // executor.HandleBatch does; see [Handle].
 func HandleBatch[T any](n *Node, name string, handler func(context.Context, []executor.Merged[T]) error, cfg executor.QueueConfig[T]) (*Queue[T], error) {
-	return handle(n, name, cfg, func(x *executor.Executor) (any, error) { return typed(executor.HandleBatch(x, name, handler, cfg)) })
+	return handle(n, name, cfg, func(x *executor.Executor) (*executor.Queue[T], error) {
+		return executor.HandleBatch(x, name, handler, cfg)
+	})
 }
 
-func typed[T any](q *executor.Queue[T], err error) (any, error) { return q, err }
-
-func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*executor.Executor) (any, error)) (*Queue[T], error) {
+func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*executor.Executor) (*executor.Queue[T], error)) (*Queue[T], error) {
 	if n == nil {
 		return nil, fmt.Errorf("%w: no node; Open makes one", ErrConfig)
 	}
@@ -71,7 +73,7 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 		}
 	}
 	q.most = cmp.Or(n.cfg.Executor.Advanced.MaxPayloadBytes, 1<<20)
-	if err := n.register(registration{name: name, order: q.order, in: in}); err != nil {
+	if err := n.register(registration{name: name, order: q.order, in: func(x *executor.Executor) (any, error) { return in(x) }}); err != nil {
 		return nil, err
 	}
 	return q, nil
@@ -120,14 +122,10 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 		return nil, err
 	}
 	var rest error // why an option can't be served, if the call has to go through the inbox
-	number, one := b.numbers[0], len(b.parts) == 1
-	switch {
-	case len(b.conditions) > 0 && one:
-		rest = fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need its answer; call it on the owner, or do without", ErrRemote)
-	case len(b.conditions) > 0:
+	if len(b.conditions) > 0 {
 		rest = fmt.Errorf("%w, or there are several: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions, on its owner", ErrRemote, len(b.parts))
 	}
-	if one {
+	if number := b.numbers[0]; len(b.parts) == 1 {
 		if p := q.n.owned(number); p != nil {
 			receipts, err := q.local(ctx, p, b.items, options)
 			if err == nil {
@@ -293,6 +291,17 @@ func contained(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// guarded is contained on a goroutine of its own, which the user's code may end.
+func guarded(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("postgres: the function called runtime.Goexit")
+		defer func() { done <- err }()
+		err = contained(f)
+	}()
+	return <-done
 }
 
 // What executor.Metadata may have.

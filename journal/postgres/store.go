@@ -128,8 +128,7 @@ type call struct {
 // Commit implements store.Store.
 func (s *partitionStore) Commit(t *store.Transaction) error {
 	c := s.call(t)
-	err := s.settle(c)
-	if err != nil {
+	if err := s.settle(c); err != nil {
 		return fmt.Errorf("postgres: partition %d: %w", s.partition, err)
 	}
 	s.number.Store(c.number + 1)
