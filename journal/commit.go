@@ -190,6 +190,7 @@ func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	t.Manifest = l.manifest
 	l.last = b.commit
 	l.open, l.spare = newOpenBlock(l.spare, l.manifest), nil
+	l.open.Shown = l.volatile
 	l.wakeWaiters()
 	return b, t, true
 }
@@ -257,11 +258,7 @@ func (l *Log) publish(b *openBlock) {
 	}
 	l.mu.Unlock()
 	for _, route := range b.routes {
-		if d := b.deliveries[route]; l.cfg.Deliver != nil {
-			l.cfg.Deliver(d)
-		} else {
-			d.Done()
-		}
+		l.deliver(b.deliveries[route])
 	}
 	if len(b.routes) == 0 {
 		close(b.commit.done)
@@ -273,6 +270,14 @@ func (l *Log) publish(b *openBlock) {
 	l.mu.Unlock()
 	if crowded {
 		l.chain.Evict(&l.mu)
+	}
+}
+
+func (l *Log) deliver(d *Delivery) {
+	if l.cfg.Deliver != nil {
+		l.cfg.Deliver(d)
+	} else {
+		d.Done()
 	}
 }
 

@@ -28,6 +28,25 @@ func TestContractWithoutMemory(t *testing.T) {
 	})
 }
 
+// volatile is no disk: what is kept ends with the log.
+type volatile struct{}
+
+func (volatile) Open(cfg journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, cfg) }
+
+func (volatile) Crash(t testing.TB) journaltest.Disk {
+	t.Fatal("nothing is left")
+	return nil
+}
+
+// The part of it that is about a log alone, and not about what the next one finds.
+func TestContractOfAnInstant(t *testing.T) {
+	journaltest.Run(t, func(*testing.T) journaltest.Disk { return volatile{} },
+		"order/positions are dense", "order/positions of many appenders", "order/deliveries by route", "order/wait for the consumer",
+		"order/merged reaches the ticket", "limits/context ended before", "limits/nothing", "limits/entries may be reused",
+		"limits/payloads are read only", "morgue/a list longer than a page", "morgue/loop that restores",
+		"morgue/restore heeds its context", "morgue/restored before it is back", "trim/slow consumer", "trim/ended while it was carried")
+}
+
 func TestContractInMemory(t *testing.T) {
 	journaltest.Run(t, func(*testing.T) journaltest.Disk {
 		return journaltest.Memory{Memory: new(journal.Memory)}

@@ -12,7 +12,7 @@
 //     prefix of what was appended: an entry is there whole or not at all, and
 //     never without everything that was appended before it.
 //   - Entries reach the consumer after their commit, in position order, one
-//     call at a time.
+//     call at a time; in memory only, so for each route.
 //   - Everything given to one [Log.Record] call (ended entries, new job
 //     states, burials) becomes durable in one commit.
 //   - A position is never used twice, not even after the log ran empty, and no
@@ -238,5 +238,6 @@
 // # Census
 //
 // One committer goroutine from Open to [Log.Close]. Nothing else. A log that works
-// in memory only has nothing to wait for, so the goroutine that appends commits.
+// in memory only has nothing to wait for, so the goroutine that appends commits, or
+// delivers a payload that needs no commit: its block stays open, and is read meanwhile.
 package journal

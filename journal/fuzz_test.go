@@ -29,7 +29,7 @@ func FuzzBlock(f *testing.F) {
 	b.BeginMarks(2)
 	b.MarkEnded(101)
 	b.MarkEnded(3)
-	whole := b.Seal(3, false)
+	whole := b.Seal(3)
 	f.Add(whole)
 	f.Add(whole[:format.HeaderSize])
 	f.Add([]byte{})

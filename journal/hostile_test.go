@@ -201,7 +201,7 @@ func bombs(t testing.TB) (files [][]byte) {
 	add := func(fill func(b *block.Writer)) {
 		b := block.NewWriter(nil, format.Manifest{Next: 1 << 40})
 		fill(&b)
-		data := b.Seal(1, false)
+		data := b.Seal(1)
 		files = append(files, forge(t, file, func(tx *bbolt.Tx, last *format.Manifest) error {
 			var key [format.ChunkKeySize]byte
 			size := store.ChunkFor(4096)

@@ -22,7 +22,8 @@ type Config struct {
 	// Deliver takes in what was committed: one call per route and block, one at
 	// a time, in position order. It must not block for
 	// long, and must see to it that [Delivery.Done] is called once for each.
-	// Nil: each counts as taken in.
+	// A log that works in memory only may call it for several routes at a time: in
+	// position order for each of them. Nil: each counts as taken in.
 	Deliver func(*Delivery)
 
 	// Failed is called once, from the committer's goroutine, when a commit has
@@ -102,8 +103,8 @@ type Log struct {
 	upkeep upkeep
 
 	// committing is held during a commit, by the committer or, in memory, an
-	// appender. It comes before mu.
-	committing sync.Mutex
+	// appender, and for reading by who streams. It comes before mu.
+	committing sync.RWMutex
 
 	// mu is held for memory work only, never across I/O or a callback. It
 	// decides the order of everything: the order in which it is taken is the
@@ -115,6 +116,7 @@ type Log struct {
 	room     chan struct{} // closed when the open block was taken; nil while no caller waits
 	manifest format.Manifest
 	chain    *block.Chain // of the sealed blocks
+	streams  []stream     // by route; none but in memory
 	disk     fullDisk     // what is done while there is no room on it
 	groupCommit
 
@@ -170,6 +172,7 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 // start begins to commit. The log has been replayed.
 func (l *Log) start() {
 	l.open = newOpenBlock(nil, l.manifest)
+	l.open.Shown = l.volatile
 	l.last = settled
 	l.restoring <- settled
 	go l.commitLoop() // ends in Close, which waits for it
@@ -219,8 +222,10 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 	if err := l.lockWithRoom(ctx, need); err != nil {
 		return Ticket{}, err
 	}
-	ticket := l.accept(entries, posted, sets)
+	ticket, streamed := l.accept(entries, posted, sets)
 	switch {
+	case streamed != nil:
+		ticket = l.handOver(streamed)
 	case len(entries) == 0:
 	case l.volatile:
 		l.commitHere()
@@ -231,19 +236,25 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 }
 
 // accept adds entries to the open block, and unlocks mu, which the caller holds:
-// also when sets panics, and then nothing has changed.
-func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ticket {
+// also when sets panics, and then nothing has changed. What is streamed has no ticket
+// yet.
+func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) (ticket Ticket, streamed *Delivery) {
 	defer l.mu.Unlock()
 	if len(entries) == 0 {
-		return Ticket{commit: settled} // no commit would ever come
+		return Ticket{commit: settled}, nil // no commit would ever come
 	}
-	ticket := Ticket{commit: l.open.commit, first: l.manifest.Next}
+	ticket = Ticket{commit: l.open.commit, first: l.manifest.Next}
 	if sets != nil {
 		owner := uint32(len(l.open.Entries)) // where the first entry will be
 		for _, s := range sets(ticket.first) {
 			c := s.Edit()
 			c.Owner = owner
 			l.open.changes = append(l.open.changes, c)
+		}
+	}
+	if l.volatile && len(entries) == 1 {
+		if d := l.stream(&entries[0]); d != nil {
+			return ticket, d
 		}
 	}
 	call := uint32(len(l.open.Entries))
@@ -263,7 +274,7 @@ func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) Ti
 		l.open.calls++
 		l.groupCommit.called()
 	}
-	return ticket
+	return ticket, nil
 }
 
 // lockWithRoom takes l.mu once need bytes may be added to the open block.

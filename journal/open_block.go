@@ -64,6 +64,9 @@ func (b *openBlock) empty() bool {
 	return b.Size() == format.HeaderSize && len(b.changes)+len(b.restored) == 0
 }
 
+// pends reports whether something in it waits for its commit.
+func (b *openBlock) pends() bool { return len(b.routes)+len(b.changes)+len(b.restored) > 0 }
+
 // keep notes that the entry at off stays when the block is refused, together
 // with the others of its call, which begins at offset call.
 func (b *openBlock) keep(off, call uint32) {
@@ -81,7 +84,8 @@ func (b *openBlock) route(route, off uint32) *Delivery {
 	}
 	d := b.deliveries[route]
 	if d == nil {
-		d = newDelivery(b, route)
+		d = newDelivery(b.Block, route)
+		d.commit, d.taken = b.commit, make(chan struct{})
 		b.deliveries[route] = d
 		b.routes = append(b.routes, route)
 	}

@@ -80,7 +80,7 @@ func (m *remainder) piece(n int) *store.Transaction {
 		t.Next = next
 		drop, t.Oldest = m.freed(t, to)
 	}
-	block := p.Seal(t.Epoch, false)
+	block := p.Seal(t.Epoch)
 	m.next = remainderEnd{unit: m.unit + n, at: to, size: len(block), drop: m.drop[len(drop):], manifest: t}
 	return &store.Transaction{Seq: t.Seq, Block: block, Drop: drop, Changes: m.b.changes[m.from.changes:to.changes], Manifest: t}
 }

@@ -30,6 +30,7 @@ type Ticket struct {
 	commit *commit
 	taken  chan struct{} // of the delivery that has all of them; nil: none has
 	first  Position
+	into   Position // what it was merged into, if it was streamed
 }
 
 // Position returns the position of the i-th entry.
@@ -65,7 +66,7 @@ func (t Ticket) Wait(ctx context.Context) error {
 // or 0. Only after Wait returned nil.
 func (t Ticket) Merged(i int) Position {
 	if t.commit.merged == nil {
-		return 0
+		return t.into
 	}
 	return t.commit.merged[t.first+Position(i)-t.commit.first]
 }
@@ -78,14 +79,19 @@ type Delivery struct {
 	offsets []uint32
 	commit  *commit
 	taken   chan struct{} // closed when they are taken in, or refused
+
+	// Of one entry that is streamed, instead of commit and taken.
+	alone Position               // its position; 0: it is not
+	into  Position               // what it was merged into
+	leads bool                   // its appender delivers
+	late  atomic.Pointer[commit] // settled once it is taken in, or of an appender who could not wait for that
 }
 
 var deliveries = sync.Pool{New: func() any { return new(Delivery) }}
 
-func newDelivery(b *openBlock, route uint32) *Delivery {
+func newDelivery(b *block.Block, route uint32) *Delivery {
 	d := deliveries.Get().(*Delivery)
-	d.Route, d.block, d.commit, d.offsets = route, b.Block, b.commit, d.offsets[:0]
-	d.taken = make(chan struct{})
+	d.Route, d.block, d.offsets = route, b, d.offsets[:0]
 	return d
 }
 
@@ -103,6 +109,12 @@ func (d *Delivery) Read(i int, e *Entry) (Ref, error) {
 // Merged tells the caller who enqueued the entry at p that it was merged into
 // another.
 func (d *Delivery) Merged(p, into Position) {
+	if d.alone != 0 {
+		if p == d.alone {
+			d.into = into
+		}
+		return
+	}
 	if i := p - d.commit.first; p >= d.commit.first && i < Position(len(d.commit.merged)) {
 		d.commit.merged[i] = into
 	}
@@ -111,6 +123,10 @@ func (d *Delivery) Merged(p, into Position) {
 // Done says that all entries were taken in. d must not be used afterwards.
 func (d *Delivery) Done() {
 	c := d.commit
+	if c == nil {
+		d.arrived()
+		return
+	}
 	d.discard()
 	if c.pending.Add(-1) == 0 {
 		close(c.done)
@@ -120,6 +136,12 @@ func (d *Delivery) Done() {
 // discard tells those who wait for d alone, and has d used again.
 func (d *Delivery) discard() {
 	close(d.taken)
+	d.free()
+}
+
+func (d *Delivery) free() {
 	d.block, d.commit, d.taken = nil, nil, nil
+	d.alone, d.into = 0, 0
+	d.late.Store(nil)
 	deliveries.Put(d)
 }

@@ -74,9 +74,9 @@ func (b *Block) mark(off, size uint32) int {
 	}
 	b.dead[word] |= bit
 	freed := min(int(size), b.Bytes)
-	// An open block has no home yet, and may get more entries: it has to
+	// An open block, which has no size yet, may get more entries: it has to
 	// remember which ones ended.
-	if b.Live--; b.Live == 0 && b.Home.Load() != nil {
+	if b.Live--; b.Live == 0 && b.Size > 0 {
 		freed = b.Bytes
 		b.Home.Store(nil) // nothing is left that may be read
 		b.dead, b.Origins = nil, nil

@@ -17,7 +17,7 @@ func (c *Chain) Admit(b *Block) {
 // is not in them yet, and gets the mark of it.
 func (c *Chain) End(r Ref, open *Writer) {
 	switch {
-	case r.Block == open.Block: // which has nothing to read before it is sealed
+	case r.Block == open.Block: // where nothing has moved
 	case r.Block.ahead != 0:
 		r.Block.Home.Store(nil)
 		r.Block, r.Off = open.Block, r.Block.ahead

@@ -15,6 +15,7 @@ type Writer struct {
 
 	Entries []byte // begins with room for the header
 	kept    bool   // the block keeps the buffer of entries
+	Shown   bool   // what is written may be read at once, before it is sealed
 	wanted  int    // how large the buffer shall be that the first entry makes
 	End     int    // length of entries without marks, set when sealed
 	Marks   []byte
@@ -46,11 +47,15 @@ func (b *Writer) Size() int { return len(b.Entries) + len(b.Marks) }
 
 // Add writes e.
 func (b *Writer) Add(e *format.Entry, moved bool) Ref {
-	off := len(b.Entries)
+	off, room := len(b.Entries), cap(b.Entries)
 	if off == format.HeaderSize {
-		b.Entries = slices.Grow(b.Entries, b.wanted)
+		b.Entries, room = slices.Grow(b.Entries, b.wanted), 0
 	}
 	b.Entries = format.AppendEntry(b.Entries, e, moved, b.Block.First, b.Block.Base)
+	if b.Shown && cap(b.Entries) != room {
+		// Who reads in the buffer before it finds there what there was, and in this one the rest.
+		b.Block.Home.Store(&blockData{data: b.Entries[:cap(b.Entries)]})
+	}
 	size := len(b.Entries) - off
 	if !moved {
 		b.next = e.Position + 1
@@ -94,11 +99,9 @@ func (b *Writer) MarkEnded(p format.Position) {
 }
 
 // Seal joins the block and stamps it.
-func (b *Writer) Seal(epoch uint64, volatile bool) []byte {
+func (b *Writer) Seal(epoch uint64) []byte {
 	value := b.Join()
-	if !volatile {
-		b.Stamp(value, epoch)
-	}
+	b.Stamp(value, epoch)
 	return value
 }
 
@@ -109,7 +112,9 @@ func (b *Writer) Join() []byte {
 	value := append(b.Entries, b.Marks...)
 	b.Entries = value // keeps the larger buffer
 	b.Block.Size = len(value)
-	if b.Block.Live > 0 {
+	if b.Block.Live == 0 {
+		b.Block.Home.Store(nil)
+	} else {
 		// Entries stay in memory for as long as one of them is live. The buffer
 		// itself does if it fits, or else a copy of the right size.
 		data := value[:b.End:b.End]
@@ -136,7 +141,7 @@ func (b *Writer) Stamp(value []byte, epoch uint64) {
 // it is needed: a burst may be over.
 func (b *Writer) Retire() {
 	b.wanted = 0
-	if b.kept {
+	if b.kept || b.Shown {
 		b.wanted = len(b.Entries) - format.HeaderSize
 		b.Entries, b.kept = make([]byte, format.HeaderSize), false
 	}

@@ -66,13 +66,16 @@ func (m Memory) Open(cfg journal.Config) (*journal.Log, error) {
 // Crash implements [Disk].
 func (m Memory) Crash(testing.TB) Disk { return Memory{m.Memory.Crash()} }
 
-// Run runs the contract. open returns an empty disk each time it is called.
-func Run(t *testing.T, open func(t *testing.T) Disk) {
+// Run runs the contract, or only these of its tests. open returns an empty disk each
+// time it is called.
+func Run(t *testing.T, open func(t *testing.T) Disk, only ...string) {
 	for _, group := range []map[string]func(*testing.T, Disk){
 		orderTests, reopenTests, morgueTests, closeTests, limitTests, trimTests, faultTests, copyTests,
 	} {
 		for _, name := range slices.Sorted(maps.Keys(group)) {
-			t.Run(name, func(t *testing.T) { group[name](t, open(t)) })
+			if len(only) == 0 || slices.Contains(only, name) {
+				t.Run(name, func(t *testing.T) { group[name](t, open(t)) })
+			}
 		}
 	}
 }

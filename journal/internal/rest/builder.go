@@ -157,7 +157,7 @@ func (b *Builder) commit() error {
 	t := &store.Transaction{Changes: b.changes}
 	if b.open.Block.Count > 0 {
 		b.manifest.Seq++
-		t.Seq, t.Block = b.manifest.Seq, b.open.Seal(b.manifest.Epoch, false)
+		t.Seq, t.Block = b.manifest.Seq, b.open.Seal(b.manifest.Epoch)
 	}
 	t.Manifest = b.manifest
 	if err := b.write(t); err != nil {
