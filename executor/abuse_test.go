@@ -241,7 +241,7 @@ func abuseHook(t *testing.T, name, v, want any) {
 	s := stats(t, q)
 	assert.Equal(t, want == "waits", s.Jobs == 1, "%+v", s)
 	for range s.Jobs * 2 { // a person can make it run all the same: twice, because it may fail once
-		_, err := q.RunNow(t.Context(), "bad")
+		_, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "bad"))
 		require.NoError(t, err)
 		synctest.Wait()
 	}

@@ -7,9 +7,10 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// RunNow makes the selected jobs that wait due now, gives all of their retries back,
-// and lets halted ones go on, as [Queue.RunNow] does. A job that is paused, locked out
-// or limited still waits for that, and one that runs is left alone. Jobs are selected
+// RunNow makes the selected jobs that wait due now: those that are delayed, snoozed or
+// waiting for a retry. It gives all of their retries back, and lets halted ones go on. A
+// job that is paused, locked out or limited still waits for that, and one that runs is
+// left alone. Jobs are selected
 // as a whole: with [SelectPayloads], those that have one of the payloads.
 //
 // It returns how many jobs waited, also with an error. After ErrUnknownQueue,

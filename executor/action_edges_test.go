@@ -125,13 +125,13 @@ func TestPausedAgainAtTheMost(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
 	}
-	n, err := q.PauseIDs(t.Context(), ids...)
+	n, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), ids...))
 	require.NoError(t, err)
 	require.Len(t, ids, n)
-	n, err = q.PauseIDs(t.Context(), ids[:300]...)
+	n, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), ids[:300]...))
 	require.NoError(t, err, "they are paused")
 	require.Zero(t, n)
-	_, err = q.PauseIDs(t.Context(), ids[0], "another")
+	_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), ids[0], "another"))
 	require.ErrorIs(t, err, executor.ErrTooManyPaused)
 	stop(t, x)
 }

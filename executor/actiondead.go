@@ -13,21 +13,47 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Requeue puts the selected dead letters back in their place, as [Queue.Requeue] does,
-// and returns what became of them. A selection with states is ErrInvalidQuery, because
-// dead letters have none.
-func (i *Inspector) Requeue(ctx context.Context, which Selection) (Requeued, error) {
+// Requeue puts the selected dead letters back in their place: with their old score
+// and position, due now, with all retries given back. They start again without Failures
+// and LastError. If a job of the same id waits, they join it, and it is due now, too.
+//
+// Later payloads of the id may have been done since, and do not run again: so an older
+// payload runs after them. That is right for payloads that don't depend on each other.
+// If they do, look at Late and Unsure of the result. For state use [HandleLatest]:
+// there, no older state replaces a newer one.
+//
+// Requeue goes in the order in which the payloads were accepted, up to a thousand of
+// them or 4 MiB in a commit, so that it takes little memory and other work goes on; the
+// first ones may run before the last ones are back. It returns what became of them,
+// also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, ErrUnknownQueue,
+// ErrInvalidID, ErrInvalidQuery, also for a selection with states, which dead letters
+// have not, or the cause of ctx when that ends first. After an error, ErrUnknown
+// included, the payloads of one more commit may be back.
+//
+// Several calls that put back or delete dead letters of one queue take turns with each
+// other, and with Retention, commit by commit. One of them takes a payload and counts
+// it; the others skip it. So a call for a few payloads waits for one commit of each
+// other call, not for the end of it.
+func (i *Inspector) Requeue(ctx context.Context, which Selection) (r Requeued, err error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {
-		return Requeued{}, err
+		return r, err
 	}
-	return q.requeue(ctx, which)
+	_, err = q.eachDead(ctx, which, func(ctx context.Context, some dead) (int, error) {
+		one, err := q.restore(ctx, some)
+		r = Requeued{r.Back + one.Back, r.Superseded + one.Superseded, r.Late + one.Late, r.Unsure + one.Unsure}
+		return one.Back, err
+	})
+	if err != nil {
+		err = fmt.Errorf("executor: requeue: %w", border(err))
+	}
+	return r, err
 }
 
 // DeleteDead deletes dead letters for good, up to a thousand or 4 MiB of them in a
 // commit; QueueStats.Deleted counts them. What they had left locked is unlocked. It
 // returns how many it deleted, also with an error: the errors are those of Requeue,
-// except ErrFull. See [Queue.Requeue] for what may be deleted beside those, and for
+// except ErrFull. See [Inspector.Requeue] for what may be deleted beside those, and for
 // several calls at the same time. On a full disk it deletes them one by one, in the
 // room that is kept for results.
 func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error) {
@@ -42,18 +68,6 @@ func (i *Inspector) DeleteDead(ctx context.Context, which Selection) (int, error
 		err = fmt.Errorf("executor: delete: %w", border(err))
 	}
 	return n, err
-}
-
-func (q *queue) requeue(ctx context.Context, which Selection) (r Requeued, err error) {
-	_, err = q.eachDead(ctx, which, func(ctx context.Context, some dead) (int, error) {
-		one, err := q.restore(ctx, some)
-		r = Requeued{r.Back + one.Back, r.Superseded + one.Superseded, r.Late + one.Late, r.Unsure + one.Unsure}
-		return one.Back, err
-	})
-	if err != nil {
-		err = fmt.Errorf("executor: requeue: %w", border(err))
-	}
-	return r, err
 }
 
 // eachDead calls do for those that are meant of what is dead by now, some at a time,

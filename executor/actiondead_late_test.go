@@ -128,7 +128,7 @@ func TestRequeueInLanesWhenTheCallerHasGone(t *testing.T) {
 		enqueue(t, paid, "a", 2, executor.In(10*time.Second))
 		brake := hang(disk)
 		err := within(time.Second, func(ctx context.Context) error {
-			_, err := created.RequeueAll(ctx)
+			_, err := x.Inspect().Requeue(ctx, executor.SelectQueue(created.Name()))
 			return err
 		})
 		require.ErrorIs(t, err, executor.ErrUnknown)

@@ -57,7 +57,7 @@ func TestAgeTellsWhatLagDoesNot(t *testing.T) {
 			enqueue(t, q, "later", "x", executor.In(100*time.Hour))
 		},
 		"parked": func(t *testing.T, x *executor.Executor, q *executor.Queue[string]) {
-			_, err := q.PauseIDs(t.Context(), "parked")
+			_, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "parked"))
 			require.NoError(t, err)
 			enqueue(t, q, "parked", "x")
 		},
@@ -117,7 +117,7 @@ func TestAgeOfWhatIsPutBack(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Zero(t, stats(t, q).Age)
 		require.NoError(t, q.Pause(t.Context()))
-		_, err := q.Requeue(t.Context(), "buried")
+		_, err := x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "buried"))
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		requireAge(t, q, time.Minute)

@@ -64,7 +64,7 @@ func TestWaitForWhatWasFolded(t *testing.T) {
 				}, executor.QueueConfig[int]{Gather: executor.Gather[int]{Fold: func(a, b int) (int, error) { return a + b, nil }}})
 				require.NoError(t, err)
 				start(t, x)
-				_, err = q.PauseIDs(t.Context(), "id")
+				_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "id"))
 				require.NoError(t, err)
 				enqueue(t, q.Queue, "id", 1)
 				third := make(chan error, 1)
@@ -81,7 +81,7 @@ func TestWaitForWhatWasFolded(t *testing.T) {
 				r := enqueue(t, q.Queue, "id", 4)
 				go func() { third <- q.Wait(t.Context(), r) }()
 				synctest.Wait()
-				_, err = q.ResumeIDs(t.Context(), "id")
+				_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "id"))
 				require.NoError(t, err)
 				got := <-second
 				require.ErrorIs(t, got.err, test.ends)

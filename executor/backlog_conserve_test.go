@@ -126,10 +126,10 @@ func (c *weighed) step() {
 	case n < 15:
 		time.Sleep(time.Second)
 	case n < 16:
-		_, err := pick(c.r, c.q...).RequeueAll(ctx)
+		_, err := c.x.Inspect().Requeue(ctx, executor.SelectQueue(pick(c.r, c.q...).Name()))
 		c.onlyTheDisk(err)
 	case n < 17:
-		_, err := pick(c.r, c.q...).RunNow(ctx, "a", "bb")
+		_, err := c.x.Inspect().RunNow(ctx, executor.SelectIDs(pick(c.r, c.q...).Name(), "a", "bb"))
 		require.NoError(c.t, err)
 	case n < 18:
 		c.disk.FailNext(journal.ErrFull)

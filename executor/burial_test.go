@@ -175,7 +175,7 @@ func TestDeadAreCountedAfterARestart(t *testing.T) {
 		require.Equal(t, []executor.QueueStats{{Name: "old", Unclaimed: 1, Dead: 1}}, s.Queues)
 		q := handle(t, x, "old", (&probe{}).handle, executor.QueueConfig[string]{})
 		require.Equal(t, 1, stats(t, q).Dead)
-		_, err = q.Requeue(t.Context(), "dead")
+		_, err = x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "dead"))
 		require.NoError(t, err)
 		require.Zero(t, stats(t, q).Dead)
 		stop(t, x)

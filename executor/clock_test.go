@@ -34,7 +34,7 @@ func TestClockJumpedBetweenRuns(t *testing.T) {
 		start(t, x)
 		synctest.Wait()
 		require.Equal(t, []string{"past[x]"}, p.log())
-		n, err := q.RunNow(t.Context(), "future")
+		n, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "future"))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		time.Sleep(31 * 24 * time.Hour)

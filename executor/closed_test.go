@@ -49,9 +49,18 @@ func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(cont
 		},
 		"Queue.Stats": func(ctx context.Context) error { _, err := q.Stats(ctx); return err },
 		"Pending":     func(ctx context.Context) error { _, err := q.Pending(ctx, "1"); return err },
-		"RunNow":      func(ctx context.Context) error { _, err := q.RunNow(ctx, "1"); return err },
-		"Requeue":     func(ctx context.Context) error { _, err := q.Requeue(ctx, "1"); return err },
-		"RequeueAll":  func(ctx context.Context) error { _, err := q.RequeueAll(ctx); return err },
+		"RunNow": func(ctx context.Context) error {
+			_, err := x.Inspect().RunNow(ctx, executor.SelectIDs(q.Name(), "1"))
+			return err
+		},
+		"Requeue": func(ctx context.Context) error {
+			_, err := x.Inspect().Requeue(ctx, executor.SelectIDs(q.Name(), "1"))
+			return err
+		},
+		"RequeueAll": func(ctx context.Context) error {
+			_, err := x.Inspect().Requeue(ctx, executor.SelectQueue(q.Name()))
+			return err
+		},
 		"Morgue": func(context.Context) error {
 			for _, err := range q.Morgue() {
 				return err

@@ -279,21 +279,23 @@ func affected(n int, err error) (control.Affected, error) {
 	return control.Affected{N: n}, err
 }
 
-func (c *controls) pause(ctx context.Context, p control.Pause) (control.Affected, error) {
-	queue := p.Queue
+func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affected, err error) {
+	which := SelectPrefix(p.Queue, p.Prefix)
 	switch {
-	case p.All && (queue != "" || p.IDs != nil):
-		return control.Affected{}, fmt.Errorf("%w: all means the executor; queue and ids are not for it", ErrInvalidQuery)
+	case p.All && (p.Queue != "" || p.IDs != nil || p.Prefix != ""):
+		return a, fmt.Errorf("%w: all means the executor; queue, ids and prefix are not for it", ErrInvalidQuery)
 	case p.All:
-		return control.Affected{N: 1}, c.x.pause(ctx, "", p.On)
-	case queue == "":
-		return control.Affected{}, fmt.Errorf("%w: queue is missing; all means the executor", ErrInvalidQuery)
-	case p.IDs == nil:
-		return control.Affected{N: 1}, c.i.pause(ctx, queue, p.On)
-	case len(p.IDs) == 0:
-		return control.Affected{}, fmt.Errorf("%w: ids is empty; without it the queue is meant", ErrInvalidQuery)
+		return affected(c.x.pause(ctx, "", p.On))
+	case p.Queue == "":
+		return a, fmt.Errorf("%w: queue is missing; all means the executor", ErrInvalidQuery)
+	case p.IDs != nil && p.Prefix != "":
+		return a, fmt.Errorf("%w: ids and prefix are both there; one of them is meant", ErrInvalidQuery)
+	case p.IDs != nil && len(p.IDs) == 0:
+		return a, fmt.Errorf("%w: ids is empty; without it the queue is meant", ErrInvalidQuery)
+	case p.IDs != nil:
+		which = SelectIDs(p.Queue, p.IDs...)
 	}
-	return affected(c.i.pauseIDs(ctx, queue, p.IDs, p.On))
+	return affected(c.i.pause(ctx, which, p.On))
 }
 
 func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, error) {

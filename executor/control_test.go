@@ -87,16 +87,23 @@ func TestControlsRaceExecution(t *testing.T) {
 						_, err := q.Enqueue(context.Background(), id, int(put.Add(1)))
 						return err
 					}))
-					people.Go(control(func(id string) error { return back(backOf(q.Requeue(context.Background(), id))) }))
-					people.Go(control(func(string) error { return back(backOf(q.RequeueAll(context.Background()))) }))
-					people.Go(control(func(id string) error { _, err := q.RunNow(context.Background(), id); return err }))
+					people.Go(control(func(id string) error {
+						return back(backOf(x.Inspect().Requeue(context.Background(), executor.SelectIDs(q.Name(), id))))
+					}))
+					people.Go(control(func(string) error {
+						return back(backOf(x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name()))))
+					}))
+					people.Go(control(func(id string) error {
+						_, err := x.Inspect().RunNow(context.Background(), executor.SelectIDs(q.Name(), id))
+						return err
+					}))
 					people.Wait()
 					if life == lives-1 {
 						o.calm.Store(true)
 						for range 3 * ids { // what runs meanwhile is left alone
-							require.NoError(t, back(backOf(q.RequeueAll(t.Context()))))
+							require.NoError(t, back(backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))))
 							for id := range ids {
-								_, err := q.RunNow(t.Context(), fmt.Sprint(id))
+								_, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), fmt.Sprint(id)))
 								require.NoError(t, err)
 							}
 							time.Sleep(time.Second)

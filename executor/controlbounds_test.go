@@ -71,7 +71,7 @@ func TestActionsWithoutAField(t *testing.T) {
 	enqueue(t, q, "a", "x")
 	require.NoError(t, x.Pause(t.Context()))
 	require.NoError(t, q.Pause(t.Context()))
-	_, err := q.PauseIDs(t.Context(), "a")
+	_, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "a"))
 	require.NoError(t, err)
 	for _, c := range []struct{ verb, body, want string }{
 		{"pause", `{}`, "on is missing"},

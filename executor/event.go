@@ -54,8 +54,8 @@ const (
 	// EventDeleted: a person has deleted a payload of a job. There is no event for a dead
 	// letter that is deleted.
 	EventDeleted
-	// EventPaused: a person has paused an id; if ID is empty, a queue; if Queue is empty,
-	// too, the executor.
+	// EventPaused: a person has paused what is named: an ID of a queue, those with a
+	// Prefix, a Queue as a whole, or, without any, the executor.
 	EventPaused
 	// EventResumed: that pause is over. Another one that holds the job, of its queue for
 	// example, goes on.
@@ -75,6 +75,7 @@ type Event struct {
 	Kind   EventKind
 	Queue  string
 	ID     string
+	Prefix string `wire:",omit"` // of ids, for EventPaused and EventResumed
 
 	Position uint64 // of the payload, or the first of them
 	// Payloads is how many payloads of ID the event is about: at least one, and 0 for

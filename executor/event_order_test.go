@@ -39,9 +39,9 @@ func TestEventsOfAnIDAreInOrder(t *testing.T) {
 				_, err = i.Delete(t.Context(), which)
 			}
 		case 1:
-			_, err = i.PauseIDs(t.Context(), queue, id)
+			_, err = i.Pause(t.Context(), executor.SelectIDs(queue, id))
 			if err == nil {
-				_, err = i.ResumeIDs(t.Context(), queue, id)
+				_, err = i.Resume(t.Context(), executor.SelectIDs(queue, id))
 			}
 		case 2:
 			_, err = i.KillFailed(t.Context(), which)

@@ -195,9 +195,13 @@ func (r *eventReader) over() bool {
 
 func eventOf(e *feed.Event[fact], life uint64) Event {
 	v := &e.Value
-	return Event{
+	told := Event{
 		Number: e.Number, Time: time.Unix(0, v.at), Kind: EventKind(e.Kind), Queue: e.Source.Name, ID: v.id,
 		Position: v.position, Payloads: v.payloads, Attempt: v.attempt, Into: v.into,
 		Duration: v.duration, Delay: v.delay, Error: v.text, Done: v.done, Total: v.total, life: life,
 	}
+	if told.Kind == EventPaused || told.Kind == EventResumed {
+		told.Prefix, told.Error = v.text, ""
+	}
+	return told
 }

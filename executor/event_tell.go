@@ -71,17 +71,17 @@ func (q *queue) tell(kind EventKind, f fact) {
 	}
 }
 
-// tellPause says that an id of the queue, or without one the queue, is paused or goes
-// on.
-func (q *queue) tellPause(on bool, id string) { q.x.events.tellPause(&q.events, on, id) }
+// tellPause says that an id of the queue, what begins with the text, or without either
+// the queue, is paused or goes on.
+func (q *queue) tellPause(on bool, of fact) { q.x.events.tellPause(&q.events, on, of) }
 
-func (e *events) tellPause(of *feed.Source, on bool, id string) {
+func (e *events) tellPause(of *feed.Source, on bool, f fact) {
 	kind := EventResumed
 	if on {
 		kind = EventPaused
 	}
 	if of.Wants(kindsOf(kind)) {
-		e.put(of, kind, fact{id: id})
+		e.put(of, kind, f)
 	}
 }
 

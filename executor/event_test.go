@@ -102,7 +102,7 @@ func TestEventsOfEachKind(t *testing.T) {
 		do("snoozed", 1, "ID accepted #1", "ID started #1 attempt 1", "ID snoozed #1 attempt 1 took 1s again in 1m0s", "ID started #1 attempt 1", "ID done #1 attempt 1 took 1s")
 		do("discarded", 1, "ID accepted #1", "ID started #1 attempt 1", "ID discarded #1 attempt 1 took 1s")
 		do("cancelled", 1, "ID accepted #1", "ID started #1 attempt 1", "ID cancelled #1 attempt 1 took 1s: cancelled: boom", "ID buried #1 attempt 1: cancelled: boom")
-		_, err = q.Requeue(t.Context(), "cancelled")
+		_, err = x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "cancelled"))
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -133,7 +133,7 @@ func TestEventsOfWhatAPersonDoes(t *testing.T) {
 				require.NoError(t, pause[1](t.Context()))
 			}
 			synctest.Wait()
-			of := map[string]string{"executor": "/", "queue": "q/", "id": "q/a"}[strings.Fields(scope)[0]]
+			of := map[string]string{"executor": "/", "queue": "q/", "id": "q/a", "prefix": "q/"}[strings.Fields(scope)[0]]
 			require.Equal(t, []string{of + " paused 0", of + " resumed 0"}, l.take(), scope)
 		}
 		first, second := enqueue(t, q, "a", "1", executor.In(time.Hour)), enqueue(t, q, "a", "2", executor.In(time.Hour))

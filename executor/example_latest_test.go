@@ -31,7 +31,7 @@ func ExampleHandleLatest() {
 	check(mirror.Wait(ctx, newest))
 	late := must(mirror.Enqueue(ctx, "book-1", row{2, 22}))
 	fmt.Println("superseded by the one that has run:", late.MergedInto == newest.Position)
-	fmt.Println(must(mirror.RequeueAll(ctx)))
+	fmt.Println(must(x.Inspect().Requeue(ctx, executor.SelectQueue(mirror.Name()))))
 	check(x.Stop(ctx))
 	// Output:
 	// true

@@ -102,7 +102,7 @@ func ExampleQueue_FollowUp() {
 
 // A person pauses a queue: what runs goes on, what waits keeps its place and its retries,
 // and what comes is accepted, over restarts, until a person resumes it. Executor.Pause is
-// for all queues, and PauseIDs of the Inspector for single ids.
+// for all queues, and Pause of the Inspector for single ids, or those of a tenant.
 func Example_pause() {
 	ctx := context.Background()
 	dir := must(os.MkdirTemp("", "strand"))
@@ -120,13 +120,15 @@ func Example_pause() {
 	}
 
 	x, mails := start()
-	check(x.Inspect().PauseQueue(ctx, "mails"))
+	_, err := x.Inspect().Pause(ctx, executor.SelectQueue("mails"))
+	check(err)
 	must(mails.Enqueue(ctx, "ann", "hello"))
 	check(x.Stop(ctx))
 
 	x, _ = start()
 	fmt.Println(must(x.Explain(ctx, "mails", "ann")))
-	check(x.Inspect().ResumeQueue(ctx, "mails"))
+	_, err = x.Inspect().Resume(ctx, executor.SelectQueue("mails"))
+	check(err)
 	<-done
 	check(x.Stop(ctx))
 	// Output:

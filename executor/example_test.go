@@ -192,7 +192,7 @@ func Example_nothingIsDroppedSilently() {
 	dead := firstDead(q)
 	fmt.Println("dead:", dead.ID, dead.Payload, "-", dead.Error)
 	refuse = false
-	fmt.Println(must(q.Requeue(ctx, "customer-7")))
+	fmt.Println(must(x.Inspect().Requeue(ctx, executor.SelectIDs(q.Name(), "customer-7"))))
 	<-ran
 	check(x.Stop(ctx))
 	// Output:

@@ -42,7 +42,7 @@ func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 		return e, q.explainDead(ctx, &e)
 	}
 	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+firstAttempt, s.LastError, s.Payloads
-	e.Paused = q.x.pauses.over(q.name, s.Paused)
+	e.Paused = q.x.pauses.over(q, id, s.Paused)
 	switch {
 	case s.Running:
 		e.State = JobRunning

@@ -99,7 +99,7 @@ func TestWhyOthersComeFirst(t *testing.T) {
 				synctest.Wait()
 				assert.Equal(t, c.want, turnOf(t, x, "old", "b"))
 				assert.Equal(t, executor.Turn{Reason: executor.TurnWorkers, Running: 1, Of: 1}, turnOf(t, x, "new", "a"))
-				require.NoError(t, x.Inspect().PauseQueue(t.Context(), "old"))
+				did(t, 1)(x.Inspect().Pause(t.Context(), executor.SelectQueue("old")))
 				e := explain(t, x, "old", "b")
 				assert.Equal(t, executor.JobPaused, e.State)
 				assert.Nil(t, e.Turn)

@@ -28,7 +28,7 @@ const (
 	JobSuspected JobState = "suspected"
 	// JobHalted: the id has stopped, until a person calls RunNow.
 	JobHalted JobState = "halted"
-	// JobPaused: a person has paused the id, its queue or the executor, until Resume.
+	// JobPaused: a person has paused the id, a prefix of it, its queue or the executor, until Resume.
 	JobPaused JobState = "paused"
 	// JobDead: the id has no job, but dead letters.
 	JobDead JobState = "dead"
@@ -43,7 +43,8 @@ type Explanation struct {
 	LastError string
 	Payloads  int // that wait
 	// Paused says what a person has paused, if that keeps the job from running,
-	// whatever its State: some of "executor", "queue" and "id".
+	// whatever its State: some of "executor", "queue", "prefix …" with the quoted prefix,
+	// and "id".
 	Paused []string
 	Dead   int `wire:",omit"` // dead letters, of an id without a job; LastError is of the one that died last
 	// Keys are the keys that block the job, with the jobs that have locked them or

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/pace"
+	"github.com/strandjobs/strand/executor/internal/pausekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -14,7 +15,7 @@ import (
 const (
 	MaxFollowUps     = maxFollowUps
 	MaxFollowUpBytes = maxFollowUpBytes
-	MaxPausedIDs     = maxPausedIDs
+	MaxPausedIDs     = pausekey.MaxIDs
 )
 
 // OpenOn opens an executor on a disk in memory.

@@ -123,7 +123,7 @@ func (v *victims) work(t *testing.T, after string) {
 	}
 	_, err = v.x.Stats(ctx)
 	require.NoError(t, err, after)
-	_, err = v.q.RequeueAll(ctx)
+	_, err = v.x.Inspect().Requeue(ctx, executor.SelectQueue(v.q.Name()))
 	require.NoError(t, err, after)
 	require.NoError(t, v.x.Compact(ctx), after)
 	require.NoError(t, v.x.SetSourceOffset(ctx, "mine", 1), after)
@@ -209,21 +209,20 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		},
 		"executor.Queue.EnqueueMany": func(ctx context.Context) error { _, err := v.q.EnqueueMany(ctx, some); return err },
 		"executor.Queue.Pending":     func(ctx context.Context) error { _, err := v.q.Pending(ctx, "a"); return err },
-		"executor.Queue.Requeue":     func(ctx context.Context) error { _, err := v.q.Requeue(ctx, "a"); return err },
-		"executor.Queue.RequeueAll":  func(ctx context.Context) error { _, err := v.q.RequeueAll(ctx); return err },
-		"executor.Queue.RunNow":      func(ctx context.Context) error { _, err := v.q.RunNow(ctx, "a"); return err },
 		"executor.Queue.Wait":        func(ctx context.Context) error { return ignored(v.q.Wait(ctx, executor.Receipt{ID: "a", Position: 1})) },
 		"executor.Queue.Pause":       paused(v.q.Pause, v.q.Resume),
 		"executor.Queue.Resume":      v.q.Resume,
-		"executor.Queue.PauseIDs":    func(ctx context.Context) error { _, err := v.q.PauseIDs(ctx, "none"); return err },
-		"executor.Queue.ResumeIDs":   func(ctx context.Context) error { _, err := v.q.ResumeIDs(ctx, "none"); return err },
 
-		"executor.Executor.Pause":         paused(v.x.Pause, v.x.Resume),
-		"executor.Executor.Resume":        v.x.Resume,
-		"executor.Inspector.PauseQueue":   paused(func(ctx context.Context) error { return i.PauseQueue(ctx, "q") }, v.q.Resume),
-		"executor.Inspector.ResumeQueue":  func(ctx context.Context) error { return i.ResumeQueue(ctx, "q") },
-		"executor.Inspector.PauseIDs":     func(ctx context.Context) error { _, err := i.PauseIDs(ctx, "q", "none"); return err },
-		"executor.Inspector.ResumeIDs":    func(ctx context.Context) error { _, err := i.ResumeIDs(ctx, "q", "none"); return err },
+		"executor.Executor.Pause":  paused(v.x.Pause, v.x.Resume),
+		"executor.Executor.Resume": v.x.Resume,
+		"executor.Inspector.Pause": func(ctx context.Context) error {
+			_, err := i.Pause(ctx, executor.SelectPrefix("q", "none"))
+			return err
+		},
+		"executor.Inspector.Resume": func(ctx context.Context) error {
+			_, err := i.Resume(ctx, executor.SelectPrefix("q", "none"))
+			return err
+		},
 		"executor.Inspector.RetryNow":     func(ctx context.Context) error { _, err := i.RetryNow(ctx, all); return err },
 		"executor.Inspector.RunNow":       func(ctx context.Context) error { _, err := i.RunNow(ctx, all); return err },
 		"executor.Inspector.Cancel":       func(ctx context.Context) error { _, err := i.Cancel(ctx, none, ""); return err },
@@ -370,10 +369,6 @@ func TestHostileFunctions(t *testing.T) {
 	_, err = v.q.Enqueue(t.Context(), strings.Repeat("x", executor.MaxIDBytes+1), 1)
 	require.ErrorIs(t, err, executor.ErrInvalidID)
 	var none *executor.Queue[int]
-	_, err = none.RequeueAll(t.Context())
-	require.ErrorIs(t, err, executor.ErrState)
-	_, err = none.RunNow(t.Context(), "a")
-	require.ErrorIs(t, err, executor.ErrState)
 	_, err = none.Stats(t.Context())
 	require.ErrorIs(t, err, executor.ErrState)
 	v.work(t, "arguments")

@@ -46,7 +46,7 @@ func TestErrorTexts(t *testing.T) {
 				x = openOn(t, disk, executor.Config{})
 				p = &probe{}
 				q := handle(t, x, "q", p.handle, cfg)
-				_, err := q.RunNow(t.Context(), "a")
+				_, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "a"))
 				require.NoError(t, err)
 				start(t, x)
 				synctest.Wait()

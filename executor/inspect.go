@@ -119,7 +119,7 @@ func (s *stateSet) none(c shard.Counts) bool {
 	w := &s.of
 	return c.Jobs == 0 || (!s.fresh || c.Jobs == c.Retrying) &&
 		!w[shard.StateReady] && !w[shard.StateScheduled] &&
-		(!w[shard.StateRetrying] || c.Retrying == 0) && (!w[shard.StateParked] || c.Parked+c.Paused == 0) &&
+		(!w[shard.StateRetrying] || c.Retrying == 0) && (!w[shard.StateParked] || c.Parked+c.Paused+c.Prefixes == 0) &&
 		(!w[shard.StateHalted] || c.Halted == 0) && (!w[shard.StateRunning] || c.Running == 0)
 }
 

@@ -66,22 +66,22 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 			}
 			if len(others) > 0 && r.IntN(2) == 0 {
 				healed = true
-				_, err := q.Requeue(t.Context(), others[r.IntN(len(others))])
+				_, err := x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), others[r.IntN(len(others))]))
 				require.NoError(t, err)
 				synctest.Wait()
 				healed = false
 			}
 		}
-		for order, compare := range map[executor.DeadOrder]func(a, b executor.DeadInfo) int{
-			executor.DeadOrderPosition: func(a, b executor.DeadInfo) int { return cmp.Compare(a.Position, b.Position) },
-			executor.DeadOrderID: func(a, b executor.DeadInfo) int {
+		for order, compare := range map[executor.Order]func(a, b executor.DeadInfo) int{
+			executor.OrderNone: func(a, b executor.DeadInfo) int { return cmp.Compare(a.Position, b.Position) },
+			executor.OrderID: func(a, b executor.DeadInfo) int {
 				return cmp.Or(strings.Compare(a.ID, b.ID), cmp.Compare(a.Position, b.Position))
 			},
-			executor.DeadOrderAt: func(a, b executor.DeadInfo) int {
+			executor.OrderDied: func(a, b executor.DeadInfo) int {
 				return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Position, b.Position))
 			},
 		} {
-			for _, descending := range []bool{false, true}[:1+min(int(order), 1)] {
+			for _, descending := range []bool{false, true}[:1+min(len(order), 1)] {
 				query := executor.DeadQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
 				seen := make(map[uint64]int)
 				for _, row := range deadPages(t, x, query, change) {
@@ -110,7 +110,7 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 			{executor.DeadQuery{Filter: executor.JobFilter{OlderThan: 10 * time.Minute}}, func(d executor.DeadInfo) bool { return time.Since(d.EnqueuedAt) > 10*time.Minute }},
 			{executor.DeadQuery{DiedBefore: 10 * time.Minute}, func(d executor.DeadInfo) bool { return time.Since(d.At) > 10*time.Minute }},
 		} {
-			for order := range executor.DeadOrder(3) {
+			for _, order := range []executor.Order{executor.OrderNone, executor.OrderID, executor.OrderDied} {
 				c.query.Queue, c.query.Order, c.query.Limit = "q", order, 4
 				got := deadPages(t, x, c.query, func() {})
 				slices.SortFunc(got, func(a, b executor.DeadInfo) int { return cmp.Compare(a.Position, b.Position) })
@@ -134,7 +134,7 @@ func TestBadQueries(t *testing.T) {
 		for text, query := range map[string]executor.JobQuery{
 			"Limit is -1":                {Limit: -1},
 			"Limit is 1001":              {Limit: 1001},
-			"Order is 5":                 {Order: 5},
+			`Order is "5"`:               {Order: "5"},
 			"Descending has no meaning":  {Descending: true},
 			`in the state "dead"`:        {States: []executor.JobState{executor.JobDead}},
 			`in the state "wating"`:      {States: []executor.JobState{"wating"}},
@@ -155,7 +155,7 @@ func TestBadQueries(t *testing.T) {
 			require.Less(t, len(err.Error()), 600)
 			if query.States == nil {
 				_, err = i.Dead(ctx, executor.DeadQuery{
-					Queue: "q", Order: executor.DeadOrder(query.Order), Descending: query.Descending, Filter: query.Filter, Limit: query.Limit, Cursor: query.Cursor,
+					Queue: "q", Order: query.Order, Descending: query.Descending, Filter: query.Filter, Limit: query.Limit, Cursor: query.Cursor,
 				})
 				require.ErrorIs(t, err, want)
 			}
@@ -175,7 +175,7 @@ func TestBadQueries(t *testing.T) {
 			_, err := i.Jobs(ctx, query)
 			require.ErrorIs(t, err, executor.ErrInvalidCursor, "%+v", query)
 		}
-		_, err = i.Dead(ctx, executor.DeadQuery{Queue: "q", Order: executor.DeadOrderID, Cursor: page.Next})
+		_, err = i.Dead(ctx, executor.DeadQuery{Queue: "q", Order: executor.OrderID, Cursor: page.Next})
 		require.ErrorIs(t, err, executor.ErrInvalidCursor)
 
 		for name, call := range map[string]func() error{

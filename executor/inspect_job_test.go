@@ -119,7 +119,7 @@ func TestLowkiq_L22_TheFreshJobs(t *testing.T) {
 			synctest.Wait()
 		}
 		enqueue(t, q, "later", "", executor.In(24*time.Hour))
-		require.NoError(t, x.Inspect().PauseQueue(t.Context(), "q"))
+		did(t, 1)(x.Inspect().Pause(t.Context(), executor.SelectQueue("q")))
 		did(t, 1)(x.Inspect().RunNow(t.Context(), executor.SelectIDs("q", "fails 1"))) // its retries are given back
 		fresh := executor.JobQuery{Queue: "q", States: []executor.JobState{executor.JobFresh}, Order: executor.OrderID}
 		page, err := x.Inspect().Jobs(t.Context(), fresh)

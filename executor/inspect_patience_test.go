@@ -55,7 +55,7 @@ func TestPatienceOfLists(t *testing.T) {
 		const jobs, patience = 10_000, 150 * time.Millisecond
 		x, cancel := besideOthers(t, jobs, 0)
 		defer cancel()
-		for _, order := range []executor.JobOrder{executor.OrderID, executor.OrderDue, executor.OrderAttempt, executor.OrderPayloads} {
+		for _, order := range []executor.Order{executor.OrderID, executor.OrderDue, executor.OrderAttempt, executor.OrderPayloads} {
 			for _, descending := range []bool{false, true} {
 				query := executor.JobQuery{Queue: "q", Order: order, Descending: descending, Limit: 10, Patience: patience}
 				began := time.Now()
@@ -126,7 +126,7 @@ func TestPatienceWithoutAnOrder(t *testing.T) {
 		}
 		require.Positive(t, early)
 		require.Equal(t, dead, all)
-		morgue.Order = executor.DeadOrderID
+		morgue.Order = executor.OrderID
 		part, err := x.Inspect().Dead(t.Context(), morgue)
 		require.NoError(t, err)
 		require.True(t, part.Partial)

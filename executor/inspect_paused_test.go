@@ -20,7 +20,7 @@ func TestJobsOfPausedIDs(t *testing.T) {
 			executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		require.NoError(t, err)
 		start(t, x)
-		_, err = q.PauseIDs(t.Context(), "paused", "paused later")
+		_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "paused", "paused later"))
 		require.NoError(t, err)
 		enqueue(t, q, "paused", "x")
 		enqueue(t, q, "paused later", "x", executor.In(time.Hour))
@@ -31,7 +31,7 @@ func TestJobsOfPausedIDs(t *testing.T) {
 				enqueue(t, q, "fails", "x")
 				synctest.Wait()
 			}
-			for _, order := range []executor.JobOrder{executor.OrderNone, executor.OrderDue} {
+			for _, order := range []executor.Order{executor.OrderNone, executor.OrderDue} {
 				all, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Order: order})
 				require.NoError(t, err)
 				found := 0

@@ -34,7 +34,7 @@ func pages(t testing.TB, x *executor.Executor, query executor.JobQuery, between 
 }
 
 // inOrder compares rows as an order has them.
-func inOrder(o executor.JobOrder) func(a, b executor.JobInfo) int {
+func inOrder(o executor.Order) func(a, b executor.JobInfo) int {
 	return func(a, b executor.JobInfo) int {
 		switch o {
 		case executor.OrderDue:
@@ -140,8 +140,8 @@ func TestLowkiq_L19_JobsInAllOrdersAndDirections(t *testing.T) {
 	bubbles(t, 3, 19, func(t *testing.T, r *rand.Rand) {
 		l := newLister(t, r)
 		l.fill()
-		for _, order := range []executor.JobOrder{executor.OrderNone, executor.OrderID, executor.OrderDue, executor.OrderAttempt, executor.OrderPayloads} {
-			for _, descending := range []bool{false, true}[:1+min(int(order), 1)] {
+		for _, order := range []executor.Order{executor.OrderNone, executor.OrderID, executor.OrderDue, executor.OrderAttempt, executor.OrderPayloads} {
+			for _, descending := range []bool{false, true}[:1+min(len(order), 1)] {
 				query := executor.JobQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
 				seen := make(map[string]int)
 				for _, row := range pages(t, l.x, query, l.change) {
@@ -196,7 +196,7 @@ func (l *lister) filters() {
 		{executor.JobQuery{Filter: executor.JobFilter{OlderThan: 1000 * time.Hour}}, func(executor.JobInfo) bool { return false }},
 	} {
 		want := slices.DeleteFunc(slices.Clone(all), func(j executor.JobInfo) bool { return !q.want(j) })
-		for _, order := range []executor.JobOrder{executor.OrderNone, executor.OrderID} {
+		for _, order := range []executor.Order{executor.OrderNone, executor.OrderID} {
 			q.query.Queue, q.query.Order, q.query.Limit = "q", order, 3
 			got := pages(l, l.x, q.query, func() {})
 			slices.SortFunc(got, inOrder(executor.OrderID))

@@ -12,24 +12,11 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// DeadOrder is an order of dead letters in a list.
-type DeadOrder uint8
-
-const (
-	// DeadOrderPosition: in the order in which they were accepted. A page costs no
-	// more than what is on it. The default.
-	DeadOrderPosition DeadOrder = iota
-	// DeadOrderID: by id, byte by byte, then by position.
-	DeadOrderID
-	// DeadOrderAt: by the time of death, then by position.
-	DeadOrderAt
-)
-
 // DeadQuery says which dead letters of a queue to list.
 type DeadQuery struct {
 	Queue      string // by name; it must be registered
-	Order      DeadOrder
-	Descending bool // the other way round; not with DeadOrderPosition
+	Order      Order
+	Descending bool // the other way round; not with OrderNone
 
 	// Filter: ErrorContains is about DeadInfo.Error, OlderThan about EnqueuedAt.
 	Filter JobFilter
@@ -80,7 +67,7 @@ func (i *Inspector) Dead(ctx context.Context, query DeadQuery) (DeadPage, error)
 	if err != nil {
 		return DeadPage{}, err
 	}
-	if query.Order == DeadOrderPosition {
+	if query.Order == OrderNone {
 		return l.asAccepted(ctx)
 	}
 	return l.inOrder(ctx)
@@ -101,12 +88,10 @@ func newDeadList(q *queue, query DeadQuery) (*deadList, error) {
 	if err := query.Filter.check(); err != nil {
 		return nil, err
 	}
-	switch {
-	case query.Order > DeadOrderAt:
-		return nil, fmt.Errorf("%w: Order is %d, the last one is DeadOrderAt, %d", ErrInvalidQuery, query.Order, DeadOrderAt)
-	case query.Order == DeadOrderPosition && query.Descending:
-		return nil, fmt.Errorf("%w: Descending has no meaning with DeadOrderPosition; set an Order", ErrInvalidQuery)
-	case query.DiedBefore < 0:
+	if err := query.Order.check(query.Descending, OrderNone, OrderID, OrderDied); err != nil {
+		return nil, err
+	}
+	if query.DiedBefore < 0 {
 		return nil, fmt.Errorf("%w: DiedBefore is %v, it must not be negative", ErrInvalidQuery, query.DiedBefore)
 	}
 	var err error
@@ -116,7 +101,7 @@ func newDeadList(q *queue, query DeadQuery) (*deadList, error) {
 	if err = checkPatience(query.Patience); err != nil {
 		return nil, err
 	}
-	l.name = fmt.Sprintf("dead %d %t %s", query.Order, query.Descending, query.Queue)
+	l.name = fmt.Sprintf("dead %s %t %s", query.Order, query.Descending, query.Queue)
 	if l.after, err = parseCursor(l.name, query.Cursor); err != nil {
 		return nil, err
 	}
@@ -137,7 +122,7 @@ func (l *deadList) matches(b *journal.Buried) bool {
 
 // key is the place of a dead letter in the order.
 func (l *deadList) key(b *journal.Buried) listing.Key {
-	if l.Order == DeadOrderAt {
+	if l.Order == OrderDied {
 		return listing.Key{First: b.At, Last: int64(b.Entry.Position)}
 	}
 	return listing.Key{ID: string(b.Entry.ID), Last: int64(b.Entry.Position)}

@@ -13,25 +13,39 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// JobOrder says by what a list of jobs is sorted. In JSON it is a word, such as "Due".
-type JobOrder uint8
+// Order says by what a list is sorted.
+type Order string
 
 const (
-	// OrderNone: about in the order in which the ids came to wait. A page costs no more
-	// than what is on it, however many jobs there are. The default.
-	OrderNone JobOrder = iota
-	// OrderID: by id, byte by byte.
-	OrderID
-	// OrderDue: by due time, the earliest first; by id where these are equal.
-	OrderDue
-	// OrderAttempt: by the attempt that runs or comes next, the lowest first; then by
+	// OrderNone: jobs about in the order in which their ids came to wait, dead letters in
+	// that in which they were accepted. A page costs no more than what is on it, however
+	// many there are. The default.
+	OrderNone Order = ""
+	// OrderID: by id, byte by byte; dead letters of one id by position.
+	OrderID Order = "id"
+	// OrderDue: jobs by due time, the earliest first; by id where these are equal.
+	OrderDue Order = "due"
+	// OrderAttempt: jobs by the attempt that runs or comes next, the lowest first; then by
 	// due time and id.
-	OrderAttempt
-	// OrderPayloads: by how many payloads the job has, the fewest first; with
+	OrderAttempt Order = "attempts"
+	// OrderPayloads: jobs by how many payloads they have, the fewest first; with
 	// Descending the busiest ids come first. Where these are equal, by Position, and by
 	// id if that is not known.
-	OrderPayloads
+	OrderPayloads Order = "payloads"
+	// OrderDied: dead letters by the time of death, then by position.
+	OrderDied Order = "died"
 )
+
+// check refuses an order that a list does not have.
+func (o Order) check(descending bool, has ...Order) error {
+	switch {
+	case !slices.Contains(has, o):
+		return fmt.Errorf("%w: Order is %q; it must be one of %q", ErrInvalidQuery, clip(string(o)), has)
+	case o == OrderNone && descending:
+		return fmt.Errorf("%w: Descending has no meaning without an Order", ErrInvalidQuery)
+	}
+	return nil
+}
 
 // What a page of a list has.
 const (
@@ -55,7 +69,7 @@ type JobQuery struct {
 	// no retry. Default: all.
 	States []JobState
 
-	Order      JobOrder
+	Order      Order
 	Descending bool // the other way round; not with OrderNone, which has no other way
 	Filter     JobFilter
 
@@ -183,11 +197,8 @@ func newJobList(q *queue, query JobQuery) (*jobList, error) {
 	if err := query.Filter.check(); err != nil {
 		return nil, err
 	}
-	if query.Order > OrderPayloads {
-		return nil, fmt.Errorf("%w: Order is %d, the last one is OrderPayloads, %d", ErrInvalidQuery, query.Order, OrderPayloads)
-	}
-	if query.Order == OrderNone && query.Descending {
-		return nil, fmt.Errorf("%w: Descending has no meaning with OrderNone; set an Order", ErrInvalidQuery)
+	if err := query.Order.check(query.Descending, OrderNone, OrderID, OrderDue, OrderAttempt, OrderPayloads); err != nil {
+		return nil, err
 	}
 	if l.Limit, err = listLimit(query.Limit); err != nil {
 		return nil, err
@@ -195,7 +206,7 @@ func newJobList(q *queue, query JobQuery) (*jobList, error) {
 	if err = checkPatience(query.Patience); err != nil {
 		return nil, err
 	}
-	l.name = fmt.Sprintf("jobs %d %t %s", query.Order, query.Descending, query.Queue)
+	l.name = fmt.Sprintf("jobs %s %t %s", query.Order, query.Descending, query.Queue)
 	if query.Order == OrderNone {
 		l.name = fmt.Sprintf("jobs of %x: %s", q.x.inspection.nonce, query.Queue)
 	}

@@ -49,7 +49,7 @@ func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
 // Failure is one failed attempt of a job. Of the older ones of a job the first KiB
 // of the text is kept at least, of the last one all of it; see
 // QueueConfig.DeadLetters.FormatError. An attempt that a crash cut off is no failure:
-// Job.Crashes counts it. After [Queue.Requeue] there are none.
+// Job.Crashes counts it. After [Inspector.Requeue] there are none.
 type Failure struct {
 	Attempt int       // 1, 2, 3, …; after RunNow and Requeue it begins again
 	At      time.Time // when it failed

@@ -178,7 +178,7 @@ func TestSharedLanesWaitForAFailure(t *testing.T) {
 		enqueue(t, paid, "42", 5)
 		synctest.Wait()
 		enqueue(t, canceled, "42", 6)
-		_, err = created.RequeueAll(t.Context())
+		_, err = x.Inspect().Requeue(t.Context(), executor.SelectQueue(created.Name()))
 		require.NoError(t, err)
 		close(block)
 		synctest.Wait()

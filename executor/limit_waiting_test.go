@@ -37,7 +37,7 @@ func TestLimitForgetsWhoDoesNotCome(t *testing.T) {
 				case "delete":
 					did(t, 20)(i.Delete(ctx, executor.SelectIDs("q", some...)))
 				case "pause":
-					did(t, 20)(i.PauseIDs(ctx, "q", some...))
+					did(t, 20)(i.Pause(ctx, executor.SelectIDs("q", some...)))
 				}
 				synctest.Wait()
 				require.Equal(t, 1, l.Stats().Waiting)
@@ -45,7 +45,7 @@ func TestLimitForgetsWhoDoesNotCome(t *testing.T) {
 				synctest.Wait()
 				require.Equal(t, []string{"0[x]", "21[x]"}, p.log())
 				if what == "pause" {
-					did(t, 20)(i.ResumeIDs(ctx, "q", some...))
+					did(t, 20)(i.Resume(ctx, executor.SelectIDs("q", some...)))
 					time.Sleep(25 * time.Second)
 					synctest.Wait()
 					require.Len(t, p.log(), 22)

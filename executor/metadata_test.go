@@ -64,7 +64,7 @@ func TestMetadataAndTimeGoWithThePayload(t *testing.T) {
 
 		x, q = life(nil)
 		start(t, x)
-		n, err := backOf(q.RequeueAll(t.Context()))
+		n, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		settled(t, q)

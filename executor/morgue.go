@@ -110,41 +110,9 @@ func (r Requeued) String() string {
 	return said
 }
 
-// Requeue puts the dead letters of some ids back in their place: with their old score
-// and position, due now, with all retries given back. They start again without Failures
-// and LastError. If a job of the same id waits, they join it, and it is due now, too.
-//
-// Later payloads of the id may have been done since, and do not run again: so an older
-// payload runs after them. That is right for payloads that don't depend on each other.
-// If they do, look at Late and Unsure of the result. For state use [HandleLatest]:
-// there, no older state replaces a newer one.
-//
-// Requeue goes in the order in which the payloads were accepted, up to a thousand of
-// them or 4 MiB in a commit, so that it takes little memory and other work goes on; the
-// first ones may run before the last ones are back. It returns what became of them,
-// also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, or the cause of ctx
-// when that ends first. After an error, ErrUnknown included, the payloads of one more
-// commit may be back.
-//
-// Several calls that put back or delete dead letters of one queue take turns with each
-// other, and with Retention, commit by commit. One of them takes a payload and counts
-// it; the others skip it. So a call for a few payloads waits for one commit of each
-// other call, not for the end of it.
-func (t *Queue[T]) Requeue(ctx context.Context, ids ...string) (Requeued, error) {
-	return t.requeue(ctx, SelectIDs(t.Name(), ids...))
-}
-
-// RequeueAll puts all dead letters of the queue back, except payloads that are accepted
-// after the call. It returns what [Queue.Requeue] does.
-func (t *Queue[T]) RequeueAll(ctx context.Context) (Requeued, error) {
-	return t.requeue(ctx, SelectQueue(t.Name()))
-}
-
-func (t *Queue[T]) requeue(ctx context.Context, which Selection) (r Requeued, err error) {
-	if ctx, err = t.usable(ctx); err != nil {
-		return r, err
-	}
-	return t.q.requeue(ctx, which)
+// plus adds what another call has done.
+func (r Requeued) plus(o Requeued) Requeued {
+	return Requeued{r.Back + o.Back, r.Superseded + o.Superseded, r.Late + o.Late, r.Unsure + o.Unsure}
 }
 
 // Pending reports whether an id has anything to do: it waits, runs, is to be
@@ -162,32 +130,4 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 		return false, border(err)
 	}
 	return has, nil
-}
-
-// RunNow makes the jobs of some ids that wait due now: those that are delayed, snoozed
-// or waiting for a retry. It gives all of their retries back, and lets halted jobs go
-// on. A job that is paused, locked out or limited still waits for that, and one that
-// runs is left alone.
-//
-// It returns how many of the ids had a job that waited. It returns ErrClosed after
-// Stop, and the cause of ctx when that ends first; then the job of the id at hand may
-// be due or not.
-func (t *Queue[T]) RunNow(ctx context.Context, ids ...string) (n int, err error) {
-	if ctx, err = t.usable(ctx); err != nil {
-		return 0, err
-	}
-	routes := *t.q.x.routes.Load()
-	for _, id := range ids {
-		var waited bool // a call may come after its caller has gone
-		err := routes[t.q.route([]byte(id))].Do(ctx, func(c *shard.Core) {
-			waited = c.RunNow(id, time.Now().UnixNano())
-		})
-		if err != nil {
-			return n, border(err)
-		}
-		if waited {
-			n++
-		}
-	}
-	return n, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -12,12 +14,8 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// maxPausedIDs is how many ids of a queue may be paused by themselves at a time,
-// because each takes memory, about 100 bytes and its own, whether it has a job or not.
-const maxPausedIDs = pausekey.MaxIDs // 100,000
-
-// ErrTooManyPaused is returned when more than 100,000 ids of a queue would be
-// paused. Pause the queue.
+// ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
+// would be paused. Pause the queue.
 var ErrTooManyPaused = errors.New("executor: too many ids are paused")
 
 // Pause keeps all queues from running jobs until [Executor.Resume], also after a
@@ -25,8 +23,8 @@ var ErrTooManyPaused = errors.New("executor: too many ids are paused")
 // that run go on, and Pause does not wait for them. Enqueue still accepts payloads,
 // schedules go on, and RunNow makes jobs due, which then wait like all others.
 //
-// The executor, a queue ([Queue.Pause]) and single ids ([Queue.PauseIDs]) are paused
-// independently: a job runs when none of the three is. What a paused job locked when it
+// The executor, a queue ([Queue.Pause]), prefixes of ids and single ids
+// ([Inspector.Pause]) are paused independently: a job runs when none of them is. What a paused job locked when it
 // was enqueued stays locked. When its turn comes in the line of a key, the next job
 // gets it.
 //
@@ -35,54 +33,39 @@ var ErrTooManyPaused = errors.New("executor: too many ids are paused")
 // ctx when even that is used up. It returns ErrClosed, ErrFailed or ErrContext. When
 // ctx ends first, it returns the cause, with ErrUnknown if it had begun: then the
 // executor may be paused or not.
-func (x *Executor) Pause(ctx context.Context) error { return x.pause(ctx, "", true) }
+func (x *Executor) Pause(ctx context.Context) error { _, err := x.pause(ctx, "", true); return err }
 
-// Resume ends a Pause of the executor. Queues and ids that are paused by themselves
-// stay so. It returns what Pause does.
-func (x *Executor) Resume(ctx context.Context) error { return x.pause(ctx, "", false) }
+// Resume ends a Pause of the executor. Queues, prefixes and ids that are paused by
+// themselves stay so. It returns what Pause does.
+func (x *Executor) Resume(ctx context.Context) error { _, err := x.pause(ctx, "", false); return err }
 
 // Pause keeps the queue from running jobs until Resume, as [Executor.Pause] does with
 // all of them, and returns the same. It goes along to a new name of the queue; see
 // QueueConfig.RenamedFrom.
 func (t *Queue[T]) Pause(ctx context.Context) error { return t.pause(ctx, true) }
 
-// Resume ends a Pause of the queue. Ids that are paused by themselves stay so, and so
-// does an executor that is.
+// Resume ends a Pause of the queue. Ids and prefixes that are paused by themselves stay
+// so, and so does an executor that is.
 func (t *Queue[T]) Resume(ctx context.Context) error { return t.pause(ctx, false) }
 
-// PauseIDs keeps the jobs of some ids from running until ResumeIDs, as
-// [Executor.Pause] does with all of them. An id need not have a job: what is accepted
-// for it waits. It returns how many were not paused before, also with an error:
-// ErrInvalidID, and then no id is paused; ErrTooManyPaused, and those of [Queue.Pause].
-func (t *Queue[T]) PauseIDs(ctx context.Context, ids ...string) (int, error) {
-	return t.pauseIDs(ctx, ids, true)
+// Pause keeps what a Selection means from running until Resume, as [Executor.Pause] does
+// with all queues: a queue ([SelectQueue]), some ids ([SelectIDs]), or the ids that begin
+// in some way, of a tenant for example ([SelectPrefix]). An id need not have a job, and a
+// pause holds for what is accepted later, too: that waits. Each pause is ended by itself:
+// an id runs when neither it, nor a prefix of it, nor its queue is paused. At most 100,000
+// ids and 10,000 prefixes of a queue are paused at a time.
+//
+// It returns how many ids were not paused before; of a queue and a prefix, 1 or 0; also
+// with an error: those of [Executor.Pause]; ErrUnknownQueue; ErrInvalidID, and then no id
+// is paused; ErrTooManyPaused; ErrInvalidQuery for a Selection of another kind.
+func (i *Inspector) Pause(ctx context.Context, which Selection) (int, error) {
+	return i.pause(ctx, which, true)
 }
 
-// ResumeIDs ends a pause of some ids, and returns how many were paused by themselves,
-// and the errors of PauseIDs.
-func (t *Queue[T]) ResumeIDs(ctx context.Context, ids ...string) (int, error) {
-	return t.pauseIDs(ctx, ids, false)
-}
-
-// PauseQueue is [Queue.Pause] for a queue that is known by its name only. It returns
-// ErrUnknownQueue for one that is not registered.
-func (i *Inspector) PauseQueue(ctx context.Context, queue string) error {
-	return i.pause(ctx, queue, true)
-}
-
-// ResumeQueue is [Queue.Resume] by name; see PauseQueue.
-func (i *Inspector) ResumeQueue(ctx context.Context, queue string) error {
-	return i.pause(ctx, queue, false)
-}
-
-// PauseIDs is [Queue.PauseIDs] by the name of the queue; see PauseQueue.
-func (i *Inspector) PauseIDs(ctx context.Context, queue string, ids ...string) (int, error) {
-	return i.pauseIDs(ctx, queue, ids, true)
-}
-
-// ResumeIDs is [Queue.ResumeIDs] by the name of the queue; see PauseQueue.
-func (i *Inspector) ResumeIDs(ctx context.Context, queue string, ids ...string) (int, error) {
-	return i.pauseIDs(ctx, queue, ids, false)
+// Resume ends a pause of the same Selection, and returns how many of it were paused, and
+// the errors of Pause. Another pause that holds the same jobs goes on.
+func (i *Inspector) Resume(ctx context.Context, which Selection) (int, error) {
+	return i.pause(ctx, which, false)
 }
 
 // Paused returns what is paused but for single ids: the executor, and queues by name,
@@ -98,24 +81,28 @@ func (i *Inspector) Paused() (all bool, queues []string) {
 // the last commit has left it, a page at a time. A read error is yielded once and ends
 // the list; a queue of which the journal knows no pause has none.
 func (i *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		if i == nil || i.x == nil {
-			yield("", errNoInspector)
-			return
-		}
-		if err := i.x.pauses.ids(queue, func(id string) bool { return yield(id, nil) }); err != nil {
-			yield("", border(err))
-		}
-	}
+	return i.paused(pausekey.IDs(queue))
 }
 
-// pause pauses the executor, or a queue by name, or lets it go on.
-func (x *Executor) pause(ctx context.Context, name string, on bool) error {
-	ctx, err := x.mayChange(ctx)
-	if err != nil {
-		return err
+// PausedPrefixes lists the prefixes of ids of a queue that are paused, as PausedIDs does.
+func (i *Inspector) PausedPrefixes(queue string) iter.Seq2[string, error] {
+	return i.paused(pausekey.Prefixes(queue))
+}
+
+func (i *Inspector) paused(key string) iter.Seq2[string, error] {
+	if i == nil || i.x == nil {
+		return func(yield func(string, error) bool) { yield("", errNoInspector) }
 	}
-	queues := x.pauses.set(name, on)
+	return i.x.pauses.under(key)
+}
+
+// pause pauses the executor, or a queue by name, or lets it go on. It returns 0 if it was
+// so before, and 1 if not.
+func (x *Executor) pause(ctx context.Context, name string, on bool) (n int, err error) {
+	if ctx, err = x.mayChange(ctx); err != nil {
+		return 0, err
+	}
+	queues, n := x.pauses.set(name, on)
 	if on {
 		for _, q := range queues {
 			q.stepAsideAll()
@@ -125,7 +112,7 @@ func (x *Executor) pause(ctx context.Context, name string, on bool) error {
 	for _, q := range queues {
 		group.Go(func() error { return q.passThrough(ctx) })
 	}
-	return x.written(ctx, group.Wait())
+	return n, x.written(ctx, group.Wait())
 }
 
 // passThrough waits until the shards of the queue are done with all that they have been
@@ -168,15 +155,38 @@ func (t *Queue[T]) pause(ctx context.Context, on bool) error {
 	if t == nil || t.q == nil {
 		return errNoQueue
 	}
-	return t.q.x.pause(ctx, t.q.name, on)
+	_, err := t.q.x.pause(ctx, t.q.name, on)
+	return err
 }
 
-func (i *Inspector) pause(ctx context.Context, name string, on bool) error {
-	q, err := i.queue(name)
-	if err != nil {
-		return err
+func (i *Inspector) pause(ctx context.Context, s Selection, on bool) (n int, err error) {
+	q, ctx, err := i.selected(ctx, &s)
+	switch prefix := s.filter.IDPrefix; {
+	case err != nil:
+		return 0, err
+	case s.of != nil || len(s.states) > 0 || s.filter != JobFilter{IDPrefix: prefix}:
+		return 0, fmt.Errorf("%w: what is paused is a queue, some ids, or a prefix of ids; see SelectQueue, SelectIDs and SelectPrefix", ErrInvalidQuery)
+	case s.ids != nil:
+		n, err = q.visitIDs(ctx, slices.Collect(maps.Keys(s.ids)), func(c *shard.Core, some []string) (int, error) { return q.hold(c, some, on) })
+		return n, q.x.written(ctx, err)
+	case prefix != "":
+		return q.pausePrefix(ctx, &s, on)
 	}
 	return q.x.pause(ctx, q.name, on)
+}
+
+// pausePrefix tells the shards, and then goes through the jobs that there are.
+func (q *queue) pausePrefix(ctx context.Context, s *Selection, on bool) (int, error) {
+	n, err := q.x.pauses.setPrefix(q, s.filter.IDPrefix, on)
+	if err != nil {
+		return 0, err
+	}
+	_, err = q.act(ctx, s, func(c *shard.Core, _ int64, id string) int {
+		c.Reconsider(id)
+		q.stepAside(c, id)
+		return 0
+	})
+	return n, err
 }
 
 // queue returns a registered queue.
@@ -185,41 +195,6 @@ func (i *Inspector) queue(name string) (*queue, error) {
 		return nil, errNoInspector
 	}
 	return i.x.lookup(name)
-}
-
-func (t *Queue[T]) pauseIDs(ctx context.Context, ids []string, on bool) (int, error) {
-	if t == nil || t.q == nil {
-		return 0, errNoQueue
-	}
-	return t.q.pauseIDs(ctx, ids, on)
-}
-
-func (i *Inspector) pauseIDs(ctx context.Context, name string, ids []string, on bool) (int, error) {
-	q, err := i.queue(name)
-	if err != nil {
-		return 0, err
-	}
-	return q.pauseIDs(ctx, ids, on)
-}
-
-func (q *queue) pauseIDs(ctx context.Context, ids []string, on bool) (n int, err error) {
-	if ctx, err = q.x.mayChange(ctx); err != nil {
-		return 0, err
-	}
-	if err := checkIDs(ids); err != nil {
-		return 0, err
-	}
-	n, err = q.visitIDs(ctx, ids, func(c *shard.Core, some []string) (int, error) { return q.hold(c, some, on) })
-	return n, q.x.written(ctx, err)
-}
-
-func checkIDs(ids []string) error {
-	for _, id := range ids {
-		if err := checkID(id); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // idsAtOnce is how many ids a visit to a shard is about, at most: what else the shard

@@ -27,9 +27,9 @@ func TestPausedWhilePayloadsEnd(t *testing.T) {
 	for range rounds {
 		_, err := q.EnqueueMany(t.Context(), items)
 		require.NoError(t, err)
-		_, err = q.PauseIDs(t.Context(), names...)
+		_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), names...))
 		require.NoError(t, err)
-		_, err = q.ResumeIDs(t.Context(), names...)
+		_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), names...))
 		require.NoError(t, err)
 	}
 	require.Equal(t, uint64(ids*each*rounds), drained(t, q).Done)

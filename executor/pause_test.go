@@ -15,24 +15,26 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// pausable are the three ways to pause what an id does, typed and by name.
+// pausable are the ways to pause what an id does, typed and by name.
 func pausable(x *executor.Executor, q *executor.Queue[string]) map[string][2]func(ctx context.Context) error {
-	noCount := func(_ int, err error) error { return err }
-	i := x.Inspect()
+	by := func(s executor.Selection) [2]func(ctx context.Context) error {
+		return [2]func(ctx context.Context) error{
+			func(ctx context.Context) error { return noCount(x.Inspect().Pause(ctx, s)) },
+			func(ctx context.Context) error { return noCount(x.Inspect().Resume(ctx, s)) },
+		}
+	}
 	return map[string][2]func(ctx context.Context) error{
-		"executor":      {x.Pause, x.Resume},
-		"queue":         {q.Pause, q.Resume},
-		"id":            {func(ctx context.Context) error { return noCount(q.PauseIDs(ctx, "a")) }, func(ctx context.Context) error { return noCount(q.ResumeIDs(ctx, "a")) }},
-		"queue by name": {func(ctx context.Context) error { return i.PauseQueue(ctx, q.Name()) }, func(ctx context.Context) error { return i.ResumeQueue(ctx, q.Name()) }},
-		"id by name": {func(ctx context.Context) error { return noCount(i.PauseIDs(ctx, q.Name(), "a")) },
-			func(ctx context.Context) error { return noCount(i.ResumeIDs(ctx, q.Name(), "a")) }},
+		"executor": {x.Pause, x.Resume}, "queue": {q.Pause, q.Resume}, "queue by name": by(executor.SelectQueue("q")),
+		"id": by(executor.SelectIDs("q", "a")), `prefix "a"`: by(executor.SelectPrefix("q", "a")),
 	}
 }
+
+func noCount(_ int, err error) error { return err }
 
 // What is paused begins nothing, and goes on where it was: payloads are accepted, RunNow
 // does not override it, and Explain and Stats say it.
 func TestPause(t *testing.T) {
-	for _, name := range []string{"executor", "queue", "id", "queue by name", "id by name"} {
+	for _, name := range []string{"executor", "queue", "id", "queue by name", `prefix "a"`} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
@@ -44,7 +46,7 @@ func TestPause(t *testing.T) {
 				require.NoError(t, how[0](t.Context()), "again")
 				enqueue(t, q, "a", "1")
 				enqueue(t, q, "a", "2", executor.In(time.Minute))
-				n, err := q.RunNow(t.Context(), "a")
+				n, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "a"))
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 				time.Sleep(time.Hour)
@@ -53,14 +55,19 @@ func TestPause(t *testing.T) {
 				e, err := x.Explain(t.Context(), "q", "a")
 				require.NoError(t, err)
 				require.Equal(t, executor.JobPaused, e.State)
-				scope, _, _ := strings.Cut(name, " ")
+				scope := strings.TrimSuffix(name, " by name")
 				require.Equal(t, []string{scope}, e.Paused)
 				require.Contains(t, e.String(), "(pause of the "+scope+")")
 				s, err := q.Stats(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, scope != "id", s.Paused)
+				whole := scope == "executor" || scope == "queue"
+				require.Equal(t, whole, s.Paused)
 				require.Equal(t, scope == "id", s.PausedIDs == 1)
-				require.Equal(t, scope != "id", s.Lag == time.Hour)
+				require.Equal(t, !whole && scope != "id", s.PausedPrefixes == 1)
+				require.Equal(t, whole, s.Lag == time.Hour)
+				parked, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", States: []executor.JobState{executor.JobParked}})
+				require.NoError(t, err)
+				require.Equal(t, !whole, len(parked.Jobs) == 1)
 				require.NoError(t, how[1](t.Context()))
 				synctest.Wait()
 				require.Equal(t, []string{"a[1 2]"}, p.log())
@@ -70,7 +77,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// The three are independent: a job runs when none of them is on.
+// They are independent: a job runs when none of them is on.
 func TestPausesAddUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
@@ -78,11 +85,11 @@ func TestPausesAddUp(t *testing.T) {
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
 		start(t, x)
 		all := pausable(x, q)
-		for _, name := range []string{"executor", "queue", "id"} {
+		for _, name := range []string{"executor", "queue", "id", `prefix "a"`} {
 			require.NoError(t, all[name][0](t.Context()))
 		}
 		enqueue(t, q, "a", "1")
-		for _, name := range []string{"queue", "executor"} {
+		for _, name := range []string{"queue", `prefix "a"`, "executor"} {
 			require.NoError(t, all[name][1](t.Context()))
 			synctest.Wait()
 			require.Empty(t, p.log())
@@ -99,9 +106,17 @@ func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
 	for name, pause := range map[string]func(*executor.Executor, *executor.Queue[string]) error{
 		"executor": func(x *executor.Executor, _ *executor.Queue[string]) error { return x.Pause(context.Background()) },
 		"queue":    func(_ *executor.Executor, q *executor.Queue[string]) error { return q.Pause(context.Background()) },
-		"ids": func(_ *executor.Executor, q *executor.Queue[string]) error {
-			_, err := q.PauseIDs(context.Background(), "a", "b", "c")
+		"ids": func(x *executor.Executor, q *executor.Queue[string]) error {
+			_, err := x.Inspect().Pause(context.Background(), executor.SelectIDs(q.Name(), "a", "b", "c"))
 			return err
+		},
+		"prefixes": func(x *executor.Executor, q *executor.Queue[string]) error {
+			for _, prefix := range []string{"a", "b", "c"} {
+				if _, err := x.Inspect().Pause(context.Background(), executor.SelectPrefix(q.Name(), prefix)); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,8 +150,12 @@ func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
 				close(goOn)
 				require.NoError(t, x.Resume(t.Context()))
 				require.NoError(t, q.Resume(t.Context()))
-				_, err = q.ResumeIDs(t.Context(), "a", "b", "c")
+				_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "a", "b", "c"))
 				require.NoError(t, err)
+				for _, prefix := range []string{"a", "b", "c"} {
+					_, err = x.Inspect().Resume(t.Context(), executor.SelectPrefix(q.Name(), prefix))
+					require.NoError(t, err)
+				}
 				synctest.Wait()
 				require.Len(t, begun, 4)
 			})
@@ -152,15 +171,19 @@ func TestPausesSurvive(t *testing.T) {
 	q := handle(t, x, "former", p.handle, executor.QueueConfig[string]{})
 	other := handle(t, x, "other", p.handle, executor.QueueConfig[string]{})
 	start(t, x)
-	n, err := q.PauseIDs(t.Context(), "a", "b", "a", "no job")
+	n, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "a", "b", "a", "no job"))
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
-	n, err = q.ResumeIDs(t.Context(), "b")
+	n, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "b"))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
+	for _, prefix := range []string{"acme/", "ac", "gone"} {
+		did(t, 1)(x.Inspect().Pause(t.Context(), executor.SelectPrefix("former", prefix)))
+	}
+	did(t, 1)(x.Inspect().Resume(t.Context(), executor.SelectPrefix("former", "gone")))
 	require.NoError(t, other.Pause(t.Context()))
 	require.NoError(t, x.Pause(t.Context()))
-	for _, id := range []string{"a", "b", "no job"} {
+	for _, id := range []string{"a", "b", "no job", "acme/1", "ac"} {
 		enqueue(t, q, id, id)
 	}
 	enqueue(t, other, "a", "other")
@@ -186,18 +209,34 @@ func TestPausesSurvive(t *testing.T) {
 	require.Equal(t, []string{"new name", "other"}, queues)
 	require.Equal(t, []string{"a", "no job"}, pausedIDs(t, x, "new name"))
 	require.Empty(t, pausedIDs(t, x, "former"))
+	require.Equal(t, []string{"ac", "acme/"}, pausedPrefixes(t, x, "new name"))
+	require.Empty(t, pausedPrefixes(t, x, "former"))
 	require.NoError(t, q.Resume(t.Context()))
 	require.NoError(t, other.Resume(t.Context()))
-	n, err = q.ResumeIDs(t.Context(), "a", "no job")
+	n, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "a", "no job"))
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 	require.Eventually(t, func() bool { return len(p.log()) == 4 }, time.Minute, time.Millisecond)
+	did(t, 1)(x.Inspect().Resume(t.Context(), executor.SelectPrefix("new name", "ac")))
+	require.Eventually(t, func() bool { return len(p.log()) == 5 && p.log()[4] == "ac[ac]" }, time.Minute, time.Millisecond)
+	did(t, 1)(x.Inspect().Resume(t.Context(), executor.SelectPrefix("new name", "acme/")))
+	require.Eventually(t, func() bool { return len(p.log()) == 6 }, time.Minute, time.Millisecond)
 	stop(t, x)
 	open("new name", executor.QueueConfig[string]{RenamedFrom: []string{"former"}})
 	all, queues = x.Inspect().Paused()
 	require.False(t, all)
 	require.Empty(t, queues)
 	require.Empty(t, pausedIDs(t, x, "new name"))
+	require.Empty(t, pausedPrefixes(t, x, "new name"))
+}
+
+func pausedPrefixes(t *testing.T, x *executor.Executor, queue string) (all []string) {
+	t.Helper()
+	for prefix, err := range x.Inspect().PausedPrefixes(queue) {
+		require.NoError(t, err)
+		all = append(all, prefix)
+	}
+	return all
 }
 
 func pausedIDs(t *testing.T, x *executor.Executor, queue string) (ids []string) {
@@ -212,6 +251,12 @@ func pausedIDs(t *testing.T, x *executor.Executor, queue string) (ids []string) 
 // A job that is parked for a lock and paused runs when both are over, in either order;
 // and while it is paused, it lets others of its key pass.
 func TestPauseAndLocks(t *testing.T) {
+	for name, of := range map[string]executor.Selection{"id": executor.SelectIDs("q", "a"), "prefix": executor.SelectPrefix("q", "a")} {
+		t.Run(name, func(t *testing.T) { pausesAndLocks(t, of) })
+	}
+}
+
+func pausesAndLocks(t *testing.T, of executor.Selection) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		var p probe
@@ -223,15 +268,15 @@ func TestPauseAndLocks(t *testing.T) {
 			require.NoError(t, keys.Lock(t.Context(), "k"))
 			enqueue(t, q, "a", "1")
 			synctest.Wait()
-			_, err := q.PauseIDs(t.Context(), "a")
+			_, err := x.Inspect().Pause(t.Context(), of)
 			require.NoError(t, err)
 			s, err := q.Stats(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, []int{0, 1}, []int{s.Parked, s.PausedIDs})
+			require.Equal(t, []int{0, 1}, []int{s.Parked, s.PausedIDs + s.PausedPrefixes})
 			enqueue(t, q, "b", "1")
 			synctest.Wait()
 			if resumeFirst {
-				_, err = q.ResumeIDs(t.Context(), "a")
+				_, err = x.Inspect().Resume(t.Context(), of)
 				require.NoError(t, err)
 				synctest.Wait()
 				require.NotContains(t, p.log(), "a[1]")
@@ -240,7 +285,7 @@ func TestPauseAndLocks(t *testing.T) {
 				require.NoError(t, keys.Unlock(t.Context(), "k"))
 				synctest.Wait()
 				require.Equal(t, []string{"b[1]", "a[1]", "b[1]"}, p.log(), "a lets b pass")
-				_, err = q.ResumeIDs(t.Context(), "a")
+				_, err = x.Inspect().Resume(t.Context(), of)
 				require.NoError(t, err)
 			}
 			synctest.Wait()
@@ -313,21 +358,27 @@ func TestBadPauses(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
 	i := x.Inspect()
-	_, err := q.PauseIDs(t.Context(), "a", "")
+	_, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "a", ""))
 	require.ErrorIs(t, err, executor.ErrInvalidID)
 	require.Empty(t, pausedIDs(t, x, "q"))
-	_, err = i.PauseIDs(t.Context(), "nobody's", "a")
+	for _, s := range []executor.Selection{
+		executor.SelectPayloads("q", "a", 1), executor.SelectJobs("q", executor.JobFilter{Failed: true}),
+		executor.SelectJobs("q", executor.JobFilter{IDPrefix: "a"}, executor.JobReady), executor.SelectPrefix("q", strings.Repeat("x", 513)),
+	} {
+		require.ErrorIs(t, noCount(i.Pause(t.Context(), s)), executor.ErrInvalidQuery)
+	}
+	_, err = i.Pause(t.Context(), executor.SelectIDs("nobody's", "a"))
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
-	require.ErrorIs(t, i.PauseQueue(t.Context(), ""), executor.ErrUnknownQueue)
+	require.ErrorIs(t, noCount(i.Pause(t.Context(), executor.SelectQueue(""))), executor.ErrUnknownQueue)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, x.Pause(ended), context.Canceled)
 	var none *executor.Queue[string]
 	require.ErrorIs(t, none.Pause(t.Context()), executor.ErrState)
-	require.ErrorIs(t, new(executor.Inspector).PauseQueue(t.Context(), "q"), executor.ErrState)
+	require.ErrorIs(t, noCount(new(executor.Inspector).Pause(t.Context(), executor.SelectQueue("q"))), executor.ErrState)
 	stop(t, x)
 	require.ErrorIs(t, x.Pause(t.Context()), executor.ErrClosed)
-	_, err = q.ResumeIDs(t.Context(), "a")
+	_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "a"))
 	require.ErrorIs(t, err, executor.ErrClosed)
 }
 
@@ -338,10 +389,42 @@ func TestTooManyPausedIDs(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
 	}
-	n, err := q.PauseIDs(t.Context(), ids...)
+	n, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), ids...))
 	require.ErrorIs(t, err, executor.ErrTooManyPaused)
 	require.Equal(t, executor.MaxPausedIDs, n)
-	n, err = q.ResumeIDs(t.Context(), ids...)
+	n, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), ids...))
 	require.NoError(t, err)
 	require.Equal(t, executor.MaxPausedIDs, n)
+}
+
+// A tenant with many jobs and more to come is paused and resumed as one, and holds up no
+// other tenant.
+func TestPauseOfATenant(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		ran := make(map[string]int)
+		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+			tenant, _, _ := strings.Cut(job.ID, "/")
+			ran[tenant]++
+			return nil
+		}, executor.QueueConfig[string]{MaxConcurrent: 1})
+		require.NoError(t, err)
+		of := executor.SelectPrefix("q", "acme/")
+		did(t, 1)(x.Inspect().Pause(t.Context(), of))
+		did(t, 0)(x.Inspect().Pause(t.Context(), of))
+		start(t, x)
+		for i := range 1000 {
+			for _, tenant := range []string{"acme/", "acme", "other/"} {
+				enqueue(t, q, fmt.Sprint(tenant, i), "")
+			}
+		}
+		synctest.Wait()
+		require.Equal(t, []int{0, 1000}, []int{ran["acme"], ran["other"]})
+		require.Len(t, ran, 1001, "acme0 to acme999 are no ids of acme/")
+		did(t, 1)(x.Inspect().Resume(t.Context(), of))
+		synctest.Wait()
+		require.Equal(t, 1000, ran["acme"])
+		did(t, 0)(x.Inspect().Resume(t.Context(), of))
+		did(t, 0)(x.Inspect().Resume(t.Context(), executor.SelectPrefix("q", "")))
+	})
 }

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -15,8 +16,8 @@ import (
 )
 
 // pauses are what a person has paused: the executor, queues, ids. The journal has a
-// state key for each; in memory, the shards know whether all their ids are paused, and
-// which single ones are. So a queue that is not paused costs its jobs nothing, and one
+// state key for each; in memory, the shards know whether all their ids are paused,
+// which single ones are, and how others begin. So a queue that is not paused costs its jobs nothing, and one
 // that is asks for no worker.
 type pauses struct {
 	x *Executor
@@ -29,8 +30,8 @@ type pauses struct {
 	open   []*queue        // that are registered
 }
 
-// restore brings back what was paused when the last process ended, but for single
-// ids: those come with their queues.
+// restore brings back what was paused when the last process ended, but for ids and
+// prefixes: those come with their queues.
 func (p *pauses) restore(x *Executor) error {
 	p.x, p.queues = x, make(map[string]bool)
 	for s, err := range x.log.Keys(pausekey.Prefix) {
@@ -56,21 +57,23 @@ func checkPause(s journal.Set) error {
 	return nil
 }
 
-// ids returns the ids of a queue that are paused, as of the last commit.
-func (p *pauses) ids(queue string, f func(id string) bool) error {
-	prefix := pausekey.IDs(queue)
-	for s, err := range p.x.log.Keys(prefix) {
-		if err == nil {
-			err = checkPause(s)
-		}
-		if err != nil {
-			return err
-		}
-		if !f(s.Key[len(prefix):]) {
-			return nil
+// under returns what is paused under such a state key, as of the last commit: ids of a
+// queue, or prefixes.
+func (p *pauses) under(key string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for s, err := range p.x.log.Keys(key) {
+			if err == nil {
+				err = checkPause(s)
+			}
+			if err != nil {
+				yield("", border(err))
+				return
+			}
+			if !yield(s.Key[len(key):], nil) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // load pauses the ids of a queue in its new cores, before they take anything in.
@@ -79,11 +82,23 @@ func (p *pauses) load(q *queue, cores []*shard.Core) error {
 	for _, c := range cores {
 		c.Pause(now) // until adopt
 	}
-	return p.ids(q.name, func(id string) bool {
+	for id, err := range p.under(pausekey.IDs(q.name)) {
+		if err != nil {
+			return err
+		}
 		cores[q.route([]byte(id))-q.first].Hold(id, shard.HoldPause)
 		q.pausedIDs.Add(1)
-		return true
-	})
+	}
+	for prefix, err := range p.under(pausekey.Prefixes(q.name)) {
+		if err != nil {
+			return err
+		}
+		q.pausedPrefixes = append(q.pausedPrefixes, prefix)
+		for _, c := range cores {
+			c.PausePrefix(prefix, true)
+		}
+	}
+	return nil
 }
 
 // adopt lets the shards of a new queue go on, unless it is paused.
@@ -111,8 +126,8 @@ func (p *pauses) tell(q *queue, paused bool) {
 }
 
 // set pauses the executor, or a queue, or lets it go on, and returns the queues that
-// are told. name is empty for the executor.
-func (p *pauses) set(name string, on bool) (told []*queue) {
+// are told, and 1 unless it was so before. name is empty for the executor.
+func (p *pauses) set(name string, on bool) (told []*queue, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := pausekey.Executor
@@ -126,7 +141,7 @@ func (p *pauses) set(name string, on bool) (told []*queue) {
 		}
 	}
 	if was == on {
-		return told
+		return told, 0
 	}
 	p.x.log.Record(&journal.Change{Sets: []journal.Set{pausekey.Set(key, on)}})
 	if name == "" {
@@ -135,15 +150,39 @@ func (p *pauses) set(name string, on bool) (told []*queue) {
 		delete(p.queues, name)
 	}
 	if name == "" {
-		p.x.events.tellPause(&p.x.events.self, on, "")
+		p.x.events.tellPause(&p.x.events.self, on, fact{})
 	}
 	for _, q := range told {
 		p.tell(q, p.all || p.queues[q.name])
 		if name != "" {
-			q.tellPause(on, "")
+			q.tellPause(on, fact{})
 		}
 	}
-	return told
+	return told, 1
+}
+
+// setPrefix pauses the ids of a queue that begin so, or lets them go on, and returns 1
+// unless it was so before. What waits already is still to be reconsidered.
+func (p *pauses) setPrefix(q *queue, prefix string, on bool) (n int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, was := slices.BinarySearch(q.pausedPrefixes, prefix)
+	switch {
+	case was == on:
+		return 0, nil
+	case on && len(q.pausedPrefixes) >= pausekey.MaxPrefixes:
+		return 0, fmt.Errorf("%w: queue %q has %d prefixes", ErrTooManyPaused, q.name, len(q.pausedPrefixes))
+	case on:
+		q.pausedPrefixes = slices.Insert(q.pausedPrefixes, at, prefix)
+	default:
+		q.pausedPrefixes = slices.Delete(q.pausedPrefixes, at, at+1)
+	}
+	p.x.log.Record(&journal.Change{Sets: []journal.Set{pausekey.Set(pausekey.Prefixes(q.name)+prefix, on)}})
+	for _, a := range q.actors {
+		a.Tell(func(c *shard.Core) { c.PausePrefix(prefix, on) })
+	}
+	q.tellPause(on, fact{text: prefix})
+	return 1, nil
 }
 
 // of reports whether the executor and a queue are paused.
@@ -153,16 +192,23 @@ func (p *pauses) of(queue string) (all, one bool) {
 	return p.all, p.queues[queue]
 }
 
-// over names what keeps a job of a queue from running; id: it is paused by itself.
-func (p *pauses) over(queue string, id bool) (names []string) {
-	all, one := p.of(queue)
-	for _, scope := range [...]struct {
-		name   string
-		paused bool
-	}{{"executor", all}, {"queue", one}, {"id", id}} {
-		if scope.paused {
-			names = append(names, scope.name)
+// over names what keeps a job of a queue from running; itself: its id is paused.
+func (p *pauses) over(q *queue, id string, itself bool) (names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all {
+		names = append(names, "executor")
+	}
+	if p.queues[q.name] {
+		names = append(names, "queue")
+	}
+	for _, prefix := range q.pausedPrefixes {
+		if strings.HasPrefix(id, prefix) {
+			names = append(names, fmt.Sprintf("prefix %q", prefix))
 		}
+	}
+	if itself {
+		names = append(names, "id")
 	}
 	return names
 }
@@ -178,7 +224,7 @@ func (p *pauses) names() (all bool, queues []string) {
 	return p.all, queues
 }
 
-// rename gives the pauses of a queue, and of its ids, to the queue's new name. It is
+// rename gives the pauses of a queue, its ids and prefixes, to the queue's new name. It is
 // for a start, before that queue has its shards.
 func (p *pauses) rename(former, name string) error {
 	var c journal.Change
@@ -189,12 +235,16 @@ func (p *pauses) rename(former, name string) error {
 		c.Sets = append(c.Sets, pausekey.Set(pausekey.Queue(former), false), pausekey.Set(pausekey.Queue(name), true))
 	}
 	p.mu.Unlock()
-	err := p.ids(former, func(id string) bool {
-		c.Sets = append(c.Sets, pausekey.Set(pausekey.IDs(former)+id, false), pausekey.Set(pausekey.IDs(name)+id, true))
-		return true
-	})
-	if err != nil || len(c.Sets) == 0 {
-		return err
+	for _, key := range [...]func(string) string{pausekey.IDs, pausekey.Prefixes} {
+		for paused, err := range p.under(key(former)) {
+			if err != nil {
+				return err
+			}
+			c.Sets = append(c.Sets, pausekey.Set(key(former)+paused, false), pausekey.Set(key(name)+paused, true))
+		}
+	}
+	if len(c.Sets) == 0 {
+		return nil
 	}
 	p.x.log.Record(&c)
 	return p.x.log.Settled(context.Background()) // load reads what is on disk
@@ -210,8 +260,8 @@ func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 			q.pausedIDs.Add(-1)
 		case on && c.Holds(id, shard.HoldPause):
 			continue
-		case on && q.pausedIDs.Load() >= maxPausedIDs:
-			err = fmt.Errorf("%w: queue %q has %d", ErrTooManyPaused, q.name, maxPausedIDs)
+		case on && q.pausedIDs.Load() >= pausekey.MaxIDs:
+			err = fmt.Errorf("%w: queue %q has %d", ErrTooManyPaused, q.name, pausekey.MaxIDs)
 		case on && c.Hold(id, shard.HoldPause):
 			q.pausedIDs.Add(1)
 			q.stepAside(c, id)
@@ -222,7 +272,7 @@ func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 			break
 		}
 		n++
-		q.tellPause(on, id)
+		q.tellPause(on, fact{id: id})
 		change.Sets = append(change.Sets, pausekey.Set(pausekey.IDs(q.name)+id, on))
 	}
 	q.x.log.Record(&change) // on the shard: in the order in which ids are held
@@ -233,7 +283,7 @@ func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 // halted, put off or gone, lets others have its turn.
 func (q *queue) wake(id string) {
 	q.actors[q.route([]byte(id))-q.first].Tell(func(c *shard.Core) {
-		c.Unpark(id)
+		c.Let(id, shard.HoldWait)
 		if q.stepAside(c, id); !c.Paused(id) {
 			if job := c.Status(id); !job.Known || !job.Running && (job.Halted || job.Due > time.Now().UnixNano()) {
 				q.admission.Aside(holder{Queue: q.name, ID: id}, false)
@@ -247,7 +297,7 @@ func (q *queue) wake(id string) {
 func (q *queue) stepAside(c *shard.Core, id string) {
 	if q.admission.Asked() && c.Paused(id) && !c.Status(id).Running {
 		q.admission.Aside(holder{Queue: q.name, ID: id}, true)
-		c.Unpark(id)
+		c.Let(id, shard.HoldWait)
 	}
 }
 

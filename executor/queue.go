@@ -45,7 +45,10 @@ type queue struct {
 	scores     journal.Floor
 	far        int64 // entries that are due in more than 50 years
 	pausedIDs  atomic.Int64
-	again      int // jobs that ran when the last process died, and run again at once
+	// pausedPrefixes are in order, and guarded by pauses.mu.
+	pausedPrefixes []string
+
+	again int // jobs that ran when the last process died, and run again at once
 
 	deadDeleted atomic.Uint64 // dead letters that a person has deleted
 

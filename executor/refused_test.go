@@ -95,11 +95,11 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 		"enqueue with a key":  enqueuing(executor.IdempotencyKey("key")),
 		"enqueue of a source": enqueuing(executor.FromSource("source", 7)),
 		"requeue": func(ctx context.Context, w *refusedWorld) error {
-			_, err := w.q.Requeue(ctx, "dead")
+			_, err := w.x.Inspect().Requeue(ctx, executor.SelectIDs(w.q.Name(), "dead"))
 			return err
 		},
 		"requeue all": func(ctx context.Context, w *refusedWorld) error {
-			_, err := w.q.RequeueAll(ctx)
+			_, err := w.x.Inspect().Requeue(ctx, executor.SelectQueue(w.q.Name()))
 			return err
 		},
 		"an offset": func(ctx context.Context, w *refusedWorld) error { return w.x.SetSourceOffset(ctx, "source", 7) },
@@ -155,7 +155,7 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 var refusedNext = map[string]func(w *refusedWorld, then map[string]int){
 	"then a stop": func(*refusedWorld, map[string]int) {},
 	"then a pause": func(w *refusedWorld, _ map[string]int) {
-		_, err := w.q.PauseIDs(w.t.Context(), "other")
+		_, err := w.x.Inspect().Pause(w.t.Context(), executor.SelectIDs(w.q.Name(), "other"))
 		require.NoError(w.t, err)
 	},
 	"then a delete": func(w *refusedWorld, then map[string]int) {
@@ -168,7 +168,7 @@ var refusedNext = map[string]func(w *refusedWorld, then map[string]int){
 		then["next"]++
 	},
 	"then a requeue": func(w *refusedWorld, then map[string]int) {
-		_, err := w.q.Requeue(w.t.Context(), "dead too")
+		_, err := w.x.Inspect().Requeue(w.t.Context(), executor.SelectIDs(w.q.Name(), "dead too"))
 		require.NoError(w.t, err)
 		delete(then, "dead too in the morgue")
 		then["dead too"]++

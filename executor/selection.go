@@ -10,8 +10,9 @@ import (
 )
 
 // Selection says which jobs of a queue, or which of its dead letters, a person means:
-// [SelectIDs], [SelectPayloads], [SelectJobs] and [SelectQueue] make one. It never
-// includes what is accepted after the call that gets it. The zero Selection names no
+// [SelectIDs], [SelectPrefix], [SelectPayloads], [SelectJobs] and [SelectQueue]
+// make one. It never includes what is accepted after the call that gets it, but for
+// [Inspector.Pause]. The zero Selection names no
 // queue, which is ErrUnknownQueue.
 type Selection struct {
 	queue  string
@@ -49,6 +50,12 @@ func SelectPayloads(queue, id string, positions ...uint64) Selection {
 // states, which are those of lists, or [JobFresh]: see [JobRetrying]. Without a state, any.
 func SelectJobs(queue string, filter JobFilter, states ...JobState) Selection {
 	return Selection{queue: queue, filter: filter, states: states}
+}
+
+// SelectPrefix selects the ids of a queue that begin so, byte by byte: those of a tenant,
+// for example. An empty prefix means all.
+func SelectPrefix(queue, prefix string) Selection {
+	return Selection{queue: queue, filter: JobFilter{IDPrefix: prefix}}
 }
 
 // SelectQueue selects all that a queue has.

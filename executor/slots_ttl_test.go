@@ -68,7 +68,7 @@ func TestLaralocker_A04_BuriedJobKeepsItsSlotByOption(t *testing.T) {
 					}
 					before := len(s.log())
 					time.Sleep(30 * time.Second)
-					n, err := backOf(q.Requeue(t.Context(), "bad"))
+					n, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "bad")))
 					require.NoError(t, err)
 					require.Equal(t, 1, n)
 					time.Sleep(30*time.Second - 1)

@@ -85,8 +85,8 @@ type QueueStats struct {
 
 	Paused bool // the queue, or the executor
 	// PausedIDs counts ids that are paused by themselves, with a job or without. Lists
-	// show their jobs as JobParked.
-	PausedIDs int
+	// show their jobs as JobParked, and those of PausedPrefixes, which counts prefixes.
+	PausedIDs, PausedPrefixes int
 
 	// Totals since Open. Failed, Snoozed and Interrupted count runs, all others
 	// payloads.
@@ -161,6 +161,7 @@ func (s Stats) Total() QueueStats {
 		t.Unclaimed, t.Dead = t.Unclaimed+q.Unclaimed, t.Dead+q.Dead
 		t.Jobs, t.Payloads, t.Retrying, t.Fresh = t.Jobs+q.Jobs, t.Payloads+q.Payloads, t.Retrying+q.Retrying, t.Fresh+q.Fresh
 		t.Halted, t.Running, t.Parked, t.PausedIDs = t.Halted+q.Halted, t.Running+q.Running, t.Parked+q.Parked, t.PausedIDs+q.PausedIDs
+		t.PausedPrefixes += q.PausedPrefixes
 		t.Done, t.Discarded, t.Buried, t.Merged = t.Done+q.Done, t.Discarded+q.Discarded, t.Buried+q.Buried, t.Merged+q.Merged
 		t.Replaced, t.Deleted, t.Expired = t.Replaced+q.Replaced, t.Deleted+q.Deleted, t.Expired+q.Expired
 		t.Superseded, t.SupersededDead = t.Superseded+q.Superseded, t.SupersededDead+q.SupersededDead
@@ -261,6 +262,7 @@ func (s *QueueStats) add(c shard.Counts) {
 	s.Running += c.Running
 	s.Parked += c.Parked
 	s.PausedIDs += c.Paused
+	s.PausedPrefixes = c.Prefixes // each shard has all
 	s.Done += c.Done
 	s.Discarded += c.Discarded
 	s.Deleted += c.Deleted

@@ -277,9 +277,12 @@ func (m *steer) pause() {
 			if flag != on {
 				want = 1
 			}
-			set(&flag, func(ctx context.Context) error { did(m.t, want)(m.q.PauseIDs(ctx, id)); return nil }, func(ctx context.Context) error {
+			set(&flag, func(ctx context.Context) error {
+				did(m.t, want)(m.x.Inspect().Pause(ctx, executor.SelectIDs(m.q.Name(), id)))
+				return nil
+			}, func(ctx context.Context) error {
 				delete(m.paused, id)
-				did(m.t, want)(m.q.ResumeIDs(ctx, id))
+				did(m.t, want)(m.x.Inspect().Resume(ctx, executor.SelectIDs(m.q.Name(), id)))
 				return nil
 			})
 			m.mu.Lock()
@@ -404,7 +407,7 @@ func TestRandomSteering(t *testing.T) {
 		m.mu.Unlock()
 		require.NoError(t, m.x.Resume(t.Context()))
 		require.NoError(t, m.q.Resume(t.Context()))
-		did(t, len(ids))(m.q.ResumeIDs(t.Context(), ids...))
+		did(t, len(ids))(m.x.Inspect().Resume(t.Context(), executor.SelectIDs(m.q.Name(), ids...)))
 		time.Sleep(time.Hour)
 		m.check()
 		for _, p := range m.all {

@@ -119,7 +119,7 @@ func afterAnOutage(t *testing.T, scored, restart bool) {
 			time.Sleep(time.Second)
 		}
 	}
-	_, err := q.RequeueAll(t.Context())
+	_, err := x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name()))
 	require.NoError(t, err)
 	time.Sleep(time.Hour)
 	synctest.Wait()
@@ -168,14 +168,14 @@ func TestLatestEveryCrash(t *testing.T) {
 					return err
 				}
 				x.UntilIdle()
-				if _, err := q.RequeueAll(context.Background()); err != nil {
+				if _, err := x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name())); err != nil {
 					return err
 				}
 				return errors.Join(send("b", 1), send("b", 4), send("a", 4))
 			},
 			Check: func(t *testing.T, x *executortest.Executor) {
 				m.set(false)
-				_, err := q.RequeueAll(context.Background())
+				_, err := x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name()))
 				require.NoError(t, err)
 				x.UntilEmpty()
 				require.Zero(t, m.wentOld)
@@ -208,7 +208,7 @@ func TestLatestRequeueBesideNewer(t *testing.T) {
 			}
 			for range r.IntN(3) {
 				all.Go(func() {
-					back, err := q.RequeueAll(context.Background())
+					back, err := x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name()))
 					require.NoError(t, err)
 					require.Zero(t, back.Late+back.Unsure)
 				})
@@ -229,7 +229,7 @@ func TestLatestRequeueBesideNewer(t *testing.T) {
 			synctest.Wait()
 		}
 		m.set(false)
-		_, err := q.RequeueAll(context.Background())
+		_, err := x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name()))
 		require.NoError(t, err)
 		synctest.Wait()
 		s := stats(t, q)
@@ -264,12 +264,12 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 		synctest.Wait()
 		enqueue(t, q, "a", "good")
 		synctest.Wait()
-		back, err := q.Requeue(t.Context(), "a", "b")
+		back, err := x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "a", "b"))
 		require.NoError(t, err)
 		require.Equal(t, executor.Requeued{Back: 2, Late: 1}, back)
 		require.Equal(t, "2 payloads are back; 1 of them after later payloads of their ids have run", back.String())
 		synctest.Wait()
-		back, err = q.Requeue(t.Context(), "a")
+		back, err = x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "a"))
 		require.NoError(t, err)
 		require.Equal(t, executor.Requeued{Back: 1}, back, "nothing was done since it died again")
 		synctest.Wait()
@@ -279,7 +279,7 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 		q, err = executor.Handle(x, "q", handler, executor.QueueConfig[string]{})
 		require.NoError(t, err)
 		start(t, x)
-		back, err = q.RequeueAll(t.Context())
+		back, err = x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name()))
 		require.NoError(t, err)
 		require.Equal(t, executor.Requeued{Back: 3, Unsure: 3}, back, "they died in an earlier process")
 	})
@@ -333,7 +333,7 @@ func scoresBegin(t *testing.T, merge executor.Merge, fate error) {
 		rec := enqueue(t, q, "a", v)
 		require.Zero(t, rec.MergedInto, v)
 		require.NoError(t, q.Wait(t.Context(), rec))
-		back, err := q.RequeueAll(t.Context())
+		back, err := x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name()))
 		require.NoError(t, err)
 		require.Zero(t, back.Back)
 		time.Sleep(2 * time.Hour)
@@ -517,25 +517,5 @@ func TestLatestWaitAndDo(t *testing.T) {
 		_, err = q.Do(context.Background(), "a", 2)
 		require.ErrorIs(t, err, executor.ErrNoResult)
 		require.False(t, errors.Is(err, executor.ErrPending))
-	})
-}
-
-// A newer state need not have the keys of the one whose place it takes: it does not wait for them.
-func TestLatestWaitsForNoKeyOfAnOlderState(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{})
-		m := &mirrors{at: make(map[string]int)}
-		q := latest(t, x, m, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{
-			Locks: executor.Locks[int]{BlockedBy: func(_ string, n int) []string { return []string{fmt.Sprint("key ", n)} }},
-		}})
-		start(t, x)
-		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key 1"))
-		enqueue(t, q, "a", 1)
-		synctest.Wait()
-		require.Zero(t, m.now("a"), "it is blocked")
-		enqueue(t, q, "a", 2)
-		synctest.Wait()
-		require.Equal(t, 2, m.now("a"))
-		stop(t, x)
 	})
 }

@@ -140,7 +140,7 @@ func TestWhoIsGivenUp(t *testing.T) {
 				if policy != OnExhaustedHalt {
 					return
 				}
-				n, err := q.RunNow(t.Context(), "a")
+				n, err := q.q.x.Inspect().RunNow(t.Context(), SelectIDs(q.Name(), "a"))
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 				synctest.Wait()

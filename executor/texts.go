@@ -17,8 +17,6 @@ var (
 	onExhaustedNames = strings.Fields("BuryOldest BuryAll Halt")
 	onFreshNames     = strings.Fields("Wait Pull")
 	freshDueNames    = strings.Fields("Keep Pull Push")
-	jobOrderNames    = strings.Fields("None ID Due Attempt Payloads")
-	deadOrderNames   = strings.Fields("Position ID At")
 	eventKindNames   = strings.Fields("none accepted requeued merged parked started progress done failed snoozed discarded cancelled interrupted buried halted deleted paused resumed committed")
 )
 
@@ -27,22 +25,6 @@ func wordOf[T ~uint8](v T, names []string) string {
 		return names[v]
 	}
 	return fmt.Sprintf("%T(%d)", v, uint8(v))
-}
-
-func textOf[T ~uint8](v T, names []string) ([]byte, error) {
-	if int(v) >= len(names) {
-		return nil, fmt.Errorf("%w: there is no %s", ErrConfig, wordOf(v, names))
-	}
-	return []byte(names[v]), nil
-}
-
-func setText[T ~uint8](v *T, text []byte, names []string) error {
-	i := slices.Index(names, string(text))
-	if i < 0 {
-		return fmt.Errorf("%w: there is no %T %q; there are: %s", ErrConfig, *v, brief(string(text)), strings.Join(names, ", "))
-	}
-	*v = T(i)
-	return nil
 }
 
 // String is the text of a constant, and executor.Durability(n) of what is none.
@@ -69,32 +51,24 @@ func (f OnFresh) String() string { return wordOf(f, onFreshNames) }
 // String is the text of a constant, and executor.FreshDue(n) of what is none.
 func (f FreshDue) String() string { return wordOf(f, freshDueNames) }
 
-// String is the text of a constant, and executor.JobOrder(n) of what is none.
-func (o JobOrder) String() string { return wordOf(o, jobOrderNames) }
-
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (o JobOrder) MarshalText() ([]byte, error) { return textOf(o, jobOrderNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (o *JobOrder) UnmarshalText(text []byte) error { return setText(o, text, jobOrderNames) }
-
-// String is the text of a constant, and executor.DeadOrder(n) of what is none.
-func (o DeadOrder) String() string { return wordOf(o, deadOrderNames) }
-
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (o DeadOrder) MarshalText() ([]byte, error) { return textOf(o, deadOrderNames) }
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (o *DeadOrder) UnmarshalText(text []byte) error { return setText(o, text, deadOrderNames) }
-
 // String is the text of a constant, and executor.EventKind(n) of what is none.
 func (k EventKind) String() string { return wordOf(k, eventKindNames) }
 
 // MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (k EventKind) MarshalText() ([]byte, error) { return textOf(k, eventKindNames) }
+func (k EventKind) MarshalText() ([]byte, error) {
+	if int(k) >= len(eventKindNames) {
+		return nil, fmt.Errorf("%w: there is no %s", ErrConfig, k)
+	}
+	return []byte(eventKindNames[k]), nil
+}
 
 // UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
 // text, which lists all.
-func (k *EventKind) UnmarshalText(text []byte) error { return setText(k, text, eventKindNames) }
+func (k *EventKind) UnmarshalText(text []byte) error {
+	i := slices.Index(eventKindNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("%w: there is no %T %q; there are: %s", ErrConfig, *k, brief(string(text)), strings.Join(eventKindNames, ", "))
+	}
+	*k = EventKind(i)
+	return nil
+}

@@ -37,8 +37,8 @@ func (w writing) Record(c *Change) { w.Log.Record(&c.Change) }
 
 func TestParkedIDsDoNotRun(t *testing.T) {
 	c, l := pendingJobs(t, Config{}, "a", "b")
-	c.Park("a")
-	c.Park("unknown")
+	c.Hold("a", HoldWait)
+	c.Hold("unknown", HoldWait)
 	r := c.NewRun()
 	require.True(t, c.Take(10, r))
 	require.Equal(t, "b", r.Items[0].ID)
@@ -47,7 +47,7 @@ func TestParkedIDsDoNotRun(t *testing.T) {
 	r.Items[0].Outcome.Verdict = VerdictDone
 	c.Finish(10, r)
 	require.False(t, c.Take(10, r))
-	c.Unpark("a")
+	c.Let("a", HoldWait)
 	require.True(t, c.Take(10, r))
 	require.Equal(t, "a", r.Items[0].ID)
 	require.NoError(t, l.Close())

@@ -13,20 +13,22 @@ import (
 // What has to be written down gathers in a change. The caller records it after
 // every method, through [Core.Record], before the effects can be seen.
 type Core struct {
-	cfg   Config
-	queue uint32
-	lanes lanes
-	ids   idArena
-	due   dueQueue
-	rests []*laneExtra // not in use
-	runs  map[*Run]struct{}
-	young []*Run // of runs, those that reclaim has to look at, oldest first
-	pace  int    // batches in the next run
+	cfg     Config
+	queue   uint32
+	paused  bool // no id may run
+	loading bool
+	lanes   lanes
+	ids     idArena
+	due     dueQueue
+	rests   []*laneExtra // not in use
+	runs    map[*Run]struct{}
+	young   []*Run // of runs, those that reclaim has to look at, oldest first
+	pace    int    // batches in the next run
 	// exempt is how many of runs don't count against Concurrency.
 	exempt int
 
 	held     map[string]Hold     // ids that may not run now, and why
-	paused   bool                // no id may
+	prefixes map[string]bool     // of ids that may not either
 	now      int64               // as of the last Tick
 	rested   rested              // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
 	graves   map[string]grave    // dead letters, under MergeSupersede: one of an id at most
@@ -46,8 +48,7 @@ type Core struct {
 
 	prefetched uint // has no meaning, but makes the compiler load what it counts
 
-	loading bool
-	loose   []*lane // lanes that Loaded has to look at again
+	loose []*lane // lanes that Loaded has to look at again
 
 	// counts are kept as changes happen, so that no call has to walk the lanes.
 	counts Counts
@@ -63,6 +64,7 @@ type Counts struct {
 	Running  int // jobs handed to workers
 	Parked   int // jobs that wait for something else than their time: a lock, a slot
 	Paused   int // ids that a person has paused, with a job or without
+	Prefixes int // that a person has paused
 
 	// Merged are the payloads that ended because an equal one stands for them. Of
 	// those, Replaced had been accepted as standing by themselves: a later one has
@@ -232,7 +234,7 @@ func (c *Core) RetryNow(id string, now int64) bool {
 func (c *Core) Has(id string) bool { return c.lanes.find([]byte(id)) != nil }
 
 // Postpone takes back a started item that can't run now, none of whose payloads is
-// done: its id waits until Unpark, or if not parked, for a worker. The worker lets
+// done: its id waits until Let, or if not parked, for a worker. The worker lets
 // go of the item, which stays in its run.
 func (c *Core) Postpone(it *Item, parked bool) {
 	it.Outcome, it.Claim = Outcome{}, nil
@@ -241,7 +243,7 @@ func (c *Core) Postpone(it *Item, parked bool) {
 		it.Claim = (*removals)[0].Claim
 		c.settle(c.now, it)
 	case parked:
-		c.Park(it.ID)
+		c.Hold(it.ID, HoldWait)
 		fallthrough
 	default:
 		c.undo(it.lane, it)

@@ -22,7 +22,7 @@ func (c *Core) enqueue(l *lane, due int64) {
 }
 
 func (c *Core) isParked(l *lane) bool {
-	return len(c.held) > 0 && c.held[string(l.id(&c.lanes.entries))] != 0
+	return len(c.held)+len(c.prefixes) > 0 && c.why(l.id(&c.lanes.entries)) != 0
 }
 
 // NextDue returns the due time of the oldest job that waits, or math.MaxInt64.

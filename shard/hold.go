@@ -13,7 +13,21 @@ const (
 	HoldPause
 	// HoldDead: a dead letter of it is on its way out of the morgue; see Core.Depart.
 	HoldDead
+	// HoldPrefix: a person wants it so of all ids that begin as it does; see
+	// Core.PausePrefix.
+	HoldPrefix
 )
+
+// why returns all reasons to hold an id.
+func (c *Core) why(id []byte) Hold {
+	why := c.held[string(id)]
+	for n := 1; len(c.prefixes) > 0 && n <= len(id); n++ {
+		if c.prefixes[string(id[:n])] {
+			return why | HoldPrefix
+		}
+	}
+	return why
+}
 
 // Hold keeps an id from running for a reason, until Let. What runs of it at the
 // moment goes on, but for what no worker has begun. It reports whether the id was not
@@ -28,18 +42,21 @@ func (c *Core) Hold(id string, why Hold) bool {
 	}
 	c.held[id] = was | why
 	c.countHeld(was, was|why)
-	if l := c.lanes.find([]byte(id)); l != nil {
-		c.takeBack(l)
-	}
+	c.Reconsider(id)
 	return true
 }
 
-// takeBack gives a lane whose id is held its place, which is none, and takes what its
-// worker has not begun back.
-func (c *Core) takeBack(l *lane) {
+// Reconsider gives the job of an id the place that it should have, after a change of what
+// holds it. Of a job that is held it takes back what its worker has not begun.
+func (c *Core) Reconsider(id string) {
+	l := c.lanes.find([]byte(id))
+	if l == nil {
+		return
+	}
 	switch it := l.item(); {
 	case it == nil:
 		c.enqueue(l, l.due)
+	case c.why([]byte(id)) == 0:
 	case it.revoke():
 		c.putBack(l, it)
 	case c.cfg.Single && len(it.Payloads) > 1:
@@ -60,20 +77,12 @@ func (c *Core) Let(id string, why Hold) bool {
 		delete(c.held, id)
 	}
 	c.countHeld(was, was&^why)
-	if l := c.lanes.find([]byte(id)); l != nil && l.item() == nil {
-		c.enqueue(l, l.due)
-	}
+	c.Reconsider(id)
 	return true
 }
 
 // Holds reports whether an id is held for a reason.
 func (c *Core) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
-
-// Park holds an id until Unpark, because its job waits.
-func (c *Core) Park(id string) { c.Hold(id, HoldWait) }
-
-// Unpark lets a parked id run again.
-func (c *Core) Unpark(id string) { c.Let(id, HoldWait) }
 
 func (c *Core) countHeld(was, is Hold) {
 	count := func(n *int, why Hold) {
@@ -103,6 +112,21 @@ func (c *Core) Pause(now int64) {
 // Resume ends a Pause.
 func (c *Core) Resume() { c.paused = false }
 
-// Paused reports whether an id may not run because a person wants it so: by itself,
-// or with all others.
-func (c *Core) Paused(id string) bool { return c.paused || c.held[id]&HoldPause != 0 }
+// PausePrefix keeps the ids that begin so from running, or ends that. It holds for what
+// arrives from now on. The caller calls Reconsider for each id that is there already: of
+// millions, some at a time.
+func (c *Core) PausePrefix(prefix string, on bool) {
+	if c.prefixes == nil {
+		c.prefixes = make(map[string]bool)
+	}
+	if delete(c.prefixes, prefix); on {
+		c.prefixes[prefix] = true
+	}
+	c.counts.Prefixes = len(c.prefixes)
+}
+
+// Paused reports whether an id may not run because a person wants it so: by itself, as
+// one that begins in some way, or with all others.
+func (c *Core) Paused(id string) bool {
+	return c.paused || c.why([]byte(id))&(HoldPause|HoldPrefix) != 0
+}

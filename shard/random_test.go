@@ -387,7 +387,7 @@ func (p *pair) postponeOne(t *rapid.T) {
 
 func (p *pair) unpark(t *rapid.T) {
 	id := rapid.SampledFrom(p.ids).Draw(t, "id")
-	p.core(id).Unpark(id)
+	p.core(id).Let(id, HoldWait)
 	p.core(id).Record(p)
 	delete(p.model.parked, id)
 }

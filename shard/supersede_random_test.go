@@ -363,7 +363,7 @@ func (s *states) postponeOne(t *rapid.T) {
 
 func (s *states) unparkOne(t *rapid.T) {
 	id := s.anyID(t)
-	s.core(id).Unpark(id)
+	s.core(id).Let(id, HoldWait)
 	s.core(id).Record(s)
 	delete(s.parked, id)
 }

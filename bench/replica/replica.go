@@ -143,7 +143,7 @@ func (r *replica) again(ctx context.Context) error {
 	for _, n := range r.ledger.failed() {
 		ids = append(ids, jobID(Change{Path: []byte(r.history.paths[n])}))
 	}
-	_, err := r.queue.RunNow(ctx, ids...)
+	_, err := r.x.Inspect().RunNow(ctx, executor.SelectIDs(r.queue.Name(), ids...))
 	return err
 }
 

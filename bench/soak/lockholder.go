@@ -212,7 +212,7 @@ func (h *lockHolder) letGo() {
 		for i := range ids {
 			ids[i] = fmt.Sprint("k", i)
 		}
-		if _, err := h.queues[q.name].RunNow(context.Background(), ids...); err != nil {
+		if _, err := h.x.Inspect().RunNow(context.Background(), executor.SelectIDs(q.name, ids...)); err != nil {
 			say("x run now: %v", err)
 		}
 	}

@@ -17,14 +17,14 @@ import (
 var operating = &feature{
 	name: "operators",
 	claims: `Inspector.RetryNow Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed Inspector.Requeue
-		Inspector.DeleteDead Queue.RunNow Queue.Requeue Queue.RequeueAll SelectIDs SelectQueue SelectPayloads SelectJobs`,
+		Inspector.DeleteDead SelectIDs SelectQueue SelectPayloads SelectJobs`,
 	plan:  []string{"cancel", "discard", "fail"},
 	steps: []step{{"act", 14, true, drawAction, playAction}},
 }
 
 func drawAction(d *draw) line {
 	l := newLine("act", "q", d.anyQueue().str("name"), "what", d.one("runnow", "retrynow", "cancel", "delete", "killfailed", "deletefailed",
-		"requeue", "requeue", "requeue", "requeueids", "requeueall", "deletedead", "deletedead", "runids"),
+		"requeue", "requeue", "requeue", "requeue", "requeue", "deletedead", "deletedead"),
 		"sel", d.one("ids", "ids", "queue", "payloads", "jobs"), "ids", d.id())
 	if d.chance(3) {
 		l.set("ids", "a,b")
@@ -98,20 +98,9 @@ var actions = map[string]action{
 		back, err := w.x.Inspect().Requeue(ctx, s)
 		return back.Back, err
 	}, dead, waits},
-	"requeueids": {func(ctx context.Context, w *world, q *queue, _ executor.Selection, l line) (int, error) {
-		back, err := q.queue.Requeue(ctx, l.list("ids")...)
-		return back.Back, err
-	}, dead, waits},
-	"requeueall": {func(ctx context.Context, w *world, q *queue, _ executor.Selection, _ line) (int, error) {
-		back, err := q.queue.RequeueAll(ctx)
-		return back.Back, err
-	}, dead, waits},
 	"deletedead": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
 		return w.x.Inspect().DeleteDead(ctx, s)
 	}, dead, nowhere},
-	"runids": {func(ctx context.Context, w *world, q *queue, _ executor.Selection, l line) (int, error) {
-		return q.queue.RunNow(ctx, l.list("ids")...)
-	}, waits, waits},
 }
 
 func playAction(w *world, l line) {
@@ -120,12 +109,6 @@ func playAction(w *world, l line) {
 		return
 	}
 	sel, means := w.selection(l)
-	switch l.str("what") {
-	case "requeueall":
-		means = func(i *item) bool { return i.queue == q.name }
-	case "requeueids", "runids":
-		means = func(i *item) bool { return i.queue == q.name && slices.Contains(l.list("ids"), i.id) }
-	}
 	w.mu.Lock()
 	before := w.meant(means, a)
 	going := &doing{a, means}

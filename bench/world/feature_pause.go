@@ -9,15 +9,19 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// The executor, a queue or some ids are paused, over restarts and crashes, too: nothing of
+// The executor, a queue, some ids or those that begin in some way are paused, over restarts and crashes, too: nothing of
 // them runs until they are resumed.
 var pausing = &feature{
 	name: "pause",
-	claims: `Executor.Pause Executor.Resume Queue.Pause Queue.Resume Queue.PauseIDs Queue.ResumeIDs Inspector.PauseQueue
-		Inspector.ResumeQueue Inspector.PauseIDs Inspector.ResumeIDs Inspector.Paused Inspector.PausedIDs`,
+	claims: `Executor.Pause Executor.Resume Queue.Pause Queue.Resume Inspector.Pause Inspector.Resume
+		Inspector.Paused Inspector.PausedIDs Inspector.PausedPrefixes SelectPrefix`,
 	steps: []step{{"pause", 8, true, drawPause, playPause}, {"resume", 8, true, drawPause2, playPause}},
 	began: func(w *world, r *run) {
-		for _, scope := range []string{"all", "q " + r.queue.name, "id " + r.queue.name + "/" + r.id} {
+		scopes := []string{"all", "q " + r.queue.name, "id " + r.queue.name + "/" + r.id}
+		for n := range r.id {
+			scopes = append(scopes, "prefix "+r.queue.name+"/"+r.id[:n+1])
+		}
+		for _, scope := range scopes {
 			if p := w.pauses()[scope]; p != nil && p.sure && p.paused && p.epoch < w.epoch {
 				w.fail("paused and run: %s/%s although %s is paused since step %d", r.queue.name, r.id, scope, p.epoch)
 			}
@@ -34,7 +38,10 @@ var pausing = &feature{
 		_ = w.x.Resume(ctx)
 		for _, q := range w.queues {
 			_ = q.queue.Resume(ctx)
-			_, _ = q.queue.ResumeIDs(ctx, "a", "b", "c")
+			for _, id := range []string{"a", "b", "c"} {
+				_, _ = w.x.Inspect().Resume(ctx, executor.SelectIDs(q.name, id))
+				_, _ = w.x.Inspect().Resume(ctx, executor.SelectPrefix(q.name, id))
+			}
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -59,7 +66,7 @@ func (w *world) pauses() map[string]*pause {
 }
 
 func drawPause(d *draw) line {
-	l := newLine("pause", "of", d.one("all", "queue", "queue", "ids", "ids"), "q", d.anyQueue().str("name"), "id", d.id())
+	l := newLine("pause", "of", d.one("all", "queue", "queue", "ids", "ids", "prefix", "prefix"), "q", d.anyQueue().str("name"), "id", d.id())
 	if d.chance(8) {
 		l.set("ctx", d.one("1ms", "50ms"))
 	}
@@ -80,7 +87,8 @@ func playPause(w *world, l line) {
 	ctx, cancel := w.context(l)
 	defer cancel()
 	on := l.verb == "pause"
-	scope := map[string]string{"all": "all", "queue": "q " + q.name, "ids": "id " + q.name + "/" + l.str("id")}[cmp.Or(l.str("of"), "ids")]
+	scope := map[string]string{"all": "all", "queue": "q " + q.name, "ids": "id " + q.name + "/" + l.str("id"),
+		"prefix": "prefix " + q.name + "/" + l.str("id")}[cmp.Or(l.str("of"), "ids")]
 	w.mu.Lock()
 	p := w.pauses()[scope]
 	if p == nil {
@@ -96,7 +104,7 @@ func playPause(w *world, l line) {
 	if !w.alone(l) {
 		return
 	}
-	if err == nil && was.sure && l.str("of") == "ids" && (n == 1) != (was.paused != on) {
+	if err == nil && was.sure && l.str("of") != "all" && l.str("of") != "queue" && (n == 1) != (was.paused != on) {
 		w.fail("told wrongly: %v said %d", l, n)
 	}
 	switch {
@@ -114,20 +122,26 @@ func pauseCall(ctx context.Context, w *world, q *queue, l line, on bool) (int, e
 	case of == "all":
 		return 0, w.x.Resume(ctx)
 	case of == "queue" && on:
-		return 0, w.x.Inspect().PauseQueue(ctx, q.name)
+		return w.x.Inspect().Pause(ctx, executor.SelectQueue(q.name))
 	case of == "queue":
 		return 0, q.queue.Resume(ctx)
-	case on:
-		return q.queue.PauseIDs(ctx, l.str("id"))
 	}
-	return w.x.Inspect().ResumeIDs(ctx, q.name, l.str("id"))
+	which := executor.SelectIDs(q.name, l.str("id"))
+	if l.str("of") == "prefix" {
+		which = executor.SelectPrefix(q.name, l.str("id"))
+	}
+	if on {
+		return w.x.Inspect().Pause(ctx, which)
+	}
+	return w.x.Inspect().Resume(ctx, which)
 }
 
 // renamePauses has pauses go along with a queue.
 func (w *world) renamePauses(was, name string) {
 	for scope, p := range w.pauses() {
-		if after, found := strings.CutPrefix(scope, "id "+was+"/"); found {
-			w.pauses()["id "+name+"/"+after] = p
+		kind, of, _ := strings.Cut(scope, " ")
+		if after, found := strings.CutPrefix(of, was+"/"); found && kind != "q" {
+			w.pauses()[kind+" "+name+"/"+after] = p
 			delete(w.pauses(), scope)
 		} else if scope == "q "+was {
 			w.pauses()["q "+name] = p
@@ -150,6 +164,12 @@ func checkPauses(w *world, _ *census) {
 			}
 			is["id "+q.name+"/"+id] = true
 		}
+		for prefix, err := range w.x.Inspect().PausedPrefixes(q.name) {
+			if err != nil {
+				w.fail("PausedPrefixes: %v", err)
+			}
+			is["prefix "+q.name+"/"+prefix] = true
+		}
 	}
 	for scope, p := range w.pauses() {
 		if p.sure && p.paused != is[scope] {
@@ -158,7 +178,7 @@ func checkPauses(w *world, _ *census) {
 		p.paused, p.sure = is[scope], true
 	}
 	for scope := range is {
-		if is[scope] && w.pauses()[scope] == nil && !strings.HasPrefix(scope, "id ") {
+		if is[scope] && w.pauses()[scope] == nil && !strings.Contains(scope, "/") {
 			w.fail("pause: %s is paused, and was not told to be", scope)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -71,7 +70,10 @@ func (o *order) asksFirst() bool {
 func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 	switch o.Verb {
 	case Pause, Resume:
-		return h.pause(ctx, o)
+		if o.Scope == "executor" {
+			return h.pauseAll(ctx, o.Verb == Pause)
+		}
+		o.states = nil // of the list where it was asked for
 	case Unlock:
 		return one(h.x.KeyLocks().Unlock(ctx, o.Name), true)
 	case Trigger, PauseSchedule, ResumeSchedule:
@@ -80,7 +82,7 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 	in := h.x.Inspect()
 	do := map[Verb]func(context.Context, executor.Selection) (int, error){
 		RunNow: in.RunNow, RetryNow: in.RetryNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed,
-		DeleteDead: in.DeleteDead,
+		DeleteDead: in.DeleteDead, Pause: in.Pause, Resume: in.Resume,
 		Requeue: func(ctx context.Context, s executor.Selection) (int, error) {
 			back, err := in.Requeue(ctx, s)
 			o.back.Back, o.back.Superseded = o.back.Back+back.Back, o.back.Superseded+back.Superseded
@@ -126,27 +128,9 @@ func (o *order) selections() (all []executor.Selection) {
 	return all
 }
 
-func (h *handler) pause(ctx context.Context, o order) (int, error) {
-	in, on := h.x.Inspect(), o.Verb == Pause
-	all, queues := in.Paused()
-	var ids []string
-	for _, p := range o.Picks {
-		ids = append(ids, p.ID)
-	}
-	switch {
-	case o.Scope == "selected" && on:
-		return in.PauseIDs(ctx, o.Queue, ids...)
-	case o.Scope == "selected":
-		return in.ResumeIDs(ctx, o.Queue, ids...)
-	case o.Scope == "id" && on:
-		return in.PauseIDs(ctx, o.Queue, o.ID)
-	case o.Scope == "id":
-		return in.ResumeIDs(ctx, o.Queue, o.ID)
-	case o.Queue != "" && on:
-		return one(in.PauseQueue(ctx, o.Queue), !slices.Contains(queues, o.Queue))
-	case o.Queue != "":
-		return one(in.ResumeQueue(ctx, o.Queue), slices.Contains(queues, o.Queue))
-	case on:
+func (h *handler) pauseAll(ctx context.Context, on bool) (int, error) {
+	all, _ := h.x.Inspect().Paused()
+	if on {
 		return one(h.x.Pause(ctx), !all)
 	}
 	return one(h.x.Resume(ctx), all)
@@ -181,6 +165,8 @@ func (o *order) what() string {
 		switch {
 		case o.Scope == "id" || o.Scope == "selected":
 			return "id"
+		case o.Scope == "filtered":
+			return "prefix"
 		case o.Queue != "":
 			return "queue"
 		}

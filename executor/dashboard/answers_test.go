@@ -40,7 +40,7 @@ func TestAPI_NothingWasToBeDone(t *testing.T) {
 		Queue: queue(t, x, "ticks", nil, executor.QueueConfig[string]{}), Payload: func(time.Time) string { return "" }}))
 	s := mount(t, x, dashboard.Config{Authorize: dashboard.Insecure, Crons: []*cron.Cron{c}})
 	for _, each := range [][2]string{{"executor", `"scope": "executor"`}, {"queue", `"scope": "all", "queue": "q"`},
-		{"id", `"scope": "id", "queue": "q", "id": "a"`}} {
+		{"id", `"scope": "id", "queue": "q", "id": "a"`}, {"prefix", `"scope": "filtered", "queue": "q", "prefix": "a"`}} {
 		s.affects(0, each[0], `{"verb": "resume", `+each[1]+`}`)
 		s.affects(1, each[0], `{"verb": "pause", `+each[1]+`}`)
 		s.affects(0, each[0], `{"verb": "pause", `+each[1]+`}`)

@@ -153,17 +153,15 @@ func (p params) patience() (time.Duration, error) {
 // mostPatience is in seconds. Config.PageTimeout ends an answer anyhow.
 const mostPatience = 3600
 
-// orderBy reads the order of a list, and whether it is the other way round.
-func orderBy[O comparable](p params, orders map[string]O) (by O, desc bool, err error) {
-	word := p.text("order")
-	by, found := orders[word]
-	if !found {
-		return by, false, wrong("order is %q; it must be one of %q", clip(word, 40), slices.Sorted(maps.Keys(orders)))
+// page reads what all lists have.
+func (p params) page() (limit int, desc bool, patience time.Duration, err error) {
+	if limit, err = p.limit(); err == nil {
+		desc, err = p.flag("desc")
 	}
-	if desc, err = p.flag("desc"); err == nil && desc && word == "" {
-		err = wrong("desc is set without order: a list without an order has no other way round")
+	if err == nil {
+		patience, err = p.patience()
 	}
-	return by, desc, err
+	return limit, desc, patience, err
 }
 
 func (p params) filter() executor.JobFilter {
@@ -241,37 +239,21 @@ func (h *handler) apiQueues(r *http.Request, p params) (any, error) {
 }
 
 func (h *handler) apiJobs(r *http.Request, p params) (any, error) {
-	limit, err := p.limit()
+	limit, desc, patience, err := p.page()
 	if err != nil {
 		return nil, err
 	}
-	by, desc, err := orderBy(p, jobOrders)
-	if err != nil {
-		return nil, err
-	}
-	patience, err := p.patience()
-	if err != nil {
-		return nil, err
-	}
-	page, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: p.text("queue"), States: p.states(), Order: by,
+	page, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: p.text("queue"), States: p.states(), Order: executor.Order(p.text("order")),
 		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
 	return page, lateList(err)
 }
 
 func (h *handler) apiDead(r *http.Request, p params) (any, error) {
-	limit, err := p.limit()
+	limit, desc, patience, err := p.page()
 	if err != nil {
 		return nil, err
 	}
-	by, desc, err := orderBy(p, deadOrders)
-	if err != nil {
-		return nil, err
-	}
-	patience, err := p.patience()
-	if err != nil {
-		return nil, err
-	}
-	page, err := h.x.Inspect().Dead(r.Context(), executor.DeadQuery{Queue: p.text("queue"), Order: by,
+	page, err := h.x.Inspect().Dead(r.Context(), executor.DeadQuery{Queue: p.text("queue"), Order: executor.Order(p.text("order")),
 		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
 	return page, lateList(err)
 }

@@ -105,9 +105,14 @@ func TestAPI_PauseAndUnlock(t *testing.T) {
 		require.Equal(t, []any{"executor"}, paused())
 		s.affects(1, "queue", `{"verb": "pause", "scope": "all", "queue": "q"}`)
 		s.affects(1, "id", `{"verb": "pause", "scope": "id", "queue": "q", "id": "a"}`)
-		require.Equal(t, []any{"executor", "queue", "id"}, paused())
+		s.affects(1, "prefix", `{"verb": "pause", "scope": "filtered", "queue": "q", "prefix": "a"}`)
+		require.Equal(t, []any{"executor", "queue", `prefix "a"`, "id"}, paused())
+		page := s.get("queue", "name", "q", "prefix", "a")
+		require.Contains(t, page, "are paused")
+		require.Contains(t, page, "Pause these ids")
 		s.affects(1, "executor", `{"verb": "resume", "scope": "executor"}`)
 		s.affects(1, "queue", `{"verb": "resume", "scope": "all", "queue": "q"}`)
+		s.affects(1, "prefix", `{"verb": "resume", "scope": "filtered", "queue": "q", "prefix": "a"}`)
 		require.Equal(t, []any{"id"}, paused())
 		s.affects(1, "id", `{"verb": "resume", "scope": "selected", "queue": "q", "selected": [{"id": "a"}]}`)
 		synctest.Wait()
@@ -273,9 +278,9 @@ func TestH5_WhatTheAPIHasNoUseFor(t *testing.T) {
 	for path, want := range map[string]string{
 		"stats?x=1": `"x"`, "jobs?queue=q&tab=morgue": `"tab"`, "jobs?queue=q&queue=q": "queue", "jobs?queue=q&limit=1001": "1001",
 		"jobs?queue=q&limit=0": "limit", "jobs?queue=q&limit=": "limit", "jobs?queue=q&limit=x": "limit",
-		"jobs?queue=q&order=secret": "order",
-		"jobs?queue=q&desc=true":    "desc", "jobs?queue=q&order=id&desc=down": "desc", "jobs?queue=q&cursor=AAAA": "cursor",
-		"jobs?queue=q&state=dead": "dead", "jobs?queue=q&%zz": "query", "dead?queue=q&order=due": "order",
+		"jobs?queue=q&order=secret": "Order",
+		"jobs?queue=q&desc=true":    "Descending", "jobs?queue=q&order=id&desc=down": "desc", "jobs?queue=q&cursor=AAAA": "cursor",
+		"jobs?queue=q&state=dead": "dead", "jobs?queue=q&%zz": "query", "dead?queue=q&order=due": "Order",
 		"locks?cursor=%ff":            "cursor",
 		"dead?queue=q&state=retrying": "state", "running?stacks=maybe": "stacks", "job?queue=q&id=": "id", "find?id=": "id",
 		"jobs?queue=q&prefix=" + strings.Repeat("x", 600): "IDPrefix", "job?queue=q&id=" + strings.Repeat("x", 1<<20): "id",

@@ -122,11 +122,12 @@
 //
 // tab= is a list: waiting, fresh, retrying, running, parked, halted, or morgue, which is the
 // one of [Requeue] and [DeleteDead], and of no other verb. [Pause] and [Resume] take
-// no filtered; their all is the queue, and scope=executor is the executor. [Unlock] takes
-// key= alone; [Trigger], [PauseSchedule] and [ResumeSchedule] take key=, the name of the
-// schedule, and cron=, its index in Config.Crons, which may be left out if there is one
-// only: without queue= and scope=. What does not say which jobs
-// it is about, or says more than its verb and scope have a use for, is refused with
+// filtered with prefix= alone, which means all ids that begin so; their all is the queue,
+// and scope=executor is the executor. [Unlock] takes key= alone; [Trigger],
+// [PauseSchedule] and [ResumeSchedule] take key=, the name of the schedule, and cron=, its
+// index in Config.Crons, which may be left out if there is one only: without queue= and
+// scope=. What does not say which jobs it is about, or says more than its verb and scope
+// have a use for, is refused with
 // 400; so is what is empty, but for the reason= of a [Cancel], and what is there twice,
 // be it once in the query and once in the form. Only sel= may come more often, and 1000
 // times at most. A position is a number from 1.
@@ -229,7 +230,8 @@
 //	run, retry, cancel, delete,  queue; scope is id, selected, filtered or all; state, of
 //	kill-failed, delete-failed   filtered and all, for jobs in some states; cancel: reason
 //	requeue, delete-dead         queue; scope as above, about what is in the morgue
-//	pause, resume                scope is executor, or with queue: all of it, id, selected
+//	pause, resume                scope is executor, or with queue: all of it, id, selected,
+//	                             or filtered with prefix: all ids that begin so
 //	unlock                       key
 //	trigger, pause-schedule,     schedule, and cron: its Cron in Config.Crons, which may
 //	resume-schedule              be left out if there is one only

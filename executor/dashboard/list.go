@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"html/template"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -48,14 +47,6 @@ var tabs = []tab{
 
 const morgue = "morgue"
 
-// Orders of lists by the word in the address.
-var (
-	jobOrders = map[string]executor.JobOrder{"": executor.OrderNone, "id": executor.OrderID, "due": executor.OrderDue,
-		"attempts": executor.OrderAttempt, "payloads": executor.OrderPayloads}
-	deadOrders = map[string]executor.DeadOrder{"": executor.DeadOrderPosition, "id": executor.DeadOrderID,
-		"died": executor.DeadOrderAt}
-)
-
 // What a page of a list has.
 const (
 	defaultRows = 50
@@ -98,16 +89,6 @@ func listOf(q url.Values) (l list, err error) {
 		if l.Limit, err = strconv.Atoi(text); err != nil || !digits(text) || l.Limit < 1 || l.Limit > maxRows {
 			return l, wrong("limit is %q; a page has from 1 to %d rows", clip(text, 40), maxRows)
 		}
-	}
-	words := slices.Sorted(maps.Keys(jobOrders))
-	if l.Tab == morgue {
-		words = slices.Sorted(maps.Keys(deadOrders))
-	}
-	if !slices.Contains(words, l.Sort) {
-		return l, wrong("sort is %q; it must be one of %q", clip(l.Sort, 40), words)
-	}
-	if l.Sort == "" && l.Desc {
-		return l, wrong("desc is set without sort: a list without an order has no other way round")
 	}
 	return l, nil
 }

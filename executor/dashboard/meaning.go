@@ -38,7 +38,7 @@ const (
 )
 
 var (
-	whole = []string{"id", "selected", "all", "executor"}
+	whole = []string{"id", "selected", "filtered", "all", "executor"}
 	lists = []string{"id", "selected", "filtered", "all"}
 )
 
@@ -65,7 +65,7 @@ var scopes = map[string]fields{
 	"executor": {beside: []string{"tab"}},
 	"id":       {needs: []string{"queue", "id"}, beside: []string{"tab"}},
 	"selected": {needs: []string{"queue", "selected"}, beside: []string{"tab", "prefix", "error", "id"}},
-	"filtered": {needs: []string{"queue"}, may: []string{"prefix", "error"}, beside: []string{"selected"}},
+	"filtered": {needs: []string{"queue"}, may: []string{"prefix", "error"}, beside: []string{"tab", "selected"}},
 	"all":      {needs: []string{"queue"}, beside: []string{"tab", "selected"}},
 }
 
@@ -150,6 +150,9 @@ func (o *order) picksOne(d deed) error {
 	}
 	if o.Scope == "filtered" && !o.list.Filtered() {
 		return wrong("scope is filtered, without prefix or error; what means all says so: scope all")
+	}
+	if o.Scope == "filtered" && d.list == noList && o.has["error"] {
+		return wrong("error is given, and %s filtered is about the ids that begin with prefix", o.Verb)
 	}
 	for _, p := range o.Picks {
 		if p.Position != 0 && !d.payloads {

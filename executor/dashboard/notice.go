@@ -48,7 +48,7 @@ func (n *notices) take(name string) string {
 
 // said is what an action has done.
 func (o *order) said(n int) string {
-	names := map[string][2]string{"id": {"id", "ids"}, "queue": {"queue", "queues"}, "job": {"job", "jobs"},
+	names := map[string][2]string{"id": {"id", "ids"}, "prefix": {"prefix", "prefixes"}, "queue": {"queue", "queues"}, "job": {"job", "jobs"},
 		"payload": {"payload", "payloads"}}[o.what()]
 	count, is := plural(n, names[0], names[1]), "are"
 	if n == 1 {

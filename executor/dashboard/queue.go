@@ -19,6 +19,7 @@ type queuePage struct {
 	More   int // shards that are not in Shards
 	Tabs   []tabLink
 	Empty  string
+	Paused []string // prefixes, the first of them
 
 	Jobs      []executor.JobInfo
 	Dead      []executor.DeadInfo
@@ -72,8 +73,9 @@ var buttons = map[Verb]button{
 	Requeue: {Requeue, "Requeue", ""}, DeleteDead: {DeleteDead, "Delete", "danger"},
 }
 
-// mostShards is how many shards a page shows: the latest ones.
-const mostShards = 16
+// mostShards is how many shards a page shows: the latest ones. Of prefixes that are paused
+// it shows the first.
+const mostShards, mostPrefixes = 16, 100
 
 func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	l, err := listOf(r.URL.Query())
@@ -96,6 +98,12 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	can, err := h.can(r, l.Queue, append([]Verb{Pause, Resume}, l.tab().verbs...)...) // while there is time for it
 	if err != nil {
 		return err
+	}
+	for prefix, err := range h.x.Inspect().PausedPrefixes(l.Queue) {
+		if err != nil || len(p.Paused) == mostPrefixes {
+			break // the figure says how many there are
+		}
+		p.Paused = append(p.Paused, prefix)
 	}
 	places := map[string]string{"waiting": "waiting", "fresh": "fresh", "retrying": "retrying", "running": "running", "parked": "parked",
 		"halted": "halted", morgue: "dead"}
@@ -136,14 +144,14 @@ func (h *handler) info(ctx context.Context, name string) (executor.QueueInfo, er
 func (h *handler) fill(ctx context.Context, p *queuePage, began time.Time) error {
 	if p.Tab == morgue {
 		page, err := h.x.Inspect().Dead(ctx, executor.DeadQuery{
-			Queue: p.Queue, Order: deadOrders[p.Sort], Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
+			Queue: p.Queue, Order: executor.Order(p.Sort), Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
 			Patience: p.patience(began),
 		})
 		p.Dead, p.Next, p.Truncated, p.Partial, p.Examined = page.Dead, page.Next, page.Truncated, page.Partial, page.Examined
 		return err
 	}
 	page, err := h.x.Inspect().Jobs(ctx, executor.JobQuery{
-		Queue: p.Queue, States: p.tab().states, Order: jobOrders[p.Sort], Descending: p.Desc, Filter: p.filter(),
+		Queue: p.Queue, States: p.tab().states, Order: executor.Order(p.Sort), Descending: p.Desc, Filter: p.filter(),
 		Limit: p.Limit, Cursor: p.After, Patience: p.patience(began),
 	})
 	p.Jobs, p.Next, p.Truncated, p.Partial, p.Examined = page.Jobs, page.Next, page.Truncated, page.Partial, page.Examined

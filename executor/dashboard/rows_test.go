@@ -211,7 +211,8 @@ func TestEachButtonIsUnderstood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, _ := graveyard(t, 3)
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "k"))
-		require.NoError(t, x.Inspect().PauseQueue(t.Context(), "q"))
+		_, err := x.Inspect().Pause(t.Context(), executor.SelectQueue("q"))
+		require.NoError(t, err)
 		pressing := false
 		s := mount(t, x, dashboard.Config{Authorize: func(_ *http.Request, a dashboard.Action) error {
 			if pressing && a.Verb != dashboard.View { // which is asked about what was understood

@@ -44,9 +44,12 @@ func (h *handler) why(ctx context.Context, e executor.Explanation) node {
 // job is the node of a job of which is known what it waits for.
 func (t *tree) job(what string, e executor.Explanation, depth int) node {
 	n := node{What: what, Queue: e.Queue, ID: e.ID, State: e.State}
-	pauses := map[string]string{"executor": "the executor", "queue": "its queue", "id": "its id"}
 	for _, p := range e.Paused {
-		n.Below = append(n.Below, node{What: "a pause of " + pauses[p], Note: "until a person resumes it"})
+		whose := "its "
+		if p == "executor" {
+			whose = "the "
+		}
+		n.Below = append(n.Below, node{What: "a pause of " + whose + p, Note: "until a person resumes it"})
 	}
 	switch e.State {
 	case executor.JobScheduled:

@@ -123,7 +123,7 @@ func livedJournal(t testing.TB, dir string, slots bool) {
 		t.Fatal("the jobs don't run")
 	}
 	require.NoError(t, x.KeyLocks().Lock(t.Context(), "by hand"))
-	_, err = q.PauseIDs(t.Context(), "tenant-1/job-1", "tenant-2/job-2", "nobody")
+	_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "tenant-1/job-1", "tenant-2/job-2", "nobody"))
 	require.NoError(t, err)
 	require.NoError(t, q.Pause(t.Context()))
 	require.NoError(t, x.Stop(t.Context()))

@@ -212,11 +212,11 @@ HandleLatest, and -shape '*=events' that all others are of Handle. Give
 		usage: "end jobs of a running executor for good",
 	},
 	{
-		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(true), live: pauses(true),
+		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(true), live: pauses(true), flags: prefixFlag,
 		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart",
 	},
 	{
-		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(false), live: pauses(false),
+		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(false), live: pauses(false), flags: prefixFlag,
 		usage: "let go on what was paused",
 	},
 }

@@ -105,12 +105,12 @@ func (l *live) partly(ctx context.Context, n int, one, done, queue string, err e
 func pauses(on bool) func(context.Context, *live) error {
 	return func(ctx context.Context, l *live) error {
 		queue := l.Args().Get(1)
-		if queue == "" && l.Args().Len() > 1 {
-			return errNoName
+		if err := l.pausable(); err != nil {
+			return err
 		}
 		n := 0
 		for _, some := range inPieces(l.Args().Slice()[min(l.Args().Len(), 2):]) {
-			pause := control.Pause{On: on, All: queue == "", Queue: queue, IDs: some}
+			pause := control.Pause{On: on, All: queue == "", Queue: queue, IDs: some, Prefix: l.String("prefix")}
 			did, err := ask[control.Affected](ctx, l, control.VerbPause, pause)
 			if err == nil && did.Trouble != "" {
 				err = errors.New(did.Trouble)

@@ -28,7 +28,8 @@ func liveChild(dir string) {
 	for _, name := range []string{"mails", "orders", "idle"} {
 		_, err := executor.HandleMerged(x, name, idle, executor.QueueConfig[string]{})
 		must(err)
-		must(x.Inspect().PauseQueue(ctx, name))
+		_, err = x.Inspect().Pause(ctx, executor.SelectQueue(name))
+		must(err)
 	}
 	errands, err := executor.Handle(x, "errands", func(ctx context.Context, job executor.Job[string]) error {
 		executor.Progress(ctx, 3, 10, "on my\x1b[31m way")

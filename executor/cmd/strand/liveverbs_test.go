@@ -70,7 +70,10 @@ func TestActingLive(t *testing.T) {
 		{"delete DIR orders order-3", "1 payload deleted\n"},
 		{"delete DIR mails -all -failed", "0 payloads deleted\n"}, // run has given them their retries back
 		{"pause DIR", "the executor is paused\n"},
-		{"pause DIR idle -json", `{"type":"pause","done":"paused","affected":1}` + "\n"},
+		{"pause DIR idle -json", `{"type":"pause","done":"paused","affected":0}` + "\n"},
+		{"pause -prefix acme/ DIR orders", "what begins with acme/ is paused\n"},
+		{"pause -prefix acme/ DIR orders -json", `{"type":"pause","done":"paused","affected":0}` + "\n"},
+		{"resume -prefix acme/ DIR orders -json", `{"type":"resume","done":"resumed","affected":1}` + "\n"},
 		{"pause DIR orders order-2 order-7", "2 ids were paused\n"},
 		{"pause DIR orders order-7", "0 ids were paused\n"},
 		{"resume DIR orders order-7", "1 id was resumed\n"},
@@ -124,6 +127,13 @@ func TestPauseAtRest(t *testing.T) {
 	assert.Equal(t, "2 ids were paused\n", must(t, "", "pause", dir, "mails", "ann", "ann", "bob"))
 	assert.Equal(t, "1 id was resumed\n", must(t, "", "resume", dir, "mails", "bob", "carl"))
 	assert.Equal(t, `{"type":"resume","done":"resumed","affected":0}`+"\n", must(t, "", "resume", dir, "mails", "bob", "-json"))
+	assert.Equal(t, "what begins with acme/ is paused\n", must(t, "", "pause", "-prefix", "acme/", dir, "mails"))
+	assert.Equal(t, `{"type":"pause","done":"paused","affected":0}`+"\n", must(t, "", "pause", "-prefix", "acme/", dir, "mails", "-json"))
+	for _, args := range [][]string{{"pause", "-prefix", "a", dir}, {"pause", "-prefix", "", dir, "mails"}, {"resume", "-prefix", "a", dir, "mails", "bob"}} {
+		_, errs, status := strand(t, "", args...)
+		assert.Equal(t, noClear, status)
+		assert.Contains(t, errs, "-prefix", args)
+	}
 	for _, args := range [][]string{{"pause", dir, "no"}, {"pause", dir, ""}, {"pause", dir, "mails", ""}, {"pause", dir, "mails", strings.Repeat("x", 513)}} {
 		_, errs, status := strand(t, "", args...)
 		assert.Equal(t, noClear, status)

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/pausekey"
@@ -33,48 +36,50 @@ func pause(on bool) func(context.Context, *call) error {
 				return err
 			}
 		}
-		n := len(sets)
-		if c.Args().Len() < 3 {
-			n = 1 // as a process says, which does not look how it was
-		}
-		return c.paused(n, on)
+		return c.paused(len(sets), on)
 	}
+}
+
+func prefixFlag() []cli.Flag {
+	return []cli.Flag{&cli.StringFlag{Name: "prefix", Usage: "all ids of the queue that begin with `TEXT`, those to come, too"}}
+}
+
+// pausable refuses what does not say what is to be paused.
+func (c *call) pausable() error {
+	prefix := c.String("prefix")
+	switch {
+	case c.Args().Len() > 1 && c.Args().Get(1) == "":
+		return errNoName
+	case c.IsSet("prefix") && (prefix == "" || len(prefix) > pausekey.MaxIDBytes):
+		return usage("-prefix has 1 to %d bytes, and not %d", pausekey.MaxIDBytes, len(prefix))
+	case c.IsSet("prefix") && c.Args().Len() != 2:
+		return usage("-prefix is for a queue, and without ids")
+	}
+	return nil
 }
 
 // pauseSets are the changes that it takes.
 func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err error) {
 	queue := c.Args().Get(1)
-	if c.Args().Len() > 1 {
-		if queue == "" {
-			return nil, errNoName
-		}
+	if err := c.pausable(); err != nil {
+		return nil, err
+	}
+	if queue != "" {
 		if err := known(slices.Collect(maps.Values(names(v))), queue); err != nil {
 			return nil, err
 		}
 	}
-	paused, ids := make(map[string]bool), 0
+	keys, group, most, err := c.pauseKeys(queue)
+	if err != nil {
+		return nil, err
+	}
+	paused, alike := make(map[string]bool), 0
 	for s, err := range v.Keys() {
 		if err != nil {
 			return nil, err
 		}
-		paused[s.Key] = true
-		if len(s.Key) > len(pausekey.IDs(queue)) && s.Key[:len(pausekey.IDs(queue))] == pausekey.IDs(queue) {
-			ids++
-		}
-	}
-	keys := []string{pausekey.Executor}
-	switch n := c.Args().Len(); {
-	case n == 2:
-		keys = []string{pausekey.Queue(queue)}
-	case n > 2:
-		keys = nil
-		for _, id := range c.Args().Slice()[2:] {
-			if id == "" || len(id) > pausekey.MaxIDBytes {
-				return nil, usage("an id has 1 to %d bytes, and not %d", pausekey.MaxIDBytes, len(id))
-			}
-			if key := pausekey.IDs(queue) + id; !slices.Contains(keys, key) {
-				keys = append(keys, key)
-			}
+		if paused[s.Key] = true; strings.HasPrefix(s.Key, group) {
+			alike++
 		}
 	}
 	for _, key := range keys {
@@ -82,10 +87,35 @@ func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err erro
 			sets = append(sets, pausekey.Set(key, on))
 		}
 	}
-	if on && len(keys) > 0 && c.Args().Len() > 2 && ids+len(sets) > pausekey.MaxIDs {
-		return nil, usage("%d ids of queue %q would be paused, and the limit is %d; pause the queue", ids+len(sets), queue, pausekey.MaxIDs)
+	if n := alike + len(sets); on && group != "" && n > most {
+		return nil, usage("%d ids or prefixes of queue %q would be paused, and the limit is %d; pause the queue", n, queue, most)
 	}
 	return sets, nil
+}
+
+// pauseKeys are the state keys of what is meant. Those that begin with group, if it is not
+// empty, are so many at most.
+func (c *call) pauseKeys(queue string) (keys []string, group string, most int, err error) {
+	switch ids := c.Args().Slice(); {
+	case len(ids) < 2:
+		keys = []string{pausekey.Executor}
+	case c.IsSet("prefix"):
+		group, most = pausekey.Prefixes(queue), pausekey.MaxPrefixes
+		keys = []string{group + c.String("prefix")}
+	case len(ids) == 2:
+		keys = []string{pausekey.Queue(queue)}
+	default:
+		group, most = pausekey.IDs(queue), pausekey.MaxIDs
+		for _, id := range ids[2:] {
+			if id == "" || len(id) > pausekey.MaxIDBytes {
+				return nil, "", 0, usage("an id has 1 to %d bytes, and not %d", pausekey.MaxIDBytes, len(id))
+			}
+			if !slices.Contains(keys, group+id) {
+				keys = append(keys, group+id)
+			}
+		}
+	}
+	return keys, group, most, nil
 }
 
 var errNoName = usage("the name of the queue is empty")
@@ -100,9 +130,11 @@ func (c *call) paused(n int, on bool) error {
 		return c.row(kind, acted{done, control.Affected{N: n}})
 	}
 	what := "the executor is"
-	switch c.Args().Len() {
-	case 1:
-	case 2:
+	switch args := c.Args().Len(); {
+	case args == 1:
+	case c.IsSet("prefix"):
+		what = "what begins with " + show([]byte(c.String("prefix"))) + " is"
+	case args == 2:
 		what = "queue " + show([]byte(c.Args().Get(1))) + " is"
 	default:
 		what = count(n, "id was", "ids were")

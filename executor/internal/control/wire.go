@@ -73,12 +73,14 @@ type Act struct {
 	Reason    string   `wire:",omit"` // of DoCancel
 }
 
-// Pause pauses All, which is the executor, a queue, or IDs of it; or it lets them go on.
+// Pause pauses All, which is the executor, a queue, IDs of it or those with a Prefix; or
+// it lets them go on.
 type Pause struct {
-	On    bool     `wire:",must"`
-	All   bool     `wire:",omit"`
-	Queue string   `wire:",omit"`
-	IDs   []string `wire:",omit"` // nil: the queue
+	On     bool     `wire:",must"`
+	All    bool     `wire:",omit"`
+	Queue  string   `wire:",omit"`
+	IDs    []string `wire:",omit"` // nil: the queue, or Prefix
+	Prefix string   `wire:",omit"`
 }
 
 // Affected is how many were, also when it went wrong after them.

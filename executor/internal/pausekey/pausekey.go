@@ -1,6 +1,6 @@
 // Package pausekey says how the journal keeps what a person has paused: the executor,
-// queues, and ids of queues, each under a state key whose value says since when. The
-// executor writes these, and the strand command in a journal at rest.
+// queues, ids of queues and prefixes of ids, each under a state key whose value says since
+// when. The executor writes these, and the strand command in a journal at rest.
 package pausekey
 
 import (
@@ -20,18 +20,26 @@ const (
 	version = 1
 )
 
-// MaxIDs is how many ids of a queue may be paused by themselves, and MaxIDBytes how long
-// an id is.
+// MaxIDs is how many ids of a queue may be paused by themselves, of which each takes about
+// 100 bytes, MaxPrefixes how many prefixes, and MaxIDBytes how long an id or a prefix is.
 const (
-	MaxIDs     = 100_000
-	MaxIDBytes = 512
+	MaxIDs      = 100_000
+	MaxPrefixes = 10_000
+	MaxIDBytes  = 512
 )
 
 // Queue is the key of a queue.
 func Queue(name string) string { return QueuePrefix + name }
 
 // IDs begins the keys of the ids of a queue; the id follows.
-func IDs(queue string) string { return fmt.Sprintf("%sid/%d/%s/", Prefix, len(queue), queue) }
+func IDs(queue string) string { return of("id", queue) }
+
+// Prefixes begins the keys of the prefixes of ids of a queue; the prefix follows.
+func Prefixes(queue string) string { return of("prefix", queue) }
+
+func of(kind, queue string) string {
+	return fmt.Sprintf("%s%s/%d/%s/", Prefix, kind, len(queue), queue)
+}
 
 // Set pauses what a key stands for, or lets it go on.
 func Set(key string, on bool) journal.Set {
