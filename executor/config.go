@@ -22,8 +22,8 @@ const (
 	DurabilitySync
 	// DurabilityAsync: Enqueue returns as soon as the payload has its place in the
 	// order, and the disk follows with the next commits, usually within a millisecond.
-	// If the process or the machine dies before that, the payload is lost. Calls keep
-	// their order, so a crash loses the newest ones and none in between.
+	// If the process or the machine dies before that, the payload is lost, and a later
+	// one may get its position. A crash loses the newest ones and none in between.
 	//
 	// Enqueue still waits for the disk when the call has an [IdempotencyKey],
 	// [FromSource] or [IfAbsent], and when the disk is more than 4 MiB behind.

@@ -22,7 +22,7 @@ func playWait(w *world, l line) {
 	w.mu.Lock()
 	i := w.ledger.named[l.num("n")]
 	var q *queue
-	if i != nil && i.state == acked && i.pos != 0 {
+	if i != nil && i.state == acked && i.pos != 0 && (i.sure || i.life == w.life) { // else it may be lost, and its place another's
 		q = w.queueOf(i.queue)
 	}
 	life := w.life
@@ -50,6 +50,8 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 	buried := (*executor.BuriedError)(nil)
 	async := q.conf.has("async") || w.conf.has("async")
 	switch {
+	case async && !w.lives(life): // ends that are not on disk count, and go with the process
+		return
 	case errors.Is(err, executor.ErrPending), errors.Is(err, executor.ErrClosed), errors.Is(err, executor.ErrFailed):
 		return
 	case errors.As(err, &buried):
