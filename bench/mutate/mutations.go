@@ -132,7 +132,7 @@ var (
 	forgets    = gate{"./executor", "^TestLimitForgets"}
 	tunings    = gate{"./executor", "^Test(Priority|Tune)"}
 	owners     = gate{"./executor", "^TestLowkiq_L14"}
-	steering   = gate{"./executor", "^Test(RandomSteering|Pause|Removed|Deleted)"}
+	steering   = gate{"./executor", "^Test(Pause|Removed|Deleted)"}
 	meant      = gate{"./executor", "^TestActionsMean"}
 	counters   = gate{"./executor", "^TestLockable_S05"}
 	retained   = gate{"./executor", "^TestRetention"}
@@ -158,6 +158,11 @@ var (
 	patiences  = gate{"./executor/dashboard", "^TestPatience"}
 	elsewhere  = gate{"./executor", "^Test(OpenLog|Lookup)"}
 )
+
+// worlds are a hundred, each with some features.
+func worlds(features string) gate {
+	return gate{"./bench/world", "^TestWorld$ -seeds=100 -shrink=0 -swarm=" + features}
+}
 
 // mutations are what programmers really do: a step left out, an order turned round,
 // a comparison off by one.
@@ -567,7 +572,7 @@ var inRoot = []mutation{
 	{"a schedule of the first cron for want of a word", "executor/dashboard/schedules.go", "!o.has[\"cron\"] && len", "false && len", gate{"./executor/dashboard", "^TestAnActionWithout"}},
 	{"a scenario outside of its bubble", "executor/executortest/everycrash.go", "			synctest.Test(t, func(t *testing.T) {\n				s := scenario(t)\n", "			s := scenario(t)\n			synctest.Test(t, func(t *testing.T) {\n", gate{"./executor/executortest", "^TestEveryCrashOfAScenario"}},
 	{"delete all when no id is left", "executor/control.go", "	case said == 0:", "	case false:", controls},
-	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	x.hangUp()", "	x.hangUp()\n	names, stuck := x.drain()", controls},
+	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	if x.control != nil {\n		x.control.Close() // not before: a stop that takes long is looked at\n	}\n", "	if x.control != nil {\n		x.control.Close()\n	}\n	names, stuck := x.drain()\n", controls},
 	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
 	{"a process that is not the owner", "executor/cmd/strand/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
 	{"nobody, for who may not ask", "executor/internal/control/client.go", "case errors.Is(err, fs.ErrPermission):", "case errors.Is(err, fs.ErrInvalid):", lives},
@@ -656,4 +661,56 @@ var inRoot = []mutation{
 	{"delete an id, and keep its version", "executor/action.go", "Version: which.ids != nil && which.of == nil", "Version: false", latests},
 	{"raise the scores of states", "executor/queue.go", "!q.supersedes() { // there", "true { // there", latests},
 	{"a score that is the time", "executor/supersede.go", "e.Accepted += 2000", "e.Accepted += 0", latests},
+
+	// What waits, and what it has.
+	{"a waiting job keeps what it had taken", "executor/internal/admit/claim.go", "	c.withdraw()\n	if err != ErrWaits {", "	if err != ErrWaits {", gate{"./executor", "^TestLimitsAndLocks$"}},
+	{"a job that is woken for nothing goes to the end of the line", "executor/internal/unique/unique.go", "slices.Equal(p.Keys(), keys) && (", "slices.Equal(p.Keys(), keys) && granted && (", turns},
+	{"a job that is set aside keeps its place", "executor/internal/unique/unique.go", "	if p != nil {\n		p.Cancel()\n	}\n", "", gate{"./executor", "^TestCalledJobThatWaits"}},
+	{"the old pace after a limit is raised", "executor/internal/limit/key.go", "	k.next = min(k.next, now+l.ahead+l.interval)\n", "", pacing},
+	{"a free place under a limit that nobody hears of", "executor/internal/limit/table.go", "		k.limit.running--\n		t.settle(now, k)\n", "		k.limit.running--\n", pacing},
+	{"a pause that ends with a shorter one", "executor/internal/limit/table.go", "k.paused = max(k.paused, until)", "k.paused = until", pacing},
+	{"a turn in shared lanes that nobody hears of", "executor/internal/lane/lane.go", "		n.busy = false\n		wakers = l.next(n, nil)\n", "		n.busy = false\n", lanes},
+	{"a place in a lane by the time of the call", "executor/internal/lane/lane.go", "slices.Insert(n.payloads, n.find(position), payload{position: position, queue: queue})", "append(n.payloads, payload{position: position, queue: queue})", lanes},
+	{"who waits for both of two equal payloads hears of one", "executor/internal/await/book.go", "		other.waiters = append(other.waiters, a.waiters...)\n", "", awaits},
+	{"what a person deletes was done", "executor/internal/await/book.go", "			a.end.Fate = Deleted\n", "			_ = a\n", awaits},
+	{"a pause of the executor that ends with the pause of a queue", "executor/pauses.go", "p.tell(q, p.all || p.queues[q.name])", "p.tell(q, p.queues[q.name])", steering},
+
+	// Keys, and how their locks end.
+	{"delete a waiting job, and keep what its runs have locked", "executor/internal/admit/claim.go", "(Keeper); ok {", "(Keeper); ok && v != shard.VerdictDeleted {", gate{"./executor", "^TestDeletedJobsLetGo$"}},
+	{"a state that is superseded keeps its keys", "executor/internal/keylock/condition.go", "			c.All.Drop(c.comingWith(m.Position)...)\n			continue\n", "			continue\n", worlds("locks,latest")},
+	{"a dead letter that is superseded keeps its keys", "executor/internal/keylock/condition.go", "range change.Exhumed {", "range change.Exhumed[:0] {", worlds("locks,latest")},
+	{"a payload that is discarded unlocks nothing", "executor/internal/keylock/condition.go", "	if v == shard.VerdictDone || v == shard.VerdictDiscarded {\n", "	if v == shard.VerdictDone {\n", gate{"./executor", "^TestLockable_S04"}},
+	{"delete the dead, and keep their keys", "executor/internal/keylock/keys.go", "		for i, p := range positions {\n			k.All.Drop(k.comingWith(p)...)\n", "		for i := range positions {\n", worlds("locks,operators")},
+	{"a restart forgets when a lock ends", "executor/internal/keylock/keys.go", "	if w.Until != 0 {\n", "	if w.Until < 0 {\n", lockEnds},
+	{"a queue that is renamed leaves its locks behind", "executor/internal/keylock/keys.go", "	k.ledger.Do(nil, func() { k.All.Rename(former, name) })\n", "", worlds("locks,names")},
+	{"a newer state waits for the key of the older one", "shard/supersede.go", "	if len(c.held) > 0 && l.item() == nil {\n		c.Let(string(e.ID), HoldWait)\n	}\n", "", latests},
+	{"a retry locks its keys once more", "lock/enter.go", "		if !earlier[s] && !earlier[Setting{Key: s.Key}] {\n", "		if len(earlier) >= 0 {\n", keyLocks},
+	{"a job that leaves the line calls nobody", "lock/enter.go", "			k.forget(w)\n		}\n		k.callNextAt(left, &k.op)\n", "			k.forget(w)\n		}\n		_ = left\n", keyLocks},
+	{"a number that a lock on disk has", "lock/keylock.go", "		k.token = max(k.token, l.Number)\n", "", keyLocks},
+
+	// Numbers.
+	{"a slot that is cleared by hand ends the run", "executor/internal/admit/claim.go", "if !errors.Is(reason, lock.ErrUnlocked) {", "if !errors.Is(reason, lock.ErrDeadlock) {", slotsKept},
+	{"a job that fails keeps its slot", "executor/internal/slots/condition.go", "	if v != shard.VerdictDone {\n		_ = h.r.Release() // it may have expired\n", "	if v != shard.VerdictDone {\n", slotsKept},
+	{"a slot on disk that no job has", "executor/internal/slots/condition.go", "	return s.sets(gone, s.lastSet())\n", "	return s.sets(s.lastSet())\n", slotsKept},
+
+	// What becomes of a job.
+	{"retries that outlive a success", "shard/finish.go", "	c.endState(l)\n	c.setRetry(l, -1)\n	switch {\n	case l.n() == 0:", "	c.endState(l)\n	switch {\n	case l.n() == 0:", scripts},
+	{"a due time that moved behind a run is lost", "shard/finish.go", "	if changed {\n		c.writeState(l)\n	}\n", "	_ = changed\n", scripts},
+	{"a throttle that ends with the payload", "shard/throttle.go", "	if e.Restored || e.Due >= r.until {", "	if e.Restored || e.Due >= 0 {", scripts},
+	{"a snooze spends a retry", "shard/finish.go", "c.again(l, it, judged, behind, it.Retry, later(now", "c.again(l, it, judged, behind, it.Retry+1, later(now", scripts},
+	{"a fresh payload that wakes no failed job", "shard/fresh.go", "		if c.cfg.OnFresh == OnFreshPull {\n", "		if c.cfg.OnFresh == OnFreshPull && due > at {\n", scripts},
+	{"a pause that begins what is handed out", "shard/hold.go", "		c.takeApart(now, r)\n", "		_ = r\n", random},
+	{"delete what is done by then", "shard/remove.go", "r != nil && !ended {", "r != nil {", gate{"./executor", "^TestRemoveWhatRuns$"}},
+	{"run jobs now that have none of the payloads", "executor/action.go", "if which.of != nil && !c.HasAny(id, which.of) || !now", "if which.of != nil && false || !now", gate{"./executor", "^TestRunNowOfPayloads$"}},
+	{"an idempotency key that is every queue's", "executor/conditions.go", "statekey.IdempotencyKey(q.name, o.name)", "statekey.IdempotencyKey(\"\", o.name)", gate{"./executor", "^TestKey$"}},
+
+	// Ticks, events, actors and the log.
+	{"a tick for each of two schedulers", "executor/cron/tick.go", "a.send(ctx, id, executor.FromSource(tickMark(s.name), a.tick.Unix()),\n		executor.At", "a.send(ctx, id, executor.At", gate{"./executor/cron", "^TestClockSetBack"}},
+	{"catch up on one of many ticks", "executor/cron/schedule.go", "late = max(maxCatchUp-len(ticks), 0)", "late = max(1-len(ticks), 0)", offices},
+	{"fire what is paused", "executor/cron/fire.go", " || s.removed || s.progress.paused {", " || s.removed {", gate{"./executor/cron", "^TestStopAmong"}},
+	{"an event that is told once more after a reconnection", "executor/internal/feed/feed.go", "next: number + 1}, true", "next: number}, true", rings},
+	{"what comes while a caller works for its actor waits for ever", "actor/cell.go", "		if c.turn.Add(-1) > 0 {\n			c.begin()\n		}\n", "		c.turn.Add(-1)\n", gate{"./actor", "^TestSendHere"}},
+	{"put back twice what is listed twice", "journal/morgue.go", "slices.Compact(ps))", "ps)", gate{"./journal", "^TestContractInMemory$"}},
+	{"room for follow-ups that is taken for good", "journal/followups.go", "	l.disk.promised.Add(-int64(f.Room))\n	first", "	first", fullChains},
+	{"who waits for a smaller block waits for ever", "journal/commit.go", "	l.wakeWaiters()\n	return b, t, true\n", "	return b, t, true\n", gate{"./journal", "^TestNobodyWaitsForTheCommitter"}},
 }

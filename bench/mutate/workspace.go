@@ -23,7 +23,7 @@ type mutation struct {
 	gate     gate
 }
 
-// gate is a selection of the tests of a package.
+// gate is a selection of the tests of a package. Flags of theirs may stand behind it.
 type gate struct{ pkg, tests string }
 
 func (g gate) String() string { return g.pkg + " " + g.tests }
@@ -177,7 +177,7 @@ func (g *workspace) run(ctx context.Context, at gate, flags ...string) (pass boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, gateTime)
 	defer cancel()
-	args := []string{"-test.v", "-test.run", at.tests, "-test.timeout", gateTime.String()}
+	args := append([]string{"-test.v", "-test.timeout", gateTime.String(), "-test.run"}, strings.Fields(at.tests)...)
 	if knows(program, "rapid.nofailfile") {
 		args = append(args, "-rapid.nofailfile") // what fails here is no find to be kept
 	}
