@@ -237,8 +237,12 @@ func (q *queue) figures(ctx context.Context) (s QueueStats, shards []ShardStats,
 	}
 	for i, c := range counts {
 		s.add(c)
-		one := newShardStats(i, c, max(now-due[i], 0))
-		s.Lag, shards = max(s.Lag, one.Lag), append(shards, one)
+		lag := time.Duration(max(now-due[i], 0))
+		shards = append(shards, ShardStats{
+			Shard: i, Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running, Parked: c.Parked,
+			Done: c.Done, Discarded: c.Discarded, Buried: c.Buried, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted, Lag: lag,
+		})
+		s.Lag = max(s.Lag, lag)
 		s.Age = max(s.Age, ageOf(oldest[i], now))
 	}
 	return s, shards, nil
@@ -296,14 +300,6 @@ type ShardStats struct {
 	Done, Discarded, Buried, Failed, Snoozed, Interrupted uint64
 
 	Lag time.Duration `wire:"lag"`
-}
-
-func newShardStats(i int, c shard.Counts, overdue int64) ShardStats {
-	return ShardStats{
-		Shard: i, Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running, Parked: c.Parked,
-		Done: c.Done, Discarded: c.Discarded, Buried: c.Buried, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted,
-		Lag: time.Duration(overdue),
-	}
 }
 
 // Queues returns the figures of all queues and their shards, by name: those of

@@ -43,17 +43,21 @@ func (s *Shard) now() int64 {
 	return wall
 }
 
-// clockSet is the last time that the clock was set.
+// clockSet is a time that the clock was set, while payloads waited.
 type clockSet struct {
 	before, step int64
 	seen         journal.Position // positions up to this one are from before it
+	earlier      *clockSet
 }
 
 // stepClock tells that the wall clock was set by step nanoseconds when it said
 // before. What was due stays due, for as long as it has been, and the pause before
 // a retry stays as long as it was; a time that a caller asked for stays that time.
 func (c *Core) stepClock(before, step int64) {
-	c.set = clockSet{before, step, c.set.seen}
+	if c.counts.Payloads == 0 {
+		c.set = nil
+	}
+	c.set = &clockSet{before, step, c.seen, c.set}
 	c.shift += step
 	c.prompt += step
 	c.shiftRests(step)
@@ -65,7 +69,7 @@ func (c *Core) stepClock(before, step int64) {
 		if c.debounces() && l.item() == nil && l.retry() < 0 {
 			c.bound(l, c.limitOf(l)) // while it follows from the due time
 		}
-		if due <= before || (l.retry() >= 0 || c.pauses(before, due)) && due < farFuture-max(step, 0) {
+		if due <= before || (l.retry() >= 0 || c.pauses(l, before)) && due < farFuture-max(step, 0) {
 			due += step
 			if p := l.past(); p != nil && p.bounded && p.limit < farFuture-max(step, 0) {
 				p.limit += step
@@ -84,17 +88,20 @@ func (c *Core) stepClock(before, step int64) {
 	}
 }
 
-// pauses reports whether a due time may be the end of a pause of Config.Debounce, which
-// stays as long as it was.
-func (c *Core) pauses(before, due int64) bool {
-	return c.debounces() && due-before <= int64(c.cfg.Debounce.Quiet)
+// pauses reports whether the due time of a lane may be the end of a pause of Config.Debounce
+// or of a rest, which stay as long as they were.
+func (c *Core) pauses(l *lane, before int64) bool {
+	return c.debounces() && l.due-before <= int64(c.cfg.Debounce.Quiet) || l.hasState() && l.due-before <= int64(c.cfg.Throttle)
 }
 
-// dueSince returns the due time of a payload that was accepted at a position,
-// on the clock as it is now.
-func (c *Core) dueSince(due int64, position journal.Position) int64 {
-	if position <= c.set.seen && due <= c.set.before {
-		return due + c.set.step
+// since returns the due time of a payload that was accepted at a position, on the clock as
+// it is now.
+func (s *clockSet) since(due int64, position journal.Position) int64 {
+	if s == nil || position > s.seen {
+		return due
+	}
+	if due = s.earlier.since(due, position); due <= s.before {
+		due += s.step
 	}
 	return due
 }

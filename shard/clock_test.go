@@ -149,3 +149,87 @@ func TestClockIsSetBeforeReclaim(t *testing.T) {
 	now -= int64(10 * year)
 	require.Equal(t, now+int64(Quantum), c.reclaim(now))
 }
+
+// What has waited behind a retry is due when it was accepted, however often the clock was set
+// since; and what came after that is due when its caller said.
+func TestClockIsSetTwiceWhileSomethingWaitsBehindARetry(t *testing.T) {
+	const minute = int64(time.Minute)
+	g := newRig(t, Config{MaxRetries: 5, OnFailure: OnFailureBlock}, 1)
+	c := g.cores[0]
+	now := int64(20 * year)
+	set := func(step int64) {
+		c.stepClock(now, step)
+		now += step
+	}
+	fail := func(id string) {
+		g.put(journal.Entry{ID: []byte(id), Due: now})
+		r := c.NewRun()
+		require.True(t, c.Take(now, r))
+		require.True(t, r.Items[0].start(0))
+		r.Items[0].Outcome = Outcome{Verdict: VerdictFailed, Delay: time.Second}
+		c.Finish(now, r)
+		c.Record(g)
+	}
+	retry := func() {
+		now += int64(time.Second)
+		r := c.NewRun()
+		require.True(t, c.Take(now, r))
+		require.True(t, r.Items[0].start(0))
+		r.Items[0].Outcome = Outcome{Verdict: VerdictDone}
+		c.Finish(now, r)
+		c.Record(g)
+	}
+	fail("was due")
+	g.put(journal.Entry{ID: []byte("was due"), Due: now})
+	set(-10 * minute)
+	set(-2 * int64(time.Second))
+	retry()
+	_, ok := c.ready(now)
+	require.True(t, ok, "it was due before the clock was set")
+	retry()
+
+	fail("asked for")
+	set(-10 * minute)
+	later := now + 5*minute
+	g.put(journal.Entry{ID: []byte("asked for"), Due: later}) // below what the clock said before
+	retry()
+	_, ok = c.ready(now)
+	require.False(t, ok, "it was asked for later")
+	_, ok = c.ready(later)
+	require.True(t, ok)
+}
+
+// An id rests between two runs for as long as Throttle says, also when a payload waits for the
+// end of that, and what a caller has asked for is when it said.
+func TestClockIsSetWhileAnIDRests(t *testing.T) {
+	for _, step := range steps {
+		t.Run(step.String(), func(t *testing.T) {
+			g := newRig(t, Config{Throttle: 8 * time.Second}, 1)
+			c := g.cores[0]
+			now := int64(20 * year)
+			for _, id := range []string{"rests", "waits"} {
+				g.put(journal.Entry{ID: []byte(id), Due: now})
+			}
+			g.put(journal.Entry{ID: []byte("asked for"), Due: now + int64(5*time.Second)})
+			asked := now + int64(5*time.Second)
+			for range 2 {
+				r := c.NewRun()
+				require.True(t, c.Take(now, r))
+				require.True(t, r.Items[0].start(0))
+				if r.Items[0].ID == "waits" {
+					g.put(journal.Entry{ID: []byte("waits"), Due: now})
+				}
+				r.Items[0].Outcome = Outcome{Verdict: VerdictDone}
+				c.Finish(now, r)
+				c.Record(g)
+			}
+			g.put(journal.Entry{ID: []byte("rests"), Due: now})
+			c.stepClock(now, int64(step))
+			over := now + int64(step) + int64(8*time.Second)
+			for _, id := range []string{"rests", "waits"} {
+				require.Equal(t, over, c.Status(id).Due, id)
+			}
+			require.Equal(t, asked, c.Status("asked for").Due)
+		})
+	}
+}

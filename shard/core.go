@@ -37,8 +37,9 @@ type Core struct {
 	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
 	prompt int64 // the latest due time of a prompt job so far
 
-	set   clockSet
-	shift int64 // by how much the clock was set so far
+	set   *clockSet
+	seen  journal.Position // the highest so far
+	shift int64            // by how much the clock was set so far
 
 	change  Change
 	stateOf []*lane // the lane of each state in change
@@ -98,7 +99,7 @@ func NewCore(queue uint32, cfg Config) *Core {
 // deliver takes in a committed payload, at its position. It returns the
 // position of the payload that it was merged into, or 0.
 func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {
-	c.set.seen = max(c.set.seen, ref.Position())
+	c.seen = max(c.seen, ref.Position())
 	l := c.lanes.find(e.ID)
 	if c.broken() {
 		return 0

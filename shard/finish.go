@@ -180,7 +180,7 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 		var e journal.Entry
 		first := l.first().Ref
 		c.lanes.entries.read(first, &e)
-		due := c.dueSince(e.Due, first.Position())
+		due := c.set.since(e.Due, first.Position())
 		c.open(l, due, e.Restored)
 		l.unpinned = l.n() > 1 || due != e.Due
 	case it.partial:

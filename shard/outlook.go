@@ -59,5 +59,5 @@ func (c *Core) dueBehind(l *lane) int64 {
 	var e journal.Entry
 	first := l.first().Ref
 	c.lanes.entries.read(first, &e)
-	return c.dueSince(e.Due, first.Position())
+	return c.set.since(e.Due, first.Position())
 }

@@ -139,7 +139,7 @@ func (c *Core) leaveOver(l *lane, anew bool) {
 		c.setHalted(l, false)
 		l.remember().err = ""
 		c.displace(l)
-		c.open(l, c.dueSince(e.Due, first.Position()), e.Restored)
+		c.open(l, c.set.since(e.Due, first.Position()), e.Restored)
 		c.enqueue(l, l.due)
 	}
 	c.writeState(l) // the due time may have come from one that is gone

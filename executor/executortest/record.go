@@ -70,10 +70,6 @@ type record struct {
 	until    uint64             // the payload with whose outcome all is held; 0: none
 }
 
-func newRecord() *record {
-	return &record{changed: make(chan struct{}, 1), latest: make(map[[2]string]*Ran)}
-}
-
 // signal says that something has happened.
 func (r *record) signal() {
 	select {

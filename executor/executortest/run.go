@@ -126,7 +126,7 @@ func (c Config) open(t testing.TB, setup Setup, guard *guard) *Executor {
 		t.Fatalf("executortest: Patience is %v and MaxRuns is %d: they can't be below zero", c.Patience, c.MaxRuns)
 	}
 	c = c.withDefaults(t)
-	x := &Executor{t: t, cfg: c, setup: setup, guard: guard, record: newRecord(), disk: new(journal.Memory)}
+	x := &Executor{t: t, cfg: c, setup: setup, guard: guard, disk: new(journal.Memory), record: &record{changed: make(chan struct{}, 1), latest: make(map[[2]string]*Ran)}}
 	t.Cleanup(x.finish)
 	x.boot()
 	return x
