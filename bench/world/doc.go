@@ -74,6 +74,11 @@
 // notifications of the server, and the clock of a bubble stands while something waits for
 // the network.
 //
+// # In memory
+//
+// TestWorldInMemory plays worlds without a journal, where a payload that comes alone is
+// delivered without a commit. Left out is what ends a life, and the disk.
+//
 // # A new feature
 //
 // Each has one file, feature_*.go, with a value in the list features: what it sets on the

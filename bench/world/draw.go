@@ -17,9 +17,17 @@ func writeForFile(seed uint64, only ...string) script {
 	return (&draw{Rand: rand.New(rand.NewPCG(seed, 16)), file: true}).script(seed, only)
 }
 
+// writeForMemory is write for a world without a journal that outlives it.
+func writeForMemory(seed uint64, only ...string) script {
+	return (&draw{Rand: rand.New(rand.NewPCG(seed, 55)), gone: true}).script(seed, only)
+}
+
 func (d *draw) script(seed uint64, only []string) script {
 	d.gather(only)
 	conf := newLine("world", "seed", seed, "swarm", strings.Join(d.names(), ","), "workers", 1+d.IntN(4))
+	if d.gone {
+		conf.set("gone", "yes")
+	}
 	for _, f := range d.swarm {
 		if f.world != nil {
 			f.world(d, conf)
@@ -45,7 +53,7 @@ func (d *draw) gather(only []string) {
 	var others []*feature
 	for _, f := range features {
 		switch {
-		case f.faults && d.file:
+		case f.faults && (d.file || d.gone), f.lives && d.gone:
 		case f.always || slices.Contains(only, f.name):
 			d.swarm = append(d.swarm, f)
 		case len(only) == 0:

@@ -6,7 +6,7 @@ import "github.com/strandjobs/strand/executor"
 // stopped in order. The next one may have other numbers of shards and workers. What was
 // acknowledged is in it.
 var crashing = &feature{
-	name: "crash", claims: "Executor.Stop Fatal", plan: []string{"kill", "kill", "fatal"},
+	name: "crash", lives: true, claims: "Executor.Stop Fatal", plan: []string{"kill", "kill", "fatal"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{"fatal": func(w *world, _ ctx, _ *run, _ int, _ string) error {
 		if w.full.Load() { // a stop has to write down what has ended
 			return errPlanned

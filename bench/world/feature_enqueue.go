@@ -200,7 +200,7 @@ func (w *world) receipt(q *queue, i *item, r executor.Receipt) {
 		w.fail("doubled: position %d is that of %v and %v", r.Position, i, other)
 	}
 	w.accepted(i, r.Position, r.Durable)
-	if !r.Durable && !q.conf.has("async") && !w.conf.has("async") {
+	if !r.Durable && !q.conf.has("async") && !w.conf.has("gone") {
 		w.fail("not durable: the receipt of %v under DurabilitySync", i)
 	}
 	if r.MergedInto != 0 {

@@ -9,7 +9,7 @@ import (
 // A queue gets another name, or is missing in a life: what it has is kept, and runs when
 // it is there again.
 var naming = &feature{
-	name: "names", claims: "QueueConfig.RenamedFrom",
+	name: "names", lives: true, claims: "QueueConfig.RenamedFrom",
 	steps: []step{
 		{"rename", 2, false, func(d *draw) line { return newLine("rename", "q", d.anyQueue().str("name")) }, playRename},
 		{"missing", 2, false, func(d *draw) line { return newLine("missing", "q", d.anyQueue().str("name")) }, playMissing},

@@ -48,7 +48,7 @@ func playWait(w *world, l line) {
 // waited notes what a caller was told of the end of a payload.
 func (w *world) waited(q *queue, i *item, life int, err error) {
 	buried := (*executor.BuriedError)(nil)
-	async := q.conf.has("async") || w.conf.has("async")
+	async := q.conf.has("async")
 	switch {
 	case async && !w.lives(life): // ends that are not on disk count, and go with the process
 		return

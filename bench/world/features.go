@@ -17,6 +17,7 @@ type feature struct {
 	name   string
 	always bool   // each swarm has it
 	faults bool   // of a disk in memory: no swarm on a file has it
+	lives  bool   // it ends a life: no swarm whose journal goes with the process has it
 	claims string // exported names that it covers, such as Gather.Fold; see TestEveryNameIsClaimed
 
 	// A script is drawn.
@@ -73,6 +74,7 @@ type draw struct {
 	queues []line
 	n      int  // numbers of payloads
 	file   bool // the world is on a file
+	gone   bool // its journal goes with the process
 }
 
 func (d *draw) one(of ...string) string { return of[d.IntN(len(of))] }

@@ -92,7 +92,11 @@ func (w *world) fail(format string, args ...any) {
 
 // play plays the script, and then lets everything end.
 func (w *world) play() {
-	w.x = executortest.Open(w.t, executortest.Config{Executor: w.config(), Patience: 2 * time.Hour, MaxRuns: 3000, OpenLog: w.openLog}, w.setup)
+	cfg := executortest.Config{Executor: w.config(), Patience: 2 * time.Hour, MaxRuns: 3000, OpenLog: w.openLog}
+	if w.conf.has("gone") {
+		cfg.OpenLog = func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) }
+	}
+	w.x = executortest.Open(w.t, cfg, w.setup)
 	w.x.OnCommit(w.committed)
 	w.opened()
 	for w.next < len(w.steps) && w.t.failure() == "" {
@@ -380,7 +384,9 @@ func (w *world) epilogue() {
 	time.Sleep(30 * time.Second) // it is at a commit, and a disk that has room is found out
 	w.slow = false
 	w.settle()
-	w.newLife(w.x.Restart, newLine("restart")) // with it go faults that have not come
+	if !w.conf.has("gone") {
+		w.newLife(w.x.Restart, newLine("restart")) // with it go faults that have not come
+	}
 	for _, f := range features {
 		if f.lift != nil {
 			f.lift(w)
@@ -389,5 +395,7 @@ func (w *world) epilogue() {
 	w.settle()
 	w.x.UntilEmpty()
 	w.settle()
-	w.newLife(w.x.Restart, newLine("restart"))
+	if !w.conf.has("gone") {
+		w.newLife(w.x.Restart, newLine("restart"))
+	}
 }
