@@ -110,11 +110,6 @@ func (r Requeued) String() string {
 	return said
 }
 
-// plus adds what another call has done.
-func (r Requeued) plus(o Requeued) Requeued {
-	return Requeued{r.Back + o.Back, r.Superseded + o.Superseded, r.Late + o.Late, r.Unsure + o.Unsure}
-}
-
 // Pending reports whether an id has anything to do: it waits, runs, is to be
 // retried, or is halted. It returns ErrClosed after Stop, and the cause of ctx when
 // that ends first.
