@@ -49,14 +49,6 @@ func (l line) dur(name string) time.Duration {
 	return d
 }
 
-// list is an argument with commas.
-func (l line) list(name string) []string {
-	if !l.has(name) {
-		return nil
-	}
-	return strings.Split(l.args[name], ",")
-}
-
 func (l line) clone() line { return line{l.verb, maps.Clone(l.args), l.with} }
 
 // String is the line as text.
