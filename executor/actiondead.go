@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -134,7 +133,7 @@ func (q *queue) restore(ctx context.Context, some dead) (Requeued, error) {
 		if q.lanes != nil { // before their shards hear of them
 			q.lanes.ComeBack(some.ids, some.positions, q.number)
 		}
-		err = q.x.log.Restore(ctx, q.number, some.positions, time.Now().UnixNano(), q.route)
+		err = q.x.log.Restore(ctx, q.number, some.positions, q.stamp(), q.route)
 		switch {
 		case err == nil:
 			q.areBack(some, dead{})

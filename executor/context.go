@@ -103,7 +103,7 @@ func (x *Executor) admits(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	if x.stopping.Load() && !x.shared && !x.owns(ctx) {
+	if x.stopping.Load() && x.common == nil && !x.owns(ctx) {
 		return ErrClosed
 	}
 	return nil

@@ -133,7 +133,7 @@ func (c *controls) census(ctx context.Context, to *censusRow) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now().UnixNano()
+	now := c.x.clock().UnixNano()
 	var all shard.Outlook
 	w := newWalk(q)
 	w.want = func(v *shard.View) bool { // on one shard after the other; after an error nobody asks
@@ -288,10 +288,8 @@ func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affect
 		return affected(c.x.pause(ctx, "", p.On))
 	case p.Queue == "":
 		return a, fmt.Errorf("%w: queue is missing; all means the executor", ErrInvalidQuery)
-	case p.IDs != nil && p.Prefix != "":
-		return a, fmt.Errorf("%w: ids and prefix are both there; one of them is meant", ErrInvalidQuery)
-	case p.IDs != nil && len(p.IDs) == 0:
-		return a, fmt.Errorf("%w: ids is empty; without it the queue is meant", ErrInvalidQuery)
+	case p.IDs != nil && (len(p.IDs) == 0 || p.Prefix != ""):
+		return a, fmt.Errorf("%w: ids is empty, or beside prefix; without both the queue is meant", ErrInvalidQuery)
 	case p.IDs != nil:
 		which = SelectIDs(p.Queue, p.IDs...)
 	}

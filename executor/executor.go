@@ -31,7 +31,7 @@ import (
 type Executor struct {
 	cfg        Config
 	log        *journal.Log
-	shared     bool // the log is; see journal.Stats
+	common     func() time.Time // the clock of all who go on with the log; nil: it is this process's
 	actors     *actor.System
 	dispatcher *dispatcher
 	seed       maphash.Seed // of ids to shards; of this process only, so no producer can aim at one shard
@@ -226,7 +226,10 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		return nil, border(err)
 	}
 	opened := x.log.Stats()
-	x.opening, x.shared = opened.Since, opened.Shared
+	x.opening = opened.Since
+	if x.common = opened.Now; x.common != nil {
+		x.clock = x.common
+	}
 	x.ledger = admit.NewLedger(x.log)
 	x.graph.Lists = x.conditions
 	x.limits = limit.New()

@@ -52,9 +52,9 @@ func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 		e.State = JobPaused
 	case s.Parked:
 		q.explainWait(&e)
-	case e.Due.After(time.Now()) && s.Retry >= 0:
+	case e.Due.After(q.x.clock()) && s.Retry >= 0:
 		e.State = JobRetrying
-	case e.Due.After(time.Now()):
+	case e.Due.After(q.x.clock()):
 		e.State = JobScheduled
 	default:
 		e.State = JobReady

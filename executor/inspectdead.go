@@ -105,7 +105,7 @@ func newDeadList(q *queue, query DeadQuery) (*deadList, error) {
 	if l.after, err = parseCursor(l.name, query.Cursor); err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now := q.x.clock()
 	if query.Filter.OlderThan > 0 {
 		l.before = now.Add(-query.Filter.OlderThan).UnixNano()
 	}

@@ -204,7 +204,7 @@ func payloadsOf(ctx context.Context, q *queue, id string, n int) (*shard.Detail,
 		ok bool
 	}
 	err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) {
-		seen.Detail, seen.ok = c.Detail(id, time.Now().UnixNano(), n)
+		seen.Detail, seen.ok = c.Detail(id, q.x.clock().UnixNano(), n)
 	})
 	if err != nil || !seen.ok {
 		return nil, nil, border(err)

@@ -214,7 +214,7 @@ func newJobList(q *queue, query JobQuery) (*jobList, error) {
 		return nil, err
 	}
 	if query.Filter.OlderThan > 0 {
-		l.before = time.Now().Add(-query.Filter.OlderThan).UnixNano()
+		l.before = q.x.clock().Add(-query.Filter.OlderThan).UnixNano()
 	}
 	return l, nil
 }

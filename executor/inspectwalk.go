@@ -210,7 +210,7 @@ func (v *visit) scan(c *shard.Core) {
 	if v.back {
 		scan = c.ScanBack
 	}
-	last, more := scan(v.at, v.n, began.UnixNano(), func(job *shard.View) {
+	last, more := scan(v.at, v.n, v.q.x.clock().UnixNano(), func(job *shard.View) {
 		v.examined++
 		if v.want(job) {
 			v.found = append(v.found, *job)
@@ -222,7 +222,7 @@ func (v *visit) scan(c *shard.Core) {
 
 // look is scan for some jobs that were found before.
 func (v *visit) look(c *shard.Core, places []shard.Cursor) {
-	now := time.Now().UnixNano()
+	now := v.q.x.clock().UnixNano()
 	for _, at := range places {
 		var job shard.View
 		if c.Look(at, now, &job) && v.want(&job) {

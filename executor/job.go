@@ -234,7 +234,7 @@ func (e *undecodable) mayPass(q *queue, it *shard.Item) bool {
 		error
 		Temporary() bool
 	}](e.error)
-	return !q.core.LastTry(it) && (ok && t.Temporary() || q.x.shared)
+	return !q.core.LastTry(it) && (ok && t.Temporary() || q.x.common != nil)
 }
 
 func (e *undecodable) Error() string { return "payload does not decode: " + text(e.error.Error) }

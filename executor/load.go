@@ -15,7 +15,7 @@ const absurdDelay = 50 * 365 * 24 * time.Hour
 
 // load gives the cores of the shards what is pending, and lets go of it.
 func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
-	absurd := time.Now().Add(absurdDelay).UnixNano()
+	absurd := q.x.clock().Add(absurdDelay).UnixNano()
 	var far atomic.Int64
 	weight, err := shard.LoadAll(cores, pending, func(id []byte) int { return int(q.route(id) - q.first) }, func(entries []journal.Entry) {
 		q.standInLanes(entries)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/strandjobs/strand/executor/internal/pausekey"
 	"github.com/strandjobs/strand/executor/internal/statekey"
@@ -78,9 +77,8 @@ func (p *pauses) under(key string) iter.Seq2[string, error] {
 
 // load pauses the ids of a queue in its new cores, before they take anything in.
 func (p *pauses) load(q *queue, cores []*shard.Core) error {
-	now := time.Now().UnixNano()
 	for _, c := range cores {
-		c.Pause(now) // until adopt
+		c.Pause(q.x.clock().UnixNano()) // until adopt
 	}
 	for id, err := range p.under(pausekey.IDs(q.name)) {
 		if err != nil {
@@ -113,7 +111,7 @@ func (p *pauses) adopt(q *queue) {
 
 // tell tells the shards of a queue whether they are paused. mu is held.
 func (p *pauses) tell(q *queue, paused bool) {
-	now := time.Now().UnixNano()
+	now := q.x.clock().UnixNano()
 	for _, a := range q.actors {
 		a.Tell(func(c *shard.Core) {
 			if paused {
@@ -285,7 +283,7 @@ func (q *queue) wake(id string) {
 	q.actors[q.route([]byte(id))-q.first].Tell(func(c *shard.Core) {
 		c.Let(id, shard.HoldWait)
 		if q.stepAside(c, id); !c.Paused(id) {
-			if job := c.Status(id); !job.Known || !job.Running && (job.Halted || job.Due > time.Now().UnixNano()) {
+			if job := c.Status(id); !job.Known || !job.Running && (job.Halted || job.Due > q.x.clock().UnixNano()) {
 				q.admission.Aside(holder{Queue: q.name, ID: id}, false)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/await"
@@ -177,7 +176,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	cores := make([]*shard.Core, q.shards)
 	for i := range cores {
 		cores[i] = shard.NewCore(q.number, q.core)
-		cores[i].Tick(time.Now().UnixNano())
+		cores[i].Tick(x.clock().UnixNano())
 	}
 	for _, s := range suspects {
 		if s.Held() || s.GivenUp() {
@@ -197,7 +196,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 		index := len(routes)
 		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index, queue: int(q.first)}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
-		s, err := shard.New(x.actors, name, core, recorder{q}, p)
+		s, err := shard.New(x.actors, name, core, recorder{q}, p, x.common)
 		if err != nil {
 			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}

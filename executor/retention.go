@@ -189,7 +189,7 @@ func (u *undertaker) sweep(ctx context.Context, ripe bool) (next time.Duration, 
 	if err := q.x.log.Settled(ctx); err != nil {
 		return 0, 0, err
 	}
-	now := time.Now().UnixNano()
+	now := q.x.clock().UnixNano()
 	over := 0
 	if u.Count > 0 {
 		over = q.x.log.Buried(q.number) - u.Count

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -110,7 +109,7 @@ func (i *Inspector) selected(ctx context.Context, s *Selection) (*queue, context
 	if ctx, err = q.x.mayChange(ctx); err != nil {
 		return nil, nil, err
 	}
-	s.before = time.Now().UnixNano() - int64(s.filter.OlderThan)
+	s.before = q.x.clock().UnixNano() - int64(s.filter.OlderThan)
 	return q, ctx, s.check()
 }
 
@@ -127,7 +126,7 @@ func (q *queue) act(ctx context.Context, s *Selection, f func(c *shard.Core, now
 			ids = append(ids, id)
 		}
 		n, err = q.visitIDs(ctx, ids, func(c *shard.Core, some []string) (n int, err error) {
-			now := time.Now().UnixNano()
+			now := q.x.clock().UnixNano()
 			for _, id := range some {
 				n += f(c, now, id)
 			}
@@ -156,7 +155,7 @@ func (q *queue) actOnAll(ctx context.Context, s *Selection, f func(c *shard.Core
 			places := make(chan place, 1)
 			from := after
 			did, err := q.visit(ctx, i, func(c *shard.Core) (n int, err error) {
-				now := time.Now().UnixNano()
+				now := q.x.clock().UnixNano()
 				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
 					if s.meansJob(c, v) {
 						n += f(c, now, v.ID)

@@ -179,7 +179,7 @@ func (x *Executor) registered() []*queue {
 
 // unregistered returns what the journal has of other queues.
 func (x *Executor) unregistered(queues []*queue) (others []QueueStats) {
-	unclaimed, now := x.log.Unclaimed(), time.Now().UnixNano()
+	unclaimed, now := x.log.Unclaimed(), x.clock().UnixNano()
 	for name, number := range x.log.Queues() {
 		known := slices.ContainsFunc(queues, func(q *queue) bool { return q.number == number })
 		if s := (QueueStats{Name: name, Unclaimed: unclaimed[number], Dead: x.log.Buried(number)}); !known && s.Unclaimed+s.Dead > 0 {
@@ -220,7 +220,7 @@ func (q *queue) figures(ctx context.Context) (s QueueStats, shards []ShardStats,
 	s.Expired, s.Deleted = q.undertaker.expired.Load(), q.deadDeleted.Load()
 	all, one := q.x.pauses.of(q.name)
 	s.Paused = all || one
-	now := time.Now().UnixNano()
+	now := q.x.clock().UnixNano()
 	counts := make([]shard.Counts, len(q.actors))
 	due, oldest := make([]int64, len(q.actors)), make([]int64, len(q.actors))
 	// All at once, because each may have much to do first.

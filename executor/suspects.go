@@ -2,7 +2,6 @@ package executor
 
 import (
 	"slices"
-	"time"
 
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
@@ -70,7 +69,7 @@ func (q *queue) admit(s *quarantine.Suspect, in *shard.Shard) {
 func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 	claim := q.claimOfNone(s.ID)
 	in.Tell(func(c *shard.Core) {
-		if c.Condemn(time.Now().UnixNano(), s.ID, s.Position, s.Reason(), claim) && q.core.OnExhausted == shard.OnExhaustedHalt {
+		if c.Condemn(q.x.clock().UnixNano(), s.ID, s.Position, s.Reason(), claim) && q.core.OnExhausted == shard.OnExhaustedHalt {
 			q.tell(EventHalted, fact{id: s.ID, position: uint64(s.Position), text: s.Reason()})
 		}
 	})

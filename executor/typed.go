@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -194,7 +193,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 // tellExhausted calls RetriesExhausted with what the shard will bury of items that
 // failed for the last time.
 func (t *Queue[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
-	now := time.Now().UnixNano()
+	now := t.q.x.clock().UnixNano()
 	for _, it := range items {
 		defer func(last string, history journal.History) { // the shard is to find what it handed out
 			it.LastError, it.History = last, history

@@ -140,6 +140,8 @@ func (s *takingTurns) Turn() (over func()) {
 	return func() { s.token <- struct{}{} }
 }
 
+func (s *takingTurns) Now() time.Time { return time.Now() }
+
 // What comes while others have the turn is in one block. Who has nothing to commit does
 // without it.
 func TestLogsTakeTurns(t *testing.T) {

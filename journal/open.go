@@ -223,16 +223,16 @@ func (l *Log) Err() error {
 
 // Stats are the figures of a log at one moment.
 type Stats struct {
-	Blocks    int       // in the log
-	Bytes     int       // of these blocks
-	LiveBytes int       // of entries in them that did not end
-	HeldBytes int       // of entries that are in memory, ended ones among them; see [Config.MemoryBudget]
-	ReadBacks uint64    // how often the disk was read for entries that are not
-	Next      Position  // the next position
-	Epoch     uint64    // how many times the journal was opened
-	Since     time.Time // when this process locked the journal
-	Shared    bool      // other processes go on with it after this one, whose clocks and builds may be others
-	UUID      string    // of the journal and its copies; empty in memory, and for one from before there was one
+	Blocks    int              // in the log
+	Bytes     int              // of these blocks
+	LiveBytes int              // of entries in them that did not end
+	HeldBytes int              // of entries that are in memory, ended ones among them; see [Config.MemoryBudget]
+	ReadBacks uint64           // how often the disk was read for entries that are not
+	Next      Position         // the next position
+	Epoch     uint64           // how many times the journal was opened
+	Since     time.Time        // when this process locked the journal
+	UUID      string           // of the journal and its copies; empty in memory, and for one from before there was one
+	Now       func() time.Time // by the clock of all processes that go on with the log; nil: by this one's
 
 	CommitAge  time.Duration // of the commit that the disk is at; see [Log.CommitAge]
 	Commits    uint64        // since the log was opened
@@ -248,12 +248,15 @@ func (l *Log) Stats() Stats {
 	if ended := l.lastCommit.Load(); ended > 0 {
 		last = l.born.Add(time.Duration(ended))
 	}
-	_, shared := l.store.(store.Shared)
-	return Stats{
+	s := Stats{
 		Blocks: len(l.chain.Blocks), Bytes: l.chain.Size, LiveBytes: l.chain.Live, HeldBytes: l.chain.Held, ReadBacks: l.chain.ReadBacks(),
-		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, Shared: shared, UUID: l.uuid, CommitAge: l.CommitAge(),
+		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
 		Commits: l.commits.Load(), CommitTime: time.Duration(l.commitTime.Load()), LastCommit: last,
 	}
+	if on, shared := l.store.(store.Shared); shared {
+		s.Now = on.Now
+	}
+	return s
 }
 
 // Info returns the figures that [OpenView] has of a journal at rest, of the last commit

@@ -23,11 +23,14 @@ const (
 // can't be set, since some moment.
 type clock func() (wall int64, mono time.Duration)
 
-// newClock returns the clock of the system.
-func newClock() clock {
+// newClock returns the clock of the system, with another time of day if it is not nil.
+func newClock(wall func() time.Time) clock {
 	base := time.Now()
 	return func() (int64, time.Duration) {
 		now := time.Now()
+		if wall != nil {
+			return wall().UnixNano(), now.Sub(base)
+		}
 		return now.UnixNano(), now.Sub(base)
 	}
 }

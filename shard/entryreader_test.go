@@ -158,7 +158,7 @@ func TestUnreadableEntryReturnsTheWorker(t *testing.T) {
 	require.NoError(t, err)
 	system := actor.New(actor.Config{})
 	d := &lender{returned: make(chan Worker, 1)}
-	s, err = New(system, "shard", NewCore(1, Config{}), silent{log}, d)
+	s, err = New(system, "shard", NewCore(1, Config{}), silent{log}, d, nil)
 	require.NoError(t, err)
 	for i := range 3 {
 		ticket, err := log.Append(context.Background(), []journal.Entry{{Queue: 1, ID: fmt.Append(nil, i)}})

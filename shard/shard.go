@@ -75,9 +75,10 @@ type call struct {
 }
 
 // New starts a shard of a queue with a core that has loaded what the journal had
-// for it, and ends the loading. The shard offers itself if something is due.
-func New(system *actor.System, name string, core *Core, log Recorder, dispatch Dispatcher) (*Shard, error) {
-	s := &Shard{log: log, dispatch: dispatch, core: core, clock: newClock(), timerAt: math.MaxInt64}
+// for it, and ends the loading. now is the time of day; nil: that of this machine. The
+// shard offers itself if something is due.
+func New(system *actor.System, name string, core *Core, log Recorder, dispatch Dispatcher, now func() time.Time) (*Shard, error) {
+	s := &Shard{log: log, dispatch: dispatch, core: core, clock: newClock(now), timerAt: math.MaxInt64}
 	s.wall, s.mono = s.clock()
 	var err error
 	if s.ref, err = actor.Spawn(system, name, s.receive); err != nil {

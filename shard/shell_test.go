@@ -107,7 +107,7 @@ func newHouse(t testing.TB, shards, workers int, cfg Config, handler func(it *It
 	h.queue, err = h.log.Queue(t.Context(), "queue")
 	require.NoError(t, err)
 	for i := range shards {
-		s, err := New(h.system, fmt.Sprint("shard-", i), NewCore(h.queue, cfg), writing{h.log}, h)
+		s, err := New(h.system, fmt.Sprint("shard-", i), NewCore(h.queue, cfg), writing{h.log}, h, nil)
 		require.NoError(t, err)
 		h.shards = append(h.shards, s)
 	}
@@ -268,7 +268,7 @@ func TestPendingJobsRunAtTheStart(t *testing.T) {
 			mustRead(ref, &e)
 			core.Load(&e, ref)
 		}
-		s, err := New(h.system, "shard", core, writing{log}, h)
+		s, err := New(h.system, "shard", core, writing{log}, h, nil)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.ElementsMatch(t, []string{"a", "b"}, ran)

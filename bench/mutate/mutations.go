@@ -366,7 +366,7 @@ var inRoot = []mutation{
 	{"a timer for a run that is over", "shard/shard.go", " && !(idle && s.forRun)", "", shells},
 	{"a slack after a short pause", "shard/slack.go", "due <= c.prompt || ", "", slacks},
 	{"two slacks", "shard/slack.go", "/ slack * slack\n", "/ slack * slack + slack\n", slacks},
-	{"a slack for what a restart finds", "executor/queue.go", "		cores[i].Tick(time.Now().UnixNano())\n", "		_ = time.Now\n", restarted},
+	{"a slack for what a restart finds", "executor/queue.go", "		cores[i].Tick(x.clock().UnixNano())\n", "", restarted},
 	{"wait for a clock that went back", "shard/clock.go", "if due <= before ||", "if", clocks},
 	{"score by a clock that was set back", "journal/internal/format/floor.go", "	if e.Score = f.score; ScoreOf(*now) < f.score {\n		return\n	}\n", "", scores},
 	{"score by a clock that is behind what waits", "executor/load.go", "Raise(&q.scores, newest)", "Raise(&q.scores, 0*newest)", scores},

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -12,11 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -107,4 +110,67 @@ func TestServerClockJumpsForward(t *testing.T) {
 	working.Wait()
 	require.Len(t, want, 4)
 	c.await(want)
+}
+
+// Nodes whose time of day differs by hours: what is due now runs at once, at the next owner, too, and what is
+// due later runs then, wherever it was enqueued, and whoever owns it.
+func TestNodesWithOtherClocks(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+			var busy atomic.Bool // no job is done
+			busy.Store(true)
+			ran := make(chan string, 100)
+			node := func(ahead time.Duration) (*testNode, *Queue[string]) {
+				n := c.node(c.url)
+				n.now = func() time.Time { return time.Now().Round(0).Add(ahead) }
+				q, err := Handle(n.Node, "clocks", func(_ context.Context, job executor.Job[string]) error {
+					if busy.Load() {
+						return errors.New("busy")
+					}
+					ran <- job.ID
+					return nil
+				}, executor.QueueConfig[string]{RetryIn: func(int) time.Duration { return 100 * time.Millisecond }, MaxRetries: 1000})
+				require.NoError(t, err)
+				return n, q
+			}
+			first, q := node(ahead)
+			require.NoError(t, first.Start(t.Context()))
+			c.serving(first)
+			second, other := node(0)
+			const later = 3 * time.Second
+			began := time.Now()
+			for _, of := range []struct {
+				q  *Queue[string]
+				n  *testNode
+				id string
+			}{{q, first, "here"}, {other, second, "there"}} {
+				_, err := of.q.Enqueue(t.Context(), of.id, "")
+				require.NoError(t, err)
+				_, err = of.q.Enqueue(t.Context(), of.id+" later", "", executor.At(of.n.now().Add(later)))
+				require.NoError(t, err)
+				_, err = of.q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: of.id + " item", Due: of.n.now().Add(later)}})
+				require.NoError(t, err)
+			}
+			require.Eventually(t, func() bool { return c.rows(first) == 0 }, time.Minute, time.Millisecond)
+			require.NoError(t, first.Stop(t.Context()))
+			busy.Store(false)
+			require.NoError(t, second.Start(t.Context()))
+			ids := map[string]bool{}
+			for range 6 {
+				select {
+				case id := <-ran:
+					ids[id] = true
+					if strings.Contains(id, " ") {
+						require.GreaterOrEqual(t, time.Since(began), later-100*time.Millisecond, id)
+					}
+				case <-time.After(time.Minute):
+					t.Fatalf("stand still, but for %v", ids)
+				}
+			}
+			require.Len(t, ids, 6)
+		})
+	}
 }

@@ -384,6 +384,7 @@ func (n *Node) keepHouse() {
 		if _, err := n.control.Exec(ctx, n.texts.sweep); err != nil && n.base.Err() == nil {
 			n.log.Log(n.base, levelOf(err), "old rows of nodes and tokens can't be deleted", slog.Any("error", err))
 		}
+		_ = n.outbox.clock.read(ctx, n.control, readClock) // or a minute later
 		n.tellOfStandby(ctx)
 		cancel()
 	}

@@ -49,14 +49,13 @@ type Config struct {
 	// without a renewal. All nodes should have the same. From 300 ms to an hour; default 3 s.
 	Lease time.Duration
 
-	// Partition returns the part of an id that decides which partition it is in: the tenant
-	// of "tenant/order", say. It returns the same on each node, and at each time. The first
-	// program that opens a schema, or imports into it, decides it, as Migrate does the number of
-	// partitions: Open and Import call it for some hundred ids of many shapes, as "", "a/1" and
-	// "A:7:x", and one that has any of them in another partition, or panics for others, is
-	// ErrPartitions from then on. What no such id shows is not noticed: then ids are refused by
-	// the owner, or lose their order. To divide a schema anew, Export it and Import it into
-	// another one. Any goroutine calls it; a panic is executor.ErrConfig. Default nil: the id.
+	// Partition returns the part of an id that decides which partition it is in: the tenant of
+	// "tenant/order", say. It returns the same on each node, and at each time. The first program that
+	// opens a schema, or imports into it, decides it: Open and Import call it for some hundred ids of
+	// many shapes, as "", "a/1" and "A:7:x", and one that has any of them in another partition, or
+	// panics for others, is ErrPartitions from then on. What no such id shows is not noticed: then ids
+	// are refused by the owner, or lose their order. To divide a schema anew, Export it and Import it
+	// into another one. Any goroutine calls it; a panic is executor.ErrConfig. Default nil: the id.
 	Partition func(id string) string
 
 	// SingleServer accepts a server without a synchronous standby: what was acknowledged
@@ -136,6 +135,7 @@ type Node struct {
 	turns    chan struct{} // of its partitions, to commit
 	control  *pgxpool.Pool // leases: what fills the other must not hold them up
 	texts    clusterTexts
+	now      func() time.Time  // the time of day here; another one only in tests
 	divide   executor.Splitter // without Self
 	division []int32           // as the schema has it
 	seen     []seen            // by partition
@@ -202,7 +202,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Executor.Logger, wake: make(chan struct{}, 1),
+	n := &Node{cfg: cfg, log: cfg.Executor.Logger, now: time.Now, wake: make(chan struct{}, 1),
 		stopped: make(chan struct{}), hurried: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
 	n.id.Valid = true
 	_, _ = rand.Read(n.id.Bytes[:]) // does not fail

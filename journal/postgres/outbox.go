@@ -346,11 +346,19 @@ func (c *serverClock) read(ctx context.Context, q querier, sql string, args ...a
 	return nil
 }
 
-func (c *serverClock) at(t time.Time) time.Time {
+func (c *serverClock) at(t time.Time) time.Time { return c.now().Add(time.Until(t)) }
+
+func (c *serverClock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.shown.Add(t.Sub(c.zero))
+	if c.zero.IsZero() { // a store by itself, without a node
+		return time.Now()
+	}
+	return c.shown.Add(time.Since(c.zero))
 }
+
+// byServer is the time by the server's clock that a time of day here stands for.
+func (n *Node) byServer(t time.Time) time.Time { return n.outbox.clock.now().Add(t.Sub(n.now())) }
 
 // hint wakes the owners of partitions: here directly, elsewhere by NOTIFY.
 func (n *Node) hint(partitions []int) {

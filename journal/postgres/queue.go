@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"slices"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -127,7 +128,7 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 	}
 	if number := b.numbers[0]; len(b.parts) == 1 {
 		if p := q.n.owned(number); p != nil {
-			receipts, err := q.local(ctx, p, b.items, options)
+			receipts, err := q.local(ctx, p, b.items, b.conditions)
 			if err == nil {
 				return receipts, nil
 			}
@@ -252,8 +253,10 @@ func (q *Queue[T]) add(b *batch[T], i int, it executor.Item[T], options []execut
 	if i > 0 && b.size > callBytes {
 		return fmt.Errorf("%w: with this one the call has %d bytes, the limit is %d; make several calls", executor.ErrTooLarge, b.size, callBytes)
 	}
-	it.ID = filled.ID
-	b.items[i], b.numbers[i], b.conditions = it, number, rest
+	if !filled.Due.IsZero() {
+		filled.Due = q.n.byServer(filled.Due)
+	}
+	b.items[i], b.numbers[i], b.conditions = filled, number, rest
 	b.parts[number] = append(b.parts[number], item{ID: filled.ID, Payload: data, Score: filled.Score, Due: filled.Due, Metadata: filled.Metadata})
 	return nil
 }
@@ -345,6 +348,9 @@ func (q *Queue[T]) FollowUp(job executor.Parent, id string, payload T, options .
 	q.n.mu.Unlock()
 	if p == nil || !p.ready.Load() {
 		return fmt.Errorf("%w: id %q is of partition %d, which this node does not serve", executor.ErrNotOwned, it.ID, number)
+	}
+	if it, _ = it.With(options...); !it.Due.IsZero() {
+		options = append(slices.Clip(options), executor.At(q.n.byServer(it.Due)))
 	}
 	x, _ := p.queues[q.name].(*executor.Queue[T])
 	return x.FollowUp(job, it.ID, payload, options...)

@@ -64,7 +64,8 @@ type partitionStore struct {
 	turns  chan struct{} // who commits, of the partitions of a node, has put one in; nil: they don't wait
 	number atomic.Int64  // of the last commit
 	seen   *seen         // of this process; commits are noted there
-	first  header        // as open has found it
+	clock  *serverClock
+	first  header // as open has found it
 	dead   map[uint32]int
 
 	intake intake
@@ -82,7 +83,7 @@ type header struct {
 // from then on nobody else changes what is there. It checks what stands beside the log. All
 // that the store does ends when ctx does.
 func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition int, epoch int64) (*partitionStore, error) {
-	s := &partitionStore{pool: pool, partition: partition, epoch: epoch, texts: textsFor(schema), part: partBytes, patience: attemptTime, seen: new(seen)}
+	s := &partitionStore{pool: pool, partition: partition, epoch: epoch, texts: textsFor(schema), part: partBytes, patience: attemptTime, seen: new(seen), clock: new(serverClock)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	if err := s.check(); err != nil {
 		s.cancel(err)
@@ -109,6 +110,9 @@ func (s *partitionStore) Turn() (over func()) {
 		return func() {}
 	}
 }
+
+// Now implements store.Shared: the server's clock.
+func (s *partitionStore) Now() time.Time { return s.clock.now() }
 
 // call is a commit as the server gets it.
 type call struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"math"
+	"time"
 
 	"github.com/strandjobs/strand/journal/internal/format"
 )
@@ -63,11 +64,12 @@ type Store interface {
 }
 
 // Shared is a Store on what other processes use, too: one of them may have the log after
-// this one. Its commits take turns with those of other stores. A log that has
-// something to commit waits for Turn before it closes its block, so that what comes
-// meanwhile is in it, and calls over when it has committed, or there was nothing to.
+// this one. Now is the time by the clock that they share. Its commits take turns with
+// those of other stores: a log waits for Turn before it closes its block, so that what
+// comes meanwhile is in it, and calls over when it has committed, or there was nothing to.
 type Shared interface {
 	Turn() (over func())
+	Now() time.Time
 }
 
 // Transaction is what one commit writes. Its slices are valid until commit

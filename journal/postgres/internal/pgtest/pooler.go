@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Pooler runs pgbouncer before the server until the end of the test, in a mode: session,
@@ -21,24 +23,18 @@ func (s *Server) Pooler(t testing.TB, mode string, settings ...string) string {
 		t.Skip("no pgbouncer here: install pgbouncer to run this test")
 	}
 	p := &Server{output: new(lockedBuffer), ended: make(chan struct{})}
-	if err := p.place(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.place())
 	t.Cleanup(p.remove)
 	lines := append([]string{"[databases]", "* = host=127.0.0.1 port=" + s.port, "[pgbouncer]", "listen_addr = 127.0.0.1",
 		"listen_port = " + p.port, "unix_socket_dir =", "auth_type = trust", "auth_file = users.txt", "pool_mode = " + mode}, settings...)
 	users := []byte(`"postgres" ""` + "\n")
 	for name, text := range map[string][]byte{"pgbouncer.ini": []byte(strings.Join(lines, "\n")), "users.txt": users} {
-		if err := os.WriteFile(filepath.Join(p.dir, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(p.dir, name), text, 0o644))
 	}
 	p.command = exec.Command(tool("pgbouncer"), "pgbouncer.ini")
 	p.command.Dir, p.command.SysProcAttr = p.dir, attributes(s.who)
 	p.command.Stdout, p.command.Stderr = p.output, p.output
-	if err := startLocked(p.command, p.ended); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, startLocked(p.command, p.ended))
 	if !p.answers(time.Now().Add(patience), s.data()) {
 		t.Fatal(fmt.Errorf("pgbouncer does not answer: %s", p.output))
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Proxy stands between clients and a server, and hurts their connections. Its methods may be
@@ -52,9 +54,7 @@ func (p *pair) close() {
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := &Proxy{listener: l, rules: rules{requests: -1}, pairs: make(map[*pair]bool)}
 	p.target.Store(&target)
 	p.working.Go(p.accept)

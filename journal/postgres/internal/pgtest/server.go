@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 )
 
 const patience = 60 * time.Second
@@ -279,9 +280,7 @@ func (s *Server) Kill() {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	<-s.ended
-	if err := s.launch(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.launch())
 }
 
 // Freeze stops all processes of the server, with SIGSTOP, until Thaw.
@@ -301,17 +300,11 @@ func (s *Server) Stop() {
 func (s *Server) Keep(t testing.TB) (setBack func()) {
 	t.Helper()
 	kept := filepath.Join(s.dir, "kept")
-	if err := s.run("cp", "-a", s.data(), kept); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.run("cp", "-a", s.data(), kept))
 	return func() {
 		t.Helper()
-		if err := os.RemoveAll(s.data()); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(kept, s.data()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(s.data()))
+		require.NoError(t, os.Rename(kept, s.data()))
 	}
 }
 

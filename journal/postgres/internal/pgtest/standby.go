@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
 )
 
 // standbyName is what a standby calls itself.
@@ -19,17 +20,11 @@ const standbyName = "strand_standby"
 func (s *Server) Standby(t testing.TB) *Server {
 	t.Helper()
 	b := &Server{settings: s.settings}
-	if err := b.place(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.place())
 	t.Cleanup(b.remove)
 	source := fmt.Sprintf("host=127.0.0.1 port=%s user=postgres application_name=%s", s.port, standbyName)
-	if err := b.run("pg_basebackup", "-D", b.data(), "-d", source, "-R", "-X", "stream", "-c", "fast", "--no-sync"); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.launch(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.run("pg_basebackup", "-D", b.data(), "-d", source, "-R", "-X", "stream", "-c", "fast", "--no-sync"))
+	require.NoError(t, b.launch())
 	s.SetStandbys(t, standbyName)
 	s.await(t, fmt.Sprintf("SELECT EXISTS (SELECT FROM pg_stat_replication WHERE application_name = '%s' AND sync_state = 'sync')", standbyName))
 	return b
@@ -56,9 +51,7 @@ func (s *Server) Exec(t testing.TB, sql string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = conn.Close(ctx) }()
 	if _, err := conn.Exec(ctx, sql); err != nil {
 		t.Fatal(err)
