@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/strandjobs/strand/executor/internal/pausekey"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -50,10 +51,9 @@ func (t *Queue[T]) Resume(ctx context.Context) error { return t.pause(ctx, false
 
 // Pause keeps what a Selection means from running until Resume, as [Executor.Pause] does
 // with all queues: a queue ([SelectQueue]), some ids ([SelectIDs]), or the ids that begin
-// in some way, of a tenant for example ([SelectPrefix]). An id need not have a job, and a
-// pause holds for what is accepted later, too: that waits. Each pause is ended by itself:
-// an id runs when neither it, nor a prefix of it, nor its queue is paused. At most 100,000
-// ids and 10,000 prefixes of a queue are paused at a time.
+// in some way, of a tenant for example ([SelectPrefix]). An id need not have a job: what
+// is accepted later waits, too. At most 100,000 ids and 10,000 prefixes of a queue are
+// paused at a time.
 //
 // It returns how many ids were not paused before; of a queue and a prefix, 1 or 0; also
 // with an error: those of [Executor.Pause]; ErrUnknownQueue; ErrInvalidID, and then no id
@@ -68,8 +68,7 @@ func (i *Inspector) Resume(ctx context.Context, which Selection) (int, error) {
 	return i.pause(ctx, which, false)
 }
 
-// Paused returns what is paused but for single ids: the executor, and queues by name,
-// also those that are not registered any more.
+// Paused returns what is paused as a whole: the executor, and queues, registered or not.
 func (i *Inspector) Paused() (all bool, queues []string) {
 	if i == nil || i.x == nil {
 		return false, nil
@@ -175,17 +174,27 @@ func (i *Inspector) pause(ctx context.Context, s Selection, on bool) (n int, err
 	return q.x.pause(ctx, q.name, on)
 }
 
-// pausePrefix tells the shards, and then goes through the jobs that there are.
+// pausePrefix tells the shards, and then goes through the jobs that there are: through all of
+// them, also when ctx ends, or those that are left would never go on.
 func (q *queue) pausePrefix(ctx context.Context, s *Selection, on bool) (int, error) {
 	n, err := q.x.pauses.setPrefix(q, s.filter.IDPrefix, on)
 	if err != nil {
 		return 0, err
 	}
-	_, err = q.act(ctx, s, func(c *shard.Core, _ int64, id string) int {
-		c.Reconsider(id)
-		q.stepAside(c, id)
-		return 0
-	})
+	over := make(chan error, 1)
+	go func() {
+		_, err := q.act(context.WithoutCancel(ctx), s, func(c *shard.Core, _ int64, id string) int {
+			c.Reconsider(id)
+			q.stepAside(c, id)
+			return 0
+		})
+		over <- err
+	}()
+	select {
+	case err = <-over:
+	case <-ctx.Done():
+		err = border(fmt.Errorf("%w: %w", journal.ErrUnknown, context.Cause(ctx)))
+	}
 	return n, err
 }
 

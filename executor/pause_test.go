@@ -428,3 +428,40 @@ func TestPauseOfATenant(t *testing.T) {
 		did(t, 0)(x.Inspect().Resume(t.Context(), executor.SelectPrefix("q", "")))
 	})
 }
+
+// A call whose context ends on the way is carried out all the same: what was resumed goes on
+// as a whole, and what was paused waits as a whole.
+func TestPauseOfATenantThatIsCutShort(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		ran := 0
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { ran++; return nil },
+			executor.QueueConfig[string]{Share: executor.Share{Shards: 1}, MaxConcurrent: 1})
+		const jobs = 3000
+		for i := range jobs {
+			enqueue(t, q, fmt.Sprint("acme/", i), "")
+		}
+		of := executor.SelectPrefix("q", "acme/")
+		cut := func(call func(context.Context, executor.Selection) (int, error)) {
+			ctx, cancel := context.WithCancel(t.Context())
+			release, failed := x.HoldShards("q"), make(chan error)
+			go func() {
+				_, err := call(ctx, of)
+				failed <- err
+			}()
+			synctest.Wait()
+			cancel()
+			err := <-failed
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, executor.ErrUnknown)
+			release()
+			synctest.Wait()
+		}
+		cut(x.Inspect().Pause)
+		start(t, x)
+		synctest.Wait()
+		require.Zero(t, ran)
+		cut(x.Inspect().Resume)
+		require.Equal(t, jobs, ran)
+	})
+}

@@ -208,6 +208,7 @@ var inRoot = []mutation{
 	{"a prefix that is not told", "executor/pauses.go", "c.PausePrefix(prefix, on)", "c.PausePrefix(prefix, false)", steering},
 	{"a prefix that keeps its former name", "executor/pauses.go", "{pausekey.IDs, pausekey.Prefixes}", "{pausekey.IDs}", steering},
 	{"a prefix that a restart forgets", "executor/pauses.go", "c.PausePrefix(prefix, true)", "c.PausePrefix(prefix, false)", steering},
+	{"a prefix whose jobs wait for a caller who has gone", "executor/pause.go", "context.WithoutCancel(ctx)", "ctx", steering},
 	{"a prefix that blocks its turn", "executor/pause.go", "		q.stepAside(c, id)\n", "", steering},
 	{"let an unlock wake a paused id", "shard/hold.go", "was &^ why; now != 0", "was &^ (why | HoldPause); now != 0", steering},
 	{"call a handler for what is deleted", "executor/worker.go", "	if w.heed() {\n", "	if w.heed() && w.x == nil {\n", steering},
