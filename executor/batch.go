@@ -40,7 +40,7 @@ func halvings(n int) int { return 2 * bits.Len(uint(n-1)) }
 
 // run calls the handler and returns an error for each item, nil when all are done.
 func (b *batch[T]) run(items []*shard.Item) []error {
-	b.items, b.left, b.waits = items, []part{{to: len(items)}}, make(map[string]error)
+	b.items, b.left = items, []part{{to: len(items)}}
 	b.attempt.worker.halves = b
 	return b.goOn()
 }
@@ -66,8 +66,8 @@ func (b *batch[T]) goOn() []error {
 // try calls the handler for the part that is next, and settles it.
 func (b *batch[T]) try(items []*shard.Item) {
 	b.first = b.calls
-	clear(b.waits)
-	jobs, err := b.queue.decodeAll(items, b.waits)
+	jobs, waits, err := b.queue.decodeAll(items)
+	b.waits = waits
 	switch {
 	case err != nil:
 		b.end(b.left[len(b.left)-1], repeat(err, len(items)))

@@ -57,8 +57,7 @@ const (
 	// EventPaused: a person has paused what is named: an ID of a queue, those with a
 	// Prefix, a Queue as a whole, or, without any, the executor.
 	EventPaused
-	// EventResumed: that pause is over. Another one that holds the job, of its queue for
-	// example, goes on.
+	// EventResumed: that pause is over. Another one that holds the job goes on.
 	EventResumed
 	// EventCommitted: the disk took Duration for a commit of the journal. Only readers
 	// that name this kind get it.

@@ -55,8 +55,8 @@ func (i *Inspector) usable() error {
 //	[JobScheduled]   is due later, and has not failed        JobScheduled, Attempt 1
 //	[JobRetrying]    is due later, because it failed         JobRetrying, Attempt above 1
 //	[JobParked]      waits for a key, lease, slot, limit or  JobBlocked, JobWaiting,
-//	                 turn, or a person has paused its id     JobLimited, JobSuspected,
-//	                                                         JobPaused
+//	                 turn, or a person has paused its id,    JobLimited, JobSuspected,
+//	                 or a prefix of it                       JobPaused
 //	[JobHalted]      waits for RunNow                        JobHalted
 //	[JobRunning]     is handed to a worker                   JobRunning
 //
@@ -68,7 +68,7 @@ func (i *Inspector) usable() error {
 const (
 	// JobRetrying: its last run failed, and it waits for the next one.
 	JobRetrying JobState = "retrying"
-	// JobParked: it is blocked: it waits for a key, lease, slot, limit or turn, or its id is paused.
+	// JobParked: it is blocked: it waits for a key, lease, slot, limit or turn, or its id, or a prefix of it, is paused.
 	JobParked JobState = "parked"
 	// JobFresh: it has used up no retry, whatever it does now; these jobs are those that
 	// QueueStats.Fresh counts. It can be asked for as a state can, and no job shows it.

@@ -184,19 +184,21 @@ func payloadOf[T any](value T, p shard.Payload, e *journal.Entry) Payload[T] {
 
 // decodeAll makes the jobs of those items that have a payload left. Those that wait for
 // one are in waits.
-func (t *Queue[T]) decodeAll(items []*shard.Item, waits map[string]error) ([]Merged[T], error) {
-	jobs := make([]Merged[T], 0, len(items))
+func (t *Queue[T]) decodeAll(items []*shard.Item) (jobs []Merged[T], waits map[string]error, err error) {
+	jobs = make([]Merged[T], 0, len(items))
 	for _, it := range items {
 		job, err := t.decode(it)
-		if _, wait := err.(*undecodable); wait {
+		if _, wait := err.(*undecodable); wait && waits == nil {
+			waits = map[string]error{it.ID: err}
+		} else if wait {
 			waits[it.ID] = err
 		} else if err != nil {
-			return nil, err
+			return nil, nil, err
 		} else if len(job.Payloads) > 0 {
 			jobs = append(jobs, job)
 		}
 	}
-	return jobs, nil
+	return jobs, waits, nil
 }
 
 func (t *Queue[T]) decodeOne(data []byte) (value T, err error) {

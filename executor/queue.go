@@ -34,20 +34,18 @@ type queue struct {
 	first  uint32 // number of its first shard
 	actors []*shard.Shard
 
-	undertaker undertaker
-	exhuming   exhuming
-	backlog    *backlog.Account
-	admission  *admit.List        // what jobs have to meet before they run; nil: nothing
-	keys       *keylock.Condition // of it; nil: it locks nothing
-	slots      []slots.Sequence   // of it
-	lanes      *lane.Condition    // of it; nil: its ids are its own
-	scores     journal.Floor
-	far        int64 // entries that are due in more than 50 years
-	pausedIDs  atomic.Int64
-	// pausedPrefixes are in order, and guarded by pauses.mu.
-	pausedPrefixes []string
-
-	again int // jobs that ran when the last process died, and run again at once
+	undertaker     undertaker
+	exhuming       exhuming
+	backlog        *backlog.Account
+	admission      *admit.List        // what jobs have to meet before they run; nil: nothing
+	keys           *keylock.Condition // of it; nil: it locks nothing
+	slots          []slots.Sequence   // of it
+	lanes          *lane.Condition    // of it; nil: its ids are its own
+	scores         journal.Floor
+	far            int64 // entries that are due in more than 50 years
+	pausedIDs      atomic.Int64
+	pausedPrefixes []string // in order; guarded by pauses.mu
+	again          int      // jobs that ran when the last process died, and run again at once
 
 	deadDeleted atomic.Uint64 // dead letters that a person has deleted
 

@@ -52,7 +52,7 @@ func SelectJobs(queue string, filter JobFilter, states ...JobState) Selection {
 }
 
 // SelectPrefix selects the ids of a queue that begin so, byte by byte: those of a tenant,
-// for example. An empty prefix means all.
+// for example. It has at most MaxIDBytes; an empty one is [SelectQueue].
 func SelectPrefix(queue, prefix string) Selection {
 	return Selection{queue: queue, filter: JobFilter{IDPrefix: prefix}}
 }

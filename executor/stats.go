@@ -118,7 +118,7 @@ type QueueStats struct {
 
 	// Lag is how late the queue is: how long its oldest due job has been due; 0 when no
 	// job is due. Jobs of a paused queue count. Blocked jobs, which wait for a lock, a
-	// slot or a limit, and ids that are paused by themselves do not. Where
+	// slot or a limit, and ids that are paused, or begin as a paused prefix, do not. Where
 	// Config.Advanced.TimerSlack is set, a lag of up to that is normal. Lag grows when
 	// the workers can't keep up; when jobs are blocked, halted or fail, Age grows
 	// alone.
@@ -161,10 +161,9 @@ func (s Stats) Total() QueueStats {
 		t.Unclaimed, t.Dead = t.Unclaimed+q.Unclaimed, t.Dead+q.Dead
 		t.Jobs, t.Payloads, t.Retrying, t.Fresh = t.Jobs+q.Jobs, t.Payloads+q.Payloads, t.Retrying+q.Retrying, t.Fresh+q.Fresh
 		t.Halted, t.Running, t.Parked, t.PausedIDs = t.Halted+q.Halted, t.Running+q.Running, t.Parked+q.Parked, t.PausedIDs+q.PausedIDs
-		t.PausedPrefixes += q.PausedPrefixes
 		t.Done, t.Discarded, t.Buried, t.Merged = t.Done+q.Done, t.Discarded+q.Discarded, t.Buried+q.Buried, t.Merged+q.Merged
 		t.Replaced, t.Deleted, t.Expired = t.Replaced+q.Replaced, t.Deleted+q.Deleted, t.Expired+q.Expired
-		t.Superseded, t.SupersededDead = t.Superseded+q.Superseded, t.SupersededDead+q.SupersededDead
+		t.Superseded, t.SupersededDead, t.PausedPrefixes = t.Superseded+q.Superseded, t.SupersededDead+q.SupersededDead, t.PausedPrefixes+q.PausedPrefixes
 		t.Failed, t.Snoozed, t.Interrupted = t.Failed+q.Failed, t.Snoozed+q.Snoozed, t.Interrupted+q.Interrupted
 	}
 	return t

@@ -201,7 +201,7 @@ func (t *Queue[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
 		it.History = it.Failed(now, it.Outcome.Error)
 		it.LastError = it.Outcome.Error // of this very run
 	}
-	jobs, err := t.decodeAll(items, nil) // none waits: it was its last try
+	jobs, _, err := t.decodeAll(items) // none waits: it was its last try
 	if err != nil {
 		return // the journal has failed, and they fail again
 	}

@@ -27,8 +27,8 @@ func (l *Log) stream(e *Entry) *Delivery {
 	if l.open.pends() || l.open.Size() > streamBytes || !l.committing.TryRLock() {
 		return nil
 	}
-	for int(e.Route) >= len(l.streams) {
-		l.streams = append(l.streams, stream{})
+	if n := int(e.Route) + 1 - len(l.streams); n > 0 {
+		l.streams = append(l.streams, make([]stream, n)...)
 	}
 	s := &l.streams[e.Route]
 	if s.busy {

@@ -24,8 +24,7 @@ type Core struct {
 	runs    map[*Run]struct{}
 	young   []*Run // of runs, those that reclaim has to look at, oldest first
 	pace    int    // batches in the next run
-	// exempt is how many of runs don't count against Concurrency.
-	exempt int
+	exempt  int    // of runs, that don't count against Concurrency
 
 	held     map[string]Hold     // ids that may not run now, and why
 	prefixes map[string]bool     // of ids that may not either

@@ -13,8 +13,7 @@ const (
 	HoldPause
 	// HoldDead: a dead letter of it is on its way out of the morgue; see Core.Depart.
 	HoldDead
-	// HoldPrefix: a person wants it so of all ids that begin as it does; see
-	// Core.PausePrefix.
+	// HoldPrefix: a person wants it so of all ids that begin as it does.
 	HoldPrefix
 )
 

@@ -73,8 +73,7 @@ var buttons = map[Verb]button{
 	Requeue: {Requeue, "Requeue", ""}, DeleteDead: {DeleteDead, "Delete", "danger"},
 }
 
-// mostShards is how many shards a page shows: the latest ones. Of prefixes that are paused
-// it shows the first.
+// How many of each a page shows: the latest shards, and the first of the paused prefixes.
 const mostShards, mostPrefixes = 16, 100
 
 func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {

@@ -45,11 +45,8 @@ func (h *handler) why(ctx context.Context, e executor.Explanation) node {
 func (t *tree) job(what string, e executor.Explanation, depth int) node {
 	n := node{What: what, Queue: e.Queue, ID: e.ID, State: e.State}
 	for _, p := range e.Paused {
-		whose := "its "
-		if p == "executor" {
-			whose = "the "
-		}
-		n.Below = append(n.Below, node{What: "a pause of " + whose + p, Note: "until a person resumes it"})
+		whose := strings.Replace("its "+p, "its executor", "the executor", 1)
+		n.Below = append(n.Below, node{What: "a pause of " + whose, Note: "until a person resumes it"})
 	}
 	switch e.State {
 	case executor.JobScheduled:

@@ -213,10 +213,10 @@ HandleLatest, and -shape '*=events' that all others are of Handle. Give
 	},
 	{
 		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(true), live: pauses(true), flags: prefixFlag,
-		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart",
+		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart; -prefix: those that begin so",
 	},
 	{
 		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(false), live: pauses(false), flags: prefixFlag,
-		usage: "let go on what was paused",
+		usage: "let go on what was paused in the same way",
 	},
 }
