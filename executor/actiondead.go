@@ -85,7 +85,7 @@ func (q *queue) eachDead(ctx context.Context, which Selection, do func(context.C
 	end := q.x.log.Stats().Next
 	first, last := which.span(end)
 	some := q.exhuming.begin()
-	for b, err := range q.x.log.MorgueFrom(q.number, first) {
+	for b, err := range q.x.log.Morgue(q.number, first) {
 		if err == nil {
 			err = context.Cause(ctx)
 		}
@@ -193,7 +193,7 @@ func (q *queue) unlockDead(some dead) error {
 	if len(whole) == 0 {
 		return nil
 	}
-	for b, err := range q.x.log.Morgue(q.number) {
+	for b, err := range q.x.log.Morgue(q.number, 0) {
 		if err != nil {
 			return err
 		}

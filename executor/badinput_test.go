@@ -144,7 +144,7 @@ func TestBadDirectoriesAreRefused(t *testing.T) {
 
 	x := open(t, filepath.Join(dir, "journal"), executor.Config{})
 	_, err = executor.Open(filepath.Join(dir, "journal"), executor.Config{})
-	require.ErrorIs(t, err, journal.ErrLocked)
+	require.ErrorAs(t, err, new(*journal.LockedError))
 	require.ErrorContains(t, err, strconv.Itoa(os.Getpid()))
 	stop(t, x)
 }

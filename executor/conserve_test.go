@@ -288,7 +288,7 @@ func (c *conserved) survivors() (waiting, dead []uint64) {
 			}
 		}
 	}
-	for b, err := range log.Morgue(number) {
+	for b, err := range log.Morgue(number, 0) {
 		require.NoError(c.t, err)
 		dead = append(dead, uint64(b.Entry.Position))
 	}

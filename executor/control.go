@@ -178,7 +178,7 @@ func (c *controls) status(ctx context.Context, _ control.None) (a health, _ erro
 	defer cancel()
 	var err error
 	if a.Stats, err = c.stats(short); err != nil {
-		a.Stats = Stats{Stuck: int(x.watchdog.stuck.Load()), Journal: JournalStats{CommitAge: x.log.CommitAge()}, Queues: c.names(nil)}
+		a.Stats = Stats{Stuck: int(x.watchdog.stuck.Load()), Journal: JournalStats{CommitAge: x.log.Stats().CommitAge}, Queues: c.names(nil)}
 		a.Workers, a.Busy = x.dispatcher.load()
 		a.Paused, _ = x.pauses.of("")
 		a.Silent = err.Error()

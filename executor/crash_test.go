@@ -179,7 +179,7 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 		if err != nil {
 			continue // the copy was made beside a commit
 		}
-		if death := l.Death(); death != nil {
+		if death, _ := l.Crash(); death != nil {
 			ran, failed = death.Ran, !death.WasRunning(journal.Position(failing))
 		}
 		require.NoError(t, l.Close())
@@ -337,7 +337,8 @@ func (d doomed) isGuilty(t *testing.T) bool {
 	l, err := journal.Open(filepath.Join(d.copied(t).dir, "journal"), journal.Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
-	for _, s := range l.Suspects() {
+	_, suspects := l.Crash()
+	for _, s := range suspects {
 		if s.Guilty() && s.Deaths >= 3 {
 			return true
 		}

@@ -306,7 +306,7 @@ func (x *Executor) Err() error {
 	if err := x.log.Err(); err != nil {
 		return border(err)
 	}
-	if age := x.log.CommitAge(); age > slowDisk {
+	if age := x.log.Stats().CommitAge; age > slowDisk {
 		return fmt.Errorf("%w: a commit has been under way for %v", ErrSlowDisk, age.Round(time.Millisecond))
 	}
 	workers, _ := x.dispatcher.load()

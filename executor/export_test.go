@@ -106,7 +106,7 @@ func LookFor(ctx context.Context, x *Executor, d time.Duration) error {
 
 // SlotsOnDisk counts what the journal has of the slots that are out.
 func (x *Executor) SlotsOnDisk() (n int) {
-	for s, err := range x.log.Keys("slot/") {
+	for s, err := range x.log.Keys("slot/", "") {
 		if err != nil {
 			panic(err)
 		}

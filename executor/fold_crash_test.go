@@ -96,7 +96,7 @@ func numbersOn(t *testing.T, disk *journal.Memory) (waiting, done, dead map[stri
 		if name == "done" {
 			where = done
 		}
-		for _, ref := range l.Pending(number) {
+		for _, ref := range slices.Concat(l.PendingPages(number)...) {
 			var e journal.Entry
 			require.NoError(t, ref.Read(&e))
 			if e.Kind == journal.KindEnqueued {
@@ -105,7 +105,7 @@ func numbersOn(t *testing.T, disk *journal.Memory) (waiting, done, dead map[stri
 				}
 			}
 		}
-		for b, err := range l.Morgue(number) {
+		for b, err := range l.Morgue(number, 0) {
 			require.NoError(t, err)
 			add(dead, &b.Entry)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,7 +110,7 @@ func tokens(t *testing.T, disk *journal.Memory) (where map[string][]string, lock
 	require.NoError(t, err)
 	where = make(map[string][]string)
 	for name, number := range l.Queues() {
-		for _, ref := range l.Pending(number) {
+		for _, ref := range slices.Concat(l.PendingPages(number)...) {
 			var e journal.Entry
 			require.NoError(t, ref.Read(&e))
 			if e.Kind == journal.KindEnqueued {
@@ -117,7 +118,7 @@ func tokens(t *testing.T, disk *journal.Memory) (where map[string][]string, lock
 			}
 		}
 	}
-	for _, err := range l.Keys("lock/") {
+	for _, err := range l.Keys("lock/", "") {
 		require.NoError(t, err)
 		locked++
 	}

@@ -128,7 +128,7 @@ func (v *victims) work(t *testing.T, after string) {
 	require.NoError(t, v.x.Compact(ctx), after)
 	require.NoError(t, v.x.SetSourceOffset(ctx, "mine", 1), after)
 	require.NoError(t, v.x.Err(), after)
-	ticket, err := v.log.Append(ctx, []journal.Entry{{Queue: 1, ID: []byte("x")}})
+	ticket, err := v.log.Append(ctx, []journal.Entry{{Queue: 1, ID: []byte("x")}}, nil)
 	require.NoError(t, err, after)
 	require.NoError(t, ticket.Wait(ctx), after)
 	require.NoError(t, v.log.Restore(ctx, 1, nil, 0, nil), after)
@@ -246,24 +246,22 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			return v.c.Stop(ctx)
 		},
 
-		"journal.Log.Arrived":    func(ctx context.Context) error { _, err := v.log.Arrived(ctx, 1); return ignored(err) },
-		"journal.Log.Append":     func(ctx context.Context) error { _, err := v.log.Append(ctx, entry); return err },
-		"journal.Log.AppendWith": func(ctx context.Context) error { _, err := v.log.AppendWith(ctx, entry, nil); return err },
-		"journal.Log.Post":       func(ctx context.Context) error { _, err := v.log.Post(ctx, entry); return err },
-		"journal.Log.PostWith":   func(ctx context.Context) error { _, err := v.log.PostWith(ctx, entry, nil); return err },
-		"journal.Log.Compact":    v.log.Compact,
-		"journal.Log.Copy":       func(ctx context.Context) error { return v.log.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
-		"journal.Log.Delete":     func(ctx context.Context) error { _, err := v.log.Delete(ctx, 1, []journal.Position{9e9}); return err },
-		"journal.Log.Flush":      func(ctx context.Context) error { return ignored(v.log.Flush(ctx)) }, // perhaps there is nothing to wait for
-		"journal.Log.Settled":    func(ctx context.Context) error { return ignored(v.log.Settled(ctx)) },
-		"journal.Log.Put":        func(ctx context.Context) error { return v.log.Put(ctx, journal.Set{Key: "a/b", Value: []byte("x")}) },
-		"journal.Log.Queue":      func(ctx context.Context) error { _, err := v.log.Queue(ctx, "q"); return err },
-		"journal.Log.Rename":     func(ctx context.Context) error { return v.log.Rename(ctx, "q", "q") },
+		"journal.Log.Arrived": func(ctx context.Context) error { _, err := v.log.Arrived(ctx, 1); return ignored(err) },
+		"journal.Log.Append":  func(ctx context.Context) error { _, err := v.log.Append(ctx, entry, nil); return err },
+		"journal.Log.Post":    func(ctx context.Context) error { _, err := v.log.Post(ctx, entry, nil); return err },
+		"journal.Log.Compact": v.log.Compact,
+		"journal.Log.Copy":    func(ctx context.Context) error { return v.log.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
+		"journal.Log.Delete":  func(ctx context.Context) error { _, err := v.log.Delete(ctx, 1, []journal.Position{9e9}); return err },
+		"journal.Log.Flush":   func(ctx context.Context) error { return ignored(v.log.Flush(ctx)) }, // perhaps there is nothing to wait for
+		"journal.Log.Settled": func(ctx context.Context) error { return ignored(v.log.Settled(ctx)) },
+		"journal.Log.Put":     func(ctx context.Context) error { return v.log.Put(ctx, journal.Set{Key: "a/b", Value: []byte("x")}) },
+		"journal.Log.Queue":   func(ctx context.Context) error { _, err := v.log.Queue(ctx, "q"); return err },
+		"journal.Log.Rename":  func(ctx context.Context) error { return v.log.Rename(ctx, "q", "q") },
 		"journal.Log.Restore": func(ctx context.Context) error {
 			return v.log.Restore(ctx, 1, []journal.Position{9e9}, 0, func([]byte) uint32 { return 0 })
 		},
 		"journal.Ticket.Wait": func(ctx context.Context) error {
-			ticket, err := v.log.Append(context.Background(), entry)
+			ticket, err := v.log.Append(context.Background(), entry, nil)
 			if err != nil {
 				return err
 			}
@@ -315,7 +313,7 @@ func TestHostileContexts(t *testing.T) {
 		_ = v.x.Err()
 		_, _ = enqueueRaw(context.Background(), v.x, "q", "from inside", []byte("1"))
 		_ = v.log.Err()
-		_, _ = v.log.Post(context.Background(), []journal.Entry{{Queue: 1, ID: []byte("y")}})
+		_, _ = v.log.Post(context.Background(), []journal.Entry{{Queue: 1, ID: []byte("y")}}, nil)
 		_ = v.table.List()
 	}
 	hostile := map[string]context.Context{
@@ -384,10 +382,10 @@ func TestHostileFunctions(t *testing.T) {
 	entry := []journal.Entry{{Queue: 1, ID: []byte("x")}}
 	next := v.log.Stats().Next
 	require.Panics(t, func() {
-		_, _ = v.log.AppendWith(t.Context(), entry, func(journal.Position) []journal.Set { panic("hostile") })
+		_, _ = v.log.Append(t.Context(), entry, func(journal.Position) []journal.Set { panic("hostile") })
 	})
 	require.Equal(t, next, v.log.Stats().Next, "nothing was accepted")
-	v.work(t, "AppendWith")
+	v.work(t, "Append")
 
 	l, err := v.table.TryAcquire(lock.Options{}, "w")
 	require.NoError(t, err)

@@ -94,7 +94,7 @@ func (x *Executor) sweepKeys() {
 	seen := 0
 	from := s.from
 	s.from = ""
-	for set, err := range x.log.KeysFrom(statekey.IdempotencyPrefix, from) {
+	for set, err := range x.log.Keys(statekey.IdempotencyPrefix, from) {
 		if err != nil {
 			break // of the disk; the next write returns it
 		}

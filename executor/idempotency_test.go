@@ -92,7 +92,7 @@ func keysOn(t *testing.T, disk *journal.Memory) (n int) {
 	l, err := journal.OpenMemory(disk.Crash(), journal.Config{})
 	require.NoError(t, err)
 	defer l.Close()
-	for set, err := range l.Keys("key/") {
+	for set, err := range l.Keys("key/", "") {
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(set.Key, "key/4/jobs/"), set.Key)
 		n++

@@ -196,7 +196,7 @@ func (x *Executor) seeDead(ctx context.Context, queue uint32, from journal.Posit
 		err := x.inspection.pacer.Do(ctx, x.atWork, func() (time.Duration, error) {
 			began, n := time.Now(), 0
 			more = false
-			for b, err := range x.log.MorgueFrom(queue, from) {
+			for b, err := range x.log.Morgue(queue, from) {
 				if err != nil {
 					return 0, border(err)
 				}

@@ -39,7 +39,7 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 			yield(Dead[T]{}, errNoQueue)
 			return
 		}
-		for b, err := range t.q.x.log.Morgue(t.q.number) {
+		for b, err := range t.q.x.log.Morgue(t.q.number, 0) {
 			if err != nil {
 				yield(Dead[T]{}, border(err))
 				return

@@ -33,7 +33,7 @@ type pauses struct {
 // prefixes: those come with their queues.
 func (p *pauses) restore(x *Executor) error {
 	p.x, p.queues = x, make(map[string]bool)
-	for s, err := range x.log.Keys(pausekey.Prefix) {
+	for s, err := range x.log.Keys(pausekey.Prefix, "") {
 		if err == nil {
 			err = checkPause(s)
 		}
@@ -60,7 +60,7 @@ func checkPause(s journal.Set) error {
 // queue, or prefixes.
 func (p *pauses) under(key string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for s, err := range p.x.log.Keys(key) {
+		for s, err := range p.x.log.Keys(key, "") {
 			if err == nil {
 				err = checkPause(s)
 			}

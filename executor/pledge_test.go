@@ -29,7 +29,7 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	p, err := q.lockOnEnqueue(t.Context(), entries, keys)
 	require.NoError(t, err)
 	require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
-	ticket, err := x.log.AppendWith(t.Context(), entries, p.Sets)
+	ticket, err := x.log.Append(t.Context(), entries, p.Sets)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.Empty(t, x.KeyLocks().List())

@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -66,10 +67,10 @@ func (w *refusedWorld) contents() map[string]int {
 	defer func() { require.NoError(w.t, log.Close()) }()
 	found := make(map[string]int)
 	for _, number := range log.Queues() {
-		for _, ref := range log.Pending(number) {
+		for _, ref := range slices.Concat(log.PendingPages(number)...) {
 			found[string(must(ref.ID()))]++
 		}
-		for b, err := range log.Morgue(number) {
+		for b, err := range log.Morgue(number, 0) {
 			require.NoError(w.t, err)
 			found[string(b.Entry.ID)+" in the morgue"]++
 		}

@@ -196,7 +196,7 @@ func (u *undertaker) sweep(ctx context.Context, ripe bool) (next time.Duration, 
 	}
 	oldest := int64(0)
 	some := q.exhuming.begin()
-	for b, err := range q.x.log.Morgue(q.number) {
+	for b, err := range q.x.log.Morgue(q.number, 0) {
 		if err != nil {
 			return 0, n, err
 		}

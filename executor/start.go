@@ -118,7 +118,6 @@ func (x *Executor) openRecorder(places, words int) (running *journal.CrashRecord
 	running, err := x.log.RecordCrashes(places, words)
 	if err != nil {
 		complain("no crash recorder: jobs that kill the process are not found out until the next start, and suspects that are held stay so", err)
-		running = journal.NewCrashRecorder(places, words)
 	}
 	return running, err == nil, func() {
 		for _, line := range lines {

@@ -193,12 +193,12 @@ func (o *submission) append(ctx context.Context) error {
 	}
 	o.locked = locked
 	if o.posted() {
-		if o.ticket, err = o.q.x.log.PostWith(ctx, o.entries, o.sets()); err == nil {
+		if o.ticket, err = o.q.x.log.Post(ctx, o.entries, o.sets()); err == nil {
 			o.stage = accepted // it is not refused any more
 		}
 		return err
 	}
-	if o.ticket, err = o.q.x.log.AppendWith(ctx, o.entries, o.sets()); err == nil {
+	if o.ticket, err = o.q.x.log.Append(ctx, o.entries, o.sets()); err == nil {
 		o.stage = underWay
 	}
 	return err

@@ -47,7 +47,7 @@ func bounded(names []string) []string {
 // recovered says what the last process left behind when it died. With suspects the
 // line is a warning.
 func (x *Executor) recovered() (attrs []slog.Attr, level slog.Level) {
-	d := x.log.Death()
+	d, _ := x.log.Crash()
 	if d == nil {
 		return []slog.Attr{slog.Bool("recovered", false)}, slog.LevelInfo
 	}

@@ -69,7 +69,7 @@ func (q *queue) loadDead(cores []*shard.Core) error {
 	if !q.supersedes() || q.x.log.Buried(q.number) == 0 {
 		return nil
 	}
-	for b, err := range q.x.log.Morgue(q.number) {
+	for b, err := range q.x.log.Morgue(q.number, 0) {
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 // payload that most speaks against, for which the id waits. It counts those that
 // ran at the death and are not kept from running again.
 func (q *queue) suspects(pending [][]journal.Ref) (found []*quarantine.Suspect, err error) {
-	suspicions, death := q.x.log.Suspects(), q.x.log.Death()
+	death, suspicions := q.x.log.Crash()
 	if len(suspicions) == 0 && death == nil {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,15 +23,15 @@ func TestKeysGoWithTheirEntries(t *testing.T) {
 				return []Set{{Key: "test/" + word, Value: fmt.Append(nil, first)}}
 			}
 		}
-		accepted, err := l.AppendWith(t.Context(), entry, mark("accepted"))
+		accepted, err := l.Append(t.Context(), entry, mark("accepted"))
 		require.NoError(t, err)
 		require.NoError(t, accepted.Wait(t.Context()))
 
 		disk.FailNext(ErrFull, ErrFull, ErrFull) // whole, in pieces, and once more
 		l.committing.Lock()                      // all in one block
-		posted, err := l.PostWith(t.Context(), entry, mark("posted"))
+		posted, err := l.Post(t.Context(), entry, mark("posted"))
 		require.NoError(t, err)
-		refused, err := l.AppendWith(t.Context(), entry, mark("refused"))
+		refused, err := l.Append(t.Context(), entry, mark("refused"))
 		require.NoError(t, err)
 		l.Record(&Change{Sets: []Set{{Key: "test/recorded", Value: []byte("x")}}})
 		l.committing.Unlock()
@@ -41,7 +42,7 @@ func TestKeysGoWithTheirEntries(t *testing.T) {
 		l, err = OpenMemory(disk, Config{})
 		require.NoError(t, err)
 		found := make(map[string]string)
-		for s, err := range l.Keys("test/") {
+		for s, err := range l.Keys("test/", "") {
 			require.NoError(t, err)
 			found[s.Key] = string(s.Value)
 		}
@@ -62,9 +63,9 @@ func TestKeysThatAreDecidedWhileTheirEntriesWait(t *testing.T) {
 		l, err := OpenMemory(disk, Config{})
 		require.NoError(t, err)
 		failing, goOn := make(chan struct{}), make(chan struct{})
-		l.store = &stopper{Store: disk.disk(), stop: func() { close(failing); <-goOn }}
+		l.store = &stopper{Store: disk, stop: func() { close(failing); <-goOn }}
 		post := func(words ...string) {
-			_, err := l.PostWith(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}}, func(Position) (sets []Set) {
+			_, err := l.Post(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}}, func(Position) (sets []Set) {
 				for _, word := range words {
 					sets = append(sets, Set{Key: "test/" + word, Value: []byte("posted")})
 				}
@@ -95,9 +96,9 @@ func TestKeysThatAreDecidedWhileTheirEntriesWait(t *testing.T) {
 
 		l, err = OpenMemory(disk, Config{})
 		require.NoError(t, err)
-		require.Len(t, l.Pending(1), 2)
+		require.Len(t, slices.Concat(l.PendingPages(1)...), 2)
 		found := make(map[string]string)
-		for s, err := range l.Keys("test/") {
+		for s, err := range l.Keys("test/", "") {
 			require.NoError(t, err)
 			found[s.Key] = string(s.Value)
 		}

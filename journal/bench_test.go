@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/strandjobs/strand/journal/internal/store"
@@ -99,7 +100,7 @@ func (h *harness) deliver(d *Delivery) {
 }
 
 func (h *harness) round(b *testing.B, keep int) {
-	ticket, err := h.log.Append(b.Context(), h.entries)
+	ticket, err := h.log.Append(b.Context(), h.entries, nil)
 	require.NoError(b, err)
 	require.NoError(b, ticket.Wait(b.Context()))
 	h.waiting = append(h.waiting, <-h.fresh...)
@@ -146,7 +147,7 @@ func BenchmarkReplay(b *testing.B) {
 	for b.Loop() {
 		l, err := Open(dir, Config{})
 		require.NoError(b, err)
-		require.Len(b, l.Pending(h.queue), 100*perCommit)
+		require.Len(b, slices.Concat(l.PendingPages(h.queue)...), 100*perCommit)
 		require.NoError(b, l.Close())
 	}
 	b.ReportMetric(float64(b.N*100*perCommit)/b.Elapsed().Seconds(), "jobs/s")

@@ -16,7 +16,7 @@ func (o orderRig) add(payloads ...int) []Ref {
 	for _, size := range payloads {
 		list = append(list, Entry{Queue: modelQueue, ID: []byte("id"), Payload: make([]byte, size)})
 	}
-	ticket, err := o.log.Append(o.t.Context(), list)
+	ticket, err := o.log.Append(o.t.Context(), list, nil)
 	require.NoError(o.t, err)
 	require.NoError(o.t, ticket.Wait(o.t.Context()))
 	refs := o.refs

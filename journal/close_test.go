@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,8 +31,8 @@ func TestCloseCommitsWhatWasAccepted(t *testing.T) {
 		require.NoError(t, err)
 		queue, err := l.Queue(t.Context(), "q")
 		require.NoError(t, err)
-		require.Len(t, l.Pending(queue), round)
-		_, err = l.Append(t.Context(), []Entry{{Queue: queue, ID: []byte("a")}})
+		require.Len(t, slices.Concat(l.PendingPages(queue)...), round)
+		_, err = l.Append(t.Context(), []Entry{{Queue: queue, ID: []byte("a")}}, nil)
 		require.NoError(t, err)
 		require.NoError(t, l.Close())
 	}

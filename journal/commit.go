@@ -223,7 +223,7 @@ func (l *Log) commit(t *store.Transaction) error {
 	if err := l.store.Commit(t); err != nil {
 		return err
 	}
-	took := l.CommitAge()
+	took := l.commitAge()
 	l.commits.Add(1)
 	l.commitTime.Add(int64(took))
 	l.lastCommit.Store(l.began.Load() - 1 + int64(took))
@@ -240,9 +240,9 @@ func (l *Log) busy() (done func()) {
 	return func() { l.began.Store(0) }
 }
 
-// CommitAge returns how long the disk has been at work for the present commit;
-// 0 when there is none. A healthy disk needs milliseconds.
-func (l *Log) CommitAge() time.Duration {
+// commitAge returns how long the disk has been at work for the present commit; 0 when
+// there is none.
+func (l *Log) commitAge() time.Duration {
 	began := l.began.Load()
 	if began == 0 {
 		return 0

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func (f *compactRig) open(cfg Config) {
 	var err error
 	f.log, err = Open(f.dir, cfg)
 	require.NoError(f, err)
-	f.live = f.log.Pending(modelQueue)
+	f.live = slices.Concat(f.log.PendingPages(modelQueue)...)
 }
 
 // add appends n entries of about 1,000 bytes each.
@@ -54,7 +55,7 @@ func (f *compactRig) add(n int) {
 		f.next++
 		list[i] = Entry{Queue: modelQueue, ID: fmt.Append(nil, f.next), Payload: make([]byte, 970)}
 	}
-	ticket, err := f.log.Append(f.Context(), list)
+	ticket, err := f.log.Append(f.Context(), list, nil)
 	require.NoError(f, err)
 	require.NoError(f, ticket.Wait(f.Context()))
 	f.peak = max(f.peak, f.log.Stats().LiveBytes)
@@ -124,7 +125,7 @@ func TestCompact(t *testing.T) {
 	v, err := f.log.Get("test/a")
 	require.NoError(t, err)
 	require.Equal(t, "x", string(v))
-	for b, err := range f.log.Morgue(modelQueue) {
+	for b, err := range f.log.Morgue(modelQueue, 0) {
 		require.NoError(t, err)
 		require.Equal(t, buried.Position(), b.Entry.Position)
 	}
@@ -188,7 +189,7 @@ func TestCompactFails(t *testing.T) {
 	f.open(Config{})
 	require.Equal(t, want, f.want())
 	_, _, err = Compact(f.dir)
-	require.ErrorIs(t, err, ErrLocked)
+	require.ErrorAs(t, err, new(*LockedError))
 	require.NoError(t, f.log.Close())
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,7 +44,7 @@ func sample(t testing.TB) (dir string) {
 		for k := range list {
 			list[k] = Entry{Queue: queue, ID: fmt.Appendf(nil, "id %d", k), Payload: fmt.Appendf(nil, "payload %d of %d", k, i), Due: 1e18}
 		}
-		ticket, err := l.Append(t.Context(), list)
+		ticket, err := l.Append(t.Context(), list, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 		recent := refs[len(refs)-8:]
@@ -69,27 +70,27 @@ func describe(dir string) (string, error) {
 	var text strings.Builder
 	text.WriteString(fmt.Sprintln(l.Queues(), l.Unclaimed(), l.Stats().Next, l.Stats().Epoch))
 	for queue := range uint32(3) {
-		for _, r := range l.Pending(queue) {
+		for _, r := range slices.Concat(l.PendingPages(queue)...) {
 			var e Entry
 			if err := r.Read(&e); err != nil {
 				return "", err
 			}
 			text.WriteString(show(e))
 		}
-		for b, err := range l.Morgue(queue) {
+		for b, err := range l.Morgue(queue, 0) {
 			if err != nil {
 				return "", err
 			}
 			text.WriteString(showB(b))
 		}
 	}
-	for s, err := range l.Keys("") {
+	for s, err := range l.Keys("", "") {
 		if err != nil {
 			return "", err
 		}
 		text.WriteString(fmt.Sprintf("%q: %q\n", s.Key, s.Value))
 	}
-	text.WriteString(fmt.Sprintln(l.Suspects()))
+	text.WriteString(fmt.Sprintln(l.crash.Suspects))
 	return text.String(), nil
 }
 
@@ -389,19 +390,19 @@ func TestTruncatedWhileOpen(t *testing.T) {
 	require.NoError(t, err)
 	queue, err := l.Queue(t.Context(), "orders")
 	require.NoError(t, err)
-	ticket, err := l.Append(t.Context(), []Entry{{Queue: queue, Payload: make([]byte, 100_000)}})
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: queue, Payload: make([]byte, 100_000)}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.NoError(t, os.Truncate(filepath.Join(dir, directory.FileName), 0))
 
-	for _, err := range l.Morgue(queue) {
+	for _, err := range l.Morgue(queue, 0) {
 		assert.ErrorIs(t, err, ErrCorrupt)
 	}
-	ticket, err = l.Append(t.Context(), []Entry{{Queue: queue}})
+	ticket, err = l.Append(t.Context(), []Entry{{Queue: queue}}, nil)
 	require.NoError(t, err)
 	assert.ErrorIs(t, ticket.Wait(t.Context()), ErrUnknown)
 	assert.ErrorIs(t, <-failed, ErrCorrupt)
-	_, err = l.Append(context.Background(), nil)
+	_, err = l.Append(context.Background(), nil, nil)
 	assert.ErrorIs(t, err, ErrFailed)
 	assert.ErrorIs(t, l.Close(), ErrFailed)
 	_, err = Open(dir, Config{})

@@ -8,13 +8,10 @@ import (
 	"github.com/strandjobs/strand/journal/internal/crash"
 )
 
-// Death tells how the last process that had the journal open ended; nil after an
-// orderly end.
-func (l *Log) Death() *Death { return l.crash.Death }
-
-// Suspects returns the positions that were running when the process died, and
-// what speaks against them. They are live.
-func (l *Log) Suspects() map[Position]Suspicion { return l.crash.Suspects }
+// Crash tells how the last process that had the journal open ended, nil after an orderly
+// end, and what speaks against the positions that were running then, or at deaths before
+// it. They are live.
+func (l *Log) Crash() (*Death, map[Position]Suspicion) { return l.crash.Death, l.crash.Suspects }
 
 // settleBeforeRecording is how long RecordCrashes waits for room for what the last death
 // was.
@@ -22,10 +19,19 @@ const settleBeforeRecording = time.Second
 
 // RecordCrashes starts the crash recorder with a number of places that have so many
 // words each. Call it once, before anything runs. In memory, and on systems
-// without memory-mapped files, what it notes ends with the process. On a disk that is
-// full it has the room that [Open] has kept for it; it returns an error where there was
-// none for that either, or within a second none for what is known of the last death.
+// without memory-mapped files, what it notes ends with the process; so it does beside an
+// error. On a disk that is full it has the room that [Open] has kept for it; it returns an
+// error where there was none for that either, or within a second none for what is known of
+// the last death.
 func (l *Log) RecordCrashes(places, words int) (*CrashRecorder, error) {
+	r, err := l.recordCrashes(places, words)
+	if r == nil {
+		r = crash.NewRecorder(places, words)
+	}
+	return r, err
+}
+
+func (l *Log) recordCrashes(places, words int) (*CrashRecorder, error) {
 	// What the file says about the last run has to be durable before the file
 	// is written over.
 	ctx, cancel := context.WithTimeout(context.Background(), settleBeforeRecording)
@@ -36,7 +42,7 @@ func (l *Log) RecordCrashes(places, words int) (*CrashRecorder, error) {
 		return nil, err
 	}
 	if l.dir == "" {
-		return NewCrashRecorder(places, words), nil
+		return nil, nil
 	}
 	return crash.Record(l.place, l.Stats().Epoch, places, words, l.cfg.Logger)
 }

@@ -15,7 +15,7 @@ func TestTwoDeletesOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFull(t, 1)
 		f.disk.OnCommit(nil)
-		ticket, err := f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("a")}, {Queue: modelQueue, ID: []byte("b")}})
+		ticket, err := f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("a")}, {Queue: modelQueue, ID: []byte("b")}}, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 		f.log.Record(&Change{Buried: []Burial{{Ref: f.refs[0], Reason: "no luck"}, {Ref: f.refs[1], Reason: "no luck"}}})

@@ -105,7 +105,7 @@ func sweepCalls(l *Log, top string) error {
 func oneIf(l *Log) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	ticket, err := l.Append(ctx, []Entry{{Queue: 1, ID: []byte("id")}})
+	ticket, err := l.Append(ctx, []Entry{{Queue: 1, ID: []byte("id")}}, nil)
 	if err == nil {
 		err = ticket.Wait(ctx)
 	}

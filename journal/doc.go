@@ -1,5 +1,5 @@
 // Package journal is a durable log of jobs on one bbolt file, and the only door
-// to bbolt. [CrashRecorder], [Suspicion], [Log.Suspects], [Cleared] and
+// to bbolt. [CrashRecorder], [Suspicion], [Log.Crash], [Cleared] and
 // [Memory] are there for the executor and its tests only, and [OpenStore] for packages
 // below this one.
 //

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,7 +67,7 @@ func (f *evictRig) add(n int) {
 			list[i] = Entry{Queue: modelQueue, ID: fmt.Append(nil, "id-", from), Due: int64(from), Payload: evictPayload(from)}
 			from++
 		}
-		ticket, err := f.log.Append(f.Context(), list)
+		ticket, err := f.log.Append(f.Context(), list, nil)
 		require.NoError(f, err)
 		require.NoError(f, ticket.Wait(f.Context()))
 	}
@@ -155,7 +156,7 @@ func TestBudgetAtOpen(t *testing.T) {
 	require.NoError(t, f.log.Close())
 	l, err := Open(f.dir, Config{MemoryBudget: evictBudget})
 	require.NoError(t, err)
-	f.log, f.refs = l, l.Pending(modelQueue)
+	f.log, f.refs = l, slices.Concat(l.PendingPages(modelQueue)...)
 	require.Less(t, l.Stats().HeldBytes, evictBudget)
 	for n := range 100 {
 		f.check(n)
@@ -185,7 +186,7 @@ func TestLargeEntryIsReadBack(t *testing.T) {
 	f := startEvict(t, Config{MemoryBudget: 1})
 	f.add(3)
 	payload := bytes.Repeat([]byte("0123456789"), 100_000)
-	ticket, err := f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("small")}, {Queue: modelQueue, ID: []byte("large"), Payload: payload}})
+	ticket, err := f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("small")}, {Queue: modelQueue, ID: []byte("large"), Payload: payload}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	f.settle()
@@ -269,7 +270,7 @@ func TestReadBackOfWhatIsCarriedMeanwhile(t *testing.T) {
 	require.NoError(t, l.boot())
 	f := &evictRig{T: t, log: l}
 	for i := range 10 {
-		_, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, i), Payload: evictPayload(i)}})
+		_, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, i), Payload: evictPayload(i)}}, nil)
 		require.NoError(t, err)
 		f.settle()
 	}
@@ -412,7 +413,7 @@ func TestUnreadable(t *testing.T) {
 				latched := <-f.failed
 				require.ErrorIs(t, latched, ErrFailed)
 				require.ErrorIs(t, latched, ErrCorrupt)
-				_, err = f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("late")}})
+				_, err = f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("late")}}, nil)
 				require.ErrorIs(t, err, ErrFailed)
 				f.log.Record(&Change{Ended: f.refs[:1]})
 				require.ErrorIs(t, f.log.Close(), ErrCorrupt)
@@ -442,7 +443,7 @@ func TestUnreadableForAMoment(t *testing.T) {
 	l, err := OpenMemory(disk, cfg)
 	require.NoError(t, err)
 	for i := range 10 {
-		_, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, i), Payload: evictPayload(i)}})
+		_, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, i), Payload: evictPayload(i)}}, nil)
 		require.NoError(t, err)
 		require.NoError(t, l.Flush(t.Context()))
 	}
@@ -456,7 +457,7 @@ func TestUnreadableForAMoment(t *testing.T) {
 
 	l, err = OpenMemory(disk, cfg)
 	require.NoError(t, err)
-	pending := l.Pending(modelQueue)
+	pending := slices.Concat(l.PendingPages(modelQueue)...)
 	require.Len(t, pending, 10)
 	for i, r := range pending {
 		var e Entry

@@ -15,7 +15,7 @@ type FollowUps struct {
 	// Entries are as for Append. Record sets Kind and Position, and copies them.
 	Entries []Entry
 
-	// With returns state keys that belong to the entries, as those of AppendWith do:
+	// With returns state keys that belong to the entries, as those of Append do:
 	// it is called under the log's lock, with the position of the first of them. Nil:
 	// there are none.
 	With func(first Position) []Set

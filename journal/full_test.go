@@ -136,9 +136,7 @@ func (f *fullRig) crowded() bool {
 // room ends all faults and gives the log some virtual time.
 func (f *fullRig) room(d time.Duration) {
 	f.disk.Limit(0)
-	f.disk.Mu.Lock()
-	f.disk.Faults = nil
-	f.disk.Mu.Unlock()
+	f.disk.Heal()
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -155,9 +153,9 @@ func (f *fullRig) append() (Ticket, []Position, bool) {
 	key := fmt.Sprintf("test/call %d", f.calls)
 	sets := func(first Position) []Set { return []Set{{Key: key, Value: fmt.Append(nil, first)}} }
 	posted := f.r.IntN(3) == 0
-	enqueue := f.log.AppendWith
+	enqueue := f.log.Append
 	if posted {
-		enqueue = f.log.PostWith
+		enqueue = f.log.Post
 	}
 	ticket, err := enqueue(f.t.Context(), list, sets)
 	if err != nil {
@@ -264,18 +262,18 @@ func (f *fullRig) found(disk *Memory) (live map[Position]string, keys map[string
 	require.NoError(f.t, err)
 	live, keys, morgue = make(map[Position]string), make(map[string]string), make(map[Position]bool)
 	last := Position(0)
-	for _, r := range l.Pending(modelQueue) {
+	for _, r := range slices.Concat(l.PendingPages(modelQueue)...) {
 		var e Entry
 		require.NoError(f.t, r.Read(&e))
 		require.Greater(f.t, e.Position, last)
 		last = e.Position
 		live[e.Position] = string(e.ID) + string(e.Payload) + string(e.Error)
 	}
-	for s, err := range l.Keys("test/") {
+	for s, err := range l.Keys("test/", "") {
 		require.NoError(f.t, err)
 		keys[s.Key] = string(s.Value)
 	}
-	for b, err := range l.Morgue(modelQueue) {
+	for b, err := range l.Morgue(modelQueue, 0) {
 		require.NoError(f.t, err)
 		morgue[b.Entry.Position] = true
 	}
@@ -339,7 +337,7 @@ func TestFullNowAndThen(t *testing.T) {
 					f.disk.FailNext(ErrFull)
 				}
 				if f.r.IntN(4) == 0 {
-					f.disk.Limit(f.disk.disk().Content() + f.r.IntN(3000))
+					f.disk.Limit(f.disk.Content() + f.r.IntN(3000))
 				}
 				f.together()
 				if f.r.IntN(5) == 0 {
@@ -387,7 +385,7 @@ func fullByItself(t *testing.T, seed uint64) {
 		for n := 0; err == nil; n++ {
 			require.Less(t, n, 1000)
 			var ticket Ticket
-			ticket, err = f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, n), Payload: make([]byte, 1000)}})
+			ticket, err = f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, n), Payload: make([]byte, 1000)}}, nil)
 			if err == nil {
 				err = ticket.Wait(t.Context())
 			}
@@ -411,7 +409,7 @@ func fullByItself(t *testing.T, seed uint64) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.NoError(t, f.log.Err(), "jobs that ended have given room")
-		ticket, err := f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("new"), Payload: make([]byte, 1000)}})
+		ticket, err := f.log.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("new"), Payload: make([]byte, 1000)}}, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 		require.NoError(t, f.log.Close())
@@ -426,7 +424,7 @@ func TestFullToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFull(t, 1)
 		f.log.committing.Lock()
-		_, err := f.log.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("posted")}})
+		_, err := f.log.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("posted")}}, nil)
 		require.NoError(t, err)
 		f.log.Record(&Change{Sets: []Set{{Key: "test/result", Value: []byte("x")}}})
 		f.disk.FailNext(ErrFull)
@@ -449,8 +447,8 @@ func TestFullToTheEnd(t *testing.T) {
 func TestFullForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startFull(t, 1)
-		f.disk.Limit(f.disk.disk().Content() + 50)
-		_, err := f.log.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("posted"), Payload: make([]byte, 100_000)}})
+		f.disk.Limit(f.disk.Content() + 50)
+		_, err := f.log.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("posted"), Payload: make([]byte, 100_000)}}, nil)
 		require.NoError(t, err)
 		synctest.Wait()
 		err = f.log.Close()
@@ -471,10 +469,10 @@ func TestFullForNothing(t *testing.T) {
 		number, err := f.log.Queue(t.Context(), "orders")
 		require.NoError(t, err)
 		one := []Entry{{Queue: number, ID: []byte("id"), Payload: make([]byte, 100)}}
-		f.disk.Limit(f.disk.disk().Content() + 50)
+		f.disk.Limit(f.disk.Content() + 50)
 		before := len(f.images)
 		for range 10 {
-			ticket, err := f.log.Append(t.Context(), one)
+			ticket, err := f.log.Append(t.Context(), one, nil)
 			if err == nil {
 				err = ticket.Wait(t.Context())
 			}
@@ -487,7 +485,7 @@ func TestFullForNothing(t *testing.T) {
 
 		f.log.Record(&Change{Sets: []Set{{Key: "test/result", Value: []byte("x")}}})
 		synctest.Wait()
-		ticket, err := f.log.Append(t.Context(), one)
+		ticket, err := f.log.Append(t.Context(), one, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 		require.Greater(t, ticket.Position(0), Position(1))
@@ -505,16 +503,16 @@ func TestFullMeanwhile(t *testing.T) {
 			f := startFull(t, 1)
 			one := []Entry{{Queue: modelQueue, ID: []byte("id")}}
 			failing, goOn := make(chan struct{}), make(chan struct{})
-			f.log.store = &stopper{Store: f.disk.disk(), stop: func() { close(failing); <-goOn }}
+			f.log.store = &stopper{Store: f.disk, stop: func() { close(failing); <-goOn }}
 			f.disk.FailNext(ErrFull)
-			first, err := f.log.Append(t.Context(), one)
+			first, err := f.log.Append(t.Context(), one, nil)
 			require.NoError(t, err)
 			<-failing
 			var second Ticket
 			if posted {
-				_, err = f.log.Post(t.Context(), one)
+				_, err = f.log.Post(t.Context(), one, nil)
 			} else {
-				second, err = f.log.Append(t.Context(), one)
+				second, err = f.log.Append(t.Context(), one, nil)
 			}
 			require.NoError(t, err)
 			close(goOn)

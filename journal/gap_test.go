@@ -33,12 +33,12 @@ func TestRefusedWhileABlockIsOnItsWay(t *testing.T) {
 			require.NoError(t, l.Put(t.Context(), Set{Key: "test/key", Value: []byte("1")}))
 		},
 		"an entry": func(t *testing.T, l *Log) {
-			_, err := l.Append(t.Context(), []Entry{{ID: []byte("after")}})
+			_, err := l.Append(t.Context(), []Entry{{ID: []byte("after")}}, nil)
 			require.NoError(t, err)
 		},
 		"a key, then an entry": func(t *testing.T, l *Log) {
 			require.NoError(t, l.Put(t.Context(), Set{Key: "test/key", Value: []byte("1")}))
-			_, err := l.Append(t.Context(), []Entry{{ID: []byte("after")}})
+			_, err := l.Append(t.Context(), []Entry{{ID: []byte("after")}}, nil)
 			require.NoError(t, err)
 		},
 	} {
@@ -58,7 +58,7 @@ func TestRefusedWhileABlockIsOnItsWay(t *testing.T) {
 					d.Done()
 				}}, false)
 				require.NoError(t, l.boot())
-				_, err := l.Append(t.Context(), []Entry{{ID: []byte("a")}, {ID: []byte("b")}})
+				_, err := l.Append(t.Context(), []Entry{{ID: []byte("a")}, {ID: []byte("b")}}, nil)
 				require.NoError(t, err)
 				synctest.Wait()
 				require.Len(t, got, 2)
@@ -66,7 +66,7 @@ func TestRefusedWhileABlockIsOnItsWay(t *testing.T) {
 				var late Ticket
 				disk.during = func() {
 					var err error
-					if late, err = l.Append(t.Context(), []Entry{{ID: []byte("late")}, {ID: []byte("too")}}); err != nil {
+					if late, err = l.Append(t.Context(), []Entry{{ID: []byte("late")}, {ID: []byte("too")}}, nil); err != nil {
 						panic(err)
 					}
 				}
@@ -77,7 +77,7 @@ func TestRefusedWhileABlockIsOnItsWay(t *testing.T) {
 				next(t, l)
 				require.NoError(t, l.Close())
 
-				again, err := OpenMemory((*Memory)(disk.Memory), Config{})
+				again, err := OpenMemory(disk.Memory, Config{})
 				require.NoError(t, err)
 				require.NoError(t, again.Close())
 			})

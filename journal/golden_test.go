@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,12 +71,12 @@ func tell(t testing.TB, dir string) string {
 	}
 	fmt.Fprintf(&b, "next %d, queues %v\n", l.Stats().Next, l.Queues())
 	for queue := range uint32(len(l.Queues()) + 1) {
-		for _, r := range l.Pending(queue) {
+		for _, r := range slices.Concat(l.PendingPages(queue)...) {
 			var e Entry
 			require.NoError(t, r.Read(&e))
 			line(map[format.Kind]string{KindEnqueued: "payload", KindState: "state"}[e.Kind], e)
 		}
-		for d, err := range l.Morgue(queue) {
+		for d, err := range l.Morgue(queue, 0) {
 			require.NoError(t, err)
 			line(fmt.Sprintf("buried with retry %d for %q", d.Retry, d.Reason), d.Entry)
 			if len(d.History) > 0 {
@@ -83,12 +84,12 @@ func tell(t testing.TB, dir string) string {
 			}
 		}
 	}
-	for set, err := range l.Keys("") {
+	for set, err := range l.Keys("", "") {
 		require.NoError(t, err)
 		fmt.Fprintf(&b, "key %q: %q\n", set.Key, set.Value)
 	}
-	if len(l.Suspects()) > 0 {
-		fmt.Fprintf(&b, "suspects: %v\n", l.Suspects())
+	if len(l.crash.Suspects) > 0 {
+		fmt.Fprintf(&b, "suspects: %v\n", l.crash.Suspects)
 	}
 	require.NoError(t, l.Close())
 	return b.String()

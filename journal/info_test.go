@@ -20,7 +20,7 @@ func TestInfo(t *testing.T) {
 		q, err := l.Queue(t.Context(), fmt.Sprint("queue ", round))
 		require.NoError(t, err)
 		for range 5 {
-			ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("a"), Payload: []byte("x")}, {Queue: q, ID: []byte("b")}})
+			ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("a"), Payload: []byte("x")}, {Queue: q, ID: []byte("b")}}, nil)
 			require.NoError(t, err)
 			require.NoError(t, ticket.Wait(t.Context()))
 		}

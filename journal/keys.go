@@ -43,11 +43,8 @@ func (l *Log) Put(ctx context.Context, sets ...Set) error {
 // offset.
 const noOwner = math.MaxUint32
 
-// Keys lists the committed state keys with a prefix, in key order. A read error
-// is yielded once and ends the list.
-func (l *Log) Keys(prefix string) iter.Seq2[Set, error] { return l.KeysFrom(prefix, prefix) }
-
-// KeysFrom is Keys without what comes before the key first.
-func (l *Log) KeysFrom(prefix, first string) iter.Seq2[Set, error] {
+// Keys lists the committed state keys with a prefix in key order, from the key first on;
+// from the beginning if that is empty. A read error is yielded once and ends the list.
+func (l *Log) Keys(prefix, first string) iter.Seq2[Set, error] {
 	return store.Sets(l.each(format.BucketState, []byte(max(prefix, first))), prefix)
 }

@@ -11,7 +11,7 @@ import (
 // keysOf lists the state keys with a prefix, from one on.
 func keysOf(t *testing.T, l *Log, prefix, from string) (keys []string) {
 	t.Helper()
-	for s, err := range l.KeysFrom(prefix, from) {
+	for s, err := range l.Keys(prefix, from) {
 		require.NoError(t, err)
 		keys = append(keys, s.Key+"="+string(s.Value))
 	}

@@ -185,29 +185,21 @@ func (l *Log) start() {
 // same floor and got their positions before: it is written into them. Entries are
 // copied: the caller may reuse them.
 //
+// sets returns state keys that belong to the entries: they are in the same commit, and
+// are refused with it. It is told the position of the first entry. It is called under
+// the log's lock, once the entries are accepted, and must not block or call the log.
+// When it panics nothing is accepted. Nil: there are none.
+//
 // It returns ErrTooLarge, ErrFull, ErrFailed, ErrClosed, ErrContext, or the cause of ctx
 // when that ended before the entries were accepted; then none of them is.
-func (l *Log) Append(ctx context.Context, entries []Entry) (Ticket, error) {
-	return l.append(ctx, entries, false, nil)
+func (l *Log) Append(ctx context.Context, entries []Entry, sets func(first Position) []Set) (Ticket, error) {
+	return l.append(ctx, entries, false, sets)
 }
 
 // Post is Append for a caller who does not wait for the ticket, and would
 // not hear a refusal. So when the disk turns out to be full the entries are kept
 // and tried again, until there is room or the log is closed.
-func (l *Log) Post(ctx context.Context, entries []Entry) (Ticket, error) {
-	return l.append(ctx, entries, true, nil)
-}
-
-// AppendWith is Append together with state keys that belong to the entries: they
-// are in the same commit, and are refused with it. sets is told the position of
-// the first entry. It is called under the log's lock, once the entries are
-// accepted, and must not block or call the log. When it panics nothing is accepted.
-func (l *Log) AppendWith(ctx context.Context, entries []Entry, sets func(first Position) []Set) (Ticket, error) {
-	return l.append(ctx, entries, false, sets)
-}
-
-// PostWith is Post with the state keys of AppendWith.
-func (l *Log) PostWith(ctx context.Context, entries []Entry, sets func(first Position) []Set) (Ticket, error) {
+func (l *Log) Post(ctx context.Context, entries []Entry, sets func(first Position) []Set) (Ticket, error) {
 	return l.append(ctx, entries, true, sets)
 }
 

@@ -76,7 +76,7 @@ func TestMigration(t *testing.T) {
 		l, err := Open(dir, Config{})
 		require.NoError(t, err)
 		_, err = Check(dir)
-		require.ErrorIs(t, err, ErrLocked)
+		require.ErrorAs(t, err, new(*LockedError))
 		require.NoError(t, l.Close())
 		got, format := looked(t, dir)
 		_, got, _ = strings.Cut(got, " ")

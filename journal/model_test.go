@@ -54,13 +54,13 @@ const modelQueue = 1
 func contents(t require.TestingT, l *Log) (string, map[Position]Ref) {
 	var b strings.Builder
 	refs := make(map[Position]Ref)
-	for _, r := range l.Pending(modelQueue) {
+	for _, r := range slices.Concat(l.PendingPages(modelQueue)...) {
 		var e Entry
 		require.NoError(t, r.Read(&e))
 		b.WriteString(show(e))
 		refs[e.Position] = r
 	}
-	for buried, err := range l.Morgue(modelQueue) {
+	for buried, err := range l.Morgue(modelQueue, 0) {
 		require.NoError(t, err)
 		b.WriteString(showB(buried))
 	}
@@ -180,7 +180,7 @@ func (m *model) append(t *rapid.T) {
 	for i := range list {
 		list[i] = drawEntry(t)
 	}
-	ticket, err := m.log.Append(t.Context(), list)
+	ticket, err := m.log.Append(t.Context(), list, nil)
 	require.NoError(t, err)
 	for i, e := range list {
 		e.Position, e.Route = ticket.Position(i), 0

@@ -48,14 +48,11 @@ func (b *Burial) change() (format.Edit, error) {
 	return d.Edit(), nil
 }
 
-// Morgue lists the buried payloads of a queue in position order. It reads a page at
-// a time, 256 payloads or a MiB of them, so the loop may take as long as it likes
-// and may restore or delete what it was given. A read error is yielded once and
+// Morgue lists the buried payloads of a queue in position order, from one position on. It
+// reads a page at a time, 256 payloads or a MiB of them, so the loop may take as long as
+// it likes and may restore or delete what it was given. A read error is yielded once and
 // ends the list.
-func (l *Log) Morgue(queue uint32) iter.Seq2[Buried, error] { return l.MorgueFrom(queue, 0) }
-
-// MorgueFrom is Morgue without what has a lower position.
-func (l *Log) MorgueFrom(queue uint32, from Position) iter.Seq2[Buried, error] {
+func (l *Log) Morgue(queue uint32, from Position) iter.Seq2[Buried, error] {
 	first := format.MorgueKey(queue, from)
 	return store.Burials(l.each(format.BucketMorgue, first), first[:4])
 }

@@ -41,9 +41,6 @@ const (
 	KindState = format.KindState
 )
 
-// HistoryFailures is how many failures a [History] keeps.
-const HistoryFailures = format.HistoryFailures
-
 // NewMetadata returns pairs as an [Entry] has them, in the order of their keys.
 func NewMetadata(pairs map[string]string) Metadata { return format.NewMetadata(pairs) }
 
@@ -53,9 +50,6 @@ func ScoreOf(t int64) float64 { return format.ScoreOf(t) }
 
 // Errors of opening a journal.
 var (
-	// ErrLocked is matched by the [LockedError] that Open returns when another
-	// process, or this one, has the journal open.
-	ErrLocked = format.ErrLocked
 	// ErrTooNew is returned when the journal was written by a newer version of
 	// this package. The file is not touched.
 	ErrTooNew = format.ErrTooNew
@@ -84,14 +78,12 @@ var (
 	ErrUnknown = format.ErrUnknown
 	// ErrTooLarge is returned when one entry does not fit into a block.
 	ErrTooLarge = format.ErrTooLarge
-	// ErrQueueName is returned for a name that can't be a queue's.
-	ErrQueueName = format.ErrQueueName
 	// ErrNotFound is returned when a buried payload is not in the morgue.
 	ErrNotFound = format.ErrNotFound
 )
 
 type (
-	// LockedError says who holds the journal. It matches [ErrLocked].
+	// LockedError is returned when another process, or this one, has the journal open.
 	LockedError = format.LockedError
 	// CorruptError says where a journal is damaged. It matches [ErrCorrupt].
 	CorruptError = format.CorruptError
@@ -106,9 +98,6 @@ type (
 	// Suspicion is what speaks against a position that was running then.
 	Suspicion = crash.Suspicion
 )
-
-// NewCrashRecorder returns a crash recorder whose notes end with the process.
-func NewCrashRecorder(places, words int) *CrashRecorder { return crash.NewRecorder(places, words) }
 
 // Cleared is the [Set] that takes the suspicion off a position.
 func Cleared(p Position) Set { return crash.Cleared(p) }

@@ -83,7 +83,7 @@ func (l *Log) boot() error {
 		return err
 	}
 	l.dead = l.store.Buried()
-	if l.crash, err = crash.Investigate(l.dir, l.manifest.Epoch, l.Keys(crash.SuspectPrefix), l.pending.Positions()); err != nil {
+	if l.crash, err = crash.Investigate(l.dir, l.manifest.Epoch, l.Keys(crash.SuspectPrefix, ""), l.pending.Positions()); err != nil {
 		return err
 	}
 	// On disk before a caller learns of it. Otherwise a process that committed
@@ -234,7 +234,7 @@ type Stats struct {
 	UUID      string           // of the journal and its copies; empty in memory, and for one from before there was one
 	Now       func() time.Time // by the clock of all processes that go on with the log; nil: by this one's
 
-	CommitAge  time.Duration // of the commit that the disk is at; see [Log.CommitAge]
+	CommitAge  time.Duration // how long the disk has been at the present commit; 0: at none. A healthy one needs milliseconds
 	Commits    uint64        // since the log was opened
 	CommitTime time.Duration // that the disk took for them together
 	LastCommit time.Time     // when the last of them ended; zero: there was none
@@ -250,7 +250,7 @@ func (l *Log) Stats() Stats {
 	}
 	s := Stats{
 		Blocks: len(l.chain.Blocks), Bytes: l.chain.Size, LiveBytes: l.chain.Live, HeldBytes: l.chain.Held, ReadBacks: l.chain.ReadBacks(),
-		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.CommitAge(),
+		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.commitAge(),
 		Commits: l.commits.Load(), CommitTime: time.Duration(l.commitTime.Load()), LastCommit: last,
 	}
 	if on, shared := l.store.(store.Shared); shared {

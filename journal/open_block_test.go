@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestWhatEndsInAnOpenBlockIsNotCarried(t *testing.T) {
 			<-release
 		})
 	})
-	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("id"), Payload: []byte("payload")}})
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("id"), Payload: []byte("payload")}}, nil)
 	require.NoError(t, err)
 	<-held
 	state := func(retry int) *Change {
@@ -60,7 +61,7 @@ func TestWhatEndsInAnOpenBlockIsNotCarried(t *testing.T) {
 	require.NoError(t, err)
 	var e Entry
 	var retries []int
-	for _, ref := range l.Pending(1) {
+	for _, ref := range slices.Concat(l.PendingPages(1)...) {
 		if require.NoError(t, ref.Read(&e)); e.Kind == KindState {
 			retries = append(retries, e.Retry)
 		}
@@ -79,7 +80,7 @@ func TestBuffersOfABurst(t *testing.T) {
 		burst[i] = Entry{Queue: 1, ID: []byte("id"), Payload: make([]byte, 100)}
 	}
 	for range 10 {
-		ticket, err := l.Append(t.Context(), burst)
+		ticket, err := l.Append(t.Context(), burst, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 	}

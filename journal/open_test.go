@@ -30,7 +30,7 @@ func own(dir string) int {
 	fmt.Println("ready")
 	// For each line an entry, and what came of it.
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		ticket, err := l.Append(context.Background(), []Entry{{Queue: modelQueue, ID: lines.Bytes(), Payload: make([]byte, 5000)}})
+		ticket, err := l.Append(context.Background(), []Entry{{Queue: modelQueue, ID: lines.Bytes(), Payload: make([]byte, 5000)}}, nil)
 		if err == nil {
 			err = ticket.Wait(context.Background())
 		}
@@ -59,7 +59,7 @@ func TestSecondProcess(t *testing.T) {
 	_, err = Open(dir, Config{})
 	locked, ok := errors.AsType[*LockedError](err)
 	require.True(t, ok, "%v", err)
-	assert.ErrorIs(t, err, ErrLocked)
+	assert.ErrorAs(t, err, new(*LockedError))
 	assert.Equal(t, dir, locked.Dir)
 	if runtime.GOOS != "windows" {
 		assert.Equal(t, owner.Process.Pid, locked.PID)

@@ -95,7 +95,7 @@ func TestPeekFailsNothing(t *testing.T) {
 	}}, false)
 	require.NoError(t, l.boot())
 	f := &evictRig{T: t, log: l}
-	_, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("id"), Payload: evictPayload(0)}})
+	_, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("id"), Payload: evictPayload(0)}}, nil)
 	require.NoError(t, err)
 	f.settle()
 	require.NotNil(t, refs[0].Block.Home.Load().Cold)

@@ -184,7 +184,7 @@ func TestForgedSizes(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, os.Truncate(filepath.Join(dir, directory.LockName), max(size, 5)))
 					_, err = Open(dir, Config{})
-					require.ErrorIs(t, err, ErrLocked)
+					require.ErrorAs(t, err, new(*LockedError))
 					require.NoError(t, lock.Unlock())
 					for reader, read := range readers {
 						require.NoError(t, read(dir, filepath.Join(t.TempDir(), "to")), reader)
@@ -222,13 +222,13 @@ func TestReplacedDirectory(t *testing.T) {
 			_ = old.Close()
 			require.Equal(t, before, filesOf(t, dir))
 			_, err = Open(dir, Config{})
-			require.ErrorIs(t, err, ErrLocked)
+			require.ErrorAs(t, err, new(*LockedError))
 			require.NoError(t, is.Close())
 			require.NoError(t, next.Close())
 			for _, place := range []string{dir, dir + "-moved"} {
 				l, err := Open(place, Config{})
 				require.NoError(t, err)
-				require.Nil(t, l.Death(), "our own says that it ended in order")
+				require.Nil(t, l.crash.Death, "our own says that it ended in order")
 				require.NoError(t, l.Close())
 			}
 		})
@@ -307,7 +307,7 @@ func TestRunningCut(t *testing.T) {
 	require.NoError(t, os.Truncate(filepath.Join(dir, crash.RunningName), 0))
 	require.NoError(t, r.Close())
 	require.NoError(t, l.Close())
-	require.Panics(t, func() { NewCrashRecorder(1, 5).Set(5, 1) }, "a bug is no loss")
+	require.Panics(t, func() { crash.NewRecorder(1, 5).Set(5, 1) }, "a bug is no loss")
 }
 
 type lines struct{ c chan string }

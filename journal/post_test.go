@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,13 +26,13 @@ func TestPostedEntriesOutliveAFullDisk(t *testing.T) {
 		disk.FailNext(ErrFull, ErrFull, ErrFull)
 		one := func(id string) []Entry { return []Entry{{Queue: 1, ID: []byte(id)}} }
 		l.committing.Lock() // both in one block
-		posted, err := l.Post(t.Context(), one("posted"))
+		posted, err := l.Post(t.Context(), one("posted"), nil)
 		require.NoError(t, err)
-		waiting, err := l.Append(t.Context(), one("waiting"))
+		waiting, err := l.Append(t.Context(), one("waiting"), nil)
 		require.NoError(t, err)
 		l.committing.Unlock()
 		require.ErrorIs(t, waiting.Wait(t.Context()), ErrFull)
-		_, err = l.Post(t.Context(), one("late"))
+		_, err = l.Post(t.Context(), one("late"), nil)
 		require.ErrorIs(t, err, ErrFull, "a caller who comes now can be told")
 
 		time.Sleep(4 * fullRetry) // virtual
@@ -41,7 +42,7 @@ func TestPostedEntriesOutliveAFullDisk(t *testing.T) {
 
 		l, err = OpenMemory(disk, Config{})
 		require.NoError(t, err)
-		pending := l.Pending(1)
+		pending := slices.Concat(l.PendingPages(1)...)
 		require.Len(t, pending, 1)
 		require.Equal(t, posted.Position(0), pending[0].Position())
 		require.NoError(t, l.Close())

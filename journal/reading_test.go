@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestReadOnce(t *testing.T) {
 			n := each*i + j
 			entries = append(entries, Entry{Queue: uint32(n % 2), ID: fmt.Appendf(nil, "id-%d", n), Due: due + int64(n)})
 		}
-		ticket, err := l.Append(t.Context(), entries)
+		ticket, err := l.Append(t.Context(), entries, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 	}
@@ -52,7 +53,7 @@ func TestReadOnce(t *testing.T) {
 	require.Nil(t, l.chain.Blocks[2].Home.Load())
 	found := 0
 	for queue := range uint32(2) {
-		for _, ref := range l.Pending(queue) {
+		for _, ref := range slices.Concat(l.PendingPages(queue)...) {
 			var e Entry
 			require.NoError(t, ref.Read(&e))
 			n := int(ref.Position() - refs[0].Position())

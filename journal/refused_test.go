@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -87,7 +88,7 @@ func named(ids ...string) (list []Entry) {
 }
 
 func (r *refusedRig) append(ctx context.Context, ids ...string) error {
-	ticket, err := r.log.Append(ctx, named(ids...))
+	ticket, err := r.log.Append(ctx, named(ids...), nil)
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ var refusables = []refusable{
 	{"append", func(ctx context.Context, r *refusedRig) error { return r.append(ctx, "new", "new too") },
 		contentsByName{"new": alive, "new too": alive}},
 	{"append with a key", func(ctx context.Context, r *refusedRig) error {
-		ticket, err := r.log.AppendWith(ctx, named("new"), func(p Position) []Set {
+		ticket, err := r.log.Append(ctx, named("new"), func(p Position) []Set {
 			return []Set{{Key: "test/key of it", Value: fmt.Append(nil, p)}}
 		})
 		if err != nil {
@@ -352,9 +353,7 @@ func TestRefusedIsAsIfNeverCalled(t *testing.T) {
 func (r *refusedRig) room() {
 	time.Sleep(time.Millisecond)
 	r.disk.Limit(0)
-	r.disk.Mu.Lock()
-	r.disk.Faults = nil
-	r.disk.Mu.Unlock()
+	r.disk.Heal()
 	time.Sleep(time.Second)
 }
 
@@ -373,16 +372,16 @@ func (r *refusedRig) account() {
 func (r *refusedRig) look() {
 	r.open()
 	found := make(contentsByName)
-	for _, ref := range r.log.Pending(modelQueue) {
+	for _, ref := range slices.Concat(r.log.PendingPages(modelQueue)...) {
 		var e Entry
 		require.NoError(r.t, ref.Read(&e))
 		found[string(e.ID)] = alive
 	}
-	for b, err := range r.log.Morgue(modelQueue) {
+	for b, err := range r.log.Morgue(modelQueue, 0) {
 		require.NoError(r.t, err)
 		found[string(b.Entry.ID)] = dead
 	}
-	for s, err := range r.log.Keys("test/") {
+	for s, err := range r.log.Keys("test/", "") {
 		require.NoError(r.t, err)
 		found[s.Key[len("test/"):]] = isKey
 	}

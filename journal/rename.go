@@ -10,13 +10,13 @@ import (
 
 // Rename moves what the queue named from has, its live entries and its morgue,
 // to the name to, and waits until that is on disk. If both names are known they
-// change places. It returns ErrQueueName for a name that is empty, too long, or
+// change places. It returns an error for a name that is empty, too long, or
 // unknown in the case of from, ErrFailed, ErrClosed, ErrContext, or the cause of
 // ctx. On a full disk it takes of the room that is kept for results: the jobs
 // that it is about make room when they run.
 func (l *Log) Rename(ctx context.Context, from, to string) error {
 	if to == "" || len(to) > format.MaxQueueName {
-		return fmt.Errorf("%w, not %d", ErrQueueName, len(to))
+		return fmt.Errorf("%w, not %d", format.ErrQueueName, len(to))
 	}
 	if err := cause(ctx); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (l *Log) Rename(ctx context.Context, from, to string) error {
 	number, known := l.queues[from]
 	if !known {
 		l.mu.Unlock()
-		return fmt.Errorf("%w: there is no queue %q", ErrQueueName, from)
+		return fmt.Errorf("%w: there is no queue %q", format.ErrQueueName, from)
 	}
 	if from == to {
 		l.mu.Unlock()

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,12 +21,12 @@ func TestRename(t *testing.T) {
 		return n
 	}
 	a, b := number("a"), number("b")
-	ticket, err := l.Append(t.Context(), []Entry{{Queue: a, ID: []byte("x")}, {Queue: b, ID: []byte("y")}})
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: a, ID: []byte("x")}, {Queue: b, ID: []byte("y")}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 
-	require.ErrorIs(t, l.Rename(t.Context(), "nobody", "c"), ErrQueueName)
-	require.ErrorIs(t, l.Rename(t.Context(), "a", ""), ErrQueueName)
+	require.ErrorContains(t, l.Rename(t.Context(), "nobody", "c"), "1 to 4096 bytes")
+	require.ErrorContains(t, l.Rename(t.Context(), "a", ""), "1 to 4096 bytes")
 	require.NoError(t, l.Rename(t.Context(), "a", "a"))
 	require.NoError(t, l.Rename(t.Context(), "a", "c"), "a new name")
 	require.Equal(t, map[string]uint32{"b": b, "c": a}, l.Queues())
@@ -38,7 +39,7 @@ func TestRename(t *testing.T) {
 	require.NoError(t, err)
 	l = open()
 	require.Equal(t, map[string]uint32{"b": a, "c": b, "d": 3}, l.Queues())
-	require.Len(t, l.Pending(number("b")), 1)
-	require.Len(t, l.Pending(number("c")), 1)
+	require.Len(t, slices.Concat(l.PendingPages(number("b"))...), 1)
+	require.Len(t, slices.Concat(l.PendingPages(number("c"))...), 1)
 	require.NoError(t, l.Close())
 }

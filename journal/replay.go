@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -33,12 +32,12 @@ func (l *Log) replay() error {
 }
 
 // Queue returns the number that stands for a queue in entries, and makes one
-// durable for a name that is new. It returns ErrQueueName for a name that is
+// durable for a name that is new. It returns an error for a name that is
 // empty or longer than 4096 bytes, and for a new name ErrFull while the disk is
 // full: one that the journal knows takes no room.
 func (l *Log) Queue(ctx context.Context, name string) (uint32, error) {
 	if name == "" || len(name) > format.MaxQueueName {
-		return 0, fmt.Errorf("%w, not %d", ErrQueueName, len(name))
+		return 0, fmt.Errorf("%w, not %d", format.ErrQueueName, len(name))
 	}
 	if err := cause(ctx); err != nil {
 		return 0, err
@@ -72,12 +71,9 @@ func (l *Log) Queues() map[string]uint32 {
 	return names
 }
 
-// Pending hands over what a queue had when the journal was opened: its live
-// entries in position order. A second call returns none.
-func (l *Log) Pending(queue uint32) []Ref { return slices.Concat(l.PendingPages(queue)...) }
-
-// PendingPages is Pending in pages, for a caller that lets go of each once it is
-// taken in: of many entries they are a quarter of the memory.
+// PendingPages hands over what a queue had when the journal was opened: its live entries
+// in position order. They come in pages, of which the caller lets go as it takes them in:
+// of many entries they are a quarter of the memory. A second call returns none.
 func (l *Log) PendingPages(queue uint32) [][]Ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +81,7 @@ func (l *Log) PendingPages(queue uint32) [][]Ref {
 }
 
 // OldestUnclaimed returns when the oldest payload of a queue was accepted, or put back from
-// the morgue, that Pending has not handed over, in Unix nanoseconds; 0: there is none, or it
+// the morgue, that PendingPages has not handed over, in Unix nanoseconds; 0: there is none, or it
 // can't be read.
 func (l *Log) OldestUnclaimed(queue uint32) (at int64) {
 	l.mu.Lock()
@@ -106,7 +102,7 @@ func (l *Log) OldestUnclaimed(queue uint32) (at int64) {
 }
 
 // Unclaimed returns the number of payloads that each queue had when the journal
-// was opened, without those that Pending has handed over.
+// was opened, without those that PendingPages has handed over.
 func (l *Log) Unclaimed() map[uint32]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func rewriting(t *testing.T, disk *Memory, n int) (*Log, []Ref) {
 	for i := range list {
 		list[i] = Entry{Queue: modelQueue, ID: []byte("a"), Payload: []byte("small"), Due: int64(i)}
 	}
-	ticket, err := l.Append(t.Context(), list)
+	ticket, err := l.Append(t.Context(), list, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	return l, refs
@@ -58,7 +59,7 @@ func TestRewrittenAndEnded(t *testing.T) {
 		require.NoError(t, l.Close())
 		l, err := OpenMemory(disk, Config{})
 		require.NoError(t, err)
-		require.Empty(t, l.Pending(modelQueue))
+		require.Empty(t, slices.Concat(l.PendingPages(modelQueue)...))
 		require.Zero(t, l.Stats().LiveBytes)
 		require.NoError(t, l.Close())
 	}
@@ -70,7 +71,7 @@ func TestRewrittenOnAFullDisk(t *testing.T) {
 	l, refs := rewriting(t, disk, 2)
 	disk.Limit(50_000)
 	l.committing.Lock() // all is in one block
-	ticket, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("b"), Payload: []byte(strings.Repeat("x", 60_000))}})
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("b"), Payload: []byte(strings.Repeat("x", 60_000))}}, nil)
 	require.NoError(t, err)
 	c := Change{Ended: refs[1:2], Rewritten: []Rewrite{{Ref: refs[0], Payload: []byte("large")}}}
 	l.Record(&c)
@@ -79,7 +80,7 @@ func TestRewrittenOnAFullDisk(t *testing.T) {
 	require.NoError(t, l.Settled(t.Context()))
 	crashed, err := OpenMemory(disk.Crash(), Config{})
 	require.NoError(t, err)
-	pending := crashed.Pending(modelQueue)
+	pending := slices.Concat(crashed.PendingPages(modelQueue)...)
 	require.Len(t, pending, 1)
 	var e Entry
 	require.NoError(t, pending[0].Read(&e))

@@ -37,7 +37,7 @@ func suspectsOf(t *testing.T, dir string) map[Position]int {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	deaths := make(map[Position]int)
-	for p, s := range l.Suspects() {
+	for p, s := range l.crash.Suspects {
 		deaths[p] = s.Deaths
 	}
 	return deaths
@@ -47,10 +47,10 @@ func TestSuspectsAreCountedOncePerCrash(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}, {Queue: 1, ID: []byte("b")}})
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}, {Queue: 1, ID: []byte("b")}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
-	require.Empty(t, l.Suspects())
+	require.Empty(t, l.crash.Suspects)
 	require.NoError(t, l.Close())
 
 	p := ticket.Position(1)
@@ -83,7 +83,7 @@ func TestARecorderThatMakesNoSenseSaysNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}})
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.NoError(t, l.Close())
@@ -107,7 +107,7 @@ func TestRoomOfTheCrashRecorder(t *testing.T) {
 	for _, places := range []int{100, 1, 7} {
 		l, err := Open(dir, Config{})
 		require.NoError(t, err)
-		require.Nil(t, l.Death())
+		require.Nil(t, l.crash.Death)
 		r, err := l.RecordCrashes(places, 1)
 		require.NoError(t, err)
 		r.Set(0, 7)
@@ -134,7 +134,7 @@ func one(t *testing.T) (dir string, p Position) {
 	dir = filepath.Join(t.TempDir(), "journal")
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}})
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("a")}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.NoError(t, l.Close())
@@ -166,8 +166,8 @@ func TestWhatTheSystemSaysOfADeath(t *testing.T) {
 			reword(t, dir, c.word, c.value)
 			l, err := Open(dir, Config{})
 			require.NoError(t, err)
-			require.Equal(t, c.cause, l.Death().Cause)
-			require.Equal(t, c.deaths, l.Suspects()[p].Deaths)
+			require.Equal(t, c.cause, l.crash.Death.Cause)
+			require.Equal(t, c.deaths, l.crash.Suspects[p].Deaths)
 			require.NoError(t, l.Close())
 		})
 	}
@@ -192,7 +192,7 @@ func TestSuspectsOfTheFirstVersion(t *testing.T) {
 	for range 2 {
 		l, err = Open(dir, Config{})
 		require.NoError(t, err)
-		s := l.Suspects()[p]
+		s := l.crash.Suspects[p]
 		require.Equal(t, 3, s.Deaths, "once, however often it is opened")
 		require.True(t, s.Strong())
 		require.False(t, s.Guilty())

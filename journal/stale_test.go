@@ -34,7 +34,7 @@ func history(t testing.TB, keys int) (files [][]byte) {
 		name := fmt.Sprint("queue ", i)
 		queue, err := l.Queue(ctx, name)
 		require.NoError(t, err)
-		ticket, err := l.AppendWith(ctx, []Entry{{Queue: queue, ID: []byte("a"), Payload: []byte("first")}, {Queue: queue, ID: []byte("b")}}, func(first Position) []Set {
+		ticket, err := l.Append(ctx, []Entry{{Queue: queue, ID: []byte("a"), Payload: []byte("first")}, {Queue: queue, ID: []byte("b")}}, func(first Position) []Set {
 			return []Set{{Key: "mark/feed", Value: word(i)}, {Key: fmt.Sprint("key/", i), Value: word(int(first))}, {Key: crash.SuspectKey(first), Value: append(word(1), word(1)...)}}
 		})
 		require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestEveryReadOfStateIsChecked(t *testing.T) {
 	_, err = l.Get("mark/b")
 	require.ErrorIs(t, err, ErrCorrupt)
 	require.ErrorContains(t, err, `bucket "state", key "mark/b"`)
-	for _, err = range l.Keys("mark/b") {
+	for _, err = range l.Keys("mark/b", "") {
 		require.ErrorIs(t, err, ErrCorrupt)
 	}
 	require.ErrorIs(t, err, ErrCorrupt)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,7 +29,7 @@ func fullLogTold(t *testing.T, logger *slog.Logger) (*Log, *[]Ref) {
 	_, err = l.Queue(t.Context(), "mails")
 	require.NoError(t, err)
 	for i := range 50 {
-		ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: fmt.Append(nil, i), Payload: make([]byte, 1000)}})
+		ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: fmt.Append(nil, i), Payload: make([]byte, 1000)}}, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 	}
@@ -39,10 +40,10 @@ func fullLogTold(t *testing.T, logger *slog.Logger) (*Log, *[]Ref) {
 	l, err = OpenMemory(after, Config{Logger: logger})
 	require.NoError(t, err)
 	require.NoError(t, l.Flush(t.Context()))
-	*live = l.Pending(1)
+	*live = slices.Concat(l.PendingPages(1)...)
 	require.Len(t, *live, 50)
-	after.Limit(after.disk().Content() + 1500) // results fit, no payload
-	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}})
+	after.Limit(after.Content() + 1500) // results fit, no payload
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}}, nil)
 	require.NoError(t, err)
 	require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)
 	require.ErrorIs(t, l.Err(), ErrFull)
@@ -69,7 +70,7 @@ func TestQueuesOnAFullDisk(t *testing.T) {
 	for errors.Is(l.Err(), ErrFull) {
 	}
 	require.NoError(t, l.Err(), "it has come back by itself")
-	disk := (*Memory)(l.store.(*store.Memory)).Crash()
+	disk := l.store.(*store.Memory).Crash()
 	require.NoError(t, l.Close())
 	l, err = OpenMemory(disk, Config{})
 	require.NoError(t, err)
@@ -119,9 +120,9 @@ func TestFullDiskIsTold(t *testing.T) {
 		_, err = l.Queue(t.Context(), "orders")
 		require.NoError(t, err)
 		refused := func() {
-			disk.Limit(disk.disk().Content() + 1500)
+			disk.Limit(disk.Content() + 1500)
 			for range 3 {
-				ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}})
+				ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}}, nil)
 				if err == nil {
 					err = ticket.Wait(t.Context())
 				}
@@ -186,7 +187,7 @@ func TestFullDiskIsToldToALoggerThatBlocks(t *testing.T) {
 	l.store.(*store.Memory).Limit(0)
 	for errors.Is(l.Err(), ErrFull) {
 	}
-	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x")}})
+	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x")}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.NoError(t, l.Close())

@@ -102,19 +102,19 @@ func TestEveryWayIntoALogIsInOrder(t *testing.T) {
 					switch random.IntN(16) {
 					case 0:
 						list = append(list, lone(random.Uint32N(4), sized(1+random.IntN(30_000), 'x'))...)
-						ticket, err = l.Append(t.Context(), list)
+						ticket, err = l.Append(t.Context(), list, nil)
 					case 1:
-						ticket, err = l.AppendWith(t.Context(), list, func(Position) []Set { return []Set{{Key: key, Value: []byte("1")}} })
+						ticket, err = l.Append(t.Context(), list, func(Position) []Set { return []Set{{Key: key, Value: []byte("1")}} })
 					case 2:
-						ticket, err = l.AppendWith(t.Context(), list, func(Position) []Set { return nil })
+						ticket, err = l.Append(t.Context(), list, func(Position) []Set { return nil })
 					case 3:
 						l.Record(&Change{FollowUps: FollowUps{Entries: list}})
 						sent.Add(1)
 						continue
 					case 4:
-						ticket, err = l.Post(t.Context(), list)
+						ticket, err = l.Post(t.Context(), list, nil)
 					default:
-						ticket, err = l.Append(t.Context(), list)
+						ticket, err = l.Append(t.Context(), list, nil)
 					}
 					if !assert.NoError(t, err) {
 						return
@@ -155,7 +155,7 @@ func TestEveryWayIntoALogIsInOrder(t *testing.T) {
 			require.Equal(t, a.text(pos, e.Payload), string(e.Payload))
 			l.Record(&Change{Ended: []Ref{ref}})
 			if ended++; ended%50 == 0 {
-				_, err := l.Append(t.Context(), lone(0, sized(9, 'z')))
+				_, err := l.Append(t.Context(), lone(0, sized(9, 'z')), nil)
 				require.NoError(t, err)
 			}
 		}
@@ -178,7 +178,7 @@ func TestEndsMeanwhile(t *testing.T) {
 			d.Done()
 		}})
 		for n := range 4000 {
-			ticket, err := l.Append(t.Context(), lone(0, sized(500, byte('a'+n%26))))
+			ticket, err := l.Append(t.Context(), lone(0, sized(500, byte('a'+n%26))), nil)
 			require.NoError(t, err)
 			require.NoError(t, ticket.Wait(t.Context()))
 			for len(waiting) > 20 { // but for the first one
@@ -231,14 +231,14 @@ func TestASlowConsumerIsWaitedForByOne(t *testing.T) {
 	require.NoError(t, err)
 	first := make(chan Ticket, 1)
 	go func() {
-		ticket, err := l.Append(context.Background(), lone(0, "1 a"))
+		ticket, err := l.Append(context.Background(), lone(0, "1 a"), nil)
 		assert.NoError(t, err)
 		first <- ticket
 	}()
 	<-held
 	var left []Ticket
 	for range streamTurn {
-		ticket, err := l.Append(t.Context(), lone(0, "1 b"))
+		ticket, err := l.Append(t.Context(), lone(0, "1 b"), nil)
 		require.NoError(t, err)
 		left = append(left, ticket)
 	}
@@ -247,14 +247,14 @@ func TestASlowConsumerIsWaitedForByOne(t *testing.T) {
 	for _, ticket := range left {
 		require.ErrorIs(t, ticket.Wait(over), ErrUnknown, "it is not taken in")
 	}
-	other, err := l.Append(t.Context(), lone(1, "1 c"))
+	other, err := l.Append(t.Context(), lone(1, "1 c"), nil)
 	require.NoError(t, err)
 	require.NoError(t, other.Wait(over), "another route")
 	require.Len(t, l.streams[0].waiting, streamTurn)
-	one, err := l.Append(t.Context(), lone(0, "1 d"))
+	one, err := l.Append(t.Context(), lone(0, "1 d"), nil)
 	require.NoError(t, err)
 	require.True(t, l.open.pends(), "more than that is the committer's")
-	behind, err := l.Append(t.Context(), lone(1, "1 e"))
+	behind, err := l.Append(t.Context(), lone(1, "1 e"), nil)
 	require.NoError(t, err)
 	require.ErrorIs(t, behind.Wait(over), ErrUnknown, "and what comes behind it")
 	closed := make(chan struct{})
@@ -297,7 +297,7 @@ func TestNothingOvertakesAKey(t *testing.T) {
 	l.committing.Lock() // a commit is under way
 	var tickets []Ticket
 	for _, text := range []string{"a", "key", "b"} {
-		ticket, err := l.AppendWith(t.Context(), lone(0, text), func(Position) []Set {
+		ticket, err := l.Append(t.Context(), lone(0, text), func(Position) []Set {
 			if text != "key" {
 				return nil
 			}
@@ -332,7 +332,7 @@ func TestWhatWasReadStaysAsItIs(t *testing.T) {
 		var before [][]byte
 		for n := range 100 {
 			text := sized(9, byte('a'+n%26))
-			ticket, err := l.AppendWith(t.Context(), lone(0, text), func(Position) []Set {
+			ticket, err := l.Append(t.Context(), lone(0, text), func(Position) []Set {
 				if n%10 == 9 { // which needs a commit
 					return []Set{{Key: "k", Value: []byte("v")}}
 				}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
@@ -79,7 +80,7 @@ func TestMovedWhileOpen(t *testing.T) {
 	require.NoError(t, end())
 	l, err := Open(dir+"-moved", Config{})
 	require.NoError(t, err)
-	require.Len(t, l.Pending(modelQueue), 2)
+	require.Len(t, slices.Concat(l.PendingPages(modelQueue)...), 2)
 	require.NoError(t, l.Close())
 }
 

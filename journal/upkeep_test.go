@@ -33,7 +33,7 @@ func steadily(t *testing.T, l *Log) (end func() time.Duration) {
 				default:
 				}
 				began := time.Now()
-				ticket, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, i), Payload: make([]byte, 500)}})
+				ticket, err := l.Append(t.Context(), []Entry{{Queue: modelQueue, ID: fmt.Append(nil, i), Payload: make([]byte, 500)}}, nil)
 				if err == nil {
 					err = ticket.Wait(t.Context())
 				}
@@ -148,7 +148,7 @@ func TestCopyHasWhatWasPosted(t *testing.T) {
 	f := startCompact(t, Config{})
 	for i := range 20 {
 		for range 50 {
-			_, err := f.log.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("x"), Payload: make([]byte, 100)}})
+			_, err := f.log.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("x"), Payload: make([]byte, 100)}}, nil)
 			require.NoError(t, err)
 		}
 		before := f.log.Stats().Next

@@ -135,7 +135,7 @@ func TestOpenContextEnds(t *testing.T) {
 		require.True(t, ok, "%v", err)
 		host, _ := os.Hostname()
 		assert.Equal(t, LockedError{Dir: dir, PID: os.Getpid(), Host: host, Since: l.Stats().Since.UTC().Round(0)}, *locked)
-		assert.ErrorIs(t, err, ErrLocked)
+		assert.ErrorAs(t, err, new(*LockedError))
 		assert.ErrorIs(t, err, errEnough)
 	}
 	ctx, end := context.WithCancelCause(t.Context())

@@ -23,7 +23,7 @@ func pendingJobs(t *testing.T, cfg Config, ids ...string) (*Core, *journal.Log) 
 	require.NoError(t, err)
 	c = NewCore(1, cfg)
 	for _, id := range ids {
-		ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: 1, ID: []byte(id), Due: 1}})
+		ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: 1, ID: []byte(id), Due: 1}}, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 	}
@@ -73,7 +73,7 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.False(t, c.Condemn(10, "nobody", 0, "crashed", nil))
 	c.Record(writing{l})
 	require.NoError(t, l.Flush(t.Context()))
-	for b, err := range l.Morgue(1) {
+	for b, err := range l.Morgue(1, 0) {
 		require.NoError(t, err)
 		require.Equal(t, "a", string(b.Entry.ID))
 		require.Equal(t, "crashed", b.Reason)
@@ -117,7 +117,7 @@ func TestOneEventIsCondemned(t *testing.T) {
 	c.Record(writing{l})
 	require.NoError(t, l.Flush(t.Context()))
 	var dead []journal.Position
-	for b, err := range l.Morgue(1) {
+	for b, err := range l.Morgue(1, 0) {
 		require.NoError(t, err)
 		dead = append(dead, b.Entry.Position)
 	}

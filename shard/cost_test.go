@@ -49,7 +49,7 @@ func newStock(t testing.TB, n int, id, payload func(i int) []byte) *stock {
 		for batch = batch[:0]; i < n && len(batch) < 1000; i++ {
 			batch = append(batch, journal.Entry{Queue: queue, ID: id(i), Payload: payload(i), Due: int64(i)})
 		}
-		last, err = s.log.Append(context.Background(), batch)
+		last, err = s.log.Append(context.Background(), batch, nil)
 		require.NoError(t, err)
 	}
 	require.NoError(t, last.Wait(context.Background()))

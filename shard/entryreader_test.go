@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -43,7 +44,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 				data := fmt.Append(nil, "payload ", len(accepted)+len(entries)) // no two are alike: none may merge
 				entries = append(entries, journal.Entry{Queue: g.queue, ID: []byte{'a' + byte(r.IntN(6))}, Payload: data, Score: r.Float64(), Due: int64(r.IntN(100))})
 			}
-			ticket, err := g.log.Append(context.Background(), entries)
+			ticket, err := g.log.Append(context.Background(), entries, nil)
 			if err == nil {
 				err = ticket.Wait(context.Background())
 			}
@@ -115,7 +116,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 		log, err := journal.OpenMemory(g.mem, journal.Config{})
 		require.NoError(t, err)
 		live := make(map[journal.Position]string)
-		for _, ref := range log.Pending(g.queue) {
+		for _, ref := range slices.Concat(log.PendingPages(g.queue)...) {
 			var e journal.Entry
 			mustRead(ref, &e)
 			live[e.Position] = string(e.Payload)
@@ -161,7 +162,7 @@ func TestUnreadableEntryReturnsTheWorker(t *testing.T) {
 	s, err = New(system, "shard", NewCore(1, Config{}), silent{log}, d, nil)
 	require.NoError(t, err)
 	for i := range 3 {
-		ticket, err := log.Append(context.Background(), []journal.Entry{{Queue: 1, ID: fmt.Append(nil, i)}})
+		ticket, err := log.Append(context.Background(), []journal.Entry{{Queue: 1, ID: fmt.Append(nil, i)}}, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(context.Background()))
 	}

@@ -315,11 +315,14 @@ func (w *model) settle(j *modelJob, n int) {
 	j.retry, j.err, j.failures = -1, "", nil
 }
 
+// failuresKept is how many a journal.History has.
+const failuresKept = 5
+
 func (w *model) failed(id string, now, due int64, err string, ps, behind []*modelPayload) {
 	j := w.jobs[id]
 	hold, count := w.cfg.OnFailure == OnFailureBlock, j.retry+1
 	j.failures = append(slices.Clip(j.failures), journal.Failure{Attempt: count + 1, At: now, Text: err})
-	j.failures = j.failures[max(0, len(j.failures)-journal.HistoryFailures):]
+	j.failures = j.failures[max(0, len(j.failures)-failuresKept):]
 	switch {
 	case count < w.cfg.MaxRetries:
 		w.again(j, ps, behind, hold, count, due, err)

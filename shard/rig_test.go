@@ -64,7 +64,7 @@ func (g *rig) open(shards int) {
 	for range shards {
 		g.cores = append(g.cores, NewCore(g.queue, g.cfg))
 	}
-	for b, err := range g.log.Morgue(g.queue) {
+	for b, err := range g.log.Morgue(g.queue, 0) {
 		require.NoError(g.t, err)
 		g.core(string(b.Entry.ID)).LoadDead(&b.Entry)
 	}
@@ -133,7 +133,7 @@ func (g *rig) put(entries ...journal.Entry) []*arrival {
 	for i := range entries {
 		entries[i].Queue, entries[i].Route = g.queue, g.route(string(entries[i].ID))
 	}
-	ticket, err := g.log.Append(context.Background(), entries)
+	ticket, err := g.log.Append(context.Background(), entries, nil)
 	require.NoError(g.t, err)
 	require.NoError(g.t, ticket.Wait(context.Background()))
 	return g.takeIn()
@@ -242,7 +242,7 @@ func (g *rig) live() map[journal.Position]journal.Entry {
 	log, err := journal.OpenMemory(g.mem.Crash(), journal.Config{})
 	require.NoError(g.t, err)
 	live := make(map[journal.Position]journal.Entry)
-	for _, ref := range log.Pending(g.queue) {
+	for _, ref := range slices.Concat(log.PendingPages(g.queue)...) {
 		var e journal.Entry
 		mustRead(ref, &e)
 		live[e.Position] = e
@@ -255,7 +255,7 @@ func (g *rig) live() map[journal.Position]journal.Entry {
 func (g *rig) morgue() map[journal.Position]journal.Buried {
 	g.flush()
 	m := make(map[journal.Position]journal.Buried)
-	for b, err := range g.log.Morgue(g.queue) {
+	for b, err := range g.log.Morgue(g.queue, 0) {
 		require.NoError(g.t, err)
 		m[b.Entry.Position] = b
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,7 +120,7 @@ func (h *house) put(id, payload string, due time.Time) journal.Ticket {
 	if len(h.shards) > 1 {
 		e.Route = uint32(id[0]) % uint32(len(h.shards))
 	}
-	ticket, err := h.log.Append(h.t.Context(), []journal.Entry{e})
+	ticket, err := h.log.Append(h.t.Context(), []journal.Entry{e}, nil)
 	require.NoError(h.t, err)
 	require.NoError(h.t, ticket.Wait(h.t.Context()))
 	return ticket
@@ -253,7 +254,7 @@ func TestPendingJobsRunAtTheStart(t *testing.T) {
 		require.NoError(t, err)
 		queue, err := log.Queue(t.Context(), "queue")
 		require.NoError(t, err)
-		ticket, err := log.Append(t.Context(), []journal.Entry{{Queue: queue, ID: []byte("a")}, {Queue: queue, ID: []byte("b")}})
+		ticket, err := log.Append(t.Context(), []journal.Entry{{Queue: queue, ID: []byte("a")}, {Queue: queue, ID: []byte("b")}}, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 		require.NoError(t, log.Close())
@@ -264,7 +265,7 @@ func TestPendingJobsRunAtTheStart(t *testing.T) {
 		h := newHouse(t, 0, 1, Config{}, func(it *Item) Outcome { ran = append(ran, it.ID); return Outcome{Verdict: VerdictDone} })
 		core := NewCore(queue, Config{})
 		var e journal.Entry
-		for _, ref := range log.Pending(queue) {
+		for _, ref := range slices.Concat(log.PendingPages(queue)...) {
 			mustRead(ref, &e)
 			core.Load(&e, ref)
 		}
@@ -289,7 +290,7 @@ func TestStopTakesInWhatIsQueued(t *testing.T) {
 		}()
 		synctest.Wait()
 		for i := range 100 {
-			ticket, err := h.log.Append(t.Context(), []journal.Entry{{Queue: h.queue, ID: fmt.Append(nil, i), Due: time.Now().UnixNano()}})
+			ticket, err := h.log.Append(t.Context(), []journal.Entry{{Queue: h.queue, ID: fmt.Append(nil, i), Due: time.Now().UnixNano()}}, nil)
 			require.NoError(t, err)
 			tickets = append(tickets, ticket)
 			synctest.Wait()
@@ -349,7 +350,7 @@ func TestWorkersRunOneShardTogether(t *testing.T) {
 		for _, id := range []string{"a", "b", "c", "d"} {
 			entries = append(entries, journal.Entry{Queue: h.queue, ID: []byte(id), Due: begin.UnixNano()})
 		}
-		_, err := h.log.Append(t.Context(), entries)
+		_, err := h.log.Append(t.Context(), entries, nil)
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		require.Equal(t, 2, h.counts().Running)
@@ -383,7 +384,7 @@ func TestSlowJobsDoNotHoldOthers(t *testing.T) {
 		for _, id := range []string{"0 slow", "1", "2", "3"} {
 			entries = append(entries, journal.Entry{Queue: h.queue, ID: []byte(id), Due: time.Now().UnixNano()})
 		}
-		_, err := h.log.Append(t.Context(), entries)
+		_, err := h.log.Append(t.Context(), entries, nil)
 		require.NoError(t, err)
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
@@ -445,7 +446,7 @@ func TestOrderAndWorkersUnderLoad(t *testing.T) {
 						Payload: []byte{byte(producer), byte(n >> 16), byte(n >> 8), byte(n)},
 					})
 				}
-				ticket, err := h.log.Append(t.Context(), batch)
+				ticket, err := h.log.Append(t.Context(), batch, nil)
 				assert.NoError(t, err)
 				assert.NoError(t, ticket.Wait(t.Context()))
 			}

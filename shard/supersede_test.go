@@ -21,7 +21,7 @@ func TestSupersedeStateOfAnOlderPayloadIsStale(t *testing.T) {
 	r := c.NewRun()
 	require.True(t, c.Take(0, r))
 	r.Next(nil, 1)
-	ticket, err := g.log.Append(context.Background(), []journal.Entry{{Queue: g.queue, ID: []byte("a"), Payload: []byte("2"), Due: 5}})
+	ticket, err := g.log.Append(context.Background(), []journal.Entry{{Queue: g.queue, ID: []byte("a"), Payload: []byte("2"), Due: 5}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(context.Background())) // accepted, and on its way to the core
 	r.Items[0].Outcome = Outcome{Verdict: VerdictFailed, Delay: time.Hour, Error: "down"}
@@ -44,7 +44,7 @@ func TestSupersedeOlderOneBeforeTheVersionThatWasDone(t *testing.T) {
 		r := c.NewRun()
 		require.True(t, c.Take(0, r))
 		r.Next(nil, 1)
-		ticket, err := g.log.Append(context.Background(), []journal.Entry{{Queue: g.queue, ID: []byte("a"), Payload: []byte("5"), Score: 5, Due: due}})
+		ticket, err := g.log.Append(context.Background(), []journal.Entry{{Queue: g.queue, ID: []byte("a"), Payload: []byte("5"), Score: 5, Due: due}}, nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(context.Background())) // accepted, and on its way to the core
 		r.Items[0].Outcome = Outcome{Verdict: VerdictDone}

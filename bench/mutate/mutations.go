@@ -256,7 +256,7 @@ var inRoot = []mutation{
 	{"die with a file that was cut", "journal/internal/crash/recorder.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
 	{"unlock although told not to", "journal/open.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
-	{"accept follow-ups in a commit of their own", "executor/decisions.go", "		q.x.log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.x.log.Record(&c.Change)\n		_ = q.x.log.Flush(q.x.handlers)\n		_, _ = q.x.log.PostWith(q.x.handlers, f.Entries, f.With)\n", chains},
+	{"accept follow-ups in a commit of their own", "executor/decisions.go", "		q.x.log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.x.log.Record(&c.Change)\n		_ = q.x.log.Flush(q.x.handlers)\n		_, _ = q.x.log.Post(q.x.handlers, f.Entries, f.With)\n", chains},
 	{"follow-ups that forget their trace", "executor/followup.go", "	if len(pairs) == 0 || said", "	if len(pairs) >= 0 || said", chains},
 	{"keep what was staged in a batch that is halved", "executor/batch.go", "	if b.calls > b.first { // what", "	if false { // what", chains},
 	{"keep what was staged in a call before next was called again", "executor/middleware_run.go", "		again.attempt.again(again.call)\n", "		again.attempt.begin(again.call)\n", chains},

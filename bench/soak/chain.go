@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -109,7 +110,7 @@ func checkChain(c *campaign, dir string, durable map[uint64]bool, asked int) (wh
 	where = make(map[string]int)
 	step := make(map[uint64]string)
 	for queue, number := range l.Queues() {
-		for _, ref := range l.Pending(number) {
+		for _, ref := range slices.Concat(l.PendingPages(number)...) {
 			var e journal.Entry
 			if err := ref.Read(&e); err != nil {
 				return nil, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -35,7 +36,7 @@ func split(dir string) (waiting, dead found, err error) {
 	waiting, dead = found{}, found{}
 	for queue, number := range l.Queues() {
 		var e journal.Entry
-		for _, ref := range l.Pending(number) {
+		for _, ref := range slices.Concat(l.PendingPages(number)...) {
 			if err := ref.Read(&e); err != nil {
 				return nil, nil, err
 			}
@@ -43,7 +44,7 @@ func split(dir string) (waiting, dead found, err error) {
 				err = errors.Join(err, waiting.add(queue, &e))
 			}
 		}
-		for b, failed := range l.Morgue(number) {
+		for b, failed := range l.Morgue(number, 0) {
 			if failed != nil {
 				return nil, nil, failed
 			}

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func startLoad(t *testing.T, l *journal.Log) *load {
 				default:
 				}
 				id := fmt.Sprintf("%d/%06d", p, i)
-				ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte(id), Payload: make([]byte, 200)}})
+				ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte(id), Payload: make([]byte, 200)}}, nil)
 				if err == nil {
 					err = ticket.Wait(t.Context())
 				}
@@ -80,7 +81,7 @@ func (w *load) check(t *testing.T, reopen func() *journal.Log) {
 	require.NoError(t, w.log.Close())
 	l := reopen()
 	next := make(map[string]int)
-	for _, ref := range l.Pending(w.queue) {
+	for _, ref := range slices.Concat(l.PendingPages(w.queue)...) {
 		var e journal.Entry
 		require.NoError(t, ref.Read(&e))
 		p := string(e.ID[:1])

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,7 +85,7 @@ func TestFencedLogLatches(t *testing.T) {
 	q, err := stale.Queue(t.Context(), "q")
 	require.NoError(t, err)
 	add := func(l *journal.Log, id string) error {
-		ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte(id)}})
+		ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte(id)}}, nil)
 		if err == nil {
 			err = ticket.Wait(t.Context())
 		}
@@ -102,7 +103,7 @@ func TestFencedLogLatches(t *testing.T) {
 	require.NoError(t, owner.Close())
 	owner = open()
 	var ids []string
-	for _, ref := range owner.Pending(q) {
+	for _, ref := range slices.Concat(owner.PendingPages(q)...) {
 		var e journal.Entry
 		require.NoError(t, ref.Read(&e))
 		ids = append(ids, string(e.ID))
@@ -190,7 +191,7 @@ func TestDamage(t *testing.T) {
 			require.NoError(t, err)
 			for i := range 2 {
 				require.NoError(t, l.Put(t.Context(), journal.Set{Key: fmt.Sprintf("k%d", i+1), Value: []byte("v")}))
-				ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("a"), Payload: make([]byte, 3000)}})
+				ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("a"), Payload: make([]byte, 3000)}}, nil)
 				require.NoError(t, err)
 				require.NoError(t, ticket.Wait(t.Context()))
 			}

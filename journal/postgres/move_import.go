@@ -131,7 +131,7 @@ func (m *mover) distribute(ctx context.Context, dir string, stores []*partitionS
 	}
 	again, err := withJournal(dir, func(v *journal.View) error { return m.compare(ctx, dir, v, parts, to) })
 	if err == nil && again != info {
-		err = fmt.Errorf("%w: it was opened meanwhile", journal.ErrLocked)
+		err = fmt.Errorf("%w: it was opened meanwhile", &journal.LockedError{Dir: dir})
 	}
 	return err
 }

@@ -79,7 +79,8 @@ func TestMoveRefusals(t *testing.T) {
 	}
 	refused(fs.ErrNotExist, "missing", at("missing"))
 	refused(journal.ErrNotJournal, "an empty directory", at("nothing"))
-	refused(journal.ErrLocked, "open", at("open"))
+	_, err = Import(t.Context(), url, r.config(), at("open"))
+	require.ErrorAs(t, err, new(*journal.LockedError))
 	refused(journal.ErrCorrupt, "", at("damaged"))
 	refused(ErrIndivisible, `slots "numbers" are one sequence`, at("slots"))
 	refused(ErrIndivisible, `state key "of/later"`, at("unknown"))
@@ -190,7 +191,7 @@ func TestImportNoticesAProcess(t *testing.T) {
 				return id
 			}
 		}), dir)
-		require.ErrorIs(t, err, journal.ErrLocked)
+		require.ErrorAs(t, err, new(*journal.LockedError))
 		require.GreaterOrEqual(t, asked, at)
 		require.Equal(t, before, r.rows(t, 0)+r.rows(t, 1))
 	}

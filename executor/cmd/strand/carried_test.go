@@ -22,7 +22,7 @@ func TestExportHasMetadataAndHistory(t *testing.T) {
 	ticket, err := l.Append(context.Background(), []journal.Entry{
 		{Queue: q, ID: []byte("a"), Due: in(time.Hour), Score: 7, Accepted: ago(2 * time.Hour), Metadata: journal.NewMetadata(map[string]string{"trace": "\xff1"})},
 		{Queue: q, ID: []byte("b"), Due: ago(time.Hour), Metadata: journal.NewMetadata(map[string]string{"trace": "2"})},
-	})
+	}, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(context.Background()))
 	l.state(journal.Entry{Queue: q, ID: []byte("a"), Due: in(time.Hour), Retry: 1, Error: []byte("second"), History: history})

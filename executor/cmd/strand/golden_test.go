@@ -128,7 +128,7 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	for i := range entries {
 		entries[i] = journal.Entry{Queue: q, ID: []byte("one"), Payload: []byte("lost"), Due: ago(0), Score: float64(i)}
 	}
-	ticket, err := l.Append(t.Context(), entries)
+	ticket, err := l.Append(t.Context(), entries, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	l.put(q, "two", "kept", ago(0), 1)

@@ -29,7 +29,7 @@ func later(t *testing.T, dir string) {
 		entries = append(entries, journal.Entry{Queue: orders, ID: []byte("order-10"), Payload: fmt.Appendf(nil, "%d", i), Due: far + 1, Score: float64(i)})
 		entries = append(entries, journal.Entry{Queue: orders, ID: fmt.Appendf(nil, "crowd-%d\xfe", i), Payload: fmt.Appendf(nil, "%d", i), Due: ago(time.Duration(i) * time.Second), Score: 1})
 	}
-	ticket, err := l.Append(t.Context(), entries)
+	ticket, err := l.Append(t.Context(), entries, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	l.close()
@@ -74,7 +74,7 @@ func TestTheSameLiveAndAtRest(t *testing.T) {
 		}
 		return all
 	}
-	require.ErrorIs(t, journal.InUse(dir), journal.ErrLocked)
+	require.ErrorAs(t, journal.InUse(dir), new(*journal.LockedError))
 	live := answers()
 	kill()
 	require.NoError(t, journal.InUse(dir))

@@ -51,7 +51,7 @@ func TestLargeJobLive(t *testing.T) {
 	for i := range entries {
 		entries[i] = journal.Entry{Queue: q, ID: []byte("many"), Payload: []byte("four"), Due: ago(0), Score: float64(i)}
 	}
-	ticket, err := l.Append(t.Context(), entries)
+	ticket, err := l.Append(t.Context(), entries, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	l.close()

@@ -34,7 +34,7 @@ func TestManyJobsLive(t *testing.T) {
 		for i := range entries {
 			entries[i] = journal.Entry{Queue: q, ID: fmt.Appendf(nil, "order-%d", n+i), Payload: make([]byte, 100), Due: ago(time.Duration((n+i)*7919%jobs) * time.Millisecond), Score: 1}
 		}
-		_, err := l.Append(t.Context(), entries)
+		_, err := l.Append(t.Context(), entries, nil)
 		require.NoError(t, err)
 	}
 	l.close()

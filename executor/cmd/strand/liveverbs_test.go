@@ -214,7 +214,7 @@ func TestNobodyOrSomebodyElse(t *testing.T) {
 	told := func() string {
 		_, errs, status := strand(t, "", "jobs", dir)
 		require.Equal(t, noClear, status)
-		require.ErrorIs(t, journal.InUse(dir), journal.ErrLocked)
+		require.ErrorAs(t, journal.InUse(dir), new(*journal.LockedError))
 		require.Contains(t, errs, fmt.Sprintf("in use by process %d", pid))
 		require.Contains(t, errs, "set Config.ControlSocket in its process")
 		return errs

@@ -105,7 +105,7 @@ func (l *ledger) put(queue uint32, id, payload string, due int64, score float64)
 // append is put with all that a payload may carry.
 func (l *ledger) append(entry journal.Entry) journal.Position {
 	l.Helper()
-	ticket, err := l.Append(context.Background(), []journal.Entry{entry})
+	ticket, err := l.Append(context.Background(), []journal.Entry{entry}, nil)
 	require.NoError(l, err)
 	require.NoError(l, ticket.Wait(context.Background()))
 	return ticket.Position(0)

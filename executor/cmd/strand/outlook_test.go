@@ -52,7 +52,7 @@ func crowd(t *testing.T, seed uint64) string {
 			Payload: fmt.Appendf(nil, "p%d", random.IntN(9)), Due: someday.Add(time.Duration(random.IntN(200)-120) * time.Minute).UnixNano(),
 		})
 	}
-	ticket, err := l.Append(t.Context(), entries)
+	ticket, err := l.Append(t.Context(), entries, nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	var c journal.Change

@@ -104,7 +104,7 @@ func hint(err error) string {
 		return "strand copy DIR NEWDIR has that process make a hot copy, which can be looked at."
 	case errors.Is(err, errNotRunning):
 		return "strand inspect, jobs, job and morgue look at it as it is."
-	case errors.Is(err, journal.ErrLocked):
+	case errors.As(err, new(*journal.LockedError)):
 		return "To look at it while it is in use, set Config.ControlSocket in its process: then strand asks that. Or have its own process make a hot copy (Copy of its executor), and look at the copy."
 	case errors.Is(err, journal.ErrCorrupt):
 		return "strand check lists the damage; strand salvage DIR NEWDIR writes what is intact to a new journal."

@@ -47,7 +47,7 @@ func (k *Keys) restore() error {
 	var held []*lock.KeyLock
 	var expired journal.Change
 	now := time.Now()
-	for s, err := range k.log.Keys(statekey.LockPrefix) {
+	for s, err := range k.log.Keys(statekey.LockPrefix, "") {
 		if err != nil {
 			return err
 		}

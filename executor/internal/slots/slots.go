@@ -220,7 +220,7 @@ func (s *Slots[V]) Restore() error {
 	var all []statekey.Slot
 	var expired journal.Change
 	check, now := statekey.NewCheck(), time.Now()
-	for set, err := range s.cfg.Log.Keys(s.prefix) {
+	for set, err := range s.cfg.Log.Keys(s.prefix, "") {
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 // Errors of opening a journal. What each says is written where users see it, in
 // journal/names.go.
 var (
-	ErrLocked     = errors.New("journal: in use")
 	ErrTooNew     = errors.New("journal: written by a newer version; upgrade to read it")
 	ErrNotJournal = errors.New("journal: not a journal")
 	ErrExists     = errors.New("journal: already exists; give a new directory")
@@ -27,7 +26,7 @@ var (
 	ErrNotFound  = errors.New("journal: not in the morgue")
 )
 
-// LockedError says who holds the journal. It matches [ErrLocked].
+// LockedError says who holds the journal.
 type LockedError struct {
 	Dir   string    // the journal's directory
 	PID   int       // process id of the owner, on its Host; 0 when it is not known
@@ -48,9 +47,6 @@ func (e *LockedError) Error() string {
 	}
 	return fmt.Sprintf("journal: %s is in use by %s; stop it first", e.Dir, who)
 }
-
-// Is makes errors.Is(err, ErrLocked) true.
-func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // CorruptError says where a journal is damaged. It matches [ErrCorrupt].
 type CorruptError struct {

@@ -23,7 +23,7 @@ func testCloseCommits(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	var last journal.Ticket
 	for i := range 50 {
-		ticket, err := f.Append(t.Context(), f.entries(i, 1, 10))
+		ticket, err := f.Append(t.Context(), f.entries(i, 1, 10), nil)
 		require.NoError(t, err)
 		last = ticket
 	}
@@ -43,7 +43,7 @@ func testCloseRace(t *testing.T, disk Disk) {
 		for p := range accepted {
 			group.Go(func() {
 				for i := 0; ; i++ {
-					ticket, err := f.Append(t.Context(), f.entries(i, 1, 10))
+					ticket, err := f.Append(t.Context(), f.entries(i, 1, 10), nil)
 					if err != nil {
 						assert.ErrorIs(t, err, journal.ErrClosed)
 						return
@@ -76,14 +76,14 @@ func testClosed(t *testing.T, disk Disk) {
 	}
 	group.Wait()
 	require.NoError(t, f.Close())
-	_, err := f.Append(t.Context(), f.entries(0, 1, 1))
+	_, err := f.Append(t.Context(), f.entries(0, 1, 1), nil)
 	assert.ErrorIs(t, err, journal.ErrClosed)
-	_, err = f.Append(t.Context(), nil)
+	_, err = f.Append(t.Context(), nil, nil)
 	assert.ErrorIs(t, err, journal.ErrClosed)
 	_, err = f.Queue(t.Context(), "new")
 	assert.ErrorIs(t, err, journal.ErrClosed)
 	assert.ErrorIs(t, f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(0)), journal.ErrClosed)
-	for _, err := range f.Morgue(f.queue) {
+	for _, err := range f.Morgue(f.queue, 0) {
 		assert.ErrorIs(t, err, journal.ErrClosed)
 	}
 	assert.ErrorIs(t, f.Err(), journal.ErrClosed)
@@ -96,7 +96,7 @@ func testClosed(t *testing.T, disk Disk) {
 func testFlush(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	require.NoError(t, f.Flush(t.Context()), "nothing to do")
-	ticket, err := f.Append(t.Context(), f.entries(0, 3, 1))
+	ticket, err := f.Append(t.Context(), f.entries(0, 3, 1), nil)
 	require.NoError(t, err)
 	require.NoError(t, f.Flush(t.Context()))
 	require.NoError(t, ticket.Wait(ended(t)))
@@ -106,7 +106,7 @@ func testFlush(t *testing.T, disk Disk) {
 
 	release := make(chan struct{})
 	f.take = func(d *journal.Delivery) { <-release; d.Done() }
-	_, err = f.Append(t.Context(), f.entries(3, 1, 1))
+	_, err = f.Append(t.Context(), f.entries(3, 1, 1), nil)
 	require.NoError(t, err)
 	err = f.Flush(ended(t))
 	assert.ErrorIs(t, err, journal.ErrUnknown)

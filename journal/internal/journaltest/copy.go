@@ -52,7 +52,7 @@ func testCopyRunning(t *testing.T, disk Disk) {
 	go func() {
 		defer close(stopped)
 		for i := range work {
-			ticket, err := f.Append(t.Context(), f.entries(i*10, 10, 3000))
+			ticket, err := f.Append(t.Context(), f.entries(i*10, 10, 3000), nil)
 			if assert.NoError(t, err) {
 				assert.NoError(t, ticket.Wait(t.Context()))
 			}

@@ -49,13 +49,13 @@ func testLatch(t *testing.T, disk Faulty) {
 	var commits atomic.Int32
 	disk.OnCommit(func() { commits.Add(1) })
 	disk.FailNext(errDisk)
-	ticket, err := f.Append(t.Context(), f.entries(2, 1, 10))
+	ticket, err := f.Append(t.Context(), f.entries(2, 1, 10), nil)
 	require.NoError(t, err)
 	err = ticket.Wait(t.Context())
 	assert.ErrorIs(t, err, journal.ErrUnknown)
 	assert.ErrorIs(t, err, errDisk)
 
-	_, err = f.Append(t.Context(), f.entries(3, 1, 10))
+	_, err = f.Append(t.Context(), f.entries(3, 1, 10), nil)
 	assert.ErrorIs(t, err, journal.ErrFailed)
 	assert.ErrorIs(t, err, errDisk)
 	_, err = f.Queue(t.Context(), "new")
@@ -78,7 +78,7 @@ func testLatch(t *testing.T, disk Faulty) {
 func testLatchAtClose(t *testing.T, disk Faulty) {
 	f := start(t, disk)
 	disk.FailNext(errDisk)
-	ticket, err := f.Append(t.Context(), f.entries(0, 1, 10))
+	ticket, err := f.Append(t.Context(), f.entries(0, 1, 10), nil)
 	require.NoError(t, err)
 	assert.ErrorIs(t, f.Close(), errDisk)
 	assert.ErrorIs(t, ticket.Wait(ended(t)), journal.ErrUnknown)
@@ -105,17 +105,17 @@ func testFull(t *testing.T, disk Faulty) {
 	// results alone, at once and in pieces.
 	hold, held := make(chan struct{}), make(chan struct{})
 	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = nil; d.Done() }
-	_, err := f.Append(t.Context(), f.entries(3, 1, 10))
+	_, err := f.Append(t.Context(), f.entries(3, 1, 10), nil)
 	require.NoError(t, err)
 	<-held
 	disk.FailNext(errFull, errFull, errFull)
 	f.Record(&state)
-	ticket, err := f.Append(t.Context(), f.entries(4, 2, 10))
+	ticket, err := f.Append(t.Context(), f.entries(4, 2, 10), nil)
 	require.NoError(t, err)
 	close(hold)
 	assert.ErrorIs(t, ticket.Wait(t.Context()), journal.ErrFull)
 
-	_, err = f.Append(t.Context(), f.entries(6, 1, 10))
+	_, err = f.Append(t.Context(), f.entries(6, 1, 10), nil)
 	assert.ErrorIs(t, err, journal.ErrFull)
 	assert.ErrorIs(t, f.Flush(t.Context()), journal.ErrFull)
 	assert.ErrorIs(t, f.Err(), journal.ErrFull)
@@ -137,23 +137,23 @@ func testFullWaiting(t *testing.T, disk Faulty) {
 	f = start(t, disk, func(_ *fixture, cfg *journal.Config) { cfg.MaxBlockBytes = 1000 })
 	hold, held := make(chan struct{}), make(chan struct{})
 	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = nil; d.Done() }
-	_, err := f.Append(t.Context(), f.entries(0, 1, 10))
+	_, err := f.Append(t.Context(), f.entries(0, 1, 10), nil)
 	require.NoError(t, err)
 	<-held
-	_, err = f.Append(t.Context(), f.entries(1, 1, 500))
+	_, err = f.Append(t.Context(), f.entries(1, 1, 500), nil)
 	require.NoError(t, err)
 	// While that block is refused, one appender is in the next block, and one
 	// waits for that to have room.
 	disk.FailNext(errFull, errFull)
 	go func() {
-		ticket, err := f.Append(t.Context(), f.entries(2, 1, 900))
+		ticket, err := f.Append(t.Context(), f.entries(2, 1, 900), nil)
 		if err == nil {
 			err = ticket.Wait(t.Context())
 		}
 		late <- err
 	}()
 	go func() {
-		ticket, err := f.Append(t.Context(), f.entries(3, 1, 900))
+		ticket, err := f.Append(t.Context(), f.entries(3, 1, 900), nil)
 		if err == nil {
 			err = ticket.Wait(t.Context())
 		}
@@ -166,7 +166,7 @@ func testFullWaiting(t *testing.T, disk Faulty) {
 		}
 	}
 	eventually(t, func() bool {
-		ticket, err := f.Append(t.Context(), f.entries(4, 1, 10))
+		ticket, err := f.Append(t.Context(), f.entries(4, 1, 10), nil)
 		return err == nil && ticket.Wait(t.Context()) == nil
 	})
 	require.Equal(t, len(f.taken()), len(f.again().pending()))

@@ -2,6 +2,7 @@ package journaltest
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -67,7 +68,7 @@ func testBurial(t *testing.T, disk Disk) {
 			assert.Equal(t, []journal.Failure{{Attempt: i, At: 7, Text: "no luck"}}, b.History.Failures(b.Reason))
 		}
 		assert.Empty(t, f.pending(), "a buried payload has ended")
-		for range f.Morgue(f.queue + 1) {
+		for range f.Morgue(f.queue+1, 0) {
 			t.Error("another queue's morgue has something")
 		}
 	}
@@ -195,7 +196,7 @@ func testMorgueLong(t *testing.T, disk Disk) {
 	for i, b := range got {
 		require.Equal(t, want[i].Entry.Position, b.Entry.Position)
 	}
-	for range f.Morgue(f.queue) {
+	for range f.Morgue(f.queue, 0) {
 		break // a list may be left early
 	}
 }
@@ -204,7 +205,7 @@ func testMorgueLoop(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	f.bury(300)
 	n := 0
-	for b, err := range f.Morgue(f.queue) {
+	for b, err := range f.Morgue(f.queue, 0) {
 		require.NoError(t, err)
 		if n%10 == 0 {
 			require.NoError(t, f.Restore(t.Context(), f.queue, []journal.Position{b.Entry.Position}, 0, toRoute(5)))
@@ -252,7 +253,7 @@ func testBuriedAgain(t *testing.T, disk Disk) {
 		require.NoError(t, f.Restore(t.Context(), f.queue, []journal.Position{ref.Position()}, int64(i), toRoute(5)))
 		if i%2 == 1 {
 			f = f.again()
-			refs := f.Pending(f.queue)
+			refs := slices.Concat(f.PendingPages(f.queue)...)
 			require.Len(t, refs, 1)
 			ref = refs[0]
 		} else {

@@ -56,7 +56,7 @@ func produce(f *fixture, route func(producer int) uint32) [][]journal.Position {
 				for i := range list {
 					list[i].Route = route(p)
 				}
-				ticket, err := f.Append(f.t.Context(), list)
+				ticket, err := f.Append(f.t.Context(), list, nil)
 				if !assert.NoError(f.t, err) {
 					return
 				}
@@ -127,7 +127,7 @@ func testWaitForConsumer(t *testing.T, disk Disk) {
 	f.take = func(d *journal.Delivery) { deliveries <- d }
 	list := f.entries(0, 2, 10)
 	list[1].Route = 7
-	ticket, err := f.Append(t.Context(), list)
+	ticket, err := f.Append(t.Context(), list, nil)
 	require.NoError(t, err)
 	first, second := <-deliveries, <-deliveries
 	assert.ErrorIs(t, ticket.Wait(ended(t)), journal.ErrUnknown)
@@ -149,7 +149,7 @@ func testWaitForNoOther(t *testing.T, disk Disk) {
 		for i, route := range routes {
 			list[i].Route = route
 		}
-		ticket, err := f.Append(t.Context(), list)
+		ticket, err := f.Append(t.Context(), list, nil)
 		require.NoError(t, err)
 		return ticket
 	}

@@ -113,7 +113,7 @@ func testReopenPositions(t *testing.T, disk Disk) {
 		f.record(journal.Change{States: []journal.JobState{{Entry: journal.Entry{Queue: f.queue}}}}) // drops what ran empty
 		used++
 		f = f.again()
-		refs := f.Pending(f.queue)
+		refs := slices.Concat(f.PendingPages(f.queue)...)
 		require.Len(t, refs, 1)
 		f.end(refs...)
 		f = f.again()

@@ -183,7 +183,7 @@ func payload(number, size int) []byte {
 // append appends and waits.
 func (f *fixture) append(list ...journal.Entry) journal.Ticket {
 	f.t.Helper()
-	ticket, err := f.Append(f.t.Context(), list)
+	ticket, err := f.Append(f.t.Context(), list, nil)
 	require.NoError(f.t, err)
 	require.NoError(f.t, ticket.Wait(f.t.Context()))
 	return ticket
@@ -210,7 +210,7 @@ func (f *fixture) taken() []Got {
 
 // pending reads what the queue had when the journal was opened.
 func (f *fixture) pending() []journal.Entry {
-	refs := f.Pending(f.queue)
+	refs := slices.Concat(f.PendingPages(f.queue)...)
 	list := make([]journal.Entry, len(refs))
 	for i, r := range refs {
 		require.NoError(f.t, r.Read(&list[i]))
@@ -221,7 +221,7 @@ func (f *fixture) pending() []journal.Entry {
 
 func (f *fixture) morgue() []journal.Buried {
 	var list []journal.Buried
-	for b, err := range f.Morgue(f.queue) {
+	for b, err := range f.Morgue(f.queue, 0) {
 		require.NoError(f.t, err)
 		list = append(list, b)
 	}

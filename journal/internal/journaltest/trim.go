@@ -93,7 +93,7 @@ func testTrimOneOld(t *testing.T, disk Disk) {
 	// What is carried can be ended by its first Ref, and by one of a replay.
 	f.end(old[1].Ref)
 	f = f.again()
-	refs := f.Pending(f.queue)
+	refs := slices.Concat(f.PendingPages(f.queue)...)
 	require.Len(t, refs, 2)
 	f.end(refs[0])
 	for i := range 10 {
@@ -182,7 +182,7 @@ func testTrimSlowConsumer(t *testing.T, disk Disk) {
 	for i := range 3 {
 		list[i].Route = 9
 	}
-	ticket, err := f.Append(t.Context(), list)
+	ticket, err := f.Append(t.Context(), list, nil)
 	require.NoError(t, err)
 	slow := <-kept
 	f.append(f.entries(100, 1, 1)...)
@@ -228,7 +228,7 @@ func testTrimEndedMeanwhile(t *testing.T, disk Disk) {
 		}
 	}()
 	for i := range 30 {
-		ticket, err := f.Append(t.Context(), f.entries(1000+i*100, 100, 2000))
+		ticket, err := f.Append(t.Context(), f.entries(1000+i*100, 100, 2000), nil)
 		require.NoError(t, err)
 		require.NoError(t, ticket.Wait(t.Context()))
 		got := f.taken()

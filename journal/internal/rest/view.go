@@ -254,7 +254,7 @@ func (v *View) Queues() map[string]uint32 { return maps.Clone(v.queues) }
 func (v *View) Suspects() map[format.Position]crash.Suspicion { return maps.Clone(v.suspects) }
 
 // Unclaimed returns the number of live payloads that each queue has, without those
-// that Pending has handed over.
+// that PendingPages has handed over.
 func (v *View) Unclaimed() map[uint32]int { return v.live.Counts() }
 
 // PendingPages hands over what a start would: the live entries of a queue in position

@@ -16,11 +16,11 @@ import (
 type Memory struct {
 	volatile bool // blocks are not kept: there is nothing to come back to
 
-	Mu     sync.Mutex
+	mu     sync.Mutex
 	blocks map[uint64][]byte
 	side   map[format.Bucket]map[string][]byte
 	sorted map[format.Bucket][]string // the keys of a bucket, and some that are gone, unless one has come since page was last asked
-	Faults []error                    // what the next commits return
+	faults []error                    // what the next commits return
 	synced func()                     // see OnCommit
 	limit  int                        // see Limit
 	unread error                      // see FailReads
@@ -36,47 +36,56 @@ func NewVolatile() *Memory { return &Memory{volatile: true} }
 // FailNext makes the next commits return errs, in turn, without writing
 // anything. A nil in the list lets that commit pass.
 func (m *Memory) FailNext(errs ...error) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	m.Faults = append(m.Faults, errs...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = append(m.faults, errs...)
+}
+
+// Heal takes back what FailNext has left.
+func (m *Memory) Heal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults = nil
 }
 
 // OnCommit has f called after every commit, before a caller learns of it: the place
 // to call Crash from. Nil ends it.
 func (m *Memory) OnCommit(f func()) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.synced = f
 }
 
-// Limit makes a disk of so many bytes: a commit that would leave more on it
-// fails as on any full disk. 0: there is no limit.
+// Limit makes it a disk of so many bytes: a commit that would leave more on it fails as
+// on any full disk. 0: there is no limit.
 func (m *Memory) Limit(bytes int) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.limit, m.kept = bytes, 0
 }
 
-// Fill makes it a disk that has room for so many bytes more than are on it, and for so
-// many of results beside them.
+// Fill makes it a disk that has room for so many bytes more than are on it now, and for so
+// many of results beside them, 1 at least. Limit(0) ends it.
 func (m *Memory) Fill(bytes, results int) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	m.limit, m.kept = m.Content()+bytes+results, results
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept = max(results, 1)
+	m.limit = m.Content() + bytes + m.kept
 }
 
-// BeforeCommit has f called before every commit: a disk is as slow as f. Nil ends it.
+// BeforeCommit has f called before every commit, on the goroutine that commits: the disk
+// is as slow as f. Nil ends it.
 func (m *Memory) BeforeCommit(f func()) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.before = f
 }
 
-// Kill is Crash of a disk that is gone for who has it: all commits from now on
-// return err.
+// Kill returns what Crash does, and makes m a disk on which every later commit fails with
+// err: a commit is in the copy, or was not acknowledged.
 func (m *Memory) Kill(err error) *Memory {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.dead = err
 	return m.crash()
 }
@@ -84,16 +93,16 @@ func (m *Memory) Kill(err error) *Memory {
 // FailReads makes every attempt to read back what has left memory fail with err;
 // nil ends it. See Config.MemoryBudget.
 func (m *Memory) FailReads(err error) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.unread = err
 }
 
 // Crash returns a copy of what is found on this disk after a crash at this
 // moment. The copy has no faults pending.
 func (m *Memory) Crash() *Memory {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.crash()
 }
 
@@ -106,15 +115,15 @@ func (m *Memory) crash() *Memory {
 }
 
 func (m *Memory) Commit(t *Transaction) error {
-	m.Mu.Lock()
+	m.mu.Lock()
 	if before := m.before; before != nil {
-		m.Mu.Unlock()
+		m.mu.Unlock()
 		before()
-		m.Mu.Lock()
+		m.mu.Lock()
 	}
 	synced := m.synced
 	err := m.apply(t)
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	if err == nil && synced != nil {
 		synced()
 	}
@@ -125,9 +134,9 @@ func (m *Memory) apply(t *Transaction) error {
 	if m.dead != nil {
 		return m.dead
 	}
-	if len(m.Faults) > 0 {
-		err := m.Faults[0]
-		m.Faults = m.Faults[1:]
+	if len(m.faults) > 0 {
+		err := m.faults[0]
+		m.faults = m.faults[1:]
 		if err != nil {
 			return err
 		}
@@ -156,8 +165,8 @@ func (m *Memory) apply(t *Transaction) error {
 
 // Room keeps an eighth of a limited disk for results.
 func (m *Memory) Room(need int) (Room, error) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.limit == 0 {
 		return Endless, nil
 	}
@@ -207,8 +216,8 @@ func (m *Memory) put(name format.Bucket, key, value []byte) {
 }
 
 func (m *Memory) Scan(block func(seq uint64, data []byte) error) error {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, seq := range slices.Sorted(maps.Keys(m.blocks)) {
 		if err := block(seq, m.blocks[seq]); err != nil {
 			return err
@@ -223,8 +232,8 @@ const memoryChunk = 64
 func (m *Memory) ChunkSize() int { return memoryChunk }
 
 func (m *Memory) Read(seq uint64, first, n int) ([]byte, error) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.unread != nil {
 		return nil, m.unread
 	}
@@ -236,8 +245,8 @@ func (m *Memory) Read(seq uint64, first, n int) ([]byte, error) {
 }
 
 func (m *Memory) Get(name format.Bucket, key []byte) ([]byte, error) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return bytes.Clone(m.side[name][string(key)]), nil
 }
 
@@ -245,8 +254,8 @@ func (m *Memory) Get(name format.Bucket, key []byte) ([]byte, error) {
 // half of them are gone: this is a disk for tests and for what does not outlive
 // the process.
 func (m *Memory) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	keys, known := m.sorted[name]
 	if !known || len(keys) > 2*len(m.side[name]) {
 		keys = slices.Sorted(maps.Keys(m.side[name]))
@@ -270,8 +279,8 @@ func (m *Memory) Page(name format.Bucket, from []byte) (page []format.Pair, err 
 }
 
 func (m *Memory) Buried() map[uint32]int {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	dead := make(map[uint32]int)
 	for key := range m.side[format.BucketMorgue] {
 		dead[format.QueueOf([]byte(key))]++
