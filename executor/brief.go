@@ -2,9 +2,10 @@ package executor
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
 // What is written for people about jobs has ids, keys and errors in it, which come
@@ -14,15 +15,6 @@ const (
 	shownAtMost = 10  // of a list
 	briefAtMost = 120 // bytes of a name or an error
 )
-
-// plain quotes a text that does not print as it is: control characters, what turns
-// the direction of writing round, and what is not UTF-8.
-func plain(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
-}
 
 // clip shortens a text for a line.
 func clip(s string) string { return cut(s, briefAtMost) }
@@ -40,7 +32,7 @@ func cut(s string, most int) string {
 }
 
 // brief is a text of any kind as part of a line.
-func brief(s string) string { return plain(clip(s)) }
+func brief(s string) string { return admit.Plain(clip(s)) }
 
 // first returns what is shown of a list.
 func first[E any](list []E) []E { return list[:min(len(list), shownAtMost)] }

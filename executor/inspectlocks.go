@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/strandjobs/strand/executor/internal/listing"
 	"github.com/strandjobs/strand/executor/internal/slots"
 )
 
@@ -16,18 +17,18 @@ import (
 // ended.
 func (i *Inspector) LockedKeys(after string, limit int) (page []KeyLockStatus, more int, err error) {
 	x := i.x
-	return keyPage(i, limit, func(limit int) ([]string, int) { return x.keys.All.KeysFrom(after, limit) }, x.keyStatus)
+	return keyPage(i, after, limit, x.keys.Keys, x.keyStatus)
 }
 
 // Leases lists the keys of [Unique] that jobs have or wait for, as LockedKeys does
 // those of Locks.
 func (i *Inspector) Leases(after string, limit int) (page []LeaseStatus, more int, err error) {
 	x := i.x
-	return keyPage(i, limit, func(limit int) ([]string, int) { return x.leases.Table.KeysFrom(after, limit) }, x.leaseStatus)
+	return keyPage(i, after, limit, x.leases.Table.Keys, x.leaseStatus)
 }
 
 // keyPage reads a page of keys, and what is to be said of each.
-func keyPage[S any](i *Inspector, limit int, from func(int) ([]string, int), status func(string) S) (page []S, more int, err error) {
+func keyPage[S any](i *Inspector, after string, limit int, all func() []string, status func(string) S) (page []S, more int, err error) {
 	if err := i.usable(); err != nil {
 		return nil, 0, err
 	}
@@ -36,7 +37,7 @@ func keyPage[S any](i *Inspector, limit int, from func(int) ([]string, int), sta
 	}
 	i.x.ledger.View(func() {
 		var keys []string
-		keys, more = from(limit)
+		keys, more = listing.FirstKeys(all(), after, limit)
 		for _, key := range keys {
 			page = append(page, status(key))
 		}

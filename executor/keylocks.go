@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -48,7 +49,7 @@ func (k KeyLocks) Lock(ctx context.Context, key string) error {
 	if err := k.x.admits(ctx); err != nil {
 		return err
 	}
-	return k.x.attempt(new(journal.Change), func() { k.x.keys.All.Lock(key, holder{}, 0) })
+	return k.x.attempt(new(journal.Change), func() { k.x.keys.Lock(key, holder{}, 0) })
 }
 
 // Unlock unlocks key, whichever job has locked it and however often: the jobs that
@@ -65,7 +66,7 @@ func (k KeyLocks) Unlock(ctx context.Context, key string) error {
 		return err
 	}
 	was := false
-	err := k.x.attempt(new(journal.Change), func() { was = k.x.keys.All.Unlock(key, false, holder{}) })
+	err := k.x.attempt(new(journal.Change), func() { was = k.x.keys.Unlock(key, false, holder{}) })
 	if err == nil && !was {
 		err = fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
 	}
@@ -84,7 +85,7 @@ func (k KeyLocks) Locked(ctx context.Context, key string) (locked bool, err erro
 	if err := cmp.Or(k.x.admits(ctx), k.x.failure()); err != nil {
 		return false, err
 	}
-	k.x.ledger.View(func() { locked = len(k.x.keys.All.Locked(key)) > 0 })
+	k.x.ledger.View(func() { locked = len(k.x.keys.Locked(key)) > 0 })
 	return locked, nil
 }
 
@@ -102,7 +103,7 @@ func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	k.x.ledger.View(func() {
 		if !k.x.ledger.Closed() {
 			// The caller may be an actor, which user code could end.
-			forget, locked = k.x.keys.All.Watch(key, func() { go k.x.guardHook("Watch", wake) })
+			forget, locked = k.x.keys.Watch(key, func() { go k.x.guardHook("Watch", wake) })
 		}
 	})
 	return func() { k.x.ledger.Do(nil, forget) }, locked
@@ -191,7 +192,7 @@ func (k KeyLocks) List() []KeyLockStatus {
 	}
 	var all []KeyLockStatus
 	k.x.ledger.View(func() {
-		for _, key := range k.x.keys.All.Keys() {
+		for _, key := range slices.Sorted(slices.Values(k.x.keys.Keys())) {
 			all = append(all, k.x.keyStatus(key))
 		}
 	})
@@ -200,8 +201,8 @@ func (k KeyLocks) List() []KeyLockStatus {
 
 // keyStatus shows a key to people. The ledger is held.
 func (x *Executor) keyStatus(key string) KeyLockStatus {
-	locked := x.keys.All.Locked(key)
-	called, waiting := x.keys.All.Line(key)
+	locked := x.keys.Locked(key)
+	called, waiting := x.keys.Line(key)
 	s := KeyLockStatus{Key: key, MoreLocks: max(len(locked)-MaxListed, 0)}
 	for _, h := range locked[:len(locked)-s.MoreLocks] {
 		held := x.keys.Held(h)
@@ -217,7 +218,7 @@ type shownKeys struct{ x *Executor }
 
 func (k shownKeys) explain(by holder, e *Explanation) (waits bool) {
 	k.x.ledger.View(func() {
-		keys, called := k.x.keys.All.Waits(by)
+		keys, called := k.x.keys.WaitsFor(by)
 		switch waits = called || len(keys) > 0; {
 		case called:
 			e.State = JobReady // its shard is about to hear of it
@@ -232,7 +233,7 @@ func (k shownKeys) explain(by holder, e *Explanation) (waits bool) {
 }
 
 func (k shownKeys) holds(by holder, h *Holdings) {
-	k.x.ledger.View(func() { h.Keys = k.x.keys.All.HeldBy(by, MaxListed) })
+	k.x.ledger.View(func() { h.Keys = k.x.keys.HeldBy(by, MaxListed) })
 }
 
 // names are those of the first MaxListed, and how many more there are.

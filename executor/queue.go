@@ -20,7 +20,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/slots"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -72,7 +71,7 @@ type queue struct {
 }
 
 // holder is a job; zero: a person.
-type holder = lock.Owner
+type holder = admit.Owner
 
 // claimOf returns the claim that a shard has kept for an item; nil: there is none.
 func claimOf(kept shard.Held) *admit.Claim {

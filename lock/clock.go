@@ -76,21 +76,18 @@ func after(now, d time.Duration) time.Duration {
 	return now + d
 }
 
-// alarm is the end of a lease or a key-lock, and its place in an agenda. Invariant:
-// one of the two is set.
+// alarm is the end of a lease, and its place in an agenda.
 type alarm struct {
 	at    time.Duration // when it is due; meaningful while index > 0
 	index int           // position in the heap + 1; 0 = not in it
-	lease *record
-	lock  *KeyLock
 }
 
-// agenda is a min-heap of alarms.
-type agenda struct{ heap []*alarm }
+// agenda is a min-heap of leases, by their ends.
+type agenda struct{ heap []*record }
 
 // set puts e in, or moves it, so that it is due at the given time; never takes it
 // out.
-func (a *agenda) set(e *alarm, at time.Duration) {
+func (a *agenda) set(e *record, at time.Duration) {
 	if at == never {
 		a.drop(e)
 		return
@@ -105,7 +102,7 @@ func (a *agenda) set(e *alarm, at time.Duration) {
 }
 
 // drop takes e out; it does nothing when e is not in.
-func (a *agenda) drop(e *alarm) {
+func (a *agenda) drop(e *record) {
 	i := e.index - 1
 	if i < 0 {
 		return
@@ -131,7 +128,7 @@ func (a *agenda) next() time.Duration {
 
 // due returns the earliest alarm if its time has come, or nil. An alarm at now is
 // due: a lease is held before its end, not at it.
-func (a *agenda) due(now time.Duration) *alarm {
+func (a *agenda) due(now time.Duration) *record {
 	if len(a.heap) == 0 || a.heap[0].at > now {
 		return nil
 	}
@@ -172,7 +169,7 @@ func (a *agenda) swap(i, j int) {
 	a.heap[j].index = j + 1
 }
 
-// timer calls a function when the earliest end of a lease or a key-lock has come.
+// timer calls a function when the earliest end of a lease has come.
 // It is guarded by the mutex of its owner.
 //
 // Invariant after arm: the timer is set exactly when there is such an end, and

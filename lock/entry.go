@@ -11,54 +11,27 @@ const maxIdle = 256
 // is plain data, and pure: it reads no clock but that of the op that it is given,
 // starts nothing, and calls no user code.
 type engine struct {
-	token   uint64            // of the newest lease or key-lock
-	arrived uint64            // number of the newest waiter
+	token   uint64            // of the newest lease
 	entries map[string]*entry // every key that is locked, waited for or watched, and up to maxIdle others
 	idle    list[*entry]      // the others, least recently used first
-	ends    agenda            // of leases and key-locks
-	waiting map[Owner]*waiter // the others of an owner follow it; anonymous ones are not in it
-
-	ran     map[Owner][]*KeyLock // set by jobs that ran, in no order
-	changes []Change             // of key-locks, since the last Drain
+	ends    agenda            // of leases
+	waiting map[string]*Place // by owner: the others of an owner follow it; anonymous ones are not in it
 }
 
 // entry is one key.
 type entry struct {
-	key      string
-	lease    *record        // of the lease that has it; nil: none
-	locks    list[*KeyLock] // oldest first
-	by       map[Owner]int  // how many of them are whose
-	line     list[*waiter]  // by number: first come, first served
-	wide     int            // spots in it of waiters that stand in other lines, too (see deadlock.go)
-	toLock   int            // how many of the jobs that were called are to lock it
-	toPass   int            // and how many are to find it unlocked
-	watchers watchers       // of the end of its last key-lock
-	changed  chan struct{}  // closed at the next change of lease; nil = not watched
-	own      record         // the record of every lease on this key alone
-	one      [1]*entry      // backing array of own.entries
-	idle     node[*entry]
+	key     string
+	lease   *record       // of the lease that has it; nil: none
+	line    list[*Place]  // first come, first served
+	wide    int           // spots in it of places that stand in other lines, too (see deadlock.go)
+	changed chan struct{} // closed at the next change of lease; nil = not watched
+	own     record        // the record of every lease on this key alone
+	one     [1]*entry     // backing array of own.entries
+	idle    node[*entry]
 }
-
-// open reports whether nothing is locked.
-func (e *entry) open() bool { return e.lease == nil && e.locks.n == 0 }
 
 // free reports whether a new lease may take the key.
-func (e *entry) free() bool { return e.open() && e.line.n|e.toLock|e.toPass == 0 }
-
-// blocks reports whether another owner has locked the key.
-func (e *entry) blocks(by Owner) bool {
-	return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0) || (e.lease != nil && e.lease.by() != by)
-}
-
-// isKept reports whether the key is kept for those who were called, or who stand in
-// line and came before the one who asks.
-func (e *entry) isKept(locks bool, number uint64) bool {
-	if e.toLock > 0 || (e.toPass > 0 && locks) {
-		return true
-	}
-	first := e.line.first
-	return first != nil && e.open() && first.value.number < number
-}
+func (e *entry) free() bool { return e.lease == nil && e.line.n == 0 }
 
 func (e *entry) setLease(r *record) {
 	e.lease = r
@@ -71,14 +44,11 @@ func (e *entry) setLease(r *record) {
 // expire ends what is overdue.
 func (g *engine) expire(o *op) {
 	for len(g.ends.heap) > 0 {
-		switch due := g.ends.due(o.now()); {
-		case due == nil:
+		due := g.ends.due(o.now())
+		if due == nil {
 			return
-		case due.lock != nil:
-			g.drop(due.lock, o)
-		default:
-			g.end(due.lease, expired, o)
 		}
+		g.end(due, expired, o)
 	}
 }
 
@@ -86,7 +56,7 @@ func (g *engine) expire(o *op) {
 func (g *engine) add(key string) *entry {
 	e := &entry{key: key}
 	e.one[0] = e
-	e.own.entries, e.own.lease = e.one[:], &e.own
+	e.own.entries = e.one[:]
 	e.idle.value = e
 	if g.entries == nil {
 		g.entries = make(map[string]*entry)
@@ -106,7 +76,7 @@ func (g *engine) entry(key string) *entry {
 // maxIdle. An entry is never used again for another key: old leases may still point
 // to its record.
 func (g *engine) retire(e *entry) {
-	if !e.free() || e.changed != nil || e.watchers.n > 0 || e.idle.list != nil {
+	if !e.free() || e.changed != nil || e.idle.list != nil {
 		return
 	}
 	g.idle.push(&e.idle)
@@ -133,13 +103,7 @@ func (g *engine) record(keys []string) *record {
 	for i, key := range keys {
 		entries[i] = g.entry(key)
 	}
-	return newRecord(entries)
-}
-
-func newRecord(entries []*entry) *record {
-	r := &record{entries: entries}
-	r.lease = r
-	return r
+	return &record{entries: entries}
 }
 
 // try grants a lease on the keys if all are free. keys come from checked.
@@ -167,7 +131,7 @@ func (g *engine) grant(r *record, owner string, ttl time.Duration, o *op) *recor
 	now := o.now()
 	r.token, r.owner, r.ttl, r.since, r.end = g.token, owner, ttl, now, holding
 	if ttl > 0 {
-		g.ends.set(&r.alarm, after(now, ttl))
+		g.ends.set(r, after(now, ttl))
 	}
 	g.hold(r)
 	return r
@@ -180,14 +144,11 @@ func (g *engine) hold(r *record) {
 	}
 }
 
-// by is the owner of a lease.
-func (r *record) by() Owner { return Owner{ID: r.owner} }
-
 // end ends the lease of r and offers its keys to those who are next.
 func (g *engine) end(r *record, end ending, o *op) {
 	r.end = end
 	if r.index > 0 {
-		g.ends.drop(&r.alarm)
+		g.ends.drop(r)
 	}
 	if r.watch != nil {
 		r.watch.close(r.lostError(r.token), o)
@@ -205,5 +166,5 @@ func (g *engine) end(r *record, end ending, o *op) {
 
 func (g *engine) extend(r *record, ttl time.Duration, o *op) {
 	r.ttl = ttl
-	g.ends.set(&r.alarm, after(o.now(), ttl))
+	g.ends.set(r, after(o.now(), ttl))
 }

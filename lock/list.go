@@ -16,21 +16,15 @@ type node[T any] struct {
 	next, prev *node[T]
 }
 
-func (l *list[T]) push(at *node[T]) { l.insert(at, l.last) }
-
-// insert puts a node that is in no list behind another one; nil: in front of all.
-func (l *list[T]) insert(at, behind *node[T]) {
-	at.list, at.prev, at.next = l, behind, l.first
-	if behind != nil {
-		at.next, behind.next = behind.next, at
+// push puts a node that is in no list at the end.
+func (l *list[T]) push(at *node[T]) {
+	at.list, at.prev = l, l.last
+	if l.last != nil {
+		l.last.next = at
 	} else {
 		l.first = at
 	}
-	if at.next != nil {
-		at.next.prev = at
-	} else {
-		l.last = at
-	}
+	l.last = at
 	l.n++
 }
 

@@ -168,18 +168,18 @@ func (t *Table) check() error {
 	idle := 0
 	for key, e := range t.entries {
 		wide := 0
-		before := uint64(0)
-		for w := range e.line.all() {
-			if len(w.spots) > 1 {
+		before := time.Duration(0)
+		for p := range e.line.all() {
+			if len(p.spots) > 1 {
 				wide++
 			}
-			if w.place.state != waiting || w.ready() {
-				return fmt.Errorf("%q: place in state %v, ready %v, waits", key, w.place.state, w.ready())
+			if p.state != waiting || p.ready() {
+				return fmt.Errorf("%q: place in state %v, ready %v, waits", key, p.state, p.ready())
 			}
-			if w.number < before {
+			if p.since < before {
 				return fmt.Errorf("%q: out of line", key)
 			}
-			before = w.number
+			before = p.since
 		}
 		if wide != e.wide {
 			return fmt.Errorf("%q: wide %d, counted %d", key, e.wide, wide)

@@ -7,13 +7,28 @@ import (
 
 // Place is a request that stands in the lines of its keys. It is waiting until it
 // is granted or cancelled.
+//
+// It stands in all its lines from one instant on, and is granted in the instant in
+// which it is first in each of them and all keys are free. So no other overtakes it,
+// and the order of arrival is one order. Until then it holds nothing.
 type Place struct {
-	table  *Table
-	ttl    time.Duration
-	waiter waiter
-	state  placeState
-	lease  *record // set when granted
-	token  uint64
+	table *Table
+	owner string
+	ttl   time.Duration
+	since time.Duration
+	wake  func() // nil: none is called
+	state placeState
+	spots []spot // where it stands
+	one   [1]spot
+	next  *Place  // of the same owner
+	lease *record // set when granted
+	token uint64
+}
+
+// spot is where a place stands in the line of one key.
+type spot struct {
+	node[*Place]
+	entry *entry
 }
 
 type placeState uint8
@@ -43,16 +58,14 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 		return nil, err
 	}
 	var o op
-	p := &Place{table: t, ttl: opt.TTL}
-	p.waiter.owner, p.waiter.place, p.waiter.wake = Owner{ID: opt.Owner}, p, wake
+	p := &Place{table: t, owner: opt.Owner, ttl: opt.TTL, wake: wake}
 	t.enter(&o)
 	if r := t.try(opt, keys, &o); r != nil {
 		p.grant(r)
 	} else {
-		w := &p.waiter
-		t.comes(w, &o)
-		t.stand(w, keys...)
-		if cycle := t.deadlock(w); cycle != nil {
+		p.since = o.now()
+		t.stand(p, keys...)
+		if cycle := t.deadlock(p); cycle != nil {
 			err = &DeadlockError{Cycle: cycle}
 			p.withdrawLocked(&o)
 		}
@@ -67,6 +80,94 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 
 func (p *Place) grant(r *record) { p.lease, p.token, p.state = r, r.token, granted }
 
+// stand puts a place in line at its keys, and lists it under its owner.
+func (g *engine) stand(p *Place, keys ...string) {
+	p.spots = p.one[:]
+	if len(keys) > 1 {
+		p.spots = make([]spot, len(keys))
+	}
+	for i, key := range keys {
+		s := &p.spots[i]
+		s.value, s.entry = p, g.entry(key)
+		g.use(s.entry)
+		s.entry.line.push(&s.node)
+		if len(keys) > 1 {
+			s.entry.wide++
+		}
+	}
+	if p.owner == "" {
+		return
+	}
+	if g.waiting == nil {
+		g.waiting = make(map[string]*Place)
+	}
+	p.next = g.waiting[p.owner]
+	g.waiting[p.owner] = p
+}
+
+// stepOut takes a place out of all lines, and from the list of its owner. At the keys
+// that it leaves others may be next.
+func (g *engine) stepOut(p *Place) (left []spot) {
+	for i := range p.spots {
+		s := &p.spots[i]
+		s.entry.line.remove(&s.node)
+		if len(p.spots) > 1 {
+			s.entry.wide--
+		}
+	}
+	left, p.spots = p.spots, nil
+	if p.owner == "" {
+		return left
+	}
+	switch before := g.waiting[p.owner]; {
+	case before != p:
+		for before.next != p {
+			before = before.next
+		}
+		before.next = p.next
+	case p.next == nil:
+		delete(g.waiting, p.owner)
+	default:
+		g.waiting[p.owner] = p.next
+	}
+	return left
+}
+
+// callNext grants the first place in the line of a key if all its keys are free for it.
+// The key is forgotten if nothing is left of it.
+func (g *engine) callNext(e *entry, o *op) {
+	if first := e.line.first; first != nil && first.value.ready() {
+		g.fulfil(first.value, o)
+	}
+	g.retire(e)
+}
+
+// ready reports whether a place is first in each line, and each key is free for it.
+func (p *Place) ready() bool {
+	for i := range p.spots {
+		if s := &p.spots[i]; s.prev != nil || s.entry.lease != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// fulfil grants a place whose keys are all ready for it.
+func (g *engine) fulfil(p *Place, o *op) {
+	left := g.stepOut(p)
+	r := &left[0].entry.own
+	if len(left) > 1 {
+		r = new(record)
+		for i := range left {
+			r.entries = append(r.entries, left[i].entry)
+		}
+	}
+	p.grant(g.grant(r, p.owner, p.ttl, o))
+	if p.wake != nil {
+		o.wakes.add(p.wake)
+	}
+}
+
 // Keys are the keys that were asked for, while the place waits, sorted; those of
 // the lease after the grant.
 func (p *Place) Keys() []string {
@@ -75,7 +176,7 @@ func (p *Place) Keys() []string {
 	if p.state == granted {
 		return p.leased().Keys()
 	}
-	return p.waiter.keys()
+	return p.waitsFor()
 }
 
 // Ahead returns the owners for whom a place waits that has not been granted, by key: who
@@ -83,22 +184,22 @@ func (p *Place) Keys() []string {
 func (p *Place) Ahead() (all []Hop) {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
-	for i := range p.waiter.spots {
-		e := p.waiter.spots[i].entry
+	for i := range p.spots {
+		e := p.spots[i].entry
 		if e.lease != nil {
 			all = append(all, Hop{Key: e.key, Holder: e.lease.owner})
 		}
-		if first := e.line.first.value; first != &p.waiter && len(first.spots) > 1 {
-			all = append(all, Hop{Key: e.key, Holder: first.owner.String()})
+		if first := e.line.first.value; first != p && len(first.spots) > 1 {
+			all = append(all, Hop{Key: e.key, Holder: first.owner})
 		}
 	}
 	return all
 }
 
-func (w *waiter) keys() []string {
-	keys := make([]string, len(w.spots))
-	for i := range w.spots {
-		keys[i] = w.spots[i].entry.key
+func (p *Place) waitsFor() []string {
+	keys := make([]string, len(p.spots))
+	for i := range p.spots {
+		keys[i] = p.spots[i].entry.key
 	}
 	return keys
 }
@@ -155,8 +256,7 @@ func (p *Place) withdrawLocked(o *op) bool {
 		return false
 	}
 	p.state = cancelled
-	p.table.forget(&p.waiter)
-	for _, s := range p.waiter.leaveLines() {
+	for _, s := range p.table.stepOut(p) {
 		p.table.callNext(s.entry, o)
 	}
 	return true

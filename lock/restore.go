@@ -72,7 +72,7 @@ func left(until time.Time, ttl time.Duration, wall time.Time) (left time.Duratio
 func (t *Table) restoreOneLocked(h Held, now, since, left time.Duration) Lease {
 	r := t.record(sorted(h.Keys))
 	r.token, r.owner, r.ttl, r.since, r.end = h.Token, h.Owner, h.TTL, since, holding
-	t.ends.set(&r.alarm, after(now, left))
+	t.ends.set(r, after(now, left))
 	t.hold(r)
 	return t.lease(r)
 }

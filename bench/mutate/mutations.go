@@ -48,7 +48,7 @@ var (
 	leases     = gate{"./lock", "^TestALeaseEndsAtItsEnd"}
 	locks      = gate{"./lock", "^(TestALease|TestTokens|TestAFreeKey|TestExpir|TestQueue|TestOneHolder|TestSeveral|TestUnlock|TestTableIsLikeItsModel)"}
 	lockEnds   = gate{"./executor", "^(TestLockTTL|TestLocksWithExtreme)"}
-	keyLocks   = gate{"./lock", "^TestKeyLocks"}
+	keyLocks   = gate{"./executor/internal/keylock", "^TestKeyLocks"}
 	circles    = gate{"./executor", "^TestDeadlock"}
 	slots      = gate{"./lock", "^(TestLaralocker|TestWatchSlots|TestSlots)"}
 	leaders    = gate{"./lock", "^(TestResqueScheduler|TestCampaign|TestLeader)"}
@@ -484,19 +484,19 @@ var inRoot = []mutation{
 	// Locks.
 	{"a receipt that does not know it is on disk", "executor/receipt.go", "	case o.posted():", "	case o.q.durability == DurabilityAsync:", promises},
 	{"all payloads in one call", "executor/queueconfig.go", "max(cmp.Or(c.Gather.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
-	{"an id is blocked by itself", "lock/entry.go", "return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0) ||", "return len(e.by) > 0 ||", promises},
+	{"an id is blocked by itself", "executor/internal/keylock/waiter.go", "return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0)", "return len(e.by) > 0", promises},
 	{"bury a payload, keep its keys", "executor/internal/keylock/condition.go", "if count || c.UnlockOnBurial || c.Supersedes {", "if count {", burials},
-	{"an equal payload loses the keys", "lock/keylock.go", "if !l.OnRun || k.has(", "if l.OnRun || k.has(", burials},
+	{"an equal payload loses the keys", "executor/internal/keylock/lock.go", "if !l.OnRun || k.has(", "if l.OnRun || k.has(", burials},
 	{"lock for each, unlock for all", "executor/internal/keylock/condition.go", "count := c.Counted || c.Service != nil", "count := c.Counted", services},
 	{"an outage that is not logged", "executor/settle.go", "	w.tellFailed()\n", "", summaries},
 	{"a flood of stacks", "executor/settle.go", "rest, ok := q.panics.Line(tenASecond); ok {", "rest, _ := q.panics.Line(tenASecond); true {", summaries},
 	{"a burial that is not logged", "executor/settle.go", "	w.tellBuried()\n", "", burials},
-	{"overtake a job that was called", "lock/waiter.go", "	g.keep(w.job, 1)\n", "", keyLocks},
-	{"a turn that no job takes up", "lock/enter.go", "	k.callNextAt(left, &k.op)\n	return fresh", "	_ = left\n	return fresh", keyLocks},
-	{"a place at the end of the line", "lock/enter.go", "		number, left = w.number, k.stepOut(w)\n", "		left = k.stepOut(w)\n		k.arrived++\n		w.number = k.arrived\n", keyLocks},
-	{"a job that failed keeps its turn", "executor/internal/keylock/condition.go", "	all.Leave(h.by, true)\n", "", turns},
+	{"overtake a job that was called", "executor/internal/keylock/waiter.go", "	k.keep(&w.request, 1)\n", "", keyLocks},
+	{"a turn that no job takes up", "executor/internal/keylock/waiter.go", "	k.callNextAt(left)\n	return fresh", "	_ = left\n	return fresh", keyLocks},
+	{"a place at the end of the line", "executor/internal/keylock/waiter.go", "		number, left = w.number, k.stepOut(w)\n", "		left = k.stepOut(w)\n		k.arrived++\n		w.number = k.arrived\n", keyLocks},
+	{"a job that failed keeps its turn", "executor/internal/keylock/condition.go", "	h.c.Leave(h.by, true)\n", "", turns},
 	{"a lease that runs while workers are busy", "executor/internal/unique/unique.go", "lock.Options{Owner: cl.By.String()}", "lock.Options{Owner: cl.By.String(), TTL: c.TTL}", turns},
-	{"unlock the oldest before one's own", "lock/keylock.go", "	if e.by[by] > 0 {\n", "	if false && e.by[by] > 0 {\n", counters},
+	{"unlock the oldest before one's own", "executor/internal/keylock/lock.go", "	if e.by[by] > 0 {\n		for at", "	if false && e.by[by] > 0 {\n		for at", counters},
 	{"unlock for a payload what is another's", "executor/internal/keylock/keys.go", "	if !u.own {", "	if true {", turns},
 	{"a payload that is replaced twice", "executor/internal/keylock/keys.go", "	k.with[into] = append(k.with[into], h)\n", "", turns},
 	{"a payload replaced in silence", "shard/core.go", "	c.counts.Replaced++\n", "	c.counts.Replaced = 0\n", turns},
@@ -517,14 +517,14 @@ var inRoot = []mutation{
 	{"a slot that is older than its run", "executor/internal/admit/claim.go", "	case late && !c.renew():\n", "	case late && false:\n", gate{"./executor", "^TestASlotLastsFromTheStart$"}},
 	{"a success with a lost slot", "executor/internal/slots/condition.go", "	if !h.Renew() {\n		return lock.ErrLockLost", "	if false {\n		return lock.ErrLockLost", slotsKept},
 	{"a lease that is a moment too long", "lock/clock.go", "a.heap[0].at > now {", "a.heap[0].at >= now {", leases},
-	{"overtake those who wait", "lock/entry.go", "return e.open() && e.line.n|e.toLock", "return e.open() && e.toLock", locks},
+	{"overtake those who wait", "lock/entry.go", "return e.lease == nil && e.line.n == 0", "return e.lease == nil", locks},
 	{"use a token again", "lock/entry.go", "	g.token++\n	now", "	g.token = max(g.token, 1)\n	now", locks},
 	{"lose a wake-up", "lock/entry.go", "		if e.line.n > 0 {\n			g.callNext(e, o)\n", "		if e.line.n > 1 {\n			g.callNext(e, o)\n", locks},
 	{"lead under the name of another", "lock/election.go", " && at.lease != nil && at.lease.owner == c.id\n", " && at.lease != nil\n", leaders},
-	{"wait in one line for two keys", "lock/place.go", "		t.stand(w, keys...)\n", "		t.stand(w, keys[0])\n", locks},
+	{"wait in one line for two keys", "lock/place.go", "		t.stand(p, keys...)\n", "		t.stand(p, keys[0])\n", locks},
 	{"look for circles of leases only", "executor/internal/admit/graph.go", "	for _, c := range g.Lists(by.Queue).All() {\n", "	for _, c := range g.Lists(by.Queue).All()[:0] {\n", circles},
 	{"fail a job that waits for one of several", "executor/internal/admit/graph.go", "	if w.Any {\n", "	if false {\n", circles},
-	{"a lock that lasts for ever", "executor/internal/keylock/keys.go", "	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.expire)\n", "	_, _ = at, ok\n", lockEnds},
+	{"a lock that lasts for ever", "executor/internal/keylock/keys.go", "	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.ring)\n", "	_, _ = at, ok\n", lockEnds},
 	{"a lock that ends with another one", "executor/internal/admit/ledger.go", "	case a.rings > 0 && a.rings <= at:", "	case a.rings > 0:", lockEnds},
 	{"a lock that ends with the clock", "executor/internal/keylock/keys.go", "until = zero + min(", "until = min(", lockEnds},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
@@ -639,7 +639,7 @@ var inRoot = []mutation{
 	{"list queues that may not be seen", "executor/dashboard/authorize.go", "		case err == nil:\n			some", "		case true:\n			some", guards},
 	{"take a field that says nothing for none", "executor/dashboard/order.go", "	case empty:\n", "	case empty && false:\n", slips},
 	{"take the last of two", "executor/dashboard/order.go", "	case o.has[name]:\n", "	case o.has[name] && false:\n", slips},
-	{"a page of keys that begins with the last one", "lock/inspect.go", "if key <= f.after {", "if key < f.after {", keyPages},
+	{"a page of keys that begins with the last one", "executor/internal/listing/key.go", "if key <= after {", "if key < after {", keyPages},
 	{"a shorter lease that is extended as late as before", "executor/cron/group.go", "	c.poke() // a shorter", "	// a shorter", reigns},
 	{"another process's tick is an error", "executor/cron/fire.go", "	if errors.Is(err, executor.ErrNotOwned) {\n", "	if false {\n", splits},
 	{"ask for the payload of another process's tick", "executor/cron/tick.go", "a.c.refuse(s, a.tick); err != nil {", "a.c.refuse(s, a.tick); err != nil && false {", splits},
@@ -678,16 +678,16 @@ var inRoot = []mutation{
 
 	// Keys, and how their locks end.
 	{"delete a waiting job, and keep what its runs have locked", "executor/internal/admit/claim.go", "(Keeper); ok {", "(Keeper); ok && v != shard.VerdictDeleted {", gate{"./executor", "^TestDeletedJobsLetGo$"}},
-	{"a state that is superseded keeps its keys", "executor/internal/keylock/condition.go", "			c.All.Drop(c.comingWith(m.Position)...)\n			continue\n", "			continue\n", worlds("locks,latest")},
+	{"a state that is superseded keeps its keys", "executor/internal/keylock/condition.go", "			c.Drop(c.comingWith(m.Position)...)\n			continue\n", "			continue\n", worlds("locks,latest")},
 	{"a dead letter that is superseded keeps its keys", "executor/internal/keylock/condition.go", "range change.Exhumed {", "range change.Exhumed[:0] {", worlds("locks,latest")},
 	{"a payload that is discarded unlocks nothing", "executor/internal/keylock/condition.go", "	if v == shard.VerdictDone || v == shard.VerdictDiscarded {\n", "	if v == shard.VerdictDone {\n", gate{"./executor", "^TestLockable_S04"}},
-	{"delete the dead, and keep their keys", "executor/internal/keylock/keys.go", "		for i, p := range positions {\n			k.All.Drop(k.comingWith(p)...)\n", "		for i := range positions {\n", worlds("locks,operators")},
+	{"delete the dead, and keep their keys", "executor/internal/keylock/keys.go", "		for i, p := range positions {\n			k.Drop(k.comingWith(p)...)\n", "		for i := range positions {\n", worlds("locks,operators")},
 	{"a restart forgets when a lock ends", "executor/internal/keylock/keys.go", "	if w.Until != 0 {\n", "	if w.Until < 0 {\n", lockEnds},
-	{"a queue that is renamed leaves its locks behind", "executor/internal/keylock/keys.go", "	k.ledger.Do(nil, func() { k.All.Rename(former, name) })\n", "", worlds("locks,names")},
+	{"a queue that is renamed leaves its locks behind", "executor/internal/keylock/keys.go", "	k.ledger.Do(nil, func() { k.rename(former, name) })\n", "", worlds("locks,names")},
 	{"a newer state waits for the key of the older one", "shard/supersede.go", "	if len(c.held) > 0 && l.item() == nil {\n		c.Let(string(e.ID), HoldWait)\n	}\n", "", latests},
-	{"a retry locks its keys once more", "lock/enter.go", "		if !earlier[s] && !earlier[Setting{Key: s.Key}] {\n", "		if len(earlier) >= 0 {\n", keyLocks},
-	{"a job that leaves the line calls nobody", "lock/enter.go", "			k.forget(w)\n		}\n		k.callNextAt(left, &k.op)\n", "			k.forget(w)\n		}\n		_ = left\n", keyLocks},
-	{"a number that a lock on disk has", "lock/keylock.go", "		k.token = max(k.token, l.Number)\n", "", keyLocks},
+	{"a retry locks its keys once more", "executor/internal/keylock/waiter.go", "		if !earlier[s] && !earlier[setting{Key: s.Key}] {\n", "		if len(earlier) >= 0 {\n", keyLocks},
+	{"a job that leaves the line calls nobody", "executor/internal/keylock/waiter.go", "			delete(k.waiting, by)\n		}\n		k.callNextAt(left)\n", "			delete(k.waiting, by)\n		}\n		_ = left\n", keyLocks},
+	{"a number that a lock on disk has", "executor/internal/keylock/lock.go", "		k.number = max(k.number, l.Number)\n", "", keyLocks},
 
 	// Numbers.
 	{"a slot that is cleared by hand ends the run", "executor/internal/admit/claim.go", "if !errors.Is(reason, lock.ErrUnlocked) {", "if !errors.Is(reason, lock.ErrDeadlock) {", slotsKept},

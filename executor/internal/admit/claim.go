@@ -15,7 +15,7 @@ import (
 // Claim is a job that asks for what it needs, and what it has of that while it runs. It
 // goes back in the commit that settles the job.
 type Claim struct {
-	By   lock.Owner
+	By   Owner
 	Item *shard.Item // nil: no worker has the job
 
 	list     *List
@@ -32,7 +32,7 @@ var _ shard.Held = (*Claim)(nil)
 // Claim returns that of a job, which has nothing yet; it: nil for one that ends without
 // a worker.
 func (l *List) Claim(id string, it *shard.Item) *Claim {
-	c := &Claim{By: lock.Owner{Queue: l.Queue, ID: id}, Item: it, list: l}
+	c := &Claim{By: Owner{Queue: l.Queue, ID: id}, Item: it, list: l}
 	if n := len(l.asked); n <= len(c.inline) {
 		c.holds = c.inline[:n]
 	} else {

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -23,17 +22,17 @@ type Condition interface {
 	// Aside says that a job does not wait here for now, because it waits for something
 	// else, is paused or put off. The condition may remember when it came, unless it is
 	// to forget the job.
-	Aside(by lock.Owner, forget bool)
+	Aside(by Owner, forget bool)
 
 	// Waits says for what a job waits here.
-	Waits(by lock.Owner) []Wait
+	Waits(by Owner) []Wait
 }
 
 // Wait is what keeps a job waiting, as the search for circles sees it.
 type Wait struct {
-	For string       // for people: a key, the name of a limit, "the end" of a job
-	On  []lock.Owner // those that have it; the zero Owner is a person
-	Any bool         // one of On is enough; else all of them have to go on
+	For string  // for people: a key, the name of a limit, "the end" of a job
+	On  []Owner // those that have it; the zero Owner is a person
+	Any bool    // one of On is enough; else all of them have to go on
 }
 
 // Hold is what a job has of a condition while it runs.
@@ -82,7 +81,7 @@ type (
 	// Keeper is a condition that keeps something for jobs that don't run. Abandoned is
 	// Settle for a job that ends, or has failed, without having entered.
 	Keeper interface {
-		Abandoned(by lock.Owner, v shard.Verdict, over bool) []journal.Set
+		Abandoned(by Owner, v shard.Verdict, over bool) []journal.Set
 	}
 
 	// Witness sees what becomes of payloads, before and after the holds of a change are

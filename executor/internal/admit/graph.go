@@ -21,9 +21,9 @@ type Graph struct {
 
 // Call is a running call of a handler that waits for the end of a job.
 type Call struct {
-	Attempt any          // one value for each call of a handler
-	From    []lock.Owner // the jobs that it has in hand
-	To      lock.Owner
+	Attempt any     // one value for each call of a handler
+	From    []Owner // the jobs that it has in hand
+	To      Owner
 	Over    func() bool
 }
 
@@ -65,7 +65,7 @@ func (g *Graph) Len() int {
 
 // Closed returns the circle that a job has closed which stands in a line; nil: none. Then
 // it has left that line.
-func (g *Graph) Closed(by lock.Owner) []lock.Hop {
+func (g *Graph) Closed(by Owner) []lock.Hop {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	circle := g.circle(by)
@@ -77,7 +77,7 @@ func (g *Graph) Closed(by lock.Owner) []lock.Hop {
 
 // circle returns the circle that a job is in. It is looked for twice: the conditions are
 // not asked in one instant, but a circle stays, and what has only looked like one goes.
-func (g *Graph) circle(by lock.Owner) []lock.Hop {
+func (g *Graph) circle(by Owner) []lock.Hop {
 	if g.search(by) == nil {
 		return nil
 	}
@@ -89,15 +89,15 @@ const searched = 1 << 16
 
 // search looks for a circle through a job. Of jobs one of which is enough, all have to be
 // stuck; of others one.
-func (g *Graph) search(by lock.Owner) []lock.Hop {
+func (g *Graph) search(by Owner) []lock.Hop {
 	first := g.waits(by)
 	if !slices.ContainsFunc(first, func(w Wait) bool {
-		return slices.ContainsFunc(w.On, func(o lock.Owner) bool { return len(g.waits(o)) > 0 })
+		return slices.ContainsFunc(w.On, func(o Owner) bool { return len(g.waits(o)) > 0 })
 	}) {
 		return nil // most often
 	}
-	waits := map[lock.Owner][]Wait{by: first}
-	seen := []lock.Owner{by}
+	waits := map[Owner][]Wait{by: first}
+	seen := []Owner{by}
 	for i := 0; i < len(seen); i++ {
 		for _, w := range waits[seen[i]] {
 			for _, next := range w.On {
@@ -108,8 +108,8 @@ func (g *Graph) search(by lock.Owner) []lock.Hop {
 			}
 		}
 	}
-	goesOn := make(map[lock.Owner]bool, len(seen))
-	stuck := func(o lock.Owner) bool { _, known := waits[o]; return known && !goesOn[o] }
+	goesOn := make(map[Owner]bool, len(seen))
+	stuck := func(o Owner) bool { _, known := waits[o]; return known && !goesOn[o] }
 	for changed := true; changed; {
 		changed = false
 		for _, o := range slices.Backward(seen) {
@@ -121,19 +121,19 @@ func (g *Graph) search(by lock.Owner) []lock.Hop {
 	if goesOn[by] {
 		return nil
 	}
-	return path(by, by, waits, stuck, make(map[lock.Owner]bool))
+	return path(by, by, waits, stuck, make(map[Owner]bool))
 }
 
 // stuck reports whether a wait has no end, as long as some jobs are stuck.
-func (w *Wait) stuck(stuck func(lock.Owner) bool) bool {
+func (w *Wait) stuck(stuck func(Owner) bool) bool {
 	if w.Any {
-		return len(w.On) > 0 && !slices.ContainsFunc(w.On, func(o lock.Owner) bool { return !stuck(o) })
+		return len(w.On) > 0 && !slices.ContainsFunc(w.On, func(o Owner) bool { return !stuck(o) })
 	}
 	return slices.ContainsFunc(w.On, stuck)
 }
 
 // path returns the way from a job over jobs that are stuck to another one.
-func path(at, end lock.Owner, waits map[lock.Owner][]Wait, stuck func(lock.Owner) bool, seen map[lock.Owner]bool) []lock.Hop {
+func path(at, end Owner, waits map[Owner][]Wait, stuck func(Owner) bool, seen map[Owner]bool) []lock.Hop {
 	seen[at] = true
 	for _, w := range waits[at] {
 		if !w.stuck(stuck) {
@@ -155,13 +155,13 @@ func path(at, end lock.Owner, waits map[lock.Owner][]Wait, stuck func(lock.Owner
 }
 
 // waits returns what a job waits for, in lines and in calls of its handler. mu is held.
-func (g *Graph) waits(by lock.Owner) (all []Wait) {
+func (g *Graph) waits(by Owner) (all []Wait) {
 	for _, c := range g.Lists(by.Queue).All() {
 		all = append(all, c.Waits(by)...)
 	}
 	for _, c := range g.calls {
 		if slices.Contains(c.From, by) {
-			all = append(all, Wait{For: "the end", On: []lock.Owner{c.To}})
+			all = append(all, Wait{For: "the end", On: []Owner{c.To}})
 		}
 	}
 	return all

@@ -3,7 +3,6 @@ package admit
 import (
 	"slices"
 
-	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -96,7 +95,7 @@ func (l *List) All() []Condition {
 }
 
 // Aside has a job wait nowhere.
-func (l *List) Aside(by lock.Owner, forget bool) {
+func (l *List) Aside(by Owner, forget bool) {
 	for _, c := range l.asked {
 		c.Aside(by, forget)
 	}

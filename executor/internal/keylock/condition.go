@@ -55,14 +55,14 @@ func (c *Condition) KeysOnEnqueue(id string, value any) ([]string, error) {
 // wants are the keys of a job.
 type wants struct {
 	blockedBy []string
-	set       []lock.Setting
+	set       []setting
 	unlock    []unlocking
 }
 
 // unlocking is a key that the success of a job unlocks, if it counts for one of its
 // payloads. own: that payload locks it itself, and unlocks no lock but that.
 type unlocking struct {
-	lock.Setting
+	setting
 	own bool
 }
 
@@ -83,14 +83,14 @@ func (c *Condition) want(w *wants, id string, p admit.Payload) error {
 	}
 	for _, key := range set {
 		if count || c.UnlockOnBurial || c.Supersedes {
-			w.set = append(w.set, lock.Setting{Key: key, Position: p.Position})
+			w.set = append(w.set, setting{Key: key, Position: journal.Position(p.Position)})
 		} else {
-			w.set = admit.With(w.set, lock.Setting{Key: key})
+			w.set = admit.With(w.set, setting{Key: key})
 		}
 	}
 	if !count {
 		for _, key := range unlock {
-			w.unlock = admit.With(w.unlock, unlocking{Setting: lock.Setting{Key: key}})
+			w.unlock = admit.With(w.unlock, unlocking{setting: setting{Key: key}})
 		}
 		return nil
 	}
@@ -103,7 +103,7 @@ func (c *Condition) want(w *wants, id string, p admit.Payload) error {
 		own = append(own, enqueued...)
 	}
 	for _, key := range unlock {
-		w.unlock = append(w.unlock, unlocking{lock.Setting{Key: key, Position: p.Position}, slices.Contains(own, key)})
+		w.unlock = append(w.unlock, unlocking{setting{Key: key, Position: journal.Position(p.Position)}, slices.Contains(own, key)})
 	}
 	return nil
 }
@@ -127,20 +127,20 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 	case c.Service != nil:
 		return h, c.enterService(ctx, cl, h, w)
 	}
-	waker := func() func() { return cl.Wake }
+	wake := cl.Wake
 	if c.Blocked.Action != lock.ActionPark {
-		waker = nil
+		wake = nil
 	}
-	r := lock.Request{Owner: cl.By, BlockedBy: w.blockedBy, Lock: w.set, TTL: c.TTL}
+	r := request{By: cl.By, BlockedBy: w.blockedBy, Lock: w.set, TTL: c.TTL}
 	c.ledger.Do(nil, func() {
 		var key string
-		if h.fresh, key = c.All.Enter(r, waker); key != "" && waker == nil {
+		if h.fresh, key = c.Keys.locks.Enter(r, wake); key != "" && wake == nil {
 			err = c.lockedError(key, cl.By)
 		} else if key != "" {
 			err = admit.ErrWaits
 		}
 	})
-	if waker == nil && err != nil {
+	if wake == nil && err != nil {
 		err = c.Refuse(c.Blocked, err)
 	}
 	return h, err
@@ -224,17 +224,17 @@ func (c *Condition) withdrawServed(keys []string) {
 }
 
 // Aside implements [admit.Condition].
-func (c *Condition) Aside(by lock.Owner, forget bool) {
-	c.ledger.Do(nil, func() { c.All.Leave(by, forget) })
+func (c *Condition) Aside(by admit.Owner, forget bool) {
+	c.ledger.Do(nil, func() { c.Leave(by, forget) })
 }
 
 // Waits implements [admit.Condition].
-func (c *Condition) Waits(by lock.Owner) (all []admit.Wait) {
+func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	c.ledger.View(func() {
-		keys, _ := c.All.Waits(by)
+		keys, _ := c.WaitsFor(by)
 		for _, key := range keys {
 			w := admit.Wait{For: key}
-			for _, h := range c.All.Locked(key) {
+			for _, h := range c.Locked(key) {
 				if h.Owner != by {
 					w.On = append(w.On, h.Owner)
 				}
@@ -248,7 +248,7 @@ func (c *Condition) Waits(by lock.Owner) (all []admit.Wait) {
 // Called implements [admit.Caller].
 func (c *Condition) Called(queue string) (ids []string) {
 	c.ledger.View(func() {
-		for _, by := range c.All.Called(queue) {
+		for _, by := range c.CalledOf(queue) {
 			ids = append(ids, by.ID)
 		}
 	})
@@ -257,9 +257,9 @@ func (c *Condition) Called(queue string) (ids []string) {
 
 // Abandoned implements [admit.Keeper]: a job that goes to the morgue, or is deleted, has
 // locks of earlier runs.
-func (c *Condition) Abandoned(by lock.Owner, v shard.Verdict, over bool) []journal.Set {
+func (c *Condition) Abandoned(by admit.Owner, v shard.Verdict, over bool) []journal.Set {
 	if over && (c.UnlockOnBurial || v == shard.VerdictDeleted) {
-		c.All.Drop(c.All.OfJob(by)...)
+		c.Drop(c.OfJob(by)...)
 	}
 	return nil
 }
@@ -268,24 +268,24 @@ func (c *Condition) Abandoned(by lock.Owner, v shard.Verdict, over bool) []journ
 func (c *Condition) Merging(change *shard.Change) {
 	for _, m := range change.Merged {
 		if c.Supersedes {
-			c.All.Drop(c.comingWith(m.Position)...)
+			c.Drop(c.comingWith(m.Position)...)
 			continue
 		}
-		c.All.Replace(c.comingWith(m.Position), uint64(m.Into), func(h *lock.KeyLock) { c.rebind(h, m.Into) })
+		c.Replace(c.comingWith(m.Position), m.Into, func(h *Lock) { c.rebind(h, m.Into) })
 	}
 }
 
 // Ending implements [admit.Witness].
 func (c *Condition) Ending(change *shard.Change) {
 	for _, p := range change.Exhumed {
-		c.All.Drop(c.comingWith(p)...)
+		c.Drop(c.comingWith(p)...)
 	}
 	for _, p := range change.Deleted {
-		c.All.Drop(c.comingWith(p)...)
+		c.Drop(c.comingWith(p)...)
 	}
 	if c.UnlockOnBurial {
 		for i := range change.Buried {
-			c.All.Drop(c.comingWith(change.Buried[i].Ref.Position())...)
+			c.Drop(c.comingWith(change.Buried[i].Ref.Position())...)
 		}
 	}
 }
@@ -293,24 +293,23 @@ func (c *Condition) Ending(change *shard.Change) {
 // hold is what a running job has locked, and will unlock.
 type hold struct {
 	c      *Condition
-	by     lock.Owner
+	by     admit.Owner
 	unlock []unlocking
-	fresh  []*lock.KeyLock // keys that this very run has locked
-	served []string        // the same, of a service; nil once the job has run
+	fresh  []*Lock  // keys that this very run has locked
+	served []string // the same, of a service; nil once the job has run
 }
 
 // Settle implements [admit.Hold].
 func (h *hold) Settle(v shard.Verdict, over bool) []journal.Set {
-	all := &h.c.All
 	if v == shard.VerdictUnstarted {
-		all.Drop(h.fresh...)
+		h.c.Drop(h.fresh...)
 		return nil
 	}
 	h.served = nil
-	all.Leave(h.by, true)
+	h.c.Leave(h.by, true)
 	if v == shard.VerdictDone || v == shard.VerdictDiscarded {
 		for _, u := range h.unlock {
-			h.c.Keys.unlock(u, h.c.Counted, h.by)
+			h.c.Keys.unlockFor(u, h.c.Counted, h.by)
 		}
 		return nil
 	}

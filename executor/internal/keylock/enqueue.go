@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 )
 
 // Coming are the keys of payloads that are on their way to the journal: they count from
@@ -13,9 +13,9 @@ import (
 // there are none.
 type Coming struct {
 	keys   *Keys
-	holds  [][]*lock.KeyLock // by payload
-	of     *Condition        // of served
-	served []string          // what the queue's own service has locked
+	holds  [][]*Lock  // by payload
+	of     *Condition // of served
+	served []string   // what the queue's own service has locked
 }
 
 // Coming returns that of a call without a payload yet.
@@ -26,13 +26,13 @@ func (p *Coming) Lock(c *Condition, id string, keys []string) {
 	if p.holds = append(p.holds, nil); len(keys) == 0 {
 		return
 	}
-	by, last := lock.Owner{Queue: c.Queue, ID: id}, len(p.holds)-1
+	by, last := admit.Owner{Queue: c.Queue, ID: id}, len(p.holds)-1
 	for _, key := range keys {
-		p.holds[last] = append(p.holds[last], p.keys.All.Lock(key, by, c.TTL))
+		p.holds[last] = append(p.holds[last], p.keys.Lock(key, by, c.TTL))
 	}
 }
 
-// Sets binds the key-locks to the positions of their payloads. Those that have been
+// Sets binds the locks to the positions of their payloads. Those that have been
 // unlocked by now are not written: the log has their end first.
 func (p *Coming) Sets(first journal.Position) (sets []journal.Set) {
 	if p == nil {
@@ -47,10 +47,10 @@ func (p *Coming) Sets(first journal.Position) (sets []journal.Set) {
 			if h.Position == gone {
 				continue
 			}
-			h.Position = uint64(position)
+			h.Position = position
 			k.with[position] = append(k.with[position], h)
 			if !k.volatile {
-				sets = append(sets, k.set(h))
+				sets = append(sets, k.setOf(h))
 			}
 		}
 	}
@@ -71,6 +71,6 @@ func (p *Coming) Withdraw() {
 	if p.served != nil {
 		p.of.withdrawServed(p.served)
 	} else {
-		p.keys.ledger.Do(nil, func() { p.keys.All.Drop(slices.Concat(p.holds...)...) })
+		p.keys.ledger.Do(nil, func() { p.keys.Drop(slices.Concat(p.holds...)...) })
 	}
 }

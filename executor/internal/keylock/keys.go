@@ -19,32 +19,33 @@ type Keys struct {
 	ledger   *admit.Ledger
 	log      *journal.Log
 	volatile bool
-	base     time.Time // when the clock of All was 0
+	base     time.Time // when its clock was 0
 
-	// All is guarded by the ledger, as alarm is.
-	All   lock.KeyLocks
-	alarm admit.Alarm // of the next key-lock that ends by itself
+	// locks are guarded by the ledger, as alarm is: methods that come from them are
+	// called under it.
+	locks
+	alarm admit.Alarm // of the next lock that ends by itself
 
-	// binding guards which key-locks came with which payload, and the positions of
+	// binding guards which locks came with which payload, and the positions of
 	// those that were set by an enqueue. The journal asks under its own lock, so
 	// nothing is called under it.
 	binding sync.Mutex
-	with    map[journal.Position][]*lock.KeyLock
+	with    map[journal.Position][]*Lock
 }
 
-// gone is the position of a key-lock that has ended.
+// gone is the position of a lock that has ended.
 const gone = math.MaxUint64
 
 // Open returns the keys that a journal has. What has expired since they were written
 // stays so. A volatile journal is told nothing.
 func Open(ledger *admit.Ledger, log *journal.Log, volatile bool) (*Keys, error) {
-	k := &Keys{ledger: ledger, log: log, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*lock.KeyLock)}
+	k := &Keys{ledger: ledger, log: log, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*Lock)}
 	ledger.Add(k)
 	return k, k.restore()
 }
 
 func (k *Keys) restore() error {
-	var held []*lock.KeyLock
+	var held []*Lock
 	var expired journal.Change
 	now := time.Now()
 	for s, err := range k.log.Keys(statekey.LockPrefix, "") {
@@ -62,7 +63,7 @@ func (k *Keys) restore() error {
 		held = append(held, h)
 	}
 	k.ledger.Do(&expired, func() {
-		k.All.Restore(held)
+		k.restoreAll(held)
 		for _, h := range held {
 			k.bind(h)
 		}
@@ -71,105 +72,112 @@ func (k *Keys) restore() error {
 }
 
 // Open implements [admit.Book].
-func (k *Keys) Open() { k.All.At(time.Since(k.base)) }
+func (k *Keys) Open() { k.now = time.Since(k.base) }
 
 // Close implements [admit.Book].
 func (k *Keys) Close(c *journal.Change) (wake func()) {
-	changes, wake := k.All.Drain()
+	changes, wakes := k.drain()
 	for _, change := range changes {
-		if change.Ended {
-			k.forget(change.Lock)
+		if change.ended {
+			k.forget(change.lock)
 		} else {
-			k.bind(change.Lock)
+			k.bind(change.lock)
 		}
-		if !k.volatile && !awaitsPosition(change) {
+		if !k.volatile && !change.awaitsPosition() {
 			c.Sets = append(c.Sets, k.written(change))
 		}
 	}
-	at, ok := k.All.Next()
-	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.expire)
-	return wake
+	at, ok := k.next()
+	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.ring)
+	if len(wakes) == 0 {
+		return nil
+	}
+	return func() {
+		for _, wake := range wakes {
+			wake()
+		}
+	}
 }
 
-// awaitsPosition reports whether a key-lock is written with the payload that it came
+// awaitsPosition reports whether a lock is written with the payload that it came
 // with, when that has its position.
-func awaitsPosition(c lock.Change) bool {
-	h := c.Lock
-	return !c.Ended && !h.OnRun && h.Position == 0 && h.Owner != (lock.Owner{})
+func (c change) awaitsPosition() bool {
+	h := c.lock
+	return !c.ended && !h.OnRun && h.Position == 0 && h.Owner != (admit.Owner{})
 }
 
-// expire is what the alarm calls.
-func (k *Keys) expire() {
+// ring is what the alarm calls.
+func (k *Keys) ring() {
 	k.ledger.Do(nil, func() {
 		if k.alarm.Rang(); !k.ledger.Closed() {
-			k.All.Expire()
+			k.expire()
 		}
 	})
 }
 
-// bind remembers which payload a key-lock belongs to, if that is known.
-func (k *Keys) bind(h *lock.KeyLock) {
+// bind remembers which payload a lock belongs to, if that is known.
+func (k *Keys) bind(h *Lock) {
 	k.binding.Lock()
 	defer k.binding.Unlock()
-	if p := journal.Position(h.Position); p != 0 && !slices.Contains(k.with[p], h) {
+	if p := h.Position; p != 0 && !slices.Contains(k.with[p], h) {
 		k.with[p] = append(k.with[p], h)
 	}
 }
 
-// forget lets go of a key-lock that has ended.
-func (k *Keys) forget(h *lock.KeyLock) {
+// forget lets go of a lock that has ended.
+func (k *Keys) forget(h *Lock) {
 	k.binding.Lock()
 	defer k.binding.Unlock()
 	k.unbind(h)
 	h.Position = gone
 }
 
-// unbind forgets which payload a key-lock belongs to. binding is held.
-func (k *Keys) unbind(h *lock.KeyLock) {
-	p := journal.Position(h.Position)
-	if rest := slices.DeleteFunc(k.with[p], func(o *lock.KeyLock) bool { return o == h }); len(rest) > 0 {
+// unbind forgets which payload a lock belongs to. binding is held.
+func (k *Keys) unbind(h *Lock) {
+	p := h.Position
+	if rest := slices.DeleteFunc(k.with[p], func(o *Lock) bool { return o == h }); len(rest) > 0 {
 		k.with[p] = rest
 	} else {
 		delete(k.with, p)
 	}
 }
 
-// rebind makes a key-lock another payload's, which may itself be replaced at once.
-func (k *Keys) rebind(h *lock.KeyLock, into journal.Position) {
+// rebind makes a lock another payload's, which may itself be replaced at once.
+func (k *Keys) rebind(h *Lock, into journal.Position) {
 	k.binding.Lock()
 	defer k.binding.Unlock()
 	k.unbind(h)
-	h.Position = uint64(into)
+	h.Position = into
 	k.with[into] = append(k.with[into], h)
 }
 
-// comingWith returns the key-locks that belong to a payload.
-func (k *Keys) comingWith(p journal.Position) []*lock.KeyLock {
+// comingWith returns the locks that belong to a payload.
+func (k *Keys) comingWith(p journal.Position) []*Lock {
 	k.binding.Lock()
 	defer k.binding.Unlock()
 	return slices.Clone(k.with[p])
 }
 
-// unlock unlocks a key for a job that has succeeded. Of a counted one it ends the
+// unlockFor unlocks a key for a job that has succeeded. Of a counted one it ends the
 // lock of the very payload; if that is gone, because a person, a burial or its time
 // has ended it, there is nothing to be unlocked for it.
-func (k *Keys) unlock(u unlocking, counted bool, by lock.Owner) {
+func (k *Keys) unlockFor(u unlocking, counted bool, by admit.Owner) {
 	if counted {
-		for _, h := range k.comingWith(journal.Position(u.Position)) {
+		for _, h := range k.comingWith(u.Position) {
 			if h.Key == u.Key {
-				k.All.Drop(h)
+				k.Drop(h)
 				return
 			}
 		}
 	}
 	if !u.own {
-		k.All.Unlock(u.Key, counted, by)
+		k.Unlock(u.Key, counted, by)
 	}
 }
 
 // Rename gives the locks of a queue's jobs to the queue's new name.
 func (k *Keys) Rename(former, name string) {
-	k.ledger.Do(nil, func() { k.All.Rename(former, name) })
+	k.ledger.Do(nil, func() { k.rename(former, name) })
 }
 
 // DropDead ends what payloads had locked that are gone from the morgue, and returns the
@@ -178,8 +186,8 @@ func (k *Keys) DropDead(queue string, positions []journal.Position, ids []string
 	whole = make(map[string]bool)
 	k.ledger.Do(nil, func() {
 		for i, p := range positions {
-			k.All.Drop(k.comingWith(p)...)
-			if len(k.All.OfJob(lock.Owner{Queue: queue, ID: ids[i]})) > 0 {
+			k.Drop(k.comingWith(p)...)
+			if len(k.OfJob(admit.Owner{Queue: queue, ID: ids[i]})) > 0 {
 				whole[ids[i]] = true
 			}
 		}
@@ -188,12 +196,12 @@ func (k *Keys) DropDead(queue string, positions []journal.Position, ids []string
 }
 
 // DropJob ends what the runs of a job have locked for it.
-func (k *Keys) DropJob(by lock.Owner) {
-	k.ledger.Do(nil, func() { k.All.Drop(k.All.OfJob(by)...) })
+func (k *Keys) DropJob(by admit.Owner) {
+	k.ledger.Do(nil, func() { k.Drop(k.OfJob(by)...) })
 }
 
-// Held shows a key-lock to people. Its number takes the place of a token.
-func (k *Keys) Held(h *lock.KeyLock) lock.Held {
+// Held shows a lock to people. Its number takes the place of a token.
+func (k *Keys) Held(h *Lock) lock.Held {
 	now := time.Now()
 	wall, age := now.Round(0), now.Sub(k.base)
 	held := lock.Held{Keys: []string{h.Key}, Owner: cmp.Or(h.Owner.String(), "a person"), Token: h.Number, Since: wall.Add(h.Since - age)}
@@ -205,9 +213,9 @@ func (k *Keys) Held(h *lock.KeyLock) lock.Held {
 }
 
 // lockedError names the holder of a key that blocks a job. The ledger is held.
-func (k *Keys) lockedError(key string, by lock.Owner) error {
+func (k *Keys) lockedError(key string, by admit.Owner) error {
 	err := &lock.LockedError{Key: key}
-	for _, h := range k.All.Locked(key) {
+	for _, h := range k.Locked(key) {
 		if h.Owner != by {
 			err.Holder = k.Held(h)
 			break
@@ -216,17 +224,17 @@ func (k *Keys) lockedError(key string, by lock.Owner) error {
 	return err
 }
 
-func (k *Keys) written(c lock.Change) journal.Set {
-	if c.Ended {
-		return journal.Set{Key: statekey.LockKey(c.Lock.Number)}
+func (k *Keys) written(c change) journal.Set {
+	if c.ended {
+		return journal.Set{Key: statekey.LockKey(c.lock.Number)}
 	}
 	k.binding.Lock()
 	defer k.binding.Unlock()
-	return k.set(c.Lock)
+	return k.setOf(c.lock)
 }
 
-// set is what the journal has of a key-lock. binding is held.
-func (k *Keys) set(h *lock.KeyLock) journal.Set {
+// setOf is what the journal has of a lock. binding is held.
+func (k *Keys) setOf(h *Lock) journal.Set {
 	now := time.Now()
 	zero := now.UnixNano() - int64(now.Sub(k.base))
 	until := int64(h.Until)
@@ -234,20 +242,20 @@ func (k *Keys) set(h *lock.KeyLock) journal.Set {
 		until = zero + min(until, math.MaxInt64-zero)
 	}
 	w := statekey.KeyLock{
-		Number: h.Number, Position: h.Position, OnRun: h.OnRun, Since: zero + int64(h.Since), Until: until, Owner: h.Owner, Key: h.Key,
+		Number: h.Number, Position: uint64(h.Position), OnRun: h.OnRun, Since: zero + int64(h.Since), Until: until, Owner: h.Owner, Key: h.Key,
 	}
 	return w.Set()
 }
 
-// parse takes a key-lock from the journal, and when it ends on the wall clock.
-func (k *Keys) parse(s journal.Set, now time.Time) (h *lock.KeyLock, until int64, err error) {
+// parse takes a lock from the journal, and when it ends on the wall clock.
+func (k *Keys) parse(s journal.Set, now time.Time) (h *Lock, until int64, err error) {
 	w, err := statekey.ParseKeyLock(s)
 	if err != nil {
 		return nil, 0, statekey.Refused(s.Key, err)
 	}
 	zero := now.UnixNano() - int64(now.Sub(k.base))
-	h = &lock.KeyLock{
-		Number: w.Number, Position: w.Position, OnRun: w.OnRun, Since: time.Duration(w.Since - zero), Owner: w.Owner, Key: w.Key,
+	h = &Lock{
+		Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Since: time.Duration(w.Since - zero), Owner: w.Owner, Key: w.Key,
 	}
 	if w.Until != 0 {
 		h.Until = time.Duration(w.Until - zero)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -24,16 +23,16 @@ func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error
 }
 
 // Aside implements [admit.Condition]: who waits for its turn keeps nobody waiting.
-func (c *Condition) Aside(lock.Owner, bool) {}
+func (c *Condition) Aside(admit.Owner, bool) {}
 
 // Waits implements [admit.Condition]: a job that comes after another one waits for its
 // turn, whether it has been asked yet or not.
-func (c *Condition) Waits(by lock.Owner) []admit.Wait {
+func (c *Condition) Waits(by admit.Owner) []admit.Wait {
 	job, _, ok := c.Before(by.ID, c.Number)
 	if !ok {
 		return nil
 	}
-	return []admit.Wait{{For: "its turn", On: []lock.Owner{job}}}
+	return []admit.Wait{{For: "its turn", On: []admit.Owner{job}}}
 }
 
 // Recorded implements [admit.Listener]: it takes what has ended out of its lane. Its end is

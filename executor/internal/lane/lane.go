@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 )
 
 // Lanes are the ids of queues that share them. The zero Lanes is ready for use, by
@@ -211,7 +211,7 @@ func call(wakers []func()) {
 // Before returns the job that runs in the lane of an id, or comes first there, if it is
 // that of another queue, and how many payloads of others stand before those of a queue,
 // maxAhead at most; false: none is before it.
-func (l *Lanes) Before(id string, queue uint32) (job lock.Owner, ahead int, ok bool) {
+func (l *Lanes) Before(id string, queue uint32) (job admit.Owner, ahead int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.byID[id]
@@ -225,7 +225,7 @@ func (l *Lanes) Before(id string, queue uint32) (job lock.Owner, ahead int, ok b
 	if !n.busy {
 		first = n.payloads[0].queue
 	}
-	return lock.Owner{Queue: l.queues[first], ID: id}, ahead, first != queue
+	return admit.Owner{Queue: l.queues[first], ID: id}, ahead, first != queue
 }
 
 // maxAhead is how many payloads Before counts: nobody waits long for who asks.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -151,7 +150,7 @@ func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error
 }
 
 // Aside implements [admit.Condition].
-func (c *Condition) Aside(by lock.Owner, forget bool) {
+func (c *Condition) Aside(by admit.Owner, forget bool) {
 	c.Do(func(t *Table, now int64) {
 		if forget {
 			t.Leave(now, by)
@@ -162,7 +161,7 @@ func (c *Condition) Aside(by lock.Owner, forget bool) {
 }
 
 // Waits implements [admit.Condition]. Who waits for a time goes on by itself.
-func (c *Condition) Waits(by lock.Owner) (all []admit.Wait) {
+func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	c.Do(func(t *Table, _ int64) {
 		if k, called, ok := t.Waits(by); ok && !called && k.From < 0 {
 			all = []admit.Wait{{For: k.Limit, On: t.running(by), Any: true}}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
 // starts are those of one key; the last Rate of them, in a ring.
@@ -89,7 +89,7 @@ func (s *simulation) run(until int64) {
 func (s *simulation) load(l *Limit, name string, jobs int, late, lasts func() int64, started func()) {
 	needs := []Need{{l, name}}
 	for i := range jobs {
-		owner := lock.Owner{Queue: fmt.Sprint("q", i%2), ID: fmt.Sprint(name, "/", i)}
+		owner := admit.Owner{Queue: fmt.Sprint("q", i%2), ID: fmt.Sprint(name, "/", i)}
 		var come func()
 		wake := func() { s.after(late(), come) }
 		come = func() {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
 // never is a time that does not come by itself.
@@ -50,7 +50,7 @@ type line struct {
 
 // waiter is a job that has come and does not run yet, or not again.
 type waiter struct {
-	owner  lock.Owner
+	owner  admit.Owner
 	number uint64 // the order in which jobs came
 	state  stage
 	key    *key // that it waits for, or whose turn is kept for it

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
 // key returns a key, which settle forgets if it is not in use after all.
@@ -125,7 +125,7 @@ func (b *busy) before(o *busy) bool {
 }
 
 // running returns the jobs that run under the key for which one waits.
-func (t *Table) running(owner lock.Owner) (jobs []lock.Owner) {
+func (t *Table) running(owner admit.Owner) (jobs []admit.Owner) {
 	for g := range t.grants {
 		if slices.Contains(g.keys, t.waiters[owner].key) {
 			jobs = append(jobs, g.owner)
@@ -136,7 +136,7 @@ func (t *Table) running(owner lock.Owner) (jobs []lock.Owner) {
 
 // Waits says what a job waits for; false: it does not wait. Called: it may come, and
 // its turn is kept.
-func (t *Table) Waits(owner lock.Owner) (k KeyStats, isCalled, ok bool) {
+func (t *Table) Waits(owner admit.Owner) (k KeyStats, isCalled, ok bool) {
 	w := t.waiters[owner]
 	if w == nil || w.state == aside {
 		return k, false, false

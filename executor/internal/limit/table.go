@@ -3,7 +3,7 @@ package limit
 import (
 	"time"
 
-	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
 // keepNumber is how long the number of a job is kept that has not come although it
@@ -13,7 +13,7 @@ const keepNumber = int64(time.Minute)
 // Table has the limits that jobs may need together, and all that wait for one. One
 // goroutine at a time may use it. What its methods have to wake, Drain returns.
 type Table struct {
-	waiters map[lock.Owner]*waiter
+	waiters map[admit.Owner]*waiter
 	arrived uint64
 	agenda  sorted[*key]
 	asides  map[*waiter]struct{}
@@ -44,7 +44,7 @@ type Need struct {
 
 // Grant is what a job has while it runs.
 type Grant struct {
-	owner  lock.Owner
+	owner  admit.Owner
 	number uint64
 	keys   []*key // as long as it runs
 	needs  []Need
@@ -52,7 +52,7 @@ type Grant struct {
 
 // NewTable returns a table without limits.
 func NewTable() *Table {
-	return &Table{waiters: make(map[lock.Owner]*waiter), asides: make(map[*waiter]struct{}), grants: make(map[*Grant]struct{}), names: make(map[string]bool)}
+	return &Table{waiters: make(map[admit.Owner]*waiter), asides: make(map[*waiter]struct{}), grants: make(map[*Grant]struct{}), names: make(map[string]bool)}
 }
 
 // NewLimit adds a limit. The config has its defaults.
@@ -63,7 +63,7 @@ func (t *Table) NewLimit(now int64, name string, c Config) *Limit {
 // Enter has a job start that needs some keys, each once, and returns what it has
 // then; or nil, and then it waits for one of them. It is called by its wake when it
 // may come again. A job that waits already waits no more where it did.
-func (t *Table) Enter(now int64, owner lock.Owner, needs []Need, wake func()) *Grant {
+func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *Grant {
 	w := t.waiters[owner]
 	var left *key
 	if w != nil {
@@ -104,7 +104,7 @@ func (t *Table) Enter(now int64, owner lock.Owner, needs []Need, wake func()) *G
 
 // Aside says that a job waits for something else, or does not come for now: others
 // have its turn, and it keeps its number for a while.
-func (t *Table) Aside(now int64, owner lock.Owner) {
+func (t *Table) Aside(now int64, owner admit.Owner) {
 	if w := t.waiters[owner]; w != nil {
 		left := t.stepOut(w)
 		t.setAside(now, w, now+keepNumber)
@@ -113,7 +113,7 @@ func (t *Table) Aside(now int64, owner lock.Owner) {
 }
 
 // Leave says that a job is gone.
-func (t *Table) Leave(now int64, owner lock.Owner) {
+func (t *Table) Leave(now int64, owner admit.Owner) {
 	if w := t.waiters[owner]; w != nil {
 		left := t.stepOut(w)
 		delete(t.waiters, owner)

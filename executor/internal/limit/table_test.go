@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/strandjobs/strand/lock"
+	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
 const ms = int64(time.Millisecond)
@@ -35,7 +35,7 @@ func newRig(t *testing.T, c Config) *rig {
 
 // enter has a job come, named as queue and id, for one key.
 func (r *rig) enter(now int64, queue, id, key string) bool {
-	g := r.table.Enter(now, lock.Owner{Queue: queue, ID: id}, []Need{{r.limit, key}}, func() { r.called = append(r.called, id) })
+	g := r.table.Enter(now, admit.Owner{Queue: queue, ID: id}, []Need{{r.limit, key}}, func() { r.called = append(r.called, id) })
 	if g != nil {
 		r.grants[id] = g
 	}
@@ -80,7 +80,7 @@ func TestTheLine(t *testing.T) {
 	assert.False(t, r.enter(3, "q", "e", "k"), "the turn is b's")
 	assert.True(t, r.enter(4, "q", "b", "k"))
 	r.release(5, "b")
-	r.table.Leave(6, lock.Owner{Queue: "q", ID: "c"})
+	r.table.Leave(6, admit.Owner{Queue: "q", ID: "c"})
 	r.drain()
 	assert.Equal(t, []string{"b", "c", "d"}, r.called, "c was deleted")
 	assert.True(t, r.enter(7, "q", "d", "k"))
@@ -133,13 +133,13 @@ func TestNothingIsHeldWhileAJobWaits(t *testing.T) {
 	r := newRig(t, Config{Concurrent: 1})
 	other := r.table.NewLimit(0, "other", Config{Rate: 1, Per: time.Second, Burst: 1})
 	both := []Need{{other, ""}, {r.limit, "k"}}
-	x := lock.Owner{Queue: "q", ID: "x"}
+	x := admit.Owner{Queue: "q", ID: "x"}
 	woken := 0
 	wake := func() { woken++ }
 	require.True(t, r.enter(0, "q", "a", "k"))
 	require.Nil(t, r.table.Enter(0, x, both, wake))
 	assert.Zero(t, other.Stats().Keys, "no token was taken")
-	y := r.table.Enter(0, lock.Owner{Queue: "q", ID: "y"}, both[:1], nil)
+	y := r.table.Enter(0, admit.Owner{Queue: "q", ID: "y"}, both[:1], nil)
 	require.NotNil(t, y)
 	r.release(1, "a")
 	require.Equal(t, 1, woken)
@@ -263,7 +263,7 @@ func random(t *testing.T, r *rand.Rand) {
 	}
 	jobs, done, gone := 200, 0, 0
 	for i := range jobs {
-		owner := lock.Owner{Queue: fmt.Sprint(r.IntN(3)), ID: fmt.Sprint(i)}
+		owner := admit.Owner{Queue: fmt.Sprint(r.IntN(3)), ID: fmt.Sprint(i)}
 		var needs []Need
 		for _, l := range limits {
 			for k := range r.IntN(3) {
@@ -334,7 +334,7 @@ func BenchmarkEnterAndRelease(b *testing.B) {
 	now := int64(0)
 	for i := 0; b.Loop(); i++ {
 		now += 2000
-		g := table.Enter(now, lock.Owner{Queue: "q", ID: "id"}, []Need{{l, names[i%1000]}}, nil)
+		g := table.Enter(now, admit.Owner{Queue: "q", ID: "id"}, []Need{{l, names[i%1000]}}, nil)
 		table.Release(now, g)
 		table.Expire(now)
 	}

@@ -134,3 +134,23 @@ func (p *Page[T]) sink() {
 		i = child
 	}
 }
+
+// FirstKeys returns the first n of some keys behind one, in their order, and how many
+// more there are. It does not sort the others.
+func FirstKeys(all []string, after string, n int) (first []string, more int) {
+	for _, key := range all {
+		if key <= after {
+			continue
+		}
+		if more++; len(first) == n && (n == 0 || key >= first[n-1]) {
+			continue
+		}
+		at, _ := slices.BinarySearch(first, key)
+		if first = slices.Insert(first, at, key); len(first) > n {
+			first = first[:n]
+		} else {
+			more--
+		}
+	}
+	return first, more
+}

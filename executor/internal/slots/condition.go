@@ -113,7 +113,7 @@ func (c *condition[V]) reserve(ctx context.Context, h *hold[V], job lock.Job) er
 }
 
 // Aside implements [admit.Condition].
-func (s *Slots[V]) Aside(by lock.Owner, _ bool) {
+func (s *Slots[V]) Aside(by admit.Owner, _ bool) {
 	s.mu.Lock()
 	cancel := s.waiting[by]
 	delete(s.waiting, by)
@@ -124,7 +124,7 @@ func (s *Slots[V]) Aside(by lock.Owner, _ bool) {
 }
 
 // Waits implements [admit.Condition].
-func (s *Slots[V]) Waits(by lock.Owner) []admit.Wait {
+func (s *Slots[V]) Waits(by admit.Owner) []admit.Wait {
 	s.mu.Lock()
 	waits := s.waiting[by] != nil
 	s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Slots[V]) Waits(by lock.Owner) []admit.Wait {
 	s.cfg.Ledger.View(func() {
 		w.On = slices.Collect(maps.Keys(s.mine))
 		if len(s.buried) > 0 {
-			w.On = append(w.On, lock.Owner{}) // they end by themselves
+			w.On = append(w.On, admit.Owner{}) // they end by themselves
 		}
 	})
 	return []admit.Wait{w}
@@ -143,7 +143,7 @@ func (s *Slots[V]) Waits(by lock.Owner) []admit.Wait {
 
 // Abandoned implements [admit.Keeper]: it gives back what a job has kept, which does not
 // run again.
-func (s *Slots[V]) Abandoned(by lock.Owner, v shard.Verdict, over bool) []journal.Set {
+func (s *Slots[V]) Abandoned(by admit.Owner, v shard.Verdict, over bool) []journal.Set {
 	r := s.mine[by]
 	if r == nil || !over {
 		return nil
@@ -158,7 +158,7 @@ func (s *Slots[V]) Abandoned(by lock.Owner, v shard.Verdict, over bool) []journa
 
 // bury leaves a reservation to its TTL, of which no job knows any more. The ledger is
 // held.
-func (s *Slots[V]) bury(by lock.Owner, r *reserved[V]) []journal.Set {
+func (s *Slots[V]) bury(by admit.Owner, r *reserved[V]) []journal.Set {
 	s.buried = append(s.buried, r)
 	w := s.openValue(by, r)
 	w.Buried = true
@@ -177,7 +177,7 @@ func (s *Slots[V]) exhume() (gone []journal.Set) {
 // hold is the value of a running job.
 type hold[V any] struct {
 	s   *Slots[V]
-	by  lock.Owner
+	by  admit.Owner
 	r   *reserved[V]
 	ttl time.Duration
 

@@ -46,7 +46,7 @@ type Slots[V any] struct {
 
 	// Guarded by the ledger. mine are the reservations of jobs, also of those that
 	// failed, or ran when the last process ended.
-	mine   map[lock.Owner]*reserved[V]
+	mine   map[admit.Owner]*reserved[V]
 	last   json.RawMessage // the last value; nil while nothing is known
 	buried []*reserved[V]  // those that are kept after a burial, in its order
 	resets int
@@ -54,7 +54,7 @@ type Slots[V any] struct {
 	// mu guards waiting: which jobs wait, and how each stops that. Nothing is called
 	// under it.
 	mu      sync.Mutex
-	waiting map[lock.Owner]func()
+	waiting map[admit.Owner]func()
 }
 
 // reserved is a reservation with its value as it is written down: encoding is the
@@ -68,7 +68,7 @@ type reserved[V any] struct {
 type Sequence interface {
 	Condition(ttl time.Duration) admit.Condition
 	Holders() []lock.Held
-	Waits(by lock.Owner) []admit.Wait
+	Waits(by admit.Owner) []admit.Wait
 	Rename(former, name string)
 }
 
@@ -81,8 +81,8 @@ func New[V any](cfg Config[V]) (*Slots[V], error) {
 		return nil, err
 	}
 	return &Slots[V]{
-		cfg: cfg, slots: slots, mine: make(map[lock.Owner]*reserved[V]), prefix: statekey.Slots(cfg.Store),
-		waiting: make(map[lock.Owner]func()),
+		cfg: cfg, slots: slots, mine: make(map[admit.Owner]*reserved[V]), prefix: statekey.Slots(cfg.Store),
+		waiting: make(map[admit.Owner]func()),
 	}, nil
 }
 
@@ -179,11 +179,11 @@ func (s *Slots[V]) lastSet() journal.Set {
 	return statekey.Slot{Value: s.last, Position: position}.Set(s.prefix + statekey.Last)
 }
 
-func (s *Slots[V]) open(by lock.Owner, r *reserved[V]) journal.Set {
+func (s *Slots[V]) open(by admit.Owner, r *reserved[V]) journal.Set {
 	return s.openValue(by, r).Set(s.openKey(by))
 }
 
-func (s *Slots[V]) openValue(by lock.Owner, r *reserved[V]) statekey.Slot {
+func (s *Slots[V]) openValue(by admit.Owner, r *reserved[V]) statekey.Slot {
 	held, _ := r.Lease().Record() // one that has just expired ends in the past
 	held.Owner, held.Keys = by.String(), nil
 	return statekey.Slot{Value: r.value, Position: r.Position(), Held: held, Queue: by.Queue, ID: []byte(by.ID)}
@@ -194,7 +194,7 @@ func (s *Slots[V]) buriedKey(r *reserved[V]) string {
 	return s.prefix + "buried/" + strconv.FormatUint(r.Lease().Token(), 10)
 }
 
-func (s *Slots[V]) openKey(by lock.Owner) string {
+func (s *Slots[V]) openKey(by admit.Owner) string {
 	return s.prefix + "open/" + strconv.Itoa(len(by.Queue)) + "/" + by.Queue + "/" + by.ID
 }
 
@@ -206,7 +206,7 @@ func (s *Slots[V]) Rename(former, name string) {
 		for by, r := range maps.Clone(s.mine) {
 			if by.Queue == former {
 				delete(s.mine, by)
-				heir := lock.Owner{Queue: name, ID: by.ID}
+				heir := admit.Owner{Queue: name, ID: by.ID}
 				s.mine[heir] = r
 				change.Sets = append(change.Sets, s.sets(journal.Set{Key: s.openKey(by)}, s.open(heir, r))...)
 			}
@@ -253,7 +253,7 @@ func (s *Slots[V]) Restore() error {
 		case w.Buried:
 			s.buried = append(s.buried, &reserved[V]{r, w.Value})
 		default:
-			s.mine[lock.Owner{Queue: w.Queue, ID: string(w.ID)}] = &reserved[V]{r, w.Value}
+			s.mine[admit.Owner{Queue: w.Queue, ID: string(w.ID)}] = &reserved[V]{r, w.Value}
 		}
 	}
 	if len(expired.Sets) > 0 {

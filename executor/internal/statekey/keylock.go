@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/lock"
 )
 
 // LockPrefix begins the state keys of key-locks; the number follows.
@@ -13,13 +13,13 @@ const LockPrefix = "lock/"
 
 const keyLockVersion = 1
 
-// KeyLock is what the journal has of a [lock.KeyLock]. Times are those of the wall clock,
+// KeyLock is what the journal has of a keylock.Lock. Times are those of the wall clock,
 // in Unix nanoseconds; Until is 0 for ever.
 type KeyLock struct {
 	Number, Position uint64
 	OnRun            bool
 	Since, Until     int64
-	Owner            lock.Owner
+	Owner            admit.Owner
 	Key              string
 }
 

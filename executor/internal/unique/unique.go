@@ -23,8 +23,8 @@ type Leases struct {
 
 	// mu guards what follows. Nothing but the table is called under it.
 	mu     sync.Mutex
-	places map[lock.Owner]*place
-	names  map[string]lock.Owner // of those that have a lease, or wait for one
+	places map[admit.Owner]*place
+	names  map[string]admit.Owner // of those that have a lease, or wait for one
 }
 
 // place is where a job waits.
@@ -88,7 +88,7 @@ func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error
 	return c.await(p, cl)
 }
 
-func (l *Leases) place(by lock.Owner) *place {
+func (l *Leases) place(by admit.Owner) *place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.places[by]
@@ -99,7 +99,7 @@ func (l *Leases) place(by lock.Owner) *place {
 func (c *Condition) await(p *place, cl *admit.Claim) (admit.Hold, error) {
 	c.mu.Lock()
 	if c.places == nil {
-		c.places, c.names = make(map[lock.Owner]*place), make(map[string]lock.Owner)
+		c.places, c.names = make(map[admit.Owner]*place), make(map[string]admit.Owner)
 	}
 	p.claim, c.names[cl.By.String()] = cl, cl.By
 	lease, granted := p.Lease() // after the claim is known: so it is woken, or hears now
@@ -120,7 +120,7 @@ func (c *Condition) await(p *place, cl *admit.Claim) (admit.Hold, error) {
 }
 
 // Aside implements [admit.Condition]: a job that waits for something else has no place.
-func (c *Condition) Aside(by lock.Owner, _ bool) {
+func (c *Condition) Aside(by admit.Owner, _ bool) {
 	c.mu.Lock()
 	p := c.places[by]
 	if p != nil {
@@ -134,7 +134,7 @@ func (c *Condition) Aside(by lock.Owner, _ bool) {
 }
 
 // Waits implements [admit.Condition].
-func (c *Condition) Waits(by lock.Owner) (all []admit.Wait) {
+func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	p := c.place(by)
 	if p == nil {
 		return nil
@@ -143,7 +143,7 @@ func (c *Condition) Waits(by lock.Owner) (all []admit.Wait) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, hop := range ahead {
-		all = append(all, admit.Wait{For: hop.Key, On: []lock.Owner{c.names[hop.Holder]}})
+		all = append(all, admit.Wait{For: hop.Key, On: []admit.Owner{c.names[hop.Holder]}})
 	}
 	return all
 }
@@ -161,7 +161,7 @@ func (c *Condition) Called(queue string) (ids []string) {
 }
 
 // Waiting returns the keys for which a job waits, none if it does not.
-func (l *Leases) Waiting(by lock.Owner) []string {
+func (l *Leases) Waiting(by admit.Owner) []string {
 	if p := l.place(by); p != nil {
 		return p.Keys()
 	}
@@ -184,7 +184,7 @@ func (l *Leases) Kept(token uint64) bool {
 // hold is the lease of a running job.
 type hold struct {
 	c     *Condition
-	by    lock.Owner
+	by    admit.Owner
 	lease lock.Lease
 	admit.Heart
 }

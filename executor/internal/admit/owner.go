@@ -1,4 +1,4 @@
-package lock
+package admit
 
 import (
 	"strconv"
@@ -17,7 +17,7 @@ func (o Owner) String() string {
 	if o.Queue == "" {
 		return o.ID
 	}
-	queue, id := plain(o.Queue), plain(o.ID)
+	queue, id := Plain(o.Queue), Plain(o.ID)
 	if queue == o.Queue && strings.ContainsAny(queue, `/"`) {
 		queue = strconv.Quote(queue)
 	}
@@ -27,8 +27,9 @@ func (o Owner) String() string {
 	return queue + "/" + id
 }
 
-// plain quotes what a terminal would not show as it is.
-func plain(s string) string {
+// Plain quotes a text that does not print as it is: control characters, what turns
+// the direction of writing round, and what is not UTF-8.
+func Plain(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
 		return strconv.Quote(s)
 	}

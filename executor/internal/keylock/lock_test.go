@@ -1,4 +1,4 @@
-package lock
+package keylock
 
 import (
 	"maps"
@@ -8,23 +8,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
-// keyLocksPair drives key-locks and their model.
-type keyLocksPair struct {
-	b     *KeyLocks
-	model keyLocksModel
+// pair drives key-locks and their model.
+type pair struct {
+	b     *locks
+	model model
 	disk  map[uint64]modelHold // what the effects come to: the journal's view
-	known []*KeyLock
-	woken []Owner
+	known []*Lock
+	woken []admit.Owner
 }
 
 // look compares everything that can be seen.
-func (p *keyLocksPair) look(t require.TestingT) {
-	changes, wake := p.b.Drain()
+func (p *pair) look(t require.TestingT) {
+	changes, wakes := p.b.drain()
 	for _, c := range changes {
-		h := c.Lock
-		if c.Ended {
+		h := c.lock
+		if c.ended {
 			require.Contains(t, p.disk, h.Number, "ended twice, or never written")
 			delete(p.disk, h.Number)
 			continue
@@ -35,7 +37,7 @@ func (p *keyLocksPair) look(t require.TestingT) {
 		}
 	}
 	p.woken = nil
-	if wake != nil {
+	for _, wake := range wakes {
 		wake()
 	}
 	require.Equal(t, p.model.woken, p.woken, "who was woken, in order")
@@ -46,8 +48,8 @@ func (p *keyLocksPair) look(t require.TestingT) {
 	require.ElementsMatch(t, holds, disk, "what is written down")
 	there := 0
 	for key, e := range p.b.entries {
-		counts := make(map[Owner]int)
-		for h := range e.locks.all() {
+		counts := make(map[admit.Owner]int)
+		for _, h := range p.b.Locked(key) {
 			require.Equal(t, key, h.Key)
 			require.Contains(t, p.disk, h.Number)
 			counts[h.Owner]++
@@ -57,28 +59,24 @@ func (p *keyLocksPair) look(t require.TestingT) {
 		for by, n := range counts {
 			require.Equal(t, n, e.by[by])
 		}
-		require.Equal(t, e.idle.list != nil, e.locks.n+e.line.n+e.toLock+e.toPass == 0, "idle, or wanted")
-		var line []Owner
-		for w := range e.line.all() {
-			line = append(line, w.owner)
-		}
-		var want []Owner
+		require.NotZero(t, e.locks.Len()+e.line.Len()+e.toLock+e.toPass, "an unused key is forgotten")
+		_, line := p.b.Line(key)
+		var want []admit.Owner
 		for _, o := range slices.SortedFunc(slices.Values(p.model.waits), func(a, b *modelWait) int { return int(a.number) - int(b.number) }) {
 			if o.key == key {
-				want = append(want, o.Owner)
+				want = append(want, o.By)
 			}
 		}
 		require.Equal(t, want, line, "the line at %q", key)
 	}
-	require.LessOrEqual(t, p.b.idle.n, maxIdle)
 	for _, o := range p.model.waits {
-		w := p.b.job(o.Owner)
-		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{w.number, w.called, w.standing()})
-		keys, called := p.b.Waits(o.Owner)
+		w := p.b.waiting[o.By]
+		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{w.number, w.called, w.at != nil})
+		keys, called := p.b.WaitsFor(o.By)
 		require.Equal(t, []any{o.called, o.key != ""}, []any{called, slices.Contains(keys, o.key)})
 		if o.key != "" {
-			require.Equal(t, o.key, w.spots[0].entry.key)
-			require.True(t, p.model.blocked(o.key, o.Request, o.number), "%v was not woken", o.Owner)
+			require.Equal(t, o.key, w.at.key)
+			require.True(t, p.model.blocked(o.key, o.request, o.number), "%v was not woken", o.By)
 		}
 	}
 	require.Equal(t, len(p.disk), there)
@@ -98,11 +96,10 @@ func (p *keyLocksPair) look(t require.TestingT) {
 // which holds there are, and what a journal would know of them, is the same as if one looked at everything every time.
 func TestKeyLocksAndTheirModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &keyLocksPair{b: &KeyLocks{}, disk: make(map[uint64]modelHold)}
-		p.b.At(0)
+		p := &pair{b: &locks{}, disk: make(map[uint64]modelHold)}
 		key := rapid.SampledFrom([]string{"k", "l", "m"})
-		by := rapid.SampledFrom([]Owner{{}, {"q", "1"}, {"q", "2"}, {"r", "1"}, {"r", "2"}})
-		job := by.Filter(func(h Owner) bool { return h.Queue != "" })
+		by := rapid.SampledFrom([]admit.Owner{{}, job("q", "1"), job("q", "2"), job("r", "1"), job("r", "2")})
+		jobs := by.Filter(func(h admit.Owner) bool { return h.Queue != "" })
 		some := rapid.SliceOfNDistinct(key, 0, 3, rapid.ID)
 		t.Repeat(map[string]func(*rapid.T){
 			"lock": func(t *rapid.T) {
@@ -111,19 +108,19 @@ func TestKeyLocksAndTheirModel(t *testing.T) {
 				p.model.lock(h.Number, key, by, false)
 			},
 			"enter": func(t *rapid.T) {
-				p.enter(t, job.Draw(t, "by"), some.Draw(t, "blocked by"), some.Draw(t, "set"), rapid.IntRange(0, 9).Draw(t, "parks") > 0)
+				p.enter(t, jobs.Draw(t, "by"), some.Draw(t, "blocked by"), some.Draw(t, "set"), rapid.IntRange(0, 9).Draw(t, "parks") > 0)
 			},
 			"the called one enters": func(t *rapid.T) {
 				called := slices.DeleteFunc(slices.Clone(p.model.waits), func(o *modelWait) bool { return !o.called })
 				if len(called) == 0 {
 					t.Skip("no job was called")
 				}
-				r := rapid.SampledFrom(called).Draw(t, "called").Request
+				r := rapid.SampledFrom(called).Draw(t, "called").request
 				var set []string
 				for _, s := range r.Lock {
 					set = append(set, s.Key)
 				}
-				p.enter(t, r.Owner, r.BlockedBy, set, true)
+				p.enter(t, r.By, r.BlockedBy, set, true)
 			},
 			"all end": func(t *rapid.T) { p.allEnd(t) },
 			"unlock": func(t *rapid.T) {
@@ -138,7 +135,7 @@ func TestKeyLocksAndTheirModel(t *testing.T) {
 				p.model.drop(h.Number)
 			},
 			"leave": func(t *rapid.T) {
-				by := job.Draw(t, "by")
+				by := jobs.Draw(t, "by")
 				p.b.Leave(by, true)
 				p.model.leave(by)
 			},
@@ -148,27 +145,27 @@ func TestKeyLocksAndTheirModel(t *testing.T) {
 	})
 }
 
-func (p *keyLocksPair) enter(t *rapid.T, by Owner, blockedBy, set []string, parks bool) {
-	r := Request{Owner: by, BlockedBy: blockedBy}
+func (p *pair) enter(t *rapid.T, by admit.Owner, blockedBy, set []string, parks bool) {
+	r := request{By: by, BlockedBy: blockedBy}
 	for _, key := range set {
-		r.Lock = append(r.Lock, Setting{Key: key})
+		r.Lock = append(r.Lock, setting{Key: key})
 	}
 	var left []string
 	number := uint64(math.MaxUint64)
 	o := p.model.find(by)
-	var kept *Request
+	var kept *request
 	if o != nil {
 		if o.called {
-			kept = new(o.Request)
+			kept = new(o.request)
 		}
 		number, left = o.number, p.model.stepOut(o)
 	}
 	want := p.model.firstBlocked(r, number, kept)
-	var waker func() func()
+	var wake func()
 	if parks {
-		waker = func() func() { return func() { p.woken = append(p.woken, by) } }
+		wake = func() { p.woken = append(p.woken, by) }
 	}
-	fresh, key := p.b.Enter(r, waker)
+	fresh, key := p.b.Enter(r, wake)
 	require.Equal(t, want, key)
 	switch {
 	case key == "":
@@ -183,7 +180,7 @@ func (p *keyLocksPair) enter(t *rapid.T, by Owner, blockedBy, set []string, park
 			p.model.waits = append(p.model.waits, o)
 			slices.SortFunc(p.model.waits, func(a, b *modelWait) int { return int(a.number) - int(b.number) })
 		}
-		o.Request, o.key = r, key
+		o.request, o.key = r, key
 	}
 	p.model.follow(left...)
 	if key == "" && rapid.Bool().Draw(t, "runs") { // or waits for something else
@@ -194,7 +191,7 @@ func (p *keyLocksPair) enter(t *rapid.T, by Owner, blockedBy, set []string, park
 
 // allEnd has everything that is locked end, and every job that is called run to its
 // end: then no job is left in line.
-func (p *keyLocksPair) allEnd(t *rapid.T) {
+func (p *pair) allEnd(t *rapid.T) {
 	for range 20 {
 		for _, h := range p.known {
 			p.b.Drop(h)
@@ -203,13 +200,13 @@ func (p *keyLocksPair) allEnd(t *rapid.T) {
 		p.look(t)
 		for _, o := range slices.Clone(p.model.waits) {
 			if o.called {
-				_, key := p.b.Enter(o.Request, func() func() { return func() {} })
+				_, key := p.b.Enter(o.request, func() {})
 				require.Empty(t, key)
 				left := p.model.stepOut(o)
-				p.model.setAll(p.b, o.Request)
+				p.model.setAll(p.b, o.request)
 				p.model.follow(left...)
-				p.b.Leave(o.Owner, true)
-				p.model.leave(o.Owner)
+				p.b.Leave(o.By, true)
+				p.model.leave(o.By)
 				p.look(t)
 				break
 			}
@@ -218,7 +215,7 @@ func (p *keyLocksPair) allEnd(t *rapid.T) {
 	require.Empty(t, slices.DeleteFunc(slices.Clone(p.model.waits), func(o *modelWait) bool { return o.key == "" && !o.called }))
 }
 
-func (p *keyLocksPair) unlock(t *rapid.T, key string, counted bool, by Owner) {
+func (p *pair) unlock(t *rapid.T, key string, counted bool, by admit.Owner) {
 	var numbers []uint64
 	own := -1
 	for _, h := range p.model.holds { // oldest first
@@ -244,25 +241,26 @@ func (p *keyLocksPair) unlock(t *rapid.T, key string, counted bool, by Owner) {
 
 // reopen makes new key-locks of what was written down. Those who waited are not
 // known any more; one queue may have a new name.
-func (p *keyLocksPair) reopen(renamed bool) {
-	p.b.Drain()
+func (p *pair) reopen(renamed bool) {
+	p.b.drain()
 	p.model.woken = nil
-	p.b = &KeyLocks{}
-	p.b.At(0)
-	var holds []*KeyLock
+	p.b = &locks{}
+	var holds []*Lock
 	for _, h := range p.disk {
-		holds = append(holds, &KeyLock{Number: h.number, Key: h.key, Owner: h.by, OnRun: h.onRun})
+		holds = append(holds, &Lock{Number: h.number, Key: h.key, Owner: h.by, OnRun: h.onRun})
 	}
-	p.b.Restore(holds)
+	p.b.restoreAll(holds)
 	p.known = holds
 	p.model.waits, p.model.arrived = nil, 0
 	if !renamed {
 		return
 	}
-	p.b.Rename("q", "r")
+	p.b.rename("q", "r")
 	for i, h := range p.model.holds {
 		if h.by.Queue == "q" {
 			p.model.holds[i].by.Queue = "r"
 		}
 	}
 }
+
+func job(queue, id string) admit.Owner { return admit.Owner{Queue: queue, ID: id} }

@@ -1,0 +1,132 @@
+package keylock
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+)
+
+func TestLockable_S04_AnyJobMayUnlockAnyKey(t *testing.T) {
+	var keys locks
+	keys.now = 0
+	keys.Lock("order-1", admit.Owner{Queue: "q", ID: "1"}, 0)
+	require.True(t, keys.Unlock("order-1", true, admit.Owner{Queue: "q", ID: "2"}))
+	require.Empty(t, keys.Locked("order-1"))
+}
+
+func TestLockable_S05_FlagIsPlain(t *testing.T) {
+	var keys locks
+	keys.now = 0
+	for range 3 {
+		keys.Lock("k", admit.Owner{}, 0)
+	}
+	require.True(t, keys.Unlock("k", false, admit.Owner{}), "one unlock clears it")
+	require.Empty(t, keys.Keys())
+	require.False(t, keys.Unlock("k", false, admit.Owner{}), "and a second one does nothing")
+}
+
+func TestLockable_S05_CounterNeedsAsManyUnlocks(t *testing.T) {
+	var keys locks
+	keys.now = 0
+	for range 3 {
+		keys.Lock("k", admit.Owner{}, 0)
+	}
+	for left := 3; left > 0; left-- {
+		require.Len(t, keys.Locked("k"), left)
+		require.True(t, keys.Unlock("k", true, admit.Owner{}))
+	}
+	require.False(t, keys.Unlock("k", true, admit.Owner{}), "never below zero")
+	keys.Lock("k", admit.Owner{}, 0)
+	require.Len(t, keys.Locked("k"), 1, "the one too many changed nothing")
+}
+
+func TestKeyLocksWakeAllWatchersInOrder(t *testing.T) {
+	var keys locks
+	keys.now = 0
+	var woken strings.Builder
+	_, is := keys.Watch("k", func() { woken.WriteString("never") })
+	require.False(t, is, "not locked: nothing to wait for")
+	keys.Lock("k", admit.Owner{}, 0)
+	keys.Lock("k", admit.Owner{}, 0)
+	cancels := map[string]func(){}
+	for _, w := range []string{"a", "b", "c"} {
+		cancels[w], is = keys.Watch("k", func() { woken.WriteString(w) })
+		require.True(t, is)
+	}
+	cancels["b"]()
+	cancels["b"]()
+	keys.Unlock("k", true, admit.Owner{})
+	_, wakes := keys.drain()
+	require.Empty(t, wakes, "it is locked once more")
+	keys.Unlock("k", true, admit.Owner{})
+	require.Empty(t, woken.String(), "not before the caller lets them")
+	_, wakes = keys.drain()
+	for _, wake := range wakes {
+		wake()
+	}
+	require.Equal(t, "ac", woken.String())
+	cancels["a"]()
+	_, wakes = keys.drain()
+	require.Empty(t, wakes, "once")
+}
+
+// A key-lock ends at its end and not before it, and Next tells when that is.
+func TestKeyLocksExpire(t *testing.T) {
+	var keys locks
+	keys.now = 0
+	keys.Lock("ever", admit.Owner{}, 0)
+	keys.Lock("centuries", admit.Owner{}, math.MaxInt64)
+	_, ok := keys.next()
+	require.False(t, ok)
+	keys.now = time.Second
+	long, short := keys.Lock("k", admit.Owner{}, time.Hour), keys.Lock("k", admit.Owner{}, time.Minute)
+	require.Equal(t, time.Second+time.Minute, short.Until)
+	at, ok := keys.next()
+	require.Equal(t, []any{short.Until, true}, []any{at, ok})
+	keys.drain()
+	keys.now = at - 1
+	keys.expire()
+	changes, _ := keys.drain()
+	require.Empty(t, changes)
+	keys.now = at
+	changes, _ = keys.drain()
+	require.Empty(t, changes, "time alone ends nothing")
+	keys.expire()
+	changes, _ = keys.drain()
+	require.Equal(t, []change{{short, true}}, changes)
+	keys.Drop(long, long, short)
+	changes, _ = keys.drain()
+	require.Equal(t, []change{{long, true}}, changes)
+	_, ok = keys.next()
+	require.False(t, ok)
+	require.ElementsMatch(t, []string{"centuries", "ever"}, keys.Keys())
+}
+
+// What comes back keeps its number and its end; later locks have larger numbers.
+func TestKeyLocksComeBack(t *testing.T) {
+	var keys locks
+	keys.now = time.Minute
+	a, b := admit.Owner{Queue: "q", ID: "a"}, admit.Owner{Queue: "q", ID: "b"}
+	keys.restoreAll([]*Lock{
+		{Number: 9, Key: "k", Owner: a, OnRun: true, Since: -time.Hour},
+		{Number: 7, Key: "k", Owner: b, Since: -time.Hour, Until: time.Hour},
+	})
+	changes, _ := keys.drain()
+	require.Empty(t, changes, "that is written down already")
+	require.EqualValues(t, 7, keys.Locked("k")[0].Number, "oldest first")
+	_, blocked := keys.Enter(request{By: a, BlockedBy: []string{"k"}, Lock: []setting{{Key: "k"}}}, nil)
+
+	require.Equal(t, "k", blocked, "by the other one")
+	keys.now = time.Hour
+	keys.expire()
+	fresh, blocked := keys.Enter(request{By: a, BlockedBy: []string{"k"}, Lock: []setting{{Key: "k"}, {Key: "l"}}}, nil)
+
+	require.Empty(t, blocked)
+	require.Len(t, fresh, 1, "a retry does not lock twice")
+	require.EqualValues(t, 10, fresh[0].Number)
+}

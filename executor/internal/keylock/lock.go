@@ -1,0 +1,379 @@
+package keylock
+
+import (
+	"cmp"
+	"container/heap"
+	"container/list"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/journal"
+)
+
+// Lock is one lock of a key: it stays until any caller ends it, or its time is over.
+// Each knows for whom it was set, so that no job is in its own way, and a retry does
+// not lock twice.
+type Lock struct {
+	Number uint64 // identifies it for ever; later ones have larger ones
+	Key    string
+	Owner  admit.Owner   // who has set it; zero: a person, by hand
+	OnRun  bool          // set by a job that ran, rather than by an enqueue or a person
+	Since  time.Duration // on the clock of Keys
+	Until  time.Duration // the same; 0: for ever
+
+	// Position of the payload that it belongs to, 0 if that is the job as a whole, a
+	// person, or not known yet. Keys.binding guards that of a lock without OnRun.
+	Position journal.Position
+
+	entry *entry // nil: it has ended
+	link  *list.Element
+	place int // in locks.ran
+	index int // in locks.ends
+}
+
+// never is the end of what lasts for centuries.
+const never = time.Duration(math.MaxInt64)
+
+func (l *Lock) expires() bool { return l.Until != 0 && l.Until != never }
+
+// locks are the keys, what is locked, and who waits. It is plain data: its owner
+// serialises all calls and sets the time before each.
+type locks struct {
+	now     time.Duration
+	number  uint64            // of the newest lock
+	arrived uint64            // of the newest waiter
+	entries map[string]*entry // every key that is locked, waited for, kept or watched
+	ends    ends
+	waiting map[admit.Owner]*waiter
+	ran     map[admit.Owner][]*Lock // set by jobs that ran, in no order
+
+	changes []change // since the last drain
+	wakes   []func()
+}
+
+// change is what has become of a lock: it was made or given another Owner or Position,
+// or it has ended.
+type change struct {
+	lock  *Lock
+	ended bool
+}
+
+// entry is one key.
+type entry struct {
+	key      string
+	locks    list.List           // of *Lock, oldest first
+	by       map[admit.Owner]int // how many of them are whose
+	line     list.List           // of *waiter, by number: first come, first served
+	toLock   int                 // how many of the jobs that were called are to lock it
+	toPass   int                 // and how many are to find it unlocked
+	watchers list.List           // of func(): of the end of its last lock
+}
+
+// ends are the locks that end by themselves, as a heap.
+type ends []*Lock
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, j int) bool { return e[i].Until < e[j].Until }
+func (e ends) Swap(i, j int) {
+	e[i], e[j] = e[j], e[i]
+	e[i].index, e[j].index = i, j
+}
+
+func (e *ends) Push(l any) {
+	l.(*Lock).index = len(*e)
+	*e = append(*e, l.(*Lock))
+}
+
+func (e *ends) Pop() any {
+	last := len(*e) - 1
+	l := (*e)[last]
+	(*e)[last] = nil
+	*e = (*e)[:last]
+	return l
+}
+
+// entry returns that of a key, perhaps a new one: it must be given something before it
+// is retired.
+func (k *locks) entry(key string) *entry {
+	e := k.entries[key]
+	if e == nil {
+		e = &entry{key: key, by: make(map[admit.Owner]int)}
+		if k.entries == nil {
+			k.entries = make(map[string]*entry)
+		}
+		k.entries[key] = e
+	}
+	return e
+}
+
+// retire forgets a key of which nothing is left.
+func (k *locks) retire(e *entry) {
+	if e.locks.Len()+e.line.Len()+e.watchers.Len()+e.toLock+e.toPass == 0 && k.entries[e.key] == e {
+		delete(k.entries, e.key)
+	}
+}
+
+// next is when the next lock ends by itself; false: none does.
+func (k *locks) next() (at time.Duration, ok bool) {
+	if len(k.ends) == 0 {
+		return 0, false
+	}
+	return k.ends[0].Until, true
+}
+
+// expire ends the locks whose time is over. A lock is there before its end, not at it.
+func (k *locks) expire() {
+	for len(k.ends) > 0 && k.ends[0].Until <= k.now {
+		k.Drop(k.ends[0])
+	}
+}
+
+// drain returns what has changed since the last one, in order, and what wakes those whose
+// turn it is, which is to be called under no mutex.
+func (k *locks) drain() (changes []change, wakes []func()) {
+	changes, wakes, k.changes, k.wakes = k.changes, k.wakes, nil, nil
+	return changes, wakes
+}
+
+// Lock locks a key for an enqueue or a person, who do not wait, even if others have
+// locked it; ttl 0: for ever.
+func (k *locks) Lock(key string, by admit.Owner, ttl time.Duration) *Lock {
+	return k.add(&Lock{Key: key, Owner: by}, ttl)
+}
+
+func (k *locks) add(l *Lock, ttl time.Duration) *Lock {
+	k.number++
+	l.Number, l.Since = k.number, k.now
+	if ttl > 0 {
+		l.Until = k.now + min(ttl, never-max(k.now, 0))
+	}
+	k.put(l)
+	k.changes = append(k.changes, change{l, false})
+	return l
+}
+
+func (k *locks) put(l *Lock) {
+	e := k.entry(l.Key)
+	l.entry, l.link = e, e.locks.PushBack(l)
+	e.count(l.Owner, 1)
+	if l.expires() {
+		heap.Push(&k.ends, l)
+	}
+	k.putRan(l)
+}
+
+// count counts the locks of an owner.
+func (e *entry) count(by admit.Owner, n int) {
+	if e.by[by] += n; e.by[by] == 0 {
+		delete(e.by, by)
+	}
+}
+
+func (k *locks) putRan(l *Lock) {
+	if !l.OnRun {
+		return
+	}
+	if k.ran == nil {
+		k.ran = make(map[admit.Owner][]*Lock)
+	}
+	l.place = len(k.ran[l.Owner])
+	k.ran[l.Owner] = append(k.ran[l.Owner], l)
+}
+
+// dropRan moves the last one to its place: a job may have many payloads, each with
+// a lock.
+func (k *locks) dropRan(l *Lock) {
+	if !l.OnRun {
+		return
+	}
+	ran := k.ran[l.Owner]
+	last := len(ran) - 1
+	ran[l.place] = ran[last]
+	ran[l.place].place = l.place
+	ran[last] = nil
+	if k.ran[l.Owner] = ran[:last]; last == 0 {
+		delete(k.ran, l.Owner)
+	}
+}
+
+// Drop ends locks, and calls who waited for that. One that has ended already is left
+// alone.
+func (k *locks) Drop(all ...*Lock) {
+	for _, l := range all {
+		e := l.entry
+		if e == nil {
+			continue
+		}
+		l.entry = nil
+		e.locks.Remove(l.link)
+		e.count(l.Owner, -1)
+		if l.expires() {
+			heap.Remove(&k.ends, l.index)
+		}
+		k.dropRan(l)
+		k.changes = append(k.changes, change{l, true})
+		if e.locks.Len() == 0 {
+			for at := e.watchers.Front(); at != nil; at = e.watchers.Front() {
+				k.wakes = append(k.wakes, e.watchers.Remove(at).(func()))
+			}
+		}
+		k.callNext(e)
+	}
+}
+
+// Unlock ends the locks of a key: one of them if they are counted, preferably one
+// of by, or else the oldest; or all. It reports whether the key was locked.
+func (k *locks) Unlock(key string, counted bool, by admit.Owner) bool {
+	e := k.entries[key]
+	if e == nil || e.locks.Len() == 0 {
+		return false
+	}
+	if counted {
+		k.Drop(e.pick(by))
+		return true
+	}
+	// Those who wait may lock it again at once; that is theirs.
+	k.Drop(k.Locked(key)...)
+	return true
+}
+
+func (e *entry) pick(by admit.Owner) *Lock {
+	at := e.locks.Front()
+	if e.by[by] > 0 {
+		for at.Value.(*Lock).Owner != by {
+			at = at.Next()
+		}
+	}
+	return at.Value.(*Lock)
+}
+
+// Replace gives the locks of a payload to the one that replaces it, which has locks
+// of its own from when it was enqueued: what a run has locked goes over to it,
+// because it runs in its place, and the others end. moved is called for each that
+// goes over, to change its Position.
+func (k *locks) Replace(all []*Lock, into journal.Position, moved func(*Lock)) {
+	for _, l := range all {
+		if !l.OnRun || k.has(l.Owner, l.Key, into) {
+			k.Drop(l)
+			continue
+		}
+		moved(l)
+		k.changes = append(k.changes, change{l, false})
+	}
+}
+
+// has reports whether a job has locked a key in an earlier run, for the payload or
+// as a whole.
+func (k *locks) has(by admit.Owner, key string, position journal.Position) bool {
+	return slices.ContainsFunc(k.ran[by], func(l *Lock) bool {
+		return l.Key == key && (l.Position == position || l.Position == 0)
+	})
+}
+
+// OfJob returns the locks that a job has set for none of its payloads.
+func (k *locks) OfJob(by admit.Owner) (whole []*Lock) {
+	for _, l := range k.ran[by] {
+		if l.Position == 0 {
+			whole = append(whole, l)
+		}
+	}
+	return whole
+}
+
+// HeldBy returns the keys that a job has locked, in their order, up to n of them. It
+// goes through all that are locked: about 1 ms for 10,000.
+func (k *locks) HeldBy(by admit.Owner, n int) (keys []string) {
+	for _, e := range k.entries {
+		if e.by[by] > 0 {
+			keys = append(keys, e.key)
+		}
+	}
+	slices.Sort(keys)
+	return keys[:min(len(keys), n)]
+}
+
+// rename gives the locks of a queue's jobs to the queue's new name. It is for a start,
+// while none of them waits.
+func (k *locks) rename(former, name string) {
+	for _, e := range k.entries {
+		for at := e.locks.Front(); at != nil; at = at.Next() {
+			if l := at.Value.(*Lock); l.Owner.Queue == former {
+				e.count(l.Owner, -1)
+				k.dropRan(l)
+				l.Owner.Queue = name
+				e.count(l.Owner, 1)
+				k.putRan(l)
+				k.changes = append(k.changes, change{l, false})
+			}
+		}
+	}
+}
+
+// restoreAll brings locks back that were written down, with their numbers. Later ones
+// have larger numbers.
+func (k *locks) restoreAll(all []*Lock) {
+	for _, l := range slices.SortedFunc(slices.Values(all), func(a, b *Lock) int { return cmp.Compare(a.Number, b.Number) }) {
+		k.put(l)
+		k.number = max(k.number, l.Number)
+	}
+}
+
+// Watch has wake called once when the last lock of a key ends; false: it is not
+// locked now. cancel is a call like all others.
+func (k *locks) Watch(key string, wake func()) (cancel func(), locked bool) {
+	e := k.entries[key]
+	if e == nil || e.locks.Len() == 0 {
+		return func() {}, false
+	}
+	at := e.watchers.PushBack(wake)
+	return func() {
+		e.watchers.Remove(at)
+		k.retire(e) // it may be nothing else any more
+	}, true
+}
+
+// Locked returns the locks of a key, oldest first.
+func (k *locks) Locked(key string) (all []*Lock) {
+	if e := k.entries[key]; e != nil {
+		for at := e.locks.Front(); at != nil; at = at.Next() {
+			all = append(all, at.Value.(*Lock))
+		}
+	}
+	return all
+}
+
+// Keys returns the locked keys, in no order.
+func (k *locks) Keys() []string {
+	var keys []string
+	for key, e := range k.entries {
+		if e.locks.Len() > 0 {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Line returns who waits for a key: the jobs that were called, for whom it is kept,
+// and those that stand in its line, both first come first.
+func (k *locks) Line(key string) (called, waiting []admit.Owner) {
+	e := k.entries[key]
+	if e == nil {
+		return nil, nil
+	}
+	if e.toLock+e.toPass > 0 {
+		all := slices.DeleteFunc(slices.Collect(maps.Values(k.waiting)), func(w *waiter) bool {
+			return !w.called || !slices.Contains(w.BlockedBy, key) && !w.locks(key)
+		})
+		slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
+		for _, w := range all {
+			called = append(called, w.By)
+		}
+	}
+	for at := e.line.Front(); at != nil; at = at.Next() {
+		waiting = append(waiting, at.Value.(*waiter).By)
+	}
+	return called, waiting
+}

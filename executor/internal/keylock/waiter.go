@@ -1,0 +1,289 @@
+package keylock
+
+import (
+	"container/list"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/journal"
+)
+
+// request is what a job wants before it runs.
+type request struct {
+	By        admit.Owner
+	BlockedBy []string      // none of them may be locked by another owner
+	Lock      []setting     // what it locks then, in the same instant
+	TTL       time.Duration // of what it locks; 0: for ever
+}
+
+// setting is a key that a job locks when it runs, for one of its payloads if the
+// Position is not 0.
+type setting struct {
+	Key      string
+	Position journal.Position
+}
+
+func (r *request) locks(key string) bool {
+	return slices.ContainsFunc(r.Lock, func(s setting) bool { return s.Key == key })
+}
+
+// covers reports whether a key was kept as r needs it: who is called after that
+// comes after r, too.
+func (kept *request) covers(r *request, key string) bool {
+	return kept != nil && slices.Contains(kept.BlockedBy, key) && (kept.locks(key) || !r.locks(key))
+}
+
+// waiter is a job that others have kept from running. It holds nothing.
+//
+// It stands in the line of one key that blocks it; when that lets it pass it moves
+// on to the next one that blocks it. So a key that stays locked for weeks, because its
+// job fails, keeps no job from another key, and to unlock one looks at no more jobs
+// than it calls:
+//
+//	            blocked                 nothing blocks it          its worker comes to it
+//	(no waiter) ─────────► in line ──────────────────────► called ───────────────────────► (no waiter): it runs
+//	                         ▲  ▲                             │
+//	                         │  └──── blocked once more ──────┤
+//	                         └─────── blocked ── aside ◄──────┘ waits for a lease or a slot
+//
+// Called, it is on its way to a worker, and its keys are kept for it: no other
+// locks what it must find unlocked, or passes by what it is to lock, if that one
+// stands in line for the key or comes to it now. What is locked without waiting, by
+// an enqueue or by hand, is not kept from it: then it is blocked once more. Its own
+// keys it locks when it enters, in the instant in which nothing blocks it. To wait
+// for one that was called closes no cycle: it enters or goes back into line,
+// whatever the others do.
+//
+// Its number stays the same in all of this: who came first stands first. What
+// becomes of a job that does not wait any more, Leave forgets.
+//
+// Invariant: the first in the line of a key is blocked there.
+type waiter struct {
+	request
+	number uint64
+	wake   func()
+	at     *entry // where it stands; nil: in no line
+	link   *list.Element
+	called bool // Invariant: then it stands in no line
+}
+
+// Enter has a job that a worker has in hand lock what it asks for, or returns a key
+// that blocks it. Then it stands in line if wake is not nil, which is called when its
+// turn has come.
+func (k *locks) Enter(r request, wake func()) (fresh []*Lock, blocked string) {
+	w := k.waiting[r.By]
+	number := uint64(math.MaxUint64)
+	var kept *request
+	var left []string
+	if w != nil {
+		if w.called {
+			kept = &w.request
+		}
+		number, left = w.number, k.stepOut(w)
+	}
+	switch blocked = k.blocking(&r, number, kept); {
+	case blocked == "":
+		fresh = k.set(r)
+	case wake != nil:
+		k.wait(r, blocked, wake)
+	}
+	k.callNextAt(left)
+	return fresh, blocked
+}
+
+// set locks what a request asks for. What its job has locked before, in a run that
+// failed, it has still.
+func (k *locks) set(r request) (fresh []*Lock) {
+	var earlier map[setting]bool // nil in a first run
+	if ran := k.ran[r.By]; len(ran) > 0 {
+		earlier = make(map[setting]bool, len(ran))
+		for _, l := range ran {
+			earlier[setting{l.Key, l.Position}] = true
+		}
+	}
+	for _, s := range r.Lock {
+		if !earlier[s] && !earlier[setting{Key: s.Key}] {
+			fresh = append(fresh, k.add(&Lock{Key: s.Key, Owner: r.By, OnRun: true, Position: s.Position}, r.TTL))
+		}
+	}
+	return fresh
+}
+
+// wait puts a job in line at a key.
+func (k *locks) wait(r request, key string, wake func()) {
+	w := k.waiting[r.By]
+	if w == nil {
+		k.arrived++
+		w = &waiter{number: k.arrived}
+		if k.waiting == nil {
+			k.waiting = make(map[admit.Owner]*waiter)
+		}
+		k.waiting[r.By] = w
+	}
+	w.request, w.wake = r, wake
+	k.stand(w, key)
+}
+
+// stand puts a job in line behind those who came before it.
+func (k *locks) stand(w *waiter, key string) {
+	w.at = k.entry(key)
+	behind := w.at.line.Back()
+	for behind != nil && behind.Value.(*waiter).number > w.number {
+		behind = behind.Prev()
+	}
+	if behind == nil {
+		w.link = w.at.line.PushFront(w)
+	} else {
+		w.link = w.at.line.InsertAfter(w, behind)
+	}
+}
+
+// Leave says that a job does not wait here: it waits for something else, and keeps its
+// number, or is forgotten, because it runs or has failed.
+func (k *locks) Leave(by admit.Owner, forget bool) {
+	if w := k.waiting[by]; w != nil {
+		left := k.stepOut(w)
+		if forget {
+			delete(k.waiting, by)
+		}
+		k.callNextAt(left)
+	}
+}
+
+// CalledOf returns the jobs of a queue that were called and have not entered.
+func (k *locks) CalledOf(queue string) (jobs []admit.Owner) {
+	for by, w := range k.waiting {
+		if w.called && by.Queue == queue {
+			jobs = append(jobs, by)
+		}
+	}
+	return jobs
+}
+
+// WaitsFor says whether a job waits: called, or in line, with the keys that block it.
+func (k *locks) WaitsFor(by admit.Owner) (keys []string, called bool) {
+	w := k.waiting[by]
+	if w == nil || w.at == nil {
+		return nil, w != nil && w.called
+	}
+	for _, key := range w.BlockedBy {
+		if e := k.entries[key]; e != nil && (e == w.at || e.blocks(by)) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, false
+}
+
+// blocks reports whether another owner has locked the key.
+func (e *entry) blocks(by admit.Owner) bool {
+	return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0)
+}
+
+// isKept reports whether the key is kept for those who were called, or who stand in
+// line and came before the one who asks.
+func (e *entry) isKept(locks bool, number uint64) bool {
+	if e.toLock > 0 || (e.toPass > 0 && locks) {
+		return true
+	}
+	first := e.line.Front()
+	return first != nil && e.locks.Len() == 0 && first.Value.(*waiter).number < number
+}
+
+// blocking returns the first key that blocks a request, "" when it may pass. The
+// one that asks came as number says, and is not counted among those that were
+// called: kept is what was kept for it until now.
+func (k *locks) blocking(r *request, number uint64, kept *request) string {
+	for _, key := range r.BlockedBy {
+		e := k.entries[key]
+		if e != nil && (e.blocks(r.By) || (!kept.covers(r, key) && e.isKept(r.locks(key), number))) {
+			return key
+		}
+	}
+	return ""
+}
+
+// callNext calls those who may pass, of those that stand first at a key. In the end the
+// key is forgotten if nothing is left of it.
+func (k *locks) callNext(e *entry) {
+	for w := k.first(e); w != nil && k.advance(w); w = k.first(e) {
+	}
+	k.retire(e)
+}
+
+// first returns who of the line of a key may be the next to pass it, as far as what
+// is locked goes: the first one, or the job that has locked it itself.
+func (k *locks) first(e *entry) *waiter {
+	switch {
+	case e.line.Len() == 0:
+	case e.locks.Len() == 0:
+		return e.line.Front().Value.(*waiter)
+	case len(e.by) == 1:
+		for by := range e.by {
+			if w := k.waiting[by]; w != nil && w.at == e {
+				return w
+			}
+		}
+	}
+	return nil
+}
+
+// advance has a waiter that may pass its key go on, to another key or to be called;
+// false: it stays.
+func (k *locks) advance(w *waiter) bool {
+	if w.at.isKept(w.locks(w.at.key), w.number) {
+		return false
+	}
+	w.leaveLine()
+	if elsewhere := k.blocking(&w.request, w.number, nil); elsewhere != "" {
+		k.stand(w, elsewhere)
+		return true
+	}
+	w.called = true
+	k.keep(&w.request, 1)
+	k.wakes = append(k.wakes, w.wake)
+	return true
+}
+
+func (w *waiter) leaveLine() {
+	w.at.line.Remove(w.link)
+	w.at = nil
+}
+
+// keep counts a job in or out of those for whom keys are kept.
+func (k *locks) keep(r *request, n int) {
+	for _, s := range r.Lock {
+		k.entry(s.Key).toLock += n
+	}
+	for _, key := range r.BlockedBy {
+		k.entry(key).toPass += n
+	}
+}
+
+// stepOut takes a job out of its line, or its call back, and returns the keys at
+// which others may be next.
+func (k *locks) stepOut(w *waiter) (left []string) {
+	switch {
+	case w.called:
+		w.called = false
+		k.keep(&w.request, -1)
+		left = slices.Clone(w.BlockedBy)
+		for _, s := range w.Lock {
+			left = append(left, s.Key)
+		}
+	case w.at != nil:
+		left = []string{w.at.key}
+		w.leaveLine()
+	}
+	return left
+}
+
+// callNextAt is callNext for keys that may be forgotten by now.
+func (k *locks) callNextAt(keys []string) {
+	for _, key := range keys {
+		if e := k.entries[key]; e != nil {
+			k.callNext(e)
+		}
+	}
+}
