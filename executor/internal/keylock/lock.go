@@ -37,6 +37,7 @@ type Lock struct {
 // never is the end of what lasts for centuries.
 const never = time.Duration(math.MaxInt64)
 
+// expires reports whether a lock ends by itself.
 func (l *Lock) expires() bool { return l.Until != 0 && l.Until != never }
 
 // locks are the keys, what is locked, and who waits. It is plain data: its owner
@@ -144,6 +145,7 @@ func (k *locks) Lock(key string, by admit.Owner, ttl time.Duration) *Lock {
 	return k.add(&Lock{Key: key, Owner: by}, ttl)
 }
 
+// add gives a lock its number and its end, and has it written down.
 func (k *locks) add(l *Lock, ttl time.Duration) *Lock {
 	k.number++
 	l.Number, l.Since = k.number, k.now
@@ -155,6 +157,7 @@ func (k *locks) add(l *Lock, ttl time.Duration) *Lock {
 	return l
 }
 
+// put adds a lock that has its number.
 func (k *locks) put(l *Lock) {
 	e := k.entry(l.Key)
 	l.entry, l.link = e, e.locks.PushBack(l)
@@ -172,6 +175,7 @@ func (e *entry) count(by admit.Owner, n int) {
 	}
 }
 
+// putRan lists a lock under the job that has set it in a run.
 func (k *locks) putRan(l *Lock) {
 	if !l.OnRun {
 		return
@@ -240,6 +244,8 @@ func (k *locks) Unlock(key string, counted bool, by admit.Owner) bool {
 	return true
 }
 
+// pick returns the lock of a key that an unlock for an owner ends: one of its own, or the
+// oldest.
 func (e *entry) pick(by admit.Owner) *Lock {
 	at := e.locks.Front()
 	if e.by[by] > 0 {

@@ -25,6 +25,7 @@ type setting struct {
 	Position journal.Position
 }
 
+// locks reports whether a request locks a key.
 func (r *request) locks(key string) bool {
 	return slices.ContainsFunc(r.Lock, func(s setting) bool { return s.Key == key })
 }
@@ -246,6 +247,7 @@ func (k *locks) advance(w *waiter) bool {
 	return true
 }
 
+// leaveLine takes a waiter out of its line: others may be next there.
 func (w *waiter) leaveLine() {
 	w.at.line.Remove(w.link)
 	w.at = nil
