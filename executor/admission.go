@@ -24,7 +24,7 @@ func (t *Queue[T]) admission() (*admit.List, error) {
 
 // inHand decodes what a worker has in hand. Payloads that do not decode ask for nothing.
 func (t *Queue[T]) inHand(it *shard.Item) (all []admit.Payload, err error) {
-	for i, p := range t.q.inHand(it) {
+	for i, p := range t.q.core.InHand(it) {
 		var e journal.Entry
 		if err := p.Ref.Read(&e); err != nil {
 			return nil, &unreadError{err}

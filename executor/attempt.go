@@ -15,6 +15,7 @@ import (
 type attempt struct {
 	parent   context.Context // of all handlers
 	deadline time.Time       // zero: none
+	called   time.Time       // when the handler was; zero: it was not, or no reader of events wanted to know
 
 	// mu guards what follows. No user code is called under it.
 	mu     sync.Mutex

@@ -361,7 +361,7 @@ func (q *queue) noteFailure(it *shard.Item, err error) {
 		}
 		each, _ := errors.AsType[PayloadErrors](err)
 		parts := it.Outcome.Parts
-		for i, p := range q.inHand(it) {
+		for i, p := range q.core.InHand(it) {
 			at, verdict, own := p.Ref.Position(), it.Outcome.Verdict, err
 			if len(parts) > 0 && parts[0].Index == i {
 				verdict, parts = parts[0].Verdict, parts[1:]

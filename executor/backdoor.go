@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/strandjobs/strand/executor/internal/backdoor"
-	"github.com/strandjobs/strand/executor/internal/feed"
 )
 
 func init() {
@@ -31,11 +30,3 @@ func init() {
 }
 
 func (t *Queue[T]) encodeAny(payload any) ([]byte, error) { return t.encode(payload.(T)) }
-
-// setWitness has a witness hear of everything. It is called before there is a queue.
-func (e *events) setWitness(witness backdoor.Witness) {
-	if e.witness = witness; witness == nil {
-		return
-	}
-	e.feed.SetWitness(func(f feed.Event[fact]) { witness.Told(eventOf(&f, e.life)) })
-}

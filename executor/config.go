@@ -228,7 +228,7 @@ type Advanced struct {
 	SlotTTL time.Duration
 
 	// EventBuffer is how many events [Executor.Events] keeps for its readers, at about
-	// 150 bytes each, plus ids and errors. The buffer is made for the first reader.
+	// 300 bytes each, plus ids and errors. The buffer is made for the first reader.
 	// Default 4096; at most 1048576; below zero there are no events.
 	EventBuffer int
 

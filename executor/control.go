@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
@@ -188,28 +189,27 @@ func (c *controls) status(ctx context.Context, _ control.None) (a health, _ erro
 
 // eventLine is one line of a stream: an event, or how many were missed before it.
 type eventLine struct {
-	Event
-	Token  string
+	events.Event
 	Missed string `wire:",omit"` // in words
 }
 
 func (c *controls) events(ctx context.Context, request func(v any) error, send func(line any) error) error {
-	var f EventFilter
+	var f events.Filter
 	if err := request(&f); err != nil {
 		return err
 	}
-	r, err := c.x.openEvents(ctx, f)
+	r, err := c.x.reader(ctx, f)
 	if err == nil {
 		err = send(nil) // from here on it sees all
 	}
 	if err != nil {
 		return err
 	}
-	r.yield(func(e Event, missed error) bool {
+	r.Each(func(e events.Event, missed error) bool {
 		if missed != nil {
 			err = send(eventLine{Missed: missed.Error()})
 		} else {
-			err = send(eventLine{Event: e, Token: e.Token()})
+			err = send(eventLine{Event: e})
 		}
 		return err == nil
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
@@ -226,8 +227,8 @@ func TestHostileControlRequests(t *testing.T) {
 		"positions are for dead payloads":  {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, Positions: []uint64{1}}},
 		"must be absolute":                 {control.VerbCopy, control.Copy{To: "here"}},
 		"Limit is -1":                      {control.VerbRunning, executor.RunningQuery{Limit: -1}},
-		"there is no executor.EventKind":   {control.VerbEvents, map[string][]string{"kinds": {"x"}}},
-		"which is no Token":                {control.VerbEvents, executor.EventFilter{After: "x"}},
+		"there is no kind of events":       {control.VerbEvents, map[string][]string{"kinds": {"x"}}},
+		"which is no Token":                {control.VerbEvents, events.Filter{After: "x"}},
 	} {
 		_, err := asked[control.None](t, dir, call.verb, call.request)
 		require.ErrorContains(t, err, want)

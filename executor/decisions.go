@@ -7,10 +7,10 @@ type recorder struct{ queue *queue }
 
 // Record implements [shard.Recorder].
 func (r recorder) Record(c *shard.Change) {
-	if q := r.queue; q.watched() {
-		told := q.decided(c)
+	if q := r.queue; q.events.Watched() {
+		tell := q.events.Decided(c)
 		r.write(c)
-		q.x.events.feed.Put(&q.events, told...)
+		tell()
 		return
 	}
 	r.write(c)

@@ -64,7 +64,7 @@ func returned[R any](q *queue, it *shard.Item, result R) {
 	if !q.awaited.Any() {
 		return
 	}
-	for _, p := range q.inHand(it) {
+	for _, p := range q.core.InHand(it) {
 		q.awaited.Returned(p.Ref.Position(), result)
 	}
 }

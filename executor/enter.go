@@ -63,8 +63,10 @@ func (w *worker) setAside(i int) {
 // of it, it is not parked.
 func (w *worker) postpone(it *shard.Item, waits *admit.Claim) {
 	w.x.quarantine.StandAside(w.queue.name, it.ID)
-	q, id, in := w.queue, it.ID, w.queue.inHand(it) // it is the shard's in a moment
-	q.tell(EventParked, fact{id: id, position: uint64(in[0].Ref.Position()), payloads: len(in), attempt: it.Retry + firstAttempt})
+	q, id := w.queue, it.ID // it is the shard's in a moment
+	if q.events.Watched() {
+		q.events.Parked(it)
+	}
 	w.run.Shard.Tell(func(c *shard.Core) {
 		c.Postpone(it, !waits.Woken())
 		q.stepAside(c, id)

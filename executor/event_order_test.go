@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // Under load, and while operators act on what waits and what runs, each id's events are
@@ -66,7 +67,7 @@ func TestEventsOfAnIDAreInOrder(t *testing.T) {
 	require.NoError(t, err)
 	all := handle(t, x, "all", func(ctx context.Context, job executor.Merged[int]) error { return answer(ctx, "all", job.ID) },
 		executor.QueueConfig[int]{RetryIn: always(0), MaxRetries: 2, DeadLetters: executor.DeadLetters[int]{OnExhausted: executor.OnExhaustedBuryAll}})
-	events := x.Events(t.Context(), executor.EventFilter{})
+	events := x.Events(t.Context(), events.Filter{})
 	start(t, x)
 	var g sync.WaitGroup
 	for _, q := range []*executor.Queue[int]{one, all} {
@@ -119,36 +120,36 @@ func newHistory() *history {
 	return &history{accepted: map[uint64]bool{}, running: map[uint64]bool{}, doomed: map[uint64]bool{}}
 }
 
-func (h *history) add(e executor.Event) error {
+func (h *history) add(e events.Event) error {
 	switch e.Kind {
-	case executor.EventPaused, executor.EventResumed:
-	case executor.EventAccepted:
+	case events.Paused, events.Resumed:
+	case events.Accepted:
 		h.accepted[e.Position] = true
-	case executor.EventStarted:
+	case events.Started:
 		if len(h.running)+len(h.doomed) > 0 {
 			return fmt.Errorf("%v run, %v are to be buried", h.running, h.doomed)
 		}
 		return move(h.accepted, e, func(p uint64) { h.running[p] = true })
-	case executor.EventBuried, executor.EventDeleted:
-		if !h.accepted[e.Position] || h.running[e.Position] && e.Kind == executor.EventBuried {
+	case events.Buried, events.Deleted:
+		if !h.accepted[e.Position] || h.running[e.Position] && e.Kind == events.Buried {
 			return fmt.Errorf("accepted are %v, running %v", h.accepted, h.running)
 		}
 		h.end(e.Position)
-	case executor.EventCancelled:
+	case events.Cancelled:
 		if len(h.running) == 0 { // by a person, before the handler was called
 			return move(h.accepted, e, func(p uint64) { h.doomed[p] = true })
 		}
 		return h.verdict(e, func(p uint64) { h.doomed[p] = true })
-	case executor.EventDone, executor.EventDiscarded:
+	case events.Done, events.Discarded:
 		return h.verdict(e, h.end)
-	case executor.EventInterrupted:
+	case events.Interrupted:
 		if len(h.doomed) == 0 && len(h.running) == e.Payloads {
 			return fmt.Errorf("no other payload of the run was to be ended")
 		}
 		return h.verdict(e, func(uint64) {})
 	default:
 		return h.verdict(e, func(p uint64) {
-			if e.Kind == executor.EventFailed && e.Attempt == 3 {
+			if e.Kind == events.Failed && e.Attempt == 3 {
 				h.doomed[p] = true
 			}
 		})
@@ -157,7 +158,7 @@ func (h *history) add(e executor.Event) error {
 }
 
 // verdict takes what an event is about out of the run.
-func (h *history) verdict(e executor.Event, then func(p uint64)) error {
+func (h *history) verdict(e events.Event, then func(p uint64)) error {
 	return move(h.running, e, func(p uint64) {
 		delete(h.running, p)
 		then(p)
@@ -172,7 +173,7 @@ func (h *history) end(p uint64) {
 }
 
 // move calls f for those of some payloads that an event is about: it names the first.
-func move(of map[uint64]bool, e executor.Event, f func(p uint64)) error {
+func move(of map[uint64]bool, e events.Event, f func(p uint64)) error {
 	about := slices.Sorted(maps.Keys(of))
 	i, found := slices.BinarySearch(about, e.Position)
 	if !found || len(about)-i < e.Payloads {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // A run of which a person ends some or all ends with that: what is cancelled and what
@@ -44,7 +45,7 @@ func TestEventsOfWhatIsRemovedWhileItRuns(t *testing.T) {
 					return context.Cause(ctx)
 				}, executor.QueueConfig[string]{})
 				p := []uint64{enqueue(t, q, "id", "1").Position, enqueue(t, q, "id", "2").Position}
-				l := follow(t, x, executor.EventFilter{})
+				l := follow(t, x, events.Filter{})
 				start(t, x)
 				synctest.Wait()
 				require.Len(t, l.take(), 1)

@@ -2,7 +2,6 @@ package executor_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,14 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // follow gathers events from the moment it is called.
-func follow(t testing.TB, x *executor.Executor, f executor.EventFilter) *traceLines {
+func follow(t testing.TB, x *executor.Executor, f events.Filter) *traceLines {
 	l := new(traceLines)
-	events := x.Events(t.Context(), f)
+	feed := x.Events(t.Context(), f)
 	go func() {
-		for e, err := range events {
+		for e, err := range feed {
 			if err != nil {
 				l.add("%v", err)
 				continue
@@ -33,7 +33,7 @@ func follow(t testing.TB, x *executor.Executor, f executor.EventFilter) *traceLi
 }
 
 // line is what a test says about an event.
-func line(e executor.Event) string {
+func line(e events.Event) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s/%s %v %d", e.Queue, e.ID, e.Kind, e.Position)
 	for _, part := range []struct {
@@ -76,7 +76,7 @@ func TestEventsOfEachKind(t *testing.T) {
 		}, executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(time.Hour)})
 		require.NoError(t, err)
 		start(t, x)
-		l := follow(t, x, executor.EventFilter{})
+		l := follow(t, x, events.Filter{})
 		do := func(id string, n int, want ...string) {
 			t.Helper()
 			var p []any
@@ -123,8 +123,8 @@ func TestEventsOfWhatAPersonDoes(t *testing.T) {
 		var p probe
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{})
 		start(t, x)
-		l := follow(t, x, executor.EventFilter{})
-		other := follow(t, x, executor.EventFilter{Kinds: []executor.EventKind{executor.EventDeleted}})
+		l := follow(t, x, events.Filter{})
+		other := follow(t, x, events.Filter{Kinds: []events.Kind{events.Deleted}})
 		for scope, pause := range pausable(x, q) {
 			for range 2 {
 				require.NoError(t, pause[0](t.Context()))
@@ -153,8 +153,8 @@ func TestEventsOfWhatAPersonDoes(t *testing.T) {
 func TestEventsOfCommits(t *testing.T) {
 	x := open(t, t.TempDir()+"/jobs", executor.Config{})
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
-	all := x.Events(t.Context(), executor.EventFilter{})
-	commits := x.Events(t.Context(), executor.EventFilter{Kinds: []executor.EventKind{executor.EventCommitted}})
+	all := x.Events(t.Context(), events.Filter{})
+	commits := x.Events(t.Context(), events.Filter{Kinds: []events.Kind{events.Committed}})
 	before, err := x.Stats(t.Context())
 	require.NoError(t, err)
 	for range 5 {
@@ -166,7 +166,7 @@ func TestEventsOfCommits(t *testing.T) {
 	var n uint64
 	for e, err := range commits {
 		require.NoError(t, err)
-		require.Equal(t, executor.EventCommitted, e.Kind)
+		require.Equal(t, events.Committed, e.Kind)
 		require.Empty(t, e.Queue)
 		require.Positive(t, e.Duration)
 		n++
@@ -175,7 +175,7 @@ func TestEventsOfCommits(t *testing.T) {
 	require.GreaterOrEqual(t, n, after.Journal.Commits-before.Journal.Commits)
 	for e, err := range all {
 		require.NoError(t, err)
-		require.Equal(t, executor.EventAccepted, e.Kind)
+		require.Equal(t, events.Accepted, e.Kind)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestEventsOfManyPayloads(t *testing.T) {
 				job.Payloads[4].Position: executor.Cancel(nil),
 			}
 		}, executor.QueueConfig[string]{MaxRetries: 1, RetryIn: always(0), Merge: executor.MergeKeepLast, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}})
-		l := follow(t, x, executor.EventFilter{})
+		l := follow(t, x, events.Filter{})
 		var p []any
 		for payload := range strings.FieldsSeq("a a b c d e") {
 			p = append(p, enqueue(t, q, "id", payload).Position)
@@ -225,7 +225,7 @@ func TestEventsOfParkedAndInterruptedJobs(t *testing.T) {
 		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: keys("K")}}})
 		require.NoError(t, err)
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
-		l := follow(t, x, executor.EventFilter{})
+		l := follow(t, x, events.Filter{})
 		start(t, x)
 		p := enqueue(t, q, "id", "x").Position
 		synctest.Wait()
@@ -247,8 +247,8 @@ func TestEventFilter(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		p := &probe{}
 		a := handle(t, x, "a", p.handle, executor.QueueConfig[string]{})
-		all := follow(t, x, executor.EventFilter{Kinds: []executor.EventKind{executor.EventDone}})
-		ofA := follow(t, x, executor.EventFilter{Queues: []string{"a"}})
+		all := follow(t, x, events.Filter{Kinds: []events.Kind{events.Done}})
+		ofA := follow(t, x, events.Filter{Queues: []string{"a"}})
 		b := handle(t, x, "b", p.handle, executor.QueueConfig[string]{})
 		start(t, x)
 		enqueue(t, a, "1", "x")
@@ -269,12 +269,12 @@ func TestASlowReaderOfEvents(t *testing.T) {
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 		start(t, x)
 		read, done := make(chan struct{}), make(chan struct{})
-		events := x.Events(t.Context(), executor.EventFilter{})
+		feed := x.Events(t.Context(), events.Filter{})
 		var positions []uint64
-		var missed *executor.MissedError
+		var missed *events.MissedError
 		go func() {
 			defer close(done)
-			for e, err := range events {
+			for e, err := range feed {
 				if err != nil {
 					require.ErrorAs(t, err, &missed)
 					continue
@@ -307,32 +307,32 @@ func TestResumeEventsByToken(t *testing.T) {
 	dir := t.TempDir() + "/jobs"
 	x := open(t, dir, executor.Config{})
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
-	events := x.Events(t.Context(), executor.EventFilter{})
+	feed := x.Events(t.Context(), events.Filter{})
 	for i := range 5 {
 		enqueue(t, q, fmt.Sprint(i), "x")
 	}
-	next := func(f executor.EventFilter) (id, token string) {
+	next := func(f events.Filter) (id, token string) {
 		for e, err := range x.Events(t.Context(), f) {
 			require.NoError(t, err)
-			return e.ID, e.Token()
+			return e.ID, e.Token
 		}
 		return "", ""
 	}
 	token := ""
-	for e, err := range events {
+	for e, err := range feed {
 		require.NoError(t, err)
-		token = e.Token()
+		token = e.Token
 		break
 	}
 	for i := 1; i < 5; i++ {
 		var id string
-		id, token = next(executor.EventFilter{After: token})
+		id, token = next(events.Filter{After: token})
 		require.Equal(t, fmt.Sprint(i), id)
 	}
 	stop(t, x)
 	x = open(t, dir, executor.Config{})
-	for _, err := range x.Events(t.Context(), executor.EventFilter{After: token}) {
-		missed, ok := errors.AsType[*executor.MissedError](err)
+	for _, err := range x.Events(t.Context(), events.Filter{After: token}) {
+		missed, ok := errors.AsType[*events.MissedError](err)
 		require.True(t, ok)
 		require.True(t, missed.Restarted)
 		break
@@ -346,27 +346,27 @@ func TestBadFiltersOfEvents(t *testing.T) {
 	off := open(t, "", executor.Config{Advanced: executor.Advanced{EventBuffer: -1}})
 	token := ""
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
-	events := x.Events(t.Context(), executor.EventFilter{})
+	feed := x.Events(t.Context(), events.Filter{})
 	enqueue(t, q, "id", "x")
-	for e := range events {
-		token = e.Token()
+	for e := range feed {
+		token = e.Token
 		break
 	}
 	life, _, _ := strings.Cut(token, "-")
 	for _, c := range []struct {
 		x    *executor.Executor
-		f    executor.EventFilter
+		f    events.Filter
 		want error
 	}{
-		{off, executor.EventFilter{}, executor.ErrConfig},
-		{nil, executor.EventFilter{}, executor.ErrConfig},
-		{x, executor.EventFilter{Kinds: []executor.EventKind{0}}, executor.ErrConfig},
-		{x, executor.EventFilter{Kinds: []executor.EventKind{200}}, executor.ErrConfig},
-		{x, executor.EventFilter{Queues: []string{"none"}}, executor.ErrUnknownQueue},
-		{x, executor.EventFilter{After: "x"}, executor.ErrConfig},
-		{x, executor.EventFilter{After: strings.Repeat("9", 10_000)}, executor.ErrConfig},
-		{x, executor.EventFilter{After: life + "-0"}, executor.ErrConfig},
-		{x, executor.EventFilter{After: life + "-1000"}, executor.ErrConfig},
+		{off, events.Filter{}, executor.ErrConfig},
+		{nil, events.Filter{}, executor.ErrConfig},
+		{x, events.Filter{Kinds: []events.Kind{""}}, executor.ErrConfig},
+		{x, events.Filter{Kinds: []events.Kind{"Accepted"}}, executor.ErrConfig},
+		{x, events.Filter{Queues: []string{"none"}}, executor.ErrUnknownQueue},
+		{x, events.Filter{After: "x"}, executor.ErrConfig},
+		{x, events.Filter{After: strings.Repeat("9", 10_000)}, executor.ErrConfig},
+		{x, events.Filter{After: life + "-0"}, executor.ErrConfig},
+		{x, events.Filter{After: life + "-1000"}, executor.ErrConfig},
 	} {
 		n := 0
 		for _, err := range c.x.Events(t.Context(), c.f) {
@@ -378,18 +378,4 @@ func TestBadFiltersOfEvents(t *testing.T) {
 	}
 	_, err := executor.Open("", executor.Config{Advanced: executor.Advanced{EventBuffer: 1<<20 + 1}})
 	require.ErrorIs(t, err, executor.ErrConfig)
-}
-
-func TestEventKindsHaveWords(t *testing.T) {
-	for k := executor.EventAccepted; k <= executor.EventCommitted; k++ {
-		text, err := json.Marshal(k)
-		require.NoError(t, err)
-		require.NotContains(t, string(text), "(")
-		var again executor.EventKind
-		require.NoError(t, json.Unmarshal(text, &again))
-		require.Equal(t, k, again)
-	}
-	require.Equal(t, "committed", executor.EventCommitted.String())
-	require.Contains(t, (executor.EventCommitted + 1).String(), "(", "a kind has no word, or there is a word too many")
-	require.ErrorIs(t, new(executor.EventKind).UnmarshalText([]byte("x")), executor.ErrConfig)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // A loop that begins later than the feed waits for one is told that it has missed what
@@ -22,8 +23,8 @@ func TestEventsOfALateLoop(t *testing.T) {
 				x := open(t, "", executor.Config{Advanced: executor.Advanced{EventBuffer: buffer}})
 				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
 				start(t, x)
-				seq := x.Events(t.Context(), executor.EventFilter{Kinds: []executor.EventKind{
-					executor.EventAccepted, executor.EventStarted, executor.EventDone,
+				seq := x.Events(t.Context(), events.Filter{Kinds: []events.Kind{
+					events.Accepted, events.Started, events.Done,
 				}})
 				for i := range jobs {
 					enqueue(t, q, fmt.Sprint(i), "p")
@@ -37,7 +38,7 @@ func TestEventsOfALateLoop(t *testing.T) {
 					for e, err := range seq {
 						if err != nil {
 							missed = append(missed, err)
-						} else if e.Kind == executor.EventAccepted {
+						} else if e.Kind == events.Accepted {
 							ids = append(ids, e.ID)
 						}
 					}
@@ -53,7 +54,7 @@ func TestEventsOfALateLoop(t *testing.T) {
 					return
 				}
 				require.Len(t, missed, 1)
-				m, ok := errors.AsType[*executor.MissedError](missed[0])
+				m, ok := errors.AsType[*events.MissedError](missed[0])
 				require.True(t, ok)
 				require.True(t, m.Uncounted)
 				require.Len(t, ids, 1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // What happens is told from the call of Events on. The token of the last event that
@@ -21,27 +22,27 @@ func ExampleExecutor_Events() {
 		}
 		return nil
 	}, executor.QueueConfig[string]{}))
-	filter := executor.EventFilter{Kinds: []executor.EventKind{executor.EventAccepted, executor.EventDone, executor.EventBuried}}
-	events := x.Events(ctx, filter)
+	filter := events.Filter{Kinds: []events.Kind{events.Accepted, events.Done, events.Buried}}
+	feed := x.Events(ctx, filter)
 	must(orders.Enqueue(ctx, "order-42", "placed"))
 	must(orders.Enqueue(ctx, "order-42", "bad"))
-	for event, err := range events {
+	for event, err := range feed {
 		check(err)
 		fmt.Println(event.ID, event.Kind)
-		filter.After = event.Token()
-		if event.Kind == executor.EventAccepted {
+		filter.After = event.Token
+		if event.Kind == events.Accepted {
 			break
 		}
 	}
 	check(x.Start(ctx))
 	for event, err := range x.Events(ctx, filter) {
-		if missed, ok := errors.AsType[*executor.MissedError](err); ok {
+		if missed, ok := errors.AsType[*events.MissedError](err); ok {
 			fmt.Println("missed", missed.Events) // go on, or load anew what is shown
 			continue
 		}
 		check(err)
 		fmt.Println(event.ID, event.Kind)
-		if event.Kind == executor.EventBuried {
+		if event.Kind == events.Buried {
 			break
 		}
 	}
@@ -67,10 +68,10 @@ func ExampleProgress() {
 		}
 		return nil
 	}, executor.QueueConfig[[]string]{HeartbeatTimeout: time.Minute}))
-	events := x.Events(ctx, executor.EventFilter{Kinds: []executor.EventKind{executor.EventProgress}})
+	feed := x.Events(ctx, events.Filter{Kinds: []events.Kind{events.Progress}})
 	check(x.Start(ctx))
 	must(reports.Enqueue(ctx, "2026", []string{"sales", "costs"}))
-	for event := range events {
+	for event := range feed {
 		fmt.Println(event.Queue, event.ID, event.Done, "of", event.Total, event.Error)
 		break
 	}

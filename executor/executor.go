@@ -21,6 +21,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -43,7 +44,7 @@ type Executor struct {
 	// mu, because the committer reads it.
 	routes atomic.Pointer[[]*shard.Shard]
 	owners atomic.Pointer[[]*queue] // of the routes, in their order
-	events events
+	events tell.Feed
 
 	backlog    *backlog.Backlog
 	quarantine quarantine.Quarantine
@@ -214,13 +215,14 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, x.tellStalled)
 	x.routes.Store(new([]*shard.Shard))
 	x.owners.Store(new([]*queue))
-	x.events.init(cfg.Advanced.EventBuffer)
-	x.events.setWitness(witness)
+	if size := cfg.Advanced.EventBuffer; size >= 0 {
+		x.events.Open(size, witness)
+	}
 	x.inherited.Context = context.Background()
 	ctx := context.WithValue(&x.inherited, handlerKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
-	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.tellCommitted,
+	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.Committed,
 		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger})
 	if err != nil {
 		return nil, border(err)
@@ -243,8 +245,8 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 
 // deliver is called by the committer, in commit order.
 func (x *Executor) deliver(d *journal.Delivery) {
-	if q := (*x.owners.Load())[d.Route]; q.watched() {
-		q.tellAccepted(d)
+	if q := (*x.owners.Load())[d.Route]; q.events.Watched() {
+		q.events.Accepted(d)
 	}
 	(*x.routes.Load())[d.Route].Deliver(d)
 }

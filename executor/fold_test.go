@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // join is a fold that shows what was folded, in which order.
@@ -32,7 +33,7 @@ func TestFold(t *testing.T) {
 			got = append(got, job)
 			return nil
 		}, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}, MaxConcurrent: 1})
-		events := follow(t, x, executor.EventFilter{})
+		events := follow(t, x, events.Filter{})
 		first := enqueue(t, q, "a", "1", executor.Score(3), executor.Metadata(map[string]string{"k": "first"}))
 		begin := time.Now()
 		time.Sleep(time.Second)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -159,7 +160,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		},
 		"executor.Executor.Compact": v.x.Compact,
 		"executor.Executor.Events": func(ctx context.Context) error {
-			for _, err := range v.x.Events(ctx, executor.EventFilter{}) {
+			for _, err := range v.x.Events(ctx, events.Filter{}) {
 				return err
 			}
 			return nil

@@ -155,7 +155,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	}
 	var e journal.Entry
 	parts := it.Outcome.Parts // from an earlier call: they don't come again
-	for i, p := range t.q.inHand(it) {
+	for i, p := range t.q.core.InHand(it) {
 		if len(parts) > 0 && parts[0].Index == i {
 			parts = parts[1:]
 			continue

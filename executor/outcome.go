@@ -47,7 +47,7 @@ func Cancel(err error) error { return &CancelError{err} }
 func Discard() error { return &DiscardError{} }
 
 // Snooze runs the job again after d. It is no failure and spends no retry. A d below
-// zero means zero. If the error is wrapped, its text is in the job's [EventSnoozed].
+// zero means zero. If the error is wrapped, its text is in the job's [events.Snoozed].
 func Snooze(d time.Duration) error { return &SnoozeError{max(d, 0)} }
 
 // RetryAfter is a failure with err that names its own pause: the job runs again after d

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/pausekey"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -148,12 +149,12 @@ func (p *pauses) set(name string, on bool) (told []*queue, n int) {
 		delete(p.queues, name)
 	}
 	if name == "" {
-		p.x.events.tellPause(&p.x.events.self, on, fact{})
+		p.x.events.Paused(on)
 	}
 	for _, q := range told {
 		p.tell(q, p.all || p.queues[q.name])
 		if name != "" {
-			q.tellPause(on, fact{})
+			q.events.Paused(on, events.Event{})
 		}
 	}
 	return told, 1
@@ -179,7 +180,7 @@ func (p *pauses) setPrefix(q *queue, prefix string, on bool) (n int, err error) 
 	for _, a := range q.actors {
 		a.Tell(func(c *shard.Core) { c.PausePrefix(prefix, on) })
 	}
-	q.tellPause(on, fact{text: prefix})
+	q.events.Paused(on, events.Event{Prefix: prefix})
 	return 1, nil
 }
 
@@ -270,7 +271,7 @@ func (q *queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 			break
 		}
 		n++
-		q.tellPause(on, fact{id: id})
+		q.events.Paused(on, events.Event{ID: id})
 		change.Sets = append(change.Sets, pausekey.Set(pausekey.IDs(q.name)+id, on))
 	}
 	q.x.log.Record(&change) // on the shard: in the order in which ids are held

@@ -43,7 +43,7 @@ type attemptKey struct{}
 // also a sign of life, see QueueConfig.HeartbeatTimeout. ctx is that of the handler, or
 // made of it; with another context, and after the handler has returned, Progress has no
 // effect. Any goroutine may call it, as often as it likes. The last call counts, and at
-// most once a second it becomes an [EventProgress] for those who read events. Progress
+// most once a second it becomes an [events.Progress] for those who read events. Progress
 // is in memory only.
 func Progress(ctx context.Context, done, total int64, message string) {
 	if a := attemptOf(ctx); a != nil {
@@ -89,7 +89,7 @@ func (a *attempt) say(change func(*ProgressReport)) {
 		change(&s.ProgressReport)
 		// The attempt goes on as long as a.mu is held, and so does the run of its
 		// worker: its queue and what it has in hand stay.
-		if w.queue.watched() && now.Sub(s.told) >= progressEvery {
+		if w.queue.events.Watched() && now.Sub(s.told) >= progressEvery {
 			s.told = now
 			w.tellProgress(s)
 		}
@@ -136,11 +136,7 @@ func (w *worker) tellProgress(s *sign) {
 	w.mu.Lock()
 	it := w.batch[0]
 	w.mu.Unlock()
-	in := w.queue.inHand(it)
-	w.queue.tell(EventProgress, fact{
-		id: it.ID, at: s.At.UnixNano(), position: uint64(in[0].Ref.Position()), payloads: len(in), attempt: it.Retry + firstAttempt,
-		done: s.Done, total: s.Total, text: s.Message,
-	})
+	w.queue.events.Progress(it, s.At, s.Done, s.Total, s.Message)
 }
 
 // opening returns the first n bytes of a text, as far as they are valid UTF-8, in memory

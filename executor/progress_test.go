@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // What a handler says of its progress is seen as long as it runs: the last thing that
@@ -87,7 +88,7 @@ func TestProgressAsEvents(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[string]{})
 		start(t, x)
-		l := follow(t, x, executor.EventFilter{Kinds: []executor.EventKind{executor.EventProgress, executor.EventDone}})
+		l := follow(t, x, events.Filter{Kinds: []events.Kind{events.Progress, events.Done}})
 		p := enqueue(t, q, "id", "x").Position
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -182,9 +183,9 @@ func TestHeartbeatOfAStuckHandler(t *testing.T) {
 // nothing.
 func TestProgressRaces(t *testing.T) {
 	x := open(t, "", executor.Config{Workers: 4})
-	events := x.Events(t.Context(), executor.EventFilter{})
+	feed := x.Events(t.Context(), events.Filter{})
 	go func() {
-		for range events {
+		for range feed {
 		}
 	}()
 	var g sync.WaitGroup

@@ -13,12 +13,12 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/backlog"
-	"github.com/strandjobs/strand/executor/internal/feed"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/slots"
 	"github.com/strandjobs/strand/executor/internal/tally"
+	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -51,7 +51,7 @@ type queue struct {
 	burials, halts, panics, failures, strays tally.Lines // that are logged
 
 	layers layers      // what stands around its calls
-	events feed.Source // what is told of it
+	events tell.Source // what is told of it
 
 	awaited await.Book // payloads for whose end a caller waits
 
@@ -77,14 +77,6 @@ type holder = admit.Owner
 func claimOf(kept shard.Held) *admit.Claim {
 	c, _ := kept.(*admit.Claim)
 	return c
-}
-
-// inHand returns the payloads that a handler gets at once, of a started item.
-func (q *queue) inHand(it *shard.Item) []shard.Payload {
-	if q.core.Single {
-		return it.Payloads[it.Outcome.Done:][:1]
-	}
-	return it.InRun()
 }
 
 // register makes the queue known, with what the journal has for it.
@@ -124,7 +116,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 		return nil, border(err)
 	}
 	q.number = number
-	q.join()
+	x.events.Join(&q.events, q.name, &q.core)
 	x.watchdog.expect(q.timeout)
 	if err := q.joinLanes(); err != nil {
 		return nil, err

@@ -16,9 +16,9 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// events is a handler that takes the events of each id in their order, and fails at
+// counted is a handler that takes the events of each id in their order, and fails at
 // random.
-type events struct {
+type counted struct {
 	mu    sync.Mutex
 	r     *rand.Rand
 	calm  bool // nothing fails
@@ -26,7 +26,7 @@ type events struct {
 	wrong []string
 }
 
-func (e *events) handle(_ context.Context, job executor.Merged[int]) error {
+func (e *counted) handle(_ context.Context, job executor.Merged[int]) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, p := range job.Payloads {
@@ -58,7 +58,7 @@ func TestEveryPairOfSettings(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk, seed := new(journal.Memory), rand.Uint64()
 		t.Log("seed", seed)
-		e := &events{r: rand.New(rand.NewPCG(seed, 0)), done: map[string]int{}}
+		e := &counted{r: rand.New(rand.NewPCG(seed, 0)), done: map[string]int{}}
 		put := map[string]int{}
 		live := func(shards, workers, n int) int {
 			x := openOn(t, disk, executor.Config{Workers: workers})
@@ -91,7 +91,7 @@ func TestEveryPairOfSettings(t *testing.T) {
 	})
 }
 
-func (e *events) draw(n int) int {
+func (e *counted) draw(n int) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.r.IntN(n)

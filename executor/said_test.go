@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // A caller who waits hears that a person has canceled the payload, and so does one who
@@ -101,7 +102,7 @@ func TestWhyItIsSnoozedAndHowFarItIs(t *testing.T) {
 			return wish
 		}, executor.QueueConfig[string]{})
 		var why []string
-		events := x.Events(t.Context(), executor.EventFilter{Kinds: []executor.EventKind{executor.EventSnoozed}})
+		feed := x.Events(t.Context(), events.Filter{Kinds: []events.Kind{events.Snoozed}})
 		start(t, x)
 		enqueue(t, q, "a", "x")
 		time.Sleep(4 * time.Hour)
@@ -113,7 +114,7 @@ func TestWhyItIsSnoozedAndHowFarItIs(t *testing.T) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, x.Stop(over))
-		for e, err := range events {
+		for e, err := range feed {
 			require.NoError(t, err)
 			why = append(why, e.Error)
 		}

@@ -40,8 +40,8 @@ func (w *worker) settle() {
 			w.queue.noteFailure(it, w.errs[w.settled])
 		}
 	}
-	if w.queue.watched() {
-		w.tellOutcomes() // before user code is called
+	if w.queue.events.Watched() {
+		w.queue.events.Outcomes(w.batch, w.errs != nil, w.attempt.called) // before user code is called
 	}
 	if w.fatal != nil {
 		w.x.endWith(w.fatal)

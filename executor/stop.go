@@ -108,7 +108,7 @@ func (x *Executor) stop() {
 		errs = append(errs, x.running.Close())
 	}
 	errs = append(errs, x.actors.Stop(background))
-	x.events.close()
+	x.events.Close()
 	unlock, err := x.log.CloseLocked()
 	if stuck == nil {
 		err = errors.Join(err, unlock())

@@ -3,6 +3,7 @@ package executor
 import (
 	"slices"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -70,7 +71,7 @@ func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 	claim := q.claimOfNone(s.ID)
 	in.Tell(func(c *shard.Core) {
 		if c.Condemn(q.x.clock().UnixNano(), s.ID, s.Position, s.Reason(), claim) && q.core.OnExhausted == shard.OnExhaustedHalt {
-			q.tell(EventHalted, fact{id: s.ID, position: uint64(s.Position), text: s.Reason()})
+			q.events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
 		}
 	})
 	// Not before: the sentence has to be in the log by then.

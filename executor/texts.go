@@ -2,12 +2,11 @@ package executor
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
 // The texts of constants, in their order: each is the name of the constant without what
-// all of its type begin with. Those of events are words.
+// all of its type begin with.
 var (
 	durabilityNames  = strings.Fields("Default Sync Async")
 	overflowNames    = strings.Fields("Refuse Wait")
@@ -17,7 +16,6 @@ var (
 	onExhaustedNames = strings.Fields("BuryOldest BuryAll Halt")
 	onFreshNames     = strings.Fields("Wait Pull")
 	freshDueNames    = strings.Fields("Keep Pull Push")
-	eventKindNames   = strings.Fields("none accepted requeued merged parked started progress done failed snoozed discarded cancelled interrupted buried halted deleted paused resumed committed")
 )
 
 func wordOf[T ~uint8](v T, names []string) string {
@@ -50,25 +48,3 @@ func (f OnFresh) String() string { return wordOf(f, onFreshNames) }
 
 // String is the text of a constant, and executor.FreshDue(n) of what is none.
 func (f FreshDue) String() string { return wordOf(f, freshDueNames) }
-
-// String is the text of a constant, and executor.EventKind(n) of what is none.
-func (k EventKind) String() string { return wordOf(k, eventKindNames) }
-
-// MarshalText returns what String does; of what is no constant it returns ErrConfig.
-func (k EventKind) MarshalText() ([]byte, error) {
-	if int(k) >= len(eventKindNames) {
-		return nil, fmt.Errorf("%w: there is no %s", ErrConfig, k)
-	}
-	return []byte(eventKindNames[k]), nil
-}
-
-// UnmarshalText reads what MarshalText has written; it returns ErrConfig for another
-// text, which lists all.
-func (k *EventKind) UnmarshalText(text []byte) error {
-	i := slices.Index(eventKindNames, string(text))
-	if i < 0 {
-		return fmt.Errorf("%w: there is no %T %q; there are: %s", ErrConfig, *k, brief(string(text)), strings.Join(eventKindNames, ", "))
-	}
-	*k = EventKind(i)
-	return nil
-}

@@ -2,7 +2,6 @@ package executor_test
 
 import (
 	"context"
-	"encoding"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // constant is a type of constants.
@@ -35,40 +35,6 @@ func eachString[T constant](last T, words ...string) func(t *testing.T) {
 	}
 }
 
-// Constants of queries and events are read, too: the text comes back as the constant, by itself
-// and in JSON; what is no constant has none, and another text is refused with those that there are.
-func eachText[T interface {
-	constant
-	encoding.TextMarshaler
-}](last T, words ...string) func(t *testing.T) {
-	return func(t *testing.T) {
-		eachString(last, words...)(t)
-		for i, word := range words {
-			v := T(i)
-			text, err := json.Marshal(map[string]T{"v": v})
-			require.NoError(t, err)
-			require.JSONEq(t, fmt.Sprintf(`{"v":%q}`, word), string(text))
-			back := map[string]T{}
-			require.NoError(t, json.Unmarshal(text, &back))
-			require.Equal(t, v, back["v"])
-		}
-		name := reflect.TypeFor[T]().String()
-		for n := len(words); n < 256; n++ {
-			v := T(n)
-			_, err := v.MarshalText()
-			require.ErrorIs(t, err, executor.ErrConfig)
-			require.ErrorContains(t, err, v.String())
-		}
-		v := last
-		for _, text := range []string{"", "x", "NONE", words[0] + " ", name + "(9)"} {
-			err := any(&v).(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
-			require.ErrorIs(t, err, executor.ErrConfig)
-			require.ErrorContains(t, err, fmt.Sprintf("there is no %s %q; there are: %s", name, text, words[0]))
-			require.Equal(t, last, v)
-		}
-	}
-}
-
 func TestTexts(t *testing.T) {
 	t.Run("Durability", eachString(executor.DurabilityAsync, "Default", "Sync", "Async"))
 	t.Run("Overflow", eachString(executor.OverflowWait, "Refuse", "Wait"))
@@ -78,8 +44,6 @@ func TestTexts(t *testing.T) {
 	t.Run("OnExhausted", eachString(executor.OnExhaustedHalt, "BuryOldest", "BuryAll", "Halt"))
 	t.Run("OnFresh", eachString(executor.OnFreshPull, "Wait", "Pull"))
 	t.Run("FreshDue", eachString(executor.FreshDuePush, "Keep", "Pull", "Push"))
-	t.Run("EventKind", eachText(executor.EventCommitted, "none", "accepted", "requeued", "merged", "parked", "started", "progress", "done", "failed",
-		"snoozed", "discarded", "cancelled", "interrupted", "buried", "halted", "deleted", "paused", "resumed", "committed"))
 }
 
 // What the Inspector shows is readable as JSON: why a payload does not decode in words,
@@ -120,7 +84,7 @@ func TestInspectorTypesAsJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &query))
 	assert.Equal(t, executor.OrderDue, query.Order)
 	assert.Equal(t, time.Second, query.Filter.OlderThan)
-	for _, v := range []any{executor.Event{}, executor.EventFilter{}, executor.Explanation{}, executor.JobPage{}, executor.DeadPage{}, executor.Running{}, executor.QueueStats{}} {
+	for _, v := range []any{events.Event{}, events.Filter{}, executor.Explanation{}, executor.JobPage{}, executor.DeadPage{}, executor.Running{}, executor.QueueStats{}} {
 		_, err := json.Marshal(v)
 		require.NoError(t, err)
 	}

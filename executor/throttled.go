@@ -23,7 +23,7 @@ type ThrottledError struct {
 //
 // In [PayloadErrors] and [BatchErrors] it is for that payload or id, and pauses all
 // keys of the id. The job itself waits for d even if a person ends the pause of its key
-// before. The text of err is in its [EventSnoozed], and because this is no failure not
+// before. The text of err is in its [events.Snoozed], and because this is no failure not
 // in LastError.
 func Throttled(d time.Duration, err error) error {
 	return &ThrottledError{After: max(d, 0), Err: err}

@@ -52,9 +52,7 @@ type worker struct {
 	batch []*shard.Item // what the handler has in hand
 	hand  watched       // the same, as the watchdog sees it
 
-	sign     atomic.Pointer[sign] // of life, the last that a handler gave; written by handlers
-	called   time.Time            // when the handler was, if a reader of events wanted to know
-	calledIn *attempt             // and in which attempt
+	sign atomic.Pointer[sign] // of life, the last that a handler gave; written by handlers
 }
 
 type phase uint8
@@ -198,7 +196,7 @@ func (w *worker) takeBatch() bool {
 	}
 	w.more = false
 	for i, it := range w.batch[:min(len(w.batch), w.words)] {
-		w.x.running.Set(w.place*w.words+i, w.queue.inHand(it)[0].Ref.Position())
+		w.x.running.Set(w.place*w.words+i, w.queue.core.InHand(it)[0].Ref.Position())
 	}
 	if len(w.batch) == 0 {
 		return false
@@ -262,8 +260,8 @@ func (w *worker) handle() {
 		return
 	}
 	w.attempt.takeOn(w.queue, w.batch)
-	if w.queue.watched() {
-		w.tellStarted()
+	if w.queue.events.Watched() {
+		w.attempt.called = w.queue.events.Started(w.batch)
 	}
 	w.over(guarded(func() error {
 		w.errs = w.queue.call(w.attempt, w.batch)
@@ -323,8 +321,8 @@ func (w *worker) passOn() bool {
 	}
 	w.x.quarantine.Acquit(w.queue.name, w.batch, true)
 	retry := it.Retry
-	if w.more = it.Pass(); w.more && w.queue.watched() {
-		w.tellPassed(it, retry)
+	if w.more = it.Pass(); w.more && w.queue.events.Watched() {
+		w.queue.events.Passed(it, retry, w.attempt.called)
 	}
 	return w.more
 }

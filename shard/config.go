@@ -113,6 +113,14 @@ func (c *Config) Exhausts(it *Item) bool {
 	return it.Outcome.Verdict == VerdictFailed && c.LastTry(it)
 }
 
+// InHand returns the payloads that a handler gets at once, of a started item.
+func (c *Config) InHand(it *Item) []Payload {
+	if c.Single {
+		return it.Payloads[it.Outcome.Done:][:1]
+	}
+	return it.InRun()
+}
+
 // LastTry says whether no retry follows if it fails.
 func (c *Config) LastTry(it *Item) bool { return it.Retry+1 >= c.MaxRetries }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
 )
 
@@ -24,12 +25,12 @@ var listening = &feature{
 			return nil
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		feed := x.Events(ctx, executor.EventFilter{})
+		feed := x.Events(ctx, events.Filter{})
 		executortest.AtEnd(x, cancel)
 		go func() {
 			started := make(map[string]bool)
 			for e, err := range feed {
-				if missed := (*executor.MissedError)(nil); errors.As(err, &missed) {
+				if missed := (*events.MissedError)(nil); errors.As(err, &missed) {
 					clear(started)
 					return
 				}
@@ -44,16 +45,16 @@ var listening = &feature{
 }
 
 // heard follows the runs of each id.
-func (w *world) heard(started map[string]bool, e executor.Event) {
+func (w *world) heard(started map[string]bool, e events.Event) {
 	job := e.Queue + "/" + e.ID
 	switch e.Kind {
-	case executor.EventStarted:
+	case events.Started:
 		if started[job] {
 			w.fail("events: %s starts, and has not ended", job)
 		}
 		started[job] = true
-	case executor.EventDone, executor.EventFailed, executor.EventSnoozed, executor.EventDiscarded, executor.EventCancelled,
-		executor.EventInterrupted, executor.EventDeleted:
+	case events.Done, events.Failed, events.Snoozed, events.Discarded, events.Cancelled,
+		events.Interrupted, events.Deleted:
 		started[job] = false
 	}
 }

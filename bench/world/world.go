@@ -14,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/bench/child"
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
 	"github.com/strandjobs/strand/journal"
 )
@@ -343,8 +344,8 @@ func (w *world) settle() {
 }
 
 // told hears of an event.
-func (w *world) told(e executor.Event) {
-	if i := w.ledger.byPos[e.Position]; i != nil && e.Kind == executor.EventMerged {
+func (w *world) told(e events.Event) {
+	if i := w.ledger.byPos[e.Position]; i != nil && e.Kind == events.Merged {
 		i.hint = "merged"
 	}
 }

@@ -32,12 +32,12 @@ func (r Ran) String() string {
 	}
 	line := fmt.Sprintf("%s %s/%s: %s, attempt %d: ", r.Began.UTC().Format("01-02T15:04:05.000"), r.Queue, r.ID, strings.Join(payloads, " | "), r.Attempt)
 	switch {
-	case r.Outcome == 0 && r.Err != nil:
+	case r.Outcome == "" && r.Err != nil:
 		line += fmt.Sprintf("no outcome: %v", r.Err)
-	case r.Outcome == 0:
+	case r.Outcome == "":
 		line += "no outcome"
 	default:
-		line += r.Outcome.String()
+		line += string(r.Outcome)
 	}
 	if r.Error != "" {
 		line += ": " + short(r.Error)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
 )
 
@@ -60,7 +61,7 @@ func TestLedger(t *testing.T) {
 		x.RequireNotEnqueued(l.receipts, "43", "44")
 
 		x.UntilEmpty()
-		x.RequireOutcomes(l.orders, "43", executor.EventFailed, executor.EventDone)
+		x.RequireOutcomes(l.orders, "43", events.Failed, events.Done)
 	})
 }
 
@@ -69,7 +70,7 @@ func TestBookOnce(t *testing.T) {
 	l := &ledger{booked: map[string]int{}}
 	executortest.Run(t, l.register, func(t *testing.T, x *executortest.Executor) {
 		r := executortest.Work(x, l.orders, "42", order{7}, executor.Metadata(map[string]string{"trace": "1"}))
-		if r.Outcome != executor.EventDone || len(r.FollowUps) != 1 || r.FollowUps[0].Payload != (order{7}) {
+		if r.Outcome != events.Done || len(r.FollowUps) != 1 || r.FollowUps[0].Payload != (order{7}) {
 			t.Fatal("want a receipt, got", r.Ran, r.FollowUps)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
 )
 
@@ -44,7 +45,7 @@ func TestCrash(t *testing.T) {
 		x.UntilEmpty()
 		require.Equal(t, 2, returned)
 		x.RequireDone(orders, "kept")
-		x.RequireOutcomes(orders, "kept", 0, executor.EventDone)
+		x.RequireOutcomes(orders, "kept", "", events.Done)
 		x.RequireNotEnqueued(orders, "lost", "ghost")
 		require.False(t, x.Killed())
 	})
@@ -112,7 +113,7 @@ func TestCrashWaitsForHandlers(t *testing.T) {
 		require.GreaterOrEqual(t, time.Since(began), 3*time.Minute-time.Second)
 		x.RequireDue(orders, "1", 0)
 		x.UntilEmpty()
-		x.RequireOutcomes(orders, "1", 0, executor.EventDone)
+		x.RequireOutcomes(orders, "1", "", events.Done)
 	})
 }
 
@@ -186,7 +187,7 @@ func TestFailedCommit(t *testing.T) {
 		x.Restart()
 		require.NoError(t, x.Err())
 		x.UntilEmpty()
-		x.RequireOutcomes(orders, "1", executor.EventDone, executor.EventDone)
+		x.RequireOutcomes(orders, "1", events.Done, events.Done)
 	})
 }
 
@@ -215,10 +216,10 @@ func TestFaultsOfOnesOwn(t *testing.T) {
 		require.Equal(t, 7, stats.Workers)
 		x.NoRoom()
 		x.UntilIdle()
-		x.RequireOutcomes(q, "2", executor.EventDone)
+		x.RequireOutcomes(q, "2", events.Done)
 		x.Crash() // what has ended was not written down
 		x.UntilIdle()
-		x.RequireOutcomes(q, "2", executor.EventDone, executor.EventDone)
+		x.RequireOutcomes(q, "2", events.Done, events.Done)
 		x.RequireDone(q, "1", "2")
 	})
 }

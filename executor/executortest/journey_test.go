@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
 )
 
@@ -45,7 +46,7 @@ func TestJourney(t *testing.T) {
 		x.RequireDue(orders, "1", time.Second)
 		x.UntilEmpty()
 		require.Equal(t, 3*time.Second, time.Since(began))
-		x.RequireOutcomes(orders, "1", executor.EventFailed, executor.EventFailed, executor.EventDone)
+		x.RequireOutcomes(orders, "1", events.Failed, events.Failed, events.Done)
 		x.RequireRetries(orders, "1", time.Second, time.Second)
 		x.RequireDone(orders, "1")
 		x.RequireDone(mails, "1")
@@ -53,7 +54,7 @@ func TestJourney(t *testing.T) {
 		x.RequireOrder("orders/1", "orders/1", "orders/1", "mails/1")
 		x.RequireEmpty()
 		r := executortest.Work(x, orders, "2", "b")
-		require.Equal(t, executor.EventFailed, r.Outcome)
+		require.Equal(t, events.Failed, r.Outcome)
 		require.Equal(t, errBoom, r.Err)
 		require.Len(t, r.Progress, 1)
 		x.Crash()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/journal"
 )
@@ -34,11 +35,11 @@ type Ran struct {
 	Payloads  []Payload // one at least; with Handle one
 	Began     time.Time
 
-	// Outcome is what came of it: EventDone, EventFailed, EventSnoozed, EventDiscarded,
-	// EventCancelled or EventInterrupted. 0: it has none, because it still runs, the
+	// Outcome is what came of it: events.Done, events.Failed, events.Snoozed, events.Discarded,
+	// events.Cancelled or events.Interrupted. "": it has none, because it still runs, the
 	// process was killed, or a batch was tried again in halves. With PayloadErrors it is
 	// that of the payloads that run again, if there are any, or else of the last one.
-	Outcome executor.EventKind
+	Outcome events.Kind
 	Error   string        // of Outcome, up to 512 bytes
 	Delay   time.Duration // until it runs again
 	Final   bool          // a failure after which a payload was buried, or the id halted
@@ -61,7 +62,7 @@ type record struct {
 	mu       sync.Mutex
 	enqueued []Enqueued
 	runs     []*Ran
-	events   []executor.Event
+	events   []events.Event
 	latest   map[[2]string]*Ran // of each job, also of those that are forgotten
 	told     int                // events of all times
 	starts   int                // and of these the starts
@@ -109,31 +110,30 @@ func (w *witness) Accepted(queue string, e *journal.Entry) {
 
 // Told implements backdoor.Witness. Too many starts end in a hold: a loop that takes no
 // time would keep the clock, and the test, from going on.
-func (w *witness) Told(event any) {
+func (w *witness) Told(e events.Event) {
 	if w.dead.Load() {
 		return
 	}
 	w.mu.Lock()
-	e := event.(executor.Event)
 	w.events = append(w.events, e)
 	w.told++
 	switch e.Kind {
-	case executor.EventStarted:
+	case events.Started:
 		w.starts++
 		if w.starts > w.most && !w.ran {
 			w.ran = true
 			defer w.hold()
 		}
-	case executor.EventDone, executor.EventFailed, executor.EventSnoozed, executor.EventDiscarded,
-		executor.EventCancelled, executor.EventInterrupted:
+	case events.Done, events.Failed, events.Snoozed, events.Discarded,
+		events.Cancelled, events.Interrupted:
 		if run := w.latest[[2]string{e.Queue, e.ID}]; run != nil && run.has(e.Position) {
 			run.Outcome, run.Error, run.Delay, run.Took = e.Kind, e.Error, e.Delay, e.Duration
 			if w.until != 0 && run.has(w.until) {
 				defer w.hold()
 			}
 		}
-	case executor.EventBuried, executor.EventHalted:
-		if run := w.latest[[2]string{e.Queue, e.ID}]; run != nil && run.Outcome == executor.EventFailed && run.has(e.Position) {
+	case events.Buried, events.Halted:
+		if run := w.latest[[2]string{e.Queue, e.ID}]; run != nil && run.Outcome == events.Failed && run.has(e.Position) {
 			run.Final = true
 		}
 	}
@@ -240,7 +240,7 @@ func (x *Executor) Runs(queues ...string) (all []Ran) {
 
 // History returns all events, as [executor.Executor.Events] tells them, but that none is
 // missed and their Numbers are 0.
-func (x *Executor) History() []executor.Event {
+func (x *Executor) History() []events.Event {
 	x.record.mu.Lock()
 	defer x.record.mu.Unlock()
 	return slices.Clone(x.record.events)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 )
 
@@ -75,9 +76,9 @@ func (x *Executor) RequireNotEnqueued(queue Named, ids ...string) {
 // whichever of the two came first.
 func (x *Executor) RequireMerged(payload, into executor.Receipt) {
 	x.t.Helper()
-	var merged []executor.Event
+	var merged []events.Event
 	for _, e := range x.History() {
-		if e.Kind != executor.EventMerged {
+		if e.Kind != events.Merged {
 			continue
 		}
 		if e.Position == payload.Position && e.Into == into.Position {
@@ -86,7 +87,7 @@ func (x *Executor) RequireMerged(payload, into executor.Receipt) {
 		merged = append(merged, e)
 	}
 	x.t.Fatalf("executortest: want payload %d of %s merged into %d, but merged were\n%s", payload.Position, payload.ID, into.Position,
-		lines(merged, func(e executor.Event) string {
+		lines(merged, func(e events.Event) string {
 			return fmt.Sprintf("%s/%s: %d into %d", e.Queue, e.ID, e.Position, e.Into)
 		}))
 }
@@ -102,10 +103,10 @@ func (x *Executor) RequireOrder(runs ...string) {
 }
 
 // RequireOutcomes requires that the runs of an id ended exactly so, in this order.
-func (x *Executor) RequireOutcomes(queue Named, id string, outcomes ...executor.EventKind) {
+func (x *Executor) RequireOutcomes(queue Named, id string, outcomes ...events.Kind) {
 	x.t.Helper()
 	mine := x.runsOf(queue.Name(), id)
-	if !slices.EqualFunc(mine, outcomes, func(r Ran, kind executor.EventKind) bool { return r.Outcome == kind }) {
+	if !slices.EqualFunc(mine, outcomes, func(r Ran, kind events.Kind) bool { return r.Outcome == kind }) {
 		x.t.Fatalf("executortest: %s/%s: want outcomes %v, but the runs were\n%s\n%s", queue.Name(), id, outcomes,
 			lines(mine, Ran.String), x.state(queue.Name(), id))
 	}
@@ -118,7 +119,7 @@ func (x *Executor) RequireDone(queue Named, ids ...string) {
 	for _, id := range ids {
 		mine := x.runsOf(queue.Name(), id)
 		e, err := x.Executor.Explain(context.Background(), queue.Name(), id)
-		done := len(mine) > 0 && mine[len(mine)-1].Outcome == executor.EventDone
+		done := len(mine) > 0 && mine[len(mine)-1].Outcome == events.Done
 		if !done || err != nil || e.State != executor.JobUnknown {
 			x.t.Fatalf("executortest: %s/%s: want it done, but the runs were\n%s\n%s", queue.Name(), id,
 				lines(mine, Ran.String), x.state(queue.Name(), id))
@@ -132,7 +133,7 @@ func (x *Executor) RequireFailed(queue Named, id, text string) {
 	x.t.Helper()
 	mine := x.runsOf(queue.Name(), id)
 	if n := len(mine); n > 0 {
-		if r := mine[n-1]; r.Outcome == executor.EventFailed && !r.Final && strings.Contains(r.Error, text) {
+		if r := mine[n-1]; r.Outcome == events.Failed && !r.Final && strings.Contains(r.Error, text) {
 			return
 		}
 	}
@@ -147,7 +148,7 @@ func (x *Executor) RequireRetries(queue Named, id string, pauses ...time.Duratio
 	mine := x.runsOf(queue.Name(), id)
 	var got []time.Duration
 	for _, r := range mine {
-		if r.Outcome == executor.EventFailed && !r.Final {
+		if r.Outcome == events.Failed && !r.Final {
 			got = append(got, r.Delay)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
 )
 
@@ -99,7 +100,7 @@ func TestAssertions(t *testing.T) {
 		fails(func() { x.RequireFailed(orders, "dies", "boom") }, "for the last time")
 		holds(func() { x.RequireRetries(orders, "dies", time.Second, 2*time.Second) })
 		fails(func() { x.RequireRetries(orders, "dies", time.Second) }, "[1s 2s]")
-		kinds := []executor.EventKind{executor.EventFailed, executor.EventFailed, executor.EventDone}
+		kinds := []events.Kind{events.Failed, events.Failed, events.Done}
 		holds(func() { x.RequireOutcomes(orders, "fails", kinds...) })
 		fails(func() { x.RequireOutcomes(orders, "fails", kinds[1:]...) }, "[failed done]", "attempt 3: done")
 		holds(func() { x.RequireDone(mails, "ok", "fails", "twice") })

@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
 )
 
@@ -43,11 +44,11 @@ func TestAroundQueues(t *testing.T) {
 		x.UntilIdle()
 		x.RequireDone(late, "1")
 		require.Equal(t, 1, seen)
-		kinds := []executor.EventKind{}
+		kinds := []events.Kind{}
 		for _, e := range x.History() {
 			kinds = append(kinds, e.Kind)
 		}
-		require.Equal(t, []executor.EventKind{executor.EventAccepted, executor.EventStarted, executor.EventDone}, kinds)
+		require.Equal(t, []events.Kind{events.Accepted, events.Started, events.Done}, kinds)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
 )
 
@@ -127,7 +128,7 @@ func TestUntilIdleTakesTheTimeOfHandlers(t *testing.T) {
 		x.Advance(time.Hour)
 		require.Equal(t, 4*time.Hour, time.Since(began))
 		x.RequireOrder("orders/now", "orders/meanwhile", "orders/later")
-		x.RequireOutcomes(orders, "later", 0) // it runs
+		x.RequireOutcomes(orders, "later", "") // it runs
 		x.UntilEmpty()
 		x.RequireDone(orders, "later")
 	})
@@ -147,7 +148,7 @@ func TestLiveAndDo(t *testing.T) {
 		require.Equal(t, 5, n)
 		x.RequireDone(prices, "1")
 		r := executortest.Work(x, prices.Queue, "1", "four")
-		require.Equal(t, executor.EventDone, r.Outcome)
+		require.Equal(t, events.Done, r.Outcome)
 	})
 }
 
@@ -166,7 +167,7 @@ func TestWork(t *testing.T) {
 	}, executor.QueueConfig[string]{})
 	failing(t, executortest.Config{}, setup, func(t *testing.T, f *fake, x *executortest.Executor) {
 		r := executortest.Work(x, orders, "1", "first", executor.Metadata(map[string]string{"k": "v"}))
-		require.Equal(t, executor.EventDone, r.Outcome)
+		require.Equal(t, events.Done, r.Outcome)
 		require.Equal(t, "v", r.Payloads[0].Metadata["k"])
 		require.Len(t, r.FollowUps, 1)
 		require.Equal(t, "next", r.FollowUps[0].Payload)
@@ -177,11 +178,11 @@ func TestWork(t *testing.T) {
 		_, err := x.Inspect().Delete(t.Context(), executor.SelectQueue("orders"))
 		require.NoError(t, err)
 		r = executortest.Work(x, orders, "2", "bad")
-		require.Equal(t, executor.EventCancelled, r.Outcome)
+		require.Equal(t, events.Cancelled, r.Outcome)
 		require.ErrorIs(t, r.Err, errBoom)
 		require.Empty(t, r.FollowUps)
 		r = executortest.Work(x, orders, "3", "again")
-		require.Equal(t, executor.EventSnoozed, r.Outcome)
+		require.Equal(t, events.Snoozed, r.Outcome)
 		executortest.RequireRan(x, orders, "3", "again")
 		require.NoError(t, orders.Pause(t.Context()))
 		told := f.of(func() { executortest.Work(x, orders, "4", "a") })

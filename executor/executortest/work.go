@@ -4,14 +4,15 @@ import (
 	"context"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // Result is what came of a payload that Work has run once.
 type Result struct {
 	Ran       // the call of the handler
 	Receipt   executor.Receipt
-	FollowUps []Enqueued       // what it has staged, if it has succeeded, and what it has enqueued
-	Progress  []executor.Event // what it has said of its progress: at most one event a second
+	FollowUps []Enqueued     // what it has staged, if it has succeeded, and what it has enqueued
+	Progress  []events.Event // what it has said of its progress: at most one event a second
 }
 
 // Work enqueues a payload and runs it once, with all that a handler can rely on: job,
@@ -41,11 +42,11 @@ func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, op
 			result.Ran = r
 		}
 	}
-	if result.Outcome == 0 {
+	if result.Outcome == "" {
 		x.t.Fatalf("executortest: Work: %s/%s was not run: %s", queue.Name(), id, x.explain(queue.Name(), id))
 	}
 	for _, e := range x.History()[first:] {
-		if e.Kind == executor.EventProgress && e.Queue == queue.Name() && e.ID == id {
+		if e.Kind == events.Progress && e.Queue == queue.Name() && e.ID == id {
 			result.Progress = append(result.Progress, e)
 		}
 	}

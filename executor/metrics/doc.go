@@ -102,6 +102,6 @@
 //
 // With the middleware a job takes two clocks and two histograms more, and its
 // allocations. Observe reads [executor.Executor.Stats] at each collection, which asks
-// the shards, and follows one kind of event, EventCommitted: one goroutine until the
+// the shards, and follows one kind of event, events.Committed: one goroutine until the
 // executor has stopped.
 package metrics

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // Observe has each collection read the figures of an executor, until that has stopped.
@@ -38,13 +39,13 @@ func (m *Metrics) Observe(x *executor.Executor) error {
 	if err != nil {
 		return err
 	}
-	commits := x.Events(context.Background(), executor.EventFilter{Kinds: []executor.EventKind{executor.EventCommitted}})
+	commits := x.Events(context.Background(), events.Filter{Kinds: []events.Kind{events.Committed}})
 	go m.follow(commits, registered)
 	return nil
 }
 
 // follow counts commits until the executor has stopped.
-func (m *Metrics) follow(commits iter.Seq2[executor.Event, error], registered metric.Registration) {
+func (m *Metrics) follow(commits iter.Seq2[events.Event, error], registered metric.Registration) {
 	for e, err := range commits {
 		switch {
 		case err == nil:

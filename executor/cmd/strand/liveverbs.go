@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/control"
 )
 
@@ -150,8 +151,7 @@ func eventsFlags() []cli.Flag {
 
 // happened is an event, or says how many were lost to this reader before it.
 type happened struct {
-	executor.Event
-	Token  string
+	events.Event
 	Missed string `wire:",omit"`
 }
 
@@ -159,13 +159,9 @@ type happened struct {
 var errEnough = errors.New("enough")
 
 func eventsLive(ctx context.Context, l *live) error {
-	query := executor.EventFilter{Queues: l.StringSlice("queue"), After: l.String("after")}
+	query := events.Filter{Queues: l.StringSlice("queue"), After: l.String("after")}
 	for _, name := range l.StringSlice("kind") {
-		var kind executor.EventKind
-		if err := kind.UnmarshalText([]byte(name)); err != nil {
-			return usage("there is no kind of events %q", name)
-		}
-		query.Kinds = append(query.Kinds, kind)
+		query.Kinds = append(query.Kinds, events.Kind(name))
 	}
 	n := l.Int("limit")
 	err := control.Follow(ctx, l.client, control.VerbEvents, query, func(e happened) error {

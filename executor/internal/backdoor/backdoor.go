@@ -7,19 +7,11 @@ package backdoor
 import (
 	"context"
 
-	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/executor/internal/tell"
 )
 
-// Witness hears of all that happens to jobs, on the goroutine that decides it, and so
-// before anybody else. Its methods must not block, nor keep what they are given a
-// pointer to.
-type Witness interface {
-	// Accepted hears of a payload before its shard does, after the commit, and before
-	// Told does.
-	Accepted(queue string, e *journal.Entry)
-	// Told hears what [executor.Executor.Events] yields to those who want all.
-	Told(event any)
-}
+// Witness hears of all that happens to jobs before anybody else.
+type Witness = tell.Witness
 
 var (
 	// Open is a func(name string, executor.Config, Witness, func(journal.Config)

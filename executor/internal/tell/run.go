@@ -1,0 +1,131 @@
+package tell
+
+import (
+	"time"
+
+	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/shard"
+)
+
+// about returns an event about payloads that a handler has in hand.
+func about(kind events.Kind, it *shard.Item, in []shard.Payload) events.Event {
+	return events.Event{Kind: kind, ID: it.ID, Position: uint64(in[0].Ref.Position()), Payloads: len(in), Attempt: it.Retry + firstAttempt}
+}
+
+// Parked tells that a job is blocked, whose turn had come.
+func (s *Source) Parked(it *shard.Item) { s.Tell(about(events.Parked, it, s.core.InHand(it))) }
+
+// Progress tells how far a handler has come with a job.
+func (s *Source) Progress(it *shard.Item, at time.Time, done, total int64, message string) {
+	e := about(events.Progress, it, s.core.InHand(it))
+	e.Time, e.Done, e.Total, e.Error = at, done, total, message
+	s.Tell(e)
+}
+
+// Started tells that a handler is about to be called, and returns when: zero if no reader
+// wants to know how long it takes.
+func (s *Source) Started(batch []*shard.Item) (began time.Time) {
+	if !s.Wants(calls) {
+		return began
+	}
+	began = time.Now()
+	for _, it := range batch {
+		e := about(events.Started, it, s.core.InHand(it))
+		e.Time = began
+		s.Tell(e)
+	}
+	return began
+}
+
+// since is how long a handler has been at it, 0 if that is not known.
+func since(began, now time.Time) time.Duration {
+	if began.IsZero() {
+		return 0
+	}
+	return now.Sub(began)
+}
+
+// Passed tells that a payload is done whose item has another one: the one before that in
+// hand, which was at that retry.
+func (s *Source) Passed(it *shard.Item, retry int, began time.Time) {
+	now := time.Now()
+	s.Tell(events.Event{
+		Kind: events.Done, ID: it.ID, Time: now, Position: uint64(it.Payloads[it.Outcome.Done-1].Ref.Position()), Payloads: 1,
+		Attempt: retry + firstAttempt, Duration: since(began, now),
+	})
+}
+
+// Outcomes tells what came of a batch. Without errs only payloads that don't decode may
+// have fared otherwise than well.
+func (s *Source) Outcomes(batch []*shard.Item, errs bool, began time.Time) {
+	wanted := successes
+	if errs {
+		wanted = verdicts
+	}
+	if !s.Wants(wanted) {
+		return
+	}
+	now := time.Now()
+	for _, it := range batch {
+		s.outcome(it, events.Event{ID: it.ID, Time: now, Payloads: 1, Attempt: it.Retry + firstAttempt, Duration: since(began, now)})
+	}
+}
+
+// ends are the events of the verdicts.
+var ends = [...]events.Kind{
+	shard.VerdictDone: events.Done, shard.VerdictFailed: events.Failed, shard.VerdictSnoozed: events.Snoozed,
+	shard.VerdictInterrupted: events.Interrupted, shard.VerdictCanceled: events.Cancelled, shard.VerdictDiscarded: events.Discarded,
+}
+
+func (s *Source) outcome(it *shard.Item, e events.Event) {
+	out, in := &it.Outcome, s.core.InHand(it)
+	parts := out.Parts
+	for _, part := range parts {
+		its := e
+		its.Kind, its.Position, its.Error = ends[part.Verdict], uint64(it.Payloads[part.Index].Ref.Position()), part.Error
+		s.Tell(its)
+	}
+	left, first := 0, 0 // payloads of which the verdict is
+	for i, p := range in {
+		switch {
+		case len(parts) > 0 && parts[0].Index == i:
+			parts = parts[1:]
+		case s.removed(it, p, e):
+		default:
+			if left++; left == 1 {
+				first = i
+			}
+		}
+	}
+	if left == 0 || out.Verdict == shard.VerdictUnstarted {
+		return
+	}
+	e.Kind, e.Payloads, e.Position = ends[out.Verdict], left, uint64(in[first].Ref.Position())
+	e.Error, e.Delay = out.Error, max(out.Delay, 0)
+	exhausts := s.core.Exhausts(it)
+	if exhausts {
+		e.Delay = 0
+	}
+	s.Tell(e)
+	if exhausts && s.core.OnExhausted == shard.OnExhaustedHalt {
+		e.Kind, e.Duration = events.Halted, 0
+		s.Tell(e)
+	}
+}
+
+// removed reports whether a payload ends because a person wants it so, and says so if it
+// is cancelled. That it is deleted its shard tells.
+func (s *Source) removed(it *shard.Item, p shard.Payload, e events.Event) bool {
+	if v := it.Outcome.Verdict; v == shard.VerdictDone || v == shard.VerdictDiscarded || v == shard.VerdictUnstarted {
+		return false // it is over, or was not in hand
+	}
+	r := it.RemovalOf(p)
+	if r == nil {
+		return false
+	}
+	if r.Verdict == shard.VerdictCanceled {
+		e.Kind, e.Position, e.Error = events.Cancelled, uint64(p.Ref.Position()), r.Reason
+		s.Tell(e)
+	}
+	return true
+}
