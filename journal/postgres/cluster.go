@@ -44,7 +44,7 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 			FROM {schema}.node n WHERE n.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+`
 			UNION ALL SELECT l.partition, l.owner, CASE WHEN l.owner IS NULL OR l.expires > clock_timestamp() + `+longest+` THEN 0
 			ELSE (extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint END, coalesce(t.epoch, 0), coalesce(t.number, 0)
-			FROM {schema}.lease l LEFT JOIN {schema}.tail t USING (partition)
+			FROM {schema}.lease l LEFT JOIN LATERAL (SELECT epoch, number FROM {schema}.tail WHERE partition = l.partition ORDER BY number DESC LIMIT 1) t ON true
 			UNION ALL SELECT -1, NULL, coalesce(`+same("$1")+`::integer, 0), 0, 0 FROM {schema}.version`),
 		// A renewal may be under way on another connection: it finds the row and leaves it as it is. Sweep deletes it.
 		leave: in(schema, `INSERT INTO {schema}.node (id, name, expires) VALUES ($1, '', '-infinity')
@@ -59,18 +59,20 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 		// $4 channel, $5 hint
 		insertHint: "WITH i AS (" + insert + " RETURNING 1) SELECT pg_catalog.pg_notify($4, $5) FROM i",
 		notify:     "SELECT pg_catalog.pg_notify($1, $2)",
-		// $1 partition, $2 first number, $3 last number or null, $4 queues
-		page: in(schema, `SELECT number, queue, calls, last FROM (SELECT number, queue, calls,
+		// $1 partition, $2 number before the first, $3 last number or null, $4 queues. Transactions before ended have
+		// ended, and so what they wrote is seen; those from begun on have not begun.
+		page: in(schema, `SELECT t.ended, t.begun, number, queue, calls, last FROM (SELECT txid_snapshot_xmin(s) AS ended, txid_snapshot_xmax(s) AS begun
+			FROM txid_current_snapshot() s) t LEFT JOIN (SELECT number, queue, calls,
 			sum(octet_length(calls)) OVER (ORDER BY number) - octet_length(calls) AS before,
-			(SELECT max(number) FROM {schema}.inbox WHERE partition = $1) AS last
+			(SELECT max(number) FROM {schema}.inbox WHERE partition = $1 AND number > $2) AS last
 			FROM (SELECT number, queue, calls FROM {schema}.inbox WHERE partition = $1 AND number > $2
 			AND number <= coalesce($3, 9223372036854775807) AND refused IS NULL AND queue = ANY ($4)
-			ORDER BY number LIMIT 512) r) s WHERE before < 8388608 ORDER BY number`),
+			ORDER BY number LIMIT 512) r) s ON before < 8388608 ORDER BY number`),
 		unknown: in(schema, `SELECT queue, count(*) FROM {schema}.inbox
 			WHERE partition = $1 AND refused IS NULL AND NOT queue = ANY ($2) GROUP BY queue`),
 		split: in(schema, "SELECT {schema}.split($1, $2, $3, $4)"),
 		refuse: in(schema, `UPDATE {schema}.inbox SET refused = $3 WHERE partition = $1 AND number = $2
-			AND EXISTS (SELECT FROM {schema}.tail WHERE partition = $1 AND epoch = $4)`),
+			AND $4 = (SELECT epoch FROM `+end+" t)"),
 		sweep: in(schema, `WITH t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour'),
 			i AS (DELETE FROM {schema}.inbox WHERE partition = -1 AND accepted < clock_timestamp() - interval '1 hour')
 			DELETE FROM {schema}.node WHERE expires NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + `+longest),

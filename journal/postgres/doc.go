@@ -107,8 +107,9 @@
 //
 // # Set-up
 //
-// [Migrate] makes the schema, once, and brings that of an earlier version up to date: nodes of
-// that version go on, and can't be opened any more. [Open] checks the server, the schema and the number of
+// [Migrate] makes the schema, once, and brings that of an earlier version up to date. Migrate first,
+// and then deploy: nodes of versions 1 and 2 go on beside those of this one, and those of version 2
+// may still be started. It locks the tables for a moment, a few seconds with a million state keys. [Open] checks the server, the schema and the number of
 // partitions; [Handle], [HandleMerged] and [HandleBatch] register queues as those of package
 // executor do, on all nodes the same; [Node.Run] serves. A process that only enqueues does
 // without Run.
@@ -131,9 +132,9 @@
 //
 //	GRANT USAGE ON SCHEMA strand TO node;
 //	GRANT SELECT, UPDATE (division, divider) ON strand.version TO node;
-//	GRANT SELECT, UPDATE ON strand.tail, strand.lease TO node;
+//	GRANT SELECT, UPDATE ON strand.lease TO node;
 //	GRANT SELECT, INSERT, DELETE ON strand.block, strand.side TO node;
-//	GRANT SELECT, INSERT, UPDATE, DELETE ON strand.node, strand.inbox, strand.taken TO node;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON strand.tail, strand.node, strand.inbox, strand.taken TO node;
 //
 //	GRANT USAGE ON SCHEMA strand TO caller;
 //	GRANT SELECT, UPDATE (division, divider) ON strand.version TO caller;
@@ -158,6 +159,13 @@
 //     leases could not be renewed are taken again, by whichever node, and what was not settled
 //     runs again. Have each server name its standbys before it is promoted: nodes go on without
 //     one, so that a failover is none of them, and warn once a minute.
+//   - A transaction that stays open, as that of a dump, of an idle session, or one that was prepared and
+//     forgotten, has the server keep what was replaced or deleted since. Commits are as fast as without
+//     it, but tables grow, and a partition takes longer to open. One that has written something, in any
+//     database of the server, has each look into the inbox step over what was taken in since it
+//     began. [Stats] has the oldest one of the database, [Node.Err] and the log tell of it after an hour,
+//     with what ends it: of other roles' sessions only to a role with pg_read_all_stats. Replication
+//     slots do the same: see xmin in pg_replication_slots, and drop those that nothing uses.
 //   - Backups are those of the database, of the whole schema at one moment, as pg_dump and base
 //     backups are. Stop the nodes before going back to one: what was accepted since is missing
 //     then, what has ended since runs again, and tokens of after the backup come a second time.

@@ -15,7 +15,7 @@ import (
 // something for a queue that this node does not have, half a minute late at most; which ones another
 // node gets when handlers have returned that take longer than Config.Executor.StopTimeout; why the last attempt to write the inbox has failed; and
 // since when the node can't renew its leases or get new ones, if its last attempt to do so has
-// failed. nil: there is nothing to say. It goes on trying by itself, but after [ErrBehind]. Before
+// failed; and who holds a [Snapshot] for more than an hour. nil: there is nothing to say. It goes on trying by itself, but after [ErrBehind]. Before
 // Start and after Stop there is no attempt.
 func (n *Node) Err() error {
 	n.mu.Lock()
@@ -28,6 +28,7 @@ func (n *Node) Err() error {
 	if err := n.outbox.failing(); err != nil && n.state != stopping {
 		errs = append(errs, fmt.Errorf("postgres: the inbox can't be written: %w", err))
 	}
+	errs = append(errs, n.snapshot.failing())
 	for _, number := range slices.Sorted(maps.Keys(n.failed)) {
 		errs = append(errs, fmt.Errorf("partition %d: %w", number, n.failed[number].err))
 	}

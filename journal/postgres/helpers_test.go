@@ -58,7 +58,7 @@ func (r *rig) newPool(t testing.TB, url string) *pgxpool.Pool {
 
 // take makes the caller the one who may commit to a partition, without a lease, and returns his epoch.
 func take(ctx context.Context, pool *pgxpool.Pool, schema string, partition int) (epoch int64, err error) {
-	err = pool.QueryRow(ctx, in(schema, "UPDATE {schema}.tail SET epoch = epoch + 1 WHERE partition = $1 RETURNING epoch"), partition).Scan(&epoch)
+	err = pool.QueryRow(ctx, in(schema, "SELECT {schema}.own($1)"), partition).Scan(&epoch)
 	return epoch, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -42,6 +43,9 @@ type taker struct {
 	offset int64             // of the source that stands for the inbox
 	wake   chan struct{}     // holds a token
 	looked time.Time         // for unknown queues
+
+	mark  mark         // what is to be the floor
+	floor atomic.Int64 // what a pass takes in has a number above it: nothing else may come
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -168,54 +172,41 @@ func (t *taker) run() {
 	}
 }
 
-// inRow is a row of the inbox.
-type inRow struct {
-	number int64
-	queue  string
-	calls  []byte
-}
-
-// pass takes in what is there, page by page.
+// pass takes in what is there, page by page. With all of it in the log, what is up to a mark is out of
+// the way of the next pass.
 func (t *taker) pass(p *pass) error {
 	if time.Since(t.looked) > unknownEvery {
 		t.looked = time.Now()
+		t.floor.Store(0) // a person may have set refused to null
 		if err := t.tellUnknown(); err != nil {
 			return err
 		}
 	}
-	var after int64
-	var last *int64
+	first, after := page{}, t.floor.Load()
 	for {
 		queues := slices.DeleteFunc(slices.Clone(t.names), func(name string) bool { return p.blocked[t.orders[name]] != nil })
-		page, end, err := t.page(after, last, queues)
-		if err != nil || len(page) == 0 {
-			return err
-		}
-		after = page[len(page)-1].number
-		last = cmp.Or(last, end)
-		if err := t.takePage(p, page); err != nil || after >= *last {
-			return err
-		}
-	}
-}
-
-// page reads rows, and which number is the last there is.
-func (t *taker) page(after int64, last *int64, queues []string) (page []inRow, end *int64, err error) {
-	err = t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
-		page = page[:0]
-		rows, err := conn.Query(ctx, t.p.n.texts.page, t.p.number, after, last, queues)
+		next, err := t.page(after, first.last, queues)
 		if err != nil {
 			return err
 		}
-		var r inRow
-		_, err = pgx.ForEachRow(rows, []any{&r.number, &r.queue, &r.calls, &end}, func() error {
-			page = append(page, r)
-			r.calls = nil
-			return nil
-		})
-		return err
-	})
-	return page, end, err
+		if first.begun == 0 {
+			first = next
+		}
+		if len(next.rows) == 0 {
+			break
+		}
+		after = next.rows[len(next.rows)-1].number
+		if err := t.takePage(p, next.rows); err != nil {
+			return err
+		}
+		if after >= *first.last {
+			break
+		}
+	}
+	if len(p.blocked) == 0 {
+		t.raise(first)
+	}
+	return nil
 }
 
 // takePage takes rows in: those of one order in their order, and as many together as may be.

@@ -386,6 +386,7 @@ func (n *Node) keepHouse() {
 		}
 		_ = n.outbox.clock.read(ctx, n.control, readClock) // or a minute later
 		n.tellOfStandby(ctx)
+		n.tellOfSnapshots(ctx, oldSnapshot)
 		cancel()
 	}
 }

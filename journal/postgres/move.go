@@ -143,8 +143,11 @@ func (m *mover) claim(ctx context.Context, uuids [][]byte) (epochs []int64, err 
 		return nil, err
 	}
 	var used int
-	err = m.conn.QueryRow(ctx, in(m.cfg.Schema,
-		"SELECT count(*) FROM {schema}.tail WHERE manifest IS NOT NULL OR number <> 0")).Scan(&used)
+	err = m.exec(ctx, "SELECT {schema}.last(partition) FROM {schema}.lease") // commits that are under way come first
+	if err == nil {
+		err = m.conn.QueryRow(ctx, in(m.cfg.Schema,
+			"SELECT count(*) FROM {schema}.tail WHERE manifest IS NOT NULL OR number <> 0")).Scan(&used)
+	}
 	if err == nil && used > 0 {
 		err = fmt.Errorf("%w: %d partitions of schema %q were used; migrate another schema and import into that",
 			ErrNotEmpty, used, m.cfg.Schema)

@@ -277,8 +277,7 @@ func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
 // is over; the answer is one of a commit, which the standby has, too.
 func (m *mover) ask(ctx context.Context, uuid []byte) (there bool, err error) {
 	err = onConnection(ctx, m.pool, m.outcome, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, in(m.cfg.Schema,
-			"UPDATE {schema}.tail SET asked = asked + 1 WHERE partition = 0 RETURNING uuid = $1"), uuid).Scan(&there)
+		return conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT uuid = $1 FROM {schema}.last(0)"), uuid).Scan(&there)
 	})
 	return there, err
 }

@@ -155,15 +155,16 @@ type Node struct {
 	stopErr error
 
 	// mu guards what follows. No user code and no call of the server is under it.
-	mu     sync.Mutex
-	state  nodeState
-	queues []registration
-	values context.Context // of Start
-	held   map[int]*partition
-	failed map[int]failure
-	outage outage
-	behind bool // it has seen more than the server has, and is no candidate any longer
-	lost   int  // partitions whose lease could not be renewed in time
+	mu       sync.Mutex
+	state    nodeState
+	queues   []registration
+	values   context.Context // of Start
+	held     map[int]*partition
+	failed   map[int]failure
+	outage   outage
+	behind   bool     // it has seen more than the server has, and is no candidate any longer
+	lost     int      // partitions whose lease could not be renewed in time
+	snapshot Snapshot // that is held for too long
 }
 
 type nodeState uint8

@@ -27,7 +27,8 @@ type Schema struct {
 }
 
 const (
-	schemaVersion     = 2
+	schemaVersion     = 2 // that all programs have to have
+	schemaMinor       = 1 // that this one needs at least
 	defaultSchema     = "strand"
 	defaultPartitions = 16
 	maxPartitions     = 4096
@@ -37,13 +38,23 @@ const (
 //go:embed schema.sql
 var schemaSQL string
 
-// putSQL is what version 2 has that version 1 has not, but for the column of upgrade.
-//
-//go:embed put.sql
-var putSQL string
+//go:embed functions.sql
+var functionsSQL string
 
-//go:embed cluster.sql
-var clusterSQL string
+// upgradeSQL brings the tables of versions 1 and 2 up to date. Who could change the end of a log
+// needs two rights more for that now.
+const upgradeSQL = `
+	ALTER TABLE {schema}.inbox ADD COLUMN IF NOT EXISTS until timestamptz;
+	ALTER TABLE {schema}.tail DROP CONSTRAINT tail_pkey, ADD PRIMARY KEY (partition, number), RESET (fillfactor);
+	ALTER TABLE {schema}.side ADD COLUMN number bigint NOT NULL DEFAULT 0, DROP CONSTRAINT side_pkey, ADD PRIMARY KEY (partition, bucket, key, number);
+	ALTER TABLE {schema}.version ADD COLUMN minor integer NOT NULL DEFAULT 1;
+	UPDATE {schema}.version SET version = 2;
+	DO $$ DECLARE r record; BEGIN
+		FOR r IN SELECT c.oid::regclass AS what, coalesce(quote_ident(pg_get_userbyid(nullif(a.grantee, 0))), 'PUBLIC') AS who FROM pg_class c, aclexplode(c.relacl) a
+			WHERE c.oid = (SELECT tableoid FROM {schema}.tail LIMIT 1) AND a.privilege_type = 'UPDATE'
+		LOOP EXECUTE format('GRANT INSERT, DELETE ON %s TO %s', r.what, r.who); END LOOP;
+	END $$;
+`
 
 // Errors of schemas and servers.
 var (
@@ -158,8 +169,9 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 	if !there {
 		return 0, fmt.Errorf("%w: %q", ErrNoSchema, name)
 	}
-	var version int
-	err = q.QueryRow(ctx, in(name, "SELECT version, partitions FROM {schema}.version")).Scan(&version, &partitions)
+	var version, minor int
+	err = q.QueryRow(ctx, in(name, "SELECT version, partitions, coalesce((to_jsonb(v) ->> 'minor')::integer, 0) FROM {schema}.version v")).
+		Scan(&version, &partitions, &minor)
 	refused, _ := errors.AsType[*pgconn.PgError](err)
 	_, otherTypes := errors.AsType[pgx.ScanArgError](err)
 	switch {
@@ -175,8 +187,8 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 		return 0, fmt.Errorf("postgres: schema %q: %w", name, err)
 	case version > schemaVersion:
 		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", ErrTooNew, name, version, schemaVersion)
-	case version < schemaVersion:
-		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", errOld, name, version, schemaVersion)
+	case version < schemaVersion, minor < schemaMinor:
+		return 0, fmt.Errorf("%w: %q has version %d.%d, this is version %d.%d", errOld, name, version, minor, schemaVersion, schemaMinor)
 	}
 	return partitions, nil
 }
@@ -201,7 +213,7 @@ func create(ctx context.Context, tx pgx.Tx, cfg Schema) error {
 		_, err = tx.Exec(ctx, in(cfg.Name, "CREATE SCHEMA {schema}"))
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Name, schemaSQL+putSQL+clusterSQL))
+		_, err = tx.Exec(ctx, in(cfg.Name, schemaSQL+functionsSQL))
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.version (version, partitions) VALUES ($1, $2)"), schemaVersion, cfg.Partitions)
@@ -222,12 +234,12 @@ func create(ctx context.Context, tx pgx.Tx, cfg Schema) error {
 	return nil
 }
 
-// upgrade makes a schema of version 1 one of version 2. What nodes of version 1 call stays
-// there, so that those which run go on; none of them opens it any more.
+// upgrade brings a schema of an older version up to date. What nodes of that version call stays
+// there, so that those which run go on.
 func upgrade(ctx context.Context, tx pgx.Tx, name string) error {
-	_, err := tx.Exec(ctx, in(name, "ALTER TABLE {schema}.inbox ADD COLUMN until timestamptz;"+putSQL+"UPDATE {schema}.version SET version = 2"))
+	_, err := tx.Exec(ctx, in(name, upgradeSQL+functionsSQL))
 	if err != nil {
-		return fmt.Errorf("postgres: migrate: schema %q, from version 1 to 2: %w", name, err)
+		return fmt.Errorf("postgres: migrate: schema %q, to version %d.%d: %w", name, schemaVersion, schemaMinor, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,6 +17,7 @@ type Stats struct {
 	Nodes      []NodeStats
 	Partitions []PartitionStats // by number
 	Lost       int              // partitions whose lease this node could not renew in time
+	Snapshot   Snapshot         // the oldest that is held in the database
 }
 
 // NodeStats is a node that is a candidate for partitions.
@@ -51,6 +53,9 @@ func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 	}
 	if err == nil {
 		s.Partitions, err = pgx.CollectRows(rows, pgx.RowToStructByPos[PartitionStats])
+	}
+	if err == nil {
+		s.Snapshot, err = readSnapshot(ctx, n.pool, time.Minute)
 	}
 	for i := range s.Partitions {
 		if p := n.owned(s.Partitions[i].Partition); p != nil {

@@ -43,11 +43,11 @@ const (
 
 // partitionStore is a store on the rows of one partition, for the owner that has an epoch.
 //
-// A commit is one call of a function of the server, in one transaction of its own, which
-// finds the epoch and the number of the last commit in the partition's row of tail, or
-// changes nothing. So a commit that was sent twice is there once, and one of an owner
+// A commit is one call of a function of the server, in one transaction of its own, which finds
+// a row of tail with the number of the last commit and the epoch, and puts one with the next
+// number in its place, or changes nothing. So a commit that was sent twice is there once, and one of an owner
 // from before is refused by the server, whatever that owner believes. What has become of
-// a commit without an answer is asked of the same row: see settle. Lost connections,
+// a commit without an answer is asked there: see settle. Lost connections,
 // a failover and a server that may only be read are waited out, until ctx ends.
 type partitionStore struct {
 	pool      *pgxpool.Pool

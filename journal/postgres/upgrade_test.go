@@ -3,26 +3,39 @@
 package postgres
 
 import (
+	"context"
 	_ "embed"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
-// A schema as version 1 made it.
-//
-//go:embed testdata/schema_v1.sql
-var schemaV1 string
+// A schema as version 1 made it, and what version 2 made of that.
+var (
+	//go:embed testdata/schema_v1.sql
+	schemaV1 string
+	//go:embed testdata/schema_v2.sql
+	schemaV2 string
+)
 
-// What was accepted into a schema of version 1 runs after Migrate, in order, and so does what
-// nodes of that version, which have not stopped yet, enqueue after it.
-func TestMigrateFromVersion1(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+// What was accepted into a schema of an earlier version runs after Migrate, in order, and so does what
+// nodes of that version, which have not stopped yet, enqueue after it, and what they commit.
+func TestMigrateFromEarlierVersions(t *testing.T) {
+	for version, text := range map[int]string{1: schemaV1, 2: schemaV1 + schemaV2} {
+		t.Run(fmt.Sprint(version), func(t *testing.T) { t.Parallel(); migrateFrom(t, version, text) })
+	}
+}
+
+func migrateFrom(t *testing.T, version int, text string) {
+	server := pgtest.Start(t)
+	c := newCluster(t, server.URL(), 1, time.Second)
 	conn := connect(t, c.url)
 	exec := func(sql string, args ...any) {
 		t.Helper()
@@ -33,19 +46,47 @@ func TestMigrateFromVersion1(t *testing.T) {
 	exec("CREATE SCHEMA {schema}")
 	exec(schemaV1)
 	exec("INSERT INTO {schema}.version (version, partitions) VALUES (1, 1)")
+	exec(strings.TrimPrefix(text, schemaV1))
 	exec("INSERT INTO {schema}.tail (partition, uuid) VALUES (0, $1)", format.NewUUID())
 	exec("INSERT INTO {schema}.lease (partition) VALUES (0)")
+	exec(`CREATE ROLE older LOGIN; GRANT USAGE ON SCHEMA {schema} TO older; GRANT SELECT, UPDATE ON {schema}.tail TO older;
+		GRANT SELECT, INSERT, DELETE ON {schema}.side, {schema}.block TO older`) // as the documentation had it
 	put := func(payload, token string) {
 		calls := row(encodeCall([]item{{ID: "a", Payload: []byte(payload)}}))
-		exec("SELECT {schema}.put(ARRAY[0], ARRAY['q'], ARRAY[$1::bytea], ARRAY[$2::uuid])", calls, token)
+		if version == 1 {
+			exec("SELECT {schema}.put(ARRAY[0], ARRAY['q'], ARRAY[$1::bytea], ARRAY[$2::uuid])", calls, token)
+			return
+		}
+		exec(`SELECT {schema}.put(ARRAY[0], ARRAY['q'], ARRAY[$1::bytea], ARRAY[$2::uuid], 'infinity')
+			WHERE {schema}.same((SELECT made FROM {schema}.version WHERE version = 2), 1, 2)`, calls, token)
 	}
+	older, err := pgx.Connect(t.Context(), strings.Replace(c.url, "postgres@", "older@", 1))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = older.Close(context.Background()) })
+	number, key := 0, []byte("key")
+	commit := func() {
+		t.Helper()
+		var done bool
+		value := format.Seal(format.BucketState, key, fmt.Append(nil, number), 0)
+		require.NoError(t, older.QueryRow(t.Context(), in(c.schema, `SELECT {schema}.commit(0, 0, $1, NULL, 0, NULL, NULL,
+			ARRAY[3::smallint], ARRAY[$2::bytea], ARRAY[$3::bytea], ARRAY[$4::bigint], NULL)`), number, key, value, sumOf(key, value)).Scan(&done))
+		require.True(t, done)
+		number++
+		var last int
+		require.NoError(t, older.QueryRow(t.Context(), in(c.schema, "SELECT number FROM {schema}.tail WHERE partition = 0")).Scan(&last))
+		require.Equal(t, number, last)
+	}
+	commit()
+	commit()
 	put("1", "00000000-0000-0000-0000-000000000001")
-	_, err := Open(t.Context(), c.url, c.config())
+	_, err = Open(t.Context(), c.url, c.config())
 	require.ErrorIs(t, err, ErrNoSchema)
-	require.ErrorContains(t, err, "has version 1, this is version 2")
+	require.ErrorContains(t, err, fmt.Sprintf("has version %d.0, this is version 2.1", version))
 	for range 2 {
 		require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema}))
 	}
+	commit()
+	commit()
 	put("2", "00000000-0000-0000-0000-000000000002")
 	n := c.start(c.url)
 	_, err = n.q.Enqueue(t.Context(), "a", 3)

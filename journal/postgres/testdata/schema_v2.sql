@@ -1,3 +1,4 @@
+ALTER TABLE {schema}.inbox ADD COLUMN until timestamptz;
 
 -- same fails for a program that has opened the schema that had this name before.
 CREATE FUNCTION {schema}.same(m timestamptz, n integer, v integer) RETURNS boolean
@@ -69,3 +70,4 @@ BEGIN
 	RETURN FOUND;
 END
 $$;
+UPDATE {schema}.version SET version = 2
