@@ -19,7 +19,7 @@ type clusterTexts struct {
 	put, withdraw                        string
 	insert, insertHint, notify           string
 	page, unknown, split, refuse, sweep  string
-	nodes, stats                         string
+	nodes, stats, held                   string
 }
 
 // clusterTextsFor returns them for the schema that the node has opened: it was made at that time, with so many partitions.
@@ -33,13 +33,12 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 	}
 	return clusterTexts{
 		channel: channelOf(schema),
-		// $1 node, $2 name, $3 milliseconds, $4 partitions, $5 the division that the node has opened the schema with
+		// $1 node, $2 name, $3 milliseconds, $4 partitions, $5 the division that the node has opened the schema with, as $1 of view
 		renew: in(schema, `WITH me AS (INSERT INTO {schema}.node AS n (id, name, expires)
 			SELECT $1, $2::text, clock_timestamp() + $3 * interval '1 millisecond' WHERE $2::text IS NOT NULL AND EXISTS (SELECT FROM {schema}.version WHERE `+same("$5")+`)
 			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires WHERE n.expires > '-infinity' RETURNING n.id)
 			UPDATE {schema}.lease SET expires = clock_timestamp() + $3 * interval '1 millisecond'
 			WHERE owner = $1 AND partition = ANY ($4) RETURNING partition, epoch`),
-		// $1 that division
 		view: in(schema, `SELECT NULL::integer, n.id, (extract(epoch FROM n.expires - clock_timestamp()) * 1000)::bigint, 0, 0
 			FROM {schema}.node n WHERE n.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+`
 			UNION ALL SELECT l.partition, l.owner, CASE WHEN l.owner IS NULL OR l.expires > clock_timestamp() + `+longest+` THEN 0
@@ -47,8 +46,7 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 			FROM {schema}.lease l LEFT JOIN LATERAL (SELECT epoch, number FROM {schema}.tail WHERE partition = l.partition ORDER BY number DESC LIMIT 1) t ON true
 			UNION ALL SELECT -1, NULL, coalesce(`+same("$1")+`::integer, 0), 0, 0 FROM {schema}.version`),
 		// A renewal may be under way on another connection: it finds the row and leaves it as it is. Sweep deletes it.
-		leave: in(schema, `INSERT INTO {schema}.node (id, name, expires) VALUES ($1, '', '-infinity')
-			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires`),
+		leave:   in(schema, `INSERT INTO {schema}.node (id, name, expires) VALUES ($1, '', '-infinity') ON CONFLICT (id) DO UPDATE SET expires = excluded.expires`),
 		acquire: in(schema, "SELECT {schema}.acquire($1, $2, $3)"),
 		// $3 epoch; 0: the answer with it did not come
 		release: in(schema, `UPDATE {schema}.lease SET owner = NULL, expires = '-infinity'
@@ -59,9 +57,8 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 		// $4 channel, $5 hint
 		insertHint: "WITH i AS (" + insert + " RETURNING 1) SELECT pg_catalog.pg_notify($4, $5) FROM i",
 		notify:     "SELECT pg_catalog.pg_notify($1, $2)",
-		// $1 partition, $2 number before the first, $3 last number or null, $4 queues. Transactions before ended have
-		// ended, and so what they wrote is seen; those from begun on have not begun.
-		page: in(schema, `SELECT t.ended, t.begun, number, queue, calls, last FROM (SELECT txid_snapshot_xmin(s) AS ended, txid_snapshot_xmax(s) AS begun
+		// $1 partition, $2 number before the first, $3 last number or null, $4 queues; see page
+		page: in(schema, `SELECT t.ended, t.begun, coalesce(number, 0), coalesce(queue, ''), calls, last FROM (SELECT txid_snapshot_xmin(s) AS ended, txid_snapshot_xmax(s) AS begun
 			FROM txid_current_snapshot() s) t LEFT JOIN (SELECT number, queue, calls,
 			sum(octet_length(calls)) OVER (ORDER BY number) - octet_length(calls) AS before,
 			(SELECT max(number) FROM {schema}.inbox WHERE partition = $1 AND number > $2) AS last
@@ -77,6 +74,7 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 			i AS (DELETE FROM {schema}.inbox WHERE partition = -1 AND accepted < clock_timestamp() - interval '1 hour')
 			DELETE FROM {schema}.node WHERE expires NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + `+longest),
 		nodes: in(schema, `SELECT id::text, name FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` ORDER BY name, id`),
+		held:  in(schema, "SELECT age, holder FROM {schema}.held($1)"),
 		stats: in(schema, `SELECT partition, CASE WHEN l.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` THEN coalesce(l.owner::text, '') ELSE '' END, coalesce(l.epoch, 0),
 			count(i.number) FILTER (WHERE i.refused IS NULL), count(i.refused)
 			FROM (SELECT generate_series(0, partitions - 1) AS partition FROM {schema}.version) all_of_them

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -17,4 +18,17 @@ func because(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+}
+
+// retryAfter waits before the next attempt, twice as long each time.
+func retryAfter(ctx context.Context, pause *time.Duration) error {
+	t := time.NewTimer(*pause)
+	defer t.Stop()
+	*pause = min(*pause*2, longestPause)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
 }

@@ -159,13 +159,11 @@
 //     leases could not be renewed are taken again, by whichever node, and what was not settled
 //     runs again. Have each server name its standbys before it is promoted: nodes go on without
 //     one, so that a failover is none of them, and warn once a minute.
-//   - A transaction that stays open, as that of a dump, of an idle session, or one that was prepared and
-//     forgotten, has the server keep what was replaced or deleted since. Commits are as fast as without
-//     it, but tables grow, and a partition takes longer to open. One that has written something, in any
-//     database of the server, has each look into the inbox step over what was taken in since it
-//     began. [Stats] has the oldest one of the database, [Node.Err] and the log tell of it after an hour,
-//     with what ends it: of other roles' sessions only to a role with pg_read_all_stats. Replication
-//     slots do the same: see xmin in pg_replication_slots, and drop those that nothing uses.
+//   - While a transaction stays open, that of a dump or of an idle session, the server keeps what was
+//     replaced since. Commits are as fast as without it, but tables grow, and partitions take longer to
+//     open; one that has written slows looks into the inbox, too. [Stats] has the oldest, [Node.Err] and the
+//     log tell of it after an hour, with what ends it: of other roles' sessions to a role with
+//     pg_read_all_stats. Replication slots that have an xmin do the same: drop those that nothing uses.
 //   - Backups are those of the database, of the whole schema at one moment, as pg_dump and base
 //     backups are. Stop the nodes before going back to one: what was accepted since is missing
 //     then, what has ended since runs again, and tokens of after the backup come a second time.

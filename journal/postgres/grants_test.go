@@ -76,7 +76,7 @@ var (
 	leasing = map[string][]any{
 		"renew": {tokens[0], "name", 1000, []int{0}, []int{1}}, "view": {[]int{1}}, "leave": {tokens[0]}, "acquire": {0, tokens[0], 1},
 		"release": {0, tokens[0], 0}, "page": {0, 0, nil, []string{"q"}}, "unknown": {0, []string{}}, "split": {0, 0, 7, [][]byte{{1}, {2}}},
-		"refuse": {0, 7, "why", 0}, "sweep": {}, "nodes": {}, "stats": {},
+		"refuse": {0, 7, "why", 0}, "sweep": {}, "nodes": {}, "stats": {}, "held": {0},
 	}
 	calling = map[string][]any{"put": {[]int{0, 0}, []string{"q", "q"}, [][]byte{{1}, {2}}, tokens, "infinity"}, "withdraw": {tokens}, "notify": {"c", "h"}}
 	writing = map[string][]any{"insert": {0, "q", nobody}, "insertHint": {0, "q", nobody, "c", "h"}}

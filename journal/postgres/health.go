@@ -28,35 +28,44 @@ func (n *Node) Err() error {
 	if err := n.outbox.failing(); err != nil && n.state != stopping {
 		errs = append(errs, fmt.Errorf("postgres: the inbox can't be written: %w", err))
 	}
-	errs = append(errs, n.snapshot.failing())
+	if s := n.snapshot; s.Holder != "" {
+		errs = append(errs, fmt.Errorf("postgres: nothing newer than %v can be cleared from the tables, because of %s", s.Age, s.Holder))
+	}
 	for _, number := range slices.Sorted(maps.Keys(n.failed)) {
 		errs = append(errs, fmt.Errorf("partition %d: %w", number, n.failed[number].err))
 	}
 	for _, number := range slices.Sorted(maps.Keys(n.held)) {
-		p := n.held[number]
-		if p.ready.Load() {
-			if err := p.taker.failing(); err != nil {
-				errs = append(errs, fmt.Errorf("partition %d: the inbox can't be taken in: %w", number, err))
-			}
-			if err := p.x.Err(); err != nil && p.serving() && !errors.Is(err, executor.ErrClosed) {
-				errs = append(errs, fmt.Errorf("partition %d: %w", number, err))
-			}
-			others := p.taker.unserved()
-			for _, queue := range slices.Sorted(maps.Keys(others)) {
-				errs = append(errs, fmt.Errorf("partition %d: %d wait for queue %q, which this node does not have: register it, or stop this node", number, others[queue], queue))
-			}
-			if count := p.lingering(); count > 0 {
-				errs = append(errs, fmt.Errorf("partition %d: another node gets it when %d handlers have returned", number, count))
-			}
-		} else if time.Since(p.began) > n.cfg.Lease {
-			what := "it is being opened"
-			if p.settingUp.Load() {
-				what = "Setup has not returned"
-			}
-			errs = append(errs, fmt.Errorf("partition %d: not served since %s: %s", number, p.began.Format(time.RFC3339), what))
+		for _, err := range n.held[number].failing() {
+			errs = append(errs, fmt.Errorf("partition %d: %w", number, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// failing returns what Err says of a partition.
+func (p *partition) failing() (errs []error) {
+	switch {
+	case !p.ready.Load() && time.Since(p.began) <= p.n.cfg.Lease:
+		return nil
+	case !p.ready.Load() && p.settingUp.Load():
+		return []error{fmt.Errorf("not served since %s: Setup has not returned", p.began.Format(time.RFC3339))}
+	case !p.ready.Load():
+		return []error{fmt.Errorf("not served since %s: it is being opened", p.began.Format(time.RFC3339))}
+	}
+	if err := p.taker.failing(); err != nil {
+		errs = append(errs, fmt.Errorf("the inbox can't be taken in: %w", err))
+	}
+	if err := p.x.Err(); err != nil && p.serving() && !errors.Is(err, executor.ErrClosed) {
+		errs = append(errs, err)
+	}
+	others := p.taker.unserved()
+	for _, queue := range slices.Sorted(maps.Keys(others)) {
+		errs = append(errs, fmt.Errorf("%d wait for queue %q, which this node does not have: register it, or stop this node", others[queue], queue))
+	}
+	if count := p.lingering(); count > 0 {
+		errs = append(errs, fmt.Errorf("another node gets it when %d handlers have returned", count))
+	}
+	return errs
 }
 
 // outage is for how long the leases can't be tended, and why; nil: they can.

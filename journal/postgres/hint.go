@@ -143,13 +143,7 @@ func (n *Node) listen() {
 		if time.Since(began) > longestPause {
 			pause = firstPause
 		}
-		t := time.NewTimer(pause)
-		pause = min(pause*2, longestPause)
-		select {
-		case <-n.base.Done():
-		case <-t.C:
-		}
-		t.Stop()
+		_ = retryAfter(n.base, &pause)
 	}
 }
 

@@ -177,15 +177,20 @@ type head struct{ epoch, number int64 }
 
 // heads returns that of each partition.
 func (m *mover) heads(ctx context.Context) (all []head, err error) {
-	rows, err := m.conn.Query(ctx, in(m.cfg.Schema, "SELECT partition, epoch, number FROM {schema}.tail ORDER BY partition"))
+	rows, err := m.conn.Query(ctx, in(m.cfg.Schema, `SELECT t.partition, t.epoch, t.number, l.partition IS NOT NULL
+		FROM {schema}.tail t LEFT JOIN {schema}.lease l USING (partition) ORDER BY t.partition`))
 	if err != nil {
 		return nil, err
 	}
 	var p int
 	var h head
-	_, err = pgx.ForEachRow(rows, []any{&p, &h.epoch, &h.number}, func() error {
-		if p != len(all) {
+	var owned bool
+	_, err = pgx.ForEachRow(rows, []any{&p, &h.epoch, &h.number, &owned}, func() error {
+		switch {
+		case p != len(all):
 			return fmt.Errorf("postgres: schema %q: partition %d has no row in tail: %w", m.cfg.Schema, len(all), journal.ErrCorrupt)
+		case !owned:
+			return fmt.Errorf("postgres: schema %q: %w", m.cfg.Schema, noLease(p))
 		}
 		all = append(all, h)
 		return nil
@@ -193,21 +198,13 @@ func (m *mover) heads(ctx context.Context) (all []head, err error) {
 	if err == nil && len(all) != m.partitions {
 		err = fmt.Errorf("postgres: schema %q: tail has %d rows instead of %d: %w", m.cfg.Schema, len(all), m.partitions, journal.ErrCorrupt)
 	}
-	var free *int
-	if err == nil {
-		err = m.conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT min(partition) FROM {schema}.tail t WHERE NOT EXISTS "+
-			"(SELECT FROM {schema}.lease l WHERE l.partition = t.partition)")).Scan(&free)
-	}
-	if err == nil && free != nil {
-		err = fmt.Errorf("postgres: schema %q: %w", m.cfg.Schema, noLease(*free))
-	}
 	return all, err
 }
 
-// store is a partition as the mover's transaction has it. Nothing is to be committed by it.
+// store is a partition as the mover's transaction has it.
 func (m *mover) store(ctx context.Context, partition int, epoch int64) *partitionStore {
 	s := &partitionStore{partition: partition, epoch: epoch, within: m.conn.Conn(),
-		texts: textsFor(m.cfg.Schema), part: partBytes}
+		texts: textsFor(m.cfg.Schema), part: partBytes, seen: new(seen)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }

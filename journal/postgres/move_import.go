@@ -12,7 +12,6 @@ import (
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/rest"
-	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Import puts the journal in dir, which no process may have open, into the partitions of a
@@ -157,12 +156,10 @@ func (m *mover) write(ctx context.Context, dir string, v *journal.View, stores [
 	for p := range v.Suspects() {
 		to.suspects[p] = 0
 	}
-	sinks := make([]*sink, len(stores))
 	builders := make([]*rest.Builder, len(stores))
 	for i, s := range stores {
-		sinks[i] = &sink{m: m, s: s}
 		most := min(max(atHand/len(stores), leastBlock), largestBlock)
-		builders[i] = rest.BuildOn(sinks[i].write, info.Next, info.Epoch, most)
+		builders[i] = rest.BuildOn(s.Commit, info.Next, info.Epoch, most)
 	}
 	err := m.each(ctx, "write "+dir, v, func(p *piece) error {
 		targets, err := to.route(p)
@@ -180,12 +177,8 @@ func (m *mover) write(ctx context.Context, dir string, v *journal.View, stores [
 	if err != nil {
 		return err
 	}
-	for i, b := range builders {
-		err := b.Finish()
-		if err == nil {
-			err = sinks[i].finish()
-		}
-		if err != nil {
+	for _, b := range builders {
+		if err := b.Finish(); err != nil {
 			return err
 		}
 	}
@@ -202,39 +195,6 @@ func (p *piece) add(b *rest.Builder) error {
 		return b.Set(*p.set)
 	}
 	return b.Queue(p.name, p.number)
-}
-
-// sink writes the rows of a partition that is empty. Its row of tail comes last, once.
-type sink struct {
-	m          *mover
-	s          *partitionStore
-	text       []byte // manifest
-	sides, sum int64
-}
-
-func (k *sink) write(t *store.Transaction) error {
-	c := k.s.call(t)
-	k.text = c.text
-	for i, part := range c.parts {
-		if err := k.m.exec(k.s.ctx, "INSERT INTO {schema}.block (partition, seq, part, data) VALUES ($1, $2, $3, $4)",
-			k.s.partition, int64(c.seq), i, part); err != nil {
-			return err
-		}
-	}
-	if len(c.keys) == 0 {
-		return nil
-	}
-	for _, sum := range c.sums {
-		k.sides, k.sum = k.sides+1, k.sum^sum
-	}
-	return k.m.exec(k.s.ctx, `INSERT INTO {schema}.side (partition, bucket, key, value, sum)
-		SELECT $1, c.* FROM unnest($2::smallint[], $3::bytea[], $4::bytea[], $5::bigint[]) c`,
-		k.s.partition, c.buckets, c.keys, c.values, c.sums)
-}
-
-func (k *sink) finish() error {
-	return k.m.exec(k.s.ctx, `UPDATE {schema}.tail SET number = 1, manifest = $3, sides = $4, sum = $5
-		WHERE partition = $1 AND epoch = $2`, k.s.partition, k.s.epoch, k.text, k.sides, k.sum)
 }
 
 // outcomeTime is for mover.outcome.
@@ -257,7 +217,7 @@ func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
 	_ = m.conn.Conn().Close(context.WithoutCancel(ctx)) // its transaction ends, in one way or the other
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.outcome)
 	defer cancel()
-	for pause := firstPause; ; pause = min(pause*2, longestPause) {
+	for pause := firstPause; ; {
 		there, unknown := m.ask(limit, uuid)
 		switch {
 		case unknown == nil && there:
@@ -265,10 +225,8 @@ func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
 		case unknown == nil:
 			return err
 		}
-		select {
-		case <-limit.Done():
+		if retryAfter(limit, &pause) != nil {
 			return fmt.Errorf("%w: the commit has no answer: %w", journal.ErrUnknown, errors.Join(err, unknown))
-		case <-time.After(pause):
 		}
 	}
 }

@@ -38,23 +38,17 @@ type reading struct {
 
 // read reads a partition that is read within a transaction.
 func (s *partitionStore) read(ctx context.Context, most int) (*reading, error) {
-	h, err := s.header(ctx, s.within)
+	r, err := &reading{s: s}, s.load(ctx, s.within)
+	if err == nil {
+		_, err = store.ReadUUID(s)
+	}
+	if err == nil {
+		r.manifest, err = store.ReadManifest(s)
+	}
+	if err == nil {
+		r.queues, err = store.ReadQueues(s)
+	}
 	if err != nil {
-		return nil, err
-	}
-	s.first = h
-	s.number.Store(h.number)
-	if err := s.checkSides(ctx, s.within); err != nil {
-		return nil, err
-	}
-	r := &reading{s: s}
-	if _, err := store.ReadUUID(s); err != nil {
-		return nil, err
-	}
-	if r.manifest, err = store.ReadManifest(s); err != nil {
-		return nil, err
-	}
-	if r.queues, err = store.ReadQueues(s); err != nil {
 		return nil, err
 	}
 	c := block.NewChain(s, block.Limits{Memory: most}, func(error) {}) // who reads is told, too

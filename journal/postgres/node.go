@@ -292,22 +292,22 @@ func (n *Node) PartitionOf(id string) (int, error) {
 
 // register makes a queue known to all partitions that will be owned.
 func (n *Node) register(r registration) error {
-	n.mu.Lock()
-	late := n.state != opened
-	n.mu.Unlock()
-	if late { // before the name is taken
-		return fmt.Errorf("%w: queue %q comes after Start; register all queues before", executor.ErrState, r.name)
+	add := func(registration ...registration) error {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.state != opened {
+			return fmt.Errorf("%w: queue %q comes after Start; register all queues before", executor.ErrState, r.name)
+		}
+		n.queues = append(n.queues, registration...)
+		return nil
+	}
+	if err := add(); err != nil { // before the name is taken
+		return err
 	}
 	if _, err := r.in(n.probe); err != nil {
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.state != opened {
-		return fmt.Errorf("%w: queue %q comes after Start; register all queues before", executor.ErrState, r.name)
-	}
-	n.queues = append(n.queues, r)
-	return nil
+	return add(r)
 }
 
 // Start makes the node a candidate for partitions, and runs the jobs of those that it gets,
@@ -424,18 +424,4 @@ func (n *Node) owned(number int) *partition {
 		return p
 	}
 	return nil
-}
-
-// Partitions returns the executors of the partitions that the node serves now, by number: to
-// inspect them. They are the node's to stop.
-func (n *Node) Partitions() map[int]*executor.Executor {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	all := make(map[int]*executor.Executor)
-	for number, p := range n.held {
-		if p.serving() {
-			all[number] = p.x
-		}
-	}
-	return all
 }

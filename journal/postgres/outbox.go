@@ -264,13 +264,8 @@ func (n *Node) insert(calls []*outCall) ([]*outCall, error) {
 		case !refusedForGood(err):
 			f.asked = true
 		}
-		t := time.NewTimer(pause)
-		pause = min(pause*2, longestPause)
-		select {
-		case <-n.base.Done():
-			t.Stop()
+		if retryAfter(n.base, &pause) != nil {
 			return f.calls, fmt.Errorf("%w: the node was stopped while the server did not answer: %w", executor.ErrUnknown, err)
-		case <-t.C:
 		}
 	}
 }

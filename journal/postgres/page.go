@@ -13,12 +13,12 @@ type inRow struct {
 	calls  []byte
 }
 
-// page is what the server shows of the inbox at one moment.
+// page is what the server shows of the inbox at one moment: rows, and the number of the last that
+// there is; all transactions before ended have ended, and none from begun on has begun.
 type page struct {
-	rows  []inRow
-	last  *int64 // number of the last row that there is; nil: none of rows
-	ended int64  // all transactions before this one have ended
-	begun int64  // none from this one on has begun
+	rows         []inRow
+	last         *int64
+	ended, begun int64
 }
 
 // page reads the rows after a number, up to another one, if that is not nil.
@@ -29,14 +29,12 @@ func (t *taker) page(after int64, last *int64, queues []string) (p page, err err
 		if err != nil {
 			return err
 		}
-		var number *int64
-		var queue *string
-		var calls []byte
-		_, err = pgx.ForEachRow(rows, []any{&p.ended, &p.begun, &number, &queue, &calls, &p.last}, func() error {
-			if number != nil {
-				p.rows = append(p.rows, inRow{*number, *queue, calls})
+		var r inRow
+		_, err = pgx.ForEachRow(rows, []any{&p.ended, &p.begun, &r.number, &r.queue, &r.calls, &p.last}, func() error {
+			if p.last != nil {
+				p.rows = append(p.rows, r)
 			}
-			number, queue, calls = nil, nil, nil
+			r.calls = nil
 			return nil
 		})
 		return err

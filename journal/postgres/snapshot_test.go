@@ -190,7 +190,7 @@ func TestASnapshotThatIsHeldIsTold(t *testing.T) {
 		n.tellOfSnapshots(t.Context(), time.Second)
 		told++
 		require.Len(t, log.lines("a snapshot is held"), told, "once for each")
-		s, err := readSnapshot(t.Context(), n.pool, time.Second)
+		s, err := n.readSnapshot(t.Context(), time.Second)
 		require.NoError(t, err)
 		require.Contains(t, s.Holder, steps.holder)
 		exec(steps.end)

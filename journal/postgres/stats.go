@@ -55,7 +55,7 @@ func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 		s.Partitions, err = pgx.CollectRows(rows, pgx.RowToStructByPos[PartitionStats])
 	}
 	if err == nil {
-		s.Snapshot, err = readSnapshot(ctx, n.pool, time.Minute)
+		s.Snapshot, err = n.readSnapshot(ctx, time.Minute)
 	}
 	for i := range s.Partitions {
 		if p := n.owned(s.Partitions[i].Partition); p != nil {
@@ -69,4 +69,18 @@ func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 		return Stats{}, because(ctx, fmt.Errorf("postgres: stats: %w", err))
 	}
 	return s, nil
+}
+
+// Partitions returns the executors of the partitions that the node serves now, by number: to
+// inspect them. They are the node's to stop.
+func (n *Node) Partitions() map[int]*executor.Executor {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make(map[int]*executor.Executor)
+	for number, p := range n.held {
+		if p.serving() {
+			all[number] = p.x
+		}
+	}
+	return all
 }

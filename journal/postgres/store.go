@@ -190,7 +190,7 @@ func (s *partitionStore) settle(c *call) error {
 		if done && err == nil {
 			return nil
 		}
-		if err != nil && refusedForGood(err) {
+		if err != nil && (refusedForGood(err) || s.within != nil) {
 			return translated(err)
 		}
 		for { // the outcome is unknown
@@ -216,45 +216,38 @@ func (s *partitionStore) settle(c *call) error {
 
 // rest waits until the next attempt.
 func (s *partitionStore) rest(pause *time.Duration, why error) error {
-	t := time.NewTimer(*pause)
-	defer t.Stop()
-	*pause = min(*pause*2, longestPause)
-	select {
-	case <-s.ctx.Done():
-		return errors.Join(context.Cause(s.ctx), why)
-	case <-t.C:
-		return nil
+	if err := retryAfter(s.ctx, pause); err != nil {
+		return errors.Join(err, why)
 	}
+	return nil
 }
 
 // attempt calls the server once. It reports whether c is there; after an error that is not
 // known, and so when it is not and there is no error.
 func (s *partitionStore) attempt(c *call) (done bool, err error) {
-	err = s.with(silence(s.patience, c.size), func(ctx context.Context, conn *pgx.Conn) error {
-		var first []byte
-		if len(c.parts) > 0 {
-			first = c.parts[0]
-		}
-		args := []any{s.partition, s.epoch, c.number, c.text, int64(c.seq), first, c.drops,
-			c.buckets, c.keys, c.values, c.sums, c.done}
-		if len(c.parts) < 2 {
-			return conn.QueryRow(ctx, s.texts.commit, args...).Scan(&done)
-		}
-		tx, err := conn.Begin(ctx)
-		if err != nil {
+	err = s.with(silence(s.patience, c.size), func(ctx context.Context, conn *pgx.Conn) (err error) {
+		if len(c.parts) < 2 || s.within != nil {
+			done, err = s.send(ctx, conn, c)
 			return err
 		}
-		if err := tx.QueryRow(ctx, s.texts.commit, args...).Scan(&done); err != nil || !done {
-			return errors.Join(err, tx.Rollback(ctx))
-		}
-		for i, part := range c.parts[1:] {
-			if _, err := tx.Exec(ctx, s.texts.putPart, s.partition, int64(c.seq), i+1, part); err != nil {
-				done = false
-				return errors.Join(err, tx.Rollback(ctx))
-			}
-		}
-		return tx.Commit(ctx)
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+			done, err = s.send(ctx, tx, c)
+			return err
+		})
 	})
+	return done, err
+}
+
+func (s *partitionStore) send(ctx context.Context, q querier, c *call) (done bool, err error) {
+	var first []byte
+	if len(c.parts) > 0 {
+		first = c.parts[0]
+	}
+	err = q.QueryRow(ctx, s.texts.commit, s.partition, s.epoch, c.number, c.text, int64(c.seq), first, c.drops,
+		c.buckets, c.keys, c.values, c.sums, c.done).Scan(&done)
+	for i := 1; i < len(c.parts) && done && err == nil; i++ {
+		_, err = q.Exec(ctx, s.texts.putPart, s.partition, int64(c.seq), i, c.parts[i])
+	}
 	return done, err
 }
 
@@ -319,6 +312,9 @@ func behind(partition int, before, now head) error {
 
 // with is [onConnection] until the store ends.
 func (s *partitionStore) with(silence time.Duration, f func(context.Context, *pgx.Conn) error) error {
+	if s.within != nil {
+		return f(s.ctx, s.within)
+	}
 	return onConnection(s.ctx, s.pool, silence, f)
 }
 

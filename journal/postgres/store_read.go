@@ -31,19 +31,13 @@ func (e *serverError) Unwrap() error { return e.error }
 // patient calls f until it gets an answer of the server, or the store ends. f only reads. When it
 // is no good answer that is a serverError.
 func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error {
-	if s.within != nil {
-		if err := f(s.ctx, s.within); err != nil { // once: what has failed in a transaction has failed
-			return &serverError{translated(err)}
-		}
-		return nil
-	}
 	pause := firstPause
 	for {
 		err := s.with(s.patience, f)
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, format.ErrCorrupt), errors.Is(err, ErrFenced), refusedForGood(err):
+		case errors.Is(err, format.ErrCorrupt), errors.Is(err, ErrFenced), refusedForGood(err), s.within != nil: // what has failed in a transaction has failed
 			return &serverError{translated(err)}
 		}
 		if err := s.rest(&pause, err); err != nil {
@@ -71,16 +65,16 @@ func (s *partitionStore) ours(epoch, number, before int64) error {
 // opening is tried again by who opens.
 func (s *partitionStore) check() error {
 	return translated(s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error {
-			h, err := s.header(ctx, tx)
-			if err != nil {
-				return err
-			}
-			s.first = h
-			s.number.Store(h.number)
-			return s.checkSides(ctx, tx)
-		})
+		return pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error { return s.load(ctx, tx) })
 	}))
+}
+
+func (s *partitionStore) load(ctx context.Context, q querier) (err error) {
+	if s.first, err = s.header(ctx, q); err != nil {
+		return err
+	}
+	s.number.Store(s.first.number)
+	return s.checkSides(ctx, q)
 }
 
 // snapshot is a transaction that reads one moment.

@@ -239,15 +239,8 @@ func (s *Server) launch() error {
 // another may have got the port.
 func (s *Server) answers(deadline time.Time, of string) bool {
 	for time.Now().Before(deadline) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		var data string
-		conn, err := pgx.Connect(ctx, s.URL())
-		if err == nil {
-			err = conn.QueryRow(ctx, "SHOW data_directory").Scan(&data)
-			_ = conn.Close(ctx)
-		}
-		cancel()
-		if err == nil && data == of {
+		if err := s.query("SHOW data_directory", &data); err == nil && data == of {
 			return true
 		}
 		select {
@@ -257,6 +250,18 @@ func (s *Server) answers(deadline time.Time, of string) bool {
 		}
 	}
 	return false
+}
+
+// query asks on a connection of its own, which has the settings of the moment.
+func (s *Server) query(question string, answer any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.URL())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	return conn.QueryRow(ctx, question).Scan(answer)
 }
 
 // URL is where the server is, for its superuser.

@@ -58,19 +58,12 @@ func (s *Server) Exec(t testing.TB, sql string) {
 	}
 }
 
-// await waits until a question is answered with true. Each is asked on a connection of its
-// own, which has the settings of the moment.
+// await waits until a question is answered with true.
 func (s *Server) await(t testing.TB, question string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		var yes bool
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		conn, err := pgx.Connect(ctx, s.URL())
-		if err == nil {
-			err = conn.QueryRow(ctx, question).Scan(&yes)
-			_ = conn.Close(ctx)
-		}
-		cancel()
+		err := s.query(question, &yes)
 		if yes {
 			return
 		}
