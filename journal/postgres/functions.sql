@@ -98,7 +98,7 @@ $$;
 -- held returns the oldest transaction of the database that is held for so many seconds, or longer, and
 -- who has it; a zero and an empty text: there is none. The sessions of other roles are shown to those
 -- with pg_read_all_stats.
-CREATE OR REPLACE FUNCTION {schema}.held(least bigint, OUT age bigint, OUT holder text)
+CREATE OR REPLACE FUNCTION {schema}.held(seconds bigint, OUT age bigint, OUT holder text)
 LANGUAGE plpgsql AS $$
 BEGIN
 	SELECT extract(epoch FROM clock_timestamp() - since)::bigint, who INTO age, holder FROM (
@@ -107,7 +107,7 @@ BEGIN
 		WHERE datname = current_database() AND pid <> pg_backend_pid() AND coalesce(backend_xid, backend_xmin) IS NOT NULL
 		UNION ALL SELECT prepared, format('prepared transaction %s: COMMIT PREPARED or ROLLBACK PREPARED ends it', gid)
 		FROM pg_catalog.pg_prepared_xacts WHERE database = current_database()) s (since, who)
-	WHERE since < clock_timestamp() - least * interval '1 second' ORDER BY since LIMIT 1;
+	WHERE since < clock_timestamp() - seconds * interval '1 second' ORDER BY since LIMIT 1;
 	age := coalesce(age, 0);
 	holder := coalesce(holder, '');
 END
