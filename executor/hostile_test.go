@@ -416,8 +416,12 @@ func TestHostileTableIsComplete(t *testing.T) {
 				if !ok || !f.Name.IsExported() || !slices.ContainsFunc(f.Type.Params.List, isContext) {
 					continue
 				}
-				if name := pkg + "." + receiver(f) + f.Name.Name; !strings.HasPrefix(receiver(f), "guarded") {
-					assert.Contains(t, table, name)
+				of := receiver(f)
+				if pkg == "journal" && of != "" && !ast.IsExported(of) {
+					of = "Log." // of a part that it embeds
+				}
+				if !strings.HasPrefix(of, "guarded") {
+					assert.Contains(t, table, pkg+"."+of+f.Name.Name)
 				}
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/journal/internal/block"
@@ -11,33 +12,51 @@ import (
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
+// committer takes what the head has to the disk, block by block, and hands it on: on one
+// goroutine, or in memory on those that append. Who is at it holds committing.
+type committer struct {
+	head
+	store  store.Store // Invariant: only who holds committing changes what is on it
+	upkeep *upkeep
+
+	closing chan struct{}
+	done    chan struct{} // closed when the committer has ended
+
+	born  time.Time    // when its opening began
+	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
+
+	commits    atomic.Uint64
+	commitTime atomic.Int64 // of all of them, ns
+	lastCommit atomic.Int64 // its end: ns after born
+}
+
 // commitLoop is the committer. It ends when the log is closed and everything
 // that was accepted is written, or when a commit failed. While the disk is full
 // it looks for room by itself, and a file that has become much too large it
 // compacts when there is nothing else to do.
-func (l *Log) commitLoop() {
-	defer close(l.done)
+func (c *committer) commitLoop() {
+	defer close(c.done)
 	var again <-chan time.Time
 	idle := false
 	for closing := false; !closing; {
 		var asked compaction
 		select {
-		case <-l.wake:
+		case <-c.wake:
 			idle = false
-		case asked = <-l.upkeep.calls:
+		case asked = <-c.upkeep.calls:
 			idle = false
 		case <-again:
-		case <-l.closing:
+		case <-c.closing:
 			closing, idle = true, false // nothing is accepted any more: the last round
 		}
-		l.committing.Lock()
-		asked.run(l)
-		went := l.commitAll()
+		c.committing.Lock()
+		c.upkeep.run(asked)
+		went := c.commitAll()
 		if idle && went {
-			l.compactIdle()
+			c.upkeep.compactIdle()
 		}
-		again, idle = l.pause()
-		l.committing.Unlock()
+		again, idle = c.pause()
+		c.committing.Unlock()
 		if !went {
 			return
 		}
@@ -46,54 +65,54 @@ func (l *Log) commitLoop() {
 
 // pause says when the committer wakes up by itself, and whether it has been idle
 // then.
-func (l *Log) pause() (again <-chan time.Time, idle bool) {
+func (c *committer) pause() (again <-chan time.Time, idle bool) {
 	switch {
-	case l.isFull():
+	case c.isFull():
 		return time.After(fullRetry), false
-	case l.bloated(4, maxIdleCompact):
-		return time.After(l.cfg.compactAfter), true
+	case c.upkeep.bloated(4, maxIdleCompact):
+		return time.After(c.cfg.compactAfter), true
 	}
 	return nil, false
 }
 
 // commitAll commits until nothing is left. False: the log has stopped. The
 // caller holds committing.
-func (l *Log) commitAll() bool {
-	for !l.failed() {
-		over := l.turn()
-		b, t, ok := l.seal()
+func (c *committer) commitAll() bool {
+	for !c.failed() {
+		over := c.turn()
+		b, t, ok := c.seal()
 		if !ok {
 			over()
-			return !l.failed()
+			return !c.failed()
 		}
 		began := time.Now()
-		ok = l.write(b, t)
+		ok = c.write(b, t)
 		over()
 		if !ok {
 			return false
 		}
-		took, since, callers := time.Since(began), l.callsSoFar(), b.calls
-		l.publish(b)
+		took, since, callers := time.Since(began), c.callsSoFar(), b.calls
+		c.publish(b)
 		select {
-		case asked := <-l.upkeep.calls:
-			asked.run(l)
+		case asked := <-c.upkeep.calls:
+			c.upkeep.run(asked)
 		default:
-			l.gather(since, callers, took)
+			c.gather(since, callers, took)
 		}
 	}
 	return false
 }
 
 // turn waits until it is this log's to commit, if there is something to.
-func (l *Log) turn() (over func()) {
-	s, shared := l.store.(store.Shared)
+func (c *committer) turn() (over func()) {
+	s, shared := c.store.(store.Shared)
 	if !shared {
 		return func() {}
 	}
-	if need, _ := l.demand(); need == 0 {
+	if need, _ := c.demand(); need == 0 {
 		return func() {}
 	}
-	defer l.busy()()
+	defer c.busy()()
 	return s.Turn()
 }
 
@@ -101,204 +120,158 @@ func (l *Log) turn() (over func()) {
 // without a disk to wait for, waking the committer is what an append costs most. It
 // does so once; for what has come since, and while another goroutine commits, it
 // wakes the committer.
-func (l *Log) commitHere() {
-	if !l.committing.TryLock() {
-		l.wakeCommitter()
+func (c *committer) commitHere() {
+	if !c.committing.TryLock() {
+		c.wakeCommitter()
 		return
 	}
-	defer l.committing.Unlock()
-	if b, t, ok := l.seal(); ok && l.write(b, t) {
-		l.publish(b)
+	defer c.committing.Unlock()
+	if b, t, ok := c.seal(); ok && c.write(b, t) {
+		c.publish(b)
 	}
 }
 
 // seal closes the open block and begins the next one. Everything that is
 // decided about block and transaction is decided here, under the lock, so that
 // the transaction never depends on a mark that is not in it or before it.
-func (l *Log) seal() (*openBlock, *store.Transaction, bool) {
-	if l.volatile {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.sealLocked(store.Endless)
+func (c *committer) seal() (*openBlock, *store.Transaction, bool) {
+	if c.volatile {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.sealLocked(store.Endless)
 	}
 	for {
-		need, err := l.demand()
+		need, err := c.demand()
 		if need == 0 && err == nil {
 			return nil, nil, false
 		}
 		var room store.Room
 		if err == nil {
-			room, err = l.prepare(need)
+			room, err = c.prepare(need)
 		}
-		l.mu.Lock()
+		c.mu.Lock()
 		if err != nil {
-			next := l.open
-			l.mu.Unlock()
-			l.fail(next, err)
+			next := c.open
+			c.mu.Unlock()
+			c.fail(next, err)
 			return nil, nil, false
 		}
-		if l.open.weight() <= need { // it may have grown since
-			room.Spare += need - l.open.weight()
-			b, t, ok := l.sealLocked(room)
-			l.mu.Unlock()
+		if c.open.weight() <= need { // it may have grown since
+			room.Spare += need - c.open.weight()
+			b, t, ok := c.sealLocked(room)
+			c.mu.Unlock()
 			if ok {
 				b.Stamp(t.Block, t.Manifest.Epoch)
 			}
 			return b, t, ok
 		}
-		l.mu.Unlock()
+		c.mu.Unlock()
 	}
 }
 
 // prepare does what has to be done on the disk before a block is sealed.
-func (l *Log) prepare(need int) (store.Room, error) {
-	defer l.busy()()
-	r, err := l.store.Room(need)
+func (c *committer) prepare(need int) (store.Room, error) {
+	defer c.busy()()
+	r, err := c.store.Room(need)
 	if err == nil {
-		l.mu.Lock()
-		doomed := l.chain.Doomed(&l.open.Writer, block.Strain{Weight: l.open.weight(), Room: r, Full: l.disk.full})
-		l.mu.Unlock()
-		err = l.chain.PageIn(doomed)
+		c.mu.Lock()
+		doomed := c.chain.Doomed(&c.open.Writer, block.Strain{Weight: c.open.weight(), Room: r, Full: c.disk.full})
+		c.mu.Unlock()
+		err = c.chain.PageIn(doomed)
 	}
 	return r, err
 }
 
-// sealLocked seals for a disk that has so much room. The caller holds mu.
-func (l *Log) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
-	b := l.open
-	l.disk.allow(r, b.weight())
-	if l.disk.full {
-		r = l.disk.readmit(b, r, l.closed)
-	}
-	if b.empty() && !(l.disk.full && l.chain.Reclaimable(r)) {
-		return nil, nil, false
-	}
-	b.Reach(l.manifest.Next)
-	b.room = r
-	l.disk.gauge(r, l.chain.Live)
-	t := &store.Transaction{Seq: b.Block.Seq, Changes: append(b.changes, b.restored...)}
-	b.carried = len(b.Entries)
-	t.Drop = l.chain.Trim(&b.Writer, block.Strain{Weight: b.weight(), Room: r, Full: l.disk.full})
-	if fresh := int(l.manifest.Next - b.Block.First); fresh > 0 && len(b.routes) > 0 {
-		b.commit.merged = make([]Position, fresh)
-	}
-	b.commit.pending.Store(int32(len(b.routes)))
-	t.Block = b.Join()
-	b.Settle()
-	l.chain.Admit(b.Block)
-	l.manifest.Seq, l.manifest.Oldest = b.Block.Seq, l.chain.Blocks[0].Seq
-	t.Manifest = l.manifest
-	l.last = b.commit
-	l.open, l.spare = newOpenBlock(l.spare, l.manifest), nil
-	l.open.Shown = l.volatile
-	l.wakeWaiters()
-	return b, t, true
-}
-
-// wakeWaiters has those who wait for room look again. The caller holds mu.
-func (l *Log) wakeWaiters() {
-	if l.room != nil {
-		close(l.room)
-		l.room = nil
-	}
-}
-
 // write commits t. False: the log has stopped.
-func (l *Log) write(b *openBlock, t *store.Transaction) bool {
+func (c *committer) write(b *openBlock, t *store.Transaction) bool {
 	if (b.room.Spare >= 0 || b.final) && !b.refused {
-		err := l.commit(t)
+		err := c.commit(t)
 		if err == nil {
 			return true
 		}
 		if !errors.Is(err, ErrFull) {
-			l.fail(b, err)
+			c.fail(b, err)
 			return false
 		}
 	}
-	return l.writeResults(b, t)
+	return c.writeResults(b, t)
 }
 
-func (l *Log) commit(t *store.Transaction) error {
-	defer l.busy()()
-	if err := l.store.Commit(t); err != nil {
+func (c *committer) commit(t *store.Transaction) error {
+	defer c.busy()()
+	if err := c.store.Commit(t); err != nil {
 		return err
 	}
-	took := l.commitAge()
-	l.commits.Add(1)
-	l.commitTime.Add(int64(took))
-	l.lastCommit.Store(l.began.Load() - 1 + int64(took))
-	if l.cfg.Committed != nil {
-		l.cfg.Committed(took)
+	took := c.commitAge()
+	c.commits.Add(1)
+	c.commitTime.Add(int64(took))
+	c.lastCommit.Store(c.began.Load() - 1 + int64(took))
+	if c.cfg.Committed != nil {
+		c.cfg.Committed(took)
 	}
 	return nil
 }
 
 // busy notes that the disk is at work, until the function that it returns is
 // called.
-func (l *Log) busy() (done func()) {
-	l.began.Store(int64(time.Since(l.born)) + 1)
-	return func() { l.began.Store(0) }
+func (c *committer) busy() (done func()) {
+	c.began.Store(int64(time.Since(c.born)) + 1)
+	return func() { c.began.Store(0) }
 }
 
 // commitAge returns how long the disk has been at work for the present commit; 0 when
 // there is none.
-func (l *Log) commitAge() time.Duration {
-	began := l.began.Load()
+func (c *committer) commitAge() time.Duration {
+	began := c.began.Load()
 	if began == 0 {
 		return 0
 	}
-	return time.Since(l.born) - time.Duration(began-1)
+	return time.Since(c.born) - time.Duration(began-1)
 }
 
 // publish hands the committed block on, and its buffers back.
-func (l *Log) publish(b *openBlock) {
-	l.mu.Lock()
-	for _, c := range b.restored { // they live from here on
-		l.bury(format.QueueOf(c.Key), -1)
+func (c *committer) publish(b *openBlock) {
+	c.mu.Lock()
+	for _, edit := range b.restored { // they live from here on
+		c.bury(format.QueueOf(edit.Key), -1)
 	}
-	l.mu.Unlock()
+	c.mu.Unlock()
 	for _, route := range b.routes {
-		l.deliver(b.deliveries[route])
+		c.deliver(b.deliveries[route])
 	}
 	if len(b.routes) == 0 {
 		close(b.commit.done)
 	}
 	b.Retire()
-	l.mu.Lock()
-	l.spare = b
-	crowded := l.chain.Crowded()
-	l.mu.Unlock()
+	c.mu.Lock()
+	c.spare = b
+	crowded := c.chain.Crowded()
+	c.mu.Unlock()
 	if crowded {
-		l.chain.Evict(&l.mu)
+		c.chain.Evict(&c.mu)
 	}
 }
 
-func (l *Log) deliver(d *Delivery) {
-	if l.cfg.Deliver != nil {
-		l.cfg.Deliver(d)
+func (c *committer) deliver(d *Delivery) {
+	if c.cfg.Deliver != nil {
+		c.cfg.Deliver(d)
 	} else {
 		d.Done()
 	}
 }
 
-func (l *Log) failed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return errors.Is(l.err, ErrFailed)
-}
-
 // fail latches the log. All that callers learn is that the outcome of b and of
 // everything after it is unknown.
-func (l *Log) fail(b *openBlock, cause error) {
-	l.mu.Lock()
+func (c *committer) fail(b *openBlock, cause error) {
+	c.mu.Lock()
 	latched := fmt.Errorf("%w: %w", ErrFailed, cause)
-	l.err = latched
-	next := l.open
-	for len(l.disk.questions) > 0 {
-		l.disk.grant() // nothing is written any more
+	c.err = latched
+	next := c.open
+	for len(c.disk.questions) > 0 {
+		c.disk.grant() // nothing is written any more
 	}
-	l.wakeWaiters()
-	l.mu.Unlock()
+	c.wakeWaiters()
+	c.mu.Unlock()
 	for _, o := range slices.Compact([]*openBlock{b, next}) {
 		o.commit.err = fmt.Errorf("%w: %w", ErrUnknown, cause)
 		for _, route := range o.routes {
@@ -306,41 +279,18 @@ func (l *Log) fail(b *openBlock, cause error) {
 		}
 		close(o.commit.done)
 	}
-	if l.cfg.Failed != nil {
-		l.cfg.Failed(latched)
+	if c.cfg.Failed != nil {
+		c.cfg.Failed(latched)
 	}
 }
 
 // unreadable has the committer stop the log because of what it could not read
 // back.
-func (l *Log) unreadable(err error) {
-	l.mu.Lock()
-	if l.lost == nil {
-		l.lost = err
+func (c *committer) unreadable(err error) {
+	c.mu.Lock()
+	if c.lost == nil {
+		c.lost = err
 	}
-	l.mu.Unlock()
-	l.wakeCommitter()
-}
-
-// demand is how much room the next commit asks for, with some more for what is
-// appended meanwhile. 0: there is nothing to do. After an error there is nothing
-// that may be done.
-func (l *Log) demand() (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	asked := l.disk.asked()
-	if l.lost != nil || l.open.empty() && !l.disk.full && asked == 0 {
-		return 0, l.lost
-	}
-	weight := l.open.weight() + asked
-	if len(l.disk.waiting) > 0 {
-		weight += l.disk.waiting[0].weight
-	}
-	return weight + weight/8 + 4<<10, nil
-}
-
-func (l *Log) isFull() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.disk.full
+	c.mu.Unlock()
+	c.wakeCommitter()
 }

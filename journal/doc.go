@@ -1,7 +1,13 @@
 // Package journal is a durable log of jobs on one bbolt file, and the only door
-// to bbolt. [CrashRecorder], [Suspicion], [Log.Crash], [Cleared] and
-// [Memory] are there for the executor and its tests only, and [OpenStore] for packages
-// below this one.
+// to bbolt. Who runs jobs sees little of it, through package executor:
+//
+//   - Programs see its errors ([LockedError], [CorruptError], [ErrTooNew],
+//     [ErrNotJournal]) and [Position].
+//   - The strand command reads and makes journals that are not open: [OpenView],
+//     [OpenSides], [Check], [Clone], [Compact], [Salvage], [NewBuilder], [InUse].
+//   - The executor and its shards work on a [Log], with what [Config], [Entry], [Change],
+//     [Delivery], [Ticket] and [Ref] are made of, and the [CrashRecorder].
+//   - Tests have [Memory] and [OpenMemory], and packages below this one [OpenStore].
 //
 // # What is promised
 //
@@ -224,7 +230,8 @@
 //
 // # Inside
 //
-// The log stands on packages of its own, and each arrow between them points down:
+// The log stands on packages of its own, and each arrow between them points down; [Log]
+// lists the parts that it is put together from:
 //
 //	journal     the log: appends, group commit, results, a full disk, the morgue
 //	rest        journals that are not open: view, clone, compact, salvage, build

@@ -199,37 +199,37 @@ func (d *fullDisk) holds(p Position) bool {
 
 // writeResults writes what is left of a block for which there is no room. False:
 // the log has stopped.
-func (l *Log) writeResults(b *openBlock, t *store.Transaction) bool {
-	l.refuse(b, t)
-	if l.vanish(b, t) {
+func (c *committer) writeResults(b *openBlock, t *store.Transaction) bool {
+	c.refuse(b, t)
+	if c.vanish(b, t) {
 		return true
 	}
-	rest := newRemainder(l, b, t)
+	rest := newRemainder(&c.head, b, t)
 	for n := rest.fitting(b.room.Bytes); rest.left() > 0; {
-		err := l.commit(rest.piece(n))
-		closing := l.isClosed()
+		err := c.commit(rest.piece(n))
+		closing := c.isClosed()
 		switch {
 		case err == nil:
 			rest.wrote()
 			n = rest.left()
 		case !errors.Is(err, ErrFull) || closing && n == 1:
-			l.fail(b, err)
+			c.fail(b, err)
 			return false
 		case n > 1:
 			n /= 2
 		default:
 			select {
 			case <-time.After(fullRetry):
-			case <-l.closing: // one last attempt: it is worth it
+			case <-c.closing: // one last attempt: it is worth it
 			}
 		}
 	}
-	l.mu.Lock()
+	c.mu.Lock()
 	rest.settle()
-	forsaken := b.final && len(l.disk.waiting) > 0
-	l.mu.Unlock()
+	forsaken := b.final && len(c.disk.waiting) > 0
+	c.mu.Unlock()
 	if forsaken {
-		l.fail(b, ErrFull)
+		c.fail(b, ErrFull)
 	}
 	return !forsaken
 }
@@ -251,13 +251,13 @@ const maxMissed = 64 << 10
 // vanish reports whether nothing is left of a block that was refused, and then
 // forgets it: who tries again and again must not fill the disk. The next block
 // begins where it did.
-func (l *Log) vanish(b *openBlock, t *store.Transaction) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.disk.waiting) > 0 {
+func (c *committer) vanish(b *openBlock, t *store.Transaction) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.disk.waiting) > 0 {
 		return false // it has to be older than the block that it will be in
 	}
-	next := l.open
+	next := c.open
 	if len(next.cuts) == 0 && next.refused {
 		next.Clear()
 		next.refused = false // also if b stays
@@ -265,8 +265,8 @@ func (l *Log) vanish(b *openBlock, t *store.Transaction) bool {
 	if len(b.cuts)+len(b.changes)+len(t.Drop) > 0 || b.carried < b.End || next.Size() > format.HeaderSize {
 		return false
 	}
-	l.chain.TakeBack()
-	l.manifest.Seq--
+	c.chain.TakeBack()
+	c.manifest.Seq--
 	next.Begin(b.Block.Seq, b.Block.First)
 	next.commit.first = b.Block.First
 	return true
@@ -274,23 +274,23 @@ func (l *Log) vanish(b *openBlock, t *store.Transaction) bool {
 
 // refuse sends the appenders of a block that found no room away, and those who
 // came since. What Record was given stays.
-func (l *Log) refuse(b *openBlock, t *store.Transaction) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.disk.begin(b.weight())
-	l.wakeWaiters()
+func (c *committer) refuse(b *openBlock, t *store.Transaction) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.disk.begin(b.weight())
+	c.wakeWaiters()
 	fresh := make(owed)
-	older := l.refuseFresh(b, fresh)
-	l.disk.wait(older, l.refuseFresh(l.open, fresh), fresh)
+	older := c.refuseFresh(b, fresh)
+	c.disk.wait(older, c.refuseFresh(c.open, fresh), fresh)
 	t.Changes = b.changes
-	l.last = b.commit
+	c.last = b.commit
 }
 
 // refuseFresh takes what was appended out of b and tells the callers who wait for
 // b. Its bytes stay in memory, because the offsets of all others must. What came with
 // results stays in b. It returns what was posted: no caller would learn that it went.
 // The keys of that are owed.
-func (l *Log) refuseFresh(b *openBlock, fresh owed) []postedCall {
+func (c *committer) refuseFresh(b *openBlock, fresh owed) []postedCall {
 	refused := b.commit
 	refused.err = ErrFull
 	b.commit = &commit{first: refused.first, done: make(chan struct{})}
@@ -307,7 +307,7 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []postedCall {
 			}
 			b.refused = true
 			e, r := b.Read(off)
-			l.chain.EndHere(r, &l.open.Writer)
+			c.chain.EndHere(r, &c.open.Writer)
 			call, posted := b.posted[off]
 			if !posted {
 				continue
@@ -330,28 +330,6 @@ func (l *Log) refuseFresh(b *openBlock, fresh owed) []postedCall {
 	b.commit.pending.Store(int32(len(b.routes)))
 	close(refused.done)
 	return inOrder(calls)
-}
-
-// disown takes out the changes that belong to entries, and shows those that
-// stay, in their order.
-func (b *openBlock) disown(stays, out func(format.Edit)) {
-	kept, cuts := b.changes[:0], b.cuts
-	for i, c := range b.changes {
-		for len(cuts) > 0 && cuts[0].changes == i {
-			cuts[0].changes = len(kept)
-			cuts = cuts[1:]
-		}
-		if c.Owner == 0 {
-			kept = append(kept, c)
-			stays(c)
-		} else {
-			out(c)
-		}
-	}
-	for i := range cuts {
-		cuts[i].changes = len(kept)
-	}
-	b.changes = kept
 }
 
 // inOrder sorts calls, whose entries are by route, by position.

@@ -48,61 +48,61 @@ func (g *groupCommit) end() {
 
 // gather waits until so many calls have come since the given one, for at most
 // the time of two commits, of which the last took so long.
-func (l *Log) gather(since, callers int, took time.Duration) {
+func (c *committer) gather(since, callers int, took time.Duration) {
 	if callers == 0 || took < minGather {
 		return
 	}
-	if l.pass > 0 {
-		l.pass--
+	if c.group.pass > 0 {
+		c.group.pass--
 		return
 	}
-	if !l.beginGather(since, callers) {
+	if !c.beginGather(since, callers) {
 		return
 	}
 	timer := time.NewTimer(min(2*took, maxGather))
 	defer timer.Stop()
 	select {
-	case <-l.over:
-		l.passes = 0
-	case <-l.closing:
-		l.endGather()
+	case <-c.group.over:
+		c.group.passes = 0
+	case <-c.closing:
+		c.endGather()
 	case <-timer.C:
-		if came := l.endGather() - since; 2*came >= callers {
-			l.passes = 0
+		if came := c.endGather() - since; 2*came >= callers {
+			c.group.passes = 0
 		} else {
-			l.passes = min(2*l.passes+1, maxPasses)
-			l.pass = l.passes
+			c.group.passes = min(2*c.group.passes+1, maxPasses)
+			c.group.pass = c.group.passes
 		}
 	}
 }
 
 // beginGather reports whether there is anything to wait for. Where more callers
 // wait for the next block than were woken, they come first.
-func (l *Log) beginGather(since, callers int) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	came := l.calls - since
-	if came >= callers || l.open.calls-came > callers || l.room != nil || l.closed {
+func (c *committer) beginGather(since, callers int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	came := c.group.calls - since
+	if came >= callers || c.open.calls-came > callers || c.room != nil || c.closed {
 		return false
 	}
-	l.enough = since + callers
+	c.group.enough = since + callers
 	return true
 }
 
 // endGather returns how many calls there were.
-func (l *Log) endGather() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.enough == 0 { // it has ended at the same moment
-		<-l.over
+func (c *committer) endGather() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.group.enough == 0 { // it has ended at the same moment
+		<-c.group.over
 	}
-	l.enough = 0
-	return l.calls
+	c.group.enough = 0
+	return c.group.calls
 }
 
 // callsSoFar returns the number of calls of Append that did not only post.
-func (l *Log) callsSoFar() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.calls
+func (c *committer) callsSoFar() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.group.calls
 }

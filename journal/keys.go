@@ -9,33 +9,55 @@ import (
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
+// stateKeys are small values beside the log. What they mean is their writer's business.
+type stateKeys struct{ beside }
+
+// beside reads what the last commit left beside the log.
+type beside struct{ c *committer }
+
+func (b *beside) get(name format.Bucket, key []byte) ([]byte, error) {
+	if b.c.isClosed() {
+		return nil, ErrClosed
+	}
+	return b.c.store.Get(name, key)
+}
+
+func (b *beside) each(name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
+	return store.Each(func(from []byte) ([]format.Pair, error) {
+		if b.c.isClosed() {
+			return nil, ErrClosed
+		}
+		return b.c.store.Page(name, from)
+	}, from)
+}
+
 // Get returns the committed value of a state key, nil when there is none. It
 // returns ErrClosed after Close.
-func (l *Log) Get(key string) ([]byte, error) { return l.get(format.BucketState, []byte(key)) }
+func (k *stateKeys) Get(key string) ([]byte, error) { return k.get(format.BucketState, []byte(key)) }
 
 // Put writes state keys that belong to no entry, all in one commit, and waits
 // for it. It returns ErrFull, ErrFailed, ErrClosed, or the cause of ctx when that
 // ended before: then nothing is written. After ErrUnknown it may be either way.
-func (l *Log) Put(ctx context.Context, sets ...Set) error {
+func (k *stateKeys) Put(ctx context.Context, sets ...Set) error {
 	if err := cause(ctx); err != nil {
 		return err
 	}
-	l.mu.Lock()
-	if err := l.refusal(); err != nil {
-		l.mu.Unlock()
+	k.c.mu.Lock()
+	if err := k.c.refusal(); err != nil {
+		k.c.mu.Unlock()
 		return err
 	}
 	for _, s := range sets {
 		c := s.Edit()
 		c.Owner = noOwner
-		l.open.changes = append(l.open.changes, c)
+		k.c.open.changes = append(k.c.open.changes, c)
 	}
-	ticket := Ticket{commit: l.open.commit}
-	l.mu.Unlock()
+	ticket := Ticket{commit: k.c.open.commit}
+	k.c.mu.Unlock()
 	if len(sets) == 0 {
 		return nil // no commit would ever come
 	}
-	l.wakeCommitter()
+	k.c.wakeCommitter()
 	return ticket.Wait(ctx)
 }
 
@@ -45,6 +67,6 @@ const noOwner = math.MaxUint32
 
 // Keys lists the committed state keys with a prefix in key order, from the key first on;
 // from the beginning if that is empty. A read error is yielded once and ends the list.
-func (l *Log) Keys(prefix, first string) iter.Seq2[Set, error] {
-	return store.Sets(l.each(format.BucketState, []byte(max(prefix, first))), prefix)
+func (k *stateKeys) Keys(prefix, first string) iter.Seq2[Set, error] {
+	return store.Sets(k.each(format.BucketState, []byte(max(prefix, first))), prefix)
 }

@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/journal/internal/block"
@@ -17,151 +14,53 @@ import (
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
-// Config says how a log works. The zero Config is usable.
-type Config struct {
-	// Deliver takes in what was committed: one call per route and block, one at
-	// a time, in position order. It must not block for
-	// long, and must see to it that [Delivery.Done] is called once for each.
-	// A log that works in memory only may call it for several routes at a time: in
-	// position order for each of them. Nil: each counts as taken in.
-	Deliver func(*Delivery)
-
-	// Failed is called once, from the committer's goroutine, when a commit has
-	// failed and the log stops. Nil: Err is the only sign.
-	Failed func(error)
-
-	// Committed is called with how long the disk took for a commit, from the
-	// goroutine that made it, before what it holds is delivered: a delivery waits
-	// for it. Nil: only the totals of Stats tell.
-	Committed func(took time.Duration)
-
-	// MaxBlockBytes is where Append starts to wait for the committer instead of
-	// making the open block larger. One call's entries go into one
-	// block. Default 4 MiB; below zero it is the most that a block can have, a GiB.
-	MaxBlockBytes int
-
-	// MemoryBudget is how many bytes of entries stay in memory, as they stand in
-	// their blocks. Above it the oldest blocks are on disk only, and what is read
-	// of them is read back: entries that follow one another by up to 64 KiB at a
-	// time. Blocks that are not on disk yet come on top, and so do those that a
-	// full disk had written in pieces, until they are over or the journal is
-	// opened again. A log that works in memory only has no bound. Default 64 MiB;
-	// below zero there is none.
-	MemoryBudget int
-
-	// Logger gets what an operator should know and no call can return: that all
-	// users may write to the directory, that the crash recorder was lost, whom
-	// OpenContext waits for, once that the disk is full, and once that there has
-	// been room again for five seconds. Default nil: silence.
-	Logger *slog.Logger
-
-	trimSlack int // see below; less only in tests, to trim all the time
-	minCarry  int
-
-	compactAbove int           // see defaultCompactAbove; less only in tests
-	compactAfter time.Duration // see defaultCompactAfter
-}
-
-const (
-	defaultMaxBlockBytes = 4 << 20
-	defaultMemoryBudget  = 64 << 20
-	// defaultTrimSlack is how much dead weight is left alone: below it,
-	// carrying costs more than it frees.
-	defaultTrimSlack = 1 << 20
-	// defaultMinCarry is how much one commit may carry forward when it has
-	// little of its own to write. Otherwise it carries as much as it writes.
-	defaultMinCarry = 256 << 10
-	// defaultCompactAfter is how long a log is idle before it compacts by itself.
-	defaultCompactAfter = 10 * time.Second
-	// fullRetry is the pause between two looks at a full disk.
-	fullRetry = 100 * time.Millisecond
-)
-
 // Log is an open journal. Its methods may be called from any goroutine.
+//
+// It is put together from parts with one job each, which share the lock of the head:
+//
+//	head       what is accepted: positions, the open block, results
+//	committer  what goes to the disk, and when; a full disk
+//	queues     their names, and what each had at the start
+//	stateKeys  small values beside the log
+//	morgue     buried payloads
+//	diskRoom   room for follow-ups
+//	upkeep     copies, and a smaller file
 type Log struct {
-	store    store.Store
-	volatile bool // the store keeps no blocks: nothing outlives the process
-	cfg      Config
+	committer
+	queues
+	stateKeys
+	morgue
+	diskRoom
+	upkeep
+
 	unlock   func() error
 	dir      string         // empty in memory, and on a store of [OpenStore]
 	place    *directory.Dir // the same; nil where there is none
 	uuid     string         // empty when it has none
-
-	wake    chan struct{} // holds a token while there may be something to commit
-	closing chan struct{}
-	done    chan struct{} // closed when the committer has ended
-
-	released chan struct{} // closed when the file is closed too
-
-	born  time.Time    // when its opening began
-	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
-
-	commits    atomic.Uint64
-	commitTime atomic.Int64 // of all of them, ns
-	lastCommit atomic.Int64 // its end: ns after born
-
-	upkeep upkeep
-
-	// committing is held during a commit, by the committer or, in memory, an
-	// appender, and for reading by who streams. It comes before mu.
-	committing sync.RWMutex
-
-	// mu is held for memory work only, never across I/O or a callback. It
-	// decides the order of everything: the order in which it is taken is the
-	// order of positions.
-	mu       sync.Mutex
-	open     *openBlock
-	spare    *openBlock    // the one before, for its buffers
-	last     *commit       // of the block before the open one
-	room     chan struct{} // closed when the open block was taken; nil while no caller waits
-	manifest format.Manifest
-	chain    *block.Chain // of the sealed blocks
-	streams  []stream     // by route; none but in memory
-	disk     fullDisk     // what is done while there is no room on it
-	groupCommit
-
-	err    error // why nothing more is accepted: ErrClosed or ErrFailed
-	lost   error // what could not be read back
-	closed bool
-
-	queues  map[string]uint32
-	pending block.Pending  // found at open, per queue, in pages and in position order
-	dead    map[uint32]int // payloads in the morgue by queue
+	released chan struct{}  // closed when the file is closed too
 
 	crash *crash.Findings // how the last process ended, and who is suspected
-
-	// restoring holds the commit of the last Restore while no other one is at work.
-	restoring chan *commit
 }
 
 func newLog(s store.Store, cfg Config, volatile bool) *Log {
-	if cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes); cfg.MaxBlockBytes < 0 {
-		cfg.MaxBlockBytes = format.MaxAppendBytes
-	}
-	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, defaultMemoryBudget)
-	cfg.trimSlack = cmp.Or(cfg.trimSlack, defaultTrimSlack)
-	cfg.minCarry = cmp.Or(cfg.minCarry, defaultMinCarry)
-	cfg.compactAbove = cmp.Or(cfg.compactAbove, defaultCompactAbove)
-	cfg.compactAfter = cmp.Or(cfg.compactAfter, defaultCompactAfter)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
 	l := &Log{
-		store:       s,
-		volatile:    volatile,
-		cfg:         cfg,
-		unlock:      func() error { return nil },
-		wake:        make(chan struct{}, 1),
-		closing:     make(chan struct{}),
-		upkeep:      upkeep{token: make(chan struct{}, 1), calls: make(chan compaction)},
-		done:        make(chan struct{}),
-		released:    make(chan struct{}),
-		born:        time.Now(),
-		restoring:   make(chan *commit, 1),
-		groupCommit: groupCommit{over: make(chan struct{}, 1)},
+		committer: committer{
+			head:    head{cfg: cfg.complete(), volatile: volatile, wake: make(chan struct{}, 1), group: groupCommit{over: make(chan struct{}, 1)}},
+			store:   s,
+			closing: make(chan struct{}),
+			done:    make(chan struct{}),
+			born:    time.Now(),
+		},
+		upkeep:   upkeep{token: make(chan struct{}, 1), calls: make(chan compaction)},
+		unlock:   func() error { return nil },
+		released: make(chan struct{}),
 	}
-	l.disk.mu, l.disk.logger = &l.mu, cfg.Logger
-	most := block.Limits{Memory: cfg.MemoryBudget, TrimSlack: cfg.trimSlack, MinCarry: cfg.minCarry}
+	c, h := &l.committer, &l.head
+	l.queues.h, l.diskRoom.h = h, h
+	l.stateKeys.c, l.morgue.c, l.upkeep.c, c.upkeep = c, c, c, &l.upkeep
+	l.morgue.restoring = make(chan *commit, 1)
+	l.disk.mu, l.disk.logger = &l.mu, l.cfg.Logger
+	most := block.Limits{Memory: l.cfg.MemoryBudget, TrimSlack: l.cfg.trimSlack, MinCarry: l.cfg.minCarry}
 	if volatile {
 		most.Memory = -1
 	}
@@ -227,206 +126,159 @@ func (l *Log) append(ctx context.Context, entries []Entry, posted bool, sets fun
 	return ticket, nil
 }
 
-// accept adds entries to the open block, and unlocks mu, which the caller holds:
-// also when sets panics, and then nothing has changed. What is streamed has no ticket
-// yet.
-func (l *Log) accept(entries []Entry, posted bool, sets func(Position) []Set) (ticket Ticket, streamed *Delivery) {
-	defer l.mu.Unlock()
-	if len(entries) == 0 {
-		return Ticket{commit: settled}, nil // no commit would ever come
-	}
-	ticket = Ticket{commit: l.open.commit, first: l.manifest.Next}
-	if sets != nil {
-		owner := uint32(len(l.open.Entries)) // where the first entry will be
-		for _, s := range sets(ticket.first) {
-			c := s.Edit()
-			c.Owner = owner
-			l.open.changes = append(l.open.changes, c)
+// handOver delivers what was streamed, with what is left to its appender meanwhile,
+// unless it was left to another one.
+func (l *Log) handOver(d *Delivery) Ticket {
+	if d.leads {
+		defer l.committing.RUnlock()
+		for next := d; next != nil; next = l.following(d.Route) {
+			l.deliver(next)
 		}
 	}
-	if l.volatile && len(entries) == 1 {
-		if d := l.stream(&entries[0]); d != nil {
-			return ticket, d
-		}
-	}
-	call := uint32(len(l.open.Entries))
-	now := int64(0)
-	for i := range entries {
-		e := &entries[i]
-		off := l.admit(e, &now)
-		d := l.open.route(e.Route, off)
-		if len(entries) == 1 {
-			ticket.taken = d.taken
-		}
-		if posted {
-			l.open.keep(off, call)
-		}
-	}
-	if !posted {
-		l.open.calls++
-		l.groupCommit.called()
-	}
-	return ticket, nil
+	return d.ticket()
 }
 
-// lockWithRoom takes l.mu once need bytes may be added to the open block.
-func (l *Log) lockWithRoom(ctx context.Context, need int) error {
-	if err := cause(ctx); err != nil {
-		return err
-	}
+// Settled waits until what was recorded is on disk, as Flush does; on a full disk
+// until there is room for it, as results have the reserve. Its errors are those of
+// Flush without ErrFull.
+func (l *Log) Settled(ctx context.Context) error {
+	_, err := l.Arrived(ctx, 0)
+	return err
+}
+
+// Arrived is Settled that also sees to what was posted: when it returns false, the entry
+// at p has been handed to its consumer, if it was accepted before the call. True: it waits
+// for room on a full disk, and Arrived does not wait for that.
+func (l *Log) Arrived(ctx context.Context, p Position) (held bool, err error) {
 	for {
 		l.mu.Lock()
-		if err := l.refusal(); err != nil {
+		if l.disk.holds(p) {
 			l.mu.Unlock()
-			return err
+			return true, nil
 		}
-		if size := l.open.Size(); size+need <= l.cfg.MaxBlockBytes || size <= format.HeaderSize {
-			return nil
-		}
-		room := l.nextRoom()
-		l.mu.Unlock()
-		select {
-		case <-room:
-		case <-done(ctx):
-			return ended(ctx)
+		err := l.await(ctx, true)
+		if !errors.Is(err, ErrFull) || errors.Is(err, ErrFailed) { // closed on a full disk, it is never written
+			return false, err
 		}
 	}
 }
 
-// nextRoom is closed when the open block has been taken, which begins at once. The
-// caller holds mu.
-func (l *Log) nextRoom() <-chan struct{} {
-	if l.room == nil {
-		l.room = make(chan struct{})
-		l.groupCommit.end()
-	}
-	return l.room
-}
-
-// refusal says why nothing is accepted now. The caller holds mu.
-func (l *Log) refusal() error {
-	if l.err != nil {
-		return l.err
-	}
-	if l.disk.full {
-		return ErrFull
-	}
-	return nil
-}
-
-func (l *Log) wakeCommitter() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Change is what a consumer decided. It becomes durable as a whole.
-type Change struct {
-	Ended     []Ref      // entries that are over: done, merged, superseded
-	States    []JobState // new states of jobs
-	Buried    []Burial   // payloads that go to the morgue; they end with it
-	Rewritten []Rewrite  // entries that get another payload
-	Sets      []Set      // changes of state keys
-
-	// Exhumed are payloads that Queue has in the morgue, and that leave it for good. None
-	// of them may be on its way out of it by Restore or Delete at the same time.
-	Exhumed []Position
-	Queue   uint32
-
-	FollowUps
-}
-
-// JobState is a job's state to be written down, and where it went.
-type JobState struct {
-	Entry Entry // Kind and Position are set by Record
-	Ref   Ref   // set by Record
-}
-
-// Rewrite is an entry that gets another payload, and keeps all else that it has. It
-// is about no entry of the open block; see [Ref.Fresh].
-type Rewrite struct {
-	Ref     Ref // set by Record to that of the new entry, which may be read before its commit
-	Payload []byte
-	Room    int // bytes, of what was taken for it with [Log.TakeRoom]
-}
-
-// Burial is a payload that goes to the morgue.
-type Burial struct {
-	Ref     Ref
-	Payload []byte // instead of that of the entry; nil: as it was accepted
-	Retry   int    // the retry count it died with
-	Reason  string // the last error
-	At      int64  // Unix nanoseconds
-	History History
-}
-
-// Record adds c to the next commit and sets the Ref of each state. It does
-// not wait, except that it reads the disk for a burial that left memory, and not
-// for its commit: what a crash takes back is decided again, in the old order. After
-// a failure it has no effect.
-func (l *Log) Record(c *Change) {
-	burials, err := changesOf(c.Buried) // may read the disk
-	if err != nil || c.empty() {
-		return
-	}
-	rewritten, err := entriesOf(c.Rewritten) // the same
-	if err != nil {
-		return
+// Recorded returns a ticket for a change that was just recorded: it is done when that
+// is on disk. On a full disk it may say ErrFull; Settled waits on. In memory what
+// only ends waits for no commit.
+func (l *Log) Recorded(c *Change) Ticket {
+	if l.volatile && len(c.States)+len(c.Buried)+len(c.Sets) == 0 {
+		return Ticket{commit: settled}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || errors.Is(l.err, ErrFailed) || l.lost != nil {
-		return
-	}
-	for i := range c.States {
-		s := &c.States[i]
-		s.Entry.Kind, s.Entry.Position = KindState, l.manifest.Next
-		l.manifest.Next++
-		s.Ref = l.open.Add(&s.Entry, false)
-	}
-	for _, put := range burials {
-		l.open.changes = append(l.open.changes, put)
-		l.bury(format.QueueOf(put.Key), 1)
-	}
-	for _, p := range c.Exhumed {
-		l.open.changes = append(l.open.changes, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(c.Queue, p)})
-		l.bury(c.Queue, -1)
-	}
-	l.set(c.Sets)
-	l.follow(&c.FollowUps)
-	l.rewrite(rewritten, c.Rewritten)
-	l.end(c)
-	if !l.volatile {
-		l.open.cuts = append(l.open.cuts, l.open.cut())
-	}
-	if !l.volatile || len(c.States)+len(c.Buried)+len(c.Exhumed)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten) > 0 {
-		l.wakeCommitter()
-	}
+	return l.newest()
 }
 
-// end takes what is over according to c off the accounts and lists it among the
-// marks. The accounts come first: they notice a bug of the consumer, and must
-// not leave half a list behind.
-func (l *Log) end(c *Change) {
-	n := len(c.Ended) + len(c.Buried)
-	if n == 0 {
-		return
+// Err returns what keeps the log from accepting more: ErrFailed with its cause,
+// ErrClosed, ErrFull while the disk is full, or nil.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refusal()
+}
+
+// Close commits what was accepted and closes the file. Appends fail with
+// ErrClosed from its beginning on. It returns why the log had failed, if it
+// had, also when that was the last commit. Every call returns when the file is
+// closed; only the first one returns an error.
+func (l *Log) Close() error { return l.close(l.unlock) }
+
+// CloseLocked is Close that leaves the directory locked until unlock is called:
+// for an owner that may yet do something which the next one must not meet.
+func (l *Log) CloseLocked() (unlock func() error, err error) {
+	return l.unlock, l.close(func() error { return nil })
+}
+
+func (l *Log) close(unlock func() error) error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		<-l.released
+		return nil
 	}
-	for _, r := range c.Ended {
-		l.chain.End(r, &l.open.Writer)
+	l.closed = true
+	l.err = cmp.Or(l.err, ErrClosed)
+	l.disk.end()
+	l.mu.Unlock()
+	defer close(l.released)
+	close(l.closing)
+	<-l.done
+	failed := l.err // only the committer would have changed it
+	if errors.Is(failed, ErrClosed) {
+		failed = nil
 	}
-	for i := range c.Buried {
-		l.chain.End(c.Buried[i].Ref, &l.open.Writer)
+	err := l.store.Close()
+	crash.EndReport(l.place)
+	return errors.Join(failed, err, unlock())
+}
+
+// Stats are the figures of a log at one moment.
+type Stats struct {
+	Blocks    int              // in the log
+	Bytes     int              // of these blocks
+	LiveBytes int              // of entries in them that did not end
+	HeldBytes int              // of entries that are in memory, ended ones among them; see [Config.MemoryBudget]
+	ReadBacks uint64           // how often the disk was read for entries that are not
+	Next      Position         // the next position
+	Epoch     uint64           // how many times the journal was opened
+	Since     time.Time        // when this process locked the journal
+	UUID      string           // of the journal and its copies; empty in memory, and for one from before there was one
+	Now       func() time.Time // by the clock of all processes that go on with the log; nil: by this one's
+
+	CommitAge  time.Duration // how long the disk has been at the present commit; 0: at none. A healthy one needs milliseconds
+	Commits    uint64        // since the log was opened
+	CommitTime time.Duration // that the disk took for them together
+	LastCommit time.Time     // when the last of them ended; zero: there was none
+}
+
+// Stats returns the figures of the log now.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var last time.Time
+	if ended := l.lastCommit.Load(); ended > 0 {
+		last = l.born.Add(time.Duration(ended))
 	}
-	if l.volatile {
-		return
+	s := Stats{
+		Blocks: len(l.chain.Blocks), Bytes: l.chain.Size, LiveBytes: l.chain.Live, HeldBytes: l.chain.Held, ReadBacks: l.chain.ReadBacks(),
+		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.commitAge(),
+		Commits: l.commits.Load(), CommitTime: time.Duration(l.commitTime.Load()), LastCommit: last,
 	}
-	l.open.BeginMarks(n)
-	for _, r := range c.Ended {
-		l.open.MarkEnded(r.Position())
+	if on, shared := l.store.(store.Shared); shared {
+		s.Now = on.Now
 	}
-	for i := range c.Buried {
-		l.open.MarkEnded(c.Buried[i].Ref.Position())
+	return s
+}
+
+// Info returns the figures that [OpenView] has of a journal at rest, of the last commit
+// or one that is about to be. It asks the system how large the file is, which is 0
+// where there is none.
+func (l *Log) Info() Info {
+	l.mu.Lock()
+	i := Info{
+		Format: format.FormatVersion, Epoch: l.manifest.Epoch, UUID: l.uuid, Next: l.manifest.Next,
+		Oldest: l.manifest.Oldest, Newest: l.manifest.Seq, Blocks: len(l.chain.Blocks),
+		Queues: len(l.numbers), Bytes: l.chain.Size, LiveBytes: l.chain.Live,
 	}
+	for _, n := range l.dead {
+		i.Buried += n
+	}
+	for _, b := range l.chain.Blocks {
+		i.Entries += b.Count
+		i.Live += b.Live
+	}
+	l.mu.Unlock()
+	if l.place == nil {
+		return i
+	}
+	if file, err := l.place.Stat(directory.FileName); err == nil {
+		i.FileBytes = file.Size()
+	}
+	return i
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -10,51 +11,43 @@ import (
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
-// bury notes that a queue has n more payloads in the morgue. The caller holds mu.
-func (l *Log) bury(queue uint32, n int) {
-	if l.dead[queue] += n; l.dead[queue] == 0 {
-		delete(l.dead, queue)
-	}
+// morgue is what callers do with payloads that were buried: look, put back, delete. How
+// many there are is counted by the head, and they are read from the last commit.
+type morgue struct {
+	beside
+
+	// restoring holds the commit of the last Restore or Delete while no other one is at
+	// work. It comes before the locks of the log.
+	restoring chan *commit
 }
 
 // Buried returns how many payloads a queue has in the morgue.
-func (l *Log) Buried(queue uint32) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.dead[queue]
+func (m *morgue) Buried(queue uint32) int {
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
+	return m.c.dead[queue]
 }
 
-// changesOf returns what burials write to the morgue.
-func changesOf(burials []Burial) (list []format.Edit, err error) {
-	for i := range burials {
-		c, err := burials[i].change()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, c)
+// BuriedAt returns the buried payload of a queue at a position, or [ErrNotFound].
+func (m *morgue) BuriedAt(queue uint32, p Position) (Buried, error) {
+	key := format.MorgueKey(queue, p)
+	v, err := m.get(format.BucketMorgue, key)
+	if err != nil {
+		return Buried{}, err
 	}
-	return list, nil
-}
-
-// change reads the payload and returns what goes to the morgue.
-func (b *Burial) change() (format.Edit, error) {
-	d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At, History: b.History}
-	if err := b.Ref.Read(&d.Entry); err != nil {
-		return format.Edit{}, err
+	if v == nil {
+		return Buried{}, fmt.Errorf("%w: position %d", ErrNotFound, p)
 	}
-	if b.Payload != nil {
-		d.Entry.Payload = b.Payload
-	}
-	return d.Edit(), nil
+	return format.ParseBuried(key, v)
 }
 
 // Morgue lists the buried payloads of a queue in position order, from one position on. It
 // reads a page at a time, 256 payloads or a MiB of them, so the loop may take as long as
 // it likes and may restore or delete what it was given. A read error is yielded once and
 // ends the list.
-func (l *Log) Morgue(queue uint32, from Position) iter.Seq2[Buried, error] {
+func (m *morgue) Morgue(queue uint32, from Position) iter.Seq2[Buried, error] {
 	first := format.MorgueKey(queue, from)
-	return store.Burials(l.each(format.BucketMorgue, first), first[:4])
+	return store.Burials(m.each(format.BucketMorgue, first), first[:4])
 }
 
 // Restore puts buried payloads back into the log, at their old positions and
@@ -65,15 +58,15 @@ func (l *Log) Morgue(queue uint32, from Position) iter.Seq2[Buried, error] {
 //
 // All of them are in memory together, and in one block: for many, call it again and
 // again. ErrTooLarge for more than a GiB. route is called under no lock.
-func (l *Log) Restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) error {
-	release, err := l.beginRestore(ctx)
+func (m *morgue) Restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) error {
+	release, err := m.beginRestore(ctx)
 	if err != nil {
 		return err
 	}
 	ticket := Ticket{commit: settled}
 	err = func() error {
 		defer func() { release(ticket.commit) }() // also when route ends the goroutine
-		ticket, err = l.restore(ctx, queue, ps, due, route)
+		ticket, err = m.restore(ctx, queue, ps, due, route)
 		return err
 	}()
 	if err != nil {
@@ -86,14 +79,14 @@ func (l *Log) Restore(ctx context.Context, queue uint32, ps []Position, due int6
 // payload out of the morgue, a second Restore would find it there and run it
 // twice. So the commit of each is left for the next one to wait for, which also
 // works when the first one's caller has gone.
-func (l *Log) beginRestore(ctx context.Context) (release func(*commit), err error) {
+func (m *morgue) beginRestore(ctx context.Context) (release func(*commit), err error) {
 	if err := cause(ctx); err != nil {
 		return nil, err
 	}
 	over := done(ctx) // not in the middle
 	var before *commit
 	select {
-	case before = <-l.restoring:
+	case before = <-m.restoring:
 	case <-over:
 		return nil, ended(ctx)
 	}
@@ -101,23 +94,23 @@ func (l *Log) beginRestore(ctx context.Context) (release func(*commit), err erro
 		select {
 		case <-before.done:
 		case <-over:
-			l.restoring <- before
+			m.restoring <- before
 			return nil, ended(ctx)
 		}
 		if before.err != ErrFull {
-			return func(c *commit) { l.restoring <- c }, nil
+			return func(c *commit) { m.restoring <- c }, nil
 		}
-		l.mu.Lock() // what a full disk has refused is over, and a Delete goes with the results
-		before = l.newest().commit
-		l.mu.Unlock()
-		l.wakeCommitter()
+		m.c.mu.Lock() // what a full disk has refused is over, and a Delete goes with the results
+		before = m.c.newest().commit
+		m.c.mu.Unlock()
+		m.c.wakeCommitter()
 	}
 }
 
-func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) (Ticket, error) {
+func (m *morgue) restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) (Ticket, error) {
 	ps = slices.Clone(ps)
 	slices.Sort(ps)
-	entries, need, err := l.exhume(queue, slices.Compact(ps))
+	entries, need, err := m.exhume(queue, slices.Compact(ps))
 	if err != nil {
 		return Ticket{commit: settled}, err
 	}
@@ -126,29 +119,31 @@ func (l *Log) restore(ctx context.Context, queue uint32, ps []Position, due int6
 		e.Accepted = e.AcceptedAt()
 		e.Restored, e.Due, e.Route = true, due, route(e.ID)
 	}
-	if err := l.lockWithRoom(ctx, need); err != nil {
+	if err := m.c.lockWithRoom(ctx, need); err != nil {
 		return Ticket{commit: settled}, err
 	}
-	defer l.mu.Unlock()
+	defer m.c.mu.Unlock()
 	if len(entries) == 0 {
 		return Ticket{commit: settled}, nil
 	}
 	for i := range entries {
 		e := &entries[i]
-		l.open.route(e.Route, l.open.Add(e, true).Off)
-		l.open.restored = append(l.open.restored, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(queue, e.Position)})
+		m.c.open.route(e.Route, m.c.open.Add(e, true).Off)
+		m.c.open.restored = append(m.c.open.restored, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(queue, e.Position)})
 	}
-	l.wakeCommitter()
-	return Ticket{commit: l.open.commit}, nil
+	m.c.wakeCommitter()
+	return Ticket{commit: m.c.open.commit}, nil
 }
 
 // exhume reads payloads in the morgue, and says how much room they need.
-func (l *Log) exhume(queue uint32, ps []Position) (entries []Entry, need int, err error) {
+func (m *morgue) exhume(queue uint32, ps []Position) (entries []Entry, need int, err error) {
 	entries = make([]Entry, len(ps))
 	for i, p := range ps {
-		if entries[i], err = l.exhumeOne(queue, p); err != nil {
+		b, err := m.BuriedAt(queue, p)
+		if err != nil {
 			return nil, 0, err
 		}
+		entries[i] = b.Entry
 		if need += format.EntryBound(&entries[i]); need > format.MaxAppendBytes {
 			return nil, 0, fmt.Errorf("%w: the first %d of %d payloads have %d bytes, the limit of one call is %d",
 				ErrTooLarge, i+1, len(ps), need, format.MaxAppendBytes)
@@ -157,44 +152,51 @@ func (l *Log) exhume(queue uint32, ps []Position) (entries []Entry, need int, er
 	return entries, need, nil
 }
 
-func (l *Log) exhumeOne(queue uint32, p Position) (Entry, error) {
-	b, err := l.BuriedAt(queue, p)
-	return b.Entry, err
-}
-
-// BuriedAt returns the buried payload of a queue at a position, or [ErrNotFound].
-func (l *Log) BuriedAt(queue uint32, p Position) (Buried, error) {
-	key := format.MorgueKey(queue, p)
-	v, err := l.get(format.BucketMorgue, key)
+// Delete removes buried payloads from the morgue, for good. All of them go, or
+// none; ErrNotFound when one is not there. What ctx ends before it returns has no effect;
+// when it has returned, [Log.Buried] counts them no longer, and they are gone on disk when
+// the ticket is done. That gives room back, and so it goes with the results on a full disk,
+// which does not refuse it: there the ticket may say ErrFull, and [Log.Settled] waits on. A
+// few at a time find room more easily.
+func (m *morgue) Delete(ctx context.Context, queue uint32, ps []Position) (Ticket, error) {
+	// In turn with Restore: both take payloads out, and each only once.
+	release, err := m.beginRestore(ctx)
 	if err != nil {
-		return Buried{}, err
+		return Ticket{commit: settled}, err
 	}
-	if v == nil {
-		return Buried{}, fmt.Errorf("%w: position %d", ErrNotFound, p)
-	}
-	return format.ParseBuried(key, v)
+	ticket, err := m.delete(ctx, queue, ps)
+	release(ticket.commit)
+	return ticket, err
 }
 
-// get and each read what the last commit left.
-
-func (l *Log) get(name format.Bucket, key []byte) ([]byte, error) {
-	if l.isClosed() {
-		return nil, ErrClosed
+func (m *morgue) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, error) {
+	ps = slices.Clone(ps)
+	slices.Sort(ps)
+	ps = slices.Compact(ps)
+	nothing := Ticket{commit: settled}
+	if len(ps) == 0 {
+		return nothing, nil
 	}
-	return l.store.Get(name, key)
-}
-
-func (l *Log) each(name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
-	return store.Each(func(from []byte) ([]format.Pair, error) {
-		if l.isClosed() {
-			return nil, ErrClosed
+	for _, p := range ps {
+		if _, err := m.BuriedAt(queue, p); err != nil {
+			return nothing, err
 		}
-		return l.store.Page(name, from)
-	}, from)
-}
-
-func (l *Log) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
+	}
+	if err := cause(ctx); err != nil {
+		return nothing, err
+	}
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
+	if err := m.c.refusal(); err != nil && !errors.Is(err, ErrFull) {
+		return nothing, err
+	}
+	for _, p := range ps {
+		m.c.open.changes = append(m.c.open.changes, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(queue, p)})
+	}
+	m.c.bury(queue, -len(ps))
+	if !m.c.volatile {
+		m.c.open.cuts = append(m.c.open.cuts, m.c.open.cut())
+	}
+	m.c.wakeCommitter()
+	return Ticket{commit: m.c.open.commit}, nil
 }

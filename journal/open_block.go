@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"slices"
+
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/store"
@@ -91,6 +93,42 @@ func (b *openBlock) route(route, off uint32) *Delivery {
 	}
 	d.offsets = append(d.offsets, off)
 	return d
+}
+
+// follows reports whether the entry at off came with a call of Record: no full disk
+// refuses it.
+func (b *openBlock) follows(off uint32) bool {
+	_, found := slices.BinarySearch(b.followed, off)
+	return found
+}
+
+// rewrites reports whether the entry at off was written again by a call of Record: no
+// full disk refuses it.
+func (b *openBlock) rewrites(off uint32) bool {
+	_, found := slices.BinarySearch(b.rewritten, off)
+	return found
+}
+
+// disown takes out the changes that belong to entries, and shows those that
+// stay, in their order.
+func (b *openBlock) disown(stays, out func(format.Edit)) {
+	kept, cuts := b.changes[:0], b.cuts
+	for i, c := range b.changes {
+		for len(cuts) > 0 && cuts[0].changes == i {
+			cuts[0].changes = len(kept)
+			cuts = cuts[1:]
+		}
+		if c.Owner == 0 {
+			kept = append(kept, c)
+			stays(c)
+		} else {
+			out(c)
+		}
+	}
+	for i := range cuts {
+		cuts[i].changes = len(kept)
+	}
+	b.changes = kept
 }
 
 // weight is about what the block takes on disk, with its changes.

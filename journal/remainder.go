@@ -11,7 +11,7 @@ import (
 // where a call of Record did; the last one has what was carried, and tells where
 // the block ends. In memory the block stays one.
 type remainder struct {
-	l     *Log
+	h     *head
 	b     *openBlock
 	whole *store.Transaction
 
@@ -35,8 +35,8 @@ type remainderEnd struct {
 	manifest format.Manifest
 }
 
-func newRemainder(l *Log, b *openBlock, whole *store.Transaction) *remainder {
-	return &remainder{l: l, b: b, whole: whole, from: cut{entries: format.HeaderSize}, drop: whole.Drop, first: b.Block.First}
+func newRemainder(h *head, b *openBlock, whole *store.Transaction) *remainder {
+	return &remainder{h: h, b: b, whole: whole, from: cut{entries: format.HeaderSize}, drop: whole.Drop, first: b.Block.First}
 }
 
 // left is the number of units that are not written: calls, and the end.
@@ -144,7 +144,7 @@ func (m *remainder) wrote() {
 // settle notes in the accounts what the block is on disk. The caller holds mu.
 func (m *remainder) settle() {
 	b := m.b.Block
-	m.l.chain.InPieces(b, m.parts)
-	m.l.open.Block.Seq += uint64(len(m.parts) - 1)
-	m.l.manifest.Seq += uint64(len(m.parts) - 1)
+	m.h.chain.InPieces(b, m.parts)
+	m.h.open.Block.Seq += uint64(len(m.parts) - 1)
+	m.h.manifest.Seq += uint64(len(m.parts) - 1)
 }

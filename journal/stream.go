@@ -23,23 +23,23 @@ type stream struct {
 
 // stream adds an entry to the open block that needs no commit, and returns what holds
 // it. Nil: it has to wait for one. The caller holds mu.
-func (l *Log) stream(e *Entry) *Delivery {
-	if l.open.pends() || l.open.Size() > streamBytes || !l.committing.TryRLock() {
+func (h *head) stream(e *Entry) *Delivery {
+	if h.open.pends() || h.open.Size() > streamBytes || !h.committing.TryRLock() {
 		return nil
 	}
-	if n := int(e.Route) + 1 - len(l.streams); n > 0 {
-		l.streams = append(l.streams, make([]stream, n)...)
+	if n := int(e.Route) + 1 - len(h.streams); n > 0 {
+		h.streams = append(h.streams, make([]stream, n)...)
 	}
-	s := &l.streams[e.Route]
+	s := &h.streams[e.Route]
 	if s.busy {
-		defer l.committing.RUnlock() // the one that is at it has it, too
+		defer h.committing.RUnlock() // the one that is at it has it, too
 		if s.turn == streamTurn {
 			return nil
 		}
 	}
 	now := int64(0)
-	off := l.admit(e, &now)
-	d := newDelivery(l.open.Block, e.Route)
+	off := h.admit(e, &now)
+	d := newDelivery(h.open.Block, e.Route)
 	d.offsets, d.alone, d.leads = append(d.offsets, off), e.Position, !s.busy
 	if s.busy {
 		s.turn++
@@ -50,23 +50,11 @@ func (l *Log) stream(e *Entry) *Delivery {
 	return d
 }
 
-// handOver delivers what was streamed, with what is left to its appender meanwhile,
-// unless it was left to another one.
-func (l *Log) handOver(d *Delivery) Ticket {
-	if d.leads {
-		defer l.committing.RUnlock()
-		for next := d; next != nil; next = l.following(d.Route) {
-			l.deliver(next)
-		}
-	}
-	return d.ticket()
-}
-
 // following returns what is to be delivered to a route next, nil when nothing is.
-func (l *Log) following(route uint32) (d *Delivery) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := &l.streams[route]
+func (h *head) following(route uint32) (d *Delivery) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := &h.streams[route]
 	if len(s.waiting) == 0 {
 		s.busy = false
 		return nil

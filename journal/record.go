@@ -1,0 +1,229 @@
+package journal
+
+import (
+	"errors"
+
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// Change is what a consumer decided. It becomes durable as a whole.
+type Change struct {
+	Ended     []Ref      // entries that are over: done, merged, superseded
+	States    []JobState // new states of jobs
+	Buried    []Burial   // payloads that go to the morgue; they end with it
+	Rewritten []Rewrite  // entries that get another payload
+	Sets      []Set      // changes of state keys
+
+	// Exhumed are payloads that Queue has in the morgue, and that leave it for good. None
+	// of them may be on its way out of it by Restore or Delete at the same time.
+	Exhumed []Position
+	Queue   uint32
+
+	FollowUps
+}
+
+// FollowUps are payloads that a [Change] accepts: they are in the commit of what
+// ended, and delivered after it, like those of an Append. They are results: a full
+// disk does not refuse them, and what it has no room for waits with all results behind
+// it. So their room is taken before, with [Log.TakeRoom].
+type FollowUps struct {
+	// Entries are as for Append. Record sets Kind and Position, and copies them.
+	Entries []Entry
+
+	// With returns state keys that belong to the entries, as those of Append do:
+	// it is called under the log's lock, with the position of the first of them. Nil:
+	// there are none.
+	With func(first Position) []Set
+
+	Room int // bytes, of what was taken for them
+}
+
+// JobState is a job's state to be written down, and where it went.
+type JobState struct {
+	Entry Entry // Kind and Position are set by Record
+	Ref   Ref   // set by Record
+}
+
+// Rewrite is an entry that gets another payload, and keeps all else that it has. It
+// is about no entry of the open block; see [Ref.Fresh].
+type Rewrite struct {
+	Ref     Ref // set by Record to that of the new entry, which may be read before its commit
+	Payload []byte
+	Room    int // bytes, of what was taken for it with [Log.TakeRoom]
+}
+
+// Burial is a payload that goes to the morgue.
+type Burial struct {
+	Ref     Ref
+	Payload []byte // instead of that of the entry; nil: as it was accepted
+	Retry   int    // the retry count it died with
+	Reason  string // the last error
+	At      int64  // Unix nanoseconds
+	History History
+}
+
+func (c *Change) empty() bool {
+	return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten)+len(c.Exhumed) == 0
+}
+
+// Record adds c to the next commit and sets the Ref of each state. It does
+// not wait, except that it reads the disk for a burial that left memory, and not
+// for its commit: what a crash takes back is decided again, in the old order. After
+// a failure it has no effect.
+func (h *head) Record(c *Change) {
+	burials, err := changesOf(c.Buried) // may read the disk
+	if err != nil || c.empty() {
+		return
+	}
+	rewritten, err := entriesOf(c.Rewritten) // the same
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || errors.Is(h.err, ErrFailed) || h.lost != nil {
+		return
+	}
+	for i := range c.States {
+		s := &c.States[i]
+		s.Entry.Kind, s.Entry.Position = KindState, h.manifest.Next
+		h.manifest.Next++
+		s.Ref = h.open.Add(&s.Entry, false)
+	}
+	for _, put := range burials {
+		h.open.changes = append(h.open.changes, put)
+		h.bury(format.QueueOf(put.Key), 1)
+	}
+	for _, p := range c.Exhumed {
+		h.open.changes = append(h.open.changes, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(c.Queue, p)})
+		h.bury(c.Queue, -1)
+	}
+	h.set(c.Sets)
+	h.follow(&c.FollowUps)
+	h.rewrite(rewritten, c.Rewritten)
+	h.end(c)
+	if !h.volatile {
+		h.open.cuts = append(h.open.cuts, h.open.cut())
+	}
+	if !h.volatile || len(c.States)+len(c.Buried)+len(c.Exhumed)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten) > 0 {
+		h.wakeCommitter()
+	}
+}
+
+// bury notes that a queue has n more payloads in the morgue. The caller holds mu.
+func (h *head) bury(queue uint32, n int) {
+	if h.dead[queue] += n; h.dead[queue] == 0 {
+		delete(h.dead, queue)
+	}
+}
+
+// changesOf returns what burials write to the morgue.
+func changesOf(burials []Burial) (list []format.Edit, err error) {
+	for i := range burials {
+		c, err := burials[i].change()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// change reads the payload and returns what goes to the morgue.
+func (b *Burial) change() (format.Edit, error) {
+	d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At, History: b.History}
+	if err := b.Ref.Read(&d.Entry); err != nil {
+		return format.Edit{}, err
+	}
+	if b.Payload != nil {
+		d.Entry.Payload = b.Payload
+	}
+	return d.Edit(), nil
+}
+
+// entriesOf returns the entries that rewrites write. They may have to be read from the
+// disk.
+func entriesOf(list []Rewrite) (entries []Entry, err error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	entries = make([]Entry, len(list))
+	for i := range list {
+		if err := list[i].Ref.Read(&entries[i]); err != nil {
+			return nil, err
+		}
+		entries[i].Payload = list[i].Payload
+	}
+	return entries, nil
+}
+
+// set adds what a consumer decided about state keys. The caller holds mu.
+func (h *head) set(sets []Set) {
+	for _, s := range sets {
+		c := s.Edit()
+		h.disk.owed.overtake(c)
+		h.open.changes = append(h.open.changes, c)
+	}
+}
+
+// follow adds what a consumer accepts. The caller holds mu.
+func (h *head) follow(f *FollowUps) {
+	if len(f.Entries) == 0 {
+		return
+	}
+	h.disk.promised.Add(-int64(f.Room))
+	first, now := h.manifest.Next, int64(0)
+	for i := range f.Entries {
+		e := &f.Entries[i]
+		off := h.admit(e, &now)
+		h.open.route(e.Route, off)
+		h.open.followed = append(h.open.followed, off)
+	}
+	if f.With != nil {
+		h.set(f.With(first))
+	}
+}
+
+// rewrite writes entries again, with other payloads. A position that is in two blocks
+// counts in the later one, as one that was carried does; so what it takes the place of
+// gets no mark, but leaves the accounts. The caller holds mu.
+func (h *head) rewrite(entries []Entry, list []Rewrite) {
+	for i := range list {
+		r := &list[i]
+		if r.Ref.Fresh() {
+			panic("journal: bug: an entry was rewritten twice in one block")
+		}
+		h.chain.End(r.Ref, &h.open.Writer)
+		h.open.rewritten = append(h.open.rewritten, uint32(len(h.open.Entries)))
+		r.Ref = h.open.Rewrite(&entries[i])
+		if !h.volatile {
+			h.disk.promised.Add(-int64(r.Room))
+		}
+	}
+}
+
+// end takes what is over according to c off the accounts and lists it among the
+// marks. The accounts come first: they notice a bug of the consumer, and must
+// not leave half a list behind.
+func (h *head) end(c *Change) {
+	n := len(c.Ended) + len(c.Buried)
+	if n == 0 {
+		return
+	}
+	for _, r := range c.Ended {
+		h.chain.End(r, &h.open.Writer)
+	}
+	for i := range c.Buried {
+		h.chain.End(c.Buried[i].Ref, &h.open.Writer)
+	}
+	if h.volatile {
+		return
+	}
+	h.open.BeginMarks(n)
+	for _, r := range c.Ended {
+		h.open.MarkEnded(r.Position())
+	}
+	for i := range c.Buried {
+		h.open.MarkEnded(c.Buried[i].Ref.Position())
+	}
+}

@@ -1,0 +1,148 @@
+package journal
+
+import (
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/journal/internal/store"
+)
+
+// diskRoom is how callers of Record get room on the disk beforehand: nothing that they
+// record is refused. What they have taken is counted without the lock of the head.
+type diskRoom struct{ h *head }
+
+// Short reports whether the disk had no more room than what is kept for results when
+// the last block was made. Who gives it work then does well to give the oldest first:
+// a block leaves the disk when all that is older has ended.
+func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
+
+// TakeRoom takes room on the disk for so many bytes of follow-ups, state keys
+// included, which Record gets next, or GiveRoomBack; false: there is none. They may have
+// a quarter of the reserve: the rest is for the results that have none, and give room
+// back. When that is not known to be enough it waits until the committer has looked at
+// the disk, and on a full disk for 100 ms, or until over is closed: a caller who comes
+// back later writes that down, which takes room, too.
+//
+// When there is none the disk is full, as if an append had been refused.
+func (r *diskRoom) TakeRoom(over <-chan struct{}, bytes int) bool {
+	return r.h.volatile || r.h.disk.take(bytes) || r.askRoom(over, bytes)
+}
+
+// GiveRoomBack gives back what TakeRoom has taken.
+func (r *diskRoom) GiveRoomBack(bytes int) {
+	if !r.h.volatile {
+		r.h.disk.promised.Add(-int64(bytes))
+	}
+}
+
+// AwaitRoom waits while the open block is full, until over is closed, as Append does. It
+// is for a caller of Record whose changes have follow-ups: Record does not wait. While
+// appends are refused it does not wait either.
+func (r *diskRoom) AwaitRoom(over <-chan struct{}) {
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	for r.h.refusal() == nil && r.h.open.Size() > r.h.cfg.MaxBlockBytes {
+		room := r.h.nextRoom()
+		r.h.mu.Unlock()
+		select {
+		case <-room:
+			r.h.mu.Lock()
+		case <-over:
+			r.h.mu.Lock()
+			return
+		}
+	}
+}
+
+// askRoom has the committer look whether there is room on the disk, and takes it.
+func (r *diskRoom) askRoom(over <-chan struct{}, bytes int) bool {
+	q := &question{bytes, make(chan struct{})}
+	r.h.mu.Lock()
+	if r.h.err != nil { // nothing will be written
+		r.h.mu.Unlock()
+		return true
+	}
+	r.h.disk.questions = append(r.h.disk.questions, q)
+	r.h.wakeCommitter()
+	r.h.mu.Unlock()
+	late := time.NewTimer(fullRetry)
+	defer late.Stop()
+	for {
+		select {
+		case <-q.granted:
+			return true
+		case <-over:
+			return true // the program stops: it is written if it can be
+		case <-late.C:
+		}
+		if wait, granted := r.quit(q); !wait {
+			return granted
+		}
+		late.Reset(fullRetry)
+	}
+}
+
+// quit ends a question on a full disk. On another one the committer is at work, and
+// will look.
+func (r *diskRoom) quit(q *question) (wait, granted bool) {
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	i := slices.Index(r.h.disk.questions, q)
+	switch {
+	case i < 0:
+		return false, true
+	case !r.h.disk.full:
+		return true, false
+	}
+	r.h.disk.questions = slices.Delete(r.h.disk.questions, i, i+1)
+	return false, false
+}
+
+// question is a call that waits for room.
+type question struct {
+	bytes   int
+	granted chan struct{} // closed when it has it
+}
+
+// take takes room that is known to be there.
+func (d *fullDisk) take(bytes int) bool {
+	d.promised.Add(int64(bytes)) // before: the committer may look now
+	for {
+		left := d.allowance.Load()
+		if left < int64(bytes) {
+			d.promised.Add(-int64(bytes))
+			return false
+		}
+		if d.allowance.CompareAndSwap(left, left-int64(bytes)) {
+			return true
+		}
+	}
+}
+
+// asked is how much room the questions are about. The caller holds mu.
+func (d *fullDisk) asked() (bytes int) {
+	for _, q := range d.questions {
+		bytes += q.bytes
+	}
+	return bytes
+}
+
+// allow says how much room follow-ups may take until the next block is made, of a disk
+// that has so much for one that has a weight, and gives it to those who wait. The caller
+// holds mu.
+func (d *fullDisk) allow(r store.Room, weight int) {
+	reserve := max(r.Bytes-r.Spare-weight, 0)
+	d.allowance.Store(int64(r.Spare) + int64(reserve/4) - d.promised.Load())
+	for len(d.questions) > 0 && d.take(d.questions[0].bytes) {
+		d.grant()
+	}
+	if len(d.questions) > 0 {
+		d.begin(d.questions[0].bytes)
+	}
+}
+
+// grant gives the first of those who wait its room. The caller holds mu.
+func (d *fullDisk) grant() {
+	close(d.questions[0].granted)
+	d.questions = d.questions[1:]
+}
