@@ -66,8 +66,11 @@ func (c *committer) commitLoop() {
 // pause says when the committer wakes up by itself, and whether it has been idle
 // then.
 func (c *committer) pause() (again <-chan time.Time, idle bool) {
+	c.mu.Lock()
+	full := c.disk.full
+	c.mu.Unlock()
 	switch {
-	case c.isFull():
+	case full:
 		return time.After(fullRetry), false
 	case c.upkeep.bloated(4, maxIdleCompact):
 		return time.After(c.cfg.compactAfter), true
@@ -91,8 +94,8 @@ func (c *committer) commitAll() bool {
 		if !ok {
 			return false
 		}
-		took, since, callers := time.Since(began), c.callsSoFar(), b.calls
-		c.publish(b)
+		took, callers := time.Since(began), b.calls
+		since := c.publish(b)
 		select {
 		case asked := <-c.upkeep.calls:
 			c.upkeep.run(asked)
@@ -229,9 +232,11 @@ func (c *committer) commitAge() time.Duration {
 	return time.Since(c.born) - time.Duration(began-1)
 }
 
-// publish hands the committed block on, and its buffers back.
-func (c *committer) publish(b *openBlock) {
+// publish hands the committed block on, and its buffers back. It returns how many calls of
+// Append there had been before.
+func (c *committer) publish(b *openBlock) (calls int) {
 	c.mu.Lock()
+	calls = c.group.calls
 	for _, edit := range b.restored { // they live from here on
 		c.bury(format.QueueOf(edit.Key), -1)
 	}
@@ -250,6 +255,7 @@ func (c *committer) publish(b *openBlock) {
 	if crowded {
 		c.chain.Evict(&c.mu)
 	}
+	return calls
 }
 
 func (c *committer) deliver(d *Delivery) {

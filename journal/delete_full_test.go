@@ -53,9 +53,8 @@ func TestTwoDeletesOnAFullDisk(t *testing.T) {
 
 // remove deletes from the morgue, and waits until that is on disk.
 func remove(ctx context.Context, l *Log, ps ...Position) error {
-	ticket, err := l.Delete(ctx, modelQueue, ps)
-	if err != nil {
+	if _, err := l.Delete(ctx, modelQueue, ps); err != nil {
 		return err
 	}
-	return l.waitKept(ctx, ticket)
+	return l.Settled(ctx)
 }

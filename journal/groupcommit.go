@@ -99,10 +99,3 @@ func (c *committer) endGather() int {
 	c.group.enough = 0
 	return c.group.calls
 }
-
-// callsSoFar returns the number of calls of Append that did not only post.
-func (c *committer) callsSoFar() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.group.calls
-}

@@ -169,6 +169,31 @@ func (h *head) Flush(ctx context.Context) error {
 	return h.await(ctx, false)
 }
 
+// Settled waits until what was recorded is on disk, as Flush does; on a full disk
+// until there is room for it, as results have the reserve. Its errors are those of
+// Flush without ErrFull.
+func (h *head) Settled(ctx context.Context) error {
+	_, err := h.Arrived(ctx, 0)
+	return err
+}
+
+// Arrived is Settled that also sees to what was posted: when it returns false, the entry
+// at p has been handed to its consumer, if it was accepted before the call. True: it waits
+// for room on a full disk, and Arrived does not wait for that.
+func (h *head) Arrived(ctx context.Context, p Position) (held bool, err error) {
+	for {
+		h.mu.Lock()
+		if h.disk.holds(p) {
+			h.mu.Unlock()
+			return true, nil
+		}
+		err := h.await(ctx, true)
+		if !errors.Is(err, ErrFull) || errors.Is(err, ErrFailed) { // closed on a full disk, it is never written
+			return false, err
+		}
+	}
+}
+
 // await waits for everything that was accepted so far; on a full disk only if told to.
 // It unlocks mu, which the caller holds.
 func (h *head) await(ctx context.Context, full bool) error {
@@ -242,12 +267,6 @@ func (h *head) wakeWaiters() {
 		close(h.room)
 		h.room = nil
 	}
-}
-
-func (h *head) isFull() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.disk.full
 }
 
 func (h *head) failed() bool { return errors.Is(h.stopped(), ErrFailed) }

@@ -138,31 +138,6 @@ func (l *Log) handOver(d *Delivery) Ticket {
 	return d.ticket()
 }
 
-// Settled waits until what was recorded is on disk, as Flush does; on a full disk
-// until there is room for it, as results have the reserve. Its errors are those of
-// Flush without ErrFull.
-func (l *Log) Settled(ctx context.Context) error {
-	_, err := l.Arrived(ctx, 0)
-	return err
-}
-
-// Arrived is Settled that also sees to what was posted: when it returns false, the entry
-// at p has been handed to its consumer, if it was accepted before the call. True: it waits
-// for room on a full disk, and Arrived does not wait for that.
-func (l *Log) Arrived(ctx context.Context, p Position) (held bool, err error) {
-	for {
-		l.mu.Lock()
-		if l.disk.holds(p) {
-			l.mu.Unlock()
-			return true, nil
-		}
-		err := l.await(ctx, true)
-		if !errors.Is(err, ErrFull) || errors.Is(err, ErrFailed) { // closed on a full disk, it is never written
-			return false, err
-		}
-	}
-}
-
 // Recorded returns a ticket for a change that was just recorded: it is done when that
 // is on disk. On a full disk it may say ErrFull; Settled waits on. In memory what
 // only ends waits for no commit.

@@ -99,24 +99,8 @@ func (q *queues) Rename(ctx context.Context, from, to string) error {
 		q.h.open.changes = append(q.h.open.changes, format.Edit{Bucket: format.BucketQueues, Key: []byte(from)})
 	}
 	q.h.open.changes = append(q.h.open.changes, format.QueueEdit(to, number))
-	ticket := Ticket{commit: q.h.open.commit}
 	q.h.mu.Unlock()
-	q.h.wakeCommitter()
-	return q.waitKept(ctx, ticket)
-}
-
-// waitKept waits until a change that belongs to no entry is on disk. A full disk
-// refuses the entries of its commit, and the change goes with the results.
-func (q *queues) waitKept(ctx context.Context, t Ticket) error {
-	for {
-		if err := t.Wait(ctx); err != ErrFull { // not ErrUnknown because of it
-			return err
-		}
-		q.h.mu.Lock()
-		t = q.h.newest()
-		q.h.mu.Unlock()
-		q.h.wakeCommitter()
-	}
+	return q.h.Settled(ctx)
 }
 
 // PendingPages hands over what a queue had when the journal was opened: its live entries

@@ -71,11 +71,11 @@ func (c *Change) empty() bool {
 // for its commit: what a crash takes back is decided again, in the old order. After
 // a failure it has no effect.
 func (h *head) Record(c *Change) {
-	burials, err := changesOf(c.Buried) // may read the disk
+	burials, err := editsOf(c.Buried)
 	if err != nil || c.empty() {
 		return
 	}
-	rewritten, err := entriesOf(c.Rewritten) // the same
+	rewritten, err := entriesOf(c.Rewritten)
 	if err != nil {
 		return
 	}
@@ -117,32 +117,23 @@ func (h *head) bury(queue uint32, n int) {
 	}
 }
 
-// changesOf returns what burials write to the morgue.
-func changesOf(burials []Burial) (list []format.Edit, err error) {
-	for i := range burials {
-		c, err := burials[i].change()
-		if err != nil {
+// editsOf returns what burials write to the morgue. The payloads may have to be read from
+// the disk.
+func editsOf(burials []Burial) (list []format.Edit, err error) {
+	for _, b := range burials {
+		d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At, History: b.History}
+		if err := b.Ref.Read(&d.Entry); err != nil {
 			return nil, err
 		}
-		list = append(list, c)
+		if b.Payload != nil {
+			d.Entry.Payload = b.Payload
+		}
+		list = append(list, d.Edit())
 	}
 	return list, nil
 }
 
-// change reads the payload and returns what goes to the morgue.
-func (b *Burial) change() (format.Edit, error) {
-	d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At, History: b.History}
-	if err := b.Ref.Read(&d.Entry); err != nil {
-		return format.Edit{}, err
-	}
-	if b.Payload != nil {
-		d.Entry.Payload = b.Payload
-	}
-	return d.Edit(), nil
-}
-
-// entriesOf returns the entries that rewrites write. They may have to be read from the
-// disk.
+// entriesOf returns the entries that rewrites write, of which the same is true.
 func entriesOf(list []Rewrite) (entries []Entry, err error) {
 	if len(list) == 0 {
 		return nil, nil

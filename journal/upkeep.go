@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/store"
@@ -65,17 +64,7 @@ func (u *upkeep) Copy(ctx context.Context, dir string) error {
 		return err
 	}
 	defer func() { <-u.token }()
-	d, err := directory.NewDraft(dir)
-	if err != nil {
-		return err
-	}
-	if err = u.copyTo(ctx, filepath.Join(d.Path(), directory.FileName), over); err == nil {
-		err = d.Reveal()
-	}
-	if err != nil {
-		return errors.Join(err, d.Discard())
-	}
-	return nil
+	return directory.Fill(dir, func(file string) error { return u.copyTo(ctx, file, over) })
 }
 
 func (u *upkeep) copyTo(ctx context.Context, path string, over <-chan struct{}) error {

@@ -135,10 +135,14 @@ func (r Ref) resolve() (Ref, *blockData) {
 		// block knows by now, or it ended.
 		again := r.Block.Home.Load()
 		if again == h {
-			panic(fmt.Sprintf("journal: bug: entry %d of block %d was used after it ended", r.pos, r.Block.Seq))
+			r.gone()
 		}
 		h = again
 	}
+}
+
+func (r Ref) gone() {
+	panic(fmt.Sprintf("journal: bug: entry %d of block %d was used after it ended", r.pos, r.Block.Seq))
 }
 
 // follow walks from home to home. Nil: the way was lost.
@@ -220,29 +224,47 @@ func (r Ref) read(e *format.Entry) (size uint32, err error) {
 	return uint32(d.Off) - at.Off, nil
 }
 
-// readBack calls f with a decoder at the entry, and the block that it is in: a
-// second time if it does not have all of the entry.
+// readBack is decode for an entry that has not ended. An error has the log stop.
 func (r Ref) readBack(f func(*format.Decoder, *Block)) error {
-	for {
-		at, h := r.resolve()
+	h, err := r.decode(f)
+	if err != nil {
+		return h.Cold.reader.fail(err)
+	}
+	if h == nil {
+		r.gone()
+	}
+	return nil
+}
+
+// decode calls f with a decoder at the entry, and the block that it is in: a second time
+// if it does not have all of the entry. It returns where that was; nil: it has ended, and
+// is gone.
+func (r Ref) decode(f func(*format.Decoder, *Block)) (*blockData, error) {
+	for h := r.Block.Home.Load(); h != nil; {
+		at, rest := r.follow(h)
 		var bug, err error
-		if h.Cold == nil {
-			d := format.Decoder{B: h.data, Off: int(at.Off)}
+		switch {
+		case rest == nil: // it was carried once more since we looked, or ended
+		case rest.Cold == nil:
+			d := format.Decoder{B: rest.data, Off: int(at.Off)}
 			f(&d, at.Block)
 			bug = d.Err
-		} else {
-			bug, err = h.Cold.decode(int(at.Off), max(int(r.Bytes), guessedEntry), func(d *format.Decoder) { f(d, at.Block) })
+		default:
+			bug, err = rest.Cold.decode(int(at.Off), max(int(r.Bytes), guessedEntry), func(d *format.Decoder) { f(d, at.Block) })
 		}
-		switch {
-		case bug != nil:
+		if bug != nil {
 			bugAt(at, bug)
-		case err == nil:
-			return nil
-		case at.Block.Home.Load() == h:
-			return h.Cold.reader.fail(err)
 		}
-		// Carried forward meanwhile, and gone from where we looked.
+		if rest != nil && err == nil {
+			return rest, nil
+		}
+		again := r.Block.Home.Load()
+		if again == h {
+			return rest, err
+		}
+		h = again // carried forward meanwhile, and gone from where we looked
 	}
+	return nil, nil
 }
 
 // bugAt: every block was checked when it was built or read.

@@ -72,6 +72,22 @@ func (d *Draft) make() error {
 	return fmt.Errorf("journal: %s is removed all the time", d.Path())
 }
 
+// Fill makes the journal dir, which must not be there yet, with the file that make writes:
+// as a whole, or not at all.
+func Fill(dir string, make func(file string) error) error {
+	d, err := NewDraft(dir)
+	if err != nil {
+		return err
+	}
+	if err = make(filepath.Join(d.Path(), FileName)); err == nil {
+		err = d.Reveal()
+	}
+	if err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	return nil
+}
+
 // Path is where the draft is.
 func (d *Draft) Path() string { return d.Parent.Path(d.name) }
 

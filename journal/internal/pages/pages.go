@@ -281,21 +281,15 @@ func (w *Walk) branch(p Page, low, high []byte, depth int) error {
 func (w *Walk) leaf(p Page, low, high []byte, depth int) error {
 	room := p.Room()
 	for i := range p.Count {
-		key, e, err := p.Key(i, low, high)
+		flags, key, start, size, err := p.Element(i, low, high)
+		if err == nil {
+			err = room.Take(p.ID, len(key)+size)
+		}
 		if err != nil {
 			return err
 		}
 		low = key
-		n := binary.NativeEndian
-		start := PageHeader + i*ElementHeader + int(n.Uint32(e[4:])) + int(n.Uint32(e[8:]))
-		size := int(n.Uint32(e[12:]))
-		if size > len(p.B)-start {
-			return format.Damaged("page %d: value %d is outside", p.ID, i)
-		}
-		if err := room.Take(p.ID, len(key)+size); err != nil {
-			return err
-		}
-		switch n.Uint32(e) {
+		switch flags {
 		case 0:
 		case BucketFlag:
 			if err := w.bucket(p.ID, p.B[start:start+size], depth); err != nil {
@@ -365,6 +359,21 @@ func (p Page) Key(i int, low, high []byte) (key, element []byte, err error) {
 	return key, element, nil
 }
 
+// Element returns a key of a leaf, as Key does, and where its value is in the page.
+func (p Page) Element(i int, low, high []byte) (flags uint32, key []byte, start, size int, err error) {
+	key, e, err := p.Key(i, low, high)
+	if err != nil {
+		return 0, nil, 0, 0, err
+	}
+	n := binary.NativeEndian
+	start = PageHeader + i*ElementHeader + int(n.Uint32(e[4:])) + int(n.Uint32(e[8:]))
+	size = int(n.Uint32(e[12:]))
+	if start > len(p.B) || size > len(p.B)-start {
+		return 0, nil, 0, 0, format.Damaged("page %d: value %d is outside", p.ID, i)
+	}
+	return n.Uint32(e), key, start, size, nil
+}
+
 // freelist checks a list of free pages. A log writes none; a tool may have.
 func (w *Walk) freelist(id uint64) error {
 	p, err := w.Load(id, 0)
@@ -387,19 +396,4 @@ func (w *Walk) freelist(id uint64) error {
 		}
 	}
 	return nil
-}
-
-// Element returns a key of a leaf and where its value is in the page.
-func (p Page) Element(i int) (flags uint32, key []byte, start, size int, err error) {
-	key, e, err := p.Key(i, nil, nil)
-	if err != nil {
-		return 0, nil, 0, 0, err
-	}
-	n := binary.NativeEndian
-	start = PageHeader + i*ElementHeader + int(n.Uint32(e[4:])) + int(n.Uint32(e[8:]))
-	size = int(n.Uint32(e[12:]))
-	if start > len(p.B) || size > len(p.B)-start {
-		return 0, nil, 0, 0, format.Damaged("page %d: value %d is outside", p.ID, i)
-	}
-	return n.Uint32(e), key, start, size, nil
 }

@@ -15,29 +15,16 @@ func Clone(dir, newDir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(clone(dir, newDir), release())
+	err = directory.Fill(newDir, func(file string) error { return clone(filepath.Join(dir, directory.FileName), file) })
+	return errors.Join(err, release())
 }
 
-func clone(dir, newDir string) error {
-	d, err := directory.NewDraft(newDir)
-	if err != nil {
+// clone copies the file of a journal and checks the copy.
+func clone(from, path string) error {
+	if err := pages.Check(from); err != nil {
 		return err
 	}
-	if err = cloneFile(dir, filepath.Join(d.Path(), directory.FileName)); err == nil {
-		err = d.Reveal()
-	}
-	if err != nil {
-		return errors.Join(err, d.Discard())
-	}
-	return nil
-}
-
-// cloneFile copies the file of a journal and checks the copy.
-func cloneFile(dir, path string) error {
-	if err := pages.Check(filepath.Join(dir, directory.FileName)); err != nil {
-		return err
-	}
-	s, err := store.ReadBolt(filepath.Join(dir, directory.FileName))
+	s, err := store.ReadBolt(from)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (w *wreck) leaf(p pages.Page, at int64, f visit) {
 	var first, last []byte
 	room := p.Room()
 	for i := range p.Count {
-		flags, key, start, size, err := p.Element(i)
+		flags, key, start, size, err := p.Element(i, nil, nil)
 		if err == nil {
 			err = room.Take(p.ID, len(key)+size)
 		}
