@@ -236,6 +236,7 @@ func TestKillsFromOutsideBuryNoJob(t *testing.T) {
 // some more that come late on a busy machine. What comes behind it runs, and so do all other
 // jobs, in order.
 func TestJobThatKillsTheProcess(t *testing.T) {
+	t.Parallel() // it waits more than it computes
 	for _, way := range []string{"exit", "kill", "panic", "map", "memory"} {
 		for _, reports := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,reports=%t", way, reports), func(t *testing.T) {
