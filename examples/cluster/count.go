@@ -52,7 +52,7 @@ const tables = `
 	DECLARE
 		stack text;
 	BEGIN
-		IF NOT EXISTS (SELECT FROM new) THEN
+		IF NOT EXISTS (SELECT FROM replaced) THEN
 			GET DIAGNOSTICS stack = PG_CONTEXT;
 			IF stack LIKE '%.commit(%' THEN
 				INSERT INTO cluster.refused VALUES (current_setting('application_name'));
@@ -61,9 +61,9 @@ const tables = `
 		RETURN NULL;
 	END $$;
 	CREATE TRIGGER cluster_took AFTER UPDATE OF epoch ON strand.tail FOR EACH ROW EXECUTE FUNCTION cluster.took();
-	CREATE TRIGGER cluster_committed AFTER UPDATE OF number ON strand.tail
+	CREATE TRIGGER cluster_committed AFTER INSERT ON strand.tail
 		FOR EACH ROW EXECUTE FUNCTION cluster.committed();
-	CREATE TRIGGER cluster_refused AFTER UPDATE ON strand.tail REFERENCING NEW TABLE AS new
+	CREATE TRIGGER cluster_refused AFTER DELETE ON strand.tail REFERENCING OLD TABLE AS replaced
 		FOR EACH STATEMENT EXECUTE FUNCTION cluster.refused()`
 
 // unwatch takes the triggers off, and leaves the tables to be looked at.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -21,12 +22,11 @@ func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var errs []error
-	if n.outage.err != nil && n.state == started {
-		errs = append(errs, fmt.Errorf("postgres: connection: leases can't be renewed or taken since %s: %w",
-			n.outage.since.Format(time.RFC3339), n.outage.err))
+	if n.state == started {
+		errs = append(errs, n.leasing.failing("postgres: connection: leases can't be renewed or taken"))
 	}
-	if err := n.outbox.failing(); err != nil && n.state != stopping {
-		errs = append(errs, fmt.Errorf("postgres: the inbox can't be written: %w", err))
+	if n.state != stopping {
+		errs = append(errs, n.outbox.trouble.failing("postgres: the inbox can't be written"))
 	}
 	if s := n.snapshot; s.Holder != "" {
 		errs = append(errs, fmt.Errorf("postgres: nothing newer than %v can be cleared from the tables, because of %s", s.Age, s.Holder))
@@ -36,7 +36,9 @@ func (n *Node) Err() error {
 	}
 	for _, number := range slices.Sorted(maps.Keys(n.held)) {
 		for _, err := range n.held[number].failing() {
-			errs = append(errs, fmt.Errorf("partition %d: %w", number, err))
+			if err != nil {
+				errs = append(errs, fmt.Errorf("partition %d: %w", number, err))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -52,9 +54,7 @@ func (p *partition) failing() (errs []error) {
 	case !p.ready.Load():
 		return []error{fmt.Errorf("not served since %s: it is being opened", p.began.Format(time.RFC3339))}
 	}
-	if err := p.taker.failing(); err != nil {
-		errs = append(errs, fmt.Errorf("the inbox can't be taken in: %w", err))
-	}
+	errs = []error{p.store.trouble.failing("the server can't be used"), p.taker.trouble.failing("the inbox can't be taken in")}
 	if err := p.x.Err(); err != nil && p.serving() && !errors.Is(err, executor.ErrClosed) {
 		errs = append(errs, err)
 	}
@@ -68,18 +68,37 @@ func (p *partition) failing() (errs []error) {
 	return errs
 }
 
-// outage is for how long the leases can't be tended, and why; nil: they can.
-type outage struct {
+// trouble is what goes wrong with something, and since when, by the last attempt at it.
+type trouble struct {
+	mu    sync.Mutex
 	since time.Time
-	err   error
+	err   error // nil: nothing
 }
 
-// noteTended notes what has become of an attempt that began at a time.
-func (n *Node) noteTended(began time.Time, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.outage.err == nil {
-		n.outage.since = began
+// note notes what has become of an attempt that began at a time.
+func (t *trouble) note(began time.Time, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.since = began
 	}
-	n.outage.err = err
+	t.err = err
+}
+
+// failing returns an error that says what can't be done, since when, and why; nil: it can.
+func (t *trouble) failing(what string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s since %s: %w", what, t.since.Format(time.RFC3339), t.err)
+}
+
+// explain adds to err, that of a call whose time is over, what it has waited for.
+func (t *trouble) explain(err error, what string) error {
+	if why := t.failing(what); why != nil {
+		return fmt.Errorf("%w: %w", err, why)
+	}
+	return err
 }

@@ -47,11 +47,12 @@ type taker struct {
 	mark  mark         // what is to be the floor
 	floor atomic.Int64 // what a pass takes in has a number above it: nothing else may come
 
+	trouble trouble // with passes
+
 	// mu guards what follows.
 	mu     sync.Mutex
 	next   *pass
 	closed bool
-	err    error          // of the last pass
 	others map[string]int // what waits for queues that the node does not have: rows, and payloads in the log
 }
 
@@ -126,15 +127,8 @@ func (t *taker) begin() (p *pass, closed bool) {
 	return p, t.closed
 }
 
-// failing returns why the inbox is not taken in; nil: it is.
-func (t *taker) failing() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.err
-}
-
 func (t *taker) run() {
-	log, told := t.p.n.log.With(slog.Int("partition", t.p.number)), time.Time{}
+	told := time.Time{}
 	for {
 		p, closed := t.begin()
 		if closed || t.p.ctx.Err() != nil {
@@ -146,16 +140,17 @@ func (t *taker) run() {
 			close(last.done)
 			return
 		}
+		began := time.Now()
 		p.err = t.pass(p)
 		failed := p.err != nil && !t.ends(p.err)
-		t.mu.Lock()
-		if t.err = nil; failed {
-			t.err = p.err
+		if failed {
+			t.trouble.note(began, p.err)
+		} else {
+			t.trouble.note(began, nil)
 		}
-		t.mu.Unlock()
 		close(p.done)
 		if failed && time.Since(told) >= tellEvery {
-			log.Log(t.p.ctx, levelOf(p.err), "the inbox can't be taken in", slog.Any("error", p.err))
+			t.p.n.lines.tell(levelOf(p.err), "the inbox can't be taken in", t.p.number, slog.Any("error", p.err))
 			told = time.Now()
 		}
 		pause := pollEvery
@@ -396,8 +391,7 @@ func (t *taker) tellUnknown() error {
 	before := t.unserved()
 	for _, queue := range slices.Sorted(maps.Keys(others)) {
 		if before[queue] == 0 {
-			t.p.n.log.Warn("jobs wait for a queue that is not registered here", slog.Int("partition", t.p.number),
-				slog.String("queue", queue), slog.Int("rows", others[queue]))
+			t.p.n.lines.tell(slog.LevelWarn, "jobs wait for a queue that is not registered here", t.p.number, slog.String("queue", queue))
 		}
 	}
 	t.mu.Lock()

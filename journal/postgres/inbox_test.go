@@ -67,7 +67,7 @@ func TestAnUnknownQueueWaitsAndBlocksNobody(t *testing.T) {
 	c.await(map[string]int{"a": 3})
 	require.Eventually(t, func() bool { return c.rows(older) == 3 }, time.Minute, 10*time.Millisecond)
 	require.Eventually(t, func() bool {
-		return text.has("wait for a queue that is not registered") && text.has("queue=other rows=3")
+		return text.has("wait for a queue that is not registered") && text.has("queue=other partitions=[0]")
 	}, time.Minute, 10*time.Millisecond)
 	require.Equal(t, 3, cmpStats(t, older.Node).Partitions[0].Inbox)
 	require.NoError(t, older.Stop(t.Context()))

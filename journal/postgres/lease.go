@@ -121,7 +121,7 @@ func (n *Node) leases() {
 		}
 		began := time.Now()
 		next, err := n.tend()
-		n.noteTended(began, err)
+		n.leasing.note(began, err)
 		pause = n.cfg.Lease / renewals
 		switch {
 		case err != nil && n.base.Err() == nil:

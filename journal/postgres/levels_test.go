@@ -52,7 +52,7 @@ func TestWhatPassesIsNoError(t *testing.T) {
 			})
 		}
 	}
-	lost := func() int { return len(log.lines(`level=WARN msg="partition lost"`)) }
+	lost := func() int { return len(log.lines(`level=WARN msg="partitions are lost"`)) }
 	// until waits until something is lost by what f does.
 	until := func(f func()) {
 		before := lost()
@@ -103,8 +103,8 @@ func TestWhatPassesIsNoError(t *testing.T) {
 	require.NoError(t, a.Stop(t.Context()))
 	require.NoError(t, b.Stop(t.Context()))
 	require.Empty(t, log.lines("level=ERROR"))
-	require.NotEmpty(t, log.lines(`level=INFO msg="partition taken"`))
-	require.NotEmpty(t, log.lines(`level=INFO msg="partition given away"`))
+	require.NotEmpty(t, log.lines(`level=INFO msg="partitions are taken"`))
+	require.NotEmpty(t, log.lines(`level=INFO msg="partitions are given away"`))
 }
 
 // What somebody has to put right is an error: a right that is missing, a server that has become
@@ -133,7 +133,7 @@ func TestWhatStaysIsAnError(t *testing.T) {
 	c.start(c.url, func(cfg *Config) {
 		cfg.Executor.Logger, cfg.Setup = log.logger(), func(*executor.Executor, int) error { return errors.New("mine") }
 	})
-	require.Eventually(t, func() bool { return log.has(`level=ERROR msg="partition is not served"`) }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return log.has(`level=ERROR msg="partitions are not served"`) }, time.Minute, 5*time.Millisecond)
 }
 
 // An owner from before takes no row of the inbox apart, which the next one may have taken in

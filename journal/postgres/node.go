@@ -69,7 +69,8 @@ type Config struct {
 	Connections int
 
 	// Executor is the configuration of each partition's executor: 16 partitions on one node
-	// have 16 × Workers. ControlSocket and Splitter must be zero. A call that is kept waiting by
+	// have 16 × Workers. Its Advanced.MemoryBudget is that of the node, 256 MiB by default: each partition
+	// has an equal part, but 64 KiB at least, whoever owns it. ControlSocket and Splitter must be zero. A call that is kept waiting by
 	// Overflow waits on the owner's node only; elsewhere the inbox takes it. OnFatal is called
 	// for each partition that fails, which the node tries again by itself, and not for one
 	// whose lease is lost. With DurabilityAsync a call that gets through to the owner on this
@@ -98,6 +99,8 @@ const (
 	leastLease         = 300 * time.Millisecond
 	mostLease          = time.Hour
 	defaultConnections = 10
+	defaultMemory      = 256 << 20 // of Executor.Advanced.MemoryBudget
+	leastMemory        = 64 << 10  // of a partition
 )
 
 func (cfg Config) checked() (Config, error) {
@@ -140,12 +143,14 @@ type Node struct {
 	division []int32           // as the schema has it
 	seen     []seen            // by partition
 	log      *slog.Logger
+	lines    lines              // of partitions
 	probe    *executor.Executor // tells bad registrations; runs nothing
 
 	base   context.Context // all that the node does ends with it
 	cancel context.CancelCauseFunc
 	tasks  sync.WaitGroup
 
+	leasing  trouble // with leases
 	outbox   outbox
 	notifier notifier
 	wake     chan struct{} // holds a token when leases should be looked at
@@ -161,7 +166,6 @@ type Node struct {
 	values   context.Context // of Start
 	held     map[int]*partition
 	failed   map[int]failure
-	outage   outage
 	behind   bool     // it has seen more than the server has, and is no candidate any longer
 	lost     int      // partitions whose lease could not be renewed in time
 	snapshot Snapshot // that is held for too long
@@ -205,7 +209,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 	}
 	n := &Node{cfg: cfg, log: cfg.Executor.Logger, now: time.Now, wake: make(chan struct{}, 1),
 		stopped: make(chan struct{}), hurried: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
-	n.id.Valid = true
+	n.id.Valid, n.lines.log = true, n.log
 	_, _ = rand.Read(n.id.Bytes[:]) // does not fail
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := n.connect(ctx, url); err != nil {
@@ -273,6 +277,7 @@ func (cfg Config) divide(partitions int) executor.Splitter {
 func (n *Node) disconnect(cause error) {
 	n.cancel(cause)
 	n.tasks.Wait()
+	n.lines.flush()
 	for _, pool := range []*pgxpool.Pool{n.pool, n.control} {
 		if pool != nil {
 			pool.Close()

@@ -60,8 +60,8 @@ type outbox struct {
 	closed  error         // after drain
 	quiet   chan struct{} // closed when busy ends, for drain; nil: nobody waits
 	until   time.Time     // what the flush has sent is refused when it is later
-	why     error         // of the last attempt; nil: the server has taken it
 	clock   serverClock
+	trouble trouble // with the server
 }
 
 // put waits until a call is committed. Nothing was accepted when it returns an error, but
@@ -106,17 +106,7 @@ func (o *outbox) put(ctx context.Context, parts map[place][]byte) error {
 
 // cause is that of a context, and what the caller has waited for.
 func (o *outbox) cause(ctx context.Context) error {
-	if why := o.failing(); why != nil {
-		return fmt.Errorf("%w: the inbox: %w", context.Cause(ctx), why)
-	}
-	return context.Cause(ctx)
-}
-
-// failing returns why the inbox can't be written; nil: it can, as far as is known.
-func (o *outbox) failing() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.why
+	return o.trouble.explain(context.Cause(ctx), "the inbox can't be written")
 }
 
 // withdraw takes a call back that no flush has yet. Any other may be accepted until the time that
@@ -243,10 +233,9 @@ func (n *Node) insert(calls []*outCall) ([]*outCall, error) {
 	f.most = silence(callTime, f.bytes)
 	pause, began := firstPause, time.Now()
 	for {
+		sent := time.Now()
 		err := onConnection(n.base, n.pool, silence(attemptTime, f.bytes), f.attempt)
-		n.outbox.mu.Lock()
-		n.outbox.why = err
-		n.outbox.mu.Unlock()
+		n.outbox.trouble.note(sent, err)
 		switch {
 		case err == nil:
 			n.hint(f.partitions)

@@ -153,15 +153,14 @@ func (p *partition) live() {
 	err := p.serve()
 	p.timer.Stop()
 	p.cancel(cmp.Or(err, executor.ErrClosed))
-	log := p.n.log.With(slog.Int("partition", p.number), slog.Int64("epoch", p.epoch()))
 	switch {
 	case errors.Is(err, errTaken):
 	case errors.Is(err, ErrLeaseLost):
-		log.Warn("partition lost", slog.Any("error", err))
+		p.n.lines.tell(slog.LevelWarn, "partitions are lost", p.number, slog.Any("error", err))
 	case err != nil && p.n.base.Err() == nil:
-		log.Log(p.n.base, levelOf(err), "partition is not served", slog.Any("error", err))
+		p.n.lines.tell(levelOf(err), "partitions are not served", p.number, slog.Any("error", err))
 	case err == nil:
-		log.Info("partition given away")
+		p.n.lines.tell(slog.LevelInfo, "partitions are given away", p.number)
 	}
 	if !errors.Is(err, errTaken) && p.lingering() == 0 { // otherwise it ends by itself: they have that long
 		p.release()
@@ -186,7 +185,6 @@ func (p *partition) serve() error {
 	if err := p.acquire(); err != nil {
 		return err
 	}
-	began := time.Now()
 	if err := p.open(); err != nil {
 		if p.x != nil {
 			ended, cancel := context.WithCancel(context.Background())
@@ -209,7 +207,7 @@ func (p *partition) serve() error {
 		p.cancel(err)
 	}
 	poke(p.n.wake) // perhaps it is another node's to serve by now
-	p.n.log.Info("partition taken", slog.Int("partition", p.number), slog.Int64("epoch", p.epoch()), slog.Duration("took", time.Since(began)))
+	p.n.lines.tell(slog.LevelInfo, "partitions are taken", p.number)
 	select {
 	case <-p.ctx.Done():
 	case <-p.down:
@@ -378,6 +376,9 @@ func (p *partition) config() executor.Config {
 	cfg := p.n.cfg.Executor
 	cfg.Splitter = p.n.divide
 	cfg.Splitter.Self = p.number
+	if cfg.Advanced.MemoryBudget >= 0 { // of the node
+		cfg.Advanced.MemoryBudget = max(cmp.Or(cfg.Advanced.MemoryBudget, defaultMemory)/p.n.divide.Nodes, leastMemory)
+	}
 	cfg.Logger = slog.New(calm{cfg.Logger.Handler()}).With(slog.Int("partition", p.number))
 	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
 		ctx, cancel := context.WithCancelCause(context.WithValue(ctx, partitionKey{}, p))

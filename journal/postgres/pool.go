@@ -102,7 +102,7 @@ func watched(conn *pgx.Conn) *watchedConn {
 // buffers of this system, a few MiB, has to get through, at 100 KiB a second say, and then the server
 // works on all of it.
 func silence(patience time.Duration, size int) time.Duration {
-	return patience + patience*time.Duration(min(size, 4<<20))>>20 + patience/4*time.Duration(size)>>20
+	return patience + 3*patience*time.Duration(min(size, 4<<20))>>20 + patience*3/4*time.Duration(size)>>20
 }
 
 // onConnection calls f with a connection, until no byte has come or gone there for as long as

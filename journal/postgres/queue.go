@@ -170,7 +170,7 @@ func (q *Queue[T]) local(ctx context.Context, p *partition, items []executor.Ite
 	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && q.n.cfg.Executor.Overflow == executor.OverflowRefuse: // or else calls wait
 		return nil, err
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, p.store.trouble.explain(context.Cause(ctx), "the server can't be used")
 	default: // nor must a handler be kept waiting for what may wait for it
 		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
 	}
@@ -178,6 +178,9 @@ func (q *Queue[T]) local(ctx context.Context, p *partition, items []executor.Ite
 	receipts, err := enqueue(ctx, x, items, options)
 	if (errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)) && !errors.Is(err, executor.ErrUnknown) {
 		err = fmt.Errorf("%w: %w", errElsewhere, err) // nothing was accepted
+	}
+	if err != nil && ctx.Err() != nil {
+		err = p.store.trouble.explain(err, "the server can't be used")
 	}
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ const (
 	firstPause, longestPause = 5 * time.Millisecond, time.Second
 	// attemptTime is how long an attempt goes on while no byte comes or goes before it is given
 	// up, with its connection, and made, or asked about, over another one; see silence.
-	attemptTime = 10 * time.Second
+	attemptTime = 3 * time.Second
 )
 
 // partitionStore is a store on the rows of one partition, for the owner that has an epoch.
@@ -69,6 +69,8 @@ type partitionStore struct {
 	dead   map[uint32]int
 
 	intake intake
+
+	trouble trouble // with the server
 }
 
 // header is a partition's row of tail.
@@ -315,7 +317,12 @@ func (s *partitionStore) with(silence time.Duration, f func(context.Context, *pg
 	if s.within != nil {
 		return f(s.ctx, s.within)
 	}
-	return onConnection(s.ctx, s.pool, silence, f)
+	began := time.Now()
+	err := onConnection(s.ctx, s.pool, silence, f)
+	if s.ctx.Err() == nil {
+		s.trouble.note(began, err)
+	}
+	return err
 }
 
 // intake are rows of the inbox that are on their way into the log, by what the log will

@@ -4,7 +4,9 @@ package postgres
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +126,37 @@ func TestTokenGrowsWithEachOwner(t *testing.T) {
 		proxy.Cut()
 		n.kill()
 		require.Eventually(t, func() bool { return len(n.Partitions()) == 0 }, time.Minute, time.Millisecond)
+	}
+}
+
+// What the documentation of Token advises where positions matter: a write of a payload that runs again does not
+// take the place of a later one's, and none of an owner from before does.
+func TestAFencedWriteDoesNotGoBack(t *testing.T) {
+	text, err := os.ReadFile("partition.go")
+	require.NoError(t, err)
+	_, after, _ := strings.Cut(string(text), "the job, too: SET ")
+	set, _, _ := strings.Cut(after, ", with the same condition.")
+	set = strings.ReplaceAll(set, "\n//", "")
+	conn := connect(t, pgtest.Shared(t).URL())
+	_, err = conn.Exec(t.Context(), "CREATE TEMPORARY TABLE account (id text, balance int, fence bigint DEFAULT 0, position bigint DEFAULT 0)")
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), "INSERT INTO account (id) VALUES ('a')")
+	require.NoError(t, err)
+	for _, write := range []struct {
+		token, position, balance, want int
+		late                           bool
+	}{
+		{token: 1, position: 1, balance: 10, want: 10}, {token: 1, position: 2, balance: 20, want: 20},
+		{token: 2, position: 1, balance: 10, want: 20}, // it runs again at the next owner
+		{token: 1, position: 3, balance: 30, want: 20, late: true},
+		{token: 2, position: 2, balance: 20, want: 20}, {token: 2, position: 3, balance: 30, want: 30},
+	} {
+		done, err := conn.Exec(t.Context(), "UPDATE account SET "+set+" WHERE id = $3 AND fence <= $2", write.balance, write.token, "a", write.position)
+		require.NoError(t, err, set)
+		require.Equal(t, !write.late, done.RowsAffected() == 1)
+		var balance int
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT balance FROM account").Scan(&balance))
+		require.Equal(t, write.want, balance, "%+v", write)
 	}
 }
 

@@ -5,6 +5,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,10 +80,10 @@ func TestEnqueueSaysWhyItHasWaited(t *testing.T) {
 		_, err := n.q.Enqueue(ctx, "a", 1)
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorContains(t, err, "the inbox: ")
+		require.ErrorContains(t, err, "the inbox can't be written since ")
 		require.True(t, unreached(err), "%v", err)
 	}
-	c.says(n, "the inbox can't be written: ")
+	c.says(n, "the inbox can't be written since ")
 	proxy.Heal()
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -90,4 +92,48 @@ func TestEnqueueSaysWhyItHasWaited(t *testing.T) {
 		return err == nil || !errors.Is(err, context.DeadlineExceeded)
 	}, time.Minute, time.Millisecond)
 	c.well(n)
+}
+
+// A role that may have no more connections, as a pooler without slots, keeps an owner from committing while its
+// leases are renewed: Err says so, and a call whose time is over.
+func TestAnOwnerSaysWhyItCommitsNothing(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Start(t)
+	c := newCluster(t, s.URL(), 1, time.Minute)
+	n := c.start(c.role(s, rightsOf(t, "node")))
+	c.serving(n)
+	role := n.pool.Config().ConnConfig.User
+	s.Exec(t, "ALTER ROLE "+role+" CONNECTION LIMIT 1")
+	for _, conn := range n.pool.AcquireAllIdle(t.Context()) {
+		s.Exec(t, fmt.Sprintf("SELECT pg_terminate_backend(%d)", conn.Conn().PgConn().PID()))
+		conn.Release()
+	}
+	c.says(n, "partition 0: the server can't be used since ", "too many connections")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := n.q.Enqueue(ctx, "a", 1)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "too many connections")
+	s.Exec(t, "ALTER ROLE "+role+" CONNECTION LIMIT -1")
+	c.well(n)
+}
+
+// A connection on which nothing comes any longer, as through a router that has forgotten it, holds a call for
+// seconds: another one is made then.
+func TestADeadConnectionHoldsNoCallForLong(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Start(t).URL(), 1, time.Minute)
+	n := c.node(c.url)
+	for _, conn := range n.pool.AcquireAllIdle(t.Context()) {
+		pid := int(conn.Conn().PgConn().PID())
+		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+		conn.Release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err := n.q.Enqueue(ctx, "a", 1)
+	require.NoError(t, err)
+	require.Greater(t, time.Since(began), attemptTime, "it was not dead")
 }
