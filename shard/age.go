@@ -129,12 +129,12 @@ func (a *ages) oldest() int64 {
 
 // came and went count a payload that is taken in, and one that is over.
 
-func (c *Core) came(e *journal.Entry, ref journal.Ref) {
+func (c *ledger) came(e *journal.Entry, ref journal.Ref) {
 	c.counts.Payloads++
 	c.ages.came(e, ref.Position())
 }
 
-func (c *Core) went(ref journal.Ref) {
+func (c *ledger) went(ref journal.Ref) {
 	c.counts.Payloads--
 	c.change.Over = c.change.Over.Plus(weightOf(ref))
 	c.ages.went(ref.Position())
@@ -142,4 +142,4 @@ func (c *Core) went(ref journal.Ref) {
 
 // Oldest returns when the oldest payload that waits or runs was accepted, or put back from
 // the morgue, as Unix time in nanoseconds and up to a second too early; 0: there is none.
-func (c *Core) Oldest() int64 { return c.ages.oldest() }
+func (c *looks) Oldest() int64 { return c.ages.oldest() }

@@ -7,7 +7,7 @@ import (
 )
 
 // HasPayload reports whether the payload at a position waits for its id or runs.
-func (c *Core) HasPayload(id string, at journal.Position) bool {
+func (c *looks) HasPayload(id string, at journal.Position) bool {
 	l := c.lanes.find([]byte(id))
 	if l == nil {
 		return false
@@ -20,7 +20,7 @@ func (c *Core) HasPayload(id string, at journal.Position) bool {
 
 // HasAny reports whether one of the payloads at some positions, in ascending order,
 // waits for its id.
-func (c *Core) HasAny(id string, of []journal.Position) bool {
+func (c *looks) HasAny(id string, of []journal.Position) bool {
 	l := c.lanes.find([]byte(id))
 	return l != nil && l.hasAny(func(p Payload) bool {
 		_, found := slices.BinarySearch(of, p.Ref.Position())
@@ -30,7 +30,7 @@ func (c *Core) HasAny(id string, of []journal.Position) bool {
 
 // FirstWaiting returns the payload of an id that is to run next, of those that don't
 // run yet, and when; 0: none waits.
-func (c *Core) FirstWaiting(id string) (at journal.Position, due int64) {
+func (c *looks) FirstWaiting(id string) (at journal.Position, due int64) {
 	l := c.lanes.find([]byte(id))
 	if l == nil {
 		return 0, 0

@@ -6,16 +6,16 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-func (c *Core) end(ref journal.Ref) { c.change.Ended = append(c.change.Ended, ref) }
+func (c *ledger) end(ref journal.Ref) { c.change.Ended = append(c.change.Ended, ref) }
 
-func (c *Core) endPayload(ref journal.Ref) {
+func (c *ledger) endPayload(ref journal.Ref) {
 	c.went(ref)
 	c.end(ref)
 }
 
 // endState ends what is written about a job that is over, and takes back what gathers
 // in the change: its lane may be another id's before that is recorded.
-func (c *Core) endState(l *lane) {
+func (c *ledger) endState(l *lane) {
 	if p := l.past(); p != nil {
 		c.replaceState(p)
 		c.unwrite(p)
@@ -23,7 +23,7 @@ func (c *Core) endState(l *lane) {
 }
 
 // replaceState ends the state that the log has.
-func (c *Core) replaceState(p *runHistory) {
+func (c *ledger) replaceState(p *runHistory) {
 	if !p.state.IsZero() {
 		c.end(p.state)
 		p.state = journal.Ref{}
@@ -31,7 +31,7 @@ func (c *Core) replaceState(p *runHistory) {
 }
 
 // unwrite takes a state out of the change. The last one there gets its place.
-func (c *Core) unwrite(p *runHistory) {
+func (c *ledger) unwrite(p *runHistory) {
 	if p.pending == 0 {
 		return
 	}
@@ -51,7 +51,7 @@ func (c *Core) unwrite(p *runHistory) {
 
 // writeState writes down what is known about a waiting job, instead of what
 // was written before.
-func (c *Core) writeState(l *lane) {
+func (c *ledger) writeState(l *lane) {
 	if c.loading {
 		return // a fold of the log adds nothing to the log
 	}
@@ -81,7 +81,7 @@ func (c *Core) writeState(l *lane) {
 
 // pinDue writes the due time of a job down where no state says it yet. Without
 // that a replay would take it from the earliest payload that is left.
-func (c *Core) pinDue(l *lane) {
+func (c *gather) pinDue(l *lane) {
 	if l.item() != nil || c.loading {
 		l.unpinned = true // finish, or Loaded, sees to it
 		if c.loading {
@@ -99,7 +99,7 @@ func (c *Core) pinDue(l *lane) {
 // pinDueOut is pinDue for a job that runs while a payload that waits behind it is gone:
 // a crash puts them all back, and the due time may have come from that one. The finish
 // is too late for that.
-func (c *Core) pinDueOut(l *lane, gone journal.Position) {
+func (c *gather) pinDueOut(l *lane, gone journal.Position) {
 	it := l.item()
 	if it == nil || l.pinned() && !it.moved {
 		return
@@ -152,7 +152,7 @@ type Recorder interface{ Record(*Change) }
 
 // Record writes the change that has gathered into log, and forgets it. After an
 // error of the Core it writes nothing.
-func (c *Core) Record(log Recorder) {
+func (c *ledger) Record(log Recorder) {
 	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims)+len(c.change.Exhumed) == 0 && c.change.Surplus == (Weight{}) {
 		return
 	}

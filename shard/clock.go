@@ -56,7 +56,7 @@ type clockSet struct {
 // stepClock tells that the wall clock was set by step nanoseconds when it said
 // before. What was due stays due, for as long as it has been, and the pause before
 // a retry stays as long as it was; a time that a caller asked for stays that time.
-func (c *Core) stepClock(before, step int64) {
+func (c *hands) stepClock(before, step int64) {
 	if c.counts.Payloads == 0 {
 		c.set = nil
 	}
@@ -93,7 +93,7 @@ func (c *Core) stepClock(before, step int64) {
 
 // pauses reports whether the due time of a lane may be the end of a pause of Config.Debounce
 // or of a rest, which stay as long as they were.
-func (c *Core) pauses(l *lane, before int64) bool {
+func (c *timing) pauses(l *lane, before int64) bool {
 	return c.debounces() && l.due-before <= int64(c.cfg.Debounce.Quiet) || l.hasState() && l.due-before <= int64(c.cfg.Throttle)
 }
 

@@ -12,48 +12,7 @@ import (
 //
 // What has to be written down gathers in a change. The caller records it after
 // every method, through [Core.Record], before the effects can be seen.
-type Core struct {
-	cfg     Config
-	queue   uint32
-	paused  bool // no id may run
-	loading bool
-	lanes   lanes
-	ids     idArena
-	due     dueQueue
-	rests   []*laneExtra // not in use
-	runs    map[*Run]struct{}
-	young   []*Run // of runs, those that reclaim has to look at, oldest first
-	pace    int    // batches in the next run
-	exempt  int    // of runs, that don't count against Concurrency
-
-	held     map[string]Hold     // ids that may not run now, and why
-	prefixes map[string]bool     // of ids that may not either
-	now      int64               // as of the last Tick
-	rested   rested              // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
-	graves   map[string]grave    // dead letters, under MergeSupersede: one of an id at most
-	outlived map[string]outlived // ids with dead letters, under any other policy; see Late
-
-	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
-	prompt int64 // the latest due time of a prompt job so far
-
-	set   *clockSet
-	seen  journal.Position // the highest so far
-	shift int64            // by how much the clock was set so far
-
-	change  Change
-	stateOf []*lane // the lane of each state in change
-
-	rewritten []*hashed // the payloads that change rewrites
-	folds     []*Fold   // that nobody has got
-
-	prefetched uint // has no meaning, but makes the compiler load what it counts
-
-	loose []*lane // lanes that Loaded has to look at again
-
-	// counts are kept as changes happen, so that no call has to walk the lanes.
-	counts Counts
-	ages   ages
-}
+type Core struct{ looks }
 
 // Counts are figures of a shard. Gauges are of now, totals since the start.
 type Counts struct {
@@ -92,7 +51,10 @@ func NewCore(queue uint32, cfg Config) *Core {
 	if cfg.Single && cfg.Throttle > 0 {
 		cfg.MaxPayloads = 1 // each has a run of its own
 	}
-	return &Core{cfg: cfg, queue: queue, runs: make(map[*Run]struct{}), graves: make(map[string]grave), pace: 1}
+	c := new(Core)
+	c.cfg, c.queue, c.pace = cfg, queue, 1
+	c.runs, c.graves = make(map[*Run]struct{}), make(map[string]grave)
+	return c
 }
 
 // deliver takes in a committed payload, at its position. It returns the
@@ -147,13 +109,13 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 }
 
 // add takes in a payload.
-func (c *Core) add(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
+func (c *gather) add(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
 	c.came(e, p.Ref)
 	return c.merge(l, p, e)
 }
 
 // merge puts a payload into its lane and ends the one that merging leaves over.
-func (c *Core) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
+func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
 	kept, ended := l.add(&c.lanes.entries, c.merging(), p, e.Payload)
 	if b := l.bag(); b != nil {
 		b.due = max(b.due, e.Due)
@@ -182,7 +144,7 @@ func (c *Core) merge(l *lane, p Payload, e *journal.Entry) (into journal.Positio
 
 // behind sets the due time of what arrives while its id runs: a job of its own,
 // once the run is over.
-func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
+func (c *timing) behind(l *lane, e *journal.Entry, first bool) {
 	if first || e.Restored {
 		c.open(l, e.Due, e.Restored)
 	} else if c.moves() {
@@ -195,7 +157,7 @@ func (c *Core) behind(l *lane, e *journal.Entry, first bool) {
 
 // freshStart makes a waiting job new and due at a time, because a payload came
 // back to it from the morgue.
-func (c *Core) freshStart(l *lane, due int64) {
+func (c *gather) freshStart(l *lane, due int64) {
 	moved := l.hasState() || l.due != due
 	c.bound(l, due)
 	c.setRetry(l, -1)
@@ -231,7 +193,7 @@ func (c *Core) RetryNow(id string, now int64) bool {
 }
 
 // Has reports whether an id has anything to do.
-func (c *Core) Has(id string) bool { return c.lanes.find([]byte(id)) != nil }
+func (c *looks) Has(id string) bool { return c.lanes.find([]byte(id)) != nil }
 
 // Postpone takes back a started item that can't run now, none of whose payloads is
 // done: its id waits until Let, or if not parked, for a worker. The worker lets
@@ -288,7 +250,75 @@ func (c *Core) condemned(l *lane, it *Item, at journal.Position) (judged, behind
 }
 
 // Counts returns the figures of the shard.
-func (c *Core) Counts() Counts {
+func (c *looks) Counts() Counts {
 	c.counts.Jobs = c.lanes.len()
 	return c.counts
 }
+
+type timing struct {
+	cfg   Config
+	set   *clockSet
+	shift int64 // by how much the clock was set so far
+}
+
+type agenda struct {
+	timing
+	lanes lanes
+	due   dueQueue
+
+	paused   bool            // no id may run
+	held     map[string]Hold // ids that may not run now, and why
+	prefixes map[string]bool // of ids that may not either
+
+	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
+	prompt int64 // the latest due time of a prompt job so far
+
+	// counts are kept as changes happen, so that no call has to walk the lanes.
+	counts Counts
+}
+
+type ledger struct {
+	agenda
+	queue   uint32
+	loading bool
+	loose   []*lane // lanes that Loaded has to look at again
+	ages    ages
+
+	change    Change
+	stateOf   []*lane   // the lane of each state in change
+	rewritten []*hashed // the payloads that change rewrites
+	rested    rested    // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
+}
+
+type throttle struct {
+	ledger
+	now int64 // as of the last Tick
+}
+
+type dead struct {
+	throttle
+	graves   map[string]grave    // dead letters, under MergeSupersede: one of an id at most
+	outlived map[string]outlived // ids with dead letters, under any other policy; see Late
+}
+
+type gather struct {
+	dead
+	seen  journal.Position // the highest so far
+	folds []*Fold          // that nobody has got
+}
+
+type hands struct {
+	gather
+	ids    idArena
+	spare  []*laneExtra // not in use
+	runs   map[*Run]struct{}
+	young  []*Run // of runs, those that reclaim has to look at, oldest first
+	pace   int    // batches in the next run
+	exempt int    // of runs, that don't count against Concurrency
+
+	prefetched uint // has no meaning, but makes the compiler load what it counts
+}
+
+type ends struct{ hands }
+
+type looks struct{ ends }

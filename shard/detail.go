@@ -19,7 +19,7 @@ type Detail struct {
 const detailLooks = 16
 
 // Detail shows the job of an id, with n payloads of each kind at most.
-func (c *Core) Detail(id string, now int64, n int) (d Detail, ok bool) {
+func (c *looks) Detail(id string, now int64, n int) (d Detail, ok bool) {
 	l := c.lanes.find([]byte(id))
 	if l == nil {
 		return d, false

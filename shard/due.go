@@ -8,7 +8,7 @@ import (
 const farFuture = math.MaxInt64 - 1 // MaxInt64 itself means never
 
 // enqueue gives a lane its place in the agenda, instead of the one it had.
-func (c *Core) enqueue(l *lane, due int64) {
+func (c *agenda) enqueue(l *lane, due int64) {
 	parked := c.isParked(l)
 	if l.standing != absent && l.due == due && !l.halted && !parked {
 		return
@@ -21,12 +21,12 @@ func (c *Core) enqueue(l *lane, due int64) {
 	}
 }
 
-func (c *Core) isParked(l *lane) bool {
+func (c *agenda) isParked(l *lane) bool {
 	return len(c.held)+len(c.prefixes) > 0 && c.why(l.id(&c.lanes.entries)) != 0
 }
 
 // NextDue returns the due time of the oldest job that waits, or math.MaxInt64.
-func (c *Core) NextDue() int64 {
+func (c *agenda) NextDue() int64 {
 	l := c.next()
 	if l == nil {
 		return math.MaxInt64

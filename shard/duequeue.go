@@ -30,13 +30,13 @@ type turn struct {
 
 func (t turn) before(o turn) bool { return t.due < o.due }
 
-func (c *Core) valid(t turn) bool {
+func (c *agenda) valid(t turn) bool {
 	l := c.lanes.at(t.lane)
 	return l != nil && l.standing == inHeap && l.next == t.turn && l.due == t.due
 }
 
 // place gives a lane that is absent its place.
-func (c *Core) place(l *lane) {
+func (c *agenda) place(l *lane) {
 	a := &c.due
 	if a.last != 0 {
 		last := c.lanes.at(a.last)
@@ -61,14 +61,14 @@ func (c *Core) place(l *lane) {
 	}
 }
 
-func (c *Core) scatter(l *lane) {
+func (c *agenda) scatter(l *lane) {
 	c.due.turns++
 	l.standing, l.next = inHeap, c.due.turns
 	c.due.heap.push(turn{l.due, l.number, l.next})
 }
 
 // displace takes a lane's place away from it, if it has one.
-func (c *Core) displace(l *lane) {
+func (c *agenda) displace(l *lane) {
 	a := &c.due
 	switch l.standing {
 	case inLine:
@@ -93,7 +93,7 @@ func (c *Core) displace(l *lane) {
 }
 
 // next returns the lane with the earliest due time, or nil.
-func (c *Core) next() *lane {
+func (c *agenda) next() *lane {
 	a := &c.due
 	for len(a.heap) > 0 && !c.valid(a.heap[0]) {
 		a.heap.pop()
@@ -113,7 +113,7 @@ func (c *Core) next() *lane {
 }
 
 // leave removes what next has returned.
-func (c *Core) leave(l *lane) {
+func (c *agenda) leave(l *lane) {
 	if l.standing == inHeap {
 		c.due.heap.pop()
 		l.standing = absent

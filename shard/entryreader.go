@@ -28,6 +28,6 @@ func (r *entryReader) fail(err error) {
 
 // Err returns why the shard has stopped where it was: the journal could not give
 // back an entry. Nil: it works.
-func (c *Core) Err() error { return c.lanes.entries.err }
+func (c *agenda) Err() error { return c.lanes.entries.err }
 
-func (c *Core) broken() bool { return c.lanes.entries.err != nil }
+func (c *agenda) broken() bool { return c.lanes.entries.err != nil }

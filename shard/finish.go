@@ -7,7 +7,7 @@ import (
 )
 
 // Finish takes a run back and settles every item in it.
-func (c *Core) Finish(now int64, r *Run) {
+func (c *ends) Finish(now int64, r *Run) {
 	c.prefetchSlots(r)
 	left := 0
 	for i := range r.Items {
@@ -32,7 +32,7 @@ func (c *Core) Finish(now int64, r *Run) {
 
 // adjustPace lets runs grow while handlers are fast, and shrinks them to what a
 // worker came to within the quantum.
-func (c *Core) adjustPace(r *Run, left int) {
+func (c *hands) adjustPace(r *Run, left int) {
 	switch {
 	case left > 0:
 		c.pace = max(1, (r.size-left)/c.cfg.BatchSize)
@@ -44,7 +44,7 @@ func (c *Core) adjustPace(r *Run, left int) {
 }
 
 // left is how much of an item the worker did not come to.
-func (c *Core) left(it *Item) int {
+func (c *hands) left(it *Item) int {
 	switch it.Outcome.Verdict {
 	case VerdictUnstarted:
 		return c.size(it.Payloads[it.Outcome.Done:])
@@ -57,7 +57,7 @@ func (c *Core) left(it *Item) int {
 }
 
 // settle carries out the outcome of an item, and hands on what was held for it.
-func (c *Core) settle(now int64, it *Item) {
+func (c *ends) settle(now int64, it *Item) {
 	if it.removals.Load() != nil {
 		c.remove(now, it)
 	}
@@ -68,7 +68,7 @@ func (c *Core) settle(now int64, it *Item) {
 }
 
 // decide finds out what the outcome of an item means for its lane.
-func (c *Core) decide(now int64, it *Item) {
+func (c *ends) decide(now int64, it *Item) {
 	l := it.lane
 	if c.supersedes() && c.overtaken(now, it) {
 		return
@@ -114,7 +114,7 @@ func (c *Core) decide(now int64, it *Item) {
 
 // judged returns the payloads that the verdict of an item is about, and those behind
 // them. What was done before them ends.
-func (c *Core) judged(it *Item) (judged, behind []Payload) {
+func (c *ends) judged(it *Item) (judged, behind []Payload) {
 	if !c.cfg.Single {
 		n := len(it.InRun())
 		return it.Payloads[:n:n], it.Payloads[n:]
@@ -128,7 +128,7 @@ func (c *Core) judged(it *Item) (judged, behind []Payload) {
 
 // endDone ends the first n payloads of an item, which are done, as far as they have
 // not ended.
-func (c *Core) endDone(it *Item, n int) {
+func (c *ends) endDone(it *Item, n int) {
 	c.endAll(it.Payloads[it.settled:n])
 	c.noteDone(it, it.Payloads[it.settled:n])
 	c.takeStaged(it, n)
@@ -136,7 +136,7 @@ func (c *Core) endDone(it *Item, n int) {
 	it.settled = n
 }
 
-func (c *Core) endAll(payloads []Payload) {
+func (c *ledger) endAll(payloads []Payload) {
 	c.change.Ended = slices.Grow(c.change.Ended, len(payloads))
 	for _, p := range payloads {
 		c.endPayload(p.Ref)
@@ -145,7 +145,7 @@ func (c *Core) endAll(payloads []Payload) {
 
 // undo puts back what ran and came to nothing. A replay would make something
 // else of the due time if payloads came or went meanwhile: then it is written.
-func (c *Core) undo(l *lane, it *Item) {
+func (c *hands) undo(l *lane, it *Item) {
 	if c.supersedes() && l.n() > 0 {
 		c.giveWay(l, it)
 		return
@@ -160,7 +160,7 @@ func (c *Core) undo(l *lane, it *Item) {
 
 // over ends the run of payloads that are no more. What else the id has goes on, and
 // those of the run that were behind them, too.
-func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
+func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	if len(behind) > 0 {
 		c.restart(l, nil, behind, -1, c.restUntil(now), "")
 		return
@@ -200,7 +200,7 @@ func (c *Core) over(now int64, l *lane, it *Item, behind []Payload) {
 }
 
 // failed counts a failure, and decides whether there is a next time.
-func (c *Core) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
+func (c *ends) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 	c.counts.Failed++
 	out := &it.Outcome
 	count := it.Retry + 1
@@ -213,7 +213,7 @@ func (c *Core) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 }
 
 // exhausted ends the last run of an item, with the retry count it has now.
-func (c *Core) exhausted(now int64, l *lane, it *Item, judged, behind []Payload, count int) {
+func (c *ends) exhausted(now int64, l *lane, it *Item, judged, behind []Payload, count int) {
 	out := &it.Outcome
 	switch policy := c.cfg.OnExhausted; {
 	case policy == OnExhaustedHalt:
@@ -237,7 +237,7 @@ func (c *Core) exhausted(now int64, l *lane, it *Item, judged, behind []Payload,
 
 // again puts payloads, and those behind them, back with a new due time and retry
 // count, which hold for the id as a whole.
-func (c *Core) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
+func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
 	l.remember().history = it.History
 	hold := it.held || (c.cfg.OnFailure == OnFailureBlock && it.Outcome.Verdict == VerdictFailed)
 	if hold {
@@ -249,7 +249,7 @@ func (c *Core) again(l *lane, it *Item, payloads, behind []Payload, retry int, d
 
 // restart puts payloads back, those that are to be held and the others, with all
 // that a state says of their job, and writes that down.
-func (c *Core) restart(l *lane, held, others []Payload, retry int, due int64, err string) {
+func (c *hands) restart(l *lane, held, others []Payload, retry int, due int64, err string) {
 	l.remember().err = err
 	c.release(l)
 	if len(held) > 0 {
@@ -264,7 +264,7 @@ func (c *Core) restart(l *lane, held, others []Payload, retry int, due int64, er
 }
 
 // putBack undoes that an item was handed out.
-func (c *Core) putBack(l *lane, it *Item) {
+func (c *hands) putBack(l *lane, it *Item) {
 	if c.supersedes() && l.n() > 0 {
 		c.giveWay(l, it)
 		return
@@ -277,7 +277,7 @@ func (c *Core) putBack(l *lane, it *Item) {
 
 // returnTo puts payloads that were handed out among those that wait, or holds
 // them before those.
-func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
+func (c *gather) returnTo(l *lane, payloads []Payload, hold bool) {
 	if hold {
 		// A copy: the slice may be the item's own.
 		l.remember().held = append([]Payload(nil), payloads...)
@@ -296,7 +296,7 @@ func (c *Core) returnTo(l *lane, payloads []Payload, hold bool) {
 
 // endParts ends the payloads that the verdict of an item is not about; false when no
 // other is left in it.
-func (c *Core) endParts(now int64, it *Item) bool {
+func (c *ends) endParts(now int64, it *Item) bool {
 	parts := it.Outcome.Parts
 	others := make([]Payload, 0, len(it.Payloads))
 	run := len(it.InRun())
@@ -335,7 +335,7 @@ func (c *Core) endParts(now int64, it *Item) bool {
 	return len(it.InRun()) > 0
 }
 
-func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
+func (c *dead) bury(now int64, it *Item, payloads []Payload, reason string) {
 	history := it.Failed(now, reason)
 	for _, p := range payloads {
 		if c.supersedes() && c.inGrave(p) {
@@ -351,7 +351,7 @@ func (c *Core) bury(now int64, it *Item, payloads []Payload, reason string) {
 	}
 }
 
-func (c *Core) setRetry(l *lane, retry int) {
+func (c *ledger) setRetry(l *lane, retry int) {
 	if l.retry() == retry {
 		return
 	}
@@ -363,7 +363,7 @@ func (c *Core) setRetry(l *lane, retry int) {
 	}
 }
 
-func (c *Core) setHalted(l *lane, halted bool) {
+func (c *ledger) setHalted(l *lane, halted bool) {
 	if l.halted == halted {
 		return
 	}

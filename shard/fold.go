@@ -61,7 +61,7 @@ type folding struct {
 // expectFold asks for a fold if enough has come: foldEach payloads, as many as the last
 // one could not fold, and twice the bytes that it has left. So what is written is at most
 // half of what came.
-func (c *Core) expectFold(l *lane, fresh journal.Ref, restored bool) {
+func (c *gather) expectFold(l *lane, fresh journal.Ref, restored bool) {
 	b := l.bag()
 	if b == nil {
 		return
@@ -110,14 +110,14 @@ func (c *Core) expectFold(l *lane, fresh journal.Ref, restored bool) {
 }
 
 // takeFolds returns what has gathered to be folded.
-func (c *Core) takeFolds() (folds []*Fold) {
+func (c *gather) takeFolds() (folds []*Fold) {
 	folds, c.folds = c.folds, nil
 	return folds
 }
 
 // folded carries out a fold, unless something has become of its payloads. It reports
 // whether it did.
-func (c *Core) folded(fold *Fold) bool {
+func (c *gather) folded(fold *Fold) bool {
 	l := c.lanes.find([]byte(fold.ID))
 	if c.broken() || l == nil || l.bag() != fold.bag || fold.bag.folding.fold != fold {
 		return false
@@ -143,7 +143,7 @@ func (c *Core) folded(fold *Fold) bool {
 }
 
 // become ends a payload that is a part of another one from now on.
-func (c *Core) become(into, p Payload) {
+func (c *ledger) become(into, p Payload) {
 	c.counts.Merged++
 	c.counts.Replaced++
 	c.endPayload(p.Ref)
@@ -152,7 +152,7 @@ func (c *Core) become(into, p Payload) {
 
 // noteRewritten takes in where payloads are that were written again, and has the
 // recorder told how they have grown.
-func (c *Core) noteRewritten(rewritten []*hashed, at []journal.Rewrite) {
+func (c *ledger) noteRewritten(rewritten []*hashed, at []journal.Rewrite) {
 	for i, h := range rewritten {
 		if c.cfg.Weighed {
 			c.change.Surplus.Bytes += at[i].Ref.Size() - h.Ref.Size()
@@ -162,7 +162,7 @@ func (c *Core) noteRewritten(rewritten []*hashed, at []journal.Rewrite) {
 }
 
 // combine ends all but the first of payloads that were folded and are over together.
-func (c *Core) combine(it *Item, judged []Payload) []Payload {
+func (c *ledger) combine(it *Item, judged []Payload) []Payload {
 	if it.Folded == nil || len(judged) < 2 {
 		return judged
 	}

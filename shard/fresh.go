@@ -35,16 +35,16 @@ type Debounce struct {
 
 // moves reports whether fresh payloads move due times, so that these depend on more
 // than the earliest payload.
-func (c *Core) moves() bool { return c.cfg.FreshDue != FreshDueKeep || c.debounces() }
+func (c *timing) moves() bool { return c.cfg.FreshDue != FreshDueKeep || c.debounces() }
 
-func (c *Core) debounces() bool { return c.cfg.Debounce.Quiet > 0 }
+func (c *timing) debounces() bool { return c.cfg.Debounce.Quiet > 0 }
 
 // opening returns when a job is due whose first payload is due at a time.
-func (c *Core) opening(due int64) int64 { return later(due, c.cfg.Debounce.Quiet) }
+func (c *timing) opening(due int64) int64 { return later(due, c.cfg.Debounce.Quiet) }
 
 // open makes a payload that is due at a time the first of those that wait. Decided: it
 // came back from the morgue, and is not put off.
-func (c *Core) open(l *lane, due int64, decided bool) {
+func (c *timing) open(l *lane, due int64, decided bool) {
 	l.due = due
 	if decided {
 		c.bound(l, due)
@@ -59,7 +59,7 @@ func (c *Core) open(l *lane, due int64, decided bool) {
 }
 
 // bound gives a job a limit.
-func (c *Core) bound(l *lane, limit int64) {
+func (c *timing) bound(l *lane, limit int64) {
 	if c.debounces() {
 		p := l.remember()
 		p.limit, p.bounded = limit, true
@@ -74,7 +74,7 @@ func (l *lane) unbound() {
 }
 
 // limitOf returns the latest time for which fresh payloads may put off a job.
-func (c *Core) limitOf(l *lane) int64 {
+func (c *timing) limitOf(l *lane) int64 {
 	switch p := l.past(); {
 	case p != nil && p.bounded && l.retry() < 0:
 		return p.limit
@@ -86,7 +86,7 @@ func (c *Core) limitOf(l *lane) int64 {
 }
 
 // moved returns when a job is due after a payload has come that is due at a time.
-func (c *Core) moved(at, limit, due int64) int64 {
+func (c *timing) moved(at, limit, due int64) int64 {
 	switch {
 	case c.debounces():
 		return min(max(at, c.opening(due)), limit)
@@ -101,7 +101,7 @@ func (c *Core) moved(at, limit, due int64) int64 {
 // freshDue returns when a job is due after a payload has come that is due at a time.
 // One that waits for a retry goes by Config.OnFresh, a new one by FreshDue or Debounce,
 // unless what failed is held.
-func (c *Core) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
+func (c *timing) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
 	switch {
 	case l.halted:
 	case l.retry() >= 0:
@@ -115,14 +115,14 @@ func (c *Core) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
 }
 
 // keepsDue reports whether no payload that comes for a job moves its due time.
-func (c *Core) keepsDue(l *lane) bool {
+func (c *timing) keepsDue(l *lane) bool {
 	return !c.moves() && (l.retry() < 0 || c.cfg.OnFresh != OnFreshPull)
 }
 
 // fresh lets a payload move the due time of a job that waits. While there is no state
 // of the job, a replay of its payloads moves it as they did; so it is written down only
 // if there is one.
-func (c *Core) fresh(l *lane, due int64) {
+func (c *gather) fresh(l *lane, due int64) {
 	if c.keepsDue(l) {
 		return
 	}
@@ -156,13 +156,13 @@ func (c *Core) fresh(l *lane, due int64) {
 
 // atLimit reports whether a job that is put off no more has no state to say so: what is
 // left of a run is due, and a replay would not know that.
-func (c *Core) atLimit(l *lane, due, limit int64) bool {
+func (c *gather) atLimit(l *lane, due, limit int64) bool {
 	return c.debounces() && due == limit && !l.hasState() && !c.loading
 }
 
 // freshOut is fresh for a job whose item is out: it says when that is due if nothing
 // comes of the run, as a replay would. What came back from the morgue is behind it.
-func (c *Core) freshOut(l *lane, e *journal.Entry) {
+func (c *gather) freshOut(l *lane, e *journal.Entry) {
 	it := l.item()
 	if e.Restored {
 		c.writeStateOut(l, it) // a replay has it in its old place
@@ -189,7 +189,7 @@ func (c *Core) freshOut(l *lane, e *journal.Entry) {
 
 // willHold reports, while loading, whether payloads of a job have failed that are held
 // when all is loaded.
-func (c *Core) willHold(l *lane) bool {
+func (c *gather) willHold(l *lane) bool {
 	if c.cfg.OnFailure != OnFailureBlock || !l.hasState() {
 		return false
 	}
@@ -199,7 +199,7 @@ func (c *Core) willHold(l *lane) bool {
 }
 
 // handLimit gives an item the limit of its job; what comes behind it has its own.
-func (c *Core) handLimit(l *lane, it *Item) {
+func (c *timing) handLimit(l *lane, it *Item) {
 	if c.debounces() {
 		it.limit = c.limitOf(l)
 		l.unbound()
@@ -208,13 +208,13 @@ func (c *Core) handLimit(l *lane, it *Item) {
 
 // undone returns when the job of an item is due if nothing comes of the run, and the
 // limit of that, by the clock as it is now.
-func (c *Core) undone(it *Item) (due, limit int64) {
+func (c *timing) undone(it *Item) (due, limit int64) {
 	set := c.shift - it.shift
 	return it.undone + set, min(it.limit, farFuture-max(set, 0)) + set
 }
 
 // takeDue undoes that the due time and the limit of a job are its item's.
-func (c *Core) takeDue(l *lane, it *Item) {
+func (c *timing) takeDue(l *lane, it *Item) {
 	due, limit := c.undone(it)
 	l.due = due
 	c.bound(l, limit)
@@ -222,7 +222,7 @@ func (c *Core) takeDue(l *lane, it *Item) {
 
 // writeStateOut writes down what a crash is to find of a job whose item is out: it is
 // due as if the item were not.
-func (c *Core) writeStateOut(l *lane, it *Item) {
+func (c *gather) writeStateOut(l *lane, it *Item) {
 	p := l.remember()
 	due, limit, bounded := l.due, p.limit, p.bounded
 	if it.held {

@@ -11,7 +11,7 @@ type grave struct {
 }
 
 // LoadDead takes in a dead letter of a superseding queue, before anything is loaded.
-func (c *Core) LoadDead(e *journal.Entry) {
+func (c *dead) LoadDead(e *journal.Entry) {
 	if !c.supersedes() {
 		return
 	}
@@ -26,7 +26,7 @@ func (c *Core) LoadDead(e *journal.Entry) {
 
 // inGrave reports whether a payload that is about to go to the morgue is older than the
 // dead letter of its id, and ends it then. Otherwise it is that from now on.
-func (c *Core) inGrave(p Payload) bool {
+func (c *dead) inGrave(p Payload) bool {
 	id, v := string(c.lanes.entries.id(p.Ref)), p.version() // "" of one that can't be read, and the core is broken then
 	if g := c.graves[id]; v.before(g.version) {
 		c.supersede(p, g.at, true)
@@ -39,7 +39,7 @@ func (c *Core) inGrave(p Payload) bool {
 
 // exhume takes the dead letter of an id out of the morgue if a version is newer,
 // unless a person is at it: then it is done when that is over.
-func (c *Core) exhume(id string, v version) {
+func (c *dead) exhume(id string, v version) {
 	if g, dead := c.graves[id]; dead && !g.leaving && g.before(v) {
 		delete(c.graves, id)
 		c.counts.SupersededDead++

@@ -18,7 +18,7 @@ const (
 )
 
 // why returns all reasons to hold an id.
-func (c *Core) why(id []byte) Hold {
+func (c *agenda) why(id []byte) Hold {
 	why := c.held[string(id)]
 	for n := 1; len(c.prefixes) > 0 && n <= len(id); n++ {
 		if c.prefixes[string(id[:n])] {
@@ -66,6 +66,15 @@ func (c *Core) Reconsider(id string) {
 // Let ends a reason to hold an id, which runs again when no other is left. It reports
 // whether the id was held for that reason.
 func (c *Core) Let(id string, why Hold) bool {
+	let := c.unhold(id, why)
+	if let {
+		c.Reconsider(id)
+	}
+	return let
+}
+
+// unhold is Let for a caller that gives the job its place itself.
+func (c *agenda) unhold(id string, why Hold) bool {
 	was := c.held[id]
 	if was&why == 0 {
 		return false
@@ -76,14 +85,13 @@ func (c *Core) Let(id string, why Hold) bool {
 		delete(c.held, id)
 	}
 	c.countHeld(was, was&^why)
-	c.Reconsider(id)
 	return true
 }
 
 // Holds reports whether an id is held for a reason.
-func (c *Core) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
+func (c *agenda) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
 
-func (c *Core) countHeld(was, is Hold) {
+func (c *agenda) countHeld(was, is Hold) {
 	count := func(n *int, why Hold) {
 		switch {
 		case was&why == 0 && is&why != 0:
@@ -126,6 +134,6 @@ func (c *Core) PausePrefix(prefix string, on bool) {
 
 // Paused reports whether an id may not run because a person wants it so: by itself, as
 // one that begins in some way, or with all others.
-func (c *Core) Paused(id string) bool {
+func (c *agenda) Paused(id string) bool {
 	return c.paused || c.why([]byte(id))&(HoldPause|HoldPrefix) != 0
 }

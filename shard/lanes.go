@@ -124,7 +124,7 @@ func (ls *lanes) remove(l *lane, hash uint32) {
 }
 
 // drop forgets an id with nothing left. It has this hash.
-func (c *Core) drop(l *lane, hash uint32) {
+func (c *ledger) drop(l *lane, hash uint32) {
 	if c.broken() {
 		return // it is not known whether this is its id
 	}

@@ -18,7 +18,7 @@ type outlived struct {
 }
 
 // noteDead notes that a payload goes to the morgue.
-func (c *Core) noteDead(p Payload) {
+func (c *dead) noteDead(p Payload) {
 	if c.supersedes() || c.broken() {
 		return
 	}
@@ -32,7 +32,7 @@ func (c *Core) noteDead(p Payload) {
 }
 
 // noteDone notes that payloads of an item are done.
-func (c *Core) noteDone(it *Item, payloads []Payload) {
+func (c *dead) noteDone(it *Item, payloads []Payload) {
 	if len(c.outlived) == 0 {
 		return
 	}
@@ -46,7 +46,7 @@ func (c *Core) noteDone(it *Item, payloads []Payload) {
 }
 
 // Forget notes that a dead letter of an id is in the morgue no more.
-func (c *Core) Forget(id string, at journal.Position) {
+func (c *dead) Forget(id string, at journal.Position) {
 	o, dead := c.outlived[id]
 	if !dead {
 		return
@@ -60,7 +60,7 @@ func (c *Core) Forget(id string, at journal.Position) {
 
 // Late reports whether a payload that comes after a dead letter of its id was done since
 // that died, or runs; known false: the dead letter is older than the core.
-func (c *Core) Late(id string, at journal.Position) (late, known bool) {
+func (c *dead) Late(id string, at journal.Position) (late, known bool) {
 	o := c.outlived[id]
 	i := slices.IndexFunc(o.dead, func(v version) bool { return v.at == at })
 	if i < 0 {

@@ -52,7 +52,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 func gathers(e *journal.Entry) bool { return len(e.Failed) == 2 && e.Failed[0] == 0 }
 
 // loosen has Loaded look at a lane again.
-func (c *Core) loosen(l *lane) {
+func (c *ledger) loosen(l *lane) {
 	if !l.loose {
 		l.loose = true
 		c.loose = append(c.loose, l)
@@ -87,7 +87,7 @@ func (c *Core) Loaded() {
 // merging returns the policy for payloads that come in. Under OnFailureBlock it
 // takes a state, which comes last, to know which payloads failed. These must
 // not merge with what waits behind them, so nothing does before Loaded.
-func (c *Core) merging() Merge {
+func (c *gather) merging() Merge {
 	if c.loading && c.cfg.OnFailure == OnFailureBlock {
 		return MergeKeepAll
 	}
@@ -96,7 +96,7 @@ func (c *Core) merging() Merge {
 
 // regroup holds the payloads that failed according to the state of a lane, and
 // merges the others.
-func (c *Core) regroup(l *lane) {
+func (c *gather) regroup(l *lane) {
 	var e journal.Entry
 	if l.hasState() {
 		c.lanes.entries.read(l.past().state, &e)

@@ -10,7 +10,7 @@ type Outlook struct {
 
 // Outlook looks ahead without letting anything run: it takes no more than a look at
 // each lane. Call it while no run is out.
-func (c *Core) Outlook(now int64) (o Outlook) {
+func (c *looks) Outlook(now int64) (o Outlook) {
 	for l := range c.lanes.all() {
 		switch {
 		case l.halted:
@@ -40,7 +40,7 @@ func (o *Outlook) add(runs int, due, now int64) {
 }
 
 // runsOf returns how many runs it takes for so many payloads that wait.
-func (c *Core) runsOf(payloads int) int {
+func (c *looks) runsOf(payloads int) int {
 	most := c.cfg.MaxPayloads
 	if c.cfg.Single {
 		most = 1
@@ -52,7 +52,7 @@ func (c *Core) runsOf(payloads int) int {
 }
 
 // dueBehind returns when what waits behind held payloads is due, see over.
-func (c *Core) dueBehind(l *lane) int64 {
+func (c *looks) dueBehind(l *lane) int64 {
 	if l.n() == 0 {
 		return l.due
 	}

@@ -9,7 +9,7 @@ package shard
 
 // prefetchIDs loads what handing out up to n lanes that stand in line begins
 // with: their ids, which are beside their payloads.
-func (c *Core) prefetchIDs(now int64, n int) {
+func (c *hands) prefetchIDs(now int64, n int) {
 	var sum byte
 	for next := c.due.first; next != 0 && n > 0; n-- {
 		l := c.lanes.at(next)
@@ -25,11 +25,11 @@ func (c *Core) prefetchIDs(now int64, n int) {
 }
 
 // prefetchID loads what taking in an entry of an id begins with.
-func (c *Core) prefetchID(id []byte) { c.prefetched += uint(c.lanes.byID.prefetch(hashOf(id)).hash) }
+func (c *hands) prefetchID(id []byte) { c.prefetched += uint(c.lanes.byID.prefetch(hashOf(id)).hash) }
 
 // prefetchIncoming loads what taking in entries begins with: the slots of their
 // ids, and those of equal payloads where an id has many.
-func (c *Core) prefetchIncoming(as []incoming) {
+func (c *hands) prefetchIncoming(as []incoming) {
 	for i := range as {
 		as[i].lane = c.lanes.byID.prefetch(hashOf(as[i].ID)).value
 	}
@@ -47,7 +47,7 @@ func (c *Core) prefetchIncoming(as []incoming) {
 
 // prefetchEqual loads what handing out some of the many payloads of a lane begins
 // with: their places in the index of equal ones. When all go, it goes as a whole.
-func (c *Core) prefetchEqual(l *lane, limit int) {
+func (c *hands) prefetchEqual(l *lane, limit int) {
 	b := l.bag()
 	if b == nil || b.index == nil || limit == 0 || limit >= b.len() {
 		return
@@ -65,7 +65,7 @@ func (c *Core) prefetchEqual(l *lane, limit int) {
 
 // prefetchSlots loads what dropping the lanes of a run begins with, if there are
 // several.
-func (c *Core) prefetchSlots(r *Run) {
+func (c *hands) prefetchSlots(r *Run) {
 	if len(r.Items) < 2 {
 		return
 	}

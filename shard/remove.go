@@ -130,7 +130,7 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 
 // leaveOver has the rest of a job go on, of which some payloads are gone: without
 // those that failed it begins again, as after their burial.
-func (c *Core) leaveOver(l *lane, anew bool) {
+func (c *ends) leaveOver(l *lane, anew bool) {
 	if anew {
 		var e journal.Entry
 		first := l.first().Ref
@@ -147,7 +147,7 @@ func (c *Core) leaveOver(l *lane, anew bool) {
 
 // endRemoved ends payloads that were taken out of a lane. History and retry count are
 // about those that failed.
-func (c *Core) endRemoved(now int64, l *lane, held, others []Payload, r *Removal) {
+func (c *ends) endRemoved(now int64, l *lane, held, others []Payload, r *Removal) {
 	it := Item{Retry: l.retry()}
 	if p := l.past(); p != nil {
 		it.LastError, it.History = p.err, p.failures()
@@ -160,7 +160,7 @@ func (c *Core) endRemoved(now int64, l *lane, held, others []Payload, r *Removal
 }
 
 // endAs ends payloads as a person wants it.
-func (c *Core) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
+func (c *dead) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
 	if r.Verdict == VerdictCanceled {
 		reason := r.Reason
 		if r.Failed && it.LastError != "" {
@@ -172,7 +172,7 @@ func (c *Core) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
 	}
 }
 
-func (c *Core) delete(payloads []Payload) {
+func (c *ledger) delete(payloads []Payload) {
 	for _, p := range payloads {
 		c.endPayload(p.Ref)
 		c.change.Deleted = append(c.change.Deleted, p.Ref.Position())
@@ -181,7 +181,7 @@ func (c *Core) delete(payloads []Payload) {
 }
 
 // removeBehind ends what arrived for an id that runs.
-func (c *Core) removeBehind(now int64, l *lane, it *Item, r *Removal) int {
+func (c *ends) removeBehind(now int64, l *lane, it *Item, r *Removal) int {
 	_, others := l.takeOut(r, true)
 	c.endAs(now, &Item{Retry: -1}, others, r)
 	for _, p := range others {
@@ -216,7 +216,7 @@ func (it *Item) doom(r *Removal, single bool) (n int) {
 
 // remove carries out what a person wants of the payloads of an item that its worker
 // has given back. What is over is over.
-func (c *Core) remove(now int64, it *Item) {
+func (c *ends) remove(now int64, it *Item) {
 	out := &it.Outcome
 	ended := out.Verdict == VerdictDone || out.Verdict == VerdictDiscarded
 	if c.cfg.Single {

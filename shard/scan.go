@@ -55,7 +55,7 @@ type View struct {
 // places at most, free ones among them; 63 free ones that stand together count as
 // one. A thousand take some 20 µs. f gets a View that is valid during the call, and
 // may use the core and change its jobs.
-func (c *Core) Scan(after Cursor, n int, now int64, f func(*View)) (last Cursor, more bool) {
+func (c *looks) Scan(after Cursor, n int, now int64, f func(*View)) (last Cursor, more bool) {
 	var v View
 	for last = after; n > 0 && !c.broken(); n-- {
 		at := last + 1
@@ -77,7 +77,7 @@ func (c *Core) Scan(after Cursor, n int, now int64, f func(*View)) (last Cursor,
 
 // ScanBack is Scan the other way: it calls f for the jobs before a place, the last one
 // first, or for all of them if that is zero. f must not change the jobs of the core.
-func (c *Core) ScanBack(before Cursor, n int, now int64, f func(*View)) (last Cursor, more bool) {
+func (c *looks) ScanBack(before Cursor, n int, now int64, f func(*View)) (last Cursor, more bool) {
 	var v View
 	end := Cursor(len(c.lanes.slabs)) << slabBits // those behind it have gone meanwhile
 	if last = before; last == 0 || last > end {
@@ -97,7 +97,7 @@ func (c *Core) ScanBack(before Cursor, n int, now int64, f func(*View)) (last Cu
 }
 
 // Look shows the job at a place, as Scan does. It reports false when there is none.
-func (c *Core) Look(at Cursor, now int64, v *View) bool {
+func (c *looks) Look(at Cursor, now int64, v *View) bool {
 	index := int(at >> slabBits)
 	if c.broken() || index >= len(c.lanes.slabs) || (allFree&^c.lanes.slabs[index].free)>>(at&slabLanes)&1 == 0 {
 		return false
@@ -108,13 +108,13 @@ func (c *Core) Look(at Cursor, now int64, v *View) bool {
 
 // Identify sets the ID of a View in the visit in which it was shown. It may read the
 // disk; see Ref.Peek for what a caller can do behind the visit.
-func (c *Core) Identify(v *View) {
+func (c *looks) Identify(v *View) {
 	if v.ID == "" {
 		v.ID = string(c.lanes.at(number(v.Cursor)).id(&c.lanes.entries))
 	}
 }
 
-func (c *Core) show(at Cursor, now int64, v *View) {
+func (c *looks) show(at Cursor, now int64, v *View) {
 	l := c.lanes.at(number(at))
 	if l.rest == nil { // as most are, of which there may be millions
 		*v = View{Cursor: at, State: l.waits(now, -1), First: l.one.Ref, Due: l.due, Retry: -1}

@@ -12,13 +12,13 @@ const patience = 100
 
 // Tick says what time it is. What comes to wait from now on and is due soon is
 // prompt: it has no slack.
-func (c *Core) Tick(now int64) {
+func (c *throttle) Tick(now int64) {
 	c.now, c.soon = now, later(now, patience*c.cfg.Slack)
 	c.endRests(now)
 }
 
 // expect notes when a job is due that comes to wait.
-func (c *Core) expect(due int64) {
+func (c *agenda) expect(due int64) {
 	if due < c.soon {
 		c.prompt = max(c.prompt, due)
 	}
@@ -28,7 +28,7 @@ func (c *Core) expect(due int64) {
 // before, or math.MaxInt64: when the oldest is due, or less than a slack later.
 // Until the last prompt one is due, the others have no slack either, so that
 // one time is all that is to be known about them.
-func (c *Core) nextWake() int64 {
+func (c *agenda) nextWake() int64 {
 	due, slack := c.NextDue(), int64(c.cfg.Slack)
 	if slack == 0 || due <= c.prompt || due > farFuture-slack {
 		return due

@@ -20,7 +20,7 @@ func (it *Item) Stage(what any) {
 
 // takeStaged adds what was staged with those of the first n payloads of an item, which
 // are done, that have not ended before.
-func (c *Core) takeStaged(it *Item, n int) {
+func (c *ledger) takeStaged(it *Item, n int) {
 	from := len(c.change.Staged)
 	for s := it.staged.Load(); s != nil && s.payload >= it.settled; s = s.next {
 		if s.payload < n {

@@ -18,7 +18,7 @@ type Status struct {
 }
 
 // Status describes an id.
-func (c *Core) Status(id string) (s Status) {
+func (c *looks) Status(id string) (s Status) {
 	if ran := c.rested.byID[id].ran; ran.at != 0 {
 		s.Newest = &ran.score
 	}

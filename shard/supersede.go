@@ -49,7 +49,7 @@ func (v version) before(w version) bool {
 	return v.score < w.score || !(v.score > w.score) && v.at < w.at
 }
 
-func (c *Core) supersedes() bool { return c.cfg.Merge == MergeSupersede }
+func (c *timing) supersedes() bool { return c.cfg.Merge == MergeSupersede }
 
 // arrive takes in a payload, whose id has a lane unless l is nil. It returns the
 // position of what is newer, or 0.
@@ -91,7 +91,7 @@ func (c *Core) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 
 // newer returns a version of an id that is newer than one, if there is, and whether it is
 // over.
-func (c *Core) newer(v version, l *lane, id string) (w version, over bool) {
+func (c *gather) newer(v version, l *lane, id string) (w version, over bool) {
 	if l != nil {
 		if w = l.one.version(); v.before(w) {
 			return w, false
@@ -109,7 +109,7 @@ func (c *Core) newer(v version, l *lane, id string) (w version, over bool) {
 
 // supersede ends a payload, because the one at a position is newer. Over: that one has
 // ended, too.
-func (c *Core) supersede(p Payload, into journal.Position, over bool) {
+func (c *ledger) supersede(p Payload, into journal.Position, over bool) {
 	c.counts.Merged++
 	c.counts.Replaced++
 	c.counts.Superseded++
@@ -121,7 +121,7 @@ func (c *Core) supersede(p Payload, into journal.Position, over bool) {
 // a new job. What is due at once keeps the place in line that the id has, or an id that
 // changes all the time would never run; and what gathers under Debounce goes on to. A
 // job that waited for something else than its time is tried at once: it may not need it.
-func (c *Core) takePlace(l *lane, e *journal.Entry) {
+func (c *gather) takePlace(l *lane, e *journal.Entry) {
 	at, limit, gathers := l.due, int64(0), c.gathers(l, e)
 	if p := l.past(); p != nil && p.bounded {
 		limit = p.limit
@@ -144,14 +144,14 @@ func (c *Core) takePlace(l *lane, e *journal.Entry) {
 		}
 		c.stand(l, c.rouseFor(e, due))
 	}
-	if len(c.held) > 0 && l.item() == nil {
-		c.Let(string(e.ID), HoldWait)
+	if len(c.held) > 0 && l.item() == nil && c.unhold(string(e.ID), HoldWait) {
+		c.enqueue(l, l.due)
 	}
 }
 
 // gathers reports whether a payload that takes the place of one that waits puts the job
 // off under Debounce, and does not begin anew.
-func (c *Core) gathers(l *lane, e *journal.Entry) bool {
+func (c *timing) gathers(l *lane, e *journal.Entry) bool {
 	if !c.debounces() || e.Restored {
 		return false
 	}
@@ -165,7 +165,7 @@ func (c *Core) gathers(l *lane, e *journal.Entry) bool {
 
 // anew lets go of all that a lane whose payloads wait remembers of its runs, and of its
 // place in the agenda.
-func (c *Core) anew(l *lane) {
+func (c *gather) anew(l *lane) {
 	c.displace(l)
 	c.endState(l)
 	c.setRetry(l, -1)
@@ -177,7 +177,7 @@ func (c *Core) anew(l *lane) {
 }
 
 // stand makes what waits in a lane due at a time.
-func (c *Core) stand(l *lane, due int64) {
+func (c *gather) stand(l *lane, due int64) {
 	if l.item() != nil {
 		l.due = due
 		return
@@ -186,7 +186,7 @@ func (c *Core) stand(l *lane, due int64) {
 }
 
 // rouseFor is rouse for a payload whose id may be resting, and stays among the rested.
-func (c *Core) rouseFor(e *journal.Entry, due int64) int64 {
+func (c *throttle) rouseFor(e *journal.Entry, due int64) int64 {
 	if e.Restored || c.cfg.Throttle <= 0 {
 		return due
 	}
@@ -195,7 +195,7 @@ func (c *Core) rouseFor(e *journal.Entry, due int64) int64 {
 
 // overtaken notes what has run, and reports whether the payload of an item that has ended
 // gave way to a newer one.
-func (c *Core) overtaken(now int64, it *Item) bool {
+func (c *ends) overtaken(now int64, it *Item) bool {
 	verdict := it.Outcome.Verdict
 	if len(it.Outcome.Parts) > 0 {
 		verdict = it.Outcome.Parts[0].Verdict
@@ -226,7 +226,7 @@ func (c *Core) overtaken(now int64, it *Item) bool {
 
 // giveWay ends what an item has, because a newer payload waits behind it, and has that
 // begin as a new job.
-func (c *Core) giveWay(l *lane, it *Item) {
+func (c *hands) giveWay(l *lane, it *Item) {
 	c.release(l)
 	c.ages.inherit(l.one.Ref.Position(), it.Payloads[0].Ref.Position())
 	c.supersede(it.Payloads[0], l.one.Ref.Position(), false)
@@ -244,13 +244,15 @@ func (c *Core) giveWay(l *lane, it *Item) {
 	if unpinned {
 		c.pinDue(l)
 	}
-	c.Let(it.ID, HoldWait)
+	if c.unhold(it.ID, HoldWait) {
+		c.enqueue(l, l.due)
+	}
 }
 
 // ran notes that an item has run: which version of its id is done, if one is and has a
 // score, and until when the id rests. One without is not noted: all that comes later is
 // newer.
-func (c *Core) ran(now int64, it *Item, done version) {
+func (c *ends) ran(now int64, it *Item, done version) {
 	before, noted := c.rested.byID[it.ID]
 	r := rest{ran: before.ran}
 	if !math.IsNaN(done.score) && r.ran.before(done) {
@@ -274,7 +276,7 @@ func (c *Core) ran(now int64, it *Item, done version) {
 
 // forgetVersion has all versions of an id be newer than what was done of it. It returns
 // how many versions it has forgotten.
-func (c *Core) forgetVersion(now int64, id string) int {
+func (c *throttle) forgetVersion(now int64, id string) int {
 	r := c.rested.byID[id]
 	if r.ran.at == 0 || c.broken() {
 		return 0
@@ -303,7 +305,7 @@ func versions(e *journal.Entry) bool {
 
 // loadRest takes in the state of an id that rests, or of which a version has run. It
 // reports whether the state is such a one, which only a superseding queue keeps.
-func (c *Core) loadRest(e *journal.Entry, ref journal.Ref) bool {
+func (c *gather) loadRest(e *journal.Entry, ref journal.Ref) bool {
 	switch {
 	case !c.supersedes() && versions(e):
 		c.end(ref)
@@ -340,7 +342,7 @@ func (c *Core) loadRest(e *journal.Entry, ref journal.Ref) bool {
 
 // outrun ends a lane whose payload is older than the version of its id that was done: it
 // was accepted while that one ran, and had not ended when the process died. All is loaded.
-func (c *Core) outrun(l *lane) bool {
+func (c *gather) outrun(l *lane) bool {
 	if !c.supersedes() || l.n() == 0 {
 		return false
 	}
@@ -358,7 +360,7 @@ func (c *Core) outrun(l *lane) bool {
 
 // stale reports, while loading, whether a state is about a payload that a newer one has
 // superseded: one that was accepted before the state was written, and delivered after it.
-func (c *Core) stale(l *lane, e *journal.Entry) bool {
+func (c *gather) stale(l *lane, e *journal.Entry) bool {
 	return c.supersedes() && l != nil && l.n() > 0 && len(e.Failed) > 0 && !gathers(e) && !slices.Contains(e.Failed, l.one.Ref.Position())
 }
 

@@ -18,7 +18,7 @@ const (
 
 // ready returns the due time of the oldest job, and whether a run of it may
 // begin now.
-func (c *Core) ready(now int64) (due int64, ok bool) {
+func (c *hands) ready(now int64) (due int64, ok bool) {
 	due = c.NextDue()
 	return due, due <= now && !c.paused && !c.saturated() && !c.broken()
 }
@@ -26,7 +26,7 @@ func (c *Core) ready(now int64) (due int64, ok bool) {
 // Take hands out the oldest due jobs, as many as are likely to be done within
 // the quantum, oldest first. It reports false when none is due or the shard
 // has as many runs as it may.
-func (c *Core) Take(now int64, r *Run) bool {
+func (c *hands) Take(now int64, r *Run) bool {
 	if c.paused || c.saturated() || c.broken() {
 		return false
 	}
@@ -57,7 +57,7 @@ func (c *Core) Take(now int64, r *Run) bool {
 
 // limit is how many payloads of an id a run with room for so many more takes;
 // 0: all.
-func (c *Core) limit(room int) int {
+func (c *hands) limit(room int) int {
 	if most := c.cfg.MaxPayloads; !c.cfg.Single || most > 0 && most < room {
 		return most
 	}
@@ -65,7 +65,7 @@ func (c *Core) limit(room int) int {
 }
 
 // size is how many calls of a handler an item with these payloads is worth.
-func (c *Core) size(payloads []Payload) int {
+func (c *hands) size(payloads []Payload) int {
 	if c.cfg.Single {
 		return len(payloads)
 	}
@@ -73,16 +73,16 @@ func (c *Core) size(payloads []Payload) int {
 }
 
 // saturated reports whether the shard has as many runs as it may.
-func (c *Core) saturated() bool { return len(c.runs)-c.exempt >= c.cfg.Concurrency || c.swift() }
+func (c *hands) saturated() bool { return len(c.runs)-c.exempt >= c.cfg.Concurrency || c.swift() }
 
 // swift reports whether a run is out that is likely to be over within the quantum:
 // where jobs take microseconds, a second worker would have more to do with the shard
 // than with them.
-func (c *Core) swift() bool { return len(c.young) > 0 && c.pace > 1 && c.pace == c.maxPace() }
+func (c *hands) swift() bool { return len(c.young) > 0 && c.pace > 1 && c.pace == c.maxPace() }
 
 // Exempt makes room for another run beside r, whose worker is stuck: only the
 // ids in r wait for it any longer.
-func (c *Core) Exempt(r *Run) {
+func (c *hands) Exempt(r *Run) {
 	if _, out := c.runs[r]; out && !r.exempt {
 		r.exempt = true
 		c.exempt++
@@ -90,7 +90,7 @@ func (c *Core) Exempt(r *Run) {
 }
 
 // handOut gives the waiting payloads of a lane, up to limit, to an item.
-func (c *Core) handOut(l *lane, it *Item, limit int) {
+func (c *hands) handOut(l *lane, it *Item, limit int) {
 	c.identify(l, it)
 	c.prefetchEqual(l, limit)
 	c.handLimit(l, it)
@@ -98,8 +98,8 @@ func (c *Core) handOut(l *lane, it *Item, limit int) {
 	if c.cfg.Fold != nil {
 		it.inOrderOfAcceptance()
 	}
-	if n := len(c.rests); l.rest == nil && n > 0 {
-		l.rest, c.rests = c.rests[n-1], c.rests[:n-1]
+	if n := len(c.spare); l.rest == nil && n > 0 {
+		l.rest, c.spare = c.spare[n-1], c.spare[:n-1]
 	}
 	it.shift = c.shift
 	l.more().item = it
@@ -108,7 +108,7 @@ func (c *Core) handOut(l *lane, it *Item, limit int) {
 
 // identify tells an item the id of its lane, which is read beside a payload unless
 // it has just run.
-func (c *Core) identify(l *lane, it *Item) {
+func (c *hands) identify(l *lane, it *Item) {
 	if l.rest != nil && l.rest.id != "" {
 		it.ID, l.rest.id = l.rest.id, ""
 		it.hash = uint32(maphash.String(hashSeed, it.ID))
@@ -119,12 +119,12 @@ func (c *Core) identify(l *lane, it *Item) {
 }
 
 // release ends the hand-out of a lane.
-func (c *Core) release(l *lane) {
+func (c *hands) release(l *lane) {
 	l.rest.item = nil
 	c.counts.Running--
 	if *l.rest == newRest {
-		if len(c.rests) < maxRun {
-			c.rests = append(c.rests, l.rest)
+		if len(c.spare) < maxRun {
+			c.spare = append(c.spare, l.rest)
 		}
 		l.rest = nil
 	}
@@ -138,12 +138,12 @@ func (r *Run) grow() {
 }
 
 // NewRun returns a run that is large enough for Take.
-func (c *Core) NewRun() *Run {
+func (c *hands) NewRun() *Run {
 	return &Run{Items: make([]Item, 0, c.maxPace()*c.cfg.BatchSize)}
 }
 
 // maxPace is the most batches in a run.
-func (c *Core) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
+func (c *hands) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
 
 // reclaim takes runs apart that workers have had for longer than the quantum: what
 // such a worker has in hand is a slow job. What stands behind that is taken back,
@@ -153,7 +153,7 @@ func (c *Core) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
 // after this one. reclaim returns when to look again, or math.MaxInt64. Workers
 // don't look at the clock themselves: for fast handlers that would be a good part
 // of the work.
-func (c *Core) reclaim(now int64) (next int64) {
+func (c *ends) reclaim(now int64) (next int64) {
 	for len(c.young) > 0 {
 		r := c.young[0]
 		if next = r.taken + int64(Quantum); next > now {
@@ -166,7 +166,7 @@ func (c *Core) reclaim(now int64) (next int64) {
 
 // takeApart leaves a worker with the batch that it has in hand. Nothing of the run
 // can be started any more, and the next runs are as long as this one should have been.
-func (c *Core) takeApart(now int64, r *Run) {
+func (c *ends) takeApart(now int64, r *Run) {
 	c.age(r)
 	over := 0
 	var hand *Item
@@ -193,7 +193,7 @@ func (c *Core) takeApart(now int64, r *Run) {
 }
 
 // age ends the time in which a run is looked at.
-func (c *Core) age(r *Run) {
+func (c *hands) age(r *Run) {
 	if i := slices.Index(c.young, r); i >= 0 {
 		c.young = slices.Delete(c.young, i, i+1)
 	}
@@ -201,7 +201,7 @@ func (c *Core) age(r *Run) {
 
 // recall settles those payloads of an item that are done while its worker is at the
 // next one, and wants the others back. A crash finds these as if they had not run, and new.
-func (c *Core) recall(it *Item) {
+func (c *ends) recall(it *Item) {
 	it.recalled.Store(true)
 	n := int(it.passed.Load())
 	if n == it.settled {

@@ -48,17 +48,17 @@ func (r *rested) add(id string, at rest) {
 func rests(e *journal.Entry) bool { return len(e.Failed) == 1 && e.Failed[0] == 0 }
 
 // restUntil returns when a rest is over that begins now; now if there is none.
-func (c *Core) restUntil(now int64) int64 { return later(now, c.cfg.Throttle) }
+func (c *timing) restUntil(now int64) int64 { return later(now, c.cfg.Throttle) }
 
 // rest has an id with nothing left rest after its run.
-func (c *Core) rest(now int64, id string) {
+func (c *throttle) rest(now int64, id string) {
 	if c.cfg.Throttle > 0 && !c.broken() && !c.supersedes() {
 		c.writeRest(now, id, rest{until: c.restUntil(now)})
 	}
 }
 
 // writeRest writes down that an id rests, and what has run of it.
-func (c *Core) writeRest(now int64, id string, r rest) {
+func (c *throttle) writeRest(now int64, id string, r rest) {
 	if c.rested.unwritten == nil {
 		c.rested.unwritten = make(map[int]string)
 	}
@@ -90,7 +90,7 @@ func (r *rested) moved(from, to int) {
 }
 
 // restAfter has what waits for an id rest after its run.
-func (c *Core) restAfter(now int64, l *lane) {
+func (c *throttle) restAfter(now int64, l *lane) {
 	if c.cfg.Throttle > 0 {
 		l.due = max(l.due, c.restUntil(now))
 		l.unpinned = l.unpinned || !c.supersedes() // else it stays among the rested
@@ -99,7 +99,7 @@ func (c *Core) restAfter(now int64, l *lane) {
 
 // rouse makes a new lane for an id that may be resting: it is due when that is over,
 // by the state that said so, unless its first payload is due later.
-func (c *Core) rouse(l *lane, e *journal.Entry) {
+func (c *throttle) rouse(l *lane, e *journal.Entry) {
 	if len(c.rested.byID) == 0 {
 		return
 	}
@@ -118,7 +118,7 @@ func (c *Core) rouse(l *lane, e *journal.Entry) {
 }
 
 // restOn has an id rest of which only the state was loaded.
-func (c *Core) restOn(l *lane) {
+func (c *throttle) restOn(l *lane) {
 	p := l.past()
 	if c.cfg.Throttle <= 0 || p == nil || !p.resting || p.state.IsZero() {
 		return
@@ -129,7 +129,7 @@ func (c *Core) restOn(l *lane) {
 
 // endRests ends the rests that are over. An idle shard has no timer for that: it does
 // so with its next job.
-func (c *Core) endRests(now int64) {
+func (c *throttle) endRests(now int64) {
 	r := &c.rested
 	for n := 0; n < endsAtOnce && len(r.ends) > 0 && r.ends[0].until <= now; n++ {
 		end := r.ends.pop()
@@ -141,7 +141,7 @@ func (c *Core) endRests(now int64) {
 }
 
 // shiftRests keeps rests as long as they were when the clock is set.
-func (c *Core) shiftRests(step int64) {
+func (c *throttle) shiftRests(step int64) {
 	r := &c.rested
 	r.ends = nil
 	for id, at := range r.byID {
