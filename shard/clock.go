@@ -53,6 +53,18 @@ type clockSet struct {
 	earlier      *clockSet
 }
 
+// since returns the due time of a payload that was accepted at a position, on the clock as
+// it is now.
+func (s *clockSet) since(due int64, position journal.Position) int64 {
+	if s == nil || position > s.seen {
+		return due
+	}
+	if due = s.earlier.since(due, position); due <= s.before {
+		due += s.step
+	}
+	return due
+}
+
 // stepClock tells that the wall clock was set by step nanoseconds when it said
 // before. What was due stays due, for as long as it has been, and the pause before
 // a retry stays as long as it was; a time that a caller asked for stays that time.
@@ -89,22 +101,4 @@ func (c *hands) stepClock(before, step int64) {
 			}
 		}
 	}
-}
-
-// pauses reports whether the due time of a lane may be the end of a pause of Config.Debounce
-// or of a rest, which stay as long as they were.
-func (c *timing) pauses(l *lane, before int64) bool {
-	return c.debounces() && l.due-before <= int64(c.cfg.Debounce.Quiet) || l.hasState() && l.due-before <= int64(c.cfg.Throttle)
-}
-
-// since returns the due time of a payload that was accepted at a position, on the clock as
-// it is now.
-func (s *clockSet) since(due int64, position journal.Position) int64 {
-	if s == nil || position > s.seen {
-		return due
-	}
-	if due = s.earlier.since(due, position); due <= s.before {
-		due += s.step
-	}
-	return due
 }

@@ -5,27 +5,6 @@ import (
 	"time"
 )
 
-// Merge says what becomes of two payloads of one waiting id with equal bytes.
-// Only equal payloads are merged, but for MergeSupersede.
-type Merge uint8
-
-const (
-	// MergeKeepAll keeps both: for events, each of which counts. The default.
-	MergeKeepAll Merge = iota
-	// MergeMinScore keeps the one with the lower score; the earlier one when they
-	// are equal: Lowkiq's set.
-	MergeMinScore
-	// MergeKeepFirst keeps the one that was accepted first.
-	MergeKeepFirst
-	// MergeKeepLast keeps the one that was accepted last.
-	MergeKeepLast
-	// MergeSupersede keeps the newest, whatever the bytes: the one with the highest
-	// score, and of equal scores, or where one has none, the one that was accepted last. It is not about what
-	// waits alone: see the package comment. Then OnFailure is OnFailureMerge, and a run
-	// has one payload of an id. Neither with FreshDue, OnFresh nor Fold.
-	MergeSupersede
-)
-
 // OnFailure says what a failed run means for payloads of its id that arrived
 // meanwhile or arrive before the retry.
 type OnFailure uint8
@@ -52,17 +31,6 @@ const (
 	// OnExhaustedHalt stops the id, with all its payloads, until RunNow is called
 	// for it or a payload of it comes back from the morgue.
 	OnExhaustedHalt
-)
-
-// OnFresh says what a fresh payload does to a job that waits for a retry.
-type OnFresh uint8
-
-const (
-	// OnFreshWait lets it wait for the retry. The default.
-	OnFreshWait OnFresh = iota
-	// OnFreshPull makes the job due when the fresh payload is, if that is earlier.
-	// The retry count stays.
-	OnFreshPull
 )
 
 // Config says how the jobs of a queue behave. The zero Config has no retries; the
@@ -124,12 +92,9 @@ func (c *Config) InHand(it *Item) []Payload {
 // LastTry says whether no retry follows if it fails.
 func (c *Config) LastTry(it *Item) bool { return it.Retry+1 >= c.MaxRetries }
 
-func (m Merge) String() string {
-	return name(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede")
-}
-func (f OnFailure) String() string   { return name(f, "MergeFailed", "BlockFailed") }
+func (f OnFailure) String() string { return name(f, "MergeFailed", "BlockFailed") }
+
 func (x OnExhausted) String() string { return name(x, "BuryOldest", "BuryAll", "Halt") }
-func (f OnFresh) String() string     { return name(f, "WaitWithRetry", "PullRetry") }
 
 func name[T ~uint8](v T, names ...string) string {
 	if int(v) < len(names) {

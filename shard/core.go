@@ -12,6 +12,23 @@ import (
 //
 // What has to be written down gathers in a change. The caller records it after
 // every method, through [Core.Record], before the effects can be seen.
+//
+// It is layers, each of which embeds the one below and knows nothing of those above:
+//
+//	Core      what the shell and people call
+//	looks     shows what there is, and changes nothing
+//	ends      what becomes of a run that is over
+//	hands     which payloads a worker gets, and what comes back from it
+//	gather    what becomes of a payload that arrives for a lane
+//	dead      dead letters, as far as an id has to know of them
+//	throttle  ids that rest after a run
+//	ledger    what is written down, and counted
+//	agenda    the lanes, and which is next
+//	timing    when a lane is due
+//
+// Two of them are policies: gather with its files supersede and fold, and timing with
+// throttle. Each is asked when a payload arrives and when a run ends. What a queue has not
+// configured is one comparison for a payload.
 type Core struct{ looks }
 
 // Counts are figures of a shard. Gauges are of now, totals since the start.
@@ -68,104 +85,13 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	if c.cfg.Weighed && !c.loading {
 		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
 	}
+	if l != nil && l.item() != nil && l.item().revoke() {
+		c.putBack(l, l.item())
+	}
 	if c.supersedes() {
 		return c.arrive(l, e, ref)
 	}
-	if e.Restored && len(c.outlived) > 0 {
-		c.Forget(string(e.ID), e.Position)
-	}
-	if l == nil {
-		l = c.lanes.add(e.ID)
-		c.open(l, e.Due, e.Restored)
-		c.rouse(l, e)
-	} else if it := l.item(); it != nil && it.revoke() {
-		c.putBack(l, it)
-	}
-	if l.item() != nil {
-		c.freshOut(l, e)
-	}
-	first := l.n() == 0
-	if into = c.add(l, Payload{e.Score, ref}, e); into != 0 {
-		c.counts.Replaced-- // its caller hears of it at once
-	}
-	if c.cfg.Fold != nil && !c.loading {
-		c.expectFold(l, ref, e.Restored) // not when payloads come back, one by one, which are older
-	}
-	switch {
-	case l.item() != nil:
-		c.behind(l, e, first)
-	case e.Restored:
-		c.freshStart(l, e.Due)
-	case first && !l.holds():
-		due := l.due
-		if p := l.past(); c.loading && p != nil && p.resting {
-			due = max(due, e.Due)
-		}
-		c.enqueue(l, due)
-	default:
-		c.fresh(l, e.Due)
-	}
-	return into
-}
-
-// add takes in a payload.
-func (c *gather) add(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
-	c.came(e, p.Ref)
-	return c.merge(l, p, e)
-}
-
-// merge puts a payload into its lane and ends the one that merging leaves over.
-func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
-	kept, ended := l.add(&c.lanes.entries, c.merging(), p, e.Payload)
-	if b := l.bag(); b != nil {
-		b.due = max(b.due, e.Due)
-	}
-	if c.loading && l.n() == 2 && c.cfg.OnFailure == OnFailureBlock {
-		c.loosen(l)
-	}
-	if ended.IsZero() {
-		return 0
-	}
-	c.counts.Merged++
-	c.counts.Replaced++
-	c.endPayload(ended)
-	c.change.Merged = append(c.change.Merged, Merged{Position: ended.Position(), Into: kept.Ref.Position()})
-	if ended.Position() < kept.Ref.Position() || c.moves() {
-		// The job keeps its due time, although the payload that it may have
-		// come from is gone.
-		c.pinDue(l)
-	}
-	c.pinDueOut(l, ended.Position())
-	if ended != p.Ref {
-		return 0
-	}
-	return kept.Ref.Position()
-}
-
-// behind sets the due time of what arrives while its id runs: a job of its own,
-// once the run is over.
-func (c *timing) behind(l *lane, e *journal.Entry, first bool) {
-	if first || e.Restored {
-		c.open(l, e.Due, e.Restored)
-	} else if c.moves() {
-		l.due = c.moved(l.due, c.limitOf(l), e.Due)
-	}
-	if e.Restored {
-		l.unpinned = true // it is older than what waits
-	}
-}
-
-// freshStart makes a waiting job new and due at a time, because a payload came
-// back to it from the morgue.
-func (c *gather) freshStart(l *lane, due int64) {
-	moved := l.hasState() || l.due != due
-	c.bound(l, due)
-	c.setRetry(l, -1)
-	c.setHalted(l, false)
-	c.enqueue(l, due)
-	if moved {
-		c.writeState(l)
-	}
+	return c.join(l, e, ref)
 }
 
 // RunNow makes a waiting job due at a time, with its retries given back, and
@@ -191,9 +117,6 @@ func (c *Core) RetryNow(id string, now int64) bool {
 	c.writeState(l)
 	return true
 }
-
-// Has reports whether an id has anything to do.
-func (c *looks) Has(id string) bool { return c.lanes.find([]byte(id)) != nil }
 
 // Postpone takes back a started item that can't run now, none of whose payloads is
 // done: its id waits until Let, or if not parked, for a worker. The worker lets
@@ -249,76 +172,32 @@ func (c *Core) condemned(l *lane, it *Item, at journal.Position) (judged, behind
 	return it.Payloads[:1], it.Payloads[1:]
 }
 
-// Counts returns the figures of the shard.
-func (c *looks) Counts() Counts {
-	c.counts.Jobs = c.lanes.len()
-	return c.counts
+// Depart says that a dead letter of a superseding queue is about to be put back, or
+// deleted. It reports whether that is still one; then the id is held until Departed, so
+// that no newer payload runs before it is known what has become of the dead letter.
+func (c *Core) Depart(id string, at journal.Position) bool {
+	g, dead := c.graves[id]
+	if !dead || g.at != at || g.leaving {
+		return false
+	}
+	g.leaving = true
+	c.graves[id] = g
+	c.Hold(id, HoldDead)
+	return true
 }
 
-type timing struct {
-	cfg   Config
-	set   *clockSet
-	shift int64 // by how much the clock was set so far
+// Departed ends what Depart has begun, if it has. Gone: the dead letter is in the morgue no
+// more.
+func (c *Core) Departed(id string, at journal.Position, gone bool) {
+	if g, dead := c.graves[id]; dead && g.at == at {
+		g.leaving = false
+		c.graves[id] = g
+		if gone {
+			delete(c.graves, id)
+		} else {
+			newer, _ := c.newer(g.version, c.lanes.find([]byte(id)), id)
+			c.exhume(id, newer)
+		}
+	}
+	c.Let(id, HoldDead)
 }
-
-type agenda struct {
-	timing
-	lanes lanes
-	due   dueQueue
-
-	paused   bool            // no id may run
-	held     map[string]Hold // ids that may not run now, and why
-	prefixes map[string]bool // of ids that may not either
-
-	soon   int64 // what is due before it, when it comes to wait, is prompt; see Tick
-	prompt int64 // the latest due time of a prompt job so far
-
-	// counts are kept as changes happen, so that no call has to walk the lanes.
-	counts Counts
-}
-
-type ledger struct {
-	agenda
-	queue   uint32
-	loading bool
-	loose   []*lane // lanes that Loaded has to look at again
-	ages    ages
-
-	change    Change
-	stateOf   []*lane   // the lane of each state in change
-	rewritten []*hashed // the payloads that change rewrites
-	rested    rested    // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
-}
-
-type throttle struct {
-	ledger
-	now int64 // as of the last Tick
-}
-
-type dead struct {
-	throttle
-	graves   map[string]grave    // dead letters, under MergeSupersede: one of an id at most
-	outlived map[string]outlived // ids with dead letters, under any other policy; see Late
-}
-
-type gather struct {
-	dead
-	seen  journal.Position // the highest so far
-	folds []*Fold          // that nobody has got
-}
-
-type hands struct {
-	gather
-	ids    idArena
-	spare  []*laneExtra // not in use
-	runs   map[*Run]struct{}
-	young  []*Run // of runs, those that reclaim has to look at, oldest first
-	pace   int    // batches in the next run
-	exempt int    // of runs, that don't count against Concurrency
-
-	prefetched uint // has no meaning, but makes the compiler load what it counts
-}
-
-type ends struct{ hands }
-
-type looks struct{ ends }

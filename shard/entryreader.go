@@ -25,9 +25,3 @@ func (r *entryReader) fail(err error) {
 		r.err = err
 	}
 }
-
-// Err returns why the shard has stopped where it was: the journal could not give
-// back an entry. Nil: it works.
-func (c *agenda) Err() error { return c.lanes.entries.err }
-
-func (c *agenda) broken() bool { return c.lanes.entries.err != nil }

@@ -142,37 +142,6 @@ func (c *gather) folded(fold *Fold) bool {
 	return len(fold.Groups) > 0
 }
 
-// become ends a payload that is a part of another one from now on.
-func (c *ledger) become(into, p Payload) {
-	c.counts.Merged++
-	c.counts.Replaced++
-	c.endPayload(p.Ref)
-	c.change.Merged = append(c.change.Merged, Merged{Position: p.Ref.Position(), Into: into.Ref.Position()})
-}
-
-// noteRewritten takes in where payloads are that were written again, and has the
-// recorder told how they have grown.
-func (c *ledger) noteRewritten(rewritten []*hashed, at []journal.Rewrite) {
-	for i, h := range rewritten {
-		if c.cfg.Weighed {
-			c.change.Surplus.Bytes += at[i].Ref.Size() - h.Ref.Size()
-		}
-		h.Ref = at[i].Ref
-	}
-}
-
-// combine ends all but the first of payloads that were folded and are over together.
-func (c *ledger) combine(it *Item, judged []Payload) []Payload {
-	if it.Folded == nil || len(judged) < 2 {
-		return judged
-	}
-	it.combined = true
-	for _, p := range judged[1:] {
-		c.become(judged[0], p)
-	}
-	return judged[:1]
-}
-
 // Fold says that the first n payloads of an item, less those that are parts of the
 // outcome, became one with these bytes, nil if they are one; the others wait for the next
 // run. It is for the worker, before the handler is called.

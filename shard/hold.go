@@ -28,6 +28,43 @@ func (c *agenda) why(id []byte) Hold {
 	return why
 }
 
+// Holds reports whether an id is held for a reason.
+func (c *agenda) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
+
+// Paused reports whether an id may not run because a person wants it so: by itself, as
+// one that begins in some way, or with all others.
+func (c *agenda) Paused(id string) bool {
+	return c.paused || c.why([]byte(id))&(HoldPause|HoldPrefix) != 0
+}
+
+// unhold is Let for a caller that gives the job its place itself.
+func (c *agenda) unhold(id string, why Hold) bool {
+	was := c.held[id]
+	if was&why == 0 {
+		return false
+	}
+	if now := was &^ why; now != 0 {
+		c.held[id] = now
+	} else {
+		delete(c.held, id)
+	}
+	c.countHeld(was, was&^why)
+	return true
+}
+
+func (c *agenda) countHeld(was, is Hold) {
+	count := func(n *int, why Hold) {
+		switch {
+		case was&why == 0 && is&why != 0:
+			*n++
+		case was&why != 0 && is&why == 0:
+			*n--
+		}
+	}
+	count(&c.counts.Parked, HoldWait|HoldSuspect)
+	count(&c.counts.Paused, HoldPause)
+}
+
 // Hold keeps an id from running for a reason, until Let. What runs of it at the
 // moment goes on, but for what no worker has begun. It reports whether the id was not
 // held for that reason.
@@ -43,6 +80,16 @@ func (c *Core) Hold(id string, why Hold) bool {
 	c.countHeld(was, was|why)
 	c.Reconsider(id)
 	return true
+}
+
+// Let ends a reason to hold an id, which runs again when no other is left. It reports
+// whether the id was held for that reason.
+func (c *Core) Let(id string, why Hold) bool {
+	let := c.unhold(id, why)
+	if let {
+		c.Reconsider(id)
+	}
+	return let
 }
 
 // Reconsider gives the job of an id the place that it should have, after a change of what
@@ -61,47 +108,6 @@ func (c *Core) Reconsider(id string) {
 	case c.cfg.Single && len(it.Payloads) > 1:
 		c.recall(it)
 	}
-}
-
-// Let ends a reason to hold an id, which runs again when no other is left. It reports
-// whether the id was held for that reason.
-func (c *Core) Let(id string, why Hold) bool {
-	let := c.unhold(id, why)
-	if let {
-		c.Reconsider(id)
-	}
-	return let
-}
-
-// unhold is Let for a caller that gives the job its place itself.
-func (c *agenda) unhold(id string, why Hold) bool {
-	was := c.held[id]
-	if was&why == 0 {
-		return false
-	}
-	if now := was &^ why; now != 0 {
-		c.held[id] = now
-	} else {
-		delete(c.held, id)
-	}
-	c.countHeld(was, was&^why)
-	return true
-}
-
-// Holds reports whether an id is held for a reason.
-func (c *agenda) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
-
-func (c *agenda) countHeld(was, is Hold) {
-	count := func(n *int, why Hold) {
-		switch {
-		case was&why == 0 && is&why != 0:
-			*n++
-		case was&why != 0 && is&why == 0:
-			*n--
-		}
-	}
-	count(&c.counts.Parked, HoldWait|HoldSuspect)
-	count(&c.counts.Paused, HoldPause)
 }
 
 // Pause keeps all ids from running until Resume, and takes back what no worker has
@@ -130,10 +136,4 @@ func (c *Core) PausePrefix(prefix string, on bool) {
 		c.prefixes[prefix] = true
 	}
 	c.counts.Prefixes = len(c.prefixes)
-}
-
-// Paused reports whether an id may not run because a person wants it so: by itself, as
-// one that begins in some way, or with all others.
-func (c *agenda) Paused(id string) bool {
-	return c.paused || c.why([]byte(id))&(HoldPause|HoldPrefix) != 0
 }

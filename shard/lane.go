@@ -70,122 +70,6 @@ func (p *runHistory) failures() journal.History {
 	return p.history
 }
 
-// payloadSet holds many payloads of one id.
-type payloadSet struct {
-	order timeline[*hashed]
-	// index finds payloads by the hash of their bytes. Nil under MergeKeepAll.
-	index *table[*hashed]
-	gone  int      // payloads in order that are gone
-	due   int64    // no payload was accepted with a later due time
-	slab  []hashed // not used yet
-
-	folding *folding // nil: nothing is folded
-}
-
-// hashed is a payload with the hash of its bytes.
-type hashed struct {
-	Payload
-	hash uint32
-	// gone: another payload has replaced this one. Taking it out of the order
-	// would cost a search; when most are gone, all of these go.
-	gone bool
-}
-
-func (h *hashed) before(o *hashed) bool { return h.Payload.before(o.Payload) }
-
-// add puts a payload with the given bytes among those that wait. When one with
-// equal bytes is there, only one of them stays, and the other is returned.
-func (l *lane) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
-	if l.n() == 0 {
-		l.one = p
-		return p, journal.Ref{}
-	}
-	if l.bag() == nil {
-		if m != MergeKeepAll && sameBytes(r, l.one, data) {
-			if replaces(m, p, l.one) {
-				l.one, p = p, l.one
-			}
-			return l.one, p.Ref
-		}
-		l.openBag(r, m)
-	}
-	return l.bag().add(r, m, p, data)
-}
-
-// replaces reports whether p stays rather than old, which has equal bytes.
-func replaces(m Merge, p, old Payload) bool {
-	switch m {
-	case MergeKeepFirst:
-		return p.Ref.Position() < old.Ref.Position()
-	case MergeKeepLast:
-		return p.Ref.Position() > old.Ref.Position()
-	}
-	return p.before(old)
-}
-
-func sameBytes(r *entryReader, p Payload, data []byte) bool {
-	var e journal.Entry
-	return r.read(p.Ref, &e) && bytes.Equal(e.Payload, data)
-}
-
-func (l *lane) openBag(r *entryReader, m Merge) {
-	b := new(payloadSet)
-	if m != MergeKeepAll {
-		b.index = new(table[*hashed])
-	}
-	var e journal.Entry
-	r.read(l.one.Ref, &e)
-	b.due = e.Due
-	b.add(r, m, l.one, e.Payload)
-	l.more().bag, l.one = b, Payload{}
-}
-
-func (b *payloadSet) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
-	if m == MergeKeepAll {
-		b.order.push(b.newHashed(p, 0))
-		return p, journal.Ref{}
-	}
-	hash := hashOf(data)
-	if old := b.index.find(hash, func(h *hashed) bool { return sameBytes(r, h.Payload, data) }); old != nil {
-		if !replaces(m, p, old.Payload) {
-			return old.Payload, p.Ref
-		}
-		ended = old.Ref
-		b.index.remove(hash, old)
-		b.forget(old)
-	}
-	h := b.newHashed(p, hash)
-	b.order.push(h)
-	b.index.insert(hash, h)
-	return p, ended
-}
-
-// len returns the number of payloads that are not gone.
-func (b *payloadSet) len() int { return b.order.len() - b.gone }
-
-// slabSize is how many payloads a bag makes room for at once, at most.
-const slabSize = 64
-
-func (b *payloadSet) newHashed(p Payload, hash uint32) *hashed {
-	if len(b.slab) == 0 {
-		b.slab = make([]hashed, min(max(b.order.len(), 2), slabSize))
-	}
-	h := &b.slab[0]
-	b.slab = b.slab[1:]
-	h.Payload, h.hash = p, hash
-	return h
-}
-
-// forget drops a payload from the order, sooner or later.
-func (b *payloadSet) forget(h *hashed) {
-	h.gone = true
-	b.gone++
-	if b.gone > slabSize && b.gone > b.order.len()/2 {
-		b.order.keep(func(h *hashed) bool { return !h.gone })
-		b.gone = 0
-	}
-}
-
 // take removes the first payload of those that wait; there is one.
 func (l *lane) take() Payload {
 	b := l.bag()
@@ -201,13 +85,32 @@ func (l *lane) take() Payload {
 	return p
 }
 
-func (b *payloadSet) take() Payload {
-	b.first()
-	h := b.order.pop()
-	if b.index != nil {
-		b.index.remove(h.hash, h)
+// takeOut takes payloads out of a lane, in order: those that failed and are held, and
+// others if they are meant, too.
+func (l *lane) takeOut(r *Removal, andOthers bool) (held, others []Payload) {
+	means := func(p Payload) bool { return r.means(p.Ref.Position()) }
+	if p := l.past(); p != nil && len(p.held) > 0 {
+		var kept []Payload
+		for _, h := range p.held {
+			if means(h) {
+				held = append(held, h)
+			} else {
+				kept = append(kept, h)
+			}
+		}
+		p.held = kept
 	}
-	return h.Payload
+	switch b := l.bag(); {
+	case !andOthers:
+	case b != nil:
+		others = b.takeOut(means)
+		if b.len() == 0 {
+			l.rest.bag = nil
+		}
+	case !l.one.Ref.IsZero() && means(l.one):
+		others, l.one = []Payload{l.one}, Payload{}
+	}
+	return held, others
 }
 
 // first returns the payload that take would return.
@@ -216,17 +119,6 @@ func (l *lane) first() Payload {
 		return b.first()
 	}
 	return l.one
-}
-
-func (b *payloadSet) first() Payload {
-	for {
-		h := *b.order.first()
-		if !h.gone {
-			return h.Payload
-		}
-		b.gone--
-		b.order.pop()
-	}
 }
 
 // id returns the id of the lane, from wherever it stands.
@@ -336,6 +228,14 @@ func (l *lane) hasState() bool {
 func (l *lane) stateAfter(at journal.Position) bool {
 	p := l.past()
 	return p != nil && (p.pending > 0 || !p.state.IsZero() && p.state.Position() > at)
+}
+
+// about is the position of the payload that a state is about.
+func (l *lane) about() journal.Position {
+	if it := l.item(); it != nil {
+		return it.Payloads[0].Ref.Position()
+	}
+	return l.one.Ref.Position()
 }
 
 // pinned reports whether a state says when the job is due, whatever its payloads say.

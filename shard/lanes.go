@@ -122,17 +122,3 @@ func (ls *lanes) remove(l *lane, hash uint32) {
 		ls.idle++
 	}
 }
-
-// drop forgets an id with nothing left. It has this hash.
-func (c *ledger) drop(l *lane, hash uint32) {
-	if c.broken() {
-		return // it is not known whether this is its id
-	}
-	c.endState(l)
-	c.setRetry(l, -1)
-	c.setHalted(l, false)
-	c.lanes.remove(l, hash)
-	if c.lanes.len() == 0 {
-		c.due = dueQueue{} // turns that are stale must not outlive the lanes
-	}
-}

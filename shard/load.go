@@ -51,14 +51,6 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 // package that knows no limits finds no payload by it.
 func gathers(e *journal.Entry) bool { return len(e.Failed) == 2 && e.Failed[0] == 0 }
 
-// loosen has Loaded look at a lane again.
-func (c *ledger) loosen(l *lane) {
-	if !l.loose {
-		l.loose = true
-		c.loose = append(c.loose, l)
-	}
-}
-
 // Loaded ends the loading.
 func (c *Core) Loaded() {
 	c.loading = false
@@ -82,16 +74,6 @@ func (c *Core) Loaded() {
 		}
 	}
 	c.loose = nil
-}
-
-// merging returns the policy for payloads that come in. Under OnFailureBlock it
-// takes a state, which comes last, to know which payloads failed. These must
-// not merge with what waits behind them, so nothing does before Loaded.
-func (c *gather) merging() Merge {
-	if c.loading && c.cfg.OnFailure == OnFailureBlock {
-		return MergeKeepAll
-	}
-	return c.cfg.Merge
 }
 
 // regroup holds the payloads that failed according to the state of a lane, and

@@ -81,6 +81,29 @@ func (it *Item) lastWord() Verdict {
 	return it.Outcome.Verdict
 }
 
+// doom notes what is to become of payloads that a worker has in hand, and returns how
+// many that are. Under Config.Single it wants back what the worker has not begun.
+func (it *Item) doom(r *Removal, single bool) (n int) {
+	for _, p := range it.Payloads[max(it.settled, int(it.passed.Load())):] {
+		if r.means(p.Ref.Position()) {
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	var all []*Removal
+	if before := it.removals.Load(); before != nil {
+		all = slices.Clone(*before)
+	}
+	all = append(all, r)
+	it.removals.Store(&all)
+	if single {
+		it.recalled.Store(true)
+	}
+	return n
+}
+
 // Remove ends payloads of an id before they run, and returns how many. Those that a
 // worker has in hand end when it gives them back, unless they are over by then:
 // inHand says how many.
@@ -159,27 +182,6 @@ func (c *ends) endRemoved(now int64, l *lane, held, others []Payload, r *Removal
 	c.endAs(now, &it, others, r)
 }
 
-// endAs ends payloads as a person wants it.
-func (c *dead) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
-	if r.Verdict == VerdictCanceled {
-		reason := r.Reason
-		if r.Failed && it.LastError != "" {
-			reason += ": " + it.LastError
-		}
-		c.bury(now, it, payloads, reason)
-	} else {
-		c.delete(payloads)
-	}
-}
-
-func (c *ledger) delete(payloads []Payload) {
-	for _, p := range payloads {
-		c.endPayload(p.Ref)
-		c.change.Deleted = append(c.change.Deleted, p.Ref.Position())
-	}
-	c.counts.Deleted += uint64(len(payloads))
-}
-
 // removeBehind ends what arrived for an id that runs.
 func (c *ends) removeBehind(now int64, l *lane, it *Item, r *Removal) int {
 	_, others := l.takeOut(r, true)
@@ -189,29 +191,6 @@ func (c *ends) removeBehind(now int64, l *lane, it *Item, r *Removal) int {
 		c.pinDueOut(l, p.Ref.Position())
 	}
 	return len(others)
-}
-
-// doom notes what is to become of payloads that a worker has in hand, and returns how
-// many that are. Under Config.Single it wants back what the worker has not begun.
-func (it *Item) doom(r *Removal, single bool) (n int) {
-	for _, p := range it.Payloads[max(it.settled, int(it.passed.Load())):] {
-		if r.means(p.Ref.Position()) {
-			n++
-		}
-	}
-	if n == 0 {
-		return 0
-	}
-	var all []*Removal
-	if before := it.removals.Load(); before != nil {
-		all = slices.Clone(*before)
-	}
-	all = append(all, r)
-	it.removals.Store(&all)
-	if single {
-		it.recalled.Store(true)
-	}
-	return n
 }
 
 // remove carries out what a person wants of the payloads of an item that its worker
@@ -241,59 +220,4 @@ func (c *ends) remove(now int64, it *Item) {
 			out.AddPart(Part{Index: i, Verdict: r.Verdict, Error: r.Reason})
 		}
 	}
-}
-
-// takeOut takes payloads out of a lane, in order: those that failed and are held, and
-// others if they are meant, too.
-func (l *lane) takeOut(r *Removal, andOthers bool) (held, others []Payload) {
-	means := func(p Payload) bool { return r.means(p.Ref.Position()) }
-	if p := l.past(); p != nil && len(p.held) > 0 {
-		var kept []Payload
-		for _, h := range p.held {
-			if means(h) {
-				held = append(held, h)
-			} else {
-				kept = append(kept, h)
-			}
-		}
-		p.held = kept
-	}
-	switch b := l.bag(); {
-	case !andOthers:
-	case b != nil:
-		others = b.takeOut(means)
-		if b.len() == 0 {
-			l.rest.bag = nil
-		}
-	case !l.one.Ref.IsZero() && means(l.one):
-		others, l.one = []Payload{l.one}, Payload{}
-	}
-	return held, others
-}
-
-// takeOut takes payloads out of a bag, in order.
-func (b *payloadSet) takeOut(means func(Payload) bool) (out []Payload) {
-	if b.folding != nil {
-		b.folding.fold = nil // it may be about one of them
-	}
-	var found []*hashed
-	b.order.all(func(h *hashed) {
-		if !h.gone && means(h.Payload) {
-			found = append(found, h)
-		}
-	})
-	for _, h := range found {
-		out = append(out, h.Payload)
-		if b.index != nil {
-			b.index.remove(h.hash, h)
-		}
-		b.forget(h)
-	}
-	slices.SortFunc(out, func(p, q Payload) int {
-		if p.before(q) {
-			return -1
-		}
-		return 1
-	})
-	return out
 }

@@ -11,7 +11,7 @@ import (
 // Run is what a shard hands to a worker: jobs to be run one after the other,
 // or BatchSize at a time. The worker starts them with Next, fills in their
 // outcomes, and gives the run back with [Shard.Finish]. Then it must let go of it.
-// The shard does not wait for that: see Core.reclaim.
+// The shard does not wait for that: see ends.reclaim.
 type Run struct {
 	Shard *Shard
 	Items []Item
@@ -19,9 +19,16 @@ type Run struct {
 	Elapsed time.Duration
 
 	next   int   // the first of Items that the worker has not looked at; its own
-	size   int   // what Core.pace counts
+	size   int   // what hands.pace counts
 	taken  int64 // Unix ns
 	exempt bool  // does not count against Concurrency; see Core.Exempt
+}
+
+// grow adds an item without moving the others: lanes point to them.
+func (r *Run) grow() {
+	if r.Items = r.Items[:len(r.Items)+1]; len(r.Items) > cap(r.Items) {
+		panic("shard: bug: a run is too small for its items")
+	}
 }
 
 // Next starts up to n more items, without those that the shard has taken back,
@@ -65,7 +72,7 @@ type Item struct {
 	tried    int32                  // Retry when it was handed out; see InHand
 	lane     *lane
 	hash     uint32 // of ID
-	shift    int64  // Core.shift when it was handed out
+	shift    int64  // timing.shift when it was handed out
 	undone   int64  // when its job is due if nothing comes of the run, by the clock of then
 	limit    int64  // of undone, see Debounce
 	moved    bool   // undone, by a payload that came meanwhile, and no state says so
@@ -200,6 +207,22 @@ func (it *Item) begin(l *lane, limit int) {
 		}
 	}
 	it.partial = l.n() > 0
+}
+
+// staged is what the recorder gets with the end of a payload. The worker adds to the
+// list while the shard may read it, see ends.recall.
+type staged struct {
+	what    any
+	payload int // Outcome.Done when it was staged
+	next    *staged
+}
+
+// Stage says what the recorder is to get, among [Change].Staged, with the change that
+// ends the payload in hand, if it ends as done, and not otherwise; without
+// Config.Single, with the end of those that the verdict is about. It is for the worker,
+// before it says what has become of the payload.
+func (it *Item) Stage(what any) {
+	it.staged.Store(&staged{what, it.Outcome.Done, it.staged.Load()})
 }
 
 // reset lets go of everything, for the next use.

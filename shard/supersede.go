@@ -53,13 +53,10 @@ func (c *timing) supersedes() bool { return c.cfg.Merge == MergeSupersede }
 
 // arrive takes in a payload, whose id has a lane unless l is nil. It returns the
 // position of what is newer, or 0.
-func (c *Core) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journal.Position) {
+func (c *gather) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journal.Position) {
 	v := versionOf(e, ref.Position())
 	p := Payload{v.score, ref}
 	c.came(e, ref)
-	if l != nil && l.item() != nil && l.item().revoke() {
-		c.putBack(l, l.item())
-	}
 	if c.graves[string(e.ID)].at == v.at { // it comes back
 		delete(c.graves, string(e.ID))
 	}
@@ -107,16 +104,6 @@ func (c *gather) newer(v version, l *lane, id string) (w version, over bool) {
 	return version{}, false
 }
 
-// supersede ends a payload, because the one at a position is newer. Over: that one has
-// ended, too.
-func (c *ledger) supersede(p Payload, into journal.Position, over bool) {
-	c.counts.Merged++
-	c.counts.Replaced++
-	c.counts.Superseded++
-	c.endPayload(p.Ref)
-	c.change.Merged = append(c.change.Merged, Merged{p.Ref.Position(), into, over})
-}
-
 // takePlace makes the payload of a lane, which has just taken the place of another one,
 // a new job. What is due at once keeps the place in line that the id has, or an id that
 // changes all the time would never run; and what gathers under Debounce goes on to. A
@@ -149,20 +136,6 @@ func (c *gather) takePlace(l *lane, e *journal.Entry) {
 	}
 }
 
-// gathers reports whether a payload that takes the place of one that waits puts the job
-// off under Debounce, and does not begin anew.
-func (c *timing) gathers(l *lane, e *journal.Entry) bool {
-	if !c.debounces() || e.Restored {
-		return false
-	}
-	p := l.past()
-	bounded := p != nil && p.bounded
-	if l.item() != nil {
-		return bounded
-	}
-	return l.retry() < 0 && !l.halted && (bounded || !l.hasState())
-}
-
 // anew lets go of all that a lane whose payloads wait remembers of its runs, and of its
 // place in the agenda.
 func (c *gather) anew(l *lane) {
@@ -183,14 +156,6 @@ func (c *gather) stand(l *lane, due int64) {
 		return
 	}
 	c.enqueue(l, due)
-}
-
-// rouseFor is rouse for a payload whose id may be resting, and stays among the rested.
-func (c *throttle) rouseFor(e *journal.Entry, due int64) int64 {
-	if e.Restored || c.cfg.Throttle <= 0 {
-		return due
-	}
-	return max(due, c.rested.byID[string(e.ID)].until)
 }
 
 // overtaken notes what has run, and reports whether the payload of an item that has ended
@@ -274,22 +239,6 @@ func (c *ends) ran(now int64, it *Item, done version) {
 	c.writeRest(now, it.ID, r)
 }
 
-// forgetVersion has all versions of an id be newer than what was done of it. It returns
-// how many versions it has forgotten.
-func (c *throttle) forgetVersion(now int64, id string) int {
-	r := c.rested.byID[id]
-	if r.ran.at == 0 || c.broken() {
-		return 0
-	}
-	c.end(r.state)
-	if r.until > now {
-		c.writeRest(now, id, rest{until: r.until})
-	} else {
-		delete(c.rested.byID, id)
-	}
-	return 1
-}
-
 // Scored reports whether the score of an entry is its caller's, as far as the journal
 // tells: it is not the time at which the entry was accepted, to the microsecond.
 func Scored(e *journal.Entry) bool {
@@ -362,12 +311,4 @@ func (c *gather) outrun(l *lane) bool {
 // superseded: one that was accepted before the state was written, and delivered after it.
 func (c *gather) stale(l *lane, e *journal.Entry) bool {
 	return c.supersedes() && l != nil && l.n() > 0 && len(e.Failed) > 0 && !gathers(e) && !slices.Contains(e.Failed, l.one.Ref.Position())
-}
-
-// about is the position of the payload that a state is about.
-func (l *lane) about() journal.Position {
-	if it := l.item(); it != nil {
-		return it.Payloads[0].Ref.Position()
-	}
-	return l.one.Ref.Position()
 }

@@ -7,6 +7,13 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
+// throttle has ids rest after a run, under [Config].Throttle, and keeps what has to be
+// known of an id that has nothing to do.
+type throttle struct {
+	ledger
+	now int64 // as of the last Tick
+}
+
 // Under Config.Throttle an id rests after a run. What waits for it by then is due when
 // the rest is over. An id that has nothing to do has no lane, and is among the rested:
 // its rest is written down as a state without a payload, which ends with it.
@@ -47,8 +54,12 @@ func (r *rested) add(id string, at rest) {
 // to do: like a state with a limit, see gathers.
 func rests(e *journal.Entry) bool { return len(e.Failed) == 1 && e.Failed[0] == 0 }
 
-// restUntil returns when a rest is over that begins now; now if there is none.
-func (c *timing) restUntil(now int64) int64 { return later(now, c.cfg.Throttle) }
+// Tick says what time it is. What comes to wait from now on and is due soon is
+// prompt: it has no slack.
+func (c *throttle) Tick(now int64) {
+	c.now, c.soon = now, later(now, patience*c.cfg.Slack)
+	c.endRests(now)
+}
 
 // rest has an id with nothing left rest after its run.
 func (c *throttle) rest(now int64, id string) {
@@ -117,6 +128,14 @@ func (c *throttle) rouse(l *lane, e *journal.Entry) {
 	l.due = r.until
 }
 
+// rouseFor is rouse for a payload whose id may be resting, and stays among the rested.
+func (c *throttle) rouseFor(e *journal.Entry, due int64) int64 {
+	if e.Restored || c.cfg.Throttle <= 0 {
+		return due
+	}
+	return max(due, c.rested.byID[string(e.ID)].until)
+}
+
 // restOn has an id rest of which only the state was loaded.
 func (c *throttle) restOn(l *lane) {
 	p := l.past()
@@ -138,6 +157,22 @@ func (c *throttle) endRests(now int64) {
 			c.end(at.state)
 		}
 	}
+}
+
+// forgetVersion has all versions of an id be newer than what was done of it. It returns
+// how many versions it has forgotten.
+func (c *throttle) forgetVersion(now int64, id string) int {
+	r := c.rested.byID[id]
+	if r.ran.at == 0 || c.broken() {
+		return 0
+	}
+	c.end(r.state)
+	if r.until > now {
+		c.writeRest(now, id, rest{until: r.until})
+	} else {
+		delete(c.rested.byID, id)
+	}
+	return 1
 }
 
 // shiftRests keeps rests as long as they were when the clock is set.

@@ -126,20 +126,3 @@ func (a *ages) oldest() int64 {
 	}
 	return oldest
 }
-
-// came and went count a payload that is taken in, and one that is over.
-
-func (c *ledger) came(e *journal.Entry, ref journal.Ref) {
-	c.counts.Payloads++
-	c.ages.came(e, ref.Position())
-}
-
-func (c *ledger) went(ref journal.Ref) {
-	c.counts.Payloads--
-	c.change.Over = c.change.Over.Plus(weightOf(ref))
-	c.ages.went(ref.Position())
-}
-
-// Oldest returns when the oldest payload that waits or runs was accepted, or put back from
-// the morgue, as Unix time in nanoseconds and up to a second too early; 0: there is none.
-func (c *looks) Oldest() int64 { return c.ages.oldest() }

@@ -2,10 +2,22 @@ package shard
 
 import (
 	"hash/maphash"
-	"math"
 	"slices"
 	"time"
 )
+
+// hands hands payloads out to workers, in runs, and takes back what comes to nothing.
+type hands struct {
+	gather
+	ids    idArena
+	spare  []*laneExtra // not in use
+	runs   map[*Run]struct{}
+	young  []*Run // of runs, those that reclaim has to look at, oldest first
+	pace   int    // batches in the next run
+	exempt int    // of runs, that don't count against Concurrency
+
+	prefetched uint // has no meaning, but makes the compiler load what it counts
+}
 
 const (
 	// maxRun bounds the items in one run, and so how much a worker may have in
@@ -89,6 +101,40 @@ func (c *hands) Exempt(r *Run) {
 	}
 }
 
+// NewRun returns a run that is large enough for Take.
+func (c *hands) NewRun() *Run {
+	return &Run{Items: make([]Item, 0, c.maxPace()*c.cfg.BatchSize)}
+}
+
+// maxPace is the most batches in a run.
+func (c *hands) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
+
+// adjustPace lets runs grow while handlers are fast, and shrinks them to what a
+// worker came to within the quantum.
+func (c *hands) adjustPace(r *Run, left int) {
+	switch {
+	case left > 0:
+		c.pace = max(1, (r.size-left)/c.cfg.BatchSize)
+	case r.Elapsed > Quantum:
+		c.pace = 1
+	case r.Elapsed < Quantum/2:
+		c.pace = min(2*c.pace, c.maxPace())
+	}
+}
+
+// left is how much of an item the worker did not come to.
+func (c *hands) left(it *Item) int {
+	switch it.Outcome.Verdict {
+	case VerdictUnstarted:
+		return c.size(it.Payloads[it.Outcome.Done:])
+	case VerdictDone:
+		if c.cfg.Single {
+			return len(it.Payloads) - it.Outcome.Done - 1
+		}
+	}
+	return 0
+}
+
 // handOut gives the waiting payloads of a lane, up to limit, to an item.
 func (c *hands) handOut(l *lane, it *Item, limit int) {
 	c.identify(l, it)
@@ -130,68 +176,6 @@ func (c *hands) release(l *lane) {
 	}
 }
 
-// grow adds an item without moving the others: lanes point to them.
-func (r *Run) grow() {
-	if r.Items = r.Items[:len(r.Items)+1]; len(r.Items) > cap(r.Items) {
-		panic("shard: bug: a run is too small for its items")
-	}
-}
-
-// NewRun returns a run that is large enough for Take.
-func (c *hands) NewRun() *Run {
-	return &Run{Items: make([]Item, 0, c.maxPace()*c.cfg.BatchSize)}
-}
-
-// maxPace is the most batches in a run.
-func (c *hands) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
-
-// reclaim takes runs apart that workers have had for longer than the quantum: what
-// such a worker has in hand is a slow job. What stands behind that is taken back,
-// because another worker could have it. What ran before it is settled: its ids, and
-// all that they hold, don't wait for the slow one. Under Config.Single the same
-// holds for the payloads of the id in hand, and the worker is told to give it back
-// after this one. reclaim returns when to look again, or math.MaxInt64. Workers
-// don't look at the clock themselves: for fast handlers that would be a good part
-// of the work.
-func (c *ends) reclaim(now int64) (next int64) {
-	for len(c.young) > 0 {
-		r := c.young[0]
-		if next = r.taken + int64(Quantum); next > now {
-			return next
-		}
-		c.takeApart(now, r)
-	}
-	return math.MaxInt64
-}
-
-// takeApart leaves a worker with the batch that it has in hand. Nothing of the run
-// can be started any more, and the next runs are as long as this one should have been.
-func (c *ends) takeApart(now int64, r *Run) {
-	c.age(r)
-	over := 0
-	var hand *Item
-	for i := range r.Items {
-		switch it := &r.Items[i]; {
-		case it.revoke():
-			c.putBack(it.lane, it)
-		case it.state.Load() == started:
-			over, hand = it.before, it
-		}
-	}
-	c.pace = max(1, min(c.pace, over/c.cfg.BatchSize))
-	for i := range r.Items[:over] {
-		// One without a verdict is on its way back through Postpone.
-		if it := &r.Items[i]; it.state.Load() == started && it.Outcome.Verdict != VerdictUnstarted {
-			c.settle(now, it)
-			it.reset()
-			it.state.Store(revoked)
-		}
-	}
-	if c.cfg.Single && hand != nil && len(hand.Payloads) > 1 {
-		c.recall(hand)
-	}
-}
-
 // age ends the time in which a run is looked at.
 func (c *hands) age(r *Run) {
 	if i := slices.Index(c.young, r); i >= 0 {
@@ -199,17 +183,57 @@ func (c *hands) age(r *Run) {
 	}
 }
 
-// recall settles those payloads of an item that are done while its worker is at the
-// next one, and wants the others back. A crash finds these as if they had not run, and new.
-func (c *ends) recall(it *Item) {
-	it.recalled.Store(true)
-	n := int(it.passed.Load())
-	if n == it.settled {
+// putBack undoes that an item was handed out.
+func (c *hands) putBack(l *lane, it *Item) {
+	if c.supersedes() && l.n() > 0 {
+		c.giveWay(l, it)
 		return
 	}
-	c.endDone(it, n)
-	l := it.lane
-	c.setRetry(l, -1)
-	l.remember().err = ""
-	c.writeStateOut(l, it)
+	c.release(l)
+	c.takeDue(l, it)
+	c.returnTo(l, it.Payloads, it.held)
+	c.enqueue(l, l.due)
+}
+
+// undo puts back what ran and came to nothing. A replay would make something
+// else of the due time if payloads came or went meanwhile: then it is written.
+func (c *hands) undo(l *lane, it *Item) {
+	if c.supersedes() && l.n() > 0 {
+		c.giveWay(l, it)
+		return
+	}
+	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.removals.Load() != nil || it.shift != c.shift)
+	c.putBack(l, it)
+	if changed {
+		c.writeState(l)
+	}
+	l.unpinned = false
+}
+
+// again puts payloads, and those behind them, back with a new due time and retry
+// count, which hold for the id as a whole.
+func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
+	l.remember().history = it.History
+	hold := it.held || (c.cfg.OnFailure == OnFailureBlock && it.Outcome.Verdict == VerdictFailed)
+	if hold {
+		c.restart(l, payloads, behind, retry, due, err)
+	} else {
+		c.restart(l, nil, it.Payloads[len(it.Payloads)-len(payloads)-len(behind):], retry, due, err)
+	}
+}
+
+// restart puts payloads back, those that are to be held and the others, with all
+// that a state says of their job, and writes that down.
+func (c *hands) restart(l *lane, held, others []Payload, retry int, due int64, err string) {
+	l.remember().err = err
+	c.release(l)
+	if len(held) > 0 {
+		c.returnTo(l, held, true)
+	}
+	c.returnTo(l, others, false)
+	l.unbound()
+	c.setRetry(l, retry)
+	c.enqueue(l, due)
+	c.writeState(l)
+	l.unpinned = false
 }

@@ -1,10 +1,14 @@
 package shard
 
 import (
-	"slices"
+	"math"
 
 	"github.com/strandjobs/strand/journal"
 )
+
+// ends settles what workers have come to: each payload of a run ends, or goes back to its
+// lane. It takes runs apart whose workers are slow.
+type ends struct{ hands }
 
 // Finish takes a run back and settles every item in it.
 func (c *ends) Finish(now int64, r *Run) {
@@ -28,32 +32,6 @@ func (c *ends) Finish(now int64, r *Run) {
 		c.exempt--
 	}
 	r.Items = r.Items[:0]
-}
-
-// adjustPace lets runs grow while handlers are fast, and shrinks them to what a
-// worker came to within the quantum.
-func (c *hands) adjustPace(r *Run, left int) {
-	switch {
-	case left > 0:
-		c.pace = max(1, (r.size-left)/c.cfg.BatchSize)
-	case r.Elapsed > Quantum:
-		c.pace = 1
-	case r.Elapsed < Quantum/2:
-		c.pace = min(2*c.pace, c.maxPace())
-	}
-}
-
-// left is how much of an item the worker did not come to.
-func (c *hands) left(it *Item) int {
-	switch it.Outcome.Verdict {
-	case VerdictUnstarted:
-		return c.size(it.Payloads[it.Outcome.Done:])
-	case VerdictDone:
-		if c.cfg.Single {
-			return len(it.Payloads) - it.Outcome.Done - 1
-		}
-	}
-	return 0
 }
 
 // settle carries out the outcome of an item, and hands on what was held for it.
@@ -136,28 +114,6 @@ func (c *ends) endDone(it *Item, n int) {
 	it.settled = n
 }
 
-func (c *ledger) endAll(payloads []Payload) {
-	c.change.Ended = slices.Grow(c.change.Ended, len(payloads))
-	for _, p := range payloads {
-		c.endPayload(p.Ref)
-	}
-}
-
-// undo puts back what ran and came to nothing. A replay would make something
-// else of the due time if payloads came or went meanwhile: then it is written.
-func (c *hands) undo(l *lane, it *Item) {
-	if c.supersedes() && l.n() > 0 {
-		c.giveWay(l, it)
-		return
-	}
-	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.removals.Load() != nil || it.shift != c.shift)
-	c.putBack(l, it)
-	if changed {
-		c.writeState(l)
-	}
-	l.unpinned = false
-}
-
 // over ends the run of payloads that are no more. What else the id has goes on, and
 // those of the run that were behind them, too.
 func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
@@ -235,65 +191,6 @@ func (c *ends) exhausted(now int64, l *lane, it *Item, judged, behind []Payload,
 	}
 }
 
-// again puts payloads, and those behind them, back with a new due time and retry
-// count, which hold for the id as a whole.
-func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
-	l.remember().history = it.History
-	hold := it.held || (c.cfg.OnFailure == OnFailureBlock && it.Outcome.Verdict == VerdictFailed)
-	if hold {
-		c.restart(l, payloads, behind, retry, due, err)
-	} else {
-		c.restart(l, nil, it.Payloads[len(it.Payloads)-len(payloads)-len(behind):], retry, due, err)
-	}
-}
-
-// restart puts payloads back, those that are to be held and the others, with all
-// that a state says of their job, and writes that down.
-func (c *hands) restart(l *lane, held, others []Payload, retry int, due int64, err string) {
-	l.remember().err = err
-	c.release(l)
-	if len(held) > 0 {
-		c.returnTo(l, held, true)
-	}
-	c.returnTo(l, others, false)
-	l.unbound()
-	c.setRetry(l, retry)
-	c.enqueue(l, due)
-	c.writeState(l)
-	l.unpinned = false
-}
-
-// putBack undoes that an item was handed out.
-func (c *hands) putBack(l *lane, it *Item) {
-	if c.supersedes() && l.n() > 0 {
-		c.giveWay(l, it)
-		return
-	}
-	c.release(l)
-	c.takeDue(l, it)
-	c.returnTo(l, it.Payloads, it.held)
-	c.enqueue(l, l.due)
-}
-
-// returnTo puts payloads that were handed out among those that wait, or holds
-// them before those.
-func (c *gather) returnTo(l *lane, payloads []Payload, hold bool) {
-	if hold {
-		// A copy: the slice may be the item's own.
-		l.remember().held = append([]Payload(nil), payloads...)
-		return
-	}
-	if l.n() == 0 && len(payloads) == 1 {
-		l.one = payloads[0]
-		return
-	}
-	var e journal.Entry
-	for _, p := range payloads {
-		c.lanes.entries.read(p.Ref, &e)
-		c.merge(l, p, &e)
-	}
-}
-
 // endParts ends the payloads that the verdict of an item is not about; false when no
 // other is left in it.
 func (c *ends) endParts(now int64, it *Item) bool {
@@ -335,41 +232,64 @@ func (c *ends) endParts(now int64, it *Item) bool {
 	return len(it.InRun()) > 0
 }
 
-func (c *dead) bury(now int64, it *Item, payloads []Payload, reason string) {
-	history := it.Failed(now, reason)
-	for _, p := range payloads {
-		if c.supersedes() && c.inGrave(p) {
-			continue
+// reclaim takes runs apart that workers have had for longer than the quantum: what
+// such a worker has in hand is a slow job. What stands behind that is taken back,
+// because another worker could have it. What ran before it is settled: its ids, and
+// all that they hold, don't wait for the slow one. Under Config.Single the same
+// holds for the payloads of the id in hand, and the worker is told to give it back
+// after this one. reclaim returns when to look again, or math.MaxInt64. Workers
+// don't look at the clock themselves: for fast handlers that would be a good part
+// of the work.
+func (c *ends) reclaim(now int64) (next int64) {
+	for len(c.young) > 0 {
+		r := c.young[0]
+		if next = r.taken + int64(Quantum); next > now {
+			return next
 		}
-		c.noteDead(p)
-		c.went(p.Ref)
-		c.counts.Buried++
-		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history})
-		if it.combined {
-			c.change.Buried[len(c.change.Buried)-1].Payload = it.Folded
+		c.takeApart(now, r)
+	}
+	return math.MaxInt64
+}
+
+// takeApart leaves a worker with the batch that it has in hand. Nothing of the run
+// can be started any more, and the next runs are as long as this one should have been.
+func (c *ends) takeApart(now int64, r *Run) {
+	c.age(r)
+	over := 0
+	var hand *Item
+	for i := range r.Items {
+		switch it := &r.Items[i]; {
+		case it.revoke():
+			c.putBack(it.lane, it)
+		case it.state.Load() == started:
+			over, hand = it.before, it
 		}
+	}
+	c.pace = max(1, min(c.pace, over/c.cfg.BatchSize))
+	for i := range r.Items[:over] {
+		// One without a verdict is on its way back through Postpone.
+		if it := &r.Items[i]; it.state.Load() == started && it.Outcome.Verdict != VerdictUnstarted {
+			c.settle(now, it)
+			it.reset()
+			it.state.Store(revoked)
+		}
+	}
+	if c.cfg.Single && hand != nil && len(hand.Payloads) > 1 {
+		c.recall(hand)
 	}
 }
 
-func (c *ledger) setRetry(l *lane, retry int) {
-	if l.retry() == retry {
+// recall settles those payloads of an item that are done while its worker is at the
+// next one, and wants the others back. A crash finds these as if they had not run, and new.
+func (c *ends) recall(it *Item) {
+	it.recalled.Store(true)
+	n := int(it.passed.Load())
+	if n == it.settled {
 		return
 	}
-	if l.retry() >= 0 {
-		c.counts.Retrying--
-	}
-	if l.more().retry = int32(retry); retry >= 0 {
-		c.counts.Retrying++
-	}
-}
-
-func (c *ledger) setHalted(l *lane, halted bool) {
-	if l.halted == halted {
-		return
-	}
-	if l.halted = halted; halted {
-		c.counts.Halted++
-	} else {
-		c.counts.Halted--
-	}
+	c.endDone(it, n)
+	l := it.lane
+	c.setRetry(l, -1)
+	l.remember().err = ""
+	c.writeStateOut(l, it)
 }

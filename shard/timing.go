@@ -6,6 +6,19 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
+// timing says when a lane is due. It looks at a lane and at what happens, and writes
+// nothing down.
+//
+// When a payload arrives: open says when its job is due if it is the first, freshDue if
+// others wait, and behind if the id runs. When a run ends: undone says when its job is due
+// if the run came to nothing, and restUntil how long the id rests. A retry and a snooze
+// say themselves when they are due; that moment is their limit, see Debounce.
+type timing struct {
+	cfg   Config
+	set   *clockSet // when the clock was set last
+	shift int64     // by how much the clock was set so far
+}
+
 // FreshDue says what a fresh payload does to the due time of a job that waits for
 // it, and not for a retry.
 type FreshDue uint8
@@ -20,6 +33,19 @@ const (
 )
 
 func (f FreshDue) String() string { return name(f, "KeepDue", "PullDue", "PushDue") }
+
+// OnFresh says what a fresh payload does to a job that waits for a retry.
+type OnFresh uint8
+
+const (
+	// OnFreshWait lets it wait for the retry. The default.
+	OnFreshWait OnFresh = iota
+	// OnFreshPull makes the job due when the fresh payload is, if that is earlier.
+	// The retry count stays.
+	OnFreshPull
+)
+
+func (f OnFresh) String() string { return name(f, "WaitWithRetry", "PullRetry") }
 
 // Debounce has a job wait until no payload has come for some time.
 //
@@ -119,83 +145,31 @@ func (c *timing) keepsDue(l *lane) bool {
 	return !c.moves() && (l.retry() < 0 || c.cfg.OnFresh != OnFreshPull)
 }
 
-// fresh lets a payload move the due time of a job that waits. While there is no state
-// of the job, a replay of its payloads moves it as they did; so it is written down only
-// if there is one.
-func (c *gather) fresh(l *lane, due int64) {
-	if c.keepsDue(l) {
-		return
+// behind sets the due time of what arrives while its id runs: a job of its own,
+// once the run is over.
+func (c *timing) behind(l *lane, e *journal.Entry, first bool) {
+	if first || e.Restored {
+		c.open(l, e.Due, e.Restored)
+	} else if c.moves() {
+		l.due = c.moved(l.due, c.limitOf(l), e.Due)
 	}
-	holds := l.retry() < 0 && (l.holds() || c.loading && c.willHold(l))
-	limit := c.limitOf(l)
-	to := c.freshDue(l, l.due, limit, due, holds)
-	if c.debounces() && l.retry() < 0 && !l.halted && !holds {
-		c.bound(l, limit)
-		if c.atLimit(l, to, limit) {
-			c.enqueue(l, to)
-			c.writeState(l)
-			return
-		}
-	}
-	if to == l.due {
-		return
-	}
-	c.enqueue(l, to)
-	if !l.hasState() {
-		return
-	}
-	if !c.loading {
-		c.writeState(l)
-		return
-	}
-	// Loaded writes it down, unless a state follows: the next start won't find the
-	// payload if it has been merged by then.
-	l.remember().pulled = true
-	c.loosen(l)
-}
-
-// atLimit reports whether a job that is put off no more has no state to say so: what is
-// left of a run is due, and a replay would not know that.
-func (c *gather) atLimit(l *lane, due, limit int64) bool {
-	return c.debounces() && due == limit && !l.hasState() && !c.loading
-}
-
-// freshOut is fresh for a job whose item is out: it says when that is due if nothing
-// comes of the run, as a replay would. What came back from the morgue is behind it.
-func (c *gather) freshOut(l *lane, e *journal.Entry) {
-	it := l.item()
 	if e.Restored {
-		c.writeStateOut(l, it) // a replay has it in its old place
-		return
-	}
-	if c.keepsDue(l) {
-		return
-	}
-	due, limit := c.undone(it)
-	to := c.freshDue(l, due, limit, e.Due, it.held)
-	if to != due {
-		it.undone, it.moved = it.undone+to-due, true
-		if l.stateAfter(e.Position) {
-			c.writeStateOut(l, it) // a replay has that last
-		}
-	}
-	if l.retry() >= 0 {
-		it.limit = it.undone // as limitOf
-	}
-	if !it.held && l.retry() < 0 && c.atLimit(l, to, limit) {
-		c.writeStateOut(l, it)
+		l.unpinned = true // it is older than what waits
 	}
 }
 
-// willHold reports, while loading, whether payloads of a job have failed that are held
-// when all is loaded.
-func (c *gather) willHold(l *lane) bool {
-	if c.cfg.OnFailure != OnFailureBlock || !l.hasState() {
+// gathers reports whether a payload that takes the place of one that waits puts the job
+// off under Debounce, and does not begin anew.
+func (c *timing) gathers(l *lane, e *journal.Entry) bool {
+	if !c.debounces() || e.Restored {
 		return false
 	}
-	var e journal.Entry
-	c.lanes.entries.read(l.past().state, &e)
-	return len(e.Failed) > 0 && e.Failed[0] != 0
+	p := l.past()
+	bounded := p != nil && p.bounded
+	if l.item() != nil {
+		return bounded
+	}
+	return l.retry() < 0 && !l.halted && (bounded || !l.hasState())
 }
 
 // handLimit gives an item the limit of its job; what comes behind it has its own.
@@ -220,16 +194,11 @@ func (c *timing) takeDue(l *lane, it *Item) {
 	c.bound(l, limit)
 }
 
-// writeStateOut writes down what a crash is to find of a job whose item is out: it is
-// due as if the item were not.
-func (c *gather) writeStateOut(l *lane, it *Item) {
-	p := l.remember()
-	due, limit, bounded := l.due, p.limit, p.bounded
-	if it.held {
-		p.held = it.Payloads
-	}
-	c.takeDue(l, it)
-	c.writeState(l)
-	l.due, p.limit, p.bounded, p.held = due, limit, bounded, nil
-	it.moved = false
+// restUntil returns when a rest is over that begins now; now if there is none.
+func (c *timing) restUntil(now int64) int64 { return later(now, c.cfg.Throttle) }
+
+// pauses reports whether the due time of a lane may be the end of a pause of Config.Debounce
+// or of a rest, which stay as long as they were.
+func (c *timing) pauses(l *lane, before int64) bool {
+	return c.debounces() && l.due-before <= int64(c.cfg.Debounce.Quiet) || l.hasState() && l.due-before <= int64(c.cfg.Throttle)
 }

@@ -1,0 +1,200 @@
+package shard
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// payloadSet holds many payloads of one id.
+type payloadSet struct {
+	order timeline[*hashed]
+	// index finds payloads by the hash of their bytes. Nil under MergeKeepAll.
+	index *table[*hashed]
+	gone  int      // payloads in order that are gone
+	due   int64    // no payload was accepted with a later due time
+	slab  []hashed // not used yet
+
+	folding *folding // nil: nothing is folded
+}
+
+// hashed is a payload with the hash of its bytes.
+type hashed struct {
+	Payload
+	hash uint32
+	// gone: another payload has replaced this one. Taking it out of the order
+	// would cost a search; when most are gone, all of these go.
+	gone bool
+}
+
+func (h *hashed) before(o *hashed) bool { return h.Payload.before(o.Payload) }
+
+// add puts a payload with the given bytes among those that wait. When one with
+// equal bytes is there, only one of them stays, and the other is returned.
+func (l *lane) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
+	if l.n() == 0 {
+		l.one = p
+		return p, journal.Ref{}
+	}
+	if l.bag() == nil {
+		if m != MergeKeepAll && sameBytes(r, l.one, data) {
+			if replaces(m, p, l.one) {
+				l.one, p = p, l.one
+			}
+			return l.one, p.Ref
+		}
+		l.openBag(r, m)
+	}
+	return l.bag().add(r, m, p, data)
+}
+
+// replaces reports whether p stays rather than old, which has equal bytes.
+func replaces(m Merge, p, old Payload) bool {
+	switch m {
+	case MergeKeepFirst:
+		return p.Ref.Position() < old.Ref.Position()
+	case MergeKeepLast:
+		return p.Ref.Position() > old.Ref.Position()
+	}
+	return p.before(old)
+}
+
+func sameBytes(r *entryReader, p Payload, data []byte) bool {
+	var e journal.Entry
+	return r.read(p.Ref, &e) && bytes.Equal(e.Payload, data)
+}
+
+func (l *lane) openBag(r *entryReader, m Merge) {
+	b := new(payloadSet)
+	if m != MergeKeepAll {
+		b.index = new(table[*hashed])
+	}
+	var e journal.Entry
+	r.read(l.one.Ref, &e)
+	b.due = e.Due
+	b.add(r, m, l.one, e.Payload)
+	l.more().bag, l.one = b, Payload{}
+}
+
+func (b *payloadSet) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
+	if m == MergeKeepAll {
+		b.order.push(b.newHashed(p, 0))
+		return p, journal.Ref{}
+	}
+	hash := hashOf(data)
+	if old := b.index.find(hash, func(h *hashed) bool { return sameBytes(r, h.Payload, data) }); old != nil {
+		if !replaces(m, p, old.Payload) {
+			return old.Payload, p.Ref
+		}
+		ended = old.Ref
+		b.index.remove(hash, old)
+		b.forget(old)
+	}
+	h := b.newHashed(p, hash)
+	b.order.push(h)
+	b.index.insert(hash, h)
+	return p, ended
+}
+
+// len returns the number of payloads that are not gone.
+func (b *payloadSet) len() int { return b.order.len() - b.gone }
+
+// slabSize is how many payloads a bag makes room for at once, at most.
+const slabSize = 64
+
+func (b *payloadSet) newHashed(p Payload, hash uint32) *hashed {
+	if len(b.slab) == 0 {
+		b.slab = make([]hashed, min(max(b.order.len(), 2), slabSize))
+	}
+	h := &b.slab[0]
+	b.slab = b.slab[1:]
+	h.Payload, h.hash = p, hash
+	return h
+}
+
+// forget drops a payload from the order, sooner or later.
+func (b *payloadSet) forget(h *hashed) {
+	h.gone = true
+	b.gone++
+	if b.gone > slabSize && b.gone > b.order.len()/2 {
+		b.order.keep(func(h *hashed) bool { return !h.gone })
+		b.gone = 0
+	}
+}
+
+func (b *payloadSet) take() Payload {
+	b.first()
+	h := b.order.pop()
+	if b.index != nil {
+		b.index.remove(h.hash, h)
+	}
+	return h.Payload
+}
+
+func (b *payloadSet) first() Payload {
+	for {
+		h := *b.order.first()
+		if !h.gone {
+			return h.Payload
+		}
+		b.gone--
+		b.order.pop()
+	}
+}
+
+// takeOut takes payloads out of a bag, in order.
+func (b *payloadSet) takeOut(means func(Payload) bool) (out []Payload) {
+	if b.folding != nil {
+		b.folding.fold = nil // it may be about one of them
+	}
+	var found []*hashed
+	b.order.all(func(h *hashed) {
+		if !h.gone && means(h.Payload) {
+			found = append(found, h)
+		}
+	})
+	for _, h := range found {
+		out = append(out, h.Payload)
+		if b.index != nil {
+			b.index.remove(h.hash, h)
+		}
+		b.forget(h)
+	}
+	slices.SortFunc(out, func(p, q Payload) int {
+		if p.before(q) {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// detailLooks bounds how many payloads of a job are looked at for each that is shown:
+// some are gone, and only wait to be swept up.
+const detailLooks = 16
+
+// some returns the first n payloads, or a few less if most of those that are looked
+// at are gone.
+func (b *payloadSet) some(n int) (list []Payload) {
+	looks := n * detailLooks
+	take := func(h *hashed) bool {
+		if !h.gone {
+			list = append(list, h.Payload)
+		}
+		looks--
+		return len(list) < n && looks > 0
+	}
+	b.order.inOrder.each(take)
+	first := list
+	list, looks = nil, n*detailLooks
+	b.order.heap.each(take)
+	list = append(first, list...)
+	slices.SortFunc(list, func(p, q Payload) int {
+		if p.before(q) {
+			return -1
+		}
+		return 1
+	})
+	return list[:max(min(len(list), n), 0)]
+}

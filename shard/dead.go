@@ -1,0 +1,156 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// dead is what a shard knows of dead letters.
+//
+// Under MergeSupersede an id has one dead letter at most, and none beside a newer payload.
+//
+// A dead letter that is put back has its old place in the order of its id, but what stood
+// behind it may have run since, and does not run again. So a core remembers, for the dead
+// letters that it has buried itself, what was done of their ids after that. While there are
+// none it costs nothing. Under MergeSupersede nothing comes back late.
+type dead struct {
+	throttle
+	graves   map[string]grave    // dead letters, under MergeSupersede: one of an id at most
+	outlived map[string]outlived // ids with dead letters, under any other policy; see Late
+}
+
+// grave is the dead letter of an id.
+type grave struct {
+	version
+	leaving bool // a person has asked for it to be put back, or deleted
+}
+
+// outlived is what a core knows of an id with dead letters.
+type outlived struct {
+	dead []version
+	done version // the newest that was done since; zero: none
+}
+
+// LoadDead takes in a dead letter of a superseding queue, before anything is loaded.
+func (c *dead) LoadDead(e *journal.Entry) {
+	if !c.supersedes() {
+		return
+	}
+	id, v := string(e.ID), versionOf(e, e.Position)
+	if g := c.graves[id]; v.before(g.version) { // of another policy
+		c.graves[id] = grave{version: v}
+		v = g.version
+	}
+	c.exhume(id, v)
+	c.graves[id] = grave{version: v}
+}
+
+func (c *dead) bury(now int64, it *Item, payloads []Payload, reason string) {
+	history := it.Failed(now, reason)
+	for _, p := range payloads {
+		if c.supersedes() && c.inGrave(p) {
+			continue
+		}
+		c.noteDead(p)
+		c.went(p.Ref)
+		c.counts.Buried++
+		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history})
+		if it.combined {
+			c.change.Buried[len(c.change.Buried)-1].Payload = it.Folded
+		}
+	}
+}
+
+// endAs ends payloads as a person wants it.
+func (c *dead) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
+	if r.Verdict == VerdictCanceled {
+		reason := r.Reason
+		if r.Failed && it.LastError != "" {
+			reason += ": " + it.LastError
+		}
+		c.bury(now, it, payloads, reason)
+	} else {
+		c.delete(payloads)
+	}
+}
+
+// inGrave reports whether a payload that is about to go to the morgue is older than the
+// dead letter of its id, and ends it then. Otherwise it is that from now on.
+func (c *dead) inGrave(p Payload) bool {
+	id, v := string(c.lanes.entries.id(p.Ref)), p.version() // "" of one that can't be read, and the core is broken then
+	if g := c.graves[id]; v.before(g.version) {
+		c.supersede(p, g.at, true)
+		return true
+	}
+	c.exhume(id, v)
+	c.graves[id] = grave{version: v}
+	return false
+}
+
+// exhume takes the dead letter of an id out of the morgue if a version is newer,
+// unless a person is at it: then it is done when that is over.
+func (c *dead) exhume(id string, v version) {
+	if g, dead := c.graves[id]; dead && !g.leaving && g.before(v) {
+		delete(c.graves, id)
+		c.counts.SupersededDead++
+		c.change.Queue = c.queue
+		c.change.Exhumed = append(c.change.Exhumed, g.at)
+	}
+}
+
+// noteDead notes that a payload goes to the morgue.
+func (c *dead) noteDead(p Payload) {
+	if c.supersedes() || c.broken() {
+		return
+	}
+	id := string(c.lanes.entries.id(p.Ref)) // "" of one that can't be read, and the core is broken then
+	if c.outlived == nil {
+		c.outlived = make(map[string]outlived)
+	}
+	o := c.outlived[id]
+	o.dead = append(o.dead, p.version())
+	c.outlived[id] = o
+}
+
+// noteDone notes that payloads of an item are done.
+func (c *dead) noteDone(it *Item, payloads []Payload) {
+	if len(c.outlived) == 0 {
+		return
+	}
+	o, dead := c.outlived[it.ID]
+	for _, p := range payloads {
+		if v := p.version(); dead && o.done.before(v) {
+			o.done = v
+			c.outlived[it.ID] = o
+		}
+	}
+}
+
+// Forget notes that a dead letter of an id is in the morgue no more.
+func (c *dead) Forget(id string, at journal.Position) {
+	o, dead := c.outlived[id]
+	if !dead {
+		return
+	}
+	if o.dead = slices.DeleteFunc(o.dead, func(v version) bool { return v.at == at }); len(o.dead) > 0 {
+		c.outlived[id] = o
+	} else {
+		delete(c.outlived, id)
+	}
+}
+
+// Late reports whether a payload that comes after a dead letter of its id was done since
+// that died, or runs; known false: the dead letter is older than the core.
+func (c *dead) Late(id string, at journal.Position) (late, known bool) {
+	o := c.outlived[id]
+	i := slices.IndexFunc(o.dead, func(v version) bool { return v.at == at })
+	if i < 0 {
+		return false, false
+	}
+	v := o.dead[i]
+	if l := c.lanes.find([]byte(id)); l != nil && l.item() != nil {
+		late = slices.ContainsFunc(l.item().Payloads, func(p Payload) bool { return v.before(p.version()) })
+	}
+	return late || v.before(o.done), true
+}

@@ -1,0 +1,278 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// gather says what becomes of a payload that arrives for a lane: all are kept, equal ones
+// are merged, or the newest supersedes the others, see [MergeSupersede].
+//
+// When a payload arrives: join puts it beside the others of its id, and arrive in their
+// place. What its arrival changes about the due time of its job, as timing has it, is
+// written down here, as far as a replay of the payloads that are left would not find it.
+// When a run ends: returnTo puts what is to run again among those that came meanwhile.
+type gather struct {
+	dead
+	seen  journal.Position // the highest so far
+	folds []*Fold          // that nobody has got
+}
+
+// Merge says what becomes of two payloads of one waiting id with equal bytes.
+// Only equal payloads are merged, but for MergeSupersede.
+type Merge uint8
+
+const (
+	// MergeKeepAll keeps both: for events, each of which counts. The default.
+	MergeKeepAll Merge = iota
+	// MergeMinScore keeps the one with the lower score; the earlier one when they
+	// are equal: Lowkiq's set.
+	MergeMinScore
+	// MergeKeepFirst keeps the one that was accepted first.
+	MergeKeepFirst
+	// MergeKeepLast keeps the one that was accepted last.
+	MergeKeepLast
+	// MergeSupersede keeps the newest, whatever the bytes: the one with the highest
+	// score, and of equal scores, or where one has none, the one that was accepted last. It is not about what
+	// waits alone: see the package comment. Then OnFailure is OnFailureMerge, and a run
+	// has one payload of an id. Neither with FreshDue, OnFresh nor Fold.
+	MergeSupersede
+)
+
+func (m Merge) String() string {
+	return name(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede")
+}
+
+// join takes in a payload that stands beside those of its id, whose lane is l; nil: it has
+// none yet. It returns the position of an equal one that it was merged into, or 0.
+func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.Position) {
+	if e.Restored && len(c.outlived) > 0 {
+		c.Forget(string(e.ID), e.Position)
+	}
+	if l == nil {
+		l = c.lanes.add(e.ID)
+		c.open(l, e.Due, e.Restored)
+		c.rouse(l, e)
+	}
+	if l.item() != nil {
+		c.freshOut(l, e)
+	}
+	first := l.n() == 0
+	c.came(e, ref)
+	if into = c.merge(l, Payload{e.Score, ref}, e); into != 0 {
+		c.counts.Replaced-- // its caller hears of it at once
+	}
+	if c.cfg.Fold != nil && !c.loading {
+		c.expectFold(l, ref, e.Restored) // not when payloads come back, one by one, which are older
+	}
+	switch {
+	case l.item() != nil:
+		c.behind(l, e, first)
+	case e.Restored:
+		c.freshStart(l, e.Due)
+	case first && !l.holds():
+		due := l.due
+		if p := l.past(); c.loading && p != nil && p.resting {
+			due = max(due, e.Due)
+		}
+		c.enqueue(l, due)
+	default:
+		c.fresh(l, e.Due)
+	}
+	return into
+}
+
+// merging returns the policy for payloads that come in. Under OnFailureBlock it
+// takes a state, which comes last, to know which payloads failed. These must
+// not merge with what waits behind them, so nothing does before Loaded.
+func (c *gather) merging() Merge {
+	if c.loading && c.cfg.OnFailure == OnFailureBlock {
+		return MergeKeepAll
+	}
+	return c.cfg.Merge
+}
+
+// merge puts a payload into its lane and ends the one that merging leaves over.
+func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
+	kept, ended := l.add(&c.lanes.entries, c.merging(), p, e.Payload)
+	if b := l.bag(); b != nil {
+		b.due = max(b.due, e.Due)
+	}
+	if c.loading && l.n() == 2 && c.cfg.OnFailure == OnFailureBlock {
+		c.loosen(l)
+	}
+	if ended.IsZero() {
+		return 0
+	}
+	c.counts.Merged++
+	c.counts.Replaced++
+	c.endPayload(ended)
+	c.change.Merged = append(c.change.Merged, Merged{Position: ended.Position(), Into: kept.Ref.Position()})
+	if ended.Position() < kept.Ref.Position() || c.moves() {
+		// The job keeps its due time, although the payload that it may have
+		// come from is gone.
+		c.pinDue(l)
+	}
+	c.pinDueOut(l, ended.Position())
+	if ended != p.Ref {
+		return 0
+	}
+	return kept.Ref.Position()
+}
+
+// returnTo puts payloads that were handed out among those that wait, or holds
+// them before those.
+func (c *gather) returnTo(l *lane, payloads []Payload, hold bool) {
+	if hold {
+		// A copy: the slice may be the item's own.
+		l.remember().held = append([]Payload(nil), payloads...)
+		return
+	}
+	if l.n() == 0 && len(payloads) == 1 {
+		l.one = payloads[0]
+		return
+	}
+	var e journal.Entry
+	for _, p := range payloads {
+		c.lanes.entries.read(p.Ref, &e)
+		c.merge(l, p, &e)
+	}
+}
+
+// fresh lets a payload move the due time of a job that waits. While there is no state
+// of the job, a replay of its payloads moves it as they did; so it is written down only
+// if there is one.
+func (c *gather) fresh(l *lane, due int64) {
+	if c.keepsDue(l) {
+		return
+	}
+	holds := l.retry() < 0 && (l.holds() || c.loading && c.willHold(l))
+	limit := c.limitOf(l)
+	to := c.freshDue(l, l.due, limit, due, holds)
+	if c.debounces() && l.retry() < 0 && !l.halted && !holds {
+		c.bound(l, limit)
+		if c.atLimit(l, to, limit) {
+			c.enqueue(l, to)
+			c.writeState(l)
+			return
+		}
+	}
+	if to == l.due {
+		return
+	}
+	c.enqueue(l, to)
+	if !l.hasState() {
+		return
+	}
+	if !c.loading {
+		c.writeState(l)
+		return
+	}
+	// Loaded writes it down, unless a state follows: the next start won't find the
+	// payload if it has been merged by then.
+	l.remember().pulled = true
+	c.loosen(l)
+}
+
+// atLimit reports whether a job that is put off no more has no state to say so: what is
+// left of a run is due, and a replay would not know that.
+func (c *gather) atLimit(l *lane, due, limit int64) bool {
+	return c.debounces() && due == limit && !l.hasState() && !c.loading
+}
+
+// willHold reports, while loading, whether payloads of a job have failed that are held
+// when all is loaded.
+func (c *gather) willHold(l *lane) bool {
+	if c.cfg.OnFailure != OnFailureBlock || !l.hasState() {
+		return false
+	}
+	var e journal.Entry
+	c.lanes.entries.read(l.past().state, &e)
+	return len(e.Failed) > 0 && e.Failed[0] != 0
+}
+
+// freshOut is fresh for a job whose item is out: it says when that is due if nothing
+// comes of the run, as a replay would. What came back from the morgue is behind it.
+func (c *gather) freshOut(l *lane, e *journal.Entry) {
+	it := l.item()
+	if e.Restored {
+		c.writeStateOut(l, it) // a replay has it in its old place
+		return
+	}
+	if c.keepsDue(l) {
+		return
+	}
+	due, limit := c.undone(it)
+	to := c.freshDue(l, due, limit, e.Due, it.held)
+	if to != due {
+		it.undone, it.moved = it.undone+to-due, true
+		if l.stateAfter(e.Position) {
+			c.writeStateOut(l, it) // a replay has that last
+		}
+	}
+	if l.retry() >= 0 {
+		it.limit = it.undone // as limitOf
+	}
+	if !it.held && l.retry() < 0 && c.atLimit(l, to, limit) {
+		c.writeStateOut(l, it)
+	}
+}
+
+// freshStart makes a waiting job new and due at a time, because a payload came
+// back to it from the morgue.
+func (c *gather) freshStart(l *lane, due int64) {
+	moved := l.hasState() || l.due != due
+	c.bound(l, due)
+	c.setRetry(l, -1)
+	c.setHalted(l, false)
+	c.enqueue(l, due)
+	if moved {
+		c.writeState(l)
+	}
+}
+
+// pinDue writes the due time of a job down where no state says it yet. Without
+// that a replay would take it from the earliest payload that is left.
+func (c *gather) pinDue(l *lane) {
+	if l.item() != nil || c.loading {
+		l.unpinned = true // finish, or Loaded, sees to it
+		if c.loading {
+			c.loosen(l)
+		}
+		return
+	}
+	l.unpinned = false
+	if !l.pinned() && !l.empty() {
+		c.bound(l, c.limitOf(l))
+		c.writeState(l)
+	}
+}
+
+// pinDueOut is pinDue for a job that runs while a payload that waits behind it is gone:
+// a crash puts them all back, and the due time may have come from that one. The finish
+// is too late for that.
+func (c *gather) pinDueOut(l *lane, gone journal.Position) {
+	it := l.item()
+	if it == nil || l.pinned() && !it.moved {
+		return
+	}
+	if !c.moves() && !it.moved && slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
+		return
+	}
+	c.writeStateOut(l, it)
+}
+
+// writeStateOut writes down what a crash is to find of a job whose item is out: it is
+// due as if the item were not.
+func (c *gather) writeStateOut(l *lane, it *Item) {
+	p := l.remember()
+	due, limit, bounded := l.due, p.limit, p.bounded
+	if it.held {
+		p.held = it.Payloads
+	}
+	c.takeDue(l, it)
+	c.writeState(l)
+	l.due, p.limit, p.bounded, p.held = due, limit, bounded, nil
+	it.moved = false
+}

@@ -1,0 +1,303 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// ledger is what a shard writes down. It gathers in a change, until Record; what is
+// counted goes with it.
+type ledger struct {
+	agenda
+	queue   uint32
+	loading bool
+	loose   []*lane // lanes that Loaded has to look at again
+	ages    ages
+
+	change    Change
+	stateOf   []*lane   // the lane of each state in change
+	rewritten []*hashed // the payloads that change rewrites
+	rested    rested    // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
+}
+
+// Change is what a shard decided, with what its recorder may want to add to the
+// same commit.
+type Change struct {
+	journal.Change
+	Merged []Merged // of Ended
+	Claims []claim  // of items that were settled, and of jobs that a person has removed
+	Staged []any    // see Item.Stage
+
+	Deleted []journal.Position // of Ended: by a person
+
+	Over    Weight // of the payloads among Ended and Buried
+	Surplus Weight // under Config.Weighed: of what was taken in, beyond what Announced says of it
+}
+
+// Merged is a payload that another one replaces.
+type Merged struct {
+	Position, Into journal.Position
+	Over           bool // that one has ended, too: it was superseded by what has run, or is dead
+}
+
+// Held is what a job has while it runs. It is the recorder's: a Core only carries it.
+type Held interface {
+	// Settle ends it as the verdict says, and returns what belongs into the commit of
+	// the item; over: none of the item's payloads runs again.
+	Settle(v Verdict, over bool) []journal.Set
+	// Release lets others have it, once that is recorded.
+	Release(over bool)
+}
+
+// claim is what was held for an item while it ran.
+type claim struct {
+	Held
+	Verdict Verdict
+	Over    bool // none of the item's payloads runs again
+}
+
+// Recorder makes a change durable in the next commit, and sets the Ref of each
+// state. It does not wait for that commit.
+type Recorder interface{ Record(*Change) }
+
+func (c *ledger) came(e *journal.Entry, ref journal.Ref) {
+	c.counts.Payloads++
+	c.ages.came(e, ref.Position())
+}
+
+func (c *ledger) went(ref journal.Ref) {
+	c.counts.Payloads--
+	c.change.Over = c.change.Over.Plus(weightOf(ref))
+	c.ages.went(ref.Position())
+}
+
+func (c *ledger) end(ref journal.Ref) { c.change.Ended = append(c.change.Ended, ref) }
+
+func (c *ledger) endPayload(ref journal.Ref) {
+	c.went(ref)
+	c.end(ref)
+}
+
+func (c *ledger) endAll(payloads []Payload) {
+	c.change.Ended = slices.Grow(c.change.Ended, len(payloads))
+	for _, p := range payloads {
+		c.endPayload(p.Ref)
+	}
+}
+
+// become ends a payload that is a part of another one from now on.
+func (c *ledger) become(into, p Payload) {
+	c.counts.Merged++
+	c.counts.Replaced++
+	c.endPayload(p.Ref)
+	c.change.Merged = append(c.change.Merged, Merged{Position: p.Ref.Position(), Into: into.Ref.Position()})
+}
+
+// combine ends all but the first of payloads that were folded and are over together.
+func (c *ledger) combine(it *Item, judged []Payload) []Payload {
+	if it.Folded == nil || len(judged) < 2 {
+		return judged
+	}
+	it.combined = true
+	for _, p := range judged[1:] {
+		c.become(judged[0], p)
+	}
+	return judged[:1]
+}
+
+// supersede ends a payload, because the one at a position is newer. Over: that one has
+// ended, too.
+func (c *ledger) supersede(p Payload, into journal.Position, over bool) {
+	c.counts.Merged++
+	c.counts.Replaced++
+	c.counts.Superseded++
+	c.endPayload(p.Ref)
+	c.change.Merged = append(c.change.Merged, Merged{p.Ref.Position(), into, over})
+}
+
+func (c *ledger) delete(payloads []Payload) {
+	for _, p := range payloads {
+		c.endPayload(p.Ref)
+		c.change.Deleted = append(c.change.Deleted, p.Ref.Position())
+	}
+	c.counts.Deleted += uint64(len(payloads))
+}
+
+// takeStaged adds what was staged with those of the first n payloads of an item, which
+// are done, that have not ended before.
+func (c *ledger) takeStaged(it *Item, n int) {
+	from := len(c.change.Staged)
+	for s := it.staged.Load(); s != nil && s.payload >= it.settled; s = s.next {
+		if s.payload < n {
+			c.change.Staged = append(c.change.Staged, s.what)
+		}
+	}
+	slices.Reverse(c.change.Staged[from:])
+}
+
+func (c *ledger) setRetry(l *lane, retry int) {
+	if l.retry() == retry {
+		return
+	}
+	if l.retry() >= 0 {
+		c.counts.Retrying--
+	}
+	if l.more().retry = int32(retry); retry >= 0 {
+		c.counts.Retrying++
+	}
+}
+
+func (c *ledger) setHalted(l *lane, halted bool) {
+	if l.halted == halted {
+		return
+	}
+	if l.halted = halted; halted {
+		c.counts.Halted++
+	} else {
+		c.counts.Halted--
+	}
+}
+
+// loosen has Loaded look at a lane again.
+func (c *ledger) loosen(l *lane) {
+	if !l.loose {
+		l.loose = true
+		c.loose = append(c.loose, l)
+	}
+}
+
+// drop forgets an id with nothing left. It has this hash.
+func (c *ledger) drop(l *lane, hash uint32) {
+	if c.broken() {
+		return // it is not known whether this is its id
+	}
+	c.endState(l)
+	c.setRetry(l, -1)
+	c.setHalted(l, false)
+	c.lanes.remove(l, hash)
+	if c.lanes.len() == 0 {
+		c.due = dueQueue{} // turns that are stale must not outlive the lanes
+	}
+}
+
+// writeState writes down what is known about a waiting job, instead of what
+// was written before.
+func (c *ledger) writeState(l *lane) {
+	if c.loading {
+		return // a fold of the log adds nothing to the log
+	}
+	p := l.remember()
+	p.resting = false
+	c.replaceState(p)
+	if p.pending == 0 {
+		c.change.States = append(c.change.States, journal.JobState{})
+		c.stateOf = append(c.stateOf, l)
+		p.pending = len(c.change.States)
+	}
+	e := &c.change.States[p.pending-1].Entry
+	*e = journal.Entry{
+		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
+		Retry: l.retry(), Halted: l.halted, Error: []byte(p.err), History: p.failures(),
+	}
+	if p.bounded && !l.holds() && l.retry() < 0 {
+		e.Failed = append(e.Failed, 0, journal.Position(p.limit)) // see gathers
+	}
+	if c.supersedes() && e.Failed == nil {
+		e.Failed = append(e.Failed, l.about()) // see stale
+	}
+	for _, h := range p.held {
+		e.Failed = append(e.Failed, h.Ref.Position())
+	}
+}
+
+// endState ends what is written about a job that is over, and takes back what gathers
+// in the change: its lane may be another id's before that is recorded.
+func (c *ledger) endState(l *lane) {
+	if p := l.past(); p != nil {
+		c.replaceState(p)
+		c.unwrite(p)
+	}
+}
+
+// replaceState ends the state that the log has.
+func (c *ledger) replaceState(p *runHistory) {
+	if !p.state.IsZero() {
+		c.end(p.state)
+		p.state = journal.Ref{}
+	}
+}
+
+// unwrite takes a state out of the change. The last one there gets its place.
+func (c *ledger) unwrite(p *runHistory) {
+	if p.pending == 0 {
+		return
+	}
+	at, last := p.pending-1, len(c.stateOf)-1
+	p.pending = 0
+	if at < last {
+		c.stateOf[at], c.change.States[at] = c.stateOf[last], c.change.States[last]
+		if moved := c.stateOf[at]; moved != nil {
+			moved.past().pending = at + 1
+		} else {
+			c.rested.moved(last, at)
+		}
+	}
+	c.stateOf[last], c.change.States[last] = nil, journal.JobState{}
+	c.stateOf, c.change.States = c.stateOf[:last], c.change.States[:last]
+}
+
+// Record writes the change that has gathered into log, and forgets it. After an
+// error of the Core it writes nothing.
+func (c *ledger) Record(log Recorder) {
+	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims)+len(c.change.Exhumed) == 0 && c.change.Surplus == (Weight{}) {
+		return
+	}
+	log.Record(&c.change)
+	rewritten, at := c.rewritten, c.change.Rewritten
+	for i, l := range c.stateOf {
+		if l == nil {
+			c.rested.written(i, c.change.States[i].Ref)
+			continue
+		}
+		p := l.past()
+		p.state, p.pending = c.change.States[i].Ref, 0
+	}
+	c.change.Ended = emptied(c.change.Ended)
+	c.change.States = emptied(c.change.States)
+	c.change.Buried = emptied(c.change.Buried)
+	c.change.Exhumed = emptied(c.change.Exhumed)
+	c.change.Sets = emptied(c.change.Sets)
+	c.change.Merged = emptied(c.change.Merged)
+	c.change.Claims = emptied(c.change.Claims)
+	c.change.Deleted = emptied(c.change.Deleted)
+	c.change.Staged = emptied(c.change.Staged)
+	c.change.FollowUps = journal.FollowUps{}
+	c.change.Over, c.change.Surplus = Weight{}, Weight{}
+	c.stateOf = emptied(c.stateOf)
+	if len(rewritten) > 0 {
+		c.rewritten, c.change.Rewritten = nil, nil
+		c.noteRewritten(rewritten, at)
+		c.Record(log)
+	}
+}
+
+// noteRewritten takes in where payloads are that were written again, and has the
+// recorder told how they have grown.
+func (c *ledger) noteRewritten(rewritten []*hashed, at []journal.Rewrite) {
+	for i, h := range rewritten {
+		if c.cfg.Weighed {
+			c.change.Surplus.Bytes += at[i].Ref.Size() - h.Ref.Size()
+		}
+		h.Ref = at[i].Ref
+	}
+}
+
+// emptied returns s for the next use, unless a burst has made it large.
+func emptied[T any](s []T) []T {
+	if cap(s) > 1<<12 {
+		return nil
+	}
+	clear(s)
+	return s[:0]
+}
