@@ -17,7 +17,7 @@ import (
 // ErrContext, and the cause of ctx when that ends first, the jobs of one more visit to
 // a shard, a hundred or two, may be due, too.
 func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
-	return i.hasten(ctx, which, (*shard.Core).RunNow)
+	return i.hasten(ctx, which, true)
 }
 
 // RetryNow is RunNow that gives no retries back. A job whose second retry is due
@@ -25,17 +25,17 @@ func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
 // more. So a person can try whether the cause of the failures is gone, without the jobs
 // starting all over if it is not. It returns what RunNow does.
 func (i *Inspector) RetryNow(ctx context.Context, which Selection) (int, error) {
-	return i.hasten(ctx, which, (*shard.Core).RetryNow)
+	return i.hasten(ctx, which, false)
 }
 
-// hasten makes the jobs that are meant due, each with now.
-func (i *Inspector) hasten(ctx context.Context, which Selection, now func(c *shard.Core, id string, at int64) bool) (int, error) {
+// hasten makes the jobs that are meant due.
+func (i *Inspector) hasten(ctx context.Context, which Selection, anew bool) (int, error) {
 	q, ctx, err := i.selected(ctx, &which)
 	if err != nil {
 		return 0, err
 	}
 	return q.act(ctx, &which, func(c *shard.Core, at int64, id string) int {
-		if which.of != nil && !c.HasAny(id, which.of) || !now(c, id, at) {
+		if which.of != nil && !c.HasAny(id, which.of) || !c.RunNow(id, at, anew) {
 			return 0
 		}
 		return 1

@@ -79,7 +79,7 @@ func (p *pauses) under(key string) iter.Seq2[string, error] {
 // load pauses the ids of a queue in its new cores, before they take anything in.
 func (p *pauses) load(q *queue, cores []*shard.Core) error {
 	for _, c := range cores {
-		c.Pause(q.x.clock().UnixNano()) // until adopt
+		c.Pause(q.x.clock().UnixNano(), true) // until adopt
 	}
 	for id, err := range p.under(pausekey.IDs(q.name)) {
 		if err != nil {
@@ -115,11 +115,7 @@ func (p *pauses) tell(q *queue, paused bool) {
 	now := q.x.clock().UnixNano()
 	for _, a := range q.actors {
 		a.Tell(func(c *shard.Core) {
-			if paused {
-				c.Pause(now)
-			} else {
-				c.Resume()
-			}
+			c.Pause(now, paused)
 		})
 	}
 }

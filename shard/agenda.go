@@ -3,6 +3,8 @@ package shard
 import (
 	"math"
 	"time"
+
+	"github.com/strandjobs/strand/journal"
 )
 
 // agenda has the lanes of a shard, and says which is next: those that wait, by due time,
@@ -41,6 +43,14 @@ func (c *agenda) enqueue(l *lane, due int64) {
 
 func (c *agenda) isParked(l *lane) bool {
 	return len(c.held)+len(c.prefixes) > 0 && c.why(l.id(&c.lanes.entries)) != 0
+}
+
+// firstDue reads the first payload that waits in a lane, and returns when it is due by
+// itself, on the clock as it is now.
+func (c *agenda) firstDue(l *lane, e *journal.Entry) int64 {
+	first := l.first().Ref
+	c.lanes.entries.read(first, e)
+	return c.set.since(e.Due, first.Position())
 }
 
 // NextDue returns the due time of the oldest job that waits, or math.MaxInt64.

@@ -161,12 +161,7 @@ func (b *payloadSet) takeOut(means func(Payload) bool) (out []Payload) {
 		}
 		b.forget(h)
 	}
-	slices.SortFunc(out, func(p, q Payload) int {
-		if p.before(q) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, Payload.compare)
 	return out
 }
 
@@ -190,11 +185,6 @@ func (b *payloadSet) some(n int) (list []Payload) {
 	list, looks = nil, n*detailLooks
 	b.order.heap.each(take)
 	list = append(first, list...)
-	slices.SortFunc(list, func(p, q Payload) int {
-		if p.before(q) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, Payload.compare)
 	return list[:max(min(len(list), n), 0)]
 }

@@ -85,7 +85,7 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.True(t, c.Condemn(10, "a", 0, "crashed", nil))
 	require.Equal(t, 1, c.Counts().Halted)
 	require.False(t, c.Take(10, c.NewRun()))
-	require.True(t, c.RunNow("a", 10))
+	require.True(t, c.RunNow("a", 10, true))
 	r := c.NewRun()
 	require.True(t, c.Take(10, r))
 	require.Equal(t, "crashed", r.Items[0].LastError)

@@ -94,8 +94,6 @@ func (c *Config) LastTry(it *Item) bool { return it.Retry+1 >= c.MaxRetries }
 
 func (f OnFailure) String() string { return name(f, "MergeFailed", "BlockFailed") }
 
-func (x OnExhausted) String() string { return name(x, "BuryOldest", "BuryAll", "Halt") }
-
 func name[T ~uint8](v T, names ...string) string {
 	if int(v) < len(names) {
 		return names[v]

@@ -94,22 +94,15 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	return c.join(l, e, ref)
 }
 
-// RunNow makes a waiting job due at a time, with its retries given back, and
-// lets a halted one go on. It reports whether the id waits.
-func (c *Core) RunNow(id string, now int64) bool {
+// RunNow makes a waiting job due at a time, and lets a halted one go on. Anew: its retries
+// are given back. It reports whether the id waits.
+func (c *Core) RunNow(id string, now int64, anew bool) bool {
 	l := c.lanes.find([]byte(id))
 	if l == nil || l.item() != nil {
 		return false
 	}
-	c.setRetry(l, -1)
-	return c.RetryNow(id, now)
-}
-
-// RetryNow is RunNow that leaves the retries of the job used up.
-func (c *Core) RetryNow(id string, now int64) bool {
-	l := c.lanes.find([]byte(id))
-	if l == nil || l.item() != nil {
-		return false
+	if anew {
+		c.setRetry(l, -1)
 	}
 	c.setHalted(l, false)
 	l.unbound()

@@ -176,7 +176,7 @@ func TestMemoryComesBack(t *testing.T) {
 		"many times": func(c *Core) {
 			for i := range n {
 				ids.deliver(c, i%4, 5)
-				c.RunNow(string(numbered(i%4)), int64(n-i)+5)
+				c.RunNow(string(numbered(i%4)), int64(n-i)+5, true)
 				c.Record(noRecord{})
 			}
 		},

@@ -134,9 +134,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 		// What waited behind them is due when the first of it is. No state
 		// could remember another time beside that of the retry.
 		var e journal.Entry
-		first := l.first().Ref
-		c.lanes.entries.read(first, &e)
-		due := c.set.since(e.Due, first.Position())
+		due := c.firstDue(l, &e)
 		c.open(l, due, e.Restored)
 		l.unpinned = l.n() > 1 || due != e.Due
 	case it.partial:

@@ -84,7 +84,7 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 			case 7:
 				id := string([]byte{'a' + byte(r.IntN(6))})
 				[]func(){
-					func() { c.RunNow(id, now) }, func() { c.Has(id) }, func() { c.Hold(id, HoldWait) }, func() { c.Let(id, HoldWait) },
+					func() { c.RunNow(id, now, true) }, func() { c.Has(id) }, func() { c.Hold(id, HoldWait) }, func() { c.Let(id, HoldWait) },
 					func() { c.Condemn(now, id, 0, "because", nil) }, func() { c.Status(id) },
 					func() { c.stepClock(now, int64(1e12)) }, func() { c.Counts() },
 				}[r.IntN(8)]()

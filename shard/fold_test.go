@@ -205,7 +205,7 @@ func TestFoldedPayloadsAreWhole(t *testing.T) {
 					f.restore(dead[f.r.IntN(len(dead))], f.now)
 				}
 				for _, c := range f.cores {
-					c.RunNow("id 0", f.now)
+					c.RunNow("id 0", f.now, true)
 					c.Record(f)
 				}
 			}

@@ -198,11 +198,8 @@ func (c *hands) putBack(l *lane, it *Item) {
 // undo puts back what ran and came to nothing. A replay would make something
 // else of the due time if payloads came or went meanwhile: then it is written.
 func (c *hands) undo(l *lane, it *Item) {
-	if c.supersedes() && l.n() > 0 {
-		c.giveWay(l, it)
-		return
-	}
-	changed := it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.removals.Load() != nil || it.shift != c.shift)
+	gaveWay := c.supersedes() && l.n() > 0
+	changed := !gaveWay && it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.removals.Load() != nil || it.shift != c.shift)
 	c.putBack(l, it)
 	if changed {
 		c.writeState(l)

@@ -37,49 +37,43 @@ func (c *agenda) Paused(id string) bool {
 	return c.paused || c.why([]byte(id))&(HoldPause|HoldPrefix) != 0
 }
 
-// unhold is Let for a caller that gives the job its place itself.
-func (c *agenda) unhold(id string, why Hold) bool {
+// hold sets the reasons for which an id is held, and reports whether they have changed.
+func (c *agenda) hold(id string, is Hold) bool {
 	was := c.held[id]
-	if was&why == 0 {
+	switch {
+	case was == is:
 		return false
-	}
-	if now := was &^ why; now != 0 {
-		c.held[id] = now
-	} else {
+	case is == 0:
 		delete(c.held, id)
+	case c.held == nil:
+		c.held = map[string]Hold{id: is}
+	default:
+		c.held[id] = is
 	}
-	c.countHeld(was, was&^why)
-	return true
-}
-
-func (c *agenda) countHeld(was, is Hold) {
 	count := func(n *int, why Hold) {
-		switch {
-		case was&why == 0 && is&why != 0:
+		if was&why == 0 && is&why != 0 {
 			*n++
-		case was&why != 0 && is&why == 0:
+		} else if was&why != 0 && is&why == 0 {
 			*n--
 		}
 	}
 	count(&c.counts.Parked, HoldWait|HoldSuspect)
 	count(&c.counts.Paused, HoldPause)
+	return true
 }
+
+// unhold is Let for a caller that gives the job its place itself.
+func (c *agenda) unhold(id string, why Hold) bool { return c.hold(id, c.held[id]&^why) }
 
 // Hold keeps an id from running for a reason, until Let. What runs of it at the
 // moment goes on, but for what no worker has begun. It reports whether the id was not
 // held for that reason.
 func (c *Core) Hold(id string, why Hold) bool {
-	was := c.held[id]
-	if was&why != 0 {
-		return false
+	held := c.hold(id, c.held[id]|why)
+	if held {
+		c.Reconsider(id)
 	}
-	if c.held == nil {
-		c.held = make(map[string]Hold)
-	}
-	c.held[id] = was | why
-	c.countHeld(was, was|why)
-	c.Reconsider(id)
-	return true
+	return held
 }
 
 // Let ends a reason to hold an id, which runs again when no other is left. It reports
@@ -110,20 +104,19 @@ func (c *Core) Reconsider(id string) {
 	}
 }
 
-// Pause keeps all ids from running until Resume, and takes back what no worker has
+// Pause keeps all ids from running, or ends that, and takes back what no worker has
 // begun: what runs goes on, with the payload, the job or the batch in hand. A shard
 // that is paused asks for no worker, and no timer wakes it.
-func (c *Core) Pause(now int64) {
-	c.paused = true
+func (c *Core) Pause(now int64, on bool) {
+	if c.paused = on; !on {
+		return
+	}
 	pace := c.pace // that runs are short now says nothing of jobs
 	for r := range c.runs {
 		c.takeApart(now, r)
 	}
 	c.pace = pace
 }
-
-// Resume ends a Pause.
-func (c *Core) Resume() { c.paused = false }
 
 // PausePrefix keeps the ids that begin so from running, or ends that. It holds for what
 // arrives from now on. The caller calls Reconsider for each id that is there already: of

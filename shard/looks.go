@@ -133,7 +133,10 @@ func (c *looks) Outlook(now int64) (o Outlook) {
 		due := l.due
 		if l.holds() {
 			o.add(1, due, now)
-			due = max(due, c.dueBehind(l))
+			if l.n() > 0 { // what waits behind is due when the first of it is, see over
+				var e journal.Entry
+				due = max(due, c.firstDue(l, &e))
+			}
 		}
 		o.add(c.runsOf(l.n()), due, now)
 	}
@@ -158,17 +161,6 @@ func (c *looks) runsOf(payloads int) int {
 		return min(payloads, 1)
 	}
 	return (payloads + most - 1) / most
-}
-
-// dueBehind returns when what waits behind held payloads is due, see over.
-func (c *looks) dueBehind(l *lane) int64 {
-	if l.n() == 0 {
-		return l.due
-	}
-	var e journal.Entry
-	first := l.first().Ref
-	c.lanes.entries.read(first, &e)
-	return c.set.since(e.Due, first.Position())
 }
 
 // Detail is all that a shard knows of a job.

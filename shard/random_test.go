@@ -448,11 +448,8 @@ func (p *pair) runNow(t *rapid.T) {
 	id := p.anyID(t)
 	j := p.model.jobs[id]
 	waits := j != nil && j.out == nil
-	keep, now := rapid.Bool().Draw(t, "keep"), p.core(id).RunNow
-	if keep {
-		now = p.core(id).RetryNow
-	}
-	require.Equal(p.t, waits, now(id, p.now))
+	keep := rapid.Bool().Draw(t, "keep")
+	require.Equal(p.t, waits, p.core(id).RunNow(id, p.now, !keep))
 	p.core(id).Record(p)
 	if waits {
 		p.model.now(j, p.now, keep)

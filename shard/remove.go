@@ -156,13 +156,12 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 func (c *ends) leaveOver(l *lane, anew bool) {
 	if anew {
 		var e journal.Entry
-		first := l.first().Ref
-		c.lanes.entries.read(first, &e)
+		due := c.firstDue(l, &e)
 		c.setRetry(l, -1)
 		c.setHalted(l, false)
 		l.remember().err = ""
 		c.displace(l)
-		c.open(l, c.set.since(e.Due, first.Position()), e.Restored)
+		c.open(l, due, e.Restored)
 		c.enqueue(l, l.due)
 	}
 	c.writeState(l) // the due time may have come from one that is gone

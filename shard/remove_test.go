@@ -221,7 +221,7 @@ func (p *pair) recall(id string) (goOn func()) {
 func (p *pair) pauseAll(t *rapid.T) {
 	c := p.cores[rapid.IntRange(0, len(p.cores)-1).Draw(t, "core")]
 	if c.paused {
-		c.Resume()
+		c.Pause(0, false)
 		return
 	}
 	var goOn []func()
@@ -230,7 +230,7 @@ func (p *pair) pauseAll(t *rapid.T) {
 			goOn = append(goOn, p.takeApart(r)...)
 		}
 	}
-	c.Pause(p.now)
+	c.Pause(p.now, true)
 	c.Record(p)
 	require.True(p.t, c.Paused("anyone"))
 	for _, f := range goOn {

@@ -227,7 +227,7 @@ func (s *script) command(name string, a args) {
 			s.finish("run")
 		}
 	case "now":
-		ok := s.core(a.word(0)).RunNow(a.word(0), s.now)
+		ok := s.core(a.word(0)).RunNow(a.word(0), s.now, true)
 		s.core(a.word(0)).Record(s)
 		s.trace("%v", ok)
 	case "crash":

@@ -177,7 +177,7 @@ func TestRunNowBeatsTheTimer(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, h *house, ran *[]string) {
 		h.put("a", "", time.Now().Add(time.Hour))
 		time.Sleep(time.Minute)
-		require.NoError(t, h.shards[0].Do(t.Context(), func(c *Core) { c.RunNow("a", time.Now().UnixNano()) }))
+		require.NoError(t, h.shards[0].Do(t.Context(), func(c *Core) { c.RunNow("a", time.Now().UnixNano(), true) }))
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		require.Equal(t, []string{"a at 1m0s"}, *ran)

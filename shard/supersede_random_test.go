@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -18,7 +19,7 @@ import (
 func TestSupersedeRandomOperations(t *testing.T) {
 	for _, x := range []OnExhausted{OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt} {
 		for _, single := range []bool{false, true} {
-			t.Run(x.String()+map[bool]string{true: "Single"}[single], func(t *testing.T) {
+			t.Run(fmt.Sprint(x)+map[bool]string{true: "Single"}[single], func(t *testing.T) {
 				rapidFor(t, 60, 60)
 				rapid.Check(t, func(t *rapid.T) { newStates(t, Config{Merge: MergeSupersede, OnExhausted: x, Single: single}).drive(t) })
 			})
@@ -371,7 +372,7 @@ func (s *states) unparkOne(t *rapid.T) {
 func (s *states) runNow(t *rapid.T) {
 	id := s.anyID(t)
 	w := s.ids[id]
-	ok := s.core(id).RunNow(id, s.now)
+	ok := s.core(id).RunNow(id, s.now, true)
 	s.core(id).Record(s)
 	require.Equal(s.t, w.waiting.at != 0 && w.out.at == 0, ok)
 	if ok {

@@ -32,8 +32,6 @@ const (
 	FreshDuePush
 )
 
-func (f FreshDue) String() string { return name(f, "KeepDue", "PullDue", "PushDue") }
-
 // OnFresh says what a fresh payload does to a job that waits for a retry.
 type OnFresh uint8
 
@@ -44,8 +42,6 @@ const (
 	// The retry count stays.
 	OnFreshPull
 )
-
-func (f OnFresh) String() string { return name(f, "WaitWithRetry", "PullRetry") }
 
 // Debounce has a job wait until no payload has come for some time.
 //

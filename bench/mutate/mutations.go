@@ -210,7 +210,7 @@ var inRoot = []mutation{
 	{"a prefix that a restart forgets", "executor/pauses.go", "c.PausePrefix(prefix, true)", "c.PausePrefix(prefix, false)", steering},
 	{"a prefix whose jobs wait for a caller who has gone", "executor/pause.go", "context.WithoutCancel(ctx)", "ctx", steering},
 	{"a prefix that blocks its turn", "executor/pause.go", "		q.stepAside(c, id)\n", "", steering},
-	{"let an unlock wake a paused id", "shard/hold.go", "was &^ why; now != 0", "was &^ (why | HoldPause); now != 0", steering},
+	{"let an unlock wake a paused id", "shard/hold.go", "c.held[id]&^why) }", "c.held[id]&^(why|HoldPause)) }", steering},
 	{"call a handler for what is deleted", "executor/worker.go", "	if w.heed() {\n", "	if w.heed() && w.x == nil {\n", steering},
 	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", removed},
 	{"write about a job that is over", "shard/ledger.go", "		c.unwrite(p)\n", "", unwritten},
@@ -221,7 +221,7 @@ var inRoot = []mutation{
 	{"requeue all in one commit", "executor/morgue.go", "requeueBytes  = 4 << 20", "requeueBytes  = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/actiondead.go", "			err = context.Cause(ctx)\n", "", requeues},
 	{"what a job knows is one of its payloads", "journal/internal/block/reading.go", "if kept = append(kept, ref); !state {", "if kept = append(kept, ref); len(kept) > 0 {", restored},
-	{"what performs now takes the retries", "executor/action.go", "i.hasten(ctx, which, (*shard.Core).RetryNow)", "i.hasten(ctx, which, (*shard.Core).RunNow)", actions},
+	{"what performs now takes the retries", "executor/action.go", "i.hasten(ctx, which, false)", "i.hasten(ctx, which, true)", actions},
 	{"a hook for the last retry hears of what lives on", "executor/typed.go", "jobs[i].Payloads = jobs[i].Payloads[:1:1]", "_ = i", exhausted},
 	{"a fatal error that ends nothing", "executor/settle.go", "		w.x.endWith(w.fatal)\n", "", fatals},
 	{"OnFatal before the others have ended", "executor/fatal.go", "		_ = x.Stop(grace) // says it to those who ask\n", "		_ = grace\n", fatals},
@@ -702,7 +702,7 @@ var inRoot = []mutation{
 	{"a fresh payload that wakes no failed job", "shard/timing.go", "		if c.cfg.OnFresh == OnFreshPull {\n", "		if c.cfg.OnFresh == OnFreshPull && due > at {\n", scripts},
 	{"a pause that begins what is handed out", "shard/hold.go", "		c.takeApart(now, r)\n", "		_ = r\n", random},
 	{"delete what is done by then", "shard/remove.go", "r != nil && !ended {", "r != nil {", gate{"./executor", "^TestRemoveWhatRuns$"}},
-	{"run jobs now that have none of the payloads", "executor/action.go", "if which.of != nil && !c.HasAny(id, which.of) || !now", "if which.of != nil && false || !now", gate{"./executor", "^TestRunNowOfPayloads$"}},
+	{"run jobs now that have none of the payloads", "executor/action.go", "if which.of != nil && !c.HasAny(id, which.of) || !c.RunNow", "if which.of != nil && false || !c.RunNow", gate{"./executor", "^TestRunNowOfPayloads$"}},
 	{"an idempotency key that is every queue's", "executor/conditions.go", "statekey.IdempotencyKey(q.name, o.name)", "statekey.IdempotencyKey(\"\", o.name)", gate{"./executor", "^TestKey$"}},
 
 	// Ticks, events, actors and the log.

@@ -141,7 +141,7 @@ func (f *fold) tasks() iter.Seq[*task] {
 		for i := range f.halted {
 			state := &f.halted[i]
 			// Before all that is left of the others.
-			if !f.core.RunNow(string(state.ID), math.MinInt64) {
+			if !f.core.RunNow(string(state.ID), math.MinInt64, true) {
 				continue // went on since
 			}
 			f.core.Record(nowhere{})
