@@ -115,7 +115,7 @@ func (c *committer) turn() (over func()) {
 	if need, _ := c.demand(); need == 0 {
 		return func() {}
 	}
-	defer c.busy()()
+	defer c.busy().idle()
 	return s.Turn()
 }
 
@@ -174,7 +174,7 @@ func (c *committer) seal() (*openBlock, *store.Transaction, bool) {
 
 // prepare does what has to be done on the disk before a block is sealed.
 func (c *committer) prepare(need int) (store.Room, error) {
-	defer c.busy()()
+	defer c.busy().idle()
 	r, err := c.store.Room(need)
 	if err == nil {
 		c.mu.Lock()
@@ -201,7 +201,7 @@ func (c *committer) write(b *openBlock, t *store.Transaction) bool {
 }
 
 func (c *committer) commit(t *store.Transaction) error {
-	defer c.busy()()
+	defer c.busy().idle()
 	if err := c.store.Commit(t); err != nil {
 		return err
 	}
@@ -215,12 +215,13 @@ func (c *committer) commit(t *store.Transaction) error {
 	return nil
 }
 
-// busy notes that the disk is at work, until the function that it returns is
-// called.
-func (c *committer) busy() (done func()) {
+// busy notes that the disk is at work, until idle is called.
+func (c *committer) busy() *committer {
 	c.began.Store(int64(time.Since(c.born)) + 1)
-	return func() { c.began.Store(0) }
+	return c
 }
+
+func (c *committer) idle() { c.began.Store(0) }
 
 // commitAge returns how long the disk has been at work for the present commit; 0 when
 // there is none.
@@ -248,6 +249,7 @@ func (c *committer) publish(b *openBlock) (calls int) {
 		close(b.commit.done)
 	}
 	b.Retire()
+	b.transaction = store.Transaction{} // what it refers to may be large
 	c.mu.Lock()
 	c.spare = b
 	crowded := c.chain.Crowded()

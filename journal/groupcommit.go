@@ -29,6 +29,7 @@ type groupCommit struct {
 	// The committer's own.
 	passes int // how often it does not wait after one was in vain
 	pass   int // how often it still does not
+	timer  *time.Timer
 }
 
 // called notes a call of Append. The caller holds mu.
@@ -59,7 +60,11 @@ func (c *committer) gather(since, callers int, took time.Duration) {
 	if !c.beginGather(since, callers) {
 		return
 	}
-	timer := time.NewTimer(min(2*took, maxGather))
+	if c.group.timer == nil {
+		c.group.timer = time.NewTimer(maxGather)
+	}
+	timer := c.group.timer
+	timer.Reset(min(2*took, maxGather))
 	defer timer.Stop()
 	select {
 	case <-c.group.over:

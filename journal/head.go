@@ -242,7 +242,8 @@ func (h *head) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	b.Reach(h.manifest.Next)
 	b.room = r
 	h.disk.gauge(r, h.chain.Live)
-	t := &store.Transaction{Seq: b.Block.Seq, Changes: append(b.changes, b.restored...)}
+	t := &b.transaction
+	t.Seq, t.Changes = b.Block.Seq, append(b.changes, b.restored...)
 	b.carried = len(b.Entries)
 	t.Drop = h.chain.Trim(&b.Writer, block.Strain{Weight: b.weight(), Room: r, Full: h.disk.full})
 	if fresh := int(h.manifest.Next - b.Block.First); fresh > 0 && len(b.routes) > 0 {

@@ -33,6 +33,8 @@ type openBlock struct {
 	refused bool       // its appenders were sent away: only results are to be written
 	final   bool       // the last one: no room is waited for
 	room    store.Room // that the disk had when it was sealed
+
+	transaction store.Transaction // what it is written with
 }
 
 // cut is a place where a block can be cut in two, because a call ended there.
@@ -40,14 +42,14 @@ type cut struct{ entries, marks, changes int }
 
 func (b *openBlock) cut() cut { return cut{len(b.Entries), len(b.Marks), len(b.changes)} }
 
-// newOpenBlock begins the block after t, with the buffers of an older one that
-// the committer is through with.
+// newOpenBlock begins the block after t, in place of an older one that the committer is
+// through with, and with its buffers; nil for none.
 func newOpenBlock(old *openBlock, t format.Manifest) *openBlock {
 	c := &commit{first: t.Next, done: make(chan struct{})}
 	if old == nil {
 		return &openBlock{Writer: block.NewWriter(nil, t), commit: c}
 	}
-	b := &openBlock{
+	*old = openBlock{
 		Writer:     block.NewWriter(&old.Writer, t),
 		commit:     c,
 		deliveries: old.deliveries,
@@ -58,8 +60,8 @@ func newOpenBlock(old *openBlock, t format.Manifest) *openBlock {
 		followed:   old.followed[:0],
 		rewritten:  old.rewritten[:0],
 	}
-	clear(b.deliveries)
-	return b
+	clear(old.deliveries)
+	return old
 }
 
 func (b *openBlock) empty() bool {

@@ -153,9 +153,9 @@ func (u *upkeep) compact(over <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	busy := u.c.busy()
+	u.c.busy()
 	replaced, err := u.c.store.Compact(over)
-	busy()
+	u.c.idle()
 	if err != nil && replaced {
 		u.c.fail(open, err)
 	}
