@@ -75,8 +75,7 @@ func (o *submission) checkAbsence(ctx context.Context) error {
 	}
 	var next journal.Position // a call may come after its caller has gone
 	var due int64
-	routes := *q.x.routes.Load()
-	if err := routes[o.entries[0].Route].Do(ctx, func(c *shard.Core) { next, due = c.FirstWaiting(id) }); err != nil {
+	if err := q.shards.Of(id).Do(ctx, func(c *shard.Core) { next, due = c.FirstWaiting(id) }); err != nil {
 		return err
 	}
 	if next != 0 {

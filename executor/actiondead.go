@@ -133,7 +133,7 @@ func (q *queue) restore(ctx context.Context, some dead) (Requeued, error) {
 		if q.lanes != nil { // before their shards hear of them
 			q.lanes.ComeBack(some.ids, some.positions, q.number)
 		}
-		err = q.x.log.Restore(ctx, q.number, some.positions, q.stamp(), q.route)
+		err = q.x.log.Restore(ctx, q.number, some.positions, q.stamp(), q.shards.Route)
 		switch {
 		case err == nil:
 			q.areBack(some, dead{})
@@ -200,7 +200,7 @@ func (q *queue) unlockDead(some dead) error {
 		delete(whole, string(b.Entry.ID))
 	}
 	for id := range whole {
-		if _, err := q.visitIDs(context.Background(), []string{id}, func(c *shard.Core, _ []string) (int, error) {
+		if _, err := q.shards.VisitIDs(context.Background(), []string{id}, func(c *shard.Core, _ []string) (int, error) {
 			if !c.Has(id) { // on its shard: it can't come meanwhile
 				q.x.keys.DropJob(holder{Queue: q.name, ID: id})
 			}

@@ -12,7 +12,7 @@ import (
 // others wait for while it waits comes late.
 func (t *Queue[T]) admission() (*admit.List, error) {
 	q, c := t.q, &t.cfg.Conditions
-	a := &admit.List{Queue: q.name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: t.inHand, Wake: q.wake}
+	a := &admit.List{Queue: q.name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: t.inHand, Shards: q.shards, Clock: q.stamp}
 	if err := errorsOf(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
 		return nil, fmt.Errorf("queue %q: %w", q.name, err)
 	}

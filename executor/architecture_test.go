@@ -33,7 +33,7 @@ var arrows = []struct {
 	{"shard", []string{"actor", "journal", "lock"}},
 	{"executor/events", nil},
 	{"executor", []string{"actor", "executor/events", "journal", "lock", "shard"}},
-	{"executor/cmd/...", []string{"executor", "executor/events", "journal", "shard", "executor/internal/admin", "executor/internal/control", "executor/internal/pausekey", "executor/internal/statekey"}}, // a main package that folds a log as a shard does, and calls a process
+	{"executor/cmd/...", []string{"executor", "executor/events", "journal", "shard", "executor/internal/admin", "executor/internal/control", "executor/internal/statekey"}}, // a main package that folds a log as a shard does, and calls a process
 	{"executor/executortest", []string{"executor", "executor/events", "executor/internal/backdoor", "journal"}},
 	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}},                                                // asks whose an id is
 	{"executor/dashboard", []string{"executor", "executor/cron", "executor/internal/admin", "executor/internal/serving", "lock"}}, // bounds its answers as the control socket does

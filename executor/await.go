@@ -229,9 +229,8 @@ func (c *call) past() (over bool, err error) {
 
 // lives asks whether the payload of a receipt waits or runs.
 func (q *queue) lives(ctx context.Context, r Receipt) (live bool, err error) {
-	routes := *q.x.routes.Load()
 	var has bool // a call may come after its caller has gone
-	err = routes[q.route([]byte(r.ID))].Do(ctx, func(c *shard.Core) { has = c.HasPayload(r.ID, r.runs()) })
+	err = q.shards.Of(r.ID).Do(ctx, func(c *shard.Core) { has = c.HasPayload(r.ID, r.runs()) })
 	return err == nil && has, err
 }
 

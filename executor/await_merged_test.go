@@ -16,7 +16,7 @@ import (
 // for who asks after the merge.
 func TestWaitForWhatWasMerged(t *testing.T) {
 	for _, merge := range []executor.Merge{executor.MergeKeepFirst, executor.MergeMinScore} {
-		t.Run(merge.String(), func(t *testing.T) {
+		t.Run(string(merge), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				fate := executor.Cancel(errors.New("no stock"))

@@ -10,17 +10,17 @@ import (
 )
 
 // Overflow says what Enqueue does when the backlog is full.
-type Overflow uint8
+type Overflow string
 
 const (
 	// OverflowRefuse returns a [FullError]. The default.
-	OverflowRefuse Overflow = iota
+	OverflowRefuse Overflow = "Refuse"
 	// OverflowWait waits until there is room, or ctx ends: then the error is the
 	// cause of ctx, and a [FullError] at the same time. Calls go on in the order in
 	// which they came. Before Start, and in OnStart, there is no end to it, because
 	// no job ends. A handler has to enqueue with its own context, or it may wait
 	// for itself.
-	OverflowWait
+	OverflowWait Overflow = "Wait"
 )
 
 // Backlog says how full a backlog is. All of it is zero without a limit.

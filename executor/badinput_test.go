@@ -87,9 +87,9 @@ func TestBadQueuesAreRefused(t *testing.T) {
 		"nil handler": {"r", nil, executor.QueueConfig[string]{}, executor.ErrConfig, "nil"},
 		"no name":     {"", p.handle, executor.QueueConfig[string]{}, executor.ErrConfig, "name"},
 		"shards":      {"r", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: -1}}, executor.ErrConfig, "Shards is -1"},
-		"merge":       {"r", p.handle, executor.QueueConfig[string]{Merge: 9}, executor.ErrConfig, "Merge is 9"},
+		"merge":       {"r", p.handle, executor.QueueConfig[string]{Merge: "x"}, executor.ErrConfig, `Merge is "x", it must be one of ["KeepAll" `},
 		"batch":       {"r", p.handle, executor.QueueConfig[string]{BatchSize: 2}, executor.ErrConfig, "HandleBatch"},
-		"durability":  {"r", p.handle, executor.QueueConfig[string]{Defaults: executor.Defaults[string]{Durability: 9}}, executor.ErrConfig, "Durability is 9, it must be 0 (the default) or from 1 to 2"},
+		"durability":  {"r", p.handle, executor.QueueConfig[string]{Defaults: executor.Defaults[string]{Durability: "x"}}, executor.ErrConfig, `Durability is "x", it must be one of ["Sync" "Async"]`},
 		"weight":      {"r", p.handle, executor.QueueConfig[string]{Share: executor.Share{Weight: -1}}, executor.ErrConfig, "Weight is -1, it must be from 0 to 65536"},
 	} {
 		t.Run(name, func(t *testing.T) {

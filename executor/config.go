@@ -13,13 +13,12 @@ import (
 
 // Durability says what Enqueue waits for before it returns. Left out, it is
 // DurabilitySync for an executor, and that of the executor for a queue.
-type Durability uint8
+type Durability string
 
 const (
-	_ Durability = iota // the default
 	// DurabilitySync: Enqueue returns when the payload is on disk (fsynced). Calls that
 	// wait at the same time share an fsync.
-	DurabilitySync
+	DurabilitySync Durability = "Sync"
 	// DurabilityAsync: Enqueue returns as soon as the payload has its place in the
 	// order, and the disk follows with the next commits, usually within a millisecond.
 	// If the process or the machine dies before that, the payload is lost, and a later
@@ -27,7 +26,7 @@ const (
 	//
 	// Enqueue still waits for the disk when the call has an [IdempotencyKey],
 	// [FromSource] or [IfAbsent], and when the disk is more than 4 MiB behind.
-	DurabilityAsync
+	DurabilityAsync Durability = "Async"
 )
 
 // Config of an executor. The zero Config is usable.
@@ -274,7 +273,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Advanced.IdempotencyTTL = cmp.Or(c.Advanced.IdempotencyTTL, defaultIdempotencyTTL)
 	c.Stuck.After = cmp.Or(c.Stuck.After, defaultStuckAfter)
 	c.Advanced.SlotTTL = cmp.Or(c.Advanced.SlotTTL, lock.DefaultSlotTTL)
-	c.Durability = cmp.Or(c.Durability, DurabilitySync)
+	c.Durability, c.Overflow = cmp.Or(c.Durability, DurabilitySync), cmp.Or(c.Overflow, OverflowRefuse)
 	c.Logger = slog.New(guardedHandler{cmp.Or(c.Logger, slog.Default()).Handler()})
 	if c.Scheduler == nil {
 		c.Scheduler = Fair()
@@ -292,8 +291,8 @@ func (c Config) withDefaults() (Config, error) {
 		notNegative("Advanced.IdempotencyTTL", c.Advanced.IdempotencyTTL),
 		notNegative("Advanced.SlotTTL", c.Advanced.SlotTTL),
 		wrong,
-		inRange("Overflow", int(c.Overflow), int(OverflowRefuse), int(OverflowWait)),
-		inRange("Durability", int(c.Durability), int(DurabilitySync), int(DurabilityAsync)),
+		among("Overflow", c.Overflow, OverflowRefuse, OverflowWait),
+		among("Durability", c.Durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),
 		notAbove("Advanced.EventBuffer", c.Advanced.EventBuffer, 1<<20),
 		c.Splitter.check(),

@@ -122,7 +122,7 @@ func (c *controls) names(beside []QueueStats) (list []QueueStats) {
 		if slices.ContainsFunc(beside, func(q QueueStats) bool { return q.Name == name }) {
 			continue
 		}
-		all, one := c.x.pauses.of(name)
+		all, one := c.x.pauses.Of(name)
 		list = append(list, QueueStats{Name: name, Registered: registered[name], Dead: c.x.log.Buried(number), Paused: all || one})
 	}
 	return list
@@ -181,7 +181,7 @@ func (c *controls) status(ctx context.Context, _ control.None) (a health, _ erro
 	if a.Stats, err = c.stats(short); err != nil {
 		a.Stats = Stats{Stuck: int(x.watchdog.stuck.Load()), Journal: JournalStats{CommitAge: x.log.Stats().CommitAge}, Queues: c.names(nil)}
 		a.Workers, a.Busy = x.dispatcher.load()
-		a.Paused, _ = x.pauses.of("")
+		a.Paused, _ = x.pauses.Of("")
 		a.Silent = err.Error()
 	}
 	return a, nil

@@ -62,7 +62,7 @@ func (o *once) handle(_ context.Context, job executor.Merged[int]) error {
 func TestControlsRaceExecution(t *testing.T) {
 	const ids, lives = 6, 8
 	for _, exhausted := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt} {
-		t.Run(exhausted.String(), func(t *testing.T) {
+		t.Run(string(exhausted), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				disk, o := new(journal.Memory), &once{done: make(map[int]int)}
 				var put, requeued, buried atomic.Int64

@@ -167,7 +167,7 @@ func TestDueSettingsThatMakeNoSense(t *testing.T) {
 				Debounce: executor.Debounce{Quiet: time.Minute},
 			}},
 		"Throttle is 1s, Gather.Debounce.Quiet is 1m0s": {Gather: executor.Gather[string]{Throttle: time.Second, Debounce: executor.Debounce{Quiet: time.Minute}}},
-		"FreshDue is 3": {Gather: executor.Gather[string]{FreshDue: 3}},
+		`FreshDue is "x"`: {Gather: executor.Gather[string]{FreshDue: "x"}},
 	} {
 		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, cfg)
 		require.ErrorIs(t, err, executor.ErrConfig)

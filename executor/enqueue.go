@@ -219,7 +219,7 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) err
 	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
 	e.Queue, e.Payload = q.number, payload
 	e.Accepted, e.Due, e.Score, e.Floor = now, now, journal.ScoreOf(now), &q.scores
-	e.Route = q.route(e.ID)
+	e.Route = q.shards.Route(e.ID)
 	return nil
 }
 

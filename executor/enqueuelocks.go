@@ -55,6 +55,6 @@ func (q *queue) lockOnEnqueue(ctx context.Context, entries []journal.Entry, keys
 // a circle: then it hears of that.
 func (q *queue) reconsider(id string, keys []string) {
 	if len(keys) > 0 && q.x.graph.Closed(holder{Queue: q.name, ID: id}) != nil {
-		q.wake(id)
+		q.admission.Wake(id)
 	}
 }

@@ -69,7 +69,7 @@ func (w *worker) postpone(it *shard.Item, waits *admit.Claim) {
 	}
 	w.run.Shard.Tell(func(c *shard.Core) {
 		c.Postpone(it, !waits.Woken())
-		q.stepAside(c, id)
+		q.admission.StepAside(c, id)
 	})
 }
 

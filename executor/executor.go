@@ -20,6 +20,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
+	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/executor/internal/unique"
@@ -52,7 +53,7 @@ type Executor struct {
 	keys       *keylock.Keys
 	leases     unique.Leases
 	limits     *limit.Limits
-	pauses     pauses
+	pauses     pause.Board
 	gates      gate.Gates // of sources and idempotency keys
 	sweeper    sweeper
 	graph      admit.Graph            // of jobs that wait for each other
@@ -234,10 +235,11 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	}
 	x.ledger = admit.NewLedger(x.log)
 	x.graph.Lists = x.conditions
+	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
 	x.limits = limit.New()
 	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
 	x.keys, err = keylock.Open(x.ledger, x.log, x.volatile)
-	if err = cmp.Or(err, x.pauses.restore(x)); err != nil {
+	if err = cmp.Or(err, x.pauses.Restore()); err != nil {
 		return nil, errors.Join(err, x.log.Close())
 	}
 	return x, nil

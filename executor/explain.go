@@ -42,7 +42,7 @@ func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 		return e, q.explainDead(ctx, &e)
 	}
 	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+firstAttempt, s.LastError, s.Payloads
-	e.Paused = q.x.pauses.over(q, id, s.Paused)
+	e.Paused = q.pauses.Over(id, s.Paused)
 	switch {
 	case s.Running:
 		e.State = JobRunning
@@ -67,7 +67,7 @@ func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 
 func (q *queue) status(ctx context.Context, id string) (shard.Status, error) {
 	var s shard.Status
-	if err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) { s = c.Status(id) }); err != nil {
+	if err := q.shards.Of(id).Do(ctx, func(c *shard.Core) { s = c.Status(id) }); err != nil {
 		return shard.Status{}, border(err) // the shard may still write to s
 	}
 	return s, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/pace"
-	"github.com/strandjobs/strand/executor/internal/pausekey"
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -15,7 +15,7 @@ import (
 const (
 	MaxFollowUps     = maxFollowUps
 	MaxFollowUpBytes = maxFollowUpBytes
-	MaxPausedIDs     = pausekey.MaxIDs
+	MaxPausedIDs     = statekey.MaxPausedIDs
 )
 
 // OpenOn opens an executor on a disk in memory.
@@ -50,7 +50,7 @@ func (x *Executor) HoldShards(queue string) (release func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	held := make(chan struct{})
-	for _, s := range x.queues[queue].actors {
+	for _, s := range x.queues[queue].shards.All {
 		go s.Tell(func(*shard.Core) { <-held }) // it may be handled on this goroutine
 	}
 	return func() { close(held) }

@@ -203,7 +203,7 @@ func payloadsOf(ctx context.Context, q *queue, id string, n int) (*shard.Detail,
 		shard.Detail
 		ok bool
 	}
-	err := q.actors[q.route([]byte(id))-q.first].Do(ctx, func(c *shard.Core) {
+	err := q.shards.Of(id).Do(ctx, func(c *shard.Core) {
 		seen.Detail, seen.ok = c.Detail(id, q.x.clock().UnixNano(), n)
 	})
 	if err != nil || !seen.ok {

@@ -74,7 +74,7 @@ type walk struct {
 }
 
 func newWalk(q *queue) *walk {
-	return &walk{q: q, at: make([]shard.Cursor, len(q.actors)), over: make([]bool, len(q.actors))}
+	return &walk{q: q, at: make([]shard.Cursor, len(q.shards.All)), over: make([]bool, len(q.shards.All))}
 }
 
 // errLate is the cause of a context whose patience is over.
@@ -128,7 +128,7 @@ func (w *walk) step(ctx context.Context, s, n int) error {
 			return 0, context.Cause(ctx)
 		}
 		v := &visit{walk: w, at: w.at[s], n: n, found: w.found[:0]}
-		if err := w.q.actors[s].Do(ctx, v.scan); err != nil {
+		if err := w.q.shards.All[s].Do(ctx, v.scan); err != nil {
 			return 0, border(err)
 		}
 		began := time.Now()
@@ -151,7 +151,7 @@ func (w *walk) takeAll(ctx context.Context, s int, found []shard.View) error {
 		return err
 	}
 	again := &visit{walk: w}
-	if err := w.q.actors[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
+	if err := w.q.shards.All[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
 		return border(err)
 	}
 	_, err = w.hand(s, again.found)

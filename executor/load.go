@@ -17,7 +17,7 @@ const absurdDelay = 50 * 365 * 24 * time.Hour
 func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 	absurd := q.x.clock().Add(absurdDelay).UnixNano()
 	var far atomic.Int64
-	weight, err := shard.LoadAll(cores, pending, func(id []byte) int { return int(q.route(id) - q.first) }, func(entries []journal.Entry) {
+	weight, err := shard.LoadAll(cores, pending, q.shards.Index, func(entries []journal.Entry) {
 		q.standInLanes(entries)
 		newest := 0.0
 		for i := range entries {

@@ -106,7 +106,7 @@ func TestLocket_R02_OneHeartbeatForAll(t *testing.T) {
 		"below the TTL of 35s":     {Heartbeat: 35 * time.Second},
 		"below the TTL of 1s":      {TTL: time.Second, Heartbeat: time.Second},
 		"Unique.TTL is -1s":        {TTL: -time.Second},
-		"Unique.While is 3":        {While: 3},
+		`Unique.While is "x"`:      {While: "x"},
 	} {
 		_, err := executor.Open("", executor.Config{Unique: unique})
 		require.ErrorIs(t, err, executor.ErrConfig)

@@ -164,11 +164,11 @@ func TestLocket_R03_Heartbeat(t *testing.T) {
 	}
 	x := open(t, "", alone)
 	for says, unique := range map[string]executor.Unique[string]{
-		"Unique.Heartbeat is -1ns":                  {Heartbeat: -1},
-		"Unique.Heartbeat is 35s":                   {Heartbeat: 35 * time.Second},
-		"below the TTL of 1s":                       {TTL: time.Second, Heartbeat: time.Second},
-		"Unique.TTL is -1s":                         {TTL: -time.Second},
-		"Unique.While is 3, it must be from 0 to 2": {While: 3},
+		"Unique.Heartbeat is -1ns": {Heartbeat: -1},
+		"Unique.Heartbeat is 35s":  {Heartbeat: 35 * time.Second},
+		"below the TTL of 1s":      {TTL: time.Second, Heartbeat: time.Second},
+		"Unique.TTL is -1s":        {TTL: -time.Second},
+		`Unique.While is "x", it must be one of ["Never" "WhileRunning"]`: {While: "x"},
 	} {
 		_, err := executor.HandleMerged(x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: unique}})
 		require.ErrorIs(t, err, executor.ErrConfig)

@@ -236,7 +236,7 @@ func TestBadLocks(t *testing.T) {
 		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, says)
 	}
-	_, err := executor.Open("", executor.Config{Unique: executor.Unique[any]{While: 7}})
+	_, err := executor.Open("", executor.Config{Unique: executor.Unique[any]{While: "x"}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{

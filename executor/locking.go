@@ -101,17 +101,17 @@ type Locks[T any] struct {
 }
 
 // Uniqueness says whether equal payloads may run at the same time.
-type Uniqueness uint8
+type Uniqueness string
 
 const (
 	// UniqueDefault is UniqueWhileRunning where Key, TTL or Heartbeat is set beside it.
 	// Where none is, it is UniqueNever for an executor, and the executor's own for a
 	// queue.
-	UniqueDefault Uniqueness = iota
+	UniqueDefault Uniqueness = ""
 	// UniqueNever: jobs of different ids run side by side, whatever they carry.
-	UniqueNever
+	UniqueNever Uniqueness = "Never"
 	// UniqueWhileRunning: a job waits while another one with the same key runs.
-	UniqueWhileRunning
+	UniqueWhileRunning Uniqueness = "WhileRunning"
 )
 
 // Unique lets one job at a time run for each key: it is the plain mutex. A job that has
@@ -265,7 +265,7 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 	case u.Heartbeat <= 0 || u.Heartbeat >= u.TTL:
 		return u, fmt.Errorf("%w: Unique.Heartbeat is %v, it must be above zero and below the TTL of %v", ErrConfig, u.Heartbeat, u.TTL)
 	}
-	return u, inRange("Unique.While", int(u.While), int(UniqueDefault), int(UniqueWhileRunning))
+	return u, among("Unique.While", u.While, UniqueNever, UniqueWhileRunning)
 }
 
 // checkBlocked is check for what has to do with other settings.

@@ -46,7 +46,7 @@ func TestLowkiq_L06_PolicyOfEqualPayloads(t *testing.T) {
 		executor.MergeKeepLast:  {3},
 		executor.MergeKeepAll:   {1, 2, 3},
 	} {
-		t.Run(policy.String(), func(t *testing.T) {
+		t.Run(string(policy), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				var got shared[[]float64]

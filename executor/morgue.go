@@ -119,8 +119,7 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 		return false, err
 	}
 	var has bool // a call may come after its caller has gone
-	routes := *t.q.x.routes.Load()
-	err = routes[t.q.route([]byte(id))].Do(ctx, func(c *shard.Core) { has = c.Has(id) })
+	err = t.q.shards.Of(id).Do(ctx, func(c *shard.Core) { has = c.Has(id) })
 	if err != nil {
 		return false, border(err)
 	}

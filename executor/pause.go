@@ -2,22 +2,19 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
-	"github.com/strandjobs/strand/executor/internal/pausekey"
-	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/executor/internal/pause"
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/shard"
 )
 
 // ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
 // would be paused. Pause the queue.
-var ErrTooManyPaused = errors.New("executor: too many ids are paused")
+var ErrTooManyPaused = pause.ErrTooMany
 
 // Pause keeps all queues from running jobs until [Executor.Resume], also after a
 // restart or a crash. When it has returned, no handler is called any more. Handlers
@@ -73,55 +70,42 @@ func (i *Inspector) Paused() (all bool, queues []string) {
 	if i == nil || i.x == nil {
 		return false, nil
 	}
-	return i.x.pauses.names()
+	return i.x.pauses.Names()
 }
 
 // PausedIDs lists the ids of a queue that are paused by themselves, in their order, as
 // the last commit has left it, a page at a time. A read error is yielded once and ends
 // the list; a queue of which the journal knows no pause has none.
 func (i *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
-	return i.paused(pausekey.IDs(queue))
+	return i.paused(statekey.PausedIDs(queue))
 }
 
 // PausedPrefixes lists the prefixes of ids of a queue that are paused, as PausedIDs does.
 func (i *Inspector) PausedPrefixes(queue string) iter.Seq2[string, error] {
-	return i.paused(pausekey.Prefixes(queue))
+	return i.paused(statekey.PausedPrefixes(queue))
 }
 
-func (i *Inspector) paused(key string) iter.Seq2[string, error] {
-	if i == nil || i.x == nil {
-		return func(yield func(string, error) bool) { yield("", errNoInspector) }
+func (i *Inspector) paused(keys string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if i == nil || i.x == nil {
+			yield("", errNoInspector)
+			return
+		}
+		for name, err := range i.x.pauses.Under(keys) {
+			if !yield(name, border(err)) {
+				return
+			}
+		}
 	}
-	return i.x.pauses.under(key)
 }
 
-// pause pauses the executor, or a queue by name, or lets it go on. It returns 0 if it was
-// so before, and 1 if not.
+// pause pauses the executor, or a queue by name, or lets it go on.
 func (x *Executor) pause(ctx context.Context, name string, on bool) (n int, err error) {
 	if ctx, err = x.mayChange(ctx); err != nil {
 		return 0, err
 	}
-	queues, n := x.pauses.set(name, on)
-	if on {
-		for _, q := range queues {
-			q.stepAsideAll()
-		}
-	}
-	var group errgroup.Group
-	for _, q := range queues {
-		group.Go(func() error { return q.passThrough(ctx) })
-	}
-	return n, x.written(ctx, group.Wait())
-}
-
-// passThrough waits until the shards of the queue are done with all that they have been
-// told.
-func (q *queue) passThrough(ctx context.Context) error {
-	var group errgroup.Group
-	for _, a := range q.actors {
-		group.Go(func() error { return a.Do(ctx, func(*shard.Core) {}) })
-	}
-	return group.Wait()
+	n, err = x.pauses.Set(ctx, name, on)
+	return n, border(err)
 }
 
 // mayChange returns why a call that changes something is refused.
@@ -166,36 +150,16 @@ func (i *Inspector) pause(ctx context.Context, s Selection, on bool) (n int, err
 	case s.of != nil || len(s.states) > 0 || s.filter != JobFilter{IDPrefix: prefix}:
 		return 0, fmt.Errorf("%w: what is paused is a queue, some ids, or a prefix of ids; see SelectQueue, SelectIDs and SelectPrefix", ErrInvalidQuery)
 	case s.ids != nil:
-		n, err = q.visitIDs(ctx, slices.Collect(maps.Keys(s.ids)), func(c *shard.Core, some []string) (int, error) { return q.hold(c, some, on) })
-		return n, q.x.written(ctx, err)
+		n, err = q.pauses.SetIDs(ctx, slices.Collect(maps.Keys(s.ids)), on)
+		return n, border(err)
 	case prefix != "":
-		return q.pausePrefix(ctx, &s, on)
+		n, err = q.pauses.SetPrefix(ctx, prefix, on, func(ctx context.Context, f func(c *shard.Core, id string)) error {
+			_, err := q.act(ctx, &s, func(c *shard.Core, _ int64, id string) int { f(c, id); return 0 })
+			return err
+		})
+		return n, border(err)
 	}
 	return q.x.pause(ctx, q.name, on)
-}
-
-// pausePrefix tells the shards, and then goes through the jobs that there are: through all of
-// them, also when ctx ends, or those that are left would never go on.
-func (q *queue) pausePrefix(ctx context.Context, s *Selection, on bool) (int, error) {
-	n, err := q.x.pauses.setPrefix(q, s.filter.IDPrefix, on)
-	if err != nil {
-		return 0, err
-	}
-	over := make(chan error, 1)
-	go func() {
-		_, err := q.act(context.WithoutCancel(ctx), s, func(c *shard.Core, _ int64, id string) int {
-			c.Reconsider(id)
-			q.stepAside(c, id)
-			return 0
-		})
-		over <- err
-	}()
-	select {
-	case err = <-over:
-	case <-ctx.Done():
-		err = border(fmt.Errorf("%w: %w", journal.ErrUnknown, context.Cause(ctx)))
-	}
-	return n, err
 }
 
 // queue returns a registered queue.
@@ -204,46 +168,4 @@ func (i *Inspector) queue(name string) (*queue, error) {
 		return nil, errNoInspector
 	}
 	return i.x.lookup(name)
-}
-
-// idsAtOnce is how many ids a visit to a shard is about, at most: what else the shard
-// has to do does not wait for long.
-const idsAtOnce = 100
-
-// visitIDs calls f on the shards of some ids, with a few of them at a time, and adds
-// up what it returns, also when it ends with an error.
-func (q *queue) visitIDs(ctx context.Context, ids []string, f func(c *shard.Core, ids []string) (int, error)) (n int, err error) {
-	byShard := make([][]string, len(q.actors))
-	for _, id := range ids {
-		s := q.route([]byte(id)) - q.first
-		byShard[s] = append(byShard[s], id)
-	}
-	for s, mine := range byShard {
-		for len(mine) > 0 {
-			some := mine[:min(idsAtOnce, len(mine))]
-			mine = mine[len(some):]
-			did, err := q.visit(ctx, s, func(c *shard.Core) (int, error) { return f(c, some) })
-			if n += did; err != nil {
-				return n, err
-			}
-		}
-	}
-	return n, nil
-}
-
-// visit calls f on a shard. When ctx ends first it may still be called.
-func (q *queue) visit(ctx context.Context, s int, f func(c *shard.Core) (int, error)) (int, error) {
-	type answer struct {
-		n   int
-		err error
-	}
-	answers := make(chan answer, 1) // a call may come after its caller has gone
-	if err := q.actors[s].Do(ctx, func(c *shard.Core) {
-		n, err := f(c)
-		answers <- answer{n, err}
-	}); err != nil {
-		return 0, err
-	}
-	a := <-answers
-	return a.n, a.err
 }

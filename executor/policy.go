@@ -1,8 +1,10 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/shard"
@@ -10,74 +12,74 @@ import (
 
 // Merge says what becomes of payloads of one waiting id that have equal bytes. Payloads
 // with different bytes are never merged, except under MergeSupersede.
-type Merge uint8
+type Merge string
 
 const (
 	// MergeKeepAll: both stay. It is the default, and right for events, each of which
 	// counts.
-	MergeKeepAll Merge = iota
+	MergeKeepAll Merge = "KeepAll"
 	// MergeMinScore: the one with the lower score stays, of equal scores the earlier one.
-	MergeMinScore
+	MergeMinScore Merge = "MinScore"
 	// MergeKeepFirst: the one that was accepted first stays.
-	MergeKeepFirst
+	MergeKeepFirst Merge = "KeepFirst"
 	// MergeKeepLast: the one that was accepted last stays. Payloads with different bytes
 	// all stay, so it is not for state.
-	MergeKeepLast
+	MergeKeepLast Merge = "KeepLast"
 	// MergeSupersede: the newest payload of the id stays, whatever the bytes. It is for
 	// state; see [HandleLatest].
-	MergeSupersede
+	MergeSupersede Merge = "Supersede"
 )
 
 // OnFailure says what a failed run means for payloads of its id that arrived during the
 // run, or that arrive before the retry.
-type OnFailure uint8
+type OnFailure string
 
 const (
 	// OnFailureMerge: the retry gets all of them, in score order. The default.
-	OnFailureMerge OnFailure = iota
+	OnFailureMerge OnFailure = "Merge"
 	// OnFailureBlock: the failed ones run alone until they are done or dead-lettered, and
 	// the others wait behind them. It is what [Handle] does.
-	OnFailureBlock
+	OnFailureBlock OnFailure = "Block"
 )
 
 // OnExhausted says what happens when a job has used up its retries.
-type OnExhausted uint8
+type OnExhausted string
 
 const (
 	// OnExhaustedBuryOldest: the failed payload with the lowest score becomes a dead
 	// letter, and the others start again. The default.
-	OnExhaustedBuryOldest OnExhausted = iota
+	OnExhaustedBuryOldest OnExhausted = "BuryOldest"
 	// OnExhaustedBuryAll: all failed payloads become dead letters; with [Handle] that is
 	// one.
-	OnExhaustedBuryAll
+	OnExhaustedBuryAll OnExhausted = "BuryAll"
 	// OnExhaustedHalt: the id is halted, with all its payloads, until RunNow, or until a
 	// dead letter of it is put back. It is for events that depend on each other.
-	OnExhaustedHalt
+	OnExhaustedHalt OnExhausted = "Halt"
 )
 
 // OnFresh says what a new payload does to a job that waits for a retry.
-type OnFresh uint8
+type OnFresh string
 
 const (
 	// OnFreshWait: the job waits for the retry. The default.
-	OnFreshWait OnFresh = iota
+	OnFreshWait OnFresh = "Wait"
 	// OnFreshPull: the job becomes due when the new payload is, if that is earlier. Its
 	// retry count stays.
-	OnFreshPull
+	OnFreshPull OnFresh = "Pull"
 )
 
 // FreshDue says what a new payload does to the due time of a job that waits, also of
 // one that was snoozed. For one that waits for a retry see [OnFresh].
-type FreshDue uint8
+type FreshDue string
 
 const (
 	// FreshDueKeep: the job stays due when its first payload is. The default.
-	FreshDueKeep FreshDue = iota
+	FreshDueKeep FreshDue = "Keep"
 	// FreshDuePull: the job becomes due when the new payload is, if that is earlier.
-	FreshDuePull
+	FreshDuePull FreshDue = "Pull"
 	// FreshDuePush: the job becomes due when the new payload is, if that is later, each
 	// time and without a bound; Debounce has one.
-	FreshDuePush
+	FreshDuePush FreshDue = "Push"
 )
 
 // Debounce delays a job until no payload has come for some time: one run for a burst of
@@ -128,7 +130,28 @@ func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
 // quietTimes is how many times Quiet a MaxWait is by default.
 const quietTimes = 10
 
-// Policies are handed down as they are: they have the numbers of the room below.
-var _ = [1]struct{}{}[int(MergeSupersede-Merge(shard.MergeSupersede))+int(OnFailureBlock-OnFailure(shard.OnFailureBlock))+
-	int(OnExhaustedHalt-OnExhausted(shard.OnExhaustedHalt))+int(OnFreshPull-OnFresh(shard.OnFreshPull))+
-	int(FreshDuePush-FreshDue(shard.FreshDuePush))]
+// policies checks those of a queue, fills in what is left out, and hands them down: the
+// constants of the room below have the same order.
+func (c *QueueConfig[T]) policies(core *shard.Config) error {
+	return errorsOf(
+		handDown(&core.Merge, "Merge", &c.Merge, MergeKeepAll, MergeMinScore, MergeKeepFirst, MergeKeepLast, MergeSupersede),
+		handDown(&core.OnFailure, "Gather.OnFailure", &c.Gather.OnFailure, OnFailureMerge, OnFailureBlock),
+		handDown(&core.OnExhausted, "DeadLetters.OnExhausted", &c.DeadLetters.OnExhausted, OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt),
+		handDown(&core.OnFresh, "Gather.OnFresh", &c.Gather.OnFresh, OnFreshWait, OnFreshPull),
+		handDown(&core.FreshDue, "Gather.FreshDue", &c.Gather.FreshDue, FreshDueKeep, FreshDuePull, FreshDuePush),
+	)
+}
+
+func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {
+	*v = cmp.Or(*v, known[0])
+	*to = N(max(slices.Index(known, *v), 0))
+	return among(name, *v, known...)
+}
+
+// among checks a setting that is one of some words.
+func among[S ~string](name string, v S, known ...S) error {
+	if !slices.Contains(known, v) {
+		return fmt.Errorf("%w: %s is %q, it must be one of %q", ErrConfig, name, v, known)
+	}
+	return nil
+}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -15,7 +14,9 @@ import (
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
+	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/slots"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/executor/internal/tell"
@@ -30,21 +31,19 @@ type queue struct {
 	x      *Executor
 	name   string
 	number uint32 // in the journal
-	first  uint32 // number of its first shard
-	actors []*shard.Shard
+	shards *shards.Set
 
-	undertaker     undertaker
-	exhuming       exhuming
-	backlog        *backlog.Account
-	admission      *admit.List        // what jobs have to meet before they run; nil: nothing
-	keys           *keylock.Condition // of it; nil: it locks nothing
-	slots          []slots.Sequence   // of it
-	lanes          *lane.Condition    // of it; nil: its ids are its own
-	scores         journal.Floor
-	far            int64 // entries that are due in more than 50 years
-	pausedIDs      atomic.Int64
-	pausedPrefixes []string // in order; guarded by pauses.mu
-	again          int      // jobs that ran when the last process died, and run again at once
+	undertaker undertaker
+	exhuming   exhuming
+	backlog    *backlog.Account
+	admission  *admit.List        // what jobs have to meet before they run; nil: nothing
+	keys       *keylock.Condition // of it; nil: it locks nothing
+	slots      []slots.Sequence   // of it
+	lanes      *lane.Condition    // of it; nil: its ids are its own
+	scores     journal.Floor
+	far        int64 // entries that are due in more than 50 years
+	pauses     pause.Queue
+	again      int // jobs that ran when the last process died, and run again at once
 
 	deadDeleted atomic.Uint64 // dead letters that a person has deleted
 
@@ -130,7 +129,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.pauses.adopt(q)
+	x.pauses.Adopt(&q.pauses)
 	q.undertaker.open()
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -156,23 +155,23 @@ func (x *Executor) mayRegister(name string) error {
 func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
-	q.first = uint32(len(routes))
+	q.shards.First = uint32(len(routes))
 	pending := x.log.PendingPages(q.number)
 	suspects, err := q.suspects(pending)
 	if err != nil {
 		return nil, border(err)
 	}
-	cores := make([]*shard.Core, q.shards)
+	cores := make([]*shard.Core, q.shards.Len())
 	for i := range cores {
 		cores[i] = shard.NewCore(q.number, q.core)
 		cores[i].Tick(x.clock().UnixNano())
 	}
 	for _, s := range suspects {
 		if s.Held() || s.GivenUp() {
-			cores[q.route([]byte(s.ID))-q.first].Hold(s.ID, shard.HoldSuspect)
+			cores[q.shards.Index([]byte(s.ID))].Hold(s.ID, shard.HoldSuspect)
 		}
 	}
-	if err := x.pauses.load(q, cores); err != nil {
+	if err := x.pauses.Load(&q.pauses, cores); err != nil {
 		return nil, border(err)
 	}
 	if err := q.loadDead(cores); err != nil {
@@ -183,27 +182,22 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	}
 	for i, core := range cores {
 		index := len(routes)
-		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index, queue: int(q.first)}}
+		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index, queue: int(q.shards.First)}}
 		name := fmt.Sprintf("%s/%d", q.name, i)
 		s, err := shard.New(x.actors, name, core, recorder{q}, p, x.common)
 		if err != nil {
 			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}
-		q.actors = append(q.actors, s)
+		q.shards.All = append(q.shards.All, s)
 		routes = append(routes, s)
 	}
 	x.routes.Store(&routes)
-	owners := append(slices.Clone(*x.owners.Load()), slices.Repeat([]*queue{q}, q.shards)...)
+	owners := append(slices.Clone(*x.owners.Load()), slices.Repeat([]*queue{q}, len(cores))...)
 	x.owners.Store(&owners)
 	for _, s := range suspects {
-		q.admit(s, routes[q.route([]byte(s.ID))])
+		q.admit(s, q.shards.Of(s.ID))
 	}
 	return suspects, nil
-}
-
-// route returns the number of the shard of an id.
-func (q *queue) route(id []byte) uint32 {
-	return q.first + uint32(maphash.Bytes(q.x.seed, id)%uint64(q.shards))
 }
 
 // lookup returns a registered queue.

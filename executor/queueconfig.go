@@ -276,24 +276,23 @@ const (
 
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {
-	shards, batch int
-	share         fairShare
-	limit         shard.Weight // of the backlog; 0: none
-	renamedFrom   []string
-	core          shard.Config
-	durability    Durability
-	timeout       time.Duration // of a handler; 0: none
-	heartbeat     time.Duration // between signs of life of a handler; 0: none are asked for
-	retryIn       func(int) time.Duration
-	formatError   func(error) string
-	sharedLanes   string
+	batch       int
+	share       fairShare
+	limit       shard.Weight // of the backlog; 0: none
+	renamedFrom []string
+	core        shard.Config
+	durability  Durability
+	timeout     time.Duration // of a handler; 0: none
+	heartbeat   time.Duration // between signs of life of a handler; 0: none are asked for
+	retryIn     func(int) time.Duration
+	formatError func(error) string
+	sharedLanes string
 
 	retention Retention
 }
 
 func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	s := settings{
-		shards:      cmp.Or(c.Share.Shards, defaultShards),
 		batch:       cmp.Or(c.BatchSize, 1),
 		durability:  cmp.Or(c.Defaults.Durability, x.Durability),
 		share:       fairShare{weight: float64(cmp.Or(c.Share.Weight, 1)), limit: max(c.MaxConcurrent, 0), tier: &tier{priority: c.Share.Priority}},
@@ -307,8 +306,6 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 
 		retention: c.DeadLetters.Retention,
 		core: shard.Config{
-			Merge: shard.Merge(c.Merge), OnFailure: shard.OnFailure(c.Gather.OnFailure),
-			OnExhausted: shard.OnExhausted(c.DeadLetters.OnExhausted), OnFresh: shard.OnFresh(c.Gather.OnFresh),
 			MaxRetries:  max(cmp.Or(c.MaxRetries, defaultMaxRetries), 0),
 			Concurrency: cmp.Or(max(c.Share.Concurrency, 0), x.Workers+x.Stuck.SpareWorkers),
 			BatchSize:   cmp.Or(c.BatchSize, 1),
@@ -316,8 +313,10 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 			Slack:       x.Advanced.TimerSlack,
 		},
 	}
+	if err := c.policies(&s.core); err != nil {
+		return s, err
+	}
 	var err error
-	s.core.FreshDue = shard.FreshDue(c.Gather.FreshDue)
 	s.core.Throttle = max(c.Gather.Throttle, 0)
 	s.core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue)
 	if c.Codec == nil {
@@ -331,19 +330,15 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	}
 	return s, errorsOf(
 		c.DeadLetters.Retention.check(),
-		inRange("Share.Shards", s.shards, 1, maxShards),
+		inRange("Share.Shards", cmp.Or(c.Share.Shards, defaultShards), 1, maxShards),
 		notAbove("Share.Concurrency", c.Share.Concurrency, 1<<17),
 		QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}.check("Share."),
 		notAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
 		inRange("BatchSize", s.batch, 1, maxBatch),
-		inRange("Merge", int(c.Merge), 0, int(MergeSupersede)),
-		inRange("Gather.OnFailure", int(c.Gather.OnFailure), 0, int(OnFailureBlock)),
-		inRange("DeadLetters.OnExhausted", int(c.DeadLetters.OnExhausted), 0, int(OnExhaustedHalt)),
-		inRange("Gather.OnFresh", int(c.Gather.OnFresh), 0, int(OnFreshPull)),
-		inRange("Gather.FreshDue", int(c.Gather.FreshDue), 0, int(FreshDuePush)), err,
+		err,
 		checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.OnFailure, c.Gather.OnFresh, c.Gather.FreshDue),
 		checkThrottle(c.Gather.Throttle, c.Gather.Debounce, c.Gather.FreshDue),
-		inRange("Defaults.Durability", int(s.durability), int(DurabilitySync), int(DurabilityAsync)),
+		among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),
 	)
 }

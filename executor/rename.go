@@ -42,7 +42,7 @@ func (q *queue) inherit(former string) error {
 	for _, s := range q.slots {
 		s.Rename(former, q.name)
 	}
-	return border(q.x.pauses.rename(former, q.name))
+	return border(q.x.pauses.Rename(former, q.name))
 }
 
 // leftOver returns how many payloads the journal had for a name that is not

@@ -125,7 +125,7 @@ func (q *queue) act(ctx context.Context, s *Selection, f func(c *shard.Core, now
 		for id := range s.ids {
 			ids = append(ids, id)
 		}
-		n, err = q.visitIDs(ctx, ids, func(c *shard.Core, some []string) (n int, err error) {
+		n, err = q.shards.VisitIDs(ctx, ids, func(c *shard.Core, some []string) (n int, err error) {
 			now := q.x.clock().UnixNano()
 			for _, id := range some {
 				n += f(c, now, id)
@@ -137,13 +137,13 @@ func (q *queue) act(ctx context.Context, s *Selection, f func(c *shard.Core, now
 	}
 	q.x.endRemoved()
 	if err == nil {
-		err = q.passThrough(ctx) // a shard writes down what a call has changed after the call
+		err = q.shards.Pass(ctx) // a shard writes down what a call has changed after the call
 	}
 	return n, q.x.written(ctx, err)
 }
 
 func (q *queue) actOnAll(ctx context.Context, s *Selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
-	for i := range q.actors {
+	for i := range q.shards.All {
 		for after, more := shard.Cursor(0), true; more; {
 			if err := context.Cause(ctx); err != nil {
 				return n, err
@@ -154,7 +154,7 @@ func (q *queue) actOnAll(ctx context.Context, s *Selection, f func(c *shard.Core
 			}
 			places := make(chan place, 1)
 			from := after
-			did, err := q.visit(ctx, i, func(c *shard.Core) (n int, err error) {
+			did, err := q.shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
 				now := q.x.clock().UnixNano()
 				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
 					if s.meansJob(c, v) {

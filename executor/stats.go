@@ -135,7 +135,7 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 	queues := x.registered()
 	s := Stats{Journal: x.journalStats(), Backlog: Backlog(x.backlog.Stats(""))}
 	s.Workers, s.Busy = x.dispatcher.load()
-	s.Paused, _ = x.pauses.of("")
+	s.Paused, _ = x.pauses.Of("")
 	s.Stuck = int(x.watchdog.stuck.Load())
 	all, err := figuresOf(ctx, queues)
 	if err != nil {
@@ -217,14 +217,14 @@ func figuresOf(ctx context.Context, queues []*queue) ([]QueueInfo, error) {
 func (q *queue) figures(ctx context.Context) (s QueueStats, shards []ShardStats, err error) {
 	s = QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: Backlog(q.x.backlog.Stats(q.name))}
 	s.Expired, s.Deleted = q.undertaker.expired.Load(), q.deadDeleted.Load()
-	all, one := q.x.pauses.of(q.name)
+	all, one := q.x.pauses.Of(q.name)
 	s.Paused = all || one
 	now := q.x.clock().UnixNano()
-	counts := make([]shard.Counts, len(q.actors))
-	due, oldest := make([]int64, len(q.actors)), make([]int64, len(q.actors))
+	counts := make([]shard.Counts, len(q.shards.All))
+	due, oldest := make([]int64, len(q.shards.All)), make([]int64, len(q.shards.All))
 	// All at once, because each may have much to do first.
 	group, ctx := errgroup.WithContext(ctx)
-	for i, a := range q.actors {
+	for i, a := range q.shards.All {
 		group.Go(func() error {
 			return a.Do(ctx, func(c *shard.Core) {
 				counts[i], due[i], oldest[i] = c.Counts(), c.NextDue(), c.Oldest()

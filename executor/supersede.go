@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -26,7 +27,7 @@ import (
 //
 // It returns the errors of [Handle], and ErrConfig for another Merge.
 func HandleLatest[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if cfg.Merge != MergeKeepAll && cfg.Merge != MergeSupersede {
+	if m := cmp.Or(cfg.Merge, MergeKeepAll); m != MergeKeepAll && m != MergeSupersede {
 		return nil, fmt.Errorf("%w: Merge is %v for queue %q, and HandleLatest keeps the newest; leave it out, or use Handle", ErrConfig, cfg.Merge, name)
 	}
 	cfg.Merge = MergeSupersede
@@ -73,7 +74,7 @@ func (q *queue) loadDead(cores []*shard.Core) error {
 		if err != nil {
 			return err
 		}
-		cores[q.route(b.Entry.ID)-q.first].LoadDead(&b.Entry)
+		cores[q.shards.Index(b.Entry.ID)].LoadDead(&b.Entry)
 	}
 	return nil
 }
@@ -132,16 +133,16 @@ func (q *queue) tellShards(some dead, f func(c *shard.Core, id string, at journa
 
 // eachShard calls f for each shard of some payloads, with the indexes of its own.
 func (q *queue) eachShard(some dead, f func(s *shard.Shard, of []int) error) error {
-	of := make([][]int, len(q.actors))
+	of := make([][]int, len(q.shards.All))
 	for i, id := range some.ids {
-		n := q.route([]byte(id)) - q.first
+		n := q.shards.Index([]byte(id))
 		of[n] = append(of[n], i)
 	}
 	for n, own := range of {
 		if len(own) == 0 {
 			continue
 		}
-		if err := f(q.actors[n], own); err != nil {
+		if err := f(q.shards.All[n], own); err != nil {
 			return err
 		}
 	}

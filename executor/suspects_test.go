@@ -47,9 +47,9 @@ func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map
 		require.NoError(t, err)
 		one := q.q.suspect(s, id, journal.Position(receipt.Position))
 		if one.Held() || one.GivenUp() {
-			require.NoError(t, q.q.actors[0].Do(t.Context(), func(c *shard.Core) { c.Hold(id, shard.HoldSuspect) }))
+			require.NoError(t, q.q.shards.All[0].Do(t.Context(), func(c *shard.Core) { c.Hold(id, shard.HoldSuspect) }))
 		}
-		q.q.admit(one, q.q.actors[0])
+		q.q.admit(one, q.q.shards.All[0])
 	}
 	require.NoError(t, x.Start(t.Context()))
 	return q, ran
@@ -128,7 +128,7 @@ func TestWhoIsGivenUp(t *testing.T) {
 	for policy, want := range map[OnExhausted]struct{ buried, halted, ran int }{
 		OnExhaustedBuryOldest: {1, 0, 0}, OnExhaustedBuryAll: {1, 0, 0}, OnExhaustedHalt: {0, 1, 0},
 	} {
-		t.Run(policy.String(), func(t *testing.T) {
+		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q, ran := suspected(t, QueueConfig[time.Duration]{DeadLetters: DeadLetters[time.Duration]{OnExhausted: policy}}, 3, map[string]time.Duration{"a": time.Second}, cause)
 				time.Sleep(time.Minute)

@@ -3,8 +3,6 @@ package executor_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
@@ -14,37 +12,6 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
 )
-
-// constant is a type of constants.
-type constant interface {
-	~uint8
-	fmt.Stringer
-}
-
-// Each constant has a text of its own, and what is no constant says its number. last is the
-// last constant, and there is one more for each number down to 0.
-func eachString[T constant](last T, words ...string) func(t *testing.T) {
-	return func(t *testing.T) {
-		require.Len(t, words, int(last)+1)
-		for i, word := range words {
-			require.Equal(t, word, T(i).String())
-		}
-		for n := len(words); n < 256; n++ {
-			require.Equal(t, fmt.Sprintf("%v(%d)", reflect.TypeFor[T](), n), T(n).String())
-		}
-	}
-}
-
-func TestTexts(t *testing.T) {
-	t.Run("Durability", eachString(executor.DurabilityAsync, "Default", "Sync", "Async"))
-	t.Run("Overflow", eachString(executor.OverflowWait, "Refuse", "Wait"))
-	t.Run("Uniqueness", eachString(executor.UniqueWhileRunning, "Default", "Never", "WhileRunning"))
-	t.Run("Merge", eachString(executor.MergeSupersede, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede"))
-	t.Run("OnFailure", eachString(executor.OnFailureBlock, "Merge", "Block"))
-	t.Run("OnExhausted", eachString(executor.OnExhaustedHalt, "BuryOldest", "BuryAll", "Halt"))
-	t.Run("OnFresh", eachString(executor.OnFreshPull, "Wait", "Pull"))
-	t.Run("FreshDue", eachString(executor.FreshDuePush, "Keep", "Pull", "Push"))
-}
 
 // What the Inspector shows is readable as JSON: why a payload does not decode in words,
 // durations in nanoseconds, states and kinds as words.

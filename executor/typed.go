@@ -1,9 +1,13 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/internal/pause"
+	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -173,10 +177,14 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if s.core.Single = single; single {
 		s.core.MaxPayloads = 0
 	}
-	t.q = &queue{settings: s, x: x, name: name, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: d, checkPayload: t.checkPayload}
+	in := shards.New(x.seed, cmp.Or(t.cfg.Share.Shards, defaultShards))
+	t.q = &queue{settings: s, x: x, name: name, shards: in, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: d, checkPayload: t.checkPayload}
 	if t.q.admission, err = t.admission(); err != nil {
 		return err
 	}
+	t.q.pauses = pause.Queue{Name: name, Shards: t.q.shards, Admission: t.q.admission, Clock: t.q.stamp, Tell: func(on bool, id, prefix string) {
+		t.q.events.Paused(on, events.Event{ID: id, Prefix: prefix})
+	}}
 	if single && t.q.admission.Asked() {
 		t.q.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 	}

@@ -86,6 +86,9 @@ var (
 
 const eventQueue = "events"
 
+// merges are those that lose no payload.
+var merges = []executor.Merge{executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast}
+
 // randomLife draws the settings of a life.
 func randomLife(r *rand.Rand, dir string, number int) life {
 	l := life{
@@ -96,8 +99,8 @@ func randomLife(r *rand.Rand, dir string, number int) life {
 	for _, name := range append([]string{mergingQueue}, sequenceQueues...) {
 		q := queueLife{
 			Name: name, Shards: 1 + r.IntN(6), Concurrency: 1 + r.IntN(2), Batch: 1,
-			MaxPayloads: 1 + r.IntN(50), Merge: executor.Merge(r.IntN(4)),
-			OnFailure: executor.OnFailure(r.IntN(2)), OnFresh: executor.OnFresh(r.IntN(2)),
+			MaxPayloads: 1 + r.IntN(50), Merge: merges[r.IntN(len(merges))],
+			OnFailure: []executor.OnFailure{executor.OnFailureMerge, executor.OnFailureBlock}[r.IntN(2)], OnFresh: []executor.OnFresh{executor.OnFreshWait, executor.OnFreshPull}[r.IntN(2)],
 			Async: r.IntN(4) == 0,
 		}
 		if r.IntN(3) == 0 {

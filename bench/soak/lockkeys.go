@@ -5,8 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"github.com/strandjobs/strand/executor"
 )
 
 // Queues of a lock life, and how many ids and payloads each is kept filled with.
@@ -75,7 +73,7 @@ func lockLife(r *rand.Rand, dir string, number int) life {
 	for _, q := range lockQueues {
 		l.Queues = append(l.Queues, queueLife{
 			Name: q.name, Shards: 1 + r.IntN(6), Concurrency: 1 + r.IntN(2),
-			Batch: max(1, r.IntN(5)-1), MaxPayloads: 1 + r.IntN(5), Merge: executor.Merge(r.IntN(4)),
+			Batch: max(1, r.IntN(5)-1), MaxPayloads: 1 + r.IntN(5), Merge: merges[r.IntN(len(merges))],
 		})
 	}
 	r.Shuffle(len(l.Queues), func(i, k int) { l.Queues[i], l.Queues[k] = l.Queues[k], l.Queues[i] })

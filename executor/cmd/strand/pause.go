@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/internal/control"
-	"github.com/strandjobs/strand/executor/internal/pausekey"
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -50,8 +50,8 @@ func (c *call) pausable() error {
 	switch {
 	case c.Args().Len() > 1 && c.Args().Get(1) == "":
 		return errNoName
-	case c.IsSet("prefix") && (prefix == "" || len(prefix) > pausekey.MaxIDBytes):
-		return usage("-prefix has 1 to %d bytes, and not %d", pausekey.MaxIDBytes, len(prefix))
+	case c.IsSet("prefix") && (prefix == "" || len(prefix) > statekey.MaxPausedBytes):
+		return usage("-prefix has 1 to %d bytes, and not %d", statekey.MaxPausedBytes, len(prefix))
 	case c.IsSet("prefix") && c.Args().Len() != 2:
 		return usage("-prefix is for a queue, and without ids")
 	}
@@ -84,7 +84,7 @@ func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err erro
 	}
 	for _, key := range keys {
 		if paused[key] != on {
-			sets = append(sets, pausekey.Set(key, on))
+			sets = append(sets, statekey.Pause(key, on))
 		}
 	}
 	if n := alike + len(sets); on && group != "" && n > most {
@@ -98,17 +98,17 @@ func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err erro
 func (c *call) pauseKeys(queue string) (keys []string, group string, most int, err error) {
 	switch ids := c.Args().Slice(); {
 	case len(ids) < 2:
-		keys = []string{pausekey.Executor}
+		keys = []string{statekey.PausedExecutor}
 	case c.IsSet("prefix"):
-		group, most = pausekey.Prefixes(queue), pausekey.MaxPrefixes
+		group, most = statekey.PausedPrefixes(queue), statekey.MaxPausedPrefixes
 		keys = []string{group + c.String("prefix")}
 	case len(ids) == 2:
-		keys = []string{pausekey.Queue(queue)}
+		keys = []string{statekey.PausedQueues + queue}
 	default:
-		group, most = pausekey.IDs(queue), pausekey.MaxIDs
+		group, most = statekey.PausedIDs(queue), statekey.MaxPausedIDs
 		for _, id := range ids[2:] {
-			if id == "" || len(id) > pausekey.MaxIDBytes {
-				return nil, "", 0, usage("an id has 1 to %d bytes, and not %d", pausekey.MaxIDBytes, len(id))
+			if id == "" || len(id) > statekey.MaxPausedBytes {
+				return nil, "", 0, usage("an id has 1 to %d bytes, and not %d", statekey.MaxPausedBytes, len(id))
 			}
 			if !slices.Contains(keys, group+id) {
 				keys = append(keys, group+id)

@@ -3,6 +3,7 @@ package admit
 import (
 	"slices"
 
+	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -13,7 +14,8 @@ type List struct {
 	Ledger *Ledger
 	Graph  *Graph
 	Decode func(it *shard.Item) ([]Payload, error) // what a worker has in hand
-	Wake   func(id string)                         // a job that waits may ask again
+	Shards *shards.Set
+	Clock  func() int64
 
 	asked     []Condition // before a job runs
 	durable   int         // those of asked up to the last whose holds have to be on disk; 0: none

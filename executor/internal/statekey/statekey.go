@@ -1,6 +1,6 @@
 // Package statekey says what an executor keeps in the journal beside its jobs: under which
 // state keys, and as what. The executor writes and reads it, and the strand command finds
-// and leaves out what an executor would refuse. Pauses are in pausekey.
+// and leaves out what an executor would refuse.
 package statekey
 
 import (
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/pausekey"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -23,8 +22,8 @@ func NewCheck() func(journal.Set) error {
 		switch {
 		case strings.HasPrefix(s.Key, LockPrefix):
 			_, err = ParseKeyLock(s)
-		case strings.HasPrefix(s.Key, pausekey.Prefix):
-			err = pausekey.Check(s)
+		case strings.HasPrefix(s.Key, PausePrefix):
+			err = CheckPause(s)
 		case strings.HasPrefix(s.Key, OffsetPrefix):
 			_, err = ParseOffset(s.Value)
 		case strings.HasPrefix(s.Key, IdempotencyPrefix):

@@ -1,0 +1,225 @@
+package pause
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Log is the journal, as far as pauses need it.
+type Log interface {
+	Keys(prefix, first string) iter.Seq2[journal.Set, error]
+	Record(c *journal.Change)
+	Settled(ctx context.Context) error
+}
+
+// Board has what is paused in an executor.
+type Board struct {
+	Log  Log
+	Tell func(on bool) // says that the executor is paused, or goes on
+
+	// mu makes the order of changes one order for the journal and the shards. It guards
+	// what follows, and Queue.prefixes.
+	mu     sync.Mutex
+	all    bool
+	queues map[string]bool // by name, registered or not
+	open   []*Queue        // that are registered
+}
+
+// Restore brings back what was paused when the last process ended, but for ids and
+// prefixes: those come with their queues.
+func (b *Board) Restore() error {
+	b.queues = make(map[string]bool)
+	for s, err := range b.Log.Keys(statekey.PausePrefix, "") {
+		if err == nil {
+			err = checked(s)
+		}
+		switch {
+		case err != nil:
+			return err
+		case s.Key == statekey.PausedExecutor:
+			b.all = true
+		case strings.HasPrefix(s.Key, statekey.PausedQueues):
+			b.queues[strings.TrimPrefix(s.Key, statekey.PausedQueues)] = true
+		}
+	}
+	return nil
+}
+
+func checked(s journal.Set) error {
+	if err := statekey.CheckPause(s); err != nil {
+		return statekey.Refused(s.Key, err)
+	}
+	return nil
+}
+
+// Under returns what is paused under statekey.PausedIDs or PausedPrefixes, as of the last commit.
+func (b *Board) Under(keys string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for s, err := range b.Log.Keys(keys, "") {
+			if err == nil {
+				err = checked(s)
+			}
+			if err != nil {
+				yield("", err)
+				return
+			}
+			if !yield(s.Key[len(keys):], nil) {
+				return
+			}
+		}
+	}
+}
+
+// Rename gives the pauses of a queue, its ids and prefixes, to the queue's new name, before
+// that queue has its shards.
+func (b *Board) Rename(former, name string) error {
+	var c journal.Change
+	b.mu.Lock()
+	if b.queues[former] {
+		delete(b.queues, former)
+		b.queues[name] = true
+		c.Sets = append(c.Sets, statekey.Pause(statekey.PausedQueues+(former), false), statekey.Pause(statekey.PausedQueues+(name), true))
+	}
+	b.mu.Unlock()
+	for _, keys := range [...]func(string) string{statekey.PausedIDs, statekey.PausedPrefixes} {
+		for paused, err := range b.Under(keys(former)) {
+			if err != nil {
+				return err
+			}
+			c.Sets = append(c.Sets, statekey.Pause(keys(former)+paused, false), statekey.Pause(keys(name)+paused, true))
+		}
+	}
+	if len(c.Sets) == 0 {
+		return nil
+	}
+	b.Log.Record(&c)
+	return b.Log.Settled(context.Background()) // Load reads what is on disk
+}
+
+// Load pauses the ids of a queue in its new cores, before they take anything in, and all of
+// it until Adopt.
+func (b *Board) Load(q *Queue, cores []*shard.Core) error {
+	q.board = b
+	for _, c := range cores {
+		c.Pause(q.Clock(), true)
+	}
+	for id, err := range b.Under(statekey.PausedIDs(q.Name)) {
+		if err != nil {
+			return err
+		}
+		cores[q.Shards.Index([]byte(id))].Hold(id, shard.HoldPause)
+		q.ids.Add(1)
+	}
+	for prefix, err := range b.Under(statekey.PausedPrefixes(q.Name)) {
+		if err != nil {
+			return err
+		}
+		q.prefixes = append(q.prefixes, prefix)
+		for _, c := range cores {
+			c.PausePrefix(prefix, true)
+		}
+	}
+	return nil
+}
+
+// Adopt lets the shards of a new queue go on, unless it is paused.
+func (b *Board) Adopt(q *Queue) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open = append(b.open, q)
+	if !b.all && !b.queues[q.Name] {
+		q.tell(false)
+	}
+}
+
+// Set pauses the executor, if the name is empty, or a queue, or lets it go on. It returns 1
+// unless it was so before.
+func (b *Board) Set(ctx context.Context, name string, on bool) (n int, err error) {
+	queues, n := b.set(name, on)
+	var group errgroup.Group
+	for _, q := range queues {
+		if on {
+			q.Admission.StepAsideAll()
+		}
+		group.Go(func() error { return q.Shards.Pass(ctx) })
+	}
+	if err = group.Wait(); err == nil {
+		err = b.Log.Settled(ctx)
+	}
+	return n, err
+}
+
+// set returns the queues that are told, too.
+func (b *Board) set(name string, on bool) (told []*Queue, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key, was := statekey.PausedExecutor, b.all
+	if name != "" {
+		key, was = statekey.PausedQueues+(name), b.queues[name]
+	}
+	for _, q := range b.open {
+		if name == "" || q.Name == name {
+			told = append(told, q)
+		}
+	}
+	if was == on {
+		return told, 0
+	}
+	b.Log.Record(&journal.Change{Sets: []journal.Set{statekey.Pause(key, on)}})
+	if name == "" {
+		b.all = on
+		b.Tell(on)
+	} else if b.queues[name] = on; !on {
+		delete(b.queues, name)
+	}
+	for _, q := range told {
+		q.tell(b.all || b.queues[q.Name])
+		if name != "" {
+			q.Tell(on, "", "")
+		}
+	}
+	return told, 1
+}
+
+// Of reports whether the executor and a queue are paused.
+func (b *Board) Of(queue string) (all, one bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all, b.queues[queue]
+}
+
+// Names lists what is paused, the executor and queues, registered or not.
+func (b *Board) Names() (all bool, queues []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all, slices.Sorted(maps.Keys(b.queues))
+}
+
+// over names what keeps a job of a queue from running, except its id.
+func (b *Board) over(q *Queue, id string) (names []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all {
+		names = append(names, "executor")
+	}
+	if b.queues[q.Name] {
+		names = append(names, "queue")
+	}
+	for _, prefix := range q.prefixes {
+		if strings.HasPrefix(id, prefix) {
+			names = append(names, fmt.Sprintf("prefix %q", prefix))
+		}
+	}
+	return names
+}

@@ -1,0 +1,101 @@
+// Package shards has the shards of one queue: it says which of them an id belongs to, and
+// visits them for a caller.
+//
+// The shard of an id is the same as long as the process lives, and no producer can tell
+// which it is. A visit is a call on the goroutine of a shard; a visit for many ids is cut
+// into short ones, so that what else the shard has to do does not wait for long. When the
+// context of a visit ends, it may still take place after its caller has gone.
+//
+// A Set does not change once jobs run, and all goroutines may use it. Census: no goroutine
+// that outlives a call.
+package shards
+
+import (
+	"context"
+	"hash/maphash"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// Set is the shards of a queue.
+type Set struct {
+	First uint32 // the number of the first one in the executor; the others follow
+	All   []*shard.Shard
+
+	seed maphash.Seed
+	n    uint64
+}
+
+// New returns a set that will have n shards.
+func New(seed maphash.Seed, n int) *Set { return &Set{seed: seed, n: uint64(n)} }
+
+// Len is how many shards there will be.
+func (s *Set) Len() int { return int(s.n) }
+
+// Index says which of the shards an id belongs to.
+func (s *Set) Index(id []byte) int { return int(maphash.Bytes(s.seed, id) % s.n) }
+
+// Route is the number in the executor of the shard that an id belongs to.
+func (s *Set) Route(id []byte) uint32 { return s.First + uint32(s.Index(id)) }
+
+// Of returns the shard that an id belongs to.
+func (s *Set) Of(id string) *shard.Shard { return s.All[maphash.String(s.seed, id)%s.n] }
+
+// Tell has all shards call f, and does not wait for it.
+func (s *Set) Tell(f func(c *shard.Core)) {
+	for _, a := range s.All {
+		a.Tell(f)
+	}
+}
+
+// Pass waits until the shards are done with all that they have been told.
+func (s *Set) Pass(ctx context.Context) error {
+	var group errgroup.Group
+	for _, a := range s.All {
+		group.Go(func() error { return a.Do(ctx, func(*shard.Core) {}) })
+	}
+	return group.Wait()
+}
+
+// Visit calls f on the shard i, and returns what f does.
+func (s *Set) Visit(ctx context.Context, i int, f func(c *shard.Core) (int, error)) (int, error) {
+	type answer struct {
+		n   int
+		err error
+	}
+	answers := make(chan answer, 1) // a call may come after its caller has gone
+	if err := s.All[i].Do(ctx, func(c *shard.Core) {
+		n, err := f(c)
+		answers <- answer{n, err}
+	}); err != nil {
+		return 0, err
+	}
+	a := <-answers
+	return a.n, a.err
+}
+
+// idsAtOnce is how many ids a visit to a shard is about, at most.
+const idsAtOnce = 100
+
+// VisitIDs calls f on the shards of some ids, with a few of them at a time, and adds up
+// what it returns, also when it ends with an error.
+func (s *Set) VisitIDs(ctx context.Context, ids []string, f func(c *shard.Core, ids []string) (int, error)) (n int, err error) {
+	byShard := make([][]string, len(s.All))
+	for _, id := range ids {
+		i := s.Index([]byte(id))
+		byShard[i] = append(byShard[i], id)
+	}
+	for i, mine := range byShard {
+		for len(mine) > 0 {
+			some := mine[:min(idsAtOnce, len(mine))]
+			mine = mine[len(some):]
+			did, err := s.Visit(ctx, i, func(c *shard.Core) (int, error) { return f(c, some) })
+			if n += did; err != nil {
+				return n, err
+			}
+		}
+	}
+	return n, nil
+}
