@@ -92,7 +92,7 @@ func TestScoreOfAFollowUp(t *testing.T) {
 			return next.FollowUp(job, "a", "follow-up")
 		}, executor.QueueConfig[int]{})
 		require.NoError(t, err)
-		require.NoError(t, next.Pause(t.Context()))
+		require.NoError(t, pauseQueue(t.Context(), next.Queue))
 		start(t, x)
 		enqueue(t, jobs, "j", 1)
 		synctest.Wait()
@@ -103,7 +103,7 @@ func TestScoreOfAFollowUp(t *testing.T) {
 		enqueue(t, next.Queue, "a", "enqueued")
 		release()
 		time.Sleep(time.Second)
-		require.NoError(t, next.Resume(t.Context()))
+		require.NoError(t, resumeQueue(t.Context(), next.Queue))
 		time.Sleep(time.Second)
 		require.Equal(t, []string{"a=enqueued", "a=follow-up"}, next.all())
 		stop(t, x)
@@ -128,7 +128,7 @@ func TestScoreUnderManyCallers(t *testing.T) {
 				return q.FollowUp(job, "a", "follow-up")
 			}, executor.QueueConfig[int]{})
 			require.NoError(t, err)
-			require.NoError(t, q.Pause(t.Context()))
+			require.NoError(t, pauseQueue(t.Context(), q))
 			start(t, x)
 			var callers sync.WaitGroup
 			for i := range 16 {
@@ -149,7 +149,7 @@ func TestScoreUnderManyCallers(t *testing.T) {
 			}
 			callers.Wait()
 			drained(t, parents)
-			require.NoError(t, q.Resume(t.Context()))
+			require.NoError(t, resumeQueue(t.Context(), q))
 			drained(t, q)
 			mu.Lock()
 			defer mu.Unlock()

@@ -62,7 +62,7 @@ func TestAgeTellsWhatLagDoesNot(t *testing.T) {
 			enqueue(t, q, "parked", "x")
 		},
 		"paused": func(t *testing.T, x *executor.Executor, q *executor.Queue[string]) {
-			require.NoError(t, q.Pause(t.Context()))
+			require.NoError(t, pauseQueue(t.Context(), q))
 			enqueue(t, q, "paused", "x")
 		},
 		"fresh traffic": func(t *testing.T, x *executor.Executor, q *executor.Queue[string]) {
@@ -116,7 +116,7 @@ func TestAgeOfWhatIsPutBack(t *testing.T) {
 		enqueue(t, q, "buried", "x")
 		time.Sleep(time.Hour)
 		require.Zero(t, stats(t, q).Age)
-		require.NoError(t, q.Pause(t.Context()))
+		require.NoError(t, pauseQueue(t.Context(), q))
 		_, err := x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "buried"))
 		require.NoError(t, err)
 		time.Sleep(time.Minute)

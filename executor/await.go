@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
@@ -60,7 +61,7 @@ func (e *PendingError) Error() string {
 func (e *PendingError) Is(target error) bool { return target == ErrPending }
 
 // Unwrap returns Err, and Failure if there is one.
-func (e *PendingError) Unwrap() []error { return errorsThatAre(e.Err, e.Failure) }
+func (e *PendingError) Unwrap() []error { return slices.DeleteFunc([]error{e.Err, e.Failure}, func(err error) bool { return err == nil }) }
 
 // BuriedError is returned for a payload that became a dead letter.
 type BuriedError struct {
@@ -87,15 +88,6 @@ func buriedBy(reason string, failure error) error {
 		return canceledByHand(reason)
 	}
 	return failure
-}
-
-func errorsThatAre(errs ...error) (some []error) {
-	for _, err := range errs {
-		if err != nil {
-			some = append(some, err)
-		}
-	}
-	return some
 }
 
 // Wait returns when the payload of a receipt has ended: nil when it is done, a
@@ -129,18 +121,13 @@ func (t *Queue[T]) Wait(ctx context.Context, r Receipt) error {
 	return err
 }
 
-// call is one wait for the end of a payload.
+// call is one wait for the end of a payload. Its end has to follow.
 type call struct {
 	q      *queue
 	ctx    context.Context
 	waiter *await.Waiter
 	edge   *admit.Call // nil: the caller is no handler
 	r      Receipt
-}
-
-// newCall begins a wait. Its end has to follow.
-func (q *queue) newCall(ctx context.Context) *call {
-	return &call{q: q, ctx: ctx, waiter: await.NewWaiter()}
 }
 
 // enter returns why a handler may not wait for a payload of an id.
@@ -184,9 +171,8 @@ func (c *call) end() {
 
 // waitFor waits for a payload that was accepted before, and may have ended.
 func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err error) {
-	c := q.newCall(ctx)
+	c := &call{q: q, ctx: ctx, waiter: await.NewWaiter(), r: r}
 	defer c.end()
-	c.r = r
 	q.awaited.Add(c.waiter, r.runs()) // from now on no end is missed
 	over, err := c.past()
 	switch {

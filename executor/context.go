@@ -108,3 +108,29 @@ func (x *Executor) admits(ctx context.Context) error {
 	}
 	return nil
 }
+
+// mayChange returns why a call that changes something is refused.
+func (x *Executor) mayChange(ctx context.Context) (context.Context, error) {
+	if x == nil {
+		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
+	}
+	ctx, err := usable(ctx)
+	if err == nil {
+		err = x.admits(ctx)
+	}
+	if err == nil {
+		err = x.failure()
+	}
+	if err == nil {
+		err = border(context.Cause(ctx))
+	}
+	return ctx, err
+}
+
+// written waits until what was changed is on disk, unless something went wrong.
+func (x *Executor) written(ctx context.Context, err error) error {
+	if err == nil {
+		err = x.log.Settled(ctx)
+	}
+	return border(err)
+}

@@ -70,7 +70,7 @@ func TestActionsWithoutAField(t *testing.T) {
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 	enqueue(t, q, "a", "x")
 	require.NoError(t, x.Pause(t.Context()))
-	require.NoError(t, q.Pause(t.Context()))
+	require.NoError(t, pauseQueue(t.Context(), q))
 	_, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "a"))
 	require.NoError(t, err)
 	for _, c := range []struct{ verb, body, want string }{

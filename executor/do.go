@@ -32,6 +32,11 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 			return err
 		})
 	})
+	return callerOf[T, R](t, err)
+}
+
+// callerOf returns the queue, unless it could not be registered.
+func callerOf[T, R any](t *Queue[T], err error) (*Caller[T, R], error) {
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +58,7 @@ func HandleMergedResult[T, R any](x *Executor, name string, handler func(context
 			return err
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &Caller[T, R]{t}, nil
+	return callerOf[T, R](t, err)
 }
 
 // returned keeps what a handler returned for those who wait for it.
@@ -119,7 +121,7 @@ func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Optio
 	if err := applyAll(options, &entries[0]); err != nil {
 		return end, err
 	}
-	c := q.newCall(ctx)
+	c := &call{q: q, ctx: ctx, waiter: await.NewWaiter()}
 	defer c.end()
 	if err := c.enter(string(entries[0].ID)); err != nil {
 		return end, err

@@ -211,8 +211,6 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.Queue.EnqueueMany": func(ctx context.Context) error { _, err := v.q.EnqueueMany(ctx, some); return err },
 		"executor.Queue.Pending":     func(ctx context.Context) error { _, err := v.q.Pending(ctx, "a"); return err },
 		"executor.Queue.Wait":        func(ctx context.Context) error { return ignored(v.q.Wait(ctx, executor.Receipt{ID: "a", Position: 1})) },
-		"executor.Queue.Pause":       paused(v.q.Pause, v.q.Resume),
-		"executor.Queue.Resume":      v.q.Resume,
 
 		"executor.Executor.Pause":  paused(v.x.Pause, v.x.Resume),
 		"executor.Executor.Resume": v.x.Resume,

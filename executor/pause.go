@@ -21,9 +21,9 @@ var ErrTooManyPaused = pause.ErrTooMany
 // that run go on, and Pause does not wait for them. Enqueue still accepts payloads,
 // schedules go on, and RunNow makes jobs due, which then wait like all others.
 //
-// The executor, a queue ([Queue.Pause]), prefixes of ids and single ids
-// ([Inspector.Pause]) are paused independently: a job runs when none of them is. What a paused job locked when it
-// was enqueued stays locked. When its turn comes in the line of a key, the next job
+// The executor, and what [Inspector.Pause] pauses, queues, prefixes of ids and single ids,
+// are paused independently: a job runs when none of them is. What a paused job locked when
+// it was enqueued stays locked. When its turn comes in the line of a key, the next job
 // gets it.
 //
 // It returns nil when the pause is on disk. To pause what is paused is no error. A full
@@ -37,19 +37,11 @@ func (x *Executor) Pause(ctx context.Context) error { _, err := x.pause(ctx, "",
 // themselves stay so. It returns what Pause does.
 func (x *Executor) Resume(ctx context.Context) error { _, err := x.pause(ctx, "", false); return err }
 
-// Pause keeps the queue from running jobs until Resume, as [Executor.Pause] does with
-// all of them, and returns the same. It goes along to a new name of the queue; see
-// QueueConfig.RenamedFrom.
-func (t *Queue[T]) Pause(ctx context.Context) error { return t.pause(ctx, true) }
-
-// Resume ends a Pause of the queue. Ids and prefixes that are paused by themselves stay
-// so, and so does an executor that is.
-func (t *Queue[T]) Resume(ctx context.Context) error { return t.pause(ctx, false) }
-
 // Pause keeps what a Selection means from running until Resume, as [Executor.Pause] does
 // with all queues: a queue ([SelectQueue]), some ids ([SelectIDs]), or the ids that begin
 // in some way, of a tenant for example ([SelectPrefix]). An id need not have a job: what
-// is accepted later waits, too. At most 100,000 ids and 10,000 prefixes of a queue are
+// is accepted later waits, too. A pause goes along to a new name of the queue; see
+// QueueConfig.RenamedFrom. At most 100,000 ids and 10,000 prefixes of a queue are
 // paused at a time.
 //
 // It returns how many ids were not paused before; of a queue and a prefix, 1 or 0; also
@@ -108,40 +100,6 @@ func (x *Executor) pause(ctx context.Context, name string, on bool) (n int, err 
 	return n, border(err)
 }
 
-// mayChange returns why a call that changes something is refused.
-func (x *Executor) mayChange(ctx context.Context) (context.Context, error) {
-	if x == nil {
-		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
-	}
-	ctx, err := usable(ctx)
-	if err == nil {
-		err = x.admits(ctx)
-	}
-	if err == nil {
-		err = x.failure()
-	}
-	if err == nil {
-		err = border(context.Cause(ctx))
-	}
-	return ctx, err
-}
-
-// written waits until what was changed is on disk, unless something went wrong.
-func (x *Executor) written(ctx context.Context, err error) error {
-	if err == nil {
-		err = x.log.Settled(ctx)
-	}
-	return border(err)
-}
-
-func (t *Queue[T]) pause(ctx context.Context, on bool) error {
-	if t == nil || t.q == nil {
-		return errNoQueue
-	}
-	_, err := t.q.x.pause(ctx, t.q.name, on)
-	return err
-}
-
 func (i *Inspector) pause(ctx context.Context, s Selection, on bool) (n int, err error) {
 	q, ctx, err := i.selected(ctx, &s)
 	switch prefix := s.filter.IDPrefix; {
@@ -160,12 +118,4 @@ func (i *Inspector) pause(ctx context.Context, s Selection, on bool) (n int, err
 		return n, border(err)
 	}
 	return q.x.pause(ctx, q.name, on)
-}
-
-// queue returns a registered queue.
-func (i *Inspector) queue(name string) (*queue, error) {
-	if i == nil || i.x == nil {
-		return nil, errNoInspector
-	}
-	return i.x.lookup(name)
 }

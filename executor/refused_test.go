@@ -31,7 +31,7 @@ func startRefusedWorld(t *testing.T) *refusedWorld {
 	enqueue(t, w.q, "dead too", "1")
 	synctest.Wait()
 	require.Len(t, morgue(t, w.q), 2)
-	require.NoError(t, w.q.Pause(t.Context()))
+	require.NoError(t, pauseQueue(t.Context(), w.q))
 	enqueue(t, w.late, "later", "1", executor.In(10*time.Second))
 	enqueue(t, w.q, "early", "1")
 	enqueue(t, w.q, "live", "1") // what was accepted last has the last position

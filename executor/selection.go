@@ -102,7 +102,10 @@ func (s *Selection) meansJob(c *shard.Core, v *shard.View) bool {
 // selected returns the queue of a selection, whether it makes sense, and the context
 // as it may be used.
 func (i *Inspector) selected(ctx context.Context, s *Selection) (*queue, context.Context, error) {
-	q, err := i.queue(s.queue)
+	if i == nil || i.x == nil {
+		return nil, nil, errNoInspector
+	}
+	q, err := i.x.lookup(s.queue)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -171,7 +171,7 @@ func TestASelectionIsWhatIsListed(t *testing.T) {
 		enqueue(t, q, "failed", 1)
 		enqueue(t, q, "given back", 1)
 		synctest.Wait()
-		require.NoError(t, q.Pause(t.Context()))
+		require.NoError(t, pauseQueue(t.Context(), q))
 		_, err = x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "given back"))
 		require.NoError(t, err)
 		failed := executor.JobFilter{Failed: true}

@@ -13,7 +13,7 @@ import (
 // them runs until they are resumed.
 var pausing = &feature{
 	name: "pause",
-	claims: `Executor.Pause Executor.Resume Queue.Pause Queue.Resume Inspector.Pause Inspector.Resume
+	claims: `Executor.Pause Executor.Resume Inspector.Pause Inspector.Resume
 		Inspector.Paused Inspector.PausedIDs Inspector.PausedPrefixes SelectPrefix`,
 	steps: []step{{"pause", 8, true, drawPause, playPause}, {"resume", 8, true, drawPause2, playPause}},
 	began: func(w *world, r *run) {
@@ -37,7 +37,7 @@ var pausing = &feature{
 		w.mu.Unlock()
 		_ = w.x.Resume(ctx)
 		for _, q := range w.queues {
-			_ = q.queue.Resume(ctx)
+			_, _ = w.x.Inspect().Resume(ctx, executor.SelectQueue(q.name))
 			for _, id := range []string{"a", "b", "c"} {
 				_, _ = w.x.Inspect().Resume(ctx, executor.SelectIDs(q.name, id))
 				_, _ = w.x.Inspect().Resume(ctx, executor.SelectPrefix(q.name, id))
@@ -124,7 +124,7 @@ func pauseCall(ctx context.Context, w *world, q *queue, l line, on bool) (int, e
 	case of == "queue" && on:
 		return w.x.Inspect().Pause(ctx, executor.SelectQueue(q.name))
 	case of == "queue":
-		return 0, q.queue.Resume(ctx)
+		return w.x.Inspect().Resume(ctx, executor.SelectQueue(q.name))
 	}
 	which := executor.SelectIDs(q.name, l.str("id"))
 	if l.str("of") == "prefix" {

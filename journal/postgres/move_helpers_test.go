@@ -125,7 +125,8 @@ func livedJournal(t testing.TB, dir string, slots bool) {
 	require.NoError(t, x.KeyLocks().Lock(t.Context(), "by hand"))
 	_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "tenant-1/job-1", "tenant-2/job-2", "nobody"))
 	require.NoError(t, err)
-	require.NoError(t, q.Pause(t.Context()))
+	_, err = x.Inspect().Pause(t.Context(), executor.SelectQueue(q.Name()))
+	require.NoError(t, err)
 	require.NoError(t, x.Stop(t.Context()))
 }
 

@@ -31,10 +31,7 @@ func TestAQueueThatOnlyAnotherNodeHas(t *testing.T) {
 	first, q := knowing()
 	paused := make(chan error, 1)
 	first.cfg.Setup = func(x *executor.Executor, _ int) error {
-		new, err := x.Lookup("new")
-		if err == nil {
-			err = new.Pause(t.Context())
-		}
+		_, err := x.Inspect().Pause(t.Context(), executor.SelectQueue("new"))
 		paused <- err
 		return err
 	}
@@ -54,10 +51,7 @@ func TestAQueueThatOnlyAnotherNodeHas(t *testing.T) {
 	require.Equal(t, map[string]int{"new": 2}, cmpStats(t, old.Node).Partitions[0].Unserved)
 	require.NoError(t, old.Stop(t.Context()))
 	second.cfg.Setup = func(x *executor.Executor, _ int) error {
-		new, err := x.Lookup("new")
-		if err == nil {
-			err = new.Resume(t.Context())
-		}
+		_, err := x.Inspect().Resume(t.Context(), executor.SelectQueue("new"))
 		return err
 	}
 	require.NoError(t, second.Start(t.Context()))

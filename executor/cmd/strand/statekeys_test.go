@@ -85,8 +85,9 @@ func ofAllKinds(t *testing.T) (dir string, keys []journal.Set) {
 		require.NoError(t, err)
 		return stats.Done >= 1 && stats.Retrying == 1 && stats.Buried == 1
 	}, time.Minute, time.Millisecond)
+	_, paused := s.x.Inspect().Pause(t.Context(), executor.SelectQueue("sales"))
 	require.NoError(t, errors.Join(
-		s.x.KeyLocks().Lock(t.Context(), "by hand"), s.x.Pause(t.Context()), s.sales.Pause(t.Context()),
+		s.x.KeyLocks().Lock(t.Context(), "by hand"), s.x.Pause(t.Context()), paused,
 		s.x.Stop(t.Context())))
 	must(t, "", "pause", dir, "sales", "resting")
 	v, err := journal.OpenView(dir)

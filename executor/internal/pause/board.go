@@ -1,6 +1,7 @@
 package pause
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -40,41 +41,29 @@ type Board struct {
 // prefixes: those come with their queues.
 func (b *Board) Restore() error {
 	b.queues = make(map[string]bool)
-	for s, err := range b.Log.Keys(statekey.PausePrefix, "") {
-		if err == nil {
-			err = checked(s)
-		}
-		switch {
-		case err != nil:
+	for key, err := range b.Under("") {
+		if err != nil {
 			return err
-		case s.Key == statekey.PausedExecutor:
-			b.all = true
-		case strings.HasPrefix(s.Key, statekey.PausedQueues):
-			b.queues[strings.TrimPrefix(s.Key, statekey.PausedQueues)] = true
 		}
+		if name, is := strings.CutPrefix(key, statekey.PausedQueues); is {
+			b.queues[name] = true
+		}
+		b.all = b.all || key == statekey.PausedExecutor
 	}
 	return nil
 }
 
-func checked(s journal.Set) error {
-	if err := statekey.CheckPause(s); err != nil {
-		return statekey.Refused(s.Key, err)
-	}
-	return nil
-}
-
-// Under returns what is paused under statekey.PausedIDs or PausedPrefixes, as of the last commit.
+// Under returns what is paused under some keys, statekey.PausedIDs for example, as of the last
+// commit; under "", all keys.
 func (b *Board) Under(keys string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for s, err := range b.Log.Keys(keys, "") {
+		for s, err := range b.Log.Keys(cmp.Or(keys, statekey.PausePrefix), "") {
 			if err == nil {
-				err = checked(s)
+				if err = statekey.CheckPause(s); err != nil {
+					err = statekey.Refused(s.Key, err)
+				}
 			}
-			if err != nil {
-				yield("", err)
-				return
-			}
-			if !yield(s.Key[len(keys):], nil) {
+			if !yield(strings.TrimPrefix(s.Key, keys), err) || err != nil {
 				return
 			}
 		}

@@ -14,10 +14,7 @@
 //   - A queue of which nothing is paused costs its jobs nothing, and one that is asks for no
 //     worker: its shards know.
 //
-// # Concurrency
-//
-// All methods may be called from any goroutine, except for Restore and Rename, which are for
-// a start, and those that take cores, which are for the goroutine that has them. A Board has
-// a mutex, under which the journal is given changes and shards are told, which does not wait.
-// Census: a goroutine for each pause of a prefix, until it has gone through the jobs.
+// Any goroutine may call all methods, except for Restore, Rename and Load, which are for a start.
+// Under the mutex of a Board the journal is given changes and shards are told, which does not
+// wait. Census: a goroutine for each pause of a prefix, until it has gone through the jobs.
 package pause

@@ -1,13 +1,10 @@
 // Package shards has the shards of one queue: it says which of them an id belongs to, and
 // visits them for a caller.
 //
-// The shard of an id is the same as long as the process lives, and no producer can tell
-// which it is. A visit is a call on the goroutine of a shard; a visit for many ids is cut
-// into short ones, so that what else the shard has to do does not wait for long. When the
-// context of a visit ends, it may still take place after its caller has gone.
-//
-// A Set does not change once jobs run, and all goroutines may use it. Census: no goroutine
-// that outlives a call.
+// The shard of an id stays the same while the process lives, and no producer can tell which
+// it is. A visit is a call on the goroutine of a shard; one for many ids is cut into short
+// ones, so that nothing else waits for long. It may take place after its caller has gone.
+// A Set does not change once jobs run, and all goroutines may use it. Census: none.
 package shards
 
 import (
