@@ -61,7 +61,9 @@ func (e *PendingError) Error() string {
 func (e *PendingError) Is(target error) bool { return target == ErrPending }
 
 // Unwrap returns Err, and Failure if there is one.
-func (e *PendingError) Unwrap() []error { return slices.DeleteFunc([]error{e.Err, e.Failure}, func(err error) bool { return err == nil }) }
+func (e *PendingError) Unwrap() []error {
+	return slices.DeleteFunc([]error{e.Err, e.Failure}, func(err error) bool { return err == nil })
+}
 
 // BuriedError is returned for a payload that became a dead letter.
 type BuriedError struct {

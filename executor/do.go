@@ -99,7 +99,7 @@ func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...
 	}
 	entries := borrowEntries(1)
 	defer giveBackEntries(entries)
-	if err = c.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, c.q.stamp()); err != nil {
+	if err = c.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, c.q.stamp(), options); err != nil {
 		return result, err
 	}
 	end, err := c.q.do(ctx, *entries, options)
@@ -116,9 +116,6 @@ func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...
 // do enqueues one entry and waits for its end.
 func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Option) (end await.End, err error) {
 	if err := q.x.runs(); err != nil {
-		return end, err
-	}
-	if err := applyAll(options, &entries[0]); err != nil {
 		return end, err
 	}
 	c := &call{q: q, ctx: ctx, waiter: await.NewWaiter()}

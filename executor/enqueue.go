@@ -26,9 +26,7 @@ type Item[T any] struct {
 // about an item: [FromSource], [IdempotencyKey] and [IfAbsent]. It is for a program that
 // carries items to another one, which enqueues them there.
 func (it Item[T]) With(options ...Option) (filled Item[T], rest []Option) {
-	for _, o := range slices.Backward(options) { // the last one counts
-		fillIn(o, &it)
-	}
+	it.ask(options)
 	for _, o := range options {
 		if o.isCondition() {
 			rest = append(rest, o)
@@ -55,10 +53,14 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	}
 	entries := borrowEntries(1)
 	defer giveBackEntries(entries)
-	if err := t.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, t.q.stamp()); err != nil {
+	if err := t.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, t.q.stamp(), options); err != nil {
 		return Receipt{}, err
 	}
-	return t.q.enqueue(ctx, *entries, options)
+	o, err := t.q.accept(ctx, *entries, options, nil)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return o.receipt(0), nil
 }
 
 // Lookup returns a registered queue by its name, for a program that does not know the
@@ -75,18 +77,6 @@ func (x *Executor) Lookup(name string) (*Queue[[]byte], error) {
 		return nil, err
 	}
 	return &Queue[[]byte]{q: q, cfg: QueueConfig[[]byte]{Codec: Raw{}}}, nil
-}
-
-// enqueue accepts one entry. What the options say goes before what was computed.
-func (q *queue) enqueue(ctx context.Context, entries []journal.Entry, options []Option) (Receipt, error) {
-	if err := applyAll(options, &entries[0]); err != nil {
-		return Receipt{}, err
-	}
-	o, err := q.accept(ctx, entries, options, nil)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return o.receipt(0), nil
 }
 
 // errNoQueue is what a Queue says that no registration made.
@@ -164,11 +154,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	entries := *buffer
 	now := t.q.stamp()
 	for i := range items {
-		it := items[i]
-		for _, o := range slices.Backward(options) { // as With does
-			fillIn(o, &it)
-		}
-		if err := t.fill(&entries[i], it, now); err != nil {
+		if err := t.fill(&entries[i], items[i], now, options); err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
 	}
@@ -179,8 +165,10 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	return o.receipts(), nil
 }
 
-// fill writes an item into e. What the item says goes before what is computed.
-func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64) error {
+// fill writes an item into e. What the item says goes before the options, and those before
+// what is computed.
+func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64, options []Option) error {
+	it.ask(options)
 	data, err := t.encode(it.Payload)
 	if err != nil {
 		return fmt.Errorf("%w: id %q: %w", ErrEncode, it.ID, err)

@@ -116,7 +116,7 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 		return err
 	}
 	f := &followUp{queue: t.q}
-	if err := t.fill(&f.entry, Item[T]{ID: id, Payload: payload}, unstamped); err != nil {
+	if err := t.fill(&f.entry, Item[T]{ID: id, Payload: payload}, unstamped, options); err != nil {
 		return err
 	}
 	if err := f.apply(options, from.metadata); err != nil {
@@ -159,9 +159,6 @@ func (f *followUp) apply(options []Option, inherited map[string]string) error {
 	for _, o := range options {
 		if o.isCondition() {
 			return fmt.Errorf("%w: %s: what is in the commit of its job is there once, and takes no condition", ErrFollowUp, o.condition())
-		}
-		if err := o.apply(&f.entry); err != nil {
-			return err
 		}
 	}
 	if err := f.inherit(inherited, options); err != nil {

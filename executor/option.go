@@ -3,13 +3,13 @@ package executor
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
 )
 
-// Option of one call. Enqueue checks each of them, also one that a later one
-// replaces.
+// Option of one call. Of several of a kind the last one counts.
 type Option struct {
 	kind   optionKind
 	due    time.Time
@@ -83,37 +83,22 @@ func Metadata(pairs map[string]string) Option {
 	return Option{kind: optionMetadata, metadata: pairs}
 }
 
-// fillIn applies o to an item of many that does not say it itself.
-func fillIn[T any](o Option, it *Item[T]) {
-	switch {
-	case (o.kind == optionAt || o.kind == optionIn) && it.Due.IsZero():
-		it.Due = o.due
-	case o.kind == optionScore && it.Score == nil:
-		it.Score = &o.score
-	case o.kind == optionMetadata && it.Metadata == nil:
-		it.Metadata = o.metadata
-	}
-}
-
-func (o Option) apply(e *journal.Entry) error {
-	switch o.kind {
-	case optionAt, optionIn:
-		setDue(e, o.due)
-	case optionScore:
-		return setScore(e, o.score)
-	case optionMetadata:
-		return setMetadata(e, o.metadata)
-	}
-	return nil
-}
-
-func applyAll(options []Option, e *journal.Entry) error {
-	for _, o := range options {
-		if err := o.apply(e); err != nil {
-			return err
+// ask writes into an item what it leaves open.
+func (it *Item[T]) ask(options []Option) {
+	for _, o := range slices.Backward(options) { // the last one counts
+		switch {
+		case (o.kind == optionAt || o.kind == optionIn) && it.Due.IsZero():
+			if it.Due = o.due; o.due.IsZero() {
+				it.Due = time.Unix(0, 0) // which is asked for, too
+			}
+		case o.kind == optionScore && it.Score == nil:
+			it.Score = new(o.score)
+		case o.kind == optionMetadata && it.Metadata == nil:
+			if it.Metadata = o.metadata; o.metadata == nil {
+				it.Metadata = map[string]string{}
+			}
 		}
 	}
-	return nil
 }
 
 // setDue keeps the time within what 64 bits of nanoseconds can say, which is until

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/journal"
@@ -182,9 +181,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if t.q.admission, err = t.admission(); err != nil {
 		return err
 	}
-	t.q.pauses = pause.Queue{Name: name, Shards: t.q.shards, Admission: t.q.admission, Clock: t.q.stamp, Tell: func(on bool, id, prefix string) {
-		t.q.events.Paused(on, events.Event{ID: id, Prefix: prefix})
-	}}
+	t.q.pauses = pause.Queue{Name: name, Shards: t.q.shards, Admission: t.q.admission, Clock: t.q.stamp, Tell: t.q.events.Paused}
 	if single && t.q.admission.Asked() {
 		t.q.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -175,7 +176,7 @@ func (b *Board) set(name string, on bool) (told []*Queue, n int) {
 	for _, q := range told {
 		q.tell(b.all || b.queues[q.Name])
 		if name != "" {
-			q.Tell(on, "", "")
+			q.Tell(on, events.Event{})
 		}
 	}
 	return told, 1

@@ -11,8 +11,7 @@
 //     goes along to a new name of the queue.
 //   - A job that is paused waits in no line of a condition: its turn would keep others
 //     waiting.
-//   - A queue of which nothing is paused costs its jobs nothing, and one that is asks for no
-//     worker: its shards know.
+//   - A queue of which nothing is paused costs its jobs nothing.
 //
 // Any goroutine may call all methods, except for Restore, Rename and Load, which are for a start.
 // Under the mutex of a Board the journal is given changes and shards are told, which does not

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/statekey"
@@ -23,7 +24,7 @@ type Queue struct {
 	Shards    *shards.Set
 	Admission *admit.List // what its jobs wait for besides; nil: nothing
 	Clock     func() int64
-	Tell      func(on bool, id, prefix string) // says what is paused, or goes on; neither: the queue
+	Tell      func(on bool, e events.Event) // says what is paused, or goes on: what has no ID and no Prefix is the queue
 
 	board    *Board
 	ids      atomic.Int64 // that are paused by themselves
@@ -75,7 +76,7 @@ func (q *Queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
 			break
 		}
 		n++
-		q.Tell(on, id, "")
+		q.Tell(on, events.Event{ID: id})
 		change.Sets = append(change.Sets, statekey.Pause(statekey.PausedIDs(q.Name)+id, on))
 	}
 	q.board.Log.Record(&change) // on the shard: in the order in which ids are held
@@ -122,6 +123,6 @@ func (q *Queue) setPrefix(prefix string, on bool) (n int, err error) {
 	}
 	q.board.Log.Record(&journal.Change{Sets: []journal.Set{statekey.Pause(statekey.PausedPrefixes(q.Name)+prefix, on)}})
 	q.Shards.Tell(func(c *shard.Core) { c.PausePrefix(prefix, on) })
-	q.Tell(on, "", prefix)
+	q.Tell(on, events.Event{Prefix: prefix})
 	return 1, nil
 }

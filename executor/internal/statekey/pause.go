@@ -28,13 +28,11 @@ const (
 )
 
 // PausedIDs begins the keys of the ids of a queue; the id follows.
-func PausedIDs(queue string) string { return pausedOf("id", queue) }
+func PausedIDs(queue string) string { return fmt.Sprintf("%sid/%d/%s/", PausePrefix, len(queue), queue) }
 
 // PausedPrefixes begins the keys of the prefixes of ids of a queue; the prefix follows.
-func PausedPrefixes(queue string) string { return pausedOf("prefix", queue) }
-
-func pausedOf(kind, queue string) string {
-	return fmt.Sprintf("%s%s/%d/%s/", PausePrefix, kind, len(queue), queue)
+func PausedPrefixes(queue string) string {
+	return fmt.Sprintf("%sprefix/%d/%s/", PausePrefix, len(queue), queue)
 }
 
 // Pause pauses what a key stands for, or lets it go on.
