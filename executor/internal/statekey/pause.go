@@ -28,7 +28,9 @@ const (
 )
 
 // PausedIDs begins the keys of the ids of a queue; the id follows.
-func PausedIDs(queue string) string { return fmt.Sprintf("%sid/%d/%s/", PausePrefix, len(queue), queue) }
+func PausedIDs(queue string) string {
+	return fmt.Sprintf("%sid/%d/%s/", PausePrefix, len(queue), queue)
+}
 
 // PausedPrefixes begins the keys of the prefixes of ids of a queue; the prefix follows.
 func PausedPrefixes(queue string) string {
