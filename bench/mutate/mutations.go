@@ -266,7 +266,7 @@ var inRoot = []mutation{
 	{"what was done before Goexit is lost with it", "executor/batch.go", "	b.attempt.worker.halves = b\n", "", exits},
 	{"jobs of a batch are not concluded after Goexit", "executor/worker.go", "		w.engaged(w.handleRest)\n", "		w.handleRest()\n", exits},
 	{"stage when the handler has returned", "executor/landing.go", "		a.staged = nothingMore\n", "", chains},
-	{"accept at the time of the call", "executor/followup.go", "ID: id, Payload: payload}, unstamped)", "ID: id, Payload: payload}, t.q.stamp())", chains},
+	{"accept at the time of the call", "executor/followup.go", "ID: id, Payload: payload}, unstamped, options)", "ID: id, Payload: payload}, t.q.stamp(), options)", chains},
 	{"follow-ups lock nothing", "executor/followup.go", "		f.keys = keys[0]\n", "		_ = keys\n", chains},
 	{"follow-ups are not counted", "executor/landing.go", "			b.Exceed(shard.Announced(&f.entry))\n", "			_ = b\n", chains},
 	{"follow-ups of a run that was taken apart wait for its end", "shard/ends.go", "	c.takeStaged(it, n)\n", "	if !it.recalled.Load() {\n		c.takeStaged(it, n)\n	}\n", chains},
