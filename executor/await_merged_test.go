@@ -58,37 +58,27 @@ func TestWaitForWhatWasFolded(t *testing.T) {
 	}{"done": {}, "discarded": {executor.Discard(), executor.ErrDiscarded}, "buried": {executor.Cancel(errBoom), executor.ErrBuried}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{})
-				q, err := executor.HandleMergedResult(x, "q", func(_ context.Context, job executor.Merged[int]) (int, error) {
-					return job.Latest(), test.fate
+				x, got := open(t, "", executor.Config{}), 0
+				q, err := executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[int]) error {
+					got = job.Latest()
+					return test.fate
 				}, executor.QueueConfig[int]{Gather: executor.Gather[int]{Fold: func(a, b int) (int, error) { return a + b, nil }}})
 				require.NoError(t, err)
 				start(t, x)
 				_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "id"))
 				require.NoError(t, err)
-				enqueue(t, q.Queue, "id", 1)
-				third := make(chan error, 1)
-				type answer struct {
-					result int
-					err    error
+				enqueue(t, q, "id", 1)
+				second, third := make(chan error, 1), make(chan error, 1)
+				for i, over := range []chan error{second, third} {
+					r := enqueue(t, q, "id", 2<<i)
+					go func() { over <- q.Wait(t.Context(), r) }()
 				}
-				second := make(chan answer, 1)
-				go func() {
-					result, err := q.Do(t.Context(), "id", 2)
-					second <- answer{result, err}
-				}()
-				synctest.Wait()
-				r := enqueue(t, q.Queue, "id", 4)
-				go func() { third <- q.Wait(t.Context(), r) }()
 				synctest.Wait()
 				_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "id"))
 				require.NoError(t, err)
-				got := <-second
-				require.ErrorIs(t, got.err, test.ends)
+				require.ErrorIs(t, <-second, test.ends)
 				require.ErrorIs(t, <-third, test.ends)
-				if test.ends == nil {
-					require.Equal(t, 7, got.result)
-				}
+				require.Equal(t, 7, got)
 				stop(t, x)
 			})
 		})

@@ -82,19 +82,21 @@ func TestDo(t *testing.T) {
 	})
 }
 
-// Callers whose payloads run together share a result, and so do those whose payloads
-// were merged into the one that runs, whichever stays.
+// Callers whose payloads were merged into the one that runs share its result, whichever
+// stays.
 func TestDoShares(t *testing.T) {
-	for _, merge := range []executor.Merge{executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast} {
+	for _, merge := range []executor.Merge{executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast} {
 		bubble(t, func(t *testing.T) {
 			x := open(t, "", executor.Config{})
-			c, err := executor.HandleMergedResult(x, "sum", func(_ context.Context, job executor.Merged[int]) (*int, error) {
-				return new(len(job.Payloads)), nil
+			runs := 0
+			c, err := executor.HandleResult(x, "sum", func(context.Context, executor.Job[int]) (*int, error) {
+				runs++
+				return new(runs), nil
 			}, executor.QueueConfig[int]{Merge: merge})
 			require.NoError(t, err)
 			start(t, x)
 			results := make(chan *int, 3)
-			for i, payload := range []int{7, 7, 8} {
+			for i, payload := range []int{7, 7, 7} {
 				go func() {
 					r, err := c.Do(t.Context(), "a", payload, executor.In(time.Minute), executor.Score(float64(-i)))
 					require.NoError(t, err)
@@ -104,11 +106,7 @@ func TestDoShares(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			first := <-results
-			want := 2
-			if merge == executor.MergeKeepAll {
-				want = 3
-			}
-			require.Equal(t, want, *first)
+			require.Equal(t, 1, *first)
 			require.Same(t, first, <-results)
 			require.Same(t, first, <-results)
 			stop(t, x)
@@ -172,10 +170,10 @@ func TestDoWaitsForTheEnd(t *testing.T) {
 }
 
 // Some payloads of a run may be done and others not: each caller hears of its own.
-func TestDoTellsPayloadsApart(t *testing.T) {
+func TestWaitTellsPayloadsApart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		c, err := executor.HandleMergedResult(x, "q", func(_ context.Context, job executor.Merged[string]) (int, error) {
+		q, err := executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			errs := executor.PayloadErrors{}
 			for _, p := range job.Payloads {
 				switch p.Value {
@@ -185,17 +183,15 @@ func TestDoTellsPayloadsApart(t *testing.T) {
 					errs[p.Position] = executor.Discard()
 				}
 			}
-			return 42, errs
+			return errs
 		}, executor.QueueConfig[string]{})
 		require.NoError(t, err)
 		start(t, x)
 		var outcomes endings
 		for _, payload := range []string{"done", "bury", "discard"} {
 			go func() {
-				got, err := c.Do(t.Context(), "a", payload, executor.In(time.Second))
-				if outcomes.add(payload, err); err == nil {
-					require.Equal(t, 42, got)
-				}
+				r := enqueue(t, q, "a", payload, executor.In(time.Second))
+				outcomes.add(payload, q.Wait(t.Context(), r))
 			}()
 			synctest.Wait()
 		}

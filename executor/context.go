@@ -115,16 +115,10 @@ func (x *Executor) mayChange(ctx context.Context) (context.Context, error) {
 		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
 	}
 	ctx, err := usable(ctx)
-	if err == nil {
-		err = x.admits(ctx)
+	if err != nil {
+		return ctx, err
 	}
-	if err == nil {
-		err = x.failure()
-	}
-	if err == nil {
-		err = border(context.Cause(ctx))
-	}
-	return ctx, err
+	return ctx, errorsOf(x.admits(ctx), x.failure(), border(context.Cause(ctx)))
 }
 
 // written waits until what was changed is on disk, unless something went wrong.

@@ -24,7 +24,7 @@ var ErrControlSocket = errors.New("executor: no control socket")
 
 // openListening is open in a directory, with a socket in it if one is wanted.
 func openListening(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
-	x, err := open(dir, cfg, openLog)
+	x, err := openWith(dir, cfg, nil, openLog)
 	if err != nil || !cfg.ControlSocket {
 		return x, err
 	}

@@ -32,33 +32,10 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 			return err
 		})
 	})
-	return callerOf[T, R](t, err)
-}
-
-// callerOf returns the queue, unless it could not be registered.
-func callerOf[T, R any](t *Queue[T], err error) (*Caller[T, R], error) {
 	if err != nil {
 		return nil, err
 	}
 	return &Caller[T, R]{t}, nil
-}
-
-// HandleMergedResult is [HandleMerged] for a handler that returns a result. All who
-// wait for a payload of the run get the same one, also of those that are done while
-// [PayloadErrors] name others. It returns the errors of HandleMerged.
-func HandleMergedResult[T, R any](x *Executor, name string, handler func(context.Context, Merged[T]) (R, error), cfg QueueConfig[T]) (*Caller[T, R], error) {
-	if err := notNil(x, handler == nil, name); err != nil {
-		return nil, err
-	}
-	t := &Queue[T]{cfg: cfg}
-	err := t.handleMerged(x, name, func(ctx context.Context, items []*shard.Item) []error {
-		return t.callMerged(ctx, items, func(ctx context.Context, job Merged[T]) error {
-			result, err := handler(ctx, job)
-			returned(t.q, items[0], result) // for those that are done
-			return err
-		})
-	})
-	return callerOf[T, R](t, err)
 }
 
 // returned keeps what a handler returned for those who wait for it.
@@ -74,8 +51,7 @@ func returned[R any](q *queue, it *shard.Item, result R) {
 // Do enqueues a payload like [Queue.Enqueue], waits for its end like [Queue.Wait], and
 // returns what the handler returned for it. The payload has its place in the order of
 // its id like any other. If it is merged, the result is that of the payload that runs
-// in its stead: callers whose payloads run together share a result, so none of them
-// should change it.
+// in its stead: those callers share a result, so none of them should change it.
 //
 // A failure that is retried is no end: Do returns when the payload is done, or with a
 // [BuriedError] after the last retry. ctx bounds the wait. When ctx ends first, or the

@@ -186,10 +186,6 @@ func OpenLog(name string, open func(journal.Config) (*journal.Log, error), cfg C
 	})
 }
 
-func open(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
-	return openWith(dir, cfg, nil, openLog)
-}
-
 func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/pace"
+	"github.com/strandjobs/strand/executor/internal/staging"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -13,8 +14,8 @@ import (
 
 // Limits that are not part of the interface.
 const (
-	MaxFollowUps     = maxFollowUps
-	MaxFollowUpBytes = maxFollowUpBytes
+	MaxFollowUps     = staging.MaxCount
+	MaxFollowUpBytes = staging.MaxBytes
 	MaxPausedIDs     = statekey.MaxPausedIDs
 )
 

@@ -239,28 +239,28 @@ func TestFoldInABatch(t *testing.T) {
 // payload's error is the error of all.
 func TestWaitForAFoldedPayload(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{})
-		q, err := executor.HandleMergedResult(x, "q", func(_ context.Context, job executor.Merged[string]) (string, error) {
+		x, got := open(t, "", executor.Config{}), ""
+		q, err := executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			if job.Attempt == 1 {
-				return "", executor.PayloadErrors{job.Payloads[0].Position: errBoom}
+				return executor.PayloadErrors{job.Payloads[0].Position: errBoom}
 			}
-			return job.Latest(), nil
+			got = job.Latest()
+			return nil
 		}, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}, RetryIn: always(time.Second), Defaults: executor.Defaults[string]{Due: later}})
 		require.NoError(t, err)
 		start(t, x)
-		results := make(chan string, 3)
+		ends := make(chan error, 3)
 		for i := range 3 {
-			go func() {
-				time.Sleep(time.Duration(i) * time.Second)
-				result, err := q.Do(t.Context(), "a", fmt.Sprint(i))
-				results <- fmt.Sprint(result, err)
-			}()
+			r := enqueue(t, q, "a", fmt.Sprint(i))
+			go func() { ends <- q.Wait(t.Context(), r) }()
+			time.Sleep(time.Second)
 		}
 		time.Sleep(2 * time.Hour)
 		for range 3 {
-			require.Equal(t, "0+1+2<nil>", <-results)
+			require.NoError(t, <-ends)
 		}
-		require.EqualValues(t, 1, stats(t, q.Queue).Failed)
+		require.Equal(t, "0+1+2", got)
+		require.EqualValues(t, 1, stats(t, q).Failed)
 	})
 }
 

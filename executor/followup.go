@@ -12,13 +12,6 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// The limits of what one job may stage with [Queue.FollowUp]. A follow-up counts as its
-// id, payload and metadata and 64 bytes.
-const (
-	maxFollowUps     = staging.MaxCount
-	maxFollowUpBytes = staging.MaxBytes
-)
-
 // ErrFollowUp is returned by [Queue.FollowUp] for what can't be in the commit of a job;
 // the text says why.
 var ErrFollowUp = errors.New("executor: no follow-up")
@@ -199,9 +192,9 @@ func (f *followUp) stage(from origin) error {
 	case staging.ErrOver:
 		return ErrReturned
 	case staging.ErrTooMany:
-		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, maxFollowUps)
+		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, staging.MaxCount)
 	case staging.ErrTooLarge:
-		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.entry.ID, maxFollowUpBytes)
+		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.entry.ID, staging.MaxBytes)
 	default:
 		return err
 	}

@@ -36,33 +36,28 @@ var (
 // KeyLocks returns the keys of the executor.
 func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{x} }
 
+func (k KeyLocks) usable(ctx context.Context, key string) error {
+	if k.x == nil {
+		return errNoKeyLocks
+	}
+	return cmp.Or(checkKey(key), k.x.admits(ctx))
+}
+
 // Lock locks key by hand until Unlock; doing it twice is like doing it twice in
 // jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey, ErrContext, ErrClosed or
 // ErrFailed.
 func (k KeyLocks) Lock(ctx context.Context, key string) error {
-	if k.x == nil {
-		return errNoKeyLocks
-	}
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	if err := k.x.admits(ctx); err != nil {
+	if err := k.usable(ctx, key); err != nil {
 		return err
 	}
 	return k.x.attempt(new(journal.Change), func() { k.x.keys.Lock(key, holder{}, 0) })
 }
 
 // Unlock unlocks key, whichever job has locked it and however often: the jobs that
-// wait for it go on. It returns [lock.ErrNotLocked] when it is not locked,
-// [lock.ErrEmptyKey], ErrContext, ErrClosed or ErrFailed.
+// wait for it go on. It returns [lock.ErrNotLocked] when it is not locked, and the errors
+// of Lock.
 func (k KeyLocks) Unlock(ctx context.Context, key string) error {
-	if k.x == nil {
-		return errNoKeyLocks
-	}
-	if key == "" {
-		return lock.ErrEmptyKey
-	}
-	if err := k.x.admits(ctx); err != nil {
+	if err := k.usable(ctx, key); err != nil {
 		return err
 	}
 	was := false
@@ -73,16 +68,12 @@ func (k KeyLocks) Unlock(ctx context.Context, key string) error {
 	return err
 }
 
-// Locked reports whether key is locked. It returns [lock.ErrEmptyKey], ErrContext,
-// ErrClosed or ErrFailed.
+// Locked reports whether key is locked. It returns the errors of Lock.
 func (k KeyLocks) Locked(ctx context.Context, key string) (locked bool, err error) {
-	if k.x == nil {
-		return false, errNoKeyLocks
+	if err := k.usable(ctx, key); err != nil {
+		return false, err
 	}
-	if key == "" {
-		return false, lock.ErrEmptyKey
-	}
-	if err := cmp.Or(k.x.admits(ctx), k.x.failure()); err != nil {
+	if err := k.x.failure(); err != nil {
 		return false, err
 	}
 	k.x.ledger.View(func() { locked = len(k.x.keys.Locked(key)) > 0 })

@@ -165,26 +165,15 @@ func (x *Executor) lockFollowUps(c *shard.Change) {
 		return
 	}
 	p := x.keys.Coming()
-	lanes := false
 	for f := range followUps(c) {
 		p.Lock(f.queue.keys, string(f.entry.ID), f.keys)
-		lanes = lanes || f.queue.lanes != nil
 	}
-	c.FollowUps.With = p.Sets
-	if lanes {
-		c.FollowUps.With = func(first journal.Position) []journal.Set {
-			standInLanes(c, first)
-			return p.Sets(first)
+	c.FollowUps.With = func(first journal.Position) []journal.Set {
+		at := first
+		for f := range followUps(c) {
+			f.queue.lanes.Stand(string(f.entry.ID), at)
+			at++
 		}
-	}
-}
-
-// standInLanes gives follow-ups their places in lanes.
-func standInLanes(c *shard.Change, first journal.Position) {
-	for f := range followUps(c) {
-		if f.queue.lanes != nil {
-			f.queue.lanes.Add(string(f.entry.ID), first, f.queue.number)
-		}
-		first++
+		return p.Sets(first)
 	}
 }

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -144,7 +143,11 @@ const maxPause = 10 * 366 * 24 * time.Hour
 // without a Key function is "". It returns ErrConfig for more than ten years,
 // ErrInvalidKey or ErrState.
 func (l *Limit) Pause(key string, d time.Duration) error {
-	if err := cmp.Or(l.made(), checkLimitKey(key)); err != nil {
+	err := l.made()
+	if err == nil && key != "" { // that of a limit without a Key
+		err = checkKey(key)
+	}
+	if err != nil {
 		return err
 	}
 	if d > maxPause {
@@ -152,14 +155,6 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 	}
 	l.x.limits.Do(func(_ *limit.Table, now int64) { l.limit.Pause(now, key, now+int64(max(d, 0))) })
 	return nil
-}
-
-// checkLimitKey allows "", too: the key of a limit without a Key.
-func checkLimitKey(key string) error {
-	if key == "" {
-		return nil
-	}
-	return checkKey(key)
 }
 
 // LimitStats are figures of a limit.

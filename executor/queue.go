@@ -161,7 +161,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	if err != nil {
 		return nil, border(err)
 	}
-	cores := make([]*shard.Core, q.shards.Len())
+	cores := make([]*shard.Core, q.shards.N)
 	for i := range cores {
 		cores[i] = shard.NewCore(q.number, q.core)
 		cores[i].Tick(x.clock().UnixNano())

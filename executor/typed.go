@@ -81,18 +81,13 @@ func HandleMerged[T any](x *Executor, name string, handler func(context.Context,
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
 	}
+	if err := notBatched(cfg.BatchSize, name); err != nil {
+		return nil, err
+	}
 	t := &Queue[T]{cfg: cfg}
-	return orNone(t, t.handleMerged(x, name, func(ctx context.Context, items []*shard.Item) []error {
+	return orNone(t, t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callMerged(ctx, items, handler)
 	}))
-}
-
-// handleMerged registers a queue whose handler gets all payloads of an id.
-func (t *Queue[T]) handleMerged(x *Executor, name string, call func(context.Context, []*shard.Item) []error) error {
-	if err := notBatched(t.cfg.BatchSize, name); err != nil {
-		return err
-	}
-	return t.register(x, name, false, call)
 }
 
 // callMerged calls a handler that gets all payloads of an id, inside the middlewares.

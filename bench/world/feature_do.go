@@ -11,10 +11,10 @@ import (
 // Callers get what the handler returned for their payload, or how else it ended, and it
 // stays so.
 var calling = &feature{
-	name: "do", claims: `HandleResult HandleMergedResult Caller.Do`,
+	name: "do", claims: `HandleResult Caller.Do`,
 	plan: []string{"discard", "cancel"},
 	queue: func(d *draw, l line) {
-		if l.str("shape") != "batch" {
+		if shape := l.str("shape"); shape != "batch" && shape != "merged" {
 			l.set("result", "yes")
 		}
 	},
@@ -31,17 +31,6 @@ var calling = &feature{
 
 // registerCaller registers a queue whose handler returns how often the payload was run.
 func (w *world) registerCaller(x *executor.Executor, q *queue, cfg executor.QueueConfig[payload]) error {
-	if q.conf.str("shape") == "merged" {
-		handler := w.merged(q)
-		caller, err := executor.HandleMergedResult(x, q.name, func(ctx context.Context, job executor.Merged[payload]) (int, error) {
-			err := handler(ctx, job)
-			return int(job.Payloads[0].Position), err
-		}, cfg)
-		if err == nil {
-			q.queue, q.do = caller.Queue, caller.Do
-		}
-		return err
-	}
 	handler := w.single(q)
 	caller, err := executor.HandleResult(x, q.name, func(ctx context.Context, job executor.Job[payload]) (int, error) {
 		err := handler(ctx, job)

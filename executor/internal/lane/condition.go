@@ -14,6 +14,13 @@ type Condition struct {
 	Number uint32 // of the queue
 }
 
+// Stand gives a payload its place. Nil: the queue shares no lanes.
+func (c *Condition) Stand(id string, position journal.Position) {
+	if c != nil {
+		c.Add(id, position, c.Number)
+	}
+}
+
 // Enter implements [admit.Condition].
 func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error) {
 	if !c.Lanes.Enter(cl.By.ID, cl.Item.Current().Ref.Position(), c.Number, cl.Wake) {

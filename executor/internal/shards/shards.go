@@ -20,25 +20,22 @@ import (
 type Set struct {
 	First uint32 // the number of the first one in the executor; the others follow
 	All   []*shard.Shard
+	N     int // how many there will be
 
 	seed maphash.Seed
-	n    uint64
 }
 
 // New returns a set that will have n shards.
-func New(seed maphash.Seed, n int) *Set { return &Set{seed: seed, n: uint64(n)} }
-
-// Len is how many shards there will be.
-func (s *Set) Len() int { return int(s.n) }
+func New(seed maphash.Seed, n int) *Set { return &Set{N: n, seed: seed} }
 
 // Index says which of the shards an id belongs to.
-func (s *Set) Index(id []byte) int { return int(maphash.Bytes(s.seed, id) % s.n) }
+func (s *Set) Index(id []byte) int { return int(maphash.Bytes(s.seed, id) % uint64(s.N)) }
 
 // Route is the number in the executor of the shard that an id belongs to.
 func (s *Set) Route(id []byte) uint32 { return s.First + uint32(s.Index(id)) }
 
 // Of returns the shard that an id belongs to.
-func (s *Set) Of(id string) *shard.Shard { return s.All[maphash.String(s.seed, id)%s.n] }
+func (s *Set) Of(id string) *shard.Shard { return s.All[maphash.String(s.seed, id)%uint64(s.N)] }
 
 // Tell has all shards call f, and does not wait for it.
 func (s *Set) Tell(f func(c *shard.Core)) {
