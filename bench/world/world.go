@@ -182,7 +182,7 @@ func (w *world) register(x *executor.Executor, q *queue) (err error) {
 			f.apply(w, q, &cfg)
 		}
 	}
-	if q.conf.has("result") && q.conf.str("shape") != "batch" {
+	if q.conf.has("result") && q.conf.str("shape") != "batch" && q.conf.str("shape") != "merged" {
 		return w.registerCaller(x, q, cfg)
 	}
 	switch q.conf.str("shape") {
