@@ -81,12 +81,12 @@ func (c *committer) pause() (again <-chan time.Time, idle bool) {
 // commitAll commits until nothing is left. False: the log has stopped. The
 // caller holds committing.
 func (c *committer) commitAll() bool {
-	for !c.failed() {
+	for !errors.Is(c.stopped(), ErrFailed) {
 		over := c.turn()
 		b, t, ok := c.seal()
 		if !ok {
 			over()
-			return !c.failed()
+			return !errors.Is(c.stopped(), ErrFailed)
 		}
 		began := time.Now()
 		ok = c.write(b, t)

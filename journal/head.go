@@ -270,8 +270,6 @@ func (h *head) wakeWaiters() {
 	}
 }
 
-func (h *head) failed() bool { return errors.Is(h.stopped(), ErrFailed) }
-
 func (h *head) isClosed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

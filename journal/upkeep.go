@@ -197,7 +197,7 @@ func (u *upkeep) compactAtOpen(s *store.Bolt) error {
 	if u.bloated(2, math.MaxInt) {
 		_ = u.compact(nil)
 	}
-	if u.c.failed() {
+	if errors.Is(u.c.stopped(), ErrFailed) {
 		return u.c.err
 	}
 	return nil
