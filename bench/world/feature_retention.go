@@ -19,8 +19,10 @@ var keeping = &feature{
 	},
 }
 
-// expired reports whether a payload may be gone because it was dead for too long.
+// expired reports whether a payload may be gone because it was dead for too long. A job that
+// closes a circle of lanes and keys is buried without a run, and its payloads may be gone
+// before anybody has seen that.
 func (w *world) expired(i *item) bool {
 	q := w.queueOf(i.queue)
-	return q != nil && q.conf.has("keep") && i.doom
+	return q != nil && q.conf.has("keep") && (i.doom || q.conf.has("lane") && q.conf.has("locks"))
 }

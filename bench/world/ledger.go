@@ -200,10 +200,11 @@ func (l *ledger) find(queue, id string, pos uint64, v payload) (all []*item, str
 	return all, ""
 }
 
-// candidate is a payload whose call could not say whether it was accepted.
+// candidate is a payload whose call could not say whether it was accepted, or at which
+// position.
 func (l *ledger) candidate(queue, id string, v payload) *item {
 	for _, i := range l.items {
-		if (i.state == maybe || i.state == tried) && i.pos == 0 && i.queue == queue && i.id == id && same(i.value, v) {
+		if i.state != refused && i.pos == 0 && i.queue == queue && i.id == id && same(i.value, v) {
 			return i
 		}
 	}
