@@ -14,7 +14,7 @@ import (
 // timer would cost more than all else that happens to a job.
 type attempt struct {
 	parent   context.Context // of all handlers
-	deadline time.Time       // zero: none
+	deadline time.Time       // from the call of the handler on; zero: none
 	called   time.Time       // when the handler was; zero: it was not, or no reader of events wanted to know
 
 	// mu guards what follows. No user code is called under it.
@@ -41,13 +41,19 @@ func (w *worker) newAttempt() *attempt {
 	}
 	w.attempt, w.attempts = &w.attempts[0], w.attempts[1:]
 	w.attempt.parent, w.attempt.worker = w.x.handlers, w
-	if timeout := w.queue.timeout; timeout > 0 {
-		w.attempt.deadline = time.Now().Add(timeout)
-	}
 	if w.queue.heartbeat > 0 {
 		w.hand.attempt = w.attempt
 	}
 	return w.attempt
+}
+
+// takeOn says what the handler is called with. Its time counts from here: before, its jobs
+// may have waited for the disk.
+func (a *attempt) takeOn(q *queue, items []*shard.Item) {
+	a.queue, a.inHand = q, items
+	if q.timeout > 0 {
+		a.deadline = time.Now().Add(q.timeout)
+	}
 }
 
 // late reports whether the deadline is over.

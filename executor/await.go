@@ -324,9 +324,6 @@ func (c *call) pending(err error) error {
 	return &PendingError{c.r, err, failure}
 }
 
-// takeOn says what the handler is called with.
-func (a *attempt) takeOn(q *queue, items []*shard.Item) { a.queue, a.inHand = q, items }
-
 // jobs returns what the handler has in hand; none once it has returned.
 func (a *attempt) jobs() (list []holder) {
 	if a == nil {

@@ -18,13 +18,22 @@ func (w *worker) enter() {
 		return
 	}
 	if !w.x.volatile {
+		w.unwatch() // a slow disk says so itself
 		if err := w.x.log.Settled(w.x.handlers); err != nil {
 			for len(w.batch) > 0 {
 				w.refuse(0, err)
 			}
 		}
+		w.watchAnew()
 	}
 	w.enterAll(true)
+}
+
+// unwatch has the watchdog look away until watchAnew.
+func (w *worker) unwatch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hand.end(w.x)
 }
 
 // enterAll sends those of the batch that have to wait back to their shard, and sets those

@@ -229,12 +229,28 @@ func (w *worker) call() {
 func (w *worker) callLocked() {
 	w.enter()
 	if len(w.batch) > 0 {
+		w.watchAnew()
 		for _, it := range w.batch {
 			claimOf(it.Claim).KeepAlive()
 		}
 		w.engaged(w.handle)
 	}
 	w.rejoin()
+}
+
+// watchAnew has the watchdog count from here: what jobs need before they run, user code or
+// the disk may be slow to give, and that is not the handler's time.
+func (w *worker) watchAnew() {
+	if !w.queue.hasTime() {
+		return
+	}
+	w.mu.Lock()
+	w.hand.begin(w.queue, w.run)
+	if w.queue.heartbeat > 0 {
+		w.hand.attempt = w.attempt
+	}
+	w.mu.Unlock()
+	w.x.watchdog.wake()
 }
 
 // halves is a batch that may go on when a call of its handler has ended the goroutine.

@@ -109,6 +109,7 @@ func (c *condition[V]) reserve(ctx context.Context, h *hold[V], job lock.Job) er
 		change.Sets = append(s.sets(s.open(h.by, r), s.lastSet()), s.exhume()...)
 	})
 	taken, h.r = true, r
+	h.beat()
 	return nil
 }
 
@@ -182,6 +183,7 @@ type hold[V any] struct {
 	ttl time.Duration
 
 	cleared atomic.Bool // by hand
+	runs    atomic.Bool // its handler has been called
 	admit.Heart
 }
 
@@ -203,11 +205,18 @@ func (h *hold[V]) Lost() bool { return !h.cleared.Load() && !h.r.Lease().Held() 
 func (h *hold[V]) OnLost(f func(reason error)) (forget func()) { return h.r.Lease().OnEnd(f) }
 
 // KeepAlive implements [admit.Lease].
-func (h *hold[V]) KeepAlive() {
+func (h *hold[V]) KeepAlive() { h.runs.Store(true) }
+
+// beat extends the reservation while its job waits for the disk, which may take longer than
+// the TTL, and while it runs. The journal hears of it only then.
+func (h *hold[V]) beat() {
 	s := h.s
 	h.Beat(s.cfg.Handlers, h.ttl/3, func() bool {
 		if h.r.Extend(h.ttl) != nil {
 			return false
+		}
+		if !h.runs.Load() {
+			return true
 		}
 		change := new(journal.Change)
 		s.cfg.Ledger.Do(change, func() {
