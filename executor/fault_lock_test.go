@@ -79,7 +79,7 @@ func TestRequeueAfterExtremes(t *testing.T) {
 			x := open(t, "", executor.Config{})
 			q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
 				Conditions: executor.Conditions[string]{
-					Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("key"), WhenBlocked: lock.RequeueAfter(after)},
+					Locks: executor.Locks[string]{BlockedBy: idempotencyRecord("key"), WhenBlocked: lock.Decision{After: after}},
 				},
 			})
 			require.NoError(t, x.KeyLocks().Lock(t.Context(), "key"))

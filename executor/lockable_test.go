@@ -194,11 +194,11 @@ func TestLockable_S03_Blocked(t *testing.T) {
 		failed  uint64            // after 25 s
 		ran     bool              // once it is unlocked
 	}{
-		"park":    {lock.Park(), executor.JobBlocked, 0, true},
-		"error":   {lock.Fail(nil), executor.JobRetrying, 3, true},
-		"my own":  {lock.Fail(errBoom), executor.JobRetrying, 3, true},
-		"requeue": {lock.RequeueAfter(10 * time.Second), executor.JobScheduled, 0, true},
-		"skip":    {lock.Skip(), executor.JobUnknown, 0, false},
+		"park":    {lock.Decision{}, executor.JobBlocked, 0, true},
+		"error":   {lock.Decision{Fail: lock.ErrLocked}, executor.JobRetrying, 3, true},
+		"my own":  {lock.Decision{Fail: errBoom}, executor.JobRetrying, 3, true},
+		"requeue": {lock.Decision{After: 10 * time.Second}, executor.JobScheduled, 0, true},
+		"skip":    {lock.Decision{Skip: true}, executor.JobUnknown, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestLockable_S03_ErrorSpendsRetries(t *testing.T) {
 				},
 			},
 			Conditions: executor.Conditions[string]{
-				Locks: executor.Locks[string]{BlockedBy: words, OnRun: keys("mine"), WhenBlocked: lock.Fail(nil)},
+				Locks: executor.Locks[string]{BlockedBy: words, OnRun: keys("mine"), WhenBlocked: lock.Decision{Fail: lock.ErrLocked}},
 			},
 		})
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
@@ -627,11 +627,11 @@ func TestLockable_S06_OwnService(t *testing.T) {
 		ran     int
 		at      time.Duration
 	}{
-		"wakes":   {func(lock.Decision) lock.Service { return new(counters) }, lock.Park(), 1, 30 * time.Second},
-		"asks":    {nil, lock.Park(), 1, 30 * time.Second},
-		"requeue": {nil, lock.RequeueAfter(7 * time.Second), 1, 35 * time.Second},
-		"swallow": {nil, lock.Skip(), 0, 0},
-		"fail":    {nil, lock.Fail(errBoom), 1, 40 * time.Second},
+		"wakes":   {func(lock.Decision) lock.Service { return new(counters) }, lock.Decision{}, 1, 30 * time.Second},
+		"asks":    {nil, lock.Decision{}, 1, 30 * time.Second},
+		"requeue": {nil, lock.Decision{After: 7 * time.Second}, 1, 35 * time.Second},
+		"swallow": {nil, lock.Decision{Skip: true}, 0, 0},
+		"fail":    {nil, lock.Decision{Fail: errBoom}, 1, 40 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -685,7 +685,7 @@ func TestLockable_S06_HearsOfAllLockedKeys(t *testing.T) {
 		var heard [][]string
 		service := asking{new(counters), func(_ context.Context, _ lock.Job, keys []string) lock.Decision {
 			heard = append(heard, keys)
-			return lock.RequeueAfter(time.Minute)
+			return lock.Decision{After: time.Minute}
 		}}
 		x := open(t, "", executor.Config{})
 		p := new(probe)
@@ -729,15 +729,15 @@ func TestLockable_S06_GetsTheJob(t *testing.T) {
 					heard, at = append(heard, job), append(at, time.Since(begin))
 					switch len(heard) {
 					case 1:
-						return lock.Fail(errBoom)
+						return lock.Decision{Fail: errBoom}
 					case 2:
-						return lock.RequeueAfter(time.Hour)
+						return lock.Decision{After: time.Hour}
 					case 3:
 						item := job.Payloads[0].(order).Item
 						_, err := others.Enqueue(ctx, job.ID, "instead of "+item) // though the backlog is full
 						require.NoError(t, err)
 					}
-					return lock.Skip()
+					return lock.Decision{Skip: true}
 				}}
 				cfg := executor.QueueConfig[order]{
 					RetryIn: always(time.Minute),

@@ -29,18 +29,17 @@ func TestLocksThatDoNothingAreRefused(t *testing.T) {
 		"TTL, unlock only":              {locks{TTL: time.Minute, Unlock: key}, "Locks.TTL"},
 		"on burial alone":               {locks{UnlockOnBurial: true}, "Locks.UnlockOnBurial does nothing without OnEnqueue or OnRun"},
 		"on burial, blocked only":       {locks{UnlockOnBurial: true, BlockedBy: key}, "Locks.UnlockOnBurial"},
-		"blocked by nothing":            {locks{OnRun: key, WhenBlocked: lock.Skip()}, "Locks.WhenBlocked does nothing without BlockedBy"},
+		"blocked by nothing":            {locks{OnRun: key, WhenBlocked: lock.Decision{Skip: true}}, "Locks.WhenBlocked does nothing without BlockedBy"},
 		"a service for nothing":         {locks{Service: new(flags)}, "Locks.Service does nothing without OnEnqueue"},
-		"a pause for parking":           {locks{BlockedBy: key, WhenBlocked: lock.Decision{After: time.Minute}}, "WhenBlocked.After does nothing"},
-		"an error for parking":          {locks{BlockedBy: key, WhenBlocked: lock.Decision{Err: errBoom}}, "WhenBlocked.Err does nothing"},
-		"asks all the time":             {locks{BlockedBy: key, WhenBlocked: lock.RequeueAfter(0)}, "WhenBlocked would ask again all the time"},
+		"two decisions":                 {locks{BlockedBy: key, WhenBlocked: lock.Decision{Fail: errBoom, After: time.Minute}}, "WhenBlocked has several of Skip, Fail and After"},
+		"three decisions":               {locks{BlockedBy: key, WhenBlocked: lock.Decision{Skip: true, After: time.Minute}}, "WhenBlocked has several of"},
 		"a service that only unlocks":   {locks{Service: new(flags), Unlock: key}, ""},
 		"unlocks what others count":     {locks{Counted: true, Unlock: key}, ""},
 		"all of it":                     {locks{OnEnqueue: key, BlockedBy: key, OnRun: key, Unlock: key, Counted: true, TTL: 1, UnlockOnBurial: true}, ""},
-		"fails when blocked":            {locks{BlockedBy: key, WhenBlocked: lock.Fail(errBoom)}, ""},
+		"fails when blocked":            {locks{BlockedBy: key, WhenBlocked: lock.Decision{Fail: errBoom}}, ""},
 		"nothing":                       {locks{}, ""},
-		"what is not compared by ==":    {locks{BlockedBy: key, WhenBlocked: lock.Fail(uncomparable{nil})}, ""},
-		"the same, but never to be met": {locks{WhenBlocked: lock.Fail(uncomparable{nil})}, "Locks.WhenBlocked"},
+		"what is not compared by ==":    {locks{BlockedBy: key, WhenBlocked: lock.Decision{Fail: uncomparable{nil}}}, ""},
+		"the same, but never to be met": {locks{WhenBlocked: lock.Decision{Fail: uncomparable{nil}}}, "Locks.WhenBlocked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := open(t, "", executor.Config{})
@@ -53,7 +52,7 @@ func TestLocksThatDoNothingAreRefused(t *testing.T) {
 			require.ErrorIs(t, err, executor.ErrConfig)
 			require.ErrorContains(t, err, test.want)
 			require.ErrorContains(t, err, "orders")
-			if !strings.Contains(test.want, "all the time") {
+			if !strings.Contains(test.want, "several of") {
 				require.ErrorContains(t, err, "Unique with a Key")
 			}
 		})

@@ -170,7 +170,7 @@ func TestBurialOfARefusedJob(t *testing.T) {
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{
 			MaxRetries: 1, RetryIn: always(time.Second),
 			Conditions: executor.Conditions[string]{
-				Locks: executor.Locks[string]{OnRun: keys("mine"), BlockedBy: keys("gate"), WhenBlocked: lock.Fail(nil), UnlockOnBurial: true},
+				Locks: executor.Locks[string]{OnRun: keys("mine"), BlockedBy: keys("gate"), WhenBlocked: lock.Decision{Fail: lock.ErrLocked}, UnlockOnBurial: true},
 			},
 		})
 		enqueue(t, q, "1", "")
@@ -227,8 +227,7 @@ func TestLockTTL(t *testing.T) {
 func TestBadLocks(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	for says, l := range map[string]executor.Locks[string]{
-		"Locks.WhenBlocked waits for -1s":      {WhenBlocked: lock.Decision{Action: lock.ActionRequeue, After: -time.Second}},
-		"Locks.WhenBlocked is 9":               {WhenBlocked: lock.Decision{Action: 9}},
+		"Locks.WhenBlocked waits for -1s":      {WhenBlocked: lock.Decision{After: -time.Second}},
 		"can't have Counted, UnlockOnBurial":   {Service: new(flags), Counted: true},
 		"which can't have Counted, UnlockOnBu": {Service: new(flags), TTL: 1},
 	} {

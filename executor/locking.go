@@ -73,16 +73,16 @@ type Locks[T any] struct {
 	// its queue does not lock its OnEnqueue keys again.
 	UnlockOnBurial bool
 
-	// WhenBlocked says what becomes of a blocked job. The default, [lock.Park], lets it
-	// wait: it keeps its place, takes no worker, and runs when the keys are unlocked.
+	// WhenBlocked says what becomes of a blocked job. The default lets it wait: it keeps
+	// its place, takes no worker, and runs when the keys are unlocked.
 	// Jobs that exclude each other go in the order in which workers came to them;
 	// others begin in any order. If jobs would wait for each other in a cycle, the one
 	// that closes it fails with [lock.ErrDeadlock], which names them all.
 	//
-	// The other settings are [lock.Fail], which spends a retry; [lock.RequeueAfter],
-	// with a pause above zero; and [lock.Skip], which ends the payloads as discarded
-	// and unlocks nothing. A Service that is a [lock.LockedHandler] decides instead,
-	// for each job that its keys block, and gets the job.
+	// One of the others may be set: Fail, which spends a retry; After, a pause; or Skip,
+	// which ends the payloads as discarded and unlocks nothing. A Service that is a
+	// [lock.LockedHandler] decides instead, for each job that its keys block, and gets
+	// the job.
 	WhenBlocked lock.Decision
 
 	// Service keeps the keys instead of the executor, for example in another process.
@@ -177,18 +177,17 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 
 // refusal is what a job that is blocked gets instead of parking.
 func refusal(d lock.Decision, why error) error {
-	switch d.Action {
-	case lock.ActionPark: // its service can't wake it
-		return Snooze(askAgain)
-	case lock.ActionRequeue:
-		return Snooze(d.After)
-	case lock.ActionSkip:
+	switch {
+	case d.Skip:
 		return Discard()
-	}
-	if d.Err == nil || d.Err == lock.ErrLocked {
+	case d.Fail == lock.ErrLocked:
 		return why // which says more
+	case d.Fail != nil:
+		return d.Fail
+	case d.After > 0:
+		return Snooze(d.After)
 	}
-	return d.Err
+	return Snooze(askAgain) // its service can't wake it
 }
 
 // addUnique adds the lease of jobs that are unique while they run.
@@ -229,18 +228,15 @@ func (c *Locks[T]) check() error {
 		{"Counted", c.Counted, keys, "OnEnqueue, OnRun, BlockedBy or Unlock, which return the keys"},
 		{"TTL", c.TTL != 0, locks, "OnEnqueue or OnRun, which return the keys that it ends"},
 		{"UnlockOnBurial", c.UnlockOnBurial, locks, "OnEnqueue or OnRun, which return the keys that it unlocks"},
-		{"WhenBlocked", d.Action != lock.ActionPark || d.After != 0 || d.Err != nil, c.BlockedBy != nil,
-			"BlockedBy, which returns the keys that block the job"},
-		{"WhenBlocked.After", d.After != 0, d.Action == lock.ActionRequeue, "the Action of lock.RequeueAfter"},
-		{"WhenBlocked.Err", d.Err != nil, d.Action == lock.ActionFail, "the Action of lock.Fail"},
+		{"WhenBlocked", !keylock.Waits(d), c.BlockedBy != nil, "BlockedBy, which returns the keys that block the job"},
 	} {
 		if field.set && !field.ok {
 			return fmt.Errorf("%w: Locks.%s does nothing without %s; for one job at a time for each key, Unique with a Key is enough",
 				ErrConfig, field.name, field.without)
 		}
 	}
-	if d.Action == lock.ActionRequeue && d.After == 0 {
-		return fmt.Errorf("%w: Locks.WhenBlocked would ask again all the time: give lock.RequeueAfter a pause; lock.Park needs none", ErrConfig)
+	if d.Skip && (d.Fail != nil || d.After > 0) || d.Fail != nil && d.After > 0 {
+		return fmt.Errorf("%w: Locks.WhenBlocked has several of Skip, Fail and After: choose one of them", ErrConfig)
 	}
 	return nil
 }
@@ -276,7 +272,7 @@ func (c *Locks[T]) checkBlocked(name string) error {
 	case c.Service != nil && (c.Counted || c.UnlockOnBurial || c.TTL > 0):
 		return fmt.Errorf("%w: Locks of queue %q have a Service, which can't have Counted, UnlockOnBurial or TTL", ErrConfig, name)
 	}
-	return inRange("Locks.WhenBlocked", int(c.WhenBlocked.Action), int(lock.ActionPark), int(lock.ActionSkip))
+	return nil
 }
 
 func (x *Executor) leaseStatus(key string) LeaseStatus {

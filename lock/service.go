@@ -49,39 +49,11 @@ type Job struct {
 	Payloads []any
 }
 
-// Action is what becomes of a job that is blocked.
-type Action uint8
-
-const (
-	ActionPark    Action = iota // keep its place and run when unlocked; spends no retry
-	ActionFail                  // count it as a failed attempt: the normal retry with back-off
-	ActionRequeue               // come back after a delay; spends no retry
-	ActionSkip                  // do not run it at all
-)
-
-// Decision is an action with its argument. The zero value parks.
+// Decision is what becomes of a job that is blocked. The zero value lets it wait: it keeps
+// its place, and runs when the keys are unlocked, which spends no retry. Of several fields
+// that are set the first one counts.
 type Decision struct {
-	Action Action
-	After  time.Duration // of ActionRequeue: the delay; 0 or negative = none
-	Err    error         // of ActionFail: the error to record; nil = [ErrLocked]
+	Skip  bool          // it is not run at all
+	Fail  error         // not nil: a failed attempt with this error, and the normal retry with back-off
+	After time.Duration // above 0: it comes back after this, which spends no retry
 }
-
-// Park lets the job wait in its place until the keys are unlocked. It is the
-// default.
-func Park() Decision { return Decision{Action: ActionPark} }
-
-// Fail counts the attempt as failed with err; nil stands for [ErrLocked].
-func Fail(err error) Decision {
-	if err == nil {
-		err = ErrLocked
-	}
-	return Decision{Action: ActionFail, Err: err}
-}
-
-// RequeueAfter lets the job come back after d; a negative d counts as 0.
-func RequeueAfter(d time.Duration) Decision {
-	return Decision{Action: ActionRequeue, After: max(d, 0)}
-}
-
-// Skip drops the job without running it.
-func Skip() Decision { return Decision{Action: ActionSkip} }

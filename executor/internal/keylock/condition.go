@@ -42,6 +42,9 @@ type Condition struct {
 	Refuse func(d lock.Decision, why error) error // what a job gets that does not wait, or can't be woken
 }
 
+// Waits reports whether a job that is blocked waits.
+func Waits(d lock.Decision) bool { return !d.Skip && d.Fail == nil && d.After <= 0 }
+
 // KeysOnEnqueue computes what a payload locks when it is accepted, and all else that it
 // will want: the caller hears of a bad key.
 func (c *Condition) KeysOnEnqueue(id string, value any) ([]string, error) {
@@ -128,7 +131,7 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 		return h, c.enterService(ctx, cl, h, w)
 	}
 	wake := cl.Wake
-	if c.Blocked.Action != lock.ActionPark {
+	if !Waits(c.Blocked) {
 		wake = nil
 	}
 	r := request{By: cl.By, BlockedBy: w.blockedBy, Lock: w.set, TTL: c.TTL}
@@ -177,7 +180,7 @@ func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold, 
 			return err
 		}
 	}
-	if decision.Action != lock.ActionPark {
+	if !Waits(decision) {
 		return c.Refuse(decision, &lock.LockedError{Key: locked[0]})
 	}
 	watcher, ok := c.Service.(lock.Watcher)
