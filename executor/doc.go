@@ -184,9 +184,9 @@
 //
 // Due times are on the wall clock, because people mean it. When that clock is set
 // while the executor runs, by a second or more, what was due stays due and the
-// pause before a retry stays as long as it was; it takes a minute at most to
-// notice. [At], [In] and [Snooze] name a moment on that clock. Timeouts are on the
-// monotonic clock. A clock that was wrong in an earlier process can't be told from
+// pause before a retry stays as long as it was, after a restart, too; it takes a minute
+// at most to notice. [At], [In] and [Snooze] name a moment on that clock. Timeouts are on
+// the monotonic clock. A clock that was wrong in an earlier process can't be told from
 // one that was right: what is due in more than 50 years is logged when its queue is
 // registered.
 //

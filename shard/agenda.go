@@ -46,11 +46,17 @@ func (c *agenda) isParked(l *lane) bool {
 }
 
 // firstDue reads the first payload that waits in a lane, and returns when it is due by
-// itself, on the clock as it is now.
-func (c *agenda) firstDue(l *lane, e *journal.Entry) int64 {
+// itself, on the clock as it is now. One whose caller asked for no time, or that came back
+// from the morgue, is due by now: if its time is ahead, the clock was set back, perhaps in
+// an earlier process.
+func (c *agenda) firstDue(now int64, l *lane, e *journal.Entry) int64 {
 	first := l.first().Ref
 	c.lanes.entries.read(first, e)
-	return c.set.since(e.Due, first.Position())
+	due := c.set.since(e.Due, first.Position())
+	if e.Restored || e.Due == e.AcceptedAt() {
+		due = min(due, now)
+	}
+	return due
 }
 
 // NextDue returns the due time of the oldest job that waits, or math.MaxInt64.

@@ -90,13 +90,17 @@ func (c *hands) stepClock(before, step int64) {
 				p.limit += step
 			}
 		}
-		switch {
-		case due == l.due:
-		case l.item() != nil:
+		noted := time.Duration(step).Abs() >= clockNote
+		switch it := l.item(); {
+		case it != nil:
 			l.due = due // of what waits behind it
-		default:
+			if noted {
+				c.writeStateOut(l, it)
+				l.unpinned = true
+			}
+		case due != l.due:
 			c.enqueue(l, due)
-			if time.Duration(step).Abs() >= clockNote {
+			if noted {
 				c.writeState(l)
 			}
 		}

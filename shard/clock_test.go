@@ -199,6 +199,107 @@ func TestClockIsSetTwiceWhileSomethingWaitsBehindARetry(t *testing.T) {
 	require.True(t, ok)
 }
 
+// What was due when the clock was set back is due after a restart, too, where a journal remembers no
+// other time for it: behind a retry, behind a run, and while it runs.
+func TestClockIsSetBackBeforeARestart(t *testing.T) {
+	const minute = int64(time.Minute)
+	done, failed := Outcome{Verdict: VerdictDone}, Outcome{Verdict: VerdictFailed, Delay: time.Minute}
+	for name, play := range map[string]func(g *rig, now *int64){
+		"behind a retry": func(g *rig, now *int64) {
+			g.run(*now, failed)
+			g.put(journal.Entry{ID: []byte("a"), Due: *now, Accepted: *now})
+			g.step(now, -int64(year))
+			g.crash(1)
+			*now += minute
+			g.run(*now, done)
+		},
+		"back from the morgue behind a retry": func(g *rig, now *int64) {
+			g.run(*now, Outcome{Verdict: VerdictCanceled})
+			g.put(journal.Entry{ID: []byte("a"), Due: *now, Accepted: *now - 1})
+			g.run(*now, failed)
+			for p := range g.morgue() {
+				g.restore(p, *now)
+			}
+			g.step(now, -int64(year))
+			g.crash(1)
+			g.run(*now, done)
+		},
+		"behind a run": func(g *rig, now *int64) {
+			r := g.begin(*now)
+			g.put(journal.Entry{ID: []byte("a"), Due: *now, Accepted: *now})
+			g.step(now, -int64(year))
+			g.finish(*now, r, done)
+			g.crash(1)
+		},
+		"while it runs": func(g *rig, now *int64) {
+			g.begin(*now)
+			g.step(now, -int64(year))
+			g.crash(1)
+		},
+		"while a retry runs": func(g *rig, now *int64) {
+			g.run(*now, failed)
+			g.begin(*now + minute)
+			g.step(now, -int64(year))
+			g.crash(1)
+			*now += minute
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, Config{MaxRetries: 5, OnFailure: OnFailureBlock}, 1)
+			now := int64(20 * year)
+			g.put(journal.Entry{ID: []byte("a"), Due: now, Accepted: now})
+			play(g, &now)
+			_, ok := g.cores[0].ready(now)
+			require.True(t, ok)
+			g.cores[0].check(t)
+		})
+	}
+}
+
+// What waits behind a retry when the clock was set back before a restart, and whose caller asked for a
+// time, waits for that.
+func TestClockIsSetBackBeforeARestartAndACallerAskedForATime(t *testing.T) {
+	g := newRig(t, Config{MaxRetries: 5, OnFailure: OnFailureBlock}, 1)
+	now := int64(20 * year)
+	g.put(journal.Entry{ID: []byte("a"), Due: now, Accepted: now})
+	g.run(now, Outcome{Verdict: VerdictFailed})
+	asked := now - int64(time.Hour)
+	g.put(journal.Entry{ID: []byte("a"), Due: asked, Accepted: asked - 1})
+	g.step(&now, -int64(year))
+	g.crash(1)
+	g.run(now, Outcome{Verdict: VerdictDone})
+	require.Equal(t, asked, g.cores[0].Status("a").Due)
+}
+
+// begin has a job begin that is due.
+func (g *rig) begin(now int64) *Run {
+	g.t.Helper()
+	r := g.cores[0].NewRun()
+	require.True(g.t, g.cores[0].Take(now, r))
+	require.True(g.t, r.Items[0].start(0))
+	return r
+}
+
+func (g *rig) finish(now int64, r *Run, out Outcome) {
+	r.Items[0].Outcome = out
+	g.cores[0].Finish(now, r)
+	g.cores[0].Record(g)
+	g.flush()
+}
+
+func (g *rig) run(now int64, out Outcome) {
+	g.t.Helper()
+	g.finish(now, g.begin(now), out)
+}
+
+// step sets the clock, and has that written down.
+func (g *rig) step(now *int64, step int64) {
+	g.cores[0].stepClock(*now, step)
+	g.cores[0].Record(g)
+	g.flush()
+	*now += step
+}
+
 // An id rests between two runs for as long as Throttle says, also when a payload waits for the
 // end of that, and what a caller has asked for is when it said.
 func TestClockIsSetWhileAnIDRests(t *testing.T) {

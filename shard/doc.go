@@ -122,7 +122,9 @@
 // what is due. The slack is not a part of the state, and not written down.
 //
 // A state has one due time, that of the failed payloads under [OnFailureBlock].
-// What waits behind them is due, when they are over, as the first of it is.
+// What waits behind them is due, when they are over, as the first of it is. If its caller
+// asked for no time, it is due by then: the clock may have been set back since, in an
+// earlier process. Of all else whose due time moves with the clock, a state says so.
 //
 // # What it costs
 //

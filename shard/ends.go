@@ -134,7 +134,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 		// What waited behind them is due when the first of it is. No state
 		// could remember another time beside that of the retry.
 		var e journal.Entry
-		due := c.firstDue(l, &e)
+		due := c.firstDue(now, l, &e)
 		c.open(l, due, e.Restored)
 		l.unpinned = l.n() > 1 || due != e.Due
 	case it.partial:

@@ -135,7 +135,7 @@ func (c *looks) Outlook(now int64) (o Outlook) {
 			o.add(1, due, now)
 			if l.n() > 0 { // what waits behind is due when the first of it is, see over
 				var e journal.Entry
-				due = max(due, c.firstDue(l, &e))
+				due = max(due, c.firstDue(now, l, &e))
 			}
 		}
 		o.add(c.runsOf(l.n()), due, now)

@@ -142,7 +142,7 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 		c.displace(l)
 		c.drop(l, hashOf([]byte(id)))
 	} else {
-		c.leaveOver(l, len(held) > 0 && !l.holds())
+		c.leaveOver(now, l, len(held) > 0 && !l.holds())
 	}
 	c.Let(id, HoldWait) // the recorder takes it out of its lines
 	if r.Claim != nil {
@@ -153,10 +153,10 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 
 // leaveOver has the rest of a job go on, of which some payloads are gone: without
 // those that failed it begins again, as after their burial.
-func (c *ends) leaveOver(l *lane, anew bool) {
+func (c *ends) leaveOver(now int64, l *lane, anew bool) {
 	if anew {
 		var e journal.Entry
-		due := c.firstDue(l, &e)
+		due := c.firstDue(now, l, &e)
 		c.setRetry(l, -1)
 		c.setHalted(l, false)
 		l.remember().err = ""

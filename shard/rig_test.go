@@ -131,7 +131,11 @@ func (g *rig) core(id string) *Core { return g.cores[g.route(id)] }
 func (g *rig) put(entries ...journal.Entry) []*arrival {
 	g.t.Helper()
 	for i := range entries {
-		entries[i].Queue, entries[i].Route = g.queue, g.route(string(entries[i].ID))
+		e := &entries[i]
+		e.Queue, e.Route = g.queue, g.route(string(e.ID))
+		if e.Accepted == 0 && e.Due > g.now && g.cfg.Merge != MergeSupersede {
+			e.Accepted = cmp.Or(g.now, -1) // its caller asks for a time; 0 would say that it did not
+		}
 	}
 	ticket, err := g.log.Append(context.Background(), entries, nil)
 	require.NoError(g.t, err)
