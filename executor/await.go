@@ -139,11 +139,11 @@ func (c *call) enter(id string) error {
 		return nil
 	}
 	a := attemptOf(c.ctx)
-	call := &admit.Call{Attempt: a, From: a.jobs(), To: holder{Queue: c.q.name, ID: id}, Over: c.waiter.Over}
+	call := &admit.Call{Attempt: a, From: a.Jobs(), To: holder{Queue: c.q.name, ID: id}, Over: c.waiter.Over}
 	if len(call.From) == 0 {
 		return nil // it has just returned
 	}
-	workers, _ := x.dispatcher.load()
+	workers, _ := x.dispatcher.Load()
 	circle, ok := x.graph.Begin(call, workers)
 	switch {
 	case ok:
@@ -322,19 +322,6 @@ func (c *call) until(over <-chan struct{}) error {
 func (c *call) pending(err error) error {
 	failure := c.q.awaited.Leave(c.waiter)
 	return &PendingError{c.r, err, failure}
-}
-
-// jobs returns what the handler has in hand; none once it has returned.
-func (a *attempt) jobs() (list []holder) {
-	if a == nil {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, it := range a.inHand {
-		list = append(list, holder{Queue: a.queue.name, ID: it.ID})
-	}
-	return list
 }
 
 // noteFailure tells those who wait for the payloads of an item why they are not done.

@@ -10,12 +10,12 @@ func init() {
 	backdoor.Open = openElsewhere
 	backdoor.Hold = func(x any, held bool) {
 		if d := x.(*Executor).dispatcher; held {
-			d.hold()
+			d.Hold()
 		} else {
-			d.release()
+			d.Release()
 		}
 	}
-	backdoor.Busy = func(x any) int { _, busy := x.(*Executor).dispatcher.load(); return busy }
+	backdoor.Busy = func(x any) int { _, busy := x.(*Executor).dispatcher.Load(); return busy }
 	backdoor.Settled = func(ctx context.Context, x any) error { return x.(*Executor).log.Settled(ctx) }
 	backdoor.Encode = func(queue, payload any) ([]byte, error) {
 		return queue.(interface{ encodeAny(any) ([]byte, error) }).encodeAny(payload)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"math/bits"
+	"slices"
 
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -17,7 +19,7 @@ type batch[T any] struct {
 	ctx      context.Context
 	handler  func(context.Context, []Merged[T]) error
 	halvings int // that are left; each means two calls
-	attempt  *attempt
+	attempt  *attempt.Attempt
 	calls    int // so far
 
 	items []*shard.Item
@@ -41,7 +43,7 @@ func halvings(n int) int { return 2 * bits.Len(uint(n-1)) }
 // run calls the handler and returns an error for each item, nil when all are done.
 func (b *batch[T]) run(items []*shard.Item) []error {
 	b.items, b.left = items, []part{{to: len(items)}}
-	b.attempt.worker.halves = b
+	b.attempt.Worker().(*worker).halves = b
 	return b.goOn()
 }
 
@@ -70,7 +72,7 @@ func (b *batch[T]) try(items []*shard.Item) {
 	b.waits = waits
 	switch {
 	case err != nil:
-		b.end(b.left[len(b.left)-1], repeat(err, len(items)))
+		b.end(b.left[len(b.left)-1], slices.Repeat([]error{err}, len(items)))
 	case len(jobs) == 0:
 		b.settle(nil)
 	default:
@@ -88,7 +90,7 @@ func (b *batch[T]) settle(err error) {
 	}
 	b.halvings--
 	if b.calls > b.first { // what that call has staged does not count
-		b.attempt.again(b.calls)
+		b.attempt.Again(b.calls)
 	}
 	half := p.from + (p.to-p.from)/2
 	b.left = append(b.left[:len(b.left)-1], part{half, p.to, err}, part{p.from, half, err})
@@ -125,9 +127,9 @@ func (b *batch[T]) call(items []*shard.Item, jobs []Merged[T]) error {
 func (b *batch[T]) handle(ctx context.Context, jobs []Merged[T]) error {
 	switch {
 	case b.calls > b.first: // a middleware calls next again
-		b.attempt.again(b.calls)
+		b.attempt.Again(b.calls)
 	case b.calls > 0:
-		b.attempt.begin(b.calls)
+		b.attempt.Begin(b.calls)
 	}
 	for i := range jobs {
 		jobs[i].from.attempt, jobs[i].from.call = b.attempt, b.calls

@@ -22,7 +22,7 @@ import (
 // one; the text says why, and what to do.
 var ErrControlSocket = errors.New("executor: no control socket")
 
-// openListening is open in a directory, with a socket in it if one is wanted.
+// openListening is openWith in a directory, with a socket in it if one is wanted.
 func openListening(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
 	x, err := openWith(dir, cfg, nil, openLog)
 	if err != nil || !cfg.ControlSocket {
@@ -63,7 +63,7 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 	return x, nil
 }
 
-// openElsewhere is open without a directory.
+// openElsewhere is openWith without a directory.
 func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
 	if cfg.ControlSocket {
 		return nil, fmt.Errorf("%w: ControlSocket is set, and an executor in memory, or over a log of OpenLog, has no directory for it", ErrConfig)
@@ -179,8 +179,8 @@ func (c *controls) status(ctx context.Context, _ control.None) (a health, _ erro
 	defer cancel()
 	var err error
 	if a.Stats, err = c.stats(short); err != nil {
-		a.Stats = Stats{Stuck: int(x.watchdog.stuck.Load()), Journal: JournalStats{CommitAge: x.log.Stats().CommitAge}, Queues: c.names(nil)}
-		a.Workers, a.Busy = x.dispatcher.load()
+		a.Stats = Stats{Stuck: x.watchdog.Stuck(), Journal: JournalStats{CommitAge: x.log.Stats().CommitAge}, Queues: c.names(nil)}
+		a.Workers, a.Busy = x.dispatcher.Load()
 		a.Paused, _ = x.pauses.Of("")
 		a.Silent = err.Error()
 	}

@@ -1,16 +1,19 @@
 package executor
 
 import (
+	"log/slog"
 	"slices"
 
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/shard"
 )
 
 // hire starts a worker with a place in the crash recorder. x.mu is held.
 func (x *Executor) hire(place int) {
-	w := &worker{x: x, runs: make(chan *shard.Run, 1), place: place, words: x.words}
+	w := &worker{x: x, seat: x.dispatcher.Seat(), place: place, words: x.words}
+	w.hand.Worker = w
 	x.workers = append(x.workers, w)
-	x.dispatcher.expect(len(x.workers))
+	x.dispatcher.Expect(len(x.workers))
 	x.working.Go(w.main)
 }
 
@@ -21,24 +24,42 @@ func (x *Executor) crew() []*worker {
 	return slices.Clone(x.workers)
 }
 
+// newWatchdog returns what looks after the workers. Their handlers are stuck when their time
+// has been over for Config.Stuck.After.
+func (x *Executor) newWatchdog() *attempt.Watchdog {
+	hands := func() (all []*attempt.Hand) {
+		for _, w := range x.crew() {
+			all = append(all, &w.hand)
+		}
+		return all
+	}
+	return attempt.NewWatchdog(attempt.Config{After: x.cfg.Stuck.After, Hands: hands, Replace: x.replace, Report: func(s attempt.Stuck) {
+		x.cfg.Logger.Error("handler is stuck", slog.Any("jobs", s.Worker.(*worker).jobs()),
+			slog.Duration("after", s.Age), slog.String("stack", s.Goroutine.Stack()))
+	}})
+}
+
+// hasTime reports whether the watchdog has to look at the handlers of the queue.
+func (q *queue) hasTime() bool { return q.timeout > 0 || q.heartbeat > 0 }
+
 // replace starts a worker in the place of a stuck one, if there is a spare one and
-// the batch with that number is still in hand.
-func (x *Executor) replace(w *worker, number uint64) {
+// the batch is still in hand.
+func (x *Executor) replace(s attempt.Stuck) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.state != started || len(x.spares) == 0 {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	run := w.hand.run
-	if run == nil || w.hand.number != number || w.hand.replaced {
+	w := s.Worker.(*worker)
+	w.hand.Lock()
+	defer w.hand.Unlock()
+	run := w.hand.Replace(s)
+	if run == nil {
 		return
 	}
-	w.hand.replaced = true
 	// The worker can't give the run back before this is in the mailbox.
 	run.Shard.Tell(func(c *shard.Core) { c.Exempt(run) })
-	x.dispatcher.excuse(w)
+	x.dispatcher.Excuse(w.seat)
 	last := len(x.spares) - 1
 	x.hire(x.spares[last])
 	x.spares = x.spares[:last]
@@ -51,5 +72,82 @@ func (x *Executor) dismiss(w *worker) {
 	defer x.mu.Unlock()
 	x.workers = slices.DeleteFunc(x.workers, func(other *worker) bool { return other == w })
 	x.spares = append(x.spares, w.place)
-	x.dispatcher.expect(len(x.workers))
+	x.dispatcher.Expect(len(x.workers))
+}
+
+// How a person ends jobs. What waits ends on its shard, in one change with all that it
+// holds. For what runs the shard notes what is wanted, and has the last word when the
+// worker gives the item back; here the context of its handler ends. The worker makes
+// its context known and then looks for the note, and who has had the note made looks
+// for the context: so one of the two finds the other.
+
+// causeOf is what the context of a handler ends with.
+func causeOf(r *shard.Removal) error {
+	if r.Verdict == shard.VerdictDeleted {
+		return ErrDeletedByOperator
+	}
+	return canceledByHand(r.Reason)
+}
+
+// canceledByHand is ErrCanceledByOperator with what the person says.
+type canceledByHand string
+
+func (c canceledByHand) Error() string { return string(c) }
+
+// Unwrap returns ErrCanceledByOperator.
+func (c canceledByHand) Unwrap() error { return ErrCanceledByOperator }
+
+// heed reports whether a person wants some of what the worker has in hand to be gone.
+// Then no handler is called, and the rest of its batch runs again.
+func (w *worker) heed() bool {
+	r := w.removal()
+	if r == nil {
+		return false
+	}
+	cause := causeOf(r)
+	w.attempt.End(cause)
+	w.errs = slices.Repeat([]error{cause}, len(w.batch))
+	return true
+}
+
+// removal returns what a person wants of what the worker has in hand. The worker calls
+// it, or a holder of mu.
+func (w *worker) removal() *shard.Removal {
+	for _, it := range w.batch {
+		if r := it.Removal(w.queue.core.Single); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// endRemoved ends the contexts of what runs and is to be gone. No user code is called
+// under a lock: a context may have functions that wait for its end.
+func (x *Executor) endRemoved() {
+	for _, w := range x.crew() {
+		w.hand.Lock()
+		a, r := w.attempt, w.removal()
+		w.hand.Unlock()
+		if r != nil {
+			a.End(causeOf(r))
+		}
+	}
+}
+
+// claimOfNone is that of a job that ends without a worker.
+func (q *queue) claimOfNone(id string) shard.Held {
+	if q.admission == nil {
+		return nil
+	}
+	return q.admission.Claim(id, nil)
+}
+
+// remover returns what ends the payloads of an id on its shard, as a removal says.
+func (q *queue) remover(r shard.Removal) func(c *shard.Core, now int64, id string) int {
+	return func(c *shard.Core, now int64, id string) int {
+		own := r
+		own.Claim = q.claimOfNone(id)
+		ended, inHand := c.Remove(now, id, &own)
+		return ended + inHand
+	}
 }

@@ -209,12 +209,6 @@
 //   - shards: actors, no goroutine while idle or while others do their work
 //   - a queue that is registered: 1 for each processor, until its shards have taken
 //     in what was pending
-//   - the watchdog: none; it looks on a timer while a job with a timeout, or of
-//     which signs of life are expected, runs
-//   - the crash recorder: none; a timer whose pauses grow with the age of the
-//     process, and one for the next turn of a suspect
-//   - the backlog: none; a timer, once a call was refused or waits for room
-//   - events: none; a reader is the loop of its caller
 //   - a stop: 1, until it is over and the handlers it left behind have returned
 //   - a failure, or a handler that returned [Fatal]: 1, until OnFatal has returned,
 //     which Run waits for
@@ -229,13 +223,13 @@
 //     has returned
 //   - Fold: 1 for each call of it for a run, until that is over; for a queue up to 4
 //     while what waits is folded, and one more for each that has been at it for a second
-//   - retention of a morgue: 1 for a queue, while it deletes; one timer while what is
-//     dead will be too old
+//   - retention of a morgue: 1 for a queue that has one, until Stop; one timer while
+//     what is dead will be too old
 //   - an Inspector.Job that has something to decode: 1, until the codec has returned
-//   - locks: none; one timer for the lock that ends by itself next, one for each
-//     lease and slot of a running job, and one for the leases that are to expire
-//     next
-//   - limits: none; one timer for the next job that may run
+//   - all else has timers at most: one each for the watchdog while a job with a timeout
+//     runs, the crash recorder, the next suspect, a backlog that has refused a call, the
+//     next lock and the next lease that end by themselves, each lease and slot of a
+//     running job, and the next job that a limit lets run
 //
 // No user code runs on a shard or under a lock; the methods of a context are user
 // code, too. A call with one that is nil, or panics, returns [ErrContext].

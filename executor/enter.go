@@ -31,9 +31,9 @@ func (w *worker) enter() {
 
 // unwatch has the watchdog look away until watchAnew.
 func (w *worker) unwatch() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.hand.end(w.x)
+	w.hand.Lock()
+	defer w.hand.Unlock()
+	w.hand.End(w.x.watchdog)
 }
 
 // enterAll sends those of the batch that have to wait back to their shard, and sets those
@@ -63,8 +63,8 @@ func (w *worker) refuse(i int, err error) {
 
 // setAside takes an item out of the batch.
 func (w *worker) setAside(i int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.hand.Lock()
+	defer w.hand.Unlock()
 	w.batch = append(w.batch[:i], w.batch[i+1:]...)
 }
 
@@ -102,9 +102,9 @@ func (w *worker) rejoin() {
 		w.errs = make([]error, len(w.batch))
 	}
 	w.errs = append(w.errs, w.refusals...)
-	w.mu.Lock()
+	w.hand.Lock()
 	w.batch = append(w.batch, w.refused...)
-	w.mu.Unlock()
+	w.hand.Unlock()
 	w.refused, w.refusals = nil, nil
 }
 
@@ -118,7 +118,7 @@ func (w *worker) engaged(handle func()) {
 		}
 	}()
 	for _, it := range w.batch {
-		forgets = append(forgets, claimOf(it.Claim).Watch(w.attempt.end))
+		forgets = append(forgets, claimOf(it.Claim).Watch(w.attempt.End))
 	}
 	handle()
 	w.conclude()

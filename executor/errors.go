@@ -3,6 +3,9 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/attempt"
 )
 
 // Errors of registering a queue.
@@ -74,7 +77,7 @@ var (
 
 	// ErrReturned is the cause of a handler's context once the handler has
 	// returned: what it has left behind sees that it is over.
-	ErrReturned = errors.New("executor: the handler has returned")
+	ErrReturned = attempt.ErrReturned
 
 	// ErrCanceledByOperator is the cause of a handler's context when a person cancels
 	// its job, with [Inspector.Cancel], and the beginning of why a payload that was
@@ -87,7 +90,7 @@ var (
 
 	// ErrTimeout is the cause of a handler's context when QueueConfig.Timeout is
 	// over. The error of a job that failed after that wraps it.
-	ErrTimeout = errors.New("executor: handler timed out")
+	ErrTimeout = attempt.ErrTimeout
 
 	// ErrStuck is returned by Stop for handlers that did not return, whose jobs the
 	// text names, and for a disk that did not; and by Err while the handlers of all
@@ -128,4 +131,26 @@ func (e *PanicError) Error() string {
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
+}
+
+// What happens on a full disk, from the outside in: the journal refuses what it has
+// no room for and goes on with the rest, so jobs run and end; Enqueue returns a
+// [FullError] with Disk; a job whose handler passes that on waits, and spends no
+// retry; Err returns [ErrFull]; and the journal, which looks for room by itself,
+// logs the begin and the end.
+
+// retryFullDisk is the FullError.RetryAfter of a disk, and the shortest pause of a
+// job that waits for one.
+const retryFullDisk = time.Second
+
+// diskFull is the error of a call that the journal had no room for.
+func diskFull(cause error) error {
+	return &FullError{Disk: true, RetryAfter: retryFullDisk, cause: cause}
+}
+
+// fromFullDisk reports whether an error says that there is no room on the disk, for a
+// follow-up mostly: that is not the fault of the job.
+func fromFullDisk(err error) bool {
+	full, ok := errors.AsType[*FullError](err)
+	return ok && full.Disk
 }

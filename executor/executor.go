@@ -13,9 +13,11 @@ import (
 
 	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
@@ -35,7 +37,7 @@ type Executor struct {
 	log        *journal.Log
 	common     func() time.Time // the clock of all who go on with the log; nil: it is this process's
 	actors     *actor.System
-	dispatcher *dispatcher
+	dispatcher *dispatch.Dispatcher
 	seed       maphash.Seed // of ids to shards; of this process only, so no producer can aim at one shard
 	volatile   bool
 	clock      func() time.Time // for what is accepted
@@ -87,7 +89,7 @@ type Executor struct {
 	spares  []int // places in the crash recorder for workers that replace others
 	words   int   // of the crash recorder, for each worker
 
-	watchdog watchdog
+	watchdog *attempt.Watchdog
 	failed   chan struct{} // closed when err is set
 	told     chan struct{} // closed when OnFatal has returned
 	telling  sync.Once     // of OnFatal
@@ -109,9 +111,6 @@ const (
 	started
 	stopping
 )
-
-// handlerKey marks the contexts of handlers.
-type handlerKey struct{}
 
 // Open opens the journal in the directory dir, or creates it, and returns an
 // executor that runs nothing yet. The parent of dir must exist. With an empty dir
@@ -196,7 +195,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		volatile:   dir == "",
 		clock:      time.Now,
 		dir:        cmp.Or(dir, "in memory"),
-		dispatcher: newDispatcher(cfg.Scheduler),
+		dispatcher: dispatch.New(policyOf(cfg.Scheduler)),
 		seed:       maphash.MakeSeed(),
 		queues:     make(map[string]*queue),
 		slots:      make(map[string]bool),
@@ -208,7 +207,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		stopped:    make(chan struct{}),
 		inspection: newInspection(),
 	}
-	x.watchdog.x = x
+	x.watchdog = x.newWatchdog()
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, x.tellStalled)
 	x.routes.Store(new([]*shard.Shard))
 	x.owners.Store(new([]*queue))
@@ -216,7 +215,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		x.events.Open(size, witness)
 	}
 	x.inherited.Context = context.Background()
-	ctx := context.WithValue(&x.inherited, handlerKey{}, x)
+	ctx := context.WithValue(&x.inherited, attempt.ExecutorKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.Committed,
@@ -261,16 +260,14 @@ func (x *Executor) fail(err error) {
 	close(x.failed)
 	x.mu.Unlock()
 	x.draining.Store(true)
-	x.dispatcher.close()
+	x.dispatcher.Close()
 	x.backlog.Close(failure)
 	// The caller is the committer, an actor's, or a worker: Stop waits for all of
 	// them, and the hook may well call Stop.
-	go x.tell(err)
-}
-
-func (x *Executor) tell(err error) {
-	x.cfg.Logger.Error("executor failed", slog.Any("error", err))
-	x.tellOnce(err)
+	go func() {
+		x.cfg.Logger.Error("executor failed", slog.Any("error", err))
+		x.tellOnce(err)
+	}()
 }
 
 // tellOnce calls OnFatal, unless that was done.
@@ -309,8 +306,8 @@ func (x *Executor) Err() error {
 	if age := x.log.Stats().CommitAge; age > slowDisk {
 		return fmt.Errorf("%w: a commit has been under way for %v", ErrSlowDisk, age.Round(time.Millisecond))
 	}
-	workers, _ := x.dispatcher.load()
-	if n := int(x.watchdog.stuck.Load()); n > 0 && n >= workers {
+	workers, _ := x.dispatcher.Load()
+	if n := x.watchdog.Stuck(); n > 0 && n >= workers {
 		return fmt.Errorf("%w: each of %d workers waits for one", ErrStuck, workers)
 	}
 	if s := x.backlog.Stalled(); s != nil {

@@ -3,11 +3,11 @@ package executor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -60,7 +60,7 @@ func (q *queue) explain(ctx context.Context, id string) (Explanation, error) {
 		e.State = JobReady
 	}
 	if e.State == JobReady {
-		e.Turn = q.x.dispatcher.turn(q, s.Runs, s.Concurrency)
+		e.Turn = q.turn(s.Runs, s.Concurrency)
 	}
 	return e, nil
 }
@@ -237,49 +237,17 @@ func (t Turn) String() string {
 	return busy
 }
 
-// turn says why no worker comes to a shard of a queue with a job due, which runs so many
+// turn says why no worker comes to a shard of the queue with a job due, which runs so many
 // of as many as it may; nil: one is about to come.
-func (d *dispatcher) turn(q *queue, runs, most int) *Turn {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := &q.share
-	switch {
-	case d.closed || d.held:
-		return nil
-	case d.total == 0:
-		return &Turn{Reason: TurnNotStarted}
-	case s.full():
-		return &Turn{Reason: TurnMaxConcurrent, Running: s.running, Of: s.limit}
-	case runs >= most && most < d.total: // by default it is all of them
-		return &Turn{Reason: TurnConcurrency, Running: runs, Of: most}
-	case len(d.idle) > 0:
+func (q *queue) turn(runs, most int) *Turn {
+	t := q.x.dispatcher.Turn(q.share, runs, most)
+	if t.Reason == dispatch.Coming {
 		return nil
 	}
-	t := &Turn{Reason: TurnWorkers, Running: d.total, Of: d.total}
-	if !d.fair {
-		return t
-	}
-	now := d.now()
-	s.count(now)
-	d.countUp(now)
-	var higher, lower []string
-	for _, c := range d.ready {
-		switch its := &c.port.queue.share; {
-		case its.tier.priority > s.tier.priority:
-			higher = append(higher, c.port.queue.name)
-		case its.tier == s.tier && its.used < s.used:
-			lower = append(lower, c.port.queue.name)
-		}
-	}
-	switch {
-	case len(higher) > 0:
-		t.Reason, t.Before = TurnPriority, higher
-	case len(lower) > 0:
-		t.Reason, t.Before = TurnWeight, lower
-	}
-	slices.Sort(t.Before)
-	t.Before = slices.Compact(t.Before) // there is one for each shard
-	t.More = max(len(t.Before)-MaxListed, 0)
-	t.Before = t.Before[:len(t.Before)-t.More]
-	return t
+	reason := [...]TurnReason{
+		dispatch.NotStarted: TurnNotStarted, dispatch.MaxConcurrent: TurnMaxConcurrent, dispatch.Concurrency: TurnConcurrency,
+		dispatch.Priority: TurnPriority, dispatch.Weight: TurnWeight, dispatch.Workers: TurnWorkers,
+	}[t.Reason]
+	more := max(len(t.Before)-MaxListed, 0)
+	return &Turn{reason, t.Running, t.Of, t.Before[:len(t.Before)-more], more}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/pace"
-	"github.com/strandjobs/strand/executor/internal/staging"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -14,8 +14,8 @@ import (
 
 // Limits that are not part of the interface.
 const (
-	MaxFollowUps     = staging.MaxCount
-	MaxFollowUpBytes = staging.MaxBytes
+	MaxFollowUps     = attempt.MaxCount
+	MaxFollowUpBytes = attempt.MaxBytes
 	MaxPausedIDs     = statekey.MaxPausedIDs
 )
 
@@ -84,7 +84,7 @@ func (x *Executor) SetClock(now func() time.Time) { x.clock = now }
 // ProgressOfWorkers returns what the handlers that run have said of their progress.
 func (x *Executor) ProgressOfWorkers() (all []ProgressReport) {
 	for _, w := range x.crew() {
-		if r, ok := progressOf(w); ok {
+		if r, ok := w.progress(); ok {
 			all = append(all, r)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"math"
 
-	"github.com/strandjobs/strand/executor/internal/staging"
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -22,9 +22,9 @@ type Parent interface{ origin() origin }
 
 // origin is which job of which call of a handler it is.
 type origin struct {
-	attempt *attempt
+	attempt *attempt.Attempt
 	item    *shard.Item // of several in one attempt; nil: there is one
-	call    int         // of the handler, in its attempt: see staging
+	call    int         // of the handler, in its attempt
 
 	metadata map[string]string // that follow-ups inherit
 }
@@ -50,12 +50,9 @@ type followUp struct {
 
 // landing is what a job has staged, on its way to the recorder.
 type landing struct {
-	list []*followUp
-	room int // that was taken on the disk
+	list []any // *followUp
+	room int   // that was taken on the disk
 }
-
-// attemptStage is what the handler of one attempt has staged.
-type attemptStage = staging.Stage[*shard.Item, *followUp]
 
 // FollowUp stages a payload on a job whose handler runs. The payload is accepted in the
 // commit of that job's success, and not without it: both are on disk, or neither. So
@@ -123,7 +120,7 @@ func (q *queue) takesAfter(from origin) error {
 	switch {
 	case from.attempt == nil:
 		return fmt.Errorf("%w: for queue %q: the job was not made by an executor", ErrFollowUp, q.name)
-	case from.attempt.parent.Value(handlerKey{}) != q.x:
+	case from.attempt.Executor() != q.x:
 		return fmt.Errorf("%w: queue %q is of another executor than the job: they have no commit in common", ErrFollowUp, q.name)
 	case q.keys != nil && q.keys.Service != nil && q.keys.OnEnqueue != nil:
 		return fmt.Errorf("%w: Locks.OnEnqueue of queue %q is kept by a Service, which has no part in a commit; use Enqueue", ErrFollowUp, q.name)
@@ -188,13 +185,11 @@ func (f *followUp) inherit(pairs map[string]string, options []Option) error {
 // stage adds it to what its job has staged.
 func (f *followUp) stage(from origin) error {
 	size := shard.Announced(&f.entry).Bytes
-	switch err := from.attempt.add(from, f, size); err {
-	case staging.ErrOver:
-		return ErrReturned
-	case staging.ErrTooMany:
-		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, staging.MaxCount)
-	case staging.ErrTooLarge:
-		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.entry.ID, staging.MaxBytes)
+	switch err := from.attempt.Stage(from.item, from.call, f, size); err {
+	case attempt.ErrTooMany:
+		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, attempt.MaxCount)
+	case attempt.ErrTooLarge:
+		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.entry.ID, attempt.MaxBytes)
 	default:
 		return err
 	}

@@ -1,6 +1,16 @@
 package executor
 
-import "runtime/debug"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/attempt"
+)
 
 // guarded calls f, which is user code, and turns a panic into a [PanicError]. It is
 // the one place that recovers. When f ends the goroutine with Goexit, nothing can
@@ -19,4 +29,161 @@ func guarded(f func() error) (err error) {
 	err = f()
 	returned = true
 	return err
+}
+
+// ErrContext is returned for a context that can't be asked whether it has ended: it
+// is nil, or a method of it panicked.
+var ErrContext = errors.New("executor: unusable context")
+
+var errNilContext = fmt.Errorf("%w: it is nil; context.Background() is one that never ends", ErrContext)
+
+// A context is its caller's code, which may block, panic, end the goroutine or call
+// the executor back. So it is asked here only, and never under a lock or inside a
+// gate. One that can't be asked counts as ended.
+
+// guardedContext is a caller's context whose methods don't panic.
+type guardedContext struct {
+	context.Context
+	done <-chan struct{}
+}
+
+// usable returns ctx as it may be handed on, to other goroutines, too. Enqueue does
+// without it, because it costs an allocation.
+func usable(ctx context.Context) (context.Context, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	c := &guardedContext{Context: ctx}
+	if err := guarded(func() error { c.done = ctx.Done(); return nil }); err != nil {
+		return nil, fmt.Errorf("%w: Done: %w", ErrContext, err)
+	}
+	return c, nil
+}
+
+func (c *guardedContext) Done() <-chan struct{} { return c.done }
+
+func (c *guardedContext) Err() (err error) {
+	if err := guarded(func() error { err = c.Context.Err(); return nil }); err != nil {
+		return fmt.Errorf("%w: Err: %w", ErrContext, err)
+	}
+	select {
+	case <-c.done:
+		return orMute(err)
+	default:
+		return err
+	}
+}
+
+func (c *guardedContext) Value(key any) (value any) {
+	_ = guarded(func() error { value = c.Context.Value(key); return nil })
+	return value
+}
+
+func (c *guardedContext) Deadline() (deadline time.Time, ok bool) {
+	_ = guarded(func() error { deadline, ok = c.Context.Deadline(); return nil })
+	return deadline, ok
+}
+
+// orMute is the error of a context that has ended.
+func orMute(err error) error {
+	if err == nil {
+		return fmt.Errorf("%w: it has ended and gives no reason", ErrContext)
+	}
+	return err
+}
+
+// done returns the channel that is closed when ctx ends.
+func done(ctx context.Context) (c <-chan struct{}) {
+	if guarded(func() error { c = ctx.Done(); return nil }) != nil {
+		over := make(chan struct{})
+		close(over)
+		return over
+	}
+	return c
+}
+
+// ended returns why ctx has ended, whose channel is closed.
+func ended(ctx context.Context) error {
+	var cause error
+	if err := guarded(func() error { cause = context.Cause(ctx); return nil }); err != nil {
+		return fmt.Errorf("%w: %w", ErrContext, err)
+	}
+	return orMute(cause)
+}
+
+// owns reports whether ctx is that of a handler of x.
+func (x *Executor) owns(ctx context.Context) (own bool) {
+	_ = guarded(func() error { own = ctx.Value(attempt.ExecutorKey{}) == x; return nil })
+	return own
+}
+
+// admits returns why a call is refused before anything of it is looked at.
+func (x *Executor) admits(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if x.stopping.Load() && x.common == nil && !x.owns(ctx) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// mayChange returns why a call that changes something is refused.
+func (x *Executor) mayChange(ctx context.Context) (context.Context, error) {
+	if x == nil {
+		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
+	}
+	ctx, err := usable(ctx)
+	if err != nil {
+		return ctx, err
+	}
+	return ctx, errorsOf(x.admits(ctx), x.failure(), border(context.Cause(ctx)))
+}
+
+// written waits until what was changed is on disk, unless something went wrong.
+func (x *Executor) written(ctx context.Context, err error) error {
+	if err == nil {
+		err = x.log.Settled(ctx)
+	}
+	return border(err)
+}
+
+// inherited gives the contexts of handlers their values: those of the context that
+// Start was called with, and nothing else of it.
+type inherited struct {
+	context.Context
+	from atomic.Pointer[context.Context]
+}
+
+// Value implements [context.Context].
+func (i *inherited) Value(key any) any {
+	if from := i.from.Load(); from != nil {
+		return (*from).Value(key) // it is guarded: see Start
+	}
+	return nil
+}
+
+func (i *inherited) inherit(ctx context.Context) { i.from.Store(new(context.WithoutCancel(ctx))) }
+
+// guardedHandler is the user's log handler. A log line is worth less than what it
+// is about: its panic ends here.
+type guardedHandler struct{ slog.Handler }
+
+func (h guardedHandler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {
+	_ = guarded(func() error { enabled = h.Handler.Enabled(ctx, level); return nil })
+	return enabled
+}
+
+func (h guardedHandler) Handle(ctx context.Context, record slog.Record) error {
+	return guarded(func() error { return h.Handler.Handle(ctx, record) })
+}
+
+func (h guardedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	_ = guarded(func() error { h.Handler = h.Handler.WithAttrs(attrs); return nil })
+	return h
+}
+
+func (h guardedHandler) WithGroup(name string) slog.Handler {
+	_ = guarded(func() error { h.Handler = h.Handler.WithGroup(name); return nil })
+	return h
 }

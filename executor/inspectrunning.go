@@ -83,7 +83,7 @@ func (i *Inspector) Running(ctx context.Context, query RunningQuery) (RunningLis
 	now := time.Now()
 	for _, w := range i.x.crew() {
 		if a, ok := w.atWork(now); ok && (query.Queue == "" || query.Queue == a.Queue) {
-			if p, said := progressOf(w); said {
+			if p, said := w.progress(); said {
 				a.Progress = &p
 			}
 			at = append(at, a)
@@ -113,15 +113,15 @@ type atWork struct {
 // atWork says what the worker has in hand. Any goroutine may call it: what the
 // worker writes without mu, it writes while nothing is in hand.
 func (w *worker) atWork(now time.Time) (a atWork, ok bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.hand.Lock()
+	defer w.hand.Unlock()
 	if len(w.batch) == 0 {
 		return atWork{}, false
 	}
 	a = atWork{Running{
-		Queue: w.queue.name, Worker: w.place, Since: w.start, Age: now.Sub(w.start), Timeout: w.queue.timeout, Stuck: w.hand.stuck,
+		Queue: w.queue.name, Worker: w.place, Since: w.start, Age: now.Sub(w.start), Timeout: w.queue.timeout, Stuck: w.hand.IsStuck(),
 		More: max(len(w.batch)-MaxListed, 0),
-	}, w.hand.goroutine}
+	}, w.hand.Goroutine}
 	for _, it := range w.batch[:len(w.batch)-a.More] {
 		p, retry := it.InHand()
 		a.Jobs = append(a.Jobs, RunningJob{it.ID, retry + firstAttempt, uint64(p.Ref.Position()), len(it.Payloads)})

@@ -39,7 +39,7 @@ func lookers() float64 { return min(lookShare*float64(runtime.GOMAXPROCS(0)), mo
 // atWork reports whether a handler runs, or something was accepted since the last
 // time it was asked.
 func (x *Executor) atWork() bool {
-	_, busy := x.dispatcher.load()
+	_, busy := x.dispatcher.Load()
 	next := uint64(x.log.Stats().Next)
 	return x.inspection.next.Swap(next) != next || busy > 0
 }

@@ -2,11 +2,13 @@ package executor
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -33,8 +35,8 @@ type Job[T any] struct {
 
 	claim   *admit.Claim
 	log     *slog.Logger
-	attempt *attempt // nil: no executor has made the job
-	call    int      // of the handler, in its attempt: a middleware may make several
+	attempt *attempt.Attempt // nil: no executor has made the job
+	call    int              // of the handler, in its attempt: a middleware may make several
 }
 
 // Logger returns Config.Logger with queue, id and attempt, made at each call. The
@@ -240,3 +242,47 @@ func (e *undecodable) mayPass(q *queue, it *shard.Item) bool {
 }
 
 func (e *undecodable) Error() string { return "payload does not decode: " + text(e.error.Error) }
+
+// Codec turns payloads of type T into bytes and back. Any goroutine may call both
+// methods. Enqueue returns an error or a panic of Encode. A payload for which Decode
+// returns an error or panics becomes a dead letter, with its bytes: at once, or when the
+// retries of its job are used up, if the error has a method Temporary that returns true,
+// or another process may go on with the log, as on PostgreSQL. Till then that is a failure.
+type Codec[T any] interface {
+	// Encode returns bytes that stay as they are until Enqueue has returned: not a
+	// buffer that the next Encode uses again.
+	Encode(T) ([]byte, error)
+
+	// Decode must not keep data, nor change it.
+	Decode(data []byte) (T, error)
+}
+
+// JSON is the default codec: encoding/json.
+type JSON[T any] struct{}
+
+// Encode implements [Codec].
+func (JSON[T]) Encode(v T) ([]byte, error) { return json.Marshal(v) }
+
+// Decode implements [Codec].
+func (JSON[T]) Decode(data []byte) (v T, err error) {
+	err = json.Unmarshal(data, &v)
+	return v, err
+}
+
+// Raw takes bytes as they are. It is the default for payloads of type []byte.
+type Raw struct{}
+
+// Encode implements [Codec].
+func (Raw) Encode(v []byte) ([]byte, error) { return v, nil }
+
+// Decode implements [Codec]. The handler gets a copy of its own.
+func (Raw) Decode(data []byte) ([]byte, error) { return append([]byte{}, data...), nil }
+
+var _ Codec[[]byte] = Raw{}
+
+func defaultCodec[T any]() Codec[T] {
+	if raw, ok := any(Raw{}).(Codec[T]); ok {
+		return raw
+	}
+	return JSON[T]{}
+}

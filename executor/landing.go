@@ -3,7 +3,7 @@ package executor
 import (
 	"iter"
 
-	"github.com/strandjobs/strand/executor/internal/staging"
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -15,69 +15,12 @@ import (
 // the journal with all that the end means. Nothing waits on this way, and nothing is
 // undone on it.
 
-// over ends the attempt, whose handler has returned, and returns what was staged in it;
-// nil: nothing was.
-func (a *attempt) over() *attemptStage {
-	a.mu.Lock()
-	if a.ended == nil {
-		a.ended = ErrReturned
-	}
-	a.inHand = nil // it is the shard's again
-	cancel, s := a.cancel, a.staged
-	if s == nil {
-		a.staged = nothingMore
-	} else if s != nothingMore {
-		s.Begin(staging.Over)
-	}
-	a.mu.Unlock()
-	if cancel != nil {
-		cancel(ErrReturned)
-	}
-	return s
-}
-
-// nothingMore is the stage of attempts that are over. No call is its call.
-var nothingMore = func() *attemptStage {
-	s := new(attemptStage)
-	s.Begin(staging.Over)
-	return s
-}()
-
-// add stages a follow-up on a job.
-func (a *attempt) add(from origin, f *followUp, size int) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.staged == nil {
-		a.staged = new(attemptStage)
-	}
-	return a.staged.Add(from.item, from.call, f, size)
-}
-
-// begin begins a further call of the handler in the same attempt.
-func (a *attempt) begin(call int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.staged == nil {
-		a.staged = new(attemptStage)
-	}
-	a.staged.Begin(call)
-}
-
-// again begins a further call, after one for the same jobs that does not count: what
-// was staged in that one is forgotten.
-func (a *attempt) again(call int) {
-	a.begin(call)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.staged.Forget(call - 1)
-}
-
 // keyRoom is more than a key that a follow-up locks takes on the disk.
 const keyRoom = 2 << 10
 
 // takeRoom takes the room that follow-ups need on the disk. The success of a job that
 // gets none is none.
-func (w *worker) takeRoom(s *attemptStage) {
+func (w *worker) takeRoom(s *attempt.Stage) {
 	w.staged, w.rooms = s, make([]int, len(w.batch))
 	for i, it := range w.batch {
 		all, bytes := s.Of(w.parent(it))
@@ -85,7 +28,7 @@ func (w *worker) takeRoom(s *attemptStage) {
 			continue
 		}
 		for _, f := range all {
-			bytes += len(f.keys) * keyRoom
+			bytes += len(f.(*followUp).keys) * keyRoom
 		}
 		if w.x.log.TakeRoom(w.x.handlers.Done(), bytes) {
 			w.rooms[i] = bytes
@@ -121,7 +64,7 @@ func (w *worker) stageAll() {
 		}
 		all, _ := s.Of(w.parent(w.batch[i]))
 		for _, f := range all {
-			f.stamp()
+			f.(*followUp).stamp()
 		}
 		w.batch[i].Stage(landing{all, room})
 		w.followed = true
@@ -149,7 +92,7 @@ func followUps(c *shard.Change) iter.Seq[*followUp] {
 	return func(yield func(*followUp) bool) {
 		for _, all := range c.Staged {
 			for _, f := range all.(landing).list {
-				if !yield(f) {
+				if !yield(f.(*followUp)) {
 					return
 				}
 			}
@@ -175,5 +118,39 @@ func (x *Executor) lockFollowUps(c *shard.Change) {
 			at++
 		}
 		return p.Sets(first)
+	}
+}
+
+// recorder writes down what the shards of a queue decide.
+type recorder struct{ queue *queue }
+
+// Record implements [shard.Recorder].
+func (r recorder) Record(c *shard.Change) {
+	if q := r.queue; q.events.Watched() {
+		tell := q.events.Decided(c)
+		r.write(c)
+		tell()
+		return
+	}
+	r.write(c)
+}
+
+func (r recorder) write(c *shard.Change) {
+	q := r.queue
+	locks := len(c.Staged) > 0 && q.x.land(c)
+	if q.admission == nil && !locks {
+		q.x.log.Record(&c.Change)
+	} else {
+		q.x.ledger.Settle(q.admission, c, func() { q.x.lockFollowUps(c) })
+		for f := range followUps(c) {
+			f.queue.reconsider(string(f.entry.ID), f.keys)
+		}
+	}
+	q.backlog.Settle(c.Over, c.Surplus)
+	if q.awaited.Any() {
+		q.awaited.Record(c, q.x.log.Recorded(&c.Change))
+	}
+	if len(c.Buried) > 0 {
+		q.dead.Buried()
 	}
 }

@@ -1,7 +1,11 @@
 package executor
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/tally"
@@ -38,23 +42,23 @@ func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 			first, reason = part.Index, part.Error
 		}
 	}
-	exhausted := q.core.Exhausts(it)
-	if q.core.Single {
-		if out.Verdict == shard.VerdictCanceled || exhausted && q.core.OnExhausted != shard.OnExhaustedHalt {
-			return 1, out.Done, out.Error
-		}
-		return 0, 0, ""
+	rest := 0 // of the others
+	switch exhausted := q.core.OnExhausted; {
+	case len(out.Parts) == len(it.Payloads): // whatever the others of its batch came to
+	case out.Verdict == shard.VerdictCanceled, q.core.Exhausts(it) && exhausted == shard.OnExhaustedBuryAll:
+		rest = len(it.Payloads) - len(out.Parts)
+	case q.core.Exhausts(it) && exhausted == shard.OnExhaustedBuryOldest:
+		rest = 1
 	}
 	switch {
-	case len(out.Parts) == len(it.Payloads): // whatever the others of its batch came to
-	case q.folder != nil:
-		if out.Verdict == shard.VerdictCanceled || exhausted && q.core.OnExhausted != shard.OnExhaustedHalt {
-			return n + 1, min(first, oldest(out.Parts)), out.Error
-		}
-	case out.Verdict == shard.VerdictCanceled, exhausted && q.core.OnExhausted == shard.OnExhaustedBuryAll:
-		return n + len(it.Payloads) - len(out.Parts), min(first, oldest(out.Parts)), out.Error
-	case exhausted && q.core.OnExhausted == shard.OnExhaustedBuryOldest:
-		return n + 1, min(first, oldest(out.Parts)), out.Error
+	case rest == 0:
+	case q.core.Single:
+		return 1, out.Done, out.Error
+	case q.folder != nil: // they are one
+		rest = 1
+		fallthrough
+	default:
+		return n + rest, min(first, oldest(out.Parts)), out.Error
 	}
 	return n, first, reason
 }
@@ -91,7 +95,11 @@ func (w *worker) tellFailed() {
 		case exhausted && w.queue.core.OnExhausted == shard.OnExhaustedHalt:
 			w.queue.logHalt(it.ID, it.Retry+firstAttempt, it.Outcome.Error)
 		case !exhausted && !panicked:
-			w.queue.logFailure(it)
+			// The first failure, so that an outage is seen at once, and then how many there are.
+			if rest, ok := w.queue.failures.Line(oneAMinute); ok {
+				w.queue.warn("a run failed", append([]slog.Attr{slog.String("queue", w.queue.name), slog.String("id", it.ID),
+					slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error)}, rest...)...)
+			}
 		}
 	}
 }
@@ -104,15 +112,105 @@ func (q *queue) logHalt(id string, attempt int, reason string) {
 	}
 }
 
-// logFailure tells of the first failure, so that an outage is seen at once, and
-// then how many there are.
-func (q *queue) logFailure(it *shard.Item) {
-	if rest, ok := q.failures.Line(oneAMinute); ok {
-		q.warn("a run failed", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", it.ID),
-			slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error)}, rest...)...)
-	}
-}
-
 func (q *queue) warn(message string, attrs ...slog.Attr) {
 	q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelWarn, message, attrs...)
+}
+
+// logStart is the one line about a start, before its first job runs. No lock is
+// held: a logger is user code.
+func (x *Executor) logStart() {
+	s, _ := x.Stats(context.Background()) // an error: a shard has failed, and Start says so
+	all := s.Total()
+	attrs := []slog.Attr{
+		slog.String("dir", x.dir), slog.Int("workers", x.cfg.Workers), slog.Int("queues", len(x.registered())),
+		slog.Int("waiting", all.Payloads), slog.Int("unclaimed", all.Unclaimed),
+	}
+	if all.Halted > 0 { // these wait for a person
+		attrs = append(attrs, slog.Int("halted", all.Halted))
+	}
+	recovered, level := x.recovered()
+	attrs = append(append(attrs, recovered...), slog.Duration("took", time.Since(x.opening)))
+	x.cfg.Logger.LogAttrs(x.handlers, level, "executor starts", attrs...)
+}
+
+// maxNamed bounds the jobs that a log line names.
+const maxNamed = 10
+
+// bounded returns the first names, and how many there are beside them.
+func bounded(names []string) []string {
+	names = slices.Sorted(slices.Values(names))
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return names
+}
+
+// recovered says what the last process left behind when it died. With suspects the
+// line is a warning.
+func (x *Executor) recovered() (attrs []slog.Attr, level slog.Level) {
+	d, _ := x.log.Crash()
+	if d == nil {
+		return []slog.Attr{slog.Bool("recovered", false)}, slog.LevelInfo
+	}
+	names := x.quarantine.Named()
+	level = slog.LevelInfo
+	if len(names) > 0 {
+		level = slog.LevelWarn
+	}
+	again := 0
+	for _, q := range x.registered() {
+		again += q.again
+	}
+	return []slog.Attr{
+		slog.Bool("recovered", true), slog.String("cause", d.How), slog.Int("running_then", d.Ran),
+		slog.Int("run_again_at_once", again), slog.Any("suspects", bounded(names)),
+	}, level
+}
+
+// aMoment is how long a stop waits so that its line has what handlers have just enqueued.
+const aMoment = 100 * time.Millisecond
+
+// sum returns the figures of all queues together, for the line about a stop; zero
+// for an executor that never began to run jobs.
+func (x *Executor) sum() (all QueueStats, known bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), aMoment)
+	defer cancel()
+	_ = x.log.Settled(ctx)
+	if x.began.IsZero() {
+		return all, false
+	}
+	s, err := x.Stats(context.Background())
+	return s.Total(), err == nil
+}
+
+// logStop is the one line about a stop. Burials that were not logged because there
+// were too many, and handlers that were left behind, are no less than a warning.
+func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time, stuck []string) {
+	leftOut := 0
+	for _, q := range x.queues { // no more are made
+		leftOut += q.burials.Unsaid()
+	}
+	if x.began.IsZero() && leftOut == 0 {
+		return
+	}
+	level := slog.LevelInfo
+	attrs := []slog.Attr{slog.String("dir", x.dir)}
+	if stuck != nil {
+		attrs = append(attrs, slog.Any("stuck", bounded(stuck)), slog.String("journal", "locked until they have returned, or the process ends"))
+	}
+	if leftOut > 0 || stuck != nil {
+		level = slog.LevelWarn
+	}
+	if known {
+		attrs = append(attrs, slog.Uint64("done", all.Done), slog.Uint64("failed", all.Failed),
+			slog.Uint64("buried", all.Buried), slog.Uint64("discarded", all.Discarded), slog.Int("waiting", all.Payloads))
+		if all.Halted > 0 {
+			attrs = append(attrs, slog.Int("halted", all.Halted))
+		}
+	}
+	if leftOut > 0 {
+		attrs = append(attrs, slog.Int("left_out", leftOut))
+	}
+	attrs = append(attrs, slog.Duration("ran_for", stopping.Sub(cmp.Or(x.began, stopping))), slog.Duration("took", time.Since(stopping)))
+	x.cfg.Logger.LogAttrs(x.handlers, level, "executor stopped", attrs...)
 }

@@ -83,7 +83,7 @@ func (r *Run) Outcomes(err error) iter.Seq2[RunJob, error] {
 		case r.batch:
 			errs = byID(len(r.Jobs), func(i int) string { return r.Jobs[i].ID }, err)
 		default:
-			errs = repeat(err, len(r.Jobs))
+			errs = slices.Repeat([]error{err}, len(r.Jobs))
 		}
 		for i, job := range r.Jobs {
 			if !yield(job, errs[i]) {
@@ -124,32 +124,27 @@ func OutcomeOf(err error) Outcome {
 	}
 	o := OutcomeFailed
 	_ = guarded(func() error {
-		o = outcomeOf(err)
+		_, panicked := errors.AsType[*PanicError](err)
+		_, payloads := errors.AsType[PayloadErrors](err)
+		_, batch := errors.AsType[BatchErrors](err)
+		_, discarded := asWish[DiscardError](err)
+		_, snoozed := asWish[SnoozeError](err)
+		_, cancelled := asWish[CancelError](err)
+		switch {
+		case panicked:
+			o = OutcomePanicked
+		case payloads || batch:
+			o = OutcomeMixed
+		case discarded:
+			o = OutcomeDiscarded
+		case snoozed:
+			o = OutcomeSnoozed
+		case cancelled:
+			o = OutcomeCancelled
+		}
 		return nil
 	})
 	return o
-}
-
-func outcomeOf(err error) Outcome {
-	if _, ok := errors.AsType[*PanicError](err); ok {
-		return OutcomePanicked
-	}
-	if _, ok := errors.AsType[PayloadErrors](err); ok {
-		return OutcomeMixed
-	}
-	if _, ok := errors.AsType[BatchErrors](err); ok {
-		return OutcomeMixed
-	}
-	if _, ok := asWish[DiscardError](err); ok {
-		return OutcomeDiscarded
-	}
-	if _, ok := asWish[SnoozeError](err); ok {
-		return OutcomeSnoozed
-	}
-	if _, ok := asWish[CancelError](err); ok {
-		return OutcomeCancelled
-	}
-	return OutcomeFailed
 }
 
 // call calls the handler with what stands around it.
@@ -184,7 +179,7 @@ func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handl
 		}
 		again := job
 		again.call = one.calls - 1
-		again.attempt.again(again.call)
+		again.attempt.Again(again.call)
 		return handler(ctx, again)
 	})
 }
@@ -198,7 +193,7 @@ func (t *Queue[T]) aroundMerged(ctx context.Context, items []*shard.Item, job Me
 	return t.aroundAll(ctx, items, []Merged[T]{job}, false, func(ctx context.Context) error {
 		if calls > 0 {
 			job.from.call = calls
-			job.from.attempt.again(calls)
+			job.from.attempt.Again(calls)
 		}
 		calls++
 		return handler(ctx, job)

@@ -61,12 +61,27 @@ func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
 	return d
 }
 
-// What goes back in one commit has so many payloads and bytes at most, or is one
-// payload. With a MiB each of them would wait for the disk, which takes most of the time.
-const (
-	requeueAtOnce = 1000
-	requeueBytes  = 4 << 20
-)
+// Retention bounds the dead letters of a queue. The zero Retention keeps all.
+//
+// From registration on, the executor deletes what is too old or too much, as
+// [Inspector.DeleteDead] does, at most a thousand at a time. QueueStats.Expired counts
+// it, and the log has at most a line a minute.
+type Retention struct {
+	// Age is how long a dead letter is kept after it died; it may be deleted up to a
+	// 64th of Age later. At least a second. Default, and below zero: without end.
+	Age time.Duration
+
+	// Count is how many dead letters are kept. When there are more, those that were
+	// accepted first are deleted. Default, and below zero: any number.
+	Count int
+}
+
+func (r Retention) check() error {
+	if r.Age > 0 && r.Age < time.Second {
+		return fmt.Errorf("%w: DeadLetters.Retention.Age is %v, it must be a second at least; 0 keeps the dead for ever", ErrConfig, r.Age)
+	}
+	return nil
+}
 
 // Requeued says what became of the dead letters that a call was to put back.
 type Requeued struct {

@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/dead"
+	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/pause"
@@ -33,19 +36,17 @@ type queue struct {
 	number uint32 // in the journal
 	shards *shards.Set
 
-	undertaker undertaker
-	exhuming   exhuming
-	backlog    *backlog.Account
-	admission  *admit.List        // what jobs have to meet before they run; nil: nothing
-	keys       *keylock.Condition // of it; nil: it locks nothing
-	slots      []slots.Sequence   // of it
-	lanes      *lane.Condition    // of it; nil: its ids are its own
-	scores     journal.Floor
-	far        int64 // entries that are due in more than 50 years
-	pauses     pause.Queue
-	again      int // jobs that ran when the last process died, and run again at once
-
-	deadDeleted atomic.Uint64 // dead letters that a person has deleted
+	dead      *dead.Letters
+	share     *dispatch.Queue
+	backlog   *backlog.Account
+	admission *admit.List        // what jobs have to meet before they run; nil: nothing
+	keys      *keylock.Condition // of it; nil: it locks nothing
+	slots     []slots.Sequence   // of it
+	lanes     *lane.Condition    // of it; nil: its ids are its own
+	scores    journal.Floor
+	far       int64 // entries that are due in more than 50 years
+	pauses    pause.Queue
+	again     int // jobs that ran when the last process died, and run again at once
 
 	burials, halts, panics, failures, strays tally.Lines // that are logged
 
@@ -64,7 +65,7 @@ type queue struct {
 	// which it can't be computed what its job will ask for.
 	checkPayload func(id string, payload []byte) (keys []string, err error)
 	// folder folds its payloads; nil: each stays what it is.
-	folder *folder
+	folder *fold.Folder
 	// exhausted tells the user's hook; nil when there is none. Not guarded.
 	exhausted func(ctx context.Context, items []*shard.Item)
 }
@@ -89,9 +90,16 @@ func (x *Executor) register(q *queue) error {
 	}
 	// Not under arranging: the handler of a logger is user code, and other queues
 	// may be registered meanwhile.
-	q.warnFar()
+	if q.far > 0 {
+		x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
+			slog.String("queue", q.name), slog.Int64("payloads", q.far))
+	}
 	for _, s := range suspects {
-		q.logIfGivenUp(s)
+		if s.GivenUp() && q.core.OnExhausted == shard.OnExhaustedHalt {
+			q.logHalt(s.ID, s.Deaths, s.Reason())
+		} else if s.GivenUp() {
+			q.logBurial(s.ID, s.Position, s.Reason())
+		}
 	}
 	return nil
 }
@@ -106,7 +114,6 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	if q.x = x; !q.supersedes() { // there the position says what is newer
 		q.scores.Clock = q.stamp
 	}
-	q.exhuming.init()
 	if err := q.takeOver(); err != nil {
 		return nil, err
 	}
@@ -116,21 +123,20 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	}
 	q.number = number
 	x.events.Join(&q.events, q.name, &q.core)
-	x.watchdog.expect(q.timeout)
+	x.watchdog.Expect(q.timeout)
 	if err := q.joinLanes(); err != nil {
 		return nil, err
 	}
-	x.watchdog.expect(q.heartbeat)
+	x.watchdog.Expect(q.heartbeat)
 	q.backlog = x.backlog.Join(q.name, q.limit)
-	x.dispatcher.join(q)
+	q.share = x.dispatcher.Join(q.name, q, dispatch.Share(q.tuning))
 	q.core.Weighed = q.backlog.Limited()
-	q.undertaker.Retention, q.undertaker.q = q.retention, q
 	suspects, err := q.openShards()
 	if err != nil {
 		return nil, err
 	}
 	x.pauses.Adopt(&q.pauses)
-	q.undertaker.open()
+	q.dead.Open(x.handlers)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.queues[q.name] = q
@@ -174,15 +180,15 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	if err := x.pauses.Load(&q.pauses, cores); err != nil {
 		return nil, border(err)
 	}
-	if err := q.loadDead(cores); err != nil {
+	q.dead = dead.New(q.deadConfig())
+	if err := q.dead.Load(cores); err != nil {
 		return nil, border(err)
 	}
 	if err := q.load(pending, cores); err != nil {
 		return nil, border(err)
 	}
 	for i, core := range cores {
-		index := len(routes)
-		p := &port{dispatcher: x.dispatcher, queue: q, candidate: Candidate{Queue: q.name, Shard: i, Index: index, queue: int(q.shards.First)}}
+		p := &dispatch.Port{Queue: q.share, Shard: i, Index: len(routes)}
 		name := fmt.Sprintf("%s/%d", q.name, i)
 		s, err := shard.New(x.actors, name, core, recorder{q}, p, x.common)
 		if err != nil {
@@ -198,6 +204,17 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 		q.admit(s, q.shards.Of(s.ID))
 	}
 	return suspects, nil
+}
+
+func (q *queue) deadConfig() dead.Config {
+	c := dead.Config{
+		Log: q.x.log, Logger: q.x.cfg.Logger, Name: q.name, Number: q.number, Shards: q.shards, Now: q.stamp,
+		Supersedes: q.supersedes(), Lanes: q.lanes, Age: q.retention.Age, Count: q.retention.Count,
+	}
+	if q.keys != nil {
+		c.Keys = q.x.keys
+	}
+	return c
 }
 
 // lookup returns a registered queue.

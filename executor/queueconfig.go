@@ -277,7 +277,7 @@ const (
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {
 	batch       int
-	share       fairShare
+	tuning      QueueTuning  // from the start on
 	limit       shard.Weight // of the backlog; 0: none
 	renamedFrom []string
 	core        shard.Config
@@ -295,7 +295,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	s := settings{
 		batch:       cmp.Or(c.BatchSize, 1),
 		durability:  cmp.Or(c.Defaults.Durability, x.Durability),
-		share:       fairShare{weight: float64(cmp.Or(c.Share.Weight, 1)), limit: max(c.MaxConcurrent, 0), tier: &tier{priority: c.Share.Priority}},
+		tuning:      QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority},
 		limit:       shard.Weight{Payloads: max(c.MaxBacklog.Payloads, 0), Bytes: max(c.MaxBacklog.Bytes, 0)},
 		renamedFrom: c.RenamedFrom,
 		timeout:     max(c.Timeout, 0),

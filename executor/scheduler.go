@@ -1,6 +1,10 @@
 package executor
 
-import "time"
+import (
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/dispatch"
+)
 
 // Scheduler decides which shard gets the next free worker.
 type Scheduler interface {
@@ -16,13 +20,48 @@ type Candidate struct {
 	Queue string
 	Shard int // in its queue, from 0
 	Index int // among all shards of the executor, in order of registration
-	queue int // among all queues, in order of registration
-	due   int64
-	port  *port
+	ready dispatch.Ready
 }
 
 // Due returns since when the oldest job of the shard has been due.
-func (c Candidate) Due() time.Time { return time.Unix(0, c.due) }
+func (c Candidate) Due() time.Time { return time.Unix(0, c.ready.Due) }
+
+// builtin is a scheduler of this package.
+type builtin struct {
+	dispatch.Policy
+	fresh func() dispatch.Policy // another one for each executor: one Config may serve several
+}
+
+func newBuiltin(p func() dispatch.Policy) Scheduler { return &builtin{p(), p} }
+
+// Pick serves a scheduler of the program's that makes use of this one. Of candidates that no
+// executor has made it picks the first.
+func (b *builtin) Pick(candidates []Candidate) int {
+	ready := make([]dispatch.Ready, len(candidates))
+	for i, c := range candidates {
+		if ready[i] = c.ready; c.ready.Port == nil {
+			return 0
+		}
+	}
+	return b.Policy.Pick(ready)
+}
+
+// policyOf returns what the dispatcher asks. A scheduler of the program's sees a copy of
+// what is ready, and may panic.
+func policyOf(s Scheduler) dispatch.Policy {
+	if b, ok := s.(*builtin); ok {
+		return b.fresh()
+	}
+	return dispatch.Asked(func(ready []dispatch.Ready) int {
+		candidates := make([]Candidate, len(ready))
+		for i, r := range ready {
+			candidates[i] = Candidate{r.Queue.Name, r.Shard, r.Index, r}
+		}
+		picked := -1
+		_ = guarded(func() error { picked = s.Pick(candidates); return nil })
+		return picked
+	})
+}
 
 // Fair returns the default scheduler. It gives queues that have jobs due equal shares
 // of the workers' time, or shares by their Weight, and picks the oldest due job inside
@@ -31,86 +70,71 @@ func (c Candidate) Due() time.Time { return time.Unix(0, c.due) }
 //
 // Queues with a higher QueueConfig.Share.Priority go first, and the others get what
 // these leave. Queues of equal priority share by weight.
-func Fair() Scheduler { return fair{} }
-
-type fair struct{}
-
-// Pick compares what the queues have used up to now, which the dispatcher has
-// brought up to date. (Start-time fair queueing: Goyal, Vin and Cheng, 1996.)
-func (fair) Pick(ready []Candidate) int {
-	best := 0
-	for i, c := range ready {
-		mine, its := &c.port.queue.share, &ready[best].port.queue.share
-		if mine.tier != its.tier {
-			if mine.tier.priority > its.tier.priority {
-				best = i
-			}
-		} else if mine.used < its.used || mine.used == its.used && c.due < ready[best].due {
-			best = i
-		}
-	}
-	return best
-}
+func Fair() Scheduler { return newBuiltin(dispatch.Fair) }
 
 // OldestFirst returns the scheduler that picks the shard with the oldest due job of all
 // queues. No shard starves, because a job that waits only gets older. But a queue waits
 // until the older backlog of another queue is done. It is the Lag of Lowkiq, and the
 // default there. Here the default is [Fair], so a program that relies on it sets
 // Config.Scheduler.
-func OldestFirst() Scheduler { return oldestFirst{} }
-
-type oldestFirst struct{}
-
-func (oldestFirst) Pick(ready []Candidate) int {
-	best := 0
-	for i := range ready {
-		if ready[i].due < ready[best].due {
-			best = i
-		}
-	}
-	return best
-}
+func OldestFirst() Scheduler { return newBuiltin(dispatch.OldestFirst) }
 
 // RoundRobin returns a scheduler that gives each shard with a job due its turn, one
 // after the other; so a queue with more shards gets more turns. It is the Seq of
 // Lowkiq.
-func RoundRobin() Scheduler { return &roundRobin{last: -1} }
-
-type roundRobin struct{ last int }
-
-func (s *roundRobin) Pick(ready []Candidate) int {
-	next, lowest := -1, 0
-	for i := range ready {
-		if ready[i].Index < ready[lowest].Index {
-			lowest = i
-		}
-		if ready[i].Index > s.last && (next < 0 || ready[i].Index < ready[next].Index) {
-			next = i
-		}
-	}
-	if next < 0 {
-		next = lowest
-	}
-	s.last = ready[next].Index
-	return next
-}
+func RoundRobin() Scheduler { return newBuiltin(dispatch.RoundRobin) }
 
 // StrictPriority returns the scheduler that picks the queue that was registered first,
 // and of its shards the one with the oldest due job: the order of registration is the
 // priority. A queue waits as long as those before it have jobs that can run; blocked
 // jobs don't count. It ignores QueueConfig.Share.Priority, which does the same under
 // [Fair] with numbers that may be equal and can be changed.
-func StrictPriority() Scheduler { return strictPriority{} }
+func StrictPriority() Scheduler { return newBuiltin(dispatch.StrictPriority) }
 
-type strictPriority struct{}
+// QueueTuning is what can be changed of a queue while it runs. Its fields are those
+// of [QueueConfig] and its [Share], with the same defaults and bounds.
+type QueueTuning struct {
+	Weight        int // default 1
+	MaxConcurrent int // default, and below zero: no limit but the workers
+	Priority      int // default 0
+}
 
-func (strictPriority) Pick(ready []Candidate) int {
-	best := 0
-	for i, c := range ready {
-		b := ready[best]
-		if c.queue < b.queue || (c.queue == b.queue && c.due < b.due) {
-			best = i
-		}
+// check names the fields as those of a group, with its dot, or as its own.
+func (t QueueTuning) check(group string) error {
+	return errorsOf(
+		notAbove("MaxConcurrent", t.MaxConcurrent, 1<<17),
+		inRange(group+"Weight", t.Weight, 0, 1<<16),
+		inRange(group+"Priority", t.Priority, -1<<16, 1<<16),
+	)
+}
+
+// Tuning returns what holds for the queue now. That of a queue which no registration
+// has made is zero.
+func (t *Queue[T]) Tuning() QueueTuning {
+	if t == nil || t.q == nil {
+		return QueueTuning{}
 	}
-	return best
+	return QueueTuning(t.q.share.Share())
+}
+
+// Tune sets how the queue shares the workers with others, from the next grant of a
+// worker on; what runs goes on. All fields count, so that to change one of them
+// begins with those that hold:
+//
+//	tuning := queue.Tuning()
+//	tuning.Weight = 5
+//	err := queue.Tune(tuning)
+//
+// It is for this process: after a restart the [QueueConfig] holds again. It returns
+// ErrConfig, or ErrState for a queue that no registration has made; then it is as it
+// was. After Stop it has no effect.
+func (t *Queue[T]) Tune(tuning QueueTuning) error {
+	if t == nil || t.q == nil {
+		return errNoQueue
+	}
+	if err := tuning.check(""); err != nil {
+		return err
+	}
+	t.q.share.Tune(dispatch.Share(tuning))
+	return nil
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -41,7 +44,7 @@ func (w *worker) settle() {
 		}
 	}
 	if w.queue.events.Watched() {
-		w.queue.events.Outcomes(w.batch, w.errs != nil, w.attempt.called) // before user code is called
+		w.queue.events.Outcomes(w.batch, w.errs != nil, w.attempt.Called) // before user code is called
 	}
 	if w.fatal != nil {
 		w.x.endWith(w.fatal)
@@ -167,7 +170,8 @@ func (w *worker) giveUp(it *shard.Item) {
 // of the batch gone, kept the handler from its work. A handler may dress up the end of its context as any error, so
 // every error after that end counts.
 func (w *worker) interrupted(it *shard.Item, err error) bool {
-	if c := claimOf(it.Claim); c.Lost() || w.attempt.byHand() {
+	ended := w.attempt.Ended()
+	if claimOf(it.Claim).Lost() || errors.Is(ended, ErrCanceledByOperator) || errors.Is(ended, ErrDeletedByOperator) {
 		return true
 	}
 	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))
@@ -187,4 +191,89 @@ func (w *worker) debugFailure(it *shard.Item) {
 		l.Debug("job failed", slog.String("queue", w.queue.name), slog.String("id", it.ID),
 			slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error))
 	}
+}
+
+// RetryIn is the default pause before retry n, which counts from 0: n⁴ + 15 +
+// rand(30)·(n+1) seconds. Without the random part these are 15 s, 16 s, 31 s, 96 s, 271
+// s, …; 25 retries take about 20 days. An n below zero counts as 0, and no pause is
+// longer than 100 years. Any goroutine may call it.
+func RetryIn(n int) time.Duration {
+	n = min(max(n, 0), 1000) // 1000⁴ s is 30,000 years, and far from overflow
+	seconds := n*n*n*n + 15 + rand.IntN(30)*(n+1)
+	return min(time.Duration(seconds), maxRetryIn/time.Second) * time.Second
+}
+
+const maxRetryIn = 100 * 365 * 24 * time.Hour
+
+// retryIn asks the formula of the queue.
+func (w *worker) retryIn(n int) time.Duration {
+	d := RetryIn(n)
+	w.x.guardHook("RetryIn", func() { d = w.queue.retryIn(n) })
+	return d
+}
+
+// tellsPayloadsApart reports whether some payloads of a job may be done and others
+// not.
+func (q *queue) tellsPayloadsApart() bool {
+	return !q.core.Single && (q.keys == nil || q.keys.Unlock == nil) && q.folder == nil
+}
+
+// judgeEach finds out what became of each payload of an item. Those that have ended
+// become parts of the outcome, which is about the others.
+func (w *worker) judgeEach(it *shard.Item, each PayloadErrors, whole error) {
+	errs := make(map[int]error, len(each))
+	for i, p := range it.Payloads {
+		if err, named := each[uint64(p.Ref.Position())]; named {
+			errs[i] = err
+		}
+	}
+	stray := len(errs) < len(each) // there is one for a position that the item does not have
+	if stray {
+		whole = errors.New(whole.Error()) // no more than a text: it must not come here again
+	}
+	var worst shard.Outcome
+	var parts []shard.Part
+	for i := range it.Payloads {
+		err, named := errs[i]
+		if stray && !named {
+			err = whole
+		}
+		out := w.judgeOne(it, err)
+		switch out.Verdict {
+		case shard.VerdictDone, shard.VerdictDiscarded, shard.VerdictCanceled:
+			parts = append(parts, shard.Part{Index: i, Verdict: out.Verdict, Error: out.Error})
+		default:
+			worst = worse(worst, out)
+		}
+	}
+	if worst.Verdict == shard.VerdictUnstarted { // nothing is left to run again; what is done needs no mention
+		worst.Verdict = shard.VerdictDone
+		parts = slices.DeleteFunc(parts, func(p shard.Part) bool { return p.Verdict == shard.VerdictDone })
+	}
+	worst.Parts = it.Outcome.Parts
+	for _, part := range parts {
+		worst.AddPart(part)
+	}
+	it.Outcome = worst
+}
+
+// judgeOne judges the error of one of several payloads.
+func (w *worker) judgeOne(it *shard.Item, err error) shard.Outcome {
+	if err == nil {
+		return shard.Outcome{Verdict: shard.VerdictDone}
+	}
+	one := shard.Item{ID: it.ID, Retry: it.Retry, Claim: it.Claim}
+	w.judge(&one, err)
+	return one.Outcome
+}
+
+// worse returns the outcome of payloads that run again together.
+func worse(a, b shard.Outcome) shard.Outcome {
+	rank := map[shard.Verdict]int{shard.VerdictInterrupted: 1, shard.VerdictSnoozed: 2, shard.VerdictFailed: 3}
+	delay := max(a.Delay, b.Delay)
+	if rank[b.Verdict] > rank[a.Verdict] {
+		a = b
+	}
+	a.Delay = delay
+	return a
 }

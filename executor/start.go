@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/strandjobs/strand/journal"
 )
 
 // Start runs the jobs of all registered queues until Stop is called. Queues may be
@@ -35,7 +33,11 @@ func (x *Executor) Start(ctx context.Context) error {
 	x.inherited.inherit(ctx)
 	if x.cfg.Advanced.Strict {
 		if err := x.unclaimed(); err != nil {
-			x.backToOpened()
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			if x.state == starting { // it may be called again
+				x.state = opened
+			}
 			return err
 		}
 	}
@@ -48,32 +50,43 @@ func (x *Executor) Start(ctx context.Context) error {
 		return err
 	}
 	x.logStart()
-	unrecorded, err := x.startWorkers()
+	unreported, unrecorded, err := x.startWorkers()
 	if err != nil {
 		return err
 	}
-	unrecorded()
+	if unreported != nil {
+		x.cfg.Logger.Error("no crash reports: until the next start Go's last words do not tell which job killed the process", slog.Any("error", unreported))
+	}
+	if unrecorded != nil {
+		x.cfg.Logger.Error("no crash recorder: jobs that kill the process are not found out until the next start, and suspects that are held stay so", slog.Any("error", unrecorded))
+	}
 	return nil
 }
 
-// startWorkers has the jobs run. It logs nothing, because it holds locks: its
-// caller does.
-func (x *Executor) startWorkers() (unrecorded func(), err error) {
+// startWorkers has the jobs run. Without crash reports or a crash recorder they run all the
+// same, but for those that are held; the caller says so when it holds no lock.
+func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 	if err := x.mayStart(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	words := x.wordsPerWorker()
-	running, recorded, unrecorded := x.openRecorder(x.cfg.Workers+x.cfg.Stuck.SpareWorkers, words)
-	if recorded { // or who is held stays so: another death would convict none of them
+	words := 1 // jobs that a worker may have in hand at once, as far as it is known now
+	for _, q := range x.registered() {
+		words = max(words, min(q.batch, maxWords))
+	}
+	if x.cfg.Crash.Reports {
+		unreported = x.log.ReportCrashes()
+	}
+	running, unrecorded := x.log.RecordCrashes(x.cfg.Workers+x.cfg.Stuck.SpareWorkers, words)
+	if unrecorded == nil { // or who is held stays so: another death would convict none of them
 		x.quarantine.Start(running.Rebeat)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.running = running // closed by stop, which waits for us
 	if x.state != starting || x.err != nil {
-		return nil, fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
+		return nil, nil, fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
 	}
 	x.state, x.words, x.began = started, words, time.Now()
 	for place := range x.cfg.Workers {
@@ -82,16 +95,7 @@ func (x *Executor) startWorkers() (unrecorded func(), err error) {
 	for i := range x.cfg.Stuck.SpareWorkers {
 		x.spares = append(x.spares, x.cfg.Workers+i)
 	}
-	return unrecorded, nil
-}
-
-// backToOpened lets Start be called again, after nothing was done.
-func (x *Executor) backToOpened() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.state == starting {
-		x.state = opened
-	}
+	return unreported, unrecorded, nil
 }
 
 func (x *Executor) mayStart() error {
@@ -103,43 +107,8 @@ func (x *Executor) mayStart() error {
 	return x.err
 }
 
-// openRecorder opens the crash recorder. Without it jobs run all the same, but for those
-// that are held.
-func (x *Executor) openRecorder(places, words int) (running *journal.CrashRecorder, recorded bool, log func()) {
-	var lines []func()
-	complain := func(what string, err error) {
-		lines = append(lines, func() { x.cfg.Logger.Error(what, slog.Any("error", err)) })
-	}
-	if x.cfg.Crash.Reports {
-		if err := x.log.ReportCrashes(); err != nil {
-			complain("no crash reports: until the next start Go's last words do not tell which job killed the process", err)
-		}
-	}
-	running, err := x.log.RecordCrashes(places, words)
-	if err != nil {
-		complain("no crash recorder: jobs that kill the process are not found out until the next start, and suspects that are held stay so", err)
-	}
-	return running, err == nil, func() {
-		for _, line := range lines {
-			line()
-		}
-	}
-}
-
-// maxWords bounds what the crash recorder knows of one worker.
+// maxWords bounds what the crash recorder knows of one worker: of a larger batch the first ones.
 const maxWords = 64
-
-// wordsPerWorker is how many jobs a worker may have in hand at once, as far as it
-// is known now. Of a larger batch the crash recorder knows the first ones.
-func (x *Executor) wordsPerWorker() int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	n := 1
-	for _, q := range x.queues {
-		n = max(n, min(q.batch, maxWords))
-	}
-	return n
-}
 
 // Run starts, waits until ctx ends, Stop is called, a handler returns [Fatal] or the
 // executor fails, and stops: running handlers, and OnFatal, have StopTimeout to end. It

@@ -134,9 +134,9 @@ func (x *Executor) Stats(ctx context.Context) (Stats, error) {
 	}
 	queues := x.registered()
 	s := Stats{Journal: x.journalStats(), Backlog: Backlog(x.backlog.Stats(""))}
-	s.Workers, s.Busy = x.dispatcher.load()
+	s.Workers, s.Busy = x.dispatcher.Load()
 	s.Paused, _ = x.pauses.Of("")
-	s.Stuck = int(x.watchdog.stuck.Load())
+	s.Stuck = x.watchdog.Stuck()
 	all, err := figuresOf(ctx, queues)
 	if err != nil {
 		return Stats{}, err
@@ -216,7 +216,7 @@ func figuresOf(ctx context.Context, queues []*queue) ([]QueueInfo, error) {
 // figures returns those of the queue, and of each of its shards.
 func (q *queue) figures(ctx context.Context) (s QueueStats, shards []ShardStats, err error) {
 	s = QueueStats{Name: q.name, Registered: true, Dead: q.x.log.Buried(q.number), Backlog: Backlog(q.x.backlog.Stats(q.name))}
-	s.Expired, s.Deleted = q.undertaker.expired.Load(), q.deadDeleted.Load()
+	s.Expired, s.Deleted = q.dead.Expired.Load(), q.dead.Deleted.Load()
 	all, one := q.x.pauses.Of(q.name)
 	s.Paused = all || one
 	now := q.x.clock().UnixNano()
@@ -318,7 +318,7 @@ func (i *Inspector) Queues(ctx context.Context) ([]QueueInfo, error) {
 		return nil, err
 	}
 	for at, q := range queues {
-		all[at].Busy = i.x.dispatcher.busyFor(q)
+		all[at].Busy = q.share.Running()
 	}
 	for _, s := range i.x.unregistered(queues) {
 		all = append(all, QueueInfo{QueueStats: s})

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/strandjobs/strand/executor/internal/attempt"
 )
 
 const (
@@ -42,7 +44,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 		return err
 	}
 	x.beginStop()
-	if ctx.Value(handlerKey{}) == x {
+	if ctx.Value(attempt.ExecutorKey{}) == x {
 		return nil
 	}
 	select {
@@ -72,25 +74,44 @@ func (x *Executor) beginStop() {
 func (x *Executor) stop() {
 	stopping := time.Now()
 	x.backlog.Close(ErrClosed)
-	x.awaitArrangements()
+	// A queue that is being registered and a Start that makes workers are waited for, and the
+	// next ones are refused: shards and workers are complete.
+	x.arranging.Lock()
 	x.draining.Store(true)
+	x.arranging.Unlock()
 	close(x.closing)
 	names, stuck := x.drain()
 	if x.control != nil {
 		x.control.Close() // not before: a stop that takes long is looked at
 	}
-	x.settleFor(aMoment)
 	all, known := x.sum()
-	x.watchdog.stop()
+	x.watchdog.Stop()
 	x.quarantine.Close()
 	x.ledger.End()
 	x.limits.Close()
 	x.cancel(ErrStopping)
 	for _, q := range x.queues { // no more are made
-		q.undertaker.close()
-		q.folder.close()
+		q.dead.Close()
+		q.folder.Close()
 	}
 	x.awaitFolders()
+	unlock, err := x.closeAll(stuck == nil)
+	x.stopErr = errors.Join(stuck, x.ended(), err)
+	if stuck != nil {
+		defer func() {
+			x.working.Wait()
+			if err := unlock(); err != nil {
+				x.cfg.Logger.Error("journal stays locked", slog.Any("error", err))
+			}
+		}()
+	}
+	defer close(x.stopped) // also when the logger ends the goroutine
+	x.logStop(all, known, stopping, names)
+}
+
+// closeAll ends what runs jobs, and the journal, which stays locked while handlers that were
+// left behind run.
+func (x *Executor) closeAll(unlocked bool) (unlock func() error, err error) {
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.
 	background := context.Background()
 	var errs []error
@@ -99,9 +120,9 @@ func (x *Executor) stop() {
 	}
 	// Not before: a shard may assign a run until it has stopped.
 	for _, w := range x.crew() {
-		close(w.runs)
+		close(w.seat.Runs)
 	}
-	if stuck == nil {
+	if unlocked {
 		x.working.Wait()
 	}
 	if x.running != nil {
@@ -109,59 +130,35 @@ func (x *Executor) stop() {
 	}
 	errs = append(errs, x.actors.Stop(background))
 	x.events.Close()
-	unlock, err := x.log.CloseLocked()
-	if stuck == nil {
+	unlock, err = x.log.CloseLocked()
+	if unlocked {
 		err = errors.Join(err, unlock())
 	}
-	x.stopErr = errors.Join(stuck, x.ended(), x.ending(errors.Join(append(errs, err)...)))
-	if stuck != nil {
-		defer x.unlockAtLast(unlock)
+	if err = errors.Join(append(errs, err)...); x.failure() != nil {
+		err = x.failure()
+	} else if err != nil {
+		err = fmt.Errorf("executor: stop: %w", border(err))
 	}
-	defer close(x.stopped) // also when the logger ends the goroutine
-	x.logStop(all, known, stopping, leftBehind(names, stuck))
+	return unlock, err
 }
 
-// aMoment is how long a stop waits so that its line has what handlers have just enqueued.
-const aMoment = 100 * time.Millisecond
-
-// settleFor waits until what was recorded has come to the shards, but no longer than d.
-func (x *Executor) settleFor(d time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	_ = x.log.Settled(ctx)
-}
-
-// unlockAtLast gives the journal back when the handlers that were left behind have
-// returned.
-func (x *Executor) unlockAtLast(unlock func() error) {
-	x.working.Wait()
-	if err := unlock(); err != nil {
-		x.cfg.Logger.Error("journal stays locked", slog.Any("error", err))
+// awaitFolders gives the goroutines that fold some time to return. What they do after it
+// changes nothing any more.
+func (x *Executor) awaitFolders() {
+	over := make(chan struct{})
+	go func() {
+		x.folding.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(stuckAfter):
 	}
-}
-
-// awaitArrangements waits for a queue that is being registered and for a Start that
-// makes workers; the next ones are refused. So shards and workers are complete.
-func (x *Executor) awaitArrangements() {
-	x.arranging.Lock()
-	defer x.arranging.Unlock()
-}
-
-// ending makes the error of a stop: that of the executor, if it has failed, or what
-// went wrong in the stop.
-func (x *Executor) ending(err error) error {
-	if failure := x.failure(); failure != nil {
-		return failure
-	}
-	if err != nil {
-		return fmt.Errorf("executor: stop: %w", border(err))
-	}
-	return nil
 }
 
 // drain waits for the workers. The error names what still runs.
 func (x *Executor) drain() (names []string, stuck error) {
-	quiet := x.dispatcher.close()
+	quiet := x.dispatcher.Close()
 	select {
 	case <-quiet:
 		return nil, nil
@@ -173,9 +170,73 @@ func (x *Executor) drain() (names []string, stuck error) {
 		return nil, nil
 	case <-time.After(stuckAfter):
 	}
+	names = []string{}
 	for _, w := range x.crew() {
 		names = append(names, w.jobs()...)
 	}
 	slices.Sort(names)
 	return names, fmt.Errorf("%w: still running: %v", ErrStuck, names)
+}
+
+// FatalError is what [Fatal] returns.
+type FatalError struct{ Err error } // the reason
+
+// Fatal ends the executor in order, because of err, which the job alone did not cause:
+// the program can't do its work any more, and may be able to in a new process. From
+// then on no job begins, calls from outside return ErrClosed, and the running handlers
+// have Config.StopTimeout to return. When they have, and all that they did is on disk,
+// the executor calls Config.OnFatal with the [*FatalError]. Run and Stop return an
+// error that wraps it.
+//
+// What becomes of the job depends on err. A plain error is a failure, which spends a
+// retry: so a job that ends each process is dead-lettered at last. The job keeps its
+// place, and makes that retry in the next process. With Snooze(0) as err it spends
+// none. One Fatal among [BatchErrors] or [PayloadErrors] is enough; a batch is not
+// halved.
+func Fatal(err error) error { return &FatalError{err} }
+
+func (e *FatalError) Error() string { return "fatal: " + reason(e.Err) }
+func (e *FatalError) Unwrap() error { return e.Err }
+
+// endWith stops the executor because a handler has returned Fatal. Only the first one
+// counts. When it returns, no worker begins anything.
+func (x *Executor) endWith(f *FatalError) {
+	x.mu.Lock()
+	if x.err != nil || x.fatal != nil {
+		x.mu.Unlock()
+		return
+	}
+	x.fatal = f
+	under := x.state == stopping
+	x.mu.Unlock()
+	if !under {
+		x.draining.Store(true)
+		x.dispatcher.Close()
+		x.beginStop()
+	}
+	go x.tellFatal(f, under)
+}
+
+// tellFatal calls OnFatal when the stop is over; one that was under way has its own time
+// for that.
+func (x *Executor) tellFatal(f *FatalError, under bool) {
+	x.cfg.Logger.Error("a handler ends the executor", slog.Any("error", f))
+	if !under {
+		grace, cancel := context.WithTimeout(context.Background(), max(x.cfg.StopTimeout, 0))
+		defer cancel()
+		_ = x.Stop(grace) // says it to those who ask
+	} else {
+		<-x.stopped
+	}
+	x.tellOnce(f)
+}
+
+// ended returns the error of a stop that a handler has asked for; nil: none has.
+func (x *Executor) ended() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.fatal == nil {
+		return nil
+	}
+	return fmt.Errorf("executor: a handler has ended it: %w", x.fatal)
 }

@@ -93,8 +93,8 @@ func (o *submission) prepare(ctx context.Context, options []Option) (err error) 
 	if o.keys, err = q.keysOnEnqueue(o.entries); err != nil {
 		return err
 	}
-	if err = q.folder.admit(ctx, o.entries); err != nil {
-		return err
+	if !q.folder.Admit(o.entries, func() <-chan struct{} { return done(ctx) }) {
+		return ended(ctx)
 	}
 	if q.backlog.Limited() {
 		for i := range o.entries {

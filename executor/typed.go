@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/journal"
@@ -162,26 +163,23 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if err := t.mayFold(single); err != nil {
 		return fmt.Errorf("queue %q: %w", name, err)
 	}
-	var d *folder
+	var f *fold.Folder
 	if t.cfg.Gather.Fold != nil {
-		d = &folder{item: t.foldItem, fold: t.fold}
-		s.core.Fold, s.core.MaxPayloads = d.add, 0
+		f = t.newFolder(x)
+		s.core.Fold, s.core.MaxPayloads = f.Add, 0
 	}
 	s.core.Short = x.log.Short
 	if s.core.Single = single; single {
 		s.core.MaxPayloads = 0
 	}
 	in := shards.New(x.seed, cmp.Or(t.cfg.Share.Shards, defaultShards))
-	t.q = &queue{settings: s, x: x, name: name, shards: in, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: d, checkPayload: t.checkPayload}
+	t.q = &queue{settings: s, x: x, name: name, shards: in, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: f, checkPayload: t.checkPayload}
 	if t.q.admission, err = t.admission(); err != nil {
 		return err
 	}
 	t.q.pauses = pause.Queue{Name: name, Shards: t.q.shards, Admission: t.q.admission, Clock: t.q.stamp, Tell: t.q.events.Paused}
 	if single && t.q.admission.Asked() {
 		t.q.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
-	}
-	if d != nil {
-		d.q = t.q
 	}
 	t.q.decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
 	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {

@@ -2,10 +2,11 @@ package executor
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/shard"
 )
@@ -13,14 +14,11 @@ import (
 // worker is one goroutine that runs handlers. Its fields belong to that goroutine,
 // except where something else is said.
 type worker struct {
-	x *Executor
-	// runs has room for the one run that it may be assigned. Nil means: look for a
-	// shard.
-	runs   chan *shard.Run
-	serves *fairShare // nil while it works for no queue; guarded by dispatcher.mu
+	x    *Executor
+	seat *dispatch.Seat
 
 	run   *shard.Run // what it works on; nil while idle
-	queue *queue     // of run; set by the dispatcher, before the shard assigns it
+	queue *queue     // of run
 	start time.Time  // of run
 
 	// phase, with settled, says where user code was called, which may have ended
@@ -32,13 +30,13 @@ type worker struct {
 	fatal   *FatalError // of batch, or of its last payload; nil: none
 	more    bool        // the item in hand has another payload to be run, under shard.Config.Single
 
-	halves   halves    // of the batch handler that is called; nil: none is
-	attempt  *attempt  // the context of the last call of a handler
-	attempts []attempt // for the next ones
+	halves   halves           // of the batch handler that is called; nil: none is
+	attempt  *attempt.Attempt // the context of the last call of a handler
+	attempts attempt.Pool     // for the next ones
 
-	staged   *attemptStage // by the last call of a handler; nil: nothing
-	rooms    []int         // that its follow-ups have taken, by item of the batch
-	followed bool          // the run has follow-ups
+	staged   *attempt.Stage // by the last call of a handler; nil: nothing
+	rooms    []int          // that its follow-ups have taken, by item of the batch
+	followed bool           // the run has follow-ups
 
 	refused  []*shard.Item // of batch: those that did not get what they need to run
 	refusals []error       // and why
@@ -46,13 +44,11 @@ type worker struct {
 	place, words int  // its part of the crash recorder
 	dismissed    bool // another one works in its place
 
-	// mu guards writes to batch and hand, and reads by others. No user code is
-	// called under it.
-	mu    sync.Mutex
+	// hand guards writes to batch and attempt, and reads by others. No user code is called
+	// under its lock.
+	hand  attempt.Hand
 	batch []*shard.Item // what the handler has in hand
-	hand  watched       // the same, as the watchdog sees it
 
-	sign atomic.Pointer[sign] // of life, the last that a handler gave; written by handlers
 }
 
 type phase uint8
@@ -64,12 +60,6 @@ const (
 	ending                // RetriesExhausted, or the log is told of burials
 )
 
-// Assign implements [shard.Worker].
-func (w *worker) Assign(r *shard.Run) { w.runs <- r }
-
-// Return implements [shard.Worker].
-func (w *worker) Return() { w.x.dispatcher.takeBack(w) }
-
 // main works until runs is closed. User code that calls Goexit ends this goroutine;
 // then another one goes on where it was.
 func (w *worker) main() {
@@ -80,10 +70,13 @@ func (w *worker) main() {
 			w.x.working.Go(w.main)
 		}
 	}()
-	w.showItself()
+	w.hand.Lock() // the watchdog and the crash recorder are told which goroutine it is
+	w.hand.Goroutine = goroutine.Own()
+	w.hand.Unlock()
+	w.x.running.Goroutine(w.place, w.hand.Goroutine.Number())
 	w.resume()
 	for !w.dismissed {
-		r, more := <-w.runs
+		r, more := <-w.seat.Runs
 		if !more {
 			break
 		}
@@ -91,20 +84,12 @@ func (w *worker) main() {
 			w.look()
 			continue
 		}
-		w.run = r
+		w.run, w.queue = r, w.seat.Queue.Owner.(*queue)
 		w.start = time.Now()
 		w.x.running.Began(w.place, w.start)
 		w.goOn()
 	}
 	ended = true
-}
-
-// showItself tells the watchdog and the crash recorder which goroutine it is.
-func (w *worker) showItself() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.hand.goroutine = goroutine.Own()
-	w.x.running.Goroutine(w.place, w.hand.goroutine.Number())
 }
 
 // resume begins the work of a worker, or goes on without the user code that ended
@@ -132,17 +117,21 @@ func (w *worker) look() {
 	w.phase = looking
 	ask := !w.exited
 	w.exited = false
-	if s := w.x.dispatcher.next(w, ask); s != nil {
-		s.GrantHere(w)
-	}
+	w.seat.Next(ask)
 }
 
 // goOn runs what is left of the run and gives it back.
 func (w *worker) goOn() {
-	for (w.more || !w.x.draining.Load()) && w.startBatch() {
+	for (w.more || !w.x.draining.Load()) && w.takeBatch() {
+		if w.queue.hasTime() {
+			w.x.watchdog.Wake()
+		}
 		w.call()
 	}
-	replaced := w.emptyHands()
+	w.hand.Lock()
+	w.batch = w.batch[:0] // its items go back to the shard
+	replaced := w.hand.End(w.x.watchdog)
+	w.hand.Unlock()
 	r := w.run
 	r.Elapsed = time.Since(w.start)
 	w.run, w.exited = nil, false
@@ -158,10 +147,9 @@ func (w *worker) goOn() {
 		w.followed = false
 		w.x.log.AwaitRoom(w.x.handlers.Done())
 	}
-	if w.x.dispatcher.strict.Load() && s.Tell(func(*shard.Core) { w.runs <- nil }) {
-		return // it looks when the shard has offered what it has next
+	if !w.seat.NextAfter(s) {
+		w.look()
 	}
-	w.look()
 }
 
 // keepPace lets the results reach a disk that is short of room before the worker has
@@ -176,21 +164,11 @@ func (w *worker) keepPace() {
 	_ = w.x.log.Settled(ctx) // a log that has failed says so itself
 }
 
-// startBatch takes the next items in hand, or the next payload of the one that is;
+// takeBatch takes the next items in hand, or the next payload of the one that is;
 // false when there are none.
-func (w *worker) startBatch() bool {
-	if !w.takeBatch() {
-		return false
-	}
-	if w.queue.hasTime() {
-		w.x.watchdog.wake()
-	}
-	return true
-}
-
 func (w *worker) takeBatch() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.hand.Lock()
+	defer w.hand.Unlock()
 	if !w.more {
 		w.batch = w.run.Next(w.batch[:0], w.queue.batch)
 	}
@@ -202,10 +180,11 @@ func (w *worker) takeBatch() bool {
 		return false
 	}
 	w.x.quarantine.Begun(w.queue.name, w.batch)
-	if w.queue.hasTime() {
-		w.hand.begin(w.queue, w.run)
+	q := w.queue
+	w.attempt = w.attempts.Next(w.x.handlers, w) // here, so that a person who ends it finds it
+	if q.hasTime() {
+		w.hand.Begin(w.x.watchdog, w.run, w.attempt, q.timeout, q.heartbeat)
 	}
-	w.newAttempt() // here, so that a person who ends it finds it
 	return true
 }
 
@@ -214,7 +193,7 @@ func (w *worker) call() {
 	w.phase = handling
 	if f := w.queue.folder; f != nil { // before what the jobs want is computed
 		for _, it := range w.batch {
-			f.item(it)
+			f.Item(it)
 		}
 	}
 	if !w.queue.admission.Asked() {
@@ -241,16 +220,14 @@ func (w *worker) callLocked() {
 // watchAnew has the watchdog count from here: what jobs need before they run, user code or
 // the disk may be slow to give, and that is not the handler's time.
 func (w *worker) watchAnew() {
-	if !w.queue.hasTime() {
+	q := w.queue
+	if !q.hasTime() {
 		return
 	}
-	w.mu.Lock()
-	w.hand.begin(w.queue, w.run)
-	if w.queue.heartbeat > 0 {
-		w.hand.attempt = w.attempt
-	}
-	w.mu.Unlock()
-	w.x.watchdog.wake()
+	w.hand.Lock()
+	w.hand.Begin(w.x.watchdog, w.run, w.attempt, q.timeout, q.heartbeat)
+	w.hand.Unlock()
+	w.x.watchdog.Wake()
 }
 
 // halves is a batch that may go on when a call of its handler has ended the goroutine.
@@ -261,8 +238,8 @@ type halves interface{ exited() []error }
 func (w *worker) callOn() {
 	switch {
 	case w.halves == nil:
-		w.attempt.over()
-		w.errs = repeat(ErrHandlerExited, len(w.batch))
+		w.attempt.Over()
+		w.errs = slices.Repeat([]error{ErrHandlerExited}, len(w.batch))
 	case !w.queue.admission.Asked():
 		w.handleRest()
 	default:
@@ -275,9 +252,9 @@ func (w *worker) handle() {
 	if w.heed() {
 		return
 	}
-	w.attempt.takeOn(w.queue, w.batch)
+	w.attempt.TakeOn(w.queue.name, w.batch, w.queue.timeout)
 	if w.queue.events.Watched() {
-		w.attempt.called = w.queue.events.Started(w.batch)
+		w.attempt.Called = w.queue.events.Started(w.batch)
 	}
 	w.over(guarded(func() error {
 		w.errs = w.queue.call(w.attempt, w.batch)
@@ -296,19 +273,11 @@ func (w *worker) handleRest() {
 func (w *worker) over(err error) {
 	w.halves = nil
 	if err != nil {
-		w.errs = repeat(err, len(w.batch))
+		w.errs = slices.Repeat([]error{err}, len(w.batch))
 	}
-	if s := w.attempt.over(); s != nil {
+	if s := w.attempt.Over(); s != nil {
 		w.takeRoom(s)
 	}
-}
-
-func repeat(err error, n int) []error {
-	errs := make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
 }
 
 func (w *worker) endBatch() {
@@ -338,25 +307,15 @@ func (w *worker) passOn() bool {
 	w.x.quarantine.Acquit(w.queue.name, w.batch, true)
 	retry := it.Retry
 	if w.more = it.Pass(); w.more && w.queue.events.Watched() {
-		w.queue.events.Passed(it, retry, w.attempt.called)
+		w.queue.events.Passed(it, retry, w.attempt.Called)
 	}
 	return w.more
 }
 
-// emptyHands lets go of the last batch: its items go back to the shard. It reports
-// whether another worker has taken this one's place.
-func (w *worker) emptyHands() (replaced bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.batch = w.batch[:0]
-	w.hand.end(w.x)
-	return w.hand.replaced
-}
-
 // jobs names what the worker has in hand. Any goroutine may call it.
 func (w *worker) jobs() (names []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.hand.Lock()
+	defer w.hand.Unlock()
 	for _, it := range w.batch {
 		names = append(names, holder{Queue: w.queue.name, ID: it.ID}.String())
 	}

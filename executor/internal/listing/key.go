@@ -1,7 +1,24 @@
+// Package listing makes pages of what is too much to be sorted as a whole, or too
+// restless: a page is the first rows behind a key, picked in one pass over all of
+// them, in any order, with room for that page only.
+//
+// # What is promised
+//
+//   - A page that is full has the first rows behind its cursor, of all that were
+//     offered. A cursor is the key of a row, not a count: what comes and goes moves
+//     no row to another page. So what is there all the time, with one key, is on
+//     exactly one page, in either direction.
+//   - A cursor is a text that says which list it belongs to. One of another list, or
+//     that was changed, is refused.
+//
+// It knows neither jobs nor time, takes no lock and starts no goroutine.
 package listing
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"hash/fnv"
 	"slices"
 	"strings"
 )
@@ -153,4 +170,43 @@ func FirstKeys(all []string, after string, n int) (first []string, more int) {
 		}
 	}
 	return first, more
+}
+
+// Cursor returns the text that stands for a key in the list of that name.
+func Cursor(list string, k Key) string {
+	b := binary.AppendVarint(nil, k.First)
+	b = binary.AppendVarint(b, k.Second)
+	b = binary.AppendVarint(b, k.Last)
+	b = append(b, k.ID...)
+	return base64.RawURLEncoding.EncodeToString(append(sum(list, b), b...))
+}
+
+// Parse returns the key that a text stands for. False: it is no cursor of that list.
+func Parse(list, text string) (k Key, ok bool) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) < sumBytes || string(sum(list, b[sumBytes:])) != string(b[:sumBytes]) {
+		return Key{}, false
+	}
+	b = b[sumBytes:]
+	for _, number := range [...]*int64{&k.First, &k.Second, &k.Last} {
+		n := 0
+		if *number, n = binary.Varint(b); n <= 0 {
+			return Key{}, false
+		}
+		b = b[n:]
+	}
+	k.ID = string(b)
+	return k, Cursor(list, k) == text // base64 would pass over line ends
+}
+
+const sumBytes = 8
+
+// sum is there against mistakes, not against who means harm: a key tells nothing,
+// and allows nothing, beyond the list.
+func sum(list string, key []byte) []byte {
+	h := fnv.New64a()
+	h.Write(binary.AppendUvarint(nil, uint64(len(list))))
+	h.Write([]byte(list))
+	h.Write(key)
+	return h.Sum(nil)
 }

@@ -1,7 +1,23 @@
+// Package pace keeps those who only look from taking the processor from those who
+// work: all of them together get a small share of it, or half of what lies idle.
+//
+// Work is done in pieces, one at a time for all who share a Pacer, in the order in
+// which they asked. What a piece has taken is paid for with a pause, so that in the
+// long run pieces take no more than the share; a short burst is free. While nobody
+// works there is no pause.
+//
+// What lies idle is measured while somebody looks, twenty times a second: it is what
+// neither this process has used of the processors that it may use, nor anybody else of
+// the machine. So who works in handlers that only wait does not make those wait who
+// look, and who has no processor to spare spares none. It is known on Linux; elsewhere
+// the share is all there is.
+//
+// It starts no goroutine, and calls what it is given under no lock.
 package pace
 
 import (
 	"context"
+	"runtime"
 	"time"
 )
 
@@ -71,4 +87,36 @@ func (p *Pacer) pay(now time.Time, cost time.Duration) {
 		p.next = saved
 	}
 	p.next = p.next.Add(time.Duration(float64(cost) / share))
+}
+
+// What is idle is measured over windows, as long as somebody looks: of a moment long
+// ago it says nothing.
+const (
+	window    = 50 * time.Millisecond
+	oldWindow = 4 * window
+)
+
+// Idle says how many processors lie idle. The zero Idle is ready to use, by one
+// goroutine at a time.
+type Idle struct {
+	at            time.Time
+	used, machine time.Duration // by this process; not used by any, of all processors
+	lately        float64
+}
+
+// Lately returns how many processors lay idle in the last window; 0 if that is not
+// known.
+func (i *Idle) Lately() float64 {
+	now := time.Now()
+	passed := now.Sub(i.at)
+	if passed < window {
+		return i.lately
+	}
+	used, machine, ok := processorTimes()
+	if i.lately = 0; ok && passed < oldWindow {
+		own := float64(runtime.GOMAXPROCS(0)) - (used-i.used).Seconds()/passed.Seconds()
+		i.lately = max(min(own, (machine-i.machine).Seconds()/passed.Seconds()), 0)
+	}
+	i.at, i.used, i.machine = now, used, machine
+	return i.lately
 }

@@ -1,3 +1,13 @@
+// Package quarantine holds the jobs that may have killed a process: what was
+// running when it died. It knows what the journal says of them, and neither queues
+// nor workers.
+//
+// Nearly all of them run again at once, like any other, and are rid of the
+// suspicion when they end. Those that were running at two deaths in a row are held;
+// first the process lives without them for as long as [journal.Suspicion] says,
+// then they run one after the other, beside all other jobs. One that lasts keeps
+// the others waiting for ten seconds at most. One that is the cause of as many
+// deaths as its limit says is given up.
 package quarantine
 
 import (
@@ -156,14 +166,10 @@ func (z *Quarantine) Begun(queue string, items []*shard.Item) {
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if s := z.active; s != nil && s.Queue == queue && has(items, s.ID) {
+	if s := z.active; s != nil && s.Queue == queue && slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == s.ID }) {
 		z.rebeat()
 		z.wake(s.Alone())
 	}
-}
-
-func has(items []*shard.Item, id string) bool {
-	return slices.ContainsFunc(items, func(it *shard.Item) bool { return it.ID == id })
 }
 
 // StandAside lets the next suspect run when the active one turns out to wait for a

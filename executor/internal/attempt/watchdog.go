@@ -1,0 +1,246 @@
+package attempt
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/goroutine"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Config is what a watchdog has to know.
+type Config struct {
+	After   time.Duration  // how long a handler has to return when its time is over
+	Hands   func() []*Hand // those of all workers, at each call
+	Replace func(Stuck)    // has another worker take the place of a stuck one
+	Report  func(Stuck)    // called after all were replaced, because it may be stuck, too
+}
+
+// Watchdog reports handlers that go on although their time is over. It looks at all hands now
+// and then and remembers what each of them had, so a worker sets no timer for a job.
+type Watchdog struct {
+	c     Config
+	awake atomic.Bool  // it will look at every batch that is in hand now
+	stuck atomic.Int64 // handlers that were reported and have not returned
+
+	// mu is held while it looks.
+	mu      sync.Mutex
+	timer   *time.Timer // nil until one is needed
+	tick    time.Duration
+	stopped bool
+}
+
+// The pause between two looks is a part of the shortest timeout, within bounds.
+const (
+	looksPerTimeout  = 8
+	minTick, maxTick = time.Millisecond, time.Second
+)
+
+// NewWatchdog returns one that sleeps.
+func NewWatchdog(c Config) *Watchdog { return &Watchdog{c: c} }
+
+// Expect makes the watchdog look often enough for a timeout; 0 is none.
+func (d *Watchdog) Expect(timeout time.Duration) {
+	if timeout == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if tick := min(max(timeout/looksPerTimeout, minTick), maxTick); d.tick == 0 || tick < d.tick {
+		d.tick = tick
+	}
+}
+
+// Wake is called by a worker that has a batch with a timeout in hand.
+func (d *Watchdog) Wake() {
+	if !d.awake.Load() && d.awake.CompareAndSwap(false, true) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.setTimer()
+	}
+}
+
+func (d *Watchdog) setTimer() {
+	switch {
+	case d.stopped:
+	case d.timer == nil:
+		d.timer = time.AfterFunc(d.tick, d.look)
+	default:
+		d.timer.Reset(d.tick)
+	}
+}
+
+// Stop ends the looking.
+func (d *Watchdog) Stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// Stuck returns how many handlers are stuck.
+func (d *Watchdog) Stuck() int { return int(d.stuck.Load()) }
+
+// look is what the timer calls.
+func (d *Watchdog) look() {
+	stuck, silent := d.newlyStuck()
+	for _, a := range silent { // not under a lock: what waits for the context may be user code
+		a.End(ErrNoHeartbeat)
+	}
+	for _, s := range stuck {
+		d.c.Replace(s)
+	}
+	for _, s := range stuck {
+		d.c.Report(s)
+	}
+}
+
+// newlyStuck returns what is to be reported, and which attempts are to end, and sees to it
+// that there is a next look if one is wanted.
+func (d *Watchdog) newlyStuck() (stuck []Stuck, silent []*Attempt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	busy, stuck, silent := d.lookAtAll()
+	if !busy {
+		d.awake.Store(false)
+		// A worker that took something in hand before that saw it awake.
+		busy, _, _ = d.lookAtAll() // nothing can be stuck yet
+		busy = busy && d.awake.CompareAndSwap(false, true)
+	}
+	if busy {
+		d.setTimer()
+	}
+	return stuck, silent
+}
+
+func (d *Watchdog) lookAtAll() (busy bool, all []Stuck, silent []*Attempt) {
+	now := time.Now()
+	for _, h := range d.c.Hands() {
+		watched, stuck, mute := h.watch(d, now)
+		busy = watched || busy
+		if stuck != nil {
+			all = append(all, *stuck)
+		}
+		if mute != nil {
+			silent = append(silent, mute)
+		}
+	}
+	return busy, all, silent
+}
+
+// Stuck is about a handler that is stuck.
+type Stuck struct {
+	Worker    Worker
+	Age       time.Duration
+	Goroutine goroutine.Header
+	number    uint64 // of the batch
+}
+
+// Hand is what a worker has in hand, as the watchdog sees it. Its lock guards it, and what
+// else its worker says. Begin, End and Replace are called with the lock held.
+type Hand struct {
+	sync.Mutex
+	Worker    Worker
+	Goroutine goroutine.Header
+
+	run                *shard.Run // nil: there is nothing to watch
+	number             uint64     // of the batch
+	timeout, heartbeat time.Duration
+
+	seen     uint64    // number at the last look
+	since    time.Time // the first look at it: at or after its start
+	stuck    bool
+	replaced bool // another worker works in this one's place
+
+	attempt *Attempt  // nil: it needs no heartbeat, or was ended for want of one
+	silent  time.Time // when that was; zero: it was not
+}
+
+// Begin notes that a batch with a timeout, or a time between heartbeats, is in hand; 0 is none.
+func (h *Hand) Begin(d *Watchdog, r *shard.Run, a *Attempt, timeout, heartbeat time.Duration) {
+	h.End(d)
+	h.run, h.timeout, h.heartbeat, h.attempt, h.silent = r, timeout, heartbeat, nil, time.Time{}
+	if heartbeat > 0 {
+		h.attempt = a
+	}
+	h.number++
+}
+
+// End notes that nothing is in hand any more. It reports whether another worker has taken
+// this one's place.
+func (h *Hand) End(d *Watchdog) (replaced bool) {
+	h.run = nil
+	if h.stuck {
+		h.stuck = false
+		d.stuck.Add(-1)
+	}
+	return h.replaced
+}
+
+// IsStuck reports whether what is in hand was reported.
+func (h *Hand) IsStuck() bool { return h.stuck }
+
+// Replace notes that another worker takes the place of this one, and returns the run that it
+// is stuck with; nil: it is not any more.
+func (h *Hand) Replace(s Stuck) *shard.Run {
+	if h.run == nil || h.number != s.number || h.replaced {
+		return nil
+	}
+	h.replaced = true
+	return h.run
+}
+
+// watch looks at one worker. It says whether there is something to watch, once for each
+// batch that it is stuck, and once for each attempt that it gives no sign of life.
+func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silent *Attempt) {
+	h.Lock()
+	defer h.Unlock()
+	var heard time.Time
+	if a := h.attempt; a != nil {
+		h.Unlock() // the lock of an attempt comes before it
+		last, _ := a.Said()
+		h.Lock()
+		heard = last.At
+	}
+	if h.run == nil {
+		return false, nil, nil
+	}
+	if h.seen != h.number {
+		h.seen, h.since = h.number, now
+	}
+	silent = h.listen(now, heard)
+	if !h.stuck && h.overFor(now) >= d.c.After {
+		h.stuck = true
+		d.stuck.Add(1)
+		stuck = &Stuck{h.Worker, now.Sub(h.since), h.Goroutine, h.number}
+	}
+	return true, stuck, silent
+}
+
+// listen returns the attempt if its last sign of life, at the time heard, is too long ago.
+func (h *Hand) listen(now, heard time.Time) *Attempt {
+	if heard.Before(h.since) {
+		heard = h.since
+	}
+	if h.attempt == nil || now.Sub(heard) < h.heartbeat {
+		return nil
+	}
+	a := h.attempt
+	h.attempt, h.silent = nil, now
+	return a
+}
+
+// overFor is for how long the time of the handler has been over; below zero: it is not.
+func (h *Hand) overFor(now time.Time) time.Duration {
+	past := time.Duration(-1)
+	if h.timeout > 0 {
+		past = now.Sub(h.since) - h.timeout
+	}
+	if !h.silent.IsZero() {
+		past = max(past, now.Sub(h.silent))
+	}
+	return past
+}

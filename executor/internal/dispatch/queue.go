@@ -1,0 +1,292 @@
+package dispatch
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/shard"
+)
+
+// Share is how a queue shares the seats with others.
+type Share struct {
+	Weight        int // 0 means 1
+	MaxConcurrent int // seats at a time; 0 and below: any number
+	Priority      int
+}
+
+// Queue is a queue's part of the seats.
+type Queue struct {
+	Name  string
+	Owner any // for whom it was made
+
+	d     *Dispatcher
+	order int // of joining
+
+	// What follows is guarded by the dispatcher's mu.
+
+	weight  float64
+	tier    *tier   // the queues of its priority
+	limit   int     // seats at a time; 0: any number
+	running int     // seats that it has
+	waiting int     // its shards among the ready ones
+	held    []Ready // its shards that are kept from the ready ones by the limit; Invariant: it is full
+
+	used float64 // worker time so far, in ns, by weight; or more, if it had nothing to do
+	at   time.Duration
+}
+
+// tier are the queues of one priority. It is guarded by the dispatcher's mu.
+type tier struct {
+	priority int
+	queues   int
+	floor    float64 // what the queue of it that was picked last had used
+}
+
+func (q *Queue) full() bool { return q.limit > 0 && q.running >= q.limit }
+
+// count brings used up to date.
+func (q *Queue) count(now time.Duration) {
+	q.used += float64(q.running) * float64(now-q.at) / q.weight
+	q.at = now
+}
+
+// now is the time on the monotonic clock, or 0 when no policy needs it.
+func (d *Dispatcher) now() time.Duration {
+	if !d.policy.fair {
+		return 0
+	}
+	return time.Since(d.born)
+}
+
+// busy has a queue begin that had nothing to do: it claims no time from before.
+func (d *Dispatcher) busy(q *Queue) {
+	if q.running+q.waiting+len(q.held) == 0 {
+		q.count(d.now())
+		q.used = max(q.used, q.tier.floor)
+	}
+}
+
+// await has a shard wait for a seat.
+func (d *Dispatcher) await(c Ready) {
+	q := c.Queue
+	d.busy(q)
+	if q.full() {
+		q.held = append(q.held, c)
+		return
+	}
+	q.waiting++
+	d.ready = append(d.ready, c)
+}
+
+// countUp brings what the ready queues have used up to date.
+func (d *Dispatcher) countUp(now time.Duration) {
+	for _, c := range d.ready {
+		c.Queue.count(now)
+	}
+}
+
+// begin notes that a seat works for a shard of a queue, which is not among the ready ones.
+func (d *Dispatcher) begin(seat *Seat, q *Queue, now time.Duration) {
+	q.count(now)
+	q.tier.floor = max(q.tier.floor, q.used)
+	seat.serves, seat.Queue = q, q
+	if q.running++; !q.full() || q.waiting == 0 {
+		return
+	}
+	kept := d.ready[:0]
+	for _, c := range d.ready {
+		if c.Queue == q {
+			q.held = append(q.held, c)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	clear(d.ready[len(kept):])
+	d.ready, q.waiting = kept, 0
+}
+
+// end notes that a seat has left its queue. The shards that the limit kept waiting are
+// ready: the seat, or one that takes its place, is about to look.
+func (d *Dispatcher) end(seat *Seat, now time.Duration) {
+	q := seat.serves
+	if q == nil {
+		return
+	}
+	q.count(now)
+	seat.serves = nil
+	if q.running--; q.full() {
+		return // the limit has come down
+	}
+	if !d.closed {
+		q.waiting += len(q.held)
+		d.ready = append(d.ready, q.held...)
+	}
+	q.held = nil
+}
+
+// Running returns how many seats work for the queue.
+func (q *Queue) Running() int {
+	q.d.mu.Lock()
+	defer q.d.mu.Unlock()
+	return q.running
+}
+
+// Share returns what holds now.
+func (q *Queue) Share() Share {
+	q.d.mu.Lock()
+	defer q.d.mu.Unlock()
+	return Share{int(q.weight), q.limit, q.tier.priority}
+}
+
+// Tune changes the share. The shards of the queue that wait stand in line anew: some may
+// have a seat now, and some may have to wait longer.
+func (q *Queue) Tune(s Share) {
+	for seat, in := range q.tune(s) {
+		in.Grant(seat)
+	}
+}
+
+// tune returns the shards that seats are granted to.
+func (q *Queue) tune(s Share) map[*Seat]*shard.Shard {
+	d := q.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	q.count(now)
+	q.weight, q.limit = float64(cmp.Or(s.Weight, 1)), max(s.MaxConcurrent, 0)
+	if q.tier.priority != s.Priority {
+		d.enlist(q, s.Priority)
+	}
+	if d.closed {
+		return nil
+	}
+	lined, grants := q.held, make(map[*Seat]*shard.Shard)
+	q.held, q.waiting = nil, 0
+	d.ready = slices.DeleteFunc(d.ready, func(c Ready) bool {
+		if c.Queue == q {
+			lined = append(lined, c)
+		}
+		return c.Queue == q
+	})
+	for _, c := range lined {
+		switch {
+		case q.full():
+			q.held = append(q.held, c)
+		case len(d.idle) == 0 || d.held:
+			q.waiting++
+			d.ready = append(d.ready, c)
+		default:
+			seat := d.take()
+			c.Port.waiting = false
+			d.begin(seat, q, now)
+			grants[seat] = c.shard
+		}
+	}
+	return grants
+}
+
+// take takes an idle seat, of which there is one.
+func (d *Dispatcher) take() *Seat {
+	last := len(d.idle) - 1
+	seat := d.idle[last]
+	d.idle = d.idle[:last]
+	return seat
+}
+
+// Ready is a shard that has had a job due since Due, in Unix nanoseconds.
+type Ready struct {
+	*Port
+	Due int64
+}
+
+// Policy says which shard gets the next free worker.
+type Policy struct {
+	pick   func(ready []Ready) int
+	asked  bool // pick is the program's code
+	fair   bool // what queues use is counted
+	strict bool // a queue goes before another one
+}
+
+// Fair picks by priority, then by what queues have used for their weight, then the oldest
+// due job. (Start-time fair queueing: Goyal, Vin and Cheng, 1996.)
+func Fair() Policy { return Policy{pick: fairest, fair: true} }
+
+func fairest(ready []Ready) int {
+	best := 0
+	for i, c := range ready {
+		mine, its := c.Queue, ready[best].Queue
+		if mine.tier != its.tier {
+			if mine.tier.priority > its.tier.priority {
+				best = i
+			}
+		} else if mine.used < its.used || mine.used == its.used && c.Due < ready[best].Due {
+			best = i
+		}
+	}
+	return best
+}
+
+// OldestFirst picks the shard with the oldest due job.
+func OldestFirst() Policy { return Policy{pick: oldest} }
+
+func oldest(ready []Ready) int {
+	best := 0
+	for i := range ready {
+		if ready[i].Due < ready[best].Due {
+			best = i
+		}
+	}
+	return best
+}
+
+// RoundRobin picks the shard that follows on the last one, by Index. It remembers that one,
+// so each dispatcher has a policy of its own.
+func RoundRobin() Policy {
+	last := -1
+	return Policy{pick: func(ready []Ready) int {
+		next, lowest := -1, 0
+		for i := range ready {
+			if ready[i].Index < ready[lowest].Index {
+				lowest = i
+			}
+			if ready[i].Index > last && (next < 0 || ready[i].Index < ready[next].Index) {
+				next = i
+			}
+		}
+		if next < 0 {
+			next = lowest
+		}
+		last = ready[next].Index
+		return next
+	}}
+}
+
+// StrictPriority picks the queue that joined first, and of its shards the one with the
+// oldest due job.
+func StrictPriority() Policy { return Policy{pick: first, strict: true} }
+
+func first(ready []Ready) int {
+	best := 0
+	for i, c := range ready {
+		b := ready[best]
+		if c.Queue.order < b.Queue.order || (c.Queue == b.Queue && c.Due < b.Due) {
+			best = i
+		}
+	}
+	return best
+}
+
+// Asked is a policy of the program's: pick returns an index, or one out of range. It may end
+// the goroutine, and must not panic. It keeps nothing of ready.
+func Asked(pick func(ready []Ready) int) Policy { return Policy{pick: pick, asked: true} }
+
+// Pick returns what a policy of this package would pick, for a policy of the program's that
+// makes use of it.
+func (p Policy) Pick(ready []Ready) int {
+	d := ready[0].Queue.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.countUp(d.now())
+	return p.pick(ready)
+}

@@ -1,0 +1,83 @@
+package fold
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// joined is a Sum that joins texts. "x" does not decode, "!" fails, "exit" ends the goroutine.
+type joined struct{ text string }
+
+var errX, errBang = errors.New("x"), errors.New("!")
+
+func (j *joined) Add(payload []byte) (undecodable, err error) {
+	switch string(payload) {
+	case "x":
+		return errX, nil
+	case "!":
+		return nil, errBang
+	case "exit":
+		runtime.Goexit()
+	}
+	j.text += string(payload)
+	return nil, nil
+}
+
+func (j *joined) Encode() ([]byte, error) { return []byte(j.text), nil }
+
+func (j *joined) Check(payload []byte) error {
+	if string(payload) == "bad" {
+		return errX
+	}
+	return nil
+}
+
+func TestFold(t *testing.T) {
+	errLarge := errors.New("too large")
+	for name, test := range map[string]struct {
+		data     []string
+		skip     bool
+		n        int
+		payload  string
+		bad      []int
+		failures []string
+	}{
+		"all":                     {data: []string{"a", "b", "c"}, n: 3, payload: "abc"},
+		"one":                     {data: []string{"a"}, n: 1},
+		"up to one that fails":    {data: []string{"a", "b", "!", "c"}, n: 2, payload: "ab", failures: []string{"!"}},
+		"the second one fails":    {data: []string{"a", "!"}, n: 1, failures: []string{"!"}},
+		"up to what may decode":   {data: []string{"a", "b", "x", "c"}, n: 2, payload: "ab", failures: []string{"x"}},
+		"without what never will": {data: []string{"a", "x", "b"}, skip: true, n: 3, payload: "ab", bad: []int{1}},
+		"a goroutine that ends":   {data: []string{"a", "b", "exit"}, n: 2, payload: "ab", failures: []string{errExited.Error()}},
+		"no payload":              {data: []string{"b", "a", "d"}, n: 2, payload: "ba", failures: []string{"x"}},
+		"too large":               {data: []string{"1234", "5678", "9"}, n: 2, payload: "12345678", failures: []string{"too large: 3 payloads became one of 9 bytes, the limit is 8"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var failures []string
+			f := New(Config{
+				MaxBytes: 8, TooLarge: errLarge, Sum: func() Sum { return new(joined) },
+				Guard: func(f func() error) error { return f() }, Text: error.Error,
+				Failed: func(id string, err error, why string) {
+					require.Equal(t, "id", id)
+					require.Error(t, err)
+					failures = append(failures, why)
+				},
+			})
+			var data [][]byte
+			for _, s := range test.data {
+				data = append(data, []byte(s))
+			}
+			p := f.fold("id", data, func(error) bool { return test.skip })
+			require.Equal(t, fmt.Sprint(test.n, test.payload), fmt.Sprint(p.n, string(p.payload)))
+			require.Equal(t, test.failures, failures)
+			require.Len(t, p.bad, len(test.bad))
+			for _, i := range test.bad {
+				require.Equal(t, errX, p.bad[i])
+			}
+		})
+	}
+}
