@@ -22,7 +22,7 @@ func TestANodeHasOneMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const partitions, budget, call = 16, 16 << 20, 1000
 	jobs := times(64_000, 1_000_000)
-	c := newCluster(t, pgtest.Start(t).URL(), partitions, 3*time.Second)
+	c := newCluster(t, pgtest.Start(t).URL(), partitions, time.Duration(times(10, 3))*time.Second)
 	open := func() (*testNode, *Queue[string]) {
 		cfg := c.config()
 		cfg.Executor.Advanced.MemoryBudget = budget

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,14 +96,14 @@ func TestFair(t *testing.T) {
 		time.Sleep(time.Hour)
 		offer("a")
 		offer("b")
-		ran := ""
+		var ran strings.Builder
 		for range 8 {
 			name := names[r.next(seat, true)]
-			ran += name
+			ran.WriteString(name)
 			time.Sleep(time.Second)
 			offer(name)
 		}
-		require.Equal(t, "abbbabbb", ran)
+		require.Equal(t, "abbbabbb", ran.String())
 		urgent := r.Join("urgent", nil, Share{Priority: 1})
 		s, _ := r.offer(urgent, 9)
 		require.Equal(t, Turn{Priority, 1, 1, []string{"urgent"}}, r.Turn(queues["a"], 0, 9))

@@ -12,14 +12,14 @@ import (
 // joined is a Sum that joins texts. "x" does not decode, "!" fails, "exit" ends the goroutine.
 type joined struct{ text string }
 
-var errX, errBang = errors.New("x"), errors.New("!")
+var errX, errFails = errors.New("x"), errors.New("fails")
 
 func (j *joined) Add(payload []byte) (undecodable, err error) {
 	switch string(payload) {
 	case "x":
 		return errX, nil
 	case "!":
-		return nil, errBang
+		return nil, errFails
 	case "exit":
 		runtime.Goexit()
 	}
@@ -48,8 +48,8 @@ func TestFold(t *testing.T) {
 	}{
 		"all":                     {data: []string{"a", "b", "c"}, n: 3, payload: "abc"},
 		"one":                     {data: []string{"a"}, n: 1},
-		"up to one that fails":    {data: []string{"a", "b", "!", "c"}, n: 2, payload: "ab", failures: []string{"!"}},
-		"the second one fails":    {data: []string{"a", "!"}, n: 1, failures: []string{"!"}},
+		"up to one that fails":    {data: []string{"a", "b", "!", "c"}, n: 2, payload: "ab", failures: []string{"fails"}},
+		"the second one fails":    {data: []string{"a", "!"}, n: 1, failures: []string{"fails"}},
 		"up to what may decode":   {data: []string{"a", "b", "x", "c"}, n: 2, payload: "ab", failures: []string{"x"}},
 		"without what never will": {data: []string{"a", "x", "b"}, skip: true, n: 3, payload: "ab", bad: []int{1}},
 		"a goroutine that ends":   {data: []string{"a", "b", "exit"}, n: 2, payload: "ab", failures: []string{errExited.Error()}},

@@ -37,7 +37,7 @@ func (f *Feed) Read(ctx context.Context, filter events.Filter, queues []*Source)
 	}
 	life, number, ok := parse(filter.After)
 	if !ok {
-		return nil, fmt.Errorf("After is %.100q, which is no Token of an Event", filter.After)
+		return nil, fmt.Errorf("the Filter has After %.100q, which is no Token of an Event", filter.After)
 	}
 	if life != f.life {
 		r.at, r.lost = *f.ring.Open(want), &events.MissedError{Restarted: true}
@@ -45,7 +45,7 @@ func (f *Feed) Read(ctx context.Context, filter events.Filter, queues []*Source)
 	}
 	after, ok := f.ring.OpenAfter(want, number)
 	if !ok {
-		return nil, fmt.Errorf("After is %.100q, and there is no such event yet", filter.After)
+		return nil, fmt.Errorf("the Filter has After %.100q, and there is no such event yet", filter.After)
 	}
 	r.at = *after
 	return r, nil
