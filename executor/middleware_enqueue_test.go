@@ -159,7 +159,7 @@ func TestOutcomeOf(t *testing.T) {
 		executor.OutcomeDone:      {nil},
 		executor.OutcomeFailed:    {errBoom, executor.RetryAfter(0, errBoom), rude{}},
 		executor.OutcomePanicked:  {&executor.PanicError{Value: 1}},
-		executor.OutcomeSnoozed:   {executor.Snooze(1)},
+		executor.OutcomeSnoozed:   {executor.Snooze(1), executor.Throttled(1, errBoom)},
 		executor.OutcomeDiscarded: {executor.Discard()},
 		executor.OutcomeCancelled: {executor.Cancel(errBoom)},
 		executor.OutcomeMixed:     {executor.PayloadErrors{}, executor.BatchErrors{}},

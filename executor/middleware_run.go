@@ -105,7 +105,7 @@ const (
 	OutcomeFailed Outcome = "failed"
 	// OutcomePanicked: the handler panicked, which is a failure, too.
 	OutcomePanicked Outcome = "panicked"
-	// OutcomeSnoozed: the handler returned [Snooze].
+	// OutcomeSnoozed: the handler returned [Snooze], or [Throttled].
 	OutcomeSnoozed Outcome = "snoozed"
 	// OutcomeDiscarded: the handler returned [Discard].
 	OutcomeDiscarded Outcome = "discarded"
@@ -129,6 +129,7 @@ func OutcomeOf(err error) Outcome {
 		_, batch := errors.AsType[BatchErrors](err)
 		_, discarded := asWish[DiscardError](err)
 		_, snoozed := asWish[SnoozeError](err)
+		_, throttled := asWish[ThrottledError](err)
 		_, cancelled := asWish[CancelError](err)
 		switch {
 		case panicked:
@@ -137,7 +138,7 @@ func OutcomeOf(err error) Outcome {
 			o = OutcomeMixed
 		case discarded:
 			o = OutcomeDiscarded
-		case snoozed:
+		case snoozed || throttled:
 			o = OutcomeSnoozed
 		case cancelled:
 			o = OutcomeCancelled
