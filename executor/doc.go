@@ -182,13 +182,13 @@
 //
 // # Time
 //
-// Due times are on the wall clock, because people mean it. When that clock is set
-// while the executor runs, by a second or more, what was due stays due and the
-// pause before a retry stays as long as it was, after a restart, too; it takes a minute
-// at most to notice. [At], [In] and [Snooze] name a moment on that clock. Timeouts are on
-// the monotonic clock. A clock that was wrong in an earlier process can't be told from
-// one that was right: what is due in more than 50 years is logged when its queue is
-// registered.
+// Due times are on the wall clock. When that clock is set while the executor runs, by
+// a second or more, what was due stays due and the pause before a retry stays as long
+// as it was; it takes a minute at most to notice. So it is after a restart, for steps
+// of a minute or more, but for a payload with a time of its own behind a retry. [At],
+// [In] and [Snooze] name a moment on that clock. Timeouts are on the monotonic clock.
+// A clock that was wrong in an earlier process can't be told from one that was right:
+// what is due in more than 50 years is logged when its queue is registered.
 //
 // The score of a payload that came without one is its time on that clock, too,
 // except that it never goes down from one position to the next: a call that another

@@ -100,8 +100,7 @@ type Outcome string
 const (
 	// OutcomeDone: the handler returned nil.
 	OutcomeDone Outcome = "done"
-	// OutcomeFailed: the handler returned an error that asks for none of the others, or
-	// [RetryAfter].
+	// OutcomeFailed: the handler returned [RetryAfter], or an error of no other kind.
 	OutcomeFailed Outcome = "failed"
 	// OutcomePanicked: the handler panicked, which is a failure, too.
 	OutcomePanicked Outcome = "panicked"
