@@ -24,10 +24,11 @@ func ExampleNewLimit() {
 		fmt.Println(err)
 		return
 	}
-	told := make(chan string)
+	told, paid := make(chan string), make(chan struct{})
 	charges, err := executor.Handle(x, "charges", func(_ context.Context, job executor.Job[charge]) error {
 		if stripe.Key(job.Payload.Customer).Config.Rate == 100 {
 			told <- "429"
+			<-paid
 			return executor.Throttled(time.Millisecond, errors.New("too many requests"))
 		}
 		told <- fmt.Sprint("charged at attempt ", job.Attempt)
@@ -49,6 +50,7 @@ func ExampleNewLimit() {
 	}
 	fmt.Println(<-told)
 	err = stripe.Set(executor.LimitConfig{Rate: 500}) // we have paid for more
+	close(paid)
 	fmt.Println(<-told, err)
 	cancel()
 	fmt.Println(<-ended)

@@ -194,7 +194,7 @@ var inRoot = []mutation{
 	{"write down a slot only when there is room", "executor/enter.go", "w.x.log.Settled(w.x.handlers)", "w.x.log.Flush(w.x.handlers)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/hands.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
 	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && r.Spare < live", "", fullDisks},
-	{"let the first option count", "executor/option.go", "range slices.Backward(options) {", "range options {", options},
+	{"let the first option count", "executor/option.go", "range slices.Backward(options) {", "range slices.Clone(options) {", options},
 	{"a full disk that is not logged", "journal/fulldisk.go", "	if !d.told {\n", "	if false {\n", fullStart},
 	{"tell of room that does not last", "journal/fulldisk.go", "d.told && !d.full && !d.over", "d.told && !d.over", fullStart},
 	{"refuse a known queue on a full disk", "journal/queues.go", " && !(known && errors.Is(err, ErrFull))", " && !(false && known && errors.Is(err, ErrFull))", fullStart},
