@@ -180,7 +180,7 @@ func TestASnapshotThatIsHeldIsTold(t *testing.T) {
 		"writes":   {"BEGIN; SELECT pg_current_xact_id()", "ROLLBACK", "idle in transaction"},
 		"prepared": {"BEGIN; SELECT pg_current_xact_id(); PREPARE TRANSACTION 'forgotten'", "ROLLBACK PREPARED 'forgotten'", "prepared transaction forgotten"},
 	} {
-		for _, sql := range strings.Split(steps.begin, "; ") {
+		for sql := range strings.SplitSeq(steps.begin, "; ") {
 			exec(sql)
 		}
 		n.tellOfSnapshots(t.Context(), time.Hour)
