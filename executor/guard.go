@@ -163,8 +163,6 @@ func (i *inherited) Value(key any) any {
 	return nil
 }
 
-func (i *inherited) inherit(ctx context.Context) { i.from.Store(new(context.WithoutCancel(ctx))) }
-
 // guardedHandler is the user's log handler. A log line is worth less than what it
 // is about: its panic ends here.
 type guardedHandler struct{ slog.Handler }

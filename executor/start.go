@@ -30,7 +30,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	}
 	x.state = starting
 	x.mu.Unlock()
-	x.inherited.inherit(ctx)
+	x.inherited.from.Store(new(context.WithoutCancel(ctx)))
 	if x.cfg.Advanced.Strict {
 		if err := x.unclaimed(); err != nil {
 			x.mu.Lock()

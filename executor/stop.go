@@ -24,9 +24,9 @@ const (
 // handlers are waited for until ctx ends, then their contexts are cancelled with the cause
 // [ErrStopping], and what they return after that spends no retry. What they did is written
 // down. Handlers that do not return within another 50 ms are left behind: [ErrStuck] names
-// them. What they do then changes nothing any more, and the journal stays locked until the last of them has returned, so
-// that the same job never runs in another process beside them. If they never do,
-// only the end of the process frees it.
+// them. What they do then changes nothing any more, and the journal stays locked until the
+// last of them has returned, so that the same job never runs in another process beside
+// them. If they never do, only the end of the process frees it.
 //
 // Stop is idempotent. Calls may come together: each waits for the end, and the ctx
 // that ends first counts for all. Called with the context of a handler, which can't

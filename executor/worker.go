@@ -48,7 +48,6 @@ type worker struct {
 	// under its lock.
 	hand  attempt.Hand
 	batch []*shard.Item // what the handler has in hand
-
 }
 
 type phase uint8
@@ -180,12 +179,16 @@ func (w *worker) takeBatch() bool {
 		return false
 	}
 	w.x.quarantine.Begun(w.queue.name, w.batch)
-	q := w.queue
 	w.attempt = w.attempts.Next(w.x.handlers, w) // here, so that a person who ends it finds it
-	if q.hasTime() {
+	w.watch()
+	return true
+}
+
+// watch has the watchdog count from here, if the queue has a timeout. The lock of hand is held.
+func (w *worker) watch() {
+	if q := w.queue; q.hasTime() {
 		w.hand.Begin(w.x.watchdog, w.run, w.attempt, q.timeout, q.heartbeat)
 	}
-	return true
 }
 
 // call runs the handler for the batch and settles it.
@@ -217,17 +220,15 @@ func (w *worker) callLocked() {
 	w.rejoin()
 }
 
-// watchAnew has the watchdog count from here: what jobs need before they run, user code or
-// the disk may be slow to give, and that is not the handler's time.
+// watchAnew has the watchdog count again from here: what jobs need before they run, user code
+// or the disk may be slow to give, and that is not the handler's time.
 func (w *worker) watchAnew() {
-	q := w.queue
-	if !q.hasTime() {
-		return
+	if w.queue.hasTime() {
+		w.hand.Lock()
+		w.watch()
+		w.hand.Unlock()
+		w.x.watchdog.Wake()
 	}
-	w.hand.Lock()
-	w.hand.Begin(w.x.watchdog, w.run, w.attempt, q.timeout, q.heartbeat)
-	w.hand.Unlock()
-	w.x.watchdog.Wake()
 }
 
 // halves is a batch that may go on when a call of its handler has ended the goroutine.

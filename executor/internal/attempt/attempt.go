@@ -282,8 +282,8 @@ type staged struct {
 	bytes int
 }
 
-// nothingMore is the stage of attempts that are over. No call is its call.
-var nothingMore = &Stage{call: -1}
+// nothingMore is the stage of all attempts that are over. No call is its call, or changes it.
+var nothingMore = &Stage{call: -1, first: staged{call: -1}}
 
 // Stage stages something of so many bytes for a job, from a call of its handler: nil for the
 // only job.

@@ -1,8 +1,10 @@
 package attempt
 
 import (
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/shard"
@@ -43,6 +45,20 @@ func TestStage(t *testing.T) {
 	all, bytes = staged.Of(item("c"))
 	require.Empty(t, all)
 	require.Zero(t, bytes)
+}
+
+// Attempts that are over share a stage: a middleware that calls again late changes nothing of it.
+func TestAgainAfterTheEnd(t *testing.T) {
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			var a Attempt
+			a.Over()
+			a.Again(1)
+			assert.ErrorIs(t, a.Stage(nil, 1, 1, 10), ErrReturned)
+		})
+	}
+	both.Wait()
 }
 
 func TestLimitsAreEachJobsOwn(t *testing.T) {

@@ -79,7 +79,7 @@ func (b *Board) Rename(former, name string) error {
 	if b.queues[former] {
 		delete(b.queues, former)
 		b.queues[name] = true
-		c.Sets = append(c.Sets, statekey.Pause(statekey.PausedQueues+(former), false), statekey.Pause(statekey.PausedQueues+(name), true))
+		c.Sets = append(c.Sets, statekey.Pause(statekey.PausedQueues+former, false), statekey.Pause(statekey.PausedQueues+name, true))
 	}
 	b.mu.Unlock()
 	for _, keys := range [...]func(string) string{statekey.PausedIDs, statekey.PausedPrefixes} {
@@ -156,7 +156,7 @@ func (b *Board) set(name string, on bool) (told []*Queue, n int) {
 	defer b.mu.Unlock()
 	key, was := statekey.PausedExecutor, b.all
 	if name != "" {
-		key, was = statekey.PausedQueues+(name), b.queues[name]
+		key, was = statekey.PausedQueues+name, b.queues[name]
 	}
 	for _, q := range b.open {
 		if name == "" || q.Name == name {
