@@ -111,3 +111,30 @@ func TestUniqueKeepsItsLineWhileWorkersAreBusy(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// A state that takes the place of one which waits for its key, and has the same key, keeps that place:
+// what came to the line behind it does not overtake it.
+func TestUniqueKeepsThePlaceForANewerState(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 4})
+		var ran []string
+		q, err := executor.HandleLatest(x, "q", func(_ context.Context, job executor.Job[int]) error {
+			ran = append(ran, fmt.Sprint(job.ID, job.Payload))
+			time.Sleep(time.Minute)
+			return nil
+		}, executor.QueueConfig[int]{
+			Conditions: executor.Conditions[int]{Unique: executor.Unique[int]{Key: func(string, int) string { return "key" }}},
+			Share:      executor.Share{Shards: 1, Concurrency: 4},
+		})
+		require.NoError(t, err)
+		start(t, x)
+		for i, id := range []string{"first", "second", "third", "second"} {
+			enqueue(t, q, id, i)
+			synctest.Wait() // it stands in line
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"first0", "second3", "third2"}, ran)
+		stop(t, x)
+	})
+}

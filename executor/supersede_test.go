@@ -519,3 +519,23 @@ func TestLatestWaitAndDo(t *testing.T) {
 		require.False(t, errors.Is(err, executor.ErrPending))
 	})
 }
+
+// A newer state need not have the keys of the one whose place it takes: it does not wait for them.
+func TestLatestWaitsForNoKeyOfAnOlderState(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		m := &mirrors{at: make(map[string]int)}
+		q := latest(t, x, m, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{
+			Locks: executor.Locks[int]{BlockedBy: func(_ string, n int) []string { return []string{fmt.Sprint("key ", n)} }},
+		}})
+		start(t, x)
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "key 1"))
+		enqueue(t, q, "a", 1)
+		synctest.Wait()
+		require.Zero(t, m.now("a"), "it is blocked")
+		enqueue(t, q, "a", 2)
+		synctest.Wait()
+		require.Equal(t, 2, m.now("a"))
+		stop(t, x)
+	})
+}

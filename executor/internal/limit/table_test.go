@@ -158,6 +158,7 @@ func TestPauseOfAKey(t *testing.T) {
 	require.True(t, r.enter(0, "q", "a", "k"))
 	r.enter(0, "q", "other", "other")
 	r.table.Throttle(0, r.grants["a"], nil, 500*ms)
+	r.table.Throttle(0, r.grants["a"], nil, 200*ms) // a shorter pause ends no longer one
 	r.release(0, "a")
 	require.False(t, r.enter(1, "q", "b", "k"))
 	require.False(t, r.enter(1, "q", "a", "k"))
