@@ -13,11 +13,8 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// How many lines of a kind are logged about a queue.
-var (
-	tenASecond = tally.Rate{Lines: 10, Per: time.Second}
-	oneAMinute = tally.Rate{Lines: 1, Per: time.Minute}
-)
+// tenASecond is how many lines of a kind about its jobs are logged for a queue.
+var tenASecond = tally.Rate{Lines: 10, Per: time.Second}
 
 // tellBuried logs what of the batch goes to the morgue.
 func (w *worker) tellBuried() {
@@ -96,7 +93,7 @@ func (w *worker) tellFailed() {
 			w.queue.logHalt(it.ID, it.Retry+firstAttempt, it.Outcome.Error)
 		case !exhausted && !panicked:
 			// The first failure, so that an outage is seen at once, and then how many there are.
-			if rest, ok := w.queue.failures.Line(oneAMinute); ok {
+			if rest, ok := w.queue.failures.Line(tally.OneAMinute); ok {
 				w.queue.warn("a run failed", append([]slog.Attr{slog.String("queue", w.queue.name), slog.String("id", it.ID),
 					slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error)}, rest...)...)
 			}

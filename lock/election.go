@@ -74,8 +74,7 @@ func (e *Election) Leader() (Leader, <-chan struct{}) {
 		h := t.heldLocked(at.lease, &o)
 		leader = Leader{ID: h.Owner, Epoch: h.Token, Since: h.Since, Until: h.Until}
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	return leader, changed
 }
 
@@ -121,8 +120,7 @@ func (c *Candidate) IsLeader() bool {
 	} else {
 		leads = t.try(Options{Owner: c.id, TTL: length}, []string{c.election.key}, &o) != nil
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	if leads {
 		c.startBeat(length)
 	}
@@ -174,8 +172,7 @@ func (c *Candidate) lease() (Lease, error) {
 	if at := t.entries[c.election.key]; c.leadsLocked(at) {
 		l, err = t.lease(at.lease), nil
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	return l, err
 }
 

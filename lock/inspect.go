@@ -92,8 +92,7 @@ func (t *Table) Status(key string) Status {
 	if e := t.entries[key]; e != nil {
 		s = t.statusLocked(e, &o)
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	return s
 }
 
@@ -109,8 +108,7 @@ func (t *Table) List() []Status {
 			list = append(list, t.statusLocked(e, &o))
 		}
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	slices.SortFunc(list, func(a, b Status) int { return cmp.Compare(a.Key, b.Key) })
 	return list
 }
@@ -126,8 +124,7 @@ func (t *Table) Keys() []string {
 			keys = append(keys, key)
 		}
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	return keys
 }
 
@@ -142,8 +139,7 @@ func (t *Table) HeldBy(owner string, n int) []Held {
 			list = append(list, t.heldLocked(r, &o))
 		}
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	slices.SortFunc(list, func(a, b Held) int { return cmp.Compare(a.Token, b.Token) })
 	return list[:min(len(list), n)]
 }

@@ -70,8 +70,7 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 			p.withdrawLocked(&o)
 		}
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	if err != nil {
 		return nil, err
 	}
@@ -236,8 +235,7 @@ func (p *Place) Cancel() bool {
 			t.end(p.lease, unlocked, &o)
 		}
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	return was
 }
 
@@ -246,8 +244,7 @@ func (p *Place) withdraw() bool {
 	var o op
 	p.table.enter(&o)
 	was := p.withdrawLocked(&o)
-	p.table.leave(&o)
-	o.wakes.run()
+	p.table.done(&o)
 	return was
 }
 
@@ -311,7 +308,6 @@ func (t *Table) take(opt Options, keys []string) (l Lease, ok bool, err error) {
 	if r := t.try(opt, keys, &o); r != nil {
 		l, ok = t.lease(r), true
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	return l, ok, nil
 }

@@ -47,6 +47,12 @@ func (t *Table) enter(o *op) {
 	}
 }
 
+// done is leave for a caller that holds no other mutex: it wakes who is to be woken.
+func (t *Table) done(o *op) {
+	t.leave(o)
+	o.wakes.run()
+}
+
 // leave unlocks the table. The caller calls o.wakes.run when it holds no other
 // mutex either.
 func (t *Table) leave(o *op) {
@@ -65,8 +71,7 @@ func (t *Table) onTimer() {
 	t.enter(&o)
 	t.timer.on = false
 	t.timer.fired++
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 }
 
 // RaiseToken makes every later token larger than above, for a table that follows
@@ -93,8 +98,7 @@ func (t *Table) TryAcquire(opt Options, keys ...string) (Lease, error) {
 	} else {
 		err = t.lockedErrorLocked(keys, &o)
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	return l, err
 }
 
@@ -111,8 +115,7 @@ func (t *Table) Break(key string) (Held, error) {
 		held, err = t.heldLocked(e.lease, &o), nil
 		t.end(e.lease, broken, &o)
 	}
-	t.leave(&o)
-	o.wakes.run()
+	t.done(&o)
 	return held, err
 }
 

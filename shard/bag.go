@@ -7,8 +7,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// payloadSet holds many payloads of one id.
-type payloadSet struct {
+// bag holds the payloads that wait for one id, where they are several.
+type bag struct {
 	order timeline[*hashed]
 	// index finds payloads by the hash of their bytes. Nil under MergeKeepAll.
 	index *table[*hashed]
@@ -66,7 +66,7 @@ func sameBytes(r *entryReader, p Payload, data []byte) bool {
 }
 
 func (l *lane) openBag(r *entryReader, m Merge) {
-	b := new(payloadSet)
+	b := new(bag)
 	if m != MergeKeepAll {
 		b.index = new(table[*hashed])
 	}
@@ -77,7 +77,7 @@ func (l *lane) openBag(r *entryReader, m Merge) {
 	l.more().bag, l.one = b, Payload{}
 }
 
-func (b *payloadSet) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
+func (b *bag) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {
 	if m == MergeKeepAll {
 		b.order.push(b.newHashed(p, 0))
 		return p, journal.Ref{}
@@ -98,12 +98,12 @@ func (b *payloadSet) add(r *entryReader, m Merge, p Payload, data []byte) (kept 
 }
 
 // len returns the number of payloads that are not gone.
-func (b *payloadSet) len() int { return b.order.len() - b.gone }
+func (b *bag) len() int { return b.order.len() - b.gone }
 
 // slabSize is how many payloads a bag makes room for at once, at most.
 const slabSize = 64
 
-func (b *payloadSet) newHashed(p Payload, hash uint32) *hashed {
+func (b *bag) newHashed(p Payload, hash uint32) *hashed {
 	if len(b.slab) == 0 {
 		b.slab = make([]hashed, min(max(b.order.len(), 2), slabSize))
 	}
@@ -114,7 +114,7 @@ func (b *payloadSet) newHashed(p Payload, hash uint32) *hashed {
 }
 
 // forget drops a payload from the order, sooner or later.
-func (b *payloadSet) forget(h *hashed) {
+func (b *bag) forget(h *hashed) {
 	h.gone = true
 	b.gone++
 	if b.gone > slabSize && b.gone > b.order.len()/2 {
@@ -123,7 +123,7 @@ func (b *payloadSet) forget(h *hashed) {
 	}
 }
 
-func (b *payloadSet) take() Payload {
+func (b *bag) take() Payload {
 	b.first()
 	h := b.order.pop()
 	if b.index != nil {
@@ -132,7 +132,7 @@ func (b *payloadSet) take() Payload {
 	return h.Payload
 }
 
-func (b *payloadSet) first() Payload {
+func (b *bag) first() Payload {
 	for {
 		h := *b.order.first()
 		if !h.gone {
@@ -144,7 +144,7 @@ func (b *payloadSet) first() Payload {
 }
 
 // takeOut takes payloads out of a bag, in order.
-func (b *payloadSet) takeOut(means func(Payload) bool) (out []Payload) {
+func (b *bag) takeOut(means func(Payload) bool) (out []Payload) {
 	if b.folding != nil {
 		b.folding.fold = nil // it may be about one of them
 	}
@@ -171,7 +171,7 @@ const detailLooks = 16
 
 // some returns the first n payloads, or a few less if most of those that are looked
 // at are gone.
-func (b *payloadSet) some(n int) (list []Payload) {
+func (b *bag) some(n int) (list []Payload) {
 	looks := n * detailLooks
 	take := func(h *hashed) bool {
 		if !h.gone {

@@ -27,7 +27,7 @@ type Fold struct {
 	// Over is called when the outcome counts, or does not. It must not block.
 	Over func(applied bool)
 
-	bag      *payloadSet
+	bag      *bag
 	members  []*hashed // in the order of acceptance
 	refs     []journal.Ref
 	restored bool // one came back from the morgue

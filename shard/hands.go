@@ -178,9 +178,7 @@ func (c *hands) release(l *lane) {
 
 // age ends the time in which a run is looked at.
 func (c *hands) age(r *Run) {
-	if i := slices.Index(c.young, r); i >= 0 {
-		c.young = slices.Delete(c.young, i, i+1)
-	}
+	c.young = slices.DeleteFunc(c.young, func(o *Run) bool { return o == r })
 }
 
 // putBack undoes that an item was handed out.

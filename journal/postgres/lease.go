@@ -259,8 +259,8 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 	if _, err := pgx.ForEachRow(rows, []any{&number, &epoch}, func() error { renewed[number] = epoch; return nil }); err != nil {
 		return err
 	}
-	if text := warningOf(conn.Conn().PgConn()); text != "" {
-		return fmt.Errorf("%w: %s", errWarned, text) // perhaps it is not on the standby
+	if err := warned(conn.Conn().PgConn()); err != nil {
+		return err
 	}
 	for _, number := range numbers {
 		if epoch, ok := renewed[number]; ok && epoch == held[number].epoch() {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,10 +208,7 @@ func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
 		return err
 	}
 	forgetWarning(m.conn.Conn().PgConn())
-	err := tx.Commit(ctx)
-	if text := warningOf(m.conn.Conn().PgConn()); err == nil && text != "" {
-		err = fmt.Errorf("%w: %s", errWarned, text) // perhaps it is not on the standby
-	}
+	err := cmp.Or(tx.Commit(ctx), warned(m.conn.Conn().PgConn()))
 	if err == nil || refusedForGood(err) {
 		return err
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -128,10 +129,7 @@ func onConnection(ctx context.Context, pool *pgxpool.Pool, silence time.Duration
 		defer w.moved.Store(nil)
 	}
 	forgetWarning(conn.Conn().PgConn())
-	err = f(ctx, conn.Conn())
-	if warning := warningOf(conn.Conn().PgConn()); err == nil && warning != "" {
-		err = fmt.Errorf("%w: %s", errWarned, warning)
-	}
+	err = cmp.Or(f(ctx, conn.Conn()), warned(conn.Conn().PgConn()))
 	if refused, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || refused.Code == readOnlyServer) {
 		_ = conn.Conn().Close(ctx) // the pool drops it
 	}

@@ -108,9 +108,12 @@ func noteWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
 
 func forgetWarning(conn *pgconn.PgConn) { delete(conn.CustomData(), warningKey) }
 
-func warningOf(conn *pgconn.PgConn) string {
-	text, _ := conn.CustomData()[warningKey].(string)
-	return text
+// warned returns errWarned with the warning beside the last answer; nil: there was none.
+func warned(conn *pgconn.PgConn) error {
+	if text, _ := conn.CustomData()[warningKey].(string); text != "" {
+		return fmt.Errorf("%w: %s", errWarned, text)
+	}
+	return nil
 }
 
 // isIntake reports whether a change is of the offset of the inbox. Which rows are taken in says

@@ -15,6 +15,9 @@ type Rate struct {
 	Per   time.Duration // from the first of them on
 }
 
+// OneAMinute is for what stays as it is for long.
+var OneAMinute = Rate{1, time.Minute}
+
 // Lines counts the lines of one kind. The zero Lines has seen none.
 type Lines struct {
 	// mu guards what follows. Nothing is logged under it: a logger is user code.

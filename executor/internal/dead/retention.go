@@ -1,0 +1,149 @@
+package dead
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/tally"
+)
+
+const (
+	lateBy   = 64          // parts of the age
+	tryAgain = time.Minute // after an error
+	lastWait = 50 * time.Millisecond
+)
+
+// Open begins to delete what is kept no longer, until Close is called. The shards are there.
+func (l *Letters) Open(ctx context.Context) {
+	if l.c.Age > 0 || l.c.Count > 0 {
+		go l.expire(ctx) // see the census
+	} else {
+		close(l.over)
+	}
+}
+
+// Buried is told that something has gone to the morgue. It does not wait.
+func (l *Letters) Buried() {
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends the deleting, and waits for the work at hand, if it ends in a moment: the ctx of
+// Open has ended.
+func (l *Letters) Close() {
+	close(l.closed)
+	select {
+	case <-l.over:
+	case <-time.After(lastWait): // in a logger, say
+	}
+}
+
+// expire sleeps until something may be too old or too much.
+func (l *Letters) expire(ctx context.Context) {
+	ended := false
+	defer func() {
+		if ended {
+			close(l.over)
+		} else {
+			go l.expire(ctx) // a logger has ended the goroutine
+		}
+	}()
+	look := time.NewTimer(0)
+	set := l.c.Log.Buried(l.c.Number) > 0 // look will ring
+	if !set {
+		look.Stop()
+	}
+	for {
+		ripe := false
+		select {
+		case <-l.closed:
+			ended = true
+			return
+		case <-look.C:
+			ripe, set = true, false
+		case <-l.news:
+			if l.c.Count <= 0 || l.c.Log.Buried(l.c.Number) <= l.c.Count {
+				if l.c.Age > 0 && !set {
+					set = true
+					look.Reset(l.c.Age)
+				}
+				continue
+			}
+		}
+		next, n, err := l.sweep(ctx, ripe)
+		if context.Cause(ctx) != nil {
+			continue
+		}
+		if err != nil {
+			next = tryAgain
+		}
+		if next > 0 {
+			set = true
+			look.Reset(next)
+		}
+		if n > 0 || err != nil {
+			l.log(ctx, n, err)
+		}
+	}
+}
+
+// log says what has been deleted, or why it was not, once a minute.
+func (l *Letters) log(ctx context.Context, n int, err error) {
+	rest, ok := l.lines.Line(tally.OneAMinute)
+	if !ok {
+		return
+	}
+	rest = append(rest, slog.String("queue", l.c.Name))
+	if err != nil {
+		l.c.Logger.LogAttrs(ctx, slog.LevelError, "the dead are kept longer than they should", append(rest, slog.Any("error", err))...)
+	} else {
+		l.c.Logger.LogAttrs(ctx, slog.LevelInfo, "dead payloads were deleted, as Retention says", append(rest, slog.Int("payloads", n))...)
+	}
+}
+
+// sweep goes through the morgue once, to its end if something may be ripe, and returns how
+// many it has deleted, and when the next payload will be too old; 0: none will.
+func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n int, err error) {
+	if err := l.c.Log.Settled(ctx); err != nil {
+		return 0, 0, err
+	}
+	now := l.c.Now()
+	over := 0
+	if l.c.Count > 0 {
+		over = l.c.Log.Buried(l.c.Number) - l.c.Count
+	}
+	oldest := int64(0)
+	some := l.walk()
+	for b, err := range l.c.Log.Morgue(l.c.Number, 0) {
+		if err != nil {
+			return 0, n, err
+		}
+		tooOld := ripe && l.c.Age > 0 && b.At <= now-int64(l.c.Age)
+		if !tooOld && over <= 0 {
+			if !ripe || l.c.Age <= 0 {
+				break
+			}
+			if oldest == 0 || b.At < oldest {
+				oldest = b.At
+			}
+			continue
+		}
+		over--
+		some.add(&b)
+		if len(some.positions) < atOnce {
+			continue
+		}
+		did, err := l.delete(ctx, some, &l.Expired)
+		if n, some = n+did, some.none(); err != nil {
+			return 0, n, err
+		}
+	}
+	did, err := l.delete(ctx, some, &l.Expired)
+	if oldest != 0 {
+		next = max(time.Duration(oldest-now)+l.c.Age, l.c.Age/lateBy)
+	}
+	return next, n + did, err
+}

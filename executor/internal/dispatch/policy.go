@@ -1,0 +1,98 @@
+package dispatch
+
+// Ready is a shard that has had a job due since Due, in Unix nanoseconds.
+type Ready struct {
+	*Port
+	Due int64
+}
+
+// Policy says which shard gets the next free worker.
+type Policy struct {
+	pick   func(ready []Ready) int
+	asked  bool // pick is the program's code
+	fair   bool // what queues use is counted
+	strict bool // a queue goes before another one
+}
+
+// Fair picks by priority, then by what queues have used for their weight, then the oldest
+// due job. (Start-time fair queueing: Goyal, Vin and Cheng, 1996.)
+func Fair() Policy { return Policy{pick: fairest, fair: true} }
+
+func fairest(ready []Ready) int {
+	best := 0
+	for i, c := range ready {
+		mine, its := c.Queue, ready[best].Queue
+		if mine.tier != its.tier {
+			if mine.tier.priority > its.tier.priority {
+				best = i
+			}
+		} else if mine.used < its.used || mine.used == its.used && c.Due < ready[best].Due {
+			best = i
+		}
+	}
+	return best
+}
+
+// OldestFirst picks the shard with the oldest due job.
+func OldestFirst() Policy { return Policy{pick: oldest} }
+
+func oldest(ready []Ready) int {
+	best := 0
+	for i := range ready {
+		if ready[i].Due < ready[best].Due {
+			best = i
+		}
+	}
+	return best
+}
+
+// RoundRobin picks the shard that follows on the last one, by Index. It remembers that one,
+// so each dispatcher has a policy of its own.
+func RoundRobin() Policy {
+	last := -1
+	return Policy{pick: func(ready []Ready) int {
+		next, lowest := -1, 0
+		for i := range ready {
+			if ready[i].Index < ready[lowest].Index {
+				lowest = i
+			}
+			if ready[i].Index > last && (next < 0 || ready[i].Index < ready[next].Index) {
+				next = i
+			}
+		}
+		if next < 0 {
+			next = lowest
+		}
+		last = ready[next].Index
+		return next
+	}}
+}
+
+// StrictPriority picks the queue that joined first, and of its shards the one with the
+// oldest due job.
+func StrictPriority() Policy { return Policy{pick: first, strict: true} }
+
+func first(ready []Ready) int {
+	best := 0
+	for i, c := range ready {
+		b := ready[best]
+		if c.Queue.order < b.Queue.order || (c.Queue == b.Queue && c.Due < b.Due) {
+			best = i
+		}
+	}
+	return best
+}
+
+// Asked is a policy of the program's: pick returns an index, or one out of range. It may end
+// the goroutine, and must not panic. It keeps nothing of ready.
+func Asked(pick func(ready []Ready) int) Policy { return Policy{pick: pick, asked: true} }
+
+// Pick returns what a policy of this package would pick, for a policy of the program's that
+// makes use of it.
+func (p Policy) Pick(ready []Ready) int {
+	d := ready[0].Queue.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.countUp(d.now())
+	return p.pick(ready)
+}
