@@ -72,6 +72,31 @@ func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
 	return t, nil
 }
 
+// HandleLatest registers a queue for state, such as mirrors, indexes and caches, where
+// only the newest payload of an id counts. It is [Handle] with Merge [MergeSupersede];
+// no other setting is needed.
+//
+// The newest payload is the one with the highest score, for example the version of a
+// row. Among equal scores, or without scores, it is the one that was accepted last;
+// give all payloads of an id a score, or none. A newer payload takes the place of one
+// that waits, is snoozed, is retried or is halted; the older one ends as merged,
+// whatever its bytes. While one runs, the newest waits behind it, and runs next with
+// all retries. An older payload never runs after a newer one that was done, whether it
+// failed before, came back from the dead letters, or arrived late.
+//
+// An id has at most one dead letter, which is deleted when a newer payload is accepted.
+// OnFailure, OnFresh, FreshDue and Fold must be left out; Debounce and Throttle apply.
+// See "The newest state" in the guide (README.md).
+//
+// It returns the errors of [Handle], and ErrConfig for another Merge.
+func HandleLatest[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
+	if m := cmp.Or(cfg.Merge, MergeKeepAll); m != MergeKeepAll && m != MergeSupersede {
+		return nil, fmt.Errorf("%w: Merge is %v for queue %q, and HandleLatest keeps the newest; leave it out, or use Handle", ErrConfig, cfg.Merge, name)
+	}
+	cfg.Merge = MergeSupersede
+	return Handle(x, name, handler, cfg)
+}
+
 // HandleMerged registers a queue whose handler gets all payloads of an id that wait in
 // one call: for what is cheaper together, or has to be seen together. What the handler
 // returns is the outcome of all of them, as with [Handle]; [PayloadErrors] tell them
