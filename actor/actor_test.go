@@ -159,7 +159,7 @@ func TestSpawnRacingStop(t *testing.T) {
 func TestNamesAreUniqueUntilStop(t *testing.T) {
 	system := newSystem(t, actor.Config{})
 	first := spawn(t, system, "one", func(*message) {})
-	for _, name := range []string{"one", "", "deadletter"} {
+	for _, name := range []string{"one", ""} {
 		_, err := actor.Spawn(system, name, func(*message) {})
 		require.ErrorIs(t, err, actor.ErrName)
 	}
@@ -168,6 +168,23 @@ func TestNamesAreUniqueUntilStop(t *testing.T) {
 	second := spawn(t, system, "one", func(*message) {})
 	require.False(t, first.Send(new(message)), "an old Ref must not reach its successor")
 	require.True(t, second.Send(new(message)))
+}
+
+// All Systems of a process share one protoactor-go, which asks for other names.
+func TestSystemsDoNotMeet(t *testing.T) {
+	one, other := newSystem(t, actor.Config{}), newSystem(t, actor.Config{})
+	handled := 0
+	spawn(t, one, "deadletter", func(*message) { t.Error("of the other System") })
+	ref := spawn(t, other, "deadletter", func(*message) { handled++ })
+	require.NoError(t, one.Stop(t.Context()))
+	require.True(t, ref.Send(new(message)))
+	require.NoError(t, other.Stop(t.Context()))
+	require.Equal(t, 1, handled)
+	require.False(t, testing.AllocsPerRun(1, func() {
+		system := actor.New(actor.Config{})
+		spawn(t, system, "any", func(*message) {})
+		require.NoError(t, system.Stop(t.Context()))
+	}) > 200, "a System of its own has thousands of tables")
 }
 
 func TestActorsSendToOneAnother(t *testing.T) {

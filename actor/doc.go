@@ -26,8 +26,8 @@
 //     level, with its stack. That actor never calls receive again, because its
 //     state is suspect: it refuses what is sent, counts what waited as lost, and
 //     stops. The other actors run on.
-//   - A log of one's own. What protoactor-go logs goes to [Config.Logger] from
-//     warnings on, nothing of its starts, and it writes to no file.
+//   - One protoactor-go for the process, of 3 MB. What it warns of, which takes a
+//     bug here, goes to [slog.Default], and it writes to no file.
 //   - Time is the caller's. Nothing here reads a clock, so everything works inside
 //     a testing/synctest bubble, provided that the System was made in it.
 //
@@ -51,7 +51,7 @@
 // One for each actor that has messages in its mailbox; one for the report of each
 // failed actor. When the messages of an actor end, its goroutine waits for another
 // actor until the System stops, unless as many as there are cores wait already. So
-// a System that is dropped without Stop leaks those.
+// a System that is dropped without Stop leaks those, and its actors.
 //
 // # What it costs
 //
@@ -80,7 +80,4 @@
 // the mailbox: only a fork would, or a change upstream. The versions of them that
 // our go.mod asks for make a program 3 MB smaller than those that protoactor-go's
 // asks for.
-//
-// A System takes about 3 MB from its first actor on, so one per executor is right
-// and one per queue is not.
 package actor

@@ -17,11 +17,10 @@ func (s *System) Err() error {
 }
 
 // Proto lets tests listen to the event stream.
-func (s *System) Proto() *actor.ActorSystem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.protoLocked()
-}
+func Proto() *actor.ActorSystem { return shared() }
+
+// InProcess is what protoactor-go knows an actor by.
+func (s *System) InProcess(name string) string { return s.inProcess(name) }
 
 // Wake is what protoactor-go calls when a message finds the mailbox idle.
 func (r *Ref[M]) Wake(process func()) { r.cell.Schedule(process) }

@@ -19,7 +19,7 @@ import (
 func newSystem(t *testing.T, config actor.Config) *actor.System {
 	t.Helper()
 	system := actor.New(config)
-	subscription := system.Proto().EventStream.Subscribe(func(event any) {
+	subscription := actor.Proto().EventStream.Subscribe(func(event any) {
 		switch event := event.(type) {
 		case *proto.DeadLetterEvent:
 			t.Errorf("dead letter: %v", event)
@@ -29,6 +29,7 @@ func newSystem(t *testing.T, config actor.Config) *actor.System {
 	})
 	require.NotNil(t, subscription)
 	t.Cleanup(func() {
+		defer actor.Proto().EventStream.Unsubscribe(subscription)
 		if err := system.Stop(context.WithoutCancel(t.Context())); system.Err() == nil {
 			assert.NoError(t, err)
 		}

@@ -6,15 +6,14 @@ import (
 )
 
 // warnings is a log handler for protoactor-go, without what it tells of each start
-// and stop: users did not ask for that in their own log.
+// and stop: users did not ask for that in their log. There is one for the process.
 type warnings struct{ slog.Handler }
 
-func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+func (warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && slog.Default().Enabled(ctx, level)
 }
 
-func (h warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return warnings{h.Handler.WithAttrs(attrs)}
+func (warnings) Handle(ctx context.Context, r slog.Record) error {
+	r.AddAttrs(slog.String("lib", "protoactor"))
+	return slog.Default().Handler().Handle(ctx, r)
 }
-
-func (h warnings) WithGroup(name string) slog.Handler { return warnings{h.Handler.WithGroup(name)} }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -16,8 +17,7 @@ import (
 
 // Config of a System. The zero value works.
 type Config struct {
-	// Logger gets failures and the warnings of protoactor-go. nil: silence. It must
-	// not panic.
+	// Logger gets failures. nil: silence. It must not panic.
 	Logger *slog.Logger
 	// OnFailure is called with what happened when the first actor fails, and never
 	// again. It runs on a goroutine of its own that System.Stop waits for, so it
@@ -51,8 +51,19 @@ type System struct {
 	// under it.
 	mu    sync.Mutex
 	cells map[*cell]struct{} // actors that have not stopped
-	proto *actor.ActorSystem // 3 MB, so not before there is an actor
+	proto *actor.ActorSystem
+
+	number int64 // its actors are told by it from those of other Systems with their names
 }
+
+var systems atomic.Int64
+
+// shared makes what all Systems of the process have of protoactor-go, when there is the
+// first actor: it takes 3 MB, and as long as opening a journal.
+var shared = sync.OnceValue(func() *actor.ActorSystem {
+	log := slog.New(warnings{slog.DiscardHandler}) // the default would write coloured text to stderr
+	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
+})
 
 // New returns a System without actors. It starts no goroutine; one without messages
 // so far may be dropped.
@@ -63,20 +74,10 @@ func New(config Config) *System {
 		idle:      make(chan struct{}),
 		parked:    make(chan *cell),
 		cells:     make(map[*cell]struct{}),
+		number:    systems.Add(1),
 	}
 	s.work.drained = func() { close(s.idle) }
 	return s
-}
-
-// protoLocked makes the system when it is asked for the first time.
-func (s *System) protoLocked() *actor.ActorSystem {
-	if s.proto == nil {
-		// The default would write coloured text to stderr.
-		s.proto = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-			return slog.New(warnings{s.logger.Handler()}).With(slog.String("lib", "protoactor"))
-		}))
-	}
-	return s.proto
 }
 
 // spawn starts c under its name. It returns errStopped or errName.
@@ -92,7 +93,8 @@ func (s *System) spawn(c *cell) error {
 		return errStopped
 	}
 	props := actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithDispatcher(c))
-	pid, err := s.protoLocked().Root.SpawnNamed(props, c.name)
+	s.proto = shared()
+	pid, err := s.proto.Root.SpawnNamed(props, s.inProcess(c.name))
 	if err != nil { // pid is then the other actor's: it must not be kept
 		s.work.leave()
 		return fmt.Errorf("%w: %q", errName, c.name)
@@ -101,6 +103,9 @@ func (s *System) spawn(c *cell) error {
 	s.cells[c] = struct{}{}
 	return nil
 }
+
+// inProcess is what protoactor-go knows an actor by.
+func (s *System) inProcess(name string) string { return strconv.FormatInt(s.number, 10) + "/" + name }
 
 // start has a goroutine run c: one that waits for that, or else a new one.
 func (s *System) start(c *cell) {

@@ -157,7 +157,7 @@ func TestTrapShutdownStopsNothing(t *testing.T) {
 	require.True(t, ref.Send(new(message)))
 	require.NoError(t, system.Stop(t.Context()))
 	require.False(t, ref.Send(new(message)))
-	_, alive := system.Proto().ProcessRegistry.GetLocal("any")
+	_, alive := actor.Proto().ProcessRegistry.GetLocal(system.InProcess("any"))
 	require.False(t, alive)
 }
 
@@ -172,16 +172,20 @@ func TestTrapLoggerWritesToStderr(t *testing.T) {
 
 	var log bytes.Buffer
 	everything := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	for _, logger := range []*slog.Logger{nil, slog.New(slog.DiscardHandler), everything} {
+	before := slog.Default()
+	slog.SetDefault(everything)
+	defer slog.SetDefault(before)
+	for _, logger := range []*slog.Logger{nil, everything} {
+		log.Reset()
 		system := newSystem(t, actor.Config{Logger: logger})
 		ref := spawn(t, system, "any", func(*message) {})
 		require.True(t, ref.Send(new(message)))
 		require.NoError(t, ref.Stop(t.Context()))
-		system.Proto().Logger().Info("told")
+		actor.Proto().Logger().Info("told")
 		assert.Empty(t, log.String(), "of a start, a stop and what protoactor-go tells")
-		system.Proto().Logger().Warn("warned")
+		actor.Proto().Logger().Warn("warned")
+		assert.Contains(t, log.String(), "msg=warned lib=protoactor")
 	}
-	assert.Contains(t, log.String(), "msg=warned lib=protoactor")
 	_, err = file.Seek(0, io.SeekStart)
 	require.NoError(t, err)
 	written, err := io.ReadAll(file)
