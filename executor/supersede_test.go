@@ -273,6 +273,13 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, executor.Requeued{Back: 1}, back, "nothing was done since it died again")
 		synctest.Wait()
+		enqueue(t, q, "c", "good")
+		enqueue(t, q, "c", "bad", executor.Score(1))
+		synctest.Wait()
+		back, err = x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "c"))
+		require.NoError(t, err)
+		require.Equal(t, executor.Requeued{Back: 2, Late: 1}, back, "the second one died when the good one was done")
+		synctest.Wait()
 		stop(t, x)
 
 		x = openOn(t, disk, executor.Config{})
@@ -281,7 +288,7 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 		start(t, x)
 		back, err = x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name()))
 		require.NoError(t, err)
-		require.Equal(t, executor.Requeued{Back: 3, Unsure: 3}, back, "they died in an earlier process")
+		require.Equal(t, executor.Requeued{Back: 4, Unsure: 4}, back, "they died in an earlier process")
 	})
 }
 

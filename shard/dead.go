@@ -16,8 +16,8 @@ import (
 // none it costs nothing. Under MergeSupersede nothing comes back late.
 type dead struct {
 	throttle
-	graves   map[string]grave    // dead letters, under MergeSupersede: one of an id at most
-	outlived map[string]outlived // ids with dead letters, under any other policy; see Late
+	graves   map[string]grave      // dead letters, under MergeSupersede: one of an id at most
+	outlived map[string][]outlived // ids with dead letters, under any other policy; see Late
 }
 
 // grave is the dead letter of an id.
@@ -26,10 +26,10 @@ type grave struct {
 	leaving bool // a person has asked for it to be put back, or deleted
 }
 
-// outlived is what a core knows of an id with dead letters.
+// outlived is a dead letter that a core has buried itself.
 type outlived struct {
-	dead []version
-	done version // the newest that was done since; zero: none
+	version
+	late bool // what comes after it was done since
 }
 
 // LoadDead takes in a dead letter of a superseding queue, before anything is loaded.
@@ -106,11 +106,9 @@ func (c *dead) noteDead(p Payload) {
 	}
 	id := string(c.lanes.entries.id(p.Ref)) // "" of one that can't be read, and the core is broken then
 	if c.outlived == nil {
-		c.outlived = make(map[string]outlived)
+		c.outlived = make(map[string][]outlived)
 	}
-	o := c.outlived[id]
-	o.dead = append(o.dead, p.version())
-	c.outlived[id] = o
+	c.outlived[id] = append(c.outlived[id], outlived{version: p.version()})
 }
 
 // noteDone notes that payloads of an item are done.
@@ -118,23 +116,16 @@ func (c *dead) noteDone(it *Item, payloads []Payload) {
 	if len(c.outlived) == 0 {
 		return
 	}
-	o, dead := c.outlived[it.ID]
-	for _, p := range payloads {
-		if v := p.version(); dead && o.done.before(v) {
-			o.done = v
-			c.outlived[it.ID] = o
-		}
+	dead := c.outlived[it.ID]
+	for i, v := range dead {
+		dead[i].late = v.late || slices.ContainsFunc(payloads, func(p Payload) bool { return v.before(p.version()) })
 	}
 }
 
 // Forget notes that a dead letter of an id is in the morgue no more.
 func (c *dead) Forget(id string, at journal.Position) {
-	o, dead := c.outlived[id]
-	if !dead {
-		return
-	}
-	if o.dead = slices.DeleteFunc(o.dead, func(v version) bool { return v.at == at }); len(o.dead) > 0 {
-		c.outlived[id] = o
+	if left := slices.DeleteFunc(c.outlived[id], func(v outlived) bool { return v.at == at }); len(left) > 0 {
+		c.outlived[id] = left
 	} else {
 		delete(c.outlived, id)
 	}
@@ -143,14 +134,14 @@ func (c *dead) Forget(id string, at journal.Position) {
 // Late reports whether a payload that comes after a dead letter of its id was done since
 // that died, or runs; known false: the dead letter is older than the core.
 func (c *dead) Late(id string, at journal.Position) (late, known bool) {
-	o := c.outlived[id]
-	i := slices.IndexFunc(o.dead, func(v version) bool { return v.at == at })
+	dead := c.outlived[id]
+	i := slices.IndexFunc(dead, func(v outlived) bool { return v.at == at })
 	if i < 0 {
 		return false, false
 	}
-	v := o.dead[i]
+	v := dead[i]
 	if l := c.lanes.find([]byte(id)); l != nil && l.item() != nil {
 		late = slices.ContainsFunc(l.item().Payloads, func(p Payload) bool { return v.before(p.version()) })
 	}
-	return late || v.before(o.done), true
+	return late || v.late, true
 }

@@ -149,8 +149,9 @@ func (w *world) check(i *item, found map[*item]place) {
 			i.putBack(w.counted)
 		}
 		if where == waits {
-			i.revive = false
+			i.revive, i.lived = false, w.epoch
 		} else {
+			w.laid(i)
 			i.buried = true
 		}
 		if !w.underWay(i) {

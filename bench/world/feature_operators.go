@@ -16,7 +16,7 @@ import (
 // was refused has not been done.
 var operating = &feature{
 	name: "operators",
-	claims: `Inspector.RetryNow Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed Inspector.Requeue
+	claims: `Inspector.RetryNow Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed
 		Inspector.DeleteDead SelectIDs SelectQueue SelectPayloads SelectJobs`,
 	plan:  []string{"cancel", "discard", "fail"},
 	steps: []step{{"act", 14, true, drawAction, playAction}},
@@ -64,7 +64,7 @@ func (w *world) selection(l line) (executor.Selection, func(*item) bool) {
 
 // action is something that a person does.
 type action struct {
-	call   func(context.Context, *world, *queue, executor.Selection, line) (int, error)
+	call   func(context.Context, *world, executor.Selection) (executor.Requeued, error) // Back: how many it has affected
 	before place // where what it means is
 	after  place
 }
@@ -75,32 +75,27 @@ type doing struct {
 	means func(*item) bool
 }
 
+// counting is an action that says no more than how many payloads it has affected.
+func counting(call func(*executor.Inspector, context.Context, executor.Selection) (int, error), before, after place) action {
+	return action{func(ctx context.Context, w *world, s executor.Selection) (back executor.Requeued, err error) {
+		back.Back, err = call(w.x.Inspect(), ctx, s)
+		return back, err
+	}, before, after}
+}
+
 var actions = map[string]action{
-	"runnow": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
-		return w.x.Inspect().RunNow(ctx, s)
-	}, waits, waits},
-	"retrynow": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
-		return w.x.Inspect().RetryNow(ctx, s)
-	}, waits, waits},
-	"cancel": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
-		return w.x.Inspect().Cancel(ctx, s, "planned")
-	}, waits, dead},
-	"delete": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
-		return w.x.Inspect().Delete(ctx, s)
-	}, waits, nowhere},
-	"killfailed": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
-		return w.x.Inspect().KillFailed(ctx, s)
-	}, waits, dead},
-	"deletefailed": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
-		return w.x.Inspect().DeleteFailed(ctx, s)
-	}, waits, nowhere},
-	"requeue": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
-		back, err := w.x.Inspect().Requeue(ctx, s)
-		return back.Back, err
+	"runnow":       counting((*executor.Inspector).RunNow, waits, waits),
+	"retrynow":     counting((*executor.Inspector).RetryNow, waits, waits),
+	"delete":       counting((*executor.Inspector).Delete, waits, nowhere),
+	"killfailed":   counting((*executor.Inspector).KillFailed, waits, dead),
+	"deletefailed": counting((*executor.Inspector).DeleteFailed, waits, nowhere),
+	"deletedead":   counting((*executor.Inspector).DeleteDead, dead, nowhere),
+	"cancel": counting(func(i *executor.Inspector, ctx context.Context, s executor.Selection) (int, error) {
+		return i.Cancel(ctx, s, "planned")
+	}, waits, dead),
+	"requeue": {func(ctx context.Context, w *world, s executor.Selection) (executor.Requeued, error) {
+		return w.x.Inspect().Requeue(ctx, s)
 	}, dead, waits},
-	"deletedead": {func(ctx context.Context, w *world, _ *queue, s executor.Selection, _ line) (int, error) {
-		return w.x.Inspect().DeleteDead(ctx, s)
-	}, dead, nowhere},
 }
 
 func playAction(w *world, l line) {
@@ -118,15 +113,21 @@ func playAction(w *world, l line) {
 	ctx, cancel := w.context(l)
 	defer cancel()
 	whole := w.known == w.epoch-1
-	n, err := a.call(ctx, w, q, sel, l)
+	n, err := a.call(ctx, w, sel)
 	w.mu.Lock()
+	w.mayBe(q, means, n)
 	w.doing = slices.DeleteFunc(w.doing, func(d *doing) bool { return d == going })
 	w.forget(l, means)
 	w.mu.Unlock()
 	if !whole || !w.alone(l) || !w.calm() {
 		return
 	}
-	w.acted(l, a, before, n, err)
+	if l.str("what") == "requeue" && err == nil {
+		w.mu.Lock()
+		w.requeued(q, before, n)
+		w.mu.Unlock()
+	}
+	w.acted(l, a, before, n.Back, err)
 }
 
 // forget notes that an id was deleted: then older versions may come after those that were done.

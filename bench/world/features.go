@@ -59,7 +59,7 @@ type step struct {
 var features []*feature
 
 func init() {
-	features = []*feature{living, enqueueing, passing, ordering, conserving, naming, crashing, disk, operating, pausing, waiting,
+	features = []*feature{living, enqueueing, passing, ordering, conserving, requeueing, naming, crashing, disk, operating, pausing, waiting,
 		merging, folding, putOff, once, following, asynchronous,
 		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
 		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing,

@@ -35,6 +35,8 @@ type world struct {
 	broken  int       // steps since the executor has failed, or was killed
 	known   int       // the epoch of the last census
 	counted time.Time // when it was
+	knew    int       // its life
+	booted  bool      // a life has begun, and nothing has run in it
 
 	commits atomic.Int64 // until the fault that is armed; 0: none is
 	armed   atomic.Pointer[func()]
@@ -314,7 +316,9 @@ func (w *world) crash() {
 // opened is what is noted when a life has begun.
 func (w *world) opened() {
 	w.baseline()
+	w.booted = true
 	w.settle()
+	w.booted = false
 }
 
 // calm reports whether nothing is under way: what is on disk is what there is.
