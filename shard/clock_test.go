@@ -217,6 +217,7 @@ func TestClockIsSetBackBeforeARestart(t *testing.T) {
 			g.run(*now, Outcome{Verdict: VerdictCanceled})
 			g.put(journal.Entry{ID: []byte("a"), Due: *now, Accepted: *now - 1})
 			g.run(*now, failed)
+			*now += minute // so that it is due at another time than it was accepted
 			for p := range g.morgue() {
 				g.restore(p, *now)
 			}

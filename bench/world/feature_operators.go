@@ -65,7 +65,7 @@ func (w *world) selection(l line) (executor.Selection, func(*item) bool) {
 // action is something that a person does.
 type action struct {
 	call   func(context.Context, *world, executor.Selection) (executor.Requeued, error) // Back: how many it has affected
-	before place // where what it means is
+	before place                                                                        // where what it means is
 	after  place
 }
 
