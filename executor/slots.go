@@ -134,7 +134,8 @@ type JobWithSlots interface{ held() *admit.Claim }
 
 // Of returns the value that a running job has been given. The handler calls it with the
 // [Job] or [Merged] that it got. ok is false when the queue of the job does not list
-// this sequence in QueueConfig.Conditions.Slots, and after [Slots.Clear].
+// this sequence in QueueConfig.Conditions.Slots, and after [Slots.Clear], also in later calls
+// of the attempt: those for the halves of a batch.
 func (s *Slots[V]) Of(job JobWithSlots) (value V, ok bool) { return s.all.Value(job.held()) }
 
 // Clear gives the value of a running job back: the success of the job no longer moves

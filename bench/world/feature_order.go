@@ -44,9 +44,11 @@ func (w *world) inOrder(r *run) {
 	}
 }
 
-// standsFor reports whether a payload is in a run, or was merged into another one meanwhile.
+// standsFor reports whether a payload is in a run, or was merged into another one: into one that
+// came meanwhile, or as its id ran, which are merged when the run ends.
 func (w *world) standsFor(r *run, i *item) bool {
 	return slices.Contains(r.items, i) || r.queue.conf.has("merge") && slices.ContainsFunc(w.ledger.items, func(other *item) bool {
-		return other != i && other.queue == i.queue && other.id == i.id && same(other.value, i.value) && (other.born >= w.epoch-1 || other.moved == w.epoch)
+		return other != i && other.queue == i.queue && other.id == i.id && same(other.value, i.value) &&
+			(other.born >= w.epoch-1 || other.moved == w.epoch || slices.Contains(r.items, other))
 	})
 }

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -82,6 +83,7 @@ type item struct {
 	passed  *item             // what began before it, where it may have closed a circle; nil: nothing did
 	anew    bool              // numbers were reset since it may have got one
 	slot    int               // of its last run
+	cleared [2]int            // the life and the attempt in which its handler gave that back
 	buried  bool              // it was dead once
 	hurried bool              // a person has had to do with it
 	forgot  bool              // a person has deleted its id since it was accepted
@@ -204,14 +206,17 @@ func (l *ledger) find(queue, id string, pos uint64, v payload) (all []*item, str
 }
 
 // candidate is a payload whose call could not say whether it was accepted, or at which
-// position.
-func (l *ledger) candidate(queue, id string, v payload) *item {
+// position: rather one that was not told to have ended than an equal one that was.
+func (l *ledger) candidate(queue, id string, v payload) (over *item) {
 	for _, i := range l.items {
 		if i.state != refused && i.pos == 0 && i.queue == queue && i.id == id && same(i.value, v) {
-			return i
+			if i.told == "" {
+				return i
+			}
+			over = cmp.Or(over, i)
 		}
 	}
-	return nil
+	return over
 }
 
 func same(a, b payload) bool {
