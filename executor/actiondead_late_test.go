@@ -140,3 +140,54 @@ func TestRequeueInLanesWhenTheCallerHasGone(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// What dead letters had locked is unlocked in the commit that deletes them: the keys of
+// the payloads, and those that the runs of a job have locked for it.
+func TestTheDeadUnlockInTheirCommit(t *testing.T) {
+	for name, retention := range map[string]executor.Retention{"a person": {}, "retention": {Count: 1}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				ids := []string{"a", "b", "c"}
+				open := func(disk *journal.Memory) (*executor.Executor, *executor.Queue[string]) {
+					x := openOn(t, disk, executor.Config{Workers: 1})
+					cfg := executor.QueueConfig[string]{MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{Retention: retention}}
+					cfg.Conditions.Locks = executor.Locks[string]{OnEnqueue: words, OnRun: func(id, _ string) []string { return []string{"ran " + id} }}
+					return x, handle(t, x, "q", (&probe{decide: func(context.Context, seen) error { return errBoom }}).handle, cfg)
+				}
+				disk := new(journal.Memory)
+				x, q := open(disk)
+				for _, id := range ids {
+					enqueue(t, q, id, id)
+				}
+				var images []*journal.Memory
+				disk.OnCommit(func() { images = append(images, disk.Crash()) })
+				start(t, x)
+				time.Sleep(time.Minute)
+				if retention.Count == 0 {
+					did(t, 2)(x.Inspect().DeleteDead(t.Context(), executor.SelectIDs("q", "a", "b")))
+				}
+				disk.OnCommit(nil)
+				stop(t, x)
+				var gone int
+				for i, image := range images {
+					x, q := open(image)
+					var want []string
+					gone = 0
+					for _, id := range ids {
+						switch explain(t, x, "q", id).State {
+						case executor.JobUnknown:
+							gone++
+						case executor.JobDead:
+							want = append(want, id+" 1", "ran "+id+" 1")
+						default:
+							want = append(want, id+" 1")
+						}
+					}
+					require.ElementsMatch(t, want, locked(x), "commit %d, dead: %v", i, deadOf(t, q))
+					stop(t, x)
+				}
+				require.Equal(t, 2, gone)
+			})
+		})
+	}
+}

@@ -207,14 +207,11 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 }
 
 func (q *queue) deadConfig() dead.Config {
-	c := dead.Config{
+	return dead.Config{
 		Log: q.x.log, Logger: q.x.cfg.Logger, Name: q.name, Number: q.number, Shards: q.shards, Now: q.stamp,
-		Supersedes: q.supersedes(), Lanes: q.lanes, Age: q.retention.Age, Count: q.retention.Count,
+		Supersedes: q.supersedes(), Lanes: q.lanes, Ledger: q.x.ledger, Keys: q.x.keys,
+		Age: q.retention.Age, Count: q.retention.Count,
 	}
-	if q.keys != nil {
-		c.Keys = q.x.keys
-	}
-	return c
 }
 
 // lookup returns a registered queue.

@@ -10,6 +10,7 @@
 //     the lanes, the shards and the locks know is then what the journal has.
 //   - Where a newer payload supersedes (Config.Supersedes), its shard is asked first, and no
 //     payload of the id runs until the outcome is known.
+//   - What deleted payloads had locked is unlocked in the commit that deletes them.
 //   - A payload older than Config.Age is deleted a 64th of that later at most, and beyond
 //     Config.Count those that were accepted first. After an error the next try is in a minute.
 //
@@ -29,6 +30,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -58,9 +60,10 @@ type Config struct {
 	Now        func() int64    // in Unix nanoseconds
 	Supersedes bool            // a newer payload of an id takes the place of its dead letter
 	Lanes      *lane.Condition // nil: its ids are its own
-	Keys       *keylock.Keys   // nil: it locks nothing
-	Age        time.Duration   // how long they are kept; 0 and below: without end
-	Count      int             // how many are kept; 0 and below: any number
+	Ledger     *admit.Ledger   // of what jobs hold
+	Keys       *keylock.Keys
+	Age        time.Duration // how long they are kept; 0 and below: without end
+	Count      int           // how many are kept; 0 and below: any number
 }
 
 // Letters are the dead letters of a queue.
@@ -207,51 +210,46 @@ func (l *Letters) delete(ctx context.Context, some letters, deleted *atomic.Uint
 		return n, err
 	}
 	gone, err := l.takeOut(ctx, some, func(some letters) error {
-		ticket, err := l.c.Log.Delete(ctx, l.c.Number, some.positions)
+		if err := l.c.Log.Err(); err != nil && !errors.Is(err, journal.ErrFull) {
+			return err
+		}
+		whole, err := l.whole(some)
 		if err != nil {
 			return err
 		}
-		deleted.Add(uint64(len(some.positions)))
-		if err = ticket.Wait(ctx); errors.Is(err, journal.ErrFull) {
-			err = l.c.Log.Settled(ctx)
+		if !l.c.Ledger.Try(&journal.Change{Queue: l.c.Number, Exhumed: some.positions}, func() { l.c.Keys.DropDead(some.positions, whole) }) {
+			return journal.ErrClosed
 		}
-		return err
-	}, func(out, _ letters) {
-		l.forget(out)
-		_ = l.unlock(out)
-	})
+		deleted.Add(uint64(len(some.positions)))
+		return l.c.Log.Settled(ctx)
+	}, func(out, _ letters) { l.forget(out) })
 	l.forget(gone)
-	if err == nil {
-		err = l.unlock(gone)
-	}
 	return len(gone.positions), err
 }
 
-// unlock ends what payloads had locked that are deleted: each its own, and the last one of
-// an id what its runs had locked for the job. They are gone, so that no context of a call
-// ends it.
-func (l *Letters) unlock(some letters) error {
-	if len(some.positions) == 0 || l.c.Keys == nil {
-		return nil
-	}
-	whole := l.c.Keys.DropDead(l.c.Name, some.positions, some.ids)
-	if len(whole) == 0 {
-		return nil
+// whole returns the jobs that have locked something for themselves and end with their last
+// payloads, which are deleted. What comes for them meanwhile comes after that.
+func (l *Letters) whole(some letters) (jobs []admit.Owner, err error) {
+	ids := l.c.Keys.OfDead(l.c.Name, some.ids)
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	for b, err := range l.c.Log.Morgue(l.c.Number, 0) {
 		if err != nil {
-			return err
+			return nil, err
 		}
-		delete(whole, string(b.Entry.ID))
+		if _, goes := slices.BinarySearch(some.positions, b.Entry.Position); !goes {
+			delete(ids, string(b.Entry.ID))
+		}
 	}
-	for id := range whole {
+	for id := range ids {
 		if err := l.c.Shards.Of(id).Do(context.Background(), func(c *shard.Core) {
-			if !c.Has(id) { // on its shard: it can't come meanwhile
-				l.c.Keys.DropJob(admit.Owner{Queue: l.c.Name, ID: id})
+			if !c.Has(id) {
+				jobs = append(jobs, admit.Owner{Queue: l.c.Name, ID: id})
 			}
 		}); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return jobs, nil
 }

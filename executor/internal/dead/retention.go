@@ -2,10 +2,12 @@ package dead
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/tally"
+	"github.com/strandjobs/strand/journal"
 )
 
 const (
@@ -74,7 +76,7 @@ func (l *Letters) expire(ctx context.Context) {
 			}
 		}
 		next, n, err := l.sweep(ctx, ripe)
-		if context.Cause(ctx) != nil {
+		if context.Cause(ctx) != nil || errors.Is(err, journal.ErrClosed) {
 			continue
 		}
 		if err != nil {

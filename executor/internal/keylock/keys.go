@@ -180,24 +180,28 @@ func (k *Keys) Rename(former, name string) {
 	k.ledger.Do(nil, func() { k.rename(former, name) })
 }
 
-// DropDead ends what payloads had locked that are gone from the morgue, and returns the
-// ids of which the job has locked something besides.
-func (k *Keys) DropDead(queue string, positions []journal.Position, ids []string) (whole map[string]bool) {
-	whole = make(map[string]bool)
-	k.ledger.Do(nil, func() {
-		for i, p := range positions {
-			k.Drop(k.comingWith(p)...)
-			if len(k.OfJob(admit.Owner{Queue: queue, ID: ids[i]})) > 0 {
-				whole[ids[i]] = true
+// OfDead returns those ids of which the job has locked something for itself.
+func (k *Keys) OfDead(queue string, ids []string) map[string]bool {
+	some := make(map[string]bool)
+	k.ledger.View(func() {
+		for _, id := range ids {
+			if len(k.OfJob(admit.Owner{Queue: queue, ID: id})) > 0 {
+				some[id] = true
 			}
 		}
 	})
-	return whole
+	return some
 }
 
-// DropJob ends what the runs of a job have locked for it.
-func (k *Keys) DropJob(by admit.Owner) {
-	k.ledger.Do(nil, func() { k.Drop(k.OfJob(by)...) })
+// DropDead ends what payloads had locked that leave the morgue, and what the runs of jobs
+// have that go with them. The ledger is held.
+func (k *Keys) DropDead(positions []journal.Position, whole []admit.Owner) {
+	for _, p := range positions {
+		k.Drop(k.comingWith(p)...)
+	}
+	for _, by := range whole {
+		k.Drop(k.OfJob(by)...)
+	}
 }
 
 // Held shows a lock to people. Its number takes the place of a token.
