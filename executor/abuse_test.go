@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // rude is a value that can't even be printed.
@@ -58,7 +59,7 @@ type abused struct {
 const abuseRetries = 4 // QueueConfig.MaxRetries
 
 // fate decides about an id, and counts what must come of it.
-func fate(r *rand.Rand, want *executor.QueueStats) *abused {
+func fate(r *rand.Rand, want *inspect.QueueStats) *abused {
 	a, last, fails := new(abused), error(nil), r.IntN(abuseRetries+1)
 	end := r.IntN(4)
 	*[]*uint64{&want.Done, &want.Discarded, &want.Buried, &want.Buried}[end]++
@@ -109,7 +110,7 @@ func TestAbuse(t *testing.T) {
 
 func abuseHandlers(t *testing.T, n int, r *rand.Rand) {
 	bubble(t, func(t *testing.T) {
-		var want executor.QueueStats
+		var want inspect.QueueStats
 		jobs := make([]*abused, n)
 		for i := range jobs {
 			jobs[i] = fate(r, &want)
@@ -146,7 +147,7 @@ func abuseHandlers(t *testing.T, n int, r *rand.Rand) {
 		assert.Equal(t, 8, s.Workers)
 		assert.Zero(t, s.Busy)
 		want.Name, want.Registered, want.Dead = "q", true, int(want.Buried)
-		assert.Equal(t, []executor.QueueStats{want}, s.Queues)
+		assert.Equal(t, []inspect.QueueStats{want}, s.Queues)
 		assert.Zero(t, wrong.Load(), "runs that overlapped, or came out of turn")
 		assert.Equal(t, -1, slices.IndexFunc(jobs, func(a *abused) bool { return a.runs != len(a.tries) }), "ran too few times")
 		dead := make(map[int]bool)
@@ -241,7 +242,7 @@ func abuseHook(t *testing.T, name, v, want any) {
 	s := stats(t, q)
 	assert.Equal(t, want == "waits", s.Jobs == 1, "%+v", s)
 	for range s.Jobs * 2 { // a person can make it run all the same: twice, because it may fail once
-		_, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "bad"))
+		_, err := x.Inspect().RunNow(t.Context(), inspect.SelectIDs(q.Name(), "bad"))
 		require.NoError(t, err)
 		synctest.Wait()
 	}

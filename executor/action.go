@@ -2,63 +2,42 @@ package executor
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/pause"
+	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
-// RunNow makes the selected jobs that wait due now: those that are delayed, snoozed or
-// waiting for a retry. It gives all of their retries back, and lets halted ones go on. A
-// job that is paused, locked out or limited still waits for that, and one that runs is
-// left alone. Jobs are selected as a whole: with [SelectPayloads], those that have one.
-//
-// It returns how many jobs waited, also with an error. After ErrUnknownQueue,
-// ErrInvalidQuery and ErrInvalidID nothing was changed. After ErrClosed, ErrFailed,
-// ErrContext, and the cause of ctx when that ends first, the jobs of one more visit to
-// a shard, a hundred or two, may be due, too.
-func (i *Inspector) RunNow(ctx context.Context, which Selection) (int, error) {
+func (i inspector) RunNow(ctx context.Context, which inspect.Selection) (int, error) {
 	return i.hasten(ctx, which, true)
 }
 
-// RetryNow is RunNow that gives no retries back. A job whose second retry is due
-// tomorrow makes it now. A job that was halted after its last retry makes that one once
-// more. So a person can try whether the cause of the failures is gone, without the jobs
-// starting all over if it is not. It returns what RunNow does.
-func (i *Inspector) RetryNow(ctx context.Context, which Selection) (int, error) {
+func (i inspector) RetryNow(ctx context.Context, which inspect.Selection) (int, error) {
 	return i.hasten(ctx, which, false)
 }
 
 // hasten makes the jobs that are meant due.
-func (i *Inspector) hasten(ctx context.Context, which Selection, anew bool) (int, error) {
-	q, ctx, err := i.selected(ctx, &which)
+func (i inspector) hasten(ctx context.Context, which inspect.Selection, anew bool) (int, error) {
+	q, ctx, s, err := i.selected(ctx, which)
 	if err != nil {
 		return 0, err
 	}
-	return q.act(ctx, &which, func(c *shard.Core, at int64, id string) int {
-		if which.of != nil && !c.HasAny(id, which.of) || !c.RunNow(id, at, anew) {
+	return q.act(ctx, s, func(c *shard.Core, at int64, id string) int {
+		if s.of != nil && !c.HasAny(id, s.of) || !c.RunNow(id, at, anew) {
 			return 0
 		}
 		return 1
 	})
 }
 
-// Cancel turns the selected payloads into dead letters, with their history. Their last
-// error is [ErrCanceledByOperator], followed by the reason if there is one; 4 KiB of it
-// are kept. What they have locked stays locked unless Locks.UnlockOnBurial is set.
-//
-// If a job runs, the context of its handler ends with that error as its cause. When the
-// handler has returned, the selected payloads are dead-lettered, unless the handler
-// says that they are done or discarded. The job's other payloads, and the other jobs of
-// its batch, run again without spending a retry, unless they are done. If the process
-// dies before the handler has returned, the job was not canceled, and runs again.
-//
-// It returns how many payloads are affected, also with an error; those that a handler
-// has in hand count. Without an error, everything but those is on disk. The errors are
-// those of RunNow; after one, the changes that are counted may not be on disk yet, and
-// those of one more visit to a shard may have been made, too. When several calls select
-// the same payloads at the same time, a payload that waits is counted by one of them,
-// and one that runs by each.
-func (i *Inspector) Cancel(ctx context.Context, which Selection, reason string) (int, error) {
+func (i inspector) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
 	full := ErrCanceledByOperator.Error()
 	if reason != "" {
 		full += ": " + reason
@@ -67,39 +46,26 @@ func (i *Inspector) Cancel(ctx context.Context, which Selection, reason string) 
 	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: kept})
 }
 
-// Delete ends the selected payloads for good, without dead letters; QueueStats.Deleted
-// counts them. What they have locked is unlocked, except for the keys of a
-// Locks.Service. If a job runs, the context of its handler ends with
-// [ErrDeletedByOperator]. All else is as with Cancel, the results included.
-//
-// With [SelectIDs] the executor also forgets the newest version of each id that was
-// done, as [MergeSupersede] keeps it, which counts as one in the result. What is
-// accepted after that is newer, whatever its score.
-func (i *Inspector) Delete(ctx context.Context, which Selection) (int, error) {
-	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Version: which.ids != nil && which.of == nil})
+func (i inspector) Delete(ctx context.Context, which inspect.Selection) (int, error) {
+	_, ids, at, _, _ := which.Parts()
+	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Version: ids != nil && at == nil})
 }
 
-// KillFailed turns what waits for a retry, or is halted, into dead letters, for the
-// selected jobs. With [Handle], and under OnFailureBlock, these are the payloads that
-// have failed, and those behind them go on; otherwise they are all payloads of the job.
-// Their last error names the cancellation and then the failure. A job that runs is left
-// alone. All else is as with Cancel.
-func (i *Inspector) KillFailed(ctx context.Context, which Selection) (int, error) {
+func (i inspector) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
 	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: ErrCanceledByOperator.Error() + ": after its failure", Failed: true})
 }
 
-// DeleteFailed deletes what KillFailed would turn into dead letters, as Delete does.
-func (i *Inspector) DeleteFailed(ctx context.Context, which Selection) (int, error) {
+func (i inspector) DeleteFailed(ctx context.Context, which inspect.Selection) (int, error) {
 	return i.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Failed: true})
 }
 
-func (i *Inspector) remove(ctx context.Context, which Selection, r shard.Removal) (int, error) {
-	q, ctx, err := i.selected(ctx, &which)
+func (i inspector) remove(ctx context.Context, which inspect.Selection, r shard.Removal) (int, error) {
+	q, ctx, s, err := i.selected(ctx, which)
 	if err != nil {
 		return 0, err
 	}
-	r.Of, r.Before = which.of, q.x.log.Stats().Next
-	n, err := q.act(ctx, &which, q.remover(r))
+	r.Of, r.Before = s.of, q.x.log.Stats().Next
+	n, err := q.act(ctx, s, q.remover(r))
 	if n > 0 && r.Verdict == shard.VerdictCanceled {
 		if rest, ok := q.burials.Line(tenASecond); ok {
 			q.warn("jobs were canceled: they are in the morgue, or will be when their handlers return", append([]slog.Attr{
@@ -107,4 +73,234 @@ func (i *Inspector) remove(ctx context.Context, which Selection, r shard.Removal
 		}
 	}
 	return n, err
+}
+
+// selection is an inspect.Selection at work.
+type selection struct {
+	queue  string
+	ids    map[string]bool    // nil: any
+	of     []journal.Position // in ascending order; nil: any
+	filter inspect.JobFilter
+	states []inspect.JobState // none: any
+	wanted stateSet           // of states
+	before int64              // Unix ns, of filter.OlderThan
+}
+
+func newSelection(which inspect.Selection) *selection {
+	queue, ids, at, filter, states := which.Parts()
+	s := &selection{queue: queue, filter: filter, states: states}
+	if ids != nil {
+		s.ids = make(map[string]bool, len(ids))
+	}
+	for _, id := range ids {
+		s.ids[id] = true
+	}
+	if at != nil {
+		s.of = make([]journal.Position, 0, len(at))
+	}
+	for _, p := range at {
+		s.of = append(s.of, journal.Position(p))
+	}
+	slices.Sort(s.of)
+	return s
+}
+
+// check returns an error for a selection that makes no sense.
+func (s *selection) check() error {
+	if err := checkFilter(&s.filter); err != nil {
+		return err
+	}
+	var err error
+	if s.wanted, err = statesOf(s.states); err != nil {
+		return err
+	}
+	for id := range s.ids {
+		if err := checkID(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *selection) oldEnough(accepted int64) bool {
+	return s.filter.OlderThan == 0 || accepted < s.before
+}
+
+// meansJob reports whether a job is meant. It is called on the shard of the job, and
+// may read what has left memory.
+func (s *selection) meansJob(c *shard.Core, v *shard.View) bool {
+	if !s.wanted.has(v) {
+		return false
+	}
+	c.Identify(v)
+	if !means(&s.filter, v.ID, v.LastError, v.Retry >= 0) {
+		return false
+	}
+	if s.filter.OlderThan == 0 {
+		return true
+	}
+	var e journal.Entry
+	found, err := v.First.Peek(&e)
+	return err == nil && found && s.oldEnough(e.AcceptedAt())
+}
+
+// selected returns the queue of a selection, whether it makes sense, and the context
+// as it may be used.
+func (i inspector) selected(ctx context.Context, which inspect.Selection) (*queue, context.Context, *selection, error) {
+	s := newSelection(which)
+	q, err := i.x.lookup(s.queue)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if ctx, err = q.x.mayChange(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	s.before = q.x.clock().UnixNano() - int64(s.filter.OlderThan)
+	return q, ctx, s, s.check()
+}
+
+// placesAtOnce is how many places for jobs a visit to a shard looks at.
+const placesAtOnce = 200
+
+// act calls f for each job that is meant, on its shard, and adds up what it returns.
+// It visits shards for a few jobs at a time, and waits until what f has changed is on
+// disk.
+func (q *queue) act(ctx context.Context, s *selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
+	if s.ids != nil {
+		ids := make([]string, 0, len(s.ids))
+		for id := range s.ids {
+			ids = append(ids, id)
+		}
+		n, err = q.shards.VisitIDs(ctx, ids, func(c *shard.Core, some []string) (n int, err error) {
+			now := q.x.clock().UnixNano()
+			for _, id := range some {
+				n += f(c, now, id)
+			}
+			return n, nil
+		})
+	} else {
+		n, err = q.actOnAll(ctx, s, f)
+	}
+	q.x.endRemoved()
+	if err == nil {
+		err = q.shards.Pass(ctx) // a shard writes down what a call has changed after the call
+	}
+	return n, q.x.written(ctx, err)
+}
+
+func (q *queue) actOnAll(ctx context.Context, s *selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
+	for i := range q.shards.All {
+		for after, more := shard.Cursor(0), true; more; {
+			if err := context.Cause(ctx); err != nil {
+				return n, err
+			}
+			type place struct {
+				cursor shard.Cursor
+				more   bool
+			}
+			places := make(chan place, 1)
+			from := after
+			did, err := q.shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
+				now := q.x.clock().UnixNano()
+				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
+					if s.meansJob(c, v) {
+						n += f(c, now, v.ID)
+					}
+				})
+				places <- place{last, more}
+				return n, nil
+			})
+			if n += did; err != nil {
+				return n, err
+			}
+			p := <-places
+			after, more = p.cursor, p.more
+		}
+	}
+	return n, nil
+}
+
+// ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
+// would be paused. Pause the queue.
+var ErrTooManyPaused = pause.ErrTooMany
+
+// Pause keeps all queues from running jobs until [Executor.Resume], also after a
+// restart or a crash. When it has returned, no handler is called any more. Handlers
+// that run go on, and Pause does not wait for them. Enqueue still accepts payloads,
+// schedules go on, and RunNow makes jobs due, which then wait like all others.
+//
+// The executor, and what [inspect.Inspector.Pause] pauses, queues, prefixes of ids and single ids,
+// are paused independently: a job runs when none of them is. What a paused job locked when
+// it was enqueued stays locked. When its turn comes in the line of a key, the next job
+// gets it.
+//
+// It returns nil when the pause is on disk. To pause what is paused is no error. A full
+// disk does not refuse it: it takes the room that is kept for results, and waits for
+// ctx when even that is used up. It returns ErrClosed, ErrFailed or ErrContext. When
+// ctx ends first, it returns the cause, with ErrUnknown if it had begun: then the
+// executor may be paused or not.
+func (x *Executor) Pause(ctx context.Context) error { _, err := x.pause(ctx, "", true); return err }
+
+// Resume ends a Pause of the executor. Queues, prefixes and ids that are paused by
+// themselves stay so. It returns what Pause does.
+func (x *Executor) Resume(ctx context.Context) error { _, err := x.pause(ctx, "", false); return err }
+
+func (i inspector) Pause(ctx context.Context, which inspect.Selection) (int, error) {
+	return i.pause(ctx, which, true)
+}
+
+func (i inspector) Resume(ctx context.Context, which inspect.Selection) (int, error) {
+	return i.pause(ctx, which, false)
+}
+
+func (i inspector) Paused() (all bool, queues []string) {
+	return i.x.pauses.Names()
+}
+
+func (i inspector) PausedIDs(queue string) iter.Seq2[string, error] {
+	return i.paused(statekey.PausedIDs(queue))
+}
+
+func (i inspector) PausedPrefixes(queue string) iter.Seq2[string, error] {
+	return i.paused(statekey.PausedPrefixes(queue))
+}
+
+func (i inspector) paused(keys string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range i.x.pauses.Under(keys) {
+			if !yield(name, border(err)) {
+				return
+			}
+		}
+	}
+}
+
+// pause pauses the executor, or a queue by name, or lets it go on.
+func (x *Executor) pause(ctx context.Context, name string, on bool) (n int, err error) {
+	if ctx, err = x.mayChange(ctx); err != nil {
+		return 0, err
+	}
+	n, err = x.pauses.Set(ctx, name, on)
+	return n, border(err)
+}
+
+func (i inspector) pause(ctx context.Context, which inspect.Selection, on bool) (n int, err error) {
+	q, ctx, s, err := i.selected(ctx, which)
+	if err != nil {
+		return 0, err
+	}
+	switch prefix := s.filter.IDPrefix; {
+	case s.of != nil || len(s.states) > 0 || s.filter != inspect.JobFilter{IDPrefix: prefix}:
+		return 0, fmt.Errorf("%w: what is paused is a queue, some ids, or a prefix of ids; see SelectQueue, SelectIDs and SelectPrefix", inspect.ErrInvalidQuery)
+	case s.ids != nil:
+		n, err = q.pauses.SetIDs(ctx, slices.Collect(maps.Keys(s.ids)), on)
+		return n, border(err)
+	case prefix != "":
+		n, err = q.pauses.SetPrefix(ctx, prefix, on, func(ctx context.Context, f func(c *shard.Core, id string)) error {
+			_, err := q.act(ctx, s, func(c *shard.Core, _ int64, id string) int { f(c, id); return 0 })
+			return err
+		})
+		return n, border(err)
+	}
+	return q.x.pause(ctx, q.name, on)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -31,12 +32,12 @@ func (a inquired) Err() error {
 // What is accepted after the call of an action is not meant, though the call has not
 // come to its job yet.
 func TestActionsMeanWhatWasThere(t *testing.T) {
-	for name, act := range map[string]func(*executor.Inspector, context.Context) (int, error){
-		"cancel": func(i *executor.Inspector, ctx context.Context) (int, error) {
-			return i.Cancel(ctx, executor.SelectQueue("q"), "")
+	for name, act := range map[string]func(inspect.Inspector, context.Context) (int, error){
+		"cancel": func(i inspect.Inspector, ctx context.Context) (int, error) {
+			return i.Cancel(ctx, inspect.SelectQueue("q"), "")
 		},
-		"delete": func(i *executor.Inspector, ctx context.Context) (int, error) {
-			return i.Delete(ctx, executor.SelectQueue("q"))
+		"delete": func(i inspect.Inspector, ctx context.Context) (int, error) {
+			return i.Delete(ctx, inspect.SelectQueue("q"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,13 +78,13 @@ func TestRunNowOfPayloads(t *testing.T) {
 		start(t, x)
 		a := enqueue(t, q, "a", "x", executor.In(time.Hour))
 		b := enqueue(t, q, "b", "x", executor.In(time.Hour))
-		n, err := x.Inspect().RunNow(t.Context(), executor.SelectPayloads("q", "a", b.Position, b.Position+7))
+		n, err := x.Inspect().RunNow(t.Context(), inspect.SelectPayloads("q", "a", b.Position, b.Position+7))
 		require.NoError(t, err)
 		require.Zero(t, n)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Empty(t, p.seen())
-		n, err = x.Inspect().RunNow(t.Context(), executor.SelectPayloads("q", "a", b.Position, a.Position))
+		n, err = x.Inspect().RunNow(t.Context(), inspect.SelectPayloads("q", "a", b.Position, a.Position))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		synctest.Wait()
@@ -100,7 +101,7 @@ func TestReasonOfACancellation(t *testing.T) {
 		start(t, x)
 		for _, reason := range []string{strings.Repeat("y", 3000), strings.Repeat("é", 3000) + "\xff"} {
 			enqueue(t, q, "a", "x", executor.In(time.Hour))
-			n, err := x.Inspect().Cancel(t.Context(), executor.SelectIDs("q", "a"), reason)
+			n, err := x.Inspect().Cancel(t.Context(), inspect.SelectIDs("q", "a"), reason)
 			require.NoError(t, err)
 			require.Equal(t, 1, n)
 			dead := morgue(t, q)
@@ -109,7 +110,7 @@ func TestReasonOfACancellation(t *testing.T) {
 			require.True(t, strings.HasPrefix(full, dead[0].Error))
 			require.GreaterOrEqual(t, len(dead[0].Error), min(len(full), 4<<10)-1)
 			require.LessOrEqual(t, len(dead[0].Error), 4<<10)
-			_, err = x.Inspect().DeleteDead(t.Context(), executor.SelectIDs("q", "a"))
+			_, err = x.Inspect().DeleteDead(t.Context(), inspect.SelectIDs("q", "a"))
 			require.NoError(t, err)
 		}
 		stop(t, x)
@@ -125,13 +126,13 @@ func TestPausedAgainAtTheMost(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
 	}
-	n, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), ids...))
+	n, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), ids...))
 	require.NoError(t, err)
 	require.Len(t, ids, n)
-	n, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), ids[:300]...))
+	n, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), ids[:300]...))
 	require.NoError(t, err, "they are paused")
 	require.Zero(t, n)
-	_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), ids[0], "another"))
+	_, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), ids[0], "another"))
 	require.ErrorIs(t, err, executor.ErrTooManyPaused)
 	stop(t, x)
 }
@@ -140,12 +141,12 @@ func TestPausedAgainAtTheMost(t *testing.T) {
 // waits is counted by one of them, and what runs by each.
 func TestManyEndTheSameJobs(t *testing.T) {
 	const n, callers = 1000, 4
-	verbs := map[string]func(*executor.Inspector, context.Context, executor.Selection) (int, error){
-		"cancel": func(i *executor.Inspector, ctx context.Context, which executor.Selection) (int, error) {
+	verbs := map[string]func(inspect.Inspector, context.Context, inspect.Selection) (int, error){
+		"cancel": func(i inspect.Inspector, ctx context.Context, which inspect.Selection) (int, error) {
 			return i.Cancel(ctx, which, "")
 		},
-		"delete": (*executor.Inspector).Delete, "kill failed": (*executor.Inspector).KillFailed,
-		"delete failed": (*executor.Inspector).DeleteFailed,
+		"delete": (inspect.Inspector).Delete, "kill failed": (inspect.Inspector).KillFailed,
+		"delete failed": (inspect.Inspector).DeleteFailed,
 	}
 	for verb, act := range verbs {
 		t.Run(verb, func(t *testing.T) {
@@ -174,7 +175,7 @@ func TestManyEndTheSameJobs(t *testing.T) {
 				var group sync.WaitGroup
 				for range callers {
 					group.Go(func() {
-						did, err := act(x.Inspect(), t.Context(), executor.SelectQueue("q"))
+						did, err := act(x.Inspect(), t.Context(), inspect.SelectQueue("q"))
 						assert.NoError(t, err)
 						affected.Add(int64(did))
 					})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -47,7 +48,7 @@ func TestLowkiq_L20_Actions(t *testing.T) {
 			return nil
 		}}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{RetryIn: func(int) time.Duration { return time.Hour }})
-		i, ctx, all := x.Inspect(), t.Context(), executor.SelectQueue("q")
+		i, ctx, all := x.Inspect(), t.Context(), inspect.SelectQueue("q")
 		start(t, x)
 		fail := func(ids ...string) {
 			for _, id := range ids {
@@ -75,7 +76,7 @@ func TestLowkiq_L20_Actions(t *testing.T) {
 			require.Len(t, d.Failures, 2)
 			require.Equal(t, "boom", d.Failures[0].Error)
 		}
-		did(t, 2)(backOf(i.Requeue(ctx, executor.SelectIDs("q", "a", "c", "nobody"))))
+		did(t, 2)(backOf(i.Requeue(ctx, inspect.SelectIDs("q", "a", "c", "nobody"))))
 		synctest.Wait()
 		require.Equal(t, []string{"b"}, deadOf(t, q))
 		require.Equal(t, []string{"a", "c", "later"}, pending())
@@ -83,12 +84,12 @@ func TestLowkiq_L20_Actions(t *testing.T) {
 		require.Equal(t, []string{"later"}, pending())
 
 		fail("a", "b", "c")
-		did(t, 1)(i.Delete(ctx, executor.SelectIDs("q", "a")))
-		did(t, 0)(i.Delete(ctx, executor.SelectIDs("q", "a", "nobody")))
+		did(t, 1)(i.Delete(ctx, inspect.SelectIDs("q", "a")))
+		did(t, 0)(i.Delete(ctx, inspect.SelectIDs("q", "a", "nobody")))
 		require.Equal(t, []string{"b", "c", "later"}, pending())
-		did(t, 2)(i.KillFailed(ctx, executor.SelectIDs("q", "b", "c", "later")))
+		did(t, 2)(i.KillFailed(ctx, inspect.SelectIDs("q", "b", "c", "later")))
 		require.Equal(t, []string{"b", "b", "c"}, slices.Sorted(slices.Values(deadOf(t, q))))
-		did(t, 1)(i.DeleteDead(ctx, executor.SelectIDs("q", "c")))
+		did(t, 1)(i.DeleteDead(ctx, inspect.SelectIDs("q", "c")))
 		require.Equal(t, []string{"b", "b"}, deadOf(t, q))
 		did(t, 2)(backOf(i.Requeue(ctx, all)))
 		synctest.Wait()
@@ -126,9 +127,9 @@ func TestLowkiq_L20_PerformNowAndTheRetries(t *testing.T) {
 				enqueue(t, q, "new", "", executor.In(24*time.Hour))
 				now := func(x *executor.Executor) (int, error) {
 					if keep {
-						return x.Inspect().RetryNow(t.Context(), executor.SelectQueue("q"))
+						return x.Inspect().RetryNow(t.Context(), inspect.SelectQueue("q"))
 					}
-					return x.Inspect().RunNow(t.Context(), executor.SelectQueue("q"))
+					return x.Inspect().RunNow(t.Context(), inspect.SelectQueue("q"))
 				}
 				require.NoError(t, x.Pause(t.Context()))
 				did(t, 2)(now(x))
@@ -148,10 +149,10 @@ func TestLowkiq_L20_PerformNowAndTheRetries(t *testing.T) {
 					return
 				}
 				require.Equal(t, map[string]int{"failed": 1, "new": -1}, runs, "the second retry")
-				require.Equal(t, executor.JobHalted, explain(t, y, "q", "failed").State)
+				require.Equal(t, inspect.JobHalted, explain(t, y, "q", "failed").State)
 				did(t, 2)(now(y))
 				synctest.Wait()
-				require.Equal(t, executor.JobHalted, explain(t, y, "q", "failed").State, "once more, and not all over")
+				require.Equal(t, inspect.JobHalted, explain(t, y, "q", "failed").State, "once more, and not all over")
 			})
 		})
 	}
@@ -179,24 +180,24 @@ func TestRemoveWhatWaits(t *testing.T) {
 		var at []uint64
 		at = append(at, enqueue(t, q, "order-1", "5").Position, enqueue(t, q, "order-1", "6").Position)
 		later := enqueue(t, q, "order-2", "later", executor.In(2*time.Hour))
-		did(t, 0)(i.Cancel(ctx, executor.SelectPayloads("q", "order-1"), ""))
-		did(t, 1)(i.Cancel(ctx, executor.SelectPayloads("q", "order-1", at[1], later.Position), "a duplicate"))
-		did(t, 1)(i.Delete(ctx, executor.SelectPayloads("q", "order-1", at[0])))
+		did(t, 0)(i.Cancel(ctx, inspect.SelectPayloads("q", "order-1"), ""))
+		did(t, 1)(i.Cancel(ctx, inspect.SelectPayloads("q", "order-1", at[1], later.Position), "a duplicate"))
+		did(t, 1)(i.Delete(ctx, inspect.SelectPayloads("q", "order-1", at[0])))
 		require.Equal(t, []string{"order-16"}, deadOf(t, q))
 		for d := range q.Morgue() {
 			require.Equal(t, "executor: canceled by an operator: a duplicate", d.Error)
 			require.Equal(t, 1, d.Attempt, "it has not failed")
 		}
-		did(t, 0)(i.Delete(ctx, executor.SelectJobs("q", executor.JobFilter{IDPrefix: "order-3"})))
-		did(t, 0)(i.Delete(ctx, executor.SelectJobs("q", executor.JobFilter{OlderThan: time.Hour})))
-		did(t, 0)(i.DeleteFailed(ctx, executor.SelectJobs("q", executor.JobFilter{ErrorContains: "bang"}, executor.JobRetrying)))
-		did(t, 1)(i.DeleteFailed(ctx, executor.SelectJobs("q", executor.JobFilter{ErrorContains: "boom", Failed: true, IDPrefix: "order-"}, executor.JobRetrying)))
+		did(t, 0)(i.Delete(ctx, inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: "order-3"})))
+		did(t, 0)(i.Delete(ctx, inspect.SelectJobs("q", inspect.JobFilter{OlderThan: time.Hour})))
+		did(t, 0)(i.DeleteFailed(ctx, inspect.SelectJobs("q", inspect.JobFilter{ErrorContains: "bang"}, inspect.JobRetrying)))
+		did(t, 1)(i.DeleteFailed(ctx, inspect.SelectJobs("q", inspect.JobFilter{ErrorContains: "boom", Failed: true, IDPrefix: "order-"}, inspect.JobRetrying)))
 		synctest.Wait()
 		require.Equal(t, []string{"order-1[2]", "order-1[3]", "order-1[4]"}, p.log(), "what was behind goes on")
-		did(t, 1)(i.Cancel(ctx, executor.SelectJobs("q", executor.JobFilter{}, executor.JobScheduled), ""))
-		did(t, 1)(backOf(i.Requeue(ctx, executor.SelectPayloads("q", "order-2", later.Position))))
-		did(t, 0)(backOf(i.Requeue(ctx, executor.SelectPayloads("q", "order-2", at[1]))))
-		did(t, 1)(i.DeleteDead(ctx, executor.SelectJobs("q", executor.JobFilter{ErrorContains: "duplicate"})))
+		did(t, 1)(i.Cancel(ctx, inspect.SelectJobs("q", inspect.JobFilter{}, inspect.JobScheduled), ""))
+		did(t, 1)(backOf(i.Requeue(ctx, inspect.SelectPayloads("q", "order-2", later.Position))))
+		did(t, 0)(backOf(i.Requeue(ctx, inspect.SelectPayloads("q", "order-2", at[1]))))
+		did(t, 1)(i.DeleteDead(ctx, inspect.SelectJobs("q", inspect.JobFilter{ErrorContains: "duplicate"})))
 		synctest.Wait()
 		require.Equal(t, "order-2[later]", p.log()[3])
 	})
@@ -206,7 +207,7 @@ func TestRemoveWhatWaits(t *testing.T) {
 // way whatever error it returns, and is done if it says so.
 func TestRemoveWhatRuns(t *testing.T) {
 	for name, c := range map[string]struct {
-		act    func(*executor.Inspector, executor.Selection) (int, error)
+		act    func(inspect.Inspector, inspect.Selection) (int, error)
 		cause  error
 		result error
 		counts []uint64 // done, deleted, buried
@@ -236,8 +237,8 @@ func TestRemoveWhatRuns(t *testing.T) {
 				for _, q := range []*executor.Queue[string]{single, merged} {
 					first := enqueue(t, q, "a", "1")
 					synctest.Wait()
-					did(t, 0)(x.Inspect().KillFailed(t.Context(), executor.SelectQueue(q.Name())))
-					did(t, 1)(c.act(x.Inspect(), executor.SelectPayloads(q.Name(), "a", first.Position)))
+					did(t, 0)(x.Inspect().KillFailed(t.Context(), inspect.SelectQueue(q.Name())))
+					did(t, 1)(c.act(x.Inspect(), inspect.SelectPayloads(q.Name(), "a", first.Position)))
 					synctest.Wait()
 					require.Len(t, causes, 1)
 					require.ErrorIs(t, causes[0], c.cause)
@@ -252,11 +253,11 @@ func TestRemoveWhatRuns(t *testing.T) {
 	}
 }
 
-func cancel(i *executor.Inspector, s executor.Selection) (int, error) {
+func cancel(i inspect.Inspector, s inspect.Selection) (int, error) {
 	return i.Cancel(context.Background(), s, "")
 }
 
-func remove(i *executor.Inspector, s executor.Selection) (int, error) {
+func remove(i inspect.Inspector, s inspect.Selection) (int, error) {
 	return i.Delete(context.Background(), s)
 }
 
@@ -283,13 +284,13 @@ func TestRemoveBehindWhatRuns(t *testing.T) {
 		}
 		start(t, x)
 		synctest.Wait()
-		did(t, 1)(x.Inspect().Delete(t.Context(), executor.SelectPayloads("q", "a", at[1])))
+		did(t, 1)(x.Inspect().Delete(t.Context(), inspect.SelectPayloads("q", "a", at[1])))
 		synctest.Wait()
 		require.Equal(t, []string{"a1"}, ran)
 		goOn <- nil
 		synctest.Wait()
 		require.Equal(t, []string{"a1", "a3"}, ran)
-		did(t, 2)(x.Inspect().Cancel(t.Context(), executor.SelectIDs("q", "a"), ""))
+		did(t, 2)(x.Inspect().Cancel(t.Context(), inspect.SelectIDs("q", "a"), ""))
 		synctest.Wait()
 		require.Equal(t, []string{"a1", "a3"}, ran)
 		require.Equal(t, []string{"a3", "a4"}, deadOf(t, q))
@@ -323,7 +324,7 @@ func TestRemoveOneOfABatch(t *testing.T) {
 		}
 		start(t, x)
 		synctest.Wait()
-		did(t, 1)(x.Inspect().Cancel(t.Context(), executor.SelectIDs("q", "b"), ""))
+		did(t, 1)(x.Inspect().Cancel(t.Context(), inspect.SelectIDs("q", "b"), ""))
 		synctest.Wait()
 		require.Equal(t, [][]string{{"a", "b", "c"}, {"a", "c"}}, runs)
 		require.Equal(t, []string{"b"}, deadOf(t, q))
@@ -339,7 +340,7 @@ func TestDeletedBeforeTheirHandler(t *testing.T) {
 				deleted, ran := -1, 0
 				handler := func(ctx context.Context) (err error) {
 					if ran++; ran == 3 {
-						deleted, err = x.Inspect().Delete(ctx, executor.SelectQueue("q"))
+						deleted, err = x.Inspect().Delete(ctx, inspect.SelectQueue("q"))
 					}
 					return err
 				}
@@ -374,7 +375,7 @@ func TestDeletedWhileItsKeysAreComputed(t *testing.T) {
 			Locks: executor.Locks[string]{OnRun: func(id, _ string) []string {
 				if accepted && deleted < 0 {
 					var err error
-					deleted, err = x.Inspect().Delete(context.Background(), executor.SelectIDs("q", id))
+					deleted, err = x.Inspect().Delete(context.Background(), inspect.SelectIDs("q", id))
 					require.NoError(t, err)
 				}
 				return []string{"k"}
@@ -424,7 +425,7 @@ func TestDeletedJobsLetGo(t *testing.T) {
 		enqueue(t, waiter, "w", "1")
 		synctest.Wait()
 		require.Empty(t, p.log())
-		did(t, 1)(i.Delete(ctx, executor.SelectIDs("locker", "a")))
+		did(t, 1)(i.Delete(ctx, inspect.SelectIDs("locker", "a")))
 		free()
 		require.Equal(t, []string{"w[1]"}, p.log())
 
@@ -432,23 +433,23 @@ func TestDeletedJobsLetGo(t *testing.T) {
 		enqueue(t, waiter, "w", "2")
 		enqueue(t, waiter, "w2", "2")
 		synctest.Wait()
-		did(t, 1)(i.Delete(ctx, executor.SelectIDs("waiter", "w")))
-		did(t, 1)(i.DeleteFailed(ctx, executor.SelectQueue("locker")))
+		did(t, 1)(i.Delete(ctx, inspect.SelectIDs("waiter", "w")))
+		did(t, 1)(i.DeleteFailed(ctx, inspect.SelectQueue("locker")))
 		free()
 		require.Equal(t, []string{"w[1]", "a[fails]", "w2[2]"}, p.log())
 
 		enqueue(t, locker, "a", "fails")
 		synctest.Wait()
-		did(t, 1)(i.Cancel(ctx, executor.SelectQueue("locker"), ""))
+		did(t, 1)(i.Cancel(ctx, inspect.SelectQueue("locker"), ""))
 		synctest.Wait()
 		require.Len(t, x.KeyLocks().List(), 2, "as after any burial")
-		did(t, 1)(i.DeleteDead(ctx, executor.SelectQueue("locker")))
+		did(t, 1)(i.DeleteDead(ctx, inspect.SelectQueue("locker")))
 		free()
 
 		enqueue(t, slotted, "x", "fails")
 		synctest.Wait()
 		require.Len(t, slots.Snapshot().Open, 1)
-		did(t, 1)(i.Delete(ctx, executor.SelectIDs("slotted", "x")))
+		did(t, 1)(i.Delete(ctx, inspect.SelectIDs("slotted", "x")))
 		require.Empty(t, slots.Snapshot().Open)
 		b, err := locker.Stats(ctx)
 		require.NoError(t, err)
@@ -464,22 +465,22 @@ func TestBadSelections(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for name, c := range map[string]struct {
-		s    executor.Selection
+		s    inspect.Selection
 		ctx  context.Context
 		want error
 	}{
-		"none":         {executor.Selection{}, ctx, executor.ErrUnknownQueue},
-		"no queue":     {executor.SelectQueue("nobody's"), ctx, executor.ErrUnknownQueue},
-		"empty id":     {executor.SelectIDs("q", "a", ""), ctx, executor.ErrInvalidID},
-		"state":        {executor.SelectJobs("q", executor.JobFilter{}, "sleepy"), ctx, executor.ErrInvalidQuery},
-		"not listed":   {executor.SelectJobs("q", executor.JobFilter{}, executor.JobBlocked), ctx, executor.ErrInvalidQuery},
-		"negative age": {executor.SelectJobs("q", executor.JobFilter{OlderThan: -1}), ctx, executor.ErrInvalidQuery},
-		"ended":        {executor.SelectQueue("q"), ended, context.Canceled},
-		"no context":   {executor.SelectQueue("q"), nil, executor.ErrContext},
+		"none":         {inspect.Selection{}, ctx, executor.ErrUnknownQueue},
+		"no queue":     {inspect.SelectQueue("nobody's"), ctx, executor.ErrUnknownQueue},
+		"empty id":     {inspect.SelectIDs("q", "a", ""), ctx, executor.ErrInvalidID},
+		"state":        {inspect.SelectJobs("q", inspect.JobFilter{}, "sleepy"), ctx, inspect.ErrInvalidQuery},
+		"not listed":   {inspect.SelectJobs("q", inspect.JobFilter{}, inspect.JobBlocked), ctx, inspect.ErrInvalidQuery},
+		"negative age": {inspect.SelectJobs("q", inspect.JobFilter{OlderThan: -1}), ctx, inspect.ErrInvalidQuery},
+		"ended":        {inspect.SelectQueue("q"), ended, context.Canceled},
+		"no context":   {inspect.SelectQueue("q"), nil, executor.ErrContext},
 	} {
-		for act, f := range map[string]func(context.Context, executor.Selection) (int, error){
+		for act, f := range map[string]func(context.Context, inspect.Selection) (int, error){
 			"run now": i.RunNow, "delete": i.Delete, "kill": i.KillFailed, "delete failed": i.DeleteFailed,
-			"cancel":  func(ctx context.Context, s executor.Selection) (int, error) { return i.Cancel(ctx, s, "") },
+			"cancel":  func(ctx context.Context, s inspect.Selection) (int, error) { return i.Cancel(ctx, s, "") },
 			"requeue": requeueOf(i), "delete dead": i.DeleteDead,
 		} {
 			n, err := f(c.ctx, c.s)
@@ -487,10 +488,8 @@ func TestBadSelections(t *testing.T) {
 			require.Zero(t, n)
 		}
 	}
-	_, err := i.Requeue(ctx, executor.SelectJobs("q", executor.JobFilter{}, executor.JobRetrying))
-	require.ErrorIs(t, err, executor.ErrInvalidQuery)
-	_, err = new(executor.Inspector).Delete(ctx, executor.SelectQueue("q"))
-	require.ErrorIs(t, err, executor.ErrState)
+	_, err := i.Requeue(ctx, inspect.SelectJobs("q", inspect.JobFilter{}, inspect.JobRetrying))
+	require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 	is, err := q.Pending(ctx, "a")
 	require.NoError(t, err)
 	require.True(t, is)
@@ -509,13 +508,42 @@ func TestActionsSurviveACrash(t *testing.T) {
 	_, err := q.EnqueueMany(t.Context(), items)
 	require.NoError(t, err)
 	i := x.Inspect()
-	did(t, 1111)(i.Delete(t.Context(), executor.SelectJobs("q", executor.JobFilter{IDPrefix: "1"})))
-	did(t, 889)(i.Cancel(t.Context(), executor.SelectQueue("q"), ""))
-	did(t, 111)(i.DeleteDead(t.Context(), executor.SelectJobs("q", executor.JobFilter{IDPrefix: "2"})))
+	did(t, 1111)(i.Delete(t.Context(), inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: "1"})))
+	did(t, 889)(i.Cancel(t.Context(), inspect.SelectQueue("q"), ""))
+	did(t, 111)(i.DeleteDead(t.Context(), inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: "2"})))
 	x = openOn(t, disk.Crash(), executor.Config{})
 	q = handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return errors.New("it ran") }, executor.QueueConfig[string]{})
 	start(t, x)
 	s, err := q.Stats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0, 778}, []int{s.Jobs, s.Payloads, s.Dead})
+}
+
+// A selection is narrowed to payloads by their positions, whatever it was before.
+func TestSelectionAtPositions(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return executor.Cancel(errBoom) }, executor.QueueConfig[string]{})
+		start(t, x)
+		var at []uint64
+		for _, id := range []string{"a1", "a2", "b1", "b2"} {
+			at = append(at, enqueue(t, q, id, id).Position)
+		}
+		synctest.Wait()
+		i, ctx := x.Inspect(), t.Context()
+		for _, c := range []struct {
+			which inspect.Selection
+			dead  int
+		}{
+			{inspect.SelectQueue("q").At(), 0},
+			{inspect.SelectIDs("q", "a1").At(at[1]), 0},
+			{inspect.SelectPrefix("q", "b").At(at[0], at[2]), 1},
+			{inspect.SelectQueue("q").At(at[3], at[1]), 2},
+			{inspect.SelectIDs("q", "a1", "a2").At(at...), 1},
+		} {
+			n, err := i.DeleteDead(ctx, c.which)
+			require.NoError(t, err)
+			require.Equal(t, c.dead, n)
+		}
+	})
 }

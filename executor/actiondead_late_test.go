@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -40,7 +41,7 @@ func TestTheDeadGoWhenTheCallerHasGone(t *testing.T) {
 				conserves(t, d.q, 3)
 				others := make(chan int, 1)
 				go func() {
-					n, err := d.verbs()[verb](t.Context(), executor.SelectQueue("q"))
+					n, err := d.verbs()[verb](t.Context(), inspect.SelectQueue("q"))
 					require.NoError(t, err)
 					others <- n
 				}()
@@ -80,7 +81,7 @@ func TestTheDeadGoFromAFullDisk(t *testing.T) {
 				conserves(t, d.q, 150)
 				time.AfterFunc(time.Minute, func() { d.disk.Limit(0) })
 			}}
-			n, err := d.verbs()[verb](ctx, executor.SelectQueue("q"))
+			n, err := d.verbs()[verb](ctx, inspect.SelectQueue("q"))
 			require.NoError(t, err)
 			require.Equal(t, 148, n)
 			conserves(t, d.q, 150)
@@ -101,7 +102,7 @@ func TestTheDeadThatAreNotOnDisk(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, 1, stats(t, q).Dead)
 		remove := func(ctx context.Context) error {
-			n, err := x.Inspect().DeleteDead(ctx, executor.SelectQueue("q"))
+			n, err := x.Inspect().DeleteDead(ctx, inspect.SelectQueue("q"))
 			require.Equal(t, err == nil, n == 1)
 			return err
 		}
@@ -128,7 +129,7 @@ func TestRequeueInLanesWhenTheCallerHasGone(t *testing.T) {
 		enqueue(t, paid, "a", 2, executor.In(10*time.Second))
 		brake := hang(disk)
 		err := within(time.Second, func(ctx context.Context) error {
-			_, err := x.Inspect().Requeue(ctx, executor.SelectQueue(created.Name()))
+			_, err := x.Inspect().Requeue(ctx, inspect.SelectQueue(created.Name()))
 			return err
 		})
 		require.ErrorIs(t, err, executor.ErrUnknown)
@@ -164,7 +165,7 @@ func TestTheDeadUnlockInTheirCommit(t *testing.T) {
 				start(t, x)
 				time.Sleep(time.Minute)
 				if retention.Count == 0 {
-					did(t, 2)(x.Inspect().DeleteDead(t.Context(), executor.SelectIDs("q", "a", "b")))
+					did(t, 2)(x.Inspect().DeleteDead(t.Context(), inspect.SelectIDs("q", "a", "b")))
 				}
 				disk.OnCommit(nil)
 				stop(t, x)
@@ -175,9 +176,9 @@ func TestTheDeadUnlockInTheirCommit(t *testing.T) {
 					gone = 0
 					for _, id := range ids {
 						switch explain(t, x, "q", id).State {
-						case executor.JobUnknown:
+						case inspect.JobUnknown:
 							gone++
-						case executor.JobDead:
+						case inspect.JobDead:
 							want = append(want, id+" 1", "ran "+id+" 1")
 						default:
 							want = append(want, id+" 1")

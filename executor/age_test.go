@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -57,7 +58,7 @@ func TestAgeTellsWhatLagDoesNot(t *testing.T) {
 			enqueue(t, q, "later", "x", executor.In(100*time.Hour))
 		},
 		"parked": func(t *testing.T, x *executor.Executor, q *executor.Queue[string]) {
-			_, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "parked"))
+			_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), "parked"))
 			require.NoError(t, err)
 			enqueue(t, q, "parked", "x")
 		},
@@ -117,7 +118,7 @@ func TestAgeOfWhatIsPutBack(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Zero(t, stats(t, q).Age)
 		require.NoError(t, pauseQueue(t.Context(), q))
-		_, err := x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "buried"))
+		_, err := x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "buried"))
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		requireAge(t, q, time.Minute)

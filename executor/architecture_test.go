@@ -32,13 +32,14 @@ var arrows = []struct {
 	{"journal/...", []string{"journal", "journal/..."}},
 	{"shard", []string{"actor", "journal", "lock"}},
 	{"executor/events", nil},
-	{"executor", []string{"actor", "executor/events", "journal", "lock", "shard"}},
-	{"executor/cmd/...", []string{"executor", "executor/events", "journal", "shard", "executor/internal/admin", "executor/internal/control", "executor/internal/statekey"}}, // a main package that folds a log as a shard does, and calls a process
-	{"executor/executortest", []string{"executor", "executor/events", "executor/internal/backdoor", "journal"}},
-	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}},                                                // asks whose an id is
-	{"executor/dashboard", []string{"executor", "executor/cron", "executor/internal/admin", "executor/internal/serving", "lock"}}, // bounds its answers as the control socket does
+	{"executor/inspect", []string{"executor/internal/brief"}},
+	{"executor", []string{"actor", "executor/events", "executor/inspect", "journal", "lock", "shard"}},
+	{"executor/cmd/...", []string{"executor", "executor/events", "executor/inspect", "journal", "shard", "executor/internal/admin", "executor/internal/control", "executor/internal/statekey"}}, // a main package that folds a log as a shard does, and calls a process
+	{"executor/executortest", []string{"executor", "executor/events", "executor/inspect", "executor/internal/backdoor", "executor/internal/brief", "journal"}},
+	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}},                                                                    // asks whose an id is
+	{"executor/dashboard", []string{"executor", "executor/cron", "executor/inspect", "executor/internal/admin", "executor/internal/serving", "lock"}}, // bounds its answers as the control socket does
 	{"executor/...", []string{"executor", "executor/...", "journal", "lock"}},
-	{"bench/world", []string{"bench/child", "executor", "executor/cron", "executor/events", "executor/executortest", "journal", "lock"}}, // a test
+	{"bench/world", []string{"bench/child", "executor", "executor/cron", "executor/events", "executor/executortest", "executor/inspect", "journal", "lock"}}, // a test
 	{"bench/...", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"bench", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"examples/...", []string{"executor", "executor/...", "lock"}}, // what users import
@@ -139,6 +140,7 @@ func TestArchitectureFindsViolations(t *testing.T) {
 		"journal imports shard":                            {"journal", ours + "journal", []string{ours + "shard"}},
 		"shard imports executor":                           {"shard", ours + "shard", []string{ours + "executor"}},
 		"executor/events imports executor":                 {"events", ours + "executor/events", []string{ours + "executor"}},
+		"executor/inspect imports executor":                {"inspect", ours + "executor/inspect", []string{ours + "executor"}},
 		"executor imports executor/cron":                   {"executor", ours + "executor", []string{ours + "executor/cron"}},
 		"executor/cron imports shard":                      {"cron", ours + "executor/cron", []string{ours + "shard"}},
 		"executor/cron imports executor/executortest":      {"cron", ours + "executor/cron", []string{ours + "executor/executortest"}},

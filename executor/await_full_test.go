@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -39,7 +40,7 @@ func TestWaitOnAFullDisk(t *testing.T) {
 				if id == "deleted" {
 					deleted := make(chan int, 1)
 					go func() {
-						n, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("q", id))
+						n, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("q", id))
 						require.NoError(t, err)
 						deleted <- n
 					}()

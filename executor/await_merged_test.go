@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // The end of a payload that was merged is that of the one that runs in its stead, also
@@ -65,7 +66,7 @@ func TestWaitForWhatWasFolded(t *testing.T) {
 				}, executor.QueueConfig[int]{Gather: executor.Gather[int]{Fold: func(a, b int) (int, error) { return a + b, nil }}})
 				require.NoError(t, err)
 				start(t, x)
-				_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "id"))
+				_, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), "id"))
 				require.NoError(t, err)
 				enqueue(t, q, "id", 1)
 				second, third := make(chan error, 1), make(chan error, 1)
@@ -74,7 +75,7 @@ func TestWaitForWhatWasFolded(t *testing.T) {
 					go func() { over <- q.Wait(t.Context(), r) }()
 				}
 				synctest.Wait()
-				_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "id"))
+				_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), "id"))
 				require.NoError(t, err)
 				require.ErrorIs(t, <-second, test.ends)
 				require.ErrorIs(t, <-third, test.ends)

@@ -23,19 +23,6 @@ const (
 	OverflowWait Overflow = "Wait"
 )
 
-// Backlog says how full a backlog is. All of it is zero without a limit.
-type Backlog struct {
-	// Payloads and Bytes are what counts against the limits: payloads that are accepted
-	// and have not ended, and those of calls that are under way.
-	Payloads, Bytes int
-	Refused         uint64 // calls that got [ErrFull] because of this limit, since Open
-	Waiting         int    // calls that wait for room, under Overflow: [OverflowWait]
-
-	// Stalled is how long calls have been refused, or have waited, while no payload
-	// ended. 0: one has ended since, or the last call was accepted. See [ErrStalled].
-	Stalled time.Duration
-}
-
 // FullError says what was full, and when to call again. It matches [ErrFull].
 //
 // A handler whose own Enqueue got it because the disk is full, and that returns it,

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -126,10 +127,10 @@ func (c *weighed) step() {
 	case n < 15:
 		time.Sleep(time.Second)
 	case n < 16:
-		_, err := c.x.Inspect().Requeue(ctx, executor.SelectQueue(pick(c.r, c.q...).Name()))
+		_, err := c.x.Inspect().Requeue(ctx, inspect.SelectQueue(pick(c.r, c.q...).Name()))
 		c.onlyTheDisk(err)
 	case n < 17:
-		_, err := c.x.Inspect().RunNow(ctx, executor.SelectIDs(pick(c.r, c.q...).Name(), "a", "bb"))
+		_, err := c.x.Inspect().RunNow(ctx, inspect.SelectIDs(pick(c.r, c.q...).Name(), "a", "bb"))
 		require.NoError(c.t, err)
 	case n < 18:
 		c.disk.FailNext(journal.ErrFull)
@@ -176,9 +177,9 @@ func (c *weighed) check() {
 	require.NoError(c.t, err)
 	defer func() { require.NoError(c.t, log.Close()) }()
 	s := must(c.x.Stats(context.Background()))
-	var all executor.Backlog
+	var all inspect.Backlog
 	for i, name := range c.names {
-		var own executor.Backlog
+		var own inspect.Backlog
 		var e journal.Entry
 		for _, ref := range slices.Concat(log.PendingPages(log.Queues()[name])...) {
 			if require.NoError(c.t, ref.Read(&e)); e.Kind == journal.KindEnqueued {

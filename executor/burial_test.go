@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -172,10 +173,10 @@ func TestDeadAreCountedAfterARestart(t *testing.T) {
 		x := openOn(t, disk, executor.Config{})
 		s, err := x.Stats(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []executor.QueueStats{{Name: "old", Unclaimed: 1, Dead: 1}}, s.Queues)
+		require.Equal(t, []inspect.QueueStats{{Name: "old", Unclaimed: 1, Dead: 1}}, s.Queues)
 		q := handle(t, x, "old", (&probe{}).handle, executor.QueueConfig[string]{})
 		require.Equal(t, 1, stats(t, q).Dead)
-		_, err = x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "dead"))
+		_, err = x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "dead"))
 		require.NoError(t, err)
 		require.Zero(t, stats(t, q).Dead)
 		stop(t, x)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // A job whose turn has come holds nothing while it waits for a worker, so what is
@@ -33,12 +34,12 @@ func TestCalledJobHoldsNothing(t *testing.T) {
 		start(t, x)
 		enqueue(t, cancel, "cancel", "")
 		time.Sleep(time.Second)
-		require.Equal(t, executor.JobBlocked, explain(t, x, "cancel", "cancel").State)
+		require.Equal(t, inspect.JobBlocked, explain(t, x, "cancel", "cancel").State)
 		enqueue(t, hog, "hog", "")
 		synctest.Wait()
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "S"))
 		synctest.Wait()
-		require.Equal(t, executor.JobReady, explain(t, x, "cancel", "cancel").State)
+		require.Equal(t, inspect.JobReady, explain(t, x, "cancel", "cancel").State)
 		require.Empty(t, locked(x), "it is called, and holds nothing")
 		enqueue(t, ship, "ship 2", "")
 		require.Equal(t, []string{"S 1"}, locked(x))

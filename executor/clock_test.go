@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -34,7 +35,7 @@ func TestClockJumpedBetweenRuns(t *testing.T) {
 		start(t, x)
 		synctest.Wait()
 		require.Equal(t, []string{"past[x]"}, p.log())
-		n, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "future"))
+		n, err := x.Inspect().RunNow(t.Context(), inspect.SelectIDs(q.Name(), "future"))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		time.Sleep(31 * 24 * time.Hour)

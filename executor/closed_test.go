@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -50,15 +51,15 @@ func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(cont
 		"Queue.Stats": func(ctx context.Context) error { _, err := q.Stats(ctx); return err },
 		"Pending":     func(ctx context.Context) error { _, err := q.Pending(ctx, "1"); return err },
 		"RunNow": func(ctx context.Context) error {
-			_, err := x.Inspect().RunNow(ctx, executor.SelectIDs(q.Name(), "1"))
+			_, err := x.Inspect().RunNow(ctx, inspect.SelectIDs(q.Name(), "1"))
 			return err
 		},
 		"Requeue": func(ctx context.Context) error {
-			_, err := x.Inspect().Requeue(ctx, executor.SelectIDs(q.Name(), "1"))
+			_, err := x.Inspect().Requeue(ctx, inspect.SelectIDs(q.Name(), "1"))
 			return err
 		},
 		"RequeueAll": func(ctx context.Context) error {
-			_, err := x.Inspect().Requeue(ctx, executor.SelectQueue(q.Name()))
+			_, err := x.Inspect().Requeue(ctx, inspect.SelectQueue(q.Name()))
 			return err
 		},
 		"Morgue": func(context.Context) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -191,7 +192,7 @@ func (c *conserved) step() {
 			require.NoError(c.t, c.x.KeyLocks().Lock(ctx, gate))
 		}
 	case n < 18:
-		_, err := c.x.Inspect().Requeue(ctx, executor.SelectIDs(c.q.Name(), pick(c.r, "a", "b")))
+		_, err := c.x.Inspect().Requeue(ctx, inspect.SelectIDs(c.q.Name(), pick(c.r, "a", "b")))
 		require.NoError(c.t, err)
 	default:
 		c.crash()
@@ -328,7 +329,7 @@ func (c *conserved) drain() {
 	c.mu.Unlock()
 	_ = c.x.KeyLocks().Unlock(context.Background(), "gate")
 	for stats(c.t, c.q).Jobs > 0 || len(morgue(c.t, c.q)) > 0 {
-		_, err := c.x.Inspect().Requeue(context.Background(), executor.SelectQueue(c.q.Name()))
+		_, err := c.x.Inspect().Requeue(context.Background(), inspect.SelectQueue(c.q.Name()))
 		require.NoError(c.t, err)
 		c.check()
 		time.Sleep(time.Second)

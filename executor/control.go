@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -32,7 +34,7 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrControlSocket, err), x.log.Close())
 	}
-	c := &controls{x: x, i: x.Inspect()}
+	c := &controls{x: x, i: inspector{x}}
 	x.control = &control.Server{
 		Hello: control.Hello{PID: os.Getpid(), Dir: dir},
 		Looks: map[string]control.Handler{
@@ -41,7 +43,7 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 			control.VerbJobs:    control.Verb(c.jobs),
 			control.VerbJob:     control.Verb(c.job),
 			control.VerbDead:    control.Verb(c.dead),
-			control.VerbExplain: control.Verb(func(ctx context.Context, one control.One) (Explanation, error) {
+			control.VerbExplain: control.Verb(func(ctx context.Context, one control.One) (inspect.Explanation, error) {
 				return x.Explain(ctx, one.Queue, one.ID)
 			}),
 			control.VerbRunning: control.Verb(c.i.Running),
@@ -71,30 +73,11 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 	return openWith(dir, cfg, witness, openLog)
 }
 
-// controls are what the strand command asks for. It shows and does nothing that the
-// Inspector would not; some of it with more figures, so that the command prints what it
-// prints of a journal at rest.
-type controls struct {
-	x *Executor
-	i *Inspector
-}
-
-// figures are those of the journal and of its queues.
-type figures struct {
-	Journal journal.Info
-	Queues  []censusRow // all that the journal knows
-}
-
-type censusRow struct {
-	QueueStats
-	Due int // jobs that are due, but for those that are halted
-}
-
-func (c *controls) inspect(ctx context.Context, _ control.None) (figures, error) {
-	a := figures{Journal: c.x.log.Info()}
+func (c *controls) inspect(ctx context.Context, _ control.None) (control.Figures, error) {
+	a := control.Figures{Journal: c.x.log.Info()}
 	s, err := c.stats(ctx)
 	for i := 0; i < len(s.Queues) && err == nil; i++ {
-		a.Queues = append(a.Queues, censusRow{QueueStats: s.Queues[i]})
+		a.Queues = append(a.Queues, control.Census{QueueStats: s.Queues[i]})
 		if s.Queues[i].Registered {
 			err = c.census(ctx, &a.Queues[i])
 		}
@@ -103,33 +86,33 @@ func (c *controls) inspect(ctx context.Context, _ control.None) (figures, error)
 }
 
 // stats are those of all queues that the journal knows.
-func (c *controls) stats(ctx context.Context) (Stats, error) {
+func (c *controls) stats(ctx context.Context) (inspect.Stats, error) {
 	s, err := c.x.Stats(ctx)
 	if err == nil {
 		s.Queues = append(s.Queues, c.names(s.Queues)...)
-		slices.SortFunc(s.Queues, func(a, b QueueStats) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(s.Queues, func(a, b inspect.QueueStats) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return s, err
 }
 
 // names are the queues that the journal knows beside some, without what their shards count.
-func (c *controls) names(beside []QueueStats) (list []QueueStats) {
+func (c *controls) names(beside []inspect.QueueStats) (list []inspect.QueueStats) {
 	registered := make(map[string]bool)
 	for _, q := range c.x.registered() {
 		registered[q.name] = true
 	}
 	for name, number := range c.x.log.Queues() {
-		if slices.ContainsFunc(beside, func(q QueueStats) bool { return q.Name == name }) {
+		if slices.ContainsFunc(beside, func(q inspect.QueueStats) bool { return q.Name == name }) {
 			continue
 		}
 		all, one := c.x.pauses.Of(name)
-		list = append(list, QueueStats{Name: name, Registered: registered[name], Dead: c.x.log.Buried(number), Paused: all || one})
+		list = append(list, inspect.QueueStats{Name: name, Registered: registered[name], Dead: c.x.log.Buried(number), Paused: all || one})
 	}
 	return list
 }
 
 // census counts the jobs of a queue as a journal at rest has them: none of them runs.
-func (c *controls) census(ctx context.Context, to *censusRow) error {
+func (c *controls) census(ctx context.Context, to *control.Census) error {
 	q, err := c.x.lookup(to.Name)
 	if err != nil {
 		return err
@@ -162,15 +145,8 @@ func (c *controls) census(ctx context.Context, to *censusRow) error {
 // silence is how long status waits for the shards.
 const silence = 2 * time.Second
 
-// health is how the executor is.
-type health struct {
-	Stats
-	Trouble string // what Executor.Err says
-	Silent  string `wire:",omit"` // why shards did not say how the queues are
-}
-
 // status answers also when no shard does, or the disk does not: then a person asks.
-func (c *controls) status(ctx context.Context, _ control.None) (a health, _ error) {
+func (c *controls) status(ctx context.Context, _ control.None) (a control.Health, _ error) {
 	x := c.x
 	if err := x.Err(); err != nil {
 		a.Trouble = err.Error()
@@ -179,7 +155,7 @@ func (c *controls) status(ctx context.Context, _ control.None) (a health, _ erro
 	defer cancel()
 	var err error
 	if a.Stats, err = c.stats(short); err != nil {
-		a.Stats = Stats{Stuck: x.watchdog.Stuck(), Journal: JournalStats{CommitAge: x.log.Stats().CommitAge}, Queues: c.names(nil)}
+		a.Stats = inspect.Stats{Stuck: x.watchdog.Stuck(), Journal: inspect.JournalStats{CommitAge: x.log.Stats().CommitAge}, Queues: c.names(nil)}
 		a.Workers, a.Busy = x.dispatcher.Load()
 		a.Paused, _ = x.pauses.Of("")
 		a.Silent = err.Error()
@@ -227,47 +203,46 @@ func (c *controls) act(ctx context.Context, a control.Act) (control.Affected, er
 	case control.DoRequeue:
 		back, err := c.i.Requeue(ctx, which)
 		did, err := affected(back.Back, err)
-		did.Superseded, did.Late, did.Unsure = back.Superseded, back.Late, back.Unsure
+		did.Requeued = back
 		return did, err
 	}
-	do := map[string]func(context.Context, Selection) (int, error){
+	do := map[string]func(context.Context, inspect.Selection) (int, error){
 		control.DoRun: c.i.RunNow, control.DoRetry: c.i.RetryNow, control.DoDelete: c.i.Delete, control.DoDeleteDead: c.i.DeleteDead,
 		control.DoKillFailed: c.i.KillFailed, control.DoDeleteFailed: c.i.DeleteFailed,
 	}[a.Do]
 	if do != nil {
 		return affected(do(ctx, which))
 	}
-	return control.Affected{}, fmt.Errorf("%w: there is nothing called %q to do", ErrInvalidQuery, clip(a.Do))
+	return control.Affected{}, fmt.Errorf("%w: there is nothing called %q to do", inspect.ErrInvalidQuery, brief.Clip(a.Do))
 }
 
 // meant returns what an action is about. All has to be said: a list that came out empty
 // means nothing.
-func meant(a control.Act) (Selection, error) {
+func meant(a control.Act) (inspect.Selection, error) {
 	said := 0
 	for _, is := range [...]bool{a.All, len(a.IDs) > 0, len(a.Positions) > 0} {
 		if is {
 			said++
 		}
 	}
-	which := SelectQueue(a.Queue)
+	which := inspect.SelectQueue(a.Queue)
 	switch {
 	case a.Do == "":
-		return which, fmt.Errorf("%w: do is missing", ErrInvalidQuery)
-	case which.queue == "":
-		return which, fmt.Errorf("%w: queue is missing", ErrInvalidQuery)
+		return which, fmt.Errorf("%w: do is missing", inspect.ErrInvalidQuery)
+	case a.Queue == "":
+		return which, fmt.Errorf("%w: queue is missing", inspect.ErrInvalidQuery)
 	case said == 0:
-		return which, fmt.Errorf("%w: all, ids or positions is missing: which of queue %q are meant", ErrInvalidQuery, clip(which.queue))
+		return which, fmt.Errorf("%w: all, ids or positions is missing: which of queue %q are meant", inspect.ErrInvalidQuery, brief.Clip(a.Queue))
 	case said > 1:
-		return which, fmt.Errorf("%w: it has to be one of all, ids and positions of queue %q", ErrInvalidQuery, clip(which.queue))
+		return which, fmt.Errorf("%w: it has to be one of all, ids and positions of queue %q", inspect.ErrInvalidQuery, brief.Clip(a.Queue))
 	case len(a.IDs) > 0:
-		which = SelectIDs(which.queue, a.IDs...)
+		which = inspect.SelectIDs(a.Queue, a.IDs...)
 	case len(a.Positions) > 0 && a.Do != control.DoRequeue && a.Do != control.DoDeleteDead:
-		return which, fmt.Errorf("%w: positions are for dead payloads, not to %.20q", ErrInvalidQuery, a.Do)
+		return which, fmt.Errorf("%w: positions are for dead payloads, not to %.20q", inspect.ErrInvalidQuery, a.Do)
 	}
-	for _, p := range a.Positions {
-		which.of = append(which.of, journal.Position(p))
+	if len(a.Positions) > 0 {
+		which = which.At(a.Positions...)
 	}
-	slices.Sort(which.of)
 	return which, nil
 }
 
@@ -280,28 +255,28 @@ func affected(n int, err error) (control.Affected, error) {
 }
 
 func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affected, err error) {
-	which := SelectPrefix(p.Queue, p.Prefix)
+	which := inspect.SelectPrefix(p.Queue, p.Prefix)
 	switch {
 	case p.All && (p.Queue != "" || p.IDs != nil || p.Prefix != ""):
-		return a, fmt.Errorf("%w: all means the executor; queue, ids and prefix are not for it", ErrInvalidQuery)
+		return a, fmt.Errorf("%w: all means the executor; queue, ids and prefix are not for it", inspect.ErrInvalidQuery)
 	case p.All:
 		return affected(c.x.pause(ctx, "", p.On))
 	case p.Queue == "":
-		return a, fmt.Errorf("%w: queue is missing; all means the executor", ErrInvalidQuery)
+		return a, fmt.Errorf("%w: queue is missing; all means the executor", inspect.ErrInvalidQuery)
 	case p.IDs != nil && (len(p.IDs) == 0 || p.Prefix != ""):
-		return a, fmt.Errorf("%w: ids is empty, or beside prefix; without both the queue is meant", ErrInvalidQuery)
+		return a, fmt.Errorf("%w: ids is empty, or beside prefix; without both the queue is meant", inspect.ErrInvalidQuery)
 	case p.IDs != nil:
-		which = SelectIDs(p.Queue, p.IDs...)
+		which = inspect.SelectIDs(p.Queue, p.IDs...)
 	}
 	return affected(c.i.pause(ctx, which, p.On))
 }
 
 func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, error) {
 	if to.To == "" {
-		return control.None{}, fmt.Errorf("%w: to is missing: the directory for the copy", ErrInvalidQuery)
+		return control.None{}, fmt.Errorf("%w: to is missing: the directory for the copy", inspect.ErrInvalidQuery)
 	}
 	if !filepath.IsAbs(to.To) {
-		return control.None{}, fmt.Errorf("%w: the directory for the copy is %q; it must be absolute", ErrInvalidQuery, clip(to.To))
+		return control.None{}, fmt.Errorf("%w: the directory for the copy is %q; it must be absolute", inspect.ErrInvalidQuery, brief.Clip(to.To))
 	}
 	return control.None{}, c.x.Copy(ctx, to.To)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -88,22 +89,22 @@ func TestControlsRaceExecution(t *testing.T) {
 						return err
 					}))
 					people.Go(control(func(id string) error {
-						return back(backOf(x.Inspect().Requeue(context.Background(), executor.SelectIDs(q.Name(), id))))
+						return back(backOf(x.Inspect().Requeue(context.Background(), inspect.SelectIDs(q.Name(), id))))
 					}))
 					people.Go(control(func(string) error {
-						return back(backOf(x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name()))))
+						return back(backOf(x.Inspect().Requeue(context.Background(), inspect.SelectQueue(q.Name()))))
 					}))
 					people.Go(control(func(id string) error {
-						_, err := x.Inspect().RunNow(context.Background(), executor.SelectIDs(q.Name(), id))
+						_, err := x.Inspect().RunNow(context.Background(), inspect.SelectIDs(q.Name(), id))
 						return err
 					}))
 					people.Wait()
 					if life == lives-1 {
 						o.calm.Store(true)
 						for range 3 * ids { // what runs meanwhile is left alone
-							require.NoError(t, back(backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))))
+							require.NoError(t, back(backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name())))))
 							for id := range ids {
-								_, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), fmt.Sprint(id)))
+								_, err := x.Inspect().RunNow(t.Context(), inspect.SelectIDs(q.Name(), fmt.Sprint(id)))
 								require.NoError(t, err)
 							}
 							time.Sleep(time.Second)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/control"
 )
 
@@ -71,7 +72,7 @@ func TestActionsWithoutAField(t *testing.T) {
 	enqueue(t, q, "a", "x")
 	require.NoError(t, x.Pause(t.Context()))
 	require.NoError(t, pauseQueue(t.Context(), q))
-	_, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "a"))
+	_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), "a"))
 	require.NoError(t, err)
 	for _, c := range []struct{ verb, body, want string }{
 		{"pause", `{}`, "on is missing"},

@@ -5,9 +5,19 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
+
+// controls are what the strand command asks for. It shows and does nothing that the
+// Inspector would not; some of it with more figures, so that the command prints what it
+// prints of a journal at rest.
+type controls struct {
+	x *Executor
+	i inspector
+}
 
 // What an answer over the socket has at most, beside its rows.
 const (
@@ -18,7 +28,7 @@ const (
 
 // jobRow is a job as the strand command has it.
 type jobRow struct {
-	JobInfo
+	inspect.JobInfo
 	Bytes        int64 // of all its payloads
 	BytesAtLeast bool  `wire:",omit"` // there are more, which were not counted
 }
@@ -28,21 +38,21 @@ type jobRows struct {
 	Next string // "": this was the last
 }
 
-func (c *controls) jobs(ctx context.Context, query JobQuery) (a jobRows, err error) {
+func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a jobRows, err error) {
 	limit := query.Limit
 	if limit < 1 || limit > control.MaxRows {
-		return a, fmt.Errorf("%w: the limit is %d, it must be from 1 to %d", ErrInvalidQuery, limit, control.MaxRows)
+		return a, fmt.Errorf("%w: the limit is %d, it must be from 1 to %d", inspect.ErrInvalidQuery, limit, control.MaxRows)
 	}
 	ctx, q, err := c.i.begin(ctx, query.Queue)
 	if err != nil {
 		return a, err
 	}
-	query.Limit, query.Order = 0, OrderDue
+	query.Limit, query.Order = 0, inspect.OrderDue
 	l, err := newJobList(q, query)
 	if err != nil {
 		return a, err
 	}
-	l.Limit = limit
+	l.limit = limit
 	page, err := l.inOrder(ctx)
 	room := answerPayloads
 	for i := 0; i < len(page.Jobs) && err == nil; i++ {
@@ -84,9 +94,9 @@ func (q *queue) weigh(ctx context.Context, id string, n int) (counted int, bytes
 // jobWhole is all about a job that waits or runs. State is "" when there is none.
 type jobWhole struct {
 	jobRow
-	Failures        []Failure     `wire:",omit"`
-	InHand, Waiting []PayloadInfo `wire:",omit"`
-	Why             string        // it does not run, or that it does
+	Failures        []inspect.Failure     `wire:",omit"`
+	InHand, Waiting []inspect.PayloadInfo `wire:",omit"`
+	Why             string                // it does not run, or that it does
 }
 
 func (c *controls) job(ctx context.Context, one control.One) (a jobWhole, err error) {
@@ -104,7 +114,7 @@ func (c *controls) job(ctx context.Context, one control.One) (a jobWhole, err er
 	if a.JobInfo, err = q.info(&d.View); err != nil {
 		return a, err
 	}
-	a.LastError, a.Failures = d.LastError, failuresOf(d.History, d.LastError)
+	a.LastError, a.Failures = d.LastError, control.Failures(d.History, d.LastError)
 	room, counted := answerBytes, 0
 	for i, p := range payloads {
 		var e journal.Entry
@@ -133,7 +143,7 @@ func (c *controls) job(ctx context.Context, one control.One) (a jobWhole, err er
 // deadRow is a dead letter with its bytes.
 type deadRow struct {
 	Queue, ID string
-	DeadPayload
+	inspect.DeadPayload
 }
 
 type deadRows struct {
@@ -147,16 +157,16 @@ func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a deadRow
 	}
 	number, known := c.x.log.Queues()[query.Queue]
 	if !known {
-		return a, fmt.Errorf("%w: the journal has none called %q", ErrUnknownQueue, clip(query.Queue))
+		return a, fmt.Errorf("%w: the journal has none called %q", ErrUnknownQueue, brief.Clip(query.Queue))
 	}
 	ids := make(map[string]bool)
 	for _, id := range query.IDs {
 		ids[id] = true
 	}
-	room, examined := answerBytes, 0
 	if c.x.log.Buried(number) == 0 {
 		return a, nil
 	}
+	room, examined := answerBytes, 0
 	err = c.x.seeDead(ctx, number, journal.Position(query.From), func(b *journal.Buried) bool {
 		if examined++; examined > maxExamined || len(a.Dead) == control.MaxDead {
 			a.Next = uint64(b.Entry.Position)

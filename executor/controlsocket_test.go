@@ -20,6 +20,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
@@ -108,11 +109,11 @@ func TestTwoControlSockets(t *testing.T) {
 		t.Cleanup(func() { stop(t, x) })
 	}
 	for name, dir := range dirs {
-		page, err := asked[executor.JobPage](t, dir, control.VerbJobs, executor.JobQuery{Queue: name, Limit: 10})
+		page, err := asked[inspect.JobPage](t, dir, control.VerbJobs, inspect.JobQuery{Queue: name, Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, page.Jobs, 1)
 		require.Equal(t, name, page.Jobs[0].ID)
-		_, err = asked[executor.JobPage](t, dir, control.VerbJobs, executor.JobQuery{Queue: "other", Limit: 10})
+		_, err = asked[inspect.JobPage](t, dir, control.VerbJobs, inspect.JobQuery{Queue: "other", Limit: 10})
 		require.ErrorContains(t, err, "unknown queue")
 	}
 }
@@ -132,7 +133,7 @@ func TestStopAndTheControlSocket(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- x.Stop(context.Background()) }()
 	require.Eventually(t, func() bool { return x.Err() != nil }, time.Minute, time.Millisecond)
-	list, err := asked[executor.RunningList](t, dir, control.VerbRunning, executor.RunningQuery{Stacks: true, Limit: 10})
+	list, err := asked[inspect.RunningList](t, dir, control.VerbRunning, inspect.RunningQuery{Stacks: true, Limit: 10})
 	require.NoError(t, err)
 	require.Contains(t, list.Running[0].Stack, "TestStopAndTheControlSocket")
 	for _, verb := range []string{control.VerbStatus, control.VerbEvents, ""} {
@@ -155,14 +156,14 @@ func TestStopAndTheControlSocket(t *testing.T) {
 
 // health and deadRows are what the socket says of the executor and of its morgue.
 type health struct {
-	executor.Stats
+	inspect.Stats
 	Silent string
 }
 
 type deadRows struct {
 	Dead []struct {
 		ID string
-		executor.DeadPayload
+		inspect.DeadPayload
 	}
 	Next uint64
 }
@@ -187,9 +188,9 @@ func TestStatusWithoutShards(t *testing.T) {
 	s, err := asked[health](t, dir, control.VerbStatus, control.None{})
 	require.NoError(t, err)
 	require.Equal(t, "context deadline exceeded", s.Silent)
-	require.Equal(t, []executor.QueueStats{{Name: "q", Registered: true}}, s.Queues)
+	require.Equal(t, []inspect.QueueStats{{Name: "q", Registered: true}}, s.Queues)
 	require.Equal(t, [2]int{5, 1}, [2]int{s.Workers, s.Busy})
-	list, err := asked[executor.RunningList](t, dir, control.VerbRunning, executor.RunningQuery{Queue: "q"})
+	list, err := asked[inspect.RunningList](t, dir, control.VerbRunning, inspect.RunningQuery{Queue: "q"})
 	require.NoError(t, err)
 	require.Equal(t, "slow", list.Running[0].Jobs[0].ID)
 	letGo()
@@ -213,10 +214,10 @@ func TestHostileControlRequests(t *testing.T) {
 		verb    string
 		request any
 	}{
-		"the limit is 0":                   {control.VerbJobs, executor.JobQuery{Queue: name}},
-		"the limit is -1":                  {control.VerbJobs, executor.JobQuery{Queue: name, Limit: -1}},
-		"the limit is 10001":               {control.VerbJobs, executor.JobQuery{Queue: name, Limit: control.MaxRows + 1}},
-		"invalid cursor":                   {control.VerbJobs, executor.JobQuery{Queue: name, Limit: 1, Cursor: strings.Repeat("x", 900_000)}},
+		"the limit is 0":                   {control.VerbJobs, inspect.JobQuery{Queue: name}},
+		"the limit is -1":                  {control.VerbJobs, inspect.JobQuery{Queue: name, Limit: -1}},
+		"the limit is 10001":               {control.VerbJobs, inspect.JobQuery{Queue: name, Limit: control.MaxRows + 1}},
+		"invalid cursor":                   {control.VerbJobs, inspect.JobQuery{Queue: name, Limit: 1, Cursor: strings.Repeat("x", 900_000)}},
 		"unknown queue":                    {control.VerbJob, control.One{Queue: "\xff\x00", ID: id[0]}},
 		"invalid id":                       {control.VerbJob, control.One{Queue: name, ID: strings.Repeat("x", 600)}},
 		"the journal has none":             {control.VerbDead, control.DeadQuery{Queue: "no"}},
@@ -226,7 +227,7 @@ func TestHostileControlRequests(t *testing.T) {
 		"positions of queue \"q\"":         {control.VerbAct, control.Act{Do: control.DoRequeue, Queue: name, IDs: id, Positions: []uint64{1}}},
 		"positions are for dead payloads":  {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, Positions: []uint64{1}}},
 		"must be absolute":                 {control.VerbCopy, control.Copy{To: "here"}},
-		"Limit is -1":                      {control.VerbRunning, executor.RunningQuery{Limit: -1}},
+		"Limit is -1":                      {control.VerbRunning, inspect.RunningQuery{Limit: -1}},
 		"there is no kind of events":       {control.VerbEvents, map[string][]string{"kinds": {"x"}}},
 		"which is no Token":                {control.VerbEvents, events.Filter{After: "x"}},
 	} {
@@ -274,10 +275,10 @@ func TestControlWhileJobsRun(t *testing.T) {
 					return
 				default:
 				}
-				page, err := control.Call[executor.JobPage](t.Context(), c, control.VerbJobs, executor.JobQuery{Queue: name, Limit: 30})
+				page, err := control.Call[inspect.JobPage](t.Context(), c, control.VerbJobs, inspect.JobQuery{Queue: name, Limit: 30})
 				assert.NoError(t, err)
 				for _, job := range page.Jobs {
-					_, err := control.Call[executor.JobInfo](t.Context(), c, control.VerbJob, control.One{Queue: name, ID: job.ID})
+					_, err := control.Call[inspect.JobInfo](t.Context(), c, control.VerbJob, control.One{Queue: name, ID: job.ID})
 					assert.NoError(t, err)
 				}
 				_, err = control.Call[control.None](t.Context(), c, control.VerbInspect, control.None{})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -49,10 +50,10 @@ func TestDeadLettersThatFillTheDisk(t *testing.T) {
 			case "hand":
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				n, err := x.Inspect().DeleteDead(ctx, executor.SelectIDs("q", "3", "4"))
+				n, err := x.Inspect().DeleteDead(ctx, inspect.SelectIDs("q", "3", "4"))
 				require.NoError(t, err)
 				require.Positive(t, n)
-				m, err := x.Inspect().DeleteDead(ctx, executor.SelectQueue("q"))
+				m, err := x.Inspect().DeleteDead(ctx, inspect.SelectQueue("q"))
 				require.NoError(t, err)
 				require.Equal(t, dead, n+m)
 				require.Zero(t, stats(t, q).Dead)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // What jobs may wait for each other over: of each kind the configuration of a queue whose
@@ -139,9 +140,9 @@ func TestDeadlockOfALaneAndAKey(t *testing.T) {
 		start(t, x)
 		synctest.Wait()
 		e := explain(t, x, "first", "42")
-		require.Equal(t, executor.JobRetrying, e.State)
+		require.Equal(t, inspect.JobRetrying, e.State)
 		require.Contains(t, e.String(), `"first/42" waits for "k" of "next/42", "next/42" waits for "its turn" of "first/42"`)
-		require.Equal(t, executor.JobWaiting, explain(t, x, "next", "42").State)
+		require.Equal(t, inspect.JobWaiting, explain(t, x, "next", "42").State)
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "k"))
 		time.Sleep(time.Hour)
 		synctest.Wait()

@@ -65,7 +65,7 @@
 //     where a person can put it back in its place, or merged: an equal one of its
 //     id, or one that it was folded into, runs in its stead. The [Receipt] says so
 //     when that is known as the payload is accepted; when it is replaced later,
-//     [QueueStats] counts it (Replaced), as it does what a person deletes, and dead
+//     [inspect.QueueStats] counts it (Replaced), as it does what a person deletes, and dead
 //     letters beyond a [Retention].
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
@@ -95,8 +95,8 @@
 // locked when a worker comes to it, and the time of its lease counts from then on.
 // Slots have no line: all jobs that wait for one are woken when one comes back, and
 // any of them may get it. A job that would close a cycle of waiting jobs fails
-// instead, with the names of all in it. [Executor.Explain] says what a job waits
-// for.
+// instead, with the names of all in it. [Executor.Explain] says what a job waits for, and
+// [Executor.Inspect] shows and does all else that a person may ask: see package [inspect].
 //
 // A caller who can't know whether a payload was accepted, because the process died
 // or the outcome was unknown, repeats the call: with [IdempotencyKey] the payload
@@ -136,7 +136,7 @@
 //
 // # The shape of v1
 //
-// What is exported here stays, and so do journals: a later version opens those of
+// What is exported here and in [inspect] stays, and so do journals: a later version opens those of
 // an earlier one. A few types of lower rooms have to be looked up: [lock.Decision],
 // [lock.Service], [lock.Lease], [lock.ErrLockLost], [lock.Election] for
 // executor/cron, and [journal.LockedError]. Other errors of package journal and of

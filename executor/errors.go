@@ -3,7 +3,9 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/internal/attempt"
 )
@@ -80,12 +82,12 @@ var (
 	ErrReturned = attempt.ErrReturned
 
 	// ErrCanceledByOperator is the cause of a handler's context when a person cancels
-	// its job, with [Inspector.Cancel], and the beginning of why a payload that was
+	// its job, with [inspect.Inspector.Cancel], and the beginning of why a payload that was
 	// canceled so is a dead letter.
 	ErrCanceledByOperator = errors.New("executor: canceled by an operator")
 
 	// ErrDeletedByOperator is the cause of a handler's context when a person deletes
-	// its job, with [Inspector.Delete].
+	// its job, with [inspect.Inspector.Delete].
 	ErrDeletedByOperator = errors.New("executor: deleted by an operator")
 
 	// ErrTimeout is the cause of a handler's context when QueueConfig.Timeout is
@@ -153,4 +155,30 @@ func diskFull(cause error) error {
 func fromFullDisk(err error) bool {
 	full, ok := errors.AsType[*FullError](err)
 	return ok && full.Disk
+}
+
+// maxErrorText is how much of an error's text is kept with a job.
+const maxErrorText = 4 << 10
+
+// noText stands for what an error said.
+const noText = "an error whose text can't be had: a method of it, or a hook, panicked or exited"
+
+// text returns what the first of fs says that does not panic: at most 4 KiB of
+// valid UTF-8.
+func text(fs ...func() string) string {
+	s := noText
+	for _, f := range fs {
+		if guarded(func() error { s = f(); return nil }) == nil {
+			break
+		}
+	}
+	s = strings.ToValidUTF8(s[:min(len(s), maxErrorText+utf8.UTFMax)], "\uFFFD")
+	if s == "" {
+		return "an error without text"
+	}
+	for len(s) > maxErrorText {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s
 }

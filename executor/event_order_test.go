@@ -14,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Under load, and while operators act on what waits and what runs, each id's events are
@@ -30,7 +31,7 @@ func TestEventsOfAnIDAreInOrder(t *testing.T) {
 		return r.IntN(n)
 	}
 	operate := func(queue, id string) error {
-		i, which := x.Inspect(), executor.SelectIDs(queue, id)
+		i, which := x.Inspect(), inspect.SelectIDs(queue, id)
 		var err error
 		switch draw(5) {
 		case 0: // of two persons who want both, the last word counts: that is another story
@@ -40,9 +41,9 @@ func TestEventsOfAnIDAreInOrder(t *testing.T) {
 				_, err = i.Delete(t.Context(), which)
 			}
 		case 1:
-			_, err = i.Pause(t.Context(), executor.SelectIDs(queue, id))
+			_, err = i.Pause(t.Context(), inspect.SelectIDs(queue, id))
 			if err == nil {
-				_, err = i.Resume(t.Context(), executor.SelectIDs(queue, id))
+				_, err = i.Resume(t.Context(), inspect.SelectIDs(queue, id))
 			}
 		case 2:
 			_, err = i.KillFailed(t.Context(), which)

@@ -11,26 +11,27 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // A run of which a person ends some or all ends with that: what is cancelled and what
 // is deleted does not run again, and only what does is told as interrupted.
 func TestEventsOfWhatIsRemovedWhileItRuns(t *testing.T) {
 	for name, c := range map[string]struct {
-		act  func(ctx context.Context, i *executor.Inspector, p []uint64) (int, error)
+		act  func(ctx context.Context, i inspect.Inspector, p []uint64) (int, error)
 		want string
 	}{
-		"cancel all": {func(ctx context.Context, i *executor.Inspector, _ []uint64) (int, error) {
-			return i.Cancel(ctx, executor.SelectIDs("q", "id"), "why")
+		"cancel all": {func(ctx context.Context, i inspect.Inspector, _ []uint64) (int, error) {
+			return i.Cancel(ctx, inspect.SelectIDs("q", "id"), "why")
 		}, "cancelled #1 attempt 1: C: why|cancelled #2 attempt 1: C: why|buried #1 attempt 1: C: why|buried #2 attempt 1: C: why"},
-		"delete all": {func(ctx context.Context, i *executor.Inspector, _ []uint64) (int, error) {
-			return i.Delete(ctx, executor.SelectIDs("q", "id"))
+		"delete all": {func(ctx context.Context, i inspect.Inspector, _ []uint64) (int, error) {
+			return i.Delete(ctx, inspect.SelectIDs("q", "id"))
 		}, "deleted #1|deleted #2"},
-		"cancel one": {func(ctx context.Context, i *executor.Inspector, p []uint64) (int, error) {
-			return i.Cancel(ctx, executor.SelectPayloads("q", "id", p[0]), "why")
+		"cancel one": {func(ctx context.Context, i inspect.Inspector, p []uint64) (int, error) {
+			return i.Cancel(ctx, inspect.SelectPayloads("q", "id", p[0]), "why")
 		}, "cancelled #1 attempt 1: C: why|interrupted #2 attempt 1|buried #1 attempt 1: C: why|started #2 attempt 1|done #2 attempt 1"},
-		"delete one": {func(ctx context.Context, i *executor.Inspector, p []uint64) (int, error) {
-			return i.Delete(ctx, executor.SelectPayloads("q", "id", p[1]))
+		"delete one": {func(ctx context.Context, i inspect.Inspector, p []uint64) (int, error) {
+			return i.Delete(ctx, inspect.SelectPayloads("q", "id", p[1]))
 		}, "interrupted #1 attempt 1|deleted #2|started #1 attempt 1|done #1 attempt 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

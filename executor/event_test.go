@@ -14,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // follow gathers events from the moment it is called.
@@ -102,7 +103,7 @@ func TestEventsOfEachKind(t *testing.T) {
 		do("snoozed", 1, "ID accepted #1", "ID started #1 attempt 1", "ID snoozed #1 attempt 1 took 1s again in 1m0s", "ID started #1 attempt 1", "ID done #1 attempt 1 took 1s")
 		do("discarded", 1, "ID accepted #1", "ID started #1 attempt 1", "ID discarded #1 attempt 1 took 1s")
 		do("cancelled", 1, "ID accepted #1", "ID started #1 attempt 1", "ID cancelled #1 attempt 1 took 1s: cancelled: boom", "ID buried #1 attempt 1: cancelled: boom")
-		_, err = x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "cancelled"))
+		_, err = x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "cancelled"))
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -137,7 +138,7 @@ func TestEventsOfWhatAPersonDoes(t *testing.T) {
 			require.Equal(t, []string{of + " paused 0", of + " resumed 0"}, l.take(), scope)
 		}
 		first, second := enqueue(t, q, "a", "1", executor.In(time.Hour)), enqueue(t, q, "a", "2", executor.In(time.Hour))
-		n, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("q", "a"))
+		n, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("q", "a"))
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		synctest.Wait()

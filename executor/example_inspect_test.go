@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // What is about to run next, page by page, and what there is to see of one id.
@@ -21,7 +22,7 @@ func ExampleInspector() {
 		_, _ = mails.Enqueue(ctx, id, "hello "+id, executor.In(time.Duration(i+1)*time.Hour))
 	}
 
-	query := executor.JobQuery{Queue: "mails", States: []executor.JobState{executor.JobScheduled}, Order: executor.OrderDue, Limit: 2}
+	query := inspect.JobQuery{Queue: "mails", States: []inspect.JobState{inspect.JobScheduled}, Order: inspect.OrderDue, Limit: 2}
 	for more := true; more; more = query.Cursor != "" {
 		page, err := x.Inspect().Jobs(ctx, query)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Of an id the newest state counts. While the mirror can't be reached an update dies; the
@@ -31,7 +32,7 @@ func ExampleHandleLatest() {
 	check(mirror.Wait(ctx, newest))
 	late := must(mirror.Enqueue(ctx, "book-1", row{2, 22}))
 	fmt.Println("superseded by the one that has run:", late.MergedInto == newest.Position)
-	fmt.Println(must(x.Inspect().Requeue(ctx, executor.SelectQueue(mirror.Name()))))
+	fmt.Println(must(x.Inspect().Requeue(ctx, inspect.SelectQueue(mirror.Name()))))
 	check(x.Stop(ctx))
 	// Output:
 	// true

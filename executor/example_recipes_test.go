@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // accounts stands for a database with two tables. With database/sql, book is one
@@ -120,14 +121,14 @@ func Example_pause() {
 	}
 
 	x, mails := start()
-	_, err := x.Inspect().Pause(ctx, executor.SelectQueue("mails"))
+	_, err := x.Inspect().Pause(ctx, inspect.SelectQueue("mails"))
 	check(err)
 	must(mails.Enqueue(ctx, "ann", "hello"))
 	check(x.Stop(ctx))
 
 	x, _ = start()
 	fmt.Println(must(x.Explain(ctx, "mails", "ann")))
-	_, err = x.Inspect().Resume(ctx, executor.SelectQueue("mails"))
+	_, err = x.Inspect().Resume(ctx, inspect.SelectQueue("mails"))
 	check(err)
 	<-done
 	check(x.Stop(ctx))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 func must[T any](v T, err error) T {
@@ -192,7 +193,7 @@ func Example_nothingIsDroppedSilently() {
 	dead := firstDead(q)
 	fmt.Println("dead:", dead.ID, dead.Payload, "-", dead.Error)
 	refuse = false
-	fmt.Println(must(x.Inspect().Requeue(ctx, executor.SelectIDs(q.Name(), "customer-7"))))
+	fmt.Println(must(x.Inspect().Requeue(ctx, inspect.SelectIDs(q.Name(), "customer-7"))))
 	<-ran
 	check(x.Stop(ctx))
 	// Output:

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -72,17 +73,17 @@ func buryAll(t *testing.T, n int, locks executor.Locks[int]) *theDead {
 }
 
 // verbs are what takes payloads out of the morgue.
-func (d *theDead) verbs() map[string]func(context.Context, executor.Selection) (int, error) {
+func (d *theDead) verbs() map[string]func(context.Context, inspect.Selection) (int, error) {
 	i := d.x.Inspect()
-	return map[string]func(context.Context, executor.Selection) (int, error){"requeue": requeueOf(i), "delete": i.DeleteDead}
+	return map[string]func(context.Context, inspect.Selection) (int, error){"requeue": requeueOf(i), "delete": i.DeleteDead}
 }
 
-func (d *theDead) first(n int) executor.Selection {
+func (d *theDead) first(n int) inspect.Selection {
 	ids := make([]string, n)
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
 	}
-	return executor.SelectIDs("q", ids...)
+	return inspect.SelectIDs("q", ids...)
 }
 
 // A call that finds its payloads gone, because another one has taken them meanwhile,
@@ -101,7 +102,7 @@ func TestTakenMeanwhile(t *testing.T) {
 						require.NoError(t, err)
 					}}
 					d.commits.Store(0)
-					rest, err := d.verbs()[outer](ctx, executor.SelectQueue("q"))
+					rest, err := d.verbs()[outer](ctx, inspect.SelectQueue("q"))
 					require.NoError(t, err)
 					require.Equal(t, taken, first)
 					require.Equal(t, n-taken, rest)
@@ -130,12 +131,12 @@ func TestManyEmptyTheMorgue(t *testing.T) {
 	var group sync.WaitGroup
 	for range callers / 2 {
 		group.Go(func() {
-			did, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue("q")))
+			did, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue("q")))
 			assert.NoError(t, err)
 			back.Add(int64(did))
 		})
 		group.Go(func() {
-			did, err := x.Inspect().DeleteDead(t.Context(), executor.SelectQueue("q"))
+			did, err := x.Inspect().DeleteDead(t.Context(), inspect.SelectQueue("q"))
 			assert.NoError(t, err)
 			deleted.Add(int64(did))
 		})
@@ -166,7 +167,7 @@ func TestDeleteUnlocksWhatItDeletes(t *testing.T) {
 			_, err := d.x.Inspect().Requeue(t.Context(), d.first(100))
 			require.NoError(t, err)
 		}}
-		n, err := d.x.Inspect().DeleteDead(ctx, executor.SelectQueue("q"))
+		n, err := d.x.Inspect().DeleteDead(ctx, inspect.SelectQueue("q"))
 		require.NoError(t, err)
 		require.Equal(t, 400, n)
 		require.Equal(t, 100, held())
@@ -191,14 +192,14 @@ func TestATurnAtTheMorgue(t *testing.T) {
 				synctest.Wait()
 			}}
 			began := time.Now()
-			n, err := d.verbs()[verb](ctx, executor.SelectQueue("q"))
+			n, err := d.verbs()[verb](ctx, inspect.SelectQueue("q"))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Zero(t, n)
 			require.Equal(t, time.Second, time.Since(began))
 			d.disk.BeforeCommit(nil)
 			close(goOn)
 			require.Equal(t, 100, <-others)
-			n, err = d.verbs()[verb](t.Context(), executor.SelectQueue("q"))
+			n, err = d.verbs()[verb](t.Context(), inspect.SelectQueue("q"))
 			require.NoError(t, err)
 			require.Equal(t, 400, n)
 		})
@@ -224,7 +225,7 @@ func TestACommitAfterItsCall(t *testing.T) {
 				synctest.Wait()
 				time.AfterFunc(2*time.Second, func() { close(goOn) })
 			}}
-			n, err := d.verbs()[verb](ctx, executor.SelectQueue("q"))
+			n, err := d.verbs()[verb](ctx, inspect.SelectQueue("q"))
 			require.NoError(t, err)
 			require.Equal(t, 400, n)
 			require.Zero(t, <-others)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // A crowd at one key, and one that holds it many times, is counted and not listed:
@@ -32,11 +33,11 @@ func TestExplainACrowd(t *testing.T) {
 		synctest.Wait()
 		e := explain(t, x, "q", "job 7")
 		require.Len(t, e.Keys, 1)
-		for _, k := range []executor.KeyLockStatus{e.Keys[0], x.KeyLocks().List()[0]} {
-			require.Len(t, k.Locks, executor.MaxListed)
-			require.Len(t, k.Waiting, executor.MaxListed)
-			require.Equal(t, crowd-executor.MaxListed, k.MoreLocks)
-			require.Equal(t, crowd-executor.MaxListed, k.MoreWaiting)
+		for _, k := range []inspect.KeyLockStatus{e.Keys[0], x.KeyLocks().List()[0]} {
+			require.Len(t, k.Locks, inspect.MaxListed)
+			require.Len(t, k.Waiting, inspect.MaxListed)
+			require.Equal(t, crowd-inspect.MaxListed, k.MoreLocks)
+			require.Equal(t, crowd-inspect.MaxListed, k.MoreWaiting)
 		}
 		text := e.String()
 		assert.Less(t, len(text), 2000)
@@ -64,7 +65,7 @@ func TestExplainManyKeys(t *testing.T) {
 		enqueue(t, q, "1", "")
 		synctest.Wait()
 		e := explain(t, x, "q", "1")
-		require.Len(t, e.Keys, executor.MaxListed)
+		require.Len(t, e.Keys, inspect.MaxListed)
 		require.Equal(t, 900, e.More)
 		assert.Less(t, len(e.String()), 2000)
 		assert.Contains(t, e.String(), "; and 990 more of that kind")
@@ -88,10 +89,10 @@ func TestExplainACrowdOfEquals(t *testing.T) {
 		}
 		synctest.Wait()
 		e := explain(t, x, "q", "job 499")
-		require.Equal(t, executor.JobWaiting, e.State)
+		require.Equal(t, inspect.JobWaiting, e.State)
 		require.Len(t, e.Unique, 1)
-		require.Len(t, e.Unique[0].Waiters, executor.MaxListed)
-		require.Equal(t, 499-executor.MaxListed, e.Unique[0].More)
+		require.Len(t, e.Unique[0].Waiters, inspect.MaxListed)
+		require.Equal(t, 499-inspect.MaxListed, e.Unique[0].More)
 		assert.Less(t, len(e.String()), 2000)
 		assert.Contains(t, e.String(), " more")
 		close(running)

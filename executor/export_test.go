@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/pace"
 	"github.com/strandjobs/strand/executor/internal/statekey"
@@ -82,7 +83,7 @@ func (x *Executor) WaitAndQuit(queue string, f func()) {
 func (x *Executor) SetClock(now func() time.Time) { x.clock = now }
 
 // ProgressOfWorkers returns what the handlers that run have said of their progress.
-func (x *Executor) ProgressOfWorkers() (all []ProgressReport) {
+func (x *Executor) ProgressOfWorkers() (all []inspect.ProgressReport) {
 	for _, w := range x.crew() {
 		if r, ok := w.progress(); ok {
 			all = append(all, r)

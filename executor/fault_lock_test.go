@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -96,7 +97,7 @@ func TestRequeueAfterExtremes(t *testing.T) {
 			synctest.Wait()
 			e, err := x.Explain(t.Context(), "q", "a")
 			require.NoError(t, err)
-			require.Equal(t, executor.JobScheduled, e.State)
+			require.Equal(t, inspect.JobScheduled, e.State)
 			require.False(t, e.Due.Before(time.Now().Add(least)), "due %v", e.Due)
 			require.EqualValues(t, 1, stats(t, q).Snoozed)
 			stop(t, x)
@@ -210,7 +211,7 @@ func TestHandlerAndItsOwnKeys(t *testing.T) {
 			require.True(t, watched)
 			e, err := x.Explain(ctx, "q", "a")
 			require.NoError(t, err)
-			require.Equal(t, executor.JobRunning, e.State)
+			require.Equal(t, inspect.JobRunning, e.State)
 			return nil
 		}, executor.QueueConfig[string]{
 			RetryIn: always(time.Second),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // join is a fold that shows what was folded, in which order.
@@ -198,7 +199,7 @@ func TestFoldInTheMorgue(t *testing.T) {
 			fails.set(false)
 			require.NoError(t, pauseQueue(t.Context(), q))
 			enqueue(t, q, "a", "4")
-			_, err := x.Inspect().Requeue(t.Context(), executor.SelectPayloads("q", "a", dead[0].Position))
+			_, err := x.Inspect().Requeue(t.Context(), inspect.SelectPayloads("q", "a", dead[0].Position))
 			require.NoError(t, err)
 			require.NoError(t, resumeQueue(t.Context(), q))
 			synctest.Wait()
@@ -300,7 +301,7 @@ func TestFoldThatHangs(t *testing.T) {
 			enqueue(t, q, "bad 0", "hang")
 		}
 		require.LessOrEqual(t, time.Since(begin), time.Second)
-		_, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs("q", "good"))
+		_, err := x.Inspect().RunNow(t.Context(), inspect.SelectIDs("q", "good"))
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, []string{"good[1999]"}, p.log())
@@ -363,7 +364,7 @@ func TestFoldKeepsAnIDSmall(t *testing.T) {
 	require.Less(t, most, 16<<20)
 	require.Less(t, mostLive, 1<<20)
 	require.Less(t, mostWaiting, 10_000)
-	_, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs("q", "hot"))
+	_, err := x.Inspect().RunNow(t.Context(), inspect.SelectIDs("q", "hot"))
 	require.NoError(t, err)
 	require.Equal(t, n*(n-1)/2, await(t, sums))
 	s := drained(t, q)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -207,7 +208,7 @@ func (p *probe) assertNoOverlap(t testing.TB) {
 }
 
 // stats of one queue.
-func stats[T any](t testing.TB, q *executor.Queue[T]) executor.QueueStats {
+func stats[T any](t testing.TB, q *executor.Queue[T]) inspect.QueueStats {
 	t.Helper()
 	s, err := q.Stats(context.Background())
 	require.NoError(t, err)
@@ -221,7 +222,7 @@ func settled[T any](t testing.TB, q *executor.Queue[T]) {
 }
 
 // drained waits until a queue has nothing to do. Time must not be faked.
-func drained[T any](t testing.TB, q *executor.Queue[T]) executor.QueueStats {
+func drained[T any](t testing.TB, q *executor.Queue[T]) inspect.QueueStats {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		s := stats(t, q) // a round trip to every shard
@@ -266,11 +267,11 @@ func (s *shared[T]) get() T {
 }
 
 // backOf returns how many dead letters a Requeue has put back.
-func backOf(r executor.Requeued, err error) (int, error) { return r.Back, err }
+func backOf(r inspect.Requeued, err error) (int, error) { return r.Back, err }
 
 // requeueOf is Inspector.Requeue as the other actions are.
-func requeueOf(i *executor.Inspector) func(context.Context, executor.Selection) (int, error) {
-	return func(ctx context.Context, which executor.Selection) (int, error) { return backOf(i.Requeue(ctx, which)) }
+func requeueOf(i inspect.Inspector) func(context.Context, inspect.Selection) (int, error) {
+	return func(ctx context.Context, which inspect.Selection) (int, error) { return backOf(i.Requeue(ctx, which)) }
 }
 
 // enqueueRaw enqueues bytes for a queue by its name.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -46,7 +47,7 @@ func TestErrorTexts(t *testing.T) {
 				x = openOn(t, disk, executor.Config{})
 				p = &probe{}
 				q := handle(t, x, "q", p.handle, cfg)
-				_, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "a"))
+				_, err := x.Inspect().RunNow(t.Context(), inspect.SelectIDs(q.Name(), "a"))
 				require.NoError(t, err)
 				start(t, x)
 				synctest.Wait()

@@ -1,88 +1,64 @@
 package executor
 
 import (
-	"errors"
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/goroutine"
+	"github.com/strandjobs/strand/executor/internal/listing"
+	"github.com/strandjobs/strand/executor/internal/slots"
 	"github.com/strandjobs/strand/shard"
 )
 
-// Errors of looking.
-var (
-	// ErrInvalidQuery is returned for a query or a filter that makes no sense; the
-	// text names the field, with its value.
-	ErrInvalidQuery = errors.New("executor: invalid query")
+// Inspect returns what shows the executor to people, and lets them act on it; see package
+// [inspect]. It may be called at any time, also before Start and after Stop.
+func (x *Executor) Inspect() inspect.Inspector { return inspector{x} }
 
-	// ErrInvalidCursor is returned for a cursor that is none, or that comes from
-	// another list, queue or order.
-	ErrInvalidCursor = errors.New("executor: invalid cursor")
+// inspector is the inspector of an executor.
+type inspector struct{ x *Executor }
 
-	// ErrUnknownJob is returned for an id that has neither a job nor dead letters.
-	ErrUnknownJob = errors.New("executor: unknown job")
-)
-
-// Inspector shows what is in an executor while it runs: to people, dashboards and
-// tools, by the names of queues, whatever their payload types. [Executor.Inspect]
-// returns it.
-type Inspector struct{ x *Executor }
-
-// Inspect returns the inspector of the executor. It may be called at any time,
-// also before Start and after Stop.
-func (x *Executor) Inspect() *Inspector { return &Inspector{x} }
-
-// usable returns why there is nothing to list. A stop that is under way is looked at.
-func (i *Inspector) usable() error {
-	if i == nil || i.x == nil {
-		return errNoInspector
+// begin checks what all calls are given.
+func (i inspector) begin(ctx context.Context, queue string) (context.Context, *queue, error) {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
+	q, err := i.x.lookup(queue)
+	return ctx, q, err
+}
+
+func listLimit(n int) (int, error) {
+	switch {
+	case n < 0 || n > inspect.MaxListLimit:
+		return 0, fmt.Errorf("%w: Limit is %d, it must be from 0, for %d, to %d", inspect.ErrInvalidQuery, n, inspect.DefaultListLimit, inspect.MaxListLimit)
+	case n == 0:
+		return inspect.DefaultListLimit, nil
+	}
+	return n, nil
+}
+
+// rows is how many rows a page of what jobs hold has, or why there is none. A stop that is
+// under way is looked at.
+func (i inspector) rows(limit int) (int, error) {
 	select {
 	case <-i.x.stopped:
-		return ErrClosed
+		return 0, ErrClosed
 	default:
-		return nil
+		return listLimit(limit)
 	}
 }
 
-// The states of jobs in lists. Each job is in one of six at any moment:
-//
-//	in a list        it                                      [Executor.Explain] says
-//	────────────────────────────────────────────────────────────────────────────────
-//	[JobReady]       is due and waits for a worker, also     JobReady
-//	                 one that has failed
-//	[JobScheduled]   is due later, and has not failed        JobScheduled, Attempt 1
-//	[JobRetrying]    is due later, because it failed         JobRetrying, Attempt above 1
-//	[JobParked]      waits for a key, lease, slot, limit or  JobBlocked, JobWaiting,
-//	                 turn, or a person has paused its id,    JobLimited, JobSuspected,
-//	                 or a prefix of it                       JobPaused
-//	[JobHalted]      waits for RunNow                        JobHalted
-//	[JobRunning]     is handed to a worker                   JobRunning
-//
-// A job that runs is running, whatever else is true; one that is halted comes
-// before one that is blocked, and that before the three that only time decides. So
-// what is due is JobReady, and what waits is all but JobRunning. Dead letters are
-// payloads in the morgue and no jobs: see [Inspector.Dead]. A pause of the queue or
-// the executor changes no state here: [QueueStats] and Explain say so.
-const (
-	// JobRetrying: its last run failed, and it waits for the next one.
-	JobRetrying JobState = "retrying"
-	// JobParked: it is blocked: it waits for a key, lease, slot, limit or turn, or its id, or a prefix of it, is paused.
-	JobParked JobState = "parked"
-	// JobFresh: it has used up no retry, whatever it does now; these jobs are those that
-	// QueueStats.Fresh counts. It can be asked for as a state can, and no job shows it.
-	JobFresh JobState = "fresh"
-)
-
 // listed are the states of jobs in lists.
-var listed = [...]JobState{
-	shard.StateReady: JobReady, shard.StateScheduled: JobScheduled, shard.StateRetrying: JobRetrying,
-	shard.StateParked: JobParked, shard.StateHalted: JobHalted, shard.StateRunning: JobRunning,
+var listed = [...]inspect.JobState{
+	shard.StateReady: inspect.JobReady, shard.StateScheduled: inspect.JobScheduled, shard.StateRetrying: inspect.JobRetrying,
+	shard.StateParked: inspect.JobParked, shard.StateHalted: inspect.JobHalted, shard.StateRunning: inspect.JobRunning,
 }
-
-// stateOf is the state of a job in lists.
-func stateOf(s shard.State) JobState { return listed[s] }
 
 // stateSet is which jobs are asked for by their states.
 type stateSet struct {
@@ -91,16 +67,16 @@ type stateSet struct {
 }
 
 // statesOf returns the set of some states; none: all.
-func statesOf(states []JobState) (set stateSet, err error) {
+func statesOf(states []inspect.JobState) (set stateSet, err error) {
 	set.fresh = len(states) == 0
 	for _, s := range states {
 		i := slices.Index(listed[:], s)
 		switch {
-		case s == JobFresh:
+		case s == inspect.JobFresh:
 			set.fresh = true
 		case i < 0:
 			return set, fmt.Errorf("%w: no list has jobs in the state %q; those are %q and %q, and dead payloads are listed by Inspector.Dead",
-				ErrInvalidQuery, clip(string(s)), listed, JobFresh)
+				inspect.ErrInvalidQuery, brief.Clip(string(s)), listed, inspect.JobFresh)
 		default:
 			set.of[i] = true
 		}
@@ -123,42 +99,153 @@ func (s *stateSet) none(c shard.Counts) bool {
 		(!w[shard.StateHalted] || c.Halted == 0) && (!w[shard.StateRunning] || c.Running == 0)
 }
 
-// JobFilter picks jobs, or dead letters, by what they are: those for which all
-// that is set is true. The zero JobFilter picks all.
-type JobFilter struct {
-	// IDPrefix is how the id begins, byte by byte. At most MaxIDBytes.
-	IDPrefix string
-
-	// ErrorContains is a part of the last error, as it is written. At most 1 KiB. A
-	// job that has not failed has none.
-	ErrorContains string
-
-	// OlderThan: the payload that runs or comes next, or the dead one, was enqueued
-	// longer ago. 0: whenever; below zero is refused.
-	OlderThan time.Duration
-
-	// Failed: the job has used up a retry, whatever it does now: those that
-	// QueueStats.Retrying counts. It is true of every dead letter.
-	Failed bool
-}
-
 // maxFilterBytes bounds ErrorContains.
 const maxFilterBytes = 1 << 10
 
-func (f *JobFilter) check() error {
+func checkFilter(f *inspect.JobFilter) error {
 	switch {
 	case len(f.IDPrefix) > MaxIDBytes:
-		return fmt.Errorf("%w: IDPrefix has %d bytes, and no id more than %d", ErrInvalidQuery, len(f.IDPrefix), MaxIDBytes)
+		return fmt.Errorf("%w: IDPrefix has %d bytes, and no id more than %d", inspect.ErrInvalidQuery, len(f.IDPrefix), MaxIDBytes)
 	case len(f.ErrorContains) > maxFilterBytes:
-		return fmt.Errorf("%w: ErrorContains has %d bytes, the limit is %d", ErrInvalidQuery, len(f.ErrorContains), maxFilterBytes)
+		return fmt.Errorf("%w: ErrorContains has %d bytes, the limit is %d", inspect.ErrInvalidQuery, len(f.ErrorContains), maxFilterBytes)
 	case f.OlderThan < 0:
-		return fmt.Errorf("%w: OlderThan is %v, it must not be negative", ErrInvalidQuery, f.OlderThan)
+		return fmt.Errorf("%w: OlderThan is %v, it must not be negative", inspect.ErrInvalidQuery, f.OlderThan)
 	}
 	return nil
 }
 
-// means reports whether the filter picks what has an id and an error, as far as these
+// means reports whether a filter picks what has an id and an error, as far as these
 // tell. Lists and selections ask it, so that what is acted upon is what is shown.
-func (f *JobFilter) means(id, last string, failed bool) bool {
+func means(f *inspect.JobFilter, id, last string, failed bool) bool {
 	return strings.HasPrefix(id, f.IDPrefix) && strings.Contains(last, f.ErrorContains) && (failed || !f.Failed)
+}
+
+func (i inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
+	return keyPage(i, after, limit, i.x.keys.Keys, i.x.keys.Status)
+}
+
+func (i inspector) Leases(after string, limit int) (page []inspect.LeaseStatus, more int, err error) {
+	return keyPage(i, after, limit, i.x.leases.Table.Keys, i.x.leases.Status)
+}
+
+// keyPage reads a page of keys, and what is to be said of each.
+func keyPage[S any](i inspector, after string, limit int, all func() []string, status func(string) S) (page []S, more int, err error) {
+	if limit, err = i.rows(limit); err != nil {
+		return nil, 0, err
+	}
+	i.x.ledger.View(func() {
+		var keys []string
+		keys, more = listing.FirstKeys(all(), after, limit)
+		for _, key := range keys {
+			page = append(page, status(key))
+		}
+	})
+	return page, more, nil
+}
+
+func (i inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
+	if limit, err = i.rows(limit); err != nil {
+		return nil, 0, err
+	}
+	seen := make(map[slots.Sequence]bool) // several queues may share one
+	for _, q := range i.x.registered() {
+		for _, source := range q.slots {
+			if seen[source] {
+				continue
+			}
+			seen[source] = true
+			held = append(held, source.Holders()...)
+		}
+	}
+	slices.SortFunc(held, func(a, b inspect.SlotHeld) int {
+		return cmp.Or(strings.Compare(a.Slot, b.Slot), strings.Compare(a.By, b.By))
+	})
+	more = max(len(held)-limit, 0)
+	return held[:len(held)-more], more, nil
+}
+
+// stackBytes is how much of a stack is shown.
+const stackBytes = 16 << 10
+
+func (i inspector) Running(ctx context.Context, query inspect.RunningQuery) (inspect.RunningList, error) {
+	if _, err := usable(ctx); err != nil {
+		return inspect.RunningList{}, err
+	}
+	if query.Queue != "" {
+		if _, err := i.x.lookup(query.Queue); err != nil {
+			return inspect.RunningList{}, err
+		}
+	}
+	limit, err := listLimit(query.Limit)
+	if err != nil {
+		return inspect.RunningList{}, err
+	}
+	var at []atWork
+	now := time.Now()
+	for _, w := range i.x.crew() {
+		if a, ok := w.atWork(now); ok && (query.Queue == "" || query.Queue == a.Queue) {
+			if p, said := w.progress(); said {
+				a.Progress = &p
+			}
+			at = append(at, a)
+		}
+	}
+	slices.SortStableFunc(at, func(a, b atWork) int { return a.Since.Compare(b.Since) })
+	list := inspect.RunningList{More: max(len(at)-limit, 0)}
+	at = at[:len(at)-list.More]
+	if query.Stacks && len(at) > 0 {
+		dump := goroutine.All()
+		for i := range at {
+			at[i].Stack = brief.Cut(dump.Of(at[i].goroutine), stackBytes)
+		}
+	}
+	for _, a := range at {
+		list.Running = append(list.Running, a.Running)
+	}
+	return list, nil
+}
+
+// atWork is a worker that has something in hand, and its goroutine.
+type atWork struct {
+	inspect.Running
+	goroutine goroutine.Header
+}
+
+// atWork says what the worker has in hand. Any goroutine may call it: what the
+// worker writes without mu, it writes while nothing is in hand.
+func (w *worker) atWork(now time.Time) (a atWork, ok bool) {
+	w.hand.Lock()
+	defer w.hand.Unlock()
+	if len(w.batch) == 0 {
+		return atWork{}, false
+	}
+	a = atWork{inspect.Running{
+		Queue: w.queue.name, Worker: w.place, Since: w.start, Age: now.Sub(w.start), Timeout: w.queue.timeout, Stuck: w.hand.IsStuck(),
+		More: max(len(w.batch)-inspect.MaxListed, 0),
+	}, w.hand.Goroutine}
+	for _, it := range w.batch[:len(w.batch)-a.More] {
+		p, retry := it.InHand()
+		a.Jobs = append(a.Jobs, inspect.RunningJob{ID: it.ID, Attempt: retry + firstAttempt, Position: uint64(p.Ref.Position()), Payloads: len(it.Payloads)})
+	}
+	return a, true
+}
+
+func (i inspector) Queues(ctx context.Context) ([]inspect.QueueInfo, error) {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queues := i.x.registered()
+	all, err := figuresOf(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	for at, q := range queues {
+		all[at].Busy = q.share.Running()
+	}
+	for _, s := range i.x.unregistered(queues) {
+		all = append(all, inspect.QueueInfo{QueueStats: s})
+	}
+	slices.SortFunc(all, func(a, b inspect.QueueInfo) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }

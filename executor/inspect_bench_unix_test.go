@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // processorTime is what the process has computed since it began: unlike a clock it
@@ -78,7 +79,7 @@ func BenchmarkTenReaders(b *testing.B) {
 			var group sync.WaitGroup
 			for range 10 * readers {
 				group.Go(func() {
-					query := executor.JobQuery{Queue: "wait", Order: executor.OrderID}
+					query := inspect.JobQuery{Queue: "wait", Order: inspect.OrderID}
 					for slice.Err() == nil {
 						page, err := x.Inspect().Jobs(slice, query)
 						if err == nil {
@@ -119,9 +120,9 @@ func BenchmarkPage(b *testing.B) {
 		_, err := q.EnqueueMany(b.Context(), batch)
 		require.NoError(b, err)
 	}
-	for name, query := range map[string]executor.JobQuery{
-		"none": {}, "hot": {Order: executor.OrderPayloads, Descending: true}, "id": {Order: executor.OrderID}, "due": {Order: executor.OrderDue}, "due desc": {Order: executor.OrderDue, Descending: true}, "halted": {Order: executor.OrderDue, States: []executor.JobState{executor.JobHalted}},
-		"error": {Order: executor.OrderDue, Filter: executor.JobFilter{ErrorContains: "boom"}}, "prefix": {Order: executor.OrderDue, Filter: executor.JobFilter{IDPrefix: "customer-12345"}},
+	for name, query := range map[string]inspect.JobQuery{
+		"none": {}, "hot": {Order: inspect.OrderPayloads, Descending: true}, "id": {Order: inspect.OrderID}, "due": {Order: inspect.OrderDue}, "due desc": {Order: inspect.OrderDue, Descending: true}, "halted": {Order: inspect.OrderDue, States: []inspect.JobState{inspect.JobHalted}},
+		"error": {Order: inspect.OrderDue, Filter: inspect.JobFilter{ErrorContains: "boom"}}, "prefix": {Order: inspect.OrderDue, Filter: inspect.JobFilter{IDPrefix: "customer-12345"}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			query.Queue = "q"

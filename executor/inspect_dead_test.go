@@ -15,16 +15,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
 // deadPages walks through a list, calls between after each page, and returns all rows.
-func deadPages(t testing.TB, x *executor.Executor, query executor.DeadQuery, between func()) (rows []executor.DeadInfo) {
+func deadPages(t testing.TB, x *executor.Executor, query inspect.DeadQuery, between func()) (rows []inspect.DeadInfo) {
 	t.Helper()
 	for {
 		page, err := x.Inspect().Dead(t.Context(), query)
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(page.Dead), cmp.Or(query.Limit, executor.DefaultListLimit))
+		require.LessOrEqual(t, len(page.Dead), cmp.Or(query.Limit, inspect.DefaultListLimit))
 		rows = append(rows, page.Dead...)
 		if page.Next == "" {
 			return rows
@@ -66,23 +67,23 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 			}
 			if len(others) > 0 && r.IntN(2) == 0 {
 				healed = true
-				_, err := x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), others[r.IntN(len(others))]))
+				_, err := x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), others[r.IntN(len(others))]))
 				require.NoError(t, err)
 				synctest.Wait()
 				healed = false
 			}
 		}
-		for order, compare := range map[executor.Order]func(a, b executor.DeadInfo) int{
-			executor.OrderNone: func(a, b executor.DeadInfo) int { return cmp.Compare(a.Position, b.Position) },
-			executor.OrderID: func(a, b executor.DeadInfo) int {
+		for order, compare := range map[inspect.Order]func(a, b inspect.DeadInfo) int{
+			inspect.OrderNone: func(a, b inspect.DeadInfo) int { return cmp.Compare(a.Position, b.Position) },
+			inspect.OrderID: func(a, b inspect.DeadInfo) int {
 				return cmp.Or(strings.Compare(a.ID, b.ID), cmp.Compare(a.Position, b.Position))
 			},
-			executor.OrderDied: func(a, b executor.DeadInfo) int {
+			inspect.OrderDied: func(a, b inspect.DeadInfo) int {
 				return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Position, b.Position))
 			},
 		} {
 			for _, descending := range []bool{false, true}[:1+min(len(order), 1)] {
-				query := executor.DeadQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
+				query := inspect.DeadQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
 				seen := make(map[uint64]int)
 				for _, row := range deadPages(t, x, query, change) {
 					seen[row.Position]++
@@ -100,21 +101,21 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 				require.Len(t, got, stats(t, q).Dead)
 			}
 		}
-		all := deadPages(t, x, executor.DeadQuery{Queue: "q"}, func() {})
+		all := deadPages(t, x, inspect.DeadQuery{Queue: "q"}, func() {})
 		for _, c := range []struct {
-			query executor.DeadQuery
-			want  func(executor.DeadInfo) bool
+			query inspect.DeadQuery
+			want  func(inspect.DeadInfo) bool
 		}{
-			{executor.DeadQuery{Filter: executor.JobFilter{IDPrefix: "b-"}}, func(d executor.DeadInfo) bool { return strings.HasPrefix(d.ID, "b-") }},
-			{executor.DeadQuery{Filter: executor.JobFilter{ErrorContains: "boom c"}}, func(d executor.DeadInfo) bool { return strings.HasPrefix(d.ID, "c") }},
-			{executor.DeadQuery{Filter: executor.JobFilter{OlderThan: 10 * time.Minute}}, func(d executor.DeadInfo) bool { return time.Since(d.EnqueuedAt) > 10*time.Minute }},
-			{executor.DeadQuery{DiedBefore: 10 * time.Minute}, func(d executor.DeadInfo) bool { return time.Since(d.At) > 10*time.Minute }},
+			{inspect.DeadQuery{Filter: inspect.JobFilter{IDPrefix: "b-"}}, func(d inspect.DeadInfo) bool { return strings.HasPrefix(d.ID, "b-") }},
+			{inspect.DeadQuery{Filter: inspect.JobFilter{ErrorContains: "boom c"}}, func(d inspect.DeadInfo) bool { return strings.HasPrefix(d.ID, "c") }},
+			{inspect.DeadQuery{Filter: inspect.JobFilter{OlderThan: 10 * time.Minute}}, func(d inspect.DeadInfo) bool { return time.Since(d.EnqueuedAt) > 10*time.Minute }},
+			{inspect.DeadQuery{DiedBefore: 10 * time.Minute}, func(d inspect.DeadInfo) bool { return time.Since(d.At) > 10*time.Minute }},
 		} {
-			for _, order := range []executor.Order{executor.OrderNone, executor.OrderID, executor.OrderDied} {
+			for _, order := range []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDied} {
 				c.query.Queue, c.query.Order, c.query.Limit = "q", order, 4
 				got := deadPages(t, x, c.query, func() {})
-				slices.SortFunc(got, func(a, b executor.DeadInfo) int { return cmp.Compare(a.Position, b.Position) })
-				require.Equal(t, slices.DeleteFunc(slices.Clone(all), func(d executor.DeadInfo) bool { return !c.want(d) }), got)
+				slices.SortFunc(got, func(a, b inspect.DeadInfo) int { return cmp.Compare(a.Position, b.Position) })
+				require.Equal(t, slices.DeleteFunc(slices.Clone(all), func(d inspect.DeadInfo) bool { return !c.want(d) }), got)
 			}
 		}
 	})
@@ -131,58 +132,58 @@ func TestBadQueries(t *testing.T) {
 		}
 		i, ctx := x.Inspect(), t.Context()
 		long := strings.Repeat("x", 2000)
-		for text, query := range map[string]executor.JobQuery{
+		for text, query := range map[string]inspect.JobQuery{
 			"Limit is -1":                {Limit: -1},
 			"Limit is 1001":              {Limit: 1001},
 			`Order is "5"`:               {Order: "5"},
 			"Descending has no meaning":  {Descending: true},
-			`in the state "dead"`:        {States: []executor.JobState{executor.JobDead}},
-			`in the state "wating"`:      {States: []executor.JobState{"wating"}},
-			"IDPrefix has 2000 bytes":    {Filter: executor.JobFilter{IDPrefix: long}},
-			"ErrorContains has 2000":     {Filter: executor.JobFilter{ErrorContains: long}},
-			"OlderThan is -1s":           {Filter: executor.JobFilter{OlderThan: -time.Second}},
+			`in the state "dead"`:        {States: []inspect.JobState{inspect.JobDead}},
+			`in the state "wating"`:      {States: []inspect.JobState{"wating"}},
+			"IDPrefix has 2000 bytes":    {Filter: inspect.JobFilter{IDPrefix: long}},
+			"ErrorContains has 2000":     {Filter: inspect.JobFilter{ErrorContains: long}},
+			"OlderThan is -1s":           {Filter: inspect.JobFilter{OlderThan: -time.Second}},
 			"does not belong":            {Cursor: "nonsense"},
 			"queue, order and direction": {Cursor: long},
 		} {
 			query.Queue = "q"
 			_, err := i.Jobs(ctx, query)
-			want := executor.ErrInvalidQuery
+			want := inspect.ErrInvalidQuery
 			if query.Cursor != "" {
-				want = executor.ErrInvalidCursor
+				want = inspect.ErrInvalidCursor
 			}
 			require.ErrorIs(t, err, want)
 			require.ErrorContains(t, err, text)
 			require.Less(t, len(err.Error()), 600)
 			if query.States == nil {
-				_, err = i.Dead(ctx, executor.DeadQuery{
+				_, err = i.Dead(ctx, inspect.DeadQuery{
 					Queue: "q", Order: query.Order, Descending: query.Descending, Filter: query.Filter, Limit: query.Limit, Cursor: query.Cursor,
 				})
 				require.ErrorIs(t, err, want)
 			}
 		}
-		_, err := i.Dead(ctx, executor.DeadQuery{Queue: "q", DiedBefore: -1})
-		require.ErrorIs(t, err, executor.ErrInvalidQuery)
-		_, err = i.Running(ctx, executor.RunningQuery{Limit: -1})
-		require.ErrorIs(t, err, executor.ErrInvalidQuery)
+		_, err := i.Dead(ctx, inspect.DeadQuery{Queue: "q", DiedBefore: -1})
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
+		_, err = i.Running(ctx, inspect.RunningQuery{Limit: -1})
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 
 		// A cursor belongs to its queue, order and direction.
-		page, err := i.Jobs(ctx, executor.JobQuery{Queue: "q", Order: executor.OrderID, Limit: 3})
+		page, err := i.Jobs(ctx, inspect.JobQuery{Queue: "q", Order: inspect.OrderID, Limit: 3})
 		require.NoError(t, err)
-		for _, query := range []executor.JobQuery{
-			{Queue: "other", Order: executor.OrderID}, {Queue: "q", Order: executor.OrderDue}, {Queue: "q"}, {Queue: "q", Order: executor.OrderID, Descending: true},
+		for _, query := range []inspect.JobQuery{
+			{Queue: "other", Order: inspect.OrderID}, {Queue: "q", Order: inspect.OrderDue}, {Queue: "q"}, {Queue: "q", Order: inspect.OrderID, Descending: true},
 		} {
 			query.Cursor = page.Next
 			_, err := i.Jobs(ctx, query)
-			require.ErrorIs(t, err, executor.ErrInvalidCursor, "%+v", query)
+			require.ErrorIs(t, err, inspect.ErrInvalidCursor, "%+v", query)
 		}
-		_, err = i.Dead(ctx, executor.DeadQuery{Queue: "q", Order: executor.OrderID, Cursor: page.Next})
-		require.ErrorIs(t, err, executor.ErrInvalidCursor)
+		_, err = i.Dead(ctx, inspect.DeadQuery{Queue: "q", Order: inspect.OrderID, Cursor: page.Next})
+		require.ErrorIs(t, err, inspect.ErrInvalidCursor)
 
 		for name, call := range map[string]func() error{
-			"Jobs":    func() error { _, err := i.Jobs(ctx, executor.JobQuery{Queue: "nope"}); return err },
+			"Jobs":    func() error { _, err := i.Jobs(ctx, inspect.JobQuery{Queue: "nope"}); return err },
 			"Job":     func() error { _, err := i.Job(ctx, "nope", "1"); return err },
-			"Dead":    func() error { _, err := i.Dead(ctx, executor.DeadQuery{}); return err },
-			"Running": func() error { _, err := i.Running(ctx, executor.RunningQuery{Queue: "nope"}); return err },
+			"Dead":    func() error { _, err := i.Dead(ctx, inspect.DeadQuery{}); return err },
+			"Running": func() error { _, err := i.Running(ctx, inspect.RunningQuery{Queue: "nope"}); return err },
 		} {
 			require.ErrorIs(t, call(), executor.ErrUnknownQueue, name)
 		}
@@ -190,31 +191,21 @@ func TestBadQueries(t *testing.T) {
 			_, err := i.Job(ctx, "q", id)
 			require.ErrorIs(t, err, executor.ErrInvalidID)
 		}
-		for _, none := range []*executor.Inspector{nil, new(executor.Inspector)} {
-			_, err1 := none.Jobs(ctx, executor.JobQuery{Queue: "q"})
-			_, err2 := none.Job(ctx, "q", "1")
-			_, err3 := none.Dead(ctx, executor.DeadQuery{Queue: "q"})
-			_, err4 := none.Queues(ctx)
-			_, err5 := none.Running(ctx, executor.RunningQuery{})
-			for _, err := range []error{err1, err2, err3, err4, err5} {
-				require.ErrorIs(t, err, executor.ErrState)
-			}
-		}
 		errEnough := errors.New("enough")
 		ended, cancel := context.WithCancelCause(ctx)
 		cancel(errEnough)
-		_, err = i.Jobs(ended, executor.JobQuery{Queue: "q"})
+		_, err = i.Jobs(ended, inspect.JobQuery{Queue: "q"})
 		require.ErrorIs(t, err, errEnough)
-		_, err = i.Dead(ended, executor.DeadQuery{Queue: "q"})
+		_, err = i.Dead(ended, inspect.DeadQuery{Queue: "q"})
 		require.ErrorIs(t, err, errEnough)
 		stop(t, x)
-		_, err = i.Jobs(ctx, executor.JobQuery{Queue: "q"})
+		_, err = i.Jobs(ctx, inspect.JobQuery{Queue: "q"})
 		require.ErrorIs(t, err, executor.ErrClosed)
 		_, err = i.Job(ctx, "q", "1")
 		require.ErrorIs(t, err, executor.ErrClosed)
 		_, err = i.Queues(ctx)
 		require.ErrorIs(t, err, executor.ErrClosed)
-		_, err = i.Dead(ctx, executor.DeadQuery{Queue: "q"})
+		_, err = i.Dead(ctx, inspect.DeadQuery{Queue: "q"})
 		require.ErrorIs(t, err, executor.ErrClosed)
 	})
 }
@@ -228,16 +219,16 @@ func TestCursorsAfterARestart(t *testing.T) {
 		for i := range 30 {
 			enqueue(t, q, fmt.Sprintf("%02d", i), "")
 		}
-		ordered, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Order: executor.OrderID})
+		ordered, err := x.Inspect().Jobs(t.Context(), inspect.JobQuery{Queue: "q", Order: inspect.OrderID})
 		require.NoError(t, err)
-		plain, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q"})
+		plain, err := x.Inspect().Jobs(t.Context(), inspect.JobQuery{Queue: "q"})
 		require.NoError(t, err)
 		stop(t, x)
 		x = openOn(t, disk.Crash(), executor.Config{})
 		handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 2}})
-		rest := pages(t, x, executor.JobQuery{Queue: "q", Order: executor.OrderID, Cursor: ordered.Next}, func() {})
+		rest := pages(t, x, inspect.JobQuery{Queue: "q", Order: inspect.OrderID, Cursor: ordered.Next}, func() {})
 		require.Equal(t, []string{"25 ready", "26 ready", "27 ready", "28 ready", "29 ready"}, names(rest))
-		_, err = x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Cursor: plain.Next})
-		require.ErrorIs(t, err, executor.ErrInvalidCursor)
+		_, err = x.Inspect().Jobs(t.Context(), inspect.JobQuery{Queue: "q", Cursor: plain.Next})
+		require.ErrorIs(t, err, inspect.ErrInvalidCursor)
 	})
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
-func jobDetail(t testing.TB, x *executor.Executor, queue, id string) executor.JobDetail {
+func jobDetail(t testing.TB, x *executor.Executor, queue, id string) inspect.JobDetail {
 	t.Helper()
 	d, err := x.Inspect().Job(context.Background(), queue, id)
 	require.NoError(t, err)
@@ -49,7 +50,7 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		d := jobDetail(t, x, "q", "id")
-		require.Equal(t, executor.JobRetrying, d.State)
+		require.Equal(t, inspect.JobRetrying, d.State)
 		require.Equal(t, 3, d.Attempt)
 		require.Equal(t, "boom 2", d.LastError)
 		require.Len(t, d.Failures, 2)
@@ -68,7 +69,7 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 		require.Equal(t, []any{"first", "second", "third"}, values)
 		require.Equal(t, map[string]string{"trace": "7"}, d.Waiting[0].Metadata)
 		require.Equal(t, []string{"K", "R"}, d.Holds.Keys)
-		require.Equal(t, executor.JobRetrying, d.Explanation.State)
+		require.Equal(t, inspect.JobRetrying, d.Explanation.State)
 		require.Len(t, d.Dead, 1)
 		require.Equal(t, "dies", d.Dead[0].Value)
 		require.Equal(t, "cancelled: boom", d.Dead[0].Error)
@@ -78,8 +79,8 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		d = jobDetail(t, x, "q", "id")
-		require.Equal(t, executor.JobParked, d.State)
-		require.Equal(t, executor.JobBlocked, d.Explanation.State)
+		require.Equal(t, inspect.JobParked, d.State)
+		require.Equal(t, inspect.JobBlocked, d.Explanation.State)
 		require.Equal(t, "B", d.Explanation.Keys[0].Key)
 
 		enqueue(t, q, "gone", "dies", executor.In(time.Minute))
@@ -88,14 +89,14 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, jobDetail(t, x, "q", "gone").Attempt)
 		require.Equal(t, "cancelled: boom", jobDetail(t, x, "q", "gone").LastError)
-		for _, e := range []executor.Explanation{jobDetail(t, x, "q", "gone").Explanation, explain(t, x, "q", "gone")} {
-			require.Equal(t, executor.JobDead, e.State)
+		for _, e := range []inspect.Explanation{jobDetail(t, x, "q", "gone").Explanation, explain(t, x, "q", "gone")} {
+			require.Equal(t, inspect.JobDead, e.State)
 			require.Equal(t, 1, e.Dead)
 			require.Equal(t, "cancelled: boom", e.LastError)
 			require.Contains(t, e.String(), "q/gone is dead, 1 payload is in the morgue: cancelled: boom")
 		}
 		_, err = x.Inspect().Job(t.Context(), "q", "nobody")
-		require.ErrorIs(t, err, executor.ErrUnknownJob)
+		require.ErrorIs(t, err, inspect.ErrUnknownJob)
 		require.ErrorContains(t, err, `"nobody"`)
 		stop(t, x)
 	})
@@ -119,22 +120,22 @@ func TestLowkiq_L22_TheFreshJobs(t *testing.T) {
 			synctest.Wait()
 		}
 		enqueue(t, q, "later", "", executor.In(24*time.Hour))
-		did(t, 1)(x.Inspect().Pause(t.Context(), executor.SelectQueue("q")))
-		did(t, 1)(x.Inspect().RunNow(t.Context(), executor.SelectIDs("q", "fails 1"))) // its retries are given back
-		fresh := executor.JobQuery{Queue: "q", States: []executor.JobState{executor.JobFresh}, Order: executor.OrderID}
+		did(t, 1)(x.Inspect().Pause(t.Context(), inspect.SelectQueue("q")))
+		did(t, 1)(x.Inspect().RunNow(t.Context(), inspect.SelectIDs("q", "fails 1"))) // its retries are given back
+		fresh := inspect.JobQuery{Queue: "q", States: []inspect.JobState{inspect.JobFresh}, Order: inspect.OrderID}
 		page, err := x.Inspect().Jobs(t.Context(), fresh)
 		require.NoError(t, err)
 		require.Equal(t, []string{"fails 1 ready", "later scheduled", "runs 1 running", "runs 2 running", "waits ready"}, names(page.Jobs))
 		s, err := q.Stats(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 5, s.Fresh)
-		did(t, 5)(x.Inspect().Delete(t.Context(), executor.SelectJobs("q", executor.JobFilter{}, executor.JobFresh)))
+		did(t, 5)(x.Inspect().Delete(t.Context(), inspect.SelectJobs("q", inspect.JobFilter{}, inspect.JobFresh)))
 		synctest.Wait()
 		s, err = q.Stats(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []int{2, 0, 2}, []int{s.Jobs, s.Fresh, s.Retrying})
-		_, err = x.Inspect().Delete(t.Context(), executor.SelectJobs("q", executor.JobFilter{}, "stale"))
-		require.ErrorIs(t, err, executor.ErrInvalidQuery)
+		_, err = x.Inspect().Delete(t.Context(), inspect.SelectJobs("q", inspect.JobFilter{}, "stale"))
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 	})
 }
 
@@ -163,8 +164,8 @@ func TestLowkiq_L19_SeveralIDs(t *testing.T) {
 		for i, id := range []string{"later", "dead 2", "dead 1", "retries"} {
 			require.Equal(t, jobDetail(t, x, "q", id), found[i])
 		}
-		require.Equal(t, []executor.JobState{executor.JobScheduled, executor.JobDead, executor.JobScheduled, executor.JobRetrying},
-			[]executor.JobState{found[0].State, found[1].State, found[2].State, found[3].State})
+		require.Equal(t, []inspect.JobState{inspect.JobScheduled, inspect.JobDead, inspect.JobScheduled, inspect.JobRetrying},
+			[]inspect.JobState{found[0].State, found[1].State, found[2].State, found[3].State})
 		require.Equal(t, "of later", found[0].Waiting[0].Value)
 		require.Len(t, found[1].Dead, 2)
 		require.Len(t, found[2].Dead, 1)
@@ -173,8 +174,8 @@ func TestLowkiq_L19_SeveralIDs(t *testing.T) {
 		none, err := x.Inspect().JobsByID(t.Context(), "q")
 		require.NoError(t, err)
 		require.Empty(t, none)
-		_, err = x.Inspect().JobsByID(t.Context(), "q", make([]string, executor.DefaultListLimit+1)...)
-		require.ErrorIs(t, err, executor.ErrInvalidQuery)
+		_, err = x.Inspect().JobsByID(t.Context(), "q", make([]string, inspect.DefaultListLimit+1)...)
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 		_, err = x.Inspect().JobsByID(t.Context(), "q", "later", "")
 		require.ErrorIs(t, err, executor.ErrInvalidID)
 	})
@@ -239,7 +240,7 @@ func TestLowkiq_L21_FiguresOfQueuesAndShards(t *testing.T) {
 		require.Equal(t, []int{25, 23, 2, 1, 3}, []int{info.Jobs, info.Fresh, info.Retrying, info.Dead, info.Busy}, "length, fresh, retries, morgue, busy")
 		require.Equal(t, []uint64{2, 2}, []uint64{info.Done, info.Failed}, "processed, failed")
 		require.Equal(t, 20*time.Minute, info.Lag)
-		var sum executor.ShardStats
+		var sum inspect.ShardStats
 		lags := map[time.Duration]bool{}
 		for i, s := range info.Shards {
 			require.Equal(t, i, s.Shard)
@@ -248,7 +249,7 @@ func TestLowkiq_L21_FiguresOfQueuesAndShards(t *testing.T) {
 			lags[s.Lag] = true
 			require.Equal(t, s.Jobs-s.Retrying, s.Fresh)
 		}
-		require.Equal(t, executor.ShardStats{Jobs: info.Jobs, Payloads: info.Payloads, Running: 3, Retrying: 2, Done: 2, Lag: info.Lag}, sum)
+		require.Equal(t, inspect.ShardStats{Jobs: info.Jobs, Payloads: info.Payloads, Running: 3, Retrying: 2, Done: 2, Lag: info.Lag}, sum)
 		require.Greater(t, len(lags), 1, "each shard has its own lag")
 	})
 }
@@ -289,7 +290,7 @@ func TestLowkiq_L24_WhatRunsWithStacks(t *testing.T) {
 	require.Equal(t, "batch", await(t, begun))
 	enqueue(t, q, "stuck", "stuck")
 	require.Equal(t, "stuck", await(t, begun))
-	list := running(t, x, executor.RunningQuery{})
+	list := running(t, x, inspect.RunningQuery{})
 	require.Len(t, list.Running, 2)
 	batch := list.Running[0]
 	require.Equal(t, "long", batch.Queue, "the one that has run the longest comes first")
@@ -305,7 +306,7 @@ func TestLowkiq_L24_WhatRunsWithStacks(t *testing.T) {
 	require.Equal(t, 3, total)
 	require.Zero(t, batch.Timeout)
 	require.Eventually(t, func() bool {
-		list = running(t, x, executor.RunningQuery{Queue: "q", Stacks: true})
+		list = running(t, x, inspect.RunningQuery{Queue: "q", Stacks: true})
 		return len(list.Running) == 1 && list.Running[0].Stuck
 	}, time.Minute, time.Millisecond)
 	stuck := list.Running[0]
@@ -317,22 +318,22 @@ func TestLowkiq_L24_WhatRunsWithStacks(t *testing.T) {
 	require.Contains(t, stuck.Stack, "TestLowkiq_L24_WhatRunsWithStacks")
 	require.LessOrEqual(t, len(stuck.Stack), 16<<10+4)
 	require.Contains(t, stuck.String(), "q/stuck (attempt 1), stuck after 10ms")
-	list = running(t, x, executor.RunningQuery{Limit: 1})
+	list = running(t, x, inspect.RunningQuery{Limit: 1})
 	require.Len(t, list.Running, 1)
 	require.Equal(t, 1, list.More)
 	close(release)
 	stop(t, x)
-	require.Empty(t, running(t, x, executor.RunningQuery{}).Running)
+	require.Empty(t, running(t, x, inspect.RunningQuery{}).Running)
 }
 
-func running(t testing.TB, x *executor.Executor, query executor.RunningQuery) executor.RunningList {
+func running(t testing.TB, x *executor.Executor, query inspect.RunningQuery) inspect.RunningList {
 	t.Helper()
 	list, err := x.Inspect().Running(context.Background(), query)
 	require.NoError(t, err)
 	return list
 }
 
-func inHand(r executor.Running) (names []string) {
+func inHand(r inspect.Running) (names []string) {
 	for _, j := range r.Jobs {
 		names = append(names, fmt.Sprint(j.ID, " ", j.Attempt))
 	}
@@ -346,7 +347,7 @@ func TestRunningShowsThePayloadInHand(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 1})
 		var positions []uint64
 		q, err := executor.Handle(x, "q", func(ctx context.Context, job executor.Job[string]) error {
-			list := running(t, x, executor.RunningQuery{Stacks: true})
+			list := running(t, x, inspect.RunningQuery{Stacks: true})
 			require.Len(t, list.Running, 1)
 			require.Equal(t, []string{fmt.Sprint("id ", job.Attempt)}, inHand(list.Running[0]))
 			require.Equal(t, job.Position, list.Running[0].Jobs[0].Position)
@@ -438,7 +439,7 @@ func TestJobIsBounded(t *testing.T) {
 		for i := range 150 {
 			enqueue(t, q, "id", fmt.Sprint(i, strings.Repeat("x", 12<<10)))
 		}
-		check := func(list []executor.PayloadInfo) {
+		check := func(list []inspect.PayloadInfo) {
 			raw := 0
 			for _, p := range list {
 				require.Greater(t, p.Bytes, 12<<10)
@@ -449,23 +450,23 @@ func TestJobIsBounded(t *testing.T) {
 			require.LessOrEqual(t, raw, 1<<20)
 		}
 		d := jobDetail(t, x, "q", "id")
-		require.Len(t, d.Waiting, executor.MaxListed)
+		require.Len(t, d.Waiting, inspect.MaxListed)
 		require.Equal(t, 50, d.More)
 		require.Len(t, d.Preview, 256)
 		check(d.Waiting)
 		start(t, x)
 		synctest.Wait()
 		d = jobDetail(t, x, "q", "id")
-		require.Equal(t, executor.JobDead, d.State)
-		require.Len(t, d.Dead, executor.MaxListed)
+		require.Equal(t, inspect.JobDead, d.State)
+		require.Len(t, d.Dead, inspect.MaxListed)
 		require.Equal(t, 50, d.MoreDead)
-		var dead []executor.PayloadInfo
+		var dead []inspect.PayloadInfo
 		for _, p := range d.Dead {
 			dead = append(dead, p.PayloadInfo)
 			require.LessOrEqual(t, len(p.Error), 16<<10+4)
 		}
 		check(dead)
-		page, err := x.Inspect().Dead(t.Context(), executor.DeadQuery{Queue: "q"})
+		page, err := x.Inspect().Dead(t.Context(), inspect.DeadQuery{Queue: "q"})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page.Dead[0].Error), 1<<10+4)
 		require.Len(t, page.Dead[0].Preview, 256)
@@ -500,7 +501,7 @@ func TestExplainTellsTheCalledFromTheHolder(t *testing.T) {
 		synctest.Wait() // J1 is done, both workers are busy, and it is J2's turn
 		require.Equal(t, []string{"J1[key]"}, p.log())
 		require.Len(t, hogs.log(), 2)
-		require.Equal(t, executor.JobReady, explain(t, x, "q", "J2").State)
+		require.Equal(t, inspect.JobReady, explain(t, x, "q", "J2").State)
 		waits = explain(t, x, "q", "J3").Unique[0]
 		require.Equal(t, "q/J2", waits.Called)
 		require.Empty(t, waits.By)

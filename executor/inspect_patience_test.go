@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -55,9 +56,9 @@ func TestPatienceOfLists(t *testing.T) {
 		const jobs, patience = 10_000, 150 * time.Millisecond
 		x, cancel := besideOthers(t, jobs, 0)
 		defer cancel()
-		for _, order := range []executor.Order{executor.OrderID, executor.OrderDue, executor.OrderAttempt, executor.OrderPayloads} {
+		for _, order := range []inspect.Order{inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads} {
 			for _, descending := range []bool{false, true} {
-				query := executor.JobQuery{Queue: "q", Order: order, Descending: descending, Limit: 10, Patience: patience}
+				query := inspect.JobQuery{Queue: "q", Order: order, Descending: descending, Limit: 10, Patience: patience}
 				began := time.Now()
 				page, err := x.Inspect().Jobs(t.Context(), query)
 				require.NoError(t, err)
@@ -80,11 +81,11 @@ func TestPatienceOfLists(t *testing.T) {
 				require.Greater(t, time.Since(began), patience)
 			}
 		}
-		_, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Patience: -1})
-		require.ErrorIs(t, err, executor.ErrInvalidQuery)
+		_, err := x.Inspect().Jobs(t.Context(), inspect.JobQuery{Queue: "q", Patience: -1})
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 		ctx, end := context.WithTimeoutCause(t.Context(), patience/2, errBoom)
 		defer end()
-		_, err = x.Inspect().Jobs(ctx, executor.JobQuery{Queue: "q", Order: executor.OrderID, Patience: patience})
+		_, err = x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: "q", Order: inspect.OrderID, Patience: patience})
 		require.ErrorIs(t, err, errBoom, "who has gone gets no part")
 	})
 }
@@ -95,7 +96,7 @@ func TestPatienceWithoutAnOrder(t *testing.T) {
 		const jobs, dead, patience = 10_000, 1500, 150 * time.Millisecond
 		x, cancel := besideOthers(t, jobs, dead)
 		defer cancel()
-		query := executor.JobQuery{Queue: "q", Limit: 7, Patience: patience, Filter: executor.JobFilter{IDPrefix: "id-123"}}
+		query := inspect.JobQuery{Queue: "q", Limit: 7, Patience: patience, Filter: inspect.JobFilter{IDPrefix: "id-123"}}
 		seen, early, examined := make(map[string]int), 0, 0
 		for more := true; more; more = query.Cursor != "" {
 			began := time.Now()
@@ -117,7 +118,7 @@ func TestPatienceWithoutAnOrder(t *testing.T) {
 		for id, n := range seen {
 			require.Equal(t, 1, n, id)
 		}
-		morgue := executor.DeadQuery{Queue: "q", Limit: 1000, Patience: patience}
+		morgue := inspect.DeadQuery{Queue: "q", Limit: 1000, Patience: patience}
 		all, early := 0, 0
 		for more := true; more; more = morgue.Cursor != "" {
 			page, err := x.Inspect().Dead(t.Context(), morgue)
@@ -126,13 +127,13 @@ func TestPatienceWithoutAnOrder(t *testing.T) {
 		}
 		require.Positive(t, early)
 		require.Equal(t, dead, all)
-		morgue.Order = executor.OrderID
+		morgue.Order = inspect.OrderID
 		part, err := x.Inspect().Dead(t.Context(), morgue)
 		require.NoError(t, err)
 		require.True(t, part.Partial)
 		require.Less(t, part.Examined, dead)
 		morgue.Patience = -1
 		_, err = x.Inspect().Dead(t.Context(), morgue)
-		require.ErrorIs(t, err, executor.ErrInvalidQuery)
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // What the list of all jobs says of the state of a job, the list of that state has, and
@@ -20,7 +21,7 @@ func TestJobsOfPausedIDs(t *testing.T) {
 			executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
 		require.NoError(t, err)
 		start(t, x)
-		_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "paused", "paused later"))
+		_, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), "paused", "paused later"))
 		require.NoError(t, err)
 		enqueue(t, q, "paused", "x")
 		enqueue(t, q, "paused later", "x", executor.In(time.Hour))
@@ -31,12 +32,12 @@ func TestJobsOfPausedIDs(t *testing.T) {
 				enqueue(t, q, "fails", "x")
 				synctest.Wait()
 			}
-			for _, order := range []executor.Order{executor.OrderNone, executor.OrderDue} {
-				all, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Order: order})
+			for _, order := range []inspect.Order{inspect.OrderNone, inspect.OrderDue} {
+				all, err := x.Inspect().Jobs(t.Context(), inspect.JobQuery{Queue: "q", Order: order})
 				require.NoError(t, err)
 				found := 0
-				for _, state := range []executor.JobState{executor.JobReady, executor.JobScheduled, executor.JobRetrying, executor.JobParked, executor.JobHalted, executor.JobRunning} {
-					page, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Order: order, States: []executor.JobState{state}})
+				for _, state := range []inspect.JobState{inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked, inspect.JobHalted, inspect.JobRunning} {
+					page, err := x.Inspect().Jobs(t.Context(), inspect.JobQuery{Queue: "q", Order: order, States: []inspect.JobState{state}})
 					require.NoError(t, err)
 					var want []string
 					for _, job := range all.Jobs {

@@ -14,16 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
 // pages walks through a list, calls between after each page, and returns all rows.
-func pages(t testing.TB, x *executor.Executor, query executor.JobQuery, between func()) (rows []executor.JobInfo) {
+func pages(t testing.TB, x *executor.Executor, query inspect.JobQuery, between func()) (rows []inspect.JobInfo) {
 	t.Helper()
 	for {
 		page, err := x.Inspect().Jobs(t.Context(), query)
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(page.Jobs), cmp.Or(query.Limit, executor.DefaultListLimit))
+		require.LessOrEqual(t, len(page.Jobs), cmp.Or(query.Limit, inspect.DefaultListLimit))
 		rows = append(rows, page.Jobs...)
 		if page.Next == "" {
 			return rows
@@ -34,14 +35,14 @@ func pages(t testing.TB, x *executor.Executor, query executor.JobQuery, between 
 }
 
 // inOrder compares rows as an order has them.
-func inOrder(o executor.Order) func(a, b executor.JobInfo) int {
-	return func(a, b executor.JobInfo) int {
+func inOrder(o inspect.Order) func(a, b inspect.JobInfo) int {
+	return func(a, b inspect.JobInfo) int {
 		switch o {
-		case executor.OrderDue:
+		case inspect.OrderDue:
 			return cmp.Or(a.Due.Compare(b.Due), strings.Compare(a.ID, b.ID))
-		case executor.OrderPayloads:
+		case inspect.OrderPayloads:
 			return cmp.Or(cmp.Compare(a.Payloads, b.Payloads), cmp.Compare(a.Position, b.Position), strings.Compare(a.ID, b.ID))
-		case executor.OrderAttempt:
+		case inspect.OrderAttempt:
 			return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), a.Due.Compare(b.Due), strings.Compare(a.ID, b.ID))
 		}
 		return strings.Compare(a.ID, b.ID)
@@ -54,13 +55,13 @@ type lister struct {
 	x    *executor.Executor
 	q    *executor.Queue[string]
 	r    *rand.Rand
-	stay map[string]executor.JobState
+	stay map[string]inspect.JobState
 	n    int
 }
 
 func newLister(t *testing.T, r *rand.Rand) *lister {
 	x := openOn(t, new(journal.Memory), executor.Config{Workers: 3, Advanced: executor.Advanced{MemoryBudget: []int{0, 1}[r.IntN(2)]}}) // 1: all ids are on disk
-	l := &lister{T: t, x: x, r: r, stay: make(map[string]executor.JobState)}
+	l := &lister{T: t, x: x, r: r, stay: make(map[string]inspect.JobState)}
 	handler := func(ctx context.Context, job executor.Merged[string]) error {
 		switch kind := job.Latest(); {
 		case kind == "fails" && job.Attempt == 1+len(job.ID)%3, kind == "halts":
@@ -97,23 +98,23 @@ func (l *lister) fill() {
 		switch i % 5 {
 		case 0:
 			enqueue(l, l.q, id, "later", executor.In(time.Duration(100+l.r.IntN(4))*time.Hour))
-			l.stay[id] = executor.JobScheduled
+			l.stay[id] = inspect.JobScheduled
 		case 1:
 			enqueue(l, l.q, id, "fails")
-			l.stay[id] = executor.JobRetrying
+			l.stay[id] = inspect.JobRetrying
 		case 2:
 			enqueue(l, l.q, id, "parked")
-			l.stay[id] = executor.JobParked
+			l.stay[id] = inspect.JobParked
 		case 3:
 			enqueue(l, l.q, id, "later", executor.In(time.Hour*time.Duration(90+l.r.IntN(3))))
-			l.stay[id] = executor.JobScheduled
+			l.stay[id] = inspect.JobScheduled
 		}
 	}
 	synctest.Wait()
 	for range 2 {
 		id := l.id()
 		enqueue(l, l.q, id, "runs")
-		l.stay[id] = executor.JobRunning
+		l.stay[id] = inspect.JobRunning
 		synctest.Wait()
 	}
 }
@@ -140,9 +141,9 @@ func TestLowkiq_L19_JobsInAllOrdersAndDirections(t *testing.T) {
 	bubbles(t, 3, 19, func(t *testing.T, r *rand.Rand) {
 		l := newLister(t, r)
 		l.fill()
-		for _, order := range []executor.Order{executor.OrderNone, executor.OrderID, executor.OrderDue, executor.OrderAttempt, executor.OrderPayloads} {
+		for _, order := range []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads} {
 			for _, descending := range []bool{false, true}[:1+min(len(order), 1)] {
-				query := executor.JobQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
+				query := inspect.JobQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
 				seen := make(map[string]int)
 				for _, row := range pages(t, l.x, query, l.change) {
 					seen[row.ID]++
@@ -155,7 +156,7 @@ func TestLowkiq_L19_JobsInAllOrdersAndDirections(t *testing.T) {
 				}
 				all := pages(t, l.x, query, func() {})
 				require.GreaterOrEqual(t, len(all), len(l.stay))
-				if order == executor.OrderNone {
+				if order == inspect.OrderNone {
 					continue
 				}
 				want := slices.Clone(all)
@@ -173,39 +174,39 @@ func TestLowkiq_L19_JobsInAllOrdersAndDirections(t *testing.T) {
 // filters holds each state and filter against all rows.
 func (l *lister) filters() {
 	l.Helper()
-	all := pages(l, l.x, executor.JobQuery{Queue: "q", Order: executor.OrderID}, func() {})
+	all := pages(l, l.x, inspect.JobQuery{Queue: "q", Order: inspect.OrderID}, func() {})
 	for _, q := range []struct {
-		query executor.JobQuery
-		want  func(executor.JobInfo) bool
+		query inspect.JobQuery
+		want  func(inspect.JobInfo) bool
 	}{
-		{executor.JobQuery{States: []executor.JobState{executor.JobScheduled}}, func(j executor.JobInfo) bool { return j.State == executor.JobScheduled }},
-		{executor.JobQuery{States: []executor.JobState{executor.JobRetrying}}, func(j executor.JobInfo) bool { return l.stay[j.ID] == executor.JobRetrying }},
-		{executor.JobQuery{States: []executor.JobState{executor.JobParked, executor.JobRunning}}, func(j executor.JobInfo) bool {
-			return l.stay[j.ID] == executor.JobParked || l.stay[j.ID] == executor.JobRunning
+		{inspect.JobQuery{States: []inspect.JobState{inspect.JobScheduled}}, func(j inspect.JobInfo) bool { return j.State == inspect.JobScheduled }},
+		{inspect.JobQuery{States: []inspect.JobState{inspect.JobRetrying}}, func(j inspect.JobInfo) bool { return l.stay[j.ID] == inspect.JobRetrying }},
+		{inspect.JobQuery{States: []inspect.JobState{inspect.JobParked, inspect.JobRunning}}, func(j inspect.JobInfo) bool {
+			return l.stay[j.ID] == inspect.JobParked || l.stay[j.ID] == inspect.JobRunning
 		}},
-		{executor.JobQuery{States: []executor.JobState{executor.JobHalted}}, func(executor.JobInfo) bool { return false }},
-		{executor.JobQuery{States: []executor.JobState{executor.JobFresh}}, func(j executor.JobInfo) bool { return j.Attempt == 1 }},
-		{executor.JobQuery{States: []executor.JobState{executor.JobFresh, executor.JobRetrying}}, func(j executor.JobInfo) bool {
-			return j.Attempt == 1 || j.State == executor.JobRetrying
+		{inspect.JobQuery{States: []inspect.JobState{inspect.JobHalted}}, func(inspect.JobInfo) bool { return false }},
+		{inspect.JobQuery{States: []inspect.JobState{inspect.JobFresh}}, func(j inspect.JobInfo) bool { return j.Attempt == 1 }},
+		{inspect.JobQuery{States: []inspect.JobState{inspect.JobFresh, inspect.JobRetrying}}, func(j inspect.JobInfo) bool {
+			return j.Attempt == 1 || j.State == inspect.JobRetrying
 		}},
-		{executor.JobQuery{States: []executor.JobState{executor.JobFresh}, Filter: executor.JobFilter{Failed: true}}, func(executor.JobInfo) bool { return false }},
-		{executor.JobQuery{Filter: executor.JobFilter{IDPrefix: "ax"}}, func(j executor.JobInfo) bool { return strings.HasPrefix(j.ID, "ax") }},
-		{executor.JobQuery{Filter: executor.JobFilter{ErrorContains: "boom of b"}}, func(j executor.JobInfo) bool { return strings.Contains(j.LastError, "boom of b") }},
-		{executor.JobQuery{Filter: executor.JobFilter{Failed: true}}, func(j executor.JobInfo) bool { return j.Attempt > 1 }},
-		{executor.JobQuery{Filter: executor.JobFilter{OlderThan: time.Minute}}, func(j executor.JobInfo) bool { return time.Since(j.EnqueuedAt) > time.Minute }},
-		{executor.JobQuery{Filter: executor.JobFilter{OlderThan: 1000 * time.Hour}}, func(executor.JobInfo) bool { return false }},
+		{inspect.JobQuery{States: []inspect.JobState{inspect.JobFresh}, Filter: inspect.JobFilter{Failed: true}}, func(inspect.JobInfo) bool { return false }},
+		{inspect.JobQuery{Filter: inspect.JobFilter{IDPrefix: "ax"}}, func(j inspect.JobInfo) bool { return strings.HasPrefix(j.ID, "ax") }},
+		{inspect.JobQuery{Filter: inspect.JobFilter{ErrorContains: "boom of b"}}, func(j inspect.JobInfo) bool { return strings.Contains(j.LastError, "boom of b") }},
+		{inspect.JobQuery{Filter: inspect.JobFilter{Failed: true}}, func(j inspect.JobInfo) bool { return j.Attempt > 1 }},
+		{inspect.JobQuery{Filter: inspect.JobFilter{OlderThan: time.Minute}}, func(j inspect.JobInfo) bool { return time.Since(j.EnqueuedAt) > time.Minute }},
+		{inspect.JobQuery{Filter: inspect.JobFilter{OlderThan: 1000 * time.Hour}}, func(inspect.JobInfo) bool { return false }},
 	} {
-		want := slices.DeleteFunc(slices.Clone(all), func(j executor.JobInfo) bool { return !q.want(j) })
-		for _, order := range []executor.Order{executor.OrderNone, executor.OrderID} {
+		want := slices.DeleteFunc(slices.Clone(all), func(j inspect.JobInfo) bool { return !q.want(j) })
+		for _, order := range []inspect.Order{inspect.OrderNone, inspect.OrderID} {
 			q.query.Queue, q.query.Order, q.query.Limit = "q", order, 3
 			got := pages(l, l.x, q.query, func() {})
-			slices.SortFunc(got, inOrder(executor.OrderID))
+			slices.SortFunc(got, inOrder(inspect.OrderID))
 			require.Equal(l, names(want), names(got), "%+v", q.query)
 		}
 	}
 }
 
-func names(rows []executor.JobInfo) (names []string) {
+func names(rows []inspect.JobInfo) (names []string) {
 	for _, row := range rows {
 		names = append(names, fmt.Sprint(row.ID, " ", row.State))
 	}

@@ -8,63 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
-
-// JobDetail is all that there is to see of an id: its job, and its dead letters.
-type JobDetail struct {
-	// JobInfo of the job; LastError is its first 16 KiB. Of an id that has only dead
-	// payloads Queue and ID are set, State, to JobDead, and Attempt and LastError, to
-	// those of the one that died last.
-	JobInfo
-	Failures []Failure // the last five of the job, oldest first; each cut as LastError is
-
-	// InHand are the payloads that a handler has, Waiting those behind them, in the
-	// order in which they will run: MaxListed of each, and More is how many there are
-	// beyond. One that ended while the detail was made is in neither.
-	InHand, Waiting []PayloadInfo
-	More            int
-
-	Holds       Holdings    `wire:",inline"`
-	Explanation Explanation // why it does not run, a moment later; see Executor.Explain
-
-	// Dead are the dead letters of the id, MaxListed at most, and MoreDead how many
-	// there are beyond. Beside a job they are looked for among the first 10,000 of the
-	// morgue: DeadUnread says that there are others.
-	Dead       []DeadPayload
-	MoreDead   int
-	DeadUnread bool
-}
-
-// PayloadInfo is a payload as it is in the journal.
-type PayloadInfo struct {
-	Position   uint64
-	Score      float64
-	EnqueuedAt time.Time
-	Restored   bool              `wire:",omit"` // it was a dead letter, and was put back
-	Metadata   map[string]string // nil: none
-	Bytes      int               // of the payload
-
-	// Raw are its bytes. Of one call there is a MiB of them, or one payload: those
-	// behind that have none, and are not decoded.
-	Raw []byte `wire:"payload"`
-
-	// Value is what the codec of the queue makes of Raw, and Decode why there is none:
-	// the codec's error, with the first 16 KiB of its text, or a [PanicError]. Both are nil
-	// when it was not decoded. In JSON, Decode is that text, and Value what its type says.
-	Value  any
-	Decode error `wire:"decode_error"`
-}
-
-// DeadPayload is a dead letter with its history.
-type DeadPayload struct {
-	PayloadInfo
-	Attempt  int    // in which it died
-	Error    string // why: its first 16 KiB
-	At       time.Time
-	Failures []Failure // the last five, oldest first; the last one is Error
-}
 
 // What a detail has.
 const (
@@ -73,45 +23,30 @@ const (
 	deadBesideAJob = 10_000
 )
 
-// Job shows the job of an id, with its payloads, decoded by the codec of the queue,
-// and its dead letters. The codec may panic, end its goroutine or block: the first
-// two are PayloadInfo.Decode, and while it blocks, Job waits until ctx ends.
-//
-// What belongs to the job is of one moment; Holds, Explanation and Dead are of later
-// ones. An id without a job is looked for among all dead letters; see
-// [Inspector.Dead] for what that takes.
-//
-// It returns ErrUnknownQueue, ErrInvalidID, ErrUnknownJob for an id with neither a job
-// nor dead letters, which tells the newest state that was done, as Explain does,
-// ErrContext, ErrClosed, ErrFailed, or the cause of ctx.
-func (i *Inspector) Job(ctx context.Context, queue, id string) (JobDetail, error) {
+func (i inspector) Job(ctx context.Context, queue, id string) (inspect.JobDetail, error) {
 	found, err := i.JobsByID(ctx, queue, id)
 	switch {
 	case err != nil:
-		return JobDetail{}, err
+		return inspect.JobDetail{}, err
 	case len(found) == 0:
 		ctx, q, err := i.begin(ctx, queue)
 		if err != nil {
-			return JobDetail{}, err
+			return inspect.JobDetail{}, err
 		}
 		s, err := q.status(ctx, id)
-		return JobDetail{}, cmp.Or(err, fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads%s",
-			ErrUnknownJob, clip(id), queue, newestDone(s.Newest)))
+		return inspect.JobDetail{}, cmp.Or(err, fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads%s",
+			inspect.ErrUnknownJob, brief.Clip(id), queue, brief.Newest(s.Newest)))
 	}
 	return found[0], nil
 }
 
-// JobsByID is Job for up to DefaultListLimit ids of a queue, in their order, each once;
-// those with neither a job nor dead letters are left out. The morgue is gone through
-// once for all of them, and the MiB of PayloadInfo.Raw is for all, too. More ids are
-// ErrInvalidQuery; the other errors are those of Job, but for ErrUnknownJob.
-func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) ([]JobDetail, error) {
+func (i inspector) JobsByID(ctx context.Context, queue string, ids ...string) ([]inspect.JobDetail, error) {
 	ctx, q, err := i.begin(ctx, queue)
 	if err != nil {
 		return nil, err
 	}
-	if len(ids) > DefaultListLimit {
-		return nil, fmt.Errorf("%w: there are %d ids, one call takes %d at most", ErrInvalidQuery, len(ids), DefaultListLimit)
+	if len(ids) > inspect.DefaultListLimit {
+		return nil, fmt.Errorf("%w: there are %d ids, one call takes %d at most", inspect.ErrInvalidQuery, len(ids), inspect.DefaultListLimit)
 	}
 	all, room := details{q: q, of: make(map[string]*detail, len(ids))}, rawBytes
 	for _, id := range ids {
@@ -122,7 +57,7 @@ func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) (
 			continue
 		}
 		d := &detail{q: q, room: &room}
-		d.Queue, d.ID, d.State = queue, id, JobDead
+		d.Queue, d.ID, d.State = queue, id, inspect.JobDead
 		all.list, all.of[id] = append(all.list, d), d
 	}
 	for _, d := range all.list {
@@ -133,9 +68,9 @@ func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) (
 	if err := all.lookAtMorgue(ctx); err != nil {
 		return nil, err
 	}
-	var found []JobDetail
+	var found []inspect.JobDetail
 	for _, d := range all.list {
-		if d.State == JobDead && len(d.Dead) == 0 {
+		if d.State == inspect.JobDead && len(d.Dead) == 0 {
 			continue
 		}
 		if err := d.explain(ctx); err != nil {
@@ -158,26 +93,26 @@ type details struct {
 
 // detail is a JobDetail that is being made.
 type detail struct {
-	JobDetail
+	inspect.JobDetail
 	q    *queue
 	room *int // bytes of payloads that the details of the call may still have
 }
 
 func (d *detail) lookAtJob(ctx context.Context) error {
 	q, id := d.q, d.ID
-	seen, _, err := payloadsOf(ctx, q, id, MaxListed)
+	seen, _, err := payloadsOf(ctx, q, id, inspect.MaxListed)
 	if err != nil || seen == nil {
 		return err
 	}
 	if d.JobInfo, err = q.info(&seen.View); err != nil {
 		return err
 	}
-	d.LastError = cut(seen.LastError, detailBytes)
-	d.Failures = cutFailures(failuresOf(seen.History, seen.LastError), detailBytes)
+	d.LastError = brief.Cut(seen.LastError, detailBytes)
+	d.Failures = cutFailures(control.Failures(seen.History, seen.LastError), detailBytes)
 	d.More = max(seen.Payloads-len(seen.InHand)-len(seen.Waiting), 0)
 	for _, list := range [...]struct {
 		from []shard.Payload
-		to   *[]PayloadInfo
+		to   *[]inspect.PayloadInfo
 	}{{seen.InHand, &d.InHand}, {seen.Waiting, &d.Waiting}} {
 		for _, p := range list.from {
 			var e journal.Entry
@@ -190,8 +125,8 @@ func (d *detail) lookAtJob(ctx context.Context) error {
 			}
 		}
 	}
-	for _, c := range q.admission.Shown() {
-		c.(shownCondition).holds(holder{Queue: q.name, ID: id}, &d.Holds)
+	for _, c := range q.admission.All() {
+		c.Held(holder{Queue: q.name, ID: id}, &d.Holds)
 	}
 	return nil
 }
@@ -215,8 +150,8 @@ func payloadsOf(ctx context.Context, q *queue, id string, n int) (*shard.Detail,
 
 // payloadInfo shows a payload, whose bytes are the journal's. They are shown while there is room
 // for them, of which most is all; there is for the first.
-func payloadInfo(e *journal.Entry, room *int, most int) PayloadInfo {
-	p := PayloadInfo{
+func payloadInfo(e *journal.Entry, room *int, most int) inspect.PayloadInfo {
+	p := inspect.PayloadInfo{
 		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Metadata: metadataOf(e),
 		Bytes: len(e.Payload), Restored: e.Restored,
 	}
@@ -228,16 +163,16 @@ func payloadInfo(e *journal.Entry, room *int, most int) PayloadInfo {
 }
 
 // deadPayload shows one of the morgue, with so much of its errors.
-func deadPayload(b *journal.Buried, room *int, most, errs int) DeadPayload {
-	return DeadPayload{
-		PayloadInfo: payloadInfo(&b.Entry, room, most), Attempt: b.Retry + firstAttempt, Error: cut(b.Reason, errs),
-		At: time.Unix(0, b.At), Failures: cutFailures(failuresOf(b.History, b.Reason), errs),
+func deadPayload(b *journal.Buried, room *int, most, errs int) inspect.DeadPayload {
+	return inspect.DeadPayload{
+		PayloadInfo: payloadInfo(&b.Entry, room, most), Attempt: b.Retry + firstAttempt, Error: brief.Cut(b.Reason, errs),
+		At: time.Unix(0, b.At), Failures: cutFailures(control.Failures(b.History, b.Reason), errs),
 	}
 }
 
-func cutFailures(list []Failure, errs int) []Failure {
+func cutFailures(list []inspect.Failure, errs int) []inspect.Failure {
 	for i := range list {
-		list[i].Error = cut(list[i].Error, errs)
+		list[i].Error = brief.Cut(list[i].Error, errs)
 	}
 	return list
 }
@@ -248,8 +183,8 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 	if all.q.x.log.Buried(all.q.number) == 0 {
 		return nil
 	}
-	examined, dead := 0, slices.ContainsFunc(all.list, func(d *detail) bool { return d.State == JobDead })
-	return all.q.seeDead(ctx, 0, func(b *journal.Buried) bool {
+	examined, dead := 0, slices.ContainsFunc(all.list, func(d *detail) bool { return d.State == inspect.JobDead })
+	return all.q.x.seeDead(ctx, all.q.number, 0, func(b *journal.Buried) bool {
 		if examined++; !dead && examined > deadBesideAJob {
 			for _, d := range all.list {
 				d.DeadUnread = true
@@ -257,7 +192,7 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 			return false
 		}
 		if d := all.of[string(b.Entry.ID)]; d != nil {
-			if len(d.Dead) == MaxListed {
+			if len(d.Dead) == inspect.MaxListed {
 				d.MoreDead++
 			} else {
 				d.Dead = append(d.Dead, deadPayload(b, d.room, rawBytes, detailBytes))
@@ -268,25 +203,25 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 }
 
 func (d *detail) explain(ctx context.Context) error {
-	if d.State == JobDead {
-		last := slices.MaxFunc(d.Dead, func(a, b DeadPayload) int { return a.At.Compare(b.At) })
+	if d.State == inspect.JobDead {
+		last := slices.MaxFunc(d.Dead, func(a, b inspect.DeadPayload) int { return a.At.Compare(b.At) })
 		d.Attempt, d.LastError = last.Attempt, last.Error
-		d.Explanation = Explanation{
-			Queue: d.Queue, ID: d.ID, State: JobDead, Attempt: last.Attempt, LastError: last.Error, Dead: len(d.Dead) + d.MoreDead,
+		d.Explanation = inspect.Explanation{
+			Queue: d.Queue, ID: d.ID, State: inspect.JobDead, Attempt: last.Attempt, LastError: last.Error, Dead: len(d.Dead) + d.MoreDead,
 		}
 		return nil
 	}
 	var err error
 	d.Explanation, err = d.q.explain(ctx, d.ID)
-	d.Explanation.LastError = cut(d.Explanation.LastError, detailBytes)
+	d.Explanation.LastError = brief.Cut(d.Explanation.LastError, detailBytes)
 	return err
 }
 
 // decodeAll has the codec decode what there are bytes of, on a goroutine of its own:
 // it is user code, which may end that or block.
 func (d *detail) decodeAll(ctx context.Context) error {
-	var todo []*PayloadInfo
-	for _, list := range [...][]PayloadInfo{d.InHand, d.Waiting} {
+	var todo []*inspect.PayloadInfo
+	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
 		for i := range list {
 			todo = append(todo, &list[i])
 		}
@@ -294,7 +229,7 @@ func (d *detail) decodeAll(ctx context.Context) error {
 	for i := range d.Dead {
 		todo = append(todo, &d.Dead[i].PayloadInfo)
 	}
-	todo = slices.DeleteFunc(todo, func(p *PayloadInfo) bool { return p.Raw == nil })
+	todo = slices.DeleteFunc(todo, func(p *inspect.PayloadInfo) bool { return p.Raw == nil })
 	raw := make([][]byte, len(todo))
 	for i, p := range todo {
 		raw[i] = slices.Clone(p.Raw) // the codec may write to them
@@ -335,7 +270,7 @@ func decodeSome(q *queue, raw [][]byte, result chan<- []decoded) {
 	for _, b := range raw {
 		value, err := q.decode(b)
 		if err != nil {
-			value, err = nil, &codecError{err, cut(text(err.Error), detailBytes)}
+			value, err = nil, &codecError{err, brief.Cut(text(err.Error), detailBytes)}
 		}
 		values = append(values, decoded{value, err})
 	}
@@ -353,3 +288,95 @@ func (e *codecError) Unwrap() error                { return e.err }
 func (e *codecError) MarshalText() ([]byte, error) { return []byte(e.text), nil }
 
 var errCodecExited = errors.New("the codec ended its goroutine")
+
+// Explain says why the job of an id does not run: what it waits for, which job has
+// that, and for how much longer. For a job that is ready it says what keeps workers
+// from it. For an id without a job it tells the dead letters, which it looks for among
+// all of the queue; see [inspect.Inspector.Dead] for what that costs. It returns
+// ErrUnknownQueue, ErrInvalidID for an id that no job can have, ErrClosed, ErrFailed,
+// or the cause of ctx.
+func (x *Executor) Explain(ctx context.Context, queue, id string) (inspect.Explanation, error) {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return inspect.Explanation{}, err
+	}
+	q, err := x.lookup(queue)
+	if err == nil {
+		err = checkID(id)
+	}
+	if err != nil {
+		return inspect.Explanation{}, err
+	}
+	return q.explain(ctx, id)
+}
+
+func (q *queue) explain(ctx context.Context, id string) (inspect.Explanation, error) {
+	e := inspect.Explanation{Queue: q.name, ID: id, State: inspect.JobUnknown, Attempt: 1}
+	s, err := q.status(ctx, id)
+	if err != nil {
+		return inspect.Explanation{}, err
+	}
+	if e.Newest = s.Newest; !s.Known {
+		return e, q.explainDead(ctx, &e)
+	}
+	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+firstAttempt, s.LastError, s.Payloads
+	e.Paused = q.pauses.Over(id, s.Paused)
+	switch {
+	case s.Running:
+		e.State = inspect.JobRunning
+	case s.Halted:
+		e.State = inspect.JobHalted
+	case e.Paused != nil:
+		e.State = inspect.JobPaused
+	case s.Parked:
+		q.explainWait(&e)
+	case e.Due.After(q.x.clock()) && s.Retry >= 0:
+		e.State = inspect.JobRetrying
+	case e.Due.After(q.x.clock()):
+		e.State = inspect.JobScheduled
+	default:
+		e.State = inspect.JobReady
+	}
+	if e.State == inspect.JobReady {
+		e.Turn = q.turn(s.Runs, s.Concurrency)
+	}
+	return e, nil
+}
+
+func (q *queue) status(ctx context.Context, id string) (shard.Status, error) {
+	var s shard.Status
+	if err := q.shards.Of(id).Do(ctx, func(c *shard.Core) { s = c.Status(id) }); err != nil {
+		return shard.Status{}, border(err) // the shard may still write to s
+	}
+	return s, nil
+}
+
+// explainWait says what a parked job waits for: the first of its conditions that has it in
+// its line.
+func (q *queue) explainWait(e *inspect.Explanation) {
+	by := holder{Queue: e.Queue, ID: e.ID}
+	e.State = inspect.JobWaiting
+	for _, c := range q.admission.All() {
+		if c.Explain(by, e) {
+			return
+		}
+	}
+	if q.x.quarantine.Holds(e.Queue, e.ID) {
+		e.State = inspect.JobSuspected
+	}
+}
+
+// turn says why no worker comes to a shard of the queue with a job due, which runs so many
+// of as many as it may; nil: one is about to come.
+func (q *queue) turn(runs, most int) *inspect.Turn {
+	t := q.x.dispatcher.Turn(q.share, runs, most)
+	if t.Reason == dispatch.Coming {
+		return nil
+	}
+	reason := [...]inspect.TurnReason{
+		dispatch.NotStarted: inspect.TurnNotStarted, dispatch.MaxConcurrent: inspect.TurnMaxConcurrent, dispatch.Concurrency: inspect.TurnConcurrency,
+		dispatch.Priority: inspect.TurnPriority, dispatch.Weight: inspect.TurnWeight, dispatch.Workers: inspect.TurnWorkers,
+	}[t.Reason]
+	more := max(len(t.Before)-inspect.MaxListed, 0)
+	return &inspect.Turn{Reason: reason, Running: t.Running, Of: t.Of, Before: t.Before[:len(t.Before)-more], More: more}
+}

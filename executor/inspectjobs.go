@@ -8,225 +8,91 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/listing"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
-// Order says by what a list is sorted.
-type Order string
-
+// What a page of a list has.
 const (
-	// OrderNone: jobs about in the order in which their ids came to wait, dead letters in
-	// that in which they were accepted. A page costs no more than what is on it, however
-	// many there are. The default.
-	OrderNone Order = ""
-	// OrderID: by id, byte by byte; dead letters of one id by position.
-	OrderID Order = "id"
-	// OrderDue: jobs by due time, the earliest first; by id where these are equal.
-	OrderDue Order = "due"
-	// OrderAttempt: jobs by the attempt that runs or comes next, the lowest first; then by
-	// due time and id.
-	OrderAttempt Order = "attempts"
-	// OrderPayloads: jobs by how many payloads they have, the fewest first; with
-	// Descending the busiest ids come first. Where these are equal, by Position, and by
-	// id if that is not known.
-	OrderPayloads Order = "payloads"
-	// OrderDied: dead letters by the time of death, then by position.
-	OrderDied Order = "died"
+	maxExamined  = 100_000 // jobs that are looked at for a page without an order
+	errorBytes   = 1 << 10 // of an error
+	previewBytes = 256     // of a payload
 )
 
-// check refuses an order that a list does not have.
-func (o Order) check(descending bool, has ...Order) error {
+// checkOrder refuses an order that a list does not have.
+func checkOrder(o inspect.Order, descending bool, has ...inspect.Order) error {
 	switch {
 	case !slices.Contains(has, o):
-		return fmt.Errorf("%w: Order is %q; it must be one of %q", ErrInvalidQuery, clip(string(o)), has)
-	case o == OrderNone && descending:
-		return fmt.Errorf("%w: Descending has no meaning without an Order", ErrInvalidQuery)
+		return fmt.Errorf("%w: Order is %q; it must be one of %q", inspect.ErrInvalidQuery, brief.Clip(string(o)), has)
+	case o == inspect.OrderNone && descending:
+		return fmt.Errorf("%w: Descending has no meaning without an Order", inspect.ErrInvalidQuery)
 	}
 	return nil
 }
 
-// What a page of a list has.
-const (
-	// DefaultListLimit is how many rows a page has if the query does not say.
-	DefaultListLimit = 25
-	// MaxListLimit is how many it has at most.
-	MaxListLimit = 1000
-	// maxExamined is how many jobs are looked at for a page without an order.
-	maxExamined = 100_000
-	// errorBytes and previewBytes are how much of an error and a payload a list shows.
-	errorBytes   = 1 << 10
-	previewBytes = 256
-)
-
-// JobQuery says which jobs of a queue to list, in which order, and how many.
-type JobQuery struct {
-	Queue string // by name; it must be registered
-
-	// States are those that are wanted: JobReady, JobScheduled, JobRetrying, JobParked,
-	// JobHalted and JobRunning; or JobFresh, for jobs in any of them that have used up
-	// no retry. Default: all.
-	States []JobState
-
-	Order      Order
-	Descending bool // the other way round; not with OrderNone, which has no other way
-	Filter     JobFilter
-
-	// Limit is how many rows the page has at most. 0: DefaultListLimit; above
-	// MaxListLimit and below zero it is refused.
-	Limit int
-
-	// Cursor is JobPage.Next of the page before; "": the first page. Queue, Order
-	// and Descending must be the same, the others may change.
-	Cursor string
-
-	// Patience is how long the page may take while the executor has other work to do.
-	// When it is over, the page has what was found until then; see Partial and
-	// Truncated. 0: as long as ctx lets it; below zero is refused.
-	Patience time.Duration
-}
-
-// JobPage is a part of a list.
-type JobPage struct {
-	Jobs []JobInfo
-	Next string `wire:",omit"` // the cursor of the next page; "": this is the last one
-
-	Examined int // jobs that were looked at for it
-	// Truncated: without an order, the page ends before Limit because so many jobs were
-	// examined, or because Patience is over. Next goes on there.
-	Truncated bool
-	// Partial: with an order, Patience was over before all jobs were examined. Jobs are
-	// the first of those that were; others may belong before or between them, and Next,
-	// which goes on behind the last one, does not come back to them. A longer Patience
-	// shows them.
-	Partial bool
-}
-
-// JobInfo is a job in a list: what it was at a moment while the list was made. Those
-// of different jobs are of different moments.
-type JobInfo struct {
-	Queue, ID string
-	State     JobState  // one of the first six of JobQuery.States
-	Due       time.Time // of one that runs, when what waits behind it is due
-	Attempt   int       // that runs or comes next: 1, 2, 3, …
-	LastError string    // its first KiB; "": its last run did not fail
-	Payloads  int       // that wait, run, or failed and wait
-
-	// Of the payload that runs or comes next. Zero if it ended while the list was
-	// made.
-	Position   uint64
-	Score      float64
-	EnqueuedAt time.Time
-	Bytes      int    // of the payload
-	Preview    []byte `wire:"-"` // its first 256 bytes
-}
-
-// Jobs lists jobs of a queue, while they go on.
-//
-// The cursor is the place of the last row in the order: what comes and goes
-// meanwhile moves no row to another page. A job that is there all the time, and
-// whose place in the order stays, is on exactly one page; one that comes, goes or
-// changes meanwhile may be on any number of them. A cursor with an order stays good
-// after a restart; one with OrderNone gets ErrInvalidCursor then.
-//
-// With an order each page takes a look at all jobs of the queue, unless States are
-// such that its shards know that they have none: 10⁶ jobs take some 40 ms of a
-// processor. Where the id decides, because they are in its order or share a due time, or
-// because a filter has a prefix, the ids are read, too, and it is some 150 ms; those of
-// which only the disk has a copy are read from there, and stay there. It takes no more
-// memory than the page. With OrderNone the page ends when 100,000 jobs were examined,
-// with Truncated set, and Next goes on.
-//
-// The work is done in steps that keep no shard for longer than some tens of
-// microseconds. While handlers run, or payloads are accepted, all calls together
-// get a fiftieth of each processor, or half of what lies idle if that is more, beyond
-// a burst of 50 ms. So beside handlers that wait for something a page comes about as
-// soon as at rest. Beside those that compute on all processors a page of a long queue
-// may take ten seconds: ctx bounds the wait, and with a Patience there is a page by
-// then, be it Partial.
-//
-// It returns ErrUnknownQueue, ErrInvalidQuery, ErrInvalidCursor, ErrContext,
-// ErrClosed, ErrFailed, or the cause of ctx.
-func (i *Inspector) Jobs(ctx context.Context, query JobQuery) (JobPage, error) {
+func (i inspector) Jobs(ctx context.Context, query inspect.JobQuery) (inspect.JobPage, error) {
 	ctx, q, err := i.begin(ctx, query.Queue)
 	if err != nil {
-		return JobPage{}, err
+		return inspect.JobPage{}, err
 	}
 	l, err := newJobList(q, query)
 	if err != nil {
-		return JobPage{}, err
+		return inspect.JobPage{}, err
 	}
-	if query.Order == OrderNone {
+	if query.Order == inspect.OrderNone {
 		return l.asTheyCome(ctx)
 	}
 	return l.inOrder(ctx)
 }
 
-// begin checks what all calls are given.
-func (i *Inspector) begin(ctx context.Context, queue string) (context.Context, *queue, error) {
-	if i == nil || i.x == nil {
-		return nil, nil, errNoInspector
-	}
-	ctx, err := usable(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	q, err := i.x.lookup(queue)
-	return ctx, q, err
-}
-
-var errNoInspector = fmt.Errorf("%w: this inspector is of no executor; Executor.Inspect returns one", ErrState)
-
-// jobList is a query at work.
-type jobList struct {
-	JobQuery
+// list is what queries at work have in common.
+type list struct {
 	q      *queue
-	wanted stateSet
+	limit  int
 	name   string       // of the list that cursors belong to
 	after  *listing.Key // nil: from the beginning
 	before int64        // the payload was enqueued before that; Unix ns
 }
 
-func newJobList(q *queue, query JobQuery) (*jobList, error) {
-	l := &jobList{JobQuery: query, q: q, before: math.MaxInt64}
-	var err error
-	if l.wanted, err = statesOf(query.States); err != nil {
-		return nil, err
+// newList checks what a query has, of States aside, for a list that has some orders.
+func newList(q *queue, of string, query *inspect.JobQuery, has ...inspect.Order) (l list, err error) {
+	l = list{q: q, before: math.MaxInt64, name: fmt.Sprintf("%s %s %t %s", of, query.Order, query.Descending, query.Queue)}
+	if err = errorsOf(checkFilter(&query.Filter), checkOrder(query.Order, query.Descending, has...)); err != nil {
+		return l, err
 	}
-	if err := query.Filter.check(); err != nil {
-		return nil, err
+	if query.Patience < 0 {
+		return l, fmt.Errorf("%w: Patience is %v, it must not be negative; 0 is as long as ctx lets it", inspect.ErrInvalidQuery, query.Patience)
 	}
-	if err := query.Order.check(query.Descending, OrderNone, OrderID, OrderDue, OrderAttempt, OrderPayloads); err != nil {
-		return nil, err
-	}
-	if l.Limit, err = listLimit(query.Limit); err != nil {
-		return nil, err
-	}
-	if err = checkPatience(query.Patience); err != nil {
-		return nil, err
-	}
-	l.name = fmt.Sprintf("jobs %s %t %s", query.Order, query.Descending, query.Queue)
-	if query.Order == OrderNone {
-		l.name = fmt.Sprintf("jobs of %x: %s", q.x.inspection.nonce, query.Queue)
-	}
-	if l.after, err = parseCursor(l.name, query.Cursor); err != nil {
-		return nil, err
+	if l.limit, err = listLimit(query.Limit); err != nil {
+		return l, err
 	}
 	if query.Filter.OlderThan > 0 {
 		l.before = q.x.clock().Add(-query.Filter.OlderThan).UnixNano()
 	}
-	return l, nil
+	if of == "jobs" && query.Order == inspect.OrderNone {
+		l.name = fmt.Sprintf("jobs of %x: %s", q.x.inspection.nonce, query.Queue)
+	}
+	l.after, err = parseCursor(l.name, query.Cursor)
+	return l, err
 }
 
-func listLimit(n int) (int, error) {
-	switch {
-	case n < 0 || n > MaxListLimit:
-		return 0, fmt.Errorf("%w: Limit is %d, it must be from 0, for %d, to %d", ErrInvalidQuery, n, DefaultListLimit, MaxListLimit)
-	case n == 0:
-		return DefaultListLimit, nil
+// jobList is a query for jobs at work.
+type jobList struct {
+	list
+	inspect.JobQuery
+	wanted stateSet
+}
+
+func newJobList(q *queue, query inspect.JobQuery) (l *jobList, err error) {
+	l = &jobList{JobQuery: query}
+	if l.wanted, err = statesOf(query.States); err != nil {
+		return nil, err
 	}
-	return n, nil
+	l.list, err = newList(q, "jobs", &query, inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads)
+	return l, err
 }
 
 func parseCursor(list, text string) (*listing.Key, error) {
@@ -236,7 +102,7 @@ func parseCursor(list, text string) (*listing.Key, error) {
 	k, ok := listing.Parse(list, text)
 	if !ok {
 		return nil, fmt.Errorf("%w: %q does not belong to this list: queue, order and direction must be those of the page that it came with, and without an order the process, too",
-			ErrInvalidCursor, clip(text))
+			inspect.ErrInvalidCursor, brief.Clip(text))
 	}
 	return &k, nil
 }
@@ -254,7 +120,7 @@ func (l *jobList) picks(v *shard.View) bool {
 
 // matches is the rest of the filter.
 func (l *jobList) matches(v *shard.View) (bool, error) {
-	if !l.Filter.means(v.ID, v.LastError, v.Retry >= 0) {
+	if !means(&l.Filter, v.ID, v.LastError, v.Retry >= 0) {
 		return false, nil
 	}
 	if l.Filter.OlderThan == 0 {
@@ -266,8 +132,8 @@ func (l *jobList) matches(v *shard.View) (bool, error) {
 }
 
 // inOrder goes through all jobs and keeps the first of them.
-func (l *jobList) inOrder(ctx context.Context) (JobPage, error) {
-	page := listing.NewPage[shard.View](l.Limit, l.Descending, l.after)
+func (l *jobList) inOrder(ctx context.Context) (inspect.JobPage, error) {
+	page := listing.NewPage[shard.View](l.limit, l.Descending, l.after)
 	w := newWalk(l.q)
 	var cancel context.CancelFunc
 	w.patience, cancel = patient(ctx, l.Patience)
@@ -285,16 +151,16 @@ func (l *jobList) inOrder(ctx context.Context) (JobPage, error) {
 		return err
 	}
 	if err := w.all(ctx); err != nil {
-		return JobPage{}, err
+		return inspect.JobPage{}, err
 	}
 	rows, last, more := page.Rows()
-	p := JobPage{Examined: w.examined, Partial: w.late}
+	p := inspect.JobPage{Examined: w.examined, Partial: w.late}
 	if more || w.late && len(rows) > 0 {
 		p.Next = listing.Cursor(l.name, last)
 	}
 	for i := range rows {
 		if err := l.add(&p, &rows[i]); err != nil {
-			return JobPage{}, err
+			return inspect.JobPage{}, err
 		}
 	}
 	return p, nil
@@ -309,18 +175,18 @@ func (l *jobList) key(v *shard.View) listing.Key {
 // numbers are what decides before the id does.
 func (l *jobList) numbers(v *shard.View) (first, second int64) {
 	switch l.Order {
-	case OrderDue:
+	case inspect.OrderDue:
 		return v.Due, 0
-	case OrderAttempt:
+	case inspect.OrderAttempt:
 		return int64(v.Retry), v.Due
-	case OrderPayloads:
+	case inspect.OrderPayloads:
 		return int64(v.Payloads), int64(v.First.Position())
 	}
 	return 0, 0
 }
 
 // asTheyCome goes on behind the last row, shard by shard, until the page is full.
-func (l *jobList) asTheyCome(ctx context.Context) (p JobPage, err error) {
+func (l *jobList) asTheyCome(ctx context.Context) (p inspect.JobPage, err error) {
 	var k listing.Key // the shard, and the place in it, of the last job that is dealt with
 	if l.after != nil {
 		k = *l.after
@@ -331,7 +197,7 @@ func (l *jobList) asTheyCome(ctx context.Context) (p JobPage, err error) {
 	defer cancel()
 	w.none, w.want = l.none, l.picks
 	w.take = func(s int, v *shard.View) error {
-		if len(p.Jobs) == l.Limit {
+		if len(p.Jobs) == l.limit {
 			return nil
 		}
 		k.Second = int64(v.Cursor)
@@ -348,9 +214,9 @@ func (l *jobList) asTheyCome(ctx context.Context) (p JobPage, err error) {
 				return l.goesOn(p, w, k), nil
 			}
 			if err := w.step(ctx, s, l.stride(len(p.Jobs))); err != nil {
-				return JobPage{}, err
+				return inspect.JobPage{}, err
 			}
-			if len(p.Jobs) == l.Limit || w.late {
+			if len(p.Jobs) == l.limit || w.late {
 				return l.goesOn(p, w, k), nil
 			}
 		}
@@ -360,31 +226,31 @@ func (l *jobList) asTheyCome(ctx context.Context) (p JobPage, err error) {
 }
 
 // goesOn ends a page behind which there may be another one.
-func (l *jobList) goesOn(p JobPage, w *walk, k listing.Key) JobPage {
-	p.Next, p.Examined, p.Truncated = listing.Cursor(l.name, k), w.examined, len(p.Jobs) < l.Limit
+func (l *jobList) goesOn(p inspect.JobPage, w *walk, k listing.Key) inspect.JobPage {
+	p.Next, p.Examined, p.Truncated = listing.Cursor(l.name, k), w.examined, len(p.Jobs) < l.limit
 	return p
 }
 
 // stride is how many jobs to look at next when a page without an order has so many.
 func (l *jobList) stride(rows int) int {
-	if l.Filter == (JobFilter{}) && len(l.States) == 0 {
-		return min(l.Limit-rows, jobsPerVisit)
+	if l.Filter == (inspect.JobFilter{}) && len(l.States) == 0 {
+		return min(l.limit-rows, jobsPerVisit)
 	}
 	return jobsPerVisit
 }
 
 // add puts a job on the page, with what its payload says.
-func (l *jobList) add(p *JobPage, v *shard.View) error {
+func (l *jobList) add(p *inspect.JobPage, v *shard.View) error {
 	info, err := l.q.info(v)
 	p.Jobs = append(p.Jobs, info)
 	return err
 }
 
 // info shows a job to people.
-func (q *queue) info(v *shard.View) (JobInfo, error) {
-	info := JobInfo{
-		Queue: q.name, ID: v.ID, State: stateOf(v.State), Due: time.Unix(0, v.Due), Attempt: v.Retry + firstAttempt,
-		LastError: cut(v.LastError, errorBytes), Payloads: v.Payloads,
+func (q *queue) info(v *shard.View) (inspect.JobInfo, error) {
+	info := inspect.JobInfo{
+		Queue: q.name, ID: v.ID, State: listed[v.State], Due: time.Unix(0, v.Due), Attempt: v.Retry + firstAttempt,
+		LastError: brief.Cut(v.LastError, errorBytes), Payloads: v.Payloads,
 	}
 	var e journal.Entry
 	found, err := v.First.Peek(&e)

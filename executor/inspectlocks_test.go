@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 func TestLockedKeysInPages(t *testing.T) {
@@ -36,8 +37,8 @@ func TestLockedKeysInPages(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, all)
-	_, _, err := x.Inspect().LockedKeys("", executor.MaxListLimit+1)
-	require.ErrorIs(t, err, executor.ErrInvalidQuery)
+	_, _, err := x.Inspect().LockedKeys("", inspect.MaxListLimit+1)
+	require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 }
 
 func TestLeasesAndSlotsAreListed(t *testing.T) {

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
@@ -86,13 +85,6 @@ func patient(ctx context.Context, patience time.Duration) (context.Context, cont
 		return ctx, func() {}
 	}
 	return context.WithTimeoutCause(ctx, patience, errLate)
-}
-
-func checkPatience(d time.Duration) error {
-	if d < 0 {
-		return fmt.Errorf("%w: Patience is %v, it must not be negative; 0 is as long as ctx lets it", ErrInvalidQuery, d)
-	}
-	return nil
 }
 
 // all goes through everything, unless its patience ends before: some jobs of each

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -30,7 +32,7 @@ type Job[T any] struct {
 
 	EnqueuedAt time.Time         // when Enqueue was called, by the clock of then, to the microsecond
 	Metadata   map[string]string // see [Metadata]; nil: none
-	Failures   []Failure         // its last five, oldest first; nil: it has not failed
+	Failures   []inspect.Failure // its last five, oldest first; nil: it has not failed
 	Crashes    int               // how many times in a row the process died while it ran, and may have died of it
 
 	claim   *admit.Claim
@@ -46,26 +48,6 @@ func (j Job[T]) Logger() *slog.Logger { return jobLogger(j.log, j.Queue, j.ID, j
 
 func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
 	return cmp.Or(l, slog.Default()).With(slog.String("queue", queue), slog.String("id", id), slog.Int("attempt", attempt))
-}
-
-// Failure is one failed attempt of a job. Of the older ones of a job the first KiB
-// of the text is kept at least, of the last one all of it; see
-// QueueConfig.DeadLetters.FormatError. An attempt that a crash cut off is no failure:
-// Job.Crashes counts it. After [Inspector.Requeue] there are none.
-type Failure struct {
-	Attempt int       // 1, 2, 3, …; after RunNow and Requeue it begins again
-	At      time.Time // when it failed
-	Error   string
-}
-
-func failuresOf(h journal.History, last string) (list []Failure) {
-	if len(h) == 0 {
-		return nil
-	}
-	for _, f := range h.Failures(last) {
-		list = append(list, Failure{f.Attempt, time.Unix(0, f.At), f.Text})
-	}
-	return list
 }
 
 // Lease returns the lease of a job that is unique while it runs; see [Unique]. Its
@@ -90,12 +72,12 @@ type Payload[T any] struct {
 type Merged[T any] struct {
 	Queue     string
 	ID        string
-	Payloads  []Payload[T] // one at least; in score order, from old to new if scores are times
-	Attempt   int          // of the job: 1, 2, 3, …; a snooze, a stop or a crash is none
-	LastError string       // the text of the last failure; "": it has not failed, or not since Requeue
-	Due       time.Time    // from when it might run
-	Failures  []Failure    // the last five of the job, oldest first; nil: it has not failed
-	Crashes   int          // as in [Job]
+	Payloads  []Payload[T]      // one at least; in score order, from old to new if scores are times
+	Attempt   int               // of the job: 1, 2, 3, …; a snooze, a stop or a crash is none
+	LastError string            // the text of the last failure; "": it has not failed, or not since Requeue
+	Due       time.Time         // from when it might run
+	Failures  []inspect.Failure // the last five of the job, oldest first; nil: it has not failed
+	Crashes   int               // as in [Job]
 
 	claim *admit.Claim
 	log   *slog.Logger
@@ -126,7 +108,7 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 	job := Job[T]{
 		Queue: t.q.name, ID: it.ID, Position: uint64(p.Ref.Position()),
 		Attempt: it.Retry + firstAttempt, LastError: it.LastError, Due: time.Unix(0, it.Due),
-		Failures: failuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
+		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim = claimOf(it.Claim)
 	var e journal.Entry
@@ -149,7 +131,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
 		Queue: t.q.name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
-		Failures: failuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
+		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim, job.from.item = claimOf(it.Claim), it
 	if t.q.folder != nil {

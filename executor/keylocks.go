@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -148,113 +148,22 @@ func checkKey(key string) error {
 		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)
 	}
 	if len(key) > maxKeyBytes {
-		return fmt.Errorf("%w: %q has %d bytes, it must have from 1 to %d", ErrInvalidKey, clip(key), len(key), maxKeyBytes)
+		return fmt.Errorf("%w: %q has %d bytes, it must have from 1 to %d", ErrInvalidKey, brief.Clip(key), len(key), maxKeyBytes)
 	}
 	return nil
 }
 
-// MaxListed bounds the lists in what is said about a job or a key; a More field
-// counts the rest.
-const MaxListed = 100
-
-// KeyLockStatus is a locked key. Jobs are named as queue/id; either is quoted when
-// it does not print.
-type KeyLockStatus struct {
-	Key         string
-	Locks       []LockHeld // oldest first, MaxListed at most; none while it is kept for those in Called
-	MoreLocks   int        // that are not in Locks
-	Called      []string   `wire:",owner"` // jobs whose turn it is, MaxListed at most: they wait for a worker, and none in Waiting overtakes them
-	MoreCalled  int        // that are not in Called
-	Waiting     []string   `wire:",owner"` // jobs that wait for it, first come first, MaxListed at most
-	MoreWaiting int        // that are not in Waiting
-}
-
-// LockHeld is one lock of a key.
-type LockHeld struct {
-	By           string    `wire:",owner"` // the job, as queue/id, or "a person"
-	Since, Until time.Time // Until is zero when it does not end by itself
-}
-
 // List returns all locked keys in their order. After Stop it is what was locked
 // then.
-func (k KeyLocks) List() []KeyLockStatus {
+func (k KeyLocks) List() []inspect.KeyLockStatus {
 	if k.x == nil {
 		return nil
 	}
-	var all []KeyLockStatus
+	var all []inspect.KeyLockStatus
 	k.x.ledger.View(func() {
 		for _, key := range slices.Sorted(slices.Values(k.x.keys.Keys())) {
-			all = append(all, k.x.keyStatus(key))
+			all = append(all, k.x.keys.Status(key))
 		}
 	})
 	return all
-}
-
-// keyStatus shows a key to people. The ledger is held.
-func (x *Executor) keyStatus(key string) KeyLockStatus {
-	locked := x.keys.Locked(key)
-	called, waiting := x.keys.Line(key)
-	s := KeyLockStatus{Key: key, MoreLocks: max(len(locked)-MaxListed, 0)}
-	for _, h := range locked[:len(locked)-s.MoreLocks] {
-		held := x.keys.Held(h)
-		s.Locks = append(s.Locks, LockHeld{held.Owner, held.Since, held.Until})
-	}
-	s.Called, s.MoreCalled = names(called)
-	s.Waiting, s.MoreWaiting = names(waiting)
-	return s
-}
-
-// shownKeys are the keys of a queue as people see them.
-type shownKeys struct{ x *Executor }
-
-func (k shownKeys) explain(by holder, e *Explanation) (waits bool) {
-	k.x.ledger.View(func() {
-		keys, called := k.x.keys.WaitsFor(by)
-		switch waits = called || len(keys) > 0; {
-		case called:
-			e.State = JobReady // its shard is about to hear of it
-		case waits:
-			e.State, e.More = JobBlocked, max(len(keys)-MaxListed, 0)
-			for _, key := range keys[:len(keys)-e.More] {
-				e.Keys = append(e.Keys, k.x.keyStatus(key))
-			}
-		}
-	})
-	return waits
-}
-
-func (k shownKeys) holds(by holder, h *Holdings) {
-	k.x.ledger.View(func() { h.Keys = k.x.keys.HeldBy(by, MaxListed) })
-}
-
-// names are those of the first MaxListed, and how many more there are.
-func names(all []holder) (names []string, more int) {
-	more = max(len(all)-MaxListed, 0)
-	for _, by := range all[:len(all)-more] {
-		names = append(names, by.String())
-	}
-	return names, more
-}
-
-// String is one line: which jobs have the key, for how much longer, and which wait.
-// It shows the first ten of each, and says how many more there are.
-func (s KeyLockStatus) String() string {
-	locks := some(s.Locks, s.MoreLocks, func(h LockHeld) string {
-		by := brief(h.By)
-		if !h.Until.IsZero() {
-			by += fmt.Sprintf(" (%v left)", max(time.Until(h.Until), 0).Round(time.Millisecond))
-		}
-		return by
-	})
-	line := strconv.Quote(clip(s.Key)) + " unlocked"
-	if locks != "" {
-		line = strconv.Quote(clip(s.Key)) + " locked by " + locks
-	}
-	if called := some(s.Called, s.MoreCalled, brief); called != "" {
-		line += "; called: " + called
-	}
-	if waiting := some(s.Waiting, s.MoreWaiting, brief); waiting != "" {
-		line += "; waiting: " + waiting
-	}
-	return line
 }

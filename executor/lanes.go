@@ -23,7 +23,6 @@ func addLanes(q *queue, a *admit.List) error {
 	}
 	q.lanes = new(lane.Condition)
 	a.Ask(q.lanes)
-	a.Show(shownLanes{q})
 	return nil
 }
 
@@ -60,15 +59,3 @@ func (q *queue) standInLanes(entries []journal.Entry) {
 		}
 	}
 }
-
-// shownLanes are the lanes of a queue as people see them.
-type shownLanes struct{ q *queue }
-
-func (l shownLanes) explain(by holder, e *Explanation) bool {
-	if job, ahead, ok := l.q.lanes.Before(by.ID, l.q.number); ok {
-		e.Behind, e.Ahead = job.String(), ahead
-	}
-	return e.Behind != ""
-}
-
-func (l shownLanes) holds(holder, *Holdings) {}

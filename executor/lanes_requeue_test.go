@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // What comes back from the morgue has its old place, before a job of another queue that
@@ -41,7 +42,7 @@ func TestSharedLanesAndWhatIsNotBackYet(t *testing.T) {
 		require.Equal(t, ids, stats(t, created).Dead)
 		require.Empty(t, k.ended(), "all wait for those that are put off")
 		k.then(true, func(string, executor.Job[int]) error { return nil })
-		n, err := backOf(x.Inspect().Requeue(context.Background(), executor.SelectQueue(created.Name())))
+		n, err := backOf(x.Inspect().Requeue(context.Background(), inspect.SelectQueue(created.Name())))
 		require.NoError(t, err)
 		require.Equal(t, ids, n)
 		time.Sleep(time.Minute)
@@ -75,14 +76,14 @@ func TestSharedLanesAndTwoThatPutBack(t *testing.T) {
 		}
 		k.then(false, func(string, executor.Job[int]) error { return nil })
 		ctx := &interrupted{Context: t.Context(), at: 30, do: func() {
-			n, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectIDs(created.Name(), "0", "1", "2")))
+			n, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectIDs(created.Name(), "0", "1", "2")))
 			require.NoError(t, err)
 			require.Equal(t, 3, n)
 		}}
-		n, err := backOf(x.Inspect().Requeue(ctx, executor.SelectQueue(created.Name())))
+		n, err := backOf(x.Inspect().Requeue(ctx, inspect.SelectQueue(created.Name())))
 		require.NoError(t, err)
 		require.Equal(t, ids-3, n)
-		_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(created.Name(), "0", "1", "2"))
+		_, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(created.Name(), "0", "1", "2"))
 		require.NoError(t, err)
 		require.NoError(t, x.Resume(t.Context()))
 		time.Sleep(time.Minute)

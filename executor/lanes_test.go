@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -161,7 +162,7 @@ func TestSharedLanesWaitForAFailure(t *testing.T) {
 		e, err := x.Explain(t.Context(), "paid", "42")
 		require.NoError(t, err)
 		require.Equal(t, "created/42", e.Behind)
-		require.Equal(t, executor.JobWaiting, e.State)
+		require.Equal(t, inspect.JobWaiting, e.State)
 		require.Equal(t, 1, e.Ahead)
 		require.True(t, strings.HasSuffix(e.String(), "comes after created/42"), e.String())
 		e = explain(t, x, "canceled", "42")
@@ -178,7 +179,7 @@ func TestSharedLanesWaitForAFailure(t *testing.T) {
 		enqueue(t, paid, "42", 5)
 		synctest.Wait()
 		enqueue(t, canceled, "42", 6)
-		_, err = x.Inspect().Requeue(t.Context(), executor.SelectQueue(created.Name()))
+		_, err = x.Inspect().Requeue(t.Context(), inspect.SelectQueue(created.Name()))
 		require.NoError(t, err)
 		close(block)
 		synctest.Wait()

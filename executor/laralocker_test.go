@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -603,7 +604,7 @@ func TestLaralocker_NoFreeSlot(t *testing.T) {
 		}
 		require.Equal(t, []string{"a 1", "b 2"}, s.log())
 		e := explain(t, x, "tickets", "c")
-		require.Equal(t, executor.JobWaiting, e.State)
+		require.Equal(t, inspect.JobWaiting, e.State)
 		require.Equal(t, `tickets/c is waiting; slot "serials/1" is tickets/a's (1m0s left); slot "serials/2" is tickets/b's (1m0s left)`, e.String())
 		time.Sleep(time.Minute)
 		require.Len(t, s.log(), 4)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -222,7 +223,7 @@ func TestUnclaimedAreCountedInPayloads(t *testing.T) {
 		x = openOn(t, disk, executor.Config{})
 		s, err := x.Stats(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []executor.QueueStats{{Name: "a", Unclaimed: 10}}, s.Queues)
+		require.Equal(t, []inspect.QueueStats{{Name: "a", Unclaimed: 10}}, s.Queues)
 		stop(t, x)
 	})
 }
@@ -244,7 +245,7 @@ func TestUnregisteredQueueIsKept(t *testing.T) {
 			require.Len(t, p.seen(), 10, "those of b")
 			s, err := x.Stats(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, executor.QueueStats{Name: "a", Unclaimed: 10}, s.Queues[0])
+			assert.Equal(t, inspect.QueueStats{Name: "a", Unclaimed: 10}, s.Queues[0])
 			stop(t, x)
 		}
 		runQueue(t, disk, "a", p)

@@ -2,9 +2,9 @@ package executor
 
 import (
 	"fmt"
-	"math"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/limit"
 )
@@ -157,70 +157,37 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 	return nil
 }
 
-// LimitStats are figures of a limit.
-type LimitStats struct {
-	Config  LimitConfig `wire:"setting"`     // with its defaults
-	Keys    int         `wire:"keys_in_use"` // in use: of jobs that run or wait, that are paused, or whose Burst is not saved up
-	Running int         // jobs; one that has several keys counts for each
-	Waiting int         // jobs that wait for it
-}
-
 // Stats counts what runs and waits now. That of a nil Limit is zero.
-func (l *Limit) Stats() (s LimitStats) {
+func (l *Limit) Stats() (s inspect.LimitStats) {
 	if l.made() != nil {
 		return s
 	}
 	l.x.limits.Do(func(*limit.Table, int64) {
 		n := l.limit.Stats()
-		s = LimitStats{LimitConfig(l.limit.Config()), n.Keys, n.Running, n.Waiting}
+		s = inspect.LimitStats{Config: inspect.LimitSetting(l.limit.Config()), Keys: n.Keys, Running: n.Running, Waiting: n.Waiting}
 	})
 	return s
 }
 
-// LimitKey says how it stands with a key of a limit.
-type LimitKey struct {
-	Limit, Key string
-	Config     LimitConfig `wire:"setting"` // that holds for it, with its defaults
-	Running    int         // jobs
-	Waiting    int         // jobs
-	// Until is when the next job may start: the end of a pause, or as the rate
-	// says. Zero: now, or when one that runs has ended.
-	Until time.Time
-	// Paused is the end of a pause. Zero: it is not paused.
-	Paused time.Time `wire:"paused_until"`
-}
-
 // Key returns how it stands with a key; one that is not in use has no jobs.
-func (l *Limit) Key(key string) (k LimitKey) {
+func (l *Limit) Key(key string) (k inspect.LimitKey) {
 	if l.made() == nil {
-		l.x.limits.Do(func(_ *limit.Table, now int64) { k = shownKey(l.limit.Key(key), now) })
+		l.x.limits.Do(func(_ *limit.Table, now int64) { k = l.limit.Key(key).Shown(now) })
 	}
 	return k
 }
 
 // Keys returns the keys in use, up to MaxListed of those for which most jobs wait.
-func (l *Limit) Keys() (keys []LimitKey) {
+func (l *Limit) Keys() (keys []inspect.LimitKey) {
 	if l.made() != nil {
 		return nil
 	}
 	l.x.limits.Do(func(_ *limit.Table, now int64) {
-		for _, k := range l.limit.Keys(MaxListed) {
-			keys = append(keys, shownKey(k, now))
+		for _, k := range l.limit.Keys(inspect.MaxListed) {
+			keys = append(keys, k.Shown(now))
 		}
 	})
 	return keys
-}
-
-// shownKey shows a key to people, on their clock.
-func shownKey(k limit.KeyStats, now int64) LimitKey {
-	wall := time.Now().Round(0)
-	on := func(at int64) (t time.Time) {
-		if at > now && at < math.MaxInt64 {
-			t = wall.Add(time.Duration(at - now))
-		}
-		return t
-	}
-	return LimitKey{k.Limit, k.Key, LimitConfig(k.Config), k.Running, k.Waiting, on(k.From), on(k.Paused)}
 }
 
 // LimitOf is a [Limit] that the jobs of a queue run under.
@@ -253,45 +220,5 @@ func addLimits[T any](q *queue, limits []LimitOf[T], a *admit.List) error {
 		a.Check(c)
 	}
 	a.Ask(c)
-	a.Show(shownLimits{q.x.limits})
 	return nil
-}
-
-// shownLimits are all limits of an executor as people see them.
-type shownLimits struct{ *limit.Limits }
-
-func (l shownLimits) explain(by holder, e *Explanation) (waits bool) {
-	l.Do(func(t *limit.Table, now int64) {
-		k, called, ok := t.Waits(by)
-		if waits = ok; !ok {
-			return
-		}
-		if called {
-			e.State = JobReady // its shard is about to hear of it
-			return
-		}
-		e.State = JobLimited
-		e.Limit = new(shownKey(k, now))
-	})
-	return waits
-}
-
-func (shownLimits) holds(holder, *Holdings) {}
-
-// String is one line, as that of [Explanation].
-func (k LimitKey) String() string {
-	line := "limit " + brief(k.Limit)
-	if k.Key != "" {
-		line += ", key " + brief(k.Key)
-	}
-	if k.Config.Concurrent > 0 {
-		line += fmt.Sprintf(", %d of %d running", k.Running, k.Config.Concurrent)
-	}
-	if !k.Until.IsZero() {
-		line += ", until " + k.Until.Format(time.RFC3339Nano)
-	}
-	if k.Waiting > 1 {
-		line += fmt.Sprintf(", %d waiting", k.Waiting)
-	}
-	return line
 }

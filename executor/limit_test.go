@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -94,7 +95,7 @@ func TestLimitConcurrentPerKey(t *testing.T) {
 		s, err := x.Stats(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 3, s.Busy)
-		assert.Equal(t, executor.LimitStats{Config: executor.LimitConfig{Concurrent: 2}, Keys: 2, Running: 3, Waiting: 38}, l.Stats())
+		assert.Equal(t, inspect.LimitStats{Config: inspect.LimitSetting{Concurrent: 2}, Keys: 2, Running: 3, Waiting: 38}, l.Stats())
 		told := make(map[string]int)
 		for i := range 20 {
 			for _, queue := range []string{"a", "b"} {
@@ -185,7 +186,7 @@ func TestThrottled(t *testing.T) {
 		synctest.Wait()
 		e := explain(t, x, "q", "behind")
 		require.NotNil(t, e.Limit)
-		assert.Equal(t, executor.JobLimited, e.State)
+		assert.Equal(t, inspect.JobLimited, e.State)
 		assert.True(t, e.Limit.Until.Equal(began.Add(30*time.Second)), e)
 		assert.True(t, e.Limit.Paused.Equal(e.Limit.Until))
 		assert.Contains(t, e.String(), "limit stripe, key acme, until "+e.Limit.Until.Format(time.RFC3339))
@@ -196,7 +197,7 @@ func TestThrottled(t *testing.T) {
 		assert.ElementsMatch(t, []string{"bad 0s #1", "free 0s #1", "bad 30s #1", "behind 30s #1"}, log)
 		assert.Zero(t, stats(t, q).Failed+stats(t, q).Buried)
 		e = explain(t, x, "q", "behind")
-		assert.Equal(t, executor.JobUnknown, e.State)
+		assert.Equal(t, inspect.JobUnknown, e.State)
 	})
 }
 
@@ -465,7 +466,7 @@ func TestLimitsAndLocks(t *testing.T) {
 		start(t, x)
 		enqueue(t, blocked, "1", "")
 		synctest.Wait()
-		require.Equal(t, executor.JobBlocked, explain(t, x, "blocked", "1").State)
+		require.Equal(t, inspect.JobBlocked, explain(t, x, "blocked", "1").State)
 		require.Zero(t, l.Stats().Keys, "neither a permit nor a token")
 		enqueue(t, limited, "1", "")
 		time.Sleep(2 * time.Second)
@@ -475,11 +476,11 @@ func TestLimitsAndLocks(t *testing.T) {
 		enqueue(t, free, "1", "")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Equal(t, executor.JobLimited, explain(t, x, "limited", "3").State)
+		require.Equal(t, inspect.JobLimited, explain(t, x, "limited", "3").State)
 		require.Equal(t, 1, c.most["free"], "the lease was free")
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
 		synctest.Wait()
-		require.Equal(t, executor.JobLimited, explain(t, x, "blocked", "1").State)
+		require.Equal(t, inspect.JobLimited, explain(t, x, "blocked", "1").State)
 		time.Sleep(time.Hour)
 		require.Zero(t, stats(t, blocked).Jobs+stats(t, limited).Jobs+stats(t, free).Jobs)
 	})
@@ -515,7 +516,7 @@ func TestLimitsWithAbuse(t *testing.T) {
 			if r.IntN(2) == 0 {
 				time.Sleep(time.Hour)
 				require.Zero(t, stats(t, q).Jobs)
-				require.Equal(t, executor.LimitStats{Config: executor.LimitConfig{Concurrent: 2}}, l.Stats())
+				require.Equal(t, inspect.LimitStats{Config: inspect.LimitSetting{Concurrent: 2}}, l.Stats())
 			}
 			stop(t, x)
 			for _, most := range c.most {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Who has been removed or paused waits for a limit no more: it is not counted, nor does
@@ -33,11 +34,11 @@ func TestLimitForgetsWhoDoesNotCome(t *testing.T) {
 				ctx, i, some := t.Context(), x.Inspect(), ids[1:21]
 				switch what {
 				case "cancel":
-					did(t, 20)(i.Cancel(ctx, executor.SelectIDs("q", some...), ""))
+					did(t, 20)(i.Cancel(ctx, inspect.SelectIDs("q", some...), ""))
 				case "delete":
-					did(t, 20)(i.Delete(ctx, executor.SelectIDs("q", some...)))
+					did(t, 20)(i.Delete(ctx, inspect.SelectIDs("q", some...)))
 				case "pause":
-					did(t, 20)(i.Pause(ctx, executor.SelectIDs("q", some...)))
+					did(t, 20)(i.Pause(ctx, inspect.SelectIDs("q", some...)))
 				}
 				synctest.Wait()
 				require.Equal(t, 1, l.Stats().Waiting)
@@ -45,7 +46,7 @@ func TestLimitForgetsWhoDoesNotCome(t *testing.T) {
 				synctest.Wait()
 				require.Equal(t, []string{"0[x]", "21[x]"}, p.log())
 				if what == "pause" {
-					did(t, 20)(i.Resume(ctx, executor.SelectIDs("q", some...)))
+					did(t, 20)(i.Resume(ctx, inspect.SelectIDs("q", some...)))
 					time.Sleep(25 * time.Second)
 					synctest.Wait()
 					require.Len(t, p.log(), 22)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -32,7 +33,7 @@ func locked(x *executor.Executor) (list []string) {
 	return list
 }
 
-func explain(t testing.TB, x *executor.Executor, queue, id string) executor.Explanation {
+func explain(t testing.TB, x *executor.Executor, queue, id string) inspect.Explanation {
 	t.Helper()
 	e, err := x.Explain(context.Background(), queue, id)
 	require.NoError(t, err)
@@ -166,7 +167,7 @@ func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
 		require.Len(t, images, 1)
 		enqueue(t, waits, "late", "c")
 		synctest.Wait()
-		require.Equal(t, executor.JobBlocked, explain(t, x, "waits", "late").State)
+		require.Equal(t, inspect.JobBlocked, explain(t, x, "waits", "late").State)
 		after := disk.Crash()
 		stop(t, x)
 		y := openOn(t, after, executor.Config{})
@@ -190,15 +191,15 @@ func TestLockable_S02_NotBeforeItRuns(t *testing.T) {
 func TestLockable_S03_Blocked(t *testing.T) {
 	for name, test := range map[string]struct {
 		blocked lock.Decision
-		state   executor.JobState // while the key is locked
-		failed  uint64            // after 25 s
-		ran     bool              // once it is unlocked
+		state   inspect.JobState // while the key is locked
+		failed  uint64           // after 25 s
+		ran     bool             // once it is unlocked
 	}{
-		"park":    {lock.Decision{}, executor.JobBlocked, 0, true},
-		"error":   {lock.Decision{Fail: lock.ErrLocked}, executor.JobRetrying, 3, true},
-		"my own":  {lock.Decision{Fail: errBoom}, executor.JobRetrying, 3, true},
-		"requeue": {lock.Decision{After: 10 * time.Second}, executor.JobScheduled, 0, true},
-		"skip":    {lock.Decision{Skip: true}, executor.JobUnknown, 0, false},
+		"park":    {lock.Decision{}, inspect.JobBlocked, 0, true},
+		"error":   {lock.Decision{Fail: lock.ErrLocked}, inspect.JobRetrying, 3, true},
+		"my own":  {lock.Decision{Fail: errBoom}, inspect.JobRetrying, 3, true},
+		"requeue": {lock.Decision{After: 10 * time.Second}, inspect.JobScheduled, 0, true},
+		"skip":    {lock.Decision{Skip: true}, inspect.JobUnknown, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -267,7 +268,7 @@ func TestLockable_S03_AnyKeyBlocks(t *testing.T) {
 			for key := range strings.FieldsSeq(order) {
 				time.Sleep(time.Hour)
 				require.Empty(t, p.log(), "%s of %s", key, order)
-				require.Equal(t, executor.JobBlocked, explain(t, x, "q", "1").State)
+				require.Equal(t, inspect.JobBlocked, explain(t, x, "q", "1").State)
 				require.NoError(t, x.KeyLocks().Unlock(t.Context(), key))
 			}
 			synctest.Wait()

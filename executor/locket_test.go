@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -355,7 +356,7 @@ func TestLocket_R05_BlockedJobsKeepTheirPlace(t *testing.T) {
 		}
 		e, err := x.Explain(t.Context(), "q", "c")
 		require.NoError(t, err)
-		require.Equal(t, executor.JobWaiting, e.State)
+		require.Equal(t, inspect.JobWaiting, e.State)
 		require.Regexp(t, `^q/c is waiting; q#[0-9a-f]+: held by q/a \(token \d+\) for 0s, 35s left; waiting: q/b for 0s, q/c for`, e.String())
 		time.Sleep(time.Hour)
 		require.Equal(t, want, p.log())
@@ -409,7 +410,7 @@ func TestLocket_R05_NothingIsLostWhileItWaits(t *testing.T) {
 			enqueue(t, q, "waits", "1", executor.Score(1))
 			require.Equal(t, []string{"failed[1]", "holder[1]"}, p.log())
 			for _, id := range []string{"waits", "failed"} {
-				require.Equal(t, executor.JobWaiting, explain(t, x, "q", id).State)
+				require.Equal(t, inspect.JobWaiting, explain(t, x, "q", id).State)
 			}
 			runs := p
 			if crash {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -296,23 +297,23 @@ func TestExplain(t *testing.T) {
 			enqueue(t, q, id, "", options...)
 			synctest.Wait()
 		}
-		is := func(id string, want executor.JobState) executor.Explanation {
+		is := func(id string, want inspect.JobState) inspect.Explanation {
 			e := explain(t, x, "q", id)
 			require.Equal(t, want, e.State, "%s", e)
-			require.Equal(t, want == executor.JobUnknown, e.Payloads == 0 && want != executor.JobRunning)
+			require.Equal(t, want == inspect.JobUnknown, e.Payloads == 0 && want != inspect.JobRunning)
 			return e
 		}
-		is("missing", executor.JobUnknown)
-		require.Equal(t, "boom", is("fails", executor.JobRetrying).LastError)
-		require.Equal(t, "key", is("blocked", executor.JobBlocked).Keys[0].Key)
-		is("later", executor.JobScheduled)
-		is("running", executor.JobRunning)
-		is("ready", executor.JobReady)
+		is("missing", inspect.JobUnknown)
+		require.Equal(t, "boom", is("fails", inspect.JobRetrying).LastError)
+		require.Equal(t, "key", is("blocked", inspect.JobBlocked).Keys[0].Key)
+		is("later", inspect.JobScheduled)
+		is("running", inspect.JobRunning)
+		is("ready", inspect.JobReady)
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
-		is("blocked", executor.JobReady)
+		is("blocked", inspect.JobReady)
 		time.Sleep(time.Hour + time.Minute)
 		synctest.Wait()
-		require.Equal(t, `q/fails is halted, failed 2 times: boom`, is("fails", executor.JobHalted).String())
+		require.Equal(t, `q/fails is halted, failed 2 times: boom`, is("fails", inspect.JobHalted).String())
 		stop(t, x)
 		_, err := x.Explain(t.Context(), "q", "fails")
 		require.ErrorIs(t, err, executor.ErrClosed)

@@ -165,7 +165,6 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 	switch asked := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil; {
 	case asked:
 		a.Ask(k)
-		a.Show(shownKeys{x})
 	case c.OnEnqueue != nil:
 		a.Keep(k)
 	default:
@@ -210,7 +209,6 @@ func addUnique[T any](q *queue, u Unique[T], a *admit.List) error {
 		a.Check(c)
 	}
 	a.Ask(c)
-	a.Show(shownLeases{x})
 	return nil
 }
 
@@ -273,39 +271,4 @@ func (c *Locks[T]) checkBlocked(name string) error {
 		return fmt.Errorf("%w: Locks of queue %q have a Service, which can't have Counted, UnlockOnBurial or TTL", ErrConfig, name)
 	}
 	return nil
-}
-
-func (x *Executor) leaseStatus(key string) LeaseStatus {
-	s := x.leases.Table.Status(key).Cut(MaxListed)
-	status := LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: s.More}
-	switch {
-	case s.Holder.Token == 0:
-	case s.Holder.TTL == 0 && x.leases.Kept(s.Holder.Token):
-		status.Called, status.HeldFor = s.Holder.Owner, 0
-	default:
-		status.By, status.Token = s.Holder.Owner, s.Holder.Token
-	}
-	for _, w := range s.Waiters {
-		status.Waiters = append(status.Waiters, LeaseWaiter{w.Owner, w.For})
-	}
-	return status
-}
-
-// shownLeases are the leases of unique jobs as people see them.
-type shownLeases struct{ x *Executor }
-
-func (l shownLeases) explain(by holder, e *Explanation) bool {
-	keys := l.x.leases.Waiting(by)
-	e.More = max(len(keys)-MaxListed, 0)
-	for _, key := range keys[:len(keys)-e.More] {
-		e.Unique = append(e.Unique, l.x.leaseStatus(key))
-	}
-	return len(keys) > 0
-}
-
-func (l shownLeases) holds(by holder, h *Holdings) {
-	for _, held := range l.x.leases.Table.HeldBy(by.String(), MaxListed) {
-		h.Leases = append(h.Leases, held.Keys...)
-	}
-	h.Leases = h.Leases[:min(len(h.Leases), MaxListed)]
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -126,7 +127,7 @@ func TestCountedUnlocksItsOwn(t *testing.T) {
 		require.Len(t, morgue(t, q), 1)
 		fail = false
 		enqueue(t, q, "2", "key later", executor.In(time.Hour))
-		n, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "1")))
+		n, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "1")))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Equal(t, []string{"key 1"}, lockedAfterCrash(t, x, disk), "of the other job")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -169,7 +170,7 @@ const aMoment = 100 * time.Millisecond
 
 // sum returns the figures of all queues together, for the line about a stop; zero
 // for an executor that never began to run jobs.
-func (x *Executor) sum() (all QueueStats, known bool) {
+func (x *Executor) sum() (all inspect.QueueStats, known bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), aMoment)
 	defer cancel()
 	_ = x.log.Settled(ctx)
@@ -182,7 +183,7 @@ func (x *Executor) sum() (all QueueStats, known bool) {
 
 // logStop is the one line about a stop. Burials that were not logged because there
 // were too many, and handlers that were left behind, are no less than a warning.
-func (x *Executor) logStop(all QueueStats, known bool, stopping time.Time, stuck []string) {
+func (x *Executor) logStop(all inspect.QueueStats, known bool, stopping time.Time, stuck []string) {
 	leftOut := 0
 	for _, q := range x.queues { // no more are made
 		leftOut += q.burials.Unsaid()

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -249,7 +250,7 @@ func TestLowkiq_L25_JobsGoThroughTheChange(t *testing.T) {
 			assert.Equal(t, "[1 2] 0 boom", fmt.Sprintf("%v %d %s", s.values, s.retry, s.last))
 			assert.InDelta(t, 48*time.Hour, s.at.Sub(begin), float64(time.Second))
 		}
-		n, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))
+		n, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name())))
 		require.NoError(t, err)
 		assert.Equal(t, 5, n)
 		stop(t, x)

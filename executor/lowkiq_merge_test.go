@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 func TestLowkiq_L06_MergeWithAWaitingJob(t *testing.T) {
@@ -115,7 +116,7 @@ func TestLowkiq_L08_MergeOutOfTheMorgue(t *testing.T) {
 		require.Len(t, morgue(t, q), 3)
 		time.Sleep(time.Minute)
 		fate = nil
-		n, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "alone", "waiting", "missing")))
+		n, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "alone", "waiting", "missing")))
 		require.NoError(t, err)
 		assert.Equal(t, 2, n)
 		synctest.Wait()
@@ -127,7 +128,7 @@ func TestLowkiq_L08_MergeOutOfTheMorgue(t *testing.T) {
 		assert.Equal(t, []string{"dead"}, p.of("alone")[1:])
 		assert.Equal(t, []string{"dead", "failed"}, p.of("waiting")[2:], "back in its place")
 		require.Len(t, morgue(t, q), 1)
-		n, err = backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))
+		n, err = backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name())))
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
 		assert.Empty(t, morgue(t, q))

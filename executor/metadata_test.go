@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -64,7 +65,7 @@ func TestMetadataAndTimeGoWithThePayload(t *testing.T) {
 
 		x, q = life(nil)
 		start(t, x)
-		n, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))
+		n, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name())))
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		settled(t, q)
@@ -145,7 +146,7 @@ func TestFailuresOfAJob(t *testing.T) {
 		type run struct {
 			payload  string
 			attempt  int
-			failures []executor.Failure
+			failures []inspect.Failure
 		}
 		var runs []run
 		life := func() (*executor.Executor, *executor.Queue[string]) {
@@ -178,10 +179,10 @@ func TestFailuresOfAJob(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 
-		at := func(attempt int) executor.Failure {
-			return executor.Failure{Attempt: attempt, At: began.Add(time.Duration(attempt-1) * time.Hour), Error: fmt.Sprint("failure ", attempt)}
+		at := func(attempt int) inspect.Failure {
+			return inspect.Failure{Attempt: attempt, At: began.Add(time.Duration(attempt-1) * time.Hour), Error: fmt.Sprint("failure ", attempt)}
 		}
-		last := func(attempt int) (list []executor.Failure) {
+		last := func(attempt int) (list []inspect.Failure) {
 			for i := max(1, attempt-4); i <= attempt; i++ {
 				list = append(list, at(i))
 			}
@@ -207,7 +208,7 @@ func TestFailuresOfAJob(t *testing.T) {
 	})
 }
 
-func same(t *testing.T, want, got []executor.Failure) {
+func same(t *testing.T, want, got []inspect.Failure) {
 	t.Helper()
 	require.Len(t, got, len(want))
 	for i := range want {
@@ -221,7 +222,7 @@ func same(t *testing.T, want, got []executor.Failure) {
 func TestFailuresInRetriesExhausted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
-		var seen []executor.Failure
+		var seen []inspect.Failure
 		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 			return fmt.Errorf("failure %d", job.Attempt)
 		}, executor.QueueConfig[string]{
@@ -242,7 +243,7 @@ func TestFailuresInRetriesExhausted(t *testing.T) {
 	})
 }
 
-func texts(failures []executor.Failure) (list []string) {
+func texts(failures []inspect.Failure) (list []string) {
 	for _, f := range failures {
 		list = append(list, f.Error)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -110,7 +111,7 @@ func (a *wrapped) takeOver() error {
 	for i := range a.entries {
 		it, e := &a.call.Items[i], &a.entries[i]
 		if it.ID != string(e.ID) {
-			return fmt.Errorf("%w: it changed the id %q to %q", ErrMiddleware, e.ID, brief(it.ID))
+			return fmt.Errorf("%w: it changed the id %q to %q", ErrMiddleware, e.ID, brief.Text(it.ID))
 		}
 		if it.Due.UnixNano() != e.Due {
 			setDue(e, it.Due)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -34,7 +35,7 @@ type RunJob struct {
 	LastTry   bool // no retry follows if it fails
 	LastError string
 	Due       time.Time
-	Failures  []Failure
+	Failures  []inspect.Failure
 	Crashes   int
 }
 

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -27,7 +29,7 @@ type Dead[T any] struct {
 
 	EnqueuedAt time.Time         // when Enqueue was called, by the clock of then, to the microsecond
 	Metadata   map[string]string // see [Metadata]; nil: none
-	Failures   []Failure         // the last five, oldest first; the last one is Error
+	Failures   []inspect.Failure // the last five, oldest first; the last one is Error
 }
 
 // Morgue lists the dead letters of the queue, in the order in which they were accepted.
@@ -55,7 +57,7 @@ func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
 	d := Dead[T]{
 		ID: string(b.Entry.ID), Raw: b.Entry.Payload, Score: b.Entry.Score, Position: uint64(b.Entry.Position),
 		Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
-		EnqueuedAt: time.Unix(0, b.Entry.AcceptedAt()), Metadata: metadataOf(&b.Entry), Failures: failuresOf(b.History, b.Reason),
+		EnqueuedAt: time.Unix(0, b.Entry.AcceptedAt()), Metadata: metadataOf(&b.Entry), Failures: control.Failures(b.History, b.Reason),
 	}
 	d.Payload, d.Decode = t.decodeOne(d.Raw)
 	return d
@@ -64,7 +66,7 @@ func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
 // Retention bounds the dead letters of a queue. The zero Retention keeps all.
 //
 // From registration on, the executor deletes what is too old or too much, as
-// [Inspector.DeleteDead] does, at most a thousand at a time. QueueStats.Expired counts
+// [inspect.Inspector.DeleteDead] does, at most a thousand at a time. QueueStats.Expired counts
 // it, and the log has at most a line a minute.
 type Retention struct {
 	// Age is how long a dead letter is kept after it died; it may be deleted up to a
@@ -83,48 +85,6 @@ func (r Retention) check() error {
 	return nil
 }
 
-// Requeued says what became of the dead letters that a call was to put back.
-type Requeued struct {
-	// Back is how many payloads are back in their place.
-	Back int
-
-	// Superseded is how many are not, because a newer payload of their id has come, in
-	// a queue with [MergeSupersede]. A dead letter is deleted when the newer payload is
-	// accepted, so these are only the few whose deletion was still on its way.
-	// SupersededDead in [QueueStats] counts all.
-	Superseded int
-
-	// Late is how many of Back run after a later payload of their id, which was done
-	// since they died, or runs: then an old event is applied after newer ones, and an
-	// old state replaces a newer one. 0 with MergeSupersede, which does not let that
-	// happen.
-	Late int
-
-	// Unsure is how many of Back died before the queue was registered in this process,
-	// so that the executor does not know whether later payloads have been done since. 0
-	// with MergeSupersede.
-	Unsure int
-}
-
-// String says it in a sentence for a person: "3 payloads are back; 2 of them run after
-// later payloads of their ids".
-func (r Requeued) String() string {
-	said := fmt.Sprintf("%d payloads are back", r.Back)
-	if r.Back == 1 {
-		said = "1 payload is back"
-	}
-	if r.Late > 0 {
-		said += fmt.Sprintf("; %d of them after later payloads of their ids have run", r.Late)
-	}
-	if r.Unsure > 0 {
-		said += fmt.Sprintf("; of %d it is not known whether later ones have, as they died in an earlier process", r.Unsure)
-	}
-	if r.Superseded > 0 {
-		said += fmt.Sprintf("; %d are not, because newer ones have superseded them", r.Superseded)
-	}
-	return said
-}
-
 // Pending reports whether an id has anything to do: it waits, runs, is to be
 // retried, or is halted. It returns ErrClosed after Stop, and the cause of ctx when
 // that ends first.
@@ -139,4 +99,14 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 		return false, border(err)
 	}
 	return has, nil
+}
+
+// Stats returns the figures of the queue.
+func (t *Queue[T]) Stats(ctx context.Context) (inspect.QueueStats, error) {
+	ctx, err := t.usable(ctx)
+	if err != nil {
+		return inspect.QueueStats{}, err
+	}
+	s, _, err := t.q.figures(ctx)
+	return s, err
 }

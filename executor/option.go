@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -140,7 +141,7 @@ func setMetadata(e *journal.Entry, pairs map[string]string) error {
 	size := 0
 	for key, value := range pairs {
 		if key == "" {
-			return fmt.Errorf("%w: a key is empty, of the value %q for id %q", ErrInvalidMetadata, brief(value), e.ID)
+			return fmt.Errorf("%w: a key is empty, of the value %q for id %q", ErrInvalidMetadata, brief.Text(value), e.ID)
 		}
 		size += len(key) + len(value)
 	}

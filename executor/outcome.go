@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/shard"
@@ -110,32 +109,6 @@ func joined[K cmp.Ordered](errs map[K]error, format string) string {
 		texts = append(texts, fmt.Sprintf(format, of, errs[of]))
 	}
 	return strings.Join(texts, "; ")
-}
-
-// maxErrorText is how much of an error's text is kept with a job.
-const maxErrorText = 4 << 10
-
-// noText stands for what an error said.
-const noText = "an error whose text can't be had: a method of it, or a hook, panicked or exited"
-
-// text returns what the first of fs says that does not panic: at most 4 KiB of
-// valid UTF-8.
-func text(fs ...func() string) string {
-	s := noText
-	for _, f := range fs {
-		if guarded(func() error { s = f(); return nil }) == nil {
-			break
-		}
-	}
-	s = strings.ToValidUTF8(s[:min(len(s), maxErrorText+utf8.UTFMax)], "\uFFFD")
-	if s == "" {
-		return "an error without text"
-	}
-	for len(s) > maxErrorText {
-		_, size := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-size]
-	}
-	return s
 }
 
 // ThrottledError is what [Throttled] and [Limit.Throttled] return.

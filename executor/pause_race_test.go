@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Ids are paused and go on by the hundred while workers are in the middle of their
@@ -27,9 +28,9 @@ func TestPausedWhilePayloadsEnd(t *testing.T) {
 	for range rounds {
 		_, err := q.EnqueueMany(t.Context(), items)
 		require.NoError(t, err)
-		_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), names...))
+		_, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), names...))
 		require.NoError(t, err)
-		_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), names...))
+		_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), names...))
 		require.NoError(t, err)
 	}
 	require.Equal(t, uint64(ids*each*rounds), drained(t, q).Done)

@@ -12,31 +12,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
 // pausable are the ways to pause what an id does, typed and by name.
 func pausable(x *executor.Executor, q *executor.Queue[string]) map[string][2]func(ctx context.Context) error {
-	by := func(s executor.Selection) [2]func(ctx context.Context) error {
+	by := func(s inspect.Selection) [2]func(ctx context.Context) error {
 		return [2]func(ctx context.Context) error{
 			func(ctx context.Context) error { return noCount(x.Inspect().Pause(ctx, s)) },
 			func(ctx context.Context) error { return noCount(x.Inspect().Resume(ctx, s)) },
 		}
 	}
 	return map[string][2]func(ctx context.Context) error{
-		"executor": {x.Pause, x.Resume}, "queue": by(executor.SelectQueue("q")),
-		"id": by(executor.SelectIDs("q", "a")), `prefix "a"`: by(executor.SelectPrefix("q", "a")),
+		"executor": {x.Pause, x.Resume}, "queue": by(inspect.SelectQueue("q")),
+		"id": by(inspect.SelectIDs("q", "a")), `prefix "a"`: by(inspect.SelectPrefix("q", "a")),
 	}
 }
 
 func noCount(_ int, err error) error { return err }
 
 func pauseQueue[T any](ctx context.Context, q *executor.Queue[T]) error {
-	return noCount(q.Executor().Inspect().Pause(ctx, executor.SelectQueue(q.Name())))
+	return noCount(q.Executor().Inspect().Pause(ctx, inspect.SelectQueue(q.Name())))
 }
 
 func resumeQueue[T any](ctx context.Context, q *executor.Queue[T]) error {
-	return noCount(q.Executor().Inspect().Resume(ctx, executor.SelectQueue(q.Name())))
+	return noCount(q.Executor().Inspect().Resume(ctx, inspect.SelectQueue(q.Name())))
 }
 
 // What is paused begins nothing, and goes on where it was: payloads are accepted, RunNow
@@ -54,7 +55,7 @@ func TestPause(t *testing.T) {
 				require.NoError(t, how[0](t.Context()), "again")
 				enqueue(t, q, "a", "1")
 				enqueue(t, q, "a", "2", executor.In(time.Minute))
-				n, err := x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "a"))
+				n, err := x.Inspect().RunNow(t.Context(), inspect.SelectIDs(q.Name(), "a"))
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 				time.Sleep(time.Hour)
@@ -62,7 +63,7 @@ func TestPause(t *testing.T) {
 				require.Empty(t, p.log())
 				e, err := x.Explain(t.Context(), "q", "a")
 				require.NoError(t, err)
-				require.Equal(t, executor.JobPaused, e.State)
+				require.Equal(t, inspect.JobPaused, e.State)
 				scope := strings.TrimSuffix(name, " by name")
 				require.Equal(t, []string{scope}, e.Paused)
 				require.Contains(t, e.String(), "(pause of the "+scope+")")
@@ -73,7 +74,7 @@ func TestPause(t *testing.T) {
 				require.Equal(t, scope == "id", s.PausedIDs == 1)
 				require.Equal(t, !whole && scope != "id", s.PausedPrefixes == 1)
 				require.Equal(t, whole, s.Lag == time.Hour)
-				parked, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", States: []executor.JobState{executor.JobParked}})
+				parked, err := x.Inspect().Jobs(t.Context(), inspect.JobQuery{Queue: "q", States: []inspect.JobState{inspect.JobParked}})
 				require.NoError(t, err)
 				require.Equal(t, !whole, len(parked.Jobs) == 1)
 				require.NoError(t, how[1](t.Context()))
@@ -117,12 +118,12 @@ func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
 			return pauseQueue(context.Background(), q)
 		},
 		"ids": func(x *executor.Executor, q *executor.Queue[string]) error {
-			_, err := x.Inspect().Pause(context.Background(), executor.SelectIDs(q.Name(), "a", "b", "c"))
+			_, err := x.Inspect().Pause(context.Background(), inspect.SelectIDs(q.Name(), "a", "b", "c"))
 			return err
 		},
 		"prefixes": func(x *executor.Executor, q *executor.Queue[string]) error {
 			for _, prefix := range []string{"a", "b", "c"} {
-				if _, err := x.Inspect().Pause(context.Background(), executor.SelectPrefix(q.Name(), prefix)); err != nil {
+				if _, err := x.Inspect().Pause(context.Background(), inspect.SelectPrefix(q.Name(), prefix)); err != nil {
 					return err
 				}
 			}
@@ -160,10 +161,10 @@ func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
 				close(goOn)
 				require.NoError(t, x.Resume(t.Context()))
 				require.NoError(t, resumeQueue(t.Context(), q))
-				_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "a", "b", "c"))
+				_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), "a", "b", "c"))
 				require.NoError(t, err)
 				for _, prefix := range []string{"a", "b", "c"} {
-					_, err = x.Inspect().Resume(t.Context(), executor.SelectPrefix(q.Name(), prefix))
+					_, err = x.Inspect().Resume(t.Context(), inspect.SelectPrefix(q.Name(), prefix))
 					require.NoError(t, err)
 				}
 				synctest.Wait()
@@ -181,16 +182,16 @@ func TestPausesSurvive(t *testing.T) {
 	q := handle(t, x, "former", p.handle, executor.QueueConfig[string]{})
 	other := handle(t, x, "other", p.handle, executor.QueueConfig[string]{})
 	start(t, x)
-	n, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "a", "b", "a", "no job"))
+	n, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), "a", "b", "a", "no job"))
 	require.NoError(t, err)
 	require.Equal(t, 3, n)
-	n, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "b"))
+	n, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), "b"))
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	for _, prefix := range []string{"acme/", "ac", "gone"} {
-		did(t, 1)(x.Inspect().Pause(t.Context(), executor.SelectPrefix("former", prefix)))
+		did(t, 1)(x.Inspect().Pause(t.Context(), inspect.SelectPrefix("former", prefix)))
 	}
-	did(t, 1)(x.Inspect().Resume(t.Context(), executor.SelectPrefix("former", "gone")))
+	did(t, 1)(x.Inspect().Resume(t.Context(), inspect.SelectPrefix("former", "gone")))
 	require.NoError(t, pauseQueue(t.Context(), other))
 	require.NoError(t, x.Pause(t.Context()))
 	for _, id := range []string{"a", "b", "no job", "acme/1", "ac"} {
@@ -223,13 +224,13 @@ func TestPausesSurvive(t *testing.T) {
 	require.Empty(t, pausedPrefixes(t, x, "former"))
 	require.NoError(t, resumeQueue(t.Context(), q))
 	require.NoError(t, resumeQueue(t.Context(), other))
-	n, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "a", "no job"))
+	n, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), "a", "no job"))
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 	require.Eventually(t, func() bool { return len(p.log()) == 4 }, time.Minute, time.Millisecond)
-	did(t, 1)(x.Inspect().Resume(t.Context(), executor.SelectPrefix("new name", "ac")))
+	did(t, 1)(x.Inspect().Resume(t.Context(), inspect.SelectPrefix("new name", "ac")))
 	require.Eventually(t, func() bool { return len(p.log()) == 5 && p.log()[4] == "ac[ac]" }, time.Minute, time.Millisecond)
-	did(t, 1)(x.Inspect().Resume(t.Context(), executor.SelectPrefix("new name", "acme/")))
+	did(t, 1)(x.Inspect().Resume(t.Context(), inspect.SelectPrefix("new name", "acme/")))
 	require.Eventually(t, func() bool { return len(p.log()) == 6 }, time.Minute, time.Millisecond)
 	stop(t, x)
 	open("new name", executor.QueueConfig[string]{RenamedFrom: []string{"former"}})
@@ -261,12 +262,12 @@ func pausedIDs(t *testing.T, x *executor.Executor, queue string) (ids []string) 
 // A job that is parked for a lock and paused runs when both are over, in either order;
 // and while it is paused, it lets others of its key pass.
 func TestPauseAndLocks(t *testing.T) {
-	for name, of := range map[string]executor.Selection{"id": executor.SelectIDs("q", "a"), "prefix": executor.SelectPrefix("q", "a")} {
+	for name, of := range map[string]inspect.Selection{"id": inspect.SelectIDs("q", "a"), "prefix": inspect.SelectPrefix("q", "a")} {
 		t.Run(name, func(t *testing.T) { pausesAndLocks(t, of) })
 	}
 }
 
-func pausesAndLocks(t *testing.T, of executor.Selection) {
+func pausesAndLocks(t *testing.T, of inspect.Selection) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		var p probe
@@ -368,25 +369,24 @@ func TestBadPauses(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
 	i := x.Inspect()
-	_, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "a", ""))
+	_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), "a", ""))
 	require.ErrorIs(t, err, executor.ErrInvalidID)
 	require.Empty(t, pausedIDs(t, x, "q"))
-	for _, s := range []executor.Selection{
-		executor.SelectPayloads("q", "a", 1), executor.SelectJobs("q", executor.JobFilter{Failed: true}),
-		executor.SelectJobs("q", executor.JobFilter{IDPrefix: "a"}, executor.JobReady), executor.SelectPrefix("q", strings.Repeat("x", 513)),
+	for _, s := range []inspect.Selection{
+		inspect.SelectPayloads("q", "a", 1), inspect.SelectJobs("q", inspect.JobFilter{Failed: true}),
+		inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: "a"}, inspect.JobReady), inspect.SelectPrefix("q", strings.Repeat("x", 513)),
 	} {
-		require.ErrorIs(t, noCount(i.Pause(t.Context(), s)), executor.ErrInvalidQuery)
+		require.ErrorIs(t, noCount(i.Pause(t.Context(), s)), inspect.ErrInvalidQuery)
 	}
-	_, err = i.Pause(t.Context(), executor.SelectIDs("nobody's", "a"))
+	_, err = i.Pause(t.Context(), inspect.SelectIDs("nobody's", "a"))
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
-	require.ErrorIs(t, noCount(i.Pause(t.Context(), executor.SelectQueue(""))), executor.ErrUnknownQueue)
+	require.ErrorIs(t, noCount(i.Pause(t.Context(), inspect.SelectQueue(""))), executor.ErrUnknownQueue)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, x.Pause(ended), context.Canceled)
-	require.ErrorIs(t, noCount(new(executor.Inspector).Pause(t.Context(), executor.SelectQueue("q"))), executor.ErrState)
 	stop(t, x)
 	require.ErrorIs(t, x.Pause(t.Context()), executor.ErrClosed)
-	_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "a"))
+	_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), "a"))
 	require.ErrorIs(t, err, executor.ErrClosed)
 }
 
@@ -397,10 +397,10 @@ func TestTooManyPausedIDs(t *testing.T) {
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
 	}
-	n, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), ids...))
+	n, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), ids...))
 	require.ErrorIs(t, err, executor.ErrTooManyPaused)
 	require.Equal(t, executor.MaxPausedIDs, n)
-	n, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), ids...))
+	n, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), ids...))
 	require.NoError(t, err)
 	require.Equal(t, executor.MaxPausedIDs, n)
 }
@@ -417,7 +417,7 @@ func TestPauseOfATenant(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[string]{MaxConcurrent: 1})
 		require.NoError(t, err)
-		of := executor.SelectPrefix("q", "acme/")
+		of := inspect.SelectPrefix("q", "acme/")
 		did(t, 1)(x.Inspect().Pause(t.Context(), of))
 		did(t, 0)(x.Inspect().Pause(t.Context(), of))
 		start(t, x)
@@ -433,7 +433,7 @@ func TestPauseOfATenant(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1000, ran["acme"])
 		did(t, 0)(x.Inspect().Resume(t.Context(), of))
-		did(t, 0)(x.Inspect().Resume(t.Context(), executor.SelectPrefix("q", "")))
+		did(t, 0)(x.Inspect().Resume(t.Context(), inspect.SelectPrefix("q", "")))
 	})
 }
 
@@ -449,8 +449,8 @@ func TestPauseOfATenantThatIsCutShort(t *testing.T) {
 		for i := range jobs {
 			enqueue(t, q, fmt.Sprint("acme/", i), "")
 		}
-		of := executor.SelectPrefix("q", "acme/")
-		cut := func(call func(context.Context, executor.Selection) (int, error)) {
+		of := inspect.SelectPrefix("q", "acme/")
+		cut := func(call func(context.Context, inspect.Selection) (int, error)) {
 			ctx, cancel := context.WithCancel(t.Context())
 			release, failed := x.HoldShards("q"), make(chan error)
 			go func() {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 )
 
@@ -13,13 +13,6 @@ import (
 // sign of life for QueueConfig.HeartbeatTimeout. The error of a job that failed after
 // that wraps it.
 var ErrNoHeartbeat = attempt.ErrNoHeartbeat
-
-// ProgressReport is what a handler has said of its progress last.
-type ProgressReport struct {
-	Done, Total int64  // as the handler has said it
-	Message     string // its first 256 bytes
-	At          time.Time
-}
 
 // maxProgressText is how much of a message is kept.
 const maxProgressText = 256
@@ -57,15 +50,15 @@ func attemptOf(ctx context.Context) (a *attempt.Attempt) {
 
 // progress returns what the handler that the worker has called has said last; false:
 // nothing, or it has returned. Any goroutine may call it.
-func (w *worker) progress() (ProgressReport, bool) {
+func (w *worker) progress() (inspect.ProgressReport, bool) {
 	w.hand.Lock()
 	a := w.attempt
 	w.hand.Unlock()
 	if a == nil {
-		return ProgressReport{}, false
+		return inspect.ProgressReport{}, false
 	}
 	r, said := a.Said()
-	return ProgressReport(r), said
+	return inspect.ProgressReport(r), said
 }
 
 // overdue returns why the context of the last attempt has ended before its handler

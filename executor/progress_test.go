@@ -15,6 +15,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // What a handler says of its progress is seen as long as it runs: the last thing that
@@ -45,7 +46,7 @@ func TestProgress(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[string]{})
 		start(t, x)
-		next := func() []executor.ProgressReport {
+		next := func() []inspect.ProgressReport {
 			step <- struct{}{}
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -55,7 +56,7 @@ func TestProgress(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, x.ProgressOfWorkers())
 		began := time.Now()
-		require.Equal(t, []executor.ProgressReport{{Done: 1, Total: 3, Message: "first", At: began}}, next())
+		require.Equal(t, []inspect.ProgressReport{{Done: 1, Total: 3, Message: "first", At: began}}, next())
 		r := next()
 		require.Equal(t, int64(2), r[0].Done)
 		require.True(t, utf8.ValidString(r[0].Message))

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -246,7 +247,7 @@ func TestNotBlockedByItsOwnID(t *testing.T) {
 			synctest.Wait()
 			enqueue(t, q, "b", "")
 			synctest.Wait()
-			require.Equal(t, executor.JobBlocked, explain(t, x, "q", "b").State)
+			require.Equal(t, inspect.JobBlocked, explain(t, x, "q", "b").State)
 			stop(t, x)
 		}
 		require.Equal(t, []string{"a[k]", "a[k]"}, p.log())

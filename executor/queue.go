@@ -224,3 +224,10 @@ func (x *Executor) lookup(name string) (*queue, error) {
 	known := slices.Sorted(maps.Keys(x.queues))
 	return nil, fmt.Errorf("%w: %q; registered are: %s", ErrUnknownQueue, name, cmp.Or(strings.Join(known, ", "), "none yet"))
 }
+
+// registered returns the queues there are, in no particular order.
+func (x *Executor) registered() []*queue {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Collect(maps.Values(x.queues))
+}

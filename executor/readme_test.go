@@ -25,6 +25,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/executortest"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 type (

@@ -26,7 +26,7 @@ type Receipt struct {
 	// It is also 0 for a payload that Gather.Fold folds later, for a Duplicate, and
 	// under DurabilityAsync without IdempotencyKey and FromSource. An equal payload
 	// that is accepted later may take the place of this one, as QueueConfig.Merge says:
-	// no receipt tells that. Then Replaced in [QueueStats] counts it, and the handler
+	// no receipt tells that. Then Replaced in [inspect.QueueStats] counts it, and the handler
 	// sees in Payload.Position which one runs.
 	MergedInto uint64
 	// Durable is true when the payload is on disk. It is false in memory, and under

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -50,7 +51,7 @@ func (w *refusedWorld) open() {
 }
 
 // figures are those that a call that was refused must not change.
-func (w *refusedWorld) figures() []executor.QueueStats {
+func (w *refusedWorld) figures() []inspect.QueueStats {
 	s, err := w.x.Stats(w.t.Context())
 	require.NoError(w.t, err)
 	for i := range s.Queues {
@@ -96,11 +97,11 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 		"enqueue with a key":  enqueuing(executor.IdempotencyKey("key")),
 		"enqueue of a source": enqueuing(executor.FromSource("source", 7)),
 		"requeue": func(ctx context.Context, w *refusedWorld) error {
-			_, err := w.x.Inspect().Requeue(ctx, executor.SelectIDs(w.q.Name(), "dead"))
+			_, err := w.x.Inspect().Requeue(ctx, inspect.SelectIDs(w.q.Name(), "dead"))
 			return err
 		},
 		"requeue all": func(ctx context.Context, w *refusedWorld) error {
-			_, err := w.x.Inspect().Requeue(ctx, executor.SelectQueue(w.q.Name()))
+			_, err := w.x.Inspect().Requeue(ctx, inspect.SelectQueue(w.q.Name()))
 			return err
 		},
 		"an offset": func(ctx context.Context, w *refusedWorld) error { return w.x.SetSourceOffset(ctx, "source", 7) },
@@ -156,11 +157,11 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 var refusedNext = map[string]func(w *refusedWorld, then map[string]int){
 	"then a stop": func(*refusedWorld, map[string]int) {},
 	"then a pause": func(w *refusedWorld, _ map[string]int) {
-		_, err := w.x.Inspect().Pause(w.t.Context(), executor.SelectIDs(w.q.Name(), "other"))
+		_, err := w.x.Inspect().Pause(w.t.Context(), inspect.SelectIDs(w.q.Name(), "other"))
 		require.NoError(w.t, err)
 	},
 	"then a delete": func(w *refusedWorld, then map[string]int) {
-		_, err := w.x.Inspect().DeleteDead(w.t.Context(), executor.SelectIDs("q", "dead too"))
+		_, err := w.x.Inspect().DeleteDead(w.t.Context(), inspect.SelectIDs("q", "dead too"))
 		require.NoError(w.t, err)
 		delete(then, "dead too in the morgue")
 	},
@@ -169,7 +170,7 @@ var refusedNext = map[string]func(w *refusedWorld, then map[string]int){
 		then["next"]++
 	},
 	"then a requeue": func(w *refusedWorld, then map[string]int) {
-		_, err := w.x.Inspect().Requeue(w.t.Context(), executor.SelectIDs(w.q.Name(), "dead too"))
+		_, err := w.x.Inspect().Requeue(w.t.Context(), inspect.SelectIDs(w.q.Name(), "dead too"))
 		require.NoError(w.t, err)
 		delete(then, "dead too in the morgue")
 		then["dead too"]++

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -104,7 +105,7 @@ func TestRequeueAllWithinTheBudget(t *testing.T) {
 			}
 		}
 	}()
-	back, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))
+	back, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name())))
 	close(stop)
 	<-others
 	require.NoError(t, err)
@@ -133,7 +134,7 @@ func TestLargePayloadsGoBackInFewCommits(t *testing.T) {
 		return s.Journal.Commits
 	}
 	before := commits()
-	back, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))
+	back, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name())))
 	require.NoError(t, err)
 	require.Equal(t, 9, back)
 	require.LessOrEqual(t, commits()-before, uint64(4), "three at a time, and one that may be on its way")
@@ -148,7 +149,7 @@ func TestRequeueAMillion(t *testing.T) {
 	x := open(t, withDead(t, n, 10), executor.Config{Advanced: executor.Advanced{MemoryBudget: 8 << 20}})
 	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
 	peak, began := livePeak(t), time.Now()
-	back, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))
+	back, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name())))
 	require.NoError(t, err)
 	require.Equal(t, n, back)
 	bytes := peak()
@@ -186,12 +187,12 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	back, err := backOf(x.Inspect().Requeue(ended, executor.SelectQueue(q.Name())))
+	back, err := backOf(x.Inspect().Requeue(ended, inspect.SelectQueue(q.Name())))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, back)
-	_, err = x.Inspect().Requeue(ended, executor.SelectIDs(q.Name(), "missing"))
+	_, err = x.Inspect().Requeue(ended, inspect.SelectIDs(q.Name(), "missing"))
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = x.Inspect().Requeue(&endsAfter{Context: t.Context(), asked: 100}, executor.SelectIDs(q.Name(), "missing"))
+	_, err = x.Inspect().Requeue(&endsAfter{Context: t.Context(), asked: 100}, inspect.SelectIDs(q.Name(), "missing"))
 	require.ErrorIs(t, err, context.Canceled, "while it looks")
 
 	good.Store(true)
@@ -202,7 +203,7 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 			cancel()
 		}
 	})
-	back, err = backOf(x.Inspect().Requeue(ctx, executor.SelectQueue(q.Name())))
+	back, err = backOf(x.Inspect().Requeue(ctx, inspect.SelectQueue(q.Name())))
 	disk.OnCommit(nil)
 	require.True(t, errors.Is(err, context.Canceled) || errors.Is(err, executor.ErrUnknown), "%v", err)
 	require.NoError(t, x.SetSourceOffset(t.Context(), "settled", 1))
@@ -212,7 +213,7 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 	require.GreaterOrEqual(t, back+1000, n-left)
 	require.Greater(t, left, 0)
 
-	rest, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name())))
+	rest, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name())))
 	require.NoError(t, err)
 	require.Equal(t, left, rest)
 	require.NoError(t, x.Stop(t.Context()))

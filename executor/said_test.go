@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // A caller who waits hears that a person has canceled the payload, and so does one who
@@ -32,7 +33,7 @@ func TestCanceledByOperatorIsSaidToWhoWaits(t *testing.T) {
 			said <- err
 		}()
 		synctest.Wait()
-		_, err = x.Inspect().Cancel(t.Context(), executor.SelectIDs("q", "a"), "why")
+		_, err = x.Inspect().Cancel(t.Context(), inspect.SelectIDs("q", "a"), "why")
 		require.NoError(t, err)
 		err = <-said
 		require.ErrorIs(t, err, executor.ErrCanceledByOperator)
@@ -55,7 +56,7 @@ func TestKillFailedKeepsTheFailure(t *testing.T) {
 		for _, q := range []*executor.Queue[string]{single, merged} {
 			enqueue(t, q, "a", "x")
 			synctest.Wait()
-			_, err := x.Inspect().KillFailed(t.Context(), executor.SelectQueue(stats(t, q).Name))
+			_, err := x.Inspect().KillFailed(t.Context(), inspect.SelectQueue(stats(t, q).Name))
 			require.NoError(t, err)
 			dead := morgue(t, q)
 			require.Len(t, dead, 1)
@@ -107,7 +108,7 @@ func TestWhyItIsSnoozedAndHowFarItIs(t *testing.T) {
 		enqueue(t, q, "a", "x")
 		time.Sleep(4 * time.Hour)
 		synctest.Wait()
-		running, err := x.Inspect().Running(t.Context(), executor.RunningQuery{})
+		running, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{})
 		require.NoError(t, err)
 		require.Len(t, running.Running, 1)
 		require.Contains(t, running.Running[0].String(), "progress 3 of 10: mailing")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
@@ -179,34 +178,7 @@ func addSlots(q *queue, sources []SlotSource, a *admit.List) error {
 		}
 		all := s.sequence()
 		a.Ask(all.Condition(cmp.Or(q.timeout, q.x.cfg.Advanced.SlotTTL)))
-		a.Show(shownSlots{all})
 		q.slots = append(q.slots, all)
 	}
 	return nil
 }
-
-// shownSlots is a sequence as people see it.
-type shownSlots struct{ slots.Sequence }
-
-func (s shownSlots) explain(by holder, e *Explanation) bool {
-	if s.Waits(by) == nil {
-		return false
-	}
-	for _, h := range s.Holders() {
-		e.Slots = append(e.Slots, slotHeld(h))
-	}
-	e.More = max(len(e.Slots)-MaxListed, 0)
-	e.Slots = e.Slots[:len(e.Slots)-e.More]
-	return true
-}
-
-func (s shownSlots) holds(by holder, h *Holdings) {
-	name := by.String()
-	for _, held := range s.Holders() {
-		if held.Owner == name && len(h.Slots) < MaxListed {
-			h.Slots = append(h.Slots, slotHeld(held))
-		}
-	}
-}
-
-func slotHeld(h lock.Held) SlotHeld { return SlotHeld{strings.Join(h.Keys, " "), h.Owner, h.Until} }

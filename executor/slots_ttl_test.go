@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -54,7 +55,7 @@ func TestLaralocker_A04_BuriedJobKeepsItsSlotByOption(t *testing.T) {
 					enqueue(t, q, "bad", "")
 					synctest.Wait()
 					if test.byHand {
-						n, err := x.Inspect().Cancel(t.Context(), executor.SelectIDs("tickets", "bad"), "")
+						n, err := x.Inspect().Cancel(t.Context(), inspect.SelectIDs("tickets", "bad"), "")
 						require.NoError(t, err)
 						require.Equal(t, 1, n)
 					}
@@ -68,7 +69,7 @@ func TestLaralocker_A04_BuriedJobKeepsItsSlotByOption(t *testing.T) {
 					}
 					before := len(s.log())
 					time.Sleep(30 * time.Second)
-					n, err := backOf(x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "bad")))
+					n, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "bad")))
 					require.NoError(t, err)
 					require.Equal(t, 1, n)
 					time.Sleep(30*time.Second - 1)
@@ -102,7 +103,7 @@ func TestLaralocker_A04_DeletedJobKeepsNothing(t *testing.T) {
 		enqueue(t, q, "bad", "")
 		synctest.Wait()
 		require.Len(t, s.slots.Snapshot().Open, 1)
-		_, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("tickets", "bad"))
+		_, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("tickets", "bad"))
 		require.NoError(t, err)
 		require.Empty(t, s.slots.Snapshot().Open)
 		stop(t, x)

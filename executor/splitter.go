@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/ownership"
 )
 
@@ -23,7 +24,7 @@ type NotOwnedError struct {
 }
 
 func (e *NotOwnedError) Error() string {
-	return fmt.Sprintf("%v: %s belongs to %d, and this is %d", ErrNotOwned, brief(e.ID), e.Owner, e.Self)
+	return fmt.Sprintf("%v: %s belongs to %d, and this is %d", ErrNotOwned, brief.Text(e.ID), e.Owner, e.Self)
 }
 
 // Is makes errors.Is(err, ErrNotOwned) true.
@@ -96,10 +97,10 @@ func (s Splitter) OwnerOf(id string) (int, error) {
 	}
 	owner := 0
 	if err := guarded(func() error { owner = s.Owner(id); return nil }); err != nil {
-		return 0, fmt.Errorf("%w: Splitter.Owner of id %s: %w", ErrConfig, brief(id), err)
+		return 0, fmt.Errorf("%w: Splitter.Owner of id %s: %w", ErrConfig, brief.Text(id), err)
 	}
 	if owner < 0 || owner >= s.Nodes {
-		return 0, fmt.Errorf("%w: Splitter.Owner of id %s is %d, of %d processes it must be from 0 to %d", ErrConfig, brief(id), owner, s.Nodes, s.Nodes-1)
+		return 0, fmt.Errorf("%w: Splitter.Owner of id %s is %d, of %d processes it must be from 0 to %d", ErrConfig, brief.Text(id), owner, s.Nodes, s.Nodes-1)
 	}
 	return owner, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -127,7 +128,7 @@ func TestLowkiq_L14_MovedIDsAreNotLost(t *testing.T) {
 	})
 }
 
-func drainedInBubble[T any](t *testing.T, q *executor.Queue[T]) executor.QueueStats {
+func drainedInBubble[T any](t *testing.T, q *executor.Queue[T]) inspect.QueueStats {
 	t.Helper()
 	synctest.Wait()
 	s := stats(t, q)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/executortest"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -119,7 +120,7 @@ func afterAnOutage(t *testing.T, scored, restart bool) {
 			time.Sleep(time.Second)
 		}
 	}
-	_, err := x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name()))
+	_, err := x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name()))
 	require.NoError(t, err)
 	time.Sleep(time.Hour)
 	synctest.Wait()
@@ -168,14 +169,14 @@ func TestLatestEveryCrash(t *testing.T) {
 					return err
 				}
 				x.UntilIdle()
-				if _, err := x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name())); err != nil {
+				if _, err := x.Inspect().Requeue(context.Background(), inspect.SelectQueue(q.Name())); err != nil {
 					return err
 				}
 				return errors.Join(send("b", 1), send("b", 4), send("a", 4))
 			},
 			Check: func(t *testing.T, x *executortest.Executor) {
 				m.set(false)
-				_, err := x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name()))
+				_, err := x.Inspect().Requeue(context.Background(), inspect.SelectQueue(q.Name()))
 				require.NoError(t, err)
 				x.UntilEmpty()
 				require.Zero(t, m.wentOld)
@@ -208,14 +209,14 @@ func TestLatestRequeueBesideNewer(t *testing.T) {
 			}
 			for range r.IntN(3) {
 				all.Go(func() {
-					back, err := x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name()))
+					back, err := x.Inspect().Requeue(context.Background(), inspect.SelectQueue(q.Name()))
 					require.NoError(t, err)
 					require.Zero(t, back.Late+back.Unsure)
 				})
 			}
 			if r.IntN(4) == 0 {
 				all.Go(func() {
-					_, err := x.Inspect().DeleteDead(context.Background(), executor.SelectQueue("mirrors"))
+					_, err := x.Inspect().DeleteDead(context.Background(), inspect.SelectQueue("mirrors"))
 					require.NoError(t, err)
 				})
 			}
@@ -229,7 +230,7 @@ func TestLatestRequeueBesideNewer(t *testing.T) {
 			synctest.Wait()
 		}
 		m.set(false)
-		_, err := x.Inspect().Requeue(context.Background(), executor.SelectQueue(q.Name()))
+		_, err := x.Inspect().Requeue(context.Background(), inspect.SelectQueue(q.Name()))
 		require.NoError(t, err)
 		synctest.Wait()
 		s := stats(t, q)
@@ -264,21 +265,21 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 		synctest.Wait()
 		enqueue(t, q, "a", "good")
 		synctest.Wait()
-		back, err := x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "a", "b"))
+		back, err := x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "a", "b"))
 		require.NoError(t, err)
-		require.Equal(t, executor.Requeued{Back: 2, Late: 1}, back)
+		require.Equal(t, inspect.Requeued{Back: 2, Late: 1}, back)
 		require.Equal(t, "2 payloads are back; 1 of them after later payloads of their ids have run", back.String())
 		synctest.Wait()
-		back, err = x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "a"))
+		back, err = x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "a"))
 		require.NoError(t, err)
-		require.Equal(t, executor.Requeued{Back: 1}, back, "nothing was done since it died again")
+		require.Equal(t, inspect.Requeued{Back: 1}, back, "nothing was done since it died again")
 		synctest.Wait()
 		enqueue(t, q, "c", "good")
 		enqueue(t, q, "c", "bad", executor.Score(1))
 		synctest.Wait()
-		back, err = x.Inspect().Requeue(t.Context(), executor.SelectIDs(q.Name(), "c"))
+		back, err = x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "c"))
 		require.NoError(t, err)
-		require.Equal(t, executor.Requeued{Back: 2, Late: 1}, back, "the second one died when the good one was done")
+		require.Equal(t, inspect.Requeued{Back: 2, Late: 1}, back, "the second one died when the good one was done")
 		synctest.Wait()
 		stop(t, x)
 
@@ -286,9 +287,9 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 		q, err = executor.Handle(x, "q", handler, executor.QueueConfig[string]{})
 		require.NoError(t, err)
 		start(t, x)
-		back, err = x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name()))
+		back, err = x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name()))
 		require.NoError(t, err)
-		require.Equal(t, executor.Requeued{Back: 4, Unsure: 4}, back, "they died in an earlier process")
+		require.Equal(t, inspect.Requeued{Back: 4, Unsure: 4}, back, "they died in an earlier process")
 	})
 }
 
@@ -340,7 +341,7 @@ func scoresBegin(t *testing.T, merge executor.Merge, fate error) {
 		rec := enqueue(t, q, "a", v)
 		require.Zero(t, rec.MergedInto, v)
 		require.NoError(t, q.Wait(t.Context(), rec))
-		back, err := x.Inspect().Requeue(t.Context(), executor.SelectQueue(q.Name()))
+		back, err := x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name()))
 		require.NoError(t, err)
 		require.Zero(t, back.Back)
 		time.Sleep(2 * time.Hour)
@@ -365,9 +366,9 @@ func scoresBegin(t *testing.T, merge executor.Merge, fate error) {
 // A person deletes, or cancels, a version while its handler runs: an older one that is
 // accepted after that is not meant. It runs, unless the handler was done all the same.
 func TestLatestAcceptedAfterDelete(t *testing.T) {
-	for what, act := range map[string]func(*executor.Inspector, context.Context, executor.Selection) (int, error){
-		"delete": (*executor.Inspector).Delete,
-		"cancel": func(i *executor.Inspector, ctx context.Context, which executor.Selection) (int, error) {
+	for what, act := range map[string]func(inspect.Inspector, context.Context, inspect.Selection) (int, error){
+		"delete": (inspect.Inspector).Delete,
+		"cancel": func(i inspect.Inspector, ctx context.Context, which inspect.Selection) (int, error) {
 			return i.Cancel(ctx, which, "")
 		},
 	} {
@@ -391,7 +392,7 @@ func TestLatestAcceptedAfterDelete(t *testing.T) {
 					start(t, x)
 					enqueue(t, q, "a", 5)
 					synctest.Wait()
-					n, err := act(x.Inspect(), t.Context(), executor.SelectIDs("q", "a"))
+					n, err := act(x.Inspect(), t.Context(), inspect.SelectIDs("q", "a"))
 					require.NoError(t, err)
 					require.Equal(t, 1, n)
 					require.Zero(t, enqueue(t, q, "a", 4).MergedInto)
@@ -422,14 +423,14 @@ func TestLatestDeleteForgetsTheVersion(t *testing.T) {
 		require.NotZero(t, enqueue(t, q, "a", 1).MergedInto)
 		require.Equal(t, "mirrors/a is unknown; newest done: score 1790000061", explain(t, x, "mirrors", "a").String())
 		_, err := x.Inspect().Job(t.Context(), "mirrors", "a")
-		require.ErrorIs(t, err, executor.ErrUnknownJob)
+		require.ErrorIs(t, err, inspect.ErrUnknownJob)
 		require.ErrorContains(t, err, `id "a" of queue "mirrors" has neither a job nor dead payloads; newest done: score 1790000061`)
-		for _, which := range []executor.Selection{executor.SelectQueue("mirrors"), executor.SelectPayloads("mirrors", "a", 1)} {
+		for _, which := range []inspect.Selection{inspect.SelectQueue("mirrors"), inspect.SelectPayloads("mirrors", "a", 1)} {
 			n, err := x.Inspect().Delete(t.Context(), which)
 			require.NoError(t, err)
 			require.Zero(t, n, "no id is meant as a whole")
 		}
-		n, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("mirrors", "a", "c"))
+		n, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("mirrors", "a", "c"))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.Zero(t, stats(t, q).Deleted, "no payload")

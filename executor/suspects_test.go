@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -72,7 +73,7 @@ func TestStrongSuspectsTakeTurns(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		e, err := q.q.x.Explain(t.Context(), "q", "b")
 		require.NoError(t, err)
-		require.Equal(t, JobSuspected, e.State)
+		require.Equal(t, inspect.JobSuspected, e.State)
 		time.Sleep(time.Minute)
 		var at []string
 		for _, run := range ran.sorted() {
@@ -140,7 +141,7 @@ func TestWhoIsGivenUp(t *testing.T) {
 				if policy != OnExhaustedHalt {
 					return
 				}
-				n, err := q.q.x.Inspect().RunNow(t.Context(), SelectIDs(q.Name(), "a"))
+				n, err := q.q.x.Inspect().RunNow(t.Context(), inspect.SelectIDs(q.Name(), "a"))
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 				synctest.Wait()

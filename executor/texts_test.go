@@ -11,6 +11,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // What the Inspector shows is readable as JSON: why a payload does not decode in words,
@@ -43,15 +44,15 @@ func TestInspectorTypesAsJSON(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, at.Equal(d.EnqueuedAt))
 
-	text, err = json.Marshal(executor.JobQuery{Queue: "q", Order: executor.OrderDue, Filter: executor.JobFilter{OlderThan: time.Second}})
+	text, err = json.Marshal(inspect.JobQuery{Queue: "q", Order: inspect.OrderDue, Filter: inspect.JobFilter{OlderThan: time.Second}})
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `"Order":"due"`)
 	assert.Contains(t, string(text), `"OlderThan":1000000000`)
-	var query executor.JobQuery
+	var query inspect.JobQuery
 	require.NoError(t, json.Unmarshal(text, &query))
-	assert.Equal(t, executor.OrderDue, query.Order)
+	assert.Equal(t, inspect.OrderDue, query.Order)
 	assert.Equal(t, time.Second, query.Filter.OlderThan)
-	for _, v := range []any{events.Event{}, events.Filter{}, executor.Explanation{}, executor.JobPage{}, executor.DeadPage{}, executor.Running{}, executor.QueueStats{}} {
+	for _, v := range []any{events.Event{}, events.Filter{}, inspect.Explanation{}, inspect.JobPage{}, inspect.DeadPage{}, inspect.Running{}, inspect.QueueStats{}} {
 		_, err := json.Marshal(v)
 		require.NoError(t, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // What is made for one purpose meets what is made for another.
@@ -25,14 +26,14 @@ func TestWaitHearsOfAnOperator(t *testing.T) {
 		outcomes := make(chan error, 2)
 		go func() { outcomes <- q.Wait(t.Context(), deleted) }()
 		synctest.Wait()
-		n, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("q", "deleted"))
+		n, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("q", "deleted"))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.ErrorIs(t, <-outcomes, executor.ErrDeleted)
 
 		go func() { outcomes <- q.Wait(t.Context(), canceled) }()
 		synctest.Wait()
-		_, err = x.Inspect().Cancel(t.Context(), executor.SelectIDs("q", "canceled"), "wrong address")
+		_, err = x.Inspect().Cancel(t.Context(), inspect.SelectIDs("q", "canceled"), "wrong address")
 		require.NoError(t, err)
 		err = <-outcomes
 		require.ErrorIs(t, err, executor.ErrBuried)
@@ -54,8 +55,8 @@ func TestRunningShowsProgress(t *testing.T) {
 		require.NoError(t, err)
 		start(t, x)
 		enqueue(t, q, "id", 1)
-		running := func() executor.Running {
-			list, err := x.Inspect().Running(t.Context(), executor.RunningQuery{Queue: "q"})
+		running := func() inspect.Running {
+			list, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{Queue: "q"})
 			require.NoError(t, err)
 			require.Len(t, list.Running, 1)
 			return list.Running[0]
@@ -91,12 +92,12 @@ func TestPausedUnderALimit(t *testing.T) {
 			enqueue(t, q, id, 1)
 			synctest.Wait()
 		}
-		_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "b"))
+		_, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), "b"))
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"a 0s", "c 1s"}, began)
-		_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(q.Name(), "b"))
+		_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), "b"))
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -113,7 +114,7 @@ func TestPausedInSharedLanes(t *testing.T) {
 		k := openKinds(t, x, func(string, executor.Job[int]) error { return nil }, "created", "paid")
 		start(t, x)
 		for _, id := range []string{"resumed", "deleted"} {
-			_, err := x.Inspect().Pause(t.Context(), executor.SelectIDs(k.queues[0].Name(), id))
+			_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(k.queues[0].Name(), id))
 			require.NoError(t, err)
 			enqueue(t, k.queues[0], id, 1)
 			enqueue(t, k.queues[1], id, 2)
@@ -121,11 +122,11 @@ func TestPausedInSharedLanes(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Empty(t, k.ended())
-		_, err := x.Inspect().Delete(t.Context(), executor.SelectIDs("created", "deleted"))
+		_, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("created", "deleted"))
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, []string{"paid 2"}, k.ended())
-		_, err = x.Inspect().Resume(t.Context(), executor.SelectIDs(k.queues[0].Name(), "resumed"))
+		_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(k.queues[0].Name(), "resumed"))
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, []string{"paid 2", "created 1", "paid 2"}, k.ended())
@@ -172,13 +173,13 @@ func TestASelectionIsWhatIsListed(t *testing.T) {
 		enqueue(t, q, "given back", 1)
 		synctest.Wait()
 		require.NoError(t, pauseQueue(t.Context(), q))
-		_, err = x.Inspect().RunNow(t.Context(), executor.SelectIDs(q.Name(), "given back"))
+		_, err = x.Inspect().RunNow(t.Context(), inspect.SelectIDs(q.Name(), "given back"))
 		require.NoError(t, err)
-		failed := executor.JobFilter{Failed: true}
-		listed, err := x.Inspect().Jobs(t.Context(), executor.JobQuery{Queue: "q", Filter: failed})
+		failed := inspect.JobFilter{Failed: true}
+		listed, err := x.Inspect().Jobs(t.Context(), inspect.JobQuery{Queue: "q", Filter: failed})
 		require.NoError(t, err)
 		require.Len(t, listed.Jobs, 1)
-		n, err := x.Inspect().Delete(t.Context(), executor.SelectJobs("q", failed))
+		n, err := x.Inspect().Delete(t.Context(), inspect.SelectJobs("q", failed))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		left, err := q.Pending(t.Context(), "given back")

@@ -24,7 +24,7 @@ type Queue[T any] struct {
 // mean; any other error is a failure, which spends a retry. Later payloads of the id
 // wait while one is retried or snoozed, and go on when it is done or dead-lettered.
 //
-// A dead letter that [Inspector.Requeue] puts back runs after what was done of its id
+// A dead letter that [inspect.Inspector.Requeue] puts back runs after what was done of its id
 // meanwhile; Requeued.Late counts those. For state, use [HandleLatest].
 //
 // It returns ErrConfig, ErrDuplicateQueue, ErrState for SharedLanes after Start, or an

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // replica is one life of the program: everything that is open.
@@ -143,7 +144,7 @@ func (r *replica) again(ctx context.Context) error {
 	for _, n := range r.ledger.failed() {
 		ids = append(ids, jobID(Change{Path: []byte(r.history.paths[n])}))
 	}
-	_, err := r.x.Inspect().RunNow(ctx, executor.SelectIDs(r.queue.Name(), ids...))
+	_, err := r.x.Inspect().RunNow(ctx, inspect.SelectIDs(r.queue.Name(), ids...))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // stopTime is how long a life waits for its handlers when it is told to end.
@@ -293,7 +294,7 @@ func (a *actor) drain() {
 			say("x drain: %v", err)
 			return
 		}
-		if !slices.ContainsFunc(s.Queues, func(q executor.QueueStats) bool { return q.Jobs > 0 || q.Unclaimed > 0 }) {
+		if !slices.ContainsFunc(s.Queues, func(q inspect.QueueStats) bool { return q.Jobs > 0 || q.Unclaimed > 0 }) {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -348,7 +349,7 @@ func (a *actor) produceAll(told <-chan struct{}) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		s, err := a.x.Stats(ctx)
 		cancel()
-		if err != nil || a.x.Err() != nil || !slices.ContainsFunc(s.Queues, func(q executor.QueueStats) bool { return q.Jobs > 0 }) {
+		if err != nil || a.x.Err() != nil || !slices.ContainsFunc(s.Queues, func(q inspect.QueueStats) bool { return q.Jobs > 0 }) {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)

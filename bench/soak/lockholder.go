@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // lockHolder is an actor whose jobs hold locks, counters and slots, and wait for
@@ -212,7 +213,7 @@ func (h *lockHolder) letGo() {
 		for i := range ids {
 			ids[i] = fmt.Sprint("k", i)
 		}
-		if _, err := h.x.Inspect().RunNow(context.Background(), executor.SelectIDs(q.name, ids...)); err != nil {
+		if _, err := h.x.Inspect().RunNow(context.Background(), inspect.SelectIDs(q.name, ids...)); err != nil {
 			say("x run now: %v", err)
 		}
 	}

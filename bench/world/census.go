@@ -5,14 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // census is what is in the executor at a moment when nothing is under way.
 type census struct {
-	stats executor.Stats
-	jobs  map[string]map[string]executor.JobDetail // by queue and id
-	stale bool                                     // it took too long, or has not all
+	stats inspect.Stats
+	jobs  map[string]map[string]inspect.JobDetail // by queue and id
+	stale bool                                    // it took too long, or has not all
 }
 
 // ids are those of a queue that anything was enqueued for.
@@ -26,10 +26,10 @@ func (l *ledger) ids(queue string) (ids []string) {
 }
 
 func (w *world) takeCensus() {
-	c := &census{jobs: make(map[string]map[string]executor.JobDetail)}
+	c := &census{jobs: make(map[string]map[string]inspect.JobDetail)}
 	ctx := context.Background()
 	for _, q := range w.queues {
-		c.jobs[q.name] = make(map[string]executor.JobDetail)
+		c.jobs[q.name] = make(map[string]inspect.JobDetail)
 		w.mu.Lock()
 		ids := w.ledger.ids(q.name)
 		w.mu.Unlock()
@@ -61,7 +61,7 @@ func (w *world) takeCensus() {
 
 // look takes in what there is of some ids, a list at a time.
 func (w *world) look(c *census, q *queue, ids []string) bool {
-	for some := range slices.Chunk(ids, executor.DefaultListLimit) {
+	for some := range slices.Chunk(ids, inspect.DefaultListLimit) {
 		jobs, err := w.x.Inspect().JobsByID(context.Background(), q.name, some...)
 		if err != nil {
 			w.fail("Inspector.JobsByID: %v", err)
@@ -104,7 +104,7 @@ func (w *world) count(c *census) {
 	}
 }
 
-func (w *world) found(found map[*item]place, q *queue, id string, p executor.PayloadInfo, where place) []*item {
+func (w *world) found(found map[*item]place, q *queue, id string, p inspect.PayloadInfo, where place) []*item {
 	v, ok := p.Value.(payload)
 	if !ok {
 		w.fail("unreadable: position %d of %s/%s: %v", p.Position, q.name, id, p.Decode)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Failures come to an end: payloads are buried, one or all, or the id is halted; what
@@ -48,7 +49,7 @@ var exhausting = &feature{
 				return
 			}
 			for _, q := range w.queues {
-				_, _ = w.x.Inspect().RunNow(context.Background(), executor.SelectQueue(q.name))
+				_, _ = w.x.Inspect().RunNow(context.Background(), inspect.SelectQueue(q.name))
 			}
 			w.x.Advance(5 * time.Minute)
 		}

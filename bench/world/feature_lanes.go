@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -60,7 +61,7 @@ func (w *world) gaveWay(c *census, i *item) {
 	if i.place != waits || i.hurried {
 		return
 	}
-	circle := func(f executor.Failure) bool { return strings.Contains(f.Error, lock.ErrDeadlock.Error()) }
+	circle := func(f inspect.Failure) bool { return strings.Contains(f.Error, lock.ErrDeadlock.Error()) }
 	if !slices.ContainsFunc(c.jobs[i.queue][i.id].Failures, circle) {
 		w.fail("overtaken: %v by %v, and it has closed no circle of lanes and keys", i, by)
 	}

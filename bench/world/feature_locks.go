@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // lockTTL is when locks end by themselves.
@@ -227,7 +228,7 @@ func (w *world) peekLocks() {
 	locked, byPerson := make(map[string]bool), make(map[string]bool)
 	for _, k := range locks.List() {
 		locked[k.Key] = true
-		byPerson[k.Key] = k.MoreLocks > 0 || slices.ContainsFunc(k.Locks, func(l executor.LockHeld) bool { return l.By == "a person" })
+		byPerson[k.Key] = k.MoreLocks > 0 || slices.ContainsFunc(k.Locks, func(l inspect.LockHeld) bool { return l.By == "a person" })
 	}
 	page, more, err := w.x.Inspect().LockedKeys("", 0)
 	if err != nil || more > 0 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Of equal payloads of an id that waits one stays, and stands for the others.
@@ -32,16 +33,16 @@ var merging = &feature{
 
 // fresh leaves out what has failed once: under OnFailureBlock what came later waits behind it,
 // and stays so when a person takes the failures back.
-func (w *world) fresh(q *queue, waiting []executor.PayloadInfo) []executor.PayloadInfo {
-	return slices.DeleteFunc(slices.Clone(waiting), func(p executor.PayloadInfo) bool {
+func (w *world) fresh(q *queue, waiting []inspect.PayloadInfo) []inspect.PayloadInfo {
+	return slices.DeleteFunc(slices.Clone(waiting), func(p inspect.PayloadInfo) bool {
 		i := w.ledger.byPos[p.Position]
 		return q.conf.str("failure") == "block" && (i == nil || i.calls > 0)
 	})
 }
 
-func (w *world) allDiffer(q *queue, id string, waiting []executor.PayloadInfo) {
+func (w *world) allDiffer(q *queue, id string, waiting []inspect.PayloadInfo) {
 	for n, p := range waiting {
-		if slices.ContainsFunc(waiting[:n], func(other executor.PayloadInfo) bool { return string(other.Raw) == string(p.Raw) }) && q.conf.str("shape") != "handle" {
+		if slices.ContainsFunc(waiting[:n], func(other inspect.PayloadInfo) bool { return string(other.Raw) == string(p.Raw) }) && q.conf.str("shape") != "handle" {
 			w.fail("merged not: %s/%s has %s twice", q.name, id, p.Raw)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // A person acts: jobs are run now, cancelled and deleted, dead ones put back and deleted.
@@ -37,14 +37,14 @@ func drawAction(d *draw) line {
 
 // selection is what a line means, and the payloads of which the world knows that it
 // means them.
-func (w *world) selection(l line) (executor.Selection, func(*item) bool) {
+func (w *world) selection(l line) (inspect.Selection, func(*item) bool) {
 	name, ids := l.str("q"), strings.Split(cmp.Or(l.str("ids"), "a"), ",")
 	mine := func(i *item) bool { return i.queue == name && slices.Contains(ids, i.id) }
 	switch l.str("sel") {
 	case "queue":
-		return executor.SelectQueue(name), func(i *item) bool { return i.queue == name }
+		return inspect.SelectQueue(name), func(i *item) bool { return i.queue == name }
 	case "jobs":
-		return executor.SelectJobs(name, executor.JobFilter{IDPrefix: ids[0]}), func(i *item) bool { return i.queue == name && i.id == ids[0] }
+		return inspect.SelectJobs(name, inspect.JobFilter{IDPrefix: ids[0]}), func(i *item) bool { return i.queue == name && i.id == ids[0] }
 	case "payloads":
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -54,18 +54,18 @@ func (w *world) selection(l line) (executor.Selection, func(*item) bool) {
 				positions = append(positions, i.pos)
 			}
 		}
-		return executor.SelectPayloads(name, ids[0], positions...), func(i *item) bool {
+		return inspect.SelectPayloads(name, ids[0], positions...), func(i *item) bool {
 			folded := w.queueOf(name).conf.has("fold") // one position stands for several
 			return i.queue == name && i.id == ids[0] && (folded || slices.Contains(positions, i.pos))
 		}
 	}
-	return executor.SelectIDs(name, ids...), mine
+	return inspect.SelectIDs(name, ids...), mine
 }
 
 // action is something that a person does.
 type action struct {
-	call   func(context.Context, *world, executor.Selection) (executor.Requeued, error) // Back: how many it has affected
-	before place                                                                        // where what it means is
+	call   func(context.Context, *world, inspect.Selection) (inspect.Requeued, error) // Back: how many it has affected
+	before place                                                                      // where what it means is
 	after  place
 }
 
@@ -76,24 +76,24 @@ type doing struct {
 }
 
 // counting is an action that says no more than how many payloads it has affected.
-func counting(call func(*executor.Inspector, context.Context, executor.Selection) (int, error), before, after place) action {
-	return action{func(ctx context.Context, w *world, s executor.Selection) (back executor.Requeued, err error) {
+func counting(call func(inspect.Inspector, context.Context, inspect.Selection) (int, error), before, after place) action {
+	return action{func(ctx context.Context, w *world, s inspect.Selection) (back inspect.Requeued, err error) {
 		back.Back, err = call(w.x.Inspect(), ctx, s)
 		return back, err
 	}, before, after}
 }
 
 var actions = map[string]action{
-	"runnow":       counting((*executor.Inspector).RunNow, waits, waits),
-	"retrynow":     counting((*executor.Inspector).RetryNow, waits, waits),
-	"delete":       counting((*executor.Inspector).Delete, waits, nowhere),
-	"killfailed":   counting((*executor.Inspector).KillFailed, waits, dead),
-	"deletefailed": counting((*executor.Inspector).DeleteFailed, waits, nowhere),
-	"deletedead":   counting((*executor.Inspector).DeleteDead, dead, nowhere),
-	"cancel": counting(func(i *executor.Inspector, ctx context.Context, s executor.Selection) (int, error) {
+	"runnow":       counting(inspect.Inspector.RunNow, waits, waits),
+	"retrynow":     counting(inspect.Inspector.RetryNow, waits, waits),
+	"delete":       counting(inspect.Inspector.Delete, waits, nowhere),
+	"killfailed":   counting(inspect.Inspector.KillFailed, waits, dead),
+	"deletefailed": counting(inspect.Inspector.DeleteFailed, waits, nowhere),
+	"deletedead":   counting(inspect.Inspector.DeleteDead, dead, nowhere),
+	"cancel": counting(func(i inspect.Inspector, ctx context.Context, s inspect.Selection) (int, error) {
 		return i.Cancel(ctx, s, "planned")
 	}, waits, dead),
-	"requeue": {func(ctx context.Context, w *world, s executor.Selection) (executor.Requeued, error) {
+	"requeue": {func(ctx context.Context, w *world, s inspect.Selection) (inspect.Requeued, error) {
 		return w.x.Inspect().Requeue(ctx, s)
 	}, dead, waits},
 }
@@ -168,7 +168,7 @@ func (w *world) touch(i *item, a action) {
 // acted compares what an action has said with what it has done, when nothing else went on.
 func (w *world) acted(l line, a action, before []*item, n int, err error) {
 	switch {
-	case errors.Is(err, executor.ErrInvalidQuery):
+	case errors.Is(err, inspect.ErrInvalidQuery):
 		if n != 0 {
 			w.fail("told wrongly: %s was refused and affected %d: %v", l.str("what"), n, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // The executor, a queue, some ids or those that begin in some way are paused, over restarts and crashes, too: nothing of
@@ -37,10 +38,10 @@ var pausing = &feature{
 		w.mu.Unlock()
 		_ = w.x.Resume(ctx)
 		for _, q := range w.queues {
-			_, _ = w.x.Inspect().Resume(ctx, executor.SelectQueue(q.name))
+			_, _ = w.x.Inspect().Resume(ctx, inspect.SelectQueue(q.name))
 			for _, id := range []string{"a", "b", "c"} {
-				_, _ = w.x.Inspect().Resume(ctx, executor.SelectIDs(q.name, id))
-				_, _ = w.x.Inspect().Resume(ctx, executor.SelectPrefix(q.name, id))
+				_, _ = w.x.Inspect().Resume(ctx, inspect.SelectIDs(q.name, id))
+				_, _ = w.x.Inspect().Resume(ctx, inspect.SelectPrefix(q.name, id))
 			}
 		}
 		w.mu.Lock()
@@ -122,13 +123,13 @@ func pauseCall(ctx context.Context, w *world, q *queue, l line, on bool) (int, e
 	case of == "all":
 		return 0, w.x.Resume(ctx)
 	case of == "queue" && on:
-		return w.x.Inspect().Pause(ctx, executor.SelectQueue(q.name))
+		return w.x.Inspect().Pause(ctx, inspect.SelectQueue(q.name))
 	case of == "queue":
-		return w.x.Inspect().Resume(ctx, executor.SelectQueue(q.name))
+		return w.x.Inspect().Resume(ctx, inspect.SelectQueue(q.name))
 	}
-	which := executor.SelectIDs(q.name, l.str("id"))
+	which := inspect.SelectIDs(q.name, l.str("id"))
 	if l.str("of") == "prefix" {
-		which = executor.SelectPrefix(q.name, l.str("id"))
+		which = inspect.SelectPrefix(q.name, l.str("id"))
 	}
 	if on {
 		return w.x.Inspect().Pause(ctx, which)

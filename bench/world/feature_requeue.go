@@ -3,7 +3,7 @@ package world
 import (
 	"fmt"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Requeue says of what it was to put back how many are back, how many of those come after
@@ -57,7 +57,7 @@ func (b bounds) has(n int) bool { return b.least <= n && n <= b.most }
 func (b bounds) String() string { return fmt.Sprintf("%d to %d", b.least, b.most) }
 
 // mayBe compares what a person was told, whatever else went on, with what it may have meant.
-func (w *world) mayBe(q *queue, means func(*item) bool, back executor.Requeued) {
+func (w *world) mayBe(q *queue, means func(*item) bool, back inspect.Requeued) {
 	most := 0
 	for _, i := range w.ledger.items {
 		if i.state != refused && means(i) {
@@ -75,7 +75,7 @@ func (w *world) mayBe(q *queue, means func(*item) bool, back executor.Requeued) 
 
 // requeued compares what Requeue has said with what it meant: the payloads that were dead by
 // then, when nothing else went on.
-func (w *world) requeued(q *queue, meant []*item, back executor.Requeued) {
+func (w *world) requeued(q *queue, meant []*item, back inspect.Requeued) {
 	if q.conf.has("latest") && !q.conf.has("keep") {
 		if back.Superseded > 0 || back.Back != len(meant) {
 			w.fail("told wrongly: requeue said %+v of %d dead letters, and a newer state of none was on its way", back, len(meant))

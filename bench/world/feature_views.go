@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // All that shows the same thing shows it alike, and how long the oldest payload has waited is
@@ -31,7 +31,7 @@ func (w *world) compare(c *census) {
 	}
 	ctx := context.Background()
 	q, id := w.queues[w.epoch%len(w.queues)], []string{"a", "b", "c"}[w.epoch/len(w.queues)%3]
-	at := slices.IndexFunc(c.stats.Queues, func(s executor.QueueStats) bool { return s.Name == q.name })
+	at := slices.IndexFunc(c.stats.Queues, func(s inspect.QueueStats) bool { return s.Name == q.name })
 	own, err := q.queue.Stats(ctx)
 	if q.queue.Name() != q.name || err != nil || at < 0 || !reflect.DeepEqual(own, c.stats.Queues[at]) {
 		w.fail("views: Queue.Stats of %s is %+v, and Stats %+v: %v", q.queue.Name(), own, c.stats.Queues, err)
@@ -55,7 +55,7 @@ func (w *world) compareDead(c *census, q *queue) {
 		}
 	}
 	slices.Sort(seen)
-	page, err := w.x.Inspect().Dead(context.Background(), executor.DeadQuery{Queue: q.name, Limit: 1000})
+	page, err := w.x.Inspect().Dead(context.Background(), inspect.DeadQuery{Queue: q.name, Limit: 1000})
 	for _, d := range page.Dead {
 		listed = append(listed, d.Position)
 	}
@@ -75,39 +75,39 @@ func (w *world) compareJob(c *census, q *queue, id string) {
 	ctx := context.Background()
 	was, known := c.jobs[q.name][id]
 	job, err := w.x.Inspect().Job(ctx, q.name, id)
-	if known != (err == nil) || err != nil && !errors.Is(err, executor.ErrUnknownJob) {
+	if known != (err == nil) || err != nil && !errors.Is(err, inspect.ErrUnknownJob) {
 		w.fail("views: Inspector.Job of %s/%s: %v, and JobsByID shows it: %v", q.name, id, err, known)
 		return
 	}
 	pending, err := q.queue.Pending(ctx, id)
-	if alive := known && was.State != executor.JobDead; err != nil || pending != alive {
+	if alive := known && was.State != inspect.JobDead; err != nil || pending != alive {
 		w.fail("views: Pending of %s/%s is %v: %v; its state is %q", q.name, id, pending, err, was.State)
 	}
 	e, err := w.x.Explain(ctx, q.name, id)
 	switch {
 	case err != nil:
 		w.fail("views: Explain: %v", err)
-	case !known && e.State != executor.JobUnknown,
+	case !known && e.State != inspect.JobUnknown,
 		known && (!alike(e.State, was.State) || job.State != was.State || !slices.Equal(positions(job), positions(was)) ||
-			e.Attempt != was.Attempt && was.State != executor.JobDead):
+			e.Attempt != was.Attempt && was.State != inspect.JobDead):
 		w.fail("views: %s/%s is %q at attempt %d by Explain, %q %v by Job, and %q %v at attempt %d by JobsByID", q.name, id, e.State, e.Attempt,
 			job.State, positions(job), was.State, positions(was), was.Attempt)
 	}
 }
 
 // alike compares a state with a coarser one, of a list. A pause is beside the state in a list.
-func alike(fine, coarse executor.JobState) bool {
+func alike(fine, coarse inspect.JobState) bool {
 	switch fine {
-	case executor.JobBlocked, executor.JobWaiting, executor.JobLimited, executor.JobSuspected:
-		return coarse == executor.JobParked
-	case executor.JobPaused:
-		return coarse != executor.JobRunning && coarse != executor.JobDead
+	case inspect.JobBlocked, inspect.JobWaiting, inspect.JobLimited, inspect.JobSuspected:
+		return coarse == inspect.JobParked
+	case inspect.JobPaused:
+		return coarse != inspect.JobRunning && coarse != inspect.JobDead
 	}
 	return fine == coarse
 }
 
 // positions are those of what an id has, alive and dead.
-func positions(job executor.JobDetail) (all []uint64) {
+func positions(job inspect.JobDetail) (all []uint64) {
 	for _, p := range slices.Concat(job.InHand, job.Waiting) {
 		all = append(all, p.Position)
 	}
@@ -119,7 +119,7 @@ func positions(job executor.JobDetail) (all []uint64) {
 
 // compareRunning: what runs is what the handlers have.
 func (w *world) compareRunning() {
-	list, err := w.x.Inspect().Running(context.Background(), executor.RunningQuery{})
+	list, err := w.x.Inspect().Running(context.Background(), inspect.RunningQuery{})
 	shown := make(map[string]bool)
 	for _, worker := range list.Running {
 		for _, job := range worker.Jobs {
@@ -137,7 +137,7 @@ func (w *world) compareRunning() {
 
 // age compares how long the oldest payload has waited with what the ledger knows: when it was
 // accepted, or put back, between two moments.
-func (w *world) age(c *census, s executor.QueueStats) {
+func (w *world) age(c *census, s inspect.QueueStats) {
 	q := w.queueOf(s.Name)
 	if q == nil || q.gathers() {
 		return

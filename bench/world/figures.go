@@ -4,14 +4,14 @@ import (
 	"context"
 	"slices"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // figures are those of a queue at the beginning of a life.
 type figures struct{ sum int }
 
 // sum is how many payloads a queue has had: wherever one goes, the sum stays.
-func sum(q executor.QueueStats) int {
+func sum(q inspect.QueueStats) int {
 	return q.Payloads + q.Dead + int(q.Done+q.Discarded+q.Merged+q.Deleted+q.Expired+q.SupersededDead)
 }
 
@@ -50,7 +50,7 @@ var conserving = &feature{
 	},
 }
 
-func (w *world) conserve(c *census, q executor.QueueStats) {
+func (w *world) conserve(c *census, q inspect.QueueStats) {
 	least, most := w.base[q.Name].sum, w.base[q.Name].sum
 	for _, i := range w.ledger.items {
 		switch {
@@ -86,7 +86,7 @@ func (w *world) noneIsReady() {
 		if all || slices.Contains(paused, q.name) {
 			continue
 		}
-		page, err := w.x.Inspect().Jobs(context.Background(), executor.JobQuery{Queue: q.name, States: []executor.JobState{executor.JobReady}})
+		page, err := w.x.Inspect().Jobs(context.Background(), inspect.JobQuery{Queue: q.name, States: []inspect.JobState{inspect.JobReady}})
 		if err == nil && len(page.Jobs) > 0 {
 			w.fail("asleep: %s/%s is ready, and nothing runs it", q.name, page.Jobs[0].ID)
 		}

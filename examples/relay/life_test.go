@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 const asProgram = "STRAND_SERVICE_AS_PROGRAM"
@@ -79,8 +79,8 @@ type httpError struct{ status string }
 func (e *httpError) Error() string { return e.status }
 
 // left returns what the only queue has, when nothing runs.
-func (l *life) left() executor.QueueStats {
-	var s executor.Stats
+func (l *life) left() inspect.QueueStats {
+	var s inspect.Stats
 	require.NoError(l.t, l.get("/stats", &s))
 	require.Len(l.t, s.Queues, 1)
 	return s.Queues[0]

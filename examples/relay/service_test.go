@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // inside starts the service in this process. The function returns what was delivered to whom.
@@ -111,7 +112,7 @@ func TestRefusedByItsReceiver(t *testing.T) {
 		response, err := http.Get(url + "/stats")
 		require.NoError(t, err)
 		defer response.Body.Close()
-		var s executor.Stats
+		var s inspect.Stats
 		require.NoError(t, json.NewDecoder(response.Body).Decode(&s))
 		return s.Queues[0].Jobs == 0 && s.Queues[0].Dead == 1
 	}, time.Minute, time.Millisecond)

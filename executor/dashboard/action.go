@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // act does what a POST asks for, or asks back.
@@ -22,7 +22,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	if o.asksFirst() && o.confirm != "yes" {
 		return h.looks.Look(w, r, func(w http.ResponseWriter) error { return h.ask(w, r, o) })
 	}
-	o.back = new(executor.Requeued)
+	o.back = new(inspect.Requeued)
 	n, err := h.perform(r, o)
 	if err != nil {
 		if gone(r, err) {
@@ -80,16 +80,16 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 		return h.schedule(ctx, o)
 	}
 	in := h.x.Inspect()
-	do := map[Verb]func(context.Context, executor.Selection) (int, error){
+	do := map[Verb]func(context.Context, inspect.Selection) (int, error){
 		RunNow: in.RunNow, RetryNow: in.RetryNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed,
 		DeleteDead: in.DeleteDead, Pause: in.Pause, Resume: in.Resume,
-		Requeue: func(ctx context.Context, s executor.Selection) (int, error) {
+		Requeue: func(ctx context.Context, s inspect.Selection) (int, error) {
 			back, err := in.Requeue(ctx, s)
 			o.back.Back, o.back.Superseded = o.back.Back+back.Back, o.back.Superseded+back.Superseded
 			o.back.Late, o.back.Unsure = o.back.Late+back.Late, o.back.Unsure+back.Unsure
 			return back.Back, err
 		},
-		Cancel: func(ctx context.Context, s executor.Selection) (int, error) { return in.Cancel(ctx, s, o.reason) },
+		Cancel: func(ctx context.Context, s inspect.Selection) (int, error) { return in.Cancel(ctx, s, o.reason) },
 	}[o.Verb]
 	for _, s := range o.selections() {
 		did, err := do(ctx, s)
@@ -101,14 +101,14 @@ func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
 }
 
 // selections are what is meant: those that name payloads are one for each id.
-func (o *order) selections() (all []executor.Selection) {
+func (o *order) selections() (all []inspect.Selection) {
 	switch o.Scope {
 	case "id":
-		return []executor.Selection{executor.SelectIDs(o.Queue, o.ID)}
+		return []inspect.Selection{inspect.SelectIDs(o.Queue, o.ID)}
 	case "filtered":
-		return []executor.Selection{executor.SelectJobs(o.Queue, o.list.filter(), o.states...)}
+		return []inspect.Selection{inspect.SelectJobs(o.Queue, o.list.filter(), o.states...)}
 	case "all":
-		return []executor.Selection{executor.SelectJobs(o.Queue, executor.JobFilter{}, o.states...)}
+		return []inspect.Selection{inspect.SelectJobs(o.Queue, inspect.JobFilter{}, o.states...)}
 	}
 	var ids []string
 	payloads := make(map[string][]uint64)
@@ -120,10 +120,10 @@ func (o *order) selections() (all []executor.Selection) {
 		payloads[p.ID] = append(payloads[p.ID], p.Position)
 	}
 	if len(ids) > 0 {
-		all = append(all, executor.SelectIDs(o.Queue, ids...))
+		all = append(all, inspect.SelectIDs(o.Queue, ids...))
 	}
 	for id, positions := range payloads {
-		all = append(all, executor.SelectPayloads(o.Queue, id, positions...))
+		all = append(all, inspect.SelectPayloads(o.Queue, id, positions...))
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
@@ -132,8 +133,8 @@ func (p params) limit() (int, error) {
 		return defaultRows, nil
 	}
 	n, err := strconv.Atoi(p.text("limit"))
-	if err != nil || !digits(p.text("limit")) || n < 1 || n > executor.MaxListLimit {
-		return 0, wrong("limit is %q; a page has from 1 to %d rows", clip(p.text("limit"), 40), executor.MaxListLimit)
+	if err != nil || !digits(p.text("limit")) || n < 1 || n > inspect.MaxListLimit {
+		return 0, wrong("limit is %q; a page has from 1 to %d rows", clip(p.text("limit"), 40), inspect.MaxListLimit)
 	}
 	return n, nil
 }
@@ -164,13 +165,13 @@ func (p params) page() (limit int, desc bool, patience time.Duration, err error)
 	return limit, desc, patience, err
 }
 
-func (p params) filter() executor.JobFilter {
-	return executor.JobFilter{IDPrefix: p.text("prefix"), ErrorContains: p.text("error")}
+func (p params) filter() inspect.JobFilter {
+	return inspect.JobFilter{IDPrefix: p.text("prefix"), ErrorContains: p.text("error")}
 }
 
-func (p params) states() (all []executor.JobState) {
+func (p params) states() (all []inspect.JobState) {
 	for _, text := range p["state"] {
-		all = append(all, executor.JobState(text))
+		all = append(all, inspect.JobState(text))
 	}
 	return all
 }
@@ -214,7 +215,7 @@ func (h *handler) trouble() string {
 	return ""
 }
 
-func nameOf(q executor.QueueInfo) string { return q.Name }
+func nameOf(q inspect.QueueInfo) string { return q.Name }
 
 func (h *handler) apiQueues(r *http.Request, p params) (any, error) {
 	queues, err := h.x.Inspect().Queues(r.Context())
@@ -226,7 +227,7 @@ func (h *handler) apiQueues(r *http.Request, p params) (any, error) {
 			return nil, err
 		}
 	} else {
-		queues = slices.DeleteFunc(queues, func(q executor.QueueInfo) bool { return q.Name != p.text("queue") })
+		queues = slices.DeleteFunc(queues, func(q inspect.QueueInfo) bool { return q.Name != p.text("queue") })
 		if len(queues) == 0 {
 			return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
 		}
@@ -243,7 +244,7 @@ func (h *handler) apiJobs(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := h.x.Inspect().Jobs(r.Context(), executor.JobQuery{Queue: p.text("queue"), States: p.states(), Order: executor.Order(p.text("order")),
+	page, err := h.x.Inspect().Jobs(r.Context(), inspect.JobQuery{Queue: p.text("queue"), States: p.states(), Order: inspect.Order(p.text("order")),
 		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
 	return page, lateList(err)
 }
@@ -253,7 +254,7 @@ func (h *handler) apiDead(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := h.x.Inspect().Dead(r.Context(), executor.DeadQuery{Queue: p.text("queue"), Order: executor.Order(p.text("order")),
+	page, err := h.x.Inspect().Dead(r.Context(), inspect.DeadQuery{Queue: p.text("queue"), Order: inspect.Order(p.text("order")),
 		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
 	return page, lateList(err)
 }
@@ -281,7 +282,7 @@ func (h *handler) apiDetails(r *http.Request, p params) (any, error) {
 }
 
 // detailOf is a job with its payloads as they may be seen, while there is room for them.
-func (h *handler) detailOf(r *http.Request, d *executor.JobDetail, left *int) wireDetail {
+func (h *handler) detailOf(r *http.Request, d *inspect.JobDetail, left *int) wireDetail {
 	shown := payloads{h, r, d.Queue, d.ID, *left}
 	w := wireDetail{JobDetail: *d, InHand: shown.rows(d.InHand), Waiting: shown.rows(d.Waiting), Explanation: explanationOf(d.Explanation)}
 	for _, p := range d.Dead {
@@ -296,8 +297,8 @@ func (h *handler) apiExplain(r *http.Request, p params) (any, error) {
 		return nil, err
 	}
 	e, err := h.x.Explain(r.Context(), p.text("queue"), p.text("id"))
-	if err == nil && e.State == executor.JobUnknown {
-		err = executor.ErrUnknownJob
+	if err == nil && e.State == inspect.JobUnknown {
+		err = inspect.ErrUnknownJob
 	}
 	return explanationOf(e), err
 }
@@ -340,7 +341,7 @@ func (h *handler) apiRunning(r *http.Request, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.inHand(r, executor.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
+	return h.inHand(r, inspect.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
 }
 
 // keysPage reads a part of a list of keys: its cursor is the last key, as it may be in
@@ -353,7 +354,7 @@ func keysPage[S any](p params, read func(after string, limit int) ([]S, int, err
 	}
 	after, err := base64.RawURLEncoding.DecodeString(p.text("cursor"))
 	if err != nil {
-		return nil, 0, "", fmt.Errorf("%w: %q", executor.ErrInvalidCursor, clip(p.text("cursor"), 40))
+		return nil, 0, "", fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.text("cursor"), 40))
 	}
 	page, more, err = read(string(after), limit)
 	if more > 0 && len(page) > 0 {
@@ -363,18 +364,18 @@ func keysPage[S any](p params, read func(after string, limit int) ([]S, int, err
 }
 
 func (h *handler) apiLocks(_ *http.Request, p params) (any, error) {
-	page, more, next, err := keysPage(p, h.x.Inspect().LockedKeys, func(k executor.KeyLockStatus) string { return k.Key })
+	page, more, next, err := keysPage(p, h.x.Inspect().LockedKeys, func(k inspect.KeyLockStatus) string { return k.Key })
 	return struct {
-		Keys []executor.KeyLockStatus
+		Keys []inspect.KeyLockStatus
 		More int
 		Next string `wire:",omit"`
 	}{page, more, next}, err
 }
 
 func (h *handler) apiLeases(_ *http.Request, p params) (any, error) {
-	page, more, next, err := keysPage(p, h.x.Inspect().Leases, func(l executor.LeaseStatus) string { return l.Key })
+	page, more, next, err := keysPage(p, h.x.Inspect().Leases, func(l inspect.LeaseStatus) string { return l.Key })
 	return struct {
-		Leases []executor.LeaseStatus
+		Leases []inspect.LeaseStatus
 		More   int
 		Next   string `wire:",omit"`
 	}{page, more, next}, err
@@ -387,7 +388,7 @@ func (h *handler) apiSlots(_ *http.Request, p params) (any, error) {
 	}
 	held, more, err := h.x.Inspect().Slots(limit)
 	return struct {
-		Slots []executor.SlotHeld
+		Slots []inspect.SlotHeld
 		More  int
 	}{held, more}, err
 }

@@ -4,7 +4,7 @@ import (
 	"mime"
 	"net/http"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // apiAct does what a POST asks for. It asks nothing back: a program means what it says.
@@ -21,7 +21,7 @@ func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
 	if err := h.permit(r, &o); err != nil {
 		return err
 	}
-	o.back = new(executor.Requeued)
+	o.back = new(inspect.Requeued)
 	n, err := h.perform(r, o)
 	if err != nil && !gone(r, err) {
 		h.refuse(w, r, err, n)
@@ -30,5 +30,5 @@ func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendJSON(w, r, http.StatusOK, "application/json", wireAffected{n, o.what(), o.back.Superseded, o.back.Late, o.back.Unsure})
+	return sendJSON(w, r, http.StatusOK, "application/json", wireAffected{n, o.what(), *o.back})
 }

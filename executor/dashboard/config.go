@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -112,8 +112,8 @@ const (
 	View           Verb = "view"            // to look
 	Pause          Verb = "pause"           // a queue, an id of it, or the executor
 	Resume         Verb = "resume"          // the same
-	RunNow         Verb = "run"             // see [executor.Inspector.RunNow]
-	RetryNow       Verb = "retry"           // see [executor.Inspector.RetryNow]
+	RunNow         Verb = "run"             // see [inspect.Inspector.RunNow]
+	RetryNow       Verb = "retry"           // see [inspect.Inspector.RetryNow]
 	Cancel         Verb = "cancel"          // to the morgue
 	Delete         Verb = "delete"          // for good
 	KillFailed     Verb = "kill-failed"     // to the morgue, what failed
@@ -145,7 +145,7 @@ func readOnly(_ *http.Request, a Action) error {
 // Payload is what Config.ShowPayload and Config.ShowPreview are asked about.
 type Payload struct {
 	Queue, ID string
-	executor.PayloadInfo
+	inspect.PayloadInfo
 }
 
 // withDefaults returns the configuration as it is used, or what is wrong with it.

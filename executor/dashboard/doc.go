@@ -23,7 +23,7 @@
 //     shown as text. There is no inline script or style, and the content security
 //     policy allows none.
 //   - Who looks does not hold up who works. What is shown comes from
-//     [executor.Inspector], whose lists are in pages, and made beside the work. A page
+//     [inspect.Inspector], whose lists are in pages, and made beside the work. A page
 //     is made in memory, within Config.PageTimeout, before its first byte is sent.
 //   - Answers of one handler have 64 MiB of memory, however many clients ask: 8 are made
 //     at a time, and what is made counts until it is sent. One for which there is no room

@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/serving"
 	"github.com/strandjobs/strand/lock"
 )
@@ -40,8 +41,8 @@ func problemOf(err error) problem {
 		status int
 		errs   []error
 	}{
-		{http.StatusNotFound, []error{executor.ErrUnknownQueue, executor.ErrUnknownJob, cron.ErrNotFound, lock.ErrNotLocked}},
-		{http.StatusBadRequest, []error{executor.ErrInvalidQuery, executor.ErrInvalidCursor, executor.ErrInvalidID,
+		{http.StatusNotFound, []error{executor.ErrUnknownQueue, inspect.ErrUnknownJob, cron.ErrNotFound, lock.ErrNotLocked}},
+		{http.StatusBadRequest, []error{inspect.ErrInvalidQuery, inspect.ErrInvalidCursor, executor.ErrInvalidID,
 			executor.ErrInvalidKey, lock.ErrEmptyKey}},
 		{http.StatusConflict, []error{executor.ErrState, executor.ErrTooManyPaused, cron.ErrOverlap}},
 		{http.StatusServiceUnavailable, []error{executor.ErrClosed, executor.ErrFailed, executor.ErrFull, cron.ErrClosed,

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 type hotList struct {
 	turn chan struct{} // whoever has it may look anew; guards what follows
 	at   time.Time     // when that was; zero: never
-	executor.JobPage
+	inspect.JobPage
 }
 
 // hotLists are those of the queues, by name.
@@ -48,7 +48,7 @@ func (h *hotLists) forget() {
 }
 
 // look returns the hot ids of a queue, as they were at a moment.
-func (h *handler) look(ctx context.Context, queue string) (page executor.JobPage, at time.Time, err error) {
+func (h *handler) look(ctx context.Context, queue string) (page inspect.JobPage, at time.Time, err error) {
 	if _, err := h.info(ctx, queue); err != nil {
 		return page, at, err
 	}
@@ -60,7 +60,7 @@ func (h *handler) look(ctx context.Context, queue string) (page executor.JobPage
 	}
 	defer func() { <-l.turn }()
 	if now := time.Now(); l.at.IsZero() || now.Sub(l.at) > hotFor {
-		page, err := h.x.Inspect().Jobs(ctx, executor.JobQuery{Queue: queue, Order: executor.OrderPayloads, Descending: true,
+		page, err := h.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: queue, Order: inspect.OrderPayloads, Descending: true,
 			Limit: hotIDs, Patience: listPatience})
 		if err != nil {
 			return page, at, err
@@ -78,7 +78,7 @@ func (h *handler) hot(w http.ResponseWriter, r *http.Request) error {
 	}
 	content := struct {
 		Queue    string
-		Jobs     []executor.JobInfo
+		Jobs     []inspect.JobInfo
 		Most     int
 		At       time.Time
 		Partial  bool

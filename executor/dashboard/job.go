@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // jobPage is all that there is to see of an id.
 type jobPage struct {
-	executor.JobDetail
+	inspect.JobDetail
 	Job                     bool // there is one, and not only dead payloads
 	Why                     node
 	InHand                  []payloadRow
@@ -22,12 +23,12 @@ type jobPage struct {
 	Moments                 []happening
 	Tab                     string // of the queue's list that it is on
 	PausedID, ShowsPayloads bool
-	Running                 *executor.Running
+	Running                 *inspect.Running
 }
 
 // deadRow is a dead one.
 type deadRow struct {
-	executor.DeadPayload
+	inspect.DeadPayload
 	Row payloadRow
 }
 
@@ -44,7 +45,7 @@ func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := jobPage{JobDetail: d, Job: d.State != executor.JobDead, ShowsPayloads: h.cfg.ShowPayload != nil}
+	p := jobPage{JobDetail: d, Job: d.State != inspect.JobDead, ShowsPayloads: h.cfg.ShowPayload != nil}
 	p.PausedID = slices.Contains(d.Explanation.Paused, "id")
 	shown := payloads{h, r, d.Queue, d.ID, shownAll}
 	p.InHand, p.Waiting = shown.rows(d.InHand), shown.rows(d.Waiting)
@@ -67,13 +68,13 @@ func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
 }
 
 // runs returns what the worker says that has the job in hand; nil: there is none.
-func (h *handler) runs(ctx context.Context, queue, id string) *executor.Running {
-	list, err := h.x.Inspect().Running(ctx, executor.RunningQuery{Queue: queue, Limit: executor.MaxListLimit})
+func (h *handler) runs(ctx context.Context, queue, id string) *inspect.Running {
+	list, err := h.x.Inspect().Running(ctx, inspect.RunningQuery{Queue: queue, Limit: inspect.MaxListLimit})
 	if err != nil {
 		return nil
 	}
 	for _, running := range list.Running {
-		if slices.ContainsFunc(running.Jobs, func(j executor.RunningJob) bool { return j.ID == id }) {
+		if slices.ContainsFunc(running.Jobs, func(j inspect.RunningJob) bool { return j.ID == id }) {
 			return &running
 		}
 	}
@@ -116,7 +117,7 @@ func moments(p jobPage) (all []happening) {
 		all = append(all, happening{p.Running.Since, "good", "Worker " + number(p.Running.Worker) + " began with it", ""})
 	}
 	slices.SortStableFunc(all, func(a, b happening) int { return a.At.Compare(b.At) })
-	if p.Job && p.Running == nil && p.State != executor.JobHalted {
+	if p.Job && p.Running == nil && p.State != inspect.JobHalted {
 		all = append(all, happening{p.Due, "next", "Attempt " + number(p.Attempt) + " is due", ""})
 	}
 	return all
@@ -125,7 +126,7 @@ func moments(p jobPage) (all []happening) {
 // found is a queue that has something of an id.
 type found struct {
 	Queue       string
-	Explanation executor.Explanation
+	Explanation inspect.Explanation
 }
 
 // find looks for an id in all queues.
@@ -157,7 +158,7 @@ func (h *handler) lookFor(r *http.Request, queue, id string) (all []found, queue
 	if err != nil {
 		return nil, nil, false, err
 	}
-	some := slices.DeleteFunc(stats.Queues, func(s executor.QueueStats) bool {
+	some := slices.DeleteFunc(stats.Queues, func(s inspect.QueueStats) bool {
 		return !s.Registered || queue != "" && queue != s.Name
 	})
 	if some, err = seen(h, r, some, statsName); err != nil {
@@ -175,7 +176,7 @@ func (h *handler) lookFor(r *http.Request, queue, id string) (all []found, queue
 		if err != nil {
 			return nil, nil, false, err
 		}
-		if e.State != executor.JobUnknown {
+		if e.State != inspect.JobUnknown {
 			all = append(all, found{s.Name, e})
 		}
 	}

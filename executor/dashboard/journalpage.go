@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 // journalPage is how the journal is doing.
 type journalPage struct {
-	executor.JournalStats
-	Backlog  executor.Backlog
+	inspect.JournalStats
+	Backlog  inspect.Backlog
 	InMemory bool
 }
 

@@ -7,15 +7,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // tab is a list of a queue's page.
 type tab struct {
 	Name, Title string
 	Empty       string // what to say when there is nothing in it
-	states      []executor.JobState
-	count       func(executor.QueueStats) int
+	states      []inspect.JobState
+	count       func(inspect.QueueStats) int
 	verbs       []Verb
 }
 
@@ -24,25 +24,25 @@ type tab struct {
 var tabs = []tab{
 	{"waiting", "Waiting", "No job waits: everything that was accepted has run, or runs. " +
 		"Jobs that are enqueued and can’t run at once are here.",
-		[]executor.JobState{executor.JobReady, executor.JobScheduled, executor.JobRetrying, executor.JobParked,
-			executor.JobHalted},
-		func(s executor.QueueStats) int { return max(s.Jobs-s.Running, 0) }, []Verb{RunNow, Cancel, Delete}},
+		[]inspect.JobState{inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked,
+			inspect.JobHalted},
+		func(s inspect.QueueStats) int { return max(s.Jobs-s.Running, 0) }, []Verb{RunNow, Cancel, Delete}},
 	{"fresh", "Fresh", "No job is fresh. Those that have not failed are here, whether they wait or run.",
-		[]executor.JobState{executor.JobFresh}, func(s executor.QueueStats) int { return s.Fresh }, []Verb{RunNow, Cancel, Delete}},
+		[]inspect.JobState{inspect.JobFresh}, func(s inspect.QueueStats) int { return s.Fresh }, []Verb{RunNow, Cancel, Delete}},
 	{"retrying", "Retrying", "No job waits for a retry. Those that failed are here until their next attempt is due.",
-		[]executor.JobState{executor.JobRetrying}, func(s executor.QueueStats) int { return s.Retrying }, []Verb{RunNow,
+		[]inspect.JobState{inspect.JobRetrying}, func(s inspect.QueueStats) int { return s.Retrying }, []Verb{RunNow,
 			KillFailed, DeleteFailed}},
 	{"running", "Running", "No job of this queue runs at this moment. What all workers do is under Running, in the menu.",
-		[]executor.JobState{executor.JobRunning}, func(s executor.QueueStats) int { return s.Running },
+		[]inspect.JobState{inspect.JobRunning}, func(s inspect.QueueStats) int { return s.Running },
 		[]Verb{Cancel, Delete}},
 	{"parked", "Parked", "No job waits for a lock, a slot, a limit or its turn, and no id is paused.",
-		[]executor.JobState{executor.JobParked}, func(s executor.QueueStats) int { return s.Parked }, []Verb{Cancel, Delete}},
+		[]inspect.JobState{inspect.JobParked}, func(s inspect.QueueStats) int { return s.Parked }, []Verb{Cancel, Delete}},
 	{"halted", "Halted", "No id is halted. With OnExhaustedHalt, an id whose retries are used up stops here " +
 		"until a person runs it.",
-		[]executor.JobState{executor.JobHalted}, func(s executor.QueueStats) int { return s.Halted }, []Verb{RunNow,
+		[]inspect.JobState{inspect.JobHalted}, func(s inspect.QueueStats) int { return s.Halted }, []Verb{RunNow,
 			KillFailed, DeleteFailed}},
 	{morgue, "Morgue", "The morgue is empty: no payload has been given up. What is in it can be put back in its place.",
-		nil, func(s executor.QueueStats) int { return s.Dead }, []Verb{Requeue, DeleteDead}},
+		nil, func(s inspect.QueueStats) int { return s.Dead }, []Verb{Requeue, DeleteDead}},
 }
 
 const morgue = "morgue"
@@ -100,8 +100,8 @@ func (l list) tab() tab {
 // Filtered reports whether some of the list are left out.
 func (l list) Filtered() bool { return l.Prefix != "" || l.Error != "" }
 
-func (l list) filter() executor.JobFilter {
-	return executor.JobFilter{IDPrefix: l.Prefix, ErrorContains: l.Error}
+func (l list) filter() inspect.JobFilter {
+	return inspect.JobFilter{IDPrefix: l.Prefix, ErrorContains: l.Error}
 }
 
 // Address is the query of the list's page.

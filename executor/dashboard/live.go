@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
@@ -61,7 +62,7 @@ type live struct {
 	watchers map[chan reading]time.Time // since when; closed for those that are behind, and at the end
 	servers  map[*http.Server]bool
 	past     []sample // oldest first
-	before   executor.Stats
+	before   inspect.Stats
 	at       time.Time // of before
 	stop     context.CancelFunc
 }
@@ -75,7 +76,7 @@ func newLive(x *executor.Executor, cfg Config) *live {
 // there are as many as there may be, the one that has watched longest has had its turn: it
 // comes back by itself, if somebody reads what it is told, which is not known here. What a
 // client does not read lies in the buffers of its system and of this one.
-func (l *live) watch() (told chan reading, past []sample, of []executor.QueueStats, err error) {
+func (l *live) watch() (told chan reading, past []sample, of []inspect.QueueStats, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.watchers) >= l.most && !l.dropOldest() {
@@ -204,7 +205,7 @@ func (l *live) take(ctx context.Context) error {
 
 // reading is what there is to tell, with the figures of all queues as text.
 type reading struct {
-	stats, before executor.Stats
+	stats, before inspect.Stats
 	at, since     time.Time
 	text          []byte
 }
@@ -218,7 +219,7 @@ func (m *reading) figures() figures {
 }
 
 // sight are those of some queues at which a request may look.
-type sight func([]executor.QueueStats) ([]executor.QueueStats, error)
+type sight func([]inspect.QueueStats) ([]inspect.QueueStats, error)
 
 // textFor returns the text for who may look at some queues: figures and rates are those of
 // these.
@@ -269,7 +270,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	h.live.endWith(server)
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	heard(w)
-	see := func(all []executor.QueueStats) ([]executor.QueueStats, error) { return seen(h, r, all, statsName) }
+	see := func(all []inspect.QueueStats) ([]inspect.QueueStats, error) { return seen(h, r, all, statsName) }
 	some, err := see(queues)
 	if err != nil {
 		return err
@@ -306,7 +307,7 @@ func (h *handler) tell(w http.ResponseWriter, r *http.Request, told chan reading
 				return // it was too slow, its turn is over, or all is
 			}
 			var text []byte
-			if text, err = m.textFor(func(all []executor.QueueStats) ([]executor.QueueStats, error) {
+			if text, err = m.textFor(func(all []inspect.QueueStats) ([]inspect.QueueStats, error) {
 				return seen(h, r, all, statsName)
 			}); err == nil {
 				err = say("figures", text)

@@ -3,26 +3,19 @@ package dashboard
 import (
 	"net/http"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // locksPage is what jobs have that others may wait for.
 type locksPage struct {
-	Keys                 []executor.KeyLockStatus
+	Keys                 []inspect.KeyLockStatus
 	MoreKeys             int
-	Leases               []executor.LeaseStatus
+	Leases               []inspect.LeaseStatus
 	MoreLeases           int
-	Slots                []executor.SlotHeld
+	Slots                []inspect.SlotHeld
 	MoreSlots            int
-	Limits               []limitOf
+	Limits               []wireLimit
 	AfterKey, AfterLease string
-}
-
-// limitOf is a limit with its busiest keys.
-type limitOf struct {
-	Name string
-	executor.LimitStats
-	Keys []executor.LimitKey
 }
 
 // What the page of locks shows.
@@ -45,7 +38,7 @@ func (h *handler) locks(w http.ResponseWriter, r *http.Request) (err error) {
 	}
 	for _, l := range h.x.Limits() {
 		keys := l.Keys()
-		p.Limits = append(p.Limits, limitOf{l.Name(), l.Stats(), keys[:min(len(keys), limitKeys)]})
+		p.Limits = append(p.Limits, wireLimit{l.Name(), l.Stats(), keys[:min(len(keys), limitKeys)]})
 	}
 	can, err := h.can(r, "", Unlock)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // A list that takes longer than a page should is a part, says so, and leads to all of it.
@@ -40,7 +41,7 @@ func TestLongListsComeInTime(t *testing.T) {
 		leaves = append(leaves, leave)
 		others.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = x.Inspect().Jobs(ctx, executor.JobQuery{Queue: "q", Order: executor.OrderID})
+				_, _ = x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: "q", Order: inspect.OrderID})
 			}
 		})
 	}

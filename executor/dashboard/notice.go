@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // notices are what pages will say of actions: each once, to who has its name. That is in
@@ -72,7 +72,7 @@ func (o *order) said(n int) string {
 
 // saidBack is what a Requeue has done.
 func (o *order) saidBack(n int) string {
-	back := executor.Requeued{Back: n}
+	back := inspect.Requeued{Back: n}
 	if o.back != nil {
 		back = *o.back
 	}

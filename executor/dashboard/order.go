@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
@@ -26,13 +26,13 @@ type order struct {
 	Index int    // of the Cron
 	Picks []pick
 
-	list    list                // where it was asked for, and what filtered means
-	states  []executor.JobState // of the jobs that filtered and all mean; none: any
-	reason  string              // of a Cancel
-	from    string              // the page
-	confirm string              // "yes": it is meant
+	list    list               // where it was asked for, and what filtered means
+	states  []inspect.JobState // of the jobs that filtered and all mean; none: any
+	reason  string             // of a Cancel
+	from    string             // the page
+	confirm string             // "yes": it is meant
 
-	back *executor.Requeued // what a Requeue has done
+	back *inspect.Requeued // what a Requeue has done
 
 	has map[string]bool // the fields that it was asked with, by the names of the API
 }

@@ -9,17 +9,17 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // processed is how many payloads handlers were done with.
-func processed(q executor.QueueStats) uint64 { return q.Done + q.Discarded }
+func processed(q inspect.QueueStats) uint64 { return q.Done + q.Discarded }
 
 // cells are what moves on a page, by the name of its place, as it is shown there.
 type cells map[string]string
 
 // totalCells are those of all queues together.
-func totalCells(s executor.Stats) cells {
+func totalCells(s inspect.Stats) cells {
 	t := s.Total()
 	return cells{
 		"lag": lag(t.Lag), "age": lag(t.Age), "busy": fmt.Sprintf("%d / %d", s.Busy, s.Workers), "enqueued": number(t.Jobs),
@@ -43,7 +43,7 @@ func place(queue string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-func queueCells(into cells, q executor.QueueStats) {
+func queueCells(into cells, q inspect.QueueStats) {
 	at := place(q.Name) + "."
 	for name, text := range map[string]string{
 		"lag": lag(q.Lag), "age": lag(q.Age), "jobs": number(q.Jobs), "payloads": number(q.Payloads), "fresh": number(q.Fresh),
@@ -57,8 +57,8 @@ func queueCells(into cells, q executor.QueueStats) {
 
 // overview is the first page.
 type overview struct {
-	executor.Stats
-	Total executor.QueueStats
+	inspect.Stats
+	Total inspect.QueueStats
 	Shape string // of the table of queues: it is another one when queues come or go
 }
 
@@ -98,10 +98,10 @@ var columns = []figure{
 // Columns are those of the table of queues, and Row has what is in them.
 func (overview) Columns() []figure { return columns }
 
-func (overview) Row(q executor.QueueStats) []figure { return figuresAt(q, columns) }
+func (overview) Row(q inspect.QueueStats) []figure { return figuresAt(q, columns) }
 
 // figuresAt are figures of a queue, by their places in it.
-func figuresAt(q executor.QueueStats, places []figure) []figure {
+func figuresAt(q inspect.QueueStats, places []figure) []figure {
 	c, at := make(cells), place(q.Name)+"."
 	queueCells(c, q)
 	row := slices.Clone(places)
@@ -130,10 +130,10 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func statsName(q executor.QueueStats) string { return q.Name }
+func statsName(q inspect.QueueStats) string { return q.Name }
 
 // shapeOf changes when the rows of the table do, or what is paused.
-func shapeOf(s executor.Stats) string {
+func shapeOf(s inspect.Stats) string {
 	sum := fnv.New64a()
 	for _, q := range s.Queues {
 		sum.Write([]byte(strconv.Quote(q.Name) + strconv.FormatBool(q.Paused) + strconv.FormatBool(q.Registered)))

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // How much of payloads an answer has: of one, and of all together. It is made in
@@ -72,9 +72,9 @@ func indented(raw []byte, most int) string {
 
 // payloadRow is a payload with what of it may be seen.
 type payloadRow struct {
-	executor.PayloadInfo        // but for what is hidden: bytes, metadata, and why it does not decode
-	Text                 string `wire:"payload,omit"`
-	Clipped              bool   `wire:",omit"` // there is more of it than the text
+	inspect.PayloadInfo        // but for what is hidden: bytes, metadata, and why it does not decode
+	Text                string `wire:"payload,omit"`
+	Clipped             bool   `wire:",omit"` // there is more of it than the text
 }
 
 // payloads shows those of a job in an answer.
@@ -87,7 +87,7 @@ type payloads struct {
 
 // row is a payload as it is shown. When the request has no time left, there is nothing
 // of it.
-func (s *payloads) row(p executor.PayloadInfo) payloadRow {
+func (s *payloads) row(p inspect.PayloadInfo) payloadRow {
 	row := payloadRow{PayloadInfo: p}
 	row.Raw, row.Value, row.Decode, row.Metadata = nil, nil, nil, nil
 	switch {
@@ -108,7 +108,7 @@ func (s *payloads) row(p executor.PayloadInfo) payloadRow {
 	return row
 }
 
-func (s *payloads) rows(list []executor.PayloadInfo) (rows []payloadRow) {
+func (s *payloads) rows(list []inspect.PayloadInfo) (rows []payloadRow) {
 	for _, p := range list {
 		rows = append(rows, s.row(p))
 	}

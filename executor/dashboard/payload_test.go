@@ -16,10 +16,11 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/dashboard"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 func plainPayload(raw string) string {
-	return dashboard.PlainPayload(nil, dashboard.Payload{PayloadInfo: executor.PayloadInfo{Raw: []byte(raw)}})
+	return dashboard.PlainPayload(nil, dashboard.Payload{PayloadInfo: inspect.PayloadInfo{Raw: []byte(raw)}})
 }
 
 func TestPlainPayload(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // question is what is asked before an action.
@@ -121,7 +121,7 @@ func (h *handler) meant(ctx context.Context, o *order) (string, error) {
 		return "all " + all, nil
 	}
 	p := queuePage{list: o.list}
-	p.Limit, p.Whole = executor.MaxListLimit, true
+	p.Limit, p.Whole = inspect.MaxListLimit, true
 	switch err := h.fill(ctx, &p, time.Now()); {
 	case errors.Is(err, context.DeadlineExceeded): // a person may go on without the number
 		return "what matches the filter, of " + all, nil

@@ -8,21 +8,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // queuePage is a queue with one of its lists.
 type queuePage struct {
 	list
-	Stats  executor.QueueStats
-	Shards []executor.ShardStats
+	Stats  inspect.QueueStats
+	Shards []inspect.ShardStats
 	More   int // shards that are not in Shards
 	Tabs   []tabLink
 	Empty  string
 	Paused []string // prefixes, the first of them
 
-	Jobs      []executor.JobInfo
-	Dead      []executor.DeadInfo
+	Jobs      []inspect.JobInfo
+	Dead      []inspect.DeadInfo
 	Next      string
 	Truncated bool
 	Partial   bool // it has the first of Examined ones, of Of
@@ -36,13 +36,13 @@ type queuePage struct {
 // Previews reports whether the list has a begin of each payload: OfJob and OfDead.
 func (p queuePage) Previews() bool { return p.previews.h.cfg.ShowPreview != nil }
 
-func (p queuePage) OfJob(j executor.JobInfo) string {
-	return p.previews.preview(Payload{j.Queue, j.ID, executor.PayloadInfo{Position: j.Position, Score: j.Score,
+func (p queuePage) OfJob(j inspect.JobInfo) string {
+	return p.previews.preview(Payload{j.Queue, j.ID, inspect.PayloadInfo{Position: j.Position, Score: j.Score,
 		EnqueuedAt: j.EnqueuedAt, Bytes: j.Bytes, Raw: j.Preview}})
 }
 
-func (p queuePage) OfDead(d executor.DeadInfo) string {
-	return p.previews.preview(Payload{d.Queue, d.ID, executor.PayloadInfo{Position: d.Position, Score: d.Score,
+func (p queuePage) OfDead(d inspect.DeadInfo) string {
+	return p.previews.preview(Payload{d.Queue, d.ID, inspect.PayloadInfo{Position: d.Position, Score: d.Score,
 		EnqueuedAt: d.EnqueuedAt, Bytes: d.Bytes, Raw: d.Preview}})
 }
 
@@ -91,7 +91,7 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 		p.Of = info.Dead
 	}
 	p.Shards = info.Shards
-	slices.SortStableFunc(p.Shards, func(a, b executor.ShardStats) int { return cmp.Compare(b.Lag, a.Lag) })
+	slices.SortStableFunc(p.Shards, func(a, b inspect.ShardStats) int { return cmp.Compare(b.Lag, a.Lag) })
 	p.More = max(len(p.Shards)-mostShards, 0)
 	p.Shards = p.Shards[:len(p.Shards)-p.More]
 	can, err := h.can(r, l.Queue, append([]Verb{Pause, Resume}, l.tab().verbs...)...) // while there is time for it
@@ -125,32 +125,32 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 }
 
 // info returns the figures of a queue.
-func (h *handler) info(ctx context.Context, name string) (executor.QueueInfo, error) {
+func (h *handler) info(ctx context.Context, name string) (inspect.QueueInfo, error) {
 	all, err := h.x.Inspect().Queues(ctx)
 	if err != nil {
-		return executor.QueueInfo{}, err
+		return inspect.QueueInfo{}, err
 	}
 	for _, q := range all {
 		if q.Name == name && q.Registered {
 			return q, nil
 		}
 	}
-	return executor.QueueInfo{}, problem{http.StatusNotFound,
+	return inspect.QueueInfo{}, problem{http.StatusNotFound,
 		"there is no queue \"" + clip(name, 80) + "\" in this process"}
 }
 
 // fill makes the list of a page that was begun at a time.
 func (h *handler) fill(ctx context.Context, p *queuePage, began time.Time) error {
 	if p.Tab == morgue {
-		page, err := h.x.Inspect().Dead(ctx, executor.DeadQuery{
-			Queue: p.Queue, Order: executor.Order(p.Sort), Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
+		page, err := h.x.Inspect().Dead(ctx, inspect.DeadQuery{
+			Queue: p.Queue, Order: inspect.Order(p.Sort), Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
 			Patience: p.patience(began),
 		})
 		p.Dead, p.Next, p.Truncated, p.Partial, p.Examined = page.Dead, page.Next, page.Truncated, page.Partial, page.Examined
 		return err
 	}
-	page, err := h.x.Inspect().Jobs(ctx, executor.JobQuery{
-		Queue: p.Queue, States: p.tab().states, Order: executor.Order(p.Sort), Descending: p.Desc, Filter: p.filter(),
+	page, err := h.x.Inspect().Jobs(ctx, inspect.JobQuery{
+		Queue: p.Queue, States: p.tab().states, Order: inspect.Order(p.Sort), Descending: p.Desc, Filter: p.filter(),
 		Limit: p.Limit, Cursor: p.After, Patience: p.patience(began),
 	})
 	p.Jobs, p.Next, p.Truncated, p.Partial, p.Examined = page.Jobs, page.Next, page.Truncated, page.Partial, page.Examined

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // record has an action in the log: all that it was asked with, by whom, and what came of
@@ -23,7 +23,7 @@ func (h *handler) record(r *http.Request, o *order, text string, affected slog.A
 		slog.String("key", key), slog.Int("cron", o.Index), slog.String("schedule", schedule),
 	}
 	line = slices.DeleteFunc(line, func(a slog.Attr) bool {
-		states, is := a.Value.Any().([]executor.JobState)
+		states, is := a.Value.Any().([]inspect.JobState)
 		return is && len(states) == 0 || a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.IntValue(0))
 	})
 	line = append(line, affected, slog.String("from", r.RemoteAddr))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/dashboard"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // ids are those of a page's rows, in order.
@@ -119,7 +120,7 @@ func TestDashboard_L20_Actions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, q := graveyard(t, 20)
 		s := writable(t, x)
-		left := func() executor.QueueStats {
+		left := func() inspect.QueueStats {
 			synctest.Wait()
 			stats, err := q.Stats(t.Context())
 			require.NoError(t, err)
@@ -211,7 +212,7 @@ func TestEachButtonIsUnderstood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, _ := graveyard(t, 3)
 		require.NoError(t, x.KeyLocks().Lock(t.Context(), "k"))
-		_, err := x.Inspect().Pause(t.Context(), executor.SelectQueue("q"))
+		_, err := x.Inspect().Pause(t.Context(), inspect.SelectQueue("q"))
 		require.NoError(t, err)
 		pressing := false
 		s := mount(t, x, dashboard.Config{Authorize: func(_ *http.Request, a dashboard.Action) error {
@@ -385,7 +386,7 @@ func TestDashboard_L24_WhatAllWorkersDo(t *testing.T) {
 func TestAQuestionAboutMany(t *testing.T) {
 	x := open(t, executor.Config{})
 	q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
-	for i := range executor.MaxListLimit + 1 {
+	for i := range inspect.MaxListLimit + 1 {
 		enqueue(t, q, fmt.Sprintf("a-%04d", i), "")
 	}
 	enqueue(t, q, "b", "")

@@ -3,12 +3,12 @@ package dashboard
 import (
 	"net/http"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // runningPage is what workers have in hand.
 type runningPage struct {
-	executor.RunningList
+	inspect.RunningList
 	Workers, Busy, Stuck int
 	Stacks               bool
 }
@@ -16,21 +16,21 @@ type runningPage struct {
 // inHand lists what workers have in hand, of the queues that a request may look at: More
 // counts those of others, too, beyond the longest list. All goroutines of the process stand still
 // while stacks are taken, so that is done for one request at a time.
-func (h *handler) inHand(r *http.Request, query executor.RunningQuery) (executor.RunningList, error) {
+func (h *handler) inHand(r *http.Request, query inspect.RunningQuery) (inspect.RunningList, error) {
 	ctx := r.Context()
 	if query.Stacks {
 		select {
 		case h.stacks <- struct{}{}:
 			defer func() { <-h.stacks }()
 		case <-ctx.Done():
-			return executor.RunningList{}, ctx.Err()
+			return inspect.RunningList{}, ctx.Err()
 		}
 	}
 	most := query.Limit
-	query.Limit = executor.MaxListLimit // some may not be seen
+	query.Limit = inspect.MaxListLimit // some may not be seen
 	list, err := h.x.Inspect().Running(ctx, query)
 	if err == nil {
-		list.Running, err = seen(h, r, list.Running, func(r executor.Running) string { return r.Queue })
+		list.Running, err = seen(h, r, list.Running, func(r inspect.Running) string { return r.Queue })
 	}
 	if more := max(len(list.Running)-most, 0); more > 0 {
 		list.Running, list.More = list.Running[:most], list.More+more
@@ -42,7 +42,7 @@ func (h *handler) inHand(r *http.Request, query executor.RunningQuery) (executor
 func (h *handler) running(w http.ResponseWriter, r *http.Request) error {
 	p := runningPage{Stacks: r.URL.Query().Get("stacks") != ""}
 	var err error
-	p.RunningList, err = h.inHand(r, executor.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
+	p.RunningList, err = h.inHand(r, inspect.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
@@ -33,10 +33,10 @@ var shown = template.FuncMap{
 	"scope":   scopeOf,
 
 	// A template can't call what is generic.
-	"firstJobs": few[executor.RunningJob], "moreJobs": beyond[executor.RunningJob],
-	"few": few[executor.LockHeld], "beyond": beyond[executor.LockHeld],
+	"firstJobs": few[inspect.RunningJob], "moreJobs": beyond[inspect.RunningJob],
+	"few": few[inspect.LockHeld], "beyond": beyond[inspect.LockHeld],
 	"fewNames": few[string], "beyondNames": beyond[string],
-	"fewWaiters": few[executor.LeaseWaiter], "beyondWaiters": beyond[executor.LeaseWaiter],
+	"fewWaiters": few[inspect.LeaseWaiter], "beyondWaiters": beyond[inspect.LeaseWaiter],
 }
 
 // named is a job by its name in explanations, as far as it is one.
@@ -68,7 +68,7 @@ func rowOf(p jobPage, row payloadRow, hand bool, now time.Time) any {
 }
 
 // limitText says what a limit allows.
-func limitText(c executor.LimitConfig) string {
+func limitText(c inspect.LimitSetting) string {
 	var parts []string
 	if c.Concurrent > 0 {
 		parts = append(parts, strconv.Itoa(c.Concurrent)+" at a time")
@@ -101,13 +101,13 @@ func columnOf(p queuePage, sort, title string) column {
 }
 
 // tone is the colour of a state: what a person should look at has one.
-func tone(s executor.JobState) string {
+func tone(s inspect.JobState) string {
 	switch s {
-	case executor.JobRunning:
+	case inspect.JobRunning:
 		return "good"
-	case executor.JobHalted, executor.JobDead:
+	case inspect.JobHalted, inspect.JobDead:
 		return "bad"
-	case executor.JobRetrying, executor.JobPaused, executor.JobBlocked, executor.JobSuspected:
+	case inspect.JobRetrying, inspect.JobPaused, inspect.JobBlocked, inspect.JobSuspected:
 		return "warn"
 	}
 	return ""

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
@@ -15,7 +15,7 @@ import (
 type node struct {
 	What      string // in words, before the job if there is one
 	Queue, ID string // of the job; "": it is about none
-	State     executor.JobState
+	State     inspect.JobState
 	Note      string // in words, behind it
 	Below     []node
 }
@@ -36,34 +36,34 @@ type tree struct {
 	seen map[[2]string]bool
 }
 
-func (h *handler) why(ctx context.Context, e executor.Explanation) node {
+func (h *handler) why(ctx context.Context, e inspect.Explanation) node {
 	t := &tree{h, ctx, time.Now(), mostJobs, map[[2]string]bool{{e.Queue, e.ID}: true}}
 	return t.job("", e, 0)
 }
 
 // job is the node of a job of which is known what it waits for.
-func (t *tree) job(what string, e executor.Explanation, depth int) node {
+func (t *tree) job(what string, e inspect.Explanation, depth int) node {
 	n := node{What: what, Queue: e.Queue, ID: e.ID, State: e.State}
 	for _, p := range e.Paused {
 		whose := strings.Replace("its "+p, "its executor", "the executor", 1)
 		n.Below = append(n.Below, node{What: "a pause of " + whose, Note: "until a person resumes it"})
 	}
 	switch e.State {
-	case executor.JobScheduled:
+	case inspect.JobScheduled:
 		n.Note = "due " + ago(e.Due, t.now)
-	case executor.JobRetrying:
+	case inspect.JobRetrying:
 		n.Note = "attempt " + strconv.Itoa(e.Attempt) + " is due " + ago(e.Due, t.now)
-	case executor.JobReady:
+	case inspect.JobReady:
 		n.Note = "waits for a worker"
 		if e.Turn != nil {
 			n.Note += ": " + e.Turn.String()
 		}
-	case executor.JobHalted:
+	case inspect.JobHalted:
 		n.Below = append(n.Below, node{What: "a person who runs it",
 			Note: "its retries are used up, and OnExhaustedHalt stops it"})
-	case executor.JobSuspected:
+	case inspect.JobSuspected:
 		n.Note = "ran at the last two deaths of the process: waits for a turn of its own"
-	case executor.JobDead:
+	case inspect.JobDead:
 		n.Note = plural(e.Dead, "payload in the morgue", "payloads in the morgue")
 	}
 	for _, k := range e.Keys {
@@ -88,7 +88,7 @@ func (t *tree) job(what string, e executor.Explanation, depth int) node {
 	return n
 }
 
-func limitNote(l executor.LimitKey, now time.Time) string {
+func limitNote(l inspect.LimitKey, now time.Time) string {
 	var parts []string
 	if l.Key != "" {
 		parts = append(parts, "key "+clip(l.Key, 60))
@@ -106,7 +106,7 @@ func limitNote(l executor.LimitKey, now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
-func (t *tree) key(k executor.KeyLockStatus, depth int) node {
+func (t *tree) key(k inspect.KeyLockStatus, depth int) node {
 	n := node{What: "key " + clip(k.Key, 80)}
 	for i, l := range k.Locks {
 		if i == beside {
@@ -122,7 +122,7 @@ func (t *tree) key(k executor.KeyLockStatus, depth int) node {
 	return n
 }
 
-func (t *tree) lease(l executor.LeaseStatus, depth int) node {
+func (t *tree) lease(l inspect.LeaseStatus, depth int) node {
 	n := node{What: "lease " + clip(l.Key, 80), Note: inLine(len(l.Waiters) + l.More)}
 	switch {
 	case l.By != "":

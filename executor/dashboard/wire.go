@@ -4,7 +4,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // What the API says beside what the Inspector does; see package admin for the JSON.
@@ -21,13 +21,13 @@ type wireStats struct {
 
 // wireFigures are those of a queue, or of all.
 type wireFigures struct {
-	executor.QueueStats
+	inspect.QueueStats
 	Busy      int    // workers
 	Processed uint64 // payloads, since the start: done and discarded
 }
 
 // statsOf are the figures of queues, and of all of them together.
-func statsOf(all executor.Stats, queues []executor.QueueInfo) wireStats {
+func statsOf(all inspect.Stats, queues []inspect.QueueInfo) wireStats {
 	s := wireStats{Time: time.Now(), Workers: all.Workers, Stuck: all.Stuck, ByWorker: make(map[string]wireFigures, len(queues))}
 	all.Queues = nil
 	for _, q := range queues {
@@ -42,17 +42,17 @@ func statsOf(all executor.Stats, queues []executor.QueueInfo) wireStats {
 }
 
 type wireQueue struct {
-	executor.QueueInfo
+	inspect.QueueInfo
 	Processed uint64
 	Shards    []wireShard
 }
 
 type wireShard struct {
-	executor.ShardStats
+	inspect.ShardStats
 	Processed uint64
 }
 
-func wireQueueOf(q executor.QueueInfo) wireQueue {
+func wireQueueOf(q inspect.QueueInfo) wireQueue {
 	w := wireQueue{QueueInfo: q, Processed: processed(q.QueueStats)}
 	for _, s := range q.Shards {
 		w.Shards = append(w.Shards, wireShard{s, s.Done + s.Discarded})
@@ -62,7 +62,7 @@ func wireQueueOf(q executor.QueueInfo) wireQueue {
 
 // wireDetail answers /api/v1/job: payloads as they may be seen.
 type wireDetail struct {
-	executor.JobDetail
+	inspect.JobDetail
 	InHand, Waiting []payloadRow
 	Explanation     wireExplanation
 	Dead            []wireDeadPayload
@@ -73,21 +73,21 @@ type wireDeadPayload struct {
 	Attempt  int
 	Error    string
 	At       time.Time
-	Failures []executor.Failure
+	Failures []inspect.Failure
 }
 
 // wireExplanation says why a job does not run.
 type wireExplanation struct {
-	executor.Explanation
+	inspect.Explanation
 	Text string // all of it, in one line
 }
 
-func explanationOf(e executor.Explanation) wireExplanation { return wireExplanation{e, e.String()} }
+func explanationOf(e inspect.Explanation) wireExplanation { return wireExplanation{e, e.String()} }
 
 type wireLimit struct {
 	Limit string
-	executor.LimitStats
-	Keys []executor.LimitKey // for which most jobs wait
+	inspect.LimitStats
+	Keys []inspect.LimitKey // for which most jobs wait
 }
 
 type wireLeader struct {
@@ -101,19 +101,15 @@ type wireLeader struct {
 type wireJournal struct {
 	Trouble  string
 	InMemory bool
-	executor.JournalStats
-	Backlog executor.Backlog
+	inspect.JournalStats
+	Backlog inspect.Backlog
 }
 
 // wireAffected answers an action.
 type wireAffected struct {
-	Affected int
-	Of       string // what was counted: payload, job, id, queue, executor, key, schedule
-
-	// Of a requeue, as of executor.Requeued.
-	Superseded int `wire:",omit"`
-	Late       int `wire:",omit"`
-	Unsure     int `wire:",omit"`
+	Affected         int
+	Of               string // what was counted: payload, job, id, queue, executor, key, schedule
+	inspect.Requeued        // of a requeue
 }
 
 // wireProblem is RFC 9457's.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/dashboard"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Each word of a figure is explained, where it stands and in a list of all.
@@ -63,7 +64,7 @@ func TestReasonOfACancel(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, s.do(http.MethodPost, "do?verb=cancel&queue=r&scope=id&id=a&confirm=yes",
 		url.Values{"reason": {""}}).StatusCode)
 	for queue, want := range map[string]string{"q": "a duplicate", "r": ""} {
-		dead, err := x.Inspect().Dead(context.Background(), executor.DeadQuery{Queue: queue, Limit: 1})
+		dead, err := x.Inspect().Dead(context.Background(), inspect.DeadQuery{Queue: queue, Limit: 1})
 		require.NoError(t, err)
 		require.Len(t, dead.Dead, 1)
 		require.Contains(t, dead.Dead[0].Error, want)

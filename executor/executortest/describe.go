@@ -3,10 +3,15 @@ package executortest
 import (
 	"fmt"
 	"strings"
+
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
-// shownAtMost is how many lines a message has of one kind.
-const shownAtMost = 10
+// What a message has at most: lines of one kind, and bytes of a text.
+const (
+	shownAtMost = brief.Listed
+	mostText    = 200
+)
 
 // String is one line.
 func (e Enqueued) String() string {
@@ -14,7 +19,7 @@ func (e Enqueued) String() string {
 	if e.Payload == nil {
 		payload = fmt.Sprintf("%q", e.Raw)
 	}
-	line := fmt.Sprintf("%s/%s: %s", e.Queue, e.ID, short(payload))
+	line := fmt.Sprintf("%s/%s: %s", e.Queue, e.ID, brief.Cut(payload, mostText))
 	if wait := e.Due.Sub(e.At); wait > 0 {
 		line += fmt.Sprintf(", due in %v", wait)
 	}
@@ -25,7 +30,7 @@ func (e Enqueued) String() string {
 func (r Ran) String() string {
 	var payloads []string
 	for _, p := range r.Payloads[:min(len(r.Payloads), shownAtMost)] {
-		payloads = append(payloads, short(fmt.Sprintf("%+v", p.Value)))
+		payloads = append(payloads, brief.Cut(fmt.Sprintf("%+v", p.Value), mostText))
 	}
 	if more := len(r.Payloads) - len(payloads); more > 0 {
 		payloads = append(payloads, fmt.Sprintf("and %d more", more))
@@ -40,7 +45,7 @@ func (r Ran) String() string {
 		line += string(r.Outcome)
 	}
 	if r.Error != "" {
-		line += ": " + short(r.Error)
+		line += ": " + brief.Cut(r.Error, mostText)
 	}
 	if r.Delay > 0 {
 		line += fmt.Sprintf(", again in %v", r.Delay)
@@ -49,15 +54,6 @@ func (r Ran) String() string {
 		line += ", for the last time"
 	}
 	return line
-}
-
-// short cuts a text.
-func short(s string) string {
-	const most = 200
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // lines shows the last of a list.
@@ -77,7 +73,7 @@ func values[T any](all []T) string {
 	if len(all) == 0 {
 		return "\tanything"
 	}
-	return lines(all, func(v T) string { return short(fmt.Sprintf("%+v", v)) })
+	return lines(all, func(v T) string { return brief.Cut(fmt.Sprintf("%+v", v), mostText) })
 }
 
 func indent(lines ...string) string {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 )
 
@@ -120,7 +121,7 @@ func (x *Executor) RequireDone(queue Named, ids ...string) {
 		mine := x.runsOf(queue.Name(), id)
 		e, err := x.Executor.Explain(context.Background(), queue.Name(), id)
 		done := len(mine) > 0 && mine[len(mine)-1].Outcome == events.Done
-		if !done || err != nil || e.State != executor.JobUnknown {
+		if !done || err != nil || e.State != inspect.JobUnknown {
 			x.t.Fatalf("executortest: %s/%s: want it done, but the runs were\n%s\n%s", queue.Name(), id,
 				lines(mine, Ran.String), x.state(queue.Name(), id))
 		}
@@ -162,8 +163,8 @@ func (x *Executor) RequireRetries(queue Named, id string, pauses ...time.Duratio
 // text.
 func (x *Executor) RequireBuried(queue Named, id, text string) {
 	x.t.Helper()
-	var dead []executor.DeadInfo
-	for query := (executor.DeadQuery{Queue: queue.Name(), Limit: executor.MaxListLimit}); ; {
+	var dead []inspect.DeadInfo
+	for query := (inspect.DeadQuery{Queue: queue.Name(), Limit: inspect.MaxListLimit}); ; {
 		page, err := x.Inspect().Dead(context.Background(), query)
 		if err != nil {
 			x.t.Fatalf("executortest: %s: %v", queue.Name(), err)
@@ -179,7 +180,7 @@ func (x *Executor) RequireBuried(queue Named, id, text string) {
 		}
 	}
 	x.t.Fatalf("executortest: %s/%s: want a dead payload with %q, but in the morgue were\n%s\n%s", queue.Name(), id, text,
-		lines(dead, func(d executor.DeadInfo) string {
+		lines(dead, func(d inspect.DeadInfo) string {
 			return fmt.Sprintf("%s/%s: %s: attempt %d: %s", d.Queue, d.ID, d.Preview, d.Attempt, d.Error)
 		}), x.state(queue.Name(), id))
 }
@@ -189,7 +190,7 @@ func (x *Executor) RequireBuried(queue Named, id, text string) {
 func (x *Executor) RequireDue(queue Named, id string, in time.Duration) {
 	x.t.Helper()
 	e, err := x.Executor.Explain(context.Background(), queue.Name(), id)
-	waits := err == nil && e.State != executor.JobUnknown && e.State != executor.JobDead && e.State != executor.JobRunning
+	waits := err == nil && e.State != inspect.JobUnknown && e.State != inspect.JobDead && e.State != inspect.JobRunning
 	if got := max(time.Until(e.Due), 0); !waits || got != max(in, 0) {
 		x.t.Fatalf("executortest: %s/%s: want it due in %v, but: %s (due in %v)", queue.Name(), id, in, x.explain(queue.Name(), id), got)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 )
 
@@ -178,8 +179,8 @@ func (x *Executor) left() (jobs int, next time.Time) {
 		if jobs += q.Jobs; q.Jobs == 0 || q.Paused {
 			continue
 		}
-		page, err := x.Inspect().Jobs(context.Background(), executor.JobQuery{
-			Queue: q.Name, States: []executor.JobState{executor.JobScheduled, executor.JobRetrying}, Order: executor.OrderDue, Limit: 1,
+		page, err := x.Inspect().Jobs(context.Background(), inspect.JobQuery{
+			Queue: q.Name, States: []inspect.JobState{inspect.JobScheduled, inspect.JobRetrying}, Order: inspect.OrderDue, Limit: 1,
 		})
 		if err == nil && len(page.Jobs) > 0 && (next.IsZero() || page.Jobs[0].Due.Before(next)) {
 			next = page.Jobs[0].Due
@@ -199,7 +200,7 @@ func (x *Executor) whatWaits() string {
 		if !q.Registered || q.Jobs == 0 {
 			continue
 		}
-		page, err := x.Inspect().Jobs(context.Background(), executor.JobQuery{Queue: q.Name, Order: executor.OrderDue, Limit: shownAtMost})
+		page, err := x.Inspect().Jobs(context.Background(), inspect.JobQuery{Queue: q.Name, Order: inspect.OrderDue, Limit: shownAtMost})
 		if err != nil {
 			lines = append(lines, q.Name+": "+err.Error())
 		}
@@ -218,7 +219,7 @@ func (x *Executor) explain(queue, id string) string {
 	if err != nil {
 		return queue + "/" + id + ": " + err.Error()
 	}
-	if e.State == executor.JobUnknown {
+	if e.State == inspect.JobUnknown {
 		return queue + "/" + id + " has no job"
 	}
 	return e.String()
@@ -226,7 +227,7 @@ func (x *Executor) explain(queue, id string) string {
 
 // stacks says what the workers do, and where.
 func (x *Executor) stacks() string {
-	list, err := x.Inspect().Running(context.Background(), executor.RunningQuery{Stacks: true, Limit: shownAtMost})
+	list, err := x.Inspect().Running(context.Background(), inspect.RunningQuery{Stacks: true, Limit: shownAtMost})
 	if err != nil {
 		return indent(err.Error())
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // A handler that waits for ever is named, with the place where it waits.
@@ -95,7 +96,7 @@ func TestUntilEmptySaysWhatWaits(t *testing.T) {
 		require.Contains(t, told[0], `"door blocked" locked by a person`)
 		x.RequireDone(orders, "runs", "later")
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "door blocked"))
-		_, err = x.Inspect().Delete(t.Context(), executor.SelectIDs("orders", "halts"))
+		_, err = x.Inspect().Delete(t.Context(), inspect.SelectIDs("orders", "halts"))
 		require.NoError(t, err)
 		x.UntilEmpty()
 		x.RequireDone(orders, "blocked")
@@ -175,7 +176,7 @@ func TestWork(t *testing.T) {
 		require.Equal(t, "packed", r.Progress[0].Error)
 		require.NotZero(t, r.Receipt.Position)
 		executortest.RequireRan(x, orders, "1", "first") // the follow-up waits
-		_, err := x.Inspect().Delete(t.Context(), executor.SelectQueue("orders"))
+		_, err := x.Inspect().Delete(t.Context(), inspect.SelectQueue("orders"))
 		require.NoError(t, err)
 		r = executortest.Work(x, orders, "2", "bad")
 		require.Equal(t, events.Cancelled, r.Outcome)
@@ -184,7 +185,7 @@ func TestWork(t *testing.T) {
 		r = executortest.Work(x, orders, "3", "again")
 		require.Equal(t, events.Snoozed, r.Outcome)
 		executortest.RequireRan(x, orders, "3", "again")
-		_, err = x.Inspect().Pause(t.Context(), executor.SelectQueue(orders.Name()))
+		_, err = x.Inspect().Pause(t.Context(), inspect.SelectQueue(orders.Name()))
 		require.NoError(t, err)
 		told := f.of(func() { executortest.Work(x, orders, "4", "a") })
 		require.Len(t, told, 1)

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/metrics"
 )
 
@@ -137,7 +138,7 @@ func TestFigures(t *testing.T) {
 		_, err = q.Enqueue(t.Context(), "", "x")
 		require.ErrorIs(t, err, executor.ErrInvalidID)
 		time.Sleep(30 * time.Second)
-		_, err = r.x.Inspect().Pause(t.Context(), executor.SelectQueue("orders"))
+		_, err = r.x.Inspect().Pause(t.Context(), inspect.SelectQueue("orders"))
 		require.NoError(t, err)
 		r.start()
 		synctest.Wait()
@@ -153,7 +154,7 @@ func TestFigures(t *testing.T) {
 		require.NotContains(t, got, "strand.run.duration orders done")
 		require.Positive(t, got["strand.journal.live"])
 
-		_, err = r.x.Inspect().Resume(t.Context(), executor.SelectQueue("orders"))
+		_, err = r.x.Inspect().Resume(t.Context(), inspect.SelectQueue("orders"))
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Observe has each collection read the figures of an executor, until that has stopped.
@@ -62,8 +63,8 @@ type observation struct {
 	m *Metrics
 	x *executor.Executor
 
-	ofQueue          []figure[executor.QueueStats]
-	ofAll            []figure[executor.Stats]
+	ofQueue          []figure[inspect.QueueStats]
+	ofAll            []figure[inspect.Stats]
 	instrumentsOfAll []metric.Observable
 
 	payloads, runs metric.Int64ObservableCounter
@@ -76,8 +77,8 @@ type figure[S any] struct {
 	gauge            metric.Float64ObservableGauge
 }
 
-func queueFigures() []figure[executor.QueueStats] {
-	type stats = executor.QueueStats
+func queueFigures() []figure[inspect.QueueStats] {
+	type stats = inspect.QueueStats
 	return []figure[stats]{
 		{name: "strand.jobs", unit: "{job}", what: "Ids with something to do.", of: func(q *stats) float64 { return float64(q.Jobs) }},
 		{name: "strand.jobs.retrying", unit: "{job}", what: "Jobs whose last run failed.", of: func(q *stats) float64 { return float64(q.Retrying) }},
@@ -94,8 +95,8 @@ func queueFigures() []figure[executor.QueueStats] {
 	}
 }
 
-func executorFigures(x *executor.Executor) []figure[executor.Stats] {
-	type stats = executor.Stats
+func executorFigures(x *executor.Executor) []figure[inspect.Stats] {
+	type stats = inspect.Stats
 	seconds := func(d time.Duration) float64 { return d.Seconds() }
 	return []figure[stats]{
 		{name: "strand.workers", unit: "{worker}", what: "Workers.", of: func(s *stats) float64 { return float64(s.Workers) }},

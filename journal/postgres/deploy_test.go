@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -41,7 +42,7 @@ func TestPayloadsOfTheNextBuild(t *testing.T) {
 		require.NoError(t, err)
 		return n, q
 	}
-	stats := func(n *testNode) (s executor.QueueStats) {
+	stats := func(n *testNode) (s inspect.QueueStats) {
 		x := n.Partitions()[0]
 		require.NotNil(t, x)
 		all, err := x.Stats(t.Context())
@@ -67,7 +68,7 @@ func TestPayloadsOfTheNextBuild(t *testing.T) {
 	require.NoError(t, next.Start(t.Context()))
 	require.NoError(t, old.Stop(t.Context()))
 	c.serving(next)
-	_, err := next.Partitions()[0].Inspect().RunNow(t.Context(), executor.SelectIDs("grows", "a"))
+	_, err := next.Partitions()[0].Inspect().RunNow(t.Context(), inspect.SelectIDs("grows", "a"))
 	require.NoError(t, err)
 	require.Equal(t, 2, <-ran)
 	require.Equal(t, 3, <-ran)

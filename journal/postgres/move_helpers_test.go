@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -123,9 +124,9 @@ func livedJournal(t testing.TB, dir string, slots bool) {
 		t.Fatal("the jobs don't run")
 	}
 	require.NoError(t, x.KeyLocks().Lock(t.Context(), "by hand"))
-	_, err = x.Inspect().Pause(t.Context(), executor.SelectIDs(q.Name(), "tenant-1/job-1", "tenant-2/job-2", "nobody"))
+	_, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), "tenant-1/job-1", "tenant-2/job-2", "nobody"))
 	require.NoError(t, err)
-	_, err = x.Inspect().Pause(t.Context(), executor.SelectQueue(q.Name()))
+	_, err = x.Inspect().Pause(t.Context(), inspect.SelectQueue(q.Name()))
 	require.NoError(t, err)
 	require.NoError(t, x.Stop(t.Context()))
 }

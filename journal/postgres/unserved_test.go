@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -31,7 +32,7 @@ func TestAQueueThatOnlyAnotherNodeHas(t *testing.T) {
 	first, q := knowing()
 	paused := make(chan error, 1)
 	first.cfg.Setup = func(x *executor.Executor, _ int) error {
-		_, err := x.Inspect().Pause(t.Context(), executor.SelectQueue("new"))
+		_, err := x.Inspect().Pause(t.Context(), inspect.SelectQueue("new"))
 		paused <- err
 		return err
 	}
@@ -51,7 +52,7 @@ func TestAQueueThatOnlyAnotherNodeHas(t *testing.T) {
 	require.Equal(t, map[string]int{"new": 2}, cmpStats(t, old.Node).Partitions[0].Unserved)
 	require.NoError(t, old.Stop(t.Context()))
 	second.cfg.Setup = func(x *executor.Executor, _ int) error {
-		_, err := x.Inspect().Resume(t.Context(), executor.SelectQueue("new"))
+		_, err := x.Inspect().Resume(t.Context(), inspect.SelectQueue("new"))
 		return err
 	}
 	require.NoError(t, second.Start(t.Context()))

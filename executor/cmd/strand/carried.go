@@ -6,21 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
-	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/executor/inspect"
 )
-
-// failures are the last ones of a job, oldest first, of which last is the text of
-// the newest.
-func failures(h journal.History, last string) (list []executor.Failure) {
-	for _, f := range h.Failures(last) {
-		list = append(list, executor.Failure{Attempt: f.Attempt, At: time.Unix(0, f.At), Error: f.Text})
-	}
-	return list
-}
 
 // showKey shows a key of metadata. A process says one that is no UTF-8 in quotes.
 func showKey(key string) string {
@@ -57,7 +46,7 @@ func (s *section) end() error {
 }
 
 // history prints the failures of a job that is alive.
-func (c *call) history(list []executor.Failure) error {
+func (c *call) history(list []inspect.Failure) error {
 	s := &section{call: c, heading: "failures", titles: []string{"ATTEMPT", "AT", "ERROR"}}
 	for _, f := range list {
 		s.row(strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full")))
@@ -80,7 +69,7 @@ func (c *call) histories(dead iter.Seq2[*grave, error]) error {
 }
 
 // pairs prints the metadata of payloads.
-func (c *call) pairs(heading string, payloads iter.Seq2[executor.PayloadInfo, error]) error {
+func (c *call) pairs(heading string, payloads iter.Seq2[inspect.PayloadInfo, error]) error {
 	s := &section{call: c, heading: heading, titles: []string{"POSITION", "KEY", "VALUE"}}
 	for p, err := range payloads {
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
@@ -113,7 +114,7 @@ func child(dir string) {
 // halted reports whether there is a halted job on disk.
 func halted(ctx context.Context, x *executor.Executor) bool {
 	s, err := x.Stats(ctx)
-	if err != nil || !slices.ContainsFunc(s.Queues, func(q executor.QueueStats) bool { return q.Halted > 0 }) {
+	if err != nil || !slices.ContainsFunc(s.Queues, func(q inspect.QueueStats) bool { return q.Halted > 0 }) {
 		return false
 	}
 	_, err = lookup(x, "notes").Enqueue(ctx, "halted", []byte(`"on disk"`))

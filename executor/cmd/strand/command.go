@@ -125,7 +125,7 @@ func (v verb) command(o *output, in io.Reader) *cli.Command {
 
 var commands = []verb{
 	{
-		name: "inspect", args: "DIR", least: 1, most: 1, do: inspect, live: inspectLive,
+		name: "inspect", args: "DIR", least: 1, most: 1, do: inspectAtRest, live: inspectLive,
 		usage: "figures of a journal: blocks, bytes, jobs by queue and state",
 		flags: func() []cli.Flag {
 			return []cli.Flag{&cli.BoolFlag{Name: "blocks", Usage: "list every block"}}

@@ -12,7 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -22,38 +23,38 @@ const firstAttempt = 2
 
 // task is a job that waits or would run, with the payloads of one run.
 type task struct {
-	executor.JobInfo
+	inspect.JobInfo
 	Bytes        int64 // of all its payloads
 	BytesAtLeast bool  `wire:",omit"` // there are more, which were not counted
 	Crashes      int   `wire:",omit"` // how often the process died in a row while it ran
 
-	Failures        []executor.Failure     `wire:",omit"` // the last five, oldest first
-	InHand, Waiting []executor.PayloadInfo `wire:",omit"`
+	Failures        []inspect.Failure     `wire:",omit"` // the last five, oldest first
+	InHand, Waiting []inspect.PayloadInfo `wire:",omit"`
 
 	due int64 // Unix ns
 }
 
 // list are its payloads, as far as they are known.
-func (t *task) list() []executor.PayloadInfo { return slices.Concat(t.InHand, t.Waiting) }
+func (t *task) list() []inspect.PayloadInfo { return slices.Concat(t.InHand, t.Waiting) }
 
 // settle says what state it is in: of a job at rest.
 func (t *task) settle(now int64) *task {
 	t.Due = time.Unix(0, t.due)
 	switch {
-	case t.State == executor.JobHalted:
+	case t.State == inspect.JobHalted:
 	case t.due <= now:
-		t.State = executor.JobReady
+		t.State = inspect.JobReady
 	case t.Attempt > 1:
-		t.State = executor.JobRetrying
+		t.State = inspect.JobRetrying
 	default:
-		t.State = executor.JobScheduled
+		t.State = inspect.JobScheduled
 	}
 	return t
 }
 
 // infoOf is a payload of the journal.
-func infoOf(e *journal.Entry) executor.PayloadInfo {
-	return executor.PayloadInfo{
+func infoOf(e *journal.Entry) inspect.PayloadInfo {
+	return inspect.PayloadInfo{
 		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Restored: e.Restored,
 		Metadata: maps.Collect(e.Metadata.All()), Bytes: len(e.Payload), Raw: e.Payload,
 	}
@@ -149,8 +150,8 @@ func (f *fold) tasks() iter.Seq[*task] {
 			if t == nil {
 				return
 			}
-			t.State, t.due, t.Attempt, t.LastError = executor.JobHalted, state.Due, state.Retry+firstAttempt, string(state.Error)
-			t.Failures = failures(state.History, t.LastError)
+			t.State, t.due, t.Attempt, t.LastError = inspect.JobHalted, state.Due, state.Retry+firstAttempt, string(state.Error)
+			t.Failures = control.Failures(state.History, t.LastError)
 			if !yield(t.settle(f.now)) {
 				return
 			}
@@ -165,8 +166,8 @@ func (f *fold) take(now int64) *task {
 		return nil
 	}
 	it := f.run.Next(nil, 1)[0]
-	t := &task{due: it.Due, Failures: failures(it.History, it.LastError)}
-	t.JobInfo = executor.JobInfo{
+	t := &task{due: it.Due, Failures: control.Failures(it.History, it.LastError)}
+	t.JobInfo = inspect.JobInfo{
 		Queue: f.queue, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError, Payloads: len(it.Payloads),
 	}
 	for _, p := range it.Payloads {

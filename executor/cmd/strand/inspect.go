@@ -49,7 +49,7 @@ type census struct {
 	Age        time.Duration `wire:"age"` // of the oldest payload
 }
 
-func inspect(_ context.Context, c *call) error {
+func inspectAtRest(_ context.Context, c *call) error {
 	folds, err := c.folds("", 0)
 	if err != nil {
 		return err

@@ -7,20 +7,21 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
 
 // grave is a payload of the morgue.
 type grave struct {
 	Queue, ID string
-	executor.DeadPayload
+	inspect.DeadPayload
 }
 
 func graveOf(queue string, b *journal.Buried) *grave {
-	return &grave{queue, string(b.Entry.ID), executor.DeadPayload{
+	return &grave{queue, string(b.Entry.ID), inspect.DeadPayload{
 		PayloadInfo: infoOf(&b.Entry), Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
-		Failures: failures(b.History, b.Reason),
+		Failures: control.Failures(b.History, b.Reason),
 	}}
 }
 
@@ -88,7 +89,7 @@ func (c *call) task(t *task) error {
 	if err := c.history(t.Failures); err != nil {
 		return err
 	}
-	return c.pairs("metadata", func(yield func(executor.PayloadInfo, error) bool) {
+	return c.pairs("metadata", func(yield func(inspect.PayloadInfo, error) bool) {
 		for _, p := range t.list() {
 			if !yield(p, nil) {
 				return
@@ -117,9 +118,9 @@ func (c *call) deadOf(dead iter.Seq2[*grave, error]) (n int, err error) {
 	if err := c.histories(dead); err != nil {
 		return n, err
 	}
-	return n, c.pairs("their metadata", func(yield func(executor.PayloadInfo, error) bool) {
+	return n, c.pairs("their metadata", func(yield func(inspect.PayloadInfo, error) bool) {
 		for g, err := range dead {
-			var p executor.PayloadInfo
+			var p inspect.PayloadInfo
 			if err == nil {
 				p = g.PayloadInfo
 			}

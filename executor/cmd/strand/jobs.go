@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // defaultLimit is how many lines a list has without -limit.
@@ -108,7 +108,7 @@ func (l *taskList) add(t *task) error {
 		return l.row(l.kind, row)
 	}
 	due := l.dueText(t.Due.UnixNano())
-	if t.State == executor.JobHalted {
+	if t.State == inspect.JobHalted {
 		due = "never, until a person says so"
 	}
 	what := strconv.Itoa(t.Payloads)

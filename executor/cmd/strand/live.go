@@ -11,7 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
@@ -108,19 +108,12 @@ func ask[A any](ctx context.Context, l *live, verb string, request any) (A, erro
 	return control.Call[A](ctx, l.client, verb, request)
 }
 
-// health is how the executor is.
-type health struct {
-	executor.Stats
-	Trouble string
-	Silent  string `wire:",omit"` // why there are no figures of queues
-}
-
-func (l *live) health(ctx context.Context) (health, error) {
-	return ask[health](ctx, l, control.VerbStatus, control.None{})
+func (l *live) health(ctx context.Context) (control.Health, error) {
+	return ask[control.Health](ctx, l, control.VerbStatus, control.None{})
 }
 
 // of returns the queues with a name, or all if there is none.
-func (l *live) of(ctx context.Context, queue string) (list []executor.QueueStats, err error) {
+func (l *live) of(ctx context.Context, queue string) (list []inspect.QueueStats, err error) {
 	s, err := l.health(ctx)
 	if err != nil {
 		return nil, err
@@ -142,7 +135,7 @@ type unregistered struct {
 
 // aside tells which queues the process has not registered: it knows only how much they
 // have.
-func (l *live) aside(queues []executor.QueueStats) error {
+func (l *live) aside(queues []inspect.QueueStats) error {
 	for _, q := range queues {
 		if q.Registered || q.Unclaimed == 0 {
 			continue

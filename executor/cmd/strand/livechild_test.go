@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // liveChild registers the queues of an office, and runs what is in "errands", whose
@@ -28,7 +29,7 @@ func liveChild(dir string) {
 	for _, name := range []string{"mails", "orders", "idle"} {
 		_, err := executor.HandleMerged(x, name, idle, executor.QueueConfig[string]{})
 		must(err)
-		_, err = x.Inspect().Pause(ctx, executor.SelectQueue(name))
+		_, err = x.Inspect().Pause(ctx, inspect.SelectQueue(name))
 		must(err)
 	}
 	errands, err := executor.Handle(x, "errands", func(ctx context.Context, job executor.Job[string]) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/control"
 )
 
@@ -111,8 +112,8 @@ func TestBusy(t *testing.T) {
 				<-out
 				return figures{}, nil
 			}),
-			control.VerbStatus: control.Verb(func(context.Context, control.None) (health, error) {
-				return health{Stats: executor.Stats{Workers: 7}}, nil
+			control.VerbStatus: control.Verb(func(context.Context, control.None) (control.Health, error) {
+				return control.Health{Stats: inspect.Stats{Workers: 7}}, nil
 			}),
 		},
 		Acts: map[string]control.Handler{

@@ -6,29 +6,22 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/control"
-	"github.com/strandjobs/strand/journal"
 )
 
 func inspectLive(ctx context.Context, l *live) error {
 	if l.Bool("blocks") {
 		return usage("-blocks lists the blocks of a journal that no process has open")
 	}
-	i, err := ask[struct {
-		Journal journal.Info
-		Queues  []struct {
-			executor.QueueStats
-			Due int
-		}
-	}](ctx, l, control.VerbInspect, control.None{})
+	i, err := ask[control.Figures](ctx, l, control.VerbInspect, control.None{})
 	if err == nil {
 		err = l.figures(i.Journal)
 	}
 	if err != nil {
 		return err
 	}
-	var queues []executor.QueueStats
+	var queues []inspect.QueueStats
 	err = l.censuses(func(yield func(*census, error) bool) {
 		for _, q := range i.Queues {
 			queues = append(queues, q.QueueStats)
@@ -57,10 +50,10 @@ func jobsLive(ctx context.Context, l *live) error {
 		if !q.Registered {
 			continue
 		}
-		for _, states := range [][]executor.JobState{
-			{executor.JobReady, executor.JobScheduled, executor.JobRetrying, executor.JobParked, executor.JobRunning}, {executor.JobHalted},
+		for _, states := range [][]inspect.JobState{
+			{inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked, inspect.JobRunning}, {inspect.JobHalted},
 		} {
-			if err := l.fill(ctx, list, executor.JobQuery{Queue: q.Name, States: states}); err != nil {
+			if err := l.fill(ctx, list, inspect.JobQuery{Queue: q.Name, States: states}); err != nil {
 				return err
 			}
 		}
@@ -76,7 +69,7 @@ func jobsLive(ctx context.Context, l *live) error {
 }
 
 // fill adds jobs of a queue to a list, a page at a time.
-func (l *live) fill(ctx context.Context, list *taskList, query executor.JobQuery) error {
+func (l *live) fill(ctx context.Context, list *taskList, query inspect.JobQuery) error {
 	for list.rows < list.limit {
 		query.Limit = min(list.limit-list.rows, control.MaxRows)
 		page, err := ask[struct {
@@ -125,9 +118,9 @@ func jobLive(ctx context.Context, l *live) error {
 		return err
 	}
 	if found+n == 0 && (queues[0].Registered || queues[0].Unclaimed == 0) {
-		var e executor.Explanation
+		var e inspect.Explanation
 		if queues[0].Registered {
-			if e, err = ask[executor.Explanation](ctx, l, control.VerbExplain, control.One{Queue: queue, ID: id}); err != nil {
+			if e, err = ask[inspect.Explanation](ctx, l, control.VerbExplain, control.One{Queue: queue, ID: id}); err != nil {
 				return err
 			}
 		}
@@ -144,7 +137,7 @@ func (l *live) detail(t *task, why string) error {
 	if more := t.Payloads - len(t.list()); more > 0 {
 		l.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", count(more, "more payload is", "more payloads are"))
 	}
-	if t.State == executor.JobRunning || t.State == executor.JobParked {
+	if t.State == inspect.JobRunning || t.State == inspect.JobParked {
 		l.printf("\nnow: %s\n", tame(why))
 	}
 	return nil
@@ -152,7 +145,7 @@ func (l *live) detail(t *task, why string) error {
 
 // dead lists the morgue of some queues, of all ids or some. It may be gone through more than
 // once.
-func (l *live) dead(ctx context.Context, queues []executor.QueueStats, ids []string) iter.Seq2[*grave, error] {
+func (l *live) dead(ctx context.Context, queues []inspect.QueueStats, ids []string) iter.Seq2[*grave, error] {
 	return func(yield func(*grave, error) bool) {
 		for _, q := range queues {
 			query := control.DeadQuery{Queue: q.Name, IDs: ids, From: 1}
@@ -190,7 +183,7 @@ func morgueLive(ctx context.Context, l *live) error {
 		return err
 	}
 	if wanted.queue != "" {
-		queues = slices.DeleteFunc(queues, func(q executor.QueueStats) bool { return q.Name != wanted.queue })
+		queues = slices.DeleteFunc(queues, func(q inspect.QueueStats) bool { return q.Name != wanted.queue })
 	}
 	found, err := l.find(verb, l.dead(ctx, queues, wanted.ids), wanted)
 	if err != nil || verb == "list" {

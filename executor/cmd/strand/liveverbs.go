@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/control"
 )
 
@@ -69,10 +69,10 @@ func runningFlags() []cli.Flag {
 }
 
 // mostRunning is how many workers an answer has.
-const mostRunning = executor.MaxListLimit
+const mostRunning = inspect.MaxListLimit
 
 func runningLive(ctx context.Context, l *live) error {
-	list, err := ask[executor.RunningList](ctx, l, control.VerbRunning, executor.RunningQuery{
+	list, err := ask[inspect.RunningList](ctx, l, control.VerbRunning, inspect.RunningQuery{
 		Queue: l.String("queue"), Stacks: l.Bool("stack"), Limit: min(l.limit(), mostRunning),
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func runningLive(ctx context.Context, l *live) error {
 }
 
 // says is what there is to say of a worker: what its handler does.
-func says(r *executor.Running) string {
+func says(r *inspect.Running) string {
 	var said []string
 	if r.Stuck {
 		said = append(said, "stuck")
@@ -129,7 +129,7 @@ func says(r *executor.Running) string {
 }
 
 func explainLive(ctx context.Context, l *live) error {
-	e, err := ask[executor.Explanation](ctx, l, control.VerbExplain, control.One{Queue: l.Args().Get(1), ID: l.Args().Get(2)})
+	e, err := ask[inspect.Explanation](ctx, l, control.VerbExplain, control.One{Queue: l.Args().Get(1), ID: l.Args().Get(2)})
 	switch {
 	case err != nil:
 		return err

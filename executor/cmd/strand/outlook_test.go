@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/journal"
 )
@@ -90,7 +90,7 @@ func listed(t *testing.T, dir string) map[string]census {
 		}
 		*n.Bytes += w.Bytes
 		switch {
-		case w.State == executor.JobHalted:
+		case w.State == inspect.JobHalted:
 			n.Halted++
 		case w.Attempt > 1:
 			n.Retrying++
@@ -98,10 +98,10 @@ func listed(t *testing.T, dir string) map[string]census {
 			n.Fresh++
 		}
 		switch w.State {
-		case executor.JobReady:
+		case inspect.JobReady:
 			require.False(t, w.Due.After(someday))
 			n.Due++
-		case executor.JobScheduled, executor.JobRetrying:
+		case inspect.JobScheduled, inspect.JobRetrying:
 			require.True(t, w.Due.After(someday))
 			n.Delayed++
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -81,7 +81,7 @@ func (c *call) start(v *journal.View) error {
 
 func (s *sum) add(t *task, now int64) {
 	switch {
-	case t.State == executor.JobHalted:
+	case t.State == inspect.JobHalted:
 		s.Halted++
 		return
 	case t.due <= now:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -85,7 +86,7 @@ func ofAllKinds(t *testing.T) (dir string, keys []journal.Set) {
 		require.NoError(t, err)
 		return stats.Done >= 1 && stats.Retrying == 1 && stats.Buried == 1
 	}, time.Minute, time.Millisecond)
-	_, paused := s.x.Inspect().Pause(t.Context(), executor.SelectQueue("sales"))
+	_, paused := s.x.Inspect().Pause(t.Context(), inspect.SelectQueue("sales"))
 	require.NoError(t, errors.Join(
 		s.x.KeyLocks().Lock(t.Context(), "by hand"), s.x.Pause(t.Context()), paused,
 		s.x.Stop(t.Context())))

@@ -4,7 +4,7 @@
 //
 // # The JSON
 //
-// The types are those of [executor.Inspector]: a field is called as in Go, in small letters
+// The types are those of [inspect.Inspector]: a field is called as in Go, in small letters
 // with underscores, unless its tag says otherwise, as in `wire:"lag"`.
 //
 //   - A text may be any bytes: it is a string where it is UTF-8, and {"base64": "…"} where it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -24,8 +25,14 @@ type Condition interface {
 	// to forget the job.
 	Aside(by Owner, forget bool)
 
-	// Waits says for what a job waits here.
+	// Waits says for what a job waits here, for the search for circles.
 	Waits(by Owner) []Wait
+
+	// Explain says what a job waits for here, for people; false: it does not.
+	Explain(by Owner, e *inspect.Explanation) bool
+
+	// Held adds what a job has of it, for people.
+	Held(by Owner, h *inspect.Holdings)
 }
 
 // Wait is what keeps a job waiting, as the search for circles sees it.

@@ -22,7 +22,6 @@ type List struct {
 	checkers  []Checker
 	witnesses []Witness
 	listeners []Listener
-	shown     []any
 }
 
 // Payload is a payload that a worker has in hand.
@@ -53,17 +52,6 @@ func (l *List) Keep(c any) {
 
 // Check adds what is asked of each payload before it is accepted.
 func (l *List) Check(c Checker) { l.checkers = append(l.checkers, c) }
-
-// Show adds what tells people of a condition. The list only keeps it.
-func (l *List) Show(what any) { l.shown = append(l.shown, what) }
-
-// Shown returns what Show has added.
-func (l *List) Shown() []any {
-	if l == nil {
-		return nil
-	}
-	return l.shown
-}
 
 // Asked reports whether a job has to meet anything before it runs.
 func (l *List) Asked() bool { return l != nil && len(l.asked) > 0 }

@@ -1,5 +1,11 @@
 package control
 
+import (
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/journal"
+	"time"
+)
+
 // version is the first part of a path. It changes when an answer comes to mean something
 // else.
 const version = "v1"
@@ -28,6 +34,25 @@ type None struct{}
 type Hello struct {
 	PID int
 	Dir string // as the process has opened it
+}
+
+// Figures are those of the journal and of its queues.
+type Figures struct {
+	Journal journal.Info
+	Queues  []Census // all that the journal knows
+}
+
+// Census are the figures of a queue.
+type Census struct {
+	inspect.QueueStats
+	Due int // jobs that are due, but for those that are halted
+}
+
+// Health is how the executor is.
+type Health struct {
+	inspect.Stats
+	Trouble string // what Executor.Err says
+	Silent  string `wire:",omit"` // why shards did not say how the queues are
 }
 
 // One asks for an id.
@@ -85,13 +110,17 @@ type Pause struct {
 
 // Affected is how many were, also when it went wrong after them.
 type Affected struct {
-	N       int    `wire:"affected"`
-	Trouble string `wire:",omit"`
+	N                int    `wire:"affected"`
+	Trouble          string `wire:",omit"`
+	inspect.Requeued        // of DoRequeue
+}
 
-	// Of DoRequeue, as of executor.Requeued.
-	Superseded int `wire:",omit"`
-	Late       int `wire:",omit"`
-	Unsure     int `wire:",omit"`
+// Failures are the last ones of a job, oldest first, of which last is the text of the newest.
+func Failures(h journal.History, last string) (list []inspect.Failure) {
+	for _, f := range h.Failures(last) {
+		list = append(list, inspect.Failure{Attempt: f.Attempt, At: time.Unix(0, f.At), Error: f.Text})
+	}
+	return list
 }
 
 // Copy makes a hot copy in a new directory.

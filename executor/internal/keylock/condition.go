@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -338,4 +339,49 @@ func (h *hold) Conclude(ctx context.Context) error {
 	}
 	h.unlock = nil
 	return h.c.unlockServed(ctx, keys)
+}
+
+// Status shows a key to people. The ledger is held.
+func (k *Keys) Status(key string) inspect.KeyLockStatus {
+	locked := k.Locked(key)
+	called, waiting := k.Line(key)
+	s := inspect.KeyLockStatus{Key: key, MoreLocks: max(len(locked)-inspect.MaxListed, 0)}
+	for _, h := range locked[:len(locked)-s.MoreLocks] {
+		held := k.Held(h)
+		s.Locks = append(s.Locks, inspect.LockHeld{By: held.Owner, Since: held.Since, Until: held.Until})
+	}
+	s.Called, s.MoreCalled = names(called)
+	s.Waiting, s.MoreWaiting = names(waiting)
+	return s
+}
+
+// names are those of the first MaxListed, and how many more there are.
+func names(all []admit.Owner) (names []string, more int) {
+	more = max(len(all)-inspect.MaxListed, 0)
+	for _, by := range all[:len(all)-more] {
+		names = append(names, by.String())
+	}
+	return names, more
+}
+
+// Explain implements [admit.Condition].
+func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) (waits bool) {
+	c.ledger.View(func() {
+		keys, called := c.WaitsFor(by)
+		switch waits = called || len(keys) > 0; {
+		case called:
+			e.State = inspect.JobReady // its shard is about to hear of it
+		case waits:
+			e.State, e.More = inspect.JobBlocked, max(len(keys)-inspect.MaxListed, 0)
+			for _, key := range keys[:len(keys)-e.More] {
+				e.Keys = append(e.Keys, c.Status(key))
+			}
+		}
+	})
+	return waits
+}
+
+// Held implements [admit.Condition].
+func (c *Condition) Held(by admit.Owner, h *inspect.Holdings) {
+	c.ledger.View(func() { h.Keys = c.HeldBy(by, inspect.MaxListed) })
 }

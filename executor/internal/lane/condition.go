@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -66,3 +67,15 @@ func (h *hold) Settle(shard.Verdict, bool) []journal.Set { return nil }
 
 // Release implements [admit.Hold].
 func (h *hold) Release() { h.lanes.Leave(h.id) }
+
+// Explain implements [admit.Condition].
+func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) bool {
+	job, ahead, ok := c.Before(by.ID, c.Number)
+	if ok {
+		e.Behind, e.Ahead = job.String(), ahead
+	}
+	return ok
+}
+
+// Held implements [admit.Condition].
+func (c *Condition) Held(admit.Owner, *inspect.Holdings) {}

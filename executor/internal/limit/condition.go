@@ -2,10 +2,12 @@ package limit
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -192,5 +194,36 @@ func Throttle(c *admit.Claim, only *Limit, d time.Duration) {
 		if h, ok := h.(*hold); ok {
 			h.l.Do(func(t *Table, now int64) { t.Throttle(now, h.grant, only, now+int64(d)) })
 		}
+	}
+}
+
+// Explain implements [admit.Condition].
+func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) (waits bool) {
+	c.Do(func(t *Table, now int64) {
+		k, called, ok := t.Waits(by)
+		switch waits = ok; {
+		case called:
+			e.State = inspect.JobReady // its shard is about to hear of it
+		case ok:
+			e.State, e.Limit = inspect.JobLimited, new(k.Shown(now))
+		}
+	})
+	return waits
+}
+
+// Held implements [admit.Condition].
+func (c *Condition) Held(admit.Owner, *inspect.Holdings) {}
+
+// Shown shows a key to people, on their clock.
+func (k KeyStats) Shown(now int64) inspect.LimitKey {
+	wall := time.Now().Round(0)
+	on := func(at int64) (t time.Time) {
+		if at > now && at < math.MaxInt64 {
+			t = wall.Add(time.Duration(at - now))
+		}
+		return t
+	}
+	return inspect.LimitKey{
+		Limit: k.Limit, Key: k.Key, Config: inspect.LimitSetting(k.Config), Running: k.Running, Waiting: k.Waiting, Until: on(k.From), Paused: on(k.Paused),
 	}
 }

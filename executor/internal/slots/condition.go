@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -258,3 +259,24 @@ func (h *hold[V]) Settle(v shard.Verdict, over bool) []journal.Set {
 
 // Release implements [admit.Hold].
 func (h *hold[V]) Release() {}
+
+// Explain implements [admit.Condition].
+func (c *condition[V]) Explain(by admit.Owner, e *inspect.Explanation) bool {
+	if c.Waits(by) == nil {
+		return false
+	}
+	e.Slots = c.Holders()
+	e.More = max(len(e.Slots)-inspect.MaxListed, 0)
+	e.Slots = e.Slots[:len(e.Slots)-e.More]
+	return true
+}
+
+// Held implements [admit.Condition].
+func (c *condition[V]) Held(by admit.Owner, h *inspect.Holdings) {
+	name := by.String()
+	for _, held := range c.Holders() {
+		if held.By == name && len(h.Slots) < inspect.MaxListed {
+			h.Slots = append(h.Slots, held)
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -67,7 +68,7 @@ type reserved[V any] struct {
 // Sequence is a [Slots] of any type.
 type Sequence interface {
 	Condition(ttl time.Duration) admit.Condition
-	Holders() []lock.Held
+	Holders() []inspect.SlotHeld
 	Waits(by admit.Owner) []admit.Wait
 	Rename(former, name string)
 }
@@ -145,9 +146,10 @@ func (s *Slots[V]) Last() (value V, position uint64, known bool) { return s.slot
 func (s *Slots[V]) Snapshot() lock.SlotsState[V] { return s.slots.Snapshot() }
 
 // Holders says which jobs have values.
-func (s *Slots[V]) Holders() (all []lock.Held) {
+func (s *Slots[V]) Holders() (all []inspect.SlotHeld) {
 	for _, open := range s.slots.Snapshot().Open {
-		all = append(all, open.Held)
+		h := open.Held
+		all = append(all, inspect.SlotHeld{Slot: strings.Join(h.Keys, " "), By: h.Owner, Until: h.Until})
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -225,4 +226,39 @@ func (h *hold) Release() {
 	delete(h.c.names, h.by.String())
 	h.c.mu.Unlock()
 	_ = h.c.Guard(h.lease.Unlock)
+}
+
+// Status shows a key to people.
+func (l *Leases) Status(key string) inspect.LeaseStatus {
+	s := l.Table.Status(key).Cut(inspect.MaxListed)
+	status := inspect.LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: s.More}
+	switch {
+	case s.Holder.Token == 0:
+	case s.Holder.TTL == 0 && l.Kept(s.Holder.Token):
+		status.Called, status.HeldFor = s.Holder.Owner, 0
+	default:
+		status.By, status.Token = s.Holder.Owner, s.Holder.Token
+	}
+	for _, w := range s.Waiters {
+		status.Waiters = append(status.Waiters, inspect.LeaseWaiter{By: w.Owner, For: w.For})
+	}
+	return status
+}
+
+// Explain implements [admit.Condition].
+func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) bool {
+	keys := c.Waiting(by)
+	e.More = max(len(keys)-inspect.MaxListed, 0)
+	for _, key := range keys[:len(keys)-e.More] {
+		e.Unique = append(e.Unique, c.Status(key))
+	}
+	return len(keys) > 0
+}
+
+// Held implements [admit.Condition].
+func (c *Condition) Held(by admit.Owner, h *inspect.Holdings) {
+	for _, held := range c.Table.HeldBy(by.String(), inspect.MaxListed) {
+		h.Leases = append(h.Leases, held.Keys...)
+	}
+	h.Leases = h.Leases[:min(len(h.Leases), inspect.MaxListed)]
 }

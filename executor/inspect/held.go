@@ -1,0 +1,148 @@
+package inspect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/brief"
+)
+
+// LeaseStatus is a key of [executor.Unique] that a job waits for. Jobs are named as
+// queue/id.
+type LeaseStatus struct {
+	Key     string
+	By      string        `wire:",owner"` // the job that has it; empty: it is free, and about to be granted, or kept for Called
+	Called  string        `wire:",owner"` // the job whose turn it is: it waits for a worker, and none in Waiters overtakes it
+	Token   uint64        // of its lease
+	HeldFor time.Duration `wire:"held_seconds"` // so far
+	// Remaining is how long the lease lasts if it is not extended; 0: it does not end by
+	// itself.
+	Remaining time.Duration `wire:",omit"`
+	Waiters   []LeaseWaiter // in the order in which they will get it
+	More      int           // waiters that are not in Waiters
+}
+
+// LeaseWaiter is a job that waits for a lease.
+type LeaseWaiter struct {
+	By  string        `wire:",owner"`         // as queue/id
+	For time.Duration `wire:"waited_seconds"` // how long it has waited
+}
+
+// String is one line, as that of [Explanation].
+func (s LeaseStatus) String() string {
+	var b strings.Builder
+	b.WriteString(brief.Text(s.Key) + ": ")
+	switch {
+	case s.Called != "":
+		b.WriteString("kept for " + brief.Text(s.Called) + ", which waits for a worker")
+	case s.By == "":
+		b.WriteString("free")
+	default:
+		fmt.Fprintf(&b, "held by %s (token %d) for %v", brief.Text(s.By), s.Token, s.HeldFor)
+	}
+	if s.Remaining > 0 {
+		fmt.Fprintf(&b, ", %v left", s.Remaining)
+	}
+	if len(s.Waiters) > 0 {
+		b.WriteString("; waiting: " + brief.Some(s.Waiters, s.More, func(w LeaseWaiter) string {
+			return fmt.Sprintf("%s for %v", brief.Text(w.By), w.For)
+		}))
+	}
+	return b.String()
+}
+
+// SlotHeld is a value of [executor.Slots] that a job has.
+type SlotHeld struct {
+	Slot  string    // the name of the sequence, and the value
+	By    string    `wire:",owner"` // the job, as queue/id
+	Until time.Time // zero: it does not end by itself
+}
+
+// KeyLockStatus is a locked key. Jobs are named as queue/id; either is quoted when
+// it does not print.
+type KeyLockStatus struct {
+	Key         string
+	Locks       []LockHeld // oldest first, MaxListed at most; none while it is kept for those in Called
+	MoreLocks   int        // that are not in Locks
+	Called      []string   `wire:",owner"` // jobs whose turn it is, MaxListed at most: they wait for a worker, and none in Waiting overtakes them
+	MoreCalled  int        // that are not in Called
+	Waiting     []string   `wire:",owner"` // jobs that wait for it, first come first, MaxListed at most
+	MoreWaiting int        // that are not in Waiting
+}
+
+// LockHeld is one lock of a key.
+type LockHeld struct {
+	By           string    `wire:",owner"` // the job, as queue/id, or "a person"
+	Since, Until time.Time // Until is zero when it does not end by itself
+}
+
+// String is one line: which jobs have the key, for how much longer, and which wait.
+// It shows the first ten of each, and says how many more there are.
+func (s KeyLockStatus) String() string {
+	locks := brief.Some(s.Locks, s.MoreLocks, func(h LockHeld) string {
+		by := brief.Text(h.By)
+		if !h.Until.IsZero() {
+			by += fmt.Sprintf(" (%v left)", max(time.Until(h.Until), 0).Round(time.Millisecond))
+		}
+		return by
+	})
+	line := strconv.Quote(brief.Clip(s.Key)) + " unlocked"
+	if locks != "" {
+		line = strconv.Quote(brief.Clip(s.Key)) + " locked by " + locks
+	}
+	if called := brief.Some(s.Called, s.MoreCalled, brief.Text); called != "" {
+		line += "; called: " + called
+	}
+	if waiting := brief.Some(s.Waiting, s.MoreWaiting, brief.Text); waiting != "" {
+		line += "; waiting: " + waiting
+	}
+	return line
+}
+
+// LimitSetting is what an [executor.LimitConfig] says: either converts to the other.
+type LimitSetting struct {
+	Concurrent, Rate int
+	Per              time.Duration
+	Burst            int
+}
+
+// LimitStats are figures of a limit.
+type LimitStats struct {
+	Config  LimitSetting `wire:"setting"`     // with its defaults
+	Keys    int          `wire:"keys_in_use"` // in use: of jobs that run or wait, that are paused, or whose Burst is not saved up
+	Running int          // jobs; one that has several keys counts for each
+	Waiting int          // jobs that wait for it
+}
+
+// LimitKey says how it stands with a key of a limit.
+type LimitKey struct {
+	Limit, Key string
+	Config     LimitSetting `wire:"setting"` // that holds for it, with its defaults
+	Running    int          // jobs
+	Waiting    int          // jobs
+	// Until is when the next job may start: the end of a pause, or as the rate
+	// says. Zero: now, or when one that runs has ended.
+	Until time.Time
+	// Paused is the end of a pause. Zero: it is not paused.
+	Paused time.Time `wire:"paused_until"`
+}
+
+// String is one line, as that of [Explanation].
+func (k LimitKey) String() string {
+	line := "limit " + brief.Text(k.Limit)
+	if k.Key != "" {
+		line += ", key " + brief.Text(k.Key)
+	}
+	if k.Config.Concurrent > 0 {
+		line += fmt.Sprintf(", %d of %d running", k.Running, k.Config.Concurrent)
+	}
+	if !k.Until.IsZero() {
+		line += ", until " + k.Until.Format(time.RFC3339Nano)
+	}
+	if k.Waiting > 1 {
+		line += fmt.Sprintf(", %d waiting", k.Waiting)
+	}
+	return line
+}

@@ -1,0 +1,225 @@
+package inspect
+
+import (
+	"fmt"
+	"time"
+)
+
+// Order says by what a list is sorted.
+type Order string
+
+const (
+	// OrderNone: jobs about in the order in which their ids came to wait, dead letters in
+	// that in which they were accepted. A page costs no more than what is on it, however
+	// many there are. The default.
+	OrderNone Order = ""
+	// OrderID: by id, byte by byte; dead letters of one id by position.
+	OrderID Order = "id"
+	// OrderDue: jobs by due time, the earliest first; by id where these are equal.
+	OrderDue Order = "due"
+	// OrderAttempt: jobs by the attempt that runs or comes next, the lowest first; then by
+	// due time and id.
+	OrderAttempt Order = "attempts"
+	// OrderPayloads: jobs by how many payloads they have, the fewest first; with
+	// Descending the busiest ids come first. Where these are equal, by Position, and by
+	// id if that is not known.
+	OrderPayloads Order = "payloads"
+	// OrderDied: dead letters by the time of death, then by position.
+	OrderDied Order = "died"
+)
+
+// What a page of a list has.
+const (
+	// DefaultListLimit is how many rows a page has if the query does not say.
+	DefaultListLimit = 25
+	// MaxListLimit is how many it has at most.
+	MaxListLimit = 1000
+	// MaxListed bounds the lists in what is said about a job or a key; a More field
+	// counts the rest.
+	MaxListed = 100
+)
+
+// JobFilter picks jobs, or dead letters, by what they are: those for which all
+// that is set is true. The zero JobFilter picks all.
+type JobFilter struct {
+	// IDPrefix is how the id begins, byte by byte. At most MaxIDBytes.
+	IDPrefix string
+
+	// ErrorContains is a part of the last error, as it is written. At most 1 KiB. A
+	// job that has not failed has none.
+	ErrorContains string
+
+	// OlderThan: the payload that runs or comes next, or the dead one, was enqueued
+	// longer ago. 0: whenever; below zero is refused.
+	OlderThan time.Duration
+
+	// Failed: the job has used up a retry, whatever it does now: those that
+	// QueueStats.Retrying counts. It is true of every dead letter.
+	Failed bool
+}
+
+// JobQuery says which jobs of a queue to list, in which order, and how many.
+type JobQuery struct {
+	Queue string // by name; it must be registered
+
+	// States are those that are wanted: JobReady, JobScheduled, JobRetrying, JobParked,
+	// JobHalted and JobRunning; or JobFresh, for jobs in any of them that have used up
+	// no retry. Default: all.
+	States []JobState
+
+	Order      Order
+	Descending bool // the other way round; not with OrderNone, which has no other way
+	Filter     JobFilter
+
+	// Limit is how many rows the page has at most. 0: DefaultListLimit; above
+	// MaxListLimit and below zero it is refused.
+	Limit int
+
+	// Cursor is JobPage.Next of the page before; "": the first page. Queue, Order
+	// and Descending must be the same, the others may change.
+	Cursor string
+
+	// Patience is how long the page may take while the executor has other work to do.
+	// When it is over, the page has what was found until then; see Partial and
+	// Truncated. 0: as long as ctx lets it; below zero is refused.
+	Patience time.Duration
+}
+
+// JobPage is a part of a list.
+type JobPage struct {
+	Jobs []JobInfo
+	Next string `wire:",omit"` // the cursor of the next page; "": this is the last one
+
+	Examined int // jobs that were looked at for it
+	// Truncated: without an order, the page ends before Limit because so many jobs were
+	// examined, or because Patience is over. Next goes on there.
+	Truncated bool
+	// Partial: with an order, Patience was over before all jobs were examined. Jobs are
+	// the first of those that were; others may belong before or between them, and Next,
+	// which goes on behind the last one, does not come back to them. A longer Patience
+	// shows them.
+	Partial bool
+}
+
+// DeadQuery says which dead letters of a queue to list.
+type DeadQuery struct {
+	Queue      string // by name; it must be registered
+	Order      Order
+	Descending bool // the other way round; not with OrderNone
+
+	// Filter: ErrorContains is about DeadInfo.Error, OlderThan about EnqueuedAt.
+	Filter JobFilter
+	// DiedBefore is how long ago they died at least. 0: whenever; below zero is
+	// refused.
+	DiedBefore time.Duration
+
+	Limit  int    // as in JobQuery
+	Cursor string // DeadPage.Next of the page before, as in JobQuery; it stays good after a restart
+
+	Patience time.Duration // as in JobQuery
+}
+
+// DeadPage is a part of a list.
+type DeadPage struct {
+	Dead []DeadInfo
+	Next string `wire:",omit"` // the cursor of the next page; "": this is the last one
+
+	Examined  int  // dead letters that were looked at for it
+	Truncated bool // as in JobPage
+	Partial   bool // as in JobPage
+}
+
+// Selection says which jobs of a queue, or which of its dead letters, a person means:
+// [SelectIDs], [SelectPrefix], [SelectPayloads], [SelectJobs] and [SelectQueue]
+// make one. It never includes what is accepted after the call that gets it, but for
+// [Inspector.Pause]. The zero Selection names no
+// queue, which is ErrUnknownQueue.
+type Selection struct {
+	queue  string
+	ids    []string // nil: any
+	at     []uint64 // nil: any
+	filter JobFilter
+	states []JobState // none: any
+}
+
+// SelectIDs selects all that some ids of a queue have. Without an id it selects
+// nothing.
+func SelectIDs(queue string, ids ...string) Selection {
+	return Selection{queue: queue, ids: append([]string{}, ids...)}
+}
+
+// SelectPayloads selects the payloads of an id that were accepted at some positions, as
+// Receipt, Payload and Dead have them. Without a position it selects nothing.
+func SelectPayloads(queue, id string, positions ...uint64) Selection {
+	return SelectIDs(queue, id).At(positions...)
+}
+
+// At narrows a selection to the payloads that were accepted at some positions, of which each
+// journal has one. Without a position it selects nothing.
+func (s Selection) At(positions ...uint64) Selection {
+	s.at = append([]uint64{}, positions...)
+	return s
+}
+
+// Parts says what a selection is made of, for those who implement an [Inspector]. Ids and
+// positions that are nil stand for any, and those that are empty for none.
+func (s Selection) Parts() (queue string, ids []string, at []uint64, filter JobFilter, states []JobState) {
+	return s.queue, s.ids, s.at, s.filter, s.states
+}
+
+// SelectJobs means the jobs of a queue that a filter picks and that are in one of some
+// states, which are those of lists, or [JobFresh]: see [JobRetrying]. Without a state, any.
+func SelectJobs(queue string, filter JobFilter, states ...JobState) Selection {
+	return Selection{queue: queue, filter: filter, states: states}
+}
+
+// SelectPrefix selects the ids of a queue that begin so, byte by byte: those of a tenant,
+// for example. It has at most MaxIDBytes; an empty one is [SelectQueue].
+func SelectPrefix(queue, prefix string) Selection {
+	return Selection{queue: queue, filter: JobFilter{IDPrefix: prefix}}
+}
+
+// SelectQueue selects all that a queue has.
+func SelectQueue(queue string) Selection { return Selection{queue: queue} }
+
+// Requeued says what became of the dead letters that a call was to put back.
+type Requeued struct {
+	// Back is how many payloads are back in their place.
+	Back int `wire:"-"`
+
+	// Superseded is how many are not, because a newer payload of their id has come, in
+	// a queue with [executor.MergeSupersede]. A dead letter is deleted when the newer payload is
+	// accepted, so these are only the few whose deletion was still on its way.
+	// SupersededDead in [QueueStats] counts all.
+	Superseded int `wire:",omit"`
+
+	// Late is how many of Back run after a later payload of their id, which was done
+	// since they died, or runs: then an old event is applied after newer ones, and an
+	// old state replaces a newer one. 0 with MergeSupersede, which does not let that
+	// happen.
+	Late int `wire:",omit"`
+
+	// Unsure is how many of Back died before the queue was registered in this process,
+	// so that the executor does not know whether later payloads have been done since. 0
+	// with MergeSupersede.
+	Unsure int `wire:",omit"`
+}
+
+// String says it in a sentence for a person: "3 payloads are back; 2 of them run after
+// later payloads of their ids".
+func (r Requeued) String() string {
+	said := fmt.Sprintf("%d payloads are back", r.Back)
+	if r.Back == 1 {
+		said = "1 payload is back"
+	}
+	if r.Late > 0 {
+		said += fmt.Sprintf("; %d of them after later payloads of their ids have run", r.Late)
+	}
+	if r.Unsure > 0 {
+		said += fmt.Sprintf("; of %d it is not known whether later ones have, as they died in an earlier process", r.Unsure)
+	}
+	if r.Superseded > 0 {
+		said += fmt.Sprintf("; %d are not, because newer ones have superseded them", r.Superseded)
+	}
+	return said
+}

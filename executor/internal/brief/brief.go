@@ -1,0 +1,83 @@
+// Package brief cuts texts for people. Ids, keys and errors come from outside: any bytes, and
+// any number of them. What it returns is short, and moves no cursor of a terminal, but for
+// [Cut] and [Clip], which only shorten.
+package brief
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Listed is how many of a list [First] returns; longest is how many bytes of a name or an
+// error a line has.
+const (
+	Listed  = 10
+	longest = 120
+)
+
+// Clip shortens a text for a line.
+func Clip(s string) string { return Cut(s, longest) }
+
+// Cut shortens a text to so many bytes, or a few less, and a mark that says so.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+// Text is a text of any kind as part of a line.
+func Text(s string) string { return plain(Clip(s)) }
+
+// Job names a job: queue/id. Two jobs never have one name.
+func Job(queue, id string) string {
+	q, i := plain(queue), plain(id)
+	if q == queue && strings.ContainsAny(q, `/"`) {
+		q = strconv.Quote(q)
+	}
+	if i == id && strings.HasPrefix(i, `"`) {
+		i = strconv.Quote(i)
+	}
+	return q + "/" + i
+}
+
+// plain quotes a text that does not print as it is: control characters, what turns
+// the direction of writing round, and what is not UTF-8.
+func plain(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// Newest tells the score of the newest state that was done; nil: none that had one.
+func Newest(score *float64) string {
+	if score == nil {
+		return ""
+	}
+	return "; newest done: score " + strconv.FormatFloat(*score, 'f', -1, 64)
+}
+
+// First returns what is shown of a list.
+func First[E any](list []E) []E { return list[:min(len(list), Listed)] }
+
+// Some joins the first of a list, and says how many it left out; more of them are
+// not even in the list.
+func Some[E any](list []E, more int, show func(E) string) string {
+	shown := First(list)
+	texts := make([]string, len(shown))
+	for i, e := range shown {
+		texts[i] = show(e)
+	}
+	line := strings.Join(texts, ", ")
+	if more += len(list) - len(shown); more > 0 {
+		line += fmt.Sprintf(" and %d more", more)
+	}
+	return line
+}
