@@ -127,7 +127,7 @@ func (m *mover) quiet(ctx context.Context, alone bool) ([]head, error) {
 
 // tally reads a partition and counts what it has.
 func (m *mover) tally(s *partitionStore) error {
-	r, err := s.read(s.ctx, atHand)
+	r, err := s.view(atHand)
 	if err != nil {
 		return err
 	}
@@ -150,16 +150,16 @@ func (s *partitionStore) export(m *mover, dir string) error {
 	if err != nil {
 		return errors.Join(translated(err), d.Discard())
 	}
-	r, err := s.read(s.ctx, atHand)
+	r, err := s.view(atHand)
 	if err != nil {
 		return err
 	}
 	info, err := withJournal(dir, func(v *journal.View) error {
-		return m.compare(s.ctx, dir, v, []content{r}, newRouter(Config{}.divide(1), 0, 1))
+		return m.compare(s.ctx, dir, v, []*journal.View{r}, newRouter(Config{}.divide(1), 0, 1))
 	})
-	if err == nil && (info.Next != r.manifest.Next || info.Epoch != r.manifest.Epoch) {
+	if want := r.Info(); err == nil && (info.Next != want.Next || info.Epoch != want.Epoch) {
 		err = fmt.Errorf("%w: the journal goes on at position %d in epoch %d, and not at %d in %d",
-			ErrDiffers, info.Next, info.Epoch, r.manifest.Next, r.manifest.Epoch)
+			ErrDiffers, info.Next, info.Epoch, want.Next, want.Epoch)
 	}
 	return err
 }

@@ -117,15 +117,15 @@ func (m *mover) distribute(ctx context.Context, dir string, stores []*partitionS
 	if err != nil {
 		return err
 	}
-	parts := make([]content, len(stores))
+	parts := make([]*journal.View, len(stores))
 	for i, s := range stores {
-		r, err := s.read(ctx, max(atHand/len(stores), leastBlock))
+		r, err := s.view(max(atHand/len(stores), leastBlock))
 		if err != nil {
 			return err
 		}
-		if r.manifest.Next != info.Next || r.manifest.Epoch != info.Epoch {
+		if got := r.Info(); got.Next != info.Next || got.Epoch != info.Epoch {
 			return fmt.Errorf("%w: partition %d goes on at position %d in epoch %d, and not at %d in %d",
-				ErrDiffers, s.partition, r.manifest.Next, r.manifest.Epoch, info.Next, info.Epoch)
+				ErrDiffers, s.partition, got.Next, got.Epoch, info.Next, info.Epoch)
 		}
 		parts[i] = r
 	}

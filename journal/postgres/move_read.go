@@ -10,69 +10,20 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/journal/internal/block"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/format"
-	"github.com/strandjobs/strand/journal/internal/store"
+	"github.com/strandjobs/strand/journal/internal/rest"
 )
-
-// content is what a journal at rest has: a [journal.View], or a partition that is read.
-type content interface {
-	Queues() map[string]uint32
-	Unclaimed() map[uint32]int
-	PendingPages(queue uint32) [][]block.Ref
-	Morgue() iter.Seq2[format.Buried, error]
-	Keys() iter.Seq2[format.Set, error]
-}
 
 // atHand is how many bytes of live entries a mover has in memory, of all partitions.
 const atHand = 32 << 20
 
-// reading is a partition that was checked and replayed as an owner does it. It has 24 bytes
-// of each live entry in memory, and at most most bytes of others.
-type reading struct {
-	s        *partitionStore
-	manifest format.Manifest
-	queues   map[string]uint32
-	live     block.Pending
-}
-
-// read reads a partition that is read within a transaction.
-func (s *partitionStore) read(ctx context.Context, most int) (*reading, error) {
-	r, err := &reading{s: s}, s.load(ctx, s.within)
-	if err == nil {
-		_, err = store.ReadUUID(s)
-	}
-	if err == nil {
-		r.manifest, err = store.ReadManifest(s)
-	}
-	if err == nil {
-		r.queues, err = store.ReadQueues(s)
-	}
-	if err != nil {
+// view reads a partition within a transaction: checked and replayed as an owner does it.
+func (s *partitionStore) view(most int) (*journal.View, error) {
+	if err := s.load(s.ctx, s.within); err != nil {
 		return nil, err
 	}
-	c := block.NewChain(s, block.Limits{Memory: most}, func(error) {}) // who reads is told, too
-	entries := block.NewReading(c.SettleIn)
-	if err := s.scan(ctx, s.within, entries.Block); err != nil {
-		return nil, err
-	}
-	if err := entries.Finish(r.manifest); err != nil {
-		return nil, err
-	}
-	r.live = entries.Load(c)
-	return r, nil
-}
-
-func (r *reading) Queues() map[string]uint32               { return r.queues }
-func (r *reading) Unclaimed() map[uint32]int               { return r.live.Counts() }
-func (r *reading) PendingPages(queue uint32) [][]block.Ref { return r.live.Take(queue) }
-
-func (r *reading) Morgue() iter.Seq2[format.Buried, error] {
-	return store.Burials(store.List(r.s, format.BucketMorgue, nil), nil)
-}
-
-func (r *reading) Keys() iter.Seq2[format.Set, error] {
-	return store.Sets(store.List(r.s, format.BucketState, nil), "")
+	return rest.ViewOf(s, most)
 }
 
 // piece is one thing that a journal has; set is what of it counts.
@@ -86,7 +37,7 @@ type piece struct {
 
 // pieces lists all that c has, in an order that is the same for the same content. It can be
 // done once.
-func pieces(c content) iter.Seq2[piece, error] {
+func pieces(c *journal.View) iter.Seq2[piece, error] {
 	return func(yield func(piece, error) bool) {
 		queues := c.Queues()
 		for _, name := range slices.SortedFunc(maps.Keys(queues), func(a, b string) int { return int(queues[a]) - int(queues[b]) }) {
@@ -163,7 +114,7 @@ func (p *piece) String() string {
 const tellEach = 5 * time.Second
 
 // each calls do for each piece of c, and tells the log how far it is.
-func (m *mover) each(ctx context.Context, doing string, c content, do func(*piece) error) error {
+func (m *mover) each(ctx context.Context, doing string, c *journal.View, do func(*piece) error) error {
 	done, all := 0, 0
 	for _, n := range c.Unclaimed() {
 		all += n
@@ -211,7 +162,7 @@ type comparison struct {
 }
 
 // compare returns an error unless the parts have the pieces of a whole, each where it goes.
-func (m *mover) compare(ctx context.Context, name string, whole content, parts []content, to *router) error {
+func (m *mover) compare(ctx context.Context, name string, whole *journal.View, parts []*journal.View, to *router) error {
 	c := new(comparison)
 	for _, part := range parts {
 		next, stop := iter.Pull2(pieces(part))

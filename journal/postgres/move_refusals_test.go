@@ -319,7 +319,7 @@ func TestMoveFindsDifferences(t *testing.T) {
 		}
 		one, other := open(name+" 1", base()), open(name+" 2", c)
 		m := &mover{told: time.Now()}
-		err := m.compare(t.Context(), name, other, []content{one}, newRouter(Config{}.divide(1), 0, 1))
+		err := m.compare(t.Context(), name, other, []*journal.View{one}, newRouter(Config{}.divide(1), 0, 1))
 		if change == nil {
 			require.NoError(t, err)
 			continue

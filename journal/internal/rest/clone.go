@@ -35,5 +35,5 @@ func clone(from, path string) error {
 	if err := v.open(); err != nil {
 		return errors.Join(err, v.Close())
 	}
-	return errors.Join(v.load(false), v.Close())
+	return errors.Join(v.load(0), v.Close())
 }

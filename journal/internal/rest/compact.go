@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Compact makes the file of the journal in dir as small as what is in it.
@@ -30,11 +31,11 @@ func compactAtRest(dir string) (before, after int64, err error) {
 	defer names.Close()
 	v := &View{dir: dir}
 	if err = v.open(); err == nil {
-		err = v.load(false)
+		err = v.load(0)
 	}
 	before = v.size
 	if err == nil {
-		err = v.store.Rewrite(p, nil)
+		err = v.store.(*store.Bolt).Rewrite(p, nil)
 	}
 	// Closed first: Windows does not rename over an open file.
 	if err = errors.Join(err, v.Close()); err == nil {

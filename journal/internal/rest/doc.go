@@ -1,7 +1,7 @@
 // Package rest is what can be done with a journal that is not open: look at it, check
 // it, copy it, make it smaller, save what is left of it, and build another one.
 //
-//	               ┌─ OpenView, Check ─► View, Info           as a start would find it
+//	               ┌─ OpenView, Check ─► View, Info           as a start would find it; ViewOf: any store
 //	journal.db ────┼─ Clone, Compact ──► another file         checked
 //	               └─ Salvage ─► wreck ─► rescue ─► Builder ─► a new journal
 //

@@ -24,8 +24,9 @@ import (
 //
 // One goroutine at a time may use a View; any may read its entries.
 type View struct {
-	dir      string
-	store    *store.Bolt
+	dir      string // empty: it stays as it is while it is read
+	store    store.Store
+	version  int    // of the format
 	txid     uint64 // of the file when it was opened
 	size     int64  // of the file, bytes
 	manifest format.Manifest
@@ -79,12 +80,12 @@ func Check(dir string) (Info, error) {
 }
 
 // OpenView reads the journal in dir. It may be opened meanwhile: see Undisturbed.
-func OpenView(dir string) (*View, error) { return openView(dir, true) }
+func OpenView(dir string) (*View, error) { return openView(dir, atHand) }
 
 // OpenSides is OpenView without entries and suspects.
-func OpenSides(dir string) (*View, error) { return openView(dir, false) }
+func OpenSides(dir string) (*View, error) { return openView(dir, 0) }
 
-func openView(dir string, entries bool) (*View, error) {
+func openView(dir string, most int) (*View, error) {
 	if err := identify(dir); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func openView(dir string, entries bool) (*View, error) {
 	v := &View{dir: dir}
 	err := v.open()
 	if err == nil {
-		err = v.load(entries)
+		err = v.load(most)
 	}
 	if cause := v.Undisturbed(err); cause != nil {
 		return nil, errors.Join(cause, v.Close())
@@ -102,20 +103,35 @@ func openView(dir string, entries bool) (*View, error) {
 	return v, nil
 }
 
-func (v *View) open() (err error) {
+// ViewOf reads what s has, which stays as it is until the View is closed, and s with it. Of live
+// entries, those that fill most bytes are in memory.
+func ViewOf(s store.Store, most int) (*View, error) {
+	v := &View{store: s, version: int(format.FormatVersion)}
+	return v, v.load(most)
+}
+
+func (v *View) open() error {
 	path := filepath.Join(v.dir, directory.FileName)
+	var err error
 	if v.txid, err = youngest(path); err != nil {
 		return err
 	}
 	if err := pages.Check(path); err != nil {
 		return err
 	}
-	if v.store, err = store.ReadBolt(path); err != nil {
+	file, err := store.ReadBolt(path)
+	if err != nil {
 		return err
+	}
+	v.store = file
+	if info, err := file.File.Stat(); err == nil {
+		v.size = info.Size()
 	}
 	// bbolt takes a shared lock. Given back, it keeps no starting owner out;
 	// Undisturbed notices one instead.
-	return errors.Join(directory.UnlockFile(v.store.File), v.store.Check())
+	err = errors.Join(directory.UnlockFile(file.File), file.Check())
+	v.version = int(file.Version)
+	return err
 }
 
 // youngest returns the number of the last commit to a bbolt file.
@@ -133,6 +149,9 @@ func youngest(path string) (uint64, error) {
 // journal is still as it was, and otherwise that a process has opened it. Who has
 // read entries asks before trusting them.
 func (v *View) Undisturbed(err error) error {
+	if v.dir == "" {
+		return err
+	}
 	if held := directory.HeldBy(v.dir); held != nil {
 		return held
 	}
@@ -143,12 +162,9 @@ func (v *View) Undisturbed(err error) error {
 	return err
 }
 
-// load replays the log without the commit that Open makes after it.
-func (v *View) load(entries bool) error {
-	if info, err := v.store.File.Stat(); err == nil {
-		v.size = info.Size()
-	}
-	var err error
+// load replays the log without the commit that Open makes after it. most is how many bytes of its
+// entries stay in memory; 0: there are none to hand out.
+func (v *View) load(most int) (err error) {
 	if v.queues, err = store.ReadQueues(v.store); err != nil {
 		return err
 	}
@@ -158,8 +174,8 @@ func (v *View) load(entries bool) error {
 	if v.uuid, err = store.ReadUUID(v.store); err != nil {
 		return err
 	}
-	if entries {
-		return v.replay()
+	if most > 0 {
+		return v.replay(most)
 	}
 	return v.survey()
 }
@@ -179,8 +195,8 @@ func (v *View) survey() error {
 }
 
 // replay reads the log once, and keeps where its entries are.
-func (v *View) replay() error {
-	c := block.NewChain(v.store, block.Limits{Memory: atHand}, func(error) {})
+func (v *View) replay(most int) error {
+	c := block.NewChain(v.store, block.Limits{Memory: most}, func(error) {})
 	r := block.NewReading(c.SettleIn)
 	if err := v.scan(r.Survey, r.Block); err != nil {
 		return err
@@ -231,7 +247,7 @@ func (v *View) Close() error {
 // Info returns the figures of the journal.
 func (v *View) Info() Info {
 	i := Info{
-		Format: int(v.store.Version), Epoch: v.manifest.Epoch, UUID: v.uuid, Next: v.manifest.Next,
+		Format: v.version, Epoch: v.manifest.Epoch, UUID: v.uuid, Next: v.manifest.Next,
 		Oldest: v.manifest.Oldest, Newest: v.manifest.Seq, Blocks: len(v.blocks),
 		Buried: int(v.manifest.Sides.Morgue.Count), Queues: len(v.queues), FileBytes: v.size,
 	}
