@@ -34,7 +34,8 @@ var arrows = []struct {
 	{"executor/events", nil},
 	{"executor/inspect", []string{"executor/internal/brief"}},
 	{"executor", []string{"actor", "executor/events", "executor/inspect", "journal", "lock", "shard"}},
-	{"executor/cmd/...", []string{"executor", "executor/events", "executor/inspect", "journal", "shard", "executor/internal/admin", "executor/internal/control", "executor/internal/statekey"}}, // a main package that folds a log as a shard does, and calls a process
+	{"executor/cmd/...", []string{"executor/command"}},
+	{"executor/command", []string{"executor", "executor/events", "executor/inspect", "journal", "shard", "executor/internal/admin", "executor/internal/control", "executor/internal/statekey"}}, // folds a log as a shard does, and calls a process
 	{"executor/executortest", []string{"executor", "executor/events", "executor/inspect", "executor/internal/backdoor", "executor/internal/brief", "journal"}},
 	{"executor/cron", []string{"executor", "executor/internal/ownership", "lock"}},                                                                    // asks whose an id is
 	{"executor/dashboard", []string{"executor", "executor/cron", "executor/inspect", "executor/internal/admin", "executor/internal/serving", "lock"}}, // bounds its answers as the control socket does
@@ -152,7 +153,8 @@ func TestArchitectureFindsViolations(t *testing.T) {
 		"bench imports go.etcd.io/bbolt":                   {"main", ours + "bench", []string{"go.etcd.io/bbolt"}},
 		"shard/internal/x imports executor":                {"x", ours + "shard/internal/x", []string{ours + "executor"}},
 		"lock imports shard/internal/x":                    {"lock", ours + "lock", []string{ours + "shard/internal/x"}},
-		"executor/cmd/strand imports executor/internal/x":  {"main", ours + "executor/cmd/strand", []string{ours + "executor/internal/x"}},
+		"executor/cmd/strand imports journal":              {"main", ours + "executor/cmd/strand", []string{ours + "journal"}},
+		"executor/command imports executor/internal/x":     {"command", ours + "executor/command", []string{ours + "executor/internal/x"}},
 		"no rule for package misc":                         {"misc", ours + "misc", nil},
 		"no rule for package .":                            {"strand", modulePath, nil},
 		"package journal/util is a drawer":                 {"util", ours + "journal/util", nil},
@@ -162,7 +164,7 @@ func TestArchitectureFindsViolations(t *testing.T) {
 	}
 	assert.Empty(t, violations([]goPackage{
 		{"shard", ours + "shard", []string{"fmt", ours + "shard/internal/x", ours + "journal"}},
-		{"main", ours + "executor/cmd/strand", []string{ours + "journal", ours + "shard", ours + "executor/internal/control"}},
+		{"command", ours + "executor/command", []string{ours + "journal", ours + "shard", ours + "executor/internal/control"}},
 	}))
 }
 

@@ -57,15 +57,15 @@ var (
 	serves     = gate{"./executor/internal/serving", "^Test"}
 	acting     = gate{"./executor", "^TestActi(ng|ons)(Beside|Without)"}
 	controls   = gate{"./executor", "^Test(HostileControlRequests|StopAndTheControlSocket|PagesOfTheMorgue)$"}
-	refusals   = gate{"./executor/cmd/strand", "^TestSalvagedStateKeysStart$"}
-	lives      = gate{"./executor/cmd/strand", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
+	refusals   = gate{"./executor/command", "^TestSalvagedStateKeysStart$"}
+	lives      = gate{"./executor/command", "^Test(TheSameLive|NobodyOr|NoPermission|EventsEnd)"}
 	actors     = gate{"./actor", "^Test(Stop|Trap|Late|Messages|Only|Idle)"}
 	restored   = gate{"./executor", "^TestUnclaimed"}
 	figures    = gate{"./executor/metrics", "^Test"}
 	fatals     = gate{"./executor", "^TestLowkiq_L27"}
 	freshes    = gate{"./executor", "^TestLowkiq_L22"}
 	actions    = gate{"./executor", "^TestLowkiq_L20"}
-	commands   = gate{"./executor/cmd/strand", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
+	commands   = gate{"./executor/command", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse      = gate{"./executor", "^TestAbuse"}
 	stops      = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
 	timeouts   = gate{"./executor", "^(TestTimeout|TestStuck|TestSpare)"}
@@ -283,8 +283,8 @@ var inRoot = []mutation{
 	{"leave what is deleted in the sum", "journal/internal/store/bolt_buckets.go", "			total.Remove(k, old)\n", "", state},
 	{"salvage without a word", "journal/internal/rest/wreck.go", "	if w.txid != 0 && t.Tx != w.txid {", "	if false {", wrecks},
 	{"keep what a check refuses", "journal/internal/rest/salvage_state.go", "		if err := check(s); err != nil {", "		if err := check(s); err != nil && false {", wrecks},
-	{"salvage what no executor reads", "executor/cmd/strand/repair.go", "journal.Salvage(dir, to, statekey.NewCheck())", "journal.Salvage(dir, to)", refusals},
-	{"call a journal sound that no executor opens", "executor/cmd/strand/repair.go", "		if err = check(s); err != nil {", "		if err = check(s); err != nil && false {", refusals},
+	{"salvage what no executor reads", "executor/command/repair.go", "journal.Salvage(dir, to, statekey.NewCheck())", "journal.Salvage(dir, to)", refusals},
+	{"call a journal sound that no executor opens", "executor/command/repair.go", "		if err = check(s); err != nil {", "		if err = check(s); err != nil && false {", refusals},
 	{"reserve a value twice", "executor/internal/statekey/statekey.go", "	if c.taken[byToken] || c.taken[byValue] {", "	if false {", refusals},
 	{"give a queue its former name", "journal/internal/rest/salvage_side.go", "		if order > 0 {", "		if order < 0 {", wrecks},
 	{"let values lie on top of each other", "journal/internal/pages/pages.go", "; *r < 0 {", "; *r < 0 && false {", forgeries},
@@ -557,8 +557,8 @@ var inRoot = []mutation{
 	{"a start that protoactor-go tells of", "actor/logger.go", "return level >= slog.LevelWarn && ", "return ", actors},
 
 	// Command line.
-	{"a run that is due before its retry", "executor/cmd/strand/fold.go", "				t.due = f.reached\n", "", commands},
-	{"what is not listed is counted as due", "executor/cmd/strand/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
+	{"a run that is due before its retry", "executor/command/fold.go", "				t.due = f.reached\n", "", commands},
+	{"what is not listed is counted as due", "executor/command/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
 	{"a socket that anyone may use", "executor/internal/control/socket_unix.go", "os.Chmod(at, 0o600)", "os.Chmod(at, 0o666)", sockets},
 	{"take the socket of one who answers", "executor/internal/control/socket_unix.go", "	if err == nil {\n		_ = conn.Close()", "	if err == nil && conn == nil {\n		_ = conn.Close()", sockets},
 	{"take away what another one has put there", "executor/internal/control/socket_unix.go", "		if e.Name() != born {", "		if false && e.Name() != born {", sockets},
@@ -578,11 +578,11 @@ var inRoot = []mutation{
 	{"delete all when no id is left", "executor/control.go", "	case said == 0:", "	case false:", controls},
 	{"a stop that hangs up first", "executor/stop.go", "	names, stuck := x.drain()\n	if x.control != nil {\n		x.control.Close() // not before: a stop that takes long is looked at\n	}\n", "	if x.control != nil {\n		x.control.Close()\n	}\n	names, stuck := x.drain()\n", controls},
 	{"a page of the morgue that loses one", "executor/controlrows.go", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
-	{"a process that is not the owner", "executor/cmd/strand/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
+	{"a process that is not the owner", "executor/command/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
 	{"nobody, for who may not ask", "executor/internal/control/client.go", "case errors.Is(err, fs.ErrPermission):", "case errors.Is(err, fs.ErrInvalid):", lives},
 	{"a stream that ends in silence", "executor/internal/control/client.go", "	return told(ctx, err)\n}\n\n// post", "	return told(ctx, nil)\n}\n\n// post", lives},
-	{"halted jobs that are not listed", "executor/cmd/strand/livelooks.go", ", {inspect.JobHalted},\n", ",\n", lives},
-	{"events that run together", "executor/cmd/strand/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
+	{"halted jobs that are not listed", "executor/command/livelooks.go", ", {inspect.JobHalted},\n", ",\n", lives},
+	{"events that run together", "executor/command/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 
 	// The test kit.
 	{"jobs that run before the test says so", "executor/internal/dispatch/dispatcher.go", "len(d.idle) > 0 && !d.held && !p.Queue", "len(d.idle) > 0 && !p.Queue", kits},

@@ -59,7 +59,7 @@ func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err
 	} else if cfg.server > 0 {
 		return c, errors.New("-server is for a server that was started here, without -url")
 	}
-	if err := postgres.Migrate(ctx, c.cfg.url, postgres.Schema{Partitions: cfg.partitions}); err != nil {
+	if err := postgres.Migrate(ctx, c.cfg.url, postgres.Config{Partitions: cfg.partitions}); err != nil {
 		return c, err
 	}
 	if c.db, err = pgxpool.New(ctx, c.cfg.url); err != nil {

@@ -99,89 +99,51 @@ func callsOf(b []byte) (calls [][]byte, err error) {
 	if b[0] != callsVersion {
 		return nil, fmt.Errorf("%w: a row of the inbox has version %d, this is version %d", ErrTooNew, b[0], callsVersion)
 	}
-	r := reader{b: b[1 : len(b)-4]}
-	for len(r.b) > 0 && !r.bad {
-		calls = append(calls, r.bytes())
+	d := format.Decoder{B: b[1 : len(b)-4]}
+	for d.Off < len(d.B) && d.Err == nil {
+		calls = append(calls, text(&d))
 	}
-	return calls, r.err()
+	return calls, unread(&d)
 }
 
 // itemsOf returns the items of a call.
-func itemsOf(call []byte) ([]item, error) {
-	r := reader{b: call}
-	n := r.number()
-	if n > uint64(len(call)) {
-		r.bad = true
+func itemsOf(call []byte) (items []item, err error) {
+	d := format.Decoder{B: call}
+	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+		items = append(items, readItem(&d))
 	}
-	var items []item
-	for i := uint64(0); i < n && !r.bad; i++ {
-		items = append(items, r.item())
-	}
-	r.bad = r.bad || len(r.b) > 0
-	return items, r.err()
+	return items, unread(&d)
 }
 
-// reader reads what was appended. Once it is bad it stays so.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) err() error {
-	if r.bad {
+// unread returns an error unless all was read.
+func unread(d *format.Decoder) error {
+	if d.Err != nil || d.Off < len(d.B) {
 		return &format.CorruptError{Reason: "a row of the inbox can't be read, although its sum is right"}
 	}
 	return nil
 }
 
-func (r *reader) item() (it item) {
-	it.ID, it.Payload = string(r.bytes()), r.bytes()
-	flags := r.take(1)
-	if r.bad {
-		return it
+// text reads what has its length before it.
+func text(d *format.Decoder) []byte { return d.Bytes(d.Uvarint()) }
+
+func readItem(d *format.Decoder) (it item) {
+	it.ID, it.Payload = string(text(d)), text(d)
+	flags := d.Byte()
+	if flags&hasDue != 0 {
+		seconds := d.Varint()
+		it.Due = time.Unix(seconds, int64(d.Uvarint()))
 	}
-	if flags[0]&hasDue != 0 {
-		seconds, n := binary.Varint(r.b)
-		if n <= 0 {
-			r.bad = true
-			return it
-		}
-		r.b = r.b[n:]
-		it.Due = time.Unix(seconds, int64(r.number()))
-	}
-	if flags[0]&hasScore != 0 {
-		if bits := r.take(8); !r.bad {
+	if flags&hasScore != 0 {
+		if bits := d.Bytes(8); d.Err == nil {
 			it.Score = new(math.Float64frombits(binary.BigEndian.Uint64(bits)))
 		}
 	}
-	if flags[0]&hasMetadata != 0 {
+	if flags&hasMetadata != 0 {
 		it.Metadata = make(map[string]string)
-		for n := r.number(); n > 0 && !r.bad; n-- {
-			key := string(r.bytes())
-			it.Metadata[key] = string(r.bytes())
+		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+			key := string(text(d))
+			it.Metadata[key] = string(text(d))
 		}
 	}
 	return it
-}
-
-func (r *reader) number() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) bytes() []byte { return r.take(r.number()) }
-
-func (r *reader) take(n uint64) []byte {
-	if r.bad || n > uint64(len(r.b)) {
-		r.bad = true
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
 }

@@ -27,15 +27,13 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 	at := "timestamptz '" + made.Format("2006-01-02 15:04:05.999999-07:00") + "'"
 	written := fmt.Sprintf(" WHERE {schema}.same(%s, %d, %d)", at, partitions, schemaVersion)
 	insert := in(schema, "INSERT INTO {schema}.inbox (partition, queue, calls, token) SELECT $1::integer, $2::text, $3::bytea, gen_random_uuid()"+written)
-	// That schema, by the division in an argument.
-	same := func(argument string) string {
-		return fmt.Sprintf("(made = %s AND division = %s AND version = %d)", at, argument, schemaVersion)
-	}
+	// $1 is the division, by which it is that schema, too.
+	same := fmt.Sprintf("(made = %s AND division = $1 AND version = %d)", at, schemaVersion)
 	return clusterTexts{
 		channel: channelOf(schema),
 		// $1 node, $2 name, $3 milliseconds, $4 partitions, $5 the division that the node has opened the schema with, as $1 of view
 		renew: in(schema, `WITH me AS (INSERT INTO {schema}.node AS n (id, name, expires)
-			SELECT $1, $2::text, clock_timestamp() + $3 * interval '1 millisecond' WHERE $2::text IS NOT NULL AND EXISTS (SELECT FROM {schema}.version WHERE `+same("$5")+`)
+			SELECT $1, $2::text, clock_timestamp() + $3 * interval '1 millisecond' WHERE $2::text IS NOT NULL AND EXISTS (SELECT FROM {schema}.version WHERE `+strings.Replace(same, "$1", "$5", 1)+`)
 			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires WHERE n.expires > '-infinity' RETURNING n.id)
 			UPDATE {schema}.lease SET expires = clock_timestamp() + $3 * interval '1 millisecond'
 			WHERE owner = $1 AND partition = ANY ($4) RETURNING partition, epoch`),
@@ -44,7 +42,7 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 			UNION ALL SELECT l.partition, l.owner, CASE WHEN l.owner IS NULL OR l.expires > clock_timestamp() + `+longest+` THEN 0
 			ELSE (extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint END, coalesce(t.epoch, 0), coalesce(t.number, 0)
 			FROM {schema}.lease l LEFT JOIN LATERAL (SELECT epoch, number FROM {schema}.tail WHERE partition = l.partition ORDER BY number DESC LIMIT 1) t ON true
-			UNION ALL SELECT -1, NULL, coalesce(`+same("$1")+`::integer, 0), 0, 0 FROM {schema}.version`),
+			UNION ALL SELECT -1, NULL, coalesce(`+same+`::integer, 0), 0, 0 FROM {schema}.version`),
 		// A renewal may be under way on another connection: it finds the row and leaves it as it is. Sweep deletes it.
 		leave:   in(schema, `INSERT INTO {schema}.node (id, name, expires) VALUES ($1, '', '-infinity') ON CONFLICT (id) DO UPDATE SET expires = excluded.expires`),
 		acquire: in(schema, "SELECT {schema}.acquire($1, $2, $3)"),
@@ -73,13 +71,14 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 		sweep: in(schema, `WITH t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour'),
 			i AS (DELETE FROM {schema}.inbox WHERE partition = -1 AND accepted < clock_timestamp() - interval '1 hour')
 			DELETE FROM {schema}.node WHERE expires NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + `+longest),
-		nodes: in(schema, `SELECT id::text, name FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` ORDER BY name, id`),
+		nodes: in(schema, `SELECT id::text, name FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest),
 		held:  in(schema, "SELECT age, holder FROM {schema}.held($1)"),
-		stats: in(schema, `SELECT partition, CASE WHEN l.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+` THEN coalesce(l.owner::text, '') ELSE '' END, coalesce(l.epoch, 0),
+		stats: in(schema, `SELECT partition, coalesce(o.owner::text, ''), coalesce(n.name, ''), coalesce(l.epoch, 0), o.since,
 			count(i.number) FILTER (WHERE i.refused IS NULL), count(i.refused)
-			FROM (SELECT generate_series(0, partitions - 1) AS partition FROM {schema}.version) all_of_them
-			LEFT JOIN {schema}.lease l USING (partition) LEFT JOIN {schema}.inbox i USING (partition)
-			GROUP BY partition, l.owner, l.epoch, l.expires ORDER BY 1`),
+			FROM (SELECT generate_series(0, partitions - 1) AS partition FROM {schema}.version) all_of_them LEFT JOIN {schema}.lease l USING (partition)
+			LEFT JOIN LATERAL (SELECT l.owner, l.since WHERE l.expires BETWEEN clock_timestamp() AND clock_timestamp() + `+longest+`) o ON true
+			LEFT JOIN {schema}.node n ON n.id = o.owner LEFT JOIN {schema}.inbox i USING (partition)
+			GROUP BY partition, l.epoch, o.owner, o.since, n.name ORDER BY 1`),
 	}
 }
 

@@ -42,7 +42,7 @@ type testNode struct {
 func newCluster(t testing.TB, url string, partitions int, lease time.Duration) *cluster {
 	c := &cluster{t: t, url: url, partitions: partitions, lease: lease, ran: make(map[string][]int), positions: make(map[string]uint64), more: make(chan struct{})}
 	c.schema = fmt.Sprintf("Cluster %d", schemas.Add(1))
-	require.NoError(t, Migrate(t.Context(), url, Schema{Name: c.schema, Partitions: partitions}))
+	require.NoError(t, Migrate(t.Context(), url, Config{Schema: c.schema, Partitions: partitions}))
 	return c
 }
 

@@ -4,12 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
+
+// divide says which of so many partitions an id belongs to: the remainder of a hash, so that with
+// a multiple of them those of one are divided, and none has ids of two. No other hash may take its
+// place: nodes of two versions must agree.
+func (cfg Config) divide(partitions int) executor.Splitter {
+	return executor.Splitter{Nodes: partitions, Owner: func(id string) int {
+		if cfg.Partition != nil {
+			id = cfg.Partition(id)
+		}
+		h := uint64(14695981039346656037) // 64-bit FNV-1a (RFC 9923)
+		for i := range len(id) {
+			h = (h ^ uint64(id[i])) * 1099511628211
+		}
+		high, low := bits.Mul64(h, 0x9e3779b97f4a7c15) // its low bits heed only those of each byte
+		return int((high ^ low) % uint64(partitions))
+	}}
+}
 
 // probes are ids of many shapes, on which two functions Config.Partition that differ are likely
 // to: names with each of some separators, twice or thrice, in upper and lower case, and what is

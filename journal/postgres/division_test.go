@@ -161,7 +161,7 @@ func TestSchemaMadeAnew(t *testing.T) {
 	conn := connect(t, c.url)
 	_, err := conn.Exec(t.Context(), in(c.schema, "DROP SCHEMA {schema} CASCADE"))
 	require.NoError(t, err)
-	require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema, Partitions: 4}))
+	require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema, Partitions: 4}))
 	require.Eventually(t, func() bool { return len(n.Partitions()) == 0 && errors.Is(n.Err(), ErrPartitions) }, time.Minute, 5*time.Millisecond)
 	require.ErrorContains(t, n.Err(), "the schema was made anew")
 
@@ -239,17 +239,17 @@ func TestCallersOfASchemaMadeAnew(t *testing.T) {
 	for changed, f := range map[string]func(){
 		"has 4 partitions": func() {
 			change("DROP SCHEMA {schema} CASCADE")
-			require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema, Partitions: 4}))
+			require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema, Partitions: 4}))
 		},
 		"was made at": func() {
 			change("DROP SCHEMA {schema} CASCADE")
-			require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema, Partitions: 2}))
+			require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema, Partitions: 2}))
 			c.node(c.url) // which has divided it alike
 		},
 		"version 3": func() { change("UPDATE {schema}.version SET version = 3") },
 	} {
 		change("DROP SCHEMA {schema} CASCADE")
-		require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema, Partitions: 2}))
+		require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema, Partitions: 2}))
 		n := c.node(c.url)
 		ways := []func() error{
 			func() error { _, err := n.q.Enqueue(t.Context(), "a", 1); return err },

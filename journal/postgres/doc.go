@@ -125,7 +125,7 @@
 //
 // Nobody needs to be a superuser. Who calls Migrate, Import, Export and Check owns the schema, or
 // may create it. Other roles need what follows, and nothing else: nodes, programs that only
-// enqueue, and what has the transactions of EnqueueTx. For Stats a program that only enqueues
+// enqueue, what has the transactions of EnqueueTx, and who looks ([Look]). For Stats a program that only enqueues
 // needs SELECT of the tables node and lease, too. Functions may be executed by all, unless that
 // is revoked; sequences need no right. What is missing is in the error, as the server says it:
 // of Open, of the call, or of [Node.Err].
@@ -144,6 +144,9 @@
 //	GRANT USAGE ON SCHEMA strand TO writer;
 //	GRANT SELECT ON strand.version TO writer;
 //	GRANT INSERT ON strand.inbox TO writer;
+//
+//	GRANT USAGE ON SCHEMA strand TO reader;
+//	GRANT SELECT ON strand.version, strand.tail, strand.block, strand.side, strand.lease, strand.node, strand.inbox TO reader;
 //
 // # Operations
 //
@@ -181,6 +184,14 @@
 // what its sources have given, its idempotency keys, what is paused. Fewer, or another number,
 // would make one partition of several, whose positions and offsets of sources are not of one
 // order: stop enqueueing, let the nodes run until nothing waits, and begin with a new schema.
+//
+// # Seen from the database
+//
+// The command cmd/strand-postgres tells what the command strand tells of a journal at rest, of all
+// partitions at one moment, while nodes are at work and when none is up; [Look] does so for programs.
+// What runs, and why a job does not, only nodes know. There is no view of jobs for psql: what waits is left
+// when a log is replayed, entries in some blocks and their ends in others; SQL that does that would be a
+// second reader of a format that only package journal versions.
 //
 // # Goroutines
 //

@@ -20,7 +20,7 @@ func Example() {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	const url = "postgres://app@db1,db2/app?target_session_attrs=read-write"
-	if err := postgres.Migrate(ctx, url, postgres.Schema{}); err != nil {
+	if err := postgres.Migrate(ctx, url, postgres.Config{}); err != nil {
 		log.Fatal(err)
 	}
 	n, err := postgres.Open(ctx, url, postgres.Config{})

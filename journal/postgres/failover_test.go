@@ -117,7 +117,7 @@ func TestServerIsKilled(t *testing.T) {
 func TestServerIsStopped(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
-	proxy := pgtest.NewProxy(t, server.Addr())
+	proxy := NewProxy(t, server.Addr())
 	r := newRig(t, server.URL(), 1)
 	pool := r.newPool(t, proxy.URL(server.URL()))
 	open := func() *journal.Log {
@@ -144,7 +144,7 @@ func TestServerIsStopped(t *testing.T) {
 func TestStandbyIsPromoted(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Start(t)
-	proxy := pgtest.NewProxy(t, primary.Addr())
+	proxy := NewProxy(t, primary.Addr())
 	r := newRig(t, primary.URL(), 1)
 	pool := r.newPool(t, proxy.URL(primary.URL()))
 	open := func() *journal.Log {
@@ -203,7 +203,7 @@ func TestWaitForTheStandbyIsCancelled(t *testing.T) {
 func TestServerThatIsBehind(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Start(t)
-	proxy := pgtest.NewProxy(t, primary.Addr())
+	proxy := NewProxy(t, primary.Addr())
 	r := newRig(t, primary.URL(), 1)
 	s := r.own(t, r.newPool(t, proxy.URL(primary.URL())), 0)
 	standby := primary.Standby(t)
@@ -223,7 +223,7 @@ func TestServerThatIsBehind(t *testing.T) {
 func TestStaleServerIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Start(t)
-	proxy := pgtest.NewProxy(t, primary.Addr())
+	proxy := NewProxy(t, primary.Addr())
 	r := newRig(t, primary.URL(), 1)
 	s := r.own(t, r.newPool(t, proxy.URL(primary.URL())), 0)
 	standby := primary.Standby(t)

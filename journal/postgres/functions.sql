@@ -1,4 +1,4 @@
--- The functions of version 2.1. Programs of versions 1 and 2 call those with the same names.
+-- The functions of version 2.2. Programs of versions 1 and 2 call those with the same names.
 
 -- put_part writes a part of a block before the commit that it belongs to, in the same
 -- transaction.
@@ -224,7 +224,7 @@ BEGIN
 		RETURN NULL;
 	END IF;
 	e := {schema}.own(p);
-	UPDATE {schema}.lease SET epoch = e, expires = clock_timestamp() + ms * interval '1 millisecond' WHERE partition = p;
+	UPDATE {schema}.lease SET epoch = e, since = clock_timestamp(), expires = clock_timestamp() + ms * interval '1 millisecond' WHERE partition = p;
 	RETURN e;
 END
 $$;

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -136,6 +137,13 @@ func TestEachRightIsNeeded(t *testing.T) {
 			return slices.Concat(c.missing(conn, node, calling), c.missing(conn, settling, settled))
 		},
 		"writer": func(conn *pgx.Conn) []string { return c.missing(conn, node, writing) },
+		"reader": func(conn *pgx.Conn) []string {
+			err := Look(t.Context(), conn.Config().ConnString(), c.config(), func(Stats, []*journal.View) error { return nil })
+			if err == nil {
+				return nil
+			}
+			return []string{err.Error()}
+		},
 	} {
 		rights := rightsOf(t, role)
 		require.Empty(t, call(connect(t, c.role(s, rights))), role)

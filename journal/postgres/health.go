@@ -16,7 +16,7 @@ import (
 // something for a queue that this node does not have, half a minute late at most; which ones another
 // node gets when handlers have returned that take longer than Config.Executor.StopTimeout; why the last attempt to write the inbox has failed; and
 // since when the node can't renew its leases or get new ones, if its last attempt to do so has
-// failed; and who holds a [Snapshot] for more than an hour. nil: there is nothing to say. It goes on trying by itself, but after [ErrBehind]. Before
+// failed; and who holds a snapshot, see [Stats], for more than an hour. nil: there is nothing to say. It goes on trying by itself, but after [ErrBehind]. Before
 // Start and after Stop there is no attempt.
 func (n *Node) Err() error {
 	n.mu.Lock()
@@ -28,8 +28,8 @@ func (n *Node) Err() error {
 	if n.state != stopping {
 		errs = append(errs, n.outbox.trouble.failing("postgres: the inbox can't be written"))
 	}
-	if s := n.snapshot; s.Holder != "" {
-		errs = append(errs, fmt.Errorf("postgres: nothing newer than %v can be cleared from the tables, because of %s", s.Age, s.Holder))
+	if n.holder != "" {
+		errs = append(errs, fmt.Errorf("postgres: nothing newer than %v can be cleared from the tables, because of %s", n.snapshot, n.holder))
 	}
 	for _, number := range slices.Sorted(maps.Keys(n.failed)) {
 		errs = append(errs, fmt.Errorf("partition %d: %w", number, n.failed[number].err))

@@ -24,14 +24,14 @@ import (
 func TestErrTellsOfAnOutage(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
-	for name, begin := range map[string]func(*pgtest.Proxy){
-		"refused": func(p *pgtest.Proxy) { p.Refuse(); p.Cut() },
-		"silent":  func(p *pgtest.Proxy) { p.Swallow() },
+	for name, begin := range map[string]func(*Proxy){
+		"refused": func(p *Proxy) { p.Refuse(); p.Cut() },
+		"silent":  func(p *Proxy) { p.Swallow() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, s.URL(), 2, 900*time.Millisecond)
-			proxy := pgtest.NewProxy(t, s.Addr())
+			proxy := NewProxy(t, s.Addr())
 			var fatal atomic.Int32
 			n := c.start(proxy.URL(c.url), func(cfg *Config) { cfg.Executor.OnFatal = func(error) { fatal.Add(1) } })
 			c.serving(n)
@@ -70,8 +70,8 @@ func TestEndedContexts(t *testing.T) {
 	require.ErrorIs(t, err, mine)
 	_, err = Open(ended, c.url, c.config())
 	require.ErrorIs(t, err, mine)
-	require.ErrorIs(t, Migrate(ended, c.url, Schema{Name: c.schema}), mine)
-	require.ErrorIs(t, Migrate(none, c.url, Schema{Name: c.schema}), executor.ErrContext)
+	require.ErrorIs(t, Migrate(ended, c.url, Config{Schema: c.schema}), mine)
+	require.ErrorIs(t, Migrate(none, c.url, Config{Schema: c.schema}), executor.ErrContext)
 	_, err = n.Stats(none)
 	require.ErrorIs(t, err, executor.ErrContext)
 
@@ -161,7 +161,7 @@ func TestStopOfASilentServer(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 2, 30*time.Second)
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	n := c.start(proxy.URL(c.url))
 	c.serving(n)
 	proxy.Swallow()
@@ -199,10 +199,10 @@ func TestAnotherProgramsSchema(t *testing.T) {
 		if name == "Other types" {
 			r.exec(t, in(name, "INSERT INTO {schema}.version VALUES ('one', 'two')"))
 		}
-		require.ErrorIs(t, Migrate(t.Context(), r.url, Schema{Name: name}), ErrTaken, name)
+		require.ErrorIs(t, Migrate(t.Context(), r.url, Config{Schema: name}), ErrTaken, name)
 		_, err := Open(t.Context(), r.url, Config{Schema: name, SingleServer: true})
 		require.ErrorIs(t, err, ErrTaken, name)
 		require.ErrorContains(t, err, name)
 	}
-	require.ErrorIs(t, Migrate(t.Context(), r.url, Schema{Name: "\xff"}), ErrConfig)
+	require.ErrorIs(t, Migrate(t.Context(), r.url, Config{Schema: "\xff"}), ErrConfig)
 }

@@ -43,7 +43,7 @@ type rig struct {
 func newRig(t testing.TB, url string, partitions int) *rig {
 	t.Helper()
 	r := &rig{url: url, schema: fmt.Sprintf("Test %d", schemas.Add(1))} // has to be quoted
-	require.NoError(t, Migrate(t.Context(), url, Schema{Name: r.schema, Partitions: partitions}))
+	require.NoError(t, Migrate(t.Context(), url, Config{Schema: r.schema, Partitions: partitions}))
 	r.pool = r.newPool(t, url)
 	return r
 }

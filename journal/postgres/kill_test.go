@@ -37,7 +37,7 @@ func TestRowsAreTakenInOnceWhoeverDies(t *testing.T) {
 	var deaths atomic.Int64
 	dying.Go(func() {
 		for {
-			proxy := pgtest.NewProxy(t, s.Addr())
+			proxy := NewProxy(t, s.Addr())
 			n := c.start(proxy.URL(c.url))
 			select {
 			case <-over:
@@ -99,7 +99,7 @@ func TestAFlushWithoutAnAnswerIsThereOnce(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 2, 10*time.Second) // it is not lost on a busy machine
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	producer := c.node(proxy.URL(c.url))
 	owner := c.start(c.url)
 	c.serving(owner)
@@ -151,7 +151,7 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 1, time.Second)
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	n := c.node(proxy.URL(c.url))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

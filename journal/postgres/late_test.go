@@ -26,7 +26,7 @@ func TestALateCommitChangesNothing(t *testing.T) {
 	for name, gone := range map[string]bool{"its owner waits": false, "its owner has gone": true} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, s.URL(), 1, time.Minute) // it does not learn by itself that its lease has ended
-			proxy := pgtest.NewProxy(t, s.Addr())
+			proxy := NewProxy(t, s.Addr())
 			began, done := make(chan struct{}, 1), make(chan struct{})
 			stale, err := Open(t.Context(), proxy.URL(c.url)+"&application_name=late", c.config())
 			require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestALateCommitChangesNothing(t *testing.T) {
 func TestAnUnknownOutcomeIsResolvedByItsKey(t *testing.T) {
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 1, 900*time.Millisecond)
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	owner, other := c.start(proxy.URL(c.url)), c.node(c.url)
 	c.serving(owner)
 	const id = "31415926"

@@ -24,7 +24,7 @@ func TestAStaleOwnerEndsItsHandlersBeforeItsLease(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 1, 2*time.Second)
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	began := make(chan int32, 10)
 	ended := make(chan error, 10)
 	var runs atomic.Int32
@@ -348,7 +348,7 @@ func TestAPartitionIsGivenAwayAtOnce(t *testing.T) {
 func TestLostConnectionsAreNoReasonToWait(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	c := newCluster(t, s.URL(), 2, 900*time.Millisecond)
 	n := c.node(proxy.URL(c.url))
 	waits := func(err error) time.Duration {

@@ -34,7 +34,7 @@ func (b *lockedText) lines(with string) (found []string) {
 func TestWhatPassesIsNoError(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	c := newCluster(t, s.URL(), 12, 900*time.Millisecond) // so that each node has some
 	var log lockedText
 	told := func(cfg *Config) { cfg.Executor.Logger, cfg.Executor.StopTimeout = log.logger(), time.Second }

@@ -158,7 +158,7 @@ func TestAnOutageIsToldOfOnce(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 1, time.Second)
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	var count atomic.Int32
 	n := c.start(proxy.URL(c.url), func(cfg *Config) {
 		cfg.Executor.Logger = slog.New(warnings{slog.NewTextHandler(t.Output(), nil), "leases can't be renewed", &count})

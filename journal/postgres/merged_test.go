@@ -24,7 +24,7 @@ func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 1, 600*time.Millisecond)
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	var mu sync.Mutex
 	merged := make(map[string][][]int) // what each run got
 	seen := func(m executor.Merged[int]) {

@@ -48,6 +48,19 @@ type mover struct {
 	outcome    time.Duration   // how long a commit without an answer is asked about
 }
 
+// withMover calls do with a mover, and returns what it has moved.
+func withMover(ctx context.Context, url string, cfg Config, what string, commits bool, do func(*mover) error) (Moved, error) {
+	m, err := newMover(ctx, url, cfg, commits)
+	if err != nil {
+		return Moved{}, err
+	}
+	defer m.close()
+	if err := do(m); err != nil {
+		return Moved{}, fmt.Errorf("postgres: %s: %w", what, because(ctx, err))
+	}
+	return m.moved, nil
+}
+
 // newMover connects. commits: something is to be written.
 func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mover, err error) {
 	if ctx == nil {
@@ -203,8 +216,5 @@ func (m *mover) heads(ctx context.Context) (all []head, err error) {
 
 // store is a partition as the mover's transaction has it.
 func (m *mover) store(ctx context.Context, partition int, epoch int64) *partitionStore {
-	s := &partitionStore{partition: partition, epoch: epoch, within: m.conn.Conn(),
-		texts: textsFor(m.cfg.Schema), part: partBytes, seen: new(seen)}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	return s
+	return storeWithin(ctx, m.conn.Conn(), textsFor(m.cfg.Schema), partition, epoch)
 }

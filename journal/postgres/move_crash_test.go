@@ -132,7 +132,7 @@ func TestImportOverABadLine(t *testing.T) {
 	server := pgtest.Shared(t)
 	dir := filepath.Join(t.TempDir(), "journal")
 	builtJournal(t, dir, 300)
-	proxy := pgtest.NewProxy(t, server.Addr())
+	proxy := NewProxy(t, server.Addr())
 	r := newRig(t, server.URL(), 2)
 	done, cut := false, 0
 	for at := int64(600); !done; at = at*3/2 + 1 {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/directory"
@@ -36,102 +38,120 @@ import (
 // a node that was at work meanwhile, ErrNotEmpty, ErrDiffers, journal.ErrExists,
 // journal.ErrCorrupt, the cause of ctx, or what the server or the system says; then there is
 // no dir.
-func Export(ctx context.Context, url string, cfg Config, dir string) (moved Moved, err error) {
-	m, err := newMover(ctx, url, cfg, false)
-	if err != nil {
-		return Moved{}, err
-	}
-	defer m.close()
-	dir = filepath.Clean(dir)
+func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, error) {
+	return withMover(ctx, url, cfg, "export", false, func(m *mover) error { return m.exportTo(ctx, filepath.Clean(dir)) })
+}
+
+func (m *mover) exportTo(ctx context.Context, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
-		return Moved{}, fmt.Errorf("%w: %s", journal.ErrExists, dir)
+		return fmt.Errorf("%w: %s", journal.ErrExists, dir)
 	}
 	draft, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".export-")
 	if err != nil {
-		return Moved{}, fmt.Errorf("postgres: export: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(draft)) }()
-	err = m.survey(ctx, true, func(s *partitionStore) error {
+	err = m.survey(ctx, func(s *partitionStore) error {
 		return s.export(m, filepath.Join(draft, partName(s.partition)))
 	})
 	if err == nil {
 		err = m.reveal(draft, dir)
 	}
-	if err != nil {
-		return Moved{}, fmt.Errorf("postgres: export: %w", because(ctx, err))
-	}
-	return m.moved, nil
+	return errors.Join(err, os.RemoveAll(draft))
 }
 
 // Check reads and checks all partitions as their owners do when they open them: what Open of
 // package journal calls ErrCorrupt is that here. Nodes may be at work; it sees one moment.
 // Of cfg, Schema and Partitions count.
 func Check(ctx context.Context, url string, cfg Config) (Moved, error) {
-	m, err := newMover(ctx, url, cfg, false)
-	if err != nil {
-		return Moved{}, err
-	}
-	defer m.close()
-	if err := m.survey(ctx, false, func(*partitionStore) error { return nil }); err != nil {
-		return Moved{}, fmt.Errorf("postgres: check: %w", because(ctx, err))
-	}
-	return m.moved, nil
+	return withMover(ctx, url, cfg, "check", false, func(m *mover) error {
+		return m.look(ctx, func(_ Stats, views []*journal.View) error {
+			for p, v := range views {
+				if err := m.each(ctx, fmt.Sprint("count partition ", p), v, func(p *piece) error { m.count(p); return nil }); err != nil {
+					return fmt.Errorf("partition %d: %w", p, err)
+				}
+			}
+			return nil
+		})
+	})
 }
 
-// survey reads all partitions as they are at one moment, and calls do for each before. alone:
-// no node may be at work until the end.
-func (m *mover) survey(ctx context.Context, alone bool, do func(*partitionStore) error) error {
+// Look calls do with what Stats of a node has, without what only nodes know, and with all partitions, as
+// they are at one moment and as journal.OpenView reads a journal. It takes no lease and changes nothing; the
+// server may be a standby. Nodes may be at work, whose old rows it keeps meanwhile: see Stats.SnapshotAge.
+// What is in the inbox is in no partition yet. It takes 24 bytes of memory for each live entry, and 100 MiB.
+//
+// Of cfg, Schema and Partitions count. It returns the errors of [Check], or what do returns.
+func Look(ctx context.Context, url string, cfg Config, do func(Stats, []*journal.View) error) (err error) {
+	_, failed := withMover(ctx, url, cfg, "look", false, func(m *mover) error {
+		return m.look(ctx, func(s Stats, all []*journal.View) error { err = do(s, all); return err })
+	})
+	return cmp.Or(err, failed)
+}
+
+func (m *mover) look(ctx context.Context, do func(Stats, []*journal.View) error) error {
+	return m.atOnce(ctx, func() error {
+		stats, err := readStats(ctx, m.conn, clusterTextsFor(m.cfg.Schema, time.Time{}, m.partitions))
+		if err != nil {
+			return err
+		}
+		heads, err := m.heads(ctx)
+		if err != nil {
+			return err
+		}
+		views := make([]*journal.View, len(heads))
+		for p, h := range heads {
+			s := m.store(ctx, p, h.epoch)
+			defer s.Close()
+			if views[p], err = s.view(max(atHand/len(heads), leastBlock)); err != nil {
+				return fmt.Errorf("partition %d: %w", p, err)
+			}
+		}
+		return do(stats, views)
+	})
+}
+
+// atOnce calls do in a transaction that sees one moment.
+func (m *mover) atOnce(ctx context.Context, do func() error) error {
 	tx, err := m.begin(ctx, snapshot)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	heads, err := m.quiet(ctx, alone)
+	return cmp.Or(do(), tx.Rollback(context.WithoutCancel(ctx)))
+}
+
+// survey calls do with each partition as it is at one moment. No node may be at work until the end.
+func (m *mover) survey(ctx context.Context, do func(*partitionStore) error) error {
+	var heads []head
+	err := m.atOnce(ctx, func() (err error) {
+		heads, err = m.quiet(ctx)
+		for p := 0; p < len(heads) && err == nil; p++ {
+			s := m.store(ctx, p, heads[p].epoch)
+			if err = errors.Join(do(s), s.Close()); err != nil {
+				err = fmt.Errorf("partition %d: %w", p, err)
+			}
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	for p, h := range heads {
-		s := m.store(ctx, p, h.epoch)
-		err := do(s)
-		if err == nil {
-			err = m.tally(s)
-		}
-		_ = s.Close()
-		if err != nil {
-			return fmt.Errorf("partition %d: %w", p, err)
-		}
-	}
-	if err := tx.Rollback(ctx); err != nil || !alone {
-		return err
-	}
-	now, err := m.quiet(ctx, alone)
+	now, err := m.quiet(ctx)
 	if err == nil && !slices.Equal(heads, now) {
 		err = fmt.Errorf("%w: one had a partition meanwhile; stop it", ErrInUse)
 	}
 	return err
 }
 
-// quiet returns the heads of partitions; alone: of which no node has any, and to which no
-// calls are on their way.
-func (m *mover) quiet(ctx context.Context, alone bool) ([]head, error) {
-	if alone {
-		if err := m.atRest(ctx); err != nil {
-			return nil, err
-		}
-		if err := m.noInbox(ctx, "run a node until they are taken in, and see Stats for those that were refused"); err != nil {
-			return nil, err
-		}
+// quiet returns the heads of partitions, of which no node has any, and to which no calls are on
+// their way.
+func (m *mover) quiet(ctx context.Context) ([]head, error) {
+	if err := m.atRest(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.noInbox(ctx, "run a node until they are taken in, and see Stats for those that were refused"); err != nil {
+		return nil, err
 	}
 	return m.heads(ctx)
-}
-
-// tally reads a partition and counts what it has.
-func (m *mover) tally(s *partitionStore) error {
-	r, err := s.view(atHand)
-	if err != nil {
-		return err
-	}
-	return m.each(s.ctx, fmt.Sprint("count partition ", s.partition), r, func(p *piece) error { m.count(p); return nil })
 }
 
 // export makes a journal of the partition and compares it.
@@ -142,7 +162,7 @@ func (s *partitionStore) export(m *mover, dir string) error {
 	}
 	b, err := store.OpenBolt(d.Lock.Place)
 	if err == nil {
-		err = errors.Join(s.transfer(s.ctx, m.conn, b), b.Close())
+		err = errors.Join(s.transfer(b), b.Close())
 	}
 	if err == nil {
 		err = d.Reveal()

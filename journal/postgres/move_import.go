@@ -50,13 +50,12 @@ func Import(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 	if err != nil {
 		return Moved{}, err
 	}
-	m, err := newMover(ctx, url, cfg, true)
-	if err != nil {
-		return Moved{}, err
-	}
-	defer m.close()
+	return withMover(ctx, url, cfg, "import of "+dir, true, func(m *mover) error { return m.importFrom(ctx, dir, dirs) })
+}
+
+func (m *mover) importFrom(ctx context.Context, dir string, dirs []string) error {
 	if n := len(dirs); m.partitions%n != 0 {
-		return Moved{}, fmt.Errorf("%w: %s has the journals of %d partitions, and schema %q has %d: each has positions "+
+		return fmt.Errorf("%w: %s has the journals of %d partitions, and schema %q has %d: each has positions "+
 			"of its own, so that they can be divided but not joined; migrate another schema with %d partitions, or %d, or %d, and so on",
 			ErrPartitions, dir, n, m.cfg.Schema, m.partitions, n, 2*n, 3*n)
 	}
@@ -66,7 +65,7 @@ func Import(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 	}
 	tx, err := m.begin(ctx, pgx.TxOptions{})
 	if err != nil {
-		return Moved{}, fmt.Errorf("postgres: import: %w", err)
+		return err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
 	err = m.fill(ctx, dirs, uuids)
@@ -76,10 +75,7 @@ func Import(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 	if err == nil {
 		err = m.commit(ctx, tx, uuids[0])
 	}
-	if err != nil {
-		return Moved{}, fmt.Errorf("postgres: import of %s: %w", dir, because(ctx, err))
-	}
-	return m.moved, nil
+	return err
 }
 
 // fill writes what there is and compares it. Of n journals the first goes into the partitions
@@ -172,7 +168,6 @@ func (m *mover) write(ctx context.Context, dir string, v *journal.View, stores [
 				err = p.add(builders[i])
 			}
 		}
-		m.count(p)
 		return err
 	})
 	if err != nil {

@@ -170,6 +170,7 @@ func (m *mover) compare(ctx context.Context, name string, whole *journal.View, p
 		c.next = append(c.next, next)
 	}
 	err := m.each(ctx, "compare "+name, whole, func(p *piece) error {
+		m.count(p)
 		targets, err := to.route(p)
 		for _, i := range targets {
 			if err == nil {

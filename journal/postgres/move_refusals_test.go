@@ -223,7 +223,7 @@ func TestExportNoticesAnOwner(t *testing.T) {
 	m, err := newMover(t.Context(), r.url, r.config(), false)
 	require.NoError(t, err)
 	defer m.close()
-	err = m.survey(t.Context(), true, func(s *partitionStore) error {
+	err = m.survey(t.Context(), func(s *partitionStore) error {
 		require.NoError(t, s.export(m, filepath.Join(dir, "part")))
 		r.exec(t, "UPDATE {schema}.tail SET number = number + 1") // as a commit does
 		return nil
@@ -318,7 +318,7 @@ func TestMoveFindsDifferences(t *testing.T) {
 			change(&c)
 		}
 		one, other := open(name+" 1", base()), open(name+" 2", c)
-		m := &mover{told: time.Now()}
+		m := &mover{told: time.Now(), queues: make(map[string]bool)}
 		err := m.compare(t.Context(), name, other, []*journal.View{one}, newRouter(Config{}.divide(1), 0, 1))
 		if change == nil {
 			require.NoError(t, err)

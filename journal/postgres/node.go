@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/bits"
 	"os"
 	"slices"
 	"sync"
@@ -34,11 +33,13 @@ var (
 // Config is how a node takes part. The zero value works, but for SingleServer on a server
 // without a synchronous standby.
 type Config struct {
-	// Schema is the name that was given to [Migrate]. Default "strand".
+	// Schema is the name of the schema that has the tables, from 1 to 63 bytes, without $$. Programs that
+	// are to have nothing to do with one another take different names. Default "strand".
 	Schema string
 
-	// Partitions, when it is not 0, is how many the schema must have: Open returns
-	// ErrPartitions for another number. Default 0: as many as it has.
+	// Partitions is how many logs the schema has, each with one owner at a time, 1 to 4096: [Migrate]
+	// makes so many, 16 by default; Open returns ErrPartitions for another number than there is. Which of
+	// them an id belongs to depends on it: see the package comment for how to change it. Default 0: all.
 	Partitions int
 
 	// Name is for people, in Stats and logs. Default: the name of the machine.
@@ -104,14 +105,12 @@ const (
 )
 
 func (cfg Config) checked() (Config, error) {
-	schema, err := Schema{Name: cfg.Schema, Partitions: cfg.Partitions}.checked()
-	if err != nil {
+	cfg.Schema = cmp.Or(cfg.Schema, defaultSchema)
+	if err := cfg.checkSchema(); err != nil {
 		return cfg, err
 	}
-	cfg.Schema = schema.Name
-	if cfg.Name == "" {
-		cfg.Name, _ = os.Hostname() // it is for people
-	}
+	host, _ := os.Hostname()
+	cfg.Name = cmp.Or(cfg.Name, host) // it is for people
 	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
 	cfg.Connections = cmp.Or(cfg.Connections, defaultConnections)
 	cfg.Executor.Logger = cmp.Or(cfg.Executor.Logger, slog.Default())
@@ -166,9 +165,10 @@ type Node struct {
 	values   context.Context // of Start
 	held     map[int]*partition
 	failed   map[int]failure
-	behind   bool     // it has seen more than the server has, and is no candidate any longer
-	lost     int      // partitions whose lease could not be renewed in time
-	snapshot Snapshot // that is held for too long
+	behind   bool          // it has seen more than the server has, and is no candidate any longer
+	lost     int           // partitions whose lease could not be renewed in time
+	snapshot time.Duration // how old one is that holder has for too long
+	holder   string        // empty: there is none
 }
 
 type nodeState uint8
@@ -256,23 +256,6 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 	return cmp.Or(err, n.outbox.clock.read(ctx, conn, readClock))
 }
 
-// divide says which of so many partitions an id belongs to: the remainder of a hash, so that with
-// a multiple of them those of one are divided, and none has ids of two. No other hash may take its
-// place: nodes of two versions must agree.
-func (cfg Config) divide(partitions int) executor.Splitter {
-	return executor.Splitter{Nodes: partitions, Owner: func(id string) int {
-		if cfg.Partition != nil {
-			id = cfg.Partition(id)
-		}
-		h := uint64(14695981039346656037) // 64-bit FNV-1a (RFC 9923)
-		for i := range len(id) {
-			h = (h ^ uint64(id[i])) * 1099511628211
-		}
-		high, low := bits.Mul64(h, 0x9e3779b97f4a7c15) // its low bits heed only those of each byte
-		return int((high ^ low) % uint64(partitions))
-	}}
-}
-
 // disconnect ends all that the node does, without waiting for what it has begun.
 func (n *Node) disconnect(cause error) {
 	n.cancel(cause)
@@ -306,13 +289,14 @@ func (n *Node) register(r registration) error {
 		n.queues = append(n.queues, registration...)
 		return nil
 	}
-	if err := add(); err != nil { // before the name is taken
-		return err
+	err := add() // before the name is taken
+	if err == nil {
+		_, err = r.in(n.probe)
 	}
-	if _, err := r.in(n.probe); err != nil {
-		return err
+	if err == nil {
+		err = add(r)
 	}
-	return add(r)
+	return err
 }
 
 // Start makes the node a candidate for partitions, and runs the jobs of those that it gets,

@@ -46,7 +46,7 @@ func TestAPartitionWithoutALease(t *testing.T) {
 	_, err = Check(t.Context(), c.url, c.config())
 	require.ErrorIs(t, err, journal.ErrCorrupt)
 
-	require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema}))
+	require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema}))
 	c.serving(n)
 	c.await(map[string]int{id: 1})
 	c.well(n)

@@ -84,9 +84,9 @@ func TestPoolerOfTransactions(t *testing.T) {
 	n := c.start(c.url)
 	c.serving(n)
 	for range 3 {
-		require.NoError(t, Migrate(t.Context(), url, Schema{Name: c.schema}))
+		require.NoError(t, Migrate(t.Context(), url, Config{Schema: c.schema}))
 	}
-	require.NoError(t, Migrate(t.Context(), url, Schema{Name: c.schema + " by a pooler"}))
+	require.NoError(t, Migrate(t.Context(), url, Config{Schema: c.schema + " by a pooler"}))
 	want := make(map[string]int)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		cfg, err := pgxpool.ParseConfig(url)

@@ -23,7 +23,7 @@ import (
 func TestNodesOutliveTheirServer(t *testing.T) {
 	t.Parallel()
 	primary := pgtest.Start(t)
-	proxy := pgtest.NewProxy(t, primary.Addr())
+	proxy := NewProxy(t, primary.Addr())
 	c := newCluster(t, primary.URL(), 4, time.Second)
 	standby := primary.Standby(t)
 	needed := func(cfg *Config) { cfg.SingleServer = false }

@@ -102,7 +102,7 @@ func TestScheduleOfAllPartitions(t *testing.T) {
 	c := newCluster(t, s.URL(), 4, 500*time.Millisecond)
 	k := &ticking{t: t, ran: make(map[time.Time]string)}
 	setup := func(cfg *Config) { cfg.Setup = k.setup }
-	proxies := []*pgtest.Proxy{pgtest.NewProxy(t, s.Addr()), pgtest.NewProxy(t, s.Addr())}
+	proxies := []*Proxy{NewProxy(t, s.Addr()), NewProxy(t, s.Addr())}
 	nodes := []*testNode{c.start(proxies[0].URL(c.url), setup), c.start(proxies[1].URL(c.url), setup)}
 	c.serving(nodes...)
 	begin := time.Now()

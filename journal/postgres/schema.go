@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -13,22 +14,9 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// Schema says where the tables are, and how many partitions there are.
-type Schema struct {
-	// Name is that of the schema, from 1 to 63 bytes, without $$. Programs that are to have
-	// nothing to do with one another take different names. Default "strand".
-	Name string
-
-	// Partitions is how many logs there are, each with one owner at a time, 1 to 4096. It
-	// can't be changed later: which partition an id belongs to depends on it. [Import] takes
-	// what [Export] made into another schema with a multiple of it. Default 16 for a new
-	// schema, and what there is for one that is there.
-	Partitions int
-}
-
 const (
 	schemaVersion     = 2 // that all programs have to have
-	schemaMinor       = 1 // that this one needs at least
+	schemaMinor       = 2 // that this one needs at least
 	defaultSchema     = "strand"
 	defaultPartitions = 16
 	maxPartitions     = 4096
@@ -64,7 +52,7 @@ var (
 // errOld is ErrNoSchema of a schema that Migrate brings up to date.
 var errOld = fmt.Errorf("%w", ErrNoSchema)
 
-// Migrate makes the tables of cfg in the database at url, or brings them up to date, in
+// Migrate makes the tables of cfg, of which Schema and Partitions count, in the database at url, or brings them up to date, in
 // one transaction: they are there as a whole or as they were. Any number of programs may
 // call it at a time, and again; a schema that is as it should be is not touched. It needs
 // a role that may create in the schema, or the schema in the database; nothing here calls
@@ -72,7 +60,7 @@ var errOld = fmt.Errorf("%w", ErrNoSchema)
 //
 // It returns ErrConfig, ErrPartitions, ErrTooNew, ErrTaken, executor.ErrContext for a nil ctx, the
 // cause of ctx, or what the server says.
-func Migrate(ctx context.Context, url string, cfg Schema) error {
+func Migrate(ctx context.Context, url string, cfg Config) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -83,7 +71,7 @@ func Migrate(ctx context.Context, url string, cfg Schema) error {
 	return because(ctx, migrate(ctx, url, cfg))
 }
 
-func migrate(ctx context.Context, url string, cfg Schema) error {
+func migrate(ctx context.Context, url string, cfg Config) error {
 	settings, err := pgx.ParseConfig(url)
 	if err != nil {
 		return fmt.Errorf("%w: url: %w", ErrConfig, err)
@@ -96,13 +84,13 @@ func migrate(ctx context.Context, url string, cfg Schema) error {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// Serialises those who migrate, and nothing else. It ends with the transaction.
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7282))", "strand migrate "+cfg.Name); err != nil {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7282))", "strand migrate "+cfg.Schema); err != nil {
 			return fmt.Errorf("postgres: migrate: %w", err)
 		}
-		partitions, err := readSchema(ctx, tx, cfg.Name)
+		partitions, err := readSchema(ctx, tx, cfg.Schema)
 		if errors.Is(err, errOld) {
-			if err = upgrade(ctx, tx, cfg.Name); err == nil {
-				partitions, err = readSchema(ctx, tx, cfg.Name)
+			if err = upgrade(ctx, tx, cfg.Schema); err == nil {
+				partitions, err = readSchema(ctx, tx, cfg.Schema)
 			}
 		}
 		switch {
@@ -111,30 +99,26 @@ func migrate(ctx context.Context, url string, cfg Schema) error {
 		case err != nil:
 			return err
 		case cfg.Partitions != 0 && cfg.Partitions != partitions:
-			return fmt.Errorf("%w: schema %q has %d, not %d; give 0 or %d, or another name", ErrPartitions, cfg.Name, partitions, cfg.Partitions, partitions)
+			return fmt.Errorf("%w: schema %q has %d, not %d; give 0 or %d, or another name", ErrPartitions, cfg.Schema, partitions, cfg.Partitions, partitions)
 		}
-		return leases(ctx, tx, cfg.Name)
+		return leases(ctx, tx, cfg.Schema)
 	})
 }
 
-func (cfg Schema) checked() (Schema, error) {
-	if cfg.Name == "" {
-		cfg.Name = defaultSchema
+// checkSchema returns an error for a name, or a number of partitions, that no schema has.
+func (cfg Config) checkSchema() error {
+	switch {
+	case len(cfg.Schema) > maxSchemaName || !validText(cfg.Schema):
+		return fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
+			ErrConfig, len(cfg.Schema), maxSchemaName, cfg.Schema)
+	case strings.Contains(cfg.Schema, "$$"): // which end the text of a function
+		return fmt.Errorf("%w: schema %q: $$ is not possible in its name", ErrConfig, cfg.Schema)
+	case strings.HasPrefix(cfg.Schema, "pg_"):
+		return fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Schema)
+	case cfg.Partitions < 0 || cfg.Partitions > maxPartitions:
+		return fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", ErrConfig, cfg.Partitions, maxPartitions)
 	}
-	if len(cfg.Name) > maxSchemaName || !validText(cfg.Name) {
-		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
-			ErrConfig, len(cfg.Name), maxSchemaName, cfg.Name)
-	}
-	if strings.Contains(cfg.Name, "$$") { // which end the text of a function
-		return cfg, fmt.Errorf("%w: schema %q: $$ is not possible in its name", ErrConfig, cfg.Name)
-	}
-	if strings.HasPrefix(cfg.Name, "pg_") {
-		return cfg, fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Name)
-	}
-	if cfg.Partitions < 0 || cfg.Partitions > maxPartitions {
-		return cfg, fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", ErrConfig, cfg.Partitions, maxPartitions)
-	}
-	return cfg, nil
+	return nil
 }
 
 // undefinedColumn is the SQLSTATE of a statement with a column that the table does not have.
@@ -191,33 +175,31 @@ func (cfg Config) readSchema(ctx context.Context, q querier) (partitions int, er
 	return partitions, err
 }
 
-func create(ctx context.Context, tx pgx.Tx, cfg Schema) error {
-	if cfg.Partitions == 0 {
-		cfg.Partitions = defaultPartitions
-	}
+func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
+	cfg.Partitions = cmp.Or(cfg.Partitions, defaultPartitions)
 	var there bool
-	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", cfg.Name).Scan(&there)
+	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1)", cfg.Schema).Scan(&there)
 	if err == nil && !there { // IF NOT EXISTS would ask for the right to make one first
-		_, err = tx.Exec(ctx, in(cfg.Name, "CREATE SCHEMA {schema}"))
+		_, err = tx.Exec(ctx, in(cfg.Schema, "CREATE SCHEMA {schema}"))
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Name, schemaSQL+functionsSQL))
+		_, err = tx.Exec(ctx, in(cfg.Schema, schemaSQL+functionsSQL))
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.version (version, partitions) VALUES ($1, $2)"), schemaVersion, cfg.Partitions)
+		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.version (version, partitions) VALUES ($1, $2)"), schemaVersion, cfg.Partitions)
 	}
 	uuids := make([][]byte, cfg.Partitions)
 	for p := range uuids {
 		uuids[p] = format.NewUUID()
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Name, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"), uuids)
+		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"), uuids)
 	}
 	if err == nil {
-		err = leases(ctx, tx, cfg.Name)
+		err = leases(ctx, tx, cfg.Schema)
 	}
 	if err != nil {
-		return fmt.Errorf("postgres: migrate: schema %q: %w", cfg.Name, err)
+		return fmt.Errorf("postgres: migrate: schema %q: %w", cfg.Schema, err)
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
--- The tables of version 2.1. {schema} is the name of the schema, quoted. Nothing here needs a superuser.
+-- The tables of version 2.2. {schema} is the name of the schema, quoted. Nothing here needs a superuser.
 
 CREATE TABLE {schema}.version (
 	one        boolean PRIMARY KEY DEFAULT true CHECK (one),
 	version    integer NOT NULL,
-	minor      integer NOT NULL DEFAULT 1, -- what programs with a smaller one can live with
+	minor      integer NOT NULL DEFAULT 2, -- what programs with a smaller one can live with
 	partitions integer NOT NULL CHECK (partitions > 0),
 	division   integer[], -- the partitions of some ids, as the first to open the schema has it; -1: none
 	divider    text,      -- his name
@@ -54,7 +54,8 @@ CREATE TABLE {schema}.lease (
 	partition integer PRIMARY KEY,
 	owner     uuid,
 	epoch     bigint NOT NULL DEFAULT 0,
-	expires   timestamptz NOT NULL DEFAULT '-infinity'
+	expires   timestamptz NOT NULL DEFAULT '-infinity',
+	since     timestamptz -- when the owner has acquired it
 ) WITH (fillfactor = 20);
 
 CREATE TABLE {schema}.node (

@@ -20,7 +20,7 @@ func TestMigrateTogether(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Shared(t).URL()
 	for range times(3, 30) {
-		cfg := Schema{Name: fmt.Sprint("together_", schemas.Add(1)), Partitions: 7}
+		cfg := Config{Schema: fmt.Sprint("together_", schemas.Add(1)), Partitions: 7}
 		ended := make(chan error)
 		for range 8 {
 			go func() { ended <- Migrate(t.Context(), url, cfg) }()
@@ -29,11 +29,11 @@ func TestMigrateTogether(t *testing.T) {
 			require.NoError(t, <-ended)
 		}
 		conn := connect(t, url)
-		partitions, err := readSchema(t.Context(), conn, cfg.Name)
+		partitions, err := readSchema(t.Context(), conn, cfg.Schema)
 		require.NoError(t, err)
 		require.Equal(t, 7, partitions)
 		var tails, leases int
-		require.NoError(t, conn.QueryRow(t.Context(), in(cfg.Name, "SELECT (SELECT count(*) FROM {schema}.tail), (SELECT count(*) FROM {schema}.lease)")).Scan(&tails, &leases))
+		require.NoError(t, conn.QueryRow(t.Context(), in(cfg.Schema, "SELECT (SELECT count(*) FROM {schema}.tail), (SELECT count(*) FROM {schema}.lease)")).Scan(&tails, &leases))
 		require.Equal(t, []int{7, 7}, []int{tails, leases})
 	}
 }
@@ -54,9 +54,9 @@ func TestMigrateLeavesWhatThereIs(t *testing.T) {
 	s := r.own(t, r.pool, 2)
 	require.NoError(t, s.Commit(&store.Transaction{Seq: 1, Block: []byte("block")}))
 	before := r.rows(t, 2)
-	require.NoError(t, Migrate(t.Context(), url, Schema{Name: r.schema}))
-	require.NoError(t, Migrate(t.Context(), url, Schema{Name: r.schema, Partitions: 3}))
-	err := Migrate(t.Context(), url, Schema{Name: r.schema, Partitions: 16})
+	require.NoError(t, Migrate(t.Context(), url, Config{Schema: r.schema}))
+	require.NoError(t, Migrate(t.Context(), url, Config{Schema: r.schema, Partitions: 3}))
+	err := Migrate(t.Context(), url, Config{Schema: r.schema, Partitions: 16})
 	require.ErrorIs(t, err, ErrPartitions)
 	require.ErrorContains(t, err, "has 3, not 16; give 0 or 3")
 
@@ -67,28 +67,28 @@ func TestMigrateLeavesWhatThereIs(t *testing.T) {
 	_, err = readSchema(t.Context(), r.pool, r.schema)
 	require.ErrorIs(t, err, ErrTooNew)
 	require.ErrorContains(t, err, "has version 3, this is version 2")
-	require.ErrorIs(t, Migrate(t.Context(), url, Schema{Name: r.schema}), ErrTooNew)
+	require.ErrorIs(t, Migrate(t.Context(), url, Config{Schema: r.schema}), ErrTooNew)
 	r.exec(t, "UPDATE {schema}.version SET version = 0")
 	_, err = readSchema(t.Context(), r.pool, r.schema)
 	require.ErrorIs(t, err, ErrNoSchema)
 	r.exec(t, "DELETE FROM {schema}.version")
 	_, err = readSchema(t.Context(), r.pool, r.schema)
 	require.ErrorIs(t, err, ErrNoSchema)
-	err = Migrate(t.Context(), url, Schema{Name: r.schema})
+	err = Migrate(t.Context(), url, Config{Schema: r.schema})
 	require.ErrorIs(t, err, ErrNoSchema)
 	require.ErrorContains(t, err, "has lost its row")
 	require.Equal(t, before, r.rows(t, 2))
 	r.exec(t, "INSERT INTO {schema}.version (version, partitions) SELECT 2, count(*) FROM {schema}.tail")
-	require.NoError(t, Migrate(t.Context(), url, Schema{Name: r.schema, Partitions: 3}), "as the error advises")
+	require.NoError(t, Migrate(t.Context(), url, Config{Schema: r.schema, Partitions: 3}), "as the error advises")
 }
 
 func TestMigrateRefuses(t *testing.T) {
 	url := pgtest.Shared(t).URL()
-	for says, cfg := range map[string]Schema{
-		"has 64 bytes":        {Name: strings.Repeat("n", 64)},
-		"none of them zero":   {Name: "a\x00b"},
-		"begin with pg_":      {Name: "pg_strand"},
-		"$$ is not possible":  {Name: "a$$b"},
+	for says, cfg := range map[string]Config{
+		"has 64 bytes":        {Schema: strings.Repeat("n", 64)},
+		"none of them zero":   {Schema: "a\x00b"},
+		"begin with pg_":      {Schema: "pg_strand"},
+		"$$ is not possible":  {Schema: "a$$b"},
 		"Partitions is -1":    {Partitions: -1},
 		"Partitions is 4097,": {Partitions: 4097},
 	} {
@@ -98,8 +98,8 @@ func TestMigrateRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, Migrate(ctx, url, Schema{}), context.Canceled)
-	require.Error(t, Migrate(t.Context(), "postgres://127.0.0.1:1/x?connect_timeout=2", Schema{}))
+	require.ErrorIs(t, Migrate(ctx, url, Config{}), context.Canceled)
+	require.Error(t, Migrate(t.Context(), "postgres://127.0.0.1:1/x?connect_timeout=2", Config{}))
 }
 
 // A role that owns a schema, and may do nothing else, can make the tables and use them; a
@@ -109,9 +109,9 @@ func TestNoSuperuserIsNeeded(t *testing.T) {
 	name := fmt.Sprint("plain_", schemas.Add(1))
 	server.Exec(t, "CREATE ROLE "+name+" LOGIN")
 	url := strings.Replace(server.URL(), "postgres@", name+"@", 1)
-	require.ErrorContains(t, Migrate(t.Context(), url, Schema{Name: name}), "permission denied")
+	require.ErrorContains(t, Migrate(t.Context(), url, Config{Schema: name}), "permission denied")
 	server.Exec(t, "CREATE SCHEMA "+name+" AUTHORIZATION "+name)
-	require.NoError(t, Migrate(t.Context(), url, Schema{Name: name}))
+	require.NoError(t, Migrate(t.Context(), url, Config{Schema: name}))
 	r := &rig{url: url, schema: name}
 	r.pool = r.newPool(t, url)
 	s := r.own(t, r.pool, 0)
@@ -121,7 +121,7 @@ func TestNoSuperuserIsNeeded(t *testing.T) {
 
 	server.Exec(t, "CREATE SCHEMA half_"+name+" AUTHORIZATION "+name)
 	server.Exec(t, "CREATE TABLE half_"+name+".taken ()")
-	require.Error(t, Migrate(t.Context(), url, Schema{Name: "half_" + name}))
+	require.Error(t, Migrate(t.Context(), url, Config{Schema: "half_" + name}))
 	var n int
 	require.NoError(t, r.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_tables WHERE schemaname = $1", "half_"+name).Scan(&n))
 	require.Equal(t, 1, n)

@@ -190,13 +190,13 @@ func TestASnapshotThatIsHeldIsTold(t *testing.T) {
 		n.tellOfSnapshots(t.Context(), time.Second)
 		told++
 		require.Len(t, log.lines("a snapshot is held"), told, "once for each")
-		s, err := n.readSnapshot(t.Context(), time.Second)
+		_, holder, err := readSnapshot(t.Context(), n.control, n.texts, time.Second)
 		require.NoError(t, err)
-		require.Contains(t, s.Holder, steps.holder)
+		require.Contains(t, holder, steps.holder)
 		exec(steps.end)
 		require.Eventually(t, func() bool { n.tellOfSnapshots(t.Context(), time.Second); return n.Err() == nil }, time.Minute, time.Millisecond, name)
 	}
 	stats, err := n.Stats(t.Context())
 	require.NoError(t, err)
-	require.Zero(t, stats.Snapshot, "none is a minute old")
+	require.Zero(t, stats.SnapshotHolder, "none is a minute old")
 }

@@ -13,23 +13,26 @@ import (
 
 // Stats are figures of all nodes, as the server has them, and some of this one.
 type Stats struct {
-	Node       string // the id of this one
-	Nodes      []NodeStats
-	Partitions []PartitionStats // by number
-	Lost       int              // partitions whose lease this node could not renew in time
-	Snapshot   Snapshot         // the oldest that is held in the database
+	Node       string            // the id of this one
+	Nodes      map[string]string // names of those that are candidates for partitions, by id
+	Partitions []PartitionStats  // by number
+	Lost       int               // partitions whose lease this node could not renew in time
+	// The oldest transaction that sees the database as it was some time ago. Until it ends the server keeps
+	// all rows that were replaced or deleted since: tables grow, and partitions take longer to open, while
+	// commits stay as fast. To the second; 0: none is a minute old, or the role may not see whose it is.
+	SnapshotAge    time.Duration
+	SnapshotHolder string // the session, or prepared transaction, with what ends it
 }
-
-// NodeStats is a node that is a candidate for partitions.
-type NodeStats struct{ ID, Name string }
 
 // PartitionStats are figures of a partition.
 type PartitionStats struct {
 	Partition int
-	Owner     string // the id of a node; empty: it has none
-	Epoch     int64  // grows with each owner
-	Inbox     int    // rows that the owner has not taken in, but for those that were
-	Refused   int    // by it: the column refused of the table inbox says why; set to null, the row is tried again
+	Owner     string     // the id of a node; empty: it has none
+	Name      string     // of the owner; empty: it is no candidate any longer
+	Epoch     int64      // grows with each owner
+	Since     *time.Time // when the owner has acquired it; nil: there is none, or one of before version 2.2
+	Inbox     int        // rows that the owner has not taken in, but for those that were
+	Refused   int        // by it: the column refused of the table inbox says why; set to null, the row is tried again
 	// Of what this node owns: what waits in inbox and log for queues that it does not have, by name; half a minute old at most.
 	Unserved map[string]int `db:"-"`
 }
@@ -40,23 +43,11 @@ func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 	if ctx == nil {
 		return s, errNilContext
 	}
+	s, err = readStats(ctx, n.pool, n.texts)
 	s.Node = n.id.String()
 	n.mu.Lock()
 	s.Lost = n.lost
 	n.mu.Unlock()
-	rows, err := n.pool.Query(ctx, n.texts.nodes)
-	if err == nil {
-		s.Nodes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[NodeStats])
-	}
-	if err == nil {
-		rows, err = n.pool.Query(ctx, n.texts.stats)
-	}
-	if err == nil {
-		s.Partitions, err = pgx.CollectRows(rows, pgx.RowToStructByPos[PartitionStats])
-	}
-	if err == nil {
-		s.Snapshot, err = n.readSnapshot(ctx, time.Minute)
-	}
 	for i := range s.Partitions {
 		if p := n.owned(s.Partitions[i].Partition); p != nil {
 			s.Partitions[i].Unserved = maps.Clone(p.taker.unserved())
@@ -69,6 +60,26 @@ func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 		return Stats{}, because(ctx, fmt.Errorf("postgres: stats: %w", err))
 	}
 	return s, nil
+}
+
+// readStats reads what the server knows.
+func readStats(ctx context.Context, q querier, texts clusterTexts) (s Stats, err error) {
+	s.Nodes = make(map[string]string)
+	rows, err := q.Query(ctx, texts.nodes)
+	if err == nil {
+		var id, name string
+		_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error { s.Nodes[id] = name; return nil })
+	}
+	if err == nil {
+		rows, err = q.Query(ctx, texts.stats)
+	}
+	if err == nil {
+		s.Partitions, err = pgx.CollectRows(rows, pgx.RowToStructByPos[PartitionStats])
+	}
+	if err == nil {
+		s.SnapshotAge, s.SnapshotHolder, err = readSnapshot(ctx, q, texts, time.Minute)
+	}
+	return s, err
 }
 
 // Partitions returns the executors of the partitions that the node serves now, by number: to

@@ -94,6 +94,13 @@ func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition
 	return s, nil
 }
 
+// storeWithin is a store in the transaction of a connection.
+func storeWithin(ctx context.Context, conn *pgx.Conn, texts texts, partition int, epoch int64) *partitionStore {
+	s := &partitionStore{partition: partition, epoch: epoch, within: conn, texts: texts, part: partBytes, seen: new(seen)}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	return s
+}
+
 // Close implements store.Store. The pool is its owner's.
 func (s *partitionStore) Close() error {
 	s.cancel(format.ErrClosed)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -39,7 +40,9 @@ func (s *partitionStore) CopyTo(path string, over <-chan struct{}) error {
 		}
 	}()
 	err = pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
-		return s.transfer(ctx, tx, b)
+		c := storeWithin(ctx, tx.Conn(), s.texts, s.partition, s.epoch)
+		defer c.Close()
+		return c.transfer(b)
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
@@ -47,55 +50,34 @@ func (s *partitionStore) CopyTo(path string, over <-chan struct{}) error {
 	return errors.Join(err, b.Close())
 }
 
-// transfer commits everything to b: blocks and rows beside the log in steps, and the true
-// end mark with the last.
-func (s *partitionStore) transfer(ctx context.Context, tx querier, b *store.Bolt) error {
-	h, err := s.header(ctx, tx)
-	if err != nil {
+// transfer commits everything that a store in a transaction has to b: blocks and what stands beside
+// the log in steps, and the true end mark with the last.
+func (s *partitionStore) transfer(b *store.Bolt) (err error) {
+	if s.first, err = s.header(s.ctx, s.within); err != nil {
 		return err
 	}
-	end := format.FirstManifest
-	if h.manifest != nil {
-		end, err = format.ParseManifest(h.manifest)
+	end, err := store.ReadManifest(s)
+	if err == nil {
+		err = b.SetUUID(s.first.uuid)
 	}
 	if err == nil {
-		err = b.SetUUID(h.uuid)
+		err = s.scan(s.ctx, s.within, func(seq uint64, data []byte) error {
+			return b.Commit(&store.Transaction{Seq: seq, Block: data, Manifest: format.FirstManifest})
+		})
 	}
-	if err != nil {
-		return err
-	}
-	err = s.scan(ctx, tx, func(seq uint64, data []byte) error {
-		return b.Commit(&store.Transaction{Seq: seq, Block: data, Manifest: format.FirstManifest})
-	})
-	if err != nil {
-		return err
-	}
-	rows, err := tx.Query(ctx, s.texts.sides, s.partition)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var step []format.Edit
-	for rows.Next() {
-		var bucket int16
-		var key, sealed []byte
-		var sum int64
-		if err := rows.Scan(&bucket, &key, &sealed, &sum); err != nil {
-			return err
-		}
-		name := buckets[bucket-1]
-		value, err := unsealed(name, key, sealed)
-		if err != nil {
-			return err
-		}
-		if step = append(step, format.Edit{Bucket: name, Key: key, Value: value}); len(step) == copyStep {
-			if err := b.Commit(&store.Transaction{Changes: step, Manifest: format.FirstManifest}); err != nil {
+	for _, name := range buckets {
+		for kv, broken := range store.List(s, name, nil) {
+			if err = cmp.Or(err, broken); err != nil {
 				return err
 			}
-			step = nil
+			if step = append(step, format.Edit{Bucket: name, Key: kv.Key, Value: kv.Value}); len(step) == copyStep {
+				err = b.Commit(&store.Transaction{Changes: step, Manifest: format.FirstManifest})
+				step = nil
+			}
 		}
 	}
-	if err := rows.Err(); err != nil {
+	if err != nil {
 		return err
 	}
 	return b.Commit(&store.Transaction{Changes: step, Manifest: end})

@@ -99,7 +99,7 @@ func TestTokenGrowsWithEachOwner(t *testing.T) {
 	last := int64(openings)
 	s := pgtest.Shared(t)
 	for i := range 6 {
-		proxy := pgtest.NewProxy(t, s.Addr())
+		proxy := NewProxy(t, s.Addr())
 		n, err := Open(t.Context(), proxy.URL(c.url), c.config())
 		require.NoError(t, err)
 		t.Cleanup(n.kill)

@@ -48,7 +48,7 @@ func TestConnectionIsCut(t *testing.T) {
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 2)
 	for partition, part := range []int{partBytes, 1000} {
-		proxy := pgtest.NewProxy(t, server.Addr())
+		proxy := NewProxy(t, server.Addr())
 		s := r.own(t, r.newPool(t, proxy.URL(server.URL())), partition)
 		s.part = part
 		block := make([]byte, 3000)
@@ -87,7 +87,7 @@ func TestAnswersAreLost(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 1)
-	proxy := pgtest.NewProxy(t, server.Addr())
+	proxy := NewProxy(t, server.Addr())
 	var dials atomic.Int32
 	s := r.own(t, r.dialing(t, proxy.URL(server.URL()), func(net.Conn) error { dials.Add(1); return nil }), 0)
 	s.patience = 100 * time.Millisecond
@@ -154,7 +154,7 @@ func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 1)
-	proxy := pgtest.NewProxy(t, server.Addr())
+	proxy := NewProxy(t, server.Addr())
 	epoch, err := take(t.Context(), r.pool, r.schema, 0)
 	require.NoError(t, err)
 	lost := errors.New("the lease is lost")
@@ -249,7 +249,7 @@ func TestASlowLinkIsNotSilent(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 1)
-	proxy := pgtest.NewProxy(t, server.Addr())
+	proxy := NewProxy(t, server.Addr())
 	proxy.Throttle(80 << 10)
 	pool := r.dialing(t, proxy.URL(server.URL()), func(conn net.Conn) error {
 		return conn.(*watchedConn).Conn.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that it is the link that takes time

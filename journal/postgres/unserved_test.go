@@ -66,7 +66,7 @@ func TestEnqueueSaysWhyItHasWaited(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 1, time.Second)
-	proxy := pgtest.NewProxy(t, s.Addr())
+	proxy := NewProxy(t, s.Addr())
 	n := c.node(proxy.URL(c.url))
 	proxy.Refuse()
 	proxy.Cut()

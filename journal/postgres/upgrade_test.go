@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
@@ -81,9 +82,9 @@ func migrateFrom(t *testing.T, version int, text string) {
 	put("1", "00000000-0000-0000-0000-000000000001")
 	_, err = Open(t.Context(), c.url, c.config())
 	require.ErrorIs(t, err, ErrNoSchema)
-	require.ErrorContains(t, err, fmt.Sprintf("has version %d.0, this is version 2.1", version))
+	require.ErrorContains(t, err, fmt.Sprintf("has version %d.0, this is version 2.2", version))
 	for range 2 {
-		require.NoError(t, Migrate(t.Context(), c.url, Schema{Name: c.schema}))
+		require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema}))
 	}
 	commit()
 	commit()
@@ -92,4 +93,34 @@ func migrateFrom(t *testing.T, version int, text string) {
 	_, err = n.q.Enqueue(t.Context(), "a", 3)
 	require.NoError(t, err)
 	c.await(map[string]int{"a": 3})
+}
+
+// A schema of version 2.1 gets what is new, and what it has is not written again.
+func TestMigrateFrom21(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	c := newCluster(t, server.URL(), 2, time.Second)
+	server.Exec(t, in(c.schema, "UPDATE {schema}.version SET minor = 1; ALTER TABLE {schema}.lease DROP COLUMN since"))
+	conn := connect(t, c.url)
+	keys := func() (of string) {
+		require.NoError(t, conn.QueryRow(t.Context(), in(c.schema, `SELECT string_agg(indexrelid::text, ',' ORDER BY indexrelid) FROM pg_index
+			WHERE indrelid IN ('{schema}.tail'::regclass, '{schema}.side'::regclass)`)).Scan(&of))
+		return of
+	}
+	before := keys()
+	_, err := Open(t.Context(), c.url, c.config())
+	require.ErrorIs(t, err, ErrNoSchema)
+	for range 2 {
+		require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema}))
+	}
+	require.Equal(t, before, keys())
+	n := c.start(c.url)
+	c.serving(n)
+	stats, err := n.Stats(t.Context())
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), *stats.Partitions[1].Since, time.Minute)
+	require.NoError(t, n.Stop(t.Context()))
+	stats = Stats{}
+	require.NoError(t, Look(t.Context(), c.url, c.config(), func(s Stats, _ []*journal.View) error { stats = s; return nil }))
+	require.Equal(t, PartitionStats{Partition: 1, Epoch: 1}, stats.Partitions[1])
 }

@@ -52,7 +52,7 @@ func openStrandOnPostgres(ctx context.Context, r Room, partitions int, own bool)
 }
 
 func (s *strandOnServer) start(ctx context.Context, r Room, own bool) (err error) {
-	if err := postgres.Migrate(ctx, s.url, postgres.Schema{Partitions: s.partitions}); err != nil {
+	if err := postgres.Migrate(ctx, s.url, postgres.Config{Partitions: s.partitions}); err != nil {
 		return err
 	}
 	open := func() (*postgres.Node, error) {

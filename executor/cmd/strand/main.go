@@ -54,6 +54,8 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"time"
+
+	"github.com/strandjobs/strand/executor/command"
 )
 
 func main() {
@@ -61,7 +63,7 @@ func main() {
 	// somebody has to look at it: garbage is collected before it is as much again.
 	debug.SetGCPercent(25)
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
-	status := run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr, time.Now)
+	status := command.Program{}.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr, time.Now())
 	cancel()
 	os.Exit(status)
 }

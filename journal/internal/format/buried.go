@@ -59,12 +59,12 @@ func ParseBuried(key, v []byte) (b Buried, err error) {
 	if version > BlockVersion {
 		return b, fmt.Errorf("%w: a buried payload has version %d", ErrTooNew, version)
 	}
-	b.Retry = int(d.varint())
-	b.At = d.varint()
-	b.Reason = string(d.bytes(d.uvarint()))
+	b.Retry = int(d.Varint())
+	b.At = d.Varint()
+	b.Reason = string(d.Bytes(d.Uvarint()))
 	d.Entry(&b.Entry, 0, 0)
 	if version > 1 {
-		b.History = d.bytes(d.uvarint())
+		b.History = d.Bytes(d.Uvarint())
 	}
 	if d.Err != nil {
 		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, d.Err)}

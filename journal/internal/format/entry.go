@@ -211,7 +211,8 @@ func (d *Decoder) Byte() byte {
 	return d.B[d.Off-1]
 }
 
-func (d *Decoder) uvarint() uint64 {
+// Uvarint reads a number.
+func (d *Decoder) Uvarint() uint64 {
 	// One byte is by far the most common length.
 	if b := d.B[d.Off:]; len(b) > 0 && b[0] < 0x80 && d.Err == nil {
 		d.Off++
@@ -233,14 +234,15 @@ func (d *Decoder) longUvarint() uint64 {
 	return v
 }
 
-func (d *Decoder) varint() int64 {
-	u := d.uvarint()
+// Varint reads a number with a sign.
+func (d *Decoder) Varint() int64 {
+	u := d.Uvarint()
 	return int64(u>>1) ^ -int64(u&1)
 }
 
-// bytes returns the next n bytes with their capacity cut, so that an append by the
+// Bytes returns the next n bytes with their capacity cut, so that an append by the
 // caller can't reach the next entry.
-func (d *Decoder) bytes(n uint64) []byte {
+func (d *Decoder) Bytes(n uint64) []byte {
 	if d.Err != nil || n > uint64(len(d.B)-d.Off) {
 		d.fail(errShort)
 		return nil
@@ -251,7 +253,7 @@ func (d *Decoder) bytes(n uint64) []byte {
 }
 
 func (d *Decoder) float() float64 {
-	b := d.bytes(8)
+	b := d.Bytes(8)
 	if b == nil {
 		return 0
 	}
@@ -261,12 +263,12 @@ func (d *Decoder) float() float64 {
 // Entry decodes the entry at d.Off, which must not be a list of marks.
 func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 	head := d.Byte()
-	e.Kind, e.Queue, e.Position = Kind(head&kindMask), uint32(d.uvarint()), Position(d.uvarint())
+	e.Kind, e.Queue, e.Position = Kind(head&kindMask), uint32(d.Uvarint()), Position(d.Uvarint())
 	if head&flagMoved == 0 {
 		e.Position += first
 	}
-	e.Due = base + d.varint()
-	e.ID = d.bytes(d.uvarint())
+	e.Due = base + d.Varint()
+	e.ID = d.Bytes(d.Uvarint())
 	switch e.Kind {
 	case KindEnqueued:
 		e.Restored = head&flagExtra != 0
@@ -274,17 +276,17 @@ func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 		if head&flagScore != 0 {
 			e.Score = d.float()
 		}
-		e.Payload = d.bytes(d.uvarint())
+		e.Payload = d.Bytes(d.Uvarint())
 		d.accepted(e, head, base)
 		e.Retry, e.Halted, e.Failed, e.Error, e.History = 0, false, nil, nil, nil
 	case KindState:
 		e.Score, e.Payload, e.Restored, e.Accepted, e.Metadata, e.History = 0, nil, false, 0, nil, nil
 		e.Halted = head&flagExtra != 0
-		e.Retry = int(d.varint())
+		e.Retry = int(d.Varint())
 		e.Failed = d.positions()
-		e.Error = d.bytes(d.uvarint())
+		e.Error = d.Bytes(d.Uvarint())
 		if head&flagMore != 0 {
-			e.History = d.bytes(d.uvarint())
+			e.History = d.Bytes(d.Uvarint())
 		}
 	default:
 		d.fail(fmt.Errorf("entry of unknown kind %d", e.Kind))
@@ -296,10 +298,10 @@ func (d *Decoder) accepted(e *Entry, head byte, base int64) {
 	e.Accepted, e.Metadata = 0, nil
 	switch {
 	case head&flagMore != 0:
-		if e.Accepted = base + d.varint(); e.Accepted == e.Due {
+		if e.Accepted = base + d.Varint(); e.Accepted == e.Due {
 			e.Accepted = 0
 		}
-		e.Metadata = d.bytes(d.uvarint())
+		e.Metadata = d.Bytes(d.Uvarint())
 	case head&flagLater != 0:
 		e.Accepted = TimeOf(e.Score)
 	}
@@ -309,14 +311,14 @@ func (d *Decoder) accepted(e *Entry, head byte, base int64) {
 // the block, and leaves d somewhere in it.
 func (d *Decoder) Head() (id []byte, due int64) {
 	d.Byte()
-	d.uvarint() // queue
-	d.uvarint() // position
-	due = d.varint()
-	return d.bytes(d.uvarint()), due
+	d.Uvarint() // queue
+	d.Uvarint() // position
+	due = d.Varint()
+	return d.Bytes(d.Uvarint()), due
 }
 
 func (d *Decoder) positions() []Position {
-	n := d.uvarint()
+	n := d.Uvarint()
 	if n == 0 || d.Err != nil {
 		return nil
 	}
@@ -326,7 +328,7 @@ func (d *Decoder) positions() []Position {
 	}
 	ps := make([]Position, n)
 	for i := range ps {
-		ps[i] = Position(d.uvarint())
+		ps[i] = Position(d.Uvarint())
 	}
 	return ps
 }
@@ -335,8 +337,8 @@ func (d *Decoder) positions() []Position {
 // been read.
 func (d *Decoder) Marks(first Position, ended func(Position)) {
 	last := first
-	for n := d.uvarint(); n > 0 && d.Err == nil; n-- {
-		last = Position(int64(last) + d.varint())
+	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+		last = Position(int64(last) + d.Varint())
 		if d.Err == nil {
 			ended(last)
 		}

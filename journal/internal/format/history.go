@@ -47,9 +47,9 @@ func (h History) Add(last string, f Failure) (more History) {
 // Valid reports whether all of its bytes make sense.
 func (h History) Valid() bool {
 	return valid(h, func(d *Decoder) {
-		d.uvarint()
-		d.varint()
-		d.bytes(d.uvarint())
+		d.Uvarint()
+		d.Varint()
+		d.Bytes(d.Uvarint())
 	})
 }
 
@@ -66,7 +66,7 @@ func shortened(text string) string {
 // that make no sense end the list.
 func (h History) Failures(last string) (list []Failure) {
 	for d := (Decoder{B: h}); d.Off < len(h) && len(list) < HistoryFailures; {
-		f := Failure{Attempt: int(d.uvarint()), At: d.varint(), Text: string(d.bytes(d.uvarint()))}
+		f := Failure{Attempt: int(d.Uvarint()), At: d.Varint(), Text: string(d.Bytes(d.Uvarint()))}
 		if d.Err != nil {
 			break
 		}

@@ -23,7 +23,7 @@ func NewMetadata(pairs map[string]string) (m Metadata) {
 func (m Metadata) All() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for d := (Decoder{B: m}); d.Off < len(m); {
-			key, value := d.bytes(d.uvarint()), d.bytes(d.uvarint())
+			key, value := d.Bytes(d.Uvarint()), d.Bytes(d.Uvarint())
 			if d.Err != nil || !yield(string(key), string(value)) {
 				return
 			}
@@ -34,8 +34,8 @@ func (m Metadata) All() iter.Seq2[string, string] {
 // Valid reports whether all of its bytes make sense.
 func (m Metadata) Valid() bool {
 	return valid(m, func(d *Decoder) {
-		d.bytes(d.uvarint())
-		d.bytes(d.uvarint())
+		d.Bytes(d.Uvarint())
+		d.Bytes(d.Uvarint())
 	})
 }
 

@@ -111,8 +111,8 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) { h.show(w, r, ht
 // row is a partition of the list.
 type row struct {
 	postgres.PartitionStats
-	Own        bool
-	Name, Link string // of the owner; empty: it is not known
+	Own  bool
+	Link string // to the list of the owner; empty: it is not known
 }
 
 //go:embed list.html
@@ -143,12 +143,8 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, status int, missi
 	if err != nil {
 		status = http.StatusServiceUnavailable
 	}
-	names := make(map[string]string)
-	for _, node := range stats.Nodes {
-		names[node.ID] = node.Name
-	}
 	for _, p := range stats.Partitions {
-		each := row{PartitionStats: p, Own: owned[p.Partition] != nil, Name: names[p.Owner]}
+		each := row{PartitionStats: p, Own: owned[p.Partition] != nil}
 		if each.Name != "" && h.cfg.Address != nil {
 			each.Link = h.address(each.Name)
 		}

@@ -67,7 +67,7 @@ func owns(n *postgres.Node, count int) func() bool {
 // its executor, while the node has it, and a clear answer behind that.
 func TestPartitionsComeAndGo(t *testing.T) {
 	s := pgtest.Start(t)
-	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
+	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Config{Partitions: partitions}))
 	a := start(t, s.URL(), "a")
 	require.Eventually(t, owns(a, partitions), time.Minute, time.Millisecond)
 	mux := http.NewServeMux()
@@ -151,12 +151,11 @@ func TestPartitionsComeAndGo(t *testing.T) {
 // would be lost.
 func TestTheListOfASilentServer(t *testing.T) {
 	s := pgtest.Start(t)
-	proxy := pgtest.NewProxy(t, s.Addr())
-	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
-	n := startFor(t, proxy.URL(s.URL()), "a", time.Minute)
+	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Config{Partitions: partitions}))
+	n := startFor(t, s.URL(), "a", time.Minute)
 	require.Eventually(t, owns(n, partitions), time.Minute, time.Millisecond)
-	proxy.Swallow()
-	defer proxy.Heal()
+	s.Freeze()
+	defer s.Thaw()
 	w, began := httptest.NewRecorder(), time.Now()
 	dashboard.Handler(n, dashboard.Config{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	require.Less(t, time.Since(began), 8*time.Second, "two seconds, and not the ten of a page")
@@ -167,7 +166,7 @@ func TestTheListOfASilentServer(t *testing.T) {
 // The list is for those only who may look at the rest.
 func TestTheListAsksWhoMayLook(t *testing.T) {
 	s := pgtest.Shared(t)
-	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
+	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Config{Partitions: partitions}))
 	n := start(t, s.URL(), "a")
 	h := dashboard.Handler(n, dashboard.Config{Executor: executorpages.Config{Authorize: func(r *http.Request, a executorpages.Action) error {
 		if a.Verb == executorpages.View && r.Header.Get("Who") == "me" {
@@ -191,7 +190,7 @@ func TestTheListAsksWhoMayLook(t *testing.T) {
 // Functions of the user that panic or are slow cost a page what they are for.
 func TestHostileFunctions(t *testing.T) {
 	s := pgtest.Shared(t)
-	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Schema{Partitions: partitions}))
+	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Config{Partitions: partitions}))
 	n := start(t, s.URL(), "a")
 	require.Eventually(t, func() bool { return len(n.Partitions()) > 0 }, time.Minute, time.Millisecond)
 	list := func(cfg dashboard.Config) (int, string) {

@@ -1,7 +1,8 @@
-// Strand-postgres moves the jobs of a journal into PostgreSQL and back, and makes and checks
-// schemas there:
+// Strand-postgres makes schemas in PostgreSQL, checks them, moves the jobs of a journal there and
+// back, and looks into them, as the command strand looks into a journal at rest:
 //
 //	strand-postgres migrate | import DIR | export NEWDIR | check
+//	strand-postgres status | jobs | job QUEUE ID | morgue | running | explain QUEUE ID
 //
 // With -h it says how.
 package main
@@ -15,8 +16,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
@@ -26,7 +29,7 @@ import (
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, cancel) // a second one is not waited for
-	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr, time.Now())
 	cancel()
 	os.Exit(status)
 }
@@ -40,6 +43,7 @@ const (
 )
 
 const synopsis = `strand-postgres migrate | import DIR | export NEWDIR | check
+strand-postgres status | jobs | job QUEUE ID | morgue [list [QUEUE [ID...]]] | running | explain QUEUE ID
   [-url URL] [-schema NAME] [-partitions N] [-before TEXT] [-single-server]`
 
 const help = synopsis + `
@@ -48,6 +52,11 @@ const help = synopsis + `
   import DIR     put a journal, or what export made, into a schema that was not used
   export NEWDIR  write the partitions as journals
   check          read all partitions: is what they have sound?
+
+  status         nodes, partitions and who owns them, the inbox, and jobs by queue and state
+  jobs, job      what waits, in the order in which it is due; everything about one job
+  morgue         the dead letters
+  running        what runs, and why a job does not (explain), only nodes know: this says which
 
 Flags may stand anywhere:
 
@@ -69,6 +78,9 @@ they have done all or nothing; what stays beside NEWDIR of an export that was ki
 .export- in its name, may be removed. A Config.Partition that -before can't say needs a program
 that calls postgres.Import itself.
 
+What looks changes nothing, needs no node, and sees one moment, also on a standby. It prints what
+strand prints of a journal: jobs -h lists flags, as -json. The role needs SELECT of the tables.
+
 From n partitions to a multiple of n: export, migrate -schema OTHER -partitions N, import
 -schema OTHER. From one journal any number will do.
 
@@ -80,12 +92,14 @@ type call struct {
 	url, schema, before string
 	partitions          int
 	single              bool
-	words               []string // the verb and its argument
+	words               []string // the verb and its arguments
+	looks               bool     // as strand does
+	now                 time.Time
 }
 
 // run is the whole command, for main and for the tests.
-func run(ctx context.Context, args []string, out, errs io.Writer) int {
-	var c call
+func run(ctx context.Context, args []string, out, errs io.Writer, now time.Time) int {
+	c := call{now: now}
 	err := c.parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(out, help)
@@ -95,12 +109,15 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintf(errs, "strand-postgres: %s\n%s\n", tame(err.Error()), synopsis)
 		return notDone
 	}
+	if c.looks {
+		return c.look(ctx, out, errs)
+	}
 	err = c.do(ctx, out)
 	if err == nil {
 		return fine
 	}
 	status, advice := c.judge(err)
-	fmt.Fprintf(errs, "strand-postgres: %s\n%s", tame(inFlags.Replace(err.Error())), advice)
+	fmt.Fprintf(errs, "strand-postgres: %v\n%s", inWords{err}, advice)
 	return status
 }
 
@@ -135,39 +152,52 @@ func (c *call) parse(args []string) error {
 	f.StringVar(&c.before, "before", "", "")
 	f.IntVar(&c.partitions, "partitions", 0, "")
 	f.BoolVar(&c.single, "single-server", false, "")
-	for {
-		if err := f.Parse(args); err != nil {
-			return err
-		}
-		if f.NArg() == 0 {
-			break
-		}
-		c.words, args = append(c.words, f.Arg(0)), f.Args()[1:]
+	if err := f.Parse(c.ours(args, f)); err != nil {
+		return err
 	}
-	if word(c.words) == "help" {
-		return flag.ErrHelp
-	}
-	want, known := map[string]int{"migrate": 1, "check": 1, "import": 2, "export": 2}[word(c.words)]
+	verb := strings.Join(c.words[:min(len(c.words), 1)], "")
+	want, known := map[string]int{"migrate": 1, "check": 1, "import": 2, "export": 2, "running": 1, "explain": 3,
+		"status": 0, "jobs": 0, "job": 0, "morgue": 0}[verb] // 0: flags and arguments are those of strand
+	c.looks = known && want == 0
+	flags := slices.IndexFunc(c.words, func(w string) bool { return strings.HasPrefix(w, "-") })
 	switch {
+	case flags >= 0 && !c.looks:
+		return f.Parse(c.words[flags:])
+	case verb == "help":
+		return flag.ErrHelp
 	case !known:
-		return fmt.Errorf("there is no command %q; -h lists them", word(c.words))
-	case len(c.words) != want:
-		return fmt.Errorf("%s takes %d argument(s), got %d", c.words[0], want-1, len(c.words)-1)
-	case c.before != "" && c.words[0] != "import":
+		return fmt.Errorf("there is no command %q; -h lists them", verb)
+	case !c.looks && len(c.words) != want:
+		return fmt.Errorf("%s takes %d argument(s), got %d", verb, want-1, len(c.words)-1)
+	case c.before != "" && verb != "import":
 		return errors.New("-before is for import")
 	}
 	return nil
 }
 
-func word(words []string) string {
-	if len(words) == 0 {
-		return ""
+// ours are the flags of f among args, with their values; the rest are words.
+func (c *call) ours(args []string, f *flag.FlagSet) (ours []string) {
+	for i := 0; i < len(args); i++ {
+		name, _, valued := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
+		if !strings.HasPrefix(args[i], "-") || f.Lookup(name) == nil {
+			c.words = append(c.words, args[i])
+			continue
+		}
+		ours = append(ours, args[i])
+		if !valued && name != "single-server" && i+1 < len(args) {
+			i++
+			ours = append(ours, args[i])
+		}
 	}
-	return words[0]
+	return ours
+}
+
+func (c *call) config() postgres.Config {
+	return postgres.Config{Schema: c.schema, Partitions: c.partitions, SingleServer: c.single}
 }
 
 func (c *call) do(ctx context.Context, out io.Writer) error {
-	cfg := postgres.Config{Schema: c.schema, Partitions: c.partitions, SingleServer: c.single}
+	cfg := c.config()
 	if c.before != "" {
 		cfg.Partition = func(id string) string {
 			part, _, _ := strings.Cut(id, c.before)
@@ -176,13 +206,13 @@ func (c *call) do(ctx context.Context, out io.Writer) error {
 	}
 	var moved postgres.Moved
 	var err error
-	said := ""
+	var said string
 	switch c.words[0] {
 	case "migrate":
-		if err := postgres.Migrate(ctx, c.url, postgres.Schema{Name: c.schema, Partitions: c.partitions}); err != nil {
-			return err
+		err := postgres.Migrate(ctx, c.url, cfg)
+		if err == nil {
+			fmt.Fprintf(out, "schema %q is as it should be\n", cmp.Or(c.schema, "strand"))
 		}
-		_, err = fmt.Fprintf(out, "schema %q is as it should be\n", cmp.Or(c.schema, "strand"))
 		return err
 	case "import":
 		moved, err = postgres.Import(ctx, c.url, cfg, c.words[1])
@@ -190,6 +220,8 @@ func (c *call) do(ctx context.Context, out io.Writer) error {
 	case "export":
 		moved, err = postgres.Export(ctx, c.url, cfg, c.words[1])
 		said = "exported and compared"
+	case "running", "explain":
+		return c.ask(ctx, out)
 	case "check":
 		moved, err = postgres.Check(ctx, c.url, cfg)
 		said = "sound"

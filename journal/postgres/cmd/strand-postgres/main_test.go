@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -36,7 +37,7 @@ func TestCommand(t *testing.T) {
 	run := func(want int, says string, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
-		require.Equal(t, want, run(ctx, args, &out, &errs), "%s", &errs)
+		require.Equal(t, want, run(ctx, args, &out, &errs, time.Now()), "%s", &errs)
 		require.Contains(t, out.String()+errs.String(), says)
 		require.Equal(t, want == fine, errs.Len() == 0)
 	}

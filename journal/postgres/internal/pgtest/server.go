@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package pgtest starts real PostgreSQL servers for tests, and hurts them: it kills them,
-// stops them for a while, and promotes their standbys. [Proxy] hurts connections.
+// stops them for a while, and promotes their standbys.
 //
 // A server listens on a port of the loopback and keeps its files in a directory of its own
 // below that of os.TempDir. As root it runs as the user postgres. Where no server is

@@ -85,7 +85,7 @@ func (s *supply) disk() (*rowsDisk, error) {
 	if s.schema == "" || s.next == maxPartitions {
 		s.made, s.next = s.made+1, 0
 		s.schema = fmt.Sprintf("rows %d %d", os.Getpid(), s.made)
-		if err := Migrate(ctx, s.url, Schema{Name: s.schema, Partitions: maxPartitions}); err != nil {
+		if err := Migrate(ctx, s.url, Config{Schema: s.schema, Partitions: maxPartitions}); err != nil {
 			return nil, err
 		}
 	}

@@ -1,0 +1,282 @@
+// Package command is the strand command, for executor/cmd/strand, and for programs that look with its
+// words, its output and its exit statuses into journals that no directory has.
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/journal"
+)
+
+// Exit statuses.
+const (
+	fine    = 0
+	isHurt  = 1 // the journal is damaged
+	noClear = 2 // it could not be looked at
+)
+
+// errDamaged is returned by commands that have already said what is wrong.
+var errDamaged = errors.New("damaged")
+
+// errUsage is a call that makes no sense.
+var errUsage = errors.New("wrong call")
+
+func usage(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
+}
+
+// Program is a command that looks into journals. The zero value is strand.
+type Program struct {
+	// Name is that of the program. Default "strand".
+	Name string
+
+	// Look calls look with the journals of all partitions, once for each call that makes sense. Then no
+	// argument is a directory, and the verbs are status, jobs, job and morgue, which lists. Default nil:
+	// the journal in the directory that is the first argument, or the process that has it open.
+	Look func(ctx context.Context, verb string, look func([]*journal.View) error) error
+}
+
+// verbs are those of the program.
+func (p Program) verbs() []verb {
+	if p.Look == nil {
+		return commands
+	}
+	var all []verb
+	for _, v := range commands {
+		switch v.name {
+		case "status":
+			v.usage, v.do = "partitions, and jobs by queue and state", inspectAtRest
+		case "morgue":
+			v.usage, v.args, v.flags = "the dead letters", "[list [QUEUE [ID...]]]", func() []cli.Flag { return []cli.Flag{fullFlag()} }
+		case "jobs", "job":
+		default:
+			continue
+		}
+		v.live, v.args = nil, strings.TrimSpace(strings.TrimPrefix(v.args, "DIR"))
+		all = append(all, v)
+	}
+	return all
+}
+
+// call is one call of the command.
+type call struct {
+	*cli.Command
+	*output
+	program Program
+	in      io.Reader
+
+	back control.Affected // what requeues have done so far, but for N
+}
+
+// look calls f with the journals that the call is about: what open returns for its directory, or those
+// of the program.
+func (c *call) look(ctx context.Context, open func(dir string) (*journal.View, error), f func([]*journal.View) error) error {
+	if c.program.Look != nil {
+		return c.program.Look(ctx, c.Name, f)
+	}
+	v, err := open(c.Args().First())
+	if err != nil {
+		return err
+	}
+	return errors.Join(f([]*journal.View{v}), v.Close())
+}
+
+// Run carries out one call, whose first argument is the program, and returns its exit status: 0 all
+// is well, 1 a journal is damaged, 2 it could not be looked at or the call is wrong.
+func (p Program) Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, now time.Time) int {
+	o := newOutput(out, now)
+	o.json = slices.Contains(args, "-json") || slices.Contains(args, "--json") // also for what is wrong with the call
+	p.Name = cmp.Or(p.Name, "strand")
+	if p.Look != nil && len(args) > 1 && !slices.Contains(args, "-h") && !slices.Contains(args, "--help") {
+		args = slices.Insert(slices.Clone(args), 2, p.Name) // in the place of the directory
+	}
+	root := &cli.Command{
+		Name: p.Name, Usage: "look into a journal and take care of it", UsageText: p.Name + " COMMAND DIR [ARGUMENT...] [-FLAG...]",
+		Description: "The journal's directory is always the first argument of a command.",
+		Writer:      out, ErrWriter: errs,
+		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // we do it, once
+		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
+	}
+	for _, v := range p.verbs() {
+		root.Commands = append(root.Commands, v.command(p, o, in))
+	}
+	err := misnamed(args)
+	if err == nil {
+		err = root.Run(ctx, args)
+	}
+	if flushed := o.Flush(); err == nil {
+		err = flushed
+	}
+	if err != nil && !errors.Is(err, errDamaged) {
+		o.fail(p, errs, err)
+	}
+	return status(err)
+}
+
+// misnamed returns an error when the first argument is no command; cli would rather
+// complain about a flag behind it.
+func misnamed(args []string) error {
+	known := func(v verb) bool { return v.name == args[1] }
+	if len(args) < 2 || strings.HasPrefix(args[1], "-") || slices.Contains([]string{"help", "h"}, args[1]) || slices.ContainsFunc(commands, known) {
+		return nil
+	}
+	return usage("there is no command %q; it comes first, as in strand inspect DIR; strand help lists all", args[1])
+}
+
+// status is the exit status for an error.
+func status(err error) int {
+	switch {
+	case err == nil:
+		return fine
+	case errors.Is(err, errDamaged), errors.Is(err, journal.ErrCorrupt):
+		return isHurt
+	}
+	return noClear
+}
+
+// verb is one command.
+type verb struct {
+	name, args, usage, description string
+	least, most                    int // arguments; most −1 means any number
+	flags                          func() []cli.Flag
+	do                             func(context.Context, *call) error // at rest
+	live                           func(context.Context, *live) error // in a process that runs; nil: only at rest
+}
+
+// usageText has the flags where the root has them.
+func (v verb) usageText(p Program) string {
+	return strings.Join(strings.Fields(p.Name+" "+v.name+" "+v.args+" [-FLAG...]"), " ")
+}
+
+func (v verb) command(p Program, o *output, in io.Reader) *cli.Command {
+	c := &cli.Command{
+		Name: v.name, UsageText: v.usageText(p), Usage: v.usage, Description: v.description,
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON, one object a line"}},
+		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
+	}
+	if v.flags != nil {
+		c.Flags = append(c.Flags, v.flags()...)
+	}
+	if v.live != nil {
+		c.Flags = append(c.Flags, timeoutFlag())
+	}
+	c.Action = func(ctx context.Context, c *cli.Command) error {
+		o.json = c.Bool("json")
+		if n := c.Args().Len(); n < v.least || (v.most >= 0 && n > v.most) {
+			if p.Look != nil {
+				n--
+			}
+			return usage("%s; got %d arguments", v.usageText(p), n)
+		}
+		return v.call(ctx, &call{Command: c, output: o, program: p, in: in})
+	}
+	return c
+}
+
+var commands = []verb{
+	{
+		name: "inspect", args: "DIR", least: 1, most: 1, do: inspectAtRest, live: inspectLive,
+		usage: "figures of a journal: blocks, bytes, jobs by queue and state",
+		flags: func() []cli.Flag {
+			return []cli.Flag{&cli.BoolFlag{Name: "blocks", Usage: "list every block"}}
+		},
+	},
+	{
+		name: "jobs", args: "DIR", least: 1, most: 1, do: jobs, live: jobsLive, flags: jobsFlags,
+		usage: "jobs that would run, in their order",
+	},
+	{
+		name: "job", args: "DIR QUEUE ID", least: 3, most: 3, do: job, live: jobLive, flags: jobFlags,
+		usage: "everything about one job, and what of it is in the morgue",
+	},
+	{
+		name: "replay", args: "DIR", least: 1, most: 1, do: replay, flags: replayFlags,
+		usage: "the runs that the next start would make, changing nothing",
+		description: `Each run is listed as if those before it succeed. A start divides the ids of a
+queue among its shards at random; each shard keeps the order shown here. Jobs
+that were running at the last two deaths of the process are held back, and run
+one at a time. What the code says about a queue is not in the journal. Without
+-shape each is taken for one of HandleMerged or HandleBatch; -shape orders=events
+says that orders is one of Handle, -shape mirrors=state that mirrors is one of
+HandleLatest, and -shape '*=events' that all others are of Handle. Give
+-merge, -on-failure and -max-payloads where they are not the defaults.`,
+	},
+	{
+		name: "check", args: "DIR", least: 1, most: 1, do: check,
+		usage: "is it sound? exit status 0: yes, 1: damaged, 2: could not look",
+	},
+	{
+		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal, live: copyLive,
+		usage: "copy a journal",
+	},
+	{
+		name: "compact", args: "DIR", least: 1, most: 1, do: compact, live: compactLive,
+		usage: "make the file of a journal as small as what is in it",
+	},
+	{
+		name: "salvage", args: "DIR NEWDIR", least: 2, most: 2, do: salvage,
+		usage: "write what is intact of a damaged journal to a new one",
+	},
+	{
+		name: "export", args: "DIR", least: 1, most: 1, do: export,
+		usage: "print a journal as JSON lines, for import",
+	},
+	{
+		name: "import", args: "NEWDIR", least: 1, most: 1, do: importJournal,
+		usage: "make a journal from what export printed, read from standard input",
+	},
+	{
+		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, live: morgueLive, flags: morgueFlags,
+		usage: "the dead letters: list, put back, delete",
+	},
+	{
+		name: "status", args: "DIR", least: 1, most: 1, do: onlyLive, live: statusLive,
+		usage: "how a running executor is: workers, trouble, lag of its queues",
+	},
+	{
+		name: "running", args: "DIR", least: 1, most: 1, do: onlyLive, live: runningLive, flags: runningFlags,
+		usage: "what the workers of a running executor have in hand",
+	},
+	{
+		name: "explain", args: "DIR QUEUE ID", least: 3, most: 3, do: onlyLive, live: explainLive,
+		usage: "why a job of a running executor does not run",
+	},
+	{
+		name: "events", args: "DIR", least: 1, most: 1, do: onlyLive, live: eventsLive, flags: eventsFlags,
+		usage: "what happens to jobs in a running executor, as it happens",
+	},
+	{
+		name: "run", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("run"), flags: allFlag,
+		usage: "make waiting and halted jobs of a running executor due now",
+	},
+	{
+		name: "retry", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("retry"), flags: allFlag,
+		usage: "as run, with the retries that are left: halted jobs get one more",
+	},
+	{
+		name: "cancel", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("cancel"), flags: cancelFlags,
+		usage: "send jobs of a running executor to the morgue",
+	},
+	{
+		name: "delete", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("delete"), flags: removalFlags,
+		usage: "end jobs of a running executor for good",
+	},
+	{
+		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(true), live: pauses(true), flags: prefixFlag,
+		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart; -prefix: those that begin so",
+	},
+	{
+		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(false), live: pauses(false), flags: prefixFlag,
+		usage: "let go on what was paused in the same way",
+	},
+}

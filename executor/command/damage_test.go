@@ -1,0 +1,216 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// tryAll runs every command on a journal that may be damaged. None may panic, write
+// to it, or let a control character through.
+func tryAll(t testing.TB, dir string) {
+	t.Helper()
+	files := func() map[string]string {
+		files := snapshot(t, dir)
+		delete(files, "LOCK") // copy and salvage hold it
+		return files
+	}
+	before := files()
+	scratch := t.TempDir()
+	for i, args := range [][]string{
+		{"inspect", dir, "-blocks"}, {"jobs", dir}, {"job", dir, "orders", "order-2"}, {"replay", dir},
+		{"check", dir}, {"export", dir}, {"morgue", dir, "list"}, {"copy", dir, filepath.Join(scratch, "copy")},
+		{"salvage", dir, filepath.Join(scratch, "saved")},
+	} {
+		if i%2 == 0 {
+			args = append(args, "-json")
+		}
+		out, errs, status := strand(t, "", args...)
+		require.Contains(t, []int{fine, isHurt, noClear}, status)
+		for _, r := range out + errs {
+			require.True(t, r == '\n' || unicode.IsPrint(r), "%q lets %q through", args, r)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(scratch, "saved")); err == nil {
+		must(t, "", "check", filepath.Join(scratch, "saved"))
+	}
+	require.Equal(t, before, files(), "a command has written to a damaged journal")
+	if _, _, status := strand(t, "", "compact", dir); status != fine {
+		require.Equal(t, before, files(), "compact has written to a damaged journal")
+	}
+}
+
+// damaged is a copy of a journal after something happened to its file.
+func damaged(t testing.TB, dir string, harm func([]byte) []byte) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "journal.db"))
+	require.NoError(t, err)
+	hurt := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(hurt, "journal.db"), harm(bytes.Clone(b)), 0o600))
+	return hurt
+}
+
+func TestDamage(t *testing.T) {
+	dir := office(t)
+	for name, harm := range map[string]func([]byte) []byte{
+		"zero length": func([]byte) []byte { return nil },
+		"cut in half": func(b []byte) []byte { return b[:len(b)/2] },
+		"cut by one":  func(b []byte) []byte { return b[:len(b)-1] },
+		"no metas":    func(b []byte) []byte { clear(b[:8192]); return b },
+		"one meta":    func(b []byte) []byte { clear(b[:4096]); return b },
+		"other meta":  func(b []byte) []byte { clear(b[4096:8192]); return b },
+		"random":      func(b []byte) []byte { return bytes.Repeat([]byte("random"), len(b)/6) },
+		"swapped": func(b []byte) []byte {
+			page := bytes.Clone(b[4*4096 : 5*4096])
+			copy(b[4*4096:], b[5*4096:6*4096])
+			copy(b[5*4096:], page)
+			return b
+		},
+	} {
+		t.Run(name, func(t *testing.T) { tryAll(t, damaged(t, dir, harm)) })
+	}
+	for page := range 12 {
+		t.Run(fmt.Sprint("zeroed page ", page), func(t *testing.T) {
+			tryAll(t, damaged(t, dir, func(b []byte) []byte { clear(b[min(page*4096, len(b)):min((page+1)*4096, len(b))]); return b }))
+		})
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 24 {
+		at := random.IntN(8 * 32 << 10)
+		t.Run(fmt.Sprint("flip ", i), func(t *testing.T) {
+			tryAll(t, damaged(t, dir, func(b []byte) []byte { b[at/8%len(b)] ^= 1 << (at % 8); return b }))
+		})
+	}
+}
+
+// Of a file that is cut after its first page nothing can be read: check does not say
+// that nothing was lost, and advises no salvage.
+func TestNothingIsLeft(t *testing.T) {
+	out, _, status := strand(t, "", "check", damaged(t, office(t), func(b []byte) []byte { return b[:4096] }))
+	require.Equal(t, isHurt, status)
+	require.Contains(t, out, "lost: all of it: nothing can be read")
+	require.NotContains(t, out, "nothing was lost")
+	require.NotContains(t, out, "strand salvage")
+}
+
+// A flipped bit in a payload takes one block, which check and salvage name together
+// with its job, and nothing else.
+func TestSalvage(t *testing.T) {
+	dir := office(t)
+	hurt := damaged(t, dir, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(`{"item":3}`), []byte(`{"item":4}`)) })
+	out, _, status := strand(t, "", "check", hurt)
+	assert.Equal(t, isHurt, status)
+	assert.Contains(t, out, "damaged: journal: corrupt: block 9: checksum")
+	assert.Contains(t, out, "perhaps a payload of orders order-3, position 5")
+	saved := filepath.Join(t.TempDir(), "saved.strand")
+	out = must(t, "", "salvage", hurt, saved)
+	assert.Contains(t, out, "7 live entries from 12 intact blocks, 2 in the morgue, 3 queues")
+	want := strings.Split(must(t, "", "export", dir), "\n")
+	var kept []string
+	for _, line := range want {
+		if !strings.Contains(line, `"order-3"`) {
+			kept = append(kept, strings.ReplaceAll(line, `"lines":14`, `"lines":13`))
+		}
+	}
+	assert.Equal(t, kept, strings.Split(must(t, "", "export", saved), "\n"))
+	_, errs, status := strand(t, "", "salvage", hurt, saved)
+	assert.Equal(t, noClear, status)
+	assert.Contains(t, errs, "already exists")
+}
+
+// hostile is text that means to do harm on a terminal.
+var hostile = []string{
+	"\x1b[2J\x1b]0;owned\x07", "two\nlines\r\ttab", "\xff\xfe\x80", "\u202egnp.exe", "\u009b31m", "\u05e9\u05dc\u05d5\u05dd",
+	"\u2028\u2029", "a\x00b", `quote"s`, `"quoted"`, " spaces ", "<script>", "\U000e0041", "zero\u200bwidth",
+}
+
+// Ids, payloads, queues and errors of any bytes come out harmless, and go
+// through export and import unchanged.
+func TestHostileText(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "hostile.strand")
+	l := newLedger(t, dir)
+	for i, text := range hostile {
+		q := l.queue(text)
+		l.put(q, text, text, ago(0), 1)
+		l.state(journal.Entry{Queue: q, ID: []byte(text), Due: ago(0), Retry: i, Error: []byte(text)})
+		l.bury(l.put(q, text+"2", text, ago(0), 1), 1, text, ago(0))
+	}
+	l.close()
+	tryAll(t, dir)
+	exported := must(t, "", "export", dir)
+	moved := filepath.Join(t.TempDir(), "moved.strand")
+	must(t, exported, "import", moved)
+	assert.Equal(t, exported, must(t, "", "export", moved))
+	assert.Equal(t, must(t, "", "jobs", dir), must(t, "", "jobs", moved))
+	for _, text := range hostile {
+		out := must(t, "", "job", moved, text, text)
+		assert.Equal(t, 1, strings.Count(out, "  ready  "), "%q", out)
+	}
+}
+
+// The morgue gives back and deletes what it was asked for, on disk.
+func TestMorgueWrites(t *testing.T) {
+	dir := office(t)
+	assert.Contains(t, must(t, "", "morgue", dir, "requeue", "mails", "ann"), "1 payload requeued")
+	out := must(t, "", "job", dir, "mails", "ann", "-json")
+	assert.Contains(t, out, `"payloads":2`)
+	assert.Contains(t, out, `"restored":true`)
+	assert.NotContains(t, out, `"type":"dead"`)
+	assert.Contains(t, must(t, "", "morgue", dir, "delete", "-all"), "1 payload deleted")
+	assert.Equal(t, "nothing in the morgue\n", must(t, "", "morgue", dir, "list"))
+	must(t, "", "check", dir)
+}
+
+// An export that is cut, changed or made up makes no journal.
+func TestBadImports(t *testing.T) {
+	exported := must(t, "", "export", office(t))
+	lines := strings.SplitAfter(exported, "\n")
+	for name, bad := range map[string]string{
+		"empty": "", "no JSON": "x", "cut": strings.Join(lines[:5], ""), "half a line": exported[:len(exported)/2],
+		"a line missing": strings.Join(append(lines[:6:6], lines[7:]...), ""), "twice": exported + exported,
+		"newer":            strings.Replace(exported, `"version":2`, `"version":3`, 1),
+		"position beyond":  strings.Replace(exported, `"position":6`, `"position":600`, 1),
+		"position twice":   strings.Replace(exported, `"position":6`, `"position":8`, 1),
+		"unknown queue":    strings.Replace(exported, `"queue":"mails"`, `"queue":"no"`, 1),
+		"no such time":     strings.Replace(exported, "2001-02-03T03:45:06Z", "9001-02-03T03:45:06Z", 1),
+		"queue number gap": strings.Replace(exported, `"idle","number":3`, `"idle","number":9`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := t.TempDir()
+			_, errs, status := strand(t, bad, "import", filepath.Join(parent, "new.strand"))
+			assert.Equal(t, noClear, status)
+			assert.NotEmpty(t, errs)
+			assert.Empty(t, snapshot(t, parent))
+		})
+	}
+}
+
+// FuzzDamage flips bytes anywhere.
+func FuzzDamage(f *testing.F) {
+	dir := office(f)
+	f.Add(uint32(4096), []byte("x"))
+	f.Fuzz(func(t *testing.T, at uint32, with []byte) {
+		tryAll(t, damaged(t, dir, func(b []byte) []byte { copy(b[int(at)%len(b):], with); return b }))
+	})
+}
+
+// FuzzImport reads anything.
+func FuzzImport(f *testing.F) {
+	f.Add(must(f, "", "export", office(f)))
+	f.Fuzz(func(t *testing.T, input string) {
+		to := filepath.Join(t.TempDir(), "new.strand")
+		if _, _, status := strand(t, input, "import", to); status == fine {
+			must(t, "", "check", to)
+		}
+	})
+}

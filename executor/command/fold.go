@@ -1,0 +1,397 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// firstAttempt is the attempt of a job whose state says Retry 0, as it failed once.
+const firstAttempt = 2
+
+// task is a job that waits or would run, with the payloads of one run.
+type task struct {
+	inspect.JobInfo
+	Bytes        int64 // of all its payloads
+	BytesAtLeast bool  `wire:",omit"` // there are more, which were not counted
+	Crashes      int   `wire:",omit"` // how often the process died in a row while it ran
+	Partition    *int  `wire:",omit"` // of several
+
+	Failures        []inspect.Failure     `wire:",omit"` // the last five, oldest first
+	InHand, Waiting []inspect.PayloadInfo `wire:",omit"`
+
+	due int64 // Unix ns
+}
+
+// list are its payloads, as far as they are known.
+func (t *task) list() []inspect.PayloadInfo { return slices.Concat(t.InHand, t.Waiting) }
+
+// settle says what state it is in: of a job at rest.
+func (t *task) settle(now int64) *task {
+	t.Due = time.Unix(0, t.due)
+	switch {
+	case t.State == inspect.JobHalted:
+	case t.due <= now:
+		t.State = inspect.JobReady
+	case t.Attempt > 1:
+		t.State = inspect.JobRetrying
+	default:
+		t.State = inspect.JobScheduled
+	}
+	return t
+}
+
+// infoOf is a payload of the journal.
+func infoOf(e *journal.Entry) inspect.PayloadInfo {
+	return inspect.PayloadInfo{
+		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Restored: e.Restored,
+		Metadata: maps.Collect(e.Metadata.All()), Bytes: len(e.Payload), Raw: e.Payload,
+	}
+}
+
+// fold is what a start would do with one queue: the shard's own state machine, fed
+// with what the journal hands over, and with runs that all succeed.
+type fold struct {
+	queue    string
+	part     *int // nil: there is one
+	now      int64
+	core     *shard.Core
+	run      *shard.Run
+	suspects map[journal.Position]journal.Suspicion
+
+	mu      sync.Mutex
+	halted  []journal.Entry // states of jobs that were halted when they were written
+	bytes   int64           // of all payloads
+	merged  int
+	ticks   int64 // runs so far
+	reached int64 // the latest due time of these
+	drained bool  // what is not halted was taken
+	err     error // why tasks ended early
+}
+
+// nowhere is where a Core writes its changes.
+type nowhere struct{}
+
+func (nowhere) Record(*shard.Change) {}
+
+// load takes in the entries of the queue as a start does, but all into one shard.
+func (f *fold) load(pages [][]journal.Ref) {
+	one := func([]byte) int { return 0 }
+	if _, f.err = shard.LoadAll([]*shard.Core{f.core}, pages, one, f.see); f.err != nil {
+		return
+	}
+	slices.SortFunc(f.halted, func(a, b journal.Entry) int { return cmp.Compare(a.Position, b.Position) })
+	f.core.Loaded()
+	f.merged = int(f.core.Counts().Merged)
+	f.core.Record(nowhere{})
+	f.run, f.err = f.core.NewRun(), f.core.Err()
+}
+
+// see notes what can't be asked of the core. Several goroutines call it.
+func (f *fold) see(entries []journal.Entry) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range entries {
+		e := &entries[i]
+		f.bytes += int64(len(e.Payload))
+		if e.Kind == journal.KindState && e.Halted {
+			state := *e
+			state.ID, state.Error, state.History = bytes.Clone(e.ID), bytes.Clone(e.Error), bytes.Clone(e.History)
+			f.halted = append(f.halted, state)
+		}
+	}
+}
+
+// tasks lists the runs in the order of one shard: by due time. Those that no time
+// makes due come last. A task is valid until the next one.
+func (f *fold) tasks() iter.Seq[*task] {
+	return func(yield func(*task) bool) {
+		now := f.now
+		for due := f.core.NextDue(); due != math.MaxInt64 && f.err == nil; due = f.core.NextDue() {
+			// Time goes by, so that what is left of an id, due when its first
+			// payloads are done, comes in the order of these ends.
+			f.ticks++
+			now = max(now+1, due)
+			t := f.take(now)
+			if t == nil {
+				return
+			}
+			// What waits behind a retry may be due before that, and runs after it.
+			if f.reached = max(f.reached, t.due); f.reached > f.now {
+				t.due = f.reached
+			}
+			if t.due > f.now && t.due <= f.now+f.ticks {
+				t.due = f.now
+			}
+			if !yield(t.settle(f.now)) {
+				return
+			}
+		}
+		f.drained = true
+		for i := range f.halted {
+			state := &f.halted[i]
+			// Before all that is left of the others.
+			if !f.core.RunNow(string(state.ID), math.MinInt64, true) {
+				continue // went on since
+			}
+			f.core.Record(nowhere{})
+			t := f.take(now)
+			if t == nil {
+				return
+			}
+			t.State, t.due, t.Attempt, t.LastError = inspect.JobHalted, state.Due, state.Retry+firstAttempt, string(state.Error)
+			t.Failures = control.Failures(state.History, t.LastError)
+			if !yield(t.settle(f.now)) {
+				return
+			}
+		}
+	}
+}
+
+// take lets the oldest job run. It returns nil when that can't be read.
+func (f *fold) take(now int64) *task {
+	if !f.core.Take(now, f.run) {
+		f.err = f.core.Err()
+		return nil
+	}
+	it := f.run.Next(nil, 1)[0]
+	t := &task{due: it.Due, Partition: f.part, Failures: control.Failures(it.History, it.LastError)}
+	t.JobInfo = inspect.JobInfo{
+		Queue: f.queue, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError, Payloads: len(it.Payloads),
+	}
+	for _, p := range it.Payloads {
+		t.Crashes = max(t.Crashes, f.suspects[p.Ref.Position()].Deaths)
+		var e journal.Entry
+		if f.err = p.Ref.Read(&e); f.err != nil {
+			return nil
+		}
+		t.Bytes += int64(len(e.Payload))
+		t.Waiting = append(t.Waiting, infoOf(&e))
+	}
+	if len(t.Waiting) > 0 {
+		first := &t.Waiting[0]
+		t.Position, t.Score, t.EnqueuedAt = first.Position, first.Score, first.EnqueuedAt
+	}
+	it.Outcome.Verdict = shard.VerdictDone
+	f.run.Elapsed = 2 * shard.Quantum // slow: one job at a time, in strict order
+	f.core.Finish(now, f.run)
+	f.core.Record(nowhere{})
+	return t
+}
+
+// left is what tasks has not come to.
+func (f *fold) left() shard.Outlook {
+	o := f.core.Outlook(f.now + f.ticks)
+	switch {
+	case f.drained: // the rest of halted ones
+		o.Due, o.Delayed = 0, 0
+	case f.reached > f.now+f.ticks: // what is left runs after that
+		o.Due, o.Delayed = 0, o.Due+o.Delayed
+	}
+	return o
+}
+
+// folded is a queue, in the journals that have something of it.
+type folded struct {
+	name  string
+	dead  int
+	parts []*fold
+	ahead []*task // of parts, which tasks has not come to
+}
+
+// tasks lists those of all parts in the order of one.
+func (q *folded) tasks() iter.Seq[*task] {
+	if len(q.parts) == 1 {
+		return q.parts[0].tasks()
+	}
+	return func(yield func(*task) bool) {
+		q.ahead = make([]*task, len(q.parts))
+		nexts := make([]func() (*task, bool), len(q.parts))
+		for i, f := range q.parts {
+			next, stop := iter.Pull(f.tasks())
+			defer stop()
+			nexts[i] = next
+			q.ahead[i], _ = next()
+		}
+		for {
+			first := -1
+			for i, t := range q.ahead {
+				if t != nil && (first < 0 || t.before(q.ahead[first])) {
+					first = i
+				}
+			}
+			if first < 0 {
+				return
+			}
+			t := q.ahead[first]
+			if q.ahead[first] = nil; !yield(t) {
+				return
+			}
+			q.ahead[first], _ = nexts[first]()
+		}
+	}
+}
+
+// before reports whether t comes first in a list: those that no time makes due come last.
+func (t *task) before(o *task) bool {
+	if halted := t.State == inspect.JobHalted; halted != (o.State == inspect.JobHalted) {
+		return !halted
+	}
+	return t.due < o.due
+}
+
+// rest adds to s what tasks has not come to.
+func (q *folded) rest(s *sum) {
+	for i, f := range q.parts {
+		if q.ahead != nil && q.ahead[i] != nil {
+			s.add(q.ahead[i], f.now)
+		}
+		s.more(f.left())
+	}
+}
+
+// part is one of the journals that a call is about.
+type part struct {
+	*journal.View
+	names    map[uint32]string
+	numbers  map[string]uint32
+	suspects map[journal.Position]journal.Suspicion
+}
+
+// partsOf are the parts of a call, and the names of all queues, sorted.
+func partsOf(views []*journal.View) (parts []part, queues []string) {
+	for _, v := range views {
+		p := part{v, names(v), make(map[string]uint32), v.Suspects()}
+		for number, name := range p.names {
+			p.numbers[name], queues = number, append(queues, name)
+		}
+		parts = append(parts, p)
+	}
+	slices.Sort(queues)
+	return parts, slices.Compact(queues)
+}
+
+// folds are the queues of journals, by name.
+type folds struct {
+	parts   []part
+	names   []string
+	queue   string // only this one, if it is not empty
+	id      string // the same
+	configs configs
+	now     int64
+	err     error // why all ended early
+}
+
+// folds looks at the journals at rest, for one queue or all, of which the flags say how they
+// behave. A queue that the call names has to be there.
+func (c *call) folds(ctx context.Context, queue string, maxPayloads int, do func(*folds) error) error {
+	return c.look(ctx, journal.OpenView, func(views []*journal.View) (err error) {
+		s := &folds{queue: queue, now: c.now.UnixNano()}
+		s.parts, s.names = partsOf(views)
+		s.configs, err = readConfigs(c, maxPayloads)
+		for _, asked := range append([]string{queue}, slices.Sorted(maps.Keys(s.configs))...) {
+			if err == nil && asked != "*" {
+				err = known(s.names, asked)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return cmp.Or(do(s), s.err)
+	})
+}
+
+// lookEvery is how long what is read may not have been asked about; see undisturbed.
+const lookEvery = 100 * time.Millisecond
+
+// undisturbed is [journal.View.Undisturbed] of all parts.
+func (s *folds) undisturbed() {
+	for _, p := range s.parts {
+		s.err = p.Undisturbed(s.err)
+	}
+}
+
+// all lists them, one at a time in memory. It is over when s.err is set.
+func (s *folds) all() iter.Seq[*folded] {
+	return func(yield func(*folded) bool) {
+		defer s.undisturbed()
+		looked := time.Now()
+		for _, name := range s.names {
+			if s.queue != "" && name != s.queue {
+				continue
+			}
+			q := s.fold(name)
+			if s.err == nil && !yield(q) {
+				return
+			}
+			for _, f := range q.parts {
+				s.err = cmp.Or(s.err, f.err)
+			}
+			if s.err == nil && time.Since(looked) > lookEvery {
+				s.undisturbed()
+				looked = time.Now()
+			}
+			if s.err != nil {
+				return
+			}
+		}
+	}
+}
+
+// fold takes in a queue.
+func (s *folds) fold(name string) *folded {
+	q := &folded{name: name}
+	for i, p := range s.parts {
+		number, there := p.numbers[name]
+		if !there {
+			continue
+		}
+		q.dead += p.Buried()[number]
+		pages := p.PendingPages(number)
+		if s.id != "" {
+			pages, s.err = only(s.id, pages)
+		}
+		if s.err != nil || len(pages) == 0 {
+			continue
+		}
+		cfg := s.configs.of(name)
+		if s.id != "" && len(pages[0]) == 1 { // one payload, which is the newest, or what is known of the newest that was done
+			cfg.Merge = shard.MergeSupersede
+		}
+		f := &fold{queue: name, now: s.now, suspects: p.suspects, reached: math.MinInt64, core: shard.NewCore(number, cfg)}
+		if len(s.parts) > 1 {
+			f.part = new(i)
+		}
+		f.load(pages)
+		q.parts, s.err = append(q.parts, f), f.err
+	}
+	return q
+}
+
+// only keeps the entries of one id.
+func only(id string, pages [][]journal.Ref) ([][]journal.Ref, error) {
+	var kept []journal.Ref
+	for _, page := range pages {
+		for _, ref := range page {
+			of, err := ref.ID()
+			if err != nil {
+				return nil, err
+			}
+			if string(of) == id {
+				kept = append(kept, ref)
+			}
+		}
+	}
+	return [][]journal.Ref{kept}, nil
+}

@@ -1,0 +1,205 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/journal"
+)
+
+// maxRetry is what a shard counts up to, with the attempt of it.
+const maxRetry = math.MaxInt32 - firstAttempt
+
+// importer makes a journal from lines.
+type importer struct {
+	dir    string
+	b      *journal.Builder // nil until the first line was read
+	queues map[string]uint32
+	lines  int
+	ended  bool
+	check  func(journal.Set) error // of state keys
+
+	live, buried int
+}
+
+// imported is what import made.
+type imported struct {
+	Type   string
+	To     string
+	Live   int
+	Buried int
+	Queues int
+}
+
+func importJournal(ctx context.Context, c *call) error {
+	m := &importer{dir: c.Args().First(), queues: make(map[string]uint32), check: statekey.NewCheck()}
+	if err := m.read(ctx, c.in); err != nil {
+		if m.b != nil {
+			err = errors.Join(err, m.b.Discard())
+		}
+		return err
+	}
+	if err := m.b.Finish(); err != nil {
+		return err
+	}
+	if c.json {
+		return c.object(imported{"import", m.dir, m.live, m.buried, len(m.queues)})
+	}
+	c.printf("made %s: %s, %d in the morgue, %s\n", tame(m.dir), count(m.live, "live entry", "live entries"), m.buried,
+		count(len(m.queues), "queue", "queues"))
+	return nil
+}
+
+func (m *importer) read(ctx context.Context, in io.Reader) error {
+	d := json.NewDecoder(in)
+	d.DisallowUnknownFields()
+	for {
+		var l line
+		err := d.Decode(&l)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = m.line(&l)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d of the export: %w", m.lines+1, err)
+		}
+		m.lines++
+	}
+	if !m.ended {
+		return fmt.Errorf("the export is cut short after line %d: it has no end", m.lines)
+	}
+	return nil
+}
+
+func (m *importer) line(l *line) (err error) {
+	switch {
+	case m.ended:
+		return errors.New("there is something after the end")
+	case m.lines == 0:
+		return m.begin(l)
+	}
+	switch l.Type {
+	case "queue":
+		return m.queue(l)
+	case "payload", "state":
+		e, err := m.entry(l)
+		if err != nil {
+			return err
+		}
+		m.live++
+		return m.b.Add(e)
+	case "buried":
+		return m.bury(l)
+	case "key":
+		if l.Key == nil || l.Value == nil {
+			return errors.New("a key needs key and value")
+		}
+		set := journal.Set{Key: string(*l.Key), Value: append([]byte{}, *l.Value...)}
+		if err := m.check(set); err != nil {
+			return fmt.Errorf("no executor would read the state key %q: %v", set.Key, err) // no journal is damaged
+		}
+		return m.b.Set(set)
+	case "end":
+		if l.Lines != m.lines {
+			return fmt.Errorf("the end says that there are %d lines before it, there are %d", l.Lines, m.lines)
+		}
+		m.ended = true
+		return nil
+	}
+	return fmt.Errorf("unknown type %q", l.Type)
+}
+
+func (m *importer) begin(l *line) (err error) {
+	switch {
+	case l.Type != "export":
+		return errors.New("not an export: it does not begin with one")
+	case l.Version > exportVersion:
+		return fmt.Errorf("%w: the export has version %d, this is version %d", journal.ErrTooNew, l.Version, exportVersion)
+	}
+	m.b, err = journal.NewBuilder(m.dir, l.Next, l.Epoch)
+	return err
+}
+
+func (m *importer) queue(l *line) error {
+	if l.Name == nil {
+		return errors.New("a queue without a name")
+	}
+	m.queues[string(*l.Name)] = l.Number
+	return m.b.Queue(string(*l.Name), l.Number)
+}
+
+func (m *importer) entry(l *line) (e journal.Entry, err error) {
+	if l.Queue == nil || l.ID == nil || l.Due == nil {
+		return e, fmt.Errorf("a %s needs queue, id and due", l.Type)
+	}
+	if err := l.sane(); err != nil {
+		return e, err
+	}
+	number, known := m.queues[string(*l.Queue)]
+	if !known {
+		return e, fmt.Errorf("queue %q has no line of its own before", *l.Queue)
+	}
+	e = journal.Entry{Kind: journal.KindEnqueued, Queue: number, Position: l.Position, ID: *l.ID, Due: int64(*l.Due)}
+	if l.Type == "state" {
+		if l.Retry == nil {
+			return e, errors.New("a state needs retry")
+		}
+		e.Kind, e.Retry, e.Halted, e.Failed = journal.KindState, *l.Retry, l.Halted, l.Failed
+		if l.Error != nil {
+			e.Error = *l.Error
+		}
+		e.History = journal.History(l.History)
+		return e, nil
+	}
+	if l.Score == nil || l.Payload == nil {
+		return e, fmt.Errorf("a %s needs score and payload", l.Type)
+	}
+	e.Score, e.Payload, e.Restored = float64(*l.Score), *l.Payload, l.Restored
+	if e.Metadata = journal.Metadata(l.Metadata); l.Accepted != nil {
+		e.Accepted = int64(*l.Accepted)
+	}
+	return e, nil
+}
+
+// sane returns an error for what no executor writes, and what would do harm in a
+// journal of one.
+func (l *line) sane() error {
+	switch {
+	case len(*l.ID) == 0:
+		return errors.New("an empty id")
+	case l.Retry != nil && (*l.Retry < -1 || *l.Retry > maxRetry):
+		return fmt.Errorf("retry %d is not between -1 and %d", *l.Retry, maxRetry)
+	case !journal.Metadata(l.Metadata).Valid():
+		return fmt.Errorf("metadata %q makes no sense", l.Metadata)
+	case !journal.History(l.History).Valid():
+		return fmt.Errorf("history %q makes no sense", l.History)
+	}
+	return nil
+}
+
+func (m *importer) bury(l *line) error {
+	e, err := m.entry(l)
+	if err != nil {
+		return err
+	}
+	if l.Retry == nil || l.At == nil {
+		return errors.New("a buried payload needs retry and at")
+	}
+	d := journal.Buried{Entry: e, Retry: *l.Retry, At: int64(*l.At), History: journal.History(l.History)}
+	if l.Reason != nil {
+		d.Reason = string(bytes.Clone(*l.Reason))
+	}
+	m.buried++
+	return m.b.Bury(d)
+}

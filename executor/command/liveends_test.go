@@ -1,0 +1,192 @@
+//go:build unix
+
+package command
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/control"
+)
+
+// watch reads the events of a process until it has seen one; ended returns how the
+// command has gone on to its end.
+func watch(t *testing.T, dir string) (ended func() (errs string, status int)) {
+	t.Helper()
+	out, w := io.Pipe()
+	var errs strings.Builder
+	status := make(chan int, 1)
+	go func() {
+		status <- Program{}.Run(context.Background(), []string{"strand", "events", dir}, nil, w, &errs, time.Now())
+		_ = w.Close()
+	}()
+	seen := make(chan struct{})
+	go func() {
+		r := bufio.NewReader(out)
+		_, _ = r.ReadString('\n')
+		close(seen)
+		_, _ = io.Copy(io.Discard, r)
+	}()
+	for listening := false; !listening; {
+		must(t, "", "pause", dir)
+		must(t, "", "resume", dir)
+		select {
+		case <-seen:
+			listening = true
+		default:
+		}
+	}
+	return func() (string, int) {
+		s := <-status
+		return errs.String(), s
+	}
+}
+
+// Events have no end of their own: when the process is gone, however it went, the command
+// says so and fails.
+func TestEventsEndWithTheProcess(t *testing.T) {
+	gone := func(errs string, status int) {
+		assert.Equal(t, noClear, status)
+		assert.Contains(t, errs, "strand: the process has ended the connection: it has stopped, was killed, or had to wait 5s for this reader")
+	}
+	dir := office(t)
+	_, kill := startLive(t, dir)
+	ended := watch(t, dir)
+	kill()
+	gone(ended())
+
+	x, err := executor.Open(dir, executor.Config{ControlSocket: true})
+	require.NoError(t, err)
+	ended = watch(t, dir)
+	require.NoError(t, x.Stop(t.Context()))
+	gone(ended())
+}
+
+// A number that makes no sense is refused before anything is asked.
+func TestBoundsOfFlags(t *testing.T) {
+	dir := office(t)
+	startLive(t, dir)
+	for _, c := range [][2]string{
+		{"status DIR -timeout 0s", "timeout"}, {"events DIR -timeout -1s", "it is -1s, and must be above zero"}, {"jobs DIR -timeout soon", "timeout"},
+		{"events DIR -limit -1", "it is -1, and must not be below zero"}, {"running DIR -limit -1", "below zero"}, {"jobs DIR -limit -7", "below zero"},
+		{"events DIR -limit 99999999999999999999", "limit"},
+	} {
+		out, errs, status := strand(t, "", strings.Fields(strings.ReplaceAll(c[0], "DIR", dir))...)
+		assert.Equal(t, noClear, status, c)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, "wrong call")
+		assert.Contains(t, errs, c[1])
+	}
+	_, errs, status := strand(t, "", "status", dir, "-timeout", "1ns")
+	assert.Equal(t, noClear, status)
+	assert.Contains(t, errs, "within 1ns")
+}
+
+// While others are at it a call waits for some seconds, and then says so: it is no reason to
+// stop the process. Who acts has room beside those who look.
+func TestBusy(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "used.strand")
+	pid, _ := startChild(t, dir)
+	l, err := control.Listen(dir)
+	require.NoError(t, err)
+	in, out := make(chan struct{}, 99), make(chan struct{})
+	s := &control.Server{
+		Hello: control.Hello{PID: pid},
+		Looks: map[string]control.Handler{
+			control.VerbInspect: control.Verb(func(context.Context, control.None) (figures, error) {
+				in <- struct{}{}
+				<-out
+				return figures{}, nil
+			}),
+			control.VerbStatus: control.Verb(func(context.Context, control.None) (control.Health, error) {
+				return control.Health{Stats: inspect.Stats{Workers: 7}}, nil
+			}),
+		},
+		Acts: map[string]control.Handler{
+			control.VerbPause: control.Verb(func(context.Context, control.Pause) (control.Affected, error) { return control.Affected{N: 1}, nil }),
+		},
+	}
+	s.Serve(l)
+	defer s.Close()
+	var others sync.WaitGroup
+	for range 8 {
+		others.Go(func() {
+			c := control.Connect(dir, time.Minute)
+			defer c.Close()
+			_, err := control.Call[control.None](context.Background(), c, control.VerbInspect, control.None{})
+			assert.NoError(t, err)
+		})
+	}
+	for range 8 {
+		<-in
+	}
+	_, errs, status := strand(t, "", "status", dir)
+	assert.Equal(t, noClear, status)
+	assert.Contains(t, errs, "too many others are being answered; try again")
+	must(t, "", "pause", dir, "q")
+	must(t, "", "pause", dir)
+	close(out)
+	assert.Contains(t, must(t, "", "status", dir), "7: 0 busy")
+	others.Wait()
+}
+
+// Who may not ask hears that, with the path, and not that there is nobody.
+func TestNoPermission(t *testing.T) {
+	dir := office(t)
+	startLive(t, dir)
+	stranger := another(t, dir)
+	lock, socket := filepath.Join(dir, "LOCK"), filepath.Join(dir, "control.sock")
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, os.Chmod(lock, 0o444))
+	require.NoError(t, os.Chmod(socket, 0))
+	for _, args := range [][]string{{"status", dir}, {"inspect", dir}, {"run", dir, "mails", "bob"}} {
+		out, status := stranger(args...)
+		assert.Equal(t, noClear, status)
+		assert.Contains(t, out, socket+": connect: permission denied; ask as the user of the process")
+		assert.NotContains(t, out, "stop it first")
+	}
+	require.NoError(t, os.Chmod(lock, 0))
+	out, status := stranger("status", dir)
+	assert.Equal(t, noClear, status)
+	assert.Contains(t, out, lock+": permission denied; call it as the user of that process")
+	assert.NotContains(t, out, "no process")
+}
+
+// another returns the command as it is for another user: who is root is that one for it.
+func another(t *testing.T, dir string) func(args ...string) (out string, status int) {
+	t.Helper()
+	path := os.Args[0]
+	var as *syscall.SysProcAttr
+	if os.Geteuid() == 0 {
+		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		for up := filepath.Dir(dir); up != os.TempDir() && up != "/"; up = filepath.Dir(up) {
+			require.NoError(t, os.Chmod(up, 0o755))
+		}
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		path = filepath.Join(filepath.Dir(dir), "strand")
+		require.NoError(t, os.WriteFile(path, text, 0o755))
+	}
+	return func(args ...string) (string, int) {
+		c := exec.Command(path, args...)
+		c.Env = append(os.Environ(), commandEnv+"=1")
+		c.Dir, c.SysProcAttr = filepath.Dir(dir), as
+		out, err := c.CombinedOutput()
+		require.NotNil(t, c.ProcessState, "%v", err)
+		return string(out), c.ProcessState.ExitCode()
+	}
+}

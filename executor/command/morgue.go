@@ -1,0 +1,171 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+func morgueFlags() []cli.Flag {
+	return []cli.Flag{fullFlag(), &cli.BoolFlag{Name: "all", Usage: "with delete: also without naming an id"}}
+}
+
+// atOnce bounds the payloads that leave the morgue in one commit.
+const atOnce = 1000
+
+// chosen says which payloads are meant.
+type chosen struct {
+	queue string   // "" is all
+	ids   []string // none is all
+}
+
+// missing returns an error for ids that were chosen and not found.
+func (s *chosen) missing(found map[string]bool) error {
+	for _, id := range s.ids {
+		if !found[id] {
+			return usage("no payload of queue %q with the id %q is in the morgue; nothing was done", s.queue, id)
+		}
+	}
+	return nil
+}
+
+func (s *chosen) has(queue, id string) bool {
+	return (s.queue == "" || s.queue == queue) && (len(s.ids) == 0 || slices.Contains(s.ids, id))
+}
+
+func morgue(ctx context.Context, c *call) error {
+	var verb string
+	var found map[string][]journal.Position
+	var numbers map[string]uint32
+	err := c.look(ctx, journal.OpenSides, func(views []*journal.View) error {
+		parts, queues := partsOf(views)
+		of, s, err := c.chosen(queues)
+		if err != nil {
+			return err
+		}
+		verb, numbers = of, parts[0].numbers
+		found, err = c.find(verb, gravesOf(parts, *s), s)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	switch verb {
+	case "requeue":
+		return c.empty(ctx, numbers, found, "requeued", func(l *journal.Log, queue uint32, ps []journal.Position) error {
+			return l.Restore(ctx, queue, ps, c.now.UnixNano(), func([]byte) uint32 { return 0 })
+		})
+	case "delete":
+		return c.empty(ctx, numbers, found, "deleted", func(l *journal.Log, queue uint32, ps []journal.Position) error {
+			_, err := l.Delete(ctx, queue, ps)
+			return cmp.Or(err, l.Settled(ctx))
+		})
+	}
+	return nil
+}
+
+// known returns an error that lists the queues there are when queue is none of
+// them.
+func known(names []string, queue string) error {
+	if queue == "" || slices.Contains(names, queue) {
+		return nil
+	}
+	var all []string
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		all = append(all, show([]byte(name)))
+	}
+	return usage("the journal has no queue %q; it has: %s", queue, cmp.Or(strings.Join(all, ", "), "none"))
+}
+
+// chosen reads the arguments, for a journal with some queues.
+func (c *call) chosen(names []string) (verb string, s *chosen, err error) {
+	verb, s = cmp.Or(c.Args().Get(1), "list"), &chosen{queue: c.Args().Get(2)}
+	if c.Args().Len() > 3 {
+		s.ids = c.Args().Slice()[3:]
+	}
+	if err := known(names, s.queue); err != nil {
+		return "", nil, err
+	}
+	switch {
+	case !slices.Contains([]string{"list", "requeue", "delete"}, verb):
+		return "", nil, usage("the morgue knows list, requeue and delete, not %q; to list one queue: strand morgue DIR list QUEUE", verb)
+	case c.program.Look != nil && verb != "list":
+		return "", nil, usage("to %s what is dead is for the node that owns its partition: its dashboard does it, or Morgue of that partition's executor", verb)
+	case verb == "delete" && len(s.ids) == 0 && !c.Bool("all"):
+		return "", nil, usage("delete is for good: name a queue and its ids, or say -all")
+	}
+	return verb, s, nil
+}
+
+// find returns the positions of what was chosen, by queue, and prints it if that is the verb.
+func (c *call) find(verb string, all iter.Seq2[*grave, error], s *chosen) (map[string][]journal.Position, error) {
+	found, ids := make(map[string][]journal.Position), make(map[string]bool)
+	list := c.graves()
+	for g, err := range all {
+		if err == nil && verb == "list" {
+			err = list.add(g)
+		}
+		if err != nil {
+			return nil, err
+		}
+		found[g.Queue] = append(found[g.Queue], journal.Position(g.Position))
+		ids[g.ID] = true
+	}
+	if err := s.missing(ids); err != nil {
+		return nil, err
+	}
+	if len(found) == 0 && !c.json {
+		c.printf("nothing in the morgue\n")
+	}
+	return found, list.t.end()
+}
+
+// empty takes what was found out of the morgue.
+func (c *call) empty(ctx context.Context, numbers map[string]uint32, found map[string][]journal.Position, done string,
+	do func(*journal.Log, uint32, []journal.Position) error) error {
+	n := 0
+	if len(found) > 0 {
+		l, err := journal.Open(c.Args().First(), journal.Config{})
+		if err != nil {
+			return err
+		}
+		for queue, ps := range found {
+			for page := range slices.Chunk(ps, atOnce) {
+				if err := do(l, numbers[queue], page); err != nil {
+					return errors.Join(err, l.Close())
+				}
+				n += len(page)
+			}
+		}
+		if err := errors.Join(context.Cause(ctx), l.Close()); err != nil {
+			return err
+		}
+	}
+	return c.moved(n, done)
+}
+
+// moved says what was done.
+func (c *call) moved(n int, done string) error {
+	if c.json {
+		c.back.N = n
+		return c.row("morgue", acted{done, c.back})
+	}
+	c.printf("%s %s\n", count(n, "payload", "payloads"), done)
+	if c.back.Superseded > 0 {
+		c.printf("%d more are not: newer ones have superseded them\n", c.back.Superseded)
+	}
+	if c.back.Late > 0 {
+		c.printf("%d of them after later payloads of their ids have run\n", c.back.Late)
+	}
+	if c.back.Unsure > 0 {
+		c.printf("of %d it is not known whether later payloads of their ids have run: they died in an earlier process\n", c.back.Unsure)
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package command
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/journal"
+)
+
+// output prints, for people or for programs.
+type output struct {
+	*bufio.Writer
+	json bool
+	now  time.Time
+}
+
+func newOutput(w io.Writer, now time.Time) *output {
+	return &output{Writer: bufio.NewWriterSize(w, 64<<10), now: now}
+}
+
+// object prints v as one line of JSON.
+func (o *output) object(v any) error { return o.objectTo(o, v) }
+
+// row prints what an executor shows, as one line of its JSON.
+func (o *output) row(kind string, v any) error {
+	line, err := admin.Line(kind, v)
+	if err == nil {
+		_, err = o.Write(tameJSON(line))
+	}
+	return err
+}
+
+// objectTo leaves nothing in JSON that a terminal could take for a command.
+func (o *output) objectTo(w io.Writer, v any) error {
+	line, err := admin.Encode(v)
+	if err == nil {
+		_, err = w.Write(tameJSON(append(line, '\n')))
+	}
+	return err
+}
+
+// printf is for text of ours; what comes from a journal goes through show before.
+func (o *output) printf(format string, args ...any) { fmt.Fprintf(o, format, args...) }
+
+// table prints rows with columns of one width, a page at a time.
+type table struct {
+	w    *tabwriter.Writer
+	rows int
+}
+
+func (o *output) table(titles ...string) *table {
+	t := &table{w: tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)}
+	t.row(titles...)
+	return t
+}
+
+func (t *table) row(cells ...string) {
+	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	if t.rows++; t.rows%500 == 0 {
+		t.w.Flush()
+	}
+}
+
+// end ends the table, if there is one.
+func (t *table) end() error {
+	if t == nil {
+		return nil
+	}
+	return t.w.Flush()
+}
+
+// failure is an error as JSON.
+type failure struct {
+	Type  string
+	Error string
+	PID   int `wire:",omit"`
+	Exit  int
+	Hint  string `wire:",omit"`
+}
+
+// fail says what went wrong and what can be done.
+func (o *output) fail(p Program, w io.Writer, err error) {
+	f := failure{Type: "error", Error: tame(err.Error()), Exit: status(err)}
+	if p.Look == nil {
+		f.Hint = hint(err)
+	}
+	if locked, ok := errors.AsType[*journal.LockedError](err); ok {
+		f.PID = locked.PID
+	}
+	if o.json {
+		if o.objectTo(w, f) == nil {
+			return
+		}
+	}
+	fmt.Fprintf(w, "%s: %s\n", p.Name, f.Error)
+	if f.Hint != "" {
+		fmt.Fprintf(w, "%s\n", f.Hint)
+	}
+}
+
+func hint(err error) string {
+	switch {
+	case errors.Is(err, errAtRest):
+		return "strand copy DIR NEWDIR has that process make a hot copy, which can be looked at."
+	case errors.Is(err, errNotRunning):
+		return "strand inspect, jobs, job and morgue look at it as it is."
+	case errors.As(err, new(*journal.LockedError)):
+		return "To look at it while it is in use, set Config.ControlSocket in its process: then strand asks that. Or have its own process make a hot copy (Copy of its executor), and look at the copy."
+	case errors.Is(err, journal.ErrCorrupt):
+		return "strand check lists the damage; strand salvage DIR NEWDIR writes what is intact to a new journal."
+	}
+	return ""
+}
+
+// bytesText is a size as people read it.
+func bytesText(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n)/1024, 0
+	for ; v >= 1024 && i < len(units)-1; i++ {
+		v /= 1024
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[i])
+}
+
+// timeOf is a time of a journal.
+func timeOf(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+
+func timeText(ns int64) string { return timeOf(ns).Format("2006-01-02 15:04:05.000Z") }
+
+// dueText says when something is due, and how long that is from now.
+func (o *output) dueText(ns int64) string {
+	if ns >= math.MaxInt64-1 {
+		return "at the end of time"
+	}
+	d := timeOf(ns).Sub(o.now)
+	if d <= 0 {
+		return timeText(ns) + " (" + span(-d) + " ago)"
+	}
+	return timeText(ns) + " (in " + span(d) + ")"
+}
+
+// span is a duration with its two largest units.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 365*day:
+		return fmt.Sprintf("%dy%dd", d/(365*day), d%(365*day)/day)
+	case d >= day:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	case d >= time.Second:
+		return d.Truncate(100 * time.Millisecond).String()
+	}
+	return d.Truncate(time.Millisecond).String()
+}
+
+// count puts a number before its noun.
+func count[N int | int64 | uint64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

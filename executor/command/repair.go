@@ -1,0 +1,209 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/journal"
+)
+
+// verdict is what check found.
+type verdict struct {
+	Type   string
+	Sound  bool
+	Damage string `wire:",omit"`
+	Blocks int    // intact
+	Live   int
+	Buried int
+	Queues int
+	Keys   int `wire:",omit"` // of the state, that salvage found
+}
+
+// loss is something that could not be read.
+type loss struct {
+	Type   string
+	Block  uint64 `wire:",omit"`
+	Reason string
+	Jobs   []lostJob `wire:",omit"`
+}
+
+type lostJob struct {
+	Queue    string
+	ID       string
+	Position journal.Position
+	State    bool `wire:",omit"`
+}
+
+func check(_ context.Context, c *call) error {
+	dir := c.Args().First()
+	i, err := soundness(dir)
+	if err == nil {
+		if c.json {
+			return c.object(verdict{Type: "check", Sound: true, Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues})
+		}
+		c.printf("sound: %s, %s, %s, %d in the morgue\n", count(i.Queues, "queue", "queues"), count(i.Blocks, "block", "blocks"),
+			count(i.Live, "live entry", "live entries"), i.Buried)
+		return nil
+	}
+	if !errors.Is(err, journal.ErrCorrupt) && !errors.Is(err, journal.ErrNotJournal) {
+		return err
+	}
+	s, lost := journal.Salvage(dir, "", statekey.NewCheck())
+	switch {
+	case lost == nil && len(s.Losses) == 0 && errors.Is(err, journal.ErrNotJournal):
+		return err // something beside the log, which is whole
+	case lost == nil:
+	case errors.Is(err, journal.ErrCorrupt) && !errors.Is(lost, journal.ErrNotJournal):
+		s = &journal.Salvaged{Losses: []journal.Loss{{Reason: lost.Error()}}} // of format 1
+	case errors.Is(err, journal.ErrCorrupt):
+		s = &journal.Salvaged{Losses: []journal.Loss{{Reason: "all of it: nothing can be read"}}}
+	default:
+		return err // nothing in it has ever been a journal's
+	}
+	return c.damaged(err, s)
+}
+
+// soundness is [journal.Check], which has also looked for what an executor would refuse.
+func soundness(dir string) (i journal.Info, err error) {
+	v, err := journal.OpenSides(dir)
+	if err != nil {
+		return i, err
+	}
+	check := statekey.NewCheck()
+	for s, broken := range v.Keys() {
+		if err = broken; err != nil {
+			break
+		}
+		if err = check(s); err != nil {
+			err = fmt.Errorf("state key %q: %w", s.Key, err)
+			break
+		}
+	}
+	return v.Info(), errors.Join(err, v.Close())
+}
+
+// damaged lists everything that is wrong, and not only what came first.
+func (c *call) damaged(found error, s *journal.Salvaged) error {
+	var err error
+	v := verdict{Type: "check", Damage: found.Error(), Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues, Keys: s.Keys}
+	if c.json {
+		err = c.object(v)
+	} else {
+		c.printf("damaged: %s\n", tame(found.Error()))
+	}
+	if err := errors.Join(err, c.losses(s)); err != nil {
+		return err
+	}
+	if !c.json {
+		c.printf("intact: ")
+		c.intact(s)
+		if s.Blocks+s.Buried+s.Queues+s.Keys > 0 {
+			c.printf("strand salvage DIR NEWDIR writes that to a new journal.\n")
+		}
+	}
+	return errDamaged
+}
+
+// shrunk is what compact did.
+type shrunk struct {
+	Type   string
+	Before int64 `wire:"before_bytes"`
+	After  int64 `wire:"after_bytes"`
+}
+
+func compact(_ context.Context, c *call) error {
+	before, after, err := journal.Compact(c.Args().First())
+	if err != nil {
+		return err
+	}
+	return c.compacted(before, after)
+}
+
+func (c *call) compacted(before, after int64) error {
+	if c.json {
+		return c.object(shrunk{"compact", before, after})
+	}
+	c.printf("%s before, %s now\n", bytesText(before), bytesText(after))
+	return nil
+}
+
+func salvage(_ context.Context, c *call) error {
+	dir, to := c.Args().Get(0), c.Args().Get(1)
+	s, err := journal.Salvage(dir, to, statekey.NewCheck())
+	if err != nil {
+		return err
+	}
+	if c.json {
+		err = c.object(verdict{Type: "salvage", Sound: len(s.Losses) == 0, Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues, Keys: s.Keys})
+	} else {
+		c.printf("written to %s: ", tame(to))
+		c.intact(s)
+	}
+	return errors.Join(err, c.losses(s))
+}
+
+func (c *call) intact(s *journal.Salvaged) {
+	c.printf("%s from %s, %d in the morgue, %s, %s\n", count(s.Live, "live entry", "live entries"),
+		count(s.Blocks, "intact block", "intact blocks"), s.Buried, count(s.Queues, "queue", "queues"), count(s.Keys, "state key", "state keys"))
+}
+
+func (c *call) losses(s *journal.Salvaged) error {
+	for _, l := range s.Losses {
+		if c.json {
+			o := loss{Type: "loss", Block: l.Block, Reason: l.Reason}
+			for _, j := range l.Jobs {
+				o.Jobs = append(o.Jobs, lostJob{j.Queue, string(j.ID), j.Position, j.State})
+			}
+			if err := c.object(o); err != nil {
+				return err
+			}
+			continue
+		}
+		c.loss(&l)
+	}
+	if !c.json && len(s.Losses) == 0 {
+		c.printf("nothing was lost\n")
+	}
+	return nil
+}
+
+// loss prints a loss, and the jobs that seem to be in it.
+func (c *call) loss(l *journal.Loss) {
+	if l.Block == 0 {
+		c.printf("lost: %s\n", tame(l.Reason))
+		return
+	}
+	c.printf("lost: block %d: %s\n", l.Block, tame(l.Reason))
+	for i, j := range l.Jobs {
+		if i == defaultLimit {
+			c.printf("  and %d more; -json lists all\n", len(l.Jobs)-i)
+			return
+		}
+		what := "payload"
+		if j.State {
+			what = "state"
+		}
+		c.printf("  perhaps a %s of %s %s, position %d\n", what, show([]byte(j.Queue)), show(j.ID), j.Position)
+	}
+}
+
+func copyJournal(_ context.Context, c *call) error {
+	dir, to := c.Args().Get(0), c.Args().Get(1)
+	if err := journal.Clone(dir, to); err != nil {
+		return err
+	}
+	return c.copied(to)
+}
+
+func (c *call) copied(to string) error {
+	if c.json {
+		return c.object(struct {
+			Type string
+			To   string
+		}{"copy", to})
+	}
+	c.printf("copied to %s\n", tame(to))
+	return nil
+}
