@@ -537,8 +537,8 @@ func TestSelectionAtPositions(t *testing.T) {
 		}{
 			{inspect.SelectQueue("q").At(), 0},
 			{inspect.SelectIDs("q", "a1").At(at[1]), 0},
-			{inspect.SelectPrefix("q", "b").At(at[0], at[2]), 1},
-			{inspect.SelectQueue("q").At(at[3], at[1]), 2},
+			{inspect.SelectPrefix("q", "b").At(at[0], at[1]), 0},
+			{inspect.SelectQueue("q").At(at[2], at[0]), 2}, // and not what is between them
 			{inspect.SelectIDs("q", "a1", "a2").At(at...), 1},
 		} {
 			n, err := i.DeleteDead(ctx, c.which)

@@ -216,6 +216,8 @@ var inRoot = []mutation{
 	{"write about a job that is over", "shard/ledger.go", "		c.unwrite(p)\n", "", unwritten},
 	{"lose the state of a rest that moves", "shard/throttle.go", "	r.unwritten[to] = r.unwritten[from]\n", "	_ = to\n", unwritten},
 	{"what dies during a sweep is not timed", "executor/internal/dead/retention.go", "				if l.c.Age > 0 && !set {\n", "				if false {\n", retained},
+	{"positions that narrow nothing", "executor/inspectdead.go", "(found || s.of == nil) &&", "(found || s.of == nil || true) &&", gate{"./executor", "^TestSelectionAtPositions$"}},
+	{"a total without what has expired", "executor/inspect/stats.go", "t.Expired+q.Expired", "t.Expired", gate{"./executor/inspect", "^TestTotalHasAllFigures$"}},
 	{"mean what was accepted after the call", "executor/action.go", "s.of, q.x.log.Stats().Next\n", "s.of, 0\n", meant},
 	{"keep the dead", "executor/internal/dead/retention.go", "tooOld := ripe && l.c.Age > 0", "tooOld := false && l.c.Age > 0", retained},
 	{"requeue all in one commit", "executor/internal/dead/letters.go", "bytesAtOnce = 4 << 20", "bytesAtOnce = 1 << 40", requeues},
