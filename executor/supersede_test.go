@@ -293,6 +293,43 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 	})
 }
 
+// A payload that has failed goes first, also where an earlier one is put back meanwhile, and
+// Requeue says so; one that waits for its time does not.
+func TestRequeueSaysWhatWaitsForARetry(t *testing.T) {
+	for name, fails := range map[string]error{"failed": errBoom, "snoozed": executor.Snooze(time.Hour)} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				var done []string
+				ends := map[string]error{"first": executor.Cancel(errBoom), "second": fails}
+				q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+					err := ends[job.Payload]
+					if delete(ends, job.Payload); err == nil {
+						done = append(done, job.Payload)
+					}
+					return err
+				}, executor.QueueConfig[string]{})
+				require.NoError(t, err)
+				start(t, x)
+				enqueue(t, q, "a", "first")
+				synctest.Wait()
+				enqueue(t, q, "a", "second")
+				synctest.Wait()
+				back, err := x.Inspect().Requeue(t.Context(), executor.SelectQueue("q"))
+				require.NoError(t, err)
+				time.Sleep(2 * time.Hour)
+				synctest.Wait()
+				want, order := inspect.Requeued{Back: 1}, []string{"first", "second"}
+				if fails == errBoom {
+					want.Late, order = 1, []string{"second", "first"}
+				}
+				require.Equal(t, want, back)
+				require.Equal(t, order, done)
+			})
+		})
+	}
+}
+
 // A score that is the very time of acceptance is a score all the same.
 func TestLatestScoreThatIsTheTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -132,16 +132,21 @@ func (c *dead) Forget(id string, at journal.Position) {
 }
 
 // Late reports whether a payload that comes after a dead letter of its id was done since
-// that died, or runs; known false: the dead letter is older than the core.
+// that died, runs, or has failed and goes first; known false: the dead letter is older than
+// the core.
 func (c *dead) Late(id string, at journal.Position) (late, known bool) {
 	dead := c.outlived[id]
 	i := slices.IndexFunc(dead, func(v outlived) bool { return v.at == at })
 	if i < 0 {
 		return false, false
 	}
-	v := dead[i]
-	if l := c.lanes.find([]byte(id)); l != nil && l.item() != nil {
-		late = slices.ContainsFunc(l.item().Payloads, func(p Payload) bool { return v.before(p.version()) })
+	after := func(p Payload) bool { return dead[i].before(p.version()) }
+	l := c.lanes.find([]byte(id))
+	if l != nil && l.item() != nil {
+		late = slices.ContainsFunc(l.item().Payloads, after)
 	}
-	return late || v.late, true
+	if l != nil && l.past() != nil {
+		late = late || slices.ContainsFunc(l.past().held, after)
+	}
+	return late || dead[i].late, true
 }

@@ -46,7 +46,7 @@ type lane struct {
 type laneExtra struct {
 	id    string      // of one that has had a turn and waits for the next; "": it has to be read
 	item  *Item       // where its payloads are handed out; nil while all of them wait
-	bag   *bag // the waiting payloads when they are more than one
+	bag   *bag        // the waiting payloads when they are more than one
 	past  *runHistory // nil until a state is written
 	retry int32       // −1 new, 0 failed once, …
 }

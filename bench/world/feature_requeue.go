@@ -99,7 +99,8 @@ func (w *world) requeued(q *queue, meant []*item, back inspect.Requeued) {
 	}
 }
 
-// late reports whether a later payload of the id was done since i died, or runs.
+// late reports whether a later payload of the id was done since i died, runs, or has failed
+// and goes first.
 func (w *world) late(i *item) (certain, possible bool) {
 	for _, other := range w.ledger.items {
 		placed := i.pos != 0 && other.pos != 0
@@ -109,7 +110,7 @@ func (w *world) late(i *item) (certain, possible bool) {
 		runs := w.underWay(other)
 		certain = certain || placed && (runs && w.queueOf(i.queue).conf.str("shape") != "batch" ||
 			other.told == "done" && other.hintLife == w.life && other.ended > i.grave.by)
-		possible = possible || runs || other.ended >= i.grave.after && other.ended > 0
+		possible = possible || runs || other.calls > 0 || other.ended >= i.grave.after && other.ended > 0
 	}
 	return certain, possible
 }

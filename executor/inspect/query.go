@@ -194,9 +194,9 @@ type Requeued struct {
 	Superseded int `wire:",omit"`
 
 	// Late is how many of Back run after a later payload of their id, which was done
-	// since they died, or runs: then an old event is applied after newer ones, and an
-	// old state replaces a newer one. 0 with MergeSupersede, which does not let that
-	// happen.
+	// since they died, runs, or has failed and goes first: then an old event is applied
+	// after newer ones, and an old state replaces a newer one. 0 with MergeSupersede,
+	// which does not let that happen.
 	Late int `wire:",omit"`
 
 	// Unsure is how many of Back died before the queue was registered in this process,
