@@ -132,9 +132,8 @@ func (x *Executor) claimSlots(name string, exist bool) bool {
 type JobWithSlots interface{ held() *admit.Claim }
 
 // Of returns the value that a running job has been given. The handler calls it with the
-// [Job] or [Merged] that it got. ok is false when the queue of the job does not list
-// this sequence in QueueConfig.Conditions.Slots, and after [Slots.Clear], also in later calls
-// of the attempt: those for the halves of a batch.
+// [Job] or [Merged] that it got. ok is false when Conditions.Slots of its queue does not list
+// the sequence, and after [Slots.Clear], also when half of the batch is called again.
 func (s *Slots[V]) Of(job JobWithSlots) (value V, ok bool) { return s.all.Value(job.held()) }
 
 // Clear gives the value of a running job back: the success of the job no longer moves

@@ -3,6 +3,8 @@ package executortest_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -137,6 +139,29 @@ func TestFullDisk(t *testing.T) {
 		x.Crash()
 		x.UntilEmpty()
 		x.RequireDone(orders, "2")
+	})
+}
+
+// With NoRoom no result is written, not even one that would give room back: all runs again.
+func TestNoRoom(t *testing.T) {
+	var orders *executor.Queue[string]
+	var ran atomic.Int32
+	executortest.Run(t, queue(&orders, func(context.Context, executor.Job[string]) error {
+		ran.Add(1)
+		return nil
+	}, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
+		for i := range 40 {
+			_, err := orders.Enqueue(t.Context(), fmt.Sprint(i), "a")
+			require.NoError(t, err)
+		}
+		x.NoRoom()
+		x.Advance(10 * time.Second)
+		require.EqualValues(t, 40, ran.Load())
+		x.Kill()
+		x.HasRoom()
+		x.Crash()
+		x.UntilEmpty()
+		require.EqualValues(t, 80, ran.Load())
 	})
 }
 
