@@ -315,7 +315,7 @@ func TestRequeueSaysWhatWaitsForARetry(t *testing.T) {
 				synctest.Wait()
 				enqueue(t, q, "a", "second")
 				synctest.Wait()
-				back, err := x.Inspect().Requeue(t.Context(), executor.SelectQueue("q"))
+				back, err := x.Inspect().Requeue(t.Context(), inspect.SelectQueue("q"))
 				require.NoError(t, err)
 				time.Sleep(2 * time.Hour)
 				synctest.Wait()

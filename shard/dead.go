@@ -131,9 +131,8 @@ func (c *dead) Forget(id string, at journal.Position) {
 	}
 }
 
-// Late reports whether a payload that comes after a dead letter of its id was done since
-// that died, runs, or has failed and goes first; known false: the dead letter is older than
-// the core.
+// Late reports whether a payload that comes after a dead letter of its id was done since that
+// died, runs, or has failed and goes first; known false: that letter is older than the core.
 func (c *dead) Late(id string, at journal.Position) (late, known bool) {
 	dead := c.outlived[id]
 	i := slices.IndexFunc(dead, func(v outlived) bool { return v.at == at })
@@ -141,12 +140,9 @@ func (c *dead) Late(id string, at journal.Position) (late, known bool) {
 		return false, false
 	}
 	after := func(p Payload) bool { return dead[i].before(p.version()) }
-	l := c.lanes.find([]byte(id))
-	if l != nil && l.item() != nil {
-		late = slices.ContainsFunc(l.item().Payloads, after)
-	}
-	if l != nil && l.past() != nil {
-		late = late || slices.ContainsFunc(l.past().held, after)
+	if l := c.lanes.find([]byte(id)); l != nil {
+		it, past := l.item(), l.past()
+		late = it != nil && slices.ContainsFunc(it.Payloads, after) || past != nil && slices.ContainsFunc(past.held, after)
 	}
 	return late || dead[i].late, true
 }

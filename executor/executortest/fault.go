@@ -93,7 +93,7 @@ func (x *Executor) Full(bytes int) { x.disk.Fill(max(bytes, 0), roomForResults) 
 
 // NoRoom has the disk take nothing more, not even the results of jobs: what ends is
 // written down when there is room.
-func (x *Executor) NoRoom() { x.disk.Fill(0, 0) }
+func (x *Executor) NoRoom() { x.disk.Limit(1) }
 
 // HasRoom ends Full and NoRoom. It may be called on any goroutine.
 func (x *Executor) HasRoom() {

@@ -65,15 +65,12 @@ func (m *Memory) Limit(bytes int) {
 }
 
 // Fill makes it a disk that has room for so many bytes more than are on it now, and for so
-// many of results beside them, 1 at least; for none of either, it takes no commit at all,
-// not even one that gives room back. Limit(0) ends it.
+// many of results beside them, 1 at least. Limit(0) ends it.
 func (m *Memory) Fill(bytes, results int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.kept = max(results, 1)
-	if m.limit = m.Content() + bytes + m.kept; bytes+results == 0 {
-		m.limit = 1
-	}
+	m.limit = m.Content() + bytes + m.kept
 }
 
 // BeforeCommit has f called before every commit, on the goroutine that commits: the disk
