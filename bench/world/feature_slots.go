@@ -46,7 +46,7 @@ var numbering = &feature{
 			return
 		}
 		n, ok := w.state["slots"].(*executor.Slots[int]).Of(r.parent.(executor.JobWithSlots))
-		cleared := slices.ContainsFunc(r.items, func(i *item) bool { return i.cleared == [2]int{r.life, r.attempt} })
+		cleared := slices.ContainsFunc(r.items, func(i *item) bool { return i.cleared == attempt{r.life, r.attempt} })
 		if !ok && cleared {
 			return // in an earlier call of the attempt, as of a batch that is halved
 		}
@@ -98,7 +98,7 @@ func clearSlot(w *world, _ ctx, r *run, _ int, _ string) error {
 	had := r.slot
 	r.slot = 0
 	for _, i := range r.items {
-		i.slot, i.cleared = 0, [2]int{r.life, r.attempt}
+		i.slot, i.cleared = 0, attempt{r.life, r.attempt}
 	}
 	slots := w.state["slots"].(*executor.Slots[int])
 	w.mu.Unlock()

@@ -83,7 +83,7 @@ type item struct {
 	passed  *item             // what began before it, where it may have closed a circle; nil: nothing did
 	anew    bool              // numbers were reset since it may have got one
 	slot    int               // of its last run
-	cleared [2]int            // the life and the attempt in which its handler gave that back
+	cleared attempt           // in which its handler gave that back
 	buried  bool              // it was dead once
 	hurried bool              // a person has had to do with it
 	forgot  bool              // a person has deleted its id since it was accepted
@@ -218,6 +218,9 @@ func (l *ledger) candidate(queue, id string, v payload) (over *item) {
 	}
 	return over
 }
+
+// attempt of a job, in a life.
+type attempt struct{ life, n int }
 
 func same(a, b payload) bool {
 	return a.N == b.N && a.V == b.V && a.Plan == b.Plan && a.Key == b.Key && a.Fill == b.Fill && slices.Equal(a.Sum, b.Sum)
