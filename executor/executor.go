@@ -41,6 +41,7 @@ type Executor struct {
 	seed       maphash.Seed // of ids to shards; of this process only, so no producer can aim at one shard
 	volatile   bool
 	clock      func() time.Time // for what is accepted
+	wall       func() time.Time // for when jobs are due; nil: this machine's
 	dir        string           // for people
 
 	// routes are all shards by number. It only grows; a copy is swapped in under
@@ -223,10 +224,13 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	if err != nil {
 		return nil, border(err)
 	}
+	if on, ok := witness.(interface{ Now() time.Time }); ok {
+		x.clock, x.wall = on.Now, on.Now
+	}
 	opened := x.log.Stats()
 	x.opening = opened.Since
 	if x.common = opened.Now; x.common != nil {
-		x.clock = x.common
+		x.clock, x.wall = x.common, x.common
 	}
 	x.ledger = admit.NewLedger(x.log)
 	x.graph.Lists = x.conditions

@@ -190,7 +190,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	for i, core := range cores {
 		p := &dispatch.Port{Queue: q.share, Shard: i, Index: len(routes)}
 		name := fmt.Sprintf("%s/%d", q.name, i)
-		s, err := shard.New(x.actors, name, core, recorder{q}, p, x.common)
+		s, err := shard.New(x.actors, name, core, recorder{q}, p, x.wall)
 		if err != nil {
 			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}

@@ -14,13 +14,13 @@ var computing = &feature{
 			l.set("computed", "yes")
 		}
 	},
-	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
+	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		if !q.conf.has("computed") {
 			return
 		}
 		cfg.Defaults.ID = func(p payload) string { return p.ID }
 		cfg.Defaults.Score = func(p payload) float64 { return float64(p.Rank + 1) }
-		cfg.Defaults.Due = func(p payload) time.Time { return time.Now().Add(waitOf(p)) }
+		cfg.Defaults.Due = func(p payload) time.Time { return w.now().Add(waitOf(p)) }
 	},
 }
 

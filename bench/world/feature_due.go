@@ -24,12 +24,14 @@ var putOff = &feature{
 			l.set("score", d.one("1", "2", "4000000000"))
 		}
 	},
-	option: func(_ *world, l line) (options []executor.Option) {
-		if l.has("in") {
+	option: func(w *world, l line) (options []executor.Option) {
+		if l.has("in") && w.ahead.Load() == 0 {
 			options = append(options, executor.In(l.dur("in")))
+		} else if l.has("in") { // it reads the clock of the machine
+			options = append(options, executor.At(w.now().Add(l.dur("in"))))
 		}
 		if l.has("at") {
-			options = append(options, executor.At(time.Now().Add(l.dur("at"))))
+			options = append(options, executor.At(w.now().Add(l.dur("at"))))
 		}
 		if l.has("score") {
 			options = append(options, executor.Score(float64(l.num("score"))))

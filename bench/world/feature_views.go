@@ -139,7 +139,7 @@ func (w *world) compareRunning() {
 // accepted, or put back, between two moments.
 func (w *world) age(c *census, s inspect.QueueStats) {
 	q := w.queueOf(s.Name)
-	if q == nil || q.gathers() {
+	if q == nil || q.gathers() || len(w.clocks()) > 0 {
 		return
 	}
 	least, most, some := time.Duration(0), time.Duration(0), false

@@ -60,7 +60,7 @@ var features []*feature
 
 func init() {
 	features = []*feature{living, enqueueing, passing, ordering, conserving, requeueing, naming, crashing, disk, operating, pausing, waiting,
-		merging, folding, putOff, once, following, asynchronous,
+		merging, folding, putOff, setting, once, following, asynchronous,
 		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
 		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing,
 		exhausting, // behind the others: what is halted may be locked, or paused

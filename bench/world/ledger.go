@@ -79,6 +79,7 @@ type item struct {
 	back    *span             // when it was put back; nil: it was not
 	lived   int               // the epoch of the last census that has not found it dead
 	grave   burial            // of one that is dead
+	again   retryAt           // when it is due, if it has failed
 	ended   int               // the epoch in which a call of a handler with it has ended
 	passed  *item             // what began before it, where it may have closed a circle; nil: nothing did
 	anew    bool              // numbers were reset since it may have got one

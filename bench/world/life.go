@@ -102,6 +102,9 @@ func (w *world) wake(past []byte) {
 	time.Sleep(time.Until(m.now))
 	w.next, w.life, w.epoch, w.conf, w.all, w.ledger, w.state = m.next, m.life, m.epoch, m.conf, m.all, m.ledger, m.state
 	w.at = newLine("killed")
+	if ahead, set := w.state["ahead"].(int); set {
+		w.ahead.Store(int64(ahead))
+	}
 	w.queues = w.all // as far as hooks ask
 	for _, c := range m.calls {
 		w.answered(c.queue, c.line, c.mine, nil, executor.ErrUnknown)

@@ -37,7 +37,7 @@ type call struct {
 var kept = []reflect.Type{
 	reflect.TypeFor[int](), reflect.TypeFor[time.Time](), reflect.TypeFor[*item](), reflect.TypeFor[map[string]*item](),
 	reflect.TypeFor[*source](), reflect.TypeFor[map[string]*pause](), reflect.TypeFor[map[int]*run](), reflect.TypeFor[map[string][]time.Time](),
-	reflect.TypeFor[*limits](), reflect.TypeFor[*byHand](),
+	reflect.TypeFor[*limits](), reflect.TypeFor[*byHand](), reflect.TypeFor[[]clockSet](),
 }
 
 // packed is a memory as bytes, for the same program.

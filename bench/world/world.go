@@ -38,6 +38,9 @@ type world struct {
 	knew    int       // its life
 	booted  bool      // a life has begun, and nothing has run in it
 
+	ahead atomic.Int64 // of the clock of the bubble, in nanoseconds
+	reset func()       // sets the clock before the next life
+
 	commits atomic.Int64 // until the fault that is armed; 0: none is
 	armed   atomic.Pointer[func()]
 
@@ -95,7 +98,7 @@ func (w *world) fail(format string, args ...any) {
 
 // play plays the script, and then lets everything end.
 func (w *world) play() {
-	cfg := executortest.Config{Executor: w.config(), Patience: 2 * time.Hour, MaxRuns: 3000, OpenLog: w.openLog}
+	cfg := executortest.Config{Executor: w.config(), Patience: 2 * time.Hour, MaxRuns: 3000, OpenLog: w.openLog, Ahead: &w.ahead}
 	if w.conf.has("gone") {
 		cfg.OpenLog = func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) }
 	}
@@ -136,6 +139,10 @@ func (w *world) logTo() io.Writer {
 // setup registers the queues of a life.
 func (w *world) setup(x *executor.Executor) error {
 	w.present()
+	if w.reset != nil {
+		w.reset()
+		w.reset = nil
+	}
 	for _, f := range features {
 		if f.begin != nil {
 			f.begin(w, x)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,7 @@ type Config struct {
 	// outlives the process of the test. Nil: it is on a disk in memory. Kill, Crash and the
 	// faults of the disk are about that one only.
 	OpenLog func(journal.Config) (*journal.Log, error)
+	Ahead   *atomic.Int64 // nanoseconds that the clock of due times is ahead of the bubble's; nil: 0
 }
 
 // Run opens a bubble, and in it an executor with the queues of setup, which may be nil,
@@ -134,7 +136,7 @@ func (c Config) open(t testing.TB, setup Setup, guard *guard) *Executor {
 
 // withDefaults fills in what is left open.
 func (c Config) withDefaults(t testing.TB) Config {
-	c.Patience, c.MaxRuns = cmp.Or(c.Patience, time.Hour), cmp.Or(c.MaxRuns, 100_000)
+	c.Patience, c.MaxRuns, c.Ahead = cmp.Or(c.Patience, time.Hour), cmp.Or(c.MaxRuns, 100_000), cmp.Or(c.Ahead, new(atomic.Int64))
 	if c.Executor.Logger == nil {
 		c.Executor.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
@@ -161,7 +163,7 @@ func (x *Executor) boot() {
 		x.disk = x.image
 	}
 	x.mu.Unlock()
-	w := &witness{record: x.record}
+	w := &witness{record: x.record, ahead: x.cfg.Ahead}
 	cfg := x.cfg.Executor
 	cfg.Middleware = append([]executor.Middleware{{Run: w.around}}, cfg.Middleware...)
 	fatal := cfg.OnFatal

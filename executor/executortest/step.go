@@ -46,7 +46,7 @@ func (x *Executor) UntilEmpty() {
 		}
 		deadline := quiet.Add(x.cfg.Patience)
 		if !next.IsZero() {
-			deadline = next
+			deadline = next.Add(-time.Duration(x.cfg.Ahead.Load()))
 		} else if !time.Now().Before(deadline) {
 			x.t.Fatalf("executortest: UntilEmpty: %d jobs are left, and nothing has happened for %v:\n%s", jobs, x.cfg.Patience, x.whatWaits())
 		}

@@ -1,0 +1,134 @@
+package world
+
+import (
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// The wall clock is set, forward and back, while the executor runs and between two lives. What
+// was due stays due, a pause before a retry stays as long as it was, and what a caller has
+// asked for is a moment on that clock; order and all else that is promised does not know of it.
+var setting = &feature{
+	name: "clock",
+	steps: []step{
+		{"set", 6, false, func(d *draw) line {
+			l := newLine("set", "by", d.one("1s", "-1s", "40s", "-40s", "2m", "-2m", "3h", "-3h", "72h", "-72h"))
+			if d.chance(4) && !d.gone {
+				l.set("life", "yes")
+			}
+			return l
+		}, playSet},
+	},
+	began: func(w *world, r *run) {
+		for _, i := range r.items {
+			if i.again.life == w.life && time.Now().Before(i.again.at) && !i.hurried && !w.loose(i.again.from) {
+				w.fail("retried too early: %v, %v before its pause is over", i, time.Until(i.again.at))
+			}
+			i.again = retryAt{}
+		}
+	},
+	ended: func(w *world, r *run, err error) {
+		if q := r.queue; err == errPlanned && len(r.items) == 1 && q.conf.str("shape") == "handle" && len(w.clocks()) > 0 && !q.conf.has("fresh") {
+			now := time.Now()
+			r.items[0].again = retryAt{now, now.Add(2 * time.Second), w.life}
+		}
+	},
+	calm: func(w *world, c *census) {
+		sets := w.clocks()
+		if len(sets) == 0 || c.stale || time.Since(sets[len(sets)-1].at) < time.Minute {
+			return // it takes a minute to notice
+		}
+		for _, q := range w.queues {
+			for id, job := range c.jobs[q.name] {
+				w.onTime(q, id, job)
+			}
+		}
+	},
+}
+
+// retryAt is when a payload runs again that has failed.
+type retryAt struct {
+	from, at time.Time
+	life     int
+}
+
+// clockSet is a time that the clock was set.
+type clockSet struct {
+	at      time.Time // in the bubble
+	by      time.Duration
+	life    int
+	between bool // two lives
+}
+
+func (w *world) clocks() []clockSet {
+	all, _ := w.state["clocks"].([]clockSet)
+	return all
+}
+
+// now is the time of day in a world.
+func (w *world) now() time.Time { return time.Now().Round(0).Add(time.Duration(w.ahead.Load())) }
+
+// loose reports whether a time that was known at a moment may be another one since: the clock
+// was set between two lives, or by less than is written down before a life ended.
+func (w *world) loose(since time.Time) bool {
+	for _, s := range w.clocks() {
+		if !s.at.Before(since) && (s.between || s.by.Abs() < time.Minute && s.life != w.life) {
+			return true
+		}
+	}
+	return false
+}
+
+func playSet(w *world, l line) {
+	set := func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.setClock(l.dur("by"), l.has("life"))
+	}
+	if !l.has("life") {
+		set()
+		return
+	}
+	w.newLife(func() {
+		w.reset = set
+		w.x.Restart()
+	}, l)
+}
+
+// setClock sets the clock. What is not due by then has its moment on it.
+func (w *world) setClock(by time.Duration, between bool) {
+	w.ahead.Add(int64(by))
+	w.state["ahead"] = int(w.ahead.Load())
+	w.state["clocks"] = append(w.clocks(), clockSet{time.Now(), by, w.life, between})
+	for _, i := range w.ledger.items {
+		if i.due.After(time.Now()) || between && i.due.After(i.at) {
+			i.due = i.due.Add(-by)
+		}
+	}
+}
+
+// onTime looks at a job when the clock was set more than a minute ago.
+func (w *world) onTime(q *queue, id string, job executor.JobDetail) {
+	for _, name := range []string{"debounce", "throttle", "freshdue", "merge", "fold", "latest"} {
+		if q.conf.has(name) {
+			return
+		}
+	}
+	var all []*item
+	for _, i := range w.ledger.items {
+		if i.queue == q.name && i.id == id && i.state != refused && i.place == waits && i.seen == w.epoch {
+			all = append(all, i)
+		}
+	}
+	if len(all) != 1 || all[0].hurried || all[0].buried || w.loose(all[0].at) {
+		return
+	}
+	i, ahead := all[0], job.Due.Sub(w.now())
+	switch {
+	case job.State == executor.JobScheduled && i.calls == 0 && i.alone && ahead-time.Until(i.due) > time.Second+w.conf.dur("slack"):
+		w.fail("due too late: %v is due in %v, and %s/%s is in %v", i, time.Until(i.due), q.name, id, ahead)
+	case job.State == executor.JobRetrying && i.again.life == w.life && ahead-time.Until(i.again.at) > time.Second+w.conf.dur("slack"):
+		w.fail("a longer pause: %v runs again in %v, and %s/%s in %v", i, time.Until(i.again.at), q.name, id, ahead)
+	}
+}
