@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -19,6 +20,15 @@ var setting = &feature{
 			}
 			return l
 		}, playSet},
+	},
+	begin: func(w *world, _ *executor.Executor) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for n, s := range w.clocks() {
+			if s.life == w.life-1 && time.Since(s.at) < 5*time.Minute { // the process may have died some steps ago
+				w.clocks()[n].between = true // it may have noticed nothing
+			}
+		}
 	},
 	began: func(w *world, r *run) {
 		for _, i := range r.items {
@@ -58,7 +68,7 @@ type clockSet struct {
 	at      time.Time // in the bubble
 	by      time.Duration
 	life    int
-	between bool // two lives
+	between bool // two lives, or shortly before one has ended
 }
 
 func (w *world) clocks() []clockSet {
@@ -80,11 +90,16 @@ func (w *world) loose(since time.Time) bool {
 	return false
 }
 
+// setAndDied reports whether the clock was set since a moment, in a life that is over.
+func (w *world) setAndDied(since time.Time) bool {
+	return slices.ContainsFunc(w.clocks(), func(s clockSet) bool { return !s.at.Before(since) && s.life != w.life })
+}
+
 func playSet(w *world, l line) {
 	set := func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.setClock(l.dur("by"), l.has("life"))
+		w.setClock(l.dur("by"), l.has("life") || w.x.Killed() || w.x.Err() != nil)
 	}
 	if !l.has("life") {
 		set()

@@ -29,7 +29,7 @@ var timing = &feature{
 		rest := r.queue.conf.dur("throttle")
 		last, known := w.state["rest "+r.queue.name+"/"+r.id].(*item)
 		if rest == 0 || !known || last.told != "done" && last.hintLife != w.life || // a crash has taken that it has run
-			len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || w.hurried(r) {
+			len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || w.hurried(r) || w.loose(last.over) || w.setAndDied(last.over) {
 			return
 		}
 		if r.began.Sub(last.over) < rest {
@@ -80,7 +80,7 @@ func (w *world) gathered(r *run) {
 	if most := first.Add(10 * quiet); most.Before(due) {
 		due = most
 	}
-	if r.began.Before(due) {
+	if r.began.Before(due) && !w.loose(first) {
 		w.fail("too early: %s/%s begins %v before it has been quiet for %v", r.queue.name, r.id, due.Sub(r.began), quiet)
 	}
 }
