@@ -46,8 +46,8 @@
 // file of the feature.
 //
 // What shows the same thing shows it alike: one queue and one id are looked at in all ways in
-// each census. The clock of a bubble goes forward only; what a clock that is set back does is
-// for TestClock and the like in packages shard and executor.
+// each census. The clock of a bubble goes forward only; the one that due times are on is
+// another one, which is set in both directions.
 //
 // # On a file, and killed
 //
@@ -62,7 +62,7 @@
 //
 // Each process has a bubble, whose clock goes on where that of the one before stood, so
 // worlds of hours take milliseconds and rates and due times are exact here, too. Left out
-// is the feature disk: a file has no faults on demand; bench/soak has those of the kernel.
+// are the features disk and clock: a file has no faults on demand; bench/soak has those of the kernel.
 // A crash after so many commits is one after so many changes of the ledger. A kill takes
 // nothing of what was written and not synced: bench/soak's image has the power cut. A
 // script that fails is printed and not shortened, because the moment of a kill does not

@@ -11,7 +11,7 @@ import (
 // was due stays due, a pause before a retry stays as long as it was, and what a caller has
 // asked for is a moment on that clock; order and all else that is promised does not know of it.
 var setting = &feature{
-	name: "clock",
+	name: "clock", faults: true,
 	steps: []step{
 		{"set", 6, false, func(d *draw) line {
 			l := newLine("set", "by", d.one("1s", "-1s", "40s", "-40s", "2m", "-2m", "3h", "-3h", "72h", "-72h"))

@@ -16,7 +16,7 @@ type ctx = context.Context
 type feature struct {
 	name   string
 	always bool   // each swarm has it
-	faults bool   // of a disk in memory: no swarm on a file has it
+	faults bool   // of a disk or a clock in memory: no swarm on a file has it
 	lives  bool   // it ends a life: no swarm whose journal goes with the process has it
 	claims string // exported names that it covers, such as Gather.Fold; see TestEveryNameIsClaimed
 
