@@ -113,9 +113,6 @@ func (c *dead) noteDead(p Payload) {
 
 // noteDone notes that payloads of an item are done.
 func (c *dead) noteDone(it *Item, payloads []Payload) {
-	if len(c.outlived) == 0 {
-		return
-	}
 	dead := c.outlived[it.ID]
 	for i, v := range dead {
 		dead[i].late = v.late || slices.ContainsFunc(payloads, func(p Payload) bool { return v.before(p.version()) })
