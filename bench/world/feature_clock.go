@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // The wall clock is set, forward and back, while the executor runs and between two lives. What
@@ -124,7 +125,7 @@ func (w *world) setClock(by time.Duration, between bool) {
 }
 
 // onTime looks at a job when the clock was set more than a minute ago.
-func (w *world) onTime(q *queue, id string, job executor.JobDetail) {
+func (w *world) onTime(q *queue, id string, job inspect.JobDetail) {
 	for _, name := range []string{"debounce", "throttle", "freshdue", "merge", "fold", "latest"} {
 		if q.conf.has(name) {
 			return
@@ -141,9 +142,9 @@ func (w *world) onTime(q *queue, id string, job executor.JobDetail) {
 	}
 	i, ahead := all[0], job.Due.Sub(w.now())
 	switch {
-	case job.State == executor.JobScheduled && i.calls == 0 && i.alone && ahead-time.Until(i.due) > time.Second+w.conf.dur("slack"):
+	case job.State == inspect.JobScheduled && i.calls == 0 && i.alone && ahead-time.Until(i.due) > time.Second+w.conf.dur("slack"):
 		w.fail("due too late: %v is due in %v, and %s/%s is in %v", i, time.Until(i.due), q.name, id, ahead)
-	case job.State == executor.JobRetrying && i.again.life == w.life && ahead-time.Until(i.again.at) > time.Second+w.conf.dur("slack"):
+	case job.State == inspect.JobRetrying && i.again.life == w.life && ahead-time.Until(i.again.at) > time.Second+w.conf.dur("slack"):
 		w.fail("a longer pause: %v runs again in %v, and %s/%s in %v", i, time.Until(i.again.at), q.name, id, ahead)
 	}
 }

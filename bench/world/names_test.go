@@ -4,7 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,17 +47,21 @@ func TestEveryNameIsClaimed(t *testing.T) {
 	require.Empty(t, claimed, "there are no such names")
 }
 
-// exported are the settings, methods and functions that decide about jobs.
+// exported are the settings, methods and functions that decide about jobs: of package
+// executor, and of what it gives out to look at them and to act.
 func exported(t *testing.T) (names []string) {
 	t.Helper()
-	const dir = "../../executor"
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	for _, entry := range entries {
-		if !strings.HasSuffix(entry.Name(), ".go") || strings.HasSuffix(entry.Name(), "_test.go") {
+	var files []string
+	for _, dir := range []string{"../../executor", "../../executor/inspect"} {
+		all, err := filepath.Glob(dir + "/*.go")
+		require.NoError(t, err)
+		files = append(files, all...)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), dir+"/"+entry.Name(), nil, 0)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		require.NoError(t, err)
 		for _, d := range parsed.Decls {
 			switch d := d.(type) {
@@ -126,6 +130,11 @@ func settings(d *ast.GenDecl) (names []string) {
 	}
 	for _, spec := range d.Specs {
 		s, ok := spec.(*ast.TypeSpec)
+		if ok && s.Name.Name == "Inspector" {
+			for _, method := range s.Type.(*ast.InterfaceType).Methods.List {
+				names = append(names, "Inspector."+method.Names[0].Name)
+			}
+		}
 		if !ok || s.Name.Name != "Config" && s.Name.Name != "QueueConfig" && !slices.Contains(groups, s.Name.Name) {
 			continue
 		}

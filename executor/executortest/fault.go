@@ -91,8 +91,7 @@ const roomForResults = 64 << 10
 // [Executor.Advance].
 func (x *Executor) Full(bytes int) { x.disk.Fill(max(bytes, 0), roomForResults) }
 
-// NoRoom has the disk take nothing more, not even the results of jobs: what ends is
-// written down when there is room.
+// NoRoom has the disk take nothing more: not even results, which wait for room.
 func (x *Executor) NoRoom() { x.disk.Limit(1) }
 
 // HasRoom ends Full and NoRoom. It may be called on any goroutine.
