@@ -514,7 +514,7 @@ func TestLatestConfig(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	m := &mirrors{at: make(map[string]int)}
 	for _, cfg := range []executor.QueueConfig[int]{
-		{Merge: executor.MergeKeepLast}, {Gather: executor.Gather[int]{OnFailure: executor.OnFailureBlock}}, {Gather: executor.Gather[int]{OnFresh: executor.OnFreshPull}}, {Gather: executor.Gather[int]{FreshDue: executor.FreshDuePush}},
+		{Merge: executor.MergeKeepLast}, {Merge: executor.MergeKeepAll}, {Gather: executor.Gather[int]{OnFailure: executor.OnFailureBlock}}, {Gather: executor.Gather[int]{OnFresh: executor.OnFreshPull}}, {Gather: executor.Gather[int]{FreshDue: executor.FreshDuePush}},
 		{Gather: executor.Gather[int]{Fold: func(int, int) (int, error) { return 0, nil }}},
 	} {
 		_, err := executor.HandleLatest(x, "q", m.update, cfg)

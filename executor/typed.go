@@ -85,12 +85,12 @@ func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
 // failed before, came back from the dead letters, or arrived late.
 //
 // An id has at most one dead letter, which is deleted when a newer payload is accepted.
-// OnFailure, OnFresh, FreshDue and Fold must be left out; Debounce and Throttle apply.
-// See "The newest state" in the guide (README.md).
+// OnFailure, OnFresh, FreshDue and Fold must have their defaults; Debounce and Throttle
+// apply. See "The newest state" in the guide (README.md).
 //
-// It returns the errors of [Handle], and ErrConfig for another Merge.
+// It returns the errors of [Handle], and ErrConfig for another Merge, MergeKeepAll too.
 func HandleLatest[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if m := cmp.Or(cfg.Merge, MergeKeepAll); m != MergeKeepAll && m != MergeSupersede {
+	if cmp.Or(cfg.Merge, MergeSupersede) != MergeSupersede {
 		return nil, fmt.Errorf("%w: Merge is %v for queue %q, and HandleLatest keeps the newest; leave it out, or use Handle", ErrConfig, cfg.Merge, name)
 	}
 	cfg.Merge = MergeSupersede

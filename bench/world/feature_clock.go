@@ -126,10 +126,8 @@ func (w *world) setClock(by time.Duration, between bool) {
 
 // onTime looks at a job when the clock was set more than a minute ago.
 func (w *world) onTime(q *queue, id string, job inspect.JobDetail) {
-	for _, name := range []string{"debounce", "throttle", "freshdue", "merge", "fold", "latest"} {
-		if q.conf.has(name) {
-			return
-		}
+	if slices.ContainsFunc([]string{"debounce", "throttle", "freshdue", "merge", "fold", "latest"}, q.conf.has) {
+		return
 	}
 	var all []*item
 	for _, i := range w.ledger.items {

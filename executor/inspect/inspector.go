@@ -118,9 +118,9 @@ type Inspector interface {
 	RunNow(ctx context.Context, which Selection) (int, error)
 
 	// RetryNow is RunNow that gives no retries back. A job whose second retry is due
-	// tomorrow makes it now. A job that was halted after its last retry makes that one once
-	// more. So a person can try whether the cause of the failures is gone, without the jobs
-	// starting all over if it is not. It returns what RunNow does.
+	// tomorrow makes it now. A job that was halted after its last retry makes one more, and
+	// its attempts count on. So a person can try whether the cause of the failures is gone,
+	// without the jobs starting all over if it is not. It returns what RunNow does.
 	RetryNow(ctx context.Context, which Selection) (int, error)
 
 	// Cancel turns the selected payloads into dead letters, with their history. Their last
