@@ -149,14 +149,14 @@ func TestTheDeadUnlockInTheirCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				ids := []string{"a", "b", "c"}
-				open := func(disk *journal.Memory) (*executor.Executor, *executor.Queue[string]) {
+				open := func(disk *journal.Memory, retention executor.Retention) (*executor.Executor, *executor.Queue[string]) {
 					x := openOn(t, disk, executor.Config{Workers: 1})
 					cfg := executor.QueueConfig[string]{MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{Retention: retention}}
 					cfg.Conditions.Locks = executor.Locks[string]{OnEnqueue: words, OnRun: func(id, _ string) []string { return []string{"ran " + id} }}
 					return x, handle(t, x, "q", (&probe{decide: func(context.Context, seen) error { return errBoom }}).handle, cfg)
 				}
 				disk := new(journal.Memory)
-				x, q := open(disk)
+				x, q := open(disk, retention)
 				for _, id := range ids {
 					enqueue(t, q, id, id)
 				}
@@ -171,7 +171,7 @@ func TestTheDeadUnlockInTheirCommit(t *testing.T) {
 				stop(t, x)
 				var gone int
 				for i, image := range images {
-					x, q := open(image)
+					x, q := open(image, executor.Retention{})
 					var want []string
 					gone = 0
 					for _, id := range ids {

@@ -275,6 +275,7 @@ func TestRequeueSaysWhatIsLate(t *testing.T) {
 		require.Equal(t, inspect.Requeued{Back: 1}, back, "nothing was done since it died again")
 		synctest.Wait()
 		enqueue(t, q, "c", "good")
+		synctest.Wait()
 		enqueue(t, q, "c", "bad", executor.Score(1))
 		synctest.Wait()
 		back, err = x.Inspect().Requeue(t.Context(), inspect.SelectIDs(q.Name(), "c"))
