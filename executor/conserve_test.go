@@ -53,8 +53,7 @@ type item struct {
 	dead      bool
 }
 
-// oughtLock is a lock that there ought to be, of a payload or with position 0 of a
-// job.
+// oughtLock is a lock of a payload that there ought to be.
 type oughtLock struct {
 	key      string
 	id       string
@@ -151,11 +150,7 @@ func (c *conserved) started(job executor.Merged[string]) {
 	c.steps = append(c.steps, fmt.Sprint("  starts ", job.ID, job.Payloads))
 	for _, p := range job.Payloads {
 		for _, key := range c.cfg.Conditions.Locks.OnRun(job.ID, p.Value) {
-			l := oughtLock{key, job.ID, p.Position, true}
-			if !c.cfg.Conditions.Locks.Counted && !c.cfg.Conditions.Locks.UnlockOnBurial {
-				l.position = 0
-			}
-			c.locks[l] = true
+			c.locks[oughtLock{key, job.ID, p.Position, true}] = true
 		}
 	}
 }

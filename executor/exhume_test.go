@@ -233,3 +233,54 @@ func TestACommitAfterItsCall(t *testing.T) {
 		})
 	}
 }
+
+// What a run has locked is unlocked with the payload of that run, when a person deletes it, and
+// not with another one of its job; what payloads that are done leave locked is one lock of a key.
+func TestDeleteUnlocksWhatARunHasLocked(t *testing.T) {
+	open := func(t *testing.T, retries int) (*executor.Executor, *executor.Queue[string]) {
+		x := openOn(t, new(journal.Memory), executor.Config{})
+		cfg := executor.QueueConfig[string]{MaxRetries: retries, RetryIn: func(int) time.Duration { return time.Hour }}
+		cfg.Conditions.Locks = executor.Locks[string]{OnRun: words}
+		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+			if job.Payload == "done" {
+				return nil
+			}
+			return errBoom
+		}, cfg)
+		require.NoError(t, err)
+		start(t, x)
+		return x, q
+	}
+	bubble(t, func(t *testing.T) {
+		x, q := open(t, -1)
+		first := enqueue(t, q, "a", "x both")
+		second := enqueue(t, q, "a", "both")
+		synctest.Wait()
+		enqueue(t, q, "a", "later", executor.In(time.Hour))
+		require.Len(t, locked(x), 2)
+		did(t, 1)(x.Inspect().DeleteDead(t.Context(), inspect.SelectPayloads("q", "a", first.Position)))
+		require.Equal(t, []string{"both 1"}, locked(x))
+		did(t, 1)(x.Inspect().DeleteDead(t.Context(), inspect.SelectPayloads("q", "a", second.Position)))
+		require.Empty(t, locked(x))
+		stop(t, x)
+	})
+	bubble(t, func(t *testing.T) {
+		x, q := open(t, 3)
+		first := enqueue(t, q, "a", "x")
+		enqueue(t, q, "a", "later")
+		synctest.Wait()
+		require.Equal(t, []string{"x 1"}, locked(x), "it is in back-off")
+		did(t, 1)(x.Inspect().Delete(t.Context(), inspect.SelectPayloads("q", "a", first.Position)))
+		require.NotContains(t, locked(x), "x 1")
+		stop(t, x)
+	})
+	bubble(t, func(t *testing.T) {
+		x, q := open(t, 3)
+		for range 3 {
+			enqueue(t, q, "a", "done")
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"done 1"}, locked(x), "one unlock is enough")
+		stop(t, x)
+	})
+}

@@ -131,8 +131,6 @@ type lockOf struct{ by, key string }
 
 // explainLocks: each lock of a job is that of a payload which is there, one that waits or runs, or a
 // dead one, unless its burial has unlocked its keys; and each payload that must have locked its key has.
-// What a run has locked is its job's, though: Retention may delete the payload that ran, and others of its
-// id keep the lock.
 func explainLocks(w *world, c *census) {
 	if c.stale {
 		return
@@ -141,7 +139,7 @@ func explainLocks(w *world, c *census) {
 	for _, k := range w.x.KeyLocks().List() {
 		for _, l := range k.Locks {
 			name, _, isJob := strings.Cut(l.By, "/")
-			if q := w.queueOf(name); isJob && q != nil && !(q.conf.str("locks") == "run" && q.conf.has("keep")) {
+			if isJob && w.queueOf(name) != nil {
 				held[lockOf{l.By, k.Key}]++
 			}
 		}

@@ -30,7 +30,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -213,11 +212,7 @@ func (l *Letters) delete(ctx context.Context, some letters, deleted *atomic.Uint
 		if err := l.c.Log.Err(); err != nil && !errors.Is(err, journal.ErrFull) {
 			return err
 		}
-		whole, err := l.whole(some)
-		if err != nil {
-			return err
-		}
-		if !l.c.Ledger.Try(&journal.Change{Queue: l.c.Number, Exhumed: some.positions}, func() { l.c.Keys.DropDead(some.positions, whole) }) {
+		if !l.c.Ledger.Try(&journal.Change{Queue: l.c.Number, Exhumed: some.positions}, func() { l.c.Keys.DropDead(some.positions) }) {
 			return journal.ErrClosed
 		}
 		deleted.Add(uint64(len(some.positions)))
@@ -225,31 +220,4 @@ func (l *Letters) delete(ctx context.Context, some letters, deleted *atomic.Uint
 	}, func(out, _ letters) { l.forget(out) })
 	l.forget(gone)
 	return len(gone.positions), err
-}
-
-// whole returns the jobs that have locked something for themselves and end with their last
-// payloads, which are deleted. What comes for them meanwhile comes after that.
-func (l *Letters) whole(some letters) (jobs []admit.Owner, err error) {
-	ids := l.c.Keys.OfDead(l.c.Name, some.ids)
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	for b, err := range l.c.Log.Morgue(l.c.Number, 0) {
-		if err != nil {
-			return nil, err
-		}
-		if _, goes := slices.BinarySearch(some.positions, b.Entry.Position); !goes {
-			delete(ids, string(b.Entry.ID))
-		}
-	}
-	for id := range ids {
-		if err := l.c.Shards.Of(id).Do(context.Background(), func(c *shard.Core) {
-			if !c.Has(id) {
-				jobs = append(jobs, admit.Owner{Queue: l.c.Name, ID: id})
-			}
-		}); err != nil {
-			return nil, err
-		}
-	}
-	return jobs, nil
 }

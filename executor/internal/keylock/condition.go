@@ -71,9 +71,8 @@ type unlocking struct {
 }
 
 // want adds the keys of a payload. Counted keys count for each payload, as they did when
-// it was enqueued; a service decides itself whether its keys do. With UnlockOnBurial
-// OnRun keys are the payload's, too: its burial ends no other lock, and where a newer
-// payload supersedes neither does what takes its place.
+// it was enqueued; a service decides itself whether its keys do. OnRun keys are the
+// payload's in any case: its burial, or its deletion, ends its own locks and no other.
 func (c *Condition) want(w *wants, id string, p admit.Payload) error {
 	count := c.Counted || c.Service != nil
 	blockedBy, err := c.BlockedBy.of(id, p.Value)
@@ -86,11 +85,7 @@ func (c *Condition) want(w *wants, id string, p admit.Payload) error {
 		w.blockedBy = admit.With(w.blockedBy, key)
 	}
 	for _, key := range set {
-		if count || c.UnlockOnBurial || c.Supersedes {
-			w.set = append(w.set, setting{Key: key, Position: journal.Position(p.Position)})
-		} else {
-			w.set = admit.With(w.set, setting{Key: key})
-		}
+		w.set = append(w.set, setting{Key: key, Position: journal.Position(p.Position)})
 	}
 	if !count {
 		for _, key := range unlock {
@@ -125,6 +120,9 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 		}
 	}
 	h := &hold{c: c, by: cl.By, unlock: w.unlock}
+	if !c.Counted {
+		h.set = w.set
+	}
 	switch {
 	case len(w.blockedBy)+len(w.set) == 0:
 		return h, nil
@@ -259,15 +257,6 @@ func (c *Condition) Called(queue string) (ids []string) {
 	return ids
 }
 
-// Abandoned implements [admit.Keeper]: a job that goes to the morgue, or is deleted, has
-// locks of earlier runs.
-func (c *Condition) Abandoned(by admit.Owner, v shard.Verdict, over bool) []journal.Set {
-	if over && (c.UnlockOnBurial || v == shard.VerdictDeleted) {
-		c.Drop(c.OfJob(by)...)
-	}
-	return nil
-}
-
 // Merging implements [admit.Witness].
 func (c *Condition) Merging(change *shard.Change) {
 	for _, m := range change.Merged {
@@ -299,12 +288,13 @@ type hold struct {
 	c      *Condition
 	by     admit.Owner
 	unlock []unlocking
-	fresh  []*Lock  // keys that this very run has locked
-	served []string // the same, of a service; nil once the job has run
+	set    []setting // what its payloads leave locked is the job's; nil if locks count
+	fresh  []*Lock   // keys that this very run has locked
+	served []string  // the same, of a service; nil once the job has run
 }
 
 // Settle implements [admit.Hold].
-func (h *hold) Settle(v shard.Verdict, over bool) []journal.Set {
+func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 	if v == shard.VerdictUnstarted {
 		h.c.Drop(h.fresh...)
 		return nil
@@ -315,9 +305,9 @@ func (h *hold) Settle(v shard.Verdict, over bool) []journal.Set {
 		for _, u := range h.unlock {
 			h.c.Keys.unlockFor(u, h.c.Counted, h.by)
 		}
-		return nil
+		h.c.leaveToJob(h.set)
 	}
-	return h.c.Abandoned(h.by, v, over)
+	return nil
 }
 
 // Release implements [admit.Hold].

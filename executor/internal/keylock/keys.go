@@ -147,8 +147,9 @@ func (k *Keys) rebind(h *Lock, into journal.Position) {
 	k.binding.Lock()
 	defer k.binding.Unlock()
 	k.unbind(h)
-	h.Position = into
-	k.with[into] = append(k.with[into], h)
+	if h.Position = into; into != 0 {
+		k.with[into] = append(k.with[into], h)
+	}
 }
 
 // comingWith returns the locks that belong to a payload.
@@ -175,32 +176,24 @@ func (k *Keys) unlockFor(u unlocking, counted bool, by admit.Owner) {
 	}
 }
 
+// leaveToJob gives what runs have locked for payloads that are over to their job, one lock
+// of a key: where one unlock is enough, many payloads leave no more behind than one does.
+func (k *Keys) leaveToJob(set []setting) {
+	for _, s := range set {
+		left := slices.DeleteFunc(k.comingWith(s.Position), func(h *Lock) bool { return !h.OnRun || h.Key != s.Key })
+		k.Replace(left, 0, func(h *Lock) { k.rebind(h, 0) })
+	}
+}
+
 // Rename gives the locks of a queue's jobs to the queue's new name.
 func (k *Keys) Rename(former, name string) {
 	k.ledger.Do(nil, func() { k.rename(former, name) })
 }
 
-// OfDead returns those ids of which the job has locked something for itself.
-func (k *Keys) OfDead(queue string, ids []string) map[string]bool {
-	some := make(map[string]bool)
-	k.ledger.View(func() {
-		for _, id := range ids {
-			if len(k.OfJob(admit.Owner{Queue: queue, ID: id})) > 0 {
-				some[id] = true
-			}
-		}
-	})
-	return some
-}
-
-// DropDead ends what payloads had locked that leave the morgue, and what the runs of jobs
-// have that go with them. The ledger is held.
-func (k *Keys) DropDead(positions []journal.Position, whole []admit.Owner) {
+// DropDead ends what payloads had locked that leave the morgue. The ledger is held.
+func (k *Keys) DropDead(positions []journal.Position) {
 	for _, p := range positions {
 		k.Drop(k.comingWith(p)...)
-	}
-	for _, by := range whole {
-		k.Drop(k.OfJob(by)...)
 	}
 }
 

@@ -24,8 +24,8 @@ type Lock struct {
 	Since  time.Duration // on the clock of Keys
 	Until  time.Duration // the same; 0: for ever
 
-	// Position of the payload that it belongs to, 0 if that is the job as a whole, a
-	// person, or not known yet. Keys.binding guards that of a lock without OnRun.
+	// Position of the payload that it belongs to, 0 if that is a person, or a job whose
+	// payload is over, or not known yet. Keys.binding guards that of a lock without OnRun.
 	Position journal.Position
 
 	entry *entry // nil: it has ended
@@ -49,10 +49,16 @@ type locks struct {
 	entries map[string]*entry // every key that is locked, waited for, kept or watched
 	ends    ends
 	waiting map[admit.Owner]*waiter
-	ran     map[admit.Owner][]*Lock // set by jobs that ran, in no order
+	ran     map[part][]*Lock // set by jobs that ran, in no order
 
 	changes []change // since the last drain
 	wakes   []func()
+}
+
+// part is a payload of a job; 0: what is over.
+type part struct {
+	job      admit.Owner
+	position journal.Position
 }
 
 // change is what has become of a lock: it was made or given another Owner or Position,
@@ -175,31 +181,32 @@ func (e *entry) count(by admit.Owner, n int) {
 	}
 }
 
-// putRan lists a lock under the job that has set it in a run.
+// putRan lists a lock under the payload that has set it in a run.
 func (k *locks) putRan(l *Lock) {
 	if !l.OnRun {
 		return
 	}
 	if k.ran == nil {
-		k.ran = make(map[admit.Owner][]*Lock)
+		k.ran = make(map[part][]*Lock)
 	}
-	l.place = len(k.ran[l.Owner])
-	k.ran[l.Owner] = append(k.ran[l.Owner], l)
+	by := part{l.Owner, l.Position}
+	l.place = len(k.ran[by])
+	k.ran[by] = append(k.ran[by], l)
 }
 
-// dropRan moves the last one to its place: a job may have many payloads, each with
-// a lock.
+// dropRan moves the last one to its place.
 func (k *locks) dropRan(l *Lock) {
 	if !l.OnRun {
 		return
 	}
-	ran := k.ran[l.Owner]
+	by := part{l.Owner, l.Position}
+	ran := k.ran[by]
 	last := len(ran) - 1
 	ran[l.place] = ran[last]
 	ran[l.place].place = l.place
 	ran[last] = nil
-	if k.ran[l.Owner] = ran[:last]; last == 0 {
-		delete(k.ran, l.Owner)
+	if k.ran[by] = ran[:last]; last == 0 {
+		delete(k.ran, by)
 	}
 }
 
@@ -262,31 +269,22 @@ func (e *entry) pick(by admit.Owner) *Lock {
 // goes over, to change its Position.
 func (k *locks) Replace(all []*Lock, into journal.Position, moved func(*Lock)) {
 	for _, l := range all {
-		if !l.OnRun || k.has(l.Owner, l.Key, into) {
+		if l.entry == nil || !l.OnRun || k.has(l.Owner, l.Key, into) {
 			k.Drop(l)
 			continue
 		}
+		k.dropRan(l)
 		moved(l)
+		k.putRan(l)
 		k.changes = append(k.changes, change{l, false})
 	}
 }
 
 // has reports whether a job has locked a key in an earlier run, for the payload or
-// as a whole.
+// for one that is over.
 func (k *locks) has(by admit.Owner, key string, position journal.Position) bool {
-	return slices.ContainsFunc(k.ran[by], func(l *Lock) bool {
-		return l.Key == key && (l.Position == position || l.Position == 0)
-	})
-}
-
-// OfJob returns the locks that a job has set for none of its payloads.
-func (k *locks) OfJob(by admit.Owner) (whole []*Lock) {
-	for _, l := range k.ran[by] {
-		if l.Position == 0 {
-			whole = append(whole, l)
-		}
-	}
-	return whole
+	is := func(l *Lock) bool { return l.Key == key }
+	return slices.ContainsFunc(k.ran[part{by, position}], is) || slices.ContainsFunc(k.ran[part{by, 0}], is)
 }
 
 // HeldBy returns the keys that a job has locked, in their order, up to n of them. It

@@ -84,7 +84,7 @@ func (p *pair) look(t require.TestingT) {
 	ran := 0
 	for by, holds := range p.b.ran {
 		for _, h := range holds {
-			require.True(t, h.OnRun && h.Owner == by && h.entry != nil)
+			require.True(t, h.OnRun && by == part{h.Owner, h.Position} && h.entry != nil)
 			ran++
 		}
 	}

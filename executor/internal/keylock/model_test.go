@@ -82,7 +82,7 @@ func (w *model) setAll(b *locks, r request) {
 	for _, s := range r.Lock {
 		if !slices.ContainsFunc(w.holds, func(h modelHold) bool { return h.onRun && h.by == r.By && h.key == s.Key }) {
 			number := uint64(0) // found by what it is
-			for _, h := range b.ran[r.By] {
+			for _, h := range b.ran[part{r.By, s.Position}] {
 				if h.Key == s.Key {
 					number = h.Number
 				}

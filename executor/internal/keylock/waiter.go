@@ -18,8 +18,7 @@ type request struct {
 	TTL       time.Duration // of what it locks; 0: for ever
 }
 
-// setting is a key that a job locks when it runs, for one of its payloads if the
-// Position is not 0.
+// setting is a key that a job locks when it runs, for one of its payloads.
 type setting struct {
 	Key      string
 	Position journal.Position
@@ -97,15 +96,8 @@ func (k *locks) Enter(r request, wake func()) (fresh []*Lock, blocked string) {
 // set locks what a request asks for. What its job has locked before, in a run that
 // failed, it has still.
 func (k *locks) set(r request) (fresh []*Lock) {
-	var earlier map[setting]bool // nil in a first run
-	if ran := k.ran[r.By]; len(ran) > 0 {
-		earlier = make(map[setting]bool, len(ran))
-		for _, l := range ran {
-			earlier[setting{l.Key, l.Position}] = true
-		}
-	}
 	for _, s := range r.Lock {
-		if !earlier[s] && !earlier[setting{Key: s.Key}] {
+		if !k.has(r.By, s.Key, s.Position) {
 			fresh = append(fresh, k.add(&Lock{Key: s.Key, Owner: r.By, OnRun: true, Position: s.Position}, r.TTL))
 		}
 	}
