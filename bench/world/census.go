@@ -89,7 +89,7 @@ func (w *world) count(c *census) {
 			}
 			for _, p := range job.Dead {
 				for _, i := range w.found(found, q, id, p.PayloadInfo, dead) {
-					q.closes(i, p.Error)
+					w.closes(q, i, p.Error)
 				}
 			}
 		}
@@ -139,7 +139,7 @@ func (w *world) check(i *item, found map[*item]place) {
 				w.fail("ended and still there: %v is %v", i, where)
 			}
 		}
-		if where == dead && i.place != dead && !i.doom {
+		if where == dead && i.place != dead && i.doom == 0 {
 			w.fail("buried for no reason: %v", i)
 		}
 		if where == waits && i.place == dead && !i.revive {
@@ -147,6 +147,7 @@ func (w *world) check(i *item, found map[*item]place) {
 		}
 		if where == waits && i.revive {
 			i.putBack(w.counted)
+			i.buried = i.buried || i.doom > i.lived
 		}
 		if where == waits {
 			i.revive, i.lived = false, w.epoch

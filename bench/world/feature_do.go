@@ -93,7 +93,7 @@ func (w *world) did(q *queue, i *item, life, result int, err error) {
 		if i.pos == 0 && i.state != acked {
 			i.state = acked
 		}
-		if q.closes(i, buried.Reason); !i.doom && i.value.N != 0 && !q.gathers() {
+		if w.closes(q, i, buried.Reason); i.doom == 0 && i.value.N != 0 && !q.gathers() {
 			w.fail("told wrongly: Do says that %v is buried: %v", i, err)
 		}
 	case err == nil, errors.Is(err, executor.ErrDiscarded), errors.Is(err, executor.ErrDeleted):

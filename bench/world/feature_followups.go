@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/strandjobs/strand/executor"
@@ -21,12 +22,9 @@ var following = &feature{
 				i.unsay(maybe)
 			}
 		}
-		if err == nil {
+		if err == nil && len(r.staged) > 0 {
 			for _, i := range r.items {
-				i.last = r
-				if len(r.staged) > 0 {
-					i.fruit = append(i.fruit, r)
-				}
+				i.fruit = append(i.fruit, r)
 			}
 		}
 	},
@@ -44,7 +42,8 @@ var following = &feature{
 	},
 }
 
-// fruits: of all runs of a payload that have returned nil, one has follow-ups.
+// fruits: of all runs of a payload that have returned nil, one has follow-ups. If the last one for
+// which it was done has staged none, because it said what failed of the others, there may be none.
 func (w *world) fruits(i *item) {
 	some := 0
 	for _, r := range i.fruit {
@@ -64,7 +63,7 @@ func (w *world) fruits(i *item) {
 			w.fail("follow-ups: %d of %d of %v were accepted: %v", accepted, len(r.staged), i, r.staged)
 		}
 	}
-	missing := some == 0 && i.told == "done" && i.hintLife == w.life && !w.at.with && w.known == w.epoch && len(i.last.staged) > 0
+	missing := some == 0 && i.told == "done" && i.hintLife == w.life && !w.at.with && w.known == w.epoch && slices.Contains(i.fruit, i.last)
 	if some > 1 || missing {
 		w.fail("follow-ups: those of %d runs of %v were accepted", some, i)
 	}

@@ -68,9 +68,9 @@ func (w *world) gaveWay(c *census, i *item) {
 }
 
 // closes notes that a payload may be dead because its job has closed a circle of lanes and keys.
-func (q *queue) closes(i *item, why string) {
+func (w *world) closes(q *queue, i *item, why string) {
 	if q.conf.has("lane") && q.conf.has("locks") && strings.Contains(why, lock.ErrDeadlock.Error()) {
-		i.doom = true
+		i.doom = w.epoch
 	}
 }
 

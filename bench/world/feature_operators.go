@@ -157,7 +157,7 @@ func (w *world) touch(i *item, a action) {
 	i.moved, i.hurried = w.epoch, true
 	switch {
 	case a.after == dead:
-		i.doom = true
+		i.doom = w.epoch
 	case a.after == nowhere:
 		i.hint, i.hintLife = "deleted", 0
 	case a.before == dead:

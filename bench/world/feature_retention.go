@@ -24,5 +24,5 @@ var keeping = &feature{
 // before anybody has seen that.
 func (w *world) expired(i *item) bool {
 	q := w.queueOf(i.queue)
-	return q != nil && q.conf.has("keep") && (i.doom || q.conf.has("lane") && q.conf.has("locks"))
+	return q != nil && q.conf.has("keep") && (i.doom > 0 || q.conf.has("lane") && q.conf.has("locks"))
 }

@@ -66,7 +66,7 @@ var numbering = &feature{
 		}
 		r.slot = n
 		for _, i := range r.items {
-			if !i.anew {
+			if w.moves(n) {
 				i.slot = n
 			}
 		}
@@ -75,7 +75,7 @@ var numbering = &feature{
 	ended: func(_ *world, r *run, err error) {
 		for _, i := range r.items {
 			if err != nil {
-				i.slot, i.anew = 0, false // it was given back
+				i.slot = 0 // it was given back
 			}
 		}
 	},
@@ -116,8 +116,8 @@ func resetSlots(w *world, l line) {
 		return
 	}
 	w.mu.Lock()
-	for _, i := range w.ledger.items { // what has a number keeps it, also over a crash, and others may have it then
-		i.slot, i.anew = 0, true
+	for _, i := range w.ledger.items { // others may have it when its job has ended
+		i.slot = 0
 	}
 	w.mu.Unlock()
 	ctx, cancel := w.context(l)
@@ -127,6 +127,15 @@ func resetSlots(w *world, l line) {
 			w.fail("slots: Last is %d at %d behind a Reset", n, at)
 		}
 	}
+}
+
+// moves reports whether the sequence goes on behind a number when its job succeeds. A job that had
+// one when the numbers were reset keeps it, also over a crash and for what merges into it, and others
+// have it afterwards.
+func (w *world) moves(n int) bool {
+	return slices.ContainsFunc(w.state["slots"].(*executor.Slots[int]).Snapshot().Open, func(h lock.SlotHeld[int]) bool {
+		return h.Value == n && h.Position > 0
+	})
 }
 
 // peekSlots: what is shown of the numbers agrees, and each job that runs has its own there.

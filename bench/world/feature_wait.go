@@ -59,7 +59,7 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 		if other := w.ledger.byPos[buried.Position]; other != nil && (i.hint != "" || w.superseded(i, tried)) {
 			ran = other
 		}
-		if q.closes(ran, buried.Reason); !ran.doom {
+		if w.closes(q, ran, buried.Reason); ran.doom == 0 {
 			w.fail("told wrongly: Wait says that %v is buried: %v", i, err)
 		}
 	case err == nil, errors.Is(err, executor.ErrDiscarded), errors.Is(err, executor.ErrDeleted):

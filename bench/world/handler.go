@@ -194,12 +194,15 @@ func (w *world) outcome(r *run, at int, err error) {
 		i.moved = w.epoch
 		switch executor.OutcomeOf(err) {
 		case executor.OutcomeDone:
-			i.hint, i.hintLife = "done", w.life
+			i.hint, i.hintLife, i.last = "done", w.life, r
 		case executor.OutcomeDiscarded:
 			i.hint, i.hintLife = "discarded", w.life
 		case executor.OutcomeSnoozed:
+			if i.doom > 0 { // a person may have buried it while it ran
+				i.doom = w.epoch
+			}
 		default:
-			i.doom = true
+			i.doom = w.epoch
 		}
 	}
 }
@@ -211,7 +214,7 @@ func (r *run) refused() bool { return r != nil && r.full && len(r.staged) > 0 }
 func (r *run) share() {
 	for _, failed := range r.items {
 		for _, i := range r.items {
-			i.doom = i.doom || failed.doom
+			i.doom = max(i.doom, failed.doom)
 		}
 	}
 }

@@ -61,12 +61,12 @@ type item struct {
 	seen  int    // the epoch of the census that has found it there
 	hint  string // how it may have ended: what is nowhere must have one
 	told  string // how it has ended, for good: it must not be seen again
-	doom  bool   // something has happened that may bury it
+	doom  int    // the epoch in which something happened that may bury it; 0: nothing did
 
 	due   time.Time // not before; zero: at once
 	alone bool      // its job has no other payload
 	born  int       // the epoch of its call
-	last  *run      // the last one that has returned nil
+	last  *run      // the last one that has returned nil, for it at least
 	fruit []*run    // those that have returned nil, and have staged something
 
 	at       time.Time // of its call
@@ -82,10 +82,9 @@ type item struct {
 	again   retryAt           // when it is due, if it has failed
 	ended   int               // the epoch in which a call of a handler with it has ended
 	passed  *item             // what began before it, where it may have closed a circle; nil: nothing did
-	anew    bool              // numbers were reset since it may have got one
 	slot    int               // of its last run
 	cleared attempt           // in which its handler gave that back
-	buried  bool              // it was dead once
+	buried  bool              // it was dead once, or may have been between two censuses
 	hurried bool              // a person has had to do with it
 	forgot  bool              // a person has deleted its id since it was accepted
 
