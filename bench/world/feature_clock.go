@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -100,7 +101,7 @@ func playSet(w *world, l line) {
 	set := func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.setClock(l.dur("by"), l.has("life") || w.x.Killed() || w.x.Err() != nil)
+		w.setClock(l.dur("by"), l.has("life") || w.x.Killed() || errors.Is(w.x.Err(), executor.ErrFailed))
 	}
 	if !l.has("life") {
 		set()
@@ -112,16 +113,41 @@ func playSet(w *world, l line) {
 	}, l)
 }
 
-// setClock sets the clock. What is not due by then has its moment on it.
+// catchUp puts a clock right that was set back: what was accepted before that is due then, and
+// not some days later.
+func (w *world) catchUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ahead, most time.Duration
+	for _, s := range w.clocks() {
+		ahead += s.by
+		most = max(most, ahead)
+	}
+	if most > ahead {
+		w.setClock(most-ahead, true)
+	}
+}
+
+// setClock sets the clock. What is not due by then has its moment on it; what would have been
+// due within the minute that it takes to notice may have either.
 func (w *world) setClock(by time.Duration, between bool) {
 	w.ahead.Add(int64(by))
 	w.state["ahead"] = int(w.ahead.Load())
 	w.state["clocks"] = append(w.clocks(), clockSet{time.Now(), by, w.life, between})
 	for _, i := range w.ledger.items {
-		if i.due.After(time.Now()) || between && i.due.After(i.at) {
+		switch {
+		case !between && by < 0 && i.due.After(time.Now()) && time.Until(i.due) <= time.Minute:
+			i.vague = true
+		case i.due.After(time.Now()) || between && i.due.After(i.at):
 			i.due = i.due.Add(-by)
 		}
 	}
+}
+
+// setBack reports whether the clock was set back in an earlier life: what died there may have
+// the score of a later time than what is accepted now.
+func (w *world) setBack() bool {
+	return slices.ContainsFunc(w.clocks(), func(s clockSet) bool { return s.by < 0 && s.life != w.life })
 }
 
 // onTime looks at a job when the clock was set more than a minute ago.
@@ -135,7 +161,7 @@ func (w *world) onTime(q *queue, id string, job inspect.JobDetail) {
 			all = append(all, i)
 		}
 	}
-	if len(all) != 1 || all[0].hurried || all[0].buried || w.loose(all[0].at) {
+	if len(all) != 1 || all[0].hurried || all[0].buried || all[0].vague || w.loose(all[0].at) {
 		return
 	}
 	i, ahead := all[0], job.Due.Sub(w.now())

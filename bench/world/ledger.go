@@ -64,6 +64,7 @@ type item struct {
 	doom  int    // the epoch in which something happened that may bury it; 0: nothing did
 
 	due   time.Time // not before; zero: at once
+	vague bool      // or at a later moment, as the clock was set
 	alone bool      // its job has no other payload
 	born  int       // the epoch of its call
 	last  *run      // the last one that has returned nil, for it at least

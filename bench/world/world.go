@@ -397,6 +397,7 @@ func (w *world) epilogue() {
 	w.slow = false
 	w.settle()
 	if !w.conf.has("gone") {
+		w.reset = w.catchUp
 		w.newLife(w.x.Restart, newLine("restart")) // with it go faults that have not come
 	}
 	for _, f := range features {
