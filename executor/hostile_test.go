@@ -251,7 +251,6 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"journal.Log.Post":    func(ctx context.Context) error { _, err := v.log.Post(ctx, entry, nil); return err },
 		"journal.Log.Compact": v.log.Compact,
 		"journal.Log.Copy":    func(ctx context.Context) error { return v.log.Copy(ctx, filepath.Join(v.dir, "no", "such")) },
-		"journal.Log.Delete":  func(ctx context.Context) error { _, err := v.log.Delete(ctx, 1, []journal.Position{9e9}); return err },
 		"journal.Log.Flush":   func(ctx context.Context) error { return ignored(v.log.Flush(ctx)) }, // perhaps there is nothing to wait for
 		"journal.Log.Settled": func(ctx context.Context) error { return ignored(v.log.Settled(ctx)) },
 		"journal.Log.Put":     func(ctx context.Context) error { return v.log.Put(ctx, journal.Set{Key: "a/b", Value: []byte("x")}) },

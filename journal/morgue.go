@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -11,13 +10,13 @@ import (
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
-// morgue is what callers do with payloads that were buried: look, put back, delete. How
+// morgue is what callers do with payloads that were buried: look, and put back. How
 // many there are is counted by the head, and they are read from the last commit.
 type morgue struct {
 	beside
 
-	// restoring holds the commit of the last Restore or Delete while no other one is at
-	// work. It comes before the locks of the log.
+	// restoring holds the commit of the last Restore while no other one is at work. It
+	// comes before the locks of the log.
 	restoring chan *commit
 }
 
@@ -43,7 +42,7 @@ func (m *morgue) BuriedAt(queue uint32, p Position) (Buried, error) {
 
 // Morgue lists the buried payloads of a queue in position order, from one position on. It
 // reads a page at a time, 256 payloads or a MiB of them, so the loop may take as long as
-// it likes and may restore or delete what it was given. A read error is yielded once and
+// it likes and may take out what it was given. A read error is yielded once and
 // ends the list.
 func (m *morgue) Morgue(queue uint32, from Position) iter.Seq2[Buried, error] {
 	first := format.MorgueKey(queue, from)
@@ -90,20 +89,12 @@ func (m *morgue) beginRestore(ctx context.Context) (release func(*commit), err e
 	case <-over:
 		return nil, ended(ctx)
 	}
-	for {
-		select {
-		case <-before.done:
-		case <-over:
-			m.restoring <- before
-			return nil, ended(ctx)
-		}
-		if before.err != ErrFull {
-			return func(c *commit) { m.restoring <- c }, nil
-		}
-		m.c.mu.Lock() // what a full disk has refused is over, and a Delete goes with the results
-		before = m.c.newest().commit
-		m.c.mu.Unlock()
-		m.c.wakeCommitter()
+	select {
+	case <-before.done:
+		return func(c *commit) { m.restoring <- c }, nil
+	case <-over:
+		m.restoring <- before
+		return nil, ended(ctx)
 	}
 }
 
@@ -150,53 +141,4 @@ func (m *morgue) exhume(queue uint32, ps []Position) (entries []Entry, need int,
 		}
 	}
 	return entries, need, nil
-}
-
-// Delete removes buried payloads from the morgue, for good. All of them go, or
-// none; ErrNotFound when one is not there. What ctx ends before it returns has no effect;
-// when it has returned, [Log.Buried] counts them no longer, and they are gone on disk when
-// the ticket is done. That gives room back, and so it goes with the results on a full disk,
-// which does not refuse it: there the ticket may say ErrFull, and [Log.Settled] waits on. A
-// few at a time find room more easily.
-func (m *morgue) Delete(ctx context.Context, queue uint32, ps []Position) (Ticket, error) {
-	// In turn with Restore: both take payloads out, and each only once.
-	release, err := m.beginRestore(ctx)
-	if err != nil {
-		return Ticket{commit: settled}, err
-	}
-	ticket, err := m.delete(ctx, queue, ps)
-	release(ticket.commit)
-	return ticket, err
-}
-
-func (m *morgue) delete(ctx context.Context, queue uint32, ps []Position) (Ticket, error) {
-	ps = slices.Clone(ps)
-	slices.Sort(ps)
-	ps = slices.Compact(ps)
-	nothing := Ticket{commit: settled}
-	if len(ps) == 0 {
-		return nothing, nil
-	}
-	for _, p := range ps {
-		if _, err := m.BuriedAt(queue, p); err != nil {
-			return nothing, err
-		}
-	}
-	if err := cause(ctx); err != nil {
-		return nothing, err
-	}
-	m.c.mu.Lock()
-	defer m.c.mu.Unlock()
-	if err := m.c.refusal(); err != nil && !errors.Is(err, ErrFull) {
-		return nothing, err
-	}
-	for _, p := range ps {
-		m.c.open.changes = append(m.c.open.changes, format.Edit{Bucket: format.BucketMorgue, Key: format.MorgueKey(queue, p)})
-	}
-	m.c.bury(queue, -len(ps))
-	if !m.c.volatile {
-		m.c.open.cuts = append(m.c.open.cuts, m.c.open.cut())
-	}
-	m.c.wakeCommitter()
-	return Ticket{commit: m.c.open.commit}, nil
 }

@@ -15,7 +15,7 @@ type Change struct {
 	Sets      []Set      // changes of state keys
 
 	// Exhumed are payloads that Queue has in the morgue, and that leave it for good. None
-	// of them may be on its way out of it by Restore or Delete at the same time.
+	// of them may be on its way out of it at the same time.
 	Exhumed []Position
 	Queue   uint32
 

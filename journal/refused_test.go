@@ -388,3 +388,12 @@ func (r *refusedRig) look() {
 	require.NoError(r.t, r.log.Close())
 	require.Contains(r.t, r.want, found)
 }
+
+// remove deletes from the morgue, and waits until that is on disk.
+func remove(ctx context.Context, l *Log, ps ...Position) error {
+	if err := l.Err(); err != nil && !errors.Is(err, ErrFull) {
+		return err
+	}
+	l.Record(&Change{Queue: modelQueue, Exhumed: ps})
+	return l.Settled(ctx)
+}

@@ -263,7 +263,7 @@ var inRoot = []mutation{
 	{"keep what was staged in a batch that is halved", "executor/batch.go", "	if b.calls > b.first { // what", "	if false { // what", chains},
 	{"keep what was staged in a call before next was called again", "executor/middleware_run.go", "		again.attempt.Again(again.call)\n", "		again.attempt.Begin(again.call)\n", chains},
 	{"keep what a batch has staged before next was called again", "executor/batch.go", "	case b.calls > b.first: // a middleware", "	case false: // a middleware", chains},
-	{"a full disk refuses to delete the dead", "journal/morgue.go", "err != nil && !errors.Is(err, ErrFull) {", "err != nil || errors.Is(err, ErrFull) {", buriedFull},
+	{"a full disk refuses to delete the dead", "executor/internal/dead/letters.go", "err != nil && !errors.Is(err, journal.ErrFull) {\n			return err", "err != nil {\n			return err", buriedFull},
 	{"a nil wish drops the payload", "executor/outcome.go", "	return w, found && w != nil\n", "	return w, found\n", nilWishes},
 	{"what was done before Goexit is lost with it", "executor/batch.go", "	b.attempt.Worker().(*worker).halves = b\n", "", exits},
 	{"jobs of a batch are not concluded after Goexit", "executor/worker.go", "		w.engaged(w.handleRest)\n", "		w.handleRest()\n", exits},
@@ -308,7 +308,6 @@ var inRoot = []mutation{
 	{"suspect jobs of a restart", "journal/internal/crash/death.go", "booted != Boot() && booted != 0", "booted != Boot() && booted == 1", deaths},
 	{"lock again what was unlocked since", "journal/fulldisk.go", "		late.Key = nil\n", "		_ = late\n", keys},
 	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried:", "		case b.Block.Ended(uint32(off)):\n		case off >= b.carried:", pieces},
-	{"take from the morgue beside a Delete that was refused", "journal/morgue.go", "		if before.err != ErrFull {", "		if before.err != nil || before.err == nil {", pieces},
 	{"delete a block before its ends are written", "journal/remainder.go", "d.Carried || d.After > to.marks", "d.Carried", pieces},
 	{"keep the state of what was refused", "journal/open_block.go", "if c.Owner == 0 {\n			kept", "if c.Owner >= 0 {\n			kept", keys},
 

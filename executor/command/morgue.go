@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -59,16 +60,29 @@ func morgue(ctx context.Context, c *call) error {
 	}
 	switch verb {
 	case "requeue":
-		return c.empty(ctx, numbers, found, "requeued", func(l *journal.Log, queue uint32, ps []journal.Position) error {
+		return c.empty(ctx, numbers, found, "requeued", func(ctx context.Context, l *journal.Log, queue uint32, ps []journal.Position) error {
 			return l.Restore(ctx, queue, ps, c.now.UnixNano(), func([]byte) uint32 { return 0 })
 		})
 	case "delete":
-		return c.empty(ctx, numbers, found, "deleted", func(l *journal.Log, queue uint32, ps []journal.Position) error {
-			_, err := l.Delete(ctx, queue, ps)
-			return cmp.Or(err, l.Settled(ctx))
-		})
+		return c.empty(ctx, numbers, found, "deleted", remove)
 	}
 	return nil
+}
+
+// remove deletes dead letters, and what they had locked.
+func remove(ctx context.Context, l *journal.Log, queue uint32, ps []journal.Position) error {
+	c := &journal.Change{Queue: queue, Exhumed: slices.Sorted(slices.Values(ps))}
+	for s, err := range l.Keys(statekey.LockPrefix, "") {
+		if err != nil {
+			return err
+		}
+		k, err := statekey.ParseKeyLock(s)
+		if _, dead := slices.BinarySearch(c.Exhumed, journal.Position(k.Position)); dead && err == nil {
+			c.Sets = append(c.Sets, journal.Set{Key: s.Key})
+		}
+	}
+	l.Record(c)
+	return l.Settled(ctx)
 }
 
 // known returns an error that lists the queues there are when queue is none of
@@ -129,7 +143,7 @@ func (c *call) find(verb string, all iter.Seq2[*grave, error], s *chosen) (map[s
 
 // empty takes what was found out of the morgue.
 func (c *call) empty(ctx context.Context, numbers map[string]uint32, found map[string][]journal.Position, done string,
-	do func(*journal.Log, uint32, []journal.Position) error) error {
+	do func(context.Context, *journal.Log, uint32, []journal.Position) error) error {
 	n := 0
 	if len(found) > 0 {
 		l, err := journal.Open(c.Args().First(), journal.Config{})
@@ -138,7 +152,7 @@ func (c *call) empty(ctx context.Context, numbers map[string]uint32, found map[s
 		}
 		for queue, ps := range found {
 			for page := range slices.Chunk(ps, atOnce) {
-				if err := do(l, numbers[queue], page); err != nil {
+				if err := do(ctx, l, numbers[queue], page); err != nil {
 					return errors.Join(err, l.Close())
 				}
 				n += len(page)

@@ -104,6 +104,22 @@ func ofAllKinds(t *testing.T) (dir string, keys []journal.Set) {
 	return dir, keys
 }
 
+// What is deleted from the morgue unlocks what it had locked, and nothing else.
+func TestMorgueDeleteUnlocks(t *testing.T) {
+	dir, keys := ofAllKinds(t)
+	must(t, "", "morgue", dir, "delete", "sales", "dies")
+	v, err := journal.OpenView(dir)
+	require.NoError(t, err)
+	defer v.Close()
+	for set, err := range v.Keys() {
+		require.NoError(t, err)
+		require.NotContains(t, string(set.Value), "of dies")
+		keys = slices.DeleteFunc(keys, func(was journal.Set) bool { return was.Key == set.Key })
+	}
+	require.Len(t, keys, 1)
+	require.Contains(t, string(keys[0].Value), "of dies")
+}
+
 // withKey is a copy of a journal with another state key, of which every checksum is right.
 func withKey(t *testing.T, dir string, set journal.Set) string {
 	forged := filepath.Join(t.TempDir(), "forged.strand")

@@ -23,7 +23,6 @@ var morgueTests = map[string]func(*testing.T, Disk){
 	"morgue/a list longer than a page":  testMorgueLong,
 	"morgue/loop that restores":         testMorgueLoop,
 	"morgue/restore heeds its context":  testRestoreContext,
-	"morgue/delete all or none":         testDelete,
 	"morgue/buried and restored again":  testBuriedAgain,
 	"morgue/restored before it is back": testRestoreSlowConsumer,
 }
@@ -86,6 +85,7 @@ func testExhumed(t *testing.T, disk Disk) {
 		Exhumed: []journal.Position{dead[0].Entry.Position, dead[2].Entry.Position}, Queue: f.queue,
 	})
 	f.record(journal.Change{Exhumed: []journal.Position{late.Entry.Position}, Queue: f.queue})
+	require.ErrorIs(t, f.Restore(t.Context(), f.queue, []journal.Position{dead[1].Entry.Position, dead[2].Entry.Position}, 0, toRoute(5)), journal.ErrNotFound)
 	crashed := f.crashed()
 	for i, f := range []*fixture{f, crashed, f} {
 		if i == 2 {
@@ -130,26 +130,6 @@ func testRestore(t *testing.T, disk Disk) {
 		left := f.morgue()
 		require.Len(t, left, 1)
 		assert.Equal(t, want[1].Entry.Position, left[0].Entry.Position)
-	}
-}
-
-func testDelete(t *testing.T, disk Disk) {
-	f := start(t, disk)
-	want := f.bury(3)
-	p := func(i int) journal.Position { return want[i].Entry.Position }
-	_, err := f.Delete(t.Context(), f.queue, []journal.Position{p(0), p(2) + 1})
-	require.ErrorIs(t, err, journal.ErrNotFound)
-	require.Len(t, f.morgue(), 3)
-	ticket, err := f.Delete(t.Context(), f.queue, []journal.Position{p(2), p(0), p(2)})
-	require.NoError(t, err)
-	require.NoError(t, ticket.Wait(t.Context()))
-	require.ErrorIs(t, f.Restore(t.Context(), f.queue, []journal.Position{p(2)}, 0, toRoute(5)), journal.ErrNotFound)
-	require.Len(t, f.morgue(), 1)
-	for _, f := range []*fixture{f.crashed(), f.again()} {
-		left := f.morgue()
-		require.Len(t, left, 1)
-		assert.Equal(t, p(1), left[0].Entry.Position)
-		assert.Empty(t, f.pending())
 	}
 }
 
