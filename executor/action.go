@@ -167,11 +167,7 @@ const placesAtOnce = 200
 // disk.
 func (q *queue) act(ctx context.Context, s *selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
 	if s.ids != nil {
-		ids := make([]string, 0, len(s.ids))
-		for id := range s.ids {
-			ids = append(ids, id)
-		}
-		n, err = q.shards.VisitIDs(ctx, ids, func(c *shard.Core, some []string) (n int, err error) {
+		n, err = q.shards.VisitIDs(ctx, slices.Collect(maps.Keys(s.ids)), func(c *shard.Core, some []string) (n int, err error) {
 			now := q.x.clock().UnixNano()
 			for _, id := range some {
 				n += f(c, now, id)
