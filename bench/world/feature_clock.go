@@ -34,7 +34,7 @@ var setting = &feature{
 	},
 	began: func(w *world, r *run) {
 		for _, i := range r.items {
-			if i.again.life == w.life && time.Now().Before(i.again.at) && !i.hurried && !w.loose(i.again.from) {
+			if i.again.life == w.life && time.Now().Before(i.again.at) && !w.hurried(r) && !w.loose(i.again.from) {
 				w.fail("retried too early: %v, %v before its pause is over", i, time.Until(i.again.at))
 			}
 			i.again = retryAt{}
@@ -144,8 +144,7 @@ func (w *world) setClock(by time.Duration, between bool) {
 	}
 }
 
-// setBack reports whether the clock was set back in an earlier life: what died there may have
-// the score of a later time than what is accepted now.
+// setBack reports whether the clock was set back in an earlier life.
 func (w *world) setBack() bool {
 	return slices.ContainsFunc(w.clocks(), func(s clockSet) bool { return s.by < 0 && s.life != w.life })
 }

@@ -34,24 +34,28 @@ func (w *world) inOrder(r *run) {
 				i.passed = last
 				continue
 			}
-			if i.hint != "" && i.hintLife == w.life || i.buried && w.setBack() {
-				continue // its handler has ended it in a batch that went on, or its score is of a clock that was ahead
+			if i.hint != "" && i.hintLife == w.life || w.scoredAhead(i) {
+				continue // its handler has ended it in a batch that went on
 			}
 			w.fail("overtaken: %v by %v", i, last)
 		}
 	}
 	for n := 1; n < len(r.items); n++ {
-		if len(r.parts) == len(r.items) && r.items[n].before(r.items[n-1]) {
+		if len(r.parts) == len(r.items) && r.items[n].before(r.items[n-1]) && !w.scoredAhead(r.items[n]) {
 			w.fail("out of order in a run: %v comes behind %v", r.items[n], r.items[n-1])
 		}
 	}
 }
 
+// scoredAhead reports whether a payload was dead, and may have the score of a clock that was
+// ahead: what was accepted after that was set back may come first then.
+func (w *world) scoredAhead(i *item) bool { return i.buried && w.setBack() }
+
 // standsFor reports whether a payload is in a run, or was merged into another one: into one that
-// came meanwhile, or as its id ran, which are merged when the run ends.
+// came meanwhile, or as its id ran, which are merged when the run ends: that runs, or waits.
 func (w *world) standsFor(r *run, i *item) bool {
 	return slices.Contains(r.items, i) || r.queue.conf.has("merge") && slices.ContainsFunc(w.ledger.items, func(other *item) bool {
 		return other != i && other.queue == i.queue && other.id == i.id && same(other.value, i.value) &&
-			(other.born >= w.epoch-1 || other.moved == w.epoch || slices.Contains(r.items, other))
+			(other.born >= w.epoch-1 || other.moved == w.epoch || other.place == waits && other.seen == w.epoch-1 || slices.Contains(r.items, other))
 	})
 }

@@ -162,7 +162,7 @@ func (w *world) leave(runs []*run, errs []error) {
 		return
 	}
 	for n, r := range runs {
-		r.full = w.full.Load()
+		r.full = w.full.Load() || errors.Is(w.x.Err(), executor.ErrFull) // it finds room out a second late
 		err := errPlanned
 		if errs != nil {
 			err = errs[n]
