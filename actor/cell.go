@@ -145,7 +145,7 @@ func (c *cell) run() {
 // be stopped: protoactor-go's Stop overtakes the queue and drops it. Its Poison
 // would wait for the queue, but is refused nowhere, so what is sent behind it is
 // dropped too; and its future gives up after 10 s.
-func (c *cell) drained() { c.system.proto.Root.Stop(c.pid) }
+func (c *cell) drained() { shared().Root.Stop(c.pid) }
 
 // stop shuts the inbox and waits until the actor has stopped.
 func (c *cell) stop(ctx context.Context) error {

@@ -47,11 +47,9 @@ type System struct {
 	waiting atomic.Int32   // of them
 	runners sync.WaitGroup // all that run or wait
 
-	// mu guards cells, and proto until there is an actor. Nothing of a caller runs
-	// under it.
+	// mu guards cells. Nothing of a caller runs under it.
 	mu    sync.Mutex
 	cells map[*cell]struct{} // actors that have not stopped
-	proto *actor.ActorSystem
 
 	number int64 // its actors are told by it from those of other Systems with their names
 }
@@ -93,8 +91,7 @@ func (s *System) spawn(c *cell) error {
 		return errStopped
 	}
 	props := actor.PropsFromProducer(func() actor.Actor { return c }, actor.WithDispatcher(c))
-	s.proto = shared()
-	pid, err := s.proto.Root.SpawnNamed(props, s.inProcess(c.name))
+	pid, err := shared().Root.SpawnNamed(props, s.inProcess(c.name))
 	if err != nil { // pid is then the other actor's: it must not be kept
 		s.work.leave()
 		return fmt.Errorf("%w: %q", errName, c.name)
