@@ -40,8 +40,10 @@ func TestLowkiq_L06_MergeWithAWaitingJob(t *testing.T) {
 	})
 }
 
+// By default each accepted payload counts.
 func TestLowkiq_L06_PolicyOfEqualPayloads(t *testing.T) {
 	for policy, want := range map[executor.Merge][]float64{
+		"":                      {1, 2, 3},
 		executor.MergeMinScore:  {1},
 		executor.MergeKeepFirst: {2},
 		executor.MergeKeepLast:  {3},
@@ -65,6 +67,42 @@ func TestLowkiq_L06_PolicyOfEqualPayloads(t *testing.T) {
 				start(t, x)
 				synctest.Wait()
 				assert.Equal(t, want, got.get())
+			})
+		})
+	}
+}
+
+// A state that comes back stands where it first stood under MinScore, and behind the
+// others under KeepLast. The retries of the job that waits stay with it.
+func TestLowkiq_L06_AStateThatComesBack(t *testing.T) {
+	for policy, want := range map[executor.Merge][]string{
+		"":                     {"open", "closed", "open"},
+		executor.MergeMinScore: {"open", "closed"},
+		executor.MergeKeepLast: {"closed", "open"},
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				p := &probe{}
+				p.decide = func(_ context.Context, s seen) error {
+					if s.retry < 0 {
+						return errBoom
+					}
+					return nil
+				}
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Merge: policy, RetryIn: always(time.Hour)})
+				start(t, x)
+				enqueue(t, q, "door", "open")
+				synctest.Wait()
+				for _, state := range []string{"closed", "open"} {
+					time.Sleep(time.Minute)
+					enqueue(t, q, "door", state)
+				}
+				time.Sleep(2 * time.Hour)
+				runs := p.seen()
+				require.Len(t, runs, 2)
+				assert.Equal(t, want, runs[1].values)
+				assert.Zero(t, runs[1].retry, "the count of the waiting job")
 			})
 		})
 	}

@@ -93,6 +93,27 @@ func TestLowkiq_L02_AShardIsProcessedByOneThreadAtATime(t *testing.T) {
 	})
 }
 
+// By default only the workers bound what runs at a time, of one shard, too; an id is alone all
+// the same.
+func TestLowkiq_L02_WorkersAreTheBoundByDefault(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 8})
+		var together most
+		p := &probe{decide: func(context.Context, seen) error {
+			together.do(func() { time.Sleep(5 * time.Millisecond) })
+			return nil
+		}}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
+		start(t, x)
+		for i := range 200 {
+			enqueue(t, q, fmt.Sprint("id", i%20), fmt.Sprint(i))
+		}
+		time.Sleep(time.Minute)
+		assert.Equal(t, 8, together.peak())
+		p.assertNoOverlap(t)
+	})
+}
+
 func TestLowkiq_L03_OldestDueFirstUpToBatchSize(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 2})
@@ -134,6 +155,32 @@ func TestLowkiq_L04_PayloadsComeFromOldToNew(t *testing.T) {
 		start(t, x)
 		synctest.Wait()
 		assert.Equal(t, []string{"a[-1e+300 -1e+300 later -1 -1 later 0 0 later 2.5 2.5 later 3 3 later 1e+300 1e+300 later]"}, p.log())
+	})
+}
+
+// A batch is ids with their payloads, those of each from old to new.
+func TestLowkiq_L04_OfEachIDOfABatch(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		got := map[string][]string{}
+		q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[string]) error {
+			assert.Len(t, jobs, 3)
+			for _, job := range jobs {
+				for _, p := range job.Payloads {
+					got[job.ID] = append(got[job.ID], p.Value)
+				}
+			}
+			return nil
+		}, executor.QueueConfig[string]{BatchSize: 3, Share: executor.Share{Shards: 1}})
+		require.NoError(t, err)
+		for _, score := range []float64{3, 1, 2} {
+			for _, id := range []string{"a", "b", "c"} {
+				enqueue(t, q, id, fmt.Sprint(id, score), executor.Score(score))
+			}
+		}
+		start(t, x)
+		synctest.Wait()
+		assert.Equal(t, map[string][]string{"a": {"a1", "a2", "a3"}, "b": {"b1", "b2", "b3"}, "c": {"c1", "c2", "c3"}}, got)
 	})
 }
 

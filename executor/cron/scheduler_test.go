@@ -298,6 +298,7 @@ func TestScheduler_M04_Missed(t *testing.T) {
 		missed cron.Missed
 		want   []string // after 04:00 was fired, and three hours of nothing
 	}{
+		{0, nil}, // the default
 		{cron.MissedSkip, nil},
 		{cron.MissedOnce, []string{"report@01-01T07:00:00"}},
 		{cron.MissedAll, []string{"report@01-01T05:00:00", "report@01-01T06:00:00", "report@01-01T07:00:00"}},
