@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"mime"
 	"net/http"
+	"slices"
 
 	"github.com/strandjobs/strand/executor/inspect"
 )
@@ -22,8 +24,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	if o.asksFirst() && o.confirm != "yes" {
 		return h.looks.Look(w, r, func(w http.ResponseWriter) error { return h.ask(w, r, o) })
 	}
-	o.back = new(inspect.Requeued)
-	n, err := h.perform(r, o)
+	n, err := h.perform(r, &o)
 	if err != nil {
 		if gone(r, err) {
 			return err
@@ -39,65 +40,49 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// apiAct does what a POST asks for. It asks nothing back: a program means what it says.
+func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
+	if _, err := paramsOf(r); err != nil {
+		return err
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	o, err := orderIn(kind, r.Body)
+	if err != nil {
+		return err
+	}
+	heard(w)
+	if err := h.permit(r, &o); err != nil {
+		return err
+	}
+	n, err := h.perform(r, &o)
+	switch {
+	case err == nil:
+		return sendJSON(w, r, http.StatusOK, "application/json", wireAffected{n, o.what(), o.back})
+	case gone(r, err):
+		return err
+	}
+	h.refuse(w, r, err, n)
+	return nil
+}
+
 // perform does it for a request, and has it in the log.
-func (h *handler) perform(r *http.Request, o order) (n int, err error) {
+func (h *handler) perform(r *http.Request, o *order) (n int, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
 	defer cancel()
 	err = h.acts.Act(ctx, func() (err error) {
-		n, err = h.carryOut(ctx, o)
+		n, err = deeds[o.Verb].do(ctx, h, o)
 		return err
 	})
 	h.hots.forget()
-	h.record(r, &o, "dashboard: an action", slog.Int("affected", n), err)
+	h.record(r, o, "dashboard: an action", slog.Int("affected", n), err)
 	return n, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
 		"and it goes on with the rest.")
 }
 
 // asksFirst reports whether an action is confirmed before it is done.
 func (o *order) asksFirst() bool {
-	switch o.Verb {
-	case Cancel, Delete, KillFailed, DeleteFailed, DeleteDead, Unlock:
-		return true
-	case RunNow, RetryNow, Requeue:
-		return o.Scope == "filtered" || o.Scope == "all"
-	case Pause:
-		return o.Queue == ""
-	}
-	return false
-}
-
-// carryOut does it, and returns how many were affected.
-func (h *handler) carryOut(ctx context.Context, o order) (n int, err error) {
-	switch o.Verb {
-	case Pause, Resume:
-		if o.Scope == "executor" {
-			return h.pauseAll(ctx, o.Verb == Pause)
-		}
-		o.states = nil // of the list where it was asked for
-	case Unlock:
-		return one(h.x.KeyLocks().Unlock(ctx, o.Name), true)
-	case Trigger, PauseSchedule, ResumeSchedule:
-		return h.schedule(ctx, o)
-	}
-	in := h.x.Inspect()
-	do := map[Verb]func(context.Context, inspect.Selection) (int, error){
-		RunNow: in.RunNow, RetryNow: in.RetryNow, Delete: in.Delete, KillFailed: in.KillFailed, DeleteFailed: in.DeleteFailed,
-		DeleteDead: in.DeleteDead, Pause: in.Pause, Resume: in.Resume,
-		Requeue: func(ctx context.Context, s inspect.Selection) (int, error) {
-			back, err := in.Requeue(ctx, s)
-			o.back.Back, o.back.Superseded = o.back.Back+back.Back, o.back.Superseded+back.Superseded
-			o.back.Late, o.back.Unsure = o.back.Late+back.Late, o.back.Unsure+back.Unsure
-			return back.Back, err
-		},
-		Cancel: func(ctx context.Context, s inspect.Selection) (int, error) { return in.Cancel(ctx, s, o.reason) },
-	}[o.Verb]
-	for _, s := range o.selections() {
-		did, err := do(ctx, s)
-		if n += did; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
+	d := deeds[o.Verb]
+	return d.danger || slices.Contains(d.asks, o.Scope)
 }
 
 // selections are what is meant: those that name payloads are one for each id.
@@ -128,22 +113,6 @@ func (o *order) selections() (all []inspect.Selection) {
 	return all
 }
 
-func (h *handler) pauseAll(ctx context.Context, on bool) (int, error) {
-	all, _ := h.x.Inspect().Paused()
-	if on {
-		return one(h.x.Pause(ctx), !all)
-	}
-	return one(h.x.Resume(ctx), all)
-}
-
-// one is how many were affected by what does all or nothing, unless it was so before.
-func one(err error, changed bool) (int, error) {
-	if err != nil || !changed {
-		return 0, err
-	}
-	return 1, nil
-}
-
 // origin is the page that an action came from, up to where its query goes on.
 func (o *order) origin() string {
 	stays := o.Verb == Pause || o.Verb == Resume || o.Verb == Cancel // otherwise the job may be over
@@ -156,29 +125,4 @@ func (o *order) origin() string {
 		return "queue?" + string(o.list.Address()) + "&"
 	}
 	return "./?"
-}
-
-// what an action counts.
-func (o *order) what() string {
-	switch {
-	case o.Verb == Pause || o.Verb == Resume:
-		switch {
-		case o.Scope == "id" || o.Scope == "selected":
-			return "id"
-		case o.Scope == "filtered":
-			return "prefix"
-		case o.Queue != "":
-			return "queue"
-		}
-		return "executor"
-	}
-	switch o.Verb {
-	case RunNow, RetryNow:
-		return "job"
-	case Unlock:
-		return "key"
-	case Trigger, PauseSchedule, ResumeSchedule:
-		return "schedule"
-	}
-	return "payload"
 }

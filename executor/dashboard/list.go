@@ -3,7 +3,6 @@ package dashboard
 import (
 	"html/template"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -82,8 +81,8 @@ func listOf(q url.Values) (l list, err error) {
 	if l.Tab == "" {
 		l.Tab = tabs[0].Name
 	}
-	if !slices.ContainsFunc(tabs, func(t tab) bool { return t.Name == l.Tab }) {
-		return l, wrong("tab is %q; there is no such list", clip(l.Tab, 80))
+	if _, err := tabOf(l.Tab); err != nil {
+		return l, err
 	}
 	if text := q.Get("limit"); text != "" {
 		if l.Limit, err = strconv.Atoi(text); err != nil || !digits(text) || l.Limit < 1 || l.Limit > maxRows {
@@ -94,7 +93,18 @@ func listOf(q url.Values) (l list, err error) {
 }
 
 func (l list) tab() tab {
-	return tabs[slices.IndexFunc(tabs, func(t tab) bool { return t.Name == l.Tab })]
+	t, _ := tabOf(l.Tab)
+	return t
+}
+
+// tabOf returns the tab with a name.
+func tabOf(name string) (tab, error) {
+	for _, t := range tabs {
+		if t.Name == name {
+			return t, nil
+		}
+	}
+	return tab{}, wrong("tab is %q; there is no such list", clip(name, 80))
 }
 
 // Filtered reports whether some of the list are left out.

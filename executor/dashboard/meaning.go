@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -20,46 +21,7 @@ type fields struct {
 	beside []string
 }
 
-// deed says what a verb is about.
-type deed struct {
-	fields
-	scopes   []string // none: what it needs says it all
-	list     kind     // of which scopes filtered and all are
-	payloads bool     // it may be about some of a job's
-}
-
-// kind is what a list has.
-type kind int
-
-const (
-	noList kind = iota
-	ofJobs
-	ofDead
-)
-
-var (
-	whole = []string{"id", "selected", "filtered", "all", "executor"}
-	lists = []string{"id", "selected", "filtered", "all"}
-)
-
-var deeds = map[Verb]deed{
-	Pause:          {scopes: whole},
-	Resume:         {scopes: whole},
-	RunNow:         {scopes: lists, list: ofJobs},
-	RetryNow:       {scopes: lists, list: ofJobs},
-	Cancel:         {scopes: lists, list: ofJobs, payloads: true, fields: fields{may: []string{"reason"}}},
-	Delete:         {scopes: lists, list: ofJobs, payloads: true},
-	KillFailed:     {scopes: lists, list: ofJobs},
-	DeleteFailed:   {scopes: lists, list: ofJobs},
-	Requeue:        {scopes: lists, list: ofDead, payloads: true},
-	DeleteDead:     {scopes: lists, list: ofDead, payloads: true},
-	Unlock:         {fields: fields{needs: []string{"key"}}},
-	Trigger:        aboutSchedule,
-	PauseSchedule:  aboutSchedule,
-	ResumeSchedule: aboutSchedule,
-}
-
-var aboutSchedule = deed{fields: fields{needs: []string{"schedule"}, may: []string{"cron"}}}
+var ofSchedule = fields{needs: []string{"schedule"}, may: []string{"cron"}}
 
 var scopes = map[string]fields{
 	"executor": {beside: []string{"tab"}},
@@ -86,7 +48,7 @@ func (o *order) meansOne(page bool) error {
 	d, known := deeds[o.Verb]
 	f := d.fields
 	switch {
-	case !o.has["verb"]:
+	case !o.has("verb"):
 		return wrong("verb is missing; it must be one of %q", slices.Sorted(maps.Keys(deeds)))
 	case !known:
 		return wrong("verb is %q; it must be one of %q", clip(string(o.Verb), 40), slices.Sorted(maps.Keys(deeds)))
@@ -115,16 +77,16 @@ func (o *order) meansOne(page bool) error {
 			f.may = append(f.may, "state")
 		}
 	}
-	if o.Scope != "id" && d.list != noList && o.has["tab"] && (d.list == ofDead) != (o.list.Tab == morgue) {
+	if o.Scope != "id" && d.list != noList && o.has("tab") && (d.list == ofDead) != (o.list.Tab == morgue) {
 		return wrong("tab is %s, and %s is about another list", o.list.Tab, o.Verb)
 	}
-	return cmp.Or(f.match(o.has, strings.TrimSpace(string(o.Verb)+" "+o.Scope)), o.picksOne(d))
+	return cmp.Or(f.match(o.form, strings.TrimSpace(string(o.Verb)+" "+o.Scope)), o.picksOne(d))
 }
 
 // match refuses what has not what it needs, or has what is of no use.
-func (f fields) match(has map[string]bool, what string) error {
+func (f fields) match(has url.Values, what string) error {
 	for _, name := range f.needs {
-		if !has[name] {
+		if !has.Has(name) {
 			if why[name] != "" {
 				return wrong("%s is missing: %s", name, why[name])
 			}
@@ -132,7 +94,7 @@ func (f fields) match(has map[string]bool, what string) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(has)) {
-		if has[name] && !slices.Contains(f.needs, name) && !slices.Contains(f.may, name) {
+		if !slices.Contains(f.needs, name) && !slices.Contains(f.may, name) {
 			return wrong("%s is given, and %s has no use for it", name, what)
 		}
 	}
@@ -151,7 +113,7 @@ func (o *order) picksOne(d deed) error {
 	if o.Scope == "filtered" && !o.list.Filtered() {
 		return wrong("scope is filtered, without prefix or error; what means all says so: scope all")
 	}
-	if o.Scope == "filtered" && d.list == noList && o.has["error"] {
+	if o.Scope == "filtered" && d.list == noList && o.has("error") {
 		return wrong("error is given, and %s filtered is about the ids that begin with prefix", o.Verb)
 	}
 	for _, p := range o.Picks {

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -32,71 +33,22 @@ type order struct {
 	from    string             // the page
 	confirm string             // "yes": it is meant
 
-	back *inspect.Requeued // what a Requeue has done
+	back inspect.Requeued // what a Requeue has done
 
-	has map[string]bool // the fields that it was asked with, by the names of the API
+	form url.Values // what it was asked with, by the names of the API
 }
+
+// has reports whether a field is there.
+func (o *order) has(name string) bool { return o.form.Has(name) }
 
 // pick is a row that a person has ticked.
 type pick struct {
 	ID       string
 	Position uint64 // 0: the job as a whole
-	raw      string
 }
 
-// text is the field of a name that is a text; nil: there is none.
-func (o *order) text(name string) *string {
-	switch name {
-	case "verb":
-		return (*string)(&o.Verb)
-	case "scope":
-		return &o.Scope
-	case "queue":
-		return &o.Queue
-	case "id":
-		return &o.ID
-	case "key", "schedule":
-		return &o.Name
-	case "prefix":
-		return &o.list.Prefix
-	case "error":
-		return &o.list.Error
-	case "reason":
-		return &o.reason
-	case "tab":
-		return &o.list.Tab
-	case "from":
-		return &o.from
-	case "confirm":
-		return &o.confirm
-	}
-	return nil
-}
-
-// give notes that a field is there. One that says nothing is refused, and one that is
-// there twice: what is left of an action without it may mean more.
-func (o *order) give(name string, empty bool) error {
-	switch {
-	case o.has[name]:
-		return wrong("%s is there twice; once is what it may be", name)
-	case empty:
-		return wrong("%s is empty: leave it out, or say what is meant", name)
-	case o.has == nil:
-		o.has = make(map[string]bool)
-	}
-	o.has[name] = true
-	return nil
-}
-
-// set sets a field that is a text.
-func (o *order) set(name, text string) error {
-	to := o.text(name)
-	if to == nil {
-		return wrong("there is no field %q", clip(name, 40))
-	}
-	*to = text
-	return o.give(name, text == "")
-}
+// texts are the fields that are one.
+var texts = []string{"verb", "scope", "queue", "id", "key", "schedule", "prefix", "error", "reason", "tab", "from", "confirm"}
 
 // unread says why a request could not be read to its end, or has no meaning there.
 func unread(err error) error {
@@ -122,17 +74,20 @@ func orderOf(r *http.Request) (o order, err error) {
 	if slices.Equal(f["reason"], []string{""}) { // a field of a page that nobody has filled in
 		delete(f, "reason")
 	}
-	if err := o.readForm(f); err != nil {
+	if err := o.read(f); err != nil {
 		return o, err
 	}
 	o.list.Queue, o.list.Limit = o.Queue, defaultRows
-	if o.has["tab"] {
-		if _, err := listOf(url.Values{"name": {o.Queue}, "tab": {o.list.Tab}}); err != nil {
+	if o.has("tab") {
+		t, err := tabOf(o.list.Tab)
+		if err != nil {
 			return o, err
 		}
-		o.states = o.list.tab().states
+		if deeds[o.Verb].list != noList {
+			o.states = t.states
+		}
 	}
-	if o.has["confirm"] && o.confirm != "yes" {
+	if o.has("confirm") && o.confirm != "yes" {
 		return o, wrong("confirm is %q; it must be yes", clip(o.confirm, 40))
 	}
 	return o, o.meansOne(true)
@@ -157,7 +112,7 @@ func orderIn(kind string, body io.Reader) (o order, err error) {
 			"; it must be application/json or application/x-www-form-urlencoded"}
 	}
 	if err == nil {
-		err = o.readForm(form)
+		err = o.read(form)
 	}
 	if err != nil {
 		return o, err
@@ -165,11 +120,11 @@ func orderIn(kind string, body io.Reader) (o order, err error) {
 	return o, o.meansOne(false)
 }
 
-// readForm reads a form, whose texts are any bytes.
-func (o *order) readForm(form url.Values) (err error) {
+// read reads a form, whose texts are any bytes. A field that says nothing is refused, and one
+// that is there twice: what is left of an action without it may mean more.
+func (o *order) read(form url.Values) (err error) {
 	for _, name := range slices.Sorted(maps.Keys(form)) {
-		values := form[name]
-		switch {
+		switch values := form[name]; {
 		case name == "sel":
 			for _, raw := range values {
 				p, err := pickOf(raw)
@@ -178,24 +133,26 @@ func (o *order) readForm(form url.Values) (err error) {
 				}
 				o.Picks = append(o.Picks, p)
 			}
-			err = o.give("selected", false)
-		case name == "state":
-			o.states = params(form).states()
-			err = o.give(name, slices.Contains(values, ""))
-		case len(values) > 1:
+		case name != "state" && name != "cron" && !slices.Contains(texts, name):
+			return wrong("there is no field %q", clip(name, 40))
+		case name != "state" && len(values) > 1:
 			return wrong("%s is there %d times; once is what it may be", name, len(values))
+		case slices.Contains(values, ""):
+			return wrong("%s is empty: leave it out, or say what is meant", name)
 		case name == "cron":
 			if o.Index, err = strconv.Atoi(values[0]); err != nil || !digits(values[0]) {
 				return wrong("cron is %s; it must be a whole number from 0", clip(values[0], 40))
 			}
-			err = o.give(name, false)
-		default:
-			err = o.set(name, values[0])
-		}
-		if err != nil {
-			return err
 		}
 	}
+	if sel, ticked := form["sel"]; ticked {
+		form["selected"] = sel
+		delete(form, "sel")
+	}
+	o.form, o.Verb, o.Scope, o.Queue, o.ID = form, Verb(form.Get("verb")), form.Get("scope"), form.Get("queue"), form.Get("id")
+	o.Name, o.states = cmp.Or(form.Get("key"), form.Get("schedule")), params(form).states()
+	o.list = list{Tab: form.Get("tab"), Prefix: form.Get("prefix"), Error: form.Get("error")}
+	o.reason, o.from, o.confirm = form.Get("reason"), form.Get("from"), form.Get("confirm")
 	return nil
 }
 
@@ -204,7 +161,6 @@ func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == 
 
 func pickOf(raw string) (p pick, err error) {
 	at, id, found := strings.Cut(raw, ":")
-	p.raw = raw
 	if found && at != "" {
 		if p.Position, err = strconv.ParseUint(at, 10, 64); p.Position == 0 {
 			found = false
@@ -224,27 +180,22 @@ func pickOf(raw string) (p pick, err error) {
 func formOf(text []byte) (url.Values, error) {
 	form := make(url.Values)
 	err := admin.Object(text, "the action", func(name string, value json.RawMessage) (err error) {
-		said := string(value)
-		switch name {
-		case "cron":
-		case "state":
-			var all []string
-			if json.Unmarshal(value, &all) != nil {
-				return wrong("state must be a list of texts: [\"retrying\", \"halted\"]")
-			}
-			form[name] = append(all, make([]string, max(1-len(all), 0))...)
-			return nil
-		case "selected":
-			return selectedIn(value, form)
+		switch {
+		case name == "cron":
+			form.Set(name, string(value))
+		case name == "state":
+			return addEach(form, name, value, "texts: [\"retrying\", \"halted\"]", admin.TextIn)
+		case name == "selected":
+			return addEach(form, "sel", value, "objects: [{\"id\": \"order-7\"}]", pickIn)
+		case !slices.Contains(texts, name):
+			return wrong("there is no field %q", clip(name, 40))
 		default:
-			if new(order).text(name) == nil {
-				return wrong("there is no field %q", clip(name, 40))
+			said, err := admin.TextIn(value)
+			if err != nil {
+				return wrong("%s must be a text: %v", name, err)
 			}
-			if said, err = admin.TextIn(value); err != nil {
-				return wrong("%s must be a text: %v", clip(name, 40), err)
-			}
+			form.Set(name, said)
 		}
-		form.Set(name, said)
 		return nil
 	})
 	if _, said := errors.AsType[problem](err); err == nil || said {
@@ -253,31 +204,38 @@ func formOf(text []byte) (url.Values, error) {
 	return nil, wrong("%v", err)
 }
 
-// selectedIn adds each of selected to a form.
-func selectedIn(value json.RawMessage, form url.Values) error {
+// addEach adds each of a list to a form.
+func addEach(form url.Values, name string, value json.RawMessage, of string, read func(json.RawMessage) (string, error)) error {
+	of = strings.Replace(name, "sel", "selected", 1) + " must be a list of " + of
 	var all []json.RawMessage
 	if json.Unmarshal(value, &all) != nil {
-		return wrong("selected must be a list of objects: [{\"id\": \"order-7\"}]")
-	}
-	if len(all) == 0 {
-		return wrong("selected is empty: leave it out, or say what is meant")
+		return wrong("%s", of)
 	}
 	for _, each := range all {
-		var one struct {
-			ID       string `wire:",must"`
-			Position *uint64
+		said, err := read(each)
+		if err != nil {
+			return wrong("%s: %v", of, err)
 		}
-		if err := admin.Decode(each, &one); err != nil {
-			return wrong("one of selected: %v", err)
-		}
-		at := ""
-		switch {
-		case one.Position != nil && *one.Position == 0:
-			return wrong("position is 0; it must be a whole number from 1, or left out for the job as a whole")
-		case one.Position != nil:
-			at = strconv.FormatUint(*one.Position, 10)
-		}
-		form.Add("sel", at+":"+url.QueryEscape(one.ID))
+		form.Add(name, said)
+	}
+	if len(all) == 0 {
+		return wrong("%s is empty: leave it out, or say what is meant", strings.Replace(name, "sel", "selected", 1))
 	}
 	return nil
+}
+
+// pickIn is one of selected, as a form has it.
+func pickIn(value json.RawMessage) (string, error) {
+	var one struct {
+		ID       string `wire:",must"`
+		Position *uint64
+	}
+	err := admin.Decode(value, &one)
+	switch {
+	case err != nil || one.Position == nil:
+		return ":" + url.QueryEscape(one.ID), err
+	case *one.Position == 0:
+		return "", errors.New("position is 0; it must be a whole number from 1, or left out for the job as a whole")
+	}
+	return list{}.Pick(one.ID, *one.Position), nil
 }

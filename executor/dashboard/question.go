@@ -1,10 +1,13 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"html/template"
+	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -28,16 +31,14 @@ const shownPicks = 20
 
 // ask answers an action with the question whether it is meant.
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
-	harmless := o.Verb == RunNow || o.Verb == RetryNow || o.Verb == Requeue || o.Verb == Pause
-	q := question{Danger: !harmless, Reason: o.Verb == Cancel, Back: o.origin()}
+	d := deeds[o.Verb]
+	q := question{Yes: d.yes, Detail: d.detail, Danger: d.danger, Reason: o.Verb == Cancel, Back: o.origin()}
 	if o.from == "job" && o.ID != "" {
 		q.Back = "job?" + string(query("queue", o.Queue, "id", o.ID))
 	}
-	for _, p := range o.Picks {
-		q.Picks = append(q.Picks, p.raw)
-		if len(q.IDs) < shownPicks {
-			q.IDs = append(q.IDs, p.ID)
-		}
+	q.Picks = o.form["selected"]
+	for _, p := range o.Picks[:min(len(o.Picks), shownPicks)] {
+		q.IDs = append(q.IDs, p.ID)
 	}
 	q.More = len(o.Picks) - len(q.IDs)
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.PageTimeout)
@@ -46,37 +47,14 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	if err != nil {
 		return err
 	}
-	words := map[Verb][3]string{
-		RetryNow: {"Retry " + what + " now?",
-			"What is due later becomes due at once, with the retries that are left. No pause, lock or limit is overridden.",
-			"Retry now"},
-		RunNow: {"Run " + what + " now?",
-			"What is due later becomes due at once, with all retries given back. No pause, lock or limit is overridden.",
-			"Run now"},
-		Cancel: {"Cancel " + what + "?",
-			"What is cancelled goes to the morgue, from where it can be put back. A handler that runs has its context ended.",
-			"Yes, cancel"},
-		Delete: {"Delete " + what + " for good?",
-			"This can’t be taken back. A handler that runs has its context ended.", "Delete for good"},
-		KillFailed: {"Send " + what + " to the morgue?",
-			"What has failed goes there, and can be put back; what waits behind it goes on.", "Send to the morgue"},
-		DeleteFailed: {"Delete " + what + " for good?",
-			"What has failed is deleted, which can’t be taken back; what waits behind it goes on.", "Delete for good"},
-		Requeue:    {"Put " + what + " back?", "What is put back gets its old place, and runs again.", "Requeue"},
-		DeleteDead: {"Delete " + what + " for good?", "This can’t be taken back.", "Delete for good"},
-		Unlock: {"Unlock the key?", "Jobs that wait for it go on, although the job that has locked it is not done.",
-			"Unlock"},
-		Pause: {"Pause everything?",
-			"No queue starts a job until the executor is resumed, over restarts, too. What runs goes on.", "Pause everything"},
-	}[o.Verb]
-	q.Text, q.Detail, q.Yes = words[0], words[1], words[2]
-	if o.Verb == Unlock {
-		q.IDs = []string{o.Name}
-	} else if o.ID != "" {
-		q.IDs = []string{o.ID}
+	q.Text = strings.Replace(d.question, "{what}", what, 1)
+	if it := cmp.Or(o.ID, o.Name); it != "" {
+		q.IDs = []string{it}
 	}
-	q.Query = query("verb", string(o.Verb), "scope", o.Scope, "queue", o.Queue, "id", o.ID, "key", o.Name,
-		"tab", o.list.Tab, "prefix", o.list.Prefix, "error", o.list.Error, "reason", o.reason, "from", o.from, "confirm", "yes")
+	again := maps.Clone(o.form)
+	again.Del("selected")
+	again.Set("confirm", "yes")
+	q.Query = template.URL(again.Encode()) // all of it is escaped
 	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
 }
 

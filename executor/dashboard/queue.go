@@ -62,15 +62,9 @@ type tabLink struct {
 
 // button is an action that the rows of a list offer.
 type button struct {
-	Verb        Verb
-	Name, Class string
-}
-
-// buttons are what verbs are called.
-var buttons = map[Verb]button{
-	RunNow: {RunNow, "Run", ""}, Cancel: {Cancel, "Cancel", "danger"}, Delete: {Delete, "Delete", "danger"},
-	KillFailed: {KillFailed, "Kill", "danger"}, DeleteFailed: {DeleteFailed, "Delete", "danger"},
-	Requeue: {Requeue, "Requeue", ""}, DeleteDead: {DeleteDead, "Delete", "danger"},
+	Verb   Verb
+	Name   string
+	Danger bool
 }
 
 // How many of each a page shows: the latest shards, and the first of the paused prefixes.
@@ -117,8 +111,8 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, v := range l.tab().verbs {
-		if can[v] {
-			p.Buttons = append(p.Buttons, buttons[v])
+		if d := deeds[v]; can[v] {
+			p.Buttons = append(p.Buttons, button{v, d.button, d.danger})
 		}
 	}
 	return h.show(w, r, status, "queue.html", page{Title: l.Queue, Content: p, Can: can})

@@ -47,8 +47,8 @@ func (h *handler) schedules(w http.ResponseWriter, r *http.Request) error {
 }
 
 // schedule does something with a schedule.
-func (h *handler) schedule(ctx context.Context, o order) (int, error) {
-	if !o.has["cron"] && len(h.cfg.Crons) > 1 {
+func schedule(ctx context.Context, h *handler, o *order) (int, error) {
+	if !o.has("cron") && len(h.cfg.Crons) > 1 {
 		return 0, wrong("cron is missing: Config.Crons has %d, from 0", len(h.cfg.Crons))
 	}
 	if o.Index < 0 || o.Index >= len(h.cfg.Crons) {
