@@ -582,8 +582,8 @@ var inRoot = []mutation{
 	{"a process that is not the owner", "executor/command/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
 	{"nobody, for who may not ask", "executor/internal/control/client.go", "case errors.Is(err, fs.ErrPermission):", "case errors.Is(err, fs.ErrInvalid):", lives},
 	{"a stream that ends in silence", "executor/internal/control/client.go", "	return told(ctx, err)\n}\n\n// post", "	return told(ctx, nil)\n}\n\n// post", lives},
-	{"halted jobs that are not listed", "executor/command/livelooks.go", ", {inspect.JobHalted},\n", ",\n", lives},
-	{"events that run together", "executor/command/config.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
+	{"halted jobs that are not listed", "executor/command/jobs.go", ", {inspect.JobHalted},\n", ",\n", lives},
+	{"events that run together", "executor/command/replay.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
 
 	// The test kit.
 	{"jobs that run before the test says so", "executor/internal/dispatch/dispatcher.go", "len(d.idle) > 0 && !d.held && !p.Queue", "len(d.idle) > 0 && !p.Queue", kits},

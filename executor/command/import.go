@@ -30,7 +30,6 @@ type importer struct {
 
 // imported is what import made.
 type imported struct {
-	Type   string
 	To     string
 	Live   int
 	Buried int
@@ -49,10 +48,11 @@ func importJournal(ctx context.Context, c *call) error {
 		return err
 	}
 	if c.json {
-		return c.object(imported{"import", m.dir, m.live, m.buried, len(m.queues)})
+		c.row("import", imported{m.dir, m.live, m.buried, len(m.queues)})
+	} else {
+		c.printf("made %s: %s, %d in the morgue, %s\n", tame(m.dir), count(m.live, "live entry", "live entries"), m.buried,
+			count(len(m.queues), "queue", "queues"))
 	}
-	c.printf("made %s: %s, %d in the morgue, %s\n", tame(m.dir), count(m.live, "live entry", "live entries"), m.buried,
-		count(len(m.queues), "queue", "queues"))
 	return nil
 }
 

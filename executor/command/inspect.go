@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -19,7 +21,6 @@ type figures struct {
 
 // block is a block of the log.
 type block struct {
-	Type      string
 	Seq       uint64
 	Epoch     uint64
 	First     journal.Position
@@ -34,117 +35,119 @@ type block struct {
 // census counts the jobs of a queue, by the names of the executor's own figures. Fresh, Retrying
 // and Halted add up to Jobs, so do Due, Delayed and Halted.
 type census struct {
-	Queue      string
-	Registered bool `wire:"-"`
-	Unclaimed  int  `wire:"-"`
-	Jobs       int  `wire:"length"`
-	Payloads   int
-	Bytes      *int64 // nil: a process does not count them
-	Fresh      int
-	Retrying   int `wire:"retries"`
-	Halted     int
-	Due        int
-	Delayed    int
-	Dead       int           `wire:"morgue_length"`
-	Age        time.Duration `wire:"age"` // of the oldest payload
+	Queue    string
+	Jobs     int `wire:"length"`
+	Payloads int
+	Bytes    *int64 // nil: a process does not count them
+	Fresh    int
+	Retrying int `wire:"retries"`
+	Halted   int
+	Due      int
+	Delayed  int
+	Dead     int           `wire:"morgue_length"`
+	Age      time.Duration `wire:"age"` // of the oldest payload
 }
 
 func inspectAtRest(ctx context.Context, c *call) error {
 	return c.folds(ctx, "", 0, func(folds *folds) error {
 		if c.program.Look == nil {
 			v := folds.parts[0].View
-			if err := c.figures(v.Info()); err != nil {
-				return err
-			}
-			if err := c.blocks(v, c.Bool("blocks")); err != nil {
-				return err
+			c.figures(v.Info())
+			if c.Bool("blocks") {
+				c.blocks(v)
 			}
 		}
-		return c.censuses(func(yield func(*census, error) bool) {
+		c.censuses(func(yield func(*census) bool) {
 			for q := range folds.all() {
-				if !yield(q.census(c.now), nil) {
+				if !yield(q.census(c.now)) {
 					return
 				}
 			}
-			if folds.err != nil {
-				yield(nil, folds.err)
-			}
 		})
+		return nil
 	})
 }
 
-func (c *call) figures(i journal.Info) error {
+func inspectLive(ctx context.Context, l *live) error {
+	if l.Bool("blocks") {
+		return usage("-blocks lists the blocks of a journal that no process has open")
+	}
+	i, err := ask[control.Figures](ctx, l, control.VerbInspect, control.None{})
+	if err != nil {
+		return err
+	}
+	l.figures(i.Journal)
+	var queues []inspect.QueueStats
+	l.censuses(func(yield func(*census) bool) {
+		for _, q := range i.Queues {
+			queues = append(queues, q.QueueStats)
+			if !yield(&census{
+				Queue: q.Name, Jobs: q.Jobs, Payloads: q.Payloads, Fresh: q.Fresh, Retrying: q.Retrying, Halted: q.Halted,
+				Due: q.Due, Delayed: q.Jobs - q.Halted - q.Due, Dead: q.Dead, Age: q.Age,
+			}) {
+				return
+			}
+		}
+	})
+	l.aside(queues)
+	return nil
+}
+
+func (c *call) figures(i journal.Info) {
 	f := figures{i, i.Bytes - i.LiveBytes}
 	if c.json {
-		return c.row("journal", f)
+		c.row("journal", f)
+		return
 	}
-	t := c.output.table("JOURNAL", tame(c.Args().First()))
-	t.row("format", strconv.Itoa(f.Format))
-	t.row("uuid", cmp.Or(f.UUID, "none: it is older than these"))
-	t.row("epoch", fmt.Sprintf("%d (times opened)", f.Epoch))
-	t.row("next position", fmt.Sprint(f.Next))
-	t.row("log", fmt.Sprintf("%s, %s: %d live, %d ended", c.extent(i), count(f.Entries, "entry", "entries"), f.Live, f.Entries-f.Live))
-	t.row("log bytes", fmt.Sprintf("%s: %s live, %s dead", bytesText(int64(f.Bytes)), bytesText(int64(f.LiveBytes)), bytesText(int64(f.DeadBytes))))
-	t.row("file", bytesText(f.FileBytes))
-	return t.end()
+	blocks := fmt.Sprintf("no blocks, the last one was %d", i.Newest)
+	if i.Blocks > 0 {
+		blocks = fmt.Sprintf("%s (%d to %d)", count(i.Blocks, "block", "blocks"), i.Oldest, i.Newest)
+	}
+	c.facts("JOURNAL", [][2]string{
+		{"format", strconv.Itoa(f.Format)},
+		{"uuid", cmp.Or(f.UUID, "none: it is older than these")},
+		{"epoch", fmt.Sprintf("%d (times opened)", f.Epoch)},
+		{"next position", fmt.Sprint(f.Next)},
+		{"log", fmt.Sprintf("%s, %s: %d live, %d ended", blocks, count(f.Entries, "entry", "entries"), f.Live, f.Entries-f.Live)},
+		{"log bytes", fmt.Sprintf("%s: %s live, %s dead", bytesText(int64(f.Bytes)), bytesText(int64(f.LiveBytes)), bytesText(int64(f.DeadBytes)))},
+		{"file", bytesText(f.FileBytes)},
+	})
 }
 
-func (c *call) extent(i journal.Info) string {
-	if i.Blocks == 0 {
-		return fmt.Sprintf("no blocks, the last one was %d", i.Newest)
+// facts prints what there is to say of a journal, or of who has it.
+func (c *call) facts(title string, all [][2]string) {
+	t := c.table("", title, tame(c.Args().First()))
+	for _, fact := range all {
+		t.row(nil, fact[:]...)
 	}
-	return fmt.Sprintf("%s (%d to %d)", count(i.Blocks, "block", "blocks"), i.Oldest, i.Newest)
+	t.end()
 }
 
-func (c *call) blocks(v *journal.View, all bool) error {
-	if !all {
-		return nil
-	}
-	var t *table
-	if !c.json {
-		c.printf("\n")
-		t = c.output.table("BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES")
-	}
+func (c *call) blocks(v *journal.View) {
+	t := c.table("block", "BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES")
+	t.heading = "\n"
+	t.begin()
 	for _, b := range v.Blocks() {
-		if c.json {
-			if err := c.object(block{"block", b.Seq, b.Epoch, b.First, b.Next, time.Unix(0, b.At), b.Entries, b.Live, b.Bytes, b.LiveBytes}); err != nil {
-				return err
-			}
-			continue
-		}
-		t.row(fmt.Sprint(b.Seq), fmt.Sprint(b.Epoch), timeText(b.At), fmt.Sprint(b.First), fmt.Sprint(b.Next),
+		t.row(block{b.Seq, b.Epoch, b.First, b.Next, time.Unix(0, b.At), b.Entries, b.Live, b.Bytes, b.LiveBytes},
+			fmt.Sprint(b.Seq), fmt.Sprint(b.Epoch), timeText(b.At), fmt.Sprint(b.First), fmt.Sprint(b.Next),
 			strconv.Itoa(b.Entries), strconv.Itoa(b.Live), bytesText(int64(b.Bytes)), bytesText(int64(b.LiveBytes)))
 	}
-	return t.end()
+	t.end()
 }
 
-func (c *call) censuses(all iter.Seq2[*census, error]) error {
-	var t *table
-	if !c.json {
-		c.printf("\n")
-		t = c.output.table("QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
-	}
-	for n, err := range all {
-		if err != nil {
-			return err
+func (c *call) censuses(all iter.Seq[*census]) {
+	t := c.table("queue", "QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
+	t.heading = "\n"
+	t.begin()
+	for n := range all {
+		size := "-"
+		if n.Bytes != nil {
+			size = bytesText(*n.Bytes)
 		}
-		if c.json {
-			if err := c.row("queue", n); err != nil {
-				return err
-			}
-			continue
-		}
-		t.row(show([]byte(n.Queue)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
-			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), sizeText(n.Bytes), strconv.Itoa(n.Dead))
+		t.row(n, show([]byte(n.Queue)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
+			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), size, strconv.Itoa(n.Dead))
 	}
-	return t.end()
-}
-
-func sizeText(bytes *int64) string {
-	if bytes == nil {
-		return "-"
-	}
-	return bytesText(*bytes)
+	t.end()
 }
 
 // census counts what is in q, whose runs have all payloads of their job.

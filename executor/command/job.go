@@ -5,26 +5,14 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
-	"time"
+	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/control"
-	"github.com/strandjobs/strand/journal"
 )
-
-// grave is a payload of the morgue.
-type grave struct {
-	Queue, ID string
-	inspect.DeadPayload
-}
-
-func graveOf(queue string, b *journal.Buried) *grave {
-	return &grave{queue, string(b.Entry.ID), inspect.DeadPayload{
-		PayloadInfo: infoOf(&b.Entry), Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
-		Failures: control.Failures(b.History, b.Reason),
-	}}
-}
 
 func job(ctx context.Context, c *call) error {
 	queue, id := c.Args().Get(1), c.Args().Get(2)
@@ -37,9 +25,7 @@ func job(ctx context.Context, c *call) error {
 			}
 			for t := range q.tasks() {
 				found++
-				if err := c.task(t); err != nil {
-					return err
-				}
+				c.task(t)
 			}
 		}
 		if folds.err != nil {
@@ -53,6 +39,53 @@ func job(ctx context.Context, c *call) error {
 	})
 }
 
+func jobLive(ctx context.Context, l *live) error {
+	one := control.One{Queue: l.Args().Get(1), ID: l.Args().Get(2)}
+	queues, err := l.of(ctx, one.Queue)
+	if err != nil {
+		return err
+	}
+	found, registered := 0, queues[0].Registered
+	if registered {
+		d, err := ask[struct {
+			task
+			Why string
+		}](ctx, l, control.VerbJob, one)
+		if err != nil {
+			return err
+		}
+		if d.State != "" {
+			found++
+			l.detail(&d.task, d.Why)
+		}
+	}
+	n, err := l.deadOf(l.dead(ctx, queues[:1], []string{one.ID}))
+	switch {
+	case err != nil:
+		return err
+	case found+n > 0 || !registered && queues[0].Unclaimed > 0:
+		l.aside(queues)
+		return nil
+	case !registered:
+		return noJob(one.Queue, one.ID, nil)
+	}
+	e, err := ask[inspect.Explanation](ctx, l, control.VerbExplain, one)
+	return cmp.Or(err, noJob(one.Queue, one.ID, e.Newest))
+}
+
+// detail prints everything about a job.
+func (l *live) detail(t *task, why string) {
+	if l.task(t); l.json {
+		return
+	}
+	if more := t.Payloads - len(t.list()); more > 0 {
+		l.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", count(more, "more payload is", "more payloads are"))
+	}
+	if t.State == inspect.JobRunning || t.State == inspect.JobParked {
+		l.printf("\nnow: %s\n", tame(why))
+	}
+}
+
 // noJob says what is known of an id without a job: the score of its newest state that was done, if
 // there was one.
 func noJob(queue, id string, newest *float64) error {
@@ -64,17 +97,14 @@ func noJob(queue, id string, newest *float64) error {
 }
 
 // task prints everything about a job.
-func (c *call) task(t *task) error {
+func (c *call) task(t *task) {
 	if c.json {
-		return c.row("job", t)
+		c.row("job", t)
+		return
 	}
-	l := c.output.tasks("job", false, 1)
-	if err := l.add(t); err != nil {
-		return err
-	}
-	if err := l.t.end(); err != nil {
-		return err
-	}
+	l := c.tasks("job", false, 1)
+	l.add(t)
+	l.table.end()
 	if t.LastError != "" {
 		c.printf("last error: %s\n", show([]byte(t.LastError)))
 	}
@@ -82,92 +112,81 @@ func (c *call) task(t *task) error {
 		c.printf("partition: %d\n", *t.Partition)
 	}
 	c.printf("\n")
-	list := c.output.table("POSITION", "SCORE", "ENQUEUED", "PAYLOAD")
+	list := c.table("", "POSITION", "SCORE", "ENQUEUED", "PAYLOAD").begin()
 	for _, p := range t.list() {
-		list.row(fmt.Sprint(p.Position), fmt.Sprint(p.Score), c.dueText(p.EnqueuedAt.UnixNano()), showPayload(p.Raw, c.Bool("full")))
+		list.row(nil, fmt.Sprint(p.Position), fmt.Sprint(p.Score), c.dueText(p.EnqueuedAt.UnixNano()), showPayload(p.Raw, c.Bool("full")))
 	}
-	if err := list.end(); err != nil {
-		return err
+	list.end()
+	failures := c.section("failures", "ATTEMPT", "AT", "ERROR")
+	for _, f := range t.Failures {
+		failures.row(nil, c.failed(f)...)
 	}
-	if err := c.history(t.Failures); err != nil {
-		return err
+	failures.end()
+	metadata := c.section("metadata", "POSITION", "KEY", "VALUE")
+	for _, p := range t.list() {
+		c.pairs(metadata, &p)
 	}
-	return c.pairs("metadata", func(yield func(inspect.PayloadInfo, error) bool) {
-		for _, p := range t.list() {
-			if !yield(p, nil) {
-				return
-			}
-		}
-	})
+	metadata.end()
 }
 
 // deadOf prints what of a job is in the morgue, and returns how much that is.
 func (c *call) deadOf(dead iter.Seq2[*grave, error]) (n int, err error) {
 	list := c.graves()
-	for g, err := range dead {
-		if err != nil {
-			return n, err
-		}
-		if n++; n == 1 && !c.json {
-			c.printf("\nin the morgue:\n")
-		}
-		if err := list.add(g); err != nil {
-			return n, err
-		}
+	list.heading = "\nin the morgue:\n"
+	failures := c.section("their failures", "POSITION", "ATTEMPT", "AT", "ERROR")
+	metadata := c.section("their metadata", "POSITION", "KEY", "VALUE")
+	tables := []struct {
+		t   *table
+		add func(*grave)
+	}{
+		{list, func(g *grave) { c.grave(list, g); n++ }},
+		{failures, func(g *grave) {
+			for _, f := range g.Failures {
+				failures.row(nil, append([]string{fmt.Sprint(g.Position)}, c.failed(f)...)...)
+			}
+		}},
+		{metadata, func(g *grave) { c.pairs(metadata, &g.PayloadInfo) }},
 	}
-	if err := list.t.end(); err != nil || c.json {
-		return n, err
-	}
-	if err := c.histories(dead); err != nil {
-		return n, err
-	}
-	return n, c.pairs("their metadata", func(yield func(inspect.PayloadInfo, error) bool) {
+	for _, each := range tables { // one after the other, because there may be many
 		for g, err := range dead {
-			var p inspect.PayloadInfo
-			if err == nil {
-				p = g.PayloadInfo
+			if err != nil {
+				return n, err
 			}
-			if !yield(p, err) {
-				return
-			}
+			each.add(g)
 		}
-	})
-}
-
-// gravesOf lists what is chosen of the morgue of journals at rest.
-func gravesOf(parts []part, s chosen) iter.Seq2[*grave, error] {
-	return func(yield func(*grave, error) bool) {
-		for _, p := range parts {
-			for b, err := range p.Morgue() {
-				queue := p.names[b.Entry.Queue]
-				if err == nil && !s.has(queue, string(b.Entry.ID)) {
-					continue
-				}
-				if !yield(graveOf(queue, &b), err) || err != nil {
-					return
-				}
-			}
+		if each.t.end(); c.json {
+			break
 		}
 	}
+	return n, nil
 }
 
-// graves prints payloads of the morgue. The titles come with the first.
-type graves struct {
-	*output
-	full bool
-	t    *table
+// section is a table that has a heading if it has a row.
+func (c *call) section(heading string, titles ...string) *table {
+	t := c.table("", titles...)
+	t.heading = "\n" + heading + ":\n"
+	return t
 }
 
-func (c *call) graves() *graves { return &graves{output: c.output, full: c.Bool("full")} }
+// failed are the cells of a failure.
+func (c *call) failed(f inspect.Failure) []string {
+	return []string{strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full"))}
+}
 
-func (g *graves) add(d *grave) error {
-	if g.json {
-		return g.row("dead", d)
+// pairs adds the metadata of a payload.
+func (c *call) pairs(t *table, p *inspect.PayloadInfo) {
+	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
+		t.row(nil, fmt.Sprint(p.Position), showKey(key), showPayload([]byte(p.Metadata[key]), c.Bool("full")))
 	}
-	if g.t == nil {
-		g.t = g.table("QUEUE", "ID", "POSITION", "SCORE", "ENQUEUED", "DIED", "ATTEMPT", "ERROR", "PAYLOAD")
+}
+
+// showKey shows a key of metadata. A process says one that is no UTF-8 in quotes.
+func showKey(key string) string {
+	if plain, err := strconv.Unquote(key); err == nil && !utf8.ValidString(plain) {
+		return key
 	}
-	g.t.row(show([]byte(d.Queue)), show([]byte(d.ID)), fmt.Sprint(d.Position), fmt.Sprint(d.Score), g.dueText(d.EnqueuedAt.UnixNano()),
-		g.dueText(d.At.UnixNano()), strconv.Itoa(d.Attempt), showPayload([]byte(d.Error), g.full), showPayload(d.Raw, g.full))
-	return nil
+	if !utf8.ValidString(key) {
+		return strconv.QuoteToASCII(key)
+	}
+	return show([]byte(key))
 }

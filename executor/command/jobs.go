@@ -1,13 +1,16 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/control"
 )
 
 // defaultLimit is how many lines a list has without -limit.
@@ -29,51 +32,94 @@ func jobFlags() []cli.Flag  { return append(configFlags(), fullFlag()) }
 
 // limit is how many lines are printed.
 func (c *call) limit() int {
-	n := c.Int("limit")
-	switch {
-	case !c.IsSet("limit") && !c.json:
+	if !c.IsSet("limit") && !c.json {
 		return defaultLimit
-	case n <= 0:
-		return int(^uint(0) >> 1)
 	}
-	return n
+	return cmp.Or(c.Int("limit"), math.MaxInt)
 }
 
 func jobs(ctx context.Context, c *call) error {
 	return c.folds(ctx, c.String("queue"), 0, func(folds *folds) error {
-		s, err := c.output.tasks("job", false, c.limit()).fill(folds)
-		if err == nil && !c.json {
-			c.printf("%s\n", count(s.Runs+s.Halted, "job", "jobs"))
+		if s := c.tasks("job", false, c.limit()).fill(folds); folds.err == nil {
+			c.counted(s)
 		}
-		return err
+		return nil
 	})
+}
+
+func jobsLive(ctx context.Context, l *live) error {
+	queues, err := l.of(ctx, l.String("queue"))
+	if err != nil {
+		return err
+	}
+	list, s := l.tasks("job", false, l.limit()), &sum{}
+	for _, q := range queues {
+		s.Runs += q.Jobs
+		if !q.Registered {
+			continue
+		}
+		for _, states := range [][]inspect.JobState{
+			{inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked, inspect.JobRunning}, {inspect.JobHalted},
+		} {
+			if err := l.fill(ctx, list, inspect.JobQuery{Queue: q.Name, States: states}); err != nil {
+				return err
+			}
+		}
+	}
+	s.Runs = max(s.Runs, list.rows) // they came meanwhile
+	list.end(s)
+	l.counted(s)
+	l.aside(queues)
+	return nil
+}
+
+// fill adds jobs of a queue to a list, a page at a time.
+func (l *live) fill(ctx context.Context, list *taskList, query inspect.JobQuery) error {
+	for list.rows < list.limit {
+		query.Limit = min(list.limit-list.rows, control.MaxRows)
+		page, err := ask[struct {
+			Jobs []task
+			Next string
+		}](ctx, l, control.VerbJobs, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			list.add(&page.Jobs[i])
+		}
+		if query.Cursor = page.Next; page.Next == "" {
+			return nil
+		}
+	}
+	return nil
+}
+
+// counted says how many jobs there are.
+func (c *call) counted(s *sum) {
+	if !c.json {
+		c.printf("%s\n", count(s.Runs+s.Halted, "job", "jobs"))
+	}
 }
 
 // taskList prints tasks, up to a limit, and says how many it left out.
 type taskList struct {
-	*output
-	kind        string
+	*table
 	payloads    bool
 	limit, rows int
 	cut         bool // not all positions of a run were named
-	t           *table
 }
 
 func (o *output) tasks(kind string, payloads bool, limit int) *taskList {
-	l := &taskList{output: o, kind: kind, payloads: payloads, limit: limit}
-	if !o.json {
-		what := "PAYLOADS"
-		if payloads {
-			what = "POSITIONS"
-		}
-		l.t = o.table("#", "QUEUE", "ID", "STATE", "DUE", "ATTEMPT", what, "BYTES", "LAST ERROR")
+	what := "PAYLOADS"
+	if payloads {
+		what = "POSITIONS"
 	}
-	return l
+	return &taskList{o.table(kind, "#", "QUEUE", "ID", "STATE", "DUE", "ATTEMPT", what, "BYTES", "LAST ERROR").begin(), payloads, limit, 0, false}
 }
 
 // fill prints tasks, and sums up all of them.
-func (l *taskList) fill(folds *folds) (*sum, error) {
-	s := &sum{Type: "summary"}
+func (l *taskList) fill(folds *folds) *sum {
+	s := &sum{}
 	for q := range folds.all() {
 		for _, f := range q.parts {
 			s.Merged += f.merged
@@ -81,30 +127,24 @@ func (l *taskList) fill(folds *folds) (*sum, error) {
 		if l.rows < l.limit {
 			for t := range q.tasks() {
 				s.add(t, folds.now)
-				if err := l.add(t); err != nil {
-					return nil, err
-				}
-				if l.rows == l.limit {
+				if l.add(t); l.rows == l.limit {
 					break
 				}
 			}
 		}
 		q.rest(s)
 	}
-	if folds.err != nil {
-		return nil, folds.err
+	if folds.err == nil {
+		l.end(s)
 	}
-	return s, l.end(s)
+	return s
 }
 
-func (l *taskList) add(t *task) error {
+func (l *taskList) add(t *task) {
 	l.rows++
-	if l.json {
-		row := *t
-		if !l.payloads {
-			row.Failures, row.InHand, row.Waiting = nil, nil, nil
-		}
-		return l.row(l.kind, row)
+	row := *t
+	if !l.payloads {
+		row.Failures, row.InHand, row.Waiting = nil, nil, nil
 	}
 	due := l.dueText(t.Due.UnixNano())
 	if t.State == inspect.JobHalted {
@@ -121,17 +161,16 @@ func (l *taskList) add(t *task) error {
 	if t.Crashes > 0 {
 		state += fmt.Sprintf(", ran in %s", count(t.Crashes, "crash", "crashes"))
 	}
-	l.t.row(strconv.Itoa(l.rows), show([]byte(t.Queue)), show([]byte(t.ID)), state, due, strconv.Itoa(t.Attempt),
-		what, size, errorText(t.LastError))
-	return nil
+	failure := "-"
+	if t.LastError != "" {
+		failure = showStart([]byte(t.LastError), "-json")
+	}
+	l.row(row, strconv.Itoa(l.rows), show([]byte(t.Queue)), show([]byte(t.ID)), state, due, strconv.Itoa(t.Attempt), what, size, failure)
 }
 
-func (l *taskList) end(s *sum) error {
-	if l.json {
-		return nil
-	}
-	if err := l.t.end(); err != nil {
-		return err
+func (l *taskList) end(s *sum) {
+	if l.table.end(); l.json {
+		return
 	}
 	l.printf("\n")
 	if l.cut {
@@ -140,7 +179,6 @@ func (l *taskList) end(s *sum) error {
 	if left := s.Runs + s.Halted - l.rows; left > 0 {
 		l.printf("%d more are not shown; -limit 0 shows all\n", left)
 	}
-	return nil
 }
 
 // positions names the payloads of a run, the first few of them.
@@ -158,11 +196,4 @@ func (l *taskList) positions(t *task) string {
 		s += fmt.Sprint(e.Position)
 	}
 	return s
-}
-
-func errorText(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return showStart([]byte(s), "-json")
 }

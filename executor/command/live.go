@@ -135,18 +135,14 @@ type unregistered struct {
 
 // aside tells which queues the process has not registered: it knows only how much they
 // have.
-func (l *live) aside(queues []inspect.QueueStats) error {
+func (l *live) aside(queues []inspect.QueueStats) {
 	for _, q := range queues {
-		if q.Registered || q.Unclaimed == 0 {
-			continue
+		switch {
+		case q.Registered || q.Unclaimed == 0:
+		case l.json:
+			l.row("unregistered", unregistered{q.Name, q.Unclaimed})
+		default:
+			l.printf("The process has not registered the queue %s, which has %s.\n", show([]byte(q.Name)), count(q.Unclaimed, "payload", "payloads"))
 		}
-		if l.json {
-			if err := l.row("unregistered", unregistered{q.Name, q.Unclaimed}); err != nil {
-				return err
-			}
-			continue
-		}
-		l.printf("The process has not registered the queue %s, which has %s.\n", show([]byte(q.Name)), count(q.Unclaimed, "payload", "payloads"))
 	}
-	return nil
 }

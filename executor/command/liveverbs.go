@@ -22,39 +22,35 @@ func statusLive(ctx context.Context, l *live) error {
 	}
 	if l.json {
 		all := s.Queues
-		s.Queues = nil
-		err := l.row("status", s)
-		for i := 0; i < len(all) && err == nil && s.Silent == ""; i++ {
-			err = l.row("queue", all[i])
+		if s.Queues = nil; s.Silent != "" {
+			all = nil
 		}
-		return err
+		l.row("status", s)
+		for _, q := range all {
+			l.row("queue", q)
+		}
+		return nil
 	}
-	t := l.table("EXECUTOR", tame(l.Args().First()))
-	t.row("trouble", cmp.Or(tame(s.Trouble), "none"))
-	t.row("paused", yesNo(s.Paused))
-	t.row("workers", fmt.Sprintf("%d: %d busy, %d stuck", s.Workers, s.Busy, s.Stuck))
-	t.row("backlog", count(s.Total().Payloads, "payload", "payloads"))
-	t.row("commit", "under way for "+span(s.Journal.CommitAge))
-	if err := t.end(); err != nil {
-		return err
-	}
+	l.facts("EXECUTOR", [][2]string{
+		{"trouble", cmp.Or(tame(s.Trouble), "none")},
+		{"paused", yesNo(s.Paused)},
+		{"workers", fmt.Sprintf("%d: %d busy, %d stuck", s.Workers, s.Busy, s.Stuck)},
+		{"backlog", count(s.Total().Payloads, "payload", "payloads")},
+		{"commit", "under way for " + span(s.Journal.CommitAge)},
+	})
 	if s.Silent != "" {
 		l.printf("\nThe shards do not say how the queues are: %s. strand running DIR -stack asks none of them.\n", tame(s.Silent))
 		return nil
 	}
 	l.printf("\n")
-	t = l.table("QUEUE", "PAUSED", "JOBS", "RUNNING", "RETRYING", "PARKED", "HALTED", "LAG", "AGE", "MORGUE")
+	t := l.table("", "QUEUE", "PAUSED", "JOBS", "RUNNING", "RETRYING", "PARKED", "HALTED", "LAG", "AGE", "MORGUE").begin()
 	for _, q := range s.Queues {
-		row := []string{show([]byte(q.Name)), yesNo(q.Paused)}
-		for _, n := range []int{q.Jobs, q.Running, q.Retrying, q.Parked, q.Halted} {
-			row = append(row, strconv.Itoa(n))
-		}
-		t.row(append(row, span(q.Lag), span(q.Age), strconv.Itoa(q.Dead))...)
+		t.row(nil, show([]byte(q.Name)), yesNo(q.Paused), strconv.Itoa(q.Jobs), strconv.Itoa(q.Running), strconv.Itoa(q.Retrying),
+			strconv.Itoa(q.Parked), strconv.Itoa(q.Halted), span(q.Lag), span(q.Age), strconv.Itoa(q.Dead))
 	}
-	if err := t.end(); err != nil {
-		return err
-	}
-	return l.aside(s.Queues)
+	t.end()
+	l.aside(s.Queues)
+	return nil
 }
 
 func yesNo(b bool) string {
@@ -80,24 +76,20 @@ func runningLive(ctx context.Context, l *live) error {
 	}
 	if l.json {
 		for _, r := range list.Running {
-			if err := l.row("running", r); err != nil {
-				return err
-			}
+			l.row("running", r)
 		}
 		return nil
 	}
-	t := l.table("WORKER", "QUEUE", "ID", "ATTEMPT", "FOR", "POSITION", "PAYLOADS", "SAYS")
+	t := l.table("", "WORKER", "QUEUE", "ID", "ATTEMPT", "FOR", "POSITION", "PAYLOADS", "SAYS").begin()
 	for _, r := range list.Running {
 		age, said := span(r.Age), says(&r)
 		for _, j := range r.Jobs {
-			t.row(strconv.Itoa(r.Worker), show([]byte(r.Queue)), show([]byte(j.ID)), strconv.Itoa(j.Attempt), age, fmt.Sprint(j.Position),
+			t.row(nil, strconv.Itoa(r.Worker), show([]byte(r.Queue)), show([]byte(j.ID)), strconv.Itoa(j.Attempt), age, fmt.Sprint(j.Position),
 				strconv.Itoa(j.Payloads), said)
 			age, said = "", "-" // with the first job of a worker
 		}
 	}
-	if err := t.end(); err != nil {
-		return err
-	}
+	t.end()
 	l.printf("\n%s at work\n", count(len(list.Running)+list.More, "worker", "workers"))
 	if list.More > 0 {
 		l.printf("%d of them are not shown\n", list.More)
@@ -134,9 +126,10 @@ func explainLive(ctx context.Context, l *live) error {
 	case err != nil:
 		return err
 	case l.json:
-		return l.row("explain", e)
+		l.row("explain", e)
+	default:
+		l.printf("%s\n", tame(e.String()))
 	}
-	l.printf("%s\n", tame(e.String()))
 	return nil
 }
 
@@ -165,9 +158,7 @@ func eventsLive(ctx context.Context, l *live) error {
 	}
 	n := l.Int("limit")
 	err := control.Follow(ctx, l.client, control.VerbEvents, query, func(e happened) error {
-		if err := l.event(&e); err != nil {
-			return err
-		}
+		l.event(&e)
 		if n--; n == 0 {
 			return errEnough
 		}
@@ -179,15 +170,17 @@ func eventsLive(ctx context.Context, l *live) error {
 	return err
 }
 
-func (l *live) event(e *happened) error {
+func (l *live) event(e *happened) {
 	switch {
 	case l.json && e.Missed != "":
-		return l.row("missed", struct{ Missed string }{e.Missed})
+		l.row("missed", struct{ Missed string }{e.Missed})
+		return
 	case l.json:
-		return l.row("event", e)
+		l.row("event", e)
+		return
 	case e.Missed != "":
 		l.printf("%s\n", tame(e.Missed))
-		return nil
+		return
 	}
 	l.printf("%s  %-11s  %s %s", timeText(e.Time.UnixNano()), e.Kind, show([]byte(e.Queue)), show([]byte(e.ID)))
 	if e.Attempt > 0 {
@@ -200,5 +193,4 @@ func (l *live) event(e *happened) error {
 		l.printf("  %s", showStart([]byte(e.Error), "-json"))
 	}
 	l.printf("\n")
-	return nil
 }

@@ -4,18 +4,86 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
 func morgueFlags() []cli.Flag {
 	return []cli.Flag{fullFlag(), &cli.BoolFlag{Name: "all", Usage: "with delete: also without naming an id"}}
+}
+
+// grave is a payload of the morgue.
+type grave struct {
+	Queue, ID string
+	inspect.DeadPayload
+}
+
+// graves is the table of payloads of the morgue.
+func (c *call) graves() *table {
+	return c.table("dead", "QUEUE", "ID", "POSITION", "SCORE", "ENQUEUED", "DIED", "ATTEMPT", "ERROR", "PAYLOAD")
+}
+
+func (c *call) grave(t *table, g *grave) {
+	full := c.Bool("full")
+	t.row(g, show([]byte(g.Queue)), show([]byte(g.ID)), fmt.Sprint(g.Position), fmt.Sprint(g.Score), c.dueText(g.EnqueuedAt.UnixNano()),
+		c.dueText(g.At.UnixNano()), strconv.Itoa(g.Attempt), showPayload([]byte(g.Error), full), showPayload(g.Raw, full))
+}
+
+// gravesOf lists what is chosen of the morgue of journals at rest.
+func gravesOf(parts []part, s chosen) iter.Seq2[*grave, error] {
+	return func(yield func(*grave, error) bool) {
+		for _, p := range parts {
+			for b, err := range p.Morgue() {
+				queue, id := p.names[b.Entry.Queue], string(b.Entry.ID)
+				if err == nil && !s.has(queue, id) {
+					continue
+				}
+				if !yield(&grave{queue, id, inspect.DeadPayload{
+					PayloadInfo: infoOf(&b.Entry), Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
+					Failures: control.Failures(b.History, b.Reason),
+				}}, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// dead lists the morgue of some queues, of all ids or some. It may be gone through more than
+// once.
+func (l *live) dead(ctx context.Context, queues []inspect.QueueStats, ids []string) iter.Seq2[*grave, error] {
+	return func(yield func(*grave, error) bool) {
+		for _, q := range queues {
+			query := control.DeadQuery{Queue: q.Name, IDs: ids, From: 1}
+			for q.Dead > 0 && query.From > 0 {
+				page, err := ask[struct {
+					Dead []grave
+					Next uint64
+				}](ctx, l, control.VerbDead, query)
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				for i := range page.Dead {
+					if !yield(&page.Dead[i], nil) {
+						return
+					}
+				}
+				query.From = page.Next
+			}
+		}
+	}
 }
 
 // atOnce bounds the payloads that leave the morgue in one commit.
@@ -25,16 +93,6 @@ const atOnce = 1000
 type chosen struct {
 	queue string   // "" is all
 	ids   []string // none is all
-}
-
-// missing returns an error for ids that were chosen and not found.
-func (s *chosen) missing(found map[string]bool) error {
-	for _, id := range s.ids {
-		if !found[id] {
-			return usage("no payload of queue %q with the id %q is in the morgue; nothing was done", s.queue, id)
-		}
-	}
-	return nil
 }
 
 func (s *chosen) has(queue, id string) bool {
@@ -66,6 +124,46 @@ func morgue(ctx context.Context, c *call) error {
 	case "delete":
 		return c.empty(ctx, numbers, found, "deleted", remove)
 	}
+	return nil
+}
+
+func morgueLive(ctx context.Context, l *live) error {
+	queues, err := l.of(ctx, "")
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, q := range queues {
+		names = append(names, q.Name)
+	}
+	verb, wanted, err := l.chosen(names)
+	if err != nil {
+		return err
+	}
+	if wanted.queue != "" {
+		queues = slices.DeleteFunc(queues, func(q inspect.QueueStats) bool { return q.Name != wanted.queue })
+	}
+	found, err := l.find(verb, l.dead(ctx, queues, wanted.ids), wanted)
+	if err != nil || verb == "list" {
+		return err
+	}
+	do, done, n := control.DoRequeue, "requeued", 0
+	if verb == "delete" {
+		do, done = control.DoDeleteDead, "deleted"
+	}
+	for _, q := range queues {
+		for page := range slices.Chunk(found[q.Name], atOnce) {
+			act := control.Act{Do: do, Queue: q.Name}
+			for _, p := range page {
+				act.Positions = append(act.Positions, uint64(p))
+			}
+			did, err := l.act(ctx, act)
+			if n += did; err != nil {
+				return l.partly(ctx, n, "payload", done, "", err)
+			}
+		}
+	}
+	l.moved(n, done)
 	return nil
 }
 
@@ -123,22 +221,25 @@ func (c *call) find(verb string, all iter.Seq2[*grave, error], s *chosen) (map[s
 	found, ids := make(map[string][]journal.Position), make(map[string]bool)
 	list := c.graves()
 	for g, err := range all {
-		if err == nil && verb == "list" {
-			err = list.add(g)
-		}
 		if err != nil {
 			return nil, err
+		}
+		if verb == "list" {
+			c.grave(list, g)
 		}
 		found[g.Queue] = append(found[g.Queue], journal.Position(g.Position))
 		ids[g.ID] = true
 	}
-	if err := s.missing(ids); err != nil {
-		return nil, err
+	for _, id := range s.ids {
+		if !ids[id] {
+			return nil, usage("no payload of queue %q with the id %q is in the morgue; nothing was done", s.queue, id)
+		}
 	}
 	if len(found) == 0 && !c.json {
 		c.printf("nothing in the morgue\n")
 	}
-	return found, list.t.end()
+	list.end()
+	return found, nil
 }
 
 // empty takes what was found out of the morgue.
@@ -162,14 +263,16 @@ func (c *call) empty(ctx context.Context, numbers map[string]uint32, found map[s
 			return err
 		}
 	}
-	return c.moved(n, done)
+	c.moved(n, done)
+	return nil
 }
 
 // moved says what was done.
-func (c *call) moved(n int, done string) error {
+func (c *call) moved(n int, done string) {
 	if c.json {
 		c.back.N = n
-		return c.row("morgue", acted{done, c.back})
+		c.row("morgue", acted{done, c.back})
+		return
 	}
 	c.printf("%s %s\n", count(n, "payload", "payloads"), done)
 	if c.back.Superseded > 0 {
@@ -181,5 +284,4 @@ func (c *call) moved(n int, done string) error {
 	if c.back.Unsure > 0 {
 		c.printf("of %d it is not known whether later payloads of their ids have run: they died in an earlier process\n", c.back.Unsure)
 	}
-	return nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// output prints, for people or for programs.
+// output prints, for people or for programs. What goes wrong with that stays in the Writer, and
+// is returned by its Flush.
 type output struct {
 	*bufio.Writer
 	json bool
@@ -25,60 +26,70 @@ func newOutput(w io.Writer, now time.Time) *output {
 	return &output{Writer: bufio.NewWriterSize(w, 64<<10), now: now}
 }
 
-// object prints v as one line of JSON.
-func (o *output) object(v any) error { return o.objectTo(o, v) }
+// row prints v as one line of JSON, which says first of what type it is.
+func (o *output) row(kind string, v any) { rowTo(o, kind, v) }
 
-// row prints what an executor shows, as one line of its JSON.
-func (o *output) row(kind string, v any) error {
+// rowTo leaves nothing in JSON that a terminal could take for a command.
+func rowTo(w io.Writer, kind string, v any) {
 	line, err := admin.Line(kind, v)
-	if err == nil {
-		_, err = o.Write(tameJSON(line))
+	if err != nil {
+		panic("command: bug: " + err.Error()) // there is JSON for it
 	}
-	return err
-}
-
-// objectTo leaves nothing in JSON that a terminal could take for a command.
-func (o *output) objectTo(w io.Writer, v any) error {
-	line, err := admin.Encode(v)
-	if err == nil {
-		_, err = w.Write(tameJSON(append(line, '\n')))
-	}
-	return err
+	_, _ = w.Write(tameJSON(line))
 }
 
 // printf is for text of ours; what comes from a journal goes through show before.
 func (o *output) printf(format string, args ...any) { fmt.Fprintf(o, format, args...) }
 
-// table prints rows with columns of one width, a page at a time.
+// table prints rows with columns of one width, a page at a time, or each as JSON.
 type table struct {
-	w    *tabwriter.Writer
-	rows int
+	*output
+	kind    string // of the rows as JSON
+	heading string // before the titles, which come with the first row
+	titles  []string
+	w       *tabwriter.Writer // nil: there was no row
+	lines   int
 }
 
-func (o *output) table(titles ...string) *table {
-	t := &table{w: tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)}
-	t.row(titles...)
+// table returns one that has no row so far.
+func (o *output) table(kind string, titles ...string) *table {
+	return &table{output: o, kind: kind, titles: titles}
+}
+
+// begin prints the titles of a table that may have no row.
+func (t *table) begin() *table {
+	if t.w == nil && !t.json {
+		t.printf("%s", t.heading)
+		t.w = tabwriter.NewWriter(t.output, 0, 0, 2, ' ', 0)
+		t.line(t.titles)
+	}
 	return t
 }
 
-func (t *table) row(cells ...string) {
+// row prints the cells of v, or v as JSON.
+func (t *table) row(v any, cells ...string) {
+	if t.json {
+		t.output.row(t.kind, v)
+		return
+	}
+	t.begin().line(cells)
+}
+
+func (t *table) line(cells []string) {
 	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
-	if t.rows++; t.rows%500 == 0 {
+	if t.lines++; t.lines%500 == 0 {
 		t.w.Flush()
 	}
 }
 
-// end ends the table, if there is one.
-func (t *table) end() error {
-	if t == nil {
-		return nil
+func (t *table) end() {
+	if t.w != nil {
+		t.w.Flush()
 	}
-	return t.w.Flush()
 }
 
 // failure is an error as JSON.
 type failure struct {
-	Type  string
 	Error string
 	PID   int `wire:",omit"`
 	Exit  int
@@ -87,7 +98,7 @@ type failure struct {
 
 // fail says what went wrong and what can be done.
 func (o *output) fail(p Program, w io.Writer, err error) {
-	f := failure{Type: "error", Error: tame(err.Error()), Exit: status(err)}
+	f := failure{Error: tame(err.Error()), Exit: status(err)}
 	if p.Look == nil {
 		f.Hint = hint(err)
 	}
@@ -95,9 +106,8 @@ func (o *output) fail(p Program, w io.Writer, err error) {
 		f.PID = locked.PID
 	}
 	if o.json {
-		if o.objectTo(w, f) == nil {
-			return
-		}
+		rowTo(w, "error", f)
+		return
 	}
 	fmt.Fprintf(w, "%s: %s\n", p.Name, f.Error)
 	if f.Hint != "" {

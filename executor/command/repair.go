@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
 // verdict is what check found.
 type verdict struct {
-	Type   string
 	Sound  bool
 	Damage string `wire:",omit"`
 	Blocks int    // intact
@@ -23,7 +24,6 @@ type verdict struct {
 
 // loss is something that could not be read.
 type loss struct {
-	Type   string
 	Block  uint64 `wire:",omit"`
 	Reason string
 	Jobs   []lostJob `wire:",omit"`
@@ -41,7 +41,8 @@ func check(_ context.Context, c *call) error {
 	i, err := soundness(dir)
 	if err == nil {
 		if c.json {
-			return c.object(verdict{Type: "check", Sound: true, Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues})
+			c.row("check", verdict{Sound: true, Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues})
+			return nil
 		}
 		c.printf("sound: %s, %s, %s, %d in the morgue\n", count(i.Queues, "queue", "queues"), count(i.Blocks, "block", "blocks"),
 			count(i.Live, "live entry", "live entries"), i.Buried)
@@ -86,17 +87,12 @@ func soundness(dir string) (i journal.Info, err error) {
 
 // damaged lists everything that is wrong, and not only what came first.
 func (c *call) damaged(found error, s *journal.Salvaged) error {
-	var err error
-	v := verdict{Type: "check", Damage: found.Error(), Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues, Keys: s.Keys}
 	if c.json {
-		err = c.object(v)
+		c.row("check", verdictOf(s, found.Error()))
 	} else {
 		c.printf("damaged: %s\n", tame(found.Error()))
 	}
-	if err := errors.Join(err, c.losses(s)); err != nil {
-		return err
-	}
-	if !c.json {
+	if c.losses(s); !c.json {
 		c.printf("intact: ")
 		c.intact(s)
 		if s.Blocks+s.Buried+s.Queues+s.Keys > 0 {
@@ -104,13 +100,6 @@ func (c *call) damaged(found error, s *journal.Salvaged) error {
 		}
 	}
 	return errDamaged
-}
-
-// shrunk is what compact did.
-type shrunk struct {
-	Type   string
-	Before int64 `wire:"before_bytes"`
-	After  int64 `wire:"after_bytes"`
 }
 
 func compact(_ context.Context, c *call) error {
@@ -121,11 +110,20 @@ func compact(_ context.Context, c *call) error {
 	return c.compacted(before, after)
 }
 
+func compactLive(ctx context.Context, l *live) error {
+	c, err := ask[control.Compacted](ctx, l, control.VerbCompact, control.None{})
+	if err != nil {
+		return err
+	}
+	return l.compacted(c.Before, c.After)
+}
+
 func (c *call) compacted(before, after int64) error {
 	if c.json {
-		return c.object(shrunk{"compact", before, after})
+		c.row("compact", control.Compacted{Before: before, After: after})
+	} else {
+		c.printf("%s before, %s now\n", bytesText(before), bytesText(after))
 	}
-	c.printf("%s before, %s now\n", bytesText(before), bytesText(after))
 	return nil
 }
 
@@ -136,12 +134,18 @@ func salvage(_ context.Context, c *call) error {
 		return err
 	}
 	if c.json {
-		err = c.object(verdict{Type: "salvage", Sound: len(s.Losses) == 0, Blocks: s.Blocks, Live: s.Live, Buried: s.Buried, Queues: s.Queues, Keys: s.Keys})
+		c.row("salvage", verdictOf(s, ""))
 	} else {
 		c.printf("written to %s: ", tame(to))
 		c.intact(s)
 	}
-	return errors.Join(err, c.losses(s))
+	c.losses(s)
+	return nil
+}
+
+// verdictOf says what is intact, and what is not.
+func verdictOf(s *journal.Salvaged, damage string) verdict {
+	return verdict{damage == "" && len(s.Losses) == 0, damage, s.Blocks, s.Live, s.Buried, s.Queues, s.Keys}
 }
 
 func (c *call) intact(s *journal.Salvaged) {
@@ -149,24 +153,21 @@ func (c *call) intact(s *journal.Salvaged) {
 		count(s.Blocks, "intact block", "intact blocks"), s.Buried, count(s.Queues, "queue", "queues"), count(s.Keys, "state key", "state keys"))
 }
 
-func (c *call) losses(s *journal.Salvaged) error {
+func (c *call) losses(s *journal.Salvaged) {
 	for _, l := range s.Losses {
-		if c.json {
-			o := loss{Type: "loss", Block: l.Block, Reason: l.Reason}
-			for _, j := range l.Jobs {
-				o.Jobs = append(o.Jobs, lostJob{j.Queue, string(j.ID), j.Position, j.State})
-			}
-			if err := c.object(o); err != nil {
-				return err
-			}
+		if !c.json {
+			c.loss(&l)
 			continue
 		}
-		c.loss(&l)
+		o := loss{Block: l.Block, Reason: l.Reason}
+		for _, j := range l.Jobs {
+			o.Jobs = append(o.Jobs, lostJob{j.Queue, string(j.ID), j.Position, j.State})
+		}
+		c.row("loss", o)
 	}
 	if !c.json && len(s.Losses) == 0 {
 		c.printf("nothing was lost\n")
 	}
-	return nil
 }
 
 // loss prints a loss, and the jobs that seem to be in it.
@@ -197,13 +198,23 @@ func copyJournal(_ context.Context, c *call) error {
 	return c.copied(to)
 }
 
+func copyLive(ctx context.Context, l *live) error {
+	to := l.Args().Get(1)
+	there, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	if _, err := ask[control.None](ctx, l, control.VerbCopy, control.Copy{To: there}); err != nil {
+		return err
+	}
+	return l.copied(to)
+}
+
 func (c *call) copied(to string) error {
 	if c.json {
-		return c.object(struct {
-			Type string
-			To   string
-		}{"copy", to})
+		c.row("copy", struct{ To string }{to})
+	} else {
+		c.printf("copied to %s\n", tame(to))
 	}
-	c.printf("copied to %s\n", tame(to))
 	return nil
 }

@@ -2,6 +2,9 @@ package command
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -20,7 +23,6 @@ func replayFlags() []cli.Flag {
 
 // start is the moment that a replay is about.
 type start struct {
-	Type   string
 	Epoch  uint64 // that the next start will have
 	Block  uint64
 	Newest journal.Position
@@ -32,7 +34,6 @@ type start struct {
 
 // sum ends a replay.
 type sum struct {
-	Type    string
 	Runs    int // without those of halted jobs
 	Due     int
 	Delayed int
@@ -42,20 +43,17 @@ type sum struct {
 
 func replay(ctx context.Context, c *call) error {
 	return c.folds(ctx, c.String("queue"), defaultMaxPayloads, func(folds *folds) error {
-		if err := c.start(folds.parts[0].View); err != nil {
-			return err
+		c.start(folds.parts[0].View)
+		if s := c.tasks("run", true, c.limit()).fill(folds); folds.err == nil {
+			c.sum(s)
 		}
-		s, err := c.output.tasks("run", true, c.limit()).fill(folds)
-		if err != nil {
-			return err
-		}
-		return c.sum(s)
+		return nil
 	})
 }
 
-func (c *call) start(v *journal.View) error {
+func (c *call) start(v *journal.View) {
 	i := v.Info()
-	s := start{Type: "start", Epoch: i.Epoch + 1, Newest: i.Next - 1}
+	s := start{Epoch: i.Epoch + 1, Newest: i.Next - 1}
 	if blocks := v.Blocks(); len(blocks) > 0 {
 		last := blocks[len(blocks)-1]
 		if s.Block = last.Seq; last.At != 0 {
@@ -66,14 +64,14 @@ func (c *call) start(v *journal.View) error {
 		s.Shape = "merged"
 	}
 	if c.json {
-		return c.object(s)
+		c.row("start", s)
+		return
 	}
 	c.printf("The next start is number %d. The newest position is %d.\n", s.Epoch, s.Newest)
 	if s.Shape != "" {
 		c.printf("The journal does not know which queues have one payload a run: -shape QUEUE=events, or state, or '*=events', says so.\n")
 	}
 	c.printf("\n")
-	return nil
 }
 
 func (s *sum) add(t *task, now int64) {
@@ -97,14 +95,109 @@ func (s *sum) more(o shard.Outlook) {
 	s.Runs += o.Due + o.Delayed
 }
 
-func (c *call) sum(s *sum) error {
+func (c *call) sum(s *sum) {
 	if c.json {
-		return c.object(s)
+		c.row("summary", s)
+		return
 	}
 	c.printf("%s: %d due now, %d later; %s", count(s.Runs, "run", "runs"), s.Due, s.Delayed, count(s.Halted, "halted job", "halted jobs"))
 	if s.Merged > 0 {
 		c.printf("; %s merged into an equal one", count(s.Merged, "payload is", "payloads are"))
 	}
 	c.printf("\n")
-	return nil
+}
+
+// configs are what the flags say about queues; "*" is for all others.
+type configs map[string]shard.Config
+
+func (c configs) of(queue string) shard.Config {
+	if cfg, known := c[queue]; known {
+		return cfg
+	}
+	return c["*"]
+}
+
+// defaultMaxPayloads is that of the executor.
+const defaultMaxPayloads = 1000
+
+func configFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringMapFlag{Name: "merge", Usage: "what becomes of equal payloads, `QUEUE=POLICY`: KeepAll, the default, MinScore, KeepFirst, KeepLast or Supersede; QUEUE * is all others"},
+		&cli.StringMapFlag{Name: "on-failure", Usage: "what a failure means for later payloads, `QUEUE=POLICY`: MergeFailed or BlockFailed"},
+	}
+}
+
+// readConfigs reads the flags; limit is the most payloads of a run.
+func readConfigs(c *call, limit int) (configs, error) {
+	got := configs{"*": {}}
+	for _, p := range policies {
+		for queue := range c.StringMap(p.flag) {
+			got[queue] = shard.Config{}
+		}
+	}
+	for queue := range got {
+		cfg := shard.Config{MaxPayloads: limit}
+		for _, p := range policies {
+			values, of := c.StringMap(p.flag), queue
+			if _, said := values[of]; !said {
+				of = "*"
+			}
+			if v, said := values[of]; said && !p.set(&cfg, v) {
+				return nil, usage("-%s %s=%s: no such value; it may be %s", p.flag, of, v, p.values)
+			}
+		}
+		got[queue] = cfg
+	}
+	return got, nil
+}
+
+// policies are the flags that say how a queue behaves. The shape comes first, for
+// it brings defaults of its own.
+var policies = []struct {
+	flag, values string
+	set          func(cfg *shard.Config, v string) bool
+}{
+	{"shape", "events, state or merged", func(cfg *shard.Config, v string) bool {
+		switch v {
+		case "events": // as Handle has it
+			cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true, shard.OnFailureBlock, 0
+		case "state": // as HandleLatest has it
+			cfg.Single, cfg.Merge, cfg.MaxPayloads = true, shard.MergeSupersede, 0
+		}
+		return v == "events" || v == "state" || v == "merged"
+	}},
+	{"merge", namesOf(shard.MergeSupersede), func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.MergeSupersede) }},
+	{"on-failure", namesOf(shard.OnFailureBlock), func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.OnFailureBlock) }},
+	{"max-payloads", "a number, 0 is all", func(cfg *shard.Config, v string) bool {
+		n, err := strconv.Atoi(v)
+		cfg.MaxPayloads = max(n, 0)
+		return err == nil
+	}},
+}
+
+// named sets v to the value with a name, up to the last one.
+func named[T interface {
+	~uint8
+	fmt.Stringer
+}](v *T, name string, last T) bool {
+	for i := T(0); i <= last; i++ {
+		if strings.EqualFold(i.String(), name) {
+			*v = i
+			return true
+		}
+	}
+	return false
+}
+
+// namesOf are the names of all values up to the last one.
+func namesOf[T interface {
+	~uint8
+	fmt.Stringer
+}](last T) string {
+	var names strings.Builder
+	names.WriteString(T(0).String())
+	for i := T(1); i < last; i++ {
+		names.WriteString(", " + i.String())
+	}
+	return names.String() + " or " + last.String()
 }

@@ -129,7 +129,10 @@ type Copy struct {
 }
 
 // Compacted are the bytes of the file before and after.
-type Compacted struct{ Before, After int64 }
+type Compacted struct {
+	Before int64 `wire:"before_bytes"`
+	After  int64 `wire:"after_bytes"`
+}
 
 // failure is why there is no answer.
 type failure struct {
