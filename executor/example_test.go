@@ -129,11 +129,13 @@ func ExampleFullError() {
 	if full, ok := errors.AsType[*executor.FullError](err); ok && !full.Disk {
 		fmt.Println(full.Queue, full.Waiting, "of", full.Limit) // and to come back after full.RetryAfter
 	}
+	fmt.Println("what keeps it from its work:", x.Err()) // a probe says ready: what is accepted goes on
 	check(x.Start(ctx))
 	fmt.Println(<-mailed)
 	check(x.Stop(ctx))
 	// Output:
 	// orders 1 of 1
+	// what keeps it from its work: <nil>
 	// a book is on its way
 }
 

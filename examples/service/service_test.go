@@ -148,6 +148,8 @@ func TestRefusals(t *testing.T) {
 	status, _, header := call(t, http.MethodPost, url+"/orders/1", `{"kind": "created"}`)
 	require.Equal(t, http.StatusTooManyRequests, status)
 	require.Regexp(t, `^[1-9]\d*$`, header.Get("Retry-After"))
+	status, answer, _ = call(t, http.MethodGet, url+"/healthz", "")
+	require.Equal(t, http.StatusOK, status, "a backlog that is full is no failure: %v", answer)
 	stop()
 }
 
