@@ -122,3 +122,44 @@ func TestWaitBeginsWhileThePayloadIsReplaced(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// What waits for room when the executor is stopped will never be written: the call says ErrFailed, as
+// Stop does, and not that it may be repeated.
+func TestStopOnAFullDiskFailsWhatWaits(t *testing.T) {
+	for name, call := range map[string]func(x *executor.Executor) error{
+		"Pause": func(x *executor.Executor) error { return x.Pause(context.Background()) },
+		"Cancel": func(x *executor.Executor) error {
+			_, err := x.Inspect().Cancel(context.Background(), inspect.SelectIDs("q", "done"), "x")
+			return err
+		},
+		"RunNow": func(x *executor.Executor) error {
+			_, err := x.Inspect().RunNow(context.Background(), inspect.SelectIDs("q", "done"))
+			return err
+		},
+		"DeleteDead": func(x *executor.Executor) error {
+			_, err := x.Inspect().DeleteDead(context.Background(), inspect.SelectQueue("q"))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x, q := fates(t, disk, executor.QueueConfig[string]{})
+				start(t, x)
+				enqueue(t, q, "buried", "x")
+				enqueue(t, q, "done", "x", executor.In(time.Hour))
+				synctest.Wait()
+				disk.Limit(1)
+				waits := make(chan error, 1)
+				go func() { waits <- call(x) }()
+				synctest.Wait()
+				require.Empty(t, waits)
+				err := within(time.Second, x.Stop)
+				require.ErrorIs(t, err, executor.ErrFailed)
+				err = <-waits
+				require.ErrorIs(t, err, executor.ErrFailed)
+				require.NotErrorIs(t, err, executor.ErrFull)
+			})
+		})
+	}
+}

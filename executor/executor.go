@@ -332,8 +332,8 @@ func (x *Executor) failure() error {
 // border turns the errors of the rooms below into those of this package.
 func border(err error) error {
 	for _, pair := range [...][2]error{
-		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFull, ErrFull},
-		{journal.ErrClosed, ErrClosed}, {journal.ErrFailed, ErrFailed},
+		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFailed, ErrFailed}, // which may be of a full disk
+		{journal.ErrFull, ErrFull}, {journal.ErrClosed, ErrClosed},
 		{journal.ErrTooLarge, ErrTooLarge}, {journal.ErrContext, ErrContext}, {shard.ErrStopped, ErrClosed},
 	} {
 		if !errors.Is(err, pair[0]) {
