@@ -1,13 +1,12 @@
 package command
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -28,36 +27,34 @@ const exportVersion = 2
 //	key       of the state: key, value
 //	end       lines: how many there were before; the last line
 type line struct {
-	Type string `json:"type"`
+	Version int              `wire:",omit"`
+	Epoch   uint64           `wire:",omit"`
+	Next    journal.Position `wire:",omit"`
 
-	Version int              `json:"version,omitempty"`
-	Epoch   uint64           `json:"epoch,omitempty"`
-	Next    journal.Position `json:"next,omitempty"`
+	Name   *string
+	Number uint32 `wire:",omit"`
 
-	Name   *text  `json:"name,omitempty"`
-	Number uint32 `json:"number,omitempty"`
+	Queue    *string
+	ID       *[]byte
+	Position journal.Position `wire:",omit"`
+	Due      *time.Time
+	Score    *float64
+	Restored bool `wire:",omit"`
+	Payload  *[]byte
+	Retry    *int
+	Halted   bool               `wire:",omit"`
+	Failed   []journal.Position `wire:",omit"`
+	Error    *[]byte
+	Reason   *string
+	At       *time.Time
+	Accepted *time.Time
+	Metadata []byte // as it stands in the journal
+	History  []byte // the same
 
-	Queue    *text              `json:"queue,omitempty"`
-	ID       *text              `json:"id,omitempty"`
-	Position journal.Position   `json:"position,omitempty"`
-	Due      *moment            `json:"due,omitempty"`
-	Score    *score             `json:"score,omitempty"`
-	Restored bool               `json:"restored,omitempty"`
-	Payload  *text              `json:"payload,omitempty"`
-	Retry    *int               `json:"retry,omitempty"`
-	Halted   bool               `json:"halted,omitempty"`
-	Failed   []journal.Position `json:"failed,omitempty"`
-	Error    *text              `json:"error,omitempty"`
-	Reason   *text              `json:"reason,omitempty"`
-	At       *moment            `json:"at,omitempty"`
-	Accepted *moment            `json:"accepted,omitempty"`
-	Metadata text               `json:"metadata,omitempty"` // as it stands in the journal
-	History  text               `json:"history,omitempty"`  // the same
+	Key   *string
+	Value *[]byte
 
-	Key   *text `json:"key,omitempty"`
-	Value *text `json:"value,omitempty"`
-
-	Lines int `json:"lines,omitempty"`
+	Lines int `wire:",omit"`
 }
 
 // export prints JSON with and without -json.
@@ -68,12 +65,10 @@ func export(_ context.Context, c *call) error {
 	}
 	defer v.Close()
 	x := &exporter{call: c, names: names(v)}
-	x.encoder = json.NewEncoder(&x.text)
-	x.encoder.SetEscapeHTML(false)
 	info := v.Info()
-	x.print(&line{Type: "export", Version: exportVersion, Epoch: info.Epoch, Next: info.Next})
+	x.print("export", line{Version: exportVersion, Epoch: info.Epoch, Next: info.Next})
 	for _, number := range inOrder(x.names) {
-		x.print(&line{Type: "queue", Name: new(text(x.names[number])), Number: number})
+		x.print("queue", line{Name: new(x.names[number]), Number: number})
 	}
 	if err := x.live(v); err != nil {
 		return err
@@ -82,16 +77,18 @@ func export(_ context.Context, c *call) error {
 		if err != nil {
 			return err
 		}
-		x.print(x.buried(&b))
+		_, l := x.entry(&b.Entry)
+		l.Retry, l.Reason, l.At, l.History = &b.Retry, &b.Reason, new(timeOf(b.At)), some(b.History)
+		x.print("buried", l)
 	}
 	for set, err := range v.Keys() {
 		if err != nil {
 			return err
 		}
-		x.print(&line{Type: "key", Key: new(text(set.Key)), Value: new(text(set.Value))})
+		x.print("key", line{Key: &set.Key, Value: &set.Value})
 	}
-	x.print(&line{Type: "end", Lines: x.lines})
-	return x.err
+	x.print("end", line{Lines: x.lines})
+	return nil
 }
 
 // live prints the entries of all queues.
@@ -121,7 +118,7 @@ func names(v *journal.View) map[uint32]string {
 	for _, used := range []map[uint32]int{v.Unclaimed(), v.Buried()} {
 		for number := range used {
 			if _, known := names[number]; !known {
-				names[number] = fmt.Sprintf("?%d", number)
+				names[number] = unnamed(number)
 			}
 		}
 	}
@@ -133,54 +130,43 @@ func inOrder(names map[uint32]string) []uint32 {
 	return slices.SortedFunc(maps.Keys(names), func(a, b uint32) int { return strings.Compare(names[a], names[b]) })
 }
 
-// exporter prints lines. The first error sticks.
+// exporter prints lines.
 type exporter struct {
 	*call
 	names map[uint32]string
 	lines int
-	err   error
-
-	text    bytes.Buffer // that encoder writes
-	encoder *json.Encoder
 }
 
-func (x *exporter) print(l *line) {
+func (x *exporter) print(kind string, l line) {
 	x.lines++
-	x.text.Reset()
-	if x.err == nil {
-		x.err = x.encoder.Encode(l)
-	}
-	if x.err == nil {
-		_, x.err = x.Write(tameJSON(x.text.Bytes()))
-	}
+	x.row(kind, l)
 }
 
-func (x *exporter) entry(e *journal.Entry) *line {
-	l := &line{
-		Type: "payload", Queue: new(text(x.name(e.Queue))), ID: new(text(e.ID)), Position: e.Position, Due: new(moment(e.Due)),
+// entry is a live entry as a line of its kind.
+func (x *exporter) entry(e *journal.Entry) (kind string, l line) {
+	name, known := x.names[e.Queue]
+	if !known {
+		name = unnamed(e.Queue)
 	}
+	l = line{Queue: &name, ID: &e.ID, Position: e.Position, Due: new(timeOf(e.Due))}
 	if e.Kind == journal.KindState {
-		l.Type, l.Retry, l.Halted, l.Failed, l.Error = "state", &e.Retry, e.Halted, e.Failed, new(text(e.Error))
-		l.History = text(e.History)
-		return l
+		l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Retry, e.Halted, e.Failed, &e.Error, some(e.History)
+		return "state", l
 	}
-	if l.Metadata = text(e.Metadata); e.Accepted != 0 {
-		l.Accepted = new(moment(e.Accepted))
+	if l.Metadata = some(e.Metadata); e.Accepted != 0 {
+		l.Accepted = new(timeOf(e.Accepted))
 	}
-	l.Score, l.Payload, l.Restored = new(score(e.Score)), new(text(e.Payload)), e.Restored
-	return l
+	l.Score, l.Payload, l.Restored = &e.Score, &e.Payload, e.Restored
+	return "payload", l
 }
 
-func (x *exporter) buried(b *journal.Buried) *line {
-	l := x.entry(&b.Entry)
-	l.Type, l.Retry, l.Reason, l.At = "buried", &b.Retry, new(text(b.Reason)), new(moment(b.At))
-	l.History = text(b.History)
-	return l
+// some is nil for no bytes, which are left out.
+func some(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
 }
 
-func (x *exporter) name(number uint32) string {
-	if name, known := x.names[number]; known {
-		return name
-	}
-	return fmt.Sprintf("?%d", number)
-}
+// unnamed stands for a queue of which the journal has no name.
+func unnamed(number uint32) string { return fmt.Sprintf("?%d", number) }

@@ -1,14 +1,16 @@
 package command
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
@@ -57,16 +59,15 @@ func importJournal(ctx context.Context, c *call) error {
 }
 
 func (m *importer) read(ctx context.Context, in io.Reader) error {
-	d := json.NewDecoder(in)
-	d.DisallowUnknownFields()
-	for {
-		var l line
-		err := d.Decode(&l)
+	for d := json.NewDecoder(in); ; m.lines++ {
+		var text json.RawMessage
+		err := d.Decode(&text)
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err == nil {
-			err = context.Cause(ctx)
+		l := typed{}
+		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
+			err = admin.Decode(text, &l)
 		}
 		if err == nil {
 			err = m.line(&l)
@@ -74,7 +75,6 @@ func (m *importer) read(ctx context.Context, in io.Reader) error {
 		if err != nil {
 			return fmt.Errorf("line %d of the export: %w", m.lines+1, err)
 		}
-		m.lines++
 	}
 	if !m.ended {
 		return fmt.Errorf("the export is cut short after line %d: it has no end", m.lines)
@@ -82,7 +82,13 @@ func (m *importer) read(ctx context.Context, in io.Reader) error {
 	return nil
 }
 
-func (m *importer) line(l *line) (err error) {
+// typed is a line with its type.
+type typed struct {
+	Type string
+	line
+}
+
+func (m *importer) line(l *typed) (err error) {
 	switch {
 	case m.ended:
 		return errors.New("there is something after the end")
@@ -105,7 +111,7 @@ func (m *importer) line(l *line) (err error) {
 		if l.Key == nil || l.Value == nil {
 			return errors.New("a key needs key and value")
 		}
-		set := journal.Set{Key: string(*l.Key), Value: append([]byte{}, *l.Value...)}
+		set := journal.Set{Key: *l.Key, Value: *l.Value}
 		if err := m.check(set); err != nil {
 			return fmt.Errorf("no executor would read the state key %q: %v", set.Key, err) // no journal is damaged
 		}
@@ -120,7 +126,7 @@ func (m *importer) line(l *line) (err error) {
 	return fmt.Errorf("unknown type %q", l.Type)
 }
 
-func (m *importer) begin(l *line) (err error) {
+func (m *importer) begin(l *typed) (err error) {
 	switch {
 	case l.Type != "export":
 		return errors.New("not an export: it does not begin with one")
@@ -131,26 +137,28 @@ func (m *importer) begin(l *line) (err error) {
 	return err
 }
 
-func (m *importer) queue(l *line) error {
+func (m *importer) queue(l *typed) error {
 	if l.Name == nil {
 		return errors.New("a queue without a name")
 	}
-	m.queues[string(*l.Name)] = l.Number
-	return m.b.Queue(string(*l.Name), l.Number)
+	m.queues[*l.Name] = l.Number
+	return m.b.Queue(*l.Name, l.Number)
 }
 
-func (m *importer) entry(l *line) (e journal.Entry, err error) {
+func (m *importer) entry(l *typed) (e journal.Entry, err error) {
 	if l.Queue == nil || l.ID == nil || l.Due == nil {
 		return e, fmt.Errorf("a %s needs queue, id and due", l.Type)
 	}
-	if err := l.sane(); err != nil {
+	due, late := nanos(l.Due)
+	accepted, later := nanos(l.Accepted)
+	if err := cmp.Or(l.sane(), late, later); err != nil {
 		return e, err
 	}
-	number, known := m.queues[string(*l.Queue)]
+	number, known := m.queues[*l.Queue]
 	if !known {
 		return e, fmt.Errorf("queue %q has no line of its own before", *l.Queue)
 	}
-	e = journal.Entry{Kind: journal.KindEnqueued, Queue: number, Position: l.Position, ID: *l.ID, Due: int64(*l.Due)}
+	e = journal.Entry{Kind: journal.KindEnqueued, Queue: number, Position: l.Position, ID: *l.ID, Due: due}
 	if l.Type == "state" {
 		if l.Retry == nil {
 			return e, errors.New("a state needs retry")
@@ -159,17 +167,25 @@ func (m *importer) entry(l *line) (e journal.Entry, err error) {
 		if l.Error != nil {
 			e.Error = *l.Error
 		}
-		e.History = journal.History(l.History)
+		e.History = l.History
 		return e, nil
 	}
 	if l.Score == nil || l.Payload == nil {
 		return e, fmt.Errorf("a %s needs score and payload", l.Type)
 	}
-	e.Score, e.Payload, e.Restored = float64(*l.Score), *l.Payload, l.Restored
-	if e.Metadata = journal.Metadata(l.Metadata); l.Accepted != nil {
-		e.Accepted = int64(*l.Accepted)
-	}
+	e.Score, e.Payload, e.Restored, e.Accepted, e.Metadata = *l.Score, *l.Payload, l.Restored, accepted, l.Metadata
 	return e, nil
+}
+
+// nanos is a time as a journal has it; nil: 0.
+func nanos(t *time.Time) (ns int64, err error) {
+	if t == nil {
+		return 0, nil
+	}
+	if ns = t.UnixNano(); !timeOf(ns).Equal(*t) {
+		err = fmt.Errorf("the time %s is beyond what a journal can say", t.Format(time.RFC3339Nano))
+	}
+	return ns, err
 }
 
 // sane returns an error for what no executor writes, and what would do harm in a
@@ -188,7 +204,7 @@ func (l *line) sane() error {
 	return nil
 }
 
-func (m *importer) bury(l *line) error {
+func (m *importer) bury(l *typed) error {
 	e, err := m.entry(l)
 	if err != nil {
 		return err
@@ -196,9 +212,13 @@ func (m *importer) bury(l *line) error {
 	if l.Retry == nil || l.At == nil {
 		return errors.New("a buried payload needs retry and at")
 	}
-	d := journal.Buried{Entry: e, Retry: *l.Retry, At: int64(*l.At), History: journal.History(l.History)}
+	at, err := nanos(l.At)
+	if err != nil {
+		return err
+	}
+	d := journal.Buried{Entry: e, Retry: *l.Retry, At: at, History: l.History}
 	if l.Reason != nil {
-		d.Reason = string(bytes.Clone(*l.Reason))
+		d.Reason = *l.Reason
 	}
 	m.buried++
 	return m.b.Bury(d)
