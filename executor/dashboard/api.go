@@ -1,10 +1,8 @@
 package dashboard
 
 import (
-	"encoding/base64"
-	"fmt"
+	"cmp"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 )
@@ -23,7 +20,7 @@ const apiPrefix = "/api/"
 
 // apiRoutes are those of the API.
 func (h *handler) apiRoutes() map[string]route {
-	look := func(look func(*http.Request, params) (any, error), names ...string) route {
+	look := func(look func(*http.Request, *params) (any, error), names ...string) route {
 		about := anyQueue
 		if slices.Contains(names, "queue") {
 			about = namedQueue
@@ -34,7 +31,7 @@ func (h *handler) apiRoutes() map[string]route {
 				return err
 			}
 			answer, err := look(r, p)
-			if err != nil {
+			if err = cmp.Or(p.err, err); err != nil {
 				return err
 			}
 			return sendJSON(w, r, http.StatusOK, "application/json", answer)
@@ -85,12 +82,16 @@ func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error, affe
 	}
 }
 
-// params are those of a query, of which each name is known.
-type params url.Values
+// params are those of a query, of which each name is known. The first that makes no sense is
+// err.
+type params struct {
+	url.Values
+	err error
+}
 
 // paramsOf reads the query of a request, which has no other names, and each once. Only
 // state may come more often, and id where there may be several.
-func paramsOf(r *http.Request, names ...string) (params, error) {
+func paramsOf(r *http.Request, names ...string) (*params, error) {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, wrong("the query can't be read: %v", err)
@@ -103,7 +104,7 @@ func paramsOf(r *http.Request, names ...string) (params, error) {
 			return nil, wrong("%s is there %d times; once is what it may be", name, len(values))
 		}
 	}
-	return params(q), nil
+	return &params{Values: q}, nil
 }
 
 func known(names []string) string {
@@ -113,318 +114,73 @@ func known(names []string) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-func (p params) text(name string) string { return url.Values(p).Get(name) }
-
-func (p params) flag(name string) (bool, error) {
-	text := p.text(name)
-	if text == "" && !url.Values(p).Has(name) {
-		return false, nil
-	}
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, wrong("%s is %q; it must be true or false", name, clip(text, 40))
-	}
-	return on, nil
+// wrong notes the first value that makes no sense.
+func (p *params) wrong(name, must string, args ...any) {
+	p.err = cmp.Or(p.err, wrong("%s is %q; "+must, append([]any{name, clip(p.Get(name), 40)}, args...)...))
 }
 
-// limit is how many rows a page has.
-func (p params) limit() (int, error) {
-	if !url.Values(p).Has("limit") {
-		return defaultRows, nil
+func (p *params) flag(name string) bool {
+	on, err := strconv.ParseBool(p.Get(name))
+	if err != nil && p.Has(name) {
+		p.wrong(name, "it must be true or false")
 	}
-	n, err := strconv.Atoi(p.text("limit"))
-	if err != nil || !digits(p.text("limit")) || n < 1 || n > inspect.MaxListLimit {
-		return 0, wrong("limit is %q; a page has from 1 to %d rows", clip(p.text("limit"), 40), inspect.MaxListLimit)
+	return on
+}
+
+// limit is how many rows a page has, of so many at most.
+func (p *params) limit(most int) int {
+	n, err := strconv.Atoi(p.Get("limit"))
+	switch {
+	case !p.Has("limit"):
+		return defaultRows
+	case err != nil || !digits(p.Get("limit")) || n < 1 || n > most:
+		p.wrong("limit", "a page has from 1 to %d rows", most)
 	}
-	return n, nil
+	return n
 }
 
 // patience is how long a list may take to be made; 0: as long as its answer.
-func (p params) patience() (time.Duration, error) {
-	if !url.Values(p).Has("patience") {
-		return 0, nil
+func (p *params) patience() time.Duration {
+	seconds, err := strconv.ParseFloat(p.Get("patience"), 64)
+	switch {
+	case !p.Has("patience"):
+		return 0
+	case err != nil || !(seconds > 0 && seconds <= mostPatience):
+		p.wrong("patience", "it is in seconds, above 0 and up to %d", mostPatience)
 	}
-	seconds, err := strconv.ParseFloat(p.text("patience"), 64)
-	if err != nil || !(seconds > 0 && seconds <= mostPatience) {
-		return 0, wrong("patience is %q; it is in seconds, above 0 and up to %d", clip(p.text("patience"), 40), mostPatience)
-	}
-	return max(time.Duration(seconds*float64(time.Second)), 1), nil
+	return max(time.Duration(seconds*float64(time.Second)), 1)
 }
 
 // mostPatience is in seconds. Config.PageTimeout ends an answer anyhow.
 const mostPatience = 3600
 
-// page reads what all lists have.
-func (p params) page() (limit int, desc bool, patience time.Duration, err error) {
-	if limit, err = p.limit(); err == nil {
-		desc, err = p.flag("desc")
+// query is what all lists have.
+func (p *params) query() inspect.JobQuery {
+	return inspect.JobQuery{
+		Queue: p.Get("queue"), States: statesOf(p.Values), Order: inspect.Order(p.Get("order")), Descending: p.flag("desc"),
+		Filter: inspect.JobFilter{IDPrefix: p.Get("prefix"), ErrorContains: p.Get("error")},
+		Limit:  p.limit(inspect.MaxListLimit), Cursor: p.Get("cursor"), Patience: p.patience(),
 	}
-	if err == nil {
-		patience, err = p.patience()
-	}
-	return limit, desc, patience, err
 }
 
-func (p params) filter() inspect.JobFilter {
-	return inspect.JobFilter{IDPrefix: p.text("prefix"), ErrorContains: p.text("error")}
-}
-
-func (p params) states() (all []inspect.JobState) {
-	for _, text := range p["state"] {
+func statesOf(q url.Values) (all []inspect.JobState) {
+	for _, text := range q["state"] {
 		all = append(all, inspect.JobState(text))
 	}
 	return all
 }
 
-// apiIndex says what there is.
-func (h *handler) apiIndex(*http.Request, params) (any, error) {
-	type endpoint struct {
-		Method, Path string // the path from here
-		Params       []string
-	}
-	var all []endpoint
-	for _, path := range slices.Sorted(maps.Keys(h.routes)) {
-		if name, found := strings.CutPrefix(path, apiPrefix+"v1/"); found && name != "" {
-			all = append(all, endpoint{h.routes[path].method, name, h.routes[path].params})
-		}
-	}
-	return struct{ Endpoints []endpoint }{all}, nil
-}
-
-func (h *handler) apiStats(r *http.Request, _ params) (any, error) {
-	stats, err := h.x.Stats(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	queues, err := h.x.Inspect().Queues(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	if queues, err = seen(h, r, queues, nameOf); err != nil {
-		return nil, err
-	}
-	s := statsOf(stats, queues)
-	s.Trouble = h.trouble()
-	return s, nil
-}
-
-func (h *handler) trouble() string {
-	if err := h.x.Err(); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-func nameOf(q inspect.QueueInfo) string { return q.Name }
-
-func (h *handler) apiQueues(r *http.Request, p params) (any, error) {
-	queues, err := h.x.Inspect().Queues(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	if p["queue"] == nil {
-		if queues, err = seen(h, r, queues, nameOf); err != nil {
-			return nil, err
-		}
-	} else {
-		queues = slices.DeleteFunc(queues, func(q inspect.QueueInfo) bool { return q.Name != p.text("queue") })
-		if len(queues) == 0 {
-			return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
-		}
-	}
-	answer := struct{ Queues []wireQueue }{}
-	for _, q := range queues {
-		answer.Queues = append(answer.Queues, wireQueueOf(q))
-	}
-	return answer, nil
-}
-
-func (h *handler) apiJobs(r *http.Request, p params) (any, error) {
-	limit, desc, patience, err := p.page()
-	if err != nil {
-		return nil, err
-	}
-	page, err := h.x.Inspect().Jobs(r.Context(), inspect.JobQuery{Queue: p.text("queue"), States: p.states(), Order: inspect.Order(p.text("order")),
-		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
-	return page, lateList(err)
-}
-
-func (h *handler) apiDead(r *http.Request, p params) (any, error) {
-	limit, desc, patience, err := p.page()
-	if err != nil {
-		return nil, err
-	}
-	page, err := h.x.Inspect().Dead(r.Context(), inspect.DeadQuery{Queue: p.text("queue"), Order: inspect.Order(p.text("order")),
-		Descending: desc, Filter: p.filter(), Limit: limit, Cursor: p.text("cursor"), Patience: patience})
-	return page, lateList(err)
-}
-
-func (h *handler) apiJob(r *http.Request, p params) (any, error) {
-	d, err := h.x.Inspect().Job(r.Context(), p.text("queue"), p.text("id"))
-	if err != nil {
-		return nil, err
-	}
-	left := shownAll
-	return h.detailOf(r, &d, &left), r.Context().Err()
-}
-
-// apiDetails is apiJob for some ids: those of which there is nothing are left out.
-func (h *handler) apiDetails(r *http.Request, p params) (any, error) {
-	found, err := h.x.Inspect().JobsByID(r.Context(), p.text("queue"), p["id"]...)
-	if err != nil {
-		return nil, err
-	}
-	answer, left := struct{ Details []wireDetail }{}, shownAll
-	for i := range found {
-		answer.Details = append(answer.Details, h.detailOf(r, &found[i], &left))
-	}
-	return answer, r.Context().Err()
-}
-
-// detailOf is a job with its payloads as they may be seen, while there is room for them.
-func (h *handler) detailOf(r *http.Request, d *inspect.JobDetail, left *int) wireDetail {
-	shown := payloads{h, r, d.Queue, d.ID, *left}
-	w := wireDetail{JobDetail: *d, InHand: shown.rows(d.InHand), Waiting: shown.rows(d.Waiting), Explanation: explanationOf(d.Explanation)}
-	for _, p := range d.Dead {
-		w.Dead = append(w.Dead, wireDeadPayload{shown.row(p.PayloadInfo), p.Attempt, p.Error, p.At, p.Failures})
-	}
-	*left = shown.left
-	return w
-}
-
-func (h *handler) apiExplain(r *http.Request, p params) (any, error) {
-	if err := p.id(); err != nil {
-		return nil, err
-	}
-	e, err := h.x.Explain(r.Context(), p.text("queue"), p.text("id"))
-	if err == nil && e.State == inspect.JobUnknown {
-		err = inspect.ErrUnknownJob
-	}
-	return explanationOf(e), err
+// deadQuery is the query of a list of dead letters, which have no states.
+func deadQuery(q inspect.JobQuery) inspect.DeadQuery {
+	return inspect.DeadQuery{Queue: q.Queue, Order: q.Order, Descending: q.Descending, Filter: q.Filter, Limit: q.Limit, Cursor: q.Cursor,
+		Patience: q.Patience}
 }
 
 // id refuses what can be none.
-func (p params) id() error {
-	if id := p.text("id"); id == "" || len(id) > executor.MaxIDBytes {
-		return wrong("id has %d bytes; it must have from 1 to %d", len(id), executor.MaxIDBytes)
+func (p *params) id() string {
+	id := p.Get("id")
+	if id == "" || len(id) > executor.MaxIDBytes {
+		p.err = cmp.Or(p.err, wrong("id has %d bytes; it must have from 1 to %d", len(id), executor.MaxIDBytes))
 	}
-	return nil
-}
-
-func (h *handler) apiFind(r *http.Request, p params) (any, error) {
-	if err := p.id(); err != nil {
-		return nil, err
-	}
-	all, queues, late, err := h.lookFor(r, p.text("queue"), p.text("id"))
-	switch {
-	case err != nil:
-		return nil, err
-	case p["queue"] != nil && !slices.Equal(queues, p["queue"]):
-		return nil, problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(p.text("queue"), 80))}
-	}
-	answer := struct {
-		Found []wireExplanation
-		Late  bool // not all queues were asked in time
-	}{Late: late}
-	for _, f := range all {
-		answer.Found = append(answer.Found, explanationOf(f.Explanation))
-	}
-	return answer, nil
-}
-
-func (h *handler) apiRunning(r *http.Request, p params) (any, error) {
-	limit, err := p.limit()
-	if err != nil {
-		return nil, err
-	}
-	stacks, err := p.flag("stacks")
-	if err != nil {
-		return nil, err
-	}
-	return h.inHand(r, inspect.RunningQuery{Queue: p.text("queue"), Stacks: stacks, Limit: limit})
-}
-
-// keysPage reads a part of a list of keys: its cursor is the last key, as it may be in
-// an address.
-func keysPage[S any](p params, read func(after string, limit int) ([]S, int, error), key func(S) string) (
-	page []S, more int, next string, err error) {
-	limit, err := p.limit()
-	if err != nil {
-		return nil, 0, "", err
-	}
-	after, err := base64.RawURLEncoding.DecodeString(p.text("cursor"))
-	if err != nil {
-		return nil, 0, "", fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.text("cursor"), 40))
-	}
-	page, more, err = read(string(after), limit)
-	if more > 0 && len(page) > 0 {
-		next = base64.RawURLEncoding.EncodeToString([]byte(key(page[len(page)-1])))
-	}
-	return page, more, next, err
-}
-
-func (h *handler) apiLocks(_ *http.Request, p params) (any, error) {
-	page, more, next, err := keysPage(p, h.x.Inspect().LockedKeys, func(k inspect.KeyLockStatus) string { return k.Key })
-	return struct {
-		Keys []inspect.KeyLockStatus
-		More int
-		Next string `wire:",omit"`
-	}{page, more, next}, err
-}
-
-func (h *handler) apiLeases(_ *http.Request, p params) (any, error) {
-	page, more, next, err := keysPage(p, h.x.Inspect().Leases, func(l inspect.LeaseStatus) string { return l.Key })
-	return struct {
-		Leases []inspect.LeaseStatus
-		More   int
-		Next   string `wire:",omit"`
-	}{page, more, next}, err
-}
-
-func (h *handler) apiSlots(_ *http.Request, p params) (any, error) {
-	limit, err := p.limit()
-	if err != nil {
-		return nil, err
-	}
-	held, more, err := h.x.Inspect().Slots(limit)
-	return struct {
-		Slots []inspect.SlotHeld
-		More  int
-	}{held, more}, err
-}
-
-func (h *handler) apiLimits(*http.Request, params) (any, error) {
-	answer := struct{ Limits []wireLimit }{}
-	for _, l := range h.x.Limits() {
-		answer.Limits = append(answer.Limits, wireLimit{l.Name(), l.Stats(), l.Keys()})
-	}
-	return answer, nil
-}
-
-func (h *handler) apiSchedules(*http.Request, params) (any, error) {
-	type crons struct {
-		Cron      int // in Config.Crons
-		Leads     bool
-		Schedules []cron.Entry
-	}
-	answer := struct {
-		Crons   []crons
-		Leaders []wireLeader
-	}{}
-	for i, c := range h.cfg.Crons {
-		answer.Crons = append(answer.Crons, crons{i, c.Leads(), c.List()})
-	}
-	for _, e := range h.cfg.Elections {
-		l, _ := e.Leader()
-		answer.Leaders = append(answer.Leaders, wireLeader{e.Name, l.ID, l.Epoch, l.Since, l.Until})
-	}
-	return answer, nil
-}
-
-func (h *handler) apiJournal(r *http.Request, _ params) (any, error) {
-	stats, err := h.x.Stats(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return wireJournal{h.trouble(), stats.Journal.UUID == "", stats.Journal, stats.Backlog}, nil
+	return id
 }

@@ -212,7 +212,7 @@ func TestLiveAsksAgain(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if strings.Contains(line, `"cells"`) && until(strings.Count(line, `.jobs":`)) {
+				if strings.Contains(line, `"cells"`) && until(strings.Count(line, `.enqueued":`)) {
 					return nil
 				}
 				require.Less(t, time.Since(began), within)

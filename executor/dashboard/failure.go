@@ -98,13 +98,12 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if p.status == http.StatusInternalServerError {
 		h.cfg.Logger.Error("a page of the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
-	again(w.Header(), p.status)
 	content := struct {
 		Status int
 		Reason string
 		Text   string
 	}{p.status, http.StatusText(p.status), p.plain()}
-	if err := h.show(w, r, p.status, "failure.html", page{Title: content.Reason, Content: content}); err != nil {
+	if err := h.show(w, r, "failure.html", page{Title: content.Reason, Content: content, status: p.status}); err != nil {
 		http.Error(w, p.text, p.status)
 	}
 }

@@ -86,19 +86,19 @@ type route struct {
 
 // table has all routes, by their path behind the prefix.
 func (h *handler) table() map[string]route {
-	page := func(serve func(http.ResponseWriter, *http.Request) error, about func(*http.Request) string) route {
-		return route{http.MethodGet, about, h.looking(serve), h.cfg.PageTimeout, nil}
+	page := func(name string, about func(*http.Request) string, look func(*http.Request) (page, error)) route {
+		return route{http.MethodGet, about, h.looking(h.paged(name, look)), h.cfg.PageTimeout, nil}
 	}
 	all := map[string]route{
-		"/":          page(h.overview, anyQueue),
-		"/queue":     page(h.queue, listedQueue),
-		"/hot":       page(h.hot, listedQueue),
-		"/schedules": page(h.schedules, anyQueue),
-		"/job":       page(h.job, namedQueue),
-		"/find":      page(h.find, namedQueue),
-		"/running":   page(h.running, anyQueue),
-		"/locks":     page(h.locks, anyQueue),
-		"/journal":   page(h.journal, anyQueue),
+		"/":          page("overview.html", anyQueue, h.overview),
+		"/queue":     page("queue.html", listedQueue, h.queue),
+		"/hot":       page("hot.html", listedQueue, h.hot),
+		"/schedules": page("schedules.html", anyQueue, h.schedules),
+		"/job":       page("job.html", namedQueue, h.job),
+		"/find":      page("find.html", namedQueue, h.find),
+		"/running":   page("running.html", anyQueue, h.running),
+		"/locks":     page("locks.html", anyQueue, h.locks),
+		"/journal":   page("journal.html", anyQueue, h.journal),
 		"/copy":      {http.MethodPost, nil, h.copy, 0, nil},
 		"/do":        {http.MethodPost, nil, h.act, 0, nil},
 		"/live":      {http.MethodGet, anyQueue, h.watch, 0, nil},

@@ -70,22 +70,17 @@ func (h *handler) look(ctx context.Context, queue string) (page inspect.JobPage,
 	return l.JobPage, l.at, nil
 }
 
-func (h *handler) hot(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) hot(r *http.Request) (page, error) {
 	name := listedQueue(r)
 	hot, at, err := h.look(r.Context(), name)
-	if err != nil {
-		return err
-	}
 	content := struct {
-		Queue    string
-		Jobs     []inspect.JobInfo
-		Most     int
-		At       time.Time
-		Partial  bool
-		Examined int
-	}{name, hot.Jobs, 1, at, hot.Partial, hot.Examined}
+		inspect.JobPage
+		Queue string
+		Most  int
+		At    time.Time
+	}{hot, name, 1, at}
 	for _, j := range hot.Jobs {
 		content.Most = max(content.Most, j.Payloads)
 	}
-	return h.show(w, r, http.StatusOK, "hot.html", page{Title: "Hot ids of " + name, Content: content})
+	return page{Title: "Hot ids of " + name, Content: content}, err
 }

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -14,22 +13,13 @@ import (
 
 // jobPage is all that there is to see of an id.
 type jobPage struct {
-	inspect.JobDetail
+	wireDetail
 	Job                     bool // there is one, and not only dead payloads
 	Why                     node
-	InHand                  []payloadRow
-	Waiting                 []payloadRow
-	Dead                    []deadRow
 	Moments                 []happening
 	Tab                     string // of the queue's list that it is on
 	PausedID, ShowsPayloads bool
 	Running                 *inspect.Running
-}
-
-// deadRow is a dead one.
-type deadRow struct {
-	inspect.DeadPayload
-	Row payloadRow
 }
 
 // happening is a point on the time line of a job.
@@ -39,20 +29,15 @@ type happening struct {
 	Text       string
 }
 
-func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
+func (h *handler) job(r *http.Request) (page, error) {
+	q, left := r.URL.Query(), shownAll
 	d, err := h.x.Inspect().Job(r.Context(), q.Get("queue"), q.Get("id"))
 	if err != nil {
-		return err
+		return page{}, err
 	}
-	p := jobPage{JobDetail: d, Job: d.State != inspect.JobDead, ShowsPayloads: h.cfg.ShowPayload != nil}
+	p := jobPage{wireDetail: h.detailOf(r, &d, &left), Job: d.State != inspect.JobDead, Tab: "waiting", ShowsPayloads: h.cfg.ShowPayload != nil}
 	p.PausedID = slices.Contains(d.Explanation.Paused, "id")
-	shown := payloads{h, r, d.Queue, d.ID, shownAll}
-	p.InHand, p.Waiting = shown.rows(d.InHand), shown.rows(d.Waiting)
-	for _, dead := range d.Dead {
-		p.Dead = append(p.Dead, deadRow{dead, shown.row(dead.PayloadInfo)})
-	}
-	if p.Tab = "waiting"; !p.Job {
+	if !p.Job {
 		p.Tab = morgue
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.PageTimeout/4)
@@ -60,11 +45,9 @@ func (h *handler) job(w http.ResponseWriter, r *http.Request) error {
 	p.Why = h.why(ctx, d.Explanation)
 	p.Running = h.runs(r.Context(), d.Queue, d.ID)
 	p.Moments = moments(p)
-	can, err := h.can(r, d.Queue, RunNow, Cancel, Delete, Pause, Resume, Requeue, DeleteDead)
-	if err = cmp.Or(err, r.Context().Err()); err != nil {
-		return err // of payloads, for example, there is no more behind the end of the time
-	}
-	return h.show(w, r, http.StatusOK, "job.html", page{Title: d.ID, Content: p, Can: can})
+	return page{
+		Title: d.ID, Content: p, of: d.Queue, verbs: []Verb{RunNow, Cancel, Delete, Pause, Resume, Requeue, DeleteDead},
+	}, r.Context().Err() // of payloads, for example, there is no more behind the end of the time
 }
 
 // runs returns what the worker says that has the job in hand; nil: there is none.
@@ -123,36 +106,26 @@ func moments(p jobPage) (all []happening) {
 	return all
 }
 
-// found is a queue that has something of an id.
-type found struct {
-	Queue       string
-	Explanation inspect.Explanation
-}
-
 // find looks for an id in all queues.
-func (h *handler) find(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) find(r *http.Request) (page, error) {
 	q := r.URL.Query()
 	content := struct {
 		ID     string
-		Found  []found
+		Found  []inspect.Explanation
 		Queues []string
 		Late   bool
 	}{ID: q.Get("id")}
-	var err error
+	p, err := page{Title: "Find " + content.ID}, error(nil)
 	content.Found, content.Queues, content.Late, err = h.lookFor(r, q.Get("queue"), content.ID)
-	if err != nil {
-		return err
-	}
 	if len(content.Found) == 1 && !content.Late {
-		w.Header().Set("Location", "job?"+string(query("queue", content.Found[0].Queue, "id", content.ID)))
-		w.WriteHeader(http.StatusSeeOther)
-		return nil
+		p.to = "job?" + string(query("queue", content.Found[0].Queue, "id", content.ID))
 	}
-	return h.show(w, r, http.StatusOK, "find.html", page{Title: "Find " + content.ID, Content: content})
+	p.Content = content
+	return p, err
 }
 
 // lookFor asks the queues that a request may look at for an id, and says which these are.
-func (h *handler) lookFor(r *http.Request, queue, id string) (all []found, queues []string, late bool, err error) {
+func (h *handler) lookFor(r *http.Request, queue, id string) (all []inspect.Explanation, queues []string, late bool, err error) {
 	ctx := r.Context()
 	stats, err := h.x.Stats(ctx)
 	if err != nil {
@@ -177,7 +150,7 @@ func (h *handler) lookFor(r *http.Request, queue, id string) (all []found, queue
 			return nil, nil, false, err
 		}
 		if e.State != inspect.JobUnknown {
-			all = append(all, found{s.Name, e})
+			all = append(all, e)
 		}
 	}
 	return all, queues, false, nil

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"html/template"
 	"net/url"
 	"strconv"
@@ -13,6 +14,8 @@ import (
 type tab struct {
 	Name, Title string
 	Empty       string // what to say when there is nothing in it
+	those       string // the jobs in it, in words
+	figure      string // that counts them
 	states      []inspect.JobState
 	count       func(inspect.QueueStats) int
 	verbs       []Verb
@@ -22,27 +25,25 @@ type tab struct {
 // but for what runs, which may be fresh, too.
 var tabs = []tab{
 	{"waiting", "Waiting", "No job waits: everything that was accepted has run, or runs. " +
-		"Jobs that are enqueued and can’t run at once are here.",
-		[]inspect.JobState{inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked,
-			inspect.JobHalted},
+		"Jobs that are enqueued and can’t run at once are here.", "", "waiting",
+		[]inspect.JobState{inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked, inspect.JobHalted},
 		func(s inspect.QueueStats) int { return max(s.Jobs-s.Running, 0) }, []Verb{RunNow, Cancel, Delete}},
-	{"fresh", "Fresh", "No job is fresh. Those that have not failed are here, whether they wait or run.",
+	{"fresh", "Fresh", "No job is fresh. Those that have not failed are here, whether they wait or run.", " that are fresh", "fresh",
 		[]inspect.JobState{inspect.JobFresh}, func(s inspect.QueueStats) int { return s.Fresh }, []Verb{RunNow, Cancel, Delete}},
-	{"retrying", "Retrying", "No job waits for a retry. Those that failed are here until their next attempt is due.",
-		[]inspect.JobState{inspect.JobRetrying}, func(s inspect.QueueStats) int { return s.Retrying }, []Verb{RunNow,
-			KillFailed, DeleteFailed}},
-	{"running", "Running", "No job of this queue runs at this moment. What all workers do is under Running, in the menu.",
-		[]inspect.JobState{inspect.JobRunning}, func(s inspect.QueueStats) int { return s.Running },
-		[]Verb{Cancel, Delete}},
-	{"parked", "Parked", "No job waits for a lock, a slot, a limit or its turn, and no id is paused.",
+	{"retrying", "Retrying", "No job waits for a retry. Those that failed are here until their next attempt is due.", " that retry", "retries",
+		[]inspect.JobState{inspect.JobRetrying}, func(s inspect.QueueStats) int { return s.Retrying }, failedVerbs},
+	{"running", "Running", "No job of this queue runs at this moment. What all workers do is under Running, in the menu.", " that run", "running",
+		[]inspect.JobState{inspect.JobRunning}, func(s inspect.QueueStats) int { return s.Running }, []Verb{Cancel, Delete}},
+	{"parked", "Parked", "No job waits for a lock, a slot, a limit or its turn, and no id is paused.", " that are parked", "parked",
 		[]inspect.JobState{inspect.JobParked}, func(s inspect.QueueStats) int { return s.Parked }, []Verb{Cancel, Delete}},
 	{"halted", "Halted", "No id is halted. With OnExhaustedHalt, an id whose retries are used up stops here " +
-		"until a person runs it.",
-		[]inspect.JobState{inspect.JobHalted}, func(s inspect.QueueStats) int { return s.Halted }, []Verb{RunNow,
-			KillFailed, DeleteFailed}},
-	{morgue, "Morgue", "The morgue is empty: no payload has been given up. What is in it can be put back in its place.",
+		"until a person runs it.", " that are halted", "halted",
+		[]inspect.JobState{inspect.JobHalted}, func(s inspect.QueueStats) int { return s.Halted }, failedVerbs},
+	{morgue, "Morgue", "The morgue is empty: no payload has been given up. What is in it can be put back in its place.", "", "dead",
 		nil, func(s inspect.QueueStats) int { return s.Dead }, []Verb{Requeue, DeleteDead}},
 }
+
+var failedVerbs = []Verb{RunNow, KillFailed, DeleteFailed}
 
 const morgue = "morgue"
 
@@ -76,20 +77,15 @@ func listOf(q url.Values) (l list, err error) {
 			}
 		}
 	}
-	l = list{Queue: q.Get("name"), Tab: q.Get("tab"), Sort: q.Get("sort"), Prefix: q.Get("prefix"), Error: q.Get("error"),
-		After: q.Get("after"), Desc: q.Get("desc") != "", Whole: q.Get("whole") != "", Limit: defaultRows}
-	if l.Tab == "" {
-		l.Tab = tabs[0].Name
+	p := params{Values: q}
+	l = list{Queue: q.Get("name"), Tab: cmp.Or(q.Get("tab"), tabs[0].Name), Sort: q.Get("sort"), Prefix: q.Get("prefix"),
+		Error: q.Get("error"), After: q.Get("after"), Desc: q.Get("desc") != "", Whole: q.Get("whole") != ""}
+	if q.Get("limit") != "" {
+		l.Limit = p.limit(maxRows)
 	}
-	if _, err := tabOf(l.Tab); err != nil {
-		return l, err
-	}
-	if text := q.Get("limit"); text != "" {
-		if l.Limit, err = strconv.Atoi(text); err != nil || !digits(text) || l.Limit < 1 || l.Limit > maxRows {
-			return l, wrong("limit is %q; a page has from 1 to %d rows", clip(text, 40), maxRows)
-		}
-	}
-	return l, nil
+	l.Limit = cmp.Or(l.Limit, defaultRows)
+	_, err = tabOf(l.Tab)
+	return l, cmp.Or(err, p.err)
 }
 
 func (l list) tab() tab {
@@ -114,6 +110,17 @@ func (l list) filter() inspect.JobFilter {
 	return inspect.JobFilter{IDPrefix: l.Prefix, ErrorContains: l.Error}
 }
 
+// query is the list of a page that was begun a while ago, and how long it may take to be made;
+// 0: as long as its page.
+func (l list) query(began time.Time) inspect.JobQuery {
+	patience := max(listPatience-time.Since(began), leastPatience)
+	if l.Whole {
+		patience = 0
+	}
+	return inspect.JobQuery{Queue: l.Queue, States: l.tab().states, Order: inspect.Order(l.Sort), Descending: l.Desc,
+		Filter: l.filter(), Limit: l.Limit, Cursor: l.After, Patience: patience}
+}
+
 // Address is the query of the list's page.
 func (l list) Address() template.URL {
 	desc, whole, limit := "", "", ""
@@ -134,15 +141,6 @@ func (l list) Address() template.URL {
 func (l list) All() template.URL {
 	l.Whole = true
 	return l.Address()
-}
-
-// patience is how long the list may take to be made, of a page that was begun a while
-// ago; 0: as long as its page.
-func (l list) patience(began time.Time) time.Duration {
-	if l.Whole {
-		return 0
-	}
-	return max(listPatience-time.Since(began), leastPatience)
 }
 
 // To is the list behind a cursor.

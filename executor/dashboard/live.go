@@ -213,7 +213,7 @@ type reading struct {
 func (m *reading) figures() figures {
 	f := figures{sample: m.sample(), Cells: totalCells(m.stats), Shape: shapeOf(m.stats)}
 	for _, q := range m.stats.Queues[:min(len(m.stats.Queues), cellsAtMost)] {
-		queueCells(f.Cells, q)
+		f.Cells.add(place(q.Name), q)
 	}
 	return f
 }

@@ -150,7 +150,7 @@ func (o *order) read(form url.Values) (err error) {
 		delete(form, "sel")
 	}
 	o.form, o.Verb, o.Scope, o.Queue, o.ID = form, Verb(form.Get("verb")), form.Get("scope"), form.Get("queue"), form.Get("id")
-	o.Name, o.states = cmp.Or(form.Get("key"), form.Get("schedule")), params(form).states()
+	o.Name, o.states = cmp.Or(form.Get("key"), form.Get("schedule")), statesOf(form)
 	o.list = list{Tab: form.Get("tab"), Prefix: form.Get("prefix"), Error: form.Get("error")}
 	o.reason, o.from, o.confirm = form.Get("reason"), form.Get("from"), form.Get("confirm")
 	return nil

@@ -7,26 +7,81 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
 )
 
-// processed is how many payloads handlers were done with.
-func processed(q inspect.QueueStats) uint64 { return q.Done + q.Discarded }
+// figure is what pages call a figure, and what that means. Text is how it is shown in its Place,
+// where it moves.
+type figure struct {
+	Name, Meaning string
+	Tab           string // of the queue's page that lists what is counted
+	Tone          string // "bad" and "warn" are for what should be none
+	Place, Text   string
+}
+
+// words are all figures.
+var words = []figure{
+	{Name: "Lag", Meaning: "How long the oldest job that could run has been due"},
+	{Name: "Age", Meaning: "How long ago the oldest payload was accepted that is not over, whatever it waits for"},
+	{Name: "Busy", Meaning: "Workers that have something in hand, of all"},
+	{Name: "Enqueued", Meaning: "Ids with something to do: they wait, run, or come again", Tab: "waiting"},
+	{Name: "Payloads", Meaning: "What these ids have to do: payloads that wait, run, or failed and wait"},
+	{Name: "Running", Meaning: "Jobs in the hands of workers", Tab: "running"},
+	{Name: "Fresh", Meaning: "Enqueued jobs that have not failed", Tab: "fresh"},
+	{Name: "Retries", Meaning: "Jobs that failed, and wait for their next attempt", Tab: "retrying"},
+	{Name: "Parked", Meaning: "Jobs that wait for a lock, a slot, a limit or their turn", Tab: "parked"},
+	{Name: "Halted", Meaning: "Jobs whose retries are used up: they go on when a person runs them", Tab: "halted", Tone: "warn"},
+	{Name: "Dead", Meaning: "Payloads that were given up: the morgue has them", Tab: morgue, Tone: "bad"},
+	{Name: "Processed", Meaning: "Payloads that are done or discarded, since this process began"},
+	{Name: "Failed", Meaning: "Runs that failed, since this process began"},
+}
+
+// figuresAt are figures by their names, whose places begin with at.
+func figuresAt(c cells, at string, names ...string) (row []figure) {
+	for _, name := range names {
+		f := words[slices.IndexFunc(words, func(f figure) bool { return f.Name == name })]
+		f.Place = at + strings.ToLower(name)
+		f.Text = c[f.Place]
+		row = append(row, f)
+	}
+	return row
+}
+
+// Zero reports whether there is none.
+func (f figure) Zero() bool { return f.Text == "0" || f.Text == "–" }
 
 // cells are what moves on a page, by the name of its place, as it is shown there.
 type cells map[string]string
 
+// add adds the figures of a queue, or of all together.
+func (c cells) add(at string, q inspect.QueueStats) cells {
+	c[at+"lag"], c[at+"age"], c[at+"processed"], c[at+"failed"] = lag(q.Lag), lag(q.Age), number(processed(q)), number(q.Failed)
+	for name, n := range map[string]int{
+		"enqueued": q.Jobs, "payloads": q.Payloads, "fresh": q.Fresh, "retries": q.Retrying, "running": q.Running, "parked": q.Parked,
+		"halted": q.Halted, "dead": q.Dead, "waiting": max(q.Jobs-q.Running, 0),
+	} {
+		c[at+name] = number(n)
+	}
+	return c
+}
+
 // totalCells are those of all queues together.
 func totalCells(s inspect.Stats) cells {
-	t := s.Total()
-	return cells{
-		"lag": lag(t.Lag), "age": lag(t.Age), "busy": fmt.Sprintf("%d / %d", s.Busy, s.Workers), "enqueued": number(t.Jobs),
-		"fresh": number(t.Fresh), "retries": number(t.Retrying), "dead": number(t.Dead), "parked": number(t.Parked),
-		"halted": number(t.Halted), "processed": number(processed(t)), "failed": number(t.Failed),
-	}
+	return cells{"busy": fmt.Sprintf("%d / %d", s.Busy, s.Workers)}.add("", s.Total())
 }
+
+// place begins the names of a queue's cells.
+func place(queue string) string {
+	sum := fnv.New64a()
+	sum.Write([]byte(queue))
+	return hex.EncodeToString(sum.Sum(nil)) + "."
+}
+
+// processed is how many payloads handlers were done with.
+func processed(q inspect.QueueStats) uint64 { return q.Done + q.Discarded }
 
 // lag is how late the oldest job is: where none is, a dash reads quicker than a zero.
 func lag(d time.Duration) string {
@@ -36,98 +91,37 @@ func lag(d time.Duration) string {
 	return span(d)
 }
 
-// place begins the names of a queue's cells.
-func place(queue string) string {
-	sum := fnv.New64a()
-	sum.Write([]byte(queue))
-	return hex.EncodeToString(sum.Sum(nil))
-}
-
-func queueCells(into cells, q inspect.QueueStats) {
-	at := place(q.Name) + "."
-	for name, text := range map[string]string{
-		"lag": lag(q.Lag), "age": lag(q.Age), "jobs": number(q.Jobs), "payloads": number(q.Payloads), "fresh": number(q.Fresh),
-		"retrying": number(q.Retrying),
-		"running":  number(q.Running), "parked": number(q.Parked), "halted": number(q.Halted), "dead": number(q.Dead),
-		"processed": number(processed(q)), "failed": number(q.Failed), "waiting": number(max(q.Jobs-q.Running, 0)),
-	} {
-		into[at+name] = text
-	}
-}
-
 // overview is the first page.
 type overview struct {
 	inspect.Stats
-	Total inspect.QueueStats
 	Shape string // of the table of queues: it is another one when queues come or go
 }
 
-// figure is a number with its name, or in a table its column, and the place where
-// the newest one goes.
-type figure struct {
-	Name, Place, Text string
-	Tone              string // "bad" and "warn" are for what should be none
-	Tab               string // of the queue's page that lists what is counted
-}
-
-// Zero reports whether there is none.
-func (f figure) Zero() bool { return f.Text == "0" || f.Text == "–" }
-
 // Figures are the totals.
 func (o overview) Figures() []figure {
-	c := totalCells(o.Stats)
-	return []figure{
-		{Name: "Lag", Place: "lag", Text: c["lag"]}, {Name: "Age", Place: "age", Text: c["age"]}, {Name: "Busy", Place: "busy", Text: c["busy"]},
-		{Name: "Enqueued", Place: "enqueued", Text: c["enqueued"]}, {Name: "Fresh", Place: "fresh", Text: c["fresh"]},
-		{Name: "Retries", Place: "retries", Text: c["retries"]}, {Name: "Parked", Place: "parked", Text: c["parked"]},
-		{Name: "Halted", Place: "halted", Text: c["halted"], Tone: "warn"},
-		{Name: "Dead", Place: "dead", Text: c["dead"], Tone: "bad"},
-		{Name: "Processed", Place: "processed", Text: c["processed"]}, {Name: "Failed", Place: "failed", Text: c["failed"]},
-	}
+	return figuresAt(totalCells(o.Stats), "", "Lag", "Age", "Busy", "Enqueued", "Fresh", "Retries", "Parked", "Halted", "Dead",
+		"Processed", "Failed")
 }
 
 // columns of the table of queues, what is to be seen to first: a phone shows the first ones.
-var columns = []figure{
-	{Name: "Lag", Place: "lag"}, {Name: "Age", Place: "age"}, {Name: "Enqueued", Place: "jobs", Tab: "waiting"},
-	{Name: "Dead", Place: "dead", Tab: "morgue", Tone: "bad"}, {Name: "Retries", Place: "retrying", Tab: "retrying"},
-	{Name: "Halted", Place: "halted", Tab: "halted", Tone: "warn"}, {Name: "Running", Place: "running", Tab: "running"},
-	{Name: "Parked", Place: "parked", Tab: "parked"}, {Name: "Fresh", Place: "fresh", Tab: "fresh"},
-	{Name: "Failed", Place: "failed"}, {Name: "Processed", Place: "processed"},
-}
+var columns = []string{"Lag", "Age", "Enqueued", "Dead", "Retries", "Halted", "Running", "Parked", "Fresh", "Failed", "Processed"}
 
 // Columns are those of the table of queues, and Row has what is in them.
-func (overview) Columns() []figure { return columns }
+func (overview) Columns() []figure { return figuresAt(nil, "", columns...) }
 
-func (overview) Row(q inspect.QueueStats) []figure { return figuresAt(q, columns) }
+func (overview) Row(q inspect.QueueStats) []figure { return queueFigures(q, columns...) }
 
-// figuresAt are figures of a queue, by their places in it.
-func figuresAt(q inspect.QueueStats, places []figure) []figure {
-	c, at := make(cells), place(q.Name)+"."
-	queueCells(c, q)
-	row := slices.Clone(places)
-	for i := range row {
-		row[i].Place = at + row[i].Place
-		row[i].Text = c[row[i].Place]
-	}
-	return row
+// queueFigures are figures of a queue.
+func queueFigures(q inspect.QueueStats, names ...string) []figure {
+	return figuresAt(make(cells).add(place(q.Name), q), place(q.Name), names...)
 }
 
-func (h *handler) overview(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) overview(r *http.Request) (p page, err error) {
 	stats, err := h.x.Stats(r.Context())
-	if err != nil {
-		return err
+	if err == nil {
+		stats.Queues, err = seen(h, r, stats.Queues, statsName)
 	}
-	if stats.Queues, err = seen(h, r, stats.Queues, statsName); err != nil {
-		return err
-	}
-	can, err := h.can(r, "", Pause, Resume)
-	if err != nil {
-		return err
-	}
-	o := overview{stats, stats.Total(), shapeOf(stats)}
-	return h.show(w, r, http.StatusOK, "overview.html", page{
-		Title: "Overview", Here: "./", Content: o, Can: can,
-	})
+	return page{Title: "Overview", Here: "./", Content: overview{stats, shapeOf(stats)}, verbs: []Verb{Pause, Resume}}, err
 }
 
 func statsName(q inspect.QueueStats) string { return q.Name }

@@ -2,12 +2,15 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"html/template"
 	"net/http"
 	"path"
 	"sync"
 	"time"
+
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 //go:embed pages
@@ -25,6 +28,11 @@ type page struct {
 	Can      map[Verb]bool // what the request may do with what the page is about
 	ReadOnly bool
 	Content  any
+
+	verbs  []Verb // that it has buttons for
+	of     string // the queue that they are about
+	status int    // 0: OK
+	to     string // another page, which is the answer; "": this one is
 }
 
 // May reports whether the request may do something with what the page is about.
@@ -61,14 +69,31 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 	return all
 })
 
+// paged answers with a page, and the buttons that the request may use.
+func (h *handler) paged(name string, look func(*http.Request) (page, error)) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		p, err := look(r)
+		if err == nil && p.Can == nil {
+			p.Can, err = h.can(r, p.of, p.verbs...)
+		}
+		if err != nil {
+			return err
+		}
+		if p.to == "" {
+			return h.show(w, r, name, p)
+		}
+		w.Header().Set("Location", p.to)
+		w.WriteHeader(http.StatusSeeOther)
+		return nil
+	}
+}
+
 // show sends a page. It is made in memory first: a client that does not read holds
 // nothing but that.
-func (h *handler) show(w http.ResponseWriter, r *http.Request, status int, name string, p page) error {
-	p.Site, p.Now = h.cfg.Title, time.Now()
-	if p.ReadOnly = h.readOnly; status != http.StatusForbidden { // who may not look is told nothing
-		if err := h.x.Err(); err != nil {
-			p.Health = err.Error()
-		}
+func (h *handler) show(w http.ResponseWriter, r *http.Request, name string, p page) error {
+	p.Site, p.Now, p.status = h.cfg.Title, time.Now(), cmp.Or(p.status, http.StatusOK)
+	if p.ReadOnly = h.readOnly; p.status != http.StatusForbidden { // who may not look is told nothing
+		p.Health = h.trouble()
 		p.Paused, _ = h.x.Inspect().Paused()
 		p.Notice = h.notices.take(r.URL.Query().Get("done"))
 	}
@@ -76,6 +101,70 @@ func (h *handler) show(w http.ResponseWriter, r *http.Request, status int, name 
 	if err := templates()[name].ExecuteTemplate(&b, "frame", p); err != nil {
 		return err
 	}
-	send(w, r, status, "text/html; charset=utf-8", b.Bytes(), func() []byte { return squeeze(b.Bytes()) })
+	again(w.Header(), p.status)
+	send(w, r, p.status, "text/html; charset=utf-8", b.Bytes(), func() []byte { return squeeze(b.Bytes()) })
 	return nil
+}
+
+// runningPage is what workers have in hand.
+type runningPage struct {
+	inspect.RunningList
+	Workers, Busy, Stuck int
+	Stacks               bool
+}
+
+// running shows what all workers do.
+func (h *handler) running(r *http.Request) (page, error) {
+	p := runningPage{Stacks: r.URL.Query().Get("stacks") != ""}
+	var err error
+	p.RunningList, err = h.inHand(r, inspect.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
+	// Running answers when shards are stuck, and so does this page: without the figures.
+	if stats, failed := h.x.Stats(r.Context()); failed == nil {
+		p.Workers, p.Busy, p.Stuck = stats.Workers, stats.Busy, stats.Stuck
+	}
+	return page{Title: "Running", Here: "running", Content: p}, err
+}
+
+// locksPage is what jobs have that others may wait for.
+type locksPage struct {
+	Keys                 []inspect.KeyLockStatus
+	MoreKeys             int
+	Leases               []inspect.LeaseStatus
+	MoreLeases           int
+	Slots                []inspect.SlotHeld
+	MoreSlots            int
+	Limits               []wireLimit
+	AfterKey, AfterLease string
+}
+
+// What the page of locks shows.
+const (
+	lockRows  = 100
+	limitKeys = 10
+)
+
+func (h *handler) locks(r *http.Request) (_ page, err error) {
+	q, in := r.URL.Query(), h.x.Inspect()
+	p := locksPage{AfterKey: q.Get("key"), AfterLease: q.Get("lease"), Limits: h.limits(limitKeys)}
+	p.Keys, p.MoreKeys, err = in.LockedKeys(p.AfterKey, lockRows)
+	if err == nil {
+		p.Leases, p.MoreLeases, err = in.Leases(p.AfterLease, lockRows)
+	}
+	if err == nil {
+		p.Slots, p.MoreSlots, err = in.Slots(lockRows)
+	}
+	return page{Title: "Locks", Here: "locks", Content: p, verbs: []Verb{Unlock}}, err
+}
+
+// LastKey and LastLease are what the next page is behind.
+func (p locksPage) LastKey() string   { return last(p.Keys, keyOf) }
+func (p locksPage) LastLease() string { return last(p.Leases, leaseOf) }
+
+func (h *handler) schedules(*http.Request) (page, error) {
+	return page{Title: "Schedules", Here: "schedules", Content: h.scheduled(), verbs: []Verb{Trigger, PauseSchedule, ResumeSchedule}}, nil
+}
+
+func (h *handler) journal(r *http.Request) (page, error) {
+	j, err := h.journaled(r)
+	return page{Title: "Journal", Here: "journal", Content: j, verbs: []Verb{CopyJournal}}, err
 }

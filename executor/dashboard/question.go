@@ -55,7 +55,7 @@ func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	again.Del("selected")
 	again.Set("confirm", "yes")
 	q.Query = template.URL(again.Encode()) // all of it is escaped
-	return h.show(w, r, http.StatusOK, "question.html", page{Title: q.Text, Content: q})
+	return h.show(w, r, "question.html", page{Title: q.Text, Content: q})
 }
 
 // meant says in words what an action is about.
@@ -89,12 +89,11 @@ func (h *handler) meant(ctx context.Context, o *order) (string, error) {
 		return "", err
 	}
 	t := o.list.tab()
-	one, many, kind := "job", "jobs", map[string]string{"fresh": " that are fresh", "retrying": " that retry", "running": " that run",
-		"parked": " that are parked", "halted": " that are halted"}[t.Name]
+	one, many := "job", "jobs"
 	if t.Name == morgue {
 		one, many = "dead payload", "dead payloads"
 	}
-	all := plural(t.count(info.QueueStats), one, many) + of + kind
+	all := plural(t.count(info.QueueStats), one, many) + of + t.those
 	if o.Scope != "filtered" {
 		return "all " + all, nil
 	}

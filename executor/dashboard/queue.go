@@ -21,16 +21,12 @@ type queuePage struct {
 	Empty  string
 	Paused []string // prefixes, the first of them
 
-	Jobs      []inspect.JobInfo
-	Dead      []inspect.DeadInfo
-	Next      string
-	Truncated bool
-	Partial   bool // it has the first of Examined ones, of Of
-	Examined  int
-	Of        int
-	Late      string // why there is no list
-	Buttons   []button
-	previews  payloads
+	inspect.JobPage // of the first Examined ones, of Of, if it is partial
+	Dead            []inspect.DeadInfo
+	Of              int
+	Late            string // why there is no list
+	Buttons         []button
+	previews        payloads
 }
 
 // Previews reports whether the list has a begin of each payload: OfJob and OfDead.
@@ -48,9 +44,7 @@ func (p queuePage) OfDead(d inspect.DeadInfo) string {
 
 // Figures are those of the queue.
 func (p queuePage) Figures() []figure {
-	all := []figure{{Name: "Lag", Place: "lag"}, {Name: "Age", Place: "age"}, {Name: "Enqueued", Place: "jobs"}, {Name: "Payloads", Place: "payloads"},
-		{Name: "Fresh", Place: "fresh"}, {Name: "Processed", Place: "processed"}, {Name: "Failed", Place: "failed"}}
-	return figuresAt(p.Stats, all)
+	return queueFigures(p.Stats, "Lag", "Age", "Enqueued", "Payloads", "Fresh", "Processed", "Failed")
 }
 
 // tabLink is a tab with how many there are.
@@ -70,15 +64,15 @@ type button struct {
 // How many of each a page shows: the latest shards, and the first of the paused prefixes.
 const mostShards, mostPrefixes = 16, 100
 
-func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) queue(r *http.Request) (page, error) {
 	l, err := listOf(r.URL.Query())
 	if err != nil {
-		return err
+		return page{}, err
 	}
 	began := time.Now()
 	info, err := h.info(r.Context(), l.Queue)
 	if err != nil {
-		return err
+		return page{}, err
 	}
 	p := queuePage{list: l, Stats: info.QueueStats, Empty: l.tab().Empty, Of: info.Jobs, previews: payloads{h: h, r: r}}
 	if l.Tab == morgue {
@@ -90,7 +84,7 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 	p.Shards = p.Shards[:len(p.Shards)-p.More]
 	can, err := h.can(r, l.Queue, append([]Verb{Pause, Resume}, l.tab().verbs...)...) // while there is time for it
 	if err != nil {
-		return err
+		return page{}, err
 	}
 	for prefix, err := range h.x.Inspect().PausedPrefixes(l.Queue) {
 		if err != nil || len(p.Paused) == mostPrefixes {
@@ -98,24 +92,19 @@ func (h *handler) queue(w http.ResponseWriter, r *http.Request) error {
 		}
 		p.Paused = append(p.Paused, prefix)
 	}
-	places := map[string]string{"waiting": "waiting", "fresh": "fresh", "retrying": "retrying", "running": "running", "parked": "parked",
-		"halted": "halted", morgue: "dead"}
 	for _, t := range tabs {
-		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), place(l.Queue) + "." + places[t.Name]})
-	}
-	status := http.StatusOK
-	if err := h.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
-		status, p.Late = http.StatusServiceUnavailable, lateList(err).Error()
-		again(w.Header(), status)
-	} else if err != nil {
-		return err
+		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), place(l.Queue) + t.figure})
 	}
 	for _, v := range l.tab().verbs {
 		if d := deeds[v]; can[v] {
 			p.Buttons = append(p.Buttons, button{v, d.button, d.danger})
 		}
 	}
-	return h.show(w, r, status, "queue.html", page{Title: l.Queue, Content: p, Can: can})
+	status := http.StatusOK
+	if err = h.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
+		status, p.Late, err = http.StatusServiceUnavailable, lateList(err).Error(), nil
+	}
+	return page{Title: l.Queue, Content: p, Can: can, status: status}, err
 }
 
 // info returns the figures of a queue.
@@ -134,19 +123,13 @@ func (h *handler) info(ctx context.Context, name string) (inspect.QueueInfo, err
 }
 
 // fill makes the list of a page that was begun at a time.
-func (h *handler) fill(ctx context.Context, p *queuePage, began time.Time) error {
-	if p.Tab == morgue {
-		page, err := h.x.Inspect().Dead(ctx, inspect.DeadQuery{
-			Queue: p.Queue, Order: inspect.Order(p.Sort), Descending: p.Desc, Filter: p.filter(), Limit: p.Limit, Cursor: p.After,
-			Patience: p.patience(began),
-		})
-		p.Dead, p.Next, p.Truncated, p.Partial, p.Examined = page.Dead, page.Next, page.Truncated, page.Partial, page.Examined
+func (h *handler) fill(ctx context.Context, p *queuePage, began time.Time) (err error) {
+	if p.Tab != morgue {
+		p.JobPage, err = h.x.Inspect().Jobs(ctx, p.query(began))
 		return err
 	}
-	page, err := h.x.Inspect().Jobs(ctx, inspect.JobQuery{
-		Queue: p.Queue, States: p.tab().states, Order: inspect.Order(p.Sort), Descending: p.Desc, Filter: p.filter(),
-		Limit: p.Limit, Cursor: p.After, Patience: p.patience(began),
-	})
-	p.Jobs, p.Next, p.Truncated, p.Partial, p.Examined = page.Jobs, page.Next, page.Truncated, page.Partial, page.Examined
+	dead, err := h.x.Inspect().Dead(ctx, deadQuery(p.query(began)))
+	p.Dead = dead.Dead
+	p.JobPage = inspect.JobPage{Next: dead.Next, Examined: dead.Examined, Truncated: dead.Truncated, Partial: dead.Partial}
 	return err
 }

@@ -3,8 +3,12 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 
+	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/inspect"
 )
 
@@ -145,6 +149,26 @@ func pausing(on bool) func(context.Context, *handler, *order) (int, error) {
 		}
 		return one(h.x.Resume(ctx), all)
 	}
+}
+
+// schedule does something with a schedule.
+func schedule(ctx context.Context, h *handler, o *order) (int, error) {
+	if !o.has("cron") && len(h.cfg.Crons) > 1 {
+		return 0, wrong("cron is missing: Config.Crons has %d, from 0", len(h.cfg.Crons))
+	}
+	if o.Index < 0 || o.Index >= len(h.cfg.Crons) {
+		return 0, problem{http.StatusNotFound, fmt.Sprintf("there is no Cron %d in Config.Crons", o.Index)}
+	}
+	c := h.cfg.Crons[o.Index]
+	paused := slices.ContainsFunc(c.List(), func(e cron.Entry) bool { return e.Name == o.Name && e.Paused })
+	switch o.Verb {
+	case PauseSchedule:
+		return one(c.Pause(ctx, o.Name), !paused)
+	case ResumeSchedule:
+		return one(c.Resume(ctx, o.Name), paused)
+	}
+	_, err := c.TriggerNow(ctx, o.Name)
+	return one(err, true)
 }
 
 // one is how many were affected by what does all or nothing, unless it was so before.

@@ -8,45 +8,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
-
-// journalPage is how the journal is doing.
-type journalPage struct {
-	inspect.JournalStats
-	Backlog  inspect.Backlog
-	InMemory bool
-}
-
-// Share is how much of the log is alive, in percent.
-func (p journalPage) Share() int {
-	if p.Bytes == 0 {
-		return 100
-	}
-	return 100 * p.LiveBytes / p.Bytes
-}
-
-// PerCommit is how long the disk took for one, on average.
-func (p journalPage) PerCommit() time.Duration {
-	return p.CommitTime / time.Duration(max(p.Commits, 1))
-}
-
-func (h *handler) journal(w http.ResponseWriter, r *http.Request) error {
-	stats, err := h.x.Stats(r.Context())
-	if err != nil {
-		return err
-	}
-	can, err := h.can(r, "", CopyJournal)
-	if err != nil {
-		return err
-	}
-	p := journalPage{stats.Journal, stats.Backlog, stats.Journal.UUID == ""}
-	return h.show(w, r, http.StatusOK, "journal.html", page{Title: "Journal", Here: "journal", Content: p, Can: can})
-}
 
 // copy sends a copy of the journal, as a tar with the directory of a journal in it. It
 // is made beside the journal's work, in the directory for temporary files, one at a

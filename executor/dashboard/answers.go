@@ -1,0 +1,413 @@
+package dashboard
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/inspect"
+)
+
+// What the API says beside what the Inspector does; see package admin for the JSON.
+
+// apiIndex says what there is.
+func (h *handler) apiIndex(*http.Request, *params) (any, error) {
+	type endpoint struct {
+		Method, Path string // the path from here
+		Params       []string
+	}
+	var all []endpoint
+	for _, path := range slices.Sorted(maps.Keys(h.routes)) {
+		if name, found := strings.CutPrefix(path, apiPrefix+"v1/"); found && name != "" {
+			all = append(all, endpoint{h.routes[path].method, name, h.routes[path].params})
+		}
+	}
+	return struct{ Endpoints []endpoint }{all}, nil
+}
+
+// wireFigures are those of a queue, or of all.
+type wireFigures struct {
+	inspect.QueueStats
+	Busy      int    // workers
+	Processed uint64 // payloads, since the start: done and discarded
+}
+
+func (h *handler) apiStats(r *http.Request, p *params) (any, error) {
+	stats, err := h.x.Stats(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	queues, err := h.queues(r, p)
+	s := struct {
+		Time     time.Time
+		Trouble  string // what keeps the executor from its work; "": nothing
+		Workers  int
+		Stuck    int
+		Total    wireFigures
+		ByWorker map[string]wireFigures // by queue, of those with a name in UTF-8
+	}{Time: time.Now(), Trouble: h.trouble(), Workers: stats.Workers, Stuck: stats.Stuck, ByWorker: make(map[string]wireFigures)}
+	stats.Queues = nil
+	for _, q := range queues {
+		stats.Queues = append(stats.Queues, q.QueueStats)
+		if utf8.ValidString(q.Name) {
+			s.ByWorker[q.Name] = wireFigures{q.QueueStats, q.Busy, processed(q.QueueStats)}
+		}
+	}
+	total := stats.Total()
+	s.Total = wireFigures{total, stats.Busy, processed(total)}
+	return s, err
+}
+
+func (h *handler) trouble() string {
+	if err := h.x.Err(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// queues are those that a request may look at, or the one that it asks for.
+func (h *handler) queues(r *http.Request, p *params) ([]inspect.QueueInfo, error) {
+	all, err := h.x.Inspect().Queues(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if p.Has("queue") {
+		all = slices.DeleteFunc(all, func(q inspect.QueueInfo) bool { return q.Name != p.Get("queue") })
+		if len(all) == 0 {
+			return nil, noQueue(p.Get("queue"))
+		}
+	}
+	return seen(h, r, all, func(q inspect.QueueInfo) string { return q.Name })
+}
+
+func noQueue(name string) error {
+	return problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(name, 80))}
+}
+
+type wireShard struct {
+	inspect.ShardStats
+	Processed uint64
+}
+
+type wireQueue struct {
+	inspect.QueueInfo
+	Processed uint64
+	Shards    []wireShard
+}
+
+func (h *handler) apiQueues(r *http.Request, p *params) (any, error) {
+	queues, err := h.queues(r, p)
+	answer := struct{ Queues []wireQueue }{}
+	for _, q := range queues {
+		w := wireQueue{QueueInfo: q, Processed: processed(q.QueueStats)}
+		for _, s := range q.Shards {
+			w.Shards = append(w.Shards, wireShard{s, s.Done + s.Discarded})
+		}
+		answer.Queues = append(answer.Queues, w)
+	}
+	return answer, err
+}
+
+func (h *handler) apiJobs(r *http.Request, p *params) (any, error) {
+	q := p.query()
+	if p.err != nil {
+		return nil, p.err
+	}
+	page, err := h.x.Inspect().Jobs(r.Context(), q)
+	return page, lateList(err)
+}
+
+func (h *handler) apiDead(r *http.Request, p *params) (any, error) {
+	q := deadQuery(p.query())
+	if p.err != nil {
+		return nil, p.err
+	}
+	page, err := h.x.Inspect().Dead(r.Context(), q)
+	return page, lateList(err)
+}
+
+// wireDetail answers /api/v1/job: payloads as they may be seen.
+type wireDetail struct {
+	inspect.JobDetail
+	InHand, Waiting []payloadRow
+	Explanation     wireExplanation
+	Dead            []wireDeadPayload
+}
+
+type wireDeadPayload struct {
+	payloadRow
+	Attempt  int
+	Error    string
+	At       time.Time
+	Failures []inspect.Failure
+}
+
+// wireExplanation says why a job does not run.
+type wireExplanation struct {
+	inspect.Explanation
+	Text string // all of it, in one line
+}
+
+func explanationOf(e inspect.Explanation) wireExplanation { return wireExplanation{e, e.String()} }
+
+func (h *handler) apiJob(r *http.Request, p *params) (any, error) {
+	d, err := h.x.Inspect().Job(r.Context(), p.Get("queue"), p.Get("id"))
+	if err != nil {
+		return nil, err
+	}
+	left := shownAll
+	return h.detailOf(r, &d, &left), r.Context().Err()
+}
+
+// apiDetails is apiJob for some ids: those of which there is nothing are left out.
+func (h *handler) apiDetails(r *http.Request, p *params) (any, error) {
+	found, err := h.x.Inspect().JobsByID(r.Context(), p.Get("queue"), p.Values["id"]...)
+	if err != nil {
+		return nil, err
+	}
+	answer, left := struct{ Details []wireDetail }{}, shownAll
+	for i := range found {
+		answer.Details = append(answer.Details, h.detailOf(r, &found[i], &left))
+	}
+	return answer, r.Context().Err()
+}
+
+// detailOf is a job with its payloads as they may be seen, while there is room for them.
+func (h *handler) detailOf(r *http.Request, d *inspect.JobDetail, left *int) wireDetail {
+	shown := payloads{h, r, d.Queue, d.ID, *left}
+	w := wireDetail{JobDetail: *d, InHand: shown.rows(d.InHand), Waiting: shown.rows(d.Waiting), Explanation: explanationOf(d.Explanation)}
+	for _, p := range d.Dead {
+		w.Dead = append(w.Dead, wireDeadPayload{shown.row(p.PayloadInfo), p.Attempt, p.Error, p.At, p.Failures})
+	}
+	*left = shown.left
+	return w
+}
+
+func (h *handler) apiExplain(r *http.Request, p *params) (any, error) {
+	id := p.id()
+	if p.err != nil {
+		return nil, p.err
+	}
+	e, err := h.x.Explain(r.Context(), p.Get("queue"), id)
+	if err == nil && e.State == inspect.JobUnknown {
+		err = inspect.ErrUnknownJob
+	}
+	return explanationOf(e), err
+}
+
+func (h *handler) apiFind(r *http.Request, p *params) (any, error) {
+	id := p.id()
+	if p.err != nil {
+		return nil, p.err
+	}
+	all, queues, late, err := h.lookFor(r, p.Get("queue"), id)
+	if err == nil && p.Has("queue") && !slices.Equal(queues, p.Values["queue"]) {
+		err = noQueue(p.Get("queue"))
+	}
+	answer := struct {
+		Found []wireExplanation
+		Late  bool // not all queues were asked in time
+	}{Late: late}
+	for _, e := range all {
+		answer.Found = append(answer.Found, explanationOf(e))
+	}
+	return answer, err
+}
+
+func (h *handler) apiRunning(r *http.Request, p *params) (any, error) {
+	q := inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return h.inHand(r, q)
+}
+
+// inHand lists what workers have in hand, of the queues that a request may look at: More
+// counts those of others, too, beyond the longest list. All goroutines of the process stand still
+// while stacks are taken, so that is done for one request at a time.
+func (h *handler) inHand(r *http.Request, query inspect.RunningQuery) (inspect.RunningList, error) {
+	ctx := r.Context()
+	if query.Stacks {
+		select {
+		case h.stacks <- struct{}{}:
+			defer func() { <-h.stacks }()
+		case <-ctx.Done():
+			return inspect.RunningList{}, ctx.Err()
+		}
+	}
+	most := query.Limit
+	query.Limit = inspect.MaxListLimit // some may not be seen
+	list, err := h.x.Inspect().Running(ctx, query)
+	if err == nil {
+		list.Running, err = seen(h, r, list.Running, func(r inspect.Running) string { return r.Queue })
+	}
+	if more := max(len(list.Running)-most, 0); more > 0 {
+		list.Running, list.More = list.Running[:most], list.More+more
+	}
+	return list, err
+}
+
+// keysPage reads a part of a list of keys: its cursor is the last key, as it may be in
+// an address.
+func keysPage[S any](p *params, read func(after string, limit int) ([]S, int, error), key func(S) string) (
+	page []S, more int, next string, err error) {
+	limit := p.limit(inspect.MaxListLimit)
+	after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
+	if err != nil {
+		err = fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
+	}
+	if err = cmp.Or(p.err, err); err == nil {
+		page, more, err = read(string(after), limit)
+	}
+	if more > 0 {
+		next = base64.RawURLEncoding.EncodeToString([]byte(last(page, key)))
+	}
+	return page, more, next, err
+}
+
+// last is the key of the last of a list.
+func last[S any](list []S, key func(S) string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return key(list[len(list)-1])
+}
+
+func keyOf(k inspect.KeyLockStatus) string { return k.Key }
+func leaseOf(l inspect.LeaseStatus) string { return l.Key }
+
+func (h *handler) apiLocks(_ *http.Request, p *params) (any, error) {
+	page, more, next, err := keysPage(p, h.x.Inspect().LockedKeys, keyOf)
+	return struct {
+		Keys []inspect.KeyLockStatus
+		More int
+		Next string `wire:",omit"`
+	}{page, more, next}, err
+}
+
+func (h *handler) apiLeases(_ *http.Request, p *params) (any, error) {
+	page, more, next, err := keysPage(p, h.x.Inspect().Leases, leaseOf)
+	return struct {
+		Leases []inspect.LeaseStatus
+		More   int
+		Next   string `wire:",omit"`
+	}{page, more, next}, err
+}
+
+func (h *handler) apiSlots(_ *http.Request, p *params) (any, error) {
+	limit := p.limit(inspect.MaxListLimit)
+	if p.err != nil {
+		return nil, p.err
+	}
+	held, more, err := h.x.Inspect().Slots(limit)
+	return struct {
+		Slots []inspect.SlotHeld
+		More  int
+	}{held, more}, err
+}
+
+type wireLimit struct {
+	Limit string
+	inspect.LimitStats
+	Keys []inspect.LimitKey // for which most jobs wait
+}
+
+func (h *handler) apiLimits(*http.Request, *params) (any, error) {
+	return struct{ Limits []wireLimit }{h.limits(math.MaxInt)}, nil
+}
+
+// limits are all, each with so many keys at most.
+func (h *handler) limits(most int) (all []wireLimit) {
+	for _, l := range h.x.Limits() {
+		keys := l.Keys()
+		all = append(all, wireLimit{l.Name(), l.Stats(), keys[:min(len(keys), most)]})
+	}
+	return all
+}
+
+// scheduled is what ticks, and who leads.
+type scheduled struct {
+	Crons   []wireCron
+	Leaders []wireLeader
+}
+
+type wireCron struct {
+	Cron      int // in Config.Crons
+	Leads     bool
+	Schedules []cron.Entry
+}
+
+type wireLeader struct {
+	Election     string
+	Leader       string // "": there is none
+	Epoch        uint64
+	Since, Until time.Time
+}
+
+// Left is how long a reign goes on if it is not extended.
+func (l wireLeader) Left(now time.Time) time.Duration { return max(l.Until.Sub(now), 0) }
+
+func (h *handler) scheduled() (s scheduled) {
+	for i, c := range h.cfg.Crons {
+		s.Crons = append(s.Crons, wireCron{i, c.Leads(), c.List()})
+	}
+	for _, e := range h.cfg.Elections {
+		l, _ := e.Leader()
+		s.Leaders = append(s.Leaders, wireLeader{e.Name, l.ID, l.Epoch, l.Since, l.Until})
+	}
+	return s
+}
+
+func (h *handler) apiSchedules(*http.Request, *params) (any, error) { return h.scheduled(), nil }
+
+// wireJournal is how the journal is doing.
+type wireJournal struct {
+	Trouble  string
+	InMemory bool
+	inspect.JournalStats
+	Backlog inspect.Backlog
+}
+
+// Share is how much of the log is alive, in percent.
+func (j wireJournal) Share() int {
+	if j.Bytes == 0 {
+		return 100
+	}
+	return 100 * j.LiveBytes / j.Bytes
+}
+
+// PerCommit is how long the disk took for one, on average.
+func (j wireJournal) PerCommit() time.Duration {
+	return j.CommitTime / time.Duration(max(j.Commits, 1))
+}
+
+func (h *handler) journaled(r *http.Request) (wireJournal, error) {
+	s, err := h.x.Stats(r.Context())
+	return wireJournal{h.trouble(), s.Journal.UUID == "", s.Journal, s.Backlog}, err
+}
+
+func (h *handler) apiJournal(r *http.Request, _ *params) (any, error) { return h.journaled(r) }
+
+// wireAffected answers an action.
+type wireAffected struct {
+	Affected         int
+	Of               string // what was counted: payload, job, id, queue, executor, key, schedule
+	inspect.Requeued        // of a requeue
+}
+
+// wireProblem is RFC 9457's.
+type wireProblem struct {
+	Type     string
+	Title    string
+	Status   int
+	Detail   string
+	Affected int `wire:",omit"` // by an action, before it went wrong
+}
