@@ -3,16 +3,20 @@ package command
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -156,6 +160,34 @@ func TestHostileText(t *testing.T) {
 		out := must(t, "", "job", moved, text, text)
 		assert.Equal(t, 1, strings.Count(out, "  ready  "), "%q", out)
 	}
+}
+
+// A file may have so many names of queues that what each of them costs shows: where each
+// looks at all others, inspect takes a minute of two MiB. With STRAND_LONG they are 200,000.
+func TestManyNamesOfQueues(t *testing.T) {
+	names := uint32(5000)
+	if os.Getenv("STRAND_LONG") != "" {
+		names = 200_000
+	}
+	dir := filepath.Join(t.TempDir(), "names.strand")
+	b, err := journal.NewBuilder(dir, 1, 1)
+	require.NoError(t, err)
+	for i := range names {
+		require.NoError(t, b.Queue(fmt.Sprint("queue ", i), i+1))
+	}
+	require.NoError(t, b.Finish())
+	for _, verb := range []string{"inspect", "jobs", "morgue", "replay", "check", "export", "compact"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		must(t, "", verb, dir)
+		runtime.ReadMemStats(&after)
+		assert.Less(t, (after.TotalAlloc-before.TotalAlloc)/uint64(names), uint64(4096), "%s: about a KiB for each name", verb)
+		assert.Less(t, time.Since(began), time.Minute, "%s: about a second for 200,000", verb)
+	}
+	x, err := executor.Open(dir, executor.Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	require.NoError(t, x.Stop(t.Context()))
 }
 
 // The morgue gives back and deletes what it was asked for, on disk.
