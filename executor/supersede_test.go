@@ -141,6 +141,37 @@ func afterAnOutage(t *testing.T, scored, restart bool) {
 	}
 }
 
+// Backlog, memory and disk of a million updates of a thousand ids, here of some, stay those of what is
+// newest: the backlog has room for each id twice, one that goes and one that comes.
+func TestLatestWeighsWhatTheNewestWeigh(t *testing.T) {
+	ids, rounds := 100, 30
+	if long() {
+		ids, rounds = 1000, 1000
+	}
+	const size = 1000
+	x := open(t, t.TempDir()+"/journal", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2 * ids}, Overflow: executor.OverflowWait})
+	q, err := executor.HandleLatest(x, "mirrors", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	require.NoError(t, err)
+	require.NoError(t, x.Pause(t.Context()))
+	start(t, x)
+	for round := range rounds {
+		items := make([]executor.Item[[]byte], ids)
+		for i := range items {
+			items[i] = executor.Item[[]byte]{ID: fmt.Sprint(i), Payload: fmt.Appendf(make([]byte, 0, size), "%0*d", size, round)}
+		}
+		_, err := q.EnqueueMany(t.Context(), items)
+		require.NoError(t, err)
+	}
+	require.NoError(t, x.SetSourceOffset(t.Context(), "settled", 1))
+	s, own := must(x.Stats(t.Context())), stats(t, q)
+	require.Equal(t, []int{ids, ids}, []int{own.Payloads, own.Jobs})
+	require.EqualValues(t, ids*(rounds-1), own.Superseded)
+	require.Less(t, s.Journal.LiveBytes, 2*ids*size)
+	require.Less(t, s.Journal.HeldBytes, 3*ids*size)
+	require.Less(t, s.Journal.Bytes, 4*ids*size, "what was superseded is taken out of the file")
+	stop(t, x)
+}
+
 // What crashes at any commit leaves no older state over a newer one, and no dead letter
 // beside one.
 func TestLatestEveryCrash(t *testing.T) {
