@@ -53,7 +53,7 @@ func (o *submission) demandAbsence() error {
 	if len(o.entries) != 1 {
 		return fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(o.entries))
 	}
-	c.gateID = absentPrefix + fmt.Sprintf("%d/%s/%s", len(o.q.name), o.q.name, o.entries[0].ID)
+	c.gateID = absentPrefix + fmt.Sprintf("%d/%s/%s", len(o.q.Name), o.q.Name, o.entries[0].ID)
 	return nil
 }
 
@@ -75,11 +75,11 @@ func (o *submission) checkAbsence(ctx context.Context) error {
 	}
 	var next journal.Position // a call may come after its caller has gone
 	var due int64
-	if err := q.shards.Of(id).Do(ctx, func(c *shard.Core) { next, due = c.FirstWaiting(id) }); err != nil {
+	if err := q.Shards.Of(id).Do(ctx, func(c *shard.Core) { next, due = c.FirstWaiting(id) }); err != nil {
 		return err
 	}
 	if next != 0 {
-		return &WaitingError{Queue: q.name, ID: id, Position: uint64(next), Due: time.Unix(0, due)}
+		return &WaitingError{Queue: q.Name, ID: id, Position: uint64(next), Due: time.Unix(0, due)}
 	}
 	return nil
 }

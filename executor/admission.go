@@ -1,9 +1,11 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -12,9 +14,9 @@ import (
 // others wait for while it waits comes late.
 func (t *Queue[T]) admission() (*admit.List, error) {
 	q, c := t.q, &t.cfg.Conditions
-	a := &admit.List{Queue: q.name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: t.inHand, Shards: q.shards, Clock: q.stamp}
-	if err := errorsOf(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
-		return nil, fmt.Errorf("queue %q: %w", q.name, err)
+	a := &admit.List{Queue: q.Name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: t.inHand, Shards: q.Shards, Clock: q.stamp}
+	if err := cmp.Or(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
+		return nil, fmt.Errorf("queue %q: %w", q.Name, err)
 	}
 	if a.Empty() {
 		return nil, nil
@@ -62,5 +64,23 @@ func (t *Queue[T]) checkPayload(id string, payload []byte) (keys []string, err e
 			return nil, err
 		}
 	}
-	return keys, t.q.admission.CheckAll(id, value)
+	return keys, t.q.Admission.CheckAll(id, value)
+}
+
+// How queues share the order of their ids: a payload takes its place in its lane in
+// the instant in which it gets its position, and a job that a worker comes to enters
+// its lane or is parked until what comes before it has ended.
+
+// addLanes adds the turn in lanes that queues share. joinLanes says which.
+func addLanes(q *queue, a *admit.List) error {
+	if q.sharedLanes == "" {
+		return nil
+	}
+	if !q.core.Single {
+		return fmt.Errorf("%w: Conditions.SharedLanes is %q for a handler that gets several payloads at once, which would overtake those of other queues; use Handle",
+			ErrConfig, q.sharedLanes)
+	}
+	q.lanes = new(lane.Condition)
+	a.Ask(q.lanes)
+	return nil
 }

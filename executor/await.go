@@ -139,7 +139,7 @@ func (c *call) enter(id string) error {
 		return nil
 	}
 	a := attemptOf(c.ctx)
-	call := &admit.Call{Attempt: a, From: a.Jobs(), To: holder{Queue: c.q.name, ID: id}, Over: c.waiter.Over}
+	call := &admit.Call{Attempt: a, From: a.Jobs(), To: holder{Queue: c.q.Name, ID: id}, Over: c.waiter.Over}
 	if len(call.From) == 0 {
 		return nil // it has just returned
 	}
@@ -218,13 +218,13 @@ func (c *call) past() (over bool, err error) {
 // lives asks whether the payload of a receipt waits or runs.
 func (q *queue) lives(ctx context.Context, r Receipt) (live bool, err error) {
 	var has bool // a call may come after its caller has gone
-	err = q.shards.Of(r.ID).Do(ctx, func(c *shard.Core) { has = c.HasPayload(r.ID, r.runs()) })
+	err = q.Shards.Of(r.ID).Do(ctx, func(c *shard.Core) { has = c.HasPayload(r.ID, r.runs()) })
 	return err == nil && has, err
 }
 
 // epitaph returns a BuriedError for a payload that became a dead letter, nil for one that is not.
 func (q *queue) epitaph(r Receipt) error {
-	b, err := q.x.log.BuriedAt(q.number, r.runs())
+	b, err := q.x.log.BuriedAt(q.Number, r.runs())
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
 		return nil

@@ -25,7 +25,7 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		return q.decode(payload)
+		return q.Decode(payload)
 	}
 }
 

@@ -43,7 +43,7 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 		case o.kind == optionSource && c.source == "":
 			c.source, c.offset, c.stateSource = o.name, o.offset, statekey.OffsetPrefix+o.name
 		case o.kind == optionIdempotency && c.key == "":
-			c.key, c.stateKey = o.name, statekey.IdempotencyKey(q.name, o.name)
+			c.key, c.stateKey = o.name, statekey.IdempotencyKey(q.Name, o.name)
 		default:
 			return nil, fmt.Errorf("%w: a call takes one IdempotencyKey and one FromSource, %q is a second one", ErrInvalidKey, o.name)
 		}

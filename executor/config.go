@@ -3,11 +3,11 @@ package executor
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -248,10 +248,24 @@ type Advanced struct {
 	Strict bool
 }
 
+// Overflow says what Enqueue does when the backlog is full.
+type Overflow string
+
+const (
+	// OverflowRefuse returns a [FullError]. The default.
+	OverflowRefuse Overflow = "Refuse"
+	// OverflowWait waits until there is room, or ctx ends: then the error is the
+	// cause of ctx, and a [FullError] at the same time. Calls go on in the order in
+	// which they came. Before Start, and in OnStart, there is no end to it, because
+	// no job ends. A handler has to enqueue with its own context, or it may wait
+	// for itself.
+	OverflowWait Overflow = "Wait"
+)
+
 // Limits and defaults.
 const (
 	// MaxIDBytes is the length of the longest id.
-	MaxIDBytes = 512
+	MaxIDBytes = engine.MaxIDBytes
 
 	defaultWorkers         = 5
 	defaultMaxPayloadBytes = 1 << 20
@@ -282,7 +296,7 @@ func (c Config) withDefaults() (Config, error) {
 	var wrong error
 	c.Unique, wrong = c.Unique.settled(Unique[any]{While: UniqueNever, TTL: defaultLeaseTTL})
 	c.Advanced.EventBuffer = cmp.Or(c.Advanced.EventBuffer, defaultEventBuffer)
-	return c, errorsOf(
+	return c, cmp.Or(
 		inRange("Workers", c.Workers, 1, 1<<16),
 		notAbove("Stuck.SpareWorkers", c.Stuck.SpareWorkers, 1<<16),
 		notNegative("Stuck.After", c.Stuck.After),
@@ -298,31 +312,3 @@ func (c Config) withDefaults() (Config, error) {
 		c.Splitter.check(),
 	)
 }
-
-// inRange checks a setting whose zero value is its default, which counts by now.
-func inRange(name string, v, low, high int) error {
-	if v < low || v > high {
-		zero := ""
-		if low > 0 {
-			zero = "0 (the default) or "
-		}
-		return fmt.Errorf("%w: %s is %d, it must be %sfrom %d to %d", ErrConfig, name, v, zero, low, high)
-	}
-	return nil
-}
-
-func notNegative(name string, d time.Duration) error {
-	if d < 0 {
-		return fmt.Errorf("%w: %s is %v, it must not be below zero", ErrConfig, name, d)
-	}
-	return nil
-}
-
-func notAbove[T int | time.Duration](name string, v, limit T) error {
-	if v > limit {
-		return fmt.Errorf("%w: %s is %v, it must not be above %v", ErrConfig, name, v, limit)
-	}
-	return nil
-}
-
-func errorsOf(errs ...error) error { return cmp.Or(errs...) }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,65 +11,15 @@ import (
 
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
-	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/shard"
 )
 
 // ErrControlSocket is returned by Open when Config.ControlSocket is set and there can't be
 // one; the text says why, and what to do.
 var ErrControlSocket = errors.New("executor: no control socket")
-
-// openListening is openWith in a directory, with a socket in it if one is wanted.
-func openListening(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
-	x, err := openWith(dir, cfg, nil, openLog)
-	if err != nil || !cfg.ControlSocket {
-		return x, err
-	}
-	l, err := control.Listen(dir)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", ErrControlSocket, err), x.log.Close())
-	}
-	c := &controls{x: x, i: inspector{x}}
-	x.control = &control.Server{
-		Hello: control.Hello{PID: os.Getpid(), Dir: dir},
-		Looks: map[string]control.Handler{
-			control.VerbInspect: control.Verb(c.inspect),
-			control.VerbStatus:  control.Verb(c.status),
-			control.VerbJobs:    control.Verb(c.jobs),
-			control.VerbJob:     control.Verb(c.job),
-			control.VerbDead:    control.Verb(c.dead),
-			control.VerbExplain: control.Verb(func(ctx context.Context, one control.One) (inspect.Explanation, error) {
-				return x.Explain(ctx, one.Queue, one.ID)
-			}),
-			control.VerbRunning: control.Verb(c.i.Running),
-		},
-		Acts: map[string]control.Handler{
-			control.VerbAct:   control.Verb(c.act),
-			control.VerbPause: control.Verb(c.pause),
-		},
-		Chores: map[string]control.Handler{
-			control.VerbCopy:    control.Verb(c.copy),
-			control.VerbCompact: control.Verb(c.compact),
-		},
-		Streams: map[string]control.Stream{control.VerbEvents: c.events},
-		Panicked: func(v any, stack []byte) {
-			x.cfg.Logger.Error("a call over the control socket panicked", slog.Any("panic", v), slog.String("stack", string(stack)))
-		},
-	}
-	x.control.Serve(l)
-	return x, nil
-}
-
-// openElsewhere is openWith without a directory.
-func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
-	if cfg.ControlSocket {
-		return nil, fmt.Errorf("%w: ControlSocket is set, and an executor in memory, or over a log of OpenLog, has no directory for it", ErrConfig)
-	}
-	return openWith(dir, cfg, witness, openLog)
-}
 
 func (c *controls) inspect(ctx context.Context, _ control.None) (control.Figures, error) {
 	a := control.Figures{Journal: c.x.log.Info()}
@@ -99,7 +47,7 @@ func (c *controls) stats(ctx context.Context) (inspect.Stats, error) {
 func (c *controls) names(beside []inspect.QueueStats) (list []inspect.QueueStats) {
 	registered := make(map[string]bool)
 	for _, q := range c.x.registered() {
-		registered[q.name] = true
+		registered[q.Name] = true
 	}
 	for name, number := range c.x.log.Queues() {
 		if slices.ContainsFunc(beside, func(q inspect.QueueStats) bool { return q.Name == name }) {
@@ -113,14 +61,14 @@ func (c *controls) names(beside []inspect.QueueStats) (list []inspect.QueueStats
 
 // census counts the jobs of a queue as a journal at rest has them: none of them runs.
 func (c *controls) census(ctx context.Context, to *control.Census) error {
-	q, err := c.x.lookup(to.Name)
+	ctx, q, err := c.i.Queue(ctx, to.Name)
 	if err != nil {
 		return err
 	}
 	now := c.x.clock().UnixNano()
 	var all shard.Outlook
-	w := newWalk(q)
-	w.want = func(v *shard.View) bool { // on one shard after the other; after an error nobody asks
+	w := look.NewWalk(q)
+	w.Want = func(v *shard.View) bool { // on one shard after the other; after an error nobody asks
 		switch {
 		case v.State == shard.StateHalted:
 			all.Halted++
@@ -135,7 +83,7 @@ func (c *controls) census(ctx context.Context, to *control.Census) error {
 		}
 		return false
 	}
-	if err := w.all(ctx); err != nil {
+	if err := w.All(ctx); err != nil {
 		return err
 	}
 	to.Jobs, to.Fresh, to.Retrying, to.Halted, to.Due = all.Fresh+all.Retrying+all.Halted, all.Fresh, all.Retrying, all.Halted, all.Due
@@ -260,7 +208,7 @@ func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affect
 	case p.All && (p.Queue != "" || p.IDs != nil || p.Prefix != ""):
 		return a, fmt.Errorf("%w: all means the executor; queue, ids and prefix are not for it", inspect.ErrInvalidQuery)
 	case p.All:
-		return affected(c.x.pause(ctx, "", p.On))
+		return affected(c.i.PauseAll(ctx, "", p.On))
 	case p.Queue == "":
 		return a, fmt.Errorf("%w: queue is missing; all means the executor", inspect.ErrInvalidQuery)
 	case p.IDs != nil && (len(p.IDs) == 0 || p.Prefix != ""):
@@ -268,7 +216,7 @@ func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affect
 	case p.IDs != nil:
 		which = inspect.SelectIDs(p.Queue, p.IDs...)
 	}
-	return affected(c.i.pause(ctx, which, p.On))
+	return affected(c.i.SetPaused(ctx, which, p.On))
 }
 
 func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, error) {

@@ -3,11 +3,14 @@ package executor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -43,24 +46,22 @@ func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a jobRows,
 	if limit < 1 || limit > control.MaxRows {
 		return a, fmt.Errorf("%w: the limit is %d, it must be from 1 to %d", inspect.ErrInvalidQuery, limit, control.MaxRows)
 	}
-	ctx, q, err := c.i.begin(ctx, query.Queue)
+	ctx, q, err := c.i.Queue(ctx, query.Queue)
 	if err != nil {
 		return a, err
 	}
-	query.Limit, query.Order = 0, inspect.OrderDue
-	l, err := newJobList(q, query)
-	if err != nil {
-		return a, err
-	}
-	l.limit = limit
-	page, err := l.inOrder(ctx)
+	query.Order = inspect.OrderDue
+	page, err := c.i.Page(ctx, query)
 	room := answerPayloads
 	for i := 0; i < len(page.Jobs) && err == nil; i++ {
-		row := jobRow{JobInfo: page.Jobs[i], Bytes: int64(page.Jobs[i].Bytes)}
-		if n := row.Payloads; n > 1 {
-			var counted int
-			counted, row.Bytes, err = q.weigh(ctx, row.ID, min(room, jobPayloads))
-			room, row.BytesAtLeast = room-counted, counted < n
+		row := jobRow{JobInfo: page.Jobs[i], Bytes: int64(page.Jobs[i].Bytes), BytesAtLeast: page.Jobs[i].Payloads > 1}
+		if row.BytesAtLeast && room > 0 {
+			err = c.i.Paced(ctx, func() (time.Duration, error) {
+				began := time.Now()
+				d, err := q.Detail(ctx, row.ID, min(room, jobPayloads), new(look.Room))
+				room -= row.weigh(&d)
+				return time.Since(began), err
+			})
 		}
 		a.Jobs = append(a.Jobs, row)
 	}
@@ -68,27 +69,14 @@ func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a jobRows,
 	return a, err
 }
 
-// weigh adds up the bytes of the first n payloads of a job, and says how many there were.
-func (q *queue) weigh(ctx context.Context, id string, n int) (counted int, bytes int64, err error) {
-	if n == 0 {
-		return 0, 0, nil
+// weigh adds up the bytes of the payloads that a detail has, and returns how many those are.
+func (r *jobRow) weigh(d *inspect.JobDetail) int {
+	all := slices.Concat(d.InHand, d.Waiting)
+	r.Bytes, r.BytesAtLeast = 0, d.More > 0
+	for _, p := range all {
+		r.Bytes += int64(p.Bytes)
 	}
-	err = q.x.inspection.pacer.Do(ctx, q.x.atWork, func() (time.Duration, error) {
-		began := time.Now()
-		_, payloads, err := payloadsOf(ctx, q, id, n)
-		for _, p := range payloads {
-			var e journal.Entry
-			found, broken := p.Ref.Peek(&e)
-			if broken != nil {
-				return 0, border(broken)
-			}
-			if found {
-				counted, bytes = counted+1, bytes+int64(len(e.Payload))
-			}
-		}
-		return time.Since(began), err
-	})
-	return counted, bytes, err
+	return len(all)
 }
 
 // jobWhole is all about a job that waits or runs. State is "" when there is none.
@@ -100,42 +88,22 @@ type jobWhole struct {
 }
 
 func (c *controls) job(ctx context.Context, one control.One) (a jobWhole, err error) {
-	ctx, q, err := c.i.begin(ctx, one.Queue)
+	ctx, q, err := c.i.Queue(ctx, one.Queue)
 	if err == nil {
-		err = checkID(one.ID)
+		err = engine.CheckID(one.ID)
 	}
 	if err != nil {
 		return a, err
 	}
-	d, payloads, err := payloadsOf(ctx, q, one.ID, jobPayloads)
-	if err != nil || d == nil {
+	d, err := q.Detail(ctx, one.ID, jobPayloads, &look.Room{Left: answerBytes})
+	if err != nil || d.State == "" {
 		return a, err
 	}
-	if a.JobInfo, err = q.info(&d.View); err != nil {
-		return a, err
-	}
-	a.LastError, a.Failures = d.LastError, control.Failures(d.History, d.LastError)
-	room, counted := answerBytes, 0
-	for i, p := range payloads {
-		var e journal.Entry
-		found, err := p.Ref.Peek(&e)
-		if err != nil {
-			return a, border(err)
-		}
-		if !found {
-			continue
-		}
-		counted, a.Bytes = counted+1, a.Bytes+int64(len(e.Payload))
-		list := &a.Waiting
-		if i < len(d.InHand) {
-			list = &a.InHand
-		}
-		if p := payloadInfo(&e, &room, answerBytes); p.Raw != nil {
-			*list = append(*list, p)
-		}
-	}
-	a.BytesAtLeast = counted < d.Payloads
-	why, err := q.explain(ctx, one.ID)
+	a.JobInfo, a.Failures = d.JobInfo, d.Failures
+	a.weigh(&d)
+	unshown := func(p inspect.PayloadInfo) bool { return p.Raw == nil }
+	a.InHand, a.Waiting = slices.DeleteFunc(d.InHand, unshown), slices.DeleteFunc(d.Waiting, unshown)
+	why, err := q.Explain(ctx, one.ID)
 	a.Why = why.String()
 	return a, err
 }
@@ -166,17 +134,17 @@ func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a deadRow
 	if c.x.log.Buried(number) == 0 {
 		return a, nil
 	}
-	room, examined := answerBytes, 0
-	err = c.x.seeDead(ctx, number, journal.Position(query.From), func(b *journal.Buried) bool {
-		if examined++; examined > maxExamined || len(a.Dead) == control.MaxDead {
+	room, examined := look.Room{Left: answerBytes}, 0
+	err = c.i.EachDead(ctx, number, journal.Position(query.From), func(b *journal.Buried) bool {
+		if examined++; examined > look.MaxExamined || len(a.Dead) == control.MaxDead {
 			a.Next = uint64(b.Entry.Position)
 			return false
 		}
 		if len(ids) > 0 && !ids[string(b.Entry.ID)] {
 			return true
 		}
-		d := deadPayload(b, &room, answerBytes, answerBytes)
-		room = max(room-len(d.Error)-len(b.History), 0)
+		d := room.DeadPayload(b, answerBytes)
+		room.Left = max(room.Left-len(d.Error)-len(b.History), 0)
 		if d.Raw == nil { // it is the first of the next page
 			a.Next = uint64(b.Entry.Position)
 			return false

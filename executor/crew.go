@@ -136,18 +136,8 @@ func (x *Executor) endRemoved() {
 
 // claimOfNone is that of a job that ends without a worker.
 func (q *queue) claimOfNone(id string) shard.Held {
-	if q.admission == nil {
+	if q.Admission == nil {
 		return nil
 	}
-	return q.admission.Claim(id, nil)
-}
-
-// remover returns what ends the payloads of an id on its shard, as a removal says.
-func (q *queue) remover(r shard.Removal) func(c *shard.Core, now int64, id string) int {
-	return func(c *shard.Core, now int64, id string) int {
-		own := r
-		own.Claim = q.claimOfNone(id)
-		ended, inHand := c.Remove(now, id, &own)
-		return ended + inHand
-	}
+	return q.Admission.Claim(id, nil)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -78,9 +79,6 @@ func (x *Executor) Lookup(name string) (*Queue[[]byte], error) {
 	}
 	return &Queue[[]byte]{q: q, cfg: QueueConfig[[]byte]{Codec: Raw{}}}, nil
 }
-
-// errNoQueue is what a Queue says that no registration made.
-var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleMerged or HandleBatch", ErrState)
 
 // usable is [usable] for a call to a queue.
 func (t *Queue[T]) usable(ctx context.Context) (context.Context, error) {
@@ -194,7 +192,7 @@ func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64, options []Optio
 // fill writes what an enqueue asks for into e. Its checks come before anything is
 // accepted.
 func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) error {
-	if err := checkID(id); err != nil {
+	if err := engine.CheckID(id); err != nil {
 		return err
 	}
 	if len(payload) > q.x.cfg.Advanced.MaxPayloadBytes {
@@ -205,20 +203,8 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) err
 	}
 	// The journal copies it, and changes nothing.
 	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
-	e.Queue, e.Payload = q.number, payload
+	e.Queue, e.Payload = q.Number, payload
 	e.Accepted, e.Due, e.Score, e.Floor = now, now, journal.ScoreOf(now), &q.scores
-	e.Route = q.shards.Route(e.ID)
+	e.Route = q.Shards.Route(e.ID)
 	return nil
-}
-
-func checkID(id string) error {
-	if id == "" || len(id) > MaxIDBytes {
-		return badID(id)
-	}
-	return nil
-}
-
-// badID is apart so that checkID is inlined, which each payload comes through.
-func badID(id string) error {
-	return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
 }

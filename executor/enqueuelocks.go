@@ -12,7 +12,7 @@ import (
 // keysOnEnqueue computes what each of the entries locks; nil: nothing. It returns
 // an error, too, for a bad key that is wanted only before the run.
 func (q *queue) keysOnEnqueue(entries []journal.Entry) (keys [][]string, err error) {
-	if q.keys == nil && !q.admission.Checked() {
+	if q.keys == nil && !q.Admission.Checked() {
 		return nil, nil
 	}
 	if q.keys != nil && q.keys.OnEnqueue != nil {
@@ -22,7 +22,7 @@ func (q *queue) keysOnEnqueue(entries []journal.Entry) (keys [][]string, err err
 		e := &entries[i]
 		locked, err := q.checkPayload(string(e.ID), e.Payload)
 		if err != nil {
-			return nil, fmt.Errorf("item %d: queue %q, id %q: %w", i, q.name, e.ID, err)
+			return nil, fmt.Errorf("item %d: queue %q, id %q: %w", i, q.Name, e.ID, err)
 		}
 		if keys != nil {
 			keys[i] = locked
@@ -54,7 +54,7 @@ func (q *queue) lockOnEnqueue(ctx context.Context, entries []journal.Entry, keys
 // reconsider has a job that waits ask again when keys that it has locked meanwhile close
 // a circle: then it hears of that.
 func (q *queue) reconsider(id string, keys []string) {
-	if len(keys) > 0 && q.x.graph.Closed(holder{Queue: q.name, ID: id}) != nil {
-		q.admission.Wake(id)
+	if len(keys) > 0 && q.x.graph.Closed(holder{Queue: q.Name, ID: id}) != nil {
+		q.Admission.Wake(id)
 	}
 }

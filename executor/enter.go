@@ -11,10 +11,10 @@ import (
 // disk before the others are asked for the rest, however long that takes.
 func (w *worker) enter() {
 	for _, it := range w.batch { // before user code may end the goroutine
-		it.Claim = w.queue.admission.Claim(it.ID, it)
+		it.Claim = w.queue.Admission.Claim(it.ID, it)
 	}
 	w.enterAll(false)
-	if !w.queue.admission.Durable() || len(w.batch) == 0 {
+	if !w.queue.Admission.Durable() || len(w.batch) == 0 {
 		return
 	}
 	if !w.x.volatile {
@@ -71,14 +71,14 @@ func (w *worker) setAside(i int) {
 // postpone gives a job back that has to wait. If it is woken before the shard hears
 // of it, it is not parked.
 func (w *worker) postpone(it *shard.Item, waits *admit.Claim) {
-	w.x.quarantine.StandAside(w.queue.name, it.ID)
+	w.x.quarantine.StandAside(w.queue.Name, it.ID)
 	q, id := w.queue, it.ID // it is the shard's in a moment
 	if q.events.Watched() {
 		q.events.Parked(it)
 	}
 	w.run.Shard.Tell(func(c *shard.Core) {
 		c.Postpone(it, !waits.Woken())
-		q.admission.StepAside(c, id)
+		q.Admission.StepAside(c, id)
 	})
 }
 
@@ -132,7 +132,7 @@ func (w *worker) conclude() {
 		}
 		if err := claimOf(it.Claim).Conclude(w.x.handlers); err != nil {
 			w.x.cfg.Logger.Error("job did its work, but not its locks",
-				slog.String("queue", w.queue.name), slog.String("id", it.ID), slog.Any("error", err))
+				slog.String("queue", w.queue.Name), slog.String("id", it.ID), slog.Any("error", err))
 			w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
 			w.errs[i] = err
 		}
@@ -141,7 +141,7 @@ func (w *worker) conclude() {
 
 // returned ends what the batch holds only while its handler runs.
 func (w *worker) returned() {
-	if w.queue.admission.Asked() {
+	if w.queue.Admission.Asked() {
 		for _, it := range w.batch {
 			claimOf(it.Claim).Returned()
 		}

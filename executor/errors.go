@@ -3,11 +3,14 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/strandjobs/strand/executor/internal/act"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/engine"
 )
 
 // Errors of registering a queue.
@@ -24,7 +27,7 @@ var (
 // after ErrUnknown.
 var (
 	// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
-	ErrInvalidID = errors.New("executor: invalid id")
+	ErrInvalidID = engine.ErrInvalidID
 
 	// ErrInvalidScore is returned for a score that is not a finite number.
 	ErrInvalidScore = errors.New("executor: invalid score")
@@ -84,7 +87,7 @@ var (
 	// ErrCanceledByOperator is the cause of a handler's context when a person cancels
 	// its job, with [inspect.Inspector.Cancel], and the beginning of why a payload that was
 	// canceled so is a dead letter.
-	ErrCanceledByOperator = errors.New("executor: canceled by an operator")
+	ErrCanceledByOperator = act.ErrCanceled
 
 	// ErrDeletedByOperator is the cause of a handler's context when a person deletes
 	// its job, with [inspect.Inspector.Delete].
@@ -118,23 +121,6 @@ var (
 	ErrState = errors.New("executor: wrong state")
 )
 
-// PanicError is the error of a job whose handler, or of a payload whose codec,
-// panicked.
-type PanicError struct {
-	Value any
-	Stack string
-}
-
-func (e *PanicError) Error() string {
-	return "panic: " + text(func() string { return fmt.Sprint(e.Value) })
-}
-
-// Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
 // What happens on a full disk, from the outside in: the journal refuses what it has
 // no room for and goes on with the rest, so jobs run and end; Enqueue returns a
 // [FullError] with Disk; a job whose handler passes that on waits, and spends no
@@ -157,28 +143,143 @@ func fromFullDisk(err error) bool {
 	return ok && full.Disk
 }
 
-// maxErrorText is how much of an error's text is kept with a job.
-const maxErrorText = 4 << 10
+// FatalError is what [Fatal] returns.
+type FatalError struct{ Err error } // the reason
 
-// noText stands for what an error said.
-const noText = "an error whose text can't be had: a method of it, or a hook, panicked or exited"
+// Fatal ends the executor in order, because of err, which the job alone did not cause:
+// the program can't do its work any more, and may be able to in a new process. From
+// then on no job begins, calls from outside return ErrClosed, and the running handlers
+// have Config.StopTimeout to return. When they have, and all that they did is on disk,
+// the executor calls Config.OnFatal with the [*FatalError]. Run and Stop return an
+// error that wraps it.
+//
+// What becomes of the job depends on err. A plain error is a failure, which spends a
+// retry: so a job that ends each process is dead-lettered at last. The job keeps its
+// place, and makes that retry in the next process. With Snooze(0) as err it spends
+// none. One Fatal among [BatchErrors] or [PayloadErrors] is enough; a batch is not
+// halved.
+func Fatal(err error) error { return &FatalError{err} }
 
-// text returns what the first of fs says that does not panic: at most 4 KiB of
-// valid UTF-8.
-func text(fs ...func() string) string {
-	s := noText
-	for _, f := range fs {
-		if guarded(func() error { s = f(); return nil }) == nil {
-			break
+func (e *FatalError) Error() string { return "fatal: " + reason(e.Err) }
+func (e *FatalError) Unwrap() error { return e.Err }
+
+func reason(err error) string {
+	if err == nil {
+		return "no reason given"
+	}
+	return err.Error()
+}
+
+// FullError says what was full, and when to call again. It matches [ErrFull].
+//
+// A handler whose own Enqueue got it because the disk is full, and that returns it,
+// spends no retry: its job waits as long as after a first failure, and at least a
+// second.
+type FullError struct {
+	// Disk is true when the disk is full. Then only RetryAfter is set beside it.
+	Disk bool
+
+	// Queue is the queue whose QueueConfig.MaxBacklog was reached; "":
+	// Config.MaxBacklog, which is over all queues.
+	Queue string
+	// Bytes says what Waiting and Limit count: bytes, or if it is false payloads.
+	// Waiting is how much the backlog holds, and Limit the setting.
+	Bytes          bool
+	Waiting, Limit int
+
+	// RetryAfter is an estimate of when the call will find room, from 10 ms to a
+	// minute. It is the time until the call fits and an eighth of the limit is free, if
+	// payloads keep ending at the pace of the last 10 to 20 seconds. If none has ended
+	// in that time, it is the time since the last one ended, but at least a second. For
+	// a full disk it is one second; the executor itself looks for room ten times a
+	// second.
+	RetryAfter time.Duration
+
+	cause error // of a disk
+}
+
+func (e *FullError) Error() string {
+	if e.Disk {
+		return fmt.Sprintf("executor: full: %v", e.cause)
+	}
+	unit, setting := limitOf(e.Queue, e.Bytes)
+	are := unit + " are"
+	if e.Waiting == 1 {
+		are = strings.TrimSuffix(unit, "s") + " is"
+	}
+	return fmt.Sprintf("executor: full: %d %s waiting, %s is %d; try again in %v",
+		e.Waiting, are, setting, e.Limit, e.RetryAfter.Round(time.Millisecond))
+}
+
+// Is makes errors.Is(err, ErrFull) true.
+func (e *FullError) Is(target error) bool { return target == ErrFull }
+
+// Unwrap returns what the journal said about the disk.
+func (e *FullError) Unwrap() error { return e.cause }
+
+// limitOf names what a limit counts, and its setting.
+func limitOf(queue string, bytes bool) (unit, setting string) {
+	if unit, setting = "payloads", "MaxBacklog.Payloads"; bytes {
+		unit, setting = "bytes", "MaxBacklog.Bytes"
+	}
+	if queue == "" {
+		return unit, "Config." + setting
+	}
+	return unit, fmt.Sprintf("QueueConfig.%s of queue %q", setting, queue)
+}
+
+// noRoom is the error of a call that a limit keeps out.
+func noRoom(f *backlog.Full) error {
+	return &FullError{Queue: f.Queue, Bytes: f.Bytes, Waiting: f.Waiting, Limit: f.Limit, RetryAfter: f.RetryAfter}
+}
+
+// tooLarge is the error of a call that has no room under a limit, whatever ends.
+func tooLarge(f *backlog.Full) error {
+	unit, setting := limitOf(f.Queue, f.Bytes)
+	return fmt.Errorf("%w: the call is %d %s, %s is %d", ErrTooLarge, f.Waiting, unit, setting, f.Limit)
+}
+
+func stalled(s backlog.Stall) error {
+	return fmt.Errorf("%w for %v: %w", ErrStalled, s.For.Round(time.Second), noRoom(s.Full))
+}
+
+// inRange checks a setting whose zero value is its default, which counts by now.
+func inRange(name string, v, low, high int) error {
+	if v < low || v > high {
+		zero := ""
+		if low > 0 {
+			zero = "0 (the default) or "
 		}
+		return fmt.Errorf("%w: %s is %d, it must be %sfrom %d to %d", ErrConfig, name, v, zero, low, high)
 	}
-	s = strings.ToValidUTF8(s[:min(len(s), maxErrorText+utf8.UTFMax)], "\uFFFD")
-	if s == "" {
-		return "an error without text"
+	return nil
+}
+
+func notNegative(name string, d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%w: %s is %v, it must not be below zero", ErrConfig, name, d)
 	}
-	for len(s) > maxErrorText {
-		_, size := utf8.DecodeLastRuneInString(s)
-		s = s[:len(s)-size]
+	return nil
+}
+
+func notAbove[T int | time.Duration](name string, v, limit T) error {
+	if v > limit {
+		return fmt.Errorf("%w: %s is %v, it must not be above %v", ErrConfig, name, v, limit)
 	}
-	return s
+	return nil
+}
+
+// among checks a setting that is one of some words.
+func among[S ~string](name string, v S, known ...S) error {
+	if !slices.Contains(known, v) {
+		return fmt.Errorf("%w: %s is %q, it must be one of %q", ErrConfig, name, v, known)
+	}
+	return nil
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > engine.MaxIDBytes {
+		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidKey, len(name), engine.MaxIDBytes)
+	}
+	return nil
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/actor"
+	"github.com/strandjobs/strand/executor/internal/act"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
-	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
@@ -22,6 +22,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
+	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/tell"
@@ -61,7 +62,7 @@ type Executor struct {
 	sweeper    sweeper
 	graph      admit.Graph            // of jobs that wait for each other
 	running    *journal.CrashRecorder // from Start on
-	inspection inspection
+	inspector  inspector
 	control    *control.Server // nil: there is none
 	opening    time.Time       // when Open began, and no other had the journal
 	began      time.Time       // when jobs began to run; guarded by mu, and then by the stop
@@ -104,6 +105,12 @@ type Executor struct {
 	stopErr error // set before stopped is closed
 }
 
+// inspector is the inspector of an executor: who looks, and who acts.
+type inspector struct {
+	*look.Inspector
+	*act.Operator
+}
+
 type state uint8
 
 const (
@@ -112,137 +119,6 @@ const (
 	started
 	stopping
 )
-
-// Open opens the journal in the directory dir, or creates it, and returns an
-// executor that runs nothing yet. The parent of dir must exist. With an empty dir
-// everything is kept in memory: no file, no fsync, and nothing survives the
-// process.
-//
-// Register the queues with [Handle], [HandleMerged] or [HandleBatch], then call Run
-// or Start. Payloads may be enqueued as soon as their queue is registered.
-//
-// It returns ErrConfig, [journal.LockedError] at once when the journal is in use,
-// [journal.CorruptError], [journal.ErrTooNew], ErrControlSocket, ErrFull where the disk
-// has no room for what has to be written first, or an error of the directory. Where locks or pauses make no sense, it names their state key, which
-// strand salvage leaves out.
-// [OpenContext] waits until the journal is free.
-func Open(dir string, cfg Config) (*Executor, error) {
-	if dir == "" {
-		return openElsewhere("", cfg, nil, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
-	}
-	return openListening(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
-}
-
-// OpenContext is [Open] that waits while another process has the journal open,
-// until ctx ends: for deploys in which the new process starts before the old one
-// has stopped. It begins to open within five milliseconds of the other's
-// [Executor.Stop], or death; as long as handlers that a Stop has left behind still
-// run, it waits for them. Of several who wait, any may be the next. It logs which
-// process it waits for.
-//
-// When ctx ends first, the error matches both the cause of ctx and the
-// [journal.LockedError] that says which process has the journal, and since when.
-// ctx is for the wait alone: what the executor does later has the context of
-// [Executor.Start]. It returns ErrContext, and the errors of Open.
-func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error) {
-	ctx, err := usable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if dir == "" {
-		return Open(dir, cfg)
-	}
-	return openListening(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
-}
-
-// OpenLog is [Open] over a log that open opens, with the configuration that it is given:
-// for packages that keep a journal elsewhere than in a directory, as journal/postgres
-// does. name stands for the directory where people read, and must not be empty. The
-// executor closes the log when it stops, or can't be opened.
-//
-// It has no crash recorder and no reports of crashes: after a crash no job is suspected.
-// It has no control socket: Config.ControlSocket is ErrConfig, and so are an empty name
-// and an open that is nil, panics, or returns neither a log nor an error. All other
-// errors are those of open, and of Config.
-func OpenLog(name string, open func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error) {
-	switch {
-	case name == "":
-		return nil, fmt.Errorf("%w: a log needs a name, for people", ErrConfig)
-	case open == nil:
-		return nil, fmt.Errorf("%w: no function that opens log %q", ErrConfig, name)
-	}
-	return openElsewhere(name, cfg, nil, func(c journal.Config) (log *journal.Log, err error) {
-		broken := guarded(func() error {
-			log, err = open(c)
-			return nil
-		})
-		switch {
-		case broken != nil:
-			return nil, fmt.Errorf("%w: the function that opens log %q: %w", ErrConfig, name, broken)
-		case log == nil && err == nil:
-			return nil, fmt.Errorf("%w: the function that opens log %q returned none, and no error", ErrConfig, name)
-		}
-		return log, err
-	})
-}
-
-func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	x := &Executor{
-		cfg:        cfg,
-		volatile:   dir == "",
-		clock:      time.Now,
-		dir:        cmp.Or(dir, "in memory"),
-		dispatcher: dispatch.New(policyOf(cfg.Scheduler)),
-		seed:       maphash.MakeSeed(),
-		queues:     make(map[string]*queue),
-		slots:      make(map[string]bool),
-		lanes:      make(map[string]*lane.Lanes),
-		failed:     make(chan struct{}),
-		told:       make(chan struct{}),
-		closing:    make(chan struct{}),
-		hurry:      make(chan struct{}),
-		stopped:    make(chan struct{}),
-		inspection: newInspection(),
-	}
-	x.watchdog = x.newWatchdog()
-	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, x.tellStalled)
-	x.routes.Store(new([]*shard.Shard))
-	x.owners.Store(new([]*queue))
-	if size := cfg.Advanced.EventBuffer; size >= 0 {
-		x.events.Open(size, witness)
-	}
-	x.inherited.Context = context.Background()
-	ctx := context.WithValue(&x.inherited, attempt.ExecutorKey{}, x)
-	x.handlers, x.cancel = context.WithCancelCause(ctx)
-	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
-	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.Committed,
-		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger})
-	if err != nil {
-		return nil, border(err)
-	}
-	if on, ok := witness.(interface{ Now() time.Time }); ok {
-		x.clock, x.wall = on.Now, on.Now
-	}
-	opened := x.log.Stats()
-	x.opening = opened.Since
-	if x.common = opened.Now; x.common != nil {
-		x.clock, x.wall = x.common, x.common
-	}
-	x.ledger = admit.NewLedger(x.log)
-	x.graph.Lists = x.conditions
-	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
-	x.limits = limit.New()
-	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
-	x.keys, err = keylock.Open(x.ledger, x.log, x.volatile)
-	if err = cmp.Or(err, x.pauses.Restore()); err != nil {
-		return nil, errors.Join(err, x.log.Close())
-	}
-	return x, nil
-}
 
 // deliver is called by the committer, in commit order.
 func (x *Executor) deliver(d *journal.Delivery) {
@@ -329,6 +205,43 @@ func (x *Executor) failure() error {
 	return x.err
 }
 
+// owns reports whether ctx is that of a handler of x.
+func (x *Executor) owns(ctx context.Context) (own bool) {
+	_ = guarded(func() error { own = ctx.Value(attempt.ExecutorKey{}) == x; return nil })
+	return own
+}
+
+// admits returns why a call is refused before anything of it is looked at.
+func (x *Executor) admits(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if x.stopping.Load() && x.common == nil && !x.owns(ctx) {
+		return ErrClosed
+	}
+	return nil
+}
+
+// mayChange returns why a call that changes something is refused.
+func (x *Executor) mayChange(ctx context.Context) (context.Context, error) {
+	if x == nil {
+		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
+	}
+	ctx, err := usable(ctx)
+	if err != nil {
+		return ctx, err
+	}
+	return ctx, cmp.Or(x.admits(ctx), x.failure(), border(context.Cause(ctx)))
+}
+
+// written waits until what was changed is on disk, unless something went wrong.
+func (x *Executor) written(ctx context.Context, err error) error {
+	if err == nil {
+		err = x.log.Settled(ctx)
+	}
+	return border(err)
+}
+
 // border turns the errors of the rooms below into those of this package.
 func border(err error) error {
 	for _, pair := range [...][2]error{
@@ -355,7 +268,7 @@ func (x *Executor) conditions(queue string) *admit.List {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if q := x.queues[queue]; q != nil {
-		return q.admission
+		return q.Admission
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/executor/internal/pace"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -52,7 +53,7 @@ func (x *Executor) HoldShards(queue string) (release func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	held := make(chan struct{})
-	for _, s := range x.queues[queue].shards.All {
+	for _, s := range x.queues[queue].Shards.All {
 		go s.Tell(func(*shard.Core) { <-held }) // it may be handled on this goroutine
 	}
 	return func() { close(held) }
@@ -98,12 +99,12 @@ func Awaited[T any](t *Queue[T]) int { return t.q.awaited.Len() + t.q.x.graph.Le
 
 // NothingIdle has those who look pause as if no processor lay idle: how many do is not
 // known from the clock of a bubble. It is called before Start.
-func NothingIdle(x *Executor) { x.inspection.pacer = pace.New(lookers(), lookBurst, nil) }
+func NothingIdle(x *Executor) { x.inspector.Pacer = pace.New(look.Share(), look.Burst, nil) }
 
 // LookFor looks at something that costs so much that the next one pauses for d.
 func LookFor(ctx context.Context, x *Executor, d time.Duration) error {
-	cost := time.Duration(float64(d) * lookers())
-	return x.inspection.pacer.Do(ctx, x.atWork, func() (time.Duration, error) { return cost, nil })
+	cost := time.Duration(float64(d) * look.Share())
+	return x.inspector.Paced(ctx, func() (time.Duration, error) { return cost, nil })
 }
 
 // SlotsOnDisk counts what the journal has of the slots that are out.

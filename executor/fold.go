@@ -41,7 +41,7 @@ func (t *Queue[T]) newFolder(x *Executor) *fold.Folder {
 				t.q.logPanic(id, why, panicked.Stack)
 				return
 			}
-			x.cfg.Logger.Debug("payloads were not folded", slog.String("queue", t.q.name), slog.String("id", id), slog.String("error", why))
+			x.cfg.Logger.Debug("payloads were not folded", slog.String("queue", t.q.Name), slog.String("id", id), slog.String("error", why))
 		},
 		Skip:    func(it *shard.Item, err error) bool { return !(&undecodable{err}).mayPass(t.q, it) },
 		Refused: func(err error) string { return (&undecodable{err}).Error() },

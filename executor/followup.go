@@ -119,11 +119,11 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 func (q *queue) takesAfter(from origin) error {
 	switch {
 	case from.attempt == nil:
-		return fmt.Errorf("%w: for queue %q: the job was not made by an executor", ErrFollowUp, q.name)
+		return fmt.Errorf("%w: for queue %q: the job was not made by an executor", ErrFollowUp, q.Name)
 	case from.attempt.Executor() != q.x:
-		return fmt.Errorf("%w: queue %q is of another executor than the job: they have no commit in common", ErrFollowUp, q.name)
+		return fmt.Errorf("%w: queue %q is of another executor than the job: they have no commit in common", ErrFollowUp, q.Name)
 	case q.keys != nil && q.keys.Service != nil && q.keys.OnEnqueue != nil:
-		return fmt.Errorf("%w: Locks.OnEnqueue of queue %q is kept by a Service, which has no part in a commit; use Enqueue", ErrFollowUp, q.name)
+		return fmt.Errorf("%w: Locks.OnEnqueue of queue %q is kept by a Service, which has no part in a commit; use Enqueue", ErrFollowUp, q.Name)
 	}
 	return nil
 }

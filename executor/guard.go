@@ -6,11 +6,28 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/strandjobs/strand/executor/internal/attempt"
+	"unicode/utf8"
 )
+
+// PanicError is the error of a job whose handler, or of a payload whose codec,
+// panicked.
+type PanicError struct {
+	Value any
+	Stack string
+}
+
+func (e *PanicError) Error() string {
+	return "panic: " + text(func() string { return fmt.Sprint(e.Value) })
+}
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
 
 // guarded calls f, which is user code, and turns a panic into a [PanicError]. It is
 // the one place that recovers. When f ends the goroutine with Goexit, nothing can
@@ -29,6 +46,32 @@ func guarded(f func() error) (err error) {
 	err = f()
 	returned = true
 	return err
+}
+
+// maxErrorText is how much of an error's text is kept with a job.
+const maxErrorText = 4 << 10
+
+// noText stands for what an error said.
+const noText = "an error whose text can't be had: a method of it, or a hook, panicked or exited"
+
+// text returns what the first of fs says that does not panic: at most 4 KiB of
+// valid UTF-8.
+func text(fs ...func() string) string {
+	s := noText
+	for _, f := range fs {
+		if guarded(func() error { s = f(); return nil }) == nil {
+			break
+		}
+	}
+	s = strings.ToValidUTF8(s[:min(len(s), maxErrorText+utf8.UTFMax)], "\uFFFD")
+	if s == "" {
+		return "an error without text"
+	}
+	for len(s) > maxErrorText {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s
 }
 
 // ErrContext is returned for a context that can't be asked whether it has ended: it
@@ -109,43 +152,6 @@ func ended(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrContext, err)
 	}
 	return orMute(cause)
-}
-
-// owns reports whether ctx is that of a handler of x.
-func (x *Executor) owns(ctx context.Context) (own bool) {
-	_ = guarded(func() error { own = ctx.Value(attempt.ExecutorKey{}) == x; return nil })
-	return own
-}
-
-// admits returns why a call is refused before anything of it is looked at.
-func (x *Executor) admits(ctx context.Context) error {
-	if ctx == nil {
-		return errNilContext
-	}
-	if x.stopping.Load() && x.common == nil && !x.owns(ctx) {
-		return ErrClosed
-	}
-	return nil
-}
-
-// mayChange returns why a call that changes something is refused.
-func (x *Executor) mayChange(ctx context.Context) (context.Context, error) {
-	if x == nil {
-		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
-	}
-	ctx, err := usable(ctx)
-	if err != nil {
-		return ctx, err
-	}
-	return ctx, errorsOf(x.admits(ctx), x.failure(), border(context.Cause(ctx)))
-}
-
-// written waits until what was changed is on disk, unless something went wrong.
-func (x *Executor) written(ctx context.Context, err error) error {
-	if err == nil {
-		err = x.log.Settled(ctx)
-	}
-	return border(err)
 }
 
 // inherited gives the contexts of handlers their values: those of the context that

@@ -11,6 +11,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -97,25 +98,23 @@ func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
 func (j Merged[T]) held() *admit.Claim { return j.claim }
 
-// firstAttempt is what makes a Retry the number of an attempt: the Retry of a job
-// that has not failed is −1, and its attempt is the first.
-const firstAttempt = 2
+const firstAttempt = engine.FirstAttempt
 
 // single makes the job of the payload that an item has in hand. A payload that the
 // codec refuses is an undecodable error.
 func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 	p := it.Current()
 	job := Job[T]{
-		Queue: t.q.name, ID: it.ID, Position: uint64(p.Ref.Position()),
+		Queue: t.q.Name, ID: it.ID, Position: uint64(p.Ref.Position()),
 		Attempt: it.Retry + firstAttempt, LastError: it.LastError, Due: time.Unix(0, it.Due),
-		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
+		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim = claimOf(it.Claim)
 	var e journal.Entry
 	if err := p.Ref.Read(&e); err != nil {
 		return job, &unreadError{err}
 	}
-	job.Score, job.EnqueuedAt, job.Metadata = e.Score, time.Unix(0, e.AcceptedAt()), metadataOf(&e)
+	job.Score, job.EnqueuedAt, job.Metadata = e.Score, time.Unix(0, e.AcceptedAt()), engine.MetadataOf(&e)
 	var err error
 	if job.Payload, err = t.decodeOne(e.Payload); err != nil {
 		return job, &undecodable{err}
@@ -129,9 +128,9 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 // an undecodable error.
 func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
-		Queue: t.q.name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError,
+		Queue: t.q.Name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
-		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
+		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim, job.from.item = claimOf(it.Claim), it
 	if t.q.folder != nil {
@@ -163,7 +162,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 }
 
 func payloadOf[T any](value T, p shard.Payload, e *journal.Entry) Payload[T] {
-	return Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), metadataOf(e)}
+	return Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), engine.MetadataOf(e)}
 }
 
 // decodeAll makes the jobs of those items that have a payload left. Those that wait for

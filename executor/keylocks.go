@@ -7,9 +7,6 @@ import (
 	"slices"
 
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/brief"
-	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -98,59 +95,6 @@ func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 		}
 	})
 	return func() { k.x.ledger.Do(nil, forget) }, locked
-}
-
-// keysOf returns the keys of a payload, each once, from a function of the program that is
-// set under name; nil without one. Errors match ErrInvalidKey, and say the name.
-func keysOf[T any](name string, f func(string, T) []string) keylock.KeysOf {
-	if f == nil {
-		return nil
-	}
-	return func(id string, payload any) (keys []string, err error) {
-		var all []string
-		value, _ := payload.(T) // of an interface type it may be nil
-		if err := guarded(func() error { all = f(id, value); return nil }); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidKey, name, err)
-		}
-		for _, key := range all {
-			if key == "" {
-				return nil, fmt.Errorf("%w: %s: %w: return 1 to %d bytes", ErrInvalidKey, name, lock.ErrEmptyKey, maxKeyBytes)
-			}
-			if err := checkKey(key); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			keys = admit.With(keys, key)
-		}
-		return keys, nil
-	}
-}
-
-// keyOf is keysOf for a function that returns one.
-func keyOf[T any](name string, f func(string, T) string) func(id string, payload any) (string, error) {
-	if f == nil {
-		return nil
-	}
-	keys := keysOf(name, func(id string, value T) []string { return []string{f(id, value)} })
-	return func(id string, payload any) (string, error) {
-		all, err := keys(id, payload)
-		if err != nil {
-			return "", err
-		}
-		return all[0], nil
-	}
-}
-
-// maxKeyBytes is the length of the longest key.
-const maxKeyBytes = 512
-
-func checkKey(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)
-	}
-	if len(key) > maxKeyBytes {
-		return fmt.Errorf("%w: %q has %d bytes, it must have from 1 to %d", ErrInvalidKey, brief.Clip(key), len(key), maxKeyBytes)
-	}
-	return nil
 }
 
 // List returns all locked keys in their order. After Stop it is what was locked

@@ -138,10 +138,10 @@ func (r recorder) Record(c *shard.Change) {
 func (r recorder) write(c *shard.Change) {
 	q := r.queue
 	locks := len(c.Staged) > 0 && q.x.land(c)
-	if q.admission == nil && !locks {
+	if q.Admission == nil && !locks {
 		q.x.log.Record(&c.Change)
 	} else {
-		q.x.ledger.Settle(q.admission, c, func() { q.x.lockFollowUps(c) })
+		q.x.ledger.Settle(q.Admission, c, func() { q.x.lockFollowUps(c) })
 		for f := range followUps(c) {
 			f.queue.reconsider(string(f.entry.ID), f.keys)
 		}
@@ -151,6 +151,6 @@ func (r recorder) write(c *shard.Change) {
 		q.awaited.Record(c, q.x.log.Recorded(&c.Change))
 	}
 	if len(c.Buried) > 0 {
-		q.dead.Buried()
+		q.Dead.Buried()
 	}
 }

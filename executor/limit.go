@@ -211,7 +211,7 @@ func addLimits[T any](q *queue, limits []LimitOf[T], a *admit.List) error {
 	c, byPayload := &limit.Condition{Limits: q.x.limits}, false
 	for _, of := range limits {
 		if of.Limit.made() != nil || of.Limit.x != q.x {
-			return fmt.Errorf("%w: Conditions.Limits of queue %q must come from NewLimit with the same executor", ErrConfig, q.name)
+			return fmt.Errorf("%w: Conditions.Limits of queue %q must come from NewLimit with the same executor", ErrConfig, q.Name)
 		}
 		c.Of = append(c.Of, limit.Of{Limit: of.Limit.limit, Key: keyOf("Limits.Key", of.Key)})
 		byPayload = byPayload || of.Key != nil

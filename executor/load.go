@@ -23,7 +23,7 @@ const absurdDelay = 50 * 365 * 24 * time.Hour
 func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 	absurd := q.x.clock().Add(absurdDelay).UnixNano()
 	var far atomic.Int64
-	weight, err := shard.LoadAll(cores, pending, q.shards.Index, func(entries []journal.Entry) {
+	weight, err := shard.LoadAll(cores, pending, q.Shards.Index, func(entries []journal.Entry) {
 		q.standInLanes(entries)
 		newest := 0.0
 		for i := range entries {
@@ -43,6 +43,18 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 	q.far = far.Load()
 	q.backlog.Exceed(weight)
 	return nil
+}
+
+// standInLanes gives what the journal has for the queue its places.
+func (q *queue) standInLanes(entries []journal.Entry) {
+	if q.lanes == nil {
+		return
+	}
+	for i := range entries {
+		if e := &entries[i]; e.Kind == journal.KindEnqueued {
+			q.lanes.Add(string(e.ID), e.Position, q.Number)
+		}
+	}
 }
 
 // A payload without a score of its own gets it in two steps: the time of the call
@@ -73,19 +85,19 @@ func (q *queue) stamp() int64 { return q.x.clock().UnixNano() }
 func (q *queue) takeOver() error {
 	for _, former := range q.renamedFrom {
 		entries, dead, known := q.x.leftOver(former)
-		own, ownDead, taken := q.x.leftOver(q.name)
+		own, ownDead, taken := q.x.leftOver(q.Name)
 		if err := q.x.mayRegister(former); err != nil {
 			if entries+dead == 0 {
 				continue
 			}
-			return fmt.Errorf("RenamedFrom of queue %q: %w", q.name, err)
+			return fmt.Errorf("RenamedFrom of queue %q: %w", q.Name, err)
 		}
 		if entries+dead > 0 && own+ownDead > 0 {
 			return fmt.Errorf("%w: queue %q has %d payloads and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
-				ErrConfig, q.name, own, ownDead, former, entries, dead)
+				ErrConfig, q.Name, own, ownDead, former, entries, dead)
 		}
 		if entries+dead > 0 || known && !taken { // with no payload left there is still what has run of each id
-			if err := q.x.log.Rename(context.Background(), former, q.name); err != nil {
+			if err := q.x.log.Rename(context.Background(), former, q.Name); err != nil {
 				return border(err)
 			}
 		}
@@ -99,11 +111,11 @@ func (q *queue) takeOver() error {
 // inherit takes over what jobs hold under a former name, keys and slots, and what is
 // paused.
 func (q *queue) inherit(former string) error {
-	q.x.keys.Rename(former, q.name)
-	for _, s := range q.slots {
-		s.Rename(former, q.name)
+	q.x.keys.Rename(former, q.Name)
+	for _, s := range q.Slots {
+		s.Rename(former, q.Name)
 	}
-	return border(q.x.pauses.Rename(former, q.name))
+	return border(q.x.pauses.Rename(former, q.Name))
 }
 
 // leftOver returns how many payloads the journal had for a name that is not
@@ -199,5 +211,5 @@ func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 }
 
 func (q *queue) suspect(s journal.Suspicion, id string, at journal.Position) *quarantine.Suspect {
-	return &quarantine.Suspect{Suspicion: s, Queue: q.name, ID: id, Name: holder{Queue: q.name, ID: id}.String(), Position: at, Limit: q.x.cfg.Crash.Limit}
+	return &quarantine.Suspect{Suspicion: s, Queue: q.Name, ID: id, Name: holder{Queue: q.Name, ID: id}.String(), Position: at, Limit: q.x.cfg.Crash.Limit}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/lock"
@@ -152,11 +153,11 @@ const (
 // addLocks adds the keys that jobs wait for, lock and unlock.
 func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 	x := q.x
-	if err := errorsOf(c.checkBlocked(q.name), c.check()); err != nil {
+	if err := cmp.Or(c.checkBlocked(q.Name), c.check()); err != nil {
 		return err
 	}
 	k := &keylock.Condition{
-		Keys: x.keys, Queue: q.name,
+		Keys: x.keys, Queue: q.Name,
 		OnEnqueue: keysOf("OnEnqueue", c.OnEnqueue), BlockedBy: keysOf("BlockedBy", c.BlockedBy),
 		OnRun: keysOf("OnRun", c.OnRun), Unlock: keysOf("Unlock", c.Unlock),
 		Counted: c.Counted, UnlockOnBurial: c.UnlockOnBurial, Supersedes: q.supersedes(), TTL: max(c.TTL, 0), Blocked: c.WhenBlocked,
@@ -199,7 +200,7 @@ func addUnique[T any](q *queue, u Unique[T], a *admit.List) error {
 	c := &unique.Condition{
 		Leases: &x.leases, TTL: u.TTL, Heartbeat: u.Heartbeat, Handlers: x.handlers, Guard: guarded,
 		Key: func(_ string, p admit.Payload) (string, error) { // two payloads with one hash would exclude each other, no more
-			return fmt.Sprintf("%s#%016x", q.name, maphash.Bytes(x.seed, p.Raw)), nil
+			return fmt.Sprintf("%s#%016x", q.Name, maphash.Bytes(x.seed, p.Raw)), nil
 		},
 	}
 	if u.Key != nil {
@@ -269,6 +270,59 @@ func (c *Locks[T]) checkBlocked(name string) error {
 		return fmt.Errorf("%w: Locks.WhenBlocked waits for %v, it must not be negative", ErrConfig, c.WhenBlocked.After)
 	case c.Service != nil && (c.Counted || c.UnlockOnBurial || c.TTL > 0):
 		return fmt.Errorf("%w: Locks of queue %q have a Service, which can't have Counted, UnlockOnBurial or TTL", ErrConfig, name)
+	}
+	return nil
+}
+
+// keysOf returns the keys of a payload, each once, from a function of the program that is
+// set under name; nil without one. Errors match ErrInvalidKey, and say the name.
+func keysOf[T any](name string, f func(string, T) []string) keylock.KeysOf {
+	if f == nil {
+		return nil
+	}
+	return func(id string, payload any) (keys []string, err error) {
+		var all []string
+		value, _ := payload.(T) // of an interface type it may be nil
+		if err := guarded(func() error { all = f(id, value); return nil }); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidKey, name, err)
+		}
+		for _, key := range all {
+			if key == "" {
+				return nil, fmt.Errorf("%w: %s: %w: return 1 to %d bytes", ErrInvalidKey, name, lock.ErrEmptyKey, maxKeyBytes)
+			}
+			if err := checkKey(key); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			keys = admit.With(keys, key)
+		}
+		return keys, nil
+	}
+}
+
+// keyOf is keysOf for a function that returns one.
+func keyOf[T any](name string, f func(string, T) string) func(id string, payload any) (string, error) {
+	if f == nil {
+		return nil
+	}
+	keys := keysOf(name, func(id string, value T) []string { return []string{f(id, value)} })
+	return func(id string, payload any) (string, error) {
+		all, err := keys(id, payload)
+		if err != nil {
+			return "", err
+		}
+		return all[0], nil
+	}
+}
+
+// maxKeyBytes is the length of the longest key.
+const maxKeyBytes = 512
+
+func checkKey(key string) error {
+	if key == "" {
+		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)
+	}
+	if len(key) > maxKeyBytes {
+		return fmt.Errorf("%w: %q has %d bytes, it must have from 1 to %d", ErrInvalidKey, brief.Clip(key), len(key), maxKeyBytes)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -75,7 +76,7 @@ func (q *queue) logBurial(id string, first journal.Position, reason string, more
 	if !ok {
 		return
 	}
-	q.warn("job went to the morgue", append(append(more, rest...), slog.String("queue", q.name), slog.String("id", id),
+	q.warn("job went to the morgue", append(append(more, rest...), slog.String("queue", q.Name), slog.String("id", id),
 		slog.Uint64("position", uint64(first)), slog.String("error", reason))...)
 }
 
@@ -95,7 +96,7 @@ func (w *worker) tellFailed() {
 		case !exhausted && !panicked:
 			// The first failure, so that an outage is seen at once, and then how many there are.
 			if rest, ok := w.queue.failures.Line(tally.OneAMinute); ok {
-				w.queue.warn("a run failed", append([]slog.Attr{slog.String("queue", w.queue.name), slog.String("id", it.ID),
+				w.queue.warn("a run failed", append([]slog.Attr{slog.String("queue", w.queue.Name), slog.String("id", it.ID),
 					slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error)}, rest...)...)
 			}
 		}
@@ -105,7 +106,7 @@ func (w *worker) tellFailed() {
 // logHalt tells a person that an id waits for RunNow.
 func (q *queue) logHalt(id string, attempt int, reason string) {
 	if rest, ok := q.halts.Line(tenASecond); ok {
-		q.warn("job is halted: its id runs again after RunNow", append([]slog.Attr{slog.String("queue", q.name), slog.String("id", id),
+		q.warn("job is halted: its id runs again after RunNow", append([]slog.Attr{slog.String("queue", q.Name), slog.String("id", id),
 			slog.Int("attempt", attempt), slog.String("error", reason)}, rest...)...)
 	}
 }
@@ -117,7 +118,7 @@ func (q *queue) warn(message string, attrs ...slog.Attr) {
 // logStart is the one line about a start, before its first job runs. No lock is
 // held: a logger is user code.
 func (x *Executor) logStart() {
-	s, _ := x.Stats(context.Background()) // an error: a shard has failed, and Start says so
+	s, _ := x.inspector.Stats(context.Background()) // an error: a shard has failed, and Start says so
 	all := s.Total()
 	attrs := []slog.Attr{
 		slog.String("dir", x.dir), slog.Int("workers", x.cfg.Workers), slog.Int("queues", len(x.registered())),
@@ -177,7 +178,7 @@ func (x *Executor) sum() (all inspect.QueueStats, known bool) {
 	if x.began.IsZero() {
 		return all, false
 	}
-	s, err := x.Stats(context.Background())
+	s, err := x.inspector.Stats(context.Background())
 	return s.Total(), err == nil
 }
 
@@ -211,4 +212,9 @@ func (x *Executor) logStop(all inspect.QueueStats, known bool, stopping time.Tim
 	}
 	attrs = append(attrs, slog.Duration("ran_for", stopping.Sub(cmp.Or(x.began, stopping))), slog.Duration("took", time.Since(stopping)))
 	x.cfg.Logger.LogAttrs(x.handlers, level, "executor stopped", attrs...)
+}
+
+// tellStalled logs a limit under which nothing moves.
+func (x *Executor) tellStalled(s backlog.Stall) {
+	x.cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
 }

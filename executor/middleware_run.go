@@ -172,7 +172,7 @@ func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handl
 	r := &one.Run
 	one.payload[0] = RunPayload{job.Payload, job.Score, job.Position, job.EnqueuedAt, job.Metadata, r, it.Current().Ref}
 	one.job[0] = RunJob{job.ID, one.payload[:], job.Attempt, t.q.core.LastTry(it), job.LastError, job.Due, job.Failures, job.Crashes}
-	r.Queue, r.Jobs = t.q.name, one.job[:]
+	r.Queue, r.Jobs = t.q.Name, one.job[:]
 	return r.call(ctx, t.q.layers.run, func(ctx context.Context) error {
 		one.calls++
 		if one.calls == 1 {
@@ -203,7 +203,7 @@ func (t *Queue[T]) aroundMerged(ctx context.Context, items []*shard.Item, job Me
 
 // aroundAll calls a handler with what stands around it. The jobs are those of the items of which a payload decodes.
 func (t *Queue[T]) aroundAll(ctx context.Context, items []*shard.Item, jobs []Merged[T], batch bool, handler func(context.Context) error) error {
-	r := &Run{Queue: t.q.name, Jobs: make([]RunJob, len(jobs)), batch: batch}
+	r := &Run{Queue: t.q.Name, Jobs: make([]RunJob, len(jobs)), batch: batch}
 	for i, job := range jobs {
 		for items[0].ID != job.ID {
 			items = items[1:]

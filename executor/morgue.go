@@ -2,12 +2,12 @@ package executor
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -41,7 +41,7 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 			yield(Dead[T]{}, errNoQueue)
 			return
 		}
-		for b, err := range t.q.x.log.Morgue(t.q.number, 0) {
+		for b, err := range t.q.x.log.Morgue(t.q.Number, 0) {
 			if err != nil {
 				yield(Dead[T]{}, border(err))
 				return
@@ -57,32 +57,10 @@ func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
 	d := Dead[T]{
 		ID: string(b.Entry.ID), Raw: b.Entry.Payload, Score: b.Entry.Score, Position: uint64(b.Entry.Position),
 		Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
-		EnqueuedAt: time.Unix(0, b.Entry.AcceptedAt()), Metadata: metadataOf(&b.Entry), Failures: control.Failures(b.History, b.Reason),
+		EnqueuedAt: time.Unix(0, b.Entry.AcceptedAt()), Metadata: engine.MetadataOf(&b.Entry), Failures: control.Failures(b.History, b.Reason),
 	}
 	d.Payload, d.Decode = t.decodeOne(d.Raw)
 	return d
-}
-
-// Retention bounds the dead letters of a queue. The zero Retention keeps all.
-//
-// From registration on, the executor deletes what is too old or too much, as
-// [inspect.Inspector.DeleteDead] does, at most a thousand at a time. QueueStats.Expired counts
-// it, and the log has at most a line a minute.
-type Retention struct {
-	// Age is how long a dead letter is kept after it died; it may be deleted up to a
-	// 64th of Age later. At least a second. Default, and below zero: without end.
-	Age time.Duration
-
-	// Count is how many dead letters are kept. When there are more, those that were
-	// accepted first are deleted. Default, and below zero: any number.
-	Count int
-}
-
-func (r Retention) check() error {
-	if r.Age > 0 && r.Age < time.Second {
-		return fmt.Errorf("%w: DeadLetters.Retention.Age is %v, it must be a second at least; 0 keeps the dead for ever", ErrConfig, r.Age)
-	}
-	return nil
 }
 
 // Pending reports whether an id has anything to do: it waits, runs, is to be
@@ -94,7 +72,7 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 		return false, err
 	}
 	var has bool // a call may come after its caller has gone
-	err = t.q.shards.Of(id).Do(ctx, func(c *shard.Core) { has = c.Has(id) })
+	err = t.q.Shards.Of(id).Do(ctx, func(c *shard.Core) { has = c.Has(id) })
 	if err != nil {
 		return false, border(err)
 	}
@@ -107,6 +85,6 @@ func (t *Queue[T]) Stats(ctx context.Context) (inspect.QueueStats, error) {
 	if err != nil {
 		return inspect.QueueStats{}, err
 	}
-	s, _, err := t.q.figures(ctx)
-	return s, err
+	s, err := t.q.x.inspector.Figures(ctx, &t.q.Queue)
+	return s.QueueStats, err
 }

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -150,12 +149,4 @@ func setMetadata(e *journal.Entry, pairs map[string]string) error {
 	}
 	e.Metadata = journal.NewMetadata(pairs)
 	return nil
-}
-
-// metadataOf returns the metadata of a payload, nil if it has none.
-func metadataOf(e *journal.Entry) map[string]string {
-	if len(e.Metadata) == 0 {
-		return nil
-	}
-	return maps.Collect(e.Metadata.All())
 }

@@ -65,13 +65,6 @@ func asWish[T any, W interface {
 	return w, found && w != nil
 }
 
-func reason(err error) string {
-	if err == nil {
-		return "no reason given"
-	}
-	return err.Error()
-}
-
 func (e *CancelError) Error() string  { return "cancelled: " + reason(e.Err) }
 func (e *CancelError) Unwrap() error  { return e.Err }
 func (e *DiscardError) Error() string { return "discarded" }

@@ -134,7 +134,7 @@ const quietTimes = 10
 // policies checks those of a queue, fills in what is left out, and hands them down: the
 // constants of the room below have the same order.
 func (c *QueueConfig[T]) policies(core *shard.Config) error {
-	return errorsOf(
+	return cmp.Or(
 		handDown(&core.Merge, "Merge", &c.Merge, MergeKeepAll, MergeMinScore, MergeKeepFirst, MergeKeepLast, MergeSupersede),
 		handDown(&core.OnFailure, "Gather.OnFailure", &c.Gather.OnFailure, OnFailureMerge, OnFailureBlock),
 		handDown(&core.OnExhausted, "DeadLetters.OnExhausted", &c.DeadLetters.OnExhausted, OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt),
@@ -147,14 +147,6 @@ func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {
 	*v = cmp.Or(*v, known[0])
 	*to = N(max(slices.Index(known, *v), 0))
 	return among(name, *v, known...)
-}
-
-// among checks a setting that is one of some words.
-func among[S ~string](name string, v S, known ...S) error {
-	if !slices.Contains(known, v) {
-		return fmt.Errorf("%w: %s is %q, it must be one of %q", ErrConfig, name, v, known)
-	}
-	return nil
 }
 
 // checkSupersede refuses what makes no sense where a newer payload takes the place of an

@@ -14,39 +14,36 @@ import (
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
-	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
-	"github.com/strandjobs/strand/executor/internal/shards"
-	"github.com/strandjobs/strand/executor/internal/slots"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
+// Queue is a registered queue. Its methods may be called from any goroutine.
+type Queue[T any] struct {
+	q   *queue
+	cfg QueueConfig[T]
+}
+
 // queue is a registered queue without its type parameter: what the engine works
 // with.
 type queue struct {
 	settings
-	x      *Executor
-	name   string
-	number uint32 // in the journal
-	shards *shards.Set
+	engine.Queue
+	x *Executor
 
-	dead      *dead.Letters
-	share     *dispatch.Queue
-	backlog   *backlog.Account
-	admission *admit.List        // what jobs have to meet before they run; nil: nothing
-	keys      *keylock.Condition // of it; nil: it locks nothing
-	slots     []slots.Sequence   // of it
-	lanes     *lane.Condition    // of it; nil: its ids are its own
-	scores    journal.Floor
-	far       int64 // entries that are due in more than 50 years
-	pauses    pause.Queue
-	again     int // jobs that ran when the last process died, and run again at once
+	backlog *backlog.Account
+	keys    *keylock.Condition // of Admission; nil: it locks nothing
+	lanes   *lane.Condition    // of it; nil: its ids are its own
+	scores  journal.Floor
+	far     int64 // entries that are due in more than 50 years
+	again   int   // jobs that ran when the last process died, and run again at once
 
 	burials, halts, panics, failures, strays tally.Lines // that are logged
 
@@ -58,9 +55,6 @@ type queue struct {
 	// call runs the handler for started items and returns an error for each. It is
 	// not guarded.
 	call func(ctx context.Context, items []*shard.Item) []error
-	// decode is what the codec of the queue makes of a payload, for people. Panics
-	// are errors.
-	decode func(payload []byte) (any, error)
 	// checkPayload computes what a payload locks when it is accepted, and refuses one of
 	// which it can't be computed what its job will ask for.
 	checkPayload func(id string, payload []byte) (keys []string, err error)
@@ -81,8 +75,8 @@ func claimOf(kept shard.Held) *admit.Claim {
 
 // register makes the queue known, with what the journal has for it.
 func (x *Executor) register(q *queue) error {
-	if q.name == "" || len(q.name) > MaxIDBytes {
-		return fmt.Errorf("%w: the name of a queue has from 1 to %d bytes, not %d", ErrConfig, MaxIDBytes, len(q.name))
+	if q.Name == "" || len(q.Name) > MaxIDBytes {
+		return fmt.Errorf("%w: the name of a queue has from 1 to %d bytes, not %d", ErrConfig, MaxIDBytes, len(q.Name))
 	}
 	suspects, err := x.arrange(q)
 	if err != nil {
@@ -92,7 +86,7 @@ func (x *Executor) register(q *queue) error {
 	// may be registered meanwhile.
 	if q.far > 0 {
 		x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
-			slog.String("queue", q.name), slog.Int64("payloads", q.far))
+			slog.String("queue", q.Name), slog.Int64("payloads", q.far))
 	}
 	for _, s := range suspects {
 		if s.GivenUp() && q.core.OnExhausted == shard.OnExhaustedHalt {
@@ -108,7 +102,7 @@ func (x *Executor) register(q *queue) error {
 func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
-	if err := x.mayRegister(q.name); err != nil {
+	if err := x.mayRegister(q.Name); err != nil {
 		return nil, err
 	}
 	if q.x = x; !q.supersedes() { // there the position says what is newer
@@ -117,29 +111,29 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	if err := q.takeOver(); err != nil {
 		return nil, err
 	}
-	number, err := x.log.Queue(context.Background(), q.name)
+	number, err := x.log.Queue(context.Background(), q.Name)
 	if err != nil {
 		return nil, border(err)
 	}
-	q.number = number
-	x.events.Join(&q.events, q.name, &q.core)
+	q.Number = number
+	x.events.Join(&q.events, q.Name, &q.core)
 	x.watchdog.Expect(q.timeout)
 	if err := q.joinLanes(); err != nil {
 		return nil, err
 	}
 	x.watchdog.Expect(q.heartbeat)
-	q.backlog = x.backlog.Join(q.name, q.limit)
-	q.share = x.dispatcher.Join(q.name, q, dispatch.Share(q.tuning))
+	q.backlog = x.backlog.Join(q.Name, q.limit)
+	q.Share = x.dispatcher.Join(q.Name, q, dispatch.Share(q.tuning))
 	q.core.Weighed = q.backlog.Limited()
 	suspects, err := q.openShards()
 	if err != nil {
 		return nil, err
 	}
-	x.pauses.Adopt(&q.pauses)
-	q.dead.Open(x.handlers)
+	x.pauses.Adopt(&q.Pauses)
+	q.Dead.Open(x.handlers)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.queues[q.name] = q
+	x.queues[q.Name] = q
 	return suspects, nil
 }
 
@@ -161,57 +155,79 @@ func (x *Executor) mayRegister(name string) error {
 func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
-	q.shards.First = uint32(len(routes))
-	pending := x.log.PendingPages(q.number)
+	q.Shards.First = uint32(len(routes))
+	pending := x.log.PendingPages(q.Number)
 	suspects, err := q.suspects(pending)
 	if err != nil {
 		return nil, border(err)
 	}
-	cores := make([]*shard.Core, q.shards.N)
+	cores := make([]*shard.Core, q.Shards.N)
 	for i := range cores {
-		cores[i] = shard.NewCore(q.number, q.core)
+		cores[i] = shard.NewCore(q.Number, q.core)
 		cores[i].Tick(x.clock().UnixNano())
 	}
 	for _, s := range suspects {
 		if s.Held() || s.GivenUp() {
-			cores[q.shards.Index([]byte(s.ID))].Hold(s.ID, shard.HoldSuspect)
+			cores[q.Shards.Index([]byte(s.ID))].Hold(s.ID, shard.HoldSuspect)
 		}
 	}
-	if err := x.pauses.Load(&q.pauses, cores); err != nil {
+	if err := x.pauses.Load(&q.Pauses, cores); err != nil {
 		return nil, border(err)
 	}
-	q.dead = dead.New(q.deadConfig())
-	if err := q.dead.Load(cores); err != nil {
+	q.Dead = dead.New(q.deadConfig())
+	if err := q.Dead.Load(cores); err != nil {
 		return nil, border(err)
 	}
 	if err := q.load(pending, cores); err != nil {
 		return nil, border(err)
 	}
 	for i, core := range cores {
-		p := &dispatch.Port{Queue: q.share, Shard: i, Index: len(routes)}
-		name := fmt.Sprintf("%s/%d", q.name, i)
+		p := &dispatch.Port{Queue: q.Share, Shard: i, Index: len(routes)}
+		name := fmt.Sprintf("%s/%d", q.Name, i)
 		s, err := shard.New(x.actors, name, core, recorder{q}, p, x.wall)
 		if err != nil {
 			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}
-		q.shards.All = append(q.shards.All, s)
+		q.Shards.All = append(q.Shards.All, s)
 		routes = append(routes, s)
 	}
 	x.routes.Store(&routes)
 	owners := append(slices.Clone(*x.owners.Load()), slices.Repeat([]*queue{q}, len(cores))...)
 	x.owners.Store(&owners)
 	for _, s := range suspects {
-		q.admit(s, q.shards.Of(s.ID))
+		q.admit(s, q.Shards.Of(s.ID))
 	}
 	return suspects, nil
 }
 
 func (q *queue) deadConfig() dead.Config {
 	return dead.Config{
-		Log: q.x.log, Logger: q.x.cfg.Logger, Name: q.name, Number: q.number, Shards: q.shards, Now: q.stamp,
+		Log: q.x.log, Logger: q.x.cfg.Logger, Name: q.Name, Number: q.Number, Shards: q.Shards, Now: q.stamp,
 		Supersedes: q.supersedes(), Lanes: q.lanes, Ledger: q.x.ledger, Keys: q.x.keys,
 		Age: q.retention.Age, Count: q.retention.Count,
 	}
+}
+
+// joinLanes finds the lanes that the queue shares. Once jobs run, some might run that
+// should have come after those of the queue.
+func (q *queue) joinLanes() error {
+	if q.sharedLanes == "" {
+		return nil
+	}
+	x := q.x
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.state != opened {
+		return fmt.Errorf("%w: queue %q shares the lanes %q, so it must be registered before Start", ErrState, q.Name, q.sharedLanes)
+	}
+	lanes := x.lanes[q.sharedLanes]
+	if lanes == nil {
+		lanes = new(lane.Lanes)
+		x.lanes[q.sharedLanes] = lanes
+	}
+	lanes.Join(q.Number, q.Name)
+	q.lanes.Lanes, q.lanes.Number = lanes, q.Number
+	return nil
 }
 
 // lookup returns a registered queue.
@@ -230,4 +246,56 @@ func (x *Executor) registered() []*queue {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Collect(maps.Values(x.queues))
+}
+
+// errNoQueue is what a Queue says that no registration made.
+var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleMerged or HandleBatch", ErrState)
+
+// Name returns the name of the queue, empty if it was not made by Handle,
+// HandleMerged or HandleBatch.
+func (t *Queue[T]) Name() string {
+	if t == nil || t.q == nil {
+		return ""
+	}
+	return t.q.Name
+}
+
+// Executor returns the executor that the queue was registered with, nil if it was
+// not made by Handle, HandleMerged or HandleBatch.
+func (t *Queue[T]) Executor() *Executor {
+	if t == nil || t.q == nil {
+		return nil
+	}
+	return t.q.x
+}
+
+// Tuning returns what holds for the queue now. That of a queue which no registration
+// has made is zero.
+func (t *Queue[T]) Tuning() QueueTuning {
+	if t == nil || t.q == nil {
+		return QueueTuning{}
+	}
+	return QueueTuning(t.q.Share.Share())
+}
+
+// Tune sets how the queue shares the workers with others, from the next grant of a
+// worker on; what runs goes on. All fields count, so that to change one of them
+// begins with those that hold:
+//
+//	tuning := queue.Tuning()
+//	tuning.Weight = 5
+//	err := queue.Tune(tuning)
+//
+// It is for this process: after a restart the [QueueConfig] holds again. It returns
+// ErrConfig, or ErrState for a queue that no registration has made; then it is as it
+// was. After Stop it has no effect.
+func (t *Queue[T]) Tune(tuning QueueTuning) error {
+	if t == nil || t.q == nil {
+		return errNoQueue
+	}
+	if err := tuning.check(""); err != nil {
+		return err
+	}
+	t.q.Share.Tune(dispatch.Share(tuning))
+	return nil
 }

@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -328,7 +329,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	if s.formatError == nil {
 		s.formatError = error.Error
 	}
-	return s, errorsOf(
+	return s, cmp.Or(
 		c.DeadLetters.Retention.check(),
 		inRange("Share.Shards", cmp.Or(c.Share.Shards, defaultShards), 1, maxShards),
 		notAbove("Share.Concurrency", c.Share.Concurrency, 1<<17),
@@ -340,4 +341,26 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),
 	)
+}
+
+// Retention bounds the dead letters of a queue. The zero Retention keeps all.
+//
+// From registration on, the executor deletes what is too old or too much, as
+// [inspect.Inspector.DeleteDead] does, at most a thousand at a time. QueueStats.Expired counts
+// it, and the log has at most a line a minute.
+type Retention struct {
+	// Age is how long a dead letter is kept after it died; it may be deleted up to a
+	// 64th of Age later. At least a second. Default, and below zero: without end.
+	Age time.Duration
+
+	// Count is how many dead letters are kept. When there are more, those that were
+	// accepted first are deleted. Default, and below zero: any number.
+	Count int
+}
+
+func (r Retention) check() error {
+	if r.Age > 0 && r.Age < time.Second {
+		return fmt.Errorf("%w: DeadLetters.Retention.Age is %v, it must be a second at least; 0 keeps the dead for ever", ErrConfig, r.Age)
+	}
+	return nil
 }

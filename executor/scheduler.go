@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/dispatch"
@@ -101,40 +102,9 @@ type QueueTuning struct {
 
 // check names the fields as those of a group, with its dot, or as its own.
 func (t QueueTuning) check(group string) error {
-	return errorsOf(
+	return cmp.Or(
 		notAbove("MaxConcurrent", t.MaxConcurrent, 1<<17),
 		inRange(group+"Weight", t.Weight, 0, 1<<16),
 		inRange(group+"Priority", t.Priority, -1<<16, 1<<16),
 	)
-}
-
-// Tuning returns what holds for the queue now. That of a queue which no registration
-// has made is zero.
-func (t *Queue[T]) Tuning() QueueTuning {
-	if t == nil || t.q == nil {
-		return QueueTuning{}
-	}
-	return QueueTuning(t.q.share.Share())
-}
-
-// Tune sets how the queue shares the workers with others, from the next grant of a
-// worker on; what runs goes on. All fields count, so that to change one of them
-// begins with those that hold:
-//
-//	tuning := queue.Tuning()
-//	tuning.Weight = 5
-//	err := queue.Tune(tuning)
-//
-// It is for this process: after a restart the [QueueConfig] holds again. It returns
-// ErrConfig, or ErrState for a queue that no registration has made; then it is as it
-// was. After Stop it has no effect.
-func (t *Queue[T]) Tune(tuning QueueTuning) error {
-	if t == nil || t.q == nil {
-		return errNoQueue
-	}
-	if err := tuning.check(""); err != nil {
-		return err
-	}
-	t.q.share.Tune(dispatch.Share(tuning))
-	return nil
 }

@@ -180,7 +180,7 @@ func (w *worker) interrupted(it *shard.Item, err error) bool {
 // logPanic tells of a bug, with the place where it is.
 func (q *queue) logPanic(id, reason, stack string) {
 	if rest, ok := q.panics.Line(tenASecond); ok {
-		q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelError, "handler panicked", append([]slog.Attr{slog.String("queue", q.name),
+		q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelError, "handler panicked", append([]slog.Attr{slog.String("queue", q.Name),
 			slog.String("id", id), slog.String("error", reason), slog.String("stack", stack)}, rest...)...)
 	}
 }
@@ -188,7 +188,7 @@ func (q *queue) logPanic(id, reason, stack string) {
 // debugFailure logs each failure at level Debug.
 func (w *worker) debugFailure(it *shard.Item) {
 	if l := w.x.cfg.Logger; l.Enabled(context.Background(), slog.LevelDebug) {
-		l.Debug("job failed", slog.String("queue", w.queue.name), slog.String("id", it.ID),
+		l.Debug("job failed", slog.String("queue", w.queue.Name), slog.String("id", it.ID),
 			slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error))
 	}
 }

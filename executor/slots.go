@@ -94,7 +94,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	if err := errorsOf(notNegative("TTL", cfg.TTL), inRange("MaxSteps", cfg.MaxSteps, 0, math.MaxInt)); err != nil {
+	if err := cmp.Or(notNegative("TTL", cfg.TTL), inRange("MaxSteps", cfg.MaxSteps, 0, math.MaxInt)); err != nil {
 		return nil, fmt.Errorf("slots %q: %w", name, err)
 	}
 	if x.stopping.Load() {
@@ -170,14 +170,14 @@ func (s *Slots[V]) Reset(ctx context.Context) error {
 func addSlots(q *queue, sources []SlotSource, a *admit.List) error {
 	for i, s := range sources {
 		if s == nil || s.executor() != q.x {
-			return fmt.Errorf("%w: Conditions.Slots of queue %q must come from NewSlots with the same executor", ErrConfig, q.name)
+			return fmt.Errorf("%w: Conditions.Slots of queue %q must come from NewSlots with the same executor", ErrConfig, q.Name)
 		}
 		if slices.Contains(sources[:i], s) {
-			return fmt.Errorf("%w: Conditions.Slots of queue %q has one sequence twice; a job gets one value of each", ErrConfig, q.name)
+			return fmt.Errorf("%w: Conditions.Slots of queue %q has one sequence twice; a job gets one value of each", ErrConfig, q.Name)
 		}
 		all := s.sequence()
 		a.Ask(all.Condition(cmp.Or(q.timeout, q.x.cfg.Advanced.SlotTTL)))
-		q.slots = append(q.slots, all)
+		q.Slots = append(q.Slots, all)
 	}
 	return nil
 }

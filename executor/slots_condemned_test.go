@@ -42,7 +42,7 @@ func TestLaralocker_A04_AJobThatIsGivenUp(t *testing.T) {
 				require.Len(t, s.Snapshot().Open, 1)
 				suspect := again.q.suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position))
 				require.True(t, suspect.GivenUp())
-				in := again.q.shards.Of("a")
+				in := again.q.Shards.Of("a")
 				require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
 				again.q.admit(suspect, in)
 				synctest.Wait()

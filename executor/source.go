@@ -90,13 +90,6 @@ func (x *Executor) putOffset(ctx context.Context, name string, value []byte) err
 	return border(x.log.Put(ctx, journal.Set{Key: statekey.OffsetPrefix + name, Value: value}))
 }
 
-func checkName(name string) error {
-	if name == "" || len(name) > MaxIDBytes {
-		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidKey, len(name), MaxIDBytes)
-	}
-	return nil
-}
-
 // checkOffset refuses an offset that is not new.
 func (x *Executor) checkOffset(c *conditions) error {
 	if c.source == "" {

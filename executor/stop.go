@@ -91,7 +91,7 @@ func (x *Executor) stop() {
 	x.limits.Close()
 	x.cancel(ErrStopping)
 	for _, q := range x.queues { // no more are made
-		q.dead.Close()
+		q.Dead.Close()
 		q.folder.Close()
 	}
 	x.awaitFolders()
@@ -177,26 +177,6 @@ func (x *Executor) drain() (names []string, stuck error) {
 	slices.Sort(names)
 	return names, fmt.Errorf("%w: still running: %v", ErrStuck, names)
 }
-
-// FatalError is what [Fatal] returns.
-type FatalError struct{ Err error } // the reason
-
-// Fatal ends the executor in order, because of err, which the job alone did not cause:
-// the program can't do its work any more, and may be able to in a new process. From
-// then on no job begins, calls from outside return ErrClosed, and the running handlers
-// have Config.StopTimeout to return. When they have, and all that they did is on disk,
-// the executor calls Config.OnFatal with the [*FatalError]. Run and Stop return an
-// error that wraps it.
-//
-// What becomes of the job depends on err. A plain error is a failure, which spends a
-// retry: so a job that ends each process is dead-lettered at last. The job keeps its
-// place, and makes that retry in the next process. With Snooze(0) as err it spends
-// none. One Fatal among [BatchErrors] or [PayloadErrors] is enough; a batch is not
-// halved.
-func Fatal(err error) error { return &FatalError{err} }
-
-func (e *FatalError) Error() string { return "fatal: " + reason(e.Err) }
-func (e *FatalError) Unwrap() error { return e.Err }
 
 // endWith stops the executor because a handler has returned Fatal. Only the first one
 // counts. When it returns, no worker begins anything.

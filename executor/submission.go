@@ -280,7 +280,7 @@ func (o *submission) standInLanes(first journal.Position) {
 	}
 	o.first = first
 	for i := range o.entries {
-		o.q.lanes.Add(string(o.entries[i].ID), first+journal.Position(i), o.q.number)
+		o.q.lanes.Add(string(o.entries[i].ID), first+journal.Position(i), o.q.Number)
 	}
 }
 

@@ -48,9 +48,9 @@ func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map
 		require.NoError(t, err)
 		one := q.q.suspect(s, id, journal.Position(receipt.Position))
 		if one.Held() || one.GivenUp() {
-			require.NoError(t, q.q.shards.All[0].Do(t.Context(), func(c *shard.Core) { c.Hold(id, shard.HoldSuspect) }))
+			require.NoError(t, q.q.Shards.All[0].Do(t.Context(), func(c *shard.Core) { c.Hold(id, shard.HoldSuspect) }))
 		}
-		q.q.admit(one, q.q.shards.All[0])
+		q.q.admit(one, q.q.Shards.All[0])
 	}
 	require.NoError(t, x.Start(t.Context()))
 	return q, ran

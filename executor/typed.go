@@ -5,18 +5,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
-
-// Queue is a registered queue. Its methods may be called from any goroutine.
-type Queue[T any] struct {
-	q   *queue
-	cfg QueueConfig[T]
-}
 
 // Handle registers a queue for events: its handler gets one payload per call, those of
 // an id one after the other, in order, each with an outcome of its own. nil means done;
@@ -198,15 +193,16 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		s.core.MaxPayloads = 0
 	}
 	in := shards.New(x.seed, cmp.Or(t.cfg.Share.Shards, defaultShards))
-	t.q = &queue{settings: s, x: x, name: name, shards: in, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: f, checkPayload: t.checkPayload}
-	if t.q.admission, err = t.admission(); err != nil {
+	t.q = &queue{settings: s, x: x, Queue: engine.Queue{Name: name, Shards: in}, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: f, checkPayload: t.checkPayload}
+	if t.q.Admission, err = t.admission(); err != nil {
 		return err
 	}
-	t.q.pauses = pause.Queue{Name: name, Shards: t.q.shards, Admission: t.q.admission, Clock: t.q.stamp, Tell: t.q.events.Paused}
-	if single && t.q.admission.Asked() {
+	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.stamp, Tell: t.q.events.Paused}
+	if single && t.q.Admission.Asked() {
 		t.q.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 	}
-	t.q.decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
+	t.q.Canceled = t.q.canceled
+	t.q.Decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
 	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {
 		t.q.exhausted = t.tellExhausted
 	}
@@ -234,22 +230,4 @@ func (t *Queue[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
 		}
 	}
 	t.cfg.DeadLetters.RetriesExhausted(ctx, jobs)
-}
-
-// Name returns the name of the queue, empty if it was not made by Handle,
-// HandleMerged or HandleBatch.
-func (t *Queue[T]) Name() string {
-	if t == nil || t.q == nil {
-		return ""
-	}
-	return t.q.name
-}
-
-// Executor returns the executor that the queue was registered with, nil if it was
-// not made by Handle, HandleMerged or HandleBatch.
-func (t *Queue[T]) Executor() *Executor {
-	if t == nil || t.q == nil {
-		return nil
-	}
-	return t.q.x
 }

@@ -178,7 +178,7 @@ func (w *worker) takeBatch() bool {
 	if len(w.batch) == 0 {
 		return false
 	}
-	w.x.quarantine.Begun(w.queue.name, w.batch)
+	w.x.quarantine.Begun(w.queue.Name, w.batch)
 	w.attempt = w.attempts.Next(w.x.handlers, w) // here, so that a person who ends it finds it
 	w.watch()
 	return true
@@ -199,7 +199,7 @@ func (w *worker) call() {
 			f.Item(it)
 		}
 	}
-	if !w.queue.admission.Asked() {
+	if !w.queue.Admission.Asked() {
 		w.handle()
 	} else {
 		w.callLocked()
@@ -241,7 +241,7 @@ func (w *worker) callOn() {
 	case w.halves == nil:
 		w.attempt.Over()
 		w.errs = slices.Repeat([]error{ErrHandlerExited}, len(w.batch))
-	case !w.queue.admission.Asked():
+	case !w.queue.Admission.Asked():
 		w.handleRest()
 	default:
 		w.engaged(w.handleRest)
@@ -253,7 +253,7 @@ func (w *worker) handle() {
 	if w.heed() {
 		return
 	}
-	w.attempt.TakeOn(w.queue.name, w.batch, w.queue.timeout)
+	w.attempt.TakeOn(w.queue.Name, w.batch, w.queue.timeout)
 	if w.queue.events.Watched() {
 		w.attempt.Called = w.queue.events.Started(w.batch)
 	}
@@ -286,10 +286,10 @@ func (w *worker) endBatch() {
 		w.x.running.Clear(w.place*w.words + i)
 	}
 	z := &w.x.quarantine
-	z.Acquit(w.queue.name, w.batch, w.queue.core.Single)
+	z.Acquit(w.queue.Name, w.batch, w.queue.core.Single)
 	if w.queue.core.Single {
 		for _, it := range w.batch { // what it is suspected for may stand behind what failed
-			z.StandAside(w.queue.name, it.ID)
+			z.StandAside(w.queue.Name, it.ID)
 		}
 	}
 	w.errs, w.settled = nil, 0
@@ -305,7 +305,7 @@ func (w *worker) passOn() bool {
 	if it.Outcome.Done+1 == len(it.Payloads) {
 		return false
 	}
-	w.x.quarantine.Acquit(w.queue.name, w.batch, true)
+	w.x.quarantine.Acquit(w.queue.Name, w.batch, true)
 	retry := it.Retry
 	if w.more = it.Pass(); w.more && w.queue.events.Watched() {
 		w.queue.events.Passed(it, retry, w.attempt.Called)
@@ -318,7 +318,7 @@ func (w *worker) jobs() (names []string) {
 	w.hand.Lock()
 	defer w.hand.Unlock()
 	for _, it := range w.batch {
-		names = append(names, holder{Queue: w.queue.name, ID: it.ID}.String())
+		names = append(names, holder{Queue: w.queue.Name, ID: it.ID}.String())
 	}
 	return names
 }

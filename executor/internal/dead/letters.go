@@ -33,6 +33,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
@@ -104,15 +105,11 @@ type Which struct {
 	Means       func(*journal.Buried) bool
 }
 
-// Back is what became of dead letters that were put back: so many are back, so many are
-// superseded, so many of those that are back are late, and of so many that is not known.
-type Back struct{ Back, Superseded, Late, Unsure int }
-
 // Restore puts dead letters back in their place, due now.
-func (l *Letters) Restore(ctx context.Context, which Which) (sum Back, err error) {
+func (l *Letters) Restore(ctx context.Context, which Which) (sum inspect.Requeued, err error) {
 	_, err = l.each(ctx, which, func(some letters) (int, error) {
 		one, err := l.restore(ctx, some)
-		sum = Back{sum.Back + one.Back, sum.Superseded + one.Superseded, sum.Late + one.Late, sum.Unsure + one.Unsure}
+		sum = inspect.Requeued{Back: sum.Back + one.Back, Superseded: sum.Superseded + one.Superseded, Late: sum.Late + one.Late, Unsure: sum.Unsure + one.Unsure}
 		return one.Back, err
 	})
 	return sum, err
@@ -171,7 +168,7 @@ func (l *Letters) areBack(out, in letters) {
 }
 
 // restore puts payloads back that are still dead, all in one commit.
-func (l *Letters) restore(ctx context.Context, some letters) (Back, error) {
+func (l *Letters) restore(ctx context.Context, some letters) (inspect.Requeued, error) {
 	var late, unsure int
 	back, err := l.takeOut(ctx, some, func(some letters) (err error) {
 		if late, unsure, err = l.late(ctx, some); err != nil {
@@ -189,7 +186,7 @@ func (l *Letters) restore(ctx context.Context, some letters) (Back, error) {
 		}
 		return err
 	}, l.areBack)
-	b := Back{Back: len(back.positions), Superseded: back.superseded}
+	b := inspect.Requeued{Back: len(back.positions), Superseded: back.superseded}
 	if b.Back > 0 {
 		b.Late, b.Unsure = late, unsure
 	}

@@ -34,6 +34,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -181,46 +182,25 @@ func (d *Dispatcher) Excuse(seat *Seat) {
 	d.end(seat, d.now())
 }
 
-// Reason says why a shard with a job due has no seat.
-type Reason uint8
-
-// Of several reasons, the first of this list counts.
-const (
-	Coming        Reason = iota // it is about to have one
-	NotStarted                  // there are no seats yet
-	MaxConcurrent               // the queue has as many as it may
-	Concurrency                 // the shard has as many as it may
-	Priority                    // none is idle, and queues of a higher priority come first
-	Weight                      // none is idle, and queues that have had less come first
-	Workers                     // none is idle
-)
-
-// Turn says why a shard has no seat: so many of as many as there may be are at work, and the
-// queues Before come first.
-type Turn struct {
-	Reason      Reason
-	Running, Of int
-	Before      []string // in order, each once
-}
-
 // Turn says why no seat comes to a shard of a queue with a job due, which runs so many of as
-// many as it may.
-func (d *Dispatcher) Turn(q *Queue, runs, most int) Turn {
+// many as it may; nil: one is about to come. Of several reasons, the first of
+// [inspect.TurnReason] counts.
+func (d *Dispatcher) Turn(q *Queue, runs, most int) *inspect.Turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.closed || d.held:
-		return Turn{}
+		return nil
 	case d.seats == 0:
-		return Turn{Reason: NotStarted}
+		return &inspect.Turn{Reason: inspect.TurnNotStarted}
 	case q.full():
-		return Turn{Reason: MaxConcurrent, Running: q.running, Of: q.limit}
+		return &inspect.Turn{Reason: inspect.TurnMaxConcurrent, Running: q.running, Of: q.limit}
 	case runs >= most && most < d.seats: // by default it is all of them
-		return Turn{Reason: Concurrency, Running: runs, Of: most}
+		return &inspect.Turn{Reason: inspect.TurnConcurrency, Running: runs, Of: most}
 	case len(d.idle) > 0:
-		return Turn{}
+		return nil
 	}
-	t := Turn{Reason: Workers, Running: d.seats, Of: d.seats}
+	t := &inspect.Turn{Reason: inspect.TurnWorkers, Running: d.seats, Of: d.seats}
 	if !d.policy.fair {
 		return t
 	}
@@ -237,12 +217,14 @@ func (d *Dispatcher) Turn(q *Queue, runs, most int) Turn {
 	}
 	switch {
 	case len(higher) > 0:
-		t.Reason, t.Before = Priority, higher
+		t.Reason, t.Before = inspect.TurnPriority, higher
 	case len(lower) > 0:
-		t.Reason, t.Before = Weight, lower
+		t.Reason, t.Before = inspect.TurnWeight, lower
 	}
 	slices.Sort(t.Before)
 	t.Before = slices.Compact(t.Before) // there is one for each shard
+	t.More = max(len(t.Before)-inspect.MaxListed, 0)
+	t.Before = t.Before[:len(t.Before)-t.More]
 	return t
 }
 

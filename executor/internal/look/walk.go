@@ -1,59 +1,27 @@
-package executor
+package look
 
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"runtime"
-	"sync/atomic"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/pace"
 	"github.com/strandjobs/strand/shard"
 )
 
-// inspection is what all who inspect an executor share.
-type inspection struct {
-	pacer *pace.Pacer
-	next  atomic.Uint64 // the position that the journal gave out next when it was last asked
-	nonce uint64        // of this process, for cursors that mean nothing to another one
-}
+// jobsPerVisit is how many jobs a visit to a shard looks at.
+const jobsPerVisit = 1024
 
-// What all who look take together while there is work, of each processor and of all,
-// unless more lies idle.
-const (
-	lookShare    = 0.02
-	mostLooks    = 0.5
-	lookBurst    = 50 * time.Millisecond
-	jobsPerVisit = 1024
-)
-
-func newInspection() inspection {
-	return inspection{pacer: pace.New(lookers(), lookBurst, new(pace.Idle).Lately), nonce: rand.Uint64()}
-}
-
-// lookers is the share of one processor for all who look.
-func lookers() float64 { return min(lookShare*float64(runtime.GOMAXPROCS(0)), mostLooks) }
-
-// atWork reports whether a handler runs, or something was accepted since the last
-// time it was asked.
-func (x *Executor) atWork() bool {
-	_, busy := x.dispatcher.Load()
-	next := uint64(x.log.Stats().Next)
-	return x.inspection.next.Swap(next) != next || busy > 0
-}
-
-// walk goes through the jobs of a queue in visits to its shards, each of some tens
+// Walk goes through the jobs of a queue in visits to its shards, each of some tens
 // of microseconds. What takes longer, to read ids from the disk say, is done
 // between the visits, by the caller.
-type walk struct {
-	q *queue
+type Walk struct {
+	q Queue
 
 	// none reports that a shard with these figures has no job that is wanted, and
-	// want whether a job may be. Both are called on the shard, and only compare
+	// Want whether a job may be. Both are called on the shard, and only compare
 	// numbers.
 	none func(shard.Counts) bool
-	want func(*shard.View) bool
+	Want func(*shard.View) bool
 	// take is given those that were wanted, with their ids, which are valid during
 	// the call.
 	take func(shard int, v *shard.View) error
@@ -72,8 +40,9 @@ type walk struct {
 	ends  []int
 }
 
-func newWalk(q *queue) *walk {
-	return &walk{q: q, at: make([]shard.Cursor, len(q.shards.All)), over: make([]bool, len(q.shards.All))}
+// NewWalk returns one that has not begun.
+func NewWalk(q Queue) *Walk {
+	return &Walk{q: q, at: make([]shard.Cursor, len(q.Shards.All)), over: make([]bool, len(q.Shards.All))}
 }
 
 // errLate is the cause of a context whose patience is over.
@@ -87,10 +56,10 @@ func patient(ctx context.Context, patience time.Duration) (context.Context, cont
 	return context.WithTimeoutCause(ctx, patience, errLate)
 }
 
-// all goes through everything, unless its patience ends before: some jobs of each
+// All goes through everything, unless its patience ends before: some jobs of each
 // shard, then some more, since what was accepted together stands together on the disk,
 // and is read together.
-func (w *walk) all(ctx context.Context) error {
+func (w *Walk) All(ctx context.Context) error {
 	for left := true; left; {
 		left = false
 		for s := range w.at {
@@ -107,21 +76,21 @@ func (w *walk) all(ctx context.Context) error {
 }
 
 // step goes through up to n jobs of a shard when its turn has come, or is late.
-func (w *walk) step(ctx context.Context, s, n int) error {
+func (w *Walk) step(ctx context.Context, s, n int) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	x, until := w.q.x, ctx
+	until := ctx
 	if w.patience != nil {
 		until = w.patience
 	}
-	err := x.inspection.pacer.Do(until, x.atWork, func() (cost time.Duration, err error) {
+	err := w.q.in.Paced(until, func() (cost time.Duration, err error) {
 		if w.late = context.Cause(until) != nil; w.late {
 			return 0, context.Cause(ctx)
 		}
-		v := &visit{walk: w, at: w.at[s], n: n, found: w.found[:0]}
-		if err := w.q.shards.All[s].Do(ctx, v.scan); err != nil {
-			return 0, border(err)
+		v := &visit{Walk: w, at: w.at[s], n: n, found: w.found[:0]}
+		if err := w.q.Shards.All[s].Do(ctx, v.scan); err != nil {
+			return 0, w.q.in.Border(err)
 		}
 		began := time.Now()
 		w.at[s], w.over[s], w.found = v.at, v.over, v.found
@@ -137,27 +106,27 @@ func (w *walk) step(ctx context.Context, s, n int) error {
 
 // takeAll hands on what a visit has found. Those whose payload has ended since then
 // are looked at once more: there the shard itself says what they are called.
-func (w *walk) takeAll(ctx context.Context, s int, found []shard.View) error {
+func (w *Walk) takeAll(ctx context.Context, s int, found []shard.View) error {
 	lost, err := w.hand(s, found)
 	if err != nil || len(lost) == 0 {
 		return err
 	}
-	again := &visit{walk: w}
-	if err := w.q.shards.All[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
-		return border(err)
+	again := &visit{Walk: w}
+	if err := w.q.Shards.All[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
+		return w.q.in.Border(err)
 	}
 	_, err = w.hand(s, again.found)
 	return err
 }
 
 // hand reads the ids of jobs, and hands those on whose id could be read.
-func (w *walk) hand(s int, found []shard.View) (lost []shard.Cursor, err error) {
+func (w *Walk) hand(s int, found []shard.View) (lost []shard.Cursor, err error) {
 	w.text, w.ends = w.text[:0], w.ends[:0]
 	for i := range found {
 		if v := &found[i]; v.ID == "" {
 			id, _, err := v.First.PeekID()
 			if err != nil {
-				return nil, border(err)
+				return nil, w.q.in.Border(err)
 			}
 			w.text = append(w.text, id...)
 		}
@@ -183,7 +152,7 @@ func (w *walk) hand(s int, found []shard.View) (lost []shard.Cursor, err error) 
 // visit is what happens on a shard. It belongs to the shard until it is over, and to
 // nobody if the caller has gone meanwhile.
 type visit struct {
-	*walk
+	*Walk
 	at       shard.Cursor
 	n        int
 	over     bool
@@ -202,9 +171,9 @@ func (v *visit) scan(c *shard.Core) {
 	if v.back {
 		scan = c.ScanBack
 	}
-	last, more := scan(v.at, v.n, v.q.x.clock().UnixNano(), func(job *shard.View) {
+	last, more := scan(v.at, v.n, v.q.in.Now(), func(job *shard.View) {
 		v.examined++
-		if v.want(job) {
+		if v.Want(job) {
 			v.found = append(v.found, *job)
 		}
 	})
@@ -214,10 +183,10 @@ func (v *visit) scan(c *shard.Core) {
 
 // look is scan for some jobs that were found before.
 func (v *visit) look(c *shard.Core, places []shard.Cursor) {
-	now := v.q.x.clock().UnixNano()
+	now := v.q.in.Now()
 	for _, at := range places {
 		var job shard.View
-		if c.Look(at, now, &job) && v.want(&job) {
+		if c.Look(at, now, &job) && v.Want(&job) {
 			c.Identify(&job)
 			v.found = append(v.found, job)
 		}

@@ -1,6 +1,7 @@
-package executor
+package look
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -10,14 +11,16 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/listing"
+	"github.com/strandjobs/strand/executor/internal/pick"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
 // What a page of a list has.
 const (
-	maxExamined  = 100_000 // jobs that are looked at for a page without an order
+	MaxExamined  = 100_000 // jobs that are looked at for a page without an order
 	errorBytes   = 1 << 10 // of an error
 	previewBytes = 256     // of a payload
 )
@@ -33,8 +36,17 @@ func checkOrder(o inspect.Order, descending bool, has ...inspect.Order) error {
 	return nil
 }
 
-func (i inspector) Jobs(ctx context.Context, query inspect.JobQuery) (inspect.JobPage, error) {
-	ctx, q, err := i.begin(ctx, query.Queue)
+// Jobs implements [inspect.Inspector].
+func (i *Inspector) Jobs(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
+	if query.Limit, err = listLimit(query.Limit); err != nil {
+		return p, err
+	}
+	return i.Page(ctx, query)
+}
+
+// Page is Jobs that has as many rows as the query says.
+func (i *Inspector) Page(ctx context.Context, query inspect.JobQuery) (inspect.JobPage, error) {
+	ctx, q, err := i.Queue(ctx, query.Queue)
 	if err != nil {
 		return inspect.JobPage{}, err
 	}
@@ -50,30 +62,26 @@ func (i inspector) Jobs(ctx context.Context, query inspect.JobQuery) (inspect.Jo
 
 // list is what queries at work have in common.
 type list struct {
-	q      *queue
-	limit  int
+	q      Queue
 	name   string       // of the list that cursors belong to
 	after  *listing.Key // nil: from the beginning
 	before int64        // the payload was enqueued before that; Unix ns
 }
 
 // newList checks what a query has, of States aside, for a list that has some orders.
-func newList(q *queue, of string, query *inspect.JobQuery, has ...inspect.Order) (l list, err error) {
+func newList(q Queue, of string, query *inspect.JobQuery, has ...inspect.Order) (l list, err error) {
 	l = list{q: q, before: math.MaxInt64, name: fmt.Sprintf("%s %s %t %s", of, query.Order, query.Descending, query.Queue)}
-	if err = errorsOf(checkFilter(&query.Filter), checkOrder(query.Order, query.Descending, has...)); err != nil {
+	if err = cmp.Or(pick.CheckFilter(&query.Filter), checkOrder(query.Order, query.Descending, has...)); err != nil {
 		return l, err
 	}
 	if query.Patience < 0 {
 		return l, fmt.Errorf("%w: Patience is %v, it must not be negative; 0 is as long as ctx lets it", inspect.ErrInvalidQuery, query.Patience)
 	}
-	if l.limit, err = listLimit(query.Limit); err != nil {
-		return l, err
-	}
 	if query.Filter.OlderThan > 0 {
-		l.before = q.x.clock().Add(-query.Filter.OlderThan).UnixNano()
+		l.before = q.in.Now() - int64(query.Filter.OlderThan)
 	}
 	if of == "jobs" && query.Order == inspect.OrderNone {
-		l.name = fmt.Sprintf("jobs of %x: %s", q.x.inspection.nonce, query.Queue)
+		l.name = fmt.Sprintf("jobs of %x: %s", q.in.nonce, query.Queue)
 	}
 	l.after, err = parseCursor(l.name, query.Cursor)
 	return l, err
@@ -83,12 +91,12 @@ func newList(q *queue, of string, query *inspect.JobQuery, has ...inspect.Order)
 type jobList struct {
 	list
 	inspect.JobQuery
-	wanted stateSet
+	wanted pick.States
 }
 
-func newJobList(q *queue, query inspect.JobQuery) (l *jobList, err error) {
+func newJobList(q Queue, query inspect.JobQuery) (l *jobList, err error) {
 	l = &jobList{JobQuery: query}
-	if l.wanted, err = statesOf(query.States); err != nil {
+	if l.wanted, err = pick.StatesOf(query.States); err != nil {
 		return nil, err
 	}
 	l.list, err = newList(q, "jobs", &query, inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads)
@@ -109,18 +117,18 @@ func parseCursor(list, text string) (*listing.Key, error) {
 
 // none reports whether a shard with these figures has no job that is wanted.
 func (l *jobList) none(c shard.Counts) bool {
-	return l.wanted.none(c) || l.Filter.Failed && c.Retrying == 0
+	return l.wanted.None(c) || l.Filter.Failed && c.Retrying == 0
 }
 
 // picks is what can be told of a job on its shard.
 func (l *jobList) picks(v *shard.View) bool {
 	f := &l.Filter
-	return l.wanted.has(v) && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
+	return l.wanted.Has(v) && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
 }
 
 // matches is the rest of the filter.
 func (l *jobList) matches(v *shard.View) (bool, error) {
-	if !means(&l.Filter, v.ID, v.LastError, v.Retry >= 0) {
+	if !pick.Means(&l.Filter, v.ID, v.LastError, v.Retry >= 0) {
 		return false, nil
 	}
 	if l.Filter.OlderThan == 0 {
@@ -128,20 +136,20 @@ func (l *jobList) matches(v *shard.View) (bool, error) {
 	}
 	var e journal.Entry
 	found, err := v.First.Peek(&e)
-	return found && e.AcceptedAt() < l.before, border(err)
+	return found && e.AcceptedAt() < l.before, l.q.in.Border(err)
 }
 
 // inOrder goes through all jobs and keeps the first of them.
 func (l *jobList) inOrder(ctx context.Context) (inspect.JobPage, error) {
-	page := listing.NewPage[shard.View](l.limit, l.Descending, l.after)
-	w := newWalk(l.q)
+	page := listing.NewPage[shard.View](l.Limit, l.Descending, l.after)
+	w := NewWalk(l.q)
 	var cancel context.CancelFunc
 	w.patience, cancel = patient(ctx, l.Patience)
 	defer cancel()
 	// Most jobs are due in the order in which they came. So the first ones on the page
 	// come early, and those behind them are told by a glance.
 	w.none, w.back = l.none, l.Descending
-	w.want = func(v *shard.View) bool { return l.picks(v) && page.May(l.numbers(v)) }
+	w.Want = func(v *shard.View) bool { return l.picks(v) && page.May(l.numbers(v)) }
 	w.take = func(_ int, v *shard.View) error {
 		ok, err := l.matches(v)
 		if err == nil && ok && page.Takes(l.key(v)) {
@@ -150,7 +158,7 @@ func (l *jobList) inOrder(ctx context.Context) (inspect.JobPage, error) {
 		}
 		return err
 	}
-	if err := w.all(ctx); err != nil {
+	if err := w.All(ctx); err != nil {
 		return inspect.JobPage{}, err
 	}
 	rows, last, more := page.Rows()
@@ -191,13 +199,13 @@ func (l *jobList) asTheyCome(ctx context.Context) (p inspect.JobPage, err error)
 	if l.after != nil {
 		k = *l.after
 	}
-	w := newWalk(l.q)
+	w := NewWalk(l.q)
 	var cancel context.CancelFunc
 	w.patience, cancel = patient(ctx, l.Patience)
 	defer cancel()
-	w.none, w.want = l.none, l.picks
+	w.none, w.Want = l.none, l.picks
 	w.take = func(s int, v *shard.View) error {
-		if len(p.Jobs) == l.limit {
+		if len(p.Jobs) == l.Limit {
 			return nil
 		}
 		k.Second = int64(v.Cursor)
@@ -210,13 +218,13 @@ func (l *jobList) asTheyCome(ctx context.Context) (p inspect.JobPage, err error)
 	for ; int(k.First) < len(w.at); k = (listing.Key{First: k.First + 1}) {
 		s := int(k.First)
 		for w.at[s] = shard.Cursor(k.Second); !w.over[s]; k.Second = int64(w.at[s]) {
-			if w.examined >= maxExamined {
+			if w.examined >= MaxExamined {
 				return l.goesOn(p, w, k), nil
 			}
 			if err := w.step(ctx, s, l.stride(len(p.Jobs))); err != nil {
 				return inspect.JobPage{}, err
 			}
-			if len(p.Jobs) == l.limit || w.late {
+			if len(p.Jobs) == l.Limit || w.late {
 				return l.goesOn(p, w, k), nil
 			}
 		}
@@ -226,36 +234,36 @@ func (l *jobList) asTheyCome(ctx context.Context) (p inspect.JobPage, err error)
 }
 
 // goesOn ends a page behind which there may be another one.
-func (l *jobList) goesOn(p inspect.JobPage, w *walk, k listing.Key) inspect.JobPage {
-	p.Next, p.Examined, p.Truncated = listing.Cursor(l.name, k), w.examined, len(p.Jobs) < l.limit
+func (l *jobList) goesOn(p inspect.JobPage, w *Walk, k listing.Key) inspect.JobPage {
+	p.Next, p.Examined, p.Truncated = listing.Cursor(l.name, k), w.examined, len(p.Jobs) < l.Limit
 	return p
 }
 
 // stride is how many jobs to look at next when a page without an order has so many.
 func (l *jobList) stride(rows int) int {
 	if l.Filter == (inspect.JobFilter{}) && len(l.States) == 0 {
-		return min(l.limit-rows, jobsPerVisit)
+		return min(l.Limit-rows, jobsPerVisit)
 	}
 	return jobsPerVisit
 }
 
 // add puts a job on the page, with what its payload says.
 func (l *jobList) add(p *inspect.JobPage, v *shard.View) error {
-	info, err := l.q.info(v)
+	info, err := l.q.Info(v)
 	p.Jobs = append(p.Jobs, info)
 	return err
 }
 
-// info shows a job to people.
-func (q *queue) info(v *shard.View) (inspect.JobInfo, error) {
+// Info shows a job to people.
+func (q Queue) Info(v *shard.View) (inspect.JobInfo, error) {
 	info := inspect.JobInfo{
-		Queue: q.name, ID: v.ID, State: listed[v.State], Due: time.Unix(0, v.Due), Attempt: v.Retry + firstAttempt,
+		Queue: q.Name, ID: v.ID, State: pick.State(v.State), Due: time.Unix(0, v.Due), Attempt: v.Retry + engine.FirstAttempt,
 		LastError: brief.Cut(v.LastError, errorBytes), Payloads: v.Payloads,
 	}
 	var e journal.Entry
 	found, err := v.First.Peek(&e)
 	if !found || err != nil {
-		return info, border(err)
+		return info, q.in.Border(err)
 	}
 	info.Position, info.Score, info.EnqueuedAt = uint64(e.Position), e.Score, time.Unix(0, e.AcceptedAt())
 	info.Bytes, info.Preview = len(e.Payload), slices.Clone(e.Payload[:min(len(e.Payload), previewBytes)])

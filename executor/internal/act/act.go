@@ -1,0 +1,294 @@
+// Package act does what people want done to an executor: it makes jobs due, ends them, takes
+// dead letters out of the morgue, and pauses.
+//
+// # What is needed
+//
+// An [engine.Engine], as package look needs it. The shards do the work, and package dead; act
+// finds what is meant, a few hundred jobs in a visit to a shard, so that nothing else waits long.
+//
+// # What is promised
+//
+//   - When a call returns without an error, what it has done is on disk.
+//   - What is accepted after a call has begun is not meant, except for a pause.
+//   - It counts what it has done, also when it ends with an error; one more visit to a shard, or
+//     one more commit of dead letters, may follow.
+//
+// Any goroutine may call all methods, at any time. Census: none; see packages dead and pause.
+package act
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/dead"
+	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/pick"
+	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/shard"
+)
+
+// ErrCanceled begins the reason of what a person has canceled.
+var ErrCanceled = errors.New("executor: canceled by an operator")
+
+// Operator has those methods of [inspect.Inspector] that act, and those that say what is paused.
+type Operator struct{ *engine.Engine }
+
+// RunNow implements [inspect.Inspector].
+func (o *Operator) RunNow(ctx context.Context, which inspect.Selection) (int, error) {
+	return o.hasten(ctx, which, true)
+}
+
+// RetryNow implements [inspect.Inspector].
+func (o *Operator) RetryNow(ctx context.Context, which inspect.Selection) (int, error) {
+	return o.hasten(ctx, which, false)
+}
+
+// hasten makes the jobs that are meant due.
+func (o *Operator) hasten(ctx context.Context, which inspect.Selection, anew bool) (int, error) {
+	q, ctx, s, err := o.selected(ctx, which)
+	if err != nil {
+		return 0, err
+	}
+	return o.act(ctx, q, s, func(c *shard.Core, at int64, id string) int {
+		if s.Of != nil && !c.HasAny(id, s.Of) || !c.RunNow(id, at, anew) {
+			return 0
+		}
+		return 1
+	})
+}
+
+// Cancel implements [inspect.Inspector].
+func (o *Operator) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
+	full := ErrCanceled.Error()
+	if reason != "" {
+		full += ": " + reason
+	}
+	kept := o.Text(func() string { return full })
+	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: kept})
+}
+
+// Delete implements [inspect.Inspector].
+func (o *Operator) Delete(ctx context.Context, which inspect.Selection) (int, error) {
+	_, ids, at, _, _ := which.Parts()
+	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Version: ids != nil && at == nil})
+}
+
+// KillFailed implements [inspect.Inspector].
+func (o *Operator) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
+	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: ErrCanceled.Error() + ": after its failure", Failed: true})
+}
+
+// DeleteFailed implements [inspect.Inspector].
+func (o *Operator) DeleteFailed(ctx context.Context, which inspect.Selection) (int, error) {
+	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Failed: true})
+}
+
+func (o *Operator) remove(ctx context.Context, which inspect.Selection, r shard.Removal) (int, error) {
+	q, ctx, s, err := o.selected(ctx, which)
+	if err != nil {
+		return 0, err
+	}
+	r.Of, r.Before = s.Of, o.Log.Stats().Next
+	n, err := o.act(ctx, q, s, func(c *shard.Core, now int64, id string) int {
+		own := r
+		if q.Admission != nil {
+			own.Claim = q.Admission.Claim(id, nil)
+		}
+		ended, inHand := c.Remove(now, id, &own)
+		return ended + inHand
+	})
+	if n > 0 && r.Verdict == shard.VerdictCanceled {
+		q.Canceled(n, r.Reason)
+	}
+	return n, err
+}
+
+// selected returns the queue of a selection, whether it makes sense, and the context
+// as it may be used.
+func (o *Operator) selected(ctx context.Context, which inspect.Selection) (*engine.Queue, context.Context, *pick.Selection, error) {
+	s := pick.Select(which)
+	q, err := o.Lookup(s.Queue)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if ctx, err = o.MayChange(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	return q, ctx, s, s.Check(o.Now())
+}
+
+// placesAtOnce is how many places for jobs a visit to a shard looks at.
+const placesAtOnce = 200
+
+// act calls f for each job that is meant, on its shard, and adds up what it returns.
+// It visits shards for a few jobs at a time, and waits until what f has changed is on
+// disk.
+func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
+	if s.IDs != nil {
+		n, err = q.Shards.VisitIDs(ctx, slices.Collect(maps.Keys(s.IDs)), func(c *shard.Core, some []string) (n int, err error) {
+			now := o.Now()
+			for _, id := range some {
+				n += f(c, now, id)
+			}
+			return n, nil
+		})
+	} else {
+		n, err = o.actOnAll(ctx, q, s, f)
+	}
+	o.EndRemoved()
+	if err == nil {
+		err = q.Shards.Pass(ctx) // a shard writes down what a call has changed after the call
+	}
+	if err == nil {
+		err = o.Log.Settled(ctx)
+	}
+	return n, o.Border(err)
+}
+
+func (o *Operator) actOnAll(ctx context.Context, q *engine.Queue, s *pick.Selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
+	for i := range q.Shards.All {
+		for after, more := shard.Cursor(0), true; more; {
+			if err := context.Cause(ctx); err != nil {
+				return n, err
+			}
+			type place struct {
+				cursor shard.Cursor
+				more   bool
+			}
+			places := make(chan place, 1)
+			from := after
+			did, err := q.Shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
+				now := o.Now()
+				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
+					if s.Job(c, v) {
+						n += f(c, now, v.ID)
+					}
+				})
+				places <- place{last, more}
+				return n, nil
+			})
+			if n += did; err != nil {
+				return n, err
+			}
+			p := <-places
+			after, more = p.cursor, p.more
+		}
+	}
+	return n, nil
+}
+
+// Requeue implements [inspect.Inspector].
+func (o *Operator) Requeue(ctx context.Context, which inspect.Selection) (r inspect.Requeued, err error) {
+	q, ctx, dead, err := o.dead(ctx, which)
+	if err != nil {
+		return r, err
+	}
+	if r, err = q.Dead.Restore(ctx, dead); err != nil {
+		err = fmt.Errorf("executor: requeue: %w", o.Border(err))
+	}
+	return r, err
+}
+
+// DeleteDead implements [inspect.Inspector].
+func (o *Operator) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
+	q, ctx, dead, err := o.dead(ctx, which)
+	if err != nil {
+		return 0, err
+	}
+	n, err := q.Dead.Delete(ctx, dead)
+	if err != nil {
+		err = fmt.Errorf("executor: delete: %w", o.Border(err))
+	}
+	return n, err
+}
+
+// dead is selected for dead letters.
+func (o *Operator) dead(ctx context.Context, which inspect.Selection) (*engine.Queue, context.Context, dead.Which, error) {
+	w := dead.Which{Last: math.MaxUint64}
+	q, ctx, s, err := o.selected(ctx, which)
+	if err == nil && len(s.States) > 0 {
+		err = fmt.Errorf("%w: the dead have no state %q", inspect.ErrInvalidQuery, s.States[0])
+	}
+	if err != nil {
+		return nil, nil, w, err
+	}
+	w.Means = s.Dead
+	if n := len(s.Of); n > 0 {
+		w.First, w.Last = s.Of[0], s.Of[n-1]
+	} else if s.Of != nil {
+		w.Last = 0
+	}
+	return q, ctx, w, nil
+}
+
+// Pause implements [inspect.Inspector].
+func (o *Operator) Pause(ctx context.Context, which inspect.Selection) (int, error) {
+	return o.SetPaused(ctx, which, true)
+}
+
+// Resume implements [inspect.Inspector].
+func (o *Operator) Resume(ctx context.Context, which inspect.Selection) (int, error) {
+	return o.SetPaused(ctx, which, false)
+}
+
+// Paused implements [inspect.Inspector].
+func (o *Operator) Paused() (all bool, queues []string) {
+	return o.Pauses.Names()
+}
+
+// PausedIDs implements [inspect.Inspector].
+func (o *Operator) PausedIDs(queue string) iter.Seq2[string, error] {
+	return o.paused(statekey.PausedIDs(queue))
+}
+
+// PausedPrefixes implements [inspect.Inspector].
+func (o *Operator) PausedPrefixes(queue string) iter.Seq2[string, error] {
+	return o.paused(statekey.PausedPrefixes(queue))
+}
+
+func (o *Operator) paused(keys string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range o.Pauses.Under(keys) {
+			if !yield(name, o.Border(err)) {
+				return
+			}
+		}
+	}
+}
+
+// PauseAll pauses the executor, or a queue by name, or lets it go on.
+func (o *Operator) PauseAll(ctx context.Context, name string, on bool) (n int, err error) {
+	if ctx, err = o.MayChange(ctx); err != nil {
+		return 0, err
+	}
+	n, err = o.Pauses.Set(ctx, name, on)
+	return n, o.Border(err)
+}
+
+// SetPaused is Pause or Resume.
+func (o *Operator) SetPaused(ctx context.Context, which inspect.Selection, on bool) (n int, err error) {
+	q, ctx, s, err := o.selected(ctx, which)
+	if err != nil {
+		return 0, err
+	}
+	switch prefix := s.Filter.IDPrefix; {
+	case s.Of != nil || len(s.States) > 0 || s.Filter != inspect.JobFilter{IDPrefix: prefix}:
+		return 0, fmt.Errorf("%w: what is paused is a queue, some ids, or a prefix of ids; see SelectQueue, SelectIDs and SelectPrefix", inspect.ErrInvalidQuery)
+	case s.IDs != nil:
+		n, err = q.Pauses.SetIDs(ctx, slices.Collect(maps.Keys(s.IDs)), on)
+		return n, o.Border(err)
+	case prefix != "":
+		n, err = q.Pauses.SetPrefix(ctx, prefix, on, func(ctx context.Context, f func(c *shard.Core, id string)) error {
+			_, err := o.act(ctx, q, s, func(c *shard.Core, _ int64, id string) int { f(c, id); return 0 })
+			return err
+		})
+		return n, o.Border(err)
+	}
+	return o.PauseAll(ctx, q.Name, on)
+}

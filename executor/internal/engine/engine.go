@@ -1,0 +1,113 @@
+// Package engine names what an executor consists of, for those of its parts that show it to
+// people and act on it for them: packages look and act. It is their whole view: they know no
+// worker, and nothing of how a job is enqueued or run.
+//
+// The executor fills an [Engine] when it opens, and a [Queue] before the queue is registered;
+// after that neither changes. The functions may be called from any goroutine, and under no lock.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/dead"
+	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/goroutine"
+	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/pause"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/shards"
+	"github.com/strandjobs/strand/executor/internal/slots"
+	"github.com/strandjobs/strand/executor/internal/unique"
+	"github.com/strandjobs/strand/journal"
+)
+
+const (
+	// MaxIDBytes is the length of the longest id.
+	MaxIDBytes = 512
+
+	// FirstAttempt is what makes a Retry the number of an attempt: the Retry of a job that has
+	// not failed is -1, and its attempt is the first.
+	FirstAttempt = 2
+)
+
+// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
+var ErrInvalidID = errors.New("executor: invalid id")
+
+// CheckID refuses an id that no job can have.
+func CheckID(id string) error {
+	if id == "" || len(id) > MaxIDBytes {
+		return badID(id)
+	}
+	return nil
+}
+
+// badID is apart so that CheckID is inlined, which each payload comes through.
+func badID(id string) error {
+	return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidID, len(id), MaxIDBytes)
+}
+
+// Engine is an executor.
+type Engine struct {
+	Log        *journal.Log
+	Backlog    *backlog.Backlog
+	Dispatcher *dispatch.Dispatcher
+	Keys       *keylock.Keys
+	Leases     *unique.Leases
+	Ledger     *admit.Ledger // of what jobs hold
+	Pauses     *pause.Board
+	Quarantine *quarantine.Quarantine
+	Watchdog   *attempt.Watchdog
+	Stopped    <-chan struct{} // closed when a Stop has ended
+
+	Now        func() int64                      // in Unix nanoseconds
+	Registered func() []*Queue                   // in no particular order
+	Lookup     func(name string) (*Queue, error) // one of these
+	Hands      func(now time.Time) []Hand        // workers that have something in hand
+	EndRemoved func()                            // ends the contexts of what runs and is to be gone
+
+	// What a caller gives is its own code, and what it gets is the executor's.
+	MayLook   func(context.Context) (context.Context, error) // the context as it may be used, or why not
+	MayChange func(context.Context) (context.Context, error) // the same, of a call that changes something
+	Text      func(...func() string) string                  // what the first says that does not panic: 4 KiB of valid UTF-8
+	Border    func(error) error                              // the executor's error for one of the journal or of a shard
+}
+
+// Queue is a registered queue.
+type Queue struct {
+	Name   string
+	Number uint32 // in the journal
+	Shards *shards.Set
+
+	Share     *dispatch.Queue
+	Dead      *dead.Letters
+	Pauses    pause.Queue
+	Admission *admit.List      // what jobs have to meet before they run; nil: nothing
+	Slots     []slots.Sequence // of it
+
+	// Decode is what the codec makes of a payload, for people. Panics are errors.
+	Decode func(payload []byte) (any, error)
+	// Canceled logs how many payloads a person has canceled, and why.
+	Canceled func(payloads int, reason string)
+}
+
+// Hand is what a worker has in hand, and its goroutine.
+type Hand struct {
+	inspect.Running
+	Goroutine goroutine.Header
+}
+
+// MetadataOf returns the metadata of a payload, nil if it has none.
+func MetadataOf(e *journal.Entry) map[string]string {
+	if len(e.Metadata) == 0 {
+		return nil
+	}
+	return maps.Collect(e.Metadata.All())
+}

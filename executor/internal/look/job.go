@@ -1,0 +1,349 @@
+package look
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// What a detail has.
+const (
+	detailBytes    = 16 << 10
+	rawBytes       = 1 << 20
+	deadBesideAJob = 10_000
+)
+
+// Job implements [inspect.Inspector].
+func (i *Inspector) Job(ctx context.Context, queue, id string) (inspect.JobDetail, error) {
+	found, err := i.JobsByID(ctx, queue, id)
+	switch {
+	case err != nil:
+		return inspect.JobDetail{}, err
+	case len(found) == 0:
+		ctx, q, err := i.Queue(ctx, queue)
+		if err != nil {
+			return inspect.JobDetail{}, err
+		}
+		s, err := q.status(ctx, id)
+		return inspect.JobDetail{}, cmp.Or(err, fmt.Errorf("%w: id %q of queue %q has neither a job nor dead payloads%s",
+			inspect.ErrUnknownJob, brief.Clip(id), queue, brief.Newest(s.Newest)))
+	}
+	return found[0], nil
+}
+
+// JobsByID implements [inspect.Inspector].
+func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) ([]inspect.JobDetail, error) {
+	ctx, q, err := i.Queue(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) > inspect.DefaultListLimit {
+		return nil, fmt.Errorf("%w: there are %d ids, one call takes %d at most", inspect.ErrInvalidQuery, len(ids), inspect.DefaultListLimit)
+	}
+	all := details{q: q, of: make(map[string]*inspect.JobDetail, len(ids)), room: Room{Left: rawBytes}}
+	for _, id := range ids {
+		if err := engine.CheckID(id); err != nil {
+			return nil, err
+		}
+		if all.of[id] == nil {
+			d := new(inspect.JobDetail)
+			d.ID, all.of[id] = id, d
+			all.list = append(all.list, d)
+		}
+	}
+	for _, d := range all.list {
+		seen, err := q.Detail(ctx, d.ID, inspect.MaxListed, &all.room)
+		if err != nil {
+			return nil, err
+		}
+		seen.LastError, seen.Failures = brief.Cut(seen.LastError, detailBytes), cutFailures(seen.Failures, detailBytes)
+		if seen.State == "" {
+			seen.Queue, seen.ID, seen.State = queue, d.ID, inspect.JobDead
+		}
+		*d = seen
+	}
+	if err := all.lookAtMorgue(ctx); err != nil {
+		return nil, err
+	}
+	var found []inspect.JobDetail
+	for _, d := range all.list {
+		if d.State == inspect.JobDead && len(d.Dead) == 0 {
+			continue
+		}
+		if d.Explanation, err = q.explainDetail(ctx, d); err != nil {
+			return nil, err
+		}
+		if err := q.decodeAll(ctx, d); err != nil {
+			return nil, err
+		}
+		found = append(found, *d)
+	}
+	return found, nil
+}
+
+// details are those of one call, in the order of its ids.
+type details struct {
+	q    Queue
+	list []*inspect.JobDetail
+	of   map[string]*inspect.JobDetail // by id
+	room Room
+}
+
+// Room is how many bytes of payloads are shown. There is room for the first in any case.
+type Room struct {
+	Left int
+	used bool
+}
+
+// Detail shows a job, with its first n payloads of those in hand and of the others, and what it
+// holds; State is "" if there is none.
+func (q Queue) Detail(ctx context.Context, id string, n int, room *Room) (d inspect.JobDetail, err error) {
+	var seen struct { // a call may come after its caller has gone
+		shard.Detail
+		ok bool
+	}
+	err = q.Shards.Of(id).Do(ctx, func(c *shard.Core) { seen.Detail, seen.ok = c.Detail(id, q.in.Now(), n) })
+	if err != nil || !seen.ok {
+		return d, q.in.Border(err)
+	}
+	if d.JobInfo, err = q.Info(&seen.View); err != nil {
+		return d, err
+	}
+	d.LastError, d.Failures = seen.LastError, control.Failures(seen.History, seen.LastError)
+	d.More = max(seen.Payloads-len(seen.InHand)-len(seen.Waiting), 0)
+	for i, p := range slices.Concat(seen.InHand, seen.Waiting) {
+		var e journal.Entry
+		found, err := p.Ref.Peek(&e)
+		switch {
+		case err != nil:
+			return d, q.in.Border(err)
+		case found && i < len(seen.InHand):
+			d.InHand = append(d.InHand, room.payload(&e))
+		case found:
+			d.Waiting = append(d.Waiting, room.payload(&e))
+		}
+	}
+	for _, c := range q.Admission.All() {
+		c.Held(admit.Owner{Queue: q.Name, ID: id}, &d.Holds)
+	}
+	return d, nil
+}
+
+// payload shows a payload, whose bytes are the journal's, with these if there is room.
+func (r *Room) payload(e *journal.Entry) inspect.PayloadInfo {
+	p := inspect.PayloadInfo{
+		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Metadata: engine.MetadataOf(e),
+		Bytes: len(e.Payload), Restored: e.Restored,
+	}
+	if !r.used || p.Bytes <= r.Left {
+		p.Raw = append([]byte{}, e.Payload...)
+	}
+	r.used, r.Left = true, max(r.Left-max(p.Bytes, 1), 0)
+	return p
+}
+
+// DeadPayload shows one of the morgue, with so much of its errors.
+func (r *Room) DeadPayload(b *journal.Buried, errs int) inspect.DeadPayload {
+	return inspect.DeadPayload{
+		PayloadInfo: r.payload(&b.Entry), Attempt: b.Retry + engine.FirstAttempt, Error: brief.Cut(b.Reason, errs),
+		At: time.Unix(0, b.At), Failures: cutFailures(control.Failures(b.History, b.Reason), errs),
+	}
+}
+
+func cutFailures(list []inspect.Failure, errs int) []inspect.Failure {
+	for i := range list {
+		list[i].Error = brief.Cut(list[i].Error, errs)
+	}
+	return list
+}
+
+// lookAtMorgue looks for the dead letters of all: among the first ones, unless that is
+// all that there may be of an id.
+func (all *details) lookAtMorgue(ctx context.Context) error {
+	if all.q.in.Log.Buried(all.q.Number) == 0 {
+		return nil
+	}
+	examined, dead := 0, slices.ContainsFunc(all.list, func(d *inspect.JobDetail) bool { return d.State == inspect.JobDead })
+	return all.q.in.EachDead(ctx, all.q.Number, 0, func(b *journal.Buried) bool {
+		if examined++; !dead && examined > deadBesideAJob {
+			for _, d := range all.list {
+				d.DeadUnread = true
+			}
+			return false
+		}
+		if d := all.of[string(b.Entry.ID)]; d != nil {
+			if len(d.Dead) == inspect.MaxListed {
+				d.MoreDead++
+			} else {
+				d.Dead = append(d.Dead, all.room.DeadPayload(b, detailBytes))
+			}
+		}
+		return true
+	})
+}
+
+// explainDetail is Explain for what has been looked at, and may be dead.
+func (q Queue) explainDetail(ctx context.Context, d *inspect.JobDetail) (e inspect.Explanation, err error) {
+	if d.State != inspect.JobDead {
+		e, err = q.Explain(ctx, d.ID)
+		e.LastError = brief.Cut(e.LastError, detailBytes)
+		return e, err
+	}
+	last := slices.MaxFunc(d.Dead, func(a, b inspect.DeadPayload) int { return a.At.Compare(b.At) })
+	d.Attempt, d.LastError = last.Attempt, last.Error
+	return inspect.Explanation{
+		Queue: d.Queue, ID: d.ID, State: inspect.JobDead, Attempt: last.Attempt, LastError: last.Error, Dead: len(d.Dead) + d.MoreDead,
+	}, nil
+}
+
+// decodeAll has the codec decode what there are bytes of, on a goroutine of its own:
+// it is user code, which may end that or block.
+func (q Queue) decodeAll(ctx context.Context, d *inspect.JobDetail) error {
+	var todo []*inspect.PayloadInfo
+	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
+		for i := range list {
+			todo = append(todo, &list[i])
+		}
+	}
+	for i := range d.Dead {
+		todo = append(todo, &d.Dead[i].PayloadInfo)
+	}
+	todo = slices.DeleteFunc(todo, func(p *inspect.PayloadInfo) bool { return p.Raw == nil })
+	raw := make([][]byte, len(todo))
+	for i, p := range todo {
+		raw[i] = slices.Clone(p.Raw) // the codec may write to them
+	}
+	results := make(chan []decoded, 1)
+	for len(todo) > 0 {
+		go decodeSome(q, raw, results)
+		select {
+		case values := <-results:
+			for i, v := range values {
+				todo[i].Value, todo[i].Decode = v.value, v.err
+			}
+			todo, raw = todo[len(values):], raw[len(values):]
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// decoded is what a codec made of a payload.
+type decoded struct {
+	value any
+	err   error
+}
+
+// decodeSome decodes payloads up to the first whose codec ends the goroutine, and
+// that, too.
+func decodeSome(q Queue, raw [][]byte, result chan<- []decoded) {
+	var values []decoded
+	over := false
+	defer func() {
+		if !over {
+			values = append(values, decoded{err: &codecError{errCodecExited, errCodecExited.Error()}})
+		}
+		result <- values
+	}()
+	for _, b := range raw {
+		value, err := q.Decode(b)
+		if err != nil {
+			value, err = nil, &codecError{err, brief.Cut(q.in.Text(err.Error), detailBytes)}
+		}
+		values = append(values, decoded{value, err})
+	}
+	over = true
+}
+
+// codecError is an error of a codec, with its text: who shows it need not be careful.
+type codecError struct {
+	err  error
+	text string
+}
+
+func (e *codecError) Error() string                { return e.text }
+func (e *codecError) Unwrap() error                { return e.err }
+func (e *codecError) MarshalText() ([]byte, error) { return []byte(e.text), nil }
+
+var errCodecExited = errors.New("the codec ended its goroutine")
+
+// Explain is [executor.Executor.Explain].
+func (i *Inspector) Explain(ctx context.Context, queue, id string) (e inspect.Explanation, err error) {
+	ctx, q, err := i.Queue(ctx, queue)
+	if err == nil {
+		err = engine.CheckID(id)
+	}
+	if err != nil {
+		return e, err
+	}
+	return q.Explain(ctx, id)
+}
+
+// Explain is that of the inspector.
+func (q Queue) Explain(ctx context.Context, id string) (inspect.Explanation, error) {
+	e := inspect.Explanation{Queue: q.Name, ID: id, State: inspect.JobUnknown, Attempt: 1}
+	s, err := q.status(ctx, id)
+	if err != nil {
+		return inspect.Explanation{}, err
+	}
+	if e.Newest = s.Newest; !s.Known {
+		return e, q.explainDead(ctx, &e)
+	}
+	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+engine.FirstAttempt, s.LastError, s.Payloads
+	e.Paused = q.Pauses.Over(id, s.Paused)
+	switch {
+	case s.Running:
+		e.State = inspect.JobRunning
+	case s.Halted:
+		e.State = inspect.JobHalted
+	case e.Paused != nil:
+		e.State = inspect.JobPaused
+	case s.Parked:
+		q.explainWait(&e)
+	case s.Due > q.in.Now() && s.Retry >= 0:
+		e.State = inspect.JobRetrying
+	case s.Due > q.in.Now():
+		e.State = inspect.JobScheduled
+	default:
+		e.State = inspect.JobReady
+	}
+	if e.State == inspect.JobReady {
+		e.Turn = q.in.Dispatcher.Turn(q.Share, s.Runs, s.Concurrency)
+	}
+	return e, nil
+}
+
+func (q Queue) status(ctx context.Context, id string) (shard.Status, error) {
+	var s shard.Status
+	if err := q.Shards.Of(id).Do(ctx, func(c *shard.Core) { s = c.Status(id) }); err != nil {
+		return shard.Status{}, q.in.Border(err) // the shard may still write to s
+	}
+	return s, nil
+}
+
+// explainWait says what a parked job waits for: the first of its conditions that has it in
+// its line.
+func (q Queue) explainWait(e *inspect.Explanation) {
+	by := admit.Owner{Queue: e.Queue, ID: e.ID}
+	e.State = inspect.JobWaiting
+	for _, c := range q.Admission.All() {
+		if c.Explain(by, e) {
+			return
+		}
+	}
+	if q.in.Quarantine.Holds(e.Queue, e.ID) {
+		e.State = inspect.JobSuspected
+	}
+}

@@ -1,0 +1,304 @@
+// Package look shows an executor to people: its queues, jobs, dead letters and workers, and
+// what jobs hold and wait for. It changes nothing.
+//
+// # What is needed
+//
+// An [engine.Engine]: the parts that know what is asked, each safe for any goroutine, and a few
+// functions. Nothing here is called by what runs jobs, so an executor runs without it.
+//
+// # What is promised
+//
+//   - All that look at an executor go in turns, in pieces that keep no shard for longer than some
+//     tens of microseconds. While there is work, they take a small share of the processors; see
+//     package pace.
+//   - What is listed stays where it is: a page of many takes the memory of the page.
+//   - Codecs are called on a goroutine of their own, which lasts until they return.
+//   - Running waits for nothing but the locks of workers.
+//
+// Any goroutine may call all methods, at any time. Census: a goroutine for each call that decodes.
+package look
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/goroutine"
+	"github.com/strandjobs/strand/executor/internal/listing"
+	"github.com/strandjobs/strand/executor/internal/pace"
+	"github.com/strandjobs/strand/executor/internal/slots"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Inspector has those methods of [inspect.Inspector] that show. New makes one.
+type Inspector struct {
+	*engine.Engine
+	Pacer *pace.Pacer
+
+	next  atomic.Uint64 // the position that the journal gave out next when it was last asked
+	nonce uint64        // of this process, for cursors that mean nothing to another one
+}
+
+// What all who look take together while there is work, of each processor and of all,
+// unless more lies idle; and what they may take at once.
+const (
+	lookShare = 0.02
+	mostLooks = 0.5
+	Burst     = 50 * time.Millisecond
+)
+
+// Share is the share of one processor for all who look.
+func Share() float64 { return min(lookShare*float64(runtime.GOMAXPROCS(0)), mostLooks) }
+
+// New returns the inspector of an executor.
+func New(e *engine.Engine) *Inspector {
+	return &Inspector{Engine: e, Pacer: pace.New(Share(), Burst, new(pace.Idle).Lately), nonce: rand.Uint64()}
+}
+
+// Paced does a piece of work when its turn has come; see [pace.Pacer.Do].
+func (i *Inspector) Paced(ctx context.Context, piece func() (time.Duration, error)) error {
+	return i.Pacer.Do(ctx, i.atWork, piece)
+}
+
+// atWork reports whether a handler runs, or something was accepted since the last
+// time it was asked.
+func (i *Inspector) atWork() bool {
+	_, busy := i.Dispatcher.Load()
+	next := uint64(i.Log.Stats().Next)
+	return i.next.Swap(next) != next || busy > 0
+}
+
+// Queue is a queue that is looked at.
+type Queue struct {
+	*engine.Queue
+	in *Inspector
+}
+
+// Queue returns a queue by its name, and the context of a call as it may be used.
+func (i *Inspector) Queue(ctx context.Context, name string) (context.Context, Queue, error) {
+	ctx, err := i.MayLook(ctx)
+	if err != nil {
+		return nil, Queue{}, err
+	}
+	q, err := i.Lookup(name)
+	return ctx, Queue{q, i}, err
+}
+
+func listLimit(n int) (int, error) {
+	switch {
+	case n < 0 || n > inspect.MaxListLimit:
+		return 0, fmt.Errorf("%w: Limit is %d, it must be from 0, for %d, to %d", inspect.ErrInvalidQuery, n, inspect.DefaultListLimit, inspect.MaxListLimit)
+	case n == 0:
+		return inspect.DefaultListLimit, nil
+	}
+	return n, nil
+}
+
+// rows is how many rows a page of what jobs hold has, or why there is none. A stop that is
+// under way is looked at.
+func (i *Inspector) rows(limit int) (int, error) {
+	select {
+	case <-i.Stopped:
+		return 0, i.Border(journal.ErrClosed)
+	default:
+		return listLimit(limit)
+	}
+}
+
+// LockedKeys implements [inspect.Inspector].
+func (i *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
+	return keyPage(i, after, limit, i.Keys.Keys, i.Keys.Status)
+}
+
+// Leases implements [inspect.Inspector].
+func (i *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus, more int, err error) {
+	return keyPage(i, after, limit, i.Engine.Leases.Table.Keys, i.Engine.Leases.Status)
+}
+
+// keyPage reads a page of keys, and what is to be said of each.
+func keyPage[S any](i *Inspector, after string, limit int, all func() []string, status func(string) S) (page []S, more int, err error) {
+	if limit, err = i.rows(limit); err != nil {
+		return nil, 0, err
+	}
+	i.Ledger.View(func() {
+		var keys []string
+		keys, more = listing.FirstKeys(all(), after, limit)
+		for _, key := range keys {
+			page = append(page, status(key))
+		}
+	})
+	return page, more, nil
+}
+
+// Slots implements [inspect.Inspector].
+func (i *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
+	if limit, err = i.rows(limit); err != nil {
+		return nil, 0, err
+	}
+	seen := make(map[slots.Sequence]bool) // several queues may share one
+	for _, q := range i.Registered() {
+		for _, source := range q.Slots {
+			if seen[source] {
+				continue
+			}
+			seen[source] = true
+			held = append(held, source.Holders()...)
+		}
+	}
+	slices.SortFunc(held, func(a, b inspect.SlotHeld) int {
+		return cmp.Or(strings.Compare(a.Slot, b.Slot), strings.Compare(a.By, b.By))
+	})
+	more = max(len(held)-limit, 0)
+	return held[:len(held)-more], more, nil
+}
+
+// stackBytes is how much of a stack is shown.
+const stackBytes = 16 << 10
+
+// Running implements [inspect.Inspector].
+func (i *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (list inspect.RunningList, err error) {
+	if query.Queue == "" {
+		_, err = i.MayLook(ctx)
+	} else {
+		_, _, err = i.Queue(ctx, query.Queue)
+	}
+	if err != nil {
+		return list, err
+	}
+	limit, err := listLimit(query.Limit)
+	if err != nil {
+		return list, err
+	}
+	at := slices.DeleteFunc(i.Hands(time.Now()), func(h engine.Hand) bool { return query.Queue != "" && query.Queue != h.Queue })
+	slices.SortStableFunc(at, func(a, b engine.Hand) int { return a.Since.Compare(b.Since) })
+	list.More = max(len(at)-limit, 0)
+	at = at[:len(at)-list.More]
+	var dump goroutine.Dump
+	if query.Stacks && len(at) > 0 {
+		dump = goroutine.All()
+	}
+	for _, h := range at {
+		if query.Stacks {
+			h.Stack = brief.Cut(dump.Of(h.Goroutine), stackBytes)
+		}
+		list.Running = append(list.Running, h.Running)
+	}
+	return list, nil
+}
+
+// Stats are the figures of all queues, by name, and of the executor.
+func (i *Inspector) Stats(ctx context.Context) (inspect.Stats, error) {
+	j := i.Log.Stats()
+	s := inspect.Stats{Backlog: inspect.Backlog(i.Backlog.Stats("")), Stuck: i.Watchdog.Stuck(), Journal: inspect.JournalStats{
+		UUID: j.UUID, Epoch: j.Epoch, Next: uint64(j.Next), Bytes: j.Bytes, LiveBytes: j.LiveBytes,
+		HeldBytes: j.HeldBytes, ReadBacks: j.ReadBacks, CommitAge: j.CommitAge, Commits: j.Commits, CommitTime: j.CommitTime,
+		LastCommit: j.LastCommit,
+	}}
+	s.Workers, s.Busy = i.Dispatcher.Load()
+	s.Paused, _ = i.Pauses.Of("")
+	all, err := i.Queues(ctx)
+	if err != nil {
+		return inspect.Stats{}, err
+	}
+	for _, q := range all {
+		s.Queues = append(s.Queues, q.QueueStats)
+		s.Age = max(s.Age, q.Age)
+	}
+	return s, nil
+}
+
+// Queues implements [inspect.Inspector]. All queues are asked at the same time: where handlers
+// compute on all processors, each answer waits for some of these.
+func (i *Inspector) Queues(ctx context.Context) ([]inspect.QueueInfo, error) {
+	ctx, err := i.MayLook(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queues := i.Registered()
+	all := make([]inspect.QueueInfo, len(queues))
+	group, ctx := errgroup.WithContext(ctx)
+	for at, q := range queues {
+		group.Go(func() (err error) {
+			all[at], err = i.Figures(ctx, q)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	unclaimed := i.Log.Unclaimed()
+	for name, number := range i.Log.Queues() {
+		known := slices.ContainsFunc(queues, func(q *engine.Queue) bool { return q.Number == number })
+		if s := (inspect.QueueStats{Name: name, Unclaimed: unclaimed[number], Dead: i.Log.Buried(number)}); !known && s.Unclaimed+s.Dead > 0 {
+			s.Age = ageOf(i.Log.OldestUnclaimed(number), i.Now())
+			all = append(all, inspect.QueueInfo{QueueStats: s})
+		}
+	}
+	slices.SortFunc(all, func(a, b inspect.QueueInfo) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// Figures are those of a queue, and of each of its shards.
+func (i *Inspector) Figures(ctx context.Context, q *engine.Queue) (info inspect.QueueInfo, err error) {
+	s := inspect.QueueStats{Name: q.Name, Registered: true, Dead: i.Log.Buried(q.Number), Backlog: inspect.Backlog(i.Backlog.Stats(q.Name))}
+	s.Expired, s.Deleted = q.Dead.Expired.Load(), q.Dead.Deleted.Load()
+	all, one := i.Pauses.Of(q.Name)
+	s.Paused = all || one
+	now := i.Now()
+	counts := make([]shard.Counts, len(q.Shards.All))
+	due, oldest := make([]int64, len(q.Shards.All)), make([]int64, len(q.Shards.All))
+	// All at once, because each may have much to do first.
+	group, ctx := errgroup.WithContext(ctx)
+	for at, a := range q.Shards.All {
+		group.Go(func() error {
+			return a.Do(ctx, func(c *shard.Core) {
+				counts[at], due[at], oldest[at] = c.Counts(), c.NextDue(), c.Oldest()
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return info, i.Border(err)
+	}
+	for at, c := range counts {
+		s = s.Plus(countsOf(c))
+		s.PausedPrefixes = c.Prefixes
+		lag := time.Duration(max(now-due[at], 0))
+		info.Shards = append(info.Shards, inspect.ShardStats{
+			Shard: at, Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running, Parked: c.Parked,
+			Done: c.Done, Discarded: c.Discarded, Buried: c.Buried, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted, Lag: lag,
+		})
+		s.Lag = max(s.Lag, lag)
+		s.Age = max(s.Age, ageOf(oldest[at], now))
+	}
+	info.QueueStats, info.Busy = s, q.Share.Running()
+	return info, nil
+}
+
+// ageOf is how long before now a moment was; 0 is none.
+func ageOf(at, now int64) time.Duration {
+	if at == 0 {
+		return 0
+	}
+	return time.Duration(max(now-at, 0))
+}
+
+// countsOf are the figures of a shard. What is paused by a prefix is the same for all.
+func countsOf(c shard.Counts) inspect.QueueStats {
+	return inspect.QueueStats{
+		Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running,
+		Parked: c.Parked, PausedIDs: c.Paused, Done: c.Done, Discarded: c.Discarded, Deleted: c.Deleted, Buried: c.Buried, Merged: c.Merged,
+		Replaced: c.Replaced, Superseded: c.Superseded, SupersededDead: c.SupersededDead, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted,
+	}
+}

@@ -1,0 +1,163 @@
+// Package pick says which jobs and dead letters a person means. Lists and actions ask it
+// both, so that what is acted upon is what is shown. It keeps no lock and starts nothing.
+package pick
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// listed are the states of jobs in lists.
+var listed = [...]inspect.JobState{
+	shard.StateReady: inspect.JobReady, shard.StateScheduled: inspect.JobScheduled, shard.StateRetrying: inspect.JobRetrying,
+	shard.StateParked: inspect.JobParked, shard.StateHalted: inspect.JobHalted, shard.StateRunning: inspect.JobRunning,
+}
+
+// State is what people call a state.
+func State(s shard.State) inspect.JobState { return listed[s] }
+
+// States is which jobs are asked for by their states.
+type States struct {
+	of    [len(listed)]bool // by shard.State
+	fresh bool              // also those that have used up no retry
+}
+
+// StatesOf returns the set of some states; none: all.
+func StatesOf(states []inspect.JobState) (set States, err error) {
+	set.fresh = len(states) == 0
+	for _, s := range states {
+		i := slices.Index(listed[:], s)
+		switch {
+		case s == inspect.JobFresh:
+			set.fresh = true
+		case i < 0:
+			return set, fmt.Errorf("%w: no list has jobs in the state %q; those are %q and %q, and dead payloads are listed by Inspector.Dead",
+				inspect.ErrInvalidQuery, brief.Clip(string(s)), listed, inspect.JobFresh)
+		default:
+			set.of[i] = true
+		}
+	}
+	for i := range set.of {
+		set.of[i] = set.of[i] || len(states) == 0
+	}
+	return set, nil
+}
+
+// Has reports whether a job is asked for.
+func (s *States) Has(v *shard.View) bool { return s.of[v.State] || s.fresh && v.Retry < 0 }
+
+// None reports whether a shard with these figures has no job that is asked for.
+func (s *States) None(c shard.Counts) bool {
+	w := &s.of
+	return c.Jobs == 0 || (!s.fresh || c.Jobs == c.Retrying) &&
+		!w[shard.StateReady] && !w[shard.StateScheduled] &&
+		(!w[shard.StateRetrying] || c.Retrying == 0) && (!w[shard.StateParked] || c.Parked+c.Paused+c.Prefixes == 0) &&
+		(!w[shard.StateHalted] || c.Halted == 0) && (!w[shard.StateRunning] || c.Running == 0)
+}
+
+// maxFilterBytes bounds ErrorContains.
+const maxFilterBytes = 1 << 10
+
+// CheckFilter returns an error for a filter that makes no sense.
+func CheckFilter(f *inspect.JobFilter) error {
+	switch {
+	case len(f.IDPrefix) > engine.MaxIDBytes:
+		return fmt.Errorf("%w: IDPrefix has %d bytes, and no id more than %d", inspect.ErrInvalidQuery, len(f.IDPrefix), engine.MaxIDBytes)
+	case len(f.ErrorContains) > maxFilterBytes:
+		return fmt.Errorf("%w: ErrorContains has %d bytes, the limit is %d", inspect.ErrInvalidQuery, len(f.ErrorContains), maxFilterBytes)
+	case f.OlderThan < 0:
+		return fmt.Errorf("%w: OlderThan is %v, it must not be negative", inspect.ErrInvalidQuery, f.OlderThan)
+	}
+	return nil
+}
+
+// Means reports whether a filter picks what has an id and an error, as far as these tell.
+func Means(f *inspect.JobFilter, id, last string, failed bool) bool {
+	return strings.HasPrefix(id, f.IDPrefix) && strings.Contains(last, f.ErrorContains) && (failed || !f.Failed)
+}
+
+// Selection is an [inspect.Selection] at work.
+type Selection struct {
+	Queue  string
+	IDs    map[string]bool    // nil: any
+	Of     []journal.Position // in ascending order; nil: any
+	Filter inspect.JobFilter
+	States []inspect.JobState // none: any
+
+	wanted States // of them
+	before int64  // Unix ns, of Filter.OlderThan
+}
+
+// Select returns what is selected. It is not checked yet.
+func Select(which inspect.Selection) *Selection {
+	queue, ids, at, filter, states := which.Parts()
+	s := &Selection{Queue: queue, Filter: filter, States: states}
+	if ids != nil {
+		s.IDs = make(map[string]bool, len(ids))
+	}
+	for _, id := range ids {
+		s.IDs[id] = true
+	}
+	if at != nil {
+		s.Of = make([]journal.Position, 0, len(at))
+	}
+	for _, p := range at {
+		s.Of = append(s.Of, journal.Position(p))
+	}
+	slices.Sort(s.Of)
+	return s
+}
+
+// Check returns an error for a selection that makes no sense, at a time in Unix nanoseconds.
+func (s *Selection) Check(now int64) (err error) {
+	s.before = now - int64(s.Filter.OlderThan)
+	if err = CheckFilter(&s.Filter); err != nil {
+		return err
+	}
+	if s.wanted, err = StatesOf(s.States); err != nil {
+		return err
+	}
+	for id := range s.IDs {
+		if err := engine.CheckID(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Selection) oldEnough(accepted int64) bool {
+	return s.Filter.OlderThan == 0 || accepted < s.before
+}
+
+// Job reports whether a job is meant. It is called on the shard of the job, and may read what
+// has left memory.
+func (s *Selection) Job(c *shard.Core, v *shard.View) bool {
+	if !s.wanted.Has(v) {
+		return false
+	}
+	c.Identify(v)
+	if !Means(&s.Filter, v.ID, v.LastError, v.Retry >= 0) {
+		return false
+	}
+	if s.Filter.OlderThan == 0 {
+		return true
+	}
+	var e journal.Entry
+	found, err := v.First.Peek(&e)
+	return err == nil && found && s.oldEnough(e.AcceptedAt())
+}
+
+// Dead reports whether a dead letter is meant.
+func (s *Selection) Dead(b *journal.Buried) bool {
+	id := string(b.Entry.ID)
+	_, found := slices.BinarySearch(s.Of, b.Entry.Position)
+	return (found || s.Of == nil) && (s.IDs == nil || s.IDs[id]) &&
+		Means(&s.Filter, id, b.Reason, true) && s.oldEnough(b.Entry.AcceptedAt())
+}

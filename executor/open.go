@@ -1,0 +1,206 @@
+package executor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/strandjobs/strand/actor"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/backdoor"
+	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/lane"
+	"github.com/strandjobs/strand/executor/internal/limit"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Open opens the journal in the directory dir, or creates it, and returns an
+// executor that runs nothing yet. The parent of dir must exist. With an empty dir
+// everything is kept in memory: no file, no fsync, and nothing survives the
+// process.
+//
+// Register the queues with [Handle], [HandleMerged] or [HandleBatch], then call Run
+// or Start. Payloads may be enqueued as soon as their queue is registered.
+//
+// It returns ErrConfig, [journal.LockedError] at once when the journal is in use,
+// [journal.CorruptError], [journal.ErrTooNew], ErrControlSocket, ErrFull where the disk
+// has no room for what has to be written first, or an error of the directory. Where locks or pauses make no sense, it names their state key, which
+// strand salvage leaves out.
+// [OpenContext] waits until the journal is free.
+func Open(dir string, cfg Config) (*Executor, error) {
+	if dir == "" {
+		return openElsewhere("", cfg, nil, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) })
+	}
+	return openListening(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.Open(dir, c) })
+}
+
+// OpenContext is [Open] that waits while another process has the journal open,
+// until ctx ends: for deploys in which the new process starts before the old one
+// has stopped. It begins to open within five milliseconds of the other's
+// [Executor.Stop], or death; as long as handlers that a Stop has left behind still
+// run, it waits for them. Of several who wait, any may be the next. It logs which
+// process it waits for.
+//
+// When ctx ends first, the error matches both the cause of ctx and the
+// [journal.LockedError] that says which process has the journal, and since when.
+// ctx is for the wait alone: what the executor does later has the context of
+// [Executor.Start]. It returns ErrContext, and the errors of Open.
+func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error) {
+	ctx, err := usable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if dir == "" {
+		return Open(dir, cfg)
+	}
+	return openListening(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
+}
+
+// OpenLog is [Open] over a log that open opens, with the configuration that it is given:
+// for packages that keep a journal elsewhere than in a directory, as journal/postgres
+// does. name stands for the directory where people read, and must not be empty. The
+// executor closes the log when it stops, or can't be opened.
+//
+// It has no crash recorder and no reports of crashes: after a crash no job is suspected.
+// It has no control socket: Config.ControlSocket is ErrConfig, and so are an empty name
+// and an open that is nil, panics, or returns neither a log nor an error. All other
+// errors are those of open, and of Config.
+func OpenLog(name string, open func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error) {
+	switch {
+	case name == "":
+		return nil, fmt.Errorf("%w: a log needs a name, for people", ErrConfig)
+	case open == nil:
+		return nil, fmt.Errorf("%w: no function that opens log %q", ErrConfig, name)
+	}
+	return openElsewhere(name, cfg, nil, func(c journal.Config) (log *journal.Log, err error) {
+		broken := guarded(func() error {
+			log, err = open(c)
+			return nil
+		})
+		switch {
+		case broken != nil:
+			return nil, fmt.Errorf("%w: the function that opens log %q: %w", ErrConfig, name, broken)
+		case log == nil && err == nil:
+			return nil, fmt.Errorf("%w: the function that opens log %q returned none, and no error", ErrConfig, name)
+		}
+		return log, err
+	})
+}
+
+func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	x := &Executor{
+		cfg:        cfg,
+		volatile:   dir == "",
+		clock:      time.Now,
+		dir:        cmp.Or(dir, "in memory"),
+		dispatcher: dispatch.New(policyOf(cfg.Scheduler)),
+		seed:       maphash.MakeSeed(),
+		queues:     make(map[string]*queue),
+		slots:      make(map[string]bool),
+		lanes:      make(map[string]*lane.Lanes),
+		failed:     make(chan struct{}),
+		told:       make(chan struct{}),
+		closing:    make(chan struct{}),
+		hurry:      make(chan struct{}),
+		stopped:    make(chan struct{}),
+	}
+	x.watchdog = x.newWatchdog()
+	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, x.tellStalled)
+	x.routes.Store(new([]*shard.Shard))
+	x.owners.Store(new([]*queue))
+	if size := cfg.Advanced.EventBuffer; size >= 0 {
+		x.events.Open(size, witness)
+	}
+	x.inherited.Context = context.Background()
+	ctx := context.WithValue(&x.inherited, attempt.ExecutorKey{}, x)
+	x.handlers, x.cancel = context.WithCancelCause(ctx)
+	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
+	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.Committed,
+		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger})
+	if err != nil {
+		return nil, border(err)
+	}
+	if on, ok := witness.(interface{ Now() time.Time }); ok {
+		x.clock, x.wall = on.Now, on.Now
+	}
+	opened := x.log.Stats()
+	x.opening = opened.Since
+	if x.common = opened.Now; x.common != nil {
+		x.clock, x.wall = x.common, x.common
+	}
+	x.ledger = admit.NewLedger(x.log)
+	x.graph.Lists = x.conditions
+	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
+	x.limits = limit.New()
+	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
+	x.keys, err = keylock.Open(x.ledger, x.log, x.volatile)
+	if err = cmp.Or(err, x.pauses.Restore()); err != nil {
+		return nil, errors.Join(err, x.log.Close())
+	}
+	x.inspector = x.newInspector()
+	return x, nil
+}
+
+// openListening is openWith in a directory, with a socket in it if one is wanted.
+func openListening(dir string, cfg Config, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
+	x, err := openWith(dir, cfg, nil, openLog)
+	if err != nil || !cfg.ControlSocket {
+		return x, err
+	}
+	l, err := control.Listen(dir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrControlSocket, err), x.log.Close())
+	}
+	c := &controls{x: x, i: x.inspector}
+	x.control = &control.Server{
+		Hello: control.Hello{PID: os.Getpid(), Dir: dir},
+		Looks: map[string]control.Handler{
+			control.VerbInspect: control.Verb(c.inspect),
+			control.VerbStatus:  control.Verb(c.status),
+			control.VerbJobs:    control.Verb(c.jobs),
+			control.VerbJob:     control.Verb(c.job),
+			control.VerbDead:    control.Verb(c.dead),
+			control.VerbExplain: control.Verb(func(ctx context.Context, one control.One) (inspect.Explanation, error) {
+				return x.Explain(ctx, one.Queue, one.ID)
+			}),
+			control.VerbRunning: control.Verb(c.i.Running),
+		},
+		Acts: map[string]control.Handler{
+			control.VerbAct:   control.Verb(c.act),
+			control.VerbPause: control.Verb(c.pause),
+		},
+		Chores: map[string]control.Handler{
+			control.VerbCopy:    control.Verb(c.copy),
+			control.VerbCompact: control.Verb(c.compact),
+		},
+		Streams: map[string]control.Stream{control.VerbEvents: c.events},
+		Panicked: func(v any, stack []byte) {
+			x.cfg.Logger.Error("a call over the control socket panicked", slog.Any("panic", v), slog.String("stack", string(stack)))
+		},
+	}
+	x.control.Serve(l)
+	return x, nil
+}
+
+// openElsewhere is openWith without a directory.
+func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog func(journal.Config) (*journal.Log, error)) (*Executor, error) {
+	if cfg.ControlSocket {
+		return nil, fmt.Errorf("%w: ControlSocket is set, and an executor in memory, or over a log of OpenLog, has no directory for it", ErrConfig)
+	}
+	return openWith(dir, cfg, witness, openLog)
+}
