@@ -2,7 +2,9 @@ package executor
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/gate"
@@ -13,14 +15,19 @@ import (
 // conditions are what a call has to meet to be accepted, and what is written down
 // in the same commit. Nil: there are none.
 type conditions struct {
-	key    string // given with [IdempotencyKey]
-	source string // given with [FromSource]
-	offset int64  // the offset
-	absent bool   // given with [IfAbsent]
+	key     string // given with [IdempotencyKey]
+	sources []sourceOffset
+	absent  bool // given with [IfAbsent]
 
-	stateKey, stateSource string // where they are in the journal
-	gateID                string // not in the journal
-	inside                []*gate.Gate
+	stateKey string // where the key is in the journal
+	gateID   string // not in the journal
+	inside   []*gate.Gate
+}
+
+// sourceOffset was given with [FromSource].
+type sourceOffset struct {
+	name, stateKey string
+	offset         int64
 }
 
 // collect takes the conditions out of the options of one call.
@@ -40,25 +47,74 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 			return nil, err
 		}
 		switch {
-		case o.kind == optionSource && c.source == "":
-			c.source, c.offset, c.stateSource = o.name, o.offset, statekey.OffsetPrefix+o.name
+		case o.kind == optionSource && !slices.ContainsFunc(c.sources, func(s sourceOffset) bool { return s.name == o.name }):
+			c.sources = append(c.sources, sourceOffset{o.name, statekey.OffsetPrefix + o.name, o.offset})
 		case o.kind == optionIdempotency && c.key == "":
 			c.key, c.stateKey = o.name, statekey.IdempotencyKey(q.Name, o.name)
 		default:
-			return nil, fmt.Errorf("%w: a call takes one IdempotencyKey and one FromSource, %q is a second one", ErrInvalidKey, o.name)
+			return nil, fmt.Errorf("%w: a call takes one IdempotencyKey, and one FromSource of a name; %q is a second one", ErrInvalidKey, o.name)
 		}
 	}
 	return c, nil
 }
 
+// carried is a condition on its way to another program.
+type carried struct {
+	Kind   optionKind
+	Name   []byte `json:",omitempty"`
+	Offset int64  `json:",omitempty"`
+}
+
+// carry returns the conditions among options as bytes; nil: there are none.
+func carry(options []Option) (b []byte) {
+	var all []carried
+	for _, o := range options {
+		if o.isCondition() {
+			all = append(all, carried{o.kind, []byte(o.name), o.offset})
+		}
+	}
+	if all != nil {
+		b, _ = json.Marshal(all) // does not fail
+	}
+	return b
+}
+
+// Carried returns the options about a call that [Item.With] has handed back, here or in
+// another program. It returns ErrInvalidKey for other bytes, and for options that no call may have.
+func Carried(rest []byte) (options []Option, err error) {
+	var all []carried
+	if len(rest) > 0 {
+		err = json.Unmarshal(rest, &all)
+	}
+	for _, c := range all {
+		o := Option{kind: c.Kind, name: string(c.Name), offset: c.Offset}
+		if !o.isCondition() {
+			err = fmt.Errorf("an option of kind %d can't be carried", c.Kind)
+		}
+		options = append(options, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidKey, err)
+	}
+	_, err = new(queue).collect(options)
+	return options, err
+}
+
+// gates returns the names of the gates of the conditions, always in the same order, so that two
+// calls never wait for each other.
+func (c *conditions) gates() []string {
+	names := []string{c.stateKey, c.gateID}
+	for _, s := range c.sources {
+		names = append(names, s.stateKey)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
 // enter goes through the gates of the conditions and asks whether they are met.
 func (o *submission) enter(ctx context.Context) error {
 	x, c := o.q.x, o.conditions
-	// Always in this order, so that two calls never wait for each other.
-	for _, name := range [...]string{c.stateKey, c.stateSource, c.gateID} {
-		if name == "" {
-			continue
-		}
+	for _, name := range c.gates() {
 		g, err := x.enter(ctx, name)
 		if err != nil {
 			return err
@@ -71,8 +127,10 @@ func (o *submission) enter(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := x.checkOffset(c); err != nil {
-		return err
+	for _, s := range c.sources {
+		if err := x.checkOffset(s); err != nil {
+			return err
+		}
 	}
 	return o.checkAbsence(ctx)
 }
@@ -113,8 +171,8 @@ func (c *conditions) sets(first journal.Position, n int) (sets []journal.Set) {
 	if c.key != "" {
 		sets = append(sets, journal.Set{Key: c.stateKey, Value: statekey.Idempotency{At: time.Now().UnixNano(), First: first, N: n}.Encode()})
 	}
-	if c.source != "" {
-		sets = append(sets, journal.Set{Key: c.stateSource, Value: statekey.Offset(c.offset)})
+	for _, s := range c.sources {
+		sets = append(sets, journal.Set{Key: s.stateKey, Value: statekey.Offset(s.offset)})
 	}
 	return sets
 }

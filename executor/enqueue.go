@@ -24,16 +24,11 @@ type Item[T any] struct {
 
 // With returns the item with what the options say that it leaves open, which is what
 // [Queue.EnqueueMany] does with them, and the options that are about a call and not
-// about an item: [FromSource], [IdempotencyKey] and [IfAbsent]. It is for a program that
-// carries items to another one, which enqueues them there.
-func (it Item[T]) With(options ...Option) (filled Item[T], rest []Option) {
+// about an item, for [Carried]: [FromSource], [IdempotencyKey] and [IfAbsent]; nil: there
+// are none. It is for a program that carries items to another one, which enqueues them there.
+func (it Item[T]) With(options ...Option) (filled Item[T], rest []byte) {
 	it.ask(options)
-	for _, o := range options {
-		if o.isCondition() {
-			rest = append(rest, o)
-		}
-	}
-	return it, rest
+	return it, carry(options)
 }
 
 // Enqueue accepts a payload for an id, which is any string of 1 to 512 bytes. When it

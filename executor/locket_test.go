@@ -102,10 +102,10 @@ func TestLocket_R02_WhichQueues(t *testing.T) {
 		a, b executor.Unique[string]
 		want int // at a time, of two jobs in each queue
 	}{
-		"none by default": {executor.UniqueDefault, executor.Unique[string]{}, executor.Unique[string]{}, 4},
+		"none by default": {"", executor.Unique[string]{}, executor.Unique[string]{}, 4},
 		"all":             {executor.UniqueWhileRunning, executor.Unique[string]{}, executor.Unique[string]{}, 2},
 		"all but one":     {executor.UniqueWhileRunning, executor.Unique[string]{}, executor.Unique[string]{While: executor.UniqueNever}, 3},
-		"only one":        {executor.UniqueDefault, executor.Unique[string]{While: executor.UniqueWhileRunning}, executor.Unique[string]{}, 3},
+		"only one":        {"", executor.Unique[string]{While: executor.UniqueWhileRunning}, executor.Unique[string]{}, 3},
 		"across queues":   {executor.UniqueWhileRunning, executor.Unique[string]{Key: byPayload}, executor.Unique[string]{Key: byPayload}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

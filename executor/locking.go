@@ -105,10 +105,6 @@ type Locks[T any] struct {
 type Uniqueness string
 
 const (
-	// UniqueDefault is UniqueWhileRunning where Key, TTL or Heartbeat is set beside it.
-	// Where none is, it is UniqueNever for an executor, and the executor's own for a
-	// queue.
-	UniqueDefault Uniqueness = ""
 	// UniqueNever: jobs of different ids run side by side, whatever they carry.
 	UniqueNever Uniqueness = "Never"
 	// UniqueWhileRunning: a job waits while another one with the same key runs.
@@ -242,7 +238,7 @@ func (c *Locks[T]) check() error {
 
 // settled returns what a Unique comes to beside that of the executor.
 func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
-	asked := UniqueDefault
+	var asked Uniqueness
 	if u.Key != nil || u.TTL != 0 || u.Heartbeat != 0 {
 		asked = UniqueWhileRunning
 	}

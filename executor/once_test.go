@@ -124,7 +124,7 @@ func TestRefusedMovesNothing(t *testing.T) {
 			{t.Context(), "a", strings.Repeat("x", 200), nil, executor.ErrTooLarge},
 			{t.Context(), "a", "x", []executor.Option{executor.Score(math.NaN())}, executor.ErrInvalidScore},
 			{ended, "a", "x", nil, context.Canceled},
-			{t.Context(), "a", "x", []executor.Option{executor.FromSource("n", 1)}, executor.ErrInvalidKey},
+			{t.Context(), "a", "x", []executor.Option{executor.FromSource("m", 6)}, executor.ErrInvalidKey},
 			{t.Context(), "a", "x", []executor.Option{executor.IdempotencyKey("l")}, executor.ErrInvalidKey},
 			{t.Context(), "a", "x", []executor.Option{executor.FromSource("", 1)}, executor.ErrInvalidKey},
 			{t.Context(), "a", "x", []executor.Option{executor.IdempotencyKey("")}, executor.ErrInvalidKey},
@@ -159,6 +159,36 @@ func TestRefusedMovesNothing(t *testing.T) {
 		time.Sleep(time.Second)
 		requireMark(t, x, "m", 5)
 	})
+}
+
+// A call of several sources is accepted if its offset is new in each, and moves all or none.
+func TestOnceOfSeveralSources(t *testing.T) {
+	x := open(t, t.TempDir()+"/journal", executor.Config{})
+	q := handle(t, x, "jobs", (&probe{}).handle, executor.QueueConfig[string]{})
+	enqueue(t, q, "a", "1", executor.FromSource("n", 5), executor.FromSource("m", 1))
+	requireMark(t, x, "m", 1)
+	requireMark(t, x, "n", 5)
+	for _, offsets := range [][2]int64{{2, 5}, {1, 6}} {
+		_, err := q.Enqueue(t.Context(), "a", "2", executor.FromSource("m", offsets[0]), executor.FromSource("n", offsets[1]))
+		require.ErrorIs(t, err, executor.ErrStale)
+	}
+	requireMark(t, x, "m", 1)
+	requireMark(t, x, "n", 5)
+	var calls sync.WaitGroup
+	for i := range int64(100) { // in both orders at once: none waits for another one
+		calls.Go(func() {
+			options := []executor.Option{executor.FromSource("m", 10+i), executor.FromSource("n", 10+i)}
+			if i%2 == 0 {
+				options[0], options[1] = options[1], options[0]
+			}
+			if _, err := q.Enqueue(t.Context(), "a", "3", options...); err != nil {
+				assert.ErrorIs(t, err, executor.ErrStale)
+			}
+		})
+	}
+	calls.Wait()
+	requireMark(t, x, "m", 109)
+	requireMark(t, x, "n", 109)
 }
 
 // Offsets of one source are accepted in growing order, and each once, however many

@@ -118,9 +118,15 @@ func TestItemWith(t *testing.T) {
 	it, rest := executor.Item[int]{ID: "a", Score: new(1.0)}.With(executor.Score(2), executor.At(time.Now()), executor.At(due),
 		executor.Metadata(map[string]string{"k": "v"}), executor.IfAbsent(), executor.FromSource("s", 1))
 	require.Equal(t, executor.Item[int]{ID: "a", Score: new(1.0), Due: due, Metadata: map[string]string{"k": "v"}}, it)
-	require.Len(t, rest, 2)
+	options, err := executor.Carried(rest)
+	require.NoError(t, err)
+	require.Equal(t, []executor.Option{executor.IfAbsent(), executor.FromSource("s", 1)}, options)
 	it, rest = it.With(executor.Score(3), executor.Metadata(nil))
 	require.Equal(t, 1.0, *it.Score)
 	require.Equal(t, "v", it.Metadata["k"])
-	require.Empty(t, rest)
+	require.Nil(t, rest)
+	for _, bad := range []string{"x", `[{"Kind":1}]`, `[{"Kind":99}]`} {
+		_, err := executor.Carried([]byte(bad))
+		require.ErrorIs(t, err, executor.ErrInvalidKey, bad)
+	}
 }

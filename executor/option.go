@@ -23,6 +23,7 @@ type Option struct {
 
 type optionKind uint8
 
+// The numbers are what is carried: new kinds come last.
 const (
 	optionAt optionKind = iota + 1
 	optionIn

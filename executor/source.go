@@ -17,7 +17,8 @@ import (
 // An offset may be negative. A name has 1 to 512 bytes; choose one that does not begin
 // with "cron/", because the schedules of executor/cron use those. Calls with the same
 // name go one at a time: the next one waits until the outcome of the last is known, or
-// its ctx ends. A refused call does not move the offset. The journal keeps an offset
+// its ctx ends. A refused call does not move the offset. A call with several names
+// needs a new offset for each. The journal keeps an offset
 // until [Executor.DeleteSourceOffset].
 func FromSource(name string, offset int64) Option {
 	return Option{kind: optionSource, name: name, offset: offset}
@@ -91,13 +92,10 @@ func (x *Executor) putOffset(ctx context.Context, name string, value []byte) err
 }
 
 // checkOffset refuses an offset that is not new.
-func (x *Executor) checkOffset(c *conditions) error {
-	if c.source == "" {
-		return nil
-	}
-	last, found, err := x.readOffset(c.source)
-	if err == nil && found && c.offset <= last {
-		err = &StaleError{Source: c.source, Offset: c.offset, Last: last}
+func (x *Executor) checkOffset(s sourceOffset) error {
+	last, found, err := x.readOffset(s.name)
+	if err == nil && found && s.offset <= last {
+		err = &StaleError{Source: s.name, Offset: s.offset, Last: last}
 	}
 	return err
 }

@@ -17,10 +17,15 @@ import (
 // together or not at all:
 //
 //	version byte · calls, each: its length, the items of it · crc32c of all before
+//	version byte · conditions, with their length · call, with its length · crc32c
 //	item: id, payload, flags byte, [due: seconds, nanoseconds] [score] [pairs: key, value, …]
 //
 // Lengths, numbers and counts are varints; texts and bytes have their length before them.
-const callsVersion = 1
+const (
+	callsVersion     = 1
+	conditionVersion = 2 // a caller waits for the answer
+	txVersion        = 3 // nobody does
+)
 
 type item = executor.Item[[]byte]
 
@@ -84,26 +89,37 @@ func row(calls ...[]byte) []byte {
 	for _, c := range calls {
 		size += len(c) + binary.MaxVarintLen32
 	}
-	b := append(make([]byte, 0, size), callsVersion)
-	for _, c := range calls {
-		b = appendBytes(b, c)
+	return rowOf(append(make([]byte, 0, size), callsVersion), calls...)
+}
+
+// conditionRow is a call that the owner accepts if what its conditions say is so.
+func conditionRow(version byte, conditions, call []byte) []byte {
+	return rowOf([]byte{version}, conditions, call)
+}
+
+func rowOf(b []byte, parts ...[]byte) []byte {
+	for _, p := range parts {
+		b = appendBytes(b, p)
 	}
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
 // callsOf takes a row apart. What it returns shares the memory of b.
-func callsOf(b []byte) (calls [][]byte, err error) {
+func callsOf(b []byte) (calls [][]byte, conditions []byte, err error) {
 	if len(b) < 5 || binary.BigEndian.Uint32(b[len(b)-4:]) != crc32.Checksum(b[:len(b)-4], castagnoli) {
-		return nil, &format.CorruptError{Reason: fmt.Sprintf("a row of the inbox, of %d bytes, is not what was written", len(b))}
+		return nil, nil, &format.CorruptError{Reason: fmt.Sprintf("a row of the inbox, of %d bytes, is not what was written", len(b))}
 	}
-	if b[0] != callsVersion {
-		return nil, fmt.Errorf("%w: a row of the inbox has version %d, this is version %d", ErrTooNew, b[0], callsVersion)
+	if b[0] < callsVersion || b[0] > txVersion {
+		return nil, nil, fmt.Errorf("%w: a row of the inbox has version %d, this is version %d", ErrTooNew, b[0], txVersion)
 	}
 	d := format.Decoder{B: b[1 : len(b)-4]}
+	if b[0] != callsVersion {
+		conditions = text(&d)
+	}
 	for d.Off < len(d.B) && d.Err == nil {
 		calls = append(calls, text(&d))
 	}
-	return calls, unread(&d)
+	return calls, conditions, unread(&d)
 }
 
 // itemsOf returns the items of a call.

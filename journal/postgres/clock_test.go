@@ -15,8 +15,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -71,6 +73,36 @@ func TestWallClocksDecideNothing(t *testing.T) {
 		"cluster.go Format": true, // when the server has made the schema, by its own clock
 		"health.go Format":  true, // of Err
 	}, seen)
+}
+
+// slowClock is a server whose clock is an hour ahead, and whose answers take a while to come back.
+type slowClock struct {
+	querier
+	back time.Duration
+}
+
+func (s slowClock) QueryRow(context.Context, string, ...any) pgx.Row { return s }
+
+func (s slowClock) Scan(dest ...any) error {
+	*dest[0].(*time.Time) = time.Now().Add(time.Hour)
+	time.Sleep(s.back)
+	return nil
+}
+
+// However long an answer took, nothing is due too early by the server's clock, and what is due by
+// that clock is never before its time.
+func TestDueIsNeverEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &Node{now: time.Now}
+		for _, back := range []time.Duration{time.Second, 10 * time.Second, 20 * time.Millisecond} {
+			require.NoError(t, n.outbox.clock.read(t.Context(), slowClock{back: back}, readClock))
+			at := time.Now().Add(time.Minute)
+			early := n.byServer(at).Sub(at.Add(time.Hour))
+			require.Zero(t, max(-early, 0), "early")
+			require.LessOrEqual(t, early, min(back, time.Second))
+			require.LessOrEqual(t, time.Until(n.outbox.clock.now()), time.Hour)
+		}
+	})
 }
 
 // When the server's clock jumps forward leases end early, again and again, under owners who are

@@ -56,11 +56,11 @@ func clusterTextsFor(schema string, made time.Time, partitions int) clusterTexts
 		insertHint: "WITH i AS (" + insert + " RETURNING 1) SELECT pg_catalog.pg_notify($4, $5) FROM i",
 		notify:     "SELECT pg_catalog.pg_notify($1, $2)",
 		// $1 partition, $2 number before the first, $3 last number or null, $4 queues; see page
-		page: in(schema, `SELECT t.ended, t.begun, coalesce(number, 0), coalesce(queue, ''), calls, last FROM (SELECT txid_snapshot_xmin(s) AS ended, txid_snapshot_xmax(s) AS begun
-			FROM txid_current_snapshot() s) t LEFT JOIN (SELECT number, queue, calls,
+		page: in(schema, `SELECT t.ended, t.begun, coalesce(number, 0), coalesce(queue, ''), calls, token, last FROM (SELECT txid_snapshot_xmin(s) AS ended, txid_snapshot_xmax(s) AS begun
+			FROM txid_current_snapshot() s) t LEFT JOIN (SELECT number, queue, calls, token,
 			sum(octet_length(calls)) OVER (ORDER BY number) - octet_length(calls) AS before,
 			(SELECT max(number) FROM {schema}.inbox WHERE partition = $1 AND number > $2) AS last
-			FROM (SELECT number, queue, calls FROM {schema}.inbox WHERE partition = $1 AND number > $2
+			FROM (SELECT number, queue, calls, token FROM {schema}.inbox WHERE partition = $1 AND number > $2
 			AND number <= coalesce($3, 9223372036854775807) AND refused IS NULL AND queue = ANY ($4)
 			ORDER BY number LIMIT 512) r) s ON before < 8388608 ORDER BY number`),
 		unknown: in(schema, `SELECT queue, count(*) FROM {schema}.inbox

@@ -51,8 +51,10 @@
 //   - A schedule of executor/cron is for all nodes when Config.Setup adds it for each partition:
 //     a tick is enqueued by the owner of its id. Added for some of them only, it loses the ticks
 //     of the others. Set Missed: by default, what is due while a partition moves is lost.
-//   - IfAbsent, IdempotencyKey and FromSource need the answer of the owner: elsewhere they
-//     get [ErrRemote]. A payload that was accepted in the inbox has no position yet; its
+//   - A call with IfAbsent, IdempotencyKey or FromSource waits on each node until the owner has decided,
+//     one such call after the other: some hundreds a second for a partition. Its items are of one
+//     partition, or it is [ErrRemote]. A node of version 2.2 or older refuses what others send it of these,
+//     and the call is executor.ErrUnknown when its context ends. A payload that was accepted in the inbox has no position yet; its
 //     score, where none was given, and its EnqueuedAt are of when the owner takes it in.
 //     Middlewares for enqueueing run on the owner, without the caller's context.
 //   - A follow-up goes to the same partition, or it is refused.
@@ -63,8 +65,7 @@
 //   - A call on the owner's node waits for a server that does not answer as long as the lease
 //     lasts. When it is lost the call is executor.ErrUnknown, if its commit was under way:
 //     what had no answer may be there all the same, for the next owner to run. With
-//     IdempotencyKey the same call may be made again until it is on the owner: elsewhere it
-//     is [ErrRemote]. Without a key the payload may be there twice then. A call that goes into
+//     IdempotencyKey the same call may be made again, on any node. Without a key the payload may be there twice then. A call that goes into
 //     the inbox waits on.
 //   - A commit that has begun in time may wait for the server's disk, or its standby, until the
 //     caller has gone. It ends with those that wait behind it then: a call that is made meanwhile

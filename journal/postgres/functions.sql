@@ -1,4 +1,4 @@
--- The functions of version 2.2. Programs of versions 1 and 2 call those with the same names.
+-- The functions of version 2.3. Programs of versions 1 and 2 call those with the same names.
 
 -- put_part writes a part of a block before the commit that it belongs to, in the same
 -- transaction.
@@ -207,6 +207,20 @@ BEGIN
 		SELECT n + r.place - 1, p, old.queue, r.calls, CASE r.place WHEN 1 THEN old.token ELSE gen_random_uuid() END, old.accepted
 		FROM unnest(parts) WITH ORDINALITY AS r (calls, place);
 	RETURN true;
+END
+$$;
+
+-- answer notes what the owner of epoch e says of calls with conditions, and deletes their rows: those
+-- that were accepted have left the inbox with their commits.
+CREATE OR REPLACE FUNCTION {schema}.answer(p integer, e bigint, numbers bigint[], tokens uuid[], answers text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+	IF ({schema}.last(p)).epoch IS DISTINCT FROM e THEN
+		RETURN;
+	END IF;
+	DELETE FROM {schema}.inbox WHERE partition = p AND number = ANY (numbers);
+	INSERT INTO {schema}.taken (token, answer) SELECT * FROM unnest(tokens, answers)
+		ON CONFLICT (token) DO UPDATE SET answer = excluded.answer;
 END
 $$;
 

@@ -13,8 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Hints go by NOTIFY: "lease", or "in" and the numbers of partitions.
-const hintLease = "lease"
+// Hints go by NOTIFY: "lease", "answer", or "in" and the numbers of partitions.
+const (
+	hintLease  = "lease"
+	hintAnswer = "answer"
+)
 
 // hintEvery is how often a transaction of a user has a hint in it, at most, and how long after
 // their calls there are hints for the others.
@@ -29,7 +32,7 @@ type notifier struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
-	lease bool
+	plain map[string]bool // hintLease, hintAnswer
 	inbox map[int]bool
 	last  time.Time   // that a transaction was to notify
 	later map[int]int // hints that are to come for partitions
@@ -66,9 +69,12 @@ func (h *notifier) transactions() {
 	h.n.hint(partitions)
 }
 
-func (h *notifier) leases() {
+func (h *notifier) tell(hint string) {
 	h.mu.Lock()
-	h.lease = true
+	if h.plain == nil {
+		h.plain = make(map[string]bool)
+	}
+	h.plain[hint] = true
 	h.mu.Unlock()
 	poke(h.wake)
 }
@@ -109,13 +115,13 @@ func (h *notifier) run() {
 // send sends what there is. A hint that is lost costs time, and nothing else.
 func (h *notifier) send() {
 	h.mu.Lock()
-	lease, inbox := h.lease, h.inbox
-	h.lease, h.inbox = false, nil
+	plain, inbox := h.plain, h.inbox
+	h.plain, h.inbox = nil, nil
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.n.base), h.n.cfg.Lease/renewals)
 	defer cancel()
-	if lease {
-		_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hintLease)
+	for hint := range plain {
+		_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hint)
 	}
 	if len(inbox) > 0 {
 		_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hintOf(slices.Sorted(maps.Keys(inbox))))
@@ -162,9 +168,11 @@ func (n *Node) listenOnce() error {
 		if err != nil {
 			return err
 		}
-		if hint.Payload == hintLease {
+		switch hint.Payload {
+		case hintLease:
 			poke(n.wake)
-			continue
+		case hintAnswer:
+			poke(n.asking.wake)
 		}
 		for field := range strings.FieldsSeq(strings.TrimPrefix(hint.Payload, "in")) {
 			if number, err := strconv.Atoi(field); err == nil {

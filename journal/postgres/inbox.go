@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -23,8 +22,6 @@ const (
 	pollEvery = time.Second
 	// fullPause is how long rows wait that the backlog has no room for.
 	fullPause = 20 * time.Millisecond
-	// groupItems is how many items of several rows go into the log together.
-	groupItems = 4096
 	// unknownEvery is how often rows of unknown queues are looked for.
 	unknownEvery = 30 * time.Second
 )
@@ -48,6 +45,7 @@ type taker struct {
 	floor atomic.Int64 // what a pass takes in has a number above it: nothing else may come
 
 	trouble trouble // with passes
+	answers answers // that the server does not have yet
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -215,16 +213,18 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 		}
 		rows[order] = append(rows[order], r)
 	}
+	defer t.answers.drop()
 	for _, order := range orders {
 		for rest := rows[order]; len(rest) > 0; {
-			group, items, err := t.together(rest)
+			g, err := t.together(rest)
+			group := g.rows
 			if err == nil {
-				err = t.take(group, items)
+				err = t.take(g)
 			}
 			switch {
 			case err == nil:
 				rest = rest[len(group):]
-			case errors.Is(err, executor.ErrFull), errors.Is(err, executor.ErrUnknownQueue):
+			case waits(err):
 				p.blocked[order], rest = err, nil
 			case !t.refusal(err):
 				return err
@@ -240,7 +240,7 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 					return err
 				}
 				rest = rest[1:]
-				if calls, err := callsOf(group[0].calls); err == nil && len(calls) > 1 {
+				if calls, _, err := callsOf(group[0].calls); err == nil && len(calls) > 1 {
 					p.blocked[order], rest = errSplit, nil // its calls come with the next pass, before what is behind it
 					poke(t.wake)
 				} else {
@@ -249,7 +249,7 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 			}
 		}
 	}
-	return nil
+	return t.answer()
 }
 
 // alone takes in rows one by one, because they were refused together.
@@ -265,61 +265,6 @@ func (t *taker) alone(p *pass, order string, group []inRow) error {
 // errSplit is why the rows behind one that was split wait.
 var errSplit = errors.New("postgres: a row of the inbox was taken apart, because one of its calls was refused")
 
-// together returns the first rows of one queue, and their items.
-func (t *taker) together(rows []inRow) (group []inRow, items []item, err error) {
-	for i, r := range rows {
-		calls, err := callsOf(r.calls)
-		var more []item
-		for _, c := range calls {
-			if err != nil {
-				break
-			}
-			var of []item
-			of, err = itemsOf(c)
-			more = append(more, of...)
-		}
-		switch {
-		case err != nil && i == 0:
-			return rows[:1], nil, err
-		case err != nil, i > 0 && (r.queue != rows[0].queue || len(items)+len(more) > groupItems):
-			return rows[:i], items, nil
-		}
-		items = append(items, more...)
-	}
-	return rows, items, nil
-}
-
-// take appends items to the log, in the commit that deletes their rows.
-func (t *taker) take(rows []inRow, items []item) error {
-	offset := t.offset + 1
-	numbers := make([]int64, len(rows))
-	for i, r := range rows {
-		numbers[i] = r.number
-		t.p.store.Intake(offset, r.number)
-	}
-	q, err := t.p.x.Lookup(rows[0].queue)
-	if err == nil {
-		_, err = q.EnqueueMany(t.p.ctx, items, executor.FromSource(inboxSource, offset))
-	}
-	if err == nil {
-		t.offset = offset
-		return nil
-	}
-	if stale, ok := errors.AsType[*executor.StaleError](err); ok { // somebody has set it
-		t.offset = stale.Last
-	}
-	if !t.ends(err) { // otherwise the rows stay noted: the commit may come yet
-		t.p.store.intake.over(numbers)
-	}
-	return err
-}
-
-// refusal reports whether an error is about the rows, and not about the executor or the server.
-func (t *taker) refusal(err error) bool {
-	_, server := errors.AsType[*serverError](err)
-	return !server && !t.ends(err) && !errors.Is(err, executor.ErrStale)
-}
-
 // ends reports whether an error is about the executor, which has ended then, or will.
 func (t *taker) ends(err error) bool {
 	for _, end := range []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState, format.ErrClosed} {
@@ -328,23 +273,6 @@ func (t *taker) ends(err error) bool {
 		}
 	}
 	return t.p.ctx.Err() != nil || isTakeover(err)
-}
-
-// refuse keeps a row out of the log: one of several calls is taken apart first, so that each
-// stands for itself.
-func (t *taker) refuse(r inRow, why error) error {
-	calls, err := callsOf(r.calls)
-	if err == nil && len(calls) > 1 {
-		parts := make([][]byte, len(calls))
-		for i, c := range calls {
-			parts[i] = row(c)
-		}
-		return t.exec(t.p.n.texts.split, t.p.number, t.p.epoch(), r.number, parts)
-	}
-	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
-		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
-	text := fmt.Sprintf("%+q", why.Error()) // as the server can have it
-	return t.exec(t.p.n.texts.refuse, t.p.number, r.number, text[1:len(text)-1], t.p.epoch())
 }
 
 func (t *taker) exec(sql string, args ...any) error {

@@ -210,10 +210,6 @@ func TestOptionsTravel(t *testing.T) {
 	receipts, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "b", Payload: "second", Score: new(2.0)}, {ID: "b", Payload: "first"}}, executor.Score(1))
 	require.NoError(t, err)
 	require.Len(t, receipts, 2)
-	for _, o := range []executor.Option{executor.IfAbsent(), executor.IdempotencyKey("k"), executor.FromSource("s", 1)} {
-		_, err := q.Enqueue(t.Context(), "a", "x", o)
-		require.ErrorIs(t, err, ErrRemote)
-	}
 	for want, call := range map[error]func() error{
 		executor.ErrInvalidID:    func() error { _, err := q.Enqueue(t.Context(), "", "x"); return err },
 		executor.ErrInvalidScore: func() error { _, err := q.Enqueue(t.Context(), "a", "x", executor.Score(math.NaN())); return err },

@@ -135,7 +135,7 @@ func (n *Node) leases() {
 		}
 		if err == nil && !joined {
 			joined = true
-			n.notifier.leases() // others step down for it
+			n.notifier.tell(hintLease) // others step down for it
 		}
 	}
 }
@@ -365,7 +365,7 @@ func (n *Node) leave(ctx context.Context) {
 		n.log.Log(ctx, levelOf(err), "the node is a candidate until its lease ends", slog.Any("error", err))
 		return
 	}
-	n.notifier.leases()
+	n.notifier.tell(hintLease)
 }
 
 // housekeeping is how often what nobody needs any longer is deleted.

@@ -25,9 +25,9 @@ var (
 	// ErrLeaseLost is the cause with which the contexts of handlers end on a node that could
 	// not renew its lease in time. What they do then is not settled: it runs again elsewhere.
 	ErrLeaseLost = errors.New("postgres: the lease of the partition could not be renewed in time")
-	// ErrRemote is returned for an option that needs the owner's answer, when the partition
-	// of the id is another node's. Nothing was accepted.
-	ErrRemote = errors.New("postgres: another node owns the partition of the id")
+	// ErrRemote is returned for an option that needs the answer of one owner, when the items
+	// of the call are of several partitions. Nothing was accepted.
+	ErrRemote = errors.New("postgres: the items are of several partitions")
 )
 
 // Config is how a node takes part. The zero value works, but for SingleServer on a server
@@ -151,6 +151,7 @@ type Node struct {
 
 	leasing  trouble // with leases
 	outbox   outbox
+	asking   asking
 	notifier notifier
 	wake     chan struct{} // holds a token when leases should be looked at
 
@@ -223,6 +224,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n.outbox.n, n.notifier.n = n, n
+	n.asking = asking{n: n, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}
 	n.notifier.wake = make(chan struct{}, 1)
 	n.tasks.Go(n.notifier.run)
 	return n, nil

@@ -42,10 +42,12 @@ type place struct {
 
 // outCall is a call on its way into the inbox, in parts of one partition and queue each.
 type outCall struct {
-	ctx   context.Context // of its caller
-	parts map[place][]byte
-	size  int
-	done  chan error // holds one
+	ctx        context.Context // of its caller
+	parts      map[place][]byte
+	conditions []byte      // nil: none; otherwise there is one part, which has a row of its own
+	token      pgtype.UUID // of that row
+	size       int
+	done       chan error // holds one
 }
 
 // outbox gathers the calls of this node for partitions of others, and writes them into the
@@ -64,20 +66,20 @@ type outbox struct {
 	trouble trouble // with the server
 }
 
-// put waits until a call is committed. Nothing was accepted when it returns an error, but
+// put waits until a call is committed, and returns the token of its row if it has conditions. Nothing was accepted when it returns an error, but
 // executor.ErrUnknown: then it may have been, and will not be any longer.
-func (o *outbox) put(ctx context.Context, parts map[place][]byte) error {
+func (o *outbox) put(ctx context.Context, parts map[place][]byte, conditions []byte) (token pgtype.UUID, err error) {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return token, context.Cause(ctx)
 	}
-	c := &outCall{ctx: ctx, parts: parts, done: make(chan error, 1)}
+	c := &outCall{ctx: ctx, parts: parts, conditions: conditions, size: len(conditions), done: make(chan error, 1)}
 	for _, b := range parts {
 		c.size += len(b)
 	}
 	o.mu.Lock()
 	if o.closed != nil {
 		o.mu.Unlock()
-		return o.closed
+		return token, o.closed
 	}
 	o.pending = append(o.pending, c)
 	if !o.busy {
@@ -87,20 +89,20 @@ func (o *outbox) put(ctx context.Context, parts map[place][]byte) error {
 	o.mu.Unlock()
 	select {
 	case err := <-c.done:
-		return err
+		return c.token, err
 	case <-ctx.Done():
 	}
 	until, pending := o.withdraw(c)
 	if pending {
-		return o.cause(ctx)
+		return token, o.cause(ctx)
 	}
 	t := time.NewTimer(time.Until(until))
 	defer t.Stop()
 	select {
 	case err := <-c.done:
-		return err
+		return c.token, err
 	case <-t.C:
-		return fmt.Errorf("%w: the flush was under way: %w", executor.ErrUnknown, o.cause(ctx))
+		return token, fmt.Errorf("%w: the flush was under way: %w", executor.ErrUnknown, o.cause(ctx))
 	}
 }
 
@@ -209,6 +211,10 @@ func rowsOf(calls []*outCall) (r rows) {
 	parts := make(map[place][][]byte)
 	for _, c := range calls {
 		for at, b := range c.parts {
+			if c.conditions != nil {
+				c.token = r.add(at, conditionRow(conditionVersion, c.conditions, b))
+				continue
+			}
 			if parts[at] == nil {
 				order = append(order, at)
 			}
@@ -216,13 +222,18 @@ func rowsOf(calls []*outCall) (r rows) {
 		}
 	}
 	for _, at := range order {
-		token := pgtype.UUID{Valid: true}
-		_, _ = rand.Read(token.Bytes[:]) // does not fail
-		r.partitions, r.queues = append(r.partitions, at.partition), append(r.queues, at.queue)
-		r.calls, r.tokens = append(r.calls, row(parts[at]...)), append(r.tokens, token)
-		r.bytes += len(r.calls[len(r.calls)-1])
+		r.add(at, row(parts[at]...))
 	}
 	return r
+}
+
+func (r *rows) add(at place, calls []byte) (token pgtype.UUID) {
+	token.Valid = true
+	_, _ = rand.Read(token.Bytes[:]) // does not fail
+	r.partitions, r.queues = append(r.partitions, at.partition), append(r.queues, at.queue)
+	r.calls, r.tokens = append(r.calls, calls), append(r.tokens, token)
+	r.bytes += len(calls)
+	return token
 }
 
 // insert writes calls into the inbox, all or none, however long that takes: a call of the
@@ -307,6 +318,7 @@ func (f *flight) attempt(ctx context.Context, conn *pgx.Conn) error {
 type serverClock struct {
 	mu          sync.Mutex
 	zero, shown time.Time // what it showed at zero, at least
+	most        time.Time // and at most
 }
 
 const readClock = "SELECT clock_timestamp()"
@@ -327,6 +339,9 @@ func (c *serverClock) read(ctx context.Context, q querier, sql string, args ...a
 	if c.shown.Before(least) || c.shown.After(most) { // later: it was set back
 		c.shown = least
 	}
+	if c.most.IsZero() || c.most.After(most) || c.most.Before(least) {
+		c.most = most
+	}
 	return nil
 }
 
@@ -341,8 +356,14 @@ func (c *serverClock) now() time.Time {
 	return c.shown.Add(time.Since(c.zero))
 }
 
-// byServer is the time by the server's clock that a time of day here stands for.
-func (n *Node) byServer(t time.Time) time.Time { return n.outbox.clock.now().Add(t.Sub(n.now())) }
+// byServer is the time by the server's clock that a time of day here stands for, or later: nothing is
+// due too early because an answer took long.
+func (n *Node) byServer(t time.Time) time.Time {
+	c := &n.outbox.clock
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.most.Add(time.Since(c.zero)).Add(t.Sub(n.now()))
+}
 
 // hint wakes the owners of partitions: here directly, elsewhere by NOTIFY.
 func (n *Node) hint(partitions []int) {

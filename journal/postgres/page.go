@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // inRow is a row of the inbox.
@@ -11,6 +12,7 @@ type inRow struct {
 	number int64
 	queue  string
 	calls  []byte
+	token  pgtype.UUID
 }
 
 // page is what the server shows of the inbox at one moment: rows, and the number of the last that
@@ -30,7 +32,7 @@ func (t *taker) page(after int64, last *int64, queues []string) (p page, err err
 			return err
 		}
 		var r inRow
-		_, err = pgx.ForEachRow(rows, []any{&p.ended, &p.begun, &r.number, &r.queue, &r.calls, &p.last}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&p.ended, &p.begun, &r.number, &r.queue, &r.calls, &r.token, &p.last}, func() error {
 			if p.last != nil {
 				p.rows = append(p.rows, r)
 			}

@@ -175,7 +175,7 @@ func (p *partition) release() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.n.base), p.n.cfg.Lease)
 	defer cancel()
 	if _, err := p.n.control.Exec(ctx, p.n.texts.release, p.number, p.n.id, p.epoch()); err == nil {
-		p.n.notifier.leases()
+		p.n.notifier.tell(hintLease)
 	}
 }
 

@@ -24,7 +24,7 @@ type Queue[T any] struct {
 
 // Receipt says what became of an enqueued payload.
 type Receipt struct {
-	executor.Receipt // Position and MergedInto are 0 when it is in the inbox
+	executor.Receipt // Position and MergedInto are 0 when it is in the inbox, and when an owner has died before it could say them
 
 	Partition int
 	Inbox     bool // it is there, and the owner takes it in
@@ -81,12 +81,12 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 }
 
 // Enqueue accepts a payload for an id. When it returns nil the payload is committed: in the log
-// of the owner when that is this node, or in the inbox. See executor.Queue.Enqueue for the
-// options and errors, and the package comment for what is different in the inbox: options that
-// need the owner's answer are ErrRemote elsewhere. While the server does not answer it waits,
+// of the owner when that is this node, or in the inbox. With executor.IdempotencyKey, FromSource or
+// IfAbsent it waits until the owner has decided, whichever node that is. See executor.Queue.Enqueue for
+// the options and errors, and the package comment for what is different in the inbox. While the server does not answer it waits,
 // until ctx ends: then the cause of ctx is returned if nothing was accepted, or
 // executor.ErrUnknown if that can't be said: the payload is accepted already then, ahead of what the
-// caller enqueues next, or never will be. For that a call whose context is cancelled before its
+// caller enqueues next, or never will be; or it is in the inbox, and the owner has not decided. For that a call whose context is cancelled before its
 // deadline may take two seconds more, or longer with MiBs. On the owner's node it is unknown, too,
 // when the lease is lost while the commit is under way: see the package comment for how to go on. A
 // payload has MaxPayloadBytes of Config.Executor at most, 256 MiB at the very most, beyond which it
@@ -122,37 +122,28 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 	if err != nil {
 		return nil, err
 	}
-	var rest error // why an option can't be served, if the call has to go through the inbox
-	if len(b.conditions) > 0 {
-		rest = fmt.Errorf("%w, or there are several: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions, on its owner", ErrRemote, len(b.parts))
+	if b.conditions != nil && len(b.parts) > 1 {
+		return nil, fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions", ErrRemote, len(b.parts))
 	}
-	if number := b.numbers[0]; len(b.parts) == 1 {
-		if p := q.n.owned(number); p != nil {
-			receipts, err := q.local(ctx, p, b.items, b.conditions)
-			if err == nil {
-				return receipts, nil
-			}
-			if !errors.Is(err, errElsewhere) {
-				return nil, err
-			}
-			if rest != nil {
-				rest = fmt.Errorf("%w: %w", rest, err)
-			}
+	if p := q.n.owned(b.numbers[0]); p != nil && len(b.parts) == 1 {
+		if receipts, err := q.local(ctx, p, b); !errors.Is(err, errElsewhere) {
+			return receipts, err
 		}
-	}
-	if rest != nil {
-		return nil, rest
 	}
 	parts := make(map[place][]byte, len(b.parts))
 	for number, of := range b.parts {
 		parts[place{number, q.name}] = encodeCall(of)
 	}
-	if err := q.n.outbox.put(ctx, parts); err != nil {
+	token, err := q.n.outbox.put(ctx, parts, b.conditions)
+	if err != nil {
 		return nil, err
 	}
 	all := make([]Receipt, len(b.items))
 	for i, it := range b.items {
-		all[i] = Receipt{Receipt: executor.Receipt{ID: it.ID, Durable: true}, Partition: b.numbers[i], Inbox: true}
+		all[i] = Receipt{Receipt: executor.Receipt{ID: it.ID, Durable: true}, Partition: b.numbers[i], Inbox: b.conditions == nil}
+	}
+	if b.conditions != nil {
+		return q.n.asking.complete(ctx, token, all)
 	}
 	return all, nil
 }
@@ -164,7 +155,7 @@ var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleMerged
 var errElsewhere = errors.New("postgres: the log can't have it now")
 
 // local puts a call into the log of a partition of this node, behind what the inbox has.
-func (q *Queue[T]) local(ctx context.Context, p *partition, items []executor.Item[T], options []executor.Option) ([]Receipt, error) {
+func (q *Queue[T]) local(ctx context.Context, p *partition, b *batch[T]) ([]Receipt, error) {
 	switch err := p.taker.gate(ctx, q.order); {
 	case err == nil:
 	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && q.n.cfg.Executor.Overflow != executor.OverflowWait: // or else calls wait
@@ -175,7 +166,11 @@ func (q *Queue[T]) local(ctx context.Context, p *partition, items []executor.Ite
 		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
 	}
 	x, _ := p.queues[q.name].(*executor.Queue[T]) // registered before the partition is served
-	receipts, err := enqueue(ctx, x, items, options)
+	options, err := executor.Carried(b.conditions)
+	if err != nil {
+		return nil, err
+	}
+	receipts, err := enqueue(ctx, x, b.items, options)
 	if (errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)) && !errors.Is(err, executor.ErrUnknown) {
 		err = fmt.Errorf("%w: %w", errElsewhere, err) // nothing was accepted
 	}
@@ -206,8 +201,8 @@ type batch[T any] struct {
 	items      []executor.Item[T] // with their ids
 	parts      map[int][]item     // as they go into the inbox, by partition
 	numbers    []int              // of the partition of each item
-	conditions []executor.Option
-	size       int // bytes of the items, about
+	conditions []byte             // of the call; nil: none
+	size       int                // bytes of the items, about
 }
 
 // batch encodes and checks items as the owner does, so that what it would refuse is refused
@@ -221,6 +216,9 @@ func (q *Queue[T]) batch(items []executor.Item[T], options []executor.Option) (*
 			}
 			return nil, err
 		}
+	}
+	if _, err := executor.Carried(b.conditions); err != nil {
+		return nil, err
 	}
 	return b, nil
 }

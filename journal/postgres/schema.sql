@@ -1,9 +1,9 @@
--- The tables of version 2.2. {schema} is the name of the schema, quoted. Nothing here needs a superuser.
+-- The tables of version 2.3. {schema} is the name of the schema, quoted. Nothing here needs a superuser.
 
 CREATE TABLE {schema}.version (
 	one        boolean PRIMARY KEY DEFAULT true CHECK (one),
 	version    integer NOT NULL,
-	minor      integer NOT NULL DEFAULT 2, -- what programs with a smaller one can live with
+	minor      integer NOT NULL DEFAULT 3, -- what programs with a smaller one can live with
 	partitions integer NOT NULL CHECK (partitions > 0),
 	division   integer[], -- the partitions of some ids, as the first to open the schema has it; -1: none
 	divider    text,      -- his name
@@ -79,8 +79,10 @@ CREATE TABLE {schema}.inbox (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 ALTER TABLE {schema}.inbox ALTER COLUMN calls SET STORAGE EXTERNAL;
 
--- The tokens of rows that were taken, for those whose outcome their node has not heard of.
+-- The tokens of rows that were taken, for those whose outcome their node has not heard of, and what
+-- the owner says of calls with conditions.
 CREATE TABLE {schema}.taken (
-	token uuid PRIMARY KEY,
-	at    timestamptz NOT NULL DEFAULT clock_timestamp()
+	token  uuid PRIMARY KEY,
+	at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+	answer text
 );

@@ -19,7 +19,8 @@ import (
 // others commit later than that after the call, the owner finds the payload within a second.
 //
 // A payload has MaxPayloadBytes of Config.Executor at most; it is executor.ErrTooLarge otherwise.
-// Options are those that go with a payload: At, In, Score, Metadata; others are ErrRemote. It
+// What IdempotencyKey, FromSource and IfAbsent say is decided by the owner, when it takes the payload
+// in: what was accepted before, or is not to be, is dropped then, and nobody is told. It
 // returns the errors of [Queue.Enqueue] about the call, and what the server says, which has
 // failed the transaction then.
 func (q *Queue[T]) EnqueueTx(ctx context.Context, tx pgx.Tx, id string, payload T, options ...executor.Option) error {
@@ -58,11 +59,12 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, given bool, id string, payload
 	if err != nil {
 		return err
 	}
-	if len(b.conditions) > 0 {
-		return fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need its answer, which a transaction can't wait for", ErrRemote)
-	}
 	number := b.numbers[0]
-	args := []any{number, q.name, row(encodeCall(b.parts[number]))}
+	calls := row(encodeCall(b.parts[number]))
+	if b.conditions != nil {
+		calls = conditionRow(txVersion, b.conditions, encodeCall(b.parts[number]))
+	}
+	args := []any{number, q.name, calls}
 	if q.n.notifier.transaction(number) {
 		err = exec(q.n.texts.insertHint, append(args, q.n.texts.channel, hintOf([]int{number}))...)
 	} else {

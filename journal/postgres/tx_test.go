@@ -127,7 +127,7 @@ func TestEnqueueTxRefuses(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), tx, "", 1), executor.ErrInvalidID)
-	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), tx, "a", 1, executor.IfAbsent()), ErrRemote)
+	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), tx, "a", 1, executor.FromSource("", 1)), executor.ErrInvalidKey)
 	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), nil, "a", 1), ErrConfig)
 	require.ErrorIs(t, n.q.EnqueueSQL(t.Context(), nil, "a", 1), ErrConfig)
 	require.NoError(t, n.q.EnqueueTx(t.Context(), tx, "a", 1), "none of these has touched the transaction")

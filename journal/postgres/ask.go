@@ -1,0 +1,192 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+const (
+	// firstLook and longestLook are how long a caller waits before the next look for an answer,
+	// if no hint comes.
+	firstLook   = 2 * time.Millisecond
+	longestLook = 100 * time.Millisecond
+	// answerTime is how long an owner has to say what it has accepted. One that dies does not.
+	answerTime = time.Second
+)
+
+// answer is what the owner of a partition says of a call with conditions.
+type answer struct {
+	First     uint64                 `json:",omitempty"` // the position of the first item; 0: not known
+	Merged    []uint64               `json:",omitempty"` // MergedInto of each
+	Duplicate bool                   `json:",omitempty"`
+	Stale     *executor.StaleError   `json:",omitempty"`
+	Waiting   *executor.WaitingError `json:",omitempty"`
+	Refused   string                 `json:",omitempty"` // the text of any other error
+	Kind      int                    `json:",omitempty"` // which of kinds it is, from 1; 0: none
+}
+
+// kinds are the errors that go with an answer. New ones come last.
+var kinds = []error{executor.ErrInvalidKey, executor.ErrInvalidID, executor.ErrInvalidScore, executor.ErrInvalidMetadata,
+	executor.ErrTooLarge, executor.ErrEncode, executor.ErrNotOwned, executor.ErrMiddleware, executor.ErrState}
+
+func answerOf(receipts []executor.Receipt, err error) (a answer) {
+	switch {
+	case errors.As(err, &a.Stale), errors.As(err, &a.Waiting):
+	case err != nil:
+		a.Refused = err.Error()
+		a.Kind = slices.IndexFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) + 1
+	default:
+		a.First, a.Duplicate = receipts[0].Position, receipts[0].Duplicate
+		for _, r := range receipts {
+			a.Merged = append(a.Merged, r.MergedInto)
+		}
+	}
+	return a
+}
+
+func (a answer) err() error {
+	switch {
+	case a.Stale != nil:
+		return a.Stale
+	case a.Waiting != nil:
+		return a.Waiting
+	case a.Kind > 0 && a.Kind <= len(kinds):
+		kind := kinds[a.Kind-1]
+		return fmt.Errorf("%w: %s", kind, strings.TrimPrefix(a.Refused, kind.Error()+": "))
+	case a.Refused != "":
+		return errors.New(a.Refused)
+	}
+	return nil
+}
+
+// asking are the calls of this node that wait for answers. One of the callers looks for all.
+type asking struct {
+	n    *Node
+	wake chan struct{} // holds a token when there may be an answer
+	turn chan struct{} // has room for who looks
+
+	mu      sync.Mutex
+	waiting map[pgtype.UUID]*asked
+}
+
+type asked struct {
+	answer chan answer // holds one
+	taken  time.Time   // when it was first seen to be accepted, without an answer
+}
+
+// complete writes the answer to a call into its receipts.
+func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []Receipt) ([]Receipt, error) {
+	a, err := s.wait(ctx, token)
+	if err = cmp.Or(err, a.err()); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Duplicate = a.Duplicate
+		if a.First != 0 {
+			all[i].Position = a.First + uint64(i)
+		}
+		if i < len(a.Merged) {
+			all[i].MergedInto = a.Merged[i]
+		}
+	}
+	return all, nil
+}
+
+// wait waits for the answer to the call whose row in the inbox has a token. The error is
+// executor.ErrUnknown when ctx ends before.
+func (s *asking) wait(ctx context.Context, token pgtype.UUID) (answer, error) {
+	mine := &asked{answer: make(chan answer, 1)}
+	s.mu.Lock()
+	s.waiting[token] = mine
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.waiting, token)
+		s.mu.Unlock()
+	}()
+	timer, pause := time.NewTimer(0), firstLook
+	defer timer.Stop()
+	turn := s.turn
+	var due <-chan time.Time // nil: another one looks
+	var hint <-chan struct{}
+	for {
+		select {
+		case a := <-mine.answer:
+			return a, nil
+		case <-ctx.Done():
+			return answer{}, fmt.Errorf("%w: it is in the inbox, and its owner has not answered: %w", executor.ErrUnknown, s.n.outbox.cause(ctx))
+		case <-s.n.base.Done():
+			return answer{}, fmt.Errorf("%w: it is in the inbox, and the node was stopped before its owner has answered", executor.ErrUnknown)
+		case turn <- struct{}{}:
+			defer func() { <-s.turn }()
+			turn, due, hint = nil, timer.C, s.wake
+			continue
+		case <-due:
+		case <-hint:
+			pause = firstLook
+		}
+		s.look(ctx)
+		timer.Reset(pause)
+		pause = min(2*pause, longestLook)
+	}
+}
+
+// look hands out the answers that are there. What a server in trouble does not say comes later.
+func (s *asking) look(ctx context.Context) {
+	s.mu.Lock()
+	tokens := slices.Collect(maps.Keys(s.waiting))
+	s.mu.Unlock()
+	sent := time.Now()
+	err := onConnection(ctx, s.n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
+		// What is found is written again, so that the answer is on the standby, too.
+		rows, err := conn.Query(ctx, in(s.n.cfg.Schema, "UPDATE {schema}.taken SET at = at WHERE token = ANY ($1) RETURNING token, coalesce(answer, '')"), tokens)
+		if err != nil {
+			return err
+		}
+		var token pgtype.UUID
+		var text string
+		_, err = pgx.ForEachRow(rows, []any{&token, &text}, func() error { return s.found(token, text) })
+		return err
+	})
+	if ctx.Err() == nil {
+		s.n.outbox.trouble.note(sent, err)
+	}
+}
+
+// found is called with a call that was decided.
+func (s *asking) found(token pgtype.UUID, text string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, a := s.waiting[token], answer{}
+	switch {
+	case w == nil: // its caller has gone
+		return nil
+	case text != "":
+		if err := json.Unmarshal([]byte(text), &a); err != nil {
+			return fmt.Errorf("%w: the answer of an owner: %w", ErrTooNew, err)
+		}
+	case w.taken.IsZero():
+		w.taken = time.Now()
+		return nil
+	case time.Since(w.taken) < answerTime:
+		return nil
+	}
+	select {
+	case w.answer <- a:
+	default:
+	}
+	return nil
+}

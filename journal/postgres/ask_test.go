@@ -1,0 +1,200 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// The owner decides what a call with conditions comes to, and the caller hears of it on any node.
+func TestConditionsOfAnyNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, 2*time.Second)
+	owner, other := c.start(c.url), c.node(c.url)
+	c.serving(owner)
+	ctx := t.Context()
+
+	first, err := other.q.Enqueue(ctx, "a", 1, executor.IdempotencyKey("one"))
+	require.NoError(t, err)
+	require.NotZero(t, first.Position)
+	require.False(t, first.Inbox)
+	require.True(t, first.Durable)
+	require.False(t, first.Duplicate)
+	for _, n := range []*testNode{other, owner} {
+		again, err := n.q.Enqueue(ctx, "a", 1, executor.IdempotencyKey("one"))
+		require.NoError(t, err)
+		require.True(t, again.Duplicate)
+		require.Equal(t, first.Position, again.Position)
+	}
+	_, err = other.q.EnqueueMany(ctx, []executor.Item[int]{{ID: "a", Payload: 2}, {ID: "a", Payload: 3}}, executor.IdempotencyKey("one"))
+	require.ErrorIs(t, err, executor.ErrInvalidKey)
+	require.ErrorContains(t, err, "came with 1 items before")
+	_, err = other.q.Enqueue(ctx, "a", 2, executor.IdempotencyKey(""))
+	require.ErrorIs(t, err, executor.ErrInvalidKey)
+
+	both, err := other.q.EnqueueMany(ctx, []executor.Item[int]{{ID: "a", Payload: 2}, {ID: "a", Payload: 3}}, executor.FromSource("s", 5), executor.IdempotencyKey("two"))
+	require.NoError(t, err)
+	require.Equal(t, both[0].Position+1, both[1].Position)
+	for _, n := range []*testNode{other, owner} {
+		_, err = n.q.Enqueue(ctx, "a", 4, executor.FromSource("s", 5))
+		stale, ok := errors.AsType[*executor.StaleError](err)
+		require.True(t, ok, err)
+		require.Equal(t, executor.StaleError{Source: "s", Offset: 5, Last: 5}, *stale)
+	}
+	_, err = other.q.Enqueue(ctx, "a", 4, executor.FromSource(inboxSource, 1))
+	require.ErrorIs(t, err, executor.ErrInvalidKey)
+	c.await(map[string]int{"a": 3})
+
+	_, err = other.q.Enqueue(ctx, "b", 1, executor.In(time.Hour), executor.IfAbsent())
+	require.NoError(t, err)
+	for _, n := range []*testNode{other, owner} {
+		_, err = n.q.Enqueue(ctx, "b", 2, executor.IfAbsent())
+		waiting, ok := errors.AsType[*executor.WaitingError](err)
+		require.True(t, ok, err)
+		require.Equal(t, "b", waiting.ID)
+		require.WithinDuration(t, time.Now().Add(time.Hour), waiting.Due, 10*time.Minute)
+	}
+	require.Zero(t, c.rows(owner))
+	_, err = other.q.Enqueue(ctx, "a", 4)
+	require.NoError(t, err, "what was refused holds nothing up")
+	c.await(map[string]int{"a": 4})
+	require.Len(t, c.ran["a"], 4)
+}
+
+// What a transaction brings with a key is there once, and what is not about its conditions is kept
+// for a person to see: nobody waits for the answer.
+func TestConditionsOfTransactions(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 2*time.Second)
+	owner := c.start(c.url)
+	c.serving(owner)
+	put := func(payload int, options ...executor.Option) error {
+		tx, err := owner.pool.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		if err := owner.q.EnqueueTx(t.Context(), tx, "a", payload, options...); err != nil {
+			return err
+		}
+		return tx.Commit(t.Context())
+	}
+	for range 3 {
+		require.NoError(t, put(1, executor.IdempotencyKey("one")))
+	}
+	for range 2 {
+		require.NoError(t, put(2, executor.FromSource("s", 7)))
+	}
+	require.ErrorIs(t, put(3, executor.IdempotencyKey("")), executor.ErrInvalidKey)
+	require.NoError(t, put(3, executor.FromSource(inboxSource, 1)), "which only the owner can tell")
+	require.NoError(t, put(3))
+	c.await(map[string]int{"a": 3})
+	require.Len(t, c.ran["a"], 3)
+	require.Eventually(t, func() bool { return c.rows(owner) == 1 }, time.Minute, 5*time.Millisecond)
+	require.Equal(t, 1, cmpStats(t, owner.Node).Partitions[0].Refused)
+}
+
+// A call whose owner does not answer is ErrUnknown when its context ends. Made again with its key it
+// is known to be a duplicate of itself.
+func TestConditionsWithoutAnOwner(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 2*time.Second)
+	n := c.node(c.url)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := n.q.Enqueue(ctx, "a", 1, executor.IdempotencyKey("one"))
+	require.ErrorIs(t, err, executor.ErrUnknown)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	var calls sync.WaitGroup
+	for range 20 { // some look, the others are told
+		calls.Go(func() {
+			r, err := n.q.Enqueue(t.Context(), "a", 1, executor.IdempotencyKey("one"))
+			if err != nil || !r.Duplicate {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+	owner := c.start(c.url)
+	calls.Wait()
+	_, err = owner.q.Enqueue(t.Context(), "a", 2)
+	require.NoError(t, err)
+	c.await(map[string]int{"a": 2})
+	require.Len(t, c.ran["a"], 2)
+}
+
+// An owner may die between a commit and its answer: the call is known to be accepted all the same.
+func TestAnOwnerThatCanNotAnswer(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	c := newCluster(t, server.URL(), 1, 2*time.Second)
+	server.Exec(t, in(c.schema, `CREATE OR REPLACE FUNCTION {schema}.answer(p integer, e bigint, numbers bigint[], tokens uuid[], answers text[])
+		RETURNS void LANGUAGE sql AS ''`))
+	owner, other := c.start(c.url), c.node(c.url)
+	c.serving(owner)
+	r, err := other.q.Enqueue(t.Context(), "a", 1, executor.IdempotencyKey("one"))
+	require.NoError(t, err)
+	require.Equal(t, Receipt{Receipt: executor.Receipt{ID: "a", Durable: true}}, r)
+	c.await(map[string]int{"a": 1})
+}
+
+// Nodes die and come while another one makes calls with keys, each until it knows: each is accepted
+// once, in order.
+func TestConditionsWhileOwnersDie(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, 500*time.Millisecond)
+	caller := c.node(c.url)
+	over := make(chan struct{})
+	var owners sync.WaitGroup
+	owners.Go(func() {
+		for i := 0; ; i++ {
+			n := c.start(c.url)
+			select {
+			case <-over:
+				return // the last one serves what is left
+			case <-time.After(time.Duration(200+150*(i%4)) * time.Millisecond):
+			}
+			if i%2 == 0 {
+				n.kill()
+			} else {
+				_ = n.Stop(t.Context())
+			}
+		}
+	})
+	want := make(map[string]int)
+	var mu sync.Mutex
+	var callers sync.WaitGroup
+	for id := range 4 {
+		callers.Go(func() {
+			id := fmt.Sprint("id ", id)
+			for payload := 1; payload <= 25; payload++ {
+				for {
+					ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+					r, err := caller.q.Enqueue(ctx, id, payload, executor.IdempotencyKey(fmt.Sprint(id, payload)), executor.FromSource(id, int64(payload)))
+					cancel()
+					if err == nil || errors.Is(err, executor.ErrStale) && r.Position == 0 {
+						break
+					}
+					if !errors.Is(err, executor.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%s %d: %v", id, payload, err)
+						return
+					}
+				}
+			}
+			mu.Lock()
+			want[id] = 25
+			mu.Unlock()
+		})
+	}
+	callers.Wait()
+	close(over)
+	owners.Wait()
+	c.await(want)
+}

@@ -1,0 +1,150 @@
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// groupItems is how many items of several rows go into the log together.
+const groupItems = 4096
+
+// group are rows that go into the log together: of one queue, and one alone if it has conditions.
+type group struct {
+	rows       []inRow
+	items      []item
+	conditions []executor.Option
+}
+
+// together returns the first rows that may go together. With an error it is about the first one.
+func (t *taker) together(rows []inRow) (g group, err error) {
+	for i, r := range rows {
+		items, conditions, err := r.read()
+		switch {
+		case err != nil && i == 0:
+			return group{rows: rows[:1]}, err
+		case err != nil, i > 0 && (conditions != nil || r.queue != rows[0].queue || len(g.items)+len(items) > groupItems):
+			return g, nil
+		}
+		g = group{rows[:i+1], append(g.items, items...), conditions}
+		if conditions != nil {
+			break
+		}
+	}
+	return g, nil
+}
+
+// read returns what a row has.
+func (r inRow) read() (items []item, conditions []executor.Option, err error) {
+	calls, carried, err := callsOf(r.calls)
+	if err == nil {
+		conditions, err = executor.Carried(carried)
+	}
+	for _, c := range calls {
+		if err != nil {
+			break
+		}
+		var of []item
+		of, err = itemsOf(c)
+		items = append(items, of...)
+	}
+	return items, conditions, err
+}
+
+// take appends the items of a group to the log, in the commit that deletes their rows. What has
+// conditions is answered, and so is over whatever they come to.
+func (t *taker) take(g group) error {
+	offset := t.offset + 1
+	numbers := make([]int64, len(g.rows))
+	for i, r := range g.rows {
+		numbers[i] = r.number
+		t.p.store.Intake(offset, r.number)
+	}
+	var receipts []executor.Receipt
+	q, err := t.p.x.Lookup(g.rows[0].queue)
+	if err == nil {
+		receipts, err = q.EnqueueMany(t.p.ctx, g.items, append(g.conditions, executor.FromSource(inboxSource, offset))...)
+	}
+	if err == nil && !receipts[0].Duplicate {
+		t.offset = offset
+	} else if !t.ends(err) { // otherwise the rows stay noted: the commit may come yet
+		t.p.store.intake.over(numbers)
+	}
+	if stale, ok := errors.AsType[*executor.StaleError](err); ok && stale.Source == inboxSource { // somebody has set it
+		t.offset = stale.Last
+	}
+	if g.conditions != nil && (err == nil || t.answered(g.rows[0], err)) {
+		t.answers.add(g.rows[0], answerOf(receipts, err))
+		return nil
+	}
+	return err
+}
+
+// answered reports whether an error is the answer to a call with conditions. Where nobody waits for
+// that, what is not about its conditions is for a person to see.
+func (t *taker) answered(r inRow, err error) bool {
+	decided := errors.Is(err, executor.ErrStale) || errors.Is(err, executor.ErrWaiting)
+	return t.refusal(err) && !waits(err) && (decided || r.calls[0] == conditionVersion)
+}
+
+// answers are what the owner says of rows with conditions, in their order.
+type answers struct {
+	numbers []int64
+	tokens  []pgtype.UUID
+	texts   []string
+}
+
+func (a *answers) add(r inRow, of answer) {
+	text, _ := json.Marshal(of) // does not fail
+	a.numbers, a.tokens, a.texts = append(a.numbers, r.number), append(a.tokens, r.token), append(a.texts, string(text))
+}
+
+func (a *answers) drop() { *a = answers{} }
+
+// answer hands the answers to the server. Those that it does not get are given anew by the next
+// pass, but for those of what was accepted.
+func (t *taker) answer() error {
+	a := &t.answers
+	if len(a.numbers) == 0 {
+		return nil
+	}
+	err := t.exec(in(t.p.n.cfg.Schema, "SELECT {schema}.answer($1, $2, $3, $4, $5)"), t.p.number, t.p.epoch(), a.numbers, a.tokens, a.texts)
+	if err == nil {
+		t.p.n.notifier.tell(hintAnswer)
+	}
+	return err
+}
+
+// waits reports whether rows stay where they are for an error, and those behind them, too.
+func waits(err error) bool {
+	return errors.Is(err, executor.ErrFull) || errors.Is(err, executor.ErrUnknownQueue)
+}
+
+// refusal reports whether an error is about the rows, and not about the executor or the server.
+func (t *taker) refusal(err error) bool {
+	_, server := errors.AsType[*serverError](err)
+	stale, _ := errors.AsType[*executor.StaleError](err)
+	return !server && !t.ends(err) && (stale == nil || stale.Source != inboxSource)
+}
+
+// refuse keeps a row out of the log: one of several calls is taken apart first, so that each
+// stands for itself.
+func (t *taker) refuse(r inRow, why error) error {
+	calls, _, err := callsOf(r.calls)
+	if err == nil && len(calls) > 1 {
+		parts := make([][]byte, len(calls))
+		for i, c := range calls {
+			parts[i] = row(c)
+		}
+		return t.exec(t.p.n.texts.split, t.p.number, t.p.epoch(), r.number, parts)
+	}
+	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
+		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
+	text := fmt.Sprintf("%+q", why.Error()) // as the server can have it
+	return t.exec(t.p.n.texts.refuse, t.p.number, r.number, text[1:len(text)-1], t.p.epoch())
+}
