@@ -79,7 +79,7 @@ func carry(options []Option) (b []byte) {
 	return b
 }
 
-// Carried returns the options about a call that [Item.With] has handed back, here or in
+// Carried returns the options about a call that [Queue.Carry] has handed back, here or in
 // another program. It returns ErrInvalidKey for other bytes, and for options that no call may have.
 func Carried(rest []byte) (options []Option, err error) {
 	var all []carried

@@ -22,15 +22,6 @@ type Item[T any] struct {
 	Metadata map[string]string // see [Metadata]; nil: none
 }
 
-// With returns the item with what the options say that it leaves open, which is what
-// [Queue.EnqueueMany] does with them, and the options that are about a call and not
-// about an item, for [Carried]: [FromSource], [IdempotencyKey] and [IfAbsent]; nil: there
-// are none. It is for a program that carries items to another one, which enqueues them there.
-func (it Item[T]) With(options ...Option) (filled Item[T], rest []byte) {
-	it.ask(options)
-	return it, carry(options)
-}
-
 // Enqueue accepts a payload for an id, which is any string of 1 to 512 bytes. When it
 // returns nil under DurabilitySync, the payload is on disk.
 //
@@ -158,17 +149,56 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	return o.receipts(), nil
 }
 
-// fill writes an item into e. What the item says goes before the options, and those before
-// what is computed.
-func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64, options []Option) error {
+// Carry returns items as [Executor.Lookup]'s queue takes them, for a program that carries them to
+// another one which has the queue, too, and enqueues them there: checked and encoded, with what
+// options and the functions of Defaults say. The options that are about a call and not about an
+// item are in rest, for [Carried]; nil: there are none. It returns the errors of EnqueueMany about
+// what it is given.
+func (t *Queue[T]) Carry(items []Item[T], options ...Option) (filled []Item[[]byte], rest []byte, err error) {
+	for i, it := range items {
+		data, err := t.complete(&it, options)
+		if err == nil {
+			err = t.write(new(journal.Entry), it, data, 0)
+		}
+		if err != nil {
+			return nil, nil, ofItem(err, i, len(items))
+		}
+		filled = append(filled, Item[[]byte]{it.ID, data, it.Score, it.Due, it.Metadata})
+	}
+	rest = carry(options)
+	_, err = Carried(rest)
+	return filled, rest, err
+}
+
+// ofItem says which of several items an error is about.
+func ofItem(err error, i, n int) error {
+	if n > 1 {
+		err = fmt.Errorf("item %d: %w", i, err)
+	}
+	return err
+}
+
+// complete encodes an item, and fills in what it leaves open. What it says goes before the options,
+// and those before what is computed.
+func (t *Queue[T]) complete(it *Item[T], options []Option) ([]byte, error) {
 	it.ask(options)
 	data, err := t.encode(it.Payload)
 	if err != nil {
-		return fmt.Errorf("%w: id %q: %w", ErrEncode, it.ID, err)
+		return nil, fmt.Errorf("%w: id %q: %w", ErrEncode, it.ID, err)
 	}
-	if err := t.compute(&it); err != nil {
+	return data, t.compute(it)
+}
+
+// fill writes an item into e.
+func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64, options []Option) error {
+	data, err := t.complete(&it, options)
+	if err != nil {
 		return err
 	}
+	return t.write(e, it, data, now)
+}
+
+func (t *Queue[T]) write(e *journal.Entry, it Item[T], data []byte, now int64) error {
 	if err := t.q.fill(e, it.ID, data, now); err != nil {
 		return err
 	}

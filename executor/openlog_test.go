@@ -3,6 +3,8 @@ package executor_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -111,21 +113,40 @@ func TestLookup(t *testing.T) {
 	require.Empty(t, ran)
 }
 
-// An item takes from options what it leaves open, as EnqueueMany does, and hands back those
-// that are about a call.
-func TestItemWith(t *testing.T) {
+// What Carry hands back is what the queue of another executor takes: it has what options and functions
+// say, and errors come before anything is carried.
+func TestCarry(t *testing.T) {
 	due := time.Unix(1e9, 5)
-	it, rest := executor.Item[int]{ID: "a", Score: new(1.0)}.With(executor.Score(2), executor.At(time.Now()), executor.At(due),
+	config := executor.QueueConfig[int]{Defaults: executor.Defaults[int]{
+		ID:    func(payload int) string { return fmt.Sprint("id ", payload) },
+		Score: func(payload int) float64 { return float64(payload) },
+	}}
+	handler := func(context.Context, executor.Job[int]) error { return nil }
+	q, err := executor.Handle(open(t, "", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: 3}}), "q", handler, config)
+	require.NoError(t, err)
+	items, rest, err := q.Carry([]executor.Item[int]{{ID: "a", Payload: 1, Score: new(1.5)}, {Payload: 2}}, executor.At(time.Now()), executor.At(due),
 		executor.Metadata(map[string]string{"k": "v"}), executor.IfAbsent(), executor.FromSource("s", 1))
-	require.Equal(t, executor.Item[int]{ID: "a", Score: new(1.0), Due: due, Metadata: map[string]string{"k": "v"}}, it)
+	require.NoError(t, err)
+	pairs := map[string]string{"k": "v"}
+	require.Equal(t, []executor.Item[[]byte]{{"a", []byte("1"), new(1.5), due, pairs}, {"id 2", []byte("2"), new(2.0), due, pairs}}, items)
 	options, err := executor.Carried(rest)
 	require.NoError(t, err)
 	require.Equal(t, []executor.Option{executor.IfAbsent(), executor.FromSource("s", 1)}, options)
-	it, rest = it.With(executor.Score(3), executor.Metadata(nil))
-	require.Equal(t, 1.0, *it.Score)
-	require.Equal(t, "v", it.Metadata["k"])
+	_, rest, err = q.Carry(nil, executor.Score(3))
+	require.NoError(t, err)
 	require.Nil(t, rest)
-	for _, bad := range []string{"x", `[{"Kind":1}]`, `[{"Kind":99}]`} {
+
+	for want, call := range map[error]func() error{
+		executor.ErrTooLarge: func() error { _, _, err := q.Carry([]executor.Item[int]{{Payload: 1}, {Payload: 1000}}); return err },
+		executor.ErrInvalidScore: func() error {
+			_, _, err := q.Carry([]executor.Item[int]{{Payload: 1}}, executor.Score(math.NaN()))
+			return err
+		},
+		executor.ErrInvalidKey: func() error { _, _, err := q.Carry(nil, executor.IdempotencyKey("")); return err },
+	} {
+		require.ErrorIs(t, call(), want)
+	}
+	for _, bad := range []string{"x", `[{"Kind":1}]`, `[{"Kind":99}]`, `[{"Kind":5},{"Kind":5}]`} {
 		_, err := executor.Carried([]byte(bad))
 		require.ErrorIs(t, err, executor.ErrInvalidKey, bad)
 	}

@@ -52,10 +52,15 @@ func TestACallThatIsTooLargeIsRefused(t *testing.T) {
 // A single payload may be as large as MaxPayloadBytes: the limit of a call is no other one.
 func TestTheLimitOfACallIsNotThatOfAPayload(t *testing.T) {
 	most := callBytes
-	q := &Queue[[]byte]{n: new(Node), codec: executor.Raw{}, most: most}
+	x, err := executor.Open("", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: most}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = x.Stop(context.Background()) })
+	probe, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	require.NoError(t, err)
+	q := &Queue[[]byte]{n: new(Node), probe: probe}
 	q.n.divide = Config{}.divide(1)
 	payload := make([]byte, most+1)
-	_, err := q.batch([]executor.Item[[]byte]{{ID: "a", Payload: payload[:most]}}, nil)
+	_, err = q.batch([]executor.Item[[]byte]{{ID: "a", Payload: payload[:most]}}, nil)
 	require.NoError(t, err)
 	_, err = q.batch([]executor.Item[[]byte]{{ID: "a", Payload: payload[:most]}, {ID: "a"}}, nil)
 	require.ErrorIs(t, err, executor.ErrTooLarge)

@@ -217,9 +217,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 		n.disconnect(err)
 		return nil, because(ctx, err)
 	}
-	probing := cfg.Executor
-	probing.Splitter = n.divide
-	if n.probe, err = executor.Open("", probing); err != nil {
+	if n.probe, err = executor.Open("", cfg.Executor); err != nil {
 		n.disconnect(err)
 		return nil, err
 	}
@@ -280,8 +278,8 @@ func (n *Node) PartitionOf(id string) (int, error) {
 	return number, err
 }
 
-// register makes a queue known to all partitions that will be owned.
-func (n *Node) register(r registration) error {
+// register makes a queue known to all partitions that will be owned, and returns it as the probe has it.
+func (n *Node) register(r registration) (typed any, err error) {
 	add := func(registration ...registration) error {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -291,14 +289,14 @@ func (n *Node) register(r registration) error {
 		n.queues = append(n.queues, registration...)
 		return nil
 	}
-	err := add() // before the name is taken
+	err = add() // before the name is taken
 	if err == nil {
-		_, err = r.in(n.probe)
+		typed, err = r.in(n.probe)
 	}
 	if err == nil {
 		err = add(r)
 	}
-	return err
+	return typed, err
 }
 
 // Start makes the node a candidate for partitions, and runs the jobs of those that it gets,

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"runtime/debug"
 	"slices"
 
@@ -17,9 +16,7 @@ import (
 type Queue[T any] struct {
 	n           *Node
 	name, order string
-	cfg         executor.QueueConfig[T]
-	codec       executor.Codec[T]
-	most        int // bytes of a payload
+	probe       *executor.Queue[T]
 }
 
 // Receipt says what became of an enqueued payload.
@@ -62,21 +59,15 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 	if !validText(name) {
 		return nil, fmt.Errorf("%w: the name of queue %q is not UTF-8, or has a zero byte", ErrConfig, name)
 	}
-	q := &Queue[T]{n: n, name: name, order: "queue " + name, cfg: cfg, codec: cfg.Codec}
+	q := &Queue[T]{n: n, name: name, order: "queue " + name}
 	if cfg.Conditions.SharedLanes != "" {
 		q.order = "lanes " + cfg.Conditions.SharedLanes
 	}
-	if q.codec == nil {
-		if raw, ok := any(executor.Raw{}).(executor.Codec[T]); ok {
-			q.codec = raw
-		} else {
-			q.codec = executor.JSON[T]{}
-		}
-	}
-	q.most = cmp.Or(n.cfg.Executor.Advanced.MaxPayloadBytes, 1<<20)
-	if err := n.register(registration{name: name, order: q.order, in: func(x *executor.Executor) (any, error) { return in(x) }}); err != nil {
+	typed, err := n.register(registration{name: name, order: q.order, in: func(x *executor.Executor) (any, error) { return in(x) }})
+	if err != nil {
 		return nil, err
 	}
+	q.probe = typed.(*executor.Queue[T])
 	return q, nil
 }
 
@@ -155,7 +146,7 @@ var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleMerged
 var errElsewhere = errors.New("postgres: the log can't have it now")
 
 // local puts a call into the log of a partition of this node, behind what the inbox has.
-func (q *Queue[T]) local(ctx context.Context, p *partition, b *batch[T]) ([]Receipt, error) {
+func (q *Queue[T]) local(ctx context.Context, p *partition, b *batch) ([]Receipt, error) {
 	switch err := p.taker.gate(ctx, q.order); {
 	case err == nil:
 	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && q.n.cfg.Executor.Overflow != executor.OverflowWait: // or else calls wait
@@ -165,12 +156,12 @@ func (q *Queue[T]) local(ctx context.Context, p *partition, b *batch[T]) ([]Rece
 	default: // nor must a handler be kept waiting for what may wait for it
 		return nil, fmt.Errorf("%w: %w", errElsewhere, err)
 	}
-	x, _ := p.queues[q.name].(*executor.Queue[T]) // registered before the partition is served
 	options, err := executor.Carried(b.conditions)
-	if err != nil {
+	x, unknown := p.x.Lookup(q.name) // registered before the partition is served
+	if err = cmp.Or(err, unknown); err != nil {
 		return nil, err
 	}
-	receipts, err := enqueue(ctx, x, b.items, options)
+	receipts, err := x.EnqueueMany(ctx, b.items, options...)
 	if (errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)) && !errors.Is(err, executor.ErrUnknown) {
 		err = fmt.Errorf("%w: %w", errElsewhere, err) // nothing was accepted
 	}
@@ -187,146 +178,57 @@ func (q *Queue[T]) local(ctx context.Context, p *partition, b *batch[T]) ([]Rece
 	return all, nil
 }
 
-// enqueue is EnqueueMany, whose errors say nothing of items when there is one.
-func enqueue[T any](ctx context.Context, x *executor.Queue[T], items []executor.Item[T], options []executor.Option) ([]executor.Receipt, error) {
-	if it := items[0]; len(items) == 1 && it.Score == nil && it.Due.IsZero() && it.Metadata == nil {
-		r, err := x.Enqueue(ctx, it.ID, it.Payload, options...)
-		return []executor.Receipt{r}, err
-	}
-	return x.EnqueueMany(ctx, items, options...)
-}
-
 // batch are the items of a call.
-type batch[T any] struct {
-	items      []executor.Item[T] // with their ids
-	parts      map[int][]item     // as they go into the inbox, by partition
-	numbers    []int              // of the partition of each item
-	conditions []byte             // of the call; nil: none
-	size       int                // bytes of the items, about
+type batch struct {
+	items      []item         // as the owner gets them
+	parts      map[int][]item // by partition
+	numbers    []int          // of the partition of each item
+	conditions []byte         // of the call; nil: none
 }
 
 // batch encodes and checks items as the owner does, so that what it would refuse is refused
 // here, if that can be told.
-func (q *Queue[T]) batch(items []executor.Item[T], options []executor.Option) (*batch[T], error) {
-	b := &batch[T]{items: make([]executor.Item[T], len(items)), parts: make(map[int][]item), numbers: make([]int, len(items))}
-	for i, it := range items {
-		if err := q.add(b, i, it, options); err != nil {
-			if len(items) > 1 {
-				err = fmt.Errorf("item %d: %w", i, err)
-			}
+func (q *Queue[T]) batch(items []executor.Item[T], options []executor.Option) (b *batch, err error) {
+	b = &batch{parts: make(map[int][]item), numbers: make([]int, len(items))}
+	if b.items, b.conditions, err = q.probe.Carry(items, options...); err != nil {
+		return nil, err
+	}
+	size := 0
+	for i := range b.items {
+		it := &b.items[i]
+		number, err := q.n.PartitionOf(it.ID)
+		if err != nil {
 			return nil, err
 		}
-	}
-	if _, err := executor.Carried(b.conditions); err != nil {
-		return nil, err
+		size += len(it.ID) + len(it.Payload) + itemBytes
+		for key, value := range it.Metadata {
+			size += len(key) + len(value) + 2*binary.MaxVarintLen16
+		}
+		if i > 0 && size > callBytes {
+			return nil, fmt.Errorf("item %d: %w: with this one the call has %d bytes, the limit is %d; make several calls", i, executor.ErrTooLarge, size, callBytes)
+		}
+		if !it.Due.IsZero() {
+			it.Due = q.n.byServer(it.Due)
+		}
+		b.numbers[i], b.parts[number] = number, append(b.parts[number], *it)
 	}
 	return b, nil
 }
 
-func (q *Queue[T]) add(b *batch[T], i int, it executor.Item[T], options []executor.Option) error {
-	filled, rest := it.With(options...)
-	data, err := q.encode(it.Payload)
-	if err != nil {
-		return fmt.Errorf("%w: id %q: %w", executor.ErrEncode, it.ID, err)
-	}
-	if err := q.compute(&filled); err != nil {
-		return err
-	}
-	switch {
-	case filled.ID == "" || len(filled.ID) > executor.MaxIDBytes:
-		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", executor.ErrInvalidID, len(filled.ID), executor.MaxIDBytes)
-	case len(data) > q.most:
-		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", executor.ErrTooLarge, len(data), filled.ID, q.most)
-	case filled.Score != nil && (math.IsNaN(*filled.Score) || math.IsInf(*filled.Score, 0)):
-		return fmt.Errorf("%w: %v for id %q, it must be finite", executor.ErrInvalidScore, *filled.Score, filled.ID)
-	}
-	if err := checkMetadata(filled.ID, filled.Metadata); err != nil {
-		return err
-	}
-	number, err := q.n.PartitionOf(filled.ID)
-	if err != nil {
-		return err
-	}
-	b.size += len(filled.ID) + len(data) + itemBytes
-	for key, value := range filled.Metadata {
-		b.size += len(key) + len(value) + 2*binary.MaxVarintLen16
-	}
-	if i > 0 && b.size > callBytes {
-		return fmt.Errorf("%w: with this one the call has %d bytes, the limit is %d; make several calls", executor.ErrTooLarge, b.size, callBytes)
-	}
-	if !filled.Due.IsZero() {
-		filled.Due = q.n.byServer(filled.Due)
-	}
-	b.items[i], b.numbers[i], b.conditions = filled, number, rest
-	b.parts[number] = append(b.parts[number], item{ID: filled.ID, Payload: data, Score: filled.Score, Due: filled.Due, Metadata: filled.Metadata})
-	return nil
-}
-
-func (q *Queue[T]) encode(payload T) (data []byte, err error) {
-	err = contained(func() (err error) { data, err = q.codec.Encode(payload); return err })
-	return data, err
-}
-
-// compute fills in what an item leaves out.
-func (q *Queue[T]) compute(it *executor.Item[T]) error {
-	err := contained(func() error {
-		if it.ID == "" && q.cfg.Defaults.ID != nil {
-			it.ID = q.cfg.Defaults.ID(it.Payload)
-		}
-		if it.Score == nil && q.cfg.Defaults.Score != nil {
-			it.Score = new(q.cfg.Defaults.Score(it.Payload))
-		}
-		if it.Due.IsZero() && q.cfg.Defaults.Due != nil {
-			it.Due = q.cfg.Defaults.Due(it.Payload)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: computing id, score or due time: %w", executor.ErrEncode, err)
-	}
-	return nil
-}
-
-// contained calls user code on the goroutine of its caller.
-func contained(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &executor.PanicError{Value: v, Stack: string(debug.Stack())}
-		}
-	}()
-	return f()
-}
-
-// guarded is contained on a goroutine of its own, which the user's code may end.
+// guarded calls user code on a goroutine of its own, which that may end.
 func guarded(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		err := errors.New("postgres: the function called runtime.Goexit")
-		defer func() { done <- err }()
-		err = contained(f)
+		defer func() {
+			if v := recover(); v != nil {
+				err = &executor.PanicError{Value: v, Stack: string(debug.Stack())}
+			}
+			done <- err
+		}()
+		err = f()
 	}()
 	return <-done
-}
-
-// What executor.Metadata may have.
-const (
-	metadataPairs = 16
-	metadataBytes = 1 << 10
-)
-
-func checkMetadata(id string, pairs map[string]string) error {
-	size := 0
-	for key, value := range pairs {
-		if key == "" {
-			return fmt.Errorf("%w: a key is empty, for id %q", executor.ErrInvalidMetadata, id)
-		}
-		size += len(key) + len(value)
-	}
-	if len(pairs) > metadataPairs || size > metadataBytes {
-		return fmt.Errorf("%w: %d pairs with %d bytes for id %q, the limits are %d and %d",
-			executor.ErrInvalidMetadata, len(pairs), size, id, metadataPairs, metadataBytes)
-	}
-	return nil
 }
 
 // FollowUp stages a payload on a job whose handler runs, as executor.Queue.FollowUp does: it is
@@ -336,22 +238,19 @@ func (q *Queue[T]) FollowUp(job executor.Parent, id string, payload T, options .
 	if q == nil || q.n == nil {
 		return errNoQueue
 	}
-	it := executor.Item[T]{ID: id, Payload: payload}
-	if err := q.compute(&it); err != nil {
-		return err
-	}
-	number, err := q.n.PartitionOf(it.ID)
+	b, err := q.batch([]executor.Item[T]{{ID: id, Payload: payload}}, options)
 	if err != nil {
 		return err
 	}
+	it, number := b.items[0], b.numbers[0]
 	q.n.mu.Lock()
 	p := q.n.held[number]
 	q.n.mu.Unlock()
 	if p == nil || !p.ready.Load() {
 		return fmt.Errorf("%w: id %q is of partition %d, which this node does not serve", executor.ErrNotOwned, it.ID, number)
 	}
-	if it, _ = it.With(options...); !it.Due.IsZero() {
-		options = append(slices.Clip(options), executor.At(q.n.byServer(it.Due)))
+	if !it.Due.IsZero() {
+		options = append(slices.Clip(options), executor.At(it.Due))
 	}
 	x, _ := p.queues[q.name].(*executor.Queue[T])
 	return x.FollowUp(job, it.ID, payload, options...)
