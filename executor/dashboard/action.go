@@ -2,11 +2,14 @@ package dashboard
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"mime"
 	"net/http"
+	"runtime/debug"
 	"slices"
+	"sync"
 
 	"github.com/strandjobs/strand/executor/inspect"
 )
@@ -125,4 +128,91 @@ func (o *order) origin() string {
 		return "queue?" + string(o.list.Address()) + "&"
 	}
 	return "./?"
+}
+
+// wireAffected answers an action.
+type wireAffected struct {
+	Affected         int
+	Of               string // what was counted: payload, job, id, queue, executor, key, schedule
+	inspect.Requeued        // of a requeue
+}
+
+// record has an action in the log: all that it was asked with, by whom, and what came of
+// it. What is not there is left out.
+func (h *handler) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
+	key, schedule := o.Name, ""
+	if slices.Contains(deeds[o.Verb].needs, "schedule") {
+		key, schedule = "", o.Name
+	}
+	line := []slog.Attr{
+		slog.String("verb", string(o.Verb)), slog.String("scope", o.Scope), slog.String("queue", o.Queue),
+		slog.String("id", o.ID), slog.Int("selected", len(o.Picks)), slog.Any("states", o.states),
+		slog.String("prefix", o.list.Prefix), slog.String("containing", o.list.Error), slog.String("reason", o.reason),
+		slog.String("key", key), slog.Int("cron", o.Index), slog.String("schedule", schedule),
+	}
+	line = slices.DeleteFunc(line, func(a slog.Attr) bool {
+		states, is := a.Value.Any().([]inspect.JobState)
+		return is && len(states) == 0 || a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.IntValue(0))
+	})
+	line = append(line, affected, slog.String("from", r.RemoteAddr))
+	if user := h.user(r); user != "" {
+		line = append(line, slog.String("user", user))
+	}
+	level := slog.LevelInfo
+	if err != nil {
+		level = slog.LevelWarn
+		line = append(line, slog.Any("error", err))
+	}
+	h.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
+}
+
+// user is who asks, as Config.User says.
+func (h *handler) user(r *http.Request) (name string) {
+	if h.cfg.User == nil {
+		return ""
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			h.cfg.Logger.Error("User of the dashboard panicked", slog.Any("panic", v),
+				slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	return h.cfg.User(r)
+}
+
+// notices are what pages will say of actions: each once, to who has its name. That is in
+// the address where the browser goes next, and nobody can guess one: a link says nothing
+// that was not done.
+type notices struct {
+	mu    sync.Mutex
+	texts map[string]string
+	names []string // in the order in which they were kept
+}
+
+// mostNotices is how many wait for their page: the latest ones.
+const mostNotices = 256
+
+// keep keeps a text, and returns its name.
+func (n *notices) keep(text string) (name string) {
+	name = rand.Text()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.texts == nil {
+		n.texts = make(map[string]string)
+	}
+	n.texts[name] = text
+	if n.names = append(n.names, name); len(n.names) > mostNotices {
+		delete(n.texts, n.names[0])
+		n.names = n.names[1:]
+	}
+	return name
+}
+
+// take returns the text of a name, once.
+func (n *notices) take(name string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	text := n.texts[name]
+	delete(n.texts, name)
+	return text
 }

@@ -395,19 +395,3 @@ func (h *handler) journaled(r *http.Request) (wireJournal, error) {
 }
 
 func (h *handler) apiJournal(r *http.Request, _ *params) (any, error) { return h.journaled(r) }
-
-// wireAffected answers an action.
-type wireAffected struct {
-	Affected         int
-	Of               string // what was counted: payload, job, id, queue, executor, key, schedule
-	inspect.Requeued        // of a requeue
-}
-
-// wireProblem is RFC 9457's.
-type wireProblem struct {
-	Type     string
-	Title    string
-	Status   int
-	Detail   string
-	Affected int `wire:",omit"` // by an action, before it went wrong
-}

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -67,19 +66,6 @@ func sendJSON(w http.ResponseWriter, r *http.Request, status int, kind string, a
 	}
 	send(w, r, status, kind, text, func() []byte { return squeeze(text) })
 	return nil
-}
-
-// refuse sends a problem, after so many were affected.
-func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error, affected int) {
-	p := problemOf(err)
-	if p.status == http.StatusInternalServerError {
-		h.cfg.Logger.Error("the API of the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
-	}
-	again(w.Header(), p.status)
-	answer := wireProblem{"about:blank", http.StatusText(p.status), p.status, p.plain(), affected}
-	if err := sendJSON(w, r, p.status, "application/problem+json", answer); err != nil {
-		panic(err) // there is JSON for it
-	}
 }
 
 // params are those of a query, of which each name is known. The first that makes no sense is

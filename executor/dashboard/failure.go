@@ -92,18 +92,40 @@ func again(h http.Header, status int) {
 	}
 }
 
-// fail sends a page that says why there is no other.
-func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+// refuse answers with why there is no other answer, in a page or to a program, after so many
+// were affected.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error, affected int) {
 	p := problemOf(err)
 	if p.status == http.StatusInternalServerError {
-		h.cfg.Logger.Error("a page of the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+		h.cfg.Logger.Error("the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
-	content := struct {
-		Status int
-		Reason string
-		Text   string
-	}{p.status, http.StatusText(p.status), p.plain()}
-	if err := h.show(w, r, "failure.html", page{Title: content.Reason, Content: content, status: p.status}); err != nil {
+	content := struct{ Reason, Text string }{http.StatusText(p.status), p.plain()}
+	if h.ofAPI(r) || h.show(w, r, "failure.html", page{Title: content.Reason, Content: content, status: p.status}) != nil {
+		h.plainly(w, r, p, affected)
+	}
+}
+
+// ofAPI reports whether a program asks.
+func (h *handler) ofAPI(r *http.Request) bool { return strings.HasPrefix(h.path(r), apiPrefix) }
+
+// wireProblem is RFC 9457's.
+type wireProblem struct {
+	Type     string
+	Title    string
+	Status   int
+	Detail   string
+	Affected int `wire:",omit"` // by an action, before it went wrong
+}
+
+// plainly is refuse without a page, of which something may be what is wrong.
+func (h *handler) plainly(w http.ResponseWriter, r *http.Request, p problem, affected int) {
+	again(w.Header(), p.status)
+	if !h.ofAPI(r) {
 		http.Error(w, p.text, p.status)
+		return
+	}
+	answer := wireProblem{"about:blank", http.StatusText(p.status), p.status, p.plain(), affected}
+	if err := sendJSON(w, r, p.status, "application/problem+json", answer); err != nil {
+		panic(err) // there is JSON for it
 	}
 }

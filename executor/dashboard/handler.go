@@ -56,11 +56,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 		h.cfg.Prefix = "" // which may be what is wrong
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			secure(w.Header())
-			if strings.HasPrefix(h.path(r), apiPrefix) {
-				h.refuse(w, r, err, 0)
-				return
-			}
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			h.plainly(w, r, problemOf(err), 0)
 		})
 	}
 	h.looks, h.acts = serving.NewRoom(maxLooks), serving.NewRoom(maxActs)
@@ -130,12 +126,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMovedPermanently)
 		return
 	}
-	switch err := h.serve(w, r, at); {
-	case err == nil, gone(r, err):
-	case strings.HasPrefix(at, apiPrefix):
+	if err := h.serve(w, r, at); err != nil && !gone(r, err) {
 		h.refuse(w, r, err, 0)
-	default:
-		h.fail(w, r, err)
 	}
 }
 
@@ -255,11 +247,5 @@ func (h *handler) contain(w http.ResponseWriter, r *http.Request) {
 	}
 	h.cfg.Logger.Error("a page of the dashboard panicked", slog.String("path", r.URL.Path), slog.Any("panic", v),
 		slog.String("stack", string(debug.Stack())))
-	const text = "This page failed; the log says why, and no job is concerned."
-	if strings.HasPrefix(h.path(r), apiPrefix) {
-		h.refuse(w, r, problem{http.StatusInternalServerError, text}, 0)
-		return
-	}
-	// As text: what panicked may be what a page is made of.
-	http.Error(w, text, http.StatusInternalServerError)
+	h.plainly(w, r, problem{http.StatusInternalServerError, "This page failed; the log says why, and no job is concerned."}, 0)
 }

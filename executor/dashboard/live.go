@@ -218,18 +218,15 @@ func (m *reading) figures() figures {
 	return f
 }
 
-// sight are those of some queues at which a request may look.
-type sight func([]inspect.QueueStats) ([]inspect.QueueStats, error)
-
 // textFor returns the text for who may look at some queues: figures and rates are those of
 // these.
-func (m reading) textFor(see sight) ([]byte, error) {
-	some, err := see(m.stats.Queues)
+func (h *handler) textFor(r *http.Request, m reading) ([]byte, error) {
+	some, err := seen(h, r, m.stats.Queues, statsName)
 	if err != nil || len(some) == len(m.stats.Queues) {
 		return m.text, err
 	}
 	m.stats.Queues = some
-	if m.before.Queues, err = see(m.before.Queues); err != nil {
+	if m.before.Queues, err = seen(h, r, m.before.Queues, statsName); err != nil {
 		return nil, err
 	}
 	return json.Marshal(m.figures())
@@ -270,8 +267,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	h.live.endWith(server)
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	heard(w)
-	see := func(all []inspect.QueueStats) ([]inspect.QueueStats, error) { return seen(h, r, all, statsName) }
-	some, err := see(queues)
+	some, err := seen(h, r, queues, statsName)
 	if err != nil {
 		return err
 	}
@@ -284,7 +280,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	}
 	if errors.Is(http.NewResponseController(w).Flush(), http.ErrNotSupported) {
 		h.live.warn.Do(func() { h.cfg.Logger.Warn(unflushed) })
-		return h.glance(w, r, told, see, history)
+		return h.glance(w, r, told, history)
 	}
 	h.tell(w, r, told, history)
 	return nil
@@ -307,9 +303,7 @@ func (h *handler) tell(w http.ResponseWriter, r *http.Request, told chan reading
 				return // it was too slow, its turn is over, or all is
 			}
 			var text []byte
-			if text, err = m.textFor(func(all []inspect.QueueStats) ([]inspect.QueueStats, error) {
-				return seen(h, r, all, statsName)
-			}); err == nil {
+			if text, err = h.textFor(r, m); err == nil {
 				err = say("figures", text)
 			}
 		case <-again.C:
@@ -328,7 +322,7 @@ const unflushed = "live figures of the dashboard move only every few seconds: th
 // glance answers a browser with the newest figures alone, and has it come again soon: a
 // middleware keeps from it what is written until all is. The id of the event comes back
 // with the browser, which knows the history then.
-func (h *handler) glance(w http.ResponseWriter, r *http.Request, told chan reading, see sight, history []byte) error {
+func (h *handler) glance(w http.ResponseWriter, r *http.Request, told chan reading, history []byte) error {
 	var b bytes.Buffer
 	if r.Header.Get("Last-Event-ID") == "" {
 		fmt.Fprintf(&b, "event: history\ndata: %s\n\n", history)
@@ -340,7 +334,7 @@ func (h *handler) glance(w http.ResponseWriter, r *http.Request, told chan readi
 		if !open {
 			break
 		}
-		text, err := m.textFor(see)
+		text, err := h.textFor(r, m)
 		if err != nil {
 			return err
 		}
