@@ -55,7 +55,7 @@ var (
 	ErrEncode = errors.New("executor: payload does not encode")
 
 	// ErrUnknownQueue is returned for an unregistered queue.
-	ErrUnknownQueue = errors.New("executor: unknown queue")
+	ErrUnknownQueue = engine.ErrUnknownQueue
 
 	// ErrFull is matched by the [FullError] that is returned while the disk is
 	// full, and when a limit of the backlog would be exceeded: MaxBacklog,
@@ -120,6 +120,10 @@ var (
 	// ErrState is returned for a call at the wrong time, like a second Start.
 	ErrState = errors.New("executor: wrong state")
 )
+
+// ErrControlSocket is returned by Open when Config.ControlSocket is set and there can't be
+// one; the text says why, and what to do.
+var ErrControlSocket = errors.New("executor: no control socket")
 
 // What happens on a full disk, from the outside in: the journal refuses what it has
 // no room for and goes on with the rest, so jobs run and end; Enqueue returns a

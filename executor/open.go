@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"log/slog"
-	"os"
 	"time"
 
 	"github.com/strandjobs/strand/actor"
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
@@ -21,6 +18,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
+	"github.com/strandjobs/strand/executor/internal/remote"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -166,34 +164,9 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrControlSocket, err), x.log.Close())
 	}
-	c := &controls{x: x, i: x.inspector}
-	x.control = &control.Server{
-		Hello: control.Hello{PID: os.Getpid(), Dir: dir},
-		Looks: map[string]control.Handler{
-			control.VerbInspect: control.Verb(c.inspect),
-			control.VerbStatus:  control.Verb(c.status),
-			control.VerbJobs:    control.Verb(c.jobs),
-			control.VerbJob:     control.Verb(c.job),
-			control.VerbDead:    control.Verb(c.dead),
-			control.VerbExplain: control.Verb(func(ctx context.Context, one control.One) (inspect.Explanation, error) {
-				return x.Explain(ctx, one.Queue, one.ID)
-			}),
-			control.VerbRunning: control.Verb(c.i.Running),
-		},
-		Acts: map[string]control.Handler{
-			control.VerbAct:   control.Verb(c.act),
-			control.VerbPause: control.Verb(c.pause),
-		},
-		Chores: map[string]control.Handler{
-			control.VerbCopy:    control.Verb(c.copy),
-			control.VerbCompact: control.Verb(c.compact),
-		},
-		Streams: map[string]control.Stream{control.VerbEvents: c.events},
-		Panicked: func(v any, stack []byte) {
-			x.cfg.Logger.Error("a call over the control socket panicked", slog.Any("panic", v), slog.String("stack", string(stack)))
-		},
-	}
-	x.control.Serve(l)
+	x.control = remote.Serve(l, remote.Config{
+		Executor: x, Look: x.inspector.Inspector, Act: x.inspector.Operator, Read: x.reader, Dir: dir, Logger: x.cfg.Logger,
+	})
 	return x, nil
 }
 

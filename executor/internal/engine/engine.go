@@ -38,8 +38,13 @@ const (
 	FirstAttempt = 2
 )
 
-// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
-var ErrInvalidID = errors.New("executor: invalid id")
+var (
+	// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
+	ErrInvalidID = errors.New("executor: invalid id")
+
+	// ErrUnknownQueue is returned for a queue that is not registered.
+	ErrUnknownQueue = errors.New("executor: unknown queue")
+)
 
 // CheckID refuses an id that no job can have.
 func CheckID(id string) error {

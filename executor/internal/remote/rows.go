@@ -1,4 +1,4 @@
-package executor
+package remote
 
 import (
 	"context"
@@ -13,14 +13,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/journal"
 )
-
-// controls are what the strand command asks for. It shows and does nothing that the
-// Inspector would not; some of it with more figures, so that the command prints what it
-// prints of a journal at rest.
-type controls struct {
-	x *Executor
-	i inspector
-}
 
 // What an answer over the socket has at most, beside its rows.
 const (
@@ -46,17 +38,17 @@ func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a jobRows,
 	if limit < 1 || limit > control.MaxRows {
 		return a, fmt.Errorf("%w: the limit is %d, it must be from 1 to %d", inspect.ErrInvalidQuery, limit, control.MaxRows)
 	}
-	ctx, q, err := c.i.Queue(ctx, query.Queue)
+	ctx, q, err := c.Look.Queue(ctx, query.Queue)
 	if err != nil {
 		return a, err
 	}
 	query.Order = inspect.OrderDue
-	page, err := c.i.Page(ctx, query)
+	page, err := c.Look.Page(ctx, query)
 	room := answerPayloads
 	for i := 0; i < len(page.Jobs) && err == nil; i++ {
 		row := jobRow{JobInfo: page.Jobs[i], Bytes: int64(page.Jobs[i].Bytes), BytesAtLeast: page.Jobs[i].Payloads > 1}
 		if row.BytesAtLeast && room > 0 {
-			err = c.i.Paced(ctx, func() (time.Duration, error) {
+			err = c.Look.Paced(ctx, func() (time.Duration, error) {
 				began := time.Now()
 				d, err := q.Detail(ctx, row.ID, min(room, jobPayloads), new(look.Room))
 				room -= row.weigh(&d)
@@ -88,7 +80,7 @@ type jobWhole struct {
 }
 
 func (c *controls) job(ctx context.Context, one control.One) (a jobWhole, err error) {
-	ctx, q, err := c.i.Queue(ctx, one.Queue)
+	ctx, q, err := c.Look.Queue(ctx, one.Queue)
 	if err == nil {
 		err = engine.CheckID(one.ID)
 	}
@@ -120,22 +112,22 @@ type deadRows struct {
 }
 
 func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a deadRows, err error) {
-	if ctx, err = usable(ctx); err != nil {
+	if ctx, err = c.Look.MayLook(ctx); err != nil {
 		return a, err
 	}
-	number, known := c.x.log.Queues()[query.Queue]
+	number, known := c.Look.Log.Queues()[query.Queue]
 	if !known {
-		return a, fmt.Errorf("%w: the journal has none called %q", ErrUnknownQueue, brief.Clip(query.Queue))
+		return a, fmt.Errorf("%w: the journal has none called %q", engine.ErrUnknownQueue, brief.Clip(query.Queue))
 	}
 	ids := make(map[string]bool)
 	for _, id := range query.IDs {
 		ids[id] = true
 	}
-	if c.x.log.Buried(number) == 0 {
+	if c.Look.Log.Buried(number) == 0 {
 		return a, nil
 	}
 	room, examined := look.Room{Left: answerBytes}, 0
-	err = c.i.EachDead(ctx, number, journal.Position(query.From), func(b *journal.Buried) bool {
+	err = c.Look.EachDead(ctx, number, journal.Position(query.From), func(b *journal.Buried) bool {
 		if examined++; examined > look.MaxExamined || len(a.Dead) == control.MaxDead {
 			a.Next = uint64(b.Entry.Position)
 			return false
@@ -152,5 +144,5 @@ func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a deadRow
 		a.Dead = append(a.Dead, deadRow{query.Queue, string(b.Entry.ID), d})
 		return true
 	})
-	return a, border(err)
+	return a, err
 }

@@ -1,9 +1,17 @@
-package executor
+// Package remote answers what the strand command asks of a process that runs, over the socket
+// of package control. It shows and does nothing that an [inspect.Inspector] would not; some of
+// it with more figures, so that the command prints what it prints of a journal at rest.
+//
+// It needs who looks and who acts, and of the executor itself little. Any number of calls may be
+// under way at a time; control bounds them, and what they answer. Census: none; see control.
+package remote
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,18 +19,69 @@ import (
 
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/act"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/look"
+	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/shard"
 )
 
-// ErrControlSocket is returned by Open when Config.ControlSocket is set and there can't be
-// one; the text says why, and what to do.
-var ErrControlSocket = errors.New("executor: no control socket")
+// Config says who answers.
+type Config struct {
+	Executor
+	Look   *look.Inspector
+	Act    *act.Operator
+	Read   func(context.Context, events.Filter) (*tell.Reader, error)
+	Dir    string // as the process has opened it
+	Logger *slog.Logger
+}
+
+// Executor is what is asked of an executor itself.
+type Executor interface {
+	Err() error
+	Copy(ctx context.Context, dir string) error
+	Compact(ctx context.Context) error
+}
+
+// controls are what is asked.
+type controls struct{ Config }
+
+// Serve answers on l until the server is closed.
+func Serve(l net.Listener, cfg Config) *control.Server {
+	c := &controls{cfg}
+	s := &control.Server{
+		Hello: control.Hello{PID: os.Getpid(), Dir: c.Dir},
+		Looks: map[string]control.Handler{
+			control.VerbInspect: control.Verb(c.inspect),
+			control.VerbStatus:  control.Verb(c.status),
+			control.VerbJobs:    control.Verb(c.jobs),
+			control.VerbJob:     control.Verb(c.job),
+			control.VerbDead:    control.Verb(c.dead),
+			control.VerbExplain: control.Verb(func(ctx context.Context, one control.One) (inspect.Explanation, error) {
+				return c.Look.Explain(ctx, one.Queue, one.ID)
+			}),
+			control.VerbRunning: control.Verb(c.Look.Running),
+		},
+		Acts: map[string]control.Handler{
+			control.VerbAct:   control.Verb(c.act),
+			control.VerbPause: control.Verb(c.pause),
+		},
+		Chores: map[string]control.Handler{
+			control.VerbCopy:    control.Verb(c.copy),
+			control.VerbCompact: control.Verb(c.compact),
+		},
+		Streams: map[string]control.Stream{control.VerbEvents: c.events},
+		Panicked: func(v any, stack []byte) {
+			c.Logger.Error("a call over the control socket panicked", slog.Any("panic", v), slog.String("stack", string(stack)))
+		},
+	}
+	s.Serve(l)
+	return s
+}
 
 func (c *controls) inspect(ctx context.Context, _ control.None) (control.Figures, error) {
-	a := control.Figures{Journal: c.x.log.Info()}
+	a := control.Figures{Journal: c.Look.Log.Info()}
 	s, err := c.stats(ctx)
 	for i := 0; i < len(s.Queues) && err == nil; i++ {
 		a.Queues = append(a.Queues, control.Census{QueueStats: s.Queues[i]})
@@ -35,7 +94,7 @@ func (c *controls) inspect(ctx context.Context, _ control.None) (control.Figures
 
 // stats are those of all queues that the journal knows.
 func (c *controls) stats(ctx context.Context) (inspect.Stats, error) {
-	s, err := c.x.Stats(ctx)
+	s, err := c.Look.Stats(ctx)
 	if err == nil {
 		s.Queues = append(s.Queues, c.names(s.Queues)...)
 		slices.SortFunc(s.Queues, func(a, b inspect.QueueStats) int { return strings.Compare(a.Name, b.Name) })
@@ -45,27 +104,24 @@ func (c *controls) stats(ctx context.Context) (inspect.Stats, error) {
 
 // names are the queues that the journal knows beside some, without what their shards count.
 func (c *controls) names(beside []inspect.QueueStats) (list []inspect.QueueStats) {
-	registered := make(map[string]bool)
-	for _, q := range c.x.registered() {
-		registered[q.Name] = true
-	}
-	for name, number := range c.x.log.Queues() {
+	for name, number := range c.Look.Log.Queues() {
 		if slices.ContainsFunc(beside, func(q inspect.QueueStats) bool { return q.Name == name }) {
 			continue
 		}
-		all, one := c.x.pauses.Of(name)
-		list = append(list, inspect.QueueStats{Name: name, Registered: registered[name], Dead: c.x.log.Buried(number), Paused: all || one})
+		_, unknown := c.Look.Lookup(name)
+		all, one := c.Look.Pauses.Of(name)
+		list = append(list, inspect.QueueStats{Name: name, Registered: unknown == nil, Dead: c.Look.Log.Buried(number), Paused: all || one})
 	}
 	return list
 }
 
 // census counts the jobs of a queue as a journal at rest has them: none of them runs.
 func (c *controls) census(ctx context.Context, to *control.Census) error {
-	ctx, q, err := c.i.Queue(ctx, to.Name)
+	ctx, q, err := c.Look.Queue(ctx, to.Name)
 	if err != nil {
 		return err
 	}
-	now := c.x.clock().UnixNano()
+	now := c.Look.Now()
 	var all shard.Outlook
 	w := look.NewWalk(q)
 	w.Want = func(v *shard.View) bool { // on one shard after the other; after an error nobody asks
@@ -95,17 +151,17 @@ const silence = 2 * time.Second
 
 // status answers also when no shard does, or the disk does not: then a person asks.
 func (c *controls) status(ctx context.Context, _ control.None) (a control.Health, _ error) {
-	x := c.x
-	if err := x.Err(); err != nil {
+	x := c.Look
+	if err := c.Err(); err != nil {
 		a.Trouble = err.Error()
 	}
 	short, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	var err error
 	if a.Stats, err = c.stats(short); err != nil {
-		a.Stats = inspect.Stats{Stuck: x.watchdog.Stuck(), Journal: inspect.JournalStats{CommitAge: x.log.Stats().CommitAge}, Queues: c.names(nil)}
-		a.Workers, a.Busy = x.dispatcher.Load()
-		a.Paused, _ = x.pauses.Of("")
+		a.Stats = inspect.Stats{Stuck: x.Watchdog.Stuck(), Journal: inspect.JournalStats{CommitAge: x.Log.Stats().CommitAge}, Queues: c.names(nil)}
+		a.Workers, a.Busy = x.Dispatcher.Load()
+		a.Paused, _ = x.Pauses.Of("")
 		a.Silent = err.Error()
 	}
 	return a, nil
@@ -122,7 +178,7 @@ func (c *controls) events(ctx context.Context, request func(v any) error, send f
 	if err := request(&f); err != nil {
 		return err
 	}
-	r, err := c.x.reader(ctx, f)
+	r, err := c.Read(ctx, f)
 	if err == nil {
 		err = send(nil) // from here on it sees all
 	}
@@ -147,16 +203,16 @@ func (c *controls) act(ctx context.Context, a control.Act) (control.Affected, er
 	}
 	switch a.Do {
 	case control.DoCancel:
-		return affected(c.i.Cancel(ctx, which, a.Reason))
+		return affected(c.Act.Cancel(ctx, which, a.Reason))
 	case control.DoRequeue:
-		back, err := c.i.Requeue(ctx, which)
+		back, err := c.Act.Requeue(ctx, which)
 		did, err := affected(back.Back, err)
 		did.Requeued = back
 		return did, err
 	}
 	do := map[string]func(context.Context, inspect.Selection) (int, error){
-		control.DoRun: c.i.RunNow, control.DoRetry: c.i.RetryNow, control.DoDelete: c.i.Delete, control.DoDeleteDead: c.i.DeleteDead,
-		control.DoKillFailed: c.i.KillFailed, control.DoDeleteFailed: c.i.DeleteFailed,
+		control.DoRun: c.Act.RunNow, control.DoRetry: c.Act.RetryNow, control.DoDelete: c.Act.Delete, control.DoDeleteDead: c.Act.DeleteDead,
+		control.DoKillFailed: c.Act.KillFailed, control.DoDeleteFailed: c.Act.DeleteFailed,
 	}[a.Do]
 	if do != nil {
 		return affected(do(ctx, which))
@@ -208,7 +264,7 @@ func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affect
 	case p.All && (p.Queue != "" || p.IDs != nil || p.Prefix != ""):
 		return a, fmt.Errorf("%w: all means the executor; queue, ids and prefix are not for it", inspect.ErrInvalidQuery)
 	case p.All:
-		return affected(c.i.PauseAll(ctx, "", p.On))
+		return affected(c.Act.PauseAll(ctx, "", p.On))
 	case p.Queue == "":
 		return a, fmt.Errorf("%w: queue is missing; all means the executor", inspect.ErrInvalidQuery)
 	case p.IDs != nil && (len(p.IDs) == 0 || p.Prefix != ""):
@@ -216,7 +272,7 @@ func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affect
 	case p.IDs != nil:
 		which = inspect.SelectIDs(p.Queue, p.IDs...)
 	}
-	return affected(c.i.SetPaused(ctx, which, p.On))
+	return affected(c.Act.SetPaused(ctx, which, p.On))
 }
 
 func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, error) {
@@ -226,12 +282,12 @@ func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, err
 	if !filepath.IsAbs(to.To) {
 		return control.None{}, fmt.Errorf("%w: the directory for the copy is %q; it must be absolute", inspect.ErrInvalidQuery, brief.Clip(to.To))
 	}
-	return control.None{}, c.x.Copy(ctx, to.To)
+	return control.None{}, c.Copy(ctx, to.To)
 }
 
 func (c *controls) compact(ctx context.Context, _ control.None) (a control.Compacted, err error) {
-	a.Before = c.x.log.Info().FileBytes
-	err = c.x.Compact(ctx)
-	a.After = c.x.log.Info().FileBytes
+	a.Before = c.Look.Log.Info().FileBytes
+	err = c.Compact(ctx)
+	a.After = c.Look.Log.Info().FileBytes
 	return a, err
 }
