@@ -2,7 +2,6 @@ package admin
 
 import (
 	"bytes"
-	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,16 +14,16 @@ import (
 )
 
 // Decode reads a request into a struct; see the package comment for what it refuses.
-func Decode(text []byte, to any) error { return decoder{strict: true}.top(text, to) }
+func Decode(text []byte, to any) error {
+	return decoder{strict: true}.fields(text, "the request", reflect.ValueOf(to).Elem())
+}
 
 // Read reads an answer into a struct. It may have fields that the struct has not.
-func Read(text []byte, to any) error { return decoder{}.top(text, to) }
+func Read(text []byte, to any) error {
+	return decoder{}.fields(text, "the answer", reflect.ValueOf(to).Elem())
+}
 
 type decoder struct{ strict bool }
-
-func (d decoder) top(text []byte, to any) error {
-	return d.fields(text, "the request", reflect.ValueOf(to).Elem())
-}
 
 // Object reads an object, of which set gets each field. Field by field: read into a
 // struct, Queue would be taken for queue, the last of two for both, and null for none. An
@@ -37,11 +36,9 @@ func Object(text []byte, what string, set func(name string, value json.RawMessag
 		}
 		return fmt.Errorf("%s is no JSON: %w", what, err)
 	}
-	begin, err := d.Token()
-	switch {
-	case err != nil:
+	if begin, err := d.Token(); err != nil {
 		return broken(err)
-	case begin != json.Delim('{'):
+	} else if begin != json.Delim('{') {
 		return fmt.Errorf("%s must be an object, {…}", what)
 	}
 	has := make(map[string]bool)
@@ -106,8 +103,6 @@ func (d decoder) value(text json.RawMessage, name string, f field, to reflect.Va
 	switch {
 	case to.Type() == timeType:
 		err = must("a time, as 2026-01-02T15:04:05Z", json.Unmarshal(text, to.Addr().Interface()))
-	case reflect.PointerTo(to.Type()).Implements(wordType):
-		err = readWord(text, to.Addr().Interface().(encoding.TextUnmarshaler))
 	case to.Type() == durationType:
 		err = readSeconds(text, to)
 	case to.Type() == errorType:
@@ -130,17 +125,6 @@ func (d decoder) value(text json.RawMessage, name string, f field, to reflect.Va
 		return fmt.Errorf("%s is %.40s: %w", name, text, err)
 	}
 	return nil
-}
-
-var wordType = reflect.TypeFor[encoding.TextUnmarshaler]()
-
-// readWord reads what is a word in JSON: one of some constants.
-func readWord(text json.RawMessage, to encoding.TextUnmarshaler) error {
-	word, err := TextIn(text)
-	if err != nil {
-		return err
-	}
-	return to.UnmarshalText([]byte(word))
 }
 
 func readSeconds(text json.RawMessage, to reflect.Value) error {

@@ -1,7 +1,7 @@
 package admin
 
 import (
-	"encoding"
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -39,10 +39,6 @@ func encode(b []byte, v reflect.Value) ([]byte, error) {
 		return appendSeconds(b, time.Duration(v.Int())), nil
 	case t.Implements(errorType):
 		return appendText(b, v.Interface().(error).Error()), nil
-	}
-	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
-		text, err := m.MarshalText()
-		return appendText(b, string(text)), err
 	}
 	switch v.Kind() {
 	case reflect.Bool:
@@ -177,16 +173,8 @@ func appendSeconds(b []byte, d time.Duration) []byte {
 	if d < 0 && d > -time.Second {
 		b = append(b, '-') // of −0.5
 	}
-	b = strconv.AppendInt(b, int64(d/time.Second), 10)
-	rest := d % time.Second
-	if rest == 0 {
-		return b
-	}
-	digits := fmt.Appendf(nil, ".%09d", max(rest, -rest))
-	for digits[len(digits)-1] == '0' {
-		digits = digits[:len(digits)-1]
-	}
-	return append(b, digits...)
+	b = fmt.Appendf(b, "%d.%09d", d/time.Second, (d % time.Second).Abs())
+	return bytes.TrimSuffix(bytes.TrimRight(b, "0"), []byte("."))
 }
 
 func appendNumber(b []byte, f float64) []byte {

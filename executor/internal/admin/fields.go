@@ -93,20 +93,17 @@ func snake(name string) string {
 func JobOf(name string) (queue, id string, ok bool) {
 	if quoted, err := strconv.QuotedPrefix(name); err == nil && strings.HasPrefix(name, `"`) {
 		queue, _ = strconv.Unquote(quoted)
-		name, ok = strings.CutPrefix(name[len(quoted):], "/")
-		id = name
+		id, ok = strings.CutPrefix(name[len(quoted):], "/")
 	} else {
 		queue, id, ok = strings.Cut(name, "/")
 	}
+	if ok && strings.HasPrefix(id, `"`) {
+		var err error
+		id, err = strconv.Unquote(id)
+		ok = err == nil
+	}
 	if !ok {
 		return "", "", false
-	}
-	if strings.HasPrefix(id, `"`) {
-		unquoted, err := strconv.Unquote(id)
-		if err != nil {
-			return "", "", false
-		}
-		id = unquoted
 	}
 	return queue, id, true
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admin"
@@ -111,19 +112,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callTime)
 	defer cancel()
-	verb, ours := cutVersion(r.URL.Path)
+	verb, ours := strings.CutPrefix(r.URL.Path, "/"+version+"/")
 	switch {
 	case ours && r.Method != http.MethodPost:
 		fail(w, http.StatusMethodNotAllowed, fmt.Sprintf("the method is %.20q, it must be POST", r.Method))
 	case ours && verb == VerbHello:
-		err = send(w, s.Hello)
+		err = send(w, http.StatusOK, s.Hello)
 	case ours && s.Looks[verb] != nil:
 		err = s.looks.Look(w, r.WithContext(ctx), func(w http.ResponseWriter) error {
 			answer, err := s.call(ctx, text, s.Looks[verb])
 			if err != nil {
 				return err
 			}
-			return send(w, answer)
+			return send(w, http.StatusOK, answer)
 		})
 	case ours && s.Acts[verb] != nil:
 		err = s.act(ctx, w, text, s.acts, s.Acts[verb])
@@ -140,14 +141,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func cutVersion(path string) (verb string, ok bool) {
-	const prefix = "/" + version + "/"
-	if len(path) <= len(prefix) || path[:len(prefix)] != prefix {
-		return "", false
-	}
-	return path[len(prefix):], true
-}
-
 // act does what has a place in a room, and says what came of it when it has left that.
 func (s *Server) act(ctx context.Context, w http.ResponseWriter, text []byte, room *serving.Room, f Handler) error {
 	var answer any
@@ -158,7 +151,7 @@ func (s *Server) act(ctx context.Context, w http.ResponseWriter, text []byte, ro
 	if err != nil {
 		return err
 	}
-	return send(w, answer)
+	return send(w, http.StatusOK, answer)
 }
 
 // call has a handler answer.
@@ -177,15 +170,14 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, text []byte, f S
 	sent := false
 	flush := http.NewResponseController(w).Flush
 	out := serving.Endless(w)
-	line := func(line any) error {
-		sent = true
-		if line == nil {
-			_, err := out.Write(nil)
-			return cmp.Or(err, flush())
+	line := func(line any) (err error) {
+		var text []byte
+		if sent = true; line != nil {
+			text, err = admin.Encode(line)
+			text = append(text, '\n')
 		}
-		text, err := admin.Encode(line)
 		if err == nil {
-			_, err = out.Write(append(text, '\n'))
+			_, err = out.Write(text)
 		}
 		return cmp.Or(err, flush())
 	}
@@ -227,21 +219,17 @@ func refuse(w http.ResponseWriter, err error) {
 }
 
 func fail(w http.ResponseWriter, status int, text string) {
-	answer, err := admin.Encode(failure{text})
-	if err != nil {
+	if err := send(w, status, failure{text}); err != nil {
 		panic("control: bug: " + err.Error()) // it is a text
 	}
-	w.Header().Set("Content-Type", "application/json")
-	serving.Send(w, status, answer)
 }
 
 // send sends an answer: all of it is there before the first byte goes.
-func send(w http.ResponseWriter, answer any) error {
+func send(w http.ResponseWriter, status int, answer any) error {
 	text, err := admin.Encode(answer)
-	if err != nil {
-		return err
+	if err == nil {
+		w.Header().Set("Content-Type", "application/json")
+		serving.Send(w, status, text)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	serving.Send(w, http.StatusOK, text)
-	return nil
+	return err
 }

@@ -16,25 +16,27 @@ import (
 // Listen makes the socket of the journal in dir, whose lock the caller has. Close takes it
 // away, unless another one is there by then.
 func Listen(dir string) (net.Listener, error) {
-	if err := private(dir); err != nil {
-		return nil, err
-	}
 	if n := len(filepath.Join(dir, nursery, born)); n > longestPath {
-		return nil, noSocket("the path in %s would have %d bytes, and the system takes %d; open the journal by a shorter one, relative or through a link", dir, n, longestPath)
-	}
-	if err := vacate(dir); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: the path in %s would have %d bytes, and the system takes %d; open the journal by a shorter one, relative or through a link",
+			errNoSocket, dir, n, longestPath)
 	}
 	l, err := deliver(dir)
 	if err != nil {
-		return nil, noSocket("%w", err)
+		return nil, fmt.Errorf("%w: %w", errNoSocket, err)
 	}
 	info, err := os.Lstat(path(dir))
 	if err != nil {
-		return nil, errors.Join(noSocket("%w", err), l.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %w", errNoSocket, err), l.Close())
 	}
 	return &socket{UnixListener: l, path: path(dir), made: info}, nil
 }
+
+// nursery is the directory in that of the journal in which the socket is made, and born its name
+// there.
+const (
+	nursery = "control.new"
+	born    = "s"
+)
 
 // longestPath is what fits into an address on all systems.
 const longestPath = 103
@@ -44,10 +46,10 @@ const longestPath = 103
 func private(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return noSocket("%w", err)
+		return err
 	}
 	if mode := info.Mode(); mode.Perm()&0o002 != 0 {
-		return noSocket("every user may write to %s, mode %v; take that away: chmod o-w", dir, mode)
+		return fmt.Errorf("every user may write to %s, mode %v; take that away: chmod o-w", dir, mode)
 	}
 	return nil
 }
@@ -55,20 +57,16 @@ func private(dir string) error {
 // vacate makes room for the socket. What a process has left that died goes; anything else
 // is an error, and then nothing has been touched.
 func vacate(dir string) error {
-	if err := leftover(path(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return noSocket("%w", err)
+	err := leftover(path(dir)) // which is replaced
+	if room := filepath.Join(dir, nursery); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if err = leftoverRoom(room); err == nil {
+			return clearRoom(room)
+		}
 	}
-	room := filepath.Join(dir, nursery)
-	switch err := leftoverRoom(room); {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	case err != nil:
-		return noSocket("%w", err)
 	}
-	if err := clearRoom(room); err != nil {
-		return noSocket("%w", err)
-	}
-	return nil // the socket under the name is replaced
+	return err
 }
 
 // leftoverRoom returns nil for a nursery that has nothing in it but a socket of the dead.
@@ -127,7 +125,14 @@ func leftover(at string) error {
 // its name.
 func deliver(dir string) (*net.UnixListener, error) {
 	room := filepath.Join(dir, nursery)
-	if err := os.Mkdir(room, 0o700); err != nil {
+	err := private(dir)
+	if err == nil {
+		err = vacate(dir)
+	}
+	if err == nil {
+		err = os.Mkdir(room, 0o700)
+	}
+	if err != nil {
 		return nil, err
 	}
 	at := filepath.Join(room, born)
