@@ -3,31 +3,23 @@ package executor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
 )
 
 // conditions are what a call has to meet to be accepted, and what is written down
 // in the same commit. Nil: there are none.
 type conditions struct {
-	key     string // given with [IdempotencyKey]
-	sources []sourceOffset
-	absent  bool // given with [IfAbsent]
-
-	stateKey string // where the key is in the journal
-	gateID   string // not in the journal
-	inside   []*gate.Gate
-}
-
-// sourceOffset was given with [FromSource].
-type sourceOffset struct {
-	name, stateKey string
-	offset         int64
+	once.Call
+	absent bool // given with [IfAbsent]
 }
 
 // collect takes the conditions out of the options of one call.
@@ -47,10 +39,10 @@ func (q *queue) collect(options []Option) (c *conditions, err error) {
 			return nil, err
 		}
 		switch {
-		case o.kind == optionSource && !slices.ContainsFunc(c.sources, func(s sourceOffset) bool { return s.name == o.name }):
-			c.sources = append(c.sources, sourceOffset{o.name, statekey.OffsetPrefix + o.name, o.offset})
-		case o.kind == optionIdempotency && c.key == "":
-			c.key, c.stateKey = o.name, statekey.IdempotencyKey(q.Name, o.name)
+		case o.kind == optionSource && !slices.ContainsFunc(c.Sources, func(s once.Source) bool { return s.Name == o.name }):
+			c.Sources = append(c.Sources, once.Source{Name: o.name, Offset: o.offset})
+		case o.kind == optionIdempotency && c.Key == "":
+			c.SetKey(q.Name, o.name)
 		default:
 			return nil, fmt.Errorf("%w: a call takes one IdempotencyKey, and one FromSource of a name; %q is a second one", ErrInvalidKey, o.name)
 		}
@@ -100,79 +92,208 @@ func Carried(rest []byte) (options []Option, err error) {
 	return options, err
 }
 
-// gates returns the names of the gates of the conditions, always in the same order, so that two
-// calls never wait for each other.
-func (c *conditions) gates() []string {
-	names := []string{c.stateKey, c.gateID}
-	for _, s := range c.sources {
-		names = append(names, s.stateKey)
-	}
-	slices.Sort(names)
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
-}
-
 // enter goes through the gates of the conditions and asks whether they are met.
 func (o *submission) enter(ctx context.Context) error {
 	x, c := o.q.x, o.conditions
-	for _, name := range c.gates() {
-		g, err := x.enter(ctx, name)
-		if err != nil {
-			return err
-		}
-		c.inside = append(c.inside, g)
+	if err := x.once.Enter(&c.Call, done(ctx)); err != nil {
+		return x.shut(ctx, err)
 	}
-	if c.key != "" {
-		var err error
-		if o.earlier, err = x.acceptedBefore(c, len(o.entries)); err != nil || o.earlier != 0 {
-			return err
-		}
+	k, err := x.once.Before(&c.Call)
+	switch {
+	case err != nil:
+		return err
+	case k.N != 0 && k.N != len(o.entries):
+		return fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, c.Key, k.N, len(o.entries))
+	case k.N != 0:
+		o.earlier = k.First
+		return nil
 	}
-	for _, s := range c.sources {
-		if err := x.checkOffset(s); err != nil {
+	for _, s := range c.Sources {
+		if last, found, err := x.once.Offset(s.Name); err != nil {
 			return err
+		} else if found && s.Offset <= last {
+			return &StaleError{Source: s.Name, Offset: s.Offset, Last: last}
 		}
 	}
 	return o.checkAbsence(ctx)
 }
 
-// enter goes through one gate. It returns the cause of ctx, and ErrFailed when the
+// shut is why a call has not come through its gates: the cause of ctx, or ErrFailed when the
 // outcome of the last call will never be known.
-func (x *Executor) enter(ctx context.Context, name string) (*gate.Gate, error) {
-	over := done(ctx) // not inside
-	g, err := x.gates.Enter(name, over, x.failed)
+func (x *Executor) shut(ctx context.Context, err error) error {
 	switch err {
 	case gate.ErrQuit:
-		return nil, ended(ctx)
+		return ended(ctx)
 	case gate.ErrLost:
-		return nil, x.failure()
+		return x.failure()
 	}
-	return g, nil
+	return err
 }
 
 // leave lets the next calls in, which wait for an outcome that is still open: user
 // code may have ended the goroutine.
 func (o *submission) leave() {
-	gates := &o.q.x.gates
-	for _, g := range o.conditions.inside {
-		if o.stage == underWay {
-			gates.LeaveOpen(g, o.ticket.Done())
-		} else {
-			gates.Leave(g)
-		}
+	var open <-chan struct{}
+	if o.stage == underWay {
+		open = o.ticket.Done()
 	}
-	o.conditions.inside = nil
+	o.q.x.once.Leave(&o.conditions.Call, open)
 }
 
-// sets returns the state keys that go with n entries.
-func (c *conditions) sets(first journal.Position, n int) (sets []journal.Set) {
-	if c == nil {
+// IdempotencyKey makes a call safe to repeat. The key is any string of 1 to 512 bytes,
+// for example the id of the request. If a call with the same key was accepted before in
+// the same queue, within Config.Advanced.IdempotencyTTL, the call enqueues nothing and
+// returns the receipts of the first one with Duplicate set. So a caller that got
+// ErrUnknown can make the same call again, also from the next process: the key is in
+// the commit of the payload. Calls with one key at the same time wait for each other,
+// and one is accepted.
+//
+// What a handler enqueues with a key is enqueued again when the handler is retried
+// after Config.Advanced.IdempotencyTTL: the default retries go on for 20 days. What
+// follows the success of a job needs no key: see [Queue.FollowUp].
+//
+// A key belongs to the queue, whatever the id. Where several senders make up keys, put
+// the sender into the key; otherwise a second sender with the same key is taken for the
+// first. The payloads of the calls are not compared, except that [Queue.EnqueueMany]
+// returns ErrInvalidKey for another number of items than the first call had.
+func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, name: key} }
+
+// FromSource accepts a call only if offset is greater than the last one that was
+// accepted under name, by any queue of the executor; otherwise the call returns a
+// [StaleError]. The offset is written in the commit of the payload. So what comes from
+// a source that can be read again is accepted once, across crashes, too: the ticks of a
+// clock, a partition with its offsets, numbered webhooks.
+//
+// An offset may be negative. A name has 1 to 512 bytes; choose one that does not begin
+// with "cron/", because the schedules of executor/cron use those. Calls with the same
+// name go one at a time: the next one waits until the outcome of the last is known, or
+// its ctx ends. A refused call does not move the offset. A call with several names
+// needs a new offset for each. The journal keeps an offset
+// until [Executor.DeleteSourceOffset].
+func FromSource(name string, offset int64) Option {
+	return Option{kind: optionSource, name: name, offset: offset}
+}
+
+// StaleError says which offset was there. It matches [ErrStale].
+type StaleError struct {
+	Source string
+	Offset int64 // of the refused call
+	Last   int64 // what was accepted before
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("executor: offset %d of %q is not above %d, which was accepted before", e.Offset, e.Source, e.Last)
+}
+
+// Is makes errors.Is(err, ErrStale) true.
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+// SourceOffset returns the last offset that was accepted under name, and whether
+// there is one. What is under way does not count yet. It returns ErrInvalidKey,
+// ErrClosed after Stop, or an error of the journal.
+func (x *Executor) SourceOffset(name string) (offset int64, found bool, err error) {
+	if err := checkName(name); err != nil {
+		return 0, false, err
+	}
+	offset, found, err = x.once.Offset(name)
+	return offset, found, border(err)
+}
+
+// SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to
+// go back and take in again what follows. It returns ErrInvalidKey, ErrContext,
+// ErrFull, ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed;
+// after ErrUnknown it may be either way.
+func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
+	return x.putOffset(ctx, name, statekey.Offset(offset))
+}
+
+// DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is.
+// Its errors are those of SetSourceOffset.
+func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
+	return x.putOffset(ctx, name, nil)
+}
+
+func (x *Executor) putOffset(ctx context.Context, name string, value []byte) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	ctx, err := usable(ctx)
+	if err != nil {
+		return err
+	}
+	return border(x.shut(ctx, x.once.Put(ctx, name, value)))
+}
+
+// ErrWaiting is matched by the [WaitingError] that a call with [IfAbsent] returns
+// when a payload of its id waits already.
+var ErrWaiting = errors.New("executor: a payload of this id waits already")
+
+// WaitingError says which payload keeps a call with [IfAbsent] from being accepted.
+// To wait for that one: Receipt{ID: e.ID, Position: e.Position}.
+type WaitingError struct {
+	Queue, ID string
+	Position  uint64    // of the one that is to run next
+	Due       time.Time // when its job is due
+}
+
+func (e *WaitingError) Error() string {
+	return fmt.Sprintf("%v: queue %q, id %q, position %d, due %s", ErrWaiting, e.Queue, e.ID, e.Position, e.Due.Format(time.RFC3339))
+}
+
+// Is matches ErrWaiting.
+func (e *WaitingError) Is(target error) bool { return target == ErrWaiting }
+
+// IfAbsent refuses the payload, with a [WaitingError], while another payload of its id
+// and queue waits: for its turn, its due time, a retry, a lock, or RunNow, whatever it
+// carries. A payload that runs does not count, because its handler may have read what
+// has changed since. It holds over a restart, and a refused call writes nothing.
+//
+// Of several calls with IfAbsent for one id one is accepted; they go one after the
+// other. A call without it that is under way at the same time may be accepted, too.
+// IfAbsent is for calls with one payload; EnqueueMany with several returns ErrState.
+// With an [IdempotencyKey] that came before, the call is a Duplicate, whatever waits.
+// Under DurabilityAsync the call waits for the commit.
+func IfAbsent() Option { return Option{kind: optionAbsent} }
+
+// absentPrefix begins the names of the gates of ids.
+const absentPrefix = "id/"
+
+// demandAbsence makes it a condition that no payload of the id waits.
+func (o *submission) demandAbsence() error {
+	c := o.conditions
+	if c == nil || !c.absent {
 		return nil
 	}
-	if c.key != "" {
-		sets = append(sets, journal.Set{Key: c.stateKey, Value: statekey.Idempotency{At: time.Now().UnixNano(), First: first, N: n}.Encode()})
+	if len(o.entries) != 1 {
+		return fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(o.entries))
 	}
-	for _, s := range c.sources {
-		sets = append(sets, journal.Set{Key: s.stateKey, Value: statekey.Offset(s.offset)})
+	c.Alone = absentPrefix + fmt.Sprintf("%d/%s/%s", len(o.q.Name), o.q.Name, o.entries[0].ID)
+	return nil
+}
+
+// checkAbsence refuses a call whose id has a payload that waits. The caller is inside
+// the gate of the id.
+func (o *submission) checkAbsence(ctx context.Context) error {
+	if !o.conditions.absent {
+		return nil
 	}
-	return sets
+	q, id := o.q, string(o.entries[0].ID)
+	ctx, err := usable(ctx)
+	if err != nil {
+		return err
+	}
+	if q.durability == DurabilityAsync { // what was posted is to be seen
+		if err := q.x.log.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	var next journal.Position // a call may come after its caller has gone
+	var due int64
+	if err := q.Shards.Of(id).Do(ctx, func(c *shard.Core) { next, due = c.FirstWaiting(id) }); err != nil {
+		return err
+	}
+	if next != 0 {
+		return &WaitingError{Queue: q.Name, ID: id, Position: uint64(next), Due: time.Unix(0, due)}
+	}
+	return nil
 }

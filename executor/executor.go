@@ -18,11 +18,11 @@ import (
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
-	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/look"
+	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/tell"
@@ -58,8 +58,7 @@ type Executor struct {
 	leases     unique.Leases
 	limits     *limit.Limits
 	pauses     pause.Board
-	gates      gate.Gates // of sources and idempotency keys
-	sweeper    sweeper
+	once       once.Book              // idempotency keys and offsets of sources
 	graph      admit.Graph            // of jobs that wait for each other
 	running    *journal.CrashRecorder // from Start on
 	inspector  inspector

@@ -36,7 +36,7 @@ func (x *Executor) BreakShards() {
 // Gates counts the names of sources and idempotency keys that are in use, or whose
 // outcome is not known.
 func (x *Executor) Gates() int {
-	return x.gates.Len()
+	return x.once.Gates()
 }
 
 // JobsPerShard returns how many jobs each shard has.

@@ -141,6 +141,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	if x.common = opened.Now; x.common != nil {
 		x.clock, x.wall = x.common, x.common
 	}
+	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Lost = x.log, cfg.Advanced.IdempotencyTTL, x.volatile, x.failed
 	x.ledger = admit.NewLedger(x.log)
 	x.graph.Lists = x.conditions
 	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused

@@ -70,8 +70,8 @@ func (q *queue) submit(ctx context.Context, entries []journal.Entry, options []O
 	if err != nil {
 		return o, border(err)
 	}
-	if c := o.conditions; c != nil && c.key != "" {
-		q.x.sweepKeys()
+	if c := o.conditions; c != nil && c.Key != "" {
+		q.x.once.Sweep()
 	}
 	return o, nil
 }
@@ -215,7 +215,10 @@ func (o *submission) sets() func(first journal.Position) []journal.Set {
 		if w != nil {
 			o.q.awaited.Add(w, first)
 		}
-		return append(c.sets(first, n), locked.Sets(first)...)
+		if c == nil {
+			return locked.Sets(first)
+		}
+		return append(c.Sets(first, n), locked.Sets(first)...)
 	}
 }
 

@@ -1,0 +1,228 @@
+// Package once has a call accepted once: it keeps idempotency keys and the offsets of sources in
+// the journal, and lets calls that name the same one through one after the other.
+//
+// # What is promised
+//
+//   - What a call is told inside its gates is the outcome of all calls before it, also of those
+//     that left before they knew it.
+//   - What a call says of itself is written in the commit of what it accepts; see [Call.Sets].
+//   - Two calls never wait for each other.
+//   - Of the keys at most one in sixteen has expired and is still there, as long as keyed calls come.
+//
+// Not promised: what a name may be, and whether a refused call may come again. Those who call
+// check that. Any goroutine may call the methods of a Book; a Call belongs to one. Census: none.
+package once
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/journal"
+)
+
+// Book has what was accepted.
+type Book struct {
+	Log      *journal.Log
+	TTL      time.Duration   // of a key
+	Volatile bool            // the journal is in memory
+	Lost     <-chan struct{} // closed when outcomes are known no more
+
+	gates gate.Gates
+
+	// mu is held by the caller that looks for expired keys; others do not wait for it. It guards
+	// what follows.
+	mu   sync.Mutex
+	from string    // the next state key to look at; empty between two passes
+	next time.Time // of the next pass
+}
+
+// Call is what a call says of itself.
+type Call struct {
+	Key     string   // empty: it has none
+	Sources []Source // with a name each
+	Alone   string   // what else only one call at a time may name; empty: nothing
+
+	stateKey string
+	inside   []*gate.Gate
+}
+
+// Source is where a call comes from: the offset must be above all that were accepted.
+type Source struct {
+	Name   string
+	Offset int64
+}
+
+// SetKey gives the call its idempotency key, which belongs to a queue.
+func (c *Call) SetKey(queue, key string) {
+	c.Key, c.stateKey = key, statekey.IdempotencyKey(queue, key)
+}
+
+// gates returns the names of the gates of a call, always in the same order.
+func (c *Call) gates() []string {
+	names := []string{c.stateKey, c.Alone}
+	for _, s := range c.Sources {
+		names = append(names, statekey.OffsetPrefix+s.Name)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
+}
+
+// Sets returns what is written with n payloads that are accepted.
+func (c *Call) Sets(first journal.Position, n int) (sets []journal.Set) {
+	if c.Key != "" {
+		sets = append(sets, journal.Set{Key: c.stateKey, Value: statekey.Idempotency{At: time.Now().UnixNano(), First: first, N: n}.Encode()})
+	}
+	for _, s := range c.Sources {
+		sets = append(sets, journal.Set{Key: statekey.OffsetPrefix + s.Name, Value: statekey.Offset(s.Offset)})
+	}
+	return sets
+}
+
+// Enter goes through the gates of a call. Leave has to follow, also after an error, which is
+// [gate.ErrQuit] when over is closed, or [gate.ErrLost].
+func (b *Book) Enter(c *Call, over <-chan struct{}) error {
+	for _, name := range c.gates() {
+		g, err := b.gates.Enter(name, over, b.Lost)
+		if err != nil {
+			return err
+		}
+		c.inside = append(c.inside, g)
+	}
+	return nil
+}
+
+// Leave lets the next calls in. They wait until outcome is closed; nil: it is known.
+func (b *Book) Leave(c *Call, outcome <-chan struct{}) {
+	for _, g := range c.inside {
+		if outcome != nil {
+			b.gates.LeaveOpen(g, outcome)
+		} else {
+			b.gates.Leave(g)
+		}
+	}
+	c.inside = nil
+}
+
+// Gates counts the names that are in use, or whose outcome is not known.
+func (b *Book) Gates() int { return b.gates.Len() }
+
+// Before returns what the call has accepted that came with the key of this one; N is 0 if there
+// was none. The caller is inside.
+func (b *Book) Before(c *Call) (statekey.Idempotency, error) {
+	if c.Key == "" {
+		return statekey.Idempotency{}, nil
+	}
+	k, found, err := b.key(c.stateKey)
+	if err != nil || !found || b.expired(k) {
+		return statekey.Idempotency{}, err
+	}
+	return k, nil
+}
+
+func (b *Book) key(stateKey string) (k statekey.Idempotency, found bool, err error) {
+	value, err := b.Log.Get(stateKey)
+	if err != nil || value == nil {
+		return k, false, err
+	}
+	if k, err = statekey.ParseIdempotency(value); err != nil {
+		return k, false, statekey.Refused(stateKey, err)
+	}
+	return k, true, nil
+}
+
+func (b *Book) expired(k statekey.Idempotency) bool { return time.Since(time.Unix(0, k.At)) >= b.TTL }
+
+// Offset returns the last offset of a source.
+func (b *Book) Offset(name string) (offset int64, found bool, err error) {
+	key := statekey.OffsetPrefix + name
+	value, err := b.Log.Get(key)
+	if err != nil || value == nil {
+		return 0, false, err
+	}
+	if offset, err = statekey.ParseOffset(value); err != nil {
+		return 0, false, statekey.Refused(key, err)
+	}
+	return offset, true, nil
+}
+
+// Put writes the offset of a source, whatever was there; nil: it is forgotten. Its errors are
+// those of Enter and of the journal.
+func (b *Book) Put(ctx context.Context, name string, offset []byte) error {
+	c := &Call{Sources: []Source{{Name: name}}}
+	defer b.Leave(c, nil) // the next one inside reads what is committed, and a later commit comes later
+	if err := b.Enter(c, ctx.Done()); err != nil {
+		return err
+	}
+	return b.Log.Put(ctx, journal.Set{Key: statekey.OffsetPrefix + name, Value: offset})
+}
+
+const (
+	// sweepsPerTTL is how often in TTL expired keys are looked for.
+	sweepsPerTTL = 16
+
+	// sweepStep is how many keys one call looks at, which takes about as long as to
+	// commit. In memory all are looked at: there is nothing to wait for, and the
+	// call that goes on would have to sort them again.
+	sweepStep = 512
+)
+
+// Sweep takes expired keys out of the journal with one of the next commits.
+// There is no list of them by age: it would have to be written, too, and keys live
+// long. Callers take turns in going through them all, again and again.
+func (b *Book) Sweep() {
+	if !b.mu.TryLock() {
+		return
+	}
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.from == "" && now.Before(b.next) {
+		return
+	}
+	var change journal.Change
+	var gone Call
+	seen := 0
+	from := b.from
+	b.from = ""
+	for set, err := range b.Log.Keys(statekey.IdempotencyPrefix, from) {
+		if err != nil {
+			break // of the disk; the next write returns it
+		}
+		if seen == sweepStep && !b.Volatile {
+			b.from = set.Key
+			break
+		}
+		seen++
+		if g := b.enterExpired(set); g != nil {
+			gone.inside = append(gone.inside, g)
+			change.Sets = append(change.Sets, journal.Set{Key: set.Key})
+		}
+	}
+	if b.from == "" {
+		b.next = now.Add(b.TTL / sweepsPerTTL)
+	}
+	if len(gone.inside) > 0 {
+		b.Log.Record(&change) // and what comes through the gates from now on is written later
+	}
+	b.Leave(&gone, nil)
+}
+
+// enterExpired enters the gate of an expired key. Nil: it has not expired, or a
+// call is about to use it again.
+func (b *Book) enterExpired(set journal.Set) *gate.Gate {
+	if k, err := statekey.ParseIdempotency(set.Value); err != nil || !b.expired(k) {
+		return nil
+	}
+	g := b.gates.TryEnter(set.Key)
+	if g == nil {
+		return nil
+	}
+	if k, found, err := b.key(set.Key); err != nil || !found || !b.expired(k) {
+		b.gates.Leave(g)
+		return nil
+	}
+	return g
+}

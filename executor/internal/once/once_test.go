@@ -1,0 +1,87 @@
+package once
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/journal"
+)
+
+func newBook(t *testing.T) *Book {
+	log, err := journal.OpenMemory(nil, journal.Config{Deliver: func(*journal.Delivery) {}, Failed: func(err error) { t.Error(err) }})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, log.Close()) })
+	return &Book{Log: log, TTL: time.Hour, Lost: make(chan struct{})}
+}
+
+// accept writes what a call says of itself, as if it had been accepted.
+func accept(t *testing.T, b *Book, c *Call, first journal.Position, n int) {
+	b.Log.Record(&journal.Change{Sets: c.Sets(first, n)})
+	require.NoError(t, b.Log.Settled(t.Context()))
+}
+
+// A call that left before it knew its outcome keeps the next one waiting until that is known.
+func TestTheNextCallWaitsForTheOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBook(t)
+		first, second := Call{Sources: []Source{{"s", 1}}}, Call{Sources: []Source{{"s", 2}}}
+		first.SetKey("q", "k")
+		second.SetKey("q", "k")
+		require.NoError(t, b.Enter(&first, nil))
+		outcome := make(chan struct{})
+		b.Leave(&first, outcome)
+		require.Equal(t, 2, b.Gates())
+
+		over := make(chan struct{})
+		close(over)
+		require.ErrorIs(t, b.Enter(&second, over), gate.ErrQuit)
+		b.Leave(&second, nil)
+
+		entered := make(chan error, 1)
+		go func() { entered <- b.Enter(&second, nil) }()
+		synctest.Wait()
+		require.Empty(t, entered)
+		accept(t, b, &first, 7, 2)
+		close(outcome)
+		require.NoError(t, <-entered)
+		k, err := b.Before(&second)
+		require.NoError(t, err)
+		require.Equal(t, [2]int{7, 2}, [2]int{int(k.First), k.N})
+		last, found, err := b.Offset("s")
+		require.NoError(t, err)
+		require.True(t, found)
+		require.EqualValues(t, 1, last)
+		b.Leave(&second, nil)
+		require.Zero(t, b.Gates())
+	})
+}
+
+// An expired key counts no more, and goes; one that is in use stays.
+func TestSweepTakesExpiredKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBook(t)
+		var old, used Call
+		old.SetKey("q", "old")
+		used.SetKey("q", "used")
+		accept(t, b, &old, 1, 1)
+		accept(t, b, &used, 2, 1)
+		time.Sleep(b.TTL)
+		k, err := b.Before(&old)
+		require.NoError(t, err)
+		require.Zero(t, k.N)
+		require.NoError(t, b.Enter(&used, nil))
+		b.Sweep()
+		b.Leave(&used, nil)
+		require.NoError(t, b.Log.Settled(t.Context()))
+		_, found, err := b.key(old.stateKey)
+		require.NoError(t, err)
+		require.False(t, found)
+		_, found, err = b.key(used.stateKey)
+		require.NoError(t, err)
+		require.True(t, found)
+	})
+}
