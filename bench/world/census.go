@@ -155,7 +155,7 @@ func (w *world) check(i *item, found map[*item]place) {
 			w.laid(i)
 			i.buried = true
 		}
-		if !w.underWay(i) {
+		if !w.underWay(i) && !w.behind(i) {
 			i.hint = ""
 		}
 		return
@@ -180,6 +180,12 @@ func (w *world) check(i *item, found map[*item]place) {
 
 func (w *world) inHand(i *item) bool {
 	return slices.ContainsFunc(w.running, func(r *run) bool { return slices.Contains(r.items, i) })
+}
+
+// behind reports whether a payload may be in the hand of a worker that runs another one of its id:
+// what a person does to it is done when its turn comes.
+func (w *world) behind(i *item) bool {
+	return slices.ContainsFunc(w.running, func(r *run) bool { return r.queue.name == i.queue && r.id == i.id })
 }
 
 // underWay reports whether a payload is in a run, or was in a part of a batch of which another

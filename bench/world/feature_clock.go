@@ -41,7 +41,7 @@ var setting = &feature{
 		}
 	},
 	ended: func(w *world, r *run, err error) {
-		if q := r.queue; err == errPlanned && len(r.items) == 1 && q.conf.str("shape") == "handle" && len(w.clocks()) > 0 && !q.conf.has("fresh") {
+		if q := r.queue; err == errPlanned && len(r.items) == 1 && q.conf.str("shape") == "handle" && len(w.clocks()) > 0 && q.conf.str("fresh") != "pull" {
 			now := time.Now()
 			r.items[0].again = retryAt{now, now.Add(2 * time.Second), w.life}
 		}

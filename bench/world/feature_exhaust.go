@@ -17,11 +17,9 @@ var exhausting = &feature{
 	plan: []string{"fail", "fail", "panic", "goexit", "1s:fail"},
 	queue: func(d *draw, l line) {
 		l.set("exhausted", d.one("oldest", "all", "halt"))
+		l.set("failure", d.one("block", "merge"))
 		if d.chance(2) {
-			l.set("failure", "block")
-		}
-		if d.chance(3) {
-			l.set("fresh", "pull")
+			l.set("fresh", d.one("pull", "pull", "wait"))
 		}
 		if l.str("shape") == "merged" && d.chance(2) {
 			l.set("parts", "yes")
@@ -29,14 +27,12 @@ var exhausting = &feature{
 	},
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		cfg.DeadLetters.OnExhausted = map[string]executor.OnExhausted{
-			"all": executor.OnExhaustedBuryAll, "halt": executor.OnExhaustedHalt,
+			"oldest": executor.OnExhaustedBuryOldest, "all": executor.OnExhaustedBuryAll, "halt": executor.OnExhaustedHalt,
 		}[q.conf.str("exhausted")]
-		if q.conf.str("failure") == "block" {
-			cfg.Gather.OnFailure = executor.OnFailureBlock
-		}
-		if q.conf.str("fresh") == "pull" {
-			cfg.Gather.OnFresh = executor.OnFreshPull
-		}
+		cfg.Gather.OnFailure = map[string]executor.OnFailure{
+			"block": executor.OnFailureBlock, "merge": executor.OnFailureMerge,
+		}[q.conf.str("failure")]
+		cfg.Gather.OnFresh = map[string]executor.OnFresh{"pull": executor.OnFreshPull, "wait": executor.OnFreshWait}[q.conf.str("fresh")]
 		if q.conf.has("exhausted") {
 			cfg.DeadLetters.RetriesExhausted = func(context.Context, []executor.Merged[payload]) {}
 			cfg.DeadLetters.FormatError = func(err error) string { return "formatted: " + err.Error() }

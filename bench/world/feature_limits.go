@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -45,7 +46,9 @@ var limiting = &feature{
 			l.set("n", 0)
 		}
 		return l
-	}, setLimit}},
+	}, setLimit}, {"pausekey", 3, false, func(d *draw) line {
+		return newLine("pausekey", "key", d.one("x", "y", "none"), "d", d.one("0s", "3s", "20s"))
+	}, pauseKey}},
 	world: func(d *draw, l line) {
 		if d.chance(2) {
 			l.set("atonce", 1+d.IntN(2))
@@ -114,6 +117,21 @@ func setLimit(w *world, l line) {
 	}
 }
 
+// pauseKey has no job of a key start for some time, or lets them start again.
+func pauseKey(w *world, l line) {
+	limit, ok := w.state["limit"].(*executor.Limit)
+	if !ok {
+		return
+	}
+	key := cmp.Or(l.str("key"), "none")
+	w.mu.Lock()
+	w.state["limits"].(*limits).until[key] = span{time.Now(), time.Now().Add(l.dur("d"))}
+	w.mu.Unlock()
+	if err := limit.Pause(key, l.dur("d")); err != nil {
+		w.fail("limit: %v: %v", l, err)
+	}
+}
+
 // slowed pauses the keys of a job in its limit.
 func slowed(w *world, _ ctx, r *run, _ int, arg string) error {
 	d, _ := time.ParseDuration(arg)
@@ -125,7 +143,9 @@ func slowed(w *world, _ ctx, r *run, _ int, arg string) error {
 	if !r.queue.conf.has("parts") && r.queue.conf.str("shape") != "batch" && !w.full.Load() && w.lives(r.life) {
 		s := w.state["limits"].(*limits)
 		for key := range r.keys() {
-			s.until[key] = span{time.Now(), time.Now().Add(d)}
+			if end := time.Now().Add(d); end.After(s.until[key].to) { // a shorter pause ends none
+				s.until[key] = span{time.Now(), end}
+			}
 		}
 	}
 	return w.state["limit"].(*executor.Limit).Throttled(d, errPlanned)

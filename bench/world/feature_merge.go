@@ -16,6 +16,9 @@ var merging = &feature{
 		cfg.Merge = map[string]executor.Merge{
 			"min": executor.MergeMinScore, "first": executor.MergeKeepFirst, "last": executor.MergeKeepLast,
 		}[q.conf.str("merge")]
+		if !q.conf.has("merge") {
+			cfg.Merge = executor.MergeKeepAll
+		}
 	},
 	calm: func(w *world, c *census) {
 		for _, q := range w.queues {

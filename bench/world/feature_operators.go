@@ -181,7 +181,7 @@ func (w *world) acted(l line, a action, before []*item, n int, err error) {
 	defer w.mu.Unlock()
 	moved, inHand := 0, 0
 	for _, i := range before {
-		if w.inHand(i) {
+		if w.inHand(i) || w.behind(i) {
 			inHand++
 		} else if i.place != a.before {
 			moved++

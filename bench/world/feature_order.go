@@ -37,6 +37,9 @@ func (w *world) inOrder(r *run) {
 			if i.hint != "" && i.hintLife == w.life || w.scoredAhead(i) {
 				continue // its handler has ended it in a batch that went on
 			}
+			if i.hurried && (i.doom > 0 || i.hint == "deleted") {
+				continue // a person has, and its turn has come
+			}
 			w.fail("overtaken: %v by %v", i, last)
 		}
 	}

@@ -32,6 +32,8 @@ var pressing = &feature{
 		cfg.MaxBacklog.Bytes = w.conf.num("bytes")
 		if w.conf.has("overflow") {
 			cfg.Overflow = executor.OverflowWait
+		} else {
+			cfg.Overflow = executor.OverflowRefuse
 		}
 	},
 	queue: func(d *draw, l line) {

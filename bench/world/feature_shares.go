@@ -10,6 +10,8 @@ var shares = &feature{
 	world: func(d *draw, l line) { l.set("scheduler", d.one("fair", "fair", "oldest", "round", "strict")) },
 	config: func(w *world, cfg *executor.Config) {
 		switch w.conf.str("scheduler") {
+		case "fair":
+			cfg.Scheduler = executor.Fair()
 		case "oldest":
 			cfg.Scheduler = executor.OldestFirst()
 		case "round":
@@ -20,12 +22,14 @@ var shares = &feature{
 	},
 	queue: func(d *draw, l line) {
 		l.set("most", d.IntN(3))
+		l.set("weight", d.IntN(4))
 		l.set("priority", d.IntN(3)-1)
 		l.set("batch", 1+d.IntN(3))
 		l.set("concurrency", d.IntN(3))
 	},
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		cfg.MaxConcurrent, cfg.Share.Priority, cfg.Share.Concurrency = q.conf.num("most"), q.conf.num("priority"), q.conf.num("concurrency")
+		cfg.Share.Weight = q.conf.num("weight")
 		if q.conf.str("shape") == "batch" {
 			cfg.BatchSize = max(q.conf.num("batch"), 1)
 		}
@@ -55,6 +59,14 @@ var shares = &feature{
 			w.fail("tune: %v is %+v and %+v: %v", l, q.queue.Tuning(), named.Tuning(), err)
 		}
 	}}},
+	calm: func(w *world, _ *census) {
+		for _, q := range w.queues {
+			want := executor.QueueTuning{Weight: max(q.conf.num("weight"), 1), MaxConcurrent: q.conf.num("most"), Priority: q.conf.num("priority")}
+			if is := q.queue.Tuning(); w.state["tuned "+q.name] == nil && is != want {
+				w.fail("tune: %s is %+v, and was registered with %+v", q.name, is, want)
+			}
+		}
+	},
 	began: func(w *world, r *run) {
 		most, running := r.queue.conf.num("most"), 1
 		if most == 0 || w.conf.has("spare") || w.state["tuned "+r.queue.name] != nil || r.queue.conf.str("shape") == "batch" {

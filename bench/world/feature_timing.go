@@ -17,12 +17,12 @@ var timing = &feature{
 		case 1:
 			l.set("throttle", "8s")
 		case 2:
-			l.set("freshdue", d.one("pull", "push"))
+			l.set("freshdue", d.one("keep", "pull", "push"))
 		}
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		cfg.Gather.Debounce.Quiet, cfg.Gather.Throttle = q.conf.dur("debounce"), q.conf.dur("throttle")
-		cfg.Gather.FreshDue = map[string]executor.FreshDue{"pull": executor.FreshDuePull, "push": executor.FreshDuePush}[q.conf.str("freshdue")]
+		cfg.Gather.FreshDue = map[string]executor.FreshDue{"keep": executor.FreshDueKeep, "pull": executor.FreshDuePull, "push": executor.FreshDuePush}[q.conf.str("freshdue")]
 	},
 	began: func(w *world, r *run) {
 		w.gathered(r)
