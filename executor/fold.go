@@ -38,7 +38,7 @@ func (t *Queue[T]) newFolder(x *Executor) *fold.Folder {
 		Text: func(err error) string { return text(err.Error) },
 		Failed: func(id string, err error, why string) {
 			if panicked, ok := err.(*PanicError); ok {
-				t.q.logPanic(id, why, panicked.Stack)
+				t.q.Lines.Panicked(id, why, panicked.Stack)
 				return
 			}
 			x.cfg.Logger.Debug("payloads were not folded", slog.String("queue", t.q.Name), slog.String("id", id), slog.String("error", why))

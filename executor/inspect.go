@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -61,14 +60,6 @@ func (x *Executor) hands(now time.Time) (all []engine.Hand) {
 		}
 	}
 	return all
-}
-
-// canceled logs that a person has canceled payloads.
-func (q *queue) canceled(payloads int, reason string) {
-	if rest, ok := q.burials.Line(tenASecond); ok {
-		q.warn("jobs were canceled: they are in the morgue, or will be when their handlers return", append([]slog.Attr{
-			slog.String("queue", q.Name), slog.Int("payloads", payloads), slog.String("error", reason)}, rest...)...)
-	}
 }
 
 // Explain says why the job of an id does not run: what it waits for, which job has

@@ -10,20 +10,15 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/backlog"
-	"github.com/strandjobs/strand/executor/internal/tally"
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
-
-// tenASecond is how many lines of a kind about its jobs are logged for a queue.
-var tenASecond = tally.Rate{Lines: 10, Per: time.Second}
 
 // tellBuried logs what of the batch goes to the morgue.
 func (w *worker) tellBuried() {
 	for _, it := range w.batch {
 		if n, first, reason := w.queue.doomed(it); n > 0 {
 			w.phase = ending
-			w.queue.logBurial(it.ID, it.Payloads[first].Ref.Position(), reason, slog.Int("payloads", n))
+			w.queue.Lines.Buried(it.ID, uint64(it.Payloads[first].Ref.Position()), reason, slog.Int("payloads", n))
 		}
 	}
 }
@@ -70,16 +65,6 @@ func oldest(parts []shard.Part) (i int) {
 	return i
 }
 
-// logBurial tells a person that a dead letter waits for a decision.
-func (q *queue) logBurial(id string, first journal.Position, reason string, more ...slog.Attr) {
-	rest, ok := q.burials.Line(tenASecond)
-	if !ok {
-		return
-	}
-	q.warn("job went to the morgue", append(append(more, rest...), slog.String("queue", q.Name), slog.String("id", id),
-		slog.Uint64("position", uint64(first)), slog.String("error", reason))...)
-}
-
 // tellFailed logs the failures of the batch that are neither burials nor panics,
 // which have lines of their own.
 func (w *worker) tellFailed() {
@@ -92,27 +77,11 @@ func (w *worker) tellFailed() {
 		switch exhausted := w.queue.core.Exhausts(it); {
 		case it.Outcome.Verdict != shard.VerdictFailed:
 		case exhausted && w.queue.core.OnExhausted == shard.OnExhaustedHalt:
-			w.queue.logHalt(it.ID, it.Retry+firstAttempt, it.Outcome.Error)
+			w.queue.Lines.Halted(it.ID, it.Retry+firstAttempt, it.Outcome.Error)
 		case !exhausted && !panicked:
-			// The first failure, so that an outage is seen at once, and then how many there are.
-			if rest, ok := w.queue.failures.Line(tally.OneAMinute); ok {
-				w.queue.warn("a run failed", append([]slog.Attr{slog.String("queue", w.queue.Name), slog.String("id", it.ID),
-					slog.Int("attempt", it.Retry+firstAttempt), slog.String("error", it.Outcome.Error)}, rest...)...)
-			}
+			w.queue.Lines.Failed(it.ID, it.Retry+firstAttempt, it.Outcome.Error)
 		}
 	}
-}
-
-// logHalt tells a person that an id waits for RunNow.
-func (q *queue) logHalt(id string, attempt int, reason string) {
-	if rest, ok := q.halts.Line(tenASecond); ok {
-		q.warn("job is halted: its id runs again after RunNow", append([]slog.Attr{slog.String("queue", q.Name), slog.String("id", id),
-			slog.Int("attempt", attempt), slog.String("error", reason)}, rest...)...)
-	}
-}
-
-func (q *queue) warn(message string, attrs ...slog.Attr) {
-	q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelWarn, message, attrs...)
 }
 
 // logStart is the one line about a start, before its first job runs. No lock is
@@ -187,7 +156,7 @@ func (x *Executor) sum() (all inspect.QueueStats, known bool) {
 func (x *Executor) logStop(all inspect.QueueStats, known bool, stopping time.Time, stuck []string) {
 	leftOut := 0
 	for _, q := range x.queues { // no more are made
-		leftOut += q.burials.Unsaid()
+		leftOut += q.Lines.Unsaid()
 	}
 	if x.began.IsZero() && leftOut == 0 {
 		return

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -290,7 +289,7 @@ func (a *wrapped) conclude(err error) (submission, error) {
 	switch {
 	case a.tried && a.err == nil:
 		if err != nil {
-			a.q.logStray(err)
+			a.q.Lines.Stray(text(err.Error))
 		}
 		return a.o, nil
 	case a.tried && errors.Is(a.err, ErrUnknown):
@@ -304,12 +303,4 @@ func (a *wrapped) conclude(err error) (submission, error) {
 		return a.o, fmt.Errorf("%w: it returned nil, but nothing was accepted: %w", ErrMiddleware, a.err)
 	}
 	return a.o, fmt.Errorf("%w: it returned nil, but nothing was accepted: it did not call next", ErrMiddleware)
-}
-
-// logStray tells of an error that no caller gets, because the payloads are accepted.
-func (q *queue) logStray(err error) {
-	if rest, ok := q.strays.Line(tenASecond); ok {
-		q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelError, "middleware failed after the payloads were accepted",
-			append([]slog.Attr{slog.String("queue", q.Name), slog.String("error", text(err.Error))}, rest...)...)
-	}
 }

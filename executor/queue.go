@@ -19,7 +19,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
-	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -44,8 +43,6 @@ type queue struct {
 	scores  journal.Floor
 	far     int64 // entries that are due in more than 50 years
 	again   int   // jobs that ran when the last process died, and run again at once
-
-	burials, halts, panics, failures, strays tally.Lines // that are logged
 
 	layers layers      // what stands around its calls
 	events tell.Source // what is told of it
@@ -90,9 +87,9 @@ func (x *Executor) register(q *queue) error {
 	}
 	for _, s := range suspects {
 		if s.GivenUp() && q.core.OnExhausted == shard.OnExhaustedHalt {
-			q.logHalt(s.ID, s.Deaths, s.Reason())
+			q.Lines.Halted(s.ID, s.Deaths, s.Reason())
 		} else if s.GivenUp() {
-			q.logBurial(s.ID, s.Position, s.Reason())
+			q.Lines.Buried(s.ID, uint64(s.Position), s.Reason())
 		}
 	}
 	return nil

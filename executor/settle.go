@@ -119,7 +119,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	}
 	out.Error = text(func() string { return w.queue.formatError(err) }, err.Error)
 	if panicked != nil {
-		w.queue.logPanic(it.ID, out.Error, panicked.Stack)
+		w.queue.Lines.Panicked(it.ID, out.Error, panicked.Stack)
 	} else if _, ok := asWish[CancelError](err); ok {
 		out.Verdict = shard.VerdictCanceled
 		return
@@ -175,14 +175,6 @@ func (w *worker) interrupted(it *shard.Item, err error) bool {
 		return true
 	}
 	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))
-}
-
-// logPanic tells of a bug, with the place where it is.
-func (q *queue) logPanic(id, reason, stack string) {
-	if rest, ok := q.panics.Line(tenASecond); ok {
-		q.x.cfg.Logger.LogAttrs(q.x.handlers, slog.LevelError, "handler panicked", append([]slog.Attr{slog.String("queue", q.Name),
-			slog.String("id", id), slog.String("error", reason), slog.String("stack", stack)}, rest...)...)
-	}
 }
 
 // debugFailure logs each failure at level Debug.

@@ -9,6 +9,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
+	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -193,7 +194,10 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		s.core.MaxPayloads = 0
 	}
 	in := shards.New(x.seed, cmp.Or(t.cfg.Share.Shards, defaultShards))
-	t.q = &queue{settings: s, x: x, Queue: engine.Queue{Name: name, Shards: in}, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: f, checkPayload: t.checkPayload}
+	t.q = &queue{
+		settings: s, x: x, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: f, checkPayload: t.checkPayload,
+		Queue: engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.handlers}},
+	}
 	if t.q.Admission, err = t.admission(); err != nil {
 		return err
 	}
@@ -201,7 +205,6 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if single && t.q.Admission.Asked() {
 		t.q.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 	}
-	t.q.Canceled = t.q.canceled
 	t.q.Decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
 	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {
 		t.q.exhausted = t.tellExhausted

@@ -104,7 +104,7 @@ func (o *Operator) remove(ctx context.Context, which inspect.Selection, r shard.
 		return ended + inHand
 	})
 	if n > 0 && r.Verdict == shard.VerdictCanceled {
-		q.Canceled(n, r.Reason)
+		q.Lines.Canceled(n, r.Reason)
 	}
 	return n, err
 }

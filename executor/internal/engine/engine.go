@@ -25,6 +25,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/slots"
+	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/journal"
 )
@@ -96,11 +97,10 @@ type Queue struct {
 	Pauses    pause.Queue
 	Admission *admit.List      // what jobs have to meet before they run; nil: nothing
 	Slots     []slots.Sequence // of it
+	Lines     tally.Queue      // of the log
 
 	// Decode is what the codec makes of a payload, for people. Panics are errors.
 	Decode func(payload []byte) (any, error)
-	// Canceled logs how many payloads a person has canceled, and why.
-	Canceled func(payloads int, reason string)
 }
 
 // Hand is what a worker has in hand, and its goroutine.
