@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 
@@ -108,6 +109,26 @@ func (w *worker) heed() bool {
 	w.attempt.End(cause)
 	w.errs = slices.Repeat([]error{cause}, len(w.batch))
 	return true
+}
+
+// errPaused ends what no handler was called for: it runs again when nothing of it is paused.
+var errPaused = errors.New("executor: paused")
+
+// paused reports whether a pause has returned that means some of what the worker has in hand, while a
+// condition or user code kept it from its handler. Then none is called, and all of it goes back.
+func (w *worker) paused() bool {
+	if w.pauses == w.x.pauses.Changes.Load() {
+		return false
+	}
+	paused := false
+	_ = w.run.Shard.Do(w.x.handlers, func(c *shard.Core) { // what has ended says so itself
+		paused = slices.ContainsFunc(w.batch, func(it *shard.Item) bool { return c.Paused(it.ID) })
+	})
+	if paused {
+		w.attempt.End(errPaused)
+		w.errs = slices.Repeat([]error{errPaused}, len(w.batch))
+	}
+	return paused
 }
 
 // removal returns what a person wants of what the worker has in hand. The worker calls

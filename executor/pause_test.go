@@ -174,6 +174,63 @@ func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
 	}
 }
 
+// Nor does a call begin of a job that a worker has taken, and that waits for something else when Pause
+// returns: a key function, or its slot on its way to the disk.
+func TestPauseMeansWhatHasNoHandlerYet(t *testing.T) {
+	for name, pause := range map[string]func(*executor.Executor) error{
+		"executor": func(x *executor.Executor) error { return x.Pause(context.Background()) },
+		"queue": func(x *executor.Executor) error {
+			_, err := x.Inspect().Pause(context.Background(), inspect.SelectQueue("q"))
+			return err
+		},
+		"id": func(x *executor.Executor) error {
+			_, err := x.Inspect().Pause(context.Background(), inspect.SelectIDs("q", "a"))
+			return err
+		},
+		"prefix": func(x *executor.Executor) error {
+			_, err := x.Inspect().Pause(context.Background(), inspect.SelectPrefix("q", "a"))
+			return err
+		},
+	} {
+		for _, slots := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s,slots=%v", name, slots), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					disk := new(journal.Memory)
+					x := openOn(t, disk, executor.Config{})
+					var p probe
+					cfg := executor.QueueConfig[string]{}
+					cfg.Conditions.Locks.BlockedBy = func(string, string) []string { time.Sleep(time.Second); return nil }
+					if slots {
+						s, err := executor.NewSlots(x, "s", executor.SlotsConfig[int]{Next: func(last int) int { return last + 1 }})
+						require.NoError(t, err)
+						cfg.Conditions.Slots = []executor.SlotSource{s}
+					}
+					q := handle(t, x, "q", p.handle, cfg)
+					start(t, x)
+					enqueue(t, q, "a", "1")
+					disk.BeforeCommit(func() { time.Sleep(100 * time.Millisecond) })
+					time.Sleep(500 * time.Millisecond) // in the key function
+					require.NoError(t, pause(x))
+					time.Sleep(time.Minute)
+					require.Empty(t, p.log())
+					s, err := q.Stats(t.Context())
+					require.NoError(t, err)
+					require.Equal(t, []int{1, 0, 0}, []int{s.Payloads, s.Running, s.Retrying})
+					require.NoError(t, x.Resume(t.Context()))
+					_, err = x.Inspect().Resume(t.Context(), inspect.SelectQueue("q"))
+					require.NoError(t, err)
+					_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs("q", "a"))
+					require.NoError(t, err)
+					_, err = x.Inspect().Resume(t.Context(), inspect.SelectPrefix("q", "a"))
+					require.NoError(t, err)
+					time.Sleep(time.Minute)
+					require.Equal(t, []string{"a[1]"}, p.log())
+				})
+			})
+		}
+	}
+}
+
 // Pauses come through a restart and a crash, and go along to a new name of the queue.
 func TestPausesSurvive(t *testing.T) {
 	disk := new(journal.Memory)

@@ -166,12 +166,12 @@ func (w *worker) giveUp(it *shard.Item) {
 	out.Delay, out.Verdict = RetryIn(it.Retry+1), shard.VerdictFailed
 }
 
-// interrupted reports whether the stop, the loss of a lease, or a person who wants one
+// interrupted reports whether the stop, a pause, the loss of a lease, or a person who wants one
 // of the batch gone, kept the handler from its work. A handler may dress up the end of its context as any error, so
 // every error after that end counts.
 func (w *worker) interrupted(it *shard.Item, err error) bool {
 	ended := w.attempt.Ended()
-	if claimOf(it.Claim).Lost() || errors.Is(ended, ErrCanceledByOperator) || errors.Is(ended, ErrDeletedByOperator) {
+	if err == errPaused || claimOf(it.Claim).Lost() || errors.Is(ended, ErrCanceledByOperator) || errors.Is(ended, ErrDeletedByOperator) {
 		return true
 	}
 	return context.Cause(w.x.handlers) != nil || (w.x.draining.Load() && errors.Is(err, ErrClosed))

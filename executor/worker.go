@@ -21,6 +21,8 @@ type worker struct {
 	queue *queue     // of run
 	start time.Time  // of run
 
+	pauses uint64 // pause.Board.Changes when it took what it has in hand
+
 	// phase, with settled, says where user code was called, which may have ended
 	// the goroutine.
 	phase   phase
@@ -171,7 +173,7 @@ func (w *worker) takeBatch() bool {
 	if !w.more {
 		w.batch = w.run.Next(w.batch[:0], w.queue.batch)
 	}
-	w.more = false
+	w.more, w.pauses = false, w.x.pauses.Changes.Load()
 	for i, it := range w.batch[:min(len(w.batch), w.words)] {
 		w.x.running.Set(w.place*w.words+i, w.queue.core.InHand(it)[0].Ref.Position())
 	}
@@ -250,7 +252,7 @@ func (w *worker) callOn() {
 }
 
 func (w *worker) handle() {
-	if w.heed() {
+	if w.heed() || w.paused() {
 		return
 	}
 	w.attempt.TakeOn(w.queue.Name, w.batch, w.queue.timeout)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -29,6 +30,10 @@ type Log interface {
 type Board struct {
 	Log  Log
 	Tell func(on bool) // says that the executor is paused, or goes on
+
+	// Changes grows when shards have heard of a pause, before its caller is told. A worker that
+	// sees another number than when it took a job asks the shard once more.
+	Changes atomic.Uint64
 
 	// mu makes the order of changes one order for the journal and the shards. It guards
 	// what follows, and Queue.prefixes.
@@ -144,7 +149,9 @@ func (b *Board) Set(ctx context.Context, name string, on bool) (n int, err error
 		}
 		group.Go(func() error { return q.Shards.Pass(ctx) })
 	}
-	if err = group.Wait(); err == nil {
+	err = group.Wait()
+	b.Changes.Add(1)
+	if err == nil {
 		err = b.Log.Settled(ctx)
 	}
 	return n, err

@@ -49,6 +49,7 @@ func (q *Queue) Over(id string, itself bool) []string {
 // SetIDs pauses some ids, or lets them go on, and returns how many were not paused, or were.
 func (q *Queue) SetIDs(ctx context.Context, ids []string, on bool) (int, error) {
 	n, err := q.Shards.VisitIDs(ctx, ids, func(c *shard.Core, some []string) (int, error) { return q.hold(c, some, on) })
+	q.board.Changes.Add(1)
 	if err == nil {
 		err = q.board.Log.Settled(ctx)
 	}
@@ -100,6 +101,7 @@ func (q *Queue) SetPrefix(ctx context.Context, prefix string, on bool, each func
 	}()
 	select {
 	case err = <-over:
+		q.board.Changes.Add(1)
 	case <-ctx.Done():
 		err = fmt.Errorf("%w: %w", journal.ErrUnknown, context.Cause(ctx))
 	}
