@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
@@ -23,7 +24,7 @@ var pausing = &feature{
 			scopes = append(scopes, "prefix "+r.queue.name+"/"+r.id[:n+1])
 		}
 		for _, scope := range scopes {
-			if p := w.pauses()[scope]; p != nil && p.sure && p.paused && p.epoch < w.epoch {
+			if p := w.pauses()[scope]; p != nil && p.sure && p.paused && (p.epoch < w.epoch || p.life == w.life && time.Now().After(p.at) && r.queue.conf.str("shape") != "batch") { // which may be a half
 				w.fail("paused and run: %s/%s although %s is paused since step %d", r.queue.name, r.id, scope, p.epoch)
 			}
 		}
@@ -55,6 +56,8 @@ type pause struct {
 	paused bool
 	sure   bool // and not one of two, as after a call that could not say
 	epoch  int
+	life   int
+	at     time.Time // when that was told
 }
 
 func (w *world) pauses() map[string]*pause {
@@ -110,7 +113,7 @@ func playPause(w *world, l line) {
 	}
 	switch {
 	case err == nil:
-		p.paused, p.sure, p.epoch = on, true, w.epoch
+		p.paused, p.sure, p.epoch, p.life, p.at = on, true, w.epoch, w.life, time.Now()
 	case !isUnknown(err):
 		*p = was
 	}

@@ -21,7 +21,7 @@ func TestMemory(t *testing.T) {
 	m := &memory{now: now, next: 3, life: 2, epoch: 4, conf: newLine("world", "workers", 2), all: []*queue{q}, ledger: newLedger(), running: []*run{r}}
 	m.ledger.add(i)
 	m.ledger.byPos[7] = i
-	m.state = map[string]any{"keys": map[string]*item{"k": i}, "tuned": 4, "unlocked x": now, "stop": func() {}, "pauses": map[string]*pause{"all": {true, false, 3}}}
+	m.state = map[string]any{"keys": map[string]*item{"k": i}, "tuned": 4, "unlocked x": now, "stop": func() {}, "pauses": map[string]*pause{"all": {paused: true, epoch: 3}}}
 
 	got, err := unpack(m.packed())
 	require.NoError(t, err)
@@ -33,7 +33,7 @@ func TestMemory(t *testing.T) {
 	require.Same(t, got.all[0], got.running[0].queue)
 	require.NotNil(t, its.meta)
 	require.True(t, its.at.Equal(now) && got.state["unlocked x"].(time.Time).Equal(now))
-	require.Equal(t, &pause{true, false, 3}, got.state["pauses"].(map[string]*pause)["all"])
+	require.Equal(t, &pause{paused: true, epoch: 3}, got.state["pauses"].(map[string]*pause)["all"])
 	require.Nil(t, got.state["stop"])
 	its.at, its.last, its.fruit, i.at, i.last, i.fruit = now, nil, nil, now, nil, nil
 	require.Equal(t, i, its)
