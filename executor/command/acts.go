@@ -55,18 +55,17 @@ func acts(verb string) func(context.Context, *live) error {
 		if verb == "run" || verb == "retry" {
 			one, many = "job", "jobs"
 		}
-		n := 0
+		w := work{l: l, queue: queue, one: one, done: done}
 		for _, some := range inPieces(ids) {
 			act.IDs = some
-			did, err := l.act(ctx, act)
-			if n += did; err != nil {
-				return l.partly(ctx, n, one, done, queue, err)
+			if err := w.do(ctx, control.VerbAct, act); err != nil {
+				return err
 			}
 		}
 		if l.json {
-			l.row(verb, acted{done, control.Affected{N: n}})
+			l.row(verb, acted{done, control.Affected{N: w.N}})
 		} else {
-			l.printf("%s %s\n", count(n, one, many), done)
+			l.printf("%s %s\n", count(w.N, one, many), done)
 		}
 		return nil
 	}
@@ -80,28 +79,32 @@ func inPieces(ids []string) [][]string {
 	return slices.Collect(slices.Chunk(ids, atOnce))
 }
 
-// act returns how many were affected, also with an error.
-func (l *live) act(ctx context.Context, a control.Act) (int, error) {
-	did, err := ask[control.Affected](ctx, l, control.VerbAct, a)
-	l.back.Superseded, l.back.Late, l.back.Unsure = l.back.Superseded+did.Superseded, l.back.Late+did.Late, l.back.Unsure+did.Unsure
+// work is what a call has a process do, a part at a time, and how far it is.
+type work struct {
+	l         *live
+	queue     string // "": it is known to be there
+	one, done string // what is counted, and what becomes of it
+	control.Affected
+}
+
+// do does a part. When that goes wrong it says what was done before. Nothing is looked at before
+// an action, which has its place on the socket also where others look; so it is now that an
+// unknown queue is told from those that there are.
+func (w *work) do(ctx context.Context, verb string, part any) error {
+	did, err := ask[control.Affected](ctx, w.l, verb, part)
+	w.N, w.Superseded, w.Late, w.Unsure = w.N+did.N, w.Superseded+did.Superseded, w.Late+did.Late, w.Unsure+did.Unsure
 	if err == nil && did.Trouble != "" {
 		err = errors.New(did.Trouble)
 	}
-	return did.N, err
-}
-
-// partly says what was done before it went wrong. Nothing is looked at before an action,
-// which has its place on the socket also where others look; so it is now that an unknown
-// queue is told from those that there are.
-func (l *live) partly(ctx context.Context, n int, one, done, queue string, err error) error {
-	if n > 0 {
-		return fmt.Errorf("%s %s, and then: %w", count(n, one, one+"s"), done, err)
-	}
-	if queue == "" {
-		return err
-	}
-	if _, failed := l.of(ctx, queue); errors.Is(failed, errUsage) {
-		return failed
+	switch {
+	case err == nil:
+		return nil
+	case w.N > 0:
+		return fmt.Errorf("%s %s, and then: %w", count(w.N, w.one, w.one+"s"), w.done, err)
+	case w.queue != "":
+		if _, failed := w.l.of(ctx, w.queue); errors.Is(failed, errUsage) {
+			return failed
+		}
 	}
 	return err
 }
@@ -139,18 +142,14 @@ func pauses(on bool) func(context.Context, *live) error {
 		if err := l.pausable(); err != nil {
 			return err
 		}
-		n := 0
+		w := work{l: l, queue: queue, one: "id", done: "done"}
 		for _, some := range inPieces(l.Args().Slice()[min(l.Args().Len(), 2):]) {
-			pause := control.Pause{On: on, All: queue == "", Queue: queue, IDs: some, Prefix: l.String("prefix")}
-			did, err := ask[control.Affected](ctx, l, control.VerbPause, pause)
-			if err == nil && did.Trouble != "" {
-				err = errors.New(did.Trouble)
-			}
-			if n += did.N; err != nil {
-				return l.partly(ctx, n, "id", "done", queue, err)
+			err := w.do(ctx, control.VerbPause, control.Pause{On: on, All: queue == "", Queue: queue, IDs: some, Prefix: l.String("prefix")})
+			if err != nil {
+				return err
 			}
 		}
-		return l.paused(n, on)
+		return l.paused(w.N, on)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -74,8 +73,6 @@ type call struct {
 	*output
 	program Program
 	in      io.Reader
-
-	back control.Affected // what requeues have done so far, but for N
 }
 
 // look calls f with the journals that the call is about: what open returns for its directory, or those

@@ -19,19 +19,6 @@ type figures struct {
 	DeadBytes int
 }
 
-// block is a block of the log.
-type block struct {
-	Seq       uint64
-	Epoch     uint64
-	First     journal.Position
-	Next      journal.Position
-	At        time.Time
-	Entries   int
-	Live      int
-	Bytes     int
-	LiveBytes int
-}
-
 // census counts the jobs of a queue, by the names of the executor's own figures. Fresh, Retrying
 // and Halted add up to Jobs, so do Due, Delayed and Halted.
 type census struct {
@@ -128,8 +115,7 @@ func (c *call) blocks(v *journal.View) {
 	t.heading = "\n"
 	t.begin()
 	for _, b := range v.Blocks() {
-		t.row(block{b.Seq, b.Epoch, b.First, b.Next, time.Unix(0, b.At), b.Entries, b.Live, b.Bytes, b.LiveBytes},
-			fmt.Sprint(b.Seq), fmt.Sprint(b.Epoch), timeText(b.At), fmt.Sprint(b.First), fmt.Sprint(b.Next),
+		t.row(b, fmt.Sprint(b.Seq), fmt.Sprint(b.Epoch), timeText(b.At.UnixNano()), fmt.Sprint(b.First), fmt.Sprint(b.Next),
 			strconv.Itoa(b.Entries), strconv.Itoa(b.Live), bytesText(int64(b.Bytes)), bytesText(int64(b.LiveBytes)))
 	}
 	t.end()

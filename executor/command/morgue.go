@@ -147,9 +147,9 @@ func morgueLive(ctx context.Context, l *live) error {
 	if err != nil || verb == "list" {
 		return err
 	}
-	do, done, n := control.DoRequeue, "requeued", 0
+	do, w := control.DoRequeue, work{l: l, one: "payload", done: "requeued"}
 	if verb == "delete" {
-		do, done = control.DoDeleteDead, "deleted"
+		do, w.done = control.DoDeleteDead, "deleted"
 	}
 	for _, q := range queues {
 		for page := range slices.Chunk(found[q.Name], atOnce) {
@@ -157,13 +157,12 @@ func morgueLive(ctx context.Context, l *live) error {
 			for _, p := range page {
 				act.Positions = append(act.Positions, uint64(p))
 			}
-			did, err := l.act(ctx, act)
-			if n += did; err != nil {
-				return l.partly(ctx, n, "payload", done, "", err)
+			if err := w.do(ctx, control.VerbAct, act); err != nil {
+				return err
 			}
 		}
 	}
-	l.moved(n, done)
+	l.moved(w.done, w.Affected)
 	return nil
 }
 
@@ -263,25 +262,24 @@ func (c *call) empty(ctx context.Context, numbers map[string]uint32, found map[s
 			return err
 		}
 	}
-	c.moved(n, done)
+	c.moved(done, control.Affected{N: n})
 	return nil
 }
 
 // moved says what was done.
-func (c *call) moved(n int, done string) {
+func (c *call) moved(done string, did control.Affected) {
 	if c.json {
-		c.back.N = n
-		c.row("morgue", acted{done, c.back})
+		c.row("morgue", acted{done, did})
 		return
 	}
-	c.printf("%s %s\n", count(n, "payload", "payloads"), done)
-	if c.back.Superseded > 0 {
-		c.printf("%d more are not: newer ones have superseded them\n", c.back.Superseded)
+	c.printf("%s %s\n", count(did.N, "payload", "payloads"), done)
+	if did.Superseded > 0 {
+		c.printf("%d more are not: newer ones have superseded them\n", did.Superseded)
 	}
-	if c.back.Late > 0 {
-		c.printf("%d of them after later payloads of their ids have run\n", c.back.Late)
+	if did.Late > 0 {
+		c.printf("%d of them after later payloads of their ids have run\n", did.Late)
 	}
-	if c.back.Unsure > 0 {
-		c.printf("of %d it is not known whether later payloads of their ids have run: they died in an earlier process\n", c.back.Unsure)
+	if did.Unsure > 0 {
+		c.printf("of %d it is not known whether later payloads of their ids have run: they died in an earlier process\n", did.Unsure)
 	}
 }

@@ -11,29 +11,11 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// verdict is what check found.
+// verdict is what is intact of a journal, and whether that is all.
 type verdict struct {
 	Sound  bool
 	Damage string `wire:",omit"`
-	Blocks int    // intact
-	Live   int
-	Buried int
-	Queues int
-	Keys   int `wire:",omit"` // of the state, that salvage found
-}
-
-// loss is something that could not be read.
-type loss struct {
-	Block  uint64 `wire:",omit"`
-	Reason string
-	Jobs   []lostJob `wire:",omit"`
-}
-
-type lostJob struct {
-	Queue    string
-	ID       string
-	Position journal.Position
-	State    bool `wire:",omit"`
+	journal.Salvaged
 }
 
 func check(_ context.Context, c *call) error {
@@ -41,7 +23,7 @@ func check(_ context.Context, c *call) error {
 	i, err := soundness(dir)
 	if err == nil {
 		if c.json {
-			c.row("check", verdict{Sound: true, Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues})
+			c.row("check", verdict{true, "", journal.Salvaged{Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues}})
 			return nil
 		}
 		c.printf("sound: %s, %s, %s, %d in the morgue\n", count(i.Queues, "queue", "queues"), count(i.Blocks, "block", "blocks"),
@@ -88,7 +70,7 @@ func soundness(dir string) (i journal.Info, err error) {
 // damaged lists everything that is wrong, and not only what came first.
 func (c *call) damaged(found error, s *journal.Salvaged) error {
 	if c.json {
-		c.row("check", verdictOf(s, found.Error()))
+		c.row("check", verdict{false, found.Error(), *s})
 	} else {
 		c.printf("damaged: %s\n", tame(found.Error()))
 	}
@@ -134,18 +116,13 @@ func salvage(_ context.Context, c *call) error {
 		return err
 	}
 	if c.json {
-		c.row("salvage", verdictOf(s, ""))
+		c.row("salvage", verdict{len(s.Losses) == 0, "", *s})
 	} else {
 		c.printf("written to %s: ", tame(to))
 		c.intact(s)
 	}
 	c.losses(s)
 	return nil
-}
-
-// verdictOf says what is intact, and what is not.
-func verdictOf(s *journal.Salvaged, damage string) verdict {
-	return verdict{damage == "" && len(s.Losses) == 0, damage, s.Blocks, s.Live, s.Buried, s.Queues, s.Keys}
 }
 
 func (c *call) intact(s *journal.Salvaged) {
@@ -155,15 +132,11 @@ func (c *call) intact(s *journal.Salvaged) {
 
 func (c *call) losses(s *journal.Salvaged) {
 	for _, l := range s.Losses {
-		if !c.json {
+		if c.json {
+			c.row("loss", l)
+		} else {
 			c.loss(&l)
-			continue
 		}
-		o := loss{Block: l.Block, Reason: l.Reason}
-		for _, j := range l.Jobs {
-			o.Jobs = append(o.Jobs, lostJob{j.Queue, string(j.ID), j.Position, j.State})
-		}
-		c.row("loss", o)
 	}
 	if !c.json && len(s.Losses) == 0 {
 		c.printf("nothing was lost\n")

@@ -26,7 +26,7 @@ type start struct {
 	Epoch  uint64 // that the next start will have
 	Block  uint64
 	Newest journal.Position
-	At     *time.Time `wire:",omit"`
+	At     time.Time
 	// Shape is that of all queues when the call did not say which they have: the
 	// journal does not know it.
 	Shape string `wire:"assumed_shape,omit"`
@@ -56,9 +56,7 @@ func (c *call) start(v *journal.View) {
 	s := start{Epoch: i.Epoch + 1, Newest: i.Next - 1}
 	if blocks := v.Blocks(); len(blocks) > 0 {
 		last := blocks[len(blocks)-1]
-		if s.Block = last.Seq; last.At != 0 {
-			s.At = new(time.Unix(0, last.At))
-		}
+		s.Block, s.At = last.Seq, last.At
 	}
 	if !c.IsSet("shape") {
 		s.Shape = "merged"

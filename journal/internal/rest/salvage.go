@@ -20,18 +20,18 @@ type Salvaged struct {
 	Live   int // entries that had not ended
 	Buried int // payloads in the morgue
 	Queues int
-	Keys   int // state keys: offsets, idempotency keys, locks, slots, suspects
-	Losses []Loss
+	Keys   int    `wire:",omit"` // state keys: offsets, idempotency keys, locks, slots, suspects
+	Losses []Loss `wire:"-"`
 }
 
 // Loss is one thing that could not be read.
 type Loss struct {
-	Block  uint64 // its number; 0 when it is no block
+	Block  uint64 `wire:",omit"` // its number; 0 when it is no block
 	Reason string
 	// Jobs are entries that can still be made out in a damaged block. They
 	// may be wrong: a bit may have flipped in them, too, and some may have
 	// ended. They are not in the new journal.
-	Jobs []LostJob
+	Jobs []LostJob `wire:",omit"`
 }
 
 // LostJob is an entry of a damaged block.
@@ -39,7 +39,7 @@ type LostJob struct {
 	Queue    string // "" when the number has no name
 	ID       []byte
 	Position format.Position
-	State    bool // of the job, not a payload
+	State    bool `wire:",omit"` // of the job, not a payload
 }
 
 // slackAfterLoss is how far the positions of a salvaged journal jump when its

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/crash"
@@ -64,7 +65,7 @@ type BlockInfo struct {
 	Seq           uint64          // its number
 	Epoch         uint64          // of the process that wrote it
 	First, Next   format.Position // the positions that it used: from First to before Next
-	At            int64           // when it was begun, Unix ns
+	At            time.Time       // when it was begun
 	Entries, Live int
 	Bytes         int // header and marks included
 	LiveBytes     int
@@ -226,7 +227,7 @@ func (v *View) scan(s *block.Survey, take func(seq uint64, data []byte) error) e
 		}
 		h := &s.Header
 		next(h.First)
-		v.blocks = append(v.blocks, BlockInfo{Seq: seq, Epoch: h.Epoch, First: h.First, At: h.Base, Entries: h.Count, Bytes: len(data)})
+		v.blocks = append(v.blocks, BlockInfo{Seq: seq, Epoch: h.Epoch, First: h.First, At: time.Unix(0, h.Base), Entries: h.Count, Bytes: len(data)})
 		return nil
 	})
 	if err != nil {
