@@ -1,10 +1,12 @@
 package command
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -76,32 +78,20 @@ func tame(s string) string {
 	return b.String()
 }
 
-// isPlain reports whether there is nothing but printable ASCII in b.
-func isPlain(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
-}
-
 // tameJSON escapes in a line of JSON what encoding/json leaves: everything harmful
 // stands in a string, where an escape means the same.
 func tameJSON(line []byte) []byte {
-	if isPlain(line[:len(line)-1]) {
+	if !bytes.ContainsFunc(line[:len(line)-1], func(r rune) bool { return r < ' ' || r > '~' }) {
 		return line
 	}
 	var b strings.Builder
 	for _, r := range string(line) {
-		switch {
-		case !harmful(r) || r == '\n':
+		if !harmful(r) || r == '\n' {
 			b.WriteRune(r)
-		case r > 0xffff:
-			r -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+r>>10, 0xdc00+r&0x3ff)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
 	return []byte(b.String())

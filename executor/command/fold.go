@@ -22,20 +22,9 @@ const firstAttempt = 2
 
 // task is a job that waits or would run, with the payloads of one run.
 type task struct {
-	inspect.JobInfo
-	Bytes        int64 // of all its payloads
-	BytesAtLeast bool  `wire:",omit"` // there are more, which were not counted
-	Crashes      int   `wire:",omit"` // how often the process died in a row while it ran
-	Partition    *int  `wire:",omit"` // of several
-
-	Failures        []inspect.Failure     `wire:",omit"` // the last five, oldest first
-	InHand, Waiting []inspect.PayloadInfo `wire:",omit"`
-
+	control.Job
 	due int64 // Unix ns
 }
-
-// list are its payloads, as far as they are known.
-func (t *task) list() []inspect.PayloadInfo { return slices.Concat(t.InHand, t.Waiting) }
 
 // settle says what state it is in: of a job at rest.
 func (t *task) settle(now int64) *task {
@@ -166,7 +155,8 @@ func (f *fold) take(now int64) *task {
 		return nil
 	}
 	it := f.run.Next(nil, 1)[0]
-	t := &task{due: it.Due, Partition: f.part, Failures: control.Failures(it.History, it.LastError)}
+	t := &task{due: it.Due}
+	t.Partition, t.Failures = f.part, control.Failures(it.History, it.LastError)
 	t.JobInfo = inspect.JobInfo{
 		Queue: f.queue, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError, Payloads: len(it.Payloads),
 	}

@@ -25,7 +25,7 @@ func job(ctx context.Context, c *call) error {
 			}
 			for t := range q.tasks() {
 				found++
-				c.task(t)
+				c.task(&t.Job)
 			}
 		}
 		if folds.err != nil {
@@ -47,16 +47,13 @@ func jobLive(ctx context.Context, l *live) error {
 	}
 	found, registered := 0, queues[0].Registered
 	if registered {
-		d, err := ask[struct {
-			task
-			Why string
-		}](ctx, l, control.VerbJob, one)
+		d, err := ask[control.Whole](ctx, l, control.VerbJob, one)
 		if err != nil {
 			return err
 		}
 		if d.State != "" {
 			found++
-			l.detail(&d.task, d.Why)
+			l.detail(&d)
 		}
 	}
 	n, err := l.deadOf(l.dead(ctx, queues[:1], []string{one.ID}))
@@ -74,15 +71,15 @@ func jobLive(ctx context.Context, l *live) error {
 }
 
 // detail prints everything about a job.
-func (l *live) detail(t *task, why string) {
-	if l.task(t); l.json {
+func (l *live) detail(t *control.Whole) {
+	if l.task(&t.Job); l.json {
 		return
 	}
-	if more := t.Payloads - len(t.list()); more > 0 {
+	if more := t.Payloads - len(t.InHand) - len(t.Waiting); more > 0 {
 		l.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", count(more, "more payload is", "more payloads are"))
 	}
 	if t.State == inspect.JobRunning || t.State == inspect.JobParked {
-		l.printf("\nnow: %s\n", tame(why))
+		l.printf("\nnow: %s\n", tame(t.Why))
 	}
 }
 
@@ -97,7 +94,7 @@ func noJob(queue, id string, newest *float64) error {
 }
 
 // task prints everything about a job.
-func (c *call) task(t *task) {
+func (c *call) task(t *control.Job) {
 	if c.json {
 		c.row("job", t)
 		return
@@ -112,8 +109,9 @@ func (c *call) task(t *task) {
 		c.printf("partition: %d\n", *t.Partition)
 	}
 	c.printf("\n")
+	payloads := slices.Concat(t.InHand, t.Waiting) // as far as they are known
 	list := c.table("", "POSITION", "SCORE", "ENQUEUED", "PAYLOAD").begin()
-	for _, p := range t.list() {
+	for _, p := range payloads {
 		list.row(nil, fmt.Sprint(p.Position), fmt.Sprint(p.Score), c.dueText(p.EnqueuedAt.UnixNano()), showPayload(p.Raw, c.Bool("full")))
 	}
 	list.end()
@@ -123,29 +121,29 @@ func (c *call) task(t *task) {
 	}
 	failures.end()
 	metadata := c.section("metadata", "POSITION", "KEY", "VALUE")
-	for _, p := range t.list() {
+	for _, p := range payloads {
 		c.pairs(metadata, &p)
 	}
 	metadata.end()
 }
 
 // deadOf prints what of a job is in the morgue, and returns how much that is.
-func (c *call) deadOf(dead iter.Seq2[*grave, error]) (n int, err error) {
+func (c *call) deadOf(dead iter.Seq2[*control.DeadLetter, error]) (n int, err error) {
 	list := c.graves()
 	list.heading = "\nin the morgue:\n"
 	failures := c.section("their failures", "POSITION", "ATTEMPT", "AT", "ERROR")
 	metadata := c.section("their metadata", "POSITION", "KEY", "VALUE")
 	tables := []struct {
 		t   *table
-		add func(*grave)
+		add func(*control.DeadLetter)
 	}{
-		{list, func(g *grave) { c.grave(list, g); n++ }},
-		{failures, func(g *grave) {
+		{list, func(g *control.DeadLetter) { c.grave(list, g); n++ }},
+		{failures, func(g *control.DeadLetter) {
 			for _, f := range g.Failures {
 				failures.row(nil, append([]string{fmt.Sprint(g.Position)}, c.failed(f)...)...)
 			}
 		}},
-		{metadata, func(g *grave) { c.pairs(metadata, &g.PayloadInfo) }},
+		{metadata, func(g *control.DeadLetter) { c.pairs(metadata, &g.PayloadInfo) }},
 	}
 	for _, each := range tables { // one after the other, because there may be many
 		for g, err := range dead {

@@ -77,10 +77,7 @@ func jobsLive(ctx context.Context, l *live) error {
 func (l *live) fill(ctx context.Context, list *taskList, query inspect.JobQuery) error {
 	for list.rows < list.limit {
 		query.Limit = min(list.limit-list.rows, control.MaxRows)
-		page, err := ask[struct {
-			Jobs []task
-			Next string
-		}](ctx, l, control.VerbJobs, query)
+		page, err := ask[control.Jobs](ctx, l, control.VerbJobs, query)
 		if err != nil {
 			return err
 		}
@@ -127,7 +124,7 @@ func (l *taskList) fill(folds *folds) *sum {
 		if l.rows < l.limit {
 			for t := range q.tasks() {
 				s.add(t, folds.now)
-				if l.add(t); l.rows == l.limit {
+				if l.add(&t.Job); l.rows == l.limit {
 					break
 				}
 			}
@@ -140,7 +137,7 @@ func (l *taskList) fill(folds *folds) *sum {
 	return s
 }
 
-func (l *taskList) add(t *task) {
+func (l *taskList) add(t *control.Job) {
 	l.rows++
 	row := *t
 	if !l.payloads {
@@ -182,7 +179,7 @@ func (l *taskList) end(s *sum) {
 }
 
 // positions names the payloads of a run, the first few of them.
-func (l *taskList) positions(t *task) string {
+func (l *taskList) positions(t *control.Job) string {
 	const most = 4
 	s := ""
 	for i, e := range t.Waiting {

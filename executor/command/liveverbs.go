@@ -142,12 +142,6 @@ func eventsFlags() []cli.Flag {
 	}
 }
 
-// happened is an event, or says how many were lost to this reader before it.
-type happened struct {
-	events.Event
-	Missed string `wire:",omit"`
-}
-
 // errEnough ends a list of events.
 var errEnough = errors.New("enough")
 
@@ -157,7 +151,7 @@ func eventsLive(ctx context.Context, l *live) error {
 		query.Kinds = append(query.Kinds, events.Kind(name))
 	}
 	n := l.Int("limit")
-	err := control.Follow(ctx, l.client, control.VerbEvents, query, func(e happened) error {
+	err := control.Follow(ctx, l.client, control.VerbEvents, query, func(e control.Event) error {
 		l.event(&e)
 		if n--; n == 0 {
 			return errEnough
@@ -170,7 +164,7 @@ func eventsLive(ctx context.Context, l *live) error {
 	return err
 }
 
-func (l *live) event(e *happened) {
+func (l *live) event(e *control.Event) {
 	switch {
 	case l.json && e.Missed != "":
 		l.row("missed", struct{ Missed string }{e.Missed})

@@ -1,9 +1,11 @@
 package control
 
 import (
+	"time"
+
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
-	"time"
 )
 
 // version is the first part of a path. It changes when an answer comes to mean something
@@ -53,6 +55,48 @@ type Health struct {
 	inspect.Stats
 	Trouble string // what Executor.Err says
 	Silent  string `wire:",omit"` // why shards did not say how the queues are
+}
+
+// Job is a job as the command shows it.
+type Job struct {
+	inspect.JobInfo
+	Bytes        int64 // of all its payloads
+	BytesAtLeast bool  `wire:",omit"` // there are more, which were not counted
+	Crashes      int   `wire:",omit"` // how often the process died in a row while it ran: at rest
+	Partition    *int  `wire:",omit"` // of several: at rest
+
+	Failures        []inspect.Failure     `wire:",omit"` // the last five, oldest first
+	InHand, Waiting []inspect.PayloadInfo `wire:",omit"`
+}
+
+// Jobs are a page of them, with the cursor of the next.
+type Jobs struct {
+	Jobs []Job
+	Next string // "": this was the last
+}
+
+// Whole is all about a job that waits or runs. State is "" when there is none.
+type Whole struct {
+	Job
+	Why string // it does not run, or that it does
+}
+
+// DeadLetter is one with its bytes.
+type DeadLetter struct {
+	Queue, ID string
+	inspect.DeadPayload
+}
+
+// DeadLetters are a page of them.
+type DeadLetters struct {
+	Dead []DeadLetter
+	Next uint64 // From of the next page; 0: this was the last
+}
+
+// Event is one line of a stream: an event, or how many were missed before it, in words.
+type Event struct {
+	events.Event
+	Missed string `wire:",omit"`
 }
 
 // One asks for an id.

@@ -122,28 +122,26 @@ func (c *controls) census(ctx context.Context, to *control.Census) error {
 		return err
 	}
 	now := c.Look.Now()
-	var all shard.Outlook
+	to.Fresh, to.Retrying, to.Halted = 0, 0, 0
 	w := look.NewWalk(q)
 	w.Want = func(v *shard.View) bool { // on one shard after the other; after an error nobody asks
 		switch {
 		case v.State == shard.StateHalted:
-			all.Halted++
+			to.Halted++
 			return false
 		case v.Retry >= 0:
-			all.Retrying++
+			to.Retrying++
 		default:
-			all.Fresh++
+			to.Fresh++
 		}
 		if v.Due <= now {
-			all.Due++
+			to.Due++
 		}
 		return false
 	}
-	if err := w.All(ctx); err != nil {
-		return err
-	}
-	to.Jobs, to.Fresh, to.Retrying, to.Halted, to.Due = all.Fresh+all.Retrying+all.Halted, all.Fresh, all.Retrying, all.Halted, all.Due
-	return nil
+	err = w.All(ctx)
+	to.Jobs = to.Fresh + to.Retrying + to.Halted
+	return err
 }
 
 // silence is how long status waits for the shards.
@@ -167,12 +165,6 @@ func (c *controls) status(ctx context.Context, _ control.None) (a control.Health
 	return a, nil
 }
 
-// eventLine is one line of a stream: an event, or how many were missed before it.
-type eventLine struct {
-	events.Event
-	Missed string `wire:",omit"` // in words
-}
-
 func (c *controls) events(ctx context.Context, request func(v any) error, send func(line any) error) error {
 	var f events.Filter
 	if err := request(&f); err != nil {
@@ -187,9 +179,9 @@ func (c *controls) events(ctx context.Context, request func(v any) error, send f
 	}
 	r.Each(func(e events.Event, missed error) bool {
 		if missed != nil {
-			err = send(eventLine{Missed: missed.Error()})
+			err = send(control.Event{Missed: missed.Error()})
 		} else {
-			err = send(eventLine{Event: e})
+			err = send(control.Event{Event: e})
 		}
 		return err == nil
 	})

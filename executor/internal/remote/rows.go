@@ -21,19 +21,7 @@ const (
 	jobPayloads    = 1000    // of these, of one job
 )
 
-// jobRow is a job as the strand command has it.
-type jobRow struct {
-	inspect.JobInfo
-	Bytes        int64 // of all its payloads
-	BytesAtLeast bool  `wire:",omit"` // there are more, which were not counted
-}
-
-type jobRows struct {
-	Jobs []jobRow
-	Next string // "": this was the last
-}
-
-func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a jobRows, err error) {
+func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a control.Jobs, err error) {
 	limit := query.Limit
 	if limit < 1 || limit > control.MaxRows {
 		return a, fmt.Errorf("%w: the limit is %d, it must be from 1 to %d", inspect.ErrInvalidQuery, limit, control.MaxRows)
@@ -46,12 +34,12 @@ func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a jobRows,
 	page, err := c.Look.Page(ctx, query)
 	room := answerPayloads
 	for i := 0; i < len(page.Jobs) && err == nil; i++ {
-		row := jobRow{JobInfo: page.Jobs[i], Bytes: int64(page.Jobs[i].Bytes), BytesAtLeast: page.Jobs[i].Payloads > 1}
+		row := control.Job{JobInfo: page.Jobs[i], Bytes: int64(page.Jobs[i].Bytes), BytesAtLeast: page.Jobs[i].Payloads > 1}
 		if row.BytesAtLeast && room > 0 {
 			err = c.Look.Paced(ctx, func() (time.Duration, error) {
 				began := time.Now()
 				d, err := q.Detail(ctx, row.ID, min(room, jobPayloads), new(look.Room))
-				room -= row.weigh(&d)
+				room -= weigh(&row, &d)
 				return time.Since(began), err
 			})
 		}
@@ -62,7 +50,7 @@ func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a jobRows,
 }
 
 // weigh adds up the bytes of the payloads that a detail has, and returns how many those are.
-func (r *jobRow) weigh(d *inspect.JobDetail) int {
+func weigh(r *control.Job, d *inspect.JobDetail) int {
 	all := slices.Concat(d.InHand, d.Waiting)
 	r.Bytes, r.BytesAtLeast = 0, d.More > 0
 	for _, p := range all {
@@ -71,15 +59,7 @@ func (r *jobRow) weigh(d *inspect.JobDetail) int {
 	return len(all)
 }
 
-// jobWhole is all about a job that waits or runs. State is "" when there is none.
-type jobWhole struct {
-	jobRow
-	Failures        []inspect.Failure     `wire:",omit"`
-	InHand, Waiting []inspect.PayloadInfo `wire:",omit"`
-	Why             string                // it does not run, or that it does
-}
-
-func (c *controls) job(ctx context.Context, one control.One) (a jobWhole, err error) {
+func (c *controls) job(ctx context.Context, one control.One) (a control.Whole, err error) {
 	ctx, q, err := c.Look.Queue(ctx, one.Queue)
 	if err == nil {
 		err = engine.CheckID(one.ID)
@@ -92,7 +72,7 @@ func (c *controls) job(ctx context.Context, one control.One) (a jobWhole, err er
 		return a, err
 	}
 	a.JobInfo, a.Failures = d.JobInfo, d.Failures
-	a.weigh(&d)
+	weigh(&a.Job, &d)
 	unshown := func(p inspect.PayloadInfo) bool { return p.Raw == nil }
 	a.InHand, a.Waiting = slices.DeleteFunc(d.InHand, unshown), slices.DeleteFunc(d.Waiting, unshown)
 	why, err := q.Explain(ctx, one.ID)
@@ -100,18 +80,7 @@ func (c *controls) job(ctx context.Context, one control.One) (a jobWhole, err er
 	return a, err
 }
 
-// deadRow is a dead letter with its bytes.
-type deadRow struct {
-	Queue, ID string
-	inspect.DeadPayload
-}
-
-type deadRows struct {
-	Dead []deadRow
-	Next uint64 // From of the next page; 0: this was the last
-}
-
-func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a deadRows, err error) {
+func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a control.DeadLetters, err error) {
 	if ctx, err = c.Look.MayLook(ctx); err != nil {
 		return a, err
 	}
@@ -141,7 +110,7 @@ func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a deadRow
 			a.Next = uint64(b.Entry.Position)
 			return false
 		}
-		a.Dead = append(a.Dead, deadRow{query.Queue, string(b.Entry.ID), d})
+		a.Dead = append(a.Dead, control.DeadLetter{Queue: query.Queue, ID: string(b.Entry.ID), DeadPayload: d})
 		return true
 	})
 	return a, err
