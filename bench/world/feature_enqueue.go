@@ -14,7 +14,7 @@ import (
 // context that may end. What was acknowledged is there; what was refused is not, ever.
 var enqueueing = &feature{
 	name: "enqueue", always: true,
-	claims: `Queue.Enqueue Queue.EnqueueMany Executor.Lookup QueueConfig.Codec
+	claims: `Queue.Enqueue Queue.EnqueueMany Queue.Carry Carried Executor.Lookup QueueConfig.Codec
 		Share.Shards QueueConfig.MaxRetries QueueConfig.RetryIn Config.Workers Config.Logger Crash.Limit Handle`,
 	steps: []step{{"enqueue", 50, true, drawEnqueue, playEnqueue}},
 }
@@ -35,6 +35,8 @@ func drawEnqueue(d *draw) line {
 	}
 	if d.chance(10) && !q.has("codec") && !q.has("computed") {
 		l.set("raw", "yes")
+	} else if d.chance(10) {
+		l.set("carried", "yes")
 	}
 	for _, f := range d.swarm {
 		if f.enqueue != nil {
@@ -112,6 +114,8 @@ func playEnqueue(w *world, l line) {
 // enqueue makes the call.
 func (w *world) enqueue(ctx context.Context, q *queue, items []executor.Item[payload], options []executor.Option, l line) ([]executor.Receipt, error) {
 	switch {
+	case l.has("carried"):
+		return w.carry(ctx, q, items, options)
 	case l.has("many") && l.has("raw"):
 		var raw []executor.Item[[]byte]
 		for _, i := range items {
@@ -134,6 +138,22 @@ func (w *world) enqueue(ctx context.Context, q *queue, items []executor.Item[pay
 	}
 	r, err := q.queue.Enqueue(ctx, items[0].ID, items[0].Payload, options...)
 	return []executor.Receipt{r}, err
+}
+
+// carry makes the call as a program does that has been handed it by another one.
+func (w *world) carry(ctx context.Context, q *queue, items []executor.Item[payload], options []executor.Option) ([]executor.Receipt, error) {
+	filled, rest, err := q.queue.Carry(items, options...)
+	if err != nil {
+		return nil, err
+	}
+	if options, err = executor.Carried(rest); err != nil {
+		return nil, err
+	}
+	bytes, err := w.x.Lookup(q.name)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.EnqueueMany(ctx, filled, options...)
 }
 
 // raw is how the codec of all queues writes a payload.
