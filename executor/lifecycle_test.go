@@ -270,8 +270,11 @@ func TestEnqueueMeetsStop(t *testing.T) {
 			start(t, x)
 		}
 		var all sync.WaitGroup
+		one := make(chan struct{})
+		back := sync.OnceFunc(func() { close(one) })
 		for c := range callers {
 			all.Go(func() {
+				defer back()
 				for range (round + c) % 7 { // each meets it at another moment
 					runtime.Gosched()
 				}
@@ -283,7 +286,12 @@ func TestEnqueueMeetsStop(t *testing.T) {
 				}
 			})
 		}
-		all.Go(func() { assert.NoError(t, x.Stop(context.Background())) })
+		all.Go(func() {
+			if round%3 == 0 {
+				<-one // it begins among the calls, however the machine runs goroutines
+			}
+			assert.NoError(t, x.Stop(context.Background()))
+		})
 		all.Wait()
 	}
 	x := openOn(t, disk, executor.Config{})
