@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -140,20 +139,20 @@ type wireAffected struct {
 // record has an action in the log: all that it was asked with, by whom, and what came of
 // it. What is not there is left out.
 func (h *handler) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
-	key, schedule := o.Name, ""
-	if slices.Contains(deeds[o.Verb].needs, "schedule") {
-		key, schedule = "", o.Name
+	line := []slog.Attr{slog.String("verb", string(o.Verb))}
+	for _, name := range []string{"scope", "queue", "id", "selected", "state", "prefix", "error", "reason", "key", "cron", "schedule"} {
+		switch text := o.form.Get(name); {
+		case name == "state" && len(o.states) > 0:
+			line = append(line, slog.Any("states", o.states))
+		case text == "":
+		case name == "selected":
+			line = append(line, slog.Int(name, len(o.Picks)))
+		case name == "error": // which is what went wrong
+			line = append(line, slog.String("containing", text))
+		default:
+			line = append(line, slog.String(name, text))
+		}
 	}
-	line := []slog.Attr{
-		slog.String("verb", string(o.Verb)), slog.String("scope", o.Scope), slog.String("queue", o.Queue),
-		slog.String("id", o.ID), slog.Int("selected", len(o.Picks)), slog.Any("states", o.states),
-		slog.String("prefix", o.list.Prefix), slog.String("containing", o.list.Error), slog.String("reason", o.reason),
-		slog.String("key", key), slog.Int("cron", o.Index), slog.String("schedule", schedule),
-	}
-	line = slices.DeleteFunc(line, func(a slog.Attr) bool {
-		states, is := a.Value.Any().([]inspect.JobState)
-		return is && len(states) == 0 || a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.IntValue(0))
-	})
 	line = append(line, affected, slog.String("from", r.RemoteAddr))
 	if user := h.user(r); user != "" {
 		line = append(line, slog.String("user", user))
@@ -168,16 +167,10 @@ func (h *handler) record(r *http.Request, o *order, text string, affected slog.A
 
 // user is who asks, as Config.User says.
 func (h *handler) user(r *http.Request) (name string) {
-	if h.cfg.User == nil {
-		return ""
+	if h.cfg.User != nil {
+		h.survives("User of the dashboard", func() { name = h.cfg.User(r) })
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			h.cfg.Logger.Error("User of the dashboard panicked", slog.Any("panic", v),
-				slog.String("stack", string(debug.Stack())))
-		}
-	}()
-	return h.cfg.User(r)
+	return name
 }
 
 // notices are what pages will say of actions: each once, to who has its name. That is in

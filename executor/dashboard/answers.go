@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -117,20 +116,12 @@ func (h *handler) apiQueues(r *http.Request, p *params) (any, error) {
 }
 
 func (h *handler) apiJobs(r *http.Request, p *params) (any, error) {
-	q := p.query()
-	if p.err != nil {
-		return nil, p.err
-	}
-	page, err := h.x.Inspect().Jobs(r.Context(), q)
+	page, err := h.x.Inspect().Jobs(r.Context(), p.query())
 	return page, lateList(err)
 }
 
 func (h *handler) apiDead(r *http.Request, p *params) (any, error) {
-	q := deadQuery(p.query())
-	if p.err != nil {
-		return nil, p.err
-	}
-	page, err := h.x.Inspect().Dead(r.Context(), q)
+	page, err := h.x.Inspect().Dead(r.Context(), deadQuery(p.query()))
 	return page, lateList(err)
 }
 
@@ -192,9 +183,9 @@ func (h *handler) detailOf(r *http.Request, d *inspect.JobDetail, left *int) wir
 }
 
 func (h *handler) apiExplain(r *http.Request, p *params) (any, error) {
-	id := p.id()
-	if p.err != nil {
-		return nil, p.err
+	id, err := p.id()
+	if err != nil {
+		return nil, err
 	}
 	e, err := h.x.Explain(r.Context(), p.Get("queue"), id)
 	if err == nil && e.State == inspect.JobUnknown {
@@ -204,9 +195,9 @@ func (h *handler) apiExplain(r *http.Request, p *params) (any, error) {
 }
 
 func (h *handler) apiFind(r *http.Request, p *params) (any, error) {
-	id := p.id()
-	if p.err != nil {
-		return nil, p.err
+	id, err := p.id()
+	if err != nil {
+		return nil, err
 	}
 	all, queues, late, err := h.lookFor(r, p.Get("queue"), id)
 	if err == nil && p.Has("queue") && !slices.Equal(queues, p.Values["queue"]) {
@@ -223,11 +214,7 @@ func (h *handler) apiFind(r *http.Request, p *params) (any, error) {
 }
 
 func (h *handler) apiRunning(r *http.Request, p *params) (any, error) {
-	q := inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)}
-	if p.err != nil {
-		return nil, p.err
-	}
-	return h.inHand(r, q)
+	return h.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)})
 }
 
 // inHand lists what workers have in hand, of the queues that a request may look at: More
@@ -259,15 +246,11 @@ func (h *handler) inHand(r *http.Request, query inspect.RunningQuery) (inspect.R
 // an address.
 func keysPage[S any](p *params, read func(after string, limit int) ([]S, int, error), key func(S) string) (
 	page []S, more int, next string, err error) {
-	limit := p.limit(inspect.MaxListLimit)
 	after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
 	if err != nil {
-		err = fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
+		return nil, 0, "", fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
 	}
-	if err = cmp.Or(p.err, err); err == nil {
-		page, more, err = read(string(after), limit)
-	}
-	if more > 0 {
+	if page, more, err = read(string(after), p.limit(inspect.MaxListLimit)); more > 0 {
 		next = base64.RawURLEncoding.EncodeToString([]byte(last(page, key)))
 	}
 	return page, more, next, err
@@ -303,11 +286,7 @@ func (h *handler) apiLeases(_ *http.Request, p *params) (any, error) {
 }
 
 func (h *handler) apiSlots(_ *http.Request, p *params) (any, error) {
-	limit := p.limit(inspect.MaxListLimit)
-	if p.err != nil {
-		return nil, p.err
-	}
-	held, more, err := h.x.Inspect().Slots(limit)
+	held, more, err := h.x.Inspect().Slots(p.limit(inspect.MaxListLimit))
 	return struct {
 		Slots []inspect.SlotHeld
 		More  int

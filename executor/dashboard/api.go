@@ -30,7 +30,7 @@ func (h *handler) apiRoutes() map[string]route {
 				return err
 			}
 			answer, err := look(r, p)
-			if err = cmp.Or(p.err, err); err != nil {
+			if err != nil {
 				return err
 			}
 			return sendJSON(w, r, http.StatusOK, "application/json", answer)
@@ -90,7 +90,12 @@ func paramsOf(r *http.Request, names ...string) (*params, error) {
 			return nil, wrong("%s is there %d times; once is what it may be", name, len(values))
 		}
 	}
-	return &params{Values: q}, nil
+	p := &params{Values: q}
+	p.flag("desc") // what is there makes sense, or nothing is looked at
+	p.flag("stacks")
+	p.limit(inspect.MaxListLimit)
+	p.patience()
+	return p, p.err
 }
 
 func known(names []string) string {
@@ -162,11 +167,10 @@ func deadQuery(q inspect.JobQuery) inspect.DeadQuery {
 		Patience: q.Patience}
 }
 
-// id refuses what can be none.
-func (p *params) id() string {
-	id := p.Get("id")
-	if id == "" || len(id) > executor.MaxIDBytes {
-		p.err = cmp.Or(p.err, wrong("id has %d bytes; it must have from 1 to %d", len(id), executor.MaxIDBytes))
+// id is one that there can be.
+func (p *params) id() (id string, err error) {
+	if id = p.Get("id"); id == "" || len(id) > executor.MaxIDBytes {
+		err = wrong("id has %d bytes; it must have from 1 to %d", len(id), executor.MaxIDBytes)
 	}
-	return id
+	return id, err
 }

@@ -143,21 +143,26 @@ var errUnsaid = problem{http.StatusServiceUnavailable,
 	"whether this is allowed was not said within Config.PageTimeout: the authorizer is slow"}
 
 func (h *handler) authorize(r *http.Request, a Action) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			h.cfg.Logger.Error("the authorizer of the dashboard panicked", slog.Any("panic", v), slog.String("stack",
-				string(debug.Stack())))
-			err = problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
-		}
-	}()
-	err = h.cfg.Authorize(r, a)
 	switch {
+	case !h.survives("the authorizer of the dashboard", func() { err = h.cfg.Authorize(r, a) }):
+		return problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
 	case err == nil:
 		return nil
 	case r.Context().Err() != nil && errors.Is(err, context.DeadlineExceeded):
 		return errUnsaid
 	}
 	return problem{http.StatusForbidden, begin(err.Error(), mostError)}
+}
+
+// survives reports whether what the program says does not panic, and has it in the log if it does.
+func (h *handler) survives(what string, do func()) (ok bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			h.cfg.Logger.Error(what+" panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	do()
+	return true
 }
 
 // can says which verbs a request may use on a queue.

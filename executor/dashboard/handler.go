@@ -166,9 +166,10 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 			return err
 		}
 	}
-	// Whatever it is about: what was is not what is.
-	if _, _, err := h.x.Inspect().Slots(1); errors.Is(err, executor.ErrClosed) && !strings.HasPrefix(at, "/assets/") {
-		return err
+	if !strings.HasPrefix(at, "/assets/") { // whatever else it is about: what was is not what is
+		if _, _, err := h.x.Inspect().Slots(1); errors.Is(err, executor.ErrClosed) {
+			return err
+		}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if patience(w, h.cfg.PageTimeout); r.ContentLength == 0 {

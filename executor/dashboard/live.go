@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,15 +74,20 @@ func newLive(x *executor.Executor, cfg Config) *live {
 		servers: make(map[*http.Server]bool)}
 }
 
-// watch lets a client in, and returns what was before it came, and of which queues. When
-// there are as many as there may be, the one that has watched longest has had its turn: it
+// watch lets a client of a server in, and returns what was before it came, and of which queues.
+// When there are as many as there may be, the one that has watched longest has had its turn: it
 // comes back by itself, if somebody reads what it is told, which is not known here. What a
-// client does not read lies in the buffers of its system and of this one.
-func (l *live) watch() (told chan reading, past []sample, of []inspect.QueueStats, err error) {
+// client does not read lies in the buffers of its system and of this one. When the server shuts
+// down, which waits for them, the live connections end.
+func (l *live) watch(server *http.Server) (told chan reading, past []sample, of []inspect.QueueStats, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.watchers) >= l.most && !l.dropOldest() {
-		return nil, nil, nil, problem{http.StatusServiceUnavailable, "too many browsers watch already: Config.MaxStreams"}
+	if len(l.watchers) >= l.most {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(l.watchers)), func(a, b chan reading) int { return l.watchers[a].Compare(l.watchers[b]) })
+		if time.Since(l.watchers[oldest]) < turn {
+			return nil, nil, nil, problem{http.StatusServiceUnavailable, "too many browsers watch already: Config.MaxStreams"}
+		}
+		l.drop(oldest)
 	}
 	told = make(chan reading, fallenBehind)
 	if l.watchers[told] = time.Now(); len(l.watchers) == 1 {
@@ -88,23 +95,11 @@ func (l *live) watch() (told chan reading, past []sample, of []inspect.QueueStat
 		l.stop = cancel
 		go l.sampleUntil(ctx) // ends with the last watcher, or the executor
 	}
-	return told, append([]sample(nil), l.past...), l.before.Queues, nil
-}
-
-// dropOldest ends the watcher that has been there longest, if it has had its turn. mu is
-// held.
-func (l *live) dropOldest() bool {
-	var oldest chan reading
-	for told, since := range l.watchers {
-		if oldest == nil || since.Before(l.watchers[oldest]) {
-			oldest = told
-		}
+	if server != nil && !l.servers[server] {
+		l.servers[server] = true
+		server.RegisterOnShutdown(l.dropAll)
 	}
-	if time.Since(l.watchers[oldest]) < turn {
-		return false
-	}
-	l.drop(oldest)
-	return true
+	return told, slices.Clone(l.past), l.before.Queues, nil
 }
 
 // leave lets a client go.
@@ -132,17 +127,6 @@ func (l *live) dropAll() {
 	defer l.mu.Unlock()
 	for told := range l.watchers {
 		l.drop(told)
-	}
-}
-
-// endWith has the live connections of a server end when that shuts down, which waits
-// for them.
-func (l *live) endWith(server *http.Server) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if server != nil && !l.servers[server] {
-		l.servers[server] = true
-		server.RegisterOnShutdown(l.dropAll)
 	}
 }
 
@@ -258,13 +242,12 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 	if w.Header().Set("Content-Type", "text/event-stream"); r.Method == http.MethodHead {
 		return nil // it would be told nothing, for ever
 	}
-	told, past, queues, err := h.live.watch()
+	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
+	told, past, queues, err := h.live.watch(server)
 	if err != nil {
 		return err
 	}
 	defer h.live.leave(told)
-	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
-	h.live.endWith(server)
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	heard(w)
 	some, err := seen(h, r, queues, statsName)

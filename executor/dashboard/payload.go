@@ -3,7 +3,6 @@ package dashboard
 import (
 	"bytes"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -125,14 +124,9 @@ func (s *payloads) preview(p Payload) string {
 
 // reveal is what a hook says that may be seen of a payload; "": it is hidden.
 func (s *payloads) reveal(hook func(*http.Request, Payload) string, p Payload) (text string) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.h.cfg.Logger.Error("a hook of the dashboard that shows payloads panicked", slog.Any("panic", v))
-			text = ""
-		}
-	}()
 	p.Raw = bytes.Clone(p.Raw) // the hook may write to it
-	return hook(s.r, p)
+	s.h.survives("a hook of the dashboard that shows payloads", func() { text = hook(s.r, p) })
+	return text
 }
 
 // begin is the begin of a text, which keeps no more of it in memory, and cuts no

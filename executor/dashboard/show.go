@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"math"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -20,22 +21,12 @@ var shown = template.FuncMap{
 	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip,
 	"number": number, "plural": plural, "bytes": size, "score": score,
 	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
+	"tone": tone, "limit": limitText, "row": rowOf, "column": columnOf, "job": named, "scope": scopeOf, "few": few,
 	"at":     func(t, now time.Time) moment { return moment{t, now} },
-	"tone":   tone,
 	"clock":  func(t time.Time) string { return t.Format("15:04:05") },
 	"words":  func() []figure { return words },
-	"limit":  limitText,
 	"rows":   func() []int { return []int{25, defaultRows, 100, maxRows} },
-	"row":    rowOf,
-	"column": columnOf,
-	"job":    named,
-	"scope":  scopeOf,
-
-	// A template can't call what is generic.
-	"firstJobs": few[inspect.RunningJob], "moreJobs": beyond[inspect.RunningJob],
-	"few": few[inspect.LockHeld], "beyond": beyond[inspect.LockHeld],
-	"fewNames": few[string], "beyondNames": beyond[string],
-	"fewWaiters": few[inspect.LeaseWaiter], "beyondWaiters": beyond[inspect.LeaseWaiter],
+	"beyond": func(list any, more int) int { return max(reflect.ValueOf(list).Len()-beside, 0) + more },
 }
 
 // named is a job by its name in explanations, as far as it is one.
@@ -53,9 +44,10 @@ func scopeOf(filtered bool) string {
 }
 
 // few is the begin of a list in a cell, and beyond how many are not in it.
-func few[E any](list []E) []E { return list[:min(len(list), beside)] }
-
-func beyond[E any](list []E, more int) int { return len(list) - len(few(list)) + more }
+func few(list any) any {
+	v := reflect.ValueOf(list)
+	return v.Slice(0, min(v.Len(), beside)).Interface()
+}
 
 // rowOf is a payload with its job.
 func rowOf(p jobPage, row payloadRow, hand bool, now time.Time) any {

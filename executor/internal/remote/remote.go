@@ -223,10 +223,6 @@ func meant(a control.Act) (inspect.Selection, error) {
 	}
 	which := inspect.SelectQueue(a.Queue)
 	switch {
-	case a.Do == "":
-		return which, fmt.Errorf("%w: do is missing", inspect.ErrInvalidQuery)
-	case a.Queue == "":
-		return which, fmt.Errorf("%w: queue is missing", inspect.ErrInvalidQuery)
 	case said == 0:
 		return which, fmt.Errorf("%w: all, ids or positions is missing: which of queue %q are meant", inspect.ErrInvalidQuery, brief.Clip(a.Queue))
 	case said > 1:
@@ -268,9 +264,6 @@ func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affect
 }
 
 func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, error) {
-	if to.To == "" {
-		return control.None{}, fmt.Errorf("%w: to is missing: the directory for the copy", inspect.ErrInvalidQuery)
-	}
 	if !filepath.IsAbs(to.To) {
 		return control.None{}, fmt.Errorf("%w: the directory for the copy is %q; it must be absolute", inspect.ErrInvalidQuery, brief.Clip(to.To))
 	}
