@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -159,76 +160,61 @@ func prefixFlag() []cli.Flag {
 
 // pausable refuses what does not say what is to be paused.
 func (c *call) pausable() error {
-	prefix := c.String("prefix")
+	args, prefix := c.Args().Slice(), c.String("prefix")
 	switch {
-	case c.Args().Len() > 1 && c.Args().Get(1) == "":
+	case len(args) > 1 && args[1] == "":
 		return errNoName
 	case c.IsSet("prefix") && (prefix == "" || len(prefix) > statekey.MaxPausedBytes):
 		return usage("-prefix has 1 to %d bytes, and not %d", statekey.MaxPausedBytes, len(prefix))
-	case c.IsSet("prefix") && c.Args().Len() != 2:
+	case c.IsSet("prefix") && len(args) != 2:
 		return usage("-prefix is for a queue, and without ids")
+	}
+	for _, id := range args[min(len(args), 2):] {
+		if id == "" || len(id) > statekey.MaxPausedBytes {
+			return usage("an id has 1 to %d bytes, and not %d", statekey.MaxPausedBytes, len(id))
+		}
 	}
 	return nil
 }
 
-// pauseSets are the changes that it takes.
+// pauseSets are the changes that it takes: none for what is so already.
 func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err error) {
-	queue := c.Args().Get(1)
+	args, queue := c.Args().Slice(), c.Args().Get(1)
 	if err := c.pausable(); err != nil {
 		return nil, err
 	}
-	if queue != "" {
-		if err := known(slices.Collect(maps.Values(names(v))), queue); err != nil {
-			return nil, err
-		}
-	}
-	keys, group, most, err := c.pauseKeys(queue)
-	if err != nil {
+	if err := known(slices.Collect(maps.Values(names(v))), queue); err != nil {
 		return nil, err
 	}
-	paused, alike := make(map[string]bool), 0
+	group, of, most := statekey.PausedExecutor, []string{""}, math.MaxInt
+	switch {
+	case len(args) < 2:
+	case c.IsSet("prefix"):
+		group, of, most = statekey.PausedPrefixes(queue), []string{c.String("prefix")}, statekey.MaxPausedPrefixes
+	case len(args) == 2:
+		group, of = statekey.PausedQueues, args[1:]
+	default:
+		group, of, most = statekey.PausedIDs(queue), args[2:], statekey.MaxPausedIDs
+	}
+	paused := make(map[string]bool) // of the group
 	for s, err := range v.Keys() {
 		if err != nil {
 			return nil, err
 		}
-		if paused[s.Key] = true; strings.HasPrefix(s.Key, group) {
-			alike++
+		if name, alike := strings.CutPrefix(s.Key, group); alike {
+			paused[name] = true
 		}
 	}
-	for _, key := range keys {
-		if paused[key] != on {
-			sets = append(sets, statekey.Pause(key, on))
+	n := len(paused)
+	for _, name := range of {
+		if paused[name] != on {
+			paused[name], sets = on, append(sets, statekey.Pause(group+name, on))
 		}
 	}
-	if n := alike + len(sets); on && group != "" && n > most {
+	if n += len(sets); on && n > most {
 		return nil, usage("%d ids or prefixes of queue %q would be paused, and the limit is %d; pause the queue", n, queue, most)
 	}
 	return sets, nil
-}
-
-// pauseKeys are the state keys of what is meant. Those that begin with group, if it is not
-// empty, are so many at most.
-func (c *call) pauseKeys(queue string) (keys []string, group string, most int, err error) {
-	switch ids := c.Args().Slice(); {
-	case len(ids) < 2:
-		keys = []string{statekey.PausedExecutor}
-	case c.IsSet("prefix"):
-		group, most = statekey.PausedPrefixes(queue), statekey.MaxPausedPrefixes
-		keys = []string{group + c.String("prefix")}
-	case len(ids) == 2:
-		keys = []string{statekey.PausedQueues + queue}
-	default:
-		group, most = statekey.PausedIDs(queue), statekey.MaxPausedIDs
-		for _, id := range ids[2:] {
-			if id == "" || len(id) > statekey.MaxPausedBytes {
-				return nil, "", 0, usage("an id has 1 to %d bytes, and not %d", statekey.MaxPausedBytes, len(id))
-			}
-			if !slices.Contains(keys, group+id) {
-				keys = append(keys, group+id)
-			}
-		}
-	}
-	return keys, group, most, nil
 }
 
 var errNoName = usage("the name of the queue is empty")

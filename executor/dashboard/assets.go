@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -26,34 +24,28 @@ type asset struct {
 	version         string // of its content: what has the same is the same for ever
 }
 
+// kinds are what files are, by their ending: the system's table may say anything.
+var kinds = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".LICENSE": "text/plain; charset=utf-8"}
+
 // assets are made when the first page is.
 var assets = sync.OnceValue(func() map[string]asset {
 	all := make(map[string]asset)
-	files, err := fs.ReadDir(assetFiles, "assets")
-	if err != nil {
-		panic("dashboard: bug: " + err.Error()) // they are in the binary
-	}
-	for _, file := range files {
-		content, err := assetFiles.ReadFile("assets/" + file.Name())
-		if err != nil {
-			panic("dashboard: bug: " + err.Error())
-		}
-		kind := mime.TypeByExtension(path.Ext(file.Name()))
-		switch path.Ext(file.Name()) { // the system's table may say anything
-		case ".js":
-			kind = "text/javascript; charset=utf-8"
-		case ".css":
-			kind = "text/css; charset=utf-8"
-		case ".svg":
-			kind = "image/svg+xml"
-		case ".LICENSE":
-			kind = "text/plain; charset=utf-8"
-		}
+	for _, file := range must(assetFiles.ReadDir("assets")) {
+		content := must(assetFiles.ReadFile("assets/" + file.Name()))
 		sum := sha256.Sum256(content)
-		all[file.Name()] = asset{kind, content, squeeze(content), hex.EncodeToString(sum[:6])}
+		all[file.Name()] = asset{kinds[path.Ext(file.Name())], content, squeeze(content), hex.EncodeToString(sum[:6])}
 	}
 	return all
 })
+
+// must is for what is in the binary.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic("dashboard: bug: " + err.Error())
+	}
+	return v
+}
 
 // assetURL is the address of a file, seen from a page.
 func assetURL(name string) string { return "assets/" + name + "?v=" + assets()[name].version }

@@ -123,18 +123,12 @@ func (l list) query(began time.Time) inspect.JobQuery {
 
 // Address is the query of the list's page.
 func (l list) Address() template.URL {
-	desc, whole, limit := "", "", ""
-	if l.Desc {
-		desc = "1"
-	}
-	if l.Whole {
-		whole = "1"
-	}
+	on, limit := map[bool]string{true: "1"}, ""
 	if l.Limit != defaultRows && l.Limit != 0 {
 		limit = strconv.Itoa(l.Limit)
 	}
-	return query("name", l.Queue, "tab", l.Tab, "sort", l.Sort, "desc", desc, "prefix", l.Prefix, "error", l.Error,
-		"limit", limit, "after", l.After, "whole", whole)
+	return query("name", l.Queue, "tab", l.Tab, "sort", l.Sort, "desc", on[l.Desc], "prefix", l.Prefix, "error", l.Error,
+		"limit", limit, "after", l.After, "whole", on[l.Whole])
 }
 
 // All is the list when it may take its time.

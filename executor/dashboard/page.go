@@ -59,11 +59,7 @@ func menu() []struct{ Name, Href string } {
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	frame := template.Must(template.New("frame").Funcs(shown).ParseFS(pageFiles, "pages/frame.html", "pages/parts.html"))
 	all := make(map[string]*template.Template)
-	files, err := pageFiles.ReadDir("pages")
-	if err != nil {
-		panic("dashboard: bug: " + err.Error()) // they are in the binary
-	}
-	for _, file := range files {
+	for _, file := range must(pageFiles.ReadDir("pages")) {
 		all[file.Name()] = template.Must(template.Must(frame.Clone()).ParseFS(pageFiles, path.Join("pages", file.Name())))
 	}
 	return all

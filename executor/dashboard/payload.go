@@ -42,18 +42,14 @@ func indented(raw []byte, most int) string {
 			quoted, escaped = c != '"' || escaped, c == '\\' && !escaped
 			continue
 		}
-		switch c {
-		case ' ', '\t', '\r', '\n':
-			continue
-		case ']', '}':
-			if depth--; !fresh {
-				line()
-			}
-			fresh = false
-			b.WriteByte(c)
+		if strings.IndexByte(" \t\r\n", c) >= 0 {
 			continue
 		}
-		if fresh {
+		closes := c == ']' || c == '}'
+		if closes {
+			depth--
+		}
+		if closes != fresh {
 			line()
 		}
 		quoted, fresh = c == '"', c == '[' || c == '{'
