@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -16,8 +18,8 @@ import (
 // none it costs nothing. Under MergeSupersede nothing comes back late.
 type dead struct {
 	throttle
-	graves   map[string]grave      // dead letters, under MergeSupersede: one of an id at most
-	outlived map[string][]outlived // ids with dead letters, under any other policy; see Late
+	graves   map[string]grave     // dead letters, under MergeSupersede: one of an id at most
+	outlived map[string]*outlived // ids with dead letters, under any other policy; see Late
 }
 
 // grave is the dead letter of an id.
@@ -26,10 +28,54 @@ type grave struct {
 	leaving bool // a person has asked for it to be put back, or deleted
 }
 
-// outlived is a dead letter that a core has buried itself.
+// outlived is an id of which a core has buried dead letters itself.
 type outlived struct {
+	dead []moment // by position
+	done []moment // what was done since, but for what was followed by something later in the order of the id
+	now  int      // counts what is noted
+}
+
+// moment is when something has happened to a payload.
+type moment struct {
 	version
-	late bool // what comes after it was done since
+	when int
+}
+
+// find returns where the dead letter at a position is, or would be.
+func (o *outlived) find(at journal.Position) (i int, found bool) {
+	return slices.BinarySearchFunc(o.dead, at, func(m moment, at journal.Position) int { return cmp.Compare(m.at, at) })
+}
+
+func (o *outlived) died(v version) {
+	o.now++
+	i, _ := o.find(v.at)
+	o.dead = slices.Insert(o.dead, i, moment{v, o.now})
+}
+
+func (o *outlived) ended(v version) {
+	n := len(o.done)
+	for n > 0 && o.done[n-1].before(v) {
+		n--
+	}
+	o.now++
+	o.done = append(o.done[:n], moment{v, o.now})
+}
+
+func (o *outlived) forget(at journal.Position) {
+	switch i, found := o.find(at); {
+	case !found:
+	case i == 0: // most go in their order
+		o.dead = o.dead[1:]
+	default:
+		o.dead = slices.Delete(o.dead, i, i+1)
+	}
+}
+
+// late reports whether what comes after a dead letter was done since it died. Of what was, the first
+// that is left is the last in the order of the id.
+func (o *outlived) late(died moment) bool {
+	i := sort.Search(len(o.done), func(i int) bool { return o.done[i].when > died.when })
+	return i < len(o.done) && died.before(o.done[i].version)
 }
 
 // LoadDead takes in a dead letter of a superseding queue, before anything is loaded.
@@ -106,24 +152,34 @@ func (c *dead) noteDead(p Payload) {
 	}
 	id := string(c.lanes.entries.id(p.Ref)) // "" of one that can't be read, and the core is broken then
 	if c.outlived == nil {
-		c.outlived = make(map[string][]outlived)
+		c.outlived = make(map[string]*outlived)
 	}
-	c.outlived[id] = append(c.outlived[id], outlived{version: p.version()})
+	o := c.outlived[id]
+	if o == nil {
+		o = new(outlived)
+		c.outlived[id] = o
+	}
+	o.died(p.version())
 }
 
 // noteDone notes that payloads of an item are done.
 func (c *dead) noteDone(it *Item, payloads []Payload) {
-	dead := c.outlived[it.ID]
-	for i, v := range dead {
-		dead[i].late = v.late || slices.ContainsFunc(payloads, func(p Payload) bool { return v.before(p.version()) })
+	o := c.outlived[it.ID]
+	if o == nil {
+		return
+	}
+	for _, p := range payloads {
+		o.ended(p.version())
 	}
 }
 
 // Forget notes that a dead letter of an id is in the morgue no more.
 func (c *dead) Forget(id string, at journal.Position) {
-	if left := slices.DeleteFunc(c.outlived[id], func(v outlived) bool { return v.at == at }); len(left) > 0 {
-		c.outlived[id] = left
-	} else {
+	o := c.outlived[id]
+	if o == nil {
+		return
+	}
+	if o.forget(at); len(o.dead) == 0 {
 		delete(c.outlived, id)
 	}
 }
@@ -131,15 +187,19 @@ func (c *dead) Forget(id string, at journal.Position) {
 // Late reports whether a payload that comes after a dead letter of its id was done since that
 // died, runs, or has failed and goes first; known false: that letter is older than the core.
 func (c *dead) Late(id string, at journal.Position) (late, known bool) {
-	dead := c.outlived[id]
-	i := slices.IndexFunc(dead, func(v outlived) bool { return v.at == at })
-	if i < 0 {
+	o := c.outlived[id]
+	if o == nil {
 		return false, false
 	}
-	after := func(p Payload) bool { return dead[i].before(p.version()) }
+	i, found := o.find(at)
+	if !found {
+		return false, false
+	}
+	died := o.dead[i]
+	after := func(p Payload) bool { return died.before(p.version()) }
 	if l := c.lanes.find([]byte(id)); l != nil {
 		it, past := l.item(), l.past()
 		late = it != nil && slices.ContainsFunc(it.Payloads, after) || past != nil && slices.ContainsFunc(past.held, after)
 	}
-	return late || dead[i].late, true
+	return late || o.late(died), true
 }

@@ -663,7 +663,7 @@ var inRoot = []mutation{
 	{"leave what has run under the former name", "executor/load.go", "entries+dead > 0 || known && !taken {", "entries+dead > 0 || false && known && !taken {", former},
 	{"dead letters of an earlier process", "executor/queue.go", "err := q.dead.Load(cores); err != nil {", "err := error(nil); err != nil {", latests},
 	{"say of none that it is late", "shard/dead.go", "dead[i].late = v.late || slices", "dead[i].late = v.late && slices", latests},
-	{"late by what was done before it died", "shard/dead.go", "append(c.outlived[id], outlived{version: p.version()})", "append(c.outlived[id], outlived{p.version(), len(c.outlived[id]) > 0 && c.outlived[id][0].late})", latests},
+	{"late by what was done before it died", "shard/dead.go", "return o.done[i].when > died.when", "return o.done[i].when > 0", latests},
 	{"delete an id, and keep its version", "executor/action.go", "Version: ids != nil && at == nil", "Version: ids != nil && at == nil && false", latests},
 	{"raise the scores of states", "executor/queue.go", "!q.supersedes() { // there", "true { // there", latests},
 	{"a score that is the time", "executor/policy.go", "e.Accepted += 2000", "e.Accepted += 0", latests},

@@ -1,0 +1,46 @@
+package shard
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+)
+
+// What is late is told as by one who remembers all that was done.
+func TestLateIsLikeItsModel(t *testing.T) {
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		var o outlived
+		dead := make(map[journal.Position]bool) // late or not
+		versions := make(map[journal.Position]version)
+		for at := range journal.Position(60) {
+			v := version{float64(r.IntN(8)), at + 1}
+			switch {
+			case r.IntN(2) == 0:
+				o.died(v)
+				dead[v.at], versions[v.at] = false, v
+			case r.IntN(3) > 0:
+				o.ended(v)
+				for at := range dead {
+					dead[at] = dead[at] || versions[at].before(v)
+				}
+			default:
+				for at := range dead {
+					o.forget(at)
+					delete(dead, at)
+					break
+				}
+				o.forget(1000)
+			}
+			require.Len(t, o.dead, len(dead))
+			for at, late := range dead {
+				i, found := o.find(at)
+				require.True(t, found)
+				require.Equal(t, late, o.late(o.dead[i]), "seed %d", seed)
+			}
+		}
+	}
+}
