@@ -9,6 +9,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -52,7 +53,7 @@ type PendingError struct {
 func (e *PendingError) Error() string {
 	s := fmt.Sprintf("%v: id %q, position %d: %v", ErrPending, e.Receipt.ID, e.Receipt.Position, e.Err)
 	if e.Failure != nil {
-		s += "; it has failed: " + text(e.Failure.Error)
+		s += "; it has failed: " + guard.Text(e.Failure.Error)
 	}
 	return s
 }
@@ -279,8 +280,8 @@ func (c *call) written(ticket journal.Ticket) error {
 // unknown says why it is not known how a payload ended.
 func (c *call) unknown(err error) error {
 	select {
-	case <-done(c.ctx):
-		return ended(c.ctx)
+	case <-guard.Done(c.ctx):
+		return guard.Cause(c.ctx)
 	default:
 	}
 	if errors.Is(err, journal.ErrUnknown) {
@@ -301,8 +302,8 @@ func (c *call) until(over <-chan struct{}) error {
 	select {
 	case <-over:
 		return nil
-	case <-done(c.ctx):
-		err = ended(c.ctx)
+	case <-guard.Done(c.ctx):
+		err = guard.Cause(c.ctx)
 	case <-x.failed:
 		err = x.failure()
 	case <-closing:
@@ -326,7 +327,7 @@ func (c *call) pending(err error) error {
 
 // noteFailure tells those who wait for the payloads of an item why they are not done.
 func (q *queue) noteFailure(it *shard.Item, err error) {
-	_ = guarded(func() error { // methods of the error are user code
+	_ = guard.Call(func() error { // methods of the error are user code
 		if err == nil {
 			return nil
 		}

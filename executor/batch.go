@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -120,7 +121,7 @@ func (b *batch[T]) call(items []*shard.Item, jobs []Merged[T]) error {
 	if b.queue.q.layers.run != nil {
 		return b.queue.aroundAll(ctx, items, jobs, true, func(ctx context.Context) error { return b.handle(ctx, jobs) })
 	}
-	return guarded(func() error { return b.handle(ctx, jobs) })
+	return guard.Call(func() error { return b.handle(ctx, jobs) })
 }
 
 // handle calls the handler. What it has staged on these jobs before does not count.
@@ -147,7 +148,7 @@ func namesNone(err error) bool {
 		return true
 	}
 	names := false
-	failed := guarded(func() error { // its methods are the user's code
+	failed := guard.Call(func() error { // its methods are the user's code
 		_, each := errors.AsType[BatchErrors](err)
 		_, cancel := asWish[CancelError](err)
 		_, discard := asWish[DiscardError](err)
@@ -175,7 +176,7 @@ func perID(items []*shard.Item, err error) []error {
 func byID(n int, id func(int) string, err error) []error {
 	var own BatchErrors
 	each := false
-	_ = guarded(func() error { own, each = errors.AsType[BatchErrors](err); return nil })
+	_ = guard.Call(func() error { own, each = errors.AsType[BatchErrors](err); return nil })
 	errs := make([]error, n)
 	var unnamed []int
 	for i := range errs {

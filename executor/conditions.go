@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -95,7 +96,7 @@ func Carried(rest []byte) (options []Option, err error) {
 // enter goes through the gates of the conditions and asks whether they are met.
 func (o *submission) enter(ctx context.Context) error {
 	x, c := o.q.x, o.conditions
-	if err := x.once.Enter(&c.Call, done(ctx)); err != nil {
+	if err := x.once.Enter(&c.Call, guard.Done(ctx)); err != nil {
 		return x.shut(ctx, err)
 	}
 	k, err := x.once.Before(&c.Call)
@@ -123,7 +124,7 @@ func (o *submission) enter(ctx context.Context) error {
 func (x *Executor) shut(ctx context.Context, err error) error {
 	switch err {
 	case gate.ErrQuit:
-		return ended(ctx)
+		return guard.Cause(ctx)
 	case gate.ErrLost:
 		return x.failure()
 	}
@@ -217,7 +218,7 @@ func (x *Executor) putOffset(ctx context.Context, name string, value []byte) err
 	if err := checkName(name); err != nil {
 		return err
 	}
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}
@@ -278,7 +279,7 @@ func (o *submission) checkAbsence(ctx context.Context) error {
 		return nil
 	}
 	q, id := o.q, string(o.entries[0].ID)
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}

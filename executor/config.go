@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -288,7 +289,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Stuck.After = cmp.Or(c.Stuck.After, defaultStuckAfter)
 	c.Advanced.SlotTTL = cmp.Or(c.Advanced.SlotTTL, lock.DefaultSlotTTL)
 	c.Durability, c.Overflow = cmp.Or(c.Durability, DurabilitySync), cmp.Or(c.Overflow, OverflowRefuse)
-	c.Logger = slog.New(guardedHandler{cmp.Or(c.Logger, slog.Default()).Handler()})
+	c.Logger = slog.New(guard.Handler{Handler: cmp.Or(c.Logger, slog.Default()).Handler()})
 	if c.Scheduler == nil {
 		c.Scheduler = Fair()
 	}

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -71,11 +72,11 @@ func (t *Queue[T]) usable(ctx context.Context) (context.Context, error) {
 	if t == nil || t.q == nil {
 		return nil, errNoQueue
 	}
-	return usable(ctx)
+	return guard.Context(ctx)
 }
 
 func (t *Queue[T]) encode(payload T) (data []byte, err error) {
-	err = guarded(func() (err error) {
+	err = guard.Call(func() (err error) {
 		data, err = t.cfg.Codec.Encode(payload)
 		return err
 	})
@@ -87,7 +88,7 @@ func (t *Queue[T]) compute(it *Item[T]) error {
 	if t.cfg.Defaults.ID == nil && t.cfg.Defaults.Score == nil && t.cfg.Defaults.Due == nil {
 		return nil
 	}
-	err := guarded(func() error {
+	err := guard.Call(func() error {
 		if it.ID == "" && t.cfg.Defaults.ID != nil {
 			it.ID = t.cfg.Defaults.ID(it.Payload)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // Errors of registering a queue.
@@ -124,6 +125,31 @@ var (
 // ErrControlSocket is returned by Open when Config.ControlSocket is set and there can't be
 // one; the text says why, and what to do.
 var ErrControlSocket = errors.New("executor: no control socket")
+
+// ErrContext is returned for a context that can't be asked whether it has ended: it
+// is nil, or a method of it panicked.
+var ErrContext = guard.ErrContext
+
+// PanicError is the error of a job whose handler, or of a payload whose codec,
+// panicked.
+type PanicError struct {
+	Value any
+	Stack string
+}
+
+func (e *PanicError) Error() string {
+	return "panic: " + guard.Text(func() string { return fmt.Sprint(e.Value) })
+}
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+func init() {
+	guard.Panicked = func(value any, stack string) error { return &PanicError{value, stack} }
+}
 
 // What happens on a full disk, from the outside in: the journal refuses what it has
 // no room for and goes on with the rest, so jobs run and end; Enqueue returns a

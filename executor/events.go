@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/tell"
 )
 
@@ -37,7 +38,7 @@ func (x *Executor) Events(ctx context.Context, f events.Filter) iter.Seq2[events
 }
 
 func (x *Executor) reader(ctx context.Context, f events.Filter) (*tell.Reader, error) {
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return nil, err
 	}

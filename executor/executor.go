@@ -18,6 +18,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
@@ -110,6 +111,21 @@ type inspector struct {
 	*act.Operator
 }
 
+// inherited gives the contexts of handlers their values: those of the context that
+// Start was called with, and nothing else of it.
+type inherited struct {
+	context.Context
+	from atomic.Pointer[context.Context]
+}
+
+// Value implements [context.Context].
+func (i *inherited) Value(key any) any {
+	if from := i.from.Load(); from != nil {
+		return (*from).Value(key) // it is guarded: see Start
+	}
+	return nil
+}
+
 type state uint8
 
 const (
@@ -162,7 +178,7 @@ func (x *Executor) tellOnce(err error) {
 // guardHook calls user code, and logs what goes wrong in it: there is no caller to
 // return it to.
 func (x *Executor) guardHook(name string, f func()) {
-	if err := guarded(func() error { f(); return nil }); err != nil {
+	if err := guard.Call(func() error { f(); return nil }); err != nil {
 		x.cfg.Logger.Error("hook panicked", slog.String("hook", name), slog.Any("error", err))
 	}
 }
@@ -206,14 +222,14 @@ func (x *Executor) failure() error {
 
 // owns reports whether ctx is that of a handler of x.
 func (x *Executor) owns(ctx context.Context) (own bool) {
-	_ = guarded(func() error { own = ctx.Value(attempt.ExecutorKey{}) == x; return nil })
+	_ = guard.Call(func() error { own = ctx.Value(attempt.ExecutorKey{}) == x; return nil })
 	return own
 }
 
 // admits returns why a call is refused before anything of it is looked at.
 func (x *Executor) admits(ctx context.Context) error {
 	if ctx == nil {
-		return errNilContext
+		return guard.ErrNilContext
 	}
 	if x.stopping.Load() && x.common == nil && !x.owns(ctx) {
 		return ErrClosed
@@ -226,7 +242,7 @@ func (x *Executor) mayChange(ctx context.Context) (context.Context, error) {
 	if x == nil {
 		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
 	}
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return ctx, err
 	}
@@ -297,7 +313,7 @@ func (x *Executor) Copy(ctx context.Context, dir string) error {
 	if x.volatile {
 		return fmt.Errorf("%w: an executor in memory has no journal to copy", ErrState)
 	}
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}
@@ -316,7 +332,7 @@ func (x *Executor) Copy(ctx context.Context, dir string) error {
 // cause of ctx, and then nothing has changed; ErrUnknown when ctx ended while it
 // was at work; ErrClosed, or ErrFailed. In memory it has no effect.
 func (x *Executor) Compact(ctx context.Context) error {
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}

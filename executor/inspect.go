@@ -33,7 +33,7 @@ func (x *Executor) newInspector() inspector {
 			}
 			return &q.Queue, nil
 		},
-		Hands: x.hands, EndRemoved: x.endRemoved, MayLook: usable, MayChange: x.mayChange, Text: text, Border: border,
+		Hands: x.hands, EndRemoved: x.endRemoved, MayChange: x.mayChange, Border: border,
 	}
 	return inspector{look.New(e), &act.Operator{Engine: e}}
 }

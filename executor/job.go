@@ -12,6 +12,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -185,7 +186,7 @@ func (t *Queue[T]) decodeAll(items []*shard.Item) (jobs []Merged[T], waits map[s
 }
 
 func (t *Queue[T]) decodeOne(data []byte) (value T, err error) {
-	err = guarded(func() (err error) {
+	err = guard.Call(func() (err error) {
 		value, err = t.cfg.Codec.Decode(data)
 		return err
 	})
@@ -222,7 +223,7 @@ func (e *undecodable) mayPass(q *queue, it *shard.Item) bool {
 	return !q.core.LastTry(it) && (ok && t.Temporary() || q.x.common != nil)
 }
 
-func (e *undecodable) Error() string { return "payload does not decode: " + text(e.error.Error) }
+func (e *undecodable) Error() string { return "payload does not decode: " + guard.Text(e.error.Error) }
 
 // Codec turns payloads of type T into bytes and back. Any goroutine may call both
 // methods. Enqueue returns an error or a panic of Encode. A payload for which Decode

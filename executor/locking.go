@@ -8,6 +8,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/lock"
@@ -157,7 +158,7 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 		OnEnqueue: keysOf("OnEnqueue", c.OnEnqueue), BlockedBy: keysOf("BlockedBy", c.BlockedBy),
 		OnRun: keysOf("OnRun", c.OnRun), Unlock: keysOf("Unlock", c.Unlock),
 		Counted: c.Counted, UnlockOnBurial: c.UnlockOnBurial, Supersedes: q.supersedes(), TTL: max(c.TTL, 0), Blocked: c.WhenBlocked,
-		Service: c.Service, Logger: x.cfg.Logger, Handlers: x.handlers, Guard: guarded, Refuse: refusal,
+		Service: c.Service, Logger: x.cfg.Logger, Handlers: x.handlers, Refuse: refusal,
 	}
 	switch asked := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil; {
 	case asked:
@@ -194,7 +195,7 @@ func addUnique[T any](q *queue, u Unique[T], a *admit.List) error {
 		return err
 	}
 	c := &unique.Condition{
-		Leases: &x.leases, TTL: u.TTL, Heartbeat: u.Heartbeat, Handlers: x.handlers, Guard: guarded,
+		Leases: &x.leases, TTL: u.TTL, Heartbeat: u.Heartbeat, Handlers: x.handlers,
 		Key: func(_ string, p admit.Payload) (string, error) { // two payloads with one hash would exclude each other, no more
 			return fmt.Sprintf("%s#%016x", q.Name, maphash.Bytes(x.seed, p.Raw)), nil
 		},
@@ -279,7 +280,7 @@ func keysOf[T any](name string, f func(string, T) []string) keylock.KeysOf {
 	return func(id string, payload any) (keys []string, err error) {
 		var all []string
 		value, _ := payload.(T) // of an interface type it may be nil
-		if err := guarded(func() error { all = f(id, value); return nil }); err != nil {
+		if err := guard.Call(func() error { all = f(id, value); return nil }); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidKey, name, err)
 		}
 		for _, key := range all {

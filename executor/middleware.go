@@ -11,6 +11,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -103,14 +104,14 @@ func checkMiddleware(list []Middleware) error {
 // where it does, so that those outside can tell of it.
 func nested[F any](ctx context.Context, around []F, call func(context.Context, F, func(context.Context) error) error, inner func(context.Context) error) error {
 	if len(around) == 0 {
-		return guarded(func() error { return inner(ctx) })
+		return guard.Call(func() error { return inner(ctx) })
 	}
 	t := new(turn)
 	defer t.end()
-	return guarded(func() error {
+	return guard.Call(func() error {
 		return call(ctx, around[0], func(ctx context.Context) error {
 			if ctx == nil {
-				return errNilContext
+				return guard.ErrNilContext
 			}
 			if err := t.begin(); err != nil {
 				return err
@@ -289,12 +290,12 @@ func (a *wrapped) conclude(err error) (submission, error) {
 	switch {
 	case a.tried && a.err == nil:
 		if err != nil {
-			a.q.Lines.Stray(text(err.Error))
+			a.q.Lines.Stray(guard.Text(err.Error))
 		}
 		return a.o, nil
 	case a.tried && errors.Is(a.err, ErrUnknown):
-		if err != nil && text(err.Error) != text(a.err.Error) {
-			return a.o, fmt.Errorf("%w; a middleware made of it: %s", a.err, text(err.Error))
+		if err != nil && guard.Text(err.Error) != guard.Text(a.err.Error) {
+			return a.o, fmt.Errorf("%w; a middleware made of it: %s", a.err, guard.Text(err.Error))
 		}
 		return a.o, a.err
 	case err != nil:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -123,7 +124,7 @@ func OutcomeOf(err error) Outcome {
 		return OutcomeDone
 	}
 	o := OutcomeFailed
-	_ = guarded(func() error {
+	_ = guard.Call(func() error {
 		_, panicked := errors.AsType[*PanicError](err)
 		_, payloads := errors.AsType[PayloadErrors](err)
 		_, batch := errors.AsType[BatchErrors](err)

@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
@@ -55,7 +56,7 @@ func Open(dir string, cfg Config) (*Executor, error) {
 // ctx is for the wait alone: what the executor does later has the context of
 // [Executor.Start]. It returns ErrContext, and the errors of Open.
 func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error) {
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func OpenLog(name string, open func(journal.Config) (*journal.Log, error), cfg C
 		return nil, fmt.Errorf("%w: no function that opens log %q", ErrConfig, name)
 	}
 	return openElsewhere(name, cfg, nil, func(c journal.Config) (log *journal.Log, err error) {
-		broken := guarded(func() error {
+		broken := guard.Call(func() error {
 			log, err = open(c)
 			return nil
 		})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/shard"
 )
@@ -150,7 +151,7 @@ func (w *worker) throttled(it *shard.Item, err error) bool {
 		}
 		limit.Throttle(claimOf(it.Claim), only, min(e.After, maxPause))
 	}
-	it.Outcome.Error = text(err.Error)
+	it.Outcome.Error = guard.Text(err.Error)
 	it.Outcome.Delay, it.Outcome.Verdict = e.After, shard.VerdictSnoozed
 	return true
 }

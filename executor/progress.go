@@ -7,6 +7,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // ErrNoHeartbeat is the cause of a handler's context when the handler has given no
@@ -43,7 +44,7 @@ func attemptOf(ctx context.Context) (a *attempt.Attempt) {
 		return a
 	}
 	if ctx != nil {
-		_ = guarded(func() error { a, _ = ctx.Value(attempt.Key{}).(*attempt.Attempt); return nil })
+		_ = guard.Call(func() error { a, _ = ctx.Value(attempt.Key{}).(*attempt.Attempt); return nil })
 	}
 	return a
 }

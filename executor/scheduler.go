@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // Scheduler decides which shard gets the next free worker.
@@ -59,7 +60,7 @@ func policyOf(s Scheduler) dispatch.Policy {
 			candidates[i] = Candidate{r.Queue.Name, r.Shard, r.Index, r}
 		}
 		picked := -1
-		_ = guarded(func() error { picked = s.Pick(candidates); return nil })
+		_ = guard.Call(func() error { picked = s.Pick(candidates); return nil })
 		return picked
 	})
 }

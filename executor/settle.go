@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -32,7 +33,7 @@ func (w *worker) settle() {
 		}
 		// The methods of an error are the user's code, too: Unwrap of a nil
 		// pointer, say.
-		err := guarded(func() error {
+		err := guard.Call(func() error {
 			w.judge(it, w.errs[w.settled])
 			return nil
 		})
@@ -117,7 +118,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	default:
 		err = fmt.Errorf("%w: %w", overdue, err)
 	}
-	out.Error = text(func() string { return w.queue.formatError(err) }, err.Error)
+	out.Error = guard.Text(func() string { return w.queue.formatError(err) }, err.Error)
 	if panicked != nil {
 		w.queue.Lines.Panicked(it.ID, out.Error, panicked.Stack)
 	} else if _, ok := asWish[CancelError](err); ok {
@@ -144,7 +145,7 @@ func wish(out *shard.Outcome, err error) bool {
 	}
 	if snooze, ok := asWish[SnoozeError](err); ok {
 		if err != error(snooze) { // what is around it says why
-			out.Error = text(err.Error)
+			out.Error = guard.Text(err.Error)
 		}
 		out.Delay, out.Verdict = snooze.After, shard.VerdictSnoozed
 		return true
@@ -161,7 +162,7 @@ func (w *worker) giveUp(it *shard.Item) {
 		return
 	}
 	if out.Error == "" {
-		out.Error = noText
+		out.Error = guard.NoText
 	}
 	out.Delay, out.Verdict = RetryIn(it.Retry+1), shard.VerdictFailed
 }

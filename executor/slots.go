@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/slots"
 	"github.com/strandjobs/strand/lock"
 )
@@ -103,7 +104,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	all, err := slots.New(slots.Config[V]{
 		SlotsConfig: lock.SlotsConfig[V]{Next: cfg.Next, StartFrom: cfg.StartFrom, TTL: cfg.TTL, MaxSteps: cfg.MaxSteps, Store: name},
 		TTLOf:       cfg.TTLOf, KeepOnFailure: cfg.KeepOnFailure, KeepOnBurial: cfg.KeepOnBurial,
-		Ledger: x.ledger, Log: x.log, Volatile: x.volatile, Handlers: x.handlers, Guard: guarded,
+		Ledger: x.ledger, Log: x.log, Volatile: x.volatile, Handlers: x.handlers,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: slots %q: %w", ErrConfig, name, err)
@@ -111,7 +112,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if !x.claimSlots(name, true) {
 		return nil, fmt.Errorf("%w: slots %q exist already", ErrConfig, name)
 	}
-	if err := guarded(all.Restore); err != nil {
+	if err := guard.Call(all.Restore); err != nil {
 		x.claimSlots(name, false)
 		return nil, fmt.Errorf("executor: slots %q: %w", name, border(err))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/ownership"
 )
 
@@ -96,7 +97,7 @@ func (s Splitter) OwnerOf(id string) (int, error) {
 		return jump(fnv1a(id), s.Nodes), nil
 	}
 	owner := 0
-	if err := guarded(func() error { owner = s.Owner(id); return nil }); err != nil {
+	if err := guard.Call(func() error { owner = s.Owner(id); return nil }); err != nil {
 		return 0, fmt.Errorf("%w: Splitter.Owner of id %s: %w", ErrConfig, brief.Text(id), err)
 	}
 	if owner < 0 || owner >= s.Nodes {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // Start runs the jobs of all registered queues until Stop is called. Queues may be
@@ -19,7 +21,7 @@ import (
 // see [Executor.Run]. Each call of a handler has a context of its own, which ends
 // with [ErrReturned] when the handler has returned.
 func (x *Executor) Start(ctx context.Context) error {
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,7 +44,7 @@ func (x *Executor) Start(ctx context.Context) error {
 		}
 	}
 	if x.cfg.OnStart != nil {
-		if err := guarded(func() error { return x.cfg.OnStart(ctx) }); err != nil {
+		if err := guard.Call(func() error { return x.cfg.OnStart(ctx) }); err != nil {
 			return fmt.Errorf("executor: OnStart: %w", err)
 		}
 	}
@@ -123,7 +125,7 @@ const maxWords = 64
 //	context.AfterFunc(ctx, restore)
 //	err := x.Run(ctx)
 func (x *Executor) Run(ctx context.Context) error {
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 const (
@@ -39,7 +40,7 @@ const (
 // not answer holds it for a second after ctx has ended; then it returns ErrStuck,
 // and the stop goes on.
 func (x *Executor) Stop(ctx context.Context) error {
-	ctx, err := usable(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}

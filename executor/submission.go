@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -93,8 +94,8 @@ func (o *submission) prepare(ctx context.Context, options []Option) (err error) 
 	if o.keys, err = q.keysOnEnqueue(o.entries); err != nil {
 		return err
 	}
-	if !q.folder.Admit(o.entries, func() <-chan struct{} { return done(ctx) }) {
-		return ended(ctx)
+	if !q.folder.Admit(o.entries, func() <-chan struct{} { return guard.Done(ctx) }) {
+		return guard.Cause(ctx)
 	}
 	if q.backlog.Limited() {
 		for i := range o.entries {
@@ -157,8 +158,8 @@ func (o *submission) hopeless(ctx context.Context) error {
 		return tooLarge(limit)
 	}
 	select {
-	case <-done(ctx):
-		return ended(ctx)
+	case <-guard.Done(ctx):
+		return guard.Cause(ctx)
 	default:
 		return nil
 	}
@@ -166,7 +167,7 @@ func (o *submission) hopeless(ctx context.Context) error {
 
 // wait waits for the room that reserve has not found.
 func (o *submission) wait(ctx context.Context) error {
-	over := done(ctx)
+	over := guard.Done(ctx)
 	w := o.q.backlog.Wait(o.weight)
 	select {
 	case <-w.Ready:
@@ -176,9 +177,9 @@ func (o *submission) wait(ctx context.Context) error {
 	}
 	full := w.Quit()
 	if full == nil {
-		return ended(ctx)
+		return guard.Cause(ctx)
 	}
-	return fmt.Errorf("%w, while waiting for room: %w", ended(ctx), noRoom(full))
+	return fmt.Errorf("%w, while waiting for room: %w", guard.Cause(ctx), noRoom(full))
 }
 
 // posted reports whether the call returns before the outcome is known. The answer
@@ -226,7 +227,7 @@ func (o *submission) sets() func(first journal.Position) []journal.Set {
 func (o *submission) await(ctx context.Context) error {
 	select {
 	case <-o.ticket.Done():
-	case <-done(ctx):
+	case <-guard.Done(ctx):
 	case <-o.q.x.failed:
 		select {
 		case <-o.ticket.Done():

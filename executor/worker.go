@@ -8,6 +8,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -259,14 +260,14 @@ func (w *worker) handle() {
 	if w.queue.events.Watched() {
 		w.attempt.Called = w.queue.events.Started(w.batch)
 	}
-	w.over(guarded(func() error {
+	w.over(guard.Call(func() error {
 		w.errs = w.queue.call(w.attempt, w.batch)
 		return nil
 	}))
 }
 
 func (w *worker) handleRest() {
-	w.over(guarded(func() error {
+	w.over(guard.Call(func() error {
 		w.errs = w.halves.exited()
 		return nil
 	}))

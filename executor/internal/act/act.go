@@ -28,6 +28,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/pick"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/shard"
@@ -69,7 +70,7 @@ func (o *Operator) Cancel(ctx context.Context, which inspect.Selection, reason s
 	if reason != "" {
 		full += ": " + reason
 	}
-	kept := o.Text(func() string { return full })
+	kept := guard.Text(func() string { return full })
 	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: kept})
 }
 

@@ -80,9 +80,7 @@ type Engine struct {
 	EndRemoved func()                            // ends the contexts of what runs and is to be gone
 
 	// What a caller gives is its own code, and what it gets is the executor's.
-	MayLook   func(context.Context) (context.Context, error) // the context as it may be used, or why not
 	MayChange func(context.Context) (context.Context, error) // the same, of a call that changes something
-	Text      func(...func() string) string                  // what the first says that does not panic: 4 KiB of valid UTF-8
 	Border    func(error) error                              // the executor's error for one of the journal or of a shard
 }
 

@@ -60,7 +60,6 @@ func TestFold(t *testing.T) {
 			var failures []string
 			f := New(Config{
 				MaxBytes: 8, TooLarge: errLarge, Sum: func() Sum { return new(joined) },
-				Guard: func(f func() error) error { return f() }, Text: error.Error,
 				Failed: func(id string, err error, why string) {
 					require.Equal(t, "id", id)
 					require.Error(t, err)

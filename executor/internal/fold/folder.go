@@ -55,8 +55,6 @@ type Config struct {
 	TooLarge error           // what is larger wraps it
 
 	Sum     func() Sum                             // of no payloads yet
-	Guard   func(func() error) error               // calls user code
-	Text    func(err error) string                 // of an error of user code
 	Failed  func(id string, err error, why string) // is told why a pass came to nothing
 	Skip    func(it *shard.Item, err error) bool   // whether a payload that does not decode never will
 	Refused func(err error) string                 // what is told of such a payload

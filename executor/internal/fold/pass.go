@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -56,8 +57,8 @@ func (f *Folder) pass(data [][]byte, skip func(error) bool) pass {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		if p.err = f.c.Guard(func() error { return f.passOver(p, data, skip) }); p.err != nil {
-			p.reason = f.c.Text(p.err)
+		if p.err = guard.Call(func() error { return f.passOver(p, data, skip) }); p.err != nil {
+			p.reason = guard.Text(p.err.Error)
 		}
 	}()
 	<-over

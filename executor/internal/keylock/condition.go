@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -39,7 +40,6 @@ type Condition struct {
 	Logger                              *slog.Logger
 	Handlers                            context.Context // of user code that undoes something
 
-	Guard  func(f func() error) error             // calls user code
 	Refuse func(d lock.Decision, why error) error // what a job gets that does not wait, or can't be woken
 }
 
@@ -152,7 +152,7 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold, w wants) error {
 	var locked []string
 	for _, key := range w.blockedBy {
-		err := c.Guard(func() error {
+		err := guard.Call(func() error {
 			is, err := c.Service.Locked(ctx, key)
 			if is {
 				locked = append(locked, key)
@@ -173,7 +173,7 @@ func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold, 
 	if handler, ok := c.Service.(lock.LockedHandler); ok {
 		job, err := cl.Job(true)
 		if err == nil {
-			err = c.Guard(func() error { decision = handler.HandleLockedBy(ctx, job, locked); return nil })
+			err = guard.Call(func() error { decision = handler.HandleLockedBy(ctx, job, locked); return nil })
 		}
 		if err != nil {
 			return err
@@ -187,7 +187,7 @@ func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold, 
 		return c.Refuse(decision, nil)
 	}
 	var blocked bool
-	if err := c.Guard(func() error { _, blocked = watcher.Watch(locked[0], cl.Wake); return nil }); err != nil {
+	if err := guard.Call(func() error { _, blocked = watcher.Watch(locked[0], cl.Wake); return nil }); err != nil {
 		return err
 	}
 	if !blocked {
@@ -200,7 +200,7 @@ func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold, 
 // failed, it unlocks.
 func (c *Condition) lockServed(ctx context.Context, keys []string) error {
 	for i, key := range keys {
-		if err := c.Guard(func() error { return c.Service.Lock(ctx, key) }); err != nil {
+		if err := guard.Call(func() error { return c.Service.Lock(ctx, key) }); err != nil {
 			_ = c.unlockServed(ctx, keys[:i])
 			return fmt.Errorf("lock service: lock %q: %w", key, err)
 		}
@@ -211,7 +211,7 @@ func (c *Condition) lockServed(ctx context.Context, keys []string) error {
 // unlockServed unlocks keys with the queue's service, and returns the first error.
 func (c *Condition) unlockServed(ctx context.Context, keys []string) (first error) {
 	for _, key := range keys {
-		if err := c.Guard(func() error { return c.Service.Unlock(ctx, key) }); err != nil && first == nil {
+		if err := guard.Call(func() error { return c.Service.Unlock(ctx, key) }); err != nil && first == nil {
 			first = fmt.Errorf("lock service: unlock %q: %w", key, err)
 		}
 	}

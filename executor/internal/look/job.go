@@ -13,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -260,7 +261,7 @@ func decodeSome(q Queue, raw [][]byte, result chan<- []decoded) {
 	for _, b := range raw {
 		value, err := q.Decode(b)
 		if err != nil {
-			value, err = nil, &codecError{err, brief.Cut(q.in.Text(err.Error), detailBytes)}
+			value, err = nil, &codecError{err, brief.Cut(guard.Text(err.Error), detailBytes)}
 		}
 		values = append(values, decoded{value, err})
 	}

@@ -35,6 +35,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/listing"
 	"github.com/strandjobs/strand/executor/internal/pace"
 	"github.com/strandjobs/strand/executor/internal/slots"
@@ -88,7 +89,7 @@ type Queue struct {
 
 // Queue returns a queue by its name, and the context of a call as it may be used.
 func (i *Inspector) Queue(ctx context.Context, name string) (context.Context, Queue, error) {
-	ctx, err := i.MayLook(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return nil, Queue{}, err
 	}
@@ -170,7 +171,7 @@ const stackBytes = 16 << 10
 // Running implements [inspect.Inspector].
 func (i *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (list inspect.RunningList, err error) {
 	if query.Queue == "" {
-		_, err = i.MayLook(ctx)
+		_, err = guard.Context(ctx)
 	} else {
 		_, _, err = i.Queue(ctx, query.Queue)
 	}
@@ -222,7 +223,7 @@ func (i *Inspector) Stats(ctx context.Context) (inspect.Stats, error) {
 // Queues implements [inspect.Inspector]. All queues are asked at the same time: where handlers
 // compute on all processors, each answer waits for some of these.
 func (i *Inspector) Queues(ctx context.Context) ([]inspect.QueueInfo, error) {
-	ctx, err := i.MayLook(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/journal"
 )
@@ -81,7 +82,7 @@ func (c *controls) job(ctx context.Context, one control.One) (a control.Whole, e
 }
 
 func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a control.DeadLetters, err error) {
-	if ctx, err = c.Look.MayLook(ctx); err != nil {
+	if ctx, err = guard.Context(ctx); err != nil {
 		return a, err
 	}
 	number, known := c.Look.Log.Queues()[query.Queue]

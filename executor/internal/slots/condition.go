@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -44,7 +45,7 @@ func (c *condition[V]) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, 
 		return nil, err
 	}
 	h := &hold[V]{s: c.Slots, by: cl.By}
-	reserve := func() error { return c.cfg.Guard(func() error { return c.reserve(ctx, h, job) }) }
+	reserve := func() error { return guard.Call(func() error { return c.reserve(ctx, h, job) }) }
 	if err = reserve(); err == nil || !errors.Is(err, lock.ErrNoFreeSlot) {
 		return h, err
 	}

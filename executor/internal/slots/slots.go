@@ -36,7 +36,6 @@ type Config[V any] struct {
 	Log      *journal.Log
 	Volatile bool            // the journal is told nothing
 	Handlers context.Context // what user code gets
-	Guard    func(f func() error) error
 }
 
 // Slots is a sequence with its reservations.

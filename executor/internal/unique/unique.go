@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -41,7 +42,6 @@ type Condition struct {
 	Checked        func(id string, value any) (string, error) // the same, of a function of the program
 	TTL, Heartbeat time.Duration
 	Handlers       context.Context
-	Guard          func(f func() error) error
 }
 
 // Check implements [admit.Checker].
@@ -225,7 +225,7 @@ func (h *hold) Release() {
 	h.c.mu.Lock()
 	delete(h.c.names, h.by.String())
 	h.c.mu.Unlock()
-	_ = h.c.Guard(h.lease.Unlock)
+	_ = guard.Call(h.lease.Unlock)
 }
 
 // Status shows a key to people.
