@@ -616,7 +616,7 @@ var inRoot = []mutation{
 	{"answer an image of another site", "executor/dashboard/guard.go", "	strict.Method = http.MethodPost", "	// strict.Method = http.MethodPost", guards},
 	{"show payloads that were not asked for", "executor/dashboard/payload.go", "	case s.h.cfg.ShowPayload == nil || ", "	case s.h.cfg.ShowPayload == nil:\n		row.Text = string(p.Raw)\n		return row\n	case ", guards},
 	{"answer to any name", "executor/dashboard/guard.go", "return err == nil //", "return err == nil || true //", guards},
-	{"show a text that turns the others round", "executor/dashboard/show.go", "(strconv.IsPrint(r) || ", "(r > 0x1fff || strconv.IsPrint(r) || ", guards},
+	{"show a text that turns the others round", "executor/dashboard/show.go", "return strconv.IsPrint(r) || ", "return r > 0x1fff || strconv.IsPrint(r) || ", guards},
 	{"delete for good without asking", "executor/dashboard/action.go", "	return d.danger || ", "	return ", boards},
 	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "inspect.JobFilter{}, o.states", boards},
 	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},

@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // cutAt is how much of a payload is shown when not all is asked for.
@@ -45,7 +47,7 @@ func showStart(b []byte, flag string) string {
 	for i := 0; i < utf8.UTFMax && !utf8.Valid(cut) && utf8.Valid(b); i++ {
 		cut = cut[:len(cut)-1]
 	}
-	return fmt.Sprintf("%s… (%s, %s shows all)", show(cut), bytesText(int64(len(b))), flag)
+	return fmt.Sprintf("%s… (%s, %s shows all)", show(cut), brief.Bytes(int64(len(b))), flag)
 }
 
 // rightToLeft letters are printable, but change the order of what is around them on
@@ -62,20 +64,8 @@ func harmful(r rune) bool {
 // tame escapes what a terminal could act on in a text of ours that may quote
 // something, such as an error with a path.
 func tame(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case r == '\n':
-			b.WriteString("; ") // joined errors
-		case harmful(r):
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	s = strings.ReplaceAll(s, "\n", "; ") // joined errors
+	return brief.Escape(s, func(r rune) bool { return !harmful(r) })
 }
 
 // tameJSON escapes in a line of JSON what encoding/json leaves: everything harmful

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
@@ -96,8 +97,8 @@ func (c *call) figures(i journal.Info) {
 		{"epoch", fmt.Sprintf("%d (times opened)", f.Epoch)},
 		{"next position", fmt.Sprint(f.Next)},
 		{"log", fmt.Sprintf("%s, %s: %d live, %d ended", blocks, count(f.Entries, "entry", "entries"), f.Live, f.Entries-f.Live)},
-		{"log bytes", fmt.Sprintf("%s: %s live, %s dead", bytesText(int64(f.Bytes)), bytesText(int64(f.LiveBytes)), bytesText(int64(f.DeadBytes)))},
-		{"file", bytesText(f.FileBytes)},
+		{"log bytes", fmt.Sprintf("%s: %s live, %s dead", brief.Bytes(int64(f.Bytes)), brief.Bytes(int64(f.LiveBytes)), brief.Bytes(int64(f.DeadBytes)))},
+		{"file", brief.Bytes(f.FileBytes)},
 	})
 }
 
@@ -116,7 +117,7 @@ func (c *call) blocks(v *journal.View) {
 	t.begin()
 	for _, b := range v.Blocks() {
 		t.row(b, fmt.Sprint(b.Seq), fmt.Sprint(b.Epoch), timeText(b.At.UnixNano()), fmt.Sprint(b.First), fmt.Sprint(b.Next),
-			strconv.Itoa(b.Entries), strconv.Itoa(b.Live), bytesText(int64(b.Bytes)), bytesText(int64(b.LiveBytes)))
+			strconv.Itoa(b.Entries), strconv.Itoa(b.Live), brief.Bytes(int64(b.Bytes)), brief.Bytes(int64(b.LiveBytes)))
 	}
 	t.end()
 }
@@ -128,7 +129,7 @@ func (c *call) censuses(all iter.Seq[*census]) {
 	for n := range all {
 		size := "-"
 		if n.Bytes != nil {
-			size = bytesText(*n.Bytes)
+			size = brief.Bytes(*n.Bytes)
 		}
 		t.row(n, show([]byte(n.Queue)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
 			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), size, strconv.Itoa(n.Dead))

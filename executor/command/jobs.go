@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 )
 
@@ -151,7 +152,7 @@ func (l *taskList) add(t *control.Job) {
 	if l.payloads {
 		what = l.positions(t)
 	}
-	state, size := string(t.State), bytesText(t.Bytes)
+	state, size := string(t.State), brief.Bytes(t.Bytes)
 	if t.BytesAtLeast {
 		size = "over " + size
 	}

@@ -129,19 +129,6 @@ func hint(err error) string {
 	return ""
 }
 
-// bytesText is a size as people read it.
-func bytesText(n int64) string {
-	const units = "KMGTPE"
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, i := float64(n)/1024, 0
-	for ; v >= 1024 && i < len(units)-1; i++ {
-		v /= 1024
-	}
-	return fmt.Sprintf("%.1f %ciB", v, units[i])
-}
-
 // timeOf is a time of a journal.
 func timeOf(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 

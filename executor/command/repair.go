@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -104,7 +105,7 @@ func (c *call) compacted(before, after int64) error {
 	if c.json {
 		c.row("compact", control.Compacted{Before: before, After: after})
 	} else {
-		c.printf("%s before, %s now\n", bytesText(before), bytesText(after))
+		c.printf("%s before, %s now\n", brief.Bytes(before), brief.Bytes(after))
 	}
 	return nil
 }

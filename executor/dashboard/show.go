@@ -9,17 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
 	"asset": assetURL, "menu": menu, "query": query, "escape": url.QueryEscape, "pick": list{}.Pick,
 	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip,
-	"number": number, "plural": plural, "bytes": size, "score": score,
+	"number": number, "plural": plural, "bytes": func(n int) string { return brief.Bytes(int64(n)) }, "score": score,
 	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
 	"tone": tone, "limit": limitText, "row": rowOf, "column": columnOf, "job": named, "scope": scopeOf, "few": few,
 	"at":     func(t, now time.Time) moment { return moment{t, now} },
@@ -107,24 +107,7 @@ func tone(s inspect.JobState) string {
 // plain shows a text of any bytes: what is not UTF-8, does not print, or turns the
 // direction of writing round, as an escape.
 func plain(s string) string {
-	ok := func(r rune, n int) bool {
-		return (r != utf8.RuneError || n > 1) && (strconv.IsPrint(r) || r == '\n' || r == '\t')
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case ok(r, n):
-			b.WriteString(s[i : i+n])
-		case n == 1 && r == utf8.RuneError:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		default:
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-		i += n
-	}
-	return b.String()
+	return brief.Escape(s, func(r rune) bool { return strconv.IsPrint(r) || r == '\n' || r == '\t' })
 }
 
 // visible quotes what would show as blank, an id of spaces for example: a link needs a
@@ -141,17 +124,12 @@ func clip(s string, most int) string {
 	line, _, _ := strings.Cut(s, "\n")
 	s = visible(s, line)
 	s, rest, more := strings.Cut(s, "\n")
-	more = more && strings.TrimSpace(rest) != ""
-	if len(s) > most {
-		for most > 0 && !utf8.RuneStart(s[most]) {
-			most--
-		}
-		s, more = s[:most], true
-	}
-	if s = plain(s); more {
+	if cut := brief.Cut(s, most); cut == s && more && strings.TrimSpace(rest) != "" {
 		s += "…"
+	} else {
+		s = cut
 	}
-	return s
+	return plain(s)
 }
 
 // ago says when something was or will be, seen from now.
@@ -213,21 +191,6 @@ func number(v any) string {
 		s = s[:i] + "\u202f" + s[i:]
 	}
 	return sign + s
-}
-
-func size(n int) string {
-	if n < 1<<10 {
-		return strconv.Itoa(n) + " B"
-	}
-	v, unit := float64(n)/1024, 0
-	for v >= 1000 && unit < 3 {
-		v, unit = v/1024, unit+1
-	}
-	digits := 1
-	if v >= 100 {
-		digits = 0
-	}
-	return strconv.FormatFloat(v, 'f', digits, 64) + " " + [...]string{"KiB", "MiB", "GiB", "TiB"}[unit]
 }
 
 // score shows a score as it was given, as far as that is known: those that are times,

@@ -56,6 +56,35 @@ func plain(s string) string {
 	return s
 }
 
+// Escape shows a text of any bytes: what is not UTF-8, or is not to be shown, as an escape.
+func Escape(s string, shown func(r rune) bool) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case shown(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// Bytes is a size as people read it.
+func Bytes(n int64) string {
+	const units = "KMGTPE"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n)/1024, 0
+	for ; v >= 1024 && i < len(units)-1; i++ {
+		v /= 1024
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[i])
+}
+
 // Newest tells the score of the newest state that was done; nil: none that had one.
 func Newest(score *float64) string {
 	if score == nil {
