@@ -70,7 +70,7 @@ func In(d time.Duration) Option {
 // [Receipt].Position, also what is enqueued from many goroutines at a time, waited for
 // room, or is a follow-up, and although the clock was set back meanwhile, or is behind
 // in this process. After a restart the floor is the highest such score among the
-// payloads that wait.
+// payloads that wait; see Time in the package comment for one that can't be told.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
 // Metadata goes with the payload, as strings by key: a trace context, a tenant, the

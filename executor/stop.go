@@ -22,7 +22,7 @@ const (
 
 // Stop ends the executor. Nothing new is accepted, except from handlers that still
 // run, and, over a log that another process goes on with, until they have ended. Running
-// handlers are waited for until ctx ends, then their contexts are cancelled with the cause
+// handlers, with the halves of their batch, are waited for until ctx ends, then their contexts are cancelled with the cause
 // [ErrStopping], and what they return after that spends no retry. What they did is written
 // down. Handlers that do not return within another 50 ms are left behind: [ErrStuck] names
 // them. What they do then changes nothing any more, and the journal stays locked until the
