@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -149,12 +150,14 @@ func readConfigs(c *call, limit int) (configs, error) {
 	return got, nil
 }
 
-// policies are the flags that say how a queue behaves. The shape comes first, for
-// it brings defaults of its own.
-var policies = []struct {
+// policy is a flag that says how a queue behaves.
+type policy struct {
 	flag, values string
 	set          func(cfg *shard.Config, v string) bool
-}{
+}
+
+// policies are all of them. The shape comes first, for it brings defaults of its own.
+var policies = []policy{
 	{"shape", "events, state or merged", func(cfg *shard.Config, v string) bool {
 		switch v {
 		case "events": // as Handle has it
@@ -164,8 +167,8 @@ var policies = []struct {
 		}
 		return v == "events" || v == "state" || v == "merged"
 	}},
-	{"merge", namesOf(shard.MergeSupersede), func(cfg *shard.Config, v string) bool { return named(&cfg.Merge, v, shard.MergeSupersede) }},
-	{"on-failure", namesOf(shard.OnFailureBlock), func(cfg *shard.Config, v string) bool { return named(&cfg.OnFailure, v, shard.OnFailureBlock) }},
+	choice("merge", shard.MergeSupersede, func(cfg *shard.Config) *shard.Merge { return &cfg.Merge }),
+	choice("on-failure", shard.OnFailureBlock, func(cfg *shard.Config) *shard.OnFailure { return &cfg.OnFailure }),
 	{"max-payloads", "a number, 0 is all", func(cfg *shard.Config, v string) bool {
 		n, err := strconv.Atoi(v)
 		cfg.MaxPayloads = max(n, 0)
@@ -173,29 +176,20 @@ var policies = []struct {
 	}},
 }
 
-// named sets v to the value with a name, up to the last one.
-func named[T interface {
+// choice is a policy that has a name for each value up to the last one.
+func choice[T interface {
 	~uint8
 	fmt.Stringer
-}](v *T, name string, last T) bool {
+}](flag string, last T, of func(*shard.Config) *T) policy {
+	var names []string
 	for i := T(0); i <= last; i++ {
-		if strings.EqualFold(i.String(), name) {
-			*v = i
-			return true
+		names = append(names, i.String())
+	}
+	return policy{flag, strings.Join(names[:last], ", ") + " or " + names[last], func(cfg *shard.Config, v string) bool {
+		i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, v) })
+		if i >= 0 {
+			*of(cfg) = T(i)
 		}
-	}
-	return false
-}
-
-// namesOf are the names of all values up to the last one.
-func namesOf[T interface {
-	~uint8
-	fmt.Stringer
-}](last T) string {
-	var names strings.Builder
-	names.WriteString(T(0).String())
-	for i := T(1); i < last; i++ {
-		names.WriteString(", " + i.String())
-	}
-	return names.String() + " or " + last.String()
+		return i >= 0
+	}}
 }

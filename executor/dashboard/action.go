@@ -23,7 +23,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	if err := h.permit(r, &o); err != nil {
 		return err
 	}
-	if o.asksFirst() && o.confirm != "yes" {
+	if o.asksFirst() && !o.has("confirm") {
 		return h.looks.Look(w, r, func(w http.ResponseWriter) error { return h.ask(w, r, o) })
 	}
 	n, err := h.perform(r, &o)
@@ -37,7 +37,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 		}
 		return p
 	}
-	w.Header().Set("Location", o.origin()+"done="+h.notices.keep(o.said(n)))
+	w.Header().Set("Location", o.origin()+"done="+h.notices.keep(o.told(n)))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
@@ -119,10 +119,10 @@ func (o *order) selections() (all []inspect.Selection) {
 func (o *order) origin() string {
 	stays := o.Verb == Pause || o.Verb == Resume || o.Verb == Cancel // otherwise the job may be over
 	switch {
-	case o.from == "job" && o.ID != "" && stays:
+	case o.said("from") == "job" && o.ID != "" && stays:
 		return "job?" + string(query("queue", o.Queue, "id", o.ID)) + "&"
-	case o.from == "locks", o.from == "schedules":
-		return o.from + "?"
+	case o.said("from") == "locks", o.said("from") == "schedules":
+		return o.said("from") + "?"
 	case o.Queue != "":
 		return "queue?" + string(o.list.Address()) + "&"
 	}
@@ -141,7 +141,7 @@ type wireAffected struct {
 func (h *handler) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
 	line := []slog.Attr{slog.String("verb", string(o.Verb))}
 	for _, name := range []string{"scope", "queue", "id", "selected", "state", "prefix", "error", "reason", "key", "cron", "schedule"} {
-		switch text := o.form.Get(name); {
+		switch text := o.said(name); {
 		case name == "state" && len(o.states) > 0:
 			line = append(line, slog.Any("states", o.states))
 		case text == "":

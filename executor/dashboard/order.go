@@ -27,19 +27,15 @@ type order struct {
 	Index int    // of the Cron
 	Picks []pick
 
-	list    list               // where it was asked for, and what filtered means
-	states  []inspect.JobState // of the jobs that filtered and all mean; none: any
-	reason  string             // of a Cancel
-	from    string             // the page
-	confirm string             // "yes": it is meant
-
-	back inspect.Requeued // what a Requeue has done
-
-	form url.Values // what it was asked with, by the names of the API
+	list   list               // where it was asked for, and what filtered means
+	states []inspect.JobState // of the jobs that filtered and all mean; none: any
+	back   inspect.Requeued   // what a Requeue has done
+	form   url.Values         // what it was asked with, by the names of the API
 }
 
-// has reports whether a field is there.
-func (o *order) has(name string) bool { return o.form.Has(name) }
+// has reports whether a field is there, and said is its text.
+func (o *order) has(name string) bool    { return o.form.Has(name) }
+func (o *order) said(name string) string { return o.form.Get(name) }
 
 // pick is a row that a person has ticked.
 type pick struct {
@@ -87,8 +83,8 @@ func orderOf(r *http.Request) (o order, err error) {
 			o.states = t.states
 		}
 	}
-	if o.has("confirm") && o.confirm != "yes" {
-		return o, wrong("confirm is %q; it must be yes", clip(o.confirm, 40))
+	if o.has("confirm") && o.said("confirm") != "yes" {
+		return o, wrong("confirm is %q; it must be yes", clip(o.said("confirm"), 40))
 	}
 	return o, o.meansOne(true)
 }
@@ -152,7 +148,6 @@ func (o *order) read(form url.Values) (err error) {
 	o.form, o.Verb, o.Scope, o.Queue, o.ID = form, Verb(form.Get("verb")), form.Get("scope"), form.Get("queue"), form.Get("id")
 	o.Name, o.states = cmp.Or(form.Get("key"), form.Get("schedule")), statesOf(form)
 	o.list = list{Tab: form.Get("tab"), Prefix: form.Get("prefix"), Error: form.Get("error")}
-	o.reason, o.from, o.confirm = form.Get("reason"), form.Get("from"), form.Get("confirm")
 	return nil
 }
 

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"embed"
 	"html/template"
+	"maps"
 	"net/http"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,21 +41,7 @@ type page struct {
 func (p page) May(verb string) bool { return p.Can[Verb(verb)] }
 
 // MayAny reports whether it may do anything with it.
-func (p page) MayAny() bool {
-	for _, may := range p.Can {
-		if may {
-			return true
-		}
-	}
-	return false
-}
-
-// menu are the pages that each page leads to.
-func menu() []struct{ Name, Href string } {
-	return []struct{ Name, Href string }{
-		{"Overview", "./"}, {"Running", "running"}, {"Locks", "locks"}, {"Schedules", "schedules"}, {"Journal", "journal"},
-	}
-}
+func (p page) MayAny() bool { return slices.Contains(slices.Collect(maps.Values(p.Can)), true) }
 
 // templates are the pages by name, each with the frame around it.
 var templates = sync.OnceValue(func() map[string]*template.Template {

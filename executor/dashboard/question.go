@@ -33,7 +33,7 @@ const shownPicks = 20
 func (h *handler) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	d := deeds[o.Verb]
 	q := question{Yes: d.yes, Detail: d.detail, Danger: d.danger, Reason: o.Verb == Cancel, Back: o.origin()}
-	if o.from == "job" && o.ID != "" {
+	if o.said("from") == "job" && o.ID != "" {
 		q.Back = "job?" + string(query("queue", o.Queue, "id", o.ID))
 	}
 	q.Picks = o.form["selected"]

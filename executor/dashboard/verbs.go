@@ -66,7 +66,7 @@ var deeds = map[Verb]deed{
 		scopes: lists, list: ofJobs, payloads: true, danger: true, fields: fields{may: []string{"reason"}}, counts: "payload",
 		do: func(ctx context.Context, h *handler, o *order) (int, error) {
 			return each(func(in inspect.Inspector, ctx context.Context, which inspect.Selection) (int, error) {
-				return in.Cancel(ctx, which, o.reason)
+				return in.Cancel(ctx, which, o.said("reason"))
 			})(ctx, h, o)
 		},
 		question: "Cancel {what}?", yes: "Yes, cancel", button: "Cancel",
@@ -185,8 +185,8 @@ var paused = map[string]string{"id": "id", "selected": "id", "filtered": "prefix
 // what an action counts.
 func (o *order) what() string { return cmp.Or(deeds[o.Verb].counts, paused[o.Scope]) }
 
-// said is what an action has done.
-func (o *order) said(n int) string {
+// told is what an action has done, in words.
+func (o *order) told(n int) string {
 	what, is := o.what(), "are"
 	if n == 1 {
 		is = "is"

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,13 +148,7 @@ func inLine(n int) string {
 func more(n int, one, many string) node { return node{Note: "and " + plural(n, one, many) + " more"} }
 
 func join(parts ...string) string {
-	var all []string
-	for _, p := range parts {
-		if p != "" {
-			all = append(all, p)
-		}
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
 // until says how long something goes on by itself.
