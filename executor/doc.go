@@ -183,10 +183,10 @@
 // # Time
 //
 // Due times are on the wall clock. When that clock is set while the executor runs, by
-// a second or more, what was due stays due and the pause before a retry stays as long
-// as it was; it takes a minute at most to notice. So it is after a restart, for steps
-// of a minute or more, but for a payload with a time of its own behind a retry. [At],
-// [In] and [Snooze] name a moment on that clock. Timeouts are on the monotonic clock.
+// a second or more, what was due stays due, and pauses before retries, Throttle and
+// Debounce take as long as they were to; it takes a minute at most to notice. So it is after
+// a restart, for steps of a minute or more, but for a payload with a time of its own behind a
+// retry. [At], [In] and [Snooze] name a moment on that clock. Timeouts are on the monotonic one.
 // A clock that was wrong in an earlier process can't be told from one that was right:
 // what is due in more than 50 years is logged when its queue is registered.
 //

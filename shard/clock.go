@@ -41,6 +41,8 @@ func (s *Shard) now() int64 {
 	before := s.wall + int64(mono-s.mono)
 	if step := time.Duration(wall - before); step.Abs() >= clockStep {
 		s.core.stepClock(before, int64(step))
+		s.core.Record(s.log)
+		s.timerAt = shifted(s.timerAt, int64(step)) // it can't be set
 	}
 	s.wall, s.mono = wall, mono
 	return wall
@@ -65,9 +67,7 @@ func (s *clockSet) since(due int64, position journal.Position) int64 {
 	return due
 }
 
-// stepClock tells that the wall clock was set by step nanoseconds when it said
-// before. What was due stays due, for as long as it has been, and the pause before
-// a retry stays as long as it was; a time that a caller asked for stays that time.
+// stepClock tells that the wall clock was set by step nanoseconds when it said before.
 func (c *hands) stepClock(before, step int64) {
 	if c.counts.Payloads == 0 {
 		c.set = nil
@@ -75,22 +75,13 @@ func (c *hands) stepClock(before, step int64) {
 	c.set = &clockSet{before, step, c.seen, c.set}
 	c.shift += step
 	c.prompt += step
-	c.shiftRests(step)
+	noted := time.Duration(step).Abs() >= clockNote
+	c.shiftRests(before, step, noted)
 	for r := range c.runs {
 		r.taken += step
 	}
 	for l := range c.lanes.all() {
-		due := l.due
-		if c.debounces() && l.item() == nil && l.retry() < 0 {
-			c.bound(l, c.limitOf(l)) // while it follows from the due time
-		}
-		if due <= before || (l.retry() >= 0 || c.pauses(l, before)) && due < farFuture-max(step, 0) {
-			due += step
-			if p := l.past(); p != nil && p.bounded && p.limit < farFuture-max(step, 0) {
-				p.limit += step
-			}
-		}
-		noted := time.Duration(step).Abs() >= clockNote
+		due, parted := c.stepped(l, before, step)
 		switch it := l.item(); {
 		case it != nil:
 			l.due = due // of what waits behind it
@@ -98,11 +89,53 @@ func (c *hands) stepClock(before, step int64) {
 				c.writeStateOut(l, it)
 				l.unpinned = true
 			}
-		case due != l.due:
+		case parted || due != l.due:
 			c.enqueue(l, due)
 			if noted {
 				c.writeState(l)
 			}
 		}
 	}
+}
+
+// stepped returns when a lane is due after a step of the clock. What was due stays due, for as
+// long as it has been, and a retry, a rest and the quiet time of Debounce take as long as they
+// were to; a time that a caller asked for stays that time. Parted: more than the due time has moved.
+func (c *timing) stepped(l *lane, before, step int64) (due int64, parted bool) {
+	p := l.past()
+	switch {
+	case p != nil && p.restEnd != 0:
+		if p.own <= before {
+			p.own += step
+		}
+		return l.dueAfter(p.own, shifted(p.restEnd, step)), true
+	case c.gathering(l):
+		limit := c.limitOf(l)
+		to := steppedPause(limit, c.cfg.Debounce.MaxWait, before, step)
+		if due = to; l.due != limit {
+			due = min(to, steppedPause(l.due, c.cfg.Debounce.Quiet, before, step))
+		}
+		c.bound(l, to)
+		return due, true
+	case l.due <= before || l.retry() >= 0 && l.item() == nil:
+		return shifted(l.due, step), false
+	}
+	return l.due, false
+}
+
+// steppedPause returns the end of a time that begins when a payload is due, after a step of the
+// clock. If the clock has skipped the moment at which the payload is due, that is now.
+func steppedPause(end int64, length time.Duration, before, step int64) int64 {
+	if end-int64(length) <= before {
+		return shifted(end, step)
+	}
+	return max(end, later(before+step, length))
+}
+
+// shifted moves a time along with the clock.
+func shifted(t, step int64) int64 {
+	if t >= farFuture-max(step, 0) {
+		return t
+	}
+	return t + step
 }

@@ -335,3 +335,140 @@ func TestClockIsSetWhileAnIDRests(t *testing.T) {
 		})
 	}
 }
+
+// An id rests, and what waits has a time of its own. When the clock is set each goes by its own rule,
+// also after a restart, and in the next step.
+func TestClockIsSetWhileAnIDRestsAndACallerAskedForATime(t *testing.T) {
+	second := int64(time.Second)
+	for _, step := range steps {
+		for _, in := range []int64{5 * second, 20 * second} {
+			for _, behind := range []bool{false, true} {
+				t.Run(fmt.Sprint(step, " in ", time.Duration(in), " behind a run: ", behind), func(t *testing.T) {
+					g := newRig(t, Config{Throttle: 8 * time.Second}, 1)
+					g.now = int64(20 * year)
+					g.put(journal.Entry{ID: []byte("a"), Due: g.now})
+					asked, over := g.now+in, g.now+8*second
+					r := g.begin(g.now)
+					if behind {
+						g.put(journal.Entry{ID: []byte("a"), Due: asked})
+					}
+					g.finish(g.now, r, Outcome{Verdict: VerdictDone})
+					if !behind {
+						g.put(journal.Entry{ID: []byte("a"), Due: asked})
+					}
+					for range 2 {
+						require.Equal(t, max(asked, over), g.cores[0].Status("a").Due)
+						if asked <= g.now {
+							asked += int64(step)
+						}
+						over += int64(step)
+						g.step(&g.now, int64(step))
+						require.Equal(t, max(asked, over), g.cores[0].Status("a").Due)
+						if step.Abs() >= clockNote {
+							g.crash(1)
+						}
+					}
+					g.cores[0].check(t)
+				})
+			}
+		}
+	}
+}
+
+// An id that has nothing to do rests for as long as it was to, and not longer, after a restart, too.
+func TestClockIsSetWhileAnIDRestsBeforeARestart(t *testing.T) {
+	for _, merge := range []Merge{MergeKeepAll, MergeSupersede} {
+		for _, step := range []time.Duration{time.Hour, -time.Hour} {
+			for _, wait := range []time.Duration{time.Second, time.Minute} { // and when it is over
+				t.Run(fmt.Sprint(merge, step, wait), func(t *testing.T) {
+					g := newRig(t, Config{Throttle: 8 * time.Second, Merge: merge}, 1)
+					now := int64(20 * year)
+					g.put(journal.Entry{ID: []byte("a"), Due: now, Score: 5})
+					g.run(now, Outcome{Verdict: VerdictDone})
+					over := now + int64(8*time.Second)
+					now += int64(wait)
+					g.step(&now, int64(step))
+					g.crash(1)
+					g.put(journal.Entry{ID: []byte("a"), Due: now, Score: 6})
+					require.Equal(t, max(now, over+int64(step)), g.cores[0].Status("a").Due)
+				})
+			}
+		}
+	}
+}
+
+// A job is due when it has been quiet. A payload that comes at a time that the clock skips comes then.
+func TestClockIsSetBeforeItIsQuiet(t *testing.T) {
+	second := int64(time.Second)
+	for _, step := range steps {
+		t.Run(step.String(), func(t *testing.T) {
+			g := newRig(t, Config{Debounce: Debounce{Quiet: 3 * time.Second, MaxWait: 30 * time.Second}}, 1)
+			g.now = int64(20 * year)
+			first, last, limit := g.now, g.now+5*second, g.now+30*second
+			g.put(journal.Entry{ID: []byte("a"), Due: first}, journal.Entry{ID: []byte("a"), Due: last})
+			require.Equal(t, last+3*second, g.cores[0].Status("a").Due)
+			g.step(&g.now, int64(step))
+			due := min(max(last, g.now)+3*second, limit+int64(step))
+			require.Equal(t, due, g.cores[0].Status("a").Due)
+			if step.Abs() >= clockNote {
+				g.crash(1)
+			}
+			require.Equal(t, due, g.cores[0].Status("a").Due)
+		})
+	}
+}
+
+// What supersedes a job that runs is due after a crash if it was so when the clock was set back.
+func TestClockIsSetBackWhileAnOlderStateRuns(t *testing.T) {
+	g := newRig(t, Config{Merge: MergeSupersede, MaxRetries: 5}, 1)
+	now := int64(20 * year)
+	g.put(journal.Entry{ID: []byte("a"), Due: now})
+	g.run(now, Outcome{Verdict: VerdictFailed, Error: "no"})
+	g.begin(now)
+	g.put(journal.Entry{ID: []byte("a"), Due: now})
+	g.step(&now, -int64(time.Hour))
+	g.crash(1)
+	_, ok := g.cores[0].ready(now)
+	require.True(t, ok)
+	require.Equal(t, Status{Known: true, Due: now, Retry: -1, Payloads: 1, Concurrency: 1}, g.cores[0].Status("a"))
+}
+
+// What waits behind the retry of a job that runs, and was asked for at a time, is due then.
+func TestClockIsSetWhileARetryRuns(t *testing.T) {
+	for _, step := range steps {
+		t.Run(step.String(), func(t *testing.T) {
+			g := newRig(t, Config{MaxRetries: 5}, 1)
+			now := int64(20 * year)
+			g.put(journal.Entry{ID: []byte("a"), Due: now})
+			g.run(now, Outcome{Verdict: VerdictFailed})
+			r := g.begin(now)
+			asked := now + int64(time.Hour)
+			g.put(journal.Entry{ID: []byte("a"), Due: asked})
+			g.step(&now, int64(step))
+			g.finish(now, r, Outcome{Verdict: VerdictDone})
+			require.Equal(t, asked, g.cores[0].Status("a").Due)
+		})
+	}
+}
+
+// A shard that has noticed that the clock was set forward is on time from then on, whatever
+// its timer was set for before.
+func TestClockIsSetForwardAndTheTimerGoesAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var ran []string
+		h := newHouse(t, 1, 1, Config{}, nil)
+		h.handler = func(it *Item) Outcome {
+			ran = append(ran, fmt.Sprint(it.ID, " ", time.Since(begin)))
+			return Outcome{Verdict: VerdictDone}
+		}
+		set := settable(t, h.shards[0])
+		h.put("later", "", begin.Add(30*time.Second))
+		synctest.Wait()
+		set(time.Hour)
+		h.put("soon", "", begin.Add(time.Hour+time.Second))
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"later 0s", "soon 1s"}, ran)
+		h.close()
+	})
+}

@@ -115,6 +115,12 @@
 // says how long an id rests that has no payload; it ends with the rest, or with a
 // job that begins after it.
 //
+// The wall clock may be set. A moment that a caller asked for stays that moment; a pause, as
+// before a retry, is a length of time and moves along. While an id rests, its lane keeps its own
+// due time and the end of the rest apart, and so does a state of it. Under [Debounce] the due
+// time tells: within Quiet all payloads have come, and if the clock skips the time of one, that
+// one comes then.
+//
 // A job never starts before its due time. A timer starts it at that moment, or
 // under Config.Slack at the next multiple of the slack on the wall clock, which
 // all shards have in common: only what was put off for a hundred slacks when it

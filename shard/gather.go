@@ -74,7 +74,7 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 	case first && !l.holds():
 		due := l.due
 		if p := l.past(); c.loading && p != nil && p.resting {
-			due = max(due, e.Due)
+			due = l.dueAfter(e.Due, due)
 		}
 		c.enqueue(l, due)
 	default:
@@ -150,7 +150,7 @@ func (c *gather) fresh(l *lane, due int64) {
 	holds := l.retry() < 0 && (l.holds() || c.loading && c.willHold(l))
 	limit := c.limitOf(l)
 	to := c.freshDue(l, l.due, limit, due, holds)
-	if c.debounces() && l.retry() < 0 && !l.halted && !holds {
+	if c.gathering(l) && !l.halted && !holds {
 		c.bound(l, limit)
 		if c.atLimit(l, to, limit) {
 			c.enqueue(l, to)
@@ -223,6 +223,7 @@ func (c *gather) freshOut(l *lane, e *journal.Entry) {
 // back to it from the morgue.
 func (c *gather) freshStart(l *lane, due int64) {
 	moved := l.hasState() || l.due != due
+	l.unbound()
 	c.bound(l, due)
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
@@ -264,9 +265,15 @@ func (c *gather) pinDueOut(l *lane, gone journal.Position) {
 }
 
 // writeStateOut writes down what a crash is to find of a job whose item is out: it is
-// due as if the item were not.
+// due as if the item were not. What supersedes the item is all that a crash leaves.
 func (c *gather) writeStateOut(l *lane, it *Item) {
 	p := l.remember()
+	if c.supersedes() && l.n() > 0 {
+		c.writeState(l)
+		e := &c.change.States[p.pending-1].Entry
+		e.Retry, e.Error, e.History = -1, nil, nil
+		return
+	}
 	due, limit, bounded := l.due, p.limit, p.bounded
 	if it.held {
 		p.held = it.Payloads

@@ -65,8 +65,19 @@ type runHistory struct {
 	held []Payload
 
 	resting bool // state says only how long the id rests: the first payload may be due later
-	bounded bool
-	limit   int64 // if bounded, of those that wait: see Debounce
+	// A job that waits while its id rests is due at the later one of its own due time and the
+	// end of the rest. They are kept apart: when the clock is set, each goes by rules of its own.
+	own, restEnd int64 // restEnd 0: its due time is its own
+	bounded      bool
+	limit        int64 // if bounded, of those that wait: see Debounce
+}
+
+// dueAfter notes that a lane, with a due time of its own, is not due before a rest is over. It
+// returns when it is due.
+func (l *lane) dueAfter(own, restEnd int64) int64 {
+	p := l.remember()
+	p.own, p.restEnd = own, restEnd
+	return max(own, restEnd)
 }
 
 // failures returns what has failed so far.
@@ -239,7 +250,7 @@ func (l *lane) stateAfter(at journal.Position) bool {
 
 // about is the position of the payload that a state is about.
 func (l *lane) about() journal.Position {
-	if it := l.item(); it != nil {
+	if it := l.item(); it != nil && l.n() == 0 {
 		return it.Payloads[0].Ref.Position()
 	}
 	return l.one.Ref.Position()

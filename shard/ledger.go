@@ -203,6 +203,9 @@ func (c *ledger) writeState(l *lane) {
 	if p.bounded && !l.holds() && l.retry() < 0 {
 		e.Failed = append(e.Failed, 0, journal.Position(p.limit)) // see gathers
 	}
+	if p.restEnd != 0 {
+		e.Due, e.Failed = p.own, []journal.Position{0, journal.Position(p.restEnd), l.about()} // see restsUntil
+	}
 	if c.supersedes() && e.Failed == nil {
 		e.Failed = append(e.Failed, l.about()) // see stale
 	}

@@ -36,20 +36,30 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	p.state, p.err, p.pulled, p.resting = ref, string(e.Error), false, rests(e)
 	p.history = slices.Clone(e.History)
 	l.unbound()
-	if gathers(e) {
+	due := e.Due
+	switch {
+	case gathers(e):
 		c.bound(l, int64(e.Failed[1]))
-	} else if len(e.Failed) > 0 && !p.resting {
+	case restsUntil(e):
+		due = l.dueAfter(due, int64(e.Failed[1]))
+	case p.resting && l.n() > 0:
+		due = l.dueAfter(l.due, due)
+	case len(e.Failed) > 0 && !p.resting:
 		c.loosen(l)
 	}
 	c.setRetry(l, e.Retry)
 	c.setHalted(l, e.Halted)
-	c.enqueue(l, e.Due)
+	c.enqueue(l, due)
 }
 
 // gathers reports whether a state is that of a job with a limit: then it stands in the
 // place of the failed payloads, behind a position that none has. A version of this
 // package that knows no limits finds no payload by it.
 func gathers(e *journal.Entry) bool { return len(e.Failed) == 2 && e.Failed[0] == 0 }
+
+// restsUntil reports whether a state is that of a job whose id rests: its due time is the job's
+// own, and the end of the rest stands behind a position that none has, before that of the payload.
+func restsUntil(e *journal.Entry) bool { return len(e.Failed) == 3 && e.Failed[0] == 0 }
 
 // Loaded ends the loading.
 func (c *Core) Loaded() {
@@ -84,8 +94,8 @@ func (c *gather) regroup(l *lane) {
 		c.lanes.entries.read(l.past().state, &e)
 	}
 	failed := e.Failed
-	if gathers(&e) || rests(&e) {
-		failed = nil
+	if len(failed) > 0 && failed[0] == 0 {
+		failed = nil // it says something else
 	}
 	slices.Sort(failed)
 	var others []Payload

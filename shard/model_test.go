@@ -37,6 +37,8 @@ type modelJob struct {
 	err           string
 	failures      []journal.Failure // that are kept, if err says what the last one was
 	halted        bool
+	decided       bool  // its due time was, by a retry or a snooze
+	own, restEnd  int64 // while its id rests: when it is due by itself, and when that is over
 	out           *modelOut
 }
 
@@ -45,6 +47,7 @@ type modelOut struct {
 	payloads      []*modelPayload
 	due, limit    int64 // as if it had not begun
 	held, partial bool
+	decided       bool
 	started       bool
 	settled       int // payloads that were done while it ran, and are no more here
 	removals      []*Removal
@@ -112,7 +115,7 @@ func (w *model) deliver(p *modelPayload) {
 		j = &modelJob{retry: -1}
 		w.open(j, p)
 		if until, rests := w.rested[p.id]; rests && !p.restored {
-			j.due = max(j.due, until)
+			j.rest(until)
 		}
 		delete(w.rested, p.id)
 		w.jobs[p.id] = j
@@ -141,9 +144,63 @@ func (w *model) deliver(p *modelPayload) {
 
 // open makes a payload the first of a job.
 func (w *model) open(j *modelJob, p *modelPayload) {
+	j.decided, j.restEnd = false, 0
 	if j.due, j.limit = p.due, p.due; !p.restored {
 		j.due += int64(w.cfg.Debounce.Quiet)
 		j.limit += int64(w.cfg.Debounce.MaxWait)
+	}
+}
+
+// rest has a job be due when a rest is over, too.
+func (j *modelJob) rest(until int64) {
+	j.own, j.restEnd = j.due, until
+	j.due = max(j.due, until)
+}
+
+// set sets the clock, which said before.
+func (w *model) set(before, step int64) {
+	shift := func(at *int64) {
+		if *at < farFuture-max(step, 0) {
+			*at += step
+		}
+	}
+	came := func(at *int64) {
+		if *at <= before {
+			shift(at)
+		}
+	}
+	for id := range w.rested {
+		w.rested[id] += step
+	}
+	for _, j := range w.jobs {
+		if j.out != nil {
+			shift(&j.out.due)
+			shift(&j.out.limit)
+		}
+		switch quiet, wait := int64(w.cfg.Debounce.Quiet), int64(w.cfg.Debounce.MaxWait); {
+		case j.restEnd != 0:
+			came(&j.own)
+			j.restEnd += step
+			j.due = max(j.own, j.restEnd)
+		case quiet > 0 && !j.decided && (j.out != nil || j.retry < 0):
+			atLimit := j.due == j.limit
+			for at, pause := range map[*int64]int64{&j.due: quiet, &j.limit: wait} {
+				if *at-pause <= before {
+					shift(at)
+				} else {
+					*at = max(*at, before+step+pause) // what the clock has skipped comes now
+				}
+			}
+			if j.due = min(j.due, j.limit); atLimit {
+				j.due = j.limit
+			}
+		case j.retry >= 0 && j.out == nil:
+			shift(&j.due)
+			j.limit = j.due
+		default:
+			came(&j.due)
+			j.limit = j.due
+		}
 	}
 }
 
@@ -182,7 +239,7 @@ func (w *model) move(j *modelJob, p *modelPayload) {
 }
 
 func (w *model) now(j *modelJob, now int64, keep bool) {
-	if j.due, j.limit, j.halted = now, now, false; !keep {
+	if j.due, j.limit, j.halted, j.restEnd = now, now, false, 0; !keep {
 		j.retry = -1
 	}
 }
@@ -190,7 +247,7 @@ func (w *model) now(j *modelJob, now int64, keep bool) {
 // putBack undoes that a job was handed out.
 func (w *model) putBack(j *modelJob) {
 	out := j.out
-	j.out, j.due, j.limit = nil, out.due, out.limit
+	j.out, j.due, j.limit, j.decided, j.restEnd = nil, out.due, out.limit, out.decided, 0
 	if out.held {
 		j.held = out.payloads
 	} else {
@@ -212,7 +269,8 @@ func (w *model) ready(now int64, of func(id string) bool) (ids []string) {
 // take hands out the payloads of a job, under Single at most so many.
 func (w *model) take(id string, most int) *modelOut {
 	j := w.jobs[id]
-	out := &modelOut{due: j.due, limit: j.limit, held: len(j.held) > 0}
+	out := &modelOut{due: j.due, limit: j.limit, decided: j.decided, held: len(j.held) > 0}
+	j.decided, j.restEnd = false, 0
 	if out.held {
 		out.payloads, j.held = j.held, nil
 	} else {
@@ -339,6 +397,7 @@ func (w *model) failed(id string, now, due int64, err string, ps, behind []*mode
 }
 
 func (w *model) again(j *modelJob, ps, behind []*modelPayload, hold bool, retry int, due int64, err string) {
+	j.decided, j.restEnd = true, 0
 	if j.out, j.retry, j.due, j.limit, j.err = nil, retry, due, due, err; hold {
 		j.held = ps
 		w.merge(j, behind...)
@@ -354,7 +413,7 @@ func (w *model) over(id string, now int64, behind []*modelPayload) {
 	j.out.partial = j.out.partial || len(behind) > 0
 	w.merge(j, behind...)
 	if w.cfg.Throttle > 0 {
-		defer func() { j.due = max(j.due, now+int64(w.cfg.Throttle)) }()
+		defer func() { j.rest(now + int64(w.cfg.Throttle)) }()
 	}
 	switch {
 	case len(j.waiting) == 0:

@@ -137,6 +137,7 @@ func newPair(t *rapid.T, cfg Config) *pair {
 	}
 	p := &pair{rig: newRig(quick{t}, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), model: newModel(cfg)}
 	p.ids = []string{"a", "b", "c", "d", "e"}[:rapid.SampledFrom([]int{5, 1, 2}).Draw(t, "ids")] // few: more happens to each
+	p.now = int64(time.Hour)                                                                     // so that it may be set back
 	p.accepted()
 	return p
 }
@@ -154,11 +155,7 @@ func (p *pair) drive(t *rapid.T) {
 		"put one": p.arrive, // arrivals make the rest worth while
 		"advance": func(t *rapid.T) {
 			p.now += rapid.Int64Range(0, 8).Draw(t, "time")
-			for _, c := range p.cores {
-				c.Tick(p.now)
-				c.Record(p)
-			}
-			maps.DeleteFunc(p.model.rested, func(_ string, until int64) bool { return until <= p.now })
+			p.tick()
 		},
 		"take":    p.takeSome,
 		"take to": p.takeSome,
@@ -177,7 +174,38 @@ func (p *pair) drive(t *rapid.T) {
 		"reclaim": p.reclaim,
 		"crash":   p.crashNow,
 		"power":   p.powerCut,
+		"set":     p.setClock,
 	})
+}
+
+// setClock sets the clock by as much as is written down. What was held and waits behind that may
+// be due at another time after a crash.
+func (p *pair) setClock(t *rapid.T) {
+	if p.cfg.OnFailure == OnFailureBlock || p.cfg.Single {
+		return
+	}
+	step := int64(clockNote)
+	if rapid.Bool().Draw(t, "back") {
+		step = -step
+	}
+	for _, c := range p.cores {
+		c.stepClock(p.now, step)
+		c.Record(p)
+	}
+	p.model.set(p.now, step)
+	for _, r := range p.runs {
+		r.taken += step
+	}
+	p.now += step
+	p.tick()
+}
+
+func (p *pair) tick() {
+	for _, c := range p.cores {
+		c.Tick(p.now)
+		c.Record(p)
+	}
+	maps.DeleteFunc(p.model.rested, func(_ string, until int64) bool { return until <= p.now })
 }
 
 func (p *pair) accepted() {
@@ -564,7 +592,11 @@ func (w *model) adopt(g *rig) {
 		}
 		for id := range c.lanes.named() {
 			v, _ := c.view(id)
-			j := &modelJob{due: v.due, limit: c.limitOf(c.lanes.find([]byte(id))), retry: v.retry, err: v.err, failures: v.failures, halted: v.halted}
+			l := c.lanes.find([]byte(id))
+			j := &modelJob{due: v.due, limit: c.limitOf(l), retry: v.retry, err: v.err, failures: v.failures, halted: v.halted, decided: !c.gathering(l)}
+			if p := l.past(); p != nil {
+				j.own, j.restEnd = p.own, p.restEnd
+			}
 			for _, p := range v.held {
 				j.held = append(j.held, w.all[p.Ref.Position()])
 			}

@@ -211,7 +211,8 @@ func (g *rig) limitOf(id string) int64 {
 	c := g.core(id)
 	l := c.lanes.find([]byte(id))
 	if it := l.item(); it != nil {
-		return it.limit
+		_, limit := c.undone(it)
+		return limit
 	}
 	return c.limitOf(l)
 }

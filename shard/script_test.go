@@ -119,6 +119,8 @@ func (s *script) traceChange(c *journal.Change) {
 			line += fmt.Sprintf(", has run #%d/%v", e.Failed[3], math.Float64frombits(uint64(e.Failed[2])))
 		} else if gathers(e) {
 			line += fmt.Sprintf(", limit %s", seconds(int64(e.Failed[1])))
+		} else if restsUntil(e) {
+			line += fmt.Sprintf(", rests until %s", seconds(int64(e.Failed[1])))
 		} else if len(e.Failed) > 0 {
 			line += fmt.Sprintf(", failed %v", e.Failed)
 		}

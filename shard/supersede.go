@@ -82,7 +82,7 @@ func (c *gather) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journa
 		c.anew(l) // while loading: a state may have been left over
 	}
 	c.open(l, e.Due, e.Restored)
-	c.stand(l, c.rouseFor(e, l.due))
+	c.stand(l, c.rouseFor(l, e, l.due))
 	return 0
 }
 
@@ -109,7 +109,7 @@ func (c *gather) newer(v version, l *lane, id string) (w version, over bool) {
 // changes all the time would never run; and what gathers under Debounce goes on to. A
 // job that waited for something else than its time is tried at once: it may not need it.
 func (c *gather) takePlace(l *lane, e *journal.Entry) {
-	at, limit, gathers := l.due, int64(0), c.gathers(l, e)
+	at, limit, gathers := l.due, int64(0), c.gathering(l) && !e.Restored && !l.halted
 	if p := l.past(); p != nil && p.bounded {
 		limit = p.limit
 	} else if gathers {
@@ -129,7 +129,7 @@ func (c *gather) takePlace(l *lane, e *journal.Entry) {
 		if e.Due <= c.now && !c.debounces() {
 			due = min(at, due)
 		}
-		c.stand(l, c.rouseFor(e, due))
+		c.stand(l, c.rouseFor(l, e, due))
 	}
 	if len(c.held) > 0 && l.item() == nil && c.unhold(string(e.ID), HoldWait) {
 		c.enqueue(l, l.due)
@@ -195,7 +195,7 @@ func (c *hands) giveWay(l *lane, it *Item) {
 	c.release(l)
 	c.ages.inherit(l.one.Ref.Position(), it.Payloads[0].Ref.Position())
 	c.supersede(it.Payloads[0], l.one.Ref.Position(), false)
-	due, unpinned, limit := max(l.due, c.rested.byID[it.ID].until), l.unpinned, int64(0)
+	due, unpinned, limit := l.due, l.unpinned, int64(0)
 	p := l.past()
 	bounded := p != nil && p.bounded
 	if bounded {
@@ -205,7 +205,7 @@ func (c *hands) giveWay(l *lane, it *Item) {
 	if bounded {
 		c.bound(l, limit)
 	}
-	c.enqueue(l, due)
+	c.enqueue(l, c.dueWhenRested(l, it.ID, due))
 	if unpinned {
 		c.pinDue(l)
 	}
@@ -282,8 +282,8 @@ func (c *gather) loadRest(e *journal.Entry, ref journal.Ref) bool {
 	if l := c.lanes.find(e.ID); l != nil && l.n() > 0 {
 		c.loosen(l) // its payload may be older than what was done
 		var w journal.Entry
-		if c.lanes.entries.read(l.one.Ref, &w) {
-			c.enqueue(l, c.rouseFor(&w, l.due))
+		if !l.hasState() && c.lanes.entries.read(l.one.Ref, &w) {
+			c.enqueue(l, c.rouseFor(l, &w, l.due))
 		}
 	}
 	return true

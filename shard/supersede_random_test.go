@@ -48,6 +48,7 @@ type twin struct {
 	retry              int
 	halted             bool
 	until              int64   // it rests
+	own, restEnd       int64   // while it rests: when waiting is due by itself, and when that is over
 	doom               Verdict // that a person wants for out
 }
 
@@ -99,8 +100,53 @@ func (s *states) drive(t *rapid.T) {
 		"remove":   s.removeOne,
 		"restore":  s.restoreOne,
 		"crash":    s.crashNow,
+		"set":      s.setClock,
 		"power":    s.powerCut,
 	})
+}
+
+// setClock sets the clock, by as much as is written down.
+func (s *states) setClock(t *rapid.T) {
+	step := int64(clockNote)
+	if rapid.Bool().Draw(t, "back") {
+		step = -step
+	}
+	for _, c := range s.cores {
+		c.stepClock(s.now, step)
+		c.Record(s)
+	}
+	for _, w := range s.ids {
+		w.set(s.now, step)
+	}
+	s.now += step
+	s.tick()
+	s.accepted()
+}
+
+// set sets the clock, which said before.
+func (w *twin) set(before, step int64) {
+	if w.until != 0 {
+		w.until += step
+	}
+	due := &w.dueWaiting
+	if w.restEnd != 0 {
+		due = &w.own
+	}
+	if *due >= 0 && (*due <= before || w.restEnd == 0 && w.retry >= 0 && w.out.at == 0) {
+		*due += step
+	}
+	if w.restEnd != 0 {
+		w.rest()
+	}
+}
+
+// rest has what waits be due when the id has rested, too.
+func (w *twin) rest() {
+	if w.restEnd == 0 {
+		w.own = w.dueWaiting
+	}
+	w.restEnd = w.until
+	w.dueWaiting = max(w.own, w.restEnd)
 }
 
 func (s *states) tick() {
@@ -178,21 +224,18 @@ func (w *twin) deliver(s *states, p version, e *journal.Entry) (into journal.Pos
 		s.counts.SupersededDead++
 	}
 	due := e.Due
-	if !e.Restored {
-		due = max(due, w.until)
-	}
 	if w.waiting.at != 0 {
 		s.counts.Superseded++
 		if e.Due <= s.now {
 			due = min(w.dueWaiting, due)
-			if !e.Restored {
-				due = max(due, w.until)
-			}
 		}
 	}
-	w.waiting, w.dueWaiting = p, due
+	w.waiting, w.dueWaiting, w.restEnd = p, due, 0
 	if w.out.at == 0 {
 		w.retry, w.halted = -1, false
+		if !e.Restored {
+			w.rest()
+		}
 	}
 	return 0
 }
@@ -201,7 +244,7 @@ func (w *twin) deliver(s *states, p version, e *journal.Entry) (into journal.Pos
 func (w *twin) gaveWay(s *states) {
 	s.counts.Superseded++
 	w.out, w.retry, w.halted, w.doom = version{}, -1, false, 0
-	w.dueWaiting = max(w.dueWaiting, w.until)
+	w.rest()
 }
 
 // back puts what is out back.
@@ -213,7 +256,7 @@ func (w *twin) back(s *states, due int64) {
 	if w.waiting.at != 0 { // it came after a person had wanted the other one to end, and that has not
 		s.counts.Superseded++
 	}
-	w.waiting, w.out, w.dueWaiting, w.doom = w.out, version{}, due, 0
+	w.waiting, w.out, w.dueWaiting, w.doom, w.restEnd = w.out, version{}, due, 0, 0
 }
 
 func (s *states) takeSome(t *rapid.T) {
@@ -229,7 +272,7 @@ func (s *states) takeSome(t *rapid.T) {
 		require.Equal(s.t, []journal.Position{w.waiting.at}, refs(it.Payloads), it.ID)
 		require.Equal(s.t, w.retry, it.Retry, it.ID)
 		require.False(s.t, w.ran.at != 0 && isNewer(w.ran, w.waiting), "%s: an older state runs after a newer one", it.ID)
-		w.out, w.waiting = w.waiting, version{}
+		w.out, w.waiting, w.restEnd = w.waiting, version{}, 0
 	}
 	s.runs = append(s.runs, &stateRun{c, r})
 }
@@ -279,7 +322,8 @@ func (s *states) finished(w *twin, o Outcome) {
 	}
 	switch v {
 	case VerdictDeleted:
-		w.out, w.retry, w.dueWaiting = version{}, -1, max(w.dueWaiting, w.until)
+		w.out, w.retry = version{}, -1
+		w.rest()
 		s.counts.Deleted++
 		return
 	case VerdictFailed:
@@ -297,7 +341,7 @@ func (s *states) finished(w *twin, o Outcome) {
 			w.waiting = version{}
 			s.counts.Superseded++
 		}
-		if w.dueWaiting = max(w.dueWaiting, w.until); v == VerdictDone {
+		if w.rest(); v == VerdictDone {
 			s.counts.Done++
 		} else {
 			s.counts.Discarded++
@@ -309,7 +353,8 @@ func (s *states) finished(w *twin, o Outcome) {
 	case w.waiting.at != 0 && isNewer(w.waiting, p):
 		w.gaveWay(s)
 	case v == VerdictCanceled, v == VerdictFailed && w.retry+1 >= s.cfg.MaxRetries && s.cfg.OnExhausted != OnExhaustedHalt:
-		w.out, w.retry, w.dueWaiting = version{}, -1, max(w.dueWaiting, w.until)
+		w.out, w.retry = version{}, -1
+		w.rest()
 		s.bury(w, p)
 	case v == VerdictFailed:
 		w.retry++
@@ -335,7 +380,9 @@ func (s *states) bury(w *twin, p version) {
 		s.counts.Superseded++
 		return
 	}
-	require.Zero(s.t, w.dead)
+	if w.dead.at != 0 { // it was taken away while p ran
+		s.counts.SupersededDead++
+	}
 	w.dead = p
 	s.counts.Buried++
 }
@@ -376,7 +423,7 @@ func (s *states) runNow(t *rapid.T) {
 	s.core(id).Record(s)
 	require.Equal(s.t, w.waiting.at != 0 && w.out.at == 0, ok)
 	if ok {
-		w.dueWaiting, w.retry, w.halted = s.now, -1, false
+		w.dueWaiting, w.retry, w.halted, w.restEnd = s.now, -1, false, 0
 	}
 }
 
@@ -480,6 +527,10 @@ func (s *states) reopen(t *rapid.T, disk *journal.Memory) {
 	for _, w := range s.ids {
 		if w.out.at != 0 {
 			w.back(s, -1)
+		}
+		if w.dead.at != 0 && w.waiting.at != 0 && isNewer(w.waiting, w.dead) { // it died while that one ran
+			w.dead = version{}
+			s.counts.SupersededDead++
 		}
 	}
 	s.open(rapid.SampledFrom(shardCounts).Draw(t, "shards"))

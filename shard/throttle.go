@@ -103,13 +103,13 @@ func (r *rested) moved(from, to int) {
 // restAfter has what waits for an id rest after its run.
 func (c *throttle) restAfter(now int64, l *lane) {
 	if c.cfg.Throttle > 0 {
-		l.due = max(l.due, c.restUntil(now))
+		l.due = l.dueAfter(l.due, c.restUntil(now))
 		l.unpinned = l.unpinned || !c.supersedes() // else it stays among the rested
 	}
 }
 
 // rouse makes a new lane for an id that may be resting: it is due when that is over,
-// by the state that said so, unless its first payload is due later.
+// by the state that said so, or when its first payload is, if that is later.
 func (c *throttle) rouse(l *lane, e *journal.Entry) {
 	if len(c.rested.byID) == 0 {
 		return
@@ -119,21 +119,28 @@ func (c *throttle) rouse(l *lane, e *journal.Entry) {
 		return
 	}
 	delete(c.rested.byID, string(e.ID))
-	if e.Restored || e.Due >= r.until {
+	if e.Restored || r.until <= c.now {
 		c.end(r.state)
 		return
 	}
-	p := l.remember()
-	p.state, p.resting = r.state, true
-	l.due = r.until
+	l.due = l.dueAfter(l.due, r.until)
+	l.past().state, l.past().resting = r.state, true
 }
 
-// rouseFor is rouse for a payload whose id may be resting, and stays among the rested.
-func (c *throttle) rouseFor(e *journal.Entry, due int64) int64 {
-	if e.Restored || c.cfg.Throttle <= 0 {
+// rouseFor is rouse for a payload whose id may be resting, and stays among the rested. What
+// waits behind a run rests after that.
+func (c *throttle) rouseFor(l *lane, e *journal.Entry, due int64) int64 {
+	if e.Restored || l.item() != nil {
 		return due
 	}
-	return max(due, c.rested.byID[string(e.ID)].until)
+	return c.dueWhenRested(l, string(e.ID), due)
+}
+
+func (c *throttle) dueWhenRested(l *lane, id string, due int64) int64 {
+	if until := c.rested.byID[id].until; until > c.now {
+		return l.dueAfter(due, until)
+	}
+	return due
 }
 
 // restOn has an id rest of which only the state was loaded.
@@ -175,18 +182,24 @@ func (c *throttle) forgetVersion(now int64, id string) int {
 	return 1
 }
 
-// shiftRests keeps rests as long as they were when the clock is set.
-func (c *throttle) shiftRests(step int64) {
+// shiftRests keeps rests as long as they were when the clock is set. Noted: it is written down.
+func (c *throttle) shiftRests(before, step int64, noted bool) {
 	r := &c.rested
 	r.ends = nil
 	for id, at := range r.byID {
 		if at.until == 0 {
 			continue
 		}
-		if at.until < farFuture-max(step, 0) {
-			at.until += step
+		over := at.until <= min(before, before+step) // and stays so
+		if !over {
+			at.until = shifted(at.until, step)
 		}
-		r.byID[id] = at
-		r.ends.push(restEnd{at.until, id})
+		if over || !noted {
+			r.add(id, at)
+			continue
+		}
+		c.end(at.state)
+		at.state = journal.Ref{}
+		c.writeRest(before+step, id, at)
 	}
 }

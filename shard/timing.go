@@ -67,6 +67,7 @@ func (c *timing) opening(due int64) int64 { return later(due, c.cfg.Debounce.Qui
 // open makes a payload that is due at a time the first of those that wait. Decided: it
 // came back from the morgue, and is not put off.
 func (c *timing) open(l *lane, due int64, decided bool) {
+	l.unbound()
 	l.due = due
 	if decided {
 		c.bound(l, due)
@@ -88,10 +89,10 @@ func (c *timing) bound(l *lane, limit int64) {
 	}
 }
 
-// unbound makes the due time of a job its limit, once there is a state of it.
+// unbound makes the due time of a job its limit, once there is a state of it, and its own.
 func (l *lane) unbound() {
 	if p := l.past(); p != nil {
-		p.limit, p.bounded = 0, false
+		p.limit, p.bounded, p.restEnd = 0, false, 0
 	}
 }
 
@@ -154,26 +155,23 @@ func (c *timing) behind(l *lane, e *journal.Entry, first bool) {
 	}
 }
 
-// gathers reports whether a payload that takes the place of one that waits puts the job
-// off under Debounce, and does not begin anew.
-func (c *timing) gathers(l *lane, e *journal.Entry) bool {
-	if !c.debounces() || e.Restored {
-		return false
-	}
+// gathering reports whether what waits in a lane gathers under Debounce: when it is due has not
+// been decided upon.
+func (c *timing) gathering(l *lane) bool {
 	p := l.past()
 	bounded := p != nil && p.bounded
-	if l.item() != nil {
+	if !c.debounces() || l.item() != nil {
 		return bounded
 	}
-	return l.retry() < 0 && !l.halted && (bounded || !l.hasState())
+	return l.retry() < 0 && (bounded || !l.hasState())
 }
 
 // handLimit gives an item the limit of its job; what comes behind it has its own.
 func (c *timing) handLimit(l *lane, it *Item) {
 	if c.debounces() {
 		it.limit = c.limitOf(l)
-		l.unbound()
 	}
+	l.unbound()
 }
 
 // undone returns when the job of an item is due if nothing comes of the run, and the
@@ -192,9 +190,3 @@ func (c *timing) takeDue(l *lane, it *Item) {
 
 // restUntil returns when a rest is over that begins now; now if there is none.
 func (c *timing) restUntil(now int64) int64 { return later(now, c.cfg.Throttle) }
-
-// pauses reports whether the due time of a lane may be the end of a pause of Config.Debounce
-// or of a rest, which stay as long as they were.
-func (c *timing) pauses(l *lane, before int64) bool {
-	return c.debounces() && l.due-before <= int64(c.cfg.Debounce.Quiet) || l.hasState() && l.due-before <= int64(c.cfg.Throttle)
-}

@@ -91,7 +91,8 @@ func (c *Core) view(id string) (v laneView, ok bool) {
 		v.failures = p.failures().Failures(p.err)
 	}
 	if it := l.item(); it != nil {
-		v.due, v.out = it.undone, it.Payloads[it.settled:]
+		v.due, _ = c.undone(it)
+		v.out = it.Payloads[it.settled:]
 	}
 	return v, true
 }

@@ -92,11 +92,6 @@ func (w *world) loose(since time.Time) bool {
 	return false
 }
 
-// setAndDied reports whether the clock was set since a moment, in a life that is over.
-func (w *world) setAndDied(since time.Time) bool {
-	return slices.ContainsFunc(w.clocks(), func(s clockSet) bool { return !s.at.Before(since) && s.life != w.life })
-}
-
 func playSet(w *world, l line) {
 	set := func() {
 		w.mu.Lock()
