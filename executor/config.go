@@ -190,6 +190,11 @@ type Crash struct {
 	// one that takes seconds for it a few times more, and kills from outside, at random
 	// moments, hardly ever cost a job.
 	//
+	// A payload that takes the place of a suspect, because it is newer, equal or folded
+	// with it, is suspected of the same. Under MergeSupersede what is newer than a dead
+	// letter of this kind takes its place as one, and does not run, until a person puts
+	// it back or deletes it: see [HandleLatest].
+	//
 	// A crash does not count if the machine has booted since, or if a report says that
 	// a signal caused it; see Reports. The notes about running jobs need 16 KiB in the
 	// journal's directory. Without room for them, Start logs that, and suspects stay

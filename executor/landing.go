@@ -137,6 +137,7 @@ func (r recorder) Record(c *shard.Change) {
 
 func (r recorder) write(c *shard.Change) {
 	q := r.queue
+	q.handOver(c)
 	locks := len(c.Staged) > 0 && q.x.land(c)
 	if q.Admission == nil && !locks {
 		q.x.log.Record(&c.Change)

@@ -19,6 +19,9 @@ import (
 // either the clock was wrong when it was accepted, or it is wrong now.
 const absurdDelay = 50 * 365 * 24 * time.Hour
 
+// convicted are odds at which a suspect is guilty beyond doubt.
+const convicted = 1e9
+
 // load gives the cores of the shards what is pending, and lets go of it.
 func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 	absurd := q.x.clock().Add(absurdDelay).UnixNano()
@@ -190,7 +193,6 @@ func (q *queue) suspects(pending [][]journal.Ref) (found []*quarantine.Suspect, 
 // its shard if it is held or given up.
 func (q *queue) admit(s *quarantine.Suspect, in *shard.Shard) {
 	s.Release = func() { in.Tell(func(c *shard.Core) { c.Let(s.ID, shard.HoldSuspect) }) }
-	s.Clear = func() { q.x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(s.Position)}}) }
 	if s.GivenUp() {
 		q.condemn(s, in)
 	}
@@ -210,6 +212,23 @@ func (q *queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 	in.Tell(func(c *shard.Core) { s.Clear(); c.Let(s.ID, shard.HoldSuspect) })
 }
 
+// handOver has what speaks against payloads speak against those that take their place.
+func (q *queue) handOver(c *shard.Change) {
+	for _, m := range c.Merged {
+		if !m.Over {
+			c.Sets = append(c.Sets, q.x.quarantine.Inherit(q.Name, m.Position, m.Into)...)
+		}
+	}
+	for id, at := range c.Heirs {
+		s := q.suspect(journal.Suspicion{Deaths: q.x.cfg.Crash.Limit, Odds: convicted}, id, at)
+		s.Heir = true
+		q.condemn(s, q.Shards.Of(id))
+		c.Sets = append(c.Sets, s.Set(at)) // for a start that finds it before that is recorded
+	}
+}
+
 func (q *queue) suspect(s journal.Suspicion, id string, at journal.Position) *quarantine.Suspect {
-	return &quarantine.Suspect{Suspicion: s, Queue: q.Name, ID: id, Name: holder{Queue: q.Name, ID: id}.String(), Position: at, Limit: q.x.cfg.Crash.Limit}
+	one := &quarantine.Suspect{Suspicion: s, Queue: q.Name, ID: id, Name: holder{Queue: q.Name, ID: id}.String(), Position: at, Limit: q.x.cfg.Crash.Limit}
+	one.Clear = func() { q.x.log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(one.Position)}}) }
+	return one
 }

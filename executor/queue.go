@@ -200,7 +200,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 func (q *queue) deadConfig() dead.Config {
 	return dead.Config{
 		Log: q.x.log, Logger: q.x.cfg.Logger, Name: q.Name, Number: q.Number, Shards: q.Shards, Now: q.stamp,
-		Supersedes: q.supersedes(), Lanes: q.lanes, Ledger: q.x.ledger, Keys: q.x.keys,
+		Supersedes: q.supersedes(), Crashes: q.x.cfg.Crash.Limit > 0, Lanes: q.lanes, Ledger: q.x.ledger, Keys: q.x.keys,
 		Age: q.retention.Age, Count: q.retention.Count,
 	}
 }

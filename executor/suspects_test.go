@@ -150,3 +150,54 @@ func TestWhoIsGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// What takes the place of a suspect that is held is the suspect from then on: it waits for
+// the turn, its handler is told of the crashes, and its end acquits the id.
+func TestTheHeirOfASuspectIsOne(t *testing.T) {
+	for name, gather := range map[string]QueueConfig[time.Duration]{
+		"newest": {Merge: MergeSupersede},
+		"equal":  {Merge: MergeKeepLast},
+		"folded": {Gather: Gather[time.Duration]{Fold: func(_, next time.Duration) (time.Duration, error) { return next, nil }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x, err := OpenOn(new(journal.Memory), Config{})
+				require.NoError(t, err)
+				t.Cleanup(func() { _ = x.Stop(context.Background()) })
+				var got []Merged[time.Duration]
+				q, err := HandleMerged(x, "q", func(_ context.Context, job Merged[time.Duration]) error {
+					got = append(got, job)
+					return nil
+				}, gather)
+				require.NoError(t, err)
+				receipt, err := q.Enqueue(t.Context(), "a", time.Second)
+				require.NoError(t, err)
+				in := q.q.Shards.Of("a")
+				s := q.q.suspect(journal.Suspicion{Deaths: 2, Age: time.Second}, "a", journal.Position(receipt.Position))
+				require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
+				q.q.admit(s, in)
+				require.NoError(t, x.Start(t.Context()))
+				_, err = q.Enqueue(t.Context(), "a", time.Second)
+				require.NoError(t, err)
+				time.Sleep(9 * time.Second)
+				require.Empty(t, got)
+				if q.q.folder == nil {
+					keys := 0
+					for kv, err := range x.log.Keys("suspect/", "") {
+						require.NoError(t, err)
+						require.Equal(t, s.Set(journal.Position(receipt.Position+1)).Key, kv.Key)
+						keys++
+					}
+					require.Equal(t, 1, keys)
+				}
+				time.Sleep(time.Minute)
+				require.Len(t, got, 1)
+				require.Equal(t, 2, got[0].Crashes)
+				require.Empty(t, x.quarantine.Named())
+				for kv := range x.log.Keys("suspect/", "") {
+					t.Error("it is still suspected:", kv.Key)
+				}
+			})
+		})
+	}
+}

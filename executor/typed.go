@@ -80,7 +80,11 @@ func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
 // all retries. An older payload never runs after a newer one that was done, whether it
 // failed before, came back from the dead letters, or arrived late.
 //
-// An id has at most one dead letter, which is deleted when a newer payload is accepted.
+// An id has at most one dead letter, which is deleted when a newer payload is accepted. If
+// it died of Config.Crash.Limit, the newer one is dead-lettered in its place, without a run:
+// else a row that ends the process would do so with each change. Once what crashes is fixed,
+// [inspect.Inspector.Requeue] runs the newest; after [inspect.Inspector.DeleteDead] the next
+// change runs. Under OnExhaustedHalt the next change runs anyway.
 // OnFailure, OnFresh, FreshDue and Fold must have their defaults; Debounce and Throttle
 // apply. See "The newest state" in the guide (README.md).
 //

@@ -126,3 +126,53 @@ func TestOneEventIsCondemned(t *testing.T) {
 	require.Equal(t, []journal.Position{1, 3}, refs(v.waiting))
 	require.NoError(t, l.Close())
 }
+
+// TestTheHeirOfACondemnedState: what takes the place of a dead letter that was condemned
+// is held at once, and handed to the recorder, whoever had that dead letter in hand.
+func TestTheHeirOfACondemnedState(t *testing.T) {
+	for _, way := range []string{"condemned", "loaded", "left"} {
+		t.Run(way, func(t *testing.T) {
+			s := newStock(t, 3, func(int) []byte { return []byte("a") }, numbered)
+			c := NewCore(1, Config{Single: true, Merge: MergeSupersede})
+			first, second, third := s.refs[0].Position(), s.refs[1].Position(), s.refs[2].Position()
+			arrive := func(i int) {
+				var e journal.Entry
+				require.NoError(t, s.refs[i].Read(&e))
+				require.Zero(t, c.deliver(&e, s.refs[i]))
+			}
+			arrive(0)
+			require.True(t, c.Condemn(10, "a", first, "crashed", nil))
+			c.Record(writing{s.log})
+			if way == "loaded" {
+				c = NewCore(1, Config{Single: true, Merge: MergeSupersede})
+				c.LoadDead(&journal.Entry{Queue: 1, ID: []byte("a"), Position: first, Due: 1}, true)
+			}
+			if way == "left" {
+				require.True(t, c.Depart("a", first))
+			}
+			arrive(1)
+			if way == "left" {
+				require.Empty(t, c.change.Heirs)
+				c.Departed("a", first, false)
+			}
+			require.Equal(t, map[string]journal.Position{"a": second}, c.change.Heirs)
+			require.Equal(t, []journal.Position{first}, c.change.Exhumed)
+			r := c.NewRun()
+			require.False(t, c.Take(10, r))
+			require.True(t, c.Condemn(10, "a", second, "crashed", nil))
+			c.Record(writing{s.log})
+			require.Empty(t, c.change.Heirs)
+			c.Let("a", HoldSuspect)
+			require.Equal(t, second, c.graves["a"].at)
+			require.True(t, c.graves["a"].guilty)
+
+			// A person puts it back, and then anything newer runs.
+			require.True(t, c.Depart("a", second))
+			arrive(2)
+			c.Departed("a", second, true)
+			require.Empty(t, c.change.Heirs)
+			require.True(t, c.Take(10, r))
+			require.Equal(t, third, r.Items[0].Payloads[0].Ref.Position())
+		})
+	}
+}

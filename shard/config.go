@@ -53,6 +53,9 @@ type Config struct {
 	// later with a lower score can't take its turn, and its count with it.
 	Single bool
 
+	// Weighed: the recorder is told Change.Surplus, by itself if need be.
+	Weighed bool
+
 	// Fold gets what waits for an id, to be folded, when a good deal does; see
 	// [Core]. It must not block. Nil: payloads are not folded. With it Merge is
 	// MergeKeepAll and MaxPayloads 0, and without Single; runs are in the order of
@@ -71,9 +74,6 @@ type Config struct {
 	// handler, so that payloads end about in the order in which they are on the disk,
 	// and make room as they do, before many of them take some. Nil: it has room.
 	Short func() bool
-
-	// Weighed: the recorder is told Change.Surplus, by itself if need be.
-	Weighed bool
 }
 
 // Exhausts says whether the outcome of it is a failure that no retry follows.

@@ -131,10 +131,18 @@ func (c *Core) Postpone(it *Item, parked bool) {
 
 // Condemn ends the next run of a waiting id before it begins, as one that failed
 // for the last time: see [Config.OnExhausted]. Under Config.Single that is the
-// payload at a position. The recorder gets held, unless it is nil, as that of an
-// item that ran. It reports whether the id, and that payload, waits.
+// payload at a position, or what has taken its place. The recorder gets held, unless it
+// is nil, as that of an item that ran. It reports whether the id, and that payload, waits.
 func (c *Core) Condemn(now int64, id string, at journal.Position, reason string, held Held) bool {
 	l := c.lanes.find([]byte(id))
+	if l != nil && c.supersedes() {
+		at = l.one.Ref.Position()
+	}
+	for _, m := range c.change.Merged { // while it was loaded
+		if m.Position == at {
+			at = m.Into
+		}
+	}
 	if l == nil || l.item() != nil || c.cfg.Single && !l.hasPayload(at) {
 		return false
 	}
@@ -144,6 +152,10 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 	it.Claim = held
 	it.Outcome = Outcome{Verdict: VerdictFailed, Error: reason}
 	c.exhausted(now, l, &it, judged, behind, it.Retry)
+	if g, dead := c.graves[id]; dead {
+		g.guilty = true
+		c.graves[id] = g
+	}
 	if held != nil {
 		c.change.Claims = append(c.change.Claims, claim{held, VerdictFailed, it.over})
 	}
@@ -188,8 +200,11 @@ func (c *Core) Departed(id string, at journal.Position, gone bool) {
 		if gone {
 			delete(c.graves, id)
 		} else {
-			newer, _ := c.newer(g.version, c.lanes.find([]byte(id)), id)
-			c.exhume(id, newer)
+			if newer, over := c.newer(g.version, c.lanes.find([]byte(id)), id); over {
+				c.exhume(id, newer)
+			} else {
+				c.succeed(id, newer)
+			}
 		}
 	}
 	c.Let(id, HoldDead)

@@ -26,6 +26,7 @@ type dead struct {
 type grave struct {
 	version
 	leaving bool // a person has asked for it to be put back, or deleted
+	guilty  bool // it has killed the process too often; see succeed
 }
 
 // outlived is an id of which a core has buried dead letters itself.
@@ -78,18 +79,19 @@ func (o *outlived) late(died moment) bool {
 	return i < len(o.done) && died.before(o.done[i].version)
 }
 
-// LoadDead takes in a dead letter of a superseding queue, before anything is loaded.
-func (c *dead) LoadDead(e *journal.Entry) {
+// LoadDead takes in a dead letter of a superseding queue, before anything is loaded. Guilty:
+// it was condemned.
+func (c *dead) LoadDead(e *journal.Entry, guilty bool) {
 	if !c.supersedes() {
 		return
 	}
 	id, v := string(e.ID), versionOf(e, e.Position)
 	if g := c.graves[id]; v.before(g.version) { // of another policy
-		c.graves[id] = grave{version: v}
-		v = g.version
+		c.graves[id] = grave{version: v, guilty: guilty}
+		v, guilty = g.version, g.guilty
 	}
 	c.exhume(id, v)
-	c.graves[id] = grave{version: v}
+	c.graves[id] = grave{version: v, guilty: guilty}
 }
 
 func (c *dead) bury(now int64, it *Item, payloads []Payload, reason string) {
@@ -135,14 +137,31 @@ func (c *dead) inGrave(p Payload) bool {
 }
 
 // exhume takes the dead letter of an id out of the morgue if a version is newer,
-// unless a person is at it: then it is done when that is over.
-func (c *dead) exhume(id string, v version) {
-	if g, dead := c.graves[id]; dead && !g.leaving && g.before(v) {
-		delete(c.graves, id)
-		c.counts.SupersededDead++
-		c.change.Queue = c.queue
-		c.change.Exhumed = append(c.change.Exhumed, g.at)
+// unless a person is at it: then it is done when that is over. It reports whether that
+// was a guilty one.
+func (c *dead) exhume(id string, v version) (guilty bool) {
+	g, dead := c.graves[id]
+	if !dead || g.leaving || !g.before(v) {
+		return false
 	}
+	delete(c.graves, id)
+	c.counts.SupersededDead++
+	c.change.Queue = c.queue
+	c.change.Exhumed = append(c.change.Exhumed, g.at)
+	return g.guilty
+}
+
+// succeed is exhume for a payload that is to run instead. After a guilty dead letter it does
+// not: the id is held, and the recorder has it condemned.
+func (c *dead) succeed(id string, v version) {
+	if !c.exhume(id, v) {
+		return
+	}
+	c.hold(id, c.held[id]|HoldSuspect)
+	if c.change.Heirs == nil {
+		c.change.Heirs = make(map[string]journal.Position)
+	}
+	c.change.Heirs[id] = v.at
 }
 
 // noteDead notes that a payload goes to the morgue.

@@ -29,6 +29,10 @@ type Change struct {
 	Claims []claim  // of items that were settled, and of jobs that a person has removed
 	Staged []any    // see Item.Stage
 
+	// Heirs are the newest payloads of ids whose dead letter was condemned. The recorder
+	// calls Condemn for them, and then Let, with HoldSuspect.
+	Heirs map[string]journal.Position
+
 	Deleted []journal.Position // of Ended: by a person
 
 	Over    Weight // of the payloads among Ended and Buried
@@ -275,7 +279,7 @@ func (c *ledger) Record(log Recorder) {
 	c.change.Claims = emptied(c.change.Claims)
 	c.change.Deleted = emptied(c.change.Deleted)
 	c.change.Staged = emptied(c.change.Staged)
-	c.change.FollowUps = journal.FollowUps{}
+	c.change.FollowUps, c.change.Heirs = journal.FollowUps{}, nil
 	c.change.Over, c.change.Surplus = Weight{}, Weight{}
 	c.stateOf = emptied(c.stateOf)
 	if len(rewritten) > 0 {

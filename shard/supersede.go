@@ -65,7 +65,7 @@ func (c *gather) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journa
 		c.counts.Replaced-- // its caller hears of it at once
 		return newer.at
 	}
-	c.exhume(string(e.ID), v)
+	c.succeed(string(e.ID), v)
 	if l == nil {
 		l = c.lanes.add(e.ID)
 	}

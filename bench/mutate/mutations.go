@@ -654,7 +654,7 @@ var inRoot = []mutation{
 	{"ask for the payload of another process's tick", "executor/cron/tick.go", "a.c.refuse(s, a.tick); err != nil {", "a.c.refuse(s, a.tick); err != nil && false {", splits},
 	{"report another process's ticks as missed", "executor/cron/fire.go", "g.after, g.upTo, maxCatchUp), others)", "g.after, g.upTo, maxCatchUp), func(time.Time) bool { return false })", splits},
 	{"a clock that outlives its executor", "executor/cron/cron.go", "		if c.gone() != nil { // nothing", "		if false { // nothing", splits},
-	{"a dead letter beside a newer state", "shard/supersede.go", "	c.exhume(string(e.ID), v)\n", "", newest},
+	{"a dead letter beside a newer state", "shard/supersede.go", "	c.succeed(string(e.ID), v)\n", "", newest},
 	{"an older state is tried again before a newer one", "shard/ends.go", "if c.supersedes() && c.overtaken(now, it) {", "if false {", newest},
 	{"a state of what was superseded", "shard/supersede.go", "return c.supersedes() && l != nil && l.n()", "return false && l != nil && l.n()", newest},
 	{"run while a dead letter is on its way", "shard/core.go", "	c.Hold(id, HoldDead)\n", "", newest},

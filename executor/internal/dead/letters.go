@@ -30,6 +30,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/journal"
@@ -59,6 +61,7 @@ type Config struct {
 	Shards     *shards.Set
 	Now        func() int64    // in Unix nanoseconds
 	Supersedes bool            // a newer payload of an id takes the place of its dead letter
+	Crashes    bool            // and does not run if that was given up for crashes
 	Lanes      *lane.Condition // nil: its ids are its own
 	Ledger     *admit.Ledger   // of what jobs hold
 	Keys       *keylock.Keys
@@ -94,7 +97,7 @@ func (l *Letters) Load(cores []*shard.Core) error {
 		if err != nil {
 			return err
 		}
-		cores[l.c.Shards.Index(b.Entry.ID)].LoadDead(&b.Entry)
+		cores[l.c.Shards.Index(b.Entry.ID)].LoadDead(&b.Entry, l.c.Crashes && strings.HasPrefix(b.Reason, quarantine.Crashed))
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ type Suspect struct {
 	Name      string           // of both, for people
 	Position  journal.Position // of what was running
 	Limit     int              // of deaths; 0 or below: it is neither held nor given up
+	Heir      bool             // it is newer than what was given up, and has not run
 
 	// What the quarantine calls. Neither function waits, or calls the quarantine
 	// back.
@@ -61,9 +62,15 @@ func (s *Suspect) Held() bool { return s.Limit > 0 && s.Strong() }
 // GivenUp reports whether it does not run again.
 func (s *Suspect) GivenUp() bool { return s.Limit > 0 && s.Deaths >= s.Limit && s.Guilty() }
 
+// Crashed is how the reason of a dead letter begins that was given up.
+const Crashed = "crashed the process: "
+
 // Reason is why it is given up.
 func (s *Suspect) Reason() string {
-	return fmt.Sprintf("crashed the process: it was running each of the last %d times that the process died, and is the cause", s.Deaths)
+	if s.Heir {
+		return Crashed + "older payloads of its id did; this one has not run, and does when it is put back"
+	}
+	return fmt.Sprintf(Crashed+"it was running each of the last %d times that the process died, and is the cause", s.Deaths)
 }
 
 // String names the suspect, and says what it is suspected of.
@@ -229,6 +236,23 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 		}
 	}
 	z.open.Store(len(z.suspects) > 0)
+}
+
+// Inherit has what speaks against a payload speak against the one that takes its place,
+// and returns how that is written down.
+func (z *Quarantine) Inherit(queue string, from, to journal.Position) []journal.Set {
+	if !z.open.Load() {
+		return nil
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for _, s := range z.suspects {
+		if s.Queue == queue && s.Position == from {
+			s.Position = to
+			return []journal.Set{journal.Cleared(from), s.Set(to)}
+		}
+	}
+	return nil
 }
 
 // Named returns what is said of the suspects that are held, given up, or the cause.

@@ -110,7 +110,7 @@ func (c *Findings) verdicts(before map[format.Position]Suspicion, positions iter
 		if s, ok := c.Suspects[p]; ok {
 			live[p] = s
 			if s != before[p] {
-				c.Sets = append(c.Sets, s.set(p))
+				c.Sets = append(c.Sets, s.Set(p))
 			}
 		}
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 // Suspicion is what speaks against a position that was running when the process
-// died. It ends with the run: whatever that comes to, it did not kill.
+// died. It ends with the run: whatever that comes to, it did not kill. Whoever replaces
+// the payload passes it on to the one that takes its place.
 //
 // The rule: one death is no proof. What was running at two deaths in a row is held
 // back for a while at the next start, and then runs without others of its kind. A
@@ -150,7 +151,8 @@ func SuspectKey(p format.Position) string { return fmt.Sprintf("%s%016x", Suspec
 // Cleared is the [Set] that takes the suspicion off a position.
 func Cleared(p format.Position) format.Set { return format.Set{Key: SuspectKey(p), Value: nil} }
 
-func (s Suspicion) set(p format.Position) format.Set {
+// Set writes down what speaks against a position.
+func (s Suspicion) Set(p format.Position) format.Set {
 	v := binary.BigEndian.AppendUint64(nil, uint64(s.Deaths))
 	v = binary.BigEndian.AppendUint64(v, s.epoch)
 	v = binary.BigEndian.AppendUint64(v, uint64(s.Age))
