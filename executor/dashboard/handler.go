@@ -61,7 +61,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 	}
 	h.looks, h.acts = serving.NewRoom(maxLooks), serving.NewRoom(maxActs)
 	h.stacks, h.copies = make(chan struct{}, 1), make(chan struct{}, 1)
-	h.live = newLive(x, cfg)
+	h.live = &live{handler: h, watchers: make(map[chan reading]time.Time), servers: make(map[*http.Server]bool)}
 	h.hots.forget()
 	h.routes = h.table()
 	return h

@@ -55,10 +55,8 @@ type figures struct {
 // live tells browsers the figures, which are taken once for all of them, and only
 // while one of them watches.
 type live struct {
-	x      *executor.Executor
-	most   int
-	logger *slog.Logger
-	warn   sync.Once // of a middleware
+	*handler
+	warn sync.Once // of a middleware
 
 	mu       sync.Mutex
 	watchers map[chan reading]time.Time // since when; closed for those that are behind, and at the end
@@ -69,20 +67,15 @@ type live struct {
 	stop     context.CancelFunc
 }
 
-func newLive(x *executor.Executor, cfg Config) *live {
-	return &live{x: x, most: cfg.MaxStreams, logger: cfg.Logger, watchers: make(map[chan reading]time.Time),
-		servers: make(map[*http.Server]bool)}
-}
-
-// watch lets a client of a server in, and returns what was before it came, and of which queues.
+// enter lets a client of a server in, and returns what was before it came, and of which queues.
 // When there are as many as there may be, the one that has watched longest has had its turn: it
 // comes back by itself, if somebody reads what it is told, which is not known here. What a
 // client does not read lies in the buffers of its system and of this one. When the server shuts
 // down, which waits for them, the live connections end.
-func (l *live) watch(server *http.Server) (told chan reading, past []sample, of []inspect.QueueStats, err error) {
+func (l *live) enter(server *http.Server) (told chan reading, past []sample, of []inspect.QueueStats, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.watchers) >= l.most {
+	if len(l.watchers) >= l.cfg.MaxStreams {
 		oldest := slices.MinFunc(slices.Collect(maps.Keys(l.watchers)), func(a, b chan reading) int { return l.watchers[a].Compare(l.watchers[b]) })
 		if time.Since(l.watchers[oldest]) < turn {
 			return nil, nil, nil, problem{http.StatusServiceUnavailable, "too many browsers watch already: Config.MaxStreams"}
@@ -133,7 +126,7 @@ func (l *live) dropAll() {
 func (l *live) sampleUntil(ctx context.Context) {
 	defer func() { // as a page's, a panic here is none of the program's
 		if v := recover(); v != nil {
-			l.logger.Error("live figures of the dashboard panicked", slog.Any("panic", v))
+			l.cfg.Logger.Error("live figures of the dashboard panicked", slog.Any("panic", v))
 			l.dropAll()
 		}
 	}()
@@ -243,7 +236,7 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 		return nil // it would be told nothing, for ever
 	}
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
-	told, past, queues, err := h.live.watch(server)
+	told, past, queues, err := h.live.enter(server)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,20 @@
 package control
 
 import (
+	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
+
+// errNoSocket says why there can't be a socket; the text has the path or the system.
+var errNoSocket = errors.New("it can't be made")
+
+// path is that of the socket in the directory of a journal.
+func path(dir string) string { return filepath.Join(dir, "control.sock") }
 
 // version is the first part of a path. It changes when an answer comes to mean something
 // else.
