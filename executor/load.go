@@ -88,18 +88,18 @@ func (q *queue) stamp() int64 { return q.x.clock().UnixNano() }
 func (q *queue) takeOver() error {
 	for _, former := range q.renamedFrom {
 		entries, dead, known := q.x.leftOver(former)
-		own, ownDead, taken := q.x.leftOver(q.Name)
+		own, ownDead, _ := q.x.leftOver(q.Name)
 		if err := q.x.mayRegister(former); err != nil {
 			if entries+dead == 0 {
 				continue
 			}
 			return fmt.Errorf("RenamedFrom of queue %q: %w", q.Name, err)
 		}
-		if entries+dead > 0 && own+ownDead > 0 {
+		if entries+dead > 0 && own+ownDead > 0 && !q.supersedes() { // there the newest counts, wherever it was
 			return fmt.Errorf("%w: queue %q has %d payloads and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
 				ErrConfig, q.Name, own, ownDead, former, entries, dead)
 		}
-		if entries+dead > 0 || known && !taken { // with no payload left there is still what has run of each id
+		if known { // with no payload left there is still what has run of each id
 			if err := q.x.log.Rename(context.Background(), former, q.Name); err != nil {
 				return border(err)
 			}

@@ -99,10 +99,14 @@ type QueueConfig[T any] struct {
 	// them. A name that the journal does not know is skipped, so old names can stay in
 	// the configuration.
 	//
-	// Pauses and locks move along. So do, under MergeSupersede, the newest versions
-	// that have run, and the kept slots of sequences that this queue uses as well. Keys
-	// of [IdempotencyKey] stay with the old name. Registering fails with ErrConfig when
-	// the journal has payloads under more than one of the names. Default nil.
+	// Pauses and locks move along, and the kept slots of sequences that this queue uses as
+	// well. Keys of [IdempotencyKey] stay with the old name. Under MergeSupersede the newest
+	// of what the journal has of an id under any of the names counts, whether it waits, is
+	// dead or was done. Otherwise registering fails with ErrConfig when two of the names have
+	// payloads, waiting or dead. Default nil.
+	//
+	// A program that goes back to an old name has to have the new one here. Without it, it
+	// knows nothing of what was done under the new name, until it goes forward again.
 	RenamedFrom []string
 }
 

@@ -56,7 +56,7 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 		released: make(chan struct{}),
 	}
 	c, h := &l.committer, &l.head
-	l.queues.h, l.diskRoom.h = h, h
+	l.queues.h, l.queues.morgue, l.diskRoom.h = h, &l.morgue, h
 	l.stateKeys.c, l.morgue.c, l.upkeep.c, c.upkeep = c, c, c, &l.upkeep
 	l.morgue.restoring = make(chan *commit, 1)
 	l.disk.mu, l.disk.logger = &l.mu, l.cfg.Logger

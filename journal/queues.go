@@ -14,7 +14,8 @@ import (
 // queues are the names that the journal knows, each with its number, and what it had of
 // each queue when it was opened.
 type queues struct {
-	h *head
+	h      *head
+	morgue *morgue
 
 	// Guarded by the lock of the head.
 	numbers map[string]uint32
@@ -59,48 +60,6 @@ func (q *queues) Queues() map[string]uint32 {
 	names := make(map[string]uint32, len(q.numbers))
 	maps.Copy(names, q.numbers)
 	return names
-}
-
-// Rename moves what the queue named from has, its live entries and its morgue,
-// to the name to, and waits until that is on disk. If both names are known they
-// change places. It returns an error for a name that is empty, too long, or
-// unknown in the case of from, ErrFailed, ErrClosed, ErrContext, or the cause of
-// ctx. On a full disk it takes of the room that is kept for results: the jobs
-// that it is about make room when they run.
-func (q *queues) Rename(ctx context.Context, from, to string) error {
-	if to == "" || len(to) > format.MaxQueueName {
-		return fmt.Errorf("%w, not %d", format.ErrQueueName, len(to))
-	}
-	if err := cause(ctx); err != nil {
-		return err
-	}
-	q.h.mu.Lock()
-	if err := q.h.refusal(); err != nil && !errors.Is(err, ErrFull) {
-		q.h.mu.Unlock()
-		return err
-	}
-	number, known := q.numbers[from]
-	if !known {
-		q.h.mu.Unlock()
-		return fmt.Errorf("%w: there is no queue %q", format.ErrQueueName, from)
-	}
-	if from == to {
-		q.h.mu.Unlock()
-		return nil
-	}
-	// Numbers stay dense: one is never given up.
-	other, swap := q.numbers[to]
-	q.numbers[to] = number
-	if swap {
-		q.numbers[from] = other
-		q.h.open.changes = append(q.h.open.changes, format.QueueEdit(from, other))
-	} else {
-		delete(q.numbers, from)
-		q.h.open.changes = append(q.h.open.changes, format.Edit{Bucket: format.BucketQueues, Key: []byte(from)})
-	}
-	q.h.open.changes = append(q.h.open.changes, format.QueueEdit(to, number))
-	q.h.mu.Unlock()
-	return q.h.Settled(ctx)
 }
 
 // PendingPages hands over what a queue had when the journal was opened: its live entries

@@ -50,6 +50,8 @@ type Rewrite struct {
 	Ref     Ref // set by Record to that of the new entry, which may be read before its commit
 	Payload []byte
 	Room    int // bytes, of what was taken for it with [Log.TakeRoom]
+
+	queue uint32 // it becomes an entry of this queue instead, and keeps its payload; 0: it does not
 }
 
 // Burial is a payload that goes to the morgue.
@@ -143,7 +145,11 @@ func entriesOf(list []Rewrite) (entries []Entry, err error) {
 		if err := list[i].Ref.Read(&entries[i]); err != nil {
 			return nil, err
 		}
-		entries[i].Payload = list[i].Payload
+		if list[i].queue != 0 {
+			entries[i].Queue = list[i].queue
+		} else {
+			entries[i].Payload = list[i].Payload
+		}
 	}
 	return entries, nil
 }

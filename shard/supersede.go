@@ -274,7 +274,11 @@ func (c *gather) loadRest(e *journal.Entry, ref journal.Ref) bool {
 		return true
 	}
 	id := string(e.ID)
-	if before, noted := c.rested.byID[id]; noted {
+	if before, noted := c.rested.byID[id]; noted { // under two names of the queue
+		if r.ran.before(before.ran) {
+			r.ran, r.state, before.state = before.ran, before.state, r.state
+		}
+		r.until = max(r.until, before.until)
 		c.end(before.state)
 	}
 	c.rested.add(id, r)

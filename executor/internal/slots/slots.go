@@ -208,8 +208,13 @@ func (s *Slots[V]) Rename(former, name string) {
 			if by.Queue == former {
 				delete(s.mine, by)
 				heir := admit.Owner{Queue: name, ID: by.ID}
+				change.Sets = append(change.Sets, s.sets(journal.Set{Key: s.openKey(by)})...)
+				if s.mine[heir] != nil { // a job has one value
+					_ = r.Release()
+					continue
+				}
 				s.mine[heir] = r
-				change.Sets = append(change.Sets, s.sets(journal.Set{Key: s.openKey(by)}, s.open(heir, r))...)
+				change.Sets = append(change.Sets, s.sets(s.open(heir, r))...)
 			}
 		}
 	})

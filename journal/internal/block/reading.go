@@ -150,6 +150,15 @@ func (p Pending) Take(queue uint32) [][]Ref {
 	return pages
 }
 
+// Join adds to those of a queue what was another one's, of which so many are payloads.
+func (p Pending) Join(queue uint32, refs []Ref, payloads int) {
+	if len(refs) == 0 {
+		return
+	}
+	all := slices.Concat(append(p[queue].pages, refs)...)
+	p[queue] = pendingOf{slices.Collect(slices.Chunk(byPosition(all), refPage)), p[queue].payloads + payloads}
+}
+
 // First returns the first refs of a queue, n at most.
 func (p Pending) First(queue uint32, n int) (refs []Ref) {
 	for _, page := range p[queue].pages {

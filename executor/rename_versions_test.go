@@ -1,0 +1,208 @@
+package executor_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/journal"
+)
+
+// deploys are versions of a program that keeps mirrors, under one name of its queue and
+// then under another.
+type deploys struct {
+	*testing.T
+	*mirrors
+	disk *journal.Memory
+}
+
+func byScore() executor.QueueConfig[int] {
+	return executor.QueueConfig[int]{MaxRetries: -1, Defaults: executor.Defaults[int]{Score: func(v int) float64 { return float64(v) }}}
+}
+
+// life runs one of them until f is through and all is done.
+func (d *deploys) life(name, former string, f func(x *executor.Executor, q *executor.Queue[int])) {
+	x := openOn(d, d.disk, executor.Config{})
+	cfg := byScore()
+	if former != "" {
+		cfg.RenamedFrom = []string{former}
+	}
+	q, err := executor.HandleLatest(x, name, d.update, cfg)
+	require.NoError(d, err)
+	start(d, x)
+	if f != nil {
+		f(x, q)
+	}
+	synctest.Wait()
+	stop(d, x)
+}
+
+func (d *deploys) send(q *executor.Queue[int], id string, v int, options ...executor.Option) {
+	enqueue(d, q, id, v, options...)
+	synctest.Wait()
+}
+
+// die has a payload go to the dead letters.
+func (d *deploys) die(q *executor.Queue[int], id string, v int) {
+	d.set(true)
+	d.send(q, id, v)
+	d.set(false)
+}
+
+func (d *deploys) requeue(x *executor.Executor, q *executor.Queue[int]) inspect.Requeued {
+	back, err := x.Inspect().Requeue(d.Context(), inspect.SelectQueue(q.Name()))
+	require.NoError(d, err)
+	synctest.Wait()
+	return back
+}
+
+// A queue of states is renamed, the deploy is rolled back, and rolled forward again. What
+// was done under any of the names is known then: no older state runs after it. rounds are
+// what comes before, and forward is the last deploy.
+var renamedAndBack = []struct {
+	name    string
+	before  func(d *deploys)
+	forward func(d *deploys, x *executor.Executor, q *executor.Queue[int])
+	want    map[string]int
+}{
+	{"dead under the new name, and done under the old one", func(d *deploys) {
+		d.life("index", "mirrors", func(_ *executor.Executor, q *executor.Queue[int]) { d.die(q, "a", 3) })
+		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 5) })
+	}, func(d *deploys, x *executor.Executor, q *executor.Queue[int]) {
+		require.Zero(d, d.requeue(x, q), "it is superseded")
+		d.send(q, "a", 4)
+	}, map[string]int{"a": 5}},
+	{"all is done under both", func(d *deploys) {
+		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 1) })
+		d.life("index", "mirrors", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 2); d.send(q, "c", 7) })
+		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 5); d.send(q, "b", 5) })
+	}, func(d *deploys, _ *executor.Executor, q *executor.Queue[int]) {
+		d.send(q, "a", 4)
+		d.send(q, "b", 4)
+		d.send(q, "c", 6)
+	}, map[string]int{"a": 5, "b": 5, "c": 7}},
+	{"dead under both", func(d *deploys) {
+		d.life("index", "mirrors", func(_ *executor.Executor, q *executor.Queue[int]) {
+			d.die(q, "a", 3)
+			d.die(q, "b", 6)
+			d.send(q, "c", 2)
+		})
+		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) {
+			d.die(q, "a", 5)
+			d.die(q, "b", 5)
+			d.die(q, "c", 1)
+		})
+	}, func(d *deploys, x *executor.Executor, q *executor.Queue[int]) {
+		require.LessOrEqual(d, stats(d, q).Dead, 2, "one of an id")
+		d.requeue(x, q)
+		d.send(q, "a", 4)
+	}, map[string]int{"a": 5, "b": 6, "c": 2}},
+	{"waiting under the old name, and done under both", func(d *deploys) {
+		d.life("index", "mirrors", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 2); d.send(q, "c", 7) })
+		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) {
+			d.send(q, "a", 5)
+			d.send(q, "b", 5, executor.In(time.Hour))
+			d.send(q, "c", 6, executor.In(time.Hour))
+		})
+	}, func(d *deploys, _ *executor.Executor, q *executor.Queue[int]) {
+		d.send(q, "a", 4)
+		d.send(q, "b", 4)
+		d.send(q, "c", 6)
+		time.Sleep(time.Hour)
+	}, map[string]int{"a": 5, "b": 5, "c": 7}},
+	{"waiting under both", func(d *deploys) {
+		d.life("index", "mirrors", func(_ *executor.Executor, q *executor.Queue[int]) {
+			d.send(q, "a", 3, executor.In(time.Hour))
+			d.send(q, "b", 6, executor.In(time.Hour))
+			d.send(q, "c", 3, executor.In(time.Hour))
+		})
+		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) {
+			d.send(q, "a", 5, executor.In(time.Hour))
+			d.send(q, "b", 5, executor.In(time.Hour))
+			d.send(q, "c", 5)
+		})
+	}, func(d *deploys, _ *executor.Executor, q *executor.Queue[int]) {
+		require.LessOrEqual(d, stats(d, q).Payloads, 2, "one of an id")
+		time.Sleep(time.Hour)
+	}, map[string]int{"a": 5, "b": 6, "c": 5}},
+	{"back and forward by its former names, twice", func(d *deploys) {
+		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 1); d.die(q, "b", 1) })
+		d.life("index", "mirrors", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 5) })
+		d.life("mirrors", "index", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 4); d.send(q, "c", 3) })
+		d.life("index", "mirrors", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "c", 2); d.send(q, "b", 2) })
+		d.life("mirrors", "index", func(x *executor.Executor, q *executor.Queue[int]) { d.requeue(x, q); d.send(q, "b", 1) })
+	}, func(d *deploys, _ *executor.Executor, q *executor.Queue[int]) {
+		for _, id := range []string{"a", "b", "c"} {
+			d.send(q, id, 1)
+		}
+	}, map[string]int{"a": 5, "b": 2, "c": 3}},
+}
+
+func TestRenamedAndBack(t *testing.T) {
+	for _, c := range renamedAndBack {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := &deploys{t, &mirrors{at: make(map[string]int)}, new(journal.Memory)}
+				c.before(d)
+				for range 2 { // the setting may stay
+					d.life("index", "mirrors", func(x *executor.Executor, q *executor.Queue[int]) { c.forward(d, x, q) })
+					require.Equal(t, c.want, d.at)
+					require.Zero(t, d.wentOld)
+				}
+				d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) {
+					require.Zero(t, stats(t, q).Payloads+stats(t, q).Dead, "the old name is free, and empty")
+				})
+			})
+		})
+	}
+}
+
+// So it is after a crash at any commit of the start that takes over, and at the next one.
+func TestRenamedAndBackEveryCrash(t *testing.T) {
+	for _, c := range renamedAndBack {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				d := &deploys{t, &mirrors{at: make(map[string]int)}, new(journal.Memory)}
+				c.before(d)
+				at := fmt.Sprint(d.at)
+				images := []*journal.Memory{d.disk.Crash()}
+				for crashes := 0; crashes < 2; crashes++ {
+					var next []*journal.Memory
+					for _, image := range images {
+						disk := image.Crash()
+						disk.OnCommit(func() { next = append(next, disk.Crash()) })
+						x := openOn(t, disk, executor.Config{})
+						require.NoError(t, x.Pause(t.Context()))
+						cfg := byScore()
+						cfg.RenamedFrom = []string{"mirrors"}
+						must(executor.HandleLatest(x, "index", d.update, cfg))
+						start(t, x)
+						synctest.Wait()
+						stop(t, x)
+						require.Equal(t, at, fmt.Sprint(d.at), "it was paused")
+					}
+					images = append(images, next...)
+				}
+				require.Greater(t, len(images), 4)
+				for i, image := range images {
+					one := &deploys{t, &mirrors{at: make(map[string]int)}, image}
+					for id, v := range d.at {
+						one.at[id] = v
+					}
+					one.life("index", "mirrors", func(x *executor.Executor, q *executor.Queue[int]) {
+						require.NoError(t, x.Resume(t.Context()))
+						synctest.Wait()
+						c.forward(one, x, q)
+					})
+					require.Equal(t, c.want, one.at, i)
+					require.Zero(t, one.wentOld, i)
+				}
+			})
+		})
+	}
+}
