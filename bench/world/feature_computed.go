@@ -33,11 +33,11 @@ func waitOf(p payload) time.Duration {
 }
 
 // idOf is the id that a call gives, and "" where the queue computes it.
-func (q *queue) idOf(l line) string {
+func (q *queue) idOf(l line, n int) string {
 	if q.computes(l) {
 		return ""
 	}
-	return l.str("id")
+	return l.nth(n)
 }
 
 // computes reports whether a queue computes what a call leaves out.

@@ -84,10 +84,10 @@ func playEnqueue(w *world, l line) {
 	}
 	for n := range max(l.num("many"), 1) {
 		i := &item{
-			n: first + n, queue: q.name, id: l.str("id"), value: valueOf(q, l, first+n), score: q.scoreOf(l),
-			life: w.life, moved: w.epoch, born: w.epoch, due: time.Now().Add(q.waitOf(l)), at: time.Now(), alone: w.known == w.epoch-1 && w.alone(l) && !w.hasJob(q, l.str("id")),
+			n: first + n, queue: q.name, id: l.nth(n), value: valueOf(q, l, first+n), score: q.scoreOf(l),
+			life: w.life, moved: w.epoch, born: w.epoch, due: time.Now().Add(q.waitOf(l)), at: time.Now(), alone: w.known == w.epoch-1 && w.alone(l) && !w.hasJob(q, l.nth(n)),
 		}
-		items = append(items, executor.Item[payload]{ID: q.idOf(l), Payload: i.value})
+		items = append(items, executor.Item[payload]{ID: q.idOf(l, n), Payload: i.value})
 		mine = append(mine, w.add(i))
 	}
 	life := w.life

@@ -32,6 +32,7 @@ func drawAction(d *draw) line {
 	if d.chance(6) {
 		l.set("ctx", d.one("1ms", "50ms", "900ms"))
 	}
+	d.amongCrowd(l, "jobs", "ids")
 	return l
 }
 
@@ -44,7 +45,7 @@ func (w *world) selection(l line) (inspect.Selection, func(*item) bool) {
 	case "queue":
 		return inspect.SelectQueue(name), func(i *item) bool { return i.queue == name }
 	case "jobs":
-		return inspect.SelectJobs(name, inspect.JobFilter{IDPrefix: ids[0]}), func(i *item) bool { return i.queue == name && i.id == ids[0] }
+		return inspect.SelectJobs(name, inspect.JobFilter{IDPrefix: ids[0]}), func(i *item) bool { return i.queue == name && strings.HasPrefix(i.id, ids[0]) }
 	case "payloads":
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -18,6 +18,7 @@ type feature struct {
 	always bool   // each swarm has it
 	faults bool   // of a disk or a clock in memory: no swarm on a file has it
 	lives  bool   // it ends a life: no swarm whose journal goes with the process has it
+	dear   bool   // it takes as much as ten others: one swarm in some eighty has it
 	claims string // exported names that it covers, such as Gather.Fold; see TestEveryNameIsClaimed
 
 	// A script is drawn.
@@ -62,7 +63,7 @@ func init() {
 	features = []*feature{living, enqueueing, passing, ordering, conserving, requeueing, naming, crashing, disk, operating, pausing, waiting,
 		merging, folding, putOff, setting, once, following, asynchronous,
 		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
-		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing,
+		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing, crowding,
 		exhausting, // behind the others: what is halted may be locked, or paused
 		superseding}
 }

@@ -90,5 +90,24 @@ func (w *world) noneIsReady() {
 		if err == nil && len(page.Jobs) > 0 {
 			w.fail("asleep: %s/%s is ready, and nothing runs it", q.name, page.Jobs[0].ID)
 		}
+		w.noneSleeps(q)
+	}
+}
+
+// noneSleeps: what stands aside waits for something. All jobs are asked for: a list of those that stand
+// aside leaves out shards whose figures have none.
+func (w *world) noneSleeps(q *queue) {
+	page, err := w.x.Inspect().Jobs(context.Background(), inspect.JobQuery{Queue: q.name, Limit: inspect.MaxListLimit})
+	if err != nil {
+		return
+	}
+	for _, job := range page.Jobs {
+		if job.State != inspect.JobParked {
+			continue
+		}
+		if e, err := w.x.Explain(context.Background(), q.name, job.ID); err == nil && e.State == inspect.JobReady {
+			w.fail("asleep: %s/%s stands aside, and waits for nothing", q.name, job.ID)
+			return
+		}
 	}
 }

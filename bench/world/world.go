@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -383,7 +384,16 @@ func (w *world) context(l line) (context.Context, context.CancelFunc) {
 	if d == 0 {
 		d = patience
 	}
-	return context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	if l.has("spins") { // in the middle of what takes no time
+		go func() {
+			for range l.num("spins") {
+				runtime.Gosched()
+			}
+			cancel()
+		}()
+	}
+	return ctx, cancel
 }
 
 // epilogue ends all faults and pauses, and lets all jobs end.
