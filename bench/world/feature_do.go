@@ -86,7 +86,8 @@ func (w *world) did(q *queue, i *item, life, result int, err error) {
 			i.unsay(maybe)
 		}
 		return
-	case errors.Is(err, executor.ErrUnknown), errors.Is(err, executor.ErrNoResult):
+	case errors.Is(err, executor.ErrUnknown), errors.Is(err, executor.ErrNoResult),
+		q.conf.has("async") && !w.lives(life): // it may not be on disk
 		i.unsay(maybe)
 		return
 	case errors.As(err, &buried):

@@ -74,7 +74,7 @@ func (w *world) halts() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, i := range w.ledger.items {
-		i.moved = w.epoch
+		i.moved, i.again = w.epoch, retryAt{}
 	}
 	return true
 }
