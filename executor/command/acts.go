@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -66,7 +67,7 @@ func acts(verb string) func(context.Context, *live) error {
 		if l.json {
 			l.row(verb, acted{done, control.Affected{N: w.N}})
 		} else {
-			l.printf("%s %s\n", count(w.N, one, many), done)
+			l.printf("%s %s\n", brief.Count(w.N, one, many), done)
 		}
 		return nil
 	}
@@ -101,7 +102,7 @@ func (w *work) do(ctx context.Context, verb string, part any) error {
 	case err == nil:
 		return nil
 	case w.N > 0:
-		return fmt.Errorf("%s %s, and then: %w", count(w.N, w.one, w.one+"s"), w.done, err)
+		return fmt.Errorf("%s %s, and then: %w", brief.Count(w.N, w.one, w.one+"s"), w.done, err)
 	case w.queue != "":
 		if _, failed := w.l.of(ctx, w.queue); errors.Is(failed, errUsage) {
 			return failed
@@ -237,7 +238,7 @@ func (c *call) paused(n int, on bool) error {
 	case args == 2:
 		what = "queue " + show([]byte(c.Args().Get(1))) + " is"
 	default:
-		what = count(n, "id was", "ids were")
+		what = brief.Count(n, "id was", "ids were")
 	}
 	c.printf("%s %s\n", what, done)
 	return nil

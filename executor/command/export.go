@@ -48,7 +48,7 @@ type line struct {
 	Reason   *string
 	At       *time.Time
 	Accepted *time.Time
-	Metadata []byte // as it stands in the journal
+	Metadata []byte // as it stands in the journal; nil: none
 	History  []byte // the same
 
 	Key   *string
@@ -78,7 +78,7 @@ func export(_ context.Context, c *call) error {
 			return err
 		}
 		_, l := x.entry(&b.Entry)
-		l.Retry, l.Reason, l.At, l.History = &b.Retry, &b.Reason, new(timeOf(b.At)), some(b.History)
+		l.Retry, l.Reason, l.At, l.History = &b.Retry, &b.Reason, new(timeOf(b.At)), append([]byte(nil), b.History...)
 		x.print("buried", l)
 	}
 	for set, err := range v.Keys() {
@@ -150,22 +150,14 @@ func (x *exporter) entry(e *journal.Entry) (kind string, l line) {
 	}
 	l = line{Queue: &name, ID: &e.ID, Position: e.Position, Due: new(timeOf(e.Due))}
 	if e.Kind == journal.KindState {
-		l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Retry, e.Halted, e.Failed, &e.Error, some(e.History)
+		l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Retry, e.Halted, e.Failed, &e.Error, append([]byte(nil), e.History...)
 		return "state", l
 	}
-	if l.Metadata = some(e.Metadata); e.Accepted != 0 {
+	if l.Metadata = append([]byte(nil), e.Metadata...); e.Accepted != 0 {
 		l.Accepted = new(timeOf(e.Accepted))
 	}
 	l.Score, l.Payload, l.Restored = &e.Score, &e.Payload, e.Restored
 	return "payload", l
-}
-
-// some is nil for no bytes, which are left out.
-func some(b []byte) []byte {
-	if len(b) == 0 {
-		return nil
-	}
-	return b
 }
 
 // unnamed stands for a queue of which the journal has no name.

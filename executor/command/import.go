@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
@@ -52,8 +53,8 @@ func importJournal(ctx context.Context, c *call) error {
 	if c.json {
 		c.row("import", imported{m.dir, m.live, m.buried, len(m.queues)})
 	} else {
-		c.printf("made %s: %s, %d in the morgue, %s\n", tame(m.dir), count(m.live, "live entry", "live entries"), m.buried,
-			count(len(m.queues), "queue", "queues"))
+		c.printf("made %s: %s, %d in the morgue, %s\n", tame(m.dir), brief.Count(m.live, "live entry", "live entries"), m.buried,
+			brief.Count(len(m.queues), "queue", "queues"))
 	}
 	return nil
 }

@@ -89,14 +89,14 @@ func (c *call) figures(i journal.Info) {
 	}
 	blocks := fmt.Sprintf("no blocks, the last one was %d", i.Newest)
 	if i.Blocks > 0 {
-		blocks = fmt.Sprintf("%s (%d to %d)", count(i.Blocks, "block", "blocks"), i.Oldest, i.Newest)
+		blocks = fmt.Sprintf("%s (%d to %d)", brief.Count(i.Blocks, "block", "blocks"), i.Oldest, i.Newest)
 	}
 	c.facts("JOURNAL", [][2]string{
 		{"format", strconv.Itoa(f.Format)},
 		{"uuid", cmp.Or(f.UUID, "none: it is older than these")},
 		{"epoch", fmt.Sprintf("%d (times opened)", f.Epoch)},
 		{"next position", fmt.Sprint(f.Next)},
-		{"log", fmt.Sprintf("%s, %s: %d live, %d ended", blocks, count(f.Entries, "entry", "entries"), f.Live, f.Entries-f.Live)},
+		{"log", fmt.Sprintf("%s, %s: %d live, %d ended", blocks, brief.Count(f.Entries, "entry", "entries"), f.Live, f.Entries-f.Live)},
 		{"log bytes", fmt.Sprintf("%s: %s live, %s dead", brief.Bytes(int64(f.Bytes)), brief.Bytes(int64(f.LiveBytes)), brief.Bytes(int64(f.DeadBytes)))},
 		{"file", brief.Bytes(f.FileBytes)},
 	})

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 )
 
@@ -76,7 +77,7 @@ func (l *live) detail(t *control.Whole) {
 		return
 	}
 	if more := t.Payloads - len(t.InHand) - len(t.Waiting); more > 0 {
-		l.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", count(more, "more payload is", "more payloads are"))
+		l.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
 	}
 	if t.State == inspect.JobRunning || t.State == inspect.JobParked {
 		l.printf("\nnow: %s\n", tame(t.Why))

@@ -95,7 +95,7 @@ func (l *live) fill(ctx context.Context, list *taskList, query inspect.JobQuery)
 // counted says how many jobs there are.
 func (c *call) counted(s *sum) {
 	if !c.json {
-		c.printf("%s\n", count(s.Runs+s.Halted, "job", "jobs"))
+		c.printf("%s\n", brief.Count(s.Runs+s.Halted, "job", "jobs"))
 	}
 }
 
@@ -157,7 +157,7 @@ func (l *taskList) add(t *control.Job) {
 		size = "over " + size
 	}
 	if t.Crashes > 0 {
-		state += fmt.Sprintf(", ran in %s", count(t.Crashes, "crash", "crashes"))
+		state += fmt.Sprintf(", ran in %s", brief.Count(t.Crashes, "crash", "crashes"))
 	}
 	failure := "-"
 	if t.LastError != "" {

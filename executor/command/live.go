@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
@@ -67,8 +68,10 @@ func (v verb) call(ctx context.Context, c *call) error {
 	switch {
 	case errors.Is(failed, control.ErrNobody):
 		return err
-	case failed != nil: // not with err, which says what to do when nobody answers
-		return fmt.Errorf("%s has the journal open; asked over its socket: %w", owner(locked), failed)
+	case failed != nil && locked.PID == 0: // not with err, which says what to do when nobody answers
+		return fmt.Errorf("another process has the journal open; asked over its socket: %w", failed)
+	case failed != nil:
+		return fmt.Errorf("process %d has the journal open; asked over its socket: %w", locked.PID, failed)
 	case locked.PID != 0 && hello.PID != locked.PID:
 		return fmt.Errorf("%w; process %d answers on the socket there, which is another one", err, hello.PID)
 	case v.live == nil:
@@ -77,13 +80,6 @@ func (v verb) call(ctx context.Context, c *call) error {
 	client := control.Connect(dir, patience)
 	defer client.Close()
 	return v.live(ctx, &live{c, client})
-}
-
-func owner(l *journal.LockedError) string {
-	if l.PID == 0 {
-		return "another process"
-	}
-	return fmt.Sprintf("process %d", l.PID)
 }
 
 // onlyLive sends a command on to the process that has the journal open.
@@ -142,7 +138,7 @@ func (l *live) aside(queues []inspect.QueueStats) {
 		case l.json:
 			l.row("unregistered", unregistered{q.Name, q.Unclaimed})
 		default:
-			l.printf("The process has not registered the queue %s, which has %s.\n", show([]byte(q.Name)), count(q.Unclaimed, "payload", "payloads"))
+			l.printf("The process has not registered the queue %s, which has %s.\n", show([]byte(q.Name)), brief.Count(q.Unclaimed, "payload", "payloads"))
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 )
 
@@ -35,7 +36,7 @@ func statusLive(ctx context.Context, l *live) error {
 		{"trouble", cmp.Or(tame(s.Trouble), "none")},
 		{"paused", yesNo(s.Paused)},
 		{"workers", fmt.Sprintf("%d: %d busy, %d stuck", s.Workers, s.Busy, s.Stuck)},
-		{"backlog", count(s.Total().Payloads, "payload", "payloads")},
+		{"backlog", brief.Count(s.Total().Payloads, "payload", "payloads")},
 		{"commit", "under way for " + span(s.Journal.CommitAge)},
 	})
 	if s.Silent != "" {
@@ -90,7 +91,7 @@ func runningLive(ctx context.Context, l *live) error {
 		}
 	}
 	t.end()
-	l.printf("\n%s at work\n", count(len(list.Running)+list.More, "worker", "workers"))
+	l.printf("\n%s at work\n", brief.Count(len(list.Running)+list.More, "worker", "workers"))
 	if list.More > 0 {
 		l.printf("%d of them are not shown\n", list.More)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -263,7 +264,7 @@ func (c *call) moved(done string, did control.Affected) {
 		c.row("morgue", acted{done, did})
 		return
 	}
-	c.printf("%s %s\n", count(did.N, "payload", "payloads"), done)
+	c.printf("%s %s\n", brief.Count(did.N, "payload", "payloads"), done)
 	if did.Superseded > 0 {
 		c.printf("%d more are not: newer ones have superseded them\n", did.Superseded)
 	}

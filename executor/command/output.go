@@ -170,14 +170,6 @@ func span(d time.Duration) string {
 	return d.Truncate(time.Millisecond).String()
 }
 
-// count puts a number before its noun.
-func count[N int | int64 | uint64](n N, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // cutAt is how much of a payload is shown when not all is asked for.
 const cutAt = 80
 

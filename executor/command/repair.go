@@ -27,8 +27,8 @@ func check(_ context.Context, c *call) error {
 			c.row("check", verdict{true, "", journal.Salvaged{Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues}})
 			return nil
 		}
-		c.printf("sound: %s, %s, %s, %d in the morgue\n", count(i.Queues, "queue", "queues"), count(i.Blocks, "block", "blocks"),
-			count(i.Live, "live entry", "live entries"), i.Buried)
+		c.printf("sound: %s, %s, %s, %d in the morgue\n", brief.Count(i.Queues, "queue", "queues"), brief.Count(i.Blocks, "block", "blocks"),
+			brief.Count(i.Live, "live entry", "live entries"), i.Buried)
 		return nil
 	}
 	if !errors.Is(err, journal.ErrCorrupt) && !errors.Is(err, journal.ErrNotJournal) {
@@ -127,8 +127,8 @@ func salvage(_ context.Context, c *call) error {
 }
 
 func (c *call) intact(s *journal.Salvaged) {
-	c.printf("%s from %s, %d in the morgue, %s, %s\n", count(s.Live, "live entry", "live entries"),
-		count(s.Blocks, "intact block", "intact blocks"), s.Buried, count(s.Queues, "queue", "queues"), count(s.Keys, "state key", "state keys"))
+	c.printf("%s from %s, %d in the morgue, %s, %s\n", brief.Count(s.Live, "live entry", "live entries"),
+		brief.Count(s.Blocks, "intact block", "intact blocks"), s.Buried, brief.Count(s.Queues, "queue", "queues"), brief.Count(s.Keys, "state key", "state keys"))
 }
 
 func (c *call) losses(s *journal.Salvaged) {

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -99,9 +100,9 @@ func (c *call) sum(s *sum) {
 		c.row("summary", s)
 		return
 	}
-	c.printf("%s: %d due now, %d later; %s", count(s.Runs, "run", "runs"), s.Due, s.Delayed, count(s.Halted, "halted job", "halted jobs"))
+	c.printf("%s: %d due now, %d later; %s", brief.Count(s.Runs, "run", "runs"), s.Due, s.Delayed, brief.Count(s.Halted, "halted job", "halted jobs"))
 	if s.Merged > 0 {
-		c.printf("; %s merged into an equal one", count(s.Merged, "payload is", "payloads are"))
+		c.printf("; %s merged into an equal one", brief.Count(s.Merged, "payload is", "payloads are"))
 	}
 	c.printf("\n")
 }

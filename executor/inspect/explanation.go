@@ -65,10 +65,10 @@ func (e Explanation) String() string {
 		fmt.Fprintf(&b, " (pause of the %s)", strings.Join(e.Paused, ", "))
 	}
 	if e.Attempt > 1 && e.State != JobDead {
-		fmt.Fprintf(&b, ", failed %s: %s", counted(e.Attempt-1, "time", "times"), brief.Text(e.LastError))
+		fmt.Fprintf(&b, ", failed %s: %s", brief.Count(e.Attempt-1, "time", "times"), brief.Text(e.LastError))
 	}
 	if e.State == JobDead {
-		fmt.Fprintf(&b, ", %s in the morgue: %s", counted(e.Dead, "payload is", "payloads are"), brief.Text(e.LastError))
+		fmt.Fprintf(&b, ", %s in the morgue: %s", brief.Count(e.Dead, "payload is", "payloads are"), brief.Text(e.LastError))
 	}
 	b.WriteString(brief.Newest(e.Newest))
 	if e.Behind != "" {
@@ -97,14 +97,6 @@ func (e Explanation) String() string {
 		fmt.Fprintf(&b, "; and %d more of that kind", more)
 	}
 	return b.String()
-}
-
-// counted is a number of things.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // Holdings are what a job has that others may wait for, MaxListed of each kind at

@@ -3,6 +3,8 @@ package inspect
 import (
 	"fmt"
 	"time"
+
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // Order says by what a list is sorted.
@@ -208,10 +210,7 @@ type Requeued struct {
 // String says it in a sentence for a person: "3 payloads are back; 2 of them run after
 // later payloads of their ids".
 func (r Requeued) String() string {
-	said := fmt.Sprintf("%d payloads are back", r.Back)
-	if r.Back == 1 {
-		said = "1 payload is back"
-	}
+	said := brief.Count(r.Back, "payload is back", "payloads are back")
 	if r.Late > 0 {
 		said += fmt.Sprintf("; %d of them after later payloads of their ids have run", r.Late)
 	}

@@ -72,6 +72,14 @@ func Escape(s string, shown func(r rune) bool) string {
 	return b.String()
 }
 
+// Count puts a number before its noun.
+func Count[N int | int64 | uint64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // Bytes is a size as people read it.
 func Bytes(n int64) string {
 	const units = "KMGTPE"
