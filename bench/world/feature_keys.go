@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -167,12 +165,6 @@ func (w *world) onceByKey(q *queue, l line, mine []*item, receipts []executor.Re
 	case !receipts[0].Duplicate:
 		keys[key] = mine[0]
 	}
-}
-
-// forgetKeys forgets those of a queue.
-func (w *world) forgetKeys(queue string) {
-	keys, _ := w.state["keys"].(map[string]*item)
-	maps.DeleteFunc(keys, func(key string, _ *item) bool { return strings.HasPrefix(key, queue+"/") })
 }
 
 // onlyOne: a call with IfAbsent is refused while a payload of its id waits, and only then.

@@ -11,15 +11,18 @@ import (
 var naming = &feature{
 	name: "names", lives: true, claims: "QueueConfig.RenamedFrom",
 	steps: []step{
-		{"rename", 2, false, func(d *draw) line { return newLine("rename", "q", d.anyQueue().str("name")) }, playRename},
+		{"rename", 3, false, drawRename, playRename},
 		{"missing", 2, false, func(d *draw) line { return newLine("missing", "q", d.anyQueue().str("name")) }, playMissing},
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) { cfg.RenamedFrom = q.former },
 	lift: func(w *world) {
 		w.mu.Lock()
 		some := slices.ContainsFunc(w.all, func(q *queue) bool { return q.absent })
-		for _, q := range w.all {
-			q.absent = false
+		w.rename = func() {
+			w.forward()
+			for _, q := range w.all {
+				q.absent = false
+			}
 		}
 		w.mu.Unlock()
 		if some {
@@ -50,27 +53,72 @@ var naming = &feature{
 	},
 }
 
-// playRename begins a life in which a queue has another name.
+func drawRename(d *draw) line {
+	l := newLine("rename", "q", d.anyQueue().str("name"))
+	if to := d.one("new", "new", "back", "without"); to != "new" {
+		l.set("to", to)
+	}
+	return l
+}
+
+// playRename begins a life in which a queue has another name: a new one, or one that it had
+// before. A program may go back to that without knowing the new one. Then what that has
+// waits until the program goes forward.
 func playRename(w *world, l line) {
 	w.mu.Lock()
 	q := w.queueOf(l.str("q"))
-	if q == nil || len(q.former) > 3 {
+	if q == nil {
 		w.mu.Unlock()
 		return
 	}
-	was := q.name
+	isBack := slices.ContainsFunc(w.all, func(ahead *queue) bool { return ahead.back == q })
+	to, counted := l.str("to"), w.known == w.epoch-1 && w.alone(l) && len(w.running) == 0
+	if len(q.former) == 0 && to != "" || len(q.former) > 3 && to == "" ||
+		to == "without" && (q.conf.str("latest") != "scored" || // what was done without a score leaves no trace
+			q.name == q.conf.str("name")) { // by which steps find the other one
+		w.mu.Unlock()
+		return
+	}
 	w.mu.Unlock()
 	w.rename = func() {
-		q.name, q.former = was+"x", append(slices.Clone(q.former), was)
-		for _, i := range w.ledger.items {
-			if i.queue == was {
-				i.queue = q.name
-			}
+		if w.forward(); isBack {
+			return
 		}
-		w.forgetKeys(was) // they stay with the old name
-		w.renamePauses(was, q.name)
+		was, name := q.name, q.name+"x"
+		if to != "" {
+			name = q.former[len(q.former)-1]
+		}
+		if to == "without" {
+			q.back = &queue{name: name, conf: q.conf.clone(), former: slices.Clone(q.former[:len(q.former)-1])}
+			q.absent, q.counted = true, counted
+			w.all = append(w.all, q.back)
+			return
+		}
+		q.name, q.former = name, append(slices.DeleteFunc(slices.Clone(q.former), func(n string) bool { return n == name }), was)
+		w.moveTo(name, was)
 	}
 	w.newLife(w.x.Restart, l)
+}
+
+// forward has the queues whose programs had gone back take over what those did.
+func (w *world) forward() {
+	for _, q := range slices.Clone(w.all) {
+		if old := q.back; old != nil {
+			q.back, q.absent = nil, false
+			w.all = slices.DeleteFunc(w.all, func(q *queue) bool { return q == old })
+			w.moveTo(q.name, old.name)
+		}
+	}
+}
+
+// moveTo gives what a queue has to its other name. Idempotency keys stay.
+func (w *world) moveTo(name, was string) {
+	for _, i := range w.ledger.items {
+		if i.queue == was {
+			i.queue = name
+		}
+	}
+	w.renamePauses(was, name)
 }
 
 // playMissing begins a life without a queue.
@@ -84,6 +132,7 @@ func playMissing(w *world, l line) {
 	counted := w.known == w.epoch-1 && w.alone(l) && len(w.running) == 0
 	w.mu.Unlock()
 	w.rename = func() {
+		w.forward()
 		for _, other := range w.all {
 			other.absent = false
 		}

@@ -140,17 +140,25 @@ func pauseCall(ctx context.Context, w *world, q *queue, l line, on bool) (int, e
 	return w.x.Inspect().Resume(ctx, which)
 }
 
-// renamePauses has pauses go along with a queue.
+// renamePauses has pauses go along with a queue: what is paused under one of two names is
+// paused then.
 func (w *world) renamePauses(was, name string) {
-	for scope, p := range w.pauses() {
+	all := w.pauses()
+	for scope, p := range all {
 		kind, of, _ := strings.Cut(scope, " ")
+		to := "q " + name
 		if after, found := strings.CutPrefix(of, was+"/"); found && kind != "q" {
-			w.pauses()[kind+" "+name+"/"+after] = p
-			delete(w.pauses(), scope)
-		} else if scope == "q "+was {
-			w.pauses()["q "+name] = p
-			delete(w.pauses(), scope)
+			to = kind + " " + name + "/" + after
+		} else if scope != "q "+was {
+			continue
 		}
+		delete(all, scope)
+		if own := all[to]; own != nil && own.paused && own.sure {
+			continue
+		} else if own != nil && !(p.paused && p.sure) {
+			p.sure = p.sure && own.sure
+		}
+		all[to] = p
 	}
 }
 

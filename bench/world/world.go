@@ -72,6 +72,7 @@ type queue struct {
 	queue   *executor.Queue[payload] // of this life
 	former  []string                 // names
 	absent  bool                     // it is not registered in this life
+	back    *queue                   // nil, or it is absent because of this one: a program that knows a former name alone
 	counted bool                     // all that it had then is known
 	do      func(ctx context.Context, id string, p payload, o ...executor.Option) (int, error)
 }
