@@ -56,7 +56,7 @@ func (d *draw) gather(only []string) {
 		case f.faults && (d.file || d.gone), f.lives && d.gone:
 		case f.always || slices.Contains(only, f.name):
 			d.swarm = append(d.swarm, f)
-		case len(only) == 0 && !(f.dear && !d.chance(10)):
+		case len(only) == 0 && !(f.dear && (d.file || !d.chance(10))):
 			others = append(others, f)
 		}
 	}

@@ -18,7 +18,7 @@ type feature struct {
 	always bool   // each swarm has it
 	faults bool   // of a disk or a clock in memory: no swarm on a file has it
 	lives  bool   // it ends a life: no swarm whose journal goes with the process has it
-	dear   bool   // it takes as much as ten others: one swarm in some eighty has it
+	dear   bool   // it takes as much as ten others: one swarm in some eighty has it, and none on a file
 	claims string // exported names that it covers, such as Gather.Fold; see TestEveryNameIsClaimed
 
 	// A script is drawn.
