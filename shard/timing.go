@@ -99,7 +99,7 @@ func (l *lane) unbound() {
 // limitOf returns the latest time for which fresh payloads may put off a job.
 func (c *timing) limitOf(l *lane) int64 {
 	switch p := l.past(); {
-	case p != nil && p.bounded && l.retry() < 0:
+	case p != nil && p.bounded && (l.retry() < 0 || l.item() != nil): // else the retry is decided upon
 		return p.limit
 	case l.hasState(): // it was decided upon
 		return l.due
