@@ -101,7 +101,7 @@ func (c *cell) Schedule(process func()) {
 	}
 }
 
-// begin has a goroutine empty the mailbox. The caller leaves the turn to it.
+// begin starts a goroutine that empties the mailbox. The caller passes its turn on.
 func (c *cell) begin() {
 	c.system.work.add()
 	c.system.start(c)

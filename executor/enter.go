@@ -36,8 +36,8 @@ func (w *worker) unwatch() {
 	w.hand.End(w.x.watchdog)
 }
 
-// enterAll sends those of the batch that have to wait back to their shard, and sets those
-// aside that won't run.
+// enterAll removes from the batch the jobs that can't run now: those that have to wait go
+// back to their shard, the others won't run.
 func (w *worker) enterAll(late bool) {
 	defer w.remark(len(w.batch))
 	for i := 0; i < len(w.batch); {

@@ -61,7 +61,7 @@ type queue struct {
 	exhausted func(ctx context.Context, items []*shard.Item)
 }
 
-// holder is a job; zero: a person.
+// holder is the owner of something: a job, or, if zero, a person.
 type holder = admit.Owner
 
 // claimOf returns the claim that a shard has kept for an item; nil: there is none.

@@ -85,10 +85,10 @@ func (s *Splitter) check() error {
 
 const maxNodes = 1 << 20
 
-// OwnerOf returns whose an id is, by the same rule in each process that has the same
-// Nodes and Owner: where to send what is refused here with [ErrNotOwned]. Without Nodes
-// it is Self. It returns ErrConfig when Owner panics, or returns a number that is out of
-// range. Any goroutine may call it, if Owner allows that.
+// OwnerOf returns the number of the process that an id belongs to. All processes with the
+// same Nodes and Owner get the same answer: what is refused here with [ErrNotOwned] goes
+// there. Without Nodes it returns Self. It returns ErrConfig when Owner panics or returns
+// a number out of range. Any goroutine may call it, if Owner allows that.
 func (s Splitter) OwnerOf(id string) (int, error) {
 	if s.Nodes == 0 {
 		return s.Self, nil

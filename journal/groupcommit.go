@@ -26,7 +26,7 @@ type groupCommit struct {
 
 	over chan struct{} // holds a token when the wait has ended before its time
 
-	// The committer's own.
+	// Only the committer uses these.
 	passes int // how often it does not wait after one was in vain
 	pass   int // how often it still does not
 	timer  *time.Timer

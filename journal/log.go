@@ -158,10 +158,9 @@ func (l *Log) Err() error {
 	return l.refusal()
 }
 
-// Close commits what was accepted and closes the file. Appends fail with
-// ErrClosed from its beginning on. It returns why the log had failed, if it
-// had, also when that was the last commit. Every call returns when the file is
-// closed; only the first one returns an error.
+// Close commits what was accepted and closes the file. As soon as it begins, appends fail
+// with ErrClosed. If the log has failed, even in that last commit, Close returns why.
+// Every call waits until the file is closed; only the first returns an error.
 func (l *Log) Close() error { return l.close(l.unlock) }
 
 // CloseLocked is Close that leaves the directory locked until unlock is called:
@@ -208,7 +207,7 @@ type Stats struct {
 
 	CommitAge  time.Duration // how long the disk has been at the present commit; 0: at none. A healthy one needs milliseconds
 	Commits    uint64        // since the log was opened
-	CommitTime time.Duration // that the disk took for them together
+	CommitTime time.Duration // how long the disk took for all commits together
 	LastCommit time.Time     // when the last of them ended; zero: there was none
 }
 

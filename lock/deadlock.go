@@ -39,7 +39,7 @@ type search struct {
 	way    []Hop           // so far; each Holder is the next Owner
 }
 
-// waits follows what p waits for.
+// waits searches on from what p waits for; true: it is back at the target.
 func (s *search) waits(p *Place) bool {
 	for i := range p.spots {
 		if s.key(p, p.spots[i].entry, p.spots[i].prev) {

@@ -45,10 +45,10 @@ func (c *agenda) isParked(l *lane) bool {
 	return len(c.held)+len(c.prefixes) > 0 && c.why(l.id(&c.lanes.entries)) != 0
 }
 
-// firstDue reads the first payload that waits in a lane, and returns when it is due by
-// itself, on the clock as it is now. One whose caller asked for no time, or that came back
-// from the morgue, is due by now: if its time is ahead, the clock was set back, perhaps in
-// an earlier process.
+// firstDue reads the first payload that waits in a lane, and returns its own due time, by
+// the present clock. A payload that was enqueued without a time, or that came back from
+// the morgue, is due by now: if its time is ahead, the clock was set back, perhaps in an
+// earlier process.
 func (c *agenda) firstDue(now int64, l *lane, e *journal.Entry) int64 {
 	first := l.first().Ref
 	c.lanes.entries.read(first, e)

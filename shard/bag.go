@@ -14,7 +14,7 @@ type bag struct {
 	index *table[*hashed]
 	gone  int      // payloads in order that are gone
 	due   int64    // no payload was accepted with a later due time
-	slab  []hashed // not used yet
+	slab  []hashed // room that no payload has yet
 
 	folding *folding // nil: nothing is folded
 }

@@ -63,7 +63,7 @@ type Config struct {
 	Fold     func(*Fold)
 	foldEach int // 0: the constant
 
-	BatchSize   int // ids that a handler gets in one call; 0 means 1, and so does Single
+	BatchSize   int // ids that a handler gets in one call; 0 means 1. Under Single it is 1, too.
 	MaxPayloads int // payloads of one id in a run; 0 means all, under Single a few
 
 	// Slack is how late a job may start that was put off for a hundred times as

@@ -189,8 +189,8 @@ func (c *ends) exhausted(now int64, l *lane, it *Item, judged, behind []Payload,
 	}
 }
 
-// endParts ends the payloads that the verdict of an item is not about; false when no
-// other is left in it.
+// endParts ends the payloads of an item that have verdicts of their own. It returns false
+// when none of the others is left.
 func (c *ends) endParts(now int64, it *Item) bool {
 	parts := it.Outcome.Parts
 	others := make([]Payload, 0, len(it.Payloads))

@@ -18,7 +18,7 @@ type Run struct {
 	// Elapsed is set by the worker: from the first start to the end.
 	Elapsed time.Duration
 
-	next   int   // the first of Items that the worker has not looked at; its own
+	next   int   // first of Items that the worker has not looked at; only the worker uses it
 	size   int   // what hands.pace counts
 	taken  int64 // Unix ns
 	exempt bool  // does not count against Concurrency; see Core.Exempt

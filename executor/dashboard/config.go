@@ -37,10 +37,10 @@ type Config struct {
 	// it is.
 	ShowPayload func(r *http.Request, p Payload) string
 
-	// ShowPreview returns what lists of the pages show of a payload, in a line. It is as
-	// ShowPayload, but for what it is given: Raw has the first 256 bytes, and there is
-	// neither Value nor Metadata. What finds secrets in a whole payload may miss them in
-	// a part. Default: lists have positions and sizes of payloads.
+	// ShowPreview returns the line that lists show of a payload. It works like ShowPayload,
+	// but gets less: Raw has the first 256 bytes, and there is neither Value nor Metadata.
+	// What finds secrets in a whole payload may miss them in a part. Default: lists have
+	// positions and sizes of payloads.
 	ShowPreview func(r *http.Request, p Payload) string
 
 	// Title is at the top of each page. Default "Strand".

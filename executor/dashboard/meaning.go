@@ -83,7 +83,7 @@ func (o *order) meansOne(page bool) error {
 	return cmp.Or(f.match(o.form, strings.TrimSpace(string(o.Verb)+" "+o.Scope)), o.picksOne(d))
 }
 
-// match refuses what has not what it needs, or has what is of no use.
+// match returns an error if a needed field is missing, or a given one has no use.
 func (f fields) match(has url.Values, what string) error {
 	for _, name := range f.needs {
 		if !has.Has(name) {

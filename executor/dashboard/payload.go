@@ -27,8 +27,8 @@ func PlainPayload(_ *http.Request, p Payload) string {
 	return string(p.Raw[:min(len(p.Raw), shownText+1)])
 }
 
-// indented is JSON with a line for each value, and at least the first bytes of that:
-// a payload of brackets would be thousands of times as long as it was.
+// indented returns JSON with a line for each value, cut off once it has most bytes: in
+// full, a payload of brackets would be thousands of times as long as it was.
 func indented(raw []byte, most int) string {
 	var b strings.Builder
 	depth, quoted, escaped, fresh := 0, false, false, false // fresh: what was opened is empty so far

@@ -151,7 +151,7 @@ func join(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
-// until says how long something goes on by itself.
+// until returns how much time is left until end; "" if there is no end.
 func (t *tree) until(end time.Time) string {
 	if end.IsZero() {
 		return ""

@@ -65,7 +65,7 @@ type record struct {
 	events   []events.Event
 	latest   map[[2]string]*Ran // of each job, also of those that are forgotten
 	told     int                // events of all times
-	starts   int                // and of these the starts
+	starts   int                // how many of all events told are starts
 	most     int                // starts that are allowed; see witness.Told
 	ran      bool               // more than that
 	until    uint64             // the payload with whose outcome all is held; 0: none

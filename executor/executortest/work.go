@@ -11,7 +11,7 @@ import (
 type Result struct {
 	Ran       // the call of the handler
 	Receipt   executor.Receipt
-	FollowUps []Enqueued     // what it has staged, if it has succeeded, and what it has enqueued
+	FollowUps []Enqueued     // what it has enqueued; if it succeeded, also what it has staged
 	Progress  []events.Event // what it has said of its progress: at most one event a second
 }
 

@@ -45,7 +45,7 @@ type mover struct {
 	moved      Moved
 	queues     map[string]bool // names so far
 	told       time.Time       // when the log was told how far it is
-	outcome    time.Duration   // how long a commit without an answer is asked about
+	outcome    time.Duration   // how long to ask what became of a commit that got no answer
 }
 
 // withMover calls do with a mover, and returns what it has moved.

@@ -105,7 +105,7 @@ func migrate(ctx context.Context, url string, cfg Config) error {
 	})
 }
 
-// checkSchema returns an error for a name, or a number of partitions, that no schema has.
+// checkSchema returns an error if no schema can have this name or number of partitions.
 func (cfg Config) checkSchema() error {
 	switch {
 	case len(cfg.Schema) > maxSchemaName || !validText(cfg.Schema):

@@ -263,7 +263,7 @@ func (o *Operator) paused(keys string) iter.Seq2[string, error] {
 	}
 }
 
-// PauseAll pauses the executor, or a queue by name, or lets it go on.
+// PauseAll pauses the executor, or a queue by name, or resumes it.
 func (o *Operator) PauseAll(ctx context.Context, name string, on bool) (n int, err error) {
 	if ctx, err = o.MayChange(ctx); err != nil {
 		return 0, err

@@ -87,8 +87,8 @@ func (g *Graph) circle(by Owner) []lock.Hop {
 // searched bounds how many jobs a search looks at: one that finds no end finds no circle.
 const searched = 1 << 16
 
-// search looks for a circle through a job. Of jobs one of which is enough, all have to be
-// stuck; of others one.
+// search looks for a circle of waits through a job. A job that waits for any one of
+// several is stuck if all of them are; a job that waits for several, if one is.
 func (g *Graph) search(by Owner) []lock.Hop {
 	first := g.waits(by)
 	if !slices.ContainsFunc(first, func(w Wait) bool {

@@ -137,8 +137,8 @@ func (a *Account) Settle(over, surplus shard.Weight) {
 	}
 }
 
-// obstacle returns the limit that keeps a call with a number out, or whose line has
-// one before it. The caller holds mu.
+// obstacle returns the first limit that has no room for a call, or that an earlier call
+// waits for. The caller holds mu.
 func (a *Account) obstacle(more shard.Weight, number uint64) *quota {
 	for _, c := range a.quotas {
 		first := c.line.Front()

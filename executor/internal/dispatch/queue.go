@@ -79,7 +79,7 @@ func (d *Dispatcher) await(c Ready) {
 	d.ready = append(d.ready, c)
 }
 
-// countUp brings what the ready queues have used up to date.
+// countUp brings the used worker time of the ready queues up to date.
 func (d *Dispatcher) countUp(now time.Duration) {
 	for _, c := range d.ready {
 		c.Queue.count(now)
@@ -186,7 +186,7 @@ func (q *Queue) tune(s Share) map[*Seat]*shard.Shard {
 	return grants
 }
 
-// take takes an idle seat, of which there is one.
+// take takes an idle seat. The caller has made sure that there is one.
 func (d *Dispatcher) take() *Seat {
 	last := len(d.idle) - 1
 	seat := d.idle[last]

@@ -187,8 +187,8 @@ func (w *Filter) has(s *Source, kind uint8) bool {
 	return s != nil && w.Kinds.Has(kind) && (w.Sources == nil || slices.Contains(w.Sources, s))
 }
 
-// Open returns a reader of what happens from now on. It keeps the ring for a lap,
-// until it begins to read.
+// Open returns a reader of what happens from now on. Until the reader begins to read, the
+// ring is kept for one lap only.
 func (f *Feed[E]) Open(want Filter) *Reader[E] {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -190,7 +190,7 @@ func (k *Keys) Rename(former, name string) {
 	k.ledger.Do(nil, func() { k.rename(former, name) })
 }
 
-// DropDead ends what payloads had locked that leave the morgue. The ledger is held.
+// DropDead ends the locks of payloads that leave the morgue. The caller holds the ledger.
 func (k *Keys) DropDead(positions []journal.Position) {
 	for _, p := range positions {
 		k.Drop(k.comingWith(p)...)

@@ -74,7 +74,7 @@ type entry struct {
 	locks    list.List           // of *Lock, oldest first
 	by       map[admit.Owner]int // how many of them are whose
 	line     list.List           // of *waiter, by number: first come, first served
-	toLock   int                 // how many of the jobs that were called are to lock it
+	toLock   int                 // how many jobs whose turn has come are to lock it
 	toPass   int                 // and how many are to find it unlocked
 	watchers list.List           // of func(): of the end of its last lock
 }

@@ -78,7 +78,7 @@ func CheckFilter(f *inspect.JobFilter) error {
 	return nil
 }
 
-// Means reports whether a filter picks what has an id and an error, as far as these tell.
+// Means reports whether a filter matches, as far as id and error can tell.
 func Means(f *inspect.JobFilter, id, last string, failed bool) bool {
 	return strings.HasPrefix(id, f.IDPrefix) && strings.Contains(last, f.ErrorContains) && (failed || !f.Failed)
 }

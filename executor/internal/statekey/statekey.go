@@ -101,13 +101,14 @@ func ParseIdempotency(v []byte) (Idempotency, error) {
 // SlotPrefix begins the state keys of slots; the length and the name of the sequence follow.
 const SlotPrefix = "slot/"
 
-// Slots begins the state keys of a sequence; [Last], or what a reservation is called, follows.
+// Slots returns the prefix of a sequence's state keys. [Last], or a reservation's name,
+// follows.
 func Slots(name string) string { return SlotPrefix + strconv.Itoa(len(name)) + "/" + name + "/" }
 
 // Last follows [Slots] in the key of the last value.
 const Last = "last"
 
-// Slot is a value in the journal: the last one, or a reserved one.
+// Slot is what the journal holds of a sequence: its last value, or a reserved one.
 type Slot struct {
 	Value    json.RawMessage
 	Position uint64

@@ -228,7 +228,7 @@ func (h *hold) Release() {
 	_ = guard.Call(h.lease.Unlock)
 }
 
-// Status shows a key to people.
+// Status returns the state of a key, for people.
 func (l *Leases) Status(key string) inspect.LeaseStatus {
 	s := l.Table.Status(key).Cut(inspect.MaxListed)
 	status := inspect.LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: s.More}

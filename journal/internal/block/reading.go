@@ -48,7 +48,7 @@ func NewReading(settle func(*Block, []byte) *blockData) *Reading {
 	return &Reading{Survey: NewSurvey(), settle: settle, refs: make(map[uint32]*refPages)}
 }
 
-// Block takes in the next block.
+// Block reads the next block.
 func (r *Reading) Block(seq uint64, data []byte) error {
 	b := &Block{Seq: seq, Size: len(data)}
 	var pages *refPages // of the queue that the last entry belongs to

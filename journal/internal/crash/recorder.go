@@ -233,7 +233,7 @@ func (r *Recorder) lay(mapped []atomic.Uint64, n, places int) {
 	r.began, r.goroutines = mapped[:places], mapped[places:]
 }
 
-// Rebeat has the beat be exact for what begins now.
+// Rebeat has the beat begin anew, so that it is exact for what begins now.
 func (r *Recorder) Rebeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -125,9 +125,9 @@ func (d *Death) blame(report string, at map[uint64][]uint64) {
 	}
 }
 
-// tracebacks returns the goroutine that a report begins with, 0 when it says
-// little, whether that asked for memory, and which goroutine has made each that it
-// knows.
+// tracebacks reads a crash report. It returns the goroutine that the report begins with (0
+// if that says little), whether that asked for memory, and the creator of each goroutine,
+// where the report has it.
 func tracebacks(report string) (crashed uint64, memory bool, parents map[uint64]uint64) {
 	parents = make(map[uint64]uint64)
 	heads := goroutineLine.FindAllStringSubmatchIndex(report, -1)

@@ -119,8 +119,7 @@ func (d *Draft) Reveal() error {
 	return errors.Join(d.release(), d.Parent.Close())
 }
 
-// release ends the lock, and its file goes: a copy is as if it had never been
-// opened.
+// release ends the lock and removes its file: a copy is as if it had never been opened.
 func (d *Draft) release() error {
 	if d.Lock == nil {
 		return nil

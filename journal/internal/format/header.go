@@ -46,7 +46,7 @@ type Header struct {
 	Count      int
 }
 
-// Put writes the header into b, which is the block, and last the checksum of it.
+// Put writes the header into the block b, and last the block's checksum.
 func (h *Header) Put(b []byte) {
 	copy(b, BlockMagic[:])
 	b[4], b[5], b[6], b[7] = BlockVersion, 0, 0, 0

@@ -52,7 +52,7 @@ type Info struct {
 	Oldest        uint64          `wire:"oldest_block"` // sequence of the first block, and of
 	Newest        uint64          `wire:"newest_block"` // the last one; Oldest is the greater one when there is none
 	Blocks        int
-	Entries, Live int   // in these blocks; live ones did not end
+	Entries, Live int   // in these blocks; the live ones have not ended
 	Bytes         int   // of these blocks
 	LiveBytes     int   // of live entries in them
 	Buried        int   // payloads in the morgue

@@ -151,7 +151,7 @@ func (s *Bolt) Check() error {
 	})
 }
 
-// checkMeta checks what is in the bucket meta, of which t is a part.
+// checkMeta checks what is in the bucket meta, including the manifest t.
 func (s *Bolt) checkMeta(tx *bbolt.Tx, t format.Manifest) error {
 	if t.Version != s.Version {
 		return format.Damaged("the file has format version %d, the end mark of the log %d", s.Version, t.Version)
