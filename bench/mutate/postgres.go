@@ -30,12 +30,12 @@ var inPostgres = []mutation{
 	{"take in a row that is gone", "journal/postgres/functions.sql", "IF gone <> cardinality(done) THEN", "IF gone > cardinality(done) THEN", server("TestInboxRowsGoWithTheirBlock")},
 	{"forget what was taken in", "journal/postgres/functions.sql", "INSERT INTO {schema}.taken (token) SELECT token FROM rows", "INSERT INTO {schema}.taken (token) SELECT token FROM rows WHERE false", server("TestPutAgain")},
 	{"a row is taken apart twice", "journal/postgres/functions.sql", " AND calls <> parts[1]", "", server("TestAnOwnerFromBeforeSplitsNothing")},
-	{"an error of the server refuses a row", "journal/postgres/take.go", "return !server && ", "return (server || !server) && ", server("TestRowsWaitForTheServer")},
+	{"an error of the server refuses a row", "journal/postgres/intake.go", "return !server && ", "return (server || !server) && ", server("TestRowsWaitForTheServer")},
 	{"the log has each pass that fails", "journal/postgres/inbox.go", "time.Since(told) >= tellEvery {", "time.Since(told) >= 0 {", server("TestRowsWaitForTheServer")},
 	{"give away what handlers are inside of", "journal/postgres/partition.go", "\tp.awaitHandlers()\n", "", server("TestAPartitionWaitsForItsHandlers")},
 	{"give the lease back beside handlers", "journal/postgres/partition.go", "&& p.lingering() == 0 {", "&& p.lingering() >= 0 {", server("TestAStopThatIsOverKeepsTheLeaseOfItsHandlers")},
 	{"handlers begin before their partition", "journal/postgres/partition.go", "\tp.ready.Store(true) // before the first handler: it may enqueue here\n\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n", "\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n\ttime.Sleep(50 * time.Millisecond)\n\tp.ready.Store(true)\n", server("TestHandlersOfAPartitionThatIsBeingOpened")},
-	{"import one of two journals", "journal/postgres/move_export.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},
+	{"import one of two journals", "journal/postgres/export.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},
 	{"a late release frees the next lease", "journal/postgres/cluster.go", " AND $3::bigint IN (0, epoch)", " AND $3::bigint >= 0", server("TestALateReleaseFreesNothing")},
 	{"a stop waits for what is being given away", "journal/postgres/partition.go", "func() { p.hurry(context.Cause(ctx)) }", "func() {}", server("TestAStopHurriesWhatIsBeingGivenAway")},
 	{"a late renewal brings a node back that has left", "journal/postgres/cluster.go", " WHERE n.expires > '-infinity'", "", server("TestALateRenewalBringsNoNodeBack")},
@@ -51,8 +51,8 @@ var inPostgres = []mutation{
 	{"look only where a hint is", "journal/postgres/inbox.go", "pollEvery = time.Second", "pollEvery = 24 * time.Hour", server("TestRowsWithoutAHint")},
 	{"the items of a call turned round", "journal/postgres/queue.go", "append(b.parts[number], *it)", "append([]item{*it}, b.parts[number]...)", server("TestRowsWithoutAHint")},
 	{"an answer that is never handed over", "journal/postgres/inbox.go", "\treturn t.answer()\n", "\treturn nil\n", server("TestConditionsOfAnyNode")},
-	{"a duplicate that counts as taken", "journal/postgres/take.go", "if err == nil && !receipts[0].Duplicate {", "if err == nil {", server("TestConditionsOfAnyNode")},
-	{"a refusal in a transaction that is dropped", "journal/postgres/take.go", "(decided || r.calls[0] == conditionVersion)", "(decided || r.calls[0] != callsVersion)", server("TestConditionsOfTransactions")},
+	{"a duplicate that counts as taken", "journal/postgres/intake.go", "if err == nil && !receipts[0].Duplicate {", "if err == nil {", server("TestConditionsOfAnyNode")},
+	{"a refusal in a transaction that is dropped", "journal/postgres/intake.go", "(decided || r.calls[0] == conditionVersion)", "(decided || r.calls[0] != callsVersion)", server("TestConditionsOfTransactions")},
 	{"write what was withdrawn", "journal/postgres/outbox.go", "until, pending := o.withdraw(c)", "until, pending := o.until, false", server("TestAnAbandonedCallIsDropped")},
 	{"refused, where it may be there", "journal/postgres/outbox.go", "%w: the flush was under way: %w\", executor.ErrUnknown,", "%w: the flush was under way: %w\", executor.ErrClosed,", server("TestACallerWhoGivesUp")},
 	{"a call that no message has room for", "journal/postgres/queue.go", "if i > 0 && size > callBytes {", "if i > 1 && size > callBytes {", server("TestTheLimitOfACallIsNotThatOfAPayload")},
@@ -95,10 +95,10 @@ var inPostgres = []mutation{
 	{"another number of partitions", "journal/postgres/schema.go", "case cfg.Partitions != 0 && cfg.Partitions != partitions:", "case cfg.Partitions > maxPartitions:", server("TestMigrateLeavesWhatThereIs")},
 
 	// Moving.
-	{"compare nothing", "journal/postgres/move_read.go", "!bytes.Equal(c.a, c.b)", "bytes.Equal(c.a, nil)", server("TestMoveFindsDifferences")},
-	{"compare as far as the shorter one", "journal/postgres/move_read.go", "\t\tif ok {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", "\t\tif ok && false {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", server("TestMoveFindsDifferences")},
-	{"an owner who commits over an import", "journal/postgres/move.go", "SET epoch = epoch + 1, uuid", "SET uuid", server("TestImportFencesTheOwnerBefore")},
-	{"import into an inbox", "journal/postgres/move.go", "if err == nil && rows > 0 {", "if err == nil && rows < 0 {", server("TestMoveRefusals")},
+	{"compare nothing", "journal/postgres/transfer_read.go", "!bytes.Equal(c.a, c.b)", "bytes.Equal(c.a, nil)", server("TestMoveFindsDifferences")},
+	{"compare as far as the shorter one", "journal/postgres/transfer_read.go", "\t\tif ok {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", "\t\tif ok && false {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", server("TestMoveFindsDifferences")},
+	{"an owner who commits over an import", "journal/postgres/transfer.go", "SET epoch = epoch + 1, uuid", "SET uuid", server("TestImportFencesTheOwnerBefore")},
+	{"import into an inbox", "journal/postgres/transfer.go", "if err == nil && rows > 0 {", "if err == nil && rows < 0 {", server("TestMoveRefusals")},
 }
 
 // server is a gate of the module: one test.
