@@ -97,8 +97,7 @@ func (b *batch[T]) settle(err error) {
 	b.left = append(b.left[:len(b.left)-1], part{half, p.to, err}, part{p.from, half, err})
 }
 
-// end ends the part that is next, with an error for each of its items; nil: all are
-// done.
+// end ends the part that is next, with an error for each of its items; nil: all are done.
 func (b *batch[T]) end(p part, errs []error) {
 	b.left = b.left[:len(b.left)-1]
 	if errs == nil && len(b.waits) == 0 {
@@ -162,9 +161,8 @@ func namesNone(err error) bool {
 	return failed != nil || !names // an error that can't be asked names none either
 }
 
-// perID hands the error of a batch to its ids. An error for an id that is not in
-// the batch must have been meant for one that is: it counts for all that have none
-// of their own.
+// perID hands the error of a batch to its ids. An error for an id that is not in the batch
+// must have been meant for one that is: it counts for all that have none of their own.
 func perID(items []*shard.Item, err error) []error {
 	if err == nil {
 		return nil

@@ -126,12 +126,11 @@ type Config struct {
 	// the queues were registered.
 	Scheduler Scheduler
 
-	// Unique is what a queue leaves out of its own Unique. Its Key gets the payload as
-	// the type of the queue; queues for which it returns the same key exclude each
-	// other. If While is UniqueNever here, the other fields are for queues that set a
-	// While of their own. A queue with UniqueNever takes no part. Default: each queue
-	// decides for itself, and takes no part unless it says so; the default of
-	// resque-locket is that all do.
+	// Unique is what a queue leaves out of its own Unique. Its Key gets the payload as the
+	// type of the queue; queues for which it returns the same key exclude each other. If
+	// While is UniqueNever here, the other fields are for queues that set a While of their
+	// own. A queue with UniqueNever takes no part. Default: each queue decides for itself,
+	// and takes no part unless it says so; the default of resque-locket is that all do.
 	Unique Unique[any]
 
 	// Splitter says which ids belong to this process, when several processes share the
@@ -181,14 +180,13 @@ type Crash struct {
 	// except that RetriesExhausted is not called. Default 3; below zero no job is held
 	// back or dead-lettered for it.
 	//
-	// What was running at a crash runs again at once. A job that was running at two
-	// crashes in a row, and may have caused both, is a suspect: at the next start it is
-	// held back, for 150 times as long as it had run but at most 10 s, and then runs
-	// without the other suspects. If the process dies while a suspect is held back,
-	// that clears the suspect. If the process dies right after the suspect starts, the
-	// suspect is blamed. So a job that ends the process at once does so three times,
-	// one that takes seconds for it a few times more, and kills from outside, at random
-	// moments, hardly ever cost a job.
+	// What was running at a crash runs again at once. A job that was running at two crashes
+	// in a row, and may have caused both, is a suspect: at the next start it is held back,
+	// for 150 times as long as it had run but at most 10 s, and then runs without the other
+	// suspects. If the process dies while a suspect is held back, that clears the suspect.
+	// If the process dies right after the suspect starts, the suspect is blamed. So a job
+	// that ends the process at once does so three times, one that takes seconds for it a
+	// few times more, and kills from outside, at random moments, hardly ever cost a job.
 	//
 	// A payload that takes the place of a suspect, because it is newer, equal or folded
 	// with it, is suspected of the same. Under MergeSupersede what is newer than a dead
@@ -217,10 +215,9 @@ type Advanced struct {
 	MaxPayloadBytes int
 
 	// MemoryBudget is how many bytes of accepted payloads and their ids stay in memory.
-	// Above it the oldest are on disk only, and are read back when their jobs run or
-	// merge. So a backlog may be larger than memory, except for about 80 bytes a job.
-	// An executor without a directory ignores it. Default 64 MiB; below zero there is
-	// no limit.
+	// Above it the oldest are on disk only, and are read back when their jobs run or merge.
+	// So a backlog may be larger than memory, except for about 80 bytes a job. An executor
+	// without a directory ignores it. Default 64 MiB; below zero there is no limit.
 	MemoryBudget int
 
 	// IdempotencyTTL is how long the journal remembers an [IdempotencyKey] after the
@@ -260,11 +257,10 @@ type Overflow string
 const (
 	// OverflowRefuse returns a [FullError]. The default.
 	OverflowRefuse Overflow = "Refuse"
-	// OverflowWait waits until there is room, or ctx ends: then the error is the
-	// cause of ctx, and a [FullError] at the same time. Calls go on in the order in
-	// which they came. Before Start, and in OnStart, there is no end to it, because
-	// no job ends. A handler has to enqueue with its own context, or it may wait
-	// for itself.
+	// OverflowWait waits until there is room, or ctx ends: then the error is the cause of
+	// ctx, and a [FullError] at the same time. Calls go on in the order in which they came.
+	// Before Start, and in OnStart, there is no end to it, because no job ends. A handler
+	// has to enqueue with its own context, or it may wait for itself.
 	OverflowWait Overflow = "Wait"
 )
 

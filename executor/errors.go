@@ -130,8 +130,7 @@ var ErrControlSocket = errors.New("executor: no control socket")
 // is nil, or a method of it panicked.
 var ErrContext = guard.ErrContext
 
-// PanicError is the error of a job whose handler, or of a payload whose codec,
-// panicked.
+// PanicError is the error of a job whose handler, or of a payload whose codec, panicked.
 type PanicError struct {
 	Value any
 	Stack string
@@ -151,11 +150,10 @@ func init() {
 	guard.Panicked = func(value any, stack string) error { return &PanicError{value, stack} }
 }
 
-// What happens on a full disk, from the outside in: the journal refuses what it has
-// no room for and goes on with the rest, so jobs run and end; Enqueue returns a
-// [FullError] with Disk; a job whose handler passes that on waits, and spends no
-// retry; Err returns [ErrFull]; and the journal, which looks for room by itself,
-// logs the begin and the end.
+// What happens on a full disk, from the outside in: the journal refuses what it has no room
+// for and goes on with the rest, so jobs run and end; Enqueue returns a [FullError] with
+// Disk; a job whose handler passes that on waits, and spends no retry; Err returns
+// [ErrFull]; and the journal, which looks for room by itself, logs the begin and the end.
 
 // retryFullDisk is the FullError.RetryAfter of a disk, and the shortest pause of a
 // job that waits for one.
@@ -183,11 +181,10 @@ type FatalError struct{ Err error } // the reason
 // the executor calls Config.OnFatal with the [*FatalError]. Run and Stop return an
 // error that wraps it.
 //
-// What becomes of the job depends on err. A plain error is a failure, which spends a
-// retry: so a job that ends each process is dead-lettered at last. The job keeps its
-// place, and makes that retry in the next process. With Snooze(0) as err it spends
-// none. One Fatal among [BatchErrors] or [PayloadErrors] is enough; a batch is not
-// halved.
+// What becomes of the job depends on err. A plain error is a failure, which spends a retry:
+// so a job that ends each process is dead-lettered at last. The job keeps its place, and
+// makes that retry in the next process. With Snooze(0) as err it spends none. One Fatal
+// among [BatchErrors] or [PayloadErrors] is enough; a batch is not halved.
 func Fatal(err error) error { return &FatalError{err} }
 
 func (e *FatalError) Error() string { return "fatal: " + reason(e.Err) }
@@ -202,9 +199,8 @@ func reason(err error) string {
 
 // FullError says what was full, and when to call again. It matches [ErrFull].
 //
-// A handler whose own Enqueue got it because the disk is full, and that returns it,
-// spends no retry: its job waits as long as after a first failure, and at least a
-// second.
+// A handler whose own Enqueue got it because the disk is full, and that returns it, spends
+// no retry: its job waits as long as after a first failure, and at least a second.
 type FullError struct {
 	// Disk is true when the disk is full. Then only RetryAfter is set beside it.
 	Disk bool
@@ -217,12 +213,11 @@ type FullError struct {
 	Bytes          bool
 	Waiting, Limit int
 
-	// RetryAfter is an estimate of when the call will find room, from 10 ms to a
-	// minute. It is the time until the call fits and an eighth of the limit is free, if
-	// payloads keep ending at the pace of the last 10 to 20 seconds. If none has ended
-	// in that time, it is the time since the last one ended, but at least a second. For
-	// a full disk it is one second; the executor itself looks for room ten times a
-	// second.
+	// RetryAfter is an estimate of when the call will find room, from 10 ms to a minute. It
+	// is the time until the call fits and an eighth of the limit is free, if payloads keep
+	// ending at the pace of the last 10 to 20 seconds. If none has ended in that time, it
+	// is the time since the last one ended, but at least a second. For a full disk it is
+	// one second; the executor itself looks for room ten times a second.
 	RetryAfter time.Duration
 
 	cause error // of a disk

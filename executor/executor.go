@@ -101,6 +101,7 @@ type Executor struct {
 	closing chan struct{} // closed when a stop has set draining
 	hurry   chan struct{} // closed when the ctx of a Stop has ended
 	hurried sync.Once
+	hurries atomic.Bool // a Stop has a deadline
 	stopped chan struct{}
 	stopErr error // set before stopped is closed
 }

@@ -169,6 +169,9 @@ func (x *Executor) logStop(all inspect.QueueStats, known bool, stopping time.Tim
 	if leftOut > 0 || stuck != nil {
 		level = slog.LevelWarn
 	}
+	if err := x.failure(); err != nil { // what the figures count may not be on disk
+		level, attrs = slog.LevelWarn, append(attrs, slog.Any("error", err))
+	}
 	if known {
 		attrs = append(attrs, slog.Uint64("done", all.Done), slog.Uint64("failed", all.Failed),
 			slog.Uint64("buried", all.Buried), slog.Uint64("discarded", all.Discarded), slog.Int("waiting", all.Payloads))

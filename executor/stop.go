@@ -13,39 +13,43 @@ import (
 )
 
 const (
-	// stuckAfter is how long handlers have to return once their context is
-	// cancelled.
+	// stuckAfter is how long handlers have to return once their context is cancelled.
 	stuckAfter = 50 * time.Millisecond
 	// closeAfter is how long Stop then waits for the disk.
 	closeAfter = time.Second
 )
 
-// Stop ends the executor. Nothing new is accepted, except from handlers that still
-// run, and, over a log that another process goes on with, until they have ended. Running
-// handlers, with the halves of their batch, are waited for until ctx ends, then their contexts are cancelled with the cause
-// [ErrStopping], and what they return after that spends no retry. What they did is written
-// down. Handlers that do not return within another 50 ms are left behind: [ErrStuck] names
-// them. What they do then changes nothing any more, and the journal stays locked until the
-// last of them has returned, so that the same job never runs in another process beside
-// them. If they never do, only the end of the process frees it.
+// Stop ends the executor. Nothing new is accepted, except from handlers that still run, and,
+// over a log that another process goes on with, until they have ended. Running handlers, with
+// the halves of their batch, are waited for until ctx ends, then their contexts are cancelled
+// with the cause [ErrStopping], and what they return after that spends no retry. What they did
+// is written down: a full disk may get room for it until ctx ends, or if that has no deadline
+// for Config.StopTimeout; what is not on disk by then runs again. Handlers that do not return
+// within another 50 ms are left behind: [ErrStuck] names them. What they do then changes
+// nothing any more, and the journal stays locked until the last of them has returned, so that
+// the same job never runs in another process beside them. If they never do, only the end of
+// the process frees it.
 //
 // Stop is idempotent. Calls may come together: each waits for the end, and the ctx
 // that ends first counts for all. Called with the context of a handler, which can't
 // wait for itself, it begins the stop and returns nil; a handler that calls it with
 // another context waits for itself until that ends.
 //
-// It returns nil after a clean end, ErrStuck, ErrFailed when the journal failed
-// before or did so now, an error that wraps the one of a handler that returned [Fatal],
-// and ErrContext, and then it stops nothing. A disk that does
-// not answer holds it for a second after ctx has ended; then it returns ErrStuck,
-// and the stop goes on.
+// It returns nil after a clean end, ErrStuck, ErrFailed when the journal failed before or
+// did so now, an error that wraps the one of a handler that returned [Fatal], and
+// ErrContext, and then it stops nothing. A disk that does not answer holds it for a second
+// after ctx has ended; then it returns ErrStuck, and the stop goes on.
 func (x *Executor) Stop(ctx context.Context) error {
 	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}
+	inside := ctx.Value(attempt.ExecutorKey{}) == x
+	if _, ends := ctx.Deadline(); ends && !inside {
+		x.hurries.Store(true)
+	}
 	x.beginStop()
-	if ctx.Value(attempt.ExecutorKey{}) == x {
+	if inside {
 		return nil
 	}
 	select {
@@ -131,7 +135,10 @@ func (x *Executor) closeAll(unlocked bool) (unlock func() error, err error) {
 	}
 	errs = append(errs, x.actors.Stop(background))
 	x.events.Close()
-	unlock, err = x.log.CloseLocked()
+	if !x.hurries.Load() { // nobody ends a wait for room
+		defer time.AfterFunc(max(x.cfg.StopTimeout, 0), func() { x.hurried.Do(func() { close(x.hurry) }) }).Stop()
+	}
+	unlock, err = x.log.CloseLocked(x.hurry)
 	if unlocked {
 		err = errors.Join(err, unlock())
 	}

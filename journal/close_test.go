@@ -11,7 +11,7 @@ func TestCloseLocked(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	l, err := Open(dir, Config{})
 	require.NoError(t, err)
-	unlock, err := l.CloseLocked()
+	unlock, err := l.CloseLocked(nil)
 	require.NoError(t, err)
 	require.NoError(t, l.Close(), "it is closed already")
 	_, err = Open(dir, Config{})

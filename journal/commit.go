@@ -63,8 +63,7 @@ func (c *committer) commitLoop() {
 	}
 }
 
-// pause says when the committer wakes up by itself, and whether it has been idle
-// then.
+// pause says when the committer wakes up by itself, and whether it has been idle then.
 func (c *committer) pause() (again <-chan time.Time, idle bool) {
 	c.mu.Lock()
 	full := c.disk.full
@@ -119,10 +118,9 @@ func (c *committer) turn() (over func()) {
 	return s.Turn()
 }
 
-// commitHere commits what the caller has just appended, on the caller's goroutine:
-// without a disk to wait for, waking the committer is what an append costs most. It
-// does so once; for what has come since, and while another goroutine commits, it
-// wakes the committer.
+// commitHere commits what the caller has just appended, on the caller's goroutine: without
+// a disk to wait for, waking the committer is what an append costs most. It does so once;
+// for what has come since, and while another goroutine commits, it wakes the committer.
 func (c *committer) commitHere() {
 	if !c.committing.TryLock() {
 		c.wakeCommitter()
@@ -272,6 +270,9 @@ func (c *committer) deliver(d *Delivery) {
 // everything after it is unknown.
 func (c *committer) fail(b *openBlock, cause error) {
 	c.mu.Lock()
+	if c.closed && errors.Is(cause, ErrFull) {
+		cause = fmt.Errorf("closed before there was room for the last results, whose jobs run again: %w", cause)
+	}
 	latched := fmt.Errorf("%w: %w", ErrFailed, cause)
 	c.err = latched
 	next := c.open
@@ -292,8 +293,7 @@ func (c *committer) fail(b *openBlock, cause error) {
 	}
 }
 
-// unreadable has the committer stop the log because of what it could not read
-// back.
+// unreadable has the committer stop the log because of what it could not read back.
 func (c *committer) unreadable(err error) {
 	c.mu.Lock()
 	if c.lost == nil {

@@ -10,11 +10,10 @@ import (
 
 // Config says how a log works. The zero Config is usable.
 type Config struct {
-	// Deliver takes in what was committed: one call per route and block, one at
-	// a time, in position order. It must not block for
-	// long, and must see to it that [Delivery.Done] is called once for each.
-	// A log that works in memory only may call it for several routes at a time: in
-	// position order for each of them. Nil: each counts as taken in.
+	// Deliver takes in what was committed: one call per route and block, one at a time, in
+	// position order. It must not block for long, and must see to it that [Delivery.Done]
+	// is called once for each. A log that works in memory only may call it for several
+	// routes at a time: in position order for each of them. Nil: each counts as taken in.
 	Deliver func(*Delivery)
 
 	// Failed is called once, from the committer's goroutine, when a commit has
@@ -31,13 +30,12 @@ type Config struct {
 	// block. Default 4 MiB; below zero it is the most that a block can have, a GiB.
 	MaxBlockBytes int
 
-	// MemoryBudget is how many bytes of entries stay in memory, as they stand in
-	// their blocks. Above it the oldest blocks are on disk only, and what is read
-	// of them is read back: entries that follow one another by up to 64 KiB at a
-	// time. Blocks that are not on disk yet come on top, and so do those that a
-	// full disk had written in pieces, until they are over or the journal is
-	// opened again. A log that works in memory only has no bound. Default 64 MiB;
-	// below zero there is none.
+	// MemoryBudget is how many bytes of entries stay in memory, as they stand in their
+	// blocks. Above it the oldest blocks are on disk only, and what is read of them is read
+	// back: entries that follow one another by up to 64 KiB at a time. Blocks that are not
+	// on disk yet come on top, and so do those that a full disk had written in pieces,
+	// until they are over or the journal is opened again. A log that works in memory only
+	// has no bound. Default 64 MiB; below zero there is none.
 	MemoryBudget int
 
 	// Logger gets what an operator should know and no call can return: that all

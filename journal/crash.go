@@ -17,12 +17,11 @@ func (l *Log) Crash() (*Death, map[Position]Suspicion) { return l.crash.Death, l
 // was.
 const settleBeforeRecording = time.Second
 
-// RecordCrashes starts the crash recorder with a number of places that have so many
-// words each. Call it once, before anything runs. In memory, and on systems
-// without memory-mapped files, what it notes ends with the process; so it does beside an
-// error. On a disk that is full it has the room that [Open] has kept for it; it returns an
-// error where there was none for that either, or within a second none for what is known of
-// the last death.
+// RecordCrashes starts the crash recorder with a number of places that have so many words
+// each. Call it once, before anything runs. In memory, and on systems without memory-mapped
+// files, what it notes ends with the process; so it does beside an error. On a disk that is
+// full it has the room that [Open] has kept for it; it returns an error where there was
+// none for that either, or within a second none for what is known of the last death.
 func (l *Log) RecordCrashes(places, words int) (*CrashRecorder, error) {
 	r, err := l.recordCrashes(places, words)
 	if r == nil {

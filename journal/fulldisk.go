@@ -94,11 +94,10 @@ func (o owed) paid(c *format.Edit) {
 	}
 }
 
-// readmit takes posted calls that now find room into the open block, and ends
-// the refusals when none is left and there is still some; in the last block there
-// is room for all of them. Their positions are older than the block's, like those
-// of entries that are carried forward. It returns the room that is left. The
-// caller holds mu.
+// readmit takes posted calls that now find room into the open block, and ends the refusals
+// when none is left and there is still some; in the last block there is room for all of
+// them. Their positions are older than the block's, like those of entries that are carried
+// forward. It returns the room that is left. The caller holds mu.
 func (d *fullDisk) readmit(b *openBlock, r store.Room, last bool) store.Room {
 	if b.refused {
 		return r // its turn comes first
@@ -248,9 +247,8 @@ func (d *fullDisk) gauge(r store.Room, live int) {
 // again. Below it, it is what the last one that was refused would have taken.
 const maxMissed = 64 << 10
 
-// vanish reports whether nothing is left of a block that was refused, and then
-// forgets it: who tries again and again must not fill the disk. The next block
-// begins where it did.
+// vanish reports whether nothing is left of a block that was refused, and then forgets it:
+// who tries again and again must not fill the disk. The next block begins where it did.
 func (c *committer) vanish(b *openBlock, t *store.Transaction) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -77,12 +77,11 @@ func (l *Log) start() {
 	go l.commitLoop() // ends in Close, which waits for it
 }
 
-// Append hands entries to the committer and gives them the next positions, in
-// their order. It waits for the committer only while the open block is full.
-// Position, Restored and the fields of a state are ignored. Those that have a
-// [Floor] get a score, and perhaps a time, by which they come after all that have the
-// same floor and got their positions before: it is written into them. Entries are
-// copied: the caller may reuse them.
+// Append hands entries to the committer and gives them the next positions, in their order.
+// It waits for the committer only while the open block is full. Position, Restored and the
+// fields of a state are ignored. Those that have a [Floor] get a score, and perhaps a time,
+// by which they come after all that have the same floor and got their positions before: it
+// is written into them. Entries are copied: the caller may reuse them.
 //
 // sets returns state keys that belong to the entries: they are in the same commit, and
 // are refused with it. It is told the position of the first entry. It is called under
@@ -164,9 +163,28 @@ func (l *Log) Err() error {
 func (l *Log) Close() error { return l.close(l.unlock) }
 
 // CloseLocked is Close that leaves the directory locked until unlock is called:
-// for an owner that may yet do something which the next one must not meet.
-func (l *Log) CloseLocked() (unlock func() error, err error) {
+// for an owner that may yet do something which the next one must not meet. What a full
+// disk has no room for it gives up only when until is closed.
+func (l *Log) CloseLocked(until <-chan struct{}) (unlock func() error, err error) {
+	for l.owes(until) {
+		time.Sleep(fullRetry)
+	}
 	return l.unlock, l.close(func() error { return nil })
+}
+
+// owes waits for a commit, unless until is closed, and reports whether a full disk keeps
+// something from being on it then.
+func (l *Log) owes(until <-chan struct{}) bool {
+	l.mu.Lock()
+	ticket, posted, failed := l.newest(), len(l.disk.waiting) > 0, l.err != nil
+	l.mu.Unlock()
+	l.wakeCommitter()
+	select {
+	case <-ticket.Done():
+		return !failed && (posted || errors.Is(ticket.commit.err, ErrFull))
+	case <-until:
+		return false
+	}
 }
 
 func (l *Log) close(unlock func() error) error {

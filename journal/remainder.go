@@ -42,8 +42,7 @@ func newRemainder(h *head, b *openBlock, whole *store.Transaction) *remainder {
 // left is the number of units that are not written: calls, and the end.
 func (m *remainder) left() int { return len(m.b.cuts) + 1 - m.unit }
 
-// fitting returns how many units may be written at once into so many bytes; one
-// at least.
+// fitting returns how many units may be written at once into so many bytes; one at least.
 func (m *remainder) fitting(bytes int) int {
 	n := 0
 	for bytes -= format.HeaderSize; n < m.left(); n++ {

@@ -13,8 +13,7 @@ const (
 )
 
 // stream keeps the payloads of a route in position order that are delivered without a
-// commit: who finds another one at it leaves its own to that one. It is guarded by
-// Log.mu.
+// commit: who finds another one at it leaves its own to that one. It is guarded by Log.mu.
 type stream struct {
 	busy    bool
 	turn    int         // payloads that were left to the one that is at it

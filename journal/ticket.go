@@ -106,8 +106,7 @@ func (d *Delivery) Read(i int, e *Entry) (Ref, error) {
 	return d.block.Read(d.offsets[i], e)
 }
 
-// Merged tells the caller who enqueued the entry at p that it was merged into
-// another.
+// Merged tells the caller who enqueued the entry at p that it was merged into another.
 func (d *Delivery) Merged(p, into Position) {
 	if d.alone != 0 {
 		if p == d.alone {

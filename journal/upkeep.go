@@ -35,8 +35,7 @@ type compaction struct {
 }
 
 const (
-	// defaultCompactAbove is the size that a file may have, however little of it
-	// is in use.
+	// defaultCompactAbove is the size that a file may have, however little of it is in use.
 	defaultCompactAbove = 64 << 20
 	// maxIdleCompact bounds what is written again for a log that has nothing else
 	// to do, so that a caller who comes meanwhile hardly notices.

@@ -17,10 +17,9 @@ const lockPoll = 5 * time.Millisecond
 // several who wait, any may be the next. Whom it waits for is in one line to
 // Config.Logger, and one more if it becomes another.
 //
-// When ctx ends first, the error matches both its cause and
-// the [LockedError] that says who has the journal. Once the wait is over, ctx is not
-// looked at again. Everything else is as with Open; a ctx that can't be asked
-// is ErrContext.
+// When ctx ends first, the error matches both its cause and the [LockedError] that says who
+// has the journal. Once the wait is over, ctx is not looked at again. Everything else is as
+// with Open; a ctx that can't be asked is ErrContext.
 func OpenContext(ctx context.Context, dir string, cfg Config) (*Log, error) {
 	if err := cause(ctx); errors.Is(err, ErrContext) {
 		return nil, err

@@ -6,9 +6,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Core is the state of a shard. It is plain data: no clock, no goroutine, no
-// I/O but reading entries back; times are Unix nanoseconds. One goroutine at a
-// time may use it.
+// Core is the state of a shard. It is plain data: no clock, no goroutine, no I/O but
+// reading entries back; times are Unix nanoseconds. One goroutine at a time may use it.
 //
 // What has to be written down gathers in a change. The caller records it after
 // every method, through [Core.Record], before the effects can be seen.

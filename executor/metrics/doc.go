@@ -74,14 +74,13 @@
 //
 // # Traces
 //
-// A call that enqueues is a span "send QUEUE", of the kind producer. Its context goes
-// with each payload, as metadata in the form of Config.Propagator, through retries,
-// restarts and the morgue. A call of a handler is a span "process QUEUE", of the kind
-// consumer, which links to those of its payloads, 128 at most: a trace of its own,
-// because a job may run days later, and again. It is the span of the handler's
-// context. What the handler enqueues with that is linked in turn; for
-// [executor.Queue.FollowUp], of which a middleware does not hear, there is
-// [Metrics.Trace].
+// A call that enqueues is a span "send QUEUE", of the kind producer. Its context goes with
+// each payload, as metadata in the form of Config.Propagator, through retries, restarts and
+// the morgue. A call of a handler is a span "process QUEUE", of the kind consumer, which
+// links to those of its payloads, 128 at most: a trace of its own, because a job may run
+// days later, and again. It is the span of the handler's context. What the handler enqueues
+// with that is linked in turn; for [executor.Queue.FollowUp], of which a middleware does
+// not hear, there is [Metrics.Trace].
 //
 // Without a tracer nothing is written into metadata, unless the caller's context has a
 // span. A trace context takes some 70 bytes of the journal, for each payload. Where

@@ -26,8 +26,7 @@ type Config struct {
 	// set later.
 	MeterProvider metric.MeterProvider
 
-	// TracerProvider makes the spans. Default: the global one, also if that is set
-	// later.
+	// TracerProvider makes the spans. Default: the global one, also if that is set later.
 	TracerProvider trace.TracerProvider
 
 	// Propagator writes span contexts into metadata, and reads them. Default: W3C

@@ -17,9 +17,8 @@ const jobsPerVisit = 1024
 type Walk struct {
 	q Queue
 
-	// none reports that a shard with these figures has no job that is wanted, and
-	// Want whether a job may be. Both are called on the shard, and only compare
-	// numbers.
+	// none reports that a shard with these figures has no job that is wanted, and Want
+	// whether a job may be. Both are called on the shard, and only compare numbers.
 	none func(shard.Counts) bool
 	Want func(*shard.View) bool
 	// take is given those that were wanted, with their ids, which are valid during

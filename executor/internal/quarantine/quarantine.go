@@ -1,13 +1,11 @@
-// Package quarantine holds the jobs that may have killed a process: what was
-// running when it died. It knows what the journal says of them, and neither queues
-// nor workers.
+// Package quarantine holds the jobs that may have killed a process: what was running when
+// it died. It knows what the journal says of them, and neither queues nor workers.
 //
-// Nearly all of them run again at once, like any other, and are rid of the
-// suspicion when they end. Those that were running at two deaths in a row are held;
-// first the process lives without them for as long as [journal.Suspicion] says,
-// then they run one after the other, beside all other jobs. One that lasts keeps
-// the others waiting for ten seconds at most. One that is the cause of as many
-// deaths as its limit says is given up.
+// Nearly all of them run again at once, like any other, and are rid of the suspicion when
+// they end. Those that were running at two deaths in a row are held; first the process
+// lives without them for as long as [journal.Suspicion] says, then they run one after the
+// other, beside all other jobs. One that lasts keeps the others waiting for ten seconds at
+// most. One that is the cause of as many deaths as its limit says is given up.
 package quarantine
 
 import (
@@ -50,8 +48,7 @@ type Suspect struct {
 	Limit     int              // of deaths; 0 or below: it is neither held nor given up
 	Heir      bool             // it is newer than what was given up, and has not run
 
-	// What the quarantine calls. Neither function waits, or calls the quarantine
-	// back.
+	// What the quarantine calls. Neither function waits, or calls the quarantine back.
 	Release func() // lets the id run, which is parked
 	Clear   func() // writes down that nothing speaks against it any more
 }
@@ -208,15 +205,13 @@ func (z *Quarantine) Deaths(queue string, it *shard.Item, single bool) int {
 	return 0
 }
 
-// ranIn reports whether it is the suspect that ran, and not another payload of its
-// id.
+// ranIn reports whether it is the suspect that ran, and not another payload of its id.
 func (s *Suspect) ranIn(it *shard.Item, single bool) bool {
 	return !single || it.Current().Ref.Position() == s.Position
 }
 
-// Acquit takes the suspicion off the suspects among the items of a queue that a
-// worker has run, and lets the next one run. Single: of each it has run one
-// payload.
+// Acquit takes the suspicion off the suspects among the items of a queue that a worker has
+// run, and lets the next one run. Single: of each it has run one payload.
 func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	if !z.open.Load() {
 		return

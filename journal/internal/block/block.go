@@ -15,9 +15,8 @@ type Block struct {
 	First format.Position
 	Base  int64
 
-	// Home is where the entries are to be read. It is set when the block is
-	// sealed, when they leave memory, and when those that are live are carried
-	// forward.
+	// Home is where the entries are to be read. It is set when the block is sealed, when
+	// they leave memory, and when those that are live are carried forward.
 	Home atomic.Pointer[blockData]
 
 	// Guarded by the mutex of the log.
@@ -32,9 +31,8 @@ type Block struct {
 
 	ahead uint32 // of a copy of one entry of the open block: where that is; 0: it is none
 
-	// parts are the blocks on disk that hold it together, when a full disk made
-	// it be written in pieces, without what was refused. Nil: it is one, and as
-	// it is in memory.
+	// parts are the blocks on disk that hold it together, when a full disk made it be
+	// written in pieces, without what was refused. Nil: it is one, and as it is in memory.
 	parts []store.Dropped
 
 	// Origins are the older blocks whose home is this one: there are Refs to
@@ -48,10 +46,9 @@ type place struct {
 	marks int // bytes of marks before it
 }
 
-// blockData holds the entries of a block, or where they went. At rest it is at most
-// one step away: when entries are carried again, the home of the block that
-// their Refs name is set anew. A chain would grow with every trim for as long
-// as one old entry lives.
+// blockData holds the entries of a block, or where they went. At rest it is at most one
+// step away: when entries are carried again, the home of the block that their Refs name is
+// set anew. A chain would grow with every trim for as long as one old entry lives.
 type blockData struct {
 	data    []byte            // header and entries, without marks
 	Cold    *cold             // instead of data: they are on disk only
@@ -60,9 +57,8 @@ type blockData struct {
 	ahead   bool              // data is a copy of one entry of the open block
 }
 
-// mark notes that the entry at off ended. No two entries share a bit, because
-// none is shorter than five bytes.
-// It returns the bytes that are live no more.
+// mark notes that the entry at off ended. No two entries share a bit, because none is
+// shorter than five bytes. It returns the bytes that are live no more.
 func (b *Block) mark(off, size uint32) int {
 	word, bit := off>>8, uint64(1)<<(off>>2&63)
 	if int(word) >= len(b.dead) { // once for all, unless the block is still open
@@ -91,8 +87,7 @@ func (b *Block) Ended(off uint32) bool {
 	return int(word) < len(b.dead) && b.dead[word]&bit != 0
 }
 
-// Read decodes the entry that stood at off when the block was sealed, wherever it
-// is now.
+// Read decodes the entry that stood at off when the block was sealed, wherever it is now.
 func (b *Block) Read(off uint32, e *format.Entry) (Ref, error) {
 	r := Ref{Block: b, Off: off}
 	size, err := r.read(e)
@@ -158,13 +153,11 @@ func (r Ref) follow(h *blockData) (Ref, *blockData) {
 	return r, h
 }
 
-// Read decodes the entry into e. The entry must have been delivered and not
-// have ended.
+// Read decodes the entry into e. The entry must have been delivered and not have ended.
 //
-// It reads the disk when the entry has left memory: see Config.MemoryBudget. Then
-// it may return an error, and the log fails with it: ErrCorrupt with the number of
-// the block, or what the disk says, both under ErrFailed. After Close it is
-// ErrClosed.
+// It reads the disk when the entry has left memory: see Config.MemoryBudget. Then it may
+// return an error, and the log fails with it: ErrCorrupt with the number of the block, or
+// what the disk says, both under ErrFailed. After Close it is ErrClosed.
 func (r Ref) Read(e *format.Entry) error {
 	_, err := r.read(e)
 	return err
@@ -193,10 +186,9 @@ func (r Ref) Head() (id []byte, due int64, err error) {
 	return id, at.Block.Base + due, nil
 }
 
-// Prefetch brings the beginning of the entry into the processor's cache if it is in
-// memory, under the conditions of Read: a caller about to read many waits for all
-// of them together. What it returns has no meaning; without a use the compiler
-// would leave the load out.
+// Prefetch brings the beginning of the entry into the processor's cache if it is in memory,
+// under the conditions of Read: a caller about to read many waits for all of them together.
+// What it returns has no meaning; without a use the compiler would leave the load out.
 func (r Ref) Prefetch() byte {
 	at, h := r.resolve()
 	if h.Cold != nil {

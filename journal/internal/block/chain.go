@@ -6,8 +6,7 @@ import "github.com/strandjobs/strand/journal/internal/store"
 // take on disk and in memory, and how much of it is live. It says which of them
 // are to leave memory, and which the log.
 //
-// The mutex of the log guards it, except for what is said to belong to the
-// committer.
+// The mutex of the log guards it, except for what is said to belong to the committer.
 type Chain struct {
 	Blocks []*Block // sealed, ascending; Invariant: each delete takes a prefix
 	Size   int      // bytes of all blocks
@@ -34,9 +33,8 @@ type Limits struct {
 	MinCarry  int
 }
 
-// NewChain returns the accounts of a log that has no blocks yet. What has left
-// memory is read back from s; failed is told when it can't be, perhaps more than
-// once.
+// NewChain returns the accounts of a log that has no blocks yet. What has left memory is
+// read back from s; failed is told when it can't be, perhaps more than once.
 func NewChain(s store.Store, most Limits, failed func(error)) *Chain {
 	c := &Chain{trimSlack: most.TrimSlack, minCarry: most.MinCarry}
 	if most.Memory >= 0 {

@@ -167,8 +167,7 @@ func (c *cold) all() ([]byte, error) {
 	return w.data, nil
 }
 
-// read reads the chunks that have the bytes from one offset to another, and
-// checks them.
+// read reads the chunks that have the bytes from one offset to another, and checks them.
 func (c *cold) read(from, to int) (*window, error) {
 	size := c.reader.store.ChunkSize()
 	first, last := from/size, (to-1)/size

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// Blocks leave memory oldest first, whether or not their entries are the next to
-// run: what is put off for a year must not make the traffic of today be read
-// back all the time.
+// Blocks leave memory oldest first, whether or not their entries are the next to run: what
+// is put off for a year must not make the traffic of today be read back all the time.
 
 // hold counts what the entries of a block take of memory. The caller holds mu.
 func (c *Chain) hold(b *Block) {
@@ -48,9 +47,8 @@ func (c *Chain) Evict(mu sync.Locker) {
 	}
 }
 
-// coldest returns the block to leave memory next, or nil. One that a full disk
-// had written in pieces stays: it is not on disk as it is in memory. The caller
-// holds mu.
+// coldest returns the block to leave memory next, or nil. One that a full disk had written
+// in pieces stays: it is not on disk as it is in memory. The caller holds mu.
 func (c *Chain) coldest() (*Block, *blockData) {
 	for c.Crowded() {
 		b := c.Blocks[c.evicted]
@@ -114,8 +112,7 @@ func (c *Chain) Doomed(b *Writer, s Strain) (list []*Block) {
 	return list
 }
 
-// entriesOf returns the entries of a block, or nil: they would have to be read
-// back first.
+// entriesOf returns the entries of a block, or nil: they would have to be read back first.
 func (c *Chain) entriesOf(b *Block) []byte {
 	if h := b.Home.Load(); h.Cold == nil {
 		return h.data

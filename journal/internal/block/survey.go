@@ -35,8 +35,7 @@ func (s PositionSet) Has(p format.Position) bool {
 	return page != nil && page[p%positionPage/64]&(1<<(p%64)) != 0
 }
 
-// Survey reads a log: it checks every block and finds out which positions
-// ended.
+// Survey reads a log: it checks every block and finds out which positions ended.
 type Survey struct {
 	Ended PositionSet
 	// Latest tells for a position that was written more than once, because it
@@ -86,8 +85,7 @@ func (s *Survey) visit(seq uint64, data []byte, entry func(off uint32, size int,
 	}, s.Ended.Add)
 }
 
-// Finish compares what was found with where the log says that it begins and
-// ends.
+// Finish compares what was found with where the log says that it begins and ends.
 func (s *Survey) Finish(t format.Manifest) error {
 	missing := func(seq uint64, why string, args ...any) error {
 		return &format.CorruptError{Block: seq, Offset: -1, Reason: "missing; " + fmt.Sprintf(why, args...)}

@@ -105,8 +105,7 @@ func (c *Chain) wasteful(size, live int, tight bool) bool {
 // tightSlack is the dead weight that is left alone on a full disk.
 const tightSlack = 16 << 10
 
-// Reclaimable reports whether an empty commit could make room on a disk that is
-// full.
+// Reclaimable reports whether an empty commit could make room on a disk that is full.
 func (c *Chain) Reclaimable(r store.Room) bool {
 	if len(c.Blocks) == 0 || !c.wasteful(c.Size, c.Live, true) {
 		return false

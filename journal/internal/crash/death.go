@@ -46,10 +46,9 @@ func (d *Death) WasRunning(p format.Position) bool {
 type Cause uint8
 
 const (
-	// CauseUnknown: killed, by another process or for memory, a call of os.Exit, or
-	// a fatal error, a panic that was not recovered for example, which Go's report
-	// puts down to none of the jobs, or of which there is none; see
-	// Log.ReportCrashes.
+	// CauseUnknown: killed, by another process or for memory, a call of os.Exit, or a fatal
+	// error, a panic that was not recovered for example, which Go's report puts down to
+	// none of the jobs, or of which there is none; see Log.ReportCrashes.
 	CauseUnknown Cause = iota
 	// CauseMemory: there was none left, by Go's report; or the system has killed a
 	// process for it, perhaps this one.
@@ -99,8 +98,7 @@ func Investigate(dir string, epoch uint64, keys iter.Seq2[format.Set, error], li
 	return c, nil
 }
 
-// verdicts writes down what speaks against the live suspects, and forgets the
-// others.
+// verdicts writes down what speaks against the live suspects, and forgets the others.
 func (c *Findings) verdicts(before map[format.Position]Suspicion, positions iter.Seq[format.Position]) {
 	if len(before)+len(c.Suspects) == 0 {
 		return

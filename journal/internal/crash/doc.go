@@ -18,7 +18,6 @@
 // What is not promised: to tell a kill from outside from os.Exit. The odds do that,
 // after several deaths.
 //
-// Census: a Running has a timer, which ends with Close, and one goroutine that tells
-// of a recorder that was lost. [Report] has the Go runtime write; there is one in a
-// process.
+// Census: a Running has a timer, which ends with Close, and one goroutine that tells of a
+// recorder that was lost. [Report] has the Go runtime write; there is one in a process.
 package crash
