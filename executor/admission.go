@@ -51,7 +51,7 @@ func (t *Queue[T]) inHand(it *shard.Item) (all []admit.Payload, err error) {
 // because Unlock is computed from what the journal gives back, after a restart at any
 // rate.
 func (t *Queue[T]) checkPayload(id string, payload []byte) (keys []string, err error) {
-	k := t.q.keys
+	k := t.q.Locks
 	value, err := t.decodeOne(payload)
 	if err != nil && (k == nil || k.OnEnqueue == nil) {
 		return nil, nil // the morgue says so
@@ -80,7 +80,7 @@ func addLanes(q *queue, a *admit.List) error {
 		return fmt.Errorf("%w: Conditions.SharedLanes is %q for a handler that gets several payloads at once, which would overtake those of other queues; use Handle",
 			ErrConfig, q.sharedLanes)
 	}
-	q.lanes = new(lane.Condition)
-	a.Ask(q.lanes)
+	q.Lanes = new(lane.Condition)
+	a.Ask(q.Lanes)
 	return nil
 }

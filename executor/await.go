@@ -166,7 +166,7 @@ func (c *call) enter(id string) error {
 
 // end lets go of what the wait has taken.
 func (c *call) end() {
-	c.q.awaited.Leave(c.waiter)
+	c.q.Awaited.Leave(c.waiter)
 	if c.edge != nil {
 		c.q.x.graph.End(c.edge)
 	}
@@ -176,7 +176,7 @@ func (c *call) end() {
 func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err error) {
 	c := &call{q: q, ctx: ctx, waiter: await.NewWaiter(), r: r}
 	defer c.end()
-	q.awaited.Add(c.waiter, r.runs()) // from now on no end is missed
+	q.Awaited.Add(c.waiter, r.runs()) // from now on no end is missed
 	over, err := c.past()
 	switch {
 	case err != nil && !over:
@@ -212,7 +212,7 @@ func (c *call) past() (over bool, err error) {
 		return false, err
 	}
 	live, err := q.lives(c.ctx, c.r)
-	moved := q.awaited.At(c.waiter) != at // it was replaced meanwhile
+	moved := q.Awaited.At(c.waiter) != at // it was replaced meanwhile
 	return err == nil && !live && !moved, err
 }
 
@@ -321,7 +321,7 @@ func (c *call) until(over <-chan struct{}) error {
 
 // pending is what a caller gets who waits no longer.
 func (c *call) pending(err error) error {
-	failure := c.q.awaited.Leave(c.waiter)
+	failure := c.q.Awaited.Leave(c.waiter)
 	return &PendingError{c.r, err, failure}
 }
 
@@ -343,9 +343,9 @@ func (q *queue) noteFailure(it *shard.Item, err error) {
 			}
 			switch verdict {
 			case shard.VerdictDiscarded:
-				q.awaited.Ending(at, await.Discarded)
+				q.Awaited.Ending(at, await.Discarded)
 			case shard.VerdictFailed, shard.VerdictCanceled:
-				q.awaited.Failed(at, own)
+				q.Awaited.Failed(at, own)
 			}
 		}
 		return nil

@@ -8,32 +8,28 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/shard"
 )
 
-// conditions are what a call has to meet to be accepted, and what is written down
-// in the same commit. Nil: there are none.
-type conditions struct {
-	once.Call
-	absent bool // given with [IfAbsent]
-}
-
-// collect takes the conditions out of the options of one call.
-func (q *queue) collect(options []Option) (c *conditions, err error) {
+// collect takes the conditions out of the options of one call, which enqueues entries. Nil:
+// there are none.
+func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Conditions, err error) {
 	for _, o := range options {
 		if !o.isCondition() {
 			continue
 		}
 		if c == nil {
-			c = new(conditions)
+			c = new(submit.Conditions)
 		}
 		if o.kind == optionAbsent {
-			c.absent = true
+			if c.Absent = true; len(entries) != 1 {
+				return nil, fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(entries))
+			}
+			c.Alone = absentPrefix + fmt.Sprintf("%d/%s/%s", len(q.Name), q.Name, entries[0].ID)
 			continue
 		}
 		if err := checkName(o.name); err != nil {
@@ -89,56 +85,8 @@ func Carried(rest []byte) (options []Option, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidKey, err)
 	}
-	_, err = new(queue).collect(options)
+	_, err = new(queue).collect(options, make([]journal.Entry, 1))
 	return options, err
-}
-
-// enter goes through the gates of the conditions and asks whether they are met.
-func (o *submission) enter(ctx context.Context) error {
-	x, c := o.q.x, o.conditions
-	if err := x.once.Enter(&c.Call, guard.Done(ctx)); err != nil {
-		return x.shut(ctx, err)
-	}
-	k, err := x.once.Before(&c.Call)
-	switch {
-	case err != nil:
-		return err
-	case k.N != 0 && k.N != len(o.entries):
-		return fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, c.Key, k.N, len(o.entries))
-	case k.N != 0:
-		o.earlier = k.First
-		return nil
-	}
-	for _, s := range c.Sources {
-		if last, found, err := x.once.Offset(s.Name); err != nil {
-			return err
-		} else if found && s.Offset <= last {
-			return &StaleError{Source: s.Name, Offset: s.Offset, Last: last}
-		}
-	}
-	return o.checkAbsence(ctx)
-}
-
-// shut is why a call has not come through its gates: the cause of ctx, or ErrFailed when the
-// outcome of the last call will never be known.
-func (x *Executor) shut(ctx context.Context, err error) error {
-	switch err {
-	case gate.ErrQuit:
-		return guard.Cause(ctx)
-	case gate.ErrLost:
-		return x.failure()
-	}
-	return err
-}
-
-// leave lets the next calls in, which wait for an outcome that is still open: user
-// code may have ended the goroutine.
-func (o *submission) leave() {
-	var open <-chan struct{}
-	if o.stage == underWay {
-		open = o.ticket.Done()
-	}
-	o.q.x.once.Leave(&o.conditions.Call, open)
 }
 
 // IdempotencyKey makes a call safe to repeat. The key is any string of 1 to 512 bytes,
@@ -158,6 +106,10 @@ func (o *submission) leave() {
 // first. The payloads of the calls are not compared, except that [Queue.EnqueueMany]
 // returns ErrInvalidKey for another number of items than the first call had.
 func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, name: key} }
+
+func repeated(key string, then, now int) error {
+	return fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, key, then, now)
+}
 
 // FromSource accepts a call only if offset is greater than the last one that was
 // accepted under name, by any queue of the executor; otherwise the call returns a
@@ -188,6 +140,8 @@ func (e *StaleError) Error() string {
 
 // Is makes errors.Is(err, ErrStale) true.
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+func stale(source string, offset, last int64) error { return &StaleError{source, offset, last} }
 
 // SourceOffset returns the last offset that was accepted under name, and whether
 // there is one. What is under way does not count yet. It returns ErrInvalidKey,
@@ -222,7 +176,7 @@ func (x *Executor) putOffset(ctx context.Context, name string, value []byte) err
 	if err != nil {
 		return err
 	}
-	return border(x.shut(ctx, x.once.Put(ctx, name, value)))
+	return border(x.once.Put(ctx, name, value))
 }
 
 // ErrWaiting is matched by the [WaitingError] that a call with [IfAbsent] returns
@@ -244,6 +198,10 @@ func (e *WaitingError) Error() string {
 // Is matches ErrWaiting.
 func (e *WaitingError) Is(target error) bool { return target == ErrWaiting }
 
+func waiting(queue, id string, next journal.Position, due int64) error {
+	return &WaitingError{Queue: queue, ID: id, Position: uint64(next), Due: time.Unix(0, due)}
+}
+
 // IfAbsent refuses the payload, with a [WaitingError], while another payload of its id
 // and queue waits: for its turn, its due time, a retry, a lock, or RunNow, whatever it
 // carries. A payload that runs does not count, because its handler may have read what
@@ -258,43 +216,3 @@ func IfAbsent() Option { return Option{kind: optionAbsent} }
 
 // absentPrefix begins the names of the gates of ids.
 const absentPrefix = "id/"
-
-// demandAbsence makes it a condition that no payload of the id waits.
-func (o *submission) demandAbsence() error {
-	c := o.conditions
-	if c == nil || !c.absent {
-		return nil
-	}
-	if len(o.entries) != 1 {
-		return fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(o.entries))
-	}
-	c.Alone = absentPrefix + fmt.Sprintf("%d/%s/%s", len(o.q.Name), o.q.Name, o.entries[0].ID)
-	return nil
-}
-
-// checkAbsence refuses a call whose id has a payload that waits. The caller is inside
-// the gate of the id.
-func (o *submission) checkAbsence(ctx context.Context) error {
-	if !o.conditions.absent {
-		return nil
-	}
-	q, id := o.q, string(o.entries[0].ID)
-	ctx, err := guard.Context(ctx)
-	if err != nil {
-		return err
-	}
-	if q.durability == DurabilityAsync { // what was posted is to be seen
-		if err := q.x.log.Flush(ctx); err != nil {
-			return err
-		}
-	}
-	var next journal.Position // a call may come after its caller has gone
-	var due int64
-	if err := q.Shards.Of(id).Do(ctx, func(c *shard.Core) { next, due = c.FirstWaiting(id) }); err != nil {
-		return err
-	}
-	if next != 0 {
-		return &WaitingError{Queue: q.Name, ID: id, Position: uint64(next), Due: time.Unix(0, due)}
-	}
-	return nil
-}

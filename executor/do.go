@@ -40,11 +40,11 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 
 // returned keeps what a handler returned for those who wait for it.
 func returned[R any](q *queue, it *shard.Item, result R) {
-	if !q.awaited.Any() {
+	if !q.Awaited.Any() {
 		return
 	}
 	for _, p := range q.core.InHand(it) {
-		q.awaited.Returned(p.Ref.Position(), result)
+		q.Awaited.Returned(p.Ref.Position(), result)
 	}
 }
 
@@ -103,7 +103,7 @@ func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Optio
 	if err != nil {
 		return end, err
 	}
-	if c.r = o.receipt(0); !c.r.Duplicate {
+	if c.r = receipt(&o, 0); !c.r.Duplicate {
 		return c.outcome()
 	}
 	c.end() // it was for a payload that there is not

@@ -48,7 +48,7 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	if err != nil {
 		return Receipt{}, err
 	}
-	return o.receipt(0), nil
+	return receipt(&o, 0), nil
 }
 
 // Lookup returns a registered queue by its name, for a program that does not know the
@@ -147,7 +147,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	if err != nil {
 		return nil, err
 	}
-	return o.receipts(), nil
+	return receipts(&o), nil
 }
 
 // Carry returns items as [Executor.Lookup]'s queue takes them, for a program that carries them to

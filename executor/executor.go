@@ -26,6 +26,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/journal"
@@ -59,7 +60,8 @@ type Executor struct {
 	leases     unique.Leases
 	limits     *limit.Limits
 	pauses     pause.Board
-	once       once.Book              // idempotency keys and offsets of sources
+	once       once.Book // idempotency keys and offsets of sources
+	calls      *submit.Engine
 	graph      admit.Graph            // of jobs that wait for each other
 	running    *journal.CrashRecorder // from Start on
 	inspector  inspector

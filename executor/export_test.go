@@ -75,7 +75,7 @@ func (x *Executor) Dead() int { return x.log.Buried(1) }
 // WaitAndQuit is a call that waits for room in the backlog and gives up after f.
 func (x *Executor) WaitAndQuit(queue string, f func()) {
 	q, _ := x.lookup(queue)
-	w := q.backlog.Wait(shard.Weight{Payloads: 1, Bytes: 100})
+	w := q.Backlog.Wait(shard.Weight{Payloads: 1, Bytes: 100})
 	f()
 	w.Quit()
 }
@@ -95,7 +95,7 @@ func (x *Executor) ProgressOfWorkers() (all []inspect.ProgressReport) {
 
 // Awaited counts the payloads of a queue for which a caller waits, and the handlers
 // that wait.
-func Awaited[T any](t *Queue[T]) int { return t.q.awaited.Len() + t.q.x.graph.Len() }
+func Awaited[T any](t *Queue[T]) int { return t.q.Awaited.Len() + t.q.x.graph.Len() }
 
 // NothingIdle has those who look pause as if no processor lay idle: how many do is not
 // known from the clock of a bubble. It is called before Start.

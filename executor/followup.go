@@ -122,7 +122,7 @@ func (q *queue) takesAfter(from origin) error {
 		return fmt.Errorf("%w: for queue %q: the job was not made by an executor", ErrFollowUp, q.Name)
 	case from.attempt.Executor() != q.x:
 		return fmt.Errorf("%w: queue %q is of another executor than the job: they have no commit in common", ErrFollowUp, q.Name)
-	case q.keys != nil && q.keys.Service != nil && q.keys.OnEnqueue != nil:
+	case q.Locks != nil && q.Locks.Service != nil && q.Locks.OnEnqueue != nil:
 		return fmt.Errorf("%w: Locks.OnEnqueue of queue %q is kept by a Service, which has no part in a commit; use Enqueue", ErrFollowUp, q.Name)
 	}
 	return nil
@@ -142,7 +142,7 @@ func (f *followUp) stamp() {
 	if e.Floor != nil {
 		e.Score = journal.ScoreOf(now)
 	}
-	f.queue.markScore(e)
+	f.queue.Mark(e)
 }
 
 func (f *followUp) apply(options []Option, inherited map[string]string) error {
@@ -155,7 +155,7 @@ func (f *followUp) apply(options []Option, inherited map[string]string) error {
 		return err
 	}
 	f.entry.Payload = bytes.Clone(f.entry.Payload) // the codec may use it again
-	keys, err := f.queue.keysOnEnqueue([]journal.Entry{f.entry})
+	keys, err := f.queue.KeysOf([]journal.Entry{f.entry})
 	if keys != nil {
 		f.keys = keys[0]
 	}

@@ -134,7 +134,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim, job.from.item = claimOf(it.Claim), it
-	if t.q.folder != nil {
+	if t.q.Folder != nil {
 		return job, t.decodeFolded(it, &job)
 	}
 	var e journal.Entry

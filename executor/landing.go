@@ -78,11 +78,11 @@ func (x *Executor) land(c *shard.Change) (locks bool) {
 		c.FollowUps.Room += staged.(landing).room
 	}
 	for f := range followUps(c) {
-		if b := f.queue.backlog; b.Limited() {
+		if b := f.queue.Backlog; b.Limited() {
 			b.Exceed(shard.Announced(&f.entry))
 		}
 		c.FollowUps.Entries = append(c.FollowUps.Entries, f.entry)
-		locks = locks || len(f.keys) > 0 || f.queue.lanes != nil
+		locks = locks || len(f.keys) > 0 || f.queue.Lanes != nil
 	}
 	return locks
 }
@@ -109,12 +109,12 @@ func (x *Executor) lockFollowUps(c *shard.Change) {
 	}
 	p := x.keys.Coming()
 	for f := range followUps(c) {
-		p.Lock(f.queue.keys, string(f.entry.ID), f.keys)
+		p.Lock(f.queue.Locks, string(f.entry.ID), f.keys)
 	}
 	c.FollowUps.With = func(first journal.Position) []journal.Set {
 		at := first
 		for f := range followUps(c) {
-			f.queue.lanes.Stand(string(f.entry.ID), at)
+			f.queue.Lanes.Stand(string(f.entry.ID), at)
 			at++
 		}
 		return p.Sets(first)
@@ -144,12 +144,12 @@ func (r recorder) write(c *shard.Change) {
 	} else {
 		q.x.ledger.Settle(q.Admission, c, func() { q.x.lockFollowUps(c) })
 		for f := range followUps(c) {
-			f.queue.reconsider(string(f.entry.ID), f.keys)
+			f.queue.Reconsider(string(f.entry.ID), f.keys)
 		}
 	}
-	q.backlog.Settle(c.Over, c.Surplus)
-	if q.awaited.Any() {
-		q.awaited.Record(c, q.x.log.Recorded(&c.Change))
+	q.Backlog.Settle(c.Over, c.Surplus)
+	if q.Awaited.Any() {
+		q.Awaited.Record(c, q.x.log.Recorded(&c.Change))
 	}
 	if len(c.Buried) > 0 {
 		q.Dead.Buried()

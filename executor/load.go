@@ -44,18 +44,18 @@ func (q *queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 		return err
 	}
 	q.far = far.Load()
-	q.backlog.Exceed(weight)
+	q.Backlog.Exceed(weight)
 	return nil
 }
 
 // standInLanes gives what the journal has for the queue its places.
 func (q *queue) standInLanes(entries []journal.Entry) {
-	if q.lanes == nil {
+	if q.Lanes == nil {
 		return
 	}
 	for i := range entries {
 		if e := &entries[i]; e.Kind == journal.KindEnqueued {
-			q.lanes.Add(string(e.ID), e.Position, q.Number)
+			q.Lanes.Add(string(e.ID), e.Position, q.Number)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (q *queue) takeOver() error {
 			}
 			return fmt.Errorf("RenamedFrom of queue %q: %w", q.Name, err)
 		}
-		if entries+dead > 0 && own+ownDead > 0 && !q.supersedes() { // there the newest counts, wherever it was
+		if entries+dead > 0 && own+ownDead > 0 && !q.Supersedes { // there the newest counts, wherever it was
 			return fmt.Errorf("%w: queue %q has %d payloads and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
 				ErrConfig, q.Name, own, ownDead, former, entries, dead)
 		}

@@ -157,7 +157,7 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 		Keys: x.keys, Queue: q.Name,
 		OnEnqueue: keysOf("OnEnqueue", c.OnEnqueue), BlockedBy: keysOf("BlockedBy", c.BlockedBy),
 		OnRun: keysOf("OnRun", c.OnRun), Unlock: keysOf("Unlock", c.Unlock),
-		Counted: c.Counted, UnlockOnBurial: c.UnlockOnBurial, Supersedes: q.supersedes(), TTL: max(c.TTL, 0), Blocked: c.WhenBlocked,
+		Counted: c.Counted, UnlockOnBurial: c.UnlockOnBurial, Supersedes: q.Supersedes, TTL: max(c.TTL, 0), Blocked: c.WhenBlocked,
 		Service: c.Service, Logger: x.cfg.Logger, Handlers: x.handlers, Refuse: refusal,
 	}
 	switch asked := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil; {
@@ -168,7 +168,7 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 	default:
 		return nil
 	}
-	q.keys = k
+	q.Locks = k
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
 	case rest == 0:
 	case q.core.Single:
 		return 1, out.Done, out.Error
-	case q.folder != nil: // they are one
+	case q.Folder != nil: // they are one
 		rest = 1
 		fallthrough
 	default:

@@ -12,6 +12,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -193,12 +194,12 @@ func (i EnqueueItem) Raw() []byte { return slices.Clone(i.payload) }
 
 // accept enqueues entries that have been filled in. A caller may wait for the end of
 // the first of them.
-func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (submission, error) {
+func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (submit.Submission, error) {
 	if q.layers.enqueue == nil {
 		return q.submit(ctx, entries, options, w)
 	}
 	if err := q.x.admits(ctx); err != nil {
-		return submission{}, err
+		return submit.Submission{}, err
 	}
 	a := wrapped{q: q, entries: entries, options: options, waiter: w, call: &EnqueueCall{Queue: q.Name, Items: make([]EnqueueItem, len(entries))}}
 	for i := range entries {
@@ -212,6 +213,19 @@ func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []O
 	return a.conclude(err)
 }
 
+// submit enqueues entries that have been filled in, inside all middlewares.
+func (q *queue) submit(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (o submit.Submission, err error) {
+	c, err := q.collect(options, entries)
+	if err == nil {
+		err = q.x.admits(ctx)
+	}
+	if err != nil {
+		return o, err
+	}
+	o, err = q.Submit(ctx, entries, c, w)
+	return o, border(err)
+}
+
 // wrapped is a call that enqueues inside its middlewares.
 type wrapped struct {
 	q       *queue
@@ -221,8 +235,8 @@ type wrapped struct {
 	call    *EnqueueCall
 
 	tried bool
-	o     submission // of the last try
-	err   error      // what came of it
+	o     submit.Submission // of the last try
+	err   error             // what came of it
 }
 
 // submit is what the innermost next does. What is accepted, or may be, is not
@@ -238,7 +252,7 @@ func (a *wrapped) submit(ctx context.Context) error {
 	a.tried = true
 	a.show()
 	if a.err == nil {
-		a.call.Receipts = a.o.receipts()
+		a.call.Receipts = receipts(&a.o)
 	}
 	return a.err
 }
@@ -283,7 +297,7 @@ func (a *wrapped) takeOver() error {
 
 // conclude holds what the middlewares returned against what has happened: a caller
 // that gets an error may repeat the call, and one that gets none relies on it.
-func (a *wrapped) conclude(err error) (submission, error) {
+func (a *wrapped) conclude(err error) (submit.Submission, error) {
 	if panicked, ok := err.(*PanicError); ok {
 		err = fmt.Errorf("%w: %w", ErrMiddleware, panicked)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/remote"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -142,7 +143,6 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	if x.common = opened.Now; x.common != nil {
 		x.clock, x.wall = x.common, x.common
 	}
-	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Lost = x.log, cfg.Advanced.IdempotencyTTL, x.volatile, x.failed
 	x.ledger = admit.NewLedger(x.log)
 	x.graph.Lists = x.conditions
 	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
@@ -152,6 +152,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	if err = cmp.Or(err, x.pauses.Restore()); err != nil {
 		return nil, errors.Join(err, x.log.Close())
 	}
+	x.calls = x.newCalls()
 	x.inspector = x.newInspector()
 	return x, nil
 }
@@ -178,4 +179,15 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 		return nil, fmt.Errorf("%w: ControlSocket is set, and an executor in memory, or over a log of OpenLog, has no directory for it", ErrConfig)
 	}
 	return openWith(dir, cfg, witness, openLog)
+}
+
+// newCalls returns what calls that enqueue need of the executor.
+func (x *Executor) newCalls() *submit.Engine {
+	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
+	return &submit.Engine{
+		Log: x.log, Once: &x.once, Keys: x.keys, Ledger: x.ledger, Graph: &x.graph, Waits: x.cfg.Overflow == OverflowWait,
+		Failed: x.failed, Stopped: x.stopped, Err: x.Err, Exempt: x.owns, Errors: submit.Errors{
+			Full: noRoom, TooLarge: tooLarge, Repeated: repeated, Stale: stale, Waiting: waiting,
+		},
+	}
 }

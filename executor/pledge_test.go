@@ -24,9 +24,9 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	q := queue.q
 	entries := make([]journal.Entry, 1)
 	require.NoError(t, q.fill(&entries[0], "id", []byte(`"key"`), 0))
-	keys, err := q.keysOnEnqueue(entries)
+	keys, err := q.KeysOf(entries)
 	require.NoError(t, err)
-	p, err := q.lockOnEnqueue(t.Context(), entries, keys)
+	p, err := q.Lock(t.Context(), entries, keys)
 	require.NoError(t, err)
 	require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
 	ticket, err := x.log.Append(t.Context(), entries, p.Sets)

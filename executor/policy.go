@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -168,14 +167,4 @@ func checkSupersede(m Merge, most int, failure OnFailure, fresh OnFresh, due Fre
 		return nil
 	}
 	return fmt.Errorf("%w: Merge is %v and %s; leave it out", ErrConfig, m, what)
-}
-
-func (q *queue) supersedes() bool { return q.core.Merge == shard.MergeSupersede }
-
-// markScore has the journal tell a score that the caller gave from one that is the time of
-// acceptance, although they may be the same: see [shard.Scored].
-func (q *queue) markScore(e *journal.Entry) {
-	if q.supersedes() && e.Floor == nil && !shard.Scored(e) {
-		e.Accepted += 2000 // two microseconds: it is kept to the microsecond
-	}
 }

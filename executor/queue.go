@@ -10,15 +10,12 @@ import (
 	"strings"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/await"
-	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/engine"
-	"github.com/strandjobs/strand/executor/internal/fold"
-	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -35,28 +32,19 @@ type Queue[T any] struct {
 type queue struct {
 	settings
 	engine.Queue
+	submit.Door
 	x *Executor
 
-	backlog *backlog.Account
-	keys    *keylock.Condition // of Admission; nil: it locks nothing
-	lanes   *lane.Condition    // of it; nil: its ids are its own
-	scores  journal.Floor
-	far     int64 // entries that are due in more than 50 years
-	again   int   // jobs that ran when the last process died, and run again at once
+	scores journal.Floor
+	far    int64 // entries that are due in more than 50 years
+	again  int   // jobs that ran when the last process died, and run again at once
 
 	layers layers      // what stands around its calls
 	events tell.Source // what is told of it
 
-	awaited await.Book // payloads for whose end a caller waits
-
 	// call runs the handler for started items and returns an error for each. It is
 	// not guarded.
 	call func(ctx context.Context, items []*shard.Item) []error
-	// checkPayload computes what a payload locks when it is accepted, and refuses one of
-	// which it can't be computed what its job will ask for.
-	checkPayload func(id string, payload []byte) (keys []string, err error)
-	// folder folds its payloads; nil: each stays what it is.
-	folder *fold.Folder
 	// exhausted tells the user's hook; nil when there is none. Not guarded.
 	exhausted func(ctx context.Context, items []*shard.Item)
 }
@@ -102,7 +90,7 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 	if err := x.mayRegister(q.Name); err != nil {
 		return nil, err
 	}
-	if q.x = x; !q.supersedes() { // there the position says what is newer
+	if q.x = x; !q.Supersedes { // there the position says what is newer
 		q.scores.Clock = q.stamp
 	}
 	if err := q.takeOver(); err != nil {
@@ -119,9 +107,9 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 		return nil, err
 	}
 	x.watchdog.Expect(q.heartbeat)
-	q.backlog = x.backlog.Join(q.Name, q.limit)
+	q.Backlog = x.backlog.Join(q.Name, q.limit)
 	q.Share = x.dispatcher.Join(q.Name, q, dispatch.Share(q.tuning))
-	q.core.Weighed = q.backlog.Limited()
+	q.core.Weighed = q.Backlog.Limited()
 	suspects, err := q.openShards()
 	if err != nil {
 		return nil, err
@@ -200,7 +188,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 func (q *queue) deadConfig() dead.Config {
 	return dead.Config{
 		Log: q.x.log, Logger: q.x.cfg.Logger, Name: q.Name, Number: q.Number, Shards: q.Shards, Now: q.stamp,
-		Supersedes: q.supersedes(), Crashes: q.x.cfg.Crash.Limit > 0, Lanes: q.lanes, Ledger: q.x.ledger, Keys: q.x.keys,
+		Supersedes: q.Supersedes, Crashes: q.x.cfg.Crash.Limit > 0, Lanes: q.Lanes, Ledger: q.x.ledger, Keys: q.x.keys,
 		Age: q.retention.Age, Count: q.retention.Count,
 	}
 }
@@ -223,7 +211,7 @@ func (q *queue) joinLanes() error {
 		x.lanes[q.sharedLanes] = lanes
 	}
 	lanes.Join(q.Number, q.Name)
-	q.lanes.Lanes, q.lanes.Number = lanes, q.Number
+	q.Lanes.Lanes, q.Lanes.Number = lanes, q.Number
 	return nil
 }
 

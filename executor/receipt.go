@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"unsafe"
 
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -43,22 +44,22 @@ func (r Receipt) runs() journal.Position {
 }
 
 // receipt says what became of the payload i of a submission that was accepted.
-func (o *submission) receipt(i int) Receipt {
-	onDisk, id := !o.q.x.volatile, unsafe.String(unsafe.SliceData(o.entries[i].ID), len(o.entries[i].ID)) // as fill got it
+func receipt(o *submit.Submission, i int) Receipt {
+	onDisk, id := !o.Volatile(), unsafe.String(unsafe.SliceData(o.Entries[i].ID), len(o.Entries[i].ID)) // as fill got it
 	switch {
-	case o.earlier != 0:
-		return Receipt{ID: id, Position: uint64(o.earlier) + uint64(i), Duplicate: true, Durable: onDisk}
-	case o.posted():
-		return Receipt{ID: id, Position: uint64(o.ticket.Position(i))}
+	case o.Earlier != 0:
+		return Receipt{ID: id, Position: uint64(o.Earlier) + uint64(i), Duplicate: true, Durable: onDisk}
+	case o.Posted():
+		return Receipt{ID: id, Position: uint64(o.Ticket.Position(i))}
 	}
-	return Receipt{ID: id, Position: uint64(o.ticket.Position(i)), MergedInto: uint64(o.ticket.Merged(i)), Durable: onDisk}
+	return Receipt{ID: id, Position: uint64(o.Ticket.Position(i)), MergedInto: uint64(o.Ticket.Merged(i)), Durable: onDisk}
 }
 
 // receipts says what became of all of them.
-func (o *submission) receipts() []Receipt {
-	all := make([]Receipt, len(o.entries))
+func receipts(o *submit.Submission) []Receipt {
+	all := make([]Receipt, len(o.Entries))
 	for i := range all {
-		all[i] = o.receipt(i)
+		all[i] = receipt(o, i)
 	}
 	return all
 }

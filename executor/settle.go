@@ -40,7 +40,7 @@ func (w *worker) settle() {
 		if err != nil {
 			w.giveUp(it)
 		}
-		if w.queue.awaited.Any() {
+		if w.queue.Awaited.Any() {
 			w.queue.noteFailure(it, w.errs[w.settled])
 		}
 	}
@@ -97,7 +97,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 	if each, ok := errors.AsType[PayloadErrors](err); ok && panicked == nil && w.queue.tellsPayloadsApart() {
 		w.judgeEach(it, each, err)
 		return
-	} else if ok && panicked == nil && w.queue.folder != nil {
+	} else if ok && panicked == nil && w.queue.Folder != nil {
 		if err = ofTheOne(it, each, err); err == nil {
 			out.Verdict = shard.VerdictDone
 			return
@@ -208,7 +208,7 @@ func (w *worker) retryIn(n int) time.Duration {
 // tellsPayloadsApart reports whether some payloads of a job may be done and others
 // not.
 func (q *queue) tellsPayloadsApart() bool {
-	return !q.core.Single && (q.keys == nil || q.keys.Unlock == nil) && q.folder == nil
+	return !q.core.Single && (q.Locks == nil || q.Locks.Unlock == nil) && q.Folder == nil
 }
 
 // judgeEach finds out what became of each payload of an item. Those that have ended

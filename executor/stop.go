@@ -97,7 +97,7 @@ func (x *Executor) stop() {
 	x.cancel(ErrStopping)
 	for _, q := range x.queues { // no more are made
 		q.Dead.Close()
-		q.folder.Close()
+		q.Folder.Close()
 	}
 	x.awaitFolders()
 	unlock, err := x.closeAll(stuck == nil)

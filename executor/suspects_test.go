@@ -181,7 +181,7 @@ func TestTheHeirOfASuspectIsOne(t *testing.T) {
 				require.NoError(t, err)
 				time.Sleep(9 * time.Second)
 				require.Empty(t, got)
-				if q.q.folder == nil {
+				if q.q.Folder == nil {
 					keys := 0
 					for kv, err := range x.log.Keys("suspect/", "") {
 						require.NoError(t, err)

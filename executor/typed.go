@@ -9,6 +9,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tally"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -199,9 +200,11 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	}
 	in := shards.New(x.seed, cmp.Or(t.cfg.Share.Shards, defaultShards))
 	t.q = &queue{
-		settings: s, x: x, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware), folder: f, checkPayload: t.checkPayload,
+		settings: s, x: x, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware),
 		Queue: engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.handlers}},
+		Door:  submit.Door{Engine: x.calls, Folder: f, Check: t.checkPayload, Posts: s.durability == DurabilityAsync, Supersedes: s.core.Merge == shard.MergeSupersede},
 	}
+	t.q.To = &t.q.Queue
 	if t.q.Admission, err = t.admission(); err != nil {
 		return err
 	}

@@ -197,7 +197,7 @@ func (w *worker) watch() {
 // call runs the handler for the batch and settles it.
 func (w *worker) call() {
 	w.phase = handling
-	if f := w.queue.folder; f != nil { // before what the jobs want is computed
+	if f := w.queue.Folder; f != nil { // before what the jobs want is computed
 		for _, it := range w.batch {
 			f.Item(it)
 		}

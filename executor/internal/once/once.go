@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/gate"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
@@ -29,7 +30,8 @@ type Book struct {
 	Log      *journal.Log
 	TTL      time.Duration   // of a key
 	Volatile bool            // the journal is in memory
-	Lost     <-chan struct{} // closed when outcomes are known no more
+	Failed   <-chan struct{} // closed when outcomes are known no more
+	Failure  func() error    // why
 
 	gates gate.Gates
 
@@ -82,15 +84,19 @@ func (c *Call) Sets(first journal.Position, n int) (sets []journal.Set) {
 	return sets
 }
 
-// Enter goes through the gates of a call. Leave has to follow, also after an error, which is
-// [gate.ErrQuit] when over is closed, or [gate.ErrLost].
-func (b *Book) Enter(c *Call, over <-chan struct{}) error {
+// Enter goes through the gates of a call. Leave has to follow, also after an error: the cause of
+// ctx, or Failure.
+func (b *Book) Enter(ctx context.Context, c *Call) error {
 	for _, name := range c.gates() {
-		g, err := b.gates.Enter(name, over, b.Lost)
-		if err != nil {
-			return err
+		g, err := b.gates.Enter(name, guard.Done(ctx), b.Failed)
+		switch err {
+		case nil:
+			c.inside = append(c.inside, g)
+		case gate.ErrQuit:
+			return guard.Cause(ctx)
+		default:
+			return b.Failure()
 		}
-		c.inside = append(c.inside, g)
 	}
 	return nil
 }
@@ -154,7 +160,7 @@ func (b *Book) Offset(name string) (offset int64, found bool, err error) {
 func (b *Book) Put(ctx context.Context, name string, offset []byte) error {
 	c := &Call{Sources: []Source{{Name: name}}}
 	defer b.Leave(c, nil) // the next one inside reads what is committed, and a later commit comes later
-	if err := b.Enter(c, ctx.Done()); err != nil {
+	if err := b.Enter(ctx, c); err != nil {
 		return err
 	}
 	return b.Log.Put(ctx, journal.Set{Key: statekey.OffsetPrefix + name, Value: offset})

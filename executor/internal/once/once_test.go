@@ -1,13 +1,14 @@
 package once
 
 import (
+	"context"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -15,7 +16,7 @@ func newBook(t *testing.T) *Book {
 	log, err := journal.OpenMemory(nil, journal.Config{Deliver: func(*journal.Delivery) {}, Failed: func(err error) { t.Error(err) }})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
-	return &Book{Log: log, TTL: time.Hour, Lost: make(chan struct{})}
+	return &Book{Log: log, TTL: time.Hour, Failed: make(chan struct{})}
 }
 
 // accept writes what a call says of itself, as if it had been accepted.
@@ -31,18 +32,18 @@ func TestTheNextCallWaitsForTheOutcome(t *testing.T) {
 		first, second := Call{Sources: []Source{{"s", 1}}}, Call{Sources: []Source{{"s", 2}}}
 		first.SetKey("q", "k")
 		second.SetKey("q", "k")
-		require.NoError(t, b.Enter(&first, nil))
+		require.NoError(t, b.Enter(t.Context(), &first))
 		outcome := make(chan struct{})
 		b.Leave(&first, outcome)
 		require.Equal(t, 2, b.Gates())
 
-		over := make(chan struct{})
-		close(over)
-		require.ErrorIs(t, b.Enter(&second, over), gate.ErrQuit)
+		over, cancel := context.WithCancelCause(t.Context())
+		cancel(io.EOF)
+		require.ErrorIs(t, b.Enter(over, &second), io.EOF)
 		b.Leave(&second, nil)
 
 		entered := make(chan error, 1)
-		go func() { entered <- b.Enter(&second, nil) }()
+		go func() { entered <- b.Enter(t.Context(), &second) }()
 		synctest.Wait()
 		require.Empty(t, entered)
 		accept(t, b, &first, 7, 2)
@@ -73,7 +74,7 @@ func TestSweepTakesExpiredKeys(t *testing.T) {
 		k, err := b.Before(&old)
 		require.NoError(t, err)
 		require.Zero(t, k.N)
-		require.NoError(t, b.Enter(&used, nil))
+		require.NoError(t, b.Enter(t.Context(), &used))
 		b.Sweep()
 		b.Leave(&used, nil)
 		require.NoError(t, b.Log.Settled(t.Context()))

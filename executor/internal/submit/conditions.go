@@ -1,0 +1,133 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/once"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// Conditions are what a call has to meet to be accepted.
+type Conditions struct {
+	once.Call
+	Absent bool // no payload of its id waits
+}
+
+// enter goes through the gates of the conditions and asks whether they are met.
+func (o *Submission) enter(ctx context.Context) error {
+	d, c := o.to, o.conditions
+	if err := d.Once.Enter(ctx, &c.Call); err != nil {
+		return err
+	}
+	k, err := d.Once.Before(&c.Call)
+	switch {
+	case err != nil:
+		return err
+	case k.N != 0 && k.N != len(o.Entries):
+		return d.Repeated(c.Key, k.N, len(o.Entries))
+	case k.N != 0:
+		o.Earlier = k.First
+		return nil
+	}
+	for _, s := range c.Sources {
+		if last, found, err := d.Once.Offset(s.Name); err != nil {
+			return err
+		} else if found && s.Offset <= last {
+			return d.Stale(s.Name, s.Offset, last)
+		}
+	}
+	if c.Absent {
+		return o.checkAbsence(ctx)
+	}
+	return nil
+}
+
+// leave lets the next calls in, which wait for an outcome that is still open: user
+// code may have ended the goroutine.
+func (o *Submission) leave() {
+	var open <-chan struct{}
+	if o.stage == underWay {
+		open = o.Ticket.Done()
+	}
+	o.to.Once.Leave(&o.conditions.Call, open)
+}
+
+// checkAbsence refuses a call whose id has a payload that waits. The caller is inside
+// the gate of the id.
+func (o *Submission) checkAbsence(ctx context.Context) error {
+	d, id := o.to, string(o.Entries[0].ID)
+	ctx, err := guard.Context(ctx)
+	if err != nil {
+		return err
+	}
+	if d.Posts { // what was posted is to be seen
+		if err := d.Log.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	var next journal.Position // a call may come after its caller has gone
+	var due int64
+	if err := d.To.Shards.Of(id).Do(ctx, func(c *shard.Core) { next, due = c.FirstWaiting(id) }); err != nil {
+		return err
+	}
+	if next != 0 {
+		return d.Waiting(d.To.Name, id, next, due)
+	}
+	return nil
+}
+
+// KeysOf computes what each of the entries locks; nil: nothing. It returns
+// an error, too, for a bad key that is wanted only before the run.
+func (d *Door) KeysOf(entries []journal.Entry) (keys [][]string, err error) {
+	if d.Locks == nil && !d.To.Admission.Checked() {
+		return nil, nil
+	}
+	if d.Locks != nil && d.Locks.OnEnqueue != nil {
+		keys = make([][]string, len(entries))
+	}
+	for i := range entries {
+		e := &entries[i]
+		locked, err := d.Check(string(e.ID), e.Payload)
+		if err != nil {
+			return nil, fmt.Errorf("item %d: queue %q, id %q: %w", i, d.To.Name, e.ID, err)
+		}
+		if keys != nil {
+			keys[i] = locked
+		}
+	}
+	return keys, nil
+}
+
+// Lock locks the keys of entries.
+func (d *Door) Lock(ctx context.Context, entries []journal.Entry, keys [][]string) (p *keylock.Coming, err error) {
+	if keys == nil {
+		return nil, nil
+	}
+	p = d.Keys.Coming()
+	if d.Locks.Service != nil {
+		return p, p.Serve(ctx, d.Locks, slices.Concat(keys...))
+	}
+	d.Ledger.Do(nil, func() {
+		for i := range entries {
+			p.Lock(d.Locks, string(entries[i].ID), keys[i])
+		}
+	})
+	for i := range entries {
+		d.Reconsider(string(entries[i].ID), keys[i])
+	}
+	return p, nil
+}
+
+// Reconsider has a job that waits ask again when keys that it has locked meanwhile close
+// a circle: then it hears of that.
+func (d *Door) Reconsider(id string, keys []string) {
+	if len(keys) > 0 && d.Graph.Closed(admit.Owner{Queue: d.To.Name, ID: id}) != nil {
+		d.To.Admission.Wake(id)
+	}
+}
