@@ -103,7 +103,7 @@ func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Optio
 	if err != nil {
 		return end, err
 	}
-	if c.r = receipt(&o, 0); !c.r.Duplicate {
+	if c.r = receipt(q, &o, 0); !c.r.Duplicate {
 		return c.outcome()
 	}
 	c.end() // it was for a payload that there is not

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -48,7 +50,7 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	if err != nil {
 		return Receipt{}, err
 	}
-	return receipt(&o, 0), nil
+	return receipt(t.q, &o, 0), nil
 }
 
 // Lookup returns a registered queue by its name, for a program that does not know the
@@ -147,7 +149,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	if err != nil {
 		return nil, err
 	}
-	return receipts(&o), nil
+	return receipts(t.q, &o), nil
 }
 
 // Carry returns items as [Executor.Lookup]'s queue takes them, for a program that carries them to
@@ -233,4 +235,60 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) err
 	e.Accepted, e.Due, e.Score, e.Floor = now, now, journal.ScoreOf(now), &q.scores
 	e.Route = q.Shards.Route(e.ID)
 	return nil
+}
+
+// Receipt says what became of an enqueued payload.
+type Receipt struct {
+	// ID is the id of the job. For a Duplicate it is that of this call, even if the
+	// first call had another.
+	ID string
+	// Position is the number of the payload in its journal: never given twice there,
+	// and growing in the order of acceptance. Payloads of an id that were enqueued
+	// without a score run in this order. A journal that goes on from a copy, or is
+	// begun anew, gives numbers again that the other one gave. If a database has to
+	// tell payloads apart over that, put an id of your own into the payload.
+	Position uint64
+	// MergedInto is the position of an equal payload of the same id that this one was
+	// merged into: that one runs, and this one has ended. Under MergeSupersede it is
+	// the position of the newer payload that superseded this one as it arrived, and
+	// that may have run before. 0: the payload stands by itself so far.
+	//
+	// It is also 0 for a payload that Gather.Fold folds later, for a Duplicate, and
+	// under DurabilityAsync without IdempotencyKey and FromSource. An equal payload
+	// that is accepted later may take the place of this one, as QueueConfig.Merge says:
+	// no receipt tells that. Then Replaced in [inspect.QueueStats] counts it, and the handler
+	// sees in Payload.Position which one runs.
+	MergedInto uint64
+	// Durable is true when the payload is on disk. It is false in memory, and under
+	// DurabilityAsync without IdempotencyKey and FromSource.
+	Durable bool
+	// Duplicate is true when a call with the same [IdempotencyKey] was accepted before,
+	// so that this one enqueued nothing. Position is that of the first call's payload.
+	Duplicate bool
+}
+
+// runs returns the position of the payload that runs, as far as the receipt says.
+func (r Receipt) runs() journal.Position {
+	return journal.Position(cmp.Or(r.MergedInto, r.Position))
+}
+
+// receipt says what became of the payload i of a submission that was accepted.
+func receipt(q *queue, o *submit.Submission, i int) Receipt {
+	onDisk, id := !q.x.volatile, unsafe.String(unsafe.SliceData(o.Entries[i].ID), len(o.Entries[i].ID)) // as fill got it
+	switch {
+	case o.Earlier != 0:
+		return Receipt{ID: id, Position: uint64(o.Earlier) + uint64(i), Duplicate: true, Durable: onDisk}
+	case o.Posted():
+		return Receipt{ID: id, Position: uint64(o.Ticket.Position(i))}
+	}
+	return Receipt{ID: id, Position: uint64(o.Ticket.Position(i)), MergedInto: uint64(o.Ticket.Merged(i)), Durable: onDisk}
+}
+
+// receipts says what became of all of them.
+func receipts(q *queue, o *submit.Submission) []Receipt {
+	all := make([]Receipt, len(o.Entries))
+	for i := range all {
+		all[i] = receipt(q, o, i)
+	}
+	return all
 }

@@ -252,7 +252,7 @@ func (a *wrapped) submit(ctx context.Context) error {
 	a.tried = true
 	a.show()
 	if a.err == nil {
-		a.call.Receipts = receipts(&a.o)
+		a.call.Receipts = receipts(a.q, &a.o)
 	}
 	return a.err
 }

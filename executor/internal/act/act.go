@@ -40,12 +40,10 @@ var ErrCanceled = errors.New("executor: canceled by an operator")
 // Operator has those methods of [inspect.Inspector] that act, and those that say what is paused.
 type Operator struct{ *engine.Engine }
 
-// RunNow implements [inspect.Inspector].
 func (o *Operator) RunNow(ctx context.Context, which inspect.Selection) (int, error) {
 	return o.hasten(ctx, which, true)
 }
 
-// RetryNow implements [inspect.Inspector].
 func (o *Operator) RetryNow(ctx context.Context, which inspect.Selection) (int, error) {
 	return o.hasten(ctx, which, false)
 }
@@ -64,7 +62,6 @@ func (o *Operator) hasten(ctx context.Context, which inspect.Selection, anew boo
 	})
 }
 
-// Cancel implements [inspect.Inspector].
 func (o *Operator) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
 	full := ErrCanceled.Error()
 	if reason != "" {
@@ -74,18 +71,15 @@ func (o *Operator) Cancel(ctx context.Context, which inspect.Selection, reason s
 	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: kept})
 }
 
-// Delete implements [inspect.Inspector].
 func (o *Operator) Delete(ctx context.Context, which inspect.Selection) (int, error) {
 	_, ids, at, _, _ := which.Parts()
 	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Version: ids != nil && at == nil})
 }
 
-// KillFailed implements [inspect.Inspector].
 func (o *Operator) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
 	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: ErrCanceled.Error() + ": after its failure", Failed: true})
 }
 
-// DeleteFailed implements [inspect.Inspector].
 func (o *Operator) DeleteFailed(ctx context.Context, which inspect.Selection) (int, error) {
 	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Failed: true})
 }
@@ -184,7 +178,6 @@ func (o *Operator) actOnAll(ctx context.Context, q *engine.Queue, s *pick.Select
 	return n, nil
 }
 
-// Requeue implements [inspect.Inspector].
 func (o *Operator) Requeue(ctx context.Context, which inspect.Selection) (r inspect.Requeued, err error) {
 	q, ctx, dead, err := o.dead(ctx, which)
 	if err != nil {
@@ -196,7 +189,6 @@ func (o *Operator) Requeue(ctx context.Context, which inspect.Selection) (r insp
 	return r, err
 }
 
-// DeleteDead implements [inspect.Inspector].
 func (o *Operator) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
 	q, ctx, dead, err := o.dead(ctx, which)
 	if err != nil {
@@ -228,27 +220,22 @@ func (o *Operator) dead(ctx context.Context, which inspect.Selection) (*engine.Q
 	return q, ctx, w, nil
 }
 
-// Pause implements [inspect.Inspector].
 func (o *Operator) Pause(ctx context.Context, which inspect.Selection) (int, error) {
 	return o.SetPaused(ctx, which, true)
 }
 
-// Resume implements [inspect.Inspector].
 func (o *Operator) Resume(ctx context.Context, which inspect.Selection) (int, error) {
 	return o.SetPaused(ctx, which, false)
 }
 
-// Paused implements [inspect.Inspector].
 func (o *Operator) Paused() (all bool, queues []string) {
 	return o.Pauses.Names()
 }
 
-// PausedIDs implements [inspect.Inspector].
 func (o *Operator) PausedIDs(queue string) iter.Seq2[string, error] {
 	return o.paused(statekey.PausedIDs(queue))
 }
 
-// PausedPrefixes implements [inspect.Inspector].
 func (o *Operator) PausedPrefixes(queue string) iter.Seq2[string, error] {
 	return o.paused(statekey.PausedPrefixes(queue))
 }

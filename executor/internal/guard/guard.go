@@ -148,24 +148,20 @@ func Cause(ctx context.Context) error {
 // is about: its panic ends here.
 type Handler struct{ slog.Handler }
 
-// Enabled implements [slog.Handler].
 func (h Handler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {
 	_ = Call(func() error { enabled = h.Handler.Enabled(ctx, level); return nil })
 	return enabled
 }
 
-// Handle implements [slog.Handler].
 func (h Handler) Handle(ctx context.Context, record slog.Record) error {
 	return Call(func() error { return h.Handler.Handle(ctx, record) })
 }
 
-// WithAttrs implements [slog.Handler].
 func (h Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	_ = Call(func() error { h.Handler = h.Handler.WithAttrs(attrs); return nil })
 	return h
 }
 
-// WithGroup implements [slog.Handler].
 func (h Handler) WithGroup(name string) slog.Handler {
 	_ = Call(func() error { h.Handler = h.Handler.WithGroup(name); return nil })
 	return h

@@ -16,7 +16,6 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Dead implements [inspect.Inspector].
 func (i *Inspector) Dead(ctx context.Context, query inspect.DeadQuery) (p inspect.DeadPage, err error) {
 	ctx, q, err := i.Queue(ctx, query.Queue)
 	if err != nil {

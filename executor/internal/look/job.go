@@ -25,7 +25,6 @@ const (
 	deadBesideAJob = 10_000
 )
 
-// Job implements [inspect.Inspector].
 func (i *Inspector) Job(ctx context.Context, queue, id string) (inspect.JobDetail, error) {
 	found, err := i.JobsByID(ctx, queue, id)
 	switch {
@@ -43,7 +42,6 @@ func (i *Inspector) Job(ctx context.Context, queue, id string) (inspect.JobDetai
 	return found[0], nil
 }
 
-// JobsByID implements [inspect.Inspector].
 func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) ([]inspect.JobDetail, error) {
 	ctx, q, err := i.Queue(ctx, queue)
 	if err != nil {

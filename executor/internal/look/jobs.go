@@ -36,7 +36,6 @@ func checkOrder(o inspect.Order, descending bool, has ...inspect.Order) error {
 	return nil
 }
 
-// Jobs implements [inspect.Inspector].
 func (i *Inspector) Jobs(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
 	if query.Limit, err = listLimit(query.Limit); err != nil {
 		return p, err

@@ -118,12 +118,10 @@ func (i *Inspector) rows(limit int) (int, error) {
 	}
 }
 
-// LockedKeys implements [inspect.Inspector].
 func (i *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
 	return keyPage(i, after, limit, i.Keys.Keys, i.Keys.Status)
 }
 
-// Leases implements [inspect.Inspector].
 func (i *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus, more int, err error) {
 	return keyPage(i, after, limit, i.Engine.Leases.Table.Keys, i.Engine.Leases.Status)
 }
@@ -143,7 +141,6 @@ func keyPage[S any](i *Inspector, after string, limit int, all func() []string, 
 	return page, more, nil
 }
 
-// Slots implements [inspect.Inspector].
 func (i *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
 	if limit, err = i.rows(limit); err != nil {
 		return nil, 0, err
@@ -168,7 +165,6 @@ func (i *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err err
 // stackBytes is how much of a stack is shown.
 const stackBytes = 16 << 10
 
-// Running implements [inspect.Inspector].
 func (i *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (list inspect.RunningList, err error) {
 	if query.Queue == "" {
 		_, err = guard.Context(ctx)

@@ -19,7 +19,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/gate"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -33,7 +32,7 @@ type Book struct {
 	Failed   <-chan struct{} // closed when outcomes are known no more
 	Failure  func() error    // why
 
-	gates gate.Gates
+	gates gates
 
 	// mu is held by the caller that looks for expired keys; others do not wait for it. It guards
 	// what follows.
@@ -49,7 +48,7 @@ type Call struct {
 	Alone   string   // what else only one call at a time may name; empty: nothing
 
 	stateKey string
-	inside   []*gate.Gate
+	inside   []*gate
 }
 
 // Source is where a call comes from: the offset must be above all that were accepted.
@@ -87,16 +86,18 @@ func (c *Call) Sets(first journal.Position, n int) (sets []journal.Set) {
 // Enter goes through the gates of a call. Leave has to follow, also after an error: the cause of
 // ctx, or Failure.
 func (b *Book) Enter(ctx context.Context, c *Call) error {
+	over := guard.Done(ctx)
 	for _, name := range c.gates() {
-		g, err := b.gates.Enter(name, guard.Done(ctx), b.Failed)
-		switch err {
-		case nil:
-			c.inside = append(c.inside, g)
-		case gate.ErrQuit:
-			return guard.Cause(ctx)
-		default:
-			return b.Failure()
+		g := b.gates.enter(name, over, b.Failed)
+		if g == nil {
+			select {
+			case <-over:
+				return guard.Cause(ctx)
+			default:
+				return b.Failure()
+			}
 		}
+		c.inside = append(c.inside, g)
 	}
 	return nil
 }
@@ -105,16 +106,16 @@ func (b *Book) Enter(ctx context.Context, c *Call) error {
 func (b *Book) Leave(c *Call, outcome <-chan struct{}) {
 	for _, g := range c.inside {
 		if outcome != nil {
-			b.gates.LeaveOpen(g, outcome)
+			b.gates.leaveOpen(g, outcome)
 		} else {
-			b.gates.Leave(g)
+			b.gates.leave(g)
 		}
 	}
 	c.inside = nil
 }
 
 // Gates counts the names that are in use, or whose outcome is not known.
-func (b *Book) Gates() int { return b.gates.Len() }
+func (b *Book) Gates() int { return b.gates.len() }
 
 // Before returns what the call has accepted that came with the key of this one; N is 0 if there
 // was none. The caller is inside.
@@ -218,16 +219,16 @@ func (b *Book) Sweep() {
 
 // enterExpired enters the gate of an expired key. Nil: it has not expired, or a
 // call is about to use it again.
-func (b *Book) enterExpired(set journal.Set) *gate.Gate {
+func (b *Book) enterExpired(set journal.Set) *gate {
 	if k, err := statekey.ParseIdempotency(set.Value); err != nil || !b.expired(k) {
 		return nil
 	}
-	g := b.gates.TryEnter(set.Key)
+	g := b.gates.tryEnter(set.Key)
 	if g == nil {
 		return nil
 	}
 	if k, found, err := b.key(set.Key); err != nil || !found || !b.expired(k) {
-		b.gates.Leave(g)
+		b.gates.leave(g)
 		return nil
 	}
 	return g

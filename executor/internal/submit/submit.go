@@ -104,9 +104,6 @@ type Submission struct {
 	stage  stage
 }
 
-// Volatile reports whether what is accepted is in memory only.
-func (o *Submission) Volatile() bool { return o.to.Once.Volatile }
-
 // stage is how far a submission has come.
 type stage uint8
 
