@@ -2,6 +2,7 @@ package shard
 
 import (
 	"math"
+	"slices"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -255,13 +256,17 @@ func (c *ends) takeApart(now int64, r *Run) {
 	c.age(r)
 	over := 0
 	var hand *Item
-	for i := range r.Items {
+	var back []*Item
+	for i := len(r.Items) - 1; i >= 0; i-- { // or the worker would pass over what was taken, to what is behind it
 		switch it := &r.Items[i]; {
 		case it.revoke():
-			c.putBack(it.lane, it)
-		case it.state.Load() == started:
+			back = append(back, it)
+		case hand == nil && it.state.Load() == started:
 			over, hand = it.before, it
 		}
+	}
+	for _, it := range slices.Backward(back) {
+		c.putBack(it.lane, it)
 	}
 	c.pace = max(1, min(c.pace, over/c.cfg.BatchSize))
 	for i := range r.Items[:over] {

@@ -209,12 +209,14 @@ func startAgain(t *testing.T, dir string, want int) map[string][]string {
 			if name == "notes" {
 				return nil
 			}
+			mu.Lock() // as they begin: what another worker has begun meanwhile may end first
+			ran[name] = append(ran[name], one(job.ID, job.Attempt, job.LastError, payloads))
+			mu.Unlock()
 			if _, err := lookup(x, "notes").Enqueue(ctx, job.ID, []byte(`"again"`)); err != nil { // see child
 				return err
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			ran[name] = append(ran[name], one(job.ID, job.Attempt, job.LastError, payloads))
 			if n++; n == want {
 				close(enough)
 			}
