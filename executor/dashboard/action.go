@@ -146,19 +146,20 @@ type wireAffected struct {
 // it. What is not there is left out.
 func (h *handler) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
 	line := []slog.Attr{slog.String("verb", string(o.Verb))}
-	for _, name := range []string{"scope", "queue", "id", "selected", "state", "prefix", "error", "reason", "key", "cron", "schedule"} {
-		switch text := o.said(name); {
-		case name == "state" && len(o.states) > 0:
-			line = append(line, slog.Any("states", o.states))
-		case text == "":
-		case name == "selected":
-			line = append(line, slog.Int(name, len(o.Picks)))
-		case name == "error": // which is what went wrong
-			line = append(line, slog.String("containing", text))
-		default:
-			line = append(line, slog.String(name, text))
-		}
+	said := func(attrs ...slog.Attr) {
+		line = append(line, slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Value.String() == "" })...)
 	}
+	said(slog.String("scope", o.said("scope")), slog.String("queue", o.said("queue")), slog.String("id", o.said("id")))
+	if o.said("selected") != "" {
+		line = append(line, slog.Int("selected", len(o.Picks)))
+	}
+	if len(o.states) > 0 {
+		line = append(line, slog.Any("states", o.states))
+	} else {
+		said(slog.String("state", o.said("state")))
+	}
+	said(slog.String("prefix", o.said("prefix")), slog.String("containing", o.said("error")), slog.String("reason", o.said("reason")),
+		slog.String("key", o.said("key")), slog.String("cron", o.said("cron")), slog.String("schedule", o.said("schedule")))
 	line = append(line, affected, slog.String("from", r.RemoteAddr))
 	if user := h.user(r); user != "" {
 		line = append(line, slog.String("user", user))

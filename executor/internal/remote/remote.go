@@ -223,6 +223,8 @@ func meant(a control.Act) (inspect.Selection, error) {
 	}
 	which := inspect.SelectQueue(a.Queue)
 	switch {
+	case a.Do == "":
+		return which, fmt.Errorf("%w: do is missing", inspect.ErrInvalidQuery)
 	case said == 0:
 		return which, fmt.Errorf("%w: all, ids or positions is missing: which of queue %q are meant", inspect.ErrInvalidQuery, brief.Clip(a.Queue))
 	case said > 1:
