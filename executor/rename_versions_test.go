@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -80,12 +81,17 @@ var renamedAndBack = []struct {
 	{"all is done under both", func(d *deploys) {
 		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 1) })
 		d.life("index", "mirrors", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 2); d.send(q, "c", 7) })
-		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) { d.send(q, "a", 5); d.send(q, "b", 5) })
+		d.life("mirrors", "", func(_ *executor.Executor, q *executor.Queue[int]) {
+			d.send(q, "a", 5)
+			d.send(q, "b", 5)
+			d.send(q, "c", 3)
+		})
+		d.wentOld = 0 // c did: a program that knows the old name alone can't know better
 	}, func(d *deploys, _ *executor.Executor, q *executor.Queue[int]) {
 		d.send(q, "a", 4)
 		d.send(q, "b", 4)
-		d.send(q, "c", 6)
-	}, map[string]int{"a": 5, "b": 5, "c": 7}},
+		d.send(q, "c", 6) // 7 was done
+	}, map[string]int{"a": 5, "b": 5, "c": 3}},
 	{"dead under both", func(d *deploys) {
 		d.life("index", "mirrors", func(_ *executor.Executor, q *executor.Queue[int]) {
 			d.die(q, "a", 3)
@@ -205,4 +211,138 @@ func TestRenamedAndBackEveryCrash(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What else goes along with a name that is known already: what is paused under either, when an
+// id rests, retries, and how old what waits is. A queue of events that is idle under the old
+// name takes over its rests, too.
+func TestRenamedAndBackWithAllElse(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := &deploys{t, &mirrors{at: make(map[string]int)}, new(journal.Memory)}
+		pause := func(x *executor.Executor, which inspect.Selection) {
+			_, err := x.Inspect().Pause(t.Context(), which)
+			require.NoError(t, err)
+		}
+		d.life("index", "mirrors", func(x *executor.Executor, q *executor.Queue[int]) {
+			pause(x, inspect.SelectIDs("index", "b"))
+			d.send(q, "a", 1)
+			d.send(q, "b", 7)
+		})
+		time.Sleep(time.Hour)
+		d.life("mirrors", "", func(x *executor.Executor, q *executor.Queue[int]) {
+			pause(x, inspect.SelectPrefix("mirrors", "te"))
+			d.send(q, "tenant", 2)
+			d.send(q, "b", 6)
+		})
+		d.life("index", "mirrors", func(x *executor.Executor, q *executor.Queue[int]) {
+			require.Equal(t, map[string]int{"a": 1, "b": 6}, d.at, "b is paused under the new name alone")
+			require.Equal(t, 2, stats(t, q).Payloads)
+			require.Equal(t, time.Hour, stats(t, q).Age)
+			_, err := x.Inspect().Resume(t.Context(), inspect.SelectIDs("index", "b"))
+			require.NoError(t, err)
+			_, err = x.Inspect().Resume(t.Context(), inspect.SelectPrefix("index", "te"))
+			require.NoError(t, err)
+			synctest.Wait()
+			require.Equal(t, map[string]int{"a": 1, "b": 7, "tenant": 2}, d.at)
+		})
+		for paused, err := range openOn(t, d.disk, executor.Config{}).Inspect().PausedPrefixes("mirrors") {
+			t.Fatal(paused, err)
+		}
+	})
+}
+
+func TestRenamedAndBackWithRests(t *testing.T) {
+	for _, merge := range []executor.Merge{executor.MergeKeepAll, executor.MergeSupersede} {
+		t.Run(string(merge), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				var ran shared[[]time.Duration]
+				begin := time.Now()
+				life := func(name string, former ...string) {
+					x := openOn(t, disk, executor.Config{})
+					q := must(executor.Handle(x, name, func(context.Context, executor.Job[int]) error {
+						ran.set(append(ran.get(), time.Since(begin)))
+						return nil
+					}, executor.QueueConfig[int]{RenamedFrom: former, Merge: merge, Gather: executor.Gather[int]{Throttle: time.Hour}}))
+					start(t, x)
+					enqueue(t, q, "id", 1)
+					time.Sleep(time.Minute)
+					stop(t, x)
+				}
+				life("new")
+				life("old")
+				life("new", "old") // it rests under both
+				time.Sleep(time.Hour)
+				life("new", "old")
+				require.Equal(t, []time.Duration{0, time.Minute, time.Hour + 3*time.Minute}, ran.get())
+			})
+		})
+	}
+}
+
+// An id that has kept a slot under both names has one of them, and the other is free.
+func TestRenamedAndBackWithSlots(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		var runs shared[[]int]
+		fail := true
+		life := func(name string, former ...string) {
+			x := openOn(t, disk, executor.Config{})
+			slots := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: next, TTL: 24 * time.Hour, KeepOnFailure: true}))
+			q := must(executor.HandleLatest(x, name, func(_ context.Context, job executor.Job[int]) error {
+				slot, _ := slots.Of(job)
+				runs.set(append(runs.get(), slot))
+				if fail {
+					return errBoom
+				}
+				return nil
+			}, executor.QueueConfig[int]{RenamedFrom: former, RetryIn: always(time.Hour), Conditions: executor.Conditions[int]{Slots: []executor.SlotSource{slots}}}))
+			start(t, x)
+			if fail {
+				enqueue(t, q, "id", len(runs.get()))
+			}
+			synctest.Wait()
+			if !fail {
+				require.Len(t, slots.Snapshot().Open, 1, "one is free")
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				require.Empty(t, slots.Snapshot().Open)
+			}
+			stop(t, x)
+		}
+		life("new")
+		life("old")
+		fail = false
+		life("new", "old")
+		require.Contains(t, []string{"[1 2 1]", "[1 2 2]"}, fmt.Sprint(runs.get()))
+	})
+}
+
+// A job that waits under the new name keeps its retries, although its id rests under the old one.
+func TestRenamedAndBackKeepsRetries(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		var ran shared[[]time.Duration]
+		begin := time.Now()
+		life := func(err error, name string, former ...string) {
+			x := openOn(t, disk, executor.Config{})
+			q := must(executor.Handle(x, name, func(context.Context, executor.Job[int]) error {
+				ran.set(append(ran.get(), time.Since(begin)))
+				return err
+			}, executor.QueueConfig[int]{RenamedFrom: former, MaxRetries: 1, RetryIn: always(time.Hour), Gather: executor.Gather[int]{Throttle: 10 * time.Minute}}))
+			start(t, x)
+			if len(former) == 0 {
+				enqueue(t, q, "id", 1)
+				time.Sleep(time.Minute)
+			} else {
+				time.Sleep(2 * time.Hour)
+				require.Equal(t, 1, stats(t, q).Dead)
+			}
+			stop(t, x)
+		}
+		life(errBoom, "new")
+		life(nil, "old")
+		life(errBoom, "new", "old")
+		require.Equal(t, []time.Duration{0, time.Minute, time.Hour}, ran.get())
+	})
 }

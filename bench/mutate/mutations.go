@@ -84,6 +84,7 @@ var (
 	turns      = gate{"./executor", "^(TestCalled|TestUniqueKeeps|TestReplaced|TestCounted|TestLastErrorIs)"}
 	exhausted  = gate{"./executor", "^TestLowkiq_L11"}
 	crowds     = gate{"./executor", "^(TestSlowJob|TestSlowBatch|TestCrashBeside)"}
+	renames    = gate{"./executor", "^TestRenamedAndBack"}
 	kits       = gate{"./executor/executortest", "^Test(Assertions|WhatWaits|UntilIdle|Work|Crash|Kill|Slow|EveryCrash|Stuck)"}
 	listings   = gate{"./executor/internal/listing", "."}
 	paces      = gate{"./executor/internal/pace", "."}
@@ -695,6 +696,11 @@ var inRoot = []mutation{
 	{"a payload that is discarded unlocks nothing", "executor/internal/keylock/condition.go", "	if v == shard.VerdictDone || v == shard.VerdictDiscarded {\n", "	if v == shard.VerdictDone {\n", gate{"./executor", "^TestLockable_S04"}},
 	{"a restart forgets when a lock ends", "executor/internal/keylock/keys.go", "	if w.Until != 0 {\n", "	if w.Until < 0 {\n", lockEnds},
 	{"a queue that is renamed leaves its locks behind", "executor/internal/keylock/keys.go", "	k.ledger.Do(nil, func() { k.rename(former, name) })\n", "", worlds("locks,names")},
+	{"the later of two versions under two names", "shard/supersede.go", "		if r.ran.before(before.ran) {\n", "		if false {\n", renames},
+	{"a rest in the place of a retry, under another name", "shard/load.go", " || rests(e) && l != nil && l.n() > 0", "", renames},
+	{"a slot of each name of a queue", "executor/internal/slots/slots.go", "if s.mine[heir] != nil {", "if false {", renames},
+	{"a start does not see what it has taken over", "journal/rename.go", "	q.pending.Join(to, joined, payloads)\n", "	_ = payloads\n", gate{"./journal", "^TestRename"}},
+	{"a rename leaves what was done behind", "journal/rename.go", "	if err := q.h.Settled(ctx); err != nil || !both {\n", "	if err := q.h.Settled(ctx); err != nil || both || !both {\n", renames},
 	{"a newer state waits for the key of the older one", "shard/supersede.go", "	if len(c.held) > 0 && l.item() == nil && c.unhold(string(e.ID), HoldWait) {\n		c.enqueue(l, l.due)\n	}\n", "", latests},
 	{"a retry locks its keys once more", "executor/internal/keylock/waiter.go", "		if !k.has(r.By, s.Key, s.Position) {\n", "		if s.Key != \"\" {\n", keyLocks},
 	{"a job that leaves the line calls nobody", "executor/internal/keylock/waiter.go", "			delete(k.waiting, by)\n		}\n		k.callNextAt(left)\n", "			delete(k.waiting, by)\n		}\n		_ = left\n", keyLocks},

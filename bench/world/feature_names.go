@@ -2,6 +2,7 @@ package world
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -119,6 +120,16 @@ func (w *world) moveTo(name, was string) {
 		}
 	}
 	w.renamePauses(was, name)
+	for key, value := range w.state {
+		id, found := strings.CutPrefix(key, "rest "+was+"/")
+		if !found {
+			continue
+		}
+		delete(w.state, key)
+		if own, known := w.state["rest "+name+"/"+id].(*item); !known || own.over.Before(value.(*item).over) {
+			w.state["rest "+name+"/"+id] = value
+		}
+	}
 }
 
 // playMissing begins a life without a queue.
