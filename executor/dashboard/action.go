@@ -156,7 +156,7 @@ func (h *handler) record(r *http.Request, o *order, text string, affected slog.A
 	if len(o.states) > 0 {
 		line = append(line, slog.Any("states", o.states))
 	} else {
-		said(slog.String("state", o.said("state")))
+		said(slog.String("states", o.said("state")))
 	}
 	said(slog.String("prefix", o.said("prefix")), slog.String("containing", o.said("error")), slog.String("reason", o.said("reason")),
 		slog.String("key", o.said("key")), slog.String("cron", o.said("cron")), slog.String("schedule", o.said("schedule")))

@@ -225,6 +225,8 @@ func meant(a control.Act) (inspect.Selection, error) {
 	switch {
 	case a.Do == "":
 		return which, fmt.Errorf("%w: do is missing", inspect.ErrInvalidQuery)
+	case a.Queue == "":
+		return which, fmt.Errorf("%w: queue is missing", inspect.ErrInvalidQuery)
 	case said == 0:
 		return which, fmt.Errorf("%w: all, ids or positions is missing: which of queue %q are meant", inspect.ErrInvalidQuery, brief.Clip(a.Queue))
 	case said > 1:
@@ -266,7 +268,10 @@ func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affect
 }
 
 func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, error) {
-	if !filepath.IsAbs(to.To) {
+	switch {
+	case to.To == "":
+		return control.None{}, fmt.Errorf("%w: to is missing", inspect.ErrInvalidQuery)
+	case !filepath.IsAbs(to.To):
 		return control.None{}, fmt.Errorf("%w: the directory for the copy is %q; it must be absolute", inspect.ErrInvalidQuery, brief.Clip(to.To))
 	}
 	return control.None{}, c.Copy(ctx, to.To)
