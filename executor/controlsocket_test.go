@@ -327,3 +327,18 @@ func TestPagesOfTheMorgue(t *testing.T) {
 	stop(t, x)
 	require.NoError(t, journal.InUse(dir))
 }
+
+// A process that has not begun to run jobs says so: figures of 0 are not all there is.
+func TestAProcessThatStartsSaysSo(t *testing.T) {
+	x, dir := listening(t)
+	health := func() string {
+		h, err := asked[control.Health](t, dir, control.VerbStatus, control.None{})
+		require.NoError(t, err)
+		return h.Trouble
+	}
+	require.Contains(t, health(), "it is starting")
+	handle(t, x, "q", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
+	require.Contains(t, health(), "it is starting")
+	start(t, x)
+	require.Empty(t, health())
+}

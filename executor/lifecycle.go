@@ -13,6 +13,13 @@ import (
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
+// startsYet reports whether no job has run yet.
+func (x *Executor) startsYet() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.state < started
+}
+
 // Start runs the jobs of all registered queues until Stop is called. Queues may be
 // registered later, too, except under Config.Advanced.Strict: then Start returns ErrConfig,
 // and may be called again. It returns the error of OnStart, ErrFailed when the

@@ -71,7 +71,7 @@ func TestRecoveryTellsHowManyRunAgain(t *testing.T) {
 
 	second, said := dies(t, first.dir, 2)
 	require.Equal(t, "4 4 0", figures(said))
-	require.Equal(t, "it was killed, or a job called os.Exit, or a goroutine panicked, which Crash.Reports would tell", said.attrs["cause"])
+	require.Equal(t, "it was killed, or a job called os.Exit, or, without Crash.Reports, a goroutine panicked", said.attrs["cause"])
 	_, said = dies(t, second.dir, 2)
 	require.Equal(t, "2 0 2", figures(said), "both ran twice, and are held")
 

@@ -92,7 +92,7 @@ func (c *Config) InHand(it *Item) []Payload {
 // LastTry says whether no retry follows if it fails.
 func (c *Config) LastTry(it *Item) bool { return it.Retry+1 >= c.MaxRetries }
 
-func (f OnFailure) String() string { return name(f, "MergeFailed", "BlockFailed") }
+func (f OnFailure) String() string { return name(f, "Merge", "Block") }
 
 func name[T ~uint8](v T, names ...string) string {
 	if int(v) < len(names) {

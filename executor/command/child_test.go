@@ -53,7 +53,7 @@ func register(x *executor.Executor, name string, cfg executor.QueueConfig[string
 }
 
 // replayAs are the flags that say the same.
-var replayAs = []string{"-shape", ledgerOf + "=events", "-merge", "events=KeepAll", "-max-payloads", "events=3", "-on-failure", "strict=BlockFailed"}
+var replayAs = []string{"-shape", ledgerOf + "=events", "-merge", "events=KeepAll", "-max-payloads", "events=3", "-on-failure", "strict=Block"}
 
 // child runs an executor whose handlers do all that handlers do, says when there is
 // something in the journal, and goes on until it is killed.

@@ -46,12 +46,20 @@ func statusLive(ctx context.Context, l *live) error {
 	l.printf("\n")
 	t := l.table("", "QUEUE", "PAUSED", "JOBS", "RUNNING", "RETRYING", "PARKED", "HALTED", "LAG", "AGE", "MORGUE").begin()
 	for _, q := range s.Queues {
-		t.row(nil, show([]byte(q.Name)), yesNo(q.Paused), strconv.Itoa(q.Jobs), strconv.Itoa(q.Running), strconv.Itoa(q.Retrying),
+		t.row(nil, show([]byte(q.Name)), pausedOf(&q), strconv.Itoa(q.Jobs), strconv.Itoa(q.Running), strconv.Itoa(q.Retrying),
 			strconv.Itoa(q.Parked), strconv.Itoa(q.Halted), span(q.Lag), span(q.Age), strconv.Itoa(q.Dead))
 	}
 	t.end()
 	l.aside(s.Queues)
 	return nil
+}
+
+// pausedOf is what is paused of a queue: all of it, or so many ids and prefixes of ids.
+func pausedOf(q *inspect.QueueStats) string {
+	if q.Paused || q.PausedIDs+q.PausedPrefixes == 0 {
+		return yesNo(q.Paused)
+	}
+	return brief.Count(q.PausedIDs, "id", "ids") + ", " + brief.Count(q.PausedPrefixes, "prefix", "prefixes")
 }
 
 func yesNo(b bool) string {

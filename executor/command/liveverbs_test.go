@@ -144,8 +144,13 @@ func TestPauseAtRest(t *testing.T) {
 	assert.Contains(t, must(t, "", "explain", dir, "mails", "bob", "-json"), `"paused":["executor","queue"]`)
 	kill()
 	assert.Equal(t, "the executor is resumed\n", must(t, "", "resume", dir))
+	assert.Equal(t, "queue mails is resumed\n", must(t, "", "resume", dir, "mails"))
 	startLive(t, dir)
-	assert.Regexp(t, `(?m)^paused +no$`, must(t, "", "status", dir))
+	out := must(t, "", "status", dir)
+	assert.Regexp(t, `(?m)^paused +no$`, out)
+	assert.Regexp(t, `(?m)^mails +1 id, 1 prefix +\d`, out)
+	assert.Regexp(t, `(?m)^orders +yes +\d`, out)
+	assert.Contains(t, must(t, "", "status", dir, "-json"), `"paused_ids":1,"paused_prefixes":1`)
 }
 
 // What needs a journal at rest says so, and how to get one that is; what needs a process
@@ -216,6 +221,7 @@ func TestNobodyOrSomebodyElse(t *testing.T) {
 		require.Equal(t, noClear, status)
 		require.ErrorAs(t, journal.InUse(dir), new(*journal.LockedError))
 		require.Contains(t, errs, fmt.Sprintf("in use by process %d", pid))
+		require.Contains(t, errs, "starts or stops at the moment, and may be asked in a second")
 		require.Contains(t, errs, "set Config.ControlSocket in its process")
 		return errs
 	}

@@ -23,7 +23,7 @@ func TestWhatIsNotListedCounts(t *testing.T) {
 		untouched(t, dir)
 		for _, args := range [][]string{
 			{"replay"}, {"replay", "-max-payloads", "*=2"}, {"replay", "-shape", "*=events"}, {"replay", "-shape", "b=events"}, {"replay", "-shape", "*=state"},
-			{"replay", "-on-failure", "*=BlockFailed", "-max-payloads", "a=3"}, {"replay", "-merge", "*=KeepLast", "-on-failure", "a=BlockFailed"},
+			{"replay", "-on-failure", "*=Block", "-max-payloads", "a=3"}, {"replay", "-merge", "*=KeepLast", "-on-failure", "a=Block"},
 		} {
 			args = append(args, dir, "-json")
 			want := last(must(t, "", args...))

@@ -19,7 +19,9 @@ import (
 
 // Setup registers queues, as the program does before [executor.Executor.Start]. It is
 // called for each life of the executor: once at the beginning, and after each crash and
-// restart. Its error fails the test.
+// restart. Its error fails the test. What it starts has context.Background(), and ends
+// with [AtEnd]: t.Context() of the test around Run is not the bubble's, and the Go runtime
+// ends the test binary when it is cancelled.
 type Setup func(x *executor.Executor) error
 
 // lives are the executors under test, by themselves, with what is to be called when they

@@ -50,6 +50,8 @@
 //	  strand.lag                 gauge      queue; how long the oldest due job has been due that is not parked
 //	  strand.age                 gauge      queue; how long ago the oldest payload was accepted that is not over
 //	  strand.queue.paused        gauge      queue; 1 or 0
+//	  strand.ids.paused          gauge      queue; ids that a person has paused
+//	  strand.prefixes.paused     gauge      queue; and beginnings of ids
 //	  strand.queue.backlog       gauge      queue; bytes of payloads that are not over, if there is a limit
 //	  strand.paused              gauge      1 or 0: the executor
 //	  strand.backlog             gauge      bytes of payloads that are not over, if there is a limit

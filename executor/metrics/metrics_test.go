@@ -138,6 +138,10 @@ func TestFigures(t *testing.T) {
 		_, err = q.Enqueue(t.Context(), "", "x")
 		require.ErrorIs(t, err, executor.ErrInvalidID)
 		time.Sleep(30 * time.Second)
+		_, err = r.x.Inspect().Pause(t.Context(), inspect.SelectIDs("orders", "alone", "twice"))
+		require.NoError(t, err)
+		_, err = r.x.Inspect().Pause(t.Context(), inspect.SelectPrefix("orders", "acme/"))
+		require.NoError(t, err)
 		_, err = r.x.Inspect().Pause(t.Context(), inspect.SelectQueue("orders"))
 		require.NoError(t, err)
 		r.start()
@@ -146,7 +150,7 @@ func TestFigures(t *testing.T) {
 		for name, want := range map[string]float64{
 			"strand.enqueue.payloads orders": 7, "strand.enqueue.duration orders accepted": 7, "strand.enqueue.duration orders full": 1,
 			"strand.jobs orders": 7, "strand.jobs.running orders": 0, "strand.lag orders": 30, "strand.age orders": 30, "strand.payloads orders": 7,
-			"strand.queue.paused orders": 1, "strand.paused": 0, "strand.workers": 3, "strand.workers.busy": 0, "strand.healthy": 1,
+			"strand.queue.paused orders": 1, "strand.paused": 0, "strand.ids.paused orders": 2, "strand.prefixes.paused orders": 1, "strand.workers": 3, "strand.workers.busy": 0, "strand.healthy": 1,
 			"strand.backlog": got["strand.queue.backlog orders"], "strand.commit.age": 0,
 		} {
 			require.InDelta(t, want, got[name], .001, name)

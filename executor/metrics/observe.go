@@ -91,6 +91,8 @@ func queueFigures() []figure[inspect.QueueStats] {
 		{name: "strand.lag", unit: "s", what: "How long the oldest due job has been due.", of: func(q *stats) float64 { return q.Lag.Seconds() }},
 		{name: "strand.age", unit: "s", what: "How long the oldest payload has waited that is not over.", of: func(q *stats) float64 { return q.Age.Seconds() }},
 		{name: "strand.queue.paused", unit: "", what: "1 while a person has paused the queue, or the executor.", of: func(q *stats) float64 { return oneIf(q.Paused) }},
+		{name: "strand.ids.paused", unit: "{id}", what: "Ids that a person has paused one by one.", of: func(q *stats) float64 { return float64(q.PausedIDs) }},
+		{name: "strand.prefixes.paused", unit: "{prefix}", what: "Beginnings of ids that a person has paused.", of: func(q *stats) float64 { return float64(q.PausedPrefixes) }},
 		{name: "strand.queue.backlog", unit: "By", what: "Of payloads that are not over; 0 without a limit.", of: func(q *stats) float64 { return float64(q.Backlog.Bytes) }},
 	}
 }

@@ -35,6 +35,8 @@ type Config struct {
 	Read   func(context.Context, events.Filter) (*tell.Reader, error)
 	Dir    string // as the process has opened it
 	Logger *slog.Logger
+
+	Starting func() bool // it has not begun to run jobs
 }
 
 // Executor is what is asked of an executor itself.
@@ -152,6 +154,8 @@ func (c *controls) status(ctx context.Context, _ control.None) (a control.Health
 	x := c.Look
 	if err := c.Err(); err != nil {
 		a.Trouble = err.Error()
+	} else if c.Starting() {
+		a.Trouble = "it is starting: jobs do not run yet, and those of a queue count when it is registered"
 	}
 	short, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()

@@ -211,7 +211,7 @@ func parseRunning(dir string, v []uint64) *Death {
 }
 
 // A panic that was not recovered leaves no trace here, unless Go was to report it.
-const unknownDeath = "it was killed, or a job called os.Exit, or a goroutine panicked, which Crash.Reports would tell"
+const unknownDeath = "it was killed, or a job called os.Exit, or, without Crash.Reports, a goroutine panicked"
 
 // explain finds the cause.
 func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint64) {
