@@ -51,6 +51,8 @@ func life(t *testing.T, dir, moment string, n int, reports, fixed bool) {
 		require.Equal(t, 1, sum.Back)
 	}
 	drained(t, q)
+	enqueue(t, q, "good", n) // a commit behind what has ended
+	drained(t, q)
 	if dead := morgue(t, q); fixed {
 		require.Empty(t, dead)
 	} else {
