@@ -67,28 +67,32 @@ func TestIfAbsent(t *testing.T) {
 // Of many calls at once with IfAbsent for an id one is accepted, and the others are
 // refused because of that one.
 func TestIfAbsentAtOnce(t *testing.T) {
-	x := open(t, t.TempDir()+"/journal", executor.Config{})
-	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
-	for round := range 5 {
-		id := fmt.Sprint(round)
-		var accepted, named atomic.Uint64
-		done := make(chan struct{})
-		for range 16 {
-			go func() {
-				defer func() { done <- struct{}{} }()
-				r, err := q.Enqueue(t.Context(), id, "x", executor.IfAbsent())
-				if waiting, refused := errors.AsType[*executor.WaitingError](err); refused {
-					named.Store(waiting.Position)
-				} else if err == nil && !accepted.CompareAndSwap(0, r.Position) {
-					t.Error("two were accepted")
-				}
-			}()
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		disk.BeforeCommit(func() { time.Sleep(time.Millisecond) }) // so that all of them are there
+		for round := range 5 {
+			id := fmt.Sprint(round)
+			var accepted, named atomic.Uint64
+			done := make(chan struct{})
+			for range 16 {
+				go func() {
+					defer func() { done <- struct{}{} }()
+					r, err := q.Enqueue(t.Context(), id, "x", executor.IfAbsent())
+					if waiting, refused := errors.AsType[*executor.WaitingError](err); refused {
+						named.Store(waiting.Position)
+					} else if err == nil && !accepted.CompareAndSwap(0, r.Position) {
+						t.Error("two were accepted")
+					}
+				}()
+			}
+			for range 16 {
+				<-done
+			}
+			require.NotZero(t, accepted.Load())
+			require.Equal(t, accepted.Load(), named.Load())
 		}
-		for range 16 {
-			<-done
-		}
-		require.NotZero(t, accepted.Load())
-		require.Equal(t, accepted.Load(), named.Load())
-	}
-	require.Equal(t, 5, stats(t, q).Payloads)
+		require.Equal(t, 5, stats(t, q).Payloads)
+	})
 }

@@ -19,9 +19,10 @@ import (
 // The owner decides what a call with conditions comes to, and the caller hears of it on any node.
 func TestConditionsOfAnyNode(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, pgtest.Shared(t).URL(), 2, 2*time.Second)
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, 30*time.Second)
 	owner, other := c.start(c.url), c.node(c.url)
 	c.serving(owner)
+	before := cmpStats(t, owner.Node).Partitions
 	ctx := t.Context()
 
 	first, err := other.q.Enqueue(ctx, "a", 1, executor.IdempotencyKey("one"))
@@ -69,6 +70,9 @@ func TestConditionsOfAnyNode(t *testing.T) {
 	require.NoError(t, err, "what was refused holds nothing up")
 	c.await(map[string]int{"a": 4})
 	require.Len(t, c.ran["a"], 4)
+	for i, p := range cmpStats(t, owner.Node).Partitions {
+		require.Equal(t, before[i].Epoch, p.Epoch, "nothing of that has made the owner begin anew")
+	}
 }
 
 // What a transaction brings with a key is there once, and what is not about its conditions is kept
