@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,7 +178,7 @@ func TestRenamedAndBackEveryCrash(t *testing.T) {
 				c.before(d)
 				at := fmt.Sprint(d.at)
 				images := []*journal.Memory{d.disk.Crash()}
-				for crashes := 0; crashes < 2; crashes++ {
+				for range 2 {
 					var next []*journal.Memory
 					for _, image := range images {
 						disk := image.Crash()
@@ -197,9 +198,7 @@ func TestRenamedAndBackEveryCrash(t *testing.T) {
 				require.Greater(t, len(images), 4)
 				for i, image := range images {
 					one := &deploys{t, &mirrors{at: make(map[string]int)}, image}
-					for id, v := range d.at {
-						one.at[id] = v
-					}
+					maps.Copy(one.at, d.at)
 					one.life("index", "mirrors", func(x *executor.Executor, q *executor.Queue[int]) {
 						require.NoError(t, x.Resume(t.Context()))
 						synctest.Wait()

@@ -63,7 +63,7 @@ func (w *world) fruits(i *item) {
 			w.fail("follow-ups: %d of %d of %v were accepted: %v", accepted, len(r.staged), i, r.staged)
 		}
 	}
-	missing := some == 0 && i.told == "done" && i.hintLife == w.life && !w.at.with && w.known == w.epoch && slices.Contains(i.fruit, i.last)
+	missing := some == 0 && i.told == "done" && i.hintLife == w.life && !w.at.with && w.known == w.epoch && slices.Contains(i.fruit, i.last) && !w.expired(i)
 	if some > 1 || missing {
 		w.fail("follow-ups: those of %d runs of %v were accepted", some, i)
 	}
