@@ -164,9 +164,9 @@ func TestTheHeirOfASuspectIsOne(t *testing.T) {
 				x, err := OpenOn(new(journal.Memory), Config{})
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = x.Stop(context.Background()) })
-				var got []Merged[time.Duration]
+				got := make(chan Merged[time.Duration], 10)
 				q, err := HandleMerged(x, "q", func(_ context.Context, job Merged[time.Duration]) error {
-					got = append(got, job)
+					got <- job
 					return nil
 				}, gather)
 				require.NoError(t, err)
@@ -192,7 +192,7 @@ func TestTheHeirOfASuspectIsOne(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				require.Len(t, got, 1)
-				require.Equal(t, 2, got[0].Crashes)
+				require.Equal(t, 2, (<-got).Crashes)
 				require.Empty(t, x.quarantine.Named())
 				for kv := range x.log.Keys("suspect/", "") {
 					t.Error("it is still suspected:", kv.Key)
