@@ -468,6 +468,7 @@ func TestClockIsSetForwardAndTheTimerGoesAlong(t *testing.T) {
 		set(time.Hour)
 		h.put("soon", "", begin.Add(time.Hour+time.Second))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Equal(t, []string{"later 0s", "soon 1s"}, ran)
 		h.close()
 	})
