@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -99,10 +100,14 @@ func TestAnOwnerSaysWhyItCommitsNothing(t *testing.T) {
 	c.serving(n)
 	role := n.pool.Config().ConnConfig.User
 	s.Exec(t, "ALTER ROLE "+role+" CONNECTION LIMIT 1")
-	for _, conn := range n.pool.AcquireAllIdle(t.Context()) {
-		s.Exec(t, fmt.Sprintf("SELECT pg_terminate_backend(%d)", conn.Conn().PgConn().PID()))
-		conn.Release()
-	}
+	require.Eventually(t, func() bool { // one that was in use is idle a moment later
+		for _, conn := range n.pool.AcquireAllIdle(t.Context()) {
+			s.Exec(t, fmt.Sprintf("SELECT pg_terminate_backend(%d)", conn.Conn().PgConn().PID()))
+			conn.Release()
+		}
+		err := n.Err()
+		return err != nil && strings.Contains(err.Error(), "partition 0: the server can't be used since ")
+	}, time.Minute, 10*time.Millisecond)
 	c.says(n, "partition 0: the server can't be used since ", "too many connections")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
