@@ -111,8 +111,7 @@ func (w *worker) heed() bool {
 	return true
 }
 
-// errPaused ends what no handler was called for: it runs again when nothing of it is paused.
-var errPaused = errors.New("executor: paused")
+var errPaused = errors.New("executor: paused") // of what no handler was called for: it runs again
 
 // paused reports whether a pause has returned that means some of what the worker has in hand, while a
 // condition or user code kept it from its handler. Then none is called, and all of it goes back.
@@ -120,15 +119,16 @@ func (w *worker) paused() bool {
 	if w.pauses == w.x.pauses.Changes.Load() {
 		return false
 	}
-	paused := false
-	_ = w.run.Shard.Do(w.x.handlers, func(c *shard.Core) { // what has ended says so itself
-		paused = slices.ContainsFunc(w.batch, func(it *shard.Item) bool { return c.Paused(it.ID) })
-	})
-	if paused {
-		w.attempt.End(errPaused)
-		w.errs = slices.Repeat([]error{errPaused}, len(w.batch))
+	paused, ids := false, make([]string, len(w.batch))
+	for i, it := range w.batch {
+		ids[i] = it.ID
 	}
-	return paused
+	if err := w.run.Shard.Do(w.x.handlers, func(c *shard.Core) { paused = slices.ContainsFunc(ids, c.Paused) }); err != nil || !paused { // or it may be asked yet
+		return false
+	}
+	w.attempt.End(errPaused)
+	w.errs = slices.Repeat([]error{errPaused}, len(w.batch))
+	return true
 }
 
 // removal returns what a person wants of what the worker has in hand. The worker calls

@@ -81,10 +81,10 @@ func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.
 var ErrTooManyPaused = pause.ErrTooMany
 
 // Pause keeps all queues from running jobs until [Executor.Resume], also after a
-// restart or a crash. When it has returned, no handler is called any more. Handlers
-// that run go on, with the decoding before them and the halves of their batch, and Pause
-// does not wait for them. Enqueue still accepts payloads,
-// schedules go on, and RunNow makes jobs due, which then wait like all others.
+// restart or a crash. When it has returned, no handler is called any more. Handlers that
+// run go on, with the decoding before them and the halves of their batch, and Pause does
+// not wait for them. Enqueue still accepts payloads, schedules go on, and RunNow makes
+// jobs due, which then wait like all others.
 //
 // The executor, and what [inspect.Inspector.Pause] pauses, queues, prefixes of ids and single ids,
 // are paused independently: a job runs when none of them is. What a paused job locked when
