@@ -21,7 +21,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	if c.broken() {
 		return
 	}
-	if c.stale(l, e) || rests(e) && l != nil && l.n() > 0 { // what rests had nothing to do, under another name of the queue
+	if c.stale(l, e) || rests(e) && l != nil && l.hasState() { // what rests had nothing to do, under another name of the queue
 		c.end(ref)
 		return
 	}
