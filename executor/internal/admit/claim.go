@@ -85,8 +85,8 @@ func (c *Claim) stop(at int, err error) error {
 	return ErrWaits
 }
 
-// renew has the time of what is on disk now count from here; false: it is over, and the
-// job may ask for another.
+// renew asks again for what the job has, when that is on disk; false: some of it is over,
+// and the job may ask for another.
 func (c *Claim) renew() bool {
 	for _, h := range c.holds {
 		if r, is := h.(Renewed); is && !r.Renew() {

@@ -66,8 +66,8 @@ type (
 	// come after it in the list are asked when they are.
 	Durable interface{ Durable() }
 
-	// Renewed is a hold of a Durable condition, whose time counts from when it is on
-	// disk; false: it has expired before that.
+	// Renewed is a hold that is asked again when all that was to be on disk is: the time of
+	// a lease counts from then; false: it has expired, or the job is blocked by now.
 	Renewed interface{ Renew() bool }
 
 	// Concluded is a hold that has a part in the success of its job: an error of it makes

@@ -119,7 +119,7 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 			return nil, err
 		}
 	}
-	h := &hold{c: c, by: cl.By, unlock: w.unlock}
+	h := &hold{c: c, by: cl.By, blockedBy: w.blockedBy, unlock: w.unlock}
 	if !c.Counted {
 		h.set = w.set
 	}
@@ -285,12 +285,20 @@ func (c *Condition) Ending(change *shard.Change) {
 
 // hold is what a running job has locked, and will unlock.
 type hold struct {
-	c      *Condition
-	by     admit.Owner
-	unlock []unlocking
-	set    []setting // what its payloads leave locked is the job's; nil if locks count
-	fresh  []*Lock   // keys that this very run has locked
-	served []string  // the same, of a service; nil once the job has run
+	c         *Condition
+	by        admit.Owner
+	blockedBy []string
+	unlock    []unlocking
+	set       []setting // what its payloads leave locked is the job's; nil if locks count
+	fresh     []*Lock   // keys that this very run has locked
+	served    []string  // the same, of a service; nil once the job has run
+}
+
+// Renew implements [admit.Renewed]: nothing that blocks the job was locked while the disk
+// wrote what it has of others.
+func (h *hold) Renew() (free bool) {
+	h.c.ledger.View(func() { free = h.c.Service != nil || !h.c.Blocks(h.blockedBy, h.by) })
+	return free
 }
 
 // Settle implements [admit.Hold].

@@ -197,6 +197,11 @@ func (k *locks) blocking(r *request, number uint64, kept *request) string {
 	return ""
 }
 
+// Blocks reports whether another owner has locked one of the keys.
+func (k *locks) Blocks(keys []string, by admit.Owner) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { e := k.entries[key]; return e != nil && e.blocks(by) })
+}
+
 // callNext calls those who may pass, of those that stand first at a key. In the end the
 // key is forgotten if nothing is left of it.
 func (k *locks) callNext(e *entry) {
