@@ -101,6 +101,7 @@ func (w *world) did(q *queue, i *item, life, result int, err error) {
 		if err == nil && i.value.N != 0 && !q.gathers() && q.conf.str("shape") == "handle" && uint64(result) != i.pos {
 			w.fail("told wrongly: Do says %d of %v", result, i)
 		}
+		w.guessed(i)
 		i.state = acked
 		if q.gathers() {
 			return

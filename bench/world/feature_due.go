@@ -48,10 +48,11 @@ var putOff = &feature{
 	},
 }
 
-// hasOthers reports whether other payloads of the id were accepted since.
+// hasOthers reports whether other payloads of the id were accepted, or put back, since.
 func (w *world) hasOthers(i *item) bool {
 	for _, other := range w.ledger.items {
-		if other != i && other.queue == i.queue && other.id == i.id && other.born >= i.born && other.state != refused {
+		if other != i && other.queue == i.queue && other.id == i.id && other.state != refused &&
+			(other.born >= i.born || other.hurried && other.moved >= i.born) {
 			return true
 		}
 	}

@@ -296,6 +296,17 @@ func (w *world) unguess(i *item) {
 	}
 }
 
+// guessed has what was seen of an equal payload, whose call could not say whether it was
+// accepted, be that of one that was accepted.
+func (w *world) guessed(i *item) {
+	for _, other := range w.ledger.items {
+		if i.pos == 0 && other.guess && other.queue == i.queue && other.id == i.id && same(other.value, i.value) {
+			w.swap(i, other)
+			return
+		}
+	}
+}
+
 // forget is about what a crash may have taken: what was not on disk for certain.
 func (l *ledger) forget() {
 	for _, i := range l.items {
