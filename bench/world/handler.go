@@ -258,6 +258,9 @@ func (w *world) perform(ctx context.Context, r *run) error {
 		return errs
 	}
 	for at, act := range r.acts {
+		if at > 0 && ctx.Err() != nil { // who is deaf is so for one payload
+			return fmt.Errorf("cut short: %w", context.Cause(ctx))
+		}
 		if err := w.do(ctx, r, at, act); err != nil {
 			return err
 		}
