@@ -65,6 +65,7 @@ var (
 	fatals     = gate{"./executor", "^TestLowkiq_L27"}
 	freshes    = gate{"./executor", "^TestLowkiq_L22"}
 	actions    = gate{"./executor", "^TestLowkiq_L20"}
+	replays    = gate{"./bench/world", "^TestReplay$"}
 	commands   = gate{"./executor/command", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse      = gate{"./executor", "^TestAbuse"}
 	stops      = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
@@ -697,7 +698,9 @@ var inRoot = []mutation{
 	{"a restart forgets when a lock ends", "executor/internal/keylock/keys.go", "	if w.Until != 0 {\n", "	if w.Until < 0 {\n", lockEnds},
 	{"a queue that is renamed leaves its locks behind", "executor/internal/keylock/keys.go", "	k.ledger.Do(nil, func() { k.rename(former, name) })\n", "", worlds("locks,names")},
 	{"the later of two versions under two names", "shard/supersede.go", "		if r.ran.before(before.ran) {\n", "		if false {\n", renames},
-	{"a rest in the place of a retry, under another name", "shard/load.go", " || rests(e) && l != nil && l.n() > 0", "", renames},
+	{"a rest in the place of a retry, under another name", "shard/load.go", " || rests(e) && l != nil && l.hasState()", "", renames},
+	{"a rest that comes behind the payload after it", "shard/load.go", " || rests(e) && l != nil && l.hasState()", " || rests(e) && l != nil && l.n() > 0", replays},
+	{"a key that is locked while the disk writes", "executor/internal/keylock/condition.go", "free = h.c.Service != nil || !h.c.Blocks(h.blockedBy, h.by)", "free = true", replays},
 	{"a slot of each name of a queue", "executor/internal/slots/slots.go", "if s.mine[heir] != nil {", "if false {", renames},
 	{"a start does not see what it has taken over", "journal/rename.go", "	q.pending.Join(to, joined, payloads)\n", "	_ = payloads\n", gate{"./journal", "^TestRename"}},
 	{"a rename leaves what was done behind", "journal/rename.go", "	if err := q.h.Settled(ctx); err != nil || !both {\n", "	if err := q.h.Settled(ctx); err != nil || both || !both {\n", renames},
