@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // Entry says how a schedule is doing.
@@ -139,7 +140,7 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 // theirs. When it returns another error than ErrNotFound, ErrClosed and
 // [executor.ErrContext], it is out, but not all is forgotten.
 func (c *Cron) Remove(ctx context.Context, name string) error {
-	over, err := done(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,8 +163,8 @@ func (c *Cron) Remove(ctx context.Context, name string) error {
 	if idle != nil {
 		select {
 		case <-idle:
-		case <-over:
-			return fmt.Errorf("cron: a tick of %q is still being enqueued: %w", name, cause(ctx))
+		case <-ctx.Done():
+			return fmt.Errorf("cron: a tick of %q is still being enqueued: %w", name, guard.Cause(ctx))
 		}
 	}
 	return errors.Join(c.x.DeleteSourceOffset(ctx, tickMark(name)), c.x.DeleteSourceOffset(ctx, pauseMark(name)))

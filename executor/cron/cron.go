@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -230,7 +231,7 @@ func (c *Cron) Leads() bool {
 // that one. It returns [executor.ErrContext], and stops nothing, for a ctx that is
 // nil or panics.
 func (c *Cron) Stop(ctx context.Context) error {
-	over, err := done(ctx)
+	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return err
 	}
@@ -247,7 +248,7 @@ func (c *Cron) Stop(ctx context.Context) error {
 		}
 		select {
 		case <-idle:
-		case <-over:
+		case <-ctx.Done():
 			stuck = append(stuck, s.name)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-
-	"github.com/strandjobs/strand/executor"
 )
 
 // guarded calls f, which is user code, and turns a panic into an error. When f ends
@@ -41,28 +39,4 @@ func text(value any) (s string) {
 		}
 	}()
 	return fmt.Sprint(value)
-}
-
-// done returns the channel that is closed when ctx ends, or [executor.ErrContext].
-// It is asked before anything is begun: a context is user code, too.
-func done(ctx context.Context) (c <-chan struct{}, err error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("%w: it is nil; context.Background() is one that never ends", executor.ErrContext)
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: it panicked: %s", executor.ErrContext, text(r))
-		}
-	}()
-	return ctx.Done(), nil
-}
-
-// cause returns why ctx has ended.
-func cause(ctx context.Context) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: it panicked: %s", executor.ErrContext, text(r))
-		}
-	}()
-	return context.Cause(ctx)
 }

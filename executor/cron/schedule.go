@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // Missed says what becomes of ticks that could not be fired: because no process
@@ -110,7 +111,7 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	case s.Missed > MissedAll || s.Overlap > OverlapSkip:
 		return fmt.Errorf("%w: Missed is %d and Overlap %d for %q, neither may be above 2", ErrConfig, s.Missed, s.Overlap, s.Name)
 	}
-	if _, err := done(ctx); err != nil {
+	if _, err := guard.Context(ctx); err != nil {
 		return err
 	}
 	table, err := Parse(s.Spec, s.Zone)
