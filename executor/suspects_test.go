@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -200,4 +202,33 @@ func TestTheHeirOfASuspectIsOne(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An error of a handler that says what a dead letter of a crash says is an error: the next
+// payload of its id runs, also after a restart.
+func TestAnErrorThatSpeaksOfACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		said := (&quarantine.Suspect{Suspicion: journal.Suspicion{Deaths: 3}}).Reason()
+		for life := range 2 {
+			x, err := OpenOn(disk, Config{})
+			require.NoError(t, err)
+			defer func() { _ = x.Stop(context.Background()) }()
+			var ran []string
+			q, err := HandleLatest(x, "q", func(_ context.Context, job Job[string]) error {
+				ran = append(ran, job.Payload)
+				return errors.New(said)
+			}, QueueConfig[string]{MaxRetries: -1})
+			require.NoError(t, err)
+			require.NoError(t, x.Start(t.Context()))
+			_, err = q.Enqueue(t.Context(), "a", fmt.Sprint("state ", life))
+			require.NoError(t, err)
+			synctest.Wait()
+			require.Equal(t, []string{fmt.Sprint("state ", life)}, ran)
+			s, err := q.Stats(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 1, s.Dead)
+			require.NoError(t, x.Stop(t.Context()))
+		}
+	})
 }

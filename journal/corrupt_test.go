@@ -50,7 +50,7 @@ func sample(t testing.TB) (dir string) {
 		recent := refs[len(refs)-8:]
 		l.Record(&Change{
 			Ended:  recent[:6],
-			Buried: []Burial{{Ref: recent[6], Reason: "broken", Retry: 3}},
+			Buried: []Burial{{Ref: recent[6], Reason: "broken", Retry: 3, Crashed: i%2 == 0}},
 			States: []JobState{{Entry: Entry{Queue: queue, ID: []byte("id 7"), Retry: i, Error: []byte("oh")}}},
 			Sets:   []Set{{Key: "mark/feed", Value: []byte{byte(i)}}, {Key: fmt.Sprint("key/", i), Value: []byte("request")}, {Key: fmt.Sprint("key/", i-2), Value: nil}},
 		})

@@ -188,12 +188,9 @@ func (d *fullDisk) wait(older, younger []postedCall, fresh owed) {
 
 // holds reports whether the entry at p was posted and waits for room. The caller holds mu.
 func (d *fullDisk) holds(p Position) bool {
-	for _, call := range d.waiting {
-		if slices.ContainsFunc(call.entries, func(e Entry) bool { return e.Position == p }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.waiting, func(call postedCall) bool {
+		return slices.ContainsFunc(call.entries, func(e Entry) bool { return e.Position == p })
+	})
 }
 
 // writeResults writes what is left of a block for which there is no room. False:

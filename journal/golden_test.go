@@ -79,6 +79,7 @@ func tell(t testing.TB, dir string) string {
 		for d, err := range l.Morgue(queue, 0) {
 			require.NoError(t, err)
 			line(fmt.Sprintf("buried with retry %d for %q", d.Retry, d.Reason), d.Entry)
+			fmt.Fprintf(&b, "\tcrashed %t, untold %t\n", d.Crashed, d.Untold)
 			if len(d.History) > 0 {
 				fmt.Fprintf(&b, "\tfailures %v\n", d.History.Failures(d.Reason))
 			}

@@ -211,9 +211,9 @@ func (m *model) record(t *rapid.T) {
 	}
 	for retry := range rapid.IntRange(0, 2).Draw(t, "buried") {
 		if r, ok := m.pick(t, isPayload); ok {
-			b := Burial{Ref: r, Retry: retry, Reason: fmt.Sprint("reason ", r.Position()), At: int64(r.Position()), History: drawHistory(t)}
+			b := Burial{Ref: r, Retry: retry, Reason: fmt.Sprint("reason ", r.Position()), At: int64(r.Position()), History: drawHistory(t), Crashed: rapid.Bool().Draw(t, "crashed")}
 			c.Buried = append(c.Buried, b)
-			m.now.morgue[r.Position()] = Buried{Entry: m.now.live[r.Position()], Retry: retry, Reason: b.Reason, At: b.At, History: b.History}
+			m.now.morgue[r.Position()] = Buried{Entry: m.now.live[r.Position()], Retry: retry, Reason: b.Reason, At: b.At, History: b.History, Crashed: b.Crashed}
 			delete(m.now.live, r.Position())
 		}
 	}

@@ -62,6 +62,7 @@ type Burial struct {
 	Reason  string // the last error
 	At      int64  // Unix nanoseconds
 	History History
+	Crashed bool // it has killed the process
 }
 
 func (c *Change) empty() bool {
@@ -122,7 +123,7 @@ func (h *head) bury(queue uint32, n int) {
 // the disk.
 func editsOf(burials []Burial) (list []format.Edit, err error) {
 	for _, b := range burials {
-		d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At, History: b.History}
+		d := Buried{Retry: b.Retry, Reason: b.Reason, At: b.At, History: b.History, Crashed: b.Crashed}
 		if err := b.Ref.Read(&d.Entry); err != nil {
 			return nil, err
 		}

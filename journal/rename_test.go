@@ -81,7 +81,7 @@ func TestRenameToAnother(t *testing.T) {
 	for _, queue := range []uint32{a, b} {
 		for i, ref := range slices.Concat(l.PendingPages(queue)...) {
 			if i%5 == 0 {
-				c.Buried = append(c.Buried, Burial{Ref: ref, Reason: "no"})
+				c.Buried = append(c.Buried, Burial{Ref: ref, Reason: "no", Crashed: ref.Position()%2 == 1})
 			} else if i%5 == 1 {
 				id, err := ref.ID()
 				require.NoError(t, err)
@@ -129,6 +129,7 @@ func TestRenameToAnother(t *testing.T) {
 			require.Equal(t, []int{n * 4 / 5, n / 5}, []int{payloads, states})
 			for dead, err := range l.Morgue(b, 0) {
 				require.NoError(t, err)
+				require.Equal(t, dead.Entry.Position%2 == 1, dead.Crashed)
 				require.Equal(t, b, dead.Entry.Queue)
 			}
 			require.NoError(t, l.Close())

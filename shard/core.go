@@ -149,12 +149,8 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 	var it Item
 	judged, behind := c.condemned(l, &it, at)
 	it.Claim = held
-	it.Outcome = Outcome{Verdict: VerdictFailed, Error: reason}
+	it.Outcome = Outcome{Verdict: VerdictFailed, Error: reason, Crashed: true}
 	c.exhausted(now, l, &it, judged, behind, it.Retry)
-	if g, dead := c.graves[id]; dead {
-		g.guilty = true
-		c.graves[id] = g
-	}
 	if held != nil {
 		c.change.Claims = append(c.change.Claims, claim{held, VerdictFailed, it.over})
 	}

@@ -97,16 +97,17 @@ func (c *dead) LoadDead(e *journal.Entry, guilty bool) {
 func (c *dead) bury(now int64, it *Item, payloads []Payload, reason string) {
 	history := it.Failed(now, reason)
 	for _, p := range payloads {
-		if c.supersedes() && c.inGrave(p) {
+		if c.supersedes() && c.inGrave(p, it.Outcome.Crashed) {
 			continue
 		}
 		c.noteDead(p)
 		c.went(p.Ref)
 		c.counts.Buried++
-		c.change.Buried = append(c.change.Buried, journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history})
+		b := journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history, Crashed: it.Outcome.Crashed}
 		if it.combined {
-			c.change.Buried[len(c.change.Buried)-1].Payload = it.Folded
+			b.Payload = it.Folded
 		}
+		c.change.Buried = append(c.change.Buried, b)
 	}
 }
 
@@ -125,14 +126,14 @@ func (c *dead) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
 
 // inGrave reports whether a payload that is about to go to the morgue is older than the
 // dead letter of its id, and ends it then. Otherwise it is that from now on.
-func (c *dead) inGrave(p Payload) bool {
+func (c *dead) inGrave(p Payload, guilty bool) bool {
 	id, v := string(c.lanes.entries.id(p.Ref)), p.version() // "" of one that can't be read, and the core is broken then
 	if g := c.graves[id]; v.before(g.version) {
 		c.supersede(p, g.at, true)
 		return true
 	}
 	c.exhume(id, v)
-	c.graves[id] = grave{version: v}
+	c.graves[id] = grave{version: v, guilty: guilty}
 	return false
 }
 

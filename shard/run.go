@@ -160,6 +160,7 @@ type Outcome struct {
 	// one did not run.
 	Done    int
 	Verdict Verdict
+	Crashed bool          // of Failed: it did not run, because it kills the process; see Core.Condemn
 	Delay   time.Duration // of Failed and Snoozed; below zero means zero
 	Error   string        // of Failed and Canceled
 	Parts   []Part        // payloads that the verdict is not about, by ascending index. Under Config.Single: none

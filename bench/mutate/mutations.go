@@ -353,7 +353,7 @@ var inRoot = []mutation{
 	{"a retry put off by a second crash", "shard/load.go", "			c.writeState(l)\n		case l.unpinned", "		case l.unpinned", scripts},
 	{"the rest of a job put off by a restart", "shard/lane.go", "return b != nil && b.due <= now", "return b != nil", scripts},
 	{"a due time lost with its payload", "shard/gather.go", "	c.pinDueOut(l, ended.Position())\n", "", scripts},
-	{"a place in the morgue, and among the live", "shard/dead.go", "c.change.Buried = append(c.change.Buried, journal", "_ = append(c.change.Buried, journal", random},
+	{"a place in the morgue, and among the live", "shard/dead.go", "c.change.Buried = append(c.change.Buried, b)", "_ = append(c.change.Buried, b)", random},
 	{"bury the newest", "shard/ends.go", "c.bury(now, it, judged[:1], out.Error)\n		if rest := judged[1:]; len(rest) > 0 {", "c.bury(now, it, judged[len(judged)-1:], out.Error)\n		if rest := judged[:len(judged)-1]; len(rest) > 0 {", scripts},
 
 	// Each event is judged by itself.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,4 +51,21 @@ func TestExportHasMetadataAndHistory(t *testing.T) {
 	require.Equal(t, ago(2*time.Hour), live[0].AcceptedAt())
 	require.Equal(t, journal.NewMetadata(map[string]string{"trace": "\xff1"}), live[0].Metadata)
 	require.Equal(t, history.Failures("second"), live[2].History.Failures("second"))
+}
+
+// An export says which dead letters have killed the process. One of a version that did not
+// say is imported as it is, for the text of the dead letter to tell.
+func TestExportSaysWhatKilledTheProcess(t *testing.T) {
+	exported := must(t, "", "export", office(t))
+	require.Contains(t, exported, `"reason":"greylisted","crashed":true`)
+	require.Contains(t, exported, `"reason":"unknown user","crashed":false`)
+	dir := filepath.Join(t.TempDir(), "again")
+	must(t, exported, "import", dir)
+	require.Equal(t, exported, must(t, "", "export", dir))
+
+	old := strings.NewReplacer(`,"crashed":true`, "", `,"crashed":false`, "", `"version":3`, `"version":2`).Replace(exported)
+	must(t, old, "import", dir+"-old")
+	require.Equal(t, old, strings.Replace(must(t, "", "export", dir+"-old"), `"version":3`, `"version":2`, 1))
+	must(t, "", "salvage", dir, dir+"-saved")
+	require.Equal(t, strings.Count(exported, `"crashed":true`), strings.Count(must(t, "", "export", dir+"-saved"), `"crashed":true`))
 }

@@ -210,7 +210,7 @@ func TestBadImports(t *testing.T) {
 	for name, bad := range map[string]string{
 		"empty": "", "no JSON": "x", "cut": strings.Join(lines[:5], ""), "half a line": exported[:len(exported)/2],
 		"a line missing": strings.Join(append(lines[:6:6], lines[7:]...), ""), "twice": exported + exported,
-		"newer":            strings.Replace(exported, `"version":2`, `"version":3`, 1),
+		"newer":            strings.Replace(exported, `"version":3`, `"version":4`, 1),
 		"position beyond":  strings.Replace(exported, `"position":6`, `"position":600`, 1),
 		"position twice":   strings.Replace(exported, `"position":6`, `"position":8`, 1),
 		"unknown queue":    strings.Replace(exported, `"queue":"mails"`, `"queue":"no"`, 1),

@@ -12,9 +12,9 @@ import (
 )
 
 // exportVersion is that of the lines of an export: import reads them back, so that they do not
-// change as the rest of the JSON may. Version 1 had no accepted, metadata and history; it is
-// imported as it is.
-const exportVersion = 2
+// change as the rest of the JSON may. Version 1 had no accepted, metadata and history, and
+// version 2 no crashed; they are imported as they are.
+const exportVersion = 3
 
 // line is one line of an export. Which fields it has depends on its type:
 //
@@ -23,7 +23,8 @@ const exportVersion = 2
 //	payload   a live one: queue, id, position, due, score, restored, payload; accepted if not at
 //	          the due time, metadata if there is any
 //	state     of a job: queue, id, position, due, retry, halted, failed, error, history
-//	buried    in the morgue: as a payload, with retry, reason, at, history
+//	buried    in the morgue: as a payload, with retry, reason, at, history, and crashed unless
+//	          an older version has buried it, which did not say
 //	key       of the state: key, value
 //	end       lines: how many there were before; the last line
 type line struct {
@@ -46,6 +47,7 @@ type line struct {
 	Failed   []journal.Position `wire:",omit"`
 	Error    *[]byte
 	Reason   *string
+	Crashed  *bool
 	At       *time.Time
 	Accepted *time.Time
 	Metadata []byte // as it stands in the journal; nil: none
@@ -79,6 +81,9 @@ func export(_ context.Context, c *call) error {
 		}
 		_, l := x.entry(&b.Entry)
 		l.Retry, l.Reason, l.At, l.History = &b.Retry, &b.Reason, new(timeOf(b.At)), append([]byte(nil), b.History...)
+		if !b.Untold {
+			l.Crashed = &b.Crashed
+		}
 		x.print("buried", l)
 	}
 	for set, err := range v.Keys() {

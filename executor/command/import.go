@@ -217,7 +217,7 @@ func (m *importer) bury(l *typed) error {
 	if err != nil {
 		return err
 	}
-	d := journal.Buried{Entry: e, Retry: *l.Retry, At: at, History: l.History}
+	d := journal.Buried{Entry: e, Retry: *l.Retry, At: at, History: l.History, Crashed: l.Crashed != nil && *l.Crashed, Untold: l.Crashed == nil}
 	if l.Reason != nil {
 		d.Reason = *l.Reason
 	}

@@ -27,7 +27,7 @@ func TestImportRefuses(t *testing.T) {
 		`history "nonsense" make`: strings.Replace(state("1"), `"retry"`, `"history":"nonsense","retry"`, 1),
 	} {
 		dir := filepath.Join(t.TempDir(), "new")
-		lines := []string{`{"type":"export","version":2,"epoch":1,"next":9}`, queue, line, `{"type":"end","lines":3}`}
+		lines := []string{`{"type":"export","version":3,"epoch":1,"next":9}`, queue, line, `{"type":"end","lines":3}`}
 		out, errs, status := strand(t, strings.Join(lines, "\n"), "import", dir)
 		if want == "" {
 			require.Equal(t, fine, status, errs)

@@ -182,7 +182,7 @@ func office(t testing.TB) string {
 		Metadata: journal.NewMetadata(map[string]string{"trace\xff": "00-\xff"}),
 	})
 	l.record(journal.Change{Buried: []journal.Burial{{
-		Ref: l.refs[dead], Retry: 3, Reason: "greylisted", At: ago(2 * time.Minute), History: failedTwice("greylisted"),
+		Ref: l.refs[dead], Retry: 3, Reason: "greylisted", At: ago(2 * time.Minute), History: failedTwice("greylisted"), Crashed: true,
 	}}})
 	l.close()
 	return dir

@@ -30,7 +30,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -97,7 +96,7 @@ func (l *Letters) Load(cores []*shard.Core) error {
 		if err != nil {
 			return err
 		}
-		cores[l.c.Shards.Index(b.Entry.ID)].LoadDead(&b.Entry, l.c.Crashes && strings.HasPrefix(b.Reason, quarantine.Crashed))
+		cores[l.c.Shards.Index(b.Entry.ID)].LoadDead(&b.Entry, l.c.Crashes && quarantine.Guilty(&b))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ package quarantine
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,15 +60,20 @@ func (s *Suspect) Held() bool { return s.Limit > 0 && s.Strong() }
 // GivenUp reports whether it does not run again.
 func (s *Suspect) GivenUp() bool { return s.Limit > 0 && s.Deaths >= s.Limit && s.Guilty() }
 
-// Crashed is how the reason of a dead letter begins that was given up.
-const Crashed = "crashed the process: "
+// crashed is how the reason of a dead letter begins that was given up.
+const crashed = "crashed the process: "
+
+// Guilty reports whether a dead letter was given up. Older versions told by its reason alone.
+func Guilty(b *journal.Buried) bool {
+	return b.Crashed || b.Untold && strings.HasPrefix(b.Reason, crashed)
+}
 
 // Reason is why it is given up.
 func (s *Suspect) Reason() string {
 	if s.Heir {
-		return Crashed + "older payloads of its id did; this one has not run, and does when it is put back"
+		return crashed + "older payloads of its id did; this one has not run, and does when it is put back"
 	}
-	return fmt.Sprintf(Crashed+"it was running each of the last %d times that the process died, and is the cause", s.Deaths)
+	return fmt.Sprintf(crashed+"it was running each of the last %d times that the process died, and is the cause", s.Deaths)
 }
 
 // String names the suspect, and says what it is suspected of.

@@ -44,3 +44,20 @@ func TestASuspectStandsAside(t *testing.T) {
 	z.Acquit("q", []*shard.Item{{ID: "c"}}, false)
 	require.False(t, z.open.Load())
 }
+
+// A dead letter says itself whether it was given up. One that is too old to say it is taken
+// at its word.
+func TestGuilty(t *testing.T) {
+	said := (&Suspect{Suspicion: journal.Suspicion{Deaths: 3}}).Reason()
+	for _, c := range []struct {
+		b      journal.Buried
+		guilty bool
+	}{
+		{journal.Buried{Crashed: true, Reason: "any"}, true},
+		{journal.Buried{Reason: said}, false},
+		{journal.Buried{Reason: said, Untold: true}, true},
+		{journal.Buried{Reason: "no luck: " + said, Untold: true}, false},
+	} {
+		require.Equal(t, c.guilty, Guilty(&c.b), "%+v", c.b)
+	}
+}

@@ -12,6 +12,9 @@ type Buried struct {
 	Reason string // the last error
 	At     int64  // Unix nanoseconds
 
+	Crashed bool // it has killed the process
+	Untold  bool // whether it has is not known: an older version of this package has buried it
+
 	// History are its failures, of which the last one is Reason. Empty for what an
 	// older version of this package has buried.
 	History History
@@ -30,7 +33,8 @@ func MorgueKey(queue uint32, p Position) []byte {
 func QueueOf(key []byte) uint32 { return binary.BigEndian.Uint32(key) }
 
 // Edit puts the payload into the morgue: version, count, time, reason, the entry as
-// in a block that begins at zero, and since version 2 the history.
+// in a block that begins at zero, since version 2 the history, and 1 if it has killed
+// the process, or else 0, which older versions of this package left out.
 func (b *Buried) Edit() Edit {
 	v := make([]byte, 0, EntryBound(&b.Entry)+len(b.Reason)+len(b.History)+ChecksumSize)
 	v = append(v, BlockVersion)
@@ -40,6 +44,11 @@ func (b *Buried) Edit() Edit {
 	v = append(v, b.Reason...)
 	v = AppendEntry(v, &b.Entry, true, 0, 0)
 	v = appendText(v, b.History)
+	if b.Crashed {
+		v = append(v, 1)
+	} else if !b.Untold {
+		v = append(v, 0)
+	}
 	key := MorgueKey(b.Entry.Queue, b.Entry.Position)
 	return Edit{Bucket: BucketMorgue, Key: key, Value: AppendChecksum(v, key)}
 }
@@ -65,6 +74,9 @@ func ParseBuried(key, v []byte) (b Buried, err error) {
 	d.Entry(&b.Entry, 0, 0)
 	if version > 1 {
 		b.History = d.Bytes(d.Uvarint())
+	}
+	if b.Untold = d.Off == len(v); !b.Untold {
+		b.Crashed = d.Byte() == 1
 	}
 	if d.Err != nil {
 		return b, &CorruptError{Reason: fmt.Sprintf("buried payload %x: %v", key, d.Err)}

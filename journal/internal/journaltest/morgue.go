@@ -43,7 +43,8 @@ func (f *fixture) bury(n int) []Got {
 	got := f.taken()[before:]
 	var c journal.Change
 	for i, g := range got {
-		c.Buried = append(c.Buried, journal.Burial{Ref: g.Ref, Retry: i, Reason: "no luck", At: int64(i) * 1e9, History: journal.History(nil).Add("", journal.Failure{Attempt: i, At: 7})})
+		history := journal.History(nil).Add("", journal.Failure{Attempt: i, At: 7})
+		c.Buried = append(c.Buried, journal.Burial{Ref: g.Ref, Retry: i, Reason: "no luck", At: int64(i) * 1e9, History: history, Crashed: i == 1})
 	}
 	f.record(c)
 	return got
@@ -64,6 +65,8 @@ func testBurial(t *testing.T, disk Disk) {
 			assert.Equal(t, i, b.Retry)
 			assert.Equal(t, "no luck", b.Reason)
 			assert.Equal(t, int64(i)*1e9, b.At)
+			assert.Equal(t, i == 1, b.Crashed)
+			assert.False(t, b.Untold)
 			assert.Equal(t, []journal.Failure{{Attempt: i, At: 7, Text: "no luck"}}, b.History.Failures(b.Reason))
 		}
 		assert.Empty(t, f.pending(), "a buried payload has ended")
