@@ -262,21 +262,23 @@ func (x *Executor) written(ctx context.Context, err error) error {
 
 // border turns the errors of the rooms below into those of this package.
 func border(err error) error {
+	if err == nil {
+		return nil
+	}
 	for _, pair := range [...][2]error{
 		{journal.ErrUnknown, ErrUnknown}, {journal.ErrFailed, ErrFailed}, // which may be of a full disk
 		{journal.ErrFull, ErrFull}, {journal.ErrClosed, ErrClosed},
 		{journal.ErrTooLarge, ErrTooLarge}, {journal.ErrContext, ErrContext}, {shard.ErrStopped, ErrClosed},
 	} {
-		if !errors.Is(err, pair[0]) {
-			continue
-		}
-		if errors.Is(err, journal.ErrContext) && pair[1] == ErrUnknown {
+		switch {
+		case !errors.Is(err, pair[0]):
+		case pair[1] == ErrUnknown && errors.Is(err, journal.ErrContext):
 			return fmt.Errorf("%w: %w: %w", ErrUnknown, ErrContext, err)
-		}
-		if pair[1] == ErrFull {
+		case pair[1] == ErrFull:
 			return diskFull(err)
+		default:
+			return fmt.Errorf("%w: %w", pair[1], err)
 		}
-		return fmt.Errorf("%w: %w", pair[1], err)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -216,10 +217,7 @@ func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []O
 // submit enqueues entries that have been filled in, inside all middlewares.
 func (q *queue) submit(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (o submit.Submission, err error) {
 	c, err := q.collect(options, entries)
-	if err == nil {
-		err = q.x.admits(ctx)
-	}
-	if err != nil {
+	if err = cmp.Or(err, q.x.admits(ctx)); err != nil {
 		return o, err
 	}
 	o, err = q.Submit(ctx, entries, c, w)

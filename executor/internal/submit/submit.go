@@ -282,14 +282,19 @@ func (o *Submission) sets() func(first journal.Position) []journal.Set {
 
 // await waits for the outcome, but not for a shard that has failed.
 func (o *Submission) await(ctx context.Context) error {
+	over := o.Ticket.Done()
 	select {
-	case <-o.Ticket.Done():
-	case <-guard.Done(ctx):
-	case <-o.to.Failed:
+	case <-over: // at once, in memory
+	default:
 		select {
-		case <-o.Ticket.Done():
-		default:
-			return fmt.Errorf("%w: %w", journal.ErrUnknown, o.to.Err())
+		case <-over:
+		case <-guard.Done(ctx):
+		case <-o.to.Failed:
+			select {
+			case <-over:
+			default:
+				return fmt.Errorf("%w: %w", journal.ErrUnknown, o.to.Err())
+			}
 		}
 	}
 	err := o.Ticket.Wait(ctx)

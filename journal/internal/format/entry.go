@@ -188,7 +188,7 @@ const MaxAppendBytes = 1 << 30
 
 var errShort = errors.New("entry cut short")
 
-// Decoder reads the body of a block. The first error sticks.
+// Decoder reads the body of a block. The first error sticks: nothing is left to read then.
 type Decoder struct {
 	B   []byte
 	Off int
@@ -197,13 +197,13 @@ type Decoder struct {
 
 func (d *Decoder) fail(err error) {
 	if d.Err == nil {
-		d.Err = err
+		d.B, d.Err = d.B[:d.Off], err
 	}
 }
 
 // Byte reads one.
 func (d *Decoder) Byte() byte {
-	if d.Err != nil || d.Off >= len(d.B) {
+	if d.Off >= len(d.B) {
 		d.fail(errShort)
 		return 0
 	}
@@ -212,26 +212,19 @@ func (d *Decoder) Byte() byte {
 }
 
 // Uvarint reads a number.
-func (d *Decoder) Uvarint() uint64 {
-	// One byte is by far the most common length.
-	if b := d.B[d.Off:]; len(b) > 0 && b[0] < 0x80 && d.Err == nil {
-		d.Off++
-		return uint64(b[0])
+func (d *Decoder) Uvarint() (v uint64) {
+	for i, b := range d.B[d.Off:] {
+		if b < 0x80 && (i < binary.MaxVarintLen64-1 || b <= 1) {
+			d.Off += i + 1
+			return v | uint64(b)<<(7*i)
+		}
+		if i == binary.MaxVarintLen64-1 { // it has more than 64 bits
+			break
+		}
+		v |= uint64(b&0x7f) << (7 * i)
 	}
-	return d.longUvarint()
-}
-
-func (d *Decoder) longUvarint() uint64 {
-	if d.Err != nil {
-		return 0
-	}
-	v, n := binary.Uvarint(d.B[d.Off:])
-	if n <= 0 {
-		d.fail(errShort)
-		return 0
-	}
-	d.Off += n
-	return v
+	d.fail(errShort)
+	return 0
 }
 
 // Varint reads a number with a sign.
