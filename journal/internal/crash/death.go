@@ -1,6 +1,8 @@
 package crash
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -11,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
@@ -243,13 +244,14 @@ func Boot() uint64 {
 // OutOfMemoryKills is how many processes the system has killed for their memory
 // since it was booted, plus one; 0 if it does not say.
 func OutOfMemoryKills() uint64 {
-	stat, err := os.ReadFile("/proc/vmstat")
+	f, err := os.Open("/proc/vmstat")
 	if err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(stat)) {
-		if text, ok := strings.CutPrefix(line, "oom_kill "); ok {
-			n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); { // a page at a time: the system adds all up for each read
+		if text, ok := bytes.CutPrefix(lines.Bytes(), []byte("oom_kill ")); ok {
+			n, err := strconv.ParseUint(string(text), 10, 64)
 			if err != nil {
 				return 0
 			}
