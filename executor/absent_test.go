@@ -36,7 +36,7 @@ func TestIfAbsent(t *testing.T) {
 				synctest.Wait() // under DurabilityAsync a shard may not have heard of what was accepted
 				before := stats(t, q).Payloads
 				_, err := q.Enqueue(t.Context(), "a", 99, executor.IfAbsent())
-				require.ErrorIs(t, err, executor.ErrWaiting)
+				require.ErrorAs(t, err, new(*executor.WaitingError))
 				waiting, _ := errors.AsType[*executor.WaitingError](err)
 				require.WithinDuration(t, due, waiting.Due, time.Minute)
 				waiting.Due = time.Time{}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/lane"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -26,10 +27,10 @@ func (t *Queue[T]) admission() (*admit.List, error) {
 
 // inHand decodes what a worker has in hand. Payloads that do not decode ask for nothing.
 func (t *Queue[T]) inHand(it *shard.Item) (all []admit.Payload, err error) {
-	for i, p := range t.q.core.InHand(it) {
+	for i, p := range t.q.Core.InHand(it) {
 		var e journal.Entry
 		if err := p.Ref.Read(&e); err != nil {
-			return nil, &unreadError{err}
+			return nil, &work.Unread{Err: err}
 		}
 		if it.Folded != nil {
 			if i > 0 {
@@ -76,7 +77,7 @@ func addLanes(q *queue, a *admit.List) error {
 	if q.sharedLanes == "" {
 		return nil
 	}
-	if !q.core.Single {
+	if !q.Core.Single {
 		return fmt.Errorf("%w: Conditions.SharedLanes is %q for a handler that gets several payloads at once, which would overtake those of other queues; use Handle",
 			ErrConfig, q.sharedLanes)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
@@ -16,15 +17,6 @@ import (
 
 // Errors of awaiting: of [Caller.Do] and [Queue.Wait].
 var (
-	// ErrPending is matched by the [PendingError] of a call that waits no longer:
-	// its context has ended, or the executor has. The payload is accepted, and goes
-	// on; or it has ended, and that was not on disk yet.
-	ErrPending = errors.New("executor: accepted, and not over yet")
-
-	// ErrBuried is matched by the [BuriedError] of a payload that went to the
-	// morgue.
-	ErrBuried = errors.New("executor: buried")
-
 	// ErrDiscarded is returned for a payload that its handler discarded.
 	ErrDiscarded = errors.New("executor: discarded")
 
@@ -43,7 +35,9 @@ var (
 	ErrDeadlock = errors.New("executor: it would wait for itself")
 )
 
-// PendingError is returned by a call that waits for a payload no longer.
+// PendingError is returned by a call that waits for a payload no longer: its context has
+// ended, or the executor has. The payload is accepted, and goes on; or it has ended, and that
+// was not on disk yet.
 type PendingError struct {
 	Receipt Receipt // to wait on with
 	Err     error   // why: the cause of the context, ErrClosed or ErrFailed
@@ -51,15 +45,12 @@ type PendingError struct {
 }
 
 func (e *PendingError) Error() string {
-	s := fmt.Sprintf("%v: id %q, position %d: %v", ErrPending, e.Receipt.ID, e.Receipt.Position, e.Err)
+	s := fmt.Sprintf("executor: accepted, and not over yet: id %q, position %d: %v", e.Receipt.ID, e.Receipt.Position, e.Err)
 	if e.Failure != nil {
 		s += "; it has failed: " + guard.Text(e.Failure.Error)
 	}
 	return s
 }
-
-// Is matches ErrPending.
-func (e *PendingError) Is(target error) bool { return target == ErrPending }
 
 // Unwrap returns Err, and Failure if there is one.
 func (e *PendingError) Unwrap() []error {
@@ -76,11 +67,8 @@ type BuriedError struct {
 }
 
 func (e *BuriedError) Error() string {
-	return fmt.Sprintf("%v: id %q, position %d, attempt %d: %s", ErrBuried, e.ID, e.Position, e.Attempt, e.Reason)
+	return fmt.Sprintf("executor: buried: id %q, position %d, attempt %d: %s", e.ID, e.Position, e.Attempt, e.Reason)
 }
-
-// Is matches ErrBuried.
-func (e *BuriedError) Is(target error) bool { return target == ErrBuried }
 
 // Unwrap returns Err.
 func (e *BuriedError) Unwrap() error { return e.Err }
@@ -88,7 +76,7 @@ func (e *BuriedError) Unwrap() error { return e.Err }
 // buriedBy returns why a payload was buried: a person, or its last failure.
 func buriedBy(reason string, failure error) error {
 	if strings.HasPrefix(reason, ErrCanceledByOperator.Error()) {
-		return canceledByHand(reason)
+		return attempt.Canceled(reason)
 	}
 	return failure
 }
@@ -144,7 +132,7 @@ func (c *call) enter(id string) error {
 	if len(call.From) == 0 {
 		return nil // it has just returned
 	}
-	workers, _ := x.dispatcher.Load()
+	workers, _ := x.crew.Dispatcher.Load()
 	circle, ok := x.graph.Begin(call, workers)
 	switch {
 	case ok:
@@ -202,7 +190,7 @@ func (c *call) past() (over bool, err error) {
 		return false, err
 	}
 	switch err := q.epitaph(c.r); {
-	case errors.Is(err, ErrBuried):
+	case errors.As(err, new(*BuriedError)):
 		return true, err
 	case err != nil:
 		return false, err
@@ -323,31 +311,4 @@ func (c *call) until(over <-chan struct{}) error {
 func (c *call) pending(err error) error {
 	failure := c.q.Awaited.Leave(c.waiter)
 	return &PendingError{c.r, err, failure}
-}
-
-// noteFailure tells those who wait for the payloads of an item why they are not done.
-func (q *queue) noteFailure(it *shard.Item, err error) {
-	_ = guard.Call(func() error { // methods of the error are user code
-		if err == nil {
-			return nil
-		}
-		each, _ := errors.AsType[PayloadErrors](err)
-		parts := it.Outcome.Parts
-		for i, p := range q.core.InHand(it) {
-			at, verdict, own := p.Ref.Position(), it.Outcome.Verdict, err
-			if len(parts) > 0 && parts[0].Index == i {
-				verdict, parts = parts[0].Verdict, parts[1:]
-			}
-			if named := each[uint64(at)]; named != nil && q.tellsPayloadsApart() {
-				own = named
-			}
-			switch verdict {
-			case shard.VerdictDiscarded:
-				q.Awaited.Ending(at, await.Discarded)
-			case shard.VerdictFailed, shard.VerdictCanceled:
-				q.Awaited.Failed(at, own)
-			}
-		}
-		return nil
-	})
 }

@@ -29,7 +29,7 @@ func TestWaitForWhatWasMerged(t *testing.T) {
 				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 				err := q.Wait(soon, second)
 				cancel()
-				require.ErrorIs(t, err, executor.ErrPending)
+				require.ErrorAs(t, err, new(*executor.PendingError))
 				pending, _ := errors.AsType[*executor.PendingError](err)
 				require.Equal(t, second, pending.Receipt)
 
@@ -39,7 +39,7 @@ func TestWaitForWhatWasMerged(t *testing.T) {
 				require.Empty(t, ends, "nothing has run")
 				time.Sleep(time.Hour)
 				for _, err := range []error{<-ends, q.Wait(t.Context(), second)} { // during the run, and from the morgue
-					require.ErrorIs(t, err, executor.ErrBuried)
+					require.ErrorAs(t, err, new(*executor.BuriedError))
 					buried, _ := errors.AsType[*executor.BuriedError](err)
 					require.Equal(t, first.Position, buried.Position)
 				}
@@ -56,7 +56,7 @@ func TestWaitForWhatWasFolded(t *testing.T) {
 	for name, test := range map[string]struct {
 		fate error
 		ends error
-	}{"done": {}, "discarded": {executor.Discard(), executor.ErrDiscarded}, "buried": {executor.Cancel(errBoom), executor.ErrBuried}} {
+	}{"done": {}, "discarded": {executor.Discard(), executor.ErrDiscarded}, "buried": {executor.Cancel(errBoom), errBoom}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x, got := open(t, "", executor.Config{}), 0

@@ -9,13 +9,13 @@ import (
 func init() {
 	backdoor.Open = openElsewhere
 	backdoor.Hold = func(x any, held bool) {
-		if d := x.(*Executor).dispatcher; held {
+		if d := x.(*Executor).crew.Dispatcher; held {
 			d.Hold()
 		} else {
 			d.Release()
 		}
 	}
-	backdoor.Busy = func(x any) int { _, busy := x.(*Executor).dispatcher.Load(); return busy }
+	backdoor.Busy = func(x any) int { _, busy := x.(*Executor).crew.Dispatcher.Load(); return busy }
 	backdoor.Settled = func(ctx context.Context, x any) error { return x.(*Executor).log.Settled(ctx) }
 	backdoor.Encode = func(queue, payload any) ([]byte, error) {
 		return queue.(interface{ encodeAny(any) ([]byte, error) }).encodeAny(payload)

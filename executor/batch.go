@@ -9,6 +9,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -44,7 +45,7 @@ func halvings(n int) int { return 2 * bits.Len(uint(n-1)) }
 // run calls the handler and returns an error for each item, nil when all are done.
 func (b *batch[T]) run(items []*shard.Item) []error {
 	b.items, b.left = items, []part{{to: len(items)}}
-	b.attempt.Worker().(*worker).halves = b
+	work.Resumable(b.attempt, b.exited)
 	return b.goOn()
 }
 
@@ -77,7 +78,7 @@ func (b *batch[T]) try(items []*shard.Item) {
 	case len(jobs) == 0:
 		b.settle(nil)
 	default:
-		b.settle(b.call(items, jobs))
+		b.settle(b.call(jobs))
 	}
 }
 
@@ -114,11 +115,11 @@ func (b *batch[T]) end(p part, errs []error) {
 
 // call gives the handler a context that ends when it has returned: what it leaves
 // behind is not to work beside the next call.
-func (b *batch[T]) call(items []*shard.Item, jobs []Merged[T]) error {
+func (b *batch[T]) call(jobs []Merged[T]) error {
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	defer cancel(ErrReturned)
 	if b.queue.q.layers.run != nil {
-		return b.queue.aroundAll(ctx, items, jobs, true, func(ctx context.Context) error { return b.handle(ctx, jobs) })
+		return b.queue.aroundAll(ctx, jobs, true, func(ctx context.Context) error { return b.handle(ctx, jobs) })
 	}
 	return guard.Call(func() error { return b.handle(ctx, jobs) })
 }
@@ -149,13 +150,8 @@ func namesNone(err error) bool {
 	names := false
 	failed := guard.Call(func() error { // its methods are the user's code
 		_, each := errors.AsType[BatchErrors](err)
-		_, cancel := asWish[CancelError](err)
-		_, discard := asWish[DiscardError](err)
-		_, snooze := asWish[SnoozeError](err)
-		_, retry := asWish[RetryError](err)
-		_, throttled := asWish[ThrottledError](err)
-		_, fatal := asWish[FatalError](err)
-		names = each || fatal || cancel || discard || snooze || retry || throttled || fromFullDisk(err)
+		wish := wishOf(err)
+		names = each || wish.Fatal != nil || wish.Kind != work.Fail
 		return nil
 	})
 	return failed != nil || !names // an error that can't be asked names none either

@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -179,10 +178,6 @@ func (x *Executor) putOffset(ctx context.Context, name string, value []byte) err
 	return border(x.once.Put(ctx, name, value))
 }
 
-// ErrWaiting is matched by the [WaitingError] that a call with [IfAbsent] returns
-// when a payload of its id waits already.
-var ErrWaiting = errors.New("executor: a payload of this id waits already")
-
 // WaitingError says which payload keeps a call with [IfAbsent] from being accepted.
 // To wait for that one: Receipt{ID: e.ID, Position: e.Position}.
 type WaitingError struct {
@@ -192,11 +187,8 @@ type WaitingError struct {
 }
 
 func (e *WaitingError) Error() string {
-	return fmt.Sprintf("%v: queue %q, id %q, position %d, due %s", ErrWaiting, e.Queue, e.ID, e.Position, e.Due.Format(time.RFC3339))
+	return fmt.Sprintf("executor: a payload of this id waits already: queue %q, id %q, position %d, due %s", e.Queue, e.ID, e.Position, e.Due.Format(time.RFC3339))
 }
-
-// Is matches ErrWaiting.
-func (e *WaitingError) Is(target error) bool { return target == ErrWaiting }
 
 func waiting(queue, id string, next journal.Position, due int64) error {
 	return &WaitingError{Queue: queue, ID: id, Position: uint64(next), Due: time.Unix(0, due)}

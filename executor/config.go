@@ -134,7 +134,7 @@ type Config struct {
 	Unique Unique[any]
 
 	// Splitter says which ids belong to this process, when several processes share the
-	// work, each with a journal of its own; [ByNode] makes the usual one. Default: all
+	// work, each with a journal of its own. Default: all
 	// ids do.
 	Splitter Splitter
 

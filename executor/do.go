@@ -43,7 +43,7 @@ func returned[R any](q *queue, it *shard.Item, result R) {
 	if !q.Awaited.Any() {
 		return
 	}
-	for _, p := range q.core.InHand(it) {
+	for _, p := range q.Core.InHand(it) {
 		q.Awaited.Returned(p.Ref.Position(), result)
 	}
 }

@@ -33,8 +33,8 @@ type Item[T any] struct {
 // payloads one stays if QueueConfig.Merge says so.
 //
 // It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,
-// ErrTooLarge, ErrEncode, ErrNotOwned, ErrWaiting, ErrStale, ErrMiddleware, ErrContext,
-// a [FullError], ErrClosed, ErrFailed, or the cause of ctx when that ended before
+// ErrTooLarge, ErrEncode, ErrNotOwned, ErrStale, ErrMiddleware, ErrContext,
+// a [WaitingError], a [FullError], ErrClosed, ErrFailed, or the cause of ctx when that ended before
 // anything was accepted. After all of these nothing was accepted. After ErrUnknown the
 // payload may have been accepted or not; see [IdempotencyKey].
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {

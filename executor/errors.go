@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/act"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/engine"
@@ -88,11 +87,11 @@ var (
 	// ErrCanceledByOperator is the cause of a handler's context when a person cancels
 	// its job, with [inspect.Inspector.Cancel], and the beginning of why a payload that was
 	// canceled so is a dead letter.
-	ErrCanceledByOperator = act.ErrCanceled
+	ErrCanceledByOperator = attempt.ErrCanceled
 
 	// ErrDeletedByOperator is the cause of a handler's context when a person deletes
 	// its job, with [inspect.Inspector.Delete].
-	ErrDeletedByOperator = errors.New("executor: deleted by an operator")
+	ErrDeletedByOperator = attempt.ErrDeleted
 
 	// ErrTimeout is the cause of a handler's context when QueueConfig.Timeout is
 	// over. The error of a job that failed after that wraps it.
@@ -110,7 +109,7 @@ var (
 
 	// ErrHandlerExited is the error of a job whose handler ended its goroutine with
 	// runtime.Goexit, as testing's FailNow does.
-	ErrHandlerExited = errors.New("executor: handler called runtime.Goexit")
+	ErrHandlerExited = attempt.ErrExited
 
 	// ErrStalled is what Err returns when calls have been refused for want of room
 	// in the backlog, or have waited for it, for a minute in which nothing ended:
@@ -148,6 +147,13 @@ func (e *PanicError) Unwrap() error {
 
 func init() {
 	guard.Panicked = func(value any, stack string) error { return &PanicError{value, stack} }
+	guard.StackOf = func(err error) (stack string, panicked bool) {
+		p, panicked := err.(*PanicError)
+		if panicked {
+			stack = p.Stack
+		}
+		return stack, panicked
+	}
 }
 
 // What happens on a full disk, from the outside in: the journal refuses what it has no room
@@ -162,13 +168,6 @@ const retryFullDisk = time.Second
 // diskFull is the error of a call that the journal had no room for.
 func diskFull(cause error) error {
 	return &FullError{Disk: true, RetryAfter: retryFullDisk, cause: cause}
-}
-
-// fromFullDisk reports whether an error says that there is no room on the disk, for a
-// follow-up mostly: that is not the fault of the job.
-func fromFullDisk(err error) bool {
-	full, ok := errors.AsType[*FullError](err)
-	return ok && full.Disk
 }
 
 // FatalError is what [Fatal] returns.

@@ -51,7 +51,7 @@ func (x *Executor) reader(ctx context.Context, f events.Filter) (*tell.Reader, e
 		if err != nil {
 			return nil, err
 		}
-		queues = append(queues, &q.events)
+		queues = append(queues, &q.Events)
 	}
 	r, err := x.events.Read(ctx, f, queues)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/control"
-	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
@@ -29,6 +28,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/executor/internal/unique"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -36,16 +36,15 @@ import (
 // Executor runs the jobs of its queues. Its methods may be called from any
 // goroutine.
 type Executor struct {
-	cfg        Config
-	log        *journal.Log
-	common     func() time.Time // the clock of all who go on with the log; nil: it is this process's
-	actors     *actor.System
-	dispatcher *dispatch.Dispatcher
-	seed       maphash.Seed // of ids to shards; of this process only, so no producer can aim at one shard
-	volatile   bool
-	clock      func() time.Time // for what is accepted
-	wall       func() time.Time // for when jobs are due; nil: this machine's
-	dir        string           // for people
+	cfg      Config
+	log      *journal.Log
+	common   func() time.Time // the clock of all who go on with the log; nil: it is this process's
+	actors   *actor.System
+	seed     maphash.Seed // of ids to shards; of this process only, so no producer can aim at one shard
+	volatile bool
+	clock    func() time.Time // for what is accepted
+	wall     func() time.Time // for when jobs are due; nil: this machine's
+	dir      string           // for people
 
 	// routes are all shards by number. It only grows; a copy is swapped in under
 	// mu, because the committer reads it.
@@ -62,8 +61,8 @@ type Executor struct {
 	pauses     pause.Board
 	once       once.Book // idempotency keys and offsets of sources
 	calls      *submit.Engine
-	graph      admit.Graph            // of jobs that wait for each other
-	running    *journal.CrashRecorder // from Start on
+	graph      admit.Graph // of jobs that wait for each other
+	crew       work.Crew
 	inspector  inspector
 	control    *control.Server // nil: there is none
 	opening    time.Time       // when Open began, and no other had the journal
@@ -73,7 +72,6 @@ type Executor struct {
 	handlers  context.Context // what the contexts of handlers come from
 	cancel    context.CancelCauseFunc
 	stopping  atomic.Bool // nothing new is accepted
-	draining  atomic.Bool // nothing new is started
 
 	// arranging is held while a queue is registered and while workers are made:
 	// both wait for the disk. It is taken before mu.
@@ -86,19 +84,13 @@ type Executor struct {
 	slots  map[string]bool        // names of slots
 	lanes  map[string]*lane.Lanes // that queues share, by name
 	state  state
-	err    error       // why the executor can't go on
-	fatal  *FatalError // why a handler has ended it; nil: none has
+	err    error // why the executor can't go on
+	fatal  error // why a handler has ended it; nil: none has
 
-	workers []*worker
-	spares  []int // places in the crash recorder for workers that replace others
-	words   int   // of the crash recorder, for each worker
-
-	watchdog *attempt.Watchdog
-	failed   chan struct{} // closed when err is set
-	told     chan struct{} // closed when OnFatal has returned
-	telling  sync.Once     // of OnFatal
-	working  sync.WaitGroup
-	folding  sync.WaitGroup // goroutines of the folders
+	failed  chan struct{}  // closed when err is set
+	told    chan struct{}  // closed when OnFatal has returned
+	telling sync.Once      // of OnFatal
+	folding sync.WaitGroup // goroutines of the folders
 
 	closing chan struct{} // closed when a stop has set draining
 	hurry   chan struct{} // closed when the ctx of a Stop has ended
@@ -140,8 +132,8 @@ const (
 
 // deliver is called by the committer, in commit order.
 func (x *Executor) deliver(d *journal.Delivery) {
-	if q := (*x.owners.Load())[d.Route]; q.events.Watched() {
-		q.events.Accepted(d)
+	if q := (*x.owners.Load())[d.Route]; q.Events.Watched() {
+		q.Events.Accepted(d)
 	}
 	(*x.routes.Load())[d.Route].Deliver(d)
 }
@@ -157,8 +149,7 @@ func (x *Executor) fail(err error) {
 	x.err = failure
 	close(x.failed)
 	x.mu.Unlock()
-	x.draining.Store(true)
-	x.dispatcher.Close()
+	x.crew.Drain()
 	x.backlog.Close(failure)
 	// The caller is the committer, an actor's, or a worker: Stop waits for all of
 	// them, and the hook may well call Stop.
@@ -173,17 +164,9 @@ func (x *Executor) tellOnce(err error) {
 	x.telling.Do(func() {
 		defer close(x.told)
 		if x.cfg.OnFatal != nil {
-			x.guardHook("OnFatal", func() { x.cfg.OnFatal(err) })
+			guard.Hook(x.cfg.Logger, "OnFatal", func() { x.cfg.OnFatal(err) })
 		}
 	})
-}
-
-// guardHook calls user code, and logs what goes wrong in it: there is no caller to
-// return it to.
-func (x *Executor) guardHook(name string, f func()) {
-	if err := guard.Call(func() error { f(); return nil }); err != nil {
-		x.cfg.Logger.Error("hook panicked", slog.String("hook", name), slog.Any("error", err))
-	}
 }
 
 // Err returns nil while the executor can do its work, and what keeps it from it:
@@ -204,8 +187,8 @@ func (x *Executor) Err() error {
 	if age := x.log.Stats().CommitAge; age > slowDisk {
 		return fmt.Errorf("%w: a commit has been under way for %v", ErrSlowDisk, age.Round(time.Millisecond))
 	}
-	workers, _ := x.dispatcher.Load()
-	if n := x.watchdog.Stuck(); n > 0 && n >= workers {
+	workers, _ := x.crew.Dispatcher.Load()
+	if n := x.crew.Watchdog.Stuck(); n > 0 && n >= workers {
 		return fmt.Errorf("%w: each of %d workers waits for one", ErrStuck, workers)
 	}
 	if s := x.backlog.Stalled(); s != nil {

@@ -85,9 +85,9 @@ func (x *Executor) SetClock(now func() time.Time) { x.clock = now }
 
 // ProgressOfWorkers returns what the handlers that run have said of their progress.
 func (x *Executor) ProgressOfWorkers() (all []inspect.ProgressReport) {
-	for _, w := range x.crew() {
-		if r, ok := w.progress(); ok {
-			all = append(all, r)
+	for _, h := range x.crew.Hands(time.Now()) {
+		if h.Progress != nil {
+			all = append(all, *h.Progress)
 		}
 	}
 	return all

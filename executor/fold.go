@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/strandjobs/strand/executor/internal/fold"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -76,22 +77,16 @@ func (s *sum[T]) Check(payload []byte) error {
 	return err
 }
 
-// oneOf returns the first payload of the run of an item that is none of its parts.
-func oneOf(it *shard.Item) (i int, found bool) {
-	i = oldest(it.Outcome.Parts)
-	return i, i < len(it.InRun())
-}
-
 // decodeFolded adds the one payload that the handler gets; none if nothing decodes.
 func (t *Queue[T]) decodeFolded(it *shard.Item, job *Merged[T]) error {
-	i, found := oneOf(it)
+	i, found := work.OneOf(it)
 	if !found {
 		return nil
 	}
 	p := it.Payloads[i]
 	var e journal.Entry
 	if err := p.Ref.Read(&e); err != nil {
-		return &unreadError{err}
+		return &work.Unread{Err: err}
 	}
 	if it.Folded != nil {
 		e.Payload = it.Folded
@@ -105,16 +100,4 @@ func (t *Queue[T]) decodeFolded(it *shard.Item, job *Merged[T]) error {
 	}
 	job.Payloads = append(job.Payloads, payloadOf(value, p, &e))
 	return nil
-}
-
-// ofTheOne returns what PayloadErrors say of the one payload of a job.
-func ofTheOne(it *shard.Item, each PayloadErrors, whole error) error {
-	i, found := oneOf(it)
-	if !found || len(each) != 1 {
-		return whole
-	}
-	if err, named := each[uint64(it.Payloads[i].Ref.Position())]; named {
-		return err
-	}
-	return whole
 }

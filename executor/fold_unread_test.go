@@ -34,7 +34,7 @@ func TestFoldWhatCantBeRead(t *testing.T) {
 		require.True(t, pending)
 		disk.FailReads(broken)
 		start(t, x)
-		require.ErrorIs(t, <-over, executor.ErrPending)
+		require.ErrorAs(t, <-over, new(*executor.PendingError))
 		require.ErrorIs(t, x.Stop(t.Context()), broken)
 		ran := len(p.of("a"))
 

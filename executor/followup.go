@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -16,8 +17,8 @@ import (
 // the text says why.
 var ErrFollowUp = errors.New("executor: no follow-up")
 
-// Parent is the job that a follow-up is staged on: a [Job] or a [Merged] of any type, as
-// its handler got it.
+// Parent is a job as its handler got it, a [Job] or a [Merged] of any type: what a
+// follow-up is staged on, and what has [Slots].
 type Parent interface{ origin() origin }
 
 // origin is which job of which call of a handler it is.
@@ -25,33 +26,22 @@ type origin struct {
 	attempt *attempt.Attempt
 	item    *shard.Item // of several in one attempt; nil: there is one
 	call    int         // of the handler, in its attempt
+	claim   *admit.Claim
 
 	metadata map[string]string // that follow-ups inherit
 }
 
 func (j Job[T]) origin() origin {
-	return origin{attempt: j.attempt, call: j.call, metadata: j.Metadata}
+	return origin{attempt: j.attempt, claim: j.claim, call: j.call, metadata: j.Metadata}
 }
 
 func (j Merged[T]) origin() origin {
 	from := j.from
+	from.claim = j.claim
 	if n := len(j.Payloads); n > 0 {
 		from.metadata = j.Payloads[n-1].Metadata
 	}
 	return from
-}
-
-// followUp is a payload that was staged.
-type followUp struct {
-	queue *queue
-	entry journal.Entry
-	keys  []string // that it locks
-}
-
-// landing is what a job has staged, on its way to the recorder.
-type landing struct {
-	list []any // *followUp
-	room int   // that was taken on the disk
 }
 
 // FollowUp stages a payload on a job whose handler runs. The payload is accepted in the
@@ -105,14 +95,14 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if err := t.q.takesAfter(from); err != nil {
 		return err
 	}
-	f := &followUp{queue: t.q}
-	if err := t.fill(&f.entry, Item[T]{ID: id, Payload: payload}, unstamped, options); err != nil {
+	f := &work.FollowUp{Queue: &t.q.Queue}
+	if err := t.fill(&f.Entry, Item[T]{ID: id, Payload: payload}, work.Unstamped, options); err != nil {
 		return err
 	}
-	if err := f.apply(options, from.metadata); err != nil {
+	if err := applyTo(f, options, from.metadata); err != nil {
 		return err
 	}
-	return f.stage(from)
+	return stage(f, from)
 }
 
 // takesAfter returns why a queue can't have follow-ups of a job.
@@ -128,42 +118,25 @@ func (q *queue) takesAfter(from origin) error {
 	return nil
 }
 
-// unstamped stands for a time that is filled in later: no call can ask for it.
-const unstamped = math.MinInt64
-
-// stamp fills in what was left open. What is accepted before it comes to the journal
-// goes before it: see [journal.Floor].
-func (f *followUp) stamp() {
-	e, now := &f.entry, f.queue.stamp()
-	e.Accepted = now
-	if e.Due == unstamped {
-		e.Due = now
-	}
-	if e.Floor != nil {
-		e.Score = journal.ScoreOf(now)
-	}
-	f.queue.Mark(e)
-}
-
-func (f *followUp) apply(options []Option, inherited map[string]string) error {
+func applyTo(f *work.FollowUp, options []Option, inherited map[string]string) error {
 	for _, o := range options {
 		if o.isCondition() {
 			return fmt.Errorf("%w: %s: what is in the commit of its job is there once, and takes no condition", ErrFollowUp, o.condition())
 		}
 	}
-	if err := f.inherit(inherited, options); err != nil {
+	if err := inherit(f, inherited, options); err != nil {
 		return err
 	}
-	f.entry.Payload = bytes.Clone(f.entry.Payload) // the codec may use it again
-	keys, err := f.queue.KeysOf([]journal.Entry{f.entry})
+	f.Entry.Payload = bytes.Clone(f.Entry.Payload) // the codec may use it again
+	keys, err := f.Queue.KeysOf([]journal.Entry{f.Entry})
 	if keys != nil {
-		f.keys = keys[0]
+		f.Keys = keys[0]
 	}
 	return err
 }
 
 // inherit adds the metadata of its job to its own.
-func (f *followUp) inherit(pairs map[string]string, options []Option) error {
+func inherit(f *work.FollowUp, pairs map[string]string, options []Option) error {
 	var own map[string]string
 	said := false
 	for _, o := range options { // the last one counts
@@ -176,20 +149,20 @@ func (f *followUp) inherit(pairs map[string]string, options []Option) error {
 	}
 	all := maps.Clone(pairs)
 	maps.Copy(all, own)
-	if err := setMetadata(&f.entry, all); err != nil {
+	if err := setMetadata(&f.Entry, all); err != nil {
 		return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
 	}
 	return nil
 }
 
 // stage adds it to what its job has staged.
-func (f *followUp) stage(from origin) error {
-	size := shard.Announced(&f.entry).Bytes
+func stage(f *work.FollowUp, from origin) error {
+	size := shard.Announced(&f.Entry).Bytes
 	switch err := from.attempt.Stage(from.item, from.call, f, size); err {
 	case attempt.ErrTooMany:
 		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, attempt.MaxCount)
 	case attempt.ErrTooLarge:
-		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.entry.ID, attempt.MaxBytes)
+		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.Entry.ID, attempt.MaxBytes)
 	default:
 		return err
 	}

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/act"
@@ -15,51 +14,30 @@ import (
 // [inspect]. It may be called at any time, also before Start and after Stop.
 func (x *Executor) Inspect() inspect.Inspector { return x.inspector }
 
-// newInspector shows those two what there is.
-func (x *Executor) newInspector() inspector {
-	e := &engine.Engine{
-		Log: x.log, Backlog: x.backlog, Dispatcher: x.dispatcher, Keys: x.keys, Leases: &x.leases, Ledger: x.ledger, Pauses: &x.pauses,
-		Quarantine: &x.quarantine, Watchdog: x.watchdog, Stopped: x.stopped, Now: func() int64 { return x.clock().UnixNano() },
-		Registered: func() (all []*engine.Queue) {
-			for _, q := range x.registered() {
-				all = append(all, &q.Queue)
-			}
-			return all
-		},
-		Lookup: func(name string) (*engine.Queue, error) {
-			q, err := x.lookup(name)
-			if err != nil {
-				return nil, err
-			}
-			return &q.Queue, nil
-		},
-		Hands: x.hands, EndRemoved: x.endRemoved, MayChange: x.mayChange, Border: border,
+// open shows what there is to those who look, act and work.
+func (x *Executor) open() {
+	e := x.crew.Engine
+	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger = x.log, x.backlog, x.keys, &x.leases, x.ledger
+	e.Pauses, e.Quarantine, e.Stopped, e.MayChange, e.Border = &x.pauses, &x.quarantine, x.stopped, x.mayChange, border
+	e.Now = func() int64 { return x.clock().UnixNano() }
+	e.Registered = func() (all []*engine.Queue) {
+		for _, q := range x.registered() {
+			all = append(all, q.To)
+		}
+		return all
 	}
-	return inspector{look.New(e), &act.Operator{Engine: e}}
-}
-
-// hands are what workers have in hand. What a worker writes without mu, it writes while that is
-// nothing.
-func (x *Executor) hands(now time.Time) (all []engine.Hand) {
-	for _, w := range x.crew() {
-		w.hand.Lock()
-		h := engine.Hand{Goroutine: w.hand.Goroutine}
-		if h.More = max(len(w.batch)-inspect.MaxListed, 0); len(w.batch) > 0 {
-			h.Queue, h.Worker, h.Since, h.Age, h.Timeout, h.Stuck = w.queue.Name, w.place, w.start, now.Sub(w.start), w.queue.timeout, w.hand.IsStuck()
+	e.Lookup = func(name string) (*engine.Queue, error) {
+		q, err := x.lookup(name)
+		if err != nil {
+			return nil, err
 		}
-		for _, it := range w.batch[:len(w.batch)-h.More] {
-			p, retry := it.InHand()
-			h.Jobs = append(h.Jobs, inspect.RunningJob{ID: it.ID, Attempt: retry + firstAttempt, Position: uint64(p.Ref.Position()), Payloads: len(it.Payloads)})
-		}
-		w.hand.Unlock()
-		if p, said := w.progress(); said {
-			h.Progress = &p
-		}
-		if len(h.Jobs) > 0 {
-			all = append(all, h)
-		}
+		return q.To, nil
 	}
-	return all
+	c := &x.crew
+	c.Logger, c.Handlers, c.Volatile, c.Crashes = x.cfg.Logger, x.handlers, x.volatile, x.cfg.Crash.Limit
+	c.Fail, c.End, c.Closed = x.fail, x.endWith, ErrClosed
+	c.Open(x.cfg.Stuck.After)
+	x.inspector = inspector{look.New(e), &act.Operator{Engine: e}}
 }
 
 // Explain says why the job of an id does not run: what it waits for, which job has

@@ -14,6 +14,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/unique"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -29,6 +30,7 @@ type Job[T any] struct {
 	Score     float64
 	Position  uint64    // of the payload: unique in its journal, growing in the order of acceptance; see [Receipt]
 	Attempt   int       // of this payload: 1, 2, 3, …; a snooze, a stop or a crash is none
+	LastTry   bool      // no retry follows if it fails
 	LastError string    // the text of its last failure; "": it has not failed, or not since Requeue
 	Due       time.Time // from when it might run
 
@@ -57,8 +59,6 @@ func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
 // is one that has ended.
 func (j Job[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 
-func (j Job[T]) held() *admit.Claim { return j.claim }
-
 // Payload is one of several payloads of a job.
 type Payload[T any] struct {
 	Value    T
@@ -76,6 +76,7 @@ type Merged[T any] struct {
 	ID        string
 	Payloads  []Payload[T]      // one at least; in score order, from old to new if scores are times
 	Attempt   int               // of the job: 1, 2, 3, …; a snooze, a stop or a crash is none
+	LastTry   bool              // no retry follows if it fails
 	LastError string            // the text of the last failure; "": it has not failed, or not since Requeue
 	Due       time.Time         // from when it might run
 	Failures  []inspect.Failure // the last five of the job, oldest first; nil: it has not failed
@@ -97,8 +98,6 @@ func (j Merged[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 // [MergeKeepLast], and no more than MaxPayloads wait.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
-func (j Merged[T]) held() *admit.Claim { return j.claim }
-
 const firstAttempt = engine.FirstAttempt
 
 // single makes the job of the payload that an item has in hand. A payload that the
@@ -107,13 +106,13 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 	p := it.Current()
 	job := Job[T]{
 		Queue: t.q.Name, ID: it.ID, Position: uint64(p.Ref.Position()),
-		Attempt: it.Retry + firstAttempt, LastError: it.LastError, Due: time.Unix(0, it.Due),
-		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
+		Attempt: it.Retry + firstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError, Due: time.Unix(0, it.Due),
+		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
 	}
-	job.claim = claimOf(it.Claim)
+	job.claim = admit.ClaimOf(it.Claim)
 	var e journal.Entry
 	if err := p.Ref.Read(&e); err != nil {
-		return job, &unreadError{err}
+		return job, &work.Unread{Err: err}
 	}
 	job.Score, job.EnqueuedAt, job.Metadata = e.Score, time.Unix(0, e.AcceptedAt()), engine.MetadataOf(&e)
 	var err error
@@ -129,26 +128,26 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 // an undecodable error.
 func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
-		Queue: t.q.Name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError,
+		Queue: t.q.Name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
-		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.core.Single), log: t.q.x.cfg.Logger,
+		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
 	}
-	job.claim, job.from.item = claimOf(it.Claim), it
+	job.claim, job.from.item = admit.ClaimOf(it.Claim), it
 	if t.q.Folder != nil {
 		return job, t.decodeFolded(it, &job)
 	}
 	var e journal.Entry
 	parts := it.Outcome.Parts // from an earlier call: they don't come again
-	for i, p := range t.q.core.InHand(it) {
+	for i, p := range t.q.Core.InHand(it) {
 		if len(parts) > 0 && parts[0].Index == i {
 			parts = parts[1:]
 			continue
 		}
 		if err := p.Ref.Read(&e); err != nil {
-			return job, &unreadError{err}
+			return job, &work.Unread{Err: err}
 		}
 		value, err := t.decodeOne(e.Payload)
-		if err != nil && t.q.core.Single {
+		if err != nil && t.q.Core.Single {
 			continue // a moment ago it did decode
 		}
 		if err != nil {
@@ -193,12 +192,6 @@ func (t *Queue[T]) decodeOne(data []byte) (value T, err error) {
 	return value, err
 }
 
-// unreadError is what comes of a job that did not run, because the journal could
-// not give back its payloads.
-type unreadError struct{ error }
-
-func (e *unreadError) Unwrap() error { return e.error }
-
 // undecodable is what comes of a payload that the codec refuses.
 type undecodable struct{ error }
 
@@ -220,7 +213,7 @@ func (e *undecodable) mayPass(q *queue, it *shard.Item) bool {
 		error
 		Temporary() bool
 	}](e.error)
-	return !q.core.LastTry(it) && (ok && t.Temporary() || q.x.common != nil)
+	return !q.Core.LastTry(it) && (ok && t.Temporary() || q.x.common != nil)
 }
 
 func (e *undecodable) Error() string { return "payload does not decode: " + guard.Text(e.error.Error) }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -91,7 +92,7 @@ func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	k.x.ledger.View(func() {
 		if !k.x.ledger.Closed() {
 			// The caller may be an actor, which user code could end.
-			forget, locked = k.x.keys.Watch(key, func() { go k.x.guardHook("Watch", wake) })
+			forget, locked = k.x.keys.Watch(key, func() { go guard.Hook(k.x.cfg.Logger, "Watch", wake) })
 		}
 	})
 	return func() { k.x.ledger.Do(nil, forget) }, locked

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/attempt"
@@ -84,7 +83,7 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	}
 	words := 1 // jobs that a worker may have in hand at once, as far as it is known now
 	for _, q := range x.registered() {
-		words = max(words, min(q.batch, maxWords))
+		words = max(words, min(q.Batch, maxWords))
 	}
 	if x.cfg.Crash.Reports {
 		unreported = x.log.ReportCrashes()
@@ -95,17 +94,12 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.running = running // closed by stop, which waits for us
+	x.crew.Recorder = running // closed by stop, which waits for us
 	if x.state != starting || x.err != nil {
 		return nil, nil, fmt.Errorf("%w: stopped while it was starting", cmp.Or(x.err, ErrState))
 	}
-	x.state, x.words, x.began = started, words, time.Now()
-	for place := range x.cfg.Workers {
-		x.hire(place)
-	}
-	for i := range x.cfg.Stuck.SpareWorkers {
-		x.spares = append(x.spares, x.cfg.Workers+i)
-	}
+	x.state, x.began = started, time.Now()
+	x.crew.Hire(words, x.cfg.Workers, x.cfg.Stuck.SpareWorkers)
 	return unreported, unrecorded, nil
 }
 
@@ -231,7 +225,7 @@ func (x *Executor) stop() {
 	// A queue that is being registered and a Start that makes workers are waited for, and the
 	// next ones are refused: shards and workers are complete.
 	x.arranging.Lock()
-	x.draining.Store(true)
+	x.crew.Draining.Store(true)
 	x.arranging.Unlock()
 	close(x.closing)
 	names, stuck := x.drain()
@@ -239,7 +233,7 @@ func (x *Executor) stop() {
 		x.control.Close() // not before: a stop that takes long is looked at
 	}
 	all, known := x.sum()
-	x.watchdog.Stop()
+	x.crew.Watchdog.Stop()
 	x.quarantine.Close()
 	x.ledger.End()
 	x.limits.Close()
@@ -253,7 +247,7 @@ func (x *Executor) stop() {
 	x.stopErr = errors.Join(stuck, x.ended(), err)
 	if stuck != nil {
 		defer func() {
-			x.working.Wait()
+			x.crew.Wait()
 			if err := unlock(); err != nil {
 				x.cfg.Logger.Error("journal stays locked", slog.Any("error", err))
 			}
@@ -273,14 +267,12 @@ func (x *Executor) closeAll(unlocked bool) (unlock func() error, err error) {
 		errs = append(errs, s.Stop(background))
 	}
 	// Not before: a shard may assign a run until it has stopped.
-	for _, w := range x.crew() {
-		close(w.seat.Runs)
-	}
+	x.crew.Close()
 	if unlocked {
-		x.working.Wait()
+		x.crew.Wait()
 	}
-	if x.running != nil {
-		errs = append(errs, x.running.Close())
+	if x.crew.Recorder != nil {
+		errs = append(errs, x.crew.Recorder.Close())
 	}
 	errs = append(errs, x.actors.Stop(background))
 	x.events.Close()
@@ -315,7 +307,7 @@ func (x *Executor) awaitFolders() {
 
 // drain waits for the workers. The error names what still runs.
 func (x *Executor) drain() (names []string, stuck error) {
-	quiet := x.dispatcher.Close()
+	quiet := x.crew.Drain()
 	select {
 	case <-quiet:
 		return nil, nil
@@ -327,17 +319,13 @@ func (x *Executor) drain() (names []string, stuck error) {
 		return nil, nil
 	case <-time.After(stuckAfter):
 	}
-	names = []string{}
-	for _, w := range x.crew() {
-		names = append(names, w.jobs()...)
-	}
-	slices.Sort(names)
+	names = x.crew.Jobs()
 	return names, fmt.Errorf("%w: still running: %v", ErrStuck, names)
 }
 
 // endWith stops the executor because a handler has returned Fatal. Only the first one
 // counts. When it returns, no worker begins anything.
-func (x *Executor) endWith(f *FatalError) {
+func (x *Executor) endWith(f error) {
 	x.mu.Lock()
 	if x.err != nil || x.fatal != nil {
 		x.mu.Unlock()
@@ -347,8 +335,7 @@ func (x *Executor) endWith(f *FatalError) {
 	under := x.state == stopping
 	x.mu.Unlock()
 	if !under {
-		x.draining.Store(true)
-		x.dispatcher.Close()
+		x.crew.Drain()
 		x.beginStop()
 	}
 	go x.tellFatal(f, under)
@@ -356,7 +343,7 @@ func (x *Executor) endWith(f *FatalError) {
 
 // tellFatal calls OnFatal when the stop is over; one that was under way has its own time
 // for that.
-func (x *Executor) tellFatal(f *FatalError, under bool) {
+func (x *Executor) tellFatal(f error, under bool) {
 	x.cfg.Logger.Error("a handler ends the executor", slog.Any("error", f))
 	if !under {
 		grace, cancel := context.WithTimeout(context.Background(), max(x.cfg.StopTimeout, 0))

@@ -204,7 +204,7 @@ func TestThrottled(t *testing.T) {
 // Throttled is told apart as the other outcomes are, in all shapes of handlers.
 func TestThrottledInAllShapes(t *testing.T) {
 	err := executor.Throttled(-time.Hour, errBoom)
-	throttled, ok := errors.AsType[*executor.ThrottledError](fmt.Errorf("wrapped: %w", err))
+	throttled, ok := errors.AsType[*executor.WishError](fmt.Errorf("wrapped: %w", err))
 	require.True(t, ok)
 	require.Zero(t, throttled.After)
 	require.ErrorIs(t, err, errBoom)

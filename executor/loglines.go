@@ -10,79 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/backlog"
-	"github.com/strandjobs/strand/shard"
 )
-
-// tellBuried logs what of the batch goes to the morgue.
-func (w *worker) tellBuried() {
-	for _, it := range w.batch {
-		if n, first, reason := w.queue.doomed(it); n > 0 {
-			w.phase = ending
-			w.queue.Lines.Buried(it.ID, uint64(it.Payloads[first].Ref.Position()), reason, slog.Int("payloads", n))
-		}
-	}
-}
-
-// doomed returns how many payloads of a settled item the shard will bury, which of
-// them is the first, and why.
-func (q *queue) doomed(it *shard.Item) (n, first int, reason string) {
-	out := &it.Outcome
-	first = len(it.Payloads)
-	for _, part := range out.Parts {
-		if part.Verdict != shard.VerdictCanceled {
-			continue
-		}
-		if n++; n == 1 {
-			first, reason = part.Index, part.Error
-		}
-	}
-	rest := 0 // of the others
-	switch exhausted := q.core.OnExhausted; {
-	case len(out.Parts) == len(it.Payloads): // whatever the others of its batch came to
-	case out.Verdict == shard.VerdictCanceled, q.core.Exhausts(it) && exhausted == shard.OnExhaustedBuryAll:
-		rest = len(it.Payloads) - len(out.Parts)
-	case q.core.Exhausts(it) && exhausted == shard.OnExhaustedBuryOldest:
-		rest = 1
-	}
-	switch {
-	case rest == 0:
-	case q.core.Single:
-		return 1, out.Done, out.Error
-	case q.Folder != nil: // they are one
-		rest = 1
-		fallthrough
-	default:
-		return n + rest, min(first, oldest(out.Parts)), out.Error
-	}
-	return n, first, reason
-}
-
-// oldest returns the index of the first payload that is none of the parts.
-func oldest(parts []shard.Part) (i int) {
-	for i < len(parts) && parts[i].Index == i {
-		i++
-	}
-	return i
-}
-
-// tellFailed logs the failures of the batch that are neither burials nor panics,
-// which have lines of their own.
-func (w *worker) tellFailed() {
-	if w.errs == nil {
-		return
-	}
-	w.phase = ending
-	for i, it := range w.batch {
-		_, panicked := w.errs[i].(*PanicError)
-		switch exhausted := w.queue.core.Exhausts(it); {
-		case it.Outcome.Verdict != shard.VerdictFailed:
-		case exhausted && w.queue.core.OnExhausted == shard.OnExhaustedHalt:
-			w.queue.Lines.Halted(it.ID, it.Retry+firstAttempt, it.Outcome.Error)
-		case !exhausted && !panicked:
-			w.queue.Lines.Failed(it.ID, it.Retry+firstAttempt, it.Outcome.Error)
-		}
-	}
-}
 
 // logStart is the one line about a start, before its first job runs. No lock is
 // held: a logger is user code.

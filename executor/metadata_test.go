@@ -319,22 +319,23 @@ func TestOutcomesCanBeToldApart(t *testing.T) {
 		"joined":  func(err error) error { return errors.Join(errors.New("another"), err) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var cancel *executor.CancelError
-			require.ErrorAs(t, wrap(executor.Cancel(errBoom)), &cancel)
-			require.Equal(t, errBoom, cancel.Err)
-			var discard *executor.DiscardError
-			require.ErrorAs(t, wrap(executor.Discard()), &discard)
-			var snooze *executor.SnoozeError
-			require.ErrorAs(t, wrap(executor.Snooze(time.Minute)), &snooze)
-			require.Equal(t, time.Minute, snooze.After)
-			var retry *executor.RetryError
-			require.ErrorAs(t, wrap(executor.RetryAfter(time.Hour, errBoom)), &retry)
-			require.Equal(t, executor.RetryError{After: time.Hour, Err: errBoom}, *retry)
-			require.NotErrorAs(t, wrap(errBoom), &retry)
-			require.ErrorAs(t, wrap(executor.Snooze(-time.Minute)), &snooze)
-			require.Zero(t, snooze.After, "below zero means zero")
-			require.ErrorAs(t, wrap(executor.RetryAfter(-time.Hour, errBoom)), &retry)
-			require.Equal(t, executor.RetryError{Err: errBoom}, *retry, "below zero means zero")
+			for _, wish := range []struct {
+				err  error
+				want executor.WishError
+			}{
+				{executor.Cancel(errBoom), executor.WishError{Outcome: executor.OutcomeCancelled, Err: errBoom}},
+				{executor.Discard(), executor.WishError{Outcome: executor.OutcomeDiscarded}},
+				{executor.Snooze(time.Minute), executor.WishError{Outcome: executor.OutcomeSnoozed, After: time.Minute}},
+				{executor.Snooze(-time.Minute), executor.WishError{Outcome: executor.OutcomeSnoozed}},
+				{executor.RetryAfter(time.Hour, errBoom), executor.WishError{Outcome: executor.OutcomeFailed, After: time.Hour, Err: errBoom}},
+				{executor.RetryAfter(-time.Hour, errBoom), executor.WishError{Outcome: executor.OutcomeFailed, Err: errBoom}},
+			} {
+				found, is := errors.AsType[*executor.WishError](wrap(wish.err))
+				require.True(t, is)
+				require.Equal(t, wish.want, *found)
+				require.Equal(t, wish.want.Outcome, executor.OutcomeOf(wrap(wish.err)))
+			}
+			require.NotErrorAs(t, wrap(errBoom), new(*executor.WishError))
 		})
 	}
 	for text, err := range map[string]error{
@@ -350,8 +351,8 @@ func TestOutcomesAsValues(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		wishes := map[string]error{
-			"cancel": &executor.CancelError{}, "discard": &executor.DiscardError{},
-			"snooze": &executor.SnoozeError{After: time.Hour}, "retry": &executor.RetryError{After: time.Hour},
+			"cancel": &executor.WishError{Outcome: executor.OutcomeCancelled}, "discard": &executor.WishError{Outcome: executor.OutcomeDiscarded},
+			"snooze": &executor.WishError{Outcome: executor.OutcomeSnoozed, After: time.Hour}, "retry": &executor.WishError{After: time.Hour},
 		}
 		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { return wishes[job.ID] }, executor.QueueConfig[string]{})
 		for id := range maps.Keys(wishes) {

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -167,31 +168,16 @@ func (t *turn) end() {
 	}
 }
 
-// EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue or
-// EnqueueMany.
-type EnqueueCall struct {
-	Queue    string
-	Items    []EnqueueItem
-	Receipts []Receipt // of the items, when they are accepted; nil before that
-}
-
-// EnqueueItem is a payload of an [EnqueueCall], with what options and the functions
-// of its queue have said. Its ID and its payload are for looking at: another ID is
+// EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue or EnqueueMany.
+// The items have all that options and the functions of the queue have said, and Metadata
+// and an encoded Payload of their own. ID and Payload are for looking at: another ID is
 // ErrMiddleware. Due and Score that were left open are the time of the call, and after
 // next what it was accepted with: see [Score].
-type EnqueueItem struct {
-	ID    string
-	Due   time.Time
-	Score float64
-	// Metadata is made for the call, so a middleware may write to it; see [Metadata] for
-	// the limits.
-	Metadata map[string]string
-
-	payload []byte
+type EnqueueCall struct {
+	Queue    string
+	Items    []Item[[]byte]
+	Receipts []Receipt // of the items, when they are accepted; nil before that
 }
-
-// Raw returns a copy of the encoded payload.
-func (i EnqueueItem) Raw() []byte { return slices.Clone(i.payload) }
 
 // accept enqueues entries that have been filled in. A caller may wait for the end of
 // the first of them.
@@ -202,10 +188,10 @@ func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []O
 	if err := q.x.admits(ctx); err != nil {
 		return submit.Submission{}, err
 	}
-	a := wrapped{q: q, entries: entries, options: options, waiter: w, call: &EnqueueCall{Queue: q.Name, Items: make([]EnqueueItem, len(entries))}}
+	a := wrapped{q: q, entries: entries, options: options, waiter: w, call: &EnqueueCall{Queue: q.Name, Items: make([]Item[[]byte], len(entries))}}
 	for i := range entries {
 		e := &entries[i]
-		a.call.Items[i] = EnqueueItem{string(e.ID), time.Unix(0, e.Due), e.Score, map[string]string{}, e.Payload}
+		a.call.Items[i] = Item[[]byte]{string(e.ID), bytes.Clone(e.Payload), new(e.Score), time.Unix(0, e.Due), map[string]string{}}
 		maps.Insert(a.call.Items[i].Metadata, e.Metadata.All())
 	}
 	err := nested(ctx, q.layers.enqueue, func(ctx context.Context, f aroundEnqueue, next func(context.Context) error) error {
@@ -260,7 +246,7 @@ func (a *wrapped) submit(ctx context.Context) error {
 func (a *wrapped) show() {
 	for i := range a.entries {
 		it, e := &a.call.Items[i], &a.entries[i]
-		if it.Score = e.Score; it.Due.UnixNano() != e.Due {
+		if it.Score = new(e.Score); it.Due.UnixNano() != e.Due {
 			it.Due = time.Unix(0, e.Due)
 		}
 	}
@@ -279,8 +265,8 @@ func (a *wrapped) takeOver() error {
 		if it.Due.UnixNano() != e.Due {
 			setDue(e, it.Due)
 		}
-		if it.Score != e.Score {
-			if err := setScore(e, it.Score); err != nil {
+		if it.Score != nil && *it.Score != e.Score {
+			if err := setScore(e, *it.Score); err != nil {
 				return err
 			}
 		}

@@ -60,11 +60,11 @@ func TestHostileMiddlewareOfAnEnqueue(t *testing.T) {
 			return next(ctx)
 		}, 0, []error{executor.ErrMiddleware}},
 		"adds an item": {func(ctx context.Context, call *executor.EnqueueCall, next inward) error {
-			call.Items = append(call.Items, executor.EnqueueItem{})
+			call.Items = append(call.Items, executor.Item[[]byte]{})
 			return next(ctx)
 		}, 0, []error{executor.ErrMiddleware}},
 		"changes the bytes": {func(ctx context.Context, call *executor.EnqueueCall, next inward) error {
-			clear(call.Items[0].Raw())
+			clear(call.Items[0].Payload)
 			return next(ctx)
 		}, 1, nil},
 		"changes the receipt": {func(ctx context.Context, call *executor.EnqueueCall, next inward) error {
@@ -129,7 +129,7 @@ func TestMiddlewareMayChangeWhenAndInWhichOrder(t *testing.T) {
 			Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
 				for i := range call.Items {
 					call.Items[i].Due = call.Items[i].Due.Add(time.Minute)
-					call.Items[i].Score = -call.Items[i].Score
+					*call.Items[i].Score *= -1
 				}
 				return next(ctx)
 			},

@@ -15,8 +15,7 @@ import (
 // A nil pointer to a wish, which a program with a bug returns, is a failure: it drops
 // nothing and buries nothing before its time.
 func TestNilWishes(t *testing.T) {
-	for _, wish := range []error{(*executor.DiscardError)(nil), (*executor.CancelError)(nil), (*executor.SnoozeError)(nil),
-		(*executor.RetryError)(nil), (*executor.ThrottledError)(nil)} {
+	for _, wish := range []error{(*executor.WishError)(nil), (*executor.FatalError)(nil)} {
 		for _, returned := range []error{wish, nilInside{wish}} {
 			bubble(t, func(t *testing.T) {
 				x := openOn(t, new(journal.Memory), executor.Config{})

@@ -15,12 +15,14 @@ import (
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/remote"
 	"github.com/strandjobs/strand/executor/internal/submit"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -104,22 +106,21 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		return nil, err
 	}
 	x := &Executor{
-		cfg:        cfg,
-		volatile:   dir == "",
-		clock:      time.Now,
-		dir:        cmp.Or(dir, "in memory"),
-		dispatcher: dispatch.New(policyOf(cfg.Scheduler)),
-		seed:       maphash.MakeSeed(),
-		queues:     make(map[string]*queue),
-		slots:      make(map[string]bool),
-		lanes:      make(map[string]*lane.Lanes),
-		failed:     make(chan struct{}),
-		told:       make(chan struct{}),
-		closing:    make(chan struct{}),
-		hurry:      make(chan struct{}),
-		stopped:    make(chan struct{}),
+		cfg:      cfg,
+		volatile: dir == "",
+		clock:    time.Now,
+		dir:      cmp.Or(dir, "in memory"),
+		crew:     work.Crew{Engine: &engine.Engine{Dispatcher: dispatch.New(policyOf(cfg.Scheduler))}},
+		seed:     maphash.MakeSeed(),
+		queues:   make(map[string]*queue),
+		slots:    make(map[string]bool),
+		lanes:    make(map[string]*lane.Lanes),
+		failed:   make(chan struct{}),
+		told:     make(chan struct{}),
+		closing:  make(chan struct{}),
+		hurry:    make(chan struct{}),
+		stopped:  make(chan struct{}),
 	}
-	x.watchdog = x.newWatchdog()
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, x.tellStalled)
 	x.routes.Store(new([]*shard.Shard))
 	x.owners.Store(new([]*queue))
@@ -153,7 +154,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		return nil, errors.Join(err, x.log.Close())
 	}
 	x.calls = x.newCalls()
-	x.inspector = x.newInspector()
+	x.open()
 	return x, nil
 }
 
@@ -186,8 +187,7 @@ func (x *Executor) newCalls() *submit.Engine {
 	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
 	return &submit.Engine{
 		Log: x.log, Once: &x.once, Keys: x.keys, Ledger: x.ledger, Graph: &x.graph, Waits: x.cfg.Overflow == OverflowWait,
-		Failed: x.failed, Stopped: x.stopped, Err: x.Err, Exempt: x.owns, Errors: submit.Errors{
-			Full: noRoom, TooLarge: tooLarge, Repeated: repeated, Stale: stale, Waiting: waiting,
-		},
+		Failed: x.failed, Stopped: x.stopped, Err: x.Err, Exempt: x.owns,
+		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Repeated: repeated, Stale: stale, Waiting: waiting},
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/executor/internal/limit"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -19,43 +18,40 @@ import (
 // Wishes may be wrapped. The [FullError] of a full disk, which a follow-up gets, is
 // no failure: the job waits as if it were, and keeps its retries.
 //
-// What is around a handler, to measure it or to translate its errors, tells the
-// wishes apart with [errors.As], or [errors.AsType]: they are a [*CancelError], a
-// [*DiscardError], a [*SnoozeError], a [*ThrottledError] and a [*RetryError]; [Fatal],
-// which may be around any of them, is a [*FatalError]. A value
-// of one of these types that the program makes itself is the same wish; a nil pointer is
+// What is around a handler, to measure it or to translate its errors, tells the wishes
+// apart with [OutcomeOf], and finds their parts with [errors.AsType]: all are a
+// [*WishError]; [Fatal], which may be around any of them, is a [*FatalError]. A value
+// of these types that the program makes itself is the same wish; a nil pointer is
 // a failure.
 
-// CancelError is what [Cancel] returns.
-type CancelError struct{ Err error } // the reason
-
-// DiscardError is what [Discard] returns.
-type DiscardError struct{}
-
-// SnoozeError is what [Snooze] returns.
-type SnoozeError struct{ After time.Duration }
-
-// RetryError is what [RetryAfter] returns.
-type RetryError struct {
-	After time.Duration
-	Err   error // the failure
+// WishError is what [Cancel], [Discard], [Snooze], [Throttled] and [RetryAfter] return.
+type WishError struct {
+	Outcome  Outcome       // cancelled, discarded or snoozed; of RetryAfter, failed
+	After    time.Duration // of a snooze, or before the retry
+	Err      error         // the reason, or the failure; nil: none is given
+	Throttle bool          // of Throttled: the keys of the job pause meanwhile, for ten years at most
+	Limit    *Limit        // in which they do; nil: in all limits of the queue
 }
 
 // Cancel makes the payloads dead letters now, with err as the reason, because no retry
 // could help. A person can put them back.
-func Cancel(err error) error { return &CancelError{err} }
+func Cancel(err error) error { return &WishError{Outcome: OutcomeCancelled, Err: err} }
 
 // Discard ends the payloads as done, except that they are counted as discarded, and
 // follow-ups of the run are dropped.
-func Discard() error { return &DiscardError{} }
+func Discard() error { return &WishError{Outcome: OutcomeDiscarded} }
 
 // Snooze runs the job again after d. It is no failure and spends no retry. A d below
 // zero means zero. If the error is wrapped, its text is in the job's [events.Snoozed].
-func Snooze(d time.Duration) error { return &SnoozeError{max(d, 0)} }
+func Snooze(d time.Duration) error {
+	return &WishError{Outcome: OutcomeSnoozed, After: max(d, 0)}
+}
 
 // RetryAfter is a failure with err that names its own pause: the job runs again after d
 // instead of after QueueConfig.RetryIn, and spends a retry. A d below zero means zero.
-func RetryAfter(d time.Duration, err error) error { return &RetryError{max(d, 0), err} }
+func RetryAfter(d time.Duration, err error) error {
+	return &WishError{Outcome: OutcomeFailed, After: max(d, 0), Err: err}
+}
 
 // asWish finds a wish in an error. A nil pointer is none.
 func asWish[T any, W interface {
@@ -66,12 +62,28 @@ func asWish[T any, W interface {
 	return w, found && w != nil
 }
 
-func (e *CancelError) Error() string  { return "cancelled: " + reason(e.Err) }
-func (e *CancelError) Unwrap() error  { return e.Err }
-func (e *DiscardError) Error() string { return "discarded" }
-func (e *SnoozeError) Error() string  { return fmt.Sprintf("snoozed for %v", e.After) }
-func (e *RetryError) Error() string   { return reason(e.Err) }
-func (e *RetryError) Unwrap() error   { return e.Err }
+func (e *WishError) Error() string {
+	switch {
+	case e.Outcome == OutcomeCancelled:
+		return "cancelled: " + reason(e.Err)
+	case e.Outcome == OutcomeDiscarded:
+		return "discarded"
+	case e.Throttle:
+		return fmt.Sprintf("throttled for %v: %s", e.After, reason(e.Err))
+	case e.Outcome == OutcomeSnoozed:
+		return fmt.Sprintf("snoozed for %v", e.After)
+	}
+	return reason(e.Err)
+}
+
+// Unwrap returns Err.
+func (e *WishError) Unwrap() error { return e.Err }
+
+// RetryIn is the default pause before retry n, which counts from 0: n⁴ + 15 +
+// rand(30)·(n+1) seconds. Without the random part these are 15 s, 16 s, 31 s, 96 s, 271
+// s, …; 25 retries take about 20 days. An n below zero counts as 0, and no pause is
+// longer than 100 years. Any goroutine may call it.
+func RetryIn(n int) time.Duration { return work.RetryIn(n) }
 
 // BatchErrors is what a handler of [HandleBatch] returns when ids had different
 // outcomes, by id. Each id gets its own outcome, as if its own handler had returned
@@ -105,13 +117,6 @@ func joined[K cmp.Ordered](errs map[K]error, format string) string {
 	return strings.Join(texts, "; ")
 }
 
-// ThrottledError is what [Throttled] and [Limit.Throttled] return.
-type ThrottledError struct {
-	After time.Duration // at most ten years of pause
-	Err   error         // why
-	Limit *Limit        // whose key is paused; nil: the keys of all limits of the queue
-}
-
 // Throttled is for a handler that a service told to come back later, for example by a
 // 429 with a Retry-After. The job runs again after d, which is no failure and spends no
 // retry. Until then no job starts that has one of its keys, in any of the limits of its
@@ -122,36 +127,56 @@ type ThrottledError struct {
 // keys of the id. The job itself waits for d even if a person ends the pause of its key
 // before. The text of err is in its [events.Snoozed], and because this is no failure not
 // in LastError.
-func Throttled(d time.Duration, err error) error {
-	return &ThrottledError{After: max(d, 0), Err: err}
-}
+func Throttled(d time.Duration, err error) error { return (*Limit)(nil).Throttled(d, err) }
 
 // Throttled is the function of that name for a queue with several limits: it pauses
 // the job's keys in this one only.
 func (l *Limit) Throttled(d time.Duration, err error) error {
-	return &ThrottledError{After: max(d, 0), Err: err, Limit: l}
+	return &WishError{Outcome: OutcomeSnoozed, After: max(d, 0), Err: err, Throttle: true, Limit: l}
 }
 
-func (e *ThrottledError) Error() string {
-	return fmt.Sprintf("throttled for %v: %s", e.After, reason(e.Err))
-}
-
-func (e *ThrottledError) Unwrap() error { return e.Err }
-
-// throttled judges an error that pauses the keys of its job; false: it is another.
-func (w *worker) throttled(it *shard.Item, err error) bool {
-	e, is := asWish[ThrottledError](err)
-	if !is {
-		return false
-	}
-	if e.After > 0 {
-		var only *limit.Limit
-		if e.Limit != nil {
-			only = e.Limit.limit
+// wish finds out what the error of a handler asks for.
+func (q *queue) wish(it *shard.Item, err error) work.Wish {
+	switch e := err.(type) {
+	case *undecodable:
+		if !e.mayPass(q, it) {
+			return work.Wish{Kind: work.Refused, Text: true}
 		}
-		limit.Throttle(claimOf(it.Claim), only, min(e.After, maxPause))
+	case *PanicError:
+		return work.Wish{Kind: work.Panicked, Stack: e.Stack}
 	}
-	it.Outcome.Error = guard.Text(err.Error)
-	it.Outcome.Delay, it.Outcome.Verdict = e.After, shard.VerdictSnoozed
-	return true
+	return wishOf(err)
+}
+
+// wishOf finds out what an error asks for that is no panic. Its methods are the user's code.
+func wishOf(err error) (w work.Wish) {
+	if f, ok := asWish[FatalError](err); ok {
+		w.Fatal = f
+	}
+	if each, ok := errors.AsType[PayloadErrors](err); ok {
+		if w.Payloads = each; each == nil {
+			w.Payloads = PayloadErrors{}
+		}
+	}
+	switch e, ok := asWish[WishError](err); {
+	case !ok:
+		if e, ok := errors.AsType[*FullError](err); ok && e.Disk { // for a follow-up mostly: not the fault of the job
+			w.Kind, w.After = work.FullDisk, retryFullDisk
+		}
+	case e.Outcome == OutcomeDiscarded:
+		w.Kind = work.Discard
+	case e.Outcome == OutcomeCancelled:
+		w.Kind = work.Cancel
+	case e.Outcome == OutcomeSnoozed:
+		w.Kind, w.After, w.Text = work.Snooze, e.After, e.Throttle || err != error(e) // what is around it says why
+		if e.Throttle {
+			w.Pause = min(e.After, maxPause)
+		}
+		if e.Limit != nil {
+			w.Limit = e.Limit.limit
+		}
+	default:
+		w.Kind, w.After = work.FailFor, e.After
+	}
+	return w
 }

@@ -2,10 +2,8 @@ package executor
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
@@ -39,52 +37,12 @@ func Heartbeat(ctx context.Context) {
 }
 
 // attemptOf returns the attempt that ctx is of, nil if there is none.
-func attemptOf(ctx context.Context) (a *attempt.Attempt) {
-	if a, ok := ctx.(*attempt.Attempt); ok {
-		return a
-	}
-	if ctx != nil {
+func attemptOf(ctx context.Context) *attempt.Attempt {
+	a, ok := ctx.(*attempt.Attempt)
+	if !ok && ctx != nil {
 		_ = guard.Call(func() error { a, _ = ctx.Value(attempt.Key{}).(*attempt.Attempt); return nil })
 	}
 	return a
-}
-
-// progress returns what the handler that the worker has called has said last; false:
-// nothing, or it has returned. Any goroutine may call it.
-func (w *worker) progress() (inspect.ProgressReport, bool) {
-	w.hand.Lock()
-	a := w.attempt
-	w.hand.Unlock()
-	if a == nil {
-		return inspect.ProgressReport{}, false
-	}
-	r, said := a.Said()
-	return inspect.ProgressReport(r), said
-}
-
-// overdue returns why the context of the last attempt has ended before its handler
-// returned, if its time was over; then it is no stop that kept it from its work.
-func (w *worker) overdue() error {
-	switch a := w.attempt; {
-	case a.Late():
-		return fmt.Errorf("%w after %v", ErrTimeout, w.queue.timeout)
-	case w.queue.heartbeat > 0 && a.Ended() == ErrNoHeartbeat:
-		return fmt.Errorf("%w for %v", ErrNoHeartbeat, w.queue.heartbeat)
-	}
-	return nil
-}
-
-// Progressed implements [attempt.Worker]: an event is about the job in hand, of a batch about
-// the first. While the attempt goes on, so does the run: its queue and what is in hand stay.
-func (w *worker) Progressed(r attempt.Report) bool {
-	if !w.queue.events.Watched() {
-		return false
-	}
-	w.hand.Lock()
-	it := w.batch[0]
-	w.hand.Unlock()
-	w.queue.events.Progress(it, r.At, r.Done, r.Total, r.Message)
-	return true
 }
 
 // opening returns the first n bytes of a text, as far as they are valid UTF-8, in memory

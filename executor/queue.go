@@ -12,11 +12,9 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
-	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
-	"github.com/strandjobs/strand/executor/internal/submit"
-	"github.com/strandjobs/strand/executor/internal/tell"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -31,32 +29,18 @@ type Queue[T any] struct {
 // with.
 type queue struct {
 	settings
-	engine.Queue
-	submit.Door
+	work.Queue
 	x *Executor
 
 	scores journal.Floor
 	far    int64 // entries that are due in more than 50 years
 	again  int   // jobs that ran when the last process died, and run again at once
 
-	layers layers      // what stands around its calls
-	events tell.Source // what is told of it
-
-	// call runs the handler for started items and returns an error for each. It is
-	// not guarded.
-	call func(ctx context.Context, items []*shard.Item) []error
-	// exhausted tells the user's hook; nil when there is none. Not guarded.
-	exhausted func(ctx context.Context, items []*shard.Item)
+	layers layers // what stands around its calls
 }
 
 // holder is the owner of something: a job, or, if zero, a person.
 type holder = admit.Owner
-
-// claimOf returns the claim that a shard has kept for an item; nil: there is none.
-func claimOf(kept shard.Held) *admit.Claim {
-	c, _ := kept.(*admit.Claim)
-	return c
-}
 
 // register makes the queue known, with what the journal has for it.
 func (x *Executor) register(q *queue) error {
@@ -74,7 +58,7 @@ func (x *Executor) register(q *queue) error {
 			slog.String("queue", q.Name), slog.Int64("payloads", q.far))
 	}
 	for _, s := range suspects {
-		if s.GivenUp() && q.core.OnExhausted == shard.OnExhaustedHalt {
+		if s.GivenUp() && q.Core.OnExhausted == shard.OnExhaustedHalt {
 			q.Lines.Halted(s.ID, s.Deaths, s.Reason())
 		} else if s.GivenUp() {
 			q.Lines.Buried(s.ID, uint64(s.Position), s.Reason())
@@ -101,15 +85,15 @@ func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
 		return nil, border(err)
 	}
 	q.Number = number
-	x.events.Join(&q.events, q.Name, &q.core)
-	x.watchdog.Expect(q.timeout)
+	x.events.Join(&q.Events, q.Name, &q.Core)
+	x.crew.Watchdog.Expect(q.Timeout)
 	if err := q.joinLanes(); err != nil {
 		return nil, err
 	}
-	x.watchdog.Expect(q.heartbeat)
+	x.crew.Watchdog.Expect(q.Heartbeat)
 	q.Backlog = x.backlog.Join(q.Name, q.limit)
-	q.Share = x.dispatcher.Join(q.Name, q, dispatch.Share(q.tuning))
-	q.core.Weighed = q.Backlog.Limited()
+	q.Share = x.crew.Dispatcher.Join(q.Name, &q.Queue, dispatch.Share(q.tuning))
+	q.Core.Weighed = q.Backlog.Limited()
 	suspects, err := q.openShards()
 	if err != nil {
 		return nil, err
@@ -142,13 +126,14 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	routes := slices.Clone(*x.routes.Load())
 	q.Shards.First = uint32(len(routes))
 	pending := x.log.PendingPages(q.Number)
-	suspects, err := q.suspects(pending)
+	suspects, again, err := q.Suspects(pending)
 	if err != nil {
 		return nil, border(err)
 	}
+	q.again = again
 	cores := make([]*shard.Core, q.Shards.N)
 	for i := range cores {
-		cores[i] = shard.NewCore(q.Number, q.core)
+		cores[i] = shard.NewCore(q.Number, q.Core)
 		cores[i].Tick(x.clock().UnixNano())
 	}
 	for _, s := range suspects {
@@ -169,7 +154,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	for i, core := range cores {
 		p := &dispatch.Port{Queue: q.Share, Shard: i, Index: len(routes)}
 		name := fmt.Sprintf("%s/%d", q.Name, i)
-		s, err := shard.New(x.actors, name, core, recorder{q}, p, x.wall)
+		s, err := shard.New(x.actors, name, core, &q.Queue, p, x.wall)
 		if err != nil {
 			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}
@@ -180,7 +165,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	owners := append(slices.Clone(*x.owners.Load()), slices.Repeat([]*queue{q}, len(cores))...)
 	x.owners.Store(&owners)
 	for _, s := range suspects {
-		q.admit(s, q.Shards.Of(s.ID))
+		q.Admit(s, q.Shards.Of(s.ID))
 	}
 	return suspects, nil
 }

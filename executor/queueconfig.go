@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -281,16 +282,11 @@ const (
 
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {
-	batch       int
+	jobs        work.Settings
 	tuning      QueueTuning  // from the start on
 	limit       shard.Weight // of the backlog; 0: none
 	renamedFrom []string
-	core        shard.Config
 	durability  Durability
-	timeout     time.Duration // of a handler; 0: none
-	heartbeat   time.Duration // between signs of life of a handler; 0: none are asked for
-	retryIn     func(int) time.Duration
-	formatError func(error) string
 	sharedLanes string
 
 	retention Retention
@@ -298,19 +294,21 @@ type settings struct {
 
 func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	s := settings{
-		batch:       cmp.Or(c.BatchSize, 1),
 		durability:  cmp.Or(c.Defaults.Durability, x.Durability),
 		tuning:      QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority},
 		limit:       shard.Weight{Payloads: max(c.MaxBacklog.Payloads, 0), Bytes: max(c.MaxBacklog.Bytes, 0)},
 		renamedFrom: c.RenamedFrom,
-		timeout:     max(c.Timeout, 0),
-		heartbeat:   max(c.HeartbeatTimeout, 0),
-		retryIn:     c.RetryIn,
-		formatError: c.DeadLetters.FormatError,
 		sharedLanes: c.Conditions.SharedLanes,
 
 		retention: c.DeadLetters.Retention,
-		core: shard.Config{
+	}
+	s.jobs = work.Settings{
+		Batch:       cmp.Or(c.BatchSize, 1),
+		Timeout:     max(c.Timeout, 0),
+		Heartbeat:   max(c.HeartbeatTimeout, 0),
+		RetryIn:     c.RetryIn,
+		FormatError: c.DeadLetters.FormatError,
+		Core: shard.Config{
 			MaxRetries:  max(cmp.Or(c.MaxRetries, defaultMaxRetries), 0),
 			Concurrency: cmp.Or(max(c.Share.Concurrency, 0), x.Workers+x.Stuck.SpareWorkers),
 			BatchSize:   cmp.Or(c.BatchSize, 1),
@@ -318,20 +316,20 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 			Slack:       x.Advanced.TimerSlack,
 		},
 	}
-	if err := c.policies(&s.core); err != nil {
+	if err := c.policies(&s.jobs.Core); err != nil {
 		return s, err
 	}
 	var err error
-	s.core.Throttle = max(c.Gather.Throttle, 0)
-	s.core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue)
+	s.jobs.Core.Throttle = max(c.Gather.Throttle, 0)
+	s.jobs.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue)
 	if c.Codec == nil {
 		c.Codec = defaultCodec[T]()
 	}
-	if s.retryIn == nil {
-		s.retryIn = RetryIn
+	if s.jobs.RetryIn == nil {
+		s.jobs.RetryIn = RetryIn
 	}
-	if s.formatError == nil {
-		s.formatError = error.Error
+	if s.jobs.FormatError == nil {
+		s.jobs.FormatError = error.Error
 	}
 	return s, cmp.Or(
 		c.DeadLetters.Retention.check(),
@@ -339,7 +337,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		notAbove("Share.Concurrency", c.Share.Concurrency, 1<<17),
 		QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}.check("Share."),
 		notAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
-		inRange("BatchSize", s.batch, 1, maxBatch),
+		inRange("BatchSize", s.jobs.Batch, 1, maxBatch),
 		err, checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.OnFailure, c.Gather.OnFresh, c.Gather.FreshDue),
 		checkThrottle(c.Gather.Throttle, c.Gather.Debounce, c.Gather.FreshDue),
 		among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),

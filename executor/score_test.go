@@ -197,7 +197,7 @@ func (s *scored) life(runs bool) {
 // overtaken holds some calls between their time and their place in the journal.
 func overtaken(ctx context.Context, c *executor.EnqueueCall, next func(context.Context) error) error {
 	if c.Items[0].ID == "common" {
-		time.Sleep(time.Duration(len(c.Items[0].Raw())%3) * 300 * time.Millisecond)
+		time.Sleep(time.Duration(len(c.Items[0].Payload)%3) * 300 * time.Millisecond)
 	}
 	return next(ctx)
 }

@@ -129,19 +129,16 @@ func (x *Executor) claimSlots(name string, exist bool) bool {
 	return !was
 }
 
-// JobWithSlots is a [Job] or a [Merged] of any type.
-type JobWithSlots interface{ held() *admit.Claim }
-
 // Of returns the value that a running job has been given. The handler calls it with the
 // [Job] or [Merged] that it got. ok is false when Conditions.Slots of its queue does not list
 // the sequence, and after [Slots.Clear], also when half of the batch is called again.
-func (s *Slots[V]) Of(job JobWithSlots) (value V, ok bool) { return s.all.Value(job.held()) }
+func (s *Slots[V]) Of(job Parent) (value V, ok bool) { return s.all.Value(job.origin().claim) }
 
 // Clear gives the value of a running job back: the success of the job no longer moves
 // the sequence, and another job may get the value. It returns [lock.ErrLockLost] when
 // the job has no value, or has it no more; ErrClosed in a handler that Stop has left
 // behind; and ErrFailed.
-func (s *Slots[V]) Clear(job JobWithSlots) error { return s.all.Clear(job.held(), s.x.attempt) }
+func (s *Slots[V]) Clear(job Parent) error { return s.all.Clear(job.origin().claim, s.x.attempt) }
 
 // Last returns the value that the sequence goes on after and its position; false
 // while nothing is known.
@@ -177,7 +174,7 @@ func addSlots(q *queue, sources []SlotSource, a *admit.List) error {
 			return fmt.Errorf("%w: Conditions.Slots of queue %q has one sequence twice; a job gets one value of each", ErrConfig, q.Name)
 		}
 		all := s.sequence()
-		a.Ask(all.Condition(cmp.Or(q.timeout, q.x.cfg.Advanced.SlotTTL)))
+		a.Ask(all.Condition(cmp.Or(q.Timeout, q.x.cfg.Advanced.SlotTTL)))
 		q.Slots = append(q.Slots, all)
 	}
 	return nil

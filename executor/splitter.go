@@ -13,23 +13,8 @@ func init() {
 	ownership.Refuse = func(x any, id string) error { return x.(*Executor).cfg.Splitter.refuse(id) }
 }
 
-// ErrNotOwned is matched by the [NotOwnedError] that is returned for an id of another
-// process; see [Splitter].
+// ErrNotOwned is returned for an id of another process, which [Splitter.OwnerOf] names.
 var ErrNotOwned = errors.New("executor: id of another process")
-
-// NotOwnedError says whose an id is.
-type NotOwnedError struct {
-	ID    string
-	Owner int // the number of its process
-	Self  int // the number of this one
-}
-
-func (e *NotOwnedError) Error() string {
-	return fmt.Sprintf("%v: %s belongs to %d, and this is %d", ErrNotOwned, brief.Text(e.ID), e.Owner, e.Self)
-}
-
-// Is makes errors.Is(err, ErrNotOwned) true.
-func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 
 // Splitter divides ids among processes, each with an executor and a journal of its own,
 // numbered from 0. With the zero Splitter all ids belong to this process. Inside a
@@ -37,7 +22,7 @@ func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 // MaxConcurrent of QueueConfig divide the workers.
 //
 // Enqueue, EnqueueMany, Do and FollowUp refuse an id of another process, also in a
-// handler, with a [NotOwnedError] that says whose it is. The program has to send it
+// handler, with [ErrNotOwned]; OwnerOf says whose it is. The program has to send it
 // there. A follow-up is in the commit of its job, so it can't be in another journal.
 // Let Owner go by what the ids of a chain have in common, for example the customer in
 // "customer/order": then all of it stays in one process. Or stage a follow-up of this
@@ -65,10 +50,6 @@ type Splitter struct {
 	// moves, to the new process.
 	Owner func(id string) int
 }
-
-// ByNode is the [Splitter] of process number self, from 0, of so many, each of which
-// has an even share of the ids.
-func ByNode(nodes, self int) Splitter { return Splitter{Nodes: nodes, Self: self} }
 
 // check returns an error for numbers that make no sense.
 func (s *Splitter) check() error {
@@ -113,7 +94,7 @@ func (s *Splitter) refuse(id string) error {
 	}
 	owner, err := s.OwnerOf(id)
 	if err == nil && owner != s.Self {
-		err = &NotOwnedError{ID: id, Owner: owner, Self: s.Self}
+		err = fmt.Errorf("%w: %s belongs to %d, and this is %d", ErrNotOwned, brief.Text(id), owner, s.Self)
 	}
 	return err
 }

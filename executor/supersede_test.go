@@ -593,7 +593,7 @@ func TestLatestWaitAndDo(t *testing.T) {
 		require.Equal(t, []int{0, 30, 30, 30}, results, "one that fails gives way to the newest, and its callers share the result")
 		_, err = q.Do(context.Background(), "a", 2)
 		require.ErrorIs(t, err, executor.ErrNoResult)
-		require.False(t, errors.Is(err, executor.ErrPending))
+		require.False(t, errors.As(err, new(*executor.PendingError)))
 	})
 }
 

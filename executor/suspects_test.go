@@ -48,11 +48,11 @@ func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map
 	for id, d := range jobs {
 		receipt, err := q.Enqueue(t.Context(), id, d)
 		require.NoError(t, err)
-		one := q.q.suspect(s, id, journal.Position(receipt.Position))
+		one := q.q.Suspect(s, id, journal.Position(receipt.Position))
 		if one.Held() || one.GivenUp() {
 			require.NoError(t, q.q.Shards.All[0].Do(t.Context(), func(c *shard.Core) { c.Hold(id, shard.HoldSuspect) }))
 		}
-		q.q.admit(one, q.q.Shards.All[0])
+		q.q.Admit(one, q.q.Shards.All[0])
 	}
 	require.NoError(t, x.Start(t.Context()))
 	return q, ran
@@ -175,9 +175,9 @@ func TestTheHeirOfASuspectIsOne(t *testing.T) {
 				receipt, err := q.Enqueue(t.Context(), "a", time.Second)
 				require.NoError(t, err)
 				in := q.q.Shards.Of("a")
-				s := q.q.suspect(journal.Suspicion{Deaths: 2, Age: time.Second}, "a", journal.Position(receipt.Position))
+				s := q.q.Suspect(journal.Suspicion{Deaths: 2, Age: time.Second}, "a", journal.Position(receipt.Position))
 				require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
-				q.q.admit(s, in)
+				q.q.Admit(s, in)
 				require.NoError(t, x.Start(t.Context()))
 				_, err = q.Enqueue(t.Context(), "a", time.Second)
 				require.NoError(t, err)

@@ -36,7 +36,7 @@ func TestWaitHearsOfAnOperator(t *testing.T) {
 		_, err = x.Inspect().Cancel(t.Context(), inspect.SelectIDs("q", "canceled"), "wrong address")
 		require.NoError(t, err)
 		err = <-outcomes
-		require.ErrorIs(t, err, executor.ErrBuried)
+		require.ErrorAs(t, err, new(*executor.BuriedError))
 		require.ErrorContains(t, err, "wrong address")
 		stop(t, x)
 	})

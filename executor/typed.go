@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tally"
+	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -60,7 +61,7 @@ func (t *Queue[T]) callSingle(ctx context.Context, items []*shard.Item, handler 
 	case t.q.layers.run == nil:
 		err = handler(ctx, job)
 	default:
-		err = t.around(ctx, items[0], job, handler)
+		err = t.around(ctx, job, handler)
 	}
 	return orNil(err)
 }
@@ -130,7 +131,7 @@ func (t *Queue[T]) callMerged(ctx context.Context, items []*shard.Item, handler 
 	case t.q.layers.run == nil:
 		err = handler(ctx, job)
 	default:
-		err = t.aroundMerged(ctx, items, job, handler)
+		err = t.aroundMerged(ctx, job, handler)
 	}
 	return orNil(err)
 }
@@ -196,29 +197,31 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	var f *fold.Folder
 	if t.cfg.Gather.Fold != nil {
 		f = t.newFolder(x)
-		s.core.Fold, s.core.MaxPayloads = f.Add, 0
+		s.jobs.Core.Fold, s.jobs.Core.MaxPayloads = f.Add, 0
 	}
-	s.core.Short = x.log.Short
-	if s.core.Single = single; single {
-		s.core.MaxPayloads = 0
+	s.jobs.Core.Short = x.log.Short
+	if s.jobs.Core.Single = single; single {
+		s.jobs.Core.MaxPayloads = 0
 	}
 	in := shards.New(x.seed, cmp.Or(t.cfg.Share.Shards, defaultShards))
 	t.q = &queue{
-		settings: s, x: x, call: call, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware),
-		Queue: engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.handlers}},
-		Door:  submit.Door{Engine: x.calls, Folder: f, Check: t.checkPayload, Posts: s.durability == DurabilityAsync, Supersedes: s.core.Merge == shard.MergeSupersede},
-	}
-	t.q.To = &t.q.Queue
+		settings: s, x: x, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware),
+		Queue: work.Queue{
+			Queue:    engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.handlers}},
+			Settings: s.jobs, Crew: &x.crew, Call: call,
+			Door: submit.Door{Engine: x.calls, Folder: f, Check: t.checkPayload, Posts: s.durability == DurabilityAsync, Supersedes: s.jobs.Core.Merge == shard.MergeSupersede},
+		}}
+	t.q.To, t.q.Wish = &t.q.Queue.Queue, t.q.wish
 	if t.q.Admission, err = t.admission(); err != nil {
 		return err
 	}
-	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.stamp, Tell: t.q.events.Paused}
+	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.stamp, Tell: t.q.Events.Paused}
 	if single && t.q.Admission.Asked() {
-		t.q.core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
+		t.q.Core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 	}
 	t.q.Decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
 	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {
-		t.q.exhausted = t.tellExhausted
+		t.q.Exhausted = t.tellExhausted
 	}
 	return x.register(t.q)
 }
@@ -319,6 +322,6 @@ func (t *Queue[T]) Stats(ctx context.Context) (inspect.QueueStats, error) {
 	if err != nil {
 		return inspect.QueueStats{}, err
 	}
-	s, err := t.q.x.inspector.Figures(ctx, &t.q.Queue)
+	s, err := t.q.x.inspector.Figures(ctx, t.q.To)
 	return s.QueueStats, err
 }

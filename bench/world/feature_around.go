@@ -82,7 +82,7 @@ var around = &feature{
 // outer marks the context of what the executor's middleware stands around.
 type outer struct{}
 
-func (w *world) sameMetadata(queue, id string, p executor.RunPayload) {
+func (w *world) sameMetadata(queue, id string, p executor.Payload[any]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v, _ := p.Value.(payload)

@@ -8,7 +8,7 @@ import (
 
 // Some ids belong to another process: they are refused here, and what is here goes on.
 var dividing = &feature{
-	name: "nodes", claims: "Config.Splitter ByNode",
+	name: "nodes", claims: "Config.Splitter",
 	world:  func(d *draw, l line) { l.set("nodes", d.one("1", "2", "hash")) },
 	config: func(w *world, cfg *executor.Config) { cfg.Splitter = w.splitter() },
 	answered: func(w *world, _ *queue, _ line, mine []*item, _ []executor.Receipt, err error) {
@@ -32,7 +32,7 @@ func (w *world) splitter() executor.Splitter {
 	case "":
 		return executor.Splitter{}
 	case "hash":
-		return executor.ByNode(2, 0)
+		return executor.Splitter{Nodes: 2, Self: 0}
 	}
 	return executor.Splitter{Nodes: 2, Owner: func(id string) int {
 		if w.conf.str("nodes") == "2" && id == "c" {

@@ -45,7 +45,7 @@ var numbering = &feature{
 		if !r.queue.conf.has("slots") {
 			return
 		}
-		n, ok := w.state["slots"].(*executor.Slots[int]).Of(r.parent.(executor.JobWithSlots))
+		n, ok := w.state["slots"].(*executor.Slots[int]).Of(r.parent)
 		cleared := slices.ContainsFunc(r.items, func(i *item) bool { return i.cleared == attempt{r.life, r.attempt} })
 		if !ok && cleared {
 			return // in an earlier call of the attempt, as of a batch that is halved
@@ -102,7 +102,7 @@ func clearSlot(w *world, _ ctx, r *run, _ int, _ string) error {
 	}
 	slots := w.state["slots"].(*executor.Slots[int])
 	w.mu.Unlock()
-	err := slots.Clear(r.parent.(executor.JobWithSlots))
+	err := slots.Clear(r.parent)
 	if r.life == w.life && !w.x.Killed() && (had == 0) != errors.Is(err, lock.ErrLockLost) && w.x.Err() == nil {
 		w.fail("slots: to clear number %d of %s/%s says %v", had, r.queue.name, r.id, err)
 	}

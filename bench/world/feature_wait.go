@@ -52,7 +52,7 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 	switch {
 	case async && !w.lives(life): // ends that are not on disk count, and go with the process
 		return
-	case errors.Is(err, executor.ErrPending), errors.Is(err, executor.ErrClosed), errors.Is(err, executor.ErrFailed):
+	case errors.As(err, new(*executor.PendingError)), errors.Is(err, executor.ErrClosed), errors.Is(err, executor.ErrFailed):
 		return
 	case errors.As(err, &buried):
 		ran := i // or what runs in its stead

@@ -28,7 +28,7 @@ type process struct {
 
 func (r rig) process(t *testing.T, self int, change ...func(*cron.Schedule[string])) *process {
 	p := new(process)
-	r.cfg.Splitter = executor.ByNode(processes, self)
+	r.cfg.Splitter = executor.Splitter{Nodes: processes, Self: self}
 	r.cron.Logger = slog.New(slog.NewTextHandler(&p.logged, nil))
 	r.queue.Merge = executor.MergeKeepAll
 	p.side = r.open(t)
@@ -48,7 +48,7 @@ func ownerOf(t *testing.T, o cron.Overlap, tick string) int {
 		require.NoError(t, err)
 		id += "@" + at.AddDate(2000, 0, 0).Format(time.RFC3339)
 	}
-	owner, err := executor.ByNode(processes, 0).OwnerOf(id)
+	owner, err := executor.Splitter{Nodes: processes, Self: 0}.OwnerOf(id)
 	require.NoError(t, err)
 	return owner
 }

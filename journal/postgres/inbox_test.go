@@ -271,7 +271,7 @@ func TestOpenRefuses(t *testing.T) {
 		"Lease is 1ms":         {ErrConfig, func(c *Config) { c.Lease = time.Millisecond }},
 		"Connections is 1":     {ErrConfig, func(c *Config) { c.Connections = 1 }},
 		"leave it false":       {ErrConfig, func(c *Config) { c.Executor.ControlSocket = true }},
-		"use Config.Partition": {ErrConfig, func(c *Config) { c.Executor.Splitter = executor.ByNode(2, 1) }},
+		"use Config.Partition": {ErrConfig, func(c *Config) { c.Executor.Splitter = executor.Splitter{Nodes: 2, Self: 1} }},
 		"Workers is -1":        {executor.ErrConfig, func(c *Config) { c.Executor.Workers = -1 }},
 		"none of them zero":    {ErrConfig, func(c *Config) { c.Schema = "a\x00" }},
 		"is not UTF-8":         {ErrConfig, func(c *Config) { c.Name = "\xff" }},

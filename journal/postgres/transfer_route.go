@@ -44,7 +44,7 @@ func (r *router) route(p *piece) ([]int, error) {
 	if id, ok := p.id(); ok {
 		to, owner, err := r.to(id)
 		if err == nil && owner != r.from {
-			err = &executor.NotOwnedError{ID: id, Owner: owner, Self: r.from}
+			err = fmt.Errorf("%w: %q belongs to %d, and this is %d", executor.ErrNotOwned, id, owner, r.from)
 		}
 		if err == nil && p.entry != nil {
 			if _, suspect := r.suspects[p.entry.Position]; suspect {

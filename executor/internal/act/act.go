@@ -18,7 +18,6 @@ package act
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -26,6 +25,7 @@ import (
 	"slices"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -33,9 +33,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/shard"
 )
-
-// ErrCanceled begins the reason of what a person has canceled.
-var ErrCanceled = errors.New("executor: canceled by an operator")
 
 // Operator has those methods of [inspect.Inspector] that act, and those that say what is paused.
 type Operator struct{ *engine.Engine }
@@ -63,7 +60,7 @@ func (o *Operator) hasten(ctx context.Context, which inspect.Selection, anew boo
 }
 
 func (o *Operator) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
-	full := ErrCanceled.Error()
+	full := attempt.ErrCanceled.Error()
 	if reason != "" {
 		full += ": " + reason
 	}
@@ -77,7 +74,7 @@ func (o *Operator) Delete(ctx context.Context, which inspect.Selection) (int, er
 }
 
 func (o *Operator) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: ErrCanceled.Error() + ": after its failure", Failed: true})
+	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: attempt.ErrCanceled.Error() + ": after its failure", Failed: true})
 }
 
 func (o *Operator) DeleteFailed(ctx context.Context, which inspect.Selection) (int, error) {

@@ -33,11 +33,13 @@ var _ shard.Held = (*Claim)(nil)
 // a worker.
 func (l *List) Claim(id string, it *shard.Item) *Claim {
 	c := &Claim{By: Owner{Queue: l.Queue, ID: id}, Item: it, list: l}
-	if n := len(l.asked); n <= len(c.inline) {
-		c.holds = c.inline[:n]
-	} else {
-		c.holds = make([]Hold, n)
-	}
+	c.holds = slices.Grow(c.inline[:0], len(l.asked))[:len(l.asked)]
+	return c
+}
+
+// ClaimOf returns the claim that a shard has kept for an item; nil: there is none.
+func ClaimOf(kept shard.Held) *Claim {
+	c, _ := kept.(*Claim)
 	return c
 }
 

@@ -65,11 +65,10 @@ func (g *Graph) Len() int {
 
 // Closed returns the circle that a job has closed which stands in a line; nil: none. Then
 // it has left that line.
-func (g *Graph) Closed(by Owner) []lock.Hop {
+func (g *Graph) Closed(by Owner) (circle []lock.Hop) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	circle := g.circle(by)
-	if circle != nil {
+	if circle = g.circle(by); circle != nil {
 		g.Lists(by.Queue).Aside(by, true)
 	}
 	return circle

@@ -98,8 +98,7 @@ func (l *List) Called() (ids []string) {
 			ids = append(ids, caller.Called(l.Queue)...)
 		}
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
+	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
 // Settle records what a shard has decided, with what it means for what the jobs of a list

@@ -42,7 +42,20 @@ var (
 	ErrReturned    = errors.New("executor: the handler has returned")
 	ErrTimeout     = errors.New("executor: handler timed out")
 	ErrNoHeartbeat = errors.New("executor: no sign of life from the handler")
+	ErrCanceled    = errors.New("executor: canceled by an operator")
+	ErrDeleted     = errors.New("executor: deleted by an operator")
+
+	// ErrExited is of a handler that has ended its goroutine.
+	ErrExited = errors.New("executor: handler called runtime.Goexit")
 )
+
+// Canceled is ErrCanceled with what the person says.
+type Canceled string
+
+func (c Canceled) Error() string { return string(c) }
+
+// Unwrap returns ErrCanceled.
+func (c Canceled) Unwrap() error { return ErrCanceled }
 
 // Keys of an attempt as a context: for itself, and for its executor until it has ended.
 type (
@@ -139,9 +152,8 @@ func (a *Attempt) End(cause error) {
 // nothing was.
 func (a *Attempt) Over() *Stage {
 	a.mu.Lock()
-	a.inHand = nil // it is the shard's again
 	s := a.staged
-	a.staged = nothingMore
+	a.inHand, a.staged = nil, nothingMore // they are the shard's again
 	a.mu.Unlock()
 	a.End(ErrReturned)
 	return s

@@ -14,9 +14,12 @@ import (
 	"unicode/utf8"
 )
 
-// Panicked makes the error of a panic. Package executor, whose error it is and which this one
-// can't import, sets it before a main function runs.
-var Panicked = func(value any, stack string) error { return fmt.Errorf("panic: %v\n%s", value, stack) }
+// Panicked makes the error of a panic, and StackOf recognises it. Package executor, whose error
+// it is and which this one can't import, sets them before a main function runs.
+var (
+	Panicked = func(value any, stack string) error { return fmt.Errorf("panic: %v\n%s", value, stack) }
+	StackOf  = func(error) (stack string, panicked bool) { return "", false }
+)
 
 // Call calls f, which is user code, and turns a panic into an error. It is the one place
 // that recovers. When f ends the goroutine with Goexit, nothing can stop that: Call does
@@ -34,6 +37,13 @@ func Call(f func() error) (err error) {
 	err = f()
 	returned = true
 	return err
+}
+
+// Hook calls f, and logs what goes wrong in it: there is no caller to return it to.
+func Hook(l *slog.Logger, name string, f func()) {
+	if err := Call(func() error { f(); return nil }); err != nil {
+		l.Error("hook panicked", slog.String("hook", name), slog.Any("error", err))
+	}
 }
 
 // maxErrorText is how much of an error's text is kept with a job.

@@ -153,13 +153,7 @@ func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error
 
 // Aside implements [admit.Condition].
 func (c *Condition) Aside(by admit.Owner, forget bool) {
-	c.Do(func(t *Table, now int64) {
-		if forget {
-			t.Leave(now, by)
-		} else {
-			t.Aside(now, by)
-		}
-	})
+	c.Do(func(t *Table, now int64) { t.Aside(now, by, forget) })
 }
 
 // Waits implements [admit.Condition]. Who waits for a time goes on by itself.

@@ -103,20 +103,15 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 }
 
 // Aside says that a job waits for something else, or does not come for now: others
-// have its turn, and it keeps its number for a while.
-func (t *Table) Aside(now int64, owner admit.Owner) {
+// have its turn, and it keeps its number for a while, unless it is gone and to be forgotten.
+func (t *Table) Aside(now int64, owner admit.Owner, forget bool) {
 	if w := t.waiters[owner]; w != nil {
 		left := t.stepOut(w)
-		t.setAside(now, w, now+keepNumber)
-		t.settle(now, left)
-	}
-}
-
-// Leave says that a job is gone.
-func (t *Table) Leave(now int64, owner admit.Owner) {
-	if w := t.waiters[owner]; w != nil {
-		left := t.stepOut(w)
-		delete(t.waiters, owner)
+		if forget {
+			delete(t.waiters, owner)
+		} else {
+			t.setAside(now, w, now+keepNumber)
+		}
 		t.settle(now, left)
 	}
 }

@@ -80,7 +80,7 @@ func TestTheLine(t *testing.T) {
 	assert.False(t, r.enter(3, "q", "e", "k"), "the turn is b's")
 	assert.True(t, r.enter(4, "q", "b", "k"))
 	r.release(5, "b")
-	r.table.Leave(6, admit.Owner{Queue: "q", ID: "c"})
+	r.table.Aside(6, admit.Owner{Queue: "q", ID: "c"}, true)
 	r.drain()
 	assert.Equal(t, []string{"b", "c", "d"}, r.called, "c was deleted")
 	assert.True(t, r.enter(7, "q", "d", "k"))
@@ -279,7 +279,7 @@ func random(t *testing.T, r *rand.Rand) {
 				return // deleted
 			}
 			if r.IntN(20) == 0 { // it waits for something else
-				s.table.Aside(s.now, owner)
+				s.table.Aside(s.now, owner, false)
 				s.after(r.Int64N(100*ms), come)
 				return
 			}
@@ -287,7 +287,7 @@ func random(t *testing.T, r *rand.Rand) {
 			if g == nil {
 				if r.IntN(50) == 0 {
 					left, gone = -1, gone+1
-					s.table.Leave(s.now, owner)
+					s.table.Aside(s.now, owner, true)
 				}
 				return
 			}
@@ -308,7 +308,7 @@ func random(t *testing.T, r *rand.Rand) {
 					come()
 				} else {
 					done++
-					s.table.Leave(s.now, owner)
+					s.table.Aside(s.now, owner, true)
 				}
 			})
 		}

@@ -98,13 +98,10 @@ func (i *Inspector) Queue(ctx context.Context, name string) (context.Context, Qu
 }
 
 func listLimit(n int) (int, error) {
-	switch {
-	case n < 0 || n > inspect.MaxListLimit:
+	if n < 0 || n > inspect.MaxListLimit {
 		return 0, fmt.Errorf("%w: Limit is %d, it must be from 0, for %d, to %d", inspect.ErrInvalidQuery, n, inspect.DefaultListLimit, inspect.MaxListLimit)
-	case n == 0:
-		return inspect.DefaultListLimit, nil
 	}
-	return n, nil
+	return cmp.Or(n, inspect.DefaultListLimit), nil
 }
 
 // rows is how many rows a page of what jobs hold has, or why there is none. A stop that is

@@ -1,4 +1,4 @@
-package executor
+package work
 
 import (
 	"log/slog"
@@ -17,9 +17,9 @@ func (w *worker) enter() {
 	if !w.queue.Admission.Durable() || len(w.batch) == 0 {
 		return
 	}
-	if !w.x.volatile {
+	if !w.crew.Volatile {
 		w.unwatch() // a slow disk says so itself
-		if err := w.x.log.Settled(w.x.handlers); err != nil {
+		if err := w.crew.Log.Settled(w.crew.Handlers); err != nil {
 			for len(w.batch) > 0 {
 				w.refuse(0, err)
 			}
@@ -33,17 +33,17 @@ func (w *worker) enter() {
 func (w *worker) unwatch() {
 	w.hand.Lock()
 	defer w.hand.Unlock()
-	w.hand.End(w.x.watchdog)
+	w.hand.End(w.crew.Watchdog)
 }
 
 // enterAll removes from the batch the jobs that can't run now: those that have to wait go
 // back to their shard, the others won't run.
 func (w *worker) enterAll(late bool) {
-	defer w.remark(len(w.batch))
+	defer w.mark(len(w.batch))
 	for i := 0; i < len(w.batch); {
 		it := w.batch[i]
-		c := claimOf(it.Claim)
-		switch err := c.Enter(w.x.handlers, late); err {
+		c := admit.ClaimOf(it.Claim)
+		switch err := c.Enter(w.crew.Handlers, late); err {
 		case nil:
 			i++
 		case admit.ErrWaits:
@@ -71,10 +71,10 @@ func (w *worker) setAside(i int) {
 // postpone gives a job back that has to wait. If it is woken before the shard hears
 // of it, it is not parked.
 func (w *worker) postpone(it *shard.Item, waits *admit.Claim) {
-	w.x.quarantine.StandAside(w.queue.Name, it.ID)
+	w.crew.Quarantine.StandAside(w.queue.Name, it.ID)
 	q, id := w.queue, it.ID // it is the shard's in a moment
-	if q.events.Watched() {
-		q.events.Parked(it)
+	if q.Events.Watched() {
+		q.Events.Parked(it)
 	}
 	w.run.Shard.Tell(func(c *shard.Core) {
 		c.Postpone(it, !waits.Woken())
@@ -82,13 +82,13 @@ func (w *worker) postpone(it *shard.Item, waits *admit.Claim) {
 	})
 }
 
-// remark tells the crash recorder what is left of a batch of n.
-func (w *worker) remark(n int) {
+// mark tells the crash recorder what there is, and is left, of a batch of n.
+func (w *worker) mark(n int) {
 	for i := range min(n, w.words) {
 		if i < len(w.batch) {
-			w.x.running.Set(w.place*w.words+i, w.batch[i].Payloads[0].Ref.Position())
+			w.crew.Recorder.Set(w.place*w.words+i, w.queue.Core.InHand(w.batch[i])[0].Ref.Position())
 		} else {
-			w.x.running.Clear(w.place*w.words + i)
+			w.crew.Recorder.Clear(w.place*w.words + i)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (w *worker) engaged(handle func()) {
 		}
 	}()
 	for _, it := range w.batch {
-		forgets = append(forgets, claimOf(it.Claim).Watch(w.attempt.End))
+		forgets = append(forgets, admit.ClaimOf(it.Claim).Watch(w.attempt.End))
 	}
 	handle()
 	w.conclude()
@@ -130,8 +130,8 @@ func (w *worker) conclude() {
 		if i < len(w.errs) && w.errs[i] != nil {
 			continue
 		}
-		if err := claimOf(it.Claim).Conclude(w.x.handlers); err != nil {
-			w.x.cfg.Logger.Error("job did its work, but not its locks",
+		if err := admit.ClaimOf(it.Claim).Conclude(w.crew.Handlers); err != nil {
+			w.crew.Logger.Error("job did its work, but not its locks",
 				slog.String("queue", w.queue.Name), slog.String("id", it.ID), slog.Any("error", err))
 			w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
 			w.errs[i] = err
@@ -143,7 +143,7 @@ func (w *worker) conclude() {
 func (w *worker) returned() {
 	if w.queue.Admission.Asked() {
 		for _, it := range w.batch {
-			claimOf(it.Claim).Returned()
+			admit.ClaimOf(it.Claim).Returned()
 		}
 	}
 }

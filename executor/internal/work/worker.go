@@ -1,10 +1,11 @@
-package executor
+package work
 
 import (
 	"context"
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
@@ -15,11 +16,11 @@ import (
 // worker is one goroutine that runs handlers. Its fields belong to that goroutine,
 // except where something else is said.
 type worker struct {
-	x    *Executor
+	crew *Crew
 	seat *dispatch.Seat
 
 	run   *shard.Run // what it works on; nil while idle
-	queue *queue     // of run
+	queue *Queue     // of run
 	start time.Time  // of run
 
 	pauses uint64 // pause.Board.Changes when it took what it has in hand
@@ -27,13 +28,13 @@ type worker struct {
 	// phase, with settled, says where user code was called, which may have ended
 	// the goroutine.
 	phase   phase
-	exited  bool        // user code has done that
-	errs    []error     // what became of batch; nil: all are done
-	settled int         // items of batch that have their outcome
-	fatal   *FatalError // of batch, or of its last payload; nil: none
-	more    bool        // the item in hand has another payload to be run, under shard.Config.Single
+	exited  bool    // user code has done that
+	errs    []error // what became of batch; nil: all are done
+	settled int     // items of batch that have their outcome
+	fatal   error   // of batch, or of its last payload, that is to end the executor; nil: none
+	more    bool    // the item in hand has another payload to be run, under shard.Config.Single
 
-	halves   halves           // of the batch handler that is called; nil: none is
+	rest     Rest             // of the call of a batch handler; nil: none is called
 	attempt  *attempt.Attempt // the context of the last call of a handler
 	attempts attempt.Pool     // for the next ones
 
@@ -69,13 +70,13 @@ func (w *worker) main() {
 	defer func() {
 		if !ended {
 			w.exited = true
-			w.x.working.Go(w.main)
+			w.crew.working.Go(w.main)
 		}
 	}()
 	w.hand.Lock() // the watchdog and the crash recorder are told which goroutine it is
 	w.hand.Goroutine = goroutine.Own()
 	w.hand.Unlock()
-	w.x.running.Goroutine(w.place, w.hand.Goroutine.Number())
+	w.crew.Recorder.Goroutine(w.place, w.hand.Goroutine.Number())
 	w.resume()
 	for !w.dismissed {
 		r, more := <-w.seat.Runs
@@ -86,9 +87,9 @@ func (w *worker) main() {
 			w.look()
 			continue
 		}
-		w.run, w.queue = r, w.seat.Queue.Owner.(*queue)
+		w.run, w.queue = r, w.seat.Queue.Owner.(*Queue)
 		w.start = time.Now()
-		w.x.running.Began(w.place, w.start)
+		w.crew.Recorder.Began(w.place, w.start)
 		w.goOn()
 	}
 	ended = true
@@ -124,15 +125,15 @@ func (w *worker) look() {
 
 // goOn runs what is left of the run and gives it back.
 func (w *worker) goOn() {
-	for (w.more || !w.x.draining.Load()) && w.takeBatch() {
+	for (w.more || !w.crew.Draining.Load()) && w.takeBatch() {
 		if w.queue.hasTime() {
-			w.x.watchdog.Wake()
+			w.crew.Watchdog.Wake()
 		}
 		w.call()
 	}
 	w.hand.Lock()
 	w.batch = w.batch[:0] // its items go back to the shard
-	replaced := w.hand.End(w.x.watchdog)
+	replaced := w.hand.End(w.crew.Watchdog)
 	w.hand.Unlock()
 	r := w.run
 	r.Elapsed = time.Since(w.start)
@@ -141,13 +142,13 @@ func (w *worker) goOn() {
 	s.Finish(r)
 	if replaced {
 		w.dismissed = true
-		w.x.dismiss(w)
+		w.crew.dismiss(w)
 		return
 	}
 	w.keepPace()
 	if w.followed { // and stages no more than the committer writes
 		w.followed = false
-		w.x.log.AwaitRoom(w.x.handlers.Done())
+		w.crew.Log.AwaitRoom(w.crew.Handlers.Done())
 	}
 	if !w.seat.NextAfter(s) {
 		w.look()
@@ -158,12 +159,12 @@ func (w *worker) goOn() {
 // more of them: they are written in their order, so that what is old makes room for
 // what is new. A disk that has no room left holds no worker up for longer than this.
 func (w *worker) keepPace() {
-	if !w.x.log.Short() {
+	if !w.crew.Log.Short() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(w.x.handlers, 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(w.crew.Handlers, 100*time.Millisecond)
 	defer cancel()
-	_ = w.x.log.Settled(ctx) // a log that has failed says so itself
+	_ = w.crew.Log.Settled(ctx) // a log that has failed says so itself
 }
 
 // takeBatch takes the next items in hand, or the next payload of the one that is;
@@ -172,17 +173,15 @@ func (w *worker) takeBatch() bool {
 	w.hand.Lock()
 	defer w.hand.Unlock()
 	if !w.more {
-		w.batch = w.run.Next(w.batch[:0], w.queue.batch)
+		w.batch = w.run.Next(w.batch[:0], w.queue.Batch)
 	}
-	w.more, w.pauses = false, w.x.pauses.Changes.Load()
-	for i, it := range w.batch[:min(len(w.batch), w.words)] {
-		w.x.running.Set(w.place*w.words+i, w.queue.core.InHand(it)[0].Ref.Position())
-	}
+	w.more, w.pauses = false, w.crew.Pauses.Changes.Load()
+	w.mark(len(w.batch))
 	if len(w.batch) == 0 {
 		return false
 	}
-	w.x.quarantine.Begun(w.queue.Name, w.batch)
-	w.attempt = w.attempts.Next(w.x.handlers, w) // here, so that a person who ends it finds it
+	w.crew.Quarantine.Begun(w.queue.Name, w.batch)
+	w.attempt = w.attempts.Next(w.crew.Handlers, w) // here, so that a person who ends it finds it
 	w.watch()
 	return true
 }
@@ -190,7 +189,7 @@ func (w *worker) takeBatch() bool {
 // watch has the watchdog count from here, if the queue has a timeout. The lock of hand is held.
 func (w *worker) watch() {
 	if q := w.queue; q.hasTime() {
-		w.hand.Begin(w.x.watchdog, w.run, w.attempt, q.timeout, q.heartbeat)
+		w.hand.Begin(w.crew.Watchdog, w.run, w.attempt, q.Timeout, q.Heartbeat)
 	}
 }
 
@@ -216,7 +215,7 @@ func (w *worker) callLocked() {
 	if len(w.batch) > 0 {
 		w.watchAnew()
 		for _, it := range w.batch {
-			claimOf(it.Claim).KeepAlive()
+			admit.ClaimOf(it.Claim).KeepAlive()
 		}
 		w.engaged(w.handle)
 	}
@@ -230,20 +229,24 @@ func (w *worker) watchAnew() {
 		w.hand.Lock()
 		w.watch()
 		w.hand.Unlock()
-		w.x.watchdog.Wake()
+		w.crew.Watchdog.Wake()
 	}
 }
 
-// halves is a batch that may go on when a call of its handler has ended the goroutine.
-type halves interface{ exited() []error }
+// Rest is what goes on when a call of a handler has ended the goroutine. It returns an error
+// for each item, as [Queue.Call] does.
+type Rest func() []error
+
+// Resumable has the worker that an attempt is of go on with rest if need be.
+func Resumable(a *attempt.Attempt, rest Rest) { a.Worker().(*worker).rest = rest }
 
 // callOn is [worker.call] after user code has ended the goroutine: what is left of a
 // batch is tried, and all else has failed.
 func (w *worker) callOn() {
 	switch {
-	case w.halves == nil:
+	case w.rest == nil:
 		w.attempt.Over()
-		w.errs = slices.Repeat([]error{ErrHandlerExited}, len(w.batch))
+		w.errs = slices.Repeat([]error{attempt.ErrExited}, len(w.batch))
 	case !w.queue.Admission.Asked():
 		w.handleRest()
 	default:
@@ -256,26 +259,26 @@ func (w *worker) handle() {
 	if w.heed() || w.paused() {
 		return
 	}
-	w.attempt.TakeOn(w.queue.Name, w.batch, w.queue.timeout)
-	if w.queue.events.Watched() {
-		w.attempt.Called = w.queue.events.Started(w.batch)
+	w.attempt.TakeOn(w.queue.Name, w.batch, w.queue.Timeout)
+	if w.queue.Events.Watched() {
+		w.attempt.Called = w.queue.Events.Started(w.batch)
 	}
 	w.over(guard.Call(func() error {
-		w.errs = w.queue.call(w.attempt, w.batch)
+		w.errs = w.queue.Call(w.attempt, w.batch)
 		return nil
 	}))
 }
 
 func (w *worker) handleRest() {
 	w.over(guard.Call(func() error {
-		w.errs = w.halves.exited()
+		w.errs = w.rest()
 		return nil
 	}))
 }
 
 // over ends the attempt when the handler has returned, or panicked.
 func (w *worker) over(err error) {
-	w.halves = nil
+	w.rest = nil
 	if err != nil {
 		w.errs = slices.Repeat([]error{err}, len(w.batch))
 	}
@@ -286,11 +289,11 @@ func (w *worker) over(err error) {
 
 func (w *worker) endBatch() {
 	for i := range min(len(w.batch), w.words) {
-		w.x.running.Clear(w.place*w.words + i)
+		w.crew.Recorder.Clear(w.place*w.words + i)
 	}
-	z := &w.x.quarantine
-	z.Acquit(w.queue.Name, w.batch, w.queue.core.Single)
-	if w.queue.core.Single {
+	z := w.crew.Quarantine
+	z.Acquit(w.queue.Name, w.batch, w.queue.Core.Single)
+	if w.queue.Core.Single {
 		for _, it := range w.batch { // what it is suspected for may stand behind what failed
 			z.StandAside(w.queue.Name, it.ID)
 		}
@@ -301,17 +304,17 @@ func (w *worker) endBatch() {
 // passOn goes to the next payload of the item in hand, which is done with one, if
 // there is another that may run now.
 func (w *worker) passOn() bool {
-	if !w.queue.core.Single || len(w.batch) == 0 || w.errs != nil || w.x.draining.Load() {
+	if !w.queue.Core.Single || len(w.batch) == 0 || w.errs != nil || w.crew.Draining.Load() {
 		return false
 	}
 	it := w.batch[0]
 	if it.Outcome.Done+1 == len(it.Payloads) {
 		return false
 	}
-	w.x.quarantine.Acquit(w.queue.Name, w.batch, true)
+	w.crew.Quarantine.Acquit(w.queue.Name, w.batch, true)
 	retry := it.Retry
-	if w.more = it.Pass(); w.more && w.queue.events.Watched() {
-		w.queue.events.Passed(it, retry, w.attempt.Called)
+	if w.more = it.Pass(); w.more && w.queue.Events.Watched() {
+		w.queue.Events.Passed(it, retry, w.attempt.Called)
 	}
 	return w.more
 }
@@ -321,7 +324,20 @@ func (w *worker) jobs() (names []string) {
 	w.hand.Lock()
 	defer w.hand.Unlock()
 	for _, it := range w.batch {
-		names = append(names, holder{Queue: w.queue.Name, ID: it.ID}.String())
+		names = append(names, admit.Owner{Queue: w.queue.Name, ID: it.ID}.String())
 	}
 	return names
+}
+
+// Progressed implements [attempt.Worker]: an event is about the job in hand, of a batch about
+// the first. While the attempt goes on, so does the run: its queue and what is in hand stay.
+func (w *worker) Progressed(r attempt.Report) bool {
+	if !w.queue.Events.Watched() {
+		return false
+	}
+	w.hand.Lock()
+	it := w.batch[0]
+	w.hand.Unlock()
+	w.queue.Events.Progress(it, r.At, r.Done, r.Total, r.Message)
+	return true
 }
