@@ -77,7 +77,7 @@
 //     once, unless it was running at the one before, too.
 //  5. No polling for jobs inside the executor. A job that can run, runs: a due
 //     time, an unlock, a slot that comes back or a free worker wakes it directly.
-//     What can't tell is asked: a Locks.Service that is no [lock.Watcher] every
+//     What cannot notify is polled: a Locks.Service that is no [lock.Watcher] every
 //     second, and a full disk ten times a second; executor/cron looks at the clock
 //     once a minute. A due time may do so a little later if Config.Advanced.TimerSlack says
 //     so, never earlier.

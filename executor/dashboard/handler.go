@@ -52,7 +52,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 		}
 	}
 	if err != nil {
-		cfg.Logger.Error("the dashboard has no use for its configuration", slog.Any("error", err))
+		cfg.Logger.Error("invalid dashboard configuration", slog.Any("error", err))
 		h.cfg.Prefix = "" // which may be what is wrong
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			secure(w.Header())
