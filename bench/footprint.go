@@ -28,6 +28,10 @@ func footprint() []workload {
 			name: "allocs/memory", durability: "memory", n: 1_000_000, rounds: 3, figures: one(allocs),
 			subject: allocated(bothWays(false, inBulk)), baseline: three,
 		},
+		{
+			name: "allocs/single", durability: "memory", n: 300_000, rounds: 3, figures: one(allocs),
+			subject: allocated(bothWays(false, oneByOne)), baseline: three,
+		},
 	}
 }
 

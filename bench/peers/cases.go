@@ -56,6 +56,7 @@ func (b budget) cases() (all []task) {
 	}
 	add(task{Shape: together, IDs: b.ids[0], Handler: b.handlers[0]})
 	add(task{Shape: together, IDs: b.ids[0], Handler: b.handlers[0], Single: true})
+	add(alone)
 	add(task{Shape: idle, IDs: b.ids[0]})
 	for _, handler := range b.handlers {
 		for _, ids := range b.ids {

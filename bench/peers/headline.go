@@ -14,6 +14,9 @@ import (
 // base is the case that the report begins with.
 var base = task{Shape: together, IDs: 1000}
 
+// alone is like beside like: one job per call, by as many callers as the pools have.
+var alone = task{Shape: together, IDs: 1000, Single: true, Callers: 2}
+
 // waiting is the case of handlers that wait most of their time, as for a network.
 // Then what a pool and Strand add to each job is what keeps the next from beginning.
 var waiting = task{Shape: together, IDs: 1000, Handler: time.Millisecond}
@@ -60,20 +63,17 @@ func (r *report) against(name string) string {
 	return strings.Join(text, "; ")
 }
 
-// singly sets a rate of one job per call beside that of peers of the same
-// promise that have no call for many: like with like. They were measured in
-// different cases, so it is a ratio of medians.
+// singly sets a rate of one job per call beside those of peers of the same promise that
+// have no call for many, with as many callers: it is a ratio of medians.
 func (r *report) singly(name string, what peer.Promise) string {
-	single := base
-	single.Single = true
-	i := slices.IndexFunc(r.Peers, func(o outcome) bool { return o.Peer == name && o.asks(single) && o.Rate > 0 })
+	i := slices.IndexFunc(r.Peers, func(o outcome) bool { return o.Peer == name && o.asks(alone) && o.Rate > 0 })
 	if i < 0 {
 		return ""
 	}
 	mine := r.Peers[i].Rate
 	var text []string
 	for _, o := range r.Peers {
-		if o.Promise == what && o.asks(base) && o.Rate > 0 && byName(o.Peer).Bulk == 1 {
+		if o.Promise == what && o.asks(alone) && o.Rate > 0 && byName(o.Peer).Bulk == 1 {
 			text = append(text, fmt.Sprintf("%s × %s", chart.Short(mine/o.Rate), o.Peer))
 		}
 	}

@@ -42,7 +42,7 @@ func (t task) sameCase(other task) bool {
 
 // asks reports whether t is a case, of any peer and of any length.
 func (t task) asks(c task) bool {
-	return t.Shape == c.Shape && t.Single == c.Single && t.IDs == c.IDs && t.Handler == c.Handler
+	return t.Shape == c.Shape && t.Single == c.Single && t.Callers == c.Callers && t.IDs == c.IDs && t.Handler == c.Handler
 }
 
 // outcome is what a case yields.

@@ -211,11 +211,14 @@ func TestCommandLine(t *testing.T) {
 	var out, progress bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-quick", "-json", "-run", "channels", "-dir", t.TempDir()}, &out, &progress))
 	decoder := json.NewDecoder(&out)
-	var first, second outcome
+	var first, single, second outcome
 	require.NoError(t, decoder.Decode(&first))
+	require.NoError(t, decoder.Decode(&single))
 	require.NoError(t, decoder.Decode(&second))
 	assert.Equal(t, together, first.Shape)
 	assert.Positive(t, first.Rate)
+	assert.True(t, single.asks(alone))
+	assert.Positive(t, single.Rate)
 	assert.Equal(t, idle, second.Shape)
 	out.Reset()
 	require.NoError(t, table(&out, []outcome{first, second, {Skipped: "apt-get install x"}, {Failed: "broken"}}))
