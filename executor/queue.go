@@ -173,7 +173,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 func (q *queue) deadConfig() dead.Config {
 	return dead.Config{
 		Log: q.x.log, Logger: q.x.cfg.Logger, Name: q.Name, Number: q.Number, Shards: q.Shards, Now: q.stamp,
-		Supersedes: q.Supersedes, Crashes: q.x.cfg.Crash.Limit > 0, Lanes: q.Lanes, Ledger: q.x.ledger, Keys: q.x.keys,
+		Supersedes: q.Supersedes, Lanes: q.Lanes, Ledger: q.x.ledger, Keys: q.x.keys,
 		Age: q.retention.Age, Count: q.retention.Count,
 	}
 }

@@ -204,6 +204,94 @@ func TestTheHeirOfASuspectIsOne(t *testing.T) {
 	}
 }
 
+// Under OnExhaustedHalt what takes the place of a payload that killed the process is halted
+// with it, also after a restart, until a person has it run; then any newer one runs.
+func TestTheHeirOfAHaltedStateIsHalted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		var x *Executor
+		var q *Queue[string]
+		var ran []string
+		open := func(limit int) {
+			var err error
+			x, err = OpenOn(disk, Config{Crash: Crash{Limit: limit}})
+			require.NoError(t, err)
+			q, err = HandleLatest(x, "q", func(_ context.Context, job Job[string]) error {
+				ran = append(ran, job.Payload)
+				return nil
+			}, QueueConfig[string]{DeadLetters: DeadLetters[string]{OnExhausted: OnExhaustedHalt}})
+			require.NoError(t, err)
+		}
+		change := func(to string) journal.Position {
+			receipt, err := q.Enqueue(t.Context(), "a", to)
+			require.NoError(t, err)
+			synctest.Wait()
+			return journal.Position(receipt.Position)
+		}
+		halted := func() {
+			synctest.Wait()
+			e, err := x.Explain(t.Context(), "q", "a")
+			require.NoError(t, err)
+			require.Equal(t, inspect.JobHalted, e.State)
+			require.Empty(t, ran)
+		}
+		open(3)
+		in := q.q.Shards.Of("a")
+		s := q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", change("1"))
+		require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
+		q.q.Admit(s, in)
+		require.NoError(t, x.Start(t.Context()))
+		halted()
+		change("2")
+		halted()
+		for _, to := range []string{"3", "4"} {
+			require.NoError(t, x.Stop(t.Context()))
+			open(3)
+			require.NoError(t, x.Start(t.Context()))
+			halted()
+			change(to)
+			halted()
+		}
+		n, err := x.Inspect().RunNow(t.Context(), inspect.SelectIDs("q", "a"))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		synctest.Wait()
+		require.Equal(t, []string{"4"}, ran)
+		change("5")
+		require.Equal(t, []string{"4", "5"}, ran)
+		require.NoError(t, x.Stop(t.Context()))
+	})
+}
+
+// Where no crash counts any more, what is newer than a payload that was given up runs.
+func TestAnHeirWhereNoCrashCounts(t *testing.T) {
+	for _, policy := range []OnExhausted{OnExhaustedHalt, OnExhaustedBuryOldest} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := new(journal.Memory)
+			for _, limit := range []int{3, -1} {
+				x, err := OpenOn(disk, Config{Crash: Crash{Limit: limit}})
+				require.NoError(t, err)
+				defer func() { _ = x.Stop(context.Background()) }()
+				ran := 0
+				q, err := HandleLatest(x, "q", func(context.Context, Job[string]) error { ran++; return nil },
+					QueueConfig[string]{DeadLetters: DeadLetters[string]{OnExhausted: policy}})
+				require.NoError(t, err)
+				receipt, err := q.Enqueue(t.Context(), "a", fmt.Sprint(limit))
+				require.NoError(t, err)
+				if in := q.q.Shards.Of("a"); limit > 0 {
+					s := q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position))
+					require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
+					q.q.Admit(s, in)
+				}
+				require.NoError(t, x.Start(t.Context()))
+				synctest.Wait()
+				require.Equal(t, max(0, -limit), ran)
+				require.NoError(t, x.Stop(t.Context()))
+			}
+		})
+	}
+}
+
 // An error of a handler that says what a dead letter of a crash says is an error: the next
 // payload of its id runs, also after a restart.
 func TestAnErrorThatSpeaksOfACrash(t *testing.T) {

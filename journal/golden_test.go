@@ -75,6 +75,9 @@ func tell(t testing.TB, dir string) string {
 			var e Entry
 			require.NoError(t, r.Read(&e))
 			line(map[format.Kind]string{KindEnqueued: "payload", KindState: "state"}[e.Kind], e)
+			if e.Halted {
+				fmt.Fprintf(&b, "\thalted, crashed %t\n", e.Crashed)
+			}
 		}
 		for d, err := range l.Morgue(queue, 0) {
 			require.NoError(t, err)

@@ -222,7 +222,7 @@ func (m *model) record(t *rapid.T) {
 		c.States = append(c.States, JobState{Entry: Entry{
 			Queue: e.Queue, ID: e.ID, Due: e.Due, Error: e.Payload, History: drawHistory(t),
 			Retry:  rapid.IntRange(-1, 30).Draw(t, "retry"),
-			Halted: rapid.Bool().Draw(t, "halted"),
+			Halted: rapid.Bool().Draw(t, "halted"), Crashed: rapid.Bool().Draw(t, "crashed"),
 			Failed: rapid.SliceOfN(rapid.Map(rapid.Uint64(), func(u uint64) Position { return Position(u) }), 0, 3).Draw(t, "failed"),
 		}})
 	}

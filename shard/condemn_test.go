@@ -176,3 +176,56 @@ func TestTheHeirOfACondemnedState(t *testing.T) {
 		})
 	}
 }
+
+// TestTheHeirOfAHaltedState: under OnExhaustedHalt what takes the place of a payload that was
+// condemned is handed to the recorder, too, also if it was accepted before that was written
+// and is loaded beside it.
+func TestTheHeirOfAHaltedState(t *testing.T) {
+	cfg := Config{Single: true, Merge: MergeSupersede, OnExhausted: OnExhaustedHalt}
+	for _, way := range []string{"condemned", "loaded", "beside", "run"} {
+		t.Run(way, func(t *testing.T) {
+			s := newStock(t, 2, func(int) []byte { return []byte("a") }, numbered)
+			first, second := s.refs[0].Position(), s.refs[1].Position()
+			arrive := func(c *Core, i int) {
+				var e journal.Entry
+				require.NoError(t, s.refs[i].Read(&e))
+				require.Zero(t, c.deliver(&e, s.refs[i]))
+			}
+			c := NewCore(1, cfg)
+			arrive(c, 0)
+			require.True(t, c.Condemn(10, "a", first, "crashed", nil))
+			require.True(t, c.change.States[0].Entry.Crashed)
+			c.Record(writing{s.log})
+			var state journal.Entry
+			ref := c.lanes.find([]byte("a")).past().state
+			require.NoError(t, ref.Read(&state))
+			if way == "loaded" || way == "beside" {
+				c = NewCore(1, cfg)
+				c.loading = true
+				arrive(c, 0)
+				if way == "beside" {
+					arrive(c, 1)
+				}
+				c.Load(&state, ref)
+				c.Loaded()
+			}
+			if way == "run" {
+				require.True(t, c.RunNow("a", 10, true))
+			}
+			if way != "beside" {
+				arrive(c, 1)
+			}
+			if way == "run" {
+				require.Empty(t, c.change.Heirs)
+				require.True(t, c.Take(10, c.NewRun()))
+				return
+			}
+			require.Equal(t, map[string]journal.Position{"a": second}, c.change.Heirs)
+			require.False(t, c.Take(10, c.NewRun()))
+			require.True(t, c.Condemn(10, "a", second, "crashed", nil))
+			c.Let("a", HoldSuspect)
+			require.Equal(t, 1, c.Counts().Halted)
+			require.False(t, c.Take(10, c.NewRun()))
+		})
+	}
+}

@@ -82,9 +82,6 @@ func (o *outlived) late(died moment) bool {
 // LoadDead takes in a dead letter of a superseding queue, before anything is loaded. Guilty:
 // it was condemned.
 func (c *dead) LoadDead(e *journal.Entry, guilty bool) {
-	if !c.supersedes() {
-		return
-	}
 	id, v := string(e.ID), versionOf(e, e.Position)
 	if g := c.graves[id]; v.before(g.version) { // of another policy
 		c.graves[id] = grave{version: v, guilty: guilty}
@@ -155,14 +152,19 @@ func (c *dead) exhume(id string, v version) (guilty bool) {
 // succeed is exhume for a payload that is to run instead. After a guilty dead letter it does
 // not: the id is held, and the recorder has it condemned.
 func (c *dead) succeed(id string, v version) {
-	if !c.exhume(id, v) {
-		return
+	if c.exhume(id, v) {
+		c.inherit(id, v.at)
 	}
+}
+
+// inherit has the payload of an id, which takes the place of a condemned one, condemned by
+// the recorder. Until then the id is held.
+func (c *dead) inherit(id string, at journal.Position) {
 	c.hold(id, c.held[id]|HoldSuspect)
 	if c.change.Heirs == nil {
 		c.change.Heirs = make(map[string]journal.Position)
 	}
-	c.change.Heirs[id] = v.at
+	c.change.Heirs[id] = at
 }
 
 // noteDead notes that a payload goes to the morgue.

@@ -174,6 +174,7 @@ func (c *ends) exhausted(now int64, l *lane, it *Item, judged, behind []Payload,
 	case policy == OnExhaustedHalt:
 		it.History = it.Failed(now, out.Error)
 		c.setHalted(l, true)
+		l.remember().crashed = out.Crashed
 		c.again(l, it, judged, behind, count, now, out.Error)
 	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one
 		judged = c.combine(it, judged)

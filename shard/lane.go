@@ -59,6 +59,7 @@ type runHistory struct {
 	pending int             // 1 + index of a newer state in the change that gathers
 	pulled  bool            // while loading: the due time is an earlier one than that of state
 	err     string          // the last error; "": the last run did not fail
+	crashed bool            // if halted: because it kills the process
 	history journal.History // of failures, if there is an error; see failures
 	// held are failed payloads under OnFailureBlock, in order; they run alone.
 	// What waits behind them has its own due time, see over.

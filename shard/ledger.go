@@ -29,7 +29,7 @@ type Change struct {
 	Claims []claim  // of items that were settled, and of jobs that a person has removed
 	Staged []any    // see Item.Stage
 
-	// Heirs are the newest payloads of ids whose dead letter was condemned. The recorder
+	// Heirs are the newest payloads of ids of which an older one was condemned. The recorder
 	// calls Condemn for them, and then Let, with HoldSuspect.
 	Heirs map[string]journal.Position
 
@@ -202,7 +202,7 @@ func (c *ledger) writeState(l *lane) {
 	e := &c.change.States[p.pending-1].Entry
 	*e = journal.Entry{
 		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
-		Retry: l.retry(), Halted: l.halted, Error: []byte(p.err), History: p.failures(),
+		Retry: l.retry(), Halted: l.halted, Crashed: l.halted && p.crashed, Error: []byte(p.err), History: p.failures(),
 	}
 	if p.bounded && !l.holds() && l.retry() < 0 {
 		e.Failed = append(e.Failed, 0, journal.Position(p.limit)) // see gathers

@@ -22,7 +22,10 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 		return
 	}
 	if c.stale(l, e) || rests(e) && l != nil && l.hasState() { // what rests had nothing to do, under another name of the queue
-		c.end(ref)
+		if c.end(ref); e.Crashed {
+			c.inherit(string(e.ID), l.one.Ref.Position())
+			c.enqueue(l, l.due)
+		}
 		return
 	}
 	if l == nil {
@@ -33,7 +36,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	}
 	c.endState(l)
 	p := l.remember()
-	p.state, p.err, p.pulled, p.resting = ref, string(e.Error), false, rests(e)
+	p.state, p.err, p.crashed, p.pulled, p.resting = ref, string(e.Error), e.Crashed, false, rests(e)
 	p.history = slices.Clone(e.History)
 	l.unbound()
 	due := e.Due

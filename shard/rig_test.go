@@ -66,7 +66,9 @@ func (g *rig) open(shards int) {
 	}
 	for b, err := range g.log.Morgue(g.queue, 0) {
 		require.NoError(g.t, err)
-		g.core(string(b.Entry.ID)).LoadDead(&b.Entry, false)
+		if c := g.core(string(b.Entry.ID)); c.supersedes() {
+			c.LoadDead(&b.Entry, b.Crashed)
+		}
 	}
 	_, err = LoadAll(g.cores, g.log.PendingPages(g.queue), func(id []byte) int { return int(g.route(string(id))) }, func([]journal.Entry) {})
 	require.NoError(g.t, err)

@@ -22,7 +22,7 @@ const exportVersion = 3
 //	queue     name, number
 //	payload   a live one: queue, id, position, due, score, restored, payload; accepted if not at
 //	          the due time, metadata if there is any
-//	state     of a job: queue, id, position, due, retry, halted, failed, error, history
+//	state     of a job: queue, id, position, due, retry, halted, crashed, failed, error, history
 //	buried    in the morgue: as a payload, with retry, reason, at, history, and crashed unless
 //	          an older version has buried it, which did not say
 //	key       of the state: key, value
@@ -155,7 +155,7 @@ func (x *exporter) entry(e *journal.Entry) (kind string, l line) {
 	}
 	l = line{Queue: &name, ID: &e.ID, Position: e.Position, Due: new(timeOf(e.Due))}
 	if e.Kind == journal.KindState {
-		l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Retry, e.Halted, e.Failed, &e.Error, append([]byte(nil), e.History...)
+		l.Crashed, l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Crashed, &e.Retry, e.Halted, e.Failed, &e.Error, append([]byte(nil), e.History...)
 		return "state", l
 	}
 	if l.Metadata = append([]byte(nil), e.Metadata...); e.Accepted != 0 {

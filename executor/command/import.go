@@ -164,7 +164,7 @@ func (m *importer) entry(l *typed) (e journal.Entry, err error) {
 		if l.Retry == nil {
 			return e, errors.New("a state needs retry")
 		}
-		e.Kind, e.Retry, e.Halted, e.Failed = journal.KindState, *l.Retry, l.Halted, l.Failed
+		e.Kind, e.Retry, e.Halted, e.Failed, e.Crashed = journal.KindState, *l.Retry, l.Halted, l.Failed, l.Crashed != nil && *l.Crashed
 		if l.Error != nil {
 			e.Error = *l.Error
 		}

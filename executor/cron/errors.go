@@ -1,6 +1,11 @@
 package cron
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/strandjobs/strand/executor/internal/guard"
+)
 
 // Errors of adding a schedule, which is not added then.
 var (
@@ -40,5 +45,6 @@ func (e *PayloadError) Error() string {
 	if e.Value == nil {
 		return "cron: the payload function of " + e.Schedule + " ended its goroutine"
 	}
-	return "cron: the payload function of " + e.Schedule + " panicked: " + text(e.Value)
+	value := guard.Text(func() string { return fmt.Sprint(e.Value) }, func() string { return fmt.Sprintf("%T", e.Value) })
+	return "cron: the payload function of " + e.Schedule + " panicked: " + value
 }

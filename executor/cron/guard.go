@@ -2,7 +2,6 @@ package cron
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"runtime/debug"
 )
@@ -29,14 +28,4 @@ func guarded(schedule string, exited func(error), f func()) (err error) {
 // handler ends here.
 func (c *Cron) report(level slog.Level, message string, attrs ...slog.Attr) {
 	_ = guarded("", func(error) {}, func() { c.cfg.Logger.LogAttrs(context.Background(), level, message, attrs...) })
-}
-
-// text prints a value of the user's, whose methods may panic in turn.
-func text(value any) (s string) {
-	defer func() {
-		if recover() != nil {
-			s = fmt.Sprintf("%T", value)
-		}
-	}()
-	return fmt.Sprint(value)
 }

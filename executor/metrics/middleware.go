@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 func (m *Metrics) aroundEnqueue(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
@@ -154,6 +155,6 @@ func end(span trace.Span, err error) {
 	switch executor.OutcomeOf(err) {
 	case executor.OutcomeDone, executor.OutcomeSnoozed, executor.OutcomeDiscarded:
 	default:
-		span.SetStatus(codes.Error, textOf(err))
+		span.SetStatus(codes.Error, opening(guard.Text(err.Error)))
 	}
 }

@@ -79,16 +79,6 @@ func (m *Metrics) links(run *executor.Run) (links []trace.Link) {
 	return links
 }
 
-// textOf returns the opening of an error's text. Its method is the user's.
-func textOf(err error) (text string) {
-	defer func() {
-		if recover() != nil {
-			text = "an error whose text panics"
-		}
-	}()
-	return opening(err.Error())
-}
-
 // opening returns the beginning of a text, as UTF-8.
 func opening(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxText)], "\uFFFD")

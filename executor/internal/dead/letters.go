@@ -60,7 +60,6 @@ type Config struct {
 	Shards     *shards.Set
 	Now        func() int64    // in Unix nanoseconds
 	Supersedes bool            // a newer payload of an id takes the place of its dead letter
-	Crashes    bool            // and does not run if that was given up for crashes
 	Lanes      *lane.Condition // nil: its ids are its own
 	Ledger     *admit.Ledger   // of what jobs hold
 	Keys       *keylock.Keys
@@ -96,7 +95,7 @@ func (l *Letters) Load(cores []*shard.Core) error {
 		if err != nil {
 			return err
 		}
-		cores[l.c.Shards.Index(b.Entry.ID)].LoadDead(&b.Entry, l.c.Crashes && quarantine.Guilty(&b))
+		cores[l.c.Shards.Index(b.Entry.ID)].LoadDead(&b.Entry, quarantine.Guilty(&b))
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func Guilty(b *journal.Buried) bool {
 // Reason is why it is given up.
 func (s *Suspect) Reason() string {
 	if s.Heir {
-		return crashed + "older payloads of its id did; this one has not run, and does when it is put back"
+		return crashed + "older payloads of its id did; this one has not run, and does when a person says so"
 	}
 	return fmt.Sprintf(crashed+"it was running each of the last %d times that the process died, and is the cause", s.Deaths)
 }

@@ -239,14 +239,14 @@ func (q *Queue) Admit(s *quarantine.Suspect, in *shard.Shard) {
 }
 
 // condemn gives a job up that has killed the process, as if it had failed for the
-// last time.
+// last time, or lets it run where no crash counts any more.
 func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
 	var claim shard.Held // that of a job that ends without a worker
 	if q.Admission != nil {
 		claim = q.Admission.Claim(s.ID, nil)
 	}
 	in.Tell(func(c *shard.Core) {
-		if c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) && q.Core.OnExhausted == shard.OnExhaustedHalt {
+		if s.GivenUp() && c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) && q.Core.OnExhausted == shard.OnExhaustedHalt {
 			q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
 		}
 	})
@@ -262,7 +262,7 @@ func (q *Queue) handOver(c *shard.Change) {
 		}
 	}
 	for id, at := range c.Heirs {
-		s := q.Suspect(journal.Suspicion{Deaths: q.Crew.Crashes, Odds: convicted}, id, at)
+		s := q.Suspect(journal.Suspicion{Deaths: max(q.Crew.Crashes, 1), Odds: convicted}, id, at)
 		s.Heir = true
 		q.condemn(s, q.Shards.Of(id))
 		c.Sets = append(c.Sets, s.Set(at)) // for a start that finds it before that is recorded

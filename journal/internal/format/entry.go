@@ -36,6 +36,8 @@ const (
 	// flagLater, of an enqueued payload that was put off: it was accepted at the time
 	// that its score says, not at its due time.
 	flagLater = 0x08
+	// flagCrashed, of the state of a halted job: it has killed the process.
+	flagCrashed = 0x08
 	// flagMore: what only few entries have follows at the end. Of an enqueued payload
 	// that is when it was accepted, and its metadata; of a state the history.
 	flagMore = 0x10
@@ -75,6 +77,7 @@ type Entry struct {
 	// Of a KindState entry.
 	Retry   int        // −1 new, 0 failed once, …
 	Halted  bool       // not to be run until a person says so
+	Crashed bool       // if halted: because it has killed the process
 	Failed  []Position // payloads of the last, failed run; nil when it does not matter; what begins with 0 is the consumer's own
 	Error   []byte     // text of the last error
 	History History    // what failed, the last error included
@@ -157,6 +160,9 @@ func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []b
 func appendState(b []byte, head int, e *Entry) []byte {
 	if e.Halted {
 		b[head] |= flagExtra
+	}
+	if e.Crashed {
+		b[head] |= flagCrashed
 	}
 	b = binary.AppendVarint(b, int64(e.Retry))
 	b = binary.AppendUvarint(b, uint64(len(e.Failed)))
@@ -271,10 +277,10 @@ func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 		}
 		e.Payload = d.Bytes(d.Uvarint())
 		d.accepted(e, head, base)
-		e.Retry, e.Halted, e.Failed, e.Error, e.History = 0, false, nil, nil, nil
+		e.Retry, e.Halted, e.Crashed, e.Failed, e.Error, e.History = 0, false, false, nil, nil, nil
 	case KindState:
 		e.Score, e.Payload, e.Restored, e.Accepted, e.Metadata, e.History = 0, nil, false, 0, nil, nil
-		e.Halted = head&flagExtra != 0
+		e.Halted, e.Crashed = head&flagExtra != 0, head&flagCrashed != 0
 		e.Retry = int(d.Varint())
 		e.Failed = d.positions()
 		e.Error = d.Bytes(d.Uvarint())
