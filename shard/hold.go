@@ -9,12 +9,10 @@ const (
 	HoldWait Hold = 1 << iota
 	// HoldSuspect: it may have killed the process, and waits for its turn.
 	HoldSuspect
-	// HoldPause: a person wants it so. The id need not have a job.
+	// HoldPause: a person wants it so, perhaps of all ids that begin as it does. The id need not have a job.
 	HoldPause
 	// HoldDead: a dead letter of it is on its way out of the morgue; see Core.Depart.
 	HoldDead
-	// HoldPrefix: a person wants it so of all ids that begin as it does.
-	HoldPrefix
 )
 
 // why returns all reasons to hold an id.
@@ -22,7 +20,7 @@ func (c *agenda) why(id []byte) Hold {
 	why := c.held[string(id)]
 	for n := 1; len(c.prefixes) > 0 && n <= len(id); n++ {
 		if c.prefixes[string(id[:n])] {
-			return why | HoldPrefix
+			return why | HoldPause
 		}
 	}
 	return why
@@ -34,7 +32,7 @@ func (c *agenda) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
 // Paused reports whether an id may not run because a person wants it so: by itself, as
 // one that begins in some way, or with all others.
 func (c *agenda) Paused(id string) bool {
-	return c.paused || c.why([]byte(id))&(HoldPause|HoldPrefix) != 0
+	return c.paused || c.why([]byte(id))&HoldPause != 0
 }
 
 // hold sets the reasons for which an id is held, and reports whether they have changed.
