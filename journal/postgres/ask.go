@@ -22,12 +22,13 @@ const (
 	// firstLook and longestLook are how long a caller waits before the next look for an answer,
 	// if no hint comes.
 	firstLook   = 2 * time.Millisecond
-	longestLook = 100 * time.Millisecond
+	longestLook = time.Second
 	// answerTime is how long an owner has to say what it has accepted. One that dies does not.
-	answerTime = time.Second
+	answerTime  = time.Second
+	longestWait = 10 * time.Minute // of an owner for a payload, before its caller has to ask again
 )
 
-// answer is what the owner of a partition says of a call with conditions.
+// answer is what the owner of a partition says of a call with conditions, or of a payload.
 type answer struct {
 	First     uint64                 `json:",omitempty"` // the position of the first item; 0: not known
 	Merged    []uint64               `json:",omitempty"` // MergedInto of each
@@ -36,19 +37,25 @@ type answer struct {
 	Waiting   *executor.WaitingError `json:",omitempty"`
 	Refused   string                 `json:",omitempty"` // the text of any other error
 	Kind      int                    `json:",omitempty"` // which of kinds it is, from 1; 0: none
+	Buried    *executor.BuriedError  `json:",omitempty"`
+	Lost      bool                   `json:",omitempty"` // the owner had begun, and is none any longer
 }
 
 // kinds are the errors that go with an answer. New ones come last.
 var kinds = []error{executor.ErrInvalidKey, executor.ErrInvalidID, executor.ErrInvalidScore, executor.ErrInvalidMetadata,
-	executor.ErrTooLarge, executor.ErrEncode, executor.ErrNotOwned, executor.ErrMiddleware, executor.ErrState}
+	executor.ErrTooLarge, executor.ErrEncode, executor.ErrNotOwned, executor.ErrMiddleware, executor.ErrState,
+	executor.ErrDiscarded, executor.ErrDeleted}
 
 func answerOf(receipts []executor.Receipt, err error) (a answer) {
 	switch {
+	case errors.As(err, &a.Buried):
+		a.Buried = new(*a.Buried)
+		a.Buried.Err = nil // it is of this process
 	case errors.As(err, &a.Stale), errors.As(err, &a.Waiting):
 	case err != nil:
 		a.Refused = err.Error()
 		a.Kind = slices.IndexFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) + 1
-	default:
+	case len(receipts) > 0:
 		a.First, a.Duplicate = receipts[0].Position, receipts[0].Duplicate
 		for _, r := range receipts {
 			a.Merged = append(a.Merged, r.MergedInto)
@@ -59,10 +66,17 @@ func answerOf(receipts []executor.Receipt, err error) (a answer) {
 
 func (a answer) err() error {
 	switch {
+	case a.Buried != nil:
+		if by := executor.ErrCanceledByOperator; strings.HasPrefix(a.Buried.Reason, by.Error()) {
+			a.Buried.Err = fmt.Errorf("%w%s", by, strings.TrimPrefix(a.Buried.Reason, by.Error()))
+		}
+		return a.Buried
 	case a.Stale != nil:
 		return a.Stale
 	case a.Waiting != nil:
 		return a.Waiting
+	case a.Kind > 0 && a.Kind <= len(kinds) && a.Refused == kinds[a.Kind-1].Error():
+		return kinds[a.Kind-1]
 	case a.Kind > 0 && a.Kind <= len(kinds):
 		kind := kinds[a.Kind-1]
 		return fmt.Errorf("%w: %s", kind, strings.TrimPrefix(a.Refused, kind.Error()+": "))
@@ -72,14 +86,14 @@ func (a answer) err() error {
 	return nil
 }
 
-// asking are the calls of this node that wait for answers. One of the callers looks for all.
+// asking are the calls of this node that wait for answers, for all of which one goroutine looks.
 type asking struct {
 	n    *Node
 	wake chan struct{} // holds a token when there may be an answer
-	turn chan struct{} // has room for who looks
 
 	mu      sync.Mutex
 	waiting map[pgtype.UUID]*asked
+	busy    bool
 }
 
 type asked struct {
@@ -110,49 +124,51 @@ func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []Receipt)
 func (s *asking) wait(ctx context.Context, token pgtype.UUID) (answer, error) {
 	mine := &asked{answer: make(chan answer, 1)}
 	s.mu.Lock()
-	s.waiting[token] = mine
+	if s.waiting[token] = mine; !s.busy {
+		s.busy = true
+		go s.run()
+	}
 	s.mu.Unlock()
+	poke(s.wake)
 	defer func() {
 		s.mu.Lock()
 		delete(s.waiting, token)
 		s.mu.Unlock()
 	}()
-	timer, pause := time.NewTimer(0), firstLook
-	defer timer.Stop()
-	turn := s.turn
-	var due <-chan time.Time // nil: another one looks
-	var hint <-chan struct{}
-	for {
-		select {
-		case a := <-mine.answer:
-			return a, nil
-		case <-ctx.Done():
-			return answer{}, fmt.Errorf("%w: it is in the inbox, and its owner has not answered: %w", executor.ErrUnknown, s.n.outbox.cause(ctx))
-		case <-s.n.base.Done():
-			return answer{}, fmt.Errorf("%w: it is in the inbox, and the node was stopped before its owner has answered", executor.ErrUnknown)
-		case turn <- struct{}{}:
-			defer func() { <-s.turn }()
-			turn, due, hint = nil, timer.C, s.wake
-			continue
-		case <-due:
-		case <-hint:
-			pause = firstLook
-		}
-		s.look(ctx)
-		timer.Reset(pause)
-		pause = min(2*pause, longestLook)
+	select {
+	case a := <-mine.answer:
+		return a, nil
+	case <-ctx.Done():
+		return answer{}, fmt.Errorf("%w: it is in the inbox, and its owner has not answered: %w", executor.ErrUnknown, s.n.outbox.cause(ctx))
+	case <-s.n.base.Done():
+		return answer{}, fmt.Errorf("%w: it is in the inbox, and the node was stopped before its owner has answered", executor.ErrUnknown)
 	}
 }
 
-// look hands out the answers that are there. What a server in trouble does not say comes later.
-func (s *asking) look(ctx context.Context) {
+// run looks for answers while somebody waits.
+func (s *asking) run() {
+	for pause := firstLook; s.look(); pause = min(2*pause, longestLook) {
+		select {
+		case <-s.wake:
+			pause = firstLook
+		case <-time.After(pause):
+		case <-s.n.base.Done():
+		}
+	}
+}
+
+// look hands out the answers that are there, unless nobody waits. What a server in trouble does not say comes later.
+func (s *asking) look() bool {
 	s.mu.Lock()
 	tokens := slices.Collect(maps.Keys(s.waiting))
+	s.busy = len(tokens) > 0 && s.n.base.Err() == nil
 	s.mu.Unlock()
+	if len(tokens) == 0 || s.n.base.Err() != nil {
+		return false
+	}
 	sent := time.Now()
-	err := onConnection(ctx, s.n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
-		// What is found is written again, so that the answer is on the standby, too.
-		rows, err := conn.Query(ctx, in(s.n.cfg.Schema, "UPDATE {schema}.taken SET at = at WHERE token = ANY ($1) RETURNING token, coalesce(answer, '')"), tokens)
+	err := onConnection(s.n.base, s.n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, s.n.texts["answers"], tokens)
 		if err != nil {
 			return err
 		}
@@ -161,9 +177,8 @@ func (s *asking) look(ctx context.Context) {
 		_, err = pgx.ForEachRow(rows, []any{&token, &text}, func() error { return s.found(token, text) })
 		return err
 	})
-	if ctx.Err() == nil {
-		s.n.outbox.trouble.note(sent, err)
-	}
+	s.n.outbox.trouble.note(sent, err)
+	return true
 }
 
 // found is called with a call that was decided.

@@ -79,7 +79,7 @@ const (
 // settle compares the partitions that ids belong to by cfg with those that the schema was
 // divided by, and returns what it has of the probes, and the statements for it. The first that
 // settles it divides it; without first that is left to another call.
-func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitter, first bool) (division []int32, texts clusterTexts, err error) {
+func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitter, first bool) (division []int32, texts texts, err error) {
 	mine, done := [2][]int32{}, make(chan struct{})
 	go func() { // the function is the user's: it may block
 		defer close(done)
@@ -120,7 +120,7 @@ func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitte
 			"give both the same, or Export, and Import into another schema with the new one",
 			ErrPartitions, cfg.Schema, divider, probes[i], named(division[i]), named(mine[0][i]))
 	}
-	return division, clusterTextsFor(cfg.Schema, made, divide.Nodes), nil
+	return division, textsFor(cfg.Schema, made, divide.Nodes), nil
 }
 
 // differs returns the first probe in which two divisions do, or -1.

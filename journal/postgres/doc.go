@@ -53,7 +53,7 @@
 //     of the others. Set Missed: by default, what is due while a partition moves is lost.
 //   - A call with IfAbsent, IdempotencyKey or FromSource waits on each node until the owner has decided,
 //     one such call after the other: some hundreds a second for a partition. Its items are of one
-//     partition, or it is [ErrRemote]. A node of version 2.2 or older refuses what others send it of these,
+//     partition, or it is executor.ErrInvalidKey. A node of version 2.2 or older refuses what others send it of these,
 //     and the call is executor.ErrUnknown when its context ends. A payload that was accepted in the inbox has no position yet; its
 //     score, where none was given, and its EnqueuedAt are of when the owner takes it in.
 //     Middlewares for enqueueing run on the owner, without the caller's context.
@@ -77,8 +77,9 @@
 //     its other ids wait till then, while calls for it are answered. Give handlers a Timeout, and
 //     have more partitions than nodes, so that fewer ids wait for each. Only Stop, when its time
 //     is over, and a lease that is lost cancel handlers.
-//   - HandleResult, Do, Wait, Morgue, Requeue and Pause have no form for all nodes: those of
-//     package executor work on one partition of this node, by way of [Node.Partitions].
+//   - HandleResult, Do, Morgue, Requeue and Pause have no form for all nodes: those of
+//     package executor work on one partition of this node, by way of [Node.Partitions]. [Queue.Wait]
+//     has one. A node of version 2.3 or older refuses the question, and the wait lasts as long as its context.
 //   - What goes through the inbox goes to the server twice, and back once. Leases are renewed on
 //     connections of their own meanwhile, but where hundreds of MiB keep a machine, or the
 //     server's disk, busy for most of a lease, it is lost, and what ran runs again: have a
@@ -114,20 +115,15 @@
 // partitions; [Handle], [HandleMerged] and [HandleBatch] register queues as those of package
 // executor do, on all nodes the same; [Node.Run] serves. A process that only enqueues does
 // without Run.
-//
-// The connections must keep a session: of poolers those in session mode will do, with room for
-// Config.Connections and three more of each node; Open returns [ErrUnsafe] for one in
-// transaction or statement mode. The connections of EnqueueTx are the caller's, and need no
-// session, if the driver prepares nothing that outlives a transaction (pgx: default_query_exec_mode
-// is exec, say); nor does Migrate in transaction mode. NOTIFY is a hint; without it the inbox is
-// looked at once a second.
+// The connections must keep a session: the README says more, and how to operate nodes. NOTIFY is a hint; without it
+// the inbox is looked at once a second.
 //
 // # Rights
 //
 // Nobody needs to be a superuser. Who calls Migrate, Import, Export and Check owns the schema, or
 // may create it. Other roles need what follows, and nothing else: nodes, programs that only
 // enqueue, what has the transactions of EnqueueTx, and who looks ([Look]). For Stats a program that only enqueues
-// needs SELECT of the tables node and lease, too. Functions may be executed by all, unless that
+// needs SELECT of the table node, too. Functions may be executed by all, unless that
 // is revoked; sequences need no right. What is missing is in the error, as the server says it:
 // of Open, of the call, or of [Node.Err].
 //
@@ -141,6 +137,7 @@
 //	GRANT SELECT, UPDATE (division, divider) ON strand.version TO caller;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON strand.inbox TO caller;
 //	GRANT SELECT, UPDATE ON strand.taken TO caller;
+//	GRANT SELECT ON strand.lease TO caller;
 //
 //	GRANT USAGE ON SCHEMA strand TO writer;
 //	GRANT SELECT ON strand.version TO writer;
@@ -149,29 +146,6 @@
 //	GRANT USAGE ON SCHEMA strand TO reader;
 //	GRANT SELECT ON strand.version, strand.tail, strand.block, strand.side, strand.lease, strand.node, strand.inbox TO reader;
 //
-// # Operations
-//
-//   - A deployment ends one node after the other with SIGTERM, whose context is that of
-//     [Node.Run]: its partitions go to the others as soon as its handlers have returned.
-//   - To be watched are [Node.Err], which says what is not served and why, and of [Node.Stats]
-//     an inbox that grows, what was refused, and Lost. Package journal/postgres/dashboard shows
-//     these, and the pages of package executor/dashboard for the partitions of a node.
-//   - Metrics are of an executor, and so of an ownership: in Config.Setup,
-//     metrics.New(metrics.Config{Attributes: …}) with the partition's number, and Observe(x).
-//     Gauges and counters are gone when the partition is given away. examples/cluster does so.
-//   - A failover, a restart of the server and an outage are waited out; partitions whose
-//     leases could not be renewed are taken again, by whichever node, and what was not settled
-//     runs again. Have each server name its standbys before it is promoted: nodes go on without
-//     one, so that a failover is none of them, and warn once a minute.
-//   - While a transaction stays open, that of a dump or of an idle session, the server keeps what was
-//     replaced since. Commits are as fast as without it, but tables grow, and partitions take longer to
-//     open; one that has written slows looks into the inbox, too. [Stats] has the oldest, [Node.Err] and the
-//     log tell of it after an hour, with what ends it: of other roles' sessions to a role with
-//     pg_read_all_stats. Replication slots that have an xmin do the same: drop those that nothing uses.
-//   - Backups are those of the database, of the whole schema at one moment, as pg_dump and base
-//     backups are. Stop the nodes before going back to one: what was accepted since is missing
-//     then, what has ended since runs again, and tokens of after the backup come a second time.
-//
 // # Moving in and out
 //
 // [Import] puts the journal of a process that has stopped into partitions that were not used,
@@ -179,20 +153,7 @@
 // the morgue and state keys are kept, and both sides are read again and compared before
 // either is done. What can't be divided among partitions, as slots, is refused. [Check] reads
 // and checks all partitions. The command cmd/strand-postgres does these, and Migrate.
-//
-// The number of partitions is changed by an Export from one schema and an Import into another
-// one, which has a multiple of it. Each id goes on in a partition that has what its own had:
-// what its sources have given, its idempotency keys, what is paused. Fewer, or another number,
-// would make one partition of several, whose positions and offsets of sources are not of one
-// order: stop enqueueing, let the nodes run until nothing waits, and begin with a new schema.
-//
-// # Seen from the database
-//
-// The command cmd/strand-postgres tells what the command strand tells of a journal at rest, of all
-// partitions at one moment, while nodes are at work and when none is up; [Look] does so for programs.
-// What runs, and why a job does not, only nodes know. There is no view of jobs for psql: what waits is left
-// when a log is replayed, entries in some blocks and their ends in others; SQL that does that would be a
-// second reader of a format that only package journal versions.
+// [Look] shows them at one moment, also while nodes are at work: but what runs, and why a job does not, only nodes know.
 //
 // # Goroutines
 //

@@ -90,7 +90,7 @@ func Look(ctx context.Context, url string, cfg Config, do func(Stats, []*journal
 
 func (m *mover) look(ctx context.Context, do func(Stats, []*journal.View) error) error {
 	return m.atOnce(ctx, func() error {
-		stats, err := readStats(ctx, m.conn, clusterTextsFor(m.cfg.Schema, time.Time{}, m.partitions))
+		stats, err := readStats(ctx, m.conn, textsFor(m.cfg.Schema, time.Time{}, m.partitions))
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
--- The functions of version 2.3. Programs of versions 1 and 2 call those with the same names.
+-- The functions of version 2.4. Programs of versions 1 and 2 call those with the same names.
 
 -- put_part writes a part of a block before the commit that it belongs to, in the same
 -- transaction.
@@ -221,6 +221,44 @@ BEGIN
 	DELETE FROM {schema}.inbox WHERE partition = p AND number = ANY (numbers);
 	INSERT INTO {schema}.taken (token, answer) SELECT * FROM unnest(tokens, answers)
 		ON CONFLICT (token) DO UPDATE SET answer = excluded.answer;
+END
+$$;
+
+-- hear begins with a question: it is to be answered by the owner of epoch e, who calls this again if he gets
+-- no answer, or not at all.
+CREATE OR REPLACE FUNCTION {schema}.hear(p integer, e bigint, n bigint, t uuid) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+	says text := format('{"Epoch":%s,"Partition":%s}', e, p);
+BEGIN
+	IF e IS DISTINCT FROM ({schema}.last(p)).epoch THEN
+		RETURN false;
+	END IF;
+	DELETE FROM {schema}.inbox WHERE partition = p AND number = n AND token = t;
+	IF FOUND THEN
+		INSERT INTO {schema}.taken (token, answer) VALUES (t, says);
+		RETURN true;
+	END IF;
+	RETURN EXISTS (SELECT FROM {schema}.taken WHERE token = t AND answer = says);
+END
+$$;
+
+-- lost tells whether the owner who is at a question is none any longer. What he has answered stands before that.
+CREATE OR REPLACE FUNCTION {schema}.lost(answer text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM {schema}.lease WHERE partition = (answer::jsonb ->> 'Partition')::integer AND epoch > (answer::jsonb ->> 'Epoch')::bigint);
+END
+$$;
+
+-- answers returns what there is of answers. What is found is written again, so that it is on the standby, too.
+CREATE OR REPLACE FUNCTION {schema}.answers(tokens uuid[]) RETURNS TABLE (of uuid, says text)
+LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN QUERY UPDATE {schema}.taken t SET at = t.at WHERE t.token = ANY (tokens) AND coalesce(t.answer, '') NOT LIKE '{"Epoch"%'
+		RETURNING t.token, coalesce(t.answer, '');
+	RETURN QUERY SELECT t.token, '{"Lost":true}' FROM {schema}.taken t
+		WHERE t.token = ANY (tokens) AND CASE WHEN t.answer LIKE '{"Epoch"%' THEN {schema}.lost(t.answer) ELSE false END;
 END
 $$;
 

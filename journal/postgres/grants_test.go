@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
@@ -64,7 +64,7 @@ func (c *cluster) role(s *pgtest.Server, rights []right) (url string) {
 	return strings.Replace(c.url, "postgres@", name+"@", 1)
 }
 
-// statements are all that a node makes, by their fields, with arguments for which each goes
+// statements are all that a node makes, by their names, with arguments for which each goes
 // all ways it can. Partition 0 has a row in the inbox, 7, and one that was taken.
 var (
 	nobody  = make([]byte, 16)
@@ -72,30 +72,27 @@ var (
 	storing = map[string][]any{
 		"commit":  {0, 0, 0, nobody, 1, nobody, []int64{5}, []int16{1, 1}, [][]byte{{1}, {2}}, [][]byte{{1}, nil}, []int64{1, 0}, []int64{7}},
 		"putPart": {0, 1, 1, nobody}, "ask": {0, 0}, "tail": {0}, "scan": {0}, "read": {0, 1, 0, 1, 1},
-		"get": {0, 1, nobody}, "page": {0, 1, nobody, 1}, "sides": {0},
+		"get": {0, 1, nobody}, "values": {0, 1, nobody, 1}, "sides": {0},
 	}
 	leasing = map[string][]any{
 		"renew": {tokens[0], "name", 1000, []int{0}, []int{1}}, "view": {[]int{1}}, "leave": {tokens[0]}, "acquire": {0, tokens[0], 1},
 		"release": {0, tokens[0], 0}, "page": {0, 0, nil, []string{"q"}}, "unknown": {0, []string{}}, "split": {0, 0, 7, [][]byte{{1}, {2}}},
 		"refuse": {0, 7, "why", 0}, "sweep": {}, "nodes": {}, "stats": {}, "held": {0},
+		"hear": {0, 0, 7, tokens[0]}, "answer": {0, 0, []int64{7}, tokens[1:], []string{"{}"}},
 	}
-	calling = map[string][]any{"put": {[]int{0, 0}, []string{"q", "q"}, [][]byte{{1}, {2}}, tokens, "infinity"}, "withdraw": {tokens}, "notify": {"c", "h"}}
+	calling = map[string][]any{"put": {[]int{0, 0}, []string{"q", "q"}, [][]byte{{1}, {2}}, tokens, "infinity"}, "withdraw": {tokens}, "answers": {tokens}, "notify": {"c", "h"}}
 	writing = map[string][]any{"insert": {0, "q", nobody}, "insertHint": {0, "q", nobody, "c", "h"}}
 )
 
 // missing calls statements, each in a transaction that is rolled back, and returns of what the
 // role has not all rights, as the server says it.
-func (c *cluster) missing(conn *pgx.Conn, statements any, which ...map[string][]any) (of []string) {
+func (c *cluster) missing(conn *pgx.Conn, statements texts, which ...map[string][]any) (of []string) {
 	c.t.Helper()
-	v := reflect.ValueOf(statements)
 	for _, calls := range which {
 		for name, args := range calls {
-			if _, is := v.Type().FieldByName(name); !is {
-				continue
-			}
 			tx, err := conn.Begin(c.t.Context())
 			require.NoError(c.t, err)
-			_, err = tx.Exec(c.t.Context(), v.FieldByName(name).String(), append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
+			_, err = tx.Exec(c.t.Context(), statements[name], append([]any{pgx.QueryExecModeSimpleProtocol}, args...)...)
 			require.NoError(c.t, tx.Rollback(c.t.Context()))
 			refused, _ := errors.AsType[*pgconn.PgError](err)
 			switch {
@@ -116,22 +113,20 @@ func TestEachRightIsNeeded(t *testing.T) {
 	s := pgtest.Start(t)
 	c := newCluster(t, s.URL(), 1, time.Second)
 	s.Exec(t, in(c.schema, `INSERT INTO {schema}.inbox (number, partition, queue, calls, token) OVERRIDING SYSTEM VALUE VALUES (7, 0, 'q', '', '`+tokens[0]+`');
-		INSERT INTO {schema}.taken (token) VALUES ('`+tokens[1]+`')`))
-	settling := struct{ read, write string }{in(c.schema, settleRead), in(c.schema, settleWrite)}
+		INSERT INTO {schema}.taken (token, answer) VALUES ('`+tokens[1]+`', '{"Epoch":0,"Partition":0}')`))
+	settling := texts{"read": in(c.schema, settleRead), "write": in(c.schema, settleWrite)}
 	settled := map[string][]any{"read": {}, "write": {[]int{1}, "name"}}
-	node, store := c.node(c.url).texts, textsFor(c.schema)
-	for _, statements := range []any{node, store} { // none was forgotten
-		for field := range reflect.TypeOf(statements).Fields() {
-			known := field.Name == "channel"
-			for _, calls := range []map[string][]any{storing, leasing, calling, writing} {
-				known = known || calls[field.Name] != nil
-			}
-			require.True(t, known, field.Name)
+	node := c.node(c.url).texts
+	for name := range node { // none was forgotten
+		known := name == "channel"
+		for _, calls := range []map[string][]any{storing, leasing, calling, writing} {
+			known = known || calls[name] != nil
 		}
+		require.True(t, known, name)
 	}
 	for role, call := range map[string]func(*pgx.Conn) []string{
 		"node": func(conn *pgx.Conn) []string {
-			return slices.Concat(c.missing(conn, store, storing), c.missing(conn, node, leasing, calling), c.missing(conn, settling, settled))
+			return slices.Concat(c.missing(conn, node, storing, leasing, calling), c.missing(conn, settling, settled))
 		},
 		"caller": func(conn *pgx.Conn) []string {
 			return slices.Concat(c.missing(conn, node, calling), c.missing(conn, settling, settled))
@@ -187,6 +182,7 @@ func TestRolesWithTheirRights(t *testing.T) {
 		}
 	}
 	c.await(want)
+	require.NoError(t, caller.q.Wait(t.Context(), caller.put(t, "later", 1, executor.In(300*time.Millisecond))))
 	require.NoError(t, n.Stop(t.Context()))
 
 	without := func(role string, what, on string) string {

@@ -121,10 +121,10 @@ func (h *notifier) send() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.n.base), h.n.cfg.Lease/renewals)
 	defer cancel()
 	for hint := range plain {
-		_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hint)
+		_, _ = h.n.pool.Exec(ctx, h.n.texts["notify"], h.n.texts["channel"], hint)
 	}
 	if len(inbox) > 0 {
-		_, _ = h.n.pool.Exec(ctx, h.n.texts.notify, h.n.texts.channel, hintOf(slices.Sorted(maps.Keys(inbox))))
+		_, _ = h.n.pool.Exec(ctx, h.n.texts["notify"], h.n.texts["channel"], hintOf(slices.Sorted(maps.Keys(inbox))))
 	}
 }
 
@@ -159,7 +159,7 @@ func (n *Node) listenOnce() error {
 		return err
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(n.base)) }()
-	if _, err := conn.Exec(n.base, "LISTEN "+n.texts.channel); err != nil {
+	if _, err := conn.Exec(n.base, "LISTEN "+n.texts["channel"]); err != nil {
 		return err
 	}
 	poke(n.wake)

@@ -249,7 +249,7 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 			}
 		}
 	}
-	return t.answer()
+	return t.answer(&t.answers)
 }
 
 // alone takes in rows one by one, because they were refused together.
@@ -295,7 +295,7 @@ func (t *taker) tellUnknown() error {
 	others := make(map[string]int)
 	err := t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		clear(others)
-		rows, err := conn.Query(ctx, t.p.n.texts.unknown, t.p.number, t.names)
+		rows, err := conn.Query(ctx, t.p.n.texts["unknown"], t.p.number, t.names)
 		if err != nil {
 			return err
 		}

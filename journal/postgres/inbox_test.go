@@ -86,7 +86,7 @@ func TestRefusedRowsAreKeptAndTold(t *testing.T) {
 	at := place{0, "q"}
 	put := func(calls ...*outCall) {
 		r := rowsOf(calls)
-		_, err := producer.pool.Exec(t.Context(), producer.texts.put, r.partitions, r.queues, r.calls, r.tokens, nil)
+		_, err := producer.pool.Exec(t.Context(), producer.texts["put"], r.partitions, r.queues, r.calls, r.tokens, nil)
 		require.NoError(t, err)
 	}
 	one := func(id, payload string) *outCall { return &outCall{parts: map[place][]byte{at: call(id, payload)}} }
@@ -94,7 +94,7 @@ func TestRefusedRowsAreKeptAndTold(t *testing.T) {
 	put(one("a", "3"))
 	put(one("b", strings.Repeat("1", 1000)))
 	put(one("a", "4"))
-	_, err := producer.pool.Exec(t.Context(), producer.texts.insert, 0, "q", []byte("no calls"))
+	_, err := producer.pool.Exec(t.Context(), producer.texts["insert"], 0, "q", []byte("no calls"))
 	require.NoError(t, err)
 	put(one("a", "5"))
 	require.Equal(t, 6, c.rows(producer))
@@ -186,7 +186,7 @@ func TestRowsWithoutAHint(t *testing.T) {
 	b, err := producer.q.batch([]executor.Item[int]{{ID: "a", Payload: 1}, {ID: "a", Payload: 2}, {ID: "a", Payload: 3}}, nil)
 	require.NoError(t, err)
 	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall(b.parts[0])}}})
-	_, err = producer.pool.Exec(t.Context(), producer.texts.put, r.partitions, r.queues, r.calls, r.tokens, nil)
+	_, err = producer.pool.Exec(t.Context(), producer.texts["put"], r.partitions, r.queues, r.calls, r.tokens, nil)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, 10*time.Millisecond)
 	c.await(map[string]int{"a": 3})
@@ -412,7 +412,7 @@ func TestOptionsOfSeveralPartitions(t *testing.T) {
 		}
 	}
 	_, err := n.q.EnqueueMany(t.Context(), items, executor.IdempotencyKey("k"))
-	require.ErrorIs(t, err, ErrRemote)
+	require.ErrorIs(t, err, executor.ErrInvalidKey)
 	require.ErrorContains(t, err, "make a call for each of 2 partitions")
 	for _, it := range items {
 		receipts, err := n.q.EnqueueMany(t.Context(), []executor.Item[int]{it}, executor.IdempotencyKey("k"))

@@ -45,6 +45,9 @@ func (r inRow) read() (items []item, conditions []executor.Option, err error) {
 	if err == nil {
 		conditions, err = executor.Carried(carried)
 	}
+	if err == nil && r.calls[0] == waitVersion {
+		conditions = []executor.Option{} // it is alone
+	}
 	for _, c := range calls {
 		if err != nil {
 			break
@@ -59,6 +62,9 @@ func (r inRow) read() (items []item, conditions []executor.Option, err error) {
 // take appends the items of a group to the log, in the commit that deletes their rows. What has
 // conditions is answered, and so is over whatever they come to.
 func (t *taker) take(g group) error {
+	if g.rows[0].calls[0] == waitVersion {
+		return t.hear(g.rows[0], g.items)
+	}
 	offset := t.offset + 1
 	numbers := make([]int64, len(g.rows))
 	for i, r := range g.rows {
@@ -106,14 +112,13 @@ func (a *answers) add(r inRow, of answer) {
 
 func (a *answers) drop() { *a = answers{} }
 
-// answer hands the answers to the server. Those that it does not get are given anew by the next
+// answer hands answers to the server. Those that it does not get are given anew by the next
 // pass, but for those of what was accepted.
-func (t *taker) answer() error {
-	a := &t.answers
+func (t *taker) answer(a *answers) error {
 	if len(a.numbers) == 0 {
 		return nil
 	}
-	err := t.exec(in(t.p.n.cfg.Schema, "SELECT {schema}.answer($1, $2, $3, $4, $5)"), t.p.number, t.p.epoch(), a.numbers, a.tokens, a.texts)
+	err := t.exec(t.p.n.texts["answer"], t.p.number, t.p.epoch(), a.numbers, a.tokens, a.texts)
 	if err == nil {
 		t.p.n.notifier.tell(hintAnswer)
 	}
@@ -141,10 +146,10 @@ func (t *taker) refuse(r inRow, why error) error {
 		for i, c := range calls {
 			parts[i] = row(c)
 		}
-		return t.exec(t.p.n.texts.split, t.p.number, t.p.epoch(), r.number, parts)
+		return t.exec(t.p.n.texts["split"], t.p.number, t.p.epoch(), r.number, parts)
 	}
 	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
 		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
 	text := fmt.Sprintf("%+q", why.Error()) // as the server can have it
-	return t.exec(t.p.n.texts.refuse, t.p.number, r.number, text[1:len(text)-1], t.p.epoch())
+	return t.exec(t.p.n.texts["refuse"], t.p.number, r.number, text[1:len(text)-1], t.p.epoch())
 }

@@ -133,7 +133,7 @@ func TestPutAgain(t *testing.T) {
 	n := c.node(c.url)
 	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall([]item{{ID: "a", Payload: []byte("1")}})}}})
 	put := func() {
-		_, err := n.pool.Exec(t.Context(), n.texts.put, r.partitions, r.queues, r.calls, r.tokens, nil)
+		_, err := n.pool.Exec(t.Context(), n.texts["put"], r.partitions, r.queues, r.calls, r.tokens, nil)
 		require.NoError(t, err)
 	}
 	put()

@@ -166,7 +166,7 @@ func TestAnUnknownCallComesInTimeOrNever(t *testing.T) {
 			}
 			enqueue(other, 1)
 			var none rows
-			_, err := slow.pool.Exec(t.Context(), slow.texts.put, none.partitions, none.queues, none.calls, none.tokens, nil)
+			_, err := slow.pool.Exec(t.Context(), slow.texts["put"], none.partitions, none.queues, none.calls, none.tokens, nil)
 			require.NoError(t, err, "the statement is prepared")
 			var pids []int
 			require.NoError(t, other.pool.QueryRow(t.Context(),
@@ -216,7 +216,7 @@ func TestAFlushWhoseCallersHaveGone(t *testing.T) {
 			f.rows = rowsOf(f.calls)
 			sent := f.rows
 			put := func() {
-				_, err := n.pool.Exec(t.Context(), n.texts.put, sent.partitions, sent.queues, sent.calls, sent.tokens, nil)
+				_, err := n.pool.Exec(t.Context(), n.texts["put"], sent.partitions, sent.queues, sent.calls, sent.tokens, nil)
 				require.NoError(t, err)
 			}
 			if before != "lost" {

@@ -249,7 +249,7 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 		}
 	}
 	forgetWarning(conn.Conn().PgConn())
-	rows, err := conn.Query(ctx, n.texts.renew, n.id, name, n.cfg.Lease.Milliseconds(), numbers, n.division)
+	rows, err := conn.Query(ctx, n.texts["renew"], n.id, name, n.cfg.Lease.Milliseconds(), numbers, n.division)
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 }
 
 func (n *Node) look(ctx context.Context, conn *pgxpool.Conn) (v view, err error) {
-	rows, err := conn.Query(ctx, n.texts.view, n.division)
+	rows, err := conn.Query(ctx, n.texts["view"], n.division)
 	if err != nil {
 		return v, err
 	}
@@ -361,7 +361,7 @@ const longestFailure = 30 * time.Second
 
 // leave ends the candidacy, as far as the server answers.
 func (n *Node) leave(ctx context.Context) {
-	if _, err := n.control.Exec(ctx, n.texts.leave, n.id); err != nil {
+	if _, err := n.control.Exec(ctx, n.texts["leave"], n.id); err != nil {
 		n.log.Log(ctx, levelOf(err), "the node is a candidate until its lease ends", slog.Any("error", err))
 		return
 	}
@@ -381,7 +381,7 @@ func (n *Node) keepHouse() {
 		case <-t.C:
 		}
 		ctx, cancel := context.WithTimeout(n.base, housekeeping)
-		if _, err := n.control.Exec(ctx, n.texts.sweep); err != nil && n.base.Err() == nil {
+		if _, err := n.control.Exec(ctx, n.texts["sweep"]); err != nil && n.base.Err() == nil {
 			n.log.Log(n.base, levelOf(err), "old rows of nodes and tokens can't be deleted", slog.Any("error", err))
 		}
 		_ = n.outbox.clock.read(ctx, n.control, readClock) // or a minute later

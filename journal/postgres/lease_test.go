@@ -197,7 +197,7 @@ func TestALateRenewalBringsNoNodeBack(t *testing.T) {
 	before.leave(t.Context())
 	require.NoError(t, before.renew(t.Context(), conn, &before.cfg.Name, nil))
 	require.Zero(t, nodes())
-	_, err = conn.Exec(t.Context(), n.texts.sweep)
+	_, err = conn.Exec(t.Context(), n.texts["sweep"])
 	require.NoError(t, err)
 	var rows int
 	require.NoError(t, conn.QueryRow(t.Context(), in(c.schema, "SELECT count(*) FROM {schema}.node")).Scan(&rows))
@@ -261,11 +261,11 @@ func TestALateReleaseFreesNothing(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	n := c.node(c.url)
 	acquire := func() (epoch *int64) {
-		require.NoError(t, n.pool.QueryRow(t.Context(), n.texts.acquire, 0, n.id, 60_000).Scan(&epoch))
+		require.NoError(t, n.pool.QueryRow(t.Context(), n.texts["acquire"], 0, n.id, 60_000).Scan(&epoch))
 		return epoch
 	}
 	release := func(epoch int64) {
-		_, err := n.pool.Exec(t.Context(), n.texts.release, 0, n.id, epoch)
+		_, err := n.pool.Exec(t.Context(), n.texts["release"], 0, n.id, epoch)
 		require.NoError(t, err)
 	}
 	first := *acquire()

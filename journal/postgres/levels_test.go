@@ -143,14 +143,14 @@ func TestAnOwnerFromBeforeSplitsNothing(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	n := c.node(c.url)
 	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall([]item{{ID: "a"}})}}, {parts: map[place][]byte{{0, "q"}: encodeCall([]item{{ID: "b"}})}}})
-	_, err := n.pool.Exec(t.Context(), n.texts.put, r.partitions, r.queues, r.calls, r.tokens, nil)
+	_, err := n.pool.Exec(t.Context(), n.texts["put"], r.partitions, r.queues, r.calls, r.tokens, nil)
 	require.NoError(t, err)
 	var number, epoch int64
 	require.NoError(t, n.pool.QueryRow(t.Context(), in(c.schema, "SELECT number FROM {schema}.inbox")).Scan(&number))
-	require.NoError(t, n.pool.QueryRow(t.Context(), n.texts.acquire, 0, n.id, 1).Scan(&epoch))
+	require.NoError(t, n.pool.QueryRow(t.Context(), n.texts["acquire"], 0, n.id, 1).Scan(&epoch))
 	var done bool
 	split := func(epoch int64) bool {
-		require.NoError(t, n.pool.QueryRow(t.Context(), n.texts.split, 0, epoch, number, [][]byte{{1}, {2}}).Scan(&done))
+		require.NoError(t, n.pool.QueryRow(t.Context(), n.texts["split"], 0, epoch, number, [][]byte{{1}, {2}}).Scan(&done))
 		return done
 	}
 	require.False(t, split(epoch-1))

@@ -123,7 +123,7 @@ func TestLeasesThatNoNodeCanHaveAreOver(t *testing.T) {
 		require.NoError(t, err)
 	}
 	acquired := func() (epoch *int64) {
-		require.NoError(t, n.pool.QueryRow(t.Context(), n.texts.acquire, 0, n.id, 1).Scan(&epoch))
+		require.NoError(t, n.pool.QueryRow(t.Context(), n.texts["acquire"], 0, n.id, 1).Scan(&epoch))
 		return epoch
 	}
 	set("UPDATE {schema}.lease SET owner = gen_random_uuid(), expires = clock_timestamp() + interval '1 hour'")
@@ -136,7 +136,7 @@ func TestLeasesThatNoNodeCanHaveAreOver(t *testing.T) {
 	require.Empty(t, s.Partitions[0].Owner)
 	require.NoError(t, n.Start(t.Context()))
 	c.serving(n)
-	set(n.texts.sweep)
+	set(n.texts["sweep"])
 	var rows int
 	require.NoError(t, n.pool.QueryRow(t.Context(), in(c.schema, "SELECT count(*) FROM {schema}.node")).Scan(&rows))
 	require.LessOrEqual(t, rows, 1)

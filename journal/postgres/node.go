@@ -25,9 +25,6 @@ var (
 	// ErrLeaseLost is the cause with which the contexts of handlers end on a node that could
 	// not renew its lease in time. What they do then is not settled: it runs again elsewhere.
 	ErrLeaseLost = errors.New("postgres: the lease of the partition could not be renewed in time")
-	// ErrRemote is returned for an option that needs the answer of one owner, when the items
-	// of the call are of several partitions. Nothing was accepted.
-	ErrRemote = errors.New("postgres: the items are of several partitions")
 )
 
 // Config is how a node takes part. The zero value works, but for SingleServer on a server
@@ -136,7 +133,7 @@ type Node struct {
 	pool     *pgxpool.Pool // commits, reads, the inbox
 	turns    chan struct{} // of its partitions, to commit
 	control  *pgxpool.Pool // leases: what fills the other must not hold them up
-	texts    clusterTexts
+	texts    texts
 	now      func() time.Time  // the time of day here; another one only in tests
 	divide   executor.Splitter // without Self
 	division []int32           // as the schema has it
@@ -149,11 +146,12 @@ type Node struct {
 	cancel context.CancelCauseFunc
 	tasks  sync.WaitGroup
 
-	leasing  trouble // with leases
-	outbox   outbox
-	asking   asking
-	notifier notifier
-	wake     chan struct{} // holds a token when leases should be looked at
+	leasing     trouble // with leases
+	outbox      outbox
+	asking      asking
+	longestWait time.Duration // of an owner for the end of a payload
+	notifier    notifier
+	wake        chan struct{} // holds a token when leases should be looked at
 
 	stopped chan struct{} // closed when Stop is over
 	hurried chan struct{} // closed when it waits for no handler any longer
@@ -222,9 +220,11 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n.outbox.n, n.notifier.n = n, n
-	n.asking = asking{n: n, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}
+	n.longestWait = longestWait
+	n.asking = asking{n: n, wake: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}
 	n.notifier.wake = make(chan struct{}, 1)
 	n.tasks.Go(n.notifier.run)
+	n.tasks.Go(n.listen)
 	return n, nil
 }
 
@@ -318,7 +318,6 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	n.state, n.values = started, context.WithoutCancel(ctx)
 	n.tasks.Go(n.leases)
-	n.tasks.Go(n.listen)
 	n.tasks.Go(n.keepHouse)
 	return nil
 }

@@ -42,12 +42,12 @@ type place struct {
 
 // outCall is a call on its way into the inbox, in parts of one partition and queue each.
 type outCall struct {
-	ctx        context.Context // of its caller
-	parts      map[place][]byte
-	conditions []byte      // nil: none; otherwise there is one part, which has a row of its own
-	token      pgtype.UUID // of that row
-	size       int
-	done       chan error // holds one
+	ctx   context.Context // of its caller
+	parts map[place][]byte
+	alone bool        // there is one part, which is a row of its own
+	token pgtype.UUID // of that row
+	size  int
+	done  chan error // holds one
 }
 
 // outbox gathers the calls of this node for partitions of others, and writes them into the
@@ -66,13 +66,13 @@ type outbox struct {
 	trouble trouble // with the server
 }
 
-// put waits until a call is committed, and returns the token of its row if it has conditions. Nothing was accepted when it returns an error, but
+// put waits until a call is committed, and returns the token of its row if that is to be alone. Nothing was accepted when it returns an error, but
 // executor.ErrUnknown: then it may have been, and will not be any longer.
-func (o *outbox) put(ctx context.Context, parts map[place][]byte, conditions []byte) (token pgtype.UUID, err error) {
+func (o *outbox) put(ctx context.Context, parts map[place][]byte, alone bool) (token pgtype.UUID, err error) {
 	if ctx.Err() != nil {
 		return token, context.Cause(ctx)
 	}
-	c := &outCall{ctx: ctx, parts: parts, conditions: conditions, size: len(conditions), done: make(chan error, 1)}
+	c := &outCall{ctx: ctx, parts: parts, alone: alone, done: make(chan error, 1)}
 	for _, b := range parts {
 		c.size += len(b)
 	}
@@ -211,8 +211,8 @@ func rowsOf(calls []*outCall) (r rows) {
 	parts := make(map[place][][]byte)
 	for _, c := range calls {
 		for at, b := range c.parts {
-			if c.conditions != nil {
-				c.token = r.add(at, conditionRow(conditionVersion, c.conditions, b))
+			if c.alone {
+				c.token = r.add(at, b)
 				continue
 			}
 			if parts[at] == nil {
@@ -291,7 +291,7 @@ func (f *flight) attempt(ctx context.Context, conn *pgx.Conn) error {
 	if len(waiting) < len(f.calls) {
 		if f.asked { // nothing that was sent may come later
 			var there bool
-			if err := conn.QueryRow(ctx, f.n.texts.withdraw, f.tokens).Scan(&there); err != nil || there {
+			if err := conn.QueryRow(ctx, f.n.texts["withdraw"], f.tokens).Scan(&there); err != nil || there {
 				return err
 			}
 		}
@@ -306,7 +306,7 @@ func (f *flight) attempt(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	}
 	clock := &f.n.outbox.clock
-	err := clock.read(ctx, conn, f.n.texts.put, f.partitions, f.queues, f.rows.calls, f.tokens, clock.at(until))
+	err := clock.read(ctx, conn, f.n.texts["put"], f.partitions, f.queues, f.rows.calls, f.tokens, clock.at(until))
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == lateRows {
 		return fmt.Errorf("%w: %w", errLate, errors.Join(err, clock.read(ctx, conn, readClock)))
 	}

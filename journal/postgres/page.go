@@ -27,7 +27,7 @@ type page struct {
 func (t *taker) page(after int64, last *int64, queues []string) (p page, err error) {
 	err = t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		p.rows = p.rows[:0]
-		rows, err := conn.Query(ctx, t.p.n.texts.page, t.p.number, after, last, queues)
+		rows, err := conn.Query(ctx, t.p.n.texts["page"], t.p.number, after, last, queues)
 		if err != nil {
 			return err
 		}

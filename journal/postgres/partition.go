@@ -174,7 +174,7 @@ func (p *partition) live() {
 func (p *partition) release() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.n.base), p.n.cfg.Lease)
 	defer cancel()
-	if _, err := p.n.control.Exec(ctx, p.n.texts.release, p.number, p.n.id, p.epoch()); err == nil {
+	if _, err := p.n.control.Exec(ctx, p.n.texts["release"], p.number, p.n.id, p.epoch()); err == nil {
 		p.n.notifier.tell(hintLease)
 	}
 }
@@ -274,7 +274,7 @@ func (p *partition) acquire() error {
 	sent := time.Now()
 	var epoch *int64
 	err := onConnection(p.ctx, p.n.control, p.n.cfg.Lease/2, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, p.n.texts.acquire, p.number, p.n.id, p.n.cfg.Lease.Milliseconds()).Scan(&epoch)
+		return conn.QueryRow(ctx, p.n.texts["acquire"], p.number, p.n.id, p.n.cfg.Lease.Milliseconds()).Scan(&epoch)
 	})
 	switch {
 	case err != nil:

@@ -114,7 +114,7 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 		return nil, err
 	}
 	if b.conditions != nil && len(b.parts) > 1 {
-		return nil, fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions", ErrRemote, len(b.parts))
+		return nil, fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions", executor.ErrInvalidKey, len(b.parts))
 	}
 	if p := q.n.owned(b.numbers[0]); p != nil && len(b.parts) == 1 {
 		if receipts, err := q.local(ctx, p, b); !errors.Is(err, errElsewhere) {
@@ -123,9 +123,12 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 	}
 	parts := make(map[place][]byte, len(b.parts))
 	for number, of := range b.parts {
-		parts[place{number, q.name}] = encodeCall(of)
+		at := place{number, q.name}
+		if parts[at] = encodeCall(of); b.conditions != nil {
+			parts[at] = conditionRow(conditionVersion, b.conditions, parts[at])
+		}
 	}
-	token, err := q.n.outbox.put(ctx, parts, b.conditions)
+	token, err := q.n.outbox.put(ctx, parts, b.conditions != nil)
 	if err != nil {
 		return nil, err
 	}

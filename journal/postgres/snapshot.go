@@ -10,9 +10,9 @@ import (
 const oldSnapshot = time.Hour
 
 // readSnapshot returns the oldest snapshot that is held for so long, or longer.
-func readSnapshot(ctx context.Context, q querier, texts clusterTexts, least time.Duration) (age time.Duration, holder string, err error) {
+func readSnapshot(ctx context.Context, q querier, texts texts, least time.Duration) (age time.Duration, holder string, err error) {
 	var seconds int64
-	err = q.QueryRow(ctx, texts.held, int64(least.Seconds())).Scan(&seconds, &holder)
+	err = q.QueryRow(ctx, texts["held"], int64(least.Seconds())).Scan(&seconds, &holder)
 	return time.Duration(seconds) * time.Second, holder, err
 }
 

@@ -79,7 +79,7 @@ func TestAnOldSnapshotKeepsNothingInTheWay(t *testing.T) {
 	epoch, err := take(t.Context(), pool, c.schema, 0)
 	require.NoError(t, err)
 	hold(t, c.url)
-	s := textsFor(c.schema)
+	s := textsFor(c.schema, time.Time{}, 0)
 	look := func(commits int) map[string]int {
 		_, err := pool.Exec(t.Context(), in(c.schema, fmt.Sprintf(churn, commits-1, epoch)), pgx.QueryExecModeSimpleProtocol)
 		require.NoError(t, err)
@@ -87,15 +87,15 @@ func TestAnOldSnapshotKeepsNothingInTheWay(t *testing.T) {
 		require.NoError(t, pool.QueryRow(t.Context(), in(c.schema, "SELECT number FROM {schema}.tail WHERE partition = 0")).Scan(&number))
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT last_value FROM pg_sequences WHERE schemaname = $1 AND sequencename = 'inbox_number_seq'", c.schema).Scan(&last))
 		return map[string]int{
-			"commit": buffers(t, pool, s.commit, 0, epoch, number, []byte{1}, number+1, []byte("block"), []int64{number - 63}, []int16{3}, [][]byte{[]byte("hot")}, [][]byte{{1}}, []int64{1}, nil),
-			"ask":    buffers(t, pool, s.ask, 0, epoch),
-			"tail":   buffers(t, pool, s.tail, 0),
-			"get":    buffers(t, pool, s.get, 0, 3, []byte("hot")),
-			"read":   buffers(t, pool, s.read, 0, number, 0, 1, 5),
-			"view":   buffers(t, pool, node.texts.view, node.division),
-			"split":  buffers(t, pool, node.texts.split, 0, epoch, 7, [][]byte{{1}}),
-			"refuse": buffers(t, pool, node.texts.refuse, 0, 7, "why", epoch),
-			"page":   buffers(t, pool, node.texts.page, 0, last-1024*50, nil, []string{"q"}), // 50 rows that were taken lately
+			"commit": buffers(t, pool, s["commit"], 0, epoch, number, []byte{1}, number+1, []byte("block"), []int64{number - 63}, []int16{3}, [][]byte{[]byte("hot")}, [][]byte{{1}}, []int64{1}, nil),
+			"ask":    buffers(t, pool, s["ask"], 0, epoch),
+			"tail":   buffers(t, pool, s["tail"], 0),
+			"get":    buffers(t, pool, s["get"], 0, 3, []byte("hot")),
+			"read":   buffers(t, pool, s["read"], 0, number, 0, 1, 5),
+			"view":   buffers(t, pool, node.texts["view"], node.division),
+			"split":  buffers(t, pool, node.texts["split"], 0, epoch, 7, [][]byte{{1}}),
+			"refuse": buffers(t, pool, node.texts["refuse"], 0, 7, "why", epoch),
+			"page":   buffers(t, pool, node.texts["page"], 0, last-1024*50, nil, []string{"q"}), // 50 rows that were taken lately
 		}
 	}
 	look(100)

@@ -85,7 +85,7 @@ type header struct {
 // from then on nobody else changes what is there. It checks what stands beside the log. All
 // that the store does ends when ctx does.
 func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition int, epoch int64) (*partitionStore, error) {
-	s := &partitionStore{pool: pool, partition: partition, epoch: epoch, texts: textsFor(schema), part: partBytes, patience: attemptTime, seen: new(seen), clock: new(serverClock)}
+	s := &partitionStore{pool: pool, partition: partition, epoch: epoch, texts: textsFor(schema, time.Time{}, 0), part: partBytes, patience: attemptTime, seen: new(seen), clock: new(serverClock)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	if err := s.check(); err != nil {
 		s.cancel(err)
@@ -252,10 +252,10 @@ func (s *partitionStore) send(ctx context.Context, q querier, c *call) (done boo
 	if len(c.parts) > 0 {
 		first = c.parts[0]
 	}
-	err = q.QueryRow(ctx, s.texts.commit, s.partition, s.epoch, c.number, c.text, int64(c.seq), first, c.drops,
+	err = q.QueryRow(ctx, s.texts["commit"], s.partition, s.epoch, c.number, c.text, int64(c.seq), first, c.drops,
 		c.buckets, c.keys, c.values, c.sums, c.done).Scan(&done)
 	for i := 1; i < len(c.parts) && done && err == nil; i++ {
-		_, err = q.Exec(ctx, s.texts.putPart, s.partition, int64(c.seq), i, c.parts[i])
+		_, err = q.Exec(ctx, s.texts["putPart"], s.partition, int64(c.seq), i, c.parts[i])
 	}
 	return done, err
 }
@@ -265,7 +265,7 @@ func (s *partitionStore) send(ctx context.Context, q querier, c *call) (done boo
 func (s *partitionStore) ask(number int64) (committed bool, err error) {
 	var epoch, last int64
 	err = s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.texts.ask, s.partition, s.epoch).Scan(&epoch, &last)
+		return conn.QueryRow(ctx, s.texts["ask"], s.partition, s.epoch).Scan(&epoch, &last)
 	})
 	switch {
 	case err != nil:

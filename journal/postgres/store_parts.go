@@ -13,29 +13,6 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// texts are the statements of a store, with the name of the schema in them.
-type texts struct{ commit, putPart, ask, tail, scan, read, get, page, sides string }
-
-// end is the row of tail that counts, found from the end of the index.
-const end = "(SELECT * FROM {schema}.tail WHERE partition = $1 ORDER BY number DESC LIMIT 1)"
-
-func textsFor(schema string) texts {
-	return texts{
-		commit:  in(schema, "SELECT {schema}.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
-		putPart: in(schema, "SELECT {schema}.put_part($1, $2, $3, $4)"),
-		ask:     in(schema, "SELECT owner, last FROM {schema}.ask($1, $2)"),
-		tail:    in(schema, "SELECT epoch, number, manifest, uuid, sides, sum FROM "+end+" t"),
-		scan:    in(schema, "SELECT seq, part, data FROM {schema}.block WHERE partition = $1 ORDER BY seq, part"),
-		read: in(schema, `SELECT t.epoch, t.number, (SELECT pg_catalog.substr(b.data, $4, $5)
-			FROM {schema}.block b WHERE b.partition = $1 AND b.seq = $2 AND b.part = $3) FROM `+end+" t"),
-		get: in(schema, `SELECT t.epoch, t.number, (SELECT v.value FROM {schema}.side v
-			WHERE v.partition = $1 AND v.bucket = $2 AND v.key = $3 ORDER BY v.number DESC LIMIT 1) FROM `+end+" t"),
-		page: in(schema, `SELECT t.epoch, t.number, v.key, v.value FROM `+end+` t LEFT JOIN LATERAL (SELECT key, value
-			FROM {schema}.side WHERE partition = $1 AND bucket = $2 AND key >= $3 ORDER BY key LIMIT $4) v ON true ORDER BY v.key`),
-		sides: in(schema, "SELECT bucket, key, value, sum FROM {schema}.side WHERE partition = $1 ORDER BY bucket, key"),
-	}
-}
-
 // buckets are those beside the log, by number less one.
 var buckets = []format.Bucket{format.BucketQueues, format.BucketMorgue, format.BucketState}
 

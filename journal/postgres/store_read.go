@@ -82,7 +82,7 @@ var snapshot = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadO
 
 // header reads the partition's row of tail.
 func (s *partitionStore) header(ctx context.Context, q querier) (h header, err error) {
-	err = q.QueryRow(ctx, s.texts.tail, s.partition).Scan(&h.epoch, &h.number, &h.manifest, &h.uuid, &h.sides, &h.sum)
+	err = q.QueryRow(ctx, s.texts["tail"], s.partition).Scan(&h.epoch, &h.number, &h.manifest, &h.uuid, &h.sides, &h.sum)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		err = format.Damaged("partition %d has no row in tail", s.partition)
@@ -95,7 +95,7 @@ func (s *partitionStore) header(ctx context.Context, q querier) (h header, err e
 // checkSides checks each row beside the log, and that they are those of the last commit.
 func (s *partitionStore) checkSides(ctx context.Context, q querier) error {
 	s.dead = make(map[uint32]int)
-	rows, err := q.Query(ctx, s.texts.sides, s.partition)
+	rows, err := q.Query(ctx, s.texts["sides"], s.partition)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *partitionStore) Scan(block func(seq uint64, data []byte) error) error {
 
 // scan joins the parts of each block.
 func (s *partitionStore) scan(ctx context.Context, q querier, block func(seq uint64, data []byte) error) error {
-	rows, err := q.Query(ctx, s.texts.scan, s.partition)
+	rows, err := q.Query(ctx, s.texts["scan"], s.partition)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (s *partitionStore) Read(seq uint64, first, n int) (data []byte, err error)
 		err := s.patient(func(ctx context.Context, conn *pgx.Conn) error {
 			before := s.number.Load()
 			var epoch, number int64
-			if err := conn.QueryRow(ctx, s.texts.read, s.partition, int64(seq), part, at+1, want).Scan(&epoch, &number, &got); err != nil {
+			if err := conn.QueryRow(ctx, s.texts["read"], s.partition, int64(seq), part, at+1, want).Scan(&epoch, &number, &got); err != nil {
 				return err
 			}
 			return s.ours(epoch, number, before)
@@ -236,7 +236,7 @@ func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err 
 		before := s.number.Load()
 		var epoch, number int64
 		var sealed []byte
-		err := conn.QueryRow(ctx, s.texts.get, s.partition, numberOf(name), key).Scan(&epoch, &number, &sealed)
+		err := conn.QueryRow(ctx, s.texts["get"], s.partition, numberOf(name), key).Scan(&epoch, &number, &sealed)
 		if err != nil {
 			return err
 		}
@@ -257,7 +257,7 @@ func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pa
 	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		page = nil
 		before, size := s.number.Load(), 0
-		rows, err := conn.Query(ctx, s.texts.page, s.partition, numberOf(name), from, pageCount)
+		rows, err := conn.Query(ctx, s.texts["values"], s.partition, numberOf(name), from, pageCount)
 		if err != nil {
 			return err
 		}

@@ -216,5 +216,5 @@ func (m *mover) heads(ctx context.Context) (all []head, err error) {
 
 // store is a partition as the mover's transaction has it.
 func (m *mover) store(ctx context.Context, partition int, epoch int64) *partitionStore {
-	return storeWithin(ctx, m.conn.Conn(), textsFor(m.cfg.Schema), partition, epoch)
+	return storeWithin(ctx, m.conn.Conn(), textsFor(m.cfg.Schema, time.Time{}, 0), partition, epoch)
 }

@@ -66,9 +66,9 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, given bool, id string, payload
 	}
 	args := []any{number, q.name, calls}
 	if q.n.notifier.transaction(number) {
-		err = exec(q.n.texts.insertHint, append(args, q.n.texts.channel, hintOf([]int{number}))...)
+		err = exec(q.n.texts["insertHint"], append(args, q.n.texts["channel"], hintOf([]int{number}))...)
 	} else {
-		err = exec(q.n.texts.insert, args...)
+		err = exec(q.n.texts["insert"], args...)
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: enqueue in a transaction: %w", translated(because(ctx, err)))

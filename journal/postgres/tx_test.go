@@ -144,7 +144,7 @@ func TestFewTransactionsNotify(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), c.url)
 	require.NoError(t, err)
 	defer conn.Close(context.Background())
-	_, err = conn.Exec(t.Context(), "LISTEN "+owner.texts.channel)
+	_, err = conn.Exec(t.Context(), "LISTEN "+owner.texts["channel"])
 	require.NoError(t, err)
 
 	began := time.Now()
@@ -159,7 +159,7 @@ func TestFewTransactionsNotify(t *testing.T) {
 	}
 	c.await(want)
 	windows := int(time.Since(began)/hintEvery) + 1
-	_, err = conn.Exec(t.Context(), "SELECT pg_notify($1, 'end')", owner.texts.channel)
+	_, err = conn.Exec(t.Context(), "SELECT pg_notify($1, 'end')", owner.texts["channel"])
 	require.NoError(t, err)
 	next := func() string {
 		hint, err := conn.WaitForNotification(t.Context())

@@ -82,7 +82,7 @@ func migrateFrom(t *testing.T, version int, text string) {
 	put("1", "00000000-0000-0000-0000-000000000001")
 	_, err = Open(t.Context(), c.url, c.config())
 	require.ErrorIs(t, err, ErrNoSchema)
-	require.ErrorContains(t, err, fmt.Sprintf("has version %d.0, this is version 2.3", version))
+	require.ErrorContains(t, err, fmt.Sprintf("has version %d.0, this is version 2.4", version))
 	for range 2 {
 		require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema}))
 	}
@@ -95,7 +95,7 @@ func migrateFrom(t *testing.T, version int, text string) {
 	c.await(map[string]int{"a": 3})
 }
 
-// A schema of version 2.1 or 2.2 gets what is new, and what it has is not written again.
+// A schema of version 2.1 to 2.3 gets what is new, and what it has is not written again.
 func TestMigrateFrom2(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
