@@ -162,6 +162,24 @@ func TestLowkiq_L27_AFatalErrorOfABatch(t *testing.T) {
 	})
 }
 
+// It may be the error of one payload, also where all that wait are folded into one.
+func TestLowkiq_L27_AFatalErrorOfAPayload(t *testing.T) {
+	for name, fold := range map[string]func(a, b string) (string, error){"apart": nil, "folded": join} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				q, err := executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error {
+					return executor.PayloadErrors{job.Payloads[0].Position: executor.Fatal(errBoom)}
+				}, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: fold}})
+				require.NoError(t, err)
+				enqueue(t, q, "a", "1")
+				enqueue(t, q, "a", "2")
+				require.ErrorIs(t, x.Run(t.Context()), errBoom)
+			})
+		})
+	}
+}
+
 // Handlers that don't return in time are left behind, as by a stop. Without Run the
 // executor stops all the same, and OnFatal is how the program hears of it. Many fatal
 // errors are one.

@@ -294,8 +294,7 @@ type hold struct {
 	served    []string  // the same, of a service; nil once the job has run
 }
 
-// Renew implements [admit.Renewed]: nothing that blocks the job was locked while the disk
-// wrote what it has of others.
+// Renew implements [admit.Renewed]: nothing that blocks the job has been locked meanwhile.
 func (h *hold) Renew() (free bool) {
 	h.c.ledger.View(func() { free = h.c.Service != nil || !h.c.Blocks(h.blockedBy, h.by) })
 	return free

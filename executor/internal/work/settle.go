@@ -84,6 +84,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 			return
 		}
 		wish = w.queue.Wish(it, err)
+		w.fatal = cmp.Or(w.fatal, wish.Fatal)
 	}
 	if w.grant(it, wish, err) {
 		return
