@@ -216,7 +216,8 @@ func TestHostileClients(t *testing.T) {
 		}
 	}
 	require.NoError(t, echo(t, dir))
-	require.Less(t, runtime.NumGoroutine()-before, 3*maxConnections)
+	// Those of connections that were refused or cut end by and by.
+	require.Eventually(t, func() bool { return runtime.NumGoroutine()-before < 3*maxConnections }, time.Minute, time.Millisecond)
 }
 
 // A stream ends when its reader has gone, or does not read.
