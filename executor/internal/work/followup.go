@@ -1,0 +1,153 @@
+package work
+
+import (
+	"iter"
+	"math"
+
+	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// How a follow-up comes into the commit of its job: the attempt keeps what is staged
+// until the handler has returned (over); the worker takes the room on the disk, or else
+// the success back (takeRoom), and hands what belongs to a success to the shard
+// (stageAll); the recorder gets it with the end of the payload (land), and gives it to
+// the journal with all that the end means. Nothing waits on this way, and nothing is
+// undone on it.
+
+// FollowUp is a payload that was staged.
+type FollowUp struct {
+	Queue *Queue
+	Entry journal.Entry
+	Keys  []string // that it locks
+}
+
+// Unstamped stands for a time that is filled in later: no call can ask for it.
+const Unstamped = math.MinInt64
+
+// stamp fills in what was left open. What is accepted before it comes to the journal
+// goes before it: see [journal.Floor].
+func (f *FollowUp) stamp(now int64) {
+	e := &f.Entry
+	e.Accepted = now
+	if e.Due == Unstamped {
+		e.Due = now
+	}
+	if e.Floor != nil {
+		e.Score = journal.ScoreOf(now)
+	}
+	f.Queue.Mark(e)
+}
+
+// landing is what a job has staged, on its way to the recorder.
+type landing struct {
+	list []any // *FollowUp
+	room int   // that was taken on the disk
+}
+
+// keyRoom is more than a key that a follow-up locks takes on the disk.
+const keyRoom = 2 << 10
+
+// takeRoom takes the room that follow-ups need on the disk. The success of a job that
+// gets none is none.
+func (w *worker) takeRoom(s *attempt.Stage) {
+	w.staged, w.rooms = s, make([]int, len(w.batch))
+	for i, it := range w.batch {
+		all, bytes := s.Of(w.parent(it))
+		if len(all) == 0 || w.failed(i) {
+			continue
+		}
+		for _, f := range all {
+			bytes += len(f.(*FollowUp).Keys) * keyRoom
+		}
+		if w.crew.Log.TakeRoom(w.crew.Handlers.Done(), bytes) {
+			w.rooms[i] = bytes
+			continue
+		}
+		w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
+		w.errs[i] = w.crew.Border(journal.ErrFull)
+	}
+}
+
+// parent is what the follow-ups of an item were staged on.
+func (w *worker) parent(it *shard.Item) *shard.Item {
+	if w.queue.Core.Single {
+		return nil
+	}
+	return it
+}
+
+func (w *worker) failed(i int) bool { return i < len(w.errs) && w.errs[i] != nil }
+
+// stageAll hands the follow-ups of those in the batch that are done to the shard, and
+// drops the others.
+func (w *worker) stageAll() {
+	s := w.staged
+	w.staged = nil
+	for i, room := range w.rooms {
+		if room == 0 {
+			continue
+		}
+		if w.failed(i) { // after it had its room
+			w.crew.Log.GiveRoomBack(room)
+			continue
+		}
+		all, _ := s.Of(w.parent(w.batch[i]))
+		for _, f := range all {
+			f.(*FollowUp).stamp(w.crew.Now())
+		}
+		w.batch[i].Stage(landing{all, room})
+		w.followed = true
+	}
+}
+
+// land adds what was staged to what is recorded, and reports whether any of it locks
+// something, or stands in a lane that queues share.
+func land(c *shard.Change) (locks bool) {
+	for _, staged := range c.Staged {
+		c.FollowUps.Room += staged.(landing).room
+	}
+	for f := range followUps(c) {
+		if b := f.Queue.Backlog; b.Limited() {
+			b.Exceed(shard.Announced(&f.Entry))
+		}
+		c.FollowUps.Entries = append(c.FollowUps.Entries, f.Entry)
+		locks = locks || len(f.Keys) > 0 || f.Queue.Lanes != nil
+	}
+	return locks
+}
+
+// followUps lists those in a change, in the order of their positions.
+func followUps(c *shard.Change) iter.Seq[*FollowUp] {
+	return func(yield func(*FollowUp) bool) {
+		for _, all := range c.Staged {
+			for _, f := range all.(landing).list {
+				if !yield(f.(*FollowUp)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lockFollowUps locks the keys of follow-ups, which get their positions as they are
+// recorded: after the unlocks of their job, as those of a key may end all its locks. The
+// ledger is held.
+func (q *Queue) lockFollowUps(c *shard.Change) {
+	if len(c.Staged) == 0 {
+		return
+	}
+	p := q.Keys.Coming()
+	for f := range followUps(c) {
+		p.Lock(f.Queue.Locks, string(f.Entry.ID), f.Keys)
+	}
+	c.FollowUps.With = func(first journal.Position) []journal.Set {
+		at := first
+		for f := range followUps(c) {
+			f.Queue.Lanes.Stand(string(f.Entry.ID), at)
+			at++
+		}
+		return p.Sets(first)
+	}
+}

@@ -1,0 +1,103 @@
+package work
+
+import (
+	"slices"
+
+	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// convicted are odds at which a suspect is guilty beyond doubt.
+const convicted = 1e9
+
+// Suspects finds the suspects among the pending entries of a queue: of each id the
+// payload that most speaks against, for which the id waits. It counts those that
+// ran at the death and are not kept from running again.
+func (q *Queue) Suspects(pending [][]journal.Ref) (found []*quarantine.Suspect, again int, err error) {
+	death, suspicions := q.Log.Crash()
+	if len(suspicions) == 0 && death == nil {
+		return nil, 0, nil
+	}
+	var ran []string
+	var e journal.Entry
+	for _, page := range pending {
+		for _, ref := range page {
+			suspicion, ok := suspicions[ref.Position()]
+			atOnce := death.WasRunning(ref.Position())
+			if !ok && !atOnce {
+				continue
+			}
+			if err := ref.Read(&e); err != nil {
+				return nil, 0, err
+			}
+			id := string(e.ID)
+			if atOnce {
+				ran = append(ran, id)
+			}
+			if !ok {
+				continue
+			}
+			s := q.Suspect(suspicion, id, e.Position)
+			if i := slices.IndexFunc(found, func(s *quarantine.Suspect) bool { return s.ID == id }); i < 0 {
+				found = append(found, s)
+			} else if suspicion.Exceeds(found[i].Suspicion) {
+				found[i] = s
+			}
+		}
+	}
+	again = len(slices.DeleteFunc(ran, func(id string) bool {
+		return slices.ContainsFunc(found, func(s *quarantine.Suspect) bool { return s.ID == id && (s.Held() || s.GivenUp()) })
+	}))
+	return found, again, nil
+}
+
+// Admit hands a suspect over to the quarantine, or gives it up. Its id is parked in
+// its shard if it is held or given up.
+func (q *Queue) Admit(s *quarantine.Suspect, in *shard.Shard) {
+	s.Release = func() { in.Tell(func(c *shard.Core) { c.Let(s.ID, shard.HoldSuspect) }) }
+	if s.GivenUp() {
+		q.condemn(s, in)
+	}
+	q.Crew.Quarantine.Admit(s)
+}
+
+// condemn gives a job up that has killed the process, as if it had failed for the
+// last time, or lets it run where no crash counts any more.
+func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
+	var claim shard.Held // that of a job that ends without a worker
+	if q.Admission != nil {
+		claim = q.Admission.Claim(s.ID, nil)
+	}
+	in.Tell(func(c *shard.Core) {
+		if s.GivenUp() && c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) && q.Core.OnExhausted == shard.OnExhaustedHalt {
+			q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
+		}
+	})
+	// Not before: the sentence has to be in the log by then.
+	in.Tell(func(c *shard.Core) { s.Clear(); c.Let(s.ID, shard.HoldSuspect) })
+}
+
+// handOver has what speaks against payloads speak against those that take their place.
+func (q *Queue) handOver(c *shard.Change) {
+	for _, m := range c.Merged {
+		if !m.Over {
+			c.Sets = append(c.Sets, q.Crew.Quarantine.Inherit(q.Name, m.Position, m.Into)...)
+		}
+	}
+	for id, at := range c.Heirs {
+		s := q.Suspect(journal.Suspicion{Deaths: max(q.Crew.Crashes, 1), Odds: convicted}, id, at)
+		s.Heir = true
+		q.condemn(s, q.Shards.Of(id))
+		c.Sets = append(c.Sets, s.Set(at)) // for a start that finds it before that is recorded
+	}
+}
+
+// Suspect is a payload that something speaks against.
+func (q *Queue) Suspect(s journal.Suspicion, id string, at journal.Position) *quarantine.Suspect {
+	one := &quarantine.Suspect{Suspicion: s, Queue: q.Name, ID: id, Name: admit.Owner{Queue: q.Name, ID: id}.String(), Position: at, Limit: q.Crew.Crashes}
+	one.Clear = func() { q.Log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(one.Position)}}) }
+	return one
+}
