@@ -97,10 +97,10 @@ var inPostgres = []mutation{
 	{"another number of partitions", "journal/postgres/schema.go", "case cfg.Partitions != 0 && cfg.Partitions != partitions:", "case cfg.Partitions > maxPartitions:", server("TestMigrateLeavesWhatThereIs")},
 
 	// Moving.
-	{"compare nothing", "journal/postgres/transfer_read.go", "!bytes.Equal(c.a, c.b)", "bytes.Equal(c.a, nil)", server("TestMoveFindsDifferences")},
-	{"compare as far as the shorter one", "journal/postgres/transfer_read.go", "\t\tif ok {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", "\t\tif ok && false {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", server("TestMoveFindsDifferences")},
-	{"an owner who commits over an import", "journal/postgres/transfer.go", "SET epoch = epoch + 1, uuid", "SET uuid", server("TestImportFencesTheOwnerBefore")},
-	{"import into an inbox", "journal/postgres/transfer.go", "if err == nil && rows > 0 {", "if err == nil && rows < 0 {", server("TestMoveRefusals")},
+	{"compare nothing", "journal/postgres/copy_read.go", "!bytes.Equal(c.a, c.b)", "bytes.Equal(c.a, nil)", server("TestMoveFindsDifferences")},
+	{"compare as far as the shorter one", "journal/postgres/copy_read.go", "\t\tif ok {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", "\t\tif ok && false {\n\t\t\treturn fmt.Errorf(\"%w: part %d has %v, which", server("TestMoveFindsDifferences")},
+	{"an owner who commits over an import", "journal/postgres/copy.go", "SET epoch = epoch + 1, uuid", "SET uuid", server("TestImportFencesTheOwnerBefore")},
+	{"import into an inbox", "journal/postgres/copy.go", "if err == nil && rows > 0 {", "if err == nil && rows < 0 {", server("TestMoveRefusals")},
 }
 
 // server is a gate of the module: one test.
