@@ -23,9 +23,9 @@ var (
 	// ErrDeleted is returned for a payload that was deleted.
 	ErrDeleted = errors.New("executor: deleted")
 
-	// ErrNoResult is returned by Do for a payload that was enqueued with the same
-	// [IdempotencyKey] before and has ended, or was running: results are kept for
-	// those who wait only. So it is for one that was superseded by one that had ended.
+	// ErrNoResult is returned by Do when the payload that it would wait for has ended before: that of
+	// an earlier call with the same [IdempotencyKey], or a newer one that supersedes this one.
+	// Results are kept for those only who wait when the handler returns.
 	ErrNoResult = errors.New("executor: it has ended, and its result is gone")
 
 	// ErrDeadlock is matched by the error of a call from a handler that would wait

@@ -126,11 +126,11 @@ type Config struct {
 	// the queues were registered.
 	Scheduler Scheduler
 
-	// Unique is what a queue leaves out of its own Unique. Its Key gets the payload as the
-	// type of the queue; queues for which it returns the same key exclude each other. If
-	// While is UniqueNever here, the other fields are for queues that set a While of their
-	// own. A queue with UniqueNever takes no part. Default: each queue decides for itself,
-	// and takes no part unless it says so; the default of resque-locket is that all do.
+	// Unique has the defaults for QueueConfig.Conditions.Unique, field by field: what a queue
+	// does not set is taken from here, Heartbeat together with TTL. Key gets the payload as the
+	// type of the queue; queues for which it returns the same key exclude each other. A queue
+	// that sets Key, TTL or Heartbeat takes part, and so does one that sets nothing, if While is
+	// set here. A queue with UniqueNever does not. Default: no queue takes part that sets nothing.
 	Unique Unique[any]
 
 	// Splitter says which ids belong to this process, when several processes share the
@@ -237,12 +237,12 @@ type Advanced struct {
 	// TimerSlack lets delayed jobs start together: a job that is put off for at least
 	// 100 × TimerSlack, by [At], [In], a retry or [Snooze], may start up to TimerSlack
 	// late. Jobs of all queues that become due within one TimerSlack share a wake-up,
-	// and most of them a commit. With 25 ms, which is for what is put off for 2.5 s or
-	// more, hundreds of them in a second take less than half of the processor time.
+	// and most of them a commit. With 25 ms, jobs that are put off for 2.5 s or more may start
+	// late, and hundreds of them in a second take less than half of the processor time.
 	//
 	// No job starts before it is due, and due times stay what they are. Jobs that are
-	// put off for less, or are due now, do not wait. After a restart the remaining time
-	// counts. Default, and below zero: a due time wakes its job directly. At most 1 s.
+	// put off for less, or are due now, do not wait. After a restart, what counts is the
+	// delay that is left then. Default, and below zero: a due time wakes its job directly. At most 1 s.
 	TimerSlack time.Duration
 
 	// Strict makes Start refuse while the journal has jobs of queues that are not

@@ -123,12 +123,12 @@ func giveBackEntries(buffer *[]journal.Entry) {
 	entryBuffers.Put(buffer)
 }
 
-// EnqueueMany accepts all items or none: they are in one commit. Their order counts
-// for each id. The error names the first item that was wrong; see Enqueue.
-// [FromSource] and [IdempotencyKey] are for the call as a whole, other options for
-// the items that do not say it themselves. A call without items has no effect and
-// checks none of its options: [Executor.SetSourceOffset] moves an offset without
-// payloads.
+// EnqueueMany accepts all items or none: they are in one commit. Items of one id without
+// scores run in the order of the slice. The error names the first item that was wrong; see
+// Enqueue. [FromSource] and [IdempotencyKey] are for the call as a whole. Due, Score and
+// Metadata of an item win over [At], [In], [Score] and [Metadata] of the call. A call without
+// items has no effect and checks none of its options: [Executor.SetSourceOffset] moves an offset
+// without payloads.
 func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...Option) ([]Receipt, error) {
 	if len(items) == 0 {
 		return nil, nil

@@ -173,7 +173,7 @@ func diskFull(cause error) error {
 // FatalError is what [Fatal] returns.
 type FatalError struct{ Err error } // the reason
 
-// Fatal ends the executor in order, because of err, which the job alone did not cause:
+// Fatal returns an error with which a handler ends the executor in order, because of err:
 // the program can't do its work any more, and may be able to in a new process. From
 // then on no job begins, calls from outside return ErrClosed, and the running handlers
 // have Config.StopTimeout to return. When they have, and all that they did is on disk,

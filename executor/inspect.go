@@ -10,8 +10,8 @@ import (
 	"github.com/strandjobs/strand/executor/internal/pause"
 )
 
-// Inspect returns what shows the executor to people, and lets them act on it; see package
-// [inspect]. It may be called at any time, also before Start and after Stop.
+// Inspect returns the inspector, which lists jobs and dead letters, and cancels, requeues,
+// pauses and so on; see package [inspect]. It may be called at any time, also before Start and after Stop.
 func (x *Executor) Inspect() inspect.Inspector { return x.inspector }
 
 // open shows what there is to those who look, act and work.
@@ -59,15 +59,15 @@ func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.
 var ErrTooManyPaused = pause.ErrTooMany
 
 // Pause keeps all queues from running jobs until [Executor.Resume], also after a
-// restart or a crash. When it has returned, no handler is called any more. Handlers that
-// run go on, with the decoding before them and the halves of their batch, and Pause does
-// not wait for them. Enqueue still accepts payloads, schedules go on, and RunNow makes
-// jobs due, which then wait like all others.
+// restart or a crash. After it has returned no worker begins with a job. A job that a worker
+// has begun with goes on: its payload may still be decoded and its handler called, and the
+// halves of a failed batch. Pause does not wait for it. Enqueue still accepts payloads,
+// schedules go on, and RunNow makes jobs due, which then wait like all others.
 //
 // The executor, and what [inspect.Inspector.Pause] pauses, queues, prefixes of ids and single ids,
 // are paused independently: a job runs when none of them is. What a paused job locked when
-// it was enqueued stays locked. When its turn comes in the line of a key, the next job
-// gets it.
+// it was enqueued stays locked. It gives up its place in the line for a key, and asks again
+// when it is resumed.
 //
 // It returns nil when the pause is on disk. To pause what is paused is no error. A full
 // disk does not refuse it: it takes the room that is kept for results, and waits for

@@ -69,15 +69,15 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error)
 	return openListening(dir, cfg, func(c journal.Config) (*journal.Log, error) { return journal.OpenContext(ctx, dir, c) })
 }
 
-// OpenLog is [Open] over a log that open opens, with the configuration that it is given:
-// for packages that keep a journal elsewhere than in a directory, as journal/postgres
-// does. name stands for the directory where people read, and must not be empty. The
-// executor closes the log when it stops, or can't be opened.
+// OpenLog is [Open] for a journal that is not in a directory, as that of journal/postgres: the
+// executor calls open with a journal.Config, and uses the log that it returns. name is what
+// people read in the place of the directory. The executor closes the log when it stops, and when
+// it can't be opened.
 //
 // It has no crash recorder and no reports of crashes: after a crash no job is suspected.
-// It has no control socket: Config.ControlSocket is ErrConfig, and so are an empty name
-// and an open that is nil, panics, or returns neither a log nor an error. All other
-// errors are those of open, and of Config.
+// It has no control socket: Config.ControlSocket is ErrConfig. So are an empty name, and an
+// open that is nil, panics, or returns neither a log nor an error. All other errors are those
+// of open, and of Config.
 func OpenLog(name string, open func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error) {
 	switch {
 	case name == "":

@@ -117,11 +117,11 @@ func joined[K cmp.Ordered](errs map[K]error, format string) string {
 	return strings.Join(texts, "; ")
 }
 
-// Throttled is for a handler that a service told to come back later, for example by a
-// 429 with a Retry-After. The job runs again after d, which is no failure and spends no
-// retry. Until then no job starts that has one of its keys, in any of the limits of its
-// queue (see QueueConfig.Conditions.Limits); jobs of other keys go on. In a queue
-// without limits it is [Snooze]. A d below zero means zero.
+// Throttled runs the job again after d, and until then pauses its keys in all limits of its
+// queue: for a handler that a service told to come back later, for example by a 429 with a
+// Retry-After. It is no failure and spends no retry. Meanwhile no job of these keys starts (see
+// QueueConfig.Conditions.Limits); jobs of other keys go on. In a queue without limits it is
+// [Snooze]. A d below zero means zero.
 //
 // In [PayloadErrors] and [BatchErrors] it is for that payload or id, and pauses all
 // keys of the id. The job itself waits for d even if a person ends the pause of its key

@@ -44,8 +44,8 @@ type SlotsConfig[V any] struct {
 	// back. Default 100,000.
 	MaxSteps int
 
-	// KeepOnFailure keeps the slot of a job that failed for its retry, until the TTL is
-	// over. Default false: the slot is free at once.
+	// KeepOnFailure lets a job that failed keep its slot, so that its retry gets the same
+	// value, unless the TTL passes first. Default false: the slot is free at once.
 	KeepOnFailure bool
 
 	// KeepOnBurial keeps the slot of a job that was dead-lettered until the TTL is
@@ -68,13 +68,13 @@ type SlotSource interface {
 	sequence() slots.Sequence
 }
 
-// NewSlots makes a sequence of slots with a name of 1 to 512 bytes, which the jobs
-// of queues with QueueConfig.Conditions.Slots reserve: a queue says which sequences are its
-// jobs', and the name stands for Laralocker's prefix and store. The slot is on disk before the handler
+// NewSlots makes a sequence of slots with a name of 1 to 512 bytes. A queue lists its sequences
+// in QueueConfig.Conditions.Slots; each of its jobs has one value of each while it runs. The name
+// is what prefix and store are in Laralocker. The slot is on disk before the handler
 // sees it, see [Slots.Of]. When the job succeeds the sequence goes on after it, in
 // the same commit; when it fails the slot is given back. A job that was running
 // when the process died gets its slot again, unless the TTL has passed. A job that
-// finds no free slot waits until one is given back; where none is out, it fails
+// finds no free slot waits until one is given back; if no job has one, it fails
 // with [lock.ErrNoFreeSlot].
 //
 // The values of jobs that succeeded are each one job's. There is no gap between them

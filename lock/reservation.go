@@ -94,9 +94,9 @@ func (s *Slots[T]) Snapshot() SlotsState[T] {
 
 // Restore brings a snapshot back and returns the reservations in the order of
 // state.Open; one that has expired meanwhile is nil, and its value is free. Use it
-// before the first Reserve. It returns, without effect, [ErrConfig] when something
-// is known already, or a token is zero or repeated, [ErrDuration], or a
-// [*LockedError].
+// before the first Reserve. It returns, without effect, [ErrConfig] if these Slots are in use, or
+// a token is zero or repeated, [ErrDuration] for a negative TTL, or a [*LockedError] if another
+// lease of the table has one of the keys, or a waiter wants it.
 func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 	held := make([]Held, len(state.Open))
 	for i, h := range state.Open {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Service is what a queue needs to make a job wait until another one has completed:
-// keys that any caller may lock or unlock.
+// Service keeps locked keys, which any caller may lock or unlock, elsewhere than in the executor,
+// for example in another process: a queue has its jobs wait for them, by Locks.Service.
 //
 // All methods may be called by any number of goroutines. When Lock or Unlock
 // returns nil, a later Locked sees the change; when it returns an error, nothing

@@ -208,8 +208,8 @@ func (s *Slots[T]) Last() (v T, position uint64, known bool) {
 }
 
 // Reset begins the sequence anew: the last value is forgotten, the next Reserve asks
-// StartFrom, and values come again. What is reserved stays reserved, at position 0: its
-// Commit moves the sequence no more.
+// StartFrom, and values come again. Reservations stay valid, at position 0, but their
+// Commit no longer changes Last.
 func (s *Slots[T]) Reset() {
 	var w wakes
 	s.mu.Lock()

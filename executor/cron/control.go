@@ -135,10 +135,10 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 	return send(ctx, id, executor.Score(float64(now.Unix())))
 }
 
-// Remove takes a schedule out of this Cron and forgets its offsets and its pause,
-// after a tick that is being enqueued. Its jobs stay. Other members of a group keep
-// theirs. When it returns another error than ErrNotFound, ErrClosed and
-// [executor.ErrContext], it is out, but not all is forgotten.
+// Remove takes a schedule out of this Cron and forgets its offsets and its pause. It waits
+// for a tick that is being enqueued. Its jobs stay. Other members of a group keep theirs. After
+// ErrNotFound, ErrClosed and [executor.ErrContext] nothing has changed; after any other error
+// the schedule is out, but the journal may still have its offsets or its pause.
 func (c *Cron) Remove(ctx context.Context, name string) error {
 	ctx, err := guard.Context(ctx)
 	if err != nil {

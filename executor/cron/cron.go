@@ -16,7 +16,7 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// Config of a Cron. The zero Config is usable.
+// Config says which group a Cron belongs to, and where it logs. The zero Config works.
 type Config struct {
 	// Group of which one member at a time fires. Default nil: this one fires.
 	Group *Group

@@ -11,7 +11,7 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// Group is a set of Crons of which one at a time fires: the leader of an election.
+// Group is several Crons with the same schedules, of which one at a time fires: the leader.
 // Members may work on one executor or on several, and are given the same schedules.
 // What one of them has fired no other one fires, and so they have to own the same ids,
 // where a Splitter divides these.

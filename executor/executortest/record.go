@@ -47,7 +47,7 @@ type Ran struct {
 	Took    time.Duration // from its beginning to its outcome
 }
 
-// Payload is a payload of a Ran.
+// Payload is one of the payloads that a handler was called with.
 type Payload struct {
 	Value    any // what the handler got
 	Position uint64
@@ -209,8 +209,8 @@ func (r *record) ranAway() bool {
 	return r.ran
 }
 
-// Enqueued returns the payloads that were accepted, in the order in which they were,
-// also what has been merged since; of some queues, or of all.
+// Enqueued returns every payload that was accepted so far, in that order, also those that
+// have run or were merged since: of the named queues, or of all.
 func (x *Executor) Enqueued(queues ...string) (all []Enqueued) {
 	x.record.mu.Lock()
 	for _, e := range x.record.enqueued {

@@ -11,8 +11,8 @@ import (
 type Order string
 
 const (
-	// OrderNone: jobs about in the order in which their ids came to wait, dead letters in
-	// that in which they were accepted. A page costs no more than what is on it, however
+	// OrderNone: jobs shard by shard, in no order that is promised, dead letters in the order in
+	// which they were accepted. A page costs no more than what is on it, however
 	// many there are. The default.
 	OrderNone Order = ""
 	// OrderID: by id, byte by byte; dead letters of one id by position.
@@ -133,9 +133,8 @@ type DeadPage struct {
 
 // Selection says which jobs of a queue, or which of its dead letters, a person means:
 // [SelectIDs], [SelectPrefix], [SelectPayloads], [SelectJobs] and [SelectQueue]
-// make one. It never includes what is accepted after the call that gets it, but for
-// [Inspector.Pause]. The zero Selection names no
-// queue, which is ErrUnknownQueue.
+// make one. An action leaves alone what is accepted after its call began; only [Inspector.Pause]
+// holds for later payloads, too. A call that is given the zero Selection returns ErrUnknownQueue.
 type Selection struct {
 	queue  string
 	ids    []string // nil: any

@@ -77,8 +77,8 @@ type QueueStats struct {
 	Parked   int // blocked jobs: they wait for a lock, a slot or a limit; a pause does not count
 
 	Paused bool // the queue, or the executor
-	// PausedIDs counts ids that are paused by themselves, with a job or without. Lists
-	// show their jobs as JobParked, and those of PausedPrefixes, which counts prefixes.
+	// PausedIDs counts ids that are paused one by one, with a job or without, PausedPrefixes
+	// prefixes, not ids. Lists show the jobs of both as JobParked; Parked does not count them.
 	PausedIDs, PausedPrefixes int
 
 	// Totals since Open. Failed, Snoozed and Interrupted count runs, all others
