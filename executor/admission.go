@@ -12,7 +12,8 @@ import (
 )
 
 // admission has the conditions of a queue, in the order in which a job meets them: what others
-// wait for while it waits comes late. A slot is on disk before what follows is asked for.
+// wait for while it waits comes late. A slot is on disk before what follows is asked for: a limit
+// before it would be held while the disk writes.
 func (t *Queue[T]) admission() (*admit.List, error) {
 	q, c := t.q, &t.cfg.Conditions
 	a := &admit.List{Queue: q.Name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: t.inHand, Shards: q.Shards, Clock: q.stamp}

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/strandjobs/strand/journal"
@@ -47,22 +46,6 @@ func (l *lane) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payloa
 		l.openBag(r, m)
 	}
 	return l.bag().add(r, m, p, data)
-}
-
-// replaces reports whether p stays rather than old, which has equal bytes.
-func replaces(m Merge, p, old Payload) bool {
-	switch m {
-	case MergeKeepFirst:
-		return p.Ref.Position() < old.Ref.Position()
-	case MergeKeepLast:
-		return p.Ref.Position() > old.Ref.Position()
-	}
-	return p.before(old)
-}
-
-func sameBytes(r *entryReader, p Payload, data []byte) bool {
-	var e journal.Entry
-	return r.read(p.Ref, &e) && bytes.Equal(e.Payload, data)
 }
 
 func (l *lane) openBag(r *entryReader, m Merge) {

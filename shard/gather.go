@@ -19,31 +19,6 @@ type gather struct {
 	folds []*Fold          // that nobody has got
 }
 
-// Merge says what becomes of two payloads of one waiting id with equal bytes.
-// Only equal payloads are merged, but for MergeSupersede.
-type Merge uint8
-
-const (
-	// MergeKeepAll keeps both: for events, each of which counts. The default.
-	MergeKeepAll Merge = iota
-	// MergeMinScore keeps the one with the lower score; the earlier one when they
-	// are equal: Lowkiq's set.
-	MergeMinScore
-	// MergeKeepFirst keeps the one that was accepted first.
-	MergeKeepFirst
-	// MergeKeepLast keeps the one that was accepted last.
-	MergeKeepLast
-	// MergeSupersede keeps the newest, whatever the bytes: the one with the highest
-	// score, and of equal scores, or where one has none, the one that was accepted last. It is not about what
-	// waits alone: see the package comment. Then OnFailure is OnFailureMerge, and a run
-	// has one payload of an id. Neither with FreshDue, OnFresh nor Fold.
-	MergeSupersede
-)
-
-func (m Merge) String() string {
-	return name(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede")
-}
-
 // join takes in a payload that stands beside those of its id, whose lane is l; nil: it has
 // none yet. It returns the position of an equal one that it was merged into, or 0.
 func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.Position) {
@@ -81,44 +56,6 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 		c.fresh(l, e.Due)
 	}
 	return into
-}
-
-// merging returns the policy for payloads that come in. Under OnFailureBlock it
-// takes a state, which comes last, to know which payloads failed. These must
-// not merge with what waits behind them, so nothing does before Loaded.
-func (c *gather) merging() Merge {
-	if c.loading && c.cfg.OnFailure == OnFailureBlock {
-		return MergeKeepAll
-	}
-	return c.cfg.Merge
-}
-
-// merge puts a payload into its lane and ends the one that merging leaves over.
-func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
-	kept, ended := l.add(&c.lanes.entries, c.merging(), p, e.Payload)
-	if b := l.bag(); b != nil {
-		b.due = max(b.due, e.Due)
-	}
-	if c.loading && l.n() == 2 && c.cfg.OnFailure == OnFailureBlock {
-		c.loosen(l)
-	}
-	if ended.IsZero() {
-		return 0
-	}
-	c.counts.Merged++
-	c.counts.Replaced++
-	c.endPayload(ended)
-	c.change.Merged = append(c.change.Merged, Merged{Position: ended.Position(), Into: kept.Ref.Position()})
-	if ended.Position() < kept.Ref.Position() || c.moves() {
-		// The job keeps its due time, although the payload that it may have
-		// come from is gone.
-		c.pinDue(l)
-	}
-	c.pinDueOut(l, ended.Position())
-	if ended != p.Ref {
-		return 0
-	}
-	return kept.Ref.Position()
 }
 
 // returnTo puts payloads that were handed out among those that wait, or holds
