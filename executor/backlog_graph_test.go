@@ -28,7 +28,7 @@ func drainGraph(t *testing.T, r *rand.Rand) {
 	var disk *journal.Memory // nil: none
 	cfg := executor.Config{
 		Workers: 1 + r.IntN(4), MaxBacklog: executor.BacklogLimit{Payloads: r.IntN(4)}, Overflow: pick(r, executor.OverflowRefuse, executor.OverflowWait), StopTimeout: -1,
-		Scheduler: pick(r, executor.Fair(), executor.StrictPriority(), executor.OldestFirst()),
+		Scheduler: pick(r, executor.Fair(), executor.RegistrationOrder(), executor.OldestFirst()),
 	}
 	if r.IntN(2) == 0 {
 		disk = new(journal.Memory)

@@ -122,7 +122,7 @@ type Config struct {
 	// Scheduler decides which queue's job gets the next free worker. Default [Fair]:
 	// queues share the workers' time, by QueueConfig.Share.Priority and Weight, and
 	// inside a queue the oldest job comes first. [OldestFirst], the default of Lowkiq,
-	// takes the oldest job of all queues. [StrictPriority] goes by the order in which
+	// takes the oldest job of all queues. [RegistrationOrder] goes by the order in which
 	// the queues were registered.
 	Scheduler Scheduler
 

@@ -123,7 +123,7 @@ func TestNoCreditForIdleQueues(t *testing.T) {
 // MaxConcurrent bounds a queue, and nothing else: no worker is idle while another
 // queue has something to do, and no job is forgotten.
 func TestMaxConcurrent(t *testing.T) {
-	for _, scheduler := range []executor.Scheduler{nil, executor.OldestFirst(), executor.RoundRobin(), executor.StrictPriority(), custom{}} {
+	for _, scheduler := range []executor.Scheduler{nil, executor.OldestFirst(), executor.RoundRobin(), executor.RegistrationOrder(), custom{}} {
 		t.Run(fmt.Sprintf("%T", scheduler), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{Workers: 8, Scheduler: scheduler})

@@ -445,7 +445,7 @@ func TestLocket_R06_LockedQueueStarvesNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{Workers: 2, Scheduler: executor.StrictPriority()})
+				x := open(t, "", executor.Config{Workers: 2, Scheduler: executor.RegistrationOrder()})
 				goOn := map[string]chan struct{}{"holder": make(chan struct{}), "low 4": make(chan struct{})}
 				p := &probe{decide: func(_ context.Context, s seen) error {
 					time.Sleep(2 * time.Millisecond) // runs of one
@@ -505,7 +505,7 @@ func after(list []string, v string) []string { return list[slices.Index(list, v)
 // R06: queue order is the priority, whichever job has waited longer.
 func TestLocket_R06_QueuesInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
+		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.RegistrationOrder()})
 		p := &probe{}
 		var queues []*executor.Queue[string]
 		for _, name := range []string{"z", "m", "a"} { // their order, not that of the alphabet

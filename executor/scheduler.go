@@ -86,12 +86,12 @@ func OldestFirst() Scheduler { return newBuiltin(dispatch.OldestFirst) }
 // Lowkiq.
 func RoundRobin() Scheduler { return newBuiltin(dispatch.RoundRobin) }
 
-// StrictPriority returns the scheduler that picks the queue that was registered first,
+// RegistrationOrder returns the scheduler that picks the queue that was registered first,
 // and of its shards the one with the oldest due job: the order of registration is the
 // priority. A queue waits as long as those before it have jobs that can run; blocked
-// jobs don't count. It ignores QueueConfig.Share.Priority, which does the same under
+// jobs don't count. It does not ask QueueConfig.Share.Priority, which does the same under
 // [Fair] with numbers that may be equal and can be changed.
-func StrictPriority() Scheduler { return newBuiltin(dispatch.StrictPriority) }
+func RegistrationOrder() Scheduler { return newBuiltin(dispatch.RegistrationOrder) }
 
 // QueueTuning is what can be changed of a queue while it runs. Its fields are those
 // of [QueueConfig] and its [Share], with the same defaults and bounds.

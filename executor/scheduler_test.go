@@ -62,10 +62,10 @@ func TestSchedulerExits(t *testing.T) {
 	})
 }
 
-// Of the shards of one queue StrictPriority picks the one with the oldest due job.
+// Of the shards of one queue RegistrationOrder picks the one with the oldest due job.
 func TestInOrderByDueTimeInAQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.StrictPriority()})
+		x := open(t, "", executor.Config{Workers: 1, Scheduler: executor.RegistrationOrder()})
 		p := &probe{decide: pause}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: 16}})
 		const jobs = 40
@@ -86,7 +86,7 @@ func TestInOrderByDueTimeInAQueue(t *testing.T) {
 // A worker that comes back waits until the shard has said what it has next: a shard
 // that is busy does not lose its turn to a queue behind it.
 func TestInOrderWaitsForTheShard(t *testing.T) {
-	waitsForTheShard(t, executor.StrictPriority(), 0)
+	waitsForTheShard(t, executor.RegistrationOrder(), 0)
 }
 
 func TestPriorityWaitsForTheShard(t *testing.T) { waitsForTheShard(t, executor.Fair(), 1) }

@@ -118,7 +118,7 @@ func TestPriority(t *testing.T) {
 // MaxConcurrent goes up and down while the queue runs: what waited is woken, no
 // worker is idle, and nothing is forgotten.
 func TestTuneMaxConcurrent(t *testing.T) {
-	for _, scheduler := range []executor.Scheduler{nil, executor.OldestFirst(), executor.StrictPriority(), custom{}} {
+	for _, scheduler := range []executor.Scheduler{nil, executor.OldestFirst(), executor.RegistrationOrder(), custom{}} {
 		bubble(t, func(t *testing.T) {
 			x := open(t, "", executor.Config{Workers: 8, Scheduler: scheduler})
 			var running atomic.Int64

@@ -5,7 +5,7 @@ import "github.com/strandjobs/strand/executor"
 // Queues share the workers, in ways that can be changed while they run.
 var shares = &feature{
 	name: "shares", claims: `QueueConfig.MaxConcurrent Share.Priority Share.Weight Share.Concurrency Queue.Tune Queue.Tuning
-		Config.Scheduler Fair OldestFirst RoundRobin StrictPriority QueueConfig.BatchSize HandleBatch HandleMerged`,
+		Config.Scheduler Fair OldestFirst RoundRobin RegistrationOrder QueueConfig.BatchSize HandleBatch HandleMerged`,
 	plan:  []string{"1s:ok", "2s:ok", "2s:ok"},
 	world: func(d *draw, l line) { l.set("scheduler", d.one("fair", "fair", "oldest", "round", "strict")) },
 	config: func(w *world, cfg *executor.Config) {
@@ -17,7 +17,7 @@ var shares = &feature{
 		case "round":
 			cfg.Scheduler = executor.RoundRobin()
 		case "strict":
-			cfg.Scheduler = executor.StrictPriority()
+			cfg.Scheduler = executor.RegistrationOrder()
 		}
 	},
 	queue: func(d *draw, l line) {

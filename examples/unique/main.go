@@ -14,7 +14,7 @@ import (
 func main() {
 	fmt.Println("You will see 20 syncs of one account run one at a time, and 50 mails sent beside them by the other worker.")
 	ctx := context.Background()
-	x := must(executor.Open("", executor.Config{Workers: 2, Scheduler: executor.StrictPriority()}))
+	x := must(executor.Open("", executor.Config{Workers: 2, Scheduler: executor.RegistrationOrder()}))
 	var done sync.WaitGroup
 	var together, most, synced, overtaken atomic.Int32
 

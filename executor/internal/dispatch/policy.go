@@ -68,9 +68,9 @@ func RoundRobin() Policy {
 	}}
 }
 
-// StrictPriority picks the queue that joined first, and of its shards the one with the
+// RegistrationOrder picks the queue that joined first, and of its shards the one with the
 // oldest due job.
-func StrictPriority() Policy { return Policy{pick: first, strict: true} }
+func RegistrationOrder() Policy { return Policy{pick: first, strict: true} }
 
 func first(ready []Ready) int {
 	best := 0
