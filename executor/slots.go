@@ -69,13 +69,11 @@ type SlotSource interface {
 }
 
 // NewSlots makes a sequence of slots with a name of 1 to 512 bytes. A queue lists its sequences
-// in QueueConfig.Conditions.Slots; each of its jobs has one value of each while it runs. The name
-// is what prefix and store are in Laralocker. The slot is on disk before the handler
-// sees it, see [Slots.Of]. When the job succeeds the sequence goes on after it, in
-// the same commit; when it fails the slot is given back. A job that was running
-// when the process died gets its slot again, unless the TTL has passed. A job that
-// finds no free slot waits until one is given back; if no job has one, it fails
-// with [lock.ErrNoFreeSlot].
+// in QueueConfig.Conditions.Slots; each of its jobs has one value of each while it runs. The slot
+// is on disk before the handler sees it, see [Slots.Of]. When the job succeeds the sequence goes on
+// after it, in the same commit; when it fails the slot is given back. A job that was running when
+// the process died gets its slot again, unless the TTL has passed. A job that finds no free slot
+// waits until one is given back; if no job has one, it fails with [lock.ErrNoFreeSlot].
 //
 // The values of jobs that succeeded are each one job's. There is no gap between them
 // while no job gives its value back: not because many run at a time, nor because the
