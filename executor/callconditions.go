@@ -67,9 +67,8 @@ func carry(options []Option) (b []byte) {
 	return b
 }
 
-// Carried turns what [Queue.Carry] returned, here or in another program, into the options of the
-// call: [IdempotencyKey], [FromSource] and [IfAbsent]. They go to EnqueueMany with the carried
-// items. It returns ErrInvalidKey for other bytes, and for options that no call may have.
+// Carried turns what [Queue.Carry] returned, here or in another program, into options for EnqueueMany
+// with the carried items. It returns ErrInvalidKey for other bytes, and for options that no call may have.
 func Carried(rest []byte) (options []Option, err error) {
 	var all []carried
 	if len(rest) > 0 {

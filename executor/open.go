@@ -70,9 +70,8 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Executor, error)
 }
 
 // OpenLog is [Open] for a journal that is not in a directory, as that of journal/postgres: the
-// executor calls open with a journal.Config, and uses the log that it returns. name is what
-// people read in the place of the directory. The executor closes the log when it stops, and when
-// it can't be opened.
+// executor calls open with a journal.Config, and uses the log that it returns. name is what people
+// read in the place of the directory. The executor closes the log when it stops, or can't be opened.
 //
 // It has no crash recorder and no reports of crashes: after a crash no job is suspected.
 // It has no control socket: Config.ControlSocket is ErrConfig. So are an empty name, and an

@@ -22,7 +22,8 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 		return
 	}
 	if c.stale(l, e) || rests(e) && l != nil && l.hasState() { // what rests had nothing to do, under another name of the queue
-		if c.end(ref); e.Crashed {
+		c.end(ref)
+		if e.Crashed {
 			c.inherit(string(e.ID), l.one.Ref.Position())
 			c.enqueue(l, l.due)
 		}

@@ -71,7 +71,8 @@ func (c *gather) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journa
 	}
 	if l.n() > 0 {
 		old := l.one
-		if l.one = p; l.halted && l.past().crashed {
+		l.one = p
+		if l.halted && l.past().crashed {
 			c.inherit(string(e.ID), v.at)
 		}
 		c.ages.inherit(ref.Position(), old.Ref.Position())

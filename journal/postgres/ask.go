@@ -124,7 +124,8 @@ func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []Receipt)
 func (s *asking) wait(ctx context.Context, token pgtype.UUID) (answer, error) {
 	mine := &asked{answer: make(chan answer, 1)}
 	s.mu.Lock()
-	if s.waiting[token] = mine; !s.busy {
+	s.waiting[token] = mine
+	if !s.busy {
 		s.busy = true
 		go s.run()
 	}
@@ -161,9 +162,10 @@ func (s *asking) run() {
 func (s *asking) look() bool {
 	s.mu.Lock()
 	tokens := slices.Collect(maps.Keys(s.waiting))
-	s.busy = len(tokens) > 0 && s.n.base.Err() == nil
+	busy := len(tokens) > 0 && s.n.base.Err() == nil
+	s.busy = busy
 	s.mu.Unlock()
-	if len(tokens) == 0 || s.n.base.Err() != nil {
+	if !busy {
 		return false
 	}
 	sent := time.Now()

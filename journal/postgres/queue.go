@@ -124,7 +124,8 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 	parts := make(map[place][]byte, len(b.parts))
 	for number, of := range b.parts {
 		at := place{number, q.name}
-		if parts[at] = encodeCall(of); b.conditions != nil {
+		parts[at] = encodeCall(of)
+		if b.conditions != nil {
 			parts[at] = conditionRow(conditionVersion, b.conditions, parts[at])
 		}
 	}

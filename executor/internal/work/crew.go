@@ -39,8 +39,7 @@ type Crew struct {
 	words   int   // of the crash recorder, for each worker
 }
 
-// Open has the engine show what the workers do. Handlers are stuck when their time has been over
-// for as long as stuck says.
+// Open has the engine show what the workers do. Handlers are stuck that are late by that much.
 func (c *Crew) Open(stuck time.Duration) {
 	c.Hands, c.EndRemoved = c.hands, c.endRemoved
 	hands := func() (all []*attempt.Hand) {

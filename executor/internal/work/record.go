@@ -1,8 +1,6 @@
 package work
 
-import (
-	"github.com/strandjobs/strand/shard"
-)
+import "github.com/strandjobs/strand/shard"
 
 // Record writes down what the shards of the queue decide. It implements [shard.Recorder].
 func (q *Queue) Record(c *shard.Change) {
