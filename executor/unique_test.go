@@ -3,7 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +18,7 @@ func TestUniqueWithoutWhile(t *testing.T) {
 	customer := func(string, string) string { return "customer" }
 	for _, test := range []struct {
 		unique executor.Unique[string]
-		most   int64
+		most   int
 	}{
 		{executor.Unique[string]{Key: customer}, 1},
 		{executor.Unique[string]{TTL: time.Minute}, 1},
@@ -27,11 +27,17 @@ func TestUniqueWithoutWhile(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T) {
 			x := open(t, "", executor.Config{Workers: 8})
-			var running, most atomic.Int64
+			var mu sync.Mutex
+			running, most := 0, 0
 			q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error {
-				most.Store(max(most.Load(), running.Add(1)))
+				mu.Lock()
+				running++
+				most = max(most, running)
+				mu.Unlock()
 				time.Sleep(time.Second)
-				running.Add(-1)
+				mu.Lock()
+				running--
+				mu.Unlock()
 				return nil
 			}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: test.unique}})
 			start(t, x)
@@ -40,7 +46,9 @@ func TestUniqueWithoutWhile(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			require.Zero(t, stats(t, q).Jobs)
-			require.Equal(t, test.most, most.Load())
+			mu.Lock()
+			require.Equal(t, test.most, most)
+			mu.Unlock()
 		})
 	}
 }
