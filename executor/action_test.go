@@ -180,9 +180,9 @@ func TestRemoveWhatWaits(t *testing.T) {
 		var at []uint64
 		at = append(at, enqueue(t, q, "order-1", "5").Position, enqueue(t, q, "order-1", "6").Position)
 		later := enqueue(t, q, "order-2", "later", executor.In(2*time.Hour))
-		did(t, 0)(i.Cancel(ctx, inspect.SelectPayloads("q", "order-1"), ""))
-		did(t, 1)(i.Cancel(ctx, inspect.SelectPayloads("q", "order-1", at[1], later.Position), "a duplicate"))
-		did(t, 1)(i.Delete(ctx, inspect.SelectPayloads("q", "order-1", at[0])))
+		did(t, 0)(i.Cancel(ctx, inspect.SelectIDs("q", "order-1").At(), ""))
+		did(t, 1)(i.Cancel(ctx, inspect.SelectIDs("q", "order-1").At(at[1], later.Position), "a duplicate"))
+		did(t, 1)(i.Delete(ctx, inspect.SelectIDs("q", "order-1").At(at[0])))
 		require.Equal(t, []string{"order-16"}, deadOf(t, q))
 		for d := range q.Morgue() {
 			require.Equal(t, "executor: canceled by an operator: a duplicate", d.Error)
@@ -195,8 +195,8 @@ func TestRemoveWhatWaits(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"order-1[2]", "order-1[3]", "order-1[4]"}, p.log(), "what was behind goes on")
 		did(t, 1)(i.Cancel(ctx, inspect.SelectJobs("q", inspect.JobFilter{}, inspect.JobScheduled), ""))
-		did(t, 1)(backOf(i.Requeue(ctx, inspect.SelectPayloads("q", "order-2", later.Position))))
-		did(t, 0)(backOf(i.Requeue(ctx, inspect.SelectPayloads("q", "order-2", at[1]))))
+		did(t, 1)(backOf(i.Requeue(ctx, inspect.SelectIDs("q", "order-2").At(later.Position))))
+		did(t, 0)(backOf(i.Requeue(ctx, inspect.SelectIDs("q", "order-2").At(at[1]))))
 		did(t, 1)(i.DeleteDead(ctx, inspect.SelectJobs("q", inspect.JobFilter{ErrorContains: "duplicate"})))
 		synctest.Wait()
 		require.Equal(t, "order-2[later]", p.log()[3])
@@ -238,7 +238,7 @@ func TestRemoveWhatRuns(t *testing.T) {
 					first := enqueue(t, q, "a", "1")
 					synctest.Wait()
 					did(t, 0)(x.Inspect().KillFailed(t.Context(), inspect.SelectQueue(q.Name())))
-					did(t, 1)(c.act(x.Inspect(), inspect.SelectPayloads(q.Name(), "a", first.Position)))
+					did(t, 1)(c.act(x.Inspect(), inspect.SelectIDs(q.Name(), "a").At(first.Position)))
 					synctest.Wait()
 					require.Len(t, causes, 1)
 					require.ErrorIs(t, causes[0], c.cause)
@@ -284,7 +284,7 @@ func TestRemoveBehindWhatRuns(t *testing.T) {
 		}
 		start(t, x)
 		synctest.Wait()
-		did(t, 1)(x.Inspect().Delete(t.Context(), inspect.SelectPayloads("q", "a", at[1])))
+		did(t, 1)(x.Inspect().Delete(t.Context(), inspect.SelectIDs("q", "a").At(at[1])))
 		synctest.Wait()
 		require.Equal(t, []string{"a1"}, ran)
 		goOn <- nil

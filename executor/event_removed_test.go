@@ -28,10 +28,10 @@ func TestEventsOfWhatIsRemovedWhileItRuns(t *testing.T) {
 			return i.Delete(ctx, inspect.SelectIDs("q", "id"))
 		}, "deleted #1|deleted #2"},
 		"cancel one": {func(ctx context.Context, i inspect.Inspector, p []uint64) (int, error) {
-			return i.Cancel(ctx, inspect.SelectPayloads("q", "id", p[0]), "why")
+			return i.Cancel(ctx, inspect.SelectIDs("q", "id").At(p[0]), "why")
 		}, "cancelled #1 attempt 1: C: why|interrupted #2 attempt 1|buried #1 attempt 1: C: why|started #2 attempt 1|done #2 attempt 1"},
 		"delete one": {func(ctx context.Context, i inspect.Inspector, p []uint64) (int, error) {
-			return i.Delete(ctx, inspect.SelectPayloads("q", "id", p[1]))
+			return i.Delete(ctx, inspect.SelectIDs("q", "id").At(p[1]))
 		}, "interrupted #1 attempt 1|deleted #2|started #1 attempt 1|done #1 attempt 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

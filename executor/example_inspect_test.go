@@ -30,7 +30,7 @@ func ExampleInspector() {
 			return
 		}
 		for _, job := range page.Jobs {
-			fmt.Printf("%s is %s: %s\n", job.ID, job.State, job.Preview)
+			fmt.Printf("%s is %s: %s\n", job.ID, job.State, job.Raw)
 		}
 		query.Cursor = page.Next
 	}

@@ -199,7 +199,7 @@ func TestFoldInTheMorgue(t *testing.T) {
 			fails.set(false)
 			require.NoError(t, pauseQueue(t.Context(), q))
 			enqueue(t, q, "a", "4")
-			_, err := x.Inspect().Requeue(t.Context(), inspect.SelectPayloads("q", "a", dead[0].Position))
+			_, err := x.Inspect().Requeue(t.Context(), inspect.SelectIDs("q", "a").At(dead[0].Position))
 			require.NoError(t, err)
 			require.NoError(t, resumeQueue(t.Context(), q))
 			synctest.Wait()

@@ -20,7 +20,7 @@ import (
 )
 
 // deadPages walks through a list, calls between after each page, and returns all rows.
-func deadPages(t testing.TB, x *executor.Executor, query inspect.DeadQuery, between func()) (rows []inspect.DeadInfo) {
+func deadPages(t testing.TB, x *executor.Executor, query inspect.DeadQuery, between func()) (rows []inspect.DeadPayload) {
 	t.Helper()
 	for {
 		page, err := x.Inspect().Dead(t.Context(), query)
@@ -73,12 +73,12 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 				healed = false
 			}
 		}
-		for order, compare := range map[inspect.Order]func(a, b inspect.DeadInfo) int{
-			inspect.OrderNone: func(a, b inspect.DeadInfo) int { return cmp.Compare(a.Position, b.Position) },
-			inspect.OrderID: func(a, b inspect.DeadInfo) int {
+		for order, compare := range map[inspect.Order]func(a, b inspect.DeadPayload) int{
+			inspect.OrderNone: func(a, b inspect.DeadPayload) int { return cmp.Compare(a.Position, b.Position) },
+			inspect.OrderID: func(a, b inspect.DeadPayload) int {
 				return cmp.Or(strings.Compare(a.ID, b.ID), cmp.Compare(a.Position, b.Position))
 			},
-			inspect.OrderDied: func(a, b inspect.DeadInfo) int {
+			inspect.OrderDied: func(a, b inspect.DeadPayload) int {
 				return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Position, b.Position))
 			},
 		} {
@@ -104,18 +104,18 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 		all := deadPages(t, x, inspect.DeadQuery{Queue: "q"}, func() {})
 		for _, c := range []struct {
 			query inspect.DeadQuery
-			want  func(inspect.DeadInfo) bool
+			want  func(inspect.DeadPayload) bool
 		}{
-			{inspect.DeadQuery{Filter: inspect.JobFilter{IDPrefix: "b-"}}, func(d inspect.DeadInfo) bool { return strings.HasPrefix(d.ID, "b-") }},
-			{inspect.DeadQuery{Filter: inspect.JobFilter{ErrorContains: "boom c"}}, func(d inspect.DeadInfo) bool { return strings.HasPrefix(d.ID, "c") }},
-			{inspect.DeadQuery{Filter: inspect.JobFilter{OlderThan: 10 * time.Minute}}, func(d inspect.DeadInfo) bool { return time.Since(d.EnqueuedAt) > 10*time.Minute }},
-			{inspect.DeadQuery{DiedBefore: 10 * time.Minute}, func(d inspect.DeadInfo) bool { return time.Since(d.At) > 10*time.Minute }},
+			{inspect.DeadQuery{Filter: inspect.JobFilter{IDPrefix: "b-"}}, func(d inspect.DeadPayload) bool { return strings.HasPrefix(d.ID, "b-") }},
+			{inspect.DeadQuery{Filter: inspect.JobFilter{ErrorContains: "boom c"}}, func(d inspect.DeadPayload) bool { return strings.HasPrefix(d.ID, "c") }},
+			{inspect.DeadQuery{Filter: inspect.JobFilter{OlderThan: 10 * time.Minute}}, func(d inspect.DeadPayload) bool { return time.Since(d.EnqueuedAt) > 10*time.Minute }},
+			{inspect.DeadQuery{DiedBefore: 10 * time.Minute}, func(d inspect.DeadPayload) bool { return time.Since(d.At) > 10*time.Minute }},
 		} {
 			for _, order := range []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDied} {
 				c.query.Queue, c.query.Order, c.query.Limit = "q", order, 4
 				got := deadPages(t, x, c.query, func() {})
-				slices.SortFunc(got, func(a, b inspect.DeadInfo) int { return cmp.Compare(a.Position, b.Position) })
-				require.Equal(t, slices.DeleteFunc(slices.Clone(all), func(d inspect.DeadInfo) bool { return !c.want(d) }), got)
+				slices.SortFunc(got, func(a, b inspect.DeadPayload) int { return cmp.Compare(a.Position, b.Position) })
+				require.Equal(t, slices.DeleteFunc(slices.Clone(all), func(d inspect.DeadPayload) bool { return !c.want(d) }), got)
 			}
 		}
 	})

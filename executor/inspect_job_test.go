@@ -452,7 +452,7 @@ func TestJobIsBounded(t *testing.T) {
 		d := jobDetail(t, x, "q", "id")
 		require.Len(t, d.Waiting, inspect.MaxListed)
 		require.Equal(t, 50, d.More)
-		require.Len(t, d.Preview, 256)
+		require.Len(t, d.Raw, 256)
 		check(d.Waiting)
 		start(t, x)
 		synctest.Wait()
@@ -469,7 +469,7 @@ func TestJobIsBounded(t *testing.T) {
 		page, err := x.Inspect().Dead(t.Context(), inspect.DeadQuery{Queue: "q"})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page.Dead[0].Error), 1<<10+4)
-		require.Len(t, page.Dead[0].Preview, 256)
+		require.Len(t, page.Dead[0].Raw, 256)
 	})
 }
 

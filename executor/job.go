@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
-	"github.com/strandjobs/strand/executor/internal/control"
-	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/executor/internal/work"
@@ -98,7 +97,7 @@ func (j Merged[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 // [MergeKeepLast], and no more than MaxPayloads wait.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
-const firstAttempt = engine.FirstAttempt
+const firstAttempt = admin.FirstAttempt
 
 // single makes the job of the payload that an item has in hand. A payload that the
 // codec refuses is an undecodable error.
@@ -107,14 +106,14 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 	job := Job[T]{
 		Queue: t.q.Name, ID: it.ID, Position: uint64(p.Ref.Position()),
 		Attempt: it.Retry + firstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError, Due: time.Unix(0, it.Due),
-		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
+		Failures: admin.FailuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim = admit.ClaimOf(it.Claim)
 	var e journal.Entry
 	if err := p.Ref.Read(&e); err != nil {
 		return job, &work.Unread{Err: err}
 	}
-	job.Score, job.EnqueuedAt, job.Metadata = e.Score, time.Unix(0, e.AcceptedAt()), engine.MetadataOf(&e)
+	job.Score, job.EnqueuedAt, job.Metadata = e.Score, time.Unix(0, e.AcceptedAt()), admin.MetadataOf(&e)
 	var err error
 	if job.Payload, err = t.decodeOne(e.Payload); err != nil {
 		return job, &undecodable{err}
@@ -130,7 +129,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
 		Queue: t.q.Name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
-		Failures: control.Failures(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
+		Failures: admin.FailuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim, job.from.item = admit.ClaimOf(it.Claim), it
 	if t.q.Folder != nil {
@@ -162,7 +161,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 }
 
 func payloadOf[T any](value T, p shard.Payload, e *journal.Entry) Payload[T] {
-	return Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), engine.MetadataOf(e)}
+	return Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), admin.MetadataOf(e)}
 }
 
 // decodeAll makes the jobs of those items that have a payload left. Those that wait for

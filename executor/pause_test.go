@@ -430,7 +430,7 @@ func TestBadPauses(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrInvalidID)
 	require.Empty(t, pausedIDs(t, x, "q"))
 	for _, s := range []inspect.Selection{
-		inspect.SelectPayloads("q", "a", 1), inspect.SelectJobs("q", inspect.JobFilter{Failed: true}),
+		inspect.SelectIDs("q", "a").At(1), inspect.SelectJobs("q", inspect.JobFilter{Failed: true}),
 		inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: "a"}, inspect.JobReady), inspect.SelectPrefix("q", strings.Repeat("x", 513)),
 	} {
 		require.ErrorIs(t, noCount(i.Pause(t.Context(), s)), inspect.ErrInvalidQuery)

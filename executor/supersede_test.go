@@ -494,7 +494,7 @@ func TestLatestDeleteForgetsTheVersion(t *testing.T) {
 		_, err := x.Inspect().Job(t.Context(), "mirrors", "a")
 		require.ErrorIs(t, err, inspect.ErrUnknownJob)
 		require.ErrorContains(t, err, `id "a" of queue "mirrors" has neither a job nor dead payloads; newest done: score 1790000061`)
-		for _, which := range []inspect.Selection{inspect.SelectQueue("mirrors"), inspect.SelectPayloads("mirrors", "a", 1)} {
+		for _, which := range []inspect.Selection{inspect.SelectQueue("mirrors"), inspect.SelectIDs("mirrors", "a").At(1)} {
 			n, err := x.Inspect().Delete(t.Context(), which)
 			require.NoError(t, err)
 			require.Zero(t, n, "no id is meant as a whole")

@@ -5,10 +5,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/pause"
@@ -254,19 +253,8 @@ func (t *Queue[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
 // although Error is set. If such a version accepted it with [At] or [In], EnqueuedAt is
 // its due time, as in [Job].
 type Dead[T any] struct {
-	ID       string
-	Payload  T
-	Raw      []byte // the payload as it is in the journal
-	Decode   error  // why Payload is not set; nil when it is
-	Score    float64
-	Position uint64
-	Attempt  int       // in which it died, as in [Job]: 1, 2, 3, …
-	Error    string    // the last failure, or why it was cancelled
-	At       time.Time // when it died
-
-	EnqueuedAt time.Time         // when Enqueue was called, by the clock of then, to the microsecond
-	Metadata   map[string]string // see [Metadata]; nil: none
-	Failures   []inspect.Failure // the last five, oldest first; the last one is Error
+	inspect.DeadPayload // Decode says why Payload is not set; Value is nil
+	Payload             T
 }
 
 // Morgue lists the dead letters of the queue, in the order in which they were accepted.
@@ -291,11 +279,7 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 }
 
 func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
-	d := Dead[T]{
-		ID: string(b.Entry.ID), Raw: b.Entry.Payload, Score: b.Entry.Score, Position: uint64(b.Entry.Position),
-		Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
-		EnqueuedAt: time.Unix(0, b.Entry.AcceptedAt()), Metadata: engine.MetadataOf(&b.Entry), Failures: control.Failures(b.History, b.Reason),
-	}
+	d := Dead[T]{DeadPayload: admin.DeadOf(t.q.Name, &b)}
 	d.Payload, d.Decode = t.decodeOne(d.Raw)
 	return d
 }

@@ -55,7 +55,7 @@ func (w *world) selection(l line) (inspect.Selection, func(*item) bool) {
 				positions = append(positions, i.pos)
 			}
 		}
-		return inspect.SelectPayloads(name, ids[0], positions...), func(i *item) bool {
+		return inspect.SelectIDs(name, ids[0]).At(positions...), func(i *item) bool {
 			folded := w.queueOf(name).conf.has("fold") // one position stands for several
 			return i.queue == name && i.id == ids[0] && (folded || slices.Contains(positions, i.pos))
 		}

@@ -12,13 +12,11 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
-
-// firstAttempt is the attempt of a job whose state says Retry 0, as it failed once.
-const firstAttempt = 2
 
 // task is a job that waits or would run, with the payloads of one run.
 type task struct {
@@ -39,14 +37,6 @@ func (t *task) settle(now int64) *task {
 		t.State = inspect.JobScheduled
 	}
 	return t
-}
-
-// infoOf is a payload of the journal.
-func infoOf(e *journal.Entry) inspect.PayloadInfo {
-	return inspect.PayloadInfo{
-		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Restored: e.Restored,
-		Metadata: maps.Collect(e.Metadata.All()), Bytes: len(e.Payload), Raw: e.Payload,
-	}
 }
 
 // fold is what a start would do with one queue: the shard's own state machine, fed
@@ -139,8 +129,8 @@ func (f *fold) tasks() iter.Seq[*task] {
 			if t == nil {
 				return
 			}
-			t.State, t.due, t.Attempt, t.LastError = inspect.JobHalted, state.Due, state.Retry+firstAttempt, string(state.Error)
-			t.Failures = control.Failures(state.History, t.LastError)
+			t.State, t.due, t.Attempt, t.LastError = inspect.JobHalted, state.Due, state.Retry+admin.FirstAttempt, string(state.Error)
+			t.Failures = admin.FailuresOf(state.History, t.LastError)
 			if !yield(t.settle(f.now)) {
 				return
 			}
@@ -156,9 +146,9 @@ func (f *fold) take(now int64) *task {
 	}
 	it := f.run.Next(nil, 1)[0]
 	t := &task{due: it.Due}
-	t.Partition, t.Failures = f.part, control.Failures(it.History, it.LastError)
+	t.Partition, t.Failures = f.part, admin.FailuresOf(it.History, it.LastError)
 	t.JobInfo = inspect.JobInfo{
-		Queue: f.queue, ID: it.ID, Attempt: it.Retry + firstAttempt, LastError: it.LastError, Payloads: len(it.Payloads),
+		Queue: f.queue, ID: it.ID, Attempt: it.Retry + admin.FirstAttempt, LastError: it.LastError, Payloads: len(it.Payloads),
 	}
 	for _, p := range it.Payloads {
 		t.Crashes = max(t.Crashes, f.suspects[p.Ref.Position()].Deaths)
@@ -166,12 +156,12 @@ func (f *fold) take(now int64) *task {
 		if f.err = p.Ref.Read(&e); f.err != nil {
 			return nil
 		}
-		t.Bytes += int64(len(e.Payload))
-		t.Waiting = append(t.Waiting, infoOf(&e))
+		t.TotalBytes += int64(len(e.Payload))
+		t.Waiting = append(t.Waiting, admin.PayloadOf(&e))
 	}
 	if len(t.Waiting) > 0 {
-		first := &t.Waiting[0]
-		t.Position, t.Score, t.EnqueuedAt = first.Position, first.Score, first.EnqueuedAt
+		t.PayloadInfo = t.Waiting[0]
+		admin.Hide(&t.PayloadInfo)
 	}
 	it.Outcome.Verdict = shard.VerdictDone
 	f.run.Elapsed = 2 * shard.Quantum // slow: one job at a time, in strict order

@@ -17,7 +17,7 @@ import (
 )
 
 // maxRetry is what a shard counts up to, with the attempt of it.
-const maxRetry = math.MaxInt32 - firstAttempt
+const maxRetry = math.MaxInt32 - admin.FirstAttempt
 
 // importer makes a journal from lines.
 type importer struct {

@@ -129,22 +129,22 @@ func (c *call) task(t *control.Job) {
 }
 
 // deadOf prints what of a job is in the morgue, and returns how much that is.
-func (c *call) deadOf(dead iter.Seq2[*control.DeadLetter, error]) (n int, err error) {
+func (c *call) deadOf(dead iter.Seq2[*inspect.DeadPayload, error]) (n int, err error) {
 	list := c.graves()
 	list.heading = "\nin the morgue:\n"
 	failures := c.section("their failures", "POSITION", "ATTEMPT", "AT", "ERROR")
 	metadata := c.section("their metadata", "POSITION", "KEY", "VALUE")
 	tables := []struct {
 		t   *table
-		add func(*control.DeadLetter)
+		add func(*inspect.DeadPayload)
 	}{
-		{list, func(g *control.DeadLetter) { c.grave(list, g); n++ }},
-		{failures, func(g *control.DeadLetter) {
+		{list, func(g *inspect.DeadPayload) { c.grave(list, g); n++ }},
+		{failures, func(g *inspect.DeadPayload) {
 			for _, f := range g.Failures {
 				failures.row(nil, append([]string{fmt.Sprint(g.Position)}, c.failed(f)...)...)
 			}
 		}},
-		{metadata, func(g *control.DeadLetter) { c.pairs(metadata, &g.PayloadInfo) }},
+		{metadata, func(g *inspect.DeadPayload) { c.pairs(metadata, &g.PayloadInfo) }},
 	}
 	for _, each := range tables { // one after the other, because there may be many
 		for g, err := range dead {

@@ -152,7 +152,7 @@ func (l *taskList) add(t *control.Job) {
 	if l.payloads {
 		what = l.positions(t)
 	}
-	state, size := string(t.State), brief.Bytes(t.Bytes)
+	state, size := string(t.State), brief.Bytes(t.TotalBytes)
 	if t.BytesAtLeast {
 		size = "over " + size
 	}

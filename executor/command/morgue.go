@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/statekey"
@@ -29,25 +29,23 @@ func (c *call) graves() *table {
 	return c.table("dead", "QUEUE", "ID", "POSITION", "SCORE", "ENQUEUED", "DIED", "ATTEMPT", "ERROR", "PAYLOAD")
 }
 
-func (c *call) grave(t *table, g *control.DeadLetter) {
+func (c *call) grave(t *table, g *inspect.DeadPayload) {
 	full := c.Bool("full")
 	t.row(g, show([]byte(g.Queue)), show([]byte(g.ID)), fmt.Sprint(g.Position), fmt.Sprint(g.Score), c.dueText(g.EnqueuedAt.UnixNano()),
 		c.dueText(g.At.UnixNano()), strconv.Itoa(g.Attempt), showPayload([]byte(g.Error), full), showPayload(g.Raw, full))
 }
 
 // gravesOf lists what is chosen of the morgue of journals at rest.
-func gravesOf(parts []part, s chosen) iter.Seq2[*control.DeadLetter, error] {
-	return func(yield func(*control.DeadLetter, error) bool) {
+func gravesOf(parts []part, s chosen) iter.Seq2[*inspect.DeadPayload, error] {
+	return func(yield func(*inspect.DeadPayload, error) bool) {
 		for _, p := range parts {
 			for b, err := range p.Morgue() {
 				queue, id := p.names[b.Entry.Queue], string(b.Entry.ID)
 				if err == nil && !s.has(queue, id) {
 					continue
 				}
-				if !yield(&control.DeadLetter{Queue: queue, ID: id, DeadPayload: inspect.DeadPayload{
-					PayloadInfo: infoOf(&b.Entry), Attempt: b.Retry + firstAttempt, Error: b.Reason, At: time.Unix(0, b.At),
-					Failures: control.Failures(b.History, b.Reason),
-				}}, err) || err != nil {
+				d := admin.DeadOf(queue, &b)
+				if !yield(&d, err) || err != nil {
 					return
 				}
 			}
@@ -57,8 +55,8 @@ func gravesOf(parts []part, s chosen) iter.Seq2[*control.DeadLetter, error] {
 
 // dead lists the morgue of some queues, of all ids or some. It may be gone through more than
 // once.
-func (l *live) dead(ctx context.Context, queues []inspect.QueueStats, ids []string) iter.Seq2[*control.DeadLetter, error] {
-	return func(yield func(*control.DeadLetter, error) bool) {
+func (l *live) dead(ctx context.Context, queues []inspect.QueueStats, ids []string) iter.Seq2[*inspect.DeadPayload, error] {
+	return func(yield func(*inspect.DeadPayload, error) bool) {
 		for _, q := range queues {
 			query := control.DeadQuery{Queue: q.Name, IDs: ids, From: 1}
 			for q.Dead > 0 && query.From > 0 {
@@ -208,7 +206,7 @@ func (c *call) chosen(names []string) (verb string, s *chosen, err error) {
 }
 
 // find returns the positions of what was chosen, by queue, and prints it if that is the verb.
-func (c *call) find(verb string, all iter.Seq2[*control.DeadLetter, error], s *chosen) (map[string][]journal.Position, error) {
+func (c *call) find(verb string, all iter.Seq2[*inspect.DeadPayload, error], s *chosen) (map[string][]journal.Position, error) {
 	found, ids := make(map[string][]journal.Position), make(map[string]bool)
 	list := c.graves()
 	for g, err := range all {

@@ -88,7 +88,7 @@ func listed(t *testing.T, dir string) map[string]census {
 		if n.Bytes == nil {
 			n.Bytes = new(int64)
 		}
-		*n.Bytes += w.Bytes
+		*n.Bytes += w.TotalBytes
 		switch {
 		case w.State == inspect.JobHalted:
 			n.Halted++

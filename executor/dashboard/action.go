@@ -93,7 +93,7 @@ func (o *order) asksFirst() bool {
 	return d.danger || slices.Contains(d.asks, o.Scope)
 }
 
-// selections are what is meant: those that name payloads are one for each id.
+// selections are what is meant: jobs, and payloads.
 func (o *order) selections() (all []inspect.Selection) {
 	switch o.Scope {
 	case "id":
@@ -103,20 +103,20 @@ func (o *order) selections() (all []inspect.Selection) {
 	case "all":
 		return []inspect.Selection{inspect.SelectJobs(o.Queue, inspect.JobFilter{}, o.states...)}
 	}
-	var ids []string
-	payloads := make(map[string][]uint64)
+	var ids, of []string
+	var positions []uint64
 	for _, p := range o.Picks {
 		if p.Position == 0 {
 			ids = append(ids, p.ID)
 			continue
 		}
-		payloads[p.ID] = append(payloads[p.ID], p.Position)
+		of, positions = append(of, p.ID), append(positions, p.Position)
 	}
 	if len(ids) > 0 {
 		all = append(all, inspect.SelectIDs(o.Queue, ids...))
 	}
-	for id, positions := range payloads {
-		all = append(all, inspect.SelectPayloads(o.Queue, id, positions...))
+	if len(of) > 0 {
+		all = append(all, inspect.SelectIDs(o.Queue, of...).At(positions...))
 	}
 	return all
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
 // What the API says beside what the Inspector does; see package admin for the JSON.
@@ -32,13 +33,6 @@ func (h *handler) apiIndex(*http.Request, *params) (any, error) {
 	return struct{ Endpoints []endpoint }{all}, nil
 }
 
-// wireFigures are those of a queue, or of all.
-type wireFigures struct {
-	inspect.QueueStats
-	Busy      int    // workers
-	Processed uint64 // payloads, since the start: done and discarded
-}
-
 func (h *handler) apiStats(r *http.Request, p *params) (any, error) {
 	stats, err := h.x.Stats(r.Context())
 	if err != nil {
@@ -50,18 +44,17 @@ func (h *handler) apiStats(r *http.Request, p *params) (any, error) {
 		Trouble  string // what keeps the executor from its work; "": nothing
 		Workers  int
 		Stuck    int
-		Total    wireFigures
-		ByWorker map[string]wireFigures // by queue, of those with a name in UTF-8
-	}{Time: time.Now(), Trouble: h.trouble(), Workers: stats.Workers, Stuck: stats.Stuck, ByWorker: make(map[string]wireFigures)}
+		Total    inspect.QueueInfo
+		ByWorker map[string]inspect.QueueInfo // by queue, of those with a name in UTF-8; without their shards
+	}{Time: time.Now(), Trouble: h.trouble(), Workers: stats.Workers, Stuck: stats.Stuck, ByWorker: make(map[string]inspect.QueueInfo)}
 	stats.Queues = nil
 	for _, q := range queues {
 		stats.Queues = append(stats.Queues, q.QueueStats)
-		if utf8.ValidString(q.Name) {
-			s.ByWorker[q.Name] = wireFigures{q.QueueStats, q.Busy, processed(q.QueueStats)}
+		if q.Shards = nil; utf8.ValidString(q.Name) {
+			s.ByWorker[q.Name] = q
 		}
 	}
-	total := stats.Total()
-	s.Total = wireFigures{total, stats.Busy, processed(total)}
+	s.Total = inspect.QueueInfo{QueueStats: stats.Total(), Busy: stats.Busy}
 	return s, err
 }
 
@@ -91,63 +84,26 @@ func noQueue(name string) error {
 	return problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(name, 80))}
 }
 
-type wireShard struct {
-	inspect.ShardStats
-	Processed uint64
-}
-
-type wireQueue struct {
-	inspect.QueueInfo
-	Processed uint64
-	Shards    []wireShard
-}
-
 func (h *handler) apiQueues(r *http.Request, p *params) (any, error) {
 	queues, err := h.queues(r, p)
-	answer := struct{ Queues []wireQueue }{}
-	for _, q := range queues {
-		w := wireQueue{QueueInfo: q, Processed: processed(q.QueueStats)}
-		for _, s := range q.Shards {
-			w.Shards = append(w.Shards, wireShard{s, s.Done + s.Discarded})
-		}
-		answer.Queues = append(answer.Queues, w)
-	}
-	return answer, err
+	return struct{ Queues []inspect.QueueInfo }{queues}, err
 }
 
 func (h *handler) apiJobs(r *http.Request, p *params) (any, error) {
 	page, err := h.x.Inspect().Jobs(r.Context(), p.query())
+	for i := range page.Jobs {
+		admin.Hide(&page.Jobs[i].PayloadInfo)
+	}
 	return page, lateList(err)
 }
 
 func (h *handler) apiDead(r *http.Request, p *params) (any, error) {
 	page, err := h.x.Inspect().Dead(r.Context(), deadQuery(p.query()))
+	for i := range page.Dead {
+		admin.Hide(&page.Dead[i].PayloadInfo)
+	}
 	return page, lateList(err)
 }
-
-// wireDetail answers /api/v1/job: payloads as they may be seen.
-type wireDetail struct {
-	inspect.JobDetail
-	InHand, Waiting []payloadRow
-	Explanation     wireExplanation
-	Dead            []wireDeadPayload
-}
-
-type wireDeadPayload struct {
-	payloadRow
-	Attempt  int
-	Error    string
-	At       time.Time
-	Failures []inspect.Failure
-}
-
-// wireExplanation says why a job does not run.
-type wireExplanation struct {
-	inspect.Explanation
-	Text string // all of it, in one line
-}
-
-func explanationOf(e inspect.Explanation) wireExplanation { return wireExplanation{e, e.String()} }
 
 func (h *handler) apiJob(r *http.Request, p *params) (any, error) {
 	d, err := h.x.Inspect().Job(r.Context(), p.Get("queue"), p.Get("id"))
@@ -155,7 +111,8 @@ func (h *handler) apiJob(r *http.Request, p *params) (any, error) {
 		return nil, err
 	}
 	left := shownAll
-	return h.detailOf(r, &d, &left), r.Context().Err()
+	h.showPayloads(r, &d, &left)
+	return d, r.Context().Err()
 }
 
 // apiDetails is apiJob for some ids: those of which there is nothing are left out.
@@ -164,22 +121,26 @@ func (h *handler) apiDetails(r *http.Request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, left := struct{ Details []wireDetail }{}, shownAll
+	left := shownAll
 	for i := range found {
-		answer.Details = append(answer.Details, h.detailOf(r, &found[i], &left))
+		h.showPayloads(r, &found[i], &left)
 	}
-	return answer, r.Context().Err()
+	return struct{ Details []inspect.JobDetail }{found}, r.Context().Err()
 }
 
-// detailOf is a job with its payloads as they may be seen, while there is room for them.
-func (h *handler) detailOf(r *http.Request, d *inspect.JobDetail, left *int) wireDetail {
+// showPayloads leaves of the payloads of a job what may be seen, while there is room for them.
+func (h *handler) showPayloads(r *http.Request, d *inspect.JobDetail, left *int) {
 	shown := payloads{h, r, d.Queue, d.ID, *left}
-	w := wireDetail{JobDetail: *d, InHand: shown.rows(d.InHand), Waiting: shown.rows(d.Waiting), Explanation: explanationOf(d.Explanation)}
-	for _, p := range d.Dead {
-		w.Dead = append(w.Dead, wireDeadPayload{shown.row(p.PayloadInfo), p.Attempt, p.Error, p.At, p.Failures})
+	admin.Hide(&d.PayloadInfo)
+	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
+		for i := range list {
+			shown.show(&list[i])
+		}
+	}
+	for i := range d.Dead {
+		shown.show(&d.Dead[i].PayloadInfo)
 	}
 	*left = shown.left
-	return w
 }
 
 func (h *handler) apiExplain(r *http.Request, p *params) (any, error) {
@@ -191,7 +152,7 @@ func (h *handler) apiExplain(r *http.Request, p *params) (any, error) {
 	if err == nil && e.State == inspect.JobUnknown {
 		err = inspect.ErrUnknownJob
 	}
-	return explanationOf(e), err
+	return e, err
 }
 
 func (h *handler) apiFind(r *http.Request, p *params) (any, error) {
@@ -203,14 +164,10 @@ func (h *handler) apiFind(r *http.Request, p *params) (any, error) {
 	if err == nil && p.Has("queue") && !slices.Equal(queues, p.Values["queue"]) {
 		err = noQueue(p.Get("queue"))
 	}
-	answer := struct {
-		Found []wireExplanation
+	return struct {
+		Found []inspect.Explanation
 		Late  bool // not all queues were asked in time
-	}{Late: late}
-	for _, e := range all {
-		answer.Found = append(answer.Found, explanationOf(e))
-	}
-	return answer, err
+	}{all, late}, err
 }
 
 func (h *handler) apiRunning(r *http.Request, p *params) (any, error) {

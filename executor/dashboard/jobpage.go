@@ -13,7 +13,7 @@ import (
 
 // jobPage is all that there is to see of an id.
 type jobPage struct {
-	wireDetail
+	inspect.JobDetail
 	Job                     bool // there is one, and not only dead payloads
 	Why                     node
 	Moments                 []happening
@@ -35,7 +35,8 @@ func (h *handler) job(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	p := jobPage{wireDetail: h.detailOf(r, &d, &left), Job: d.State != inspect.JobDead, Tab: "waiting", ShowsPayloads: h.cfg.ShowPayload != nil}
+	h.showPayloads(r, &d, &left)
+	p := jobPage{JobDetail: d, Job: d.State != inspect.JobDead, Tab: "waiting", ShowsPayloads: h.cfg.ShowPayload != nil}
 	p.PausedID = slices.Contains(d.Explanation.Paused, "id")
 	if !p.Job {
 		p.Tab = morgue
@@ -73,7 +74,7 @@ const (
 // moments are what has happened to a job, and what will, in order.
 func moments(p jobPage) (all []happening) {
 	rows := slices.Concat(p.InHand, p.Waiting)
-	slices.SortStableFunc(rows, func(a, b payloadRow) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })
+	slices.SortStableFunc(rows, func(a, b inspect.PayloadInfo) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })
 	for i, row := range rows {
 		if i == mostEnqueued {
 			all = append(all, happening{At: rows[len(rows)-1].EnqueuedAt, What: "… and " + plural(len(rows)-i+p.More,

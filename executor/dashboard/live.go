@@ -217,7 +217,7 @@ func (m *reading) sample() sample {
 	if m.since.IsZero() || passed <= 0 || passed > gap {
 		return s
 	}
-	s.rates = &rates{Processed: float64(processed(t)-min(processed(before), processed(t))) / passed.Seconds(),
+	s.rates = &rates{Processed: float64(t.Processed-min(before.Processed, t.Processed)) / passed.Seconds(),
 		Failed: float64(t.Failed-min(before.Failed, t.Failed)) / passed.Seconds()}
 	if commits := stats.Journal.Commits - journal.Commits; commits > 0 {
 		s.Commit = (stats.Journal.CommitTime - journal.CommitTime).Seconds() * 1000 / float64(commits)

@@ -58,7 +58,7 @@ type cells map[string]string
 
 // add adds the figures of a queue, or of all together.
 func (c cells) add(at string, q inspect.QueueStats) cells {
-	c[at+"lag"], c[at+"age"], c[at+"processed"], c[at+"failed"] = lag(q.Lag), lag(q.Age), number(processed(q)), number(q.Failed)
+	c[at+"lag"], c[at+"age"], c[at+"processed"], c[at+"failed"] = lag(q.Lag), lag(q.Age), number(q.Processed), number(q.Failed)
 	for name, n := range map[string]int{
 		"enqueued": q.Jobs, "payloads": q.Payloads, "fresh": q.Fresh, "retries": q.Retrying, "running": q.Running, "parked": q.Parked,
 		"halted": q.Halted, "dead": q.Dead, "waiting": max(q.Jobs-q.Running, 0),
@@ -79,9 +79,6 @@ func place(queue string) string {
 	sum.Write([]byte(queue))
 	return hex.EncodeToString(sum.Sum(nil)) + "."
 }
-
-// processed is how many payloads handlers were done with.
-func processed(q inspect.QueueStats) uint64 { return q.Done + q.Discarded }
 
 // lag is how late the oldest job is: where none is, a dash reads quicker than a zero.
 func lag(d time.Duration) string {

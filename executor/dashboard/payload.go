@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
 // How much of payloads an answer has: of one, and of all together. It is made in
@@ -65,13 +66,6 @@ func indented(raw []byte, most int) string {
 	return b.String()
 }
 
-// payloadRow is a payload with what of it may be seen.
-type payloadRow struct {
-	inspect.PayloadInfo        // but for what is hidden: bytes, metadata, and why it does not decode
-	Text                string `wire:"payload,omit"`
-	Clipped             bool   `wire:",omit"` // there is more of it than the text
-}
-
 // payloads shows those of a job in an answer.
 type payloads struct {
 	h         *handler
@@ -80,34 +74,25 @@ type payloads struct {
 	left      int // bytes of all of them that the answer has room for
 }
 
-// row is a payload as it is shown. When the request has no time left, there is nothing
-// of it.
-func (s *payloads) row(p inspect.PayloadInfo) payloadRow {
-	row := payloadRow{PayloadInfo: p}
-	row.Raw, row.Value, row.Decode, row.Metadata = nil, nil, nil, nil
+// show leaves of a payload what may be seen: Raw is the text of it. When the request has no
+// time left, there is nothing of it.
+func (s *payloads) show(p *inspect.PayloadInfo) {
+	all := admin.Hide(p)
 	switch {
 	case s.h.cfg.ShowPayload == nil || s.r.Context().Err() != nil:
-		return row
-	case s.left <= 0 || p.Raw == nil && p.Bytes > 0:
-		row.Clipped = true // the answer, or the Inspector's, has enough
-		return row
+		return
+	case s.left <= 0 || all.Clipped:
+		p.Clipped = true // the answer, or the Inspector's, has enough
+		return
 	}
-	text := s.reveal(s.h.cfg.ShowPayload, Payload{s.queue, s.id, p})
+	text := s.reveal(s.h.cfg.ShowPayload, Payload{s.queue, s.id, all})
 	if text == "" {
-		return row
+		return
 	}
-	row.Text = begin(text, min(shownText, s.left))
-	row.Clipped = len(row.Text) < len(text)
-	s.left -= len(row.Text)
-	row.Metadata, row.Decode = p.Metadata, p.Decode
-	return row
-}
-
-func (s *payloads) rows(list []inspect.PayloadInfo) (rows []payloadRow) {
-	for _, p := range list {
-		rows = append(rows, s.row(p))
-	}
-	return rows
+	p.Raw = []byte(begin(text, min(shownText, s.left)))
+	p.Clipped = len(p.Raw) < len(text)
+	s.left -= len(p.Raw)
+	p.Metadata, p.Decode = all.Metadata, all.Decode
 }
 
 // preview is what a list has of a payload, in one line.

@@ -23,7 +23,7 @@ type queuePage struct {
 	Paused []string // prefixes, the first of them
 
 	inspect.JobPage // of the first Examined ones, of Of, if it is partial
-	Dead            []inspect.DeadInfo
+	Dead            []inspect.DeadPayload
 	Of              int
 	Late            string // why there is no list
 	Buttons         []button
@@ -34,13 +34,11 @@ type queuePage struct {
 func (p queuePage) Previews() bool { return p.previews.h.cfg.ShowPreview != nil }
 
 func (p queuePage) OfJob(j inspect.JobInfo) string {
-	return p.previews.preview(Payload{j.Queue, j.ID, inspect.PayloadInfo{Position: j.Position, Score: j.Score,
-		EnqueuedAt: j.EnqueuedAt, Bytes: j.Bytes, Raw: j.Preview}})
+	return p.previews.preview(Payload{j.Queue, j.ID, j.PayloadInfo})
 }
 
-func (p queuePage) OfDead(d inspect.DeadInfo) string {
-	return p.previews.preview(Payload{d.Queue, d.ID, inspect.PayloadInfo{Position: d.Position, Score: d.Score,
-		EnqueuedAt: d.EnqueuedAt, Bytes: d.Bytes, Raw: d.Preview}})
+func (p queuePage) OfDead(d inspect.DeadPayload) string {
+	return p.previews.preview(Payload{d.Queue, d.ID, d.PayloadInfo})
 }
 
 // Figures are those of the queue.

@@ -19,7 +19,7 @@ import (
 var shown = template.FuncMap{
 	"asset": assetURL, "query": query, "escape": url.QueryEscape, "pick": list{}.Pick,
 	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip,
-	"number": number, "plural": plural, "bytes": func(n int) string { return brief.Bytes(int64(n)) }, "score": score,
+	"text": func(b []byte) string { return string(b) }, "number": number, "plural": plural, "bytes": func(n int) string { return brief.Bytes(int64(n)) }, "score": score,
 	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
 	"tone": tone, "limit": limitText, "row": rowOf, "column": columnOf, "job": named, "scope": scopeOf, "few": few,
 	"at":     func(t, now time.Time) moment { return moment{t, now} },
@@ -50,9 +50,9 @@ func few(list any) any {
 }
 
 // rowOf is a payload with its job.
-func rowOf(p jobPage, row payloadRow, hand bool, now time.Time) any {
+func rowOf(row inspect.PayloadInfo, hand bool, now time.Time) any {
 	return struct {
-		payloadRow
+		inspect.PayloadInfo
 		Hand bool
 		Now  time.Time
 	}{row, hand, now}

@@ -163,7 +163,7 @@ func (x *Executor) RequireRetries(queue Named, id string, pauses ...time.Duratio
 // text.
 func (x *Executor) RequireBuried(queue Named, id, text string) {
 	x.t.Helper()
-	var dead []inspect.DeadInfo
+	var dead []inspect.DeadPayload
 	for query := (inspect.DeadQuery{Queue: queue.Name(), Limit: inspect.MaxListLimit}); ; {
 		page, err := x.Inspect().Dead(context.Background(), query)
 		if err != nil {
@@ -180,8 +180,8 @@ func (x *Executor) RequireBuried(queue Named, id, text string) {
 		}
 	}
 	x.t.Fatalf("executortest: %s/%s: want a dead payload with %q, but in the morgue were\n%s\n%s", queue.Name(), id, text,
-		lines(dead, func(d inspect.DeadInfo) string {
-			return fmt.Sprintf("%s/%s: %s: attempt %d: %s", d.Queue, d.ID, d.Preview, d.Attempt, d.Error)
+		lines(dead, func(d inspect.DeadPayload) string {
+			return fmt.Sprintf("%s/%s: %s: attempt %d: %s", d.Queue, d.ID, d.Raw, d.Attempt, d.Error)
 		}), x.state(queue.Name(), id))
 }
 

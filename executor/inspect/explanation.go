@@ -47,6 +47,7 @@ type Explanation struct {
 	// More is how many keys, leases or slots there are beyond the MaxListed that are
 	// shown.
 	More int
+	Text string // all of it in one line, as String returns it
 }
 
 // String is one line for people. It shows the first ten of each list, and says how

@@ -109,7 +109,7 @@ type Inspector interface {
 	// RunNow makes the selected jobs that wait due now: those that are delayed, snoozed or
 	// waiting for a retry. It gives all of their retries back, and lets halted ones go on. A
 	// job that is paused, locked out or limited still waits for that, and one that runs is
-	// left alone. Jobs are selected as a whole: with [SelectPayloads], those that have one.
+	// left alone. Jobs are selected as a whole: with [Selection.At], those that have one.
 	//
 	// It returns how many jobs waited, also with an error. After ErrUnknownQueue,
 	// ErrInvalidQuery and ErrInvalidID nothing was changed. After ErrClosed, ErrFailed,

@@ -17,13 +17,9 @@ type JobInfo struct {
 	LastError string    // its first KiB; "": its last run did not fail
 	Payloads  int       // that wait, run, or failed and wait
 
-	// Of the payload that runs or comes next. Zero if it ended while the list was
-	// made.
-	Position   uint64
-	Score      float64
-	EnqueuedAt time.Time
-	Bytes      int    // of the payload
-	Preview    []byte `wire:"-"` // its first 256 bytes
+	// PayloadInfo is of the payload that runs or comes next, without metadata; its Raw are
+	// the first 256 bytes. Zero if it ended while the list was made.
+	PayloadInfo
 }
 
 // JobDetail is all that there is to see of an id: its job, and its dead letters.
@@ -62,7 +58,8 @@ type PayloadInfo struct {
 
 	// Raw are its bytes. Of one call there is a MiB of them, or one payload: those
 	// behind that have none, and are not decoded.
-	Raw []byte `wire:"payload"`
+	Raw     []byte `wire:"payload,omit"`
+	Clipped bool   `wire:",omit"` // Raw are not all of them
 
 	// Value is what the codec of the queue makes of Raw, and Decode why there is none:
 	// the codec's error, with the first 16 KiB of its text, or a [executor.PanicError]. Both are nil
@@ -71,26 +68,15 @@ type PayloadInfo struct {
 	Decode error `wire:"decode_error"`
 }
 
-// DeadInfo is a dead letter in a list.
-type DeadInfo struct {
-	Queue, ID  string
-	Position   uint64
-	Score      float64
-	Attempt    int       // in which it died: 1, 2, 3, …
-	Error      string    // why: its first KiB
-	At         time.Time // when it died
-	EnqueuedAt time.Time
-	Bytes      int    // of the payload
-	Preview    []byte `wire:"-"` // its first 256 bytes
-}
-
-// DeadPayload is a dead letter with its history.
+// DeadPayload is a dead letter. One in a list has the first 256 bytes of Raw, no metadata
+// and no Failures.
 type DeadPayload struct {
+	Queue, ID string
 	PayloadInfo
-	Attempt  int    // in which it died
-	Error    string // why: its first 16 KiB
-	At       time.Time
-	Failures []Failure // the last five, oldest first; the last one is Error
+	Attempt  int       // in which it died: 1, 2, 3, …
+	Error    string    // why: its first 16 KiB, in a list its first KiB
+	At       time.Time // when it died
+	Failures []Failure `wire:",omit"` // the last five, oldest first; the last one is Error
 }
 
 // Failure is one failed attempt of a job. Of the older ones of a job the first KiB

@@ -109,7 +109,7 @@ type DeadQuery struct {
 	Order      Order
 	Descending bool // the other way round; not with OrderNone
 
-	// Filter: ErrorContains is about DeadInfo.Error, OlderThan about EnqueuedAt.
+	// Filter: ErrorContains is about DeadPayload.Error, OlderThan about EnqueuedAt.
 	Filter JobFilter
 	// DiedBefore is how long ago they died at least. 0: whenever; below zero is
 	// refused.
@@ -123,7 +123,7 @@ type DeadQuery struct {
 
 // DeadPage is a part of a list.
 type DeadPage struct {
-	Dead []DeadInfo
+	Dead []DeadPayload
 	Next string `wire:",omit"` // the cursor of the next page; "": this is the last one
 
 	Examined  int  // dead letters that were looked at for it
@@ -132,8 +132,7 @@ type DeadPage struct {
 }
 
 // Selection says which jobs of a queue, or which of its dead letters, a person means:
-// [SelectIDs], [SelectPrefix], [SelectPayloads], [SelectJobs] and [SelectQueue]
-// make one. An action leaves alone what is accepted after its call began; only [Inspector.Pause]
+// [SelectIDs], [SelectPrefix], [SelectJobs] and [SelectQueue] make one. An action leaves alone what is accepted after its call began; only [Inspector.Pause]
 // holds for later payloads, too. A call that is given the zero Selection returns ErrUnknownQueue.
 type Selection struct {
 	queue  string
@@ -149,14 +148,9 @@ func SelectIDs(queue string, ids ...string) Selection {
 	return Selection{queue: queue, ids: append([]string{}, ids...)}
 }
 
-// SelectPayloads selects the payloads of an id that were accepted at some positions, as
-// Receipt, Payload and Dead have them. Without a position it selects nothing.
-func SelectPayloads(queue, id string, positions ...uint64) Selection {
-	return SelectIDs(queue, id).At(positions...)
-}
-
-// At narrows a selection to the payloads that were accepted at some positions, of which each
-// journal has one. Without a position it selects nothing.
+// At narrows a selection to the payloads that were accepted at some positions, as Receipt,
+// Payload and Dead have them; no two payloads of a journal have one. Without a position it
+// selects nothing.
 func (s Selection) At(positions ...uint64) Selection {
 	s.at = append([]uint64{}, positions...)
 	return s

@@ -98,6 +98,7 @@ type QueueStats struct {
 	Deleted, Expired                          uint64
 	Superseded, SupersededDead                uint64
 	Failed, Snoozed, Interrupted              uint64
+	Processed                                 uint64 // Done and Discarded
 
 	Backlog Backlog // against QueueConfig.MaxBacklog
 
@@ -128,7 +129,7 @@ func (t QueueStats) Plus(q QueueStats) QueueStats {
 	t.Done, t.Discarded, t.Buried, t.Merged = t.Done+q.Done, t.Discarded+q.Discarded, t.Buried+q.Buried, t.Merged+q.Merged
 	t.Replaced, t.Deleted, t.Expired = t.Replaced+q.Replaced, t.Deleted+q.Deleted, t.Expired+q.Expired
 	t.Superseded, t.SupersededDead, t.PausedPrefixes = t.Superseded+q.Superseded, t.SupersededDead+q.SupersededDead, t.PausedPrefixes+q.PausedPrefixes
-	t.Failed, t.Snoozed, t.Interrupted = t.Failed+q.Failed, t.Snoozed+q.Snoozed, t.Interrupted+q.Interrupted
+	t.Failed, t.Snoozed, t.Interrupted, t.Processed = t.Failed+q.Failed, t.Snoozed+q.Snoozed, t.Interrupted+q.Interrupted, t.Processed+q.Processed
 	return t
 }
 
@@ -136,7 +137,7 @@ func (t QueueStats) Plus(q QueueStats) QueueStats {
 type QueueInfo struct {
 	QueueStats
 	Busy   int          // workers that work for the queue
-	Shards []ShardStats // none of an unregistered queue
+	Shards []ShardStats `wire:",omit"` // none of an unregistered queue
 }
 
 // ShardStats are the figures of one shard of a queue; see [QueueStats], of which
@@ -148,8 +149,8 @@ type ShardStats struct {
 	Retrying int `wire:"retries"`
 	Fresh    int
 
-	Payloads, Halted, Running, Parked                     int
-	Done, Discarded, Buried, Failed, Snoozed, Interrupted uint64
+	Payloads, Halted, Running, Parked                                int
+	Done, Discarded, Processed, Buried, Failed, Snoozed, Interrupted uint64
 
 	Lag time.Duration `wire:"lag"`
 }

@@ -3,7 +3,6 @@ package control
 import (
 	"errors"
 	"path/filepath"
-	"time"
 
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
@@ -68,7 +67,7 @@ type Health struct {
 // Job is a job as the command shows it.
 type Job struct {
 	inspect.JobInfo
-	Bytes        int64 // of all its payloads
+	TotalBytes   int64 // of all its payloads
 	BytesAtLeast bool  `wire:",omit"` // there are more, which were not counted
 	Crashes      int   `wire:",omit"` // how often the process died in a row while it ran: at rest
 	Partition    *int  `wire:",omit"` // of several: at rest
@@ -89,15 +88,9 @@ type Whole struct {
 	Why string // it does not run, or that it does
 }
 
-// DeadLetter is one with its bytes.
-type DeadLetter struct {
-	Queue, ID string
-	inspect.DeadPayload
-}
-
 // DeadLetters are a page of them.
 type DeadLetters struct {
-	Dead []DeadLetter
+	Dead []inspect.DeadPayload
 	Next uint64 // From of the next page; 0: this was the last
 }
 
@@ -165,14 +158,6 @@ type Affected struct {
 	N                int    `wire:"affected"`
 	Trouble          string `wire:",omit"`
 	inspect.Requeued        // of DoRequeue
-}
-
-// Failures are the last ones of a job, oldest first, of which last is the text of the newest.
-func Failures(h journal.History, last string) (list []inspect.Failure) {
-	for _, f := range h.Failures(last) {
-		list = append(list, inspect.Failure{Attempt: f.Attempt, At: time.Unix(0, f.At), Error: f.Text})
-	}
-	return list
 }
 
 // Copy makes a hot copy in a new directory.

@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -30,14 +29,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-const (
-	// MaxIDBytes is the length of the longest id.
-	MaxIDBytes = 512
-
-	// FirstAttempt is what makes a Retry the number of an attempt: the Retry of a job that has
-	// not failed is -1, and its attempt is the first.
-	FirstAttempt = 2
-)
+// MaxIDBytes is the length of the longest id.
+const MaxIDBytes = 512
 
 var (
 	// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
@@ -105,12 +98,4 @@ type Queue struct {
 type Hand struct {
 	inspect.Running
 	Goroutine goroutine.Header
-}
-
-// MetadataOf returns the metadata of a payload, nil if it has none.
-func MetadataOf(e *journal.Entry) map[string]string {
-	if len(e.Metadata) == 0 {
-		return nil
-	}
-	return maps.Collect(e.Metadata.All())
 }

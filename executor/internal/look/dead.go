@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
-	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/listing"
 	"github.com/strandjobs/strand/executor/internal/pick"
 	"github.com/strandjobs/strand/journal"
@@ -70,13 +69,13 @@ func (l *deadList) key(b *journal.Buried) listing.Key {
 }
 
 func (l *deadList) inOrder(ctx context.Context) (p inspect.DeadPage, err error) {
-	page := listing.NewPage[inspect.DeadInfo](l.Limit, l.Descending, l.after)
+	page := listing.NewPage[inspect.DeadPayload](l.Limit, l.Descending, l.after)
 	ctx, cancel := patient(ctx, l.Patience)
 	defer cancel()
 	err = l.q.in.EachDead(ctx, l.q.Number, 0, func(b *journal.Buried) bool {
 		p.Examined++
 		if l.matches(b) && page.Takes(l.key(b)) {
-			page.Offer(l.key(b), l.q.deadInfo(b))
+			page.Offer(l.key(b), l.q.listed(b))
 		}
 		return true
 	})
@@ -107,7 +106,7 @@ func (l *deadList) asAccepted(ctx context.Context) (p inspect.DeadPage, err erro
 		p.Examined++
 		last.Last = int64(b.Entry.Position)
 		if l.matches(b) {
-			p.Dead = append(p.Dead, l.q.deadInfo(b))
+			p.Dead = append(p.Dead, l.q.listed(b))
 		}
 		return true
 	})
@@ -156,14 +155,11 @@ func (i *Inspector) EachDead(ctx context.Context, queue uint32, from journal.Pos
 	return nil
 }
 
-// deadInfo shows a dead letter to people.
-func (q Queue) deadInfo(b *journal.Buried) inspect.DeadInfo {
-	e := &b.Entry
-	return inspect.DeadInfo{
-		Queue: q.Name, ID: string(e.ID), Position: uint64(e.Position), Score: e.Score, Attempt: b.Retry + engine.FirstAttempt,
-		Error: brief.Cut(b.Reason, errorBytes), At: time.Unix(0, b.At), EnqueuedAt: time.Unix(0, e.AcceptedAt()),
-		Bytes: len(e.Payload), Preview: slices.Clone(e.Payload[:min(len(e.Payload), previewBytes)]),
-	}
+// listed is a dead letter as lists have it.
+func (q Queue) listed(b *journal.Buried) inspect.DeadPayload {
+	d := admin.DeadOf(q.Name, b)
+	d.PayloadInfo, d.Error, d.Failures = admin.PreviewOf(d.PayloadInfo), brief.Cut(d.Error, errorBytes), nil
+	return d
 }
 
 // explainDead says of an id without a job what is in the morgue.
@@ -177,7 +173,7 @@ func (q Queue) explainDead(ctx context.Context, e *inspect.Explanation) error {
 			return true
 		}
 		if e.Dead++; e.Dead == 1 || b.At >= last {
-			e.State, e.LastError, e.Attempt, last = inspect.JobDead, b.Reason, b.Retry+engine.FirstAttempt, b.At
+			e.State, e.LastError, e.Attempt, last = inspect.JobDead, b.Reason, b.Retry+admin.FirstAttempt, b.At
 		}
 		return true
 	})

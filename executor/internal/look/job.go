@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/brief"
-	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
@@ -119,7 +119,7 @@ func (q Queue) Detail(ctx context.Context, id string, n int, room *Room) (d insp
 	if d.JobInfo, err = q.Info(&seen.View); err != nil {
 		return d, err
 	}
-	d.LastError, d.Failures = seen.LastError, control.Failures(seen.History, seen.LastError)
+	d.LastError, d.Failures = seen.LastError, admin.FailuresOf(seen.History, seen.LastError)
 	d.More = max(seen.Payloads-len(seen.InHand)-len(seen.Waiting), 0)
 	for i, p := range slices.Concat(seen.InHand, seen.Waiting) {
 		var e journal.Entry
@@ -141,23 +141,21 @@ func (q Queue) Detail(ctx context.Context, id string, n int, room *Room) (d insp
 
 // payload shows a payload, whose bytes are the journal's, with these if there is room.
 func (r *Room) payload(e *journal.Entry) inspect.PayloadInfo {
-	p := inspect.PayloadInfo{
-		Position: uint64(e.Position), Score: e.Score, EnqueuedAt: time.Unix(0, e.AcceptedAt()), Metadata: engine.MetadataOf(e),
-		Bytes: len(e.Payload), Restored: e.Restored,
-	}
-	if !r.used || p.Bytes <= r.Left {
-		p.Raw = append([]byte{}, e.Payload...)
+	p := admin.PayloadOf(e)
+	if p.Clipped = r.used && p.Bytes > r.Left; p.Clipped {
+		p.Raw = nil
+	} else {
+		p.Raw = append([]byte{}, p.Raw...)
 	}
 	r.used, r.Left = true, max(r.Left-max(p.Bytes, 1), 0)
 	return p
 }
 
 // DeadPayload shows one of the morgue, with so much of its errors.
-func (r *Room) DeadPayload(b *journal.Buried, errs int) inspect.DeadPayload {
-	return inspect.DeadPayload{
-		PayloadInfo: r.payload(&b.Entry), Attempt: b.Retry + engine.FirstAttempt, Error: brief.Cut(b.Reason, errs),
-		At: time.Unix(0, b.At), Failures: cutFailures(control.Failures(b.History, b.Reason), errs),
-	}
+func (r *Room) DeadPayload(queue string, b *journal.Buried, errs int) inspect.DeadPayload {
+	d := admin.DeadOf(queue, b)
+	d.PayloadInfo, d.Error, d.Failures = r.payload(&b.Entry), brief.Cut(d.Error, errs), cutFailures(d.Failures, errs)
+	return d
 }
 
 func cutFailures(list []inspect.Failure, errs int) []inspect.Failure {
@@ -185,7 +183,7 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 			if len(d.Dead) == inspect.MaxListed {
 				d.MoreDead++
 			} else {
-				d.Dead = append(d.Dead, all.room.DeadPayload(b, detailBytes))
+				d.Dead = append(d.Dead, all.room.DeadPayload(all.q.Name, b, detailBytes))
 			}
 		}
 		return true
@@ -201,9 +199,11 @@ func (q Queue) explainDetail(ctx context.Context, d *inspect.JobDetail) (e inspe
 	}
 	last := slices.MaxFunc(d.Dead, func(a, b inspect.DeadPayload) int { return a.At.Compare(b.At) })
 	d.Attempt, d.LastError = last.Attempt, last.Error
-	return inspect.Explanation{
+	e = inspect.Explanation{
 		Queue: d.Queue, ID: d.ID, State: inspect.JobDead, Attempt: last.Attempt, LastError: last.Error, Dead: len(d.Dead) + d.MoreDead,
-	}, nil
+	}
+	e.Text = e.String()
+	return e, nil
 }
 
 // decodeAll has the codec decode what there are bytes of, on a goroutine of its own:
@@ -291,16 +291,18 @@ func (i *Inspector) Explain(ctx context.Context, queue, id string) (e inspect.Ex
 }
 
 // Explain is that of the inspector.
-func (q Queue) Explain(ctx context.Context, id string) (inspect.Explanation, error) {
-	e := inspect.Explanation{Queue: q.Name, ID: id, State: inspect.JobUnknown, Attempt: 1}
+func (q Queue) Explain(ctx context.Context, id string) (e inspect.Explanation, err error) {
 	s, err := q.status(ctx, id)
 	if err != nil {
-		return inspect.Explanation{}, err
+		return e, err
 	}
+	e = inspect.Explanation{Queue: q.Name, ID: id, State: inspect.JobUnknown, Attempt: 1}
+	defer func() { e.Text = e.String() }()
 	if e.Newest = s.Newest; !s.Known {
-		return e, q.explainDead(ctx, &e)
+		err = q.explainDead(ctx, &e)
+		return e, err
 	}
-	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+engine.FirstAttempt, s.LastError, s.Payloads
+	e.Due, e.Attempt, e.LastError, e.Payloads = time.Unix(0, s.Due), s.Retry+admin.FirstAttempt, s.LastError, s.Payloads
 	e.Paused = q.Pauses.Over(id, s.Paused)
 	switch {
 	case s.Running:

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
-	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/listing"
 	"github.com/strandjobs/strand/executor/internal/pick"
 	"github.com/strandjobs/strand/journal"
@@ -20,9 +20,8 @@ import (
 
 // What a page of a list has.
 const (
-	MaxExamined  = 100_000 // jobs that are looked at for a page without an order
-	errorBytes   = 1 << 10 // of an error
-	previewBytes = 256     // of a payload
+	MaxExamined = 100_000 // jobs that are looked at for a page without an order
+	errorBytes  = 1 << 10 // of an error
 )
 
 // checkOrder refuses an order that a list does not have.
@@ -256,7 +255,7 @@ func (l *jobList) add(p *inspect.JobPage, v *shard.View) error {
 // Info shows a job to people.
 func (q Queue) Info(v *shard.View) (inspect.JobInfo, error) {
 	info := inspect.JobInfo{
-		Queue: q.Name, ID: v.ID, State: pick.State(v.State), Due: time.Unix(0, v.Due), Attempt: v.Retry + engine.FirstAttempt,
+		Queue: q.Name, ID: v.ID, State: pick.State(v.State), Due: time.Unix(0, v.Due), Attempt: v.Retry + admin.FirstAttempt,
 		LastError: brief.Cut(v.LastError, errorBytes), Payloads: v.Payloads,
 	}
 	var e journal.Entry
@@ -264,7 +263,6 @@ func (q Queue) Info(v *shard.View) (inspect.JobInfo, error) {
 	if !found || err != nil {
 		return info, q.in.Border(err)
 	}
-	info.Position, info.Score, info.EnqueuedAt = uint64(e.Position), e.Score, time.Unix(0, e.AcceptedAt())
-	info.Bytes, info.Preview = len(e.Payload), slices.Clone(e.Payload[:min(len(e.Payload), previewBytes)])
+	info.PayloadInfo = admin.PreviewOf(admin.PayloadOf(&e))
 	return info, nil
 }

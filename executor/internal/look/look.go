@@ -271,7 +271,7 @@ func (i *Inspector) Figures(ctx context.Context, q *engine.Queue) (info inspect.
 		lag := time.Duration(max(now-due[at], 0))
 		info.Shards = append(info.Shards, inspect.ShardStats{
 			Shard: at, Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running, Parked: c.Parked,
-			Done: c.Done, Discarded: c.Discarded, Buried: c.Buried, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted, Lag: lag,
+			Done: c.Done, Discarded: c.Discarded, Processed: c.Done + c.Discarded, Buried: c.Buried, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted, Lag: lag,
 		})
 		s.Lag = max(s.Lag, lag)
 		s.Age = max(s.Age, ageOf(oldest[at], now))
@@ -294,5 +294,6 @@ func countsOf(c shard.Counts) inspect.QueueStats {
 		Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running,
 		Parked: c.Parked, PausedIDs: c.Paused, Done: c.Done, Discarded: c.Discarded, Deleted: c.Deleted, Buried: c.Buried, Merged: c.Merged,
 		Replaced: c.Replaced, Superseded: c.Superseded, SupersededDead: c.SupersededDead, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted,
+		Processed: c.Done + c.Discarded,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/engine"
@@ -35,7 +36,8 @@ func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a control.
 	page, err := c.Look.Page(ctx, query)
 	room := answerPayloads
 	for i := 0; i < len(page.Jobs) && err == nil; i++ {
-		row := control.Job{JobInfo: page.Jobs[i], Bytes: int64(page.Jobs[i].Bytes), BytesAtLeast: page.Jobs[i].Payloads > 1}
+		row := control.Job{JobInfo: page.Jobs[i], TotalBytes: int64(page.Jobs[i].Bytes), BytesAtLeast: page.Jobs[i].Payloads > 1}
+		admin.Hide(&row.PayloadInfo)
 		if row.BytesAtLeast && room > 0 {
 			err = c.Look.Paced(ctx, func() (time.Duration, error) {
 				began := time.Now()
@@ -53,9 +55,9 @@ func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a control.
 // weigh adds up the bytes of the payloads that a detail has, and returns how many those are.
 func weigh(r *control.Job, d *inspect.JobDetail) int {
 	all := slices.Concat(d.InHand, d.Waiting)
-	r.Bytes, r.BytesAtLeast = 0, d.More > 0
+	r.TotalBytes, r.BytesAtLeast = 0, d.More > 0
 	for _, p := range all {
-		r.Bytes += int64(p.Bytes)
+		r.TotalBytes += int64(p.Bytes)
 	}
 	return len(all)
 }
@@ -73,6 +75,7 @@ func (c *controls) job(ctx context.Context, one control.One) (a control.Whole, e
 		return a, err
 	}
 	a.JobInfo, a.Failures = d.JobInfo, d.Failures
+	admin.Hide(&a.PayloadInfo)
 	weigh(&a.Job, &d)
 	unshown := func(p inspect.PayloadInfo) bool { return p.Raw == nil }
 	a.InHand, a.Waiting = slices.DeleteFunc(d.InHand, unshown), slices.DeleteFunc(d.Waiting, unshown)
@@ -105,13 +108,13 @@ func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a control
 		if len(ids) > 0 && !ids[string(b.Entry.ID)] {
 			return true
 		}
-		d := room.DeadPayload(b, answerBytes)
+		d := room.DeadPayload(query.Queue, b, answerBytes)
 		room.Left = max(room.Left-len(d.Error)-len(b.History), 0)
 		if d.Raw == nil { // it is the first of the next page
 			a.Next = uint64(b.Entry.Position)
 			return false
 		}
-		a.Dead = append(a.Dead, control.DeadLetter{Queue: query.Queue, ID: string(b.Entry.ID), DeadPayload: d})
+		a.Dead = append(a.Dead, d)
 		return true
 	})
 	return a, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/journal"
@@ -153,7 +154,7 @@ func (c *Crew) hands(now time.Time) (all []engine.Hand) {
 		}
 		for _, it := range w.batch[:len(w.batch)-h.More] {
 			p, retry := it.InHand()
-			h.Jobs = append(h.Jobs, inspect.RunningJob{ID: it.ID, Attempt: retry + engine.FirstAttempt, Position: uint64(p.Ref.Position()), Payloads: len(it.Payloads)})
+			h.Jobs = append(h.Jobs, inspect.RunningJob{ID: it.ID, Attempt: retry + admin.FirstAttempt, Position: uint64(p.Ref.Position()), Payloads: len(it.Payloads)})
 		}
 		a := w.attempt
 		w.hand.Unlock()

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
-	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/journal"
@@ -153,7 +153,7 @@ func (w *worker) interrupted(it *shard.Item, err error) bool {
 func (w *worker) debugFailure(it *shard.Item) {
 	if l := w.crew.Logger; l.Enabled(context.Background(), slog.LevelDebug) {
 		l.Debug("job failed", slog.String("queue", w.queue.Name), slog.String("id", it.ID),
-			slog.Int("attempt", it.Retry+engine.FirstAttempt), slog.String("error", it.Outcome.Error))
+			slog.Int("attempt", it.Retry+admin.FirstAttempt), slog.String("error", it.Outcome.Error))
 	}
 }
 

@@ -3,8 +3,8 @@ package work
 import (
 	"log/slog"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
-	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/shard"
 )
@@ -133,9 +133,9 @@ func (w *worker) tellFailed() {
 		switch exhausted := w.queue.Core.Exhausts(it); {
 		case it.Outcome.Verdict != shard.VerdictFailed:
 		case exhausted && w.queue.Core.OnExhausted == shard.OnExhaustedHalt:
-			w.queue.Lines.Halted(it.ID, it.Retry+engine.FirstAttempt, it.Outcome.Error)
+			w.queue.Lines.Halted(it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error)
 		case !exhausted && !panicked:
-			w.queue.Lines.Failed(it.ID, it.Retry+engine.FirstAttempt, it.Outcome.Error)
+			w.queue.Lines.Failed(it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error)
 		}
 	}
 }
