@@ -146,7 +146,7 @@ func abuseHandlers(t *testing.T, n int, r *rand.Rand) {
 		require.NoError(t, err)
 		assert.Equal(t, 8, s.Workers)
 		assert.Zero(t, s.Busy)
-		want.Name, want.Registered, want.Dead, want.Processed = "q", true, int(want.Buried), want.Done+want.Discarded
+		want.Name, want.Registered, want.Dead, want.Processed, want.Shards = "q", true, int(want.Buried), want.Done+want.Discarded, s.Queues[0].Shards
 		assert.Equal(t, []inspect.QueueStats{want}, s.Queues)
 		assert.Zero(t, wrong.Load(), "runs that overlapped, or came out of turn")
 		assert.Equal(t, -1, slices.IndexFunc(jobs, func(a *abused) bool { return a.runs != len(a.tries) }), "ran too few times")

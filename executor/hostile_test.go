@@ -178,10 +178,9 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.Inspector.JobsByID": func(ctx context.Context) error { _, err := v.x.Inspect().JobsByID(ctx, "q", "a"); return err },
 		"executor.Inspector.Job":      func(ctx context.Context) error { _, err := v.x.Inspect().Job(ctx, "q", "a"); return err },
 		"executor.Inspector.Dead": func(ctx context.Context) error {
-			_, err := v.x.Inspect().Dead(ctx, inspect.DeadQuery{Queue: "q"})
+			_, err := v.x.Inspect().Dead(ctx, inspect.JobQuery{Queue: "q"})
 			return err
 		},
-		"executor.Inspector.Queues": func(ctx context.Context) error { _, err := v.x.Inspect().Queues(ctx); return err },
 		"executor.Inspector.Running": func(ctx context.Context) error {
 			_, err := v.x.Inspect().Running(ctx, inspect.RunningQuery{})
 			return err

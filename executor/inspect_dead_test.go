@@ -20,7 +20,7 @@ import (
 )
 
 // deadPages walks through a list, calls between after each page, and returns all rows.
-func deadPages(t testing.TB, x *executor.Executor, query inspect.DeadQuery, between func()) (rows []inspect.DeadPayload) {
+func deadPages(t testing.TB, x *executor.Executor, query inspect.JobQuery, between func()) (rows []inspect.DeadPayload) {
 	t.Helper()
 	for {
 		page, err := x.Inspect().Dead(t.Context(), query)
@@ -83,7 +83,7 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 			},
 		} {
 			for _, descending := range []bool{false, true}[:1+min(len(order), 1)] {
-				query := inspect.DeadQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
+				query := inspect.JobQuery{Queue: "q", Order: order, Descending: descending, Limit: 1 + r.IntN(9)}
 				seen := make(map[uint64]int)
 				for _, row := range deadPages(t, x, query, change) {
 					seen[row.Position]++
@@ -101,15 +101,15 @@ func TestLowkiq_L19_TheMorgueInAllOrders(t *testing.T) {
 				require.Len(t, got, stats(t, q).Dead)
 			}
 		}
-		all := deadPages(t, x, inspect.DeadQuery{Queue: "q"}, func() {})
+		all := deadPages(t, x, inspect.JobQuery{Queue: "q"}, func() {})
 		for _, c := range []struct {
-			query inspect.DeadQuery
+			query inspect.JobQuery
 			want  func(inspect.DeadPayload) bool
 		}{
-			{inspect.DeadQuery{Filter: inspect.JobFilter{IDPrefix: "b-"}}, func(d inspect.DeadPayload) bool { return strings.HasPrefix(d.ID, "b-") }},
-			{inspect.DeadQuery{Filter: inspect.JobFilter{ErrorContains: "boom c"}}, func(d inspect.DeadPayload) bool { return strings.HasPrefix(d.ID, "c") }},
-			{inspect.DeadQuery{Filter: inspect.JobFilter{OlderThan: 10 * time.Minute}}, func(d inspect.DeadPayload) bool { return time.Since(d.EnqueuedAt) > 10*time.Minute }},
-			{inspect.DeadQuery{DiedBefore: 10 * time.Minute}, func(d inspect.DeadPayload) bool { return time.Since(d.At) > 10*time.Minute }},
+			{inspect.JobQuery{Filter: inspect.JobFilter{IDPrefix: "b-"}}, func(d inspect.DeadPayload) bool { return strings.HasPrefix(d.ID, "b-") }},
+			{inspect.JobQuery{Filter: inspect.JobFilter{ErrorContains: "boom c"}}, func(d inspect.DeadPayload) bool { return strings.HasPrefix(d.ID, "c") }},
+			{inspect.JobQuery{Filter: inspect.JobFilter{OlderThan: 10 * time.Minute}}, func(d inspect.DeadPayload) bool { return time.Since(d.EnqueuedAt) > 10*time.Minute }},
+			{inspect.JobQuery{DiedBefore: 10 * time.Minute}, func(d inspect.DeadPayload) bool { return time.Since(d.At) > 10*time.Minute }},
 		} {
 			for _, order := range []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDied} {
 				c.query.Queue, c.query.Order, c.query.Limit = "q", order, 4
@@ -155,13 +155,13 @@ func TestBadQueries(t *testing.T) {
 			require.ErrorContains(t, err, text)
 			require.Less(t, len(err.Error()), 600)
 			if query.States == nil {
-				_, err = i.Dead(ctx, inspect.DeadQuery{
+				_, err = i.Dead(ctx, inspect.JobQuery{
 					Queue: "q", Order: query.Order, Descending: query.Descending, Filter: query.Filter, Limit: query.Limit, Cursor: query.Cursor,
 				})
 				require.ErrorIs(t, err, want)
 			}
 		}
-		_, err := i.Dead(ctx, inspect.DeadQuery{Queue: "q", DiedBefore: -1})
+		_, err := i.Dead(ctx, inspect.JobQuery{Queue: "q", DiedBefore: -1})
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 		_, err = i.Running(ctx, inspect.RunningQuery{Limit: -1})
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
@@ -176,13 +176,13 @@ func TestBadQueries(t *testing.T) {
 			_, err := i.Jobs(ctx, query)
 			require.ErrorIs(t, err, inspect.ErrInvalidCursor, "%+v", query)
 		}
-		_, err = i.Dead(ctx, inspect.DeadQuery{Queue: "q", Order: inspect.OrderID, Cursor: page.Next})
+		_, err = i.Dead(ctx, inspect.JobQuery{Queue: "q", Order: inspect.OrderID, Cursor: page.Next})
 		require.ErrorIs(t, err, inspect.ErrInvalidCursor)
 
 		for name, call := range map[string]func() error{
 			"Jobs":    func() error { _, err := i.Jobs(ctx, inspect.JobQuery{Queue: "nope"}); return err },
 			"Job":     func() error { _, err := i.Job(ctx, "nope", "1"); return err },
-			"Dead":    func() error { _, err := i.Dead(ctx, inspect.DeadQuery{}); return err },
+			"Dead":    func() error { _, err := i.Dead(ctx, inspect.JobQuery{}); return err },
 			"Running": func() error { _, err := i.Running(ctx, inspect.RunningQuery{Queue: "nope"}); return err },
 		} {
 			require.ErrorIs(t, call(), executor.ErrUnknownQueue, name)
@@ -196,16 +196,16 @@ func TestBadQueries(t *testing.T) {
 		cancel(errEnough)
 		_, err = i.Jobs(ended, inspect.JobQuery{Queue: "q"})
 		require.ErrorIs(t, err, errEnough)
-		_, err = i.Dead(ended, inspect.DeadQuery{Queue: "q"})
+		_, err = i.Dead(ended, inspect.JobQuery{Queue: "q"})
 		require.ErrorIs(t, err, errEnough)
 		stop(t, x)
 		_, err = i.Jobs(ctx, inspect.JobQuery{Queue: "q"})
 		require.ErrorIs(t, err, executor.ErrClosed)
 		_, err = i.Job(ctx, "q", "1")
 		require.ErrorIs(t, err, executor.ErrClosed)
-		_, err = i.Queues(ctx)
+		_, err = x.Stats(ctx)
 		require.ErrorIs(t, err, executor.ErrClosed)
-		_, err = i.Dead(ctx, inspect.DeadQuery{Queue: "q"})
+		_, err = i.Dead(ctx, inspect.JobQuery{Queue: "q"})
 		require.ErrorIs(t, err, executor.ErrClosed)
 	})
 }

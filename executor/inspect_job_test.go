@@ -230,13 +230,14 @@ func TestLowkiq_L21_FiguresOfQueuesAndShards(t *testing.T) {
 			enqueue(t, q, fmt.Sprint("waits", i), "waits")
 			time.Sleep(time.Minute)
 		}
-		queues, err := x.Inspect().Queues(t.Context())
+		all, err := x.Stats(t.Context())
 		require.NoError(t, err)
+		queues := all.Queues
 		require.Len(t, queues, 2)
 		require.Equal(t, "empty", queues[0].Name)
 		require.Len(t, queues[0].Shards, 5)
 		info := queues[1]
-		require.Equal(t, stats(t, q), info.QueueStats, "they are those of Stats")
+		require.Equal(t, stats(t, q), info, "they are those of the queue")
 		require.Equal(t, []int{25, 23, 2, 1, 3}, []int{info.Jobs, info.Fresh, info.Retrying, info.Dead, info.Busy}, "length, fresh, retries, morgue, busy")
 		require.Equal(t, []uint64{2, 2}, []uint64{info.Done, info.Failed}, "processed, failed")
 		require.Equal(t, 20*time.Minute, info.Lag)
@@ -466,7 +467,7 @@ func TestJobIsBounded(t *testing.T) {
 			require.LessOrEqual(t, len(p.Error), 16<<10+4)
 		}
 		check(dead)
-		page, err := x.Inspect().Dead(t.Context(), inspect.DeadQuery{Queue: "q"})
+		page, err := x.Inspect().Dead(t.Context(), inspect.JobQuery{Queue: "q"})
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page.Dead[0].Error), 1<<10+4)
 		require.Len(t, page.Dead[0].Raw, 256)

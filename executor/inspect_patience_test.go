@@ -118,7 +118,7 @@ func TestPatienceWithoutAnOrder(t *testing.T) {
 		for id, n := range seen {
 			require.Equal(t, 1, n, id)
 		}
-		morgue := inspect.DeadQuery{Queue: "q", Limit: 1000, Patience: patience}
+		morgue := inspect.JobQuery{Queue: "q", Limit: 1000, Patience: patience}
 		all, early := 0, 0
 		for more := true; more; more = morgue.Cursor != "" {
 			page, err := x.Inspect().Dead(t.Context(), morgue)

@@ -306,6 +306,5 @@ func (t *Queue[T]) Stats(ctx context.Context) (inspect.QueueStats, error) {
 	if err != nil {
 		return inspect.QueueStats{}, err
 	}
-	s, err := t.q.x.inspector.Figures(ctx, t.q.To)
-	return s.QueueStats, err
+	return t.q.x.inspector.Figures(ctx, t.q.To)
 }

@@ -17,7 +17,7 @@ import (
 var operating = &feature{
 	name: "operators",
 	claims: `Inspector.RetryNow Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed
-		Inspector.DeleteDead SelectIDs SelectQueue SelectPayloads SelectJobs`,
+		Inspector.DeleteDead SelectIDs SelectQueue SelectJobs`,
 	plan:  []string{"cancel", "discard", "fail"},
 	steps: []step{{"act", 14, true, drawAction, playAction}},
 }

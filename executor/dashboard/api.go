@@ -161,12 +161,6 @@ func statesOf(q url.Values) (all []inspect.JobState) {
 	return all
 }
 
-// deadQuery is the query of a list of dead letters, which have no states.
-func deadQuery(q inspect.JobQuery) inspect.DeadQuery {
-	return inspect.DeadQuery{Queue: q.Queue, Order: q.Order, Descending: q.Descending, Filter: q.Filter, Limit: q.Limit, Cursor: q.Cursor,
-		Patience: q.Patience}
-}
-
 // id is one that there can be.
 func (p *params) id() (id string, err error) {
 	if id = p.Get("id"); id == "" || len(id) > executor.MaxIDBytes {

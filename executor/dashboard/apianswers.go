@@ -33,28 +33,30 @@ func (h *handler) apiIndex(*http.Request, *params) (any, error) {
 	return struct{ Endpoints []endpoint }{all}, nil
 }
 
-func (h *handler) apiStats(r *http.Request, p *params) (any, error) {
-	stats, err := h.x.Stats(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	queues, err := h.queues(r, p)
+func (h *handler) apiStats(r *http.Request, _ *params) (any, error) {
+	stats, err := h.stats(r)
 	s := struct {
 		Time     time.Time
 		Trouble  string // what keeps the executor from its work; "": nothing
 		Workers  int
 		Stuck    int
-		Total    inspect.QueueInfo
-		ByWorker map[string]inspect.QueueInfo // by queue, of those with a name in UTF-8; without their shards
-	}{Time: time.Now(), Trouble: h.trouble(), Workers: stats.Workers, Stuck: stats.Stuck, ByWorker: make(map[string]inspect.QueueInfo)}
-	stats.Queues = nil
-	for _, q := range queues {
-		stats.Queues = append(stats.Queues, q.QueueStats)
+		Total    inspect.QueueStats
+		ByWorker map[string]inspect.QueueStats // by queue, of those with a name in UTF-8; without their shards
+	}{time.Now(), h.trouble(), stats.Workers, stats.Stuck, stats.Total(), make(map[string]inspect.QueueStats)}
+	for _, q := range stats.Queues {
 		if q.Shards = nil; utf8.ValidString(q.Name) {
 			s.ByWorker[q.Name] = q
 		}
 	}
-	s.Total = inspect.QueueInfo{QueueStats: stats.Total(), Busy: stats.Busy}
+	return s, err
+}
+
+// stats are the figures, with those queues that a request may look at.
+func (h *handler) stats(r *http.Request) (inspect.Stats, error) {
+	s, err := h.x.Stats(r.Context())
+	if err == nil {
+		s.Queues, err = seen(h, r, s.Queues, statsName)
+	}
 	return s, err
 }
 
@@ -65,28 +67,20 @@ func (h *handler) trouble() string {
 	return ""
 }
 
-// queues are those that a request may look at, or the one that it asks for.
-func (h *handler) queues(r *http.Request, p *params) ([]inspect.QueueInfo, error) {
-	all, err := h.x.Inspect().Queues(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	if p.Has("queue") {
-		all = slices.DeleteFunc(all, func(q inspect.QueueInfo) bool { return q.Name != p.Get("queue") })
-		if len(all) == 0 {
-			return nil, noQueue(p.Get("queue"))
-		}
-	}
-	return seen(h, r, all, func(q inspect.QueueInfo) string { return q.Name })
-}
-
 func noQueue(name string) error {
 	return problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(name, 80))}
 }
 
+// apiQueues has all that the request may look at, or the one that it asks for.
 func (h *handler) apiQueues(r *http.Request, p *params) (any, error) {
-	queues, err := h.queues(r, p)
-	return struct{ Queues []inspect.QueueInfo }{queues}, err
+	stats, err := h.stats(r)
+	if name := p.Get("queue"); err == nil && p.Has("queue") {
+		stats.Queues = slices.DeleteFunc(stats.Queues, func(q inspect.QueueStats) bool { return q.Name != name })
+		if len(stats.Queues) == 0 {
+			err = noQueue(name)
+		}
+	}
+	return struct{ Queues []inspect.QueueStats }{stats.Queues}, err
 }
 
 func (h *handler) apiJobs(r *http.Request, p *params) (any, error) {
@@ -98,7 +92,7 @@ func (h *handler) apiJobs(r *http.Request, p *params) (any, error) {
 }
 
 func (h *handler) apiDead(r *http.Request, p *params) (any, error) {
-	page, err := h.x.Inspect().Dead(r.Context(), deadQuery(p.query()))
+	page, err := h.x.Inspect().Dead(r.Context(), p.query())
 	for i := range page.Dead {
 		admin.Hide(&page.Dead[i].PayloadInfo)
 	}

@@ -114,10 +114,7 @@ func queueFigures(q inspect.QueueStats, names ...string) []figure {
 }
 
 func (h *handler) overview(r *http.Request) (p page, err error) {
-	stats, err := h.x.Stats(r.Context())
-	if err == nil {
-		stats.Queues, err = seen(h, r, stats.Queues, statsName)
-	}
+	stats, err := h.stats(r)
 	return page{Title: "Overview", Here: "./", Content: overview{stats, shapeOf(stats)}, verbs: []Verb{Pause, Resume}}, err
 }
 

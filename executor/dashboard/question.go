@@ -93,7 +93,7 @@ func (h *handler) meant(ctx context.Context, o *order) (string, error) {
 	if t.Name == morgue {
 		one, many = "dead payload", "dead payloads"
 	}
-	all := plural(t.count(info.QueueStats), one, many) + of + t.those
+	all := plural(t.count(info), one, many) + of + t.those
 	if o.Scope != "filtered" {
 		return "all " + all, nil
 	}

@@ -23,7 +23,6 @@ type queuePage struct {
 	Paused []string // prefixes, the first of them
 
 	inspect.JobPage // of the first Examined ones, of Of, if it is partial
-	Dead            []inspect.DeadPayload
 	Of              int
 	Late            string // why there is no list
 	Buttons         []button
@@ -73,7 +72,7 @@ func (h *handler) queue(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	p := queuePage{list: l, Stats: info.QueueStats, Empty: l.tab().Empty, Of: info.Jobs, previews: payloads{h: h, r: r}}
+	p := queuePage{list: l, Stats: info, Empty: l.tab().Empty, Of: info.Jobs, previews: payloads{h: h, r: r}}
 	if l.Tab == morgue {
 		p.Of = info.Dead
 	}
@@ -107,29 +106,27 @@ func (h *handler) queue(r *http.Request) (page, error) {
 }
 
 // info returns the figures of a queue.
-func (h *handler) info(ctx context.Context, name string) (inspect.QueueInfo, error) {
-	all, err := h.x.Inspect().Queues(ctx)
+func (h *handler) info(ctx context.Context, name string) (inspect.QueueStats, error) {
+	all, err := h.x.Stats(ctx)
 	if err != nil {
-		return inspect.QueueInfo{}, err
+		return inspect.QueueStats{}, err
 	}
-	for _, q := range all {
+	for _, q := range all.Queues {
 		if q.Name == name && q.Registered {
 			return q, nil
 		}
 	}
-	return inspect.QueueInfo{}, problem{http.StatusNotFound,
+	return inspect.QueueStats{}, problem{http.StatusNotFound,
 		"there is no queue \"" + clip(name, 80) + "\" in this process"}
 }
 
 // fill makes the list of a page that was begun at a time.
 func (h *handler) fill(ctx context.Context, p *queuePage, began time.Time) (err error) {
-	if p.Tab != morgue {
-		p.JobPage, err = h.x.Inspect().Jobs(ctx, p.query(began))
-		return err
+	look := h.x.Inspect().Jobs
+	if p.Tab == morgue {
+		look = h.x.Inspect().Dead
 	}
-	dead, err := h.x.Inspect().Dead(ctx, deadQuery(p.query(began)))
-	p.Dead = dead.Dead
-	p.JobPage = inspect.JobPage{Next: dead.Next, Examined: dead.Examined, Truncated: dead.Truncated, Partial: dead.Partial}
+	p.JobPage, err = look(ctx, p.query(began))
 	return err
 }
 

@@ -294,9 +294,9 @@ func TestDashboard_L21_FiguresOfQueuesAndShards(t *testing.T) {
 			"Processed": "0", "Lag": "–"} {
 			require.Regexp(t, fmt.Sprintf(`<dt title="[^"]+">%s</dt><dd data-live="[^"]*"[^>]*>%s</dd>`, name, want), text)
 		}
-		info, err := x.Inspect().Queues(t.Context())
+		info, err := x.Stats(t.Context())
 		require.NoError(t, err)
-		for _, shard := range info[0].Shards {
+		for _, shard := range info.Queues[0].Shards {
 			require.Contains(t, text, fmt.Sprintf(`<th scope="row">%d</th><td class="n">–</td><td class="n">%d</td>`,
 				shard.Shard, shard.Jobs))
 		}

@@ -64,7 +64,7 @@ func TestReasonOfACancel(t *testing.T) {
 	require.Equal(t, http.StatusSeeOther, s.do(http.MethodPost, "do?verb=cancel&queue=r&scope=id&id=a&confirm=yes",
 		url.Values{"reason": {""}}).StatusCode)
 	for queue, want := range map[string]string{"q": "a duplicate", "r": ""} {
-		dead, err := x.Inspect().Dead(context.Background(), inspect.DeadQuery{Queue: queue, Limit: 1})
+		dead, err := x.Inspect().Dead(context.Background(), inspect.JobQuery{Queue: queue, Limit: 1})
 		require.NoError(t, err)
 		require.Len(t, dead.Dead, 1)
 		require.Contains(t, dead.Dead[0].Error, want)

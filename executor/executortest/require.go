@@ -164,7 +164,7 @@ func (x *Executor) RequireRetries(queue Named, id string, pauses ...time.Duratio
 func (x *Executor) RequireBuried(queue Named, id, text string) {
 	x.t.Helper()
 	var dead []inspect.DeadPayload
-	for query := (inspect.DeadQuery{Queue: queue.Name(), Limit: inspect.MaxListLimit}); ; {
+	for query := (inspect.JobQuery{Queue: queue.Name(), Limit: inspect.MaxListLimit}); ; {
 		page, err := x.Inspect().Dead(context.Background(), query)
 		if err != nil {
 			x.t.Fatalf("executortest: %s: %v", queue.Name(), err)

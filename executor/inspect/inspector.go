@@ -24,11 +24,6 @@ var (
 // dashboards and tools. Any goroutine may call its methods, at any time, also before Start and
 // after Stop.
 type Inspector interface {
-	// Queues returns the figures of all queues and their shards, by name: those of
-	// [executor.Executor.Stats], in the same way. It returns ErrContext, ErrClosed, or the cause
-	// of ctx.
-	Queues(ctx context.Context) ([]QueueInfo, error)
-
 	// Jobs lists jobs of a queue, while they go on.
 	//
 	// The cursor is the place of the last row in the order: what comes and goes
@@ -81,7 +76,7 @@ type Inspector interface {
 	// order looks at all of them: 10⁶ dead letters take a second or two. A page without one
 	// ends when 100,000 were examined. A payload that died a moment ago is listed when its
 	// death is on the disk.
-	Dead(ctx context.Context, query DeadQuery) (DeadPage, error)
+	Dead(ctx context.Context, query JobQuery) (JobPage, error)
 
 	// Running lists what runs now. It asks the workers themselves, and waits for no
 	// shard, handler or disk. So it answers when all of these are stuck, and

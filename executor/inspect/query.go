@@ -60,25 +60,30 @@ type JobFilter struct {
 	Failed bool
 }
 
-// JobQuery says which jobs of a queue to list, in which order, and how many.
+// JobQuery says which jobs of a queue, or which of its dead letters, to list, in which order,
+// and how many.
 type JobQuery struct {
 	Queue string // by name; it must be registered
 
 	// States are those that are wanted: JobReady, JobScheduled, JobRetrying, JobParked,
 	// JobHalted and JobRunning; or JobFresh, for jobs in any of them that have used up
-	// no retry. Default: all.
+	// no retry. Default: all. Dead letters have none.
 	States []JobState
 
 	Order      Order
 	Descending bool // the other way round; not with OrderNone, which has no other way
 	Filter     JobFilter
+	// DiedBefore is how long ago a dead letter died at least. 0: whenever; below zero, and of
+	// jobs, it is refused.
+	DiedBefore time.Duration
 
 	// Limit is how many rows the page has at most. 0: DefaultListLimit; above
 	// MaxListLimit and below zero it is refused.
 	Limit int
 
 	// Cursor is JobPage.Next of the page before; "": the first page. Queue, Order
-	// and Descending must be the same, the others may change.
+	// and Descending must be the same, the others may change. Of dead letters it stays good
+	// after a restart.
 	Cursor string
 
 	// Patience is how long the page may take while the executor has other work to do.
@@ -87,12 +92,13 @@ type JobQuery struct {
 	Patience time.Duration
 }
 
-// JobPage is a part of a list.
+// JobPage is a part of a list: of jobs, or of dead letters. The other one is nil.
 type JobPage struct {
-	Jobs []JobInfo
-	Next string `wire:",omit"` // the cursor of the next page; "": this is the last one
+	Jobs []JobInfo     `wire:",omit"`
+	Dead []DeadPayload `wire:",omit"`
+	Next string        `wire:",omit"` // the cursor of the next page; "": this is the last one
 
-	Examined int // jobs that were looked at for it
+	Examined int // jobs, or dead letters, that were looked at for it
 	// Truncated: without an order, the page ends before Limit because so many jobs were
 	// examined, or because Patience is over. Next goes on there.
 	Truncated bool
@@ -101,34 +107,6 @@ type JobPage struct {
 	// which goes on behind the last one, does not come back to them. A longer Patience
 	// shows them.
 	Partial bool
-}
-
-// DeadQuery says which dead letters of a queue to list.
-type DeadQuery struct {
-	Queue      string // by name; it must be registered
-	Order      Order
-	Descending bool // the other way round; not with OrderNone
-
-	// Filter: ErrorContains is about DeadPayload.Error, OlderThan about EnqueuedAt.
-	Filter JobFilter
-	// DiedBefore is how long ago they died at least. 0: whenever; below zero is
-	// refused.
-	DiedBefore time.Duration
-
-	Limit  int    // as in JobQuery
-	Cursor string // DeadPage.Next of the page before, as in JobQuery; it stays good after a restart
-
-	Patience time.Duration // as in JobQuery
-}
-
-// DeadPage is a part of a list.
-type DeadPage struct {
-	Dead []DeadPayload
-	Next string `wire:",omit"` // the cursor of the next page; "": this is the last one
-
-	Examined  int  // dead letters that were looked at for it
-	Truncated bool // as in JobPage
-	Partial   bool // as in JobPage
 }
 
 // Selection says which jobs of a queue, or which of its dead letters, a person means:

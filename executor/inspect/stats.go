@@ -74,6 +74,7 @@ type QueueStats struct {
 	Fresh    int // jobs that have used up no retry
 	Halted   int // jobs that wait for RunNow
 	Running  int // jobs that workers have in hand, or come to next
+	Busy     int // workers that work for the queue
 	Parked   int // blocked jobs: they wait for a lock, a slot or a limit; a pause does not count
 
 	Paused bool // the queue, or the executor
@@ -117,27 +118,22 @@ type QueueStats struct {
 	// the workers can't keep up; when jobs are blocked, halted or fail, Age grows
 	// alone.
 	Lag time.Duration `wire:"lag"`
+
+	Shards []ShardStats `wire:",omit"` // of a registered queue
 }
 
 // Plus returns the figures of both together: sums, and of Age and Lag the longest. What is no
-// figure, and Backlog, stay as they are.
+// figure, Backlog and Shards stay as they are.
 func (t QueueStats) Plus(q QueueStats) QueueStats {
 	t.Age, t.Lag = max(t.Age, q.Age), max(t.Lag, q.Lag)
 	t.Unclaimed, t.Dead = t.Unclaimed+q.Unclaimed, t.Dead+q.Dead
 	t.Jobs, t.Payloads, t.Retrying, t.Fresh = t.Jobs+q.Jobs, t.Payloads+q.Payloads, t.Retrying+q.Retrying, t.Fresh+q.Fresh
-	t.Halted, t.Running, t.Parked, t.PausedIDs = t.Halted+q.Halted, t.Running+q.Running, t.Parked+q.Parked, t.PausedIDs+q.PausedIDs
+	t.Halted, t.Running, t.Parked, t.PausedIDs, t.Busy = t.Halted+q.Halted, t.Running+q.Running, t.Parked+q.Parked, t.PausedIDs+q.PausedIDs, t.Busy+q.Busy
 	t.Done, t.Discarded, t.Buried, t.Merged = t.Done+q.Done, t.Discarded+q.Discarded, t.Buried+q.Buried, t.Merged+q.Merged
 	t.Replaced, t.Deleted, t.Expired = t.Replaced+q.Replaced, t.Deleted+q.Deleted, t.Expired+q.Expired
 	t.Superseded, t.SupersededDead, t.PausedPrefixes = t.Superseded+q.Superseded, t.SupersededDead+q.SupersededDead, t.PausedPrefixes+q.PausedPrefixes
 	t.Failed, t.Snoozed, t.Interrupted, t.Processed = t.Failed+q.Failed, t.Snoozed+q.Snoozed, t.Interrupted+q.Interrupted, t.Processed+q.Processed
 	return t
-}
-
-// QueueInfo is a queue with its shards.
-type QueueInfo struct {
-	QueueStats
-	Busy   int          // workers that work for the queue
-	Shards []ShardStats `wire:",omit"` // none of an unregistered queue
 }
 
 // ShardStats are the figures of one shard of a queue; see [QueueStats], of which

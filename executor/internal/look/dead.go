@@ -15,7 +15,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-func (i *Inspector) Dead(ctx context.Context, query inspect.DeadQuery) (p inspect.DeadPage, err error) {
+func (i *Inspector) Dead(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
 	ctx, q, err := i.Queue(ctx, query.Queue)
 	if err != nil {
 		return p, err
@@ -28,30 +28,34 @@ func (i *Inspector) Dead(ctx context.Context, query inspect.DeadQuery) (p inspec
 		return p, err
 	}
 	if query.Order == inspect.OrderNone {
-		return l.asAccepted(ctx)
+		p, err = l.asAccepted(ctx)
+	} else {
+		p, err = l.inOrder(ctx)
 	}
-	return l.inOrder(ctx)
+	if err != nil {
+		return inspect.JobPage{}, err
+	}
+	return p, nil
 }
 
 // deadList is a query for dead letters at work.
 type deadList struct {
 	list
-	inspect.DeadQuery
+	inspect.JobQuery
 	died int64 // it died before that; Unix ns
 }
 
-func newDeadList(q Queue, query inspect.DeadQuery) (l *deadList, err error) {
-	l = &deadList{DeadQuery: query, died: math.MaxInt64}
-	if query.DiedBefore < 0 {
+func newDeadList(q Queue, query inspect.JobQuery) (l *deadList, err error) {
+	l = &deadList{JobQuery: query, died: math.MaxInt64}
+	switch {
+	case len(query.States) > 0:
+		return nil, fmt.Errorf("%w: the dead have no state %q", inspect.ErrInvalidQuery, brief.Clip(string(query.States[0])))
+	case query.DiedBefore < 0:
 		return nil, fmt.Errorf("%w: DiedBefore is %v, it must not be negative", inspect.ErrInvalidQuery, query.DiedBefore)
-	}
-	if query.DiedBefore > 0 {
+	case query.DiedBefore > 0:
 		l.died = q.in.Now() - int64(query.DiedBefore)
 	}
-	l.list, err = newList(q, "dead", &inspect.JobQuery{
-		Queue: query.Queue, Order: query.Order, Descending: query.Descending, Filter: query.Filter,
-		Cursor: query.Cursor, Patience: query.Patience,
-	}, inspect.OrderNone, inspect.OrderID, inspect.OrderDied)
+	l.list, err = newList(q, "dead", &query, inspect.OrderNone, inspect.OrderID, inspect.OrderDied)
 	return l, err
 }
 
@@ -68,7 +72,7 @@ func (l *deadList) key(b *journal.Buried) listing.Key {
 	return listing.Key{ID: string(b.Entry.ID), Last: int64(b.Entry.Position)}
 }
 
-func (l *deadList) inOrder(ctx context.Context) (p inspect.DeadPage, err error) {
+func (l *deadList) inOrder(ctx context.Context) (p inspect.JobPage, err error) {
 	page := listing.NewPage[inspect.DeadPayload](l.Limit, l.Descending, l.after)
 	ctx, cancel := patient(ctx, l.Patience)
 	defer cancel()
@@ -80,16 +84,17 @@ func (l *deadList) inOrder(ctx context.Context) (p inspect.DeadPage, err error) 
 		return true
 	})
 	if p.Partial = errors.Is(err, errLate); err != nil && !p.Partial {
-		return inspect.DeadPage{}, err
+		return p, err
 	}
 	rows, last, more := page.Rows()
-	if p.Dead = rows; more || p.Partial && len(rows) > 0 {
+	if p.Dead = append([]inspect.DeadPayload{}, rows...); more || p.Partial && len(rows) > 0 {
 		p.Next = listing.Cursor(l.name, last)
 	}
 	return p, nil
 }
 
-func (l *deadList) asAccepted(ctx context.Context) (p inspect.DeadPage, err error) {
+func (l *deadList) asAccepted(ctx context.Context) (p inspect.JobPage, err error) {
+	p.Dead = []inspect.DeadPayload{}
 	var from journal.Position
 	var last listing.Key
 	if l.after != nil {
@@ -113,10 +118,7 @@ func (l *deadList) asAccepted(ctx context.Context) (p inspect.DeadPage, err erro
 	if errors.Is(err, errLate) {
 		p.Next, p.Truncated, err = listing.Cursor(l.name, last), len(p.Dead) < l.Limit, nil
 	}
-	if err != nil {
-		return inspect.DeadPage{}, err
-	}
-	return p, nil
+	return p, err
 }
 
 // deadPerTurn is how many dead letters are read at once, unless they are large.

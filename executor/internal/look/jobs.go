@@ -94,7 +94,10 @@ type jobList struct {
 
 func newJobList(q Queue, query inspect.JobQuery) (l *jobList, err error) {
 	l = &jobList{JobQuery: query}
-	if l.wanted, err = pick.StatesOf(query.States); err != nil {
+	if l.wanted, err = pick.StatesOf(query.States); err == nil && query.DiedBefore != 0 {
+		err = fmt.Errorf("%w: DiedBefore is %v, and jobs have not died", inspect.ErrInvalidQuery, query.DiedBefore)
+	}
+	if err != nil {
 		return nil, err
 	}
 	l.list, err = newList(q, "jobs", &query, inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads)
@@ -160,7 +163,7 @@ func (l *jobList) inOrder(ctx context.Context) (inspect.JobPage, error) {
 		return inspect.JobPage{}, err
 	}
 	rows, last, more := page.Rows()
-	p := inspect.JobPage{Examined: w.examined, Partial: w.late}
+	p := inspect.JobPage{Jobs: []inspect.JobInfo{}, Examined: w.examined, Partial: w.late}
 	if more || w.late && len(rows) > 0 {
 		p.Next = listing.Cursor(l.name, last)
 	}
@@ -193,6 +196,7 @@ func (l *jobList) numbers(v *shard.View) (first, second int64) {
 
 // asTheyCome goes on behind the last row, shard by shard, until the page is full.
 func (l *jobList) asTheyCome(ctx context.Context) (p inspect.JobPage, err error) {
+	p.Jobs = []inspect.JobInfo{}
 	var k listing.Key // the shard, and the place in it, of the last job that is dealt with
 	if l.after != nil {
 		k = *l.after

@@ -202,26 +202,26 @@ func (i *Inspector) Stats(ctx context.Context) (inspect.Stats, error) {
 	}}
 	s.Workers, s.Busy = i.Dispatcher.Load()
 	s.Paused, _ = i.Pauses.Of("")
-	all, err := i.Queues(ctx)
+	all, err := i.queues(ctx)
 	if err != nil {
 		return inspect.Stats{}, err
 	}
 	for _, q := range all {
-		s.Queues = append(s.Queues, q.QueueStats)
 		s.Age = max(s.Age, q.Age)
 	}
+	s.Queues = all
 	return s, nil
 }
 
-// Queues implements [inspect.Inspector]. All queues are asked at the same time: where handlers
-// compute on all processors, each answer waits for some of these.
-func (i *Inspector) Queues(ctx context.Context) ([]inspect.QueueInfo, error) {
+// queues are the figures of all. All are asked at the same time: where handlers compute on all
+// processors, each answer waits for some of these.
+func (i *Inspector) queues(ctx context.Context) ([]inspect.QueueStats, error) {
 	ctx, err := guard.Context(ctx)
 	if err != nil {
 		return nil, err
 	}
 	queues := i.Registered()
-	all := make([]inspect.QueueInfo, len(queues))
+	all := make([]inspect.QueueStats, len(queues))
 	group, ctx := errgroup.WithContext(ctx)
 	for at, q := range queues {
 		group.Go(func() (err error) {
@@ -237,16 +237,16 @@ func (i *Inspector) Queues(ctx context.Context) ([]inspect.QueueInfo, error) {
 		known := slices.ContainsFunc(queues, func(q *engine.Queue) bool { return q.Number == number })
 		if s := (inspect.QueueStats{Name: name, Unclaimed: unclaimed[number], Dead: i.Log.Buried(number)}); !known && s.Unclaimed+s.Dead > 0 {
 			s.Age = ageOf(i.Log.OldestUnclaimed(number), i.Now())
-			all = append(all, inspect.QueueInfo{QueueStats: s})
+			all = append(all, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b inspect.QueueInfo) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b inspect.QueueStats) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
 
 // Figures are those of a queue, and of each of its shards.
-func (i *Inspector) Figures(ctx context.Context, q *engine.Queue) (info inspect.QueueInfo, err error) {
-	s := inspect.QueueStats{Name: q.Name, Registered: true, Dead: i.Log.Buried(q.Number), Backlog: inspect.Backlog(i.Backlog.Stats(q.Name))}
+func (i *Inspector) Figures(ctx context.Context, q *engine.Queue) (inspect.QueueStats, error) {
+	s := inspect.QueueStats{Name: q.Name, Registered: true, Busy: q.Share.Running(), Dead: i.Log.Buried(q.Number), Backlog: inspect.Backlog(i.Backlog.Stats(q.Name))}
 	s.Expired, s.Deleted = q.Dead.Expired.Load(), q.Dead.Deleted.Load()
 	all, one := i.Pauses.Of(q.Name)
 	s.Paused = all || one
@@ -263,21 +263,20 @@ func (i *Inspector) Figures(ctx context.Context, q *engine.Queue) (info inspect.
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return info, i.Border(err)
+		return inspect.QueueStats{}, i.Border(err)
 	}
 	for at, c := range counts {
 		s = s.Plus(countsOf(c))
 		s.PausedPrefixes = c.Prefixes
 		lag := time.Duration(max(now-due[at], 0))
-		info.Shards = append(info.Shards, inspect.ShardStats{
+		s.Shards = append(s.Shards, inspect.ShardStats{
 			Shard: at, Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running, Parked: c.Parked,
 			Done: c.Done, Discarded: c.Discarded, Processed: c.Done + c.Discarded, Buried: c.Buried, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted, Lag: lag,
 		})
 		s.Lag = max(s.Lag, lag)
 		s.Age = max(s.Age, ageOf(oldest[at], now))
 	}
-	info.QueueStats, info.Busy = s, q.Share.Running()
-	return info, nil
+	return s, nil
 }
 
 // ageOf is how long before now a moment was; 0 is none.
