@@ -17,6 +17,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/control"
 )
 
@@ -57,9 +58,9 @@ func TestActingBesideListsThatAreNotRead(t *testing.T) {
 	for range 16 {
 		require.NoError(t, <-first)
 	}
-	_, err = asked[control.Affected](t, dir, control.VerbPause, control.Pause{On: true, Queue: "q"})
+	_, err = asked[admin.Affected](t, dir, control.VerbAct, admin.Act{Do: "pause", Queue: "q", All: true})
 	require.NoError(t, err)
-	did, err := asked[control.Affected](t, dir, control.VerbAct, control.Act{Do: control.DoCancel, Queue: "q", IDs: []string{items[7].ID}})
+	did, err := asked[admin.Affected](t, dir, control.VerbAct, admin.Act{Do: "cancel", Queue: "q", IDs: []string{items[7].ID}})
 	require.NoError(t, err)
 	require.Equal(t, 1, did.N)
 	stop(t, x)

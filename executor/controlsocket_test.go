@@ -21,6 +21,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
@@ -221,11 +222,11 @@ func TestHostileControlRequests(t *testing.T) {
 		"unknown queue":                    {control.VerbJob, control.One{Queue: "\xff\x00", ID: id[0]}},
 		"invalid id":                       {control.VerbJob, control.One{Queue: name, ID: strings.Repeat("x", 600)}},
 		"the journal has none":             {control.VerbDead, control.DeadQuery{Queue: "no"}},
-		"there is nothing called \"x\"":    {control.VerbAct, control.Act{Do: "x", Queue: name, All: true}},
-		"is missing: which of queue \"q\"": {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name}},
-		"it has to be one of all, ids":     {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, All: true, IDs: id}},
-		"positions of queue \"q\"":         {control.VerbAct, control.Act{Do: control.DoRequeue, Queue: name, IDs: id, Positions: []uint64{1}}},
-		"positions are for dead payloads":  {control.VerbAct, control.Act{Do: control.DoDelete, Queue: name, Positions: []uint64{1}}},
+		"there is nothing called \"x\"":    {control.VerbAct, admin.Act{Do: "x", Queue: name, All: true}},
+		"is missing: which of queue \"q\"": {control.VerbAct, admin.Act{Do: "delete", Queue: name}},
+		"it has to be one of all, ids":     {control.VerbAct, admin.Act{Do: "delete", Queue: name, All: true, IDs: id}},
+		"positions of queue \"q\"":         {control.VerbAct, admin.Act{Do: "requeue", Queue: name, IDs: id, Positions: []uint64{1}}},
+		"positions are for dead payloads":  {control.VerbAct, admin.Act{Do: "delete", Queue: name, Positions: []uint64{1}}},
 		"must be absolute":                 {control.VerbCopy, control.Copy{To: "here"}},
 		"Limit is -1":                      {control.VerbRunning, inspect.RunningQuery{Limit: -1}},
 		"there is no kind of events":       {control.VerbEvents, map[string][]string{"kinds": {"x"}}},
@@ -288,7 +289,7 @@ func TestControlWhileJobsRun(t *testing.T) {
 				for _, d := range dead.Dead {
 					assert.True(t, strings.HasSuffix(d.ID, "7"))
 				}
-				_, err = control.Call[control.Affected](t.Context(), c, control.VerbAct, control.Act{Do: control.DoRequeue, Queue: name, All: true})
+				_, err = control.Call[admin.Affected](t.Context(), c, control.VerbAct, admin.Act{Do: "requeue", Queue: name, All: true})
 				assert.NoError(t, err)
 			}
 		})

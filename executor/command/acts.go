@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/statekey"
@@ -32,23 +33,23 @@ func cancelFlags() []cli.Flag {
 // acted is what was done.
 type acted struct {
 	Done string
-	control.Affected
+	admin.Affected
 }
 
 // acts does something with jobs.
 func acts(verb string) func(context.Context, *live) error {
 	return func(ctx context.Context, l *live) error {
 		queue, ids := l.Args().Get(1), l.Args().Slice()[2:]
-		act := control.Act{Do: verb, Queue: queue, All: l.Bool("all"), Reason: l.String("reason")}
+		act := admin.Act{Do: verb, Queue: queue, All: l.Bool("all"), Reason: l.String("reason")}
 		switch {
 		case act.All == (len(ids) > 0):
 			return usage("strand %s: name ids, or say -all for all jobs of queue %q", verb, queue)
 		case l.Bool("failed") && act.Reason != "":
 			return usage("-reason: what -failed takes away has its own last error")
 		case l.Bool("failed") && verb == "cancel":
-			act.Do = control.DoKillFailed
+			act.Do = "kill-failed"
 		case l.Bool("failed"):
-			act.Do = control.DoDeleteFailed
+			act.Do = "delete-failed"
 		}
 		if queue == "" {
 			return errNoName
@@ -58,14 +59,13 @@ func acts(verb string) func(context.Context, *live) error {
 			one, many = "job", "jobs"
 		}
 		w := work{l: l, queue: queue, one: one, done: done}
-		for _, some := range inPieces(ids) {
-			act.IDs = some
-			if err := w.do(ctx, control.VerbAct, act); err != nil {
+		for _, act.IDs = range inPieces(ids) {
+			if err := w.do(ctx, act); err != nil {
 				return err
 			}
 		}
 		if l.json {
-			l.row(verb, acted{done, control.Affected{N: w.N}})
+			l.row(verb, acted{done, admin.Affected{N: w.N}})
 		} else {
 			l.printf("%s %s\n", brief.Count(w.N, one, many), done)
 		}
@@ -86,16 +86,15 @@ type work struct {
 	l         *live
 	queue     string // "": it is known to be there
 	one, done string // what is counted, and what becomes of it
-	control.Affected
+	admin.Affected
 }
 
 // do does a part. When that goes wrong it says what was done before. Nothing is looked at before
 // an action, which has its place on the socket also where others look; so it is now that an
 // unknown queue is told from those that there are.
-func (w *work) do(ctx context.Context, verb string, part any) error {
-	did, err := ask[control.Affected](ctx, w.l, verb, part)
-	w.N, w.Superseded, w.Late, w.Unsure = w.N+did.N, w.Superseded+did.Superseded, w.Late+did.Late, w.Unsure+did.Unsure
-	if err == nil && did.Trouble != "" {
+func (w *work) do(ctx context.Context, part admin.Act) error {
+	did, err := ask[admin.Affected](ctx, w.l, control.VerbAct, part)
+	if w.Add(did); err == nil && did.Trouble != "" {
 		err = errors.New(did.Trouble)
 	}
 	switch {
@@ -144,10 +143,13 @@ func pauses(on bool) func(context.Context, *live) error {
 		if err := l.pausable(); err != nil {
 			return err
 		}
-		w := work{l: l, queue: queue, one: "id", done: "done"}
-		for _, some := range inPieces(l.Args().Slice()[min(l.Args().Len(), 2):]) {
-			err := w.do(ctx, control.VerbPause, control.Pause{On: on, All: queue == "", Queue: queue, IDs: some, Prefix: l.String("prefix")})
-			if err != nil {
+		w, act := work{l: l, queue: queue, one: "id", done: "done"}, admin.Act{Do: "resume", Queue: queue, Prefix: l.String("prefix")}
+		if on {
+			act.Do = "pause"
+		}
+		for _, act.IDs = range inPieces(l.Args().Slice()[min(l.Args().Len(), 2):]) {
+			act.All = act.IDs == nil && act.Prefix == ""
+			if err := w.do(ctx, act); err != nil {
 				return err
 			}
 		}
@@ -227,7 +229,7 @@ func (c *call) paused(n int, on bool) error {
 		kind, done = "pause", "paused"
 	}
 	if c.json {
-		c.row(kind, acted{done, control.Affected{N: n}})
+		c.row(kind, acted{done, admin.Affected{N: n}})
 		return nil
 	}
 	what := "the executor is"

@@ -20,6 +20,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/control"
 )
 
@@ -117,7 +118,7 @@ func TestBusy(t *testing.T) {
 			}),
 		},
 		Acts: map[string]control.Handler{
-			control.VerbPause: control.Verb(func(context.Context, control.Pause) (control.Affected, error) { return control.Affected{N: 1}, nil }),
+			control.VerbAct: control.Verb(func(context.Context, admin.Act) (admin.Affected, error) { return admin.Affected{N: 1}, nil }),
 		},
 	}
 	s.Serve(l)

@@ -137,17 +137,17 @@ func morgueLive(ctx context.Context, l *live) error {
 	if err != nil || verb == "list" {
 		return err
 	}
-	do, w := control.DoRequeue, work{l: l, one: "payload", done: "requeued"}
+	do, w := "requeue", work{l: l, one: "payload", done: "requeued"}
 	if verb == "delete" {
-		do, w.done = control.DoDeleteDead, "deleted"
+		do, w.done = "delete-dead", "deleted"
 	}
 	for _, q := range queues {
 		for page := range slices.Chunk(found[q.Name], atOnce) {
-			act := control.Act{Do: do, Queue: q.Name}
+			act := admin.Act{Do: do, Queue: q.Name}
 			for _, p := range page {
 				act.Positions = append(act.Positions, uint64(p))
 			}
-			if err := w.do(ctx, control.VerbAct, act); err != nil {
+			if err := w.do(ctx, act); err != nil {
 				return err
 			}
 		}
@@ -252,12 +252,12 @@ func (c *call) empty(ctx context.Context, numbers map[string]uint32, found map[s
 			return err
 		}
 	}
-	c.moved(done, control.Affected{N: n})
+	c.moved(done, admin.Affected{N: n})
 	return nil
 }
 
 // moved says what was done.
-func (c *call) moved(done string, did control.Affected) {
+func (c *call) moved(done string, did admin.Affected) {
 	if c.json {
 		c.row("morgue", acted{done, did})
 		return

@@ -16,6 +16,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
@@ -32,18 +33,18 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 	if o.asksFirst() && !o.has("confirm") {
 		return h.looks.Look(w, r, func(w http.ResponseWriter) error { return h.ask(w, r, o) })
 	}
-	n, err := h.perform(r, &o)
+	did, err := h.perform(r, &o)
 	if err != nil {
 		if gone(r, err) {
 			return err
 		}
 		p := problemOf(err)
-		if n > 0 {
-			p.text = fmt.Sprintf("%s affected before this went wrong: %s", plural(n, "was", "were"), p.text)
+		if did.N > 0 {
+			p.text = fmt.Sprintf("%s affected before this went wrong: %s", plural(did.N, "was", "were"), p.text)
 		}
 		return p
 	}
-	w.Header().Set("Location", o.origin()+"done="+h.notices.keep(o.told(n)))
+	w.Header().Set("Location", o.origin()+"done="+h.notices.keep(o.told(did)))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
@@ -62,29 +63,50 @@ func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
 	if err := h.permit(r, &o); err != nil {
 		return err
 	}
-	n, err := h.perform(r, &o)
+	did, err := h.perform(r, &o)
 	switch {
 	case err == nil:
-		return sendJSON(w, r, http.StatusOK, "application/json", wireAffected{n, o.what(), o.back})
+		did.Of = o.what()
+		return sendJSON(w, r, http.StatusOK, "application/json", did)
 	case gone(r, err):
 		return err
 	}
-	h.refuse(w, r, err, n)
+	h.refuse(w, r, err, did.N)
 	return nil
 }
 
 // perform does it for a request, and has it in the log.
-func (h *handler) perform(r *http.Request, o *order) (n int, err error) {
+func (h *handler) perform(r *http.Request, o *order) (did admin.Affected, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
 	defer cancel()
 	err = h.acts.Act(ctx, func() (err error) {
-		n, err = deeds[o.Verb].do(ctx, h, o)
+		did, err = o.do(ctx, h)
 		return err
 	})
 	h.hots.forget()
-	h.record(r, o, "dashboard: an action", slog.Int("affected", n), err)
-	return n, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
+	h.record(r, o, "dashboard: an action", slog.Int("affected", did.N), err)
+	return did, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
 		"and it goes on with the rest.")
+}
+
+// do does it.
+func (o *order) do(ctx context.Context, h *handler) (did admin.Affected, err error) {
+	d := deeds[o.Verb]
+	switch {
+	case o.Scope == "executor":
+		did.N, err = pauseAll(ctx, h.x, o.Verb == Pause)
+		return did, err
+	case d.do != nil:
+		did.N, err = d.do(ctx, h, o)
+		return did, err
+	}
+	for _, which := range o.selections() {
+		part, err := admin.Do(ctx, h.x.Inspect(), string(o.Verb), which, o.said("reason"))
+		if did.Add(part); err != nil {
+			return did, err
+		}
+	}
+	return did, nil
 }
 
 // asksFirst reports whether an action is confirmed before it is done.
@@ -133,13 +155,6 @@ func (o *order) origin() string {
 		return "queue?" + string(o.list.Address()) + "&"
 	}
 	return "./?"
-}
-
-// wireAffected answers an action.
-type wireAffected struct {
-	Affected         int
-	Of               string // what was counted: payload, job, id, queue, executor, key, schedule
-	inspect.Requeued        // of a requeue
 }
 
 // record has an action in the log: all that it was asked with, by whom, and what came of

@@ -29,7 +29,6 @@ type order struct {
 
 	list   list               // where it was asked for, and what filtered means
 	states []inspect.JobState // of the jobs that filtered and all mean; none: any
-	back   inspect.Requeued   // what a Requeue has done
 	form   url.Values         // what it was asked with, by the names of the API
 }
 

@@ -8,21 +8,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
-	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 )
 
 // deed is what there is to know of a verb: what it has to be told, what it does, and what
 // pages say of it.
 type deed struct {
 	fields
-	scopes   []string // none: what it needs says it all
-	list     kind     // of which scopes filtered and all are
-	payloads bool     // it may be about some of a job's
-	danger   bool     // it is always asked about first
-	asks     []string // the scopes of which it is asked first otherwise
-	counts   string   // what it affects; "": what its scope names
-	do       func(context.Context, *handler, *order) (int, error)
+	scopes   []string                                             // none: what it needs says it all
+	list     kind                                                 // of which scopes filtered and all are
+	payloads bool                                                 // it may be about some of a job's
+	danger   bool                                                 // it is always asked about first
+	asks     []string                                             // the scopes of which it is asked first otherwise
+	counts   string                                               // what it affects; "": what its scope names
+	do       func(context.Context, *handler, *order) (int, error) // nil: what package admin does
 
 	// In these, {what}, {n} and {is} stand for what is meant, and for how many were affected.
 	button, question, detail, yes, said string
@@ -47,54 +48,49 @@ const forGood = "Delete {what} for good?"
 
 var deeds = map[Verb]deed{
 	Pause: {
-		scopes: whole, asks: []string{"executor"}, do: pausing(true),
+		scopes: whole, asks: []string{"executor"},
 		question: "Pause everything?", yes: "Pause everything", said: "{n} {is} paused.",
 		detail: "No queue starts a job until the executor is resumed, over restarts, too. What runs goes on.",
 	},
-	Resume: {scopes: whole, do: pausing(false), said: "{n} resumed."},
+	Resume: {scopes: whole, said: "{n} resumed."},
 	RunNow: {
-		scopes: lists, list: ofJobs, asks: inBulk, counts: "job", do: each(inspect.Inspector.RunNow),
+		scopes: lists, list: ofJobs, asks: inBulk, counts: "job",
 		question: "Run {what} now?", yes: "Run now", button: "Run", said: "{n} {is} due now.",
 		detail: "What is due later becomes due at once, with all retries given back. No pause, lock or limit is overridden.",
 	},
 	RetryNow: {
-		scopes: lists, list: ofJobs, asks: inBulk, counts: "job", do: each(inspect.Inspector.RetryNow),
+		scopes: lists, list: ofJobs, asks: inBulk, counts: "job",
 		question: "Retry {what} now?", yes: "Retry now", said: "{n} {is} due now.",
 		detail: "What is due later becomes due at once, with the retries that are left. No pause, lock or limit is overridden.",
 	},
 	Cancel: {
 		scopes: lists, list: ofJobs, payloads: true, danger: true, fields: fields{may: []string{"reason"}}, counts: "payload",
-		do: func(ctx context.Context, h *handler, o *order) (int, error) {
-			return each(func(in inspect.Inspector, ctx context.Context, which inspect.Selection) (int, error) {
-				return in.Cancel(ctx, which, o.said("reason"))
-			})(ctx, h, o)
-		},
 		question: "Cancel {what}?", yes: "Yes, cancel", button: "Cancel",
 		detail: "What is cancelled goes to the morgue, from where it can be put back. A handler that runs has its context ended.",
 		said:   "{n} cancelled: in the morgue, or there when the handler returns.",
 	},
 	Delete: {
-		scopes: lists, list: ofJobs, payloads: true, danger: true, counts: "payload", do: each(inspect.Inspector.Delete),
+		scopes: lists, list: ofJobs, payloads: true, danger: true, counts: "payload",
 		question: forGood, yes: "Delete for good", button: "Delete", said: "{n} deleted.",
 		detail: "This can’t be taken back. A handler that runs has its context ended.",
 	},
 	KillFailed: {
-		scopes: lists, list: ofJobs, danger: true, counts: "payload", do: each(inspect.Inspector.KillFailed),
+		scopes: lists, list: ofJobs, danger: true, counts: "payload",
 		question: "Send {what} to the morgue?", yes: "Send to the morgue", button: "Kill", said: "{n} sent to the morgue.",
 		detail: "What has failed goes there, and can be put back; what waits behind it goes on.",
 	},
 	DeleteFailed: {
-		scopes: lists, list: ofJobs, danger: true, counts: "payload", do: each(inspect.Inspector.DeleteFailed),
+		scopes: lists, list: ofJobs, danger: true, counts: "payload",
 		question: forGood, yes: "Delete for good", button: "Delete", said: "{n} deleted.",
 		detail: "What has failed is deleted, which can’t be taken back; what waits behind it goes on.",
 	},
 	Requeue: {
-		scopes: lists, list: ofDead, payloads: true, asks: inBulk, counts: "payload", do: requeue,
+		scopes: lists, list: ofDead, payloads: true, asks: inBulk, counts: "payload",
 		question: "Put {what} back?", yes: "Requeue", button: "Requeue", // what is said of it is in back
 		detail: "What is put back gets its old place, and runs again.",
 	},
 	DeleteDead: {
-		scopes: lists, list: ofDead, payloads: true, danger: true, counts: "payload", do: each(inspect.Inspector.DeleteDead),
+		scopes: lists, list: ofDead, payloads: true, danger: true, counts: "payload",
 		question: forGood, yes: "Delete for good", button: "Delete", said: "{n} deleted from the morgue.",
 		detail: "This can’t be taken back.",
 	},
@@ -111,44 +107,13 @@ var deeds = map[Verb]deed{
 	ResumeSchedule: {fields: ofSchedule, counts: "schedule", do: schedule, said: "The schedule goes on."},
 }
 
-// each does something with all that an action means.
-func each(do func(inspect.Inspector, context.Context, inspect.Selection) (int, error)) func(context.Context, *handler, *order) (int, error) {
-	return func(ctx context.Context, h *handler, o *order) (n int, err error) {
-		for _, which := range o.selections() {
-			did, err := do(h.x.Inspect(), ctx, which)
-			if n += did; err != nil {
-				return n, err
-			}
-		}
-		return n, nil
-	}
-}
-
-func requeue(ctx context.Context, h *handler, o *order) (int, error) {
-	return each(func(in inspect.Inspector, ctx context.Context, which inspect.Selection) (int, error) {
-		back, err := in.Requeue(ctx, which)
-		o.back.Back, o.back.Superseded = o.back.Back+back.Back, o.back.Superseded+back.Superseded
-		o.back.Late, o.back.Unsure = o.back.Late+back.Late, o.back.Unsure+back.Unsure
-		return back.Back, err
-	})(ctx, h, o)
-}
-
-// pausing pauses, or lets go on, what is meant: the executor as a whole as well.
-func pausing(on bool) func(context.Context, *handler, *order) (int, error) {
-	some := each(inspect.Inspector.Resume)
+// pauseAll pauses the executor as a whole, or lets it go on.
+func pauseAll(ctx context.Context, x *executor.Executor, on bool) (int, error) {
+	all, _ := x.Inspect().Paused()
 	if on {
-		some = each(inspect.Inspector.Pause)
+		return one(x.Pause(ctx), !all)
 	}
-	return func(ctx context.Context, h *handler, o *order) (int, error) {
-		all, _ := h.x.Inspect().Paused()
-		switch {
-		case o.Scope != "executor":
-			return some(ctx, h, o)
-		case on:
-			return one(h.x.Pause(ctx), !all)
-		}
-		return one(h.x.Resume(ctx), all)
-	}
+	return one(x.Resume(ctx), all)
 }
 
 // schedule does something with a schedule.
@@ -186,8 +151,8 @@ var paused = map[string]string{"id": "id", "selected": "id", "filtered": "prefix
 func (o *order) what() string { return cmp.Or(deeds[o.Verb].counts, paused[o.Scope]) }
 
 // told is what an action has done, in words.
-func (o *order) told(n int) string {
-	what, is := o.what(), "are"
+func (o *order) told(did admin.Affected) string {
+	n, what, is := did.N, o.what(), "are"
 	if n == 1 {
 		is = "is"
 	}
@@ -199,7 +164,7 @@ func (o *order) told(n int) string {
 	case n == 0 && (paused[o.Scope] == what || o.Verb == PauseSchedule || o.Verb == ResumeSchedule):
 		return "Nothing was to be done: it was so before."
 	case o.Verb == Requeue:
-		first, rest, more := strings.Cut(o.back.String(), ";")
+		first, rest, more := strings.Cut(did.Requeued.String(), ";")
 		if more {
 			rest = ";" + rest
 		}

@@ -30,7 +30,6 @@ const (
 	VerbExplain = "explain"
 	VerbRunning = "running"
 	VerbAct     = "act"
-	VerbPause   = "pause"
 	VerbCopy    = "copy"
 	VerbCompact = "compact"
 	VerbEvents  = "events"
@@ -119,46 +118,6 @@ const (
 	MaxRows = 10_000
 	MaxDead = 1000
 )
-
-// What may be done.
-const (
-	DoRun          = "run"
-	DoRetry        = "retry"
-	DoCancel       = "cancel"
-	DoDelete       = "delete"
-	DoKillFailed   = "kill-failed"
-	DoDeleteFailed = "delete-failed"
-	DoRequeue      = "requeue"
-	DoDeleteDead   = "delete-dead"
-)
-
-// Act does something with what is meant of a queue: All, or IDs, or of dead payloads
-// Positions. One of the three has to be there.
-type Act struct {
-	Do        string   `wire:",must"`
-	Queue     string   `wire:",must"`
-	All       bool     `wire:",omit"`
-	IDs       []string `wire:",omit"`
-	Positions []uint64 `wire:",omit"`
-	Reason    string   `wire:",omit"` // of DoCancel
-}
-
-// Pause pauses All, which is the executor, a queue, IDs of it or those with a Prefix; or
-// it lets them go on.
-type Pause struct {
-	On     bool     `wire:",must"`
-	All    bool     `wire:",omit"`
-	Queue  string   `wire:",omit"`
-	IDs    []string `wire:",omit"` // nil: the queue, or Prefix
-	Prefix string   `wire:",omit"`
-}
-
-// Affected is how many were, also when it went wrong after them.
-type Affected struct {
-	N                int    `wire:"affected"`
-	Trouble          string `wire:",omit"`
-	inspect.Requeued        // of DoRequeue
-}
 
 // Copy makes a hot copy in a new directory.
 type Copy struct {

@@ -20,6 +20,7 @@ import (
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/act"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/look"
@@ -30,6 +31,7 @@ import (
 // Config says who answers.
 type Config struct {
 	Executor
+	inspect.Inspector
 	Look   *look.Inspector
 	Act    *act.Operator
 	Read   func(context.Context, events.Filter) (*tell.Reader, error)
@@ -66,8 +68,7 @@ func Serve(l net.Listener, cfg Config) *control.Server {
 			control.VerbRunning: control.Verb(c.Look.Running),
 		},
 		Acts: map[string]control.Handler{
-			control.VerbAct:   control.Verb(c.act),
-			control.VerbPause: control.Verb(c.pause),
+			control.VerbAct: control.Verb(c.act),
 		},
 		Chores: map[string]control.Handler{
 			control.VerbCopy:    control.Verb(c.copy),
@@ -192,83 +193,20 @@ func (c *controls) events(ctx context.Context, request func(v any) error, send f
 	return err
 }
 
-func (c *controls) act(ctx context.Context, a control.Act) (control.Affected, error) {
-	which, err := meant(a)
-	if err != nil {
-		return control.Affected{}, err
-	}
-	switch a.Do {
-	case control.DoCancel:
-		return affected(c.Act.Cancel(ctx, which, a.Reason))
-	case control.DoRequeue:
-		back, err := c.Act.Requeue(ctx, which)
-		did, err := affected(back.Back, err)
-		did.Requeued = back
+// act answers with how many were affected also when it went wrong after them.
+func (c *controls) act(ctx context.Context, a admin.Act) (did admin.Affected, err error) {
+	if a.Executor() {
+		did.N, err = c.Act.PauseAll(ctx, "", a.Do == "pause")
 		return did, err
 	}
-	do := map[string]func(context.Context, inspect.Selection) (int, error){
-		control.DoRun: c.Act.RunNow, control.DoRetry: c.Act.RetryNow, control.DoDelete: c.Act.Delete, control.DoDeleteDead: c.Act.DeleteDead,
-		control.DoKillFailed: c.Act.KillFailed, control.DoDeleteFailed: c.Act.DeleteFailed,
-	}[a.Do]
-	if do != nil {
-		return affected(do(ctx, which))
+	which, err := a.Selection()
+	if err == nil {
+		did, err = admin.Do(ctx, c.Inspector, a.Do, which, a.Reason)
 	}
-	return control.Affected{}, fmt.Errorf("%w: there is nothing called %q to do", inspect.ErrInvalidQuery, brief.Clip(a.Do))
-}
-
-// meant returns what an action is about. All has to be said: a list that came out empty
-// means nothing.
-func meant(a control.Act) (inspect.Selection, error) {
-	said := 0
-	for _, is := range [...]bool{a.All, len(a.IDs) > 0, len(a.Positions) > 0} {
-		if is {
-			said++
-		}
+	if err != nil && did.N > 0 {
+		did.Trouble, err = err.Error(), nil
 	}
-	which := inspect.SelectQueue(a.Queue)
-	switch {
-	case a.Do == "":
-		return which, fmt.Errorf("%w: do is missing", inspect.ErrInvalidQuery)
-	case a.Queue == "":
-		return which, fmt.Errorf("%w: queue is missing", inspect.ErrInvalidQuery)
-	case said == 0:
-		return which, fmt.Errorf("%w: all, ids or positions is missing: which of queue %q are meant", inspect.ErrInvalidQuery, brief.Clip(a.Queue))
-	case said > 1:
-		return which, fmt.Errorf("%w: it has to be one of all, ids and positions of queue %q", inspect.ErrInvalidQuery, brief.Clip(a.Queue))
-	case len(a.IDs) > 0:
-		which = inspect.SelectIDs(a.Queue, a.IDs...)
-	case len(a.Positions) > 0 && a.Do != control.DoRequeue && a.Do != control.DoDeleteDead:
-		return which, fmt.Errorf("%w: positions are for dead payloads, not to %.20q", inspect.ErrInvalidQuery, a.Do)
-	}
-	if len(a.Positions) > 0 {
-		which = which.At(a.Positions...)
-	}
-	return which, nil
-}
-
-// affected is the answer also when something went wrong after so many.
-func affected(n int, err error) (control.Affected, error) {
-	if err != nil && n > 0 {
-		return control.Affected{N: n, Trouble: err.Error()}, nil
-	}
-	return control.Affected{N: n}, err
-}
-
-func (c *controls) pause(ctx context.Context, p control.Pause) (a control.Affected, err error) {
-	which := inspect.SelectPrefix(p.Queue, p.Prefix)
-	switch {
-	case p.All && (p.Queue != "" || p.IDs != nil || p.Prefix != ""):
-		return a, fmt.Errorf("%w: all means the executor; queue, ids and prefix are not for it", inspect.ErrInvalidQuery)
-	case p.All:
-		return affected(c.Act.PauseAll(ctx, "", p.On))
-	case p.Queue == "":
-		return a, fmt.Errorf("%w: queue is missing; all means the executor", inspect.ErrInvalidQuery)
-	case p.IDs != nil && (len(p.IDs) == 0 || p.Prefix != ""):
-		return a, fmt.Errorf("%w: ids is empty, or beside prefix; without both the queue is meant", inspect.ErrInvalidQuery)
-	case p.IDs != nil:
-		which = inspect.SelectIDs(p.Queue, p.IDs...)
-	}
-	return affected(c.Act.SetPaused(ctx, which, p.On))
+	return did, err
 }
 
 func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, error) {

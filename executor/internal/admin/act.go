@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
+)
+
+// deeds are what can be done with what is selected, by the names that the API, the control
+// socket and the log have for them. Beside them there are cancel and requeue.
+var deeds = map[string]func(inspect.Inspector, context.Context, inspect.Selection) (int, error){
+	"run": inspect.Inspector.RunNow, "retry": inspect.Inspector.RetryNow,
+	"delete": inspect.Inspector.Delete, "kill-failed": inspect.Inspector.KillFailed, "delete-failed": inspect.Inspector.DeleteFailed,
+	"delete-dead": inspect.Inspector.DeleteDead, "pause": inspect.Inspector.Pause, "resume": inspect.Inspector.Resume,
+}
+
+// Do does something with what is selected, to cancel for a reason. It says how many were
+// affected also when it went wrong after them.
+func Do(ctx context.Context, in inspect.Inspector, verb string, which inspect.Selection, reason string) (did Affected, err error) {
+	switch do := deeds[verb]; {
+	case verb == "cancel":
+		did.N, err = in.Cancel(ctx, which, reason)
+	case verb == "requeue":
+		did.Requeued, err = in.Requeue(ctx, which)
+		did.N = did.Back
+	case do != nil:
+		did.N, err = do(in, ctx, which)
+	default:
+		err = fmt.Errorf("%w: there is nothing called %q to do", inspect.ErrInvalidQuery, brief.Clip(verb))
+	}
+	return did, err
+}
+
+// Affected is how many an action has affected.
+type Affected struct {
+	N                int    `wire:"affected"`
+	Of               string `wire:",omit"` // what was counted: payload, job, id, prefix, queue, executor, key, schedule
+	Trouble          string `wire:",omit"` // it went wrong after them
+	inspect.Requeued        // of requeue
+}
+
+// Add adds what another part of the action has affected.
+func (a *Affected) Add(b Affected) {
+	a.N, a.Back, a.Superseded, a.Late, a.Unsure = a.N+b.N, a.Back+b.Back, a.Superseded+b.Superseded, a.Late+b.Late, a.Unsure+b.Unsure
+}
+
+// Act asks for an action over the control socket. Of a queue it has to say which are meant,
+// and in one way: All, IDs, Prefix, or of dead letters Positions. To pause and to resume All
+// without a queue is the executor.
+type Act struct {
+	Do        string   `wire:",must"`
+	Queue     string   `wire:",omit"`
+	All       bool     `wire:",omit"`
+	IDs       []string `wire:",omit"`
+	Prefix    string   `wire:",omit"`
+	Positions []uint64 `wire:",omit"`
+	Reason    string   `wire:",omit"` // to cancel
+}
+
+// Executor reports whether the action is about the executor as a whole.
+func (a *Act) Executor() bool { return a.All && a.Queue == "" && (a.Do == "pause" || a.Do == "resume") }
+
+// Selection returns what is meant of a queue. A list that came out empty means nothing.
+func (a *Act) Selection() (inspect.Selection, error) {
+	said := 0
+	for _, is := range [...]bool{a.All, len(a.IDs) > 0, a.Prefix != "", len(a.Positions) > 0} {
+		if is {
+			said++
+		}
+	}
+	which := inspect.SelectPrefix(a.Queue, a.Prefix)
+	switch queue := brief.Clip(a.Queue); {
+	case a.Do == "":
+		return which, fmt.Errorf("%w: do is missing", inspect.ErrInvalidQuery)
+	case a.Queue == "":
+		return which, fmt.Errorf("%w: queue is missing; to pause the executor, all is said without one", inspect.ErrInvalidQuery)
+	case said == 0:
+		return which, fmt.Errorf("%w: all, ids, prefix or positions is missing: which of queue %q are meant", inspect.ErrInvalidQuery, queue)
+	case said > 1:
+		return which, fmt.Errorf("%w: it has to be one of all, ids, prefix and positions of queue %q", inspect.ErrInvalidQuery, queue)
+	case len(a.IDs) > 0:
+		return inspect.SelectIDs(a.Queue, a.IDs...), nil
+	case len(a.Positions) == 0:
+		return which, nil
+	case a.Do != "requeue" && a.Do != "delete-dead":
+		return which, fmt.Errorf("%w: positions are for dead payloads, not to %.20q", inspect.ErrInvalidQuery, a.Do)
+	}
+	return which.At(a.Positions...), nil
+}
