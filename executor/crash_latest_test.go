@@ -45,22 +45,21 @@ func life(t *testing.T, dir, moment string, n int, reports, fixed bool) {
 		change()
 	}
 	enqueue(t, q, "good", n)
+	drained(t, q)
+	enqueue(t, q, "good", n) // a commit behind what has ended
+	drained(t, q)
+	dead := morgue(t, q)
+	require.Len(t, dead, 1)
+	require.Contains(t, dead[0].Error, "crashed the process")
+	if moment != "inside" || n > 6 {
+		require.Equal(t, fmt.Sprint(n), string(dead[0].Raw))
+	}
 	if fixed {
 		sum, err := x.Inspect().Requeue(t.Context(), inspect.SelectIDs("rows", "bad"))
 		require.NoError(t, err)
 		require.Equal(t, 1, sum.Back)
-	}
-	drained(t, q)
-	enqueue(t, q, "good", n) // a commit behind what has ended
-	drained(t, q)
-	if dead := morgue(t, q); fixed {
-		require.Empty(t, dead)
-	} else {
-		require.Len(t, dead, 1)
-		require.Contains(t, dead[0].Error, "crashed the process")
-		if moment != "inside" || n > 6 {
-			require.Equal(t, fmt.Sprint(n), string(dead[0].Raw))
-		}
+		drained(t, q)
+		require.Empty(t, morgue(t, q))
 	}
 	stop(t, x)
 }
