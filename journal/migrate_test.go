@@ -117,7 +117,7 @@ func TestCrashInMigration(t *testing.T) {
 	}
 	require.Greater(t, len(changed), 5)
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
+	for range 300 / oneIn {
 		image := bytes.Clone(old)
 		for _, at := range changed { // bbolt syncs between them and the meta page
 			if random.IntN(2) == 0 {

@@ -28,13 +28,10 @@ var long = os.Getenv("STRAND_LONG") != ""
 // makes one in so many. With STRAND_PUSH=1 and without the detector it makes all: .ci/run does.
 // It is odd.
 var oneIn = func() int {
-	switch {
-	case raceEnabled:
-		return 9
-	case long || os.Getenv("STRAND_PUSH") != "":
+	if !raceEnabled && (long || os.Getenv("STRAND_PUSH") != "") {
 		return 1
 	}
-	return 5
+	return 9
 }()
 
 // rapidFor sets how much rapid does, unless the command line says so. Outside of the long

@@ -3,6 +3,7 @@ package journaltest
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -52,6 +53,7 @@ func testCloseRace(t *testing.T, disk Disk) {
 						running.Done()
 					}
 					assert.NoError(t, ticket.Wait(t.Context()))
+					runtime.Gosched() // who closes is not to come ten thousand commits later
 				}
 			})
 		}
