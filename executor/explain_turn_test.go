@@ -41,36 +41,36 @@ func TestWhyNoWorkerComes(t *testing.T) {
 		high := handle(t, x, "high", busyFor, executor.QueueConfig[string]{Share: executor.Share{Priority: 7}})
 		late := handle(t, x, "late", busyFor, executor.QueueConfig[string]{})
 		enqueue(t, few, "a", "")
-		assert.Equal(t, inspect.Turn{Reason: inspect.TurnNotStarted}, turnOf(t, x, "few", "a"))
+		assert.Equal(t, inspect.Turn{Reason: "not started"}, turnOf(t, x, "few", "a"))
 		start(t, x)
 		for _, id := range []string{"b", "c"} {
 			enqueue(t, few, id, "")
 			synctest.Wait()
 		}
-		assert.Equal(t, inspect.Turn{Reason: inspect.TurnMaxConcurrent, Running: 2, Of: 2}, turnOf(t, x, "few", "c"))
+		assert.Equal(t, inspect.Turn{Reason: "max concurrent", Running: 2, Of: 2}, turnOf(t, x, "few", "c"))
 		assert.Equal(t, "few/c is ready; the queue runs 2 of 2", explain(t, x, "few", "c").String())
 		require.NoError(t, few.Tune(executor.QueueTuning{MaxConcurrent: 1}))
-		assert.Equal(t, inspect.Turn{Reason: inspect.TurnMaxConcurrent, Running: 2, Of: 1}, turnOf(t, x, "few", "c"))
+		assert.Equal(t, inspect.Turn{Reason: "max concurrent", Running: 2, Of: 1}, turnOf(t, x, "few", "c"))
 
 		enqueue(t, narrow, "a", "")
 		synctest.Wait()
 		enqueue(t, narrow, "b", "")
 		synctest.Wait()
-		assert.Equal(t, inspect.Turn{Reason: inspect.TurnConcurrency, Running: 1, Of: 1}, turnOf(t, x, "narrow", "b"))
+		assert.Equal(t, inspect.Turn{Reason: "concurrency", Running: 1, Of: 1}, turnOf(t, x, "narrow", "b"))
 
 		enqueue(t, low, "a", "")
 		synctest.Wait() // all four are busy
 		enqueue(t, low, "b", "")
 		synctest.Wait()
-		assert.Equal(t, inspect.Turn{Reason: inspect.TurnWorkers, Running: 4, Of: 4}, turnOf(t, x, "low", "b"))
+		assert.Equal(t, inspect.Turn{Reason: "workers", Running: 4, Of: 4}, turnOf(t, x, "low", "b"))
 		for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 			enqueue(t, high, id, "")
 			enqueue(t, late, id, "")
 		}
 		synctest.Wait()
-		assert.Equal(t, inspect.Turn{Reason: inspect.TurnPriority, Running: 4, Of: 4, Before: []string{"high", "late"}}, turnOf(t, x, "low", "b"))
+		assert.Equal(t, inspect.Turn{Reason: "priority", Running: 4, Of: 4, Before: []string{"high", "late"}}, turnOf(t, x, "low", "b"))
 		assert.Contains(t, explain(t, x, "low", "b").String(), "all 4 workers are busy, and queues of a higher priority come first: high, late")
-		assert.Equal(t, inspect.Turn{Reason: inspect.TurnWorkers, Running: 4, Of: 4}, turnOf(t, x, "high", "b"))
+		assert.Equal(t, inspect.Turn{Reason: "workers", Running: 4, Of: 4}, turnOf(t, x, "high", "b"))
 		assert.Equal(t, []string{"high"}, turnOf(t, x, "late", "b").Before)
 		require.Nil(t, explain(t, x, "low", "a").Turn, "it runs")
 	})
@@ -83,8 +83,8 @@ func TestWhyOthersComeFirst(t *testing.T) {
 		scheduler executor.Scheduler
 		want      inspect.Turn
 	}{
-		"fair":         {nil, inspect.Turn{Reason: inspect.TurnWeight, Running: 1, Of: 1, Before: []string{"new"}}},
-		"oldest first": {executor.OldestFirst(), inspect.Turn{Reason: inspect.TurnWorkers, Running: 1, Of: 1}},
+		"fair":         {nil, inspect.Turn{Reason: "weight", Running: 1, Of: 1, Before: []string{"new"}}},
+		"oldest first": {executor.OldestFirst(), inspect.Turn{Reason: "workers", Running: 1, Of: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestWhyOthersComeFirst(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				assert.Equal(t, c.want, turnOf(t, x, "old", "b"))
-				assert.Equal(t, inspect.Turn{Reason: inspect.TurnWorkers, Running: 1, Of: 1}, turnOf(t, x, "new", "a"))
+				assert.Equal(t, inspect.Turn{Reason: "workers", Running: 1, Of: 1}, turnOf(t, x, "new", "a"))
 				did(t, 1)(x.Inspect().Pause(t.Context(), inspect.SelectQueue("old")))
 				e := explain(t, x, "old", "b")
 				assert.Equal(t, inspect.JobPaused, e.State)
@@ -112,7 +112,7 @@ func TestWhyOthersComeFirst(t *testing.T) {
 // A text has an end, however many queues come first, and whatever a later version says.
 func TestTextsOfTurns(t *testing.T) {
 	names := slices.Repeat([]string{strings.Repeat("q", 999)}, inspect.MaxListed)
-	text := inspect.Turn{Reason: inspect.TurnPriority, Of: 7, Before: names, More: 3}.String()
+	text := inspect.Turn{Reason: "priority", Of: 7, Before: names, More: 3}.String()
 	assert.Less(t, len(text), 2000)
 	assert.Contains(t, text, fmt.Sprintf("and %d more", inspect.MaxListed-10+3))
 	assert.Equal(t, "all 7 workers are busy", inspect.Turn{Reason: "of a later version", Of: 7}.String())

@@ -68,7 +68,7 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 		}
 		require.Equal(t, []any{"first", "second", "third"}, values)
 		require.Equal(t, map[string]string{"trace": "7"}, d.Waiting[0].Metadata)
-		require.Equal(t, []string{"K", "R"}, d.Holds.Keys)
+		require.Equal(t, []string{"K", "R"}, d.Keys)
 		require.Equal(t, inspect.JobRetrying, d.Explanation.State)
 		require.Len(t, d.Dead, 1)
 		require.Equal(t, "dies", d.Dead[0].Value)
@@ -495,7 +495,7 @@ func TestExplainTellsTheCalledFromTheHolder(t *testing.T) {
 		waits := explain(t, x, "q", "J3").Unique[0]
 		require.Equal(t, "q/J1", waits.By)
 		require.Empty(t, waits.Called)
-		require.Equal(t, []string{"key"}, jobDetail(t, x, "q", "J1").Holds.Leases)
+		require.Equal(t, []string{"key"}, jobDetail(t, x, "q", "J1").Leases)
 		enqueue(t, hog, "a", "")
 		enqueue(t, hog, "b", "", executor.In(-time.Hour))
 		time.Sleep(time.Minute)

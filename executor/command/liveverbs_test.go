@@ -82,7 +82,7 @@ func TestActingLive(t *testing.T) {
 		assert.Equal(t, call.says, must(t, "", strings.Fields(strings.ReplaceAll(call.args, "DIR", dir))...), call.args)
 	}
 	out := must(t, "", "morgue", dir, "requeue", "mails", "carl")
-	assert.True(t, strings.HasPrefix(out, "1 payload requeued\nof 1 it is not known whether later payloads of their ids have run: they died in an earlier process\n"), out)
+	assert.True(t, strings.HasPrefix(out, "1 payload requeued; of 1 it is not known whether later payloads of their ids have run: they died in an earlier process\n"), out)
 	assert.True(t, strings.HasSuffix(must(t, "", "morgue", dir, "delete", "mails", "ann", "-json"), `{"type":"morgue","done":"deleted","affected":1}`+"\n"))
 
 	for _, wrong := range [][2]string{

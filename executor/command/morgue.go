@@ -262,14 +262,9 @@ func (c *call) moved(done string, did admin.Affected) {
 		c.row("morgue", acted{done, did})
 		return
 	}
-	c.printf("%s %s\n", brief.Count(did.N, "payload", "payloads"), done)
-	if did.Superseded > 0 {
-		c.printf("%d more are not: newer ones have superseded them\n", did.Superseded)
+	_, rest, more := strings.Cut(did.Requeued.String(), "; ")
+	if c.printf("%s %s", brief.Count(did.N, "payload", "payloads"), done); more {
+		c.printf("; %s", rest)
 	}
-	if did.Late > 0 {
-		c.printf("%d of them after later payloads of their ids have run\n", did.Late)
-	}
-	if did.Unsure > 0 {
-		c.printf("of %d it is not known whether later payloads of their ids have run: they died in an earlier process\n", did.Unsure)
-	}
+	c.printf("\n")
 }

@@ -177,7 +177,7 @@ func afterAnOutage(t *testing.T, payloads string, restart bool) {
 	}
 	until(func(s inspect.QueueStats) bool { return s.Dead == 0 })
 	require.Contains(t, said.String(), "made due\n")
-	require.Contains(t, said.String(), "requeued\n")
+	require.Contains(t, said.String(), "requeued")
 	for id, sent := range all {
 		got := g.applied(id)
 		if payloads == "state" {

@@ -30,7 +30,7 @@ func (h *handler) apiIndex(*http.Request, *params) (any, error) {
 			all = append(all, endpoint{h.routes[path].method, name, h.routes[path].params})
 		}
 	}
-	return struct{ Endpoints []endpoint }{all}, nil
+	return map[string]any{"endpoints": all}, nil
 }
 
 func (h *handler) apiStats(r *http.Request, _ *params) (any, error) {
@@ -80,7 +80,7 @@ func (h *handler) apiQueues(r *http.Request, p *params) (any, error) {
 			err = noQueue(name)
 		}
 	}
-	return struct{ Queues []inspect.QueueStats }{stats.Queues}, err
+	return map[string]any{"queues": stats.Queues}, err
 }
 
 func (h *handler) apiJobs(r *http.Request, p *params) (any, error) {
@@ -119,7 +119,7 @@ func (h *handler) apiDetails(r *http.Request, p *params) (any, error) {
 	for i := range found {
 		h.showPayloads(r, &found[i], &left)
 	}
-	return struct{ Details []inspect.JobDetail }{found}, r.Context().Err()
+	return map[string]any{"details": found}, r.Context().Err()
 }
 
 // showPayloads leaves of the payloads of a job what may be seen, while there is room for them.
@@ -158,10 +158,7 @@ func (h *handler) apiFind(r *http.Request, p *params) (any, error) {
 	if err == nil && p.Has("queue") && !slices.Equal(queues, p.Values["queue"]) {
 		err = noQueue(p.Get("queue"))
 	}
-	return struct {
-		Found []inspect.Explanation
-		Late  bool // not all queues were asked in time
-	}{all, late}, err
+	return map[string]any{"found": all, "late": late}, err // late: not all queues were asked in time
 }
 
 func (h *handler) apiRunning(r *http.Request, p *params) (any, error) {
@@ -193,18 +190,19 @@ func (h *handler) inHand(r *http.Request, query inspect.RunningQuery) (inspect.R
 	return list, err
 }
 
-// keysPage reads a part of a list of keys: its cursor is the last key, as it may be in
-// an address.
-func keysPage[S any](p *params, read func(after string, limit int) ([]S, int, error), key func(S) string) (
-	page []S, more int, next string, err error) {
+// keysPage answers with a part of a list of keys, by the name of the list: its cursor is the
+// last key, as it may be in an address.
+func keysPage[S any](name string, p *params, read func(after string, limit int) ([]S, int, error), key func(S) string) (any, error) {
 	after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
 	if err != nil {
-		return nil, 0, "", fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
+		return nil, fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
 	}
-	if page, more, err = read(string(after), p.limit(inspect.MaxListLimit)); more > 0 {
-		next = base64.RawURLEncoding.EncodeToString([]byte(last(page, key)))
+	page, more, err := read(string(after), p.limit(inspect.MaxListLimit))
+	answer := map[string]any{name: page, "more": more}
+	if more > 0 {
+		answer["next"] = base64.RawURLEncoding.EncodeToString([]byte(last(page, key)))
 	}
-	return page, more, next, err
+	return answer, err
 }
 
 // last is the key of the last of a list.
@@ -219,29 +217,16 @@ func keyOf(k inspect.KeyLockStatus) string { return k.Key }
 func leaseOf(l inspect.LeaseStatus) string { return l.Key }
 
 func (h *handler) apiLocks(_ *http.Request, p *params) (any, error) {
-	page, more, next, err := keysPage(p, h.x.Inspect().LockedKeys, keyOf)
-	return struct {
-		Keys []inspect.KeyLockStatus
-		More int
-		Next string `wire:",omit"`
-	}{page, more, next}, err
+	return keysPage("keys", p, h.x.Inspect().LockedKeys, keyOf)
 }
 
 func (h *handler) apiLeases(_ *http.Request, p *params) (any, error) {
-	page, more, next, err := keysPage(p, h.x.Inspect().Leases, leaseOf)
-	return struct {
-		Leases []inspect.LeaseStatus
-		More   int
-		Next   string `wire:",omit"`
-	}{page, more, next}, err
+	return keysPage("leases", p, h.x.Inspect().Leases, leaseOf)
 }
 
 func (h *handler) apiSlots(_ *http.Request, p *params) (any, error) {
 	held, more, err := h.x.Inspect().Slots(p.limit(inspect.MaxListLimit))
-	return struct {
-		Slots []inspect.SlotHeld
-		More  int
-	}{held, more}, err
+	return map[string]any{"slots": held, "more": more}, err
 }
 
 type wireLimit struct {
@@ -251,7 +236,7 @@ type wireLimit struct {
 }
 
 func (h *handler) apiLimits(*http.Request, *params) (any, error) {
-	return struct{ Limits []wireLimit }{h.limits(math.MaxInt)}, nil
+	return map[string]any{"limits": h.limits(math.MaxInt)}, nil
 }
 
 // limits are all, each with so many keys at most.

@@ -164,11 +164,7 @@ func (o *order) told(did admin.Affected) string {
 	case n == 0 && (paused[o.Scope] == what || o.Verb == PauseSchedule || o.Verb == ResumeSchedule):
 		return "Nothing was to be done: it was so before."
 	case o.Verb == Requeue:
-		first, rest, more := strings.Cut(did.Requeued.String(), ";")
-		if more {
-			rest = ";" + rest
-		}
-		return first + " in the queue" + rest + "."
+		return strings.Replace(did.Requeued.String(), "back", "back in the queue", 1) + "."
 	}
 	many := strings.Replace(what+"s", "xs", "xes", 1)
 	return strings.NewReplacer("{n}", plural(n, what, many), "{is}", is).Replace(deeds[o.Verb].said)

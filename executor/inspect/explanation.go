@@ -169,43 +169,26 @@ const (
 	JobFresh JobState = "fresh"
 )
 
-// TurnReason says why no worker has taken a job that is ready to run: which bound its
-// queue or shard has reached, or which queues come first. [Turn] has the figures.
-type TurnReason string
-
-// Reasons for which a ready job still waits. When several are true, [Turn] names the
-// first of this list.
-const (
-	// TurnNotStarted: there are no workers before [executor.Executor.Start].
-	TurnNotStarted TurnReason = "not started"
-	// TurnMaxConcurrent: the queue already runs as many handlers as
-	// QueueConfig.MaxConcurrent allows.
-	TurnMaxConcurrent TurnReason = "max concurrent"
-	// TurnConcurrency: the shard of the id already runs as many jobs as
-	// QueueConfig.Share.Concurrency allows.
-	TurnConcurrency TurnReason = "concurrency"
-	// TurnPriority: all workers are busy, and under [executor.Fair] queues of a higher priority
-	// come first.
-	TurnPriority TurnReason = "priority"
-	// TurnWeight: all workers are busy, and under [executor.Fair] queues that have had less of
-	// their share come first.
-	TurnWeight TurnReason = "weight"
-	// TurnWorkers: all workers are busy.
-	TurnWorkers TurnReason = "workers"
-)
-
 // Turn says why no worker has taken a job that is ready to run, as [Explanation] shows
 // it.
 type Turn struct {
-	Reason TurnReason
+	// Reason is the first of these that is true:
+	//
+	//	not started      there are no workers before [executor.Executor.Start]
+	//	max concurrent   the queue runs as many handlers as QueueConfig.MaxConcurrent allows
+	//	concurrency      the shard of the id runs as many jobs as QueueConfig.Share.Concurrency allows
+	//	priority         all workers are busy, and under [executor.Fair] queues of a higher priority come first
+	//	weight           all workers are busy, and under [executor.Fair] queues that have had less of their share come first
+	//	workers          all workers are busy
+	Reason string
 
 	// Running is how many are at work, and Of how many may be: handlers of the queue
-	// for TurnMaxConcurrent, jobs of the shard for TurnConcurrency, otherwise all
-	// workers. Running may be above Of for a while after [executor.Queue.Tune].
+	// for max concurrent, jobs of the shard for concurrency, otherwise all workers. Running
+	// may be above Of for a while after [executor.Queue.Tune].
 	Running, Of int
 
 	// Before names the queues with a job due that workers serve first, MaxListed at
-	// most. It is set for TurnPriority and TurnWeight only.
+	// most. It is set for priority and weight only.
 	Before []string `wire:",each=queue"`
 	More   int      // queues that are not in Before
 }
@@ -215,15 +198,15 @@ func (t Turn) String() string {
 	busy := fmt.Sprintf("all %d workers are busy", t.Of)
 	before := func() string { return brief.Some(t.Before, t.More, brief.Text) }
 	switch t.Reason {
-	case TurnNotStarted:
+	case "not started":
 		return "the executor has not started"
-	case TurnMaxConcurrent:
+	case "max concurrent":
 		return fmt.Sprintf("the queue runs %d of %d", t.Running, t.Of)
-	case TurnConcurrency:
+	case "concurrency":
 		return fmt.Sprintf("its shard runs %d of %d", t.Running, t.Of)
-	case TurnPriority:
+	case "priority":
 		return busy + ", and queues of a higher priority come first: " + before()
-	case TurnWeight:
+	case "weight":
 		return busy + ", and queues that have had less of their share come first: " + before()
 	}
 	return busy

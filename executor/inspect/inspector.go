@@ -56,7 +56,7 @@ type Inspector interface {
 	// and its dead letters. The codec may panic, end its goroutine or block: the first
 	// two are PayloadInfo.Decode, and while it blocks, Job waits until ctx ends.
 	//
-	// What belongs to the job is of one moment; Holds, Explanation and Dead are of later
+	// What belongs to the job is of one moment; Holdings, Explanation and Dead are of later
 	// ones. An id without a job is looked for among all dead letters; see
 	// [Inspector.Dead] for what that takes.
 	//

@@ -36,7 +36,7 @@ type JobDetail struct {
 	InHand, Waiting []PayloadInfo
 	More            int
 
-	Holds       Holdings    `wire:",inline"`
+	Holdings
 	Explanation Explanation // why it does not run, a moment later; see Executor.Explain
 
 	// Dead are the dead letters of the id, MaxListed at most, and MoreDead how many

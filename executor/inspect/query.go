@@ -186,7 +186,7 @@ func (r Requeued) String() string {
 		said += fmt.Sprintf("; %d of them after later payloads of their ids have run", r.Late)
 	}
 	if r.Unsure > 0 {
-		said += fmt.Sprintf("; of %d it is not known whether later ones have, as they died in an earlier process", r.Unsure)
+		said += fmt.Sprintf("; of %d it is not known whether later payloads of their ids have run: they died in an earlier process", r.Unsure)
 	}
 	if r.Superseded > 0 {
 		said += fmt.Sprintf("; %d are not, because newer ones have superseded them", r.Superseded)

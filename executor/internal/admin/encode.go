@@ -51,7 +51,7 @@ func encode(b []byte, v reflect.Value) ([]byte, error) {
 		return appendNumber(b, v.Float()), nil
 	case reflect.String:
 		return appendText(b, v.String()), nil
-	case reflect.Pointer:
+	case reflect.Pointer, reflect.Interface:
 		return encode(b, v.Elem())
 	case reflect.Slice:
 		return encodeList(b, v, field{})

@@ -184,7 +184,7 @@ func (d *Dispatcher) Excuse(seat *Seat) {
 
 // Turn says why no seat comes to a shard of a queue with a job due, which runs so many of as
 // many as it may; nil: one is about to come. Of several reasons, the first of
-// [inspect.TurnReason] counts.
+// [inspect.Turn] counts.
 func (d *Dispatcher) Turn(q *Queue, runs, most int) *inspect.Turn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -192,15 +192,15 @@ func (d *Dispatcher) Turn(q *Queue, runs, most int) *inspect.Turn {
 	case d.closed || d.held:
 		return nil
 	case d.seats == 0:
-		return &inspect.Turn{Reason: inspect.TurnNotStarted}
+		return &inspect.Turn{Reason: "not started"}
 	case q.full():
-		return &inspect.Turn{Reason: inspect.TurnMaxConcurrent, Running: q.running, Of: q.limit}
+		return &inspect.Turn{Reason: "max concurrent", Running: q.running, Of: q.limit}
 	case runs >= most && most < d.seats: // by default it is all of them
-		return &inspect.Turn{Reason: inspect.TurnConcurrency, Running: runs, Of: most}
+		return &inspect.Turn{Reason: "concurrency", Running: runs, Of: most}
 	case len(d.idle) > 0:
 		return nil
 	}
-	t := &inspect.Turn{Reason: inspect.TurnWorkers, Running: d.seats, Of: d.seats}
+	t := &inspect.Turn{Reason: "workers", Running: d.seats, Of: d.seats}
 	if !d.policy.fair {
 		return t
 	}
@@ -217,9 +217,9 @@ func (d *Dispatcher) Turn(q *Queue, runs, most int) *inspect.Turn {
 	}
 	switch {
 	case len(higher) > 0:
-		t.Reason, t.Before = inspect.TurnPriority, higher
+		t.Reason, t.Before = "priority", higher
 	case len(lower) > 0:
-		t.Reason, t.Before = inspect.TurnWeight, lower
+		t.Reason, t.Before = "weight", lower
 	}
 	slices.Sort(t.Before)
 	t.Before = slices.Compact(t.Before) // there is one for each shard

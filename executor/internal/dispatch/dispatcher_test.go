@@ -66,7 +66,7 @@ func TestLimit(t *testing.T) {
 	require.NotNil(t, seat)
 	held, none := r.offer(q, 2)
 	require.Nil(t, none, "two seats are idle, and the queue is full")
-	require.Equal(t, &inspect.Turn{Reason: inspect.TurnMaxConcurrent, Running: 1, Of: 1}, r.Turn(q, 1, 9))
+	require.Equal(t, &inspect.Turn{Reason: "max concurrent", Running: 1, Of: 1}, r.Turn(q, 1, 9))
 	require.Same(t, held, r.next(seat, true))
 
 	more, _ := r.offer(q, 3)
@@ -107,7 +107,7 @@ func TestFair(t *testing.T) {
 		require.Equal(t, "abbbabbb", ran.String())
 		urgent := r.Join("urgent", nil, Share{Priority: 1})
 		s, _ := r.offer(urgent, 9)
-		require.Equal(t, &inspect.Turn{Reason: inspect.TurnPriority, Running: 1, Of: 1, Before: []string{"urgent"}}, r.Turn(queues["a"], 0, 9))
+		require.Equal(t, &inspect.Turn{Reason: "priority", Running: 1, Of: 1, Before: []string{"urgent"}}, r.Turn(queues["a"], 0, 9))
 		require.True(t, r.strict.Load())
 		require.Same(t, s, r.next(seat, true))
 	})

@@ -134,7 +134,7 @@ func (q Queue) Detail(ctx context.Context, id string, n int, room *Room) (d insp
 		}
 	}
 	for _, c := range q.Admission.All() {
-		c.Held(admit.Owner{Queue: q.Name, ID: id}, &d.Holds)
+		c.Held(admit.Owner{Queue: q.Name, ID: id}, &d.Holdings)
 	}
 	return d, nil
 }
