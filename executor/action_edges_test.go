@@ -169,7 +169,7 @@ func TestManyEndTheSameJobs(t *testing.T) {
 				enqueue(t, q, "runs", 0)
 				start(t, x)
 				synctest.Wait()
-				require.NoError(t, x.Pause(t.Context()))
+				require.NoError(t, pauseAll(t.Context(), x))
 				var affected, commits atomic.Int64
 				disk.OnCommit(func() { commits.Add(1) })
 				var group sync.WaitGroup

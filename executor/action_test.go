@@ -131,13 +131,13 @@ func TestLowkiq_L20_PerformNowAndTheRetries(t *testing.T) {
 					}
 					return x.Inspect().RunNow(t.Context(), inspect.SelectQueue("q"))
 				}
-				require.NoError(t, x.Pause(t.Context()))
+				require.NoError(t, pauseAll(t.Context(), x))
 				did(t, 2)(now(x))
 
 				y := openOn(t, disk.Crash(), executor.Config{})
 				again := probe{decide: func(context.Context, seen) error { return errBoom }}
 				handle(t, y, "q", again.handle, cfg)
-				require.NoError(t, y.Resume(t.Context()))
+				require.NoError(t, resumeAll(t.Context(), y))
 				start(t, y)
 				synctest.Wait()
 				runs := map[string]int{}

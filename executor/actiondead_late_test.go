@@ -29,7 +29,7 @@ func TestTheDeadGoWhenTheCallerHasGone(t *testing.T) {
 		t.Run(verb, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				d := buryAll(t, 3, executor.Locks[int]{OnEnqueue: func(id string, _ int) []string { return []string{id} }})
-				require.NoError(t, d.x.Resume(t.Context()))
+				require.NoError(t, resumeAll(t.Context(), d.x))
 				brake := hang(&d.disk)
 				n := 0
 				err := within(time.Second, func(ctx context.Context) (err error) {

@@ -130,7 +130,7 @@ func TestWaitBeginsWhileThePayloadIsReplaced(t *testing.T) {
 // Stop does, and not that it may be repeated.
 func TestStopOnAFullDiskFailsWhatWaits(t *testing.T) {
 	for name, call := range map[string]func(x *executor.Executor) error{
-		"Pause": func(x *executor.Executor) error { return x.Pause(context.Background()) },
+		"Pause": func(x *executor.Executor) error { return pauseAll(context.Background(), x) },
 		"Cancel": func(x *executor.Executor) error {
 			_, err := x.Inspect().Cancel(context.Background(), inspect.SelectIDs("q", "done"), "x")
 			return err

@@ -71,28 +71,31 @@ func TestActionsWithoutAField(t *testing.T) {
 	x, dir := listening(t)
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 	enqueue(t, q, "a", "x")
-	require.NoError(t, x.Pause(t.Context()))
+	require.NoError(t, pauseAll(t.Context(), x))
 	require.NoError(t, pauseQueue(t.Context(), q))
 	_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), "a"))
 	require.NoError(t, err)
 	for _, c := range []struct{ verb, body, want string }{
-		{"pause", `{}`, "on is missing"},
-		{"pause", `{"on": null}`, "on is null"},
-		{"pause", `{"queue": "q"}`, "on is missing"},
-		{"pause", `{"on": false}`, "queue is missing; all means the executor"},
-		{"pause", `{"on": false, "all": false}`, "queue is missing; all means the executor"},
-		{"pause", `{"on": false, "queue": ""}`, "queue is missing; all means the executor"},
-		{"pause", `{"on": false, "ids": ["a"]}`, "queue is missing"},
-		{"pause", `{"on": false, "all": true, "queue": "q"}`, "all means the executor"},
-		{"pause", `{"on": false, "queue": "q", "ids": []}`, "ids is empty"},
-		{"pause", `{"On": false, "all": true}`, "there is no field"},
+		{"pause", `{"do": "resume", "all": true}`, "of another version"},
+		{"act", `{"do": null, "all": true}`, "do is null"},
+		{"act", `{"do": "resume"}`, "queue is missing; to pause the executor, all is said without one"},
+		{"act", `{"do": "resume", "all": false}`, "queue is missing"},
+		{"act", `{"do": "resume", "queue": ""}`, "queue is missing"},
+		{"act", `{"do": "resume", "ids": ["a"]}`, "queue is missing"},
+		{"act", `{"do": "resume", "all": true, "ids": ["a"]}`, "queue is missing"},
+		{"act", `{"do": "resume", "all": true, "prefix": "a"}`, "queue is missing"},
+		{"act", `{"do": "resume", "queue": "q"}`, "all, ids, prefix or positions is missing"},
+		{"act", `{"do": "resume", "queue": "q", "ids": []}`, "all, ids, prefix or positions is missing"},
+		{"act", `{"do": "resume", "queue": "q", "prefix": ""}`, "all, ids, prefix or positions is missing"},
+		{"act", `{"do": "resume", "queue": "q", "all": true, "prefix": "a"}`, "it has to be one of all"},
+		{"act", `{"Do": "resume", "all": true}`, "there is no field"},
 		{"act", `{}`, "do is missing"},
 		{"act", `{"do": "delete", "all": true}`, "queue is missing"},
 		{"act", `{"queue": "q", "all": true}`, "do is missing"},
 		{"act", `{"do": "", "queue": "q", "all": true}`, "do is missing"},
 		{"act", `{"do": "delete", "queue": "", "all": true}`, "queue is missing"},
-		{"act", `{"do": "delete", "queue": "q"}`, "all, ids or positions is missing"},
-		{"act", `{"do": "delete", "queue": "q", "ids": []}`, "all, ids or positions is missing"},
+		{"act", `{"do": "delete", "queue": "q"}`, "all, ids, prefix or positions is missing"},
+		{"act", `{"do": "delete", "queue": "q", "ids": []}`, "all, ids, prefix or positions is missing"},
 		{"act", `{"do": "delete", "queue": "q", "all": null, "ids": ["a"]}`, "all is null"},
 		{"copy", `{}`, "to is missing"},
 		{"copy", `{"to": ""}`, "to is missing"},

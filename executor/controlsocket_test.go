@@ -311,7 +311,7 @@ func TestPagesOfTheMorgue(t *testing.T) {
 		enqueue(t, q, fmt.Sprint(i), strings.Repeat("x", size))
 	}
 	require.Eventually(t, func() bool { return stats(t, q).Dead == len(sizes) }, time.Minute, time.Millisecond)
-	require.NoError(t, x.Pause(t.Context())) // when it returns, all that is before it is on disk
+	require.NoError(t, pauseAll(t.Context(), x)) // when it returns, all that is before it is on disk
 	var ids []string
 	pages := 0
 	for from := uint64(1); from > 0; pages++ {

@@ -102,8 +102,8 @@ func ExampleQueue_FollowUp() {
 }
 
 // A person pauses a queue: what runs goes on, what waits keeps its place and its retries,
-// and what comes is accepted, over restarts, until a person resumes it. Executor.Pause is
-// for all queues, and Pause of the Inspector for single ids, or those of a tenant.
+// and what comes is accepted, over restarts, until a person resumes it. With
+// SelectExecutor it is for all queues, and it may be for single ids, or those of a tenant.
 func Example_pause() {
 	ctx := context.Background()
 	dir := must(os.MkdirTemp("", "strand"))

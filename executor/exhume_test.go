@@ -65,7 +65,7 @@ func buryAll(t *testing.T, n int, locks executor.Locks[int]) *theDead {
 	start(t, d.x)
 	synctest.Wait()
 	require.Equal(t, n, stats(t, q).Dead)
-	require.NoError(t, d.x.Pause(t.Context()))
+	require.NoError(t, pauseAll(t.Context(), d.x))
 	alive.Store(true)
 	synctest.Wait()
 	d.disk.OnCommit(func() { d.commits.Add(1) })

@@ -213,11 +213,10 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"executor.Queue.Pending":     func(ctx context.Context) error { _, err := v.q.Pending(ctx, "a"); return err },
 		"executor.Queue.Wait":        func(ctx context.Context) error { return ignored(v.q.Wait(ctx, executor.Receipt{ID: "a", Position: 1})) },
 
-		"executor.Executor.Pause":  paused(v.x.Pause, v.x.Resume),
-		"executor.Executor.Resume": v.x.Resume,
 		"executor.Inspector.Pause": func(ctx context.Context) error {
 			_, err := i.Pause(ctx, inspect.SelectPrefix("q", "none"))
-			return err
+			defer func() { _ = resumeAll(context.Background(), v.x) }()
+			return errors.Join(err, pauseAll(ctx, v.x))
 		},
 		"executor.Inspector.Resume": func(ctx context.Context) error {
 			_, err := i.Resume(ctx, inspect.SelectPrefix("q", "none"))
@@ -285,14 +284,6 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			_, err := v.table.Acquire(ctx, lock.Options{}, "held")
 			return err
 		},
-	}
-}
-
-// paused is a pause that is over at once.
-func paused(pause, resume func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		defer func() { _ = resume(context.Background()) }()
-		return pause(ctx)
 	}
 }
 

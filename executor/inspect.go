@@ -57,31 +57,3 @@ func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.
 // ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
 // would be paused. Pause the queue.
 var ErrTooManyPaused = pause.ErrTooMany
-
-// Pause keeps all queues from running jobs until [Executor.Resume], also after a
-// restart or a crash. After it has returned no worker begins with a job. A job that a worker
-// has begun with goes on: its payload may still be decoded and its handler called, and the
-// halves of a failed batch. Pause does not wait for it. Enqueue still accepts payloads,
-// schedules go on, and RunNow makes jobs due, which then wait like all others.
-//
-// The executor, and what [inspect.Inspector.Pause] pauses, queues, prefixes of ids and single ids,
-// are paused independently: a job runs when none of them is. What a paused job locked when
-// it was enqueued stays locked. It gives up its place in the line for a key, and asks again
-// when it is resumed.
-//
-// It returns nil when the pause is on disk. To pause what is paused is no error. A full
-// disk does not refuse it: it takes the room that is kept for results, and waits for
-// ctx when even that is used up. It returns ErrClosed, ErrFailed or ErrContext. When
-// ctx ends first, it returns the cause, with ErrUnknown if it had begun: then the
-// executor may be paused or not.
-func (x *Executor) Pause(ctx context.Context) error {
-	_, err := x.inspector.PauseAll(ctx, "", true)
-	return err
-}
-
-// Resume ends a Pause of the executor. Queues, prefixes and ids that are paused by
-// themselves stay so. It returns what Pause does.
-func (x *Executor) Resume(ctx context.Context) error {
-	_, err := x.inspector.PauseAll(ctx, "", false)
-	return err
-}

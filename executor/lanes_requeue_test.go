@@ -70,7 +70,7 @@ func TestSharedLanesAndTwoThatPutBack(t *testing.T) {
 		start(t, x)
 		synctest.Wait()
 		require.Equal(t, ids, stats(t, created).Dead)
-		require.NoError(t, x.Pause(t.Context()))
+		require.NoError(t, pauseAll(t.Context(), x))
 		for i := range ids {
 			enqueue(t, paid, fmt.Sprint(i), 2)
 		}
@@ -85,7 +85,7 @@ func TestSharedLanesAndTwoThatPutBack(t *testing.T) {
 		require.Equal(t, ids-3, n)
 		_, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(created.Name(), "0", "1", "2"))
 		require.NoError(t, err)
-		require.NoError(t, x.Resume(t.Context()))
+		require.NoError(t, resumeAll(t.Context(), x))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Len(t, k.ended(), 2*(ids-3), "what waits for those that are paused")

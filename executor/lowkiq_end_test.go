@@ -244,7 +244,7 @@ func TestLowkiq_L27_MoreShardsAsPriority(t *testing.T) {
 				}
 				start(t, x)
 				time.Sleep(405 * time.Millisecond)
-				x.Pause(t.Context())
+				pauseAll(t.Context(), x)
 				synctest.Wait()
 				require.InDelta(t, c.want, runs["more"], 1, "%v", runs)
 				require.InDelta(t, 40-c.want, runs["less"], 1, "%v", runs)

@@ -168,7 +168,7 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrControlSocket, err), x.log.Close())
 	}
 	x.control = remote.Serve(l, remote.Config{
-		Executor: x, Inspector: x.inspector, Look: x.inspector.Inspector, Act: x.inspector.Operator, Read: x.reader, Dir: dir, Logger: x.cfg.Logger, Starting: x.startsYet,
+		Executor: x, Inspector: x.inspector, Look: x.inspector.Inspector, Read: x.reader, Dir: dir, Logger: x.cfg.Logger, Starting: x.startsYet,
 	})
 	return x, nil
 }

@@ -25,12 +25,20 @@ func pausable(x *executor.Executor, q *executor.Queue[string]) map[string][2]fun
 		}
 	}
 	return map[string][2]func(ctx context.Context) error{
-		"executor": {x.Pause, x.Resume}, "queue": by(inspect.SelectQueue("q")),
+		"executor": by(inspect.SelectExecutor()), "queue": by(inspect.SelectQueue("q")),
 		"id": by(inspect.SelectIDs("q", "a")), `prefix "a"`: by(inspect.SelectPrefix("q", "a")),
 	}
 }
 
 func noCount(_ int, err error) error { return err }
+
+func pauseAll(ctx context.Context, x *executor.Executor) error {
+	return noCount(x.Inspect().Pause(ctx, inspect.SelectExecutor()))
+}
+
+func resumeAll(ctx context.Context, x *executor.Executor) error {
+	return noCount(x.Inspect().Resume(ctx, inspect.SelectExecutor()))
+}
 
 func pauseQueue[T any](ctx context.Context, q *executor.Queue[T]) error {
 	return noCount(q.Executor().Inspect().Pause(ctx, inspect.SelectQueue(q.Name())))
@@ -113,7 +121,7 @@ func TestPausesAddUp(t *testing.T) {
 // nor of other ids in the hands of its worker.
 func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
 	for name, pause := range map[string]func(*executor.Executor, *executor.Queue[string]) error{
-		"executor": func(x *executor.Executor, _ *executor.Queue[string]) error { return x.Pause(context.Background()) },
+		"executor": func(x *executor.Executor, _ *executor.Queue[string]) error { return pauseAll(context.Background(), x) },
 		"queue": func(_ *executor.Executor, q *executor.Queue[string]) error {
 			return pauseQueue(context.Background(), q)
 		},
@@ -159,7 +167,7 @@ func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, []int{3, 4, 0}, []int{s.Jobs, s.Payloads, s.Running})
 				close(goOn)
-				require.NoError(t, x.Resume(t.Context()))
+				require.NoError(t, resumeAll(t.Context(), x))
 				require.NoError(t, resumeQueue(t.Context(), q))
 				_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), "a", "b", "c"))
 				require.NoError(t, err)
@@ -178,7 +186,7 @@ func TestPauseTakesBackWhatHasNotBegun(t *testing.T) {
 // returns: a key function, or its slot on its way to the disk.
 func TestPauseMeansWhatHasNoHandlerYet(t *testing.T) {
 	for name, pause := range map[string]func(*executor.Executor) error{
-		"executor": func(x *executor.Executor) error { return x.Pause(context.Background()) },
+		"executor": func(x *executor.Executor) error { return pauseAll(context.Background(), x) },
 		"queue": func(x *executor.Executor) error {
 			_, err := x.Inspect().Pause(context.Background(), inspect.SelectQueue("q"))
 			return err
@@ -216,7 +224,7 @@ func TestPauseMeansWhatHasNoHandlerYet(t *testing.T) {
 					s, err := q.Stats(t.Context())
 					require.NoError(t, err)
 					require.Equal(t, []int{1, 0, 0}, []int{s.Payloads, s.Running, s.Retrying})
-					require.NoError(t, x.Resume(t.Context()))
+					require.NoError(t, resumeAll(t.Context(), x))
 					_, err = x.Inspect().Resume(t.Context(), inspect.SelectQueue("q"))
 					require.NoError(t, err)
 					_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs("q", "a"))
@@ -250,7 +258,7 @@ func TestPausesSurvive(t *testing.T) {
 	}
 	did(t, 1)(x.Inspect().Resume(t.Context(), inspect.SelectPrefix("former", "gone")))
 	require.NoError(t, pauseQueue(t.Context(), other))
-	require.NoError(t, x.Pause(t.Context()))
+	require.NoError(t, pauseAll(t.Context(), x))
 	for _, id := range []string{"a", "b", "no job", "acme/1", "ac"} {
 		enqueue(t, q, id, id)
 	}
@@ -267,7 +275,7 @@ func TestPausesSurvive(t *testing.T) {
 	require.True(t, all)
 	require.Equal(t, []string{"other"}, queues)
 	require.Equal(t, []string{"a", "no job"}, pausedIDs(t, x, "former"))
-	require.NoError(t, x.Resume(t.Context()))
+	require.NoError(t, resumeAll(t.Context(), x))
 	require.Eventually(t, func() bool { return slices.Equal(p.log(), []string{"b[b]"}) }, time.Minute, time.Millisecond)
 	require.NoError(t, pauseQueue(t.Context(), q))
 	stop(t, x)
@@ -440,9 +448,9 @@ func TestBadPauses(t *testing.T) {
 	require.ErrorIs(t, noCount(i.Pause(t.Context(), inspect.SelectQueue(""))), executor.ErrUnknownQueue)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, x.Pause(ended), context.Canceled)
+	require.ErrorIs(t, pauseAll(ended, x), context.Canceled)
 	stop(t, x)
-	require.ErrorIs(t, x.Pause(t.Context()), executor.ErrClosed)
+	require.ErrorIs(t, pauseAll(t.Context(), x), executor.ErrClosed)
 	_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), "a"))
 	require.ErrorIs(t, err, executor.ErrClosed)
 }

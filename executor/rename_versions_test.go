@@ -184,7 +184,7 @@ func TestRenamedAndBackEveryCrash(t *testing.T) {
 						disk := image.Crash()
 						disk.OnCommit(func() { next = append(next, disk.Crash()) })
 						x := openOn(t, disk, executor.Config{})
-						require.NoError(t, x.Pause(t.Context()))
+						require.NoError(t, pauseAll(t.Context(), x))
 						cfg := byScore()
 						cfg.RenamedFrom = []string{"mirrors"}
 						must(executor.HandleLatest(x, "index", d.update, cfg))
@@ -200,7 +200,7 @@ func TestRenamedAndBackEveryCrash(t *testing.T) {
 					one := &deploys{t, &mirrors{at: make(map[string]int)}, image}
 					maps.Copy(one.at, d.at)
 					one.life("index", "mirrors", func(x *executor.Executor, q *executor.Queue[int]) {
-						require.NoError(t, x.Resume(t.Context()))
+						require.NoError(t, resumeAll(t.Context(), x))
 						synctest.Wait()
 						c.forward(one, x, q)
 					})

@@ -152,7 +152,7 @@ func TestLatestWeighsWhatTheNewestWeigh(t *testing.T) {
 	x := open(t, t.TempDir()+"/journal", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2 * ids}, Overflow: executor.OverflowWait})
 	q, err := executor.HandleLatest(x, "mirrors", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
 	require.NoError(t, err)
-	require.NoError(t, x.Pause(t.Context()))
+	require.NoError(t, pauseAll(t.Context(), x))
 	start(t, x)
 	for round := range rounds {
 		items := make([]executor.Item[[]byte], ids)

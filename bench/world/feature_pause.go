@@ -15,7 +15,7 @@ import (
 // them runs until they are resumed.
 var pausing = &feature{
 	name: "pause",
-	claims: `Executor.Pause Executor.Resume Inspector.Pause Inspector.Resume
+	claims: `SelectExecutor Inspector.Pause Inspector.Resume
 		Inspector.Paused Inspector.PausedIDs Inspector.PausedPrefixes SelectPrefix`,
 	steps: []step{{"pause", 8, true, drawPause, playPause}, {"resume", 8, true, drawPause2, playPause}},
 	began: func(w *world, r *run) {
@@ -37,7 +37,7 @@ var pausing = &feature{
 			p.sure = false
 		}
 		w.mu.Unlock()
-		_ = w.x.Resume(ctx)
+		_, _ = w.x.Inspect().Resume(ctx, inspect.SelectExecutor())
 		for _, q := range w.queues {
 			_, _ = w.x.Inspect().Resume(ctx, inspect.SelectQueue(q.name))
 			for _, id := range []string{"a", "b", "c"} {
@@ -120,18 +120,13 @@ func playPause(w *world, l line) {
 }
 
 func pauseCall(ctx context.Context, w *world, q *queue, l line, on bool) (int, error) {
-	switch of := l.str("of"); {
-	case of == "all" && on:
-		return 0, w.x.Pause(ctx)
-	case of == "all":
-		return 0, w.x.Resume(ctx)
-	case of == "queue" && on:
-		return w.x.Inspect().Pause(ctx, inspect.SelectQueue(q.name))
-	case of == "queue":
-		return w.x.Inspect().Resume(ctx, inspect.SelectQueue(q.name))
-	}
 	which := inspect.SelectIDs(q.name, l.str("id"))
-	if l.str("of") == "prefix" {
+	switch l.str("of") {
+	case "all":
+		which = inspect.SelectExecutor()
+	case "queue":
+		which = inspect.SelectQueue(q.name)
+	case "prefix":
 		which = inspect.SelectPrefix(q.name, l.str("id"))
 	}
 	if on {

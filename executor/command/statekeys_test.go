@@ -87,8 +87,9 @@ func ofAllKinds(t *testing.T) (dir string, keys []journal.Set) {
 		return stats.Done >= 1 && stats.Retrying == 1 && stats.Buried == 1
 	}, time.Minute, time.Millisecond)
 	_, paused := s.x.Inspect().Pause(t.Context(), inspect.SelectQueue("sales"))
+	_, stopped := s.x.Inspect().Pause(t.Context(), inspect.SelectExecutor())
 	require.NoError(t, errors.Join(
-		s.x.KeyLocks().Lock(t.Context(), "by hand"), s.x.Pause(t.Context()), paused,
+		s.x.KeyLocks().Lock(t.Context(), "by hand"), stopped, paused,
 		s.x.Stop(t.Context())))
 	must(t, "", "pause", dir, "sales", "resting")
 	v, err := journal.OpenView(dir)

@@ -91,12 +91,7 @@ func (h *handler) perform(r *http.Request, o *order) (did admin.Affected, err er
 
 // do does it.
 func (o *order) do(ctx context.Context, h *handler) (did admin.Affected, err error) {
-	d := deeds[o.Verb]
-	switch {
-	case o.Scope == "executor":
-		did.N, err = pauseAll(ctx, h.x, o.Verb == Pause)
-		return did, err
-	case d.do != nil:
+	if d := deeds[o.Verb]; d.do != nil {
 		did.N, err = d.do(ctx, h, o)
 		return did, err
 	}
@@ -118,6 +113,8 @@ func (o *order) asksFirst() bool {
 // selections are what is meant: jobs, and payloads.
 func (o *order) selections() (all []inspect.Selection) {
 	switch o.Scope {
+	case "executor":
+		return []inspect.Selection{inspect.SelectExecutor()}
 	case "id":
 		return []inspect.Selection{inspect.SelectIDs(o.Queue, o.ID)}
 	case "filtered":

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/internal/admin"
 )
@@ -105,15 +104,6 @@ var deeds = map[Verb]deed{
 	Trigger:        {fields: ofSchedule, counts: "schedule", do: schedule, said: "The schedule was triggered."},
 	PauseSchedule:  {fields: ofSchedule, counts: "schedule", do: schedule, said: "The schedule is paused."},
 	ResumeSchedule: {fields: ofSchedule, counts: "schedule", do: schedule, said: "The schedule goes on."},
-}
-
-// pauseAll pauses the executor as a whole, or lets it go on.
-func pauseAll(ctx context.Context, x *executor.Executor, on bool) (int, error) {
-	all, _ := x.Inspect().Paused()
-	if on {
-		return one(x.Pause(ctx), !all)
-	}
-	return one(x.Resume(ctx), all)
 }
 
 // schedule does something with a schedule.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // BenchmarkTenWatchers is what ten browsers cost that watch the live figures and load two
@@ -107,7 +108,8 @@ func BenchmarkTenWatchers(b *testing.B) {
 		work(&watched)
 		leave()
 	}
-	require.NoError(b, x.Pause(b.Context()))
+	_, err := x.Inspect().Pause(b.Context(), inspect.SelectExecutor())
+	require.NoError(b, err)
 	time.Sleep(turn) // what runs ends, and the backlog is full
 	var idle, watching sum
 	work(&idle)

@@ -187,15 +187,26 @@ type Inspector interface {
 	// room that is kept for results.
 	DeleteDead(ctx context.Context, which Selection) (int, error)
 
-	// Pause keeps what a Selection means from running until Resume, as [executor.Executor.Pause] does
-	// with all queues: a queue ([SelectQueue]), some ids ([SelectIDs]), or the ids that begin
-	// in some way, of a tenant for example ([SelectPrefix]). An id need not have a job: what
-	// is accepted later waits, too. A pause goes along to a new name of the queue; see
-	// QueueConfig.RenamedFrom. At most 100,000 ids and 10,000 prefixes of a queue are
-	// paused at a time.
+	// Pause keeps what a Selection means from running jobs until Resume, also after a restart
+	// or a crash: the executor ([SelectExecutor]), a queue ([SelectQueue]), some ids
+	// ([SelectIDs]), or the ids that begin in some way, of a tenant for example
+	// ([SelectPrefix]). An id need not have a job: what is accepted later waits, too. These are
+	// paused independently: a job runs when none of them is. A pause goes along to a new name
+	// of the queue; see QueueConfig.RenamedFrom. At most 100,000 ids and 10,000 prefixes of a
+	// queue are paused at a time.
 	//
-	// It returns how many ids were not paused before; of a queue and a prefix, 1 or 0; also
-	// with an error: those of [executor.Executor.Pause]; ErrUnknownQueue; ErrInvalidID, and then no id
+	// After it has returned no worker begins with a job. A job that a worker has begun with
+	// goes on: its payload may still be decoded and its handler called, and the halves of a
+	// failed batch. Pause does not wait for it. Enqueue still accepts payloads, schedules go on,
+	// and RunNow makes jobs due, which then wait like all others. What a paused job locked when
+	// it was enqueued stays locked. It gives up its place in the line for a key, and asks again
+	// when it is resumed.
+	//
+	// It returns how many ids were not paused before; of the executor, a queue and a prefix, 1
+	// or 0; also with an error. Without one the pause is on disk. A full disk does not refuse
+	// it: it takes the room that is kept for results, and waits for ctx when even that is used
+	// up. It returns ErrClosed, ErrFailed, ErrContext, or the cause of ctx, with ErrUnknown if
+	// it had begun: then it may be paused or not; ErrUnknownQueue; ErrInvalidID, and then no id
 	// is paused; ErrTooManyPaused; ErrInvalidQuery for a Selection of another kind.
 	Pause(ctx context.Context, which Selection) (int, error)
 

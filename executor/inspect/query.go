@@ -110,7 +110,7 @@ type JobPage struct {
 }
 
 // Selection says which jobs of a queue, or which of its dead letters, a person means:
-// [SelectIDs], [SelectPrefix], [SelectJobs] and [SelectQueue] make one. An action leaves alone what is accepted after its call began; only [Inspector.Pause]
+// [SelectIDs], [SelectPrefix], [SelectJobs], [SelectQueue] and [SelectExecutor] make one. An action leaves alone what is accepted after its call began; only [Inspector.Pause]
 // holds for later payloads, too. A call that is given the zero Selection returns ErrUnknownQueue.
 type Selection struct {
 	queue  string
@@ -118,6 +118,7 @@ type Selection struct {
 	at     []uint64 // nil: any
 	filter JobFilter
 	states []JobState // none: any
+	whole  bool       // the executor
 }
 
 // SelectIDs selects all that some ids of a queue have. Without an id it selects
@@ -135,9 +136,9 @@ func (s Selection) At(positions ...uint64) Selection {
 }
 
 // Parts says what a selection is made of, for those who implement an [Inspector]. Ids and
-// positions that are nil stand for any, and those that are empty for none.
-func (s Selection) Parts() (queue string, ids []string, at []uint64, filter JobFilter, states []JobState) {
-	return s.queue, s.ids, s.at, s.filter, s.states
+// positions that are nil stand for any, and those that are empty for none; whole is the executor.
+func (s Selection) Parts() (queue string, ids []string, at []uint64, filter JobFilter, states []JobState, whole bool) {
+	return s.queue, s.ids, s.at, s.filter, s.states, s.whole
 }
 
 // SelectJobs means the jobs of a queue that a filter picks and that are in one of some
@@ -154,6 +155,10 @@ func SelectPrefix(queue, prefix string) Selection {
 
 // SelectQueue selects all that a queue has.
 func SelectQueue(queue string) Selection { return Selection{queue: queue} }
+
+// SelectExecutor selects the executor as a whole, all queues and those to come: for
+// [Inspector.Pause] and Resume. To other calls it is a queue that there is not.
+func SelectExecutor() Selection { return Selection{whole: true} }
 
 // Requeued says what became of the dead letters that a call was to put back.
 type Requeued struct {

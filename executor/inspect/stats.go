@@ -9,7 +9,7 @@ import (
 type Stats struct {
 	Workers int
 	Busy    int  // workers that are running a handler, or about to
-	Paused  bool // the executor as a whole; see [executor.Executor.Pause]
+	Paused  bool // the executor as a whole; see [SelectExecutor]
 	// Stuck counts workers whose handlers go on after their time is over; see
 	// Config.Stuck.After.
 	Stuck   int

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
@@ -168,7 +169,8 @@ func TestMorePartitions(t *testing.T) {
 	enqueue(n, 1)
 	c.await(want)
 	for p, x := range n.Partitions() {
-		require.NoError(t, x.Pause(t.Context()))
+		_, err := x.Inspect().Pause(t.Context(), inspect.SelectExecutor())
+		require.NoError(t, err)
 		require.NoError(t, x.SetSourceOffset(t.Context(), "feed", int64(p)+10))
 	}
 	first := enqueue(n, 2, key)
@@ -200,7 +202,8 @@ func TestMorePartitions(t *testing.T) {
 	require.Len(t, c.positions, ids, "what was paused waits")
 	c.mu.Unlock()
 	for _, x := range n.Partitions() {
-		require.NoError(t, x.Resume(t.Context()))
+		_, err := x.Inspect().Resume(t.Context(), inspect.SelectExecutor())
+		require.NoError(t, err)
 	}
 	c.await(want)
 	require.Zero(t, c.repeats)

@@ -69,7 +69,7 @@ func (o *Operator) Cancel(ctx context.Context, which inspect.Selection, reason s
 }
 
 func (o *Operator) Delete(ctx context.Context, which inspect.Selection) (int, error) {
-	_, ids, at, _, _ := which.Parts()
+	_, ids, at, _, _, _ := which.Parts()
 	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Version: ids != nil && at == nil})
 }
 
@@ -218,11 +218,11 @@ func (o *Operator) dead(ctx context.Context, which inspect.Selection) (*engine.Q
 }
 
 func (o *Operator) Pause(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.SetPaused(ctx, which, true)
+	return o.setPaused(ctx, which, true)
 }
 
 func (o *Operator) Resume(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.SetPaused(ctx, which, false)
+	return o.setPaused(ctx, which, false)
 }
 
 func (o *Operator) Paused() (all bool, queues []string) {
@@ -247,24 +247,17 @@ func (o *Operator) paused(keys string) iter.Seq2[string, error] {
 	}
 }
 
-// PauseAll pauses the executor, or a queue by name, or resumes it.
-func (o *Operator) PauseAll(ctx context.Context, name string, on bool) (n int, err error) {
-	if ctx, err = o.MayChange(ctx); err != nil {
-		return 0, err
+func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bool) (n int, err error) {
+	if _, _, _, _, _, whole := which.Parts(); whole {
+		return o.pauseByName(ctx, "", on)
 	}
-	n, err = o.Pauses.Set(ctx, name, on)
-	return n, o.Border(err)
-}
-
-// SetPaused is Pause or Resume.
-func (o *Operator) SetPaused(ctx context.Context, which inspect.Selection, on bool) (n int, err error) {
 	q, ctx, s, err := o.selected(ctx, which)
 	if err != nil {
 		return 0, err
 	}
 	switch prefix := s.Filter.IDPrefix; {
 	case s.Of != nil || len(s.States) > 0 || s.Filter != inspect.JobFilter{IDPrefix: prefix}:
-		return 0, fmt.Errorf("%w: what is paused is a queue, some ids, or a prefix of ids; see SelectQueue, SelectIDs and SelectPrefix", inspect.ErrInvalidQuery)
+		return 0, fmt.Errorf("%w: what is paused is the executor, a queue, some ids, or a prefix of ids; see SelectExecutor, SelectQueue, SelectIDs and SelectPrefix", inspect.ErrInvalidQuery)
 	case s.IDs != nil:
 		n, err = q.Pauses.SetIDs(ctx, slices.Collect(maps.Keys(s.IDs)), on)
 		return n, o.Border(err)
@@ -275,5 +268,14 @@ func (o *Operator) SetPaused(ctx context.Context, which inspect.Selection, on bo
 		})
 		return n, o.Border(err)
 	}
-	return o.PauseAll(ctx, q.Name, on)
+	return o.pauseByName(ctx, q.Name, on)
+}
+
+// pauseByName pauses a queue, or with an empty name the executor, or resumes it.
+func (o *Operator) pauseByName(ctx context.Context, name string, on bool) (n int, err error) {
+	if ctx, err = o.MayChange(ctx); err != nil {
+		return 0, err
+	}
+	n, err = o.Pauses.Set(ctx, name, on)
+	return n, o.Border(err)
 }

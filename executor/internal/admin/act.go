@@ -59,10 +59,7 @@ type Act struct {
 	Reason    string   `wire:",omit"` // to cancel
 }
 
-// Executor reports whether the action is about the executor as a whole.
-func (a *Act) Executor() bool { return a.All && a.Queue == "" && (a.Do == "pause" || a.Do == "resume") }
-
-// Selection returns what is meant of a queue. A list that came out empty means nothing.
+// Selection returns what is meant. A list that came out empty means nothing.
 func (a *Act) Selection() (inspect.Selection, error) {
 	said := 0
 	for _, is := range [...]bool{a.All, len(a.IDs) > 0, a.Prefix != "", len(a.Positions) > 0} {
@@ -74,6 +71,8 @@ func (a *Act) Selection() (inspect.Selection, error) {
 	switch queue := brief.Clip(a.Queue); {
 	case a.Do == "":
 		return which, fmt.Errorf("%w: do is missing", inspect.ErrInvalidQuery)
+	case a.Queue == "" && a.All && said == 1 && (a.Do == "pause" || a.Do == "resume"):
+		return inspect.SelectExecutor(), nil
 	case a.Queue == "":
 		return which, fmt.Errorf("%w: queue is missing; to pause the executor, all is said without one", inspect.ErrInvalidQuery)
 	case said == 0:

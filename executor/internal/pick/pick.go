@@ -97,7 +97,7 @@ type Selection struct {
 
 // Select returns what is selected. It is not checked yet.
 func Select(which inspect.Selection) *Selection {
-	queue, ids, at, filter, states := which.Parts()
+	queue, ids, at, filter, states, _ := which.Parts()
 	s := &Selection{Queue: queue, Filter: filter, States: states}
 	if ids != nil {
 		s.IDs = make(map[string]bool, len(ids))

@@ -19,7 +19,6 @@ import (
 
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/act"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
@@ -33,7 +32,6 @@ type Config struct {
 	Executor
 	inspect.Inspector
 	Look   *look.Inspector
-	Act    *act.Operator
 	Read   func(context.Context, events.Filter) (*tell.Reader, error)
 	Dir    string // as the process has opened it
 	Logger *slog.Logger
@@ -195,10 +193,6 @@ func (c *controls) events(ctx context.Context, request func(v any) error, send f
 
 // act answers with how many were affected also when it went wrong after them.
 func (c *controls) act(ctx context.Context, a admin.Act) (did admin.Affected, err error) {
-	if a.Executor() {
-		did.N, err = c.Act.PauseAll(ctx, "", a.Do == "pause")
-		return did, err
-	}
 	which, err := a.Selection()
 	if err == nil {
 		did, err = admin.Do(ctx, c.Inspector, a.Do, which, a.Reason)
