@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,22 +21,6 @@ type figures struct {
 	DeadBytes int
 }
 
-// census counts the jobs of a queue, by the names of the executor's own figures. Fresh, Retrying
-// and Halted add up to Jobs, so do Due, Delayed and Halted.
-type census struct {
-	Queue    string
-	Jobs     int `wire:"length"`
-	Payloads int
-	Bytes    *int64 // nil: a process does not count them
-	Fresh    int
-	Retrying int `wire:"retries"`
-	Halted   int
-	Due      int
-	Delayed  int
-	Dead     int           `wire:"morgue_length"`
-	Age      time.Duration `wire:"age"` // of the oldest payload
-}
-
 func inspectAtRest(ctx context.Context, c *call) error {
 	return c.folds(ctx, "", 0, func(folds *folds) error {
 		if c.program.Look == nil {
@@ -45,7 +30,7 @@ func inspectAtRest(ctx context.Context, c *call) error {
 				c.blocks(v)
 			}
 		}
-		c.censuses(func(yield func(*census) bool) {
+		c.censuses(func(yield func(control.Census) bool) {
 			for q := range folds.all() {
 				if !yield(q.census(c.now)) {
 					return
@@ -66,17 +51,10 @@ func inspectLive(ctx context.Context, l *live) error {
 	}
 	l.figures(i.Journal)
 	var queues []inspect.QueueStats
-	l.censuses(func(yield func(*census) bool) {
-		for _, q := range i.Queues {
-			queues = append(queues, q.QueueStats)
-			if !yield(&census{
-				Queue: q.Name, Jobs: q.Jobs, Payloads: q.Payloads, Fresh: q.Fresh, Retrying: q.Retrying, Halted: q.Halted,
-				Due: q.Due, Delayed: q.Jobs - q.Halted - q.Due, Dead: q.Dead, Age: q.Age,
-			}) {
-				return
-			}
-		}
-	})
+	for _, q := range i.Queues {
+		queues = append(queues, q.QueueStats)
+	}
+	l.censuses(slices.Values(i.Queues))
 	l.aside(queues)
 	return nil
 }
@@ -122,7 +100,7 @@ func (c *call) blocks(v *journal.View) {
 	t.end()
 }
 
-func (c *call) censuses(all iter.Seq[*census]) {
+func (c *call) censuses(all iter.Seq[control.Census]) {
 	t := c.table("queue", "QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
 	t.heading = "\n"
 	t.begin()
@@ -131,15 +109,15 @@ func (c *call) censuses(all iter.Seq[*census]) {
 		if n.Bytes != nil {
 			size = brief.Bytes(*n.Bytes)
 		}
-		t.row(n, show([]byte(n.Queue)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
+		t.row(n, show([]byte(n.Name)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
 			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), size, strconv.Itoa(n.Dead))
 	}
 	t.end()
 }
 
 // census counts what is in q, whose runs have all payloads of their job.
-func (q *folded) census(now time.Time) *census {
-	n := &census{Queue: q.name, Bytes: new(int64), Dead: q.dead}
+func (q *folded) census(now time.Time) control.Census {
+	n := control.Census{QueueStats: inspect.QueueStats{Name: q.name, Dead: q.dead}, Bytes: new(int64)}
 	for _, f := range q.parts {
 		o := f.left()
 		n.Fresh, n.Retrying, n.Halted = n.Fresh+o.Fresh, n.Retrying+o.Retrying, n.Halted+o.Halted

@@ -87,11 +87,7 @@ func (l *live) detail(t *control.Whole) {
 // noJob says what is known of an id without a job: the score of its newest state that was done, if
 // there was one.
 func noJob(queue, id string, newest *float64) error {
-	done := ""
-	if newest != nil {
-		done = "; newest done: score " + strconv.FormatFloat(*newest, 'f', -1, 64)
-	}
-	return usage("queue %q has no job %q, neither waiting nor in the morgue%s", queue, id, done)
+	return usage("queue %q has no job %q, neither waiting nor in the morgue%s", queue, id, brief.Newest(newest))
 }
 
 // task prints everything about a job.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -76,13 +77,13 @@ func crowd(t *testing.T, seed uint64) string {
 }
 
 // listed is what jobs lists, by queue, as inspect says it.
-func listed(t *testing.T, dir string) map[string]census {
-	jobs := make(map[string]census)
+func listed(t *testing.T, dir string) map[string]control.Census {
+	jobs := make(map[string]control.Census)
 	for line := range strings.Lines(must(t, "", "jobs", dir, "-json")) {
 		var w waiting
 		require.NoError(t, admin.Read([]byte(line), &w))
 		n := jobs[w.Queue]
-		n.Queue = w.Queue
+		n.Name = w.Queue
 		n.Jobs++
 		n.Payloads += w.Payloads
 		if n.Bytes == nil {
@@ -110,16 +111,16 @@ func listed(t *testing.T, dir string) map[string]census {
 	return jobs
 }
 
-func counted(t *testing.T, dir string) map[string]census {
-	jobs := make(map[string]census)
+func counted(t *testing.T, dir string) map[string]control.Census {
+	jobs := make(map[string]control.Census)
 	for line := range strings.Lines(must(t, "", "inspect", dir, "-json")) {
 		var n struct {
 			Type string
-			census
+			control.Census
 		}
 		if require.NoError(t, admin.Read([]byte(line), &n)); n.Type == "queue" {
 			n.Age = 0 // no list shows it
-			jobs[n.Queue] = n.census
+			jobs[n.Name] = n.Census
 		}
 	}
 	return jobs

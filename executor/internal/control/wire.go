@@ -50,10 +50,12 @@ type Figures struct {
 	Queues  []Census // all that the journal knows
 }
 
-// Census are the figures of a queue.
+// Census are the figures of a queue, also of one at rest, in which none of its jobs runs.
+// Fresh, Retrying and Halted add up to Jobs, so do Due, Delayed and Halted.
 type Census struct {
 	inspect.QueueStats
-	Due int // jobs that are due, but for those that are halted
+	Due, Delayed int
+	Bytes        *int64 // of its payloads; nil: a process does not count them
 }
 
 // Health is how the executor is.

@@ -141,7 +141,7 @@ func (c *controls) census(ctx context.Context, to *control.Census) error {
 		return false
 	}
 	err = w.All(ctx)
-	to.Jobs = to.Fresh + to.Retrying + to.Halted
+	to.Jobs, to.Delayed = to.Fresh+to.Retrying+to.Halted, to.Fresh+to.Retrying-to.Due
 	return err
 }
 
