@@ -636,6 +636,8 @@ var inRoot = []mutation{
 	{"act on another list than the verb is about", "executor/dashboard/meaning.go", "o.has(\"tab\") && (d.list", "false && (d.list", meanings},
 	{"act on all in spite of a filter", "executor/dashboard/meaning.go", "{needs: []string{\"queue\"}, beside: []string{\"tab\", ", "{needs: []string{\"queue\"}, beside: []string{\"prefix\", \"error\", \"tab\", ", meanings},
 	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(10 * time.Second))", patiences},
+	{"dead letters of a list with their payloads", "executor/dashboard/apianswers.go", "		admin.Hide(&page.Dead[i].PayloadInfo)\n", "		_ = i\n", guards},
+	{"jobs of a list with their payloads", "executor/dashboard/apianswers.go", "		admin.Hide(&page.Jobs[i].PayloadInfo)\n", "		_ = i\n", guards},
 	{"show more of payloads than an answer has room for", "executor/dashboard/payload.go", "	s.left -= len(p.Raw)\n", "", bounds},
 	{"all indents of a payload", "executor/dashboard/payload.go", "		if b.Len() >= most {", "		if false && b.Len() >= most {", bounds},
 	{"ask the authorizer twice", "executor/dashboard/guard.go", "	v.given[a] = err\n", "", asks},

@@ -22,6 +22,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/dashboard"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 func TestDashboard_L20_ActionsByTheAPI(t *testing.T) {
@@ -207,6 +208,13 @@ func TestH1_TheAPIIsReadOnlyWithoutAnAuthorizer(t *testing.T) {
 	}
 	s.problem(http.StatusForbidden, s.do(http.MethodPost, "api/v1/copy", nil))
 	untouched(t, x)
+
+	_, err := x.Inspect().Cancel(t.Context(), inspect.SelectQueue("q"), "")
+	require.NoError(t, err)
+	require.Len(t, s.api("dead", "queue", "q")["dead"], 1)
+	for _, path := range apiPaths {
+		require.NotContains(t, s.do(http.MethodGet, "api/v1/"+path, nil).text, secret, "of what is dead: %s", path)
+	}
 }
 
 // untouched requires that nothing was done to what waiting has made.

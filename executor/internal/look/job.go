@@ -56,9 +56,8 @@ func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) (
 			return nil, err
 		}
 		if all.of[id] == nil {
-			d := new(inspect.JobDetail)
-			d.ID, all.of[id] = id, d
-			all.list = append(all.list, d)
+			all.of[id] = &inspect.JobDetail{JobInfo: inspect.JobInfo{Queue: queue, ID: id, State: inspect.JobDead}}
+			all.list = append(all.list, all.of[id])
 		}
 	}
 	for _, d := range all.list {
@@ -66,24 +65,23 @@ func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) (
 		if err != nil {
 			return nil, err
 		}
-		seen.LastError, seen.Failures = brief.Cut(seen.LastError, detailBytes), cutFailures(seen.Failures, detailBytes)
-		if seen.State == "" {
-			seen.Queue, seen.ID, seen.State = queue, d.ID, inspect.JobDead
+		if seen.State != "" {
+			*d = seen
+			d.LastError, d.Failures = brief.Cut(d.LastError, detailBytes), cutFailures(d.Failures, detailBytes)
 		}
-		*d = seen
 	}
 	if err := all.lookAtMorgue(ctx); err != nil {
 		return nil, err
 	}
-	var found []inspect.JobDetail
+	found := make([]inspect.JobDetail, 0, len(all.list))
 	for _, d := range all.list {
 		if d.State == inspect.JobDead && len(d.Dead) == 0 {
 			continue
 		}
-		if d.Explanation, err = q.explainDetail(ctx, d); err != nil {
-			return nil, err
+		if d.Explanation, err = q.explainDetail(ctx, d); err == nil {
+			err = q.decodeAll(ctx, d)
 		}
-		if err := q.decodeAll(ctx, d); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		found = append(found, *d)
