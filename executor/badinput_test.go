@@ -101,7 +101,7 @@ func TestBadQueuesAreRefused(t *testing.T) {
 	_, err := enqueueRaw(t.Context(), x, "missing", "a", nil)
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 	require.ErrorContains(t, err, "registered are: q")
-	_, err = open(t, "", executor.Config{}).Explain(t.Context(), "no", "a")
+	_, err = open(t, "", executor.Config{}).Inspect().Explain(t.Context(), "no", "a")
 	require.ErrorContains(t, err, "registered are: none yet")
 	for says, cfg := range map[string]executor.Config{
 		"Workers is -1":        {Workers: -1},

@@ -26,7 +26,7 @@ func calls(x *executor.Executor, q *executor.Queue[string]) map[string]func(cont
 		"DeleteSourceOffset": func(ctx context.Context) error { return x.DeleteSourceOffset(ctx, "m") },
 		"Mark":               func(context.Context) error { _, _, err := x.SourceOffset("m"); return err },
 		"Stats":              func(ctx context.Context) error { _, err := x.Stats(ctx); return err },
-		"Explain":            func(ctx context.Context) error { _, err := x.Explain(ctx, "q", "1"); return err },
+		"Explain":            func(ctx context.Context) error { _, err := x.Inspect().Explain(ctx, "q", "1"); return err },
 		"Enqueue":            func(ctx context.Context) error { _, err := q.Enqueue(ctx, "1", "p"); return err },
 		"Enqueue bytes":      func(ctx context.Context) error { _, err := enqueueRaw(ctx, x, "q", "1", []byte(`"p"`)); return err },
 		"EnqueueMany bytes": func(ctx context.Context) error {

@@ -95,7 +95,7 @@
 // locked when a worker comes to it, and the time of its lease counts from then on.
 // Slots have no line: all jobs that wait for one are woken when one comes back, and
 // any of them may get it. A job that would close a cycle of waiting jobs fails
-// instead, with the names of all in it. [Executor.Explain] says what a job waits for, and
+// instead, with the names of all in it. [inspect.Inspector.Explain] says what a job waits for, and
 // [Executor.Inspect] shows and does all else that a person may ask: see package [inspect].
 //
 // A caller who can't know whether a payload was accepted, because the process died

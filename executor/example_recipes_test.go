@@ -127,7 +127,7 @@ func Example_pause() {
 	check(x.Stop(ctx))
 
 	x, _ = start()
-	fmt.Println(must(x.Explain(ctx, "mails", "ann")))
+	fmt.Println(must(x.Inspect().Explain(ctx, "mails", "ann")))
 	_, err = x.Inspect().Resume(ctx, inspect.SelectQueue("mails"))
 	check(err)
 	<-done

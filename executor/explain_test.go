@@ -150,7 +150,7 @@ func TestExplainNoID(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 	for _, id := range []string{"", strings.Repeat("x", executor.MaxIDBytes+1)} {
-		_, err := x.Explain(t.Context(), "q", id)
+		_, err := x.Inspect().Explain(t.Context(), "q", id)
 		require.ErrorIs(t, err, executor.ErrInvalidID)
 		_, err = x.Inspect().Job(t.Context(), "q", id)
 		require.Error(t, err)

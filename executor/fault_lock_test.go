@@ -95,7 +95,7 @@ func TestRequeueAfterExtremes(t *testing.T) {
 			}
 			start(t, x)
 			synctest.Wait()
-			e, err := x.Explain(t.Context(), "q", "a")
+			e, err := x.Inspect().Explain(t.Context(), "q", "a")
 			require.NoError(t, err)
 			require.Equal(t, inspect.JobScheduled, e.State)
 			require.False(t, e.Due.Before(time.Now().Add(least)), "due %v", e.Due)
@@ -209,7 +209,7 @@ func TestHandlerAndItsOwnKeys(t *testing.T) {
 				require.NoError(t, keys.Unlock(context.Background(), "other"))
 			})
 			require.True(t, watched)
-			e, err := x.Explain(ctx, "q", "a")
+			e, err := x.Inspect().Explain(ctx, "q", "a")
 			require.NoError(t, err)
 			require.Equal(t, inspect.JobRunning, e.State)
 			return nil

@@ -185,7 +185,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			_, err := v.x.Inspect().Running(ctx, inspect.RunningQuery{})
 			return err
 		},
-		"executor.Executor.Explain":         func(ctx context.Context) error { _, err := v.x.Explain(ctx, "q", "a"); return err },
+		"executor.Inspector.Explain":        func(ctx context.Context) error { _, err := v.x.Inspect().Explain(ctx, "q", "a"); return err },
 		"executor.Executor.Run":             v.x.Run, // ErrState: it runs
 		"executor.Executor.SetSourceOffset": func(ctx context.Context) error { return v.x.SetSourceOffset(ctx, "x", 1) },
 		"executor.Executor.Start":           v.x.Start,

@@ -40,16 +40,6 @@ func (x *Executor) open() {
 	x.inspector = inspector{look.New(e), &act.Operator{Engine: e}}
 }
 
-// Explain says why the job of an id does not run: what it waits for, which job has
-// that, and for how much longer. For a job that is ready it says what keeps workers
-// from it. For an id without a job it tells the dead letters, which it looks for among
-// all of the queue; see [inspect.Inspector.Dead] for what that costs. It returns
-// ErrUnknownQueue, ErrInvalidID for an id that no job can have, ErrClosed, ErrFailed,
-// or the cause of ctx.
-func (x *Executor) Explain(ctx context.Context, queue, id string) (inspect.Explanation, error) {
-	return x.inspector.Explain(ctx, queue, id)
-}
-
 // Stats returns the figures of all queues, by name. It asks every shard, and
 // returns ErrClosed after Stop, and the cause of ctx when that ends first.
 func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.inspector.Stats(ctx) }

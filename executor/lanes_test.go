@@ -159,7 +159,7 @@ func TestSharedLanesWaitForAFailure(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"paid 4"}, k.ended(), "other ids go on")
-		e, err := x.Explain(t.Context(), "paid", "42")
+		e, err := x.Inspect().Explain(t.Context(), "paid", "42")
 		require.NoError(t, err)
 		require.Equal(t, "created/42", e.Behind)
 		require.Equal(t, inspect.JobWaiting, e.State)

@@ -35,7 +35,7 @@ func locked(x *executor.Executor) (list []string) {
 
 func explain(t testing.TB, x *executor.Executor, queue, id string) inspect.Explanation {
 	t.Helper()
-	e, err := x.Explain(context.Background(), queue, id)
+	e, err := x.Inspect().Explain(context.Background(), queue, id)
 	require.NoError(t, err)
 	return e
 }

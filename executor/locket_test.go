@@ -354,7 +354,7 @@ func TestLocket_R05_BlockedJobsKeepTheirPlace(t *testing.T) {
 			synctest.Wait() // it stands in line
 			want = append(want, id+"[same]")
 		}
-		e, err := x.Explain(t.Context(), "q", "c")
+		e, err := x.Inspect().Explain(t.Context(), "q", "c")
 		require.NoError(t, err)
 		require.Equal(t, inspect.JobWaiting, e.State)
 		require.Regexp(t, `^q/c is waiting; q#[0-9a-f]+: held by q/a \(token \d+\) for 0s, 35s left; waiting: q/b for 0s, q/c for`, e.String())

@@ -267,7 +267,7 @@ func TestBadLocks(t *testing.T) {
 	require.NoError(t, all.Unlock(t.Context(), "k"))
 	require.ErrorIs(t, all.Unlock(t.Context(), "k"), lock.ErrNotLocked, "twice")
 	require.Empty(t, all.List())
-	_, err = x.Explain(t.Context(), "missing", "1")
+	_, err = x.Inspect().Explain(t.Context(), "missing", "1")
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 }
 
@@ -315,7 +315,7 @@ func TestExplain(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, `q/fails is halted, failed 2 times: boom`, is("fails", inspect.JobHalted).String())
 		stop(t, x)
-		_, err := x.Explain(t.Context(), "q", "fails")
+		_, err := x.Inspect().Explain(t.Context(), "q", "fails")
 		require.ErrorIs(t, err, executor.ErrClosed)
 	})
 }

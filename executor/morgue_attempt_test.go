@@ -25,7 +25,7 @@ func TestAttemptsAreCountedAlike(t *testing.T) {
 		}, executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(time.Hour)})
 		require.NoError(t, err)
 		explained := func() int {
-			e, err := x.Explain(t.Context(), "q", "a")
+			e, err := x.Inspect().Explain(t.Context(), "q", "a")
 			require.NoError(t, err)
 			return e.Attempt
 		}

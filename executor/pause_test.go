@@ -69,7 +69,7 @@ func TestPause(t *testing.T) {
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				require.Empty(t, p.log())
-				e, err := x.Explain(t.Context(), "q", "a")
+				e, err := x.Inspect().Explain(t.Context(), "q", "a")
 				require.NoError(t, err)
 				require.Equal(t, inspect.JobPaused, e.State)
 				scope := strings.TrimSuffix(name, " by name")

@@ -155,7 +155,7 @@ type Conditions[T any] struct {
 	//
 	// A payload waits until every earlier one of its id in these queues has ended, also
 	// while that one is delayed, retried, blocked or halted. It takes no worker
-	// meanwhile and spends no retry, and [Executor.Explain] says what it waits for. A
+	// meanwhile and spends no retry, and [inspect.Inspector.Explain] says what it waits for. A
 	// payload that is dead-lettered, merged, discarded or canceled has ended, and those
 	// behind it go on. Retries, limits, weights and dead letters are each queue's own.
 	// Register all of the queues in each process: the jobs of an unregistered one hold

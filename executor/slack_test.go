@@ -37,7 +37,7 @@ func TestTimerSlack(t *testing.T) {
 				due[id] = after + time.Duration(i)*time.Millisecond
 				enqueue(t, q, id, "x", executor.At(begin.Add(due[id])))
 			}
-			e, err := x.Explain(t.Context(), fmt.Sprint(i), fmt.Sprint(i, " 3"))
+			e, err := x.Inspect().Explain(t.Context(), fmt.Sprint(i), fmt.Sprint(i, " 3"))
 			require.NoError(t, err)
 			require.Equal(t, begin.Add(due[e.ID]), e.Due)
 		}

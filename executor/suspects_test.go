@@ -73,7 +73,7 @@ func TestStrongSuspectsTakeTurns(t *testing.T) {
 		_, err := q.Enqueue(t.Context(), "other", time.Minute)
 		require.NoError(t, err)
 		time.Sleep(5 * time.Second)
-		e, err := q.q.x.Explain(t.Context(), "q", "b")
+		e, err := q.q.x.Inspect().Explain(t.Context(), "q", "b")
 		require.NoError(t, err)
 		require.Equal(t, inspect.JobSuspected, e.State)
 		time.Sleep(time.Minute)
@@ -230,7 +230,7 @@ func TestTheHeirOfAHaltedStateIsHalted(t *testing.T) {
 		}
 		halted := func() {
 			synctest.Wait()
-			e, err := x.Explain(t.Context(), "q", "a")
+			e, err := x.Inspect().Explain(t.Context(), "q", "a")
 			require.NoError(t, err)
 			require.Equal(t, inspect.JobHalted, e.State)
 			require.Empty(t, ran)

@@ -14,7 +14,7 @@ import (
 // what the ledger says.
 var viewing = &feature{
 	name: "views", always: true,
-	claims: `Inspector.Job Inspector.Dead Inspector.Running Executor.Explain Queue.Pending Queue.Morgue Queue.Name`,
+	claims: `Inspector.Job Inspector.Dead Inspector.Running Inspector.Explain Queue.Pending Queue.Morgue Queue.Name`,
 	calm: func(w *world, c *census) {
 		for _, q := range c.stats.Queues {
 			if q.Registered && !c.stale {
@@ -79,7 +79,7 @@ func (w *world) compareJob(c *census, q *queue, id string) {
 	if alive := known && was.State != inspect.JobDead; err != nil || pending != alive {
 		w.fail("views: Pending of %s/%s is %v: %v; its state is %q", q.name, id, pending, err, was.State)
 	}
-	e, err := w.x.Explain(ctx, q.name, id)
+	e, err := w.x.Inspect().Explain(ctx, q.name, id)
 	switch {
 	case err != nil:
 		w.fail("views: Explain: %v", err)

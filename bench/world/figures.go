@@ -105,7 +105,7 @@ func (w *world) noneSleeps(q *queue) {
 		if job.State != inspect.JobParked {
 			continue
 		}
-		if e, err := w.x.Explain(context.Background(), q.name, job.ID); err == nil && e.State == inspect.JobReady {
+		if e, err := w.x.Inspect().Explain(context.Background(), q.name, job.ID); err == nil && e.State == inspect.JobReady {
 			w.fail("asleep: %s/%s stands aside, and waits for nothing", q.name, job.ID)
 			return
 		}

@@ -142,7 +142,7 @@ func (h *handler) apiExplain(r *http.Request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := h.x.Explain(r.Context(), p.Get("queue"), id)
+	e, err := h.x.Inspect().Explain(r.Context(), p.Get("queue"), id)
 	if err == nil && e.State == inspect.JobUnknown {
 		err = inspect.ErrUnknownJob
 	}

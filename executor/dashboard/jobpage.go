@@ -143,7 +143,7 @@ func (h *handler) lookFor(r *http.Request, queue, id string) (all []inspect.Expl
 		if id == "" || len(id) > executor.MaxIDBytes {
 			continue
 		}
-		e, err := h.x.Explain(ctx, s.Name, id)
+		e, err := h.x.Inspect().Explain(ctx, s.Name, id)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return all, queues, true, nil
 		}

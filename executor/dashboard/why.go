@@ -172,7 +172,7 @@ func (t *tree) name(what, by, note string, depth int) node {
 	}
 	t.seen[at] = true
 	t.left--
-	e, err := t.h.x.Explain(t.ctx, queue, id)
+	e, err := t.h.x.Inspect().Explain(t.ctx, queue, id)
 	if err != nil {
 		return n // what is known is shown
 	}

@@ -36,7 +36,7 @@
 // when the test sleeps.
 //
 // A call that does not come to its end fails the test, and says which jobs wait for
-// what, as [executor.Executor.Explain] does, and which handlers have not returned, with
+// what, as [inspect.Inspector.Explain] does, and which handlers have not returned, with
 // their stacks: when nothing has happened for Config.Patience, or after Config.MaxRuns
 // runs. A handler that waits for something outside of the bubble, the network for
 // example, keeps its clock from going on; [Run] ends the process with all stacks when

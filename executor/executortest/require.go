@@ -119,7 +119,7 @@ func (x *Executor) RequireDone(queue Named, ids ...string) {
 	x.t.Helper()
 	for _, id := range ids {
 		mine := x.runsOf(queue.Name(), id)
-		e, err := x.Executor.Explain(context.Background(), queue.Name(), id)
+		e, err := x.Executor.Inspect().Explain(context.Background(), queue.Name(), id)
 		done := len(mine) > 0 && mine[len(mine)-1].Outcome == events.Done
 		if !done || err != nil || e.State != inspect.JobUnknown {
 			x.t.Fatalf("executortest: %s/%s: want it done, but the runs were\n%s\n%s", queue.Name(), id,
@@ -189,7 +189,7 @@ func (x *Executor) RequireBuried(queue Named, id, text string) {
 // off, debounced, or waiting for a retry. 0: it is due, and waits.
 func (x *Executor) RequireDue(queue Named, id string, in time.Duration) {
 	x.t.Helper()
-	e, err := x.Executor.Explain(context.Background(), queue.Name(), id)
+	e, err := x.Executor.Inspect().Explain(context.Background(), queue.Name(), id)
 	waits := err == nil && e.State != inspect.JobUnknown && e.State != inspect.JobDead && e.State != inspect.JobRunning
 	if got := max(time.Until(e.Due), 0); !waits || got != max(in, 0) {
 		x.t.Fatalf("executortest: %s/%s: want it due in %v, but: %s (due in %v)", queue.Name(), id, in, x.explain(queue.Name(), id), got)

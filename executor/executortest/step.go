@@ -215,7 +215,7 @@ func (x *Executor) whatWaits() string {
 }
 
 func (x *Executor) explain(queue, id string) string {
-	e, err := x.Executor.Explain(context.Background(), queue, id)
+	e, err := x.Executor.Inspect().Explain(context.Background(), queue, id)
 	if err != nil {
 		return queue + "/" + id + ": " + err.Error()
 	}

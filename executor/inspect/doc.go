@@ -3,7 +3,7 @@
 //
 //	x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: "orders", States: []inspect.JobState{inspect.JobRetrying}})
 //	x.Inspect().Requeue(ctx, inspect.SelectIDs("orders", "17"))
-//	x.Explain(ctx, "orders", "17")
+//	x.Inspect().Explain(ctx, "orders", "17")
 //
 // # What is promised
 //

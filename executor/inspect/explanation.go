@@ -108,7 +108,7 @@ type Holdings struct {
 	Slots  []SlotHeld // of Slots
 }
 
-// JobState says what a job does, or why it does not run. [executor.Executor.Explain] returns
+// JobState says what a job does, or why it does not run. [Inspector.Explain] returns
 // those below; lists use the states beside [JobRetrying].
 type JobState string
 
@@ -142,7 +142,7 @@ const (
 
 // The states of jobs in lists. Each job is in one of six at any moment:
 //
-//	in a list        it                                      [executor.Executor.Explain] says
+//	in a list        it                                      [Inspector.Explain] says
 //	────────────────────────────────────────────────────────────────────────────────
 //	[JobReady]       is due and waits for a worker, also     JobReady
 //	                 one that has failed

@@ -65,6 +65,14 @@ type Inspector interface {
 	// ErrContext, ErrClosed, ErrFailed, or the cause of ctx.
 	Job(ctx context.Context, queue, id string) (JobDetail, error)
 
+	// Explain says why the job of an id does not run: what it waits for, which job has
+	// that, and for how much longer. For a job that is ready it says what keeps workers
+	// from it. For an id without a job it tells the dead letters, which it looks for among
+	// all of the queue; see [Inspector.Dead] for what that costs. It returns
+	// ErrUnknownQueue, ErrInvalidID for an id that no job can have, ErrClosed, ErrFailed,
+	// or the cause of ctx.
+	Explain(ctx context.Context, queue, id string) (Explanation, error)
+
 	// JobsByID is Job for up to DefaultListLimit ids of a queue, in their order, each once;
 	// those with neither a job nor dead letters are left out. The morgue is gone through
 	// once for all of them, and the MiB of PayloadInfo.Raw is for all, too. More ids are

@@ -37,7 +37,7 @@ type JobDetail struct {
 	More            int
 
 	Holdings
-	Explanation Explanation // why it does not run, a moment later; see Executor.Explain
+	Explanation Explanation // why it does not run, a moment later; see [Inspector.Explain]
 
 	// Dead are the dead letters of the id, MaxListed at most, and MoreDead how many
 	// there are beyond. Beside a job they are looked for among the first 10,000 of the

@@ -276,7 +276,7 @@ func (e *codecError) MarshalText() ([]byte, error) { return []byte(e.text), nil 
 
 var errCodecExited = errors.New("the codec ended its goroutine")
 
-// Explain is [executor.Executor.Explain].
+// Explain is [inspect.Inspector.Explain].
 func (i *Inspector) Explain(ctx context.Context, queue, id string) (e inspect.Explanation, err error) {
 	ctx, q, err := i.Queue(ctx, queue)
 	if err == nil {
