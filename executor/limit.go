@@ -12,26 +12,7 @@ import (
 // LimitConfig of a [Limit]. The zero LimitConfig limits nothing until [Limit.Set] or a
 // pause. Numbers below zero are refused with ErrConfig, as are settings without effect
 // or out of bounds.
-type LimitConfig struct {
-	// Concurrent is how many jobs of a key may run at a time, over all queues that use
-	// the limit. Default: any number; at most 131072.
-	Concurrent int
-
-	// Rate is how many jobs of a key may start in the time Per, at most one in a
-	// microsecond. No span as long as Per sees more than Rate + Burst − 1 starts.
-	// Starts are spread evenly, at a pace slower than Rate by 1/200, so that a start
-	// which comes up to Per/200 late can be made up for. Default: any number.
-	Rate int
-
-	// Per is the time that Rate counts in. Default a second; at most 366 days. It is
-	// refused without Rate.
-	Per time.Duration
-
-	// Burst is how many jobs of a key may start together after a pause; unused starts
-	// are saved up at the pace of Rate, from when the limit is made. Default 1; at most
-	// 1048576, and what takes ten years to save up. It is refused without Rate.
-	Burst int
-}
+type LimitConfig = inspect.LimitSetting
 
 // Limit bounds how many jobs with the same key run at a time, and how many start in a
 // span of time: for each customer, each host, or for all. [NewLimit] makes it, and
@@ -76,7 +57,7 @@ func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	c, err := cfg.check(name)
+	c, err := fullLimit(name, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +79,8 @@ func (x *Executor) Limits() (all []*Limit) {
 	return all
 }
 
-// check returns the settings with their defaults.
-func (c LimitConfig) check(name string) (limit.Config, error) {
+// fullLimit returns the settings of a limit with their defaults.
+func fullLimit(name string, c LimitConfig) (limit.Config, error) {
 	full, err := limit.Config(c).WithDefaults()
 	if err != nil {
 		return full, fmt.Errorf("%w: limit %q: %w", ErrConfig, name, err)
@@ -127,7 +108,7 @@ func (l *Limit) Set(cfg LimitConfig) error {
 	if err := l.made(); err != nil {
 		return err
 	}
-	c, err := cfg.check(l.name)
+	c, err := fullLimit(l.name, cfg)
 	if err != nil {
 		return err
 	}

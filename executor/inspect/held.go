@@ -101,11 +101,26 @@ func (s KeyLockStatus) String() string {
 	return line
 }
 
-// LimitSetting is what an [executor.LimitConfig] says: either converts to the other.
+// LimitSetting is what a limit allows: an [executor.LimitConfig].
 type LimitSetting struct {
-	Concurrent, Rate int
-	Per              time.Duration
-	Burst            int
+	// Concurrent is how many jobs of a key may run at a time, over all queues that use
+	// the limit. Default: any number; at most 131072.
+	Concurrent int
+
+	// Rate is how many jobs of a key may start in the time Per, at most one in a
+	// microsecond. No span as long as Per sees more than Rate + Burst − 1 starts.
+	// Starts are spread evenly, at a pace slower than Rate by 1/200, so that a start
+	// which comes up to Per/200 late can be made up for. Default: any number.
+	Rate int
+
+	// Per is the time that Rate counts in. Default a second; at most 366 days. It is
+	// refused without Rate.
+	Per time.Duration
+
+	// Burst is how many jobs of a key may start together after a pause; unused starts
+	// are saved up at the pace of Rate, from when the limit is made. Default 1; at most
+	// 1048576, and what takes ten years to save up. It is refused without Rate.
+	Burst int
 }
 
 // LimitStats are figures of a limit.

@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"time"
+
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // Config of a limit, or of one of its keys. Zero: no limit.
-type Config struct {
-	Concurrent int           // jobs of a key that run at a time; 0: any number
-	Rate       int           // starts of a key in Per; 0: any number
-	Per        time.Duration // default a second
-	Burst      int           // starts that come together when none came for a while; default 1
-}
+type Config inspect.LimitSetting
 
 const (
 	maxConcurrent = 1 << 17
