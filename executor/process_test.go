@@ -232,6 +232,7 @@ func runTimers(t *testing.T, dir string) {
 // The process is stopped while many timers run out, and goes on. Each job runs as
 // often as it should.
 func TestProcessIsSuspended(t *testing.T) {
+	t.Parallel()
 	child, in := process(t, "timers", t.TempDir()+"/journal", "")
 	hear(t, in, "started")
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
@@ -295,6 +296,7 @@ func holdLease(t *testing.T, dir string) {
 // The process is stopped for longer than its lease lasts. The holder hears that it
 // has lost it, and the next one has a larger token.
 func TestLeaseOfASuspendedProcess(t *testing.T) {
+	t.Parallel()
 	child, in := process(t, "lease", t.TempDir()+"/journal", "")
 	hear(t, in, "holds")
 	time.Sleep(leaseTTL + leaseBeat) // it would be over

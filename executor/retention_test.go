@@ -61,6 +61,7 @@ func TestRetentionByAge(t *testing.T) {
 // Of too many, those go that were accepted first, also at a restart; and with a timer of
 // an age after it.
 func TestRetentionByCount(t *testing.T) {
+	t.Parallel()
 	disk := new(journal.Memory)
 	x := openOn(t, disk, executor.Config{})
 	q := handle(t, x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Count: 3}}})

@@ -300,6 +300,7 @@ func acquitted(runs []waiting) []waiting {
 // next start does: the same runs of the same payloads, in the same order. And so it
 // is for a copy that went through export and import.
 func TestReplayPredictsTheNextStart(t *testing.T) {
+	t.Parallel()
 	halted := false
 	defer func() { assert.True(t, halted, "no journal had a halted job") }()
 	for i := range 2 {

@@ -65,6 +65,7 @@ func damaged(t testing.TB, dir string, harm func([]byte) []byte) string {
 }
 
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	dir := office(t)
 	for name, harm := range map[string]func([]byte) []byte{
 		"zero length": func([]byte) []byte { return nil },

@@ -62,6 +62,7 @@ func alike(s, dir string) string {
 // Each command that looks says the same of a journal that a process has open as it says
 // of it when that process is dead, byte by byte.
 func TestTheSameLiveAndAtRest(t *testing.T) {
+	t.Parallel()
 	dir := office(t)
 	later(t, dir)
 	_, kill := startLive(t, dir)

@@ -100,6 +100,7 @@ func TestBoundsOfFlags(t *testing.T) {
 // While others are at it a call waits for some seconds, and then says so: it is no reason to
 // stop the process. Who acts has room beside those who look.
 func TestBusy(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "used.strand")
 	pid, _ := startChild(t, dir)
 	l, err := control.Listen(dir)

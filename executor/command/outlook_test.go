@@ -19,6 +19,7 @@ import (
 // What a list leaves out is counted as if it had been listed, whatever the flags say
 // about the queues, and inspect counts what jobs lists.
 func TestWhatIsNotListedCounts(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		dir := crowd(t, seed)
 		untouched(t, dir)

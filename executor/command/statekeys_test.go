@@ -144,6 +144,7 @@ func starts(t *testing.T, dir string) error {
 // is not brought in by import, and is left out by salvage, which says so; with what it
 // writes a start succeeds.
 func TestSalvagedStateKeysStart(t *testing.T) {
+	t.Parallel()
 	dir, keys := ofAllKinds(t)
 	forgeries := map[string]journal.Set{"a lock without a number": {Key: "lock/1", Value: make([]byte, 40)}}
 	locks := 0

@@ -141,6 +141,7 @@ func visit(t *testing.T, text string) (all []string) {
 // of a queue says, the pages have the elements and attributes that they have for a
 // harmless one.
 func TestH3_HostileTextsAreText(t *testing.T) {
+	t.Parallel()
 	harmless := visit(t, "harmless")
 	for _, text := range append(hostile, strings.Repeat("<b>", 75_000)) {
 		require.Subset(t, harmless, visit(t, text), "%.100q", text)

@@ -60,6 +60,7 @@ func listen(t testing.TB, server *httptest.Server) (next func() (event, data str
 }
 
 func TestLiveFigures(t *testing.T) {
+	t.Parallel()
 	x := open(t, executor.Config{})
 	q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
 	server := started(t, mount(t, x, dashboard.Config{}).mux)
@@ -227,6 +228,7 @@ func TestLiveHEAD(t *testing.T) {
 }
 
 func TestLiveConnectionsEndWithTheExecutor(t *testing.T) {
+	t.Parallel()
 	x := open(t, executor.Config{})
 	server := started(t, mount(t, x, dashboard.Config{}).mux)
 	next, _ := listen(t, server)
@@ -256,6 +258,7 @@ func TestLiveConnectionsEndWithTheServer(t *testing.T) {
 // TestH5_ASlowClientHoldsNothing: one that does not read is dropped when it is behind,
 // while others are told, and its request ends.
 func TestH5_ASlowClientHoldsNothing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it takes some seconds until a client is behind")
 	}

@@ -16,6 +16,7 @@ import (
 
 // Wherever it is mounted, a page is there, and what it links to.
 func TestUnderAnyPrefix(t *testing.T) {
+	t.Parallel()
 	x := waiting(t)
 	h := dashboard.Handler(x, dashboard.Config{})
 	handle := func(pattern string, h http.Handler) http.Handler {
