@@ -30,7 +30,7 @@ func TestZeroAndBelowMeanTheSameEverywhere(t *testing.T) {
 		"QueueConfig.DeadLetters.Retention.Age": off, "QueueConfig.DeadLetters.Retention.Count": off,
 		"Locks.TTL": off, "Unique.TTL": refused, "Unique.Heartbeat": refused,
 		"SlotsConfig.TTL": refused, "SlotsConfig.MaxSteps": refused,
-		"LimitConfig.Concurrent": refused, "LimitConfig.Rate": refused, "LimitConfig.Per": refused, "LimitConfig.Burst": refused,
+		"LimitSetting.Concurrent": refused, "LimitSetting.Rate": refused, "LimitSetting.Per": refused, "LimitSetting.Burst": refused,
 	}
 	keys := func(string, string) []string { return []string{"key"} }
 	queues := 0
