@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	beChild()
+	_ = flag.Set("test.parallel", "5") // proofs wait for processes; -parallel of go test counts
 	code, err := runTests(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
