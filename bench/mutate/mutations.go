@@ -35,6 +35,8 @@ var (
 	former     = gate{"./executor", "^TestFormerNames"}
 	latests    = gate{"./executor", "^Test(Latest|RequeueSays)"}
 	random     = gate{"./shard", "^TestRandomOperations$"}
+	heirs      = gate{"./shard", "^TestTheHeir"}
+	told       = gate{"./executor/command", "^TestExportSays"}
 	removed    = gate{"./shard", "^TestRemoved"}
 	unwritten  = gate{"./shard", "^Test(PausedAndOver|APlaceWithout|RestThatIsMoved)"}
 	back       = gate{"./executor/internal/lane", "^TestLanesAreLike"}
@@ -72,7 +74,7 @@ var (
 	timeouts   = gate{"./executor", "^(TestTimeout|TestStuck|TestSpare)"}
 	tables     = gate{"./shard", "^TestTable"}
 	crashes    = gate{"./executor", "^(TestWhatRanRuns|TestLowkiq_L12)"}
-	suspects   = gate{"./executor", "^Test(StrongSuspects|ASuspect|WeakSuspects|WhoIsGivenUp)"}
+	suspects   = gate{"./executor", "^Test(StrongSuspects|ASuspect|WeakSuspects|WhoIsGivenUp|TheHeir|AStateThatKills)"}
 	admission  = gate{"./executor", "^TestBacklog"}
 	memory     = gate{"./journal", "^(TestBudget|TestUnreadable|TestCarryOf|TestModelWithout|TestFullNow|TestFullBy)"}
 	beside     = gate{"./journal", "^TestReadBack"}
@@ -306,6 +308,11 @@ var inRoot = []mutation{
 	{"say that held jobs run at once", "executor/internal/work/suspects.go", "s.ID == id && (s.Held() || s.GivenUp())", "s.ID == id && s.GivenUp()", summaries},
 	{"count only suspects as running again", "executor/internal/work/suspects.go", "atOnce := death.WasRunning(ref.Position())", "atOnce := ok && death.WasRunning(ref.Position())", summaries},
 	{"hold what ran at one death", "journal/internal/crash/suspicion.go", "s.Deaths >= 2 && !s.Guilty()", "s.Deaths >= 1 && !s.Guilty()", guilt},
+	{"let the heir of a condemned state run", "shard/dead.go", "	if c.exhume(id, v) {", "	if c.exhume(id, v) && false {", heirs},
+	{"let the heir of a halted state run", "shard/supersede.go", "		if l.halted && l.past().crashed {", "		if false {", heirs},
+	{"bury without the guilt", "shard/dead.go", ", Crashed: it.Outcome.Crashed}", "}", suspects},
+	{"take what is not told for innocence", "journal/internal/format/buried.go", "	} else if !b.Untold {", "	} else {", told},
+	{"export no guilt of what is halted", "executor/command/import.go", " = journal.KindState, *l.Retry, l.Halted, l.Failed, l.Crashed != nil && *l.Crashed", " = journal.KindState, *l.Retry, l.Halted, l.Failed, false", told},
 	{"convict without a proof", "journal/internal/crash/suspicion.go", "max(float64(min(r.began, longestHold))/float64(max(r.age, former)), leastOdds)", "max(0*float64(max(r.age, former)), beyondDoubt)", guilt},
 	{"suspect who was held", "journal/internal/crash/suspicion.go", "return !ran && !s.Guilty() })", "return false && ran })", guilt},
 	{"suspect jobs of a restart", "journal/internal/crash/death.go", "booted != Boot() && booted != 0", "booted != Boot() && booted == 1", deaths},

@@ -53,12 +53,14 @@ func TestExportHasMetadataAndHistory(t *testing.T) {
 	require.Equal(t, history.Failures("second"), live[2].History.Failures("second"))
 }
 
-// An export says which dead letters have killed the process. One of a version that did not
+// An export says which dead letters, and which halted jobs, have killed the process. One of a version that did not
 // say is imported as it is, for the text of the dead letter to tell.
 func TestExportSaysWhatKilledTheProcess(t *testing.T) {
 	exported := must(t, "", "export", office(t))
 	require.Contains(t, exported, `"reason":"greylisted","crashed":true`)
 	require.Contains(t, exported, `"reason":"unknown user","crashed":false`)
+	require.Contains(t, exported, `"error":"mailbox full","crashed":true`)
+	require.Contains(t, exported, `"error":"no route to host","crashed":false`)
 	dir := filepath.Join(t.TempDir(), "again")
 	must(t, exported, "import", dir)
 	require.Equal(t, exported, must(t, "", "export", dir))

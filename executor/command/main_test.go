@@ -172,7 +172,7 @@ func office(t testing.TB) string {
 	})
 	l.put(mails, "bob", strings.Repeat("long ", 40), ago(10*time.Minute), 4)
 	l.state(journal.Entry{
-		Queue: mails, ID: []byte("bob"), Due: ago(9 * time.Minute), Retry: 25, Halted: true,
+		Queue: mails, ID: []byte("bob"), Due: ago(9 * time.Minute), Retry: 25, Halted: true, Crashed: true,
 		Error: []byte("mailbox full"), History: failedTwice("mailbox full"),
 	})
 	dead := l.put(mails, "carl", `"bye"`, ago(5*time.Minute), 6)
