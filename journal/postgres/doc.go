@@ -77,9 +77,10 @@
 //     its other ids wait till then, while calls for it are answered. Give handlers a Timeout, and
 //     have more partitions than nodes, so that fewer ids wait for each. Only Stop, when its time
 //     is over, and a lease that is lost cancel handlers.
-//   - HandleResult, Do, Morgue, Requeue and Pause have no form for all nodes: those of
+//   - HandleResult, Do, Morgue and what an Inspector shows have no form for all nodes: those of
 //     package executor work on one partition of this node, by way of [Node.Partitions]. [Queue.Wait]
-//     has one. A node of version 2.3 or older refuses the question, and the wait lasts as long as its context.
+//     and [Node.Operator] have one. An older node that owns the partition does not answer them, and the call lasts as
+//     long as its context.
 //   - What goes through the inbox goes to the server twice, and back once. Leases are renewed on
 //     connections of their own meanwhile, but where hundreds of MiB keep a machine, or the
 //     server's disk, busy for most of a lease, it is lost, and what ran runs again: have a

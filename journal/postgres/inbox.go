@@ -29,6 +29,9 @@ const (
 // setUp is the order of queues that Config.Setup has registered: they may share lanes.
 const setUp = "set up"
 
+// deeds is the order of what people want to be done, whose rows have no queue: it waits for none.
+const deeds = "deeds"
+
 // taker moves the rows of an owned partition from the inbox into the log, in passes. A pass
 // begins with a look at the inbox, and ends when all that was there then is in the log, or
 // waits for a reason. Callers of this node wait for a pass that began after them, so that
@@ -68,7 +71,7 @@ func newPass() *pass { return &pass{done: make(chan struct{}), blocked: make(map
 var errTakerClosed = errors.New("postgres: the partition is not served any longer")
 
 func newTaker(p *partition) (t *taker, err error) {
-	t = &taker{p: p, orders: make(map[string]string), wake: make(chan struct{}, 1), next: newPass()}
+	t = &taker{p: p, orders: map[string]string{"": deeds}, wake: make(chan struct{}, 1), next: newPass()}
 	if t.offset, _, err = p.x.SourceOffset(inboxSource); err != nil {
 		return nil, err
 	}

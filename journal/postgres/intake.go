@@ -45,7 +45,7 @@ func (r inRow) read() (items []item, conditions []executor.Option, err error) {
 	if err == nil {
 		conditions, err = executor.Carried(carried)
 	}
-	if err == nil && r.calls[0] == waitVersion {
+	if err == nil && r.calls[0] >= waitVersion {
 		conditions = []executor.Option{} // it is alone
 	}
 	for _, c := range calls {
@@ -62,8 +62,8 @@ func (r inRow) read() (items []item, conditions []executor.Option, err error) {
 // take appends the items of a group to the log, in the commit that deletes their rows. What has
 // conditions is answered, and so is over whatever they come to.
 func (t *taker) take(g group) error {
-	if g.rows[0].calls[0] == waitVersion {
-		return t.hear(g.rows[0], g.items)
+	if g.rows[0].calls[0] >= waitVersion {
+		return t.hear(g.rows[0], g.items[0])
 	}
 	offset := t.offset + 1
 	numbers := make([]int64, len(g.rows))

@@ -102,6 +102,9 @@ SELECT * FROM {schema}.answers($1)
 -- hear:
 SELECT {schema}.hear($1, $2, $3, $4)
 
+-- recall:
+WITH i AS (DELETE FROM {schema}.inbox WHERE token = $1 RETURNING 1) SELECT EXISTS (SELECT FROM i)
+
 -- sweep:
 WITH t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour'),
 	i AS (DELETE FROM {schema}.inbox WHERE partition = -1 AND accepted < clock_timestamp() - interval '1 hour')

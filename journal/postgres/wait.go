@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,21 +33,17 @@ func (q *Queue[T]) Wait(ctx context.Context, r executor.Receipt) error {
 	if err != nil {
 		return err
 	}
-	question, _ := json.Marshal([]uint64{r.Position, r.MergedInto}) // does not fail
-	call := encodeCall([]item{{ID: r.ID, Payload: question}})
+	position, _ := json.Marshal([]uint64{r.Position, r.MergedInto}) // does not fail
 	_, handler := ctx.Value(partitionKey{}).(*partition)
 	a := answer{Lost: true}
 	for a.Lost {
 		if p := q.n.owned(number); p != nil {
-			err := p.await(ctx, q.name, r)
+			err = p.await(ctx, q.name, r)
 			if pending, _ := errors.AsType[*executor.PendingError](err); pending == nil || handler || ctx.Err() != nil { // otherwise the next owner tells
 				return err
 			}
 		}
-		token, err := q.n.outbox.put(ctx, map[place][]byte{{number, q.name}: rowOf([]byte{waitVersion}, nil, call)}, true)
-		if err == nil {
-			a, err = q.n.asking.wait(ctx, token)
-		}
+		a, _, err = q.n.asking.ask(ctx, place{number, q.name}, waitVersion, item{ID: r.ID, Payload: position})
 		if err != nil {
 			return &executor.PendingError{Receipt: r, Err: cmp.Or(context.Cause(ctx), q.n.outbox.ended(), err)}
 		}
@@ -62,14 +60,15 @@ func (p *partition) await(ctx context.Context, queue string, r executor.Receipt)
 	return err
 }
 
-// hear has those who wait on other nodes hear of the end of a payload, unless the ownership ends before. Who asks
+// hear has those who ask on other nodes hear of an answer, unless the ownership ends before. Who waits for a payload
 // may have gone: if not, he asks again after a while.
-func (t *taker) hear(row inRow, items []item) error {
-	at, ours := [2]uint64{}, false
-	if err := json.Unmarshal(items[0].Payload, &at); err != nil {
+func (t *taker) hear(row inRow, it item) error {
+	find, err := t.question(row, it)
+	if err != nil {
 		return err
 	}
-	err := t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
+	ours := false
+	err = t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, t.p.n.texts["hear"], t.p.number, t.p.epoch(), row.number, row.token).Scan(&ours)
 	})
 	if err != nil || !ours {
@@ -78,9 +77,7 @@ func (t *taker) hear(row inRow, items []item) error {
 	t.p.n.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(t.p.ctx, t.p.n.longestWait)
 		defer cancel()
-		err := t.p.await(ctx, row.queue, executor.Receipt{ID: items[0].ID, Position: at[0], MergedInto: at[1]})
-		a := answerOf(nil, err)
-		_, a.Lost = err.(*executor.PendingError)
+		a := find(ctx)
 		if t.p.ctx.Err() == nil && (!a.Lost || ctx.Err() != nil) {
 			var own answers
 			own.add(row, a)
@@ -88,4 +85,20 @@ func (t *taker) hear(row inRow, items []item) error {
 		}
 	})
 	return nil
+}
+
+// question returns what finds the answer to a question.
+func (t *taker) question(row inRow, it item) (find func(context.Context) answer, err error) {
+	if row.calls[0] == deedVersion {
+		d := new(deed)
+		return d.answer(t.p), gob.NewDecoder(bytes.NewReader(it.Payload)).Decode(d)
+	}
+	at := [2]uint64{}
+	find = func(ctx context.Context) (a answer) {
+		err := t.p.await(ctx, row.queue, executor.Receipt{ID: it.ID, Position: at[0], MergedInto: at[1]})
+		a = answerOf(nil, err)
+		_, a.Lost = err.(*executor.PendingError)
+		return a
+	}
+	return find, json.Unmarshal(it.Payload, &at)
 }

@@ -1,0 +1,175 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// is returns a function that wants a call to have counted so many.
+func is(t *testing.T, want int) func(int, error) {
+	return func(count int, err error) {
+		t.Helper()
+		require.NoError(t, err)
+		require.Equal(t, want, count)
+	}
+}
+
+// What a person does on a node that owns nothing, and on one that owns a part, is done in all partitions that are meant,
+// and counted.
+func TestActionsOnAnyNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 4, 30*time.Second)
+	var fails atomic.Bool
+	var ran atomic.Int32
+	handler := func(context.Context, executor.Job[int]) error {
+		defer ran.Add(1)
+		if fails.Load() {
+			return errors.New("no luck")
+		}
+		return nil
+	}
+	cfg := executor.QueueConfig[int]{MaxRetries: 1, RetryIn: func(int) time.Duration { return time.Hour }}
+	one, two, other := c.with(handler, cfg), c.with(handler, cfg), c.with(handler, cfg)
+	require.NoError(t, one.Start(context.Background()))
+	require.NoError(t, two.Start(context.Background()))
+	c.serving(one, two)
+	for at, n := range []*testNode{other, one} {
+		const ids = 24
+		o, ctx, want := n.Operator(), within(t, time.Minute), ran.Load()
+		id := func(i int) string { return fmt.Sprintf("%d-\xff%d", at, i) }
+		all := inspect.SelectPrefix("q", fmt.Sprint(at))
+		put := func(options ...executor.Option) (receipts []executor.Receipt) {
+			for i := range ids {
+				receipts = append(receipts, n.put(t, id(i), int(want)+i, options...))
+			}
+			return receipts
+		}
+		runs := func(more int32) {
+			t.Helper()
+			want += more
+			require.Eventually(t, func() bool { return ran.Load() == want }, time.Minute, time.Millisecond)
+		}
+		receipts := put(executor.In(time.Hour))
+		is(t, 3)(o.Delete(ctx, inspect.SelectIDs("q", id(1), id(2), id(3))))
+		is(t, 1)(o.Cancel(ctx, inspect.SelectIDs("q", id(4)), "enough"))
+		is(t, 1)(o.Cancel(ctx, inspect.SelectPayloads("q", id(5), receipts[5].Position), ""))
+		is(t, 0)(o.Cancel(ctx, inspect.SelectPayloads("q", id(6)), ""))
+		err := n.q.Wait(ctx, receipts[4])
+		require.ErrorIs(t, err, executor.ErrCanceledByOperator)
+		require.ErrorContains(t, err, "enough")
+		is(t, 1)(o.Pause(ctx, all))
+		is(t, 0)(o.Pause(ctx, all))
+		is(t, ids-5)(o.RunNow(ctx, all))
+		is(t, 2)(o.Pause(ctx, inspect.SelectIDs("q", id(6), id(7))))
+		is(t, 1)(o.Resume(ctx, all))
+		is(t, 0)(o.Resume(ctx, all))
+		runs(ids - 7)
+		is(t, 2)(o.Resume(ctx, inspect.SelectIDs("q", id(6), id(7))))
+		runs(2)
+		is(t, 2)(o.DeleteDead(ctx, all))
+
+		fails.Store(true)
+		put()
+		runs(ids)
+		failed := inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: fmt.Sprint(at), ErrorContains: "no luck"}, inspect.JobRetrying)
+		var count int
+		require.Eventually(t, func() bool { // a run is over a moment after its handler
+			n, err := o.RetryNow(ctx, failed)
+			require.NoError(t, err)
+			count += n
+			return count == ids
+		}, time.Minute, time.Millisecond)
+		runs(ids)
+		fails.Store(false)
+		var back inspect.Requeued
+		require.Eventually(t, func() bool {
+			more, err := o.Requeue(ctx, all)
+			require.NoError(t, err)
+			back.Back += more.Back
+			return back.Back == ids
+		}, time.Minute, time.Millisecond)
+		runs(ids)
+
+		_, err = o.Delete(ctx, inspect.SelectQueue("nothing"))
+		require.ErrorIs(t, err, executor.ErrUnknownQueue)
+		_, err = o.Delete(ctx, inspect.SelectQueue("q").At(7))
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
+		_, err = o.Requeue(ctx, failed)
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery, "of the owners")
+		_, err = o.Delete(nil, all) //nolint:staticcheck // that is the test
+		require.Error(t, err)
+	}
+	require.Zero(t, c.rows(one))
+}
+
+// Where nobody owns a partition the call waits, and when its caller has gone it will not be done.
+func TestActionsWithoutAnOwner(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, 30*time.Second)
+	var ran atomic.Int32
+	handler := func(context.Context, executor.Job[int]) error { ran.Add(1); return nil }
+	caller, owner := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
+	_, err := caller.q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, err)
+	count, err := caller.Operator().Delete(within(t, 50*time.Millisecond), inspect.SelectQueue("q"))
+	require.Zero(t, count)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, executor.ErrUnknown)
+	require.Equal(t, 1, c.rows(caller), "the payload")
+
+	done := make(chan error, 1)
+	go func() {
+		_, err := caller.Operator().Pause(context.Background(), inspect.SelectQueue("q"))
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return c.rows(caller) == 3 }, time.Minute, time.Millisecond)
+	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, <-done)
+	is(t, 1)(caller.Operator().Resume(within(t, time.Minute), inspect.SelectQueue("q")))
+	require.Eventually(t, func() bool { return ran.Load() == 1 }, time.Minute, time.Millisecond)
+}
+
+// A person ends what keeps the backlog full, also where rows of the inbox wait for it.
+func TestActionsOnAFullBacklog(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	handler := func(context.Context, executor.Job[int]) error { return nil }
+	full := func() *testNode {
+		return c.with(handler, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 3}})
+	}
+	owner, other := full(), full()
+	require.NoError(t, owner.Start(context.Background()))
+	c.serving(owner)
+	for i := range 3 {
+		other.put(t, fmt.Sprint(i), i, executor.In(time.Hour))
+	}
+	_, err := other.q.Enqueue(t.Context(), "waits", 3)
+	require.NoError(t, err)
+	is(t, 3)(other.Operator().Delete(within(t, time.Minute), inspect.SelectQueue("q")))
+	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, time.Millisecond)
+}
+
+// What an owner has begun and not finished may be done.
+func TestActionsThatAreNotFinished(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	handler := func(context.Context, executor.Job[int]) error { return nil }
+	owner, other := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
+	owner.longestWait = 0
+	require.NoError(t, owner.Start(context.Background()))
+	c.serving(owner)
+	_, err := other.Operator().Delete(within(t, time.Minute), inspect.SelectQueue("q"))
+	require.ErrorIs(t, err, executor.ErrUnknown)
+}
