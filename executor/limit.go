@@ -138,6 +138,31 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 	return nil
 }
 
+// Throttled runs the job again after d, and until then pauses its keys in all limits of its
+// queue: for a handler that a service told to come back later, for example by a 429 with a
+// Retry-After. It is no failure and spends no retry. Meanwhile no job of these keys starts (see
+// QueueConfig.Conditions.Limits); jobs of other keys go on. In a queue without limits it is
+// [Snooze]. A d below zero means zero.
+//
+// In [PayloadErrors] and [BatchErrors] it is for that payload or id, and pauses all
+// keys of the id. The job itself waits for d even if a person ends the pause of its key
+// before. The text of err is in its [events.Snoozed], and because this is no failure not
+// in LastError.
+func Throttled(d time.Duration, err error) error { return (*Limit)(nil).Throttled(d, err) }
+
+// Throttled is the function of that name for a queue with several limits: it pauses
+// the job's keys in this one only.
+func (l *Limit) Throttled(d time.Duration, err error) error {
+	d = max(d, 0)
+	return &WishError{Outcome: OutcomeSnoozed, After: d, Err: err, asks: func(c *admit.Claim) {
+		var only *limit.Limit // nil: all
+		if l != nil {
+			only = l.limit
+		}
+		limit.Throttle(c, only, min(d, maxPause))
+	}}
+}
+
 // Stats counts what runs and waits now. That of a nil Limit is zero.
 func (l *Limit) Stats() (s inspect.LimitStats) {
 	if l.made() != nil {

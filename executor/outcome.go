@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/shard"
 )
@@ -26,11 +27,11 @@ import (
 
 // WishError is what [Cancel], [Discard], [Snooze], [Throttled] and [RetryAfter] return.
 type WishError struct {
-	Outcome  Outcome       // cancelled, discarded or snoozed; of RetryAfter, failed
-	After    time.Duration // of a snooze, or before the retry
-	Err      error         // the reason, or the failure; nil: none is given
-	Throttle bool          // of Throttled: the keys of the job pause meanwhile, for ten years at most
-	Limit    *Limit        // in which they do; nil: in all limits of the queue
+	Outcome Outcome       // cancelled, discarded or snoozed; of RetryAfter, failed
+	After   time.Duration // of a snooze, or before the retry
+	Err     error         // the reason, or the failure; nil: none is given
+
+	asks func(*admit.Claim) // of what the job holds, beside its outcome; nil: nothing
 }
 
 // Cancel makes the payloads dead letters now, with err as the reason, because no retry
@@ -68,8 +69,8 @@ func (e *WishError) Error() string {
 		return "cancelled: " + reason(e.Err)
 	case e.Outcome == OutcomeDiscarded:
 		return "discarded"
-	case e.Throttle:
-		return fmt.Sprintf("throttled for %v: %s", e.After, reason(e.Err))
+	case e.Outcome == OutcomeSnoozed && e.Err != nil:
+		return fmt.Sprintf("snoozed for %v: %s", e.After, reason(e.Err))
 	case e.Outcome == OutcomeSnoozed:
 		return fmt.Sprintf("snoozed for %v", e.After)
 	}
@@ -117,24 +118,6 @@ func joined[K cmp.Ordered](errs map[K]error, format string) string {
 	return strings.Join(texts, "; ")
 }
 
-// Throttled runs the job again after d, and until then pauses its keys in all limits of its
-// queue: for a handler that a service told to come back later, for example by a 429 with a
-// Retry-After. It is no failure and spends no retry. Meanwhile no job of these keys starts (see
-// QueueConfig.Conditions.Limits); jobs of other keys go on. In a queue without limits it is
-// [Snooze]. A d below zero means zero.
-//
-// In [PayloadErrors] and [BatchErrors] it is for that payload or id, and pauses all
-// keys of the id. The job itself waits for d even if a person ends the pause of its key
-// before. The text of err is in its [events.Snoozed], and because this is no failure not
-// in LastError.
-func Throttled(d time.Duration, err error) error { return (*Limit)(nil).Throttled(d, err) }
-
-// Throttled is the function of that name for a queue with several limits: it pauses
-// the job's keys in this one only.
-func (l *Limit) Throttled(d time.Duration, err error) error {
-	return &WishError{Outcome: OutcomeSnoozed, After: max(d, 0), Err: err, Throttle: true, Limit: l}
-}
-
 // wish finds out what the error of a handler asks for.
 func (q *queue) wish(it *shard.Item, err error) work.Wish {
 	switch e := err.(type) {
@@ -168,13 +151,7 @@ func wishOf(err error) (w work.Wish) {
 	case e.Outcome == OutcomeCancelled:
 		w.Kind = work.Cancel
 	case e.Outcome == OutcomeSnoozed:
-		w.Kind, w.After, w.Text = work.Snooze, e.After, e.Throttle || err != error(e) // what is around it says why
-		if e.Throttle {
-			w.Pause = min(e.After, maxPause)
-		}
-		if e.Limit != nil {
-			w.Limit = e.Limit.limit
-		}
+		w.Kind, w.After, w.Text, w.Asks = work.Snooze, e.After, e.Err != nil || err != error(e), e.asks // what is around it says why
 	default:
 		w.Kind, w.After = work.FailFor, e.After
 	}

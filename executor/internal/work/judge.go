@@ -13,7 +13,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -64,8 +63,8 @@ func (w *worker) judge(it *shard.Item, err error) {
 // grant fills in an outcome that is not a failure, and that a stop leaves alone.
 func (w *worker) grant(it *shard.Item, wish Wish, err error) bool {
 	out := &it.Outcome
-	if wish.Pause > 0 {
-		limit.Throttle(admit.ClaimOf(it.Claim), wish.Limit, wish.Pause)
+	if wish.Asks != nil {
+		wish.Asks(admit.ClaimOf(it.Claim))
 	}
 	if wish.Text {
 		out.Error = guard.Text(err.Error)

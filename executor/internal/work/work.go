@@ -28,8 +28,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/engine"
-	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/shard"
@@ -93,10 +93,9 @@ type Wish struct {
 	Text  bool   // of a snooze: the error has something to say
 	Stack string // of a panic
 
-	Pause    time.Duration    // of the job's keys
-	Limit    *limit.Limit     // in which; nil: in all
-	Fatal    error            // the executor is to end; nil: it is not
-	Payloads map[uint64]error // each payload has its own; nil: they have not
+	Asks     func(*admit.Claim) // of what the job holds; nil: nothing
+	Fatal    error              // the executor is to end; nil: it is not
+	Payloads map[uint64]error   // each payload has its own; nil: they have not
 }
 
 // RetryIn is the default pause before retry n.
