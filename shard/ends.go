@@ -120,6 +120,10 @@ func (c *ends) endDone(it *Item, n int) {
 func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	if len(behind) > 0 {
 		c.restart(l, nil, behind, -1, c.restUntil(now), "")
+		if c.cfg.Throttle > 0 {
+			l.dueAfter(now, l.due)
+			c.writeState(l)
+		}
 		return
 	}
 	it.over = true

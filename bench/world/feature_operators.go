@@ -107,13 +107,14 @@ func playAction(w *world, l line) {
 	sel, means := w.selection(l)
 	w.mu.Lock()
 	before := w.meant(means, a)
+	busy := slices.ContainsFunc(before, w.inHand) // it may end by itself meanwhile
 	going := &doing{a, means}
 	w.doing = append(w.doing, going)
 	w.forget(l, means)
 	w.mu.Unlock()
 	ctx, cancel := w.context(l)
 	defer cancel()
-	whole := w.known == w.epoch-1
+	whole := w.known == w.epoch-1 && !busy
 	n, err := a.call(ctx, w, sel)
 	w.mu.Lock()
 	w.mayBe(q, means, n)
