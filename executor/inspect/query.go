@@ -110,55 +110,50 @@ type JobPage struct {
 }
 
 // Selection says which jobs of a queue, or which of its dead letters, a person means:
-// [SelectIDs], [SelectPrefix], [SelectJobs], [SelectQueue] and [SelectExecutor] make one. An action leaves alone what is accepted after its call began; only [Inspector.Pause]
-// holds for later payloads, too. A call that is given the zero Selection returns ErrUnknownQueue.
+// [SelectIDs], [SelectPrefix], [SelectJobs], [SelectQueue] and [SelectExecutor] make one. An
+// action leaves alone what is accepted after its call began; only [Inspector.Pause] holds for
+// later payloads, too. A call that is given the zero Selection returns ErrUnknownQueue.
 type Selection struct {
-	queue  string
-	ids    []string // nil: any
-	at     []uint64 // nil: any
-	filter JobFilter
-	states []JobState // none: any
-	whole  bool       // the executor
+	Queue     string
+	IDs       []string // nil: any; empty: none
+	Positions []uint64 // see At; nil: any; empty: none
+	Filter    JobFilter
+	States    []JobState // none: any
+	Whole     bool       // the executor; all else is zero
 }
 
 // SelectIDs selects all that some ids of a queue have. Without an id it selects
 // nothing.
 func SelectIDs(queue string, ids ...string) Selection {
-	return Selection{queue: queue, ids: append([]string{}, ids...)}
+	return Selection{Queue: queue, IDs: append([]string{}, ids...)}
 }
 
 // At narrows a selection to the payloads that were accepted at some positions, as Receipt,
 // Payload and Dead have them; no two payloads of a journal have one. Without a position it
 // selects nothing.
 func (s Selection) At(positions ...uint64) Selection {
-	s.at = append([]uint64{}, positions...)
+	s.Positions = append([]uint64{}, positions...)
 	return s
-}
-
-// Parts says what a selection is made of, for those who implement an [Inspector]. Ids and
-// positions that are nil stand for any, and those that are empty for none; whole is the executor.
-func (s Selection) Parts() (queue string, ids []string, at []uint64, filter JobFilter, states []JobState, whole bool) {
-	return s.queue, s.ids, s.at, s.filter, s.states, s.whole
 }
 
 // SelectJobs means the jobs of a queue that a filter picks and that are in one of some
 // states, which are those of lists, or [JobFresh]: see [JobRetrying]. Without a state, any.
 func SelectJobs(queue string, filter JobFilter, states ...JobState) Selection {
-	return Selection{queue: queue, filter: filter, states: states}
+	return Selection{Queue: queue, Filter: filter, States: states}
 }
 
 // SelectPrefix selects the ids of a queue that begin so, byte by byte: those of a tenant,
 // for example. It has at most MaxIDBytes; an empty one is [SelectQueue].
 func SelectPrefix(queue, prefix string) Selection {
-	return Selection{queue: queue, filter: JobFilter{IDPrefix: prefix}}
+	return Selection{Queue: queue, Filter: JobFilter{IDPrefix: prefix}}
 }
 
 // SelectQueue selects all that a queue has.
-func SelectQueue(queue string) Selection { return Selection{queue: queue} }
+func SelectQueue(queue string) Selection { return Selection{Queue: queue} }
 
 // SelectExecutor selects the executor as a whole, all queues and those to come: for
 // [Inspector.Pause] and Resume. To other calls it is a queue that there is not.
-func SelectExecutor() Selection { return Selection{whole: true} }
+func SelectExecutor() Selection { return Selection{Whole: true} }
 
 // Requeued says what became of the dead letters that a call was to put back.
 type Requeued struct {

@@ -34,7 +34,7 @@ func (o operator) RetryNow(ctx context.Context, which inspect.Selection) (int, e
 }
 
 func (o operator) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
-	did, err := o.all(ctx, deed{Do: "cancel", Reason: reason}, which)
+	did, err := o.all(ctx, deed{"cancel", which, reason})
 	return did.Back, err
 }
 
@@ -51,7 +51,7 @@ func (o operator) DeleteFailed(ctx context.Context, which inspect.Selection) (in
 }
 
 func (o operator) Requeue(ctx context.Context, which inspect.Selection) (inspect.Requeued, error) {
-	return o.all(ctx, deed{Do: "requeue"}, which)
+	return o.all(ctx, deed{"requeue", which, ""})
 }
 
 func (o operator) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
@@ -68,62 +68,30 @@ func (o operator) Resume(ctx context.Context, which inspect.Selection) (int, err
 
 func (o operator) pause(ctx context.Context, do string, which inspect.Selection) (int, error) {
 	count, err := o.count(ctx, do, which)
-	if _, ids, _, _, _ := which.Parts(); ids == nil {
+	if which.IDs == nil {
 		count = min(count, 1)
 	}
 	return count, err
 }
 
 func (o operator) count(ctx context.Context, do string, which inspect.Selection) (int, error) {
-	did, err := o.all(ctx, deed{Do: do}, which)
+	did, err := o.all(ctx, deed{do, which, ""})
 	return did.Back, err
 }
 
 // deed is what a partition is to do, as it stands in a row of the inbox: not as JSON, because ids are any bytes.
 type deed struct {
 	Do     string
-	Queue  string
+	Which  inspect.Selection
 	Reason string
-	IDs    []string // nil: any, as below
-	At     []uint64
-	Filter inspect.JobFilter
-	States []inspect.JobState
-}
-
-// verbs say how each is done.
-var verbs = map[string]func(context.Context, inspect.Operator, inspect.Selection, *deed) (inspect.Requeued, error){
-	"run":           counted(inspect.Operator.RunNow),
-	"retry":         counted(inspect.Operator.RetryNow),
-	"delete":        counted(inspect.Operator.Delete),
-	"kill-failed":   counted(inspect.Operator.KillFailed),
-	"delete-failed": counted(inspect.Operator.DeleteFailed),
-	"delete-dead":   counted(inspect.Operator.DeleteDead),
-	"pause":         counted(inspect.Operator.Pause),
-	"resume":        counted(inspect.Operator.Resume),
-	"requeue": func(ctx context.Context, o inspect.Operator, which inspect.Selection, _ *deed) (inspect.Requeued, error) {
-		return o.Requeue(ctx, which)
-	},
-	"cancel": func(ctx context.Context, o inspect.Operator, which inspect.Selection, d *deed) (did inspect.Requeued, err error) {
-		did.Back, err = o.Cancel(ctx, which, d.Reason)
-		return did, err
-	},
-}
-
-func counted(do func(inspect.Operator, context.Context, inspect.Selection) (int, error)) func(context.Context, inspect.Operator, inspect.Selection, *deed) (inspect.Requeued, error) {
-	return func(ctx context.Context, o inspect.Operator, which inspect.Selection, _ *deed) (did inspect.Requeued, err error) {
-		did.Back, err = do(o, ctx, which)
-		return did, err
-	}
 }
 
 // all has each partition that is meant do it, side by side.
-func (o operator) all(ctx context.Context, d deed, which inspect.Selection) (sum inspect.Requeued, err error) {
+func (o operator) all(ctx context.Context, d deed) (sum inspect.Requeued, err error) {
 	if ctx == nil {
 		return sum, errNilContext
 	}
-	queue, ids, at, filter, states := which.Parts()
-	d.Queue, d.At, d.Filter, d.States = queue, at, filter, states
-	parts, err := o.parts(queue, ids, at)
+	parts, err := o.parts(&d.Which)
 	if err != nil {
 		return sum, err
 	}
@@ -132,7 +100,7 @@ func (o operator) all(ctx context.Context, d deed, which inspect.Selection) (sum
 	for number, ids := range parts {
 		calls.Go(func() {
 			part := d
-			part.IDs = ids
+			part.Which.IDs = ids
 			did, partErr := o.n.do(ctx, number, &part)
 			mu.Lock()
 			defer mu.Unlock()
@@ -147,22 +115,22 @@ func (o operator) all(ctx context.Context, d deed, which inspect.Selection) (sum
 }
 
 // parts are the partitions that are meant, each with its ids; nil: any.
-func (o operator) parts(queue string, ids []string, at []uint64) (map[int][]string, error) {
+func (o operator) parts(which *inspect.Selection) (map[int][]string, error) {
 	parts := make(map[int][]string)
-	if _, err := o.n.probe.Lookup(queue); err != nil {
+	if _, err := o.n.probe.Lookup(which.Queue); err != nil && !which.Whole {
 		return nil, err
 	}
 	switch {
-	case at != nil && len(at) == 0: // no payload is meant
+	case which.Positions != nil && len(which.Positions) == 0: // no payload is meant
 		return nil, nil
-	case ids == nil && at != nil:
-		return nil, fmt.Errorf("%w: positions without ids: each partition has its own; use SelectPayloads", inspect.ErrInvalidQuery)
-	case ids == nil:
+	case which.IDs == nil && which.Positions != nil:
+		return nil, fmt.Errorf("%w: positions without ids: each partition has its own; use SelectIDs and At", inspect.ErrInvalidQuery)
+	case which.IDs == nil:
 		for number := range o.n.divide.Nodes {
 			parts[number] = nil
 		}
 	}
-	for _, id := range ids {
+	for _, id := range which.IDs {
 		number, err := o.n.PartitionOf(id)
 		if err != nil {
 			return nil, err
@@ -217,18 +185,7 @@ func (d *deed) answer(p *partition) func(context.Context) answer {
 
 // done does it where the partition is.
 func (d *deed) done(ctx context.Context, p *partition) (inspect.Requeued, error) {
-	do := verbs[d.Do]
-	if do == nil {
-		return inspect.Requeued{}, fmt.Errorf("%w: there is nothing called %q to do", inspect.ErrInvalidQuery, d.Do)
-	}
-	which := inspect.SelectJobs(d.Queue, d.Filter, d.States...)
-	if d.IDs != nil {
-		which = inspect.SelectIDs(d.Queue, d.IDs...)
-	}
-	if d.At != nil {
-		which = which.At(d.At...)
-	}
-	return do(ctx, p.x.Inspect(), which, d)
+	return inspect.Act(ctx, p.x.Inspect(), d.Do, d.Which, d.Reason)
 }
 
 // gone reports whether the executor of a partition has ended.

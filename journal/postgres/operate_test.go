@@ -64,8 +64,8 @@ func TestActionsOnAnyNode(t *testing.T) {
 		receipts := put(executor.In(time.Hour))
 		is(t, 3)(o.Delete(ctx, inspect.SelectIDs("q", id(1), id(2), id(3))))
 		is(t, 1)(o.Cancel(ctx, inspect.SelectIDs("q", id(4)), "enough"))
-		is(t, 1)(o.Cancel(ctx, inspect.SelectPayloads("q", id(5), receipts[5].Position), ""))
-		is(t, 0)(o.Cancel(ctx, inspect.SelectPayloads("q", id(6)), ""))
+		is(t, 1)(o.Cancel(ctx, inspect.SelectIDs("q", id(5)).At(receipts[5].Position), ""))
+		is(t, 0)(o.Cancel(ctx, inspect.SelectIDs("q", id(6)).At(), ""))
 		err := n.q.Wait(ctx, receipts[4])
 		require.ErrorIs(t, err, executor.ErrCanceledByOperator)
 		require.ErrorContains(t, err, "enough")
@@ -100,6 +100,11 @@ func TestActionsOnAnyNode(t *testing.T) {
 			back.Back += more.Back
 			return back.Back == ids
 		}, time.Minute, time.Millisecond)
+		runs(ids)
+
+		is(t, 1)(o.Pause(ctx, inspect.SelectExecutor()))
+		put()
+		is(t, 1)(o.Resume(ctx, inspect.SelectExecutor()))
 		runs(ids)
 
 		_, err = o.Delete(ctx, inspect.SelectQueue("nothing"))

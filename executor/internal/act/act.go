@@ -69,8 +69,7 @@ func (o *Operator) Cancel(ctx context.Context, which inspect.Selection, reason s
 }
 
 func (o *Operator) Delete(ctx context.Context, which inspect.Selection) (int, error) {
-	_, ids, at, _, _, _ := which.Parts()
-	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Version: ids != nil && at == nil})
+	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Version: which.IDs != nil && which.Positions == nil})
 }
 
 func (o *Operator) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
@@ -248,7 +247,7 @@ func (o *Operator) paused(keys string) iter.Seq2[string, error] {
 }
 
 func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bool) (n int, err error) {
-	if _, _, _, _, _, whole := which.Parts(); whole {
+	if which.Whole {
 		return o.pauseByName(ctx, "", on)
 	}
 	q, ctx, s, err := o.selected(ctx, which)

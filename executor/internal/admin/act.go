@@ -8,27 +8,12 @@ import (
 	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
-// deeds are what can be done with what is selected, by the names that the API, the control
-// socket and the log have for them. Beside them there are cancel and requeue.
-var deeds = map[string]func(inspect.Inspector, context.Context, inspect.Selection) (int, error){
-	"run": inspect.Inspector.RunNow, "retry": inspect.Inspector.RetryNow,
-	"delete": inspect.Inspector.Delete, "kill-failed": inspect.Inspector.KillFailed, "delete-failed": inspect.Inspector.DeleteFailed,
-	"delete-dead": inspect.Inspector.DeleteDead, "pause": inspect.Inspector.Pause, "resume": inspect.Inspector.Resume,
-}
-
 // Do does something with what is selected, to cancel for a reason. It says how many were
 // affected also when it went wrong after them.
 func Do(ctx context.Context, in inspect.Inspector, verb string, which inspect.Selection, reason string) (did Affected, err error) {
-	switch do := deeds[verb]; {
-	case verb == "cancel":
-		did.N, err = in.Cancel(ctx, which, reason)
-	case verb == "requeue":
-		did.Requeued, err = in.Requeue(ctx, which)
-		did.N = did.Back
-	case do != nil:
-		did.N, err = do(in, ctx, which)
-	default:
-		err = fmt.Errorf("%w: there is nothing called %q to do", inspect.ErrInvalidQuery, brief.Clip(verb))
+	back, err := inspect.Act(ctx, in, verb, which, reason)
+	if did.N = back.Back; verb == "requeue" {
+		did.Requeued = back
 	}
 	return did, err
 }

@@ -97,18 +97,17 @@ type Selection struct {
 
 // Select returns what is selected. It is not checked yet.
 func Select(which inspect.Selection) *Selection {
-	queue, ids, at, filter, states, _ := which.Parts()
-	s := &Selection{Queue: queue, Filter: filter, States: states}
-	if ids != nil {
-		s.IDs = make(map[string]bool, len(ids))
+	s := &Selection{Queue: which.Queue, Filter: which.Filter, States: which.States}
+	if which.IDs != nil {
+		s.IDs = make(map[string]bool, len(which.IDs))
 	}
-	for _, id := range ids {
+	for _, id := range which.IDs {
 		s.IDs[id] = true
 	}
-	if at != nil {
-		s.Of = make([]journal.Position, 0, len(at))
+	if which.Positions != nil {
+		s.Of = make([]journal.Position, 0, len(which.Positions))
 	}
-	for _, p := range at {
+	for _, p := range which.Positions {
 		s.Of = append(s.Of, journal.Position(p))
 	}
 	slices.Sort(s.Of)
