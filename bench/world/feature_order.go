@@ -19,7 +19,8 @@ var ordering = &feature{
 }
 
 // inOrder requires that nothing that waited at the last census, and has not been touched
-// since, comes before what runs for the first time now.
+// since, comes before what runs for the first time now. Which of two equal payloads that is
+// may be a guess.
 func (w *world) inOrder(r *run) {
 	last := r.items[len(r.items)-1]
 	for _, i := range r.items {
@@ -29,7 +30,7 @@ func (w *world) inOrder(r *run) {
 	}
 	for _, i := range w.ledger.items {
 		if i.queue == r.queue.name && i.id == r.id && i.place == waits && i.seen == w.epoch-1 && i.moved < w.epoch && i.state == acked &&
-			!w.standsFor(r, i) && (i.score == last.score || !r.queue.conf.has("fold")) && i.pos != 0 && last.pos != 0 && i.before(last) {
+			!w.standsFor(r, i) && (i.score == last.score || !r.queue.conf.has("fold")) && i.pos != 0 && last.pos != 0 && !i.guess && !last.guess && i.before(last) {
 			if r.queue.circles(r) {
 				i.passed = last
 				continue
