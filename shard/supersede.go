@@ -278,14 +278,11 @@ func (c *gather) loadRest(e *journal.Entry, ref journal.Ref) bool {
 	}
 	id := string(e.ID)
 	if before, noted := c.rested.byID[id]; noted { // under two names of the queue
-		if r.ran.before(before.ran) {
-			r.ran, r.state, before.state = before.ran, before.state, r.state
-		}
-		r.until = max(r.until, before.until)
-		c.end(before.state)
+		c.joinRests(id, r, before)
+	} else {
+		c.rested.add(id, r)
 	}
-	c.rested.add(id, r)
-	c.exhume(id, r.ran)
+	c.exhume(id, c.rested.byID[id].ran)
 	if l := c.lanes.find(e.ID); l != nil && l.n() > 0 {
 		c.loosen(l) // its payload may be older than what was done
 		var w journal.Entry
@@ -294,6 +291,25 @@ func (c *gather) loadRest(e *journal.Entry, ref journal.Ref) bool {
 		}
 	}
 	return true
+}
+
+// joinRests has the newer version and the longer rest of an id count. If they are of two states, another
+// one says both; one that is not written yet is joined by the next start.
+func (c *gather) joinRests(id string, r, before rest) {
+	if r.ran.before(before.ran) {
+		r, before = before, r
+	}
+	if !before.state.IsZero() {
+		c.end(before.state)
+	}
+	if before.until <= r.until {
+		c.rested.add(id, r)
+		return
+	}
+	if !r.state.IsZero() {
+		c.end(r.state)
+	}
+	c.writeRest(before.until, id, rest{until: before.until, ran: r.ran})
 }
 
 // outrun ends a lane whose payload is older than the version of its id that was done: it

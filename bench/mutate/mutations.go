@@ -681,7 +681,7 @@ var inRoot = []mutation{
 	{"say of none that it is late", "shard/dead.go", "return late || o.late", "return late && o.late", latests},
 	{"late by what was done before it died", "shard/dead.go", "return o.done[i].when > died.when", "return o.done[i].when > 0", latests},
 	{"late by what comes before it", "shard/dead.go", "i < len(o.done) && died.before(o.done[i].version)", "i < len(o.done)", gate{"./shard", "^TestLateIsLikeItsModel$"}},
-	{"delete an id, and keep its version", "executor/internal/act/act.go", "Version: ids != nil && at == nil", "Version: ids != nil && at == nil && false", latests},
+	{"delete an id, and keep its version", "executor/internal/act/act.go", "Version: which.IDs != nil && which.Positions == nil", "Version: which.IDs == nil", latests},
 	{"raise the scores of states", "executor/queue.go", "!q.Supersedes { // there", "true { // there", latests},
 	{"a score that is the time", "executor/internal/submit/submit.go", "e.Accepted += 2000", "e.Accepted += 0", latests},
 

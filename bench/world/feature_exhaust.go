@@ -44,6 +44,11 @@ var exhausting = &feature{
 			if !w.halts() {
 				return
 			}
+			w.mu.Lock()
+			for _, i := range w.ledger.items {
+				i.hurried = true
+			}
+			w.mu.Unlock()
 			for _, q := range w.queues {
 				_, _ = w.x.Inspect().RunNow(context.Background(), inspect.SelectQueue(q.name))
 			}
