@@ -60,7 +60,10 @@ var locking = &feature{
 	ended: func(w *world, r *run, err error) {
 		if outcome := executor.OutcomeOf(err); r.queue.conf.has("uncounted") && (outcome == executor.OutcomeDone || outcome == executor.OutcomeDiscarded) {
 			for key := range r.keys() {
-				w.unlocked(key) // whoever has locked it
+				w.unlocked(key)    // whoever has locked it
+				if w.full.Load() { // as soon as that it is done can be written
+					w.state["unlocked "+key] = time.Now().Add(time.Hour)
+				}
 			}
 		}
 	},
