@@ -18,11 +18,11 @@ import (
 )
 
 // is returns a function that wants a call to have counted so many.
-func is(t *testing.T, want int) func(int, error) {
-	return func(count int, err error) {
+func is(t *testing.T, want int) func(inspect.Requeued, error) {
+	return func(did inspect.Requeued, err error) {
 		t.Helper()
 		require.NoError(t, err)
-		require.Equal(t, want, count)
+		require.Equal(t, want, did.Back)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestActionsOnAnyNode(t *testing.T) {
 	c.serving(one, two)
 	for at, n := range []*testNode{other, one} {
 		const ids = 24
-		o, ctx, want := n.Operator(), within(t, time.Minute), ran.Load()
+		ctx, want := within(t, time.Minute), ran.Load()
 		id := func(i int) string { return fmt.Sprintf("%d-\xff%d", at, i) }
 		all := inspect.SelectPrefix("q", fmt.Sprint(at))
 		put := func(options ...executor.Option) (receipts []executor.Receipt) {
@@ -62,23 +62,23 @@ func TestActionsOnAnyNode(t *testing.T) {
 			require.Eventually(t, func() bool { return ran.Load() == want }, time.Minute, time.Millisecond)
 		}
 		receipts := put(executor.In(time.Hour))
-		is(t, 3)(o.Delete(ctx, inspect.SelectIDs("q", id(1), id(2), id(3))))
-		is(t, 1)(o.Cancel(ctx, inspect.SelectIDs("q", id(4)), "enough"))
-		is(t, 1)(o.Cancel(ctx, inspect.SelectIDs("q", id(5)).At(receipts[5].Position), ""))
-		is(t, 0)(o.Cancel(ctx, inspect.SelectIDs("q", id(6)).At(), ""))
+		is(t, 3)(n.Act(ctx, "delete", inspect.SelectIDs("q", id(1), id(2), id(3)), ""))
+		is(t, 1)(n.Act(ctx, "cancel", inspect.SelectIDs("q", id(4)), "enough"))
+		is(t, 1)(n.Act(ctx, "cancel", inspect.SelectIDs("q", id(5)).At(receipts[5].Position), ""))
+		is(t, 0)(n.Act(ctx, "cancel", inspect.SelectIDs("q", id(6)).At(), ""))
 		err := n.q.Wait(ctx, receipts[4])
 		require.ErrorIs(t, err, executor.ErrCanceledByOperator)
 		require.ErrorContains(t, err, "enough")
-		is(t, 1)(o.Pause(ctx, all))
-		is(t, 0)(o.Pause(ctx, all))
-		is(t, ids-5)(o.RunNow(ctx, all))
-		is(t, 2)(o.Pause(ctx, inspect.SelectIDs("q", id(6), id(7))))
-		is(t, 1)(o.Resume(ctx, all))
-		is(t, 0)(o.Resume(ctx, all))
+		is(t, 1)(n.Act(ctx, "pause", all, ""))
+		is(t, 0)(n.Act(ctx, "pause", all, ""))
+		is(t, ids-5)(n.Act(ctx, "run", all, ""))
+		is(t, 2)(n.Act(ctx, "pause", inspect.SelectIDs("q", id(6), id(7)), ""))
+		is(t, 1)(n.Act(ctx, "resume", all, ""))
+		is(t, 0)(n.Act(ctx, "resume", all, ""))
 		runs(ids - 7)
-		is(t, 2)(o.Resume(ctx, inspect.SelectIDs("q", id(6), id(7))))
+		is(t, 2)(n.Act(ctx, "resume", inspect.SelectIDs("q", id(6), id(7)), ""))
 		runs(2)
-		is(t, 2)(o.DeleteDead(ctx, all))
+		is(t, 2)(n.Act(ctx, "delete-dead", all, ""))
 
 		fails.Store(true)
 		put()
@@ -86,34 +86,36 @@ func TestActionsOnAnyNode(t *testing.T) {
 		failed := inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: fmt.Sprint(at), ErrorContains: "no luck"}, inspect.JobRetrying)
 		var count int
 		require.Eventually(t, func() bool { // a run is over a moment after its handler
-			n, err := o.RetryNow(ctx, failed)
+			did, err := n.Act(ctx, "retry", failed, "")
 			require.NoError(t, err)
-			count += n
+			count += did.Back
 			return count == ids
 		}, time.Minute, time.Millisecond)
 		runs(ids)
 		fails.Store(false)
 		var back inspect.Requeued
 		require.Eventually(t, func() bool {
-			more, err := o.Requeue(ctx, all)
+			more, err := n.Act(ctx, "requeue", all, "")
 			require.NoError(t, err)
 			back.Back += more.Back
 			return back.Back == ids
 		}, time.Minute, time.Millisecond)
 		runs(ids)
 
-		is(t, 1)(o.Pause(ctx, inspect.SelectExecutor()))
+		is(t, 1)(n.Act(ctx, "pause", inspect.SelectExecutor(), ""))
 		put()
-		is(t, 1)(o.Resume(ctx, inspect.SelectExecutor()))
+		is(t, 1)(n.Act(ctx, "resume", inspect.SelectExecutor(), ""))
 		runs(ids)
 
-		_, err = o.Delete(ctx, inspect.SelectQueue("nothing"))
+		_, err = n.Act(ctx, "delete", inspect.SelectQueue("nothing"), "")
 		require.ErrorIs(t, err, executor.ErrUnknownQueue)
-		_, err = o.Delete(ctx, inspect.SelectQueue("q").At(7))
+		_, err = n.Act(ctx, "delete", inspect.SelectQueue("q").At(7), "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
-		_, err = o.Requeue(ctx, failed)
+		_, err = n.Act(ctx, "requeue", failed, "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery, "of the owners")
-		_, err = o.Delete(nil, all) //nolint:staticcheck // that is the test
+		_, err = n.Act(ctx, "dance", all, "")
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
+		_, err = n.Act(nil, "delete", all, "") //nolint:staticcheck // that is the test
 		require.Error(t, err)
 	}
 	require.Zero(t, c.rows(one))
@@ -128,21 +130,21 @@ func TestActionsWithoutAnOwner(t *testing.T) {
 	caller, owner := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
 	_, err := caller.q.Enqueue(t.Context(), "a", 1)
 	require.NoError(t, err)
-	count, err := caller.Operator().Delete(within(t, 50*time.Millisecond), inspect.SelectQueue("q"))
-	require.Zero(t, count)
+	did, err := caller.Act(within(t, 50*time.Millisecond), "delete", inspect.SelectQueue("q"), "")
+	require.Zero(t, did)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, executor.ErrUnknown)
 	require.Equal(t, 1, c.rows(caller), "the payload")
 
 	done := make(chan error, 1)
 	go func() {
-		_, err := caller.Operator().Pause(context.Background(), inspect.SelectQueue("q"))
+		_, err := caller.Act(context.Background(), "pause", inspect.SelectQueue("q"), "")
 		done <- err
 	}()
 	require.Eventually(t, func() bool { return c.rows(caller) == 3 }, time.Minute, time.Millisecond)
 	require.NoError(t, owner.Start(context.Background()))
 	require.NoError(t, <-done)
-	is(t, 1)(caller.Operator().Resume(within(t, time.Minute), inspect.SelectQueue("q")))
+	is(t, 1)(caller.Act(within(t, time.Minute), "resume", inspect.SelectQueue("q"), ""))
 	require.Eventually(t, func() bool { return ran.Load() == 1 }, time.Minute, time.Millisecond)
 }
 
@@ -162,7 +164,7 @@ func TestActionsOnAFullBacklog(t *testing.T) {
 	}
 	_, err := other.q.Enqueue(t.Context(), "waits", 3)
 	require.NoError(t, err)
-	is(t, 3)(other.Operator().Delete(within(t, time.Minute), inspect.SelectQueue("q")))
+	is(t, 3)(other.Act(within(t, time.Minute), "delete", inspect.SelectQueue("q"), ""))
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, time.Millisecond)
 }
 
@@ -175,6 +177,6 @@ func TestActionsThatAreNotFinished(t *testing.T) {
 	owner.longestWait = 0
 	require.NoError(t, owner.Start(context.Background()))
 	c.serving(owner)
-	_, err := other.Operator().Delete(within(t, time.Minute), inspect.SelectQueue("q"))
+	_, err := other.Act(within(t, time.Minute), "delete", inspect.SelectQueue("q"), "")
 	require.ErrorIs(t, err, executor.ErrUnknown)
 }

@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
+)
+
+// Act does what inspect.Act does, to the jobs of queues that are registered here, in all partitions that the Selection
+// means: by itself where this node owns them, and otherwise the owner acts when he has taken in what was enqueued before.
+// Counts are sums, except that to pause or resume a queue, a prefix or the executor counts once. Each call waits until all
+// owners have answered, a partition without one included, so bound ctx. With an error, some partitions may be done. It
+// matches executor.ErrUnknown when one of them may be done, because its owner has begun and did not answer; otherwise
+// those that are not counted are not done, and will not be, as far as the methods of an inspect.Operator say so. Positions
+// need ids beside them: each partition has its own. Any goroutine may call it, before Start, too.
+func (n *Node) Act(ctx context.Context, name string, which inspect.Selection, reason string) (sum inspect.Requeued, err error) {
+	if ctx == nil {
+		return sum, errNilContext
+	}
+	parts, err := n.parts(&which)
+	if err != nil {
+		return sum, err
+	}
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	for number, ids := range parts {
+		calls.Go(func() {
+			part := deed{name, which, reason}
+			part.Which.IDs = ids
+			did, partErr := n.do(ctx, number, &part)
+			mu.Lock()
+			defer mu.Unlock()
+			sum.Back, sum.Superseded, sum.Late, sum.Unsure = sum.Back+did.Back, sum.Superseded+did.Superseded, sum.Late+did.Late, sum.Unsure+did.Unsure
+			if partErr != nil {
+				err = errors.Join(err, fmt.Errorf("partition %d: %w", number, partErr))
+			}
+		})
+	}
+	calls.Wait()
+	if (name == "pause" || name == "resume") && which.IDs == nil {
+		sum.Back = min(sum.Back, 1)
+	}
+	return sum, err
+}
+
+// deed is what a partition is to do, as it stands in a row of the inbox: not as JSON, because ids are any bytes.
+type deed struct {
+	Do     string
+	Which  inspect.Selection
+	Reason string
+}
+
+// parts are the partitions that are meant, each with its ids; nil: any.
+func (n *Node) parts(which *inspect.Selection) (map[int][]string, error) {
+	parts := make(map[int][]string)
+	if _, err := n.probe.Lookup(which.Queue); err != nil && !which.Whole {
+		return nil, err
+	}
+	switch {
+	case which.Positions != nil && len(which.Positions) == 0: // no payload is meant
+		return nil, nil
+	case which.IDs == nil && which.Positions != nil:
+		return nil, fmt.Errorf("%w: positions without ids: each partition has its own; use SelectIDs and At", inspect.ErrInvalidQuery)
+	case which.IDs == nil:
+		for number := range n.divide.Nodes {
+			parts[number] = nil
+		}
+	}
+	for _, id := range which.IDs {
+		number, err := n.PartitionOf(id)
+		if err != nil {
+			return nil, err
+		}
+		parts[number] = append(parts[number], id)
+	}
+	return parts, nil
+}
+
+// do has a partition do it, here or where its owner is.
+func (n *Node) do(ctx context.Context, number int, d *deed) (did inspect.Requeued, err error) {
+	if p := n.owned(number); p != nil && p.taker.gate(ctx, deeds) == nil {
+		if did, err = d.done(ctx, p); gone(err) {
+			err = fmt.Errorf("%w: the partition is given away: %w", executor.ErrUnknown, err)
+		}
+		return did, err
+	}
+	var text bytes.Buffer
+	_ = gob.NewEncoder(&text).Encode(d) // does not fail
+	a, token, err := n.asking.ask(ctx, place{partition: number}, deedVersion, item{Payload: text.Bytes()})
+	switch {
+	case err != nil && token.Valid && n.recall(token):
+		return did, n.outbox.cause(ctx)
+	case err != nil:
+		return did, err
+	case a.Did != nil:
+		did = *a.Did
+	}
+	if a.Lost {
+		return did, fmt.Errorf("%w: the partition was given away before its owner has answered", executor.ErrUnknown)
+	}
+	return did, a.err()
+}
+
+// recall takes a question back, unless its owner has begun.
+func (n *Node) recall(token pgtype.UUID) (gone bool) {
+	err := onConnection(n.base, n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, n.texts["recall"], token).Scan(&gone)
+	})
+	return gone && err == nil
+}
+
+// answer returns what does it for another node.
+func (d *deed) answer(p *partition) func(context.Context) answer {
+	return func(ctx context.Context) answer {
+		did, err := d.done(ctx, p)
+		a := answerOf(nil, err)
+		a.Did, a.Lost = &did, gone(err) || ctx.Err() != nil
+		return a
+	}
+}
+
+// done does it where the partition is.
+func (d *deed) done(ctx context.Context, p *partition) (inspect.Requeued, error) {
+	return inspect.Act(ctx, p.x.Inspect(), d.Do, d.Which, d.Reason)
+}
+
+// gone reports whether the executor of a partition has ended.
+func gone(err error) bool {
+	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
+}
