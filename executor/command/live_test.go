@@ -49,11 +49,11 @@ func alike(s, dir string) string {
 		if err := json.Unmarshal([]byte(line), &all); err != nil {
 			return err.Error()
 		}
-		some := ""
-		for _, name := range strings.Fields("queue length payloads fresh retries halted due delayed morgue_length") {
-			some += fmt.Sprintf("%s %v ", name, all[name])
+		var some strings.Builder
+		for name := range strings.FieldsSeq("queue length payloads fresh retries halted due delayed morgue_length") {
+			fmt.Fprintf(&some, "%s %v ", name, all[name])
 		}
-		return some
+		return some.String()
 	})
 	s = queueHead.ReplaceAllString(s, "PAYLOADS  AGE  BYTES  MORGUE")
 	return queueRow.ReplaceAllString(s, "$1 <age> <size> $2")
