@@ -628,7 +628,7 @@ var inRoot = []mutation{
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},
 	{"obey a page of another site", "executor/dashboard/handler.go", "h.foreign(r); err != nil {", "h.foreign(r); err != nil && false {", guards},
 	{"answer an image of another site", "executor/dashboard/guard.go", "	strict.Method = http.MethodPost", "	// strict.Method = http.MethodPost", guards},
-	{"show payloads that were not asked for", "executor/dashboard/payload.go", "	case s.h.cfg.ShowPayload == nil || ", "	case s.h.cfg.ShowPayload == nil:\n		row.Text = string(p.Raw)\n		return row\n	case ", guards},
+	{"show payloads that were not asked for", "executor/dashboard/payload.go", "	case s.h.cfg.ShowPayload == nil || ", "	case s.h.cfg.ShowPayload == nil:\n		p.Raw = all.Raw\n		return\n	case ", guards},
 	{"answer to any name", "executor/dashboard/guard.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "return strconv.IsPrint(r) || ", "return r > 0x1fff || strconv.IsPrint(r) || ", guards},
 	{"delete for good without asking", "executor/dashboard/action.go", "	return d.danger || ", "	return ", boards},

@@ -62,15 +62,15 @@ var exhausting = &feature{
 	},
 }
 
-// halts reports whether an id is halted, or may still be once a limit or a key lets it run, or
-// a pause is over that a clock which was set has made long.
+// halts reports whether an id is halted, or may still be once it has run, or a limit or a key lets
+// it run, or a pause is over that a clock which was set has made long.
 // All of it is made due then.
 func (w *world) halts() bool {
 	stats, err := w.x.Stats(context.Background())
 	halts := false
 	for _, s := range stats.Queues {
 		q := w.queueOf(s.Name)
-		waits := q != nil && (q.conf.has("limited") || q.conf.has("locks") || len(w.clocks()) > 0) && q.conf.str("exhausted") == "halt" && s.Jobs > 0
+		waits := q != nil && q.conf.str("exhausted") == "halt" && s.Jobs > 0
 		halts = halts || s.Halted > 0 || waits
 	}
 	if err != nil || !halts {

@@ -35,7 +35,7 @@ var sharing = &feature{
 				len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || i.state != acked || i.pos == 0 || w.standsFor(r, i) || w.superseded(i, tried) {
 				continue
 			}
-			if i.pos < r.items[0].pos && !w.scored(i.id) && !slices.Contains(r.items, i) {
+			if i.pos < r.items[0].pos && !w.scored(i.id) && !slices.Contains(r.items, i) && !w.takesTurn(r) {
 				if q.circles(r) {
 					i.passed = r.items[0]
 					continue
@@ -72,6 +72,12 @@ func (w *world) closes(q *queue, i *item, why string) {
 	if q.conf.has("lane") && q.conf.has("locks") && strings.Contains(why, lock.ErrDeadlock.Error()) {
 		i.doom = w.epoch
 	}
+}
+
+// takesTurn reports whether an older payload of the id, which was dead, may have the score of a clock
+// that was ahead: the turn is that one's, and what comes first in it another one.
+func (w *world) takesTurn(r *run) bool {
+	return slices.ContainsFunc(w.ledger.items, func(i *item) bool { return i.queue == r.queue.name && i.id == r.id && w.scoredAhead(i) })
 }
 
 // circles reports whether jobs of a queue may fail, and be buried, because they wait in a lane for

@@ -82,7 +82,7 @@ var locking = &feature{
 }
 
 // checkBlocked: what is blocked by a key does not run while a payload waits that has locked
-// it when it was enqueued.
+// it when it was enqueued: one of a lane may be buried, and unlock it, because it closes a circle.
 func checkBlocked(w *world, r *run) {
 	if r.queue.conf.str("locks") != "blocked" {
 		return
@@ -98,7 +98,7 @@ func checkBlocked(w *world, r *run) {
 			continue
 		}
 		q, key := w.queueOf(i.queue), keyOf("", i.value)
-		if q == nil || q.conf.str("locks") != "enqueue" || q.circles(r) || !r.keys()[key] || i.buried || r.began.Sub(i.at) > lockTTL-time.Second {
+		if q == nil || q.conf.str("locks") != "enqueue" || q.conf.has("lane") || !r.keys()[key] || i.buried || r.began.Sub(i.at) > lockTTL-time.Second {
 			continue
 		}
 		if by, ok := w.state["unlocked "+key].(time.Time); ok && !by.Before(i.at) {

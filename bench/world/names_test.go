@@ -19,6 +19,7 @@ var elsewhere = map[string]string{
 	"executortest starts and stops an executor itself":    "Executor.Run Config.OnFatal Config.OnStart Config.StopTimeout Executor.Err",
 	"it refuses what a world starts with; see TestStrict": "Advanced.Strict",
 	"a function that is its default, or of an argument":   "RetryIn OutcomeOf Queue.Executor",
+	"it calls what a world calls":                         "Act",
 }
 
 // A feature that no world has is one that nobody combines with others: each exported
@@ -130,9 +131,11 @@ func settings(d *ast.GenDecl) (names []string) {
 	}
 	for _, spec := range d.Specs {
 		s, ok := spec.(*ast.TypeSpec)
-		if ok && s.Name.Name == "Inspector" {
+		if ok && (s.Name.Name == "Inspector" || s.Name.Name == "Operator") { // which is a part of it
 			for _, method := range s.Type.(*ast.InterfaceType).Methods.List {
-				names = append(names, "Inspector."+method.Names[0].Name)
+				for _, name := range method.Names {
+					names = append(names, "Inspector."+name.Name)
+				}
 			}
 		}
 		if !ok || s.Name.Name != "Config" && s.Name.Name != "QueueConfig" && !slices.Contains(groups, s.Name.Name) {
