@@ -23,8 +23,8 @@ const (
 	// DurabilityAsync: Enqueue returns as soon as the payload has its place in the
 	// order, and the disk follows with the next commits, usually within a millisecond.
 	// If the process or the machine dies before that, the payload is lost, and a later
-	// one may get its position. A crash loses the newest ones and none in between.
-	//
+	// one may get its position. A crash loses the newest ones and none in between; on a
+	// full disk, those that wait for room, and follow-ups of their id go ahead of them.
 	// Enqueue still waits for the disk when the call has an [IdempotencyKey],
 	// [FromSource] or [IfAbsent], and when the disk is more than 4 MiB behind.
 	DurabilityAsync Durability = "Async"
