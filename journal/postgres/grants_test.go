@@ -80,7 +80,7 @@ var (
 		"refuse": {0, 7, "why", 0}, "sweep": {}, "nodes": {}, "stats": {}, "held": {0},
 		"hear": {0, 0, 7, tokens[0]}, "answer": {0, 0, []int64{7}, tokens[1:], []string{"{}"}},
 	}
-	calling = map[string][]any{"put": {[]int{0, 0}, []string{"q", "q"}, [][]byte{{1}, {2}}, tokens, "infinity"}, "withdraw": {tokens}, "answers": {tokens}, "notify": {"c", "h"}}
+	calling = map[string][]any{"put": {[]int{0, 0}, []string{"q", "q"}, [][]byte{{1}, {2}}, tokens, "infinity"}, "withdraw": {tokens}, "answers": {tokens}, "recall": {tokens[0]}, "notify": {"c", "h"}}
 	writing = map[string][]any{"insert": {0, "q", nobody}, "insertHint": {0, "q", nobody, "c", "h"}}
 )
 
