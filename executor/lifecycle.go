@@ -214,6 +214,7 @@ func (x *Executor) beginStop() {
 	defer x.mu.Unlock()
 	if x.state != stopping {
 		x.state = stopping
+		x.crew.Draining.Store(true) // before Err says so
 		x.stopping.Store(true)
 		go x.stop() // no context ends it: see the census
 	}
@@ -225,9 +226,8 @@ func (x *Executor) stop() {
 	// A queue that is being registered and a Start that makes workers are waited for, and the
 	// next ones are refused: shards and workers are complete.
 	x.arranging.Lock()
-	x.crew.Draining.Store(true)
-	x.arranging.Unlock()
 	close(x.closing)
+	x.arranging.Unlock()
 	names, stuck := x.drain()
 	if x.control != nil {
 		x.control.Close() // not before: a stop that takes long is looked at

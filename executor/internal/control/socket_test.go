@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,11 +58,13 @@ func abandon(t *testing.T, dir string) {
 func TestTheModeIsThereBeforeTheName(t *testing.T) {
 	dir := short(t)
 	over, looked := make(chan struct{}), make(chan map[fs.FileMode]int)
+	var seen atomic.Int32
 	go func() {
 		modes := make(map[fs.FileMode]int)
 		for {
 			if info, err := os.Lstat(path(dir)); err == nil {
 				modes[info.Mode()]++
+				seen.Add(1)
 			}
 			if info, err := os.Lstat(filepath.Join(dir, nursery)); err == nil {
 				modes[info.Mode()]++
@@ -74,7 +77,7 @@ func TestTheModeIsThereBeforeTheName(t *testing.T) {
 			}
 		}
 	}()
-	for range 300 {
+	for i := 0; i < 300 || seen.Load() == 0; i++ {
 		require.NoError(t, listen(t, dir).Close())
 	}
 	close(over)
