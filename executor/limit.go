@@ -153,13 +153,14 @@ func Throttled(d time.Duration, err error) error { return (*Limit)(nil).Throttle
 // Throttled is the function of that name for a queue with several limits: it pauses
 // the job's keys in this one only.
 func (l *Limit) Throttled(d time.Duration, err error) error {
-	d = max(d, 0)
-	return &WishError{Outcome: OutcomeSnoozed, After: d, Err: err, asks: func(c *admit.Claim) {
+	return &WishError{Outcome: OutcomeSnoozed, After: max(d, 0), Err: err, asks: func(c *admit.Claim) {
 		var only *limit.Limit // nil: all
 		if l != nil {
 			only = l.limit
 		}
-		limit.Throttle(c, only, min(d, maxPause))
+		if d > 0 {
+			limit.Throttle(c, only, min(d, maxPause))
+		}
 	}}
 }
 

@@ -208,7 +208,7 @@ func TestThrottledInAllShapes(t *testing.T) {
 	require.True(t, ok)
 	require.Zero(t, throttled.After)
 	require.ErrorIs(t, err, errBoom)
-	require.Equal(t, "snoozed for 0s", executor.Throttled(0, nil).Error())
+	require.Equal(t, "throttled for 0s: no reason given", executor.Throttled(0, nil).Error())
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{Workers: 2})
 		l := newLimit(t, x, "l", executor.LimitConfig{})

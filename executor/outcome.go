@@ -22,16 +22,15 @@ import (
 // What is around a handler, to measure it or to translate its errors, tells the wishes
 // apart with [OutcomeOf], and finds their parts with [errors.AsType]: all are a
 // [*WishError]; [Fatal], which may be around any of them, is a [*FatalError]. A value
-// of these types that the program makes itself is the same wish; a nil pointer is
-// a failure.
+// of these types that the program makes itself is the same wish, but for [Throttled];
+// a nil pointer is a failure.
 
 // WishError is what [Cancel], [Discard], [Snooze], [Throttled] and [RetryAfter] return.
 type WishError struct {
-	Outcome Outcome       // cancelled, discarded or snoozed; of RetryAfter, failed
-	After   time.Duration // of a snooze, or before the retry
-	Err     error         // the reason, or the failure; nil: none is given
-
-	asks func(*admit.Claim) // of what the job holds, beside its outcome; nil: nothing
+	Outcome Outcome            // cancelled, discarded or snoozed; of RetryAfter, failed
+	After   time.Duration      // of a snooze, or before the retry
+	Err     error              // the reason, or the failure; nil: none is given
+	asks    func(*admit.Claim) // of Throttled, about what the job holds; nil: nothing
 }
 
 // Cancel makes the payloads dead letters now, with err as the reason, because no retry
@@ -69,8 +68,8 @@ func (e *WishError) Error() string {
 		return "cancelled: " + reason(e.Err)
 	case e.Outcome == OutcomeDiscarded:
 		return "discarded"
-	case e.Outcome == OutcomeSnoozed && e.Err != nil:
-		return fmt.Sprintf("snoozed for %v: %s", e.After, reason(e.Err))
+	case e.asks != nil:
+		return fmt.Sprintf("throttled for %v: %s", e.After, reason(e.Err))
 	case e.Outcome == OutcomeSnoozed:
 		return fmt.Sprintf("snoozed for %v", e.After)
 	}
@@ -151,7 +150,7 @@ func wishOf(err error) (w work.Wish) {
 	case e.Outcome == OutcomeCancelled:
 		w.Kind = work.Cancel
 	case e.Outcome == OutcomeSnoozed:
-		w.Kind, w.After, w.Text, w.Asks = work.Snooze, e.After, e.Err != nil || err != error(e), e.asks // what is around it says why
+		w.Kind, w.After, w.Text, w.Asks = work.Snooze, e.After, e.asks != nil || err != error(e), e.asks // what is around it says why
 	default:
 		w.Kind, w.After = work.FailFor, e.After
 	}

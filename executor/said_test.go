@@ -119,7 +119,7 @@ func TestWhyItIsSnoozedAndHowFarItIs(t *testing.T) {
 			require.NoError(t, err)
 			why = append(why, e.Error)
 		}
-		require.Equal(t, []string{"snoozed for 1h0m0s: boom", "not yet: snoozed for 1h0m0s", ""}, why)
+		require.Equal(t, []string{"throttled for 1h0m0s: boom", "not yet: snoozed for 1h0m0s", ""}, why)
 	})
 }
 
