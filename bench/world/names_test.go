@@ -131,11 +131,9 @@ func settings(d *ast.GenDecl) (names []string) {
 	}
 	for _, spec := range d.Specs {
 		s, ok := spec.(*ast.TypeSpec)
-		if ok && (s.Name.Name == "Inspector" || s.Name.Name == "Operator") { // which is a part of it
+		if ok && s.Name.Name == "Inspector" {
 			for _, method := range s.Type.(*ast.InterfaceType).Methods.List {
-				for _, name := range method.Names {
-					names = append(names, "Inspector."+name.Name)
-				}
+				names = append(names, "Inspector."+method.Names[0].Name)
 			}
 		}
 		if !ok || s.Name.Name != "Config" && s.Name.Name != "QueueConfig" && !slices.Contains(groups, s.Name.Name) {

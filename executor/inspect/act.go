@@ -9,23 +9,23 @@ import (
 
 // acts are the methods that count what they have done, by the names that the API, the control
 // socket and the log have for them.
-var acts = map[string]func(Operator, context.Context, Selection) (int, error){
-	"run": Operator.RunNow, "retry": Operator.RetryNow,
-	"delete": Operator.Delete, "kill-failed": Operator.KillFailed, "delete-failed": Operator.DeleteFailed,
-	"delete-dead": Operator.DeleteDead, "pause": Operator.Pause, "resume": Operator.Resume,
+var acts = map[string]func(Inspector, context.Context, Selection) (int, error){
+	"run": Inspector.RunNow, "retry": Inspector.RetryNow,
+	"delete": Inspector.Delete, "kill-failed": Inspector.KillFailed, "delete-failed": Inspector.DeleteFailed,
+	"delete-dead": Inspector.DeleteDead, "pause": Inspector.Pause, "resume": Inspector.Resume,
 }
 
-// Act calls a method of an [Operator] by its name in the API: run, retry, cancel, delete, kill-failed,
+// Act calls a method of an [Inspector] by its name in the API: run, retry, cancel, delete, kill-failed,
 // delete-failed, requeue, delete-dead, pause or resume. The reason is for cancel. What the method
 // counts is Back of the result. Another name is ErrInvalidQuery; all else is as the method says.
-func Act(ctx context.Context, o Operator, name string, which Selection, reason string) (did Requeued, err error) {
+func Act(ctx context.Context, in Inspector, name string, which Selection, reason string) (did Requeued, err error) {
 	switch act := acts[name]; {
 	case name == "cancel":
-		did.Back, err = o.Cancel(ctx, which, reason)
+		did.Back, err = in.Cancel(ctx, which, reason)
 	case name == "requeue":
-		return o.Requeue(ctx, which)
+		return in.Requeue(ctx, which)
 	case act != nil:
-		did.Back, err = act(o, ctx, which)
+		did.Back, err = act(in, ctx, which)
 	default:
 		err = fmt.Errorf("%w: there is nothing called %q to do", ErrInvalidQuery, brief.Clip(name))
 	}

@@ -109,22 +109,6 @@ type Inspector interface {
 	// ErrInvalidQuery, and ErrClosed when a Stop has ended.
 	Slots(limit int) (held []SlotHeld, more int, err error)
 
-	Operator
-
-	// Paused returns what is paused as a whole: the executor, and queues, registered or not.
-	Paused() (all bool, queues []string)
-
-	// PausedIDs lists the ids of a queue that are paused by themselves, in their order, as
-	// the last commit has left it, a page at a time. A read error is yielded once and ends
-	// the list; a queue of which the journal knows no pause has none.
-	PausedIDs(queue string) iter.Seq2[string, error]
-
-	// PausedPrefixes lists the prefixes of ids of a queue that are paused, as PausedIDs does.
-	PausedPrefixes(queue string) iter.Seq2[string, error]
-}
-
-// Operator acts on what a [Selection] means. Any goroutine may call its methods, at any time.
-type Operator interface {
 	// RunNow makes the selected jobs that wait due now: those that are delayed, snoozed or
 	// waiting for a retry. It gives all of their retries back, and lets halted ones go on. A
 	// job that is paused, locked out or limited still waits for that, and one that runs is
@@ -237,4 +221,15 @@ type Operator interface {
 	// Resume ends a pause of the same Selection, and returns how many of it were paused, and
 	// the errors of Pause. Another pause that holds the same jobs goes on.
 	Resume(ctx context.Context, which Selection) (int, error)
+
+	// Paused returns what is paused as a whole: the executor, and queues, registered or not.
+	Paused() (all bool, queues []string)
+
+	// PausedIDs lists the ids of a queue that are paused by themselves, in their order, as
+	// the last commit has left it, a page at a time. A read error is yielded once and ends
+	// the list; a queue of which the journal knows no pause has none.
+	PausedIDs(queue string) iter.Seq2[string, error]
+
+	// PausedPrefixes lists the prefixes of ids of a queue that are paused, as PausedIDs does.
+	PausedPrefixes(queue string) iter.Seq2[string, error]
 }

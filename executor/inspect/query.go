@@ -178,6 +178,11 @@ type Requeued struct {
 	Unsure int `wire:",omit"`
 }
 
+// Plus returns the sum of both.
+func (r Requeued) Plus(q Requeued) Requeued {
+	return Requeued{r.Back + q.Back, r.Superseded + q.Superseded, r.Late + q.Late, r.Unsure + q.Unsure}
+}
+
 // String says it in a sentence for a person: "3 payloads are back; 2 of them run after
 // later payloads of their ids".
 func (r Requeued) String() string {

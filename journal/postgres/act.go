@@ -20,7 +20,7 @@ import (
 // Counts are sums, except that to pause or resume a queue, a prefix or the executor counts once. Each call waits until all
 // owners have answered, a partition without one included, so bound ctx. With an error, some partitions may be done. It
 // matches executor.ErrUnknown when one of them may be done, because its owner has begun and did not answer; otherwise
-// those that are not counted are not done, and will not be, as far as the methods of an inspect.Operator say so. Positions
+// those that are not counted are not done, and will not be, as far as the methods of an inspect.Inspector say so. Positions
 // need ids beside them: each partition has its own. Any goroutine may call it, before Start, too.
 func (n *Node) Act(ctx context.Context, name string, which inspect.Selection, reason string) (sum inspect.Requeued, err error) {
 	if ctx == nil {
@@ -39,8 +39,7 @@ func (n *Node) Act(ctx context.Context, name string, which inspect.Selection, re
 			did, partErr := n.do(ctx, number, &part)
 			mu.Lock()
 			defer mu.Unlock()
-			sum.Back, sum.Superseded, sum.Late, sum.Unsure = sum.Back+did.Back, sum.Superseded+did.Superseded, sum.Late+did.Late, sum.Unsure+did.Unsure
-			if partErr != nil {
+			if sum = sum.Plus(did); partErr != nil {
 				err = errors.Join(err, fmt.Errorf("partition %d: %w", number, partErr))
 			}
 		})

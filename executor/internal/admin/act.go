@@ -28,7 +28,7 @@ type Affected struct {
 
 // Add adds what another part of the action has affected.
 func (a *Affected) Add(b Affected) {
-	a.N, a.Back, a.Superseded, a.Late, a.Unsure = a.N+b.N, a.Back+b.Back, a.Superseded+b.Superseded, a.Late+b.Late, a.Unsure+b.Unsure
+	a.N, a.Requeued = a.N+b.N, a.Plus(b.Requeued)
 }
 
 // Act asks for an action over the control socket. Of a queue it has to say which are meant,

@@ -110,7 +110,7 @@ type Which struct {
 func (l *Letters) Restore(ctx context.Context, which Which) (sum inspect.Requeued, err error) {
 	_, err = l.each(ctx, which, func(some letters) (int, error) {
 		one, err := l.restore(ctx, some)
-		sum = inspect.Requeued{Back: sum.Back + one.Back, Superseded: sum.Superseded + one.Superseded, Late: sum.Late + one.Late, Unsure: sum.Unsure + one.Unsure}
+		sum = sum.Plus(one)
 		return one.Back, err
 	})
 	return sum, err
