@@ -96,17 +96,14 @@ func (n *Node) do(ctx context.Context, number int, d *deed) (did inspect.Requeue
 	_ = gob.NewEncoder(&text).Encode(d) // does not fail
 	a, token, err := n.asking.ask(ctx, place{partition: number}, deedVersion, item{Payload: text.Bytes()})
 	switch {
-	case err != nil && token.Valid && n.recall(token):
+	case err != nil && ctx.Err() != nil && token.Valid && n.recall(token):
 		return did, n.outbox.cause(ctx)
 	case err != nil:
 		return did, err
-	case a.Did != nil:
-		did = *a.Did
+	case a.Lost:
+		return a.Did, fmt.Errorf("%w: the partition was given away before its owner has answered", executor.ErrUnknown)
 	}
-	if a.Lost {
-		return did, fmt.Errorf("%w: the partition was given away before its owner has answered", executor.ErrUnknown)
-	}
-	return did, a.err()
+	return a.Did, a.err()
 }
 
 // recall takes a question back, unless its owner has begun.
@@ -122,7 +119,7 @@ func (d *deed) answer(p *partition) func(context.Context) answer {
 	return func(ctx context.Context) answer {
 		did, err := d.done(ctx, p)
 		a := answerOf(nil, err)
-		a.Did, a.Lost = &did, gone(err) || ctx.Err() != nil
+		a.Did, a.Lost = did, gone(err) || ctx.Err() != nil
 		return a
 	}
 }

@@ -180,3 +180,49 @@ func TestActionsThatAreNotFinished(t *testing.T) {
 	_, err := other.Act(within(t, time.Minute), "delete", inspect.SelectQueue("q"), "")
 	require.ErrorIs(t, err, executor.ErrUnknown)
 }
+
+// Rows that somebody else has written, with no items or no question, are refused, and hold nothing up.
+func TestRowsWithoutItems(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	handler := func(context.Context, executor.Job[int]) error { return nil }
+	owner, other := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
+	bad := 0
+	put := func(queue string, calls []byte) {
+		_, err := other.pool.Exec(t.Context(), other.texts["insert"], 0, queue, calls)
+		require.NoError(t, err)
+		bad++
+	}
+	for _, version := range []byte{waitVersion, deedVersion} {
+		queue := map[byte]string{waitVersion: "q"}[version]
+		put(queue, rowOf([]byte{version}, nil, encodeCall(make([]item, 2))))
+		put(queue, rowOf([]byte{version}, nil, encodeCall([]item{{Payload: []byte("?")}})))
+	}
+	for version := byte(callsVersion); version <= deedVersion; version++ {
+		none := rowOf([]byte{version}, nil)
+		if version == callsVersion {
+			none = rowOf([]byte{version})
+		}
+		put("q", none)
+		put("q", rowOf(none[:len(none)-4], encodeCall(nil)))
+	}
+	require.NoError(t, owner.Start(context.Background()))
+	c.serving(owner)
+	require.NoError(t, other.q.Wait(within(t, time.Minute), other.put(t, "a", 1)))
+	is(t, 1)(other.Act(within(t, time.Minute), "pause", inspect.SelectQueue("q"), ""))
+	require.Equal(t, bad, cmpStats(t, owner.Node).Partitions[0].Refused)
+}
+
+// An owner that does not have the queue says so.
+func TestActionsOnAQueueOfOthers(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	handler := func(context.Context, executor.Job[int]) error { return nil }
+	owner, other := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
+	_, err := Handle(other.Node, "other", handler, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, owner.Start(context.Background()))
+	c.serving(owner)
+	_, err = other.Act(within(t, time.Minute), "delete", inspect.SelectQueue("other"), "")
+	require.ErrorIs(t, err, executor.ErrUnknownQueue)
+}

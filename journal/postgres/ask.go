@@ -39,14 +39,14 @@ type answer struct {
 	Refused   string                 `json:",omitempty"` // the text of any other error
 	Kind      int                    `json:",omitempty"` // which of kinds it is, from 1; 0: none
 	Buried    *executor.BuriedError  `json:",omitempty"`
-	Did       *inspect.Requeued      `json:",omitempty"` // what was done for a person
+	Did       inspect.Requeued       `json:",omitzero"`  // what was done for a person
 	Lost      bool                   `json:",omitempty"` // the owner had begun, and is none any longer
 }
 
 // kinds are the errors that go with an answer. New ones come last.
 var kinds = []error{executor.ErrInvalidKey, executor.ErrInvalidID, executor.ErrInvalidScore, executor.ErrInvalidMetadata,
 	executor.ErrTooLarge, executor.ErrEncode, executor.ErrNotOwned, executor.ErrMiddleware, executor.ErrState,
-	executor.ErrDiscarded, executor.ErrDeleted, executor.ErrTooManyPaused, inspect.ErrInvalidQuery, executor.ErrFull}
+	executor.ErrDiscarded, executor.ErrDeleted, executor.ErrTooManyPaused, inspect.ErrInvalidQuery, executor.ErrFull, executor.ErrUnknownQueue}
 
 func answerOf(receipts []executor.Receipt, err error) (a answer) {
 	switch {
@@ -121,13 +121,12 @@ func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []Receipt)
 	return all, nil
 }
 
-// ask puts a question to the owner of a place into the inbox, as JSON.
-func (s *asking) ask(ctx context.Context, at place, version byte, it item) (answer, pgtype.UUID, error) {
-	token, err := s.n.outbox.put(ctx, map[place][]byte{at: rowOf([]byte{version}, nil, encodeCall([]item{it}))}, true)
-	if err != nil {
-		return answer{}, token, err
+// ask puts a question to the owner of a place into the inbox, and waits for the answer. The token is that of the row.
+func (s *asking) ask(ctx context.Context, at place, version byte, it item) (a answer, token pgtype.UUID, err error) {
+	token, err = s.n.outbox.put(ctx, map[place][]byte{at: rowOf([]byte{version}, nil, encodeCall([]item{it}))}, true)
+	if err == nil {
+		a, err = s.wait(ctx, token)
 	}
-	a, err := s.wait(ctx, token)
 	return a, token, err
 }
 

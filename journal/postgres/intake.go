@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/internal/format"
 )
 
 // groupItems is how many items of several rows go into the log together.
@@ -55,6 +56,9 @@ func (r inRow) read() (items []item, conditions []executor.Option, err error) {
 		var of []item
 		of, err = itemsOf(c)
 		items = append(items, of...)
+	}
+	if err == nil && (len(items) == 0 || len(items) > 1 && r.calls[0] >= waitVersion) {
+		err = &format.CorruptError{Reason: fmt.Sprintf("a row of the inbox has %d items", len(items))}
 	}
 	return items, conditions, err
 }
