@@ -253,6 +253,45 @@ func TestUnregisteredQueueIsKept(t *testing.T) {
 	})
 }
 
+// Once Err says that the executor stops no job begins, also while a queue is being registered, which
+// Stop waits for.
+func TestNothingBeginsWhileItStops(t *testing.T) {
+	disk := new(journal.Memory)
+	x := openOn(t, disk, executor.Config{Workers: 1})
+	began, goOn := make(chan string, 2), make(chan struct{})
+	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+		began <- job.ID
+		<-goOn
+		return nil
+	}, executor.QueueConfig[string]{})
+	enqueue(t, q, "first", "x")
+	enqueue(t, q, "second", "x")
+	start(t, x)
+	<-began
+	committing, written, late := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	disk.BeforeCommit(sync.OnceFunc(func() {
+		close(committing)
+		<-written
+	}))
+	go func() {
+		_, err := executor.Handle(x, "late", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
+		late <- err
+	}()
+	<-committing
+	stopped := make(chan error, 1)
+	go func() { stopped <- x.Stop(context.Background()) }()
+	require.Eventually(t, func() bool { return errors.Is(x.Err(), executor.ErrClosed) }, time.Minute, time.Millisecond)
+	close(goOn)
+	require.Eventually(t, func() bool {
+		list, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{})
+		return err == nil && len(list.Running) == 0
+	}, time.Minute, time.Millisecond)
+	close(written)
+	require.NoError(t, <-late)
+	require.NoError(t, <-stopped)
+	require.Empty(t, began)
+}
+
 // 10,000 calls that meet a Stop. What was accepted is in the journal or has run,
 // what was refused never does.
 func TestEnqueueMeetsStop(t *testing.T) {

@@ -70,7 +70,7 @@ var (
 	replays    = gate{"./bench/world", "^TestReplay$"}
 	commands   = gate{"./executor/command", "^(TestReplayOf|TestGolden|TestWhatIsNotListed)"}
 	abuse      = gate{"./executor", "^TestAbuse"}
-	stops      = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft)"}
+	stops      = gate{"./executor", "^(TestStop|TestEnqueueRaces|TestNothingIsLeft|TestNothingBegins)"}
 	timeouts   = gate{"./executor", "^(TestTimeout|TestStuck|TestSpare)"}
 	tables     = gate{"./shard", "^TestTable"}
 	crashes    = gate{"./executor", "^(TestWhatRanRuns|TestLowkiq_L12)"}
@@ -708,6 +708,9 @@ var inRoot = []mutation{
 	{"the later of two versions under two names", "shard/supersede.go", "	if r.ran.before(before.ran) {\n", "	if false {\n", renames},
 	{"a rest in the place of a retry, under another name", "shard/load.go", " || rests(e) && l != nil && l.hasState()", "", renames},
 	{"a rest that comes behind the payload after it", "shard/load.go", " || rests(e) && l != nil && l.hasState()", " || rests(e) && l != nil && l.n() > 0", replays},
+	{"a rest behind a part that ends with a set clock", "shard/ends.go", "			l.dueAfter(now, l.due)\n", "", replays},
+	{"the shorter rest of two names", "shard/supersede.go", "	if before.until <= r.until {", "	if true {", replays},
+	{"begin jobs while it stops", "executor/lifecycle.go", "		x.crew.Draining.Store(true) // before Err says so\n", "", stops},
 	{"a key that is locked while the disk writes", "executor/internal/keylock/condition.go", "free = h.c.Service != nil || !h.c.Blocks(h.blockedBy, h.by)", "free = true", replays},
 	{"a slot of each name of a queue", "executor/internal/slots/slots.go", "if s.mine[heir] != nil {", "if false {", renames},
 	{"a start does not see what it has taken over", "journal/rename.go", "	q.pending.Join(to, joined, payloads)\n", "	_ = payloads\n", gate{"./journal", "^TestRename"}},

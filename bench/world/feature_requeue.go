@@ -102,8 +102,9 @@ func (w *world) requeued(q *queue, meant []*item, back inspect.Requeued) {
 // late reports whether a later payload of the id was done since i died, runs, or has failed
 // and goes first. What died may have the score of a clock that was ahead.
 func (w *world) late(i *item) (certain, possible bool) {
+	setBack := w.setBack()
 	for _, other := range w.ledger.items {
-		placed := i.pos != 0 && other.pos != 0 && !w.setBack()
+		placed := i.pos != 0 && other.pos != 0 && !setBack
 		if other == i || other.queue != i.queue || other.id != i.id || other.state == refused || placed && !i.before(other) {
 			continue
 		}
