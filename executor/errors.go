@@ -235,11 +235,8 @@ func (e *FullError) Error() string {
 		e.Waiting, are, setting, e.Limit, e.RetryAfter.Round(time.Millisecond))
 }
 
-// Is makes errors.Is(err, ErrFull) true.
-func (e *FullError) Is(target error) bool { return target == ErrFull }
-
-// Unwrap returns what the journal said about the disk.
-func (e *FullError) Unwrap() error { return e.cause }
+// Unwrap returns ErrFull, and what the journal said about the disk.
+func (e *FullError) Unwrap() []error { return []error{ErrFull, e.cause} }
 
 // limitOf names what a limit counts, and its setting.
 func limitOf(queue string, bytes bool) (unit, setting string) {

@@ -130,16 +130,18 @@ func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
 // quietTimes is how many times Quiet a MaxWait is by default.
 const quietTimes = 10
 
-// policies checks those of a queue, fills in what is left out, and hands them down: the
-// constants of the room below have the same order.
+// policies checks those of a queue, fills in what is left out, and hands them down: where
+// the room below has constants, too, they have the same order.
 func (c *QueueConfig[T]) policies(core *shard.Config) error {
-	return cmp.Or(
+	err := cmp.Or(
 		handDown(&core.Merge, "Merge", &c.Merge, MergeKeepAll, MergeMinScore, MergeKeepFirst, MergeKeepLast, MergeSupersede),
-		handDown(&core.OnFailure, "Gather.OnFailure", &c.Gather.OnFailure, OnFailureMerge, OnFailureBlock),
+		handDown(new(uint8), "Gather.OnFailure", &c.Gather.OnFailure, OnFailureMerge, OnFailureBlock),
 		handDown(&core.OnExhausted, "DeadLetters.OnExhausted", &c.DeadLetters.OnExhausted, OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt),
-		handDown(&core.OnFresh, "Gather.OnFresh", &c.Gather.OnFresh, OnFreshWait, OnFreshPull),
+		handDown(new(uint8), "Gather.OnFresh", &c.Gather.OnFresh, OnFreshWait, OnFreshPull),
 		handDown(&core.FreshDue, "Gather.FreshDue", &c.Gather.FreshDue, FreshDueKeep, FreshDuePull, FreshDuePush),
 	)
+	core.Block, core.Pull = c.Gather.OnFailure == OnFailureBlock, c.Gather.OnFresh == OnFreshPull
+	return err
 }
 
 func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {

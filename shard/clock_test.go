@@ -36,7 +36,7 @@ func settable(t *testing.T, s *Shard) (set func(time.Duration)) {
 // asked for is that time, whatever is done to the clock. Nothing runs twice.
 func TestClockIsSetWhileRunning(t *testing.T) {
 	for i, step := range slices.Concat(steps, steps) {
-		cfg := Config{MaxRetries: 5, OnFailure: OnFailureBlock}
+		cfg := Config{MaxRetries: 5, Block: true}
 		if i >= len(steps) {
 			cfg.Slack = slack
 		}
@@ -154,7 +154,7 @@ func TestClockIsSetBeforeReclaim(t *testing.T) {
 // since; and what came after that is due when its caller said.
 func TestClockIsSetTwiceWhileSomethingWaitsBehindARetry(t *testing.T) {
 	const minute = int64(time.Minute)
-	g := newRig(t, Config{MaxRetries: 5, OnFailure: OnFailureBlock}, 1)
+	g := newRig(t, Config{MaxRetries: 5, Block: true}, 1)
 	c := g.cores[0]
 	now := int64(20 * year)
 	set := func(step int64) {
@@ -246,7 +246,7 @@ func TestClockIsSetBackBeforeARestart(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newRig(t, Config{MaxRetries: 5, OnFailure: OnFailureBlock}, 1)
+			g := newRig(t, Config{MaxRetries: 5, Block: true}, 1)
 			now := int64(20 * year)
 			g.put(journal.Entry{ID: []byte("a"), Due: now, Accepted: now})
 			play(g, &now)
@@ -260,7 +260,7 @@ func TestClockIsSetBackBeforeARestart(t *testing.T) {
 // What waits behind a retry when the clock was set back before a restart, and whose caller asked for a
 // time, waits for that.
 func TestClockIsSetBackBeforeARestartAndACallerAskedForATime(t *testing.T) {
-	g := newRig(t, Config{MaxRetries: 5, OnFailure: OnFailureBlock}, 1)
+	g := newRig(t, Config{MaxRetries: 5, Block: true}, 1)
 	now := int64(20 * year)
 	g.put(journal.Entry{ID: []byte("a"), Due: now, Accepted: now})
 	g.run(now, Outcome{Verdict: VerdictFailed})

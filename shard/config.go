@@ -1,22 +1,6 @@
 package shard
 
-import (
-	"fmt"
-	"time"
-)
-
-// OnFailure says what a failed run means for payloads of its id that arrived
-// meanwhile or arrive before the retry.
-type OnFailure uint8
-
-const (
-	// OnFailureMerge puts the failed payloads back among the waiting ones; the
-	// retry gets all of them, in score order. The default.
-	OnFailureMerge OnFailure = iota
-	// OnFailureBlock runs the failed payloads again alone until they are done or
-	// buried. Everything else of the id waits behind them.
-	OnFailureBlock
-)
+import "time"
 
 // OnExhausted says what happens when a job has used up its retries.
 type OnExhausted uint8
@@ -37,19 +21,26 @@ const (
 // executor fills in its defaults.
 type Config struct {
 	Merge       Merge
-	OnFailure   OnFailure
 	OnExhausted OnExhausted
-	OnFresh     OnFresh
 	FreshDue    FreshDue // FreshDueKeep with Debounce
 	Debounce    Debounce
 	Throttle    time.Duration // between the end of a run and the next of its id; 0: none. Neither with Debounce nor with FreshDue
 	MaxRetries  int           // retries before a job is exhausted; 0: the first failure exhausts it
 	Concurrency int           // runs at a time, at most; 0 means 1
 
+	// Block: failed payloads run again alone until they are done or buried, and everything
+	// else of the id waits behind them. Without it they go back among the waiting ones, and
+	// the retry gets all of them, in score order.
+	Block bool
+
+	// Pull: a fresh payload makes a job that waits for a retry due when it is itself, if that
+	// is earlier. The retry count stays.
+	Pull bool
+
 	// Single: a handler gets one payload at a time, and each has an outcome of its
 	// own; see Outcome.Done. A run goes through the payloads of an id in their order
 	// and ends with the first one that is not done. Retry count and last error are
-	// those of the payload that failed: so OnFailure is OnFailureBlock, and what arrives
+	// those of the payload that failed: so Block is set, too, and what arrives
 	// later with a lower score can't take its turn, and its count with it.
 	Single bool
 
@@ -91,12 +82,3 @@ func (c *Config) InHand(it *Item) []Payload {
 
 // LastTry says whether no retry follows if it fails.
 func (c *Config) LastTry(it *Item) bool { return it.Retry+1 >= c.MaxRetries }
-
-func (f OnFailure) String() string { return name(f, "Merge", "Block") }
-
-func name[T ~uint8](v T, names ...string) string {
-	if int(v) < len(names) {
-		return names[v]
-	}
-	return fmt.Sprintf("%T(%d)", v, uint8(v))
-}

@@ -59,10 +59,10 @@ func NewCore(queue uint32, cfg Config) *Core {
 	cfg.BatchSize = cmp.Or(cfg.BatchSize, 1)
 	cfg.foldEach = cmp.Or(cfg.foldEach, foldEach)
 	if cfg.Single {
-		cfg.BatchSize, cfg.OnFailure = 1, OnFailureBlock
+		cfg.BatchSize, cfg.Block = 1, true
 	}
 	if cfg.Merge == MergeSupersede {
-		cfg.OnFailure, cfg.MaxPayloads = OnFailureMerge, 1
+		cfg.Block, cfg.MaxPayloads = false, 1
 	}
 	if cfg.Single && cfg.Throttle > 0 {
 		cfg.MaxPayloads = 1 // each has a run of its own

@@ -97,7 +97,7 @@
 // had not begun: what arrived meanwhile has moved the due time of its job as that of
 // one that waits, as a replay finds it. That is kept on the [Item], apart from when
 // those payloads are due if the run is over without them. What came back from the
-// morgue while the job ran is one of these, and moves nothing. Under [OnFreshPull] the
+// morgue while the job ran is one of these, and moves nothing. Under Config.Pull the
 // start writes a state, too, where a payload that arrived while a retry ran is due
 // before it.
 //
@@ -127,7 +127,7 @@
 // came to wait is late for that. Whatever else the shard is awake for takes along
 // what is due. The slack is not a part of the state, and not written down.
 //
-// A state has one due time, that of the failed payloads under [OnFailureBlock].
+// A state has one due time, that of the failed payloads under Config.Block.
 // What waits behind them is due, when they are over, as the first of it is. If its caller
 // asked for no time, it is due by then: the clock may have been set back since, in an
 // earlier process. Of all else whose due time moves with the clock, a state says so.

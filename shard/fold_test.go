@@ -183,7 +183,7 @@ func TestFoldedPayloadsAreWhole(t *testing.T) {
 	for seed := range uint64(60 / oneIn) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		f := newFolder(t, r, Config{
-			MaxRetries: 2, Concurrency: 2, OnFailure: OnFailure(r.IntN(2)), OnExhausted: OnExhausted(r.IntN(3)),
+			MaxRetries: 2, Concurrency: 2, Block: r.IntN(2) == 1, OnExhausted: OnExhausted(r.IntN(3)),
 			FreshDue: FreshDue(r.IntN(3)),
 		})
 		f.record = func(c *journal.Change) { applied += len(c.Rewritten) }

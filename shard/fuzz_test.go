@@ -24,8 +24,8 @@ func FuzzLife(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id1, id2 []byte, score1, score2 float64, due1, due2, now, delay int64, choice uint16) {
 		pick := func(n uint16) uint8 { v := choice % n; choice /= n; return uint8(v) }
 		cfg := Config{
-			Merge: Merge(pick(4)), OnFailure: OnFailure(pick(2)), OnExhausted: OnExhausted(pick(3)),
-			OnFresh: OnFresh(pick(2)), MaxRetries: int(pick(3)), MaxPayloads: int(pick(2)),
+			Merge: Merge(pick(4)), Block: pick(2) == 1, OnExhausted: OnExhausted(pick(3)),
+			Pull: pick(2) == 1, MaxRetries: int(pick(3)), MaxPayloads: int(pick(2)),
 		}
 		verdict := Verdict(pick(uint16(VerdictDiscarded) + 1))
 		g := newRig(t, cfg, 1+int(pick(2)))

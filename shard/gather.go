@@ -121,7 +121,7 @@ func (c *gather) atLimit(l *lane, due, limit int64) bool {
 // willHold reports, while loading, whether payloads of a job have failed that are held
 // when all is loaded.
 func (c *gather) willHold(l *lane) bool {
-	if c.cfg.OnFailure != OnFailureBlock || !l.hasState() {
+	if !c.cfg.Block || !l.hasState() {
 		return false
 	}
 	var e journal.Entry

@@ -209,8 +209,7 @@ func (c *hands) undo(l *lane, it *Item) {
 // count, which hold for the id as a whole.
 func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
 	l.remember().history = it.History
-	hold := it.held || (c.cfg.OnFailure == OnFailureBlock && it.Outcome.Verdict == VerdictFailed)
-	if hold {
+	if it.held || c.cfg.Block && it.Outcome.Verdict == VerdictFailed {
 		c.restart(l, payloads, behind, retry, due, err)
 	} else {
 		c.restart(l, nil, it.Payloads[len(it.Payloads)-len(payloads)-len(behind):], retry, due, err)

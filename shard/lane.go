@@ -61,7 +61,7 @@ type runHistory struct {
 	err     string          // the last error; "": the last run did not fail
 	crashed bool            // if halted: because it kills the process
 	history journal.History // of failures, if there is an error; see failures
-	// held are failed payloads under OnFailureBlock, in order; they run alone.
+	// held are failed payloads under Config.Block, in order; they run alone.
 	// What waits behind them has its own due time, see over.
 	held []Payload
 

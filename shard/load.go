@@ -70,7 +70,7 @@ func (c *Core) Loaded() {
 	c.loading = false
 	for _, l := range c.loose {
 		l.loose = false
-		if c.cfg.OnFailure == OnFailureBlock {
+		if c.cfg.Block {
 			c.regroup(l)
 		}
 		switch {

@@ -22,20 +22,16 @@ const (
 	MergeKeepLast
 	// MergeSupersede keeps the newest, whatever the bytes: the one with the highest
 	// score, and of equal scores, or where one has none, the one that was accepted last. It is not about what
-	// waits alone: see the package comment. Then OnFailure is OnFailureMerge, and a run
-	// has one payload of an id. Neither with FreshDue, OnFresh nor Fold.
+	// waits alone: see the package comment. It is without Block, and a run
+	// has one payload of an id. Neither with FreshDue, Pull nor Fold.
 	MergeSupersede
 )
 
-func (m Merge) String() string {
-	return name(m, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede")
-}
-
-// merging returns the policy for payloads that come in. Under OnFailureBlock it
+// merging returns the policy for payloads that come in. Under Config.Block it
 // takes a state, which comes last, to know which payloads failed. These must
 // not merge with what waits behind them, so nothing does before Loaded.
 func (c *gather) merging() Merge {
-	if c.loading && c.cfg.OnFailure == OnFailureBlock {
+	if c.loading && c.cfg.Block {
 		return MergeKeepAll
 	}
 	return c.cfg.Merge
@@ -47,7 +43,7 @@ func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Posit
 	if b := l.bag(); b != nil {
 		b.due = max(b.due, e.Due)
 	}
-	if c.loading && l.n() == 2 && c.cfg.OnFailure == OnFailureBlock {
+	if c.loading && l.n() == 2 && c.cfg.Block {
 		c.loosen(l)
 	}
 	if ended.IsZero() {

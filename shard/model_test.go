@@ -208,7 +208,7 @@ func (w *model) set(before, step int64) {
 func (w *model) fresh(j *modelJob, p *modelPayload) {
 	switch {
 	case j.halted:
-	case j.retry >= 0 && w.cfg.OnFresh == OnFreshPull:
+	case j.retry >= 0 && w.cfg.Pull:
 		if p.due < j.due {
 			j.due, j.limit = p.due, p.due
 		}
@@ -378,7 +378,7 @@ const failuresKept = 5
 
 func (w *model) failed(id string, now, due int64, err string, ps, behind []*modelPayload) {
 	j := w.jobs[id]
-	hold, count := w.cfg.OnFailure == OnFailureBlock, j.retry+1
+	hold, count := w.cfg.Block, j.retry+1
 	j.failures = append(slices.Clip(j.failures), journal.Failure{Attempt: count + 1, At: now, Text: err})
 	j.failures = j.failures[max(0, len(j.failures)-failuresKept):]
 	switch {

@@ -58,7 +58,7 @@ func rapidFor(t *testing.T, checks, steps int) {
 // under every combination of policies, and compares after every one of them.
 func TestRandomOperations(t *testing.T) {
 	for _, policies := range combinations() {
-		name := fmt.Sprint(policies.Merge, policies.OnFailure, policies.OnExhausted, policies.OnFresh)
+		name := fmt.Sprint(policies.Merge, policies.Block, policies.OnExhausted, policies.Pull)
 		if policies.Single {
 			name += "Single"
 		}
@@ -71,12 +71,12 @@ func TestRandomOperations(t *testing.T) {
 
 func combinations() (all []Config) {
 	for m := MergeKeepAll; m <= MergeKeepLast; m++ {
-		for f := OnFailureMerge; f <= OnFailureBlock; f++ {
+		for _, block := range []bool{false, true} {
 			for x := OnExhaustedBuryOldest; x <= OnExhaustedHalt; x++ {
-				for p := OnFreshWait; p <= OnFreshPull; p++ {
-					all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p})
-					if f == OnFailureBlock { // as under Single always
-						all = append(all, Config{Merge: m, OnFailure: f, OnExhausted: x, OnFresh: p, Single: true})
+				for _, pull := range []bool{false, true} {
+					all = append(all, Config{Merge: m, Block: block, OnExhausted: x, Pull: pull})
+					if block { // as under Single always
+						all = append(all, Config{Merge: m, Block: block, OnExhausted: x, Pull: pull, Single: true})
 					}
 				}
 			}
@@ -178,7 +178,7 @@ func (p *pair) drive(t *rapid.T) {
 // setClock sets the clock by as much as is written down. What was held and waits behind that may
 // be due at another time after a crash.
 func (p *pair) setClock(t *rapid.T) {
-	if p.cfg.OnFailure == OnFailureBlock || p.cfg.Single {
+	if p.cfg.Block || p.cfg.Single {
 		return
 	}
 	step := int64(clockNote)

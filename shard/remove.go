@@ -16,7 +16,7 @@ type Removal struct {
 	// Before: only what has a lower position is meant. 0: all.
 	Before journal.Position
 	// Failed: only what waits for a retry is meant, or is halted, and no job that
-	// runs: what failed, under OnFailureBlock without what waits behind it.
+	// runs: what failed, under Config.Block without what waits behind it.
 	Failed bool
 	// Version: the newest version of the id that was done is forgotten, too, under
 	// MergeSupersede. It counts as one that has ended.

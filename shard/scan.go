@@ -47,7 +47,7 @@ type View struct {
 	Retry     int         // −1 new, 0 failed once, …
 	LastError string
 	Payloads  int // that wait, or are in hand
-	Held      int // of these, those that failed and run alone under OnFailureBlock
+	Held      int // of these, those that failed and run alone under Config.Block
 }
 
 // Scan calls f for the jobs behind a place, and returns the place that it came to,

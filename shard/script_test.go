@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write what the scripts in testdata do a
 // TestScripts runs testdata/*.txt. A line is a command; the indented lines
 // below it are what it does. Times are seconds since the script began.
 //
-//	config merge=MergeKeepLast failure=OnFailureBlock exhausted=OnExhaustedHalt fresh=OnFreshPull retries=3 concurrency=2 batch=2 max=1 single=1 due=PushDue quiet=5 wait=20 throttle=10
+//	config merge=KeepLast failure=BlockFailed exhausted=Halt fresh=PullRetry retries=3 concurrency=2 batch=2 max=1 single=1 due=PushDue quiet=5 wait=20 throttle=10
 //	put ID PAYLOAD [score=N] [due=T]     one payload is accepted; score and due default to now
 //	at T                                 the clock goes on
 //	take [NAME]                          a worker takes a run
@@ -301,9 +301,9 @@ func (s *script) configure(a args) {
 	}
 	s.cfg = Config{
 		Merge:       (MergeMinScore + Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "Supersede", "KeepAll"))) % (MergeSupersede + 1),
-		OnFailure:   OnFailure(named("failure", "MergeFailed", "BlockFailed")),
+		Block:       named("failure", "MergeFailed", "BlockFailed") == 1,
 		OnExhausted: OnExhausted(named("exhausted", "BuryOldest", "BuryAll", "Halt")),
-		OnFresh:     OnFresh(named("fresh", "WaitWithRetry", "PullRetry")),
+		Pull:        named("fresh", "WaitWithRetry", "PullRetry") == 1,
 		MaxRetries:  int(a.number("retries")),
 		Concurrency: int(a.number("concurrency")),
 		BatchSize:   int(a.number("batch")),

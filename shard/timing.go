@@ -32,17 +32,6 @@ const (
 	FreshDuePush
 )
 
-// OnFresh says what a fresh payload does to a job that waits for a retry.
-type OnFresh uint8
-
-const (
-	// OnFreshWait lets it wait for the retry. The default.
-	OnFreshWait OnFresh = iota
-	// OnFreshPull makes the job due when the fresh payload is, if that is earlier.
-	// The retry count stays.
-	OnFreshPull
-)
-
 // Debounce has a job wait until no payload has come for some time.
 //
 // A job gathers from its first payload on: it is due Quiet after its latest payload,
@@ -122,13 +111,13 @@ func (c *timing) moved(at, limit, due int64) int64 {
 }
 
 // freshDue returns when a job is due after a payload has come that is due at a time.
-// One that waits for a retry goes by Config.OnFresh, a new one by FreshDue or Debounce,
+// One that waits for a retry goes by Config.Pull, a new one by FreshDue or Debounce,
 // unless what failed is held.
 func (c *timing) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
 	switch {
 	case l.halted:
 	case l.retry() >= 0:
-		if c.cfg.OnFresh == OnFreshPull {
+		if c.cfg.Pull {
 			return min(at, due)
 		}
 	case !holds:
@@ -139,7 +128,7 @@ func (c *timing) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
 
 // keepsDue reports whether no payload that comes for a job moves its due time.
 func (c *timing) keepsDue(l *lane) bool {
-	return !c.moves() && (l.retry() < 0 || c.cfg.OnFresh != OnFreshPull)
+	return !c.moves() && (l.retry() < 0 || !c.cfg.Pull)
 }
 
 // behind sets the due time of what arrives while its id runs: a job of its own,

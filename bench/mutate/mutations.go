@@ -337,7 +337,7 @@ var inRoot = []mutation{
 	// Order.
 	{"equal scores, last one first", "shard/lane.go", "p.Ref.Position() < q.Ref.Position())", "p.Ref.Position() > q.Ref.Position())", random},
 	{"run an id twice at a time", "shard/hands.go", "	l.more().item = it\n", "	l.more()\n", random},
-	{"a retry lets later payloads pass", "shard/hands.go", "hold := it.held || (", "hold := it.held && (", scripts},
+	{"a retry lets later payloads pass", "shard/hands.go", "if it.held || c.cfg.Block &&", "if it.held && c.cfg.Block &&", scripts},
 	{"one retry too many", "shard/ends.go", "if !c.cfg.Exhausts(it) {", "if !c.cfg.Exhausts(it) || count == c.cfg.MaxRetries {", scripts},
 	{"one run too many", "shard/hands.go", "len(c.runs)-c.exempt >= c.cfg.Concurrency", "len(c.runs)-c.exempt > c.cfg.Concurrency", scripts},
 	{"merge different payloads", "shard/merge.go", "&& bytes.Equal(e.Payload, data)", "&& bytes.Equal(e.Payload[:0], data[:0])", random},
@@ -366,7 +366,7 @@ var inRoot = []mutation{
 	// Each event is judged by itself.
 	{"run again what was done before an event that failed", "shard/ends.go", "	if it.Outcome.Verdict != VerdictDone {\n		c.endDone(it, n)\n", "	if it.Outcome.Verdict != VerdictDone {\n		it.settled = n\n", kills},
 	{"judge all events for one", "shard/ends.go", "return it.Payloads[it.settled : n+1], it.Payloads[n+1:]", "return it.Payloads[it.settled:], nil", scripts},
-	{"blame an older event", "shard/core.go", "cfg.BatchSize, cfg.OnFailure = 1, OnFailureBlock", "cfg.BatchSize = 1", scripts},
+	{"blame an older event", "shard/core.go", "cfg.BatchSize, cfg.Block = 1, true", "cfg.BatchSize = 1", scripts},
 	{"hold what was before a slow event", "shard/ends.go", "			over, hand = it.before, it\n", "			over = it.before\n", events},
 	{"begin an event that was called back", "shard/run.go", "	if it.recalled.Load() {\n		return false\n	}\n", "", scripts},
 	{"say that an event is done, and not which", "executor/internal/work/worker.go", "	if w.more = it.Pass(); w.more && w.queue.Events.Watched() {\n", "	w.more = it.Pass()\n	it.Outcome.Done = 0\n	if w.more && w.queue.Events.Watched() {\n", events},
@@ -597,7 +597,7 @@ var inRoot = []mutation{
 	{"nobody, for who may not ask", "executor/internal/control/client.go", "case errors.Is(err, fs.ErrPermission):", "case errors.Is(err, fs.ErrInvalid):", lives},
 	{"a stream that ends in silence", "executor/internal/control/client.go", "	return told(ctx, err)\n}\n\n// post", "	return told(ctx, nil)\n}\n\n// post", lives},
 	{"halted jobs that are not listed", "executor/command/jobs.go", ", {inspect.JobHalted},\n", ",\n", lives},
-	{"events that run together", "executor/command/replay.go", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true", "cfg.Single, cfg.OnFailure, cfg.MaxPayloads = false", commands},
+	{"events that run together", "executor/command/replay.go", "cfg.Single, cfg.Block, cfg.MaxPayloads = true", "cfg.Single, cfg.Block, cfg.MaxPayloads = false", commands},
 
 	// The test kit.
 	{"jobs that run before the test says so", "executor/internal/dispatch/dispatcher.go", "len(d.idle) > 0 && !d.held && !p.Queue", "len(d.idle) > 0 && !p.Queue", kits},
@@ -730,7 +730,7 @@ var inRoot = []mutation{
 	{"a due time that moved behind a run is lost", "shard/hands.go", "	if changed {\n		c.writeState(l)\n	}\n", "	_ = changed\n", scripts},
 	{"a throttle that ends with the payload", "shard/throttle.go", "	if e.Restored || r.until <= c.now {", "	if e.Restored || r.until >= c.now {", scripts},
 	{"a snooze spends a retry", "shard/ends.go", "c.again(l, it, judged, behind, it.Retry, later(now", "c.again(l, it, judged, behind, it.Retry+1, later(now", scripts},
-	{"a fresh payload that wakes no failed job", "shard/timing.go", "		if c.cfg.OnFresh == OnFreshPull {\n", "		if c.cfg.OnFresh == OnFreshPull && due > at {\n", scripts},
+	{"a fresh payload that wakes no failed job", "shard/timing.go", "		if c.cfg.Pull {\n", "		if c.cfg.Pull && due > at {\n", scripts},
 	{"a pause that begins what is handed out", "shard/hold.go", "		c.takeApart(now, r)\n", "		_ = r\n", random},
 	{"delete what is done by then", "shard/remove.go", "r != nil && !ended {", "r != nil {", gate{"./executor", "^TestRemoveWhatRuns$"}},
 	{"run jobs now that have none of the payloads", "executor/internal/act/act.go", "if s.Of != nil && !c.HasAny(id, s.Of) || !c.RunNow", "if s.Of != nil && false || !c.RunNow", gate{"./executor", "^TestRunNowOfPayloads$"}},

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,14 +161,14 @@ var policies = []policy{
 	{"shape", "events, state or merged", func(cfg *shard.Config, v string) bool {
 		switch v {
 		case "events": // as Handle has it
-			cfg.Single, cfg.OnFailure, cfg.MaxPayloads = true, shard.OnFailureBlock, 0
+			cfg.Single, cfg.Block, cfg.MaxPayloads = true, true, 0
 		case "state": // as HandleLatest has it
 			cfg.Single, cfg.Merge, cfg.MaxPayloads = true, shard.MergeSupersede, 0
 		}
 		return v == "events" || v == "state" || v == "merged"
 	}},
-	choice("merge", shard.MergeSupersede, func(cfg *shard.Config) *shard.Merge { return &cfg.Merge }),
-	choice("on-failure", shard.OnFailureBlock, func(cfg *shard.Config) *shard.OnFailure { return &cfg.OnFailure }),
+	choice("merge", func(cfg *shard.Config, i int) { cfg.Merge = shard.Merge(i) }, "KeepAll", "MinScore", "KeepFirst", "KeepLast", "Supersede"),
+	choice("on-failure", func(cfg *shard.Config, i int) { cfg.Block = i == 1 }, "Merge", "Block"),
 	{"max-payloads", "a number, 0 is all", func(cfg *shard.Config, v string) bool {
 		n, err := strconv.Atoi(v)
 		cfg.MaxPayloads = max(n, 0)
@@ -177,19 +176,13 @@ var policies = []policy{
 	}},
 }
 
-// choice is a policy that has a name for each value up to the last one.
-func choice[T interface {
-	~uint8
-	fmt.Stringer
-}](flag string, last T, of func(*shard.Config) *T) policy {
-	var names []string
-	for i := T(0); i <= last; i++ {
-		names = append(names, i.String())
-	}
+// choice is a policy that has a name for each of its values.
+func choice(flag string, set func(cfg *shard.Config, i int), names ...string) policy {
+	last := len(names) - 1
 	return policy{flag, strings.Join(names[:last], ", ") + " or " + names[last], func(cfg *shard.Config, v string) bool {
 		i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, v) })
 		if i >= 0 {
-			*of(cfg) = T(i)
+			set(cfg, i)
 		}
 		return i >= 0
 	}}

@@ -58,8 +58,7 @@ func (h *handler) knows(r *http.Request) bool {
 // foreign returns an error for what a browser sends for a page of another site: also for
 // a GET, because an answer that nobody reads is work, too. People may follow a link.
 func (h *handler) foreign(r *http.Request) error {
-	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
-		r.Header.Get("Sec-Fetch-Dest") == "document" {
+	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
 		return nil
 	}
 	strict := *r
