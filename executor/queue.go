@@ -207,8 +207,7 @@ func (x *Executor) lookup(name string) (*queue, error) {
 	if q := x.queues[name]; q != nil {
 		return q, nil
 	}
-	known := slices.Sorted(maps.Keys(x.queues))
-	return nil, fmt.Errorf("%w: %q; registered are: %s", ErrUnknownQueue, name, cmp.Or(strings.Join(known, ", "), "none yet"))
+	return nil, fmt.Errorf("%w: %q; registered are: %s", ErrUnknownQueue, name, cmp.Or(strings.Join(slices.Sorted(maps.Keys(x.queues)), ", "), "none yet"))
 }
 
 // registered returns the queues there are, in no particular order.

@@ -186,23 +186,19 @@ func (c *dead) noteDead(p Payload) {
 
 // noteDone notes that payloads of an item are done.
 func (c *dead) noteDone(it *Item, payloads []Payload) {
-	o := c.outlived[it.ID]
-	if o == nil {
-		return
-	}
-	for _, p := range payloads {
-		o.ended(p.version())
+	if o := c.outlived[it.ID]; o != nil {
+		for _, p := range payloads {
+			o.ended(p.version())
+		}
 	}
 }
 
 // Forget notes that a dead letter of an id is in the morgue no more.
 func (c *dead) Forget(id string, at journal.Position) {
-	o := c.outlived[id]
-	if o == nil {
-		return
-	}
-	if o.forget(at); len(o.dead) == 0 {
-		delete(c.outlived, id)
+	if o := c.outlived[id]; o != nil {
+		if o.forget(at); len(o.dead) == 0 {
+			delete(c.outlived, id)
+		}
 	}
 }
 

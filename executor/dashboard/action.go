@@ -20,20 +20,27 @@ import (
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
+// actions are what people do with pages.
+type actions struct {
+	*site
+	room   *serving.Room // actions at a time
+	copies chan struct{} // held while a copy is made and sent
+}
+
 // act does what a POST asks for, or asks back.
-func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
+func (a *actions) act(w http.ResponseWriter, r *http.Request) error {
 	o, err := orderOf(r)
 	if err != nil {
 		return err
 	}
 	heard(w)
-	if err := h.permit(r, &o); err != nil {
+	if err := a.permit(r, &o); err != nil {
 		return err
 	}
 	if o.asksFirst() && !o.has("confirm") {
-		return h.looks.Look(w, r, func(w http.ResponseWriter) error { return h.ask(w, r, o) })
+		return a.looks.Look(w, r, func(w http.ResponseWriter) error { return a.ask(w, r, o) })
 	}
-	did, err := h.perform(r, &o)
+	did, err := a.perform(r, &o)
 	if err != nil {
 		if gone(r, err) {
 			return err
@@ -44,13 +51,13 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) error {
 		}
 		return p
 	}
-	w.Header().Set("Location", o.origin()+"done="+h.notices.keep(o.told(did)))
+	w.Header().Set("Location", o.origin()+"done="+a.notices.keep(o.told(did)))
 	w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-// apiAct does what a POST asks for. It asks nothing back: a program means what it says.
-func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
+// do does what a POST asks for. It asks nothing back: a program means what it says.
+func (a *api) do(w http.ResponseWriter, r *http.Request) error {
 	if _, err := paramsOf(r); err != nil {
 		return err
 	}
@@ -60,10 +67,10 @@ func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	heard(w)
-	if err := h.permit(r, &o); err != nil {
+	if err := a.permit(r, &o); err != nil {
 		return err
 	}
-	did, err := h.perform(r, &o)
+	did, err := a.perform(r, &o)
 	switch {
 	case err == nil:
 		did.Of = o.what()
@@ -71,32 +78,32 @@ func (h *handler) apiAct(w http.ResponseWriter, r *http.Request) error {
 	case gone(r, err):
 		return err
 	}
-	h.refuse(w, r, err, did.N)
+	a.refuse(w, r, err, did.N)
 	return nil
 }
 
 // perform does it for a request, and has it in the log.
-func (h *handler) perform(r *http.Request, o *order) (did admin.Affected, err error) {
-	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
+func (a *actions) perform(r *http.Request, o *order) (did admin.Affected, err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.ActionTimeout)
 	defer cancel()
-	err = h.acts.Act(ctx, func() (err error) {
-		did, err = o.do(ctx, h)
+	err = a.room.Act(ctx, func() (err error) {
+		did, err = o.do(ctx, a.board)
 		return err
 	})
-	h.hots.forget()
-	h.record(r, o, "dashboard: an action", slog.Int("affected", did.N), err)
+	a.hots.forget()
+	a.record(r, o, "dashboard: an action", slog.Int("affected", did.N), err)
 	return did, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
 		"and it goes on with the rest.")
 }
 
 // do does it.
-func (o *order) do(ctx context.Context, h *handler) (did admin.Affected, err error) {
+func (o *order) do(ctx context.Context, b *board) (did admin.Affected, err error) {
 	if d := deeds[o.Verb]; d.do != nil {
-		did.N, err = d.do(ctx, h, o)
+		did.N, err = d.do(ctx, b, o)
 		return did, err
 	}
 	for _, which := range o.selections() {
-		part, err := admin.Do(ctx, h.x.Inspect(), string(o.Verb), which, o.said("reason"))
+		part, err := admin.Do(ctx, b.x.Inspect(), string(o.Verb), which, o.said("reason"))
 		if did.Add(part); err != nil {
 			return did, err
 		}
@@ -154,44 +161,6 @@ func (o *order) origin() string {
 	return "./?"
 }
 
-// record has an action in the log: all that it was asked with, by whom, and what came of
-// it. What is not there is left out.
-func (h *handler) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
-	line := []slog.Attr{slog.String("verb", string(o.Verb))}
-	said := func(attrs ...slog.Attr) {
-		line = append(line, slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Value.String() == "" })...)
-	}
-	said(slog.String("scope", o.said("scope")), slog.String("queue", o.said("queue")), slog.String("id", o.said("id")))
-	if o.said("selected") != "" {
-		line = append(line, slog.Int("selected", len(o.Picks)))
-	}
-	if len(o.states) > 0 {
-		line = append(line, slog.Any("states", o.states))
-	} else {
-		said(slog.String("states", o.said("state")))
-	}
-	said(slog.String("prefix", o.said("prefix")), slog.String("containing", o.said("error")), slog.String("reason", o.said("reason")),
-		slog.String("key", o.said("key")), slog.String("cron", o.said("cron")), slog.String("schedule", o.said("schedule")))
-	line = append(line, affected, slog.String("from", r.RemoteAddr))
-	if user := h.user(r); user != "" {
-		line = append(line, slog.String("user", user))
-	}
-	level := slog.LevelInfo
-	if err != nil {
-		level = slog.LevelWarn
-		line = append(line, slog.Any("error", err))
-	}
-	h.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
-}
-
-// user is who asks, as Config.User says.
-func (h *handler) user(r *http.Request) (name string) {
-	if h.cfg.User != nil {
-		h.survives("User of the dashboard", func() { name = h.cfg.User(r) })
-	}
-	return name
-}
-
 // notices are what pages will say of actions: each once, to who has its name. That is in
 // the address where the browser goes next, and nobody can guess one: a link says nothing
 // that was not done.
@@ -232,9 +201,9 @@ func (n *notices) take(name string) string {
 // copy sends a copy of the journal, as a tar with the directory of a journal in it. It
 // is made beside the journal's work, in the directory for temporary files, one at a
 // time.
-func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
+func (a *actions) copy(w http.ResponseWriter, r *http.Request) error {
 	o := order{Verb: CopyJournal}
-	if err := h.permit(r, &o); err != nil {
+	if err := a.permit(r, &o); err != nil {
 		return err
 	}
 	if err := r.ParseForm(); err != nil {
@@ -245,12 +214,12 @@ func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
 	}
 	heard(w)
 	select {
-	case h.copies <- struct{}{}:
-		defer func() { <-h.copies }()
+	case a.copies <- struct{}{}:
+		defer func() { <-a.copies }()
 	default:
 		return problem{http.StatusConflict, "another copy is being made; come back when it is done"}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.ActionTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.ActionTimeout)
 	defer cancel()
 	temp, err := os.MkdirTemp("", "strand-copy-")
 	if err != nil {
@@ -258,12 +227,12 @@ func (h *handler) copy(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer func() {
 		if err := os.RemoveAll(temp); err != nil {
-			h.cfg.Logger.Warn("a copy of the journal is left over", slog.String("dir", temp), slog.Any("error", err))
+			a.cfg.Logger.Warn("a copy of the journal is left over", slog.String("dir", temp), slog.Any("error", err))
 		}
 	}()
 	dir := filepath.Join(temp, "journal.strand")
-	err = h.x.Copy(ctx, dir)
-	h.record(r, &o, "dashboard: an action", slog.Attr{}, err)
+	err = a.x.Copy(ctx, dir)
+	a.record(r, &o, "dashboard: an action", slog.Attr{}, err)
 	if errors.Is(err, executor.ErrState) {
 		return problem{http.StatusConflict, err.Error()}
 	} else if err != nil {

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,46 +18,56 @@ import (
 // apiPrefix begins the paths of the API.
 const apiPrefix = "/api/"
 
-// apiRoutes are those of the API.
-func (h *handler) apiRoutes() map[string]route {
-	look := func(look func(*http.Request, *params) (any, error), names ...string) route {
-		about := anyQueue
-		if slices.Contains(names, "queue") {
-			about = namedQueue
+// api is what programs ask for.
+type api struct{ *actions }
+
+// answer is what a program gets for a query.
+type answer = func(*http.Request, *params) (any, error)
+
+// look is the route of a query with parameters of some names.
+func (a *api) look(look answer, names ...string) route {
+	about := anyQueue
+	if slices.Contains(names, "queue") {
+		about = namedQueue
+	}
+	return route{http.MethodGet, about, a.looking(func(w http.ResponseWriter, r *http.Request) error {
+		p, err := paramsOf(r, names...)
+		if err != nil {
+			return err
 		}
-		return route{http.MethodGet, about, h.looking(func(w http.ResponseWriter, r *http.Request) error {
-			p, err := paramsOf(r, names...)
-			if err != nil {
-				return err
-			}
-			answer, err := look(r, p)
-			if err != nil {
-				return err
-			}
-			return sendJSON(w, r, http.StatusOK, "application/json", answer)
-		}), h.cfg.PageTimeout, names}
-	}
-	return map[string]route{
-		apiPrefix + "v1/": look(h.apiIndex),
-		"/api/v1/stats":   look(h.apiStats),
-		"/api/v1/queues":  look(h.apiQueues, "queue"),
-		"/api/v1/jobs": look(h.apiJobs, "queue", "state", "order", "desc", "prefix", "error", "limit",
+		answer, err := look(r, p)
+		if err != nil {
+			return err
+		}
+		return sendJSON(w, r, http.StatusOK, "application/json", answer)
+	}), a.cfg.PageTimeout, names}
+}
+
+// table has the routes of the API.
+func (a *api) table() (all map[string]route) {
+	look := a.look
+	all = map[string]route{
+		apiPrefix + "v1/": look(func(*http.Request, *params) (any, error) { return endpointsOf(all), nil }),
+		"/api/v1/stats":   look(a.total),
+		"/api/v1/queues":  look(a.queues, "queue"),
+		"/api/v1/jobs": look(a.list(inspect.Inspector.Jobs), "queue", "state", "order", "desc", "prefix", "error", "limit",
 			"cursor", "patience"),
-		"/api/v1/dead":      look(h.apiDead, "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
-		"/api/v1/job":       look(h.apiJob, "queue", "id"),
-		"/api/v1/details":   look(h.apiDetails, "queue", "id"),
-		"/api/v1/explain":   look(h.apiExplain, "queue", "id"),
-		"/api/v1/find":      look(h.apiFind, "queue", "id"),
-		"/api/v1/running":   look(h.apiRunning, "queue", "stacks", "limit"),
-		"/api/v1/locks":     look(h.apiLocks, "limit", "cursor"),
-		"/api/v1/leases":    look(h.apiLeases, "limit", "cursor"),
-		"/api/v1/slots":     look(h.apiSlots, "limit"),
-		"/api/v1/limits":    look(h.apiLimits),
-		"/api/v1/schedules": look(h.apiSchedules),
-		"/api/v1/journal":   look(h.apiJournal),
-		"/api/v1/copy":      {http.MethodPost, nil, h.copy, 0, nil},
-		"/api/v1/actions":   {http.MethodPost, nil, h.apiAct, 0, nil},
+		"/api/v1/dead":      look(a.list(inspect.Inspector.Dead), "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
+		"/api/v1/job":       look(a.job, "queue", "id"),
+		"/api/v1/details":   look(a.details, "queue", "id"),
+		"/api/v1/explain":   look(a.explain, "queue", "id"),
+		"/api/v1/find":      look(a.find, "queue", "id"),
+		"/api/v1/running":   look(a.running, "queue", "stacks", "limit"),
+		"/api/v1/locks":     look(keys("keys", a.x.Inspect().LockedKeys, keyOf), "limit", "cursor"),
+		"/api/v1/leases":    look(keys("leases", a.x.Inspect().Leases, leaseOf), "limit", "cursor"),
+		"/api/v1/slots":     look(a.slots, "limit"),
+		"/api/v1/limits":    look(func(*http.Request, *params) (any, error) { return map[string]any{"limits": a.limits(math.MaxInt)}, nil }),
+		"/api/v1/schedules": look(func(*http.Request, *params) (any, error) { return a.scheduled(), nil }),
+		"/api/v1/journal":   look(func(r *http.Request, _ *params) (any, error) { return a.journaled(r) }),
+		"/api/v1/copy":      {http.MethodPost, nil, a.copy, 0, nil},
+		"/api/v1/actions":   {http.MethodPost, nil, a.do, 0, nil},
 	}
+	return all
 }
 
 func sendJSON(w http.ResponseWriter, r *http.Request, status int, kind string, answer any) error {

@@ -1,10 +1,10 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,23 +18,23 @@ import (
 
 // What the API says beside what the Inspector does; see package admin for the JSON.
 
-// apiIndex says what there is.
-func (h *handler) apiIndex(*http.Request, *params) (any, error) {
+// endpointsOf says what there is.
+func endpointsOf(routes map[string]route) any {
 	type endpoint struct {
 		Method, Path string // the path from here
 		Params       []string
 	}
 	var all []endpoint
-	for _, path := range slices.Sorted(maps.Keys(h.routes)) {
-		if name, found := strings.CutPrefix(path, apiPrefix+"v1/"); found && name != "" {
-			all = append(all, endpoint{h.routes[path].method, name, h.routes[path].params})
+	for _, path := range slices.Sorted(maps.Keys(routes)) {
+		if name := strings.TrimPrefix(path, apiPrefix+"v1/"); name != "" {
+			all = append(all, endpoint{routes[path].method, name, routes[path].params})
 		}
 	}
-	return map[string]any{"endpoints": all}, nil
+	return map[string]any{"endpoints": all}
 }
 
-func (h *handler) apiStats(r *http.Request, _ *params) (any, error) {
-	stats, err := h.stats(r)
+func (a *api) total(r *http.Request, _ *params) (any, error) {
+	stats, err := a.stats(r)
 	s := struct {
 		Time     time.Time
 		Trouble  string // what keeps the executor from its work; "": nothing
@@ -42,7 +42,7 @@ func (h *handler) apiStats(r *http.Request, _ *params) (any, error) {
 		Stuck    int
 		Total    inspect.QueueStats
 		ByWorker map[string]inspect.QueueStats // by queue, of those with a name in UTF-8; without their shards
-	}{time.Now(), h.trouble(), stats.Workers, stats.Stuck, stats.Total(), make(map[string]inspect.QueueStats)}
+	}{time.Now(), a.trouble(), stats.Workers, stats.Stuck, stats.Total(), make(map[string]inspect.QueueStats)}
 	for _, q := range stats.Queues {
 		if q.Shards = nil; utf8.ValidString(q.Name) {
 			s.ByWorker[q.Name] = q
@@ -52,16 +52,16 @@ func (h *handler) apiStats(r *http.Request, _ *params) (any, error) {
 }
 
 // stats are the figures, with those queues that a request may look at.
-func (h *handler) stats(r *http.Request) (inspect.Stats, error) {
-	s, err := h.x.Stats(r.Context())
+func (b *board) stats(r *http.Request) (inspect.Stats, error) {
+	s, err := b.x.Stats(r.Context())
 	if err == nil {
-		s.Queues, err = seen(h, r, s.Queues, statsName)
+		s.Queues, err = seen(b.guard, r, s.Queues, statsName)
 	}
 	return s, err
 }
 
-func (h *handler) trouble() string {
-	if err := h.x.Err(); err != nil {
+func (b *board) trouble() string {
+	if err := b.x.Err(); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -71,9 +71,9 @@ func noQueue(name string) error {
 	return problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(name, 80))}
 }
 
-// apiQueues has all that the request may look at, or the one that it asks for.
-func (h *handler) apiQueues(r *http.Request, p *params) (any, error) {
-	stats, err := h.stats(r)
+// queues has all that the request may look at, or the one that it asks for.
+func (a *api) queues(r *http.Request, p *params) (any, error) {
+	stats, err := a.stats(r)
 	if name := p.Get("queue"); err == nil && p.Has("queue") {
 		stats.Queues = slices.DeleteFunc(stats.Queues, func(q inspect.QueueStats) bool { return q.Name != name })
 		if len(stats.Queues) == 0 {
@@ -83,48 +83,46 @@ func (h *handler) apiQueues(r *http.Request, p *params) (any, error) {
 	return map[string]any{"queues": stats.Queues}, err
 }
 
-func (h *handler) apiJobs(r *http.Request, p *params) (any, error) {
-	page, err := h.x.Inspect().Jobs(r.Context(), p.query())
-	for i := range page.Jobs {
-		admin.Hide(&page.Jobs[i].PayloadInfo)
+// list is a page of jobs or of dead letters.
+func (a *api) list(of func(inspect.Inspector, context.Context, inspect.JobQuery) (inspect.JobPage, error)) answer {
+	return func(r *http.Request, p *params) (any, error) {
+		page, err := of(a.x.Inspect(), r.Context(), p.query())
+		for i := range page.Jobs {
+			admin.Hide(&page.Jobs[i].PayloadInfo)
+		}
+		for i := range page.Dead {
+			admin.Hide(&page.Dead[i].PayloadInfo)
+		}
+		return page, lateList(err)
 	}
-	return page, lateList(err)
 }
 
-func (h *handler) apiDead(r *http.Request, p *params) (any, error) {
-	page, err := h.x.Inspect().Dead(r.Context(), p.query())
-	for i := range page.Dead {
-		admin.Hide(&page.Dead[i].PayloadInfo)
-	}
-	return page, lateList(err)
-}
-
-func (h *handler) apiJob(r *http.Request, p *params) (any, error) {
-	d, err := h.x.Inspect().Job(r.Context(), p.Get("queue"), p.Get("id"))
+func (a *api) job(r *http.Request, p *params) (any, error) {
+	d, err := a.x.Inspect().Job(r.Context(), p.Get("queue"), p.Get("id"))
 	if err != nil {
 		return nil, err
 	}
-	left := shownAll
-	h.showPayloads(r, &d, &left)
+	a.showPayloads(r, &d, shownAll)
 	return d, r.Context().Err()
 }
 
-// apiDetails is apiJob for some ids: those of which there is nothing are left out.
-func (h *handler) apiDetails(r *http.Request, p *params) (any, error) {
-	found, err := h.x.Inspect().JobsByID(r.Context(), p.Get("queue"), p.Values["id"]...)
+// details is job for some ids: those of which there is nothing are left out.
+func (a *api) details(r *http.Request, p *params) (any, error) {
+	found, err := a.x.Inspect().JobsByID(r.Context(), p.Get("queue"), p.Values["id"]...)
 	if err != nil {
 		return nil, err
 	}
 	left := shownAll
 	for i := range found {
-		h.showPayloads(r, &found[i], &left)
+		left = a.showPayloads(r, &found[i], left)
 	}
 	return map[string]any{"details": found}, r.Context().Err()
 }
 
-// showPayloads leaves of the payloads of a job what may be seen, while there is room for them.
-func (h *handler) showPayloads(r *http.Request, d *inspect.JobDetail, left *int) {
-	shown := payloads{h, r, d.Queue, d.ID, *left}
+// showPayloads leaves of the payloads of a job what may be seen, while there is room for them, and
+// returns how much is left of that.
+func (b *board) showPayloads(r *http.Request, d *inspect.JobDetail, left int) int {
+	shown := payloads{b, r, d.Queue, d.ID, left}
 	admin.Hide(&d.PayloadInfo)
 	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
 		for i := range list {
@@ -134,55 +132,55 @@ func (h *handler) showPayloads(r *http.Request, d *inspect.JobDetail, left *int)
 	for i := range d.Dead {
 		shown.show(&d.Dead[i].PayloadInfo)
 	}
-	*left = shown.left
+	return shown.left
 }
 
-func (h *handler) apiExplain(r *http.Request, p *params) (any, error) {
+func (a *api) explain(r *http.Request, p *params) (any, error) {
 	id, err := p.id()
 	if err != nil {
 		return nil, err
 	}
-	e, err := h.x.Inspect().Explain(r.Context(), p.Get("queue"), id)
+	e, err := a.x.Inspect().Explain(r.Context(), p.Get("queue"), id)
 	if err == nil && e.State == inspect.JobUnknown {
 		err = inspect.ErrUnknownJob
 	}
 	return e, err
 }
 
-func (h *handler) apiFind(r *http.Request, p *params) (any, error) {
+func (a *api) find(r *http.Request, p *params) (any, error) {
 	id, err := p.id()
 	if err != nil {
 		return nil, err
 	}
-	all, queues, late, err := h.lookFor(r, p.Get("queue"), id)
+	all, queues, late, err := a.lookFor(r, p.Get("queue"), id)
 	if err == nil && p.Has("queue") && !slices.Equal(queues, p.Values["queue"]) {
 		err = noQueue(p.Get("queue"))
 	}
 	return map[string]any{"found": all, "late": late}, err // late: not all queues were asked in time
 }
 
-func (h *handler) apiRunning(r *http.Request, p *params) (any, error) {
-	return h.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)})
+func (a *api) running(r *http.Request, p *params) (any, error) {
+	return a.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)})
 }
 
 // inHand lists what workers have in hand, of the queues that a request may look at: More
 // counts those of others, too, beyond the longest list. All goroutines of the process stand still
 // while stacks are taken, so that is done for one request at a time.
-func (h *handler) inHand(r *http.Request, query inspect.RunningQuery) (inspect.RunningList, error) {
+func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.RunningList, error) {
 	ctx := r.Context()
 	if query.Stacks {
 		select {
-		case h.stacks <- struct{}{}:
-			defer func() { <-h.stacks }()
+		case b.stacks <- struct{}{}:
+			defer func() { <-b.stacks }()
 		case <-ctx.Done():
 			return inspect.RunningList{}, ctx.Err()
 		}
 	}
 	most := query.Limit
 	query.Limit = inspect.MaxListLimit // some may not be seen
-	list, err := h.x.Inspect().Running(ctx, query)
+	list, err := b.x.Inspect().Running(ctx, query)
 	if err == nil {
-		list.Running, err = seen(h, r, list.Running, func(r inspect.Running) string { return r.Queue })
+		list.Running, err = seen(b.guard, r, list.Running, func(r inspect.Running) string { return r.Queue })
 	}
 	if more := max(len(list.Running)-most, 0); more > 0 {
 		list.Running, list.More = list.Running[:most], list.More+more
@@ -190,19 +188,21 @@ func (h *handler) inHand(r *http.Request, query inspect.RunningQuery) (inspect.R
 	return list, err
 }
 
-// keysPage answers with a part of a list of keys, by the name of the list: its cursor is the
+// keys answers with a part of a list of keys, by the name of the list: its cursor is the
 // last key, as it may be in an address.
-func keysPage[S any](name string, p *params, read func(after string, limit int) ([]S, int, error), key func(S) string) (any, error) {
-	after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
+func keys[S any](name string, read func(after string, limit int) ([]S, int, error), key func(S) string) answer {
+	return func(_ *http.Request, p *params) (any, error) {
+		after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
+		}
+		page, more, err := read(string(after), p.limit(inspect.MaxListLimit))
+		answer := map[string]any{name: page, "more": more}
+		if more > 0 {
+			answer["next"] = base64.RawURLEncoding.EncodeToString([]byte(last(page, key)))
+		}
+		return answer, err
 	}
-	page, more, err := read(string(after), p.limit(inspect.MaxListLimit))
-	answer := map[string]any{name: page, "more": more}
-	if more > 0 {
-		answer["next"] = base64.RawURLEncoding.EncodeToString([]byte(last(page, key)))
-	}
-	return answer, err
 }
 
 // last is the key of the last of a list.
@@ -216,16 +216,8 @@ func last[S any](list []S, key func(S) string) string {
 func keyOf(k inspect.KeyLockStatus) string { return k.Key }
 func leaseOf(l inspect.LeaseStatus) string { return l.Key }
 
-func (h *handler) apiLocks(_ *http.Request, p *params) (any, error) {
-	return keysPage("keys", p, h.x.Inspect().LockedKeys, keyOf)
-}
-
-func (h *handler) apiLeases(_ *http.Request, p *params) (any, error) {
-	return keysPage("leases", p, h.x.Inspect().Leases, leaseOf)
-}
-
-func (h *handler) apiSlots(_ *http.Request, p *params) (any, error) {
-	held, more, err := h.x.Inspect().Slots(p.limit(inspect.MaxListLimit))
+func (a *api) slots(_ *http.Request, p *params) (any, error) {
+	held, more, err := a.x.Inspect().Slots(p.limit(inspect.MaxListLimit))
 	return map[string]any{"slots": held, "more": more}, err
 }
 
@@ -235,13 +227,9 @@ type wireLimit struct {
 	Keys []inspect.LimitKey // for which most jobs wait
 }
 
-func (h *handler) apiLimits(*http.Request, *params) (any, error) {
-	return map[string]any{"limits": h.limits(math.MaxInt)}, nil
-}
-
 // limits are all, each with so many keys at most.
-func (h *handler) limits(most int) (all []wireLimit) {
-	for _, l := range h.x.Limits() {
+func (b *board) limits(most int) (all []wireLimit) {
+	for _, l := range b.x.Limits() {
 		keys := l.Keys()
 		all = append(all, wireLimit{l.Name(), l.Stats(), keys[:min(len(keys), most)]})
 	}
@@ -270,18 +258,16 @@ type wireLeader struct {
 // Left is how long a reign goes on if it is not extended.
 func (l wireLeader) Left(now time.Time) time.Duration { return max(l.Until.Sub(now), 0) }
 
-func (h *handler) scheduled() (s scheduled) {
-	for i, c := range h.cfg.Crons {
+func (b *board) scheduled() (s scheduled) {
+	for i, c := range b.cfg.Crons {
 		s.Crons = append(s.Crons, wireCron{i, c.Leads(), c.List()})
 	}
-	for _, e := range h.cfg.Elections {
+	for _, e := range b.cfg.Elections {
 		l, _ := e.Leader()
 		s.Leaders = append(s.Leaders, wireLeader{e.Name, l.ID, l.Epoch, l.Since, l.Until})
 	}
 	return s
 }
-
-func (h *handler) apiSchedules(*http.Request, *params) (any, error) { return h.scheduled(), nil }
 
 // wireJournal is how the journal is doing.
 type wireJournal struct {
@@ -304,9 +290,7 @@ func (j wireJournal) PerCommit() time.Duration {
 	return j.CommitTime / time.Duration(max(j.Commits, 1))
 }
 
-func (h *handler) journaled(r *http.Request) (wireJournal, error) {
-	s, err := h.x.Stats(r.Context())
-	return wireJournal{h.trouble(), s.Journal.UUID == "", s.Journal, s.Backlog}, err
+func (b *board) journaled(r *http.Request) (wireJournal, error) {
+	s, err := b.x.Stats(r.Context())
+	return wireJournal{b.trouble(), s.Journal.UUID == "", s.Journal, s.Backlog}, err
 }
-
-func (h *handler) apiJournal(r *http.Request, _ *params) (any, error) { return h.journaled(r) }

@@ -94,19 +94,19 @@ func again(h http.Header, status int) {
 
 // refuse answers with why there is no other answer, in a page or to a program, after so many
 // were affected.
-func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error, affected int) {
+func (s *site) refuse(w http.ResponseWriter, r *http.Request, err error, affected int) {
 	p := problemOf(err)
 	if p.status == http.StatusInternalServerError {
-		h.cfg.Logger.Error("the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
+		s.cfg.Logger.Error("the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
 	content := struct{ Reason, Text string }{http.StatusText(p.status), p.plain()}
-	if h.ofAPI(r) || h.show(w, r, "failure.html", page{Title: content.Reason, Content: content, status: p.status}) != nil {
-		h.plainly(w, r, p, affected)
+	if s.ofAPI(r) || s.show(w, r, "failure.html", page{Title: content.Reason, Content: content, status: p.status}) != nil {
+		s.plainly(w, r, p, affected)
 	}
 }
 
 // ofAPI reports whether a program asks.
-func (h *handler) ofAPI(r *http.Request) bool { return strings.HasPrefix(h.path(r), apiPrefix) }
+func (s *site) ofAPI(r *http.Request) bool { return strings.HasPrefix(s.path(r), apiPrefix) }
 
 // wireProblem is RFC 9457's.
 type wireProblem struct {
@@ -118,9 +118,9 @@ type wireProblem struct {
 }
 
 // plainly is refuse without a page, of which something may be what is wrong.
-func (h *handler) plainly(w http.ResponseWriter, r *http.Request, p problem, affected int) {
+func (s *site) plainly(w http.ResponseWriter, r *http.Request, p problem, affected int) {
 	again(w.Header(), p.status)
-	if !h.ofAPI(r) {
+	if !s.ofAPI(r) {
 		http.Error(w, p.text, p.status)
 		return
 	}

@@ -31,6 +31,12 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
+// guard says who may ask for what, and has in the log what was asked for.
+type guard struct {
+	cfg    Config
+	origin *http.CrossOriginProtection
+}
+
 // hostOf is the name by which a request asks, without its port.
 func hostOf(r *http.Request) string {
 	host := r.Host
@@ -41,10 +47,10 @@ func hostOf(r *http.Request) string {
 }
 
 // knows reports whether a request asks by a name that it may.
-func (h *handler) knows(r *http.Request) bool {
+func (g *guard) knows(r *http.Request) bool {
 	host := hostOf(r)
-	if len(h.cfg.Hosts) > 0 {
-		return slices.ContainsFunc(h.cfg.Hosts, func(known string) bool {
+	if len(g.cfg.Hosts) > 0 {
+		return slices.ContainsFunc(g.cfg.Hosts, func(known string) bool {
 			return known == "*" || strings.EqualFold(strings.Trim(known, "[]"), host)
 		})
 	}
@@ -57,13 +63,13 @@ func (h *handler) knows(r *http.Request) bool {
 
 // foreign returns an error for what a browser sends for a page of another site: also for
 // a GET, because an answer that nobody reads is work, too. People may follow a link.
-func (h *handler) foreign(r *http.Request) error {
+func (g *guard) foreign(r *http.Request) error {
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
 		return nil
 	}
 	strict := *r
 	strict.Method = http.MethodPost // a GET of any origin is safe to the check
-	return h.origin.Check(&strict)
+	return g.origin.Check(&strict)
 }
 
 // onLoopback reports whether a request came in over an address that only this machine
@@ -89,7 +95,7 @@ func withVerdicts(r *http.Request, most time.Duration) *http.Request {
 }
 
 // may asks whether a request may do something.
-func (h *handler) may(r *http.Request, a Action) error {
+func (g *guard) may(r *http.Request, a Action) error {
 	v := r.Context().Value(verdictsKey{}).(*verdicts)
 	if err, known := v.given[a]; known {
 		return err
@@ -103,29 +109,29 @@ func (h *handler) may(r *http.Request, a Action) error {
 	ctx, cancel := context.WithTimeout(r.Context(), v.left)
 	defer cancel()
 	began := time.Now()
-	err := h.authorize(r.WithContext(ctx), a)
+	err := g.authorize(r.WithContext(ctx), a)
 	v.left -= time.Since(began)
 	v.given[a] = err
 	return err
 }
 
 // permit asks whether a request may have something done, and may look at it.
-func (h *handler) permit(r *http.Request, o *order) error {
-	err := h.may(r, Action{Verb: View, Queue: o.Queue})
+func (g *guard) permit(r *http.Request, o *order) error {
+	err := g.may(r, Action{Verb: View, Queue: o.Queue})
 	if err == nil {
-		err = h.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
+		err = g.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
 	}
 	if err != nil {
-		h.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
+		g.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
 	}
 	return err
 }
 
 // seen are those of a list that are of a queue at which a request may look. Where that
 // was not said there is no list: a part of it would look like all.
-func seen[E any](h *handler, r *http.Request, list []E, queue func(E) string) (some []E, err error) {
+func seen[E any](g *guard, r *http.Request, list []E, queue func(E) string) (some []E, err error) {
 	for _, e := range list {
-		switch err := h.may(r, Action{Verb: View, Queue: queue(e)}); {
+		switch err := g.may(r, Action{Verb: View, Queue: queue(e)}); {
 		case err == nil:
 			some = append(some, e)
 		case unsaid(err):
@@ -141,9 +147,9 @@ func unsaid(err error) bool { return err != nil && problemOf(err).status != http
 var errUnsaid = problem{http.StatusServiceUnavailable,
 	"whether this is allowed was not said within Config.PageTimeout: the authorizer is slow"}
 
-func (h *handler) authorize(r *http.Request, a Action) (err error) {
+func (g *guard) authorize(r *http.Request, a Action) (err error) {
 	switch {
-	case !h.survives("the authorizer of the dashboard", func() { err = h.cfg.Authorize(r, a) }):
+	case !g.survives("the authorizer of the dashboard", func() { err = g.cfg.Authorize(r, a) }):
 		return problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
 	case err == nil:
 		return nil
@@ -154,10 +160,10 @@ func (h *handler) authorize(r *http.Request, a Action) (err error) {
 }
 
 // survives reports whether what the program says does not panic, and has it in the log if it does.
-func (h *handler) survives(what string, do func()) (ok bool) {
+func (g *guard) survives(what string, do func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			h.cfg.Logger.Error(what+" panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			g.cfg.Logger.Error(what+" panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	do()
@@ -165,14 +171,52 @@ func (h *handler) survives(what string, do func()) (ok bool) {
 }
 
 // can says which verbs a request may use on a queue.
-func (h *handler) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool, error) {
+func (g *guard) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool, error) {
 	can := make(map[Verb]bool, len(verbs))
 	for _, v := range verbs {
-		err := h.may(r, Action{Verb: v, Queue: queue})
+		err := g.may(r, Action{Verb: v, Queue: queue})
 		if unsaid(err) {
 			return nil, err
 		}
 		can[v] = err == nil
 	}
 	return can, nil
+}
+
+// record has an action in the log: all that it was asked with, by whom, and what came of
+// it. What is not there is left out.
+func (g *guard) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
+	line := []slog.Attr{slog.String("verb", string(o.Verb))}
+	said := func(attrs ...slog.Attr) {
+		line = append(line, slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Value.String() == "" })...)
+	}
+	said(slog.String("scope", o.said("scope")), slog.String("queue", o.said("queue")), slog.String("id", o.said("id")))
+	if o.said("selected") != "" {
+		line = append(line, slog.Int("selected", len(o.Picks)))
+	}
+	if len(o.states) > 0 {
+		line = append(line, slog.Any("states", o.states))
+	} else {
+		said(slog.String("states", o.said("state")))
+	}
+	said(slog.String("prefix", o.said("prefix")), slog.String("containing", o.said("error")), slog.String("reason", o.said("reason")),
+		slog.String("key", o.said("key")), slog.String("cron", o.said("cron")), slog.String("schedule", o.said("schedule")))
+	line = append(line, affected, slog.String("from", r.RemoteAddr))
+	if user := g.user(r); user != "" {
+		line = append(line, slog.String("user", user))
+	}
+	level := slog.LevelInfo
+	if err != nil {
+		level = slog.LevelWarn
+		line = append(line, slog.Any("error", err))
+	}
+	g.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
+}
+
+// user is who asks, as Config.User says.
+func (g *guard) user(r *http.Request) (name string) {
+	if g.cfg.User != nil {
+		g.survives("User of the dashboard", func() { name = g.cfg.User(r) })
+	}
+	return name
 }

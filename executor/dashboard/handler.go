@@ -19,20 +19,17 @@ import (
 
 // handler is a dashboard.
 type handler struct {
-	x      *executor.Executor
-	cfg    Config
-	origin *http.CrossOriginProtection
+	*site
 	routes map[string]route
-	live   *live
-	hots   hotLists
+}
+
+// board is what there is to see of an executor, to pages and to programs.
+type board struct {
+	*guard
+	x      *executor.Executor
 	looks  *serving.Room // bytes of answers, being made or on their way
-	acts   *serving.Room // actions at a time
 	stacks chan struct{} // held while stacks are taken
-	copies chan struct{} // held while a copy is made and sent
-
-	notices notices
-
-	readOnly bool // for want of an authorizer
+	hots   hotLists
 }
 
 // Handler returns the dashboard of x, to be mounted under a path that ends in a
@@ -42,7 +39,8 @@ type handler struct {
 func Handler(x *executor.Executor, cfg Config) http.Handler {
 	readOnly := cfg.Authorize == nil
 	cfg, err := cfg.withDefaults()
-	h := &handler{x: x, cfg: cfg, origin: http.NewCrossOriginProtection(), readOnly: readOnly}
+	b := &board{guard: &guard{cfg, http.NewCrossOriginProtection()}, x: x, looks: serving.NewRoom(maxLooks), stacks: make(chan struct{}, 1)}
+	h := &handler{site: &site{board: b, readOnly: readOnly}}
 	if x == nil {
 		err = errors.New("dashboard: no executor; executor.Open returns one")
 	}
@@ -59,9 +57,6 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 			h.plainly(w, r, problemOf(err), 0)
 		})
 	}
-	h.looks, h.acts = serving.NewRoom(maxLooks), serving.NewRoom(maxActs)
-	h.stacks, h.copies = make(chan struct{}, 1), make(chan struct{}, 1)
-	h.live = &live{handler: h, watchers: make(map[chan reading]time.Time), servers: make(map[*http.Server]bool)}
 	h.hots.forget()
 	h.routes = h.table()
 	return h
@@ -85,6 +80,8 @@ func (h *handler) table() map[string]route {
 	page := func(name string, about func(*http.Request) string, look func(*http.Request) (page, error)) route {
 		return route{http.MethodGet, about, h.looking(h.paged(name, look)), h.cfg.PageTimeout, nil}
 	}
+	a := &actions{h.site, serving.NewRoom(maxActs), make(chan struct{}, 1)}
+	l := &live{board: h.board, watchers: make(map[chan reading]time.Time), servers: make(map[*http.Server]bool)}
 	all := map[string]route{
 		"/":          page("overview.html", anyQueue, h.overview),
 		"/queue":     page("queue.html", listedQueue, h.queue),
@@ -95,12 +92,12 @@ func (h *handler) table() map[string]route {
 		"/running":   page("running.html", anyQueue, h.running),
 		"/locks":     page("locks.html", anyQueue, h.locks),
 		"/journal":   page("journal.html", anyQueue, h.journal),
-		"/copy":      {http.MethodPost, nil, h.copy, 0, nil},
-		"/do":        {http.MethodPost, nil, h.act, 0, nil},
-		"/live":      {http.MethodGet, anyQueue, h.watch, 0, nil},
+		"/copy":      {http.MethodPost, nil, a.copy, 0, nil},
+		"/do":        {http.MethodPost, nil, a.act, 0, nil},
+		"/live":      {http.MethodGet, anyQueue, l.watch, 0, nil},
 		"/assets/":   {http.MethodGet, anyQueue, serveAsset, h.cfg.PageTimeout, nil},
 	}
-	maps.Copy(all, h.apiRoutes())
+	maps.Copy(all, (&api{actions: a}).table())
 	return all
 }
 
@@ -111,9 +108,9 @@ const (
 )
 
 // looking has an answer made and sent as far as there is room for it.
-func (h *handler) looking(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func (b *board) looking(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return h.looks.Look(w, r, func(w http.ResponseWriter) error { return serve(w, r) })
+		return b.looks.Look(w, r, func(w http.ResponseWriter) error { return serve(w, r) })
 	}
 }
 
@@ -195,8 +192,8 @@ func heard(w http.ResponseWriter) {
 }
 
 // path is that of a request behind the prefix: empty for the prefix itself.
-func (h *handler) path(r *http.Request) string {
-	prefix := h.cfg.Prefix
+func (g *guard) path(r *http.Request) string {
+	prefix := g.cfg.Prefix
 	if prefix == "" {
 		prefix = prefixOf(r)
 	}

@@ -29,22 +29,22 @@ type happening struct {
 	Text       string
 }
 
-func (h *handler) job(r *http.Request) (page, error) {
-	q, left := r.URL.Query(), shownAll
-	d, err := h.x.Inspect().Job(r.Context(), q.Get("queue"), q.Get("id"))
+func (s *site) job(r *http.Request) (page, error) {
+	q := r.URL.Query()
+	d, err := s.x.Inspect().Job(r.Context(), q.Get("queue"), q.Get("id"))
 	if err != nil {
 		return page{}, err
 	}
-	h.showPayloads(r, &d, &left)
-	p := jobPage{JobDetail: d, Job: d.State != inspect.JobDead, Tab: "waiting", ShowsPayloads: h.cfg.ShowPayload != nil}
+	s.showPayloads(r, &d, shownAll)
+	p := jobPage{JobDetail: d, Job: d.State != inspect.JobDead, Tab: "waiting", ShowsPayloads: s.cfg.ShowPayload != nil}
 	p.PausedID = slices.Contains(d.Explanation.Paused, "id")
 	if !p.Job {
 		p.Tab = morgue
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), h.cfg.PageTimeout/4)
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.PageTimeout/4)
 	defer cancel()
-	p.Why = h.why(ctx, d.Explanation)
-	p.Running = h.runs(r.Context(), d.Queue, d.ID)
+	p.Why = s.why(ctx, d.Explanation)
+	p.Running = s.runs(r.Context(), d.Queue, d.ID)
 	p.Moments = moments(p)
 	return page{
 		Title: d.ID, Content: p, of: d.Queue, verbs: []Verb{RunNow, Cancel, Delete, Pause, Resume, Requeue, DeleteDead},
@@ -52,8 +52,8 @@ func (h *handler) job(r *http.Request) (page, error) {
 }
 
 // runs returns what the worker says that has the job in hand; nil: there is none.
-func (h *handler) runs(ctx context.Context, queue, id string) *inspect.Running {
-	list, err := h.x.Inspect().Running(ctx, inspect.RunningQuery{Queue: queue, Limit: inspect.MaxListLimit})
+func (b *board) runs(ctx context.Context, queue, id string) *inspect.Running {
+	list, err := b.x.Inspect().Running(ctx, inspect.RunningQuery{Queue: queue, Limit: inspect.MaxListLimit})
 	if err != nil {
 		return nil
 	}
@@ -108,7 +108,7 @@ func moments(p jobPage) (all []happening) {
 }
 
 // find looks for an id in all queues.
-func (h *handler) find(r *http.Request) (page, error) {
+func (s *site) find(r *http.Request) (page, error) {
 	q := r.URL.Query()
 	content := struct {
 		ID     string
@@ -117,7 +117,7 @@ func (h *handler) find(r *http.Request) (page, error) {
 		Late   bool
 	}{ID: q.Get("id")}
 	p, err := page{Title: "Find " + content.ID}, error(nil)
-	content.Found, content.Queues, content.Late, err = h.lookFor(r, q.Get("queue"), content.ID)
+	content.Found, content.Queues, content.Late, err = s.lookFor(r, q.Get("queue"), content.ID)
 	if len(content.Found) == 1 && !content.Late {
 		p.to = "job?" + string(query("queue", content.Found[0].Queue, "id", content.ID))
 	}
@@ -126,16 +126,16 @@ func (h *handler) find(r *http.Request) (page, error) {
 }
 
 // lookFor asks the queues that a request may look at for an id, and says which these are.
-func (h *handler) lookFor(r *http.Request, queue, id string) (all []inspect.Explanation, queues []string, late bool, err error) {
+func (b *board) lookFor(r *http.Request, queue, id string) (all []inspect.Explanation, queues []string, late bool, err error) {
 	ctx := r.Context()
-	stats, err := h.x.Stats(ctx)
+	stats, err := b.x.Stats(ctx)
 	if err != nil {
 		return nil, nil, false, err
 	}
 	some := slices.DeleteFunc(stats.Queues, func(s inspect.QueueStats) bool {
 		return !s.Registered || queue != "" && queue != s.Name
 	})
-	if some, err = seen(h, r, some, statsName); err != nil {
+	if some, err = seen(b.guard, r, some, statsName); err != nil {
 		return nil, nil, false, err
 	}
 	for _, s := range some {
@@ -143,7 +143,7 @@ func (h *handler) lookFor(r *http.Request, queue, id string) (all []inspect.Expl
 		if id == "" || len(id) > executor.MaxIDBytes {
 			continue
 		}
-		e, err := h.x.Inspect().Explain(ctx, s.Name, id)
+		e, err := b.x.Inspect().Explain(ctx, s.Name, id)
 		if errors.Is(err, context.DeadlineExceeded) {
 			return all, queues, true, nil
 		}

@@ -55,7 +55,7 @@ type figures struct {
 // live tells browsers the figures, which are taken once for all of them, and only
 // while one of them watches.
 type live struct {
-	*handler
+	*board
 	warn sync.Once // of a middleware
 
 	mu       sync.Mutex
@@ -197,13 +197,13 @@ func (m *reading) figures() figures {
 
 // textFor returns the text for who may look at some queues: figures and rates are those of
 // these.
-func (h *handler) textFor(r *http.Request, m reading) ([]byte, error) {
-	some, err := seen(h, r, m.stats.Queues, statsName)
+func (l *live) textFor(r *http.Request, m reading) ([]byte, error) {
+	some, err := seen(l.guard, r, m.stats.Queues, statsName)
 	if err != nil || len(some) == len(m.stats.Queues) {
 		return m.text, err
 	}
 	m.stats.Queues = some
-	if m.before.Queues, err = seen(h, r, m.before.Queues, statsName); err != nil {
+	if m.before.Queues, err = seen(l.guard, r, m.before.Queues, statsName); err != nil {
 		return nil, err
 	}
 	return json.Marshal(m.figures())
@@ -228,22 +228,22 @@ func (m *reading) sample() sample {
 }
 
 // watch answers a browser with figures until it goes.
-func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
-	if err := h.x.Err(); errors.Is(err, executor.ErrClosed) {
+func (l *live) watch(w http.ResponseWriter, r *http.Request) error {
+	if err := l.x.Err(); errors.Is(err, executor.ErrClosed) {
 		return err
 	}
 	if w.Header().Set("Content-Type", "text/event-stream"); r.Method == http.MethodHead {
 		return nil // it would be told nothing, for ever
 	}
 	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
-	told, past, queues, err := h.live.enter(server)
+	told, past, queues, err := l.enter(server)
 	if err != nil {
 		return err
 	}
-	defer h.live.leave(told)
+	defer l.leave(told)
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	heard(w)
-	some, err := seen(h, r, queues, statsName)
+	some, err := seen(l.guard, r, queues, statsName)
 	if err != nil {
 		return err
 	}
@@ -255,16 +255,16 @@ func (h *handler) watch(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if errors.Is(http.NewResponseController(w).Flush(), http.ErrNotSupported) {
-		h.live.warn.Do(func() { h.cfg.Logger.Warn(unflushed) })
-		return h.glance(w, r, told, history)
+		l.warn.Do(func() { l.cfg.Logger.Warn(unflushed) })
+		return l.glance(w, r, told, history)
 	}
-	h.tell(w, r, told, history)
+	l.tell(w, r, told, history)
 	return nil
 }
 
 // tell sends figures until the client goes, or does not read, or may not look any more:
 // of that the authorizer is asked every few seconds.
-func (h *handler) tell(w http.ResponseWriter, r *http.Request, told chan reading, history []byte) {
+func (l *live) tell(w http.ResponseWriter, r *http.Request, told chan reading, history []byte) {
 	out, control := serving.Endless(w), http.NewResponseController(w)
 	say := func(event string, text []byte) error {
 		_, err := out.Write([]byte("event: " + event + "\ndata: " + string(text) + "\n\n"))
@@ -279,12 +279,12 @@ func (h *handler) tell(w http.ResponseWriter, r *http.Request, told chan reading
 				return // it was too slow, its turn is over, or all is
 			}
 			var text []byte
-			if text, err = h.textFor(r, m); err == nil {
+			if text, err = l.textFor(r, m); err == nil {
 				err = say("figures", text)
 			}
 		case <-again.C:
-			r = withVerdicts(r, h.cfg.PageTimeout)
-			err = h.may(r, Action{Verb: View})
+			r = withVerdicts(r, l.cfg.PageTimeout)
+			err = l.may(r, Action{Verb: View})
 		case <-r.Context().Done():
 			return
 		}
@@ -298,7 +298,7 @@ const unflushed = "live figures of the dashboard move only every few seconds: th
 // glance answers a browser with the newest figures alone, and has it come again soon: a
 // middleware keeps from it what is written until all is. The id of the event comes back
 // with the browser, which knows the history then.
-func (h *handler) glance(w http.ResponseWriter, r *http.Request, told chan reading, history []byte) error {
+func (l *live) glance(w http.ResponseWriter, r *http.Request, told chan reading, history []byte) error {
 	var b bytes.Buffer
 	if r.Header.Get("Last-Event-ID") == "" {
 		fmt.Fprintf(&b, "event: history\ndata: %s\n\n", history)
@@ -310,7 +310,7 @@ func (h *handler) glance(w http.ResponseWriter, r *http.Request, told chan readi
 		if !open {
 			break
 		}
-		text, err := h.textFor(r, m)
+		text, err := l.textFor(r, m)
 		if err != nil {
 			return err
 		}

@@ -113,8 +113,8 @@ func queueFigures(q inspect.QueueStats, names ...string) []figure {
 	return figuresAt(make(cells).add(place(q.Name), q), place(q.Name), names...)
 }
 
-func (h *handler) overview(r *http.Request) (p page, err error) {
-	stats, err := h.stats(r)
+func (s *site) overview(r *http.Request) (p page, err error) {
+	stats, err := s.stats(r)
 	return page{Title: "Overview", Here: "./", Content: overview{stats, shapeOf(stats)}, verbs: []Verb{Pause, Resume}}, err
 }
 

@@ -51,6 +51,13 @@ func (p page) May(verb string) bool { return p.Can[Verb(verb)] }
 // MayAny reports whether it may do anything with it.
 func (p page) MayAny() bool { return slices.Contains(slices.Collect(maps.Values(p.Can)), true) }
 
+// site is the pages.
+type site struct {
+	*board
+	notices  notices
+	readOnly bool // for want of an authorizer
+}
+
 // templates are the pages by name, each with the frame around it.
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	frame := template.Must(template.New("frame").Funcs(shown).ParseFS(pageFiles, "pages/frame.html", "pages/parts.html"))
@@ -62,17 +69,17 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 })
 
 // paged answers with a page, and the buttons that the request may use.
-func (h *handler) paged(name string, look func(*http.Request) (page, error)) func(http.ResponseWriter, *http.Request) error {
+func (s *site) paged(name string, look func(*http.Request) (page, error)) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		p, err := look(r)
 		if err == nil && p.Can == nil {
-			p.Can, err = h.can(r, p.of, p.verbs...)
+			p.Can, err = s.can(r, p.of, p.verbs...)
 		}
 		if err != nil {
 			return err
 		}
 		if p.to == "" {
-			return h.show(w, r, name, p)
+			return s.show(w, r, name, p)
 		}
 		w.Header().Set("Location", p.to)
 		w.WriteHeader(http.StatusSeeOther)
@@ -82,12 +89,12 @@ func (h *handler) paged(name string, look func(*http.Request) (page, error)) fun
 
 // show sends a page. It is made in memory first: a client that does not read holds
 // nothing but that.
-func (h *handler) show(w http.ResponseWriter, r *http.Request, name string, p page) error {
-	p.Site, p.Now, p.status = h.cfg.Title, time.Now(), cmp.Or(p.status, http.StatusOK)
-	if p.ReadOnly = h.readOnly; p.status != http.StatusForbidden { // who may not look is told nothing
-		p.Health = h.trouble()
-		p.Paused, _ = h.x.Inspect().Paused()
-		p.Notice = h.notices.take(r.URL.Query().Get("done"))
+func (s *site) show(w http.ResponseWriter, r *http.Request, name string, p page) error {
+	p.Site, p.Now, p.status = s.cfg.Title, time.Now(), cmp.Or(p.status, http.StatusOK)
+	if p.ReadOnly = s.readOnly; p.status != http.StatusForbidden { // who may not look is told nothing
+		p.Health = s.trouble()
+		p.Paused, _ = s.x.Inspect().Paused()
+		p.Notice = s.notices.take(r.URL.Query().Get("done"))
 	}
 	var b bytes.Buffer
 	if err := templates()[name].ExecuteTemplate(&b, "frame", p); err != nil {
@@ -106,12 +113,12 @@ type runningPage struct {
 }
 
 // running shows what all workers do.
-func (h *handler) running(r *http.Request) (page, error) {
+func (s *site) running(r *http.Request) (page, error) {
 	p := runningPage{Stacks: r.URL.Query().Get("stacks") != ""}
 	var err error
-	p.RunningList, err = h.inHand(r, inspect.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
+	p.RunningList, err = s.inHand(r, inspect.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
 	// Running answers when shards are stuck, and so does this page: without the figures.
-	if stats, failed := h.x.Stats(r.Context()); failed == nil {
+	if stats, failed := s.x.Stats(r.Context()); failed == nil {
 		p.Workers, p.Busy, p.Stuck = stats.Workers, stats.Busy, stats.Stuck
 	}
 	return page{Title: "Running", Here: "running", Content: p}, err
@@ -135,9 +142,9 @@ const (
 	limitKeys = 10
 )
 
-func (h *handler) locks(r *http.Request) (_ page, err error) {
-	q, in := r.URL.Query(), h.x.Inspect()
-	p := locksPage{AfterKey: q.Get("key"), AfterLease: q.Get("lease"), Limits: h.limits(limitKeys)}
+func (s *site) locks(r *http.Request) (_ page, err error) {
+	q, in := r.URL.Query(), s.x.Inspect()
+	p := locksPage{AfterKey: q.Get("key"), AfterLease: q.Get("lease"), Limits: s.limits(limitKeys)}
 	p.Keys, p.MoreKeys, err = in.LockedKeys(p.AfterKey, lockRows)
 	if err == nil {
 		p.Leases, p.MoreLeases, err = in.Leases(p.AfterLease, lockRows)
@@ -152,12 +159,12 @@ func (h *handler) locks(r *http.Request) (_ page, err error) {
 func (p locksPage) LastKey() string   { return last(p.Keys, keyOf) }
 func (p locksPage) LastLease() string { return last(p.Leases, leaseOf) }
 
-func (h *handler) schedules(*http.Request) (page, error) {
-	return page{Title: "Schedules", Here: "schedules", Content: h.scheduled(), verbs: []Verb{Trigger, PauseSchedule, ResumeSchedule}}, nil
+func (s *site) schedules(*http.Request) (page, error) {
+	return page{Title: "Schedules", Here: "schedules", Content: s.scheduled(), verbs: []Verb{Trigger, PauseSchedule, ResumeSchedule}}, nil
 }
 
-func (h *handler) journal(r *http.Request) (page, error) {
-	j, err := h.journaled(r)
+func (s *site) journal(r *http.Request) (page, error) {
+	j, err := s.journaled(r)
 	return page{Title: "Journal", Here: "journal", Content: j, verbs: []Verb{CopyJournal}}, err
 }
 

@@ -68,7 +68,7 @@ func indented(raw []byte, most int) string {
 
 // payloads shows those of a job in an answer.
 type payloads struct {
-	h         *handler
+	b         *board
 	r         *http.Request
 	queue, id string
 	left      int // bytes of all of them that the answer has room for
@@ -79,13 +79,13 @@ type payloads struct {
 func (s *payloads) show(p *inspect.PayloadInfo) {
 	all := admin.Hide(p)
 	switch {
-	case s.h.cfg.ShowPayload == nil || s.r.Context().Err() != nil:
+	case s.b.cfg.ShowPayload == nil || s.r.Context().Err() != nil:
 		return
 	case s.left <= 0 || all.Clipped:
 		p.Clipped = true // the answer, or the Inspector's, has enough
 		return
 	}
-	text := s.reveal(s.h.cfg.ShowPayload, Payload{s.queue, s.id, all})
+	text := s.reveal(s.b.cfg.ShowPayload, Payload{s.queue, s.id, all})
 	if text == "" {
 		return
 	}
@@ -97,16 +97,16 @@ func (s *payloads) show(p *inspect.PayloadInfo) {
 
 // preview is what a list has of a payload, in one line.
 func (s *payloads) preview(p Payload) string {
-	if s.h.cfg.ShowPreview == nil || s.r.Context().Err() != nil {
+	if s.b.cfg.ShowPreview == nil || s.r.Context().Err() != nil {
 		return ""
 	}
-	return strings.Join(strings.Fields(begin(s.reveal(s.h.cfg.ShowPreview, p), mostError)), " ")
+	return strings.Join(strings.Fields(begin(s.reveal(s.b.cfg.ShowPreview, p), mostError)), " ")
 }
 
 // reveal is what a hook says that may be seen of a payload; "": it is hidden.
 func (s *payloads) reveal(hook func(*http.Request, Payload) string, p Payload) (text string) {
 	p.Raw = bytes.Clone(p.Raw) // the hook may write to it
-	s.h.survives("a hook of the dashboard that shows payloads", func() { text = hook(s.r, p) })
+	s.b.survives("a hook of the dashboard that shows payloads", func() { text = hook(s.r, p) })
 	return text
 }
 

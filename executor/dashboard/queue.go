@@ -30,7 +30,7 @@ type queuePage struct {
 }
 
 // Previews reports whether the list has a begin of each payload: OfJob and OfDead.
-func (p queuePage) Previews() bool { return p.previews.h.cfg.ShowPreview != nil }
+func (p queuePage) Previews() bool { return p.previews.b.cfg.ShowPreview != nil }
 
 func (p queuePage) OfJob(j inspect.JobInfo) string {
 	return p.previews.preview(Payload{j.Queue, j.ID, j.PayloadInfo})
@@ -62,17 +62,17 @@ type button struct {
 // How many of each a page shows: the latest shards, and the first of the paused prefixes.
 const mostShards, mostPrefixes = 16, 100
 
-func (h *handler) queue(r *http.Request) (page, error) {
+func (s *site) queue(r *http.Request) (page, error) {
 	l, err := listOf(r.URL.Query())
 	if err != nil {
 		return page{}, err
 	}
 	began := time.Now()
-	info, err := h.info(r.Context(), l.Queue)
+	info, err := s.info(r.Context(), l.Queue)
 	if err != nil {
 		return page{}, err
 	}
-	p := queuePage{list: l, Stats: info, Empty: l.tab().Empty, Of: info.Jobs, previews: payloads{h: h, r: r}}
+	p := queuePage{list: l, Stats: info, Empty: l.tab().Empty, Of: info.Jobs, previews: payloads{b: s.board, r: r}}
 	if l.Tab == morgue {
 		p.Of = info.Dead
 	}
@@ -80,11 +80,11 @@ func (h *handler) queue(r *http.Request) (page, error) {
 	slices.SortStableFunc(p.Shards, func(a, b inspect.ShardStats) int { return cmp.Compare(b.Lag, a.Lag) })
 	p.More = max(len(p.Shards)-mostShards, 0)
 	p.Shards = p.Shards[:len(p.Shards)-p.More]
-	can, err := h.can(r, l.Queue, append([]Verb{Pause, Resume}, l.tab().verbs...)...) // while there is time for it
+	can, err := s.can(r, l.Queue, append([]Verb{Pause, Resume}, l.tab().verbs...)...) // while there is time for it
 	if err != nil {
 		return page{}, err
 	}
-	for prefix, err := range h.x.Inspect().PausedPrefixes(l.Queue) {
+	for prefix, err := range s.x.Inspect().PausedPrefixes(l.Queue) {
 		if err != nil || len(p.Paused) == mostPrefixes {
 			break // the figure says how many there are
 		}
@@ -99,15 +99,15 @@ func (h *handler) queue(r *http.Request) (page, error) {
 		}
 	}
 	status := http.StatusOK
-	if err = h.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
+	if err = s.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
 		status, p.Late, err = http.StatusServiceUnavailable, lateList(err).Error(), nil
 	}
 	return page{Title: l.Queue, Content: p, Can: can, status: status}, err
 }
 
 // info returns the figures of a queue.
-func (h *handler) info(ctx context.Context, name string) (inspect.QueueStats, error) {
-	all, err := h.x.Stats(ctx)
+func (b *board) info(ctx context.Context, name string) (inspect.QueueStats, error) {
+	all, err := b.x.Stats(ctx)
 	if err != nil {
 		return inspect.QueueStats{}, err
 	}
@@ -121,10 +121,10 @@ func (h *handler) info(ctx context.Context, name string) (inspect.QueueStats, er
 }
 
 // fill makes the list of a page that was begun at a time.
-func (h *handler) fill(ctx context.Context, p *queuePage, began time.Time) (err error) {
-	look := h.x.Inspect().Jobs
+func (b *board) fill(ctx context.Context, p *queuePage, began time.Time) (err error) {
+	look := b.x.Inspect().Jobs
 	if p.Tab == morgue {
-		look = h.x.Inspect().Dead
+		look = b.x.Inspect().Dead
 	}
 	p.JobPage, err = look(ctx, p.query(began))
 	return err
@@ -169,11 +169,11 @@ func (h *hotLists) forget() {
 }
 
 // look returns the hot ids of a queue, as they were at a moment.
-func (h *handler) look(ctx context.Context, queue string) (page inspect.JobPage, at time.Time, err error) {
-	if _, err := h.info(ctx, queue); err != nil {
+func (b *board) look(ctx context.Context, queue string) (page inspect.JobPage, at time.Time, err error) {
+	if _, err := b.info(ctx, queue); err != nil {
 		return page, at, err
 	}
-	l := h.hots.of(queue)
+	l := b.hots.of(queue)
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -181,7 +181,7 @@ func (h *handler) look(ctx context.Context, queue string) (page inspect.JobPage,
 	}
 	defer func() { <-l.turn }()
 	if now := time.Now(); l.at.IsZero() || now.Sub(l.at) > hotFor {
-		page, err := h.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: queue, Order: inspect.OrderPayloads, Descending: true,
+		page, err := b.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: queue, Order: inspect.OrderPayloads, Descending: true,
 			Limit: hotIDs, Patience: listPatience})
 		if err != nil {
 			return page, at, err
@@ -191,9 +191,9 @@ func (h *handler) look(ctx context.Context, queue string) (page inspect.JobPage,
 	return l.JobPage, l.at, nil
 }
 
-func (h *handler) hot(r *http.Request) (page, error) {
+func (s *site) hot(r *http.Request) (page, error) {
 	name := listedQueue(r)
-	hot, at, err := h.look(r.Context(), name)
+	hot, at, err := s.look(r.Context(), name)
 	content := struct {
 		inspect.JobPage
 		Queue string

@@ -16,13 +16,13 @@ import (
 // pages say of it.
 type deed struct {
 	fields
-	scopes   []string                                             // none: what it needs says it all
-	list     kind                                                 // of which scopes filtered and all are
-	payloads bool                                                 // it may be about some of a job's
-	danger   bool                                                 // it is always asked about first
-	asks     []string                                             // the scopes of which it is asked first otherwise
-	counts   string                                               // what it affects; "": what its scope names
-	do       func(context.Context, *handler, *order) (int, error) // nil: what package admin does
+	scopes   []string                                           // none: what it needs says it all
+	list     kind                                               // of which scopes filtered and all are
+	payloads bool                                               // it may be about some of a job's
+	danger   bool                                               // it is always asked about first
+	asks     []string                                           // the scopes of which it is asked first otherwise
+	counts   string                                             // what it affects; "": what its scope names
+	do       func(context.Context, *board, *order) (int, error) // nil: what package admin does
 
 	// In these, {what}, {n} and {is} stand for what is meant, and for how many were affected.
 	button, question, detail, yes, said string
@@ -95,8 +95,8 @@ var deeds = map[Verb]deed{
 	},
 	Unlock: {
 		fields: fields{needs: []string{"key"}}, danger: true, counts: "key", said: "The key is unlocked.",
-		do: func(ctx context.Context, h *handler, o *order) (int, error) {
-			return one(h.x.KeyLocks().Unlock(ctx, o.Name), true)
+		do: func(ctx context.Context, b *board, o *order) (int, error) {
+			return one(b.x.KeyLocks().Unlock(ctx, o.Name), true)
 		},
 		question: "Unlock the key?", yes: "Unlock",
 		detail: "Jobs that wait for it go on, although the job that has locked it is not done.",
@@ -107,14 +107,14 @@ var deeds = map[Verb]deed{
 }
 
 // schedule does something with a schedule.
-func schedule(ctx context.Context, h *handler, o *order) (int, error) {
-	if !o.has("cron") && len(h.cfg.Crons) > 1 {
-		return 0, wrong("cron is missing: Config.Crons has %d, from 0", len(h.cfg.Crons))
+func schedule(ctx context.Context, b *board, o *order) (int, error) {
+	if !o.has("cron") && len(b.cfg.Crons) > 1 {
+		return 0, wrong("cron is missing: Config.Crons has %d, from 0", len(b.cfg.Crons))
 	}
-	if o.Index < 0 || o.Index >= len(h.cfg.Crons) {
+	if o.Index < 0 || o.Index >= len(b.cfg.Crons) {
 		return 0, problem{http.StatusNotFound, fmt.Sprintf("there is no Cron %d in Config.Crons", o.Index)}
 	}
-	c := h.cfg.Crons[o.Index]
+	c := b.cfg.Crons[o.Index]
 	paused := slices.ContainsFunc(c.List(), func(e cron.Entry) bool { return e.Name == o.Name && e.Paused })
 	switch o.Verb {
 	case PauseSchedule:

@@ -30,15 +30,15 @@ const (
 
 // tree says who waits for whom, beginning with a job.
 type tree struct {
-	h    *handler
+	b    *board
 	ctx  context.Context
 	now  time.Time
 	left int // jobs that may still be asked
 	seen map[[2]string]bool
 }
 
-func (h *handler) why(ctx context.Context, e inspect.Explanation) node {
-	t := &tree{h, ctx, time.Now(), mostJobs, map[[2]string]bool{{e.Queue, e.ID}: true}}
+func (b *board) why(ctx context.Context, e inspect.Explanation) node {
+	t := &tree{b, ctx, time.Now(), mostJobs, map[[2]string]bool{{e.Queue, e.ID}: true}}
 	return t.job("", e, 0)
 }
 
@@ -172,7 +172,7 @@ func (t *tree) name(what, by, note string, depth int) node {
 	}
 	t.seen[at] = true
 	t.left--
-	e, err := t.h.x.Inspect().Explain(t.ctx, queue, id)
+	e, err := t.b.x.Inspect().Explain(t.ctx, queue, id)
 	if err != nil {
 		return n // what is known is shown
 	}

@@ -97,10 +97,9 @@ func (p *partition) expire() {
 	p.mu.Lock()
 	left := time.Until(p.until)
 	p.mu.Unlock()
-	if left > 0 {
-		return
+	if left <= 0 {
+		p.lose(fmt.Errorf("%w: partition %d; its handlers are cancelled", ErrLeaseLost, p.number))
 	}
-	p.lose(fmt.Errorf("%w: partition %d; its handlers are cancelled", ErrLeaseLost, p.number))
 }
 
 // lose ends the ownership: first the contexts of the handlers, so that they hear this cause
