@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -17,14 +18,16 @@ import (
 
 // Act does what inspect.Act does, to the jobs of queues that are registered here, in all partitions that the Selection
 // means: by itself where this node owns them, and otherwise the owner acts when he has taken in what was enqueued before.
-// Counts are sums, except that to pause or resume a queue, a prefix or the executor counts once. Each call waits until all
-// owners have answered, a partition without one included, so bound ctx. With an error, some partitions may be done. It
-// matches executor.ErrUnknown when one of them may be done, because its owner has begun and did not answer; otherwise
-// those that are not counted are not done, and will not be, as far as the methods of an inspect.Inspector say so. Positions
-// need ids beside them: each partition has its own. Any goroutine may call it, before Start, too.
+// He does not find what the inbox keeps because the backlog is full, or he has not the queue; he may find what is enqueued
+// while the call waits. Counts are sums, except that to pause or resume a queue, a prefix or the executor counts once. The
+// call waits until all owners have answered, a partition without one included, so bound ctx. With an error, some partitions
+// may be done. It matches executor.ErrUnknown when one of them may be done, or may be yet: its owner has begun and did not
+// answer, the server was not there, or this node was stopped. Otherwise those that are not counted are not done, and will not
+// be, as far as an inspect.Inspector says so. Positions need ids beside them: each partition has its own. Start may come later.
 func (n *Node) Act(ctx context.Context, name string, which inspect.Selection, reason string) (sum inspect.Requeued, err error) {
-	if ctx == nil {
-		return sum, errNilContext
+	probed := strings.Replace(name, "pause", "resume", 1) // what does nothing where nothing is
+	if _, err = inspect.Act(ctx, n.probe.Inspect(), probed, which, reason); err != nil {
+		return sum, err
 	}
 	parts, err := n.parts(&which)
 	if err != nil {
@@ -61,9 +64,6 @@ type deed struct {
 // parts are the partitions that are meant, each with its ids; nil: any.
 func (n *Node) parts(which *inspect.Selection) (map[int][]string, error) {
 	parts := make(map[int][]string)
-	if _, err := n.probe.Lookup(which.Queue); err != nil && !which.Whole {
-		return nil, err
-	}
 	switch {
 	case which.Positions != nil && len(which.Positions) == 0: // no payload is meant
 		return nil, nil

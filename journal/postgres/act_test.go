@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -112,11 +114,19 @@ func TestActionsOnAnyNode(t *testing.T) {
 		_, err = n.Act(ctx, "delete", inspect.SelectQueue("q").At(7), "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 		_, err = n.Act(ctx, "requeue", failed, "")
-		require.ErrorIs(t, err, inspect.ErrInvalidQuery, "of the owners")
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 		_, err = n.Act(ctx, "dance", all, "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
-		_, err = n.Act(nil, "delete", all, "") //nolint:staticcheck // that is the test
-		require.Error(t, err)
+		for _, none := range []context.Context{nil, (*struct{ context.Context })(nil)} {
+			_, err = n.Act(none, "delete", all, "") //nolint:staticcheck // that is the test
+			require.ErrorIs(t, err, executor.ErrContext)
+		}
+		for _, which := range []inspect.Selection{inspect.SelectIDs("q", id(1), id(2), id(3), ""), inspect.SelectIDs("q").At(), failed} {
+			did, err := n.Act(ctx, "pause", which, "")
+			require.True(t, errors.Is(err, executor.ErrInvalidID) || errors.Is(err, inspect.ErrInvalidQuery), err)
+			require.Zero(t, did)
+			is(t, 0)(n.Act(ctx, "resume", inspect.SelectIDs("q", id(1), id(2), id(3)), "nothing was paused"))
+		}
 	}
 	require.Zero(t, c.rows(one))
 }
@@ -146,6 +156,41 @@ func TestActionsWithoutAnOwner(t *testing.T) {
 	require.NoError(t, <-done)
 	is(t, 1)(caller.Act(within(t, time.Minute), "resume", inspect.SelectQueue("q"), ""))
 	require.Eventually(t, func() bool { return ran.Load() == 1 }, time.Minute, time.Millisecond)
+}
+
+// What an action finds in the inbox before it is in the log when the owner acts: behind actions of others, too, and in a
+// row of which something is refused.
+func TestActionsComeInTheirOrder(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	handler := func(context.Context, executor.Job[int]) error { return nil }
+	caller, owner := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
+	var acts []chan int
+	act := func(which inspect.Selection) {
+		done, rows := make(chan int, 1), c.rows(caller)
+		acts = append(acts, done)
+		go func() {
+			did, err := caller.Act(within(t, time.Minute), "delete", which, "")
+			assert.NoError(t, err)
+			done <- did.Back
+		}()
+		require.Eventually(t, func() bool { return c.rows(caller) == rows+1 }, time.Minute, time.Millisecond)
+	}
+	act(inspect.SelectIDs("q", "nothing"))
+	for i, id := range []string{"a", "b"} {
+		_, err := caller.q.Enqueue(t.Context(), id, i, executor.In(time.Hour))
+		require.NoError(t, err)
+		act(inspect.SelectIDs("q", id))
+	}
+	later := item{ID: "c", Payload: []byte("1"), Due: time.Now().Add(time.Hour)}
+	_, err := caller.pool.Exec(t.Context(), caller.texts["insert"], 0, "q", row(encodeCall([]item{{ID: strings.Repeat("x", 1000)}}), encodeCall([]item{later})))
+	require.NoError(t, err)
+	act(inspect.SelectIDs("q", "c"))
+	require.NoError(t, owner.Start(context.Background()))
+	for i, done := range acts[1:] {
+		require.Equal(t, 1, <-done, "act %d", i)
+	}
+	<-acts[0]
 }
 
 // A person ends what keeps the backlog full, also where rows of the inbox wait for it.

@@ -94,11 +94,6 @@ func row(calls ...[]byte) []byte {
 	return rowOf(append(make([]byte, 0, size), callsVersion), calls...)
 }
 
-// conditionRow is a call that the owner accepts if what its conditions say is so.
-func conditionRow(version byte, conditions, call []byte) []byte {
-	return rowOf([]byte{version}, conditions, call)
-}
-
 func rowOf(b []byte, parts ...[]byte) []byte {
 	for _, p := range parts {
 		b = appendBytes(b, p)

@@ -192,8 +192,11 @@ func (t *taker) pass(p *pass) error {
 			break
 		}
 		after = next.rows[len(next.rows)-1].number
-		if err := t.takePage(p, next.rows); err != nil {
-			return err
+		for rest, n := next.rows, 0; len(rest) > 0; rest = rest[n:] {
+			n = untilDeed(rest)
+			if err := t.takePage(p, rest[:n]); err != nil {
+				return err
+			}
 		}
 		if after >= *first.last {
 			break
@@ -203,6 +206,13 @@ func (t *taker) pass(p *pass) error {
 		t.raise(first)
 	}
 	return nil
+}
+
+// untilDeed is how many rows come before the next deed that has rows of a queue ahead of it: it is to find their payloads.
+func untilDeed(rows []inRow) (n int) {
+	for n = 1; n < len(rows) && (rows[n].queue != "" || rows[n-1].queue == ""); n++ {
+	}
+	return n
 }
 
 // takePage takes rows in: those of one order in their order, and as many together as may be.
@@ -218,7 +228,7 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 	}
 	defer t.answers.drop()
 	for _, order := range orders {
-		for rest := rows[order]; len(rest) > 0; {
+		for rest := rows[order]; len(rest) > 0 && p.blocked[order] == nil; {
 			g, err := t.together(rest)
 			group := g.rows
 			if err == nil {
@@ -228,26 +238,22 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 			case err == nil:
 				rest = rest[len(group):]
 			case waits(err):
-				p.blocked[order], rest = err, nil
+				p.blocked[order] = err
 			case !t.refusal(err):
 				return err
 			case len(group) > 1:
 				if err := t.alone(p, order, group); err != nil {
 					return err
 				}
-				if rest = rest[len(group):]; p.blocked[order] != nil {
-					rest = nil
-				}
+				rest = rest[len(group):]
 			default:
 				if err := t.refuse(group[0], err); err != nil {
 					return err
 				}
 				rest = rest[1:]
 				if calls, _, err := callsOf(group[0].calls); err == nil && len(calls) > 1 {
-					p.blocked[order], rest = errSplit, nil // its calls come with the next pass, before what is behind it
+					p.blocked[order], p.blocked[deeds] = errSplit, errSplit // its calls come with the next pass, before what is behind it
 					poke(t.wake)
-				} else {
-					delete(p.blocked, order)
 				}
 			}
 		}

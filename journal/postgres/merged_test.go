@@ -155,7 +155,7 @@ func TestManyPartitionsAndFollowUps(t *testing.T) {
 
 func FuzzCalls(f *testing.F) {
 	f.Add(row(encodeCall([]item{{ID: "a", Payload: []byte("x"), Score: new(1.5), Due: time.Unix(5, 6), Metadata: map[string]string{"k": "v"}}, {ID: "b"}}), encodeCall(nil)))
-	f.Add(conditionRow(txVersion, []byte(`[{"Kind":7}]`), encodeCall([]item{{ID: "a"}})))
+	f.Add(rowOf([]byte{txVersion}, []byte(`[{"Kind":7}]`), encodeCall([]item{{ID: "a"}})))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		calls, _, err := callsOf(b)

@@ -126,7 +126,7 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 		at := place{number, q.name}
 		parts[at] = encodeCall(of)
 		if b.conditions != nil {
-			parts[at] = conditionRow(conditionVersion, b.conditions, parts[at])
+			parts[at] = rowOf([]byte{conditionVersion}, b.conditions, parts[at])
 		}
 	}
 	token, err := q.n.outbox.put(ctx, parts, b.conditions != nil)

@@ -62,7 +62,7 @@ func (q *Queue[T]) enqueueTx(ctx context.Context, given bool, id string, payload
 	number := b.numbers[0]
 	calls := row(encodeCall(b.parts[number]))
 	if b.conditions != nil {
-		calls = conditionRow(txVersion, b.conditions, encodeCall(b.parts[number]))
+		calls = rowOf([]byte{txVersion}, b.conditions, encodeCall(b.parts[number]))
 	}
 	args := []any{number, q.name, calls}
 	if q.n.notifier.transaction(number) {
