@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -273,4 +274,17 @@ func (h *Heart) StopHeart() {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
+}
+
+// Owner is who holds, locks or waits: a job by its queue and id, all others by an
+// ID alone. The zero value is anonymous, or a person who locks by hand. An owner
+// counts as one sequential party.
+type Owner struct{ Queue, ID string }
+
+// String names an owner for people: queue/id, or the ID as it is.
+func (o Owner) String() string {
+	if o.Queue == "" {
+		return o.ID
+	}
+	return brief.Job(o.Queue, o.ID)
 }
