@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,8 @@ import (
 //     for which there is no room beside it is not written as it is.
 //   - refuse sends its appenders away, and those who came since: [ErrFull]. What
 //     was posted, for which no caller waits, stays in memory as a [postedCall],
-//     with the state keys that it owes.
+//     with the state keys that it owes. A follow-up of an id that waits so is written,
+//     and waits behind it, too: its consumer gets an id in the order of positions.
 //   - What is left of the block, results and what was carried into it, is a
 //     [remainder]. It is written in pieces that each end where a call of Record
 //     did, down to one call. When that does not fit, the committer tries again
@@ -39,11 +39,12 @@ import (
 //
 // mu, which is that of the log, guards all of it but what is atomic.
 type fullDisk struct {
-	short   atomic.Bool  // there was hardly more room than the reserve when the last block was made
-	full    bool         // appends are refused
-	missed  int          // bytes that there should be room for until they are not
-	waiting []postedCall // posted calls that found no room, in position order
-	owed    owed         // their state keys; nil while none waits
+	short   atomic.Bool     // there was hardly more room than the reserve when the last block was made
+	full    bool            // appends are refused
+	missed  int             // bytes that there should be room for until they are not
+	waiting []postedCall    // posted calls that found no room, in position order
+	late    map[string]bool // ids of what has waited since there was nothing that did
+	owed    owed            // their state keys
 
 	// What follow-ups may take until the next block is made, and what they have taken
 	// that is not in a block yet, in bytes. See Log.TakeRoom.
@@ -58,11 +59,12 @@ type fullDisk struct {
 	over    bool        // the log is closed
 }
 
-// postedCall is a posted call that waits for room.
+// postedCall is a posted call that waits for room, or a follow-up behind one.
 type postedCall struct {
 	entries []Entry
 	changes []*format.Edit
 	weight  int
+	written Ref // where the follow-up is on disk
 }
 
 // owed are the changes of state keys that wait with posted calls, by key. A
@@ -98,7 +100,8 @@ func (o owed) paid(c *format.Edit) {
 // when none is left and there is still some; in the last block there is room for all of
 // them. Their positions are older than the block's, like those of entries that are carried
 // forward. It returns the room that is left. The caller holds mu.
-func (d *fullDisk) readmit(b *openBlock, r store.Room, last bool) store.Room {
+func (h *head) readmit(r store.Room) store.Room {
+	b, d, last := h.open, &h.disk, h.closed
 	if b.refused {
 		return r // its turn comes first
 	}
@@ -109,9 +112,17 @@ func (d *fullDisk) readmit(b *openBlock, r store.Room, last bool) store.Room {
 		r.Spare -= p.weight
 		call := uint32(len(b.Entries))
 		for i := range p.entries {
-			off := b.Add(&p.entries[i], true).Off
+			off := p.written.Off
+			switch {
+			case p.written.Block == nil:
+				off = b.Add(&p.entries[i], true).Off
+				b.keep(off, call)
+			case p.written.Block != b.Block:
+				h.chain.End(p.written, &b.Writer)
+				off = b.Add(&p.entries[i], true).Off
+				b.recorded = append(b.recorded, off)
+			}
 			b.route(p.entries[i].Route, off)
-			b.keep(off, call)
 		}
 		for _, c := range p.changes {
 			if c.Key != nil { // nothing has overtaken it
@@ -122,7 +133,7 @@ func (d *fullDisk) readmit(b *openBlock, r store.Room, last bool) store.Room {
 		}
 	}
 	if d.full = len(d.waiting) > 0 || r.Spare < d.missed; !d.full {
-		d.waiting, d.owed = nil, nil
+		d.waiting, d.late, d.owed = nil, nil, nil
 		d.expectRoom()
 	}
 	return r
@@ -136,6 +147,9 @@ const roomAfter = 5 * time.Second
 // know of it, once. The caller holds mu.
 func (d *fullDisk) begin(missed int) {
 	d.full, d.missed = true, min(missed, maxMissed)
+	if d.late == nil {
+		d.late, d.owed = make(map[string]bool), make(owed)
+	}
 	if !d.told {
 		d.told = true
 		// A goroutine, because the caller holds mu, and the committer does not wait.
@@ -171,18 +185,6 @@ func (d *fullDisk) end() {
 	d.over = true
 	if d.lasting != nil {
 		d.lasting.Stop()
-	}
-}
-
-// wait adds to what waits for room: older calls come before those that wait.
-func (d *fullDisk) wait(older, younger []postedCall, fresh owed) {
-	d.waiting = append(append(older, d.waiting...), younger...)
-	if d.owed == nil {
-		d.owed = fresh
-		return
-	}
-	for key, list := range fresh {
-		d.owed[key] = append(d.owed[key], list...)
 	}
 }
 
@@ -257,7 +259,7 @@ func (c *committer) vanish(b *openBlock, t *store.Transaction) bool {
 		next.Clear()
 		next.refused = false // also if b stays
 	}
-	if len(b.cuts)+len(b.changes)+len(t.Drop) > 0 || b.carried < b.End || next.Size() > format.HeaderSize {
+	if len(b.cuts)+len(b.changes)+len(b.recorded)+len(t.Drop) > 0 || b.carried < b.End || next.Size() > format.HeaderSize {
 		return false
 	}
 	c.chain.TakeBack()
@@ -274,18 +276,26 @@ func (c *committer) refuse(b *openBlock, t *store.Transaction) {
 	defer c.mu.Unlock()
 	c.disk.begin(b.weight())
 	c.wakeWaiters()
-	fresh := make(owed)
-	older := c.refuseFresh(b, fresh)
-	c.disk.wait(older, c.refuseFresh(c.open, fresh), fresh)
+	d, fresh := &c.disk, make(owed)
+	for _, block := range []*openBlock{b, c.open} {
+		for _, call := range c.refuseFresh(block, fresh) { // whose entries are by route
+			slices.SortFunc(call.entries, func(a, b Entry) int { return cmp.Compare(a.Position, b.Position) })
+			d.waiting = append(d.waiting, *call)
+		}
+	}
+	slices.SortFunc(d.waiting, func(a, b postedCall) int { return cmp.Compare(a.entries[0].Position, b.entries[0].Position) })
+	for key, list := range fresh {
+		d.owed[key] = append(d.owed[key], list...)
+	}
 	t.Changes = b.changes
 	c.last = b.commit
 }
 
 // refuseFresh takes what was appended out of b and tells the callers who wait for
 // b. Its bytes stay in memory, because the offsets of all others must. What came with
-// results stays in b. It returns what was posted: no caller would learn that it went.
-// The keys of that are owed.
-func (c *committer) refuseFresh(b *openBlock, fresh owed) []postedCall {
+// results stays in b. It returns what was posted, because no caller would learn that it
+// went, and what is to wait behind that. The keys of what was posted are owed.
+func (c *committer) refuseFresh(b *openBlock, fresh owed) map[uint32]*postedCall {
 	refused := b.commit
 	refused.err = ErrFull
 	b.commit = &commit{first: refused.first, done: make(chan struct{})}
@@ -295,9 +305,10 @@ func (c *committer) refuseFresh(b *openBlock, fresh owed) []postedCall {
 	for _, route := range routes {
 		d := b.deliveries[route]
 		b.deliveries[route] = nil
+		stay := d.offsets[:0]
 		for _, off := range d.offsets {
-			if b.follows(off) {
-				b.route(route, off)
+			if b.stays(off) {
+				stay = append(stay, off)
 				continue
 			}
 			b.refused = true
@@ -312,6 +323,15 @@ func (c *committer) refuseFresh(b *openBlock, fresh owed) []postedCall {
 			}
 			e.Route, e.ID, e.Payload, e.Metadata = route, bytes.Clone(e.ID), bytes.Clone(e.Payload), bytes.Clone(e.Metadata)
 			calls[call].entries = append(calls[call].entries, e)
+			calls[call].weight += format.EntryBound(&e)
+			c.disk.late[string(e.ID)] = true
+		}
+		for _, off := range stay {
+			if p := c.disk.behind(b, route, off); p != nil {
+				calls[off] = p
+			} else {
+				b.route(route, off)
+			}
 		}
 		d.discard()
 	}
@@ -324,19 +344,18 @@ func (c *committer) refuseFresh(b *openBlock, fresh owed) []postedCall {
 	b.restored, b.posted, b.calls = b.restored[:0], nil, 0
 	b.commit.pending.Store(int32(len(b.routes)))
 	close(refused.done)
-	return inOrder(calls)
+	return calls
 }
 
-// inOrder sorts calls, whose entries are by route, by position.
-func inOrder(calls map[uint32]*postedCall) []postedCall {
-	list := make([]postedCall, 0, len(calls))
-	for _, call := range slices.Sorted(maps.Keys(calls)) {
-		p := calls[call]
-		slices.SortFunc(p.entries, func(a, b Entry) int { return cmp.Compare(a.Position, b.Position) })
-		for i := range p.entries {
-			p.weight += format.EntryBound(&p.entries[i])
-		}
-		list = append(list, *p)
+// behind returns a call for the follow-up at off of b, if its id waits for room.
+func (d *fullDisk) behind(b *openBlock, route, off uint32) *postedCall {
+	if len(d.late) == 0 {
+		return nil
 	}
-	return list
+	e, r := b.Read(off)
+	if !d.late[string(e.ID)] {
+		return nil
+	}
+	e.Route, e.ID, e.Payload, e.Metadata = route, bytes.Clone(e.ID), bytes.Clone(e.Payload), bytes.Clone(e.Metadata)
+	return &postedCall{entries: []Entry{e}, weight: format.EntryBound(&e), written: r}
 }

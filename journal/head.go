@@ -234,7 +234,7 @@ func (h *head) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	b := h.open
 	h.disk.allow(r, b.weight())
 	if h.disk.full {
-		r = h.disk.readmit(b, r, h.closed)
+		r = h.readmit(r)
 	}
 	if b.empty() && !(h.disk.full && h.chain.Reclaimable(r)) {
 		return nil, nil, false

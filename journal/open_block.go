@@ -21,8 +21,7 @@ type openBlock struct {
 	// of the first entry of the same call. Nil when there are none.
 	posted map[uint32]uint32
 
-	followed  []uint32 // offsets of the follow-ups, ascending
-	rewritten []uint32 // of what was rewritten, ascending
+	recorded []uint32 // offsets of follow-ups and of what was rewritten, ascending
 
 	changes  []format.Edit // of side buckets
 	restored []format.Edit // of the morgue, undone when the block is refused
@@ -57,8 +56,7 @@ func newOpenBlock(old *openBlock, t format.Manifest) *openBlock {
 		changes:    old.changes[:0],
 		restored:   old.restored[:0],
 		cuts:       old.cuts[:0],
-		followed:   old.followed[:0],
-		rewritten:  old.rewritten[:0],
+		recorded:   old.recorded[:0],
 	}
 	clear(old.deliveries)
 	return old
@@ -97,17 +95,10 @@ func (b *openBlock) route(route, off uint32) *Delivery {
 	return d
 }
 
-// follows reports whether the entry at off came with a call of Record: no full disk
-// refuses it.
-func (b *openBlock) follows(off uint32) bool {
-	_, found := slices.BinarySearch(b.followed, off)
-	return found
-}
-
-// rewrites reports whether the entry at off was written again by a call of Record: no
+// stays reports whether the entry at off, which is no state, came with a call of Record: no
 // full disk refuses it.
-func (b *openBlock) rewrites(off uint32) bool {
-	_, found := slices.BinarySearch(b.rewritten, off)
+func (b *openBlock) stays(off uint32) bool {
+	_, found := slices.BinarySearch(b.recorded, off)
 	return found
 }
 

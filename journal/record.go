@@ -173,8 +173,12 @@ func (h *head) follow(f *FollowUps) {
 	for i := range f.Entries {
 		e := &f.Entries[i]
 		off := h.admit(e, &now)
-		h.open.route(e.Route, off)
-		h.open.followed = append(h.open.followed, off)
+		h.open.recorded = append(h.open.recorded, off)
+		if p := h.disk.behind(h.open, e.Route, off); p != nil {
+			h.disk.waiting = append(h.disk.waiting, *p)
+		} else {
+			h.open.route(e.Route, off)
+		}
 	}
 	if f.With != nil {
 		h.set(f.With(first))
@@ -191,7 +195,7 @@ func (h *head) rewrite(entries []Entry, list []Rewrite) {
 			panic("journal: bug: an entry was rewritten twice in one block")
 		}
 		h.chain.End(r.Ref, &h.open.Writer)
-		h.open.rewritten = append(h.open.rewritten, uint32(len(h.open.Entries)))
+		h.open.recorded = append(h.open.recorded, uint32(len(h.open.Entries)))
 		r.Ref = h.open.Rewrite(&entries[i])
 		if !h.volatile {
 			h.disk.promised.Add(-int64(r.Room))

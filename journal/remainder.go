@@ -96,11 +96,9 @@ func (m *remainder) entries(p *block.Writer, to cut) (next Position) {
 		off := d.Off
 		d.Entry(&e, b.Block.First, b.Block.Base)
 		switch {
-		case off >= b.carried:
+		case off >= b.carried, e.Position < b.Block.First && b.stays(uint32(off)):
 			p.Add(&e, true)
-		case b.rewrites(uint32(off)):
-			p.Add(&e, true)
-		case e.Kind == KindState || b.follows(uint32(off)):
+		case e.Kind == KindState || b.stays(uint32(off)):
 			p.Add(&e, false)
 			next = e.Position + 1
 		}

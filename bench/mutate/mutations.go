@@ -97,6 +97,7 @@ var (
 	looks      = gate{"./executor", "^(TestLowkiq_L(19|21|24)|TestBadQueries|TestCursorsAfter|TestJob(With|Is)|TestExplainTells|TestRunningShows)"}
 	unmanned   = gate{"./executor", "^Test(WhyNoWorker|WhyOthers)"}
 	chains     = gate{"./executor", "^TestFollowUp"}
+	behind     = gate{"./journal", "^TestFollowUp"}
 	followed   = gate{"./journal", "^TestFullNow"}
 	shares     = gate{"./executor", "^(TestFlood|TestWeights|TestNoCredit|TestMaxConcurrent)"}
 	schedules  = gate{"./executor", "^TestInOrder"}
@@ -277,8 +278,12 @@ var inRoot = []mutation{
 	{"follow-ups lock nothing", "executor/followup.go", "		f.Keys = keys[0]\n", "		_ = keys\n", chains},
 	{"follow-ups are not counted", "executor/internal/work/followup.go", "			b.Exceed(shard.Announced(&f.Entry))\n", "			_ = b\n", chains},
 	{"follow-ups of a run that was taken apart wait for its end", "shard/ends.go", "	c.takeStaged(it, n)\n", "	if !it.recalled.Load() {\n		c.takeStaged(it, n)\n	}\n", chains},
-	{"refuse follow-ups on a full disk", "journal/fulldisk.go", "			if b.follows(off) {\n", "			if false {\n", followed},
-	{"write a result without its follow-ups", "journal/remainder.go", " || b.follows(uint32(off)):", ":", followed},
+	{"refuse follow-ups on a full disk", "journal/fulldisk.go", "			if b.stays(off) {\n", "			if false {\n", followed},
+	{"deliver a follow-up before what waits for room in its block", "journal/fulldisk.go", "p := c.disk.behind(b, route, off); p != nil", "p := c.disk.behind(b, route, off); false", behind},
+	{"deliver a follow-up before what has waited for room", "journal/record.go", "p != nil {", "false {", behind},
+	{"have a follow-up twice", "journal/fulldisk.go", "				h.chain.End(p.written, &b.Writer)\n", "", behind},
+	{"forget a follow-up that is written again", "journal/fulldisk.go", "+len(b.recorded)+", "+", behind},
+	{"write a result without its follow-ups", "journal/remainder.go", " || b.stays(uint32(off)):", ":", followed},
 
 	{"keys are not written", "executor/internal/once/once.go", "	if c.Key != \"\" {\n		sets", "	if c.Key == \"-\" {\n		sets", kills},
 	{"marks are not written", "executor/internal/once/once.go", "range c.Sources {\n\t\tsets", "range c.Sources[:0] {\n\t\tsets", kills},
@@ -317,7 +322,7 @@ var inRoot = []mutation{
 	{"suspect who was held", "journal/internal/crash/suspicion.go", "return !ran && !s.Guilty() })", "return false && ran })", guilt},
 	{"suspect jobs of a restart", "journal/internal/crash/death.go", "booted != Boot() && booted != 0", "booted != Boot() && booted == 1", deaths},
 	{"lock again what was unlocked since", "journal/fulldisk.go", "		late.Key = nil\n", "		_ = late\n", keys},
-	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried:", "		case b.Block.Ended(uint32(off)):\n		case off >= b.carried:", pieces},
+	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried,", "		case b.Block.Ended(uint32(off)):\n		case off >= b.carried,", pieces},
 	{"delete a block before its ends are written", "journal/remainder.go", "d.Carried || d.After > to.marks", "d.Carried", pieces},
 	{"keep the state of what was refused", "journal/open_block.go", "if c.Owner == 0 {\n			kept", "if c.Owner >= 0 {\n			kept", keys},
 
@@ -612,7 +617,7 @@ var inRoot = []mutation{
 	{"any order", "executor/executortest/require.go", "return r.Queue+\"/\"+r.ID == name }", "return true }", kits},
 
 	// Folding.
-	{"lose what was folded on a full disk", "journal/remainder.go", "		case b.rewrites(uint32(off)):", "		case false:", rewrites},
+	{"lose what was folded on a full disk", "journal/remainder.go", "		case off >= b.carried, e.Position < b.Block.First && b.stays(uint32(off)):", "		case e.Position < b.Block.First && b.stays(uint32(off)):\n		case off >= b.carried:", rewrites},
 	{"an entry that is rewritten and stays", "journal/internal/block/trim.go", "	case r.Block.ahead != 0:\n		r.Block.Home.Store(nil)\n		r.Block, r.Off = open.Block, r.Block.ahead\n", "", rewrites},
 	{"fold what has run", "shard/fold.go", " || fold.bag.folding.fold != fold {", " {", folds},
 	{"fold what stands before a run with what is behind it", "shard/fold.go", "!h.gone && h.Ref.Position() > after {", "!h.gone {", folds},

@@ -44,6 +44,7 @@ var following = &feature{
 
 // fruits: of all runs of a payload that have returned nil, one has follow-ups. If the last one for
 // which it was done has staged none, because it said what failed of the others, there may be none.
+// Nor may there be any if they found no room, and a newer state came before it was done again.
 func (w *world) fruits(i *item) {
 	some := 0
 	for _, r := range i.fruit {
@@ -63,7 +64,8 @@ func (w *world) fruits(i *item) {
 			w.fail("follow-ups: %d of %d of %v were accepted: %v", accepted, len(r.staged), i, r.staged)
 		}
 	}
-	missing := some == 0 && i.told == "done" && i.hintLife == w.life && !w.at.with && w.known == w.epoch && slices.Contains(i.fruit, i.last) && !w.expired(i)
+	missing := some == 0 && i.told == "done" && i.hintLife == w.life && !w.at.with && w.known == w.epoch && slices.Contains(i.fruit, i.last) && !w.expired(i) &&
+		!(i.last.refused() && w.superseded(i, tried))
 	if some > 1 || missing {
 		w.fail("follow-ups: those of %d runs of %v were accepted", some, i)
 	}

@@ -9,9 +9,7 @@ type exception struct {
 	skip   func(s script, l line) bool
 }
 
-var pending = []exception{{"async_full_followup", func(s script, l line) bool {
-	return l.verb == "full" && slices.ContainsFunc(s, func(q line) bool { return q.has("latest") && q.has("async") })
-}}}
+var pending []exception
 
 // without leaves out the lines of exceptions.
 func (s script) without(some []exception) script {
