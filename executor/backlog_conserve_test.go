@@ -51,7 +51,7 @@ func weigh(t *testing.T, r *rand.Rand) {
 		c.each[i] = executor.QueueConfig[string]{
 			Merge: pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast, executor.MergeSupersede),
 			Gather: executor.Gather[string]{
-				OnFailure: pick(r, executor.OnFailureMerge, executor.OnFailureBlock),
+				Block: pick(r, false, true),
 			},
 			DeadLetters: executor.DeadLetters[string]{
 				OnExhausted: pick(r, executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt),
@@ -62,7 +62,7 @@ func weigh(t *testing.T, r *rand.Rand) {
 			},
 		}
 		if c.each[i].Merge == executor.MergeSupersede {
-			c.each[i].Gather.OnFailure = executor.OnFailureMerge
+			c.each[i].Gather.Block = false
 		}
 	}
 	c.luck.set(rand.New(rand.NewPCG(r.Uint64(), 0)))

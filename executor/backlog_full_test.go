@@ -139,11 +139,11 @@ func TestRetryAfter(t *testing.T) {
 // Nothing ends for a minute while calls are refused, or wait: Err, Stats and one
 // line in the log say so, until something ends.
 func TestBacklogStandsStill(t *testing.T) {
-	for name, overflow := range map[string]executor.Overflow{"refuse": executor.OverflowRefuse, "wait": executor.OverflowWait} {
+	for name, waits := range map[string]bool{"refuse": false, "wait": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				var d diary
-				x, q, _ := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2}, Overflow: overflow, Logger: d.logger()}, executor.QueueConfig[int]{})
+				x, q, _ := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2}, WaitForRoom: waits, Logger: d.logger()}, executor.QueueConfig[int]{})
 				call := func() {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 					defer cancel()

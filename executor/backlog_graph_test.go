@@ -27,7 +27,7 @@ func TestBacklogOfGraphsDrains(t *testing.T) {
 func drainGraph(t *testing.T, r *rand.Rand) {
 	var disk *journal.Memory // nil: none
 	cfg := executor.Config{
-		Workers: 1 + r.IntN(4), MaxBacklog: executor.BacklogLimit{Payloads: r.IntN(4)}, Overflow: pick(r, executor.OverflowRefuse, executor.OverflowWait), StopTimeout: -1,
+		Workers: 1 + r.IntN(4), MaxBacklog: executor.BacklogLimit{Payloads: r.IntN(4)}, WaitForRoom: pick(r, false, true), StopTimeout: -1,
 		Scheduler: pick(r, executor.Fair(), executor.RegistrationOrder(), executor.OldestFirst()),
 	}
 	if r.IntN(2) == 0 {
@@ -73,7 +73,7 @@ func drainGraph(t *testing.T, r *rand.Rand) {
 		producers.Go(func() {
 			for {
 				_, err := to.Enqueue(t.Context(), fmt.Sprint("id ", i%7), depth)
-				if full, is := errors.AsType[*executor.FullError](err); is && cfg.Overflow == executor.OverflowRefuse {
+				if full, is := errors.AsType[*executor.FullError](err); is && !cfg.WaitForRoom {
 					time.Sleep(full.RetryAfter)
 					continue
 				}

@@ -57,9 +57,9 @@ func TestBacklogCountsAPayloadOnce(t *testing.T) {
 // What handlers enqueue is not refused because of what they have in hand, and they
 // don't wait for themselves.
 func TestBacklogLetsHandlersGoOn(t *testing.T) {
-	for _, overflow := range []executor.Overflow{executor.OverflowRefuse, executor.OverflowWait} {
+	for _, waits := range []bool{false, true} {
 		bubble(t, func(t *testing.T) {
-			x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 4}, Overflow: overflow})
+			x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 4}, WaitForRoom: waits})
 			var q *executor.Queue[int]
 			q = must(executor.Handle(x, "q", func(ctx context.Context, job executor.Job[int]) error {
 				if job.Payload == 0 {

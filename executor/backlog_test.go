@@ -59,7 +59,7 @@ func TestBacklogRefuses(t *testing.T) {
 
 func TestBacklogWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, q := backlogged(t, executor.Config{Overflow: executor.OverflowWait}, func(context.Context, executor.Merged[int]) error { return nil })
+		x, q := backlogged(t, executor.Config{WaitForRoom: true}, func(context.Context, executor.Merged[int]) error { return nil })
 		fill(t, q)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -83,7 +83,7 @@ func TestBacklogWaits(t *testing.T) {
 
 func TestBacklogWaitEndsWithTheExecutor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, q := backlogged(t, executor.Config{Overflow: executor.OverflowWait}, func(context.Context, executor.Merged[int]) error { return nil })
+		x, q := backlogged(t, executor.Config{WaitForRoom: true}, func(context.Context, executor.Merged[int]) error { return nil })
 		fill(t, q)
 		var wg sync.WaitGroup
 		wg.Go(func() {

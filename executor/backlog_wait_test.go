@@ -21,7 +21,7 @@ import (
 // backlog ever ends.
 func TestBacklogThatHardlyMoves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 100}, Overflow: executor.OverflowWait})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 100}, WaitForRoom: true})
 		q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
 		for i := range 98 {
 			enqueue(t, q, fmt.Sprint(i), i, executor.In(365*24*time.Hour))
@@ -43,7 +43,7 @@ func TestBacklogThatHardlyMoves(t *testing.T) {
 // much.
 func TestBacklogManyAtOnceWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 10}, Overflow: executor.OverflowWait})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 10}, WaitForRoom: true})
 		q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { return nil }, executor.QueueConfig[int]{})
 		for i := range 8 {
 			enqueue(t, q, fmt.Sprint(i), i, executor.In(time.Duration(i+1)*time.Second))
@@ -104,7 +104,7 @@ func (a *arrivals) call(q *executor.Queue[int], id string) {
 // The calls that wait go on in the order in which they came.
 func TestBacklogIsFair(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, small, other := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 1}})
+		x, small, other := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, WaitForRoom: true}, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 1}})
 		enqueue(t, other, "first", 1, executor.In(time.Minute))
 		start(t, x)
 		a, want := arrivals{t: t, accepted: map[uint64]string{}}, []string(nil)
@@ -124,7 +124,7 @@ func TestBacklogIsFair(t *testing.T) {
 // limit of all, and go on when there is room under both.
 func TestBacklogOfTwoLimits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, small, other := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 4}, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 2}})
+		x, small, other := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 4}, WaitForRoom: true}, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 2}})
 		enqueue(t, small, "0", 0, executor.In(90*time.Second))
 		enqueue(t, small, "1", 1, executor.In(time.Hour))
 		start(t, x)
@@ -152,7 +152,7 @@ func TestBacklogOfTwoLimits(t *testing.T) {
 // A call that stops waiting lets those behind it go on.
 func TestBacklogWaiterThatLeaves(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, _, q := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 4}, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{})
+		x, _, q := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 4}, WaitForRoom: true}, executor.QueueConfig[int]{})
 		for i := range 3 {
 			enqueue(t, q, fmt.Sprint(i), i, executor.In(time.Hour))
 		}
@@ -180,7 +180,7 @@ func TestBacklogLosesNoWakeUp(t *testing.T) {
 	for seed := range 20 {
 		bubble(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(seed), 15))
-			x, small, other := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 3}, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 2}})
+			x, small, other := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 3}, WaitForRoom: true}, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 2}})
 			start(t, x)
 			var wg sync.WaitGroup
 			for i := range 100 {
@@ -215,7 +215,7 @@ func TestBacklogLosesNoWakeUp(t *testing.T) {
 // Room that comes just when its waiter gives up is the next one's.
 func TestBacklogRoomThatComesTooLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x, q, _ := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, Overflow: executor.OverflowWait}, executor.QueueConfig[int]{})
+		x, q, _ := kept(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, WaitForRoom: true}, executor.QueueConfig[int]{})
 		enqueue(t, q, "first", 1, executor.In(time.Minute))
 		start(t, x)
 		a := arrivals{t: t, accepted: map[uint64]string{}}
@@ -235,7 +235,7 @@ func TestBacklogRoomThatComesTooLate(t *testing.T) {
 // Stop ends the waiting calls at once, not when the last handler has returned.
 func TestBacklogWaitEndsWithStop(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, Overflow: executor.OverflowWait})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, WaitForRoom: true})
 		q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { time.Sleep(time.Minute); return nil }, executor.QueueConfig[int]{})
 		enqueue(t, q, "runs", 1)
 		start(t, x)

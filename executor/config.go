@@ -78,7 +78,7 @@ type Config struct {
 	// MaxBacklog bounds the payloads of all queues that are accepted and have not
 	// ended. A payload counts once, while it waits, runs, is delayed, retried, blocked
 	// or halted, but not as a dead letter. A call that would exceed the limit gets
-	// [ErrFull], or waits, as Overflow says.
+	// [ErrFull], or with WaitForRoom waits.
 	//
 	// Calls with the context of a handler count, but are neither refused nor kept
 	// waiting, so that running jobs can always end. So the backlog may exceed its limit
@@ -88,9 +88,12 @@ type Config struct {
 	// Default, and below zero: no limit.
 	MaxBacklog BacklogLimit
 
-	// Overflow says whether a call that MaxBacklog leaves no room for is refused or
-	// waits. Default OverflowRefuse.
-	Overflow Overflow
+	// WaitForRoom: a call that MaxBacklog leaves no room for waits until there is room, or
+	// ctx ends: then the error is the cause of ctx, and a [FullError] at the same time. Calls
+	// go on in the order in which they came. Before Start, and in OnStart, there is no end
+	// to it, because no job ends. A handler has to enqueue with its own context, or it may
+	// wait for itself. Default false: it gets a [FullError].
+	WaitForRoom bool
 
 	// StopTimeout is how long Run waits for running handlers after its context has
 	// ended. Default 30 s; below zero it does not wait.
@@ -251,19 +254,6 @@ type Advanced struct {
 	Strict bool
 }
 
-// Overflow says what Enqueue does when the backlog is full.
-type Overflow string
-
-const (
-	// OverflowRefuse returns a [FullError]. The default.
-	OverflowRefuse Overflow = "Refuse"
-	// OverflowWait waits until there is room, or ctx ends: then the error is the cause of
-	// ctx, and a [FullError] at the same time. Calls go on in the order in which they came.
-	// Before Start, and in OnStart, there is no end to it, because no job ends. A handler
-	// has to enqueue with its own context, or it may wait for itself.
-	OverflowWait Overflow = "Wait"
-)
-
 // Limits and defaults.
 const (
 	// MaxIDBytes is the length of the longest id.
@@ -289,7 +279,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Advanced.IdempotencyTTL = cmp.Or(c.Advanced.IdempotencyTTL, defaultIdempotencyTTL)
 	c.Stuck.After = cmp.Or(c.Stuck.After, defaultStuckAfter)
 	c.Advanced.SlotTTL = cmp.Or(c.Advanced.SlotTTL, lock.DefaultSlotTTL)
-	c.Durability, c.Overflow = cmp.Or(c.Durability, DurabilitySync), cmp.Or(c.Overflow, OverflowRefuse)
+	c.Durability = cmp.Or(c.Durability, DurabilitySync)
 	c.Logger = slog.New(guard.Handler{Handler: cmp.Or(c.Logger, slog.Default()).Handler()})
 	if c.Scheduler == nil {
 		c.Scheduler = Fair()
@@ -307,7 +297,6 @@ func (c Config) withDefaults() (Config, error) {
 		notNegative("Advanced.IdempotencyTTL", c.Advanced.IdempotencyTTL),
 		notNegative("Advanced.SlotTTL", c.Advanced.SlotTTL),
 		wrong,
-		among("Overflow", c.Overflow, OverflowRefuse, OverflowWait),
 		among("Durability", c.Durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),
 		notAbove("Advanced.EventBuffer", c.Advanced.EventBuffer, 1<<20),

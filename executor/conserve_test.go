@@ -69,7 +69,7 @@ func conserve(t *testing.T, r *rand.Rand) {
 	c.cfg = executor.QueueConfig[string]{
 		Merge: pick(r, executor.MergeKeepAll, executor.MergeMinScore, executor.MergeKeepFirst, executor.MergeKeepLast),
 		Gather: executor.Gather[string]{
-			OnFailure:   pick(r, executor.OnFailureMerge, executor.OnFailureBlock),
+			Block:       pick(r, false, true),
 			MaxPayloads: r.IntN(3),
 		},
 		DeadLetters: executor.DeadLetters[string]{
@@ -266,7 +266,7 @@ func (c *conserved) check() {
 
 func (c *conserved) String() string {
 	l := c.cfg.Conditions.Locks
-	return fmt.Sprintf("%v %v %v, %d payloads, counted %v, unlocked on burial %v:\n%s", c.cfg.Merge, c.cfg.Gather.OnFailure, c.cfg.DeadLetters.OnExhausted,
+	return fmt.Sprintf("%v %v %v, %d payloads, counted %v, unlocked on burial %v:\n%s", c.cfg.Merge, c.cfg.Gather.Block, c.cfg.DeadLetters.OnExhausted,
 		c.cfg.Gather.MaxPayloads, l.Counted, l.UnlockOnBurial, strings.Join(c.steps, "\n"))
 }
 

@@ -29,7 +29,7 @@ type Item[T any] struct {
 // returns nil under DurabilitySync, the payload is on disk.
 //
 // If the id has a job that waits, the payload joins it. The job keeps its due time and
-// retry count, unless FreshDue, Debounce or OnFresh of Gather says otherwise. Of equal
+// retry count, unless FreshDue, Debounce or Pull of Gather says otherwise. Of equal
 // payloads one stays if QueueConfig.Merge says so.
 //
 // It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,

@@ -77,15 +77,15 @@ func failSeventh(err error) func(context.Context, executor.Job[string]) error {
 // Ten events, of which the seventh is bad: the others run once, in order, and the
 // seventh is buried alone, whatever the policies.
 func TestBadEventHurtsNoOther(t *testing.T) {
-	for _, f := range []executor.OnFailure{executor.OnFailureMerge, executor.OnFailureBlock} {
+	for _, block := range []bool{false, true} {
 		for _, e := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll} {
-			t.Run(fmt.Sprint(f, e), func(t *testing.T) {
+			t.Run(fmt.Sprint(block, e), func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					x := open(t, "", executor.Config{})
 					p := &stream{decideOne: failSeventh(errBoom)}
 					var told []string
 					q := handleEach(t, x, p, executor.QueueConfig[string]{
-						Share: executor.Share{Shards: 1}, MaxRetries: 2, RetryIn: always(time.Minute), Gather: executor.Gather[string]{OnFailure: f}, DeadLetters: executor.DeadLetters[string]{
+						Share: executor.Share{Shards: 1}, MaxRetries: 2, RetryIn: always(time.Minute), Gather: executor.Gather[string]{Block: block}, DeadLetters: executor.DeadLetters[string]{
 							OnExhausted: e,
 							RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
 								for _, job := range jobs {

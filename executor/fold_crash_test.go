@@ -60,7 +60,7 @@ func startTellers(t *testing.T, disk *journal.Memory, r *rand.Rand) (*tellers, *
 		return nil
 	}, executor.QueueConfig[string]{
 		MaxRetries: 6, RetryIn: always(time.Second), Share: executor.Share{Shards: 2}, Gather: executor.Gather[string]{
-			OnFailure: []executor.OnFailure{executor.OnFailureMerge, executor.OnFailureBlock}[r.IntN(2)],
+			Block: r.IntN(2) == 1,
 			Fold: func(waiting, next string) (string, error) {
 				switch f.draw(200) {
 				case 0:

@@ -143,11 +143,11 @@ type hostileError struct{}
 func (hostileError) Error() string { panic("asked") }
 
 // What has failed comes back before what came meanwhile, and is one payload with it;
-// under OnFailureBlock it stays by itself until it is over.
+// under Gather.Block it stays by itself until it is over.
 func TestFoldAfterAFailure(t *testing.T) {
-	for policy, want := range map[executor.OnFailure][]string{
-		executor.OnFailureMerge: {"a[1+2]", "a[1+2+3+4]"},
-		executor.OnFailureBlock: {"a[1+2]", "a[1+2]", "a[3+4]"},
+	for block, want := range map[bool][]string{
+		false: {"a[1+2]", "a[1+2+3+4]"},
+		true:  {"a[1+2]", "a[1+2]", "a[3+4]"},
 	} {
 		bubble(t, func(t *testing.T) {
 			x := open(t, "", executor.Config{})
@@ -158,7 +158,7 @@ func TestFoldAfterAFailure(t *testing.T) {
 				}
 				return nil
 			}}
-			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join, OnFailure: policy}, RetryIn: always(time.Minute)})
+			q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join, Block: block}, RetryIn: always(time.Minute)})
 			enqueue(t, q, "a", "1")
 			enqueue(t, q, "a", "2")
 			start(t, x)

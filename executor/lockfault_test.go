@@ -145,7 +145,7 @@ func TestDeadlockOfParkedJobs(t *testing.T) {
 // may wait for that key.
 func TestWaitingForTheBacklogLocksNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, Overflow: executor.OverflowWait})
+		x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, WaitForRoom: true})
 		p := &probe{}
 		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
 			Locks: executor.Locks[string]{

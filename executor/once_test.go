@@ -394,7 +394,7 @@ func TestUnknownOutcomeOfAFailedJournal(t *testing.T) {
 func TestOnceDoesNotBlockHandlers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var q *executor.Queue[int]
-		x, q := backlogged(t, executor.Config{Overflow: executor.OverflowWait, Workers: 1}, func(ctx context.Context, job executor.Merged[int]) error {
+		x, q := backlogged(t, executor.Config{WaitForRoom: true, Workers: 1}, func(ctx context.Context, job executor.Merged[int]) error {
 			if job.ID == "id-0" {
 				_, err := q.Enqueue(ctx, "from-handler", 1, executor.FromSource("m", 1))
 				return err

@@ -185,7 +185,7 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 func (x *Executor) newCalls() *submit.Engine {
 	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
 	return &submit.Engine{
-		Log: x.log, Once: &x.once, Keys: x.keys, Ledger: x.ledger, Graph: &x.graph, Waits: x.cfg.Overflow == OverflowWait,
+		Log: x.log, Once: &x.once, Keys: x.keys, Ledger: x.ledger, Graph: &x.graph, Waits: x.cfg.WaitForRoom,
 		Failed: x.failed, Stopped: x.stopped, Err: x.Err, Exempt: x.owns,
 		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Repeated: repeated, Stale: stale, Waiting: waiting},
 	}

@@ -30,18 +30,6 @@ const (
 	MergeSupersede Merge = "Supersede"
 )
 
-// OnFailure says what a failed run means for payloads of its id that arrived during the
-// run, or that arrive before the retry.
-type OnFailure string
-
-const (
-	// OnFailureMerge: the retry gets all of them, in score order. The default.
-	OnFailureMerge OnFailure = "Merge"
-	// OnFailureBlock: the failed ones run alone until they are done or dead-lettered, and
-	// the others wait behind them. It is what [Handle] does.
-	OnFailureBlock OnFailure = "Block"
-)
-
 // OnExhausted says what happens when a job has used up its retries.
 type OnExhausted string
 
@@ -57,19 +45,8 @@ const (
 	OnExhaustedHalt OnExhausted = "Halt"
 )
 
-// OnFresh says what a new payload does to a job that waits for a retry.
-type OnFresh string
-
-const (
-	// OnFreshWait: the job waits for the retry. The default.
-	OnFreshWait OnFresh = "Wait"
-	// OnFreshPull: the job becomes due when the new payload is, if that is earlier. Its
-	// retry count stays.
-	OnFreshPull OnFresh = "Pull"
-)
-
 // FreshDue says what a new payload does to the due time of a job that waits, also of
-// one that was snoozed. For one that waits for a retry see [OnFresh].
+// one that was snoozed. For one that waits for a retry see Gather.Pull.
 type FreshDue string
 
 const (
@@ -130,18 +107,15 @@ func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
 // quietTimes is how many times Quiet a MaxWait is by default.
 const quietTimes = 10
 
-// policies checks those of a queue, fills in what is left out, and hands them down: where
-// the room below has constants, too, they have the same order.
+// policies checks those of a queue, fills in what is left out, and hands them down: the
+// constants of the room below have the same order.
 func (c *QueueConfig[T]) policies(core *shard.Config) error {
-	err := cmp.Or(
+	core.Block, core.Pull = c.Gather.Block, c.Gather.Pull
+	return cmp.Or(
 		handDown(&core.Merge, "Merge", &c.Merge, MergeKeepAll, MergeMinScore, MergeKeepFirst, MergeKeepLast, MergeSupersede),
-		handDown(new(uint8), "Gather.OnFailure", &c.Gather.OnFailure, OnFailureMerge, OnFailureBlock),
 		handDown(&core.OnExhausted, "DeadLetters.OnExhausted", &c.DeadLetters.OnExhausted, OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt),
-		handDown(new(uint8), "Gather.OnFresh", &c.Gather.OnFresh, OnFreshWait, OnFreshPull),
 		handDown(&core.FreshDue, "Gather.FreshDue", &c.Gather.FreshDue, FreshDueKeep, FreshDuePull, FreshDuePush),
 	)
-	core.Block, core.Pull = c.Gather.OnFailure == OnFailureBlock, c.Gather.OnFresh == OnFreshPull
-	return err
 }
 
 func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {
@@ -152,17 +126,17 @@ func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {
 
 // checkSupersede refuses what makes no sense where a newer payload takes the place of an
 // older one.
-func checkSupersede(m Merge, most int, failure OnFailure, fresh OnFresh, due FreshDue) error {
+func checkSupersede(m Merge, most int, block, pull bool, due FreshDue) error {
 	var what string
 	switch {
 	case m != MergeSupersede:
 		return nil
 	case most > 1 || most < 0:
 		what = fmt.Sprintf("Gather.MaxPayloads is %d, but one payload of an id waits", most)
-	case failure != OnFailureMerge:
-		what = fmt.Sprintf("Gather.OnFailure is %v, but no newer payload waits behind one that failed", failure)
-	case fresh != OnFreshWait:
-		what = fmt.Sprintf("Gather.OnFresh is %v, but a newer payload begins anew, and waits for no retry", fresh)
+	case block:
+		what = "Gather.Block is set, but no newer payload waits behind one that failed"
+	case pull:
+		what = "Gather.Pull is set, but a newer payload begins anew, and waits for no retry"
 	case due != FreshDueKeep:
 		what = fmt.Sprintf("Gather.FreshDue is %v, but a newer payload has its own due time", due)
 	default:

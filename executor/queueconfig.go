@@ -195,13 +195,14 @@ type Gather[T any] struct {
 	// payloads stay apart. See "Folding" in the guide (README.md).
 	Fold func(waiting, next T) (T, error)
 
-	// OnFailure says whether later payloads join the retry of a failed run or wait
-	// behind it. Default OnFailureMerge; with [Handle] it is OnFailureBlock.
-	OnFailure OnFailure
+	// Block: the payloads of a failed run run again alone until they are done or
+	// dead-lettered, and what arrives for the id meanwhile waits behind them. It is what
+	// [Handle] does. Default false: the retry gets all of them, in score order.
+	Block bool
 
-	// OnFresh says what a new payload does to a job that waits for a retry. Default
-	// OnFreshWait: the job waits on.
-	OnFresh OnFresh
+	// Pull: a job that waits for a retry becomes due when a new payload is, if that is
+	// earlier. Its retry count stays. Default false: the job waits on.
+	Pull bool
 
 	// FreshDue says whether a new payload moves the due time of a job that waits.
 	// Default FreshDueKeep, which is the only one with Debounce.
@@ -338,7 +339,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}.check("Share."),
 		notAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
 		inRange("BatchSize", s.jobs.Batch, 1, maxBatch),
-		err, checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.OnFailure, c.Gather.OnFresh, c.Gather.FreshDue),
+		err, checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.Block, c.Gather.Pull, c.Gather.FreshDue),
 		checkThrottle(c.Gather.Throttle, c.Gather.Debounce, c.Gather.FreshDue),
 		among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),

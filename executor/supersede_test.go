@@ -149,7 +149,7 @@ func TestLatestWeighsWhatTheNewestWeigh(t *testing.T) {
 		ids, rounds = 1000, 1000
 	}
 	const size = 1000
-	x := open(t, t.TempDir()+"/journal", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2 * ids}, Overflow: executor.OverflowWait})
+	x := open(t, t.TempDir()+"/journal", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2 * ids}, WaitForRoom: true})
 	q, err := executor.HandleLatest(x, "mirrors", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
 	require.NoError(t, err)
 	require.NoError(t, pauseAll(t.Context(), x))
@@ -546,7 +546,7 @@ func TestLatestConfig(t *testing.T) {
 	x := open(t, "", executor.Config{})
 	m := &mirrors{at: make(map[string]int)}
 	for _, cfg := range []executor.QueueConfig[int]{
-		{Merge: executor.MergeKeepLast}, {Merge: executor.MergeKeepAll}, {Gather: executor.Gather[int]{OnFailure: executor.OnFailureBlock}}, {Gather: executor.Gather[int]{OnFresh: executor.OnFreshPull}}, {Gather: executor.Gather[int]{FreshDue: executor.FreshDuePush}},
+		{Merge: executor.MergeKeepLast}, {Merge: executor.MergeKeepAll}, {Gather: executor.Gather[int]{Block: true}}, {Gather: executor.Gather[int]{Pull: true}}, {Gather: executor.Gather[int]{FreshDue: executor.FreshDuePush}},
 		{Gather: executor.Gather[int]{Fold: func(int, int) (int, error) { return 0, nil }}},
 	} {
 		_, err := executor.HandleLatest(x, "q", m.update, cfg)

@@ -90,7 +90,7 @@ func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
 // else a row that ends the process would do so with each change. Once what crashes is fixed,
 // [inspect.Inspector.Requeue] runs the newest; after [inspect.Inspector.DeleteDead] the next
 // change runs. Under OnExhaustedHalt the next change runs anyway.
-// OnFailure, OnFresh, FreshDue and Fold must have their defaults; Debounce and Throttle
+// Block, Pull, FreshDue and Fold must have their defaults; Debounce and Throttle
 // apply. See "The newest state" in the guide (README.md).
 //
 // It returns the errors of [Handle], and ErrConfig for another Merge, MergeKeepAll too.

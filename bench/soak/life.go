@@ -54,8 +54,8 @@ type queueLife struct {
 	Batch       int
 	MaxPayloads int
 	Merge       executor.Merge
-	OnFailure   executor.OnFailure
-	OnFresh     executor.OnFresh
+	Block       bool
+	Pull        bool
 	Async       bool
 }
 
@@ -100,7 +100,7 @@ func randomLife(r *rand.Rand, dir string, number int) life {
 		q := queueLife{
 			Name: name, Shards: 1 + r.IntN(6), Concurrency: 1 + r.IntN(2), Batch: 1,
 			MaxPayloads: 1 + r.IntN(50), Merge: merges[r.IntN(len(merges))],
-			OnFailure: []executor.OnFailure{executor.OnFailureMerge, executor.OnFailureBlock}[r.IntN(2)], OnFresh: []executor.OnFresh{executor.OnFreshWait, executor.OnFreshPull}[r.IntN(2)],
+			Block: r.IntN(2) == 1, Pull: r.IntN(2) == 1,
 			Async: r.IntN(4) == 0,
 		}
 		if r.IntN(3) == 0 {
@@ -188,7 +188,7 @@ func (l life) open(onFailure func(error)) (*executor.Executor, error) {
 func (q queueLife) config(retryIn func(int) time.Duration) executor.QueueConfig[[]byte] {
 	cfg := executor.QueueConfig[[]byte]{
 		Share: executor.Share{Shards: q.Shards, Concurrency: q.Concurrency}, BatchSize: q.Batch, Merge: q.Merge,
-		Gather: executor.Gather[[]byte]{MaxPayloads: q.MaxPayloads, OnFailure: q.OnFailure, OnFresh: q.OnFresh},
+		Gather: executor.Gather[[]byte]{MaxPayloads: q.MaxPayloads, Block: q.Block, Pull: q.Pull},
 		Codec:  executor.Raw{}, RetryIn: retryIn, Defaults: executor.Defaults[[]byte]{Durability: executor.DurabilitySync},
 	}
 	if q.Async {

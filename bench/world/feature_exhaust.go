@@ -12,8 +12,8 @@ import (
 // failed runs alone, or with what came meanwhile.
 var exhausting = &feature{
 	name: "exhaust",
-	claims: `DeadLetters.OnExhausted Gather.OnFailure Gather.OnFresh DeadLetters.RetriesExhausted DeadLetters.FormatError
-		OnExhaustedBuryOldest OnExhaustedBuryAll OnExhaustedHalt OnFailureMerge OnFailureBlock OnFreshWait OnFreshPull Cancel Discard Snooze RetryAfter`,
+	claims: `DeadLetters.OnExhausted Gather.Block Gather.Pull DeadLetters.RetriesExhausted DeadLetters.FormatError
+		OnExhaustedBuryOldest OnExhaustedBuryAll OnExhaustedHalt Cancel Discard Snooze RetryAfter`,
 	plan: []string{"fail", "fail", "panic", "goexit", "1s:fail"},
 	queue: func(d *draw, l line) {
 		l.set("exhausted", d.one("oldest", "all", "halt"))
@@ -29,10 +29,7 @@ var exhausting = &feature{
 		cfg.DeadLetters.OnExhausted = map[string]executor.OnExhausted{
 			"oldest": executor.OnExhaustedBuryOldest, "all": executor.OnExhaustedBuryAll, "halt": executor.OnExhaustedHalt,
 		}[q.conf.str("exhausted")]
-		cfg.Gather.OnFailure = map[string]executor.OnFailure{
-			"block": executor.OnFailureBlock, "merge": executor.OnFailureMerge,
-		}[q.conf.str("failure")]
-		cfg.Gather.OnFresh = map[string]executor.OnFresh{"pull": executor.OnFreshPull, "wait": executor.OnFreshWait}[q.conf.str("fresh")]
+		cfg.Gather.Block, cfg.Gather.Pull = q.conf.str("failure") == "block", q.conf.str("fresh") == "pull"
 		if q.conf.has("exhausted") {
 			cfg.DeadLetters.RetriesExhausted = func(context.Context, []executor.Merged[payload]) {}
 			cfg.DeadLetters.FormatError = func(err error) string { return "formatted: " + err.Error() }

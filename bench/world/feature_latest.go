@@ -14,7 +14,7 @@ var superseding = &feature{
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		if q.conf.has("latest") {
-			cfg.Merge, cfg.Gather.OnFailure, cfg.Gather.OnFresh, cfg.Gather.FreshDue, cfg.Gather.MaxPayloads = executor.MergeSupersede, "", "", "", 0
+			cfg.Merge, cfg.Gather.Block, cfg.Gather.Pull, cfg.Gather.FreshDue, cfg.Gather.MaxPayloads = executor.MergeSupersede, false, false, "", 0
 		}
 	},
 	began: func(w *world, r *run) {

@@ -34,7 +34,7 @@ var merging = &feature{
 	},
 }
 
-// fresh leaves out what has failed once: under OnFailureBlock what came later waits behind it,
+// fresh leaves out what has failed once: under Gather.Block what came later waits behind it,
 // and stays so when a person takes the failures back.
 func (w *world) fresh(q *queue, waiting []inspect.PayloadInfo) []inspect.PayloadInfo {
 	return slices.DeleteFunc(slices.Clone(waiting), func(p inspect.PayloadInfo) bool {

@@ -11,7 +11,7 @@ import (
 // memory.
 var pressing = &feature{
 	name: "pressure", claims: `QueueConfig.MaxBacklog Config.MaxBacklog
-		Config.Overflow Advanced.MemoryBudget Advanced.MaxPayloadBytes OverflowRefuse OverflowWait`,
+		Config.WaitForRoom Advanced.MemoryBudget Advanced.MaxPayloadBytes`,
 	world: func(d *draw, l line) {
 		if d.chance(2) {
 			l.set("memory", d.one("1", "300", "2000"))
@@ -30,11 +30,7 @@ var pressing = &feature{
 	config: func(w *world, cfg *executor.Config) {
 		cfg.Advanced.MemoryBudget, cfg.MaxBacklog.Payloads, cfg.Advanced.MaxPayloadBytes = w.conf.num("memory"), w.conf.num("backlog"), w.conf.num("largest")
 		cfg.MaxBacklog.Bytes = w.conf.num("bytes")
-		if w.conf.has("overflow") {
-			cfg.Overflow = executor.OverflowWait
-		} else {
-			cfg.Overflow = executor.OverflowRefuse
-		}
+		cfg.WaitForRoom = w.conf.has("overflow")
 	},
 	queue: func(d *draw, l line) {
 		if d.chance(3) {

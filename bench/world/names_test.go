@@ -109,7 +109,7 @@ func functionName(d *ast.FuncDecl) []string {
 }
 
 // choices are the types whose constants are settings.
-var choices = []string{"Merge", "OnFailure", "OnExhausted", "OnFresh", "FreshDue", "Durability", "Overflow", "Uniqueness"}
+var choices = []string{"Merge", "OnExhausted", "FreshDue", "Durability", "Uniqueness"}
 
 // groups of settings stand in the two configurations.
 var groups = []string{"Defaults", "Conditions", "Gather", "DeadLetters", "Share", "Stuck", "Crash", "Advanced"}

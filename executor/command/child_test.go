@@ -31,7 +31,7 @@ func queueConfigs() map[string]executor.QueueConfig[string] {
 		"plain":  {Share: executor.Share{Shards: 1, Concurrency: 1}, MaxRetries: 3, RetryIn: retryIn},
 		"events": {Share: executor.Share{Shards: 1, Concurrency: 1}, MaxRetries: 3, RetryIn: retryIn, Merge: executor.MergeKeepAll, Gather: executor.Gather[string]{MaxPayloads: 3}},
 		"notes":  {Share: executor.Share{Shards: 1, Concurrency: 1}, Defaults: executor.Defaults[string]{Durability: executor.DurabilitySync}, Merge: executor.MergeKeepAll, Gather: executor.Gather[string]{MaxPayloads: -1}},
-		"strict": {Share: executor.Share{Shards: 1, Concurrency: 1}, MaxRetries: 1, RetryIn: retryIn, Gather: executor.Gather[string]{OnFailure: executor.OnFailureBlock}, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}},
+		"strict": {Share: executor.Share{Shards: 1, Concurrency: 1}, MaxRetries: 1, RetryIn: retryIn, Gather: executor.Gather[string]{Block: true}, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}},
 		ledgerOf: {Share: executor.Share{Shards: 1, Concurrency: 1}, MaxRetries: 3, RetryIn: retryIn},
 	}
 }

@@ -129,7 +129,7 @@ func TestFullDisk(t *testing.T) {
 // schedules tick.
 func TestFullBacklogThatWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := rig{cfg: executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, Overflow: executor.OverflowWait}, idle: true}.open(t)
+		s := rig{cfg: executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, WaitForRoom: true}, idle: true}.open(t)
 		s.add(t, "report", "@daily")
 		s.start(t)
 		_, err := s.q.Enqueue(t.Context(), "a", "fills it")

@@ -38,7 +38,7 @@ func atWork(b *testing.B, work func()) (s site, done *atomic.Int64) {
 	if os.Getenv("STRAND_LONG") != "" {
 		waiting *= 10
 	}
-	x := open(b, executor.Config{Workers: 16, Overflow: executor.OverflowWait})
+	x := open(b, executor.Config{Workers: 16, WaitForRoom: true})
 	q := queue(b, x, "q", nil, executor.QueueConfig[string]{})
 	batch := make([]executor.Item[string], 10_000)
 	for n := 0; n < waiting; n += len(batch) {

@@ -27,7 +27,7 @@ import (
 // take is counted, too.
 func BenchmarkTenWatchers(b *testing.B) {
 	const turn = 2 * time.Second
-	x := open(b, executor.Config{Overflow: executor.OverflowWait})
+	x := open(b, executor.Config{WaitForRoom: true})
 	q := queue(b, x, "q", nil, executor.QueueConfig[string]{MaxBacklog: executor.BacklogLimit{Payloads: 20_000}})
 	require.NoError(b, x.Start(b.Context()))
 	var feed sync.WaitGroup

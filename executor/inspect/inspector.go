@@ -158,7 +158,7 @@ type Inspector interface {
 	Delete(ctx context.Context, which Selection) (int, error)
 
 	// KillFailed turns what waits for a retry, or is halted, into dead letters, for the
-	// selected jobs. With [executor.Handle], and under OnFailureBlock, these are the payloads that
+	// selected jobs. With [executor.Handle], and under Gather.Block, these are the payloads that
 	// have failed, and those behind them go on; otherwise they are all payloads of the job.
 	// Their last error names the cancellation and then the failure. A job that runs is left
 	// alone. All else is as with Cancel.

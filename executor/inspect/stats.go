@@ -157,7 +157,7 @@ type Backlog struct {
 	// and have not ended, and those of calls that are under way.
 	Payloads, Bytes int
 	Refused         uint64 // calls that got [executor.ErrFull] because of this limit, since Open
-	Waiting         int    // calls that wait for room, under Overflow: [executor.OverflowWait]
+	Waiting         int    // calls that wait for room, under Config.WaitForRoom
 
 	// Stalled is how long calls have been refused, or have waited, while no payload
 	// ended. 0: one has ended since, or the last call was accepted. See [executor.ErrStalled].

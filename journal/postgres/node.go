@@ -69,7 +69,7 @@ type Config struct {
 	// Executor is the configuration of each partition's executor: 16 partitions on one node
 	// have 16 × Workers. Its Advanced.MemoryBudget is that of the node, 256 MiB by default: each partition
 	// has an equal part, but 64 KiB at least, whoever owns it. ControlSocket and Splitter must be zero. A call that is kept waiting by
-	// Overflow waits on the owner's node only; elsewhere the inbox takes it. OnFatal is called
+	// WaitForRoom waits on the owner's node only; elsewhere the inbox takes it. OnFatal is called
 	// for each partition that fails, which the node tries again by itself, and not for one
 	// whose lease is lost. With DurabilityAsync a call that gets through to the owner on this
 	// node may return nil before the commit: its Receipt says so.

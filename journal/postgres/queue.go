@@ -153,7 +153,7 @@ var errElsewhere = errors.New("postgres: the log can't have it now")
 func (q *Queue[T]) local(ctx context.Context, p *partition, b *batch) ([]Receipt, error) {
 	switch err := p.taker.gate(ctx, q.order); {
 	case err == nil:
-	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && q.n.cfg.Executor.Overflow != executor.OverflowWait: // or else calls wait
+	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && !q.n.cfg.Executor.WaitForRoom: // or else calls wait
 		return nil, err
 	case ctx.Err() != nil:
 		return nil, p.store.trouble.explain(context.Cause(ctx), "the server can't be used")
