@@ -49,7 +49,7 @@ func each(n int, took, unit time.Duration) measured {
 }
 
 func acquireAndRelease(ctx context.Context, l *lab) (measured, error) {
-	table := lock.New()
+	table := new(lock.Table)
 	start := time.Now()
 	for i := range l.n {
 		k := i % lockedKeys
@@ -93,7 +93,7 @@ func crowded(name string, pass func(ctx context.Context, l *lab, waiting int) (t
 // handOver has goroutines wait for one key of a table. Each must get it in its
 // turn.
 func handOver(ctx context.Context, _ *lab, waiting int) (time.Duration, error) {
-	table := lock.New()
+	table := new(lock.Table)
 	first, err := table.Acquire(ctx, lock.Options{}, "key")
 	if err != nil {
 		return 0, err

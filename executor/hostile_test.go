@@ -69,7 +69,7 @@ type victims struct {
 }
 
 func newVictims(t *testing.T) *victims {
-	v := &victims{dir: t.TempDir(), table: lock.New(), finished: make(chan string, 1000)}
+	v := &victims{dir: t.TempDir(), table: new(lock.Table), finished: make(chan string, 1000)}
 	v.x = open(t, filepath.Join(v.dir, "jobs"), executor.Config{Workers: 2})
 	v.q = handle(t, v.x, "q", func(_ context.Context, job executor.Merged[int]) error {
 		v.finished <- job.ID
@@ -140,7 +140,7 @@ func (v *victims) work(t *testing.T, after string) {
 	require.NoError(t, l.Unlock())
 	r, err := v.slots.Reserve(ctx, lock.Options{})
 	require.NoError(t, err, after)
-	require.NoError(t, r.Release())
+	require.NoError(t, r.Unlock())
 	require.Len(t, v.c.List(), 1, after)
 }
 
@@ -276,7 +276,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 		"lock.Slots.Reserve": func(ctx context.Context) error {
 			r, err := v.slots.Reserve(ctx, lock.Options{})
 			if err == nil {
-				_ = r.Release()
+				_ = r.Unlock()
 			}
 			return err
 		},

@@ -42,7 +42,7 @@ func BenchmarkUncontended(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			t := lock.New()
+			t := new(lock.Table)
 			i := 0
 			for b.Loop() {
 				l, err := t.Acquire(b.Context(), c.opt, c.keys(i)...)
@@ -64,7 +64,7 @@ func BenchmarkHandOver(b *testing.B) {
 	for _, n := range []int{10, 1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
-			t := lock.New()
+			t := new(lock.Table)
 			places := make([]*lock.Place, n)
 			for i := range places {
 				places[i], _ = t.Queue(lock.Options{}, nil, "k")

@@ -13,7 +13,7 @@ import (
 
 func candidates(t *testing.T, cfg lock.ElectionConfig) (e *lock.Election, a, b *lock.Candidate) {
 	t.Helper()
-	return candidatesOf(t, lock.New(), cfg)
+	return candidatesOf(t, new(lock.Table), cfg)
 }
 
 func candidatesOf(t *testing.T, table *lock.Table, cfg lock.ElectionConfig) (e *lock.Election, a, b *lock.Candidate) {
@@ -51,7 +51,7 @@ func TestResqueScheduler_M01_OneMasterWithALease(t *testing.T) {
 
 func TestResqueScheduler_M01_AutoExtend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := lock.New()
+		table := new(lock.Table)
 		_, a, b := candidatesOf(t, table, lock.ElectionConfig{AutoExtend: true, Lease: time.Minute})
 		require.True(t, a.IsLeader())
 		epoch := a.Epoch()
@@ -114,7 +114,7 @@ func TestResqueScheduler_M02_OldMasterSeesThatItIsNot(t *testing.T) {
 // A timer that extends the lease of an old master leaves the new one's alone.
 func TestResqueScheduler_M02_OldMastersTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := lock.New()
+		table := new(lock.Table)
 		e, a, b := candidatesOf(t, table, lock.ElectionConfig{AutoExtend: true, Lease: time.Minute})
 		require.True(t, a.IsLeader())
 		campaign := make(chan error)
@@ -219,7 +219,7 @@ func TestLeaderTellsOfChanges(t *testing.T) {
 }
 
 func TestElectionRefusesBadInput(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	_, err := table.NewElection("", lock.ElectionConfig{})
 	require.ErrorIs(t, err, lock.ErrEmptyKey)
 	_, err = table.NewElection("cron", lock.ElectionConfig{Lease: -1})

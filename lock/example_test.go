@@ -10,7 +10,7 @@ import (
 )
 
 func ExampleTable_Acquire() {
-	table := lock.New()
+	table := new(lock.Table)
 	ctx := context.Background()
 	lease, err := table.Acquire(ctx, lock.Options{Owner: "import", TTL: time.Minute}, "orders", "stock")
 	if err != nil {
@@ -28,7 +28,7 @@ func ExampleTable_Acquire() {
 
 // Waiters get a key in the order in which they asked, one per unlock.
 func ExampleTable_Queue() {
-	table := lock.New()
+	table := new(lock.Table)
 	lease, _ := table.TryAcquire(lock.Options{}, "printer")
 	for _, name := range []string{"first", "second", "third"} {
 		var place *lock.Place
@@ -48,7 +48,7 @@ func ExampleTable_Queue() {
 // A store that remembers the largest token refuses a holder that was paused for too
 // long.
 func ExampleLease_Token() {
-	table := lock.New()
+	table := new(lock.Table)
 	largest := uint64(0)
 	write := func(l lock.Lease, what string) {
 		if l.Token() < largest {
@@ -73,7 +73,7 @@ func ExampleLease_Token() {
 
 // Work stops when its lease ends.
 func ExampleLease_Context() {
-	table := lock.New()
+	table := new(lock.Table)
 	lease, _ := table.TryAcquire(lock.Options{Owner: "slow"}, "k")
 	ctx, cancel := lease.Context(context.Background())
 	defer cancel()
@@ -84,7 +84,7 @@ func ExampleLease_Context() {
 }
 
 func ExampleDeadlockError() {
-	table := lock.New()
+	table := new(lock.Table)
 	_, _ = table.TryAcquire(lock.Options{Owner: "billing"}, "invoices")
 	_, _ = table.TryAcquire(lock.Options{Owner: "shipping"}, "parcels")
 	_, _ = table.Queue(lock.Options{Owner: "billing"}, nil, "parcels")
@@ -107,7 +107,7 @@ func ExampleSlots() {
 	a, _ := serials.Reserve(ctx, lock.Options{})
 	b, _ := serials.Reserve(ctx, lock.Options{})
 	fmt.Println(a.Value(), b.Value())
-	_ = a.Release() // the sale failed: the value is free again
+	_ = a.Unlock() // the sale failed: the value is free again
 	c, _ := serials.Reserve(ctx, lock.Options{})
 	fmt.Println(c.Value())
 	_, _ = c.Commit(), b.Commit()
@@ -120,7 +120,7 @@ func ExampleSlots() {
 }
 
 func ExampleElection() {
-	flag, _ := lock.New().NewElection("cron", lock.ElectionConfig{Lease: time.Minute})
+	flag, _ := new(lock.Table).NewElection("cron", lock.ElectionConfig{Lease: time.Minute})
 	a, _ := flag.Candidate("node-a")
 	b, _ := flag.Candidate("node-b")
 	fmt.Println(a.IsLeader(), b.IsLeader())

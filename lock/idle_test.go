@@ -15,7 +15,7 @@ import (
 // when it ends.
 func TestNoWakeUpsWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := New()
+		table := new(Table)
 		for i := range 100 {
 			_, err := table.TryAcquire(Options{}, fmt.Sprint(i))
 			require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestNoWakeUpsWhileIdle(t *testing.T) {
 
 func TestNoWakeUpsOfCandidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, err := New().NewElection("cron", ElectionConfig{AutoExtend: true})
+		e, err := new(Table).NewElection("cron", ElectionConfig{AutoExtend: true})
 		require.NoError(t, err)
 		c, err := e.Candidate("a")
 		require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestNoWakeUpsOfCandidates(t *testing.T) {
 // A heartbeat does not touch the timer; it fires early, once, and is set anew.
 func TestHeartbeatsDoNotResetTheTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := New()
+		table := new(Table)
 		l, err := table.TryAcquire(Options{TTL: time.Minute}, "k")
 		require.NoError(t, err)
 		for range 100 {
@@ -75,7 +75,7 @@ func TestHeartbeatsDoNotResetTheTimer(t *testing.T) {
 
 // What a table remembers of unused keys is bounded.
 func TestIdleKeysAreForgotten(t *testing.T) {
-	table := New()
+	table := new(Table)
 	for i := range 10 * maxIdle {
 		l, err := table.TryAcquire(Options{}, fmt.Sprint(i), fmt.Sprint("x", i))
 		require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 // A lease that is older than what the table remembers of its key is still known to
 // be lost.
 func TestLeaseOfAForgottenKey(t *testing.T) {
-	table := New()
+	table := new(Table)
 	old, err := table.TryAcquire(Options{}, "k")
 	require.NoError(t, err)
 	require.NoError(t, old.Unlock())
@@ -114,7 +114,7 @@ func TestLeaseOfAForgottenKey(t *testing.T) {
 // A context that is cancelled early leaves nothing behind, however long the lease
 // lasts.
 func TestForgottenContextsAreForgotten(t *testing.T) {
-	l, err := New().TryAcquire(Options{}, "k")
+	l, err := new(Table).TryAcquire(Options{}, "k")
 	require.NoError(t, err)
 	for range 100 {
 		_, cancel := l.Context(t.Context())

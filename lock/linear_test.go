@@ -144,7 +144,7 @@ func history(t *testing.T, seed uint64, waiting bool) []porcupine.Operation {
 	synctest.Test(t, func(t *testing.T) {
 		var wg sync.WaitGroup
 		var order atomic.Int64
-		table, start := lock.New(), time.Now()
+		table, start := new(lock.Table), time.Now()
 		for id := range clients {
 			wg.Go(func() {
 				c := client{id: id, rand: rand.New(rand.NewPCG(seed, uint64(id))), table: table, start: start, order: &order, waiting: waiting}

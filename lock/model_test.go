@@ -64,7 +64,7 @@ type bubbleTB struct{ testing.TB }
 func TestTableIsLikeItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(bubbleTB{t}, func(rt *rapid.T) {
-			table, w := New(), &model{}
+			table, w := new(Table), &model{}
 			keys := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d"}), 1, 3, rapid.ID)
 			ttl := rapid.SampledFrom([]time.Duration{0, time.Second, 2 * time.Second, 5 * time.Second})
 			some := func() *request {

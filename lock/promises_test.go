@@ -12,7 +12,7 @@ import (
 // TestUserCodeMayCallBack: what a user gives is called under no lock of the
 // package, so it may call whatever there is. A mutex would hang here.
 func TestUserCodeMayCallBack(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	var slots *lock.Slots[int]
 	called, deep := map[string]int{}, false
 	everything := func(from string) {
@@ -25,7 +25,7 @@ func TestUserCodeMayCallBack(t *testing.T) {
 			deep = true
 			inner, err := slots.Reserve(t.Context(), lock.Options{})
 			require.NoError(t, err)
-			require.NoError(t, inner.Release())
+			require.NoError(t, inner.Unlock())
 		}
 	}
 	slots = newSlots(t, lock.SlotsConfig[int]{
@@ -37,7 +37,7 @@ func TestUserCodeMayCallBack(t *testing.T) {
 	r, err := slots.Reserve(t.Context(), lock.Options{})
 	require.NoError(t, err)
 	require.Equal(t, 11, r.Value())
-	require.NoError(t, r.Release())
+	require.NoError(t, r.Unlock())
 	held := try(t, table, lock.Options{}, "k")
 	_, err = table.Queue(lock.Options{}, func() { everything("wake of a key") }, "k")
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestUserCodeMayCallBack(t *testing.T) {
 }
 
 func TestUncontendedAllocatesNothing(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	keys := []string{"k"}
 	take := func() {
 		l, err := table.TryAcquire(lock.Options{Owner: "me"}, keys...)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestQueueGrantsAtOnceWithoutWake(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	p, err := table.Queue(lock.Options{}, func() { require.Fail(t, "granted on return") }, "a", "b")
 	require.NoError(t, err)
 	l, ok := p.Lease()
@@ -25,7 +25,7 @@ func TestQueueGrantsAtOnceWithoutWake(t *testing.T) {
 }
 
 func TestQueueWakesExactlyOnceOutsideTheLock(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	held := try(t, table, lock.Options{}, "a")
 	wakes := 0
 	var p *lock.Place
@@ -49,7 +49,7 @@ func TestQueueWakesExactlyOnceOutsideTheLock(t *testing.T) {
 // 10,000 waiters on one key, each woken once, in order, one per unlock.
 func TestTenThousandWaitersFIFO(t *testing.T) {
 	const n = 10_000
-	table := lock.New()
+	table := new(lock.Table)
 	l := try(t, table, lock.Options{}, "k")
 	places := make([]*lock.Place, n)
 	var order []int
@@ -74,7 +74,7 @@ func TestTenThousandWaitersFIFO(t *testing.T) {
 }
 
 func TestAFreeKeyWithAWaiterIsNotFree(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	b := try(t, table, lock.Options{}, "b")
 	wide, err := table.Queue(lock.Options{Owner: "wide"}, nil, "a", "b")
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestAFreeKeyWithAWaiterIsNotFree(t *testing.T) {
 }
 
 func TestCancelLetsTheNextOnesPass(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	b := try(t, table, lock.Options{}, "b")
 	woken := ""
 	queue := func(name string, keys ...string) *lock.Place {
@@ -117,7 +117,7 @@ func TestCancelLetsTheNextOnesPass(t *testing.T) {
 }
 
 func TestCancelAfterTheGrantGivesTheLeaseBack(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	held := try(t, table, lock.Options{}, "k")
 	first, err := table.Queue(lock.Options{}, nil, "k")
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestCancelAfterTheGrantGivesTheLeaseBack(t *testing.T) {
 }
 
 func TestAPanickingWakeHarmsNobodyElse(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	held := try(t, table, lock.Options{}, "a", "b", "c")
 	var woken strings.Builder
 	for _, key := range []string{"a", "b", "c"} {
@@ -151,7 +151,7 @@ func TestAPanickingWakeHarmsNobodyElse(t *testing.T) {
 
 // 10,000 wakes that unlock at once make a chain, not an overflow.
 func TestWakeMayUnlock(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	held := try(t, table, lock.Options{}, "k")
 	done := 0
 	for range 10_000 {
@@ -171,7 +171,7 @@ func TestWakeMayUnlock(t *testing.T) {
 // An expiry grants several waiters in one instant, whichever call notices it first.
 func TestExpiryChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := lock.New()
+		table := new(lock.Table)
 		try(t, table, lock.Options{TTL: time.Second}, "k")
 		for range 100 {
 			_, err := table.Queue(lock.Options{TTL: time.Second}, nil, "k")

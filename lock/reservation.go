@@ -4,15 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 )
 
-// Reservation is one value of a [Slots], reserved until Commit, Release, or the end
-// of its TTL. All methods may be called by any number of goroutines.
+// Reservation is one value of a [Slots], reserved until Commit, or until its lease ends:
+// Unlock gives the value back unused, and the last value does not move. All methods may be
+// called by any number of goroutines.
 type Reservation[T any] struct {
+	Lease
 	slots *Slots[T]
 	step  step[T] // its position is guarded by Slots.mu
-	lease Lease
 }
 
 // Value is the reserved value.
@@ -26,10 +26,6 @@ func (r *Reservation[T]) Position() uint64 {
 	return r.step.position
 }
 
-// Lease is the lease behind the reservation, for its token, Lost, Context, Extend
-// and Record.
-func (r *Reservation[T]) Lease() Lease { return r.lease }
-
 // Commit says that the value was used: the reservation ends, and the value is
 // remembered as the last one unless a later value has been committed already. It
 // returns [ErrLockLost], and remembers nothing, when the reservation has ended:
@@ -40,7 +36,7 @@ func (r *Reservation[T]) Commit() error {
 	defer o.wakes.run()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := r.lease.unlock(&o); err != nil {
+	if err := r.Lease.unlock(&o); err != nil {
 		return err
 	}
 	if r.step.position > s.last.position {
@@ -48,13 +44,6 @@ func (r *Reservation[T]) Commit() error {
 	}
 	return nil
 }
-
-// Release gives the value back unused; the last value does not move. It returns
-// [ErrLockLost], without effect, when the reservation has ended.
-func (r *Reservation[T]) Release() error { return r.lease.Unlock() }
-
-// Extend makes the reservation end ttl from now. Errors as for [Lease.Extend].
-func (r *Reservation[T]) Extend(ttl time.Duration) error { return r.lease.Extend(ttl) }
 
 // SlotsState is a [Slots] as plain data: what a journal writes down and brings
 // back.
@@ -84,8 +73,8 @@ func (s *Slots[T]) Snapshot() SlotsState[T] {
 	t.enter(&o)
 	defer t.leave(&o)
 	for _, r := range s.open {
-		if r.lease.heldLocked() {
-			state.Open = append(state.Open, SlotHeld[T]{r.step.value, r.step.position, t.heldLocked(r.lease.record, &o)})
+		if r.Lease.heldLocked() {
+			state.Open = append(state.Open, SlotHeld[T]{r.step.value, r.step.position, t.heldLocked(r.Lease.record, &o)})
 		}
 	}
 	slices.SortFunc(state.Open, func(a, b SlotHeld[T]) int { return cmp.Compare(a.Position, b.Position) })

@@ -29,15 +29,15 @@ func TestLeasesComeBack(t *testing.T) {
 		back, err := now.Restore(state)
 		require.NoError(t, err)
 		require.Nil(t, back[0], "an expired lease is not resurrected")
-		long, ok := back[1].Lease().Record()
+		long, ok := back[1].Record()
 		require.True(t, ok)
 		require.Equal(t, state.Open[1].Held.Until.UTC(), long.Until.UTC())
 		require.Equal(t, state.Open[1].Held.Since.UTC(), long.Since.UTC())
 		require.Equal(t, "long", long.Owner)
-		require.Equal(t, long.Token+1, reserve(t, now, 1).Lease().Token(), "tokens go on growing")
+		require.Equal(t, long.Token+1, reserve(t, now, 1).Token(), "tokens go on growing")
 
 		time.Sleep(59 * time.Minute)
-		require.False(t, back[1].Lease().Held(), "it ends when it would have ended")
+		require.False(t, back[1].Held(), "it ends when it would have ended")
 	})
 }
 
@@ -48,7 +48,7 @@ func TestALeaseIsNotLengthenedByTheWallClock(t *testing.T) {
 		}})
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
-		require.False(t, back[0].Lease().Held())
+		require.False(t, back[0].Held())
 	})
 }
 
@@ -66,7 +66,7 @@ func TestRestoreRefusesAsAWhole(t *testing.T) {
 		"promised to sb": {8, lock.Held{Token: 2}, lock.ErrLocked},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := lock.New()
+			table := new(lock.Table)
 			held := try(t, table, lock.Options{}, "slots/7")
 			_, err := table.Queue(lock.Options{}, nil, "slots/7", "slots/8")
 			require.NoError(t, err)
@@ -78,14 +78,14 @@ func TestRestoreRefusesAsAWhole(t *testing.T) {
 			require.Nil(t, back)
 			require.Len(t, table.List(), 2)
 			require.True(t, held.Held())
-			require.Equal(t, held.Token()+1, reserve(t, s, 1).Lease().Token())
+			require.Equal(t, held.Token()+1, reserve(t, s, 1).Token())
 		})
 	}
 }
 
 func TestStatusForPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := lock.New()
+		table := new(lock.Table)
 		start := time.Now().UTC()
 		l := try(t, table, lock.Options{Owner: "import", TTL: time.Minute}, "orders")
 		time.Sleep(10 * time.Second)

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -40,7 +41,7 @@ type SlotsConfig[T any] struct {
 }
 
 // Slots hands out the values of a sequence, each to one holder at a time: Reserve
-// takes the next free one, Commit remembers it as the last one used, Release gives
+// takes the next free one, Commit remembers it as the last one used, Unlock gives
 // it back. All methods may be called by any number of goroutines.
 //
 // Every value has a position: its distance, in steps of Next, from the start.
@@ -82,18 +83,8 @@ func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 	if cfg.StartFrom == nil {
 		cfg.StartFrom = func(context.Context) (v T, err error) { return v, nil }
 	}
-	if cfg.Store == "" {
-		cfg.Store = defaultSlotStore
-	}
-	if cfg.TTL == 0 {
-		cfg.TTL = DefaultSlotTTL
-	}
-	if cfg.MaxSteps == 0 {
-		cfg.MaxSteps = defaultSlotMaxSteps
-	}
-	if cfg.Table == nil {
-		cfg.Table = New()
-	}
+	cfg.Store, cfg.MaxSteps = cmp.Or(cfg.Store, defaultSlotStore), cmp.Or(cfg.MaxSteps, defaultSlotMaxSteps)
+	cfg.TTL, cfg.Table = cmp.Or(cfg.TTL, DefaultSlotTTL), cmp.Or(cfg.Table, new(Table))
 	return &Slots[T]{cfg: cfg, open: make(map[uint64]*Reservation[T])}, nil
 }
 
@@ -180,7 +171,7 @@ func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed bool,
 // openLocked remembers a reservation until its lease ends. Slots.mu and Table.mu
 // are held.
 func (s *Slots[T]) openLocked(at step[T], lease Lease) *Reservation[T] {
-	r := &Reservation[T]{slots: s, step: at, lease: lease}
+	r := &Reservation[T]{Lease: lease, slots: s, step: at}
 	s.open[lease.token] = r
 	w := lease.record.watchLocked()
 	w.hooks = append(w.hooks, &endHook{func(error) { s.ended(r) }})
@@ -191,7 +182,7 @@ func (s *Slots[T]) openLocked(at step[T], lease Lease) *Reservation[T] {
 func (s *Slots[T]) ended(r *Reservation[T]) {
 	var w wakes
 	s.mu.Lock()
-	delete(s.open, r.lease.token)
+	delete(s.open, r.Lease.token)
 	s.watchers.take(&w)
 	s.mu.Unlock()
 	w.run()

@@ -41,7 +41,7 @@ func TestLaralocker_A01_ReservesTheNextFreeValue(t *testing.T) {
 		reserve(t, s, 1)
 		second := reserve(t, s, 2)
 		reserve(t, s, 3)
-		require.NoError(t, second.Release())
+		require.NoError(t, second.Unlock())
 		reserve(t, s, 2)
 		time.Sleep(60*time.Second - 1)
 		reserve(t, s, 4)
@@ -63,7 +63,7 @@ func TestLaralocker_A02_StartFromIsAskedOnlyWhileNothingIsKnown(t *testing.T) {
 	require.ErrorIs(t, err, down)
 	_, _, known := s.Last()
 	require.False(t, known)
-	require.NoError(t, reserve(t, s, 101).Release())
+	require.NoError(t, reserve(t, s, 101).Unlock())
 	require.NoError(t, reserve(t, s, 101).Commit())
 	reserve(t, s, 102)
 	require.Equal(t, 2, asked)
@@ -90,7 +90,7 @@ func TestLaralocker_A03_CommitRemembersAndNeverGoesBack(t *testing.T) {
 func TestLaralocker_A03_ReservedAgainIsNotLater(t *testing.T) {
 	s := newSlots(t, lock.SlotsConfig[int]{})
 	one, two := reserve(t, s, 1), reserve(t, s, 2)
-	require.NoError(t, one.Release())
+	require.NoError(t, one.Unlock())
 	again := reserve(t, s, 1)
 	require.NoError(t, two.Commit())
 	require.NoError(t, again.Commit())
@@ -102,8 +102,8 @@ func TestLaralocker_A04_FailureMovesNothing(t *testing.T) {
 		s := newSlots(t, lock.SlotsConfig[int]{})
 		require.NoError(t, reserve(t, s, 1).Commit())
 		failed := reserve(t, s, 2)
-		require.NoError(t, failed.Release())
-		require.ErrorIs(t, failed.Release(), lock.ErrLockLost)
+		require.NoError(t, failed.Unlock())
+		require.ErrorIs(t, failed.Unlock(), lock.ErrLockLost)
 		last, _, _ := s.Last()
 		require.Equal(t, 1, last)
 
@@ -121,7 +121,7 @@ func TestLaralocker_A04_FailureMovesNothing(t *testing.T) {
 
 func TestLaralocker_A05_StoreTTLAndAnyValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := lock.New()
+		table := new(lock.Table)
 		seats, err := lock.NewSlots(lock.SlotsConfig[string]{
 			Store: "seats", TTL: time.Second, Table: table,
 			StartFrom: func(context.Context) (string, error) { return "A0", nil },
@@ -132,13 +132,13 @@ func TestLaralocker_A05_StoreTTLAndAnyValue(t *testing.T) {
 		r, err := seats.Reserve(t.Context(), lock.Options{Owner: "web"})
 		require.NoError(t, err)
 		require.Equal(t, "A1", r.Value())
-		require.Equal(t, []string{"seats/A1"}, r.Lease().Keys())
-		require.Equal(t, []string{"slots/1"}, reserve(t, tickets, 1).Lease().Keys())
+		require.Equal(t, []string{"seats/A1"}, r.Keys())
+		require.Equal(t, []string{"slots/1"}, reserve(t, tickets, 1).Keys())
 		own, err := seats.Reserve(t.Context(), lock.Options{TTL: time.Hour})
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		require.False(t, r.Lease().Held())
-		require.True(t, own.Lease().Held())
+		require.False(t, r.Held())
+		require.True(t, own.Held())
 	})
 }
 
@@ -172,8 +172,8 @@ func TestLaralocker_A05_Reset(t *testing.T) {
 	for v := range 2 {
 		require.NoError(t, reserve(t, s, v+4).Commit())
 	}
-	require.NoError(t, reserve(t, s, 7).Release(), "6 is its holder's")
-	require.NoError(t, held.Release())
+	require.NoError(t, reserve(t, s, 7).Unlock(), "6 is its holder's")
+	require.NoError(t, held.Unlock())
 	reserve(t, s, 6)
 }
 
@@ -224,7 +224,7 @@ func TestLaralocker_A06_TicketsThatFail(t *testing.T) {
 	last, _, _ := s.Last()
 	failed, next := reserve(t, s, last+1), reserve(t, s, last+2)
 	require.NoError(t, next.Commit())
-	require.NoError(t, failed.Release())
+	require.NoError(t, failed.Unlock())
 	reserve(t, s, last+3)
 }
 
@@ -238,7 +238,7 @@ func sell(t *testing.T, s *lock.Slots[int], n int, fails func(i int) bool) (sold
 			for j := range n / 8 {
 				r, err := s.Reserve(t.Context(), lock.Options{})
 				if err == nil && fails(i+j) {
-					if err = r.Release(); err == nil {
+					if err = r.Unlock(); err == nil {
 						r, err = s.Reserve(t.Context(), lock.Options{})
 					}
 				}
@@ -282,7 +282,7 @@ func TestNextThatNeverFindsAFreeValue(t *testing.T) {
 				for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
 				}
 				holders.Add(-1)
-				if err := r.Release(); err != nil {
+				if err := r.Unlock(); err != nil {
 					t.Error(err)
 				}
 			}
@@ -319,7 +319,7 @@ func TestWatchSlots(t *testing.T) {
 		r := reserve(t, s, 1)
 		watch("release ")
 		watch("cancelled ")()
-		require.NoError(t, r.Release())
+		require.NoError(t, r.Unlock())
 		r = reserve(t, s, 1)
 		watch("commit ")
 		require.NoError(t, r.Commit())
@@ -362,7 +362,7 @@ func TestSlotsComeBack(t *testing.T) {
 		back, err := s.Restore(state)
 		require.NoError(t, err)
 		require.Nil(t, back[0], "expired: %v", gone.Value())
-		require.Equal(t, kept.Lease().Token(), back[1].Lease().Token())
+		require.Equal(t, kept.Token(), back[1].Token())
 		_, err = s.Restore(state)
 		require.ErrorIs(t, err, lock.ErrConfig)
 		reserve(t, s, 3)

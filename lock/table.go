@@ -34,9 +34,6 @@ type Table struct {
 	engine
 }
 
-// New returns an empty table. It is the same as new(Table).
-func New() *Table { return new(Table) }
-
 // enter locks the table and ends what is overdue, so that no operation sees a lease
 // after its end, however late the timer is.
 func (t *Table) enter(o *op) {

@@ -40,7 +40,7 @@ func TestOneHolderPerKey(t *testing.T) {
 }
 
 func TestSeveralKeysAllOrNone(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	b := try(t, table, lock.Options{}, "b")
 	_, err := table.TryAcquire(lock.Options{}, "c", "b", "a")
 	require.ErrorIs(t, err, lock.ErrLocked)
@@ -53,7 +53,7 @@ func TestSeveralKeysAllOrNone(t *testing.T) {
 }
 
 func TestBadInputChangesNothing(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	ctx := t.Context()
 	for name, c := range map[string]struct {
 		opt  lock.Options
@@ -85,7 +85,7 @@ func TestBadInputChangesNothing(t *testing.T) {
 
 // A stranger, a stale token, a second unlock.
 func TestUnlockByTheWrongOneHasNoEffect(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	first := try(t, table, lock.Options{Owner: "a"}, "k")
 	require.NoError(t, first.Unlock())
 	err := first.Unlock()
@@ -115,7 +115,7 @@ func TestUnlockByTheWrongOneHasNoEffect(t *testing.T) {
 }
 
 func TestTokensGrowAndOutliveARestart(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	last := uint64(0)
 	for i := range 1_000 {
 		l := try(t, table, lock.Options{}, fmt.Sprint(i%7), "x")
@@ -123,7 +123,7 @@ func TestTokensGrowAndOutliveARestart(t *testing.T) {
 		last = l.Token()
 		require.NoError(t, l.Unlock())
 	}
-	next := lock.New()
+	next := new(lock.Table)
 	next.RaiseToken(last)
 	require.Equal(t, last+1, try(t, next, lock.Options{}, "k").Token())
 	next.RaiseToken(3)
@@ -131,7 +131,7 @@ func TestTokensGrowAndOutliveARestart(t *testing.T) {
 }
 
 func TestBreakFreesALockThatNobodyWillRelease(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	_, err := table.Break("a")
 	require.ErrorIs(t, err, lock.ErrNotLocked)
 	l := try(t, table, lock.Options{Owner: "dead"}, "a", "b")
@@ -148,7 +148,7 @@ func TestBreakFreesALockThatNobodyWillRelease(t *testing.T) {
 }
 
 func TestAcquireWaitsForCtx(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	held := try(t, table, lock.Options{}, "k")
 	why := errors.New("shutting down")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -171,7 +171,7 @@ func TestAcquireWaitsForCtx(t *testing.T) {
 // The holder is paused for longer than its TTL.
 func TestExpiredLeaseGoesToTheNextWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := lock.New()
+		table := new(lock.Table)
 		old := try(t, table, lock.Options{Owner: "paused", TTL: time.Minute}, "k")
 		ctx, cancel := old.Context(t.Context())
 		defer cancel()
@@ -197,7 +197,7 @@ func TestExpiredLeaseGoesToTheNextWaiter(t *testing.T) {
 
 func TestALeaseEndsAtItsEndNotAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := lock.New()
+		table := new(lock.Table)
 		l := try(t, table, lock.Options{TTL: time.Second}, "k")
 		time.Sleep(time.Second - 1)
 		require.True(t, l.Held())
@@ -209,7 +209,7 @@ func TestALeaseEndsAtItsEndNotAfter(t *testing.T) {
 
 func TestExtendMovesTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := lock.New()
+		table := new(lock.Table)
 		l := try(t, table, lock.Options{TTL: time.Minute}, "k")
 		other := try(t, table, lock.Options{TTL: 2 * time.Minute}, "other")
 		for range 10 { // a heartbeat
@@ -236,7 +236,7 @@ func TestExtendMovesTheEnd(t *testing.T) {
 }
 
 func TestContextOfALease(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	l := try(t, table, lock.Options{}, "k")
 	lost := l.Lost()
 	ended, cancelEnded := l.Context(t.Context())
@@ -260,7 +260,7 @@ func TestContextOfALease(t *testing.T) {
 }
 
 func TestDeadlockIsRefusedByName(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	own := func(owner, key string) lock.Lease { return try(t, table, lock.Options{Owner: owner}, key) }
 	wait := func(owner string, keys ...string) error {
 		_, err := table.Queue(lock.Options{Owner: owner}, nil, keys...)
@@ -286,7 +286,7 @@ func TestDeadlockIsRefusedByName(t *testing.T) {
 
 // A cycle that closes in a queue: the waiter in front waits for a second key too.
 func TestDeadlockThroughAQueue(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	try(t, table, lock.Options{Owner: "x"}, "held")
 	_, err := table.Queue(lock.Options{Owner: "wide"}, nil, "held", "free")
 	require.NoError(t, err)
@@ -297,7 +297,7 @@ func TestDeadlockThroughAQueue(t *testing.T) {
 
 // A cancel that races the grant neither loses the key nor keeps it.
 func TestWaiterCancelRacesGrant(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	for range 3_000 {
 		held := try(t, table, lock.Options{}, "k", "l")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -340,7 +340,7 @@ func TestWaiterCancelRacesGrant(t *testing.T) {
 
 // Several keys at once, asked for in every order, cannot deadlock.
 func TestManyKeysInAnyOrder(t *testing.T) {
-	table := lock.New()
+	table := new(lock.Table)
 	keys := []string{"a", "b", "c", "d", "e"}
 	var wg sync.WaitGroup
 	inside := make([]int, len(keys)) // guarded by the locks themselves: the race detector is the witness

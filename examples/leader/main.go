@@ -43,7 +43,7 @@ func open(ctx context.Context, group *cron.Group, member string) (*executor.Exec
 func main() {
 	fmt.Println("You will see ann fire ticks, die, and bob go on with the next one; no tick fires twice.")
 	ctx := context.Background()
-	group := must(cron.NewGroup(must(lock.New().NewElection("cron", lock.ElectionConfig{}))))
+	group := must(cron.NewGroup(must(new(lock.Table).NewElection("cron", lock.ElectionConfig{}))))
 	ann, _ := open(ctx, group, "ann")
 	bob, c := open(ctx, group, "bob")
 	for range 2 {

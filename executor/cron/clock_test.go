@@ -149,7 +149,7 @@ func TestClockSetForward(t *testing.T) {
 // A Cron that does not lead looks at no clock; one that does looks once a minute.
 func TestNoPolling(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		election, err := lock.New().NewElection("cron", lock.ElectionConfig{})
+		election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{})
 		require.NoError(t, err)
 		g, err := cron.NewGroup(election)
 		require.NoError(t, err)
@@ -171,7 +171,7 @@ func TestNoPolling(t *testing.T) {
 // second: no tick twice.
 func TestGroupUnderRace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		table := lock.New()
+		table := new(lock.Table)
 		election, err := table.NewElection("cron", lock.ElectionConfig{Lease: 10 * time.Second})
 		require.NoError(t, err)
 		g, err := cron.NewGroup(election)

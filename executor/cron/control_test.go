@@ -330,7 +330,7 @@ func (l loud) Handle(context.Context, slog.Record) error {
 // A logger that panics stops nothing.
 func TestRudeLogger(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		election, err := lock.New().NewElection("cron", lock.ElectionConfig{})
+		election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{})
 		require.NoError(t, err)
 		g, err := cron.NewGroup(election)
 		require.NoError(t, err)
@@ -387,7 +387,7 @@ func TestBadInput(t *testing.T) {
 		require.ErrorIs(t, err, cron.ErrConfig)
 		_, err = cron.NewGroup(nil)
 		require.ErrorIs(t, err, cron.ErrConfig)
-		election, err := lock.New().NewElection("cron", lock.ElectionConfig{})
+		election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{})
 		require.NoError(t, err)
 		g, err := cron.NewGroup(election)
 		require.NoError(t, err)

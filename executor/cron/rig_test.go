@@ -164,7 +164,7 @@ func (s side) entry(t testing.TB, name string) cron.Entry {
 // pair is two sides, each with its own executor, in one group.
 func pair(t testing.TB, cfg lock.ElectionConfig) (table *lock.Table, a, b side) {
 	t.Helper()
-	table = lock.New()
+	table = new(lock.Table)
 	election, err := table.NewElection("cron", cfg)
 	require.NoError(t, err)
 	g, err := cron.NewGroup(election)

@@ -126,7 +126,7 @@ func TestAPI_AnyName(t *testing.T) {
 	x := waiting(t)
 	_, err := executor.NewLimit(x, "limit\xff", executor.LimitConfig{Concurrent: 1})
 	require.NoError(t, err)
-	election, err := lock.New().NewElection("e", lock.ElectionConfig{})
+	election, err := new(lock.Table).NewElection("e", lock.ElectionConfig{})
 	require.NoError(t, err)
 	candidate, err := election.Candidate("leader\xff")
 	require.NoError(t, err)

@@ -90,7 +90,7 @@ func (c *condition[V]) reserve(ctx context.Context, h *hold[V], job lock.Job) er
 		}
 		defer func() {
 			if !taken {
-				_ = next.Release() // the value does not encode, whichever way it said so
+				_ = next.Unlock() // the value does not encode, whichever way it said so
 			}
 		}()
 		r = &reserved[V]{Reservation: next}
@@ -155,7 +155,7 @@ func (s *Slots[V]) Abandoned(by admit.Owner, v shard.Verdict, over bool) []journ
 	if v != shard.VerdictDeleted && s.cfg.KeepOnBurial {
 		return s.bury(by, r)
 	}
-	_ = r.Release() // it may have expired
+	_ = r.Unlock() // it may have expired
 	return s.sets(journal.Set{Key: s.openKey(by)})
 }
 
@@ -170,7 +170,7 @@ func (s *Slots[V]) bury(by admit.Owner, r *reserved[V]) []journal.Set {
 
 // exhume forgets reservations of the buried that have ended. The ledger is held.
 func (s *Slots[V]) exhume() (gone []journal.Set) {
-	for len(s.buried) > 0 && !s.buried[0].Lease().Held() {
+	for len(s.buried) > 0 && !s.buried[0].Held() {
 		gone = append(gone, s.sets(journal.Set{Key: s.buriedKey(s.buried[0])})...)
 		s.buried = s.buried[1:]
 	}
@@ -201,10 +201,10 @@ func (h *hold[V]) Conclude(context.Context) error {
 }
 
 // Lost implements [admit.Lease].
-func (h *hold[V]) Lost() bool { return !h.cleared.Load() && !h.r.Lease().Held() }
+func (h *hold[V]) Lost() bool { return !h.cleared.Load() && !h.r.Held() }
 
 // OnLost implements [admit.Lease].
-func (h *hold[V]) OnLost(f func(reason error)) (forget func()) { return h.r.Lease().OnEnd(f) }
+func (h *hold[V]) OnLost(f func(reason error)) (forget func()) { return h.r.OnEnd(f) }
 
 // KeepAlive implements [admit.Lease].
 func (h *hold[V]) KeepAlive() { h.runs.Store(true) }
@@ -246,7 +246,7 @@ func (h *hold[V]) Settle(v shard.Verdict, over bool) []journal.Set {
 	}
 	gone := journal.Set{Key: s.openKey(h.by)}
 	if v != shard.VerdictDone {
-		_ = h.r.Release() // it may have expired
+		_ = h.r.Unlock() // it may have expired
 		return s.sets(gone)
 	}
 	if h.r.Commit() != nil {

@@ -74,7 +74,7 @@ type Sequence interface {
 
 // New returns a sequence, or an error of its settings.
 func New[V any](cfg Config[V]) (*Slots[V], error) {
-	cfg.Table = lock.New()
+	cfg.Table = new(lock.Table)
 	cfg.Table.RaiseToken(cfg.Log.Stats().Epoch << 32) // above those of the processes before
 	slots, err := lock.NewSlots(cfg.SlotsConfig)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Slots[V]) Clear(c *admit.Claim, try func(*journal.Change, func()) error
 			h.cleared.Store(true)
 			delete(s.mine, h.by)
 			change.Sets = s.sets(journal.Set{Key: s.openKey(h.by)})
-			released = h.r.Release()
+			released = h.r.Unlock()
 		}
 	})
 	return cmp.Or(err, released)
@@ -185,14 +185,14 @@ func (s *Slots[V]) open(by admit.Owner, r *reserved[V]) journal.Set {
 }
 
 func (s *Slots[V]) openValue(by admit.Owner, r *reserved[V]) statekey.Slot {
-	held, _ := r.Lease().Record() // one that has just expired ends in the past
+	held, _ := r.Record() // one that has just expired ends in the past
 	held.Owner, held.Keys = by.String(), nil
 	return statekey.Slot{Value: r.value, Position: r.Position(), Held: held, Queue: by.Queue, ID: []byte(by.ID)}
 }
 
 // buriedKey is for a value that no job has: its id may have another one.
 func (s *Slots[V]) buriedKey(r *reserved[V]) string {
-	return s.prefix + "buried/" + strconv.FormatUint(r.Lease().Token(), 10)
+	return s.prefix + "buried/" + strconv.FormatUint(r.Token(), 10)
 }
 
 func (s *Slots[V]) openKey(by admit.Owner) string {
@@ -210,7 +210,7 @@ func (s *Slots[V]) Rename(former, name string) {
 				heir := admit.Owner{Queue: name, ID: by.ID}
 				change.Sets = append(change.Sets, s.sets(journal.Set{Key: s.openKey(by)})...)
 				if s.mine[heir] != nil { // a job has one value
-					_ = r.Release()
+					_ = r.Unlock()
 					continue
 				}
 				s.mine[heir] = r
