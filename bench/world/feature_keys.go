@@ -169,16 +169,19 @@ func (w *world) onceByKey(q *queue, l line, mine []*item, receipts []executor.Re
 
 // onlyOne: a call with IfAbsent is refused while a payload of its id waits, and only then.
 func (w *world) onlyOne(q *queue, l line, mine *item, err error) {
-	waiting := 0
+	waiting, ended := 0, 0 // while the call waited for the backlog
 	for _, i := range w.ledger.items {
 		if i != mine && i.queue == q.name && i.id == l.str("id") && i.place == waits && i.seen == w.epoch-1 && !w.inHand(i) {
 			waiting++
+			if i.hint != "" {
+				ended++
+			}
 		}
 	}
 	if other := (*executor.WaitingError)(nil); errors.As(err, &other) && waiting == 0 {
 		w.fail("absent: %v was refused for %v, and nothing waits", l, err)
 	}
-	if err == nil && mine.state == acked && waiting > 0 && !w.hasRunning(q, l.str("id")) {
+	if err == nil && mine.state == acked && waiting > ended && !w.hasRunning(q, l.str("id")) {
 		w.fail("absent: %v was accepted beside %d others", l, waiting)
 	}
 }
