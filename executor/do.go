@@ -109,16 +109,3 @@ func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Optio
 	c.end() // it was for a payload that there is not
 	return q.waitFor(ctx, c.r)
 }
-
-// runs returns why jobs don't run.
-func (x *Executor) runs() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	switch x.state {
-	case opened:
-		return fmt.Errorf("%w: Do waits for a job, and jobs run once Start was called", ErrState)
-	case stopping:
-		return ErrClosed
-	}
-	return x.err
-}

@@ -66,7 +66,6 @@ type Executor struct {
 	inspector  inspector
 	control    *control.Server // nil: there is none
 	opening    time.Time       // when Open began, and no other had the journal
-	began      time.Time       // when jobs began to run; guarded by mu, and then by the stop
 
 	inherited inherited
 	handlers  context.Context // what the contexts of handlers come from
@@ -77,15 +76,12 @@ type Executor struct {
 	// both wait for the disk. It is taken before mu.
 	arranging sync.Mutex
 
-	// mu guards what follows. No call into another room and no user code is under
-	// it.
-	mu     sync.Mutex
+	life
+
+	// mu, of life, guards what follows.
 	queues map[string]*queue
 	slots  map[string]bool        // names of slots
 	lanes  map[string]*lane.Lanes // that queues share, by name
-	state  state
-	err    error // why the executor can't go on
-	fatal  error // why a handler has ended it; nil: none has
 
 	failed  chan struct{}  // closed when err is set
 	told    chan struct{}  // closed when OnFatal has returned
@@ -121,6 +117,17 @@ func (i *inherited) Value(key any) any {
 	return nil
 }
 
+// life is how far an executor is, and why it does not go on.
+type life struct {
+	// mu guards what follows, and the queues of the executor. No call into another room and
+	// no user code is under it.
+	mu    sync.Mutex
+	state state
+	err   error     // why the executor can't go on
+	fatal error     // why a handler has ended it; nil: none has
+	began time.Time // when jobs began to run; guarded by the stop once there is one
+}
+
 type state uint8
 
 const (
@@ -129,6 +136,52 @@ const (
 	started
 	stopping
 )
+
+// startsYet reports whether no job has run yet.
+func (l *life) startsYet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state < started
+}
+
+func (l *life) mayStart() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != starting {
+		return fmt.Errorf("%w: stopped while it was starting", ErrState)
+	}
+	return l.err
+}
+
+// runs returns why jobs don't run.
+func (l *life) runs() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch l.state {
+	case opened:
+		return fmt.Errorf("%w: Do waits for a job, and jobs run once Start was called", ErrState)
+	case stopping:
+		return ErrClosed
+	}
+	return l.err
+}
+
+// failure returns why the executor can't go on.
+func (l *life) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// ended returns the error of a stop that a handler has asked for; nil: none has.
+func (l *life) ended() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fatal == nil {
+		return nil
+	}
+	return fmt.Errorf("executor: a handler has ended it: %w", l.fatal)
+}
 
 // deliver is called by the committer, in commit order.
 func (x *Executor) deliver(d *journal.Delivery) {
@@ -199,12 +252,6 @@ func (x *Executor) Err() error {
 
 // slowDisk is how long a commit may take before Err complains.
 const slowDisk = 5 * time.Second
-
-func (x *Executor) failure() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.err
-}
 
 // owns reports whether ctx is that of a handler of x.
 func (x *Executor) owns(ctx context.Context) (own bool) {

@@ -12,13 +12,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
-// startsYet reports whether no job has run yet.
-func (x *Executor) startsYet() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.state < started
-}
-
 // Start runs the jobs of all registered queues until Stop is called. Queues may be
 // registered later, too, except under Config.Advanced.Strict: then Start returns ErrConfig,
 // and may be called again. It returns the error of OnStart, ErrFailed when the
@@ -101,15 +94,6 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	x.state, x.began = started, time.Now()
 	x.crew.Hire(words, x.cfg.Workers, x.cfg.Stuck.SpareWorkers)
 	return unreported, unrecorded, nil
-}
-
-func (x *Executor) mayStart() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.state != starting {
-		return fmt.Errorf("%w: stopped while it was starting", ErrState)
-	}
-	return x.err
 }
 
 // maxWords bounds what the crash recorder knows of one worker: of a larger batch the first ones.
@@ -353,14 +337,4 @@ func (x *Executor) tellFatal(f error, under bool) {
 		<-x.stopped
 	}
 	x.tellOnce(f)
-}
-
-// ended returns the error of a stop that a handler has asked for; nil: none has.
-func (x *Executor) ended() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.fatal == nil {
-		return nil
-	}
-	return fmt.Errorf("executor: a handler has ended it: %w", x.fatal)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/backlog"
 )
 
 // logStart is the one line about a start, before its first job runs. No lock is
@@ -112,9 +111,4 @@ func (x *Executor) logStop(all inspect.QueueStats, known bool, stopping time.Tim
 	}
 	attrs = append(attrs, slog.Duration("ran_for", stopping.Sub(cmp.Or(x.began, stopping))), slog.Duration("took", time.Since(stopping)))
 	x.cfg.Logger.LogAttrs(x.handlers, level, "executor stopped", attrs...)
-}
-
-// tellStalled logs a limit under which nothing moves.
-func (x *Executor) tellStalled(s backlog.Stall) {
-	x.cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"time"
 
 	"github.com/strandjobs/strand/actor"
@@ -120,7 +121,9 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		hurry:    make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
-	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, x.tellStalled)
+	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, func(s backlog.Stall) {
+		cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
+	})
 	x.routes.Store(new([]*shard.Shard))
 	x.owners.Store(new([]*queue))
 	if size := cfg.Advanced.EventBuffer; size >= 0 {

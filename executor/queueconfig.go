@@ -289,8 +289,7 @@ type settings struct {
 	renamedFrom []string
 	durability  Durability
 	sharedLanes string
-
-	retention Retention
+	retention   Retention
 }
 
 func (c *QueueConfig[T]) settings(x Config) (settings, error) {
@@ -300,8 +299,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		limit:       shard.Weight{Payloads: max(c.MaxBacklog.Payloads, 0), Bytes: max(c.MaxBacklog.Bytes, 0)},
 		renamedFrom: c.RenamedFrom,
 		sharedLanes: c.Conditions.SharedLanes,
-
-		retention: c.DeadLetters.Retention,
+		retention:   c.DeadLetters.Retention,
 	}
 	s.jobs = work.Settings{
 		Batch:       cmp.Or(c.BatchSize, 1),

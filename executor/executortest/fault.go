@@ -45,7 +45,7 @@ func (x *Executor) Crash() {
 // 30 s by default, before their contexts do. After Kill, also by one of these, it is Crash.
 func (x *Executor) Restart() {
 	x.t.Helper()
-	if x.killed() {
+	if x.Killed() {
 		x.Crash()
 		return
 	}
@@ -67,9 +67,7 @@ func (x *Executor) Restart() {
 }
 
 // Killed reports whether Kill was called in this life.
-func (x *Executor) Killed() bool { return x.killed() }
-
-func (x *Executor) killed() bool {
+func (x *Executor) Killed() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.image != nil

@@ -225,7 +225,7 @@ func (x *Executor) finish() {
 		return // it did not open
 	}
 	x.wait()
-	if x.life.calls.Load() > 0 && !x.killed() {
+	if x.life.calls.Load() > 0 && !x.Killed() {
 		x.t.Errorf("executortest: the test has ended, and these run:\n%s", x.stacks())
 	}
 	x.end(x.t.Errorf)

@@ -72,7 +72,7 @@ func (x *Executor) release(call string) (hold func()) {
 	x.record.allow(x.cfg.MaxRuns)
 	x.step = call
 	life := x.present()
-	if !x.killed() {
+	if !x.Killed() {
 		backdoor.Hold(life, false)
 	}
 	return func() { backdoor.Hold(life, true) }
@@ -125,7 +125,7 @@ func (x *Executor) over() bool {
 	if errors.Is(err, executor.ErrFailed) && !asked {
 		x.t.Fatalf("executortest: %s: %v", x.step, err)
 	}
-	return errors.Is(err, executor.ErrFailed) || errors.Is(err, executor.ErrClosed) || x.killed()
+	return errors.Is(err, executor.ErrFailed) || errors.Is(err, executor.ErrClosed) || x.Killed()
 }
 
 func (x *Executor) checkRuns() {
