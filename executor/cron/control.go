@@ -109,7 +109,7 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 // TriggerNow enqueues a job of a schedule, as if it ticked now: paused or not,
 // leader or not. Ticks are not concerned. Under OverlapParallel its id is the name
 // with the time of the call in nanoseconds. It returns ErrOverlap under
-// OverlapSkip, ErrNotFound, ErrClosed, a PayloadError, or an error of Enqueue, as
+// OverlapSkip, ErrNotFound, ErrClosed, an [executor.PanicError] of Payload, or an error of Enqueue, as
 // [executor.ErrNotOwned] where a Splitter gives that id to another process.
 func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, error) {
 	s, _, err := c.find(name)

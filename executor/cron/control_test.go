@@ -3,6 +3,7 @@ package cron_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -285,8 +286,8 @@ func TestRudePayload(t *testing.T) {
 		rude func()
 		want string
 	}{
-		{func() { panic("boom") }, "panicked: boom"},
-		{func() { panic(rude{}) }, "panicked: "},
+		{func() { panic("boom") }, "the payload function of report: panic: boom"},
+		{func() { panic(rude{}) }, "the payload function of report: panic: "},
 		{runtime.Goexit, "ended its goroutine"},
 	} {
 		bubble(t, func(t *testing.T) {
@@ -303,9 +304,9 @@ func TestRudePayload(t *testing.T) {
 			s.start(t)
 			time.Sleep(90 * time.Second)
 			err := s.entry(t, "report").Err
-			var payload *cron.PayloadError
-			require.ErrorAs(t, err, &payload)
 			require.ErrorContains(t, err, c.want)
+			_, panicked := errors.AsType[*executor.PanicError](err)
+			require.Equal(t, c.want != "ended its goroutine", panicked)
 			time.Sleep(time.Minute)
 			require.Equal(t, []string{"report@01-01T00:02:00"}, s.r.take())
 			require.NoError(t, s.entry(t, "report").Err)

@@ -1,11 +1,6 @@
 package cron
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/strandjobs/strand/executor/internal/guard"
-)
+import "errors"
 
 // Errors of adding a schedule, which is not added then.
 var (
@@ -32,19 +27,3 @@ var (
 	// names the schedules.
 	ErrStuck = errors.New("cron: stopped without waiting for everything")
 )
-
-// PayloadError says that the Payload function of a schedule panicked or called
-// runtime.Goexit. The tick is over; the next one asks again.
-type PayloadError struct {
-	Schedule string
-	Value    any    // what it panicked with; nil: Goexit
-	Stack    string // of the panic
-}
-
-func (e *PayloadError) Error() string {
-	if e.Value == nil {
-		return "cron: the payload function of " + e.Schedule + " ended its goroutine"
-	}
-	value := guard.Text(func() string { return fmt.Sprint(e.Value) }, func() string { return fmt.Sprintf("%T", e.Value) })
-	return "cron: the payload function of " + e.Schedule + " panicked: " + value
-}

@@ -122,12 +122,27 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 		name: s.Name, spec: s.Spec, table: table, missed: s.Missed, overlap: s.Overlap, pending: s.Queue.Pending,
 		prepare: func(made *schedule, tick time.Time) (send, error) {
 			var payload T
-			err := guarded(s.Name, func(err error) { c.complain(made, err) }, func() { payload = s.Payload(tick) })
+			err := c.ask(made, func() { payload = s.Payload(tick) })
 			return func(ctx context.Context, id string, options ...executor.Option) (executor.Receipt, error) {
 				return s.Queue.Enqueue(ctx, id, payload, options...)
 			}, err
 		},
 	})
+}
+
+// ask calls the Payload function of a schedule. One that ends its goroutine can't be stopped.
+func (c *Cron) ask(s *schedule, payload func()) error {
+	exits := true
+	defer func() {
+		if exits {
+			c.complain(s, fmt.Errorf("cron: the payload function of %s ended its goroutine", s.name))
+		}
+	}()
+	err := guard.Call(func() error { payload(); return nil })
+	if exits = false; err != nil {
+		err = fmt.Errorf("cron: the payload function of %s: %w", s.name, err)
+	}
+	return err
 }
 
 func (c *Cron) add(ctx context.Context, s *schedule) error {

@@ -85,8 +85,7 @@ func (c Config) Run(t *testing.T, setup Setup, test func(t *testing.T, x *Execut
 	guard := startGuard(t.Name())
 	defer guard.stop()
 	synctest.Test(t, func(t *testing.T) {
-		x := c.open(t, setup, guard)
-		test(t, x)
+		test(t, c.open(t, setup, guard))
 	})
 }
 
