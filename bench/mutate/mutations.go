@@ -564,7 +564,7 @@ var inRoot = []mutation{
 	{"a trace that ends at the journal", "executor/metrics/middleware.go", "		m.inject(ctx, call.Items[i].Metadata)\n", "		_ = i\n", figures},
 	{"a trace where there is no room", "executor/metrics/middleware.go", "len(together) <= maxPairs && bytes <= maxBytes", "true", figures},
 	{"an executor that has stopped is asked", "executor/metrics/observe.go", "if errors.Is(err, executor.ErrClosed) {", "if false {", figures},
-	{"a job that fails because its figures do", "executor/metrics/metrics.go", "	if v := recover(); v != nil {\n		m.broken", "	if v := any(nil); v != nil {\n		m.broken", figures},
+	{"a job that fails because its figures do", "executor/metrics/metrics.go", "	if err := guard.Call(func() error { f(); return nil }); err", "	f()\n	if err := error(nil); err", figures},
 	{"what was accepted before is accepted again", "executor/metrics/middleware.go", "if !r.Duplicate {", "if r.ID != \"\" {", figures},
 	{"names of queues become one", "executor/metrics/middleware.go", "fmt.Fprintf(&b, `\\x%02x`, name[0])", "fmt.Fprint(&b, string(r))", figures},
 	{"commits for who did not ask", "executor/internal/tell/feed.go", "^commits\n", "^feed.Kinds(0)\n", feeds},

@@ -3,7 +3,6 @@ package metrics
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // scope names the instruments' origin.
@@ -113,36 +113,27 @@ func (m *Metrics) with(more ...attribute.KeyValue) metric.MeasurementOption {
 // safely calls what belongs to a provider. A job is not to fail, and a process not to
 // end, because its figures do: of the panics the first one is told.
 func (m *Metrics) safely(f func()) {
-	defer m.contain()
-	f()
-}
-
-func (m *Metrics) contain() {
-	if v := recover(); v != nil {
+	if err := guard.Call(func() error { f(); return nil }); err != nil {
 		m.broken.Do(func() {
-			defer func() { _ = recover() }() // the handler is the program's, too
-			otel.Handle(panicked(v))
+			_ = guard.Call(func() error { otel.Handle(failed(err)); return nil }) // the handler is the program's, too
 		})
 	}
 }
 
 // returned returns the error of f, or that it panicked.
-func returned(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = panicked(v)
-		}
-	}()
-	if err = f(); err != nil {
+func returned(f func() error) error {
+	err := guard.Call(f)
+	if _, panicked := err.(*executor.PanicError); panicked {
+		return failed(err)
+	} else if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	return nil
 }
 
-// panicked is an error with the stack of what panicked.
-func panicked(v any) error {
-	return fmt.Errorf("metrics: a provider of OpenTelemetry failed, and figures are missing: %w",
-		&executor.PanicError{Value: v, Stack: string(debug.Stack())})
+// failed is an error with the stack of what panicked.
+func failed(err error) error {
+	return fmt.Errorf("metrics: a provider of OpenTelemetry failed, and figures are missing: %w", err)
 }
 
 func ofQueue(name string) attribute.KeyValue    { return attribute.String("queue", utf8Of(name)) }
