@@ -126,7 +126,8 @@ func FromSource(name string, offset int64) Option {
 	return Option{kind: optionSource, name: name, offset: offset}
 }
 
-// StaleError says which offset was there. It matches [ErrStale].
+// StaleError is returned by a call with [FromSource] whose offset is not above the last one,
+// and says which one was there.
 type StaleError struct {
 	Source string
 	Offset int64 // of the refused call
@@ -136,9 +137,6 @@ type StaleError struct {
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("executor: offset %d of %q is not above %d, which was accepted before", e.Offset, e.Source, e.Last)
 }
-
-// Is makes errors.Is(err, ErrStale) true.
-func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
 func stale(source string, offset, last int64) error { return &StaleError{source, offset, last} }
 

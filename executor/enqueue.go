@@ -33,7 +33,7 @@ type Item[T any] struct {
 // payloads one stays if QueueConfig.Merge says so.
 //
 // It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,
-// ErrTooLarge, ErrEncode, ErrNotOwned, ErrStale, ErrMiddleware, ErrContext,
+// ErrTooLarge, ErrEncode, ErrNotOwned, a [StaleError], ErrMiddleware, ErrContext,
 // a [WaitingError], a [FullError], ErrClosed, ErrFailed, or the cause of ctx when that ended before
 // anything was accepted. After all of these nothing was accepted. After ErrUnknown the
 // payload may have been accepted or not; see [IdempotencyKey].

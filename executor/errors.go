@@ -46,10 +46,6 @@ var (
 	// an empty key in it.
 	ErrInvalidMetadata = errors.New("executor: invalid metadata")
 
-	// ErrStale is matched by the [StaleError] that a call with [FromSource] returns
-	// when its offset is not above the last one.
-	ErrStale = errors.New("executor: stale")
-
 	// ErrEncode is returned for a payload that its codec can't encode. It wraps
 	// what the codec said.
 	ErrEncode = errors.New("executor: payload does not encode")

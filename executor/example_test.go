@@ -62,7 +62,7 @@ func ExampleFromSource() {
 
 	for _, offset := range []int64{1, 2, 2, 3} {
 		_, err := q.Enqueue(ctx, "customer-7", fmt.Sprint("event ", offset), executor.FromSource("partition 0", offset))
-		fmt.Println(offset, errors.Is(err, executor.ErrStale))
+		fmt.Println(offset, errors.As(err, new(*executor.StaleError)))
 	}
 	next, _, err := x.SourceOffset("partition 0")
 	check(err)

@@ -85,7 +85,7 @@ func TestLockable_S01_LockedOnEveryWayIn(t *testing.T) {
 		enqueue(t, q, "1", "key again", executor.IdempotencyKey("k"))
 		enqueue(t, q, "2", "once", executor.FromSource("mark", 1))
 		_, err := q.Enqueue(t.Context(), "3", "stale", executor.FromSource("mark", 1))
-		require.ErrorIs(t, err, executor.ErrStale)
+		require.ErrorAs(t, err, new(*executor.StaleError))
 		_, err = enqueueRaw(t.Context(), x, "q", "4", []byte(`"name"`))
 		require.NoError(t, err)
 		enqueue(t, async, "5", "async")

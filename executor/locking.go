@@ -79,7 +79,7 @@ type Locks[T any] struct {
 	// its place, takes no worker, and runs when the keys are unlocked.
 	// Jobs that exclude each other go in the order in which workers came to them;
 	// others begin in any order. If jobs would wait for each other in a cycle, the one
-	// that closes it fails with [lock.ErrDeadlock], which names them all.
+	// that closes it fails with a [lock.DeadlockError], which names them all.
 	//
 	// One of the others may be set: Fail, which spends a retry; After, a pause; or Skip,
 	// which ends the payloads as discarded and unlocks nothing. A Service that is a

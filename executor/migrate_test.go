@@ -55,7 +55,7 @@ func TestOldFormatDrains(t *testing.T) {
 	bad, err := executor.HandleMerged(x, "bad", note, executor.QueueConfig[string]{})
 	require.NoError(t, err)
 	_, err = bad.Enqueue(ctx, "bad 3", "x", executor.FromSource("feed", 12))
-	require.ErrorIs(t, err, executor.ErrStale)
+	require.ErrorAs(t, err, new(*executor.StaleError))
 	receipt, err := bad.Enqueue(ctx, "bad 0", "x", executor.IdempotencyKey("request 0"))
 	require.NoError(t, err)
 	require.True(t, receipt.Duplicate)

@@ -51,13 +51,13 @@ func TestOnce(t *testing.T) {
 
 			for _, offset := range []int64{7, 6, -1} {
 				_, err = q.Enqueue(t.Context(), "a", "late", executor.FromSource("ticks", offset))
-				require.ErrorIs(t, err, executor.ErrStale)
+				require.ErrorAs(t, err, new(*executor.StaleError))
 				var stale *executor.StaleError
 				require.ErrorAs(t, err, &stale)
 				require.Equal(t, executor.StaleError{Source: "ticks", Offset: offset, Last: 7}, *stale)
 			}
 			_, err = enqueueRaw(t.Context(), x, "jobs", "a", []byte("{}"), executor.FromSource("ticks", 7))
-			require.ErrorIs(t, err, executor.ErrStale, "by the name of the queue, too")
+			require.ErrorAs(t, err, new(*executor.StaleError), "by the name of the queue, too")
 
 			require.NoError(t, x.SetSourceOffset(t.Context(), "ticks", 3))
 			requireMark(t, x, "ticks", 3)
@@ -84,7 +84,7 @@ func TestOnceOfMany(t *testing.T) {
 	_, err := q.EnqueueMany(t.Context(), items, executor.FromSource("offsets", 2), executor.In(time.Hour))
 	require.NoError(t, err)
 	_, err = q.EnqueueMany(t.Context(), items, executor.FromSource("offsets", 2))
-	require.ErrorIs(t, err, executor.ErrStale)
+	require.ErrorAs(t, err, new(*executor.StaleError))
 	require.Equal(t, 2, stats(t, q).Payloads)
 
 	p := &probe{}
@@ -170,7 +170,7 @@ func TestOnceOfSeveralSources(t *testing.T) {
 	requireMark(t, x, "n", 5)
 	for _, offsets := range [][2]int64{{2, 5}, {1, 6}} {
 		_, err := q.Enqueue(t.Context(), "a", "2", executor.FromSource("m", offsets[0]), executor.FromSource("n", offsets[1]))
-		require.ErrorIs(t, err, executor.ErrStale)
+		require.ErrorAs(t, err, new(*executor.StaleError))
 	}
 	requireMark(t, x, "m", 1)
 	requireMark(t, x, "n", 5)
@@ -182,7 +182,7 @@ func TestOnceOfSeveralSources(t *testing.T) {
 				options[0], options[1] = options[1], options[0]
 			}
 			if _, err := q.Enqueue(t.Context(), "a", "3", options...); err != nil {
-				assert.ErrorIs(t, err, executor.ErrStale)
+				assert.ErrorAs(t, err, new(*executor.StaleError))
 			}
 		})
 	}
@@ -208,7 +208,7 @@ func TestOnceUnderRace(t *testing.T) {
 				}
 				r, err := q.Enqueue(t.Context(), "a", "x", executor.FromSource("m", offset))
 				if err != nil {
-					assert.ErrorIs(t, err, executor.ErrStale)
+					assert.ErrorAs(t, err, new(*executor.StaleError))
 					continue
 				}
 				mu.Lock()
@@ -310,7 +310,7 @@ func TestUnknownOutcomeIsWaitedFor(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, accepted, r.Duplicate)
 				_, err = q.Enqueue(t.Context(), "a", "x", executor.FromSource("m", 5))
-				require.ErrorIs(t, err, executor.ErrStale)
+				require.ErrorAs(t, err, new(*executor.StaleError))
 				require.Zero(t, x.Gates())
 			})
 		})
@@ -444,6 +444,6 @@ func TestSlowKeysHoldUpNoCondition(t *testing.T) {
 		synctest.Wait()
 		enqueue(t, q, "fast", "", executor.FromSource("source", 2))
 		close(goOn)
-		require.ErrorIs(t, <-slow, executor.ErrStale)
+		require.ErrorAs(t, <-slow, new(*executor.StaleError))
 	})
 }

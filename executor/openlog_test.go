@@ -94,7 +94,7 @@ func TestLookup(t *testing.T) {
 	require.Len(t, receipts, 3)
 
 	_, err = q.EnqueueMany(t.Context(), []executor.Item[[]byte]{item("a", "again")}, executor.FromSource("s", 7))
-	require.ErrorIs(t, err, executor.ErrStale)
+	require.ErrorAs(t, err, new(*executor.StaleError))
 	_, err = q.EnqueueMany(t.Context(), []executor.Item[[]byte]{item("a", "refused"), item("", "no id")})
 	require.ErrorIs(t, err, executor.ErrInvalidID)
 	require.ErrorContains(t, err, "item 1")

@@ -44,7 +44,7 @@
 //   - No deadlock among callers that ask for all their keys at once: places in all
 //     lines are taken in one instant, so the order of arrival is one global order,
 //     and the oldest waiter is never behind a younger one. An owner that asks for
-//     more while it holds something is told [ErrDeadlock], with names, when its
+//     more while it holds something is told a [DeadlockError], with names, when its
 //     place would close a cycle; asking again for its own key is the smallest such
 //     cycle. Anonymous owners are bounded by their ctx only. The search sees
 //     one table; package executor has one of its own, over all that jobs wait for.

@@ -132,7 +132,7 @@ func (c *Candidate) leadsLocked(at *entry) bool {
 }
 
 // Campaign waits until the candidate leads, in the order of arrival among all who
-// campaign, or ctx ends; the error is then as for [Table.Acquire], [ErrDeadlock]
+// campaign, or ctx ends; the error is then as for [Table.Acquire], a [DeadlockError]
 // included when another Candidate of the same id campaigns too. One that leads
 // already does not wait.
 func (c *Candidate) Campaign(ctx context.Context) error {

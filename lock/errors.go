@@ -23,10 +23,6 @@ var (
 	// ErrLocked is returned when a key is held, or promised to a waiter, and the
 	// call does not wait. The error is a [*LockedError].
 	ErrLocked = errors.New("lock: locked")
-	// ErrDeadlock is returned when waiting would close a cycle of owners that wait
-	// for each other, or when an owner asks for a key that it holds. The error is a
-	// [*DeadlockError].
-	ErrDeadlock = errors.New("lock: deadlock")
 	// ErrNotLocked is returned when a key that is not held is broken, or one that
 	// is not locked is unlocked.
 	ErrNotLocked = errors.New("lock: not locked")
@@ -95,8 +91,8 @@ func (e *lostError) Unwrap() []error {
 	return []error{ErrLockLost, e.Reason}
 }
 
-// DeadlockError names the cycle that waiting would have closed. It is an
-// [ErrDeadlock].
+// DeadlockError is returned when waiting would close a cycle of owners that wait for each
+// other, or when an owner asks for a key that it holds. It names the cycle.
 type DeadlockError struct {
 	// Cycle has one hop per owner, starting with the one who asked; the last hop
 	// leads back to it.
@@ -121,6 +117,3 @@ func (e *DeadlockError) Error() string {
 	}
 	return b.String()
 }
-
-// Unwrap makes the error an [ErrDeadlock].
-func (e *DeadlockError) Unwrap() error { return ErrDeadlock }

@@ -271,12 +271,12 @@ func TestDeadlockIsRefusedByName(t *testing.T) {
 	own("c", "3")
 	// Its own key, alone and among others.
 	require.EqualError(t, wait("a", "1"), `lock: deadlock: "a" waits for "1" of "a"`)
-	require.ErrorIs(t, wait("a", "free", "1"), lock.ErrDeadlock)
+	require.ErrorAs(t, wait("a", "free", "1"), new(*lock.DeadlockError))
 	require.NoError(t, wait("a", "2"))
-	require.ErrorIs(t, wait("a", "2"), lock.ErrDeadlock, "behind itself")
+	require.ErrorAs(t, wait("a", "2"), new(*lock.DeadlockError), "behind itself")
 	require.NoError(t, wait("b", "3"))
 	err := wait("c", "1")
-	require.ErrorIs(t, err, lock.ErrDeadlock)
+	require.ErrorAs(t, err, new(*lock.DeadlockError))
 	deadlock, _ := errors.AsType[*lock.DeadlockError](err)
 	require.Equal(t, []lock.Hop{{"c", "1", "a"}, {"a", "2", "b"}, {"b", "3", "c"}}, deadlock.Cycle)
 	require.Empty(t, table.Status("1").Waiters, "nothing queued")
@@ -291,7 +291,7 @@ func TestDeadlockThroughAQueue(t *testing.T) {
 	_, err := table.Queue(lock.Options{Owner: "wide"}, nil, "held", "free")
 	require.NoError(t, err)
 	_, err = table.Queue(lock.Options{Owner: "x"}, nil, "free")
-	require.ErrorIs(t, err, lock.ErrDeadlock)
+	require.ErrorAs(t, err, new(*lock.DeadlockError))
 	require.EqualError(t, err, `lock: deadlock: "x" waits for "free" of "wide", "wide" waits for "held" of "x"`)
 }
 

@@ -85,7 +85,7 @@ func (h *lockHolder) register(q queueLife) (err error) {
 		cfg.Conditions.Slots, cfg.Gather.MaxPayloads = []executor.SlotSource{s}, 1
 	}
 	if q.Name == loneQueue {
-		cfg.Gather.MaxPayloads = 1 // or its jobs could hold one key and wait for another: see lock.ErrDeadlock
+		cfg.Gather.MaxPayloads = 1 // or its jobs could hold one key and wait for another: see lock.DeadlockError
 	}
 	return h.serve(q, h.handle, cfg)
 }

@@ -123,7 +123,7 @@ func (p *producer) enqueue(queue string, items []executor.Item[[]byte], line str
 		}
 		say("e %d %s %v", op, class(err), err)
 		if !errors.Is(err, executor.ErrFull) || time.Now().After(deadline) {
-			return errors.Is(err, executor.ErrStale)
+			return errors.As(err, new(*executor.StaleError))
 		}
 	}
 }
@@ -147,12 +147,15 @@ func (p *producer) call(q *executor.Queue[[]byte], items []executor.Item[[]byte]
 // class names the kind of an error in one word: what a caller may conclude
 // from it.
 func class(err error) string {
+	if errors.As(err, new(*executor.StaleError)) {
+		return "stale"
+	}
 	for _, c := range []struct {
 		err  error
 		name string
 	}{
 		{executor.ErrUnknown, unknownClass}, {executor.ErrFull, "full"},
-		{executor.ErrStale, "stale"}, {executor.ErrClosed, "closed"}, {executor.ErrFailed, "failed"},
+		{executor.ErrClosed, "closed"}, {executor.ErrFailed, "failed"},
 	} {
 		if errors.Is(err, c.err) {
 			return c.name

@@ -6,7 +6,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/lock"
 )
 
 // Queues with the same lanes have one order for each id.
@@ -61,7 +60,7 @@ func (w *world) gaveWay(c *census, i *item) {
 	if i.place != waits || i.hurried {
 		return
 	}
-	circle := func(f inspect.Failure) bool { return strings.Contains(f.Error, lock.ErrDeadlock.Error()) }
+	circle := func(f inspect.Failure) bool { return strings.Contains(f.Error, "lock: deadlock") }
 	if !slices.ContainsFunc(c.jobs[i.queue][i.id].Failures, circle) {
 		w.fail("overtaken: %v by %v, and it has closed no circle of lanes and keys", i, by)
 	}
@@ -69,7 +68,7 @@ func (w *world) gaveWay(c *census, i *item) {
 
 // closes notes that a payload may be dead because its job has closed a circle of lanes and keys.
 func (w *world) closes(q *queue, i *item, why string) {
-	if q.conf.has("lane") && q.conf.has("locks") && strings.Contains(why, lock.ErrDeadlock.Error()) {
+	if q.conf.has("lane") && q.conf.has("locks") && strings.Contains(why, "lock: deadlock") {
 		i.doom = w.epoch
 	}
 }

@@ -65,7 +65,7 @@ func startStateful(t *testing.T, dir string) (s *stateful, err error) {
 // call is accepted once, however often it is made.
 func (s *stateful) call(t *testing.T) error {
 	for _, o := range []executor.Option{executor.IdempotencyKey("request"), executor.FromSource("feed", 7)} {
-		if _, err := s.sales.Enqueue(t.Context(), "works", "", o); err != nil && !errors.Is(err, executor.ErrStale) {
+		if _, err := s.sales.Enqueue(t.Context(), "works", "", o); err != nil && !errors.As(err, new(*executor.StaleError)) {
 			return err
 		}
 	}

@@ -111,7 +111,7 @@ func TestClockSetBackBesideAnother(t *testing.T) {
 		begin := time.Now()
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, ticks("report", begin, time.Now()), s.r.take())
-		require.ErrorIs(t, other.entry(t, "report").Err, executor.ErrStale)
+		require.ErrorAs(t, other.entry(t, "report").Err, new(*executor.StaleError))
 		require.NoError(t, late.Stop(t.Context()))
 		require.LessOrEqual(t, asked, 3, "one refusal tells how far the other one is")
 		s.stop(t)

@@ -183,7 +183,7 @@ func TestConditionsWhileOwnersDie(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 					r, err := caller.q.Enqueue(ctx, id, payload, executor.IdempotencyKey(fmt.Sprint(id, payload)), executor.FromSource(id, int64(payload)))
 					cancel()
-					if err == nil || errors.Is(err, executor.ErrStale) && r.Position == 0 {
+					if err == nil || errors.As(err, new(*executor.StaleError)) && r.Position == 0 {
 						break
 					}
 					if !errors.Is(err, executor.ErrUnknown) && !errors.Is(err, context.DeadlineExceeded) {

@@ -138,9 +138,7 @@ func withJournal(dir string, f func(*journal.View) error) (journal.Info, error) 
 	if err != nil {
 		return journal.Info{}, err
 	}
-	info := v.Info()
-	err = v.Undisturbed(f(v))
-	return info, errors.Join(err, v.Close())
+	return v.Info(), errors.Join(v.Undisturbed(f(v)), v.Close())
 }
 
 // Blocks of an import are from the least to the largest of these, so that those under way

@@ -98,7 +98,7 @@ func (t *taker) take(g group) error {
 // answered reports whether an error is the answer to a call with conditions. Where nobody waits for
 // that, what is not about its conditions is for a person to see.
 func (t *taker) answered(r inRow, err error) bool {
-	decided := errors.Is(err, executor.ErrStale) || errors.As(err, new(*executor.WaitingError))
+	decided := errors.As(err, new(*executor.StaleError)) || errors.As(err, new(*executor.WaitingError))
 	return t.refusal(err) && !waits(err) && (decided || r.calls[0] == conditionVersion)
 }
 
