@@ -147,11 +147,7 @@ func TestActionsWithoutAnOwner(t *testing.T) {
 		assert.Zero(t, did)
 		done <- err
 	}()
-	require.Eventually(t, func() bool {
-		caller.asking.mu.Lock()
-		defer caller.asking.mu.Unlock()
-		return len(caller.asking.waiting) == 2
-	}, time.Minute, time.Millisecond)
+	requireAsked(t, caller.Node, 2)
 	cancel()
 	err = <-done
 	require.ErrorIs(t, err, context.Canceled)

@@ -182,3 +182,13 @@ func (c *cluster) rows(n *testNode) (count int) {
 	require.NoError(c.t, n.pool.QueryRow(c.t.Context(), in(c.schema, "SELECT count(*) FROM {schema}.inbox")).Scan(&count))
 	return count
 }
+
+// requireAsked waits until a node has put so many questions into the inbox, and waits for their answers.
+func requireAsked(t testing.TB, n *Node, questions int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		n.asking.mu.Lock()
+		defer n.asking.mu.Unlock()
+		return len(n.asking.waiting) == questions
+	}, time.Minute, time.Millisecond)
+}
