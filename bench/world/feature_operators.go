@@ -16,7 +16,7 @@ import (
 // was refused has not been done.
 var operating = &feature{
 	name: "operators",
-	claims: `Inspector.RetryNow Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed
+	claims: `Act Inspector.RetryNow Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed
 		Inspector.DeleteDead SelectIDs SelectQueue SelectJobs`,
 	plan:  []string{"cancel", "discard", "fail"},
 	steps: []step{{"act", 14, true, drawAction, playAction}},
@@ -65,8 +65,8 @@ func (w *world) selection(l line) (inspect.Selection, func(*item) bool) {
 
 // action is something that a person does.
 type action struct {
-	call   func(context.Context, *world, inspect.Selection) (inspect.Requeued, error) // Back: how many it has affected
-	before place                                                                      // where what it means is
+	name   string // as inspect.Act has it
+	before place  // where what it means is
 	after  place
 }
 
@@ -76,32 +76,28 @@ type doing struct {
 	means func(*item) bool
 }
 
-// counting is an action that says no more than how many payloads it has affected.
-func counting(call func(inspect.Inspector, context.Context, inspect.Selection) (int, error), before, after place) action {
-	return action{func(ctx context.Context, w *world, s inspect.Selection) (back inspect.Requeued, err error) {
-		back.Back, err = call(w.x.Inspect(), ctx, s)
-		return back, err
-	}, before, after}
+var actions = map[string]action{
+	"runnow":       {"run", waits, waits},
+	"retrynow":     {"retry", waits, waits},
+	"cancel":       {"cancel", waits, dead},
+	"delete":       {"delete", waits, nowhere},
+	"killfailed":   {"kill-failed", waits, dead},
+	"deletefailed": {"delete-failed", waits, nowhere},
+	"requeue":      {"requeue", dead, waits},
+	"deletedead":   {"delete-dead", dead, nowhere},
 }
 
-var actions = map[string]action{
-	"runnow":       counting(inspect.Inspector.RunNow, waits, waits),
-	"retrynow":     counting(inspect.Inspector.RetryNow, waits, waits),
-	"delete":       counting(inspect.Inspector.Delete, waits, nowhere),
-	"killfailed":   counting(inspect.Inspector.KillFailed, waits, dead),
-	"deletefailed": counting(inspect.Inspector.DeleteFailed, waits, nowhere),
-	"deletedead":   counting(inspect.Inspector.DeleteDead, dead, nowhere),
-	"cancel": counting(func(i inspect.Inspector, ctx context.Context, s inspect.Selection) (int, error) {
-		return i.Cancel(ctx, s, "planned")
-	}, waits, dead),
-	"requeue": {func(ctx context.Context, w *world, s inspect.Selection) (inspect.Requeued, error) {
-		return w.x.Inspect().Requeue(ctx, s)
-	}, dead, waits},
+// act has a person do something.
+func (w *world) act(ctx context.Context, name string, which inspect.Selection) (inspect.Requeued, error) {
+	if w.acting != nil {
+		return w.acting(ctx, w.x.Executor, name, which, "planned")
+	}
+	return inspect.Act(ctx, w.x.Inspect(), name, which, "planned")
 }
 
 func playAction(w *world, l line) {
 	q, a := w.queueOf(l.str("q")), actions[l.str("what")]
-	if q == nil || a.call == nil {
+	if q == nil || a.name == "" {
 		return
 	}
 	sel, means := w.selection(l)
@@ -115,7 +111,7 @@ func playAction(w *world, l line) {
 	ctx, cancel := w.context(l)
 	defer cancel()
 	whole := w.known == w.epoch-1 && !busy
-	n, err := a.call(ctx, w, sel)
+	n, err := w.act(ctx, a.name, sel)
 	w.mu.Lock()
 	w.mayBe(q, means, n)
 	w.doing = slices.DeleteFunc(w.doing, func(d *doing) bool { return d == going })

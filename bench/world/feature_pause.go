@@ -102,14 +102,14 @@ func playPause(w *world, l line) {
 	was := *p
 	p.sure = was.sure && was.paused == on // the call may be carried out at any moment now
 	w.mu.Unlock()
-	n, err := pauseCall(ctx, w, q, l, on)
+	did, err := w.act(ctx, l.verb, pauseOf(q, l))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.alone(l) {
 		return
 	}
-	if err == nil && was.sure && l.str("of") != "all" && l.str("of") != "queue" && (n == 1) != (was.paused != on) {
-		w.fail("told wrongly: %v said %d", l, n)
+	if err == nil && was.sure && l.str("of") != "all" && l.str("of") != "queue" && (did.Back == 1) != (was.paused != on) {
+		w.fail("told wrongly: %v said %d", l, did.Back)
 	}
 	switch {
 	case err == nil:
@@ -119,20 +119,17 @@ func playPause(w *world, l line) {
 	}
 }
 
-func pauseCall(ctx context.Context, w *world, q *queue, l line, on bool) (int, error) {
-	which := inspect.SelectIDs(q.name, l.str("id"))
+// pauseOf is what a line means.
+func pauseOf(q *queue, l line) inspect.Selection {
 	switch l.str("of") {
 	case "all":
-		which = inspect.SelectExecutor()
+		return inspect.SelectExecutor()
 	case "queue":
-		which = inspect.SelectQueue(q.name)
+		return inspect.SelectQueue(q.name)
 	case "prefix":
-		which = inspect.SelectPrefix(q.name, l.str("id"))
+		return inspect.SelectPrefix(q.name, l.str("id"))
 	}
-	if on {
-		return w.x.Inspect().Pause(ctx, which)
-	}
-	return w.x.Inspect().Resume(ctx, which)
+	return inspect.SelectIDs(q.name, l.str("id"))
 }
 
 // renamePauses has pauses go along with a queue: what is paused under one of two names is

@@ -21,7 +21,7 @@ var (
 func TestLife(t *testing.T) {
 	Life(t, func(dir string, cfg journal.Config) (*journal.Log, error) {
 		return journal.Open(filepath.Join(dir, "jobs.strand"), cfg)
-	})
+	}, nil)
 }
 
 // The same worlds on a file, in processes that are killed by SIGKILL at random moments: what

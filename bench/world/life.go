@@ -2,6 +2,7 @@ package world
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/bench/child"
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -45,9 +47,13 @@ func (g *guard) Unlock() {
 	g.Mutex.Unlock()
 }
 
+// Acting has done what a person wants of an executor, as inspect.Act does, which nil stands for. It is called in
+// the bubble of the world, by several goroutines at a time.
+type Acting func(ctx context.Context, x *executor.Executor, name string, which inspect.Selection, reason string) (inspect.Requeued, error)
+
 // Life lives one life of a world, if this process is one that [Killed] has started, over
 // the log that open opens: of the world in dir.
-func Life(t *testing.T, open func(dir string, cfg journal.Config) (*journal.Log, error)) {
+func Life(t *testing.T, open func(dir string, cfg journal.Config) (*journal.Log, error), acting Acting) {
 	t.Helper()
 	dir := os.Getenv(lifeVariable)
 	if dir == "" {
@@ -57,13 +63,13 @@ func Life(t *testing.T, open func(dir string, cfg journal.Config) (*journal.Log,
 		_, _ = io.Copy(io.Discard, os.Stdin) // it ends with the process that has started this one
 		child.Die()
 	}()
-	if err := live(t, dir, open); err != nil {
+	if err := live(t, dir, open, acting); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // live reads what is in the directory of a world, and goes on with it.
-func live(t *testing.T, dir string, open func(string, journal.Config) (*journal.Log, error)) error {
+func live(t *testing.T, dir string, open func(string, journal.Config) (*journal.Log, error), acting Acting) error {
 	text, err := os.ReadFile(filepath.Join(dir, scriptFile))
 	if err != nil {
 		return err
@@ -78,6 +84,7 @@ func live(t *testing.T, dir string, open func(string, journal.Config) (*journal.
 	}
 	failure := performIn(t, nil, func(st *stage) *world {
 		w := newWorld(st, s)
+		w.acting = acting
 		w.openLog = func(cfg journal.Config) (*journal.Log, error) { return open(dir, cfg) }
 		if len(past) > 0 {
 			w.wake(past)

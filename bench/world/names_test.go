@@ -19,7 +19,6 @@ var elsewhere = map[string]string{
 	"executortest starts and stops an executor itself":    "Executor.Run Config.OnFatal Config.OnStart Config.StopTimeout Executor.Err",
 	"it refuses what a world starts with; see TestStrict": "Advanced.Strict",
 	"a function that is its default, or of an argument":   "RetryIn OutcomeOf Queue.Executor",
-	"it calls what a world calls":                         "Act",
 }
 
 // A feature that no world has is one that nobody combines with others: each exported

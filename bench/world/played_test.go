@@ -17,8 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// within are names that executortest calls for a world.
-const within = "Executor.Start Executor.Stop"
+// within are names that executortest and inspect.Act call for a world.
+const within = `Executor.Start Executor.Stop Inspector.RetryNow Inspector.Cancel Inspector.Delete Inspector.KillFailed
+	Inspector.DeleteFailed Inspector.Requeue Inspector.DeleteDead Inspector.Pause`
 
 // A claim is no word: each name that a feature claims is used in the code of the worlds, as what
 // the compiler takes it for.

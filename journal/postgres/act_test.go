@@ -231,6 +231,19 @@ func TestActionsThatAreNotFinished(t *testing.T) {
 	c.serving(owner)
 	_, err := other.Act(within(t, time.Minute), "delete", inspect.SelectQueue("q"), "")
 	require.ErrorIs(t, err, executor.ErrUnknown)
+
+	_, err = owner.pool.Exec(t.Context(), in(c.schema, `CREATE OR REPLACE FUNCTION {schema}.answer(p integer, e bigint, numbers bigint[], tokens uuid[], answers text[])
+		RETURNS void LANGUAGE sql AS ''`))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := other.Act(ctx, "delete", inspect.SelectQueue("q"), "")
+		done <- err
+	}()
+	c.heard(1)
+	cancel()
+	require.ErrorIs(t, <-done, executor.ErrUnknown, "its caller has gone")
 }
 
 // Rows that somebody else has written, with no items or no question, are refused, and hold nothing up.

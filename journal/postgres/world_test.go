@@ -3,25 +3,32 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/bench/child"
 	"github.com/strandjobs/strand/bench/world"
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
-// at is where a world has its partition.
-type at struct {
-	URL, Schema string
-	Partition   int
-}
+// at is where a world has its partition, which is the only one.
+type at struct{ URL, Schema string }
 
 const placeFile = "place"
 
@@ -40,45 +47,158 @@ func (o own) Close() error {
 // TestLife is what a process does that TestWorlds starts: it takes the partition from the
 // one that was killed, whose last commit may be under way.
 func TestLife(t *testing.T) {
-	world.Life(t, func(dir string, cfg journal.Config) (*journal.Log, error) {
-		text, err := os.ReadFile(filepath.Join(dir, placeFile))
-		if err != nil {
-			return nil, err
+	p := people{errands: make(chan errand), said: make(chan said)}
+	defer close(p.errands)
+	go p.elsewhere()
+	world.Life(t, p.open, p.act)
+}
+
+// people are those who act on the executor of a world: by its Inspector, where its partition is owned, and on a node
+// that owns nothing, and is not in the bubble: time stands there while its answer is waited for.
+type people struct {
+	at      at
+	store   *partitionStore // of the executor that there is
+	turn    chan struct{}   // holds a token while a node is the owner
+	errands chan errand
+	said    chan said
+}
+
+// errand is what the other node is to have done.
+type errand struct {
+	deed
+	within time.Duration
+}
+
+type said struct {
+	did inspect.Requeued
+	err error
+}
+
+func (p *people) open(dir string, cfg journal.Config) (*journal.Log, error) {
+	text, err := os.ReadFile(filepath.Join(dir, placeFile))
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &p.at); err != nil {
+		return nil, err
+	}
+	pool, err := newPool(context.Background(), p.at.URL, true, 4)
+	if err != nil {
+		return nil, err
+	}
+	epoch, err := take(context.Background(), pool, p.at.Schema, 0)
+	if err != nil {
+		return nil, err
+	}
+	// What a process wanted that was killed would be done at some time, which no world knows.
+	if _, err := pool.Exec(context.Background(), in(p.at.Schema, "DELETE FROM {schema}.inbox")); err != nil {
+		return nil, err
+	}
+	if p.store, err = openStore(context.Background(), pool, p.at.Schema, 0, epoch); err != nil {
+		return nil, err
+	}
+	p.turn = make(chan struct{}, 1)
+	return journal.OpenStore(own{p.store, pool}, cfg)
+}
+
+func (p *people) act(ctx context.Context, x *executor.Executor, name string, which inspect.Selection, reason string) (inspect.Requeued, error) {
+	way := rand.IntN(3)
+	if way == 0 {
+		return inspect.Act(ctx, x.Inspect(), name, which, reason)
+	}
+	p.turn <- struct{}{}
+	defer func() { <-p.turn }()
+	owner := &Node{base: context.Background(), texts: textsFor(p.at.Schema, time.Time{}, 0), log: slog.New(slog.DiscardHandler),
+		longestWait: longestWait, held: make(map[int]*partition)}
+	owner.lines.log, owner.asking.n, owner.outbox.n, owner.outbox.closed = owner.log, owner, owner, executor.ErrClosed
+	part := newPartition(owner, 0)
+	defer part.cancel(nil)
+	part.x, part.store, owner.held[0] = x, p.store, part
+	part.owner.Store(p.store.epoch)
+	var err error
+	if part.taker, err = newTaker(part); err != nil {
+		return inspect.Requeued{}, err
+	}
+	part.ready.Store(true)
+	var taking sync.WaitGroup
+	taking.Go(part.taker.run)
+	defer taking.Wait()
+	defer part.taker.stop()
+	d := deed{name, which, reason}
+	if way == 1 {
+		return owner.do(ctx, 0, &d)
+	}
+	e := errand{d, time.Minute}
+	if until, ok := ctx.Deadline(); ok {
+		e.within = min(e.within, time.Until(until))
+	}
+	p.errands <- e
+	for {
+		var s said
+		over := false
+		select {
+		case s = <-p.said:
+			over = true // but what is not known to be done is in the inbox yet
+		default:
 		}
-		var p at
-		if err := json.Unmarshal(text, &p); err != nil {
-			return nil, err
+		_ = part.taker.gate(context.Background(), deeds)
+		owner.tasks.Wait()
+		if over {
+			return s.did, s.err
 		}
-		pool, err := newPool(context.Background(), p.URL, true, 4)
-		if err != nil {
-			return nil, err
+	}
+}
+
+// elsewhere is the node that owns nothing.
+func (p *people) elsewhere() {
+	var n *Node
+	for e := range p.errands {
+		var s said
+		if n == nil {
+			n, s.err = Open(context.Background(), p.at.URL, Config{Schema: p.at.Schema, Partitions: 1, SingleServer: true})
 		}
-		epoch, err := take(context.Background(), pool, p.Schema, p.Partition)
-		if err != nil {
-			return nil, err
+		if s.err == nil {
+			_, _ = Handle(n, e.Which.Queue, func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{}) // it may have that
+			ctx, cancel := context.WithTimeout(context.Background(), e.within)
+			s.did, s.err = n.Act(ctx, e.Do, e.Which, e.Reason)
+			cancel()
 		}
-		s, err := openStore(context.Background(), pool, p.Schema, p.Partition, epoch)
-		if err != nil {
-			return nil, err
-		}
-		return journal.OpenStore(own{s, pool}, cfg)
-	})
+		p.said <- s
+	}
 }
 
 // What the worlds of bench/world promise holds on the log of a partition, too, when the
-// processes that have it are killed.
+// processes that have it are killed, and when people act on any node.
 func TestWorlds(t *testing.T) {
-	t.Parallel()
-	worlds := times(4, 200)
-	r := newRig(t, pgtest.Shared(t).URL(), worlds)
-	world.Killed{
-		From: 1, Worlds: worlds, Kills: 2, Dir: child.FastDir(),
-		Prepare: func(dir string) error {
-			text, err := json.Marshal(at{r.url, r.schema, int(r.next.Add(1)) - 1})
-			if err != nil {
-				return err
+	for name, swarm := range map[string][]string{"any": nil, "people": {"operators", "pause", "merge"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.Shared(t).URL()
+			first := schemas.Add(1000) - 1000
+			next := atomic.Int32{}
+			next.Store(first)
+			world.Killed{
+				From: 1, Worlds: times(3, 150), Kills: 2, Swarm: swarm, Dir: child.FastDir(),
+				Prepare: func(dir string) error {
+					p := at{url, fmt.Sprintf("Test %d", next.Add(1))}
+					text, err := json.Marshal(p)
+					if err == nil {
+						err = Migrate(t.Context(), url, Config{Schema: p.Schema, Partitions: 1})
+					}
+					return cmp.Or(err, os.WriteFile(filepath.Join(dir, placeFile), text, 0o600))
+				},
+			}.Play(t)
+			pool, err := newPool(t.Context(), url, true, 1)
+			require.NoError(t, err)
+			defer pool.Close()
+			acts := 0
+			for i := first + 1; i <= next.Load(); i++ {
+				count := 0
+				require.NoError(t, pool.QueryRow(t.Context(), in(fmt.Sprintf("Test %d", i), "SELECT count(*) FROM {schema}.taken")).Scan(&count))
+				acts += count
 			}
-			return os.WriteFile(filepath.Join(dir, placeFile), text, 0o600)
-		},
-	}.Play(t)
+			t.Logf("%d actions came from another node", acts)
+			require.True(t, acts > 0 || swarm == nil)
+		})
+	}
 }
