@@ -121,10 +121,14 @@ func TestWaitOfAnyNode(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, <-done, executor.ErrCanceledByOperator)
 		if n == other {
-			done = wait(n.put(t, id("deleted"), 5, later))
-			_, err = of(id("deleted")).Delete(t.Context(), inspect.SelectIDs("q", id("deleted")))
-			require.NoError(t, err)
-			require.ErrorIs(t, <-done, executor.ErrDeleted)
+			err = nil
+			for i := 0; err == nil && i < 100; i++ { // an owner that looks when it has gone takes it for done
+				done = wait(n.put(t, id("deleted"), 5+i, later))
+				_, err = of(id("deleted")).Delete(t.Context(), inspect.SelectIDs("q", id("deleted")))
+				require.NoError(t, err)
+				err = <-done
+			}
+			require.ErrorIs(t, err, executor.ErrDeleted)
 		}
 		done = wait(n.put(t, id("replaced"), 6, later)) // by an equal one, which runs in its stead
 		_, err = n.q.Enqueue(t.Context(), id("replaced"), 6)
