@@ -28,7 +28,7 @@ type Config struct {
 	// more, and the answer is 503. It may
 	// be called by many requests at a time; a panic is a no. Default: only View is
 	// allowed.
-	Authorize Authorizer
+	Authorize func(*http.Request, Action) error
 
 	// ShowPayload returns what people may see of a payload, as text: 64 KiB of it are
 	// shown, and of all payloads of an answer a MiB, and then it is asked no more. It may
@@ -95,9 +95,6 @@ type Election struct {
 	*lock.Election
 }
 
-// Authorizer decides whether a request may do something.
-type Authorizer func(*http.Request, Action) error
-
 // Action is what a request wants to do.
 type Action struct {
 	Verb  Verb
@@ -127,11 +124,11 @@ const (
 	CopyJournal    Verb = "copy"            // a copy of the journal, with all payloads
 )
 
-// ErrReadOnly is what a request that would change something gets without an
-// Authorizer.
+// ErrReadOnly is what a request that would change something gets without a
+// Config.Authorize.
 var ErrReadOnly = errors.New("dashboard: read-only: set Config.Authorize to allow actions")
 
-// Insecure is an Authorizer that allows everything to everyone who reaches the
+// Insecure, as Config.Authorize, allows everything to everyone who reaches the
 // handler: for a machine of one's own, or behind a middleware that has asked already.
 func Insecure(*http.Request, Action) error { return nil }
 

@@ -199,7 +199,7 @@ func TestHostileFunctions(t *testing.T) {
 		dashboard.Handler(n, cfg).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		return w.Code, w.Body.String()
 	}
-	as := func(f executorpages.Authorizer) dashboard.Config {
+	as := func(f func(*http.Request, executorpages.Action) error) dashboard.Config {
 		return dashboard.Config{Executor: executorpages.Config{Authorize: f, PageTimeout: time.Second}}
 	}
 	status, text := list(as(func(*http.Request, executorpages.Action) error { panic("no") }))
