@@ -231,6 +231,37 @@ func TestLowkiq_L11_TheHookGetsWhatIsBuriedAndNothingElse(t *testing.T) {
 	}
 }
 
+// Of the newest state, the hook hears of the last retry also if a newer one has come meanwhile,
+// which takes the place of the dead letter.
+func TestLowkiq_L11_TheHookHearsOfAStateThatGivesWay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var calls []string
+		var q *executor.Queue[string]
+		var err error
+		q, err = executor.HandleLatest(x, "q", func(_ context.Context, job executor.Job[string]) error {
+			if job.Payload == "new" {
+				return nil
+			}
+			enqueue(t, q, "id", "new")
+			return errBoom
+		}, executor.QueueConfig[string]{MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{
+			RetriesExhausted: func(_ context.Context, jobs []executor.Merged[string]) {
+				calls = append(calls, jobs[0].Payloads[0].Value)
+			},
+		}})
+		require.NoError(t, err)
+		enqueue(t, q, "id", "old")
+		start(t, x)
+		synctest.Wait()
+		require.Equal(t, []string{"old"}, calls)
+		require.Empty(t, morgue(t, q))
+		stats, err := x.Stats(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, stats.Queues[0].Done)
+	})
+}
+
 // The text of an error goes through a crash with its job. Without FormatError it is
 // the error's own; with it there may be a backtrace.
 func TestLowkiq_L11_LastErrorAndBacktrace(t *testing.T) {

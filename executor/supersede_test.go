@@ -220,6 +220,33 @@ func TestLatestEveryCrash(t *testing.T) {
 	})
 }
 
+// A state that becomes older while a Requeue gathers what is dead stays out, and the answer says so.
+func TestLatestRequeueSaysWhatItSkipped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := openOn(t, new(journal.Memory), executor.Config{})
+		m := &mirrors{at: make(map[string]int), down: true}
+		q := latest(t, x, m, executor.QueueConfig[int]{MaxRetries: -1})
+		for i := range 100 {
+			enqueue(t, q, fmt.Sprint(i), 1)
+		}
+		start(t, x)
+		synctest.Wait()
+		require.Len(t, morgue(t, q), 100)
+		m.set(false)
+		ctx := &interrupted{Context: t.Context(), at: 60, do: func() {
+			enqueue(t, q, "3", 2)
+			synctest.Wait()
+		}}
+		back, err := x.Inspect().Requeue(ctx, inspect.SelectQueue("mirrors"))
+		require.NoError(t, err)
+		require.Equal(t, inspect.Requeued{Back: 99, Superseded: 1}, back)
+		require.Equal(t, "99 payloads are back; 1 is not, because a newer one has superseded it", back.String())
+		synctest.Wait()
+		require.Empty(t, morgue(t, q))
+		require.Equal(t, 2, m.at["3"])
+	})
+}
+
 // While newer states come, dead letters that are put back, or deleted, never run after
 // them, and the figures of the morgue are exact.
 func TestLatestRequeueBesideNewer(t *testing.T) {

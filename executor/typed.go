@@ -89,7 +89,7 @@ func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
 // it died of Config.Crash.Limit, the newer one is dead-lettered in its place, without a run:
 // else a row that ends the process would do so with each change. Once what crashes is fixed,
 // [inspect.Inspector.Requeue] runs the newest; after [inspect.Inspector.DeleteDead] the next
-// change runs. Under OnExhaustedHalt the next change runs anyway.
+// change runs. Under OnExhaustedHalt the newer one is halted in its place instead.
 // Block, Pull, FreshDue and Fold must have their defaults; Debounce and Throttle
 // apply. See "The newest state" in the guide (README.md).
 //

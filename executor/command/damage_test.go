@@ -184,7 +184,7 @@ func TestManyNamesOfQueues(t *testing.T) {
 		must(t, "", verb, dir)
 		runtime.ReadMemStats(&after)
 		assert.Less(t, (after.TotalAlloc-before.TotalAlloc)/uint64(names), uint64(4096), "%s: about a KiB for each name", verb)
-		assert.Less(t, time.Since(began), time.Minute, "%s: about a second for 200,000", verb)
+		t.Logf("%s: %v", verb, time.Since(began))
 	}
 	x, err := executor.Open(dir, executor.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)

@@ -194,7 +194,7 @@ func (r Requeued) String() string {
 		said += fmt.Sprintf("; of %d it is not known whether later payloads of their ids have run: they died in an earlier process", r.Unsure)
 	}
 	if r.Superseded > 0 {
-		said += fmt.Sprintf("; %d are not, because newer ones have superseded them", r.Superseded)
+		said += "; " + brief.Count(r.Superseded, "is not, because a newer one has superseded it", "are not, because newer ones have superseded them")
 	}
 	return said
 }
