@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -73,6 +74,33 @@ func TestWaitOnAFullDisk(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Do, too, says what is on disk: its result comes when the full disk has had room for the end.
+func TestDoOnAFullDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		c, err := executor.HandleResult(x, "q", func(context.Context, executor.Job[string]) (int, error) {
+			disk.Limit(1)
+			return 7, nil
+		}, executor.QueueConfig[string]{})
+		require.NoError(t, err)
+		start(t, x)
+		said := make(chan int, 1)
+		go func() {
+			n, err := c.Do(t.Context(), "a", "x")
+			assert.NoError(t, err)
+			said <- n
+		}()
+		time.Sleep(time.Minute)
+		require.Empty(t, said)
+		require.Equal(t, 1, livesOn(t, disk, executor.QueueConfig[string]{}), "a crash now has it run again")
+		disk.Limit(0)
+		require.Equal(t, 7, <-said)
+		require.Zero(t, livesOn(t, disk, executor.QueueConfig[string]{}))
+		stop(t, x)
+	})
 }
 
 // livesOn returns how many payloads are found after a crash now.

@@ -314,7 +314,7 @@ func TestDashboard_L22_Totals(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		text := mount(t, x, dashboard.Config{}).get("")
 		for name, want := range map[string]string{
-			"Lag": "1 min 30 s", "Busy": "1 / 4", "Enqueued": "7", "Fresh": "2", "Retries": "5", "Dead": "5",
+			"Lag": "1 min 30 s", "Age": "1 min 30 s", "Busy": "1 / 4", "Enqueued": "7", "Fresh": "2", "Retries": "5", "Dead": "5",
 			"Processed": "0", "Failed": "5",
 		} {
 			require.Regexp(t, fmt.Sprintf(`<dt title="[^"]+">%s</dt><dd data-live="[^"]*"[^>]*>%s</dd>`, name, want), text)
