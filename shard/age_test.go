@@ -72,6 +72,27 @@ func TestAgesAreLikeTheirModel(t *testing.T) {
 	}
 }
 
+// Ten million that live, and end in any order: the oldest of them is known to a second at each
+// moment, from some tens of spans.
+func TestAgesOfTenMillion(t *testing.T) {
+	n := 10_000_000 / oneIn
+	var a ages
+	for i := range n {
+		a.came(&journal.Entry{Due: int64(1e18) + int64(i)*int64(time.Millisecond)}, journal.Position(i+1))
+	}
+	order := rand.New(rand.NewPCG(7, 24)).Perm(n)
+	gone, oldest := make([]bool, n), 0
+	for i, k := range order[:n-1] {
+		a.went(journal.Position(k + 1))
+		for gone[k] = true; gone[oldest]; oldest++ {
+		}
+		if i%1000 == 0 || i > n-1000 {
+			require.InDelta(t, int64(1e18)+int64(oldest)*int64(time.Millisecond), a.oldest(), float64(time.Second))
+		}
+	}
+	require.LessOrEqual(t, len(a.spans), 66)
+}
+
 // Payloads that are accepted and end one after the other leave nothing behind, and cost a
 // few nanoseconds.
 func BenchmarkAges(b *testing.B) {
