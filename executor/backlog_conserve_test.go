@@ -199,3 +199,5 @@ func (c *weighed) check() {
 func (c *weighed) String() string {
 	return fmt.Sprintf("%+v, %v:\n%s", c.cfg, c.each, strings.Join(c.steps, "\n"))
 }
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }

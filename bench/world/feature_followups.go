@@ -53,7 +53,8 @@ func (w *world) fruits(i *item) {
 			if f.state == acked {
 				accepted++
 			}
-			if w.queueOf(f.queue) == nil || w.queueOf(f.queue).gathers() {
+			deleted := f.state == maybe && f.hint == "deleted" // by a person, perhaps before anybody has seen it
+			if w.queueOf(f.queue) == nil || w.queueOf(f.queue).gathers() || deleted {
 				return
 			}
 		}
