@@ -12,7 +12,8 @@ import (
 
 // A schedule fires: no tick twice, whatever dies.
 var scheduling = &feature{
-	name: "cron",
+	name: "cron", claims: `cron.New cron.Config.Logger cron.Add cron.Schedule.Name cron.Schedule.Spec cron.Schedule.Queue cron.Schedule.Payload
+		cron.Schedule.Missed cron.Schedule.Overlap cron.MissedSkip cron.MissedOnce cron.MissedAll cron.OverlapQueue cron.Cron.Start cron.Cron.Stop`,
 	queue: func(d *draw, l line) {
 		if d.chance(2) && !d.has("merge") && !d.has("nodes") {
 			l.set("cron", d.one("skip", "once", "all"))
@@ -47,7 +48,7 @@ func (w *world) schedule(x *executor.Executor, q *queue) error {
 	err = cron.Add(context.Background(), c, cron.Schedule[payload]{
 		Name: "tick " + name, Spec: "* * * * *", Queue: q.queue,
 		Overlap: cron.OverlapQueue,
-		Missed:  map[string]cron.Missed{"once": cron.MissedOnce, "all": cron.MissedAll}[q.conf.str("cron")],
+		Missed:  map[string]cron.Missed{"skip": cron.MissedSkip, "once": cron.MissedOnce, "all": cron.MissedAll}[q.conf.str("cron")],
 		Payload: func(tick time.Time) payload { return w.tick(q, tick) },
 	})
 	if err != nil {

@@ -30,7 +30,8 @@ func (r *run) keys() map[string]bool {
 // Of a key so many jobs run at a time, and so many start in a span of time, over all
 // queues that have the limit.
 var limiting = &feature{
-	name: "limits", claims: `NewLimit Conditions.Limits Throttled Limit.Pause Limit.Throttled Limit.Set
+	name: "limits", claims: `NewLimit Conditions.Limits LimitOf.Limit LimitOf.Key
+		LimitSetting.Concurrent LimitSetting.Rate LimitSetting.Per LimitSetting.Burst Throttled Limit.Pause Limit.Throttled Limit.Set
 		Limit.Key Limit.Keys Limit.Name Limit.Stats Executor.Limits`,
 	plan: []string{"throttled~3s", "slowed~3s", "2s:ok", "2s:ok"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{
@@ -54,6 +55,9 @@ var limiting = &feature{
 			l.set("atonce", 1+d.IntN(2))
 		} else {
 			l.set("rate", 1+d.IntN(3))
+			if d.chance(2) {
+				l.set("burst", 2+d.IntN(3))
+			}
 		}
 	},
 	queue: func(d *draw, l line) {
@@ -66,7 +70,7 @@ var limiting = &feature{
 	begin: func(w *world, x *executor.Executor) {
 		cfg := executor.LimitConfig{Concurrent: w.conf.num("atonce"), Rate: w.conf.num("rate")}
 		if cfg.Rate > 0 {
-			cfg.Per = 10 * time.Second
+			cfg.Per, cfg.Burst = 10*time.Second, w.conf.num("burst")
 		}
 		limit, err := executor.NewLimit(x, "limit", cfg)
 		if err != nil {
@@ -103,7 +107,7 @@ func setLimit(w *world, l line) {
 	s := w.state["limits"].(*limits)
 	cfg := executor.LimitConfig{Concurrent: l.num("n")}
 	if w.conf.num("rate") > 0 {
-		cfg = executor.LimitConfig{Rate: l.num("n"), Per: 10 * time.Second}
+		cfg = executor.LimitConfig{Rate: l.num("n"), Per: 10 * time.Second, Burst: w.conf.num("burst")}
 	}
 	if l.num("n") == 0 {
 		cfg = executor.LimitConfig{}
@@ -197,8 +201,8 @@ func checkLimit(w *world, r *run) {
 				recent++
 			}
 		}
-		if cfg.Rate > 0 && recent > cfg.Rate && r.queue.conf.str("shape") != "batch" && r.began.Sub(s.at) > 10*time.Second {
-			w.fail("limit: %d jobs of %s started within 10s, of %d", recent, key, cfg.Rate)
+		if most := cfg.Rate + max(cfg.Burst, 1) - 1; cfg.Rate > 0 && recent > most && r.queue.conf.str("shape") != "batch" && r.began.Sub(s.at) > 10*time.Second {
+			w.fail("limit: %d jobs of %s started within 10s, of %d", recent, key, most)
 		}
 		if p := s.until[key]; r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
 			w.fail("limit: %s/%s begins %v before the end of a pause of %s", r.queue.name, r.id, p.to.Sub(r.began), key)

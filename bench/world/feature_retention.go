@@ -4,7 +4,7 @@ import "github.com/strandjobs/strand/executor"
 
 // What is dead is kept for some time, or some of it.
 var keeping = &feature{
-	name: "retention", claims: "DeadLetters.Retention",
+	name: "retention", claims: "Retention.Age Retention.Count",
 	plan:  []string{"cancel", "cancel"},
 	queue: func(d *draw, l line) { l.set("keep", d.one("1", "3", "30s")) },
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {

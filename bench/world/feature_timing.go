@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -9,11 +10,14 @@ import (
 
 // What waits for an id gathers, rests between two runs, or is pulled and pushed.
 var timing = &feature{
-	name: "timing", claims: "Gather.Debounce Gather.Throttle Gather.FreshDue FreshDueKeep FreshDuePull FreshDuePush",
+	name: "timing", claims: "Debounce.Quiet Debounce.MaxWait Gather.Throttle Gather.FreshDue FreshDueKeep FreshDuePull FreshDuePush",
 	queue: func(d *draw, l line) {
 		switch d.IntN(4) {
 		case 0:
 			l.set("debounce", "3s")
+			if d.chance(2) {
+				l.set("maxwait", d.one("3s", "5s", "8s"))
+			}
 		case 1:
 			l.set("throttle", "8s")
 		case 2:
@@ -21,7 +25,8 @@ var timing = &feature{
 		}
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
-		cfg.Gather.Debounce.Quiet, cfg.Gather.Throttle = q.conf.dur("debounce"), q.conf.dur("throttle")
+		cfg.Gather.Debounce = executor.Debounce{Quiet: q.conf.dur("debounce"), MaxWait: q.conf.dur("maxwait")}
+		cfg.Gather.Throttle = q.conf.dur("throttle")
 		cfg.Gather.FreshDue = map[string]executor.FreshDue{"keep": executor.FreshDueKeep, "pull": executor.FreshDuePull, "push": executor.FreshDuePush}[q.conf.str("freshdue")]
 	},
 	began: func(w *world, r *run) {
@@ -54,8 +59,8 @@ func (w *world) hurried(r *run) bool {
 	return false
 }
 
-// gathered: a burst of changes has one run, when no payload has come for some time, or ten times
-// as long since the first.
+// gathered: a burst of changes has one run, when no payload has come for some time, or has
+// been delayed for the longest time that is allowed: ten times as long, if nothing is said.
 func (w *world) gathered(r *run) {
 	quiet := r.queue.conf.dur("debounce")
 	if quiet == 0 || len(r.items) == 0 || r.queue.gathers() || r.queue.conf.has("payloads") || w.hurried(r) {
@@ -77,7 +82,7 @@ func (w *world) gathered(r *run) {
 		}
 	}
 	due := last.Add(quiet)
-	if most := first.Add(10 * quiet); most.Before(due) {
+	if most := first.Add(cmp.Or(r.queue.conf.dur("maxwait"), 10*quiet)); most.Before(due) {
 		due = most
 	}
 	if r.began.Before(due) && !w.loose(first) {

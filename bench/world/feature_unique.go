@@ -8,16 +8,20 @@ import (
 
 // One job of a key runs at a time, over all queues that say so.
 var excluding = &feature{
-	name: "unique", claims: `Conditions.Unique Config.Unique Inspector.Leases UniqueNever UniqueWhileRunning`,
+	name: "unique", claims: `Unique.While Unique.Key Unique.TTL Unique.Heartbeat Inspector.Leases UniqueNever UniqueWhileRunning`,
 	plan: []string{"2s:ok", "2s:fail", "40s:ok"},
 	world: func(d *draw, l line) {
 		if d.chance(3) {
 			l.set("unique", "all")
 		}
+		if d.chance(2) {
+			l.set("lease", "3s") // a run that is longer keeps its key all the same
+		}
 	},
 	config: func(w *world, cfg *executor.Config) {
+		cfg.Unique.TTL, cfg.Unique.Heartbeat = w.conf.dur("lease"), w.conf.dur("lease")/2
 		if w.conf.has("unique") {
-			cfg.Unique = executor.Unique[any]{Key: func(id string, p any) string { return keyOf(id, p.(payload)) }}
+			cfg.Unique.Key = func(id string, p any) string { return keyOf(id, p.(payload)) }
 		}
 	},
 	queue: func(d *draw, l line) {

@@ -16,7 +16,17 @@ import (
 var elsewhere = map[string]string{
 	"to open a journal in a directory, or another log": `Open OpenContext OpenLog Config.ControlSocket Crash.Reports Executor.Copy
 		Executor.Compact`,
-	"executortest starts and stops an executor itself":    "Executor.Run Config.OnFatal Config.OnStart Config.StopTimeout Executor.Err",
+	"executortest starts and stops an executor itself": "Executor.Run Config.OnFatal Config.OnStart Config.StopTimeout Executor.Err",
+	"a world has the keys of the executor, and its jobs wait for them: see TestLockable_S06_OwnService, and TestLockable_S03_Blocked": `Locks.Service
+		Locks.WhenBlocked`,
+	"the numbers of a world begin at zero, have one TTL, and never run out: see TestLaralocker_A02_StartFrom, TestLaralocker_A05_TTLOfAJob and TestLaralocker_NoFreeSlot": `SlotsConfig.StartFrom
+		SlotsConfig.TTLOf SlotsConfig.MaxSteps`,
+	"a job that fails gives its number back: see TestLaralocker_A04_Failure and TestLaralocker_A04_BuriedJobKeepsItsSlotByOption": "SlotsConfig.KeepOnFailure SlotsConfig.KeepOnBurial",
+	"one process has all ticks, and they queue: see TestOverlap, and TestScheduler_M01_OneLeaderFires": `cron.OverlapParallel cron.OverlapSkip cron.Config.Group cron.Config.Member
+		cron.NewGroup cron.Cron.Leads cron.Cron.SetLease`,
+	"people leave a schedule alone: see TestPauseAndResume, TestTriggerNow and TestRemove": `cron.Cron.Pause cron.Cron.Resume
+		cron.Cron.TriggerNow cron.Cron.Remove cron.Cron.List`,
+	"a world ticks each minute: see TestNext":             "cron.Parse cron.Schedule.Zone cron.Timetable.Next",
 	"it refuses what a world starts with; see TestStrict": "Advanced.Strict",
 	"a function that is its default, or of an argument":   "RetryIn OutcomeOf Queue.Executor",
 }
@@ -48,11 +58,11 @@ func TestEveryNameIsClaimed(t *testing.T) {
 }
 
 // exported are the settings, methods and functions that decide about jobs: of package
-// executor, and of what it gives out to look at them and to act.
+// executor, of what it gives out to look at them and to act, and of its schedules.
 func exported(t *testing.T) (names []string) {
 	t.Helper()
 	var files []string
-	for _, dir := range []string{"../../executor", "../../executor/inspect"} {
+	for _, dir := range []string{"../../executor", "../../executor/inspect", "../../executor/cron"} {
 		all, err := filepath.Glob(dir + "/*.go")
 		require.NoError(t, err)
 		files = append(files, all...)
@@ -64,11 +74,15 @@ func exported(t *testing.T) (names []string) {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		require.NoError(t, err)
 		for _, d := range parsed.Decls {
+			var found []string
 			switch d := d.(type) {
 			case *ast.FuncDecl:
-				names = append(names, functionName(d)...)
+				found = functionName(d)
 			case *ast.GenDecl:
-				names = append(names, settings(d)...)
+				found = settings(d)
+			}
+			for _, name := range found {
+				names = append(names, prefix(parsed.Name.Name)+name)
 			}
 		}
 	}
@@ -76,8 +90,16 @@ func exported(t *testing.T) (names []string) {
 	return slices.Compact(names)
 }
 
+// prefix is before the names of a package that has some of another's.
+func prefix(of string) string {
+	if of == "cron" {
+		return "cron."
+	}
+	return ""
+}
+
 // subjects are the types whose methods are calls that a program makes.
-var subjects = []string{"Queue", "Caller", "Executor", "Inspector", "Limit", "KeyLocks", "Slots"}
+var subjects = []string{"Queue", "Caller", "Executor", "Inspector", "Limit", "KeyLocks", "Slots", "Cron", "Timetable"}
 
 func functionName(d *ast.FuncDecl) []string {
 	switch {
@@ -108,10 +130,13 @@ func functionName(d *ast.FuncDecl) []string {
 }
 
 // choices are the types whose constants are settings.
-var choices = []string{"Merge", "OnExhausted", "FreshDue", "Durability", "Uniqueness"}
+var choices = []string{"Merge", "OnExhausted", "FreshDue", "Durability", "Uniqueness", "Missed", "Overlap"}
 
-// groups of settings stand in the two configurations.
-var groups = []string{"Defaults", "Conditions", "Gather", "DeadLetters", "Share", "Stuck", "Crash", "Advanced"}
+// groups of settings stand in the two configurations, or are what a function takes.
+var groups = []string{
+	"Defaults", "Conditions", "Gather", "DeadLetters", "Share", "Stuck", "Crash", "Advanced", "Locks", "Unique", "Debounce",
+	"Retention", "Splitter", "SlotsConfig", "LimitSetting", "LimitOf", "Schedule",
+}
 
 // settings are the fields of the two configurations and their groups, and what some of them may be.
 func settings(d *ast.GenDecl) (names []string) {

@@ -63,7 +63,7 @@ func usedNames(t *testing.T) map[string]bool {
 	used := make(map[string]bool)
 	for _, o := range info.Uses {
 		if o.Pkg() != nil && o.Parent() == o.Pkg().Scope() {
-			used[o.Name()] = true
+			used[prefix(o.Pkg().Name())+o.Name()] = true
 		}
 	}
 	for _, s := range info.Selections {
@@ -91,8 +91,8 @@ func typeName(of types.Type) string {
 	if p, ok := of.(*types.Pointer); ok {
 		of = p.Elem()
 	}
-	if n, ok := types.Unalias(of).(*types.Named); ok {
-		return n.Obj().Name()
+	if n, ok := types.Unalias(of).(*types.Named); ok && n.Obj().Pkg() != nil {
+		return prefix(n.Obj().Pkg().Name()) + n.Obj().Name()
 	}
 	return ""
 }
