@@ -14,7 +14,7 @@ import (
 // Lowkiq's benchmark: 100,000 blank jobs, 5 threads. Of what has been published for it,
 // on other machines, its first text has 214 s, and 29 s for Sidekiq; later ones 155, 80
 // and, with hiredis and seq, 65 s, and 15 s for Sidekiq. The bound is the 65 s, its fastest:
-// filling and draining here, on a disk that is synced, where there only the draining
+// filling and draining here, each commit synced to where TMPDIR is, where there only the draining
 // counts, in memory. It leaves room for a busy machine; bench, by the name of lowkiq, says
 // how long it takes.
 func TestLowkiq_L26_AHundredThousandBlankJobs(t *testing.T) {
