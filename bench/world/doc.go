@@ -58,7 +58,8 @@
 // the journal, and goes on with the step after the one in which the other died. What was
 // under way then is answered with ErrUnknown, as to a caller that was not told: it may be
 // in the census of the reopened journal or not, and stays so. The oracle is the same, and
-// journal.Check finds nothing behind any process.
+// journal.Check finds nothing behind any process. It reads a directory, so it is not asked about
+// a disk in memory: what is on that, the next life shows.
 //
 // Each process has a bubble, whose clock goes on where that of the one before stood, so
 // worlds of hours take milliseconds and rates and due times are exact here, too. Left out

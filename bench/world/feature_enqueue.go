@@ -15,7 +15,7 @@ import (
 var enqueueing = &feature{
 	name: "enqueue", always: true,
 	claims: `Queue.Enqueue Queue.EnqueueMany Queue.Carry Carried Executor.Lookup QueueConfig.Codec
-		Share.Shards QueueConfig.MaxRetries QueueConfig.RetryIn Config.Workers Config.Logger Crash.Limit Handle`,
+		Share.Shards QueueConfig.MaxRetries QueueConfig.RetryIn Config.Workers Config.Logger Handle`,
 	steps: []step{{"enqueue", 50, true, drawEnqueue, playEnqueue}},
 }
 

@@ -8,7 +8,7 @@ var superseding = &feature{
 	name: "latest", claims: "HandleLatest MergeSupersede",
 	plan: []string{"fail", "2s:ok", "2s:fail", "cancel"},
 	queue: func(d *draw, l line) {
-		if l.str("shape") == "handle" && !d.has("merge") {
+		if !d.has("merge") && (l.str("shape") == "handle" || !d.has("fold") && d.chance(2)) {
 			l.set("latest", d.one("yes", "scored", "mixed"))
 		}
 	},
