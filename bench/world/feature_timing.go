@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // What waits for an id gathers, rests between two runs, or is pulled and pushed.
@@ -41,12 +42,41 @@ var timing = &feature{
 			w.fail("no rest: %s/%s begins %v after its last run", r.queue.name, r.id, r.began.Sub(last.over))
 		}
 	},
+	calm: func(w *world, c *census) {
+		for _, q := range w.queues {
+			for id, job := range c.jobs[q.name] {
+				if q.conf.has("maxwait") && !c.stale && job.State == inspect.JobScheduled {
+					w.delayed(q, id, job.Due.Sub(w.now()))
+				}
+			}
+		}
+	},
 	ended: func(w *world, r *run, err error) {
 		if err == nil && r.queue.conf.has("throttle") && len(r.items) > 0 {
 			r.items[0].over = time.Now()
 			w.state["rest "+r.queue.name+"/"+r.id] = r.items[0]
 		}
 	},
+}
+
+// delayed: a job that nothing else delays is due when its first payload has waited for the longest time.
+func (w *world) delayed(q *queue, id string, ahead time.Duration) {
+	first, alone := time.Time{}, false
+	for _, i := range w.ledger.items {
+		if i.queue != q.name || i.id != id || i.state == refused || i.place != waits || i.seen != w.epoch {
+			continue
+		}
+		if i.calls > 0 || i.buried || i.hurried || i.ran != 0 || !i.due.Equal(i.at) || w.loose(i.at) {
+			return // its due time is another one
+		}
+		if alone = alone || i.alone; first.IsZero() || i.at.Before(first) {
+			first = i.at
+		}
+	}
+	most := time.Until(first) + q.conf.dur("maxwait") + w.conf.dur("slack") + time.Second
+	if alone && !q.gathers() && !q.conf.has("payloads") && ahead > most {
+		w.fail("too long: %s/%s is due in %v, and waits for %v at most", q.name, id, ahead, most)
+	}
 }
 
 // hurried reports whether a person has had to do with a payload of an id.
