@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/strandjobs/strand/executor"
@@ -65,7 +66,7 @@ func (w *world) excludes(q *queue) bool {
 	return own == "key" || w.conf.has("unique") && own != "never"
 }
 
-// peekLeases: who has a key runs.
+// peekLeases: who has a key runs, or is of a batch of which a part runs.
 func (w *world) peekLeases() {
 	page, _, err := w.x.Inspect().Leases("", 0)
 	if err != nil {
@@ -76,7 +77,9 @@ func (w *world) peekLeases() {
 			continue
 		}
 		queue, id, _ := strings.Cut(lease.By, "/")
-		if q := w.queueOf(queue); q != nil && w.excludes(q) && !w.hasRunning(q, id) {
+		q := w.queueOf(queue)
+		runs := slices.ContainsFunc(w.running, func(r *run) bool { return r.queue == q && (r.id == id || q.conf.str("shape") == "batch") })
+		if q != nil && w.excludes(q) && !runs {
 			w.fail("unique: %s has %s, and does not run", lease.By, lease.Key)
 		}
 	}
