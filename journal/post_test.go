@@ -94,6 +94,7 @@ func TestFollowUpThatIsWrittenAgainStays(t *testing.T) {
 		synctest.Wait()
 		r.follow(1, 2000)
 		require.NoError(t, r.Settled(t.Context()))
+		synctest.Wait()
 		for _, room := range []int{1000, 8 << 10} {
 			require.Len(t, r.delivered[1], room/8000)
 			r.disk.Fill(room, 8<<10)
@@ -101,6 +102,7 @@ func TestFollowUpThatIsWrittenAgainStays(t *testing.T) {
 				r.disk.FailNext(ErrFull)
 			}
 			time.Sleep(2 * fullRetry) // virtual
+			synctest.Wait()
 		}
 		require.Len(t, r.delivered[1], 2)
 		r.Record(&Change{Ended: []Ref{r.refs[r.delivered[0][0]]}})
