@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
@@ -53,9 +52,7 @@ func (e *PendingError) Error() string {
 }
 
 // Unwrap returns Err, and Failure if there is one.
-func (e *PendingError) Unwrap() []error {
-	return slices.DeleteFunc([]error{e.Err, e.Failure}, func(err error) bool { return err == nil })
-}
+func (e *PendingError) Unwrap() []error { return present(e.Err, e.Failure) }
 
 // BuriedError is returned for a payload that became a dead letter.
 type BuriedError struct {

@@ -22,6 +22,7 @@ func fullError(t *testing.T, err error) executor.FullError {
 	require.ErrorIs(t, err, executor.ErrFull)
 	full, ok := errors.AsType[*executor.FullError](err)
 	require.True(t, ok, "%v", err)
+	require.NotContains(t, full.Unwrap(), error(nil), "who walks through what is wrapped meets no nil")
 	return *full
 }
 

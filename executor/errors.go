@@ -231,8 +231,13 @@ func (e *FullError) Error() string {
 		e.Waiting, are, setting, e.Limit, e.RetryAfter.Round(time.Millisecond))
 }
 
-// Unwrap returns ErrFull, and what the journal said about the disk.
-func (e *FullError) Unwrap() []error { return []error{ErrFull, e.cause} }
+// Unwrap returns ErrFull, and what the journal said about the disk if that is full.
+func (e *FullError) Unwrap() []error { return present(ErrFull, e.cause) }
+
+// present leaves out what is nil: no error may wrap that.
+func present(errs ...error) []error {
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
 
 // limitOf names what a limit counts, and its setting.
 func limitOf(queue string, bytes bool) (unit, setting string) {
