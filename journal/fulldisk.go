@@ -67,6 +67,13 @@ type postedCall struct {
 	written Ref // where the follow-up is on disk
 }
 
+// add copies an entry, whose bytes are the block's.
+func (p *postedCall) add(route uint32, e Entry) {
+	e.Route, e.ID, e.Payload, e.Metadata = route, bytes.Clone(e.ID), bytes.Clone(e.Payload), bytes.Clone(e.Metadata)
+	p.entries = append(p.entries, e)
+	p.weight += format.EntryBound(&e)
+}
+
 // owed are the changes of state keys that wait with posted calls, by key. A
 // result that sets such a key is younger and on disk sooner, so what is owed for
 // the key by then is never written.
@@ -321,9 +328,7 @@ func (c *committer) refuseFresh(b *openBlock, fresh owed) map[uint32]*postedCall
 			if calls[call] == nil {
 				calls[call] = new(postedCall)
 			}
-			e.Route, e.ID, e.Payload, e.Metadata = route, bytes.Clone(e.ID), bytes.Clone(e.Payload), bytes.Clone(e.Metadata)
-			calls[call].entries = append(calls[call].entries, e)
-			calls[call].weight += format.EntryBound(&e)
+			calls[call].add(route, e)
 			c.disk.late[string(e.ID)] = true
 		}
 		for _, off := range stay {
@@ -356,6 +361,7 @@ func (d *fullDisk) behind(b *openBlock, route, off uint32) *postedCall {
 	if !d.late[string(e.ID)] {
 		return nil
 	}
-	e.Route, e.ID, e.Payload, e.Metadata = route, bytes.Clone(e.ID), bytes.Clone(e.Payload), bytes.Clone(e.Metadata)
-	return &postedCall{entries: []Entry{e}, weight: format.EntryBound(&e), written: r}
+	p := &postedCall{written: r}
+	p.add(route, e)
+	return p
 }
