@@ -186,8 +186,8 @@ type Crash struct {
 	// What was running at a crash runs again at once. A job that was running at two crashes
 	// in a row, and may have caused both, is a suspect: at the next start it is held back,
 	// for 150 times as long as it had run but at most 10 s, and then runs without the other
-	// suspects. If the process dies while a suspect is held back, that clears the suspect.
-	// If the process dies right after the suspect starts, the suspect is blamed. So a job
+	// suspects. A crash while it is held back clears it, unless something ran that was
+	// running at an earlier crash, too. A crash right after it has started blames it. So a job
 	// that ends the process at once does so three times, one that takes seconds for it a
 	// few times more, and kills from outside, at random moments, hardly ever cost a job.
 	//

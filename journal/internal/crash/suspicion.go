@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,14 +19,15 @@ import (
 //
 // The rule: one death is no proof. What was running at two deaths in a row is held
 // back for a while at the next start, and then runs without others of its kind. A
-// death while it is held acquits it, unless the process died within a second, and a
-// death so soon after its start that chance is next to excluded convicts it.
+// death while it is held acquits it, unless the process died within a second, or of what
+// was running at an earlier death, too; and a death so soon after its start that chance is
+// next to excluded convicts it.
 //
 // A process that was killed from outside can't be told from one that a job ended
 // with os.Exit: the system keeps neither. But an outsider does not wait until a
 // certain job begins.
 type Suspicion struct {
-	Deaths int           // in a row, at which it was running
+	Deaths int           // at which it was running, since one acquitted it
 	Age    time.Duration // the longest that it had been running then
 	// Odds are how many times likelier its deaths are if it is the cause than
 	// if they came by chance.
@@ -95,11 +97,15 @@ func (d *Death) judge(before map[format.Position]Suspicion) map[format.Position]
 		after[d.named] = s
 		return after
 	}
-	strong := d.strong(before)
-	if len(strong) == 0 && d.lived >= alibi {
-		// It died without them.
-		maps.DeleteFunc(after, func(p format.Position, s Suspicion) bool { _, ran := d.ran[p]; return !ran && !s.Guilty() })
+	known := d.known(before)
+	if len(known) == 0 && d.lived >= alibi {
+		for p, s := range before {
+			if !s.Guilty() {
+				after[p] = Suspicion{epoch: d.epoch} // it died without it
+			}
+		}
 	}
+	strong := slices.DeleteFunc(known, func(p format.Position) bool { return !before[p].Strong() })
 	explained := false
 	if len(strong) == 1 {
 		s := after[strong[0]]
@@ -118,10 +124,11 @@ func (d *Death) judge(before map[format.Position]Suspicion) map[format.Position]
 	return after
 }
 
-// strong returns those that were strongly suspected, and running.
-func (d *Death) strong(before map[format.Position]Suspicion) (found []format.Position) {
+// known returns what was running at a former death, too, and has not ended since. It may be the cause of
+// this one, which then acquits nobody: three causes would acquit each other for ever.
+func (d *Death) known(before map[format.Position]Suspicion) (found []format.Position) {
 	for p := range d.ran {
-		if before[p].Strong() {
+		if _, was := before[p]; was {
 			found = append(found, p)
 		}
 	}
