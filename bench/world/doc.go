@@ -64,6 +64,7 @@
 // Each process has a bubble, whose clock goes on where that of the one before stood, so
 // worlds of hours take milliseconds and rates and due times are exact here, too. Left out
 // are the features disk and clock: a file has no faults on demand; bench/soak has those of the kernel.
+// Jobs that end the process are in these worlds alone: a disk in memory has no crash recorder.
 // A crash after so many commits is one after so many changes of the ledger. A kill takes
 // nothing of what was written and not synced: bench/soak's image has the power cut. A
 // script that fails is printed and not shortened, because the moment of a kill does not

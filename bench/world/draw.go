@@ -13,8 +13,8 @@ func write(seed uint64, only ...string) script {
 }
 
 // writeForFile is write for a world on a file.
-func writeForFile(seed uint64, only ...string) script {
-	return (&draw{Rand: rand.New(rand.NewPCG(seed, 16)), file: true}).script(seed, only)
+func writeForFile(seed uint64, recorded bool, only ...string) script {
+	return (&draw{Rand: rand.New(rand.NewPCG(seed, 16)), file: true, recorded: recorded}).script(seed, only)
 }
 
 // writeForMemory is write for a world without a journal that outlives it.
@@ -53,7 +53,7 @@ func (d *draw) gather(only []string) {
 	var others []*feature
 	for _, f := range features {
 		switch {
-		case f.faults && (d.file || d.gone), f.lives && d.gone:
+		case f.faults && (d.file || d.gone), f.lives && d.gone, f.recorded && !d.recorded:
 		case f.always || slices.Contains(only, f.name):
 			d.swarm = append(d.swarm, f)
 		case len(only) == 0 && !(f.dear && (d.file || !d.chance(10))):

@@ -14,12 +14,13 @@ type ctx = context.Context
 // functions may be nil. What it has set is in the lines of a script: a function that finds
 // no argument of its own there has no effect.
 type feature struct {
-	name   string
-	always bool   // each swarm has it
-	faults bool   // of a disk or a clock in memory: no swarm on a file has it
-	lives  bool   // it ends a life: no swarm whose journal goes with the process has it
-	dear   bool   // it takes as much as ten others: one swarm in some eighty has it, and none on a file
-	claims string // exported names that it covers, such as Gather.Fold; see TestEveryNameIsClaimed
+	name     string
+	always   bool   // each swarm has it
+	faults   bool   // of a disk or a clock in memory: no swarm on a file has it
+	recorded bool   // it is about what ran when a process died: only swarms on a file whose journal knows that have it
+	lives    bool   // it ends a life: no swarm whose journal goes with the process has it
+	dear     bool   // it takes as much as ten others: one swarm in some eighty has it, and none on a file
+	claims   string // exported names that it covers, such as Gather.Fold; see TestEveryNameIsClaimed
 
 	// A script is drawn.
 	world   func(d *draw, l line) // sets arguments of the configuration
@@ -63,7 +64,7 @@ func init() {
 	features = []*feature{living, enqueueing, passing, ordering, conserving, requeueing, naming, crashing, disk, operating, pausing, waiting,
 		merging, folding, putOff, setting, once, following, asynchronous,
 		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
-		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing, crowding,
+		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing, crowding, blaming,
 		exhausting, // behind the others: what is halted may be locked, or paused
 		superseding}
 }
@@ -71,11 +72,12 @@ func init() {
 // draw makes a script.
 type draw struct {
 	*rand.Rand
-	swarm  []*feature
-	queues []line
-	n      int  // numbers of payloads
-	file   bool // the world is on a file
-	gone   bool // its journal goes with the process
+	swarm    []*feature
+	queues   []line
+	n        int  // numbers of payloads
+	file     bool // the world is on a file
+	recorded bool // whose journal knows what ran when a process died
+	gone     bool // its journal goes with the process
 }
 
 func (d *draw) one(of ...string) string { return of[d.IntN(len(of))] }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type run struct {
 	id      string
 	parts   []part
 	attempt int
+	crashes int
 	parent  executor.Parent
 
 	life   int
@@ -44,13 +46,13 @@ var (
 func (w *world) single(q *queue) func(context.Context, executor.Job[payload]) error {
 	life := w.life
 	return func(ctx context.Context, job executor.Job[payload]) error {
-		r := &run{queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload}}, attempt: job.Attempt, parent: job, life: life}
+		r := &run{queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload}}, attempt: job.Attempt, crashes: job.Crashes, parent: job, life: life}
 		return w.work(ctx, []*run{r})[0]
 	}
 }
 
 func ofMerged(q *queue, life int, job executor.Merged[payload]) *run {
-	r := &run{queue: q, id: job.ID, attempt: job.Attempt, parent: job, life: life}
+	r := &run{queue: q, id: job.ID, attempt: job.Attempt, crashes: job.Crashes, parent: job, life: life}
 	for _, p := range job.Payloads {
 		r.parts = append(r.parts, part{p.Position, p.Score, p.Value})
 	}
@@ -134,13 +136,16 @@ func (w *world) enter(runs []*run) bool {
 }
 
 // actOf is what the plan of a payload says for this call: fail/ok is a failure, and then
-// success.
+// success. A poison does no harm once a person has to do with it, who has mended the cause.
 func actOf(v payload, items []*item) string {
 	calls := 0
 	for _, i := range items[:min(1, len(items))] {
 		calls = i.calls
 	}
 	acts := strings.Split(v.Plan, "/")
+	if strings.HasSuffix(v.Plan, poison) && !slices.ContainsFunc(items, func(i *item) bool { return i.hurried || i.back != nil }) {
+		return v.Plan
+	}
 	if v.Plan == "" || calls >= len(acts) {
 		return "ok"
 	}

@@ -21,11 +21,12 @@ import (
 // Killed are worlds in processes that are killed: see On a file, and killed. The program
 // that plays them has a test with the name TestLife, which calls [Life].
 type Killed struct {
-	From   uint64   // the first seed
-	Worlds int      // as many seeds
-	Kills  int      // from outside, in each world
-	Swarm  []string // features that each world has; nil: they are drawn
-	Dir    string   // of the directories of the worlds
+	From     uint64   // the first seed
+	Worlds   int      // as many seeds
+	Kills    int      // from outside, in each world
+	Swarm    []string // features that each world has; nil: they are drawn
+	Dir      string   // of the directories of the worlds
+	Recorded bool     // their journals know what ran when a process died
 
 	// Prepare is called with the directory of each world, before its first life, by
 	// several goroutines. Nil: there is nothing to do.
@@ -69,7 +70,7 @@ func (k Killed) world(t *testing.T, seed uint64) tally {
 		t.Error(err)
 		return tally{}
 	}
-	s := writeForFile(seed, k.Swarm...)
+	s := writeForFile(seed, k.Recorded, k.Swarm...)
 	seen, failure := k.playOnFile(s, rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano()))), dir)
 	if failure != "" {
 		t.Errorf("seed %d, whose files are in %s: %s\n%s", seed, dir, failure, s)

@@ -92,6 +92,7 @@ type item struct {
 	hintLife int  // of hint
 	revive   bool // somebody may have put it back from the morgue
 	calls    int  // of handlers that got it
+	deaths   int  // of processes since
 	moved    int  // the epoch in which a handler, or a person, had last to do with it
 }
 

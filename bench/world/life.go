@@ -113,6 +113,9 @@ func (w *world) wake(past []byte) {
 		w.ahead.Store(int64(ahead))
 	}
 	w.queues = w.all // as far as hooks ask
+	for _, i := range w.ledger.items {
+		i.deaths++
+	}
 	for _, c := range m.calls {
 		w.answered(c.queue, c.line, c.mine, nil, executor.ErrUnknown)
 	}

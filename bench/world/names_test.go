@@ -26,10 +26,9 @@ var elsewhere = map[string]string{
 		cron.NewGroup cron.Cron.Leads cron.Cron.SetLease`,
 	"people leave a schedule alone: see TestPauseAndResume, TestTriggerNow and TestRemove": `cron.Cron.Pause cron.Cron.Resume
 		cron.Cron.TriggerNow cron.Cron.Remove cron.Cron.List`,
-	"a world ticks each minute: see TestNext":                                          "cron.Parse cron.Schedule.Zone cron.Timetable.Next",
-	"it refuses what a world starts with; see TestStrict":                              "Advanced.Strict",
-	"worlds die too often for it, so they are without: see TestJobThatKillsTheProcess": "Crash.Limit",
-	"a function that is its default, or of an argument":                                "RetryIn OutcomeOf Queue.Executor",
+	"a world ticks each minute: see TestNext":             "cron.Parse cron.Schedule.Zone cron.Timetable.Next",
+	"it refuses what a world starts with; see TestStrict": "Advanced.Strict",
+	"a function that is its default, or of an argument":   "RetryIn OutcomeOf Queue.Executor",
 }
 
 // A feature that no world has is one that nobody combines with others: each exported
