@@ -52,8 +52,8 @@ func (j Merged[T]) origin() origin {
 // Any goroutine of the handler may call it, until the handler has returned.
 //
 // A job succeeds when its handler returns nil, and in a batch when [BatchErrors] have
-// no error for it. After any other outcome, [Discard], [PayloadErrors], a timeout and
-// the end of the process included, the follow-ups of that run are dropped, and the next
+// no error for it. After any other outcome, [Discard], [PayloadErrors], an error after a
+// timeout and the end of the process included, the follow-ups of that run are dropped, and the next
 // run stages its own. With [Handle] each payload is a job of its own here. When the
 // handler is called again in one run, because a batch is halved or a [Middleware] calls
 // next again, those of the last call of each job count.

@@ -45,8 +45,9 @@ func (x *Executor) open() {
 	x.inspector = inspector{look.New(e), &act.Operator{Engine: e}}
 }
 
-// Stats returns the figures of all queues, by name. It asks every shard, and
-// returns ErrClosed after Stop, and the cause of ctx when that ends first.
+// Stats returns the figures of all queues, by name. It asks every shard in its turn, so
+// that a follow-up may be in none of them yet, and its job not any more. It returns
+// ErrClosed after Stop, and the cause of ctx when that ends first.
 func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.inspector.Stats(ctx) }
 
 // ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
