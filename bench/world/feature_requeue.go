@@ -111,7 +111,7 @@ func (w *world) late(i *item) (certain, possible bool) {
 		runs := w.underWay(other)
 		certain = certain || placed && (runs && w.queueOf(i.queue).conf.str("shape") != "batch" ||
 			other.told == "done" && other.hintLife == w.life && other.ended > i.grave.by)
-		possible = possible || runs || other.calls > 0 || other.ended >= i.grave.after && other.ended > 0
+		possible = possible || runs || w.behind(other) || other.calls > 0 || other.ended >= i.grave.after && other.ended > 0
 	}
 	return certain, possible
 }

@@ -311,6 +311,7 @@ func (w *world) guessed(i *item) {
 // forget is about what a crash may have taken: what was not on disk for certain.
 func (l *ledger) forget() {
 	for _, i := range l.items {
+		i.passed = nil // how the circle was closed
 		if i.state == tried {
 			i.state = maybe
 		}
