@@ -58,11 +58,13 @@ func (c *timing) opening(due int64) int64 { return later(due, c.cfg.Debounce.Qui
 func (c *timing) open(l *lane, due int64, decided bool) {
 	l.unbound()
 	l.due = due
-	if decided {
-		c.bound(l, due)
+	if !c.debounces() {
 		return
 	}
-	if c.debounces() {
+	if decided {
+		c.bound(l, due)
+		l.past().decided = true
+	} else {
 		l.due = c.opening(due)
 		if l.item() != nil || l.past() != nil { // else it follows from the due time, see limitOf
 			c.bound(l, later(due, c.cfg.Debounce.MaxWait))
@@ -74,7 +76,7 @@ func (c *timing) open(l *lane, due int64, decided bool) {
 func (c *timing) bound(l *lane, limit int64) {
 	if c.debounces() {
 		p := l.remember()
-		p.limit, p.bounded = limit, true
+		p.limit, p.bounded, p.decided = limit, true, false
 	}
 }
 
@@ -147,12 +149,10 @@ func (c *timing) behind(l *lane, e *journal.Entry, first bool) {
 // gathering reports whether what waits in a lane gathers under Debounce: when it is due has not
 // been decided upon.
 func (c *timing) gathering(l *lane) bool {
-	p := l.past()
-	bounded := p != nil && p.bounded
-	if !c.debounces() || l.item() != nil {
-		return bounded
+	if p := l.past(); p != nil && p.bounded {
+		return !p.decided && (l.item() != nil || l.retry() < 0)
 	}
-	return l.retry() < 0 && (bounded || !l.hasState())
+	return c.debounces() && l.item() == nil && l.retry() < 0 && !l.hasState()
 }
 
 // handLimit gives an item the limit of its job; what comes behind it has its own.
