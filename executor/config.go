@@ -132,8 +132,8 @@ type Config struct {
 	// Unique has the defaults for QueueConfig.Conditions.Unique, field by field: what a queue
 	// does not set is taken from here, Heartbeat together with TTL. Key gets the payload as the
 	// type of the queue; queues for which it returns the same key exclude each other. A queue
-	// that sets Key, TTL or Heartbeat takes part, and so does one that sets nothing, if While is
-	// set here. A queue with UniqueNever does not. Default: no queue takes part that sets nothing.
+	// that sets Key, TTL or Heartbeat takes part, and so does one that sets nothing, if one of them
+	// or While is set here. A queue with UniqueNever does not. Default: no queue takes part that sets nothing.
 	Unique Unique[any]
 
 	// Splitter says which ids belong to this process, when several processes share the

@@ -66,8 +66,8 @@ const (
 // MaxWait has passed since its first; a payload with [At] or [In] counts as if it came
 // at that time. Payloads that are merged count, too. Payloads that come while the job
 // runs gather for its next run. A retry, a snooze, RunNow, Requeue, and what a run has
-// left over have due times of their own, which later payloads do not move. All of it
-// survives a restart.
+// left over have due times of their own, which later payloads do not move, unless they
+// are newer states: see [HandleLatest]. All of it survives a restart.
 type Debounce struct {
 	// Quiet is how long no payload must have come. Default, and below zero: no delay.
 	Quiet time.Duration
