@@ -207,6 +207,8 @@ func checkLimit(w *world, r *run) {
 		if p := s.until[key]; r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
 			w.fail("limit: %s/%s begins %v before the end of a pause of %s", r.queue.name, r.id, p.to.Sub(r.began), key)
 		}
-		starts[key] = append(starts[key], r.began)
+		if r.queue.conf.str("shape") != "batch" || r.items[0].calls == 0 { // the halves of a batch have begun with it
+			starts[key] = append(starts[key], r.began)
+		}
 	}
 }

@@ -34,8 +34,15 @@ var watching = &feature{
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		cfg.Timeout, cfg.HeartbeatTimeout = q.conf.dur("timeout"), q.conf.dur("heartbeat")
 	},
-	acts: map[string]func(*world, ctx, *run, int, string) error{"beat": beat, "deaf": func(_ *world, _ ctx, _ *run, _ int, arg string) error {
+	acts: map[string]func(*world, ctx, *run, int, string) error{"beat": beat, "deaf": func(_ *world, ctx ctx, _ *run, at int, arg string) error {
 		d, _ := time.ParseDuration(arg)
+		if at > 0 { // several would be deaf for longer than a stop waits
+			select {
+			case <-time.After(d):
+			case <-ctx.Done():
+			}
+			return nil
+		}
 		time.Sleep(d)
 		return nil
 	}},
