@@ -75,6 +75,7 @@ type Item struct {
 	shift    int64  // timing.shift when it was handed out
 	undone   int64  // when its job is due if nothing comes of the run, by the clock of then
 	limit    int64  // of undone, see Debounce
+	decided  bool   // undone, see lane.decided
 	moved    bool   // undone, by a payload that came meanwhile, and no state says so
 	held     bool   // the payloads run alone, because they failed before
 	partial  bool   // other payloads of the id stayed behind

@@ -112,12 +112,7 @@ func (c *gather) newer(v version, l *lane, id string) (w version, over bool) {
 // changes all the time would never run; and what gathers under Debounce goes on to. A
 // job that waited for something else than its time is tried at once: it may not need it.
 func (c *gather) takePlace(l *lane, e *journal.Entry) {
-	at, limit, gathers := l.due, int64(0), c.gathering(l) && !e.Restored && !l.halted
-	if p := l.past(); p != nil && p.bounded {
-		limit = p.limit
-	} else if gathers {
-		limit = c.limitOf(l)
-	}
+	at, limit, gathers := l.due, c.limitOf(l), c.gathering(l) && !l.decided() && !e.Restored && !l.halted
 	if l.item() == nil {
 		c.anew(l)
 	}
@@ -140,15 +135,18 @@ func (c *gather) takePlace(l *lane, e *journal.Entry) {
 }
 
 // anew lets go of all that a lane whose payloads wait remembers of its runs, and of its
-// place in the agenda.
+// place in the agenda. What waits keeps its limit.
 func (c *gather) anew(l *lane) {
 	c.displace(l)
 	c.endState(l)
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
 	l.unpinned = false
-	if l.rest != nil {
+	if p := l.past(); p != nil {
 		l.rest.past = nil
+		if p.bounded {
+			l.rest.past = &runHistory{limit: p.limit, bounded: true, decided: p.decided}
+		}
 	}
 }
 
@@ -198,16 +196,8 @@ func (c *hands) giveWay(l *lane, it *Item) {
 	c.release(l)
 	c.ages.inherit(l.one.Ref.Position(), it.Payloads[0].Ref.Position())
 	c.supersede(it.Payloads[0], l.one.Ref.Position(), false)
-	due, unpinned, limit := l.due, l.unpinned, int64(0)
-	p := l.past()
-	bounded := p != nil && p.bounded
-	if bounded {
-		limit = p.limit
-	}
+	due, unpinned := l.due, l.unpinned
 	c.anew(l)
-	if bounded {
-		c.bound(l, limit)
-	}
 	c.enqueue(l, c.dueWhenRested(l, it.ID, due))
 	if unpinned {
 		c.pinDue(l)

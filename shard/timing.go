@@ -76,15 +76,21 @@ func (c *timing) open(l *lane, due int64, decided bool) {
 func (c *timing) bound(l *lane, limit int64) {
 	if c.debounces() {
 		p := l.remember()
-		p.limit, p.bounded, p.decided = limit, true, false
+		p.limit, p.bounded = limit, true
 	}
 }
 
 // unbound makes the due time of a job its limit, once there is a state of it, and its own.
 func (l *lane) unbound() {
 	if p := l.past(); p != nil {
-		p.limit, p.bounded, p.restEnd = 0, false, 0
+		p.limit, p.bounded, p.decided, p.restEnd = 0, false, false, 0
 	}
+}
+
+// decided reports whether what waits is due by itself: it came back from the morgue.
+func (l *lane) decided() bool {
+	p := l.past()
+	return p != nil && p.decided
 }
 
 // limitOf returns the latest time for which fresh payloads may put off a job.
@@ -149,16 +155,18 @@ func (c *timing) behind(l *lane, e *journal.Entry, first bool) {
 // gathering reports whether what waits in a lane gathers under Debounce: when it is due has not
 // been decided upon.
 func (c *timing) gathering(l *lane) bool {
-	if p := l.past(); p != nil && p.bounded {
-		return !p.decided && (l.item() != nil || l.retry() < 0)
+	p := l.past()
+	bounded := p != nil && p.bounded
+	if !c.debounces() || l.item() != nil {
+		return bounded
 	}
-	return c.debounces() && l.item() == nil && l.retry() < 0 && !l.hasState()
+	return l.retry() < 0 && (bounded || !l.hasState())
 }
 
 // handLimit gives an item the limit of its job; what comes behind it has its own.
 func (c *timing) handLimit(l *lane, it *Item) {
 	if c.debounces() {
-		it.limit = c.limitOf(l)
+		it.limit, it.decided = c.limitOf(l), l.decided()
 	}
 	l.unbound()
 }
@@ -175,6 +183,9 @@ func (c *timing) takeDue(l *lane, it *Item) {
 	due, limit := c.undone(it)
 	l.due = due
 	c.bound(l, limit)
+	if it.decided {
+		l.past().decided = true
+	}
 }
 
 // restUntil returns when a rest is over that begins now; now if there is none.
