@@ -114,13 +114,17 @@ func TestServerClockJumpsForward(t *testing.T) {
 	c.serving(a, b)
 	want := make(map[string]int)
 	var mu sync.Mutex
-	var working sync.WaitGroup
+	var begun, working sync.WaitGroup
 	over, end := context.WithCancel(t.Context())
 	for i, n := range []*testNode{a, b, a, b} {
+		begun.Add(1)
 		working.Go(func() {
 			for k := 1; over.Err() == nil; k++ {
 				id := fmt.Sprint("id-", i)
 				_, err := n.q.Enqueue(t.Context(), id, k)
+				if k == 1 {
+					begun.Done()
+				}
 				if err != nil { // unknown: the same again would be another payload
 					return
 				}
@@ -130,6 +134,7 @@ func TestServerClockJumpsForward(t *testing.T) {
 			}
 		})
 	}
+	begun.Wait() // leases are as they should be
 	conn := connect(t, c.url)
 	for range times(12, 200) {
 		for _, table := range []string{"lease", "node"} {
@@ -140,7 +145,7 @@ func TestServerClockJumpsForward(t *testing.T) {
 	}
 	end()
 	working.Wait()
-	require.NotEmpty(t, want) // not each of the four need have got to its first
+	require.Len(t, want, 4)
 	c.await(want)
 }
 
