@@ -183,8 +183,8 @@ type Crash struct {
 	// except that RetriesExhausted is not called. Default 3; below zero no job is held
 	// back or dead-lettered for it.
 	//
-	// What was running at a crash runs again at once. A job that was running at two crashes
-	// in a row, and may have caused both, is a suspect: at the next start it is held back,
+	// What was running at a crash runs again at once. A job that was running at two
+	// crashes, and may have caused both, is a suspect: at the next start it is held back,
 	// for 150 times as long as it had run but at most 10 s, and then runs without the other
 	// suspects. A crash while it is held back clears it, unless something ran that was
 	// running at an earlier crash, too. A crash right after it has started blames it. So a job

@@ -36,7 +36,7 @@ type Job[T any] struct {
 	EnqueuedAt time.Time         // when Enqueue was called, by the clock of then, to the microsecond
 	Metadata   map[string]string // see [Metadata]; nil: none
 	Failures   []inspect.Failure // its last five, oldest first; nil: it has not failed
-	Crashes    int               // how many times in a row the process died while it, or what it replaces, ran, and may have died of it
+	Crashes    int               // how many times the process died while it, or what it replaces, ran, and may have died of it
 
 	claim   *admit.Claim
 	log     *slog.Logger

@@ -70,7 +70,7 @@ type Job struct {
 	inspect.JobInfo
 	TotalBytes   int64 // of all its payloads
 	BytesAtLeast bool  `wire:",omit"` // there are more, which were not counted
-	Crashes      int   `wire:",omit"` // how often the process died in a row while it ran: at rest
+	Crashes      int   `wire:",omit"` // how often the process died while it ran, and may have died of it: at rest
 	Partition    *int  `wire:",omit"` // of several: at rest
 
 	Failures        []inspect.Failure     `wire:",omit"` // the last five, oldest first

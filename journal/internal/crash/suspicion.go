@@ -17,7 +17,7 @@ import (
 // died. It ends with the run: whatever that comes to, it did not kill. Whoever replaces
 // the payload passes it on to the one that takes its place.
 //
-// The rule: one death is no proof. What was running at two deaths in a row is held
+// The rule: one death is no proof. What was running at two deaths, and was not acquitted between them, is held
 // back for a while at the next start, and then runs without others of its kind. A
 // death while it is held acquits it, unless the process died within a second, or of what
 // was running at an earlier death, too; and a death so soon after its start that chance is
@@ -64,7 +64,7 @@ const (
 func (s Suspicion) Guilty() bool { return s.Odds >= beyondDoubt }
 
 // Strong reports whether it has to run without others that are strongly
-// suspected: it was running at two deaths in a row, and may have caused them.
+// suspected: it was running at two deaths, and may have caused them.
 func (s Suspicion) Strong() bool { return s.Deaths >= 2 && !s.Guilty() }
 
 // Exceeds reports whether more speaks against it than against another one.
