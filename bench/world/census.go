@@ -133,6 +133,9 @@ func (w *world) check(i *item, found map[*item]place) {
 	case i.state == acked:
 		i.sure = true
 	}
+	if i.doom == 0 && w.inheritsGuilt(i) {
+		i.doom = w.epoch
+	}
 	if where != nowhere {
 		if i.hint == "done" || i.hint == "discarded" {
 			if i.hintLife == w.life && !w.underWay(i) && !i.last.refused() {

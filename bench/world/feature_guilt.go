@@ -1,6 +1,7 @@
 package world
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/strandjobs/strand/executor"
@@ -29,8 +30,9 @@ var blaming = &feature{
 		return errPlanned
 	}},
 	died: func(w *world, r *run) {
-		for _, i := range r.items {
-			if w.conf.has("crashes") {
+		together := r.queue.conf.str("shape") == "merged" || r.queue.conf.str("shape") == "batch" // what waits is given up with it
+		for _, i := range w.ledger.items {
+			if w.conf.has("crashes") && (slices.Contains(r.items, i) || together && i.queue == r.queue.name && i.id == r.id) {
 				i.doom = w.epoch
 			}
 		}
@@ -64,4 +66,12 @@ func (w *world) deathsOf(i *item) (most int) {
 		}
 	}
 	return most
+}
+
+// inheritsGuilt reports whether a state may be given up without a run, because an older one of its
+// id was.
+func (w *world) inheritsGuilt(i *item) bool {
+	return w.conf.has("crashes") && w.queueOf(i.queue).conf.has("latest") && slices.ContainsFunc(w.ledger.items, func(other *item) bool {
+		return other.queue == i.queue && other.id == i.id && other.doom > 0
+	})
 }

@@ -27,7 +27,7 @@ type burial struct {
 }
 
 // laid notes that a census has found a payload dead. What has died by the first census of a
-// life did so in an earlier one, if nothing has run in this one.
+// life did so in an earlier one, if nothing has run in this one, and it was not given up at its start.
 func (w *world) laid(i *item) {
 	switch {
 	case i.place == dead && i.revive:
@@ -36,7 +36,7 @@ func (w *world) laid(i *item) {
 	case w.knew == w.life:
 		i.grave = burial{i.lived, w.epoch, w.life, false}
 	default:
-		i.grave = burial{i.lived, w.epoch, w.life - 1, !w.booted}
+		i.grave = burial{i.lived, w.epoch, w.life - 1, !w.booted || w.conf.has("crashes")}
 	}
 }
 

@@ -34,16 +34,10 @@ var watching = &feature{
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		cfg.Timeout, cfg.HeartbeatTimeout = q.conf.dur("timeout"), q.conf.dur("heartbeat")
 	},
-	acts: map[string]func(*world, ctx, *run, int, string) error{"beat": beat, "deaf": func(_ *world, ctx ctx, _ *run, at int, arg string) error {
-		d, _ := time.ParseDuration(arg)
-		if at > 0 { // several would be deaf for longer than a stop waits
-			select {
-			case <-time.After(d):
-			case <-ctx.Done():
-			}
-			return nil
+	acts: map[string]func(*world, ctx, *run, int, string) error{"beat": beat, "deaf": func(_ *world, _ ctx, _ *run, at int, arg string) error {
+		if d, _ := time.ParseDuration(arg); at == 0 { // several would be deaf for longer than a stop waits
+			time.Sleep(d)
 		}
-		time.Sleep(d)
 		return nil
 	}},
 }
