@@ -136,11 +136,6 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 		cores[i] = shard.NewCore(q.Number, q.Core)
 		cores[i].Tick(x.clock().UnixNano())
 	}
-	for _, s := range suspects {
-		if s.Held() || s.GivenUp() {
-			cores[q.Shards.Index([]byte(s.ID))].Hold(s.ID, shard.HoldSuspect)
-		}
-	}
 	if err := x.pauses.Load(&q.Pauses, cores); err != nil {
 		return nil, border(err)
 	}
@@ -151,10 +146,15 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	if err := q.load(pending, cores); err != nil {
 		return nil, border(err)
 	}
+	for _, s := range suspects {
+		core := cores[q.Shards.Index([]byte(s.ID))]
+		if s.Position = core.Successor(s.Position, s.Set); s.Held() || s.GivenUp() {
+			core.Hold(s.ID, shard.HoldSuspect)
+		}
+	}
 	for i, core := range cores {
-		p := &dispatch.Port{Queue: q.Share, Shard: i, Index: len(routes)}
 		name := fmt.Sprintf("%s/%d", q.Name, i)
-		s, err := shard.New(x.actors, name, core, &q.Queue, p, x.wall)
+		s, err := shard.New(x.actors, name, core, &q.Queue, &dispatch.Port{Queue: q.Share, Shard: i, Index: len(routes)}, x.wall)
 		if err != nil {
 			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}

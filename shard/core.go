@@ -128,6 +128,21 @@ func (c *Core) Postpone(it *Item, parked bool) {
 	it.state.Store(revoked)
 }
 
+// Successor returns what has taken the place of a payload while the core was loaded, and has
+// what set says of that written down with it. Call it before anything else.
+func (c *Core) Successor(at journal.Position, set func(journal.Position) journal.Set) journal.Position {
+	to := at
+	for _, m := range c.change.Merged {
+		if m.Position == to && !m.Over {
+			to = m.Into
+		}
+	}
+	if to != at {
+		c.change.Sets = append(c.change.Sets, journal.Cleared(at), set(to))
+	}
+	return to
+}
+
 // Condemn ends the next run of a waiting id before it begins, as one that failed
 // for the last time: see [Config.OnExhausted]. Under Config.Single that is the
 // payload at a position, or what has taken its place. The recorder gets held, unless it
@@ -136,11 +151,6 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 	l := c.lanes.find([]byte(id))
 	if l != nil && c.supersedes() {
 		at = l.one.Ref.Position()
-	}
-	for _, m := range c.change.Merged { // while it was loaded
-		if m.Position == at {
-			at = m.Into
-		}
 	}
 	if l == nil || l.item() != nil || c.cfg.Single && !l.hasPayload(at) {
 		return false

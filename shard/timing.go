@@ -58,13 +58,12 @@ func (c *timing) opening(due int64) int64 { return later(due, c.cfg.Debounce.Qui
 func (c *timing) open(l *lane, due int64, decided bool) {
 	l.unbound()
 	l.due = due
-	if !c.debounces() {
-		return
-	}
-	if decided {
+	switch {
+	case !c.debounces():
+	case decided:
 		c.bound(l, due)
 		l.past().decided = true
-	} else {
+	default:
 		l.due = c.opening(due)
 		if l.item() != nil || l.past() != nil { // else it follows from the due time, see limitOf
 			c.bound(l, later(due, c.cfg.Debounce.MaxWait))

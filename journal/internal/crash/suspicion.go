@@ -97,7 +97,9 @@ func (d *Death) judge(before map[format.Position]Suspicion) map[format.Position]
 		after[d.named] = s
 		return after
 	}
-	known := d.known(before)
+	// What was running at a former death, too, and has not ended since may be the cause of this one,
+	// which then acquits nobody: three causes would acquit each other for ever.
+	known := slices.DeleteFunc(slices.Collect(maps.Keys(d.ran)), func(p format.Position) bool { _, was := before[p]; return !was })
 	if len(known) == 0 && d.lived >= alibi {
 		for p, s := range before {
 			if !s.Guilty() {
@@ -122,17 +124,6 @@ func (d *Death) judge(before map[format.Position]Suspicion) map[format.Position]
 		after[p] = s
 	}
 	return after
-}
-
-// known returns what was running at a former death, too, and has not ended since. It may be the cause of
-// this one, which then acquits nobody: three causes would acquit each other for ever.
-func (d *Death) known(before map[format.Position]Suspicion) (found []format.Position) {
-	for p := range d.ran {
-		if _, was := before[p]; was {
-			found = append(found, p)
-		}
-	}
-	return found
 }
 
 // odds are how much likelier the death is if what ran is its cause, given the age
