@@ -199,9 +199,9 @@ func TestAnotherProgramsSchema(t *testing.T) {
 		if name == "Other types" {
 			r.exec(t, in(name, "INSERT INTO {schema}.version VALUES ('one', 'two')"))
 		}
-		require.ErrorIs(t, Migrate(t.Context(), r.url, Config{Schema: name}), ErrTaken, name)
+		require.ErrorIs(t, Migrate(t.Context(), r.url, Config{Schema: name}), ErrConfig, name)
 		_, err := Open(t.Context(), r.url, Config{Schema: name, SingleServer: true})
-		require.ErrorIs(t, err, ErrTaken, name)
+		require.ErrorIs(t, err, ErrConfig, name)
 		require.ErrorContains(t, err, name)
 	}
 	require.ErrorIs(t, Migrate(t.Context(), r.url, Config{Schema: "\xff"}), ErrConfig)

@@ -196,7 +196,7 @@ type failure struct {
 // then; it owns no partition before [Node.Start]. The connections are made as pgx does it: url
 // may be of several hosts, with target_session_attrs=read-write.
 //
-// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrTaken, ErrPartitions, ErrUnsafe, executor.ErrConfig
+// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
 // for Config.Executor, the cause of ctx, or what the server says.
 func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 	if ctx == nil {

@@ -33,26 +33,29 @@ type Receipt struct {
 //
 // It returns the errors of executor.Handle, and executor.ErrState after Start.
 func Handle[T any](n *Node, name string, handler func(context.Context, executor.Job[T]) error, cfg executor.QueueConfig[T]) (*Queue[T], error) {
-	return handle(n, name, cfg, func(x *executor.Executor) (*executor.Queue[T], error) { return executor.Handle(x, name, handler, cfg) })
+	return handle(n, name, executor.Handle[T], handler, cfg)
+}
+
+// HandleLatest registers a queue for state, where only the newest payload of an id counts, as
+// executor.HandleLatest does; see [Handle].
+func HandleLatest[T any](n *Node, name string, handler func(context.Context, executor.Job[T]) error, cfg executor.QueueConfig[T]) (*Queue[T], error) {
+	return handle(n, name, executor.HandleLatest[T], handler, cfg)
 }
 
 // HandleMerged registers a queue whose handler gets all payloads of an id in one call, as
 // executor.HandleMerged does; see [Handle].
 func HandleMerged[T any](n *Node, name string, handler func(context.Context, executor.Merged[T]) error, cfg executor.QueueConfig[T]) (*Queue[T], error) {
-	return handle(n, name, cfg, func(x *executor.Executor) (*executor.Queue[T], error) {
-		return executor.HandleMerged(x, name, handler, cfg)
-	})
+	return handle(n, name, executor.HandleMerged[T], handler, cfg)
 }
 
 // HandleBatch registers a queue whose handler gets many jobs in one call, as
 // executor.HandleBatch does; see [Handle].
 func HandleBatch[T any](n *Node, name string, handler func(context.Context, []executor.Merged[T]) error, cfg executor.QueueConfig[T]) (*Queue[T], error) {
-	return handle(n, name, cfg, func(x *executor.Executor) (*executor.Queue[T], error) {
-		return executor.HandleBatch(x, name, handler, cfg)
-	})
+	return handle(n, name, executor.HandleBatch[T], handler, cfg)
 }
 
-func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*executor.Executor) (*executor.Queue[T], error)) (*Queue[T], error) {
+func handle[T, H any](n *Node, name string, in func(*executor.Executor, string, H, executor.QueueConfig[T]) (*executor.Queue[T], error),
+	handler H, cfg executor.QueueConfig[T]) (*Queue[T], error) {
 	if n == nil {
 		return nil, fmt.Errorf("%w: no node; Open makes one", ErrConfig)
 	}
@@ -63,7 +66,7 @@ func handle[T any](n *Node, name string, cfg executor.QueueConfig[T], in func(*e
 	if cfg.Conditions.SharedLanes != "" {
 		q.order = "lanes " + cfg.Conditions.SharedLanes
 	}
-	typed, err := n.register(registration{name: name, order: q.order, in: func(x *executor.Executor) (any, error) { return in(x) }})
+	typed, err := n.register(registration{name: name, order: q.order, in: func(x *executor.Executor) (any, error) { return in(x, name, handler, cfg) }})
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +147,7 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 }
 
 // errNoQueue is what a Queue says that no registration made.
-var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleMerged or HandleBatch", executor.ErrState)
+var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleLatest, HandleMerged or HandleBatch", executor.ErrState)
 
 // errElsewhere is returned when the log can't have a call, and the inbox can.
 var errElsewhere = errors.New("postgres: the log can't have it now")

@@ -34,7 +34,7 @@ var upgradeSQL string
 
 // Errors of schemas and servers.
 var (
-	// ErrConfig is returned for a setting that makes no sense; the text says which.
+	// ErrConfig is returned for a setting that makes no sense, as a Schema that is another program's: the text says which.
 	ErrConfig = errors.New("postgres: bad configuration")
 	// ErrNoSchema is returned when the schema is not there, or is older than this program.
 	ErrNoSchema = errors.New("postgres: the schema is not there, or not up to date; run Migrate")
@@ -44,9 +44,6 @@ var (
 	// Config.Partition that has ids in other ones than they are in, and by Import for a number
 	// that it can't make of that of the journals.
 	ErrPartitions = errors.New("postgres: which partition an id is in can't be changed")
-	// ErrTaken is returned for a schema that has a table called version which is another
-	// program's. It is not touched.
-	ErrTaken = errors.New("postgres: the schema is another program's; give another name")
 )
 
 // errOld is ErrNoSchema of a schema that Migrate brings up to date.
@@ -58,7 +55,7 @@ var errOld = fmt.Errorf("%w", ErrNoSchema)
 // a role that may create in the schema, or the schema in the database; nothing here calls
 // it by itself.
 //
-// It returns ErrConfig, ErrPartitions, ErrTooNew, ErrTaken, executor.ErrContext for a nil ctx, the
+// It returns ErrConfig, ErrPartitions, ErrTooNew, executor.ErrContext for a nil ctx, the
 // cause of ctx, or what the server says.
 func Migrate(ctx context.Context, url string, cfg Config) error {
 	if ctx == nil {
@@ -148,10 +145,10 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 	_, otherTypes := errors.AsType[pgx.ScanArgError](err)
 	switch {
 	case refused != nil && refused.Code == undefinedColumn, otherTypes:
-		return 0, fmt.Errorf("%w: %q has a table version that Migrate has not made: %w", ErrTaken, name, err)
+		return 0, fmt.Errorf("%w: schema %q is another program's, whose table version Migrate has not made; give another name: %w", ErrConfig, name, err)
 	case errors.Is(err, pgx.ErrNoRows):
 		if q.QueryRow(ctx, in(name, "SELECT count(*) FROM {schema}.tail")).Scan(&partitions) != nil {
-			return 0, fmt.Errorf("%w: %q has an empty table version, and no partitions: %w", ErrTaken, name, err)
+			return 0, fmt.Errorf("%w: schema %q is another program's, whose table version is empty; give another name: %w", ErrConfig, name, err)
 		}
 		return 0, fmt.Errorf("%w: the table version of schema %q has lost its row, which Migrate does not write again: "+
 			"insert one with version %d and partitions %d, or drop the schema first: %w", ErrNoSchema, name, schemaVersion, partitions, err)
