@@ -161,11 +161,6 @@ func init() {
 // job that waits for one.
 const retryFullDisk = time.Second
 
-// diskFull is the error of a call that the journal had no room for.
-func diskFull(cause error) error {
-	return &FullError{Disk: true, RetryAfter: retryFullDisk, cause: cause}
-}
-
 // FatalError is what [Fatal] returns.
 type FatalError struct{ Err error } // the reason
 

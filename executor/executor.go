@@ -305,7 +305,7 @@ func border(err error) error {
 		case pair[1] == ErrUnknown && errors.Is(err, journal.ErrContext):
 			return fmt.Errorf("%w: %w: %w", ErrUnknown, ErrContext, err)
 		case pair[1] == ErrFull:
-			return diskFull(err)
+			return &FullError{Disk: true, RetryAfter: retryFullDisk, cause: err} // the journal had no room
 		default:
 			return fmt.Errorf("%w: %w", pair[1], err)
 		}

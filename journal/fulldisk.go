@@ -209,7 +209,7 @@ func (c *committer) writeResults(b *openBlock, t *store.Transaction) bool {
 	if c.vanish(b, t) {
 		return true
 	}
-	rest := newRemainder(&c.head, b, t)
+	rest := &remainder{h: &c.head, b: b, whole: t, from: cut{entries: format.HeaderSize}, drop: t.Drop, first: b.Block.First}
 	for n := rest.fitting(b.room.Bytes); rest.left() > 0; {
 		err := c.commit(rest.piece(n))
 		closing := c.isClosed()

@@ -78,13 +78,10 @@ func (h *head) nextRoom() <-chan struct{} {
 
 // refusal says why nothing is accepted now. The caller holds mu.
 func (h *head) refusal() error {
-	if h.err != nil {
-		return h.err
-	}
-	if h.disk.full {
+	if h.err == nil && h.disk.full {
 		return ErrFull
 	}
-	return nil
+	return h.err
 }
 
 // accept adds entries to the open block, and unlocks mu, which the caller holds:

@@ -35,10 +35,6 @@ type remainderEnd struct {
 	manifest format.Manifest
 }
 
-func newRemainder(h *head, b *openBlock, whole *store.Transaction) *remainder {
-	return &remainder{h: h, b: b, whole: whole, from: cut{entries: format.HeaderSize}, drop: whole.Drop, first: b.Block.First}
-}
-
 // left is the number of units that are not written: calls, and the end.
 func (m *remainder) left() int { return len(m.b.cuts) + 1 - m.unit }
 

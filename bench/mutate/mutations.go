@@ -195,7 +195,7 @@ var inRoot = []mutation{
 	{"a later payload in the turn of one that is not back yet", "executor/internal/lane/lane.go", "first.queue == queue && !first.away {", "first.queue == queue {", back},
 	{"a job that was taken up before an earlier one came back", "executor/internal/lane/lane.go", "at.away, at.anew = false, true", "at.away = false", back},
 	{"run ahead of a disk that is short of room", "executor/internal/work/worker.go", "	if !w.crew.Log.Short() {\n", "	if true {\n", fullDisks},
-	{"carry as much as fits on a full disk", "journal/internal/block/trim.go", "		return min((s.Room.Bytes-s.Weight)/2, s.little())\n", "		return (s.Room.Bytes - s.Weight) / 2\n", fullChains},
+	{"carry as much as fits on a full disk", "journal/internal/block/trim.go", "		return min((s.Room.Bytes-s.Weight)/2, (s.Room.Bytes-s.Room.Spare-s.Weight)/8) // an eighth of the reserve\n", "		return (s.Room.Bytes - s.Weight) / 2\n", fullChains},
 	{"write down a slot only when there is room", "executor/internal/work/enter.go", "w.crew.Log.Settled(w.crew.Handlers)", "w.crew.Log.Flush(w.crew.Handlers)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/hands.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
 	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && r.Spare < live", "", fullDisks},

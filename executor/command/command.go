@@ -3,6 +3,7 @@
 package command
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -91,7 +92,7 @@ func (c *call) look(ctx context.Context, open func(dir string) (*journal.View, e
 // Run carries out one call, whose first argument is the program, and returns its exit status: 0 all
 // is well, 1 a journal is damaged, 2 it could not be looked at or the call is wrong.
 func (p Program) Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, now time.Time) int {
-	o := newOutput(out, now)
+	o := &output{Writer: bufio.NewWriterSize(out, 64<<10), now: now}
 	o.json = slices.Contains(args, "-json") || slices.Contains(args, "--json") // also for what is wrong with the call
 	p.Name = cmp.Or(p.Name, "strand")
 	if p.Look != nil && len(args) > 1 && !slices.Contains(args, "-h") && !slices.Contains(args, "--help") {

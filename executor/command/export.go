@@ -69,7 +69,7 @@ func export(_ context.Context, c *call) error {
 	x := &exporter{call: c, names: names(v)}
 	info := v.Info()
 	x.print("export", line{Version: exportVersion, Epoch: info.Epoch, Next: info.Next})
-	for _, number := range inOrder(x.names) {
+	for _, number := range slices.SortedFunc(maps.Keys(x.names), func(a, b uint32) int { return strings.Compare(x.names[a], x.names[b]) }) {
 		x.print("queue", line{Name: new(x.names[number]), Number: number})
 	}
 	if err := x.live(v); err != nil {
@@ -128,11 +128,6 @@ func names(v *journal.View) map[uint32]string {
 		}
 	}
 	return names
-}
-
-// inOrder are the numbers of queues by name.
-func inOrder(names map[uint32]string) []uint32 {
-	return slices.SortedFunc(maps.Keys(names), func(a, b uint32) int { return strings.Compare(names[a], names[b]) })
 }
 
 // exporter prints lines.

@@ -28,10 +28,6 @@ type output struct {
 	now  time.Time
 }
 
-func newOutput(w io.Writer, now time.Time) *output {
-	return &output{Writer: bufio.NewWriterSize(w, 64<<10), now: now}
-}
-
 // row prints v as one line of JSON, which says first of what type it is.
 func (o *output) row(kind string, v any) { rowTo(o, kind, v) }
 

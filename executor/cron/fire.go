@@ -119,7 +119,7 @@ func (c *Cron) fireTick(o *term, s *schedule, tick time.Time) bool {
 				c.note(s, tick, err)
 			}
 			return false
-		case a.givenUp():
+		case s.missed != MissedAll && !a.next.IsZero() && !c.now().Before(a.next):
 			c.note(s, tick, err)
 			return true
 		}
@@ -244,10 +244,6 @@ func (a *attempt) drop(ctx context.Context) error {
 		}
 	}
 	return ErrOverlap
-}
-
-func (a *attempt) givenUp() bool {
-	return a.s.missed != MissedAll && !a.next.IsZero() && !a.c.now().Before(a.next)
 }
 
 // wait waits before the next attempt; false when there may be none.

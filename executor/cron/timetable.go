@@ -119,7 +119,8 @@ func (t *Timetable) parseReadings(spec string) error {
 func (t Timetable) Next(after time.Time) time.Time {
 	if t.every > 0 {
 		s := after.Unix()
-		return time.Unix(s-mod(s, t.every)+t.every, 0).In(t.zone)
+		since := (s%t.every + t.every) % t.every // before 1970, too
+		return time.Unix(s-since+t.every, 0).In(t.zone)
 	}
 	if t.readings == nil {
 		return time.Time{} // the zero Timetable
@@ -166,9 +167,6 @@ func offset(at time.Time) time.Duration {
 	_, seconds := at.Zone()
 	return time.Duration(seconds) * time.Second
 }
-
-// mod is never negative.
-func mod(a, b int64) int64 { return ((a % b) + b) % b }
 
 // newest returns the last ticks after a moment and up to another, at most n, oldest
 // first. It looks at few more than it returns, however long the time.

@@ -39,10 +39,10 @@ func (n *Node) Act(ctx context.Context, name string, which inspect.Selection, re
 		calls.Go(func() {
 			part := deed{name, which, reason}
 			part.Which.IDs = ids
-			did, partErr := n.do(ctx, number, &part)
+			a, partErr := n.do(ctx, number, &part)
 			mu.Lock()
 			defer mu.Unlock()
-			if sum = sum.Plus(did); partErr != nil {
+			if sum = sum.Plus(a.Did); partErr != nil {
 				err = errors.Join(err, fmt.Errorf("partition %d: %w", number, partErr))
 			}
 		})
@@ -53,6 +53,26 @@ func (n *Node) Act(ctx context.Context, name string, which inspect.Selection, re
 	}
 	return sum, err
 }
+
+// Explain does what inspect.Inspector.Explain does, on any node: the owner of the id says it when he has taken in what was
+// enqueued before. It waits for a partition without one, so bound ctx; otherwise its errors are those of [Node.Act].
+func (n *Node) Explain(ctx context.Context, queue, id string) (why inspect.Explanation, err error) {
+	if _, err = n.probe.Inspect().Explain(ctx, queue, id); err != nil && !errors.Is(err, executor.ErrUnknownQueue) {
+		return why, err
+	}
+	number, err := n.PartitionOf(id)
+	if err != nil {
+		return why, err
+	}
+	a, err := n.do(ctx, number, &deed{Do: explain, Which: inspect.SelectIDs(queue, id)})
+	if err == nil {
+		err = gob.NewDecoder(bytes.NewReader(a.Why)).Decode(&why)
+	}
+	return why, err
+}
+
+// explain is what is done to look.
+const explain = "explain"
 
 // deed is what a partition is to do, as it stands in a row of the inbox: not as JSON, because ids are any bytes.
 type deed struct {
@@ -85,25 +105,23 @@ func (n *Node) parts(which *inspect.Selection) (map[int][]string, error) {
 }
 
 // do has a partition do it, here or where its owner is.
-func (n *Node) do(ctx context.Context, number int, d *deed) (did inspect.Requeued, err error) {
+func (n *Node) do(ctx context.Context, number int, d *deed) (a answer, err error) {
 	if p := n.owned(number); p != nil && p.taker.gate(ctx, deeds) == nil {
-		if did, err = d.done(ctx, p); gone(err) {
+		if a, err = d.done(ctx, p); gone(err) {
 			err = fmt.Errorf("%w: the partition is given away: %w", executor.ErrUnknown, err)
 		}
-		return did, err
+		return a, err
 	}
-	var text bytes.Buffer
-	_ = gob.NewEncoder(&text).Encode(d) // does not fail
-	a, token, err := n.asking.ask(ctx, place{partition: number}, deedVersion, item{Payload: text.Bytes()})
+	a, token, err := n.asking.ask(ctx, place{partition: number}, deedVersion, item{Payload: encoded(d)})
 	switch {
 	case err != nil && ctx.Err() != nil && token.Valid && n.recall(token):
-		return did, n.outbox.cause(ctx)
-	case err != nil:
-		return did, err
-	case a.Lost:
-		return a.Did, fmt.Errorf("%w: the partition was given away before its owner has answered", executor.ErrUnknown)
+		err = n.outbox.cause(ctx)
+	case err == nil && a.Lost:
+		err = fmt.Errorf("%w: the partition was given away before its owner has answered", executor.ErrUnknown)
+	case err == nil:
+		err = a.err()
 	}
-	return a.Did, a.err()
+	return a, err
 }
 
 // recall takes a question back, unless its owner has begun.
@@ -119,14 +137,26 @@ func (d *deed) answer(p *partition) func(context.Context) answer {
 	return func(ctx context.Context) answer {
 		did, err := d.done(ctx, p)
 		a := answerOf(nil, err)
-		a.Did, a.Lost = did, gone(err) || ctx.Err() != nil
+		a.Did, a.Why, a.Lost = did.Did, did.Why, gone(err) || ctx.Err() != nil
 		return a
 	}
 }
 
 // done does it where the partition is.
-func (d *deed) done(ctx context.Context, p *partition) (inspect.Requeued, error) {
-	return inspect.Act(ctx, p.x.Inspect(), d.Do, d.Which, d.Reason)
+func (d *deed) done(ctx context.Context, p *partition) (a answer, err error) {
+	if d.Do != explain {
+		a.Did, err = inspect.Act(ctx, p.x.Inspect(), d.Do, d.Which, d.Reason)
+		return a, err
+	}
+	why, err := p.x.Inspect().Explain(ctx, d.Which.Queue, d.Which.IDs[0])
+	a.Why = encoded(why)
+	return a, err
+}
+
+func encoded(v any) []byte {
+	var b bytes.Buffer
+	_ = gob.NewEncoder(&b).Encode(v) // does not fail
+	return b.Bytes()
 }
 
 // gone reports whether the executor of a partition has ended.

@@ -40,6 +40,7 @@ type answer struct {
 	Kind      int                    `json:",omitempty"` // which of kinds it is, from 1; 0: none
 	Buried    *executor.BuriedError  `json:",omitempty"`
 	Did       inspect.Requeued       `json:",omitzero"`  // what was done for a person
+	Why       []byte                 `json:",omitempty"` // an inspect.Explanation, as gob has it: names are any bytes
 	Lost      bool                   `json:",omitempty"` // the owner had begun, and is none any longer
 }
 

@@ -23,8 +23,8 @@ var (
 	ErrNotEmpty = errors.New("postgres: not empty")
 	// ErrIndivisible is returned by Import for what can't be divided among partitions.
 	ErrIndivisible = errors.New("postgres: it can't be divided among partitions")
-	// ErrDiffers is returned when what was written is not what was to be. It is taken back.
-	ErrDiffers = errors.New("postgres: what was written differs")
+	// errDiffers is what was written and is not what was to be. It is taken back.
+	errDiffers = errors.New("postgres: what was written differs")
 )
 
 // Moved says what was moved, or is there.

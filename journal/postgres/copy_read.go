@@ -192,10 +192,10 @@ func (c *comparison) expect(part int, p *piece) error {
 	case err != nil:
 		return err
 	case !ok:
-		return fmt.Errorf("%w: part %d ends before %v", ErrDiffers, part, p)
+		return fmt.Errorf("%w: part %d ends before %v", errDiffers, part, p)
 	}
 	if c.a, c.b = p.encode(c.a[:0]), got.encode(c.b[:0]); !bytes.Equal(c.a, c.b) {
-		return fmt.Errorf("%w: part %d has %v where %v should be", ErrDiffers, part, &got, p)
+		return fmt.Errorf("%w: part %d has %v where %v should be", errDiffers, part, &got, p)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (c *comparison) finish() error {
 			return err
 		}
 		if ok {
-			return fmt.Errorf("%w: part %d has %v, which should not be there", ErrDiffers, part, &p)
+			return fmt.Errorf("%w: part %d has %v, which should not be there", errDiffers, part, &p)
 		}
 	}
 	return nil

@@ -324,6 +324,6 @@ func TestMoveFindsDifferences(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.ErrorIs(t, err, ErrDiffers, name)
+		require.ErrorIs(t, err, errDiffers, name)
 	}
 }

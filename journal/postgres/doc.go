@@ -77,9 +77,9 @@
 //     its other ids wait till then, while calls for it are answered. Give handlers a Timeout, and
 //     have more partitions than nodes, so that fewer ids wait for each. Only Stop, when its time
 //     is over, and a lease that is lost cancel handlers.
-//   - HandleResult, Do, Morgue and what an Inspector shows have no form for all nodes: those of
-//     package executor work on one partition of this node, by way of [Node.Partitions]. [Queue.Wait]
-//     and [Node.Act] have one. An older node that owns the partition does not answer them, and the call lasts as
+//   - HandleResult, Do, Morgue and the lists of an Inspector have no form for all nodes: those of
+//     package executor work on one partition of this node, by way of [Node.Partitions]. [Queue.Wait],
+//     [Node.Act] and [Node.Explain] have one. An older node that owns the partition does not answer them, and the call lasts as
 //     long as its context.
 //   - What goes through the inbox goes to the server twice, and back once. Leases are renewed on
 //     connections of their own meanwhile, but where hundreds of MiB keep a machine, or the

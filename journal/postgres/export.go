@@ -35,7 +35,7 @@ import (
 // It takes about 100 bytes of memory for each live entry of a partition, and 100 MiB besides.
 //
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for
-// a node that was at work meanwhile, ErrNotEmpty, ErrDiffers, journal.ErrExists,
+// a node that was at work meanwhile, ErrNotEmpty, errDiffers, journal.ErrExists,
 // journal.ErrCorrupt, the cause of ctx, or what the server or the system says; then there is
 // no dir.
 func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, error) {
@@ -179,7 +179,7 @@ func (s *partitionStore) export(m *mover, dir string) error {
 	})
 	if want := r.Info(); err == nil && (info.Next != want.Next || info.Epoch != want.Epoch) {
 		err = fmt.Errorf("%w: the journal goes on at position %d in epoch %d, and not at %d in %d",
-			ErrDiffers, info.Next, info.Epoch, want.Next, want.Epoch)
+			errDiffers, info.Next, info.Epoch, want.Next, want.Epoch)
 	}
 	return err
 }

@@ -41,7 +41,7 @@ import (
 // meanwhile get no partition until it is over.
 //
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse,
-// ErrNotEmpty, ErrIndivisible, ErrDiffers; executor.ErrNotOwned for an id in a journal of
+// ErrNotEmpty, ErrIndivisible, errDiffers; executor.ErrNotOwned for an id in a journal of
 // another partition than cfg says; the errors of journal.OpenView for dir;
 // journal.ErrUnknown when it may be there, which [Check] tells; the cause of ctx, or what
 // the server says.
@@ -121,7 +121,7 @@ func (m *mover) distribute(ctx context.Context, dir string, stores []*partitionS
 		}
 		if got := r.Info(); got.Next != info.Next || got.Epoch != info.Epoch {
 			return fmt.Errorf("%w: partition %d goes on at position %d in epoch %d, and not at %d in %d",
-				ErrDiffers, s.partition, got.Next, got.Epoch, info.Next, info.Epoch)
+				errDiffers, s.partition, got.Next, got.Epoch, info.Next, info.Epoch)
 		}
 		parts[i] = r
 	}

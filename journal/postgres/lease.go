@@ -244,7 +244,7 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 	sent := time.Now()
 	var numbers []int
 	for number, p := range held {
-		if p.renewable() {
+		if p.epoch() != 0 && p.ctx.Err() == nil { // of what is lost there is no lease
 			numbers = append(numbers, number)
 		}
 	}

@@ -79,9 +79,6 @@ func (p *partition) serving() bool {
 	return p.ready.Load() && !p.stopped.Load() && p.ctx.Err() == nil
 }
 
-// renewable reports whether there is a lease to renew: of what is lost there is none.
-func (p *partition) renewable() bool { return p.epoch() != 0 && p.ctx.Err() == nil }
-
 // extend notes a renewal that was sent at a time.
 func (p *partition) extend(sent time.Time) {
 	p.mu.Lock()

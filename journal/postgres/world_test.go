@@ -126,7 +126,8 @@ func (p *people) act(ctx context.Context, x *executor.Executor, name string, whi
 	defer part.taker.stop()
 	d := deed{name, which, reason}
 	if way == 1 {
-		return owner.do(ctx, 0, &d)
+		a, err := owner.do(ctx, 0, &d)
+		return a.Did, err
 	}
 	e := errand{d, time.Minute}
 	if until, ok := ctx.Deadline(); ok {

@@ -76,7 +76,7 @@ func (s *Server) Serve(l net.Listener) {
 	s.chores, s.streams = serving.NewRoom(maxChores), serving.NewRoom(maxStreams)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.done = make(chan struct{})
-	s.crowd = newCrowd(maxConnections)
+	s.crowd = &crowd{most: maxConnections, busy: make(map[net.Conn]bool)}
 	s.http = http.Server{
 		Handler:     http.HandlerFunc(s.serve),
 		BaseContext: func(net.Listener) context.Context { return s.ctx },
@@ -245,8 +245,6 @@ type crowd struct {
 	quiet []net.Conn // that no call is on, the oldest first
 	busy  map[net.Conn]bool
 }
-
-func newCrowd(most int) *crowd { return &crowd{most: most, busy: make(map[net.Conn]bool)} }
 
 // note is told what becomes of connections.
 func (c *crowd) note(conn net.Conn, state http.ConnState) {

@@ -350,8 +350,7 @@ func (k *locks) Locked(key string) (all []*Lock) {
 }
 
 // Keys returns the locked keys, in no order.
-func (k *locks) Keys() []string {
-	var keys []string
+func (k *locks) Keys() (keys []string) {
 	for key, e := range k.entries {
 		if e.locks.Len() > 0 {
 			keys = append(keys, key)

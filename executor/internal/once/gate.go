@@ -78,13 +78,6 @@ func (s *gates) leave(g *gate) {
 	s.quit(g)
 }
 
-// leaveOpen is leave for a caller who does not know the outcome, which is known
-// once that channel is closed.
-func (s *gates) leaveOpen(g *gate, outcome <-chan struct{}) {
-	g.outcome = outcome
-	s.leave(g)
-}
-
 // len counts the names in use, and those whose outcome is open.
 func (s *gates) len() int {
 	s.mu.Lock()

@@ -105,11 +105,8 @@ func (b *Book) Enter(ctx context.Context, c *Call) error {
 // Leave lets the next calls in. They wait until outcome is closed; nil: it is known.
 func (b *Book) Leave(c *Call, outcome <-chan struct{}) {
 	for _, g := range c.inside {
-		if outcome != nil {
-			b.gates.leaveOpen(g, outcome)
-		} else {
-			b.gates.leave(g)
-		}
+		g.outcome = outcome
+		b.gates.leave(g)
 	}
 	c.inside = nil
 }

@@ -78,9 +78,6 @@ type Strain struct {
 
 func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
 
-// little is an eighth of the reserve.
-func (s Strain) little() int { return (s.Room.Bytes - s.Room.Spare - s.Weight) / 8 }
-
 // bears reports whether a block may be carried on a tight disk.
 func (s Strain) bears(bytes, budget int, first bool) bool {
 	return bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/2
@@ -89,7 +86,7 @@ func (s Strain) bears(bytes, budget int, first bool) bool {
 // allowance returns how much may be carried into b.
 func (c *Chain) allowance(b *Writer, s Strain) int {
 	if s.tight() {
-		return min((s.Room.Bytes-s.Weight)/2, s.little())
+		return min((s.Room.Bytes-s.Weight)/2, (s.Room.Bytes-s.Room.Spare-s.Weight)/8) // an eighth of the reserve
 	}
 	return min(max(c.minCarry, len(b.Entries)), s.Room.Spare)
 }

@@ -166,13 +166,11 @@ func (p *Dir) owner() (uid, gid int, ok bool) {
 
 // mkdir makes a directory in the place, for its owner.
 func (p *Dir) mkdir(name string) error {
-	if err := p.Mkdir(name, 0o700); err != nil {
-		return err
-	}
-	if uid, gid, ok := p.owner(); ok {
+	err := p.Mkdir(name, 0o700)
+	if uid, gid, ok := p.owner(); ok && err == nil {
 		_ = p.Lchown(name, uid, gid)
 	}
-	return nil
+	return err
 }
 
 // Drop removes a file, if it is there.

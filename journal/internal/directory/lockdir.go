@@ -130,16 +130,12 @@ func LockedBy(dir string) *format.LockedError {
 	since, host, _ := strings.Cut(note, " ")
 	if at, err := time.Parse(time.RFC3339Nano, since); err == nil {
 		e.Since = at
-		if isHost(host) {
+		// What is in a LOCK may be anything.
+		if len(host) <= 255 && !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			e.Host = host
 		}
 	}
 	return e
-}
-
-// isHost reports whether a name can be a host's: what is in a LOCK may be anything.
-func isHost(name string) bool {
-	return len(name) <= 255 && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 func readLock(dir string) string {

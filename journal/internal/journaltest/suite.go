@@ -219,8 +219,7 @@ func (f *fixture) pending() []journal.Entry {
 	return list
 }
 
-func (f *fixture) morgue() []journal.Buried {
-	var list []journal.Buried
+func (f *fixture) morgue() (list []journal.Buried) {
 	for b, err := range f.Morgue(f.queue, 0) {
 		require.NoError(f.t, err)
 		list = append(list, b)

@@ -54,12 +54,6 @@ func (c *copies) reached(key, v []byte) {
 	c.total.Add(key, v)
 }
 
-// claim notes which keys a page of the tree has: what else is found between them
-// was deleted.
-func (c *copies) claim(first, last []byte) {
-	c.claimed = append(c.claimed, [2]string{string(first), string(last)})
-}
-
 // page begins to file the values of a page that the tree does not lead to.
 func (c *copies) page() {
 	if n := len(c.pages); n == 0 || len(c.pages[n-1].values) > 0 {

@@ -36,13 +36,7 @@ func (w *wreck) inline(id uint64, v []byte) pages.Page {
 
 // copiesOf is where the values of a bucket go, nil for one that has no seals.
 func (w *wreck) copiesOf(name format.Bucket) *copies {
-	switch name {
-	case format.BucketQueues:
-		return w.queues
-	case format.BucketState:
-		return w.keys
-	}
-	return nil
+	return map[format.Bucket]*copies{format.BucketQueues: w.queues, format.BucketState: w.keys}[name]
 }
 
 // visit gets a value, its flags and where it stands in the file.
@@ -92,8 +86,8 @@ func (w *wreck) leaf(p pages.Page, at int64, f visit) {
 		last = key
 		f(flags, key, p.B[start:start+size], at+int64(start))
 	}
-	if within != nil && first != nil {
-		within.claim(first, last)
+	if within != nil && first != nil { // what else is found between the keys of a page of the tree was deleted
+		within.claimed = append(within.claimed, [2]string{string(first), string(last)})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"text/tabwriter"
@@ -92,39 +93,57 @@ func (c *call) owner(p postgres.PartitionStats) (name, since string) {
 	return tame(cmp.Or(p.Name, p.Owner)), fmt.Sprintf("%s (%v ago)", p.Since.UTC().Format(time.RFC3339), max(c.now.Sub(*p.Since), 0).Truncate(time.Second))
 }
 
-// ask says who can answer what only nodes know: the owner of the partition that has a job, or all.
-func (c *call) ask(ctx context.Context, out io.Writer) error {
-	return postgres.Look(ctx, c.url, c.config(), func(s postgres.Stats, views []*journal.View) error {
-		asked, owned := s.Partitions, error(nil)
-		if c.words[0] == "explain" {
-			if asked, owned = holding(s, views, c.words[1], c.words[2]); owned != nil {
-				return owned
+// running says who can answer what only nodes know.
+func (c *call) running(ctx context.Context, out io.Writer) error {
+	return postgres.Look(ctx, c.url, c.config(), func(s postgres.Stats, _ []*journal.View) (err error) {
+		for _, p := range s.Partitions {
+			if c.owned(out, p) {
+				err = errOwner
 			}
 		}
-		for _, p := range asked {
-			says := "has no owner: nothing of it runs"
-			if owner, since := c.owner(p); p.Owner != "" {
-				says, owned = fmt.Sprintf("is owned by %s, since %s", owner, since), errOwner
-			}
-			fmt.Fprintf(out, "partition %d %s\n", p.Partition, says)
-		}
-		return owned
+		return err
 	})
 }
 
-// errOwner is why there is no answer.
-var errOwner = errors.New("what runs, and why a job does not, only the owner of its partition knows: ask its dashboard")
-
-// holding returns the partition that has live entries of a job.
-func holding(s postgres.Stats, views []*journal.View, queue, id string) ([]postgres.PartitionStats, error) {
-	for i, v := range views {
-		for _, page := range v.PendingPages(v.Queues()[queue]) {
-			for _, ref := range page {
-				if of, err := ref.ID(); err != nil || string(of) == id {
-					return s.Partitions[i : i+1], err
-				}
-			}
-		}
+// owned says who has a partition, or that nobody does.
+func (c *call) owned(out io.Writer, p postgres.PartitionStats) bool {
+	says := "has no owner: nothing of it runs"
+	if owner, since := c.owner(p); p.Owner != "" {
+		says = fmt.Sprintf("is owned by %s, since %s", owner, since)
 	}
-	return nil, fmt.Errorf("queue %q has no job %q in any partition; %d rows are in the inbox yet", queue, id, waiting(s))
+	fmt.Fprintf(out, "partition %d %s\n", p.Partition, says)
+	return p.Owner != ""
 }
+
+// errOwner is why there is no answer.
+var errOwner = errors.New("what runs, only the owners know: ask their dashboards")
+
+// explain has the owner of a job say why it does not run.
+func (c *call) explain(ctx context.Context, out io.Writer, cfg postgres.Config) error {
+	cfg.SingleServer, cfg.Executor.Logger = true, slog.New(slog.DiscardHandler) // a question may be lost with a server
+	n, err := postgres.Open(ctx, c.url, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = n.Stop(ctx) }()
+	number, err := n.PartitionOf(c.words[2])
+	if err != nil {
+		return err
+	}
+	s, err := n.Stats(ctx)
+	if err != nil || !c.owned(out, s.Partitions[number]) {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errAnswer)
+	defer cancel()
+	why, err := n.Explain(ctx, c.words[1], c.words[2])
+	if err == nil {
+		fmt.Fprintln(out, why)
+	}
+	return err
+}
+
+// answerTime is how long an owner has to answer.
+const answerTime = 10 * time.Second
+
+var errAnswer = fmt.Errorf("the owner has not answered within %v", answerTime)

@@ -56,7 +56,9 @@ const help = synopsis + `
   status         nodes, partitions and who owns them, the inbox, and jobs by queue and state
   jobs, job      what waits, in the order in which it is due; everything about one job
   morgue         the dead letters
-  running        what runs, and why a job does not (explain), only nodes know: this says which
+  running        what runs only nodes know: this says which
+  explain        why a job does not run: its owner is asked, through the inbox, for which the role
+                 needs the rights of a caller, and -before if the nodes have a Config.Partition
 
 Flags may stand anywhere:
 
@@ -169,8 +171,8 @@ func (c *call) parse(args []string) error {
 		return fmt.Errorf("there is no command %q; -h lists them", verb)
 	case !c.looks && len(c.words) != want:
 		return fmt.Errorf("%s takes %d argument(s), got %d", verb, want-1, len(c.words)-1)
-	case c.before != "" && verb != "import":
-		return errors.New("-before is for import")
+	case c.before != "" && verb != "import" && verb != "explain":
+		return errors.New("-before is for import and explain")
 	}
 	return nil
 }
@@ -220,8 +222,10 @@ func (c *call) do(ctx context.Context, out io.Writer) error {
 	case "export":
 		moved, err = postgres.Export(ctx, c.url, cfg, c.words[1])
 		said = "exported and compared"
-	case "running", "explain":
-		return c.ask(ctx, out)
+	case "running":
+		return c.running(ctx, out)
+	case "explain":
+		return c.explain(ctx, out, cfg)
 	case "check":
 		moved, err = postgres.Check(ctx, c.url, cfg)
 		said = "sound"
