@@ -82,6 +82,9 @@ func (q *queue) stamp() int64 { return q.x.clock().UnixNano() }
 // is held, and the queue is not registered.
 func (q *queue) takeOver() error {
 	for _, former := range q.renamedFrom {
+		if former == q.Name {
+			continue
+		}
 		entries, dead, known := q.x.leftOver(former)
 		own, ownDead, _ := q.x.leftOver(q.Name)
 		if err := q.x.mayRegister(former); err != nil {

@@ -97,8 +97,8 @@ type QueueConfig[T any] struct {
 
 	// RenamedFrom are names that the queue had before. When the queue is registered, it
 	// takes over, for good, the jobs and dead letters that the journal has under one of
-	// them. A name that the journal does not know is skipped, so old names can stay in
-	// the configuration.
+	// them. A name that the journal does not know, and the queue's own, are skipped, so all
+	// names can stay in the configuration.
 	//
 	// Pauses and locks move along, and the kept slots of sequences that this queue uses as
 	// well. Keys of [IdempotencyKey] stay with the old name. Under MergeSupersede the newest

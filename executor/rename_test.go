@@ -89,6 +89,22 @@ func TestFormerNamesOfStates(t *testing.T) {
 	})
 }
 
+// All names may be in the configuration, the queue's own too, also while payloads wait and are dead.
+func TestOwnNameAmongTheFormerOnes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		leave(t, disk, "name")
+		x := openOn(t, disk, executor.Config{})
+		p := &probe{}
+		q := handle(t, x, "name", p.handle, executor.QueueConfig[string]{RenamedFrom: []string{"old", "name"}})
+		start(t, x)
+		synctest.Wait()
+		require.Equal(t, []string{"id[name]"}, p.log())
+		require.Len(t, morgue(t, q), 1)
+		stop(t, x)
+	})
+}
+
 // A slot that a failed job has kept is still its own under the new name, and is on
 // disk under that.
 func TestFormerNamesOfSlots(t *testing.T) {

@@ -70,7 +70,7 @@ type QueueStats struct {
 	// Of now.
 	Jobs     int `wire:"length"` // ids with something to do
 	Payloads int // that wait or run
-	Retrying int `wire:"retries"` // jobs whose last run failed
+	Retrying int `wire:"retries"` // jobs whose last run failed, halted ones among them
 	Fresh    int // jobs that have used up no retry
 	Halted   int // jobs that wait for RunNow
 	Running  int // jobs that workers have in hand, or come to next
