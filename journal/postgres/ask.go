@@ -105,7 +105,7 @@ type asked struct {
 }
 
 // complete writes the answer to a call into its receipts.
-func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []Receipt) ([]Receipt, error) {
+func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []executor.Receipt) ([]executor.Receipt, error) {
 	a, err := s.wait(ctx, token)
 	if err = cmp.Or(err, a.err()); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@
 //     committed, as durable as the server and its standby are: in the owner's log, or in
 //     the inbox, from where the owner moves it to the log in the transaction that deletes
 //     it there. It is taken in once, whoever dies when. DurabilityAsync, where it is asked
-//     for, is the exception: see Receipt.Durable.
+//     for, is the exception: see executor.Receipt.Durable.
 //   - Calls that one caller makes one after the other keep their order for each id of a
 //     queue, whichever nodes they go to, and whoever owns the partition meanwhile. One that
 //     got executor.ErrUnknown is ahead of those after it, or is never accepted: the server refuses

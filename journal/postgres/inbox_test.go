@@ -205,7 +205,7 @@ func TestOptionsTravel(t *testing.T) {
 	due := time.Now().Add(300 * time.Millisecond)
 	r, err := q.Enqueue(t.Context(), "a", "late", executor.At(due), executor.Score(-7.5), executor.Metadata(map[string]string{"k": "v"}))
 	require.NoError(t, err)
-	require.True(t, r.Inbox)
+	require.Zero(t, r.Position, "it is in the inbox")
 	require.True(t, r.Durable)
 	receipts, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "b", Payload: "second", Score: new(2.0)}, {ID: "b", Payload: "first"}}, executor.Score(1))
 	require.NoError(t, err)
@@ -241,7 +241,7 @@ func TestOptionsTravel(t *testing.T) {
 	require.Eventually(t, func() bool { return len(n.Partitions()) == 1 }, time.Minute, time.Millisecond)
 	r, err = q.Enqueue(t.Context(), "c", "x", executor.IdempotencyKey("k"))
 	require.NoError(t, err)
-	require.False(t, r.Inbox)
+	require.NotZero(t, r.Position)
 	again, err := q.Enqueue(t.Context(), "c", "x", executor.IdempotencyKey("k"))
 	require.NoError(t, err)
 	require.True(t, again.Duplicate)
@@ -417,6 +417,6 @@ func TestOptionsOfSeveralPartitions(t *testing.T) {
 	for _, it := range items {
 		receipts, err := n.q.EnqueueMany(t.Context(), []executor.Item[int]{it}, executor.IdempotencyKey("k"))
 		require.NoError(t, err)
-		require.False(t, receipts[0].Inbox)
+		require.NotZero(t, receipts[0].Position)
 	}
 }

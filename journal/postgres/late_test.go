@@ -120,7 +120,7 @@ func TestAnUnknownOutcomeIsResolvedByItsKey(t *testing.T) {
 	err := <-unknown
 	require.ErrorIs(t, err, executor.ErrUnknown)
 	require.ErrorIs(t, err, ErrLeaseLost)
-	again := make(chan Receipt, 1)
+	again := make(chan executor.Receipt, 1)
 	go func() {
 		r, err := other.q.Enqueue(context.Background(), id, 1, key)
 		if err != nil {

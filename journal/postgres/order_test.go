@@ -74,7 +74,7 @@ func TestCallersKeepTheirOrderOverNodesAndOwners(t *testing.T) {
 					return
 				}
 				mu.Lock()
-				if r.Inbox {
+				if r.Position == 0 {
 					inbox++
 				} else {
 					log++

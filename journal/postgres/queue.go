@@ -19,14 +19,6 @@ type Queue[T any] struct {
 	probe       *executor.Queue[T]
 }
 
-// Receipt says what became of an enqueued payload.
-type Receipt struct {
-	executor.Receipt // Position and MergedInto are 0 when it is in the inbox, and when an owner has died before it could say them
-
-	Partition int
-	Inbox     bool // it is there, and the owner takes it in
-}
-
 // Handle registers a queue whose handler gets one payload per call, as executor.Handle does,
 // for each partition that the node will own. All nodes should register the same queues: see
 // [Stats] for what waits for one. A node that is not started needs the handler all the same.
@@ -74,22 +66,23 @@ func handle[T, H any](n *Node, name string, in func(*executor.Executor, string, 
 	return q, nil
 }
 
-// Enqueue accepts a payload for an id. When it returns nil the payload is committed: in the log
-// of the owner when that is this node, or in the inbox. With executor.IdempotencyKey, FromSource or
-// IfAbsent it waits until the owner has decided, whichever node that is. See executor.Queue.Enqueue for
-// the options and errors, and the package comment for what is different in the inbox. While the server does not answer it waits,
-// until ctx ends: then the cause of ctx is returned if nothing was accepted, or
-// executor.ErrUnknown if that can't be said: the payload is accepted already then, ahead of what the
-// caller enqueues next, or never will be; or it is in the inbox, and the owner has not decided. For that a call whose context is cancelled before its
-// deadline may take two seconds more, or longer with MiBs. On the owner's node it is unknown, too,
-// when the lease is lost while the commit is under way: see the package comment for how to go on. A
-// payload has MaxPayloadBytes of Config.Executor at most, 256 MiB at the very most, beyond which it
-// is executor.ErrTooLarge. Calls for partitions of other nodes go to the server one flush after the
-// other, and so behind a large one.
-func (q *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...executor.Option) (Receipt, error) {
+// Enqueue accepts a payload for an id. When it returns nil the payload is committed: in the log of the
+// owner when that is this node, or in the inbox: then Position and MergedInto of the Receipt are 0, as
+// they are when the owner dies before it could say them. With executor.IdempotencyKey, FromSource or
+// IfAbsent it waits until the owner has decided, whichever node that is. See executor.Queue.Enqueue
+// for the options and errors, and the package comment for what is different in the inbox. While the
+// server does not answer it waits, until ctx ends: then the cause of ctx is returned if nothing was
+// accepted, or executor.ErrUnknown if that can't be said: the payload is accepted already then, ahead
+// of what the caller enqueues next, or never will be; or it is in the inbox, and the owner has not
+// decided. For that a call whose context is cancelled before its deadline may take two seconds more,
+// or longer with MiBs. On the owner's node it is unknown, too, when the lease is lost while the commit
+// is under way: see the package comment for how to go on. A payload has MaxPayloadBytes of
+// Config.Executor at most, 256 MiB at the very most, beyond which it is executor.ErrTooLarge. Calls
+// for partitions of other nodes go to the server one flush after the other, and so behind a large one.
+func (q *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...executor.Option) (executor.Receipt, error) {
 	all, err := q.EnqueueMany(ctx, []executor.Item[T]{{ID: id, Payload: payload}}, options...)
 	if err != nil {
-		return Receipt{}, err
+		return executor.Receipt{}, err
 	}
 	return all[0], nil
 }
@@ -99,7 +92,7 @@ func (q *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 // for each id. Whoever owns the partitions, more than 256 MiB in all, with ids, metadata and
 // 64 bytes for each item, is executor.ErrTooLarge, unless it is one payload, whose limit is
 // MaxPayloadBytes of Config.Executor. See [Queue.Enqueue].
-func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], options ...executor.Option) ([]Receipt, error) {
+func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], options ...executor.Option) ([]executor.Receipt, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -136,9 +129,9 @@ func (q *Queue[T]) EnqueueMany(ctx context.Context, items []executor.Item[T], op
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Receipt, len(b.items))
+	all := make([]executor.Receipt, len(b.items))
 	for i, it := range b.items {
-		all[i] = Receipt{Receipt: executor.Receipt{ID: it.ID, Durable: true}, Partition: b.numbers[i], Inbox: b.conditions == nil}
+		all[i] = executor.Receipt{ID: it.ID, Durable: true}
 	}
 	if b.conditions != nil {
 		return q.n.asking.complete(ctx, token, all)
@@ -153,7 +146,7 @@ var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleLatest
 var errElsewhere = errors.New("postgres: the log can't have it now")
 
 // local puts a call into the log of a partition of this node, behind what the inbox has.
-func (q *Queue[T]) local(ctx context.Context, p *partition, b *batch) ([]Receipt, error) {
+func (q *Queue[T]) local(ctx context.Context, p *partition, b *batch) ([]executor.Receipt, error) {
 	switch err := p.taker.gate(ctx, q.order); {
 	case err == nil:
 	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && !q.n.cfg.Executor.WaitForRoom: // or else calls wait
@@ -175,14 +168,7 @@ func (q *Queue[T]) local(ctx context.Context, p *partition, b *batch) ([]Receipt
 	if err != nil && ctx.Err() != nil {
 		err = p.store.trouble.explain(err, "the server can't be used")
 	}
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Receipt, len(receipts))
-	for i, r := range receipts {
-		all[i] = Receipt{Receipt: r, Partition: p.number}
-	}
-	return all, nil
+	return receipts, err
 }
 
 // batch are the items of a call.

@@ -34,7 +34,7 @@ func (n *testNode) put(t testing.TB, id string, payload int, options ...executor
 	r, err := n.q.Enqueue(t.Context(), id, payload, append(options, executor.IdempotencyKey(fmt.Sprint(id, payload)))...)
 	require.NoError(t, err)
 	require.NotZero(t, r.Position)
-	return r.Receipt
+	return r
 }
 
 // within is a context for what has no answer.
