@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/strandjobs/strand/actor"
@@ -167,6 +168,10 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 		return x, err
 	}
 	l, err := control.Listen(dir)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // what makes room has to run
+		x.cfg.Logger.Warn("there is no control socket: the disk is full", slog.String("dir", dir), slog.Any("error", err))
+		return x, nil
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrControlSocket, err), x.log.Close())
 	}
