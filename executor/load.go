@@ -81,10 +81,7 @@ func (q *queue) stamp() int64 { return q.x.clock().UnixNano() }
 // takeOver gives the queue what the journal has under its former names. arranging
 // is held, and the queue is not registered.
 func (q *queue) takeOver() error {
-	for _, former := range q.renamedFrom {
-		if former == q.Name {
-			continue
-		}
+	for _, former := range slices.DeleteFunc(slices.Clone(q.renamedFrom), func(name string) bool { return name == q.Name }) {
 		entries, dead, known := q.x.leftOver(former)
 		own, ownDead, _ := q.x.leftOver(q.Name)
 		if err := q.x.mayRegister(former); err != nil {

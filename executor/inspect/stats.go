@@ -82,7 +82,7 @@ type QueueStats struct {
 	// prefixes, not ids. Lists show the jobs of both as JobParked; Parked does not count them.
 	PausedIDs, PausedPrefixes int
 
-	// Totals since Open. Failed, Snoozed and Interrupted count runs, all others
+	// Totals since Open, with what was superseded or buried while registering. Failed, Snoozed and Interrupted count runs, all others
 	// payloads.
 	//
 	//   - Buried went to the dead letters.
