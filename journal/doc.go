@@ -151,9 +151,10 @@
 //
 // Results are written into these pages, without the bytes that were refused, and in
 // halves that end where a call of [Log.Record] did when the whole does not fit.
-// Blocks that ran empty go with them, and what is live in an old block is carried
-// forward for less dead weight than otherwise. So a disk that nothing else fills
-// comes back by itself when jobs end. The log looks for room ten times a second.
+// Blocks that ran empty go with them, and what is live in old blocks is carried
+// forward before dead weight has taken a sixteenth of these pages. So a disk that nothing
+// else fills comes back by itself when jobs end. Failures end nothing: who records them
+// on a disk that is [Log.Short] takes the room. The log looks for room ten times a second.
 // Config.Logger is told of the full disk once, and of the room once that has lasted
 // for five seconds. On file systems that write to another place even what they were
 // given (btrfs, ZFS) results may have to wait in memory until a person or another

@@ -121,7 +121,7 @@ func (m *remainder) marks(p *block.Writer, to cut) {
 // that only become empty with what comes after it.
 func (m *remainder) freed(t format.Manifest, to cut) (drop []store.Dropped, oldest uint64) {
 	for i, d := range m.drop {
-		if d.Carried || d.After > to.marks {
+		if d.Carried || d.Marks > to.marks && d.Entries > to.entries {
 			return m.drop[:i], d.Seq
 		}
 	}

@@ -17,7 +17,7 @@ type diskRoom struct{ h *head }
 func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
 
 // TakeRoom takes room on the disk for so many bytes of follow-ups, state keys
-// included, which Record gets next, or GiveRoomBack; false: there is none. They may have
+// included, which Record gets next, or of burials, or GiveRoomBack; false: there is none. They may have
 // a quarter of the reserve: the rest is for the results that have none, and give room
 // back. When that is not known to be enough it waits until the committer has looked at
 // the disk, and on a full disk for 100 ms, or until over is closed: a caller who comes

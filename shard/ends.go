@@ -87,6 +87,7 @@ func (c *ends) decide(now int64, it *Item) {
 			c.undo(l, it)
 		} else {
 			c.restart(l, nil, it.Payloads[it.settled:], -1, now, "")
+			c.writeState(l)
 		}
 	}
 }
@@ -122,8 +123,8 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 		c.restart(l, nil, behind, -1, c.restUntil(now), "")
 		if c.cfg.Throttle > 0 {
 			l.dueAfter(now, l.due)
-			c.writeState(l)
 		}
+		c.writeState(l)
 		return
 	}
 	it.over = true

@@ -45,7 +45,7 @@ func (c *hands) Take(now int64, r *Run) bool {
 	}
 	r.Items, r.size = r.Items[:0], 0
 	most := c.pace * c.cfg.BatchSize
-	if c.cfg.Short != nil && c.cfg.Short() {
+	if c.short() {
 		most = c.cfg.BatchSize
 	}
 	c.prefetchIDs(now, most)
@@ -206,8 +206,12 @@ func (c *hands) undo(l *lane, it *Item) {
 	l.unpinned = false
 }
 
+func (c *hands) short() bool { return c.cfg.Short != nil && c.cfg.Short() }
+
 // again puts payloads, and those behind them, back with a new due time and retry
-// count, which hold for the id as a whole.
+// count, which hold for the id as a whole. On a disk that is short of room that is not
+// written if nothing has ended: many failures would take the room for what ends, and a
+// crash then is one before the run.
 func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
 	l.remember().history = it.History
 	if it.held || c.cfg.Block && it.Outcome.Verdict == VerdictFailed {
@@ -215,10 +219,13 @@ func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, 
 	} else {
 		c.restart(l, nil, it.Payloads[len(it.Payloads)-len(payloads)-len(behind):], retry, due, err)
 	}
+	if l.halted || len(payloads)+len(behind) < len(it.Payloads) || !c.short() {
+		c.writeState(l)
+	}
 }
 
 // restart puts payloads back, those that are to be held and the others, with all
-// that a state says of their job, and writes that down.
+// that a state says of their job.
 func (c *hands) restart(l *lane, held, others []Payload, retry int, due int64, err string) {
 	l.remember().err = err
 	c.release(l)
@@ -229,7 +236,6 @@ func (c *hands) restart(l *lane, held, others []Payload, retry int, due int64, e
 	l.unbound()
 	c.setRetry(l, retry)
 	c.enqueue(l, due)
-	c.writeState(l)
 	l.unpinned = false
 }
 

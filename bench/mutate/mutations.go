@@ -121,6 +121,7 @@ var (
 	shortRuns  = gate{"./shard", "^TestShortOfRoom$"}
 	fullChains = gate{"./executor", "^TestFollowUpsOnAFullDisk$"}
 	fullDisks  = gate{"./executor", "^Test(AFullDiskDrains|SlotsOnAFullDisk)"}
+	outages    = gate{"./executor", "^TestAnOutageThatFillsTheDisk$"}
 	fullStart  = gate{"./journal", "^Test(QueuesOnAFullDisk|FullDisk)"}
 	upkeep     = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile    = gate{"./executor", "^TestHostile"}
@@ -195,7 +196,9 @@ var inRoot = []mutation{
 	{"a later payload in the turn of one that is not back yet", "executor/internal/lane/lane.go", "first.queue == queue && !first.away {", "first.queue == queue {", back},
 	{"a job that was taken up before an earlier one came back", "executor/internal/lane/lane.go", "at.away, at.anew = false, true", "at.away = false", back},
 	{"run ahead of a disk that is short of room", "executor/internal/work/worker.go", "	if !w.crew.Log.Short() {\n", "	if true {\n", fullDisks},
-	{"carry as much as fits on a full disk", "journal/internal/block/trim.go", "		return min((s.Room.Bytes-s.Weight)/2, (s.Room.Bytes-s.Room.Spare-s.Weight)/8) // an eighth of the reserve\n", "		return (s.Room.Bytes - s.Weight) / 2\n", fullChains},
+	{"carry as much as fits on a full disk", "journal/internal/block/trim.go", "		return min((s.Room.Bytes-s.Weight)/2, s.bite())\n", "		return (s.Room.Bytes - s.Weight) / 2\n", fullChains},
+	{"leave an eighth of a full disk to what has ended", "journal/internal/block/trim.go", "size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.bite(), 1))", "8*size > 9*live", outages},
+	{"bury into the room in which a person deletes", "executor/internal/work/judge.go", "	return !short\n", "	return true\n", outages},
 	{"write down a slot only when there is room", "executor/internal/work/enter.go", "w.crew.Log.Settled(w.crew.Handlers)", "w.crew.Log.Flush(w.crew.Handlers)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/hands.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
 	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && r.Spare < live", "", fullDisks},
@@ -325,7 +328,7 @@ var inRoot = []mutation{
 	{"suspect jobs of a restart", "journal/internal/crash/death.go", "booted != Boot() && booted != 0", "booted != Boot() && booted == 1", deaths},
 	{"lock again what was unlocked since", "journal/fulldisk.go", "		late.Key = nil\n", "		_ = late\n", keys},
 	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried,", "		case b.Block.Ended(uint32(off)):\n		case off >= b.carried,", pieces},
-	{"delete a block before its ends are written", "journal/remainder.go", "d.Carried || d.After > to.marks", "d.Carried", pieces},
+	{"delete a block before its ends are written", "journal/remainder.go", "d.Carried || d.Marks > to.marks && d.Entries > to.entries", "d.Carried", pieces},
 	{"keep the state of what was refused", "journal/open_block.go", "if c.Owner == 0 {\n			kept", "if c.Owner >= 0 {\n			kept", keys},
 
 	// What has left memory comes back as it was.

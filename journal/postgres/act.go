@@ -64,15 +64,12 @@ func (n *Node) Explain(ctx context.Context, queue, id string) (why inspect.Expla
 	if err != nil {
 		return why, err
 	}
-	a, err := n.do(ctx, number, &deed{Do: explain, Which: inspect.SelectIDs(queue, id)})
+	a, err := n.do(ctx, number, &deed{Do: "explain", Which: inspect.SelectIDs(queue, id)})
 	if err == nil {
 		err = gob.NewDecoder(bytes.NewReader(a.Why)).Decode(&why)
 	}
 	return why, err
 }
-
-// explain is what is done to look.
-const explain = "explain"
 
 // deed is what a partition is to do, as it stands in a row of the inbox: not as JSON, because ids are any bytes.
 type deed struct {
@@ -144,7 +141,7 @@ func (d *deed) answer(p *partition) func(context.Context) answer {
 
 // done does it where the partition is.
 func (d *deed) done(ctx context.Context, p *partition) (a answer, err error) {
-	if d.Do != explain {
+	if d.Do != "explain" {
 		a.Did, err = inspect.Act(ctx, p.x.Inspect(), d.Do, d.Which, d.Reason)
 		return a, err
 	}

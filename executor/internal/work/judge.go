@@ -84,7 +84,11 @@ func (w *worker) grant(it *shard.Item, wish Wish, err error) bool {
 
 // fail fills in the outcome of a failure.
 func (w *worker) fail(it *shard.Item, wish Wish) {
-	out := &it.Outcome
+	out, core := &it.Outcome, &w.queue.Core
+	last := core.LastTry(it) && core.OnExhausted != shard.OnExhaustedHalt && wish.Kind != FullDisk
+	if (last || wish.Kind == Cancel) && !w.buriable(it) {
+		wish = w.queue.Wish(it, w.crew.Border(journal.ErrFull))
+	}
 	switch wish.Kind {
 	case Cancel:
 		out.Verdict = shard.VerdictCanceled
@@ -102,6 +106,21 @@ func (w *worker) fail(it *shard.Item, wish Wish) {
 	}
 	w.debugFailure(it)
 	out.Verdict = shard.VerdictFailed
+}
+
+// buriable reports whether the morgue has room on the disk for an item: in the room that
+// burials leave a person deletes.
+func (w *worker) buriable(it *shard.Item) bool {
+	bytes := keyRoom
+	for _, p := range w.queue.Core.InHand(it) {
+		bytes += int(p.Ref.Bytes) / 2 // in a moment as much is given back
+	}
+	short := w.crew.Log.Short()
+	if short && w.crew.Log.TakeRoom(w.crew.Handlers.Done(), bytes) {
+		w.crew.Log.GiveRoomBack(bytes)
+		return true
+	}
+	return !short
 }
 
 // overdue returns why the context of the last attempt has ended before its handler

@@ -27,7 +27,7 @@ type Block struct {
 	held  int      // bytes of memory that its entries count for in Chain.Held
 	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
 
-	over place // of the mark of the entry that ended last
+	over place // where the entry that ended last did
 
 	ahead uint32 // of a copy of one entry of the open block: where that is; 0: it is none
 
@@ -40,10 +40,10 @@ type Block struct {
 	Origins []*Block
 }
 
-// place is one among the marks of a block.
+// place is one in a block.
 type place struct {
-	block *Block
-	marks int // bytes of marks before it
+	block          *Block
+	entries, marks int // bytes before it
 }
 
 // blockData holds the entries of a block, or where they went. At rest it is at most one

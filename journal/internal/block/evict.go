@@ -100,7 +100,7 @@ func (c *Chain) Doomed(b *Writer, s Strain) (list []*Block) {
 	budget := c.allowance(b, s)
 	for _, b := range c.Blocks {
 		if b.Live > 0 {
-			if budget <= 0 || !c.wasteful(size, live, s.tight()) {
+			if budget <= 0 || !c.wasteful(size, live, s) {
 				break
 			}
 			list = append(list, b)

@@ -34,7 +34,7 @@ func (c *Chain) EndHere(r Ref, open *Writer) {
 		c.Live -= freed
 		if r.Block.Live == 0 {
 			c.release(r.Block)
-			r.Block.over = place{open.Block, len(open.Marks)}
+			r.Block.over = place{open.Block, len(open.Entries), len(open.Marks)}
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (c *Chain) Trim(b *Writer, s Strain) (drop []store.Dropped) {
 		carry := old.Live > 0
 		if carry {
 			entries := c.entriesOf(old)
-			if entries == nil || budget <= 0 || !c.wasteful(c.Size, c.Live, s.tight()) || s.tight() && !s.bears(old.Bytes, budget, first) {
+			if entries == nil || budget <= 0 || !c.wasteful(c.Size, c.Live, s) || s.tight() && !s.bears(old.Bytes, budget, first) {
 				break
 			}
 			budget -= c.carry(old, entries, b)
@@ -78,6 +78,12 @@ type Strain struct {
 
 func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
 
+// reserve is what only results may take.
+func (s Strain) reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Weight, 0) }
+
+// bite is how much is carried at once on a tight disk.
+func (s Strain) bite() int { return s.reserve() / 4 }
+
 // bears reports whether a block may be carried on a tight disk.
 func (s Strain) bears(bytes, budget int, first bool) bool {
 	return bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/2
@@ -86,25 +92,24 @@ func (s Strain) bears(bytes, budget int, first bool) bool {
 // allowance returns how much may be carried into b.
 func (c *Chain) allowance(b *Writer, s Strain) int {
 	if s.tight() {
-		return min((s.Room.Bytes-s.Weight)/2, (s.Room.Bytes-s.Room.Spare-s.Weight)/8) // an eighth of the reserve
+		return min((s.Room.Bytes-s.Weight)/2, s.bite())
 	}
 	return min(max(c.minCarry, len(b.Entries)), s.Room.Spare)
 }
 
-// wasteful reports whether carrying is worth it in a log of so many bytes.
-func (c *Chain) wasteful(size, live int, tight bool) bool {
-	if tight {
-		return 8*size > 9*live+tightSlack
+// wasteful reports whether carrying is worth it in a log of so many bytes. On a tight disk
+// it is when a sixteenth of the reserve is dead weight, beside the headers of blocks that
+// are a bite each.
+func (c *Chain) wasteful(size, live int, s Strain) bool {
+	if s.tight() {
+		return size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.bite(), 1))
 	}
 	return size > 2*live+c.trimSlack
 }
 
-// tightSlack is the dead weight that is left alone on a full disk.
-const tightSlack = 16 << 10
-
 // Reclaimable reports whether an empty commit could make room on a disk that is full.
 func (c *Chain) Reclaimable(r store.Room) bool {
-	if len(c.Blocks) == 0 || !c.wasteful(c.Size, c.Live, true) {
+	if len(c.Blocks) == 0 || !c.wasteful(c.Size, c.Live, Strain{Room: r, Full: true}) {
 		return false
 	}
 	old := c.Blocks[0]
@@ -113,16 +118,16 @@ func (c *Chain) Reclaimable(r store.Room) bool {
 
 // leave lists what b is on disk among the blocks to delete in the commit of next.
 func (b *Block) leave(drop []store.Dropped, carried bool, next *Block) []store.Dropped {
-	after := 0
+	var after place
 	if b.over.block == next {
-		after = b.over.marks + 1
+		after = place{entries: b.over.entries + 1, marks: b.over.marks + 1}
 	}
 	parts := b.parts
 	if len(parts) == 0 {
 		parts = []store.Dropped{{Seq: b.Seq, Size: b.Size}}
 	}
 	for _, p := range parts {
-		drop = append(drop, store.Dropped{Seq: p.Seq, Size: p.Size, Carried: carried, After: after})
+		drop = append(drop, store.Dropped{Seq: p.Seq, Size: p.Size, Carried: carried, Entries: after.entries, Marks: after.marks})
 	}
 	return drop
 }

@@ -25,7 +25,7 @@ type Memory struct {
 	limit  int                        // see Limit
 	unread error                      // see FailReads
 	before func()                     // see BeforeCommit
-	kept   int                        // see Fill; 0: an eighth of limit
+	kept   int                        // see Fill; 0: a sixteenth of limit
 	dead   error                      // see Kill
 }
 
@@ -144,7 +144,7 @@ func (m *Memory) apply(t *Transaction) error {
 	if m.volatile && len(t.Changes) == 0 {
 		return nil // the manifest will never be read
 	}
-	if m.limit > 0 && m.Content()+t.growth(m.blocks) > m.limit {
+	if m.limit > 0 && m.Content()+t.takes() > m.limit {
 		return format.ErrFull
 	}
 	if m.blocks == nil { // an empty disk, or a copy of one
@@ -163,7 +163,7 @@ func (m *Memory) apply(t *Transaction) error {
 	return nil
 }
 
-// Room keeps an eighth of a limited disk for results.
+// Room keeps a sixteenth of a limited disk for results, as a file does.
 func (m *Memory) Room(need int) (Room, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,7 +171,7 @@ func (m *Memory) Room(need int) (Room, error) {
 		return Endless, nil
 	}
 	free := max(m.limit-m.Content(), 0)
-	return Room{free, free - cmp.Or(m.kept, m.limit/8) - need}, nil
+	return Room{free, free - cmp.Or(m.kept, m.limit/16) - need}, nil
 }
 
 // Content is how many bytes are on the disk.
@@ -187,12 +187,9 @@ func (m *Memory) Content() (n int) {
 	return n
 }
 
-// growth is how much more of a disk is used after t.
-func (t *Transaction) growth(blocks map[uint64][]byte) int {
+// takes is how much room t takes on a disk, before what it deletes gives some back.
+func (t *Transaction) takes() int {
 	n := len(t.Block)
-	for _, d := range t.Drop {
-		n -= len(blocks[d.Seq])
-	}
 	for _, c := range t.Changes {
 		n += len(c.Key) + len(c.Value)
 	}

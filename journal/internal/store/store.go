@@ -87,7 +87,10 @@ type Dropped struct {
 	Seq     uint64
 	Size    int
 	Carried bool // its live entries are in the block of the same transaction
-	After   int  // bytes of that block's marks without which it must not go: those of its last entry
+
+	// Bytes of the entries and of the marks of that block: without the ones or the others, which
+	// say what has become of its last entry, it must not go.
+	Entries, Marks int
 }
 
 // Room is how much a commit can write, in bytes.

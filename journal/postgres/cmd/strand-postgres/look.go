@@ -97,22 +97,14 @@ func (c *call) owner(p postgres.PartitionStats) (name, since string) {
 func (c *call) running(ctx context.Context, out io.Writer) error {
 	return postgres.Look(ctx, c.url, c.config(), func(s postgres.Stats, _ []*journal.View) (err error) {
 		for _, p := range s.Partitions {
-			if c.owned(out, p) {
-				err = errOwner
+			says := "has no owner: nothing of it runs"
+			if owner, since := c.owner(p); p.Owner != "" {
+				says, err = fmt.Sprintf("is owned by %s, since %s", owner, since), errOwner
 			}
+			fmt.Fprintf(out, "partition %d %s\n", p.Partition, says)
 		}
 		return err
 	})
-}
-
-// owned says who has a partition, or that nobody does.
-func (c *call) owned(out io.Writer, p postgres.PartitionStats) bool {
-	says := "has no owner: nothing of it runs"
-	if owner, since := c.owner(p); p.Owner != "" {
-		says = fmt.Sprintf("is owned by %s, since %s", owner, since)
-	}
-	fmt.Fprintf(out, "partition %d %s\n", p.Partition, says)
-	return p.Owner != ""
 }
 
 // errOwner is why there is no answer.
@@ -121,29 +113,24 @@ var errOwner = errors.New("what runs, only the owners know: ask their dashboards
 // explain has the owner of a job say why it does not run.
 func (c *call) explain(ctx context.Context, out io.Writer, cfg postgres.Config) error {
 	cfg.SingleServer, cfg.Executor.Logger = true, slog.New(slog.DiscardHandler) // a question may be lost with a server
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
 	n, err := postgres.Open(ctx, c.url, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = n.Stop(ctx) }()
 	number, err := n.PartitionOf(c.words[2])
-	if err != nil {
+	s, failed := n.Stats(ctx)
+	if err = cmp.Or(err, failed); err != nil {
 		return err
 	}
-	s, err := n.Stats(ctx)
-	if err != nil || !c.owned(out, s.Partitions[number]) {
-		return err
+	if s.Partitions[number].Owner == "" {
+		return fmt.Errorf("partition %d has no owner: nothing of it runs", number)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errAnswer)
-	defer cancel()
 	why, err := n.Explain(ctx, c.words[1], c.words[2])
 	if err == nil {
 		fmt.Fprintln(out, why)
 	}
 	return err
 }
-
-// answerTime is how long an owner has to answer.
-const answerTime = 10 * time.Second
-
-var errAnswer = fmt.Errorf("the owner has not answered within %v", answerTime)

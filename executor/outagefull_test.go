@@ -1,0 +1,111 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/journal"
+)
+
+// An outage that fills the disk, and goes on, is no end: however often what waits has failed, a person can
+// act meanwhile, and when the outage is over all of it is done, also where each job hands on what it had, and
+// also after a crash. Where jobs die of it the disk stays full of dead letters, until a person deletes some.
+func TestAnOutageThatFillsTheDisk(t *testing.T) {
+	for _, size := range []int{1000, 8000}[:sampled(2)] {
+		for name, o := range map[string]outage{"done": {retries: 1 << 20}, "hands on": {retries: 1 << 20, handsOn: true}, "dies": {retries: 2}} {
+			t.Run(fmt.Sprint(size, " ", name), func(t *testing.T) {
+				bubble(t, func(t *testing.T) { o.play(t, size) })
+			})
+		}
+	}
+}
+
+type outage struct {
+	retries int
+	handsOn bool
+}
+
+func (o outage) play(t *testing.T, size int) {
+	const limit = 1 << 20
+	disk := new(journal.Memory)
+	disk.Limit(limit)
+	var down atomic.Bool
+	down.Store(true)
+	open := func() (*executor.Executor, *executor.Queue[string], *tail) {
+		x := openOn(t, disk, executor.Config{Workers: 8})
+		cfg := executor.QueueConfig[string]{RetryIn: always(100 * time.Millisecond), MaxRetries: o.retries}
+		next := newTail(t, x, "next", cfg)
+		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+			if o.handsOn {
+				assert.NoError(t, next.FollowUp(job, job.ID, job.Payload))
+			}
+			if down.Load() {
+				return errors.New("503 from downstream")
+			}
+			return nil
+		}, cfg)
+		require.NoError(t, err)
+		start(t, x)
+		return x, q, next
+	}
+	x, q, next := open()
+	n := 0
+	for refused := 0; refused < 100; {
+		if _, err := q.Enqueue(t.Context(), fmt.Sprint(n%23), strings.Repeat("x", size)); err != nil {
+			require.ErrorIs(t, err, executor.ErrFull)
+			refused++
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		n++
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	acts := func(x *executor.Executor) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := x.Inspect().Pause(ctx, inspect.SelectPrefix("q", "nothing"))
+		require.NoError(t, err)
+		_, err = x.Inspect().Resume(ctx, inspect.SelectPrefix("q", "nothing"))
+		require.NoError(t, err)
+	}
+	acts(x)
+	disk = disk.Crash()
+	disk.Limit(limit)
+	x, q, next = open()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	acts(x)
+	down.Store(false)
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	s := stats(t, q)
+	require.Zero(t, s.Payloads, "%+v", s)
+	switch {
+	case o.handsOn:
+		require.EqualValues(t, n, stats(t, next.Queue).Done)
+	case o.retries == 2:
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		dead, err := x.Inspect().DeleteDead(ctx, inspect.SelectQueue("q"))
+		require.NoError(t, err)
+		require.NotZero(t, dead)
+		time.Sleep(time.Second)
+	}
+	require.NoError(t, x.Err())
+	_, err := q.Enqueue(t.Context(), "new", strings.Repeat("x", size))
+	require.NoError(t, err)
+	stop(t, x)
+}
