@@ -113,7 +113,7 @@ func (w *worker) fail(it *shard.Item, wish Wish) {
 func (w *worker) buriable(it *shard.Item) bool {
 	bytes := keyRoom
 	for _, p := range w.queue.Core.InHand(it) {
-		bytes += int(p.Ref.Bytes) / 2 // in a moment as much is given back
+		bytes += int(p.Ref.Bytes)
 	}
 	short := w.crew.Log.Short()
 	if short && w.crew.Log.TakeRoom(w.crew.Handlers.Done(), bytes) {
