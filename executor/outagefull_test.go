@@ -59,7 +59,7 @@ func (o outage) play(t *testing.T, size int) {
 		start(t, x)
 		return x, q, next
 	}
-	x, q, next := open()
+	x, q, _ := open()
 	n := 0
 	for refused := 0; refused < 100; {
 		if _, err := q.Enqueue(t.Context(), fmt.Sprint(n%23), strings.Repeat("x", size)); err != nil {
@@ -84,6 +84,7 @@ func (o outage) play(t *testing.T, size int) {
 	acts(x)
 	disk = disk.Crash()
 	disk.Limit(limit)
+	var next *tail
 	x, q, next = open()
 	time.Sleep(time.Minute)
 	synctest.Wait()
