@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,7 @@ func (c *committer) pause() (again <-chan time.Time, idle bool) {
 // commitAll commits until nothing is left. False: the log has stopped. The
 // caller holds committing.
 func (c *committer) commitAll() bool {
+	c.disk.dead = math.MaxInt
 	for !errors.Is(c.stopped(), ErrFailed) {
 		over := c.turn()
 		b, t, ok := c.seal()

@@ -42,6 +42,7 @@ type fullDisk struct {
 	short   atomic.Bool     // there was hardly more room than the reserve when the last block was made
 	full    bool            // appends are refused
 	missed  int             // bytes that there should be room for until they are not
+	dead    int             // weight before the last empty commit since the committer woke up
 	waiting []postedCall    // posted calls that found no room, in position order
 	late    map[string]bool // ids of what has waited since there was nothing that did
 	owed    owed            // their state keys

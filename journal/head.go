@@ -233,7 +233,7 @@ func (h *head) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	if h.disk.full {
 		r = h.readmit(r)
 	}
-	if b.empty() && !(h.disk.full && h.chain.Reclaimable(r)) {
+	if b.empty() && !(h.disk.full && h.chain.Reclaimable(r, &h.disk.dead)) {
 		return nil, nil, false
 	}
 	b.Reach(h.manifest.Next)

@@ -74,8 +74,7 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 const writeStep = 64 << 10
 
 func (c *watchedConn) Write(b []byte) (done int, err error) {
-	for first := true; err == nil && (first || done < len(b)); first = false {
-		var n int
+	for first, n := true, 0; err == nil && (first || done < len(b)); first = false {
 		n, err = c.Conn.Write(b[done:min(done+writeStep, len(b))])
 		done += n
 		c.note(n)

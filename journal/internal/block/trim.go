@@ -81,9 +81,6 @@ func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
 // reserve is what only results may take.
 func (s Strain) reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Weight, 0) }
 
-// bite is how much is carried at once on a tight disk.
-func (s Strain) bite() int { return s.reserve() / 4 }
-
 // bears reports whether a block may be carried on a tight disk.
 func (s Strain) bears(bytes, budget int, first bool) bool {
 	return bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/2
@@ -92,26 +89,29 @@ func (s Strain) bears(bytes, budget int, first bool) bool {
 // allowance returns how much may be carried into b.
 func (c *Chain) allowance(b *Writer, s Strain) int {
 	if s.tight() {
-		return min((s.Room.Bytes-s.Weight)/2, s.bite())
+		return min((s.Room.Bytes-s.Weight)/2, s.reserve()/4)
 	}
 	return min(max(c.minCarry, len(b.Entries)), s.Room.Spare)
 }
 
 // wasteful reports whether carrying is worth it in a log of so many bytes. On a tight disk
 // it is when a sixteenth of the reserve is dead weight, beside the headers of blocks that
-// are a bite each.
+// are a quarter of it.
 func (c *Chain) wasteful(size, live int, s Strain) bool {
 	if s.tight() {
-		return size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.bite(), 1))
+		return size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.reserve()/4, 1))
 	}
 	return size > 2*live+c.trimSlack
 }
 
-// Reclaimable reports whether an empty commit could make room on a disk that is full.
-func (c *Chain) Reclaimable(r store.Room) bool {
-	if len(c.Blocks) == 0 || !c.wasteful(c.Size, c.Live, Strain{Room: r, Full: true}) {
+// Reclaimable reports whether an empty commit could make room on a disk that is full. least is
+// the dead weight before the last one: one that gave nothing back is not followed at once.
+func (c *Chain) Reclaimable(r store.Room, least *int) bool {
+	dead := c.Size - c.Live
+	if len(c.Blocks) == 0 || dead >= *least || !c.wasteful(c.Size, c.Live, Strain{Room: r, Full: true}) {
 		return false
 	}
+	*least = dead
 	old := c.Blocks[0]
 	return old.Bytes < (r.Bytes-format.HeaderSize)/2 && (old.Live == 0 || c.entriesOf(old) != nil)
 }
