@@ -141,7 +141,7 @@ func (d *deed) answer(p *partition) func(context.Context) answer {
 
 // done does it where the partition is.
 func (d *deed) done(ctx context.Context, p *partition) (a answer, err error) {
-	if d.Do != "explain" {
+	if d.Do != "explain" || len(d.Which.IDs) != 1 { // rows may be anybody's
 		a.Did, err = inspect.Act(ctx, p.x.Inspect(), d.Do, d.Which, d.Reason)
 		return a, err
 	}

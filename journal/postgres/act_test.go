@@ -273,6 +273,8 @@ func TestRowsWithoutItems(t *testing.T) {
 	}
 	require.NoError(t, owner.Start(context.Background()))
 	c.serving(owner)
+	_, err := other.do(within(t, time.Minute), 0, &deed{Do: "explain", Which: inspect.SelectQueue("q")})
+	require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 	require.NoError(t, other.q.Wait(within(t, time.Minute), other.put(t, "a", 1)))
 	is(t, 1)(other.Act(within(t, time.Minute), "pause", inspect.SelectQueue("q"), ""))
 	require.Equal(t, bad, cmpStats(t, owner.Node).Partitions[0].Refused)
