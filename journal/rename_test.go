@@ -158,7 +158,7 @@ func TestRenameToAnotherOnAFullDisk(t *testing.T) {
 	require.NoError(t, l.Close())
 	l, err = OpenMemory(disk, Config{})
 	require.NoError(t, err)
-	disk.Fill(1500, 8<<10)
+	disk.Limit(disk.Content() + 1500)
 	ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: make([]byte, 5000)}}, nil)
 	require.NoError(t, err)
 	require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)

@@ -94,9 +94,8 @@ func (c *Chain) allowance(b *Writer, s Strain) int {
 	return min(max(c.minCarry, len(b.Entries)), s.Room.Spare)
 }
 
-// wasteful reports whether carrying is worth it in a log of so many bytes. On a tight disk
-// it is when a sixteenth of the reserve is dead weight, beside the headers of blocks that
-// are a quarter of it.
+// wasteful reports whether carrying is worth it in a log of so many bytes. On a tight disk it is when a
+// sixteenth of the reserve is dead weight, beside the headers of blocks that are a quarter of it.
 func (c *Chain) wasteful(size, live int, s Strain) bool {
 	if s.tight() {
 		return size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.reserve()/4, 1))

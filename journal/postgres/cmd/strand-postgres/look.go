@@ -126,7 +126,8 @@ func (c *call) explain(ctx context.Context, out io.Writer, cfg postgres.Config) 
 		return err
 	}
 	if s.Partitions[number].Owner == "" {
-		return fmt.Errorf("partition %d has no owner: nothing of it runs", number)
+		_, err = fmt.Fprintf(out, "partition %d has no owner: nothing of it runs\n", number)
+		return err
 	}
 	why, err := n.Explain(ctx, c.words[1], c.words[2])
 	if err == nil {

@@ -110,7 +110,7 @@ func TestLook(t *testing.T) {
 	require.NoError(t, caller.Stop(t.Context()))
 	says(fine, []string{"status"}, `^NODE +ID\n\nPARTITION`, `\n\d +nobody +- +1 +1 +0\n`, `\nmails +4 +0 +4 `)
 	says(fine, []string{"running"}, `^(partition \d has no owner: nothing of it runs\n){4}$`)
-	says(notDone, []string{"explain", "mails", "retry-3"}, `^strand-postgres: partition \d has no owner: nothing of it runs\n$`)
+	says(fine, []string{"explain", "mails", "retry-3"}, `^partition \d has no owner: nothing of it runs\n$`)
 	out, errs, status := called(t, url, "jobs", "-limit", "1")
 	require.Equal(t, fine, status)
 	require.Contains(t, out, "\n4 jobs\n")
