@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -83,6 +84,12 @@ func TestTheDeadGoFromAFullDisk(t *testing.T) {
 				time.AfterFunc(time.Minute, func() { d.disk.Limit(0) })
 			}}
 			n, err := d.verbs()[verb](ctx, inspect.SelectQueue("q"))
+			if verb == "requeue" && errors.Is(err, executor.ErrFull) { // the log may not have looked since there is room
+				time.Sleep(time.Second)
+				var rest int
+				rest, err = d.verbs()[verb](t.Context(), inspect.SelectQueue("q"))
+				n += rest
+			}
 			require.NoError(t, err)
 			require.Equal(t, 148, n)
 			conserves(t, d.q, 150)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -78,4 +80,66 @@ func TestSlotsOnAFullDisk(t *testing.T) {
 		require.EqualValues(t, n, s.Done)
 		stop(t, x)
 	})
+}
+
+// What a person cancels as a whole, and what a handler gives up of a job of many payloads, goes
+// to the morgue of a full disk as far as that has room: what ends afterwards can be written down.
+func TestBurialsAtOnceOnAFullDisk(t *testing.T) {
+	const size = 12_000
+	for name, ids := range map[string]int{"canceled": 60, "payload errors": 3} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				disk.Limit(2 << 20)
+				x := openOn(t, disk, executor.Config{})
+				healed := false
+				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+					if healed {
+						return nil
+					}
+					errs := make(executor.PayloadErrors)
+					for _, p := range job.Payloads {
+						errs[p.Position] = executor.Cancel(errBoom)
+					}
+					return errs
+				}, executor.QueueConfig[string]{})
+				n := 0
+				for ; ; n++ {
+					if _, err := q.Enqueue(t.Context(), fmt.Sprint(n%ids), strings.Repeat("x", size)); err != nil {
+						require.ErrorIs(t, err, executor.ErrFull)
+						break
+					}
+				}
+				if name == "canceled" {
+					did, err := x.Inspect().Cancel(t.Context(), inspect.SelectQueue("q"), "")
+					require.ErrorIs(t, err, executor.ErrFull)
+					require.Equal(t, did, stats(t, q).Dead)
+				}
+				start(t, x)
+				time.Sleep(time.Minute)
+				require.Equal(t, n, stats(t, q).Dead+stats(t, q).Payloads)
+				healed = true
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Zero(t, stats(t, q).Payloads)
+				healed = false
+				for range 50 { // what burials have taken comes back
+					_, err := x.Inspect().DeleteDead(t.Context(), inspect.SelectQueue("q"))
+					require.NoError(t, err)
+					time.Sleep(time.Second)
+					require.NoError(t, x.Err())
+					for range 5 {
+						enqueue(t, q, "a", strings.Repeat("x", size), executor.In(time.Hour))
+					}
+					_, err = map[string]func(context.Context, inspect.Selection) (int, error){
+						"canceled":       func(ctx context.Context, s inspect.Selection) (int, error) { return x.Inspect().Cancel(ctx, s, "") },
+						"payload errors": x.Inspect().RunNow,
+					}[name](t.Context(), inspect.SelectQueue("q"))
+					require.NoError(t, err)
+					drained(t, q)
+				}
+				stop(t, x)
+			})
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -318,5 +319,32 @@ func TestAnErrorThatSpeaksOfACrash(t *testing.T) {
 			require.Equal(t, 1, s.Dead)
 			require.NoError(t, x.Stop(t.Context()))
 		}
+	})
+}
+
+// One that is given up while the morgue has no room for it on a full disk is held until it has.
+func TestGivenUpOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		disk.Limit(1 << 20)
+		x, err := OpenOn(disk, Config{})
+		require.NoError(t, err)
+		q, err := Handle(x, "q", func(context.Context, Job[string]) error { return nil }, QueueConfig[string]{})
+		require.NoError(t, err)
+		receipt, err := q.Enqueue(t.Context(), "poison", strings.Repeat("x", 50_000))
+		for n := 0; err == nil; n++ {
+			_, err = q.Enqueue(t.Context(), fmt.Sprint(n), strings.Repeat("x", 1000), In(time.Hour))
+		}
+		require.ErrorIs(t, err, ErrFull)
+		in := q.q.Shards.Of("poison")
+		require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("poison", shard.HoldSuspect) }))
+		q.q.Admit(q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "poison", journal.Position(receipt.Position)), in)
+		require.NoError(t, x.Start(t.Context()))
+		time.Sleep(time.Hour / 2)
+		require.Zero(t, x.Dead())
+		disk.Limit(0)
+		time.Sleep(time.Second)
+		require.Equal(t, 1, x.Dead())
+		require.NoError(t, x.Stop(t.Context()))
 	})
 }

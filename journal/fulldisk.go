@@ -140,7 +140,7 @@ func (h *head) readmit(r store.Room) store.Room {
 			}
 		}
 	}
-	if d.full = len(d.waiting) > 0 || r.Spare < d.missed; !d.full {
+	if d.full = len(d.waiting)+len(d.questions) > 0 || r.Spare < d.missed; !d.full {
 		d.waiting, d.late, d.owed = nil, nil, nil
 		d.expectRoom()
 	}

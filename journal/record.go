@@ -19,13 +19,16 @@ type Change struct {
 	Exhumed []Position
 	Queue   uint32
 
+	// Room is what was taken for burials and follow-ups with [Log.TakeRoom], in bytes. They
+	// are results: a full disk does not refuse them, and what it has no room for waits with
+	// all results behind it.
+	Room int
+
 	FollowUps
 }
 
 // FollowUps are payloads that a [Change] accepts: they are in the commit of what
-// ended, and delivered after it, like those of an Append. They are results: a full
-// disk does not refuse them, and what it has no room for waits with all results behind
-// it. So their room is taken before, with [Log.TakeRoom].
+// ended, and delivered after it, like those of an Append.
 type FollowUps struct {
 	// Entries are as for Append. Record sets Kind and Position, and copies them.
 	Entries []Entry
@@ -34,8 +37,6 @@ type FollowUps struct {
 	// it is called under the log's lock, with the position of the first of them. Nil:
 	// there are none.
 	With func(first Position) []Set
-
-	Room int // bytes, of what was taken for them
 }
 
 // JobState is a job's state to be written down, and where it went.
@@ -73,6 +74,7 @@ func (c *Change) empty() bool {
 // that it reads the disk for a burial that left memory, and not for its commit: what a
 // crash takes back is decided again, in the old order. After a failure it has no effect.
 func (h *head) Record(c *Change) {
+	h.disk.promised.Add(-int64(c.Room))
 	burials, err := editsOf(c.Buried)
 	if err != nil || c.empty() {
 		return
@@ -168,7 +170,6 @@ func (h *head) follow(f *FollowUps) {
 	if len(f.Entries) == 0 {
 		return
 	}
-	h.disk.promised.Add(-int64(f.Room))
 	first, now := h.manifest.Next, int64(0)
 	for i := range f.Entries {
 		e := &f.Entries[i]

@@ -25,8 +25,11 @@ func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
 //
 // When there is none the disk is full, as if an append had been refused.
 func (r *diskRoom) TakeRoom(over <-chan struct{}, bytes int) bool {
-	return r.h.volatile || r.h.disk.take(bytes) || r.askRoom(over, bytes)
+	return r.TryRoom(bytes) || r.askRoom(over, bytes)
 }
+
+// TryRoom is TakeRoom that does not wait: false also when it is not known whether there is some.
+func (r *diskRoom) TryRoom(bytes int) bool { return r.h.volatile || r.h.disk.take(bytes) }
 
 // GiveRoomBack gives back what TakeRoom has taken.
 func (r *diskRoom) GiveRoomBack(bytes int) {

@@ -40,6 +40,7 @@ func (c *ends) settle(now int64, it *Item) {
 	if it.removals.Load() != nil {
 		c.remove(now, it)
 	}
+	c.Spend(it.Outcome.Room)
 	c.decide(now, it)
 	if it.Claim != nil {
 		c.change.Claims = append(c.change.Claims, claim{it.Claim, it.lastWord(), it.over})

@@ -257,7 +257,7 @@ func (c *ledger) unwrite(p *runHistory) {
 // Record writes the change that has gathered into log, and forgets it. After an
 // error of the Core it writes nothing.
 func (c *ledger) Record(log Recorder) {
-	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims)+len(c.change.Exhumed) == 0 && c.change.Surplus == (Weight{}) {
+	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims)+len(c.change.Exhumed)+c.change.Room == 0 && c.change.Surplus == (Weight{}) {
 		return
 	}
 	log.Record(&c.change)
@@ -279,7 +279,7 @@ func (c *ledger) Record(log Recorder) {
 	c.change.Claims = emptied(c.change.Claims)
 	c.change.Deleted = emptied(c.change.Deleted)
 	c.change.Staged = emptied(c.change.Staged)
-	c.change.FollowUps, c.change.Heirs = journal.FollowUps{}, nil
+	c.change.FollowUps, c.change.Heirs, c.change.Room = journal.FollowUps{}, nil, 0
 	c.change.Over, c.change.Surplus = Weight{}, Weight{}
 	c.stateOf = emptied(c.stateOf)
 	if len(rewritten) > 0 {

@@ -104,6 +104,33 @@ func (it *Item) doom(r *Removal, single bool) (n int) {
 	return n
 }
 
+// Spend says that so many bytes of the disk were taken for what is buried; see journal.Change.
+func (c *ledger) Spend(bytes int) { c.change.Room += bytes }
+
+// letterRoom is more than a dead letter takes on the disk beside its payload and its reason.
+const letterRoom = 1 << 10
+
+// RoomFor returns how much of the disk the payloads of an id that r means take as dead letters.
+func (c *Core) RoomFor(id string, r *Removal) (n int) {
+	l := c.lanes.find([]byte(id))
+	if l == nil {
+		return 0
+	}
+	add := func(p Payload) bool {
+		if r.means(p.Ref.Position()) {
+			n += p.Ref.Size() + len(r.Reason) + letterRoom
+		}
+		return false
+	}
+	if it := l.item(); it != nil {
+		for _, p := range it.Payloads[it.settled:] {
+			add(p)
+		}
+	}
+	l.hasAny(add)
+	return n
+}
+
 // Remove ends payloads of an id before they run, and returns how many. Those that a
 // worker has in hand end when it gives them back, unless they are over by then:
 // inHand says how many.

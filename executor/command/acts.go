@@ -128,7 +128,7 @@ func pause(on bool) func(context.Context, *call) error {
 				return err
 			}
 			l.Record(&journal.Change{Sets: sets})
-			if err := errors.Join(l.Settled(ctx), l.Close()); err != nil {
+			if err := l.Close(); err != nil {
 				return err
 			}
 		}

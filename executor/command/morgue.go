@@ -156,20 +156,26 @@ func morgueLive(ctx context.Context, l *live) error {
 	return nil
 }
 
-// remove deletes dead letters, and what they had locked.
+// remove deletes dead letters, and what they had locked: each by itself, because a full disk may
+// have no room for all at once. What it has none for at all, Close says.
 func remove(ctx context.Context, l *journal.Log, queue uint32, ps []journal.Position) error {
-	c := &journal.Change{Queue: queue, Exhumed: slices.Sorted(slices.Values(ps))}
+	locked := make(map[journal.Position][]journal.Set)
 	for s, err := range l.Keys(statekey.LockPrefix, "") {
 		if err != nil {
 			return err
 		}
-		k, err := statekey.ParseKeyLock(s)
-		if _, dead := slices.BinarySearch(c.Exhumed, journal.Position(k.Position)); dead && err == nil {
-			c.Sets = append(c.Sets, journal.Set{Key: s.Key})
+		if k, err := statekey.ParseKeyLock(s); err == nil {
+			p := journal.Position(k.Position)
+			locked[p] = append(locked[p], journal.Set{Key: s.Key})
 		}
 	}
-	l.Record(c)
-	return l.Settled(ctx)
+	for _, p := range ps {
+		l.Record(&journal.Change{Queue: queue, Exhumed: []journal.Position{p}, Sets: locked[p]})
+	}
+	if err := l.Flush(ctx); !errors.Is(err, journal.ErrFull) {
+		return err
+	}
+	return nil
 }
 
 // known returns an error that lists the queues there are when queue is none of

@@ -141,7 +141,8 @@ type Inspector interface {
 	//
 	// It returns how many payloads are affected, also with an error; those that a handler
 	// has in hand count. Without an error, everything but those is on disk. The errors are
-	// those of RunNow; after one, the changes that are counted may not be on disk yet, and
+	// those of RunNow, and ErrFull when the disk has no room for the next dead letter; [Inspector.Delete]
+	// needs none. After one, the changes that are counted may not be on disk yet, and
 	// those of one more visit to a shard may have been made, too. When several calls select
 	// the same payloads at the same time, a payload that waits is counted by one of them,
 	// and one that runs by each.

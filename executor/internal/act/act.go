@@ -31,6 +31,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/pick"
 	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -51,11 +52,11 @@ func (o *Operator) hasten(ctx context.Context, which inspect.Selection, anew boo
 	if err != nil {
 		return 0, err
 	}
-	return o.act(ctx, q, s, func(c *shard.Core, at int64, id string) int {
+	return o.act(ctx, q, s, func(c *shard.Core, at int64, id string, _ int) (n, takes int) {
 		if s.Of != nil && !c.HasAny(id, s.Of) || !c.RunNow(id, at, anew) {
-			return 0
+			return 0, 0
 		}
-		return 1
+		return 1, 0
 	})
 }
 
@@ -86,13 +87,20 @@ func (o *Operator) remove(ctx context.Context, which inspect.Selection, r shard.
 		return 0, err
 	}
 	r.Of, r.Before = s.Of, o.Log.Stats().Next
-	n, err := o.act(ctx, q, s, func(c *shard.Core, now int64, id string) int {
+	n, err := o.act(ctx, q, s, func(c *shard.Core, now int64, id string, room int) (n, takes int) {
+		if r.Verdict == shard.VerdictCanceled {
+			bytes := c.RoomFor(id, &r)
+			if bytes > room && !o.Log.TryRoom(bytes-room) {
+				return 0, bytes
+			}
+			c.Spend(max(bytes, room))
+		}
 		own := r
 		if q.Admission != nil {
 			own.Claim = q.Admission.Claim(id, nil)
 		}
 		ended, inHand := c.Remove(now, id, &own)
-		return ended + inHand
+		return ended + inHand, 0
 	})
 	if n > 0 && r.Verdict == shard.VerdictCanceled {
 		q.Lines.Canceled(n, r.Reason)
@@ -114,23 +122,82 @@ func (o *Operator) selected(ctx context.Context, which inspect.Selection) (*engi
 	return q, ctx, s, s.Check(o.Now())
 }
 
+// visit does something with a job on its shard, and returns what counts. Or it does nothing yet,
+// and returns how many bytes of the disk it takes; then it is called again with that room, which
+// it spends.
+type visit func(c *shard.Core, now int64, id string, room int) (n, takes int)
+
+// errand is a visit to many jobs.
+type errand struct {
+	*engine.Queue
+	do   visit
+	late []lateJob
+}
+
+// lateJob waits for room on the disk.
+type lateJob struct {
+	id    string
+	takes int
+}
+
+// visit is called on the shard of a job.
+func (e *errand) visit(c *shard.Core, now int64, id string) int {
+	n, takes := e.do(c, now, id, 0)
+	if takes > 0 {
+		e.late = append(e.late, lateJob{id, takes})
+	}
+	return n
+}
+
+// again visits those that were late once there is room for them. No shard waits for that.
+func (o *Operator) again(ctx context.Context, e *errand) (n int, err error) {
+	for _, job := range e.late {
+		for takes := job.takes; takes > 0; {
+			room := takes
+			if !o.Log.TakeRoom(ctx.Done(), room) {
+				return n, journal.ErrFull
+			}
+			if err := context.Cause(ctx); err != nil {
+				return n, err
+			}
+			did, err := e.Shards.VisitIDs(ctx, []string{job.id}, func(c *shard.Core, _ []string) (n int, err error) {
+				if n, takes = e.do(c, o.Now(), job.id, room); takes > 0 {
+					o.Log.GiveRoomBack(room)
+				}
+				return n, nil
+			})
+			if n += did; err != nil {
+				return n, err
+			}
+		}
+	}
+	e.late = e.late[:0]
+	return n, nil
+}
+
 // placesAtOnce is how many places for jobs a visit to a shard looks at.
 const placesAtOnce = 200
 
 // act calls f for each job that is meant, on its shard, and adds up what it returns.
 // It visits shards for a few jobs at a time, and waits until what f has changed is on
 // disk.
-func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
+func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, do visit) (n int, err error) {
+	e := &errand{Queue: q, do: do}
 	if s.IDs != nil {
 		n, err = q.Shards.VisitIDs(ctx, slices.Collect(maps.Keys(s.IDs)), func(c *shard.Core, some []string) (n int, err error) {
 			now := o.Now()
 			for _, id := range some {
-				n += f(c, now, id)
+				n += e.visit(c, now, id)
 			}
 			return n, nil
 		})
+		if err == nil {
+			var did int
+			did, err = o.again(ctx, e)
+			n += did
+		}
 	} else {
-		n, err = o.actOnAll(ctx, q, s, f)
+		n, err = o.actOnAll(ctx, e, s)
 	}
 	o.EndRemoved()
 	if err == nil {
@@ -142,8 +209,8 @@ func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, 
 	return n, o.Border(err)
 }
 
-func (o *Operator) actOnAll(ctx context.Context, q *engine.Queue, s *pick.Selection, f func(c *shard.Core, now int64, id string) int) (n int, err error) {
-	for i := range q.Shards.All {
+func (o *Operator) actOnAll(ctx context.Context, e *errand, s *pick.Selection) (n int, err error) {
+	for i := range e.Shards.All {
 		for after, more := shard.Cursor(0), true; more; {
 			if err := context.Cause(ctx); err != nil {
 				return n, err
@@ -154,11 +221,11 @@ func (o *Operator) actOnAll(ctx context.Context, q *engine.Queue, s *pick.Select
 			}
 			places := make(chan place, 1)
 			from := after
-			did, err := q.Shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
+			did, err := e.Shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
 				now := o.Now()
 				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
 					if s.Job(c, v) {
-						n += f(c, now, v.ID)
+						n += e.visit(c, now, v.ID)
 					}
 				})
 				places <- place{last, more}
@@ -167,6 +234,10 @@ func (o *Operator) actOnAll(ctx context.Context, q *engine.Queue, s *pick.Select
 			if n += did; err != nil {
 				return n, err
 			}
+			if did, err = o.again(ctx, e); err != nil {
+				return n + did, err
+			}
+			n += did
 			p := <-places
 			after, more = p.cursor, p.more
 		}
@@ -262,7 +333,7 @@ func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bo
 		return n, o.Border(err)
 	case prefix != "":
 		n, err = q.Pauses.SetPrefix(ctx, prefix, on, func(ctx context.Context, f func(c *shard.Core, id string)) error {
-			_, err := o.act(ctx, q, s, func(c *shard.Core, _ int64, id string) int { f(c, id); return 0 })
+			_, err := o.act(ctx, q, s, func(c *shard.Core, _ int64, id string, _ int) (n, takes int) { f(c, id); return 0, 0 })
 			return err
 		})
 		return n, o.Border(err)

@@ -106,7 +106,7 @@ func (w *worker) stageAll() {
 // something, or stands in a lane that queues share.
 func land(c *shard.Change) (locks bool) {
 	for _, staged := range c.Staged {
-		c.FollowUps.Room += staged.(landing).room
+		c.Room += staged.(landing).room
 	}
 	for f := range followUps(c) {
 		if b := f.Queue.Backlog; b.Limited() {

@@ -115,12 +115,11 @@ func (w *worker) buriable(it *shard.Item) bool {
 	for _, p := range w.queue.Core.InHand(it) {
 		bytes += int(p.Ref.Bytes)
 	}
-	short := w.crew.Log.Short()
-	if short && w.crew.Log.TakeRoom(w.crew.Handlers.Done(), bytes) {
-		w.crew.Log.GiveRoomBack(bytes)
-		return true
+	if !w.crew.Log.TakeRoom(w.crew.Handlers.Done(), bytes) {
+		return false
 	}
-	return !short
+	it.Outcome.Room += bytes
+	return true
 }
 
 // overdue returns why the context of the last attempt has ended before its handler
@@ -196,13 +195,15 @@ func (w *worker) judgeEach(it *shard.Item, each map[uint64]error, whole error) {
 		whole = errors.New(whole.Error()) // no more than a text: it must not come here again
 	}
 	var worst shard.Outcome
+	room := 0
 	var parts []shard.Part
 	for i := range it.Payloads {
 		err, named := errs[i]
 		if stray && !named {
 			err = whole
 		}
-		out := w.judgeOne(it, err)
+		out := w.judgeOne(it, i, err)
+		room += out.Room
 		switch out.Verdict {
 		case shard.VerdictDone, shard.VerdictDiscarded, shard.VerdictCanceled:
 			parts = append(parts, shard.Part{Index: i, Verdict: out.Verdict, Error: out.Error})
@@ -214,7 +215,7 @@ func (w *worker) judgeEach(it *shard.Item, each map[uint64]error, whole error) {
 		worst.Verdict = shard.VerdictDone
 		parts = slices.DeleteFunc(parts, func(p shard.Part) bool { return p.Verdict == shard.VerdictDone })
 	}
-	worst.Parts = it.Outcome.Parts
+	worst.Parts, worst.Room = it.Outcome.Parts, room
 	for _, part := range parts {
 		worst.AddPart(part)
 	}
@@ -222,11 +223,11 @@ func (w *worker) judgeEach(it *shard.Item, each map[uint64]error, whole error) {
 }
 
 // judgeOne judges the error of one of several payloads.
-func (w *worker) judgeOne(it *shard.Item, err error) shard.Outcome {
+func (w *worker) judgeOne(it *shard.Item, i int, err error) shard.Outcome {
 	if err == nil {
 		return shard.Outcome{Verdict: shard.VerdictDone}
 	}
-	one := shard.Item{ID: it.ID, Retry: it.Retry, Claim: it.Claim}
+	one := shard.Item{ID: it.ID, Payloads: it.Payloads[i : i+1], Retry: it.Retry, Claim: it.Claim}
 	w.judge(&one, err)
 	return one.Outcome
 }

@@ -59,25 +59,45 @@ func (q *Queue) Suspects(pending [][]journal.Ref) (found []*quarantine.Suspect, 
 func (q *Queue) Admit(s *quarantine.Suspect, in *shard.Shard) {
 	s.Release = func() { in.Tell(func(c *shard.Core) { c.Let(s.ID, shard.HoldSuspect) }) }
 	if s.GivenUp() {
-		q.condemn(s, in)
+		q.condemn(s, in, 0)
 	}
 	q.Crew.Quarantine.Admit(s)
 }
 
 // condemn gives a job up that has killed the process, as if it had failed for the
-// last time, or lets it run where no crash counts any more.
-func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard) {
+// last time, or lets it run where no crash counts any more. Room is what was taken for it of the
+// disk: without enough it is held until there is some, or to the next start.
+func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 	var claim shard.Held // that of a job that ends without a worker
 	if q.Admission != nil {
 		claim = q.Admission.Claim(s.ID, nil)
 	}
 	in.Tell(func(c *shard.Core) {
+		bytes := 0
+		if s.GivenUp() {
+			bytes = c.RoomFor(s.ID, &shard.Removal{Reason: s.Reason()})
+		}
+		if bytes > room && !q.Log.TryRoom(bytes-room) {
+			q.Log.GiveRoomBack(room)
+			go q.condemnLater(s, in, bytes)
+			return
+		}
+		c.Spend(max(bytes, room))
 		if s.GivenUp() && c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) && q.Core.OnExhausted == shard.OnExhaustedHalt {
 			q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
 		}
+		// Not before: the sentence has to be in the log by then.
+		in.Tell(func(c *shard.Core) { s.Clear(); c.Let(s.ID, shard.HoldSuspect) })
 	})
-	// Not before: the sentence has to be in the log by then.
-	in.Tell(func(c *shard.Core) { s.Clear(); c.Let(s.ID, shard.HoldSuspect) })
+}
+
+// condemnLater waits for room.
+func (q *Queue) condemnLater(s *quarantine.Suspect, in *shard.Shard, room int) {
+	for !q.Log.TakeRoom(q.Crew.Handlers.Done(), room) {
+	}
+	if q.Crew.Handlers.Err() == nil {
+		q.condemn(s, in, room)
+	}
 }
 
 // handOver has what speaks against payloads speak against those that take their place.
@@ -90,7 +110,7 @@ func (q *Queue) handOver(c *shard.Change) {
 	for id, at := range c.Heirs {
 		s := q.Suspect(journal.Suspicion{Deaths: max(q.Crew.Crashes, 1), Odds: convicted}, id, at)
 		s.Heir = true
-		q.condemn(s, q.Shards.Of(id))
+		q.condemn(s, q.Shards.Of(id), 0)
 		c.Sets = append(c.Sets, s.Set(at)) // for a start that finds it before that is recorded
 	}
 }
