@@ -122,6 +122,7 @@ var (
 	fullChains = gate{"./executor", "^TestFollowUpsOnAFullDisk$"}
 	fullDisks  = gate{"./executor", "^Test(AFullDiskDrains|SlotsOnAFullDisk)"}
 	outages    = gate{"./executor", "^TestAnOutageThatFillsTheDisk$"}
+	fullMorgue = gate{"./executor", "^Test(BurialsAtOnce|GivenUp)OnAFullDisk$"}
 	fullStart  = gate{"./journal", "^Test(QueuesOnAFullDisk|FullDisk)"}
 	upkeep     = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile    = gate{"./executor", "^TestHostile"}
@@ -198,7 +199,11 @@ var inRoot = []mutation{
 	{"run ahead of a disk that is short of room", "executor/internal/work/worker.go", "	if !w.crew.Log.Short() {\n", "	if true {\n", fullDisks},
 	{"carry as much as fits on a full disk", "journal/internal/block/trim.go", "		return min((s.Room.Bytes-s.Weight)/2, s.reserve()/4)\n", "		return (s.Room.Bytes - s.Weight) / 2\n", fullChains},
 	{"leave an eighth of a full disk to what has ended", "journal/internal/block/trim.go", "size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.reserve()/4, 1))", "8*size > 9*live", outages},
-	{"bury into the room in which a person deletes", "executor/internal/work/judge.go", "	return !short\n", "	return true\n", outages},
+	{"bury into the room in which a person deletes", "executor/internal/work/judge.go", "		return false\n	}\n	it.Outcome.Room", "		return true\n	}\n	it.Outcome.Room", outages},
+	{"room for burials that is taken for good", "shard/ends.go", "	c.Spend(it.Outcome.Room)\n", "", fullMorgue},
+	{"cancel what the morgue has no room for", "executor/internal/act/act.go", "bytes > room && !o.Log.TryRoom(bytes-room)", "bytes < 0", fullMorgue},
+	{"give up what the morgue has no room for", "executor/internal/work/suspects.go", "bytes > room && !q.Log.TryRoom(bytes-room)", "bytes < 0", fullMorgue},
+	{"workers that wait for room which the others hold", "journal/fulldisk.go", "len(d.waiting)+len(d.questions) > 0", "len(d.waiting) > 0", fullMorgue},
 	{"write down a slot only when there is room", "executor/internal/work/enter.go", "w.crew.Log.Settled(w.crew.Handlers)", "w.crew.Log.Flush(w.crew.Handlers)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/hands.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
 	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && r.Spare < live", "", fullDisks},
@@ -753,6 +758,6 @@ var inRoot = []mutation{
 	{"an event that is told once more after a reconnection", "executor/internal/feed/feed.go", "next: number + 1}, true", "next: number}, true", rings},
 	{"what comes while a caller works for its actor waits for ever", "actor/cell.go", "		if c.turn.Add(-1) > 0 {\n			c.begin()\n		}\n", "		c.turn.Add(-1)\n", gate{"./actor", "^TestSendHere"}},
 	{"put back twice what is listed twice", "journal/morgue.go", "slices.Compact(ps))", "ps)", gate{"./journal", "^TestContractInMemory$"}},
-	{"room for follow-ups that is taken for good", "journal/record.go", "	h.disk.promised.Add(-int64(f.Room))\n	first", "	first", fullChains},
+	{"room for follow-ups that is taken for good", "journal/record.go", "	h.disk.promised.Add(-int64(c.Room))\n	burials", "	burials", fullChains},
 	{"who waits for a smaller block waits for ever", "journal/head.go", "	h.wakeWaiters()\n	return b, t, true\n", "	return b, t, true\n", gate{"./journal", "^TestNobodyWaitsForTheCommitter"}},
 }
