@@ -89,8 +89,8 @@ var actions = map[string]action{
 
 // act has a person do something.
 func (w *world) act(ctx context.Context, name string, which inspect.Selection) (inspect.Requeued, error) {
-	if w.acting != nil {
-		return w.acting(ctx, w.x.Executor, name, which, "planned")
+	if w.people != nil {
+		return w.people.Act(ctx, w.x.Executor, name, which, "planned")
 	}
 	return inspect.Act(ctx, w.x.Inspect(), name, which, "planned")
 }

@@ -79,7 +79,13 @@ func (w *world) compareJob(c *census, q *queue, id string) {
 	if alive := known && was.State != inspect.JobDead; err != nil || pending != alive {
 		w.fail("views: Pending of %s/%s is %v: %v; its state is %q", q.name, id, pending, err, was.State)
 	}
-	e, err := w.x.Inspect().Explain(ctx, q.name, id)
+	explain := w.x.Inspect().Explain
+	if w.people != nil {
+		explain = func(ctx context.Context, queue, id string) (inspect.Explanation, error) {
+			return w.people.Explain(ctx, w.x.Executor, queue, id)
+		}
+	}
+	e, err := explain(ctx, q.name, id)
 	switch {
 	case err != nil:
 		w.fail("views: Explain: %v", err)

@@ -47,13 +47,16 @@ func (g *guard) Unlock() {
 	g.Mutex.Unlock()
 }
 
-// Acting has done what a person wants of an executor, as inspect.Act does, which nil stands for. It is called in
-// the bubble of the world, by several goroutines at a time.
-type Acting func(ctx context.Context, x *executor.Executor, name string, which inspect.Selection, reason string) (inspect.Requeued, error)
+// People act on an executor, and ask it, as inspect.Act and Inspector.Explain do; nil stands for these. They are
+// called in the bubble of the world, by several goroutines at a time.
+type People interface {
+	Act(ctx context.Context, x *executor.Executor, name string, which inspect.Selection, reason string) (inspect.Requeued, error)
+	Explain(ctx context.Context, x *executor.Executor, queue, id string) (inspect.Explanation, error)
+}
 
 // Life lives one life of a world, if this process is one that [Killed] has started, over
 // the log that open opens: of the world in dir.
-func Life(t *testing.T, open func(dir string, cfg journal.Config) (*journal.Log, error), acting Acting) {
+func Life(t *testing.T, open func(dir string, cfg journal.Config) (*journal.Log, error), people People) {
 	t.Helper()
 	dir := os.Getenv(lifeVariable)
 	if dir == "" {
@@ -63,13 +66,13 @@ func Life(t *testing.T, open func(dir string, cfg journal.Config) (*journal.Log,
 		_, _ = io.Copy(io.Discard, os.Stdin) // it ends with the process that has started this one
 		child.Die()
 	}()
-	if err := live(t, dir, open, acting); err != nil {
+	if err := live(t, dir, open, people); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // live reads what is in the directory of a world, and goes on with it.
-func live(t *testing.T, dir string, open func(string, journal.Config) (*journal.Log, error), acting Acting) error {
+func live(t *testing.T, dir string, open func(string, journal.Config) (*journal.Log, error), people People) error {
 	text, err := os.ReadFile(filepath.Join(dir, scriptFile))
 	if err != nil {
 		return err
@@ -84,7 +87,7 @@ func live(t *testing.T, dir string, open func(string, journal.Config) (*journal.
 	}
 	failure := performIn(t, nil, func(st *stage) *world {
 		w := newWorld(st, s)
-		w.acting = acting
+		w.people = people
 		w.openLog = func(cfg journal.Config) (*journal.Log, error) { return open(dir, cfg) }
 		if len(past) > 0 {
 			w.wake(past)

@@ -63,7 +63,7 @@ type world struct {
 	base    map[string]figures
 
 	openLog func(journal.Config) (*journal.Log, error) // nil: the disk is in memory; else a kill is that of the process
-	acting  Acting
+	people  People
 }
 
 // queue is a queue of a world.

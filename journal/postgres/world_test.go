@@ -3,8 +3,10 @@
 package postgres
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/gob"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -50,7 +52,7 @@ func TestLife(t *testing.T) {
 	p := people{errands: make(chan errand), said: make(chan said)}
 	defer close(p.errands)
 	go p.elsewhere()
-	world.Life(t, p.open, p.act)
+	world.Life(t, p.open, &p)
 }
 
 // people are those who act on the executor of a world: by its Inspector, where its partition is owned, and on a node
@@ -71,6 +73,7 @@ type errand struct {
 
 type said struct {
 	did inspect.Requeued
+	why inspect.Explanation
 	err error
 }
 
@@ -101,11 +104,24 @@ func (p *people) open(dir string, cfg journal.Config) (*journal.Log, error) {
 	return journal.OpenStore(own{p.store, pool}, cfg)
 }
 
-func (p *people) act(ctx context.Context, x *executor.Executor, name string, which inspect.Selection, reason string) (inspect.Requeued, error) {
-	way := rand.IntN(3)
-	if way == 0 {
+func (p *people) Act(ctx context.Context, x *executor.Executor, name string, which inspect.Selection, reason string) (inspect.Requeued, error) {
+	if rand.IntN(3) == 0 {
 		return inspect.Act(ctx, x.Inspect(), name, which, reason)
 	}
+	s := p.ask(ctx, x, deed{name, which, reason})
+	return s.did, s.err
+}
+
+func (p *people) Explain(ctx context.Context, x *executor.Executor, queue, id string) (inspect.Explanation, error) {
+	if rand.IntN(3) == 0 {
+		return x.Inspect().Explain(ctx, queue, id)
+	}
+	s := p.ask(ctx, x, deed{Do: "explain", Which: inspect.SelectIDs(queue, id)})
+	return s.why, s.err
+}
+
+// ask has a deed done by way of the inbox: as the owner does it himself, or from elsewhere.
+func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said) {
 	p.turn <- struct{}{}
 	defer func() { <-p.turn }()
 	owner := &Node{base: context.Background(), texts: textsFor(p.at.Schema, time.Time{}, 0), log: slog.New(slog.DiscardHandler),
@@ -115,19 +131,20 @@ func (p *people) act(ctx context.Context, x *executor.Executor, name string, whi
 	defer part.cancel(nil)
 	part.x, part.store, owner.held[0] = x, p.store, part
 	part.owner.Store(p.store.epoch)
-	var err error
-	if part.taker, err = newTaker(part); err != nil {
-		return inspect.Requeued{}, err
+	if part.taker, s.err = newTaker(part); s.err != nil {
+		return s
 	}
 	part.ready.Store(true)
 	var taking sync.WaitGroup
 	taking.Go(part.taker.run)
 	defer taking.Wait()
 	defer part.taker.stop()
-	d := deed{name, which, reason}
-	if way == 1 {
+	if rand.IntN(2) == 0 {
 		a, err := owner.do(ctx, 0, &d)
-		return a.Did, err
+		if s.did, s.err = a.Did, err; err == nil && d.Do == "explain" {
+			s.err = gob.NewDecoder(bytes.NewReader(a.Why)).Decode(&s.why)
+		}
+		return s
 	}
 	e := errand{d, time.Minute}
 	if until, ok := ctx.Deadline(); ok {
@@ -135,7 +152,6 @@ func (p *people) act(ctx context.Context, x *executor.Executor, name string, whi
 	}
 	p.errands <- e
 	for {
-		var s said
 		over := false
 		select {
 		case s = <-p.said:
@@ -145,7 +161,7 @@ func (p *people) act(ctx context.Context, x *executor.Executor, name string, whi
 		_ = part.taker.gate(context.Background(), deeds)
 		owner.tasks.Wait()
 		if over {
-			return s.did, s.err
+			return s
 		}
 	}
 }
@@ -161,7 +177,11 @@ func (p *people) elsewhere() {
 		if s.err == nil {
 			_, _ = Handle(n, e.Which.Queue, func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{}) // it may have that
 			ctx, cancel := context.WithTimeout(context.Background(), e.within)
-			s.did, s.err = n.Act(ctx, e.Do, e.Which, e.Reason)
+			if e.Do == "explain" {
+				s.why, s.err = n.Explain(ctx, e.Which.Queue, e.Which.IDs[0])
+			} else {
+				s.did, s.err = n.Act(ctx, e.Do, e.Which, e.Reason)
+			}
 			cancel()
 		}
 		p.said <- s
