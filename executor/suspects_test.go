@@ -340,7 +340,7 @@ func TestGivenUpOnAFullDisk(t *testing.T) {
 		require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("poison", shard.HoldSuspect) }))
 		q.q.Admit(q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "poison", journal.Position(receipt.Position)), in)
 		require.NoError(t, x.Start(t.Context()))
-		time.Sleep(time.Hour / 2)
+		time.Sleep(time.Minute)
 		require.Zero(t, x.Dead())
 		disk.Limit(0)
 		time.Sleep(time.Second)

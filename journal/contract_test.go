@@ -14,8 +14,12 @@ func TestContractOnFile(t *testing.T) {
 	})
 }
 
-// The same with nothing in memory that is on disk.
+// The same with nothing in memory that is on disk. The detector has seen the goroutines of the contract in the
+// others of its kind.
 func TestContractWithoutMemory(t *testing.T) {
+	if journal.RaceEnabled {
+		t.Skip("without the detector it is made, too")
+	}
 	t.Run("file", func(t *testing.T) {
 		journaltest.Run(t, func(t *testing.T) journaltest.Disk {
 			return journaltest.Frugal{Disk: journaltest.Dir(filepath.Join(t.TempDir(), "jobs.strand"))}

@@ -16,6 +16,9 @@ import (
 // long says that a test may take its time.
 var long = os.Getenv("STRAND_LONG") != ""
 
+// RaceEnabled is raceEnabled for the tests that see the package from outside.
+const RaceEnabled = raceEnabled
+
 // oneIn thins out what is long for a go test of every day, and what one goroutine does alone,
 // which has nothing to race with and takes several times as long under the detector: a test
 // makes one in so many. With STRAND_PUSH=1 and without the detector it makes all: .ci/run does.
