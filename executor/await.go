@@ -279,9 +279,9 @@ func (c *call) unknown(err error) error {
 // when the rest has come to its end meanwhile.
 func (c *call) until(over <-chan struct{}) error {
 	x := c.q.x
-	var closing chan struct{}
+	var closing <-chan struct{}
 	if c.edge != nil {
-		closing = x.closing // Stop waits for the handler, and starts nothing any more
+		closing = x.starting.Done() // Stop waits for the handler, and starts nothing any more
 	}
 	var err error
 	select {

@@ -70,7 +70,10 @@ type Executor struct {
 	inherited inherited
 	handlers  context.Context // what the contexts of handlers come from
 	cancel    context.CancelCauseFunc
-	stopping  atomic.Bool // nothing new is accepted
+
+	starting     context.Context // ends when a stop has set draining
+	startNothing context.CancelCauseFunc
+	stopping     atomic.Bool // nothing new is accepted
 
 	// arranging is held while a queue is registered and while workers are made:
 	// both wait for the disk. It is taken before mu.
@@ -88,7 +91,6 @@ type Executor struct {
 	telling sync.Once      // of OnFatal
 	folding sync.WaitGroup // goroutines of the folders
 
-	closing chan struct{} // closed when a stop has set draining
 	hurry   chan struct{} // closed when the ctx of a Stop has ended
 	hurried sync.Once
 	hurries atomic.Bool // a Stop has a deadline

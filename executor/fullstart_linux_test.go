@@ -29,6 +29,11 @@ func TestJobThatKillsTheProcessOnAFullDisk(t *testing.T) {
 		return
 	}
 	t.Parallel()
+	mounting(t, func() *exec.Cmd { return poisoned(t, "disk", t.TempDir()) })
+}
+
+// mounting runs a child that may mount a disk of its own, which smallDisk does.
+func mounting(t *testing.T, child func() *exec.Cmd) {
 	for _, attr := range []*syscall.SysProcAttr{
 		{Unshareflags: syscall.CLONE_NEWNS},
 		{
@@ -37,7 +42,7 @@ func TestJobThatKillsTheProcessOnAFullDisk(t *testing.T) {
 			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
 		},
 	} {
-		disk := poisoned(t, "disk", t.TempDir())
+		disk := child()
 		disk.SysProcAttr = attr
 		out, err := disk.CombinedOutput()
 		exit, started := errors.AsType[*exec.ExitError](err)
@@ -47,6 +52,15 @@ func TestJobThatKillsTheProcessOnAFullDisk(t *testing.T) {
 		require.False(t, started && exit.ExitCode() == 1, "%s", out)
 	}
 	t.Skip("no small disk can be mounted here")
+}
+
+// smallDisk mounts one, and reports whether it could.
+func smallDisk(dir, size string) bool {
+	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
+	if err != nil {
+		fmt.Println("can't mount:", err)
+	}
+	return err == nil
 }
 
 // poisoned is this test in another role.
@@ -59,8 +73,7 @@ func poisoned(t *testing.T, role, dir string) *exec.Cmd {
 // killsOnAFullDisk has a small disk of its own, and lets one process after the other live
 // on it.
 func killsOnAFullDisk(t *testing.T, dir string) {
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		fmt.Println("can't mount:", err)
+	if !smallDisk(dir, "1m") {
 		return
 	}
 	out, err := poisoned(t, "fill", dir).CombinedOutput()

@@ -39,7 +39,7 @@ func (x *Executor) open() {
 		return q.To, nil
 	}
 	c := &x.crew
-	c.Logger, c.Handlers, c.Volatile, c.Crashes = x.cfg.Logger, x.handlers, x.volatile, x.cfg.Crash.Limit
+	c.Logger, c.Handlers, c.Starting, c.Volatile, c.Crashes = x.cfg.Logger, x.handlers, x.starting, x.volatile, x.cfg.Crash.Limit
 	c.Fail, c.End, c.Closed = x.fail, x.endWith, ErrClosed
 	c.Open(x.cfg.Stuck.After)
 	x.inspector = inspector{look.New(e), &act.Operator{Engine: e}}

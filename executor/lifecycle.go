@@ -210,7 +210,7 @@ func (x *Executor) stop() {
 	// A queue that is being registered and a Start that makes workers are waited for, and the
 	// next ones are refused: shards and workers are complete.
 	x.arranging.Lock()
-	close(x.closing)
+	x.startNothing(ErrClosed)
 	x.arranging.Unlock()
 	names, stuck := x.drain()
 	if x.control != nil {

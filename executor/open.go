@@ -118,7 +118,6 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		lanes:    make(map[string]*lane.Lanes),
 		failed:   make(chan struct{}),
 		told:     make(chan struct{}),
-		closing:  make(chan struct{}),
 		hurry:    make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
@@ -133,6 +132,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.inherited.Context = context.Background()
 	ctx := context.WithValue(&x.inherited, attempt.ExecutorKey{}, x)
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
+	x.starting, x.startNothing = context.WithCancelCause(x.handlers)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.Committed,
 		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger})

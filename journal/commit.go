@@ -113,7 +113,7 @@ func (c *committer) turn() (over func()) {
 	if !shared {
 		return func() {}
 	}
-	if need, _ := c.demand(); need == 0 {
+	if need, _, _ := c.demand(); need == 0 {
 		return func() {}
 	}
 	defer c.busy().idle()
@@ -144,13 +144,13 @@ func (c *committer) seal() (*openBlock, *store.Transaction, bool) {
 		return c.sealLocked(store.Endless)
 	}
 	for {
-		need, err := c.demand()
+		need, run, err := c.demand()
 		if need == 0 && err == nil {
 			return nil, nil, false
 		}
 		var room store.Room
 		if err == nil {
-			room, err = c.prepare(need)
+			room, err = c.prepare(need, run)
 		}
 		c.mu.Lock()
 		if err != nil {
@@ -173,9 +173,9 @@ func (c *committer) seal() (*openBlock, *store.Transaction, bool) {
 }
 
 // prepare does what has to be done on the disk before a block is sealed.
-func (c *committer) prepare(need int) (store.Room, error) {
+func (c *committer) prepare(need, run int) (store.Room, error) {
 	defer c.busy().idle()
-	r, err := c.store.Room(need)
+	r, err := c.store.Room(need, run)
 	if err == nil {
 		c.mu.Lock()
 		doomed := c.chain.Doomed(&c.open.Writer, block.Strain{Weight: c.open.weight(), Room: r, Full: c.disk.full})

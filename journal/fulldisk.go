@@ -50,7 +50,10 @@ type fullDisk struct {
 	// What follow-ups may take until the next block is made, and what they have taken
 	// that is not in a block yet, in bytes. See Log.TakeRoom.
 	allowance, promised atomic.Int64
-	questions           []*question // of callers who wait for it
+	run                 atomic.Int64 // of the disk, in one piece, less what is promised of it
+	leaves              int          // what the burials of the open block may take of that
+	largest             atomic.Int64 // bytes of a letter in the morgue, at some time
+	questions           []*question  // of callers who wait for it
 
 	mu      *sync.Mutex
 	logger  *slog.Logger

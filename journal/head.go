@@ -209,20 +209,20 @@ func (h *head) await(ctx context.Context, full bool) error {
 }
 
 // demand is how much room the next commit asks for, with some more for what is
-// appended meanwhile. 0: there is nothing to do. After an error there is nothing
-// that may be done.
-func (h *head) demand() (int, error) {
+// appended meanwhile, and how much of it in one piece. 0: there is nothing to do. After an
+// error there is nothing that may be done.
+func (h *head) demand() (need, run int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	asked := h.disk.asked()
+	asked, run := h.disk.asked()
 	if h.lost != nil || h.open.empty() && !h.disk.full && asked == 0 {
-		return 0, h.lost
+		return 0, 0, h.lost
 	}
 	weight := h.open.weight() + asked
 	if len(h.disk.waiting) > 0 {
 		weight += h.disk.waiting[0].weight
 	}
-	return weight + weight/8 + 4<<10, nil
+	return weight + weight/8 + 4<<10, run, nil
 }
 
 // sealLocked closes the open block and begins the next one, for a disk that has so much

@@ -25,11 +25,47 @@ func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
 //
 // When there is none the disk is full, as if an append had been refused.
 func (r *diskRoom) TakeRoom(over <-chan struct{}, bytes int) bool {
-	return r.TryRoom(bytes) || r.askRoom(over, bytes)
+	return r.TryToBury(Letters{Bytes: bytes}) || r.askRoom(over, Letters{Bytes: bytes})
 }
 
-// TryRoom is TakeRoom that does not wait: false also when it is not known whether there is some.
-func (r *diskRoom) TryRoom(bytes int) bool { return r.h.volatile || r.h.disk.take(bytes) }
+// Letters are dead letters that are about to be written.
+type Letters struct {
+	Bytes   int // that they take on the disk
+	Largest int // bytes of the largest one
+}
+
+// Add adds one with a payload that takes so many bytes, and so much text. It may stand in a leaf
+// of bbolt's of which nothing else changes, and all of that is written again.
+func (l *Letters) Add(payload, text int) {
+	n := payload + text + letterRoom
+	l.Bytes, l.Largest = l.Bytes+n+leafRoom, max(l.Largest, n)
+}
+
+// letterRoom is more than a dead letter takes beside its payload and its reason, and leafRoom
+// more than a leaf, with its share of what is above it.
+const letterRoom, leafRoom = 256, 5 << 10
+
+// leafLetters is how many letters that are larger than half a page bbolt has in one leaf at
+// most, of which it writes all when one comes or goes.
+const leafLetters, halfPage = 5, 1900
+
+// leaf is how much of the disk a leaf with letters takes in one piece, when the largest is so
+// large.
+func leaf(largest int) int {
+	if largest <= halfPage {
+		return 0
+	}
+	return leafLetters * largest
+}
+
+// RoomToBury is TakeRoom for dead letters.
+func (r *diskRoom) RoomToBury(over <-chan struct{}, l Letters) bool {
+	return r.TryToBury(l) || r.askRoom(over, l)
+}
+
+// TryToBury is RoomToBury that does not wait: false also when it is not known whether there is
+// some.
+func (r *diskRoom) TryToBury(l Letters) bool { return r.h.volatile || r.h.disk.take(l) }
 
 // GiveRoomBack gives back what TakeRoom has taken.
 func (r *diskRoom) GiveRoomBack(bytes int) {
@@ -58,8 +94,8 @@ func (r *diskRoom) AwaitRoom(over <-chan struct{}) {
 }
 
 // askRoom has the committer look whether there is room on the disk, and takes it.
-func (r *diskRoom) askRoom(over <-chan struct{}, bytes int) bool {
-	q := &question{bytes, make(chan struct{})}
+func (r *diskRoom) askRoom(over <-chan struct{}, l Letters) bool {
+	q := &question{l, make(chan struct{})}
 	r.h.mu.Lock()
 	if r.h.err != nil { // nothing will be written
 		r.h.mu.Unlock()
@@ -103,31 +139,44 @@ func (r *diskRoom) quit(q *question) (wait, granted bool) {
 
 // question is a call that waits for room.
 type question struct {
-	bytes   int
+	Letters
 	granted chan struct{} // closed when it has it
 }
 
 // take takes room that is known to be there.
-func (d *fullDisk) take(bytes int) bool {
-	d.promised.Add(int64(bytes)) // before: the committer may look now
+func (d *fullDisk) take(l Letters) bool {
+	bytes, leaf := int64(l.Bytes), int64(d.leaf(l))
+	d.promised.Add(bytes) // before: the committer may look now
 	for {
 		left := d.allowance.Load()
-		if left < int64(bytes) {
-			d.promised.Add(-int64(bytes))
+		if left < bytes || leaf > 0 && d.run.Load() < 2*leaf { // a leaf is left for who deletes one
+			d.promised.Add(-bytes)
 			return false
 		}
-		if d.allowance.CompareAndSwap(left, left-int64(bytes)) {
+		if d.allowance.CompareAndSwap(left, left-bytes) {
+			d.run.Add(-leaf)
 			return true
 		}
 	}
 }
 
-// asked is how much room the questions are about. The caller holds mu.
-func (d *fullDisk) asked() (bytes int) {
-	for _, q := range d.questions {
-		bytes += q.bytes
+// leaf is the largest leaf that some letters may make the morgue write.
+func (d *fullDisk) leaf(l Letters) int {
+	if l.Largest == 0 {
+		return 0 // they are none
 	}
-	return bytes
+	return leaf(max(l.Largest, int(d.largest.Load())))
+}
+
+// asked is how much room the questions are about, and how much there should be in one piece.
+// The caller holds mu.
+func (d *fullDisk) asked() (bytes, run int) {
+	run = leaf(int(d.largest.Load()))
+	for _, q := range d.questions {
+		bytes += q.Bytes
+		run = max(run, d.leaf(q.Letters))
+	}
+	return bytes, 2*run + d.leaves
 }
 
 // allow says how much room follow-ups may take until the next block is made, of a disk
@@ -135,12 +184,15 @@ func (d *fullDisk) asked() (bytes int) {
 // holds mu.
 func (d *fullDisk) allow(r store.Room, weight int) {
 	reserve := max(r.Bytes-r.Spare-weight, 0)
+	d.largest.Store(max(d.largest.Load(), int64(r.Letter)))
+	d.run.Store(int64(r.Run - d.leaves))
+	d.leaves = 0
 	d.allowance.Store(int64(r.Spare) + int64(reserve/4) - d.promised.Load())
-	for len(d.questions) > 0 && d.take(d.questions[0].bytes) {
+	for len(d.questions) > 0 && d.take(d.questions[0].Letters) {
 		d.grant()
 	}
 	if len(d.questions) > 0 {
-		d.begin(d.questions[0].bytes)
+		d.begin(d.questions[0].Bytes)
 	}
 }
 

@@ -107,18 +107,15 @@ func (it *Item) doom(r *Removal, single bool) (n int) {
 // Spend says that so many bytes of the disk were taken for what is buried; see journal.Change.
 func (c *ledger) Spend(bytes int) { c.change.Room += bytes }
 
-// letterRoom is more than a dead letter takes on the disk beside its payload and its reason.
-const letterRoom = 1 << 10
-
-// RoomFor returns how much of the disk the payloads of an id that r means take as dead letters.
-func (c *Core) RoomFor(id string, r *Removal) (n int) {
+// Letters are what the payloads of an id that r means would be in the morgue.
+func (c *Core) Letters(id string, r *Removal) (all journal.Letters) {
 	l := c.lanes.find([]byte(id))
 	if l == nil {
-		return 0
+		return all
 	}
 	add := func(p Payload) bool {
 		if r.means(p.Ref.Position()) {
-			n += p.Ref.Size() + len(r.Reason) + letterRoom
+			all.Add(p.Ref.Size(), len(r.Reason))
 		}
 		return false
 	}
@@ -128,7 +125,7 @@ func (c *Core) RoomFor(id string, r *Removal) (n int) {
 		}
 	}
 	l.hasAny(add)
-	return n
+	return all
 }
 
 // Remove ends payloads of an id before they run, and returns how many. Those that a

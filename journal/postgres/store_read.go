@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -287,9 +286,7 @@ func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pa
 }
 
 // Room implements store.Store: what room the server has only a commit can tell.
-func (s *partitionStore) Room(int) (store.Room, error) {
-	return store.Room{Bytes: math.MaxInt32, Spare: math.MaxInt32}, nil
-}
+func (s *partitionStore) Room(int, int) (store.Room, error) { return store.Endless, nil }
 
 // Size implements store.Store: there is no file.
 func (s *partitionStore) Size() int { return 0 }

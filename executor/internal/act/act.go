@@ -52,11 +52,11 @@ func (o *Operator) hasten(ctx context.Context, which inspect.Selection, anew boo
 	if err != nil {
 		return 0, err
 	}
-	return o.act(ctx, q, s, func(c *shard.Core, at int64, id string, _ int) (n, takes int) {
+	return o.act(ctx, q, s, func(c *shard.Core, at int64, id string, _ int) (n int, takes journal.Letters) {
 		if s.Of != nil && !c.HasAny(id, s.Of) || !c.RunNow(id, at, anew) {
-			return 0, 0
+			return 0, takes
 		}
-		return 1, 0
+		return 1, takes
 	})
 }
 
@@ -87,20 +87,22 @@ func (o *Operator) remove(ctx context.Context, which inspect.Selection, r shard.
 		return 0, err
 	}
 	r.Of, r.Before = s.Of, o.Log.Stats().Next
-	n, err := o.act(ctx, q, s, func(c *shard.Core, now int64, id string, room int) (n, takes int) {
+	n, err := o.act(ctx, q, s, func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Letters) {
 		if r.Verdict == shard.VerdictCanceled {
-			bytes := c.RoomFor(id, &r)
-			if bytes > room && !o.Log.TryRoom(bytes-room) {
-				return 0, bytes
+			if letters := c.Letters(id, &r); letters.Bytes > room {
+				if !o.Log.TryToBury(letters) {
+					return 0, letters
+				}
+				room += letters.Bytes
 			}
-			c.Spend(max(bytes, room))
+			c.Spend(room)
 		}
 		own := r
 		if q.Admission != nil {
 			own.Claim = q.Admission.Claim(id, nil)
 		}
 		ended, inHand := c.Remove(now, id, &own)
-		return ended + inHand, 0
+		return ended + inHand, takes
 	})
 	if n > 0 && r.Verdict == shard.VerdictCanceled {
 		q.Lines.Canceled(n, r.Reason)
@@ -123,9 +125,8 @@ func (o *Operator) selected(ctx context.Context, which inspect.Selection) (*engi
 }
 
 // visit does something with a job on its shard, and returns what counts. Or it does nothing yet,
-// and returns how many bytes of the disk it takes; then it is called again with that room, which
-// it spends.
-type visit func(c *shard.Core, now int64, id string, room int) (n, takes int)
+// and returns what it would bury; then it is called again with room for that, which it spends.
+type visit func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Letters)
 
 // errand is a visit to many jobs.
 type errand struct {
@@ -137,13 +138,13 @@ type errand struct {
 // lateJob waits for room on the disk.
 type lateJob struct {
 	id    string
-	takes int
+	takes journal.Letters
 }
 
 // visit is called on the shard of a job.
 func (e *errand) visit(c *shard.Core, now int64, id string) int {
 	n, takes := e.do(c, now, id, 0)
-	if takes > 0 {
+	if takes.Bytes > 0 {
 		e.late = append(e.late, lateJob{id, takes})
 	}
 	return n
@@ -152,16 +153,16 @@ func (e *errand) visit(c *shard.Core, now int64, id string) int {
 // again visits those that were late once there is room for them. No shard waits for that.
 func (o *Operator) again(ctx context.Context, e *errand) (n int, err error) {
 	for _, job := range e.late {
-		for takes := job.takes; takes > 0; {
-			room := takes
-			if !o.Log.TakeRoom(ctx.Done(), room) {
+		for takes := job.takes; takes.Bytes > 0; {
+			room := takes.Bytes
+			if !o.Log.RoomToBury(ctx.Done(), takes) {
 				return n, journal.ErrFull
 			}
 			if err := context.Cause(ctx); err != nil {
 				return n, err
 			}
 			did, err := e.Shards.VisitIDs(ctx, []string{job.id}, func(c *shard.Core, _ []string) (n int, err error) {
-				if n, takes = e.do(c, o.Now(), job.id, room); takes > 0 {
+				if n, takes = e.do(c, o.Now(), job.id, room); takes.Bytes > 0 {
 					o.Log.GiveRoomBack(room)
 				}
 				return n, nil
@@ -333,7 +334,10 @@ func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bo
 		return n, o.Border(err)
 	case prefix != "":
 		n, err = q.Pauses.SetPrefix(ctx, prefix, on, func(ctx context.Context, f func(c *shard.Core, id string)) error {
-			_, err := o.act(ctx, q, s, func(c *shard.Core, _ int64, id string, _ int) (n, takes int) { f(c, id); return 0, 0 })
+			_, err := o.act(ctx, q, s, func(c *shard.Core, _ int64, id string, _ int) (n int, takes journal.Letters) {
+				f(c, id)
+				return 0, takes
+			})
 			return err
 		})
 		return n, o.Border(err)

@@ -22,6 +22,7 @@ type Crew struct {
 	*engine.Engine
 	Logger   *slog.Logger
 	Handlers context.Context // what the contexts of handlers come from
+	Starting context.Context // ends with Closed when nothing new is started
 	Volatile bool
 	Crashes  int         // of which a job is given up; 0: none is
 	Fail     func(error) // the journal can't give back a payload

@@ -19,7 +19,7 @@ func (w *worker) enter() {
 	}
 	if !w.crew.Volatile {
 		w.unwatch() // a slow disk says so itself
-		if err := w.crew.Log.Settled(w.crew.Handlers); err != nil {
+		if err := w.crew.Log.Settled(w.crew.Starting); err != nil {
 			for len(w.batch) > 0 {
 				w.refuse(0, err)
 			}

@@ -111,14 +111,14 @@ func (w *worker) fail(it *shard.Item, wish Wish) {
 // buriable reports whether the morgue has room on the disk for an item: in the room that
 // burials leave a person deletes.
 func (w *worker) buriable(it *shard.Item) bool {
-	bytes := keyRoom
+	var letters journal.Letters
 	for _, p := range w.queue.Core.InHand(it) {
-		bytes += int(p.Ref.Bytes)
+		letters.Add(int(p.Ref.Bytes), len(it.Outcome.Error))
 	}
-	if !w.crew.Log.TakeRoom(w.crew.Handlers.Done(), bytes) {
+	if !w.crew.Log.RoomToBury(w.crew.Handlers.Done(), letters) {
 		return false
 	}
-	it.Outcome.Room += bytes
+	it.Outcome.Room += letters.Bytes
 	return true
 }
 

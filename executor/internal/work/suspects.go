@@ -73,16 +73,19 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 		claim = q.Admission.Claim(s.ID, nil)
 	}
 	in.Tell(func(c *shard.Core) {
-		bytes := 0
+		var letters journal.Letters
 		if s.GivenUp() {
-			bytes = c.RoomFor(s.ID, &shard.Removal{Reason: s.Reason()})
+			letters = c.Letters(s.ID, &shard.Removal{Reason: s.Reason()})
 		}
-		if bytes > room && !q.Log.TryRoom(bytes-room) {
-			q.Log.GiveRoomBack(room)
-			go q.condemnLater(s, in, bytes)
-			return
+		if letters.Bytes > room {
+			if !q.Log.TryToBury(letters) {
+				q.Log.GiveRoomBack(room)
+				go q.condemnLater(s, in, letters)
+				return
+			}
+			room += letters.Bytes
 		}
-		c.Spend(max(bytes, room))
+		c.Spend(room)
 		if s.GivenUp() && c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) && q.Core.OnExhausted == shard.OnExhaustedHalt {
 			q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
 		}
@@ -92,11 +95,11 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 }
 
 // condemnLater waits for room.
-func (q *Queue) condemnLater(s *quarantine.Suspect, in *shard.Shard, room int) {
-	for !q.Log.TakeRoom(q.Crew.Handlers.Done(), room) {
+func (q *Queue) condemnLater(s *quarantine.Suspect, in *shard.Shard, letters journal.Letters) {
+	for !q.Log.RoomToBury(q.Crew.Handlers.Done(), letters) {
 	}
 	if q.Crew.Handlers.Err() == nil {
-		q.condemn(s, in, room)
+		q.condemn(s, in, letters.Bytes)
 	}
 }
 

@@ -32,6 +32,7 @@ type Bolt struct {
 	Version  byte           // of its format; the first commit makes it the present one
 	sides    format.Sides   // of the last commit
 	dead     map[uint32]int // payloads in the morgue by queue, as check found them
+	letter   int            // bytes of the largest value in the morgue, at some time
 	mapped   mapped
 
 	// swap is held while Db and File change, and by readers while they use them.

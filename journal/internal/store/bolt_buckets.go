@@ -154,6 +154,7 @@ func (s *Bolt) checkValue(name format.Bucket, k, v []byte) error {
 	case format.BucketMorgue:
 		if _, err = format.ParseBuried(k, value); err == nil {
 			s.dead[format.QueueOf(k)]++
+			s.letter = max(s.letter, len(v))
 		}
 	case format.BucketState:
 		if strings.HasPrefix(string(k), crash.SuspectPrefix) {

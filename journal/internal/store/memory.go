@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -164,14 +165,14 @@ func (m *Memory) apply(t *Transaction) error {
 }
 
 // Room keeps a sixteenth of a limited disk for results, as a file does.
-func (m *Memory) Room(need int) (Room, error) {
+func (m *Memory) Room(need, _ int) (Room, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.limit == 0 {
 		return Endless, nil
 	}
 	free := max(m.limit-m.Content(), 0)
-	return Room{free, free - cmp.Or(m.kept, m.limit/16) - need}, nil
+	return Room{free, free - cmp.Or(m.kept, m.limit/16) - need, math.MaxInt32, 0}, nil
 }
 
 // Content is how many bytes are on the disk.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"math"
 	"os"
 	"slices"
 	"syscall"
@@ -19,7 +20,9 @@ import (
 type space struct {
 	backed  int       // pages from the beginning of the file that the disk has given
 	used    int       // of these, pages in use when we last looked
+	top     int       // pages up to the last one that was in use; those behind it are in one piece
 	refused time.Time // when it gave no more
+	tight   bool      // it gave no more when it was asked last
 }
 
 // growPause is how long a disk that gave no more is not asked again.
@@ -38,7 +41,7 @@ const (
 
 // Room counts the pages that are free in the file, and has it grow before they
 // come to an end.
-func (s *Bolt) Room(need int) (Room, error) {
+func (s *Bolt) Room(need, run int) (Room, error) {
 	if err := s.inPlace(); err != nil {
 		return Room{}, err
 	}
@@ -58,8 +61,16 @@ func (s *Bolt) Room(need int) (Room, error) {
 	if missing := want + reserve - have(); missing > 0 && err == nil {
 		err = s.grow(s.space.backed + missing)
 	}
+	piece := func() int { return s.space.backed - s.space.top }
+	if missing := (run+s.pageSize-1)/s.pageSize - piece(); missing > 0 && err == nil {
+		err = s.grow(s.space.backed + missing)
+	}
 	bytes := max(have()-overhead, 0) * perPage
-	return Room{bytes, bytes - reserve*perPage - need}, err
+	r := Room{bytes, bytes - reserve*perPage - need, math.MaxInt32, s.letter}
+	if s.space.tight {
+		r.Run = piece() * s.pageSize
+	}
+	return r, err
 }
 
 // inPlace returns what another program did to the file: cut it, deleted it or put
@@ -86,7 +97,7 @@ func (s *Bolt) inPlace() error {
 func (s *Bolt) look() error {
 	return s.view(func(tx *bbolt.Tx) error {
 		top := int(tx.Size()) / s.pageSize
-		s.space.backed = max(s.space.backed, top)
+		s.space.top, s.space.backed = top, max(s.space.backed, top)
 		stats := s.Db.Stats()
 		s.space.used = top - stats.FreePageN
 		if stats.OpenTxN <= 1 {
@@ -106,10 +117,10 @@ func (s *Bolt) grow(pages int) error {
 	}
 	switch {
 	case err == nil:
-		s.space.backed = pages
+		s.space.backed, s.space.tight = pages, false
 		return s.File.Sync()
 	case slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool { return errors.Is(err, full) }):
-		s.space.refused = time.Now()
+		s.space.refused, s.space.tight = time.Now(), true
 		return nil
 	}
 	return err

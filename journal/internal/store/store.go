@@ -18,9 +18,10 @@ type Store interface {
 	Commit(t *Transaction) error
 
 	// Room looks how much the next commit can write, and tries to have room for
-	// need bytes beside a reserve that is left to results. It is called by the
-	// goroutine that commits. After an error the log stops.
-	Room(need int) (Room, error)
+	// need bytes beside a reserve that is left to results, and for values that take
+	// run bytes in one piece. It is called by the goroutine that commits. After an
+	// error the log stops.
+	Room(need, run int) (Room, error)
 
 	// Scan calls block for every block, oldest first. The bytes are only valid
 	// during the call.
@@ -97,10 +98,13 @@ type Dropped struct {
 type Room struct {
 	Bytes int // at most, the reserve included
 	Spare int // beyond what was asked for and the reserve; negative when there is less
+	Run   int // of Bytes, in one piece
+
+	Letter int // bytes of the largest value that the morgue has had since it was opened
 }
 
 // Endless is the room of a store that can't tell.
-var Endless = Room{math.MaxInt32, math.MaxInt32}
+var Endless = Room{math.MaxInt32, math.MaxInt32, math.MaxInt32, 0}
 
 // A page of a bucket is as much of it as is read at once.
 const (

@@ -142,7 +142,7 @@ func (f faulty) Commit(t *store.Transaction) error {
 	return err
 }
 
-func (f faulty) Room(need int) (store.Room, error) { return f.m.faults().Room(need) }
+func (f faulty) Room(need, run int) (store.Room, error) { return f.m.faults().Room(need, run) }
 
 func (f faulty) Read(seq uint64, first, n int) ([]byte, error) {
 	f.m.mu.Lock()
