@@ -25,7 +25,7 @@ const fullMorgue = "STRAND_TEST_FULL_MORGUE"
 // disk that only the journal fills.
 func TestTheMorgueOnAFullDisk(t *testing.T) {
 	if dir := os.Getenv(fullMorgue); dir != "" {
-		for _, size := range []int{300, 1000, 4000, 20_000, 60_000} {
+		for _, size := range []int{300, 600, 4000, 20_000, 60_000} {
 			outageAndCancel(t, filepath.Join(dir, fmt.Sprint(size)), size)
 		}
 		return
@@ -59,9 +59,9 @@ func outageAndCancel(t *testing.T, dir string, size int) {
 		start(t, x)
 		return x, q
 	}
-	fill := func(q *executor.Queue[string], options ...executor.Option) {
+	fill := func(q *executor.Queue[string], ids int, options ...executor.Option) {
 		for n, refused := 0, 0; refused < 100; n++ {
-			if _, err := q.Enqueue(t.Context(), fmt.Sprint(n%50), strings.Repeat("x", 1+n*7919%size), options...); err != nil {
+			if _, err := q.Enqueue(t.Context(), fmt.Sprint(n%ids), strings.Repeat("x", 1+n*7919%size), options...); err != nil {
 				require.ErrorIs(t, err, executor.ErrFull)
 				refused++
 				time.Sleep(time.Millisecond)
@@ -70,7 +70,7 @@ func outageAndCancel(t *testing.T, dir string, size int) {
 	}
 	down.Store(true)
 	x, q := again()
-	fill(q)
+	fill(q, 50)
 	down.Store(false)
 	require.Eventually(t, func() bool { return stats(t, q).Payloads == 0 }, time.Minute, 10*time.Millisecond, "%d", size)
 	stop(t, x)
@@ -82,7 +82,7 @@ func outageAndCancel(t *testing.T, dir string, size int) {
 	in, all := x.Inspect(), inspect.SelectQueue("q")
 	_, err := in.DeleteDead(ctx, all)
 	require.NoError(t, err)
-	fill(q, executor.In(time.Hour))
+	fill(q, 1<<20, executor.In(time.Hour))
 	_, err = in.Cancel(ctx, all, "")
 	require.True(t, err == nil || errors.Is(err, executor.ErrFull), "%v", err)
 	dead := stats(t, q).Dead
