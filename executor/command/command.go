@@ -166,7 +166,7 @@ func (v verb) command(p Program, o *output, in io.Reader) *cli.Command {
 		c.Flags = append(c.Flags, v.flags()...)
 	}
 	if v.live != nil {
-		c.Flags = append(c.Flags, timeoutFlag())
+		c.Flags = append(c.Flags, &cli.DurationFlag{Name: "timeout", Value: answerTime, Usage: "how long a process that has the journal open may take for one answer", Validator: aboveZero})
 	}
 	c.Action = func(ctx context.Context, c *cli.Command) error {
 		o.json = c.Bool("json")

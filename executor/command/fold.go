@@ -237,7 +237,8 @@ func (q *folded) rest(s *sum) {
 		if q.ahead != nil && q.ahead[i] != nil {
 			s.add(q.ahead[i], f.now)
 		}
-		s.more(f.left())
+		o := f.left()
+		s.Halted, s.Due, s.Delayed, s.Runs = s.Halted+o.Halted, s.Due+o.Due, s.Delayed+o.Delayed, s.Runs+o.Due+o.Delayed
 	}
 }
 
@@ -345,7 +346,10 @@ func (s *folds) fold(name string) *folded {
 		if s.err != nil || len(pages) == 0 {
 			continue
 		}
-		cfg := s.configs.of(name)
+		cfg, known := s.configs[name]
+		if !known {
+			cfg = s.configs["*"]
+		}
 		if s.id != "" && len(pages[0]) == 1 { // one payload, which is the newest, or what is known of the newest that was done
 			cfg.Merge = shard.MergeSupersede
 		}

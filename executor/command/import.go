@@ -31,14 +31,6 @@ type importer struct {
 	live, buried int
 }
 
-// imported is what import made.
-type imported struct {
-	To     string
-	Live   int
-	Buried int
-	Queues int
-}
-
 func importJournal(ctx context.Context, c *call) error {
 	m := &importer{dir: c.Args().First(), queues: make(map[string]uint32), check: statekey.NewCheck()}
 	if err := m.read(ctx, c.in); err != nil {
@@ -50,12 +42,12 @@ func importJournal(ctx context.Context, c *call) error {
 	if err := m.b.Finish(); err != nil {
 		return err
 	}
-	if c.json {
-		c.row("import", imported{m.dir, m.live, m.buried, len(m.queues)})
-	} else {
-		c.printf("made %s: %s, %d in the morgue, %s\n", tame(m.dir), brief.Count(m.live, "live entry", "live entries"), m.buried,
-			brief.Count(len(m.queues), "queue", "queues"))
-	}
+	made := struct {
+		To                   string
+		Live, Buried, Queues int
+	}{m.dir, m.live, m.buried, len(m.queues)}
+	c.say("import", made, "made %s: %s, %d in the morgue, %s\n", tame(m.dir), brief.Count(m.live, "live entry", "live entries"), m.buried,
+		brief.Count(made.Queues, "queue", "queues"))
 	return nil
 }
 

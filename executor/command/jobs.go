@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -182,16 +183,12 @@ func (l *taskList) end(s *sum) {
 // positions names the payloads of a run, the first few of them.
 func (l *taskList) positions(t *control.Job) string {
 	const most = 4
-	s := ""
-	for i, e := range t.Waiting {
-		if i == most {
-			l.cut = true
-			return fmt.Sprintf("%s +%d", s, len(t.Waiting)-most)
-		}
-		if i > 0 {
-			s += " "
-		}
-		s += fmt.Sprint(e.Position)
+	var shown []string
+	for _, p := range t.Waiting[:min(len(t.Waiting), most)] {
+		shown = append(shown, fmt.Sprint(p.Position))
 	}
-	return s
+	if more := len(t.Waiting) - most; more > 0 {
+		l.cut, shown = true, append(shown, fmt.Sprintf("+%d", more))
+	}
+	return strings.Join(shown, " ")
 }

@@ -9,8 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
@@ -28,10 +26,6 @@ const (
 	answerTime = 2 * time.Minute
 	helloTime  = 10 * time.Second
 )
-
-func timeoutFlag() cli.Flag {
-	return &cli.DurationFlag{Name: "timeout", Value: answerTime, Usage: "how long a process that has the journal open may take for one answer", Validator: aboveZero}
-}
 
 func aboveZero(d time.Duration) error {
 	if d <= 0 {
@@ -123,22 +117,16 @@ func (l *live) of(ctx context.Context, queue string) (list []inspect.QueueStats,
 	return list, known(names, queue)
 }
 
-// unregistered says that a queue could not be looked into.
-type unregistered struct {
-	Queue    string
-	Payloads int
-}
-
 // aside tells which queues the process has not registered: it knows only how much they
 // have.
 func (l *live) aside(queues []inspect.QueueStats) {
 	for _, q := range queues {
-		switch {
-		case q.Registered || q.Unclaimed == 0:
-		case l.json:
-			l.row("unregistered", unregistered{q.Name, q.Unclaimed})
-		default:
-			l.printf("The process has not registered the queue %s, which has %s.\n", show([]byte(q.Name)), brief.Count(q.Unclaimed, "payload", "payloads"))
+		if q.Registered || q.Unclaimed == 0 {
+			continue
 		}
+		l.say("unregistered", struct {
+			Queue    string
+			Payloads int
+		}{q.Name, q.Unclaimed}, "The process has not registered the queue %s, which has %s.\n", show([]byte(q.Name)), brief.Count(q.Unclaimed, "payload", "payloads"))
 	}
 }

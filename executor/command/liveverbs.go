@@ -73,12 +73,9 @@ func runningFlags() []cli.Flag {
 	return append(listFlags(), &cli.BoolFlag{Name: "stack", Usage: "with the stacks of their handlers"})
 }
 
-// mostRunning is how many workers an answer has.
-const mostRunning = inspect.MaxListLimit
-
 func runningLive(ctx context.Context, l *live) error {
 	list, err := ask[inspect.RunningList](ctx, l, control.VerbRunning, inspect.RunningQuery{
-		Queue: l.String("queue"), Stacks: l.Bool("stack"), Limit: min(l.limit(), mostRunning),
+		Queue: l.String("queue"), Stacks: l.Bool("stack"), Limit: min(l.limit(), inspect.MaxListLimit),
 	})
 	if err != nil {
 		return err
@@ -131,15 +128,10 @@ func says(r *inspect.Running) string {
 
 func explainLive(ctx context.Context, l *live) error {
 	e, err := ask[inspect.Explanation](ctx, l, control.VerbExplain, control.One{Queue: l.Args().Get(1), ID: l.Args().Get(2)})
-	switch {
-	case err != nil:
-		return err
-	case l.json:
-		l.row("explain", e)
-	default:
-		l.printf("%s\n", tame(e.String()))
+	if err == nil {
+		l.say("explain", e, "%s\n", tame(e.String()))
 	}
-	return nil
+	return err
 }
 
 func eventsFlags() []cli.Flag {
@@ -175,14 +167,11 @@ func eventsLive(ctx context.Context, l *live) error {
 
 func (l *live) event(e *control.Event) {
 	switch {
-	case l.json && e.Missed != "":
-		l.row("missed", struct{ Missed string }{e.Missed})
+	case e.Missed != "":
+		l.say("missed", struct{ Missed string }{e.Missed}, "%s\n", tame(e.Missed))
 		return
 	case l.json:
 		l.row("event", e)
-		return
-	case e.Missed != "":
-		l.printf("%s\n", tame(e.Missed))
 		return
 	}
 	l.printf("%s  %-11s  %s %s", timeText(e.Time.UnixNano()), e.Kind, show([]byte(e.Queue)), show([]byte(e.ID)))

@@ -40,6 +40,15 @@ func rowTo(w io.Writer, kind string, v any) {
 	_, _ = w.Write(tameJSON(line))
 }
 
+// say prints v as JSON, or else a text of ours for people.
+func (o *output) say(kind string, v any, format string, args ...any) {
+	if o.json {
+		o.row(kind, v)
+		return
+	}
+	o.printf(format, args...)
+}
+
 // printf is for text of ours; what comes from a journal goes through show before.
 func (o *output) printf(format string, args ...any) { fmt.Fprintf(o, format, args...) }
 

@@ -23,12 +23,9 @@ func check(_ context.Context, c *call) error {
 	dir := c.Args().First()
 	i, err := soundness(dir)
 	if err == nil {
-		if c.json {
-			c.row("check", verdict{true, "", journal.Salvaged{Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues}})
-			return nil
-		}
-		c.printf("sound: %s, %s, %s, %d in the morgue\n", brief.Count(i.Queues, "queue", "queues"), brief.Count(i.Blocks, "block", "blocks"),
-			brief.Count(i.Live, "live entry", "live entries"), i.Buried)
+		sound := verdict{true, "", journal.Salvaged{Blocks: i.Blocks, Live: i.Live, Buried: i.Buried, Queues: i.Queues}}
+		c.say("check", sound, "sound: %s, %s, %s, %d in the morgue\n", brief.Count(i.Queues, "queue", "queues"),
+			brief.Count(i.Blocks, "block", "blocks"), brief.Count(i.Live, "live entry", "live entries"), i.Buried)
 		return nil
 	}
 	if !errors.Is(err, journal.ErrCorrupt) && !errors.Is(err, journal.ErrNotJournal) {
@@ -70,11 +67,7 @@ func soundness(dir string) (i journal.Info, err error) {
 
 // damaged lists everything that is wrong, and not only what came first.
 func (c *call) damaged(found error, s *journal.Salvaged) error {
-	if c.json {
-		c.row("check", verdict{false, found.Error(), *s})
-	} else {
-		c.printf("damaged: %s\n", tame(found.Error()))
-	}
+	c.say("check", verdict{false, found.Error(), *s}, "damaged: %s\n", tame(found.Error()))
 	if c.losses(s); !c.json {
 		c.printf("intact: ")
 		c.intact(s)
@@ -90,24 +83,20 @@ func compact(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.compacted(before, after)
+	c.compacted(before, after)
+	return nil
 }
 
 func compactLive(ctx context.Context, l *live) error {
 	c, err := ask[control.Compacted](ctx, l, control.VerbCompact, control.None{})
-	if err != nil {
-		return err
+	if err == nil {
+		l.compacted(c.Before, c.After)
 	}
-	return l.compacted(c.Before, c.After)
+	return err
 }
 
-func (c *call) compacted(before, after int64) error {
-	if c.json {
-		c.row("compact", control.Compacted{Before: before, After: after})
-	} else {
-		c.printf("%s before, %s now\n", brief.Bytes(before), brief.Bytes(after))
-	}
-	return nil
+func (c *call) compacted(before, after int64) {
+	c.say("compact", control.Compacted{Before: before, After: after}, "%s before, %s now\n", brief.Bytes(before), brief.Bytes(after))
 }
 
 func salvage(_ context.Context, c *call) error {
@@ -116,10 +105,7 @@ func salvage(_ context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
-		c.row("salvage", verdict{len(s.Losses) == 0, "", *s})
-	} else {
-		c.printf("written to %s: ", tame(to))
+	if c.say("salvage", verdict{len(s.Losses) == 0, "", *s}, "written to %s: ", tame(to)); !c.json {
 		c.intact(s)
 	}
 	c.losses(s)
@@ -169,7 +155,8 @@ func copyJournal(_ context.Context, c *call) error {
 	if err := journal.Clone(dir, to); err != nil {
 		return err
 	}
-	return c.copied(to)
+	c.copied(to)
+	return nil
 }
 
 func copyLive(ctx context.Context, l *live) error {
@@ -178,17 +165,10 @@ func copyLive(ctx context.Context, l *live) error {
 	if err != nil {
 		return err
 	}
-	if _, err := ask[control.None](ctx, l, control.VerbCopy, control.Copy{To: there}); err != nil {
-		return err
+	if _, err = ask[control.None](ctx, l, control.VerbCopy, control.Copy{To: there}); err == nil {
+		l.copied(to)
 	}
-	return l.copied(to)
+	return err
 }
 
-func (c *call) copied(to string) error {
-	if c.json {
-		c.row("copy", struct{ To string }{to})
-	} else {
-		c.printf("copied to %s\n", tame(to))
-	}
-	return nil
-}
+func (c *call) copied(to string) { c.say("copy", struct{ To string }{to}, "copied to %s\n", tame(to)) }

@@ -86,14 +86,6 @@ func (s *sum) add(t *task, now int64) {
 	s.Runs++
 }
 
-// more adds what is not listed.
-func (s *sum) more(o shard.Outlook) {
-	s.Halted += o.Halted
-	s.Due += o.Due
-	s.Delayed += o.Delayed
-	s.Runs += o.Due + o.Delayed
-}
-
 func (c *call) sum(s *sum) {
 	if c.json {
 		c.row("summary", s)
@@ -108,13 +100,6 @@ func (c *call) sum(s *sum) {
 
 // configs are what the flags say about queues; "*" is for all others.
 type configs map[string]shard.Config
-
-func (c configs) of(queue string) shard.Config {
-	if cfg, known := c[queue]; known {
-		return cfg
-	}
-	return c["*"]
-}
 
 // defaultMaxPayloads is that of the executor.
 const defaultMaxPayloads = 1000
