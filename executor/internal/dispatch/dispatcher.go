@@ -288,14 +288,19 @@ func (p *Port) Offer(s *shard.Shard, due int64) shard.Worker {
 		}
 		return nil
 	}
-	if len(d.idle) > 0 && !d.held && !p.Queue.full() {
+	d.busy(p.Queue)
+	switch {
+	case p.Queue.full():
+		p.Queue.held = append(p.Queue.held, Ready{p, due})
+	case len(d.idle) > 0 && !d.held:
 		seat := d.take()
-		d.busy(p.Queue)
 		d.begin(seat, p.Queue, d.now())
 		return seat
+	default:
+		p.Queue.waiting++
+		d.ready = append(d.ready, Ready{p, due})
 	}
 	p.waiting = true
-	d.await(Ready{p, due})
 	return nil
 }
 

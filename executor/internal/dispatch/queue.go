@@ -67,18 +67,6 @@ func (d *Dispatcher) busy(q *Queue) {
 	}
 }
 
-// await has a shard wait for a seat.
-func (d *Dispatcher) await(c Ready) {
-	q := c.Queue
-	d.busy(q)
-	if q.full() {
-		q.held = append(q.held, c)
-		return
-	}
-	q.waiting++
-	d.ready = append(d.ready, c)
-}
-
 // countUp brings the used worker time of the ready queues up to date.
 func (d *Dispatcher) countUp(now time.Duration) {
 	for _, c := range d.ready {

@@ -15,8 +15,7 @@ import (
 func (l *Limit) key(name string) *key {
 	k := l.keys[name]
 	if k == nil {
-		k = &key{limit: l, name: name, law: l.law, index: -1}
-		k.next = l.born + k.law.saved // it has saved up what it has not used since then
+		k = &key{limit: l, name: name, law: l.law, index: -1, next: l.born + l.law.saved} // it has saved up what it has not used since then
 		l.keys[name] = k
 	}
 	return k
@@ -86,45 +85,28 @@ func (k *key) stats() KeyStats {
 
 // Keys returns the figures of up to n keys in use: those for which most jobs wait.
 func (l *Limit) Keys(n int) []KeyStats {
-	var most sorted[*busy] // the least of them first
+	var most []*key // the busiest first
 	for _, k := range l.keys {
-		b := &busy{key: k}
-		if len(most) == n && !most[0].before(b) {
+		if len(most) == n && busier(most[n-1], k) < 0 {
 			continue
 		}
-		if most.push(b); len(most) > n {
-			most.remove(0)
-		}
+		i, _ := slices.BinarySearchFunc(most, k, busier)
+		most = slices.Insert(most[:min(len(most), n-1)], i, k)
 	}
-	slices.SortFunc(most, func(a, b *busy) int {
-		if a.before(b) {
-			return 1
-		}
-		return -1
-	})
 	all := make([]KeyStats, len(most))
-	for i, b := range most {
-		all[i] = b.key.stats()
+	for i, k := range most {
+		all[i] = k.stats()
 	}
 	return all
 }
 
-// busy is a key in the order of those that are listed.
-type busy struct {
-	key   *key
-	index int
-}
-
-func (b *busy) place() *int { return &b.index }
-
-// before reports whether b is less busy.
-func (b *busy) before(o *busy) bool {
-	x, y := b.key, o.key
+// busier is below zero if a is the busier one of two keys. It is never zero.
+func busier(a, b *key) int {
 	return cmp.Or(
-		cmp.Compare(x.waiting+len(x.called), y.waiting+len(y.called)),
-		cmp.Compare(x.running, y.running),
-		cmp.Compare(y.name, x.name),
-	) < 0
+		cmp.Compare(b.waiting+len(b.called), a.waiting+len(a.called)),
+		cmp.Compare(b.running, a.running),
+		cmp.Compare(a.name, b.name),
+	)
 }
 
 // running returns the jobs that run under the key for which one waits.

@@ -150,11 +150,10 @@ func (t *Table) Throttle(now int64, g *Grant, only *Limit, until int64) {
 // stepOut takes a job out of where it waits, and returns the key that this may
 // matter to.
 func (t *Table) stepOut(w *waiter) (left *key) {
-	if w.state == aside {
+	if left = w.key; left == nil { // it is aside
 		delete(t.asides, w)
 		return nil
 	}
-	left = w.key
 	left.leave(w)
 	return left
 }
