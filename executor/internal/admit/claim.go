@@ -48,8 +48,9 @@ func ClaimOf(kept shard.Held) *Claim {
 // ErrWaits: the job stands in a line, and holds nothing.
 func (c *Claim) Enter(ctx context.Context, late bool) error {
 	from, to := 0, len(c.holds)
+	over := func(h Hold) bool { r, is := h.(Renewed); return is && !r.Renew() }
 	switch {
-	case late && !c.renew():
+	case late && slices.ContainsFunc(c.holds, over): // the job may ask for another
 		c.withdraw()
 		c.Wake()
 		return ErrWaits
@@ -86,17 +87,6 @@ func (c *Claim) stop(at int, err error) error {
 		return &lock.DeadlockError{Cycle: circle}
 	}
 	return ErrWaits
-}
-
-// renew asks again for what the job has, when that is on disk; false: some of it is over,
-// and the job may ask for another.
-func (c *Claim) renew() bool {
-	for _, h := range c.holds {
-		if r, is := h.(Renewed); is && !r.Renew() {
-			return false
-		}
-	}
-	return true
 }
 
 // Wake has the job ask again.
@@ -184,12 +174,7 @@ func (c *Claim) Watch(f func(reason error)) (forget func()) {
 
 // Lost reports whether the job no longer has what it was started with.
 func (c *Claim) Lost() bool {
-	for _, h := range c.Holds() {
-		if l, ok := h.(Lease); ok && l.Lost() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Holds(), func(h Hold) bool { l, ok := h.(Lease); return ok && l.Lost() })
 }
 
 // Conclude completes a success.

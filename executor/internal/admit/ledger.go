@@ -61,8 +61,7 @@ func (b *Ledger) Do(c *journal.Change, f func()) {
 }
 
 // Try is Do for what a person does; false: nothing is changed any more.
-func (b *Ledger) Try(c *journal.Change, f func()) bool {
-	open := false
+func (b *Ledger) Try(c *journal.Change, f func()) (open bool) {
 	b.Do(c, func() {
 		if open = !b.closed; open {
 			f()

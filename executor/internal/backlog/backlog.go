@@ -18,6 +18,7 @@
 package backlog
 
 import (
+	"cmp"
 	"container/list"
 	"math"
 	"slices"
@@ -170,15 +171,7 @@ func (a *Account) subtract(less shard.Weight) {
 func (c *quota) fits(more shard.Weight) bool { return within(c.used.Plus(more), c.limit) }
 
 func within(w, limit shard.Weight) bool {
-	return w.Payloads <= orNone(limit.Payloads) && w.Bytes <= orNone(limit.Bytes)
-}
-
-// orNone makes no limit of 0.
-func orNone(limit int) int {
-	if limit == 0 {
-		return math.MaxInt
-	}
-	return limit
+	return w.Payloads <= cmp.Or(limit.Payloads, math.MaxInt) && w.Bytes <= cmp.Or(limit.Bytes, math.MaxInt)
 }
 
 // Stats are the figures of a limit; all zero without one.

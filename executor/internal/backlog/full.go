@@ -105,18 +105,15 @@ func (b *Backlog) arm(after time.Duration) {
 	case b.armed || b.closed != nil:
 		return
 	case b.watch == nil:
-		b.watch = time.AfterFunc(after, b.look)
+		b.watch = time.AfterFunc(after, func() { // tells of what stands still: once, until it has moved
+			for _, s := range b.newlyStalled() {
+				b.stalled(s)
+			}
+		})
 	default:
 		b.watch.Reset(after)
 	}
 	b.armed = true
-}
-
-// look tells of what stands still: once, until it has moved.
-func (b *Backlog) look() {
-	for _, s := range b.newlyStalled() {
-		b.stalled(s)
-	}
 }
 
 func (b *Backlog) newlyStalled() (stalled []Stall) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/tally"
@@ -117,7 +118,7 @@ func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n i
 	if l.c.Count > 0 {
 		over = l.c.Log.Buried(l.c.Number) - l.c.Count
 	}
-	oldest := int64(0)
+	oldest := int64(math.MaxInt64)
 	some := l.walk()
 	for b, err := range l.c.Log.Morgue(l.c.Number, 0) {
 		if err != nil {
@@ -128,9 +129,7 @@ func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n i
 			if !ripe || l.c.Age <= 0 {
 				break
 			}
-			if oldest == 0 || b.At < oldest {
-				oldest = b.At
-			}
+			oldest = min(oldest, b.At)
 			continue
 		}
 		over--
@@ -144,7 +143,7 @@ func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n i
 		}
 	}
 	did, err := l.delete(ctx, some, &l.Expired)
-	if oldest != 0 {
+	if oldest != math.MaxInt64 {
 		next = max(time.Duration(oldest-now)+l.c.Age, l.c.Age/lateBy)
 	}
 	return next, n + did, err

@@ -250,8 +250,10 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 // Called implements [admit.Caller].
 func (c *Condition) Called(queue string) (ids []string) {
 	c.ledger.View(func() {
-		for _, by := range c.CalledOf(queue) {
-			ids = append(ids, by.ID)
+		for by, w := range c.waiting {
+			if w.called && by.Queue == queue {
+				ids = append(ids, by.ID)
+			}
 		}
 	})
 	return ids

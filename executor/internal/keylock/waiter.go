@@ -145,16 +145,6 @@ func (k *locks) Leave(by admit.Owner, forget bool) {
 	}
 }
 
-// CalledOf returns the jobs of a queue that were called and have not entered.
-func (k *locks) CalledOf(queue string) (jobs []admit.Owner) {
-	for by, w := range k.waiting {
-		if w.called && by.Queue == queue {
-			jobs = append(jobs, by)
-		}
-	}
-	return jobs
-}
-
 // WaitsFor says whether a job waits: called, or in line, with the keys that block it.
 func (k *locks) WaitsFor(by admit.Owner) (keys []string, called bool) {
 	w := k.waiting[by]

@@ -122,19 +122,15 @@ func (l *Lanes) Remove(positions ...journal.Position) {
 			continue
 		}
 		delete(l.of, p)
-		n.remove(p)
+		if i := n.find(p); i > 0 {
+			n.payloads = slices.Delete(n.payloads, i, i+1)
+		} else {
+			n.payloads = n.payloads[1:] // most often, and however long the lane is
+		}
 		wakers = l.next(n, wakers)
 	}
 	l.mu.Unlock()
 	call(wakers)
-}
-
-func (n *lane) remove(position journal.Position) {
-	if i := n.find(position); i > 0 {
-		n.payloads = slices.Delete(n.payloads, i, i+1)
-		return
-	}
-	n.payloads = n.payloads[1:] // most often, and however long the lane is
 }
 
 // Enter lets a job begin that has a payload at a position in hand, unless another

@@ -279,10 +279,7 @@ var errCodecExited = errors.New("the codec ended its goroutine")
 // Explain is [inspect.Inspector.Explain].
 func (i *Inspector) Explain(ctx context.Context, queue, id string) (e inspect.Explanation, err error) {
 	ctx, q, err := i.Queue(ctx, queue)
-	if err == nil {
-		err = engine.CheckID(id)
-	}
-	if err != nil {
+	if err = cmp.Or(err, engine.CheckID(id)); err != nil {
 		return e, err
 	}
 	return q.Explain(ctx, id)

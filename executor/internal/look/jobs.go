@@ -1,7 +1,6 @@
 package look
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -23,17 +22,6 @@ const (
 	MaxExamined = 100_000 // jobs that are looked at for a page without an order
 	errorBytes  = 1 << 10 // of an error
 )
-
-// checkOrder refuses an order that a list does not have.
-func checkOrder(o inspect.Order, descending bool, has ...inspect.Order) error {
-	switch {
-	case !slices.Contains(has, o):
-		return fmt.Errorf("%w: Order is %q; it must be one of %q", inspect.ErrInvalidQuery, brief.Clip(string(o)), has)
-	case o == inspect.OrderNone && descending:
-		return fmt.Errorf("%w: Descending has no meaning without an Order", inspect.ErrInvalidQuery)
-	}
-	return nil
-}
 
 func (i *Inspector) Jobs(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
 	if query.Limit, err = listLimit(query.Limit); err != nil {
@@ -69,10 +57,15 @@ type list struct {
 // newList checks what a query has, of States aside, for a list that has some orders.
 func newList(q Queue, of string, query *inspect.JobQuery, has ...inspect.Order) (l list, err error) {
 	l = list{q: q, before: math.MaxInt64, name: fmt.Sprintf("%s %s %t %s", of, query.Order, query.Descending, query.Queue)}
-	if err = cmp.Or(pick.CheckFilter(&query.Filter), checkOrder(query.Order, query.Descending, has...)); err != nil {
+	if err = pick.CheckFilter(&query.Filter); err != nil {
 		return l, err
 	}
-	if query.Patience < 0 {
+	switch {
+	case !slices.Contains(has, query.Order):
+		return l, fmt.Errorf("%w: Order is %q; it must be one of %q", inspect.ErrInvalidQuery, brief.Clip(string(query.Order)), has)
+	case query.Order == inspect.OrderNone && query.Descending:
+		return l, fmt.Errorf("%w: Descending has no meaning without an Order", inspect.ErrInvalidQuery)
+	case query.Patience < 0:
 		return l, fmt.Errorf("%w: Patience is %v, it must not be negative; 0 is as long as ctx lets it", inspect.ErrInvalidQuery, query.Patience)
 	}
 	if query.Filter.OlderThan > 0 {
@@ -81,7 +74,14 @@ func newList(q Queue, of string, query *inspect.JobQuery, has ...inspect.Order) 
 	if of == "jobs" && query.Order == inspect.OrderNone {
 		l.name = fmt.Sprintf("jobs of %x: %s", q.in.nonce, query.Queue)
 	}
-	l.after, err = parseCursor(l.name, query.Cursor)
+	if query.Cursor == "" {
+		return l, nil
+	}
+	after, ok := listing.Parse(l.name, query.Cursor)
+	if l.after = &after; !ok {
+		err = fmt.Errorf("%w: %q does not belong to this list: queue, order and direction must be those of the page that it came with, and without an order the process, too",
+			inspect.ErrInvalidCursor, brief.Clip(query.Cursor))
+	}
 	return l, err
 }
 
@@ -102,18 +102,6 @@ func newJobList(q Queue, query inspect.JobQuery) (l *jobList, err error) {
 	}
 	l.list, err = newList(q, "jobs", &query, inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads)
 	return l, err
-}
-
-func parseCursor(list, text string) (*listing.Key, error) {
-	if text == "" {
-		return nil, nil
-	}
-	k, ok := listing.Parse(list, text)
-	if !ok {
-		return nil, fmt.Errorf("%w: %q does not belong to this list: queue, order and direction must be those of the page that it came with, and without an order the process, too",
-			inspect.ErrInvalidCursor, brief.Clip(text))
-	}
-	return &k, nil
 }
 
 // none reports whether a shard with these figures has no job that is wanted.

@@ -266,8 +266,13 @@ func (i *Inspector) Figures(ctx context.Context, q *engine.Queue) (inspect.Queue
 		return inspect.QueueStats{}, i.Border(err)
 	}
 	for at, c := range counts {
-		s = s.Plus(countsOf(c))
-		s.PausedPrefixes = c.Prefixes
+		s = s.Plus(inspect.QueueStats{
+			Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running,
+			Parked: c.Parked, PausedIDs: c.Paused, Done: c.Done, Discarded: c.Discarded, Deleted: c.Deleted, Buried: c.Buried, Merged: c.Merged,
+			Replaced: c.Replaced, Superseded: c.Superseded, SupersededDead: c.SupersededDead, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted,
+			Processed: c.Done + c.Discarded,
+		})
+		s.PausedPrefixes = c.Prefixes // the same for all
 		lag := time.Duration(max(now-due[at], 0))
 		s.Shards = append(s.Shards, inspect.ShardStats{
 			Shard: at, Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running, Parked: c.Parked,
@@ -285,14 +290,4 @@ func ageOf(at, now int64) time.Duration {
 		return 0
 	}
 	return time.Duration(max(now-at, 0))
-}
-
-// countsOf are the figures of a shard. What is paused by a prefix is the same for all.
-func countsOf(c shard.Counts) inspect.QueueStats {
-	return inspect.QueueStats{
-		Jobs: c.Jobs, Payloads: c.Payloads, Retrying: c.Retrying, Fresh: c.Jobs - c.Retrying, Halted: c.Halted, Running: c.Running,
-		Parked: c.Parked, PausedIDs: c.Paused, Done: c.Done, Discarded: c.Discarded, Deleted: c.Deleted, Buried: c.Buried, Merged: c.Merged,
-		Replaced: c.Replaced, Superseded: c.Superseded, SupersededDead: c.SupersededDead, Failed: c.Failed, Snoozed: c.Snoozed, Interrupted: c.Interrupted,
-		Processed: c.Done + c.Discarded,
-	}
 }

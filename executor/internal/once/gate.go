@@ -78,13 +78,6 @@ func (s *gates) leave(g *gate) {
 	s.quit(g)
 }
 
-// len counts the names in use, and those whose outcome is open.
-func (s *gates) len() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.named)
-}
-
 func (s *gates) use(name string) *gate {
 	s.mu.Lock()
 	defer s.mu.Unlock()

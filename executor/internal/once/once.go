@@ -112,7 +112,11 @@ func (b *Book) Leave(c *Call, outcome <-chan struct{}) {
 }
 
 // Gates counts the names that are in use, or whose outcome is not known.
-func (b *Book) Gates() int { return b.gates.len() }
+func (b *Book) Gates() int {
+	b.gates.mu.Lock()
+	defer b.gates.mu.Unlock()
+	return len(b.gates.named)
+}
 
 // Before returns what the call has accepted that came with the key of this one; N is 0 if there
 // was none. The caller is inside.
@@ -128,29 +132,26 @@ func (b *Book) Before(c *Call) (statekey.Idempotency, error) {
 }
 
 func (b *Book) key(stateKey string) (k statekey.Idempotency, found bool, err error) {
-	value, err := b.Log.Get(stateKey)
+	return read(b.Log, stateKey, statekey.ParseIdempotency)
+}
+
+// read returns what the journal has under a key.
+func read[V any](log *journal.Log, key string, parse func([]byte) (V, error)) (v V, found bool, err error) {
+	value, err := log.Get(key)
 	if err != nil || value == nil {
-		return k, false, err
+		return v, false, err
 	}
-	if k, err = statekey.ParseIdempotency(value); err != nil {
-		return k, false, statekey.Refused(stateKey, err)
+	if v, err = parse(value); err != nil {
+		return v, false, statekey.Refused(key, err)
 	}
-	return k, true, nil
+	return v, true, nil
 }
 
 func (b *Book) expired(k statekey.Idempotency) bool { return time.Since(time.Unix(0, k.At)) >= b.TTL }
 
 // Offset returns the last offset of a source.
 func (b *Book) Offset(name string) (offset int64, found bool, err error) {
-	key := statekey.OffsetPrefix + name
-	value, err := b.Log.Get(key)
-	if err != nil || value == nil {
-		return 0, false, err
-	}
-	if offset, err = statekey.ParseOffset(value); err != nil {
-		return 0, false, statekey.Refused(key, err)
-	}
-	return offset, true, nil
+	return read(b.Log, statekey.OffsetPrefix+name, statekey.ParseOffset)
 }
 
 // Put writes the offset of a source, whatever was there; nil: it is forgotten. Its errors are

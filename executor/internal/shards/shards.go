@@ -10,6 +10,7 @@ package shards
 import (
 	"context"
 	"hash/maphash"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -82,9 +83,7 @@ func (s *Set) VisitIDs(ctx context.Context, ids []string, f func(c *shard.Core, 
 		byShard[i] = append(byShard[i], id)
 	}
 	for i, mine := range byShard {
-		for len(mine) > 0 {
-			some := mine[:min(idsAtOnce, len(mine))]
-			mine = mine[len(some):]
+		for some := range slices.Chunk(mine, idsAtOnce) {
 			did, err := s.Visit(ctx, i, func(c *shard.Core) (int, error) { return f(c, some) })
 			if n += did; err != nil {
 				return n, err

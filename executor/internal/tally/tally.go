@@ -48,13 +48,6 @@ func (t *Lines) Line(r Rate) (rest []slog.Attr, ok bool) {
 	return rest, true
 }
 
-// Unsaid returns how many were left out since the last line.
-func (t *Lines) Unsaid() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.leftOut
-}
-
 // tenASecond is for what happens to jobs.
 var tenASecond = Rate{Lines: 10, Per: time.Second}
 
@@ -110,4 +103,8 @@ func (q *Queue) Stray(reason string) {
 }
 
 // Unsaid returns how many dead letters were left out since the last line about one.
-func (q *Queue) Unsaid() int { return q.buried.Unsaid() }
+func (q *Queue) Unsaid() int {
+	q.buried.mu.Lock()
+	defer q.buried.mu.Unlock()
+	return q.buried.leftOut
+}

@@ -161,14 +161,6 @@ func (c *Condition) Called(queue string) (ids []string) {
 	return ids
 }
 
-// Waiting returns the keys for which a job waits, none if it does not.
-func (l *Leases) Waiting(by admit.Owner) []string {
-	if p := l.place(by); p != nil {
-		return p.Keys()
-	}
-	return nil
-}
-
 // Kept reports whether the lease with a token is kept for a job that waits for a worker.
 // Only such a one, and one of a TTL of centuries, has no end.
 func (l *Leases) Kept(token uint64) bool {
@@ -247,7 +239,11 @@ func (l *Leases) Status(key string) inspect.LeaseStatus {
 
 // Explain implements [admit.Condition].
 func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) bool {
-	keys := c.Waiting(by)
+	p := c.place(by)
+	if p == nil {
+		return false
+	}
+	keys := p.Keys()
 	e.More = max(len(keys)-inspect.MaxListed, 0)
 	for _, key := range keys[:len(keys)-e.More] {
 		e.Unique = append(e.Unique, c.Status(key))
