@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -74,11 +75,10 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 	case cfg.Group != nil && cfg.Member == "":
 		return nil, fmt.Errorf("%w: Member is empty, a group knows its members by name", ErrConfig)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	c := &Cron{
-		x: x, cfg: cfg, group: cfg.Group, now: wallClock, look: lookEvery,
+		x: x, cfg: cfg, group: cfg.Group, look: lookEvery,
+		now:  func() time.Time { return time.Now().Round(0) }, // ticks are about the wall clock, which may be set
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), ended: make(chan struct{}),
 		schedules: make(map[string]*schedule), firing: make(map[*schedule]chan struct{}),
 	}
@@ -99,10 +99,6 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 	c.group.members[cfg.Member] = c
 	return c, nil
 }
-
-// wallClock leaves the monotonic clock out: ticks are about the other one, which
-// may be set.
-func wallClock() time.Time { return time.Now().Round(0) }
 
 // Start begins to fire, if it leads. Schedules may be added later, too. It returns
 // ErrClosed after Stop, also that of the executor; a second call does nothing.
@@ -142,7 +138,11 @@ func (c *Cron) clock() {
 		}
 		c.term = o
 		if !o.over() {
-			latest = min(latest, c.tend(o))
+			next, gaps := c.fireDue(o)
+			for _, g := range gaps {
+				c.reportMissed(g)
+			}
+			latest = min(latest, next)
 		}
 		timer.Reset(max(latest, 0))
 		select {
@@ -155,16 +155,8 @@ func (c *Cron) clock() {
 	}
 }
 
-// tend has schedules fire what is due. It returns when the next tick is.
-func (c *Cron) tend(o *term) time.Duration {
-	next, gaps := c.fireDue(o)
-	for _, g := range gaps {
-		c.reportMissed(g)
-	}
-	return next
-}
-
-// fireDue is tend without the reports, which are not made under a lock.
+// fireDue has schedules fire what is due. It returns when the next tick is, and what is
+// to be reported: not under a lock.
 func (c *Cron) fireDue(o *term) (next time.Duration, gaps []gap) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
@@ -240,7 +232,10 @@ func (c *Cron) Stop(ctx context.Context) error {
 		<-c.ended
 	}
 	var stuck []string
-	for s, idle := range c.busy() {
+	c.group.mu.Lock()
+	firing := maps.Clone(c.firing)
+	c.group.mu.Unlock()
+	for s, idle := range firing {
 		select {
 		case <-idle:
 			continue
@@ -270,13 +265,6 @@ func (c *Cron) close() (started bool) {
 		close(c.closing)
 	}
 	return c.started
-}
-
-// busy returns the schedules that are firing.
-func (c *Cron) busy() map[*schedule]chan struct{} {
-	c.group.mu.Lock()
-	defer c.group.mu.Unlock()
-	return maps.Clone(c.firing)
 }
 
 // retire leaves the group. The clock has ended: it would stand again.

@@ -97,7 +97,9 @@ func (c *Cron) fireTick(o *term, s *schedule, tick time.Time) bool {
 	a := attempt{c: c, s: s, tick: tick, next: s.table.Next(tick)}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := a.enqueue(o.ctx)
-		if !mayTryAgain(err) && (err == nil || !o.over() || errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrNotOwned)) {
+		again := !errors.Is(err, executor.ErrUnknown) && // nothing was enqueued, and another attempt may do better
+			(isEnd(err) || errors.Is(err, executor.ErrFull) || errors.Is(err, context.DeadlineExceeded))
+		if !again && (err == nil || !o.over() || errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrNotOwned)) {
 			c.note(s, tick, err)
 			return true
 		}
@@ -135,13 +137,6 @@ func (c *Cron) claim(o *term, s *schedule, tick time.Time) (giveBack func() bool
 	}
 	giveBack, claimed = s.progress.claim(tick)
 	return giveBack, claimed, true
-}
-
-// mayTryAgain reports whether nothing was enqueued, and another attempt may do
-// better.
-func mayTryAgain(err error) bool {
-	return !errors.Is(err, executor.ErrUnknown) &&
-		(isEnd(err) || errors.Is(err, executor.ErrFull) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // isEnd reports whether the executor accepts nothing any more.

@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -146,10 +147,7 @@ func (c *Cron) ask(s *schedule, payload func()) error {
 }
 
 func (c *Cron) add(ctx context.Context, s *schedule) error {
-	if err := c.gone(); err != nil {
-		return err
-	}
-	if err := c.mayAdd(s.name); err != nil {
+	if err := cmp.Or(c.gone(), c.mayAdd(s.name)); err != nil {
 		return err
 	}
 	_, paused, err := c.x.SourceOffset(pauseMark(s.name))

@@ -37,19 +37,16 @@ func (a *actions) act(w http.ResponseWriter, r *http.Request) error {
 	if err := a.permit(r, &o); err != nil {
 		return err
 	}
-	if o.asksFirst() && !o.has("confirm") {
+	if d := deeds[o.Verb]; !o.has("confirm") && (d.danger || slices.Contains(d.asks, o.Scope)) {
 		return a.looks.Look(w, r, func(w http.ResponseWriter) error { return a.ask(w, r, o) })
 	}
 	did, err := a.perform(r, &o)
-	if err != nil {
-		if gone(r, err) {
-			return err
-		}
+	if err != nil && did.N > 0 && !gone(r, err) {
 		p := problemOf(err)
-		if did.N > 0 {
-			p.text = fmt.Sprintf("%s affected before this went wrong: %s", plural(did.N, "was", "were"), p.text)
-		}
+		p.text = fmt.Sprintf("%s affected before this went wrong: %s", plural(did.N, "was", "were"), p.text)
 		return p
+	} else if err != nil {
+		return err
 	}
 	w.Header().Set("Location", o.origin()+"done="+a.notices.keep(o.told(did)))
 	w.WriteHeader(http.StatusSeeOther)
@@ -109,12 +106,6 @@ func (o *order) do(ctx context.Context, b *board) (did admin.Affected, err error
 		}
 	}
 	return did, nil
-}
-
-// asksFirst reports whether an action is confirmed before it is done.
-func (o *order) asksFirst() bool {
-	d := deeds[o.Verb]
-	return d.danger || slices.Contains(d.asks, o.Scope)
 }
 
 // selections are what is meant: jobs, and payloads.

@@ -96,7 +96,7 @@ func paramsOf(r *http.Request, names ...string) (*params, error) {
 	for name, values := range q {
 		switch {
 		case !slices.Contains(names, name):
-			return nil, wrong("there is no parameter %q here; %s", clip(name, 40), known(names))
+			return nil, wrong("there is no parameter %q here; there are %s", clip(name, 40), cmp.Or(strings.Join(names, ", "), "none"))
 		case len(values) > 1 && name != "state" && (name != "id" || !strings.HasSuffix(r.URL.Path, "/details")):
 			return nil, wrong("%s is there %d times; once is what it may be", name, len(values))
 		}
@@ -107,13 +107,6 @@ func paramsOf(r *http.Request, names ...string) (*params, error) {
 	p.limit(inspect.MaxListLimit)
 	p.patience()
 	return p, p.err
-}
-
-func known(names []string) string {
-	if len(names) == 0 {
-		return "there are none"
-	}
-	return "there are " + strings.Join(names, ", ")
 }
 
 // wrong notes the first value that makes no sense.
@@ -155,15 +148,6 @@ func (p *params) patience() time.Duration {
 
 // mostPatience is in seconds. Config.PageTimeout ends an answer anyhow.
 const mostPatience = 3600
-
-// query is what all lists have.
-func (p *params) query() inspect.JobQuery {
-	return inspect.JobQuery{
-		Queue: p.Get("queue"), States: statesOf(p.Values), Order: inspect.Order(p.Get("order")), Descending: p.flag("desc"),
-		Filter: inspect.JobFilter{IDPrefix: p.Get("prefix"), ErrorContains: p.Get("error")},
-		Limit:  p.limit(inspect.MaxListLimit), Cursor: p.Get("cursor"), Patience: p.patience(),
-	}
-}
 
 func statesOf(q url.Values) (all []inspect.JobState) {
 	for _, text := range q["state"] {

@@ -86,7 +86,11 @@ func (a *api) queues(r *http.Request, p *params) (any, error) {
 // list is a page of jobs or of dead letters.
 func (a *api) list(of func(inspect.Inspector, context.Context, inspect.JobQuery) (inspect.JobPage, error)) answer {
 	return func(r *http.Request, p *params) (any, error) {
-		page, err := of(a.x.Inspect(), r.Context(), p.query())
+		page, err := of(a.x.Inspect(), r.Context(), inspect.JobQuery{
+			Queue: p.Get("queue"), States: statesOf(p.Values), Order: inspect.Order(p.Get("order")), Descending: p.flag("desc"),
+			Filter: inspect.JobFilter{IDPrefix: p.Get("prefix"), ErrorContains: p.Get("error")},
+			Limit:  p.limit(inspect.MaxListLimit), Cursor: p.Get("cursor"), Patience: p.patience(),
+		})
 		for i := range page.Jobs {
 			admin.Hide(&page.Jobs[i].PayloadInfo)
 		}

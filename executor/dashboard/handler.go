@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,11 +194,7 @@ func heard(w http.ResponseWriter) {
 
 // path is that of a request behind the prefix: empty for the prefix itself.
 func (g *guard) path(r *http.Request) string {
-	prefix := g.cfg.Prefix
-	if prefix == "" {
-		prefix = prefixOf(r)
-	}
-	if rest, found := strings.CutPrefix(r.URL.Path, prefix); found && (rest == "" || rest[0] == '/') {
+	if rest, found := strings.CutPrefix(r.URL.Path, cmp.Or(g.cfg.Prefix, prefixOf(r))); found && (rest == "" || rest[0] == '/') {
 		return rest
 	}
 	if strings.HasPrefix(r.URL.Path, "/") {

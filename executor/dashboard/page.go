@@ -105,16 +105,14 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, name string, p page)
 	return nil
 }
 
-// runningPage is what workers have in hand.
-type runningPage struct {
-	inspect.RunningList
-	Workers, Busy, Stuck int
-	Stacks               bool
-}
-
-// running shows what all workers do.
+// running shows what all workers have in hand.
 func (s *site) running(r *http.Request) (page, error) {
-	p := runningPage{Stacks: r.URL.Query().Get("stacks") != ""}
+	var p struct {
+		inspect.RunningList
+		Workers, Busy, Stuck int
+		Stacks               bool
+	}
+	p.Stacks = r.URL.Query().Get("stacks") != ""
 	var err error
 	p.RunningList, err = s.inHand(r, inspect.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
 	// Running answers when shards are stuck, and so does this page: without the figures.

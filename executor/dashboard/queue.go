@@ -150,17 +150,6 @@ type hotLists struct {
 	byQueue map[string]*hotList
 }
 
-func (h *hotLists) of(queue string) *hotList {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l := h.byQueue[queue]
-	if l == nil {
-		l = &hotList{turn: make(chan struct{}, 1)}
-		h.byQueue[queue] = l
-	}
-	return l
-}
-
 // forget has all look anew: something was done.
 func (h *hotLists) forget() {
 	h.mu.Lock()
@@ -173,7 +162,13 @@ func (b *board) look(ctx context.Context, queue string) (page inspect.JobPage, a
 	if _, err := b.info(ctx, queue); err != nil {
 		return page, at, err
 	}
-	l := b.hots.of(queue)
+	b.hots.mu.Lock()
+	l := b.hots.byQueue[queue]
+	if l == nil {
+		l = &hotList{turn: make(chan struct{}, 1)}
+		b.hots.byQueue[queue] = l
+	}
+	b.hots.mu.Unlock()
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():

@@ -1,6 +1,7 @@
 package executortest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -49,12 +50,8 @@ func (x *Executor) Restart() {
 		x.Crash()
 		return
 	}
-	grace := x.cfg.Executor.StopTimeout
-	if grace == 0 {
-		grace = 30 * time.Second
-	}
 	x.callAtEnd()
-	ctx, cancel := context.WithTimeout(context.Background(), max(grace, 0))
+	ctx, cancel := context.WithTimeout(context.Background(), max(cmp.Or(x.cfg.Executor.StopTimeout, 30*time.Second), 0))
 	defer cancel()
 	if err := x.Executor.Stop(ctx); errors.Is(err, executor.ErrStuck) {
 		x.t.Fatalf("executortest: Restart: %v", err)

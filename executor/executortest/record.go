@@ -202,13 +202,6 @@ func (r *record) holdAfter(position uint64) {
 	r.until = position
 }
 
-// ranAway reports whether handlers were called more often than allowed.
-func (r *record) ranAway() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.ran
-}
-
 // Enqueued returns every payload that was accepted so far, in that order, also those that
 // have run or were merged since: of the named queues, or of all.
 func (x *Executor) Enqueued(queues ...string) (all []Enqueued) {

@@ -26,8 +26,9 @@ func RequireEnqueued[T any](x *Executor, queue *executor.Queue[T], id string, pa
 	if len(payloads) == 0 && len(mine) > 0 || len(payloads) > 0 && same {
 		return mine
 	}
+	others := slices.DeleteFunc(all, func(e Enqueued) bool { return e.ID == id })
 	x.t.Fatalf("executortest: %s/%s: want enqueued\n%s\nbut there was\n%s\nand for other ids of the queue\n%s", queue.Name(), id,
-		values(payloads), lines(mine, Enqueued.String), lines(others(all, id), Enqueued.String))
+		values(payloads), lines(mine, Enqueued.String), lines(others, Enqueued.String))
 	return nil
 }
 
@@ -221,7 +222,3 @@ func (x *Executor) runsOf(queue, id string) []Ran {
 
 // state says how it stands with an id now.
 func (x *Executor) state(queue, id string) string { return "and now: " + x.explain(queue, id) }
-
-func others(all []Enqueued, id string) []Enqueued {
-	return slices.DeleteFunc(slices.Clone(all), func(e Enqueued) bool { return e.ID == id })
-}

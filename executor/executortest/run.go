@@ -138,9 +138,7 @@ func (c Config) open(t testing.TB, setup Setup, guard *guard) *Executor {
 // withDefaults fills in what is left open.
 func (c Config) withDefaults(t testing.TB) Config {
 	c.Patience, c.MaxRuns, c.Ahead = cmp.Or(c.Patience, time.Hour), cmp.Or(c.MaxRuns, 100_000), cmp.Or(c.Ahead, new(atomic.Int64))
-	if c.Executor.Logger == nil {
-		c.Executor.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
-	}
+	c.Executor.Logger = cmp.Or(c.Executor.Logger, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	c.Executor.Advanced.EventBuffer = max(c.Executor.Advanced.EventBuffer, 0)
 	return c
 }

@@ -130,10 +130,12 @@ func (x *Executor) over() bool {
 
 func (x *Executor) checkRuns() {
 	x.t.Helper()
-	if !x.record.ranAway() {
-		return
+	x.record.mu.Lock()
+	ranAway := x.record.ran
+	x.record.mu.Unlock()
+	if ranAway {
+		x.t.Fatalf("executortest: %s: handlers were called more than %d times, and there is no end to it; the last calls:\n%s", x.step, x.cfg.MaxRuns, lines(x.Runs(), Ran.String))
 	}
-	x.t.Fatalf("executortest: %s: handlers were called more than %d times, and there is no end to it; the last calls:\n%s", x.step, x.cfg.MaxRuns, lines(x.Runs(), Ran.String))
 }
 
 // wait returns when all goroutines of the bubble wait, the test's own but for this one.

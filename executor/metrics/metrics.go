@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,15 +64,9 @@ var boundariesOfLives = metric.WithExplicitBucketBoundaries(
 // New makes the instruments. An error is the MeterProvider's, or says that a provider
 // panicked, with an [*executor.PanicError].
 func New(cfg Config) (*Metrics, error) {
-	if cfg.MeterProvider == nil {
-		cfg.MeterProvider = otel.GetMeterProvider()
-	}
-	if cfg.TracerProvider == nil {
-		cfg.TracerProvider = otel.GetTracerProvider()
-	}
-	if cfg.Propagator == nil {
-		cfg.Propagator = propagation.TraceContext{}
-	}
+	cfg.MeterProvider = cmp.Or(cfg.MeterProvider, otel.GetMeterProvider())
+	cfg.TracerProvider = cmp.Or(cfg.TracerProvider, otel.GetTracerProvider())
+	cfg.Propagator = cmp.Or[propagation.TextMapPropagator](cfg.Propagator, propagation.TraceContext{})
 	m := &Metrics{propagator: cfg.Propagator, common: slices.Clone(cfg.Attributes)}
 	if err := returned(func() error { return m.instruments(cfg) }); err != nil {
 		return nil, err

@@ -242,14 +242,12 @@ func utf8Of(name string) string {
 		return name
 	}
 	var b strings.Builder
-	for len(name) > 0 {
-		r, n := utf8.DecodeRuneInString(name)
-		if r == utf8.RuneError && n == 1 {
-			fmt.Fprintf(&b, `\x%02x`, name[0])
+	for i, r := range name {
+		if r == utf8.RuneError && !strings.HasPrefix(name[i:], "\uFFFD") {
+			fmt.Fprintf(&b, `\x%02x`, name[i])
 		} else {
-			b.WriteString(name[:n])
+			b.WriteRune(r)
 		}
-		name = name[n:]
 	}
 	return b.String()
 }
