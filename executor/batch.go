@@ -45,13 +45,10 @@ func halvings(n int) int { return 2 * bits.Len(uint(n-1)) }
 // run calls the handler and returns an error for each item, nil when all are done.
 func (b *batch[T]) run(items []*shard.Item) []error {
 	b.items, b.left = items, []part{{to: len(items)}}
-	work.Resumable(b.attempt, b.exited)
-	return b.goOn()
-}
-
-// exited goes on after user code has ended the goroutine in one call.
-func (b *batch[T]) exited() []error {
-	b.settle(ErrHandlerExited)
+	work.Resumable(b.attempt, func() []error { // user code has ended the goroutine in one call
+		b.settle(ErrHandlerExited)
+		return b.goOn()
+	})
 	return b.goOn()
 }
 

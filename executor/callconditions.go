@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -166,11 +167,8 @@ func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
 }
 
 func (x *Executor) putOffset(ctx context.Context, name string, value []byte) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
 	ctx, err := guard.Context(ctx)
-	if err != nil {
+	if err = cmp.Or(checkName(name), err); err != nil {
 		return err
 	}
 	return border(x.once.Put(ctx, name, value))

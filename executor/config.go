@@ -282,9 +282,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Advanced.SlotTTL = cmp.Or(c.Advanced.SlotTTL, lock.DefaultSlotTTL)
 	c.Durability = cmp.Or(c.Durability, DurabilitySync)
 	c.Logger = slog.New(guard.Handler{Handler: cmp.Or(c.Logger, slog.Default()).Handler()})
-	if c.Scheduler == nil {
-		c.Scheduler = Fair()
-	}
+	c.Scheduler = cmp.Or(c.Scheduler, Fair())
 	c.Middleware = slices.Clone(c.Middleware)
 	var wrong error
 	c.Unique, wrong = c.Unique.settled(Unique[any]{While: UniqueNever, TTL: defaultLeaseTTL})

@@ -163,22 +163,17 @@ func (t *Queue[T]) Carry(items []Item[T], options ...Option) (filled []Item[[]by
 		if err == nil {
 			err = t.write(new(journal.Entry), it, data, 0)
 		}
+		if err != nil && len(items) > 1 {
+			err = fmt.Errorf("item %d: %w", i, err)
+		}
 		if err != nil {
-			return nil, nil, ofItem(err, i, len(items))
+			return nil, nil, err
 		}
 		filled = append(filled, Item[[]byte]{it.ID, data, it.Score, it.Due, it.Metadata})
 	}
 	rest = carry(options)
 	_, err = Carried(rest)
 	return filled, rest, err
-}
-
-// ofItem says which of several items an error is about.
-func ofItem(err error, i, n int) error {
-	if n > 1 {
-		err = fmt.Errorf("item %d: %w", i, err)
-	}
-	return err
 }
 
 // complete encodes an item, and fills in what it leaves open. What it says goes before the options,

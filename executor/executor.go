@@ -284,14 +284,6 @@ func (x *Executor) mayChange(ctx context.Context) (context.Context, error) {
 	return ctx, cmp.Or(x.admits(ctx), x.failure(), border(context.Cause(ctx)))
 }
 
-// written waits until what was changed is on disk, unless something went wrong.
-func (x *Executor) written(ctx context.Context, err error) error {
-	if err == nil {
-		err = x.log.Settled(ctx)
-	}
-	return border(err)
-}
-
 // border turns the errors of the rooms below into those of this package.
 func border(err error) error {
 	if err == nil {

@@ -102,7 +102,15 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if err := applyTo(f, options, from.metadata); err != nil {
 		return err
 	}
-	return stage(f, from)
+	size := shard.Announced(&f.Entry).Bytes
+	switch err := from.attempt.Stage(from.item, from.call, f, size); err {
+	case attempt.ErrTooMany:
+		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, attempt.MaxCount)
+	case attempt.ErrTooLarge:
+		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.Entry.ID, attempt.MaxBytes)
+	default:
+		return err
+	}
 }
 
 // takesAfter returns why a queue can't have follow-ups of a job.
@@ -153,17 +161,4 @@ func inherit(f *work.FollowUp, pairs map[string]string, options []Option) error 
 		return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
 	}
 	return nil
-}
-
-// stage adds it to what its job has staged.
-func stage(f *work.FollowUp, from origin) error {
-	size := shard.Announced(&f.Entry).Bytes
-	switch err := from.attempt.Stage(from.item, from.call, f, size); err {
-	case attempt.ErrTooMany:
-		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, attempt.MaxCount)
-	case attempt.ErrTooLarge:
-		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.Entry.ID, attempt.MaxBytes)
-	default:
-		return err
-	}
 }

@@ -99,21 +99,16 @@ func (q *queue) takeOver() error {
 				return border(err)
 			}
 		}
-		if err := q.inherit(former); err != nil { // again, if the last process has died before it had done so
-			return err
+		// What jobs hold, and what is paused: again, if the last process has died before it had done so.
+		q.x.keys.Rename(former, q.Name)
+		for _, s := range q.Slots {
+			s.Rename(former, q.Name)
+		}
+		if err := q.x.pauses.Rename(former, q.Name); err != nil {
+			return border(err)
 		}
 	}
 	return nil
-}
-
-// inherit takes over what jobs hold under a former name, keys and slots, and what is
-// paused.
-func (q *queue) inherit(former string) error {
-	q.x.keys.Rename(former, q.Name)
-	for _, s := range q.Slots {
-		s.Rename(former, q.Name)
-	}
-	return border(q.x.pauses.Rename(former, q.Name))
 }
 
 // leftOver returns how many payloads the journal had for a name that is not

@@ -176,7 +176,7 @@ const maxProgressText = 256
 // is in memory only.
 func Progress(ctx context.Context, done, total int64, message string) {
 	if a := attemptOf(ctx); a != nil {
-		a.Progress(done, total, opening(message, maxProgressText))
+		a.Progress(done, total, strings.Clone(strings.ToValidUTF8(message[:min(maxProgressText, len(message))], "")))
 	}
 }
 
@@ -195,10 +195,4 @@ func attemptOf(ctx context.Context) *attempt.Attempt {
 		_ = guard.Call(func() error { a, _ = ctx.Value(attempt.Key{}).(*attempt.Attempt); return nil })
 	}
 	return a
-}
-
-// opening returns the first n bytes of a text, as far as they are valid UTF-8, in memory
-// of its own.
-func opening(s string, n int) string {
-	return strings.Clone(strings.ToValidUTF8(s[:min(n, len(s))], ""))
 }

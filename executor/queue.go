@@ -139,7 +139,11 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	if err := x.pauses.Load(&q.Pauses, cores); err != nil {
 		return nil, border(err)
 	}
-	q.Dead = dead.New(q.deadConfig())
+	q.Dead = dead.New(dead.Config{
+		Log: x.log, Logger: x.cfg.Logger, Name: q.Name, Number: q.Number, Shards: q.Shards, Now: q.stamp,
+		Supersedes: q.Supersedes, Lanes: q.Lanes, Ledger: x.ledger, Keys: x.keys,
+		Age: q.retention.Age, Count: q.retention.Count,
+	})
 	if err := q.Dead.Load(cores); err != nil {
 		return nil, border(err)
 	}
@@ -168,14 +172,6 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 		q.Admit(s, q.Shards.Of(s.ID))
 	}
 	return suspects, nil
-}
-
-func (q *queue) deadConfig() dead.Config {
-	return dead.Config{
-		Log: q.x.log, Logger: q.x.cfg.Logger, Name: q.Name, Number: q.Number, Shards: q.Shards, Now: q.stamp,
-		Supersedes: q.Supersedes, Lanes: q.Lanes, Ledger: q.x.ledger, Keys: q.x.keys,
-		Age: q.retention.Age, Count: q.retention.Count,
-	}
 }
 
 // joinLanes finds the lanes that the queue shares. Once jobs run, some might run that

@@ -322,9 +322,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	var err error
 	s.jobs.Core.Throttle = max(c.Gather.Throttle, 0)
 	s.jobs.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue)
-	if c.Codec == nil {
-		c.Codec = defaultCodec[T]()
-	}
+	c.Codec = cmp.Or(c.Codec, defaultCodec[T]())
 	if s.jobs.RetryIn == nil {
 		s.jobs.RetryIn = RetryIn
 	}

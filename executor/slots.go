@@ -159,7 +159,10 @@ func (s *Slots[V]) Reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.x.written(ctx, s.all.Reset(s.x.attempt))
+	if err = s.all.Reset(s.x.attempt); err == nil {
+		err = s.x.log.Settled(ctx)
+	}
+	return border(err)
 }
 
 // addSlots adds the sequences of which a job has one value each.

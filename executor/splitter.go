@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -75,7 +76,9 @@ func (s Splitter) OwnerOf(id string) (int, error) {
 		return s.Self, nil
 	}
 	if s.Owner == nil {
-		return jump(fnv1a(id), s.Nodes), nil
+		h := fnv.New64a() // RFC 9923. No other may take its place: processes of two versions must agree.
+		h.Write([]byte(id))
+		return jump(h.Sum64(), s.Nodes), nil
 	}
 	owner := 0
 	if err := guard.Call(func() error { owner = s.Owner(id); return nil }); err != nil {
@@ -89,24 +92,11 @@ func (s Splitter) OwnerOf(id string) (int, error) {
 
 // refuse returns an error for an id that is not this process's.
 func (s *Splitter) refuse(id string) error {
-	if s.Nodes == 0 {
-		return nil
-	}
 	owner, err := s.OwnerOf(id)
 	if err == nil && owner != s.Self {
 		err = fmt.Errorf("%w: %s belongs to %d, and this is %d", ErrNotOwned, brief.Text(id), owner, s.Self)
 	}
 	return err
-}
-
-// fnv1a is the 64-bit FNV-1a hash (RFC 9923). No other may take its place: processes
-// of two versions must agree.
-func fnv1a(id string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(id) {
-		h = (h ^ uint64(id[i])) * 1099511628211
-	}
-	return h
 }
 
 // jump is the jump consistent hash of Lamping and Veach (2014): even shares, and with

@@ -271,17 +271,12 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 				yield(Dead[T]{}, border(err))
 				return
 			}
-			if !yield(t.dead(b), nil) {
+			d := Dead[T]{DeadPayload: admin.DeadOf(t.q.Name, &b)}
+			if d.Payload, d.Decode = t.decodeOne(d.Raw); !yield(d, nil) {
 				return
 			}
 		}
 	}
-}
-
-func (t *Queue[T]) dead(b journal.Buried) Dead[T] {
-	d := Dead[T]{DeadPayload: admin.DeadOf(t.q.Name, &b)}
-	d.Payload, d.Decode = t.decodeOne(d.Raw)
-	return d
 }
 
 // Pending reports whether an id has anything to do: it waits, runs, is to be
