@@ -126,23 +126,9 @@ func (a *agenda) next() time.Duration {
 	return a.heap[0].at
 }
 
-// due returns the earliest alarm if its time has come, or nil. An alarm at now is
-// due: a lease is held before its end, not at it.
-func (a *agenda) due(now time.Duration) *record {
-	if len(a.heap) == 0 || a.heap[0].at > now {
-		return nil
-	}
-	return a.heap[0]
-}
-
 func (a *agenda) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if a.heap[parent].at <= a.heap[i].at {
-			return
-		}
+	for parent := (i - 1) / 2; i > 0 && a.heap[i].at < a.heap[parent].at; i, parent = parent, (parent-1)/2 {
 		a.swap(i, parent)
-		i = parent
 	}
 }
 

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,10 +48,7 @@ func contain(err *error) {
 
 // ctxError is the error of a call whose ctx has ended.
 func ctxError(ctx context.Context, keys []string) error {
-	err := end(ctx)
-	if err == nil {
-		err = fmt.Errorf("%w: it has ended and gives no reason", ErrContext)
-	}
+	err := cmp.Or(end(ctx), fmt.Errorf("%w: it has ended and gives no reason", ErrContext))
 	return fmt.Errorf("lock: acquire %q: %w", keys, err)
 }
 

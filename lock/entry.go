@@ -46,12 +46,8 @@ func (e *entry) setLease(r *record) {
 
 // expire ends what is overdue.
 func (g *engine) expire(o *op) {
-	for len(g.ends.heap) > 0 {
-		due := g.ends.due(o.now())
-		if due == nil {
-			return
-		}
-		g.end(due, expired, o)
+	for len(g.ends.heap) > 0 && g.ends.heap[0].at <= o.now() { // a lease is held before its end, not at it
+		g.end(g.ends.heap[0], expired, o)
 	}
 }
 
@@ -234,15 +230,6 @@ func (l *list[T]) all() iter.Seq[T] {
 // watchers are functions to be called once at the next occasion, in the order in
 // which they came.
 type watchers struct{ list[func()] }
-
-func (w *watchers) add(wake func()) *node[func()] {
-	if wake == nil {
-		wake = func() {}
-	}
-	at := &node[func()]{value: wake}
-	w.push(at)
-	return at
-}
 
 // take moves all of them to the wakes of one taker.
 func (w *watchers) take(all *wakes) {

@@ -254,9 +254,7 @@ func (l Lease) OnEnd(f func(reason error)) (forget func()) {
 func (l Lease) forget(h *endHook) {
 	var o op
 	if l.enter(&o) == nil {
-		if w := l.record.watch; w != nil {
-			w.hooks = slices.DeleteFunc(w.hooks, func(x *endHook) bool { return x == h })
-		}
+		l.record.watch.hooks = slices.DeleteFunc(l.record.watch.hooks, func(x *endHook) bool { return x == h })
 		l.table.leave(&o)
 	}
 	o.wakes.run()

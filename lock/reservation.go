@@ -163,7 +163,11 @@ func (t *Table) restoreLocked(held []Held, o *op) ([]Lease, error) {
 	for i, h := range held {
 		t.token = max(t.token, h.Token)
 		if left, live := left(h.Until, h.TTL, wall); live {
-			leases[i] = t.restoreOneLocked(h, now, now-wall.Sub(h.Since), left)
+			r := t.record(sorted(h.Keys)) // which are free
+			r.token, r.owner, r.ttl, r.since, r.end = h.Token, h.Owner, h.TTL, now-wall.Sub(h.Since), holding
+			t.ends.set(r, after(now, left))
+			t.hold(r)
+			leases[i] = t.lease(r)
 		}
 	}
 	return leases, nil
@@ -181,13 +185,4 @@ func left(until time.Time, ttl time.Duration, wall time.Time) (left time.Duratio
 		left = min(left, ttl)
 	}
 	return max(left, 0), left > 0
-}
-
-// restoreOneLocked makes h a held lease again. Its keys are free.
-func (t *Table) restoreOneLocked(h Held, now, since, left time.Duration) Lease {
-	r := t.record(sorted(h.Keys))
-	r.token, r.owner, r.ttl, r.since, r.end = h.Token, h.Owner, h.TTL, since, holding
-	t.ends.set(r, after(now, left))
-	t.hold(r)
-	return t.lease(r)
 }

@@ -95,9 +95,7 @@ func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 // Errors, with nothing reserved: [ErrNoFreeSlot] after MaxSteps; the error of ctx,
 // which is looked at before every step; [ErrDuration]; whatever StartFrom returned.
 func (s *Slots[T]) Reserve(ctx context.Context, opt Options) (*Reservation[T], error) {
-	if opt.TTL == 0 {
-		opt.TTL = s.cfg.TTL
-	}
+	opt.TTL = cmp.Or(opt.TTL, s.cfg.TTL)
 	if end(ctx) != nil {
 		return nil, ctxError(ctx, []string{s.cfg.Store})
 	}
@@ -218,9 +216,13 @@ func (s *Slots[T]) Reset() {
 // miss one. It must not block, and may be nil. cancel may be too late for a wake on
 // its way.
 func (s *Slots[T]) Watch(wake func()) (cancel func()) {
+	if wake == nil {
+		wake = func() {}
+	}
+	at := &node[func()]{value: wake}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.watchers.add(wake)
+	s.watchers.push(at)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
