@@ -24,9 +24,7 @@ func testCloseCommits(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	var last journal.Ticket
 	for i := range 50 {
-		ticket, err := f.Append(t.Context(), f.entries(i, 1, 10), nil)
-		require.NoError(t, err)
-		last = ticket
+		last = f.post(f.entries(i, 1, 10)...)
 	}
 	f.Record(&journal.Change{States: []journal.JobState{{Entry: journal.Entry{Queue: f.queue}}}})
 	require.NoError(t, f.Close())
@@ -98,8 +96,7 @@ func testClosed(t *testing.T, disk Disk) {
 func testFlush(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	require.NoError(t, f.Flush(t.Context()), "nothing to do")
-	ticket, err := f.Append(t.Context(), f.entries(0, 3, 1), nil)
-	require.NoError(t, err)
+	ticket := f.post(f.entries(0, 3, 1)...)
 	require.NoError(t, f.Flush(t.Context()))
 	require.NoError(t, ticket.Wait(ended(t)))
 	f.Record(&journal.Change{Ended: refsOf(f.taken()[:2])})
@@ -108,9 +105,8 @@ func testFlush(t *testing.T, disk Disk) {
 
 	release := make(chan struct{})
 	f.take = func(d *journal.Delivery) { <-release; d.Done() }
-	_, err = f.Append(t.Context(), f.entries(3, 1, 1), nil)
-	require.NoError(t, err)
-	err = f.Flush(ended(t))
+	f.post(f.entries(3, 1, 1)...)
+	err := f.Flush(ended(t))
 	assert.ErrorIs(t, err, journal.ErrUnknown)
 	assert.True(t, errors.Is(err, context.Canceled))
 	close(release)

@@ -49,9 +49,7 @@ func testLatch(t *testing.T, disk Faulty) {
 	var commits atomic.Int32
 	disk.OnCommit(func() { commits.Add(1) })
 	disk.FailNext(errDisk)
-	ticket, err := f.Append(t.Context(), f.entries(2, 1, 10), nil)
-	require.NoError(t, err)
-	err = ticket.Wait(t.Context())
+	err := f.post(f.entries(2, 1, 10)...).Wait(t.Context())
 	assert.ErrorIs(t, err, journal.ErrUnknown)
 	assert.ErrorIs(t, err, errDisk)
 
@@ -63,9 +61,7 @@ func testLatch(t *testing.T, disk Faulty) {
 	f.Record(&journal.Change{Ended: refsOf(f.taken())})
 	assert.ErrorIs(t, f.Flush(t.Context()), journal.ErrFailed)
 	assert.ErrorIs(t, f.Err(), journal.ErrFailed)
-	var e journal.Entry
-	require.NoError(f.t, f.taken()[0].Ref.Read(&e))
-	assert.Equal(t, f.taken()[0].Entry, e, "what is in memory can still be read")
+	assert.Equal(t, f.taken()[0].Entry, f.read(f.taken()[0].Ref), "what is in memory can still be read")
 
 	assert.ErrorIs(t, f.Close(), errDisk)
 	assert.NoError(t, f.Close())
@@ -78,8 +74,7 @@ func testLatch(t *testing.T, disk Faulty) {
 func testLatchAtClose(t *testing.T, disk Faulty) {
 	f := start(t, disk)
 	disk.FailNext(errDisk)
-	ticket, err := f.Append(t.Context(), f.entries(0, 1, 10), nil)
-	require.NoError(t, err)
+	ticket := f.post(f.entries(0, 1, 10)...)
 	assert.ErrorIs(t, f.Close(), errDisk)
 	assert.ErrorIs(t, ticket.Wait(ended(t)), journal.ErrUnknown)
 }
@@ -105,17 +100,15 @@ func testFull(t *testing.T, disk Faulty) {
 	// results alone, at once and in pieces.
 	hold, held := make(chan struct{}), make(chan struct{})
 	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = nil; d.Done() }
-	_, err := f.Append(t.Context(), f.entries(3, 1, 10), nil)
-	require.NoError(t, err)
+	f.post(f.entries(3, 1, 10)...)
 	<-held
 	disk.FailNext(errFull, errFull, errFull)
 	f.Record(&state)
-	ticket, err := f.Append(t.Context(), f.entries(4, 2, 10), nil)
-	require.NoError(t, err)
+	ticket := f.post(f.entries(4, 2, 10)...)
 	close(hold)
 	assert.ErrorIs(t, ticket.Wait(t.Context()), journal.ErrFull)
 
-	_, err = f.Append(t.Context(), f.entries(6, 1, 10), nil)
+	_, err := f.Append(t.Context(), f.entries(6, 1, 10), nil)
 	assert.ErrorIs(t, err, journal.ErrFull)
 	assert.ErrorIs(t, f.Flush(t.Context()), journal.ErrFull)
 	assert.ErrorIs(t, f.Err(), journal.ErrFull)
@@ -132,36 +125,28 @@ func testFull(t *testing.T, disk Faulty) {
 }
 
 func testFullWaiting(t *testing.T, disk Faulty) {
-	var f *fixture
-	var late, blocked = make(chan error, 1), make(chan error, 1)
-	f = start(t, disk, func(_ *fixture, cfg *journal.Config) { cfg.MaxBlockBytes = 1000 })
+	f := start(t, disk, func(_ *fixture, cfg *journal.Config) { cfg.MaxBlockBytes = 1000 })
 	hold, held := make(chan struct{}), make(chan struct{})
 	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = nil; d.Done() }
-	_, err := f.Append(t.Context(), f.entries(0, 1, 10), nil)
-	require.NoError(t, err)
+	f.post(f.entries(0, 1, 10)...)
 	<-held
-	_, err = f.Append(t.Context(), f.entries(1, 1, 500), nil)
-	require.NoError(t, err)
+	f.post(f.entries(1, 1, 500)...)
 	// While that block is refused, one appender is in the next block, and one
 	// waits for that to have room.
 	disk.FailNext(errFull, errFull)
-	go func() {
-		ticket, err := f.Append(t.Context(), f.entries(2, 1, 900), nil)
-		if err == nil {
-			err = ticket.Wait(t.Context())
-		}
-		late <- err
-	}()
-	go func() {
-		ticket, err := f.Append(t.Context(), f.entries(3, 1, 900), nil)
-		if err == nil {
-			err = ticket.Wait(t.Context())
-		}
-		blocked <- err
-	}()
+	answers := make(chan error, 2)
+	for number := 2; number <= 3; number++ {
+		go func() {
+			ticket, err := f.Append(t.Context(), f.entries(number, 1, 900), nil)
+			if err == nil {
+				err = ticket.Wait(t.Context())
+			}
+			answers <- err
+		}()
+	}
 	close(hold)
-	for _, err := range []error{<-late, <-blocked} {
-		if err != nil {
+	for range cap(answers) {
+		if err := <-answers; err != nil {
 			assert.ErrorIs(t, err, journal.ErrFull)
 		}
 	}
@@ -200,11 +185,11 @@ func testFullMorgue(t *testing.T, disk Faulty) {
 	f := start(t, disk)
 	p := f.bury(2)[0].Entry.Position
 	disk.FailNext(errFull)
-	assert.ErrorIs(t, f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)), journal.ErrFull)
+	assert.ErrorIs(t, f.restore(p), journal.ErrFull)
 	eventually(t, func() bool { return f.Err() == nil })
 	assert.Empty(t, f.got[5])
 	assert.Len(t, f.morgue(), 2)
-	require.NoError(t, f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)))
+	require.NoError(t, f.restore(p))
 	assert.Len(t, f.got[5], 1)
 	f = f.again()
 	assert.Len(t, f.morgue(), 1)

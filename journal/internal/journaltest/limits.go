@@ -48,16 +48,14 @@ func testRoom(t *testing.T, disk Disk) {
 		cfg.MaxBlockBytes = 2000
 		f.take = func(d *journal.Delivery) { busy <- struct{}{}; <-release; d.Done() }
 	})
-	_, err := f.Append(t.Context(), f.entries(0, 1, 100), nil)
-	require.NoError(t, err)
+	f.post(f.entries(0, 1, 100)...)
 	<-busy
-	_, err = f.Append(t.Context(), f.entries(1, 1, 1500), nil)
-	require.NoError(t, err, "there is room for one more")
+	f.post(f.entries(1, 1, 1500)...) // there is room for one more
 
 	next := f.Stats().Next
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = f.Append(ctx, f.entries(2, 1, 1500), nil)
+	_, err := f.Append(ctx, f.entries(2, 1, 1500), nil)
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Equal(t, next, f.Stats().Next, "nothing was accepted")
 
@@ -87,8 +85,7 @@ func testTooLarge(t *testing.T, disk Disk) {
 func testLargerThanBlock(t *testing.T, disk Disk) {
 	f := start(t, disk, func(_ *fixture, cfg *journal.Config) { cfg.MaxBlockBytes = 100 })
 	for i := range 5 {
-		_, err := f.Append(t.Context(), f.entries(i, 1, 5000), nil)
-		require.NoError(t, err)
+		f.post(f.entries(i, 1, 5000)...)
 		f.Record(&journal.Change{States: []journal.JobState{{Entry: journal.Entry{Queue: f.queue}}}})
 	}
 	assert.Len(t, f.again().pending(), 10)
@@ -97,9 +94,7 @@ func testLargerThanBlock(t *testing.T, disk Disk) {
 func testAppendNothing(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	blocks := f.Stats().Blocks
-	ticket, err := f.Append(t.Context(), nil, nil)
-	require.NoError(t, err)
-	require.NoError(t, ticket.Wait(t.Context()))
+	f.append()
 	f.record(journal.Change{})
 	assert.Equal(t, blocks, f.Stats().Blocks, "no commit for nothing")
 }
@@ -122,8 +117,7 @@ func testEntriesReused(t *testing.T, disk Disk) {
 	list := f.entries(0, 1, 100)
 	for i := range 20 {
 		copy(list[0].Payload, payload(i, 100))
-		_, err := f.Append(t.Context(), list, nil)
-		require.NoError(t, err)
+		f.post(list...)
 	}
 	clear(list[0].Payload)
 	require.NoError(t, f.Flush(t.Context()))
@@ -138,9 +132,6 @@ func testPayloadCapacity(t *testing.T, disk Disk) {
 	got := f.taken()
 	_ = append(got[0].Entry.Payload, "overwrites the next entry"...)
 	_ = append(got[0].Entry.ID, "overwrites the payload"...)
-	var e journal.Entry
-	require.NoError(f.t, got[1].Ref.Read(&e))
-	assert.Equal(t, got[1].Entry, e)
-	require.NoError(f.t, got[0].Ref.Read(&e))
-	assert.Equal(t, payload(0, 10), e.Payload)
+	assert.Equal(t, got[1].Entry, f.read(got[1].Ref))
+	assert.Equal(t, payload(0, 10), f.read(got[0].Ref).Payload)
 }

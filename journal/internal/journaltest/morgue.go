@@ -88,7 +88,7 @@ func testExhumed(t *testing.T, disk Disk) {
 		Exhumed: []journal.Position{dead[0].Entry.Position, dead[2].Entry.Position}, Queue: f.queue,
 	})
 	f.record(journal.Change{Exhumed: []journal.Position{late.Entry.Position}, Queue: f.queue})
-	require.ErrorIs(t, f.Restore(t.Context(), f.queue, []journal.Position{dead[1].Entry.Position, dead[2].Entry.Position}, 0, toRoute(5)), journal.ErrNotFound)
+	require.ErrorIs(t, f.restore(dead[1].Entry.Position, dead[2].Entry.Position), journal.ErrNotFound)
 	crashed := f.crashed()
 	for i, f := range []*fixture{f, crashed, f} {
 		if i == 2 {
@@ -143,7 +143,7 @@ func testRestoreTogether(t *testing.T, disk Disk) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			switch err := f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)); {
+			switch err := f.restore(p); {
 			case err == nil:
 				restored.Add(1)
 			case errors.Is(err, journal.ErrNotFound):
@@ -163,10 +163,9 @@ func testRestoreTogether(t *testing.T, disk Disk) {
 func testRestoreAllOrNone(t *testing.T, disk Disk) {
 	f := start(t, disk)
 	p := f.bury(1)[0].Entry.Position
-	err := f.Restore(t.Context(), f.queue, []journal.Position{p, p + 1}, 0, toRoute(5))
-	assert.ErrorIs(t, err, journal.ErrNotFound)
+	assert.ErrorIs(t, f.restore(p, p+1), journal.ErrNotFound)
 	assert.ErrorIs(t, f.Restore(t.Context(), f.queue+1, []journal.Position{p}, 0, toRoute(5)), journal.ErrNotFound)
-	require.NoError(t, f.Restore(t.Context(), f.queue, nil, 0, toRoute(5)), "nothing to restore")
+	require.NoError(t, f.restore(), "nothing to restore")
 	assert.Empty(t, f.got[5])
 	assert.Len(t, f.again().morgue(), 1)
 }
@@ -191,7 +190,7 @@ func testMorgueLoop(t *testing.T, disk Disk) {
 	for b, err := range f.Morgue(f.queue, 0) {
 		require.NoError(t, err)
 		if n%10 == 0 {
-			require.NoError(t, f.Restore(t.Context(), f.queue, []journal.Position{b.Entry.Position}, 0, toRoute(5)))
+			require.NoError(t, f.restore(b.Entry.Position))
 		}
 		n++
 	}
@@ -220,12 +219,12 @@ func testRestoreSlowConsumer(t *testing.T, disk Disk) {
 	deliveries := make(chan *journal.Delivery, 2)
 	f.take = func(d *journal.Delivery) { deliveries <- d }
 	first := make(chan error)
-	go func() { first <- f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)) }()
+	go func() { first <- f.restore(p) }()
 	d := <-deliveries // committed, not taken in: the next one has to wait
 	assert.ErrorIs(t, f.Restore(ended(t), f.queue, []journal.Position{p + 1}, 0, toRoute(5)), ended(t).Err())
 	d.Done()
 	require.NoError(t, <-first)
-	assert.ErrorIs(t, f.Restore(t.Context(), f.queue, []journal.Position{p}, 0, toRoute(5)), journal.ErrNotFound)
+	assert.ErrorIs(t, f.restore(p), journal.ErrNotFound)
 }
 
 func testBuriedAgain(t *testing.T, disk Disk) {

@@ -127,8 +127,7 @@ func testWaitForConsumer(t *testing.T, disk Disk) {
 	f.take = func(d *journal.Delivery) { deliveries <- d }
 	list := f.entries(0, 2, 10)
 	list[1].Route = 7
-	ticket, err := f.Append(t.Context(), list, nil)
-	require.NoError(t, err)
+	ticket := f.post(list...)
 	first, second := <-deliveries, <-deliveries
 	assert.ErrorIs(t, ticket.Wait(ended(t)), journal.ErrUnknown)
 	first.Done()
@@ -149,9 +148,7 @@ func testWaitForNoOther(t *testing.T, disk Disk) {
 		for i, route := range routes {
 			list[i].Route = route
 		}
-		ticket, err := f.Append(t.Context(), list, nil)
-		require.NoError(t, err)
-		return ticket
+		return f.post(list...)
 	}
 	enqueue(0)
 	(<-deliveries).Done()

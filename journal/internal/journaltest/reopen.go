@@ -64,9 +64,7 @@ func testReopenStates(t *testing.T, disk Disk) {
 		f.record(c)
 		refs = []journal.Ref{c.States[0].Ref}
 		assert.Equal(t, refs[0].Position(), c.States[0].Entry.Position)
-		var e journal.Entry
-		require.NoError(f.t, refs[0].Read(&e))
-		assert.Equal(t, retry-1, e.Retry, "readable after its commit")
+		assert.Equal(t, retry-1, f.read(refs[0]).Retry, "readable after its commit")
 	}
 	f = f.again()
 	got := f.pending()

@@ -180,11 +180,18 @@ func payload(number, size int) []byte {
 	return b
 }
 
-// append appends and waits.
-func (f *fixture) append(list ...journal.Entry) journal.Ticket {
+// post appends, and does not wait.
+func (f *fixture) post(list ...journal.Entry) journal.Ticket {
 	f.t.Helper()
 	ticket, err := f.Append(f.t.Context(), list, nil)
 	require.NoError(f.t, err)
+	return ticket
+}
+
+// append appends and waits.
+func (f *fixture) append(list ...journal.Entry) journal.Ticket {
+	f.t.Helper()
+	ticket := f.post(list...)
 	require.NoError(f.t, ticket.Wait(f.t.Context()))
 	return ticket
 }
@@ -210,13 +217,23 @@ func (f *fixture) taken() []Got {
 
 // pending reads what the queue had when the journal was opened.
 func (f *fixture) pending() []journal.Entry {
-	refs := slices.Concat(f.PendingPages(f.queue)...)
-	list := make([]journal.Entry, len(refs))
-	for i, r := range refs {
-		require.NoError(f.t, r.Read(&list[i]))
-		require.Equal(f.t, r.Position(), list[i].Position)
+	list := []journal.Entry{}
+	for _, r := range slices.Concat(f.PendingPages(f.queue)...) {
+		list = append(list, f.read(r))
+		require.Equal(f.t, r.Position(), list[len(list)-1].Position)
 	}
 	return list
+}
+
+func (f *fixture) read(r journal.Ref) (e journal.Entry) {
+	f.t.Helper()
+	require.NoError(f.t, r.Read(&e))
+	return e
+}
+
+// restore puts dead letters back, on route 5.
+func (f *fixture) restore(ps ...journal.Position) error {
+	return f.Restore(f.t.Context(), f.queue, ps, 0, toRoute(5))
 }
 
 func (f *fixture) morgue() (list []journal.Buried) {

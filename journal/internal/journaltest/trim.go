@@ -120,9 +120,7 @@ func testTrimRandom(t *testing.T, disk Disk) {
 		f.checkSize()
 	}
 	for _, g := range live {
-		var e journal.Entry
-		require.NoError(f.t, g.Ref.Read(&e))
-		require.Equal(t, g.Entry, e)
+		require.Equal(t, g.Entry, f.read(g.Ref))
 	}
 	slices.SortFunc(live, func(a, b Got) int { return int(a.Entry.Position) - int(b.Entry.Position) })
 	f = f.again()
@@ -154,8 +152,7 @@ func testTrimLarge(t *testing.T, disk Disk) {
 	f.end(refsOf(small)...)
 	before := f.Stats()
 	for i := range 60 {
-		list := f.entries(i*10, 1, 100)
-		f.append(list...)
+		f.append(f.entries(i*10, 1, 100)...)
 		got := f.taken()
 		f.end(got[len(got)-1].Ref)
 	}
@@ -163,8 +160,7 @@ func testTrimLarge(t *testing.T, disk Disk) {
 	assert.Less(t, after.Bytes-before.Bytes, 100<<10, "nothing of 4 MiB needs to be carried for 6 KiB")
 	assert.Greater(t, after.Blocks, before.Blocks+100)
 	f.checkSize()
-	got := f.again().pending()
-	require.Len(t, got, len(large))
+	require.Len(t, f.again().pending(), len(large))
 }
 
 // testTrimSlowConsumer carries a block before its consumer has read it.
@@ -182,8 +178,7 @@ func testTrimSlowConsumer(t *testing.T, disk Disk) {
 	for i := range 3 {
 		list[i].Route = 9
 	}
-	ticket, err := f.Append(t.Context(), list, nil)
-	require.NoError(t, err)
+	ticket := f.post(list...)
 	slow := <-kept
 	f.append(f.entries(100, 1, 1)...)
 	f.end(refsOf(f.taken())...)
@@ -228,9 +223,7 @@ func testTrimEndedMeanwhile(t *testing.T, disk Disk) {
 		}
 	}()
 	for i := range 30 {
-		ticket, err := f.Append(t.Context(), f.entries(1000+i*100, 100, 2000), nil)
-		require.NoError(t, err)
-		require.NoError(t, ticket.Wait(t.Context()))
+		f.append(f.entries(1000+i*100, 100, 2000)...)
 		got := f.taken()
 		f.Record(&journal.Change{Ended: refsOf(got[len(got)-100:])})
 	}
