@@ -76,8 +76,6 @@ func (cfg Config) complete() Config {
 	cfg.minCarry = cmp.Or(cfg.minCarry, defaultMinCarry)
 	cfg.compactAbove = cmp.Or(cfg.compactAbove, defaultCompactAbove)
 	cfg.compactAfter = cmp.Or(cfg.compactAfter, defaultCompactAfter)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg
 }

@@ -68,15 +68,6 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 	return l
 }
 
-// start begins to commit. The log has been replayed.
-func (l *Log) start() {
-	l.open = newOpenBlock(nil, l.manifest)
-	l.open.Shown = l.volatile
-	l.last = settled
-	l.restoring <- settled
-	go l.commitLoop() // ends in Close, which waits for it
-}
-
 // Append hands entries to the committer and gives them the next positions, in their order.
 // It waits for the committer only while the open block is full. Position, Restored and the
 // fields of a state are ignored. Those that have a [Floor] get a score, and perhaps a time,

@@ -96,7 +96,11 @@ func (l *Log) boot() error {
 		}
 		l.disk.gauge(r, l.chain.Live)
 	}
-	l.start()
+	l.open = newOpenBlock(nil, l.manifest)
+	l.open.Shown = l.volatile
+	l.last = settled
+	l.restoring <- settled
+	go l.commitLoop() // ends in Close, which waits for it
 	l.Record(&Change{Sets: l.crash.Sets})
 	return nil
 }

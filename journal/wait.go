@@ -34,21 +34,15 @@ func OpenContext(ctx context.Context, dir string, cfg Config) (*Log, error) {
 		}
 		// A new owner locks before it writes who it is.
 		if told == (LockedError{}) || locked.PID != 0 && *locked != told {
-			told = *locked
-			logWait(cfg.Logger, &told)
+			if told = *locked; cfg.Logger != nil {
+				cfg.Logger.Info("waiting for the process that has the journal", slog.String("dir", told.Dir),
+					slog.Int("pid", told.PID), slog.String("host", told.Host), slog.Time("since", told.Since))
+			}
 		}
 		select {
 		case <-done(ctx):
 			return nil, fmt.Errorf("journal: waited for %v: %w: %w", time.Since(begin).Round(time.Millisecond), ended(ctx), err)
 		case <-time.After(lockPoll):
 		}
-	}
-}
-
-// logWait says whom we wait for.
-func logWait(l *slog.Logger, e *LockedError) {
-	if l != nil {
-		l.Info("waiting for the process that has the journal", slog.String("dir", e.Dir),
-			slog.Int("pid", e.PID), slog.String("host", e.Host), slog.Time("since", e.Since))
 	}
 }

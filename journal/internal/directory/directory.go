@@ -84,8 +84,7 @@ const attempts = 10
 
 func openRegular(from opener, name string, flag int) (f *os.File, created bool, err error) {
 	for range attempts {
-		f, created, err = tryRegular(from, name, flag)
-		if !errors.Is(err, errRemoved) {
+		if f, created, err = tryRegular(from, name, flag); !errors.Is(err, errRemoved) {
 			break
 		}
 	}

@@ -131,14 +131,11 @@ func (d *Draft) release() error {
 
 // Discard removes the draft.
 func (d *Draft) Discard() error {
-	var err error
+	first := d.release // or its files can't be removed
 	if canLock && d.Lock != nil {
-		err = d.Lock.Place.clear() // before what it is known by
-	} else {
-		err = d.release() // or its files can't be removed
+		first = d.Lock.Place.clear // before what it is known by
 	}
-	err = errors.Join(err, d.Parent.RemoveAll(d.name))
-	return errors.Join(err, d.release(), d.Parent.Close())
+	return errors.Join(first(), d.Parent.RemoveAll(d.name), d.release(), d.Parent.Close())
 }
 
 // clear removes the files that a draft has, but its LOCK.

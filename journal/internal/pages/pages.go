@@ -153,10 +153,8 @@ func GuessSize(f io.ReaderAt) (best int) {
 }
 
 func readMeta(f io.ReaderAt, buf []byte, id uint64, at int) (m Meta, size int, ok bool) {
-	if _, err := f.ReadAt(buf, int64(at)); err != nil {
-		return m, 0, false
-	}
-	if n := binary.NativeEndian; n.Uint64(buf) != id || n.Uint16(buf[8:]) != metaPage {
+	n := binary.NativeEndian
+	if _, err := f.ReadAt(buf, int64(at)); err != nil || n.Uint64(buf) != id || n.Uint16(buf[8:]) != metaPage {
 		return m, 0, false
 	}
 	return ParseMeta(buf[PageHeader:])

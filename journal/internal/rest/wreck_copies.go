@@ -49,8 +49,7 @@ func (c *copies) reached(key, v []byte) {
 		c.broken[string(key)] = bytes.Clone(v)
 		return
 	}
-	v = bytes.Clone(v)
-	c.tree[string(key)] = v
+	c.tree[string(key)] = bytes.Clone(v)
 	c.total.Add(key, v)
 }
 

@@ -17,7 +17,7 @@ func (w *wreck) root(id uint64) {
 			return
 		}
 		name := format.Bucket(key)
-		w.within = w.copiesOf(name)
+		w.within = map[format.Bucket]*copies{format.BucketQueues: w.queues, format.BucketState: w.keys}[name] // the others have no seals
 		defer func() { w.within = nil }()
 		each := func(_ uint32, key, v []byte, at int64) { w.value(name, key, v, span{at, len(v)}) }
 		if root := binary.NativeEndian.Uint64(v); root != 0 {
@@ -32,11 +32,6 @@ func (w *wreck) root(id uint64) {
 
 func (w *wreck) inline(id uint64, v []byte) pages.Page {
 	return pages.Page{ID: id, Flags: pages.LeafPage, Count: int(binary.NativeEndian.Uint16(v[10:])), B: v}
-}
-
-// copiesOf is where the values of a bucket go, nil for one that has no seals.
-func (w *wreck) copiesOf(name format.Bucket) *copies {
-	return map[format.Bucket]*copies{format.BucketQueues: w.queues, format.BucketState: w.keys}[name]
 }
 
 // visit gets a value, its flags and where it stands in the file.
