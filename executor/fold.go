@@ -79,7 +79,7 @@ func (s *sum[T]) Check(payload []byte) error {
 
 // decodeFolded adds the one payload that the handler gets; none if nothing decodes.
 func (t *Queue[T]) decodeFolded(it *shard.Item, job *Merged[T]) error {
-	i, found := work.OneOf(it)
+	i, found := t.q.OneOf(it)
 	if !found {
 		return nil
 	}

@@ -96,8 +96,7 @@ func (h *head) Record(c *Change) {
 	}
 	for _, put := range burials {
 		h.open.changes = append(h.open.changes, put)
-		h.disk.largest.Store(max(h.disk.largest.Load(), int64(len(put.Value))))
-		h.disk.leaves += leaf(int(h.disk.largest.Load()))
+		h.disk.letter(len(put.Value))
 		h.bury(format.QueueOf(put.Key), 1)
 	}
 	for _, p := range c.Exhumed {

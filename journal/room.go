@@ -24,21 +24,21 @@ func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
 // back later writes that down, which takes room, too.
 //
 // When there is none the disk is full, as if an append had been refused.
-func (r *diskRoom) TakeRoom(over <-chan struct{}, bytes int) bool {
-	return r.TryToBury(Letters{Bytes: bytes}) || r.askRoom(over, Letters{Bytes: bytes})
+func (r *diskRoom) TakeRoom(over <-chan struct{}, n Room) bool {
+	return r.h.volatile || r.h.disk.take(n) || over != nil && r.askRoom(over, n)
 }
 
-// Letters are dead letters that are about to be written.
-type Letters struct {
-	Bytes   int // that they take on the disk
-	Largest int // bytes of the largest one
+// Room is what something takes on the disk that is about to be recorded.
+type Room struct {
+	Bytes  int
+	Letter int // bytes of the largest dead letter of it
 }
 
-// Add adds one with a payload that takes so many bytes, and so much text. It may stand in a leaf
-// of bbolt's of which nothing else changes, and all of that is written again.
-func (l *Letters) Add(payload, text int) {
+// AddLetter adds a dead letter with a payload that takes so many bytes, and so much text. It may
+// stand in a leaf of bbolt's of which nothing else changes, and all of that is written again.
+func (r *Room) AddLetter(payload, text int) {
 	n := payload + text + letterRoom
-	l.Bytes, l.Largest = l.Bytes+n+leafRoom, max(l.Largest, n)
+	r.Bytes, r.Letter = r.Bytes+n+leafRoom, max(r.Letter, n)
 }
 
 // letterRoom is more than a dead letter takes beside its payload and its reason, and leafRoom
@@ -57,15 +57,6 @@ func leaf(largest int) int {
 	}
 	return leafLetters * largest
 }
-
-// RoomToBury is TakeRoom for dead letters.
-func (r *diskRoom) RoomToBury(over <-chan struct{}, l Letters) bool {
-	return r.TryToBury(l) || r.askRoom(over, l)
-}
-
-// TryToBury is RoomToBury that does not wait: false also when it is not known whether there is
-// some.
-func (r *diskRoom) TryToBury(l Letters) bool { return r.h.volatile || r.h.disk.take(l) }
 
 // GiveRoomBack gives back what TakeRoom has taken.
 func (r *diskRoom) GiveRoomBack(bytes int) {
@@ -94,8 +85,8 @@ func (r *diskRoom) AwaitRoom(over <-chan struct{}) {
 }
 
 // askRoom has the committer look whether there is room on the disk, and takes it.
-func (r *diskRoom) askRoom(over <-chan struct{}, l Letters) bool {
-	q := &question{l, make(chan struct{})}
+func (r *diskRoom) askRoom(over <-chan struct{}, n Room) bool {
+	q := &question{n, make(chan struct{})}
 	r.h.mu.Lock()
 	if r.h.err != nil { // nothing will be written
 		r.h.mu.Unlock()
@@ -139,13 +130,13 @@ func (r *diskRoom) quit(q *question) (wait, granted bool) {
 
 // question is a call that waits for room.
 type question struct {
-	Letters
+	Room
 	granted chan struct{} // closed when it has it
 }
 
 // take takes room that is known to be there.
-func (d *fullDisk) take(l Letters) bool {
-	bytes, leaf := int64(l.Bytes), int64(d.leaf(l))
+func (d *fullDisk) take(n Room) bool {
+	bytes, leaf := int64(n.Bytes), int64(d.leaf(n))
 	d.promised.Add(bytes) // before: the committer may look now
 	for {
 		left := d.allowance.Load()
@@ -160,12 +151,18 @@ func (d *fullDisk) take(l Letters) bool {
 	}
 }
 
-// leaf is the largest leaf that some letters may make the morgue write.
-func (d *fullDisk) leaf(l Letters) int {
-	if l.Largest == 0 {
-		return 0 // they are none
+// leaf is the largest leaf of the morgue that may have to be written for n.
+func (d *fullDisk) leaf(n Room) int {
+	if n.Letter == 0 {
+		return 0
 	}
-	return leaf(max(l.Largest, int(d.largest.Load())))
+	return leaf(max(n.Letter, int(d.largest.Load())))
+}
+
+// letter notes that the open block has a dead letter of so many bytes. The caller holds mu.
+func (d *fullDisk) letter(bytes int) {
+	d.largest.Store(max(d.largest.Load(), int64(bytes)))
+	d.leaves += leaf(int(d.largest.Load()))
 }
 
 // asked is how much room the questions are about, and how much there should be in one piece.
@@ -174,7 +171,7 @@ func (d *fullDisk) asked() (bytes, run int) {
 	run = leaf(int(d.largest.Load()))
 	for _, q := range d.questions {
 		bytes += q.Bytes
-		run = max(run, d.leaf(q.Letters))
+		run = max(run, d.leaf(q.Room))
 	}
 	return bytes, 2*run + d.leaves
 }
@@ -188,7 +185,7 @@ func (d *fullDisk) allow(r store.Room, weight int) {
 	d.run.Store(int64(r.Run - d.leaves))
 	d.leaves = 0
 	d.allowance.Store(int64(r.Spare) + int64(reserve/4) - d.promised.Load())
-	for len(d.questions) > 0 && d.take(d.questions[0].Letters) {
+	for len(d.questions) > 0 && d.take(d.questions[0].Room) {
 		d.grant()
 	}
 	if len(d.questions) > 0 {

@@ -77,7 +77,7 @@ func (c *Config) InHand(it *Item) []Payload {
 	if c.Single {
 		return it.Payloads[it.Outcome.Done:][:1]
 	}
-	return it.InRun()
+	return it.inRun()
 }
 
 // LastTry says whether no retry follows if it fails.

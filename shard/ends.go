@@ -97,7 +97,7 @@ func (c *ends) decide(now int64, it *Item) {
 // them. What was done before them ends.
 func (c *ends) judged(it *Item) (judged, behind []Payload) {
 	if !c.cfg.Single {
-		n := len(it.InRun())
+		n := len(it.inRun())
 		return it.Payloads[:n:n], it.Payloads[n:]
 	}
 	n := it.Outcome.Done
@@ -202,7 +202,7 @@ func (c *ends) exhausted(now int64, l *lane, it *Item, judged, behind []Payload,
 func (c *ends) endParts(now int64, it *Item) bool {
 	parts := it.Outcome.Parts
 	others := make([]Payload, 0, len(it.Payloads))
-	run := len(it.InRun())
+	run := len(it.inRun())
 	if it.removals.Load() != nil {
 		it.Folded = nil // with what was taken out
 	}
@@ -235,7 +235,7 @@ func (c *ends) endParts(now int64, it *Item) bool {
 		panic("shard: bug: parts of an outcome out of order")
 	}
 	it.Payloads = others
-	return len(it.InRun()) > 0
+	return len(it.inRun()) > 0
 }
 
 // reclaim takes runs apart that workers have had for longer than the quantum: what

@@ -107,15 +107,15 @@ func (it *Item) doom(r *Removal, single bool) (n int) {
 // Spend says that so many bytes of the disk were taken for what is buried; see journal.Change.
 func (c *ledger) Spend(bytes int) { c.change.Room += bytes }
 
-// Letters are what the payloads of an id that r means would be in the morgue.
-func (c *Core) Letters(id string, r *Removal) (all journal.Letters) {
+// Letters is what the payloads of an id that r means take on the disk as dead letters.
+func (c *looks) Letters(id string, r *Removal) (all journal.Room) {
 	l := c.lanes.find([]byte(id))
 	if l == nil {
 		return all
 	}
 	add := func(p Payload) bool {
 		if r.means(p.Ref.Position()) {
-			all.Add(p.Ref.Size(), len(r.Reason))
+			all.AddLetter(p.Ref.Size(), len(r.Reason))
 		}
 		return false
 	}

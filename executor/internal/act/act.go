@@ -52,7 +52,7 @@ func (o *Operator) hasten(ctx context.Context, which inspect.Selection, anew boo
 	if err != nil {
 		return 0, err
 	}
-	return o.act(ctx, q, s, func(c *shard.Core, at int64, id string, _ int) (n int, takes journal.Letters) {
+	return o.act(ctx, q, s, func(c *shard.Core, at int64, id string, _ int) (n int, takes journal.Room) {
 		if s.Of != nil && !c.HasAny(id, s.Of) || !c.RunNow(id, at, anew) {
 			return 0, takes
 		}
@@ -87,10 +87,10 @@ func (o *Operator) remove(ctx context.Context, which inspect.Selection, r shard.
 		return 0, err
 	}
 	r.Of, r.Before = s.Of, o.Log.Stats().Next
-	n, err := o.act(ctx, q, s, func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Letters) {
+	n, err := o.act(ctx, q, s, func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Room) {
 		if r.Verdict == shard.VerdictCanceled {
 			if letters := c.Letters(id, &r); letters.Bytes > room {
-				if !o.Log.TryToBury(letters) {
+				if !o.Log.TakeRoom(nil, letters) {
 					return 0, letters
 				}
 				room += letters.Bytes
@@ -126,7 +126,7 @@ func (o *Operator) selected(ctx context.Context, which inspect.Selection) (*engi
 
 // visit does something with a job on its shard, and returns what counts. Or it does nothing yet,
 // and returns what it would bury; then it is called again with room for that, which it spends.
-type visit func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Letters)
+type visit func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Room)
 
 // errand is a visit to many jobs.
 type errand struct {
@@ -138,7 +138,7 @@ type errand struct {
 // lateJob waits for room on the disk.
 type lateJob struct {
 	id    string
-	takes journal.Letters
+	takes journal.Room
 }
 
 // visit is called on the shard of a job.
@@ -155,7 +155,7 @@ func (o *Operator) again(ctx context.Context, e *errand) (n int, err error) {
 	for _, job := range e.late {
 		for takes := job.takes; takes.Bytes > 0; {
 			room := takes.Bytes
-			if !o.Log.RoomToBury(ctx.Done(), takes) {
+			if !o.Log.TakeRoom(ctx.Done(), takes) {
 				return n, journal.ErrFull
 			}
 			if err := context.Cause(ctx); err != nil {
@@ -334,7 +334,7 @@ func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bo
 		return n, o.Border(err)
 	case prefix != "":
 		n, err = q.Pauses.SetPrefix(ctx, prefix, on, func(ctx context.Context, f func(c *shard.Core, id string)) error {
-			_, err := o.act(ctx, q, s, func(c *shard.Core, _ int64, id string, _ int) (n int, takes journal.Letters) {
+			_, err := o.act(ctx, q, s, func(c *shard.Core, _ int64, id string, _ int) (n int, takes journal.Room) {
 				f(c, id)
 				return 0, takes
 			})

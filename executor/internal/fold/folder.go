@@ -173,7 +173,7 @@ func (f *Folder) do(fold *shard.Fold) {
 	for i := range groups {
 		g := &groups[i]
 		g.Room = len(g.Payload) + len(fold.ID) + overhead
-		if !log.TakeRoom(f.c.Closing, g.Room) {
+		if !log.TakeRoom(f.c.Closing, journal.Room{Bytes: g.Room}) {
 			return
 		}
 		room += g.Room

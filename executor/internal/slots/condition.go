@@ -75,11 +75,10 @@ func (c *condition[V]) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, 
 // reserve finds the job's own value, or takes the next free one, and writes it down.
 func (c *condition[V]) reserve(ctx context.Context, h *hold[V], job lock.Job) error {
 	s := c.Slots
-	var own time.Duration
+	h.ttl = cmp.Or(s.cfg.TTL, c.ttl)
 	if s.cfg.TTLOf != nil {
-		own = max(s.cfg.TTLOf(job), 0)
+		h.ttl = cmp.Or(max(s.cfg.TTLOf(job), 0), h.ttl)
 	}
-	h.ttl = cmp.Or(own, s.cfg.TTL, c.ttl)
 	var r *reserved[V]
 	s.cfg.Ledger.View(func() { r = s.mine[h.by] })
 	taken := false

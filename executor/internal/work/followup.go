@@ -61,7 +61,7 @@ func (w *worker) takeRoom(s *attempt.Stage) {
 		for _, f := range all {
 			bytes += len(f.(*FollowUp).Keys) * keyRoom
 		}
-		if w.crew.Log.TakeRoom(w.crew.Handlers.Done(), bytes) {
+		if w.crew.Log.TakeRoom(w.crew.Handlers.Done(), journal.Room{Bytes: bytes}) {
 			w.rooms[i] = bytes
 			continue
 		}

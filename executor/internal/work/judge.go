@@ -34,7 +34,7 @@ func (w *worker) judge(it *shard.Item, err error) {
 		w.judgeEach(it, each, err)
 		return
 	} else if each != nil && w.queue.Folder != nil {
-		if err = ofTheOne(it, each, err); err == nil {
+		if err = w.queue.ofTheOne(it, each, err); err == nil {
 			out.Verdict = shard.VerdictDone
 			return
 		}
@@ -111,11 +111,11 @@ func (w *worker) fail(it *shard.Item, wish Wish) {
 // buriable reports whether the morgue has room on the disk for an item: in the room that
 // burials leave a person deletes.
 func (w *worker) buriable(it *shard.Item) bool {
-	var letters journal.Letters
+	var letters journal.Room
 	for _, p := range w.queue.Core.InHand(it) {
-		letters.Add(int(p.Ref.Bytes), len(it.Outcome.Error))
+		letters.AddLetter(int(p.Ref.Bytes), len(it.Outcome.Error))
 	}
-	if !w.crew.Log.RoomToBury(w.crew.Handlers.Done(), letters) {
+	if !w.crew.Log.TakeRoom(w.crew.Handlers.Done(), letters) {
 		return false
 	}
 	it.Outcome.Room += letters.Bytes
@@ -243,14 +243,14 @@ func worse(a, b shard.Outcome) shard.Outcome {
 }
 
 // OneOf returns the first payload of the run of an item that is none of its parts.
-func OneOf(it *shard.Item) (i int, found bool) {
+func (q *Queue) OneOf(it *shard.Item) (i int, found bool) {
 	i = oldest(it.Outcome.Parts)
-	return i, i < len(it.InRun())
+	return i, i < len(q.Core.InHand(it))
 }
 
 // ofTheOne returns what PayloadErrors say of the one payload of a job.
-func ofTheOne(it *shard.Item, each map[uint64]error, whole error) error {
-	i, found := OneOf(it)
+func (q *Queue) ofTheOne(it *shard.Item, each map[uint64]error, whole error) error {
+	i, found := q.OneOf(it)
 	if !found || len(each) != 1 {
 		return whole
 	}

@@ -73,12 +73,12 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 		claim = q.Admission.Claim(s.ID, nil)
 	}
 	in.Tell(func(c *shard.Core) {
-		var letters journal.Letters
+		var letters journal.Room
 		if s.GivenUp() {
 			letters = c.Letters(s.ID, &shard.Removal{Reason: s.Reason()})
 		}
 		if letters.Bytes > room {
-			if !q.Log.TryToBury(letters) {
+			if !q.Log.TakeRoom(nil, letters) {
 				q.Log.GiveRoomBack(room)
 				go q.condemnLater(s, in, letters)
 				return
@@ -95,8 +95,8 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 }
 
 // condemnLater waits for room.
-func (q *Queue) condemnLater(s *quarantine.Suspect, in *shard.Shard, letters journal.Letters) {
-	for !q.Log.RoomToBury(q.Crew.Handlers.Done(), letters) {
+func (q *Queue) condemnLater(s *quarantine.Suspect, in *shard.Shard, letters journal.Room) {
+	for !q.Log.TakeRoom(q.Crew.Handlers.Done(), letters) {
 	}
 	if q.Crew.Handlers.Err() == nil {
 		q.condemn(s, in, letters.Bytes)
