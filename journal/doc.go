@@ -152,7 +152,9 @@
 // Results are written into these pages, without the bytes that were refused, and in
 // halves that end where a call of [Log.Record] did when the whole does not fit.
 // Blocks that ran empty go with them, and what is live in old blocks is carried
-// forward before dead weight has taken a sixteenth of these pages. So a disk that nothing
+// forward before dead weight has taken a sixteenth of these pages. A dead letter takes its
+// room beforehand ([Log.TakeRoom]): a page of its leaf, or, as bbolt writes a leaf with larger
+// ones in one piece, room in one piece behind the last page in use. So a disk that nothing
 // else fills comes back by itself when jobs end. Failures end nothing: who records them
 // on a disk that is [Log.Short] takes the room. The log looks for room ten times a second.
 // Config.Logger is told of the full disk once, and of the room once that has lasted

@@ -21,7 +21,7 @@ func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
 // a quarter of the reserve: the rest is for the results that have none, and give room
 // back. When that is not known to be enough it waits until the committer has looked at
 // the disk, and on a full disk for 100 ms, or until over is closed: a caller who comes
-// back later writes that down, which takes room, too.
+// back later writes that down, which takes room, too. Nil for over: it does not wait.
 //
 // When there is none the disk is full, as if an append had been refused.
 func (r *diskRoom) TakeRoom(over <-chan struct{}, n Room) bool {
