@@ -16,6 +16,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/journal"
 )
 
 const fullMorgue = "STRAND_TEST_FULL_MORGUE"
@@ -92,4 +93,15 @@ func outageAndCancel(t *testing.T, dir string, size int) {
 	require.NoError(t, err, "%d", size)
 	require.Equal(t, dead, n)
 	stop(t, x)
+
+	others, err := os.Create(filepath.Join(dir, "others"))
+	require.NoError(t, err)
+	for err == nil {
+		_, err = others.Write(make([]byte, 512))
+	}
+	require.Error(t, journal.Clone(filepath.Join(dir, "journal"), filepath.Join(dir, "copy")))
+	drafts, err := filepath.Glob(filepath.Join(dir, "copy*"))
+	require.NoError(t, err)
+	require.Empty(t, drafts)
+	require.NoError(t, others.Close())
 }

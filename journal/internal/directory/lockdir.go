@@ -71,7 +71,9 @@ func (l *DirLock) try(note string) error {
 		return err
 	}
 	if err = lockFile(l.F); err == nil {
-		err = l.claim(note)
+		if err = l.claim(note); err != nil && l.created && l.ours() {
+			_ = l.Place.Remove(LockName) // a full disk had no room for what it says
+		}
 	}
 	if err != nil {
 		return errors.Join(err, l.F.Close())
