@@ -38,8 +38,8 @@ const (
 	Snoozed Kind = "snoozed"
 	// Discarded: the handler returned Discard.
 	Discarded Kind = "discarded"
-	// Cancelled: the handler returned Cancel, a person canceled the payload, or its
-	// codec refused it.
+	// Cancelled: the handler returned Cancel, a person canceled the payload while it ran, or
+	// its codec refused it. What is canceled while it waits has [Buried] alone.
 	Cancelled Kind = "cancelled"
 	// Interrupted: a stop, a lost lease, or a person who ended other payloads of the
 	// run cut it short. The payloads run again as if they had not run.

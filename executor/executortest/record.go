@@ -236,7 +236,7 @@ func (x *Executor) Runs(queues ...string) (all []Ran) {
 }
 
 // History returns all events, as [executor.Executor.Events] tells them, but that none is
-// missed and their Numbers are 0.
+// missed, their Numbers are 0, and pauses of the executor as a whole are not among them.
 func (x *Executor) History() []events.Event {
 	x.record.mu.Lock()
 	defer x.record.mu.Unlock()
