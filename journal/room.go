@@ -137,6 +137,9 @@ type question struct {
 // take takes room that is known to be there.
 func (d *fullDisk) take(n Room) bool {
 	bytes, leaf := int64(n.Bytes), int64(d.leaf(n))
+	if leaf > 0 && int64(n.Letter) > d.largest.Load() {
+		return false // nobody has asked for so much in one piece
+	}
 	d.promised.Add(bytes) // before: the committer may look now
 	for {
 		left := d.allowance.Load()
@@ -185,7 +188,11 @@ func (d *fullDisk) allow(r store.Room, weight int) {
 	d.run.Store(int64(r.Run - d.leaves))
 	d.leaves = 0
 	d.allowance.Store(int64(r.Spare) + int64(reserve/4) - d.promised.Load())
-	for len(d.questions) > 0 && d.take(d.questions[0].Room) {
+	for len(d.questions) > 0 {
+		d.largest.Store(max(d.largest.Load(), int64(d.questions[0].Letter)))
+		if !d.take(d.questions[0].Room) {
+			break
+		}
 		d.grant()
 	}
 	if len(d.questions) > 0 {

@@ -22,7 +22,6 @@ type space struct {
 	used    int       // of these, pages in use when we last looked
 	top     int       // pages up to the last one that was in use; those behind it are in one piece
 	refused time.Time // when it gave no more
-	tight   bool      // it gave no more when it was asked last
 }
 
 // growPause is how long a disk that gave no more is not asked again.
@@ -66,9 +65,9 @@ func (s *Bolt) Room(need, run int) (Room, error) {
 		err = s.grow(s.space.backed + missing)
 	}
 	bytes := max(have()-overhead, 0) * perPage
-	r := Room{bytes, bytes - reserve*perPage - need, math.MaxInt32, s.letter}
-	if s.space.tight {
-		r.Run = piece() * s.pageSize
+	r := Room{bytes, bytes - reserve*perPage - need, piece() * s.pageSize, s.letter}
+	if have() >= ahead && r.Run >= run {
+		r.Run = math.MaxInt32
 	}
 	return r, err
 }
@@ -117,10 +116,10 @@ func (s *Bolt) grow(pages int) error {
 	}
 	switch {
 	case err == nil:
-		s.space.backed, s.space.tight = pages, false
+		s.space.backed = pages
 		return s.File.Sync()
 	case slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool { return errors.Is(err, full) }):
-		s.space.refused, s.space.tight = time.Now(), true
+		s.space.refused = time.Now()
 		return nil
 	}
 	return err

@@ -98,7 +98,7 @@ type Dropped struct {
 type Room struct {
 	Bytes int // at most, the reserve included
 	Spare int // beyond what was asked for and the reserve; negative when there is less
-	Run   int // of Bytes, in one piece
+	Run   int // of Bytes, in one piece; without end where the disk gives all that is wanted
 
 	Letter int // bytes of the largest value that the morgue has had since it was opened
 }
