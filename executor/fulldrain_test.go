@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,9 +93,9 @@ func TestBurialsAtOnceOnAFullDisk(t *testing.T) {
 				disk := new(journal.Memory)
 				disk.Limit(2 << 20)
 				x := openOn(t, disk, executor.Config{})
-				healed := false
+				var healed atomic.Bool
 				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
-					if healed {
+					if healed.Load() {
 						return nil
 					}
 					errs := make(executor.PayloadErrors)
@@ -118,11 +119,11 @@ func TestBurialsAtOnceOnAFullDisk(t *testing.T) {
 				start(t, x)
 				time.Sleep(time.Minute)
 				require.Equal(t, n, stats(t, q).Dead+stats(t, q).Payloads)
-				healed = true
+				healed.Store(true)
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				require.Zero(t, stats(t, q).Payloads)
-				healed = false
+				healed.Store(false)
 				for range 50 { // what burials have taken comes back
 					_, err := x.Inspect().DeleteDead(t.Context(), inspect.SelectQueue("q"))
 					require.NoError(t, err)

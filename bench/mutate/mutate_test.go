@@ -105,14 +105,14 @@ func TestWorkspaceIsHonest(t *testing.T) {
 	g, err := newWorkspace()
 	require.NoError(t, err)
 	defer g.close()
-	harmless := mutation{"harmless", "lock/clock.go", "a.heap[0].at > now {", "now < a.heap[0].at {", gate{"./lock", "^TestOneHolderPerKey$"}}
+	harmless := mutation{"harmless", "lock/entry.go", "g.ends.heap[0].at <= o.now() {", "o.now() >= g.ends.heap[0].at {", gate{"./lock", "^TestOneHolderPerKey$"}}
 	v, err := g.try(t.Context(), harmless)
 	require.NoError(t, err)
 	require.Equal(t, missed, v)
 	for _, b := range []mutation{
-		{"stale", "lock/clock.go", "not there", "", harmless.gate},
-		{"does not compile", "lock/clock.go", harmless.old, "{", harmless.gate},
-		{"no such test", "lock/clock.go", harmless.old, harmless.new, gate{"./lock", "^TestNothing$"}},
+		{"stale", "lock/entry.go", "not there", "", harmless.gate},
+		{"does not compile", "lock/entry.go", harmless.old, "{", harmless.gate},
+		{"no such test", "lock/entry.go", harmless.old, harmless.new, gate{"./lock", "^TestNothing$"}},
 	} {
 		_, err := g.try(t.Context(), b)
 		require.Error(t, err, b.name)
