@@ -92,6 +92,9 @@ func (s Splitter) OwnerOf(id string) (int, error) {
 
 // refuse returns an error for an id that is not this process's.
 func (s *Splitter) refuse(id string) error {
+	if s.Nodes == 0 { // each payload comes by here
+		return nil
+	}
 	owner, err := s.OwnerOf(id)
 	if err == nil && owner != s.Self {
 		err = fmt.Errorf("%w: %s belongs to %d, and this is %d", ErrNotOwned, brief.Text(id), owner, s.Self)
