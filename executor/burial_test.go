@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -181,4 +183,29 @@ func TestDeadAreCountedAfterARestart(t *testing.T) {
 		require.Zero(t, stats(t, q).Dead)
 		stop(t, x)
 	})
+}
+
+// One large dead letter makes room for a few of its kind in the file, and not for each letter that
+// comes after it.
+func TestTheFileStaysSmallAfterALargeDeadLetter(t *testing.T) {
+	dir := t.TempDir()
+	x := open(t, dir, executor.Config{})
+	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return executor.Cancel(errBoom) }, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	start(t, x)
+	enqueue(t, q, "large", strings.Repeat("x", 200_000))
+	drained(t, q)
+	var many []executor.Item[string]
+	for i := range 3000 {
+		many = append(many, executor.Item[string]{ID: fmt.Sprint(i), Payload: "x", Due: time.Now().Add(time.Hour)})
+	}
+	_, err = q.EnqueueMany(t.Context(), many)
+	require.NoError(t, err)
+	n, err := x.Inspect().Cancel(t.Context(), inspect.SelectQueue("q"), "")
+	require.NoError(t, err)
+	require.Equal(t, len(many), n)
+	stop(t, x)
+	file, err := os.Stat(filepath.Join(dir, "journal.db"))
+	require.NoError(t, err)
+	require.Less(t, file.Size(), int64(32<<20))
 }

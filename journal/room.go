@@ -16,10 +16,9 @@ type diskRoom struct{ h *head }
 // a block leaves the disk when all that is older has ended.
 func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
 
-// TakeRoom takes room on the disk for so many bytes of follow-ups, state keys
-// included, which Record gets next, or of burials, or GiveRoomBack; false: there is none. They may have
-// a quarter of the reserve: the rest is for the results that have none, and give room
-// back. When that is not known to be enough it waits until the committer has looked at
+// TakeRoom takes room on the disk for follow-ups, state keys included, and for burials: what
+// Record gets next with it, or GiveRoomBack. False: there is none. They may have a quarter of
+// the reserve: the rest is for the results that have none, and give room back. When that is not known to be enough it waits until the committer has looked at
 // the disk, and on a full disk for 100 ms, or until over is closed: a caller who comes
 // back later writes that down, which takes room, too. Nil for over: it does not wait.
 //
@@ -48,6 +47,10 @@ const letterRoom, leafRoom = 256, 5 << 10
 // leafLetters is how many letters that are larger than half a page bbolt has in one leaf at
 // most, of which it writes all when one comes or goes.
 const leafLetters, halfPage = 5, 1900
+
+// maxRun bounds what a file keeps in one piece. Letters of which a leaf takes more find room only
+// on a disk that gives what is wanted.
+const maxRun = 16 << 20
 
 // leaf is how much of the disk a leaf with letters takes in one piece, when the largest is so
 // large.
@@ -176,7 +179,7 @@ func (d *fullDisk) asked() (bytes, run int) {
 		bytes += q.Bytes
 		run = max(run, d.leaf(q.Room))
 	}
-	return bytes, 2*run + d.leaves
+	return bytes, min(2*run, maxRun)
 }
 
 // allow says how much room follow-ups may take until the next block is made, of a disk
