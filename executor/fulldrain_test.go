@@ -83,6 +83,27 @@ func TestSlotsOnAFullDisk(t *testing.T) {
 	})
 }
 
+// A job that waits for its slot on a disk without room has not begun: a Stop without a deadline does
+// not wait for it.
+func TestStopBesideASlotOnAFullDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{StopTimeout: 2 * time.Second})
+		serials, err := executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: func(v int) int { return v + 1 }})
+		require.NoError(t, err)
+		q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { t.Error("it has no slot"); return nil },
+			executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{serials}}})
+		require.NoError(t, err)
+		enqueue(t, q, "a", "x")
+		disk.Limit(1)
+		start(t, x)
+		time.Sleep(time.Second)
+		began := time.Now()
+		require.ErrorIs(t, x.Stop(context.Background()), executor.ErrFailed)
+		require.LessOrEqual(t, time.Since(began), 3*time.Second)
+	})
+}
+
 // What a person cancels as a whole, and what a handler gives up of a job of many payloads, goes
 // to the morgue of a full disk as far as that has room: what ends afterwards can be written down.
 func TestBurialsAtOnceOnAFullDisk(t *testing.T) {

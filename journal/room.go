@@ -52,9 +52,9 @@ const leafLetters, halfPage = 5, 1900
 // on a disk that gives what is wanted.
 const maxRun = 16 << 20
 
-// leaf is how much of the disk a leaf with letters takes in one piece, when the largest is so
+// leafOf is how much of the disk a leaf with letters takes in one piece, when the largest is so
 // large.
-func leaf(largest int) int {
+func leafOf(largest int) int {
 	if largest <= halfPage {
 		return 0
 	}
@@ -162,19 +162,19 @@ func (d *fullDisk) leaf(n Room) int {
 	if n.Letter == 0 {
 		return 0
 	}
-	return leaf(max(n.Letter, int(d.largest.Load())))
+	return leafOf(max(n.Letter, int(d.largest.Load())))
 }
 
 // letter notes that the open block has a dead letter of so many bytes. The caller holds mu.
 func (d *fullDisk) letter(bytes int) {
 	d.largest.Store(max(d.largest.Load(), int64(bytes)))
-	d.leaves += leaf(int(d.largest.Load()))
+	d.leaves += leafOf(int(d.largest.Load()))
 }
 
 // asked is how much room the questions are about, and how much there should be in one piece.
 // The caller holds mu.
 func (d *fullDisk) asked() (bytes, run int) {
-	run = leaf(int(d.largest.Load()))
+	run = leafOf(int(d.largest.Load()))
 	for _, q := range d.questions {
 		bytes += q.Bytes
 		run = max(run, d.leaf(q.Room))

@@ -147,7 +147,7 @@ func (c *gather) folded(fold *Fold) bool {
 // run. It is for the worker, before the handler is called.
 func (it *Item) Fold(n int, payload []byte) { it.behind, it.Folded = len(it.Payloads)-n, payload }
 
-// InRun returns the payloads that the run of the item is about.
+// inRun returns the payloads that the run of the item is about.
 func (it *Item) inRun() []Payload { return it.Payloads[:len(it.Payloads)-it.behind] }
 
 // inOrderOfAcceptance sorts the payloads of an item that was handed out.

@@ -179,8 +179,8 @@ func (o *Operator) again(ctx context.Context, e *errand) (n int, err error) {
 // placesAtOnce is how many places for jobs a visit to a shard looks at.
 const placesAtOnce = 200
 
-// act calls f for each job that is meant, on its shard, and adds up what it returns.
-// It visits shards for a few jobs at a time, and waits until what f has changed is on
+// act calls do for each job that is meant, on its shard, and adds up what it returns.
+// It visits shards for a few jobs at a time, and waits until what do has changed is on
 // disk.
 func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, do visit) (n int, err error) {
 	e := &errand{Queue: q, do: do}
