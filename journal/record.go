@@ -74,18 +74,16 @@ func (c *Change) empty() bool {
 // that it reads the disk for a burial that left memory, and not for its commit: what a
 // crash takes back is decided again, in the old order. After a failure it has no effect.
 func (h *head) Record(c *Change) {
-	h.disk.promised.Add(-int64(c.Room))
 	burials, err := editsOf(c.Buried)
-	if err != nil || c.empty() {
-		return
-	}
-	rewritten, err := entriesOf(c.Rewritten)
-	if err != nil {
+	rewritten, unread := entriesOf(c.Rewritten)
+	void := err != nil || unread != nil || c.empty()
+	if void && c.Room == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed || errors.Is(h.err, ErrFailed) || h.lost != nil {
+	h.disk.promised.Add(-int64(c.Room)) // here: the committer sees that, or what takes it, and not neither
+	if void || h.closed || errors.Is(h.err, ErrFailed) || h.lost != nil {
 		return
 	}
 	for i := range c.States {
