@@ -29,6 +29,7 @@ func TestTheMorgueOnAFullDisk(t *testing.T) {
 		for _, size := range []int{300, 600, 4000, 20_000, 60_000} {
 			outageAndCancel(t, filepath.Join(dir, fmt.Sprint(size)), size)
 		}
+		cancelScattered(t, filepath.Join(dir, "scattered"))
 		return
 	}
 	t.Parallel()
@@ -60,18 +61,9 @@ func outageAndCancel(t *testing.T, dir string, size int) {
 		start(t, x)
 		return x, q
 	}
-	fill := func(q *executor.Queue[string], ids int, options ...executor.Option) {
-		for n, refused := 0, 0; refused < 100; n++ {
-			if _, err := q.Enqueue(t.Context(), fmt.Sprint(n%ids), strings.Repeat("x", 1+n*7919%size), options...); err != nil {
-				require.ErrorIs(t, err, executor.ErrFull)
-				refused++
-				time.Sleep(time.Millisecond)
-			}
-		}
-	}
 	down.Store(true)
 	x, q := again()
-	fill(q, 50)
+	fillDisk(t, q, 50, size)
 	down.Store(false)
 	require.Eventually(t, func() bool { return stats(t, q).Payloads == 0 }, time.Minute, 10*time.Millisecond, "%d", size)
 	stop(t, x)
@@ -83,7 +75,7 @@ func outageAndCancel(t *testing.T, dir string, size int) {
 	in, all := x.Inspect(), inspect.SelectQueue("q")
 	_, err := in.DeleteDead(ctx, all)
 	require.NoError(t, err)
-	fill(q, 1<<20, executor.In(time.Hour))
+	fillDisk(t, q, 1<<20, size, executor.In(time.Hour))
 	_, err = in.Cancel(ctx, all, "")
 	require.True(t, err == nil || errors.Is(err, executor.ErrFull), "%v", err)
 	dead := stats(t, q).Dead
@@ -104,4 +96,46 @@ func outageAndCancel(t *testing.T, dir string, size int) {
 	require.NoError(t, err)
 	require.Empty(t, drafts)
 	require.NoError(t, others.Close())
+}
+
+// Each dead letter of the id that is canceled comes between others, into a page of its own.
+func cancelScattered(t *testing.T, dir string) {
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	if !smallDisk(dir, "4m") {
+		return
+	}
+	x := open(t, filepath.Join(dir, "journal"), executor.Config{})
+	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error {
+		return executor.Cancel(errBoom)
+	}, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	start(t, x)
+	later := executor.In(time.Hour)
+	for i := range 300 {
+		enqueue(t, q, "scattered", "small", later)
+		for j := range 6 {
+			enqueue(t, q, fmt.Sprint(i, j), strings.Repeat("x", 100))
+		}
+	}
+	require.Eventually(t, func() bool { return stats(t, q).Dead == 1800 }, time.Minute, 10*time.Millisecond)
+	fillDisk(t, q, 1<<20, 200, later)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	in := x.Inspect()
+	_, err = in.Cancel(ctx, inspect.SelectIDs("q", "scattered"), "")
+	require.True(t, err == nil || errors.Is(err, executor.ErrFull), "%v", err)
+	_, err = in.Delete(ctx, inspect.SelectQueue("q"))
+	require.NoError(t, err)
+	stop(t, x)
+}
+
+// fillDisk enqueues until the disk has no room for anything.
+func fillDisk(t *testing.T, q *executor.Queue[string], ids, size int, options ...executor.Option) {
+	for n, refused := 0, 0; refused < 100; n++ {
+		if _, err := q.Enqueue(t.Context(), fmt.Sprint(n%ids), strings.Repeat("x", 1+n*7919%size), options...); err != nil {
+			require.ErrorIs(t, err, executor.ErrFull)
+			refused++
+			time.Sleep(time.Millisecond)
+		}
+	}
 }

@@ -45,11 +45,11 @@ func mounting(t *testing.T, child func() *exec.Cmd) {
 		disk := child()
 		disk.SysProcAttr = attr
 		out, err := disk.CombinedOutput()
-		exit, started := errors.AsType[*exec.ExitError](err)
+		_, started := errors.AsType[*exec.ExitError](err)
 		if err == nil && !strings.Contains(string(out), "can't mount") {
 			return
 		}
-		require.False(t, started && exit.ExitCode() == 1, "%s", out)
+		require.False(t, started, "%s", out)
 	}
 	t.Skip("no small disk can be mounted here")
 }
