@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,8 +27,9 @@ const fullMorgue = "STRAND_TEST_FULL_MORGUE"
 // disk that only the journal fills.
 func TestTheMorgueOnAFullDisk(t *testing.T) {
 	if dir := os.Getenv(fullMorgue); dir != "" {
-		for _, size := range []int{300, 600, 4000, 20_000, 60_000} {
-			outageAndCancel(t, filepath.Join(dir, fmt.Sprint(size)), size)
+		sizes := []int{300, 600, 4000, 20_000, 60_000}
+		for _, i := range rand.Perm(len(sizes))[:sampled(len(sizes))] {
+			outageAndCancel(t, filepath.Join(dir, fmt.Sprint(sizes[i])), sizes[i])
 		}
 		cancelScattered(t, filepath.Join(dir, "scattered"))
 		return
