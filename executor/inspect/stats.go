@@ -65,7 +65,7 @@ type QueueStats struct {
 	// Only Name, Unclaimed, Dead and Age are set then.
 	Registered bool
 	Unclaimed  int // payloads that wait, of an unregistered queue
-	Dead       int `wire:"morgue_length"` // dead letters
+	Dead       int `wire:"morgue_length"` // dead letters, with those that are not on disk yet
 
 	// Of now.
 	Jobs     int `wire:"length"` // ids with something to do
