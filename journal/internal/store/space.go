@@ -53,12 +53,16 @@ func (s *Bolt) Room(need, run int) (Room, error) {
 	reserve := min(max(s.space.backed/16, minReserve), maxReserve)
 	have := func() int { return s.space.backed - s.space.used }
 	ahead := want + reserve + min(max(want, s.space.backed/8, minAhead), maxAhead)
-	if missing := ahead - have(); missing > 0 && time.Since(s.space.refused) > growPause {
+	willing := time.Since(s.space.refused) > growPause
+	if missing := ahead - have(); missing > 0 && willing {
 		step := min(max(s.space.backed/4, minGrowth), maxGrowth)
 		err = s.grow(s.space.backed + missing + step)
 	}
-	if missing := want + reserve - have(); missing > 0 && err == nil {
-		err = s.grow(s.space.backed + missing)
+	// In smaller steps the disk gives what it has, and what it had given before the file was opened.
+	for step := want + reserve - have(); step > 0 && have() < want+reserve && err == nil; step /= 2 {
+		if err = s.grow(s.space.backed + step); !willing {
+			break
+		}
 	}
 	piece := func() int { return s.space.backed - s.space.top }
 	if missing := (run+s.pageSize-1)/s.pageSize - piece(); missing > 0 && err == nil {
