@@ -32,6 +32,7 @@ func TestTheMorgueOnAFullDisk(t *testing.T) {
 			outageAndCancel(t, filepath.Join(dir, fmt.Sprint(sizes[i])), sizes[i])
 		}
 		cancelScattered(t, filepath.Join(dir, "scattered"))
+		openedAgain(t, filepath.Join(dir, "again"))
 		return
 	}
 	t.Parallel()
@@ -88,16 +89,11 @@ func outageAndCancel(t *testing.T, dir string, size int) {
 	require.Equal(t, dead, n)
 	stop(t, x)
 
-	others, err := os.Create(filepath.Join(dir, "others"))
-	require.NoError(t, err)
-	for err == nil {
-		_, err = others.Write(make([]byte, 512))
-	}
+	fillUpBeside(t, dir)
 	require.Error(t, journal.Clone(filepath.Join(dir, "journal"), filepath.Join(dir, "copy")))
 	drafts, err := filepath.Glob(filepath.Join(dir, "copy*"))
 	require.NoError(t, err)
 	require.Empty(t, drafts)
-	require.NoError(t, others.Close())
 }
 
 // Each dead letter of the id that is canceled comes between others, into a page of its own.
@@ -129,6 +125,50 @@ func cancelScattered(t *testing.T, dir string) {
 	_, err = in.Delete(ctx, inspect.SelectQueue("q"))
 	require.NoError(t, err)
 	stop(t, x)
+}
+
+// The pages that the disk gave a file are there for results when it is opened again, too.
+func openedAgain(t *testing.T, dir string) {
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	if !smallDisk(dir, "4m") {
+		return
+	}
+	before := 0
+	for life := range 3 {
+		log, err := journal.Open(filepath.Join(dir, "journal"), journal.Config{})
+		require.NoError(t, err)
+		queue, err := log.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		if life == 0 {
+			fillUpBeside(t, dir)
+			for err == nil {
+				var sent journal.Ticket
+				sent, err = log.Append(t.Context(), []journal.Entry{{Queue: queue, ID: []byte("id"), Payload: make([]byte, 1000)}}, nil)
+				if err == nil {
+					err = sent.Wait(t.Context())
+				}
+			}
+			require.ErrorIs(t, err, journal.ErrFull)
+		}
+		n := 0
+		for log.TakeRoom(t.Context().Done(), journal.Room{Bytes: 1000}) {
+			n++
+		}
+		require.Positive(t, n)
+		require.GreaterOrEqual(t, n, before/2)
+		before = max(n, before)
+		require.NoError(t, log.Close())
+	}
+}
+
+// fillUpBeside fills the disk with a file of another program.
+func fillUpBeside(t *testing.T, dir string) {
+	others, err := os.Create(filepath.Join(dir, "others"))
+	require.NoError(t, err)
+	for err == nil {
+		_, err = others.Write(make([]byte, 512))
+	}
+	require.NoError(t, others.Close())
 }
 
 // fillDisk enqueues until the disk has no room for anything.
