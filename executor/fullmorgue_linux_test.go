@@ -127,7 +127,8 @@ func cancelScattered(t *testing.T, dir string) {
 	stop(t, x)
 }
 
-// The pages that the disk gave a file are there for results when it is opened again, too.
+// The pages that the disk gave a file are there for results when it is opened again, too. The disk is short of
+// room no longer than it gives none.
 func openedAgain(t *testing.T, dir string) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	if !smallDisk(dir, "4m") {
@@ -139,14 +140,20 @@ func openedAgain(t *testing.T, dir string) {
 		require.NoError(t, err)
 		queue, err := log.Queue(t.Context(), "q")
 		require.NoError(t, err)
+		post := func() error {
+			sent, err := log.Append(t.Context(), []journal.Entry{{Queue: queue, ID: []byte("id"), Payload: make([]byte, 1000)}}, nil)
+			if err == nil {
+				err = sent.Wait(t.Context())
+			}
+			return err
+		}
 		if life == 0 {
+			for range 1000 {
+				require.NoError(t, post())
+			}
 			fillUpBeside(t, dir)
 			for err == nil {
-				var sent journal.Ticket
-				sent, err = log.Append(t.Context(), []journal.Entry{{Queue: queue, ID: []byte("id"), Payload: make([]byte, 1000)}}, nil)
-				if err == nil {
-					err = sent.Wait(t.Context())
-				}
+				err = post()
 			}
 			require.ErrorIs(t, err, journal.ErrFull)
 		}
@@ -154,9 +161,15 @@ func openedAgain(t *testing.T, dir string) {
 		for log.TakeRoom(t.Context().Done(), journal.Room{Bytes: 1000}) {
 			n++
 		}
+		log.GiveRoomBack(1000 * n)
 		require.Positive(t, n)
 		require.GreaterOrEqual(t, n, before/2)
 		before = max(n, before)
+		require.True(t, log.Short())
+		if life == 2 { // more than that is live, and nobody has to wait until it is not
+			require.NoError(t, os.Remove(filepath.Join(dir, "others")))
+			require.Eventually(t, func() bool { return post() == nil && !log.Short() }, 10*time.Second, time.Millisecond)
+		}
 		require.NoError(t, log.Close())
 	}
 }

@@ -35,7 +35,7 @@ import (
 //     nothing else fills comes back by itself.
 //   - Who gives out work is told before the reserve is gone that results should come
 //     in their order (gauge, [Log.Short]): from when less than shortRoom is left
-//     beside it until there is as much as live entries take.
+//     beside it until there is as much as live entries take, or the disk gives more.
 //
 // mu, which is that of the log, guards all of it but what is atomic.
 type fullDisk struct {
@@ -247,10 +247,10 @@ func (c *committer) writeResults(b *openBlock, t *store.Transaction) bool {
 // than a file that may grow ever has.
 const shortRoom = 64 << 10
 
-// gauge notes whether a disk with so much room is short of it. Once it was, it is
-// until there is room for all that is live, because all of it may have to be buried.
+// gauge notes whether a disk with so much room is short of it. Once it was, it is until it
+// gives more again, or there is room for all that is live, which may all have to be buried.
 func (d *fullDisk) gauge(r store.Room, live int) {
-	d.short.Store(d.full || r.Spare < shortRoom || d.short.Load() && r.Spare < live)
+	d.short.Store(d.full || r.Spare < shortRoom || d.short.Load() && !r.Gives && r.Spare < live)
 }
 
 // maxMissed bounds the room that must be there before appends are accepted

@@ -762,6 +762,7 @@ var inRoot = []mutation{
 	{"put back twice what is listed twice", "journal/morgue.go", "slices.Compact(ps))", "ps)", gate{"./journal", "^TestContractInMemory$"}},
 	{"room for follow-ups that is taken for good", "journal/record.go", "	h.disk.promised.Add(-int64(c.Room)) //", "	//", fullChains},
 	{"pages that a disk has given are forgotten", "journal/internal/store/space.go", "step /= 2 {", "step = 0 {", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
+	{"a disk that was full is short of room for what is live", "journal/fulldisk.go", " && !r.Gives", "", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"a small dead letter takes no page", "journal/room.go", "leafRoom = 256, 5 << 10", "leafRoom = 256, 0", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"who waits for a smaller block waits for ever", "journal/head.go", "	h.wakeWaiters()\n	return b, t, true\n", "	return b, t, true\n", gate{"./journal", "^TestNobodyWaitsForTheCommitter"}},
 }

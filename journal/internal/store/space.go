@@ -21,7 +21,7 @@ type space struct {
 	backed  int       // pages from the beginning of the file that the disk has given
 	used    int       // of these, pages in use when we last looked
 	top     int       // pages up to the last one that was in use; those behind it are in one piece
-	refused time.Time // when it gave no more
+	refused time.Time // when it gave no more; zero: it gave what it was asked for last
 }
 
 // growPause is how long a disk that gave no more is not asked again.
@@ -54,10 +54,12 @@ func (s *Bolt) Room(need, run int) (Room, error) {
 	have := func() int { return s.space.backed - s.space.used }
 	ahead := want + reserve + min(max(want, s.space.backed/8, minAhead), maxAhead)
 	willing := time.Since(s.space.refused) > growPause
-	if missing := ahead - have(); missing > 0 && willing {
+	if missing := max(ahead-have(), 0); willing && (missing > 0 || !s.space.refused.IsZero()) {
+		s.space.refused = time.Time{}
 		step := min(max(s.space.backed/4, minGrowth), maxGrowth)
 		err = s.grow(s.space.backed + missing + step)
 	}
+	gives := s.space.refused.IsZero()
 	// In smaller steps the disk gives what it has, and what it had given before the file was opened.
 	for step := want + reserve - have(); step > 0 && have() < want+reserve && err == nil; step /= 2 {
 		if err = s.grow(s.space.backed + step); !willing {
@@ -69,8 +71,8 @@ func (s *Bolt) Room(need, run int) (Room, error) {
 		err = s.grow(s.space.backed + missing)
 	}
 	bytes := max(have()-overhead, 0) * perPage
-	r := Room{bytes, bytes - reserve*perPage - need, piece() * s.pageSize, s.letter}
-	if have() >= ahead && r.Run >= run {
+	r := Room{bytes, bytes - reserve*perPage - need, piece() * s.pageSize, gives, s.letter}
+	if gives && r.Run >= run {
 		r.Run = math.MaxInt32
 	}
 	return r, err

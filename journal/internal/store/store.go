@@ -100,11 +100,12 @@ type Room struct {
 	Spare int // beyond what was asked for and the reserve; negative when there is less
 	Run   int // of Bytes, in one piece; without end where the disk gives all that is wanted
 
-	Letter int // bytes of the largest value that the morgue has had since it was opened
+	Gives  bool // the disk gave what it was asked for last, which is more than was needed
+	Letter int  // bytes of the largest value that the morgue has had since it was opened
 }
 
 // Endless is the room of a store that can't tell.
-var Endless = Room{math.MaxInt32, math.MaxInt32, math.MaxInt32, 0}
+var Endless = Room{math.MaxInt32, math.MaxInt32, math.MaxInt32, true, 0}
 
 // A page of a bucket is as much of it as is read at once.
 const (
