@@ -208,7 +208,7 @@ var inRoot = []mutation{
 	{"workers that wait for room which the others hold", "journal/fulldisk.go", "len(d.waiting)+len(d.questions) > 0", "len(d.waiting) > 0", fullMorgue},
 	{"write down a slot only when there is room", "executor/internal/work/enter.go", "w.crew.Log.Settled(w.crew.Starting)", "w.crew.Log.Flush(w.crew.Starting)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/hands.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
-	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && r.Spare < live", "", fullDisks},
+	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && !r.Gives && r.Spare < live", "", fullDisks},
 	{"let the first option count", "executor/option.go", "range slices.Backward(options) {", "range slices.Clone(options) {", options},
 	{"a full disk that is not logged", "journal/fulldisk.go", "	if !d.told {\n", "	if false {\n", fullStart},
 	{"tell of room that does not last", "journal/fulldisk.go", "d.told && !d.full && !d.over", "d.told && !d.over", fullStart},
