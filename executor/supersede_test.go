@@ -460,7 +460,7 @@ func scoresBegin(t *testing.T, merge executor.Merge, fate error) {
 }
 
 // A person deletes, or cancels, a version while its handler runs: an older one that is
-// accepted after that is not meant. It runs, unless the handler was done all the same.
+// accepted after that is not meant. It runs, unless the handler of one that was canceled was done all the same.
 func TestLatestAcceptedAfterDelete(t *testing.T) {
 	for what, act := range map[string]func(inspect.Inspector, context.Context, inspect.Selection) (int, error){
 		"delete": (inspect.Inspector).Delete,
@@ -493,7 +493,14 @@ func TestLatestAcceptedAfterDelete(t *testing.T) {
 					require.Equal(t, 1, n)
 					require.Zero(t, enqueue(t, q, "a", 4).MergedInto)
 					time.Sleep(time.Minute)
-					require.Equal(t, []int{map[bool]int{false: 4, true: 5}[done]}, ran.get())
+					want := []int{4}
+					switch {
+					case done && what == "delete":
+						want = []int{5, 4}
+					case done:
+						want = []int{5}
+					}
+					require.Equal(t, want, ran.get())
 					require.Zero(t, stats(t, q).Payloads)
 				})
 			})
@@ -544,6 +551,68 @@ func TestLatestDeleteForgetsTheVersion(t *testing.T) {
 		}
 		stop(t, x)
 	})
+}
+
+// A row that was deleted and made anew begins with its first version, whatever became of the old one: its
+// handler runs and is done all the same, or the process dies before that, or it is dead.
+func TestLatestRowMadeAnew(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprintf("dies=%v, crash=%v", dies, crash), func(t *testing.T) {
+				bubble(t, func(t *testing.T) { rowMadeAnew(t, dies, crash) })
+			})
+		}
+	}
+}
+
+func rowMadeAnew(t *testing.T, dies, crash bool) {
+	var ran shared[[]int]
+	disk := new(journal.Memory)
+	life := func() (*executor.Executor, *executor.Queue[int]) {
+		x := openOn(t, disk, executor.Config{})
+		q, err := executor.HandleLatest(x, "rows", func(_ context.Context, job executor.Job[int]) error {
+			if job.Payload < 50 {
+				ran.set(append(ran.get(), job.Payload))
+				return nil
+			}
+			time.Sleep(time.Minute)
+			if dies {
+				return executor.Cancel(errBoom)
+			}
+			return nil
+		}, executor.QueueConfig[int]{Defaults: executor.Defaults[int]{Score: func(v int) float64 { return float64(v) }}})
+		require.NoError(t, err)
+		start(t, x)
+		return x, q
+	}
+	x, q := life()
+	for _, v := range []int{40, 50} {
+		enqueue(t, q, "a", v)
+		time.Sleep(time.Second)
+	}
+	if dies {
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, stats(t, q).Dead)
+	}
+	n, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("rows", "a"))
+	require.NoError(t, err)
+	require.Equal(t, map[bool]int{false: 2, true: 1}[dies], n, "the version that was done, and what runs")
+	require.NotContains(t, explain(t, x, "rows", "a").String(), "newest done")
+	require.Zero(t, enqueue(t, q, "a", 1).MergedInto)
+	if crash {
+		disk = disk.Crash()
+		x, q = life()
+	}
+	for v := 2; v < 4; v++ {
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, enqueue(t, q, "a", v).MergedInto)
+	}
+	requeued, err := x.Inspect().Requeue(t.Context(), inspect.SelectIDs("rows", "a"))
+	require.NoError(t, err)
+	require.Zero(t, requeued.Back)
+	time.Sleep(2 * time.Minute)
+	require.Equal(t, []int{40, 1, 2, 3}, ran.get())
+	stop(t, x)
 }
 
 // Throttle bounds how often a state runs that changes all the time, whatever becomes of it.

@@ -91,7 +91,7 @@ type Status struct {
 
 // Status describes an id.
 func (c *looks) Status(id string) (s Status) {
-	if ran := c.rested.byID[id].ran; ran.at != 0 {
+	if ran := c.rested.byID[id].ran; ran.at != 0 && !ran.isBorder() {
 		s.Newest = &ran.score
 	}
 	l := c.lanes.find([]byte(id))

@@ -18,8 +18,8 @@ type Removal struct {
 	// Failed: only what waits for a retry is meant, or is halted, and no job that
 	// runs: what failed, under Config.Block without what waits behind it.
 	Failed bool
-	// Version: the newest version of the id that was done is forgotten, too, under
-	// MergeSupersede. It counts as one that has ended.
+	// Version: under MergeSupersede all that is accepted from Before on is newer than what
+	// is done of the id, runs or is dead. A version that was done counts as one that has ended.
 	Version bool
 	// Claim is what the recorder gets for a job that no worker has, as that of an
 	// item that ran. Nil: none.
@@ -137,7 +137,7 @@ func (c *looks) Letters(id string, r *Removal) (all journal.Room) {
 func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	forgot := 0
 	if r.Version {
-		forgot = c.forgetVersion(now, id)
+		forgot = c.forgetVersion(now, id, r.Before)
 	}
 	l := c.lanes.find([]byte(id))
 	if l == nil {

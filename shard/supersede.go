@@ -42,9 +42,19 @@ func versionOf(e *journal.Entry, at journal.Position) version {
 	return version{e.Score, at}
 }
 
+// border is a version that is newer than all that has a lower position, and older than all else.
+func border(at journal.Position) version { return version{math.Inf(-1), at} }
+
+func (v version) isBorder() bool { return math.IsInf(v.score, -1) }
+
 func (v version) before(w version) bool {
-	if v.at == 0 || w.at == 0 {
+	switch {
+	case v.at == 0 || w.at == 0:
 		return w.at != 0
+	case v.isBorder():
+		return v.at <= w.at
+	case w.isBorder():
+		return v.at < w.at
 	}
 	return v.score < w.score || !(v.score > w.score) && v.at < w.at
 }
@@ -230,6 +240,32 @@ func (c *ends) ran(now int64, it *Item, done version) {
 		c.end(before.state)
 	}
 	c.writeRest(now, it.ID, r)
+}
+
+// forgetVersion has what is accepted of an id from a position on be newer than what was done of
+// it, runs or is dead. It returns how many versions it has forgotten.
+func (c *ends) forgetVersion(now int64, id string, next journal.Position) (n int) {
+	before := c.rested.byID[id]
+	if !c.supersedes() || c.broken() {
+		return 0
+	}
+	if before.ran.at != 0 && !before.ran.isBorder() {
+		n = 1
+	}
+	r := rest{until: before.until}
+	l := c.lanes.find([]byte(id))
+	if _, dead := c.graves[id]; dead || l != nil && l.item() != nil {
+		r.ran = border(next)
+		c.exhume(id, r.ran)
+	}
+	if !before.state.IsZero() {
+		c.end(before.state)
+	}
+	delete(c.rested.byID, id)
+	if r.until > now || r.ran.at != 0 {
+		c.writeRest(now, id, r)
+	}
+	return n
 }
 
 // Scored reports whether the score of an entry is its caller's, as far as the journal

@@ -166,22 +166,6 @@ func (c *throttle) endRests(now int64) {
 	}
 }
 
-// forgetVersion has all versions of an id be newer than what was done of it. It returns
-// how many versions it has forgotten.
-func (c *throttle) forgetVersion(now int64, id string) int {
-	r := c.rested.byID[id]
-	if r.ran.at == 0 || c.broken() {
-		return 0
-	}
-	c.end(r.state)
-	if r.until > now {
-		c.writeRest(now, id, rest{until: r.until})
-	} else {
-		delete(c.rested.byID, id)
-	}
-	return 1
-}
-
 // shiftRests keeps rests as long as they were when the clock is set. Noted: it is written down.
 func (c *throttle) shiftRests(before, step int64, noted bool) {
 	r := &c.rested

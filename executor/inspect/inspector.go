@@ -153,9 +153,9 @@ type Inspector interface {
 	// Locks.Service. If a job runs, the context of its handler ends with
 	// [executor.ErrDeletedByOperator]. All else is as with Cancel, the results included.
 	//
-	// With [SelectIDs] the executor also forgets the newest version of each id that was
-	// done, as [executor.MergeSupersede] keeps it, which counts as one in the result. What is
-	// accepted after that is newer, whatever its score.
+	// With [SelectIDs] the ids of a queue with [executor.MergeSupersede] begin anew: what is
+	// accepted after that is newer than what was done, which counts as one in the result, than
+	// what runs, and than a dead letter, which is superseded. Their scores don't count.
 	Delete(ctx context.Context, which Selection) (int, error)
 
 	// KillFailed turns what waits for a retry, or is halted, into dead letters, for the
