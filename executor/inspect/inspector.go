@@ -120,7 +120,8 @@ type Inspector interface {
 	// It returns how many jobs waited, also with an error. After ErrUnknownQueue,
 	// ErrInvalidQuery and ErrInvalidID nothing was changed. After ErrClosed, ErrFailed,
 	// ErrContext, and the cause of ctx when that ends first, the jobs of one more visit to
-	// a shard, a hundred or two, may be due, too.
+	// a shard, a hundred or two, may be due, too. When all was done, and ctx ends before that
+	// is on disk, which may be full or slow, ErrUnknown is around the cause.
 	RunNow(ctx context.Context, which Selection) (int, error)
 
 	// RetryNow is RunNow that gives no retries back. A job whose second retry is due
@@ -170,12 +171,14 @@ type Inspector interface {
 
 	// Requeue puts the selected dead letters back in their place: with their old score
 	// and position, due now, with all retries given back. They start again without Failures
-	// and LastError. If a job of the same id waits, they join it, and it is due now, too.
+	// and LastError. If a job of the same id waits, they join it, and it is due now, too, with
+	// all of its retries given back, and goes on if it was halted.
 	//
 	// Later payloads of the id may have been done since, and do not run again: so an older
 	// payload runs after them. That is right for payloads that don't depend on each other.
-	// If they do, look at Late and Unsure of the result. For state use [executor.HandleLatest]:
-	// there, no older state replaces a newer one.
+	// If they do, have none of those that wait run first: Pause the queue, KillFailed, Requeue
+	// all, Resume. Late and Unsure of the result say how many come too late all the same. For
+	// state use [executor.HandleLatest]: there, no older state replaces a newer one.
 	//
 	// Requeue goes in the order in which the payloads were accepted, up to a thousand of
 	// them or 4 MiB in a commit, so that it takes little memory and other work goes on; the

@@ -107,8 +107,8 @@ type QueueStats struct {
 	// or since it was put back from the dead letters; 0 when there is none. It counts
 	// payloads that wait for their due time, run, are retried, halted, blocked or
 	// paused, and those of an unregistered queue. So it grows when anything is stuck,
-	// which Lag does not. A state counts from the first one of its id that is not done;
-	// after a restart, from the one that is left. It is exact to a second.
+	// which Lag does not. A state counts from the first one of its id that is not done and
+	// not dead; after a restart, from the one that is left. It is exact to a second.
 	Age time.Duration `wire:"age"`
 
 	// Lag is how late the queue is: how long its oldest due job has been due; 0 when no
