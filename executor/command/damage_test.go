@@ -191,6 +191,16 @@ func TestManyNamesOfQueues(t *testing.T) {
 	require.NoError(t, x.Stop(t.Context()))
 }
 
+// nothingDead is what is said of a morgue that has nothing of that.
+var nothingDead = map[string]string{
+	"morgue DIR list mails nobody":         "nothing in the morgue\n",
+	"morgue DIR requeue mails nobody":      "nothing in the morgue\n0 payloads requeued\n",
+	"morgue DIR delete mails nobody":       "nothing in the morgue\n0 payloads deleted\n",
+	"morgue DIR delete mails nobody -json": `{"type":"morgue","done":"deleted","affected":0}` + "\n",
+	"morgue DIR requeue idle":              "nothing in the morgue\n0 payloads requeued\n",
+	"morgue DIR delete idle -all":          "nothing in the morgue\n0 payloads deleted\n",
+}
+
 // The morgue gives back and deletes what it was asked for, on disk.
 func TestMorgueWrites(t *testing.T) {
 	dir := office(t)
@@ -199,8 +209,13 @@ func TestMorgueWrites(t *testing.T) {
 	assert.Contains(t, out, `"payloads":2`)
 	assert.Contains(t, out, `"restored":true`)
 	assert.NotContains(t, out, `"type":"dead"`)
+	_, errs, status := strand(t, "", "morgue", dir, "delete", "mails", "carl", "nobody")
+	assert.Equal(t, noClear, status)
+	assert.Contains(t, errs, `no payload of queue "mails" with the id "nobody" is in the morgue; nothing was done`)
 	assert.Contains(t, must(t, "", "morgue", dir, "delete", "-all"), "1 payload deleted")
-	assert.Equal(t, "nothing in the morgue\n", must(t, "", "morgue", dir, "list"))
+	for args, says := range nothingDead {
+		assert.Equal(t, says, must(t, "", strings.Fields(strings.ReplaceAll(args, "DIR", dir))...), args)
+	}
 	must(t, "", "check", dir)
 }
 

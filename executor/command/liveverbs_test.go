@@ -81,6 +81,9 @@ func TestActingLive(t *testing.T) {
 	} {
 		assert.Equal(t, call.says, must(t, "", strings.Fields(strings.ReplaceAll(call.args, "DIR", dir))...), call.args)
 	}
+	for args, says := range nothingDead {
+		assert.Equal(t, says, must(t, "", strings.Fields(strings.ReplaceAll(args, "DIR", dir))...), args)
+	}
 	out := must(t, "", "morgue", dir, "requeue", "mails", "carl")
 	assert.True(t, strings.HasPrefix(out, "1 payload requeued; of 1 it is not known whether later payloads of their ids have run: they died in an earlier process\n"), out)
 	assert.True(t, strings.HasSuffix(must(t, "", "morgue", dir, "delete", "mails", "ann", "-json"), `{"type":"morgue","done":"deleted","affected":1}`+"\n"))
@@ -88,7 +91,7 @@ func TestActingLive(t *testing.T) {
 	for _, wrong := range [][2]string{
 		{"run DIR mails", `name ids, or say -all for all jobs of queue "mails"`}, {"run DIR mails bob -all", "name ids, or say -all"},
 		{"cancel DIR no x", `the journal has no queue "no"; it has: errands, idle, mails, orders`},
-		{"cancel DIR mails bob -failed -reason x", "-reason"}, {"morgue DIR requeue mails nobody", "nothing was done"},
+		{"cancel DIR mails bob -failed -reason x", "-reason"}, {"morgue DIR delete orders order-2 nobody", "nothing was done"},
 		{"pause DIR no", "no queue"}, {"inspect DIR -blocks", "no process has open"},
 	} {
 		_, errs, status := strand(t, "", strings.Fields(strings.ReplaceAll(wrong[0], "DIR", dir))...)
