@@ -55,7 +55,7 @@ func (p Program) verbs() []verb {
 	for _, v := range commands {
 		switch v.name {
 		case "status":
-			v.usage, v.do = "partitions, and jobs by queue and state", inspectAtRest
+			v.usage, v.description, v.do = "partitions, and jobs by queue and state", "", inspectAtRest
 		case "morgue":
 			v.usage, v.args, v.flags = "the dead letters", "[list [QUEUE [ID...]]]", func() []cli.Flag { return []cli.Flag{fullFlag()} }
 		case "jobs", "job":
@@ -240,6 +240,8 @@ HandleLatest, and -shape '*=events' that all others are of Handle. Give
 	{
 		name: "status", args: "DIR", least: 1, most: 1, do: onlyLive, live: statusLive,
 		usage: "how a running executor is: workers, trouble, lag of its queues",
+		description: `PARKED counts jobs that wait for a lock, a slot, a limit or their turn. Lists say
+parked of jobs whose id, or a prefix of it, is paused, too: PAUSED counts these.`,
 	},
 	{
 		name: "running", args: "DIR", least: 1, most: 1, do: onlyLive, live: runningLive, flags: runningFlags,

@@ -117,6 +117,8 @@ func TestTheDirectoryComesFirst(t *testing.T) {
 		assert.Contains(t, help, "  "+v.name)
 		assert.Contains(t, must(t, "", v.name, "-h"), "strand "+v.name+" "+v.args+" [-FLAG...]")
 	}
+	assert.Contains(t, must(t, "", "help", "status"), "PARKED counts jobs")
+	assert.Contains(t, must(t, "", "help", "cancel"), "--reason TEXT", "with the flags of one")
 }
 
 // What is left out of a text is said, and how to see it.

@@ -32,7 +32,7 @@ var words = []figure{
 	{Name: "Running", Meaning: "Jobs in the hands of workers", Tab: "running"},
 	{Name: "Fresh", Meaning: "Enqueued jobs that have not failed", Tab: "fresh"},
 	{Name: "Retries", Meaning: "Jobs that failed, and wait for their next attempt", Tab: "retrying"},
-	{Name: "Parked", Meaning: "Jobs that wait for a lock, a slot, a limit or their turn", Tab: "parked"},
+	{Name: "Parked", Meaning: "Jobs that wait for a lock, a slot, a limit or their turn; the list has paused ids, too", Tab: "parked"},
 	{Name: "Halted", Meaning: "Jobs whose retries are used up: they go on when a person runs them", Tab: "halted", Tone: "warn"},
 	{Name: "Dead", Meaning: "Payloads that were given up: the morgue has them", Tab: morgue, Tone: "bad"},
 	{Name: "Processed", Meaning: "Payloads that are done or discarded, since this process began"},

@@ -31,6 +31,7 @@ func TestFiguresSayWhatTheyMean(t *testing.T) {
 		}
 	}
 	require.Len(t, names, 12)
+	require.Contains(t, s.get("queue?name=q"), "; the list has paused ids, too</dd>")
 }
 
 // A list says of when it is, with an address that makes it again, and its times are ones
