@@ -110,3 +110,44 @@ func (o outage) play(t *testing.T, size int) {
 	require.NoError(t, err)
 	stop(t, x)
 }
+
+// Who pauses id after id on a full disk is refused before the room of results is used up.
+func TestPausesOfIDsOnAFullDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		q := newTail(t, x, "q", executor.QueueConfig[string]{}).Queue
+		for i := range 1000 {
+			enqueue(t, q, fmt.Sprint(i), "")
+		}
+		disk.Limit(disk.Content() + 100_000)
+		for err := error(nil); err == nil; {
+			_, err = q.Enqueue(t.Context(), "later", strings.Repeat("x", 1000), executor.In(time.Hour))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var ids []string
+		var err error
+		for n := 0; err == nil; n++ {
+			ids = ids[:0]
+			for i := range 20 {
+				ids = append(ids, fmt.Sprintf("paused-%d-%d", n, i))
+			}
+			_, err = x.Inspect().Pause(ctx, inspect.SelectIDs("q", ids...))
+		}
+		require.ErrorIs(t, err, executor.ErrFull)
+		for id, err := range x.Inspect().PausedIDs("q") {
+			require.NoError(t, err)
+			require.NotContains(t, ids, id)
+		}
+		start(t, x)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.EqualValues(t, 1000, stats(t, q).Done)
+		require.NoError(t, x.Err(), "what ended is on disk, and has given room back")
+		n, err := x.Inspect().Resume(t.Context(), inspect.SelectIDs("q", "paused-0-0"))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		stop(t, x)
+	})
+}

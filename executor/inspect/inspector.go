@@ -218,10 +218,11 @@ type Inspector interface {
 	// when it is resumed.
 	//
 	// It returns how many ids were not paused before; of the executor, a queue and a prefix, 1
-	// or 0; also with an error. Without one the pause is on disk. A full disk does not refuse
-	// it: it takes the room that is kept for results, and waits for ctx when even that is used
-	// up. It returns ErrClosed, ErrFailed, ErrContext, or the cause of ctx, with ErrUnknown if
-	// it had begun: then it may be paused or not; ErrUnknownQueue; ErrInvalidID, and then no id
+	// or 0; also with an error. Without one the pause is on disk. On a full disk it takes the
+	// room that is kept for results, and waits for ctx when even that is used up; of ids it
+	// takes no more than a part of it, and is ErrFull instead. It returns ErrClosed, ErrFailed,
+	// ErrContext, or the cause of ctx, with ErrUnknown if it had begun: then it may be paused
+	// or not; ErrUnknownQueue; ErrInvalidID, and then, as with ErrFull, no id
 	// is paused; ErrTooManyPaused; ErrInvalidQuery for a Selection of another kind.
 	Pause(ctx context.Context, which Selection) (int, error)
 

@@ -23,6 +23,8 @@ import (
 type Log interface {
 	Keys(prefix, first string) iter.Seq2[journal.Set, error]
 	Record(c *journal.Change)
+	TakeRoom(over <-chan struct{}, n journal.Room) bool
+	GiveRoomBack(bytes int)
 	Settled(ctx context.Context) error
 }
 

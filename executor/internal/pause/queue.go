@@ -46,19 +46,43 @@ func (q *Queue) Over(id string, itself bool) []string {
 	return names
 }
 
-// SetIDs pauses some ids, or lets them go on, and returns how many were not paused, or were.
+// SetIDs pauses some ids, or lets them go on, and returns how many were not paused, or were. Many
+// pauses would take the room of results on a full disk: so they take theirs beforehand.
 func (q *Queue) SetIDs(ctx context.Context, ids []string, on bool) (int, error) {
-	n, err := q.Shards.VisitIDs(ctx, ids, func(c *shard.Core, some []string) (int, error) { return q.hold(c, some, on) })
+	var left atomic.Int64
+	if on {
+		if !q.board.Log.TakeRoom(ctx.Done(), journal.Room{Bytes: roomOf(ids)}) {
+			return 0, journal.ErrFull
+		}
+		left.Store(int64(roomOf(ids)))
+	}
+	n, err := q.Shards.VisitIDs(ctx, ids, func(c *shard.Core, some []string) (int, error) { return q.hold(c, some, on, &left) })
 	q.board.Changes.Add(1)
 	if err == nil {
 		err = q.board.Log.Settled(ctx)
 	}
+	q.board.Log.GiveRoomBack(int(left.Swap(0)))
 	return n, err
 }
 
-// hold does that on the shard of the ids.
-func (q *Queue) hold(c *shard.Core, ids []string, on bool) (n int, err error) {
+// roomOf is more than pauses of ids take on the disk, which stand side by side there.
+func roomOf(ids []string) (n int) {
+	for _, id := range ids {
+		n += len(id) + 200
+	}
+	return n
+}
+
+// hold does that on the shard of the ids, in the room that is left of what was taken for all.
+func (q *Queue) hold(c *shard.Core, ids []string, on bool, left *atomic.Int64) (n int, err error) {
 	var change journal.Change
+	need := int64(roomOf(ids))
+	for had := left.Load(); had >= need; had = left.Load() {
+		if left.CompareAndSwap(had, had-need) {
+			change.Room = int(need)
+			break
+		}
+	}
 	for _, id := range ids {
 		switch {
 		case !on && c.Let(id, shard.HoldPause):
