@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -33,6 +34,7 @@ func TestTheMorgueOnAFullDisk(t *testing.T) {
 		}
 		cancelScattered(t, filepath.Join(dir, "scattered"))
 		openedAgain(t, filepath.Join(dir, "again"))
+		freeInside(t, filepath.Join(dir, "inside"))
 		return
 	}
 	t.Parallel()
@@ -172,6 +174,50 @@ func openedAgain(t *testing.T, dir string) {
 		}
 		require.NoError(t, log.Close())
 	}
+}
+
+// Free pages side by side are room for large dead letters wherever they are, and small payloads need none that
+// are side by side.
+func freeInside(t *testing.T, dir string) {
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	if !smallDisk(dir, "4m") {
+		return
+	}
+	var refs []journal.Ref
+	log, err := journal.Open(filepath.Join(dir, "journal"), journal.Config{Deliver: func(d *journal.Delivery) {
+		for i := range d.Len() {
+			var e journal.Entry
+			ref, err := d.Read(i, &e)
+			assert.NoError(t, err)
+			refs = append(refs, ref)
+		}
+		d.Done()
+	}})
+	require.NoError(t, err)
+	queue, err := log.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	post := func(bytes int) error {
+		sent, err := log.Append(t.Context(), []journal.Entry{{Queue: queue, ID: []byte("id"), Payload: make([]byte, bytes)}}, nil)
+		if err == nil {
+			err = sent.Wait(t.Context())
+		}
+		return err
+	}
+	for _, bytes := range []int{600_000, 600_000, 600_000, 100} {
+		require.NoError(t, post(bytes))
+	}
+	fillUpBeside(t, dir)
+	for err == nil {
+		err = post(10_000)
+	}
+	require.ErrorIs(t, err, journal.ErrFull)
+	log.Record(&journal.Change{Ended: refs[:3]})
+	require.Eventually(t, func() bool { return post(100) == nil }, 10*time.Second, time.Millisecond)
+	require.True(t, log.TakeRoom(t.Context().Done(), journal.Room{Bytes: 60_000, Letter: 50_000}))
+	require.False(t, log.TakeRoom(t.Context().Done(), journal.Room{Bytes: 60_000, Letter: 1 << 20}))
+	require.NoError(t, post(100))
+	require.NoError(t, log.Err())
+	require.NoError(t, log.Close())
 }
 
 // fillUpBeside fills the disk with a file of another program.

@@ -54,6 +54,7 @@ type fullDisk struct {
 	leaves              int          // what the burials of the open block may take of that
 	largest             atomic.Int64 // bytes of a letter in the morgue, at some time
 	questions           []*question  // of callers who wait for it
+	starved             bool         // the first of them was looked at, and asks for more bytes than there are
 
 	mu      *sync.Mutex
 	logger  *slog.Logger
@@ -143,7 +144,7 @@ func (h *head) readmit(r store.Room) store.Room {
 			}
 		}
 	}
-	if d.full = len(d.waiting)+len(d.questions) > 0 || r.Spare < d.missed; !d.full {
+	if d.full = len(d.waiting) > 0 || d.starved || r.Spare < d.missed; !d.full {
 		d.waiting, d.late, d.owed = nil, nil, nil
 		d.expectRoom()
 	}

@@ -22,7 +22,8 @@ func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
 // the disk, and on a full disk for 100 ms, or until over is closed: a caller who comes
 // back later writes that down, which takes room, too. Nil for over: it does not wait.
 //
-// When there is none the disk is full, as if an append had been refused.
+// When there is none the disk is full, as if an append had been refused; not when a large letter
+// finds none in one piece: what is small has its room.
 func (r *diskRoom) TakeRoom(over <-chan struct{}, n Room) bool {
 	return r.h.volatile || r.h.disk.take(n) || over != nil && r.askRoom(over, n)
 }
@@ -89,7 +90,7 @@ func (r *diskRoom) AwaitRoom(over <-chan struct{}) {
 
 // askRoom has the committer look whether there is room on the disk, and takes it.
 func (r *diskRoom) askRoom(over <-chan struct{}, n Room) bool {
-	q := &question{n, make(chan struct{})}
+	q := &question{Room: n, granted: make(chan struct{})}
 	r.h.mu.Lock()
 	if r.h.err != nil { // nothing will be written
 		r.h.mu.Unlock()
@@ -115,8 +116,8 @@ func (r *diskRoom) askRoom(over <-chan struct{}, n Room) bool {
 	}
 }
 
-// quit ends a question on a full disk. On another one the committer is at work, and
-// will look.
+// quit ends a question on a full disk, or one that was looked at. Else the committer is at
+// work, and will look.
 func (r *diskRoom) quit(q *question) (wait, granted bool) {
 	r.h.mu.Lock()
 	defer r.h.mu.Unlock()
@@ -124,7 +125,7 @@ func (r *diskRoom) quit(q *question) (wait, granted bool) {
 	switch {
 	case i < 0:
 		return false, true
-	case !r.h.disk.full:
+	case !r.h.disk.full && !q.seen:
 		return true, false
 	}
 	r.h.disk.questions = slices.Delete(r.h.disk.questions, i, i+1)
@@ -135,6 +136,7 @@ func (r *diskRoom) quit(q *question) (wait, granted bool) {
 type question struct {
 	Room
 	granted chan struct{} // closed when it has it
+	seen    bool          // the committer has looked, and there was not enough
 }
 
 // take takes room that is known to be there.
@@ -198,7 +200,10 @@ func (d *fullDisk) allow(r store.Room, weight int) {
 		}
 		d.grant()
 	}
-	if len(d.questions) > 0 {
+	for _, q := range d.questions {
+		q.seen = true
+	}
+	if d.starved = len(d.questions) > 0 && int64(d.questions[0].Bytes) > d.allowance.Load(); d.starved {
 		d.begin(d.questions[0].Bytes)
 	}
 }

@@ -205,7 +205,7 @@ var inRoot = []mutation{
 	{"cancel what the morgue has no room for", "executor/internal/act/act.go", "!o.Log.TakeRoom(nil, letters)", "false", fullMorgue},
 	{"give up what the morgue has no room for", "executor/internal/work/suspects.go", "!q.Log.TakeRoom(nil, letters)", "false", fullMorgue},
 	{"letters that find no pages in one piece", "journal/room.go", "	return leafLetters * largest\n", "	return 0\n", bigMorgue},
-	{"workers that wait for room which the others hold", "journal/fulldisk.go", "len(d.waiting)+len(d.questions) > 0", "len(d.waiting) > 0", fullMorgue},
+	{"workers that wait for room which the others hold", "journal/fulldisk.go", "len(d.waiting) > 0 || d.starved || r", "len(d.waiting) > 0 || r", fullMorgue},
 	{"write down a slot only when there is room", "executor/internal/work/enter.go", "w.crew.Log.Settled(w.crew.Starting)", "w.crew.Log.Flush(w.crew.Starting)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/hands.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
 	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && !r.Gives && r.Spare < live", "", fullDisks},
@@ -763,6 +763,9 @@ var inRoot = []mutation{
 	{"room for follow-ups that is taken for good", "journal/record.go", "	h.disk.promised.Add(-int64(c.Room)) //", "	//", fullChains},
 	{"pages that a disk has given are forgotten", "journal/internal/store/space.go", "step /= 2 {", "step = 0 {", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"a disk that was full is short of room for what is live", "journal/fulldisk.go", " && !r.Gives", "", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
+	{"free pages count behind the last one in use alone", "journal/internal/store/space.go", "r.Run < run && s", "r.Run < 0 && s", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
+	{"who asks for room in one piece has the disk be full", "journal/room.go", " && int64(d.questions[0].Bytes) > d.allowance.Load()", "", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
+	{"pauses of ids take the room of results", "executor/internal/pause/queue.go", "	if on {\n		if !q", "	if false {\n		if !q", gate{"./executor", "^TestPausesOfIDsOnAFullDisk$"}},
 	{"a small dead letter takes no page", "journal/room.go", "leafRoom = 256, 5 << 10", "leafRoom = 256, 0", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"who waits for a smaller block waits for ever", "journal/head.go", "	h.wakeWaiters()\n	return b, t, true\n", "	return b, t, true\n", gate{"./journal", "^TestNobodyWaitsForTheCommitter"}},
 }

@@ -36,6 +36,8 @@ const (
 	// overhead is what a commit writes beside its own bytes: the pages above
 	// those that it changes.
 	overhead = 16
+	// maxWalk bounds the files that are walked through for free pages side by side.
+	maxWalk = 1 << 16
 )
 
 // Room counts the pages that are free in the file, and has it grow before they
@@ -72,10 +74,33 @@ func (s *Bolt) Room(need, run int) (Room, error) {
 	}
 	bytes := max(have()-overhead, 0) * perPage
 	r := Room{bytes, bytes - reserve*perPage - need, piece() * s.pageSize, gives, s.letter}
-	if gives && r.Run >= run {
+	switch {
+	case gives && r.Run >= run:
 		r.Run = math.MaxInt32
+	case err == nil && r.Run < run && s.space.top <= maxWalk:
+		r.Run, err = s.longestRun(r.Run)
 	}
 	return r, err
+}
+
+// longestRun looks for more free bytes in one piece than there are behind the last page in use.
+func (s *Bolt) longestRun(behind int) (most int, err error) {
+	most = behind
+	err = s.view(func(tx *bbolt.Tx) error {
+		for id, free := 0, 0; id < s.space.top; id++ {
+			p, err := tx.Page(id)
+			if err != nil {
+				return err
+			}
+			free += s.pageSize
+			if p.Type != "free" {
+				id, free = id+p.OverflowCount, 0
+			}
+			most = max(most, free)
+		}
+		return nil
+	})
+	return most, err
 }
 
 // inPlace returns what another program did to the file: cut it, deleted it or put
