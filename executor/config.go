@@ -117,8 +117,8 @@ type Config struct {
 	// Open returns [ErrControlSocket] where there can't be a socket: on Windows, when
 	// its path has more than 89 bytes, when every user may write to the directory, or
 	// when something else is in its place or in that of control.new, the directory in
-	// which it is made. On a full disk it goes on without one, and logs that. In memory it is
-	// ErrConfig. Default false: there is no socket.
+	// which it is made. On a full disk it goes on without one until there is room, and logs
+	// both. In memory it is ErrConfig. Default false: there is no socket.
 	ControlSocket bool
 
 	// How jobs are chosen.

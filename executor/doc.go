@@ -78,9 +78,9 @@
 //  5. No polling for jobs inside the executor. A job that can run, runs: a due
 //     time, an unlock, a slot that comes back or a free worker wakes it directly.
 //     What cannot notify is polled: a Locks.Service that is no [lock.Watcher] every
-//     second, and a full disk ten times a second; executor/cron looks at the clock
-//     once a minute. A due time may do so a little later if Config.Advanced.TimerSlack says
-//     so, never earlier.
+//     second, and a full disk ten times a second, for a control socket once;
+//     executor/cron looks at the clock once a minute. A due time may do so a little later
+//     if Config.Advanced.TimerSlack says so, never earlier.
 //  6. A job ends when it ends. Its result, what it has locked and the next payload
 //     of its id wait for no other job: a result waits for nothing but its own
 //     batch, and is written within a few milliseconds.

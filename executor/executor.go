@@ -16,7 +16,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
-	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
@@ -64,8 +63,8 @@ type Executor struct {
 	graph      admit.Graph // of jobs that wait for each other
 	crew       work.Crew
 	inspector  inspector
-	control    *control.Server // nil: there is none
-	opening    time.Time       // when Open began, and no other had the journal
+	unlisten   func()    // ends the control socket; nil: there is none
+	opening    time.Time // when Open began, and no other had the journal
 
 	inherited inherited
 	handlers  context.Context // what the contexts of handlers come from

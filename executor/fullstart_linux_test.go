@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -120,6 +122,61 @@ func livesWithPoison(t *testing.T, dir string) {
 	drained(t, q)
 	require.Len(t, morgue(t, q), 1)
 	stop(t, x)
+}
+
+const fullSocket = "STRAND_TEST_FULL_SOCKET"
+
+// A process that starts on a disk without room for a control socket gets one when there is some.
+func TestAControlSocketOnAFullDisk(t *testing.T) {
+	if dir := os.Getenv(fullSocket); dir != "" {
+		listensLater(t, dir)
+		return
+	}
+	t.Parallel()
+	mounting(t, func() *exec.Cmd {
+		dir := filepath.Dir(shortDir(t)) // see longestPath of package control
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAControlSocketOnAFullDisk$")
+		child.Env = append(os.Environ(), fullSocket+"="+dir)
+		return child
+	})
+}
+
+// listensLater has a disk with room for few files.
+func listensLater(t *testing.T, dir string) {
+	if !smallDisk(dir, "4m,nr_inodes=20") {
+		return
+	}
+	journal := filepath.Join(dir, "journal")
+	stop(t, open(t, journal, executor.Config{}))
+	others := filepath.Join(dir, "others")
+	require.NoError(t, os.Mkdir(others, 0o700))
+	var err error
+	for i := 0; err == nil; i++ {
+		err = os.WriteFile(filepath.Join(others, fmt.Sprint(i)), nil, 0o600)
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	for _, room := range []bool{false, true} {
+		log := make(logged, 10)
+		x := open(t, journal, executor.Config{ControlSocket: true, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		require.Contains(t, await(t, log), "there is no control socket until there is room: the disk is full")
+		if room {
+			require.NoError(t, os.RemoveAll(others))
+			require.Contains(t, await(t, log), "there is a control socket now")
+			hello, err := asked[control.Hello](t, journal, control.VerbHello, control.None{})
+			require.NoError(t, err)
+			require.Equal(t, os.Getpid(), hello.PID)
+		}
+		stop(t, x)
+		require.NoFileExists(t, filepath.Join(journal, "control.sock"))
+	}
+}
+
+// logged are the lines of a log.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
 }
 
 // Where nothing can be noted of the jobs that run, a suspect does not get its turn: it

@@ -213,8 +213,8 @@ func (x *Executor) stop() {
 	x.startNothing(ErrClosed)
 	x.arranging.Unlock()
 	names, stuck := x.drain()
-	if x.control != nil {
-		x.control.Close() // not before: a stop that takes long is looked at
+	if x.unlisten != nil {
+		x.unlisten() // not before: a stop that takes long is looked at
 	}
 	all, known := x.sum()
 	x.crew.Watchdog.Stop()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"syscall"
 	"time"
 
 	"github.com/strandjobs/strand/actor"
@@ -15,7 +14,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
-	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -167,17 +165,12 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 	if err != nil || !cfg.ControlSocket {
 		return x, err
 	}
-	l, err := control.Listen(dir)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // what makes room has to run
-		x.cfg.Logger.Warn("there is no control socket: the disk is full", slog.String("dir", dir), slog.Any("error", err))
-		return x, nil
-	}
+	x.unlisten, err = remote.Listen(remote.Config{
+		Executor: x, Inspector: x.inspector, Look: x.inspector.Inspector, Read: x.reader, Dir: dir, Logger: x.cfg.Logger, Starting: x.startsYet,
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrControlSocket, err), x.log.Close())
 	}
-	x.control = remote.Serve(l, remote.Config{
-		Executor: x, Inspector: x.inspector, Look: x.inspector.Inspector, Read: x.reader, Dir: dir, Logger: x.cfg.Logger, Starting: x.startsYet,
-	})
 	return x, nil
 }
 

@@ -225,7 +225,7 @@ func TestNobodyOrSomebodyElse(t *testing.T) {
 		require.ErrorAs(t, journal.InUse(dir), new(*journal.LockedError))
 		require.Contains(t, errs, fmt.Sprintf("in use by process %d", pid))
 		require.Contains(t, errs, "starts or stops at the moment, and may be asked in a second")
-		require.Contains(t, errs, "set Config.ControlSocket in its process")
+		require.Contains(t, errs, "set Config.ControlSocket in its process, or make room if its disk is full")
 		return errs
 	}
 	none := told()

@@ -134,7 +134,8 @@ func hint(err error) string {
 		return "strand inspect, jobs, job and morgue look at it as it is."
 	case errors.As(err, new(*journal.LockedError)):
 		return "Its process starts or stops at the moment, and may be asked in a second, or has no control socket: then " +
-			"set Config.ControlSocket in its process. Or have its own process make a hot copy (Copy of its executor), and look at the copy."
+			"set Config.ControlSocket in its process, or make room if its disk is full: it started without one then. " +
+			"Or have its own process make a hot copy (Copy of its executor), and look at the copy."
 	case errors.Is(err, journal.ErrCorrupt):
 		return "strand check lists the damage; strand salvage DIR NEWDIR writes what is intact to a new journal."
 	}

@@ -3,11 +3,13 @@
 // it with more figures, so that the command prints what it prints of a journal at rest.
 //
 // It needs who looks and who acts, and of the executor itself little. Any number of calls may be
-// under way at a time; control bounds them, and what they answer. Census: none; see control.
+// under way at a time; control bounds them, and what they answer. Census: a goroutine where the
+// disk had no room for the socket, until the executor stops; see control.
 package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -15,6 +17,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/strandjobs/strand/executor/events"
@@ -49,8 +53,40 @@ type Executor interface {
 // controls are what is asked.
 type controls struct{ Config }
 
-// Serve answers on l until the server is closed.
-func Serve(l net.Listener, cfg Config) *control.Server {
+// Listen answers on the socket of the journal in Config.Dir, and returns what ends that. On a full
+// disk it tries again later, because what makes room has to run.
+func Listen(cfg Config) (end func(), err error) {
+	l, err := control.Listen(cfg.Dir)
+	if err == nil {
+		return serve(l, cfg).Close, nil
+	}
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return nil, err
+	}
+	cfg.Logger.Warn("there is no control socket until there is room: the disk is full", slog.String("dir", cfg.Dir), slog.Any("error", err))
+	var later sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	later.Go(func() { listenLater(ctx, cfg) })
+	return func() { cancel(); later.Wait() }, nil
+}
+
+// listenLater tries again until there is a socket, and answers on it until ctx ends.
+func listenLater(ctx context.Context, cfg Config) {
+	for ctx.Err() == nil {
+		if l, err := control.Listen(cfg.Dir); err == nil {
+			defer serve(l, cfg).Close()
+			cfg.Logger.Info("there is a control socket now: the disk has room", slog.String("dir", cfg.Dir))
+			<-ctx.Done()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// serve answers on l until the server is closed.
+func serve(l net.Listener, cfg Config) *control.Server {
 	c := &controls{cfg}
 	s := &control.Server{
 		Hello: control.Hello{PID: os.Getpid(), Dir: c.Dir},
