@@ -13,7 +13,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/lane"
-	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -47,8 +46,7 @@ func (x *Executor) register(q *queue) error {
 	if q.Name == "" || len(q.Name) > MaxIDBytes {
 		return fmt.Errorf("%w: the name of a queue has from 1 to %d bytes, not %d", ErrConfig, MaxIDBytes, len(q.Name))
 	}
-	suspects, err := x.arrange(q)
-	if err != nil {
+	if err := x.arrange(q); err != nil {
 		return err
 	}
 	// Not under arranging: the handler of a logger is user code, and other queues
@@ -57,53 +55,45 @@ func (x *Executor) register(q *queue) error {
 		x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
 			slog.String("queue", q.Name), slog.Int64("payloads", q.far))
 	}
-	for _, s := range suspects {
-		if s.GivenUp() && q.Core.OnExhausted == shard.OnExhaustedHalt {
-			q.Lines.Halted(s.ID, s.Deaths, s.Reason())
-		} else if s.GivenUp() {
-			q.Lines.Buried(s.ID, uint64(s.Position), s.Reason())
-		}
-	}
 	return nil
 }
 
-// arrange makes the queue and returns those of its jobs that are suspected.
-func (x *Executor) arrange(q *queue) ([]*quarantine.Suspect, error) {
+// arrange makes the queue.
+func (x *Executor) arrange(q *queue) error {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
 	if err := x.mayRegister(q.Name); err != nil {
-		return nil, err
+		return err
 	}
 	if q.x = x; !q.Supersedes { // there the position says what is newer
 		q.scores.Clock = q.stamp
 	}
 	if err := q.takeOver(); err != nil {
-		return nil, err
+		return err
 	}
 	number, err := x.log.Queue(context.Background(), q.Name)
 	if err != nil {
-		return nil, border(err)
+		return border(err)
 	}
 	q.Number = number
 	x.events.Join(&q.Events, q.Name, &q.Core)
 	x.crew.Watchdog.Expect(q.Timeout)
 	if err := q.joinLanes(); err != nil {
-		return nil, err
+		return err
 	}
 	x.crew.Watchdog.Expect(q.Heartbeat)
 	q.Backlog = x.backlog.Join(q.Name, q.limit)
 	q.Share = x.crew.Dispatcher.Join(q.Name, &q.Queue, dispatch.Share(q.tuning))
 	q.Core.Weighed = q.Backlog.Limited()
-	suspects, err := q.openShards()
-	if err != nil {
-		return nil, err
+	if err := q.openShards(); err != nil {
+		return err
 	}
 	x.pauses.Adopt(&q.Pauses)
 	q.Dead.Open(x.handlers)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.queues[q.Name] = q
-	return suspects, nil
+	return nil
 }
 
 func (x *Executor) mayRegister(name string) error {
@@ -121,14 +111,14 @@ func (x *Executor) mayRegister(name string) error {
 // openShards starts the shards, each with its part of the pending entries. Nothing
 // can be delivered to them before: no caller has the queue yet. They are paused until
 // the queue is known, so that no pause misses them. Those that are suspected are held.
-func (q *queue) openShards() ([]*quarantine.Suspect, error) {
+func (q *queue) openShards() error {
 	x := q.x
 	routes := slices.Clone(*x.routes.Load())
 	q.Shards.First = uint32(len(routes))
 	pending := x.log.PendingPages(q.Number)
 	suspects, again, err := q.Suspects(pending)
 	if err != nil {
-		return nil, border(err)
+		return border(err)
 	}
 	q.again = again
 	cores := make([]*shard.Core, q.Shards.N)
@@ -137,18 +127,15 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 		cores[i].Tick(x.clock().UnixNano())
 	}
 	if err := x.pauses.Load(&q.Pauses, cores); err != nil {
-		return nil, border(err)
+		return border(err)
 	}
 	q.Dead = dead.New(dead.Config{
 		Log: x.log, Logger: x.cfg.Logger, Name: q.Name, Number: q.Number, Shards: q.Shards, Now: q.stamp,
 		Supersedes: q.Supersedes, Lanes: q.Lanes, Ledger: x.ledger, Keys: x.keys,
 		Age: q.retention.Age, Count: q.retention.Count,
 	})
-	if err := q.Dead.Load(cores); err != nil {
-		return nil, border(err)
-	}
-	if err := q.load(pending, cores); err != nil {
-		return nil, border(err)
+	if err := cmp.Or(q.Dead.Load(cores), q.load(pending, cores)); err != nil {
+		return border(err)
 	}
 	for _, s := range suspects {
 		core := cores[q.Shards.Index([]byte(s.ID))]
@@ -160,7 +147,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 		name := fmt.Sprintf("%s/%d", q.Name, i)
 		s, err := shard.New(x.actors, name, core, &q.Queue, &dispatch.Port{Queue: q.Share, Shard: i, Index: len(routes)}, x.wall)
 		if err != nil {
-			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
+			return fmt.Errorf("executor: shard %s: %w", name, err)
 		}
 		q.Shards.All = append(q.Shards.All, s)
 		routes = append(routes, s)
@@ -171,7 +158,7 @@ func (q *queue) openShards() ([]*quarantine.Suspect, error) {
 	for _, s := range suspects {
 		q.Admit(s, q.Shards.Of(s.ID))
 	}
-	return suspects, nil
+	return nil
 }
 
 // joinLanes finds the lanes that the queue shares. Once jobs run, some might run that

@@ -1,9 +1,11 @@
 package executor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -322,29 +324,57 @@ func TestAnErrorThatSpeaksOfACrash(t *testing.T) {
 	})
 }
 
-// One that is given up while the morgue has no room for it on a full disk is held until it has.
+// One that is given up while a full disk has no room for that is held until it has, and that is
+// what is said of it.
 func TestGivenUpOnAFullDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := new(journal.Memory)
-		disk.Limit(1 << 20)
-		x, err := OpenOn(disk, Config{})
-		require.NoError(t, err)
-		q, err := Handle(x, "q", func(context.Context, Job[string]) error { return nil }, QueueConfig[string]{})
-		require.NoError(t, err)
-		receipt, err := q.Enqueue(t.Context(), "poison", strings.Repeat("x", 50_000))
-		for n := 0; err == nil; n++ {
-			_, err = q.Enqueue(t.Context(), fmt.Sprint(n), strings.Repeat("x", 1000), In(time.Hour))
-		}
-		require.ErrorIs(t, err, ErrFull)
-		in := q.q.Shards.Of("poison")
-		require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("poison", shard.HoldSuspect) }))
-		q.q.Admit(q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "poison", journal.Position(receipt.Position)), in)
-		require.NoError(t, x.Start(t.Context()))
-		time.Sleep(time.Minute)
-		require.Zero(t, x.Dead())
-		disk.Limit(0)
-		time.Sleep(time.Second)
-		require.Equal(t, 1, x.Dead())
-		require.NoError(t, x.Stop(t.Context()))
-	})
+	for policy, over := range map[OnExhausted]string{
+		OnExhaustedBuryOldest: `msg="job went to the morgue" queue=q id=poison position=1 error="crashed the process: it was`,
+		OnExhaustedHalt:       `msg="job is halted: its id runs again after RunNow" queue=q id=poison attempt=1 error="crashed the process: it was`,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { givenUpOnAFullDisk(t, policy, over) })
+		})
+	}
+}
+
+func givenUpOnAFullDisk(t *testing.T, policy OnExhausted, over string) {
+	disk := new(journal.Memory)
+	disk.Limit(1 << 20)
+	var log bytes.Buffer
+	x, err := OpenOn(disk, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	q, err := Handle(x, "q", func(context.Context, Job[string]) error { return nil },
+		QueueConfig[string]{DeadLetters: DeadLetters[string]{OnExhausted: policy}})
+	require.NoError(t, err)
+	receipt, err := q.Enqueue(t.Context(), "poison", strings.Repeat("x", 50_000))
+	for n := 0; err == nil; n++ {
+		_, err = q.Enqueue(t.Context(), fmt.Sprint(n), strings.Repeat("x", 1000), In(time.Hour))
+	}
+	require.ErrorIs(t, err, ErrFull)
+	in := q.q.Shards.Of("poison")
+	require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("poison", shard.HoldSuspect) }))
+	q.q.Admit(q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "poison", journal.Position(receipt.Position)), in)
+	require.Equal(t, []string{"q/poison was running at 3 deaths and is the cause: held until the disk has room to give it up"}, x.quarantine.Named())
+	require.NoError(t, x.Start(t.Context()))
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	require.Zero(t, x.Dead())
+	require.NotContains(t, log.String(), over)
+	require.Equal(t, 1, strings.Count(log.String(), `msg="job is held: the disk has no room for its dead letter, or to halt it" queue=q id=poison`))
+	e, err := x.Inspect().Explain(t.Context(), "q", "poison")
+	require.NoError(t, err)
+	require.Equal(t, inspect.JobSuspected, e.State)
+	require.Contains(t, e.Text, "q/poison is suspected: held until the disk has room to give it up: crashed the process: it was running each of the last 3 times")
+
+	disk.Limit(0)
+	time.Sleep(time.Second)
+	synctest.Wait()
+	require.Equal(t, 1, strings.Count(log.String(), over))
+	require.Equal(t, []string{"q/poison was running at 3 deaths and is the cause: given up"}, x.quarantine.Named())
+	e, err = x.Inspect().Explain(t.Context(), "q", "poison")
+	require.NoError(t, err)
+	require.Contains(t, e.LastError, "crashed the process: it was running each of the last 3 times that the process died, and is the cause")
+	require.Equal(t, policy == OnExhaustedHalt, e.State == inspect.JobHalted)
+	require.Equal(t, policy != OnExhaustedHalt, x.Dead() == 1)
+	require.NoError(t, x.Stop(t.Context()))
 }

@@ -67,6 +67,8 @@ func (e Explanation) String() string {
 	}
 	if e.Attempt > 1 && e.State != JobDead {
 		fmt.Fprintf(&b, ", failed %s: %s", brief.Count(e.Attempt-1, "time", "times"), brief.Text(e.LastError))
+	} else if e.LastError != "" && e.State == JobSuspected { // it ended the process, and did not fail
+		b.WriteString(": " + brief.Text(e.LastError))
 	}
 	if e.State == JobDead {
 		fmt.Fprintf(&b, ", %s in the morgue: %s", brief.Count(e.Dead, "payload is", "payloads are"), brief.Text(e.LastError))
@@ -130,7 +132,8 @@ const (
 	// until a time.
 	JobLimited JobState = "limited"
 	// JobSuspected: the job ran at the last two crashes of the process, and waits for its
-	// turn to run without the others that did; see Config.Crash.
+	// turn to run without the others that did; see Config.Crash. Or it is given up, and
+	// waits until the disk has room for that: LastError says so.
 	JobSuspected JobState = "suspected"
 	// JobHalted: the id has stopped, until a person calls RunNow.
 	JobHalted JobState = "halted"

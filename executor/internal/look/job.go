@@ -339,7 +339,9 @@ func (q Queue) explainWait(e *inspect.Explanation) {
 			return
 		}
 	}
-	if q.in.Quarantine.Holds(e.Queue, e.ID) {
-		e.State = inspect.JobSuspected
+	if s := q.in.Quarantine.Holds(e.Queue, e.ID); s != nil {
+		if e.State = inspect.JobSuspected; s.GivenUp() {
+			e.LastError = "held until the disk has room to give it up: " + s.Reason()
+		}
 	}
 }

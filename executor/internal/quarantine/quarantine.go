@@ -10,6 +10,7 @@ package quarantine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,7 +31,7 @@ type Quarantine struct {
 	suspects map[job]*Suspect // and not acquitted
 	held     []*Suspect       // of these, parked
 	active   *Suspect         // of these, the one whose turn it is; nil: the next one is to come
-	givenUp  []string         // what is said of those that do not run again
+	givenUp  []*Suspect       // that do not run again
 	rebeat   func()
 	since    time.Time   // when jobs began to run; zero: they don't yet
 	timer    *time.Timer // for the next turn
@@ -48,6 +49,7 @@ type Suspect struct {
 	Position  journal.Position // of what was running
 	Limit     int              // of deaths; 0 or below: it is neither held nor given up
 	Heir      bool             // it is newer than what was given up, and has not run
+	Over      atomic.Bool      // it was given up, for which the disk had room
 
 	// What the quarantine calls. Neither function waits, or calls the quarantine back.
 	Release func() // lets the id run, which is parked
@@ -79,19 +81,26 @@ func (s *Suspect) Reason() string {
 // String names the suspect, and says what it is suspected of.
 func (s *Suspect) String() string {
 	switch {
-	case s.GivenUp():
+	case s.Over.Load():
 		return fmt.Sprintf("%s was running at %d deaths and is the cause: given up", s.Name, s.Deaths)
+	case s.GivenUp():
+		return fmt.Sprintf("%s was running at %d deaths and is the cause: held until the disk has room to give it up", s.Name, s.Deaths)
 	case s.Guilty():
 		return fmt.Sprintf("%s is the cause of the last of %d deaths", s.Name, s.Deaths)
 	}
 	return fmt.Sprintf("%s was running at %d deaths: held for %v", s.Name, s.Deaths, s.Hold().Round(time.Millisecond))
 }
 
-// Holds reports whether an id has to wait for its turn.
-func (z *Quarantine) Holds(queue, id string) bool {
+// Holds returns the suspect for which an id has to wait: for its turn, or to be given up.
+func (z *Quarantine) Holds(queue, id string) *Suspect {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return slices.ContainsFunc(z.held, func(s *Suspect) bool { return s.Queue == queue && s.ID == id })
+	for _, s := range slices.Concat(z.held, z.givenUp) {
+		if s.Queue == queue && s.ID == id && !s.Over.Load() {
+			return s
+		}
+	}
+	return nil
 }
 
 // Admit takes in a suspect, which is parked in its shard if it is held or given up.
@@ -99,7 +108,7 @@ func (z *Quarantine) Admit(s *Suspect) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	if s.GivenUp() {
-		z.givenUp = append(z.givenUp, s.String())
+		z.givenUp = append(z.givenUp, s)
 		return
 	}
 	if z.suspects == nil {
@@ -260,8 +269,7 @@ func (z *Quarantine) Inherit(queue string, from, to journal.Position) []journal.
 func (z *Quarantine) Named() (names []string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	names = slices.Clone(z.givenUp)
-	for _, s := range z.suspects {
+	for _, s := range slices.AppendSeq(slices.Clone(z.givenUp), maps.Values(z.suspects)) {
 		if s.Held() || s.Guilty() {
 			names = append(names, s.String())
 		}

@@ -57,7 +57,7 @@ type Queue struct {
 	Logger  *slog.Logger
 	Context context.Context
 
-	buried, halted, panicked, failed, strays Lines
+	buried, halted, held, panicked, failed, strays Lines
 }
 
 func (q *Queue) log(level slog.Level, lines *Lines, rate Rate, message string, attrs ...slog.Attr) {
@@ -82,6 +82,12 @@ func (q *Queue) Canceled(payloads int, reason string) {
 func (q *Queue) Halted(id string, attempt int, reason string) {
 	q.log(slog.LevelWarn, &q.halted, tenASecond, "job is halted: its id runs again after RunNow",
 		slog.String("queue", q.Name), slog.String("id", id), slog.Int("attempt", attempt), slog.String("error", reason))
+}
+
+// Held tells of a job that waits for room on the disk.
+func (q *Queue) Held(id string, position uint64, reason string) {
+	q.log(slog.LevelWarn, &q.held, tenASecond, "job is held: the disk has no room for its dead letter, or to halt it",
+		slog.String("queue", q.Name), slog.String("id", id), slog.Uint64("position", position), slog.String("error", reason))
 }
 
 // Panicked tells of a bug, with the place where it is.

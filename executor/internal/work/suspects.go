@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
@@ -86,17 +87,36 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 			room += letters.Bytes
 		}
 		c.Spend(room)
-		if s.GivenUp() && c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) && q.Core.OnExhausted == shard.OnExhaustedHalt {
-			q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
+		if s.GivenUp() && c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) {
+			if !s.Heir { // it has not run
+				go q.tellGivenUp(s, c.Status(s.ID).Retry+admin.FirstAttempt) // a logger is user code
+			}
+			if q.Core.OnExhausted == shard.OnExhaustedHalt {
+				q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
+			}
 		}
+		s.Over.Store(true)
 		// Not before: the sentence has to be in the log by then.
 		in.Tell(func(c *shard.Core) { s.Clear(); c.Let(s.ID, shard.HoldSuspect) })
 	})
 }
 
+// tellGivenUp says what has become of a job that was given up.
+func (q *Queue) tellGivenUp(s *quarantine.Suspect, attempt int) {
+	if q.Core.OnExhausted == shard.OnExhaustedHalt {
+		q.Lines.Halted(s.ID, attempt, s.Reason())
+	} else {
+		q.Lines.Buried(s.ID, uint64(s.Position), s.Reason())
+	}
+}
+
 // condemnLater waits for room.
 func (q *Queue) condemnLater(s *quarantine.Suspect, in *shard.Shard, letters journal.Room) {
-	for !q.Log.TakeRoom(q.Crew.Handlers.Done(), letters) {
+	over := q.Crew.Handlers.Done()
+	if !q.Log.TakeRoom(over, letters) {
+		q.Lines.Held(s.ID, uint64(s.Position), s.Reason())
+		for !q.Log.TakeRoom(over, letters) {
+		}
 	}
 	if q.Crew.Handlers.Err() == nil {
 		q.condemn(s, in, letters.Bytes)
