@@ -146,6 +146,10 @@ func TestWhoIsGivenUp(t *testing.T) {
 				if policy != OnExhaustedHalt {
 					return
 				}
+				e, err := q.q.x.Inspect().Explain(t.Context(), q.Name(), "a")
+				require.NoError(t, err)
+				reason := "crashed the process: it was running each of the last 3 times that the process died, and is the cause"
+				require.Equal(t, []string{reason, "q/a is halted: " + reason}, []string{e.LastError, e.Text})
 				n, err := q.q.x.Inspect().RunNow(t.Context(), inspect.SelectIDs(q.Name(), "a"))
 				require.NoError(t, err)
 				require.Equal(t, 1, n)

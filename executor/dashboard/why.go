@@ -61,7 +61,7 @@ func (t *tree) job(what string, e inspect.Explanation, depth int) node {
 		}
 	case inspect.JobHalted:
 		n.Below = append(n.Below, node{What: "a person who runs it",
-			Note: "its retries are used up, and OnExhaustedHalt stops it"})
+			Note: "its retries are used up, or it ended the process, and OnExhaustedHalt stops it"})
 	case inspect.JobSuspected:
 		n.Note = "ran at the last deaths of the process: waits for a turn of its own, or for room on the disk to give it up"
 	case inspect.JobDead:

@@ -67,7 +67,7 @@ func (e Explanation) String() string {
 	}
 	if e.Attempt > 1 && e.State != JobDead {
 		fmt.Fprintf(&b, ", failed %s: %s", brief.Count(e.Attempt-1, "time", "times"), brief.Text(e.LastError))
-	} else if e.LastError != "" && e.State == JobSuspected { // it ended the process, and did not fail
+	} else if e.LastError != "" && (e.State == JobHalted || e.State == JobSuspected) { // it ended the process, and did not fail
 		b.WriteString(": " + brief.Text(e.LastError))
 	}
 	if e.State == JobDead {
