@@ -179,6 +179,44 @@ func (l logged) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+const fullOpen = "STRAND_TEST_FULL_OPEN"
+
+// A disk without room for a new journal is ErrFull, whatever of it has none, and nothing is left behind.
+func TestANewJournalOnAFullDisk(t *testing.T) {
+	if dir := os.Getenv(fullOpen); dir != "" {
+		opensOnAFullDisk(t, dir)
+		return
+	}
+	t.Parallel()
+	mounting(t, func() *exec.Cmd {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestANewJournalOnAFullDisk$")
+		child.Env = append(os.Environ(), fullOpen+"="+t.TempDir())
+		return child
+	})
+}
+
+func opensOnAFullDisk(t *testing.T, dir string) {
+	if !smallDisk(dir, "1m") {
+		return
+	}
+	fillUpBeside(t, dir)
+	var said string
+	for room := int64(1 << 20); ; room -= 4 << 10 {
+		x, err := executor.Open(filepath.Join(dir, "journal"), executor.Config{})
+		if err == nil {
+			stop(t, x)
+			break
+		}
+		require.ErrorIs(t, err, executor.ErrFull)
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.NoDirExists(t, filepath.Join(dir, "journal"))
+		said += err.Error()
+		require.NoError(t, os.Truncate(filepath.Join(dir, "others"), room))
+	}
+	require.Contains(t, said, filepath.Join(dir, "journal", "LOCK"))
+	require.Contains(t, said, filepath.Join(dir, "journal", "journal.db.new"))
+}
+
 // Where nothing can be noted of the jobs that run, a suspect does not get its turn: it
 // might end the process at each start.
 func TestSuspectsAreHeldWithoutARecorder(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"syscall"
 
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/crash"
@@ -18,19 +20,22 @@ import (
 //
 // It returns a [LockedError] when the journal is in use, which [OpenContext] waits
 // for; a [CorruptError] when it is damaged, with what to do, ErrTooNew and
-// ErrNotJournal, or what the system says about the directory. A journal that it
-// refuses is left as it is.
+// ErrNotJournal, ErrFull when the disk has no room for what it writes, or what the
+// system says about the directory. A journal that it refuses is left as it is.
 func Open(dir string, cfg Config) (*Log, error) {
+	var l *Log
 	made, err := directory.Make(dir)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l, err = openDir(dir, cfg)
 	}
-	l, err := openDir(dir, cfg)
 	if err != nil && made {
 		_ = os.Remove(dir) // refused if there is something in it
 	}
 	if errors.Is(err, ErrCorrupt) {
 		err = fmt.Errorf("%w: it is left as it is; strand check %q lists the damage, strand salvage writes what is intact to a new journal", err, dir)
+	}
+	if !errors.Is(err, ErrFull) && slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool { return errors.Is(err, full) }) {
+		err = fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return l, err
 }
