@@ -92,12 +92,11 @@ func (c *cell) fail(value any) {
 // wake-up has nothing left to do, and would be a goroutine that outlives
 // System.Stop.
 func (c *cell) Schedule(process func()) {
-	if c.stopped {
-		return
-	}
-	c.process = process
-	if c.turn.Add(1) == 1 {
-		c.begin()
+	if !c.stopped {
+		c.process = process
+		if c.turn.Add(1) == 1 {
+			c.begin()
+		}
 	}
 }
 

@@ -91,13 +91,12 @@ func (o owed) add(c format.Edit) *format.Edit {
 
 // overtake gives up what is owed for the key of c.
 func (o owed) overtake(c format.Edit) {
-	if c.Bucket != format.BucketState {
-		return
+	if c.Bucket == format.BucketState {
+		for _, late := range o[string(c.Key)] {
+			late.Key = nil
+		}
+		delete(o, string(c.Key))
 	}
-	for _, late := range o[string(c.Key)] {
-		late.Key = nil
-	}
-	delete(o, string(c.Key))
 }
 
 // paid takes out a change that is about to be written.

@@ -42,9 +42,7 @@ func versionOf(e *journal.Entry, at journal.Position) version {
 	return version{e.Score, at}
 }
 
-// border is a version that is newer than all that has a lower position, and older than all else.
-func border(at journal.Position) version { return version{math.Inf(-1), at} }
-
+// isBorder reports whether v is newer than all that has a lower position, and older than all else.
 func (v version) isBorder() bool { return math.IsInf(v.score, -1) }
 
 func (v version) before(w version) bool {
@@ -255,7 +253,7 @@ func (c *ends) forgetVersion(now int64, id string, next journal.Position) (n int
 	r := rest{until: before.until}
 	l := c.lanes.find([]byte(id))
 	if _, dead := c.graves[id]; dead || l != nil && l.item() != nil {
-		r.ran = border(next)
+		r.ran = version{math.Inf(-1), next}
 		c.exhume(id, r.ran)
 	}
 	if !before.state.IsZero() {

@@ -202,8 +202,7 @@ func (s *segment[V]) insert(hash uint32, v V) {
 	for s.slots[i].value != none {
 		i = s.next(i)
 	}
-	s.slots[i] = slot[V]{hash, v}
-	s.used++
+	s.slots[i], s.used = slot[V]{hash, v}, s.used+1
 }
 
 // remove empties slot i and moves up what was pushed behind it, so that no

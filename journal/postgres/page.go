@@ -52,11 +52,10 @@ type mark struct{ number, begun int64 }
 // raise is called when all that the first page of a pass had to show is in the log. Without a floor each
 // pass would step over all that was taken in since the oldest snapshot in the database.
 func (t *taker) raise(first page) {
-	if first.ended < t.mark.begun {
-		return
-	}
-	t.floor.Store(max(t.floor.Load(), t.mark.number))
-	if first.last != nil {
-		t.mark = mark{*first.last, first.begun}
+	if first.ended >= t.mark.begun {
+		t.floor.Store(max(t.floor.Load(), t.mark.number))
+		if first.last != nil {
+			t.mark = mark{*first.last, first.begun}
+		}
 	}
 }

@@ -350,11 +350,10 @@ func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
 // other for an id: executor.Job.Lease tells them apart. A server that was set back, see
 // [ErrBehind], gives out again what it has forgotten.
 func Token(ctx context.Context) int64 {
-	if ctx == nil {
-		return 0
-	}
-	if p, ok := ctx.Value(partitionKey{}).(*partition); ok {
-		return p.token
+	if ctx != nil {
+		if p, ok := ctx.Value(partitionKey{}).(*partition); ok {
+			return p.token
+		}
 	}
 	return 0
 }

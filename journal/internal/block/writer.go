@@ -151,13 +151,12 @@ func (b *Writer) Retire() {
 // that has ended stands for them. Where none was there is none, which would end what has
 // the position before.
 func (b *Writer) Reach(next format.Position) {
-	if b.next == next {
-		return
+	if b.next != next {
+		r := b.Add(&format.Entry{Kind: format.KindState, Position: next - 1, Due: b.Block.Base}, false)
+		b.Block.mark(r.Off, r.Bytes)
+		b.BeginMarks(1)
+		b.MarkEnded(r.pos)
 	}
-	r := b.Add(&format.Entry{Kind: format.KindState, Position: next - 1, Due: b.Block.Base}, false)
-	b.Block.mark(r.Off, r.Bytes)
-	b.BeginMarks(1)
-	b.MarkEnded(r.pos)
 }
 
 // Begin moves the beginning of a block without entries to that of the one before it, which

@@ -68,12 +68,11 @@ func (s *Bolt) Room(need, run int) (Room, error) {
 			break
 		}
 	}
-	piece := func() int { return s.space.backed - s.space.top }
-	if missing := (run+s.pageSize-1)/s.pageSize - piece(); missing > 0 && err == nil {
-		err = s.grow(s.space.backed + missing)
+	if end := s.space.top + (run+s.pageSize-1)/s.pageSize; end > s.space.backed && err == nil {
+		err = s.grow(end)
 	}
 	bytes := max(have()-overhead, 0) * perPage
-	r := Room{bytes, bytes - reserve*perPage - need, piece() * s.pageSize, gives, s.letter}
+	r := Room{bytes, bytes - reserve*perPage - need, (s.space.backed - s.space.top) * s.pageSize, gives, s.letter}
 	switch {
 	case gives && r.Run >= run:
 		r.Run = math.MaxInt32
@@ -84,9 +83,8 @@ func (s *Bolt) Room(need, run int) (Room, error) {
 }
 
 // longestRun looks for more free bytes in one piece than there are behind the last page in use.
-func (s *Bolt) longestRun(behind int) (most int, err error) {
-	most = behind
-	err = s.view(func(tx *bbolt.Tx) error {
+func (s *Bolt) longestRun(most int) (int, error) {
+	err := s.view(func(tx *bbolt.Tx) error {
 		for id, free := 0, 0; id < s.space.top; id++ {
 			p, err := tx.Page(id)
 			if err != nil {
