@@ -84,3 +84,41 @@ func TestReplacedStateInAnEarlierPiece(t *testing.T) {
 		require.NoError(t, o.log.Close())
 	})
 }
+
+// A large block that is mostly alive is not carried where there is some room and not that much: it would
+// be in the way of all results for good.
+func TestALargeBlockIsNotCarriedIntoALittleRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		var refs []Ref
+		l, err := OpenMemory(disk, Config{trimSlack: 1, Deliver: func(d *Delivery) {
+			for i := range d.Len() {
+				var e Entry
+				ref, err := d.Read(i, &e)
+				require.NoError(t, err)
+				refs = append(refs, ref)
+			}
+			d.Done()
+		}})
+		require.NoError(t, err)
+		queue, err := l.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		for _, entries := range []int{100, 150, 150} {
+			list := make([]Entry, entries)
+			for i := range list {
+				list[i] = Entry{Queue: queue, ID: []byte("id"), Payload: make([]byte, 1000)}
+			}
+			ticket, err := l.Append(t.Context(), list, nil)
+			require.NoError(t, err)
+			require.NoError(t, ticket.Wait(t.Context()))
+		}
+		disk.Limit((disk.Content() + 20_000) * 16 / 15)
+		l.Record(&Change{Ended: refs[100:]})
+		synctest.Wait()
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Settled(t.Context()))
+		l.Record(&Change{Ended: refs[:100]})
+		require.NoError(t, l.Settled(t.Context()))
+		require.NoError(t, l.Close())
+	})
+}

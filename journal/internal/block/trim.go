@@ -53,11 +53,11 @@ func (c *Chain) Trim(b *Writer, s Strain) (drop []store.Dropped) {
 		carry := old.Live > 0
 		if carry {
 			entries := c.entriesOf(old)
-			if entries == nil || budget <= 0 || !c.wasteful(c.Size, c.Live, s) || s.tight() && !s.bears(old.Bytes, budget, first) {
+			if entries == nil || budget <= 0 || !c.wasteful(c.Size, c.Live, s) || !s.bears(old.Bytes, budget, first) {
 				break
 			}
-			budget -= c.carry(old, entries, b)
-			first = false
+			carried := c.carry(old, entries, b)
+			budget, s.Room.Spare, first = budget-carried, s.Room.Spare-carried, false
 		}
 		drop = old.leave(drop, carry, b.Block)
 		c.Size -= old.Size
@@ -81,9 +81,9 @@ func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
 // reserve is what only results may take.
 func (s Strain) reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Weight, 0) }
 
-// bears reports whether a block may be carried on a tight disk.
+// bears reports whether a block may be carried.
 func (s Strain) bears(bytes, budget int, first bool) bool {
-	return bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/2
+	return bytes <= s.Room.Spare || s.tight() && (bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/2)
 }
 
 // allowance returns how much may be carried into b.
