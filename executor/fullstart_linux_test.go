@@ -200,7 +200,7 @@ func opensOnAFullDisk(t *testing.T, dir string) {
 		return
 	}
 	fillUpBeside(t, dir)
-	var said string
+	var said strings.Builder
 	for room := int64(1 << 20); ; room -= 4 << 10 {
 		x, err := executor.Open(filepath.Join(dir, "journal"), executor.Config{})
 		if err == nil {
@@ -210,11 +210,11 @@ func opensOnAFullDisk(t *testing.T, dir string) {
 		require.ErrorIs(t, err, executor.ErrFull)
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		require.NoDirExists(t, filepath.Join(dir, "journal"))
-		said += err.Error()
+		said.WriteString(err.Error())
 		require.NoError(t, os.Truncate(filepath.Join(dir, "others"), room))
 	}
-	require.Contains(t, said, filepath.Join(dir, "journal", "LOCK"))
-	require.Contains(t, said, filepath.Join(dir, "journal", "journal.db.new"))
+	require.Contains(t, said.String(), filepath.Join(dir, "journal", "LOCK"))
+	require.Contains(t, said.String(), filepath.Join(dir, "journal", "journal.db.new"))
 }
 
 // Where nothing can be noted of the jobs that run, a suspect does not get its turn: it

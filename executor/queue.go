@@ -126,15 +126,12 @@ func (q *queue) openShards() error {
 		cores[i] = shard.NewCore(q.Number, q.Core)
 		cores[i].Tick(x.clock().UnixNano())
 	}
-	if err := x.pauses.Load(&q.Pauses, cores); err != nil {
-		return border(err)
-	}
 	q.Dead = dead.New(dead.Config{
 		Log: x.log, Logger: x.cfg.Logger, Name: q.Name, Number: q.Number, Shards: q.Shards, Now: q.stamp,
 		Supersedes: q.Supersedes, Lanes: q.Lanes, Ledger: x.ledger, Keys: x.keys,
 		Age: q.retention.Age, Count: q.retention.Count,
 	})
-	if err := cmp.Or(q.Dead.Load(cores), q.load(pending, cores)); err != nil {
+	if err := cmp.Or(x.pauses.Load(&q.Pauses, cores), q.Dead.Load(cores), q.load(pending, cores)); err != nil {
 		return border(err)
 	}
 	for _, s := range suspects {

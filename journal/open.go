@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
-	"syscall"
 
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/crash"
@@ -34,7 +32,7 @@ func Open(dir string, cfg Config) (*Log, error) {
 	if errors.Is(err, ErrCorrupt) {
 		err = fmt.Errorf("%w: it is left as it is; strand check %q lists the damage, strand salvage writes what is intact to a new journal", err, dir)
 	}
-	if !errors.Is(err, ErrFull) && slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool { return errors.Is(err, full) }) {
+	if !errors.Is(err, ErrFull) && directory.NoSpace(err) {
 		err = fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return l, err

@@ -131,9 +131,8 @@ const (
 	// JobLimited: the job waits for a [executor.Limit]: until another job of its key has ended, or
 	// until a time.
 	JobLimited JobState = "limited"
-	// JobSuspected: the job ran at the last two crashes of the process, and waits for its
-	// turn to run without the others that did; see Config.Crash. Or it is given up, and
-	// waits until the disk has room for that: LastError says so.
+	// JobSuspected: the job ran at the last two crashes of the process, and waits for its turn to
+	// run without the others that did, or for room on a full disk to be given up; see Config.Crash.
 	JobSuspected JobState = "suspected"
 	// JobHalted: the id has stopped, until a person calls RunNow.
 	JobHalted JobState = "halted"

@@ -3,8 +3,7 @@
 // it with more figures, so that the command prints what it prints of a journal at rest.
 //
 // It needs who looks and who acts, and of the executor itself little. Any number of calls may be
-// under way at a time; control bounds them, and what they answer. Census: a goroutine where the
-// disk had no room for the socket, until the executor stops; see control.
+// under way at a time; control bounds them, and what they answer. Census: see control, and Listen.
 package remote
 
 import (
@@ -54,7 +53,7 @@ type Executor interface {
 type controls struct{ Config }
 
 // Listen answers on the socket of the journal in Config.Dir, and returns what ends that. On a full
-// disk it tries again later, because what makes room has to run.
+// disk, where what makes room has to run, a goroutine tries again each second until then.
 func Listen(cfg Config) (end func(), err error) {
 	l, err := control.Listen(cfg.Dir)
 	if err == nil {
@@ -78,10 +77,9 @@ func listenLater(ctx context.Context, cfg Config) {
 			cfg.Logger.Info("there is a control socket now: the disk has room", slog.String("dir", cfg.Dir))
 			<-ctx.Done()
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		pause, over := context.WithTimeout(ctx, time.Second)
+		<-pause.Done()
+		over()
 	}
 }
 

@@ -88,12 +88,7 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 		}
 		c.Spend(room)
 		if s.GivenUp() && c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) {
-			if !s.Heir { // it has not run
-				go q.tellGivenUp(s, c.Status(s.ID).Retry+admin.FirstAttempt) // a logger is user code
-			}
-			if q.Core.OnExhausted == shard.OnExhaustedHalt {
-				q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
-			}
+			q.tellGivenUp(s, c.Status(s.ID).Retry+admin.FirstAttempt)
 		}
 		s.Over.Store(true)
 		// Not before: the sentence has to be in the log by then.
@@ -103,19 +98,21 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 
 // tellGivenUp says what has become of a job that was given up.
 func (q *Queue) tellGivenUp(s *quarantine.Suspect, attempt int) {
+	say := func() { q.Lines.Buried(s.ID, uint64(s.Position), s.Reason()) }
 	if q.Core.OnExhausted == shard.OnExhaustedHalt {
-		q.Lines.Halted(s.ID, attempt, s.Reason())
-	} else {
-		q.Lines.Buried(s.ID, uint64(s.Position), s.Reason())
+		q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
+		say = func() { q.Lines.Halted(s.ID, attempt, s.Reason()) }
+	}
+	if !s.Heir { // it has not run
+		go say() // a logger is user code
 	}
 }
 
 // condemnLater waits for room.
 func (q *Queue) condemnLater(s *quarantine.Suspect, in *shard.Shard, letters journal.Room) {
-	over := q.Crew.Handlers.Done()
-	if !q.Log.TakeRoom(over, letters) {
-		q.Lines.Held(s.ID, uint64(s.Position), s.Reason())
-		for !q.Log.TakeRoom(over, letters) {
+	for said := false; !q.Log.TakeRoom(q.Crew.Handlers.Done(), letters); said = true {
+		if !said {
+			q.Lines.Held(s.ID, uint64(s.Position), s.Reason())
 		}
 	}
 	if q.Crew.Handlers.Err() == nil {

@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/strandjobs/strand/journal/internal/format"
 )
@@ -219,6 +222,13 @@ func (p *Dir) read(name string, most int64) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, most))
 	return b, errors.Join(err, f.Close())
+}
+
+// NoSpace reports whether an error, or what bbolt made of it, is of a disk that has no room.
+func NoSpace(err error) bool {
+	return err != nil && slices.ContainsFunc(noSpace, func(full syscall.Errno) bool {
+		return errors.Is(err, full) || strings.HasSuffix(err.Error(), full.Error())
+	})
 }
 
 // NounOf names what is not a regular file.

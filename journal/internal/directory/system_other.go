@@ -29,6 +29,6 @@ const CanReplace = false
 // Deleted: the name of an open file can't go.
 func Deleted(os.FileInfo) bool { return false }
 
-// NoSpace is what a write that finds no room fails with: ERROR_DISK_FULL and
+// noSpace is what a write that finds no room fails with: ERROR_DISK_FULL and
 // ERROR_HANDLE_DISK_FULL of Windows.
-var NoSpace = []syscall.Errno{112, 39}
+var noSpace = []syscall.Errno{112, 39}

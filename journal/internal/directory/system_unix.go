@@ -55,5 +55,5 @@ func Deleted(f os.FileInfo) bool {
 	return ok && s.Nlink == 0
 }
 
-// NoSpace is what a write that finds no room fails with.
-var NoSpace = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
+// noSpace is what a write that finds no room fails with.
+var noSpace = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}

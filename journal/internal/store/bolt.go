@@ -8,11 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -81,16 +79,9 @@ func (s *Bolt) Commit(t *Transaction) error {
 // wantsRoom reports whether a commit failed for want of room before it synced:
 // then nothing is lost but the attempt. After a failed sync nothing is known.
 func wantsRoom(err error) bool {
-	if err == nil {
-		return false
-	}
 	write, wrote := errors.AsType[*fs.PathError](err)
 	// bbolt does not wrap what it gets when the file can't grow.
-	resize := strings.HasPrefix(err.Error(), "file resize error: ")
-	return slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool {
-		return wrote && write.Op == "write" && errors.Is(write.Err, full) ||
-			resize && strings.HasSuffix(err.Error(), full.Error())
-	})
+	return directory.NoSpace(err) && (wrote && write.Op == "write" || strings.HasPrefix(err.Error(), "file resize error: "))
 }
 
 // last returns the number of the transaction that a reader finds.

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"os"
-	"slices"
 	"syscall"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
@@ -18,7 +17,7 @@ func fill(f *os.File, from, to int64) error {
 	for {
 		err := syscall.Fallocate(int(f.Fd()), keepSize, from, to-from)
 		switch {
-		case err == nil, slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool { return errors.Is(err, full) }):
+		case err == nil, directory.NoSpace(err):
 			return err
 		case !errors.Is(err, syscall.EINTR):
 			return writeZeroes(f, from, to) // a file system that can't

@@ -1,11 +1,8 @@
 package store
 
 import (
-	"errors"
 	"math"
 	"os"
-	"slices"
-	"syscall"
 	"time"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
@@ -147,7 +144,7 @@ func (s *Bolt) grow(pages int) error {
 	case err == nil:
 		s.space.backed = pages
 		return s.File.Sync()
-	case slices.ContainsFunc(directory.NoSpace, func(full syscall.Errno) bool { return errors.Is(err, full) }):
+	case directory.NoSpace(err):
 		s.space.refused = time.Now()
 		return nil
 	}
