@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -567,12 +568,15 @@ func TestLatestRowMadeAnew(t *testing.T) {
 
 func rowMadeAnew(t *testing.T, dies, crash bool) {
 	var ran shared[[]int]
+	var lives atomic.Int32
 	disk := new(journal.Memory)
 	life := func() (*executor.Executor, *executor.Queue[int]) {
-		x := openOn(t, disk, executor.Config{})
+		x, mine := openOn(t, disk, executor.Config{}), lives.Add(1)
 		q, err := executor.HandleLatest(x, "rows", func(_ context.Context, job executor.Job[int]) error {
 			if job.Payload < 50 {
-				ran.set(append(ran.get(), job.Payload))
+				if time.Sleep(time.Millisecond); mine == lives.Load() { // else the process is dead
+					ran.set(append(ran.get(), job.Payload))
+				}
 				return nil
 			}
 			time.Sleep(time.Minute)
