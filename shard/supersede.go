@@ -100,8 +100,9 @@ func (c *gather) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journa
 // newer returns a version of an id that is newer than one, if there is, and whether it is
 // over.
 func (c *gather) newer(v version, l *lane, id string) (w version, over bool) {
+	ran := c.rested.byID[id].ran
 	if l != nil {
-		if w = l.one.version(); v.before(w) {
+		if w = l.one.version(); v.before(w) && !w.before(ran) {
 			return w, false
 		}
 		// What a person wants to end need not be done: what comes after that waits behind it.
@@ -109,8 +110,8 @@ func (c *gather) newer(v version, l *lane, id string) (w version, over bool) {
 			return it.Payloads[0].version(), false
 		}
 	}
-	if w = c.rested.byID[id].ran; v.before(w) {
-		return w, true
+	if v.before(ran) {
+		return ran, true
 	}
 	return version{}, false
 }
