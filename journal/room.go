@@ -102,34 +102,36 @@ func (r *diskRoom) askRoom(over <-chan struct{}, n Room) bool {
 	late := time.NewTimer(fullRetry)
 	defer late.Stop()
 	for {
+		gone := false
 		select {
 		case <-q.granted:
-			return true
 		case <-over:
-			return true // the program stops: it is written if it can be
+			gone = true
 		case <-late.C:
 		}
-		if wait, granted := r.quit(q); !wait {
+		if wait, granted := r.quit(q, gone); !wait {
 			return granted
 		}
 		late.Reset(fullRetry)
 	}
 }
 
-// quit ends a question on a full disk, or one that was looked at. Else the committer is at
-// work, and will look.
-func (r *diskRoom) quit(q *question) (wait, granted bool) {
+// quit ends a question that was looked at, or of a full disk; else the committer is at work, and
+// will look. A caller who is gone has the room: it is written if it can be, or given back.
+func (r *diskRoom) quit(q *question, gone bool) (wait, granted bool) {
 	r.h.mu.Lock()
 	defer r.h.mu.Unlock()
 	i := slices.Index(r.h.disk.questions, q)
 	switch {
 	case i < 0:
 		return false, true
+	case gone:
+		r.h.disk.promised.Add(int64(q.Bytes))
 	case !r.h.disk.full && !q.seen:
 		return true, false
 	}
 	r.h.disk.questions = slices.Delete(r.h.disk.questions, i, i+1)
-	return false, false
+	return false, gone
 }
 
 // question is a call that waits for room.

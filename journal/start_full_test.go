@@ -200,3 +200,20 @@ type blockedHandler struct {
 func (blockedHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h blockedHandler) Handle(context.Context, slog.Record) error { <-h.never; return nil }
+
+// Who asks for much room and waits no longer keeps nobody else out.
+func TestAQuestionEndsWithItsCaller(t *testing.T) {
+	l, live := fullLog(t)
+	over := make(chan struct{})
+	close(over)
+	require.True(t, l.TakeRoom(over, Room{Bytes: 1 << 20}), "it is written if it can be")
+	l.Record(&Change{Ended: *live})
+	require.Eventually(t, func() bool {
+		ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("x"), Payload: []byte("small")}}, nil)
+		return err == nil && ticket.Wait(t.Context()) == nil
+	}, 10*time.Second, time.Millisecond)
+	l.GiveRoomBack(1 << 20)
+	require.Zero(t, l.disk.promised.Load())
+	require.NoError(t, l.Err())
+	require.NoError(t, l.Close())
+}

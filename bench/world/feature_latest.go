@@ -19,6 +19,9 @@ var superseding = &feature{
 	},
 	began: func(w *world, r *run) {
 		for _, i := range r.items {
+			if r.queue.conf.has("latest") && i.bygone {
+				w.fail("older after newer: %v begins after its id was deleted", i)
+			}
 			for _, other := range w.ledger.items {
 				if r.queue.conf.has("latest") && other.id == i.id && other.queue == i.queue && i.pos != 0 && other.pos != 0 &&
 					i.older(other) && !other.forgot && (other.hint == "done" || other.told == "done") {
@@ -59,6 +62,9 @@ func (w *world) superseded(i *item, least known) bool {
 	}
 	for _, other := range w.ledger.items {
 		if other == i || other.queue != i.queue || other.id != i.id || other.state == refused || other.state < least {
+			continue
+		}
+		if other.bygone && !i.forgot {
 			continue
 		}
 		mixed := i.scored() != other.scored()

@@ -104,7 +104,7 @@ func playAction(w *world, l line) {
 	w.mu.Lock()
 	before := w.meant(means, a)
 	busy := slices.ContainsFunc(before, w.inHand) // it may end by itself meanwhile
-	going := &doing{a, means}
+	going, there := &doing{a, means}, w.leaving(l, means)
 	w.doing = append(w.doing, going)
 	w.forget(l, means)
 	w.mu.Unlock()
@@ -116,6 +116,9 @@ func playAction(w *world, l line) {
 	w.mayBe(q, means, n)
 	w.doing = slices.DeleteFunc(w.doing, func(d *doing) bool { return d == going })
 	w.forget(l, means)
+	for _, i := range there {
+		i.bygone = i.bygone || err == nil
+	}
 	w.mu.Unlock()
 	if !whole || !w.alone(l) || !w.calm() {
 		return
@@ -131,9 +134,21 @@ func playAction(w *world, l line) {
 // forget notes that an id was deleted: then older versions may come after those that were done.
 func (w *world) forget(l line, means func(*item) bool) {
 	for _, i := range w.ledger.items {
-		i.forgot = i.forgot || l.str("what") == "delete" && l.str("sel") == "ids" && means(i)
+		i.forgot = i.forgot || deletesIDs(l) && means(i)
 	}
 }
+
+// leaving are payloads of ids that are about to be deleted: all that comes later is newer.
+func (w *world) leaving(l line, means func(*item) bool) (all []*item) {
+	for _, i := range w.ledger.items {
+		if deletesIDs(l) && i.state == acked && means(i) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+func deletesIDs(l line) bool { return l.str("what") == "delete" && l.str("sel") == "ids" }
 
 // meant notes what an action may do to the payloads that it means, which are returned if
 // they are where it looks for them.

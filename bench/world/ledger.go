@@ -87,7 +87,8 @@ type item struct {
 	cleared attempt           // in which its handler gave that back
 	buried  bool              // it was dead once, or may have been between two censuses
 	hurried bool              // a person has had to do with it
-	forgot  bool              // a person has deleted its id since it was accepted
+	forgot  bool              // a person may have deleted its id since it was accepted
+	bygone  bool              // and has: what comes of the id since then is newer
 
 	hintLife int  // of hint
 	revive   bool // somebody may have put it back from the morgue

@@ -159,6 +159,7 @@ func (o *Operator) again(ctx context.Context, e *errand) (n int, err error) {
 				return n, journal.ErrFull
 			}
 			if err := context.Cause(ctx); err != nil {
+				o.Log.GiveRoomBack(takes.Bytes)
 				return n, err
 			}
 			did, err := e.Shards.VisitIDs(ctx, []string{job.id}, func(c *shard.Core, _ []string) (n int, err error) {
