@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -121,4 +122,41 @@ func TestALargeBlockIsNotCarriedIntoALittleRoom(t *testing.T) {
 		require.NoError(t, l.Settled(t.Context()))
 		require.NoError(t, l.Close())
 	})
+}
+
+// Where the disk gives more, a block is carried that takes more than the file has room for.
+func TestALargeBlockIsCarriedWhereTheDiskGivesMore(t *testing.T) {
+	var refs []Ref
+	l, err := Open(t.TempDir(), Config{trimSlack: 1, Deliver: func(d *Delivery) {
+		for i := range d.Len() {
+			var e Entry
+			ref, err := d.Read(i, &e)
+			assert.NoError(t, err)
+			refs = append(refs, ref)
+		}
+		d.Done()
+	}})
+	require.NoError(t, err)
+	queue, err := l.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	post := func(n int) {
+		refs = nil
+		list := make([]Entry, n)
+		for i := range list {
+			list[i] = Entry{Queue: queue, ID: []byte("id"), Payload: make([]byte, 2000)}
+		}
+		ticket, err := l.Append(t.Context(), list, nil)
+		require.NoError(t, err)
+		require.NoError(t, ticket.Wait(t.Context()))
+	}
+	post(1000) // they stay
+	most := 0
+	for range 60 {
+		post(50)
+		l.Record(&Change{Ended: refs})
+		require.NoError(t, l.Settled(t.Context()))
+		most = max(most, l.Stats().Bytes)
+	}
+	require.Less(t, most, 4<<20, "twice what is alive, and a little")
+	require.NoError(t, l.Close())
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -179,8 +180,16 @@ func (c *committer) prepare(need, run int) (store.Room, error) {
 	if err == nil {
 		c.mu.Lock()
 		doomed := c.chain.Doomed(&c.open.Writer, block.Strain{Weight: c.open.weight(), Room: r, Full: c.disk.full})
+		front := 0
+		if len(doomed) > 0 {
+			front = doomed[0].Bytes
+		}
 		c.mu.Unlock()
-		err = c.chain.PageIn(doomed)
+		if front > r.Spare && r.Gives { // it is carried when there is room for it, too
+			r, err = c.store.Room(need+front, run)
+			r.Spare += front
+		}
+		err = cmp.Or(err, c.chain.PageIn(doomed))
 	}
 	return r, err
 }

@@ -55,17 +55,16 @@ func (q *Queue) SetIDs(ctx context.Context, ids []string, on bool) (int, error) 
 			return 0, journal.ErrFull
 		}
 		left.Store(int64(roomOf(ids)))
-		if err := context.Cause(ctx); err != nil { // it has not waited until there was some
-			q.board.Log.GiveRoomBack(roomOf(ids))
-			return 0, err
-		}
+	}
+	defer func() { q.board.Log.GiveRoomBack(int(left.Swap(0))) }()
+	if err := context.Cause(ctx); err != nil { // there may be none
+		return 0, err
 	}
 	n, err := q.Shards.VisitIDs(ctx, ids, func(c *shard.Core, some []string) (int, error) { return q.hold(c, some, on, &left) })
 	q.board.Changes.Add(1)
 	if err == nil {
 		err = q.board.Log.Settled(ctx)
 	}
-	q.board.Log.GiveRoomBack(int(left.Swap(0)))
 	return n, err
 }
 

@@ -93,9 +93,6 @@ func (c *Chain) PageIn(doomed []*Block) error {
 
 // Doomed lists the blocks that trim would carry into b now.
 func (c *Chain) Doomed(b *Writer, s Strain) (list []*Block) {
-	if c.Reader == nil {
-		return nil
-	}
 	size, live := c.Size, c.Live
 	budget := c.allowance(b, s)
 	for _, b := range c.Blocks {
