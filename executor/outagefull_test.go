@@ -120,7 +120,7 @@ func TestPausesOfIDsOnAFullDisk(t *testing.T) {
 		for i := range 1000 {
 			enqueue(t, q, fmt.Sprint(i), "")
 		}
-		disk.Limit(disk.Content() + 100_000)
+		disk.Limit(1 << 20)
 		for err := error(nil); err == nil; {
 			_, err = q.Enqueue(t.Context(), "later", strings.Repeat("x", 1000), executor.In(time.Hour))
 		}
