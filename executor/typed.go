@@ -28,8 +28,8 @@ import (
 // A dead letter that [inspect.Inspector.Requeue] puts back runs after what was done of its id
 // meanwhile; Requeued.Late counts those. For state, use [HandleLatest].
 //
-// It returns ErrConfig, ErrDuplicateQueue, ErrState for SharedLanes after Start, or an
-// error of the journal.
+// It returns ErrConfig, ErrDuplicateQueue, ErrState for SharedLanes after Start, ErrFull for
+// a new name on a full disk, which the other queues make room on, or an error of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err
