@@ -56,7 +56,7 @@ type JournalStats struct {
 }
 
 // QueueStats are the figures of one queue. Some are of now, and totals count since
-// Open.
+// Open. What DurabilityAsync has accepted and a full disk has no room for yet is in none.
 type QueueStats struct {
 	Name string `wire:"queue,omit"`
 
