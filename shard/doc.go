@@ -64,7 +64,8 @@
 // that waits or runs, or than what was done, is superseded as it arrives: a dead letter was
 // not done. So a lane has one payload that waits at most, and one that runs. With scores
 // of its own an id leaves its last version behind, about 150 bytes in memory and 50 and the
-// id in the journal; without, the order of acceptance tells, and no trace is left.
+// id in the journal; without, the order of acceptance tells, and no trace is left. What comes
+// after an id was deleted, while it ran or was dead, is behind a border, which is kept like that.
 //
 // # What people do
 //

@@ -80,10 +80,9 @@ func roomOf(ids []string) (n int) {
 func (q *Queue) hold(c *shard.Core, ids []string, on bool, left *atomic.Int64) (n int, err error) {
 	var change journal.Change
 	need := int64(roomOf(ids))
-	for had := left.Load(); had >= need; had = left.Load() {
+	for had := left.Load(); had >= need && change.Room == 0; had = left.Load() {
 		if left.CompareAndSwap(had, had-need) {
 			change.Room = int(need)
-			break
 		}
 	}
 	for _, id := range ids {
