@@ -694,6 +694,8 @@ var inRoot = []mutation{
 	{"forget which version has run", "shard/supersede.go", "c.ran(now, it, p)", "c.ran(now, it, version{})", newest},
 	{"lose a state for one that a person ends", "shard/supersede.go", "it != nil && it.RemovalOf(it.Payloads[0]) == nil &&", "it != nil &&", newest},
 	{"no rest after a state that gave way", "shard/supersede.go", "	default:\n		c.ran(now, it, version{})\n", "", newest},
+	{"a deleted id has no border", "shard/supersede.go", "r.ran = version{math.Inf(-1), next}", "r.ran = version{}", gate{"./executor", "^TestLatestRowMadeAnew$"}},
+	{"a border that a crash ignores", "shard/supersede.go", " && !w.before(ran)", "", gate{"./executor", "^TestLatestRowMadeAnew$"}},
 	{"an id that changes all the time", "shard/supersede.go", "if e.Due <= c.now && !c.debounces() {", "if false {", newest},
 	{"put back without asking the shard", "executor/internal/dead/turn.go", "if err == nil && l.c.Supersedes {", "if err == nil && false {", latests},
 	{"leave what has run under the former name", "executor/load.go", "if known { // with no", "if known && entries+dead > 0 { // with no", former},
