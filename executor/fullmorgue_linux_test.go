@@ -33,7 +33,8 @@ func TestTheMorgueOnAFullDisk(t *testing.T) {
 			outageAndCancel(t, filepath.Join(dir, fmt.Sprint(sizes[i])), sizes[i])
 		}
 		cancelScattered(t, filepath.Join(dir, "scattered"))
-		openedAgain(t, filepath.Join(dir, "again"))
+		openedAgain(t, filepath.Join(dir, "again"), 0)
+		openedAgain(t, filepath.Join(dir, "more"), 1000)
 		freeInside(t, filepath.Join(dir, "inside"))
 		return
 	}
@@ -129,9 +130,9 @@ func cancelScattered(t *testing.T, dir string) {
 	stop(t, x)
 }
 
-// The pages that the disk gave a file are there for results when it is opened again, too. The disk is short of
-// room no longer than it gives none.
-func openedAgain(t *testing.T, dir string) {
+// The pages that the disk gave a file are there for results when it is opened again, too. A disk is short of room
+// no longer than it gives none, however much is live.
+func openedAgain(t *testing.T, dir string, live int) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	if !smallDisk(dir, "4m") {
 		return
@@ -150,7 +151,7 @@ func openedAgain(t *testing.T, dir string) {
 			return err
 		}
 		if life == 0 {
-			for range 1000 {
+			for range live {
 				require.NoError(t, post())
 			}
 			fillUpBeside(t, dir)
@@ -168,7 +169,7 @@ func openedAgain(t *testing.T, dir string) {
 		require.GreaterOrEqual(t, n, before/2)
 		before = max(n, before)
 		require.True(t, log.Short())
-		if life == 2 { // more than that is live, and nobody has to wait until it is not
+		if life == 2 {
 			require.NoError(t, os.Remove(filepath.Join(dir, "others")))
 			require.Eventually(t, func() bool { return post() == nil && !log.Short() }, 10*time.Second, time.Millisecond)
 		}

@@ -206,7 +206,6 @@ var inRoot = []mutation{
 	{"cancel what the morgue has no room for", "executor/internal/act/act.go", "!o.Log.TakeRoom(nil, letters)", "false", fullMorgue},
 	{"give up what the morgue has no room for", "executor/internal/work/suspects.go", "!q.Log.TakeRoom(nil, letters)", "false", fullMorgue},
 	{"letters that find no pages in one piece", "journal/room.go", "	return leafLetters * largest\n", "	return 0\n", bigMorgue},
-	{"workers that wait for room which the others hold", "journal/fulldisk.go", "len(d.waiting) > 0 || d.starved || r", "len(d.waiting) > 0 || r", fullMorgue},
 	{"write down a slot only when there is room", "executor/internal/work/enter.go", "w.crew.Log.Settled(w.crew.Starting)", "w.crew.Log.Flush(w.crew.Starting)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/hands.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
 	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && !r.Gives && r.Spare < live", "", fullDisks},
