@@ -131,7 +131,10 @@ func (q *queue) openShards() error {
 		Supersedes: q.Supersedes, Lanes: q.Lanes, Ledger: x.ledger, Keys: x.keys,
 		Age: q.retention.Age, Count: q.retention.Count,
 	})
-	if err := cmp.Or(x.pauses.Load(&q.Pauses, cores), q.Dead.Load(cores), q.load(pending, cores)); err != nil {
+	if err := cmp.Or(x.pauses.Load(&q.Pauses, cores), q.Dead.Load(cores)); err != nil {
+		return border(err)
+	}
+	if err := q.load(pending, cores); err != nil { // which stands in lanes of other queues, too
 		return border(err)
 	}
 	for _, s := range suspects {

@@ -22,8 +22,7 @@ func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
 // the disk, and on a full disk for 100 ms, or until over is closed: a caller who comes
 // back later writes that down, which takes room, too. Nil for over: it does not wait.
 //
-// When there is none the disk is full, as if an append had been refused; not when a large letter
-// finds none in one piece: what is small has its room.
+// When bytes are missing, and not only a piece, the disk is full as if an append had been refused.
 func (r *diskRoom) TakeRoom(over <-chan struct{}, n Room) bool {
 	return r.h.volatile || r.h.disk.take(n) || over != nil && r.askRoom(over, n)
 }

@@ -698,7 +698,7 @@ var inRoot = []mutation{
 	{"an id that changes all the time", "shard/supersede.go", "if e.Due <= c.now && !c.debounces() {", "if false {", newest},
 	{"put back without asking the shard", "executor/internal/dead/turn.go", "if err == nil && l.c.Supersedes {", "if err == nil && false {", latests},
 	{"leave what has run under the former name", "executor/load.go", "if known { // with no", "if known && entries+dead > 0 { // with no", former},
-	{"dead letters of an earlier process", "executor/queue.go", "q.Dead.Load(cores), q.load(pending, cores))", "q.load(pending, cores))", latests},
+	{"dead letters of an earlier process", "executor/queue.go", "&q.Pauses, cores), q.Dead.Load(cores))", "&q.Pauses, cores))", latests},
 	{"say of none that it is late", "shard/dead.go", "return late || o.late", "return late && o.late", latests},
 	{"late by what was done before it died", "shard/dead.go", "return o.done[i].when > died.when", "return o.done[i].when > 0", latests},
 	{"late by what comes before it", "shard/dead.go", "i < len(o.done) && died.before(o.done[i].version)", "i < len(o.done)", gate{"./shard", "^TestLateIsLikeItsModel$"}},

@@ -46,8 +46,7 @@ func (q *Queue) Over(id string, itself bool) []string {
 	return names
 }
 
-// SetIDs pauses some ids, or lets them go on, and returns how many were not paused, or were. Many
-// pauses would take the room of results on a full disk: so they take theirs beforehand.
+// SetIDs pauses some ids, in room of their own, or resumes them, and returns how many were not so.
 func (q *Queue) SetIDs(ctx context.Context, ids []string, on bool) (int, error) {
 	var left atomic.Int64
 	if on {
