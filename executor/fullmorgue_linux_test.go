@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -21,13 +20,11 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-const fullMorgue = "STRAND_TEST_FULL_MORGUE"
-
 // A file has free pages here and there, and bbolt writes a whole leaf of the morgue in one piece when a dead
 // letter comes or goes: what dies, and what a person cancels, must not take the pages that results need, on a
 // disk that only the journal fills.
 func TestTheMorgueOnAFullDisk(t *testing.T) {
-	if dir := os.Getenv(fullMorgue); dir != "" {
+	onSmallDisks(t, t.TempDir, func(t *testing.T, dir string) {
 		sizes := []int{300, 600, 4000, 20_000, 60_000}
 		for _, i := range rand.Perm(len(sizes))[:sampled(len(sizes))] {
 			outageAndCancel(t, filepath.Join(dir, fmt.Sprint(sizes[i])), sizes[i])
@@ -36,13 +33,6 @@ func TestTheMorgueOnAFullDisk(t *testing.T) {
 		openedAgain(t, filepath.Join(dir, "again"), 0)
 		openedAgain(t, filepath.Join(dir, "more"), 1000)
 		freeInside(t, filepath.Join(dir, "inside"))
-		return
-	}
-	t.Parallel()
-	mounting(t, func() *exec.Cmd {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTheMorgueOnAFullDisk$")
-		child.Env = append(os.Environ(), fullMorgue+"="+t.TempDir())
-		return child
 	})
 }
 

@@ -56,6 +56,21 @@ func mounting(t *testing.T, child func() *exec.Cmd) {
 	t.Skip("no small disk can be mounted here")
 }
 
+// onSmallDisks plays a test in a process of its own, which has a directory where it may mount disks.
+func onSmallDisks(t *testing.T, dir func() string, play func(t *testing.T, dir string)) {
+	const inChild = "STRAND_TEST_SMALL_DISKS"
+	if dir := os.Getenv(inChild); dir != "" {
+		play(t, dir)
+		return
+	}
+	t.Parallel()
+	mounting(t, func() *exec.Cmd {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		child.Env = append(os.Environ(), inChild+"="+dir())
+		return child
+	})
+}
+
 // smallDisk mounts one, and reports whether it could.
 func smallDisk(dir, size string) bool {
 	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
@@ -124,21 +139,10 @@ func livesWithPoison(t *testing.T, dir string) {
 	stop(t, x)
 }
 
-const fullSocket = "STRAND_TEST_FULL_SOCKET"
-
 // A process that starts on a disk without room for a control socket gets one when there is some.
 func TestAControlSocketOnAFullDisk(t *testing.T) {
-	if dir := os.Getenv(fullSocket); dir != "" {
-		listensLater(t, dir)
-		return
-	}
-	t.Parallel()
-	mounting(t, func() *exec.Cmd {
-		dir := filepath.Dir(shortDir(t)) // see longestPath of package control
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAControlSocketOnAFullDisk$")
-		child.Env = append(os.Environ(), fullSocket+"="+dir)
-		return child
-	})
+	dir := func() string { return filepath.Dir(shortDir(t)) } // see longestPath of package control
+	onSmallDisks(t, dir, listensLater)
 }
 
 // listensLater has a disk with room for few files.
@@ -179,20 +183,9 @@ func (l logged) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-const fullOpen = "STRAND_TEST_FULL_OPEN"
-
 // A disk without room for a new journal is ErrFull, whatever of it has none, and nothing is left behind.
 func TestANewJournalOnAFullDisk(t *testing.T) {
-	if dir := os.Getenv(fullOpen); dir != "" {
-		opensOnAFullDisk(t, dir)
-		return
-	}
-	t.Parallel()
-	mounting(t, func() *exec.Cmd {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestANewJournalOnAFullDisk$")
-		child.Env = append(os.Environ(), fullOpen+"="+t.TempDir())
-		return child
-	})
+	onSmallDisks(t, t.TempDir, opensOnAFullDisk)
 }
 
 func opensOnAFullDisk(t *testing.T, dir string) {

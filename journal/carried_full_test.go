@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,26 +93,12 @@ func TestALargeBlockIsNotCarriedIntoALittleRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := new(Memory)
 		var refs []Ref
-		l, err := OpenMemory(disk, Config{trimSlack: 1, Deliver: func(d *Delivery) {
-			for i := range d.Len() {
-				var e Entry
-				ref, err := d.Read(i, &e)
-				require.NoError(t, err)
-				refs = append(refs, ref)
-			}
-			d.Done()
-		}})
+		l, err := OpenMemory(disk, Config{trimSlack: 1, Deliver: gathering(t, &refs)})
 		require.NoError(t, err)
 		queue, err := l.Queue(t.Context(), "q")
 		require.NoError(t, err)
-		for _, entries := range []int{100, 150, 150} {
-			list := make([]Entry, entries)
-			for i := range list {
-				list[i] = Entry{Queue: queue, ID: []byte("id"), Payload: make([]byte, 1000)}
-			}
-			ticket, err := l.Append(t.Context(), list, nil)
-			require.NoError(t, err)
-			require.NoError(t, ticket.Wait(t.Context()))
+		for _, n := range []int{100, 150, 150} {
+			appendMany(t, l, queue, n, 1000)
 		}
 		disk.Limit((disk.Content() + 20_000) * 16 / 15)
 		l.Record(&Change{Ended: refs[100:]})
@@ -127,36 +114,40 @@ func TestALargeBlockIsNotCarriedIntoALittleRoom(t *testing.T) {
 // Where the disk gives more, a block is carried that takes more than the file has room for.
 func TestALargeBlockIsCarriedWhereTheDiskGivesMore(t *testing.T) {
 	var refs []Ref
-	l, err := Open(t.TempDir(), Config{trimSlack: 1, Deliver: func(d *Delivery) {
-		for i := range d.Len() {
-			var e Entry
-			ref, err := d.Read(i, &e)
-			assert.NoError(t, err)
-			refs = append(refs, ref)
-		}
-		d.Done()
-	}})
+	l, err := Open(t.TempDir(), Config{trimSlack: 1, Deliver: gathering(t, &refs)})
 	require.NoError(t, err)
 	queue, err := l.Queue(t.Context(), "q")
 	require.NoError(t, err)
-	post := func(n int) {
-		refs = nil
-		list := make([]Entry, n)
-		for i := range list {
-			list[i] = Entry{Queue: queue, ID: []byte("id"), Payload: make([]byte, 2000)}
-		}
-		ticket, err := l.Append(t.Context(), list, nil)
-		require.NoError(t, err)
-		require.NoError(t, ticket.Wait(t.Context()))
-	}
-	post(1000) // they stay
+	appendMany(t, l, queue, 1000, 2000) // they stay
 	most := 0
 	for range 60 {
-		post(50)
+		refs = nil
+		appendMany(t, l, queue, 50, 2000)
 		l.Record(&Change{Ended: refs})
 		require.NoError(t, l.Settled(t.Context()))
 		most = max(most, l.Stats().Bytes)
 	}
 	require.Less(t, most, 4<<20, "twice what is alive, and a little")
 	require.NoError(t, l.Close())
+}
+
+// gathering is a Deliver that keeps where entries are.
+func gathering(t *testing.T, refs *[]Ref) func(*Delivery) {
+	return func(d *Delivery) {
+		for i := range d.Len() {
+			var e Entry
+			ref, err := d.Read(i, &e)
+			assert.NoError(t, err)
+			*refs = append(*refs, ref)
+		}
+		d.Done()
+	}
+}
+
+// appendMany appends n entries in one call, and waits until they are taken in.
+func appendMany(t *testing.T, l *Log, queue uint32, n, size int) {
+	list := slices.Repeat([]Entry{{Queue: queue, ID: []byte("id"), Payload: make([]byte, size)}}, n)
+	ticket, err := l.Append(t.Context(), list, nil)
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
 }
