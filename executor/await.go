@@ -99,14 +99,26 @@ func buriedBy(reason string, failure error) error {
 // ErrInvalidID for a receipt without an id or with a position that was never given.
 func (t *Queue[T]) Wait(ctx context.Context, r Receipt) error {
 	ctx, err := t.usable(ctx)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+	case t.q.x.cluster != nil:
+		_, err = t.q.waitElsewhere(ctx, "wait", r)
+	default:
+		_, err = t.q.wait(ctx, r)
 	}
-	if at := max(r.Position, r.MergedInto); r.ID == "" || r.Position == 0 || journal.Position(at) >= t.q.x.log.Stats().Next {
-		return fmt.Errorf("%w: the receipt has id %q and position %d, which is no payload", ErrInvalidID, r.ID, at)
-	}
-	_, err = t.q.waitFor(ctx, r)
 	return err
+}
+
+// wait is Wait, and returns the end.
+func (q *queue) wait(ctx context.Context, r Receipt) (await.End, error) {
+	if at := max(r.Position, r.MergedInto); r.ID == "" || r.Position == 0 || journal.Position(at) >= q.x.log.Stats().Next {
+		return await.End{}, noPayload(r)
+	}
+	return q.waitFor(ctx, r)
+}
+
+func noPayload(r Receipt) error {
+	return fmt.Errorf("%w: the receipt has id %q and position %d, which is no payload", ErrInvalidID, r.ID, max(r.Position, r.MergedInto))
 }
 
 // call is one wait for the end of a payload. Its end has to follow.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/statekey"
@@ -148,6 +149,11 @@ func (x *Executor) SourceOffset(name string) (offset int64, found bool, err erro
 	if err := checkName(name); err != nil {
 		return 0, false, err
 	}
+	if x.cluster != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), fleet.Patience)
+		defer cancel()
+		return x.offsets(ctx, "offset", name, 0)
+	}
 	offset, found, err = x.once.Offset(name)
 	return offset, found, border(err)
 }
@@ -157,12 +163,18 @@ func (x *Executor) SourceOffset(name string) (offset int64, found bool, err erro
 // ErrFull, ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed;
 // after ErrUnknown it may be either way.
 func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
+	if x.cluster != nil {
+		return x.putOffsets(ctx, "set-offset", name, offset)
+	}
 	return x.putOffset(ctx, name, statekey.Offset(offset))
 }
 
 // DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is.
 // Its errors are those of SetSourceOffset.
 func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
+	if x.cluster != nil {
+		return x.putOffsets(ctx, "delete-offset", name, 0)
+	}
 	return x.putOffset(ctx, name, nil)
 }
 

@@ -32,6 +32,7 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 			return err
 		})
 	})
+	t, err = everywhere(x, t, err, func(part *Executor) error { _, err := HandleResult(part, name, handler, cfg); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +74,9 @@ func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...
 	if ctx, err = c.usable(ctx); err != nil {
 		return result, err
 	}
+	if c.q.x.cluster != nil {
+		return c.doElsewhere(ctx, id, payload, options)
+	}
 	entries := borrowEntries(1)
 	defer giveBackEntries(entries)
 	if err = c.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, c.q.stamp(), options); err != nil {
@@ -91,7 +95,7 @@ func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...
 
 // do enqueues one entry and waits for its end.
 func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Option) (end await.End, err error) {
-	if err := q.x.runs(); err != nil {
+	if err := q.x.runs(); err != nil && q.x.front == nil { // the front has, or will
 		return end, err
 	}
 	c := &call{q: q, ctx: ctx, waiter: await.NewWaiter()}

@@ -41,6 +41,10 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	if t == nil || t.q == nil {
 		return Receipt{}, errNoQueue
 	}
+	if t.q.x.cluster != nil {
+		all, err := t.EnqueueMany(ctx, []Item[T]{{ID: id, Payload: payload}}, options...)
+		return append(all, Receipt{})[0], err
+	}
 	entries := borrowEntries(1)
 	defer giveBackEntries(entries)
 	if err := t.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, t.q.stamp(), options); err != nil {
@@ -135,6 +139,17 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	}
 	if t == nil || t.q == nil {
 		return nil, errNoQueue
+	}
+	if t.q.x.cluster != nil {
+		ctx, err := guard.Context(ctx)
+		if err != nil {
+			return nil, err
+		}
+		carried, conditions, err := t.Carry(items, options...)
+		if err != nil {
+			return nil, err
+		}
+		return t.q.x.cluster.Enqueue(ctx, t.q.Name, carried, conditions)
 	}
 	buffer := borrowEntries(len(items))
 	defer giveBackEntries(buffer)

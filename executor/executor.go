@@ -16,6 +16,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
@@ -63,8 +64,11 @@ type Executor struct {
 	graph      admit.Graph // of jobs that wait for each other
 	crew       work.Crew
 	inspector  inspector
-	unlisten   func()    // ends the control socket; nil: there is none
-	opening    time.Time // when Open began, and no other had the journal
+	view       fleet.Inspected // what people see: inspector, but for a cluster
+	cluster    *cluster        // nil: it runs its jobs itself
+	front      *Executor       // of the cluster whose partition it is; nil: it is none
+	unlisten   func()          // ends the control socket; nil: there is none
+	opening    time.Time       // when Open began, and no other had the journal
 
 	inherited inherited
 	handlers  context.Context // what the contexts of handlers come from
@@ -235,6 +239,9 @@ func (x *Executor) Err() error {
 	if x.stopping.Load() {
 		return ErrClosed
 	}
+	if x.cluster != nil {
+		return x.cluster.Err()
+	}
 	if err := x.log.Err(); err != nil {
 		return border(err)
 	}
@@ -254,9 +261,13 @@ func (x *Executor) Err() error {
 // slowDisk is how long a commit may take before Err complains.
 const slowDisk = 5 * time.Second
 
-// owns reports whether ctx is that of a handler of x.
+// owns reports whether ctx is that of a handler of x, or of a partition of x.
 func (x *Executor) owns(ctx context.Context) (own bool) {
-	_ = guard.Call(func() error { own = ctx.Value(attempt.ExecutorKey{}) == x; return nil })
+	_ = guard.Call(func() error {
+		of, _ := ctx.Value(attempt.ExecutorKey{}).(*Executor)
+		own = of != nil && (of == x || of.front == x)
+		return nil
+	})
 	return own
 }
 
@@ -339,7 +350,7 @@ func (x *Executor) attempt(c *journal.Change, f func()) error {
 // returns ErrState.
 func (x *Executor) Copy(ctx context.Context, dir string) error {
 	if x.volatile {
-		return fmt.Errorf("%w: an executor in memory has no journal to copy", ErrState)
+		return fmt.Errorf("%w: an executor in memory, or of a cluster, has no journal to copy", ErrState)
 	}
 	ctx, err := guard.Context(ctx)
 	if err != nil {

@@ -92,6 +92,9 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if job != nil {
 		from = job.origin()
 	}
+	if part, ok := t.q.inPartition(from); ok {
+		t = &Queue[T]{q: part, cfg: t.cfg}
+	}
 	if err := t.q.takesAfter(from); err != nil {
 		return err
 	}
@@ -111,6 +114,19 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	default:
 		return err
 	}
+}
+
+// inPartition returns the queue as the partition of a job has it, if q is that of its cluster.
+func (q *queue) inPartition(from origin) (own *queue, ok bool) {
+	if q.x.cluster == nil || from.attempt == nil {
+		return nil, false
+	}
+	part, _ := from.attempt.Executor().(*Executor)
+	if part == nil || part.front != q.x {
+		return nil, false
+	}
+	own, err := part.lookup(q.Name)
+	return own, err == nil
 }
 
 // takesAfter returns why a queue can't have follow-ups of a job.

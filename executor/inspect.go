@@ -17,7 +17,7 @@ import (
 
 // Inspect returns the inspector, which lists jobs and dead letters, and cancels, requeues,
 // pauses and so on; see package [inspect]. It may be called at any time, also before Start and after Stop.
-func (x *Executor) Inspect() inspect.Inspector { return x.inspector }
+func (x *Executor) Inspect() inspect.Inspector { return x.view }
 
 // open shows what there is to those who look, act and work.
 func (x *Executor) open() {
@@ -43,12 +43,13 @@ func (x *Executor) open() {
 	c.Fail, c.End, c.Closed = x.fail, x.endWith, ErrClosed
 	c.Open(x.cfg.Stuck.After)
 	x.inspector = inspector{look.New(e), &act.Operator{Engine: e}}
+	x.view = x.inspector
 }
 
 // Stats returns the figures of all queues, by name. It asks every shard in its turn, so
 // that a follow-up may be in none of them yet, and its job not any more. It returns
 // ErrClosed after Stop, and the cause of ctx when that ends first.
-func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.inspector.Stats(ctx) }
+func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.view.Stats(ctx) }
 
 // ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
 // would be paused. Pause the queue.
@@ -88,6 +89,9 @@ func (x *Executor) reader(ctx context.Context, f events.Filter) (*tell.Reader, e
 	}
 	if x == nil {
 		return nil, fmt.Errorf("%w: there are no events without an executor; Open makes one", ErrConfig)
+	}
+	if x.cluster != nil {
+		return nil, fmt.Errorf("%w: events are of the executors of partitions", ErrConfig)
 	}
 	var queues []*tell.Source
 	for _, name := range f.Queues {

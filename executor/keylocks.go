@@ -35,8 +35,11 @@ var (
 func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{x} }
 
 func (k KeyLocks) usable(ctx context.Context, key string) error {
-	if k.x == nil {
+	switch {
+	case k.x == nil:
 		return errNoKeyLocks
+	case k.x.cluster != nil:
+		return fmt.Errorf("%w: the partitions of a cluster have keys, each its own", ErrState)
 	}
 	return cmp.Or(checkKey(key), k.x.admits(ctx))
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
@@ -51,6 +50,9 @@ func (x *Executor) Start(ctx context.Context) error {
 	}
 	if err := x.mayStart(); err != nil {
 		return err
+	}
+	if x.cluster != nil {
+		return x.startCluster(ctx)
 	}
 	x.logStart()
 	unreported, unrecorded, err := x.startWorkers()
@@ -171,7 +173,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	inside := ctx.Value(attempt.ExecutorKey{}) == x
+	inside := x.owns(ctx)
 	if _, ends := ctx.Deadline(); ends && !inside {
 		x.hurries.Store(true)
 	}
@@ -206,6 +208,11 @@ func (x *Executor) beginStop() {
 
 func (x *Executor) stop() {
 	stopping := time.Now()
+	if x.cluster != nil {
+		x.cluster.end(x)
+	} else if x.front != nil {
+		x.front.cluster.leave(x)
+	}
 	x.backlog.Close(ErrClosed)
 	// A queue that is being registered and a Start that makes workers are waited for, and the
 	// next ones are refused: shards and workers are complete.
@@ -228,7 +235,7 @@ func (x *Executor) stop() {
 	}
 	x.awaitFolders()
 	unlock, err := x.closeAll(stuck == nil)
-	x.stopErr = errors.Join(stuck, x.ended(), err)
+	x.stopErr = errors.Join(stuck, x.ended(), x.cluster.failure(), err)
 	if stuck != nil {
 		defer func() {
 			x.crew.Wait()
@@ -310,6 +317,11 @@ func (x *Executor) drain() (names []string, stuck error) {
 // endWith stops the executor because a handler has returned Fatal. Only the first one
 // counts. When it returns, no worker begins anything.
 func (x *Executor) endWith(f error) {
+	if x.front != nil {
+		x.crew.Drain()
+		x.front.endWith(f)
+		return
+	}
 	x.mu.Lock()
 	if x.err != nil || x.fatal != nil {
 		x.mu.Unlock()

@@ -216,8 +216,11 @@ func addLimits[T any](q *queue, limits []LimitOf[T], a *admit.List) error {
 		return nil
 	}
 	c, byPayload := &limit.Condition{Limits: q.x.limits}, false
+	if q.x.front != nil && limits[0].Limit.made() == nil {
+		c.Limits = limits[0].Limit.x.limits // of the front, or of the partition
+	}
 	for _, of := range limits {
-		if of.Limit.made() != nil || of.Limit.x != q.x {
+		if of.Limit.made() != nil || of.Limit.x.limits != c.Limits || of.Limit.x != q.x && of.Limit.x != q.x.front {
 			return fmt.Errorf("%w: Conditions.Limits of queue %q must come from NewLimit with the same executor", ErrConfig, q.Name)
 		}
 		c.Of = append(c.Of, limit.Of{Limit: of.Limit.limit, Key: keyOf("Limits.Key", of.Key)})

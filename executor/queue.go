@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/dead"
@@ -101,6 +102,12 @@ func (x *Executor) mayRegister(name string) error {
 	defer x.mu.Unlock()
 	if x.state == stopping {
 		return ErrClosed
+	}
+	if x.cluster != nil && (!utf8.ValidString(name) || strings.ContainsRune(name, 0)) {
+		return fmt.Errorf("%w: the name of queue %q is not UTF-8, or has a zero byte, which a cluster can't have in names", ErrConfig, name)
+	}
+	if x.cluster != nil && x.state != opened {
+		return fmt.Errorf("%w: queue %q comes after Start; a cluster has all of its queues before", ErrState, name)
 	}
 	if x.queues[name] != nil {
 		return fmt.Errorf("%w: %q", ErrDuplicateQueue, name)
@@ -249,5 +256,16 @@ func (t *Queue[T]) Tune(tuning QueueTuning) error {
 		return err
 	}
 	t.q.Share.Tune(dispatch.Share(tuning))
+	if t.q.x.cluster != nil {
+		t.q.x.cluster.tune(t.q.Name, tuning)
+	}
 	return nil
+}
+
+// SharedLanes returns what QueueConfig.Conditions.SharedLanes says.
+func (t *Queue[T]) SharedLanes() string {
+	if t == nil || t.q == nil {
+		return ""
+	}
+	return t.q.sharedLanes
 }

@@ -99,6 +99,9 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if x.stopping.Load() {
 		return nil, ErrClosed
 	}
+	if x.cluster != nil {
+		return nil, fmt.Errorf("%w: slots %q: the partitions of a cluster would each give all of its values", ErrConfig, name)
+	}
 	all, err := slots.New(slots.Config[V]{
 		SlotsConfig: lock.SlotsConfig[V]{Next: cfg.Next, StartFrom: cfg.StartFrom, TTL: cfg.TTL, MaxSteps: cfg.MaxSteps, Store: name},
 		TTLOf:       cfg.TTLOf, KeepOnFailure: cfg.KeepOnFailure, KeepOnBurial: cfg.KeepOnBurial,

@@ -7,8 +7,8 @@ import (
 	"iter"
 
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
@@ -35,9 +35,10 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 		return nil, err
 	}
 	t := &Queue[T]{cfg: cfg}
-	return orNone(t, t.handle(x, name, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.handle(x, name, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callSingle(ctx, items, handler)
-	}))
+	})
+	return everywhere(x, t, err, func(part *Executor) error { _, err := Handle(part, name, handler, cfg); return err })
 }
 
 // handle registers a queue whose handler gets one payload per call.
@@ -63,14 +64,6 @@ func (t *Queue[T]) callSingle(ctx context.Context, items []*shard.Item, handler 
 		err = t.around(ctx, job, handler)
 	}
 	return orNil(err)
-}
-
-// orNone returns the queue, unless it could not be registered.
-func orNone[T any](t *Queue[T], err error) (*Queue[T], error) {
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
 }
 
 // HandleLatest registers a queue for state, such as mirrors, indexes and caches, where
@@ -116,9 +109,10 @@ func HandleMerged[T any](x *Executor, name string, handler func(context.Context,
 		return nil, err
 	}
 	t := &Queue[T]{cfg: cfg}
-	return orNone(t, t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callMerged(ctx, items, handler)
-	}))
+	})
+	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleMerged(part, name, handler, cfg); return err })
 }
 
 // callMerged calls a handler that gets all payloads of an id, inside the middlewares.
@@ -169,10 +163,11 @@ func HandleBatch[T any](x *Executor, name string, handler func(context.Context, 
 		return nil, err
 	}
 	t := &Queue[T]{cfg: cfg}
-	return orNone(t, t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
 		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items)), attempt: attemptOf(ctx)}
 		return b.run(items)
-	}))
+	})
+	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleBatch(part, name, handler, cfg); return err })
 }
 
 func notNil(x *Executor, noHandler bool, name string) error {
@@ -266,12 +261,12 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 			yield(Dead[T]{}, errNoQueue)
 			return
 		}
-		for b, err := range t.q.x.log.Morgue(t.q.Number, 0) {
+		for letter, err := range t.q.letters {
 			if err != nil {
-				yield(Dead[T]{}, border(err))
+				yield(Dead[T]{}, err)
 				return
 			}
-			d := Dead[T]{DeadPayload: admin.DeadOf(t.q.Name, &b)}
+			d := Dead[T]{DeadPayload: letter}
 			if d.Payload, d.Decode = t.decodeOne(d.Raw); !yield(d, nil) {
 				return
 			}
@@ -287,6 +282,10 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 	if err != nil {
 		return false, err
 	}
+	if t.q.x.cluster != nil {
+		a, err := t.q.about(ctx, id, fleet.Question{Do: "pending"}, true)
+		return a.All, err
+	}
 	var has bool // a call may come after its caller has gone
 	err = t.q.Shards.Of(id).Do(ctx, func(c *shard.Core) { has = c.Has(id) })
 	if err != nil {
@@ -300,6 +299,15 @@ func (t *Queue[T]) Stats(ctx context.Context) (inspect.QueueStats, error) {
 	ctx, err := t.usable(ctx)
 	if err != nil {
 		return inspect.QueueStats{}, err
+	}
+	if t.q.x.cluster != nil {
+		all, err := t.q.x.Stats(ctx)
+		for _, q := range all.Queues {
+			if q.Name == t.q.Name {
+				return q, err
+			}
+		}
+		return inspect.QueueStats{Name: t.q.Name}, err
 	}
 	return t.q.x.inspector.Figures(ctx, t.q.To)
 }

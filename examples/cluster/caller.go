@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/strandjobs/strand/journal/postgres"
 )
 
 // caller counts for some ids, one call after the other.
@@ -70,7 +72,7 @@ func (c *cluster) transact(ctx context.Context, id string, number int64) error {
 		if _, err := tx.Exec(ctx, "INSERT INTO cluster.bill (id, number) VALUES ($1, $2)", id, number); err != nil {
 			return err
 		}
-		return c.numbers.EnqueueTx(ctx, tx, id, int(number))
+		return postgres.EnqueueTx(ctx, tx, c.numbers, id, int(number))
 	}
 	regret := func(tx pgx.Tx) error { return cmp.Or(write(tx, -number), errRolledBack) }
 	within := rand.IntN(2) == 0

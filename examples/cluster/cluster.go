@@ -26,9 +26,9 @@ import (
 // cluster is all that runs, and what is known about it.
 type cluster struct {
 	cfg     config
-	server  *server        // nil: at -url
-	node    *postgres.Node // looks on, and enqueues in transactions
-	numbers *postgres.Queue[int]
+	server  *server            // nil: at -url
+	jobs    *executor.Executor // looks on, and enqueues in transactions
+	numbers *executor.Queue[int]
 	db      *pgxpool.Pool
 	members []*member
 	callers []*caller
@@ -68,11 +68,11 @@ func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err
 	if _, err := c.db.Exec(ctx, tables); err != nil {
 		return c, err
 	}
-	if c.node, err = postgres.Open(ctx, c.cfg.url, postgres.Config{Name: "looks on", SingleServer: true}); err != nil {
+	if c.jobs, err = postgres.Open(ctx, c.cfg.url, postgres.Config{Name: "looks on", SingleServer: true}); err != nil {
 		return c, err
 	}
 	nothing := func(context.Context, executor.Job[int]) error { return nil } // it is not started
-	if c.numbers, err = postgres.Handle(c.node, "numbers", nothing, numbersConfig); err != nil {
+	if c.numbers, err = executor.Handle(c.jobs, "numbers", nothing, numbersConfig); err != nil {
 		return c, err
 	}
 	program, err := os.Executable()
@@ -97,9 +97,9 @@ func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err
 }
 
 func (c *cluster) close() {
-	if c.node != nil {
+	if c.jobs != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		_ = c.node.Stop(ctx) // it owns nothing
+		_ = c.jobs.Stop(ctx) // it owns nothing
 		cancel()
 	}
 	if c.db != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal/postgres"
 )
 
 // TestMain is what nodes are, too: the program starts itself.
@@ -129,7 +130,7 @@ func TestWhatIsWrongIsCounted(t *testing.T) {
 	require.NoError(t, err)
 	x, err := executor.Open("", executor.Config{})
 	require.NoError(t, err)
-	counting := &counting{db: c.db, node: "a", partitionOf: c.node.PartitionOf}
+	counting := &counting{db: c.db, node: "a", partitionOf: postgres.NodeOf(c.jobs).PartitionOf}
 	numbers, err := executor.Handle(x, "numbers", counting.run, numbersConfig)
 	require.NoError(t, err)
 	require.NoError(t, x.Start(t.Context()))

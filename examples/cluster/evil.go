@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"syscall"
 	"time"
+
+	"github.com/strandjobs/strand/journal/postgres"
 )
 
 // event is something evil that was done.
@@ -27,7 +29,7 @@ func (c *cluster) hurt(ctx context.Context, kind string, m *member, s syscall.Si
 	if l == nil {
 		return nil, errAgain
 	}
-	stats, err := c.node.Stats(ctx)
+	stats, err := postgres.NodeOf(c.jobs).Stats(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -54,8 +54,8 @@ func serve(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	node, err := postgres.Open(ctx, at.String(), postgres.Config{
-		Name:         cfg.node + nameAt + "http://" + listener.Addr().String() + "/",
+	x, err := postgres.Open(ctx, at.String(), postgres.Config{
+		Name:         cfg.node,
 		Lease:        cfg.lease,
 		SingleServer: true, // one on your laptop; with a standby, leave that out
 		Executor:     executor.Config{Workers: 4, StopTimeout: 5 * time.Second, Logger: logger},
@@ -64,6 +64,7 @@ func serve(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
+	node := postgres.NodeOf(x)
 	stats, err := node.Stats(ctx)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func serve(ctx context.Context, cfg config) error {
 	defer db.Close()
 
 	counting := &counting{db: db, node: stats.Node, partitionOf: node.PartitionOf}
-	numbers, err := postgres.Handle(node, "numbers", counting.run, numbersConfig)
+	numbers, err := executor.Handle(x, "numbers", counting.run, numbersConfig)
 	if err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func serve(ctx context.Context, cfg config) error {
 		}
 	})
 	mux.Handle("GET /metrics", figures)
-	mux.Handle("/", dashboard.Handler(node, dashboard.Config{Address: addressIn}))
+	mux.Handle("/", dashboard.Handler(x, dashboard.Config{}))
 	server := &http.Server{Handler: mux}
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
@@ -104,5 +105,5 @@ func serve(ctx context.Context, cfg config) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	return node.Run(ctx)
+	return x.Run(ctx)
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -34,12 +33,4 @@ func observe() (setup func(*executor.Executor, int) error, page http.Handler, er
 		return m.Observe(x)
 	}
 	return setup, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), nil
-}
-
-// A node's name has its address behind it, so that the pages of one lead to those of the others.
-const nameAt = " at "
-
-func addressIn(name string) string {
-	_, address, _ := strings.Cut(name, nameAt)
-	return address
 }

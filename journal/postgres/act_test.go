@@ -44,8 +44,8 @@ func TestActionsOnAnyNode(t *testing.T) {
 	}
 	cfg := executor.QueueConfig[int]{MaxRetries: 1, RetryIn: func(int) time.Duration { return time.Hour }}
 	one, two, other := c.with(handler, cfg), c.with(handler, cfg), c.with(handler, cfg)
-	require.NoError(t, one.Start(context.Background()))
-	require.NoError(t, two.Start(context.Background()))
+	require.NoError(t, one.front.Start(context.Background()))
+	require.NoError(t, two.front.Start(context.Background()))
 	c.serving(one, two)
 	for at, n := range []*testNode{other, one} {
 		const ids = 24
@@ -64,23 +64,23 @@ func TestActionsOnAnyNode(t *testing.T) {
 			require.Eventually(t, func() bool { return ran.Load() == want }, time.Minute, time.Millisecond)
 		}
 		receipts := put(executor.In(time.Hour))
-		is(t, 3)(n.Act(ctx, "delete", inspect.SelectIDs("q", id(1), id(2), id(3)), ""))
-		is(t, 1)(n.Act(ctx, "cancel", inspect.SelectIDs("q", id(4)), "enough"))
-		is(t, 1)(n.Act(ctx, "cancel", inspect.SelectIDs("q", id(5)).At(receipts[5].Position), ""))
-		is(t, 0)(n.Act(ctx, "cancel", inspect.SelectIDs("q", id(6)).At(), ""))
+		is(t, 3)(inspect.Act(ctx, n.front.Inspect(), "delete", inspect.SelectIDs("q", id(1), id(2), id(3)), ""))
+		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "cancel", inspect.SelectIDs("q", id(4)), "enough"))
+		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "cancel", inspect.SelectIDs("q", id(5)).At(receipts[5].Position), ""))
+		is(t, 0)(inspect.Act(ctx, n.front.Inspect(), "cancel", inspect.SelectIDs("q", id(6)).At(), ""))
 		err := n.q.Wait(ctx, receipts[4])
 		require.ErrorIs(t, err, executor.ErrCanceledByOperator)
 		require.ErrorContains(t, err, "enough")
-		is(t, 1)(n.Act(ctx, "pause", all, ""))
-		is(t, 0)(n.Act(ctx, "pause", all, ""))
-		is(t, ids-5)(n.Act(ctx, "run", all, ""))
-		is(t, 2)(n.Act(ctx, "pause", inspect.SelectIDs("q", id(6), id(7)), ""))
-		is(t, 1)(n.Act(ctx, "resume", all, ""))
-		is(t, 0)(n.Act(ctx, "resume", all, ""))
+		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "pause", all, ""))
+		is(t, 0)(inspect.Act(ctx, n.front.Inspect(), "pause", all, ""))
+		is(t, ids-5)(inspect.Act(ctx, n.front.Inspect(), "run", all, ""))
+		is(t, 2)(inspect.Act(ctx, n.front.Inspect(), "pause", inspect.SelectIDs("q", id(6), id(7)), ""))
+		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "resume", all, ""))
+		is(t, 0)(inspect.Act(ctx, n.front.Inspect(), "resume", all, ""))
 		runs(ids - 7)
-		is(t, 2)(n.Act(ctx, "resume", inspect.SelectIDs("q", id(6), id(7)), ""))
+		is(t, 2)(inspect.Act(ctx, n.front.Inspect(), "resume", inspect.SelectIDs("q", id(6), id(7)), ""))
 		runs(2)
-		is(t, 2)(n.Act(ctx, "delete-dead", all, ""))
+		is(t, 2)(inspect.Act(ctx, n.front.Inspect(), "delete-dead", all, ""))
 
 		fails.Store(true)
 		put()
@@ -88,7 +88,7 @@ func TestActionsOnAnyNode(t *testing.T) {
 		failed := inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: fmt.Sprint(at), ErrorContains: "no luck"}, inspect.JobRetrying)
 		var count int
 		require.Eventually(t, func() bool { // a run is over a moment after its handler
-			did, err := n.Act(ctx, "retry", failed, "")
+			did, err := inspect.Act(ctx, n.front.Inspect(), "retry", failed, "")
 			require.NoError(t, err)
 			count += did.Back
 			return count == ids
@@ -97,35 +97,35 @@ func TestActionsOnAnyNode(t *testing.T) {
 		fails.Store(false)
 		var back inspect.Requeued
 		require.Eventually(t, func() bool {
-			more, err := n.Act(ctx, "requeue", all, "")
+			more, err := inspect.Act(ctx, n.front.Inspect(), "requeue", all, "")
 			require.NoError(t, err)
 			back.Back += more.Back
 			return back.Back == ids
 		}, time.Minute, time.Millisecond)
 		runs(ids)
 
-		is(t, 1)(n.Act(ctx, "pause", inspect.SelectExecutor(), ""))
+		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "pause", inspect.SelectExecutor(), ""))
 		put()
-		is(t, 1)(n.Act(ctx, "resume", inspect.SelectExecutor(), ""))
+		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "resume", inspect.SelectExecutor(), ""))
 		runs(ids)
 
-		_, err = n.Act(ctx, "delete", inspect.SelectQueue("nothing"), "")
+		_, err = inspect.Act(ctx, n.front.Inspect(), "delete", inspect.SelectQueue("nothing"), "")
 		require.ErrorIs(t, err, executor.ErrUnknownQueue)
-		_, err = n.Act(ctx, "delete", inspect.SelectQueue("q").At(7), "")
+		_, err = inspect.Act(ctx, n.front.Inspect(), "delete", inspect.SelectQueue("q").At(7), "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
-		_, err = n.Act(ctx, "requeue", failed, "")
+		_, err = inspect.Act(ctx, n.front.Inspect(), "requeue", failed, "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
-		_, err = n.Act(ctx, "dance", all, "")
+		_, err = inspect.Act(ctx, n.front.Inspect(), "dance", all, "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 		for _, none := range []context.Context{nil, (*struct{ context.Context })(nil)} {
-			_, err = n.Act(none, "delete", all, "") //nolint:staticcheck // that is the test
+			_, err = inspect.Act(none, n.front.Inspect(), "delete", all, "") //nolint:staticcheck // that is the test
 			require.ErrorIs(t, err, executor.ErrContext)
 		}
 		for _, which := range []inspect.Selection{inspect.SelectIDs("q", id(1), id(2), id(3), ""), inspect.SelectIDs("q").At(), failed} {
-			did, err := n.Act(ctx, "pause", which, "")
+			did, err := inspect.Act(ctx, n.front.Inspect(), "pause", which, "")
 			require.True(t, errors.Is(err, executor.ErrInvalidID) || errors.Is(err, inspect.ErrInvalidQuery), err)
 			require.Zero(t, did)
-			is(t, 0)(n.Act(ctx, "resume", inspect.SelectIDs("q", id(1), id(2), id(3)), "nothing was paused"))
+			is(t, 0)(inspect.Act(ctx, n.front.Inspect(), "resume", inspect.SelectIDs("q", id(1), id(2), id(3)), "nothing was paused"))
 		}
 	}
 	require.Zero(t, c.rows(one))
@@ -143,7 +143,7 @@ func TestActionsWithoutAnOwner(t *testing.T) {
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		did, err := caller.Act(ctx, "delete", inspect.SelectQueue("q"), "")
+		did, err := inspect.Act(ctx, caller.front.Inspect(), "delete", inspect.SelectQueue("q"), "")
 		assert.Zero(t, did)
 		done <- err
 	}()
@@ -155,13 +155,13 @@ func TestActionsWithoutAnOwner(t *testing.T) {
 	require.Equal(t, 1, c.rows(caller), "the payload")
 
 	go func() {
-		_, err := caller.Act(context.Background(), "pause", inspect.SelectQueue("q"), "")
+		_, err := inspect.Act(context.Background(), caller.front.Inspect(), "pause", inspect.SelectQueue("q"), "")
 		done <- err
 	}()
 	require.Eventually(t, func() bool { return c.rows(caller) == 3 }, time.Minute, time.Millisecond)
-	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, owner.front.Start(context.Background()))
 	require.NoError(t, <-done)
-	is(t, 1)(caller.Act(within(t, time.Minute), "resume", inspect.SelectQueue("q"), ""))
+	is(t, 1)(inspect.Act(within(t, time.Minute), caller.front.Inspect(), "resume", inspect.SelectQueue("q"), ""))
 	require.Eventually(t, func() bool { return ran.Load() == 1 }, time.Minute, time.Millisecond)
 }
 
@@ -177,7 +177,7 @@ func TestActionsComeInTheirOrder(t *testing.T) {
 		done, rows := make(chan int, 1), c.rows(caller)
 		acts = append(acts, done)
 		go func() {
-			did, err := caller.Act(within(t, time.Minute), "delete", which, "")
+			did, err := inspect.Act(within(t, time.Minute), caller.front.Inspect(), "delete", which, "")
 			assert.NoError(t, err)
 			done <- did.Back
 		}()
@@ -193,7 +193,7 @@ func TestActionsComeInTheirOrder(t *testing.T) {
 	_, err := caller.pool.Exec(t.Context(), caller.texts["insert"], 0, "q", row(encodeCall([]item{{ID: strings.Repeat("x", 1000)}}), encodeCall([]item{later})))
 	require.NoError(t, err)
 	act(inspect.SelectIDs("q", "c"))
-	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, owner.front.Start(context.Background()))
 	for i, done := range acts[1:] {
 		require.Equal(t, 1, <-done, "act %d", i)
 	}
@@ -209,14 +209,14 @@ func TestActionsOnAFullBacklog(t *testing.T) {
 		return c.with(handler, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 3}})
 	}
 	owner, other := full(), full()
-	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
 	for i := range 3 {
 		other.put(t, fmt.Sprint(i), i, executor.In(time.Hour))
 	}
 	_, err := other.q.Enqueue(t.Context(), "waits", 3)
 	require.NoError(t, err)
-	is(t, 3)(other.Act(within(t, time.Minute), "delete", inspect.SelectQueue("q"), ""))
+	is(t, 3)(inspect.Act(within(t, time.Minute), other.front.Inspect(), "delete", inspect.SelectQueue("q"), ""))
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, time.Millisecond)
 }
 
@@ -227,9 +227,9 @@ func TestActionsThatAreNotFinished(t *testing.T) {
 	handler := func(context.Context, executor.Job[int]) error { return nil }
 	owner, other := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
 	owner.longestWait = 0
-	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
-	_, err := other.Act(within(t, time.Minute), "delete", inspect.SelectQueue("q"), "")
+	_, err := inspect.Act(within(t, time.Minute), other.front.Inspect(), "delete", inspect.SelectQueue("q"), "")
 	require.ErrorIs(t, err, executor.ErrUnknown)
 
 	_, err = owner.pool.Exec(t.Context(), in(c.schema, `CREATE OR REPLACE FUNCTION {schema}.answer(p integer, e bigint, numbers bigint[], tokens uuid[], answers text[])
@@ -238,7 +238,7 @@ func TestActionsThatAreNotFinished(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := other.Act(ctx, "delete", inspect.SelectQueue("q"), "")
+		_, err := inspect.Act(ctx, other.front.Inspect(), "delete", inspect.SelectQueue("q"), "")
 		done <- err
 	}()
 	c.heard(1)
@@ -258,12 +258,13 @@ func TestRowsWithoutItems(t *testing.T) {
 		require.NoError(t, err)
 		bad++
 	}
-	for _, version := range []byte{waitVersion, deedVersion} {
-		queue := map[byte]string{waitVersion: "q"}[version]
-		put(queue, rowOf([]byte{version}, nil, encodeCall(make([]item, 2))))
-		put(queue, rowOf([]byte{version}, nil, encodeCall([]item{{Payload: []byte("?")}})))
+	for _, version := range []byte{4, 5, questionVersion} {
+		put("q", rowOf([]byte{version}, nil, encodeCall(make([]item, 2))))
+		strange := rowOf([]byte{version}, nil, encodeCall([]item{{Payload: []byte("?")}}))
+		_, err := other.pool.Exec(t.Context(), other.texts["insert"], 0, "", strange)
+		require.NoError(t, err, "it is answered, if anybody asks")
 	}
-	for version := byte(callsVersion); version <= deedVersion; version++ {
+	for version := byte(callsVersion); version <= questionVersion; version++ {
 		none := rowOf([]byte{version}, nil)
 		if version == callsVersion {
 			none = rowOf([]byte{version})
@@ -271,12 +272,12 @@ func TestRowsWithoutItems(t *testing.T) {
 		put("q", none)
 		put("q", rowOf(none[:len(none)-4], encodeCall(nil)))
 	}
-	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
-	_, err := other.do(within(t, time.Minute), 0, &deed{Do: "explain", Which: inspect.SelectQueue("q")})
+	_, err := other.ask(within(t, time.Minute), 0, "", []byte("?"), true)
 	require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 	require.NoError(t, other.q.Wait(within(t, time.Minute), other.put(t, "a", 1)))
-	is(t, 1)(other.Act(within(t, time.Minute), "pause", inspect.SelectQueue("q"), ""))
+	is(t, 1)(inspect.Act(within(t, time.Minute), other.front.Inspect(), "pause", inspect.SelectQueue("q"), ""))
 	require.Equal(t, bad, cmpStats(t, owner.Node).Partitions[0].Refused)
 }
 
@@ -286,10 +287,10 @@ func TestActionsOnAQueueOfOthers(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
 	handler := func(context.Context, executor.Job[int]) error { return nil }
 	owner, other := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
-	_, err := Handle(other.Node, "other", handler, executor.QueueConfig[int]{})
+	_, err := executor.Handle(other.Node.front, "other", handler, executor.QueueConfig[int]{})
 	require.NoError(t, err)
-	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
-	_, err = other.Act(within(t, time.Minute), "delete", inspect.SelectQueue("other"), "")
+	_, err = inspect.Act(within(t, time.Minute), other.front.Inspect(), "delete", inspect.SelectQueue("other"), "")
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 }

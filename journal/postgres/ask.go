@@ -29,7 +29,7 @@ const (
 	longestWait = 10 * time.Minute // of an owner for a payload, before its caller has to ask again
 )
 
-// answer is what the owner of a partition says of a call with conditions, or of a payload.
+// answer is what the owner of a partition says of a call with conditions, or to a question.
 type answer struct {
 	First     uint64                 `json:",omitempty"` // the position of the first item; 0: not known
 	Merged    []uint64               `json:",omitempty"` // MergedInto of each
@@ -39,15 +39,15 @@ type answer struct {
 	Refused   string                 `json:",omitempty"` // the text of any other error
 	Kind      int                    `json:",omitempty"` // which of kinds it is, from 1; 0: none
 	Buried    *executor.BuriedError  `json:",omitempty"`
-	Did       inspect.Requeued       `json:",omitzero"`  // what was done for a person
-	Why       []byte                 `json:",omitempty"` // an inspect.Explanation, as gob has it: names are any bytes
+	Result    []byte                 `json:",omitempty"` // of executor.Answer
 	Lost      bool                   `json:",omitempty"` // the owner had begun, and is none any longer
 }
 
 // kinds are the errors that go with an answer. New ones come last.
 var kinds = []error{executor.ErrInvalidKey, executor.ErrInvalidID, executor.ErrInvalidScore, executor.ErrInvalidMetadata,
 	executor.ErrTooLarge, executor.ErrEncode, executor.ErrNotOwned, executor.ErrMiddleware, executor.ErrState,
-	executor.ErrDiscarded, executor.ErrDeleted, executor.ErrTooManyPaused, inspect.ErrInvalidQuery, executor.ErrFull, executor.ErrUnknownQueue}
+	executor.ErrDiscarded, executor.ErrDeleted, executor.ErrTooManyPaused, inspect.ErrInvalidQuery, executor.ErrFull, executor.ErrUnknownQueue,
+	executor.ErrNoResult, executor.ErrDeadlock, inspect.ErrUnknownJob, inspect.ErrInvalidCursor, executor.ErrContext}
 
 func answerOf(receipts []executor.Receipt, err error) (a answer) {
 	switch {
@@ -122,13 +122,85 @@ func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []executor
 	return all, nil
 }
 
-// ask puts a question to the owner of a place into the inbox, and waits for the answer. The token is that of the row.
-func (s *asking) ask(ctx context.Context, at place, version byte, it item) (a answer, token pgtype.UUID, err error) {
-	token, err = s.n.outbox.put(ctx, map[place][]byte{at: rowOf([]byte{version}, nil, encodeCall([]item{it}))}, true)
-	if err == nil {
-		a, err = s.wait(ctx, token)
+// ask has the owner of a partition answer a question behind what was enqueued before for a queue, or for all: here, or
+// through the inbox. See executor.Cluster.
+func (n *Node) ask(ctx context.Context, number int, queue string, question []byte, again bool) ([]byte, error) {
+	_, handler := ctx.Value(partitionKey{}).(*partition)
+	row := map[place][]byte{{number, queue}: rowOf([]byte{questionVersion}, nil, encodeCall([]item{{Payload: question}}))}
+	for {
+		p, err := n.gate(ctx, number, queue)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			answer, err := executor.Answer(ctx, p.x, question)
+			switch {
+			case !gone(err), handler, ctx.Err() != nil:
+				return answer, err
+			case !again:
+				return answer, fmt.Errorf("%w: the partition is given away: %v", executor.ErrUnknown, err)
+			}
+		}
+		token, err := n.outbox.put(ctx, row, true)
+		if err != nil {
+			return nil, err
+		}
+		a, err := n.asking.wait(ctx, token)
+		switch {
+		case err != nil && ctx.Err() != nil && n.recall(token):
+			return nil, n.outbox.cause(ctx)
+		case err != nil:
+			return nil, err
+		case a.Lost && !again:
+			return nil, fmt.Errorf("%w: the partition was given away before its owner has answered", executor.ErrUnknown)
+		case !a.Lost:
+			return a.Result, a.err()
+		}
 	}
-	return a, token, err
+}
+
+// recall takes a question back, unless its owner has begun.
+func (n *Node) recall(token pgtype.UUID) (gone bool) {
+	err := onConnection(n.base, n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, n.texts["recall"], token).Scan(&gone)
+	})
+	return gone && err == nil
+}
+
+// gone reports whether the executor of a partition has ended.
+func gone(err error) bool {
+	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
+}
+
+// errOlder is the answer to a question as earlier versions had it.
+var errOlder = errors.New("postgres: the node that asks is of an earlier version than the owner of the partition: deploy the new one there, too")
+
+// hear has those who ask on other nodes hear of an answer, unless the ownership ends before. Who waits for a payload
+// may have gone: if not, he asks again after a while.
+func (t *taker) hear(row inRow, question []byte) error {
+	ours := false
+	err := t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, t.p.n.texts["hear"], t.p.number, t.p.epoch(), row.number, row.token).Scan(&ours)
+	})
+	if err != nil || !ours {
+		return err
+	}
+	t.p.n.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(t.p.ctx, t.p.n.longestWait)
+		defer cancel()
+		result, err := []byte(nil), errOlder
+		if row.calls[0] == questionVersion {
+			result, err = executor.Answer(ctx, t.p.x, question)
+		}
+		a := answerOf(nil, err)
+		a.Result, a.Lost = result, err != nil && (gone(err) || ctx.Err() != nil)
+		if t.p.ctx.Err() == nil && (!a.Lost || ctx.Err() != nil) {
+			var own answers
+			own.add(row, a)
+			_ = t.answer(&own) // it is lost with the ownership
+		}
+	})
+	return nil
 }
 
 // wait waits for the answer to the call whose row in the inbox has a token. The error is

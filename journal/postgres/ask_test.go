@@ -85,7 +85,7 @@ func TestConditionsOfTransactions(t *testing.T) {
 		tx, err := owner.pool.Begin(t.Context())
 		require.NoError(t, err)
 		defer func() { _ = tx.Rollback(context.Background()) }()
-		if err := owner.q.EnqueueTx(t.Context(), tx, "a", payload, options...); err != nil {
+		if err := EnqueueTx(t.Context(), tx, owner.q, "a", payload, options...); err != nil {
 			return err
 		}
 		return tx.Commit(t.Context())
@@ -167,7 +167,7 @@ func TestConditionsWhileOwnersDie(t *testing.T) {
 			if i%2 == 0 {
 				n.kill()
 			} else {
-				_ = n.Stop(t.Context())
+				_ = n.front.Stop(t.Context())
 			}
 		}
 	})

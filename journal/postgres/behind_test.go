@@ -38,7 +38,7 @@ func TestAServerThatWasSetBack(t *testing.T) {
 				for wantedFirst(owner, n) != owner { // its id is not in use before Start
 					_, _ = rand.Read(owner.id.Bytes[:])
 				}
-				require.NoError(t, owner.Start(t.Context()))
+				require.NoError(t, owner.front.Start(t.Context()))
 				c.serving(owner)
 			}
 			server.Stop()
@@ -68,16 +68,16 @@ func TestAServerThatWasSetBack(t *testing.T) {
 			require.NotZero(t, before)
 			setBack()
 			server.Restart(t)
-			require.Eventually(t, func() bool { return errors.Is(n.Err(), ErrBehind) }, time.Minute, time.Millisecond)
-			require.ErrorContains(t, n.Err(), "partition 0: postgres: the server has lost commits that it had acknowledged: partition 0 is at commit ")
-			require.ErrorContains(t, n.Err(), "start this node's process anew")
-			require.Never(t, func() bool { return len(n.Partitions()) > 0 || !errors.Is(n.Err(), ErrBehind) }, time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return errors.Is(n.front.Err(), ErrBehind) }, time.Minute, time.Millisecond)
+			require.ErrorContains(t, n.front.Err(), "partition 0: postgres: the server has lost commits that it had acknowledged: partition 0 is at commit ")
+			require.ErrorContains(t, n.front.Err(), "start this node's process anew")
+			require.Never(t, func() bool { return len(n.Partitions()) > 0 || !errors.Is(n.front.Err(), ErrBehind) }, time.Second, time.Millisecond)
 
 			again := c.start(c.url) // whatever the hash of n is: it is no candidate
 			c.serving(again)
 			c.well(again)
-			require.ErrorIs(t, n.Err(), ErrBehind)
-			require.NoError(t, n.Stop(t.Context()))
+			require.ErrorIs(t, n.front.Err(), ErrBehind)
+			require.NoError(t, n.front.Stop(t.Context()))
 		})
 	}
 }
@@ -98,17 +98,17 @@ func TestACommitFindsThatTheServerWasSetBack(t *testing.T) {
 	server := pgtest.Start(t)
 	c := newCluster(t, server.URL(), 1, 15*time.Second)
 	began, cause := make(chan struct{}), make(chan error, 1)
-	n, err := Open(t.Context(), c.url, c.config())
+	n, err := openNode(t.Context(), c.url, c.config())
 	require.NoError(t, err)
 	t.Cleanup(n.kill)
-	_, err = Handle(n, "q", func(ctx context.Context, _ executor.Job[int]) error {
+	_, err = executor.Handle(n.front, "q", func(ctx context.Context, _ executor.Job[int]) error {
 		close(began)
 		<-ctx.Done()
 		cause <- context.Cause(ctx)
 		return nil
 	}, executor.QueueConfig[int]{})
 	require.NoError(t, err)
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	c.serving(&testNode{Node: n})
 	server.Stop()
 	setBack := server.Keep(t)
@@ -124,7 +124,7 @@ func TestACommitFindsThatTheServerWasSetBack(t *testing.T) {
 	require.ErrorIs(t, err, ErrBehind)
 	require.ErrorIs(t, err, executor.ErrUnknown)
 	require.Error(t, <-cause)
-	require.Eventually(t, func() bool { return errors.Is(n.Err(), ErrBehind) }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return errors.Is(n.front.Err(), ErrBehind) }, time.Minute, time.Millisecond)
 	require.Never(t, func() bool { return len(n.Partitions()) > 0 }, time.Second, time.Millisecond)
 }
 
@@ -133,9 +133,9 @@ func TestACommitFindsThatTheServerWasSetBack(t *testing.T) {
 func TestEachLookIsCompared(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 3, time.Minute)
 	n := c.node(c.url)
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	c.serving(n)
-	require.NoError(t, n.Stop(t.Context()))
+	require.NoError(t, n.front.Stop(t.Context()))
 	n = c.node(c.url)
 	n.seen[0].note(head{0, 100})
 	n.state, n.values = started, t.Context()
@@ -185,7 +185,7 @@ func TestALeaseThatTheStandbyMayNotHave(t *testing.T) {
 	require.ErrorIs(t, <-done, errWarned)
 	require.Zero(t, p.epoch())
 	standby.Thaw()
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	p.release() // as the end of its life does
 	c.serving(n)
 }

@@ -25,8 +25,7 @@ const (
 	callsVersion     = 1
 	conditionVersion = 2 // a caller waits for the answer
 	txVersion        = 3 // nobody does
-	waitVersion      = 4 // it waits for a payload, and the only item says which
-	deedVersion      = 5 // it waits for what the only item says to be done
+	questionVersion  = 6 // it waits for the answer to the only item; 4 and 5 were questions, too
 )
 
 type item = executor.Item[[]byte]
@@ -106,8 +105,8 @@ func callsOf(b []byte) (calls [][]byte, conditions []byte, err error) {
 	if len(b) < 5 || binary.BigEndian.Uint32(b[len(b)-4:]) != crc32.Checksum(b[:len(b)-4], castagnoli) {
 		return nil, nil, &format.CorruptError{Reason: fmt.Sprintf("a row of the inbox, of %d bytes, is not what was written", len(b))}
 	}
-	if b[0] < callsVersion || b[0] > deedVersion {
-		return nil, nil, fmt.Errorf("%w: a row of the inbox has version %d, this is version %d", ErrTooNew, b[0], deedVersion)
+	if b[0] < callsVersion || b[0] > questionVersion {
+		return nil, nil, fmt.Errorf("%w: a row of the inbox has version %d, this is version %d", ErrTooNew, b[0], questionVersion)
 	}
 	d := format.Decoder{B: b[1 : len(b)-4]}
 	if b[0] != callsVersion {

@@ -160,10 +160,10 @@ func TestNodesWithOtherClocks(t *testing.T) {
 			var busy atomic.Bool // no job is done
 			busy.Store(true)
 			ran := make(chan string, 100)
-			node := func(ahead time.Duration) (*testNode, *Queue[string]) {
+			node := func(ahead time.Duration) (*testNode, *executor.Queue[string]) {
 				n := c.node(c.url)
 				n.now = func() time.Time { return time.Now().Round(0).Add(ahead) }
-				q, err := Handle(n.Node, "clocks", func(_ context.Context, job executor.Job[string]) error {
+				q, err := executor.Handle(n.Node.front, "clocks", func(_ context.Context, job executor.Job[string]) error {
 					if busy.Load() {
 						return errors.New("busy")
 					}
@@ -174,13 +174,13 @@ func TestNodesWithOtherClocks(t *testing.T) {
 				return n, q
 			}
 			first, q := node(ahead)
-			require.NoError(t, first.Start(t.Context()))
+			require.NoError(t, first.front.Start(t.Context()))
 			c.serving(first)
 			second, other := node(0)
 			const later = 3 * time.Second
 			began := time.Now()
 			for _, of := range []struct {
-				q  *Queue[string]
+				q  *executor.Queue[string]
 				n  *testNode
 				id string
 			}{{q, first, "here"}, {other, second, "there"}} {
@@ -192,9 +192,9 @@ func TestNodesWithOtherClocks(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Eventually(t, func() bool { return c.rows(first) == 0 }, time.Minute, time.Millisecond)
-			require.NoError(t, first.Stop(t.Context()))
+			require.NoError(t, first.front.Stop(t.Context()))
 			busy.Store(false)
-			require.NoError(t, second.Start(t.Context()))
+			require.NoError(t, second.front.Start(t.Context()))
 			ids := map[string]bool{}
 			for range 6 {
 				select {

@@ -36,7 +36,7 @@ type cluster struct {
 
 type testNode struct {
 	*Node
-	q *Queue[int]
+	q *executor.Queue[int]
 }
 
 func newCluster(t testing.TB, url string, partitions int, lease time.Duration) *cluster {
@@ -58,9 +58,9 @@ func (c *cluster) node(through string, change ...func(*Config)) *testNode {
 	for _, f := range change {
 		f(&cfg)
 	}
-	n, err := Open(c.t.Context(), through, cfg)
+	n, err := openNode(c.t.Context(), through, cfg)
 	require.NoError(c.t, err)
-	q, err := Handle(n, "q", func(_ context.Context, job executor.Job[int]) error {
+	q, err := executor.Handle(n.front, "q", func(_ context.Context, job executor.Job[int]) error {
 		c.note(job.ID, job.Payload, job.Position)
 		return nil
 	}, executor.QueueConfig[int]{})
@@ -73,7 +73,7 @@ func (c *cluster) node(through string, change ...func(*Config)) *testNode {
 func (c *cluster) start(through string, change ...func(*Config)) *testNode {
 	c.t.Helper()
 	n := c.node(through, change...)
-	require.NoError(c.t, n.Start(context.Background()))
+	require.NoError(c.t, n.front.Start(context.Background()))
 	return n
 }
 
@@ -82,7 +82,7 @@ func (c *cluster) start(through string, change ...func(*Config)) *testNode {
 func (c *cluster) says(n *testNode, texts ...string) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
-		err := n.Err()
+		err := n.front.Err()
 		return err != nil && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(err.Error(), text) })
 	}, time.Minute, time.Millisecond, "%q", texts)
 }
@@ -90,14 +90,14 @@ func (c *cluster) says(n *testNode, texts ...string) {
 // well waits until Err has nothing to say.
 func (c *cluster) well(n *testNode) {
 	c.t.Helper()
-	require.Eventually(c.t, func() bool { return n.Err() == nil }, time.Minute, time.Millisecond)
+	require.Eventually(c.t, func() bool { return n.front.Err() == nil }, time.Minute, time.Millisecond)
 }
 
 // kill ends a node without an order, if Stop has not: what it holds is not released.
 func (n *Node) kill() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = n.Stop(ended)
+	_ = n.front.Stop(ended)
 }
 
 // note checks that an id's payloads come in order: some may come again, where they have not

@@ -161,7 +161,7 @@ func TestMoveWaitsForNodes(t *testing.T) {
 	inUse("owns partition 0")
 	_, err := Check(t.Context(), c.url, c.config())
 	require.NoError(t, err)
-	require.NoError(t, n.Stop(t.Context()))
+	require.NoError(t, n.front.Stop(t.Context()))
 	_, err = Export(t.Context(), c.url, c.config(), to)
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(to))
@@ -209,7 +209,7 @@ func TestNodesWaitForAnImport(t *testing.T) {
 	_, err = m.claim(t.Context(), [][]byte{format.NewUUID(), format.NewUUID()})
 	require.NoError(t, err)
 	n := c.start(c.url)
-	require.Eventually(t, func() bool { return n.Err() != nil }, time.Minute, 5*time.Millisecond) // it has tried
+	require.Eventually(t, func() bool { return n.front.Err() != nil }, time.Minute, 5*time.Millisecond) // it has tried
 	require.Empty(t, n.Partitions())
 	require.NoError(t, tx.Commit(t.Context()))
 	c.serving(n)

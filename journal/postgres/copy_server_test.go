@@ -153,7 +153,7 @@ func killedAtTheCommit(t *testing.T, server *pgtest.Server) {
 		require.NoError(t, watch.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").Scan(&waits))
 		return waits > 0
 	}, time.Minute, 5*time.Millisecond)
-	require.NoError(t, n.Start(context.Background()))
+	require.NoError(t, n.front.Start(context.Background()))
 	require.Empty(t, n.Partitions())
 	server.Kill()
 	server.Restart(t)

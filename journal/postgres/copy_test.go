@@ -175,7 +175,7 @@ func TestMorePartitions(t *testing.T) {
 	}
 	first, from := enqueue(n, 2, key), n
 	enqueue(n, 3)
-	require.NoError(t, n.Stop(t.Context()))
+	require.NoError(t, n.front.Stop(t.Context()))
 	dir := filepath.Join(t.TempDir(), "parts")
 	_, err := Export(t.Context(), c.url, c.config(), dir)
 	require.NoError(t, err)

@@ -35,10 +35,10 @@ func TestPayloadsOfTheNextBuild(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	ran := make(chan int, 10)
-	node := func(knows int, cfg executor.QueueConfig[int]) (*testNode, *Queue[int]) {
+	node := func(knows int, cfg executor.QueueConfig[int]) (*testNode, *executor.Queue[int]) {
 		n := c.node(c.url)
 		cfg.Codec = build{knows: knows}
-		q, err := Handle(n.Node, "grows", func(_ context.Context, job executor.Job[int]) error { ran <- job.Payload; return nil }, cfg)
+		q, err := executor.Handle(n.Node.front, "grows", func(_ context.Context, job executor.Job[int]) error { ran <- job.Payload; return nil }, cfg)
 		require.NoError(t, err)
 		return n, q
 	}
@@ -55,7 +55,7 @@ func TestPayloadsOfTheNextBuild(t *testing.T) {
 		return s
 	}
 	old, _ := node(1, executor.QueueConfig[int]{})
-	require.NoError(t, old.Start(t.Context()))
+	require.NoError(t, old.front.Start(t.Context()))
 	c.serving(old)
 	next, q := node(3, executor.QueueConfig[int]{})
 	for n := range 3 {
@@ -65,17 +65,17 @@ func TestPayloadsOfTheNextBuild(t *testing.T) {
 	require.Equal(t, 1, <-ran)
 	require.Eventually(t, func() bool { s := stats(old); return s.Failed > 0 }, time.Minute, time.Millisecond)
 	require.Zero(t, stats(old).Dead)
-	require.NoError(t, next.Start(t.Context()))
-	require.NoError(t, old.Stop(t.Context()))
+	require.NoError(t, next.front.Start(t.Context()))
+	require.NoError(t, old.front.Stop(t.Context()))
 	c.serving(next)
 	_, err := next.Partitions()[0].Inspect().RunNow(t.Context(), inspect.SelectIDs("grows", "a"))
 	require.NoError(t, err)
 	require.Equal(t, 2, <-ran)
 	require.Equal(t, 3, <-ran)
-	require.NoError(t, next.Stop(t.Context()))
+	require.NoError(t, next.front.Stop(t.Context()))
 
 	last, q := node(3, executor.QueueConfig[int]{MaxRetries: 2, RetryIn: func(int) time.Duration { return 0 }})
-	require.NoError(t, last.Start(t.Context()))
+	require.NoError(t, last.front.Start(t.Context()))
 	c.serving(last)
 	_, err = q.Enqueue(t.Context(), "a", 4)
 	require.NoError(t, err)

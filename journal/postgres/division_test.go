@@ -67,8 +67,8 @@ func TestPartitionFunctionsDiffer(t *testing.T) {
 	c.serving(first, same)
 
 	// It is so when nobody is there any longer, too: what they had is.
-	require.NoError(t, first.Stop(t.Context()))
-	require.NoError(t, same.Stop(t.Context()))
+	require.NoError(t, first.front.Stop(t.Context()))
+	require.NoError(t, same.front.Stop(t.Context()))
 	_, err := Open(t.Context(), c.url, c.config())
 	require.ErrorIs(t, err, ErrPartitions)
 	c.serving(c.start(c.url, as(tenantOf("/"))))
@@ -86,7 +86,7 @@ func TestFirstOpenCounts(t *testing.T) {
 			go func() {
 				cfg := c.config()
 				cfg.Partition = []func(string) string{nil, tenantOf("/")}[i%2]
-				n, err := Open(t.Context(), url, cfg)
+				n, err := openNode(t.Context(), url, cfg)
 				if err == nil {
 					nodes[i%2].Add(1)
 					n.kill()
@@ -143,7 +143,7 @@ func TestDivisionsOfOtherVersions(t *testing.T) {
 		other := c.start(c.url)
 		c.serving(other)
 		c.well(other)
-		require.NoError(t, other.Stop(t.Context()))
+		require.NoError(t, other.front.Stop(t.Context()))
 		cfg := c.config()
 		cfg.Partition = tenantOf("/")
 		_, err = Open(t.Context(), c.url, cfg)
@@ -162,8 +162,8 @@ func TestSchemaMadeAnew(t *testing.T) {
 	_, err := conn.Exec(t.Context(), in(c.schema, "DROP SCHEMA {schema} CASCADE"))
 	require.NoError(t, err)
 	require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema, Partitions: 4}))
-	require.Eventually(t, func() bool { return len(n.Partitions()) == 0 && errors.Is(n.Err(), ErrPartitions) }, time.Minute, 5*time.Millisecond)
-	require.ErrorContains(t, n.Err(), "the schema was made anew")
+	require.Eventually(t, func() bool { return len(n.Partitions()) == 0 && errors.Is(n.front.Err(), ErrPartitions) }, time.Minute, 5*time.Millisecond)
+	require.ErrorContains(t, n.front.Err(), "the schema was made anew")
 
 	c.partitions = 4
 	other := c.start(c.url)
@@ -179,11 +179,11 @@ func TestSchemaMadeAnew(t *testing.T) {
 		require.NoError(t, err)
 	}
 	change("division[1] = division[1] + 1")
-	require.Eventually(t, func() bool { return len(other.Partitions()) == 0 && errors.Is(other.Err(), ErrPartitions) }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(other.Partitions()) == 0 && errors.Is(other.front.Err(), ErrPartitions) }, time.Minute, 5*time.Millisecond)
 	change("division[1] = division[1] - 1")
 	c.serving(other)
 	change("version = version + 1") // so it is when a newer program migrates it
-	require.Eventually(t, func() bool { return len(other.Partitions()) == 0 && errors.Is(other.Err(), ErrPartitions) }, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(other.Partitions()) == 0 && errors.Is(other.front.Err(), ErrPartitions) }, time.Minute, 5*time.Millisecond)
 	_, err = Open(t.Context(), c.url, c.config())
 	require.ErrorIs(t, err, ErrTooNew)
 	require.ErrorContains(t, err, "upgrade this program")
@@ -214,7 +214,7 @@ func TestImportDivides(t *testing.T) {
 
 	other := newCluster(t, url, 4, time.Second)
 	n := other.node(url)
-	require.NoError(t, n.Stop(t.Context()))
+	require.NoError(t, n.front.Stop(t.Context()))
 	cfg = other.config()
 	cfg.Partition = tenantOf("/")
 	_, err = Import(t.Context(), url, cfg, dir)
@@ -254,13 +254,13 @@ func TestCallersOfASchemaMadeAnew(t *testing.T) {
 		ways := []func() error{
 			func() error { _, err := n.q.Enqueue(t.Context(), "a", 1); return err },
 			func() error {
-				return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return n.q.EnqueueTx(t.Context(), tx, "a", 1) })
+				return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return EnqueueTx(t.Context(), tx, n.q, "a", 1) })
 			},
 			func() error {
 				tx, err := db.BeginTx(t.Context(), nil)
 				require.NoError(t, err)
 				defer func() { _ = tx.Rollback() }()
-				if err := n.q.EnqueueSQL(t.Context(), tx, "a", 1); err != nil {
+				if err := EnqueueSQL(t.Context(), tx, n.q, "a", 1); err != nil {
 					return err
 				}
 				return tx.Commit()

@@ -23,11 +23,11 @@ func Example() {
 	if err := postgres.Migrate(ctx, url, postgres.Config{}); err != nil {
 		log.Fatal(err)
 	}
-	n, err := postgres.Open(ctx, url, postgres.Config{})
+	x, err := postgres.Open(ctx, url, postgres.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	mails, err := postgres.Handle(n, "mails", func(_ context.Context, job executor.Job[string]) error {
+	mails, err := executor.Handle(x, "mails", func(_ context.Context, job executor.Job[string]) error {
 		log.Printf("to %s: %s", job.ID, job.Payload)
 		return nil
 	}, executor.QueueConfig[string]{})
@@ -37,7 +37,7 @@ func Example() {
 	if _, err := mails.Enqueue(ctx, "ann@example.org", "welcome"); err != nil {
 		log.Fatal(err)
 	}
-	if err := n.Run(ctx); err != nil {
+	if err := x.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -46,15 +46,15 @@ func Example() {
 // stops the Crons: each ends with the executor of its partition, and the next owner goes on.
 func ExampleConfig_schedule() {
 	ctx := context.Background()
-	n, err := postgres.Open(ctx, "postgres://app@db1,db2/app", postgres.Config{Setup: func(x *executor.Executor, _ int) error {
-		reports, err := executor.Handle(x, "reports", func(_ context.Context, job executor.Job[time.Time]) error {
+	x, err := postgres.Open(ctx, "postgres://app@db1,db2/app", postgres.Config{Setup: func(part *executor.Executor, _ int) error {
+		reports, err := executor.Handle(part, "reports", func(_ context.Context, job executor.Job[time.Time]) error {
 			log.Printf("the report of %v", job.Payload)
 			return nil
 		}, executor.QueueConfig[time.Time]{})
 		if err != nil {
 			return err
 		}
-		c, err := cron.New(x, cron.Config{})
+		c, err := cron.New(part, cron.Config{})
 		if err != nil {
 			return err
 		}
@@ -70,16 +70,16 @@ func ExampleConfig_schedule() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := n.Run(ctx); err != nil {
+	if err := x.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
 
 // A handler that was paused for longer than its lease writes nothing once the next owner has.
 func ExampleToken() {
-	var pool *pgxpool.Pool // of the accounts' database
-	var n *postgres.Node
-	_, err := postgres.Handle(n, "balances", func(ctx context.Context, job executor.Job[int]) error {
+	var pool *pgxpool.Pool   // of the accounts' database
+	var x *executor.Executor // of postgres.Open
+	_, err := executor.Handle(x, "balances", func(ctx context.Context, job executor.Job[int]) error {
 		tag, err := pool.Exec(ctx, "UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2",
 			job.Payload, postgres.Token(ctx), job.ID)
 		if err == nil && tag.RowsAffected() == 0 {

@@ -30,16 +30,16 @@ func TestExplainOnAnyNode(t *testing.T) {
 		return nil
 	}
 	owner, other := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
-	stranger, err := Open(t.Context(), c.url, c.config())
+	stranger, err := openNode(t.Context(), c.url, c.config())
 	require.NoError(t, err)
 	t.Cleanup(stranger.kill)
-	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
 	const failing, busy = "a\xff/1", "b"
 	for id, payload := range map[string]int{failing: 1, busy: 2} {
 		_, err := other.q.Enqueue(t.Context(), id, payload)
 		require.NoError(t, err)
-		why, err := other.Explain(within(t, time.Minute), "q", id)
+		why, err := other.front.Inspect().Explain(within(t, time.Minute), "q", id)
 		require.NoError(t, err)
 		require.NotEqual(t, inspect.JobUnknown, why.State, "it is in the log by then")
 	}
@@ -47,7 +47,7 @@ func TestExplainOnAnyNode(t *testing.T) {
 	for _, n := range []*Node{owner.Node, other.Node, stranger} {
 		explain := func(id string) inspect.Explanation {
 			t.Helper()
-			why, err := n.Explain(within(t, time.Minute), "q", id)
+			why, err := n.front.Inspect().Explain(within(t, time.Minute), "q", id)
 			require.NoError(t, err)
 			require.Equal(t, id, why.ID)
 			require.Equal(t, why.String(), why.Text)
@@ -61,17 +61,17 @@ func TestExplainOnAnyNode(t *testing.T) {
 		require.Equal(t, inspect.JobUnknown, explain("nobody").State)
 
 		for _, none := range []context.Context{nil, (*struct{ context.Context })(nil)} {
-			_, err := n.Explain(none, "q", busy) //nolint:staticcheck // that is the test
+			_, err := n.front.Inspect().Explain(none, "q", busy) //nolint:staticcheck // that is the test
 			require.ErrorIs(t, err, executor.ErrContext)
 		}
 		for queue, want := range map[string]error{"q": executor.ErrInvalidID, "nothing": executor.ErrUnknownQueue} {
 			id := map[string]string{"nothing": busy}[queue]
-			_, err := n.Explain(within(t, time.Minute), queue, id)
+			_, err := n.front.Inspect().Explain(within(t, time.Minute), queue, id)
 			require.ErrorIs(t, err, want)
 		}
 	}
 	owner.kill()
-	_, err = other.Explain(within(t, 100*time.Millisecond), "q", busy)
+	_, err = other.front.Inspect().Explain(within(t, 100*time.Millisecond), "q", busy)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, executor.ErrUnknown, "nobody has it, and nobody will do it")
 }

@@ -178,12 +178,12 @@ func TestRolesWithTheirRights(t *testing.T) {
 			_, err := caller.q.Enqueue(t.Context(), id, want[id])
 			require.NoError(t, err)
 		default:
-			require.NoError(t, pgx.BeginFunc(t.Context(), writer, func(tx pgx.Tx) error { return caller.q.EnqueueTx(t.Context(), tx, id, want[id]) }))
+			require.NoError(t, pgx.BeginFunc(t.Context(), writer, func(tx pgx.Tx) error { return EnqueueTx(t.Context(), tx, caller.q, id, want[id]) }))
 		}
 	}
 	c.await(want)
 	require.NoError(t, caller.q.Wait(t.Context(), caller.put(t, "later", 1, executor.In(300*time.Millisecond))))
-	require.NoError(t, n.Stop(t.Context()))
+	require.NoError(t, n.front.Stop(t.Context()))
 
 	without := func(role string, what, on string) string {
 		return c.role(s, slices.DeleteFunc(rightsOf(t, role), func(r right) bool { return r.what == what && r.on == on }))
@@ -202,20 +202,20 @@ func TestRolesWithTheirRights(t *testing.T) {
 	require.ErrorContains(t, err, "permission denied for table node")
 	tx, err := connect(t, without("writer", "INSERT", "{schema}.inbox")).Begin(t.Context())
 	require.NoError(t, err)
-	require.ErrorContains(t, caller.q.EnqueueTx(t.Context(), tx, "a", 1), "permission denied for table inbox")
+	require.ErrorContains(t, EnqueueTx(t.Context(), tx, caller.q, "a", 1), "permission denied for table inbox")
 	for what, on := range map[string]string{"INSERT": "{schema}.block", "UPDATE": "{schema}.lease", "DELETE": "{schema}.inbox"} {
 		poor := c.start(without("node", what, on))
 		_, err := caller.q.Enqueue(t.Context(), "b", 1)
 		require.NoError(t, err)
 		table := on[strings.Index(on, ".")+1:]
 		require.Eventually(t, func() bool {
-			return poor.Err() != nil && strings.Contains(poor.Err().Error(), "permission denied for table "+table)
+			return poor.front.Err() != nil && strings.Contains(poor.front.Err().Error(), "permission denied for table "+table)
 		},
 			time.Minute, 5*time.Millisecond, table)
 		ended, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		_ = poor.Stop(ended)
+		_ = poor.front.Stop(ended)
 		cancel()
 	}
-	require.NoError(t, caller.Stop(t.Context()))
+	require.NoError(t, caller.front.Stop(t.Context()))
 	require.Empty(t, log.lines("="), "it was no candidate, and has nothing to leave")
 }

@@ -18,15 +18,15 @@ import (
 
 // stubborn registers a queue whose handlers go on after their contexts have ended, until leave is
 // closed, on node first; the other nodes only say that they have begun.
-func (c *cluster) stubborn(first bool, leave <-chan struct{}, inside *atomic.Int32, began chan<- string, change ...func(*Config)) (*Node, *Queue[int]) {
+func (c *cluster) stubborn(first bool, leave <-chan struct{}, inside *atomic.Int32, began chan<- string, change ...func(*Config)) (*Node, *executor.Queue[int]) {
 	cfg := c.config()
 	for _, f := range change {
 		f(&cfg)
 	}
-	n, err := Open(c.t.Context(), c.url, cfg)
+	n, err := openNode(c.t.Context(), c.url, cfg)
 	require.NoError(c.t, err)
 	c.t.Cleanup(n.kill)
-	q, err := Handle(n, "q", func(_ context.Context, job executor.Job[int]) error {
+	q, err := executor.Handle(n.front, "q", func(_ context.Context, job executor.Job[int]) error {
 		if inside.Add(1) > 1 {
 			began <- "beside another run"
 		}
@@ -51,13 +51,13 @@ func TestAPartitionWaitsForItsHandlers(t *testing.T) {
 	leave, began := make(chan struct{}), make(chan string, 10)
 	var inside atomic.Int32
 	a, q := c.stubborn(true, leave, &inside, began, func(cfg *Config) { cfg.Executor.StopTimeout = 50 * time.Millisecond })
-	require.NoError(t, a.Start(t.Context()))
+	require.NoError(t, a.front.Start(t.Context()))
 	b, _ := c.stubborn(false, leave, &inside, began)
 	c.serving(&testNode{Node: a})
 	_, err := q.Enqueue(t.Context(), "id", 1)
 	require.NoError(t, err)
 	require.Equal(t, "id", <-began)
-	require.NoError(t, b.Start(t.Context()))
+	require.NoError(t, b.front.Start(t.Context()))
 	a.mu.Lock()
 	p := a.held[0]
 	a.mu.Unlock()
@@ -74,7 +74,7 @@ func TestAPartitionWaitsForItsHandlers(t *testing.T) {
 func (c *cluster) busy() (n *Node, leave chan<- struct{}) {
 	t, end, began := c.t, make(chan struct{}), make(chan string, 10)
 	n, q := c.stubborn(true, end, new(atomic.Int32), began)
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	c.serving(&testNode{Node: n})
 	_, err := q.Enqueue(t.Context(), "id", 1)
 	require.NoError(t, err)
@@ -91,14 +91,14 @@ func TestAStopThatIsOverKeepsTheLeaseOfItsHandlers(t *testing.T) {
 	other := c.node(c.url)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, n.Stop(ended), executor.ErrStuck)
+	require.ErrorIs(t, n.front.Stop(ended), executor.ErrStuck)
 	require.NotEmpty(t, cmpStats(t, other.Node).Partitions[0].Owner)
 	close(leave)
 
 	idle := c.node(c.url) // where none is inside the lease is given back all the same
 	_, err := idle.pool.Exec(t.Context(), in(c.schema, "UPDATE {schema}.lease SET expires = clock_timestamp() - interval '1 second'"))
 	require.NoError(t, err)
-	require.NoError(t, idle.Start(t.Context()))
+	require.NoError(t, idle.front.Start(t.Context()))
 	c.serving(idle)
 	idle.kill()
 	require.Empty(t, cmpStats(t, other.Node).Partitions[0].Owner)
@@ -115,7 +115,7 @@ func TestAStopThatIsOverWaitsAMoment(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	stopped := make(chan error)
-	go func() { stopped <- n.Stop(ended) }()
+	go func() { stopped <- n.front.Stop(ended) }()
 	require.Eventually(t, func() bool { return p.lingering() == 1 }, time.Minute, time.Millisecond)
 	close(leave)
 	require.ErrorIs(t, <-stopped, executor.ErrStuck)
@@ -127,20 +127,20 @@ func TestHandlersOfAPartitionThatIsBeingOpened(t *testing.T) {
 	t.Parallel()
 	const jobs = 200
 	c := newCluster(t, pgtest.Shared(t).URL(), 4, time.Minute)
-	open := func(handle func(context.Context, *Queue[int], executor.Job[int]) error) (*Node, *Queue[int]) {
-		n, err := Open(t.Context(), c.url, c.config())
+	open := func(handle func(context.Context, *executor.Queue[int], executor.Job[int]) error) (*Node, *executor.Queue[int]) {
+		n, err := openNode(t.Context(), c.url, c.config())
 		require.NoError(t, err)
 		t.Cleanup(n.kill)
-		q, err := Handle(n, "next", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+		q, err := executor.Handle(n.front, "next", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
 		require.NoError(t, err)
-		first, err := Handle(n, "q", func(ctx context.Context, job executor.Job[int]) error { return handle(ctx, q, job) },
+		first, err := executor.Handle(n.front, "q", func(ctx context.Context, job executor.Job[int]) error { return handle(ctx, q, job) },
 			executor.QueueConfig[int]{MaxRetries: -1})
 		require.NoError(t, err)
-		require.NoError(t, n.Start(t.Context()))
+		require.NoError(t, n.front.Start(t.Context()))
 		c.serving(&testNode{Node: n})
 		return n, first
 	}
-	filled, q := open(func(ctx context.Context, _ *Queue[int], _ executor.Job[int]) error {
+	filled, q := open(func(ctx context.Context, _ *executor.Queue[int], _ executor.Job[int]) error {
 		<-ctx.Done()
 		return ctx.Err()
 	})
@@ -150,7 +150,7 @@ func TestHandlersOfAPartitionThatIsBeingOpened(t *testing.T) {
 	}
 	filled.kill()
 	wrong := make(chan error, 2*jobs)
-	open(func(ctx context.Context, next *Queue[int], job executor.Job[int]) error {
+	open(func(ctx context.Context, next *executor.Queue[int], job executor.Job[int]) error {
 		_, err := next.Enqueue(ctx, job.ID, 1, executor.IdempotencyKey("once "+job.ID))
 		wrong <- err
 		err = next.FollowUp(job, job.ID, 2)

@@ -11,14 +11,14 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// Err returns why partitions that this node should serve are not served, or what the inbox has for
+// err returns why partitions that this node should serve are not served, or what the inbox has for
 // them is not taken in, each by its number; what executor.Executor.Err says of each; which ones have
 // something for a queue that this node does not have, half a minute late at most; which ones another
 // node gets when handlers have returned that take longer than Config.Executor.StopTimeout; why the last attempt to write the inbox has failed; and
 // since when the node can't renew its leases or get new ones, if its last attempt to do so has
 // failed; and who holds a snapshot, see [Stats], for more than an hour. nil: there is nothing to say. It goes on trying by itself, but after [ErrBehind]. Before
 // Start and after Stop there is no attempt.
-func (n *Node) Err() error {
+func (n *Node) err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var errs []error

@@ -47,7 +47,7 @@ func TestErrTellsOfAnOutage(t *testing.T) {
 				_, _ = n.q.Enqueue(calling, string(rune('b'+i)), 1)
 			}
 			require.Eventually(t, func() bool { return len(n.Partitions()) == 0 }, time.Minute, time.Millisecond)
-			require.Error(t, n.Err())
+			require.Error(t, n.front.Err())
 			proxy.Heal()
 			c.serving(n)
 			c.well(n)
@@ -65,7 +65,6 @@ func TestEndedContexts(t *testing.T) {
 	cancel(mine)
 	var none context.Context
 	n := c.node(c.url)
-	require.ErrorIs(t, n.Start(ended), mine)
 	_, err := n.Stats(ended)
 	require.ErrorIs(t, err, mine)
 	_, err = Open(ended, c.url, c.config())
@@ -75,14 +74,14 @@ func TestEndedContexts(t *testing.T) {
 	_, err = n.Stats(none)
 	require.ErrorIs(t, err, executor.ErrContext)
 
-	require.NoError(t, n.Start(t.Context()), "after a Start that was refused")
+	require.NoError(t, n.front.Start(ended), "the end of its context means nothing, as with any executor")
 	c.serving(n)
-	require.ErrorIs(t, n.Run(ended), executor.ErrState)
+	require.ErrorIs(t, n.front.Run(ended), executor.ErrState)
 	require.Len(t, n.Partitions(), 2, "a Run that is refused stops nothing")
 
 	other := c.node(c.url)
-	require.NoError(t, other.Run(ended))
-	require.ErrorIs(t, other.Start(t.Context()), executor.ErrState, "it has stopped")
+	require.NoError(t, other.front.Run(ended))
+	require.ErrorIs(t, other.front.Start(t.Context()), executor.ErrState, "it has stopped")
 }
 
 // After Stop nothing is accepted, in a transaction neither, and Stats says why it has no answer.
@@ -95,17 +94,17 @@ func TestAfterStop(t *testing.T) {
 	pool := c.node(c.url).pool
 	n := c.start(c.url)
 	c.serving(n)
-	require.NoError(t, n.Stop(t.Context()))
+	require.NoError(t, n.front.Stop(t.Context()))
 	tx, err := pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), tx, "a", 1), executor.ErrClosed)
+	require.ErrorIs(t, EnqueueTx(t.Context(), tx, n.q, "a", 1), executor.ErrClosed)
 	handler := context.WithValue(t.Context(), partitionKey{}, true)
-	require.ErrorIs(t, n.q.EnqueueTx(handler, tx, "a", 1), executor.ErrClosed)
+	require.ErrorIs(t, EnqueueTx(handler, tx, n.q, "a", 1), executor.ErrClosed)
 	stx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer func() { _ = stx.Rollback() }()
-	require.ErrorIs(t, n.q.EnqueueSQL(t.Context(), stx, "a", 1), executor.ErrClosed)
+	require.ErrorIs(t, EnqueueSQL(t.Context(), stx, n.q, "a", 1), executor.ErrClosed)
 	_, err = n.Stats(t.Context())
 	require.ErrorIs(t, err, executor.ErrClosed)
 }
@@ -117,24 +116,24 @@ func TestWhatIsEnqueuedDuringAStop(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
 	began, done := make(chan struct{}), make(chan struct{})
 	n := c.node(c.url)
-	slow, err := Handle(n.Node, "slow", func(context.Context, executor.Job[int]) error {
+	slow, err := executor.Handle(n.Node.front, "slow", func(context.Context, executor.Job[int]) error {
 		close(began)
 		<-done
 		return nil
 	}, executor.QueueConfig[int]{})
 	require.NoError(t, err)
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	c.serving(n)
 	_, err = slow.Enqueue(t.Context(), "s", 1)
 	require.NoError(t, err)
 	<-began
 	stopped := make(chan error, 1)
-	go func() { stopped <- n.Stop(context.Background()) }()
+	go func() { stopped <- n.front.Stop(context.Background()) }()
 	x := n.Partitions()[0]
 	require.Eventually(t, func() bool { return errors.Is(x.Err(), executor.ErrClosed) }, time.Minute, time.Millisecond)
 	_, err = n.q.Enqueue(t.Context(), "a", 1)
 	require.NoError(t, err)
-	require.NoError(t, pgx.BeginFunc(t.Context(), connect(t, c.url), func(tx pgx.Tx) error { return n.q.EnqueueTx(t.Context(), tx, "a", 2) }))
+	require.NoError(t, pgx.BeginFunc(t.Context(), connect(t, c.url), func(tx pgx.Tx) error { return EnqueueTx(t.Context(), tx, n.q, "a", 2) }))
 	var calling sync.WaitGroup
 	last := 2
 	calling.Go(func() { // what is accepted until the end is so
@@ -165,15 +164,14 @@ func TestStopOfASilentServer(t *testing.T) {
 	n := c.start(proxy.URL(c.url))
 	c.serving(n)
 	proxy.Swallow()
-	mine := errors.New("mine")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, mine)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	err := n.Stop(ctx)
+	err := n.front.Stop(ctx)
 	require.Less(t, time.Since(began), 8*time.Second, "and the server is given ten")
-	require.ErrorIs(t, err, mine)
+	require.ErrorIs(t, err, executor.ErrStuck)
 	proxy.Heal()
-	require.NoError(t, n.Stop(t.Context()), "it has gone on")
+	require.NoError(t, n.front.Stop(t.Context()), "it has gone on")
 }
 
 // A queue that comes after Start is told so each time.
@@ -181,7 +179,7 @@ func TestLateQueues(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	n := c.start(c.url)
 	for range 2 {
-		_, err := Handle(n.Node, "late", func(context.Context, executor.Job[int]) error { return nil },
+		_, err := executor.Handle(n.Node.front, "late", func(context.Context, executor.Job[int]) error { return nil },
 			executor.QueueConfig[int]{})
 		require.ErrorIs(t, err, executor.ErrState)
 	}

@@ -196,3 +196,9 @@ func (r *rig) rows(t testing.TB, partition int) string {
 	}
 	return strings.Join(all, "\n")
 }
+
+// openNode is Open for those who look at the node.
+func openNode(ctx context.Context, url string, cfg Config) (*Node, error) {
+	x, err := Open(ctx, url, cfg)
+	return NodeOf(x), err
+}

@@ -26,10 +26,7 @@ const (
 	unknownEvery = 30 * time.Second
 )
 
-// setUp is the order of queues that Config.Setup has registered: they may share lanes.
-const setUp = "set up"
-
-// deeds is the order of what people want to be done, whose rows have no queue: it waits for none.
+// deeds is the order of questions that wait for no queue, and whose rows have none.
 const deeds = "deeds"
 
 // taker moves the rows of an owned partition from the inbox into the log, in passes. A pass
@@ -75,18 +72,17 @@ func newTaker(p *partition) (t *taker, err error) {
 	if t.offset, _, err = p.x.SourceOffset(inboxSource); err != nil {
 		return nil, err
 	}
-	p.n.mu.Lock()
-	for _, r := range p.n.queues {
-		t.orders[r.name] = r.order
-	}
-	p.n.mu.Unlock()
 	stats, err := p.x.Stats(p.ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, q := range stats.Queues {
-		if q.Registered && t.orders[q.Name] == "" {
-			t.orders[q.Name] = setUp
+		own, unknown := p.x.Lookup(q.Name)
+		if unknown != nil {
+			continue
+		}
+		if t.orders[q.Name] = "queue " + q.Name; own.SharedLanes() != "" {
+			t.orders[q.Name] = "lanes " + own.SharedLanes()
 		}
 	}
 	t.names = slices.Sorted(maps.Keys(t.orders))

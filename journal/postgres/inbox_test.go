@@ -54,7 +54,7 @@ func TestAnUnknownQueueWaitsAndBlocksNobody(t *testing.T) {
 		return nil
 	}
 	newer := c.node(c.url)
-	other, err := Handle(newer.Node, "other", handler, executor.QueueConfig[int]{})
+	other, err := executor.Handle(newer.Node.front, "other", handler, executor.QueueConfig[int]{})
 	require.NoError(t, err)
 	for k := 1; k <= 3; k++ {
 		_, err = other.Enqueue(t.Context(), "x", k)
@@ -70,8 +70,8 @@ func TestAnUnknownQueueWaitsAndBlocksNobody(t *testing.T) {
 		return text.has("wait for a queue that is not registered") && text.has("queue=other partitions=[0]")
 	}, time.Minute, 10*time.Millisecond)
 	require.Equal(t, 3, cmpStats(t, older.Node).Partitions[0].Inbox)
-	require.NoError(t, older.Stop(t.Context()))
-	require.NoError(t, newer.Start(t.Context()))
+	require.NoError(t, older.front.Stop(t.Context()))
+	require.NoError(t, newer.front.Start(t.Context()))
 	<-done
 	require.Equal(t, []int{1, 2, 3}, ran)
 }
@@ -130,17 +130,17 @@ func TestRefusedRowsAreKeptAndTold(t *testing.T) {
 	require.Zero(t, s.Inbox)
 
 	// What is cleared is tried again.
-	require.NoError(t, owner.Stop(t.Context()))
+	require.NoError(t, owner.front.Stop(t.Context()))
 	_, err = producer.pool.Exec(t.Context(), in(c.schema, "UPDATE {schema}.inbox SET refused = NULL WHERE octet_length(calls) > 500"))
 	require.NoError(t, err)
 	var ran = make(chan int, 1)
-	n, err := Open(t.Context(), c.url, c.config())
+	n, err := openNode(t.Context(), c.url, c.config())
 	require.NoError(t, err)
 	t.Cleanup(n.kill)
-	_, err = Handle(n, "q", func(_ context.Context, job executor.Job[string]) error { ran <- len(job.Payload); return nil },
+	_, err = executor.Handle(n.front, "q", func(_ context.Context, job executor.Job[string]) error { ran <- len(job.Payload); return nil },
 		executor.QueueConfig[string]{Codec: rawText{}})
 	require.NoError(t, err)
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	require.Equal(t, 1000, <-ran)
 }
 
@@ -183,9 +183,9 @@ func TestRowsWithoutAHint(t *testing.T) {
 	c.serving(owner)
 	_, err := owner.q.Enqueue(t.Context(), "b", 1)
 	require.NoError(t, err, "a look is over")
-	b, err := producer.q.batch([]executor.Item[int]{{ID: "a", Payload: 1}, {ID: "a", Payload: 2}, {ID: "a", Payload: 3}}, nil)
+	items, _, err := producer.q.Carry([]executor.Item[int]{{ID: "a", Payload: 1}, {ID: "a", Payload: 2}, {ID: "a", Payload: 3}})
 	require.NoError(t, err)
-	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall(b.parts[0])}}})
+	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall(items)}}})
 	_, err = producer.pool.Exec(t.Context(), producer.texts["put"], r.partitions, r.queues, r.calls, r.tokens, nil)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, 10*time.Millisecond)
@@ -196,11 +196,11 @@ func TestRowsWithoutAHint(t *testing.T) {
 func TestOptionsTravel(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
-	n, err := Open(t.Context(), c.url, c.config())
+	n, err := openNode(t.Context(), c.url, c.config())
 	require.NoError(t, err)
 	t.Cleanup(n.kill)
 	ran := make(chan executor.Job[string], 4)
-	q, err := Handle(n, "q", func(_ context.Context, job executor.Job[string]) error { ran <- job; return nil }, executor.QueueConfig[string]{})
+	q, err := executor.Handle(n.front, "q", func(_ context.Context, job executor.Job[string]) error { ran <- job; return nil }, executor.QueueConfig[string]{})
 	require.NoError(t, err)
 	due := time.Now().Add(300 * time.Millisecond)
 	r, err := q.Enqueue(t.Context(), "a", "late", executor.At(due), executor.Score(-7.5), executor.Metadata(map[string]string{"k": "v"}))
@@ -221,7 +221,7 @@ func TestOptionsTravel(t *testing.T) {
 	} {
 		require.ErrorIs(t, call(), want)
 	}
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	var order []string
 	var job executor.Job[string]
 	for range 3 {
@@ -255,7 +255,7 @@ func TestOpenRefuses(t *testing.T) {
 	open := func(change func(*Config)) error {
 		cfg := c.config()
 		change(&cfg)
-		n, err := Open(t.Context(), s.URL(), cfg)
+		n, err := openNode(t.Context(), s.URL(), cfg)
 		if err == nil {
 			n.kill()
 		}
@@ -282,14 +282,14 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	require.NoError(t, open(func(c *Config) { c.Partitions = 4 }))
 	n := c.node(c.url)
-	_, err := Handle(n.Node, "q", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	_, err := executor.Handle(n.Node.front, "q", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
 	require.ErrorIs(t, err, executor.ErrDuplicateQueue)
-	_, err = Handle(n.Node, "r", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{MaxRetries: -5, Share: executor.Share{Shards: -1}})
+	_, err = executor.Handle(n.Node.front, "r", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{MaxRetries: -5, Share: executor.Share{Shards: -1}})
 	require.ErrorIs(t, err, executor.ErrConfig)
-	_, err = Handle[int](nil, "r", nil, executor.QueueConfig[int]{})
-	require.ErrorIs(t, err, ErrConfig)
-	require.NoError(t, n.Start(t.Context()))
-	_, err = Handle(n.Node, "late", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	_, err = executor.Handle(n.front, "\xff", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	require.ErrorIs(t, err, executor.ErrConfig, "the server can't have it in a text")
+	require.NoError(t, n.front.Start(t.Context()))
+	_, err = executor.Handle(n.Node.front, "late", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
 	require.ErrorIs(t, err, executor.ErrState)
 }
 
@@ -319,9 +319,9 @@ func TestQueuesOfSetupAreFed(t *testing.T) {
 	})
 	c.serving(n)
 	caller := c.node(c.url)
-	var queues []*Queue[int]
+	var queues []*executor.Queue[int]
 	for _, name := range []string{"limited", "beside"} {
-		q, err := Handle(caller.Node, name, func(context.Context, executor.Job[int]) error { return nil },
+		q, err := executor.Handle(caller.Node.front, name, func(context.Context, executor.Job[int]) error { return nil },
 			executor.QueueConfig[int]{Conditions: executor.Conditions[int]{SharedLanes: "both"}})
 		require.NoError(t, err)
 		queues = append(queues, q)
@@ -357,7 +357,7 @@ func TestAPartitionThatFailsIsTriedAgain(t *testing.T) {
 		}
 	})
 	says := func(text string) func() bool {
-		return func() bool { return strings.Contains(fmt.Sprint(n.Err()), text) }
+		return func() bool { return strings.Contains(fmt.Sprint(n.front.Err()), text) }
 	}
 	require.Eventually(t, says("not yet"), time.Minute, time.Millisecond)
 	require.Eventually(t, says("partition 0"), time.Minute, time.Millisecond)
@@ -365,7 +365,7 @@ func TestAPartitionThatFailsIsTriedAgain(t *testing.T) {
 	broken = nil
 	mu.Unlock()
 	c.serving(n)
-	require.Eventually(t, func() bool { return n.Err() == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return n.front.Err() == nil }, time.Minute, time.Millisecond)
 }
 
 // What the server says while rows are taken in is not about them: they wait, in their order, the log

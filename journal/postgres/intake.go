@@ -46,7 +46,7 @@ func (r inRow) read() (items []item, conditions []executor.Option, err error) {
 	if err == nil {
 		conditions, err = executor.Carried(carried)
 	}
-	if err == nil && r.calls[0] >= waitVersion {
+	if err == nil && r.calls[0] > txVersion {
 		conditions = []executor.Option{} // it is alone
 	}
 	for _, c := range calls {
@@ -57,7 +57,7 @@ func (r inRow) read() (items []item, conditions []executor.Option, err error) {
 		of, err = itemsOf(c)
 		items = append(items, of...)
 	}
-	if err == nil && (len(items) == 0 || len(items) > 1 && r.calls[0] >= waitVersion) {
+	if err == nil && (len(items) == 0 || len(items) > 1 && r.calls[0] > txVersion) {
 		err = &format.CorruptError{Reason: fmt.Sprintf("a row of the inbox has %d items", len(items))}
 	}
 	return items, conditions, err
@@ -66,8 +66,8 @@ func (r inRow) read() (items []item, conditions []executor.Option, err error) {
 // take appends the items of a group to the log, in the commit that deletes their rows. What has
 // conditions is answered, and so is over whatever they come to.
 func (t *taker) take(g group) error {
-	if g.rows[0].calls[0] >= waitVersion {
-		return t.hear(g.rows[0], g.items[0])
+	if g.rows[0].calls[0] > txVersion {
+		return t.hear(g.rows[0], g.items[0].Payload)
 	}
 	offset := t.offset + 1
 	numbers := make([]int64, len(g.rows))

@@ -41,7 +41,7 @@ func TestRowsAreTakenInOnceWhoeverDies(t *testing.T) {
 			n := c.start(proxy.URL(c.url))
 			select {
 			case <-over:
-				_ = n.Stop(context.Background())
+				_ = n.front.Stop(context.Background())
 				return
 			case <-time.After(time.Duration(50+rand.IntN(500)) * time.Millisecond):
 			}
@@ -139,7 +139,7 @@ func TestPutAgain(t *testing.T) {
 	put()
 	put()
 	require.Equal(t, 1, c.rows(n))
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	c.await(map[string]int{"a": 1})
 	require.Eventually(t, func() bool { return c.rows(n) == 0 }, time.Minute, 10*time.Millisecond)
 	put()
@@ -178,9 +178,9 @@ func TestChild(t *testing.T) {
 	}
 	lease, err := time.ParseDuration(with[2])
 	require.NoError(t, err)
-	n, err := Open(t.Context(), with[0], Config{Schema: with[1], Lease: lease, SingleServer: true})
+	n, err := openNode(t.Context(), with[0], Config{Schema: with[1], Lease: lease, SingleServer: true})
 	require.NoError(t, err)
-	_, err = Handle(n, "q", func(ctx context.Context, job executor.Job[int]) error {
+	_, err = executor.Handle(n.front, "q", func(ctx context.Context, job executor.Job[int]) error {
 		fmt.Println("runs", job.Payload)
 		select {
 		case <-ctx.Done():
@@ -190,7 +190,7 @@ func TestChild(t *testing.T) {
 		return nil
 	}, executor.QueueConfig[int]{})
 	require.NoError(t, err)
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	select {}
 }
 

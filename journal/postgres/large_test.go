@@ -22,13 +22,13 @@ func TestLargePayloadsThroughTheInbox(t *testing.T) {
 	server := pgtest.Start(t)
 	c := newCluster(t, server.URL(), 4, defaultLease)
 	ran := make(chan int, 100)
-	node := func() (*Node, *Queue[[]byte]) {
+	node := func() (*Node, *executor.Queue[[]byte]) {
 		cfg := c.config()
 		cfg.Executor.Advanced.MaxPayloadBytes = callBytes
-		n, err := Open(t.Context(), c.url, cfg)
+		n, err := openNode(t.Context(), c.url, cfg)
 		require.NoError(t, err)
 		t.Cleanup(n.kill)
-		q, err := Handle(n, "q", func(_ context.Context, job executor.Job[[]byte]) error {
+		q, err := executor.Handle(n.front, "q", func(_ context.Context, job executor.Job[[]byte]) error {
 			ran <- len(job.Payload)
 			return nil
 		}, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
@@ -37,7 +37,7 @@ func TestLargePayloadsThroughTheInbox(t *testing.T) {
 	}
 	_, q := node()
 	owner, _ := node()
-	require.NoError(t, owner.Start(t.Context()))
+	require.NoError(t, owner.front.Start(t.Context()))
 	c.serving(&testNode{Node: owner})
 	sizes := []int{8 << 20, 16 << 20}
 	if long() {

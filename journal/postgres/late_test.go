@@ -28,10 +28,10 @@ func TestALateCommitChangesNothing(t *testing.T) {
 			c := newCluster(t, s.URL(), 1, time.Minute) // it does not learn by itself that its lease has ended
 			proxy := NewProxy(t, s.Addr())
 			began, done := make(chan struct{}, 1), make(chan struct{})
-			stale, err := Open(t.Context(), proxy.URL(c.url)+"&application_name=late", c.config())
+			stale, err := openNode(t.Context(), proxy.URL(c.url)+"&application_name=late", c.config())
 			require.NoError(t, err)
 			t.Cleanup(stale.kill)
-			_, err = Handle(stale, "q", func(_ context.Context, job executor.Job[int]) error {
+			_, err = executor.Handle(stale.front, "q", func(_ context.Context, job executor.Job[int]) error {
 				if job.ID != "a" {
 					return nil
 				}
@@ -40,7 +40,7 @@ func TestALateCommitChangesNothing(t *testing.T) {
 				return nil
 			}, executor.QueueConfig[int]{})
 			require.NoError(t, err)
-			require.NoError(t, stale.Start(t.Context()))
+			require.NoError(t, stale.front.Start(t.Context()))
 			c.serving(&testNode{Node: stale})
 			x := stale.Partitions()[0]
 			add := func(id, payload string) error {
@@ -64,7 +64,7 @@ func TestALateCommitChangesNothing(t *testing.T) {
 			}
 			ended("UPDATE {schema}.lease SET expires = clock_timestamp() - interval '1 second'")
 			ended("UPDATE {schema}.node SET expires = clock_timestamp() - interval '1 second'")
-			require.NoError(t, next.Start(t.Context()))
+			require.NoError(t, next.front.Start(t.Context()))
 			c.serving(next)
 			c.await(map[string]int{"a": 2}) // the first of them again
 			r := &rig{schema: c.schema, pool: next.pool}
@@ -80,7 +80,7 @@ func TestALateCommitChangesNothing(t *testing.T) {
 				require.ErrorIs(t, err, executor.ErrUnknown)
 				require.ErrorIs(t, err, ErrFenced)
 			}
-			if err := stale.Stop(t.Context()); !gone {
+			if err := stale.front.Stop(t.Context()); !gone {
 				require.NoError(t, err)
 			}
 			require.Eventually(t, func() bool { // until the server has done what it was sent

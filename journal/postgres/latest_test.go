@@ -48,11 +48,11 @@ func TestTheNewestStateOfARowOnAnyNode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	var m mirror
-	open := func() (*Node, *Queue[int]) {
-		n, err := Open(t.Context(), c.url, c.config())
+	open := func() (*Node, *executor.Queue[int]) {
+		n, err := openNode(t.Context(), c.url, c.config())
 		require.NoError(t, err)
 		t.Cleanup(n.kill)
-		q, err := HandleLatest(n, "rows", func(_ context.Context, job executor.Job[int]) error {
+		q, err := executor.HandleLatest(n.front, "rows", func(_ context.Context, job executor.Job[int]) error {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if m.failing {
@@ -75,7 +75,7 @@ func TestTheNewestStateOfARowOnAnyNode(t *testing.T) {
 		put(version)
 	}
 	first, _ := open()
-	require.NoError(t, first.Start(context.Background()))
+	require.NoError(t, first.front.Start(context.Background()))
 	wait := func(done func() bool) {
 		t.Helper()
 		require.Eventually(t, done, time.Minute, time.Millisecond)
@@ -95,7 +95,7 @@ func TestTheNewestStateOfARowOnAnyNode(t *testing.T) {
 
 	next, _ := open()
 	first.kill()
-	require.NoError(t, next.Start(context.Background()))
+	require.NoError(t, next.front.Start(context.Background()))
 	put(2)
 	wait(ended(next, 1))
 	require.True(t, m.has(4)())
@@ -109,12 +109,12 @@ func TestTheNewestStateOfARowOnAnyNode(t *testing.T) {
 	m.down(false)
 	put(6)
 	wait(m.has(4, 6))
-	back, err := caller.Act(t.Context(), "requeue", inspect.SelectQueue("rows"), "")
+	back, err := inspect.Act(t.Context(), caller.front.Inspect(), "requeue", inspect.SelectQueue("rows"), "")
 	require.NoError(t, err)
 	require.Zero(t, back.Back)
 	require.True(t, m.has(4, 6)())
 
-	_, err = HandleLatest(caller, "other", func(context.Context, executor.Job[int]) error { return nil },
+	_, err = executor.HandleLatest(caller.front, "other", func(context.Context, executor.Job[int]) error { return nil },
 		executor.QueueConfig[int]{Merge: executor.MergeKeepAll})
 	require.ErrorIs(t, err, executor.ErrConfig)
 }

@@ -38,12 +38,12 @@ func TestAStaleOwnerEndsItsHandlersBeforeItsLease(t *testing.T) {
 		ended <- context.Cause(ctx)
 		return nil // it says that it is done, and is not believed
 	}
-	stale, err := Open(t.Context(), proxy.URL(c.url), c.config())
+	stale, err := openNode(t.Context(), proxy.URL(c.url), c.config())
 	require.NoError(t, err)
 	t.Cleanup(stale.kill)
-	q, err := Handle(stale, "q", handler, executor.QueueConfig[int]{})
+	q, err := executor.Handle(stale.front, "q", handler, executor.QueueConfig[int]{})
 	require.NoError(t, err)
-	require.NoError(t, stale.Start(t.Context()))
+	require.NoError(t, stale.front.Start(t.Context()))
 	_, err = q.Enqueue(t.Context(), "a", 1)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, <-began)
@@ -71,12 +71,12 @@ func TestAStaleOwnerEndsItsHandlersBeforeItsLease(t *testing.T) {
 	require.Equal(t, before, row(), "nothing is committed after the handler has ended")
 	require.NoError(t, tx.Rollback(t.Context()))
 
-	next, err := Open(t.Context(), c.url, c.config())
+	next, err := openNode(t.Context(), c.url, c.config())
 	require.NoError(t, err)
 	t.Cleanup(next.kill)
-	_, err = Handle(next, "q", handler, executor.QueueConfig[int]{})
+	_, err = executor.Handle(next.front, "q", handler, executor.QueueConfig[int]{})
 	require.NoError(t, err)
-	require.NoError(t, next.Start(t.Context()))
+	require.NoError(t, next.front.Start(t.Context()))
 	require.EqualValues(t, 2, <-began, "it was not settled")
 	require.NotZero(t, cmpStats(t, stale).Lost)
 	stats := cmpStats(t, observer.Node).Partitions[0] // of whichever of the two has it
@@ -103,14 +103,14 @@ func TestAnOrderlyStopHandsOver(t *testing.T) {
 		require.NoError(t, err)
 	}
 	began := time.Now()
-	require.NoError(t, a.Stop(t.Context()))
+	require.NoError(t, a.front.Stop(t.Context()))
 	c.serving(b)
 	took := time.Since(began)
 	t.Logf("handed over in %v", took)
 	require.Less(t, took, 15*time.Second, "of twenty until the next look")
 	_, err := a.q.Enqueue(t.Context(), "a", 1)
 	require.ErrorIs(t, err, executor.ErrClosed)
-	require.NoError(t, a.Stop(t.Context()), "once more")
+	require.NoError(t, a.front.Stop(t.Context()), "once more")
 	want := make(map[string]int)
 	for i := range 50 {
 		want[fmt.Sprintf("id %d", i)] = 1
@@ -119,7 +119,7 @@ func TestAnOrderlyStopHandsOver(t *testing.T) {
 	c.mu.Lock()
 	require.Zero(t, c.repeats)
 	c.mu.Unlock()
-	require.ErrorIs(t, a.Start(t.Context()), executor.ErrState)
+	require.ErrorIs(t, a.front.Start(t.Context()), executor.ErrState)
 }
 
 func TestDecide(t *testing.T) {
@@ -222,7 +222,7 @@ func TestAStopTellsOfTheLastPartition(t *testing.T) {
 			owner, next = next, owner
 		}
 		began := time.Now()
-		require.NoError(t, owner.Stop(t.Context()))
+		require.NoError(t, owner.front.Stop(t.Context()))
 		c.serving(next)
 		require.Less(t, time.Since(began), 15*time.Second)
 		owner = next
@@ -250,7 +250,7 @@ func TestAStopHurriesWhatIsBeingGivenAway(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	stopped := time.Now()
-	require.NoError(t, n.Stop(ctx), "the handler has returned when it was cancelled")
+	require.NoError(t, n.front.Stop(ctx), "the handler has returned when it was cancelled")
 	<-p.over
 	require.Less(t, time.Since(stopped), 20*time.Second)
 }
@@ -335,9 +335,9 @@ func TestAPartitionIsGivenAwayAtOnce(t *testing.T) {
 			return nil
 		}
 	})
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	require.Eventually(t, func() bool {
-		require.NoError(t, n.Err())
+		require.NoError(t, n.front.Err())
 		return len(n.Partitions()) == 8
 	}, time.Minute, time.Millisecond)
 	require.EqualValues(t, 16, given.Load())

@@ -85,7 +85,7 @@ func TestWhatPassesIsNoError(t *testing.T) {
 		"joins": func() {
 			other := c.start(c.url, told)
 			c.serving(a, b, other)
-			require.NoError(t, other.Stop(t.Context()))
+			require.NoError(t, other.front.Stop(t.Context()))
 		},
 		"dies": func() {
 			other := c.start(c.url, told)
@@ -100,8 +100,8 @@ func TestWhatPassesIsNoError(t *testing.T) {
 	}
 	cancel()
 	working.Wait()
-	require.NoError(t, a.Stop(t.Context()))
-	require.NoError(t, b.Stop(t.Context()))
+	require.NoError(t, a.front.Stop(t.Context()))
+	require.NoError(t, b.front.Stop(t.Context()))
 	require.Empty(t, log.lines("level=ERROR"))
 	require.NotEmpty(t, log.lines(`level=INFO msg="partitions are taken"`))
 	require.NotEmpty(t, log.lines(`level=INFO msg="partitions are given away"`))
@@ -126,7 +126,7 @@ func TestWhatStaysIsAnError(t *testing.T) {
 		require.Eventually(t, func() bool { return log.has(`level=ERROR msg="` + test.says + `"`) }, time.Minute, 5*time.Millisecond, test.set)
 		s.Exec(t, test.reset)
 		c.serving(n)
-		require.NoError(t, n.Stop(t.Context()))
+		require.NoError(t, n.front.Stop(t.Context()))
 	}
 	c := newCluster(t, s.URL(), 1, time.Second)
 	var log lockedText

@@ -21,10 +21,10 @@ import (
 // the calls after it go on.
 func TestACallThatIsTooLargeIsRefused(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 2, time.Second)
-	n, err := Open(t.Context(), c.url, c.config())
+	n, err := openNode(t.Context(), c.url, c.config())
 	require.NoError(t, err)
 	t.Cleanup(n.kill)
-	q, err := Handle(n, "q", func(context.Context, executor.Job[[]byte]) error { return nil },
+	q, err := executor.Handle(n.front, "q", func(context.Context, executor.Job[[]byte]) error { return nil },
 		executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
 	require.NoError(t, err)
 	payload := make([]byte, 1<<20)
@@ -40,9 +40,11 @@ func TestACallThatIsTooLargeIsRefused(t *testing.T) {
 	for i := range items[:255] {
 		items[i].Payload = payload[:1<<20-1000]
 	}
-	_, err = q.batch(items[:256], nil)
+	_, err = n.batch(items[:256])
 	require.NoError(t, err)
-	_, err = q.batch(items[:256], []executor.Option{pairs})
+	carried, _, err := q.Carry(items[:256], pairs)
+	require.NoError(t, err)
+	_, err = n.batch(carried)
 	require.ErrorIs(t, err, executor.ErrTooLarge, "metadata counts, too")
 	receipts, err := q.EnqueueMany(t.Context(), items[:3])
 	require.NoError(t, err)
@@ -55,16 +57,15 @@ func TestTheLimitOfACallIsNotThatOfAPayload(t *testing.T) {
 	x, err := executor.Open("", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: most}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = x.Stop(context.Background()) })
-	probe, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
 	require.NoError(t, err)
-	q := &Queue[[]byte]{n: new(Node), probe: probe}
-	q.n.divide = Config{}.divide(1)
+	n := &Node{divide: Config{}.divide(1)}
 	payload := make([]byte, most+1)
-	_, err = q.batch([]executor.Item[[]byte]{{ID: "a", Payload: payload[:most]}}, nil)
+	_, err = n.batch([]item{{ID: "a", Payload: payload[:most]}})
 	require.NoError(t, err)
-	_, err = q.batch([]executor.Item[[]byte]{{ID: "a", Payload: payload[:most]}, {ID: "a"}}, nil)
+	_, err = n.batch([]item{{ID: "a", Payload: payload[:most]}, {ID: "a"}})
 	require.ErrorIs(t, err, executor.ErrTooLarge)
-	_, err = q.batch([]executor.Item[[]byte]{{ID: "a", Payload: payload}}, nil)
+	_, _, err = q.Carry([]item{{ID: "a", Payload: payload}})
 	require.ErrorIs(t, err, executor.ErrTooLarge)
 }
 
@@ -134,7 +135,7 @@ func TestLeasesThatNoNodeCanHaveAreOver(t *testing.T) {
 	s := cmpStats(t, n.Node)
 	require.Empty(t, s.Nodes)
 	require.Empty(t, s.Partitions[0].Owner)
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	c.serving(n)
 	set(n.texts["sweep"])
 	var rows int

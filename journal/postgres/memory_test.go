@@ -23,16 +23,16 @@ func TestANodeHasOneMemoryBudget(t *testing.T) {
 	const partitions, budget, call = 16, 16 << 20, 1000
 	jobs := times(64_000, 1_000_000)
 	c := newCluster(t, pgtest.Start(t).URL(), partitions, time.Duration(times(10, 3))*time.Second)
-	open := func() (*testNode, *Queue[string]) {
+	open := func() (*testNode, *executor.Queue[string]) {
 		cfg := c.config()
 		cfg.Executor.Advanced.MemoryBudget = budget
 		cfg.Executor.MaxBacklog.Payloads = 2_000_000
-		n, err := Open(t.Context(), c.url, cfg)
+		n, err := openNode(t.Context(), c.url, cfg)
 		require.NoError(t, err)
 		t.Cleanup(n.kill)
-		q, err := Handle(n, "waits", func(ctx context.Context, _ executor.Job[string]) error { <-ctx.Done(); return ctx.Err() }, executor.QueueConfig[string]{})
+		q, err := executor.Handle(n.front, "waits", func(ctx context.Context, _ executor.Job[string]) error { <-ctx.Done(); return ctx.Err() }, executor.QueueConfig[string]{})
 		require.NoError(t, err)
-		require.NoError(t, n.Start(t.Context()))
+		require.NoError(t, n.front.Start(t.Context()))
 		return &testNode{Node: n}, q
 	}
 	n, q := open()

@@ -46,11 +46,11 @@ func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
 		return slices.Max(runs[len(runs)-1])
 	}
 	began := make(chan struct{}, 2)
-	open := func(url string, block bool) (*Node, []*Queue[int]) {
-		n, err := Open(t.Context(), url, c.config())
+	open := func(url string, block bool) (*Node, []*executor.Queue[int]) {
+		n, err := openNode(t.Context(), url, c.config())
 		require.NoError(t, err)
 		t.Cleanup(n.kill)
-		m, err := HandleMerged(n, "merged", func(ctx context.Context, job executor.Merged[int]) error {
+		m, err := executor.HandleMerged(n.front, "merged", func(ctx context.Context, job executor.Merged[int]) error {
 			seen(job)
 			if block {
 				began <- struct{}{}
@@ -59,7 +59,7 @@ func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[int]{})
 		require.NoError(t, err)
-		b, err := HandleBatch(n, "batch", func(ctx context.Context, jobs []executor.Merged[int]) error {
+		b, err := executor.HandleBatch(n.front, "batch", func(ctx context.Context, jobs []executor.Merged[int]) error {
 			for _, job := range jobs {
 				seen(job)
 			}
@@ -70,7 +70,7 @@ func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[int]{BatchSize: 10})
 		require.NoError(t, err)
-		return n, []*Queue[int]{m, b}
+		return n, []*executor.Queue[int]{m, b}
 	}
 	old, _ := open(proxy.URL(c.url), true)
 	next, queues := open(c.url, false)
@@ -83,13 +83,13 @@ func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
 		}
 	}
 	put(1, 3)
-	require.NoError(t, old.Start(t.Context()))
+	require.NoError(t, old.front.Start(t.Context()))
 	<-began
 	<-began
 	put(4, 6)
 	proxy.Refuse()
 	proxy.Cut()
-	require.NoError(t, next.Start(t.Context()))
+	require.NoError(t, next.front.Start(t.Context()))
 	put(7, 8)
 	require.Eventually(t, func() bool { return last("merged") == 8 && last("batch") == 8 }, time.Minute, 10*time.Millisecond)
 	mu.Lock()
@@ -110,27 +110,27 @@ func TestManyPartitionsAndFollowUps(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 5, time.Second)
 	tenant := func(id string) string { before, _, _ := strings.Cut(id, "/"); return before }
-	n, err := Open(t.Context(), c.url, func() Config { cfg := c.config(); cfg.Partition = tenant; return cfg }())
+	n, err := openNode(t.Context(), c.url, func() Config { cfg := c.config(); cfg.Partition = tenant; return cfg }())
 	require.NoError(t, err)
 	t.Cleanup(n.kill)
 	ran := make(chan string, 100)
-	var second *Queue[string]
-	first, err := Handle(n, "first", func(_ context.Context, job executor.Job[string]) error {
+	var second *executor.Queue[string]
+	first, err := executor.Handle(n.front, "first", func(_ context.Context, job executor.Job[string]) error {
 		other := "another tenant"
-		for n := 0; ; n++ {
-			mine, _ := second.n.PartitionOf(job.ID)
-			if theirs, _ := second.n.PartitionOf(other); theirs != mine {
+		for i := 0; ; i++ {
+			mine, _ := n.PartitionOf(job.ID)
+			if theirs, _ := n.PartitionOf(other); theirs != mine {
 				break
 			}
-			other = fmt.Sprint("tenant ", n)
+			other = fmt.Sprint("tenant ", i)
 		}
-		if err := second.FollowUp(job, other, "x"); !errors.Is(err, executor.ErrNotOwned) && !errors.Is(err, executor.ErrFollowUp) {
+		if err := second.FollowUp(job, other, "x"); !errors.Is(err, executor.ErrNotOwned) {
 			return executor.Cancel(fmt.Errorf("it is %w", err))
 		}
 		return second.FollowUp(job, tenant(job.ID)+"/second", job.Payload+" followed")
 	}, executor.QueueConfig[string]{})
 	require.NoError(t, err)
-	second, err = Handle(n, "second", func(_ context.Context, job executor.Job[string]) error { ran <- job.Payload; return nil }, executor.QueueConfig[string]{})
+	second, err = executor.Handle(n.front, "second", func(_ context.Context, job executor.Job[string]) error { ran <- job.Payload; return nil }, executor.QueueConfig[string]{})
 	require.NoError(t, err)
 	var items []executor.Item[string]
 	var want []string
@@ -145,7 +145,7 @@ func TestManyPartitionsAndFollowUps(t *testing.T) {
 	receipts, err := first.EnqueueMany(t.Context(), items)
 	require.NoError(t, err)
 	require.Len(t, receipts, 20)
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	var got []string
 	for range want {
 		got = append(got, <-ran)

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
 )
 
 // Errors of nodes and queues. What package executor says of a call, its ids, payloads and
@@ -75,12 +76,10 @@ type Config struct {
 	// node may return nil before the commit: its Receipt says so.
 	Executor executor.Config
 
-	// Setup is called for each partition that the node begins to own, once the queues of Handle
-	// are registered and before jobs run: for schedules, and for queues with limits or slots,
-	// which are made of the partition's executor x. So Limits and Slots of QueueConfig.Conditions can't
-	// be set with Handle of this package: executor.Handle(x, …) registers such a queue here. The owner
-	// takes in what the inbox has for it, as for others; who enqueues has it from Handle, without
-	// limits or slots, on a node that is not started, or from x.Lookup on the owner. It shares lanes
+	// Setup is called for each partition that the node begins to own, with its executor x, once that
+	// has the queues of all, and before jobs run: for schedules, and for queues with slots,
+	// which are made of x. The owner takes in what the inbox has for such a queue, as for others; who
+	// enqueues has it from a node that is not started and registers it without slots. It shares lanes
 	// with queues of Setup only. An error gives the partition back; it is tried again later.
 	//
 	// Add a schedule of executor/cron here for each partition, with a queue of x, as the example
@@ -140,7 +139,8 @@ type Node struct {
 	seen     []seen            // by partition
 	log      *slog.Logger
 	lines    lines              // of partitions
-	probe    *executor.Executor // tells bad registrations; runs nothing
+	front    *executor.Executor // what users have
+	part     func(name string, open func(journal.Config) (*journal.Log, error), cfg executor.Config) (*executor.Executor, error)
 
 	base   context.Context // all that the node does ends with it
 	cancel context.CancelCauseFunc
@@ -153,14 +153,11 @@ type Node struct {
 	notifier    notifier
 	wake        chan struct{} // holds a token when leases should be looked at
 
-	stopped chan struct{} // closed when Stop is over
-	hurried chan struct{} // closed when it waits for no handler any longer
-	stopErr error
+	hurried chan struct{} // closed when a stop waits for no handler any longer
 
 	// mu guards what follows. No user code and no call of the server is under it.
 	mu       sync.Mutex
 	state    nodeState
-	queues   []registration
 	values   context.Context // of Start
 	held     map[int]*partition
 	failed   map[int]failure
@@ -178,13 +175,6 @@ const (
 	stopping
 )
 
-// registration is a queue as each partition's executor gets it.
-type registration struct {
-	name  string
-	order string // what its payloads are in order within
-	in    func(x *executor.Executor) (typed any, err error)
-}
-
 // failure is why a partition is not served, although it should be.
 type failure struct {
 	err   error
@@ -192,13 +182,15 @@ type failure struct {
 	until time.Time
 }
 
-// Open connects to the server at url and checks it, the schema and cfg. The node can enqueue
-// then; it owns no partition before [Node.Start]. The connections are made as pgx does it: url
+// Open connects to the server at url, checks it, the schema and cfg, and returns the executor of all
+// partitions, of which this process is a node. Register the queues with executor.Handle and the
+// like, on all nodes the same. It can enqueue then, and act on the jobs of all nodes; it owns no
+// partition, and runs no job, before its Start. The connections are made as pgx does it: url
 // may be of several hosts, with target_session_attrs=read-write.
 //
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
 // for Config.Executor, the cause of ctx, or what the server says.
-func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
+func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, error) {
 	if ctx == nil {
 		return nil, errNilContext
 	}
@@ -207,7 +199,7 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{cfg: cfg, log: cfg.Executor.Logger, now: time.Now, wake: make(chan struct{}, 1),
-		stopped: make(chan struct{}), hurried: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
+		hurried: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
 	n.id.Valid, n.lines.log = true, n.log
 	_, _ = rand.Read(n.id.Bytes[:]) // does not fail
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -215,7 +207,9 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 		n.disconnect(err)
 		return nil, because(ctx, err)
 	}
-	if n.probe, err = executor.Open("", cfg.Executor); err != nil {
+	n.front, n.part, err = executor.OpenCluster(executor.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
+		Enqueue: n.enqueue, Ask: n.ask, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
+	if err != nil {
 		n.disconnect(err)
 		return nil, err
 	}
@@ -225,7 +219,14 @@ func Open(ctx context.Context, url string, cfg Config) (*Node, error) {
 	n.notifier.wake = make(chan struct{}, 1)
 	n.tasks.Go(n.notifier.run)
 	n.tasks.Go(n.listen)
-	return n, nil
+	return n.front, nil
+}
+
+// NodeOf returns what this process is in the cluster of an executor that Open returned; nil for
+// another executor.
+func NodeOf(x *executor.Executor) *Node {
+	n, _ := executor.ClusterOf(x).(*Node)
+	return n
 }
 
 func (n *Node) connect(ctx context.Context, url string) (err error) {
@@ -278,64 +279,15 @@ func (n *Node) PartitionOf(id string) (int, error) {
 	return number, err
 }
 
-// register makes a queue known to all partitions that will be owned, and returns it as the probe has it.
-func (n *Node) register(r registration) (typed any, err error) {
-	add := func(registration ...registration) error {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.state != opened {
-			return fmt.Errorf("%w: queue %q comes after Start; register all queues before", executor.ErrState, r.name)
-		}
-		n.queues = append(n.queues, registration...)
-		return nil
-	}
-	err = add() // before the name is taken
-	if err == nil {
-		typed, err = r.in(n.probe)
-	}
-	if err == nil {
-		err = add(r)
-	}
-	return typed, err
-}
-
-// Start makes the node a candidate for partitions, and runs the jobs of those that it gets,
-// until Stop. Handlers see the values of ctx; its end means nothing once Start has returned:
-// see [Node.Run]. It returns executor.ErrState when it was called before, or Stop was, the cause
-// of ctx when that has ended before; then it may be called again. It does not wait for the server:
-// see [Node.Err].
-func (n *Node) Start(ctx context.Context) error {
-	if ctx == nil {
-		return errNilContext
-	}
+// start makes the node a candidate for partitions, and runs the jobs of those that it gets. It does not
+// wait for the server: see err.
+func (n *Node) start(ctx context.Context) error {
 	n.mu.Lock()
-	defer n.mu.Unlock() // no Stop can end before they are there
-	if n.state != opened {
-		return fmt.Errorf("%w: Start may be called once, and not after Stop", executor.ErrState)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+	defer n.mu.Unlock()
 	n.state, n.values = started, context.WithoutCancel(ctx)
 	n.tasks.Go(n.leases)
 	n.tasks.Go(n.keepHouse)
 	return nil
-}
-
-// Run starts, waits until ctx ends or Stop is called, and stops: handlers have
-// Config.Executor.StopTimeout to end. It returns nil after a clean end, which one is that had no
-// beginning because ctx had ended before, too.
-func (n *Node) Run(ctx context.Context) error {
-	if err := n.Start(ctx); err != nil && (ctx == nil || ctx.Err() == nil || errors.Is(err, executor.ErrState)) {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-	case <-n.stopped:
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.grace())
-	defer cancel()
-	return n.Stop(grace)
 }
 
 // grace is how long handlers have to end: executor.Config's default, too.
@@ -343,45 +295,20 @@ func (cfg Config) grace() time.Duration {
 	return max(cmp.Or(cfg.Executor.StopTimeout, 30*time.Second), 0)
 }
 
-// Stop ends the node in order: it is no candidate any longer, and each of its partitions is
+// stopSlack is how long a stop waits for executors and the server once ctx has ended.
+const stopSlack = time.Second
+
+// stop ends the node in order: it is no candidate any longer, and each of its partitions is
 // given away as soon as its handlers have returned. When ctx ends they are cancelled; a partition
 // that has some half a second later is left to its lease, and is another node's when that has ended.
 // What is enqueued meanwhile goes to those that have handlers still, or into the inbox. With the last partition that ends, too: then it is
-// executor.ErrClosed, and the connections are closed. Stop is idempotent; each call waits for the end.
-//
-// It returns nil after a clean end, and otherwise what the partitions' executors say. When the
-// server does not answer it goes on in the background a second after ctx has ended, and the
-// cause of ctx is returned.
-func (n *Node) Stop(ctx context.Context) error {
-	if ctx == nil {
-		return errNilContext
-	}
+// executor.ErrClosed, and the connections are closed. It returns what the partitions' executors say.
+func (n *Node) stop(ctx context.Context) error {
 	n.mu.Lock()
-	before := n.state
+	candidate := n.state == started
 	n.state = stopping
 	held := slices.Collect(maps.Values(n.held))
 	n.mu.Unlock()
-	if before != stopping {
-		go n.stop(ctx, before == started, held)
-	}
-	select {
-	case <-n.stopped:
-		return n.stopErr
-	case <-ctx.Done():
-	}
-	select {
-	case <-n.stopped:
-		return n.stopErr
-	case <-time.After(stopSlack):
-		return fmt.Errorf("postgres: the stop goes on in the background: %w", context.Cause(ctx))
-	}
-}
-
-// stopSlack is how long Stop waits for executors and the server once ctx has ended.
-const stopSlack = time.Second
-
-func (n *Node) stop(ctx context.Context, candidate bool, held []*partition) {
-	defer close(n.stopped)
 	if candidate {
 		leaving, cancel := context.WithTimeout(n.base, n.cfg.Lease)
 		over := context.AfterFunc(ctx, func() { time.AfterFunc(stopSlack/4, cancel) })
@@ -398,10 +325,9 @@ func (n *Node) stop(ctx context.Context, candidate bool, held []*partition) {
 		<-p.over
 		errs = append(errs, p.stopErr)
 	}
-	errs = append(errs, n.probe.Stop(context.WithoutCancel(ctx)))
 	n.outbox.drain(ctx)
 	n.disconnect(executor.ErrClosed)
-	n.stopErr = errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // owned returns a partition that the node serves now, or nil.

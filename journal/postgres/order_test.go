@@ -49,7 +49,7 @@ func TestCallersKeepTheirOrderOverNodesAndOwners(t *testing.T) {
 			case <-over:
 			case <-time.After(300 * time.Millisecond):
 			}
-			assert.NoError(t, n.Stop(context.Background()))
+			assert.NoError(t, n.front.Stop(context.Background()))
 			select {
 			case <-over:
 				return

@@ -26,12 +26,12 @@ func TestAPartitionWithoutALease(t *testing.T) {
 	require.NoError(t, err)
 	const missing = "partition 1 has no row in the table lease"
 	c.says(n, missing)
-	require.ErrorIs(t, n.Err(), journal.ErrCorrupt)
+	require.ErrorIs(t, n.front.Err(), journal.ErrCorrupt)
 	other := c.start(c.url, func(cfg *Config) { cfg.Executor.Logger = log.logger() })
 	c.says(other, missing)
 	const line = `level=ERROR msg="partition can't be served" partition=1`
 	require.Never(t, func() bool { return len(log.lines(line)) != 2 }, time.Second, time.Millisecond, "once for each node")
-	require.NoError(t, other.Stop(t.Context()))
+	require.NoError(t, other.front.Stop(t.Context()))
 	require.Eventually(t, func() bool { return len(n.Partitions()) == 1 }, time.Minute, time.Millisecond)
 
 	id := "a"

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +43,6 @@ type partition struct {
 	before head // what the node had seen when it acquired the partition
 	store  *partitionStore
 	x      *executor.Executor
-	queues map[string]any // *executor.Queue[T], by name
 	taker  *taker
 	token  int64 // see Token
 	ready  atomic.Bool
@@ -64,7 +62,7 @@ type partition struct {
 
 func newPartition(n *Node, number int) *partition {
 	p := &partition{n: n, number: number, began: time.Now(), down: make(chan struct{}), over: make(chan struct{}),
-		queues: make(map[string]any), running: make(map[*context.CancelCauseFunc]struct{})}
+		running: make(map[*context.CancelCauseFunc]struct{})}
 	p.ctx, p.cancel = context.WithCancelCause(n.base)
 	p.grace, p.hurry = context.WithCancelCause(p.ctx)
 	p.timer = time.AfterFunc(time.Hour, p.expire)
@@ -283,20 +281,11 @@ func (p *partition) acquire() error {
 	return nil
 }
 
-// open opens the executor and registers everything.
+// open opens the executor, with all queues.
 func (p *partition) open() (err error) {
-	name := fmt.Sprintf("%s/%d", p.n.cfg.Schema, p.number)
-	p.x, err = executor.OpenLog(name, p.openLog, p.config())
+	p.x, err = p.n.part(fmt.Sprintf("%s/%d", p.n.cfg.Schema, p.number), p.openLog, p.config())
 	if err != nil {
 		return err
-	}
-	p.n.mu.Lock()
-	queues := slices.Clone(p.n.queues)
-	p.n.mu.Unlock()
-	for _, r := range queues {
-		if p.queues[r.name], err = r.in(p.x); err != nil {
-			return fmt.Errorf("postgres: partition %d: queue %q: %w", p.number, r.name, err)
-		}
 	}
 	if f := p.n.cfg.Setup; f != nil {
 		p.settingUp.Store(true)
@@ -369,6 +358,7 @@ type partitionKey struct{}
 // of handlers when the partition is lost.
 func (p *partition) config() executor.Config {
 	cfg := p.n.cfg.Executor
+	cfg.OnStart = nil // it was called
 	cfg.Splitter = p.n.divide
 	cfg.Splitter.Self = p.number
 	if cfg.Advanced.MemoryBudget >= 0 { // of the node

@@ -70,8 +70,8 @@ func TestPoolerWithSessions(t *testing.T) {
 		require.NoError(t, err)
 	}
 	c.await(want)
-	require.NoError(t, a.Stop(t.Context()))
-	require.NoError(t, b.Stop(t.Context()))
+	require.NoError(t, a.front.Stop(t.Context()))
+	require.NoError(t, b.front.Stop(t.Context()))
 }
 
 // The connections of EnqueueTx are the caller's: they need no session, only a driver that
@@ -100,12 +100,12 @@ func TestPoolerOfTransactions(t *testing.T) {
 			id := fmt.Sprint("id-", i%10)
 			want[id]++
 			if i%20 < 10 {
-				require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return n.q.EnqueueTx(t.Context(), tx, id, want[id]) }))
+				require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return EnqueueTx(t.Context(), tx, n.q, id, want[id]) }))
 				continue
 			}
 			tx, err := db.BeginTx(t.Context(), nil)
 			require.NoError(t, err)
-			require.NoError(t, n.q.EnqueueSQL(t.Context(), tx, id, want[id]))
+			require.NoError(t, EnqueueSQL(t.Context(), tx, n.q, id, want[id]))
 			require.NoError(t, tx.Commit())
 		}
 	}

@@ -25,9 +25,9 @@ func TestANodeThatJoinsCancelsNothing(t *testing.T) {
 	var mu sync.Mutex
 	starts, cancelled := make(map[string]int), 0
 	began, leave := make(chan string, 100), make(chan struct{})
-	node := func() (*testNode, *Queue[int]) {
+	node := func() (*testNode, *executor.Queue[int]) {
 		n := c.node(c.url, func(cfg *Config) { cfg.Executor.StopTimeout = 200 * time.Millisecond })
-		q, err := Handle(n.Node, "long", func(ctx context.Context, job executor.Job[int]) error {
+		q, err := executor.Handle(n.Node.front, "long", func(ctx context.Context, job executor.Job[int]) error {
 			mu.Lock()
 			starts[job.ID]++
 			mu.Unlock()
@@ -45,7 +45,7 @@ func TestANodeThatJoinsCancelsNothing(t *testing.T) {
 		return n, q
 	}
 	a, q := node()
-	require.NoError(t, a.Start(t.Context()))
+	require.NoError(t, a.front.Start(t.Context()))
 	c.serving(a)
 	busy := make(map[int]bool)
 	for i := 0; len(busy) < partitions/2; i++ {
@@ -58,7 +58,7 @@ func TestANodeThatJoinsCancelsNothing(t *testing.T) {
 		}
 	}
 	b, _ := node()
-	require.NoError(t, b.Start(t.Context()))
+	require.NoError(t, b.front.Start(t.Context()))
 	var moves []int // that b is to have
 	require.Eventually(t, func() bool {
 		conn, err := b.control.Acquire(t.Context())
@@ -89,7 +89,7 @@ func TestANodeThatJoinsCancelsNothing(t *testing.T) {
 	}
 	close(leave)
 	require.Eventually(t, func() bool { return len(a.Partitions()) == partitions/2 && len(b.Partitions()) == partitions/2 }, time.Minute, time.Millisecond)
-	require.NoError(t, b.Stop(t.Context()))
+	require.NoError(t, b.front.Stop(t.Context()))
 	c.serving(a)
 	require.Eventually(t, func() bool {
 		done := 0
@@ -117,9 +117,9 @@ func TestAnOwnerAnswersUntilItsHandlersHaveEnded(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
 	began, leave := make(chan struct{}), make(chan struct{})
-	open := func(first bool) (*testNode, *Queue[string]) {
+	open := func(first bool) (*testNode, *executor.Queue[string]) {
 		n := c.node(c.url)
-		q, err := Handle(n.Node, "calls", func(_ context.Context, job executor.Job[string]) error {
+		q, err := executor.Handle(n.Node.front, "calls", func(_ context.Context, job executor.Job[string]) error {
 			if first {
 				close(began)
 				<-leave
@@ -132,14 +132,14 @@ func TestAnOwnerAnswersUntilItsHandlersHaveEnded(t *testing.T) {
 		return n, q
 	}
 	a, q := open(true)
-	require.NoError(t, a.Start(t.Context()))
+	require.NoError(t, a.front.Start(t.Context()))
 	c.serving(a)
 	_, err := q.Enqueue(t.Context(), "slow", "")
 	require.NoError(t, err)
 	<-began
 	p := a.owned(0)
 	stopped := make(chan error, 1)
-	go func() { stopped <- a.Stop(t.Context()) }()
+	go func() { stopped <- a.front.Stop(t.Context()) }()
 	<-p.down
 	require.Eventually(t, func() bool { return errors.Is(p.x.Err(), executor.ErrClosed) }, time.Minute, time.Millisecond)
 	want := make(map[string]int)
@@ -155,6 +155,6 @@ func TestAnOwnerAnswersUntilItsHandlersHaveEnded(t *testing.T) {
 	close(leave)
 	require.NoError(t, <-stopped)
 	b, _ := open(false)
-	require.NoError(t, b.Start(t.Context()))
+	require.NoError(t, b.front.Start(t.Context()))
 	c.await(want)
 }

@@ -111,7 +111,7 @@ func TestScheduleOfAllPartitions(t *testing.T) {
 		slices.Reverse(nodes)
 		slices.Reverse(proxies)
 	}
-	require.NoError(t, nodes[0].Stop(t.Context())) // that of the more partitions
+	require.NoError(t, nodes[0].front.Stop(t.Context())) // that of the more partitions
 	k.await(begin, 3)
 	c.serving(nodes[1])
 	proxies[1].Refuse() // and the other one, which has all of them now, dies

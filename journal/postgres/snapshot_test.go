@@ -128,10 +128,10 @@ func TestTheFloorWaitsForWhoIsLate(t *testing.T) {
 
 	tx, err := early.Begin(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, caller.q.EnqueueTx(t.Context(), tx, "early", 1))
+	require.NoError(t, EnqueueTx(t.Context(), tx, caller.q, "early", 1))
 	done := make(chan error, 1)
 	go func() { // it has its number, and no more
-		done <- pgx.BeginFunc(context.Background(), late, func(tx pgx.Tx) error { return caller.q.EnqueueTx(context.Background(), tx, "late", 1) })
+		done <- pgx.BeginFunc(context.Background(), late, func(tx pgx.Tx) error { return EnqueueTx(context.Background(), tx, caller.q, "late", 1) })
 	}()
 	require.Eventually(t, func() bool {
 		var waits int
@@ -190,9 +190,9 @@ func TestASnapshotThatIsHeldIsTold(t *testing.T) {
 			exec(sql)
 		}
 		n.tellOfSnapshots(t.Context(), time.Hour)
-		require.NoError(t, n.Err(), name)
-		require.Eventually(t, func() bool { n.tellOfSnapshots(t.Context(), time.Second); return n.Err() != nil }, time.Minute, time.Millisecond, name)
-		require.ErrorContains(t, n.Err(), steps.holder)
+		require.NoError(t, n.front.Err(), name)
+		require.Eventually(t, func() bool { n.tellOfSnapshots(t.Context(), time.Second); return n.front.Err() != nil }, time.Minute, time.Millisecond, name)
+		require.ErrorContains(t, n.front.Err(), steps.holder)
 		n.tellOfSnapshots(t.Context(), time.Second)
 		told++
 		require.Len(t, log.lines("a snapshot is held"), told, "once for each")
@@ -200,7 +200,7 @@ func TestASnapshotThatIsHeldIsTold(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, holder, steps.holder)
 		exec(steps.end)
-		require.Eventually(t, func() bool { n.tellOfSnapshots(t.Context(), time.Second); return n.Err() == nil }, time.Minute, time.Millisecond, name)
+		require.Eventually(t, func() bool { n.tellOfSnapshots(t.Context(), time.Second); return n.front.Err() == nil }, time.Minute, time.Millisecond, name)
 	}
 	stats, err := n.Stats(t.Context())
 	require.NoError(t, err)

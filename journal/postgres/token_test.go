@@ -34,11 +34,11 @@ func TestTokenOfEachKindOfHandler(t *testing.T) {
 		}, executor.QueueConfig[int]{})
 		return err
 	}
-	n, err := Open(t.Context(), c.url, cfg)
+	n, err := openNode(t.Context(), c.url, cfg)
 	require.NoError(t, err)
 	t.Cleanup(n.kill)
-	var queues []*Queue[int]
-	q, err := Handle(n, "one", func(ctx context.Context, _ executor.Job[int]) error {
+	var queues []*executor.Queue[int]
+	q, err := executor.Handle(n.front, "one", func(ctx context.Context, _ executor.Job[int]) error {
 		within, cancel := context.WithCancel(ctx)
 		defer cancel()
 		got <- Token(within)
@@ -46,19 +46,19 @@ func TestTokenOfEachKindOfHandler(t *testing.T) {
 	}, executor.QueueConfig[int]{})
 	require.NoError(t, err)
 	queues = append(queues, q)
-	q, err = HandleMerged(n, "merged", func(ctx context.Context, _ executor.Merged[int]) error {
+	q, err = executor.HandleMerged(n.front, "merged", func(ctx context.Context, _ executor.Merged[int]) error {
 		got <- Token(ctx)
 		return nil
 	}, executor.QueueConfig[int]{})
 	require.NoError(t, err)
 	queues = append(queues, q)
-	q, err = HandleBatch(n, "batch", func(ctx context.Context, _ []executor.Merged[int]) error {
+	q, err = executor.HandleBatch(n.front, "batch", func(ctx context.Context, _ []executor.Merged[int]) error {
 		got <- Token(ctx)
 		return nil
 	}, executor.QueueConfig[int]{})
 	require.NoError(t, err)
 	queues = append(queues, q)
-	require.NoError(t, n.Start(t.Context()))
+	require.NoError(t, n.front.Start(t.Context()))
 	c.serving(&testNode{Node: n})
 	x := n.Partitions()[0]
 	stats, err := x.Stats(t.Context())
@@ -100,16 +100,16 @@ func TestTokenGrowsWithEachOwner(t *testing.T) {
 	s := pgtest.Shared(t)
 	for i := range 6 {
 		proxy := NewProxy(t, s.Addr())
-		n, err := Open(t.Context(), proxy.URL(c.url), c.config())
+		n, err := openNode(t.Context(), proxy.URL(c.url), c.config())
 		require.NoError(t, err)
 		t.Cleanup(n.kill)
 		got := make(chan int64, 10)
-		q, err := Handle(n, "tokens", func(ctx context.Context, _ executor.Job[int]) error {
+		q, err := executor.Handle(n.front, "tokens", func(ctx context.Context, _ executor.Job[int]) error {
 			got <- Token(ctx)
 			return nil
 		}, executor.QueueConfig[int]{})
 		require.NoError(t, err)
-		require.NoError(t, n.Start(t.Context()))
+		require.NoError(t, n.front.Start(t.Context()))
 		run := func() int64 {
 			_, err := q.Enqueue(t.Context(), "a", 1)
 			require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestTokenGrowsWithEachOwner(t *testing.T) {
 		require.Greater(t, token, last)
 		require.Equal(t, token, run(), "of one owner")
 		if last = token; i%2 == 0 {
-			require.NoError(t, n.Stop(t.Context()))
+			require.NoError(t, n.front.Stop(t.Context()))
 			continue
 		}
 		proxy.Refuse()

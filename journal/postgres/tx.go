@@ -21,54 +21,56 @@ import (
 // A payload has MaxPayloadBytes of Config.Executor at most; it is executor.ErrTooLarge otherwise.
 // What IdempotencyKey, FromSource and IfAbsent say is decided by the owner, when it takes the payload
 // in: what was accepted before, or is not to be, is dropped then, and nobody is told. It
-// returns the errors of [Queue.Enqueue] about the call, and what the server says, which has
+// returns the errors of Enqueue about the call, and what the server says, which has
 // failed the transaction then.
-func (q *Queue[T]) EnqueueTx(ctx context.Context, tx pgx.Tx, id string, payload T, options ...executor.Option) error {
-	return q.enqueueTx(ctx, tx != nil, id, payload, options, func(sql string, args ...any) error {
+func EnqueueTx[T any](ctx context.Context, tx pgx.Tx, q *executor.Queue[T], id string, payload T, options ...executor.Option) error {
+	return enqueueTx(ctx, tx != nil, q, id, payload, options, func(sql string, args ...any) error {
 		_, err := tx.Exec(ctx, sql, args...)
 		return err
 	})
 }
 
-// EnqueueSQL is [Queue.EnqueueTx] for a transaction of database/sql, with a driver whose
+// EnqueueSQL is [EnqueueTx] for a transaction of database/sql, with a driver whose
 // placeholders are those of PostgreSQL.
-func (q *Queue[T]) EnqueueSQL(ctx context.Context, tx *sql.Tx, id string, payload T, options ...executor.Option) error {
-	return q.enqueueTx(ctx, tx != nil, id, payload, options, func(sql string, args ...any) error {
+func EnqueueSQL[T any](ctx context.Context, tx *sql.Tx, q *executor.Queue[T], id string, payload T, options ...executor.Option) error {
+	return enqueueTx(ctx, tx != nil, q, id, payload, options, func(sql string, args ...any) error {
 		_, err := tx.ExecContext(ctx, sql, args...)
 		return err
 	})
 }
 
-func (q *Queue[T]) enqueueTx(ctx context.Context, given bool, id string, payload T, options []executor.Option, exec func(string, ...any) error) error {
-	if !given {
+func enqueueTx[T any](ctx context.Context, given bool, q *executor.Queue[T], id string, payload T, options []executor.Option, exec func(string, ...any) error) error {
+	n := NodeOf(q.Executor())
+	switch {
+	case !given:
 		return fmt.Errorf("%w: no transaction; give the one that the payload is to commit with", ErrConfig)
-	}
-	if q == nil || q.n == nil {
-		return errNoQueue
-	}
-	if ctx == nil {
+	case n == nil:
+		return fmt.Errorf("%w: the queue is not of an executor that Open of this package returned", executor.ErrState)
+	case ctx == nil:
 		return errNilContext
-	}
-	if err := q.n.outbox.ended(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil { // before the transaction hears of it
+	case n.outbox.ended() != nil:
+		return n.outbox.ended()
+	case ctx.Err() != nil: // before the transaction hears of it
 		return context.Cause(ctx)
 	}
-	b, err := q.batch([]executor.Item[T]{{ID: id, Payload: payload}}, options)
+	items, conditions, err := q.Carry([]executor.Item[T]{{ID: id, Payload: payload}}, options...)
+	if err != nil {
+		return err
+	}
+	b, err := n.batch(items)
 	if err != nil {
 		return err
 	}
 	number := b.numbers[0]
-	calls := row(encodeCall(b.parts[number]))
-	if b.conditions != nil {
-		calls = rowOf([]byte{txVersion}, b.conditions, encodeCall(b.parts[number]))
+	calls := row(encodeCall(items))
+	if conditions != nil {
+		calls = rowOf([]byte{txVersion}, conditions, encodeCall(items))
 	}
-	args := []any{number, q.name, calls}
-	if q.n.notifier.transaction(number) {
-		err = exec(q.n.texts["insertHint"], append(args, q.n.texts["channel"], hintOf([]int{number}))...)
+	args := []any{number, q.Name(), calls}
+	if n.notifier.transaction(number) {
+		err = exec(n.texts["insertHint"], append(args, n.texts["channel"], hintOf([]int{number}))...)
 	} else {
-		err = exec(q.n.texts["insert"], args...)
+		err = exec(n.texts["insert"], args...)
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: enqueue in a transaction: %w", translated(because(ctx, err)))

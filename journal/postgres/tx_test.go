@@ -70,7 +70,7 @@ func TestEnqueueTxIsThereIfItCommits(t *testing.T) {
 				if _, err := tx.Exec(t.Context(), insert, id, k); err != nil {
 					return err
 				}
-				return cmpErr(n.q.EnqueueTx(t.Context(), tx, id, k), end)
+				return cmpErr(EnqueueTx(t.Context(), tx, n.q, id, k), end)
 			})
 		}
 		if i%2 == 0 {
@@ -80,7 +80,7 @@ func TestEnqueueTxIsThereIfItCommits(t *testing.T) {
 					return err
 				}
 				if _, err = tx.ExecContext(t.Context(), insert, id, k); err == nil {
-					err = n.q.EnqueueSQL(t.Context(), tx, id, k)
+					err = EnqueueSQL(t.Context(), tx, n.q, id, k)
 				}
 				if err = cmpErr(err, end); err != nil {
 					return errors.Join(err, tx.Rollback())
@@ -126,11 +126,11 @@ func TestEnqueueTxRefuses(t *testing.T) {
 	tx, err := n.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
-	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), tx, "", 1), executor.ErrInvalidID)
-	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), tx, "a", 1, executor.FromSource("", 1)), executor.ErrInvalidKey)
-	require.ErrorIs(t, n.q.EnqueueTx(t.Context(), nil, "a", 1), ErrConfig)
-	require.ErrorIs(t, n.q.EnqueueSQL(t.Context(), nil, "a", 1), ErrConfig)
-	require.NoError(t, n.q.EnqueueTx(t.Context(), tx, "a", 1), "none of these has touched the transaction")
+	require.ErrorIs(t, EnqueueTx(t.Context(), tx, n.q, "", 1), executor.ErrInvalidID)
+	require.ErrorIs(t, EnqueueTx(t.Context(), tx, n.q, "a", 1, executor.FromSource("", 1)), executor.ErrInvalidKey)
+	require.ErrorIs(t, EnqueueTx(t.Context(), nil, n.q, "a", 1), ErrConfig)
+	require.ErrorIs(t, EnqueueSQL(t.Context(), nil, n.q, "a", 1), ErrConfig)
+	require.NoError(t, EnqueueTx(t.Context(), tx, n.q, "a", 1), "none of these has touched the transaction")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Equal(t, 1, c.rows(n))
 }
@@ -154,7 +154,7 @@ func TestFewTransactionsNotify(t *testing.T) {
 		id := fmt.Sprintf("id %d", i%5)
 		want[id]++
 		require.NoError(t, pgx.BeginFunc(t.Context(), caller.pool, func(tx pgx.Tx) error {
-			return caller.q.EnqueueTx(t.Context(), tx, id, want[id])
+			return EnqueueTx(t.Context(), tx, caller.q, id, want[id])
 		}))
 	}
 	c.await(want)
@@ -190,8 +190,8 @@ func TestEnqueueTxOfAContextThatHasEnded(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errRollback)
-	require.ErrorIs(t, n.q.EnqueueTx(ctx, tx, "id", 1), errRollback)
-	require.NoError(t, n.q.EnqueueTx(t.Context(), tx, "id", 1))
+	require.ErrorIs(t, EnqueueTx(ctx, tx, n.q, "id", 1), errRollback)
+	require.NoError(t, EnqueueTx(t.Context(), tx, n.q, "id", 1))
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Equal(t, 1, c.rows(n))
 }

@@ -24,9 +24,9 @@ func TestAQueueThatOnlyAnotherNodeHas(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
 	ran := make(chan int, 2)
-	knowing := func() (*testNode, *Queue[int]) {
+	knowing := func() (*testNode, *executor.Queue[int]) {
 		n := c.node(c.url)
-		q, err := Handle(n.Node, "new", func(_ context.Context, job executor.Job[int]) error { ran <- job.Payload; return nil }, executor.QueueConfig[int]{})
+		q, err := executor.Handle(n.Node.front, "new", func(_ context.Context, job executor.Job[int]) error { ran <- job.Payload; return nil }, executor.QueueConfig[int]{})
 		require.NoError(t, err)
 		return n, q
 	}
@@ -37,12 +37,12 @@ func TestAQueueThatOnlyAnotherNodeHas(t *testing.T) {
 		paused <- err
 		return err
 	}
-	require.NoError(t, first.Start(t.Context()))
+	require.NoError(t, first.front.Start(t.Context()))
 	c.serving(first)
 	require.NoError(t, <-paused)
 	_, err := q.Enqueue(t.Context(), "a", 1)
 	require.NoError(t, err)
-	require.NoError(t, first.Stop(t.Context()))
+	require.NoError(t, first.front.Stop(t.Context()))
 	second, q := knowing()
 	_, err = q.Enqueue(t.Context(), "b", 2)
 	require.NoError(t, err)
@@ -51,12 +51,12 @@ func TestAQueueThatOnlyAnotherNodeHas(t *testing.T) {
 	c.serving(old)
 	c.says(old, `partition 0: 2 wait for queue "new", which this node does not have`)
 	require.Equal(t, map[string]int{"new": 2}, cmpStats(t, old.Node).Partitions[0].Unserved)
-	require.NoError(t, old.Stop(t.Context()))
+	require.NoError(t, old.front.Stop(t.Context()))
 	second.cfg.Setup = func(x *executor.Executor, _ int) error {
 		_, err := x.Inspect().Resume(t.Context(), inspect.SelectQueue("new"))
 		return err
 	}
-	require.NoError(t, second.Start(t.Context()))
+	require.NoError(t, second.front.Start(t.Context()))
 	require.Equal(t, 3, <-ran+<-ran)
 	c.serving(second)
 	c.well(second)
@@ -105,7 +105,7 @@ func TestAnOwnerSaysWhyItCommitsNothing(t *testing.T) {
 			s.Exec(t, fmt.Sprintf("SELECT pg_terminate_backend(%d)", conn.Conn().PgConn().PID()))
 			conn.Release()
 		}
-		err := n.Err()
+		err := n.front.Err()
 		return err != nil && strings.Contains(err.Error(), "partition 0: the server can't be used since ")
 	}, time.Minute, 10*time.Millisecond)
 	c.says(n, "partition 0: the server can't be used since ", "too many connections")

@@ -119,7 +119,7 @@ func TestMigrateFrom2(t *testing.T) {
 	stats, err := n.Stats(t.Context())
 	require.NoError(t, err)
 	require.WithinDuration(t, time.Now(), *stats.Partitions[1].Since, time.Minute)
-	require.NoError(t, n.Stop(t.Context()))
+	require.NoError(t, n.front.Stop(t.Context()))
 	stats = Stats{}
 	require.NoError(t, Look(t.Context(), c.url, c.config(), func(s Stats, _ []*journal.View) error { stats = s; return nil }))
 	require.Equal(t, PartitionStats{Partition: 1, Epoch: 1}, stats.Partitions[1])

@@ -20,9 +20,9 @@ import (
 // with opens a node whose queue "q" has a handler.
 func (c *cluster) with(handler func(context.Context, executor.Job[int]) error, cfg executor.QueueConfig[int]) *testNode {
 	c.t.Helper()
-	n, err := Open(c.t.Context(), c.url, c.config())
+	n, err := openNode(c.t.Context(), c.url, c.config())
 	require.NoError(c.t, err)
-	q, err := Handle(n, "q", handler, cfg)
+	q, err := executor.Handle(n.front, "q", handler, cfg)
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { n.kill() })
 	return &testNode{n, q}
@@ -78,7 +78,7 @@ func TestWaitOfAnyNode(t *testing.T) {
 	}
 	cfg := executor.QueueConfig[int]{Merge: executor.MergeKeepLast}
 	owner, other := c.with(handler, cfg), c.with(handler, cfg)
-	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
 	of := func(id string) inspect.Inspector {
 		number, err := owner.PartitionOf(id)
@@ -151,7 +151,7 @@ func TestWaitOverOwners(t *testing.T) {
 			c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 			other := c.with(func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
 			first := c.with(func(ctx context.Context, _ executor.Job[int]) error { <-ctx.Done(); return ctx.Err() }, executor.QueueConfig[int]{})
-			require.NoError(t, first.Start(context.Background()))
+			require.NoError(t, first.front.Start(context.Background()))
 			c.serving(first)
 			r := other.put(t, "a", 1)
 			late := other.put(t, "b", 1, executor.In(time.Hour))
@@ -164,10 +164,10 @@ func TestWaitOverOwners(t *testing.T) {
 			if way == "dies" {
 				first.kill()
 			} else {
-				go func() { _ = first.Stop(within(t, 200*time.Millisecond)) }()
+				go func() { _ = first.front.Stop(within(t, 200*time.Millisecond)) }()
 			}
 			next := c.with(func(context.Context, executor.Job[int]) error { return executor.Cancel(errors.New("of the next")) }, executor.QueueConfig[int]{})
-			require.NoError(t, next.Start(context.Background()))
+			require.NoError(t, next.front.Start(context.Background()))
 			for range 2 {
 				err := <-done
 				require.ErrorAs(t, err, new(*executor.BuriedError))
@@ -194,10 +194,10 @@ func TestWaitWithoutAnOwner(t *testing.T) {
 	require.ErrorAs(t, err, new(*executor.PendingError))
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, executor.ErrUnknown)
-	require.Equal(t, 2, c.rows(n), "the owner will find it, and say so to nobody")
+	require.Equal(t, 1, c.rows(n), "the question is taken back")
 	go func() { done <- n.q.Wait(t.Context(), executor.Receipt{ID: "a", Position: 1}) }()
-	require.Eventually(t, func() bool { return c.rows(n) == 3 }, time.Minute, time.Millisecond)
-	require.NoError(t, n.Stop(t.Context()))
+	require.Eventually(t, func() bool { return c.rows(n) == 2 }, time.Minute, time.Millisecond)
+	require.NoError(t, n.front.Stop(t.Context()))
 	err = <-done
 	require.ErrorAs(t, err, new(*executor.PendingError))
 	require.ErrorIs(t, err, executor.ErrClosed)
@@ -209,7 +209,7 @@ func TestAWaitIsAskedForAgain(t *testing.T) {
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
 	owner, other := c.node(c.url), c.node(c.url)
 	owner.longestWait = 20 * time.Millisecond
-	require.NoError(t, owner.Start(context.Background()))
+	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
 	r := other.put(t, "a", 1, executor.In(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,11 +3,10 @@
 package postgres
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/gob"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -65,10 +64,28 @@ type people struct {
 	said    chan said
 }
 
+// deed is what is to be done, or explained.
+type deed struct {
+	Do     string
+	Which  inspect.Selection
+	Reason string
+}
+
 // errand is what the other node is to have done.
 type errand struct {
 	deed
 	within time.Duration
+}
+
+// done has the inspector of a cluster do it, which has the queue from then on.
+func (d *deed) done(ctx context.Context, front *executor.Executor) (s said) {
+	_, _ = executor.Handle(front, d.Which.Queue, func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{}) // it may have that
+	if d.Do == "explain" {
+		s.why, s.err = front.Inspect().Explain(ctx, d.Which.Queue, d.Which.IDs[0])
+	} else {
+		s.did, s.err = inspect.Act(ctx, front.Inspect(), d.Do, d.Which, d.Reason)
+	}
+	return s
 }
 
 type said struct {
@@ -140,9 +157,11 @@ func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said)
 	defer taking.Wait()
 	defer part.taker.stop()
 	if rand.IntN(2) == 0 {
-		a, err := owner.do(ctx, 0, &d)
-		if s.did, s.err = a.Did, err; err == nil && d.Do == "explain" {
-			s.err = gob.NewDecoder(bytes.NewReader(a.Why)).Decode(&s.why)
+		front, _, err := executor.OpenCluster(executor.Cluster{Of: owner, Partitions: 1, PartitionOf: func(string) (int, error) { return 0, nil },
+			Ask: owner.ask, Stop: func(context.Context) error { return nil }}, executor.Config{Logger: owner.log})
+		if s.err = err; err == nil {
+			s = d.done(ctx, front)
+			s.err = errors.Join(s.err, front.Stop(context.Background()))
 		}
 		return s
 	}
@@ -172,16 +191,11 @@ func (p *people) elsewhere() {
 	for e := range p.errands {
 		var s said
 		if n == nil {
-			n, s.err = Open(context.Background(), p.at.URL, Config{Schema: p.at.Schema, Partitions: 1, SingleServer: true})
+			n, s.err = openNode(context.Background(), p.at.URL, Config{Schema: p.at.Schema, Partitions: 1, SingleServer: true})
 		}
 		if s.err == nil {
-			_, _ = Handle(n, e.Which.Queue, func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{}) // it may have that
 			ctx, cancel := context.WithTimeout(context.Background(), e.within)
-			if e.Do == "explain" {
-				s.why, s.err = n.Explain(ctx, e.Which.Queue, e.Which.IDs[0])
-			} else {
-				s.did, s.err = n.Act(ctx, e.Do, e.Which, e.Reason)
-			}
+			s = e.done(ctx, n.front)
 			cancel()
 		}
 		p.said <- s

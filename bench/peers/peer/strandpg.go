@@ -35,8 +35,8 @@ func strandOnPostgres() []Peer {
 type strandOnServer struct {
 	*database
 	partitions  int
-	owner, from *postgres.Node // the same where the owner enqueues
-	q           *postgres.Queue[[]byte]
+	owner, from *executor.Executor // the same where the owner enqueues
+	q           *executor.Queue[[]byte]
 }
 
 func openStrandOnPostgres(ctx context.Context, r Room, partitions int, own bool) (System, error) {
@@ -55,12 +55,12 @@ func (s *strandOnServer) start(ctx context.Context, r Room, own bool) (err error
 	if err := postgres.Migrate(ctx, s.url, postgres.Config{Partitions: s.partitions}); err != nil {
 		return err
 	}
-	open := func() (*postgres.Node, error) {
+	open := func() (*executor.Executor, error) {
 		n, err := postgres.Open(ctx, s.url, postgres.Config{SingleServer: !r.Standby, Executor: executor.Config{Workers: r.Workers}})
 		if err != nil {
 			return nil, err
 		}
-		s.q, err = postgres.Handle(n, "bench", func(_ context.Context, job executor.Job[[]byte]) error {
+		s.q, err = executor.Handle(n, "bench", func(_ context.Context, job executor.Job[[]byte]) error {
 			r.Handle(job.ID, job.Payload)
 			return nil
 		}, executor.QueueConfig[[]byte]{})
@@ -77,7 +77,7 @@ func (s *strandOnServer) start(ctx context.Context, r Room, own bool) (err error
 			return err
 		}
 	}
-	return until(ctx, func() (bool, error) { return len(s.owner.Partitions()) == s.partitions, s.owner.Err() })
+	return until(ctx, func() (bool, error) { return len(postgres.NodeOf(s.owner).Partitions()) == s.partitions, s.owner.Err() })
 }
 
 func (s *strandOnServer) Enqueue(ctx context.Context, items []Item) error {
@@ -89,7 +89,7 @@ func (s *strandOnServer) Enqueue(ctx context.Context, items []Item) error {
 	for _, item := range items {
 		part := 0
 		if s.from == s.owner {
-			number, err := s.from.PartitionOf(item.ID)
+			number, err := postgres.NodeOf(s.from).PartitionOf(item.ID)
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ func (s *strandOnServer) EnqueueTx(ctx context.Context, item Item) error {
 func (s *strandOnServer) Settle(ctx context.Context, jobs int64) error {
 	return until(ctx, func() (bool, error) {
 		var done int64
-		for _, x := range s.owner.Partitions() {
+		for _, x := range postgres.NodeOf(s.owner).Partitions() {
 			stats, err := x.Stats(ctx)
 			if err != nil {
 				return false, err

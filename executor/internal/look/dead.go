@@ -64,12 +64,20 @@ func (l *deadList) matches(b *journal.Buried) bool {
 		b.Entry.AcceptedAt() < l.before && b.At < l.died
 }
 
-// key is the place of a dead letter in the order.
 func (l *deadList) key(b *journal.Buried) listing.Key {
-	if l.Order == inspect.OrderDied {
-		return listing.Key{First: b.At, Last: int64(b.Entry.Position)}
+	return deadKey(l.Order, string(b.Entry.ID), int64(b.Entry.Position), b.At)
+}
+
+// DeadKey is the place of a dead letter in an order.
+func DeadKey(order inspect.Order, d *inspect.DeadPayload) listing.Key {
+	return deadKey(order, d.ID, int64(d.Position), d.At.UnixNano())
+}
+
+func deadKey(order inspect.Order, id string, position, died int64) listing.Key {
+	if order == inspect.OrderDied {
+		return listing.Key{First: died, Last: position}
 	}
-	return listing.Key{ID: string(b.Entry.ID), Last: int64(b.Entry.Position)}
+	return listing.Key{ID: id, Last: position}
 }
 
 func (l *deadList) inOrder(ctx context.Context) (p inspect.JobPage, err error) {

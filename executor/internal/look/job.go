@@ -204,6 +204,15 @@ func (q Queue) explainDetail(ctx context.Context, d *inspect.JobDetail) (e inspe
 	return e, nil
 }
 
+// Decode has the codec of its queue decode what there are bytes of.
+func (i *Inspector) Decode(ctx context.Context, d *inspect.JobDetail) error {
+	ctx, q, err := i.Queue(ctx, d.Queue)
+	if err == nil {
+		err = q.decodeAll(ctx, d)
+	}
+	return err
+}
+
 // decodeAll has the codec decode what there are bytes of, on a goroutine of its own:
 // it is user code, which may end that or block.
 func (q Queue) decodeAll(ctx context.Context, d *inspect.JobDetail) error {

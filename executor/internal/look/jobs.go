@@ -56,7 +56,7 @@ type list struct {
 
 // newList checks what a query has, of States aside, for a list that has some orders.
 func newList(q Queue, of string, query *inspect.JobQuery, has ...inspect.Order) (l list, err error) {
-	l = list{q: q, before: math.MaxInt64, name: fmt.Sprintf("%s %s %t %s", of, query.Order, query.Descending, query.Queue)}
+	l = list{q: q, before: math.MaxInt64, name: ListName(of, query)}
 	if err = pick.CheckFilter(&query.Filter); err != nil {
 		return l, err
 	}
@@ -83,6 +83,30 @@ func newList(q Queue, of string, query *inspect.JobQuery, has ...inspect.Order) 
 			inspect.ErrInvalidCursor, brief.Clip(query.Cursor))
 	}
 	return l, err
+}
+
+// ListName is what the cursors of a list in an order belong to; of is jobs or dead.
+func ListName(of string, query *inspect.JobQuery) string {
+	return fmt.Sprintf("%s %s %t %s", of, query.Order, query.Descending, query.Queue)
+}
+
+// JobKey is the place of a job in an order.
+func JobKey(order inspect.Order, j *inspect.JobInfo) listing.Key {
+	first, second := numbers(order, j.Due.UnixNano(), j.Attempt-admin.FirstAttempt, j.Payloads, int64(j.Position))
+	return listing.Key{First: first, Second: second, ID: j.ID}
+}
+
+// numbers are what decides before the id does.
+func numbers(order inspect.Order, due int64, retry, payloads int, position int64) (first, second int64) {
+	switch order {
+	case inspect.OrderDue:
+		return due, 0
+	case inspect.OrderAttempt:
+		return int64(retry), due
+	case inspect.OrderPayloads:
+		return int64(payloads), position
+	}
+	return 0, 0
 }
 
 // jobList is a query for jobs at work.
@@ -169,17 +193,8 @@ func (l *jobList) key(v *shard.View) listing.Key {
 	return listing.Key{First: first, Second: second, ID: v.ID}
 }
 
-// numbers are what decides before the id does.
 func (l *jobList) numbers(v *shard.View) (first, second int64) {
-	switch l.Order {
-	case inspect.OrderDue:
-		return v.Due, 0
-	case inspect.OrderAttempt:
-		return int64(v.Retry), v.Due
-	case inspect.OrderPayloads:
-		return int64(v.Payloads), int64(v.First.Position())
-	}
-	return 0, 0
+	return numbers(l.Order, v.Due, v.Retry, v.Payloads, int64(v.First.Position()))
 }
 
 // asTheyCome goes on behind the last row, shard by shard, until the page is full.

@@ -31,13 +31,15 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 const partitions = 4
 
 // start opens and starts a node with the queue "orders".
-func start(t *testing.T, url, name string) *postgres.Node { return startFor(t, url, name, time.Second) }
+func start(t *testing.T, url, name string) *executor.Executor {
+	return startFor(t, url, name, time.Second)
+}
 
-func startFor(t *testing.T, url, name string, lease time.Duration) *postgres.Node {
+func startFor(t *testing.T, url, name string, lease time.Duration) *executor.Executor {
 	n, err := postgres.Open(t.Context(), url, postgres.Config{Name: name, SingleServer: true, Lease: lease,
 		Executor: executor.Config{Logger: slog.New(slog.DiscardHandler)}})
 	require.NoError(t, err)
-	_, err = postgres.Handle(n, "orders", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	_, err = executor.Handle(n, "orders", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
 	require.NoError(t, err)
 	require.NoError(t, n.Start(t.Context()))
 	t.Cleanup(func() {
@@ -59,90 +61,82 @@ func get(t *testing.T, url string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-func owns(n *postgres.Node, count int) func() bool {
-	return func() bool { return len(n.Partitions()) == count }
+func owned(x *executor.Executor) int { return len(postgres.NodeOf(x).Partitions()) }
+
+func owns(x *executor.Executor, count int) func() bool {
+	return func() bool { return owned(x) == count }
 }
 
-// The list has all partitions, with links to their owners; the pages of a partition are those of
-// its executor, while the node has it, and a clear answer behind that.
+// The list has all partitions, and the pages of jobs are of all of them, whoever owns which, while
+// they move.
 func TestPartitionsComeAndGo(t *testing.T) {
 	s := pgtest.Start(t)
 	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Config{Partitions: partitions}))
 	a := start(t, s.URL(), "a")
 	require.Eventually(t, owns(a, partitions), time.Minute, time.Millisecond)
+	q, err := a.Lookup("orders")
+	require.NoError(t, err)
+	for i := range 20 {
+		_, err := q.Enqueue(t.Context(), "id "+strconv.Itoa(i), []byte("1"), executor.In(time.Hour))
+		require.NoError(t, err)
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/strand/", http.StripPrefix("/strand", dashboard.Handler(a, dashboard.Config{Address: func(name string) string {
-		return "http://" + name + "/strand/"
-	}})))
+	mux.Handle("/strand/", http.StripPrefix("/strand", dashboard.Handler(a, dashboard.Config{})))
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	at := server.URL + "/strand/"
 
 	status, text := get(t, at)
 	require.Equal(t, http.StatusOK, status)
-	require.Equal(t, partitions, strings.Count(text, ">this node</a>"), text)
-	status, text = get(t, at+"p/3/")
-	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, text, "orders")
-	status, _ = get(t, at+"p/3/api/v1/queues")
-	require.Equal(t, http.StatusOK, status)
-	for _, none := range []string{"p/4/", "p/x/", "p/-1/", "p/03/", "p/4/queue?name=orders"} {
-		status, text = get(t, at+none)
-		require.Equal(t, http.StatusNotFound, status)
-		require.Contains(t, text, "There is no partition ")
-		require.Contains(t, text, `<a href="../3/">`)
+	require.Equal(t, partitions, strings.Count(text, "<td>this node"), text)
+	for _, path := range []string{"jobs/", "jobs"} { // which leads to where it is mounted
+		status, text = get(t, at+path)
+		require.Equal(t, http.StatusOK, status)
+		require.Contains(t, text, "orders")
 	}
-
-	status, _ = get(t, at+"p/3") // which leads to where it is mounted
-	require.Equal(t, http.StatusOK, status)
+	all := func() {
+		status, text := get(t, at+"jobs/api/v1/jobs?queue=orders&order=id&limit=100")
+		assert.Equal(t, http.StatusOK, status, text)
+		assert.Equal(t, 20, strings.Count(text, `"id":"id `), text)
+	}
+	all()
 
 	// While others look, another node comes.
 	over := make(chan struct{})
 	var looking sync.WaitGroup
-	for i := range 4 {
+	for range 4 {
 		looking.Go(func() {
 			for {
 				select {
 				case <-over:
 					return
 				default:
+					all()
 				}
-				status, text := get(t, at+"p/"+strconv.Itoa(i%partitions)+"/")
-				assert.Contains(t, []int{http.StatusOK, http.StatusNotFound, http.StatusServiceUnavailable}, status, text)
 			}
 		})
 	}
 	b := start(t, s.URL(), "b<i>")
-	require.Eventually(t, func() bool { return len(b.Partitions()) > 0 && len(a.Partitions())+len(b.Partitions()) == partitions },
-		time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return owned(b) > 0 && owned(a)+owned(b) == partitions }, time.Minute, time.Millisecond)
 	close(over)
 	looking.Wait()
-	var theirs string
-	for number := range b.Partitions() {
-		theirs = strconv.Itoa(number)
-	}
+	all()
 	_, text = get(t, at)
-	require.Contains(t, text, `<a href="http://b%3ci%3e/strand/p/`+theirs+`/">b&lt;i&gt;</a>`)
-	status, text = get(t, at+"p/"+theirs+"/")
-	require.Equal(t, http.StatusNotFound, status)
-	require.Contains(t, text, "does not own partition "+theirs)
-	require.Contains(t, text, "http://b%3ci%3e/strand/p/"+theirs+"/")
+	require.Contains(t, text, "<td>b&lt;i&gt;")
 	require.NoError(t, b.Stop(t.Context()))
 	require.Eventually(t, owns(a, partitions), time.Minute, time.Millisecond)
-	status, _ = get(t, at+"p/"+theirs+"/")
-	require.Equal(t, http.StatusOK, status)
 
 	// Without the server there is what the node knows by itself.
 	s.Kill()
 	status, text = get(t, at)
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Contains(t, text, "The server does not answer")
-	require.Equal(t, 3*strings.Count(text, ">this node</a>"), strings.Count(text, `<td class="n">?`))
+	require.Equal(t, 3*strings.Count(text, "<td>this node"), strings.Count(text, `<td class="n">?`))
 	s.Restart(t)
 	require.Eventually(t, func() bool { status, _ := get(t, at); return status == http.StatusOK }, time.Minute, time.Millisecond)
 
 	require.NoError(t, a.Stop(t.Context()))
-	status, text = get(t, at+"p/3/")
+	status, text = get(t, at)
 	require.Equal(t, http.StatusServiceUnavailable, status)
 	require.Contains(t, text, "the node was stopped")
 }
@@ -160,7 +154,7 @@ func TestTheListOfASilentServer(t *testing.T) {
 	dashboard.Handler(n, dashboard.Config{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	require.Less(t, time.Since(began), 8*time.Second, "two seconds, and not the ten of a page")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
-	require.Equal(t, partitions, strings.Count(w.Body.String(), ">this node</a>"))
+	require.Equal(t, partitions, strings.Count(w.Body.String(), "<td>this node"))
 }
 
 // The list is for those only who may look at the rest.
@@ -168,13 +162,13 @@ func TestTheListAsksWhoMayLook(t *testing.T) {
 	s := pgtest.Shared(t)
 	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Config{Partitions: partitions}))
 	n := start(t, s.URL(), "a")
-	h := dashboard.Handler(n, dashboard.Config{Executor: executorpages.Config{Authorize: func(r *http.Request, a executorpages.Action) error {
+	h := dashboard.Handler(n, dashboard.Config{Authorize: func(r *http.Request, a executorpages.Action) error {
 		if a.Verb == executorpages.View && r.Header.Get("Who") == "me" {
 			return nil
 		}
 		return errors.New("who are you?")
-	}}})
-	for _, path := range []string{"/", "/p/9/"} {
+	}})
+	for _, path := range []string{"/", "/jobs/"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		require.Equal(t, http.StatusForbidden, w.Code)
@@ -192,15 +186,15 @@ func TestHostileFunctions(t *testing.T) {
 	s := pgtest.Shared(t)
 	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Config{Partitions: partitions}))
 	n := start(t, s.URL(), "a")
-	require.Eventually(t, func() bool { return len(n.Partitions()) > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return owned(n) > 0 }, time.Minute, time.Millisecond)
 	list := func(cfg dashboard.Config) (int, string) {
 		w := httptest.NewRecorder()
-		cfg.Executor.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.New(slog.DiscardHandler)
 		dashboard.Handler(n, cfg).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		return w.Code, w.Body.String()
 	}
 	as := func(f func(*http.Request, executorpages.Action) error) dashboard.Config {
-		return dashboard.Config{Executor: executorpages.Config{Authorize: f, PageTimeout: time.Second}}
+		return dashboard.Config{Authorize: f, PageTimeout: time.Second}
 	}
 	status, text := list(as(func(*http.Request, executorpages.Action) error { panic("no") }))
 	require.Equal(t, http.StatusForbidden, status)
@@ -211,6 +205,4 @@ func TestHostileFunctions(t *testing.T) {
 	status, text = list(as(func(*http.Request, executorpages.Action) error { return errors.New(strings.Repeat("é", 1<<16)) }))
 	require.Equal(t, http.StatusForbidden, status)
 	require.LessOrEqual(t, len(text), 4<<10+1)
-	status, text = list(dashboard.Config{Address: func(string) string { panic("no") }})
-	require.Equal(t, http.StatusOK, status, text)
 }

@@ -115,11 +115,12 @@ func (c *call) explain(ctx context.Context, out io.Writer, cfg postgres.Config) 
 	cfg.SingleServer, cfg.Executor.Logger = true, slog.New(slog.DiscardHandler) // a question may be lost with a server
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	n, err := postgres.Open(ctx, c.url, cfg)
+	x, err := postgres.Open(ctx, c.url, cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = n.Stop(ctx) }()
+	defer func() { _ = x.Stop(ctx) }()
+	n := postgres.NodeOf(x)
 	number, err := n.PartitionOf(c.words[2])
 	s, failed := n.Stats(ctx)
 	if err = cmp.Or(err, failed); err != nil {
@@ -129,7 +130,7 @@ func (c *call) explain(ctx context.Context, out io.Writer, cfg postgres.Config) 
 		_, err = fmt.Fprintf(out, "partition %d has no owner: nothing of it runs\n", number)
 		return err
 	}
-	why, err := n.Explain(ctx, c.words[1], c.words[2])
+	why, err := x.Inspect().Explain(ctx, c.words[1], c.words[2])
 	if err == nil {
 		fmt.Fprintln(out, why)
 	}

@@ -28,7 +28,7 @@ func office(t *testing.T, url string) (release func()) {
 	n, err := postgres.Open(ctx, url, postgres.Config{Name: "web\x1b[31m-1", SingleServer: true, Executor: executor.Config{Workers: 10, Logger: slog.New(slog.DiscardHandler)}})
 	require.NoError(t, err)
 	began, ended := make(chan string, 10), make(chan struct{})
-	q, err := postgres.Handle(n, "mails", func(ctx context.Context, job executor.Job[string]) error {
+	q, err := executor.Handle(n, "mails", func(ctx context.Context, job executor.Job[string]) error {
 		began <- job.ID
 		switch job.ID[0] {
 		case 'r':
@@ -103,7 +103,7 @@ func TestLook(t *testing.T) {
 
 	caller, err := postgres.Open(t.Context(), url, postgres.Config{SingleServer: true, Executor: executor.Config{Logger: slog.New(slog.DiscardHandler)}})
 	require.NoError(t, err)
-	q, err := postgres.Handle(caller, "mails", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
+	q, err := executor.Handle(caller, "mails", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
 	require.NoError(t, err)
 	_, err = q.Enqueue(t.Context(), "retry-3", "again")
 	require.NoError(t, err)

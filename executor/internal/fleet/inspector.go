@@ -1,0 +1,367 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/engine"
+)
+
+// Inspector is an [inspect.Inspector] of all partitions.
+type Inspector struct {
+	Partitions int
+	Of         func(id string) (int, error)                                                  // the partition of an id
+	Ask        func(ctx context.Context, partition int, question *Question) (*Answer, error) // whose Answer is not nil
+	Probe      Inspected                                                                     // of an executor with the same queues, and no jobs
+	Decode     func(ctx context.Context, d *inspect.JobDetail) error
+}
+
+// Patience is how long those methods wait for partitions that have no context.
+const Patience = 5 * time.Second
+
+// all asks some partitions, each its own question, and returns their answers by number. An error is
+// of one of them, and those of the others are there all the same.
+func (in *Inspector) all(ctx context.Context, questions map[int]*Question) (map[int]*Answer, error) {
+	answers := make(map[int]*Answer)
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	var errs []error
+	for number, q := range questions {
+		calls.Go(func() {
+			a, err := in.Ask(ctx, number, q)
+			mu.Lock()
+			defer mu.Unlock()
+			if answers[number] = a; err != nil {
+				errs = append(errs, part(number, err))
+			}
+		})
+	}
+	calls.Wait()
+	return answers, errors.Join(errs...)
+}
+
+// Every asks all partitions the same, and returns their answers in the order of their numbers.
+func (in *Inspector) Every(ctx context.Context, q *Question) ([]*Answer, error) {
+	same := make(map[int]*Question)
+	for number := range in.Partitions {
+		same[number] = q
+	}
+	answers, err := in.all(ctx, same)
+	list := make([]*Answer, in.Partitions)
+	for number, a := range answers {
+		list[number] = a
+	}
+	return list, err
+}
+
+// divided are the questions about some ids, each with those of its partition.
+func (in *Inspector) divided(q Question, ids []string) (map[int]*Question, error) {
+	parts := make(map[int]*Question)
+	for _, id := range ids {
+		number, err := in.Of(id)
+		if err != nil {
+			return nil, err
+		}
+		if parts[number] == nil {
+			own := q
+			own.Which.IDs = nil
+			parts[number] = &own
+		}
+		parts[number].Which.IDs = append(parts[number].Which.IDs, id)
+	}
+	return parts, nil
+}
+
+// act has all partitions that are meant do something, and returns the sum of what they did.
+func (in *Inspector) act(ctx context.Context, name string, which inspect.Selection, reason string) (sum inspect.Requeued, err error) {
+	probed := strings.Replace(name, "pause", "resume", 1) // what does nothing where nothing is
+	if _, err = inspect.Act(ctx, in.Probe, probed, which, reason); err != nil {
+		return sum, err
+	}
+	q := Question{Do: name, Which: which, Reason: reason}
+	var answers map[int]*Answer
+	switch {
+	case which.Positions != nil && len(which.Positions) == 0: // no payload is meant
+	case which.IDs != nil:
+		var parts map[int]*Question
+		if parts, err = in.divided(q, which.IDs); err == nil {
+			answers, err = in.all(ctx, parts)
+		}
+	case which.Positions != nil:
+		return sum, errPositions
+	default:
+		var list []*Answer
+		list, err = in.Every(ctx, &q)
+		answers = maps.Collect(slices.All(list))
+	}
+	for _, a := range answers {
+		sum = sum.Plus(a.Did)
+	}
+	if (name == "pause" || name == "resume") && which.IDs == nil {
+		sum.Back = min(sum.Back, 1)
+	}
+	return sum, err
+}
+
+func (in *Inspector) count(ctx context.Context, name string, which inspect.Selection) (int, error) {
+	did, err := in.act(ctx, name, which, "")
+	return did.Back, err
+}
+
+func (in *Inspector) RunNow(ctx context.Context, which inspect.Selection) (int, error) {
+	return in.count(ctx, "run", which)
+}
+
+func (in *Inspector) RetryNow(ctx context.Context, which inspect.Selection) (int, error) {
+	return in.count(ctx, "retry", which)
+}
+
+func (in *Inspector) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
+	did, err := in.act(ctx, "cancel", which, reason)
+	return did.Back, err
+}
+
+func (in *Inspector) Delete(ctx context.Context, which inspect.Selection) (int, error) {
+	return in.count(ctx, "delete", which)
+}
+
+func (in *Inspector) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
+	return in.count(ctx, "kill-failed", which)
+}
+
+func (in *Inspector) DeleteFailed(ctx context.Context, which inspect.Selection) (int, error) {
+	return in.count(ctx, "delete-failed", which)
+}
+
+func (in *Inspector) Requeue(ctx context.Context, which inspect.Selection) (inspect.Requeued, error) {
+	return in.act(ctx, "requeue", which, "")
+}
+
+func (in *Inspector) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
+	return in.count(ctx, "delete-dead", which)
+}
+
+func (in *Inspector) Pause(ctx context.Context, which inspect.Selection) (int, error) {
+	return in.count(ctx, "pause", which)
+}
+
+func (in *Inspector) Resume(ctx context.Context, which inspect.Selection) (int, error) {
+	return in.count(ctx, "resume", which)
+}
+
+// of asks the partition of an id.
+func (in *Inspector) of(ctx context.Context, do, queue, id string) (*Answer, error) {
+	number, err := in.Of(id)
+	if err != nil {
+		return new(Answer), err
+	}
+	return in.Ask(ctx, number, &Question{Do: do, Which: inspect.SelectIDs(queue, id)})
+}
+
+func (in *Inspector) Explain(ctx context.Context, queue, id string) (inspect.Explanation, error) {
+	if _, err := in.Probe.Explain(ctx, queue, id); err != nil && !errors.Is(err, engine.ErrUnknownQueue) { // the owner may have it
+		return inspect.Explanation{}, err
+	}
+	a, err := in.of(ctx, "Explain", queue, id)
+	return a.Why, err
+}
+
+func (in *Inspector) Job(ctx context.Context, queue, id string) (d inspect.JobDetail, err error) {
+	if _, err := in.Probe.Job(ctx, queue, id); !errors.Is(err, inspect.ErrUnknownJob) {
+		return d, err
+	}
+	a, err := in.of(ctx, "Job", queue, id)
+	if err == nil {
+		d = a.Details[0]
+		err = in.Decode(ctx, &d)
+	}
+	return d, err
+}
+
+func (in *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) ([]inspect.JobDetail, error) {
+	if _, err := in.Probe.JobsByID(ctx, queue, ids...); err != nil {
+		return nil, err
+	}
+	parts, err := in.divided(Question{Do: "JobsByID", Which: inspect.SelectQueue(queue)}, ids)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := in.all(ctx, parts)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]inspect.JobDetail)
+	for _, a := range answers {
+		for _, d := range a.Details {
+			byID[d.ID] = d
+		}
+	}
+	var found []inspect.JobDetail
+	for _, id := range ids {
+		d, ok := byID[id]
+		if delete(byID, id); !ok {
+			continue
+		}
+		if err := in.Decode(ctx, &d); err != nil {
+			return nil, err
+		}
+		found = append(found, d)
+	}
+	return found, nil
+}
+
+func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (all inspect.RunningList, err error) {
+	if _, err = in.Probe.Running(ctx, query); err != nil {
+		return all, err
+	}
+	answers, err := in.Every(ctx, &Question{Do: "Running", Running: query})
+	for _, a := range answers {
+		all.Running, all.More = append(all.Running, a.Running.Running...), all.More+a.Running.More
+	}
+	slices.SortStableFunc(all.Running, func(a, b inspect.Running) int { return a.Since.Compare(b.Since) })
+	all.Running, all.More = first(all.Running, query.Limit, all.More)
+	return all, err
+}
+
+// first cuts a list to a limit that was checked, and adds what is cut off to more.
+func first[T any](all []T, limit, more int) ([]T, int) {
+	n := min(len(all), cmp.Or(limit, inspect.DefaultListLimit))
+	return all[:n], more + len(all) - n
+}
+
+func (in *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
+	if _, _, err = in.Probe.LockedKeys(after, limit); err != nil {
+		return nil, 0, err
+	}
+	return keys(in, Question{Do: "LockedKeys", After: after, Limit: limit}, func(a *Answer) []inspect.KeyLockStatus { return a.Locked },
+		func(k inspect.KeyLockStatus) string { return k.Key })
+}
+
+func (in *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus, more int, err error) {
+	if _, _, err = in.Probe.Leases(after, limit); err != nil {
+		return nil, 0, err
+	}
+	return keys(in, Question{Do: "Leases", After: after, Limit: limit}, func(a *Answer) []inspect.LeaseStatus { return a.Leases },
+		func(l inspect.LeaseStatus) string { return l.Key })
+}
+
+// keys is one page of those of all partitions. A key may be there more than once, as it is one of each.
+func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) string) (page []S, more int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	answers, err := in.Every(ctx, &q)
+	for _, a := range answers {
+		page, more = append(page, of(a)...), more+a.More
+	}
+	slices.SortStableFunc(page, func(a, b S) int { return strings.Compare(key(a), key(b)) })
+	page, more = first(page, q.Limit, more)
+	return page, more, err
+}
+
+func (in *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
+	if _, _, err = in.Probe.Slots(limit); err != nil {
+		return nil, 0, err
+	}
+	return keys(in, Question{Do: "Slots", Limit: limit}, func(a *Answer) []inspect.SlotHeld { return a.Slots },
+		func(s inspect.SlotHeld) string { return s.Slot + " " + s.By })
+}
+
+func (in *Inspector) Paused() (all bool, queues []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	answers, _ := in.Every(ctx, &Question{Do: "Paused"}) // those of the others count
+	for _, a := range answers {
+		all, queues = all || a.All, append(queues, a.Names...)
+	}
+	slices.Sort(queues)
+	return all, slices.Compact(queues)
+}
+
+func (in *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
+	return in.names("PausedIDs", queue)
+}
+
+func (in *Inspector) PausedPrefixes(queue string) iter.Seq2[string, error] {
+	return in.names("PausedPrefixes", queue)
+}
+
+// names are those of all partitions, each once, in their order. A partition has more behind the
+// last name of an answer that is full, so those behind the first of these come with the next round.
+func (in *Inspector) names(do, queue string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for after, more := "", true; more; {
+			ctx, cancel := context.WithTimeout(context.Background(), Patience)
+			answers, err := in.Every(ctx, &Question{Do: do, Which: inspect.SelectQueue(queue), After: after})
+			cancel()
+			if err != nil {
+				yield("", err)
+				return
+			}
+			var names []string
+			end := ""
+			for _, a := range answers {
+				names = append(names, a.Names...)
+				if n := len(a.Names); n == namesPerPage && (end == "" || a.Names[n-1] < end) {
+					end = a.Names[n-1]
+				}
+			}
+			slices.Sort(names)
+			for _, name := range slices.Compact(names) {
+				if end != "" && name > end {
+					break
+				}
+				if !yield(name, nil) {
+					return
+				}
+			}
+			after, more = end, end != ""
+		}
+	}
+}
+
+// Stats are sums, with the longest Age, Lag and CommitAge. What each partition has of its own is left
+// out: UUID, Shards, and the length of its log's memory of positions.
+func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
+	answers, err := in.Every(ctx, &Question{Do: "Stats"})
+	if err != nil {
+		return s, err
+	}
+	queues := make(map[string]inspect.QueueStats)
+	for _, a := range answers {
+		p := &a.Stats
+		s.Workers, s.Busy, s.Stuck, s.Paused, s.Age = s.Workers+p.Workers, s.Busy+p.Busy, s.Stuck+p.Stuck, s.Paused || p.Paused, max(s.Age, p.Age)
+		s.Backlog, s.Journal = backlogs(s.Backlog, p.Backlog), journals(s.Journal, p.Journal)
+		for _, q := range p.Queues {
+			t := queues[q.Name]
+			t.Name, t.Registered, t.Paused, t.Backlog = q.Name, t.Registered || q.Registered, t.Paused || q.Paused, backlogs(t.Backlog, q.Backlog)
+			queues[q.Name] = t.Plus(q)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		s.Queues = append(s.Queues, queues[name])
+	}
+	return s, nil
+}
+
+func backlogs(a, b inspect.Backlog) inspect.Backlog {
+	return inspect.Backlog{Payloads: a.Payloads + b.Payloads, Bytes: a.Bytes + b.Bytes, Refused: a.Refused + b.Refused,
+		Waiting: a.Waiting + b.Waiting, Stalled: max(a.Stalled, b.Stalled)}
+}
+
+func journals(a, b inspect.JournalStats) inspect.JournalStats {
+	if b.LastCommit.After(a.LastCommit) {
+		a.LastCommit = b.LastCommit
+	}
+	a.Epoch, a.Next, a.CommitAge = max(a.Epoch, b.Epoch), max(a.Next, b.Next), max(a.CommitAge, b.CommitAge)
+	a.Bytes, a.LiveBytes, a.HeldBytes = a.Bytes+b.Bytes, a.LiveBytes+b.LiveBytes, a.HeldBytes+b.HeldBytes
+	a.ReadBacks, a.Commits, a.CommitTime = a.ReadBacks+b.ReadBacks, a.Commits+b.Commits, a.CommitTime+b.CommitTime
+	return a
+}

@@ -1,0 +1,109 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/listing"
+	"github.com/strandjobs/strand/executor/internal/look"
+)
+
+var errPositions = fmt.Errorf("%w: positions without ids: each partition has its own; use SelectIDs and At", inspect.ErrInvalidQuery)
+
+func (in *Inspector) Jobs(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
+	return in.pages(ctx, "Jobs", query, in.Probe.Jobs)
+}
+
+func (in *Inspector) Dead(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
+	return in.pages(ctx, "Dead", query, in.Probe.Dead)
+}
+
+// pages is a page of all partitions, of a query that a probe accepts.
+func (in *Inspector) pages(ctx context.Context, do string, query inspect.JobQuery,
+	probe func(context.Context, inspect.JobQuery) (inspect.JobPage, error)) (p inspect.JobPage, err error) {
+	if query.Order != inspect.OrderNone {
+		if _, err = probe(ctx, query); err == nil {
+			p, err = in.inOrder(ctx, do, query)
+		}
+		return p, err
+	}
+	number, cursor := 0, ""
+	if query.Cursor != "" {
+		var text string
+		text, cursor, _ = strings.Cut(query.Cursor, ".")
+		if number, err = strconv.Atoi(text); err != nil || number < 0 || number >= in.Partitions {
+			return p, fmt.Errorf("%w: %q is of no partition", inspect.ErrInvalidCursor, query.Cursor)
+		}
+	}
+	query.Cursor = ""
+	if _, err = probe(ctx, query); err == nil {
+		query.Cursor = cursor
+		p, err = in.asTheyCome(ctx, do, query, number)
+	}
+	return p, err
+}
+
+// asTheyCome goes on in a partition, and in those behind it until the page is full.
+func (in *Inspector) asTheyCome(ctx context.Context, do string, query inspect.JobQuery, number int) (p inspect.JobPage, err error) {
+	left := cmp.Or(query.Limit, inspect.DefaultListLimit)
+	for ; number < in.Partitions; number++ {
+		query.Limit = left
+		a, err := in.Ask(ctx, number, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query})
+		if err != nil {
+			return inspect.JobPage{}, part(number, err)
+		}
+		next := &a.Page
+		p.Jobs, p.Dead, p.Examined = append(p.Jobs, next.Jobs...), append(p.Dead, next.Dead...), p.Examined+next.Examined
+		left -= len(next.Jobs) + len(next.Dead)
+		switch {
+		case next.Next != "":
+			p.Next, p.Truncated = fmt.Sprintf("%d.%s", number, next.Next), next.Truncated
+			return p, nil
+		case left == 0 && number < in.Partitions-1:
+			p.Next = fmt.Sprintf("%d.", number+1)
+			return p, nil
+		}
+		query.Cursor = ""
+	}
+	return p, nil
+}
+
+// row is one of either list.
+type row struct {
+	job  inspect.JobInfo
+	dead inspect.DeadPayload
+}
+
+// inOrder merges the first rows of all partitions behind a cursor, which is a place in the order.
+func (in *Inspector) inOrder(ctx context.Context, do string, query inspect.JobQuery) (p inspect.JobPage, err error) {
+	answers, err := in.Every(ctx, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query})
+	if err != nil {
+		return p, err
+	}
+	page, more := listing.NewPage[row](cmp.Or(query.Limit, inspect.DefaultListLimit), query.Descending, nil), false
+	for _, a := range answers {
+		p.Examined, p.Partial, more = p.Examined+a.Page.Examined, p.Partial || a.Page.Partial, more || a.Page.Next != ""
+		for _, j := range a.Page.Jobs {
+			page.Offer(look.JobKey(query.Order, &j), row{job: j})
+		}
+		for _, d := range a.Page.Dead {
+			page.Offer(look.DeadKey(query.Order, &d), row{dead: d})
+		}
+	}
+	rows, last, cut := page.Rows()
+	for _, r := range rows {
+		if do == "Jobs" {
+			p.Jobs = append(p.Jobs, r.job)
+		} else {
+			p.Dead = append(p.Dead, r.dead)
+		}
+	}
+	if (cut || more) && len(rows) > 0 {
+		p.Next = listing.Cursor(look.ListName(strings.ToLower(do), &query), last)
+	}
+	return p, nil
+}

@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/strandjobs/strand/executor"
+)
+
+// enqueue accepts the items of a call, or none: in one commit of the log when all are of one partition and this node
+// owns it, and otherwise in one transaction of the inbox. See executor.Cluster.
+func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditions []byte) ([]executor.Receipt, error) {
+	if err := n.outbox.ended(); err != nil {
+		return nil, err
+	}
+	b, err := n.batch(items)
+	if err != nil {
+		return nil, err
+	}
+	if conditions != nil && len(b.parts) > 1 {
+		return nil, fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions", executor.ErrInvalidKey, len(b.parts))
+	}
+	if len(b.parts) == 1 {
+		p, err := n.gate(ctx, b.numbers[0], queue)
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
+			if receipts, err := p.enqueue(ctx, queue, items, conditions); !errors.Is(err, errElsewhere) {
+				return receipts, err
+			}
+		}
+	}
+	parts := make(map[place][]byte, len(b.parts))
+	for number, of := range b.parts {
+		at := place{number, queue}
+		parts[at] = encodeCall(of)
+		if conditions != nil {
+			parts[at] = rowOf([]byte{conditionVersion}, conditions, parts[at])
+		}
+	}
+	token, err := n.outbox.put(ctx, parts, conditions != nil)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]executor.Receipt, len(items))
+	for i, it := range items {
+		all[i] = executor.Receipt{ID: it.ID, Durable: true}
+	}
+	if conditions != nil {
+		return n.asking.complete(ctx, token, all)
+	}
+	return all, nil
+}
+
+// gate returns a partition of this node once its log has what the inbox had for a queue; nil: the inbox is to have the
+// call. A handler is not kept waiting for what may wait for it.
+func (n *Node) gate(ctx context.Context, number int, queue string) (*partition, error) {
+	p := n.owned(number)
+	if p == nil {
+		return nil, nil
+	}
+	switch err := p.taker.gate(ctx, p.taker.orders[queue]); {
+	case err == nil:
+		return p, nil
+	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && !n.cfg.Executor.WaitForRoom: // or else calls wait
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, p.store.trouble.explain(context.Cause(ctx), "the server can't be used")
+	}
+	return nil, nil
+}
+
+// errElsewhere is returned when the log can't have a call, and the inbox can.
+var errElsewhere = errors.New("postgres: the log can't have it now")
+
+// enqueue puts a call into the log.
+func (p *partition) enqueue(ctx context.Context, queue string, items []item, conditions []byte) ([]executor.Receipt, error) {
+	options, err := executor.Carried(conditions)
+	x, unknown := p.x.Lookup(queue) // registered before the partition is served
+	if err = cmp.Or(err, unknown); err != nil {
+		return nil, err
+	}
+	receipts, err := x.EnqueueMany(ctx, items, options...)
+	if (errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)) && !errors.Is(err, executor.ErrUnknown) {
+		err = fmt.Errorf("%w: %w", errElsewhere, err) // nothing was accepted
+	}
+	if err != nil && ctx.Err() != nil {
+		err = p.store.trouble.explain(err, "the server can't be used")
+	}
+	return receipts, err
+}
+
+// batch are the items of a call.
+type batch struct {
+	parts   map[int][]item // by partition
+	numbers []int          // of the partition of each item
+}
+
+// batch divides items, whose due times become those of the server's clock.
+func (n *Node) batch(items []item) (b *batch, err error) {
+	b = &batch{parts: make(map[int][]item), numbers: make([]int, len(items))}
+	size := 0
+	for i := range items {
+		it := &items[i]
+		number, err := n.PartitionOf(it.ID)
+		if err != nil {
+			return nil, err
+		}
+		size += len(it.ID) + len(it.Payload) + itemBytes
+		for key, value := range it.Metadata {
+			size += len(key) + len(value) + 2*binary.MaxVarintLen16
+		}
+		if i > 0 && size > callBytes {
+			return nil, fmt.Errorf("item %d: %w: with this one the call has %d bytes, the limit is %d; make several calls", i, executor.ErrTooLarge, size, callBytes)
+		}
+		if !it.Due.IsZero() {
+			it.Due = n.byServer(it.Due)
+		}
+		b.numbers[i], b.parts[number] = number, append(b.parts[number], *it)
+	}
+	return b, nil
+}
+
+// guarded calls user code on a goroutine of its own, which that may end.
+func guarded(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("postgres: the function called runtime.Goexit")
+		defer func() {
+			if v := recover(); v != nil {
+				err = &executor.PanicError{Value: v, Stack: string(debug.Stack())}
+			}
+			done <- err
+		}()
+		err = f()
+	}()
+	return <-done
+}

@@ -1,0 +1,333 @@
+//go:build unix
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
+)
+
+// sum is a queue whose handler returns twice its payload.
+func sum(t *testing.T, n *testNode, handler func(context.Context, executor.Job[int]) (int, error)) *executor.Caller[int, int] {
+	t.Helper()
+	q, err := executor.HandleResult(n.front, "sum", handler, executor.QueueConfig[int]{MaxRetries: -1})
+	require.NoError(t, err)
+	return q
+}
+
+// Do returns what the handler has returned, on whichever node it ran, in the order of the id.
+func TestDoOnAnyNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 4, 30*time.Second)
+	var mu sync.Mutex
+	ran := make(map[string][]int)
+	handler := func(_ context.Context, job executor.Job[int]) (int, error) {
+		if job.Payload < 0 {
+			return 0, errors.New("below zero")
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		ran[job.ID] = append(ran[job.ID], job.Payload)
+		return 2 * job.Payload, nil
+	}
+	owner, other := c.node(c.url), c.node(c.url)
+	callers := []*executor.Caller[int, int]{sum(t, owner, handler), sum(t, other, handler)}
+	require.NoError(t, owner.front.Start(t.Context()))
+	c.serving(owner)
+	ctx := within(t, time.Minute)
+	for i := range 40 {
+		result, err := callers[i%2].Do(ctx, fmt.Sprint(i%5), i)
+		require.NoError(t, err)
+		require.Equal(t, 2*i, result)
+	}
+	for id, payloads := range ran {
+		require.True(t, slices.IsSorted(payloads), "%s: %v", id, payloads)
+	}
+	for _, q := range callers {
+		_, err := q.Do(ctx, "a", -1)
+		buried, ok := errors.AsType[*executor.BuriedError](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, "below zero", buried.Reason)
+		_, err = q.Do(ctx, "", 1)
+		require.ErrorIs(t, err, executor.ErrInvalidID)
+		_, err = q.Do(ctx, "b", 1, executor.IdempotencyKey("once"))
+		if q == callers[0] {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, executor.ErrNoResult, "it has ended before")
+		}
+	}
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := callers[1].Do(short, "c", 1, executor.In(time.Hour))
+	require.ErrorIs(t, err, executor.ErrUnknown)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = callers[0].Do(short, "c", 1, executor.In(time.Hour))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// A call with a key is asked again at the next owner, and its payload is accepted once.
+func TestDoOverAMove(t *testing.T) { // not beside others: it looks for goroutines
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	began, let := make(chan struct{}, 10), make(chan struct{})
+	var runs atomic.Int32
+	handler := func(ctx context.Context, job executor.Job[int]) (int, error) {
+		runs.Add(1)
+		began <- struct{}{}
+		select {
+		case <-let:
+			return 2 * job.Payload, nil
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
+	first, second, other := c.node(c.url), c.node(c.url), c.node(c.url)
+	sum(t, first, handler)
+	sum(t, second, handler)
+	q := sum(t, other, handler)
+	require.NoError(t, first.front.Start(t.Context()))
+	c.serving(first)
+	type end struct {
+		result int
+		err    error
+	}
+	done := make(chan end, 1)
+	go func() {
+		result, err := q.Do(t.Context(), "a", 21, executor.IdempotencyKey("k"))
+		done <- end{result, err}
+	}()
+	<-began
+	require.NoError(t, second.front.Start(t.Context()))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = first.front.Stop(ended) // its handlers are cancelled
+	<-began
+	require.Eventually(t, func() bool { // the second owner has somebody who waits
+		var all strings.Builder
+		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&all, 2))
+		return strings.Contains(all.String(), "executor.(*call).outcome")
+	}, time.Minute, time.Millisecond)
+	close(let)
+	require.Equal(t, end{42, nil}, <-done)
+	require.EqualValues(t, 2, runs.Load())
+}
+
+// What is shown of all partitions is what there is, on any node, page by page.
+func TestListsOnAnyNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 4, 30*time.Second)
+	handler := func(_ context.Context, job executor.Job[int]) error {
+		if job.Payload%2 == 1 {
+			return executor.Cancel(errors.New("odd"))
+		}
+		return executor.Snooze(time.Hour)
+	}
+	owner, other := c.with(handler, executor.QueueConfig[int]{}), c.with(handler, executor.QueueConfig[int]{})
+	require.NoError(t, owner.front.Start(t.Context()))
+	c.serving(owner)
+	ctx := within(t, time.Minute)
+	const ids = 60
+	for i := range ids {
+		_, err := other.q.Enqueue(ctx, fmt.Sprintf("%02d", i), i)
+		require.NoError(t, err)
+	}
+	for _, n := range []*testNode{owner, other} {
+		in := n.front.Inspect()
+		require.Eventually(t, func() bool {
+			s, err := n.front.Stats(ctx)
+			require.NoError(t, err)
+			return s.Total().Dead == ids/2 && s.Total().Snoozed == ids/2
+		}, time.Minute, 10*time.Millisecond)
+		for _, order := range []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads} {
+			for _, descending := range []bool{false, true} {
+				if order == inspect.OrderNone && descending {
+					continue
+				}
+				var all []string
+				var last inspect.JobInfo
+				query := inspect.JobQuery{Queue: "q", Order: order, Descending: descending, Limit: 7}
+				for more := true; more; more = query.Cursor != "" {
+					p, err := in.Jobs(ctx, query)
+					require.NoError(t, err)
+					require.LessOrEqual(t, len(p.Jobs), 7)
+					for _, j := range p.Jobs {
+						if order == inspect.OrderDue && len(all) > 0 {
+							require.True(t, j.Due.Equal(last.Due) || descending == j.Due.Before(last.Due))
+						}
+						all, last = append(all, j.ID), j
+					}
+					query.Cursor = p.Next
+				}
+				require.Len(t, all, ids/2, "%s", order)
+				if order == inspect.OrderID && descending {
+					slices.Reverse(all)
+				}
+				if order != inspect.OrderID {
+					slices.Sort(all)
+				}
+				require.True(t, slices.IsSorted(all))
+				require.Len(t, slices.Compact(all), ids/2)
+			}
+		}
+		for _, order := range []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDied} {
+			seen := make(map[string]bool)
+			query := inspect.JobQuery{Queue: "q", Order: order, Limit: 7}
+			for more := true; more; more = query.Cursor != "" {
+				p, err := in.Dead(ctx, query)
+				require.NoError(t, err)
+				for _, d := range p.Dead {
+					require.Contains(t, d.Error, "odd")
+					seen[d.ID] = true
+				}
+				query.Cursor = p.Next
+			}
+			require.Len(t, seen, ids/2, "%s", order)
+		}
+		letters := 0
+		for d, err := range n.q.Morgue() {
+			require.NoError(t, err)
+			require.NoError(t, d.Decode)
+			require.Equal(t, fmt.Sprintf("%02d", d.Payload), d.ID)
+			letters++
+		}
+		require.Equal(t, ids/2, letters)
+		d, err := in.Job(ctx, "q", "04")
+		require.NoError(t, err)
+		require.Equal(t, 4, d.Waiting[0].Value)
+		require.Equal(t, inspect.JobScheduled, d.Explanation.State)
+		details, err := in.JobsByID(ctx, "q", "05", "nobody", "04", "05")
+		require.NoError(t, err)
+		require.Len(t, details, 2)
+		require.Equal(t, "05", details[0].ID)
+		require.Equal(t, 5, details[0].Dead[0].Value)
+		_, err = in.Job(ctx, "q", "nobody")
+		require.ErrorIs(t, err, inspect.ErrUnknownJob)
+		_, err = in.Jobs(ctx, inspect.JobQuery{Queue: "q", Cursor: "x"})
+		require.ErrorIs(t, err, inspect.ErrInvalidCursor)
+		_, err = in.Jobs(ctx, inspect.JobQuery{Queue: "unheard of"})
+		require.ErrorIs(t, err, executor.ErrUnknownQueue)
+		pending, err := n.q.Pending(ctx, "04")
+		require.NoError(t, err)
+		require.True(t, pending)
+		pending, err = n.q.Pending(ctx, "05")
+		require.NoError(t, err)
+		require.False(t, pending)
+		figures, err := n.q.Stats(ctx)
+		require.NoError(t, err)
+		require.Equal(t, ids/2, figures.Dead)
+	}
+
+	var want []string
+	for i := range ids {
+		want = append(want, fmt.Sprintf("%02d", i))
+	}
+	in := other.front.Inspect()
+	is(t, ids)(inspect.Act(ctx, in, "pause", inspect.SelectIDs("q", want...), ""))
+	var paused []string
+	for id, err := range in.PausedIDs("q") {
+		require.NoError(t, err)
+		paused = append(paused, id)
+	}
+	require.Equal(t, want, paused)
+	_, err := in.Pause(ctx, inspect.SelectQueue("q"))
+	require.NoError(t, err)
+	_, queues := in.Paused()
+	require.Equal(t, []string{"q"}, queues)
+	offset, found, err := other.front.SourceOffset("here")
+	require.NoError(t, err)
+	require.False(t, found)
+	require.NoError(t, other.front.SetSourceOffset(ctx, "here", 7))
+	offset, found, err = owner.front.SourceOffset("here")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.EqualValues(t, 7, offset)
+}
+
+// A limit that is made of the cluster's executor holds for all partitions of a node together.
+func TestLimitOfANode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 4, 30*time.Second)
+	n := c.node(c.url)
+	limit, err := executor.NewLimit(n.front, "two", executor.LimitConfig{Concurrent: 2})
+	require.NoError(t, err)
+	var now, most atomic.Int32
+	var done sync.WaitGroup
+	q, err := executor.Handle(n.front, "limited", func(context.Context, executor.Job[int]) error {
+		defer done.Done()
+		at := now.Add(1)
+		for old := most.Load(); at > old && !most.CompareAndSwap(old, at); old = most.Load() {
+		}
+		time.Sleep(time.Millisecond)
+		now.Add(-1)
+		return nil
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Limits: []executor.LimitOf[int]{{Limit: limit}}}})
+	require.NoError(t, err)
+	require.NoError(t, n.front.Start(t.Context()))
+	c.serving(n)
+	for i := range 100 {
+		done.Add(1)
+		_, err := q.Enqueue(t.Context(), fmt.Sprint(i), i)
+		require.NoError(t, err)
+	}
+	done.Wait()
+	require.EqualValues(t, 2, most.Load())
+	_, err = executor.NewSlots(n.front, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }})
+	require.ErrorIs(t, err, executor.ErrConfig)
+	require.ErrorIs(t, n.front.KeyLocks().Lock(t.Context(), "k"), executor.ErrState)
+	for _, err := range n.front.Events(t.Context(), events.Filter{}) {
+		require.ErrorIs(t, err, executor.ErrConfig)
+	}
+}
+
+// What a handler ends, it ends for its node, and Run says so.
+func TestFatalEndsTheNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, 30*time.Second)
+	broken := errors.New("no licence")
+	var told atomic.Int32
+	n := c.node(c.url, func(cfg *Config) { cfg.Executor.OnFatal = func(error) { told.Add(1) } })
+	q, err := executor.Handle(n.front, "fatal", func(context.Context, executor.Job[int]) error { return executor.Fatal(broken) }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- n.front.Run(t.Context()) }()
+	_, err = q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, err)
+	require.ErrorIs(t, <-ended, broken)
+	require.EqualValues(t, 1, told.Load())
+	require.ErrorIs(t, n.front.Err(), executor.ErrClosed)
+
+	next := c.node(c.url)
+	done := make(chan struct{})
+	_, err = executor.Handle(next.front, "fatal", func(context.Context, executor.Job[int]) error { close(done); return nil }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, next.front.Start(t.Context()))
+	<-done
+}
+
+// A handler may stop its node: the call returns at once, and the stop waits for the handler.
+func TestStopByAHandler(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	n := c.node(c.url)
+	q, err := executor.Handle(n.front, "last", func(ctx context.Context, _ executor.Job[int]) error { return n.front.Stop(ctx) }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	_, err = q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, err)
+	require.NoError(t, n.front.Run(t.Context()))
+	require.Zero(t, c.rows(c.node(c.url)))
+}
