@@ -114,7 +114,7 @@ func (s *strandOnServer) Enqueue(ctx context.Context, items []Item) error {
 }
 
 func (s *strandOnServer) EnqueueTx(ctx context.Context, item Item) error {
-	return s.transact(ctx, item, func(tx pgx.Tx) error { return s.q.EnqueueTx(ctx, tx, item.ID, item.Payload) })
+	return s.transact(ctx, item, func(tx pgx.Tx) error { return postgres.EnqueueTx(ctx, tx, s.q, item.ID, item.Payload) })
 }
 
 // Settle sums up what the executors of all partitions have done since they were opened.
