@@ -102,7 +102,7 @@ func (t *Queue[T]) Wait(ctx context.Context, r Receipt) error {
 	switch {
 	case err != nil:
 	case t.q.x.cluster != nil:
-		_, err = t.q.waitElsewhere(ctx, "wait", r)
+		_, err = t.q.waitElsewhere(ctx, r)
 	default:
 		_, err = t.q.wait(ctx, r)
 	}

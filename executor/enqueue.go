@@ -149,7 +149,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 		if err != nil {
 			return nil, err
 		}
-		return t.q.x.cluster.Enqueue(ctx, t.q.Name, carried, conditions)
+		return t.q.x.cluster.enqueue(ctx, t.q.Name, carried, conditions)
 	}
 	buffer := borrowEntries(len(items))
 	defer giveBackEntries(buffer)

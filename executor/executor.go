@@ -240,7 +240,7 @@ func (x *Executor) Err() error {
 		return ErrClosed
 	}
 	if x.cluster != nil {
-		return x.cluster.Err()
+		return x.cluster.failing()
 	}
 	if err := x.log.Err(); err != nil {
 		return border(err)

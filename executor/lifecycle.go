@@ -68,6 +68,17 @@ func (x *Executor) Start(ctx context.Context) error {
 	return nil
 }
 
+// startCluster has this process take its part.
+func (x *Executor) startCluster(ctx context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock() // so that a stop comes after it
+	if x.state != starting {
+		return fmt.Errorf("%w: stopped while it was starting", ErrState)
+	}
+	x.state = started
+	return x.cluster.start(ctx)
+}
+
 // startWorkers has the jobs run. Without crash reports or a crash recorder they run all the
 // same, but for those that are held; the caller says so when it holds no lock.
 func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
@@ -209,9 +220,10 @@ func (x *Executor) beginStop() {
 func (x *Executor) stop() {
 	stopping := time.Now()
 	if x.cluster != nil {
-		x.cluster.end(x)
-	} else if x.front != nil {
-		x.front.cluster.leave(x)
+		x.cluster.end(x.hurry)
+	}
+	if x.front != nil {
+		x.front.cluster.Leave(x)
 	}
 	x.backlog.Close(ErrClosed)
 	// A queue that is being registered and a Start that makes workers are waited for, and the
@@ -235,7 +247,10 @@ func (x *Executor) stop() {
 	}
 	x.awaitFolders()
 	unlock, err := x.closeAll(stuck == nil)
-	x.stopErr = errors.Join(stuck, x.ended(), x.cluster.failure(), err)
+	if x.cluster != nil {
+		err = errors.Join(x.cluster.err, err)
+	}
+	x.stopErr = errors.Join(stuck, x.ended(), err)
 	if stuck != nil {
 		defer func() {
 			x.crew.Wait()

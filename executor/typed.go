@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/fold"
@@ -261,7 +262,11 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 			yield(Dead[T]{}, errNoQueue)
 			return
 		}
-		for letter, err := range t.q.letters {
+		letters := func(yield func(inspect.DeadPayload, error) bool) { t.q.letters(0, yield) }
+		if c := t.q.x.cluster; c != nil {
+			letters = func(yield func(inspect.DeadPayload, error) bool) { c.Letters(t.q.Name, yield) }
+		}
+		for letter, err := range letters {
 			if err != nil {
 				yield(Dead[T]{}, err)
 				return
@@ -270,6 +275,19 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 			if d.Payload, d.Decode = t.decodeOne(d.Raw); !yield(d, nil) {
 				return
 			}
+		}
+	}
+}
+
+// letters yields the dead letters of the journal, from a position on.
+func (q *queue) letters(from journal.Position, yield func(inspect.DeadPayload, error) bool) {
+	for b, err := range q.x.log.Morgue(q.Number, from) {
+		if err != nil {
+			yield(inspect.DeadPayload{}, border(err))
+			return
+		}
+		if !yield(admin.DeadOf(q.Name, &b), nil) {
+			return
 		}
 	}
 }
@@ -283,7 +301,7 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 		return false, err
 	}
 	if t.q.x.cluster != nil {
-		a, err := t.q.about(ctx, id, fleet.Question{Do: "pending"}, true)
+		a, err := t.q.x.cluster.About(ctx, t.q.Name, id, fleet.Question{Do: "Pending"}, true)
 		return a.All, err
 	}
 	var has bool // a call may come after its caller has gone

@@ -9,10 +9,11 @@ import (
 	"runtime/debug"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 )
 
 // enqueue accepts the items of a call, or none: in one commit of the log when all are of one partition and this node
-// owns it, and otherwise in one transaction of the inbox. See executor.Cluster.
+// owns it, and otherwise in one transaction of the inbox. See cluster.Cluster.
 func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditions []byte) ([]executor.Receipt, error) {
 	if err := n.outbox.ended(); err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func (in *Inspector) asTheyCome(ctx context.Context, do string, query inspect.Jo
 	left := cmp.Or(query.Limit, inspect.DefaultListLimit)
 	for ; number < in.Partitions; number++ {
 		query.Limit = left
-		a, err := in.Ask(ctx, number, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query})
+		a, err := in.Put(ctx, number, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query}, true)
 		if err != nil {
 			return inspect.JobPage{}, part(number, err)
 		}
@@ -80,7 +80,7 @@ type row struct {
 
 // inOrder merges the first rows of all partitions behind a cursor, which is a place in the order.
 func (in *Inspector) inOrder(ctx context.Context, do string, query inspect.JobQuery) (p inspect.JobPage, err error) {
-	answers, err := in.Every(ctx, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query})
+	answers, err := in.every(ctx, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query})
 	if err != nil {
 		return p, err
 	}
