@@ -9,7 +9,6 @@ import (
 	"runtime/debug"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/executor/cluster"
 )
 
 // enqueue accepts the items of a call, or none: in one commit of the log when all are of one partition and this node
