@@ -235,7 +235,7 @@ func (x *Executor) stop() {
 	if x.unlisten != nil {
 		x.unlisten() // not before: a stop that takes long is looked at
 	}
-	all, known := x.sum()
+	all := x.sum()
 	x.crew.Watchdog.Stop()
 	x.quarantine.Close()
 	x.ledger.End()
@@ -260,7 +260,7 @@ func (x *Executor) stop() {
 		}()
 	}
 	defer close(x.stopped) // also when the logger ends the goroutine
-	x.logStop(all, known, stopping, names)
+	x.logStop(all, stopping, names)
 }
 
 // closeAll ends what runs jobs, and the journal, which stays locked while handlers that were

@@ -165,8 +165,8 @@ func HandleBatch[T any](x *Executor, name string, handler func(context.Context, 
 	}
 	t := &Queue[T]{cfg: cfg}
 	err := t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
-		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items)), attempt: attemptOf(ctx)}
-		return b.run(items)
+		b := batch[T]{queue: t, handler: handler}
+		return b.run(ctx, items)
 	})
 	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleBatch(part, name, handler, cfg); return err })
 }
