@@ -98,18 +98,19 @@ func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Optio
 	if err := q.x.runs(); err != nil && q.x.front == nil { // the front has, or will
 		return end, err
 	}
-	c := &call{q: q, ctx: ctx, waiter: await.NewWaiter()}
-	defer c.end()
-	if err := c.enter(string(entries[0].ID)); err != nil {
+	c := q.call(ctx, string(entries[0].ID))
+	defer c.Done()
+	if err := q.enter(c); err != nil {
 		return end, err
 	}
-	o, err := q.accept(ctx, entries, options, c.waiter)
+	o, err := q.accept(ctx, entries, options, c.Waiter)
 	if err != nil {
 		return end, err
 	}
-	if c.r = receipt(q, &o, 0); !c.r.Duplicate {
-		return c.outcome()
+	r := receipt(q, &o, 0)
+	if !r.Duplicate {
+		return q.outcome(c, r)
 	}
-	c.end() // it was for a payload that there is not
-	return q.waitFor(ctx, c.r)
+	c.Done() // it was for a payload that there is not
+	return q.waitFor(ctx, r)
 }
