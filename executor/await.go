@@ -9,6 +9,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/ending"
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 )
@@ -182,4 +183,22 @@ func epitaph(b *journal.Buried) error {
 		ID: string(b.Entry.ID), Position: uint64(b.Entry.Position), Attempt: b.Retry + firstAttempt, Reason: b.Reason,
 		Err: buriedBy(b.Reason, nil),
 	}
+}
+
+// waitElsewhere waits for a payload of a cluster.
+func (q *queue) waitElsewhere(ctx context.Context, r Receipt) (*fleet.Answer, error) {
+	if r.ID == "" || r.Position == 0 {
+		return nil, noPayload(r)
+	}
+	a, err := q.x.cluster.About(ctx, q.Name, r.ID, fleet.Question{Do: "Wait", Position: r.Position, MergedInto: r.MergedInto}, true)
+	switch {
+	case err == nil || errors.As(err, new(*PendingError)):
+	case ctx.Err() != nil:
+		err = &PendingError{Receipt: r, Err: guard.Cause(ctx)}
+	case q.x.stopping.Load():
+		err = &PendingError{Receipt: r, Err: ErrClosed}
+	case errors.Is(err, ErrUnknown):
+		err = &PendingError{Receipt: r, Err: err}
+	}
+	return a, err
 }

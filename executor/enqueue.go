@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
@@ -301,4 +302,18 @@ func receipts(q *queue, o *submit.Submission) []Receipt {
 		all[i] = receipt(q, o, i)
 	}
 	return all
+}
+
+// cluster is that of an executor which several processes are.
+type cluster struct {
+	fleet.Inspector
+	fleet.Members[*Executor] // the executors of partitions in this process
+
+	of      any
+	enqueue func(ctx context.Context, queue string, items []Item[[]byte], conditions []byte) ([]Receipt, error)
+	start   func(context.Context) error
+	stop    func(context.Context) error
+	failing func() error
+
+	err error // of stop, before the executor has stopped
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
@@ -220,7 +221,9 @@ func (x *Executor) beginStop() {
 func (x *Executor) stop() {
 	stopping := time.Now()
 	if x.cluster != nil {
-		x.cluster.end(x.hurry)
+		ctx, cancel := fleet.Until(x.hurry, ErrStopping) // handlers may go on until a Stop has no time left
+		x.cluster.err = x.cluster.stop(ctx)
+		cancel()
 	}
 	if x.front != nil {
 		x.front.cluster.Leave(x)

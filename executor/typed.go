@@ -319,13 +319,18 @@ func (t *Queue[T]) Stats(ctx context.Context) (inspect.QueueStats, error) {
 		return inspect.QueueStats{}, err
 	}
 	if t.q.x.cluster != nil {
-		all, err := t.q.x.Stats(ctx)
-		for _, q := range all.Queues {
-			if q.Name == t.q.Name {
-				return q, err
-			}
-		}
-		return inspect.QueueStats{Name: t.q.Name}, err
+		return t.q.x.cluster.Figures(ctx, t.q.Name)
 	}
 	return t.q.x.inspector.Figures(ctx, t.q.To)
+}
+
+// everywhere has each partition repeat a registration that has succeeded.
+func everywhere[T any](x *Executor, t *Queue[T], err error, register func(part *Executor) error) (*Queue[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	if x.cluster != nil {
+		x.cluster.Each(register)
+	}
+	return t, nil
 }

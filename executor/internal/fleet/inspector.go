@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -279,80 +278,6 @@ func (in *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus
 		func(l inspect.LeaseStatus) string { return l.Key })
 }
 
-// keys is one page of those of all partitions. A key may be there more than once, as it is one of each.
-func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) string) (page []S, more int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	answers, err := in.every(ctx, &q)
-	for _, a := range answers {
-		page, more = append(page, of(a)...), more+a.More
-	}
-	slices.SortStableFunc(page, func(a, b S) int { return strings.Compare(key(a), key(b)) })
-	page, more = first(page, q.Limit, more)
-	return page, more, err
-}
-
-func (in *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
-	if _, _, err = in.Probe.Slots(limit); err != nil {
-		return nil, 0, err
-	}
-	return keys(in, Question{Do: "Slots", Limit: limit}, func(a *Answer) []inspect.SlotHeld { return a.Slots },
-		func(s inspect.SlotHeld) string { return s.Slot + " " + s.By })
-}
-
-func (in *Inspector) Paused() (all bool, queues []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	answers, _ := in.every(ctx, &Question{Do: "Paused"}) // those of the others count
-	for _, a := range answers {
-		all, queues = all || a.All, append(queues, a.Names...)
-	}
-	slices.Sort(queues)
-	return all, slices.Compact(queues)
-}
-
-func (in *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
-	return in.names("PausedIDs", queue)
-}
-
-func (in *Inspector) PausedPrefixes(queue string) iter.Seq2[string, error] {
-	return in.names("PausedPrefixes", queue)
-}
-
-// names are those of all partitions, each once, in their order. A partition has more behind the
-// last name of an answer that is full, so those behind the first of these come with the next round.
-func (in *Inspector) names(do, queue string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for after, more := "", true; more; {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			answers, err := in.every(ctx, &Question{Do: do, Which: inspect.SelectQueue(queue), After: after})
-			cancel()
-			if err != nil {
-				yield("", err)
-				return
-			}
-			var names []string
-			end := ""
-			for _, a := range answers {
-				names = append(names, a.Names...)
-				if n := len(a.Names); n == namesPerPage && (end == "" || a.Names[n-1] < end) {
-					end = a.Names[n-1]
-				}
-			}
-			slices.Sort(names)
-			for _, name := range slices.Compact(names) {
-				if end != "" && name > end {
-					break
-				}
-				if !yield(name, nil) {
-					return
-				}
-			}
-			after, more = end, end != ""
-		}
-	}
-}
-
 // Stats are sums, with the longest Age, Lag and CommitAge. What each partition has of its own is left
 // out: UUID, Shards, and the length of its log's memory of positions.
 func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
@@ -375,6 +300,17 @@ func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
 		s.Queues = append(s.Queues, queues[name])
 	}
 	return s, nil
+}
+
+// Figures are those of one queue; what no partition has is zero.
+func (in *Inspector) Figures(ctx context.Context, queue string) (inspect.QueueStats, error) {
+	all, err := in.Stats(ctx)
+	for _, q := range all.Queues {
+		if q.Name == queue {
+			return q, err
+		}
+	}
+	return inspect.QueueStats{Name: queue}, err
 }
 
 func backlogs(a, b inspect.Backlog) inspect.Backlog {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"slices"
 	"sync"
 )
@@ -51,4 +52,17 @@ func (m *Members[P]) Do(f func(P)) {
 	for p := range m.all {
 		f(p)
 	}
+}
+
+// Until returns a context that ends, with a cause, when a channel is closed.
+func Until(over <-chan struct{}, cause error) (ctx context.Context, cancel func()) {
+	ctx, end := context.WithCancelCause(context.Background())
+	go func() {
+		select {
+		case <-over:
+			end(cause)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { end(nil) }
 }

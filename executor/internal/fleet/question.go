@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/gob"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -55,6 +56,12 @@ type Answer struct {
 	// A result, as JSON; the payload that a call waits for no longer.
 	Result               []byte
 	Position, MergedInto uint64
+}
+
+// Say notes a result. It may panic, as the methods of the result may.
+func (a *Answer) Say(result any) (err error) {
+	a.Result, err = json.Marshal(result)
+	return err
 }
 
 // Encode returns a question or an answer as bytes.
