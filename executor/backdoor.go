@@ -10,7 +10,7 @@ import (
 
 func init() {
 	backdoor.Open = openElsewhere
-	backdoor.OpenCluster = func(cfg Config, of any, all fleet.Inspector, enqueue func(context.Context, string, []Item[[]byte], []byte) ([]Receipt, error),
+	backdoor.OpenCluster = func(cfg Config, of any, all *fleet.Inspector, enqueue func(context.Context, string, []Item[[]byte], []byte) ([]Receipt, error),
 		start, stop func(context.Context) error, failing func() error) (*Executor, func(string, func(journal.Config) (*journal.Log, error), Config) (*Executor, error), error) {
 		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, start: start, stop: stop, failing: failing}, cfg)
 	}

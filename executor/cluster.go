@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -21,6 +22,9 @@ type asked struct {
 }
 
 func (a asked) Stats(ctx context.Context) (inspect.Stats, error) { return a.inspector.Stats(ctx) }
+
+// Home tells processes apart.
+func (a asked) Home() uint64 { return maphash.String(cmp.Or(a.front, a.Executor).seed, "") }
 
 func (a asked) Lanes(queue string) string {
 	if q, err := a.Executor.lookup(queue); err == nil {

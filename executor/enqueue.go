@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -306,7 +307,7 @@ func receipts(q *queue, o *submit.Submission) []Receipt {
 
 // cluster is that of an executor which several processes are.
 type cluster struct {
-	fleet.Inspector
+	*fleet.Inspector
 	fleet.Members[*Executor] // the executors of partitions in this process
 
 	of      any
@@ -315,5 +316,6 @@ type cluster struct {
 	stop    func(context.Context) error
 	failing func() error
 
-	err error // of stop, before the executor has stopped
+	err  error          // of stop, before the executor has stopped
+	room *dispatch.Room // for the workers of all of these
 }

@@ -72,7 +72,7 @@ type Executor struct {
 	unlisten   func()          // ends the control socket; nil: there is none
 	opening    time.Time       // when Open began, and no other had the journal
 
-	inherited inherited
+	inherited guard.Inherited // of the context of Start
 	handlers  context.Context // what the contexts of handlers come from
 	cancel    context.CancelCauseFunc
 
@@ -107,21 +107,6 @@ type Executor struct {
 type inspector struct {
 	*look.Inspector
 	*act.Operator
-}
-
-// inherited gives the contexts of handlers their values: those of the context that
-// Start was called with, and nothing else of it.
-type inherited struct {
-	context.Context
-	from atomic.Pointer[context.Context]
-}
-
-// Value implements [context.Context].
-func (i *inherited) Value(key any) any {
-	if from := i.from.Load(); from != nil {
-		return (*from).Value(key) // it is guarded: see Start
-	}
-	return nil
 }
 
 // life is how far an executor is, and why it does not go on.

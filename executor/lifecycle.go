@@ -33,7 +33,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	}
 	x.state = starting
 	x.mu.Unlock()
-	x.inherited.from.Store(new(context.WithoutCancel(ctx)))
+	x.inherited.From(ctx)
 	if x.cfg.Advanced.Strict {
 		if err := x.unclaimed(); err != nil {
 			x.mu.Lock()

@@ -198,9 +198,9 @@ func openCluster(c *cluster, cfg Config) (x *Executor, partition func(string, fu
 	if x, err = Open("", cfg); err != nil {
 		return nil, nil, err
 	}
-	c.Probe, c.Decode = x.inspector, x.inspector.Decode
-	x.cluster = c
-	x.dir, x.view = "a cluster", &x.cluster.Inspector
+	c.Probe, c.Decode, c.Handler, c.Workers = x.inspector, x.inspector.Decode, x.owns, x.cfg.Workers
+	x.cluster, c.room = c, dispatch.NewRoom(x.cfg.Workers)
+	x.dir, x.view = "a cluster", x.cluster.Inspector
 	return x, x.openPartition, nil
 }
 
@@ -210,6 +210,7 @@ func (x *Executor) openPartition(name string, log func(journal.Config) (*journal
 		return nil, err
 	}
 	part.front = x
+	part.crew.Dispatcher.Share(x.cluster.room)
 	if err := x.cluster.Join(part); err != nil {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -62,9 +62,9 @@ type OpenPartition = func(name string, log func(journal.Config) (*journal.Log, e
 // and limits of x are to be made before Start: later it is executor.ErrState. It returns
 // executor.ErrConfig for cfg.
 func Open(c Cluster, cfg executor.Config) (x *executor.Executor, open OpenPartition, err error) {
-	door := backdoor.OpenCluster.(func(executor.Config, any, fleet.Inspector, func(context.Context, string, []executor.Item[[]byte], []byte) ([]executor.Receipt, error),
+	door := backdoor.OpenCluster.(func(executor.Config, any, *fleet.Inspector, func(context.Context, string, []executor.Item[[]byte], []byte) ([]executor.Receipt, error),
 		func(context.Context) error, func(context.Context) error, func() error) (*executor.Executor, OpenPartition, error))
-	return door(cfg, c.Of, fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.Start, c.Stop, c.Err)
+	return door(cfg, c.Of, &fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.Start, c.Stop, c.Err)
 }
 
 // Of returns Of of the [Cluster] of an executor; nil: it has none.

@@ -103,6 +103,7 @@ func (d *Dispatcher) end(seat *Seat, now time.Duration) {
 	}
 	q.count(now)
 	seat.serves = nil
+	d.room.give()
 	if q.running--; q.full() {
 		return // the limit has come down
 	}
@@ -161,7 +162,7 @@ func (q *Queue) tune(s Share) map[*Seat]*shard.Shard {
 		switch {
 		case q.full():
 			q.held = append(q.held, c)
-		case len(d.idle) == 0 || d.held:
+		case len(d.idle) == 0 || d.held || !d.place():
 			q.waiting++
 			d.ready = append(d.ready, c)
 		default:

@@ -70,7 +70,7 @@ func (c *Call) Enter(a *attempt.Attempt) error {
 		c.edge = call
 		return nil
 	case circle == nil:
-		return fmt.Errorf("%w: the handlers of all %d workers would wait; Config.Workers says how many there are", ErrDeadlock, workers)
+		return AllWait(workers)
 	}
 	var text strings.Builder
 	text.WriteString(circle[0].Owner)
@@ -81,6 +81,11 @@ func (c *Call) Enter(a *attempt.Attempt) error {
 		text.WriteString(hop.Holder)
 	}
 	return fmt.Errorf("%w: %s", ErrDeadlock, text.String())
+}
+
+// AllWait is an ErrDeadlock of a call that would leave no worker for what it waits for.
+func AllWait(workers int) error {
+	return fmt.Errorf("%w: the handlers of all %d workers would wait; Config.Workers says how many there are", ErrDeadlock, workers)
 }
 
 // Done lets go of what the wait has taken, and returns the last failure of the payload.

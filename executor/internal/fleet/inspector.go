@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/ending"
 	"github.com/strandjobs/strand/executor/internal/engine"
 )
 
@@ -25,6 +27,11 @@ type Inspector struct {
 
 	Probe  Inspected // of an executor with the same queues, and no jobs
 	Decode func(ctx context.Context, d *inspect.JobDetail) error
+
+	// Handlers of this process, which share so many workers, must not all wait.
+	Handler func(ctx context.Context) bool
+	Workers int
+	waiting atomic.Int64 // handlers that wait
 }
 
 // Put has a partition answer a question: again if it has moved meanwhile. There is an answer also with an error.
@@ -48,11 +55,18 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 	return a, err
 }
 
-// About asks the partition of an id about it.
+// About asks the partition of an id about it. A handler of the last worker that does not wait gets
+// an [ending.ErrDeadlock] for what it would wait for.
 func (in *Inspector) About(ctx context.Context, queue, id string, q Question, again bool) (*Answer, error) {
 	number, err := in.Of(id)
 	if err != nil {
 		return new(Answer), err
+	}
+	if (q.Do == "do" || q.Do == "Wait") && in.Handler(ctx) {
+		defer in.waiting.Add(-1)
+		if in.waiting.Add(1) >= int64(in.Workers) {
+			return new(Answer), ending.AllWait(in.Workers)
+		}
 	}
 	q.Which = inspect.SelectIDs(queue, id)
 	return in.Put(ctx, number, &q, again)
@@ -285,16 +299,20 @@ func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
 	if err != nil {
 		return s, err
 	}
-	queues := make(map[string]inspect.QueueStats)
+	queues, homes := make(map[string]inspect.QueueStats), make(map[uint64]int)
 	for _, a := range answers {
 		p := &a.Stats
-		s.Workers, s.Busy, s.Stuck, s.Paused, s.Age = s.Workers+p.Workers, s.Busy+p.Busy, s.Stuck+p.Stuck, s.Paused || p.Paused, max(s.Age, p.Age)
+		homes[a.Home] = p.Workers
+		s.Busy, s.Stuck, s.Paused, s.Age = s.Busy+p.Busy, s.Stuck+p.Stuck, s.Paused || p.Paused, max(s.Age, p.Age)
 		s.Backlog, s.Journal = backlogs(s.Backlog, p.Backlog), journals(s.Journal, p.Journal)
 		for _, q := range p.Queues {
 			t := queues[q.Name]
 			t.Name, t.Registered, t.Paused, t.Backlog = q.Name, t.Registered || q.Registered, t.Paused || q.Paused, backlogs(t.Backlog, q.Backlog)
 			queues[q.Name] = t.Plus(q)
 		}
+	}
+	for _, workers := range homes {
+		s.Workers += workers
 	}
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		s.Queues = append(s.Queues, queues[name])

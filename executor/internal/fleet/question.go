@@ -50,6 +50,7 @@ type Answer struct {
 	All     bool // the executor is paused; the id has something to do; an offset is there
 	Names   []string
 	Stats   inspect.Stats
+	Home    uint64
 
 	Offset int64
 
@@ -97,6 +98,7 @@ type Part interface {
 	DeleteSourceOffset(ctx context.Context, name string) error
 	Queue(name string) (Queue, error)
 	Lanes(queue string) string // that it shares; "": none
+	Home() uint64              // the process that it is in, whose workers are for all partitions there
 }
 
 // Queue is a queue of a [Part]. Enqueue accepts a payload and waits for its end, and Wait waits for that
@@ -133,6 +135,7 @@ func Do(ctx context.Context, p Part, q *Question) (a *Answer, err error) {
 	case "PausedPrefixes":
 		a.Names, err = namesAfter(p.PausedPrefixes(q.Which.Queue), q.After)
 	case "Stats":
+		a.Home = p.Home()
 		a.Stats, err = p.Stats(ctx)
 	case "SourceOffset":
 		a.Offset, a.All, err = p.SourceOffset(q.Reason)
