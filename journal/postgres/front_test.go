@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
@@ -288,6 +289,8 @@ func TestLimitOfANode(t *testing.T) {
 	require.EqualValues(t, 2, most.Load())
 	_, err = executor.NewSlots(n.front, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }})
 	require.ErrorIs(t, err, executor.ErrConfig)
+	_, err = cron.New(n.front, cron.Config{})
+	require.ErrorIs(t, err, cron.ErrConfig)
 	require.ErrorIs(t, n.front.KeyLocks().Lock(t.Context(), "k"), executor.ErrState)
 	for _, err := range n.front.Events(t.Context(), events.Filter{}) {
 		require.ErrorIs(t, err, executor.ErrConfig)
