@@ -340,7 +340,7 @@ var inRoot = []mutation{
 
 	// What has left memory comes back as it was.
 	{"trust what is read back", "journal/internal/block/cold.go", "; got != c.sums[i] {", "; got != c.sums[i] && false {", memory},
-	{"a window that is one chunk off", "journal/internal/block/cold.go", "w := &window{from: first * size, data: data}", "w := &window{from: (first + 1) * size, data: data}", memory},
+	{"a window that is one chunk off", "journal/internal/block/cold.go", "w := &window{cold: c, from: first * size, data: data}", "w := &window{cold: c, from: (first + 1) * size, data: data}", memory},
 	{"carry another block", "journal/internal/block/evict.go", "	return c.pagedIn[b]\n", "	for _, data := range c.pagedIn {\n		return data\n	}\n	return c.pagedIn[b]\n", memory},
 	{"thaw too little", "journal/internal/block/evict.go", "			list = append(list, b)\n			budget -= b.Bytes\n", "			list = append(list[:0], b)\n			budget -= b.Bytes\n", memory},
 	{"let go of what is in pieces", "journal/internal/block/evict.go", " && b.parts == nil {", " {", memory},
