@@ -215,30 +215,19 @@ func (s *Bolt) Close() error {
 	return s.Db.Close()
 }
 
-// contain calls f unless bbolt panicked before.
-func (s *Bolt) contain(f func() error) error {
+// contain calls f unless bbolt panicked before. It turns a panic or a memory fault into
+// an error. bbolt trusts its pages: a damaged one makes it index out of range, and a file
+// that was cut short under its memory map faults.
+func (s *Bolt) contain(f func() error) (err error) {
 	if broken := s.broken.Load(); broken != nil {
 		return broken
 	}
-	err := contain(f)
-	if panicked, ok := errors.AsType[*boltPanic](err); ok {
-		s.broken.CompareAndSwap(nil, &panicked.CorruptError)
-		return &panicked.CorruptError
-	}
-	return err
-}
-
-// boltPanic is a panic of bbolt.
-type boltPanic struct{ format.CorruptError }
-
-// contain turns a panic or a memory fault into an error. bbolt trusts its
-// pages: a damaged one makes it index out of range, and a file that was cut
-// short under its memory map faults.
-func contain(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = &boltPanic{format.CorruptError{Reason: fmt.Sprintf("bbolt: %v", r)}}
+			broken := &format.CorruptError{Reason: fmt.Sprintf("bbolt: %v", r)}
+			s.broken.CompareAndSwap(nil, broken)
+			err = broken
 		}
 	}()
 	return f()
