@@ -139,14 +139,6 @@ func readRunning(dir string) (*Death, error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("journal: crash recorder: %w", err)
 	}
-	switch {
-	case v == nil:
-		return nil, nil
-	case v[0] == RunningMagicV1:
-		d := &Death{epoch: v[1], How: unknownDeath, ran: make(map[format.Position]ran)}
-		d.note(v[3:], 0, 0)
-		return d, nil
-	}
 	return parseRunning(dir, v), nil
 }
 
@@ -192,10 +184,17 @@ func (d *Death) note(words []uint64, began, beat uint64) {
 	d.Ran = len(d.ran)
 }
 
-// parseRunning returns what a recorder of the second version says.
+// parseRunning returns what a recorder says, which may be nothing.
 func parseRunning(dir string, v []uint64) *Death {
+	if v == nil {
+		return nil
+	}
+	d := &Death{epoch: v[1], How: unknownDeath, ran: make(map[format.Position]ran)}
+	if v[0] == RunningMagicV1 {
+		d.note(v[3:], 0, 0)
+		return d
+	}
 	n, places := v[2], v[3]
-	d := &Death{epoch: v[1], ran: make(map[format.Position]ran)}
 	if places == 0 {
 		return nil
 	}
@@ -225,8 +224,6 @@ func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint6
 		d.blame(report, at)
 	case killed != 0 && now > killed:
 		d.Cause, d.How = CauseMemory, "the system killed a process for its memory, perhaps this one"
-	default:
-		d.How = unknownDeath
 	}
 }
 

@@ -140,15 +140,12 @@ func LockedBy(dir string) *format.LockedError {
 	return e
 }
 
-func readLock(dir string) string {
-	p, err := Open(dir)
-	if err != nil {
-		return ""
+func readLock(dir string) (text string) {
+	if p, err := Open(dir); err == nil {
+		defer p.Close()
+		if b, err := p.read(LockName, lockBytes); err == nil {
+			text = string(b)
+		}
 	}
-	defer p.Close()
-	b, err := p.read(LockName, lockBytes)
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return text
 }
