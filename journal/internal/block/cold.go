@@ -169,10 +169,10 @@ func (c *cold) read(from, to int) (*window, error) {
 	for i := first; i <= last; i++ {
 		from, to := c.span(i)
 		if to > w.end() {
-			return nil, &format.CorruptError{Block: c.Seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is cut short", i)}
+			return nil, format.DamagedBlock(c.Seq, "chunk %d is cut short", i)
 		}
 		if got := crc32.Checksum(data[from-w.from:to-w.from], format.Castagnoli); got != c.sums[i] {
-			return nil, &format.CorruptError{Block: c.Seq, Offset: -1, Reason: fmt.Sprintf("chunk %d was read back with checksum %08x, want %08x", i, got, c.sums[i])}
+			return nil, format.DamagedBlock(c.Seq, "chunk %d was read back with checksum %08x, want %08x", i, got, c.sums[i])
 		}
 	}
 	w.data = data[:min(len(data), c.end-w.from)]

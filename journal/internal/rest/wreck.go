@@ -233,7 +233,7 @@ func (w *wreck) chunk(key []byte, at span) {
 func (w *wreck) assemble(seq uint64) ([]byte, error) {
 	chunks := w.chunks[seq]
 	if len(chunks) == 0 {
-		return nil, &format.CorruptError{Block: seq, Offset: -1, Reason: "missing"}
+		return nil, format.DamagedBlock(seq, "missing")
 	}
 	var first []byte
 	for try := range maxCopies {

@@ -157,7 +157,7 @@ func (s *Bolt) Scan(block func(seq uint64, data []byte) error) error {
 				data, next = data[:0], 0
 			}
 			if seq = at; n != next {
-				return &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", next)}
+				return format.DamagedBlock(seq, "chunk %d is missing", next)
 			}
 			data = append(data, v...)
 			s.mapped.touch(tx, len(v))

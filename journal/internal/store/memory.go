@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -220,7 +219,7 @@ func (m *Memory) Read(seq uint64, first, n int) ([]byte, error) {
 	}
 	b := m.blocks[seq]
 	if first*memoryChunk >= len(b) {
-		return nil, &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", first)}
+		return nil, format.DamagedBlock(seq, "chunk %d is missing", first)
 	}
 	return bytes.Clone(b[first*memoryChunk : min((first+n)*memoryChunk, len(b))]), nil
 }
