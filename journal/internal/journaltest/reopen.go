@@ -68,13 +68,9 @@ func testReopenStates(t *testing.T, f *fixture) {
 	got := f.pending()
 	require.Len(t, got, 3, "two payloads and the last state")
 	assert.Equal(t, jobs[0].Entry.Position, got[0].Position)
-	e := got[2]
-	assert.Equal(t, journal.KindState, e.Kind)
-	assert.Equal(t, 3, e.Retry)
-	assert.Equal(t, int64(12345), e.Due)
-	assert.Equal(t, state.Entry.Failed, e.Failed)
-	assert.Equal(t, "it broke", string(e.Error))
-	assert.False(t, e.Halted)
+	state.Entry.Kind, state.Entry.Position = journal.KindState, refs[0].Position()
+	assert.Equal(t, state.Entry, got[2])
+	assert.Equal(t, 3, got[2].Retry)
 }
 
 func testReopenQueues(t *testing.T, f *fixture) {
