@@ -53,7 +53,11 @@ func (r *Reading) Block(seq uint64, data []byte) error {
 	var queue uint32
 	h, err := r.visit(seq, data, func(off uint32, size int, e *format.Entry) {
 		if pages == nil || e.Queue != queue {
-			pages, queue = r.pages(e.Queue), e.Queue
+			queue = e.Queue
+			if pages = r.refs[queue]; pages == nil {
+				pages = new(refPages)
+				r.refs[queue] = pages
+			}
 		}
 		pages.add(Ref{b, e.Position, off, uint32(size)}, e.Kind)
 		b.Bytes += size
@@ -67,15 +71,6 @@ func (r *Reading) Block(seq uint64, data []byte) error {
 	}
 	r.blocks = append(r.blocks, b)
 	return nil
-}
-
-func (r *Reading) pages(queue uint32) *refPages {
-	pages := r.refs[queue]
-	if pages == nil {
-		pages = new(refPages)
-		r.refs[queue] = pages
-	}
-	return pages
 }
 
 // Load gives c the blocks that were read, and returns what of them is live, by

@@ -151,25 +151,20 @@ func runningWords(f *os.File) (v []uint64, err error) {
 		return nil, err
 	}
 	magic, words, places := binary.LittleEndian.Uint64(head), binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:])
-	size := int64(-1)
+	size := runningHeaderV1 + 8*int64(words)
 	switch {
-	case words > maxRunning || places > words && magic == RunningMagic:
-	case magic == RunningMagicV1:
-		size = runningHeaderV1 + 8*int64(words)
+	case words > maxRunning, magic != RunningMagicV1 && (magic != RunningMagic || places > words):
+		return nil, nil
 	case magic == RunningMagic:
 		size = RunningHeader + 8*int64(mappedWords(int(words), int(places)))
-	}
-	if size < 0 {
-		return nil, nil
 	}
 	b, err = io.ReadAll(io.NewSectionReader(f, 0, size)) // room that it has beside is no matter
 	if int64(len(b)) < size || err != nil {
 		return nil, err
 	}
-	for ; len(b) > 0; b = b[8:] {
-		v = append(v, binary.LittleEndian.Uint64(b))
-	}
-	return v, nil
+	v = make([]uint64, size/8)
+	_, err = binary.Decode(b, binary.LittleEndian, v)
+	return v, err
 }
 
 // note takes in words of one place.

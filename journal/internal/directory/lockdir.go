@@ -121,6 +121,16 @@ func ownerNote(since time.Time) string {
 	return since.UTC().Format(time.RFC3339Nano) + " " + host + "\n"
 }
 
+// HeldBy is Held for who goes on to read the journal: when it belongs to a user whose
+// files we may not read, that says so.
+func HeldBy(dir string) error {
+	err := Held(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
 // LockedBy says who owns dir, as far as its LOCK tells.
 func LockedBy(dir string) *format.LockedError {
 	e := &format.LockedError{Dir: dir}

@@ -246,14 +246,6 @@ func (d *Decoder) Bytes(n uint64) []byte {
 	return d.B[start:d.Off:d.Off]
 }
 
-func (d *Decoder) float() float64 {
-	b := d.Bytes(8)
-	if b == nil {
-		return 0
-	}
-	return math.Float64frombits(binary.LittleEndian.Uint64(b))
-}
-
 // Entry decodes the entry at d.Off, which must not be a list of marks.
 func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 	head := d.Byte()
@@ -268,7 +260,9 @@ func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 		e.Restored = head&flagExtra != 0
 		e.Score = ScoreOf(e.Due)
 		if head&flagScore != 0 {
-			e.Score = d.float()
+			if b := d.Bytes(8); b != nil {
+				e.Score = math.Float64frombits(binary.LittleEndian.Uint64(b))
+			}
 		}
 		e.Payload = d.Bytes(d.Uvarint())
 		d.accepted(e, head, base)

@@ -70,7 +70,9 @@ func (s *Bolt) Commit(t *Transaction) error {
 			if s.sides = last.Sides; s.Version != format.FormatVersion { // the first one: there is no reader yet
 				s.Version = format.FormatVersion
 			}
-			err = s.wrote(len(t.Block))
+			if s.mapped.touched.Add(int64(len(t.Block))) >= mappedMost { // it has read pages for that
+				err = s.forget()
+			}
 		}
 		return err
 	})

@@ -29,14 +29,6 @@ func (s *Bolt) Read(seq uint64, first, n int) (data []byte, err error) {
 	return data, err
 }
 
-// wrote notes that a commit wrote so many bytes: it has read pages for that.
-func (s *Bolt) wrote(bytes int) error {
-	if s.mapped.touched.Add(int64(bytes)) < mappedMost {
-		return nil
-	}
-	return s.forget()
-}
-
 // forget lets go of all pages of the memory map.
 func (s *Bolt) forget() error {
 	return s.view(func(tx *bbolt.Tx) error {
