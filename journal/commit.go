@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -153,13 +152,11 @@ func (c *committer) seal() (*openBlock, *store.Transaction, bool) {
 		if err == nil {
 			room, err = c.prepare(need, run)
 		}
-		c.mu.Lock()
 		if err != nil {
-			next := c.open
-			c.mu.Unlock()
-			c.fail(next, err)
+			c.fail(err)
 			return nil, nil, false
 		}
+		c.mu.Lock()
 		if c.open.weight() <= need { // it may have grown since
 			room.Spare += need - c.open.weight()
 			b, t, ok := c.sealLocked(room)
@@ -202,7 +199,7 @@ func (c *committer) write(b *openBlock, t *store.Transaction) bool {
 			return true
 		}
 		if !errors.Is(err, ErrFull) {
-			c.fail(b, err)
+			c.fail(err, b)
 			return false
 		}
 	}
@@ -277,22 +274,22 @@ func (c *committer) deliver(d *Delivery) {
 	}
 }
 
-// fail latches the log. All that callers learn is that the outcome of b and of
-// everything after it is unknown.
-func (c *committer) fail(b *openBlock, cause error) {
+// fail latches the log. All that callers learn is that the outcome of what was sealed and
+// of everything after it is unknown.
+func (c *committer) fail(cause error, sealed ...*openBlock) {
 	c.mu.Lock()
 	if c.closed && errors.Is(cause, ErrFull) {
 		cause = fmt.Errorf("closed before there was room for the last results, whose jobs run again: %w", cause)
 	}
 	latched := fmt.Errorf("%w: %w", ErrFailed, cause)
 	c.err = latched
-	next := c.open
+	unknown := append(sealed, c.open)
 	for len(c.disk.questions) > 0 {
 		c.disk.grant() // nothing is written any more
 	}
 	c.wakeWaiters()
 	c.mu.Unlock()
-	for _, o := range slices.Compact([]*openBlock{b, next}) {
+	for _, o := range unknown {
 		o.commit.err = fmt.Errorf("%w: %w", ErrUnknown, cause)
 		for _, route := range o.routes {
 			o.deliveries[route].discard()

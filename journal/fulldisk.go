@@ -215,14 +215,15 @@ func (c *committer) writeResults(b *openBlock, t *store.Transaction) bool {
 	}
 	rest := &remainder{h: &c.head, b: b, whole: t, from: cut{entries: format.HeaderSize}, drop: t.Drop, first: b.Block.First}
 	for n := rest.fitting(b.room.Bytes); rest.left() > 0; {
-		err := c.commit(rest.piece(n))
+		piece, wrote := rest.piece(n)
+		err := c.commit(piece)
 		closing := c.isClosed()
 		switch {
 		case err == nil:
-			rest.wrote()
+			wrote()
 			n = rest.left()
 		case !errors.Is(err, ErrFull) || closing && n == 1:
-			c.fail(b, err)
+			c.fail(err, b)
 			return false
 		case n > 1:
 			n /= 2
@@ -238,7 +239,7 @@ func (c *committer) writeResults(b *openBlock, t *store.Transaction) bool {
 	forsaken := b.final && len(c.disk.waiting) > 0
 	c.mu.Unlock()
 	if forsaken {
-		c.fail(b, ErrFull)
+		c.fail(ErrFull, b)
 	}
 	return !forsaken
 }

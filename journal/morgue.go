@@ -62,12 +62,7 @@ func (m *morgue) Restore(ctx context.Context, queue uint32, ps []Position, due i
 	if err != nil {
 		return err
 	}
-	ticket := Ticket{commit: settled}
-	err = func() error {
-		defer func() { release(ticket.commit) }() // also when route ends the goroutine
-		ticket, err = m.restore(ctx, queue, ps, due, route)
-		return err
-	}()
+	ticket, err := m.restore(ctx, queue, ps, due, route, release)
 	if err != nil {
 		return err
 	}
@@ -98,12 +93,15 @@ func (m *morgue) beginRestore(ctx context.Context) (release func(*commit), err e
 	}
 }
 
-func (m *morgue) restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) (Ticket, error) {
+func (m *morgue) restore(ctx context.Context, queue uint32, ps []Position, due int64, route func([]byte) uint32,
+	release func(*commit)) (ticket Ticket, err error) {
+	ticket.commit = settled
+	defer func() { release(ticket.commit) }() // also when route ends the goroutine
 	ps = slices.Clone(ps)
 	slices.Sort(ps)
 	entries, need, err := m.exhume(queue, slices.Compact(ps))
 	if err != nil {
-		return Ticket{commit: settled}, err
+		return ticket, err
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -111,11 +109,11 @@ func (m *morgue) restore(ctx context.Context, queue uint32, ps []Position, due i
 		e.Restored, e.Due, e.Route = true, due, route(e.ID)
 	}
 	if err := m.c.lockWithRoom(ctx, need); err != nil {
-		return Ticket{commit: settled}, err
+		return ticket, err
 	}
 	defer m.c.mu.Unlock()
 	if len(entries) == 0 {
-		return Ticket{commit: settled}, nil
+		return ticket, nil
 	}
 	for i := range entries {
 		e := &entries[i]

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/strandjobs/strand/journal/internal/format"
 )
@@ -207,24 +208,18 @@ func (h *head) rewrite(entries []Entry, list []Rewrite) {
 // marks. The accounts come first: they notice a bug of the consumer, and must
 // not leave half a list behind.
 func (h *head) end(c *Change) {
-	n := len(c.Ended) + len(c.Buried)
-	if n == 0 {
-		return
+	over := slices.Clip(c.Ended)
+	for i := range c.Buried {
+		over = append(over, c.Buried[i].Ref)
 	}
-	for _, r := range c.Ended {
+	for _, r := range over {
 		h.chain.End(r, &h.open.Writer)
 	}
-	for i := range c.Buried {
-		h.chain.End(c.Buried[i].Ref, &h.open.Writer)
-	}
-	if h.volatile {
+	if h.volatile || len(over) == 0 {
 		return
 	}
-	h.open.BeginMarks(n)
-	for _, r := range c.Ended {
+	h.open.BeginMarks(len(over))
+	for _, r := range over {
 		h.open.MarkEnded(r.Position())
-	}
-	for i := range c.Buried {
-		h.open.MarkEnded(c.Buried[i].Ref.Position())
 	}
 }

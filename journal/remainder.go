@@ -21,18 +21,6 @@ type remainder struct {
 	parts []store.Dropped
 	drop  []store.Dropped // not deleted yet
 	first Position
-
-	// What the last piece made is when it is written.
-	next remainderEnd
-}
-
-// remainderEnd is where a piece ends.
-type remainderEnd struct {
-	unit     int
-	at       cut
-	size     int
-	drop     []store.Dropped
-	manifest format.Manifest
 }
 
 // left is the number of units that are not written: calls, and the end.
@@ -59,25 +47,27 @@ func (m *remainder) end(n int) cut {
 	return m.b.cuts[m.unit+n-1]
 }
 
-// piece makes the transaction of the next n units.
-func (m *remainder) piece(n int) *store.Transaction {
+// piece makes the transaction of the next n units, and what notes that it is on disk.
+func (m *remainder) piece(n int) (t *store.Transaction, wrote func()) {
 	to, last := m.end(n), n == m.left()
-	t := m.whole.Manifest
+	t = &store.Transaction{Changes: m.b.changes[m.from.changes:to.changes], Drop: m.drop, Manifest: m.whole.Manifest}
 	t.Seq = m.b.Block.Seq + uint64(len(m.parts))
+	t.Manifest.Seq = t.Seq
 	p := block.NewWriter(nil, format.Manifest{Seq: t.Seq - 1, Next: m.first})
 	p.Block.Base = m.b.Block.Base
 	next := max(m.entries(&p, to), m.first)
 	m.marks(&p, to)
-	drop := m.drop
 	if last {
-		p.Reach(t.Next)
+		p.Reach(t.Manifest.Next)
 	} else {
-		t.Next = next
-		drop, t.Oldest = m.freed(t, to)
+		t.Manifest.Next = next
+		t.Drop, t.Manifest.Oldest = m.freed(t.Manifest, to)
 	}
-	block := p.Seal(t.Epoch)
-	m.next = remainderEnd{unit: m.unit + n, at: to, size: len(block), drop: m.drop[len(drop):], manifest: t}
-	return &store.Transaction{Seq: t.Seq, Block: block, Drop: drop, Changes: m.b.changes[m.from.changes:to.changes], Manifest: t}
+	t.Block = p.Seal(t.Manifest.Epoch)
+	return t, func() {
+		m.parts = append(m.parts, store.Dropped{Seq: t.Seq, Size: len(t.Block)})
+		m.unit, m.from, m.drop, m.first = m.unit+n, to, m.drop[len(t.Drop):], t.Manifest.Next
+	}
 }
 
 // entries writes the states and follow-ups up to a place, and what was carried. What of it has
@@ -126,12 +116,6 @@ func (m *remainder) freed(t format.Manifest, to cut) (drop []store.Dropped, olde
 		}
 	}
 	return m.drop, t.Oldest
-}
-
-// wrote notes that the last piece is on disk.
-func (m *remainder) wrote() {
-	m.parts = append(m.parts, store.Dropped{Seq: m.next.manifest.Seq, Size: m.next.size})
-	m.unit, m.from, m.drop, m.first = m.next.unit, m.next.at, m.next.drop, m.next.manifest.Next
 }
 
 // settle notes in the accounts what the block is on disk. The caller holds mu.

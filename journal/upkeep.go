@@ -146,17 +146,14 @@ func (u *upkeep) run(asked compaction) {
 
 // compact is called with the token of upkeep and committing held.
 func (u *upkeep) compact(over <-chan struct{}) error {
-	u.c.mu.Lock()
-	open, err := u.c.open, u.c.err
-	u.c.mu.Unlock()
-	if err != nil {
+	if err := u.c.stopped(); err != nil {
 		return err
 	}
 	u.c.busy()
 	replaced, err := u.c.store.Compact(over)
 	u.c.idle()
 	if err != nil && replaced {
-		u.c.fail(open, err)
+		u.c.fail(err)
 	}
 	return err
 }

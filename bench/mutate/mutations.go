@@ -258,7 +258,7 @@ var inRoot = []mutation{
 	{"end a turn whose outcome is open", "executor/internal/dead/turn.go", "			defer l.endTurn()\n			l.learn(some, late)\n", "			l.learn(some, late)\n		}()\n		func() {\n			l.endTurn()\n", lateDead},
 	{"put each back in a commit of its own", "executor/internal/dead/letters.go", "len(some.positions) == atOnce ||", "len(some.positions) == 1 ||", exhumes},
 	{"wait for a disk that hangs", "journal/ticket.go", "	case <-done(ctx):\n", "	case <-make(chan int):\n", hangs},
-	{"settle without a mark", "journal/record.go", "	for _, r := range c.Ended {\n		h.open.MarkEnded(r.Position())\n", "	for _, r := range c.Ended {\n		h.open.MarkEnded(c.Ended[0].Position()); _ = r\n", model},
+	{"settle without a mark", "journal/record.go", "		h.open.MarkEnded(r.Position())\n", "		h.open.MarkEnded(over[0].Position()); _ = r\n", model},
 	{"create under the final name", "journal/internal/store/bolt_open.go", `tmp := directory.NewName`, `tmp := directory.FileName`, power},
 	{"open what another one has open", "journal/internal/directory/lockdir.go", "if err = lockFile(l.F); err == nil {", "if _ = lockFile; err == nil {", opening},
 	{"leave the lock to a child that begins", "journal/internal/directory/lockdir.go", "errors.Join(UnlockFile(l.F), l.F.Close(), ", "errors.Join(l.F.Close(), ", unlocking},
@@ -299,7 +299,7 @@ var inRoot = []mutation{
 	{"marks are not written", "executor/internal/once/once.go", "range c.Sources {\n\t\tsets", "range c.Sources[:0] {\n\t\tsets", kills},
 
 	// What is damaged is noticed.
-	{"skip the checksum", "journal/internal/format/header.go", "; got != want {\n		return corrupt(\"checksum", "; got != want && false {\n		return corrupt(\"checksum", flips},
+	{"skip the checksum", "journal/internal/format/header.go", "; got != want {\n		return Header{}, DamagedBlock(seq, \"checksum", "; got != want && false {\n		return Header{}, DamagedBlock(seq, \"checksum", flips},
 	{"accept an older value beside the log", "journal/internal/store/bolt_buckets.go", "case t.Version > 1 && got.Hash != want.Hash:", "case false:", stale},
 	{"return state unchecked", "journal/internal/format/sides.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
 	{"leave what is deleted in the sum", "journal/internal/store/bolt_buckets.go", "			total.Remove(k, old)\n", "", state},
@@ -340,7 +340,7 @@ var inRoot = []mutation{
 
 	// What has left memory comes back as it was.
 	{"trust what is read back", "journal/internal/block/cold.go", "; got != c.sums[i] {", "; got != c.sums[i] && false {", memory},
-	{"a window that is one chunk off", "journal/internal/block/cold.go", "w := &window{from: first * size, data: data}", "w := &window{from: (first + 1) * size, data: data}", memory},
+	{"a window that is one chunk off", "journal/internal/block/cold.go", "w := &window{cold: c, from: first * size, data: data}", "w := &window{cold: c, from: (first + 1) * size, data: data}", memory},
 	{"carry another block", "journal/internal/block/evict.go", "	return c.pagedIn[b]\n", "	for _, data := range c.pagedIn {\n		return data\n	}\n	return c.pagedIn[b]\n", memory},
 	{"thaw too little", "journal/internal/block/evict.go", "			list = append(list, b)\n			budget -= b.Bytes\n", "			list = append(list[:0], b)\n			budget -= b.Bytes\n", memory},
 	{"let go of what is in pieces", "journal/internal/block/evict.go", " && b.parts == nil {", " {", memory},

@@ -36,12 +36,13 @@ type cold struct {
 	sums   []uint32 // CRC32C of the entries in each chunk
 
 	// windows are kept for those who read on, in the order in which they were
-	// read. The list is replaced, never changed. Nil: none.
+	// read. The list is replaced, never changed. Nil: none so far.
 	windows atomic.Pointer[[]*window]
 }
 
 // window is a part of a block that was read back and checked.
 type window struct {
+	cold *cold
 	from int // where data begins in the block
 	data []byte
 }
@@ -62,13 +63,8 @@ type reader struct {
 
 	// mu is held for memory work only.
 	mu    sync.Mutex
-	kept  []keptWindow // oldest first
-	Bytes int          // of these
-}
-
-type keptWindow struct {
-	cold   *cold
-	window *window
+	kept  []*window // oldest first
+	Bytes int       // of these
 }
 
 // evict returns where to find the entries of a block that leaves memory. data
@@ -121,17 +117,21 @@ func (c *cold) window(from, to int) (*window, error) {
 	}
 	w, err := c.read(from, c.ahead(from, to))
 	if err == nil {
-		c.reader.keep(c, w)
+		c.reader.keep(w)
 	}
 	return w, err
 }
 
-func (c *cold) find(from, to int) *window {
-	list := c.windows.Load()
-	if list == nil {
-		return nil
+// list returns the windows that are kept.
+func (c *cold) list() []*window {
+	if list := c.windows.Load(); list != nil {
+		return *list
 	}
-	for _, w := range *list {
+	return nil
+}
+
+func (c *cold) find(from, to int) *window {
+	for _, w := range c.list() {
 		if w.from <= from && to <= w.end() {
 			return w
 		}
@@ -146,25 +146,14 @@ func (c *cold) ahead(from, to int) int {
 	if from < c.reader.store.ChunkSize() {
 		size = firstWindow
 	}
-	if list := c.windows.Load(); list != nil {
-		for _, w := range *list {
-			// Where it ends, the entry that it has half of, or a little further:
-			// the next entries may be other shards'.
-			if w.from <= from && from <= w.end()+len(w.data) {
-				size = max(size, min(2*len(w.data), MaxWindow))
-			}
+	for _, w := range c.list() {
+		// Where it ends, the entry that it has half of, or a little further:
+		// the next entries may be other shards'.
+		if w.from <= from && from <= w.end()+len(w.data) {
+			size = max(size, min(2*len(w.data), MaxWindow))
 		}
 	}
 	return min(max(to, from+size), c.end)
-}
-
-// all reads everything, for a caller that does so once.
-func (c *cold) all() ([]byte, error) {
-	w, err := c.read(0, c.end)
-	if err != nil {
-		return nil, err
-	}
-	return w.data, nil
 }
 
 // read reads the chunks that have the bytes from one offset to another, and checks them.
@@ -176,14 +165,14 @@ func (c *cold) read(from, to int) (*window, error) {
 		return nil, err
 	}
 	c.reader.Reads.Add(1)
-	w := &window{from: first * size, data: data}
+	w := &window{cold: c, from: first * size, data: data}
 	for i := first; i <= last; i++ {
 		from, to := c.span(i)
 		if to > w.end() {
-			return nil, &format.CorruptError{Block: c.Seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is cut short", i)}
+			return nil, format.DamagedBlock(c.Seq, "chunk %d is cut short", i)
 		}
 		if got := crc32.Checksum(data[from-w.from:to-w.from], format.Castagnoli); got != c.sums[i] {
-			return nil, &format.CorruptError{Block: c.Seq, Offset: -1, Reason: fmt.Sprintf("chunk %d was read back with checksum %08x, want %08x", i, got, c.sums[i])}
+			return nil, format.DamagedBlock(c.Seq, "chunk %d was read back with checksum %08x, want %08x", i, got, c.sums[i])
 		}
 	}
 	w.data = data[:min(len(data), c.end-w.from)]
@@ -191,37 +180,27 @@ func (c *cold) read(from, to int) (*window, error) {
 }
 
 // keep keeps a window for the next one to read there, and lets the oldest go.
-func (r *reader) keep(c *cold, w *window) {
+func (r *reader) keep(w *window) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := []*window{w}
-	if old := c.windows.Load(); old != nil {
-		list = append(slices.Clone((*old)[max(0, len(*old)-windowsEach+1):]), w)
-	}
-	c.windows.Store(&list)
-	r.kept = append(r.kept, keptWindow{c, w})
+	old := w.cold.list()
+	list := append(slices.Clone(old[max(0, len(old)-windowsEach+1):]), w)
+	w.cold.windows.Store(&list)
+	r.kept = append(r.kept, w)
 	r.Bytes += len(w.data)
 	for r.Bytes > r.limit && len(r.kept) > 1 {
 		oldest := r.kept[0]
-		r.kept[0] = keptWindow{}
+		r.kept[0] = nil
 		r.kept = r.kept[1:]
-		r.Bytes -= len(oldest.window.data)
-		oldest.cold.drop(oldest.window)
+		r.Bytes -= len(oldest.data)
+		oldest.drop()
 	}
 }
 
 // drop takes a window out of the list. The mutex of the reader is held.
-func (c *cold) drop(w *window) {
-	old := c.windows.Load()
-	if old == nil {
-		return
-	}
-	list := slices.DeleteFunc(slices.Clone(*old), func(o *window) bool { return o == w })
-	if len(list) == 0 {
-		c.windows.Store(nil)
-		return
-	}
-	c.windows.Store(&list)
+func (w *window) drop() {
+	list := slices.DeleteFunc(slices.Clone(w.cold.list()), func(o *window) bool { return o == w })
+	w.cold.windows.Store(&list)
 }
 
 // fail makes of an error what the reader of an entry gets, and has the log stop.

@@ -79,14 +79,14 @@ func (c *Chain) PageIn(doomed []*Block) error {
 		if h == nil || h.Cold == nil {
 			continue
 		}
-		data, err := h.Cold.all()
+		all, err := h.Cold.read(0, h.Cold.end)
 		if err != nil {
 			return err
 		}
 		if c.pagedIn == nil {
 			c.pagedIn = make(map[*Block][]byte)
 		}
-		c.pagedIn[b] = data
+		c.pagedIn[b] = all.data
 	}
 	return nil
 }

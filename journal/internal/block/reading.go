@@ -20,8 +20,7 @@ type Reading struct {
 
 // refPages grow without copying what they have.
 type refPages struct {
-	full   [][]Ref
-	last   []Ref
+	pages  [][]Ref
 	n      int   // how many there are
 	states []int // which of them are states of jobs, and no payloads
 }
@@ -33,13 +32,12 @@ func (r *refPages) add(ref Ref, kind format.Kind) {
 		r.states = append(r.states, r.n)
 	}
 	r.n++
-	if len(r.last) == cap(r.last) {
-		if len(r.last) > 0 {
-			r.full = append(r.full, r.last)
-		}
-		r.last = make([]Ref, 0, min(max(2*cap(r.last), 2), refPage))
+	last := len(r.pages) - 1
+	if last < 0 || len(r.pages[last]) == cap(r.pages[last]) {
+		r.pages = append(r.pages, make([]Ref, 0, min(max(r.n, 2), refPage)))
+		last++
 	}
-	r.last = append(r.last, ref)
+	r.pages[last] = append(r.pages[last], ref)
 }
 
 // NewReading begins to read a log. settle says where the entries of a block are from
@@ -55,7 +53,11 @@ func (r *Reading) Block(seq uint64, data []byte) error {
 	var queue uint32
 	h, err := r.visit(seq, data, func(off uint32, size int, e *format.Entry) {
 		if pages == nil || e.Queue != queue {
-			pages, queue = r.pages(e.Queue), e.Queue
+			queue = e.Queue
+			if pages = r.refs[queue]; pages == nil {
+				pages = new(refPages)
+				r.refs[queue] = pages
+			}
 		}
 		pages.add(Ref{b, e.Position, off, uint32(size)}, e.Kind)
 		b.Bytes += size
@@ -71,21 +73,12 @@ func (r *Reading) Block(seq uint64, data []byte) error {
 	return nil
 }
 
-func (r *Reading) pages(queue uint32) *refPages {
-	pages := r.refs[queue]
-	if pages == nil {
-		pages = new(refPages)
-		r.refs[queue] = pages
-	}
-	return pages
-}
-
 // Load gives c the blocks that were read, and returns what of them is live, by
 // queue, in pages and in position order.
 func (r *Reading) Load(c *Chain) Pending {
 	all := make(Pending)
 	for queue, pages := range r.refs {
-		if live := r.pending(append(pages.full, pages.last), pages.states); len(live.pages) > 0 {
+		if live := r.pending(pages.pages, pages.states); len(live.pages) > 0 {
 			all[queue] = live
 		}
 	}

@@ -1,10 +1,6 @@
 package block
 
-import (
-	"fmt"
-
-	"github.com/strandjobs/strand/journal/internal/format"
-)
+import "github.com/strandjobs/strand/journal/internal/format"
 
 // PositionSet is a set of positions that takes memory only around those it
 // holds: a job that waits for a year keeps old positions in use. Pages are small,
@@ -61,7 +57,7 @@ func (s *Survey) Block(seq uint64, data []byte) error {
 // visit is Block that calls entry for each entry with its offset and size.
 func (s *Survey) visit(seq uint64, data []byte, entry func(off uint32, size int, e *format.Entry)) (h format.Header, err error) {
 	if s.Newest != 0 && seq != s.Newest+1 {
-		return h, &format.CorruptError{Block: s.Newest + 1, Offset: -1, Reason: fmt.Sprintf("missing; block %d follows %d", seq, s.Newest)}
+		return h, format.DamagedBlock(s.Newest+1, "missing; block %d follows %d", seq, s.Newest)
 	}
 	if h, err = format.ParseHeader(data, seq); err != nil {
 		return h, err
@@ -72,7 +68,7 @@ func (s *Survey) visit(seq uint64, data []byte, entry func(off uint32, size int,
 	}
 	s.Newest = seq
 	if h.First != s.Next {
-		return h, &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("begins at position %d, want %d", h.First, s.Next)}
+		return h, format.DamagedBlock(seq, "begins at position %d, want %d", h.First, s.Next)
 	}
 	return h, h.Scan(data, func(off uint32, size int, e *format.Entry) {
 		entry(off, size, e)
@@ -87,20 +83,17 @@ func (s *Survey) visit(seq uint64, data []byte, entry func(off uint32, size int,
 
 // Finish compares what was found with where the log says that it begins and ends.
 func (s *Survey) Finish(t format.Manifest) error {
-	missing := func(seq uint64, why string, args ...any) error {
-		return &format.CorruptError{Block: seq, Offset: -1, Reason: "missing; " + fmt.Sprintf(why, args...)}
-	}
 	switch {
 	case s.Newest == 0 && t.Oldest > t.Seq:
 		return nil
 	case s.Newest == 0:
-		return missing(t.Oldest, "the log has no blocks")
+		return format.DamagedBlock(t.Oldest, "missing; the log has no blocks")
 	case s.oldest != t.Oldest:
-		return missing(t.Oldest, "the log begins at block %d", s.oldest)
+		return format.DamagedBlock(t.Oldest, "missing; the log begins at block %d", s.oldest)
 	case s.Newest != t.Seq:
-		return missing(t.Seq, "the log ends at block %d", s.Newest)
+		return format.DamagedBlock(t.Seq, "missing; the log ends at block %d", s.Newest)
 	case s.Next != t.Next:
-		return &format.CorruptError{Block: s.Newest, Offset: -1, Reason: fmt.Sprintf("ends before position %d, the log before %d", s.Next, t.Next)}
+		return format.DamagedBlock(s.Newest, "ends before position %d, the log before %d", s.Next, t.Next)
 	}
 	return nil
 }

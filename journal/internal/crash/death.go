@@ -139,14 +139,6 @@ func readRunning(dir string) (*Death, error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("journal: crash recorder: %w", err)
 	}
-	switch {
-	case v == nil:
-		return nil, nil
-	case v[0] == RunningMagicV1:
-		d := &Death{epoch: v[1], How: unknownDeath, ran: make(map[format.Position]ran)}
-		d.note(v[3:], 0, 0)
-		return d, nil
-	}
 	return parseRunning(dir, v), nil
 }
 
@@ -159,25 +151,20 @@ func runningWords(f *os.File) (v []uint64, err error) {
 		return nil, err
 	}
 	magic, words, places := binary.LittleEndian.Uint64(head), binary.LittleEndian.Uint64(head[16:]), binary.LittleEndian.Uint64(head[24:])
-	size := int64(-1)
+	size := runningHeaderV1 + 8*int64(words)
 	switch {
-	case words > maxRunning || places > words && magic == RunningMagic:
-	case magic == RunningMagicV1:
-		size = runningHeaderV1 + 8*int64(words)
+	case words > maxRunning, magic != RunningMagicV1 && (magic != RunningMagic || places > words):
+		return nil, nil
 	case magic == RunningMagic:
 		size = RunningHeader + 8*int64(mappedWords(int(words), int(places)))
-	}
-	if size < 0 {
-		return nil, nil
 	}
 	b, err = io.ReadAll(io.NewSectionReader(f, 0, size)) // room that it has beside is no matter
 	if int64(len(b)) < size || err != nil {
 		return nil, err
 	}
-	for ; len(b) > 0; b = b[8:] {
-		v = append(v, binary.LittleEndian.Uint64(b))
-	}
-	return v, nil
+	v = make([]uint64, size/8)
+	_, err = binary.Decode(b, binary.LittleEndian, v)
+	return v, err
 }
 
 // note takes in words of one place.
@@ -192,10 +179,17 @@ func (d *Death) note(words []uint64, began, beat uint64) {
 	d.Ran = len(d.ran)
 }
 
-// parseRunning returns what a recorder of the second version says.
+// parseRunning returns what a recorder says, which may be nothing.
 func parseRunning(dir string, v []uint64) *Death {
+	if v == nil {
+		return nil
+	}
+	d := &Death{epoch: v[1], How: unknownDeath, ran: make(map[format.Position]ran)}
+	if v[0] == RunningMagicV1 {
+		d.note(v[3:], 0, 0)
+		return d
+	}
 	n, places := v[2], v[3]
-	d := &Death{epoch: v[1], ran: make(map[format.Position]ran)}
 	if places == 0 {
 		return nil
 	}
@@ -225,8 +219,6 @@ func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint6
 		d.blame(report, at)
 	case killed != 0 && now > killed:
 		d.Cause, d.How = CauseMemory, "the system killed a process for its memory, perhaps this one"
-	default:
-		d.How = unknownDeath
 	}
 }
 

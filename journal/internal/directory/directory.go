@@ -51,7 +51,7 @@ func CreateFile(path string) (*os.File, error) {
 // waits for no pipe and touches no device. With O_CREATE it makes a missing one,
 // for us alone, or for the owner of the place.
 func (p *Dir) OpenRegular(name string, flag int) (*os.File, error) {
-	f, created, err := openRegular(p.Root, name, flag)
+	f, created, err := openRegular(p.Root.Lstat, p.Root.OpenFile, name, flag)
 	if err != nil {
 		return nil, p.named(name, err)
 	}
@@ -61,41 +61,33 @@ func (p *Dir) OpenRegular(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// opener is an os.Root, or the whole file system.
-type opener interface {
-	Lstat(name string) (fs.FileInfo, error)
-	OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error)
-}
-
-type anywhere struct{}
-
-func (anywhere) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
-
-func (anywhere) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error) {
-	return os.OpenFile(name, flag, mode)
-}
-
 // OpenFile opens a regular file that is there, as Dir.OpenRegular does. Unlike that it
 // need not be able to read the directory.
 func OpenFile(path string) (*os.File, error) {
-	f, _, err := openRegular(anywhere{}, path, os.O_RDONLY)
+	f, _, err := openRegular(os.Lstat, os.OpenFile, path, os.O_RDONLY)
 	return f, err
 }
 
 // attempts bounds how often a file is looked at that changes meanwhile.
 const attempts = 10
 
-func openRegular(from opener, name string, flag int) (f *os.File, created bool, err error) {
+// look and open are what an [os.Root] has, or the whole file system.
+type (
+	look func(name string) (fs.FileInfo, error)
+	open func(name string, flag int, mode fs.FileMode) (*os.File, error)
+)
+
+func openRegular(look look, open open, name string, flag int) (f *os.File, created bool, err error) {
 	for range attempts {
-		if f, created, err = tryRegular(from, name, flag); !errors.Is(err, errRemoved) {
+		if f, created, err = tryRegular(look, open, name, flag); !errors.Is(err, errRemoved) {
 			break
 		}
 	}
 	return f, created, err
 }
 
-func tryRegular(from opener, name string, flag int) (f *os.File, created bool, err error) {
-	before, err := from.Lstat(name)
+func tryRegular(look look, open open, name string, flag int) (f *os.File, created bool, err error) {
+	before, err := look(name)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case missing && flag&os.O_CREATE != 0:
@@ -107,7 +99,7 @@ func tryRegular(from opener, name string, flag int) (f *os.File, created bool, e
 	case flag&os.O_EXCL == 0:
 		flag &^= os.O_CREATE
 	}
-	f, err = from.OpenFile(name, flag|openSafely, 0o600)
+	f, err = open(name, flag|openSafely, 0o600)
 	if missing && errors.Is(err, fs.ErrExist) || !missing && errors.Is(err, fs.ErrNotExist) {
 		return nil, false, errRemoved
 	}

@@ -7,10 +7,7 @@ import (
 	"os"
 )
 
-// HeldBy leaves the question to bbolt's own lock, which an owner here has alone.
-func HeldBy(string) error { return nil }
-
-// Held is HeldBy.
+// Held leaves the question to bbolt's own lock, which an owner here has alone.
 func Held(string) error { return nil }
 
 // UnlockFile does nothing: there the lock of a reader stays while it reads.

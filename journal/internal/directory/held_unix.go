@@ -11,16 +11,6 @@ import (
 	"syscall"
 )
 
-// HeldBy is Held for who goes on to read the journal: when it belongs to a user whose
-// files we may not read, that says so.
-func HeldBy(dir string) error {
-	err := Held(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil
-	}
-	return err
-}
-
 // Held returns a LockedError when a process has the journal in dir open. It asks
 // for a shared lock and gives it back at once: an owner that starts in these
 // microseconds and does not wait would be refused; no other process notices.

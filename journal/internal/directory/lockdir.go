@@ -121,6 +121,16 @@ func ownerNote(since time.Time) string {
 	return since.UTC().Format(time.RFC3339Nano) + " " + host + "\n"
 }
 
+// HeldBy is Held for who goes on to read the journal: when it belongs to a user whose
+// files we may not read, that says so.
+func HeldBy(dir string) error {
+	err := Held(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
 // LockedBy says who owns dir, as far as its LOCK tells.
 func LockedBy(dir string) *format.LockedError {
 	e := &format.LockedError{Dir: dir}
@@ -140,15 +150,12 @@ func LockedBy(dir string) *format.LockedError {
 	return e
 }
 
-func readLock(dir string) string {
-	p, err := Open(dir)
-	if err != nil {
-		return ""
+func readLock(dir string) (text string) {
+	if p, err := Open(dir); err == nil {
+		defer p.Close()
+		if b, err := p.read(LockName, lockBytes); err == nil {
+			text = string(b)
+		}
 	}
-	defer p.Close()
-	b, err := p.read(LockName, lockBytes)
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return text
 }

@@ -40,8 +40,7 @@ func (b *Buried) Edit() Edit {
 	v = append(v, BlockVersion)
 	v = binary.AppendVarint(v, int64(b.Retry))
 	v = binary.AppendVarint(v, b.At)
-	v = binary.AppendUvarint(v, uint64(len(b.Reason)))
-	v = append(v, b.Reason...)
+	v = appendText(v, b.Reason)
 	v = AppendEntry(v, &b.Entry, true, 0, 0)
 	v = appendText(v, b.History)
 	if b.Crashed {

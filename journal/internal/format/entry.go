@@ -130,8 +130,7 @@ func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []b
 		b = binary.AppendUvarint(b, uint64(e.Position-first))
 	}
 	b = binary.AppendVarint(b, e.Due-base)
-	b = binary.AppendUvarint(b, uint64(len(e.ID)))
-	b = append(b, e.ID...)
+	b = appendText(b, e.ID)
 	if e.Kind == KindState {
 		return appendState(b, head, e)
 	}
@@ -142,8 +141,7 @@ func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []b
 		b[head] |= flagScore
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.Score))
 	}
-	b = binary.AppendUvarint(b, uint64(len(e.Payload)))
-	b = append(b, e.Payload...)
+	b = appendText(b, e.Payload)
 	flag := e.acceptance()
 	if len(e.Metadata) > 0 {
 		flag = flagMore
@@ -153,8 +151,7 @@ func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []b
 		return b
 	}
 	b = binary.AppendVarint(b, e.AcceptedAt()-base)
-	b = binary.AppendUvarint(b, uint64(len(e.Metadata)))
-	return append(b, e.Metadata...)
+	return appendText(b, e.Metadata)
 }
 
 func appendState(b []byte, head int, e *Entry) []byte {
@@ -169,14 +166,12 @@ func appendState(b []byte, head int, e *Entry) []byte {
 	for _, p := range e.Failed {
 		b = binary.AppendUvarint(b, uint64(p))
 	}
-	b = binary.AppendUvarint(b, uint64(len(e.Error)))
-	b = append(b, e.Error...)
+	b = appendText(b, e.Error)
 	if len(e.History) == 0 {
 		return b
 	}
 	b[head] |= flagMore
-	b = binary.AppendUvarint(b, uint64(len(e.History)))
-	return append(b, e.History...)
+	return appendText(b, e.History)
 }
 
 // maxEntryOverhead bounds what AppendEntry adds to id, payload, metadata, error
@@ -251,14 +246,6 @@ func (d *Decoder) Bytes(n uint64) []byte {
 	return d.B[start:d.Off:d.Off]
 }
 
-func (d *Decoder) float() float64 {
-	b := d.Bytes(8)
-	if b == nil {
-		return 0
-	}
-	return math.Float64frombits(binary.LittleEndian.Uint64(b))
-}
-
 // Entry decodes the entry at d.Off, which must not be a list of marks.
 func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 	head := d.Byte()
@@ -273,7 +260,9 @@ func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 		e.Restored = head&flagExtra != 0
 		e.Score = ScoreOf(e.Due)
 		if head&flagScore != 0 {
-			e.Score = d.float()
+			if b := d.Bytes(8); b != nil {
+				e.Score = math.Float64frombits(binary.LittleEndian.Uint64(b))
+			}
 		}
 		e.Payload = d.Bytes(d.Uvarint())
 		d.accepted(e, head, base)

@@ -73,6 +73,11 @@ func Damaged(format string, args ...any) error {
 	return &CorruptError{Reason: fmt.Sprintf(format, args...)}
 }
 
+// DamagedBlock is a CorruptError about a block as a whole.
+func DamagedBlock(seq uint64, format string, args ...any) error {
+	return &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf(format, args...)}
+}
+
 // BrokenValue is a CorruptError about a value beside the log.
 func BrokenValue(name Bucket, key []byte, cause error) error {
 	return Damaged("bucket %q, key %q: %v", name, key, cause)

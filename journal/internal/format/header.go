@@ -62,23 +62,20 @@ func (h *Header) Put(b []byte) {
 
 // ParseHeader checks all of b, which is filed under seq, and returns its header.
 func ParseHeader(b []byte, seq uint64) (h Header, err error) {
-	corrupt := func(format string, args ...any) (Header, error) {
-		return Header{}, &CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf(format, args...)}
-	}
 	if len(b) < HeaderSize || [4]byte(b[:4]) != BlockMagic {
-		return corrupt("no block header in %d bytes", len(b))
+		return Header{}, DamagedBlock(seq, "no block header in %d bytes", len(b))
 	}
 	if got, want := BlockChecksum(b), binary.LittleEndian.Uint32(b[8:]); got != want {
-		return corrupt("checksum %08x, want %08x", got, want)
+		return Header{}, DamagedBlock(seq, "checksum %08x, want %08x", got, want)
 	}
 	if b[4] > BlockVersion {
 		return Header{}, fmt.Errorf("%w: block %d has version %d, this is version %d", ErrTooNew, seq, b[4], BlockVersion)
 	}
 	if n := int(binary.LittleEndian.Uint32(b[12:])); n != len(b)-16 {
-		return corrupt("length %d, want %d", len(b)-16, n)
+		return Header{}, DamagedBlock(seq, "length %d, want %d", len(b)-16, n)
 	}
 	if b[4] == 0 || [3]byte(b[5:8]) != [3]byte{} {
-		return corrupt("reserved bytes are set, or no version")
+		return Header{}, DamagedBlock(seq, "reserved bytes are set, or no version")
 	}
 	h = Header{
 		Seq:     binary.LittleEndian.Uint64(b[16:]),
@@ -89,10 +86,10 @@ func ParseHeader(b []byte, seq uint64) (h Header, err error) {
 		Count:   int(binary.LittleEndian.Uint32(b[52:])),
 	}
 	if h.Seq != seq {
-		return corrupt("holds block %d", h.Seq)
+		return Header{}, DamagedBlock(seq, "holds block %d", h.Seq)
 	}
 	if h.Entries > len(b)-HeaderSize {
-		return corrupt("%d bytes of entries in %d", h.Entries, len(b)-HeaderSize)
+		return Header{}, DamagedBlock(seq, "%d bytes of entries in %d", h.Entries, len(b)-HeaderSize)
 	}
 	return h, nil
 }

@@ -48,6 +48,7 @@ func valid(b []byte, item func(*Decoder)) bool {
 	return d.Err == nil
 }
 
+// appendText writes how long a text is, and the text.
 func appendText[T ~string | ~[]byte](b []byte, text T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

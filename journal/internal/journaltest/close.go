@@ -14,14 +14,13 @@ import (
 )
 
 var closeTests = map[string]func(*testing.T, Disk){
-	"close/commits what was accepted": testCloseCommits,
+	"close/commits what was accepted": opened(testCloseCommits),
 	"close/against appenders":         testCloseRace,
-	"close/everything is refused":     testClosed,
-	"flush":                           testFlush,
+	"close/everything is refused":     opened(testClosed),
+	"flush":                           opened(testFlush),
 }
 
-func testCloseCommits(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testCloseCommits(t *testing.T, f *fixture) {
 	var last journal.Ticket
 	for i := range 50 {
 		last = f.post(f.entries(i, 1, 10)...)
@@ -29,7 +28,7 @@ func testCloseCommits(t *testing.T, disk Disk) {
 	f.Record(&journal.Change{States: []journal.JobState{{Entry: journal.Entry{Queue: f.queue}}}})
 	require.NoError(t, f.Close())
 	require.NoError(t, last.Wait(ended(t)), "done when Close returns")
-	assert.Len(t, start(t, disk).pending(), 51)
+	assert.Len(t, start(t, f.disk).pending(), 51)
 }
 
 func testCloseRace(t *testing.T, disk Disk) {
@@ -67,8 +66,7 @@ func testCloseRace(t *testing.T, disk Disk) {
 	}
 }
 
-func testClosed(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testClosed(t *testing.T, f *fixture) {
 	p := f.bury(1)[0].Entry.Position
 	var group sync.WaitGroup
 	for range 3 {
@@ -90,11 +88,10 @@ func testClosed(t *testing.T, disk Disk) {
 	f.Record(&journal.Change{Ended: refsOf(f.taken())}) // does nothing
 	assert.NoError(t, f.Flush(t.Context()))
 	assert.Positive(t, f.Stats().Epoch)
-	assert.Len(t, start(t, disk).morgue(), 1)
+	assert.Len(t, start(t, f.disk).morgue(), 1)
 }
 
-func testFlush(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testFlush(t *testing.T, f *fixture) {
 	require.NoError(t, f.Flush(t.Context()), "nothing to do")
 	ticket := f.post(f.entries(0, 3, 1)...)
 	require.NoError(t, f.Flush(t.Context()))

@@ -13,14 +13,13 @@ import (
 )
 
 var copyTests = map[string]func(*testing.T, Disk){
-	"copy/of a log at rest":    testCopy,
-	"copy/of a log at work":    testCopyRunning,
-	"copy/where something is":  testCopyExists,
+	"copy/of a log at rest":    opened(testCopy),
+	"copy/of a log at work":    opened(testCopyRunning),
+	"copy/where something is":  opened(testCopyExists),
 	"copy/of an empty journal": testCopyEmpty,
 }
 
-func testCopy(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testCopy(t *testing.T, f *fixture) {
 	f.bury(3)
 	f.append(f.entries(0, 10, 3000)...)
 	f.end(refsOf(f.taken()[4:6])...)
@@ -33,11 +32,7 @@ func testCopy(t *testing.T, disk Disk) {
 	assert.Equal(t, f.morgue(), copied.morgue())
 	want := f.taken()
 	want = append(want[3:4:4], want[6:]...)
-	got := copied.pending()
-	require.Len(t, got, len(want))
-	for i := range want {
-		assert.Equal(t, want[i].Entry, got[i])
-	}
+	assert.Equal(t, entriesOf(want), copied.pending())
 	copied.append(copied.entries(0, 1, 1)...) // goes its own way
 	copied = copied.again()
 	assert.Len(t, copied.pending(), len(want)+1)
@@ -46,8 +41,7 @@ func testCopy(t *testing.T, disk Disk) {
 
 // testCopyRunning copies while the file grows, again and again: each copy holds
 // every commit up to one, from those before Copy began to those at its end.
-func testCopyRunning(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testCopyRunning(t *testing.T, f *fixture) {
 	work, stopped := make(chan int, 10), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -83,8 +77,7 @@ func testCopyRunning(t *testing.T, disk Disk) {
 	<-stopped
 }
 
-func testCopyExists(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testCopyExists(t *testing.T, f *fixture) {
 	dir := t.TempDir()
 	assert.ErrorIs(t, f.Copy(t.Context(), dir), journal.ErrExists)
 	assert.Error(t, f.Copy(t.Context(), filepath.Join(dir, "no", "parent")))

@@ -99,7 +99,7 @@ func testFull(t *testing.T, disk Faulty) {
 	// One commit takes Record and Append together and is refused, and so are the
 	// results alone, at once and in pieces.
 	hold, held := make(chan struct{}), make(chan struct{})
-	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = nil; d.Done() }
+	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = (*journal.Delivery).Done; d.Done() }
 	f.post(f.entries(3, 1, 10)...)
 	<-held
 	disk.FailNext(errFull, errFull, errFull)
@@ -127,7 +127,7 @@ func testFull(t *testing.T, disk Faulty) {
 func testFullWaiting(t *testing.T, disk Faulty) {
 	f := start(t, disk, func(_ *fixture, cfg *journal.Config) { cfg.MaxBlockBytes = 1000 })
 	hold, held := make(chan struct{}), make(chan struct{})
-	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = nil; d.Done() }
+	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = (*journal.Delivery).Done; d.Done() }
 	f.post(f.entries(0, 1, 10)...)
 	<-held
 	f.post(f.entries(1, 1, 500)...)

@@ -14,18 +14,17 @@ import (
 )
 
 var limitTests = map[string]func(*testing.T, Disk){
-	"limits/context ended before":   testContextBefore,
+	"limits/context ended before":   opened(testContextBefore),
 	"limits/append waits for room":  testRoom,
-	"limits/too large":              testTooLarge,
+	"limits/too large":              opened(testTooLarge),
 	"limits/larger than a block":    testLargerThanBlock,
-	"limits/nothing":                testAppendNothing,
-	"limits/names of queues":        testQueueNames,
-	"limits/entries may be reused":  testEntriesReused,
-	"limits/payloads are read only": testPayloadCapacity,
+	"limits/nothing":                opened(testAppendNothing),
+	"limits/names of queues":        opened(testQueueNames),
+	"limits/entries may be reused":  opened(testEntriesReused),
+	"limits/payloads are read only": opened(testPayloadCapacity),
 }
 
-func testContextBefore(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testContextBefore(t *testing.T, f *fixture) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
@@ -69,8 +68,7 @@ func testRoom(t *testing.T, disk Disk) {
 	assert.Len(t, f.again().pending(), 3)
 }
 
-func testTooLarge(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testTooLarge(t *testing.T, f *fixture) {
 	list := f.entries(0, 5, 1)
 	large := make([]byte, 256<<20)
 	for i := range list {
@@ -91,16 +89,14 @@ func testLargerThanBlock(t *testing.T, disk Disk) {
 	assert.Len(t, f.again().pending(), 10)
 }
 
-func testAppendNothing(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testAppendNothing(t *testing.T, f *fixture) {
 	blocks := f.Stats().Blocks
 	f.append()
 	f.record(journal.Change{})
 	assert.Equal(t, blocks, f.Stats().Blocks, "no commit for nothing")
 }
 
-func testQueueNames(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testQueueNames(t *testing.T, f *fixture) {
 	for _, name := range []string{"", strings.Repeat("x", 4097)} {
 		_, err := f.Queue(t.Context(), name)
 		assert.ErrorContains(t, err, "1 to 4096 bytes")
@@ -112,8 +108,7 @@ func testQueueNames(t *testing.T, disk Disk) {
 	assert.Equal(t, n, f.again().Queues()[long])
 }
 
-func testEntriesReused(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testEntriesReused(t *testing.T, f *fixture) {
 	list := f.entries(0, 1, 100)
 	for i := range 20 {
 		copy(list[0].Payload, payload(i, 100))
@@ -126,8 +121,7 @@ func testEntriesReused(t *testing.T, disk Disk) {
 	}
 }
 
-func testPayloadCapacity(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testPayloadCapacity(t *testing.T, f *fixture) {
 	f.append(f.entries(0, 2, 10)...)
 	got := f.taken()
 	_ = append(got[0].Entry.Payload, "overwrites the next entry"...)

@@ -12,17 +12,16 @@ import (
 )
 
 var orderTests = map[string]func(*testing.T, Disk){
-	"order/positions are dense":         testPositionsDense,
-	"order/positions of many appenders": testPositionsConcurrent,
-	"order/deliveries by route":         testDeliveryOrder,
-	"order/durable before delivered":    testDurableBeforeDelivered,
-	"order/wait for the consumer":       testWaitForConsumer,
-	"order/wait for no other consumer":  testWaitForNoOther,
-	"order/merged reaches the ticket":   testMerged,
+	"order/positions are dense":         opened(testPositionsDense),
+	"order/positions of many appenders": opened(testPositionsConcurrent),
+	"order/deliveries by route":         opened(testDeliveryOrder),
+	"order/durable before delivered":    opened(testDurableBeforeDelivered),
+	"order/wait for the consumer":       opened(testWaitForConsumer),
+	"order/wait for no other consumer":  opened(testWaitForNoOther),
+	"order/merged reaches the ticket":   opened(testMerged),
 }
 
-func testPositionsDense(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testPositionsDense(t *testing.T, f *fixture) {
 	next := f.Stats().Next
 	for n := range 20 {
 		ticket := f.append(f.entries(0, n, 10)...)
@@ -72,8 +71,7 @@ func produce(f *fixture, route func(producer int) uint32) [][]journal.Position {
 	return positions
 }
 
-func testPositionsConcurrent(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testPositionsConcurrent(t *testing.T, f *fixture) {
 	var all []journal.Position
 	for _, own := range produce(f, func(int) uint32 { return 0 }) {
 		require.True(t, slices.IsSorted(own), "calls of one goroutine are in order")
@@ -88,8 +86,7 @@ func testPositionsConcurrent(t *testing.T, disk Disk) {
 	}
 }
 
-func testDeliveryOrder(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testDeliveryOrder(t *testing.T, f *fixture) {
 	positions := produce(f, func(p int) uint32 { return uint32(p) * 3 })
 	require.NoError(t, f.Flush(t.Context()))
 	for p, want := range positions {
@@ -102,8 +99,7 @@ func testDeliveryOrder(t *testing.T, disk Disk) {
 	}
 }
 
-func testDurableBeforeDelivered(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testDurableBeforeDelivered(t *testing.T, f *fixture) {
 	seen := 0
 	f.take = func(d *journal.Delivery) {
 		copied := f.crashed()
@@ -121,8 +117,7 @@ func testDurableBeforeDelivered(t *testing.T, disk Disk) {
 	assert.Equal(t, 3, seen)
 }
 
-func testWaitForConsumer(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testWaitForConsumer(t *testing.T, f *fixture) {
 	deliveries := make(chan *journal.Delivery, 2)
 	f.take = func(d *journal.Delivery) { deliveries <- d }
 	list := f.entries(0, 2, 10)
@@ -136,8 +131,7 @@ func testWaitForConsumer(t *testing.T, disk Disk) {
 	assert.NoError(t, ticket.Wait(ended(t)))
 }
 
-func testWaitForNoOther(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testWaitForNoOther(t *testing.T, f *fixture) {
 	deliveries, goOn := make(chan *journal.Delivery), make(chan struct{})
 	f.take = func(d *journal.Delivery) {
 		deliveries <- d
@@ -168,8 +162,7 @@ func testWaitForNoOther(t *testing.T, disk Disk) {
 	assert.NoError(t, other.Wait(ended(t)))
 }
 
-func testMerged(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testMerged(t *testing.T, f *fixture) {
 	f.take = func(d *journal.Delivery) {
 		var e journal.Entry
 		for i := range d.Len() {

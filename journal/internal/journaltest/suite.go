@@ -80,6 +80,11 @@ func Run(t *testing.T, open func(t *testing.T) Disk, only ...string) {
 	}
 }
 
+// opened is a test of a log that is open, as start leaves it.
+func opened(test func(*testing.T, *fixture)) func(*testing.T, Disk) {
+	return func(t *testing.T, disk Disk) { test(t, start(t, disk)) }
+}
+
 // Got is an entry that a consumer was given.
 type Got struct {
 	Ref   journal.Ref
@@ -93,8 +98,8 @@ type fixture struct {
 	disk  Disk
 	queue uint32
 
-	// take, if set, is called with each delivery and has to call its Done. It
-	// runs on the committer's goroutine.
+	// take is called with each delivery and has to call its Done, which is all that it
+	// does unless a test sets it. It runs on the committer's goroutine.
 	take func(*journal.Delivery)
 
 	mu  sync.Mutex
@@ -106,7 +111,7 @@ const queueName = "orders"
 // start opens the journal on disk with a consumer, and makes a queue.
 func start(t *testing.T, disk Disk, change ...func(*fixture, *journal.Config)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, disk: disk, got: make(map[uint32][]Got)}
+	f := &fixture{t: t, disk: disk, take: (*journal.Delivery).Done, got: make(map[uint32][]Got)}
 	cfg := journal.Config{Deliver: f.deliver}
 	for _, c := range change {
 		c(f, &cfg)
@@ -137,11 +142,7 @@ func (f *fixture) crashed() *fixture {
 
 func (f *fixture) deliver(d *journal.Delivery) {
 	f.keep(d)
-	if f.take != nil {
-		f.take(d)
-		return
-	}
-	d.Done()
+	f.take(d)
 }
 
 func (f *fixture) keep(d *journal.Delivery) {
@@ -246,19 +247,24 @@ func (f *fixture) morgue() (list []journal.Buried) {
 }
 
 func refsOf(got []Got) []journal.Ref {
-	refs := make([]journal.Ref, len(got))
-	for i, g := range got {
-		refs[i] = g.Ref
-	}
-	return refs
+	return each(got, func(g Got) journal.Ref { return g.Ref })
+}
+
+func entriesOf(got []Got) []journal.Entry {
+	return each(got, func(g Got) journal.Entry { return g.Entry })
 }
 
 func positionsOf(list []journal.Entry) []journal.Position {
-	ps := make([]journal.Position, len(list))
+	return each(list, func(e journal.Entry) journal.Position { return e.Position })
+}
+
+// each returns what f makes of each of a list. It is not nil, as no list of entries is that was read.
+func each[T, U any](list []T, f func(T) U) []U {
+	made := make([]U, len(list))
 	for i := range list {
-		ps[i] = list[i].Position
+		made[i] = f(list[i])
 	}
-	return ps
+	return made
 }
 
 // ended returns a context that has ended.

@@ -13,12 +13,12 @@ import (
 )
 
 var trimTests = map[string]func(*testing.T, Disk){
-	"trim/first in first out":         testTrimFIFO,
-	"trim/one old job among many":     testTrimOneOld,
-	"trim/random completion":          testTrimRandom,
-	"trim/a few large among small":    testTrimLarge,
-	"trim/slow consumer":              testTrimSlowConsumer,
-	"trim/ended while it was carried": testTrimEndedMeanwhile,
+	"trim/first in first out":         opened(testTrimFIFO),
+	"trim/one old job among many":     opened(testTrimOneOld),
+	"trim/random completion":          opened(testTrimRandom),
+	"trim/a few large among small":    opened(testTrimLarge),
+	"trim/slow consumer":              opened(testTrimSlowConsumer),
+	"trim/ended while it was carried": opened(testTrimEndedMeanwhile),
 }
 
 // slack is what a log may hold beyond twice its live bytes: what it never
@@ -41,8 +41,7 @@ func (f *fixture) block(number int) []Got {
 	return got[len(got)-n:]
 }
 
-func testTrimFIFO(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testTrimFIFO(t *testing.T, f *fixture) {
 	before := f.block(0)
 	for i := range 30 {
 		f.end(refsOf(before)...)
@@ -57,8 +56,7 @@ func testTrimFIFO(t *testing.T, disk Disk) {
 
 // testTrimOneOld lets blocks come and go around a few old entries, which are
 // carried many times, while a reader reads them, some times for each block.
-func testTrimOneOld(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testTrimOneOld(t *testing.T, f *fixture) {
 	first := f.block(0)
 	old := []Got{first[0], first[57], first[99]}
 	f.end(append(refsOf(first[1:57]), refsOf(first[58:99])...)...)
@@ -82,7 +80,7 @@ func testTrimOneOld(t *testing.T, disk Disk) {
 		f.checkSize()
 		if i%10 == 9 {
 			crashed := f.crashed()
-			require.Equal(t, []journal.Entry{old[0].Entry, old[1].Entry, old[2].Entry}, crashed.pending())
+			require.Equal(t, entriesOf(old), crashed.pending())
 			require.NoError(t, crashed.Close())
 		}
 	}
@@ -102,8 +100,7 @@ func testTrimOneOld(t *testing.T, disk Disk) {
 	assert.Equal(t, []journal.Entry{old[2].Entry}, f.again().pending())
 }
 
-func testTrimRandom(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testTrimRandom(t *testing.T, f *fixture) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	t.Log("seed", seed)
@@ -124,18 +121,13 @@ func testTrimRandom(t *testing.T, disk Disk) {
 	}
 	slices.SortFunc(live, func(a, b Got) int { return int(a.Entry.Position) - int(b.Entry.Position) })
 	f = f.again()
-	got := f.pending()
-	require.Len(t, got, len(live))
-	for i, g := range live {
-		require.Equal(t, g.Entry, got[i])
-	}
+	require.Equal(t, entriesOf(live), f.pending())
 	f.checkSize()
 }
 
 // testTrimLarge counts how often a few large entries are carried while small
 // ones come and go: hardly ever.
-func testTrimLarge(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testTrimLarge(t *testing.T, f *fixture) {
 	for i := range 4 {
 		list := f.entries(i*1000, 200, 10)
 		list[0].Payload = payload(i*1000, 1<<20)
@@ -164,8 +156,7 @@ func testTrimLarge(t *testing.T, disk Disk) {
 }
 
 // testTrimSlowConsumer carries a block before its consumer has read it.
-func testTrimSlowConsumer(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testTrimSlowConsumer(t *testing.T, f *fixture) {
 	kept := make(chan *journal.Delivery, 1)
 	f.take = func(d *journal.Delivery) {
 		if d.Route == 9 {
@@ -200,8 +191,7 @@ func testTrimSlowConsumer(t *testing.T, disk Disk) {
 
 // testTrimEndedMeanwhile ends entries while the block that carries them is on
 // its way, from all sides, and looks at what every commit left.
-func testTrimEndedMeanwhile(t *testing.T, disk Disk) {
-	f := start(t, disk)
+func testTrimEndedMeanwhile(t *testing.T, f *fixture) {
 	first := f.block(0)
 	f.end(refsOf(first[30:])...)
 	done := make(chan struct{})
@@ -229,10 +219,5 @@ func testTrimEndedMeanwhile(t *testing.T, disk Disk) {
 	}
 	close(done)
 	n := <-over
-	f = f.again()
-	got := f.pending()
-	require.Len(t, got, 30-n)
-	for i := range got {
-		require.Equal(t, first[n+i].Entry, got[i])
-	}
+	require.Equal(t, entriesOf(first[n:30]), f.again().pending())
 }

@@ -26,7 +26,7 @@ const buildBlock = 1 << 20
 // One goroutine at a time may use a Builder. After an error only Discard is of
 // use.
 type Builder struct {
-	draft    *directory.Draft // nil: the journal is elsewhere, see [BuildOn]
+	draft    *directory.Draft // nil: the journal is elsewhere, see [BuildOn], or has its name
 	store    *store.Bolt      // of the draft
 	write    func(*store.Transaction) error
 	most     int // bytes that a block and its changes may have
@@ -37,7 +37,6 @@ type Builder struct {
 	taken    block.PositionSet // nil: nobody asks
 	queues   map[string]uint32
 	numbers  map[uint32]bool
-	built    bool
 }
 
 // NewBuilder begins a journal in dir, which must not be there yet.
@@ -179,19 +178,19 @@ func (b *Builder) Finish() error {
 		return err
 	}
 	if err = errors.Join(err, b.store.Close()); err == nil {
-		b.store, b.built = nil, true
+		b.store = nil
 		err = b.draft.Reveal()
 	}
 	if err != nil {
-		b.built = false
 		return errors.Join(err, b.Discard())
 	}
+	b.draft = nil
 	return nil
 }
 
 // Discard gives up. After Finish it has no effect.
 func (b *Builder) Discard() error {
-	if b.built || b.draft == nil {
+	if b.draft == nil {
 		return nil
 	}
 	var err error

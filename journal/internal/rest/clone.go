@@ -32,8 +32,5 @@ func clone(from, path string) error {
 		return err
 	}
 	v := &View{dir: filepath.Dir(path)}
-	if err := v.open(); err != nil {
-		return errors.Join(err, v.Close())
-	}
-	return errors.Join(v.load(0), v.Close())
+	return errors.Join(v.open(0), v.Close())
 }

@@ -30,9 +30,7 @@ func compactAtRest(dir string) (before, after int64, err error) {
 	}
 	defer names.Close()
 	v := &View{dir: dir}
-	if err = v.open(); err == nil {
-		err = v.load(0)
-	}
+	err = v.open(0)
 	before = v.size
 	if err == nil {
 		err = v.store.(*store.Bolt).Rewrite(p, nil)

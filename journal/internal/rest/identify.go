@@ -14,7 +14,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/pages"
 )
 
-// identify says what is at dir when it can't be a journal.
+// identify says what is at dir when it can't be a journal, and who has it open.
 func identify(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -39,7 +39,7 @@ func identify(dir string) error {
 	if !info.Mode().IsRegular() {
 		return &directory.IrregularError{Path: path, Mode: info.Mode()}
 	}
-	return nil
+	return directory.HeldBy(dir)
 }
 
 // magics are files that are mistaken for a journal, by their first bytes.

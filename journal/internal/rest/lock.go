@@ -14,9 +14,6 @@ func lockAtRest(dir string) (release func() error, err error) {
 	if err := identify(dir); err != nil {
 		return nil, err
 	}
-	if err := directory.HeldBy(dir); err != nil {
-		return nil, err
-	}
 	lock, err := directory.Lock(dir)
 	switch {
 	case err == nil:

@@ -51,7 +51,7 @@ const slackAfterLoss = 1 << 20
 func Salvage(dir, newDir string, checks ...func(format.Set) error) (report *Salvaged, err error) {
 	release := func() error { return nil }
 	if newDir == "" {
-		err = errors.Join(identify(dir), directory.HeldBy(dir))
+		err = identify(dir)
 	} else {
 		release, err = lockAtRest(dir)
 	}
@@ -152,21 +152,12 @@ func (r *rescue) findManifest() []uint64 {
 	// Its block may be missing, but it was there.
 	last := slices.IndexFunc(r.manifests, func(t format.Manifest) bool { return t.Tx == r.txid })
 	if last < 0 {
-		last = max(slices.IndexFunc(r.manifests, r.hasBlock), 0)
+		last = max(slices.IndexFunc(r.manifests, func(t format.Manifest) bool { return r.sound(t.Seq) }), 0)
 	}
 	r.manifest = r.manifests[last]
 	from, _ := slices.BinarySearch(seqs, r.manifest.Oldest)
 	to, _ := slices.BinarySearch(seqs, r.manifest.Seq+1)
 	return seqs[min(from, to):to]
-}
-
-// hasBlock reports whether the newest block by an end mark is there.
-func (r *rescue) hasBlock(t format.Manifest) bool {
-	data, err := r.assemble(t.Seq)
-	if err == nil {
-		_, err = format.ParseHeader(data, t.Seq)
-	}
-	return err == nil
 }
 
 // findBlocks looks at every block that should be there.

@@ -17,7 +17,8 @@ func (r *rescue) findQueues() {
 	r.names = make(map[uint32]string)
 	unsure := false
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		number := r.number(name, values[name])
+		value, _, _ := format.Unseal(format.BucketQueues, []byte(name), values[name]) // it was vouched for
+		number := binary.BigEndian.Uint32(value)
 		before, taken := r.names[number]
 		if !taken {
 			r.names[number] = name
@@ -39,19 +40,8 @@ func (r *rescue) findQueues() {
 
 // younger compares two names of one number by when they were written.
 func (r *rescue) younger(a, b string, values map[string][]byte) int {
-	bit := func(name string) int {
-		if r.queues.tree[name] != nil {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(bit(a), bit(b)), cmp.Compare(r.queues.seq(a, values[a]), r.queues.seq(b, values[b])))
-}
-
-// number is that of a queue, of a value that was vouched for.
-func (r *rescue) number(name string, v []byte) uint32 {
-	value, _, _ := format.Unseal(format.BucketQueues, []byte(name), v)
-	return binary.BigEndian.Uint32(value)
+	reached := cmp.Compare(len(r.queues.tree[a]), len(r.queues.tree[b])) // all have one length, or none
+	return cmp.Or(reached, cmp.Compare(r.queues.seq(a, values[a]), r.queues.seq(b, values[b])))
 }
 
 // findMorgue takes the payloads that were not requeued since.

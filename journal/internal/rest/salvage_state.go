@@ -26,6 +26,10 @@ var stateKinds = []stateKind{
 	{"", "state keys", "what they stood for is forgotten"},
 }
 
+func stateKindOf(key string) stateKind {
+	return stateKinds[slices.IndexFunc(stateKinds, func(k stateKind) bool { return strings.HasPrefix(key, k.prefix) })]
+}
+
 // findState takes the state keys that can be vouched for.
 func (r *rescue) findState() {
 	want := r.manifest.Sides.State
@@ -40,8 +44,7 @@ func (r *rescue) findState() {
 	if exact && len(r.manifests) > 0 {
 		return
 	}
-	r.loseBroken(values)
-	switch missing := int(want.Count) - len(values) - r.brokenBeside(values); {
+	switch missing := int(want.Count) - len(values) - r.loseBroken(values); {
 	case len(r.manifests) == 0:
 		r.lose(0, "how many state keys there were; some may be missing, older, or deleted before: %s", allKinds())
 	case missing > 0:
@@ -57,51 +60,35 @@ func (r *rescue) findState() {
 func (r *rescue) keep(s format.Set) {
 	for _, check := range append([]func(format.Set) error{checkSuspect}, r.checks...) {
 		if err := check(s); err != nil {
-			kind := slices.IndexFunc(stateKinds, func(k stateKind) bool { return strings.HasPrefix(s.Key, k.prefix) })
-			r.lose(0, "state key %q: %s: %s", s.Key, reasonOf(err), stateKinds[kind].means)
+			r.lose(0, "state key %q: %s: %s", s.Key, reasonOf(err), stateKindOf(s.Key).means)
 			return
 		}
 	}
 	r.state = append(r.state, s)
 }
 
-// brokenBeside counts the damaged values in whose place there is no older one.
-func (r *rescue) brokenBeside(values map[string][]byte) (n int) {
-	for key := range r.keys.broken {
-		if values[key] == nil {
-			n++
+// loseBroken lists the damaged values by kind. It returns of how many there is no older one.
+func (r *rescue) loseBroken(values map[string][]byte) (gone int) {
+	broken, older := map[stateKind][]string{}, map[stateKind]int{}
+	for _, key := range slices.Sorted(maps.Keys(r.keys.broken)) {
+		kind := stateKindOf(key)
+		broken[kind] = append(broken[kind], key)
+		if values[key] != nil {
+			older[kind]++
 		}
 	}
-	return n
-}
-
-// loseBroken lists the damaged values by kind.
-func (r *rescue) loseBroken(values map[string][]byte) {
-	broken := slices.Sorted(maps.Keys(r.keys.broken))
 	for _, kind := range stateKinds {
-		older, first := 0, ""
-		n := 0
-		broken = slices.DeleteFunc(broken, func(key string) bool {
-			if !strings.HasPrefix(key, kind.prefix) {
-				return false
-			}
-			if n++; first == "" {
-				first = key
-			}
-			if values[key] != nil {
-				older++
-			}
-			return true
-		})
+		n, instead := len(broken[kind]), ""
 		if n == 0 {
 			continue
 		}
-		instead := ""
-		if older > 0 {
-			instead = fmt.Sprintf("; of %d there is an older value", older)
+		if older[kind] > 0 {
+			instead = fmt.Sprintf("; of %d there is an older value", older[kind])
 		}
-		r.lose(0, "%d %s, %q first%s: %s", n, kind.what, first, instead, kind.means)
+		gone += n - older[kind]
+		r.lose(0, "%d %s, %q first%s: %s", n, kind.what, broken[kind][0], instead, kind.means)
 	}
+	return gone
 }
 
 // allKinds says what it means when any state key may be missing.

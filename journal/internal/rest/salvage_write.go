@@ -13,23 +13,22 @@ import (
 func (r *rescue) survivors() {
 	r.report.Blocks = len(r.intact)
 	r.each(func(e *format.Entry) error {
-		if _, named := r.names[e.Queue]; !named {
-			r.nameless(e.Queue)
-		}
+		r.nameless(e.Queue)
 		r.report.Live++
 		return nil
 	})
 	for _, b := range r.buried {
-		if _, named := r.names[b.Entry.Queue]; !named {
-			r.nameless(b.Entry.Queue)
-		}
+		r.nameless(b.Entry.Queue)
 	}
 	r.report.Queues = len(r.names)
 }
 
-// nameless makes a name up for a queue that has none. A person can start a
+// nameless makes a name up for a queue if it has none. A person can start a
 // queue of that name, or change it in an export.
 func (r *rescue) nameless(number uint32) {
+	if _, named := r.names[number]; named {
+		return
+	}
 	name := fmt.Sprintf("lost-queue-%d", number)
 	for r.queues.tree[name] != nil || r.queues.loose[name] != nil {
 		name += "-"

@@ -90,15 +90,8 @@ func openView(dir string, most int) (*View, error) {
 	if err := identify(dir); err != nil {
 		return nil, err
 	}
-	if err := directory.HeldBy(dir); err != nil {
-		return nil, err
-	}
 	v := &View{dir: dir}
-	err := v.open()
-	if err == nil {
-		err = v.load(most)
-	}
-	if cause := v.Undisturbed(err); cause != nil {
+	if cause := v.Undisturbed(v.open(most)); cause != nil {
 		return nil, errors.Join(cause, v.Close())
 	}
 	return v, nil
@@ -111,7 +104,8 @@ func ViewOf(s store.Store, most int) (*View, error) {
 	return v, v.load(most)
 }
 
-func (v *View) open() error {
+// open is load for the file in the directory, which it checks first.
+func (v *View) open(most int) error {
 	path := filepath.Join(v.dir, directory.FileName)
 	var err error
 	if v.txid, err = youngest(path); err != nil {
@@ -130,9 +124,11 @@ func (v *View) open() error {
 	}
 	// bbolt takes a shared lock. Given back, it keeps no starting owner out;
 	// Undisturbed notices one instead.
-	err = errors.Join(directory.UnlockFile(file.File), file.Check())
+	if err := errors.Join(directory.UnlockFile(file.File), file.Check()); err != nil {
+		return err
+	}
 	v.version = int(file.Version)
-	return err
+	return v.load(most)
 }
 
 // youngest returns the number of the last commit to a bbolt file.

@@ -90,11 +90,12 @@ func (w *wreck) hurt(format string, args ...any) {
 // anyMeta returns the one meta page that is sound. It may be the older one: the
 // last commit is then among the pages that the tree does not lead to.
 func anyMeta(f io.ReaderAt) (pages.Meta, int, error) {
-	if m, size, ok := metaAt(f, 0); ok {
-		return m, size, nil
-	}
-	for at := 1 << 9; at <= 1<<16; at *= 2 {
-		if m, size, ok := metaAt(f, at); ok && size == at {
+	b := make([]byte, pages.MetaSize)
+	for at := 0; at <= 1<<16; at = max(2*at, 1<<9) { // the second one is behind a page
+		if _, err := f.ReadAt(b, int64(at+pages.PageHeader)); err != nil {
+			continue
+		}
+		if m, size, ok := pages.ParseMeta(b); ok && (at == 0 || size == at) {
 			return m, size, nil
 		}
 	}
@@ -103,15 +104,6 @@ func anyMeta(f io.ReaderAt) (pages.Meta, int, error) {
 		return pages.Meta{}, 0, fmt.Errorf("%w: %s has no pages of bbolt", format.ErrNotJournal, directory.FileName)
 	}
 	return pages.Meta{}, size, nil
-}
-
-// metaAt looks for a meta page at a place in the file.
-func metaAt(f io.ReaderAt, at int) (m pages.Meta, size int, ok bool) {
-	b := make([]byte, pages.MetaSize)
-	if _, err := f.ReadAt(b, int64(at+pages.PageHeader)); err != nil {
-		return m, 0, false
-	}
-	return pages.ParseMeta(b)
 }
 
 // whole reports whether the tree gave every block and every burial that it
@@ -124,15 +116,20 @@ func (w *wreck) whole() bool {
 		return false
 	}
 	for seq := range w.chunks {
-		data, err := w.assemble(seq)
-		if err != nil {
-			return false
-		}
-		if _, err := format.ParseHeader(data, seq); err != nil {
+		if !w.sound(seq) {
 			return false
 		}
 	}
 	return true
+}
+
+// sound reports whether a block is there, as a whole.
+func (w *wreck) sound(seq uint64) bool {
+	data, err := w.assemble(seq)
+	if err == nil {
+		_, err = format.ParseHeader(data, seq)
+	}
+	return err == nil
 }
 
 // value files a value of which it is known which bucket it is in.
@@ -228,7 +225,7 @@ func (w *wreck) chunk(key []byte, at span) {
 func (w *wreck) assemble(seq uint64) ([]byte, error) {
 	chunks := w.chunks[seq]
 	if len(chunks) == 0 {
-		return nil, &format.CorruptError{Block: seq, Offset: -1, Reason: "missing"}
+		return nil, format.DamagedBlock(seq, "missing")
 	}
 	var first []byte
 	for try := range maxCopies {

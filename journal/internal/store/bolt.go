@@ -70,7 +70,9 @@ func (s *Bolt) Commit(t *Transaction) error {
 			if s.sides = last.Sides; s.Version != format.FormatVersion { // the first one: there is no reader yet
 				s.Version = format.FormatVersion
 			}
-			err = s.wrote(len(t.Block))
+			if s.mapped.touched.Add(int64(len(t.Block))) >= mappedMost { // it has read pages for that
+				err = s.forget()
+			}
 		}
 		return err
 	})
@@ -157,7 +159,7 @@ func (s *Bolt) Scan(block func(seq uint64, data []byte) error) error {
 				data, next = data[:0], 0
 			}
 			if seq = at; n != next {
-				return &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", next)}
+				return format.DamagedBlock(seq, "chunk %d is missing", next)
 			}
 			data = append(data, v...)
 			s.mapped.touch(tx, len(v))
@@ -215,30 +217,19 @@ func (s *Bolt) Close() error {
 	return s.Db.Close()
 }
 
-// contain calls f unless bbolt panicked before.
-func (s *Bolt) contain(f func() error) error {
+// contain calls f unless bbolt panicked before. It turns a panic or a memory fault into
+// an error. bbolt trusts its pages: a damaged one makes it index out of range, and a file
+// that was cut short under its memory map faults.
+func (s *Bolt) contain(f func() error) (err error) {
 	if broken := s.broken.Load(); broken != nil {
 		return broken
 	}
-	err := contain(f)
-	if panicked, ok := errors.AsType[*boltPanic](err); ok {
-		s.broken.CompareAndSwap(nil, &panicked.CorruptError)
-		return &panicked.CorruptError
-	}
-	return err
-}
-
-// boltPanic is a panic of bbolt.
-type boltPanic struct{ format.CorruptError }
-
-// contain turns a panic or a memory fault into an error. bbolt trusts its
-// pages: a damaged one makes it index out of range, and a file that was cut
-// short under its memory map faults.
-func contain(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = &boltPanic{format.CorruptError{Reason: fmt.Sprintf("bbolt: %v", r)}}
+			broken := &format.CorruptError{Reason: fmt.Sprintf("bbolt: %v", r)}
+			s.broken.CompareAndSwap(nil, broken)
+			err = broken
 		}
 	}()
 	return f()

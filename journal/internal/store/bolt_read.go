@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -18,7 +17,7 @@ func (s *Bolt) Read(seq uint64, first, n int) (data []byte, err error) {
 		k, v := c.Seek(ChunkKey(&key, seq, first))
 		for i := range parts {
 			if !bytes.Equal(k, ChunkKey(&key, seq, first+i)) {
-				return &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", first+i)}
+				return format.DamagedBlock(seq, "chunk %d is missing", first+i)
 			}
 			parts[i] = v
 			k, v = c.Next()
@@ -28,14 +27,6 @@ func (s *Bolt) Read(seq uint64, first, n int) (data []byte, err error) {
 		return nil
 	})
 	return data, err
-}
-
-// wrote notes that a commit wrote so many bytes: it has read pages for that.
-func (s *Bolt) wrote(bytes int) error {
-	if s.mapped.touched.Add(int64(bytes)) < mappedMost {
-		return nil
-	}
-	return s.forget()
 }
 
 // forget lets go of all pages of the memory map.

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -34,36 +33,27 @@ type Memory struct {
 // process.
 func NewVolatile() *Memory { return &Memory{volatile: true} }
 
-// FailNext makes the next commits return errs, in turn, without writing
-// anything. A nil in the list lets that commit pass.
-func (m *Memory) FailNext(errs ...error) {
+// locked changes how the disk behaves from now on.
+func (m *Memory) locked(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.faults = append(m.faults, errs...)
+	change()
 }
 
+// FailNext makes the next commits return errs, in turn, without writing
+// anything. A nil in the list lets that commit pass.
+func (m *Memory) FailNext(errs ...error) { m.locked(func() { m.faults = append(m.faults, errs...) }) }
+
 // Heal takes back what FailNext has left.
-func (m *Memory) Heal() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.faults = nil
-}
+func (m *Memory) Heal() { m.locked(func() { m.faults = nil }) }
 
 // OnCommit has f called after every commit, before a caller learns of it: the place
 // to call Crash from. Nil ends it.
-func (m *Memory) OnCommit(f func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.synced = f
-}
+func (m *Memory) OnCommit(f func()) { m.locked(func() { m.synced = f }) }
 
 // Limit makes it a disk of so many bytes: a commit that would leave more on it fails as
 // on any full disk. 0: there is no limit.
-func (m *Memory) Limit(bytes int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.limit, m.kept = bytes, 0
-}
+func (m *Memory) Limit(bytes int) { m.locked(func() { m.limit, m.kept = bytes, 0 }) }
 
 // Fill makes it a disk that has room for so many bytes more than are on it now, and for so
 // many of results beside them, 1 at least. Limit(0) ends it.
@@ -76,11 +66,7 @@ func (m *Memory) Fill(bytes, results int) {
 
 // BeforeCommit has f called before every commit, on the goroutine that commits: the disk
 // is as slow as f. Nil ends it.
-func (m *Memory) BeforeCommit(f func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.before = f
-}
+func (m *Memory) BeforeCommit(f func()) { m.locked(func() { m.before = f }) }
 
 // Kill returns what Crash does, and makes m a disk on which every later commit fails with
 // err: a commit is in the copy, or was not acknowledged.
@@ -93,11 +79,7 @@ func (m *Memory) Kill(err error) *Memory {
 
 // FailReads makes every attempt to read back what has left memory fail with err;
 // nil ends it. See Config.MemoryBudget.
-func (m *Memory) FailReads(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.unread = err
-}
+func (m *Memory) FailReads(err error) { m.locked(func() { m.unread = err }) }
 
 // Crash returns a copy of what is found on this disk after a crash at this
 // moment. The copy has no faults pending.
@@ -237,7 +219,7 @@ func (m *Memory) Read(seq uint64, first, n int) ([]byte, error) {
 	}
 	b := m.blocks[seq]
 	if first*memoryChunk >= len(b) {
-		return nil, &format.CorruptError{Block: seq, Offset: -1, Reason: fmt.Sprintf("chunk %d is missing", first)}
+		return nil, format.DamagedBlock(seq, "chunk %d is missing", first)
 	}
 	return bytes.Clone(b[first*memoryChunk : min((first+n)*memoryChunk, len(b))]), nil
 }
