@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -74,6 +75,7 @@ type call struct {
 	*output
 	program Program
 	in      io.Reader
+	client  *control.Client // of the process that has the journal open; nil: it is at rest
 }
 
 // look calls f with the journals that the call is about: what open returns for its directory, or those
@@ -148,7 +150,7 @@ type verb struct {
 	least, most                    int // arguments; most −1 means any number
 	flags                          func() []cli.Flag
 	do                             func(context.Context, *call) error // at rest
-	live                           func(context.Context, *live) error // in a process that runs; nil: only at rest
+	live                           func(context.Context, *call) error // in a process that runs; nil: only at rest
 }
 
 // usageText has the flags where the root has them.
@@ -214,11 +216,11 @@ HandleLatest, and -shape '*=events' that all others are of Handle. Give
 		usage: "is it sound? exit status 0: yes, 1: damaged, 2: could not look",
 	},
 	{
-		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal, live: copyLive,
+		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal, live: copyJournal,
 		usage: "copy a journal",
 	},
 	{
-		name: "compact", args: "DIR", least: 1, most: 1, do: compact, live: compactLive,
+		name: "compact", args: "DIR", least: 1, most: 1, do: compact, live: compact,
 		usage: "make the file of a journal as small as what is in it",
 	},
 	{
@@ -256,27 +258,27 @@ parked of jobs whose id, or a prefix of it, is paused, too: PAUSED counts these.
 		usage: "what happens to jobs in a running executor, as it happens",
 	},
 	{
-		name: "run", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("run"), flags: allFlag,
+		name: "run", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: allFlag,
 		usage: "make waiting and halted jobs of a running executor due now",
 	},
 	{
-		name: "retry", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("retry"), flags: allFlag,
+		name: "retry", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: allFlag,
 		usage: "as run, with the retries that are left: halted jobs get one more",
 	},
 	{
-		name: "cancel", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("cancel"), flags: cancelFlags,
+		name: "cancel", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: cancelFlags,
 		usage: "send jobs of a running executor to the morgue",
 	},
 	{
-		name: "delete", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("delete"), flags: removalFlags,
+		name: "delete", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: removalFlags,
 		usage: "end jobs of a running executor for good",
 	},
 	{
-		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(true), live: pauses(true), flags: prefixFlag,
+		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause, live: pause, flags: prefixFlag,
 		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart; -prefix: those that begin so",
 	},
 	{
-		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(false), live: pauses(false), flags: prefixFlag,
+		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause, live: pause, flags: prefixFlag,
 		usage: "let go on what was paused in the same way",
 	},
 }

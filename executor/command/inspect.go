@@ -41,21 +41,21 @@ func inspectAtRest(ctx context.Context, c *call) error {
 	})
 }
 
-func inspectLive(ctx context.Context, l *live) error {
-	if l.Bool("blocks") {
+func inspectLive(ctx context.Context, c *call) error {
+	if c.Bool("blocks") {
 		return usage("-blocks lists the blocks of a journal that no process has open")
 	}
-	i, err := ask[control.Figures](ctx, l, control.VerbInspect, control.None{})
+	i, err := control.Call[control.Figures](ctx, c.client, control.VerbInspect, control.None{})
 	if err != nil {
 		return err
 	}
-	l.figures(i.Journal)
+	c.figures(i.Journal)
 	var queues []inspect.QueueStats
 	for _, q := range i.Queues {
 		queues = append(queues, q.QueueStats)
 	}
-	l.censuses(slices.Values(i.Queues))
-	l.aside(queues)
+	c.censuses(slices.Values(i.Queues))
+	c.aside(queues)
 	return nil
 }
 

@@ -32,7 +32,7 @@ func job(ctx context.Context, c *call) error {
 		if folds.err != nil {
 			return folds.err
 		}
-		n, err := c.deadOf(gravesOf(folds.parts, chosen{queue, []string{id}}))
+		n, err := c.deadOf(gravesOf(folds.parts, chosen{queue: queue, ids: []string{id}}))
 		if err != nil || found+n > 0 {
 			return err
 		}
@@ -40,47 +40,47 @@ func job(ctx context.Context, c *call) error {
 	})
 }
 
-func jobLive(ctx context.Context, l *live) error {
-	one := control.One{Queue: l.Args().Get(1), ID: l.Args().Get(2)}
-	queues, err := l.of(ctx, one.Queue)
+func jobLive(ctx context.Context, c *call) error {
+	one := control.One{Queue: c.Args().Get(1), ID: c.Args().Get(2)}
+	queues, err := c.of(ctx, one.Queue)
 	if err != nil {
 		return err
 	}
 	found, registered := 0, queues[0].Registered
 	if registered {
-		d, err := ask[control.Whole](ctx, l, control.VerbJob, one)
+		d, err := control.Call[control.Whole](ctx, c.client, control.VerbJob, one)
 		if err != nil {
 			return err
 		}
 		if d.State != "" {
 			found++
-			l.detail(&d)
+			c.detail(&d)
 		}
 	}
-	n, err := l.deadOf(l.dead(ctx, queues[:1], []string{one.ID}))
+	n, err := c.deadOf(c.dead(ctx, queues[:1], []string{one.ID}))
 	switch {
 	case err != nil:
 		return err
 	case found+n > 0 || !registered && queues[0].Unclaimed > 0:
-		l.aside(queues)
+		c.aside(queues)
 		return nil
 	case !registered:
 		return noJob(one.Queue, one.ID, nil)
 	}
-	e, err := ask[inspect.Explanation](ctx, l, control.VerbExplain, one)
+	e, err := control.Call[inspect.Explanation](ctx, c.client, control.VerbExplain, one)
 	return cmp.Or(err, noJob(one.Queue, one.ID, e.Newest))
 }
 
 // detail prints everything about a job.
-func (l *live) detail(t *control.Whole) {
-	if l.task(&t.Job); l.json {
+func (c *call) detail(t *control.Whole) {
+	if c.task(&t.Job); c.json {
 		return
 	}
 	if more := t.Payloads - len(t.InHand) - len(t.Waiting); more > 0 {
-		l.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
+		c.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
 	}
 	if t.State == inspect.JobRunning || t.State == inspect.JobParked {
-		l.printf("\nnow: %s\n", tame(t.Why))
+		c.printf("\nnow: %s\n", tame(t.Why))
 	}
 }
 

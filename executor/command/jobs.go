@@ -49,12 +49,12 @@ func jobs(ctx context.Context, c *call) error {
 	})
 }
 
-func jobsLive(ctx context.Context, l *live) error {
-	queues, err := l.of(ctx, l.String("queue"))
+func jobsLive(ctx context.Context, c *call) error {
+	queues, err := c.of(ctx, c.String("queue"))
 	if err != nil {
 		return err
 	}
-	list, s := l.tasks("job", false, l.limit()), &sum{}
+	list, s := c.tasks("job", false, c.limit()), &sum{}
 	for _, q := range queues {
 		s.Runs += q.Jobs
 		if !q.Registered {
@@ -63,23 +63,23 @@ func jobsLive(ctx context.Context, l *live) error {
 		for _, states := range [][]inspect.JobState{
 			{inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked, inspect.JobRunning}, {inspect.JobHalted},
 		} {
-			if err := l.fill(ctx, list, inspect.JobQuery{Queue: q.Name, States: states}); err != nil {
+			if err := c.fill(ctx, list, inspect.JobQuery{Queue: q.Name, States: states}); err != nil {
 				return err
 			}
 		}
 	}
 	s.Runs = max(s.Runs, list.rows) // they came meanwhile
 	list.end(s)
-	l.counted(s)
-	l.aside(queues)
+	c.counted(s)
+	c.aside(queues)
 	return nil
 }
 
 // fill adds jobs of a queue to a list, a page at a time.
-func (l *live) fill(ctx context.Context, list *taskList, query inspect.JobQuery) error {
+func (c *call) fill(ctx context.Context, list *taskList, query inspect.JobQuery) error {
 	for list.rows < list.limit {
 		query.Limit = min(list.limit-list.rows, control.MaxRows)
-		page, err := ask[control.Jobs](ctx, l, control.VerbJobs, query)
+		page, err := control.Call[control.Jobs](ctx, c.client, control.VerbJobs, query)
 		if err != nil {
 			return err
 		}
