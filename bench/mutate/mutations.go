@@ -504,7 +504,7 @@ var inRoot = []mutation{
 	{"the called as the holder", "executor/internal/unique/unique.go", "s.Holder.TTL == 0 && l.Kept(s.Holder.Token)", "false", looks},
 	{"a full queue that says nothing", "executor/internal/dispatch/dispatcher.go", "	case q.full():\n		return &inspect.Turn", "	case q.full() && d.held:\n		return &inspect.Turn", unmanned},
 	{"queues that come first, and have had more", "executor/internal/dispatch/dispatcher.go", "its.used < q.used:", "its.used > q.used:", unmanned},
-	{"a codec on the goroutine of the caller", "executor/internal/look/job.go", "		go decodeSome(", "		decodeSome(", looks},
+	{"a codec on the goroutine of the caller", "executor/internal/look/job.go", "		go q.decode(", "		q.decode(", looks},
 	{"all bytes of a job", "executor/internal/look/job.go", "if p.Clipped = r.used && p.Bytes > r.Left; p.Clipped {", "if p.Clipped {", looks},
 	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
 	{"look before the shard has offered", "executor/internal/dispatch/dispatcher.go", "d.strict.Store(d.policy.strict || ", "d.strict.Store(", schedules},

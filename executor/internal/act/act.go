@@ -150,8 +150,12 @@ func (e *errand) visit(c *shard.Core, now int64, id string) int {
 	return n
 }
 
-// again visits those that were late once there is room for them. No shard waits for that.
-func (o *Operator) again(ctx context.Context, e *errand) (n int, err error) {
+// again visits those that were late once there is room for them, unless the visit before has
+// failed, and adds to what that has done. No shard waits for that.
+func (o *Operator) again(ctx context.Context, e *errand, n int, err error) (int, error) {
+	if err != nil {
+		return n, err
+	}
 	for _, job := range e.late {
 		for takes := job.takes; takes.Bytes > 0; {
 			room := takes.Bytes
@@ -193,11 +197,7 @@ func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, 
 			}
 			return n, nil
 		})
-		if err == nil {
-			var did int
-			did, err = o.again(ctx, e)
-			n += did
-		}
+		n, err = o.again(ctx, e, n, err)
 	} else {
 		n, err = o.actOnAll(ctx, e, s)
 	}
@@ -217,31 +217,25 @@ func (o *Operator) actOnAll(ctx context.Context, e *errand, s *pick.Selection) (
 			if err := context.Cause(ctx); err != nil {
 				return n, err
 			}
-			type place struct {
-				cursor shard.Cursor
-				more   bool
-			}
-			places := make(chan place, 1)
+			place := make(chan shard.Cursor, 1) // to go on from; closed without one at the end
 			from := after
 			did, err := e.Shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
+				defer close(place)
 				now := o.Now()
 				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
 					if s.Job(c, v) {
 						n += e.visit(c, now, v.ID)
 					}
 				})
-				places <- place{last, more}
+				if more {
+					place <- last
+				}
 				return n, nil
 			})
-			if n += did; err != nil {
+			if n, err = o.again(ctx, e, n+did, err); err != nil {
 				return n, err
 			}
-			if did, err = o.again(ctx, e); err != nil {
-				return n + did, err
-			}
-			n += did
-			p := <-places
-			after, more = p.cursor, p.more
+			after, more = <-place
 		}
 	}
 	return n, nil

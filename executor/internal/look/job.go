@@ -226,19 +226,12 @@ func (q Queue) decodeAll(ctx context.Context, d *inspect.JobDetail) error {
 		todo = append(todo, &d.Dead[i].PayloadInfo)
 	}
 	todo = slices.DeleteFunc(todo, func(p *inspect.PayloadInfo) bool { return p.Raw == nil })
-	raw := make([][]byte, len(todo))
-	for i, p := range todo {
-		raw[i] = slices.Clone(p.Raw) // the codec may write to them
-	}
-	results := make(chan []decoded, 1)
-	for len(todo) > 0 {
-		go decodeSome(q, raw, results)
+	for _, p := range todo {
+		result := make(chan decoded, 1)
+		go q.decode(slices.Clone(p.Raw), result) // the codec may write to it
 		select {
-		case values := <-results:
-			for i, v := range values {
-				todo[i].Value, todo[i].Decode = v.value, v.err
-			}
-			todo, raw = todo[len(values):], raw[len(values):]
+		case d := <-result:
+			p.Value, p.Decode = d.value, d.err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -252,25 +245,15 @@ type decoded struct {
 	err   error
 }
 
-// decodeSome decodes payloads up to the first whose codec ends the goroutine, and
-// that, too.
-func decodeSome(q Queue, raw [][]byte, result chan<- []decoded) {
-	var values []decoded
-	over := false
-	defer func() {
-		if !over {
-			values = append(values, decoded{err: &codecError{errCodecExited, errCodecExited.Error()}})
-		}
-		result <- values
-	}()
-	for _, b := range raw {
-		value, err := q.Decode(b)
-		if err != nil {
-			value, err = nil, &codecError{err, brief.Cut(guard.Text(err.Error), detailBytes)}
-		}
-		values = append(values, decoded{value, err})
+// decode decodes a payload, also with a codec that ends the goroutine.
+func (q Queue) decode(raw []byte, result chan<- decoded) {
+	d := decoded{err: &codecError{errCodecExited, errCodecExited.Error()}}
+	defer func() { result <- d }()
+	value, err := q.Decode(raw)
+	if err != nil {
+		value, err = nil, &codecError{err, brief.Cut(guard.Text(err.Error), detailBytes)}
 	}
-	over = true
+	d = decoded{value, err}
 }
 
 // codecError is an error of a codec, with its text: who shows it need not be careful.

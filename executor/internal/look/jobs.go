@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -166,7 +165,6 @@ func (l *jobList) inOrder(ctx context.Context) (inspect.JobPage, error) {
 	w.take = func(_ int, v *shard.View) error {
 		ok, err := l.matches(v)
 		if err == nil && ok && page.Takes(l.key(v)) {
-			v.ID = strings.Clone(v.ID)
 			page.Offer(l.key(v), *v)
 		}
 		return err
@@ -217,7 +215,6 @@ func (l *jobList) asTheyCome(ctx context.Context) (p inspect.JobPage, err error)
 		if ok, err := l.matches(v); err != nil || !ok {
 			return err
 		}
-		v.ID = strings.Clone(v.ID)
 		return l.add(&p, v)
 	}
 	for ; int(k.First) < len(w.at); k = (listing.Key{First: k.First + 1}) {

@@ -21,8 +21,7 @@ type Walk struct {
 	// whether a job may be. Both are called on the shard, and only compare numbers.
 	none func(shard.Counts) bool
 	Want func(*shard.View) bool
-	// take is given those that were wanted, with their ids, which are valid during
-	// the call.
+	// take is given those that were wanted, with their ids.
 	take func(shard int, v *shard.View) error
 
 	patience context.Context // how long it may take, if not as long as ctx of the call; see patient
@@ -33,10 +32,7 @@ type Walk struct {
 	examined int
 	late     bool // patience is over: it has ended before its end
 
-	// Of the last visit, to be used again.
-	found []shard.View
-	text  []byte
-	ends  []int
+	found []shard.View // of the last visit, to be used again
 }
 
 // NewWalk returns one that has not begun.
@@ -120,28 +116,18 @@ func (w *Walk) takeAll(ctx context.Context, s int, found []shard.View) error {
 
 // hand reads the ids of jobs, and hands those on whose id could be read.
 func (w *Walk) hand(s int, found []shard.View) (lost []shard.Cursor, err error) {
-	w.text, w.ends = w.text[:0], w.ends[:0]
 	for i := range found {
-		if v := &found[i]; v.ID == "" {
+		v := &found[i]
+		if v.ID == "" {
 			id, _, err := v.First.PeekID()
 			if err != nil {
 				return nil, w.q.in.Border(err)
 			}
-			w.text = append(w.text, id...)
+			v.ID = string(id)
 		}
-		w.ends = append(w.ends, len(w.text))
-	}
-	ids, from := string(w.text), 0 // one allocation for all
-	for i := range found {
-		v := &found[i]
 		if v.ID == "" {
-			v.ID = ids[from:w.ends[i]]
-		}
-		if from = w.ends[i]; v.ID == "" {
 			lost = append(lost, v.Cursor)
-			continue
-		}
-		if err := w.take(s, v); err != nil {
+		} else if err := w.take(s, v); err != nil {
 			return nil, err
 		}
 	}
