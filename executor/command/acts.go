@@ -9,26 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
-
-func allFlag() []cli.Flag {
-	return []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "all jobs of the queue, without naming an id"}}
-}
-
-func removalFlags() []cli.Flag {
-	return append(allFlag(), &cli.BoolFlag{Name: "failed", Usage: "only what waits for a retry, or is halted; what runs is left alone"})
-}
-
-func cancelFlags() []cli.Flag {
-	return append(removalFlags(), &cli.StringFlag{Name: "reason", Usage: "`TEXT` that their last error will have; not with -failed"})
-}
 
 // acted is what was done.
 type acted struct {
@@ -143,10 +129,6 @@ func (c *call) pauseAtRest(on bool) (n int, err error) {
 	}
 	l.Record(&journal.Change{Sets: sets})
 	return len(sets), l.Close()
-}
-
-func prefixFlag() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "prefix", Usage: "all ids of the queue that begin with `TEXT`, those to come, too"}}
 }
 
 // pausable refuses what does not say what is to be paused.

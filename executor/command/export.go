@@ -123,7 +123,7 @@ func names(v *journal.View) map[uint32]string {
 	for _, used := range []map[uint32]int{v.Unclaimed(), v.Buried()} {
 		for number := range used {
 			if _, known := names[number]; !known {
-				names[number] = unnamed(number)
+				names[number] = fmt.Sprintf("?%d", number)
 			}
 		}
 	}
@@ -144,11 +144,7 @@ func (x *exporter) print(kind string, l line) {
 
 // entry is a live entry as a line of its kind.
 func (x *exporter) entry(e *journal.Entry) (kind string, l line) {
-	name, known := x.names[e.Queue]
-	if !known {
-		name = unnamed(e.Queue)
-	}
-	l = line{Queue: &name, ID: &e.ID, Position: e.Position, Due: new(timeOf(e.Due))}
+	l = line{Queue: new(x.names[e.Queue]), ID: &e.ID, Position: e.Position, Due: new(timeOf(e.Due))}
 	if e.Kind == journal.KindState {
 		l.Crashed, l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Crashed, &e.Retry, e.Halted, e.Failed, &e.Error, append([]byte(nil), e.History...)
 		return "state", l
@@ -159,6 +155,3 @@ func (x *exporter) entry(e *journal.Entry) (kind string, l line) {
 	l.Score, l.Payload, l.Restored = &e.Score, &e.Payload, e.Restored
 	return "payload", l
 }
-
-// unnamed stands for a queue of which the journal has no name.
-func unnamed(number uint32) string { return fmt.Sprintf("?%d", number) }

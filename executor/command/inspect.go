@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
-	"slices"
 	"strconv"
 	"time"
 
@@ -30,13 +28,11 @@ func inspectAtRest(ctx context.Context, c *call) error {
 				c.blocks(v)
 			}
 		}
-		c.censuses(func(yield func(control.Census) bool) {
-			for q := range folds.all() {
-				if !yield(q.census(c.now)) {
-					return
-				}
-			}
-		})
+		t := c.censuses()
+		for q := range folds.all() {
+			t.census(q.census(c.now))
+		}
+		t.end()
 		return nil
 	})
 }
@@ -51,10 +47,12 @@ func inspectLive(ctx context.Context, c *call) error {
 	}
 	c.figures(i.Journal)
 	var queues []inspect.QueueStats
+	t := c.censuses()
 	for _, q := range i.Queues {
+		t.census(q)
 		queues = append(queues, q.QueueStats)
 	}
-	c.censuses(slices.Values(i.Queues))
+	t.end()
 	c.aside(queues)
 	return nil
 }
@@ -100,19 +98,19 @@ func (c *call) blocks(v *journal.View) {
 	t.end()
 }
 
-func (c *call) censuses(all iter.Seq[control.Census]) {
+func (c *call) censuses() *table {
 	t := c.table("queue", "QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
 	t.heading = "\n"
-	t.begin()
-	for n := range all {
-		size := "-"
-		if n.Bytes != nil {
-			size = brief.Bytes(*n.Bytes)
-		}
-		t.row(n, show([]byte(n.Name)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
-			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), size, strconv.Itoa(n.Dead))
+	return t.begin()
+}
+
+func (t *table) census(n control.Census) {
+	size := "-"
+	if n.Bytes != nil {
+		size = brief.Bytes(*n.Bytes)
 	}
-	t.end()
+	t.row(n, show([]byte(n.Name)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
+		strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), size, strconv.Itoa(n.Dead))
 }
 
 // census counts what is in q, whose runs have all payloads of their job.

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
@@ -17,20 +15,6 @@ import (
 
 // defaultLimit is how many lines a list has without -limit.
 const defaultLimit = 50
-
-func listFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "queue", Usage: "only this `QUEUE`"},
-		&cli.IntFlag{Name: "limit", Usage: fmt.Sprintf("at most `N` lines, 0 is all; without it %d, and with -json all", defaultLimit), Validator: notBelowZero},
-	}
-}
-
-func fullFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "full", Usage: "payloads, errors and metadata in full length (with -json always)"}
-}
-
-func jobsFlags() []cli.Flag { return append(listFlags(), configFlags()...) }
-func jobFlags() []cli.Flag  { return append(configFlags(), fullFlag()) }
 
 // limit is how many lines are printed.
 func (c *call) limit() int {

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
@@ -67,10 +65,6 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func runningFlags() []cli.Flag {
-	return append(listFlags(), &cli.BoolFlag{Name: "stack", Usage: "with the stacks of their handlers"})
 }
 
 func runningLive(ctx context.Context, c *call) error {
@@ -132,15 +126,6 @@ func explainLive(ctx context.Context, c *call) error {
 		c.say("explain", e, "%s\n", tame(e.String()))
 	}
 	return err
-}
-
-func eventsFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "queue", Usage: "only these `QUEUE`s"},
-		&cli.StringSliceFlag{Name: "kind", Usage: "only these `KIND`s: accepted, started, done, failed, buried, …"},
-		&cli.StringFlag{Name: "after", Usage: "go on behind the event with this `TOKEN`"},
-		&cli.IntFlag{Name: "limit", Usage: "end after `N` events, 0 is never", Validator: notBelowZero},
-	}
 }
 
 // errEnough ends a list of events.

@@ -7,20 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
-
-func replayFlags() []cli.Flag {
-	return append(append(listFlags(), configFlags()...),
-		&cli.StringMapFlag{Name: "shape", Usage: "what a run gets, `QUEUE=SHAPE`: events, one payload (Handle); state, the newest (HandleLatest); merged, all that wait, the default"},
-		&cli.StringMapFlag{Name: "max-payloads", Usage: "most payloads of one run, `QUEUE=N`, 0 is all; 1000 is the default"},
-	)
-}
 
 // start is the moment that a replay is about.
 type start struct {
@@ -103,13 +94,6 @@ type configs map[string]shard.Config
 
 // defaultMaxPayloads is that of the executor.
 const defaultMaxPayloads = 1000
-
-func configFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringMapFlag{Name: "merge", Usage: "what becomes of equal payloads, `QUEUE=POLICY`: KeepAll, the default, MinScore, KeepFirst, KeepLast or Supersede; QUEUE * is all others"},
-		&cli.StringMapFlag{Name: "on-failure", Usage: "what a failure means for later payloads, `QUEUE=POLICY`: Merge or Block"},
-	}
-}
 
 // readConfigs reads the flags; limit is the most payloads of a run.
 func readConfigs(c *call, limit int) (configs, error) {
