@@ -148,7 +148,7 @@ func status(err error) int {
 type verb struct {
 	name, args, usage, description string
 	least, most                    int                                // arguments; most −1 means any number
-	flags                          string                             // those of flagsOf that it has beside json, and timeout if it may be live
+	flags                          string                             // of flagsOf, beside json, and timeout if it may be live
 	do                             func(context.Context, *call) error // at rest
 	live                           func(context.Context, *call) error // in a process that runs; nil: only at rest
 }

@@ -42,9 +42,9 @@ func (t *task) settle(now int64) *task {
 // fold is what a start would do with one queue: the shard's own state machine, fed
 // with what the journal hands over, and with runs that all succeed.
 type fold struct {
+	*folds
 	queue    string
 	part     *int // nil: there is one
-	now      int64
 	core     *shard.Core
 	run      *shard.Run
 	suspects map[journal.Position]journal.Suspicion
@@ -57,7 +57,6 @@ type fold struct {
 	ticks   int64 // runs so far
 	reached int64 // the latest due time of these
 	drained bool  // what is not halted was taken
-	err     error // why next has no more
 	ahead   *task // what tasks of its queue has not come to
 }
 
@@ -256,8 +255,7 @@ func partsOf(views []*journal.View) (parts []part, queues []string) {
 type folds struct {
 	parts   []part
 	names   []string
-	queue   string // only this one, if it is not empty
-	id      string // the same
+	id      string // only this one, if it is not empty
 	configs configs
 	now     int64
 	err     error // why all ended early
@@ -267,7 +265,7 @@ type folds struct {
 // behave. A queue that the call names has to be there.
 func (c *call) folds(ctx context.Context, queue string, maxPayloads int, do func(*folds) error) error {
 	return c.look(ctx, journal.OpenView, func(views []*journal.View) (err error) {
-		s := &folds{queue: queue, now: c.now.UnixNano()}
+		s := &folds{now: c.now.UnixNano()}
 		s.parts, s.names = partsOf(views)
 		s.configs, err = readConfigs(c, maxPayloads)
 		for _, asked := range append([]string{queue}, slices.Sorted(maps.Keys(s.configs))...) {
@@ -277,6 +275,9 @@ func (c *call) folds(ctx context.Context, queue string, maxPayloads int, do func
 		}
 		if err != nil {
 			return err
+		}
+		if queue != "" {
+			s.names = []string{queue}
 		}
 		return cmp.Or(do(s), s.err)
 	})
@@ -298,15 +299,8 @@ func (s *folds) all() iter.Seq[*folded] {
 		defer s.undisturbed()
 		looked := time.Now()
 		for _, name := range s.names {
-			if s.queue != "" && name != s.queue {
-				continue
-			}
-			q := s.fold(name)
-			if s.err == nil && !yield(q) {
+			if q := s.fold(name); s.err == nil && !yield(q) {
 				return
-			}
-			for _, f := range q.parts {
-				s.err = cmp.Or(s.err, f.err)
 			}
 			if s.err == nil && time.Since(looked) > lookEvery {
 				s.undisturbed()
@@ -324,7 +318,7 @@ func (s *folds) fold(name string) *folded {
 	q := &folded{name: name}
 	for i, p := range s.parts {
 		number, there := p.numbers[name]
-		if !there {
+		if !there || s.err != nil {
 			continue
 		}
 		q.dead += p.Buried()[number]
@@ -342,12 +336,12 @@ func (s *folds) fold(name string) *folded {
 		if s.id != "" && len(pages[0]) == 1 { // one payload, which is the newest, or what is known of the newest that was done
 			cfg.Merge = shard.MergeSupersede
 		}
-		f := &fold{queue: name, now: s.now, time: s.now, suspects: p.suspects, reached: math.MinInt64, core: shard.NewCore(number, cfg)}
+		f := &fold{folds: s, queue: name, time: s.now, suspects: p.suspects, reached: math.MinInt64, core: shard.NewCore(number, cfg)}
 		if len(s.parts) > 1 {
 			f.part = new(i)
 		}
 		f.load(pages)
-		q.parts, s.err = append(q.parts, f), f.err
+		q.parts = append(q.parts, f)
 	}
 	return q
 }

@@ -113,9 +113,7 @@ func (c *call) task(t *control.Job) {
 	}
 	list.end()
 	failures := c.section("failures", "ATTEMPT", "AT", "ERROR")
-	for _, f := range t.Failures {
-		failures.row(nil, c.failed(f)...)
-	}
+	c.failures(failures, t.Failures)
 	failures.end()
 	metadata := c.section("metadata", "POSITION", "KEY", "VALUE")
 	for _, p := range payloads {
@@ -130,26 +128,21 @@ func (c *call) deadOf(dead iter.Seq2[*inspect.DeadPayload, error]) (n int, err e
 	list.heading = "\nin the morgue:\n"
 	failures := c.section("their failures", "POSITION", "ATTEMPT", "AT", "ERROR")
 	metadata := c.section("their metadata", "POSITION", "KEY", "VALUE")
-	tables := []struct {
-		t   *table
-		add func(*inspect.DeadPayload)
-	}{
-		{list, func(g *inspect.DeadPayload) { c.grave(list, g); n++ }},
-		{failures, func(g *inspect.DeadPayload) {
-			for _, f := range g.Failures {
-				failures.row(nil, append([]string{fmt.Sprint(g.Position)}, c.failed(f)...)...)
-			}
-		}},
-		{metadata, func(g *inspect.DeadPayload) { c.pairs(metadata, &g.PayloadInfo) }},
-	}
-	for _, each := range tables { // one after the other, because there may be many
+	for _, t := range []*table{list, failures, metadata} { // one after the other, because there may be many
 		for g, err := range dead {
-			if err != nil {
+			switch {
+			case err != nil:
 				return n, err
+			case t == list:
+				c.grave(list, g)
+				n++
+			case t == failures:
+				c.failures(failures, g.Failures, fmt.Sprint(g.Position))
+			default:
+				c.pairs(metadata, &g.PayloadInfo)
 			}
-			each.add(g)
 		}
-		if each.t.end(); c.json {
+		if t.end(); c.json {
 			break
 		}
 	}
@@ -163,9 +156,11 @@ func (c *call) section(heading string, titles ...string) *table {
 	return t
 }
 
-// failed are the cells of a failure.
-func (c *call) failed(f inspect.Failure) []string {
-	return []string{strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full"))}
+// failures adds those of a payload, behind cells that say which.
+func (c *call) failures(t *table, all []inspect.Failure, cells ...string) {
+	for _, f := range all {
+		t.row(nil, append(slices.Clip(cells), strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full")))...)
+	}
 }
 
 // pairs adds the metadata of a payload.
