@@ -315,7 +315,11 @@ func (o *Operator) paused(keys string) iter.Seq2[string, error] {
 
 func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bool) (n int, err error) {
 	if which.Whole {
-		return o.pauseByName(ctx, "", on)
+		if ctx, err = o.MayChange(ctx); err != nil {
+			return 0, err
+		}
+		n, err = o.Pauses.Set(ctx, "", on)
+		return n, o.Border(err)
 	}
 	q, ctx, s, err := o.selected(ctx, which)
 	if err != nil {
@@ -326,7 +330,6 @@ func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bo
 		return 0, fmt.Errorf("%w: what is paused is the executor, a queue, some ids, or a prefix of ids; see SelectExecutor, SelectQueue, SelectIDs and SelectPrefix", inspect.ErrInvalidQuery)
 	case s.IDs != nil:
 		n, err = q.Pauses.SetIDs(ctx, slices.Collect(maps.Keys(s.IDs)), on)
-		return n, o.Border(err)
 	case prefix != "":
 		n, err = q.Pauses.SetPrefix(ctx, prefix, on, func(ctx context.Context, f func(c *shard.Core, id string)) error {
 			_, err := o.act(ctx, q, s, func(c *shard.Core, _ int64, id string, _ int) (n int, takes journal.Room) {
@@ -335,16 +338,8 @@ func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bo
 			})
 			return err
 		})
-		return n, o.Border(err)
+	default:
+		n, err = o.Pauses.Set(ctx, q.Name, on)
 	}
-	return o.pauseByName(ctx, q.Name, on)
-}
-
-// pauseByName pauses a queue, or with an empty name the executor, or resumes it.
-func (o *Operator) pauseByName(ctx context.Context, name string, on bool) (n int, err error) {
-	if ctx, err = o.MayChange(ctx); err != nil {
-		return 0, err
-	}
-	n, err = o.Pauses.Set(ctx, name, on)
 	return n, o.Border(err)
 }

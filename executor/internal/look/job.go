@@ -79,7 +79,7 @@ func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) (
 			continue
 		}
 		if d.Explanation, err = q.explainDetail(ctx, d); err == nil {
-			err = q.decodeAll(ctx, d)
+			err = i.Decode(ctx, d)
 		}
 		if err != nil {
 			return nil, err
@@ -191,7 +191,7 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 // explainDetail is Explain for what has been looked at, and may be dead.
 func (q Queue) explainDetail(ctx context.Context, d *inspect.JobDetail) (e inspect.Explanation, err error) {
 	if d.State != inspect.JobDead {
-		e, err = q.Explain(ctx, d.ID)
+		e, err = q.in.Explain(ctx, d.Queue, d.ID)
 		e.LastError = brief.Cut(e.LastError, detailBytes)
 		return e, err
 	}
@@ -204,18 +204,13 @@ func (q Queue) explainDetail(ctx context.Context, d *inspect.JobDetail) (e inspe
 	return e, nil
 }
 
-// Decode has the codec of its queue decode what there are bytes of.
+// Decode has the codec of its queue decode what there are bytes of, on goroutines of its own:
+// it is user code, which may end one or block.
 func (i *Inspector) Decode(ctx context.Context, d *inspect.JobDetail) error {
 	ctx, q, err := i.Queue(ctx, d.Queue)
-	if err == nil {
-		err = q.decodeAll(ctx, d)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// decodeAll has the codec decode what there are bytes of, on a goroutine of its own:
-// it is user code, which may end that or block.
-func (q Queue) decodeAll(ctx context.Context, d *inspect.JobDetail) error {
 	var todo []*inspect.PayloadInfo
 	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
 		for i := range list {
@@ -274,11 +269,6 @@ func (i *Inspector) Explain(ctx context.Context, queue, id string) (e inspect.Ex
 	if err = cmp.Or(err, engine.CheckID(id)); err != nil {
 		return e, err
 	}
-	return q.Explain(ctx, id)
-}
-
-// Explain is that of the inspector.
-func (q Queue) Explain(ctx context.Context, id string) (e inspect.Explanation, err error) {
 	s, err := q.status(ctx, id)
 	if err != nil {
 		return e, err

@@ -79,7 +79,7 @@ func (c *controls) job(ctx context.Context, one control.One) (a control.Whole, e
 	weigh(&a.Job, &d)
 	unshown := func(p inspect.PayloadInfo) bool { return p.Raw == nil }
 	a.InHand, a.Waiting = slices.DeleteFunc(d.InHand, unshown), slices.DeleteFunc(d.Waiting, unshown)
-	why, err := q.Explain(ctx, one.ID)
+	why, err := c.Look.Explain(ctx, one.Queue, one.ID)
 	a.Why = why.String()
 	return a, err
 }
