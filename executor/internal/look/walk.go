@@ -99,39 +99,33 @@ func (w *Walk) step(ctx context.Context, s, n int) error {
 	return err
 }
 
-// takeAll hands on what a visit has found. Those whose payload has ended since then
-// are looked at once more: there the shard itself says what they are called.
+// takeAll hands on what a visit has found, with their ids. Those whose payload has ended since
+// then are looked at once more: there the shard itself says what they are called.
 func (w *Walk) takeAll(ctx context.Context, s int, found []shard.View) error {
-	lost, err := w.hand(s, found)
-	if err != nil || len(lost) == 0 {
-		return err
-	}
-	again := &visit{Walk: w}
-	if err := w.q.Shards.All[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
-		return w.q.in.Border(err)
-	}
-	_, err = w.hand(s, again.found)
-	return err
-}
-
-// hand reads the ids of jobs, and hands those on whose id could be read.
-func (w *Walk) hand(s int, found []shard.View) (lost []shard.Cursor, err error) {
+	var lost []shard.Cursor
 	for i := range found {
 		v := &found[i]
 		if v.ID == "" {
 			id, _, err := v.First.PeekID()
 			if err != nil {
-				return nil, w.q.in.Border(err)
+				return w.q.in.Border(err)
 			}
 			v.ID = string(id)
 		}
 		if v.ID == "" {
 			lost = append(lost, v.Cursor)
 		} else if err := w.take(s, v); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return lost, nil
+	if len(lost) == 0 {
+		return nil
+	}
+	again := &visit{Walk: w}
+	if err := w.q.Shards.All[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
+		return w.q.in.Border(err)
+	}
+	return w.takeAll(ctx, s, again.found)
 }
 
 // visit is what happens on a shard. It belongs to the shard until it is over, and to
