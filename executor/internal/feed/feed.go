@@ -210,7 +210,6 @@ func (f *Feed[E]) OpenAfter(want Filter, number uint64) (*Reader[E], bool) {
 
 // widen sees to it that what a reader wants gets into the ring. mu is held.
 func (f *Feed[E]) widen(want *Filter) {
-	f.until = f.next + f.size
 	if f.closed {
 		return
 	}
@@ -235,6 +234,6 @@ func (f *Feed[E]) widen(want *Filter) {
 	}
 	if widened {
 		f.push(&Event[E]{}) // a number for all that was not put: who has read up to here has missed it
-		f.until = f.next + f.size
 	}
+	f.until = f.next + f.size
 }

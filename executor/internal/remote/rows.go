@@ -23,7 +23,7 @@ const (
 	jobPayloads    = 1000    // of these, of one job
 )
 
-func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a control.Jobs, err error) {
+func (c *Config) jobs(ctx context.Context, query inspect.JobQuery) (a control.Jobs, err error) {
 	limit := query.Limit
 	if limit < 1 || limit > control.MaxRows {
 		return a, fmt.Errorf("%w: the limit is %d, it must be from 1 to %d", inspect.ErrInvalidQuery, limit, control.MaxRows)
@@ -62,7 +62,7 @@ func weigh(r *control.Job, d *inspect.JobDetail) int {
 	return len(all)
 }
 
-func (c *controls) job(ctx context.Context, one control.One) (a control.Whole, err error) {
+func (c *Config) job(ctx context.Context, one control.One) (a control.Whole, err error) {
 	ctx, q, err := c.Look.Queue(ctx, one.Queue)
 	if err == nil {
 		err = engine.CheckID(one.ID)
@@ -84,7 +84,7 @@ func (c *controls) job(ctx context.Context, one control.One) (a control.Whole, e
 	return a, err
 }
 
-func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a control.DeadLetters, err error) {
+func (c *Config) dead(ctx context.Context, query control.DeadQuery) (a control.DeadLetters, err error) {
 	if ctx, err = guard.Context(ctx); err != nil {
 		return a, err
 	}
