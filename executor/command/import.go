@@ -90,7 +90,11 @@ func (m *importer) line(l *typed) (err error) {
 	}
 	switch l.Type {
 	case "queue":
-		return m.queue(l)
+		if l.Name == nil {
+			return errors.New("a queue without a name")
+		}
+		m.queues[*l.Name] = l.Number
+		return m.b.Queue(*l.Name, l.Number)
 	case "payload", "state":
 		e, err := m.entry(l)
 		if err != nil {
@@ -128,14 +132,6 @@ func (m *importer) begin(l *typed) (err error) {
 	}
 	m.b, err = journal.NewBuilder(m.dir, l.Next, l.Epoch)
 	return err
-}
-
-func (m *importer) queue(l *typed) error {
-	if l.Name == nil {
-		return errors.New("a queue without a name")
-	}
-	m.queues[*l.Name] = l.Number
-	return m.b.Queue(*l.Name, l.Number)
 }
 
 func (m *importer) entry(l *typed) (e journal.Entry, err error) {

@@ -96,7 +96,7 @@ func (c *call) task(t *control.Job) {
 		c.row("job", t)
 		return
 	}
-	l := c.tasks("job", false, 1)
+	l := c.tasks("job", 1)
 	l.add(t)
 	l.table.end()
 	if t.LastError != "" {
@@ -174,9 +174,6 @@ func (c *call) pairs(t *table, p *inspect.PayloadInfo) {
 func showKey(key string) string {
 	if plain, err := strconv.Unquote(key); err == nil && !utf8.ValidString(plain) {
 		return key
-	}
-	if !utf8.ValidString(key) {
-		return strconv.QuoteToASCII(key)
 	}
 	return show([]byte(key))
 }

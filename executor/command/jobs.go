@@ -26,9 +26,7 @@ func (c *call) limit() int {
 
 func jobs(ctx context.Context, c *call) error {
 	return c.folds(ctx, c.String("queue"), 0, func(folds *folds) error {
-		if s := c.tasks("job", false, c.limit()).fill(folds); folds.err == nil {
-			c.counted(s)
-		}
+		c.tasks("job", c.limit()).fill(folds)
 		return nil
 	})
 }
@@ -38,7 +36,7 @@ func jobsLive(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	list, s := c.tasks("job", false, c.limit()), &sum{}
+	list, s := c.tasks("job", c.limit()), &sum{}
 	for _, q := range queues {
 		s.Runs += q.Jobs
 		if !q.Registered {
@@ -54,7 +52,6 @@ func jobsLive(ctx context.Context, c *call) error {
 	}
 	s.Runs = max(s.Runs, list.rows) // they came meanwhile
 	list.end(s)
-	c.counted(s)
 	c.aside(queues)
 	return nil
 }
@@ -77,23 +74,17 @@ func (c *call) fill(ctx context.Context, list *taskList, query inspect.JobQuery)
 	return nil
 }
 
-// counted says how many jobs there are.
-func (c *call) counted(s *sum) {
-	if !c.json {
-		c.printf("%s\n", brief.Count(s.Runs+s.Halted, "job", "jobs"))
-	}
-}
-
 // taskList prints tasks, up to a limit, and says how many it left out.
 type taskList struct {
 	*table
-	payloads    bool
+	payloads    bool // those of runs are named
 	limit, rows int
 	cut         bool // not all positions of a run were named
 }
 
-func (o *output) tasks(kind string, payloads bool, limit int) *taskList {
-	what := "PAYLOADS"
+// tasks lists jobs, or runs.
+func (o *output) tasks(kind string, limit int) *taskList {
+	what, payloads := "PAYLOADS", kind == "run"
 	if payloads {
 		what = "POSITIONS"
 	}
@@ -161,6 +152,9 @@ func (l *taskList) end(s *sum) {
 	}
 	if left := s.Runs + s.Halted - l.rows; left > 0 {
 		l.printf("%d more are not shown; -limit 0 shows all\n", left)
+	}
+	if !l.payloads {
+		l.printf("%s\n", brief.Count(s.Runs+s.Halted, "job", "jobs"))
 	}
 }
 

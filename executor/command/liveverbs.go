@@ -151,23 +151,19 @@ func eventsLive(ctx context.Context, c *call) error {
 }
 
 func (c *call) event(e *control.Event) {
-	switch {
-	case e.Missed != "":
+	if e.Missed != "" {
 		c.say("missed", struct{ Missed string }{e.Missed}, "%s\n", tame(e.Missed))
 		return
-	case c.json:
-		c.row("event", e)
-		return
 	}
-	c.printf("%s  %-11s  %s %s", timeText(e.Time.UnixNano()), e.Kind, show([]byte(e.Queue)), show([]byte(e.ID)))
+	text := fmt.Sprintf("%s  %-11s  %s %s", timeText(e.Time.UnixNano()), e.Kind, show([]byte(e.Queue)), show([]byte(e.ID)))
 	if e.Attempt > 0 {
-		c.printf("  attempt %d", e.Attempt)
+		text += fmt.Sprintf("  attempt %d", e.Attempt)
 	}
 	if e.Duration > 0 {
-		c.printf("  after %s", span(e.Duration))
+		text += "  after " + span(e.Duration)
 	}
 	if e.Error != "" {
-		c.printf("  %s", showStart([]byte(e.Error), "-json"))
+		text += "  " + showStart([]byte(e.Error), "-json")
 	}
-	c.printf("\n")
+	c.say("event", e, "%s\n", text)
 }

@@ -239,13 +239,9 @@ func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32
 
 // moved says what was done.
 func (c *call) moved(done string, did admin.Affected) {
-	if c.json {
-		c.row("morgue", acted{done, did})
-		return
+	text := brief.Count(did.N, "payload", "payloads") + " " + done
+	if _, rest, more := strings.Cut(did.Requeued.String(), "; "); more {
+		text += "; " + rest
 	}
-	_, rest, more := strings.Cut(did.Requeued.String(), "; ")
-	if c.printf("%s %s", brief.Count(did.N, "payload", "payloads"), done); more {
-		c.printf("; %s", rest)
-	}
-	c.printf("\n")
+	c.say("morgue", acted{done, did}, "%s\n", text)
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +37,7 @@ type sum struct {
 func replay(ctx context.Context, c *call) error {
 	return c.folds(ctx, c.String("queue"), defaultMaxPayloads, func(folds *folds) error {
 		c.start(folds.parts[0].View)
-		if s := c.tasks("run", true, c.limit()).fill(folds); folds.err == nil {
+		if s := c.tasks("run", c.limit()).fill(folds); folds.err == nil {
 			c.sum(s)
 		}
 		return nil
@@ -50,18 +51,12 @@ func (c *call) start(v *journal.View) {
 		last := blocks[len(blocks)-1]
 		s.Block, s.At = last.Seq, last.At
 	}
+	unknown := ""
 	if !c.IsSet("shape") {
 		s.Shape = "merged"
+		unknown = "The journal does not know which queues have one payload a run: -shape QUEUE=events, or state, or '*=events', says so.\n"
 	}
-	if c.json {
-		c.row("start", s)
-		return
-	}
-	c.printf("The next start is number %d. The newest position is %d.\n", s.Epoch, s.Newest)
-	if s.Shape != "" {
-		c.printf("The journal does not know which queues have one payload a run: -shape QUEUE=events, or state, or '*=events', says so.\n")
-	}
-	c.printf("\n")
+	c.say("start", s, "The next start is number %d. The newest position is %d.\n%s\n", s.Epoch, s.Newest, unknown)
 }
 
 func (s *sum) add(t *task, now int64) {
@@ -78,15 +73,12 @@ func (s *sum) add(t *task, now int64) {
 }
 
 func (c *call) sum(s *sum) {
-	if c.json {
-		c.row("summary", s)
-		return
-	}
-	c.printf("%s: %d due now, %d later; %s", brief.Count(s.Runs, "run", "runs"), s.Due, s.Delayed, brief.Count(s.Halted, "halted job", "halted jobs"))
+	merged := ""
 	if s.Merged > 0 {
-		c.printf("; %s merged into an equal one", brief.Count(s.Merged, "payload is", "payloads are"))
+		merged = fmt.Sprintf("; %s merged into an equal one", brief.Count(s.Merged, "payload is", "payloads are"))
 	}
-	c.printf("\n")
+	c.say("summary", s, "%s: %d due now, %d later; %s%s\n", brief.Count(s.Runs, "run", "runs"), s.Due, s.Delayed,
+		brief.Count(s.Halted, "halted job", "halted jobs"), merged)
 }
 
 // configs are what the flags say about queues; "*" is for all others.
