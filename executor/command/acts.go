@@ -34,13 +34,12 @@ func actOnJobs(ctx context.Context, c *call) error {
 		return usage("strand %s: name ids, or say -all for all jobs of queue %q", c.Name, queue)
 	case c.Bool("failed") && act.Reason != "":
 		return usage("-reason: what -failed takes away has its own last error")
+	case queue == "":
+		return errNoName
 	case c.Bool("failed") && c.Name == "cancel":
 		act.Do = "kill-failed"
 	case c.Bool("failed"):
 		act.Do = "delete-failed"
-	}
-	if queue == "" {
-		return errNoName
 	}
 	w := work{call: c, queue: queue, one: "payload", done: acts[c.Name]}
 	if w.done == "made due" {

@@ -28,6 +28,7 @@ const exportVersion = 3
 //	key       of the state: key, value
 //	end       lines: how many there were before; the last line
 type line struct {
+	Type    string           `wire:",omit"` // row says it when it is printed
 	Version int              `wire:",omit"`
 	Epoch   uint64           `wire:",omit"`
 	Next    journal.Position `wire:",omit"`

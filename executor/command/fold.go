@@ -219,13 +219,14 @@ func (t *task) before(o *task) bool {
 	return t.due < o.due
 }
 
-// rest adds to s what tasks has not come to.
+// rest adds to s what tasks has not come to, and what was merged before.
 func (q *folded) rest(s *sum) {
 	for _, f := range q.parts {
 		if f.ahead != nil {
 			s.add(f.ahead, f.now)
 		}
 		o := f.left()
+		s.Merged += f.merged
 		s.Halted, s.Due, s.Delayed, s.Runs = s.Halted+o.Halted, s.Due+o.Due, s.Delayed+o.Delayed, s.Runs+o.Due+o.Delayed
 	}
 }

@@ -95,9 +95,6 @@ func (o *output) tasks(kind string, limit int) *taskList {
 func (l *taskList) fill(folds *folds) *sum {
 	s := &sum{}
 	for q := range folds.all() {
-		for _, f := range q.parts {
-			s.Merged += f.merged
-		}
 		if l.rows < l.limit {
 			for t := range q.tasks() {
 				s.add(t, folds.now)

@@ -32,7 +32,7 @@ func statusLive(ctx context.Context, c *call) error {
 	}
 	c.facts("EXECUTOR", [][2]string{
 		{"trouble", cmp.Or(tame(s.Trouble), "none")},
-		{"paused", yesNo(s.Paused)},
+		{"paused", yesNo[s.Paused]},
 		{"workers", fmt.Sprintf("%d: %d busy, %d stuck", s.Workers, s.Busy, s.Stuck)},
 		{"backlog", brief.Count(s.Total().Payloads, "payload", "payloads")},
 		{"commit", "under way for " + span(s.Journal.CommitAge)},
@@ -55,17 +55,12 @@ func statusLive(ctx context.Context, c *call) error {
 // pausedOf is what is paused of a queue: all of it, or so many ids and prefixes of ids.
 func pausedOf(q *inspect.QueueStats) string {
 	if q.Paused || q.PausedIDs+q.PausedPrefixes == 0 {
-		return yesNo(q.Paused)
+		return yesNo[q.Paused]
 	}
 	return brief.Count(q.PausedIDs, "id", "ids") + ", " + brief.Count(q.PausedPrefixes, "prefix", "prefixes")
 }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
+var yesNo = map[bool]string{true: "yes", false: "no"}
 
 func runningLive(ctx context.Context, c *call) error {
 	list, err := control.Call[inspect.RunningList](ctx, c.client, control.VerbRunning, inspect.RunningQuery{

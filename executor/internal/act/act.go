@@ -132,20 +132,14 @@ type visit func(c *shard.Core, now int64, id string, room int) (n int, takes jou
 type errand struct {
 	*engine.Queue
 	do   visit
-	late []lateJob
-}
-
-// lateJob waits for room on the disk.
-type lateJob struct {
-	id    string
-	takes journal.Room
+	late map[string]journal.Room // jobs that wait for room on the disk, and what they take
 }
 
 // visit is called on the shard of a job.
 func (e *errand) visit(c *shard.Core, now int64, id string) int {
 	n, takes := e.do(c, now, id, 0)
 	if takes.Bytes > 0 {
-		e.late = append(e.late, lateJob{id, takes})
+		e.late[id] = takes
 	}
 	return n
 }
@@ -156,8 +150,8 @@ func (o *Operator) again(ctx context.Context, e *errand, n int, err error) (int,
 	if err != nil {
 		return n, err
 	}
-	for _, job := range e.late {
-		for takes := job.takes; takes.Bytes > 0; {
+	for id, takes := range e.late {
+		for takes.Bytes > 0 {
 			room := takes.Bytes
 			if !o.Log.TakeRoom(ctx.Done(), takes) {
 				return n, journal.ErrFull
@@ -166,8 +160,8 @@ func (o *Operator) again(ctx context.Context, e *errand, n int, err error) (int,
 				o.Log.GiveRoomBack(takes.Bytes)
 				return n, err
 			}
-			did, err := e.Shards.VisitIDs(ctx, []string{job.id}, func(c *shard.Core, _ []string) (n int, err error) {
-				if n, takes = e.do(c, o.Now(), job.id, room); takes.Bytes > 0 {
+			did, err := e.Shards.VisitIDs(ctx, []string{id}, func(c *shard.Core, _ []string) (n int, err error) {
+				if n, takes = e.do(c, o.Now(), id, room); takes.Bytes > 0 {
 					o.Log.GiveRoomBack(room)
 				}
 				return n, nil
@@ -177,7 +171,7 @@ func (o *Operator) again(ctx context.Context, e *errand, n int, err error) (int,
 			}
 		}
 	}
-	e.late = e.late[:0]
+	clear(e.late)
 	return n, nil
 }
 
@@ -188,7 +182,7 @@ const placesAtOnce = 200
 // It visits shards for a few jobs at a time, and waits until what do has changed is on
 // disk.
 func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, do visit) (n int, err error) {
-	e := &errand{Queue: q, do: do}
+	e := &errand{q, do, make(map[string]journal.Room)}
 	if s.IDs != nil {
 		n, err = q.Shards.VisitIDs(ctx, slices.Collect(maps.Keys(s.IDs)), func(c *shard.Core, some []string) (n int, err error) {
 			now := o.Now()

@@ -55,8 +55,7 @@ func Verb[Q, A any](f func(context.Context, Q) (A, error)) Handler {
 type Server struct {
 	// Hello is the answer to VerbHello, for which there is always room.
 	Hello Hello
-	// Looks, Acts, Chores and Streams are what there is to call. Each kind has room of its
-	// own, so that none keeps out another: chores are what takes minutes.
+	// Looks, Acts, Chores and Streams are what there is to call, each kind in a room of its own.
 	Looks, Acts, Chores map[string]Handler
 	Streams             map[string]Stream
 	// Panicked is told of a handler that did.
@@ -242,17 +241,11 @@ type crowd struct {
 	busy  map[net.Conn]bool
 }
 
-// note is told what becomes of connections.
+// note is told what becomes of connections. It closes the one that has to leave, if there are
+// too many.
 func (c *crowd) note(conn net.Conn, state http.ConnState) {
-	if leaves := c.move(conn, state); leaves != nil {
-		_ = leaves.Close() // it may have gone by itself
-	}
-}
-
-// move returns the connection that has to leave, if there are too many.
-func (c *crowd) move(conn net.Conn, state http.ConnState) (leaves net.Conn) {
 	if state == http.StateActive {
-		return nil // there is the head of a request, and maybe no more
+		return // there is the head of a request, and maybe no more
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -260,11 +253,10 @@ func (c *crowd) move(conn net.Conn, state http.ConnState) (leaves net.Conn) {
 	if state == http.StateNew || state == http.StateIdle {
 		c.quiet = append(c.quiet, conn)
 		if len(c.quiet)+len(c.busy) > c.most {
-			leaves = c.quiet[0]
+			_ = c.quiet[0].Close() // it may have gone by itself
 			c.quiet = c.quiet[1:]
 		}
 	}
-	return leaves
 }
 
 // at is told of a connection with a call that is worked on, and returns what says that it

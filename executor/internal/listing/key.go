@@ -36,19 +36,13 @@ func (k Key) Compare(o Key) int {
 	if c := k.numbers(o.First, o.Second); c != 0 {
 		return c
 	}
-	if c := strings.Compare(k.ID, o.ID); c != 0 {
-		return c
-	}
-	return cmp.Compare(k.Last, o.Last)
+	return cmp.Or(strings.Compare(k.ID, o.ID), cmp.Compare(k.Last, o.Last))
 }
 
 // numbers compares what is known of a row before its ID is. There may be millions of
 // rows, so it compares no more than it must.
 func (k *Key) numbers(first, second int64) int {
-	if k.First != first {
-		return cmp.Compare(k.First, first)
-	}
-	return cmp.Compare(k.Second, second)
+	return cmp.Or(cmp.Compare(k.First, first), cmp.Compare(k.Second, second))
 }
 
 // Page picks the first rows behind a key. The zero Page has no room; see NewPage.

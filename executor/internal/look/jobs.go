@@ -215,25 +215,20 @@ func (l *list) asTheyCome(ctx context.Context) (p inspect.JobPage, err error) {
 	for ; int(k.First) < len(w.at); k = (listing.Key{First: k.First + 1}) {
 		s := int(k.First)
 		for w.at[s] = shard.Cursor(k.Second); !w.over[s]; k.Second = int64(w.at[s]) {
-			if w.examined >= MaxExamined {
-				return l.goesOn(p, w, k), nil
+			if w.late = w.examined >= MaxExamined; !w.late {
+				err = w.step(ctx, s, l.stride(len(p.Jobs)))
 			}
-			if err := w.step(ctx, s, l.stride(len(p.Jobs))); err != nil {
+			if err != nil {
 				return inspect.JobPage{}, err
 			}
 			if len(p.Jobs) == l.Limit || w.late {
-				return l.goesOn(p, w, k), nil
+				p.Next, p.Examined, p.Truncated = listing.Cursor(l.name, k), w.examined, len(p.Jobs) < l.Limit
+				return p, nil
 			}
 		}
 	}
 	p.Examined = w.examined
 	return p, nil
-}
-
-// goesOn ends a page behind which there may be another one.
-func (l *list) goesOn(p inspect.JobPage, w *Walk, k listing.Key) inspect.JobPage {
-	p.Next, p.Examined, p.Truncated = listing.Cursor(l.name, k), w.examined, len(p.Jobs) < l.Limit
-	return p
 }
 
 // stride is how many jobs to look at next when a page without an order has so many.

@@ -1,6 +1,7 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -75,10 +76,7 @@ func (w *Walk) step(ctx context.Context, s, n int) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	until := ctx
-	if w.patience != nil {
-		until = w.patience
-	}
+	until := cmp.Or(w.patience, ctx)
 	err := w.q.in.Paced(until, func() (cost time.Duration, err error) {
 		if w.late = context.Cause(until) != nil; w.late {
 			return 0, context.Cause(ctx)

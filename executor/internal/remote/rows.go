@@ -96,9 +96,6 @@ func (c *Config) dead(ctx context.Context, query control.DeadQuery) (a control.D
 	for _, id := range query.IDs {
 		ids[id] = true
 	}
-	if c.Look.Log.Buried(number) == 0 {
-		return a, nil
-	}
 	room, examined := look.Room{Left: answerBytes}, 0
 	err = c.Look.EachDead(ctx, number, journal.Position(query.From), func(b *journal.Buried) bool {
 		if examined++; examined > look.MaxExamined || len(a.Dead) == control.MaxDead {
