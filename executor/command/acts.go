@@ -60,17 +60,22 @@ type work struct {
 	admin.Affected
 }
 
-// all does it with some ids at a time; without an id once.
+// all does it, with some ids at a time.
 func (w *work) all(ctx context.Context, act admin.Act, ids []string) (err error) {
-	pieces := slices.Collect(slices.Chunk(ids, atOnce))
-	if len(ids) == 0 {
-		pieces = [][]string{nil}
-	}
-	for i := 0; i < len(pieces) && err == nil; i++ {
-		act.IDs = pieces[i]
-		err = w.do(ctx, act)
+	for _, act.IDs = range inPieces(ids) {
+		if err = w.do(ctx, act); err != nil {
+			break
+		}
 	}
 	return err
+}
+
+// inPieces are some ids at a time; without an id, none once.
+func inPieces(ids []string) [][]string {
+	if len(ids) == 0 {
+		return [][]string{nil}
+	}
+	return slices.Collect(slices.Chunk(ids, atOnce))
 }
 
 // do does a part. When that goes wrong it says what was done before. Nothing is looked at before

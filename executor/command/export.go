@@ -46,7 +46,7 @@ type line struct {
 	Retry    *int
 	Halted   bool               `wire:",omit"`
 	Failed   []journal.Position `wire:",omit"`
-	Error    *[]byte
+	Error    []byte             // of a state; nil: none
 	Reason   *string
 	Crashed  *bool
 	At       *time.Time
@@ -147,7 +147,7 @@ func (x *exporter) print(kind string, l line) {
 func (x *exporter) entry(e *journal.Entry) (kind string, l line) {
 	l = line{Queue: new(x.names[e.Queue]), ID: &e.ID, Position: e.Position, Due: new(timeOf(e.Due))}
 	if e.Kind == journal.KindState {
-		l.Crashed, l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Crashed, &e.Retry, e.Halted, e.Failed, &e.Error, append([]byte(nil), e.History...)
+		l.Crashed, l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Crashed, &e.Retry, e.Halted, e.Failed, append([]byte{}, e.Error...), append([]byte(nil), e.History...)
 		return "state", l
 	}
 	if l.Metadata = append([]byte(nil), e.Metadata...); e.Accepted != 0 {

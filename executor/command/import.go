@@ -147,10 +147,7 @@ func (m *importer) entry(l *line) (e journal.Entry, err error) {
 			return e, errors.New("a state needs retry")
 		}
 		e.Kind, e.Retry, e.Halted, e.Failed, e.Crashed = journal.KindState, *l.Retry, l.Halted, l.Failed, l.Crashed != nil && *l.Crashed
-		if l.Error != nil {
-			e.Error = *l.Error
-		}
-		e.History = l.History
+		e.Error, e.History = l.Error, l.History
 		return e, nil
 	}
 	if l.Score == nil || l.Payload == nil {

@@ -88,9 +88,7 @@ func (c *call) facts(title string, all [][2]string) {
 }
 
 func (c *call) blocks(v *journal.View) {
-	t := c.table("block", "BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES")
-	t.heading = "\n"
-	t.begin()
+	t := c.below("block", "BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES")
 	for _, b := range v.Blocks() {
 		t.row(b, fmt.Sprint(b.Seq), fmt.Sprint(b.Epoch), timeText(b.At.UnixNano()), fmt.Sprint(b.First), fmt.Sprint(b.Next),
 			strconv.Itoa(b.Entries), strconv.Itoa(b.Live), brief.Bytes(int64(b.Bytes)), brief.Bytes(int64(b.LiveBytes)))
@@ -99,9 +97,7 @@ func (c *call) blocks(v *journal.View) {
 }
 
 func (c *call) censuses() *table {
-	t := c.table("queue", "QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
-	t.heading = "\n"
-	return t.begin()
+	return c.below("queue", "QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
 }
 
 func (t *table) census(n control.Census) {

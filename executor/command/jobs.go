@@ -92,7 +92,7 @@ func (o *output) tasks(kind string, limit int) *taskList {
 }
 
 // fill prints tasks, and sums up all of them.
-func (l *taskList) fill(folds *folds) *sum {
+func (l *taskList) fill(folds *folds) {
 	s := &sum{}
 	for q := range folds.all() {
 		if l.rows < l.limit {
@@ -108,7 +108,6 @@ func (l *taskList) fill(folds *folds) *sum {
 	if folds.err == nil {
 		l.end(s)
 	}
-	return s
 }
 
 func (l *taskList) add(t *control.Job) {
@@ -140,17 +139,18 @@ func (l *taskList) add(t *control.Job) {
 }
 
 func (l *taskList) end(s *sum) {
-	if l.table.end(); l.json {
-		return
+	if l.table.end(); !l.json {
+		l.printf("\n")
+		if l.cut {
+			l.printf("+N: so many more positions; -json names all\n")
+		}
+		if left := s.Runs + s.Halted - l.rows; left > 0 {
+			l.printf("%d more are not shown; -limit 0 shows all\n", left)
+		}
 	}
-	l.printf("\n")
-	if l.cut {
-		l.printf("+N: so many more positions; -json names all\n")
-	}
-	if left := s.Runs + s.Halted - l.rows; left > 0 {
-		l.printf("%d more are not shown; -limit 0 shows all\n", left)
-	}
-	if !l.payloads {
+	if l.payloads {
+		l.sum(s)
+	} else if !l.json {
 		l.printf("%s\n", brief.Count(s.Runs+s.Halted, "job", "jobs"))
 	}
 }

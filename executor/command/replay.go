@@ -37,9 +37,7 @@ type sum struct {
 func replay(ctx context.Context, c *call) error {
 	return c.folds(ctx, c.String("queue"), defaultMaxPayloads, func(folds *folds) error {
 		c.start(folds.parts[0].View)
-		if s := c.tasks("run", c.limit()).fill(folds); folds.err == nil {
-			c.sum(s)
-		}
+		c.tasks("run", c.limit()).fill(folds)
 		return nil
 	})
 }
@@ -72,12 +70,13 @@ func (s *sum) add(t *task, now int64) {
 	s.Runs++
 }
 
-func (c *call) sum(s *sum) {
+// sum says how many runs there are.
+func (o *output) sum(s *sum) {
 	merged := ""
 	if s.Merged > 0 {
 		merged = fmt.Sprintf("; %s merged into an equal one", brief.Count(s.Merged, "payload is", "payloads are"))
 	}
-	c.say("summary", s, "%s: %d due now, %d later; %s%s\n", brief.Count(s.Runs, "run", "runs"), s.Due, s.Delayed,
+	o.say("summary", s, "%s: %d due now, %d later; %s%s\n", brief.Count(s.Runs, "run", "runs"), s.Due, s.Delayed,
 		brief.Count(s.Halted, "halted job", "halted jobs"), merged)
 }
 

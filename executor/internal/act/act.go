@@ -240,10 +240,8 @@ func (o *Operator) Requeue(ctx context.Context, which inspect.Selection) (r insp
 	if err != nil {
 		return r, err
 	}
-	if r, err = q.Dead.Restore(ctx, dead); err != nil {
-		err = fmt.Errorf("executor: requeue: %w", o.Border(err))
-	}
-	return r, err
+	r, err = q.Dead.Restore(ctx, dead)
+	return r, o.failed("requeue", err)
 }
 
 func (o *Operator) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
@@ -252,10 +250,15 @@ func (o *Operator) DeleteDead(ctx context.Context, which inspect.Selection) (int
 		return 0, err
 	}
 	n, err := q.Dead.Delete(ctx, dead)
-	if err != nil {
-		err = fmt.Errorf("executor: delete: %w", o.Border(err))
+	return n, o.failed("delete", err)
+}
+
+// failed says what has failed, if anything has.
+func (o *Operator) failed(what string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return n, err
+	return fmt.Errorf("executor: %s: %w", what, o.Border(err))
 }
 
 // dead is selected for dead letters.

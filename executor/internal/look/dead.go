@@ -132,11 +132,10 @@ func (i *Inspector) EachDead(ctx context.Context, queue uint32, from journal.Pos
 				if err != nil {
 					return 0, i.Border(err)
 				}
-				if n == deadPerTurn {
+				if n++; n > deadPerTurn {
 					more = true
 					break
 				}
-				n++
 				from = b.Entry.Position + 1
 				if !f(&b) {
 					break
