@@ -114,10 +114,7 @@ func (p Program) Run(ctx context.Context, args []string, in io.Reader, out, errs
 	if err == nil {
 		err = root.Run(ctx, args)
 	}
-	if flushed := o.Flush(); err == nil {
-		err = flushed
-	}
-	if err != nil && !errors.Is(err, errDamaged) {
+	if err = cmp.Or(err, o.Flush()); err != nil && !errors.Is(err, errDamaged) {
 		o.fail(p, errs, err)
 	}
 	return status(err)

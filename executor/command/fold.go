@@ -299,16 +299,13 @@ func (s *folds) all() iter.Seq[*folded] {
 	return func(yield func(*folded) bool) {
 		defer s.undisturbed()
 		looked := time.Now()
-		for _, name := range s.names {
-			if q := s.fold(name); s.err == nil && !yield(q) {
+		for i := 0; i < len(s.names) && s.err == nil; i++ {
+			if q := s.fold(s.names[i]); s.err == nil && !yield(q) {
 				return
 			}
 			if s.err == nil && time.Since(looked) > lookEvery {
 				s.undisturbed()
 				looked = time.Now()
-			}
-			if s.err != nil {
-				return
 			}
 		}
 	}

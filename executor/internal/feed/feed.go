@@ -138,9 +138,8 @@ func (f *Feed[E]) Put(s *Source, events ...Event[E]) {
 		f.off()
 		return
 	}
-	if f.wake != nil && f.next != began {
-		close(f.wake)
-		f.wake = nil
+	if f.next != began {
+		f.rouse()
 	}
 }
 
@@ -171,6 +170,11 @@ func (f *Feed[E]) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
+	f.rouse()
+}
+
+// rouse wakes all readers that wait. mu is held.
+func (f *Feed[E]) rouse() {
 	if f.wake != nil {
 		close(f.wake)
 		f.wake = nil
