@@ -493,7 +493,7 @@ var inRoot = []mutation{
 	{"pass over the jobs of paused ids", "executor/internal/pick/pick.go", "c.Parked+c.Paused+c.Prefixes == 0", "c.Parked+c.Prefixes == 0", gate{"./executor", "^TestJobsOfPausedIDs"}},
 	{"pass over the jobs of paused prefixes", "executor/internal/pick/pick.go", "c.Parked+c.Paused+c.Prefixes == 0", "c.Parked+c.Paused == 0", steering},
 	{"a part that passes for all", "executor/internal/look/jobs.go", "Partial: w.late}", "Partial: false}", patience},
-	{"a page that knows no patience", "executor/internal/look/walk.go", "cmp.Or(w.patience, ctx)", "ctx", patience},
+	{"a page that knows no patience", "executor/internal/look/walk.go", "cmp.Or(w.patience, ctx)", "cmp.Or(ctx, w.patience)", patience},
 	{"dead letters that know no patience", "executor/internal/look/dead.go", "	p.Next, p.Truncated, err = listing.Cursor(l.name, last), len(p.Dead) < l.Limit, nil", "	err = nil", patience},
 	{"a walk back that passes jobs by", "shard/scan.go", "bits.Len64(used) - 1)", "bits.Len64(used) - 1) &^ 1", walks},
 	{"all of what lies idle for those who look", "executor/internal/pace/pace.go", "p.idle()/2, 1", "p.idle(), 1", paces},
