@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
@@ -18,59 +16,58 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-func allFlag() []cli.Flag {
-	return []cli.Flag{&cli.BoolFlag{Name: "all", Usage: "all jobs of the queue, without naming an id"}}
-}
-
-func removalFlags() []cli.Flag {
-	return append(allFlag(), &cli.BoolFlag{Name: "failed", Usage: "only what waits for a retry, or is halted; what runs is left alone"})
-}
-
-func cancelFlags() []cli.Flag {
-	return append(removalFlags(), &cli.StringFlag{Name: "reason", Usage: "`TEXT` that their last error will have; not with -failed"})
-}
-
 // acted is what was done.
 type acted struct {
 	Done string
 	admin.Affected
 }
 
-// acts does something with jobs.
-func acts(verb string) func(context.Context, *live) error {
-	return func(ctx context.Context, l *live) error {
-		queue, ids := l.Args().Get(1), l.Args().Slice()[2:]
-		act := admin.Act{Do: verb, Queue: queue, All: l.Bool("all"), Reason: l.String("reason")}
-		switch {
-		case act.All == (len(ids) > 0):
-			return usage("strand %s: name ids, or say -all for all jobs of queue %q", verb, queue)
-		case l.Bool("failed") && act.Reason != "":
-			return usage("-reason: what -failed takes away has its own last error")
-		case l.Bool("failed") && verb == "cancel":
-			act.Do = "kill-failed"
-		case l.Bool("failed"):
-			act.Do = "delete-failed"
-		}
-		if queue == "" {
-			return errNoName
-		}
-		one, many, done := "payload", "payloads", map[string]string{"run": "made due", "retry": "made due", "cancel": "canceled", "delete": "deleted"}[verb]
-		if verb == "run" || verb == "retry" {
-			one, many = "job", "jobs"
-		}
-		w := work{l: l, queue: queue, one: one, done: done}
-		for _, act.IDs = range inPieces(ids) {
-			if err := w.do(ctx, act); err != nil {
-				return err
-			}
-		}
-		if l.json {
-			l.row(verb, acted{done, admin.Affected{N: w.N}})
-		} else {
-			l.printf("%s %s\n", brief.Count(w.N, one, many), done)
-		}
-		return nil
+// acts are what is done with jobs, and what becomes of those.
+var acts = map[string]string{"run": "made due", "retry": "made due", "cancel": "canceled", "delete": "deleted"}
+
+// actOnJobs does what the command is called.
+func actOnJobs(ctx context.Context, c *call) error {
+	queue, ids := c.Args().Get(1), c.Args().Slice()[2:]
+	act := admin.Act{Do: c.Name, Queue: queue, All: c.Bool("all"), Reason: c.String("reason")}
+	switch {
+	case act.All == (len(ids) > 0):
+		return usage("strand %s: name ids, or say -all for all jobs of queue %q", c.Name, queue)
+	case c.Bool("failed") && act.Reason != "":
+		return usage("-reason: what -failed takes away has its own last error")
+	case queue == "":
+		return errNoName
+	case c.Bool("failed") && c.Name == "cancel":
+		act.Do = "kill-failed"
+	case c.Bool("failed"):
+		act.Do = "delete-failed"
 	}
+	w := work{call: c, queue: queue, one: "payload", done: acts[c.Name]}
+	if w.done == "made due" {
+		w.one = "job"
+	}
+	err := w.all(ctx, act, ids)
+	if err == nil {
+		c.say(c.Name, acted{w.done, admin.Affected{N: w.N}}, "%s %s\n", brief.Count(w.N, w.one, w.one+"s"), w.done)
+	}
+	return err
+}
+
+// work is what a call has a process do, a part at a time, and how far it is.
+type work struct {
+	*call
+	queue     string // "": it is known to be there
+	one, done string // what is counted, and what becomes of it
+	admin.Affected
+}
+
+// all does it, with some ids at a time.
+func (w *work) all(ctx context.Context, act admin.Act, ids []string) (err error) {
+	for _, act.IDs = range inPieces(ids) {
+		if err = w.do(ctx, act); err != nil {
+			break
+		}
+	}
+	return err
 }
 
 // inPieces are some ids at a time; without an id, none once.
@@ -81,19 +78,11 @@ func inPieces(ids []string) [][]string {
 	return slices.Collect(slices.Chunk(ids, atOnce))
 }
 
-// work is what a call has a process do, a part at a time, and how far it is.
-type work struct {
-	l         *live
-	queue     string // "": it is known to be there
-	one, done string // what is counted, and what becomes of it
-	admin.Affected
-}
-
 // do does a part. When that goes wrong it says what was done before. Nothing is looked at before
 // an action, which has its place on the socket also where others look; so it is now that an
 // unknown queue is told from those that there are.
 func (w *work) do(ctx context.Context, part admin.Act) error {
-	did, err := ask[admin.Affected](ctx, w.l, control.VerbAct, part)
+	did, err := control.Call[admin.Affected](ctx, w.client, control.VerbAct, part)
 	if w.Add(did); err == nil && did.Trouble != "" {
 		err = errors.New(did.Trouble)
 	}
@@ -103,62 +92,47 @@ func (w *work) do(ctx context.Context, part admin.Act) error {
 	case w.N > 0:
 		return fmt.Errorf("%s %s, and then: %w", brief.Count(w.N, w.one, w.one+"s"), w.done, err)
 	case w.queue != "":
-		if _, failed := w.l.of(ctx, w.queue); errors.Is(failed, errUsage) {
+		if _, failed := w.of(ctx, w.queue); errors.Is(failed, errUsage) {
 			return failed
 		}
 	}
 	return err
 }
 
-// pause writes to a journal at rest what is paused, or goes on, from the next start on.
-func pause(on bool) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		dir := c.Args().First()
-		v, err := journal.OpenSides(dir)
-		if err != nil {
-			return err
-		}
-		sets, err := c.pauseSets(v, on)
-		if err := errors.Join(err, v.Close()); err != nil {
-			return err
-		}
-		if len(sets) > 0 {
-			l, err := journal.Open(dir, journal.Config{})
-			if err != nil {
-				return err
-			}
-			l.Record(&journal.Change{Sets: sets})
-			if err := l.Close(); err != nil {
-				return err
-			}
-		}
-		return c.paused(len(sets), on)
+// pause pauses what the arguments say, or lets it go on.
+func pause(ctx context.Context, c *call) (err error) {
+	n := 0
+	if c.client == nil {
+		n, err = c.pauseAtRest(c.Name == "pause")
+	} else if err = c.pausable(); err == nil {
+		args := c.Args()
+		w, prefix := work{call: c, queue: args.Get(1), one: "id", done: "done"}, c.String("prefix")
+		err = w.all(ctx, admin.Act{Do: c.Name, Queue: w.queue, Prefix: prefix, All: args.Len() < 3 && prefix == ""}, args.Slice()[min(args.Len(), 2):])
+		n = w.N
 	}
+	if err == nil {
+		c.paused(n)
+	}
+	return err
 }
 
-// pauses pauses the executor, a queue or ids, or lets them go on.
-func pauses(on bool) func(context.Context, *live) error {
-	return func(ctx context.Context, l *live) error {
-		queue := l.Args().Get(1)
-		if err := l.pausable(); err != nil {
-			return err
-		}
-		w, act := work{l: l, queue: queue, one: "id", done: "done"}, admin.Act{Do: "resume", Queue: queue, Prefix: l.String("prefix")}
-		if on {
-			act.Do = "pause"
-		}
-		for _, act.IDs = range inPieces(l.Args().Slice()[min(l.Args().Len(), 2):]) {
-			act.All = act.IDs == nil && act.Prefix == ""
-			if err := w.do(ctx, act); err != nil {
-				return err
-			}
-		}
-		return l.paused(w.N, on)
+// pauseAtRest writes to a journal what is paused, or goes on, from the next start on.
+func (c *call) pauseAtRest(on bool) (n int, err error) {
+	dir := c.Args().First()
+	v, err := journal.OpenSides(dir)
+	if err != nil {
+		return 0, err
 	}
-}
-
-func prefixFlag() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "prefix", Usage: "all ids of the queue that begin with `TEXT`, those to come, too"}}
+	sets, err := c.pauseSets(v, on)
+	if err := errors.Join(err, v.Close()); err != nil || len(sets) == 0 {
+		return 0, err
+	}
+	l, err := journal.Open(dir, journal.Config{})
+	if err != nil {
+		return 0, err
+	}
+	l.Record(&journal.Change{Sets: sets})
+	return len(sets), l.Close()
 }
 
 // pausable refuses what does not say what is to be paused.
@@ -223,16 +197,8 @@ func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err erro
 var errNoName = usage("the name of the queue is empty")
 
 // paused says what was paused, or goes on.
-func (c *call) paused(n int, on bool) error {
-	kind, done := "resume", "resumed"
-	if on {
-		kind, done = "pause", "paused"
-	}
-	if c.json {
-		c.row(kind, acted{done, admin.Affected{N: n}})
-		return nil
-	}
-	what := "the executor is"
+func (c *call) paused(n int) {
+	what, done := "the executor is", c.Name+"d"
 	switch args := c.Args().Len(); {
 	case args == 1:
 	case c.IsSet("prefix"):
@@ -242,6 +208,5 @@ func (c *call) paused(n int, on bool) error {
 	default:
 		what = brief.Count(n, "id was", "ids were")
 	}
-	c.printf("%s %s\n", what, done)
-	return nil
+	c.say(c.Name, acted{done, admin.Affected{N: n}}, "%s %s\n", what, done)
 }

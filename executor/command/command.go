@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -57,7 +58,7 @@ func (p Program) verbs() []verb {
 		case "status":
 			v.usage, v.description, v.do = "partitions, and jobs by queue and state", "", inspectAtRest
 		case "morgue":
-			v.usage, v.args, v.flags = "the dead letters", "[list [QUEUE [ID...]]]", func() []cli.Flag { return []cli.Flag{fullFlag()} }
+			v.usage, v.args, v.flags = "the dead letters", "[list [QUEUE [ID...]]]", "full"
 		case "jobs", "job":
 		default:
 			continue
@@ -74,6 +75,7 @@ type call struct {
 	*output
 	program Program
 	in      io.Reader
+	client  *control.Client // of the process that has the journal open; nil: it is at rest
 }
 
 // look calls f with the journals that the call is about: what open returns for its directory, or those
@@ -112,10 +114,7 @@ func (p Program) Run(ctx context.Context, args []string, in io.Reader, out, errs
 	if err == nil {
 		err = root.Run(ctx, args)
 	}
-	if flushed := o.Flush(); err == nil {
-		err = flushed
-	}
-	if err != nil && !errors.Is(err, errDamaged) {
+	if err = cmp.Or(err, o.Flush()); err != nil && !errors.Is(err, errDamaged) {
 		o.fail(p, errs, err)
 	}
 	return status(err)
@@ -145,10 +144,10 @@ func status(err error) int {
 // verb is one command.
 type verb struct {
 	name, args, usage, description string
-	least, most                    int // arguments; most −1 means any number
-	flags                          func() []cli.Flag
+	least, most                    int                                // arguments; most −1 means any number
+	flags                          string                             // of flagsOf, beside json, and timeout if it may be live
 	do                             func(context.Context, *call) error // at rest
-	live                           func(context.Context, *live) error // in a process that runs; nil: only at rest
+	live                           func(context.Context, *call) error // in a process that runs; nil: only at rest
 }
 
 // usageText has the flags where the root has them.
@@ -157,16 +156,13 @@ func (v verb) usageText(p Program) string {
 }
 
 func (v verb) command(p Program, o *output, in io.Reader) *cli.Command {
-	c := &cli.Command{
-		Name: v.name, UsageText: v.usageText(p), Usage: v.usage, Description: v.description,
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON, one object a line"}},
-		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
-	}
-	if v.flags != nil {
-		c.Flags = append(c.Flags, v.flags()...)
-	}
+	flags := "json " + v.flags
 	if v.live != nil {
-		c.Flags = append(c.Flags, &cli.DurationFlag{Name: "timeout", Value: answerTime, Usage: "how long a process that has the journal open may take for one answer", Validator: aboveZero})
+		flags += " timeout"
+	}
+	c := &cli.Command{
+		Name: v.name, UsageText: v.usageText(p), Usage: v.usage, Description: v.description, Flags: flagsOf(flags),
+		OnUsageError: func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
 	}
 	c.Action = func(ctx context.Context, c *cli.Command) error {
 		o.json = c.Bool("json")
@@ -181,24 +177,55 @@ func (v verb) command(p Program, o *output, in io.Reader) *cli.Command {
 	return c
 }
 
+// flagsOf returns flags by their names here: a few mean something else in one of the commands.
+func flagsOf(names string) (some []cli.Flag) {
+	all := map[string]cli.Flag{
+		"json": &cli.BoolFlag{Name: "json", Usage: "print JSON, one object a line"},
+		"timeout": &cli.DurationFlag{Name: "timeout", Value: answerTime, Validator: aboveZero,
+			Usage: "how long a process that has the journal open may take for one answer"},
+		"blocks": &cli.BoolFlag{Name: "blocks", Usage: "list every block"},
+		"queue":  &cli.StringFlag{Name: "queue", Usage: "only this `QUEUE`"},
+		"limit": &cli.IntFlag{Name: "limit", Validator: notBelowZero,
+			Usage: fmt.Sprintf("at most `N` lines, 0 is all; without it %d, and with -json all", defaultLimit)},
+		"full": &cli.BoolFlag{Name: "full", Usage: "payloads, errors and metadata in full length (with -json always)"},
+		"merge": &cli.StringMapFlag{Name: "merge", Usage: "what becomes of equal payloads, `QUEUE=POLICY`: KeepAll, the default, MinScore, " +
+			"KeepFirst, KeepLast or Supersede; QUEUE * is all others"},
+		"on-failure": &cli.StringMapFlag{Name: "on-failure", Usage: "what a failure means for later payloads, `QUEUE=POLICY`: Merge or Block"},
+		"shape": &cli.StringMapFlag{Name: "shape", Usage: "what a run gets, `QUEUE=SHAPE`: events, one payload (Handle); state, the newest " +
+			"(HandleLatest); merged, all that wait, the default"},
+		"max-payloads": &cli.StringMapFlag{Name: "max-payloads", Usage: "most payloads of one run, `QUEUE=N`, 0 is all; 1000 is the default"},
+		"all-dead":     &cli.BoolFlag{Name: "all", Usage: "with delete: also without naming an id"},
+		"all":          &cli.BoolFlag{Name: "all", Usage: "all jobs of the queue, without naming an id"},
+		"failed":       &cli.BoolFlag{Name: "failed", Usage: "only what waits for a retry, or is halted; what runs is left alone"},
+		"reason":       &cli.StringFlag{Name: "reason", Usage: "`TEXT` that their last error will have; not with -failed"},
+		"prefix":       &cli.StringFlag{Name: "prefix", Usage: "all ids of the queue that begin with `TEXT`, those to come, too"},
+		"stack":        &cli.BoolFlag{Name: "stack", Usage: "with the stacks of their handlers"},
+		"queues":       &cli.StringSliceFlag{Name: "queue", Usage: "only these `QUEUE`s"},
+		"kind":         &cli.StringSliceFlag{Name: "kind", Usage: "only these `KIND`s: accepted, started, done, failed, buried, …"},
+		"after":        &cli.StringFlag{Name: "after", Usage: "go on behind the event with this `TOKEN`"},
+		"events":       &cli.IntFlag{Name: "limit", Usage: "end after `N` events, 0 is never", Validator: notBelowZero},
+	}
+	for name := range strings.FieldsSeq(names) {
+		some = append(some, all[name])
+	}
+	return some
+}
+
 var commands = []verb{
 	{
 		name: "inspect", args: "DIR", least: 1, most: 1, do: inspectAtRest, live: inspectLive,
-		usage: "figures of a journal: blocks, bytes, jobs by queue and state",
-		flags: func() []cli.Flag {
-			return []cli.Flag{&cli.BoolFlag{Name: "blocks", Usage: "list every block"}}
-		},
+		usage: "figures of a journal: blocks, bytes, jobs by queue and state", flags: "blocks",
 	},
 	{
-		name: "jobs", args: "DIR", least: 1, most: 1, do: jobs, live: jobsLive, flags: jobsFlags,
+		name: "jobs", args: "DIR", least: 1, most: 1, do: jobs, live: jobsLive, flags: "queue limit merge on-failure",
 		usage: "jobs that would run, in their order",
 	},
 	{
-		name: "job", args: "DIR QUEUE ID", least: 3, most: 3, do: job, live: jobLive, flags: jobFlags,
+		name: "job", args: "DIR QUEUE ID", least: 3, most: 3, do: job, live: jobLive, flags: "merge on-failure full",
 		usage: "everything about one job, and what of it is in the morgue",
 	},
 	{
-		name: "replay", args: "DIR", least: 1, most: 1, do: replay, flags: replayFlags,
+		name: "replay", args: "DIR", least: 1, most: 1, do: replay, flags: "queue limit merge on-failure shape max-payloads",
 		usage: "the runs that the next start would make, changing nothing",
 		description: `Each run is listed as if those before it succeed. A start divides the ids of a
 queue among its shards at random; each shard keeps the order shown here. Jobs
@@ -214,11 +241,11 @@ HandleLatest, and -shape '*=events' that all others are of Handle. Give
 		usage: "is it sound? exit status 0: yes, 1: damaged, 2: could not look",
 	},
 	{
-		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal, live: copyLive,
+		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal, live: copyJournal,
 		usage: "copy a journal",
 	},
 	{
-		name: "compact", args: "DIR", least: 1, most: 1, do: compact, live: compactLive,
+		name: "compact", args: "DIR", least: 1, most: 1, do: compact, live: compact,
 		usage: "make the file of a journal as small as what is in it",
 	},
 	{
@@ -234,7 +261,7 @@ HandleLatest, and -shape '*=events' that all others are of Handle. Give
 		usage: "make a journal from what export printed, read from standard input",
 	},
 	{
-		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, live: morgueLive, flags: morgueFlags,
+		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, live: morgueLive, flags: "full all-dead",
 		usage: "the dead letters: list, put back, delete",
 	},
 	{
@@ -244,7 +271,7 @@ HandleLatest, and -shape '*=events' that all others are of Handle. Give
 parked of jobs whose id, or a prefix of it, is paused, too: PAUSED counts these.`,
 	},
 	{
-		name: "running", args: "DIR", least: 1, most: 1, do: onlyLive, live: runningLive, flags: runningFlags,
+		name: "running", args: "DIR", least: 1, most: 1, do: onlyLive, live: runningLive, flags: "queue limit stack",
 		usage: "what the workers of a running executor have in hand",
 	},
 	{
@@ -252,31 +279,31 @@ parked of jobs whose id, or a prefix of it, is paused, too: PAUSED counts these.
 		usage: "why a job of a running executor does not run",
 	},
 	{
-		name: "events", args: "DIR", least: 1, most: 1, do: onlyLive, live: eventsLive, flags: eventsFlags,
+		name: "events", args: "DIR", least: 1, most: 1, do: onlyLive, live: eventsLive, flags: "queues kind after events",
 		usage: "what happens to jobs in a running executor, as it happens",
 	},
 	{
-		name: "run", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("run"), flags: allFlag,
+		name: "run", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all",
 		usage: "make waiting and halted jobs of a running executor due now",
 	},
 	{
-		name: "retry", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("retry"), flags: allFlag,
+		name: "retry", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all",
 		usage: "as run, with the retries that are left: halted jobs get one more",
 	},
 	{
-		name: "cancel", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("cancel"), flags: cancelFlags,
+		name: "cancel", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all failed reason",
 		usage: "send jobs of a running executor to the morgue",
 	},
 	{
-		name: "delete", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: acts("delete"), flags: removalFlags,
+		name: "delete", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all failed",
 		usage: "end jobs of a running executor for good",
 	},
 	{
-		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(true), live: pauses(true), flags: prefixFlag,
+		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause, live: pause, flags: "prefix",
 		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart; -prefix: those that begin so",
 	},
 	{
-		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause(false), live: pauses(false), flags: prefixFlag,
+		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause, live: pause, flags: "prefix",
 		usage: "let go on what was paused in the same way",
 	},
 }

@@ -28,6 +28,7 @@ const exportVersion = 3
 //	key       of the state: key, value
 //	end       lines: how many there were before; the last line
 type line struct {
+	Type    string           `wire:",omit"` // row says it when it is printed
 	Version int              `wire:",omit"`
 	Epoch   uint64           `wire:",omit"`
 	Next    journal.Position `wire:",omit"`
@@ -45,7 +46,7 @@ type line struct {
 	Retry    *int
 	Halted   bool               `wire:",omit"`
 	Failed   []journal.Position `wire:",omit"`
-	Error    *[]byte
+	Error    []byte             // of a state; nil: none
 	Reason   *string
 	Crashed  *bool
 	At       *time.Time
@@ -123,7 +124,7 @@ func names(v *journal.View) map[uint32]string {
 	for _, used := range []map[uint32]int{v.Unclaimed(), v.Buried()} {
 		for number := range used {
 			if _, known := names[number]; !known {
-				names[number] = unnamed(number)
+				names[number] = fmt.Sprintf("?%d", number)
 			}
 		}
 	}
@@ -144,13 +145,9 @@ func (x *exporter) print(kind string, l line) {
 
 // entry is a live entry as a line of its kind.
 func (x *exporter) entry(e *journal.Entry) (kind string, l line) {
-	name, known := x.names[e.Queue]
-	if !known {
-		name = unnamed(e.Queue)
-	}
-	l = line{Queue: &name, ID: &e.ID, Position: e.Position, Due: new(timeOf(e.Due))}
+	l = line{Queue: new(x.names[e.Queue]), ID: &e.ID, Position: e.Position, Due: new(timeOf(e.Due))}
 	if e.Kind == journal.KindState {
-		l.Crashed, l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Crashed, &e.Retry, e.Halted, e.Failed, &e.Error, append([]byte(nil), e.History...)
+		l.Crashed, l.Retry, l.Halted, l.Failed, l.Error, l.History = &e.Crashed, &e.Retry, e.Halted, e.Failed, append([]byte{}, e.Error...), append([]byte(nil), e.History...)
 		return "state", l
 	}
 	if l.Metadata = append([]byte(nil), e.Metadata...); e.Accepted != 0 {
@@ -159,6 +156,3 @@ func (x *exporter) entry(e *journal.Entry) (kind string, l line) {
 	l.Score, l.Payload, l.Restored = &e.Score, &e.Payload, e.Restored
 	return "payload", l
 }
-
-// unnamed stands for a queue of which the journal has no name.
-func unnamed(number uint32) string { return fmt.Sprintf("?%d", number) }

@@ -42,9 +42,9 @@ func (t *task) settle(now int64) *task {
 // fold is what a start would do with one queue: the shard's own state machine, fed
 // with what the journal hands over, and with runs that all succeed.
 type fold struct {
+	*folds
 	queue    string
 	part     *int // nil: there is one
-	now      int64
 	core     *shard.Core
 	run      *shard.Run
 	suspects map[journal.Position]journal.Suspicion
@@ -53,10 +53,11 @@ type fold struct {
 	halted  []journal.Entry // states of jobs that were halted when they were written
 	bytes   int64           // of all payloads
 	merged  int
+	time    int64 // of the next run
 	ticks   int64 // runs so far
 	reached int64 // the latest due time of these
 	drained bool  // what is not halted was taken
-	err     error // why tasks ended early
+	ahead   *task // what tasks of its queue has not come to
 }
 
 // nowhere is where a Core writes its changes.
@@ -92,55 +93,53 @@ func (f *fold) see(entries []journal.Entry) {
 	}
 }
 
-// tasks lists the runs in the order of one shard: by due time. Those that no time
-// makes due come last. A task is valid until the next one.
-func (f *fold) tasks() iter.Seq[*task] {
-	return func(yield func(*task) bool) {
-		now := f.now
-		for due := f.core.NextDue(); due != math.MaxInt64 && f.err == nil; due = f.core.NextDue() {
-			// Time goes by, so that what is left of an id, due when its first
-			// payloads are done, comes in the order of these ends.
-			f.ticks++
-			now = max(now+1, due)
-			t := f.take(now)
-			if t == nil {
-				return
-			}
-			// What waits behind a retry may be due before that, and runs after it.
-			if f.reached = max(f.reached, t.due); f.reached > f.now {
-				t.due = f.reached
-			}
-			if t.due > f.now && t.due <= f.now+f.ticks {
-				t.due = f.now
-			}
-			if !yield(t.settle(f.now)) {
-				return
-			}
+// next is the run that comes next in the order of one shard, by due time; those that no
+// time makes due come last. It is valid until the next one. nil: there is none, or err says why.
+func (f *fold) next() *task {
+	due := f.core.NextDue()
+	if f.drained = f.drained || due == math.MaxInt64; f.drained || f.err != nil {
+		return f.nextHalted()
+	}
+	// Time goes by, so that what is left of an id, due when its first
+	// payloads are done, comes in the order of these ends.
+	f.ticks++
+	f.time = max(f.time+1, due)
+	t := f.take()
+	if t == nil {
+		return nil
+	}
+	// What waits behind a retry may be due before that, and runs after it.
+	if f.reached = max(f.reached, t.due); f.reached > f.now {
+		t.due = f.reached
+	}
+	if t.due > f.now && t.due <= f.now+f.ticks {
+		t.due = f.now
+	}
+	return t.settle(f.now)
+}
+
+// nextHalted is next for those that no time makes due.
+func (f *fold) nextHalted() *task {
+	for len(f.halted) > 0 && f.err == nil {
+		state := f.halted[0]
+		f.halted = f.halted[1:]
+		// Before all that is left of the others.
+		if !f.core.RunNow(string(state.ID), math.MinInt64, true) {
+			continue // went on since
 		}
-		f.drained = true
-		for i := range f.halted {
-			state := &f.halted[i]
-			// Before all that is left of the others.
-			if !f.core.RunNow(string(state.ID), math.MinInt64, true) {
-				continue // went on since
-			}
-			f.core.Record(nowhere{})
-			t := f.take(now)
-			if t == nil {
-				return
-			}
+		f.core.Record(nowhere{})
+		if t := f.take(); t != nil {
 			t.State, t.due, t.Attempt, t.LastError = inspect.JobHalted, state.Due, state.Retry+admin.FirstAttempt, string(state.Error)
 			t.Failures = admin.FailuresOf(state.History, t.LastError)
-			if !yield(t.settle(f.now)) {
-				return
-			}
+			return t.settle(f.now)
 		}
 	}
+	return nil
 }
 
 // take lets the oldest job run. It returns nil when that can't be read.
-func (f *fold) take(now int64) *task {
-	if !f.core.Take(now, f.run) {
+func (f *fold) take() *task {
+	if !f.core.Take(f.time, f.run) {
 		f.err = f.core.Err()
 		return nil
 	}
@@ -165,12 +164,12 @@ func (f *fold) take(now int64) *task {
 	}
 	it.Outcome.Verdict = shard.VerdictDone
 	f.run.Elapsed = 2 * shard.Quantum // slow: one job at a time, in strict order
-	f.core.Finish(now, f.run)
+	f.core.Finish(f.time, f.run)
 	f.core.Record(nowhere{})
 	return t
 }
 
-// left is what tasks has not come to.
+// left is what next has not come to.
 func (f *fold) left() shard.Outlook {
 	o := f.core.Outlook(f.now + f.ticks)
 	switch {
@@ -187,38 +186,27 @@ type folded struct {
 	name  string
 	dead  int
 	parts []*fold
-	ahead []*task // of parts, which tasks has not come to
 }
 
-// tasks lists those of all parts in the order of one.
+// tasks lists the runs of all parts in the order of one. A task is valid until the next one.
 func (q *folded) tasks() iter.Seq[*task] {
-	if len(q.parts) == 1 {
-		return q.parts[0].tasks()
-	}
 	return func(yield func(*task) bool) {
-		q.ahead = make([]*task, len(q.parts))
-		nexts := make([]func() (*task, bool), len(q.parts))
-		for i, f := range q.parts {
-			next, stop := iter.Pull(f.tasks())
-			defer stop()
-			nexts[i] = next
-			q.ahead[i], _ = next()
-		}
-		for {
-			first := -1
-			for i, t := range q.ahead {
-				if t != nil && (first < 0 || t.before(q.ahead[first])) {
-					first = i
+		for more := true; more; {
+			var first *fold
+			for _, f := range q.parts {
+				if f.ahead == nil {
+					f.ahead = f.next()
+				}
+				if f.ahead != nil && (first == nil || f.ahead.before(first.ahead)) {
+					first = f
 				}
 			}
-			if first < 0 {
+			if first == nil {
 				return
 			}
-			t := q.ahead[first]
-			if q.ahead[first] = nil; !yield(t) {
-				return
-			}
-			q.ahead[first], _ = nexts[first]()
+			t := first.ahead
+			first.ahead = nil
+			more = yield(t)
 		}
 	}
 }
@@ -231,13 +219,14 @@ func (t *task) before(o *task) bool {
 	return t.due < o.due
 }
 
-// rest adds to s what tasks has not come to.
+// rest adds to s what tasks has not come to, and what was merged before.
 func (q *folded) rest(s *sum) {
-	for i, f := range q.parts {
-		if q.ahead != nil && q.ahead[i] != nil {
-			s.add(q.ahead[i], f.now)
+	for _, f := range q.parts {
+		if f.ahead != nil {
+			s.add(f.ahead, f.now)
 		}
 		o := f.left()
+		s.Merged += f.merged
 		s.Halted, s.Due, s.Delayed, s.Runs = s.Halted+o.Halted, s.Due+o.Due, s.Delayed+o.Delayed, s.Runs+o.Due+o.Delayed
 	}
 }
@@ -267,8 +256,7 @@ func partsOf(views []*journal.View) (parts []part, queues []string) {
 type folds struct {
 	parts   []part
 	names   []string
-	queue   string // only this one, if it is not empty
-	id      string // the same
+	id      string // only this one, if it is not empty
 	configs configs
 	now     int64
 	err     error // why all ended early
@@ -278,7 +266,7 @@ type folds struct {
 // behave. A queue that the call names has to be there.
 func (c *call) folds(ctx context.Context, queue string, maxPayloads int, do func(*folds) error) error {
 	return c.look(ctx, journal.OpenView, func(views []*journal.View) (err error) {
-		s := &folds{queue: queue, now: c.now.UnixNano()}
+		s := &folds{now: c.now.UnixNano()}
 		s.parts, s.names = partsOf(views)
 		s.configs, err = readConfigs(c, maxPayloads)
 		for _, asked := range append([]string{queue}, slices.Sorted(maps.Keys(s.configs))...) {
@@ -288,6 +276,9 @@ func (c *call) folds(ctx context.Context, queue string, maxPayloads int, do func
 		}
 		if err != nil {
 			return err
+		}
+		if queue != "" {
+			s.names = []string{queue}
 		}
 		return cmp.Or(do(s), s.err)
 	})
@@ -308,23 +299,13 @@ func (s *folds) all() iter.Seq[*folded] {
 	return func(yield func(*folded) bool) {
 		defer s.undisturbed()
 		looked := time.Now()
-		for _, name := range s.names {
-			if s.queue != "" && name != s.queue {
-				continue
-			}
-			q := s.fold(name)
-			if s.err == nil && !yield(q) {
+		for i := 0; i < len(s.names) && s.err == nil; i++ {
+			if q := s.fold(s.names[i]); s.err == nil && !yield(q) {
 				return
-			}
-			for _, f := range q.parts {
-				s.err = cmp.Or(s.err, f.err)
 			}
 			if s.err == nil && time.Since(looked) > lookEvery {
 				s.undisturbed()
 				looked = time.Now()
-			}
-			if s.err != nil {
-				return
 			}
 		}
 	}
@@ -335,7 +316,7 @@ func (s *folds) fold(name string) *folded {
 	q := &folded{name: name}
 	for i, p := range s.parts {
 		number, there := p.numbers[name]
-		if !there {
+		if !there || s.err != nil {
 			continue
 		}
 		q.dead += p.Buried()[number]
@@ -353,12 +334,12 @@ func (s *folds) fold(name string) *folded {
 		if s.id != "" && len(pages[0]) == 1 { // one payload, which is the newest, or what is known of the newest that was done
 			cfg.Merge = shard.MergeSupersede
 		}
-		f := &fold{queue: name, now: s.now, suspects: p.suspects, reached: math.MinInt64, core: shard.NewCore(number, cfg)}
+		f := &fold{folds: s, queue: name, time: s.now, suspects: p.suspects, reached: math.MinInt64, core: shard.NewCore(number, cfg)}
 		if len(s.parts) > 1 {
 			f.part = new(i)
 		}
 		f.load(pages)
-		q.parts, s.err = append(q.parts, f), f.err
+		q.parts = append(q.parts, f)
 	}
 	return q
 }

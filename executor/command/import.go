@@ -58,7 +58,7 @@ func (m *importer) read(ctx context.Context, in io.Reader) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		l := typed{}
+		var l line
 		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
 			err = admin.Decode(text, &l)
 		}
@@ -75,13 +75,7 @@ func (m *importer) read(ctx context.Context, in io.Reader) error {
 	return nil
 }
 
-// typed is a line with its type.
-type typed struct {
-	Type string
-	line
-}
-
-func (m *importer) line(l *typed) (err error) {
+func (m *importer) line(l *line) (err error) {
 	switch {
 	case m.ended:
 		return errors.New("there is something after the end")
@@ -90,7 +84,11 @@ func (m *importer) line(l *typed) (err error) {
 	}
 	switch l.Type {
 	case "queue":
-		return m.queue(l)
+		if l.Name == nil {
+			return errors.New("a queue without a name")
+		}
+		m.queues[*l.Name] = l.Number
+		return m.b.Queue(*l.Name, l.Number)
 	case "payload", "state":
 		e, err := m.entry(l)
 		if err != nil {
@@ -119,7 +117,7 @@ func (m *importer) line(l *typed) (err error) {
 	return fmt.Errorf("unknown type %q", l.Type)
 }
 
-func (m *importer) begin(l *typed) (err error) {
+func (m *importer) begin(l *line) (err error) {
 	switch {
 	case l.Type != "export":
 		return errors.New("not an export: it does not begin with one")
@@ -130,15 +128,7 @@ func (m *importer) begin(l *typed) (err error) {
 	return err
 }
 
-func (m *importer) queue(l *typed) error {
-	if l.Name == nil {
-		return errors.New("a queue without a name")
-	}
-	m.queues[*l.Name] = l.Number
-	return m.b.Queue(*l.Name, l.Number)
-}
-
-func (m *importer) entry(l *typed) (e journal.Entry, err error) {
+func (m *importer) entry(l *line) (e journal.Entry, err error) {
 	if l.Queue == nil || l.ID == nil || l.Due == nil {
 		return e, fmt.Errorf("a %s needs queue, id and due", l.Type)
 	}
@@ -157,10 +147,7 @@ func (m *importer) entry(l *typed) (e journal.Entry, err error) {
 			return e, errors.New("a state needs retry")
 		}
 		e.Kind, e.Retry, e.Halted, e.Failed, e.Crashed = journal.KindState, *l.Retry, l.Halted, l.Failed, l.Crashed != nil && *l.Crashed
-		if l.Error != nil {
-			e.Error = *l.Error
-		}
-		e.History = l.History
+		e.Error, e.History = l.Error, l.History
 		return e, nil
 	}
 	if l.Score == nil || l.Payload == nil {
@@ -197,7 +184,7 @@ func (l *line) sane() error {
 	return nil
 }
 
-func (m *importer) bury(l *typed) error {
+func (m *importer) bury(l *line) error {
 	e, err := m.entry(l)
 	if err != nil {
 		return err

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
-	"slices"
 	"strconv"
 	"time"
 
@@ -30,32 +28,32 @@ func inspectAtRest(ctx context.Context, c *call) error {
 				c.blocks(v)
 			}
 		}
-		c.censuses(func(yield func(control.Census) bool) {
-			for q := range folds.all() {
-				if !yield(q.census(c.now)) {
-					return
-				}
-			}
-		})
+		t := c.censuses()
+		for q := range folds.all() {
+			t.census(q.census(c.now))
+		}
+		t.end()
 		return nil
 	})
 }
 
-func inspectLive(ctx context.Context, l *live) error {
-	if l.Bool("blocks") {
+func inspectLive(ctx context.Context, c *call) error {
+	if c.Bool("blocks") {
 		return usage("-blocks lists the blocks of a journal that no process has open")
 	}
-	i, err := ask[control.Figures](ctx, l, control.VerbInspect, control.None{})
+	i, err := control.Call[control.Figures](ctx, c.client, control.VerbInspect, control.None{})
 	if err != nil {
 		return err
 	}
-	l.figures(i.Journal)
+	c.figures(i.Journal)
 	var queues []inspect.QueueStats
+	t := c.censuses()
 	for _, q := range i.Queues {
+		t.census(q)
 		queues = append(queues, q.QueueStats)
 	}
-	l.censuses(slices.Values(i.Queues))
-	l.aside(queues)
+	t.end()
+	c.aside(queues)
 	return nil
 }
 
@@ -90,9 +88,7 @@ func (c *call) facts(title string, all [][2]string) {
 }
 
 func (c *call) blocks(v *journal.View) {
-	t := c.table("block", "BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES")
-	t.heading = "\n"
-	t.begin()
+	t := c.below("block", "BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES")
 	for _, b := range v.Blocks() {
 		t.row(b, fmt.Sprint(b.Seq), fmt.Sprint(b.Epoch), timeText(b.At.UnixNano()), fmt.Sprint(b.First), fmt.Sprint(b.Next),
 			strconv.Itoa(b.Entries), strconv.Itoa(b.Live), brief.Bytes(int64(b.Bytes)), brief.Bytes(int64(b.LiveBytes)))
@@ -100,19 +96,17 @@ func (c *call) blocks(v *journal.View) {
 	t.end()
 }
 
-func (c *call) censuses(all iter.Seq[control.Census]) {
-	t := c.table("queue", "QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
-	t.heading = "\n"
-	t.begin()
-	for n := range all {
-		size := "-"
-		if n.Bytes != nil {
-			size = brief.Bytes(*n.Bytes)
-		}
-		t.row(n, show([]byte(n.Name)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
-			strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), size, strconv.Itoa(n.Dead))
+func (c *call) censuses() *table {
+	return c.below("queue", "QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
+}
+
+func (t *table) census(n control.Census) {
+	size := "-"
+	if n.Bytes != nil {
+		size = brief.Bytes(*n.Bytes)
 	}
-	t.end()
+	t.row(n, show([]byte(n.Name)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
+		strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), size, strconv.Itoa(n.Dead))
 }
 
 // census counts what is in q, whose runs have all payloads of their job.

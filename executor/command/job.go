@@ -32,7 +32,7 @@ func job(ctx context.Context, c *call) error {
 		if folds.err != nil {
 			return folds.err
 		}
-		n, err := c.deadOf(gravesOf(folds.parts, chosen{queue, []string{id}}))
+		n, err := c.deadOf(gravesOf(folds.parts, chosen{queue: queue, ids: []string{id}}))
 		if err != nil || found+n > 0 {
 			return err
 		}
@@ -40,47 +40,47 @@ func job(ctx context.Context, c *call) error {
 	})
 }
 
-func jobLive(ctx context.Context, l *live) error {
-	one := control.One{Queue: l.Args().Get(1), ID: l.Args().Get(2)}
-	queues, err := l.of(ctx, one.Queue)
+func jobLive(ctx context.Context, c *call) error {
+	one := control.One{Queue: c.Args().Get(1), ID: c.Args().Get(2)}
+	queues, err := c.of(ctx, one.Queue)
 	if err != nil {
 		return err
 	}
 	found, registered := 0, queues[0].Registered
 	if registered {
-		d, err := ask[control.Whole](ctx, l, control.VerbJob, one)
+		d, err := control.Call[control.Whole](ctx, c.client, control.VerbJob, one)
 		if err != nil {
 			return err
 		}
 		if d.State != "" {
 			found++
-			l.detail(&d)
+			c.detail(&d)
 		}
 	}
-	n, err := l.deadOf(l.dead(ctx, queues[:1], []string{one.ID}))
+	n, err := c.deadOf(c.dead(ctx, queues[:1], []string{one.ID}))
 	switch {
 	case err != nil:
 		return err
 	case found+n > 0 || !registered && queues[0].Unclaimed > 0:
-		l.aside(queues)
+		c.aside(queues)
 		return nil
 	case !registered:
 		return noJob(one.Queue, one.ID, nil)
 	}
-	e, err := ask[inspect.Explanation](ctx, l, control.VerbExplain, one)
+	e, err := control.Call[inspect.Explanation](ctx, c.client, control.VerbExplain, one)
 	return cmp.Or(err, noJob(one.Queue, one.ID, e.Newest))
 }
 
 // detail prints everything about a job.
-func (l *live) detail(t *control.Whole) {
-	if l.task(&t.Job); l.json {
+func (c *call) detail(t *control.Whole) {
+	if c.task(&t.Job); c.json {
 		return
 	}
 	if more := t.Payloads - len(t.InHand) - len(t.Waiting); more > 0 {
-		l.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
+		c.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
 	}
 	if t.State == inspect.JobRunning || t.State == inspect.JobParked {
-		l.printf("\nnow: %s\n", tame(t.Why))
+		c.printf("\nnow: %s\n", tame(t.Why))
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *call) task(t *control.Job) {
 		c.row("job", t)
 		return
 	}
-	l := c.tasks("job", false, 1)
+	l := c.tasks("job", 1)
 	l.add(t)
 	l.table.end()
 	if t.LastError != "" {
@@ -113,9 +113,7 @@ func (c *call) task(t *control.Job) {
 	}
 	list.end()
 	failures := c.section("failures", "ATTEMPT", "AT", "ERROR")
-	for _, f := range t.Failures {
-		failures.row(nil, c.failed(f)...)
-	}
+	c.failures(failures, t.Failures)
 	failures.end()
 	metadata := c.section("metadata", "POSITION", "KEY", "VALUE")
 	for _, p := range payloads {
@@ -130,26 +128,21 @@ func (c *call) deadOf(dead iter.Seq2[*inspect.DeadPayload, error]) (n int, err e
 	list.heading = "\nin the morgue:\n"
 	failures := c.section("their failures", "POSITION", "ATTEMPT", "AT", "ERROR")
 	metadata := c.section("their metadata", "POSITION", "KEY", "VALUE")
-	tables := []struct {
-		t   *table
-		add func(*inspect.DeadPayload)
-	}{
-		{list, func(g *inspect.DeadPayload) { c.grave(list, g); n++ }},
-		{failures, func(g *inspect.DeadPayload) {
-			for _, f := range g.Failures {
-				failures.row(nil, append([]string{fmt.Sprint(g.Position)}, c.failed(f)...)...)
-			}
-		}},
-		{metadata, func(g *inspect.DeadPayload) { c.pairs(metadata, &g.PayloadInfo) }},
-	}
-	for _, each := range tables { // one after the other, because there may be many
+	for _, t := range []*table{list, failures, metadata} { // one after the other, because there may be many
 		for g, err := range dead {
-			if err != nil {
+			switch {
+			case err != nil:
 				return n, err
+			case t == list:
+				c.grave(list, g)
+				n++
+			case t == failures:
+				c.failures(failures, g.Failures, fmt.Sprint(g.Position))
+			default:
+				c.pairs(metadata, &g.PayloadInfo)
 			}
-			each.add(g)
 		}
-		if each.t.end(); c.json {
+		if t.end(); c.json {
 			break
 		}
 	}
@@ -163,9 +156,11 @@ func (c *call) section(heading string, titles ...string) *table {
 	return t
 }
 
-// failed are the cells of a failure.
-func (c *call) failed(f inspect.Failure) []string {
-	return []string{strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full"))}
+// failures adds those of a payload, behind cells that say which.
+func (c *call) failures(t *table, all []inspect.Failure, cells ...string) {
+	for _, f := range all {
+		t.row(nil, append(slices.Clip(cells), strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full")))...)
+	}
 }
 
 // pairs adds the metadata of a payload.
@@ -179,9 +174,6 @@ func (c *call) pairs(t *table, p *inspect.PayloadInfo) {
 func showKey(key string) string {
 	if plain, err := strconv.Unquote(key); err == nil && !utf8.ValidString(plain) {
 		return key
-	}
-	if !utf8.ValidString(key) {
-		return strconv.QuoteToASCII(key)
 	}
 	return show([]byte(key))
 }

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
@@ -17,20 +15,6 @@ import (
 
 // defaultLimit is how many lines a list has without -limit.
 const defaultLimit = 50
-
-func listFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "queue", Usage: "only this `QUEUE`"},
-		&cli.IntFlag{Name: "limit", Usage: fmt.Sprintf("at most `N` lines, 0 is all; without it %d, and with -json all", defaultLimit), Validator: notBelowZero},
-	}
-}
-
-func fullFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "full", Usage: "payloads, errors and metadata in full length (with -json always)"}
-}
-
-func jobsFlags() []cli.Flag { return append(listFlags(), configFlags()...) }
-func jobFlags() []cli.Flag  { return append(configFlags(), fullFlag()) }
 
 // limit is how many lines are printed.
 func (c *call) limit() int {
@@ -42,19 +26,17 @@ func (c *call) limit() int {
 
 func jobs(ctx context.Context, c *call) error {
 	return c.folds(ctx, c.String("queue"), 0, func(folds *folds) error {
-		if s := c.tasks("job", false, c.limit()).fill(folds); folds.err == nil {
-			c.counted(s)
-		}
+		c.tasks("job", c.limit()).fill(folds)
 		return nil
 	})
 }
 
-func jobsLive(ctx context.Context, l *live) error {
-	queues, err := l.of(ctx, l.String("queue"))
+func jobsLive(ctx context.Context, c *call) error {
+	queues, err := c.of(ctx, c.String("queue"))
 	if err != nil {
 		return err
 	}
-	list, s := l.tasks("job", false, l.limit()), &sum{}
+	list, s := c.tasks("job", c.limit()), &sum{}
 	for _, q := range queues {
 		s.Runs += q.Jobs
 		if !q.Registered {
@@ -63,23 +45,22 @@ func jobsLive(ctx context.Context, l *live) error {
 		for _, states := range [][]inspect.JobState{
 			{inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked, inspect.JobRunning}, {inspect.JobHalted},
 		} {
-			if err := l.fill(ctx, list, inspect.JobQuery{Queue: q.Name, States: states}); err != nil {
+			if err := c.fill(ctx, list, inspect.JobQuery{Queue: q.Name, States: states}); err != nil {
 				return err
 			}
 		}
 	}
 	s.Runs = max(s.Runs, list.rows) // they came meanwhile
 	list.end(s)
-	l.counted(s)
-	l.aside(queues)
+	c.aside(queues)
 	return nil
 }
 
 // fill adds jobs of a queue to a list, a page at a time.
-func (l *live) fill(ctx context.Context, list *taskList, query inspect.JobQuery) error {
+func (c *call) fill(ctx context.Context, list *taskList, query inspect.JobQuery) error {
 	for list.rows < list.limit {
 		query.Limit = min(list.limit-list.rows, control.MaxRows)
-		page, err := ask[control.Jobs](ctx, l, control.VerbJobs, query)
+		page, err := control.Call[control.Jobs](ctx, c.client, control.VerbJobs, query)
 		if err != nil {
 			return err
 		}
@@ -93,23 +74,17 @@ func (l *live) fill(ctx context.Context, list *taskList, query inspect.JobQuery)
 	return nil
 }
 
-// counted says how many jobs there are.
-func (c *call) counted(s *sum) {
-	if !c.json {
-		c.printf("%s\n", brief.Count(s.Runs+s.Halted, "job", "jobs"))
-	}
-}
-
 // taskList prints tasks, up to a limit, and says how many it left out.
 type taskList struct {
 	*table
-	payloads    bool
+	payloads    bool // those of runs are named
 	limit, rows int
 	cut         bool // not all positions of a run were named
 }
 
-func (o *output) tasks(kind string, payloads bool, limit int) *taskList {
-	what := "PAYLOADS"
+// tasks lists jobs, or runs.
+func (o *output) tasks(kind string, limit int) *taskList {
+	what, payloads := "PAYLOADS", kind == "run"
 	if payloads {
 		what = "POSITIONS"
 	}
@@ -117,12 +92,9 @@ func (o *output) tasks(kind string, payloads bool, limit int) *taskList {
 }
 
 // fill prints tasks, and sums up all of them.
-func (l *taskList) fill(folds *folds) *sum {
+func (l *taskList) fill(folds *folds) {
 	s := &sum{}
 	for q := range folds.all() {
-		for _, f := range q.parts {
-			s.Merged += f.merged
-		}
 		if l.rows < l.limit {
 			for t := range q.tasks() {
 				s.add(t, folds.now)
@@ -136,7 +108,6 @@ func (l *taskList) fill(folds *folds) *sum {
 	if folds.err == nil {
 		l.end(s)
 	}
-	return s
 }
 
 func (l *taskList) add(t *control.Job) {
@@ -168,15 +139,19 @@ func (l *taskList) add(t *control.Job) {
 }
 
 func (l *taskList) end(s *sum) {
-	if l.table.end(); l.json {
-		return
+	if l.table.end(); !l.json {
+		l.printf("\n")
+		if l.cut {
+			l.printf("+N: so many more positions; -json names all\n")
+		}
+		if left := s.Runs + s.Halted - l.rows; left > 0 {
+			l.printf("%d more are not shown; -limit 0 shows all\n", left)
+		}
 	}
-	l.printf("\n")
-	if l.cut {
-		l.printf("+N: so many more positions; -json names all\n")
-	}
-	if left := s.Runs + s.Halted - l.rows; left > 0 {
-		l.printf("%d more are not shown; -limit 0 shows all\n", left)
+	if l.payloads {
+		l.sum(s)
+	} else if !l.json {
+		l.printf("%s\n", brief.Count(s.Runs+s.Halted, "job", "jobs"))
 	}
 }
 

@@ -41,12 +41,6 @@ func notBelowZero(n int) error {
 	return nil
 }
 
-// live is a call to the process that has the journal open.
-type live struct {
-	*call
-	client *control.Client
-}
-
 // call carries a command out: on the journal, or if a process has that open, in it.
 func (v verb) call(ctx context.Context, c *call) error {
 	err := v.do(ctx, c)
@@ -71,9 +65,9 @@ func (v verb) call(ctx context.Context, c *call) error {
 	case v.live == nil:
 		return fmt.Errorf("%w: strand %s: %w", err, v.name, errAtRest)
 	}
-	client := control.Connect(dir, patience)
-	defer client.Close()
-	return v.live(ctx, &live{c, client})
+	c.client = control.Connect(dir, patience)
+	defer c.client.Close()
+	return v.live(ctx, c)
 }
 
 // onlyLive sends a command on to the process that has the journal open.
@@ -93,18 +87,9 @@ func onlyLive(_ context.Context, c *call) error {
 	return fmt.Errorf("strand %s asks a process, and %w: %s", c.Name, errNotRunning, dir)
 }
 
-// ask calls the process.
-func ask[A any](ctx context.Context, l *live, verb string, request any) (A, error) {
-	return control.Call[A](ctx, l.client, verb, request)
-}
-
-func (l *live) health(ctx context.Context) (control.Health, error) {
-	return ask[control.Health](ctx, l, control.VerbStatus, control.None{})
-}
-
 // of returns the queues with a name, or all if there is none.
-func (l *live) of(ctx context.Context, queue string) (list []inspect.QueueStats, err error) {
-	s, err := l.health(ctx)
+func (c *call) of(ctx context.Context, queue string) (list []inspect.QueueStats, err error) {
+	s, err := control.Call[control.Health](ctx, c.client, control.VerbStatus, control.None{})
 	if err != nil {
 		return nil, err
 	}
@@ -119,12 +104,12 @@ func (l *live) of(ctx context.Context, queue string) (list []inspect.QueueStats,
 
 // aside tells which queues the process has not registered: it knows only how much they
 // have.
-func (l *live) aside(queues []inspect.QueueStats) {
+func (c *call) aside(queues []inspect.QueueStats) {
 	for _, q := range queues {
 		if q.Registered || q.Unclaimed == 0 {
 			continue
 		}
-		l.say("unregistered", struct {
+		c.say("unregistered", struct {
 			Queue    string
 			Payloads int
 		}{q.Name, q.Unclaimed}, "The process has not registered the queue %s, which has %s.\n", show([]byte(q.Name)), brief.Count(q.Unclaimed, "payload", "payloads"))

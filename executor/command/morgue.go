@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v3"
-
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
@@ -19,10 +17,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
-
-func morgueFlags() []cli.Flag {
-	return []cli.Flag{fullFlag(), &cli.BoolFlag{Name: "all", Usage: "with delete: also without naming an id"}}
-}
 
 // graves is the table of payloads of the morgue.
 func (c *call) graves() *table {
@@ -55,12 +49,12 @@ func gravesOf(parts []part, s chosen) iter.Seq2[*inspect.DeadPayload, error] {
 
 // dead lists the morgue of some queues, of all ids or some. It may be gone through more than
 // once.
-func (l *live) dead(ctx context.Context, queues []inspect.QueueStats, ids []string) iter.Seq2[*inspect.DeadPayload, error] {
+func (c *call) dead(ctx context.Context, queues []inspect.QueueStats, ids []string) iter.Seq2[*inspect.DeadPayload, error] {
 	return func(yield func(*inspect.DeadPayload, error) bool) {
 		for _, q := range queues {
 			query := control.DeadQuery{Queue: q.Name, IDs: ids, From: 1}
 			for q.Dead > 0 && query.From > 0 {
-				page, err := ask[control.DeadLetters](ctx, l, control.VerbDead, query)
+				page, err := control.Call[control.DeadLetters](ctx, c.client, control.VerbDead, query)
 				if err != nil {
 					yield(nil, err)
 					return
@@ -79,8 +73,9 @@ func (l *live) dead(ctx context.Context, queues []inspect.QueueStats, ids []stri
 // atOnce bounds the payloads that leave the morgue in one commit.
 const atOnce = 1000
 
-// chosen says which payloads are meant.
+// chosen says which payloads are meant, and for what.
 type chosen struct {
+	verb  string
 	queue string   // "" is all
 	ids   []string // none is all
 }
@@ -90,60 +85,41 @@ func (s *chosen) has(queue, id string) bool {
 }
 
 func morgue(ctx context.Context, c *call) error {
-	var verb string
+	s, wrong := c.chosen()
 	var found map[string][]journal.Position
 	var numbers map[string]uint32
-	err := c.look(ctx, journal.OpenSides, func(views []*journal.View) error {
+	err := c.look(ctx, journal.OpenSides, func(views []*journal.View) (err error) {
 		parts, queues := partsOf(views)
-		of, s, err := c.chosen(queues)
-		if err != nil {
-			return err
+		if err = cmp.Or(known(queues, s.queue), wrong); err == nil {
+			numbers = parts[0].numbers
+			found, err = c.find(gravesOf(parts, *s), s)
 		}
-		verb, numbers = of, parts[0].numbers
-		found, err = c.find(verb, gravesOf(parts, *s), s)
 		return err
 	})
-	if err != nil {
+	if err != nil || s.verb == "list" {
 		return err
 	}
-	switch verb {
-	case "requeue":
-		return c.empty(ctx, numbers, found, "requeued", func(ctx context.Context, l *journal.Log, queue uint32, ps []journal.Position) error {
-			return l.Restore(ctx, queue, ps, c.now.UnixNano(), func([]byte) uint32 { return 0 })
-		})
-	case "delete":
-		return c.empty(ctx, numbers, found, "deleted", remove)
-	}
-	return nil
+	return c.empty(ctx, s.verb, numbers, found)
 }
 
-func morgueLive(ctx context.Context, l *live) error {
-	queues, err := l.of(ctx, "")
-	if err != nil {
+func morgueLive(ctx context.Context, c *call) error {
+	s, wrong := c.chosen()
+	queues, err := c.of(ctx, s.queue)
+	if err = cmp.Or(err, wrong); err != nil {
 		return err
 	}
-	var names []string
-	for _, q := range queues {
-		names = append(names, q.Name)
-	}
-	verb, wanted, err := l.chosen(names)
-	if err != nil {
+	found, err := c.find(c.dead(ctx, queues, s.ids), s)
+	if err != nil || s.verb == "list" {
 		return err
 	}
-	if wanted.queue != "" {
-		queues = slices.DeleteFunc(queues, func(q inspect.QueueStats) bool { return q.Name != wanted.queue })
-	}
-	found, err := l.find(verb, l.dead(ctx, queues, wanted.ids), wanted)
-	if err != nil || verb == "list" {
-		return err
-	}
-	do, w := "requeue", work{l: l, one: "payload", done: "requeued"}
-	if verb == "delete" {
-		do, w.done = "delete-dead", "deleted"
+	w, act := work{call: c, one: "payload", done: s.verb + "d"}, admin.Act{Do: s.verb}
+	if act.Do == "delete" {
+		act.Do = "delete-dead"
 	}
 	for _, q := range queues {
+		act.Queue = q.Name
 		for page := range slices.Chunk(found[q.Name], atOnce) {
-			act := admin.Act{Do: do, Queue: q.Name}
+			act.Positions = nil
 			for _, p := range page {
 				act.Positions = append(act.Positions, uint64(p))
 			}
@@ -152,7 +128,7 @@ func morgueLive(ctx context.Context, l *live) error {
 			}
 		}
 	}
-	l.moved(w.done, w.Affected)
+	c.moved(w.done, w.Affected)
 	return nil
 }
 
@@ -191,36 +167,30 @@ func known(names []string, queue string) error {
 	return usage("the journal has no queue %q; it has: %s", queue, cmp.Or(strings.Join(all, ", "), "none"))
 }
 
-// chosen reads the arguments, for a journal with some queues.
-func (c *call) chosen(names []string) (verb string, s *chosen, err error) {
-	verb, s = cmp.Or(c.Args().Get(1), "list"), &chosen{queue: c.Args().Get(2)}
-	if c.Args().Len() > 3 {
-		s.ids = c.Args().Slice()[3:]
-	}
-	if err := known(names, s.queue); err != nil {
-		return "", nil, err
-	}
+// chosen reads the arguments. What is there is also there when they are wrong.
+func (c *call) chosen() (*chosen, error) {
+	s := &chosen{verb: cmp.Or(c.Args().Get(1), "list"), queue: c.Args().Get(2), ids: c.Args().Slice()[min(c.Args().Len(), 3):]}
 	switch {
-	case !slices.Contains([]string{"list", "requeue", "delete"}, verb):
-		return "", nil, usage("the morgue knows list, requeue and delete, not %q; to list one queue: strand morgue DIR list QUEUE", verb)
-	case c.program.Look != nil && verb != "list":
-		return "", nil, usage("to %s what is dead is for the node that owns its partition: its dashboard does it, or Morgue of that partition's executor", verb)
-	case verb == "delete" && len(s.ids) == 0 && !c.Bool("all"):
-		return "", nil, usage("delete is for good: name a queue and its ids, or say -all")
+	case !slices.Contains([]string{"list", "requeue", "delete"}, s.verb):
+		return s, usage("the morgue knows list, requeue and delete, not %q; to list one queue: strand morgue DIR list QUEUE", s.verb)
+	case c.program.Look != nil && s.verb != "list":
+		return s, usage("to %s what is dead is for the node that owns its partition: its dashboard does it, or Morgue of that partition's executor", s.verb)
+	case s.verb == "delete" && len(s.ids) == 0 && !c.Bool("all"):
+		return s, usage("delete is for good: name a queue and its ids, or say -all")
 	}
-	return verb, s, nil
+	return s, nil
 }
 
 // find returns the positions of what was chosen, by queue, and prints it if that is the verb. Nothing
 // is found where a call has taken it all; where only some of the ids are there, one is misspelt.
-func (c *call) find(verb string, all iter.Seq2[*inspect.DeadPayload, error], s *chosen) (map[string][]journal.Position, error) {
+func (c *call) find(all iter.Seq2[*inspect.DeadPayload, error], s *chosen) (map[string][]journal.Position, error) {
 	found, ids := make(map[string][]journal.Position), make(map[string]bool)
 	list := c.graves()
 	for g, err := range all {
 		if err != nil {
 			return nil, err
 		}
-		if verb == "list" {
+		if s.verb == "list" {
 			c.grave(list, g)
 		}
 		found[g.Queue] = append(found[g.Queue], journal.Position(g.Position))
@@ -239,8 +209,7 @@ func (c *call) find(verb string, all iter.Seq2[*inspect.DeadPayload, error], s *
 }
 
 // empty takes what was found out of the morgue.
-func (c *call) empty(ctx context.Context, numbers map[string]uint32, found map[string][]journal.Position, done string,
-	do func(context.Context, *journal.Log, uint32, []journal.Position) error) error {
+func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32, found map[string][]journal.Position) error {
 	n := 0
 	if len(found) > 0 {
 		l, err := journal.Open(c.Args().First(), journal.Config{})
@@ -249,7 +218,12 @@ func (c *call) empty(ctx context.Context, numbers map[string]uint32, found map[s
 		}
 		for queue, ps := range found {
 			for page := range slices.Chunk(ps, atOnce) {
-				if err := do(ctx, l, numbers[queue], page); err != nil {
+				if verb == "delete" {
+					err = remove(ctx, l, numbers[queue], page)
+				} else {
+					err = l.Restore(ctx, numbers[queue], page, c.now.UnixNano(), func([]byte) uint32 { return 0 })
+				}
+				if err != nil {
 					return errors.Join(err, l.Close())
 				}
 				n += len(page)
@@ -259,19 +233,15 @@ func (c *call) empty(ctx context.Context, numbers map[string]uint32, found map[s
 			return err
 		}
 	}
-	c.moved(done, admin.Affected{N: n})
+	c.moved(verb+"d", admin.Affected{N: n})
 	return nil
 }
 
 // moved says what was done.
 func (c *call) moved(done string, did admin.Affected) {
-	if c.json {
-		c.row("morgue", acted{done, did})
-		return
+	text := brief.Count(did.N, "payload", "payloads") + " " + done
+	if _, rest, more := strings.Cut(did.Requeued.String(), "; "); more {
+		text += "; " + rest
 	}
-	_, rest, more := strings.Cut(did.Requeued.String(), "; ")
-	if c.printf("%s %s", brief.Count(did.N, "payload", "payloads"), done); more {
-		c.printf("; %s", rest)
-	}
-	c.printf("\n")
+	c.say("morgue", acted{done, did}, "%s\n", text)
 }

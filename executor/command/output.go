@@ -67,6 +67,13 @@ func (o *output) table(kind string, titles ...string) *table {
 	return &table{output: o, kind: kind, titles: titles}
 }
 
+// below is a table behind another one, which may have no row.
+func (o *output) below(kind string, titles ...string) *table {
+	t := o.table(kind, titles...)
+	t.heading = "\n"
+	return t.begin()
+}
+
 // begin prints the titles of a table that may have no row.
 func (t *table) begin() *table {
 	if t.w == nil && !t.json {

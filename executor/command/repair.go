@@ -78,25 +78,17 @@ func (c *call) damaged(found error, s *journal.Salvaged) error {
 	return errDamaged
 }
 
-func compact(_ context.Context, c *call) error {
-	before, after, err := journal.Compact(c.Args().First())
-	if err != nil {
-		return err
+func compact(ctx context.Context, c *call) (err error) {
+	var did control.Compacted
+	if c.client == nil {
+		did.Before, did.After, err = journal.Compact(c.Args().First())
+	} else {
+		did, err = control.Call[control.Compacted](ctx, c.client, control.VerbCompact, control.None{})
 	}
-	c.compacted(before, after)
-	return nil
-}
-
-func compactLive(ctx context.Context, l *live) error {
-	c, err := ask[control.Compacted](ctx, l, control.VerbCompact, control.None{})
 	if err == nil {
-		l.compacted(c.Before, c.After)
+		c.say("compact", did, "%s before, %s now\n", brief.Bytes(did.Before), brief.Bytes(did.After))
 	}
 	return err
-}
-
-func (c *call) compacted(before, after int64) {
-	c.say("compact", control.Compacted{Before: before, After: after}, "%s before, %s now\n", brief.Bytes(before), brief.Bytes(after))
 }
 
 func salvage(_ context.Context, c *call) error {
@@ -150,25 +142,16 @@ func (c *call) loss(l *journal.Loss) {
 	}
 }
 
-func copyJournal(_ context.Context, c *call) error {
-	dir, to := c.Args().Get(0), c.Args().Get(1)
-	if err := journal.Clone(dir, to); err != nil {
-		return err
+func copyJournal(ctx context.Context, c *call) (err error) {
+	var request control.Copy
+	to := c.Args().Get(1)
+	if c.client == nil {
+		err = journal.Clone(c.Args().First(), to)
+	} else if request.To, err = filepath.Abs(to); err == nil {
+		_, err = control.Call[control.None](ctx, c.client, control.VerbCopy, request)
 	}
-	c.copied(to)
-	return nil
-}
-
-func copyLive(ctx context.Context, l *live) error {
-	to := l.Args().Get(1)
-	there, err := filepath.Abs(to)
-	if err != nil {
-		return err
-	}
-	if _, err = ask[control.None](ctx, l, control.VerbCopy, control.Copy{To: there}); err == nil {
-		l.copied(to)
+	if err == nil {
+		c.say("copy", struct{ To string }{to}, "copied to %s\n", tame(to))
 	}
 	return err
 }
-
-func (c *call) copied(to string) { c.say("copy", struct{ To string }{to}, "copied to %s\n", tame(to)) }

@@ -2,25 +2,17 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
-
-func replayFlags() []cli.Flag {
-	return append(append(listFlags(), configFlags()...),
-		&cli.StringMapFlag{Name: "shape", Usage: "what a run gets, `QUEUE=SHAPE`: events, one payload (Handle); state, the newest (HandleLatest); merged, all that wait, the default"},
-		&cli.StringMapFlag{Name: "max-payloads", Usage: "most payloads of one run, `QUEUE=N`, 0 is all; 1000 is the default"},
-	)
-}
 
 // start is the moment that a replay is about.
 type start struct {
@@ -45,9 +37,7 @@ type sum struct {
 func replay(ctx context.Context, c *call) error {
 	return c.folds(ctx, c.String("queue"), defaultMaxPayloads, func(folds *folds) error {
 		c.start(folds.parts[0].View)
-		if s := c.tasks("run", true, c.limit()).fill(folds); folds.err == nil {
-			c.sum(s)
-		}
+		c.tasks("run", c.limit()).fill(folds)
 		return nil
 	})
 }
@@ -59,18 +49,12 @@ func (c *call) start(v *journal.View) {
 		last := blocks[len(blocks)-1]
 		s.Block, s.At = last.Seq, last.At
 	}
+	unknown := ""
 	if !c.IsSet("shape") {
 		s.Shape = "merged"
+		unknown = "The journal does not know which queues have one payload a run: -shape QUEUE=events, or state, or '*=events', says so.\n"
 	}
-	if c.json {
-		c.row("start", s)
-		return
-	}
-	c.printf("The next start is number %d. The newest position is %d.\n", s.Epoch, s.Newest)
-	if s.Shape != "" {
-		c.printf("The journal does not know which queues have one payload a run: -shape QUEUE=events, or state, or '*=events', says so.\n")
-	}
-	c.printf("\n")
+	c.say("start", s, "The next start is number %d. The newest position is %d.\n%s\n", s.Epoch, s.Newest, unknown)
 }
 
 func (s *sum) add(t *task, now int64) {
@@ -86,16 +70,14 @@ func (s *sum) add(t *task, now int64) {
 	s.Runs++
 }
 
-func (c *call) sum(s *sum) {
-	if c.json {
-		c.row("summary", s)
-		return
-	}
-	c.printf("%s: %d due now, %d later; %s", brief.Count(s.Runs, "run", "runs"), s.Due, s.Delayed, brief.Count(s.Halted, "halted job", "halted jobs"))
+// sum says how many runs there are.
+func (o *output) sum(s *sum) {
+	merged := ""
 	if s.Merged > 0 {
-		c.printf("; %s merged into an equal one", brief.Count(s.Merged, "payload is", "payloads are"))
+		merged = fmt.Sprintf("; %s merged into an equal one", brief.Count(s.Merged, "payload is", "payloads are"))
 	}
-	c.printf("\n")
+	o.say("summary", s, "%s: %d due now, %d later; %s%s\n", brief.Count(s.Runs, "run", "runs"), s.Due, s.Delayed,
+		brief.Count(s.Halted, "halted job", "halted jobs"), merged)
 }
 
 // configs are what the flags say about queues; "*" is for all others.
@@ -103,13 +85,6 @@ type configs map[string]shard.Config
 
 // defaultMaxPayloads is that of the executor.
 const defaultMaxPayloads = 1000
-
-func configFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringMapFlag{Name: "merge", Usage: "what becomes of equal payloads, `QUEUE=POLICY`: KeepAll, the default, MinScore, KeepFirst, KeepLast or Supersede; QUEUE * is all others"},
-		&cli.StringMapFlag{Name: "on-failure", Usage: "what a failure means for later payloads, `QUEUE=POLICY`: Merge or Block"},
-	}
-}
 
 // readConfigs reads the flags; limit is the most payloads of a run.
 func readConfigs(c *call, limit int) (configs, error) {

@@ -22,17 +22,8 @@
 // When a process has the journal open whose executor has Config.ControlSocket set, the
 // command asks that, over the socket in the journal's directory: inspect, jobs, job and
 // morgue print what they print of a journal at rest, and copy and compact do what they
-// do. Besides,
-//
-//	status     trouble, workers, and the lag of queues
-//	running    what workers have in hand, with -stack where they are
-//	explain    why a job does not run
-//	events     what happens, as it happens
-//	run        makes jobs due now, with all their retries
-//	retry      makes jobs due now, with the retries that are left
-//	cancel     sends jobs to the morgue, -failed what waits for a retry or is halted
-//	delete     ends them for good
-//	pause      the executor, a queue or ids; resume lets them go on; both also at rest
+// do. Besides there are status, running, explain, events, run, retry, cancel and delete; and
+// pause and resume, which there are at rest, too. strand help says what each of them does.
 //
 // What differs: -merge and -on-failure have no meaning, because the process knows its
 // queues; a job may be running or parked; halted jobs stand in the

@@ -132,28 +132,26 @@ type visit func(c *shard.Core, now int64, id string, room int) (n int, takes jou
 type errand struct {
 	*engine.Queue
 	do   visit
-	late []lateJob
-}
-
-// lateJob waits for room on the disk.
-type lateJob struct {
-	id    string
-	takes journal.Room
+	late map[string]journal.Room // jobs that wait for room on the disk, and what they take
 }
 
 // visit is called on the shard of a job.
 func (e *errand) visit(c *shard.Core, now int64, id string) int {
 	n, takes := e.do(c, now, id, 0)
 	if takes.Bytes > 0 {
-		e.late = append(e.late, lateJob{id, takes})
+		e.late[id] = takes
 	}
 	return n
 }
 
-// again visits those that were late once there is room for them. No shard waits for that.
-func (o *Operator) again(ctx context.Context, e *errand) (n int, err error) {
-	for _, job := range e.late {
-		for takes := job.takes; takes.Bytes > 0; {
+// again visits those that were late once there is room for them, unless the visit before has
+// failed, and adds to what that has done. No shard waits for that.
+func (o *Operator) again(ctx context.Context, e *errand, n int, err error) (int, error) {
+	if err != nil {
+		return n, err
+	}
+	for id, takes := range e.late {
+		for takes.Bytes > 0 {
 			room := takes.Bytes
 			if !o.Log.TakeRoom(ctx.Done(), takes) {
 				return n, journal.ErrFull
@@ -162,8 +160,8 @@ func (o *Operator) again(ctx context.Context, e *errand) (n int, err error) {
 				o.Log.GiveRoomBack(takes.Bytes)
 				return n, err
 			}
-			did, err := e.Shards.VisitIDs(ctx, []string{job.id}, func(c *shard.Core, _ []string) (n int, err error) {
-				if n, takes = e.do(c, o.Now(), job.id, room); takes.Bytes > 0 {
+			did, err := e.Shards.VisitIDs(ctx, []string{id}, func(c *shard.Core, _ []string) (n int, err error) {
+				if n, takes = e.do(c, o.Now(), id, room); takes.Bytes > 0 {
 					o.Log.GiveRoomBack(room)
 				}
 				return n, nil
@@ -173,7 +171,7 @@ func (o *Operator) again(ctx context.Context, e *errand) (n int, err error) {
 			}
 		}
 	}
-	e.late = e.late[:0]
+	clear(e.late)
 	return n, nil
 }
 
@@ -184,7 +182,7 @@ const placesAtOnce = 200
 // It visits shards for a few jobs at a time, and waits until what do has changed is on
 // disk.
 func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, do visit) (n int, err error) {
-	e := &errand{Queue: q, do: do}
+	e := &errand{q, do, make(map[string]journal.Room)}
 	if s.IDs != nil {
 		n, err = q.Shards.VisitIDs(ctx, slices.Collect(maps.Keys(s.IDs)), func(c *shard.Core, some []string) (n int, err error) {
 			now := o.Now()
@@ -193,11 +191,7 @@ func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, 
 			}
 			return n, nil
 		})
-		if err == nil {
-			var did int
-			did, err = o.again(ctx, e)
-			n += did
-		}
+		n, err = o.again(ctx, e, n, err)
 	} else {
 		n, err = o.actOnAll(ctx, e, s)
 	}
@@ -217,31 +211,25 @@ func (o *Operator) actOnAll(ctx context.Context, e *errand, s *pick.Selection) (
 			if err := context.Cause(ctx); err != nil {
 				return n, err
 			}
-			type place struct {
-				cursor shard.Cursor
-				more   bool
-			}
-			places := make(chan place, 1)
+			place := make(chan shard.Cursor, 1) // to go on from; closed without one at the end
 			from := after
 			did, err := e.Shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
+				defer close(place)
 				now := o.Now()
 				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
 					if s.Job(c, v) {
 						n += e.visit(c, now, v.ID)
 					}
 				})
-				places <- place{last, more}
+				if more {
+					place <- last
+				}
 				return n, nil
 			})
-			if n += did; err != nil {
+			if n, err = o.again(ctx, e, n+did, err); err != nil {
 				return n, err
 			}
-			if did, err = o.again(ctx, e); err != nil {
-				return n + did, err
-			}
-			n += did
-			p := <-places
-			after, more = p.cursor, p.more
+			after, more = <-place
 		}
 	}
 	return n, nil
@@ -252,10 +240,8 @@ func (o *Operator) Requeue(ctx context.Context, which inspect.Selection) (r insp
 	if err != nil {
 		return r, err
 	}
-	if r, err = q.Dead.Restore(ctx, dead); err != nil {
-		err = fmt.Errorf("executor: requeue: %w", o.Border(err))
-	}
-	return r, err
+	r, err = q.Dead.Restore(ctx, dead)
+	return r, o.failed("requeue", err)
 }
 
 func (o *Operator) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
@@ -264,10 +250,15 @@ func (o *Operator) DeleteDead(ctx context.Context, which inspect.Selection) (int
 		return 0, err
 	}
 	n, err := q.Dead.Delete(ctx, dead)
-	if err != nil {
-		err = fmt.Errorf("executor: delete: %w", o.Border(err))
+	return n, o.failed("delete", err)
+}
+
+// failed says what has failed, if anything has.
+func (o *Operator) failed(what string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return n, err
+	return fmt.Errorf("executor: %s: %w", what, o.Border(err))
 }
 
 // dead is selected for dead letters.
@@ -321,7 +312,11 @@ func (o *Operator) paused(keys string) iter.Seq2[string, error] {
 
 func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bool) (n int, err error) {
 	if which.Whole {
-		return o.pauseByName(ctx, "", on)
+		if ctx, err = o.MayChange(ctx); err != nil {
+			return 0, err
+		}
+		n, err = o.Pauses.Set(ctx, "", on)
+		return n, o.Border(err)
 	}
 	q, ctx, s, err := o.selected(ctx, which)
 	if err != nil {
@@ -332,7 +327,6 @@ func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bo
 		return 0, fmt.Errorf("%w: what is paused is the executor, a queue, some ids, or a prefix of ids; see SelectExecutor, SelectQueue, SelectIDs and SelectPrefix", inspect.ErrInvalidQuery)
 	case s.IDs != nil:
 		n, err = q.Pauses.SetIDs(ctx, slices.Collect(maps.Keys(s.IDs)), on)
-		return n, o.Border(err)
 	case prefix != "":
 		n, err = q.Pauses.SetPrefix(ctx, prefix, on, func(ctx context.Context, f func(c *shard.Core, id string)) error {
 			_, err := o.act(ctx, q, s, func(c *shard.Core, _ int64, id string, _ int) (n int, takes journal.Room) {
@@ -341,16 +335,8 @@ func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bo
 			})
 			return err
 		})
-		return n, o.Border(err)
+	default:
+		n, err = o.Pauses.Set(ctx, q.Name, on)
 	}
-	return o.pauseByName(ctx, q.Name, on)
-}
-
-// pauseByName pauses a queue, or with an empty name the executor, or resumes it.
-func (o *Operator) pauseByName(ctx context.Context, name string, on bool) (n int, err error) {
-	if ctx, err = o.MayChange(ctx); err != nil {
-		return 0, err
-	}
-	n, err = o.Pauses.Set(ctx, name, on)
 	return n, o.Border(err)
 }

@@ -161,8 +161,5 @@ func cutOff(err error) error {
 
 // told is why a call ended, in the words of who ended it.
 func told(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
+	return cmp.Or(context.Cause(ctx), err)
 }

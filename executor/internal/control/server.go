@@ -55,8 +55,7 @@ func Verb[Q, A any](f func(context.Context, Q) (A, error)) Handler {
 type Server struct {
 	// Hello is the answer to VerbHello, for which there is always room.
 	Hello Hello
-	// Looks, Acts, Chores and Streams are what there is to call. Each kind has room of its
-	// own, so that none keeps out another: chores are what takes minutes.
+	// Looks, Acts, Chores and Streams are what there is to call, each kind in a room of its own.
 	Looks, Acts, Chores map[string]Handler
 	Streams             map[string]Stream
 	// Panicked is told of a handler that did.
@@ -67,7 +66,7 @@ type Server struct {
 	http                         http.Server
 	ctx                          context.Context
 	cancel                       context.CancelFunc
-	done                         chan struct{}
+	running                      sync.WaitGroup
 }
 
 // Serve answers on l until Close is called, on goroutines of its own. It is called once.
@@ -75,7 +74,6 @@ func (s *Server) Serve(l net.Listener) {
 	s.looks, s.acts = serving.NewRoom(maxLooks), serving.NewRoom(maxActs)
 	s.chores, s.streams = serving.NewRoom(maxChores), serving.NewRoom(maxStreams)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.done = make(chan struct{})
 	s.crowd = &crowd{most: maxConnections, busy: make(map[net.Conn]bool)}
 	s.http = http.Server{
 		Handler:     http.HandlerFunc(s.serve),
@@ -88,17 +86,14 @@ func (s *Server) Serve(l net.Listener) {
 		MaxHeaderBytes: 8 << 10,
 		ErrorLog:       log.New(io.Discard, "", 0), // what clients do wrong is theirs
 	}
-	go func() {
-		defer close(s.done)
-		_ = s.http.Serve(l) // until it is closed
-	}()
+	s.running.Go(func() { _ = s.http.Serve(l) }) // until it is closed
 }
 
 // Close ends all calls and connections. It waits for no client and for no handler.
 func (s *Server) Close() {
 	s.cancel()
 	_ = s.http.Close() // the listener's error is nobody's
-	<-s.done
+	s.running.Wait()
 }
 
 // connKey finds the connection of a request in its context.
@@ -109,7 +104,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	// only then does the server hear of a client that goes.
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
-		fail(w, http.StatusBadRequest, fmt.Sprintf("the request could not be read: %v; it may have %d bytes", err, maxRequest))
+		refuse(w, failed(http.StatusBadRequest, "the request could not be read: %v; it may have %d bytes", err, maxRequest))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callTime)
@@ -117,7 +112,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	verb, ours := strings.CutPrefix(r.URL.Path, "/"+version+"/")
 	switch {
 	case ours && r.Method != http.MethodPost:
-		fail(w, http.StatusMethodNotAllowed, fmt.Sprintf("the method is %.20q, it must be POST", r.Method))
+		err = failed(http.StatusMethodNotAllowed, "the method is %.20q, it must be POST", r.Method)
 	case ours && verb == VerbHello:
 		err = send(w, http.StatusOK, s.Hello)
 	case ours && s.Looks[verb] != nil:
@@ -135,8 +130,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case ours && s.Streams[verb] != nil:
 		err = s.streams.Act(r.Context(), func() error { return s.stream(w, r, text, s.Streams[verb]) })
 	default:
-		fail(w, http.StatusNotFound,
-			fmt.Sprintf("the process that has the journal knows no %.80q: it is of another version than this command", r.URL.Path))
+		err = failed(http.StatusNotFound, "the process that has the journal knows no %.80q: it is of another version than this command", r.URL.Path)
 	}
 	if err != nil {
 		refuse(w, err)
@@ -193,7 +187,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, text []byte, f S
 func decoder(text []byte) func(v any) error {
 	return func(v any) error {
 		if err := admin.Decode(text, v); err != nil {
-			return &failure{fmt.Sprintf("the request makes no sense: %v", err)}
+			return failed(http.StatusBadRequest, "the request makes no sense: %v", err)
 		}
 		return nil
 	}
@@ -210,18 +204,19 @@ func (s *Server) contained(f func() error) (err error) {
 	return f()
 }
 
+// failed is why there is no answer, with its status of HTTP.
+func failed(status int, format string, args ...any) error {
+	return &failure{Message: fmt.Sprintf(format, args...), status: status}
+}
+
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusUnprocessableEntity
-	if _, senseless := errors.AsType[*failure](err); senseless {
-		status = http.StatusBadRequest
+	if f, ok := errors.AsType[*failure](err); ok {
+		status = f.status
 	} else if errors.Is(err, serving.ErrBusy) {
 		status = http.StatusServiceUnavailable
 	}
-	fail(w, status, err.Error())
-}
-
-func fail(w http.ResponseWriter, status int, text string) {
-	if err := send(w, status, failure{text}); err != nil {
+	if err := send(w, status, failure{Message: err.Error()}); err != nil {
 		panic("control: bug: " + err.Error()) // it is a text
 	}
 }
@@ -246,17 +241,11 @@ type crowd struct {
 	busy  map[net.Conn]bool
 }
 
-// note is told what becomes of connections.
+// note is told what becomes of connections. It closes the one that has to leave, if there are
+// too many.
 func (c *crowd) note(conn net.Conn, state http.ConnState) {
-	if leaves := c.move(conn, state); leaves != nil {
-		_ = leaves.Close() // it may have gone by itself
-	}
-}
-
-// move returns the connection that has to leave, if there are too many.
-func (c *crowd) move(conn net.Conn, state http.ConnState) (leaves net.Conn) {
 	if state == http.StateActive {
-		return nil // there is the head of a request, and maybe no more
+		return // there is the head of a request, and maybe no more
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -264,11 +253,10 @@ func (c *crowd) move(conn net.Conn, state http.ConnState) (leaves net.Conn) {
 	if state == http.StateNew || state == http.StateIdle {
 		c.quiet = append(c.quiet, conn)
 		if len(c.quiet)+len(c.busy) > c.most {
-			leaves = c.quiet[0]
+			_ = c.quiet[0].Close() // it may have gone by itself
 			c.quiet = c.quiet[1:]
 		}
 	}
-	return leaves
 }
 
 // at is told of a connection with a call that is worked on, and returns what says that it

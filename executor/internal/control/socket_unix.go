@@ -45,13 +45,10 @@ const longestPath = 103
 // own in the place of this one.
 func private(dir string) error {
 	info, err := os.Stat(dir)
-	if err != nil {
-		return err
+	if err == nil && info.Mode().Perm()&0o002 != 0 {
+		err = fmt.Errorf("every user may write to %s, mode %v; take that away: chmod o-w", dir, info.Mode())
 	}
-	if mode := info.Mode(); mode.Perm()&0o002 != 0 {
-		return fmt.Errorf("every user may write to %s, mode %v; take that away: chmod o-w", dir, mode)
-	}
-	return nil
+	return err
 }
 
 // vacate makes room for the socket. What a process has left that died goes; anything else
@@ -162,11 +159,8 @@ func (s *socket) Close() error {
 	if now, gone := os.Lstat(s.path); gone == nil && os.SameFile(now, s.made) {
 		err = errors.Join(err, os.Remove(s.path))
 	}
-	if errors.Is(err, net.ErrClosed) {
+	if err == nil || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("control socket: %w", err)
-	}
-	return nil
+	return fmt.Errorf("control socket: %w", err)
 }

@@ -135,6 +135,7 @@ type Compacted struct {
 // failure is why there is no answer.
 type failure struct {
 	Message string `wire:"error"`
+	status  int    // of a server's
 }
 
 func (f *failure) Error() string { return f.Message }

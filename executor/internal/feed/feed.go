@@ -138,9 +138,8 @@ func (f *Feed[E]) Put(s *Source, events ...Event[E]) {
 		f.off()
 		return
 	}
-	if f.wake != nil && f.next != began {
-		close(f.wake)
-		f.wake = nil
+	if f.next != began {
+		f.rouse()
 	}
 }
 
@@ -171,6 +170,11 @@ func (f *Feed[E]) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
+	f.rouse()
+}
+
+// rouse wakes all readers that wait. mu is held.
+func (f *Feed[E]) rouse() {
 	if f.wake != nil {
 		close(f.wake)
 		f.wake = nil
@@ -210,7 +214,6 @@ func (f *Feed[E]) OpenAfter(want Filter, number uint64) (*Reader[E], bool) {
 
 // widen sees to it that what a reader wants gets into the ring. mu is held.
 func (f *Feed[E]) widen(want *Filter) {
-	f.until = f.next + f.size
 	if f.closed {
 		return
 	}
@@ -235,6 +238,6 @@ func (f *Feed[E]) widen(want *Filter) {
 	}
 	if widened {
 		f.push(&Event[E]{}) // a number for all that was not put: who has read up to here has missed it
-		f.until = f.next + f.size
 	}
+	f.until = f.next + f.size
 }

@@ -1,6 +1,6 @@
 // Package listing makes pages of what is too much to be sorted as a whole, or too
 // restless: a page is the first rows behind a key, picked in one pass over all of
-// them, in any order, with room for that page only.
+// them, in any order, with room for two pages.
 //
 // # What is promised
 //
@@ -36,19 +36,13 @@ func (k Key) Compare(o Key) int {
 	if c := k.numbers(o.First, o.Second); c != 0 {
 		return c
 	}
-	if c := strings.Compare(k.ID, o.ID); c != 0 {
-		return c
-	}
-	return cmp.Compare(k.Last, o.Last)
+	return cmp.Or(strings.Compare(k.ID, o.ID), cmp.Compare(k.Last, o.Last))
 }
 
 // numbers compares what is known of a row before its ID is. There may be millions of
 // rows, so it compares no more than it must.
 func (k *Key) numbers(first, second int64) int {
-	if k.First != first {
-		return cmp.Compare(k.First, first)
-	}
-	return cmp.Compare(k.Second, second)
+	return cmp.Or(cmp.Compare(k.First, first), cmp.Compare(k.Second, second))
 }
 
 // Page picks the first rows behind a key. The zero Page has no room; see NewPage.
@@ -56,7 +50,8 @@ type Page[T any] struct {
 	limit int
 	sign  int // −1: from the last to the first
 	after *Key
-	rows  []row[T] // a heap: its first row is the one that goes next
+	rows  []row[T] // some more than the page has: those behind it go together
+	last  *Key     // of a full page: no row behind that is on it; nil: not known yet
 	more  bool
 }
 
@@ -83,93 +78,71 @@ func (p *Page[T]) May(first, second int64) bool {
 	if p.after != nil && p.sign*p.after.numbers(first, second) > 0 {
 		return false
 	}
-	if len(p.rows) == p.limit && p.sign*p.rows[0].key.numbers(first, second) < 0 {
+	if p.last != nil && p.sign*p.last.numbers(first, second) < 0 {
 		p.more = true
 		return false
 	}
 	return true
 }
 
-// Takes reports whether Offer would put a row with this key on the page.
+// Takes reports whether a row with this key might be on the page. One that is not, because
+// the page is full of others before it, counts as offered.
 func (p *Page[T]) Takes(k Key) bool {
 	if p.after != nil && p.sign*k.Compare(*p.after) <= 0 {
 		return false
 	}
-	full := len(p.rows) == p.limit
-	p.more = p.more || full
-	return !full || p.sign*k.Compare(p.rows[0].key) < 0
+	if p.last == nil || p.sign*k.Compare(*p.last) < 0 {
+		return true
+	}
+	p.more = p.more || k != *p.last
+	return false
 }
 
 // Offer puts a row on the page if it is behind the key and among the first.
 func (p *Page[T]) Offer(k Key, value T) {
-	switch {
-	case !p.Takes(k):
-	case len(p.rows) < p.limit:
+	if p.Takes(k) {
 		p.rows = append(p.rows, row[T]{k, value})
-		p.rise(len(p.rows) - 1)
-	default:
-		p.rows[0] = row[T]{k, value}
-		p.sink()
+	}
+	if len(p.rows) == 2*p.limit {
+		p.cut()
+	}
+}
+
+// cut leaves the first rows, in order.
+func (p *Page[T]) cut() {
+	slices.SortFunc(p.rows, func(a, b row[T]) int { return p.sign * a.key.Compare(b.key) })
+	// What is there twice went and came back while the rows were gone through.
+	p.rows = slices.CompactFunc(p.rows, func(a, b row[T]) bool { return a.key == b.key })
+	if len(p.rows) >= p.limit {
+		p.more = p.more || len(p.rows) > p.limit
+		p.rows = slices.Delete(p.rows, p.limit, len(p.rows))
+		p.last = new(p.rows[p.limit-1].key)
 	}
 }
 
 // Rows returns what is on the page, in order, the key of the last of them, and
 // whether rows were offered that come behind it. The page is of no use afterwards.
 func (p *Page[T]) Rows() (values []T, last Key, more bool) {
-	slices.SortFunc(p.rows, func(a, b row[T]) int { return p.sign * a.key.Compare(b.key) })
-	for i, r := range p.rows {
-		if i > 0 && r.key == p.rows[i-1].key {
-			continue // it went and came back while the rows were gone through
-		}
+	p.cut()
+	for _, r := range p.rows {
 		values, last = append(values, r.value), r.key
 	}
 	return values, last, p.more
 }
 
-// worse reports whether row i goes before row j does.
-func (p *Page[T]) worse(i, j int) bool { return p.sign*p.rows[i].key.Compare(p.rows[j].key) > 0 }
-
-func (p *Page[T]) rise(i int) {
-	for parent := (i - 1) / 2; i > 0 && p.worse(i, parent); i, parent = parent, (parent-1)/2 {
-		p.rows[i], p.rows[parent] = p.rows[parent], p.rows[i]
-	}
-}
-
-func (p *Page[T]) sink() {
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= len(p.rows) {
-			return
-		}
-		if right := child + 1; right < len(p.rows) && p.worse(right, child) {
-			child = right
-		}
-		if !p.worse(child, i) {
-			return
-		}
-		p.rows[i], p.rows[child] = p.rows[child], p.rows[i]
-		i = child
-	}
-}
-
 // FirstKeys returns the first n of some keys behind one, in their order, and how many
 // more there are. It does not sort the others.
 func FirstKeys(all []string, after string, n int) (first []string, more int) {
+	page := NewPage[string](n, false, nil)
 	for _, key := range all {
 		if key <= after {
 			continue
 		}
-		if more++; len(first) == n && (n == 0 || key >= first[n-1]) {
-			continue
-		}
-		at, _ := slices.BinarySearch(first, key)
-		if first = slices.Insert(first, at, key); len(first) > n {
-			first = first[:n]
-		} else {
-			more--
-		}
+		more++
+		page.Offer(Key{ID: key}, key)
 	}
-	return first, more
+	first, _, _ = page.Rows()
+	return first, more - len(first)
 }
 
 // Cursor returns the text that stands for a key in the list of that name.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -16,55 +15,42 @@ import (
 )
 
 func (i *Inspector) Dead(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
-	ctx, q, err := i.Queue(ctx, query.Queue)
-	if err != nil {
-		return p, err
+	ctx, l, err := i.list(ctx, "dead", query)
+	if err == nil {
+		l.Limit, err = listLimit(query.Limit)
 	}
-	if query.Limit, err = listLimit(query.Limit); err != nil {
-		return p, err
-	}
-	l, err := newDeadList(q, query)
-	if err != nil {
-		return p, err
-	}
-	if query.Order == inspect.OrderNone {
-		p, err = l.asAccepted(ctx)
-	} else {
-		p, err = l.inOrder(ctx)
-	}
-	if err != nil {
-		return inspect.JobPage{}, err
-	}
-	return p, nil
-}
-
-// deadList is a query for dead letters at work.
-type deadList struct {
-	list
-	inspect.JobQuery
-	died int64 // it died before that; Unix ns
-}
-
-func newDeadList(q Queue, query inspect.JobQuery) (l *deadList, err error) {
-	l = &deadList{JobQuery: query, died: math.MaxInt64}
 	switch {
-	case len(query.States) > 0:
-		return nil, fmt.Errorf("%w: the dead have no state %q", inspect.ErrInvalidQuery, brief.Clip(string(query.States[0])))
-	case query.DiedBefore < 0:
-		return nil, fmt.Errorf("%w: DiedBefore is %v, it must not be negative", inspect.ErrInvalidQuery, query.DiedBefore)
-	case query.DiedBefore > 0:
-		l.died = q.in.Now() - int64(query.DiedBefore)
+	case err != nil:
+	case query.Order == inspect.OrderNone:
+		p, err = l.asAccepted(ctx)
+	default:
+		p, err = l.deadInOrder(ctx)
 	}
-	l.list, err = newList(q, "dead", &query, inspect.OrderNone, inspect.OrderID, inspect.OrderDied)
-	return l, err
+	if err != nil {
+		p = inspect.JobPage{} // and no part of one
+	}
+	return p, err
 }
 
-func (l *deadList) matches(b *journal.Buried) bool {
+// checkDead checks what only a list of the dead has.
+func (l *list) checkDead() error {
+	switch {
+	case len(l.States) > 0:
+		return fmt.Errorf("%w: the dead have no state %q", inspect.ErrInvalidQuery, brief.Clip(string(l.States[0])))
+	case l.DiedBefore < 0:
+		return fmt.Errorf("%w: DiedBefore is %v, it must not be negative", inspect.ErrInvalidQuery, l.DiedBefore)
+	case l.DiedBefore > 0:
+		l.died = l.q.in.Now() - int64(l.DiedBefore)
+	}
+	return nil
+}
+
+func (l *list) meansDead(b *journal.Buried) bool {
 	return pick.Means(&l.Filter, string(b.Entry.ID), b.Reason, true) &&
 		b.Entry.AcceptedAt() < l.before && b.At < l.died
 }
 
-func (l *deadList) key(b *journal.Buried) listing.Key {
+func (l *list) deadKey(b *journal.Buried) listing.Key {
 	return deadKey(l.Order, string(b.Entry.ID), int64(b.Entry.Position), b.At)
 }
 
@@ -80,14 +66,14 @@ func deadKey(order inspect.Order, id string, position, died int64) listing.Key {
 	return listing.Key{ID: id, Last: position}
 }
 
-func (l *deadList) inOrder(ctx context.Context) (p inspect.JobPage, err error) {
+func (l *list) deadInOrder(ctx context.Context) (p inspect.JobPage, err error) {
 	page := listing.NewPage[inspect.DeadPayload](l.Limit, l.Descending, l.after)
 	ctx, cancel := patient(ctx, l.Patience)
 	defer cancel()
 	err = l.q.in.EachDead(ctx, l.q.Number, 0, func(b *journal.Buried) bool {
 		p.Examined++
-		if l.matches(b) && page.Takes(l.key(b)) {
-			page.Offer(l.key(b), l.q.listed(b))
+		if l.meansDead(b) && page.Takes(l.deadKey(b)) {
+			page.Offer(l.deadKey(b), l.q.listed(b))
 		}
 		return true
 	})
@@ -101,7 +87,7 @@ func (l *deadList) inOrder(ctx context.Context) (p inspect.JobPage, err error) {
 	return p, nil
 }
 
-func (l *deadList) asAccepted(ctx context.Context) (p inspect.JobPage, err error) {
+func (l *list) asAccepted(ctx context.Context) (p inspect.JobPage, err error) {
 	p.Dead = []inspect.DeadPayload{}
 	var from journal.Position
 	var last listing.Key
@@ -118,7 +104,7 @@ func (l *deadList) asAccepted(ctx context.Context) (p inspect.JobPage, err error
 		}
 		p.Examined++
 		last.Last = int64(b.Entry.Position)
-		if l.matches(b) {
+		if l.meansDead(b) {
 			p.Dead = append(p.Dead, l.q.listed(b))
 		}
 		return true
@@ -136,7 +122,7 @@ const deadPerTurn = 256
 // they were accepted, until f returns false, some in each of its turns.
 func (i *Inspector) EachDead(ctx context.Context, queue uint32, from journal.Position, f func(*journal.Buried) bool) error {
 	for more := true; more; {
-		if err := context.Cause(ctx); err != nil {
+		if err := context.Cause(ctx); err != nil || i.Log.Buried(queue) == 0 {
 			return err
 		}
 		err := i.Paced(ctx, func() (time.Duration, error) {
@@ -146,11 +132,10 @@ func (i *Inspector) EachDead(ctx context.Context, queue uint32, from journal.Pos
 				if err != nil {
 					return 0, i.Border(err)
 				}
-				if n == deadPerTurn {
+				if n++; n > deadPerTurn {
 					more = true
 					break
 				}
-				n++
 				from = b.Entry.Position + 1
 				if !f(&b) {
 					break
@@ -174,9 +159,6 @@ func (q Queue) listed(b *journal.Buried) inspect.DeadPayload {
 
 // explainDead says of an id without a job what is in the morgue.
 func (q Queue) explainDead(ctx context.Context, e *inspect.Explanation) error {
-	if q.in.Log.Buried(q.Number) == 0 {
-		return nil
-	}
 	var last int64
 	return q.in.EachDead(ctx, q.Number, 0, func(b *journal.Buried) bool {
 		if string(b.Entry.ID) != e.ID {

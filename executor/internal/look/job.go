@@ -79,7 +79,7 @@ func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) (
 			continue
 		}
 		if d.Explanation, err = q.explainDetail(ctx, d); err == nil {
-			err = q.decodeAll(ctx, d)
+			err = i.Decode(ctx, d)
 		}
 		if err != nil {
 			return nil, err
@@ -166,9 +166,6 @@ func cutFailures(list []inspect.Failure, errs int) []inspect.Failure {
 // lookAtMorgue looks for the dead letters of all: among the first ones, unless that is
 // all that there may be of an id.
 func (all *details) lookAtMorgue(ctx context.Context) error {
-	if all.q.in.Log.Buried(all.q.Number) == 0 {
-		return nil
-	}
 	examined, dead := 0, slices.ContainsFunc(all.list, func(d *inspect.JobDetail) bool { return d.State == inspect.JobDead })
 	return all.q.in.EachDead(ctx, all.q.Number, 0, func(b *journal.Buried) bool {
 		if examined++; !dead && examined > deadBesideAJob {
@@ -191,7 +188,7 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 // explainDetail is Explain for what has been looked at, and may be dead.
 func (q Queue) explainDetail(ctx context.Context, d *inspect.JobDetail) (e inspect.Explanation, err error) {
 	if d.State != inspect.JobDead {
-		e, err = q.Explain(ctx, d.ID)
+		e, err = q.in.Explain(ctx, d.Queue, d.ID)
 		e.LastError = brief.Cut(e.LastError, detailBytes)
 		return e, err
 	}
@@ -204,18 +201,13 @@ func (q Queue) explainDetail(ctx context.Context, d *inspect.JobDetail) (e inspe
 	return e, nil
 }
 
-// Decode has the codec of its queue decode what there are bytes of.
+// Decode has the codec of its queue decode what there are bytes of, on goroutines of its own:
+// it is user code, which may end one or block.
 func (i *Inspector) Decode(ctx context.Context, d *inspect.JobDetail) error {
 	ctx, q, err := i.Queue(ctx, d.Queue)
-	if err == nil {
-		err = q.decodeAll(ctx, d)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// decodeAll has the codec decode what there are bytes of, on a goroutine of its own:
-// it is user code, which may end that or block.
-func (q Queue) decodeAll(ctx context.Context, d *inspect.JobDetail) error {
 	var todo []*inspect.PayloadInfo
 	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
 		for i := range list {
@@ -226,19 +218,12 @@ func (q Queue) decodeAll(ctx context.Context, d *inspect.JobDetail) error {
 		todo = append(todo, &d.Dead[i].PayloadInfo)
 	}
 	todo = slices.DeleteFunc(todo, func(p *inspect.PayloadInfo) bool { return p.Raw == nil })
-	raw := make([][]byte, len(todo))
-	for i, p := range todo {
-		raw[i] = slices.Clone(p.Raw) // the codec may write to them
-	}
-	results := make(chan []decoded, 1)
-	for len(todo) > 0 {
-		go decodeSome(q, raw, results)
+	for _, p := range todo {
+		result := make(chan decoded, 1)
+		go q.decode(slices.Clone(p.Raw), result) // the codec may write to it
 		select {
-		case values := <-results:
-			for i, v := range values {
-				todo[i].Value, todo[i].Decode = v.value, v.err
-			}
-			todo, raw = todo[len(values):], raw[len(values):]
+		case d := <-result:
+			p.Value, p.Decode = d.value, d.err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -252,25 +237,15 @@ type decoded struct {
 	err   error
 }
 
-// decodeSome decodes payloads up to the first whose codec ends the goroutine, and
-// that, too.
-func decodeSome(q Queue, raw [][]byte, result chan<- []decoded) {
-	var values []decoded
-	over := false
-	defer func() {
-		if !over {
-			values = append(values, decoded{err: &codecError{errCodecExited, errCodecExited.Error()}})
-		}
-		result <- values
-	}()
-	for _, b := range raw {
-		value, err := q.Decode(b)
-		if err != nil {
-			value, err = nil, &codecError{err, brief.Cut(guard.Text(err.Error), detailBytes)}
-		}
-		values = append(values, decoded{value, err})
+// decode decodes a payload, also with a codec that ends the goroutine.
+func (q Queue) decode(raw []byte, result chan<- decoded) {
+	d := decoded{err: &codecError{errCodecExited, errCodecExited.Error()}}
+	defer func() { result <- d }()
+	value, err := q.Decode(raw)
+	if err != nil {
+		value, err = nil, &codecError{err, brief.Cut(guard.Text(err.Error), detailBytes)}
 	}
-	over = true
+	d = decoded{value, err}
 }
 
 // codecError is an error of a codec, with its text: who shows it need not be careful.
@@ -291,11 +266,6 @@ func (i *Inspector) Explain(ctx context.Context, queue, id string) (e inspect.Ex
 	if err = cmp.Or(err, engine.CheckID(id)); err != nil {
 		return e, err
 	}
-	return q.Explain(ctx, id)
-}
-
-// Explain is that of the inspector.
-func (q Queue) Explain(ctx context.Context, id string) (e inspect.Explanation, err error) {
 	s, err := q.status(ctx, id)
 	if err != nil {
 		return e, err

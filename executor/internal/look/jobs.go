@@ -1,11 +1,11 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -32,57 +32,70 @@ func (i *Inspector) Jobs(ctx context.Context, query inspect.JobQuery) (p inspect
 
 // Page is Jobs that has as many rows as the query says.
 func (i *Inspector) Page(ctx context.Context, query inspect.JobQuery) (inspect.JobPage, error) {
-	ctx, q, err := i.Queue(ctx, query.Queue)
-	if err != nil {
+	ctx, l, err := i.list(ctx, "jobs", query)
+	switch {
+	case err != nil:
 		return inspect.JobPage{}, err
-	}
-	l, err := newJobList(q, query)
-	if err != nil {
-		return inspect.JobPage{}, err
-	}
-	if query.Order == inspect.OrderNone {
+	case query.Order == inspect.OrderNone:
 		return l.asTheyCome(ctx)
 	}
 	return l.inOrder(ctx)
 }
 
-// list is what queries at work have in common.
+// list is a query at work, for jobs or for dead letters.
 type list struct {
+	inspect.JobQuery
 	q      Queue
 	name   string       // of the list that cursors belong to
 	after  *listing.Key // nil: from the beginning
 	before int64        // the payload was enqueued before that; Unix ns
+	died   int64        // the same, of when it died
+	wanted pick.States
 }
 
-// newList checks what a query has, of States aside, for a list that has some orders.
-func newList(q Queue, of string, query *inspect.JobQuery, has ...inspect.Order) (l list, err error) {
-	l = list{q: q, before: math.MaxInt64, name: ListName(of, query)}
-	if err = pick.CheckFilter(&query.Filter); err != nil {
-		return l, err
+// list checks what a query has, for jobs or for the dead.
+func (i *Inspector) list(ctx context.Context, of string, query inspect.JobQuery) (context.Context, *list, error) {
+	ctx, q, err := i.Queue(ctx, query.Queue)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := &list{JobQuery: query, q: q, name: ListName(of, &query), before: math.MaxInt64, died: math.MaxInt64}
+	has := []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads}
+	if of == "dead" {
+		err, has = l.checkDead(), []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDied}
+	} else if l.wanted, err = pick.StatesOf(query.States); err == nil && query.DiedBefore != 0 {
+		err = fmt.Errorf("%w: DiedBefore is %v, and jobs have not died", inspect.ErrInvalidQuery, query.DiedBefore)
+	} else if query.Order == inspect.OrderNone {
+		l.name = fmt.Sprintf("jobs of %x: %s", i.nonce, query.Queue)
+	}
+	return ctx, l, cmp.Or(err, l.check(has))
+}
+
+// check checks what all lists have, for one that has some orders.
+func (l *list) check(has []inspect.Order) error {
+	if err := pick.CheckFilter(&l.Filter); err != nil {
+		return err
 	}
 	switch {
-	case !slices.Contains(has, query.Order):
-		return l, fmt.Errorf("%w: Order is %q; it must be one of %q", inspect.ErrInvalidQuery, brief.Clip(string(query.Order)), has)
-	case query.Order == inspect.OrderNone && query.Descending:
-		return l, fmt.Errorf("%w: Descending has no meaning without an Order", inspect.ErrInvalidQuery)
-	case query.Patience < 0:
-		return l, fmt.Errorf("%w: Patience is %v, it must not be negative; 0 is as long as ctx lets it", inspect.ErrInvalidQuery, query.Patience)
+	case !slices.Contains(has, l.Order):
+		return fmt.Errorf("%w: Order is %q; it must be one of %q", inspect.ErrInvalidQuery, brief.Clip(string(l.Order)), has)
+	case l.Order == inspect.OrderNone && l.Descending:
+		return fmt.Errorf("%w: Descending has no meaning without an Order", inspect.ErrInvalidQuery)
+	case l.Patience < 0:
+		return fmt.Errorf("%w: Patience is %v, it must not be negative; 0 is as long as ctx lets it", inspect.ErrInvalidQuery, l.Patience)
 	}
-	if query.Filter.OlderThan > 0 {
-		l.before = q.in.Now() - int64(query.Filter.OlderThan)
+	if l.Filter.OlderThan > 0 {
+		l.before = l.q.in.Now() - int64(l.Filter.OlderThan)
 	}
-	if of == "jobs" && query.Order == inspect.OrderNone {
-		l.name = fmt.Sprintf("jobs of %x: %s", q.in.nonce, query.Queue)
+	if l.Cursor == "" {
+		return nil
 	}
-	if query.Cursor == "" {
-		return l, nil
-	}
-	after, ok := listing.Parse(l.name, query.Cursor)
+	after, ok := listing.Parse(l.name, l.Cursor)
 	if l.after = &after; !ok {
-		err = fmt.Errorf("%w: %q does not belong to this list: queue, order and direction must be those of the page that it came with, and without an order the process, too",
-			inspect.ErrInvalidCursor, brief.Clip(query.Cursor))
+		return fmt.Errorf("%w: %q does not belong to this list: queue, order and direction must be those of the page that it came with, and without an order the process, too",
+			inspect.ErrInvalidCursor, brief.Clip(l.Cursor))
 	}
-	return l, err
+	return nil
 }
 
 // ListName is what the cursors of a list in an order belong to; of is jobs or dead.
@@ -109,38 +122,19 @@ func numbers(order inspect.Order, due int64, retry, payloads int, position int64
 	return 0, 0
 }
 
-// jobList is a query for jobs at work.
-type jobList struct {
-	list
-	inspect.JobQuery
-	wanted pick.States
-}
-
-func newJobList(q Queue, query inspect.JobQuery) (l *jobList, err error) {
-	l = &jobList{JobQuery: query}
-	if l.wanted, err = pick.StatesOf(query.States); err == nil && query.DiedBefore != 0 {
-		err = fmt.Errorf("%w: DiedBefore is %v, and jobs have not died", inspect.ErrInvalidQuery, query.DiedBefore)
-	}
-	if err != nil {
-		return nil, err
-	}
-	l.list, err = newList(q, "jobs", &query, inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads)
-	return l, err
-}
-
 // none reports whether a shard with these figures has no job that is wanted.
-func (l *jobList) none(c shard.Counts) bool {
+func (l *list) none(c shard.Counts) bool {
 	return l.wanted.None(c) || l.Filter.Failed && c.Retrying == 0
 }
 
 // picks is what can be told of a job on its shard.
-func (l *jobList) picks(v *shard.View) bool {
+func (l *list) picks(v *shard.View) bool {
 	f := &l.Filter
 	return l.wanted.Has(v) && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
 }
 
 // matches is the rest of the filter.
-func (l *jobList) matches(v *shard.View) (bool, error) {
+func (l *list) matches(v *shard.View) (bool, error) {
 	if !pick.Means(&l.Filter, v.ID, v.LastError, v.Retry >= 0) {
 		return false, nil
 	}
@@ -153,7 +147,7 @@ func (l *jobList) matches(v *shard.View) (bool, error) {
 }
 
 // inOrder goes through all jobs and keeps the first of them.
-func (l *jobList) inOrder(ctx context.Context) (inspect.JobPage, error) {
+func (l *list) inOrder(ctx context.Context) (inspect.JobPage, error) {
 	page := listing.NewPage[shard.View](l.Limit, l.Descending, l.after)
 	w := NewWalk(l.q)
 	var cancel context.CancelFunc
@@ -166,7 +160,6 @@ func (l *jobList) inOrder(ctx context.Context) (inspect.JobPage, error) {
 	w.take = func(_ int, v *shard.View) error {
 		ok, err := l.matches(v)
 		if err == nil && ok && page.Takes(l.key(v)) {
-			v.ID = strings.Clone(v.ID)
 			page.Offer(l.key(v), *v)
 		}
 		return err
@@ -188,17 +181,17 @@ func (l *jobList) inOrder(ctx context.Context) (inspect.JobPage, error) {
 }
 
 // key is the place of a job in the order.
-func (l *jobList) key(v *shard.View) listing.Key {
+func (l *list) key(v *shard.View) listing.Key {
 	first, second := l.numbers(v)
 	return listing.Key{First: first, Second: second, ID: v.ID}
 }
 
-func (l *jobList) numbers(v *shard.View) (first, second int64) {
+func (l *list) numbers(v *shard.View) (first, second int64) {
 	return numbers(l.Order, v.Due, v.Retry, v.Payloads, int64(v.First.Position()))
 }
 
 // asTheyCome goes on behind the last row, shard by shard, until the page is full.
-func (l *jobList) asTheyCome(ctx context.Context) (p inspect.JobPage, err error) {
+func (l *list) asTheyCome(ctx context.Context) (p inspect.JobPage, err error) {
 	p.Jobs = []inspect.JobInfo{}
 	var k listing.Key // the shard, and the place in it, of the last job that is dealt with
 	if l.after != nil {
@@ -217,20 +210,20 @@ func (l *jobList) asTheyCome(ctx context.Context) (p inspect.JobPage, err error)
 		if ok, err := l.matches(v); err != nil || !ok {
 			return err
 		}
-		v.ID = strings.Clone(v.ID)
 		return l.add(&p, v)
 	}
 	for ; int(k.First) < len(w.at); k = (listing.Key{First: k.First + 1}) {
 		s := int(k.First)
 		for w.at[s] = shard.Cursor(k.Second); !w.over[s]; k.Second = int64(w.at[s]) {
-			if w.examined >= MaxExamined {
-				return l.goesOn(p, w, k), nil
+			if w.late = w.examined >= MaxExamined; !w.late {
+				err = w.step(ctx, s, l.stride(len(p.Jobs)))
 			}
-			if err := w.step(ctx, s, l.stride(len(p.Jobs))); err != nil {
+			if err != nil {
 				return inspect.JobPage{}, err
 			}
 			if len(p.Jobs) == l.Limit || w.late {
-				return l.goesOn(p, w, k), nil
+				p.Next, p.Examined, p.Truncated = listing.Cursor(l.name, k), w.examined, len(p.Jobs) < l.Limit
+				return p, nil
 			}
 		}
 	}
@@ -238,14 +231,8 @@ func (l *jobList) asTheyCome(ctx context.Context) (p inspect.JobPage, err error)
 	return p, nil
 }
 
-// goesOn ends a page behind which there may be another one.
-func (l *jobList) goesOn(p inspect.JobPage, w *Walk, k listing.Key) inspect.JobPage {
-	p.Next, p.Examined, p.Truncated = listing.Cursor(l.name, k), w.examined, len(p.Jobs) < l.Limit
-	return p
-}
-
 // stride is how many jobs to look at next when a page without an order has so many.
-func (l *jobList) stride(rows int) int {
+func (l *list) stride(rows int) int {
 	if l.Filter == (inspect.JobFilter{}) && len(l.States) == 0 {
 		return min(l.Limit-rows, jobsPerVisit)
 	}
@@ -253,7 +240,7 @@ func (l *jobList) stride(rows int) int {
 }
 
 // add puts a job on the page, with what its payload says.
-func (l *jobList) add(p *inspect.JobPage, v *shard.View) error {
+func (l *list) add(p *inspect.JobPage, v *shard.View) error {
 	info, err := l.q.Info(v)
 	p.Jobs = append(p.Jobs, info)
 	return err

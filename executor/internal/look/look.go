@@ -168,11 +168,8 @@ func (i *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (li
 	} else {
 		_, _, err = i.Queue(ctx, query.Queue)
 	}
-	if err != nil {
-		return list, err
-	}
-	limit, err := listLimit(query.Limit)
-	if err != nil {
+	limit, wrong := listLimit(query.Limit)
+	if err = cmp.Or(err, wrong); err != nil {
 		return list, err
 	}
 	at := slices.DeleteFunc(i.Hands(time.Now()), func(h engine.Hand) bool { return query.Queue != "" && query.Queue != h.Queue })

@@ -1,6 +1,7 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -21,8 +22,7 @@ type Walk struct {
 	// whether a job may be. Both are called on the shard, and only compare numbers.
 	none func(shard.Counts) bool
 	Want func(*shard.View) bool
-	// take is given those that were wanted, with their ids, which are valid during
-	// the call.
+	// take is given those that were wanted, with their ids.
 	take func(shard int, v *shard.View) error
 
 	patience context.Context // how long it may take, if not as long as ctx of the call; see patient
@@ -33,10 +33,7 @@ type Walk struct {
 	examined int
 	late     bool // patience is over: it has ended before its end
 
-	// Of the last visit, to be used again.
-	found []shard.View
-	text  []byte
-	ends  []int
+	found []shard.View // of the last visit, to be used again
 }
 
 // NewWalk returns one that has not begun.
@@ -79,10 +76,7 @@ func (w *Walk) step(ctx context.Context, s, n int) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	until := ctx
-	if w.patience != nil {
-		until = w.patience
-	}
+	until := cmp.Or(w.patience, ctx)
 	err := w.q.in.Paced(until, func() (cost time.Duration, err error) {
 		if w.late = context.Cause(until) != nil; w.late {
 			return 0, context.Cause(ctx)
@@ -103,49 +97,33 @@ func (w *Walk) step(ctx context.Context, s, n int) error {
 	return err
 }
 
-// takeAll hands on what a visit has found. Those whose payload has ended since then
-// are looked at once more: there the shard itself says what they are called.
+// takeAll hands on what a visit has found, with their ids. Those whose payload has ended since
+// then are looked at once more: there the shard itself says what they are called.
 func (w *Walk) takeAll(ctx context.Context, s int, found []shard.View) error {
-	lost, err := w.hand(s, found)
-	if err != nil || len(lost) == 0 {
-		return err
+	var lost []shard.Cursor
+	for i := range found {
+		v := &found[i]
+		if v.ID == "" {
+			id, _, err := v.First.PeekID()
+			if err != nil {
+				return w.q.in.Border(err)
+			}
+			v.ID = string(id)
+		}
+		if v.ID == "" {
+			lost = append(lost, v.Cursor)
+		} else if err := w.take(s, v); err != nil {
+			return err
+		}
+	}
+	if len(lost) == 0 {
+		return nil
 	}
 	again := &visit{Walk: w}
 	if err := w.q.Shards.All[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
 		return w.q.in.Border(err)
 	}
-	_, err = w.hand(s, again.found)
-	return err
-}
-
-// hand reads the ids of jobs, and hands those on whose id could be read.
-func (w *Walk) hand(s int, found []shard.View) (lost []shard.Cursor, err error) {
-	w.text, w.ends = w.text[:0], w.ends[:0]
-	for i := range found {
-		if v := &found[i]; v.ID == "" {
-			id, _, err := v.First.PeekID()
-			if err != nil {
-				return nil, w.q.in.Border(err)
-			}
-			w.text = append(w.text, id...)
-		}
-		w.ends = append(w.ends, len(w.text))
-	}
-	ids, from := string(w.text), 0 // one allocation for all
-	for i := range found {
-		v := &found[i]
-		if v.ID == "" {
-			v.ID = ids[from:w.ends[i]]
-		}
-		if from = w.ends[i]; v.ID == "" {
-			lost = append(lost, v.Cursor)
-			continue
-		}
-		if err := w.take(s, v); err != nil {
-			return nil, err
-		}
-	}
-	return lost, nil
+	return w.takeAll(ctx, s, again.found)
 }
 
 // visit is what happens on a shard. It belongs to the shard until it is over, and to

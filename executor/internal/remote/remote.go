@@ -49,9 +49,6 @@ type Executor interface {
 	Compact(ctx context.Context) error
 }
 
-// controls are what is asked.
-type controls struct{ Config }
-
 // Listen answers on the socket of the journal in Config.Dir, and returns what ends that. On a full
 // disk, where what makes room has to run, a goroutine tries again each second until then.
 func Listen(cfg Config) (end func(), err error) {
@@ -85,7 +82,7 @@ func listenLater(ctx context.Context, cfg Config) {
 
 // serve answers on l until the server is closed.
 func serve(l net.Listener, cfg Config) *control.Server {
-	c := &controls{cfg}
+	c := &cfg
 	s := &control.Server{
 		Hello: control.Hello{PID: os.Getpid(), Dir: c.Dir},
 		Looks: map[string]control.Handler{
@@ -115,7 +112,7 @@ func serve(l net.Listener, cfg Config) *control.Server {
 	return s
 }
 
-func (c *controls) inspect(ctx context.Context, _ control.None) (control.Figures, error) {
+func (c *Config) inspect(ctx context.Context, _ control.None) (control.Figures, error) {
 	a := control.Figures{Journal: c.Look.Log.Info()}
 	s, err := c.stats(ctx)
 	for i := 0; i < len(s.Queues) && err == nil; i++ {
@@ -128,7 +125,7 @@ func (c *controls) inspect(ctx context.Context, _ control.None) (control.Figures
 }
 
 // stats are those of all queues that the journal knows.
-func (c *controls) stats(ctx context.Context) (inspect.Stats, error) {
+func (c *Config) stats(ctx context.Context) (inspect.Stats, error) {
 	s, err := c.Look.Stats(ctx)
 	if err == nil {
 		s.Queues = append(s.Queues, c.names(s.Queues)...)
@@ -138,7 +135,7 @@ func (c *controls) stats(ctx context.Context) (inspect.Stats, error) {
 }
 
 // names are the queues that the journal knows beside some, without what their shards count.
-func (c *controls) names(beside []inspect.QueueStats) (list []inspect.QueueStats) {
+func (c *Config) names(beside []inspect.QueueStats) (list []inspect.QueueStats) {
 	for name, number := range c.Look.Log.Queues() {
 		if slices.ContainsFunc(beside, func(q inspect.QueueStats) bool { return q.Name == name }) {
 			continue
@@ -151,7 +148,7 @@ func (c *controls) names(beside []inspect.QueueStats) (list []inspect.QueueStats
 }
 
 // census counts the jobs of a queue as a journal at rest has them: none of them runs.
-func (c *controls) census(ctx context.Context, to *control.Census) error {
+func (c *Config) census(ctx context.Context, to *control.Census) error {
 	ctx, q, err := c.Look.Queue(ctx, to.Name)
 	if err != nil {
 		return err
@@ -183,7 +180,7 @@ func (c *controls) census(ctx context.Context, to *control.Census) error {
 const silence = 2 * time.Second
 
 // status answers also when no shard does, or the disk does not: then a person asks.
-func (c *controls) status(ctx context.Context, _ control.None) (a control.Health, _ error) {
+func (c *Config) status(ctx context.Context, _ control.None) (a control.Health, _ error) {
 	x := c.Look
 	if err := c.Err(); err != nil {
 		a.Trouble = err.Error()
@@ -202,7 +199,7 @@ func (c *controls) status(ctx context.Context, _ control.None) (a control.Health
 	return a, nil
 }
 
-func (c *controls) events(ctx context.Context, request func(v any) error, send func(line any) error) error {
+func (c *Config) events(ctx context.Context, request func(v any) error, send func(line any) error) error {
 	var f events.Filter
 	if err := request(&f); err != nil {
 		return err
@@ -226,7 +223,7 @@ func (c *controls) events(ctx context.Context, request func(v any) error, send f
 }
 
 // act answers with how many were affected also when it went wrong after them.
-func (c *controls) act(ctx context.Context, a admin.Act) (did admin.Affected, err error) {
+func (c *Config) act(ctx context.Context, a admin.Act) (did admin.Affected, err error) {
 	which, err := a.Selection()
 	if err == nil {
 		did, err = admin.Do(ctx, c.Inspector, a.Do, which, a.Reason)
@@ -237,7 +234,7 @@ func (c *controls) act(ctx context.Context, a admin.Act) (did admin.Affected, er
 	return did, err
 }
 
-func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, error) {
+func (c *Config) copy(ctx context.Context, to control.Copy) (control.None, error) {
 	switch {
 	case to.To == "":
 		return control.None{}, fmt.Errorf("%w: to is missing", inspect.ErrInvalidQuery)
@@ -247,7 +244,7 @@ func (c *controls) copy(ctx context.Context, to control.Copy) (control.None, err
 	return control.None{}, c.Copy(ctx, to.To)
 }
 
-func (c *controls) compact(ctx context.Context, _ control.None) (a control.Compacted, err error) {
+func (c *Config) compact(ctx context.Context, _ control.None) (a control.Compacted, err error) {
 	a.Before = c.Look.Log.Info().FileBytes
 	err = c.Compact(ctx)
 	a.After = c.Look.Log.Info().FileBytes

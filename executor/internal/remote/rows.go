@@ -23,7 +23,7 @@ const (
 	jobPayloads    = 1000    // of these, of one job
 )
 
-func (c *controls) jobs(ctx context.Context, query inspect.JobQuery) (a control.Jobs, err error) {
+func (c *Config) jobs(ctx context.Context, query inspect.JobQuery) (a control.Jobs, err error) {
 	limit := query.Limit
 	if limit < 1 || limit > control.MaxRows {
 		return a, fmt.Errorf("%w: the limit is %d, it must be from 1 to %d", inspect.ErrInvalidQuery, limit, control.MaxRows)
@@ -62,7 +62,7 @@ func weigh(r *control.Job, d *inspect.JobDetail) int {
 	return len(all)
 }
 
-func (c *controls) job(ctx context.Context, one control.One) (a control.Whole, err error) {
+func (c *Config) job(ctx context.Context, one control.One) (a control.Whole, err error) {
 	ctx, q, err := c.Look.Queue(ctx, one.Queue)
 	if err == nil {
 		err = engine.CheckID(one.ID)
@@ -79,12 +79,12 @@ func (c *controls) job(ctx context.Context, one control.One) (a control.Whole, e
 	weigh(&a.Job, &d)
 	unshown := func(p inspect.PayloadInfo) bool { return p.Raw == nil }
 	a.InHand, a.Waiting = slices.DeleteFunc(d.InHand, unshown), slices.DeleteFunc(d.Waiting, unshown)
-	why, err := q.Explain(ctx, one.ID)
+	why, err := c.Look.Explain(ctx, one.Queue, one.ID)
 	a.Why = why.String()
 	return a, err
 }
 
-func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a control.DeadLetters, err error) {
+func (c *Config) dead(ctx context.Context, query control.DeadQuery) (a control.DeadLetters, err error) {
 	if ctx, err = guard.Context(ctx); err != nil {
 		return a, err
 	}
@@ -95,9 +95,6 @@ func (c *controls) dead(ctx context.Context, query control.DeadQuery) (a control
 	ids := make(map[string]bool)
 	for _, id := range query.IDs {
 		ids[id] = true
-	}
-	if c.Look.Log.Buried(number) == 0 {
-		return a, nil
 	}
 	room, examined := look.Room{Left: answerBytes}, 0
 	err = c.Look.EachDead(ctx, number, journal.Position(query.From), func(b *journal.Buried) bool {

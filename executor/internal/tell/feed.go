@@ -137,23 +137,21 @@ func (f *Feed) Read(ctx context.Context, filter events.Filter, queues []*Source)
 		return nil, err
 	}
 	r := &Reader{over: ctx.Done(), life: f.life}
-	if filter.After == "" {
-		r.at = *f.ring.Open(want)
-		return r, nil
-	}
 	life, number, ok := parse(filter.After)
-	if !ok {
+	switch {
+	case filter.After == "":
+		r.at = *f.ring.Open(want)
+	case !ok:
 		return nil, fmt.Errorf("the Filter has After %.100q, which is no Token of an Event", filter.After)
-	}
-	if life != f.life {
+	case life != f.life:
 		r.at, r.lost = *f.ring.Open(want), &events.MissedError{Restarted: true}
-		return r, nil
+	default:
+		after, ok := f.ring.OpenAfter(want, number)
+		if !ok {
+			return nil, fmt.Errorf("the Filter has After %.100q, and there is no such event yet", filter.After)
+		}
+		r.at = *after
 	}
-	after, ok := f.ring.OpenAfter(want, number)
-	if !ok {
-		return nil, fmt.Errorf("the Filter has After %.100q, and there is no such event yet", filter.After)
-	}
-	r.at = *after
 	return r, nil
 }
 

@@ -4,12 +4,13 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/shard"
 )
 
 // about returns an event about payloads that a handler has in hand.
 func about(kind events.Kind, it *shard.Item, in []shard.Payload) events.Event {
-	return events.Event{Kind: kind, ID: it.ID, Position: uint64(in[0].Ref.Position()), Payloads: len(in), Attempt: it.Retry + firstAttempt}
+	return events.Event{Kind: kind, ID: it.ID, Position: uint64(in[0].Ref.Position()), Payloads: len(in), Attempt: it.Retry + admin.FirstAttempt}
 }
 
 // Parked tells that a job is blocked, whose turn had come.
@@ -51,7 +52,7 @@ func (s *Source) Passed(it *shard.Item, retry int, began time.Time) {
 	now := time.Now()
 	s.Tell(events.Event{
 		Kind: events.Done, ID: it.ID, Time: now, Position: uint64(it.Payloads[it.Outcome.Done-1].Ref.Position()), Payloads: 1,
-		Attempt: retry + firstAttempt, Duration: since(began, now),
+		Attempt: retry + admin.FirstAttempt, Duration: since(began, now),
 	})
 }
 
@@ -67,7 +68,7 @@ func (s *Source) Outcomes(batch []*shard.Item, errs bool, began time.Time) {
 	}
 	now := time.Now()
 	for _, it := range batch {
-		s.outcome(it, events.Event{ID: it.ID, Time: now, Payloads: 1, Attempt: it.Retry + firstAttempt, Duration: since(began, now)})
+		s.outcome(it, events.Event{ID: it.ID, Time: now, Payloads: 1, Attempt: it.Retry + admin.FirstAttempt, Duration: since(began, now)})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/feed"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -92,14 +93,10 @@ func (s *Source) Decided(c *shard.Change) (tell func()) {
 	}
 	for _, b := range c.Buried {
 		told = append(told, event(events.Event{Kind: events.Buried, ID: idOf(b.Ref), Time: now, Position: uint64(b.Ref.Position()),
-			Attempt: b.Retry + firstAttempt, Error: bounded(b.Reason), Payloads: 1}))
+			Attempt: b.Retry + admin.FirstAttempt, Error: bounded(b.Reason), Payloads: 1}))
 	}
 	return func() { s.feed.ring.Put(&s.Source, told...) }
 }
-
-// firstAttempt is the number of the attempt of a job that has used up no retry, less its
-// count of retries, −1.
-const firstAttempt = 2
 
 // idOf returns the id of a payload, none if the journal can't say, which it fails
 // with.
