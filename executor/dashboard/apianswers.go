@@ -194,13 +194,13 @@ func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.Run
 
 // keys answers with a part of a list of keys, by the name of the list: its cursor is the
 // last key, as it may be in an address.
-func keys[S any](name string, read func(after string, limit int) ([]S, int, error), key func(S) string) answer {
+func keys[S any](a *api, name string, read func(in inspect.Inspector, after string, limit int) ([]S, int, error), key func(S) string) answer {
 	return func(_ *http.Request, p *params) (any, error) {
 		after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
 		}
-		page, more, err := read(string(after), p.limit(inspect.MaxListLimit))
+		page, more, err := read(a.x.Inspect(), string(after), p.limit(inspect.MaxListLimit))
 		answer := map[string]any{name: page, "more": more}
 		if more > 0 {
 			answer["next"] = base64.RawURLEncoding.EncodeToString([]byte(last(page, key)))
