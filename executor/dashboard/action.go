@@ -4,17 +4,13 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
-	"mime"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
-	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/serving"
@@ -24,12 +20,16 @@ import (
 type actions struct {
 	*site
 	room   *serving.Room // actions at a time
-	copies chan struct{} // held while a copy is made and sent
+	copies sync.Mutex    // held while a copy is made and sent
 }
 
-// act does what a POST asks for, or asks back.
+// act does what a POST asks for. A page may be asked back; a program means what it says.
 func (a *actions) act(w http.ResponseWriter, r *http.Request) error {
-	o, err := orderOf(r)
+	read, program := orderOf, a.ofAPI(r)
+	if program {
+		read = orderIn
+	}
+	o, err := read(r)
 	if err != nil {
 		return err
 	}
@@ -37,45 +37,21 @@ func (a *actions) act(w http.ResponseWriter, r *http.Request) error {
 	if err := a.permit(r, &o); err != nil {
 		return err
 	}
-	if d := deeds[o.Verb]; !o.has("confirm") && (d.danger || slices.Contains(d.asks, o.Scope)) {
+	if d := deeds[o.Verb]; !program && !o.has("confirm") && (d.danger || slices.Contains(d.asks, o.Scope)) {
 		return a.looks.Look(w, r, func(w http.ResponseWriter) error { return a.ask(w, r, o) })
 	}
 	did, err := a.perform(r, &o)
-	if err != nil && did.N > 0 && !gone(r, err) {
-		p := problemOf(err)
-		p.text = fmt.Sprintf("%s affected before this went wrong: %s", plural(did.N, "was", "were"), p.text)
-		return p
-	} else if err != nil {
-		return err
-	}
-	w.Header().Set("Location", o.origin()+"done="+a.notices.keep(o.told(did)))
-	w.WriteHeader(http.StatusSeeOther)
-	return nil
-}
-
-// do does what a POST asks for. It asks nothing back: a program means what it says.
-func (a *api) do(w http.ResponseWriter, r *http.Request) error {
-	if _, err := paramsOf(r); err != nil {
-		return err
-	}
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	o, err := orderIn(kind, r.Body)
-	if err != nil {
-		return err
-	}
-	heard(w)
-	if err := a.permit(r, &o); err != nil {
-		return err
-	}
-	did, err := a.perform(r, &o)
 	switch {
-	case err == nil:
+	case err != nil && !gone(r, err):
+		a.refuse(w, r, err, did.N)
+	case err != nil:
+	case program:
 		did.Of = o.what()
 		return sendJSON(w, r, http.StatusOK, "application/json", did)
-	case gone(r, err):
-		return err
+	default:
+		w.Header().Set("Location", o.origin()+"done="+a.notices.keep(o.told(did)))
+		w.WriteHeader(http.StatusSeeOther)
 	}
-	a.refuse(w, r, err, did.N)
 	return nil
 }
 
@@ -115,10 +91,8 @@ func (o *order) selections() (all []inspect.Selection) {
 		return []inspect.Selection{inspect.SelectExecutor()}
 	case "id":
 		return []inspect.Selection{inspect.SelectIDs(o.Queue, o.ID)}
-	case "filtered":
+	case "filtered", "all": // which has no filter
 		return []inspect.Selection{inspect.SelectJobs(o.Queue, o.list.filter(), o.states...)}
-	case "all":
-		return []inspect.Selection{inspect.SelectJobs(o.Queue, inspect.JobFilter{}, o.states...)}
 	}
 	var ids, of []string
 	var positions []uint64
@@ -156,10 +130,11 @@ func (o *order) origin() string {
 // the address where the browser goes next, and nobody can guess one: a link says nothing
 // that was not done.
 type notices struct {
-	mu    sync.Mutex
-	texts map[string]string
-	names []string // in the order in which they were kept
+	mu   sync.Mutex
+	kept []notice // oldest first
 }
+
+type notice struct{ name, text string }
 
 // mostNotices is how many wait for their page: the latest ones.
 const mostNotices = 256
@@ -169,23 +144,21 @@ func (n *notices) keep(text string) (name string) {
 	name = rand.Text()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.texts == nil {
-		n.texts = make(map[string]string)
-	}
-	n.texts[name] = text
-	if n.names = append(n.names, name); len(n.names) > mostNotices {
-		delete(n.texts, n.names[0])
-		n.names = n.names[1:]
-	}
+	n.kept = append(n.kept, notice{name, text})
+	n.kept = n.kept[max(len(n.kept)-mostNotices, 0):]
 	return name
 }
 
 // take returns the text of a name, once.
-func (n *notices) take(name string) string {
+func (n *notices) take(name string) (text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	text := n.texts[name]
-	delete(n.texts, name)
+	n.kept = slices.DeleteFunc(n.kept, func(kept notice) bool {
+		if kept.name == name {
+			text = kept.text
+		}
+		return kept.name == name
+	})
 	return text
 }
 
@@ -204,12 +177,10 @@ func (a *actions) copy(w http.ResponseWriter, r *http.Request) error {
 		return wrong("%q is given, and a copy is one of all", clip(name, 40))
 	}
 	heard(w)
-	select {
-	case a.copies <- struct{}{}:
-		defer func() { <-a.copies }()
-	default:
+	if !a.copies.TryLock() {
 		return problem{http.StatusConflict, "another copy is being made; come back when it is done"}
 	}
+	defer a.copies.Unlock()
 	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.ActionTimeout)
 	defer cancel()
 	temp, err := os.MkdirTemp("", "strand-copy-")
@@ -224,9 +195,7 @@ func (a *actions) copy(w http.ResponseWriter, r *http.Request) error {
 	dir := filepath.Join(temp, "journal.strand")
 	err = a.x.Copy(ctx, dir)
 	a.record(r, &o, "dashboard: an action", slog.Attr{}, err)
-	if errors.Is(err, executor.ErrState) {
-		return problem{http.StatusConflict, err.Error()}
-	} else if err != nil {
+	if err != nil {
 		return late(err, "The copy takes longer than Config.ActionTimeout: nothing of it is sent.")
 	}
 	w.Header().Set("Content-Type", "application/x-tar")

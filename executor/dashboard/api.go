@@ -18,14 +18,11 @@ import (
 // apiPrefix begins the paths of the API.
 const apiPrefix = "/api/"
 
-// api is what programs ask for.
-type api struct{ *actions }
-
 // answer is what a program gets for a query.
 type answer = func(*http.Request, *params) (any, error)
 
 // look is the route of a query with parameters of some names.
-func (a *api) look(look answer, names ...string) route {
+func (a *actions) look(look answer, names ...string) route {
 	about := anyQueue
 	if slices.Contains(names, "queue") {
 		about = namedQueue
@@ -44,7 +41,7 @@ func (a *api) look(look answer, names ...string) route {
 }
 
 // table has the routes of the API.
-func (a *api) table() (all map[string]route) {
+func (a *actions) table() (all map[string]route) {
 	look := a.look
 	all = map[string]route{
 		apiPrefix + "v1/": look(func(*http.Request, *params) (any, error) { return endpointsOf(all), nil }),
@@ -65,7 +62,7 @@ func (a *api) table() (all map[string]route) {
 		"/api/v1/schedules": look(func(*http.Request, *params) (any, error) { return a.scheduled(), nil }),
 		"/api/v1/journal":   look(func(r *http.Request, _ *params) (any, error) { return a.journaled(r) }),
 		"/api/v1/copy":      {http.MethodPost, nil, a.copy, 0, nil},
-		"/api/v1/actions":   {http.MethodPost, nil, a.do, 0, nil},
+		"/api/v1/actions":   {http.MethodPost, nil, a.act, 0, nil},
 	}
 	return all
 }

@@ -33,7 +33,7 @@ func endpointsOf(routes map[string]route) any {
 	return map[string]any{"endpoints": all}
 }
 
-func (a *api) total(r *http.Request, _ *params) (any, error) {
+func (a *actions) total(r *http.Request, _ *params) (any, error) {
 	stats, err := a.stats(r)
 	s := struct {
 		Time     time.Time
@@ -55,7 +55,7 @@ func (a *api) total(r *http.Request, _ *params) (any, error) {
 func (b *board) stats(r *http.Request) (inspect.Stats, error) {
 	s, err := b.x.Stats(r.Context())
 	if err == nil {
-		s.Queues, err = seen(b.guard, r, s.Queues, statsName)
+		s.Queues, err = seen(b, r, s.Queues, statsName)
 	}
 	return s, err
 }
@@ -72,7 +72,7 @@ func noQueue(name string) error {
 }
 
 // queues has all that the request may look at, or the one that it asks for.
-func (a *api) queues(r *http.Request, p *params) (any, error) {
+func (a *actions) queues(r *http.Request, p *params) (any, error) {
 	stats, err := a.stats(r)
 	if name := p.Get("queue"); err == nil && p.Has("queue") {
 		stats.Queues = slices.DeleteFunc(stats.Queues, func(q inspect.QueueStats) bool { return q.Name != name })
@@ -84,7 +84,7 @@ func (a *api) queues(r *http.Request, p *params) (any, error) {
 }
 
 // list is a page of jobs or of dead letters.
-func (a *api) list(of func(inspect.Inspector, context.Context, inspect.JobQuery) (inspect.JobPage, error)) answer {
+func (a *actions) list(of func(inspect.Inspector, context.Context, inspect.JobQuery) (inspect.JobPage, error)) answer {
 	return func(r *http.Request, p *params) (any, error) {
 		page, err := of(a.x.Inspect(), r.Context(), inspect.JobQuery{
 			Queue: p.Get("queue"), States: statesOf(p.Values), Order: inspect.Order(p.Get("order")), Descending: p.flag("desc"),
@@ -101,7 +101,7 @@ func (a *api) list(of func(inspect.Inspector, context.Context, inspect.JobQuery)
 	}
 }
 
-func (a *api) job(r *http.Request, p *params) (any, error) {
+func (a *actions) job(r *http.Request, p *params) (any, error) {
 	d, err := a.x.Inspect().Job(r.Context(), p.Get("queue"), p.Get("id"))
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (a *api) job(r *http.Request, p *params) (any, error) {
 }
 
 // details is job for some ids: those of which there is nothing are left out.
-func (a *api) details(r *http.Request, p *params) (any, error) {
+func (a *actions) details(r *http.Request, p *params) (any, error) {
 	found, err := a.x.Inspect().JobsByID(r.Context(), p.Get("queue"), p.Values["id"]...)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (b *board) showPayloads(r *http.Request, d *inspect.JobDetail, left int) in
 	return shown.left
 }
 
-func (a *api) explain(r *http.Request, p *params) (any, error) {
+func (a *actions) explain(r *http.Request, p *params) (any, error) {
 	id, err := p.id()
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (a *api) explain(r *http.Request, p *params) (any, error) {
 	return e, err
 }
 
-func (a *api) find(r *http.Request, p *params) (any, error) {
+func (a *actions) find(r *http.Request, p *params) (any, error) {
 	id, err := p.id()
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (a *api) find(r *http.Request, p *params) (any, error) {
 	return map[string]any{"found": all, "late": late}, err // late: not all queues were asked in time
 }
 
-func (a *api) running(r *http.Request, p *params) (any, error) {
+func (a *actions) running(r *http.Request, p *params) (any, error) {
 	return a.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)})
 }
 
@@ -184,7 +184,7 @@ func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.Run
 	query.Limit = inspect.MaxListLimit // some may not be seen
 	list, err := b.x.Inspect().Running(ctx, query)
 	if err == nil {
-		list.Running, err = seen(b.guard, r, list.Running, func(r inspect.Running) string { return r.Queue })
+		list.Running, err = seen(b, r, list.Running, func(r inspect.Running) string { return r.Queue })
 	}
 	if more := max(len(list.Running)-most, 0); more > 0 {
 		list.Running, list.More = list.Running[:most], list.More+more
@@ -194,7 +194,7 @@ func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.Run
 
 // keys answers with a part of a list of keys, by the name of the list: its cursor is the
 // last key, as it may be in an address.
-func keys[S any](a *api, name string, read func(in inspect.Inspector, after string, limit int) ([]S, int, error), key func(S) string) answer {
+func keys[S any](a *actions, name string, read func(in inspect.Inspector, after string, limit int) ([]S, int, error), key func(S) string) answer {
 	return func(_ *http.Request, p *params) (any, error) {
 		after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
 		if err != nil {
@@ -220,7 +220,7 @@ func last[S any](list []S, key func(S) string) string {
 func keyOf(k inspect.KeyLockStatus) string { return k.Key }
 func leaseOf(l inspect.LeaseStatus) string { return l.Key }
 
-func (a *api) slots(_ *http.Request, p *params) (any, error) {
+func (a *actions) slots(_ *http.Request, p *params) (any, error) {
 	held, more, err := a.x.Inspect().Slots(p.limit(inspect.MaxListLimit))
 	return map[string]any{"slots": held, "more": more}, err
 }

@@ -31,12 +31,6 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// guard says who may ask for what, and has in the log what was asked for.
-type guard struct {
-	cfg    Config
-	origin *http.CrossOriginProtection
-}
-
 // hostOf is the name by which a request asks, without its port.
 func hostOf(r *http.Request) string {
 	host := r.Host
@@ -47,10 +41,10 @@ func hostOf(r *http.Request) string {
 }
 
 // knows reports whether a request asks by a name that it may.
-func (g *guard) knows(r *http.Request) bool {
+func (b *board) knows(r *http.Request) bool {
 	host := hostOf(r)
-	if len(g.cfg.Hosts) > 0 {
-		return slices.ContainsFunc(g.cfg.Hosts, func(known string) bool {
+	if len(b.cfg.Hosts) > 0 {
+		return slices.ContainsFunc(b.cfg.Hosts, func(known string) bool {
 			return known == "*" || strings.EqualFold(strings.Trim(known, "[]"), host)
 		})
 	}
@@ -63,13 +57,13 @@ func (g *guard) knows(r *http.Request) bool {
 
 // foreign returns an error for what a browser sends for a page of another site: also for
 // a GET, because an answer that nobody reads is work, too. People may follow a link.
-func (g *guard) foreign(r *http.Request) error {
+func (b *board) foreign(r *http.Request) error {
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
 		return nil
 	}
 	strict := *r
 	strict.Method = http.MethodPost // a GET of any origin is safe to the check
-	return g.origin.Check(&strict)
+	return b.origin.Check(&strict)
 }
 
 // onLoopback reports whether a request came in over an address that only this machine
@@ -95,7 +89,7 @@ func withVerdicts(r *http.Request, most time.Duration) *http.Request {
 }
 
 // may asks whether a request may do something.
-func (g *guard) may(r *http.Request, a Action) error {
+func (b *board) may(r *http.Request, a Action) error {
 	v := r.Context().Value(verdictsKey{}).(*verdicts)
 	if err, known := v.given[a]; known {
 		return err
@@ -109,29 +103,29 @@ func (g *guard) may(r *http.Request, a Action) error {
 	ctx, cancel := context.WithTimeout(r.Context(), v.left)
 	defer cancel()
 	began := time.Now()
-	err := g.authorize(r.WithContext(ctx), a)
+	err := b.authorize(r.WithContext(ctx), a)
 	v.left -= time.Since(began)
 	v.given[a] = err
 	return err
 }
 
 // permit asks whether a request may have something done, and may look at it.
-func (g *guard) permit(r *http.Request, o *order) error {
-	err := g.may(r, Action{Verb: View, Queue: o.Queue})
+func (b *board) permit(r *http.Request, o *order) error {
+	err := b.may(r, Action{Verb: View, Queue: o.Queue})
 	if err == nil {
-		err = g.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
+		err = b.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
 	}
 	if err != nil {
-		g.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
+		b.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
 	}
 	return err
 }
 
 // seen are those of a list that are of a queue at which a request may look. Where that
 // was not said there is no list: a part of it would look like all.
-func seen[E any](g *guard, r *http.Request, list []E, queue func(E) string) (some []E, err error) {
+func seen[E any](b *board, r *http.Request, list []E, queue func(E) string) (some []E, err error) {
 	for _, e := range list {
-		switch err := g.may(r, Action{Verb: View, Queue: queue(e)}); {
+		switch err := b.may(r, Action{Verb: View, Queue: queue(e)}); {
 		case err == nil:
 			some = append(some, e)
 		case unsaid(err):
@@ -147,9 +141,9 @@ func unsaid(err error) bool { return err != nil && problemOf(err).status != http
 var errUnsaid = problem{http.StatusServiceUnavailable,
 	"whether this is allowed was not said within Config.PageTimeout: the authorizer is slow"}
 
-func (g *guard) authorize(r *http.Request, a Action) (err error) {
+func (b *board) authorize(r *http.Request, a Action) (err error) {
 	switch {
-	case !g.survives("the authorizer of the dashboard", func() { err = g.cfg.Authorize(r, a) }):
+	case !b.survives("the authorizer of the dashboard", func() { err = b.cfg.Authorize(r, a) }):
 		return problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
 	case err == nil:
 		return nil
@@ -160,10 +154,10 @@ func (g *guard) authorize(r *http.Request, a Action) (err error) {
 }
 
 // survives reports whether what the program says does not panic, and has it in the log if it does.
-func (g *guard) survives(what string, do func()) (ok bool) {
+func (b *board) survives(what string, do func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			g.cfg.Logger.Error(what+" panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			b.cfg.Logger.Error(what+" panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	do()
@@ -171,10 +165,10 @@ func (g *guard) survives(what string, do func()) (ok bool) {
 }
 
 // can says which verbs a request may use on a queue.
-func (g *guard) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool, error) {
+func (b *board) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool, error) {
 	can := make(map[Verb]bool, len(verbs))
 	for _, v := range verbs {
-		err := g.may(r, Action{Verb: v, Queue: queue})
+		err := b.may(r, Action{Verb: v, Queue: queue})
 		if unsaid(err) {
 			return nil, err
 		}
@@ -185,7 +179,7 @@ func (g *guard) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool
 
 // record has an action in the log: all that it was asked with, by whom, and what came of
 // it. What is not there is left out.
-func (g *guard) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
+func (b *board) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
 	line := []slog.Attr{slog.String("verb", string(o.Verb))}
 	said := func(attrs ...slog.Attr) {
 		line = append(line, slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Value.String() == "" })...)
@@ -196,13 +190,11 @@ func (g *guard) record(r *http.Request, o *order, text string, affected slog.Att
 	}
 	if len(o.states) > 0 {
 		line = append(line, slog.Any("states", o.states))
-	} else {
-		said(slog.String("states", o.said("state")))
 	}
 	said(slog.String("prefix", o.said("prefix")), slog.String("containing", o.said("error")), slog.String("reason", o.said("reason")),
 		slog.String("key", o.said("key")), slog.String("cron", o.said("cron")), slog.String("schedule", o.said("schedule")))
 	line = append(line, affected, slog.String("from", r.RemoteAddr))
-	if user := g.user(r); user != "" {
+	if user := b.user(r); user != "" {
 		line = append(line, slog.String("user", user))
 	}
 	level := slog.LevelInfo
@@ -210,13 +202,13 @@ func (g *guard) record(r *http.Request, o *order, text string, affected slog.Att
 		level = slog.LevelWarn
 		line = append(line, slog.Any("error", err))
 	}
-	g.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
+	b.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
 }
 
 // user is who asks, as Config.User says.
-func (g *guard) user(r *http.Request) (name string) {
-	if g.cfg.User != nil {
-		g.survives("User of the dashboard", func() { name = g.cfg.User(r) })
+func (b *board) user(r *http.Request) (name string) {
+	if b.cfg.User != nil {
+		b.survives("User of the dashboard", func() { name = b.cfg.User(r) })
 	}
 	return name
 }

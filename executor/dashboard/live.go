@@ -198,12 +198,12 @@ func (m *reading) figures() figures {
 // textFor returns the text for who may look at some queues: figures and rates are those of
 // these.
 func (l *live) textFor(r *http.Request, m reading) ([]byte, error) {
-	some, err := seen(l.guard, r, m.stats.Queues, statsName)
+	some, err := seen(l.board, r, m.stats.Queues, statsName)
 	if err != nil || len(some) == len(m.stats.Queues) {
 		return m.text, err
 	}
 	m.stats.Queues = some
-	if m.before.Queues, err = seen(l.guard, r, m.before.Queues, statsName); err != nil {
+	if m.before.Queues, err = seen(l.board, r, m.before.Queues, statsName); err != nil {
 		return nil, err
 	}
 	return json.Marshal(m.figures())
@@ -243,7 +243,7 @@ func (l *live) watch(w http.ResponseWriter, r *http.Request) error {
 	defer l.leave(told)
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	heard(w)
-	some, err := seen(l.guard, r, queues, statsName)
+	some, err := seen(l.board, r, queues, statsName)
 	if err != nil {
 		return err
 	}

@@ -51,9 +51,10 @@ func (p page) May(verb string) bool { return p.Can[Verb(verb)] }
 // MayAny reports whether it may do anything with it.
 func (p page) MayAny() bool { return slices.Contains(slices.Collect(maps.Values(p.Can)), true) }
 
-// site is the pages.
+// site is a dashboard: its pages, and what else it answers.
 type site struct {
 	*board
+	routes   map[string]route
 	notices  notices
 	readOnly bool // for want of an authorizer
 }
