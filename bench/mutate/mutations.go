@@ -602,7 +602,7 @@ var inRoot = []mutation{
 	{"a client that reads nothing and stays", "executor/internal/serving/answer.go", "time.Now().Add(Stall)", "time.Now().Add(Whole)", serves},
 	{"small ones before a large one", "executor/internal/serving/answer.go", "r.line = append(r.line, w)", "r.line = append([]*waiter{w}, r.line...)", serves},
 	{"answers that nobody counts", "executor/internal/serving/answer.go", "	share.Resize(int64(len(d.body)))", "	share.Leave()", boardBytes},
-	{"pages beside the room for them", "executor/dashboard/handler.go", "h.looking(h.paged(name, look)), h.cfg", "h.paged(name, look), h.cfg", boardBytes},
+	{"pages beside the room for them", "executor/dashboard/handler.go", "s.looking(s.paged(name, look)), s.cfg", "s.paged(name, look), s.cfg", boardBytes},
 	{"a viewer who hangs up in the log", "executor/dashboard/handler.go", "err != nil && !gone(r, err) {", "err != nil {", boardBytes},
 	{"a verdict for ever", "executor/dashboard/live.go", "			r = withVerdicts(r, l.cfg.PageTimeout)\n", "", boardBytes},
 	{"who watches stays for ever", "executor/dashboard/live.go", "if time.Since(l.watchers[oldest]) < turn {", "if true || time.Since(l.watchers[oldest]) < turn {", boardBytes},
@@ -645,7 +645,7 @@ var inRoot = []mutation{
 
 	// Dashboard.
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},
-	{"obey a page of another site", "executor/dashboard/handler.go", "h.foreign(r); err != nil {", "h.foreign(r); err != nil && false {", guards},
+	{"obey a page of another site", "executor/dashboard/handler.go", "s.foreign(r); err != nil {", "s.foreign(r); err != nil && false {", guards},
 	{"answer an image of another site", "executor/dashboard/guard.go", "	strict.Method = http.MethodPost", "	// strict.Method = http.MethodPost", guards},
 	{"show payloads that were not asked for", "executor/dashboard/payload.go", "	case s.b.cfg.ShowPayload == nil || ", "	case s.b.cfg.ShowPayload == nil:\n		p.Raw = all.Raw\n		return\n	case ", guards},
 	{"answer to any name", "executor/dashboard/guard.go", "return err == nil //", "return err == nil || true //", guards},
@@ -671,7 +671,7 @@ var inRoot = []mutation{
 	{"say what was done again", "executor/dashboard/action.go", "return kept.name == name", "return false", said},
 	{"keep what will be said for ever", "executor/dashboard/action.go", "	n.kept = n.kept[max(len(n.kept)-mostNotices, 0):]\n", "", said},
 	{"stream to who gets nothing before the end", "executor/dashboard/live.go", "	if errors.Is(http.NewResponseController(w).Flush(), http.ErrNotSupported) {", "	if false && errors.Is(http.NewResponseController(w).Flush(), http.ErrNotSupported) {", streams},
-	{"a hook for lists that takes the handler with it", "executor/dashboard/guard.go", "			g.cfg.Logger.Error(what", "			defer panic(v)\n			g.cfg.Logger.Error(what", bounds},
+	{"a hook for lists that takes the handler with it", "executor/dashboard/guard.go", "			b.cfg.Logger.Error(what", "			defer panic(v)\n			b.cfg.Logger.Error(what", bounds},
 	{"a page that has said all and is late", "executor/dashboard/action.go", "	o, err := read(r)\n	if err != nil {\n		return err\n	}\n	heard(w)\n", "	o, err := read(r)\n	if err != nil {\n		return err\n	}\n	if program {\n		heard(w)\n	}\n", patiences},
 	{"a program that has said all and is late", "executor/dashboard/action.go", "	o, err := read(r)\n	if err != nil {\n		return err\n	}\n	heard(w)\n", "	o, err := read(r)\n	if err != nil {\n		return err\n	}\n	if !program {\n		heard(w)\n	}\n", patiences},
 	{"do not say which queue is looked at", "executor/dashboard/handler.go", "Queue: rt.about(r)}", "Queue: rt.about(r)[:0]}", guards},
