@@ -132,17 +132,13 @@ func (l *live) sampleUntil(ctx context.Context) {
 	}()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	for {
-		if err := l.take(ctx); ctx.Err() != nil {
-			return
-		} else if errors.Is(err, executor.ErrClosed) {
-			l.dropAll()
-			return
+	for ctx.Err() == nil {
+		if errors.Is(l.take(ctx), executor.ErrClosed) {
+			l.dropAll() // with the last one ctx ends
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // How much of payloads an answer has: of one, and of all together. It is made in
@@ -116,11 +116,5 @@ func begin(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	for cut := most; cut > 0 && most-cut < utf8.UTFMax; cut-- {
-		if utf8.RuneStart(text[cut]) {
-			most = cut
-			break
-		}
-	}
-	return strings.Clone(text[:most])
+	return strings.TrimSuffix(brief.Cut(text, most), "…")
 }

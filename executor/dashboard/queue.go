@@ -29,15 +29,11 @@ type queuePage struct {
 	previews        payloads
 }
 
-// Previews reports whether the list has a begin of each payload: OfJob and OfDead.
+// Previews reports whether the list has a begin of each payload, which is Preview.
 func (p queuePage) Previews() bool { return p.previews.b.cfg.ShowPreview != nil }
 
-func (p queuePage) OfJob(j inspect.JobInfo) string {
-	return p.previews.preview(Payload{j.Queue, j.ID, j.PayloadInfo})
-}
-
-func (p queuePage) OfDead(d inspect.DeadPayload) string {
-	return p.previews.preview(Payload{d.Queue, d.ID, d.PayloadInfo})
+func (p queuePage) Preview(id string, of inspect.PayloadInfo) string {
+	return p.previews.preview(Payload{p.Queue, id, of})
 }
 
 // Figures are those of the queue.
@@ -98,7 +94,7 @@ func (s *site) queue(r *http.Request) (page, error) {
 			p.Buttons = append(p.Buttons, button{v, d.button, d.danger})
 		}
 	}
-	status := http.StatusOK
+	status := 0
 	if err = s.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
 		status, p.Late, err = http.StatusServiceUnavailable, lateList(err).Error(), nil
 	}

@@ -21,7 +21,7 @@ var shown = template.FuncMap{
 	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip,
 	"text": func(b []byte) string { return string(b) }, "number": number, "plural": plural, "bytes": func(n int) string { return brief.Bytes(int64(n)) }, "score": score,
 	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
-	"tone": tone, "limit": limitText, "row": rowOf, "column": columnOf, "job": named, "scope": scopeOf, "few": few,
+	"row": rowOf, "column": columnOf, "job": named, "few": few,
 	"at":     func(t, now time.Time) moment { return moment{t, now} },
 	"clock":  func(t time.Time) string { return t.Format("15:04:05") },
 	"words":  func() []figure { return words },
@@ -33,14 +33,6 @@ var shown = template.FuncMap{
 func named(name string) node {
 	queue, id, _ := admin.JobOf(name)
 	return node{Queue: queue, ID: id}
-}
-
-// scopeOf is what the buttons for a whole list mean.
-func scopeOf(filtered bool) string {
-	if filtered {
-		return "filtered"
-	}
-	return "all"
 }
 
 // few is the begin of a list in a cell, and beyond how many are not in it.
@@ -58,25 +50,6 @@ func rowOf(row inspect.PayloadInfo, hand bool, now time.Time) any {
 	}{row, hand, now}
 }
 
-// limitText says what a limit allows.
-func limitText(c inspect.LimitSetting) string {
-	var parts []string
-	if c.Concurrent > 0 {
-		parts = append(parts, strconv.Itoa(c.Concurrent)+" at a time")
-	}
-	if c.Rate > 0 {
-		text := strconv.Itoa(c.Rate) + " in " + span(c.Per)
-		if c.Burst > 1 {
-			text += ", " + strconv.Itoa(c.Burst) + " together"
-		}
-		parts = append(parts, text)
-	}
-	if len(parts) == 0 {
-		return "any number"
-	}
-	return strings.Join(parts, "; ")
-}
-
 // moment is a time, to be shown as seen from another.
 type moment struct{ At, Now time.Time }
 
@@ -89,19 +62,6 @@ type column struct {
 
 func columnOf(p queuePage, sort, title string) column {
 	return column{p.list, sort, title, sort == "attempts" || sort == "payloads"}
-}
-
-// tone is the colour of a state: what a person should look at has one.
-func tone(s inspect.JobState) string {
-	switch s {
-	case inspect.JobRunning:
-		return "good"
-	case inspect.JobHalted, inspect.JobDead:
-		return "bad"
-	case inspect.JobRetrying, inspect.JobPaused, inspect.JobBlocked, inspect.JobSuspected:
-		return "warn"
-	}
-	return ""
 }
 
 // plain shows a text of any bytes: what is not UTF-8, does not print, or turns the
