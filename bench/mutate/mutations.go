@@ -579,7 +579,7 @@ var inRoot = []mutation{
 	{"an executor that has stopped is asked", "executor/metrics/observe.go", "if errors.Is(err, executor.ErrClosed) {", "if false {", figures},
 	{"a job that fails because its figures do", "executor/metrics/metrics.go", "	if err := guard.Call(func() error { f(); return nil }); err", "	f()\n	if err := error(nil); err", figures},
 	{"what was accepted before is accepted again", "executor/metrics/middleware.go", "if !r.Duplicate {", "if r.ID != \"\" {", figures},
-	{"names of queues become one", "executor/metrics/middleware.go", "fmt.Fprintf(&b, `\\x%02x`, name[i])", "fmt.Fprint(&b, string(r))", figures},
+	{"names of queues become one", "executor/internal/brief/brief.go", "fmt.Fprintf(&b, `\\x%02x`, s[i])", "b.WriteRune(r)", figures},
 	{"commits for who did not ask", "executor/internal/tell/feed.go", "^commits\n", "^feed.Kinds(0)\n", feeds},
 
 	// Actors.
@@ -627,7 +627,7 @@ var inRoot = []mutation{
 	{"merged into anything", "executor/executortest/require.go", "e.Position == payload.Position && e.Into == into.Position", "e.Position == payload.Position || e.Into > 0", kits},
 	{"a next life beside the last", "executor/executortest/run.go", "errors.Is(stuck, executor.ErrStuck) && x.life", "errors.Is(stuck, errKilled) && x.life", kits},
 	{"what the last commit has accepted is not told", "executor/executortest/record.go", "	if e.Restored {", "	if e.Restored || w.dead.Load() {", kits},
-	{"a kill that does not come", "executor/executortest/everycrash.go", "left := commits\n", "left := commits + 1000*min(commits, 1)\n", kits},
+	{"a kill that does not come", "executor/executortest/everycrash.go", "done.Add(1) == int64(commits) {", "done.Add(1) == int64(commits)+1000 {", kits},
 	{"any order", "executor/executortest/require.go", "return r.Queue+\"/\"+r.ID == name }", "return true }", kits},
 
 	// Folding.

@@ -3,7 +3,6 @@ package metrics
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
@@ -206,18 +206,14 @@ func (m *Metrics) inject(ctx context.Context, metadata map[string]string) {
 
 // links returns the spans that the payloads of a run come from, each once.
 func (m *Metrics) links(run *executor.Run) (links []trace.Link) {
-	type span struct {
-		trace trace.TraceID
-		span  trace.SpanID
-	}
-	seen := make(map[span]bool)
+	seen := make(map[string]bool)
 	for _, job := range run.Jobs {
 		for _, p := range job.Payloads {
 			if len(p.Metadata) == 0 {
 				continue
 			}
 			from := trace.SpanContextFromContext(m.propagator.Extract(context.Background(), propagation.MapCarrier(p.Metadata)))
-			of := span{from.TraceID(), from.SpanID()}
+			of := from.TraceID().String() + from.SpanID().String()
 			if !from.IsValid() || seen[of] {
 				continue
 			}
@@ -241,13 +237,5 @@ func utf8Of(name string) string {
 	if utf8.ValidString(name) {
 		return name
 	}
-	var b strings.Builder
-	for i, r := range name {
-		if r == utf8.RuneError && !strings.HasPrefix(name[i:], "\uFFFD") {
-			fmt.Fprintf(&b, `\x%02x`, name[i])
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return brief.Escape(name, func(rune) bool { return true })
 }
