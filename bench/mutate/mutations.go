@@ -497,7 +497,7 @@ var inRoot = []mutation{
 	{"dead letters that know no patience", "executor/internal/look/dead.go", "	p.Next, p.Truncated, err = listing.Cursor(l.name, last), len(p.Dead) < l.Limit, nil", "	err = nil", patience},
 	{"a walk back that passes jobs by", "shard/scan.go", "bits.Len64(used) - 1)", "bits.Len64(used) - 1) &^ 1", walks},
 	{"all of what lies idle for those who look", "executor/internal/pace/pace.go", "p.idle()/2, 1", "p.idle(), 1", paces},
-	{"hot ids of long ago", "executor/dashboard/action.go", "	a.hots.forget()\n", "", gate{"./executor/dashboard", "^TestHotIDs"}},
+	{"hot ids of long ago", "executor/dashboard/action.go", "	a.hots.Clear() // and they are looked for anew\n", "", gate{"./executor/dashboard", "^TestHotIDs"}},
 	{"a cursor of no queue", "executor/internal/look/jobs.go", "query.Order, query.Descending, query.Queue)", "query.Order, query.Descending, \"\")", looks},
 	{"a page that ends with its first step", "executor/internal/look/jobs.go", "if len(p.Jobs) == l.Limit || w.late {", "if w.late {", looks},
 	{"the attempt before the one in hand", "shard/run.go", "it.tried = int32(it.Retry)\n", "it.tried = int32(it.Retry) - 1\n", looks},

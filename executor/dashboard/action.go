@@ -63,7 +63,7 @@ func (a *actions) perform(r *http.Request, o *order) (did admin.Affected, err er
 		did, err = o.do(ctx, a.board)
 		return err
 	})
-	a.hots.forget()
+	a.hots.Clear() // and they are looked for anew
 	a.record(r, o, "dashboard: an action", slog.Int("affected", did.N), err)
 	return did, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
 		"and it goes on with the rest.")

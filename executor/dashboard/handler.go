@@ -12,6 +12,7 @@ import (
 	"path"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -25,7 +26,7 @@ type board struct {
 	x      *executor.Executor
 	looks  *serving.Room // bytes of answers, being made or on their way
 	stacks chan struct{} // held while stacks are taken
-	hots   hotLists
+	hots   sync.Map      // *hotList by the name of its queue
 }
 
 // Handler returns the dashboard of x, to be mounted under a path that ends in a
@@ -53,7 +54,6 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 			s.plainly(w, r, problemOf(err), 0)
 		})
 	}
-	s.hots.forget()
 	s.routes = s.table()
 	return s
 }

@@ -15,9 +15,9 @@ type tab struct {
 	Name, Title string
 	Empty       string // what to say when there is nothing in it
 	those       string // the jobs in it, in words
-	figure      string // that counts them
+	Figure      string // that counts them
 	states      []inspect.JobState
-	count       func(inspect.QueueStats) int
+	Count       func(inspect.QueueStats) int
 	verbs       []Verb
 }
 

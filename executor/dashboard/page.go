@@ -108,19 +108,15 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, name string, p page)
 
 // running shows what all workers have in hand.
 func (s *site) running(r *http.Request) (page, error) {
-	var p struct {
-		inspect.RunningList
-		Workers, Busy, Stuck int
-		Stacks               bool
-	}
-	p.Stacks = r.URL.Query().Get("stacks") != ""
-	var err error
-	p.RunningList, err = s.inHand(r, inspect.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
+	stacks := r.URL.Query().Get("stacks") != ""
+	list, err := s.inHand(r, inspect.RunningQuery{Stacks: stacks, Limit: maxRows})
 	// Running answers when shards are stuck, and so does this page: without the figures.
-	if stats, failed := s.x.Stats(r.Context()); failed == nil {
-		p.Workers, p.Busy, p.Stuck = stats.Workers, stats.Busy, stats.Stuck
-	}
-	return page{Title: "Running", Here: "running", Content: p}, err
+	stats, _ := s.x.Stats(r.Context())
+	return page{Title: "Running", Here: "running", Content: struct {
+		inspect.RunningList
+		inspect.Stats
+		Stacks bool
+	}{list, stats, stacks}}, err
 }
 
 // locksPage is what jobs have that others may wait for.

@@ -93,7 +93,7 @@ func (a *actions) meant(ctx context.Context, o *order) (string, error) {
 	if t.Name == morgue {
 		one, many = "dead payload", "dead payloads"
 	}
-	all := plural(t.count(info), one, many) + of + t.those
+	all := plural(t.Count(info), one, many) + of + t.those
 	if o.Scope != "filtered" {
 		return "all " + all, nil
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -18,7 +17,6 @@ type queuePage struct {
 	Stats  inspect.QueueStats
 	Shards []inspect.ShardStats
 	More   int // shards that are not in Shards
-	Tabs   []tabLink
 	Empty  string
 	Paused []string // prefixes, the first of them
 
@@ -39,13 +37,6 @@ func (p queuePage) Preview(id string, of inspect.PayloadInfo) string {
 // Figures are those of the queue.
 func (p queuePage) Figures() []figure {
 	return queueFigures(p.Stats, "Lag", "Age", "Enqueued", "Payloads", "Fresh", "Processed", "Failed")
-}
-
-// tabLink is a tab with how many there are.
-type tabLink struct {
-	Name, Title string
-	Count       int
-	Place       string
 }
 
 // button is an action that the rows of a list offer.
@@ -86,9 +77,6 @@ func (s *site) queue(r *http.Request) (page, error) {
 		}
 		p.Paused = append(p.Paused, prefix)
 	}
-	for _, t := range tabs {
-		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), place(l.Queue) + t.figure})
-	}
 	for _, v := range l.tab().verbs {
 		if d := deeds[v]; can[v] {
 			p.Buttons = append(p.Buttons, button{v, d.button, d.danger})
@@ -107,13 +95,11 @@ func (b *board) info(ctx context.Context, name string) (inspect.QueueStats, erro
 	if err != nil {
 		return inspect.QueueStats{}, err
 	}
-	for _, q := range all.Queues {
-		if q.Name == name && q.Registered {
-			return q, nil
-		}
+	i := slices.IndexFunc(all.Queues, func(q inspect.QueueStats) bool { return q.Name == name && q.Registered })
+	if i < 0 {
+		return inspect.QueueStats{}, problem{http.StatusNotFound, "there is no queue \"" + clip(name, 80) + "\" in this process"}
 	}
-	return inspect.QueueStats{}, problem{http.StatusNotFound,
-		"there is no queue \"" + clip(name, 80) + "\" in this process"}
+	return all.Queues[i], nil
 }
 
 // fill makes the list of a page that was begun at a time.
@@ -140,38 +126,20 @@ type hotList struct {
 	inspect.JobPage
 }
 
-// hotLists are those of the queues, by name.
-type hotLists struct {
-	mu      sync.Mutex
-	byQueue map[string]*hotList
-}
-
-// forget has all look anew: something was done.
-func (h *hotLists) forget() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.byQueue = make(map[string]*hotList)
-}
-
 // look returns the hot ids of a queue, as they were at a moment.
 func (b *board) look(ctx context.Context, queue string) (page inspect.JobPage, at time.Time, err error) {
 	if _, err := b.info(ctx, queue); err != nil {
 		return page, at, err
 	}
-	b.hots.mu.Lock()
-	l := b.hots.byQueue[queue]
-	if l == nil {
-		l = &hotList{turn: make(chan struct{}, 1)}
-		b.hots.byQueue[queue] = l
-	}
-	b.hots.mu.Unlock()
+	shared, _ := b.hots.LoadOrStore(queue, &hotList{turn: make(chan struct{}, 1)})
+	l := shared.(*hotList)
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return page, at, context.Cause(ctx)
 	}
 	defer func() { <-l.turn }()
-	if now := time.Now(); l.at.IsZero() || now.Sub(l.at) > hotFor {
+	if now := time.Now(); now.Sub(l.at) > hotFor {
 		page, err := b.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: queue, Order: inspect.OrderPayloads, Descending: true,
 			Limit: hotIDs, Patience: listPatience})
 		if err != nil {

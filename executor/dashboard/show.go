@@ -25,6 +25,8 @@ var shown = template.FuncMap{
 	"at":     func(t, now time.Time) moment { return moment{t, now} },
 	"clock":  func(t time.Time) string { return t.Format("15:04:05") },
 	"words":  func() []figure { return words },
+	"tabs":   func() []tab { return tabs },
+	"place":  place,
 	"rows":   func() []int { return []int{25, defaultRows, 100, maxRows} },
 	"beyond": func(list any, more int) int { return max(reflect.ValueOf(list).Len()-beside, 0) + more },
 }
