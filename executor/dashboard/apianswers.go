@@ -194,7 +194,7 @@ func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.Run
 
 // keys answers with a part of a list of keys, by the name of the list: its cursor is the
 // last key, as it may be in an address.
-func keys[S any](a *actions, name string, read func(in inspect.Inspector, after string, limit int) ([]S, int, error), key func(S) string) answer {
+func keys[S any](a *actions, name string, read func(inspect.Inspector, string, int) ([]S, int, error), key func(S) string) answer {
 	return func(_ *http.Request, p *params) (any, error) {
 		after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
 		if err != nil {

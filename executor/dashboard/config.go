@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,15 +166,11 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("dashboard: Config.Hosts has %q, which is no name of a host without a port", host)
 		}
 	}
-	for i, each := range c.Crons {
-		if each == nil {
-			return c, fmt.Errorf("dashboard: Config.Crons[%d] is nil", i)
-		}
+	if i := slices.Index(c.Crons, nil); i >= 0 {
+		return c, fmt.Errorf("dashboard: Config.Crons[%d] is nil", i)
 	}
-	for i, each := range c.Elections {
-		if each.Election == nil {
-			return c, fmt.Errorf("dashboard: Config.Elections[%d], %q, has no election", i, each.Name)
-		}
+	if i := slices.IndexFunc(c.Elections, func(e Election) bool { return e.Election == nil }); i >= 0 {
+		return c, fmt.Errorf("dashboard: Config.Elections[%d], %q, has no election", i, c.Elections[i].Name)
 	}
 	return c, nil
 }

@@ -40,7 +40,8 @@ func hostOf(r *http.Request) string {
 	return strings.Trim(strings.ToLower(strings.TrimSuffix(host, ".")), "[]")
 }
 
-// knows reports whether a request asks by a name that it may.
+// knows reports whether a request asks by a name that it may. Without names it is any, but over an
+// address that only this machine reaches.
 func (b *board) knows(r *http.Request) bool {
 	host := hostOf(r)
 	if len(b.cfg.Hosts) > 0 {
@@ -48,7 +49,8 @@ func (b *board) knows(r *http.Request) bool {
 			return known == "*" || strings.EqualFold(strings.Trim(known, "[]"), host)
 		})
 	}
-	if !onLoopback(r) || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok || !addr.IP.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
 	_, err := netip.ParseAddr(host)
@@ -64,13 +66,6 @@ func (b *board) foreign(r *http.Request) error {
 	strict := *r
 	strict.Method = http.MethodPost // a GET of any origin is safe to the check
 	return b.origin.Check(&strict)
-}
-
-// onLoopback reports whether a request came in over an address that only this machine
-// reaches. Where that is not known, it did not.
-func onLoopback(r *http.Request) bool {
-	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return ok && addr.IP.IsLoopback()
 }
 
 // verdicts are what the authorizer has said to a request. It is asked about each action
@@ -194,9 +189,7 @@ func (b *board) record(r *http.Request, o *order, text string, affected slog.Att
 	said(slog.String("prefix", o.said("prefix")), slog.String("containing", o.said("error")), slog.String("reason", o.said("reason")),
 		slog.String("key", o.said("key")), slog.String("cron", o.said("cron")), slog.String("schedule", o.said("schedule")))
 	line = append(line, affected, slog.String("from", r.RemoteAddr))
-	if user := b.user(r); user != "" {
-		line = append(line, slog.String("user", user))
-	}
+	said(slog.String("user", b.user(r)))
 	level := slog.LevelInfo
 	if err != nil {
 		level = slog.LevelWarn

@@ -131,15 +131,9 @@ func (l list) Address() template.URL {
 		"limit", limit, "after", l.After, "whole", on[l.Whole])
 }
 
-// All is the list when it may take its time.
-func (l list) All() template.URL {
-	l.Whole = true
-	return l.Address()
-}
-
-// To is the list behind a cursor.
-func (l list) To(after string) template.URL {
-	l.After = after
+// To is the list behind a cursor; whole: it may take its time.
+func (l list) To(after string, whole bool) template.URL {
+	l.After, l.Whole = after, whole
 	return l.Address()
 }
 

@@ -60,11 +60,9 @@ type cells map[string]string
 // add adds the figures of a queue, or of all together.
 func (c cells) add(at string, q inspect.QueueStats) cells {
 	c[at+"lag"], c[at+"age"], c[at+"processed"], c[at+"failed"] = lag(q.Lag), lag(q.Age), number(q.Processed), number(q.Failed)
-	for name, n := range map[string]int{
-		"enqueued": q.Jobs, "payloads": q.Payloads, "fresh": q.Fresh, "retries": q.Retrying, "running": q.Running, "parked": q.Parked,
-		"halted": q.Halted, "dead": q.Dead, "waiting": max(q.Jobs-q.Running, 0),
-	} {
-		c[at+name] = number(n)
+	c[at+"enqueued"], c[at+"payloads"] = number(q.Jobs), number(q.Payloads)
+	for _, t := range tabs {
+		c[at+t.Figure] = number(t.Count(q))
 	}
 	return c
 }

@@ -193,9 +193,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// assetURL is the address of a file, seen from a page.
-func assetURL(name string) string { return "assets/" + name + "?v=" + assets()[name].version }
-
 func serveAsset(w http.ResponseWriter, r *http.Request) error {
 	a, found := assets()[path.Base(r.URL.Path)]
 	if !found {

@@ -17,7 +17,7 @@ import (
 
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
-	"asset": assetURL, "query": query, "escape": url.QueryEscape, "pick": list{}.Pick,
+	"asset": func(name string) string { return "assets/" + name + "?v=" + assets()[name].version }, "query": query, "escape": url.QueryEscape, "pick": list{}.Pick,
 	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip,
 	"text": func(b []byte) string { return string(b) }, "number": number, "plural": plural, "bytes": func(n int) string { return brief.Bytes(int64(n)) }, "score": score,
 	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
