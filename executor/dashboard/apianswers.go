@@ -126,17 +126,16 @@ func (a *actions) details(r *http.Request, p *params) (any, error) {
 // showPayloads leaves of the payloads of a job what may be seen, while there is room for them, and
 // returns how much is left of that.
 func (b *board) showPayloads(r *http.Request, d *inspect.JobDetail, left int) int {
-	shown := payloads{b, r, d.Queue, d.ID, left}
 	admin.Hide(&d.PayloadInfo)
 	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
 		for i := range list {
-			shown.show(&list[i])
+			left = b.show(r, d.Queue, d.ID, &list[i], left)
 		}
 	}
 	for i := range d.Dead {
-		shown.show(&d.Dead[i].PayloadInfo)
+		left = b.show(r, d.Queue, d.ID, &d.Dead[i].PayloadInfo, left)
 	}
-	return shown.left
+	return left
 }
 
 func (a *actions) explain(r *http.Request, p *params) (any, error) {

@@ -165,7 +165,9 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, at string) error {
 		}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if patience(w, s.cfg.PageTimeout); r.ContentLength == 0 {
+	// A writer that knows no deadlines, of a test for example, has no slow client.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.PageTimeout))
+	if r.ContentLength == 0 {
 		heard(w)
 	}
 	return rt.serve(w, r)
@@ -174,13 +176,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, at string) error {
 // maxBody is what a client may send.
 const maxBody = 1 << 20
 
-// patience bounds how long a client may take to send what it has to say. A writer
-// that knows no deadlines, of a test for example, has no slow client.
-func patience(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d))
-}
-
-// heard ends patience: a client that has said all is not late. A deadline that is left
+// heard ends the time that a client has to say all: it is not late. A deadline that is left
 // ends the context of the request with it, if what it has said was read before: by a
 // middleware, for example.
 func heard(w http.ResponseWriter) {

@@ -24,19 +24,7 @@ type queuePage struct {
 	Of              int
 	Late            string // why there is no list
 	Buttons         []button
-	previews        payloads
-}
-
-// Previews reports whether the list has a begin of each payload, which is Preview.
-func (p queuePage) Previews() bool { return p.previews.b.cfg.ShowPreview != nil }
-
-func (p queuePage) Preview(id string, of inspect.PayloadInfo) string {
-	return p.previews.preview(Payload{p.Queue, id, of})
-}
-
-// Figures are those of the queue.
-func (p queuePage) Figures() []figure {
-	return queueFigures(p.Stats, "Lag", "Age", "Enqueued", "Payloads", "Fresh", "Processed", "Failed")
+	Preview         func(id string, of inspect.PayloadInfo) string // the begin of each payload; nil: the list has none
 }
 
 // button is an action that the rows of a list offer.
@@ -59,7 +47,10 @@ func (s *site) queue(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	p := queuePage{list: l, Stats: info, Empty: l.tab().Empty, Of: info.Jobs, previews: payloads{b: s.board, r: r}}
+	p := queuePage{list: l, Stats: info, Empty: l.tab().Empty, Of: info.Jobs}
+	if s.cfg.ShowPreview != nil {
+		p.Preview = func(id string, of inspect.PayloadInfo) string { return s.preview(r, Payload{l.Queue, id, of}) }
+	}
 	if l.Tab == morgue {
 		p.Of = info.Dead
 	}
