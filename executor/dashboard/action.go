@@ -16,16 +16,9 @@ import (
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
-// actions are what people do with pages.
-type actions struct {
-	*site
-	room   *serving.Room // actions at a time
-	copies sync.Mutex    // held while a copy is made and sent
-}
-
 // act does what a POST asks for. A page may be asked back; a program means what it says.
-func (a *actions) act(w http.ResponseWriter, r *http.Request) error {
-	read, program := orderOf, a.ofAPI(r)
+func (s *site) act(w http.ResponseWriter, r *http.Request) error {
+	read, program := orderOf, s.ofAPI(r)
 	if program {
 		read = orderIn
 	}
@@ -34,37 +27,37 @@ func (a *actions) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	heard(w)
-	if err := a.permit(r, &o); err != nil {
+	if err := s.permit(r, &o); err != nil {
 		return err
 	}
 	if d := deeds[o.Verb]; !program && !o.has("confirm") && (d.danger || slices.Contains(d.asks, o.Scope)) {
-		return a.looks.Look(w, r, func(w http.ResponseWriter) error { return a.ask(w, r, o) })
+		return s.looks.Look(w, r, func(w http.ResponseWriter) error { return s.ask(w, r, o) })
 	}
-	did, err := a.perform(r, &o)
+	did, err := s.perform(r, &o)
 	switch {
 	case err != nil && !gone(r, err):
-		a.refuse(w, r, err, did.N)
+		s.refuse(w, r, err, did.N)
 	case err != nil:
 	case program:
 		did.Of = o.what()
 		return sendJSON(w, r, http.StatusOK, "application/json", did)
 	default:
-		w.Header().Set("Location", o.origin()+"done="+a.notices.keep(o.told(did)))
+		w.Header().Set("Location", o.origin()+"done="+s.notices.keep(o.told(did)))
 		w.WriteHeader(http.StatusSeeOther)
 	}
 	return nil
 }
 
 // perform does it for a request, and has it in the log.
-func (a *actions) perform(r *http.Request, o *order) (did admin.Affected, err error) {
-	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.ActionTimeout)
+func (s *site) perform(r *http.Request, o *order) (did admin.Affected, err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.ActionTimeout)
 	defer cancel()
-	err = a.room.Act(ctx, func() (err error) {
-		did, err = o.do(ctx, a.board)
+	err = s.acts.Act(ctx, func() (err error) {
+		did, err = o.do(ctx, s.board)
 		return err
 	})
-	a.hots.Clear() // and they are looked for anew
-	a.record(r, o, "dashboard: an action", slog.Int("affected", did.N), err)
+	s.hots.Clear() // and they are looked for anew
+	s.record(r, o, "dashboard: an action", slog.Int("affected", did.N), err)
 	return did, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
 		"and it goes on with the rest.")
 }
@@ -165,9 +158,9 @@ func (n *notices) take(name string) (text string) {
 // copy sends a copy of the journal, as a tar with the directory of a journal in it. It
 // is made beside the journal's work, in the directory for temporary files, one at a
 // time.
-func (a *actions) copy(w http.ResponseWriter, r *http.Request) error {
+func (s *site) sendCopy(w http.ResponseWriter, r *http.Request) error {
 	o := order{Verb: CopyJournal}
-	if err := a.permit(r, &o); err != nil {
+	if err := s.permit(r, &o); err != nil {
 		return err
 	}
 	if err := r.ParseForm(); err != nil {
@@ -177,11 +170,11 @@ func (a *actions) copy(w http.ResponseWriter, r *http.Request) error {
 		return wrong("%q is given, and a copy is one of all", clip(name, 40))
 	}
 	heard(w)
-	if !a.copies.TryLock() {
+	if !s.copies.TryLock() {
 		return problem{http.StatusConflict, "another copy is being made; come back when it is done"}
 	}
-	defer a.copies.Unlock()
-	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.ActionTimeout)
+	defer s.copies.Unlock()
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.ActionTimeout)
 	defer cancel()
 	temp, err := os.MkdirTemp("", "strand-copy-")
 	if err != nil {
@@ -189,12 +182,12 @@ func (a *actions) copy(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer func() {
 		if err := os.RemoveAll(temp); err != nil {
-			a.cfg.Logger.Warn("a copy of the journal is left over", slog.String("dir", temp), slog.Any("error", err))
+			s.cfg.Logger.Warn("a copy of the journal is left over", slog.String("dir", temp), slog.Any("error", err))
 		}
 	}()
 	dir := filepath.Join(temp, "journal.strand")
-	err = a.x.Copy(ctx, dir)
-	a.record(r, &o, "dashboard: an action", slog.Attr{}, err)
+	err = s.x.Copy(ctx, dir)
+	s.record(r, &o, "dashboard: an action", slog.Attr{}, err)
 	if err != nil {
 		return late(err, "The copy takes longer than Config.ActionTimeout: nothing of it is sent.")
 	}

@@ -37,7 +37,7 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 	readOnly := cfg.Authorize == nil
 	cfg, err := cfg.withDefaults()
 	b := &board{cfg: cfg, origin: http.NewCrossOriginProtection(), x: x, looks: serving.NewRoom(maxLooks), stacks: make(chan struct{}, 1)}
-	s := &site{board: b, readOnly: readOnly}
+	s := &site{board: b, acts: serving.NewRoom(maxActs), readOnly: readOnly}
 	if x == nil {
 		err = errors.New("dashboard: no executor; executor.Open returns one")
 	}
@@ -76,7 +76,6 @@ func (s *site) table() map[string]route {
 	page := func(name string, about func(*http.Request) string, look func(*http.Request) (page, error)) route {
 		return route{http.MethodGet, about, s.looking(s.paged(name, look)), s.cfg.PageTimeout, nil}
 	}
-	a := &actions{site: s, room: serving.NewRoom(maxActs)}
 	l := &live{board: s.board, watchers: make(map[chan reading]time.Time), servers: make(map[*http.Server]bool)}
 	all := map[string]route{
 		"/":          page("overview.html", anyQueue, s.overview),
@@ -88,12 +87,12 @@ func (s *site) table() map[string]route {
 		"/running":   page("running.html", anyQueue, s.running),
 		"/locks":     page("locks.html", anyQueue, s.locks),
 		"/journal":   page("journal.html", anyQueue, s.journal),
-		"/copy":      {http.MethodPost, nil, a.copy, 0, nil},
-		"/do":        {http.MethodPost, nil, a.act, 0, nil},
+		"/copy":      {http.MethodPost, nil, s.sendCopy, 0, nil},
+		"/do":        {http.MethodPost, nil, s.act, 0, nil},
 		"/live":      {http.MethodGet, anyQueue, l.watch, 0, nil},
 		"/assets/":   {http.MethodGet, anyQueue, serveAsset, s.cfg.PageTimeout, nil},
 	}
-	maps.Copy(all, a.table())
+	maps.Copy(all, s.apiTable())
 	return all
 }
 

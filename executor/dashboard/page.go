@@ -56,7 +56,9 @@ type site struct {
 	*board
 	routes   map[string]route
 	notices  notices
-	readOnly bool // for want of an authorizer
+	acts     *serving.Room // actions at a time
+	copies   sync.Mutex    // held while a copy is made and sent
+	readOnly bool          // for want of an authorizer
 }
 
 // templates are the pages by name, each with the frame around it.
