@@ -224,10 +224,14 @@ func (a *attempt) enqueue(ctx context.Context) error {
 		return err
 	}
 	if s.overlap == OverlapSkip {
-		if pending, err := s.pending(ctx, id); err != nil {
+		pending, err := s.pending(ctx, id)
+		if pending && s.missed != MissedSkip { // or it would be caught up
+			err = a.c.x.SetSourceOffset(ctx, tickMark(s.name), a.tick.Unix())
+		}
+		if err != nil {
 			return err
 		} else if pending {
-			return a.drop(ctx)
+			return ErrOverlap
 		}
 	}
 	if a.send == nil {
@@ -240,17 +244,6 @@ func (a *attempt) enqueue(ctx context.Context) error {
 	_, err := a.send(ctx, id, executor.FromSource(tickMark(s.name), a.tick.Unix()),
 		executor.At(a.tick), executor.Score(float64(a.tick.Unix())))
 	return err
-}
-
-// drop says that the tick was not enqueued because of the former one's job. It is
-// written down where it would be caught up otherwise.
-func (a *attempt) drop(ctx context.Context) error {
-	if a.s.missed != MissedSkip {
-		if err := a.c.x.SetSourceOffset(ctx, tickMark(a.s.name), a.tick.Unix()); err != nil {
-			return err
-		}
-	}
-	return ErrOverlap
 }
 
 // wait waits before the next attempt; false when there may be none.

@@ -70,9 +70,12 @@ func fresh(receipts []executor.Receipt) (n int) {
 }
 
 func (m *Metrics) aroundRun(ctx context.Context, run *executor.Run, next func(context.Context) error) error {
-	began := time.Now()
+	began, payloads := time.Now(), 0
+	for _, job := range run.Jobs {
+		payloads += len(job.Payloads)
+	}
 	ctx, span := m.begin(ctx, "process", run.Queue, trace.SpanKindConsumer, func() []trace.SpanStartOption {
-		about := m.about("process", run.Queue, payloadsOf(run), idsOf(len(run.Jobs), func(i int) string { return run.Jobs[i].ID }))
+		about := m.about("process", run.Queue, payloads, idsOf(len(run.Jobs), func(i int) string { return run.Jobs[i].ID }))
 		if len(run.Jobs) == 1 {
 			about = append(about, trace.WithAttributes(attribute.Int("strand.attempt", run.Jobs[0].Attempt)))
 		}
@@ -112,13 +115,6 @@ func (m *Metrics) recordEnds(ctx context.Context, run *executor.Run, err error) 
 			}
 		}
 	}
-}
-
-func payloadsOf(run *executor.Run) (n int) {
-	for _, job := range run.Jobs {
-		n += len(job.Payloads)
-	}
-	return n
 }
 
 // begin begins a span; without one, as after a panic of the provider, it returns one
