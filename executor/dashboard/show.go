@@ -6,11 +6,11 @@ import (
 	"math"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 )
@@ -21,8 +21,8 @@ var shown = template.FuncMap{
 	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip,
 	"text": func(b []byte) string { return string(b) }, "number": number, "plural": plural, "bytes": func(n int) string { return brief.Bytes(int64(n)) }, "score": score,
 	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
-	"row": rowOf, "column": columnOf, "job": named, "few": few,
-	"at":    func(t, now time.Time) moment { return moment{t, now} },
+	"dict": dictOf, "job": named, "few": few,
+	"at":    func(t, now time.Time) map[string]any { return dictOf("At", t, "Now", now) },
 	"clock": func(t time.Time) string { return t.Format("15:04:05") },
 	"words": func() []figure { return words },
 	"tabs":  func() []tab { return tabs },
@@ -43,27 +43,13 @@ func few(list any) any {
 	return v.Slice(0, min(v.Len(), beside)).Interface()
 }
 
-// rowOf is a payload with its job.
-func rowOf(row inspect.PayloadInfo, hand bool, now time.Time) any {
-	return struct {
-		inspect.PayloadInfo
-		Hand bool
-		Now  time.Time
-	}{row, hand, now}
-}
-
-// moment is a time, to be shown as seen from another.
-type moment struct{ At, Now time.Time }
-
-// column is the head of a column that a list can be sorted by.
-type column struct {
-	List        list
-	Sort, Title string
-	Right       bool
-}
-
-func columnOf(p queuePage, sort, title string) column {
-	return column{p.list, sort, title, sort == "attempts" || sort == "payloads"}
+// dictOf is what a template is given that needs several values: names, each with its value.
+func dictOf(pairs ...any) map[string]any {
+	all := make(map[string]any)
+	for pair := range slices.Chunk(pairs, 2) {
+		all[pair[0].(string)] = pair[1]
+	}
+	return all
 }
 
 // plain shows a text of any bytes: what is not UTF-8, does not print, or turns the
