@@ -68,10 +68,8 @@ type live struct {
 }
 
 // enter lets a client of a server in, and returns what was before it came, and of which queues.
-// When there are as many as there may be, the one that has watched longest has had its turn: it
-// comes back by itself, if somebody reads what it is told, which is not known here. What a
-// client does not read lies in the buffers of its system and of this one. When the server shuts
-// down, which waits for them, the live connections end.
+// When there are as many as there may be, the one that has watched longest has had its turn; see
+// Config.MaxStreams. When the server shuts down, which waits for them, the live connections end.
 func (l *live) enter(server *http.Server) (told chan reading, past []sample, of []inspect.QueueStats, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
