@@ -156,17 +156,6 @@ func (l list) By(column string) template.URL {
 	return l.Address()
 }
 
-// Sorted says how a column is sorted, as aria-sort has it.
-func (l list) Sorted(column string) string {
-	switch {
-	case l.Sort != column:
-		return ""
-	case l.Desc:
-		return "descending"
-	}
-	return "ascending"
-}
-
 // Pick names a row of the list in a form.
 func (list) Pick(id string, position uint64) string {
 	if position == 0 {

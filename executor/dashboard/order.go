@@ -160,15 +160,9 @@ func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == 
 
 func pickOf(raw string) (p pick, err error) {
 	at, id, found := strings.Cut(raw, ":")
-	if found && at != "" {
-		if p.Position, err = strconv.ParseUint(at, 10, 64); p.Position == 0 {
-			found = false
-		}
-	}
-	if err == nil {
-		p.ID, err = url.QueryUnescape(id)
-	}
-	if err != nil || !found || p.ID == "" {
+	p.Position, err = strconv.ParseUint(cmp.Or(at, "0"), 10, 64)
+	id, odd := url.QueryUnescape(id)
+	if p.ID = id; err != nil || odd != nil || !found || id == "" || at != "" && p.Position == 0 {
 		return p, wrong("sel is %q; it must be a position from 1, or none for the job as a whole, a colon and an id",
 			clip(raw, 80))
 	}

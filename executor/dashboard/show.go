@@ -17,24 +17,27 @@ import (
 
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
-	"asset": func(name string) string { return "assets/" + name + "?v=" + assets()[name].version }, "query": query, "escape": url.QueryEscape, "pick": list{}.Pick,
-	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip,
-	"text": func(b []byte) string { return string(b) }, "number": number, "plural": plural, "bytes": func(n int) string { return brief.Bytes(int64(n)) }, "score": score,
-	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
-	"dict": dictOf, "job": named, "few": few,
-	"at":    func(t, now time.Time) map[string]any { return dictOf("At", t, "Now", now) },
-	"clock": func(t time.Time) string { return t.Format("15:04:05") },
-	"words": func() []figure { return words },
-	"tabs":  func() []tab { return tabs },
+	"query": query, "escape": url.QueryEscape, "pick": list{}.Pick, "plain": plain, "clip": clip, "number": number, "plural": plural,
+	"ago": ago, "span": span, "lag": lag, "dict": dictOf, "few": few,
 	"place": place, "shape": shapeOf, "figures": figuresOf, "columns": columnsOf,
-	"rows":   func() []int { return []int{25, defaultRows, 100, maxRows} },
-	"beyond": func(list any, more int) int { return max(reflect.ValueOf(list).Len()-beside, 0) + more },
-}
-
-// named is a job by its name in explanations, as far as it is one.
-func named(name string) node {
-	queue, id, _ := admin.JobOf(name)
-	return node{Queue: queue, ID: id}
+	"asset":   func(name string) string { return "assets/" + name + "?v=" + assets()[name].version },
+	"heading": func(s string) string { return plain(visible(s, s)) },
+	"text":    func(b []byte) string { return string(b) },
+	"bytes":   func(n int) string { return brief.Bytes(int64(n)) },
+	// Scores that are times, in seconds, are long, and are shown as they were given.
+	"score":   func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) },
+	"at":      func(t, now time.Time) map[string]any { return dictOf("At", t, "Now", now) },
+	"clock":   func(t time.Time) string { return t.Format("15:04:05") },
+	"exact":   func(t time.Time) string { return t.Format("Mon 2 Jan 2006 15:04:05.000 MST") },
+	"machine": func(t time.Time) string { return t.Format(time.RFC3339Nano) },
+	"words":   func() []figure { return words },
+	"tabs":    func() []tab { return tabs },
+	"rows":    func() []int { return []int{25, defaultRows, 100, maxRows} },
+	"beyond":  func(list any, more int) int { return max(reflect.ValueOf(list).Len()-beside, 0) + more },
+	"job": func(name string) node { // by its name in explanations, as far as it is one
+		queue, id, _ := admin.JobOf(name)
+		return node{Queue: queue, ID: id}
+	},
 }
 
 // few is the begin of a list in a cell, and beyond how many are not in it.
@@ -94,10 +97,6 @@ func ago(t, now time.Time) string {
 	}
 }
 
-// exact is a moment for people who want to know, and machine for programs.
-func exact(t time.Time) string   { return t.Format("Mon 2 Jan 2006 15:04:05.000 MST") }
-func machine(t time.Time) string { return t.Format(time.RFC3339Nano) }
-
 // span is a duration in one or two units.
 func span(d time.Duration) string {
 	switch {
@@ -140,10 +139,6 @@ func number(v any) string {
 	}
 	return sign + s
 }
-
-// score shows a score as it was given, as far as that is known: those that are times,
-// in seconds, are long.
-func score(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // query makes a query of names and values, for any bytes.
 func query(pairs ...string) template.URL {
