@@ -652,7 +652,7 @@ var inRoot = []mutation{
 	{"show a text that turns the others round", "executor/dashboard/show.go", "return strconv.IsPrint(r) || ", "return r > 0x1fff || strconv.IsPrint(r) || ", guards},
 	{"delete for good without asking", "executor/dashboard/action.go", "(d.danger || slices", "(slices", boards},
 	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "inspect.JobFilter{}, o.states", boards},
-	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(l.dropAll)\n", "", streams},
+	{"a live connection that outlives the server", "executor/dashboard/live.go", "		server.RegisterOnShutdown(func() { l.leave(nil) })\n", "", streams},
 	{"a rate over what nobody watched", "executor/dashboard/live.go", " || passed > gap {", " {", streams},
 	{"act for a client that may only look", "executor/dashboard/action.go", "s.permit(r, &o); err != nil {\n		return err\n	}\n	if d :=", "s.permit(r, &o); err != nil && false {\n		return err\n	}\n	if d :=", guards},
 	{"take what stands for other bytes for an id", "executor/internal/admin/decode.go", "if strings.Count(said, replaced) > ", "if false && strings.Count(said, replaced) > ", guards},

@@ -88,23 +88,13 @@ func (l *live) enter(server *http.Server) (told chan reading, past []sample, of 
 	}
 	if server != nil && !l.servers[server] {
 		l.servers[server] = true
-		server.RegisterOnShutdown(l.dropAll)
+		server.RegisterOnShutdown(func() { l.leave(nil) })
 	}
 	return told, slices.Clone(l.past), l.before.Queues, nil
 }
 
-// leave lets a client go.
-func (l *live) leave(told chan reading) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop(told)
-}
-
-// drop ends a watcher. mu is held.
+// drop ends a watcher that there is. mu is held.
 func (l *live) drop(told chan reading) {
-	if l.watchers[told].IsZero() {
-		return
-	}
 	delete(l.watchers, told)
 	close(told)
 	if len(l.watchers) == 0 {
@@ -112,12 +102,14 @@ func (l *live) drop(told chan reading) {
 	}
 }
 
-// dropAll ends all of them.
-func (l *live) dropAll() {
+// leave lets a client go; nil: all of them.
+func (l *live) leave(client chan reading) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for told := range l.watchers {
-		l.drop(told)
+		if client == nil || told == client {
+			l.drop(told)
+		}
 	}
 }
 
@@ -125,14 +117,14 @@ func (l *live) sampleUntil(ctx context.Context) {
 	defer func() { // as a page's, a panic here is none of the program's
 		if v := recover(); v != nil {
 			l.cfg.Logger.Error("live figures of the dashboard panicked", slog.Any("panic", v))
-			l.dropAll()
+			l.leave(nil)
 		}
 	}()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if errors.Is(l.take(ctx), executor.ErrClosed) {
-			l.dropAll() // with the last one ctx ends
+			l.leave(nil) // with the last one ctx ends
 		}
 		select {
 		case <-tick.C:
