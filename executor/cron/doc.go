@@ -78,6 +78,4 @@
 //
 //   - the clock: 1, from Start to Stop, or to the end of the executor
 //   - a schedule that ticks: 1, until its tick is enqueued
-//
-// Payload functions are called on the latter, and never under a lock.
 package cron

@@ -64,7 +64,7 @@ type Schedule[T any] struct {
 	Queue *executor.Queue[T]
 
 	// Payload makes the payload of a tick; it is told when the tick was due. It is
-	// called on a goroutine of the schedule. Needed.
+	// called on a goroutine of the schedule, under no lock. Needed.
 	Payload func(tick time.Time) T
 
 	Missed  Missed  // default MissedSkip

@@ -189,19 +189,13 @@ func (b *board) record(r *http.Request, o *order, text string, affected slog.Att
 	said(slog.String("prefix", o.said("prefix")), slog.String("containing", o.said("error")), slog.String("reason", o.said("reason")),
 		slog.String("key", o.said("key")), slog.String("cron", o.said("cron")), slog.String("schedule", o.said("schedule")))
 	line = append(line, affected, slog.String("from", r.RemoteAddr))
-	said(slog.String("user", b.user(r)))
+	if b.cfg.User != nil {
+		b.survives("User of the dashboard", func() { said(slog.String("user", b.cfg.User(r))) })
+	}
 	level := slog.LevelInfo
 	if err != nil {
 		level = slog.LevelWarn
 		line = append(line, slog.Any("error", err))
 	}
 	b.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
-}
-
-// user is who asks, as Config.User says.
-func (b *board) user(r *http.Request) (name string) {
-	if b.cfg.User != nil {
-		b.survives("User of the dashboard", func() { name = b.cfg.User(r) })
-	}
-	return name
 }

@@ -140,8 +140,7 @@ func (l list) To(after string, whole bool) template.URL {
 // Unfiltered is the list as its filter's form has it: encoded, because a form would
 // change what is no UTF-8.
 func (l list) Unfiltered() string {
-	l.Prefix, l.Error, l.After, l.Limit, l.Whole = "", "", "", 0, false
-	return string(l.Address())
+	return string(list{Queue: l.Queue, Tab: l.Tab, Sort: l.Sort, Desc: l.Desc}.Address())
 }
 
 // Other is another list of the same queue.

@@ -22,16 +22,9 @@ type queuePage struct {
 
 	inspect.JobPage // of the first Examined ones, of Of, if it is partial
 	Of              int
-	Late            string // why there is no list
-	Buttons         []button
+	Late            string                                         // why there is no list
+	Buttons         []map[string]any                               // of actions that the rows offer
 	Preview         func(id string, of inspect.PayloadInfo) string // the begin of each payload; nil: the list has none
-}
-
-// button is an action that the rows of a list offer.
-type button struct {
-	Verb   Verb
-	Name   string
-	Danger bool
 }
 
 // How many of each a page shows: the latest shards, and the first of the paused prefixes.
@@ -70,7 +63,7 @@ func (s *site) queue(r *http.Request) (page, error) {
 	}
 	for _, v := range l.tab().verbs {
 		if d := deeds[v]; can[v] {
-			p.Buttons = append(p.Buttons, button{v, d.button, d.danger})
+			p.Buttons = append(p.Buttons, dictOf("Verb", v, "Name", d.button, "Danger", d.danger))
 		}
 	}
 	status := 0
