@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // policy lets a page load what the dashboard itself serves, and nothing else: no
@@ -149,14 +151,12 @@ func (b *board) authorize(r *http.Request, a Action) (err error) {
 }
 
 // survives reports whether what the program says does not panic, and has it in the log if it does.
-func (b *board) survives(what string, do func()) (ok bool) {
-	defer func() {
-		if v := recover(); v != nil {
-			b.cfg.Logger.Error(what+" panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-		}
-	}()
-	do()
-	return true
+func (b *board) survives(what string, do func()) bool {
+	err := guard.Call(func() error { do(); return nil })
+	if p, panicked := errors.AsType[*executor.PanicError](err); panicked {
+		b.cfg.Logger.Error(what+" panicked", slog.Any("panic", p.Value), slog.String("stack", p.Stack))
+	}
+	return err == nil
 }
 
 // can says which verbs a request may use on a queue.

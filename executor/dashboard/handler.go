@@ -187,10 +187,7 @@ func (b *board) path(r *http.Request) string {
 	if rest, found := strings.CutPrefix(r.URL.Path, cmp.Or(b.cfg.Prefix, prefixOf(r))); found && (rest == "" || rest[0] == '/') {
 		return rest
 	}
-	if strings.HasPrefix(r.URL.Path, "/") {
-		return r.URL.Path // a StripPrefix has been here
-	}
-	return "/" + r.URL.Path
+	return "/" + strings.TrimPrefix(r.URL.Path, "/") // a StripPrefix has been here
 }
 
 // prefixOf is what the pattern of a mux has taken of the path, up to "{rest...}".

@@ -88,7 +88,7 @@ func (l *live) enter(server *http.Server) (told chan reading, past []sample, of 
 	}
 	if server != nil && !l.servers[server] {
 		l.servers[server] = true
-		server.RegisterOnShutdown(func() { l.leave(nil) })
+		server.RegisterOnShutdown(l.dropAll)
 	}
 	return told, slices.Clone(l.past), l.before.Queues, nil
 }
@@ -102,14 +102,21 @@ func (l *live) drop(told chan reading) {
 	}
 }
 
-// leave lets a client go; nil: all of them.
-func (l *live) leave(client chan reading) {
+// leave lets a client go, if that was not done before.
+func (l *live) leave(told chan reading) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.watchers[told].IsZero() {
+		l.drop(told)
+	}
+}
+
+// dropAll ends all of them.
+func (l *live) dropAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for told := range l.watchers {
-		if client == nil || told == client {
-			l.drop(told)
-		}
+		l.drop(told)
 	}
 }
 
@@ -117,14 +124,14 @@ func (l *live) sampleUntil(ctx context.Context) {
 	defer func() { // as a page's, a panic here is none of the program's
 		if v := recover(); v != nil {
 			l.cfg.Logger.Error("live figures of the dashboard panicked", slog.Any("panic", v))
-			l.leave(nil)
+			l.dropAll()
 		}
 	}()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if errors.Is(l.take(ctx), executor.ErrClosed) {
-			l.leave(nil) // with the last one ctx ends
+			l.dropAll() // with the last one ctx ends
 		}
 		select {
 		case <-tick.C:

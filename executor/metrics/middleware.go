@@ -146,8 +146,7 @@ func (m *Metrics) about(operation, queue string, payloads int, ids attribute.Key
 		attribute.String("messaging.system", "strand"),
 		attribute.String("messaging.destination.name", utf8Of(queue)),
 		attribute.String("messaging.operation.type", operation),
-		attribute.Int("messaging.batch.message_count", payloads),
-		ids,
+		attribute.Int("messaging.batch.message_count", payloads), ids,
 	)...)}
 }
 
