@@ -46,14 +46,11 @@ func (c *Cron) List() []Entry {
 
 // find returns a schedule and the members of its group that have it.
 func (c *Cron) find(name string) (*schedule, []*Cron, error) {
-	if err := c.gone(); err != nil {
+	if err := c.closed(); err != nil {
 		return nil, nil, err
 	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
-	if c.err != nil {
-		return nil, nil, c.err
-	}
 	s := c.schedules[name]
 	if s == nil {
 		return nil, nil, fmt.Errorf("%w: %q", ErrNotFound, name)

@@ -235,22 +235,21 @@ func (c *Cron) Stop(ctx context.Context) error {
 	if started {
 		<-c.ended
 	}
-	var stuck []string
 	c.group.mu.Lock()
-	firing := maps.Clone(c.firing)
+	firing := slices.Collect(maps.Values(c.firing))
 	c.group.mu.Unlock()
-	for s, idle := range firing {
-		select {
-		case <-idle:
-			continue
-		default:
-		}
+	for _, idle := range firing {
 		select {
 		case <-idle:
 		case <-ctx.Done():
-			stuck = append(stuck, s.name)
 		}
 	}
+	var stuck []string
+	c.group.mu.Lock()
+	for s := range c.firing {
+		stuck = append(stuck, s.name)
+	}
+	c.group.mu.Unlock()
 	c.cancel(ErrClosed)
 	c.retire()
 	if len(stuck) > 0 {

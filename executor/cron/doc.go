@@ -71,14 +71,11 @@
 //	  ▲ next tick, ≤ 1 min        in its group: handed out once                 │
 //	  └──────────────── over: fired, missed, dropped, given up ◄────────────────┘
 //
-// A Cron looks at the clock when the next tick is due, and once a minute, because
-// the system does not say when a clock is set. One that does not lead looks at
-// nothing: it is woken when the leader goes.
+// A Cron looks at the clock once a minute, too, because the system does not say when a
+// clock is set. One that does not lead looks at nothing: it is woken when the leader goes.
 //
 // # Census
 //
 //   - the clock: 1, from Start to Stop, or to the end of the executor
 //   - a schedule that ticks: 1, until its tick is enqueued
-//
-// Payload functions are called on the latter, and never under a lock.
 package cron

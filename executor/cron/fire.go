@@ -106,18 +106,13 @@ func (c *Cron) fireTick(o *term, s *schedule, tick time.Time) bool {
 		c.complain(s, err)
 		switch {
 		case isEnd(err):
-			c.group.mu.Lock()
 			giveBack()
-			c.group.mu.Unlock()
 			c.close()
 			<-c.ended
 			c.retire()
 			return false
 		case !a.wait(o, pause):
-			c.group.mu.Lock()
-			given := giveBack()
-			c.group.mu.Unlock()
-			if !given { // another member fires those after it, and none this one
+			if !giveBack() { // another member fires those after it, and none this one
 				c.note(s, tick, err)
 			}
 			return false
@@ -128,15 +123,32 @@ func (c *Cron) fireTick(o *term, s *schedule, tick time.Time) bool {
 	}
 }
 
-// claim takes a tick in hand, if this Cron may still fire it.
+// claim takes a tick in hand, if this Cron may still fire it, and it is neither over nor in other
+// hands. What it returns gives the tick back, and reports false if a member has gone on since.
 func (c *Cron) claim(o *term, s *schedule, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if o.over() || c.err != nil || s.removed || s.progress.paused {
 		return nil, false, false
 	}
-	giveBack, claimed = s.progress.claim(tick)
-	return giveBack, claimed, true
+	r := s.progress
+	before := r.handled
+	if !tick.After(before) {
+		return nil, false, true
+	}
+	r.handled = tick
+	return func() bool {
+		c.group.mu.Lock()
+		defer c.group.mu.Unlock()
+		if !r.handled.Equal(tick) {
+			return false
+		}
+		r.handled = before
+		for _, m := range r.members {
+			m.poke()
+		}
+		return true
+	}, true, true
 }
 
 // isEnd reports whether the executor accepts nothing any more.
@@ -212,10 +224,14 @@ func (a *attempt) enqueue(ctx context.Context) error {
 		return err
 	}
 	if s.overlap == OverlapSkip {
-		if pending, err := s.pending(ctx, id); err != nil {
+		pending, err := s.pending(ctx, id)
+		if pending && s.missed != MissedSkip { // or it would be caught up
+			err = a.c.x.SetSourceOffset(ctx, tickMark(s.name), a.tick.Unix())
+		}
+		if err != nil {
 			return err
 		} else if pending {
-			return a.drop(ctx)
+			return ErrOverlap
 		}
 	}
 	if a.send == nil {
@@ -228,17 +244,6 @@ func (a *attempt) enqueue(ctx context.Context) error {
 	_, err := a.send(ctx, id, executor.FromSource(tickMark(s.name), a.tick.Unix()),
 		executor.At(a.tick), executor.Score(float64(a.tick.Unix())))
 	return err
-}
-
-// drop says that the tick was not enqueued because of the former one's job. It is
-// written down where it would be caught up otherwise.
-func (a *attempt) drop(ctx context.Context) error {
-	if a.s.missed != MissedSkip {
-		if err := a.c.x.SetSourceOffset(ctx, tickMark(a.s.name), a.tick.Unix()); err != nil {
-			return err
-		}
-	}
-	return ErrOverlap
 }
 
 // wait waits before the next attempt; false when there may be none.

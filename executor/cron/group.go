@@ -85,27 +85,6 @@ func (r *progress) advance(to time.Time) {
 	}
 }
 
-// claim takes a tick in hand; false when it is over, or in other hands. What it
-// returns gives the tick back, and reports false if a member has gone on since. The
-// caller of both holds mu.
-func (r *progress) claim(tick time.Time) (giveBack func() bool, claimed bool) {
-	if !tick.After(r.handled) {
-		return nil, false
-	}
-	before := r.handled
-	r.handled = tick
-	return func() bool {
-		if !r.handled.Equal(tick) {
-			return false
-		}
-		r.handled = before
-		for _, m := range r.members {
-			m.poke()
-		}
-		return true
-	}, true
-}
-
 // term is the time in which a Cron leads.
 type term struct {
 	ctx    context.Context // ends with it

@@ -1,9 +1,9 @@
 package cron
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -64,7 +64,7 @@ type Schedule[T any] struct {
 	Queue *executor.Queue[T]
 
 	// Payload makes the payload of a tick; it is told when the tick was due. It is
-	// called on a goroutine of the schedule. Needed.
+	// called on a goroutine of the schedule, under no lock. Needed.
 	Payload func(tick time.Time) T
 
 	Missed  Missed  // default MissedSkip
@@ -147,7 +147,7 @@ func (c *Cron) ask(s *schedule, payload func()) error {
 }
 
 func (c *Cron) add(ctx context.Context, s *schedule) error {
-	if err := cmp.Or(c.gone(), c.mayAdd(s.name)); err != nil {
+	if err := c.closed(); err != nil {
 		return err
 	}
 	_, paused, err := c.x.SourceOffset(pauseMark(s.name))
@@ -167,8 +167,10 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
-	if err := c.mayAddLocked(s.name); err != nil {
-		return err
+	if c.err != nil {
+		return c.err
+	} else if c.schedules[s.name] != nil {
+		return fmt.Errorf("%w: %q", ErrDuplicate, s.name)
 	}
 	s.progress = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
 	if at := time.Unix(mark, 0); found && s.table.Next(at.Add(-time.Second)).Equal(at) { // not that of Add
@@ -177,19 +179,6 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	c.schedules[s.name] = s
 	c.poke()
 	return nil
-}
-
-func (c *Cron) mayAdd(name string) error {
-	c.group.mu.Lock()
-	defer c.group.mu.Unlock()
-	return c.mayAddLocked(name)
-}
-
-func (c *Cron) mayAddLocked(name string) error {
-	if c.err == nil && c.schedules[name] != nil {
-		return fmt.Errorf("%w: %q", ErrDuplicate, name)
-	}
-	return c.err
 }
 
 // begin is called by the first leader that looks at a schedule. It returns what was
@@ -224,13 +213,8 @@ func (s *schedule) nextTick() time.Time {
 // plan returns which of the ticks after handled are to be fired now, in order, and
 // the newest that is not.
 func (s *schedule) plan(handled, begun, now time.Time) (ticks []time.Time, lost time.Time) {
-	onTime := now.Add(-grace) // later ones are
-	for _, t := range [...]time.Time{handled, begun} {
-		if t.After(onTime) {
-			onTime = t
-		}
-	}
-	if onTime.After(now) { // the clock was set back
+	onTime := slices.MaxFunc([]time.Time{now.Add(-grace), handled, begun}, time.Time.Compare) // later ones are
+	if onTime.After(now) {                                                                    // the clock was set back
 		onTime = now
 	}
 	ticks = s.table.newest(onTime, now, maxCatchUp)

@@ -72,11 +72,9 @@ func Parse(spec string, zone *time.Location) (Timetable, error) {
 
 // cutZone takes the time zone off a spec.
 func (t *Timetable) cutZone(spec string) (rest string, err error) {
-	named, found := strings.CutPrefix(spec, "CRON_TZ=")
+	named, found := strings.CutPrefix(strings.TrimPrefix(spec, "CRON_"), "TZ=")
 	if !found {
-		if named, found = strings.CutPrefix(spec, "TZ="); !found {
-			return spec, nil
-		}
+		return spec, nil
 	}
 	name, rest, _ := strings.Cut(named, " ")
 	if name == "" {
@@ -97,7 +95,7 @@ func parseEvery(text string) (seconds int64, err error) {
 }
 
 func (t *Timetable) parseReadings(spec string) error {
-	if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
+	if strings.HasPrefix(strings.TrimPrefix(spec, "CRON_"), "TZ=") {
 		return fmt.Errorf("a second time zone")
 	}
 	schedule, err := syntax.Parse(spec)

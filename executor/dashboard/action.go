@@ -4,91 +4,60 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
 	"log/slog"
-	"mime"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
-	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
-// actions are what people do with pages.
-type actions struct {
-	*site
-	room   *serving.Room // actions at a time
-	copies chan struct{} // held while a copy is made and sent
-}
-
-// act does what a POST asks for, or asks back.
-func (a *actions) act(w http.ResponseWriter, r *http.Request) error {
-	o, err := orderOf(r)
+// act does what a POST asks for. A page may be asked back; a program means what it says.
+func (s *site) act(w http.ResponseWriter, r *http.Request) error {
+	read, program := orderOf, s.ofAPI(r)
+	if program {
+		read = orderIn
+	}
+	o, err := read(r)
 	if err != nil {
 		return err
 	}
 	heard(w)
-	if err := a.permit(r, &o); err != nil {
+	if err := s.permit(r, &o); err != nil {
 		return err
 	}
-	if d := deeds[o.Verb]; !o.has("confirm") && (d.danger || slices.Contains(d.asks, o.Scope)) {
-		return a.looks.Look(w, r, func(w http.ResponseWriter) error { return a.ask(w, r, o) })
+	if d := deeds[o.Verb]; !program && !o.has("confirm") && (d.danger || slices.Contains(d.asks, o.Scope)) {
+		return s.looks.Look(w, r, func(w http.ResponseWriter) error { return s.ask(w, r, o) })
 	}
-	did, err := a.perform(r, &o)
-	if err != nil && did.N > 0 && !gone(r, err) {
-		p := problemOf(err)
-		p.text = fmt.Sprintf("%s affected before this went wrong: %s", plural(did.N, "was", "were"), p.text)
-		return p
-	} else if err != nil {
-		return err
-	}
-	w.Header().Set("Location", o.origin()+"done="+a.notices.keep(o.told(did)))
-	w.WriteHeader(http.StatusSeeOther)
-	return nil
-}
-
-// do does what a POST asks for. It asks nothing back: a program means what it says.
-func (a *api) do(w http.ResponseWriter, r *http.Request) error {
-	if _, err := paramsOf(r); err != nil {
-		return err
-	}
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	o, err := orderIn(kind, r.Body)
-	if err != nil {
-		return err
-	}
-	heard(w)
-	if err := a.permit(r, &o); err != nil {
-		return err
-	}
-	did, err := a.perform(r, &o)
+	did, err := s.perform(r, &o)
 	switch {
-	case err == nil:
+	case err != nil && !gone(r, err):
+		s.refuse(w, r, err, did.N)
+	case err != nil:
+	case program:
 		did.Of = o.what()
 		return sendJSON(w, r, http.StatusOK, "application/json", did)
-	case gone(r, err):
-		return err
+	default:
+		w.Header().Set("Location", o.origin()+"done="+s.notices.keep(o.told(did)))
+		w.WriteHeader(http.StatusSeeOther)
 	}
-	a.refuse(w, r, err, did.N)
 	return nil
 }
 
 // perform does it for a request, and has it in the log.
-func (a *actions) perform(r *http.Request, o *order) (did admin.Affected, err error) {
-	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.ActionTimeout)
+func (s *site) perform(r *http.Request, o *order) (did admin.Affected, err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.ActionTimeout)
 	defer cancel()
-	err = a.room.Act(ctx, func() (err error) {
-		did, err = o.do(ctx, a.board)
+	err = s.acts.Act(ctx, func() (err error) {
+		did, err = o.do(ctx, s.board)
 		return err
 	})
-	a.hots.forget()
-	a.record(r, o, "dashboard: an action", slog.Int("affected", did.N), err)
+	s.hots.Clear() // and they are looked for anew
+	s.record(r, o, "dashboard: an action", slog.Int("affected", did.N), err)
 	return did, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
 		"and it goes on with the rest.")
 }
@@ -115,10 +84,8 @@ func (o *order) selections() (all []inspect.Selection) {
 		return []inspect.Selection{inspect.SelectExecutor()}
 	case "id":
 		return []inspect.Selection{inspect.SelectIDs(o.Queue, o.ID)}
-	case "filtered":
+	case "filtered", "all": // which has no filter
 		return []inspect.Selection{inspect.SelectJobs(o.Queue, o.list.filter(), o.states...)}
-	case "all":
-		return []inspect.Selection{inspect.SelectJobs(o.Queue, inspect.JobFilter{}, o.states...)}
 	}
 	var ids, of []string
 	var positions []uint64
@@ -156,10 +123,11 @@ func (o *order) origin() string {
 // the address where the browser goes next, and nobody can guess one: a link says nothing
 // that was not done.
 type notices struct {
-	mu    sync.Mutex
-	texts map[string]string
-	names []string // in the order in which they were kept
+	mu   sync.Mutex
+	kept []notice // oldest first
 }
+
+type notice struct{ name, text string }
 
 // mostNotices is how many wait for their page: the latest ones.
 const mostNotices = 256
@@ -169,32 +137,30 @@ func (n *notices) keep(text string) (name string) {
 	name = rand.Text()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.texts == nil {
-		n.texts = make(map[string]string)
-	}
-	n.texts[name] = text
-	if n.names = append(n.names, name); len(n.names) > mostNotices {
-		delete(n.texts, n.names[0])
-		n.names = n.names[1:]
-	}
+	n.kept = append(n.kept, notice{name, text})
+	n.kept = n.kept[max(len(n.kept)-mostNotices, 0):]
 	return name
 }
 
 // take returns the text of a name, once.
-func (n *notices) take(name string) string {
+func (n *notices) take(name string) (text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	text := n.texts[name]
-	delete(n.texts, name)
+	n.kept = slices.DeleteFunc(n.kept, func(kept notice) bool {
+		if kept.name == name {
+			text = kept.text
+		}
+		return kept.name == name
+	})
 	return text
 }
 
 // copy sends a copy of the journal, as a tar with the directory of a journal in it. It
 // is made beside the journal's work, in the directory for temporary files, one at a
 // time.
-func (a *actions) copy(w http.ResponseWriter, r *http.Request) error {
+func (s *site) sendCopy(w http.ResponseWriter, r *http.Request) error {
 	o := order{Verb: CopyJournal}
-	if err := a.permit(r, &o); err != nil {
+	if err := s.permit(r, &o); err != nil {
 		return err
 	}
 	if err := r.ParseForm(); err != nil {
@@ -204,13 +170,11 @@ func (a *actions) copy(w http.ResponseWriter, r *http.Request) error {
 		return wrong("%q is given, and a copy is one of all", clip(name, 40))
 	}
 	heard(w)
-	select {
-	case a.copies <- struct{}{}:
-		defer func() { <-a.copies }()
-	default:
+	if !s.copies.TryLock() {
 		return problem{http.StatusConflict, "another copy is being made; come back when it is done"}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.ActionTimeout)
+	defer s.copies.Unlock()
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.ActionTimeout)
 	defer cancel()
 	temp, err := os.MkdirTemp("", "strand-copy-")
 	if err != nil {
@@ -218,15 +182,13 @@ func (a *actions) copy(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer func() {
 		if err := os.RemoveAll(temp); err != nil {
-			a.cfg.Logger.Warn("a copy of the journal is left over", slog.String("dir", temp), slog.Any("error", err))
+			s.cfg.Logger.Warn("a copy of the journal is left over", slog.String("dir", temp), slog.Any("error", err))
 		}
 	}()
 	dir := filepath.Join(temp, "journal.strand")
-	err = a.x.Copy(ctx, dir)
-	a.record(r, &o, "dashboard: an action", slog.Attr{}, err)
-	if errors.Is(err, executor.ErrState) {
-		return problem{http.StatusConflict, err.Error()}
-	} else if err != nil {
+	err = s.x.Copy(ctx, dir)
+	s.record(r, &o, "dashboard: an action", slog.Attr{}, err)
+	if err != nil {
 		return late(err, "The copy takes longer than Config.ActionTimeout: nothing of it is sent.")
 	}
 	w.Header().Set("Content-Type", "application/x-tar")

@@ -18,19 +18,16 @@ import (
 // apiPrefix begins the paths of the API.
 const apiPrefix = "/api/"
 
-// api is what programs ask for.
-type api struct{ *actions }
-
 // answer is what a program gets for a query.
 type answer = func(*http.Request, *params) (any, error)
 
 // look is the route of a query with parameters of some names.
-func (a *api) look(look answer, names ...string) route {
+func (s *site) apiLook(look answer, names ...string) route {
 	about := anyQueue
 	if slices.Contains(names, "queue") {
 		about = namedQueue
 	}
-	return route{http.MethodGet, about, a.looking(func(w http.ResponseWriter, r *http.Request) error {
+	return route{http.MethodGet, about, s.looking(func(w http.ResponseWriter, r *http.Request) error {
 		p, err := paramsOf(r, names...)
 		if err != nil {
 			return err
@@ -40,32 +37,32 @@ func (a *api) look(look answer, names ...string) route {
 			return err
 		}
 		return sendJSON(w, r, http.StatusOK, "application/json", answer)
-	}), a.cfg.PageTimeout, names}
+	}), s.cfg.PageTimeout, names}
 }
 
 // table has the routes of the API.
-func (a *api) table() (all map[string]route) {
-	look := a.look
+func (s *site) apiTable() (all map[string]route) {
+	look := s.apiLook
 	all = map[string]route{
 		apiPrefix + "v1/": look(func(*http.Request, *params) (any, error) { return endpointsOf(all), nil }),
-		"/api/v1/stats":   look(a.total),
-		"/api/v1/queues":  look(a.queues, "queue"),
-		"/api/v1/jobs": look(a.list(inspect.Inspector.Jobs), "queue", "state", "order", "desc", "prefix", "error", "limit",
+		"/api/v1/stats":   look(s.total),
+		"/api/v1/queues":  look(s.queues, "queue"),
+		"/api/v1/jobs": look(s.list(inspect.Inspector.Jobs), "queue", "state", "order", "desc", "prefix", "error", "limit",
 			"cursor", "patience"),
-		"/api/v1/dead":      look(a.list(inspect.Inspector.Dead), "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
-		"/api/v1/job":       look(a.job, "queue", "id"),
-		"/api/v1/details":   look(a.details, "queue", "id"),
-		"/api/v1/explain":   look(a.explain, "queue", "id"),
-		"/api/v1/find":      look(a.find, "queue", "id"),
-		"/api/v1/running":   look(a.running, "queue", "stacks", "limit"),
-		"/api/v1/locks":     look(keys("keys", a.x.Inspect().LockedKeys, keyOf), "limit", "cursor"),
-		"/api/v1/leases":    look(keys("leases", a.x.Inspect().Leases, leaseOf), "limit", "cursor"),
-		"/api/v1/slots":     look(a.slots, "limit"),
-		"/api/v1/limits":    look(func(*http.Request, *params) (any, error) { return map[string]any{"limits": a.limits(math.MaxInt)}, nil }),
-		"/api/v1/schedules": look(func(*http.Request, *params) (any, error) { return a.scheduled(), nil }),
-		"/api/v1/journal":   look(func(r *http.Request, _ *params) (any, error) { return a.journaled(r) }),
-		"/api/v1/copy":      {http.MethodPost, nil, a.copy, 0, nil},
-		"/api/v1/actions":   {http.MethodPost, nil, a.do, 0, nil},
+		"/api/v1/dead":      look(s.list(inspect.Inspector.Dead), "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
+		"/api/v1/job":       look(s.apiJob, "queue", "id"),
+		"/api/v1/details":   look(s.details, "queue", "id"),
+		"/api/v1/explain":   look(s.explain, "queue", "id"),
+		"/api/v1/find":      look(s.apiFind, "queue", "id"),
+		"/api/v1/running":   look(s.apiRunning, "queue", "stacks", "limit"),
+		"/api/v1/locks":     look(keys(s, "keys", inspect.Inspector.LockedKeys, keyOf), "limit", "cursor"),
+		"/api/v1/leases":    look(keys(s, "leases", inspect.Inspector.Leases, leaseOf), "limit", "cursor"),
+		"/api/v1/slots":     look(s.slots, "limit"),
+		"/api/v1/limits":    look(func(*http.Request, *params) (any, error) { return map[string]any{"limits": s.limits(math.MaxInt)}, nil }),
+		"/api/v1/schedules": look(func(*http.Request, *params) (any, error) { return s.scheduled(), nil }),
+		"/api/v1/journal":   look(func(r *http.Request, _ *params) (any, error) { return s.journaled(r) }),
+		"/api/v1/copy":      {http.MethodPost, nil, s.sendCopy, 0, nil},
+		"/api/v1/actions":   {http.MethodPost, nil, s.act, 0, nil},
 	}
 	return all
 }

@@ -33,29 +33,29 @@ func endpointsOf(routes map[string]route) any {
 	return map[string]any{"endpoints": all}
 }
 
-func (a *api) total(r *http.Request, _ *params) (any, error) {
-	stats, err := a.stats(r)
-	s := struct {
+func (s *site) total(r *http.Request, _ *params) (any, error) {
+	stats, err := s.stats(r)
+	t := struct {
 		Time     time.Time
 		Trouble  string // what keeps the executor from its work; "": nothing
 		Workers  int
 		Stuck    int
 		Total    inspect.QueueStats
 		ByWorker map[string]inspect.QueueStats // by queue, of those with a name in UTF-8; without their shards
-	}{time.Now(), a.trouble(), stats.Workers, stats.Stuck, stats.Total(), make(map[string]inspect.QueueStats)}
+	}{time.Now(), s.trouble(), stats.Workers, stats.Stuck, stats.Total(), make(map[string]inspect.QueueStats)}
 	for _, q := range stats.Queues {
 		if q.Shards = nil; utf8.ValidString(q.Name) {
-			s.ByWorker[q.Name] = q
+			t.ByWorker[q.Name] = q
 		}
 	}
-	return s, err
+	return t, err
 }
 
 // stats are the figures, with those queues that a request may look at.
 func (b *board) stats(r *http.Request) (inspect.Stats, error) {
 	s, err := b.x.Stats(r.Context())
 	if err == nil {
-		s.Queues, err = seen(b.guard, r, s.Queues, statsName)
+		s.Queues, err = seen(b, r, s.Queues, statsName)
 	}
 	return s, err
 }
@@ -72,8 +72,8 @@ func noQueue(name string) error {
 }
 
 // queues has all that the request may look at, or the one that it asks for.
-func (a *api) queues(r *http.Request, p *params) (any, error) {
-	stats, err := a.stats(r)
+func (s *site) queues(r *http.Request, p *params) (any, error) {
+	stats, err := s.stats(r)
 	if name := p.Get("queue"); err == nil && p.Has("queue") {
 		stats.Queues = slices.DeleteFunc(stats.Queues, func(q inspect.QueueStats) bool { return q.Name != name })
 		if len(stats.Queues) == 0 {
@@ -84,9 +84,9 @@ func (a *api) queues(r *http.Request, p *params) (any, error) {
 }
 
 // list is a page of jobs or of dead letters.
-func (a *api) list(of func(inspect.Inspector, context.Context, inspect.JobQuery) (inspect.JobPage, error)) answer {
+func (s *site) list(of func(inspect.Inspector, context.Context, inspect.JobQuery) (inspect.JobPage, error)) answer {
 	return func(r *http.Request, p *params) (any, error) {
-		page, err := of(a.x.Inspect(), r.Context(), inspect.JobQuery{
+		page, err := of(s.x.Inspect(), r.Context(), inspect.JobQuery{
 			Queue: p.Get("queue"), States: statesOf(p.Values), Order: inspect.Order(p.Get("order")), Descending: p.flag("desc"),
 			Filter: inspect.JobFilter{IDPrefix: p.Get("prefix"), ErrorContains: p.Get("error")},
 			Limit:  p.limit(inspect.MaxListLimit), Cursor: p.Get("cursor"), Patience: p.patience(),
@@ -101,24 +101,24 @@ func (a *api) list(of func(inspect.Inspector, context.Context, inspect.JobQuery)
 	}
 }
 
-func (a *api) job(r *http.Request, p *params) (any, error) {
-	d, err := a.x.Inspect().Job(r.Context(), p.Get("queue"), p.Get("id"))
+func (s *site) apiJob(r *http.Request, p *params) (any, error) {
+	d, err := s.x.Inspect().Job(r.Context(), p.Get("queue"), p.Get("id"))
 	if err != nil {
 		return nil, err
 	}
-	a.showPayloads(r, &d, shownAll)
+	s.showPayloads(r, &d, shownAll)
 	return d, r.Context().Err()
 }
 
 // details is job for some ids: those of which there is nothing are left out.
-func (a *api) details(r *http.Request, p *params) (any, error) {
-	found, err := a.x.Inspect().JobsByID(r.Context(), p.Get("queue"), p.Values["id"]...)
+func (s *site) details(r *http.Request, p *params) (any, error) {
+	found, err := s.x.Inspect().JobsByID(r.Context(), p.Get("queue"), p.Values["id"]...)
 	if err != nil {
 		return nil, err
 	}
 	left := shownAll
 	for i := range found {
-		left = a.showPayloads(r, &found[i], left)
+		left = s.showPayloads(r, &found[i], left)
 	}
 	return map[string]any{"details": found}, r.Context().Err()
 }
@@ -126,45 +126,44 @@ func (a *api) details(r *http.Request, p *params) (any, error) {
 // showPayloads leaves of the payloads of a job what may be seen, while there is room for them, and
 // returns how much is left of that.
 func (b *board) showPayloads(r *http.Request, d *inspect.JobDetail, left int) int {
-	shown := payloads{b, r, d.Queue, d.ID, left}
 	admin.Hide(&d.PayloadInfo)
 	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
 		for i := range list {
-			shown.show(&list[i])
+			left = b.show(r, d.Queue, d.ID, &list[i], left)
 		}
 	}
 	for i := range d.Dead {
-		shown.show(&d.Dead[i].PayloadInfo)
+		left = b.show(r, d.Queue, d.ID, &d.Dead[i].PayloadInfo, left)
 	}
-	return shown.left
+	return left
 }
 
-func (a *api) explain(r *http.Request, p *params) (any, error) {
+func (s *site) explain(r *http.Request, p *params) (any, error) {
 	id, err := p.id()
 	if err != nil {
 		return nil, err
 	}
-	e, err := a.x.Inspect().Explain(r.Context(), p.Get("queue"), id)
+	e, err := s.x.Inspect().Explain(r.Context(), p.Get("queue"), id)
 	if err == nil && e.State == inspect.JobUnknown {
 		err = inspect.ErrUnknownJob
 	}
 	return e, err
 }
 
-func (a *api) find(r *http.Request, p *params) (any, error) {
+func (s *site) apiFind(r *http.Request, p *params) (any, error) {
 	id, err := p.id()
 	if err != nil {
 		return nil, err
 	}
-	all, queues, late, err := a.lookFor(r, p.Get("queue"), id)
+	all, queues, late, err := s.lookFor(r, p.Get("queue"), id)
 	if err == nil && p.Has("queue") && !slices.Equal(queues, p.Values["queue"]) {
 		err = noQueue(p.Get("queue"))
 	}
 	return map[string]any{"found": all, "late": late}, err // late: not all queues were asked in time
 }
 
-func (a *api) running(r *http.Request, p *params) (any, error) {
-	return a.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)})
+func (s *site) apiRunning(r *http.Request, p *params) (any, error) {
+	return s.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)})
 }
 
 // inHand lists what workers have in hand, of the queues that a request may look at: More
@@ -184,7 +183,7 @@ func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.Run
 	query.Limit = inspect.MaxListLimit // some may not be seen
 	list, err := b.x.Inspect().Running(ctx, query)
 	if err == nil {
-		list.Running, err = seen(b.guard, r, list.Running, func(r inspect.Running) string { return r.Queue })
+		list.Running, err = seen(b, r, list.Running, func(r inspect.Running) string { return r.Queue })
 	}
 	if more := max(len(list.Running)-most, 0); more > 0 {
 		list.Running, list.More = list.Running[:most], list.More+more
@@ -194,13 +193,13 @@ func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.Run
 
 // keys answers with a part of a list of keys, by the name of the list: its cursor is the
 // last key, as it may be in an address.
-func keys[S any](name string, read func(after string, limit int) ([]S, int, error), key func(S) string) answer {
+func keys[S any](s *site, name string, read func(inspect.Inspector, string, int) ([]S, int, error), key func(S) string) answer {
 	return func(_ *http.Request, p *params) (any, error) {
 		after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
 		}
-		page, more, err := read(string(after), p.limit(inspect.MaxListLimit))
+		page, more, err := read(s.x.Inspect(), string(after), p.limit(inspect.MaxListLimit))
 		answer := map[string]any{name: page, "more": more}
 		if more > 0 {
 			answer["next"] = base64.RawURLEncoding.EncodeToString([]byte(last(page, key)))
@@ -220,8 +219,8 @@ func last[S any](list []S, key func(S) string) string {
 func keyOf(k inspect.KeyLockStatus) string { return k.Key }
 func leaseOf(l inspect.LeaseStatus) string { return l.Key }
 
-func (a *api) slots(_ *http.Request, p *params) (any, error) {
-	held, more, err := a.x.Inspect().Slots(p.limit(inspect.MaxListLimit))
+func (s *site) slots(_ *http.Request, p *params) (any, error) {
+	held, more, err := s.x.Inspect().Slots(p.limit(inspect.MaxListLimit))
 	return map[string]any{"slots": held, "more": more}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,15 +20,12 @@ import (
 // Config of a dashboard. The zero Config is usable: read-only, without payloads.
 type Config struct {
 	// Authorize decides whether a request may do something: nil is yes, and the text
-	// of an error, 4 KiB of it, is shown to who asked, with 403. It is asked for [View]
-	// with each request, with the queue if it is about one, for the verbs of a page to
-	// know which buttons to show, and again when a button was pressed: of a request about
-	// each Action once, one after the other. See Who may see what. What it takes for a
-	// request, all in all, is bounded by PageTimeout: the context of the request that it
-	// is given ends then, and one that is slow should heed it. Afterwards it is asked no
-	// more, and the answer is 503. It may
-	// be called by many requests at a time; a panic is a no. Default: only View is
-	// allowed.
+	// of an error, 4 KiB of it, is shown to who asked, with 403. See Who may see what; it is
+	// also asked for the verbs of a page, to know which buttons to show: of a request about
+	// each Action once, one after the other. What it takes for a request, all in all, is
+	// bounded by PageTimeout: the context of the request that it is given ends then, it is
+	// asked no more, and the answer is 503. It may be called by many requests at a time; a
+	// panic is a no. Default: only View is allowed.
 	Authorize func(*http.Request, Action) error
 
 	// ShowPayload returns what people may see of a payload, as text: 64 KiB of it are
@@ -165,15 +163,11 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("dashboard: Config.Hosts has %q, which is no name of a host without a port", host)
 		}
 	}
-	for i, each := range c.Crons {
-		if each == nil {
-			return c, fmt.Errorf("dashboard: Config.Crons[%d] is nil", i)
-		}
+	if i := slices.Index(c.Crons, nil); i >= 0 {
+		return c, fmt.Errorf("dashboard: Config.Crons[%d] is nil", i)
 	}
-	for i, each := range c.Elections {
-		if each.Election == nil {
-			return c, fmt.Errorf("dashboard: Config.Elections[%d], %q, has no election", i, each.Name)
-		}
+	if i := slices.IndexFunc(c.Elections, func(e Election) bool { return e.Election == nil }); i >= 0 {
+		return c, fmt.Errorf("dashboard: Config.Elections[%d], %q, has no election", i, c.Elections[i].Name)
 	}
 	return c, nil
 }

@@ -30,9 +30,8 @@
 //     waits for 8 seconds, and gets 503 then. A client that takes nothing of its answer for
 //     5 seconds, or not all of it in 30, is cut off.
 //   - Who acts does not wait for who looks: there is room for 16 actions at a time.
-//   - There are at most Config.MaxStreams live connections. One more takes the place of the
-//     one that has watched longest, if for 10 seconds or more: a browser comes back. One
-//     that is slow is closed, and all of them when the executor or the [http.Server] stops.
+//   - There are at most Config.MaxStreams live connections. One that is slow is closed, and
+//     all of them when the executor or the [http.Server] stops.
 //   - A client that hangs up is no error, and no line in the log.
 //   - A panic while a page is made is that request's, with 500 and a line in the log.
 //
@@ -68,8 +67,6 @@
 // as [http.ResponseController] has it. Behind one that does not, [http.TimeoutHandler]
 // for example, figures move every few seconds instead of each second, and the log says
 // so once.
-//
-// # Routes, actions and the JSON API
 //
 // API.md, beside this file, has all routes, the actions with their parameters, and the JSON.
 //

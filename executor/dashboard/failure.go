@@ -100,6 +100,9 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, err error, affecte
 		s.cfg.Logger.Error("the dashboard failed", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
 	content := struct{ Reason, Text string }{http.StatusText(p.status), p.plain()}
+	if affected > 0 {
+		content.Text = plural(affected, "was", "were") + " affected before this went wrong: " + p.text
+	}
 	if s.ofAPI(r) || s.show(w, r, "failure.html", page{Title: content.Reason, Content: content, status: p.status}) != nil {
 		s.plainly(w, r, p, affected)
 	}

@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // policy lets a page load what the dashboard itself serves, and nothing else: no
@@ -31,12 +33,6 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// guard says who may ask for what, and has in the log what was asked for.
-type guard struct {
-	cfg    Config
-	origin *http.CrossOriginProtection
-}
-
 // hostOf is the name by which a request asks, without its port.
 func hostOf(r *http.Request) string {
 	host := r.Host
@@ -46,15 +42,17 @@ func hostOf(r *http.Request) string {
 	return strings.Trim(strings.ToLower(strings.TrimSuffix(host, ".")), "[]")
 }
 
-// knows reports whether a request asks by a name that it may.
-func (g *guard) knows(r *http.Request) bool {
+// knows reports whether a request asks by a name that it may. Without names it is any, but over an
+// address that only this machine reaches.
+func (b *board) knows(r *http.Request) bool {
 	host := hostOf(r)
-	if len(g.cfg.Hosts) > 0 {
-		return slices.ContainsFunc(g.cfg.Hosts, func(known string) bool {
+	if len(b.cfg.Hosts) > 0 {
+		return slices.ContainsFunc(b.cfg.Hosts, func(known string) bool {
 			return known == "*" || strings.EqualFold(strings.Trim(known, "[]"), host)
 		})
 	}
-	if !onLoopback(r) || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	if !ok || !addr.IP.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
 	_, err := netip.ParseAddr(host)
@@ -63,20 +61,13 @@ func (g *guard) knows(r *http.Request) bool {
 
 // foreign returns an error for what a browser sends for a page of another site: also for
 // a GET, because an answer that nobody reads is work, too. People may follow a link.
-func (g *guard) foreign(r *http.Request) error {
+func (b *board) foreign(r *http.Request) error {
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
 		return nil
 	}
 	strict := *r
 	strict.Method = http.MethodPost // a GET of any origin is safe to the check
-	return g.origin.Check(&strict)
-}
-
-// onLoopback reports whether a request came in over an address that only this machine
-// reaches. Where that is not known, it did not.
-func onLoopback(r *http.Request) bool {
-	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	return ok && addr.IP.IsLoopback()
+	return b.origin.Check(&strict)
 }
 
 // verdicts are what the authorizer has said to a request. It is asked about each action
@@ -95,7 +86,7 @@ func withVerdicts(r *http.Request, most time.Duration) *http.Request {
 }
 
 // may asks whether a request may do something.
-func (g *guard) may(r *http.Request, a Action) error {
+func (b *board) may(r *http.Request, a Action) error {
 	v := r.Context().Value(verdictsKey{}).(*verdicts)
 	if err, known := v.given[a]; known {
 		return err
@@ -109,29 +100,29 @@ func (g *guard) may(r *http.Request, a Action) error {
 	ctx, cancel := context.WithTimeout(r.Context(), v.left)
 	defer cancel()
 	began := time.Now()
-	err := g.authorize(r.WithContext(ctx), a)
+	err := b.authorize(r.WithContext(ctx), a)
 	v.left -= time.Since(began)
 	v.given[a] = err
 	return err
 }
 
 // permit asks whether a request may have something done, and may look at it.
-func (g *guard) permit(r *http.Request, o *order) error {
-	err := g.may(r, Action{Verb: View, Queue: o.Queue})
+func (b *board) permit(r *http.Request, o *order) error {
+	err := b.may(r, Action{Verb: View, Queue: o.Queue})
 	if err == nil {
-		err = g.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
+		err = b.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
 	}
 	if err != nil {
-		g.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
+		b.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
 	}
 	return err
 }
 
 // seen are those of a list that are of a queue at which a request may look. Where that
 // was not said there is no list: a part of it would look like all.
-func seen[E any](g *guard, r *http.Request, list []E, queue func(E) string) (some []E, err error) {
+func seen[E any](b *board, r *http.Request, list []E, queue func(E) string) (some []E, err error) {
 	for _, e := range list {
-		switch err := g.may(r, Action{Verb: View, Queue: queue(e)}); {
+		switch err := b.may(r, Action{Verb: View, Queue: queue(e)}); {
 		case err == nil:
 			some = append(some, e)
 		case unsaid(err):
@@ -147,9 +138,9 @@ func unsaid(err error) bool { return err != nil && problemOf(err).status != http
 var errUnsaid = problem{http.StatusServiceUnavailable,
 	"whether this is allowed was not said within Config.PageTimeout: the authorizer is slow"}
 
-func (g *guard) authorize(r *http.Request, a Action) (err error) {
+func (b *board) authorize(r *http.Request, a Action) (err error) {
 	switch {
-	case !g.survives("the authorizer of the dashboard", func() { err = g.cfg.Authorize(r, a) }):
+	case !b.survives("the authorizer of the dashboard", func() { err = b.cfg.Authorize(r, a) }):
 		return problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
 	case err == nil:
 		return nil
@@ -160,21 +151,19 @@ func (g *guard) authorize(r *http.Request, a Action) (err error) {
 }
 
 // survives reports whether what the program says does not panic, and has it in the log if it does.
-func (g *guard) survives(what string, do func()) (ok bool) {
-	defer func() {
-		if v := recover(); v != nil {
-			g.cfg.Logger.Error(what+" panicked", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-		}
-	}()
-	do()
-	return true
+func (b *board) survives(what string, do func()) bool {
+	err := guard.Call(func() error { do(); return nil })
+	if p, panicked := errors.AsType[*executor.PanicError](err); panicked {
+		b.cfg.Logger.Error(what+" panicked", slog.Any("panic", p.Value), slog.String("stack", p.Stack))
+	}
+	return err == nil
 }
 
 // can says which verbs a request may use on a queue.
-func (g *guard) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool, error) {
+func (b *board) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool, error) {
 	can := make(map[Verb]bool, len(verbs))
 	for _, v := range verbs {
-		err := g.may(r, Action{Verb: v, Queue: queue})
+		err := b.may(r, Action{Verb: v, Queue: queue})
 		if unsaid(err) {
 			return nil, err
 		}
@@ -185,7 +174,7 @@ func (g *guard) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool
 
 // record has an action in the log: all that it was asked with, by whom, and what came of
 // it. What is not there is left out.
-func (g *guard) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
+func (b *board) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
 	line := []slog.Attr{slog.String("verb", string(o.Verb))}
 	said := func(attrs ...slog.Attr) {
 		line = append(line, slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Value.String() == "" })...)
@@ -196,27 +185,17 @@ func (g *guard) record(r *http.Request, o *order, text string, affected slog.Att
 	}
 	if len(o.states) > 0 {
 		line = append(line, slog.Any("states", o.states))
-	} else {
-		said(slog.String("states", o.said("state")))
 	}
 	said(slog.String("prefix", o.said("prefix")), slog.String("containing", o.said("error")), slog.String("reason", o.said("reason")),
 		slog.String("key", o.said("key")), slog.String("cron", o.said("cron")), slog.String("schedule", o.said("schedule")))
 	line = append(line, affected, slog.String("from", r.RemoteAddr))
-	if user := g.user(r); user != "" {
-		line = append(line, slog.String("user", user))
+	if b.cfg.User != nil {
+		b.survives("User of the dashboard", func() { said(slog.String("user", b.cfg.User(r))) })
 	}
 	level := slog.LevelInfo
 	if err != nil {
 		level = slog.LevelWarn
 		line = append(line, slog.Any("error", err))
 	}
-	g.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
-}
-
-// user is who asks, as Config.User says.
-func (g *guard) user(r *http.Request) (name string) {
-	if g.cfg.User != nil {
-		g.survives("User of the dashboard", func() { name = g.cfg.User(r) })
-	}
-	return name
+	b.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
 }

@@ -12,25 +12,21 @@ import (
 	"path"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
-// handler is a dashboard.
-type handler struct {
-	*site
-	routes map[string]route
-}
-
-// board is what there is to see of an executor, to pages and to programs.
+// board is what there is to see of an executor, to pages and to programs, and who may.
 type board struct {
-	*guard
+	cfg    Config
+	origin *http.CrossOriginProtection
 	x      *executor.Executor
 	looks  *serving.Room // bytes of answers, being made or on their way
 	stacks chan struct{} // held while stacks are taken
-	hots   hotLists
+	hots   sync.Map      // *hotList by the name of its queue
 }
 
 // Handler returns the dashboard of x, to be mounted under a path that ends in a
@@ -40,27 +36,26 @@ type board struct {
 func Handler(x *executor.Executor, cfg Config) http.Handler {
 	readOnly := cfg.Authorize == nil
 	cfg, err := cfg.withDefaults()
-	b := &board{guard: &guard{cfg, http.NewCrossOriginProtection()}, x: x, looks: serving.NewRoom(maxLooks), stacks: make(chan struct{}, 1)}
-	h := &handler{site: &site{board: b, readOnly: readOnly}}
+	b := &board{cfg: cfg, origin: http.NewCrossOriginProtection(), x: x, looks: serving.NewRoom(maxLooks), stacks: make(chan struct{}, 1)}
+	s := &site{board: b, acts: serving.NewRoom(maxActs), readOnly: readOnly}
 	if x == nil {
 		err = errors.New("dashboard: no executor; executor.Open returns one")
 	}
 	for _, origin := range cfg.TrustedOrigins {
-		if wrong := h.origin.AddTrustedOrigin(origin); wrong != nil {
+		if wrong := s.origin.AddTrustedOrigin(origin); wrong != nil {
 			err = fmt.Errorf("dashboard: Config.TrustedOrigins: %w", wrong)
 		}
 	}
 	if err != nil {
 		cfg.Logger.Error("invalid dashboard configuration", slog.Any("error", err))
-		h.cfg.Prefix = "" // which may be what is wrong
+		s.cfg.Prefix = "" // which may be what is wrong
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			secure(w.Header())
-			h.plainly(w, r, problemOf(err), 0)
+			s.plainly(w, r, problemOf(err), 0)
 		})
 	}
-	h.hots.forget()
-	h.routes = h.table()
-	return h
+	s.routes = s.table()
+	return s
 }
 
 // route is a path and who answers it.
@@ -77,28 +72,27 @@ type route struct {
 }
 
 // table has all routes, by their path behind the prefix.
-func (h *handler) table() map[string]route {
+func (s *site) table() map[string]route {
 	page := func(name string, about func(*http.Request) string, look func(*http.Request) (page, error)) route {
-		return route{http.MethodGet, about, h.looking(h.paged(name, look)), h.cfg.PageTimeout, nil}
+		return route{http.MethodGet, about, s.looking(s.paged(name, look)), s.cfg.PageTimeout, nil}
 	}
-	a := &actions{h.site, serving.NewRoom(maxActs), make(chan struct{}, 1)}
-	l := &live{board: h.board, watchers: make(map[chan reading]time.Time), servers: make(map[*http.Server]bool)}
+	l := &live{board: s.board, watchers: make(map[chan reading]time.Time), servers: make(map[*http.Server]bool)}
 	all := map[string]route{
-		"/":          page("overview.html", anyQueue, h.overview),
-		"/queue":     page("queue.html", listedQueue, h.queue),
-		"/hot":       page("hot.html", listedQueue, h.hot),
-		"/schedules": page("schedules.html", anyQueue, h.schedules),
-		"/job":       page("job.html", namedQueue, h.job),
-		"/find":      page("find.html", namedQueue, h.find),
-		"/running":   page("running.html", anyQueue, h.running),
-		"/locks":     page("locks.html", anyQueue, h.locks),
-		"/journal":   page("journal.html", anyQueue, h.journal),
-		"/copy":      {http.MethodPost, nil, a.copy, 0, nil},
-		"/do":        {http.MethodPost, nil, a.act, 0, nil},
+		"/":          page("overview.html", anyQueue, s.overview),
+		"/queue":     page("queue.html", listedQueue, s.queue),
+		"/hot":       page("hot.html", listedQueue, s.hot),
+		"/schedules": page("schedules.html", anyQueue, s.schedules),
+		"/job":       page("job.html", namedQueue, s.job),
+		"/find":      page("find.html", namedQueue, s.find),
+		"/running":   page("running.html", anyQueue, s.running),
+		"/locks":     page("locks.html", anyQueue, s.locks),
+		"/journal":   page("journal.html", anyQueue, s.journal),
+		"/copy":      {http.MethodPost, nil, s.sendCopy, 0, nil},
+		"/do":        {http.MethodPost, nil, s.act, 0, nil},
 		"/live":      {http.MethodGet, anyQueue, l.watch, 0, nil},
-		"/assets/":   {http.MethodGet, anyQueue, serveAsset, h.cfg.PageTimeout, nil},
+		"/assets/":   {http.MethodGet, anyQueue, serveAsset, s.cfg.PageTimeout, nil},
 	}
-	maps.Copy(all, (&api{actions: a}).table())
+	maps.Copy(all, s.apiTable())
 	return all
 }
 
@@ -115,33 +109,33 @@ func (b *board) looking(serve func(http.ResponseWriter, *http.Request) error) fu
 	}
 }
 
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
-	defer h.contain(w, r)
-	at := h.path(r)
+	defer s.contain(w, r)
+	at := s.path(r)
 	if at == "" { // relative links need the slash
 		w.Header().Set("Location", path.Base(r.URL.EscapedPath())+"/")
 		w.WriteHeader(http.StatusMovedPermanently)
 		return
 	}
-	if err := h.serve(w, r, at); err != nil && !gone(r, err) {
-		h.refuse(w, r, err, 0)
+	if err := s.serve(w, r, at); err != nil && !gone(r, err) {
+		s.refuse(w, r, err, 0)
 	}
 }
 
 // serve checks a request, and has it answered.
-func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error {
-	rt, found := h.routes[at]
+func (s *site) serve(w http.ResponseWriter, r *http.Request, at string) error {
+	rt, found := s.routes[at]
 	if dir, _, below := strings.Cut(at[1:], "/"); below && !found {
-		rt, found = h.routes["/"+dir+"/"]
+		rt, found = s.routes["/"+dir+"/"]
 	}
 	switch {
-	case !h.knows(r):
+	case !s.knows(r):
 		return problem{http.StatusForbidden,
 			fmt.Sprintf("the name %q is none of this dashboard's; if it should be, put it into Config.Hosts", hostOf(r))}
 	case !found:
 		text := "there is no such page"
-		if h.cfg.Prefix == "" && r.Pattern == "" {
+		if s.cfg.Prefix == "" && r.Pattern == "" {
 			text += fmt.Sprintf(": %q; behind another router than http.ServeMux, Config.Prefix says what of it to take off",
 				clip(at, 80))
 		}
@@ -150,27 +144,29 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 		w.Header().Set("Allow", rt.method)
 		return problem{http.StatusMethodNotAllowed, "this address answers " + rt.method + " only"}
 	}
-	if err := h.foreign(r); err != nil {
+	if err := s.foreign(r); err != nil {
 		return problem{http.StatusForbidden, "this request comes from a page of another site: " + err.Error()}
 	}
-	r = withVerdicts(r, h.cfg.PageTimeout)
+	r = withVerdicts(r, s.cfg.PageTimeout)
 	if rt.timeout > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
 	if rt.about != nil {
-		if err := h.may(r, Action{Verb: View, Queue: rt.about(r)}); err != nil {
+		if err := s.may(r, Action{Verb: View, Queue: rt.about(r)}); err != nil {
 			return err
 		}
 	}
 	if !strings.HasPrefix(at, "/assets/") { // whatever else it is about: what was is not what is
-		if _, _, err := h.x.Inspect().Slots(1); errors.Is(err, executor.ErrClosed) {
+		if _, _, err := s.x.Inspect().Slots(1); errors.Is(err, executor.ErrClosed) {
 			return err
 		}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	if patience(w, h.cfg.PageTimeout); r.ContentLength == 0 {
+	// A writer that knows no deadlines, of a test for example, has no slow client.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.PageTimeout))
+	if r.ContentLength == 0 {
 		heard(w)
 	}
 	return rt.serve(w, r)
@@ -179,13 +175,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, at string) error
 // maxBody is what a client may send.
 const maxBody = 1 << 20
 
-// patience bounds how long a client may take to send what it has to say. A writer
-// that knows no deadlines, of a test for example, has no slow client.
-func patience(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d))
-}
-
-// heard ends patience: a client that has said all is not late. A deadline that is left
+// heard ends the time that a client has to say all: it is not late. A deadline that is left
 // ends the context of the request with it, if what it has said was read before: by a
 // middleware, for example.
 func heard(w http.ResponseWriter) {
@@ -193,14 +183,11 @@ func heard(w http.ResponseWriter) {
 }
 
 // path is that of a request behind the prefix: empty for the prefix itself.
-func (g *guard) path(r *http.Request) string {
-	if rest, found := strings.CutPrefix(r.URL.Path, cmp.Or(g.cfg.Prefix, prefixOf(r))); found && (rest == "" || rest[0] == '/') {
+func (b *board) path(r *http.Request) string {
+	if rest, found := strings.CutPrefix(r.URL.Path, cmp.Or(b.cfg.Prefix, prefixOf(r))); found && (rest == "" || rest[0] == '/') {
 		return rest
 	}
-	if strings.HasPrefix(r.URL.Path, "/") {
-		return r.URL.Path // a StripPrefix has been here
-	}
-	return "/" + r.URL.Path
+	return "/" + strings.TrimPrefix(r.URL.Path, "/") // a StripPrefix has been here
 }
 
 // prefixOf is what the pattern of a mux has taken of the path, up to "{rest...}".
@@ -232,7 +219,7 @@ func listedQueue(r *http.Request) string {
 }
 
 // contain ends a request that panicked. What was sent of an answer stays.
-func (h *handler) contain(w http.ResponseWriter, r *http.Request) {
+func (s *site) contain(w http.ResponseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
 		return
@@ -240,7 +227,7 @@ func (h *handler) contain(w http.ResponseWriter, r *http.Request) {
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}
-	h.cfg.Logger.Error("a page of the dashboard panicked", slog.String("path", r.URL.Path), slog.Any("panic", v),
+	s.cfg.Logger.Error("a page of the dashboard panicked", slog.String("path", r.URL.Path), slog.Any("panic", v),
 		slog.String("stack", string(debug.Stack())))
-	h.plainly(w, r, problem{http.StatusInternalServerError, "This page failed; the log says why, and no job is concerned."}, 0)
+	s.plainly(w, r, problem{http.StatusInternalServerError, "This page failed; the log says why, and no job is concerned."}, 0)
 }

@@ -135,7 +135,7 @@ func (b *board) lookFor(r *http.Request, queue, id string) (all []inspect.Explan
 	some := slices.DeleteFunc(stats.Queues, func(s inspect.QueueStats) bool {
 		return !s.Registered || queue != "" && queue != s.Name
 	})
-	if some, err = seen(b.guard, r, some, statsName); err != nil {
+	if some, err = seen(b, r, some, statsName); err != nil {
 		return nil, nil, false, err
 	}
 	for _, s := range some {

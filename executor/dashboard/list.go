@@ -15,9 +15,9 @@ type tab struct {
 	Name, Title string
 	Empty       string // what to say when there is nothing in it
 	those       string // the jobs in it, in words
-	figure      string // that counts them
+	Figure      string // that counts them
 	states      []inspect.JobState
-	count       func(inspect.QueueStats) int
+	Count       func(inspect.QueueStats) int
 	verbs       []Verb
 }
 
@@ -131,23 +131,16 @@ func (l list) Address() template.URL {
 		"limit", limit, "after", l.After, "whole", on[l.Whole])
 }
 
-// All is the list when it may take its time.
-func (l list) All() template.URL {
-	l.Whole = true
-	return l.Address()
-}
-
-// To is the list behind a cursor.
-func (l list) To(after string) template.URL {
-	l.After = after
+// To is the list behind a cursor; whole: it may take its time.
+func (l list) To(after string, whole bool) template.URL {
+	l.After, l.Whole = after, whole
 	return l.Address()
 }
 
 // Unfiltered is the list as its filter's form has it: encoded, because a form would
 // change what is no UTF-8.
 func (l list) Unfiltered() string {
-	l.Prefix, l.Error, l.After, l.Limit, l.Whole = "", "", "", 0, false
-	return string(l.Address())
+	return string(list{Queue: l.Queue, Tab: l.Tab, Sort: l.Sort, Desc: l.Desc}.Address())
 }
 
 // Other is another list of the same queue.
@@ -160,17 +153,6 @@ func (l list) By(column string) template.URL {
 	l.Desc = l.Sort == column && !l.Desc
 	l.Sort, l.After, l.Whole = column, "", false
 	return l.Address()
-}
-
-// Sorted says how a column is sorted, as aria-sort has it.
-func (l list) Sorted(column string) string {
-	switch {
-	case l.Sort != column:
-		return ""
-	case l.Desc:
-		return "descending"
-	}
-	return "ascending"
 }
 
 // Pick names a row of the list in a form.

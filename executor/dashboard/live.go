@@ -68,10 +68,8 @@ type live struct {
 }
 
 // enter lets a client of a server in, and returns what was before it came, and of which queues.
-// When there are as many as there may be, the one that has watched longest has had its turn: it
-// comes back by itself, if somebody reads what it is told, which is not known here. What a
-// client does not read lies in the buffers of its system and of this one. When the server shuts
-// down, which waits for them, the live connections end.
+// When there are as many as there may be, the one that has watched longest has had its turn; see
+// Config.MaxStreams. When the server shuts down, which waits for them, the live connections end.
 func (l *live) enter(server *http.Server) (told chan reading, past []sample, of []inspect.QueueStats, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,22 +93,21 @@ func (l *live) enter(server *http.Server) (told chan reading, past []sample, of 
 	return told, slices.Clone(l.past), l.before.Queues, nil
 }
 
-// leave lets a client go.
-func (l *live) leave(told chan reading) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop(told)
-}
-
-// drop ends a watcher. mu is held.
+// drop ends a watcher that there is. mu is held.
 func (l *live) drop(told chan reading) {
-	if l.watchers[told].IsZero() {
-		return
-	}
 	delete(l.watchers, told)
 	close(told)
 	if len(l.watchers) == 0 {
 		l.stop()
+	}
+}
+
+// leave lets a client go, if that was not done before.
+func (l *live) leave(told chan reading) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.watchers[told].IsZero() {
+		l.drop(told)
 	}
 }
 
@@ -132,17 +129,13 @@ func (l *live) sampleUntil(ctx context.Context) {
 	}()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
-	for {
-		if err := l.take(ctx); ctx.Err() != nil {
-			return
-		} else if errors.Is(err, executor.ErrClosed) {
-			l.dropAll()
-			return
+	for ctx.Err() == nil {
+		if errors.Is(l.take(ctx), executor.ErrClosed) {
+			l.dropAll() // with the last one ctx ends
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return
 		}
 	}
 }
@@ -198,12 +191,12 @@ func (m *reading) figures() figures {
 // textFor returns the text for who may look at some queues: figures and rates are those of
 // these.
 func (l *live) textFor(r *http.Request, m reading) ([]byte, error) {
-	some, err := seen(l.guard, r, m.stats.Queues, statsName)
+	some, err := seen(l.board, r, m.stats.Queues, statsName)
 	if err != nil || len(some) == len(m.stats.Queues) {
 		return m.text, err
 	}
 	m.stats.Queues = some
-	if m.before.Queues, err = seen(l.guard, r, m.before.Queues, statsName); err != nil {
+	if m.before.Queues, err = seen(l.board, r, m.before.Queues, statsName); err != nil {
 		return nil, err
 	}
 	return json.Marshal(m.figures())
@@ -243,7 +236,7 @@ func (l *live) watch(w http.ResponseWriter, r *http.Request) error {
 	defer l.leave(told)
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
 	heard(w)
-	some, err := seen(l.guard, r, queues, statsName)
+	some, err := seen(l.board, r, queues, statsName)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"mime"
 	"net/http"
 	"net/url"
 	"os"
@@ -89,8 +90,12 @@ func orderOf(r *http.Request) (o order, err error) {
 }
 
 // orderIn reads the action of a program: JSON, or a form.
-func orderIn(kind string, body io.Reader) (o order, err error) {
-	text, err := io.ReadAll(body)
+func orderIn(r *http.Request) (o order, err error) {
+	if _, err := paramsOf(r); err != nil {
+		return o, err
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return o, unread(err)
 	}
@@ -155,15 +160,9 @@ func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == 
 
 func pickOf(raw string) (p pick, err error) {
 	at, id, found := strings.Cut(raw, ":")
-	if found && at != "" {
-		if p.Position, err = strconv.ParseUint(at, 10, 64); p.Position == 0 {
-			found = false
-		}
-	}
-	if err == nil {
-		p.ID, err = url.QueryUnescape(id)
-	}
-	if err != nil || !found || p.ID == "" {
+	p.Position, err = strconv.ParseUint(cmp.Or(at, "0"), 10, 64)
+	id, odd := url.QueryUnescape(id)
+	if p.ID = id; err != nil || odd != nil || !found || id == "" || at != "" && p.Position == 0 {
 		return p, wrong("sel is %q; it must be a position from 1, or none for the job as a whole, a colon and an id",
 			clip(raw, 80))
 	}
@@ -173,22 +172,30 @@ func pickOf(raw string) (p pick, err error) {
 // formOf is the action of a program in JSON as a form.
 func formOf(text []byte) (url.Values, error) {
 	form := make(url.Values)
-	err := admin.Object(text, "the action", func(name string, value json.RawMessage) (err error) {
+	err := admin.Object(text, "the action", func(name string, value json.RawMessage) error {
+		each, of, read := []json.RawMessage{value}, "a text", admin.TextIn
 		switch {
 		case name == "cron":
 			form.Set(name, string(value))
+			return nil
 		case name == "state":
-			return addEach(form, name, value, "texts: [\"retrying\", \"halted\"]", admin.TextIn)
+			of = "a list of texts: [\"retrying\", \"halted\"]"
 		case name == "selected":
-			return addEach(form, "sel", value, "objects: [{\"id\": \"order-7\"}]", pickIn)
+			of, read = "a list of objects: [{\"id\": \"order-7\"}]", pickIn
 		case !slices.Contains(texts, name):
 			return wrong("there is no field %q", clip(name, 40))
-		default:
-			said, err := admin.TextIn(value)
+		}
+		if of != "a text" && json.Unmarshal(value, &each) != nil {
+			return wrong("%s must be %s", name, of)
+		} else if len(each) == 0 {
+			return wrong("%s is empty: leave it out, or say what is meant", name)
+		}
+		for _, one := range each {
+			said, err := read(one)
 			if err != nil {
-				return wrong("%s must be a text: %v", name, err)
+				return wrong("%s must be %s: %v", name, of, err)
 			}
-			form.Set(name, said)
+			form.Add(strings.Replace(name, "selected", "sel", 1), said)
 		}
 		return nil
 	})
@@ -196,26 +203,6 @@ func formOf(text []byte) (url.Values, error) {
 		return form, err
 	}
 	return nil, wrong("%v", err)
-}
-
-// addEach adds each of a list to a form.
-func addEach(form url.Values, name string, value json.RawMessage, of string, read func(json.RawMessage) (string, error)) error {
-	of = strings.Replace(name, "sel", "selected", 1) + " must be a list of " + of
-	var all []json.RawMessage
-	if json.Unmarshal(value, &all) != nil {
-		return wrong("%s", of)
-	}
-	for _, each := range all {
-		said, err := read(each)
-		if err != nil {
-			return wrong("%s: %v", of, err)
-		}
-		form.Add(name, said)
-	}
-	if len(all) == 0 {
-		return wrong("%s is empty: leave it out, or say what is meant", strings.Replace(name, "sel", "selected", 1))
-	}
-	return nil
 }
 
 // pickIn is one of selected, as a form has it.

@@ -40,8 +40,16 @@ var words = []figure{
 	{Name: "Failed", Meaning: "Runs that failed, since this process began"},
 }
 
-// figuresAt are figures by their names, whose places begin with at.
-func figuresAt(c cells, at string, names ...string) (row []figure) {
+// figuresOf are some figures of all queues, or of one; of neither they are words alone.
+func figuresOf(of any, names ...string) (row []figure) {
+	c, at := make(cells), ""
+	switch s := of.(type) {
+	case inspect.Stats:
+		c = totalCells(s)
+	case inspect.QueueStats:
+		at = place(s.Name)
+		c.add(at, s)
+	}
 	for _, name := range names {
 		f := words[slices.IndexFunc(words, func(f figure) bool { return f.Name == name })]
 		f.Place = at + strings.ToLower(name)
@@ -49,6 +57,11 @@ func figuresAt(c cells, at string, names ...string) (row []figure) {
 		row = append(row, f)
 	}
 	return row
+}
+
+// columnsOf are those of the table of queues, what is to be seen to first: a phone shows the first ones.
+func columnsOf(of any) []figure {
+	return figuresOf(of, "Lag", "Age", "Enqueued", "Dead", "Retries", "Halted", "Running", "Parked", "Fresh", "Failed", "Processed")
 }
 
 // Zero reports whether there is none.
@@ -60,11 +73,9 @@ type cells map[string]string
 // add adds the figures of a queue, or of all together.
 func (c cells) add(at string, q inspect.QueueStats) cells {
 	c[at+"lag"], c[at+"age"], c[at+"processed"], c[at+"failed"] = lag(q.Lag), lag(q.Age), number(q.Processed), number(q.Failed)
-	for name, n := range map[string]int{
-		"enqueued": q.Jobs, "payloads": q.Payloads, "fresh": q.Fresh, "retries": q.Retrying, "running": q.Running, "parked": q.Parked,
-		"halted": q.Halted, "dead": q.Dead, "waiting": max(q.Jobs-q.Running, 0),
-	} {
-		c[at+name] = number(n)
+	c[at+"enqueued"], c[at+"payloads"] = number(q.Jobs), number(q.Payloads)
+	for _, t := range tabs {
+		c[at+t.Figure] = number(t.Count(q))
 	}
 	return c
 }
@@ -89,34 +100,9 @@ func lag(d time.Duration) string {
 	return span(d)
 }
 
-// overview is the first page.
-type overview struct {
-	inspect.Stats
-	Shape string // of the table of queues: it is another one when queues come or go
-}
-
-// Figures are the totals.
-func (o overview) Figures() []figure {
-	return figuresAt(totalCells(o.Stats), "", "Lag", "Age", "Busy", "Enqueued", "Fresh", "Retries", "Parked", "Halted", "Dead",
-		"Processed", "Failed")
-}
-
-// columns of the table of queues, what is to be seen to first: a phone shows the first ones.
-var columns = []string{"Lag", "Age", "Enqueued", "Dead", "Retries", "Halted", "Running", "Parked", "Fresh", "Failed", "Processed"}
-
-// Columns are those of the table of queues, and Row has what is in them.
-func (overview) Columns() []figure { return figuresAt(nil, "", columns...) }
-
-func (overview) Row(q inspect.QueueStats) []figure { return queueFigures(q, columns...) }
-
-// queueFigures are figures of a queue.
-func queueFigures(q inspect.QueueStats, names ...string) []figure {
-	return figuresAt(make(cells).add(place(q.Name), q), place(q.Name), names...)
-}
-
 func (s *site) overview(r *http.Request) (p page, err error) {
 	stats, err := s.stats(r)
-	return page{Title: "Overview", Here: "./", Content: overview{stats, shapeOf(stats)}, verbs: []Verb{Pause, Resume}}, err
+	return page{Title: "Overview", Here: "./", Content: stats, verbs: []Verb{Pause, Resume}}, err
 }
 
 func statsName(q inspect.QueueStats) string { return q.Name }

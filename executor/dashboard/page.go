@@ -51,11 +51,14 @@ func (p page) May(verb string) bool { return p.Can[Verb(verb)] }
 // MayAny reports whether it may do anything with it.
 func (p page) MayAny() bool { return slices.Contains(slices.Collect(maps.Values(p.Can)), true) }
 
-// site is the pages.
+// site is a dashboard: its pages, and what else it answers.
 type site struct {
 	*board
+	routes   map[string]route
 	notices  notices
-	readOnly bool // for want of an authorizer
+	acts     *serving.Room // actions at a time
+	copies   sync.Mutex    // held while a copy is made and sent
+	readOnly bool          // for want of an authorizer
 }
 
 // templates are the pages by name, each with the frame around it.
@@ -107,19 +110,15 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, name string, p page)
 
 // running shows what all workers have in hand.
 func (s *site) running(r *http.Request) (page, error) {
-	var p struct {
-		inspect.RunningList
-		Workers, Busy, Stuck int
-		Stacks               bool
-	}
-	p.Stacks = r.URL.Query().Get("stacks") != ""
-	var err error
-	p.RunningList, err = s.inHand(r, inspect.RunningQuery{Stacks: p.Stacks, Limit: maxRows})
+	stacks := r.URL.Query().Get("stacks") != ""
+	list, err := s.inHand(r, inspect.RunningQuery{Stacks: stacks, Limit: maxRows})
 	// Running answers when shards are stuck, and so does this page: without the figures.
-	if stats, failed := s.x.Stats(r.Context()); failed == nil {
-		p.Workers, p.Busy, p.Stuck = stats.Workers, stats.Busy, stats.Stuck
-	}
-	return page{Title: "Running", Here: "running", Content: p}, err
+	stats, _ := s.x.Stats(r.Context())
+	return page{Title: "Running", Here: "running", Content: struct {
+		inspect.RunningList
+		inspect.Stats
+		Stacks bool
+	}{list, stats, stacks}}, err
 }
 
 // locksPage is what jobs have that others may wait for.
@@ -195,9 +194,6 @@ func must[T any](v T, err error) T {
 	}
 	return v
 }
-
-// assetURL is the address of a file, seen from a page.
-func assetURL(name string) string { return "assets/" + name + "?v=" + assets()[name].version }
 
 func serveAsset(w http.ResponseWriter, r *http.Request) error {
 	a, found := assets()[path.Base(r.URL.Path)]

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // How much of payloads an answer has: of one, and of all together. It is made in
@@ -66,47 +66,39 @@ func indented(raw []byte, most int) string {
 	return b.String()
 }
 
-// payloads shows those of a job in an answer.
-type payloads struct {
-	b         *board
-	r         *http.Request
-	queue, id string
-	left      int // bytes of all of them that the answer has room for
-}
-
-// show leaves of a payload what may be seen: Raw is the text of it. When the request has no
-// time left, there is nothing of it.
-func (s *payloads) show(p *inspect.PayloadInfo) {
+// show leaves of a payload of a job what may be seen, while there is room for so many bytes, and returns
+// how many are left of these: Raw is the text of it. When the request has no time left, there is nothing of it.
+func (b *board) show(r *http.Request, queue, id string, p *inspect.PayloadInfo, left int) int {
 	all := admin.Hide(p)
 	switch {
-	case s.b.cfg.ShowPayload == nil || s.r.Context().Err() != nil:
-		return
-	case s.left <= 0 || all.Clipped:
+	case b.cfg.ShowPayload == nil || r.Context().Err() != nil:
+		return left
+	case left <= 0 || all.Clipped:
 		p.Clipped = true // the answer, or the Inspector's, has enough
-		return
+		return left
 	}
-	text := s.reveal(s.b.cfg.ShowPayload, Payload{s.queue, s.id, all})
+	text := b.reveal(r, b.cfg.ShowPayload, Payload{queue, id, all})
 	if text == "" {
-		return
+		return left
 	}
-	p.Raw = []byte(begin(text, min(shownText, s.left)))
+	p.Raw = []byte(begin(text, min(shownText, left)))
 	p.Clipped = len(p.Raw) < len(text)
-	s.left -= len(p.Raw)
 	p.Metadata, p.Decode = all.Metadata, all.Decode
+	return left - len(p.Raw)
 }
 
 // preview is what a list has of a payload, in one line.
-func (s *payloads) preview(p Payload) string {
-	if s.b.cfg.ShowPreview == nil || s.r.Context().Err() != nil {
+func (b *board) preview(r *http.Request, p Payload) string {
+	if r.Context().Err() != nil {
 		return ""
 	}
-	return strings.Join(strings.Fields(begin(s.reveal(s.b.cfg.ShowPreview, p), mostError)), " ")
+	return strings.Join(strings.Fields(begin(b.reveal(r, b.cfg.ShowPreview, p), mostError)), " ")
 }
 
 // reveal is what a hook says that may be seen of a payload; "": it is hidden.
-func (s *payloads) reveal(hook func(*http.Request, Payload) string, p Payload) (text string) {
+func (b *board) reveal(r *http.Request, hook func(*http.Request, Payload) string, p Payload) (text string) {
 	p.Raw = bytes.Clone(p.Raw) // the hook may write to it
-	s.b.survives("a hook of the dashboard that shows payloads", func() { text = hook(s.r, p) })
+	b.survives("a hook of the dashboard that shows payloads", func() { text = hook(r, p) })
 	return text
 }
 
@@ -116,11 +108,5 @@ func begin(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	for cut := most; cut > 0 && most-cut < utf8.UTFMax; cut-- {
-		if utf8.RuneStart(text[cut]) {
-			most = cut
-			break
-		}
-	}
-	return strings.Clone(text[:most])
+	return strings.TrimSuffix(brief.Cut(text, most), "…")
 }

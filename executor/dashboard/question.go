@@ -30,7 +30,7 @@ type question struct {
 const shownPicks = 20
 
 // ask answers an action with the question whether it is meant.
-func (a *actions) ask(w http.ResponseWriter, r *http.Request, o order) error {
+func (s *site) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	d := deeds[o.Verb]
 	q := question{Yes: d.yes, Detail: d.detail, Danger: d.danger, Reason: o.Verb == Cancel, Back: o.origin()}
 	if o.said("from") == "job" && o.ID != "" {
@@ -41,9 +41,9 @@ func (a *actions) ask(w http.ResponseWriter, r *http.Request, o order) error {
 		q.IDs = append(q.IDs, p.ID)
 	}
 	q.More = len(o.Picks) - len(q.IDs)
-	ctx, cancel := context.WithTimeout(r.Context(), a.cfg.PageTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.PageTimeout)
 	defer cancel()
-	what, err := a.meant(ctx, &o)
+	what, err := s.meant(ctx, &o)
 	if err != nil {
 		return err
 	}
@@ -55,17 +55,17 @@ func (a *actions) ask(w http.ResponseWriter, r *http.Request, o order) error {
 	again.Del("selected")
 	again.Set("confirm", "yes")
 	q.Query = template.URL(again.Encode()) // all of it is escaped
-	return a.show(w, r, "question.html", page{Title: q.Text, Content: q})
+	return s.show(w, r, "question.html", page{Title: q.Text, Content: q})
 }
 
 // meant says in words what an action is about.
-func (a *actions) meant(ctx context.Context, o *order) (string, error) {
+func (s *site) meant(ctx context.Context, o *order) (string, error) {
 	of := " of " + clip(o.Queue, 60)
 	switch {
 	case o.Queue == "":
 		return "", nil
 	case o.Scope == "id" && (o.Verb == DeleteDead || o.Verb == Requeue):
-		d, err := a.x.Inspect().Job(ctx, o.Queue, o.ID)
+		d, err := s.x.Inspect().Job(ctx, o.Queue, o.ID)
 		if err != nil {
 			return "", err
 		}
@@ -84,7 +84,7 @@ func (a *actions) meant(ctx context.Context, o *order) (string, error) {
 	case o.Scope == "selected":
 		return plural(len(o.Picks), "job", "jobs") + of, nil
 	}
-	info, err := a.info(ctx, o.Queue)
+	info, err := s.info(ctx, o.Queue)
 	if err != nil {
 		return "", err
 	}
@@ -93,13 +93,13 @@ func (a *actions) meant(ctx context.Context, o *order) (string, error) {
 	if t.Name == morgue {
 		one, many = "dead payload", "dead payloads"
 	}
-	all := plural(t.count(info), one, many) + of + t.those
+	all := plural(t.Count(info), one, many) + of + t.those
 	if o.Scope != "filtered" {
 		return "all " + all, nil
 	}
 	p := queuePage{list: o.list}
 	p.Limit, p.Whole = inspect.MaxListLimit, true
-	switch err := a.fill(ctx, &p, time.Now()); {
+	switch err := s.fill(ctx, &p, time.Now()); {
 	case errors.Is(err, context.DeadlineExceeded): // a person may go on without the number
 		return "what matches the filter, of " + all, nil
 	case err != nil:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -18,45 +17,14 @@ type queuePage struct {
 	Stats  inspect.QueueStats
 	Shards []inspect.ShardStats
 	More   int // shards that are not in Shards
-	Tabs   []tabLink
 	Empty  string
 	Paused []string // prefixes, the first of them
 
 	inspect.JobPage // of the first Examined ones, of Of, if it is partial
 	Of              int
-	Late            string // why there is no list
-	Buttons         []button
-	previews        payloads
-}
-
-// Previews reports whether the list has a begin of each payload: OfJob and OfDead.
-func (p queuePage) Previews() bool { return p.previews.b.cfg.ShowPreview != nil }
-
-func (p queuePage) OfJob(j inspect.JobInfo) string {
-	return p.previews.preview(Payload{j.Queue, j.ID, j.PayloadInfo})
-}
-
-func (p queuePage) OfDead(d inspect.DeadPayload) string {
-	return p.previews.preview(Payload{d.Queue, d.ID, d.PayloadInfo})
-}
-
-// Figures are those of the queue.
-func (p queuePage) Figures() []figure {
-	return queueFigures(p.Stats, "Lag", "Age", "Enqueued", "Payloads", "Fresh", "Processed", "Failed")
-}
-
-// tabLink is a tab with how many there are.
-type tabLink struct {
-	Name, Title string
-	Count       int
-	Place       string
-}
-
-// button is an action that the rows of a list offer.
-type button struct {
-	Verb   Verb
-	Name   string
-	Danger bool
+	Late            string                                         // why there is no list
+	Buttons         []map[string]any                               // of actions that the rows offer
+	Preview         func(id string, of inspect.PayloadInfo) string // the begin of each payload; nil: the list has none
 }
 
 // How many of each a page shows: the latest shards, and the first of the paused prefixes.
@@ -72,7 +40,10 @@ func (s *site) queue(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	p := queuePage{list: l, Stats: info, Empty: l.tab().Empty, Of: info.Jobs, previews: payloads{b: s.board, r: r}}
+	p := queuePage{list: l, Stats: info, Empty: l.tab().Empty, Of: info.Jobs}
+	if s.cfg.ShowPreview != nil {
+		p.Preview = func(id string, of inspect.PayloadInfo) string { return s.preview(r, Payload{l.Queue, id, of}) }
+	}
 	if l.Tab == morgue {
 		p.Of = info.Dead
 	}
@@ -90,15 +61,12 @@ func (s *site) queue(r *http.Request) (page, error) {
 		}
 		p.Paused = append(p.Paused, prefix)
 	}
-	for _, t := range tabs {
-		p.Tabs = append(p.Tabs, tabLink{t.Name, t.Title, t.count(p.Stats), place(l.Queue) + t.figure})
-	}
 	for _, v := range l.tab().verbs {
 		if d := deeds[v]; can[v] {
-			p.Buttons = append(p.Buttons, button{v, d.button, d.danger})
+			p.Buttons = append(p.Buttons, dictOf("Verb", v, "Name", d.button, "Danger", d.danger))
 		}
 	}
-	status := http.StatusOK
+	status := 0
 	if err = s.fill(r.Context(), &p, began); errors.Is(err, context.DeadlineExceeded) && r.Context().Err() != nil {
 		status, p.Late, err = http.StatusServiceUnavailable, lateList(err).Error(), nil
 	}
@@ -111,13 +79,11 @@ func (b *board) info(ctx context.Context, name string) (inspect.QueueStats, erro
 	if err != nil {
 		return inspect.QueueStats{}, err
 	}
-	for _, q := range all.Queues {
-		if q.Name == name && q.Registered {
-			return q, nil
-		}
+	i := slices.IndexFunc(all.Queues, func(q inspect.QueueStats) bool { return q.Name == name && q.Registered })
+	if i < 0 {
+		return inspect.QueueStats{}, problem{http.StatusNotFound, "there is no queue \"" + clip(name, 80) + "\" in this process"}
 	}
-	return inspect.QueueStats{}, problem{http.StatusNotFound,
-		"there is no queue \"" + clip(name, 80) + "\" in this process"}
+	return all.Queues[i], nil
 }
 
 // fill makes the list of a page that was begun at a time.
@@ -144,38 +110,20 @@ type hotList struct {
 	inspect.JobPage
 }
 
-// hotLists are those of the queues, by name.
-type hotLists struct {
-	mu      sync.Mutex
-	byQueue map[string]*hotList
-}
-
-// forget has all look anew: something was done.
-func (h *hotLists) forget() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.byQueue = make(map[string]*hotList)
-}
-
 // look returns the hot ids of a queue, as they were at a moment.
 func (b *board) look(ctx context.Context, queue string) (page inspect.JobPage, at time.Time, err error) {
 	if _, err := b.info(ctx, queue); err != nil {
 		return page, at, err
 	}
-	b.hots.mu.Lock()
-	l := b.hots.byQueue[queue]
-	if l == nil {
-		l = &hotList{turn: make(chan struct{}, 1)}
-		b.hots.byQueue[queue] = l
-	}
-	b.hots.mu.Unlock()
+	shared, _ := b.hots.LoadOrStore(queue, &hotList{turn: make(chan struct{}, 1)})
+	l := shared.(*hotList)
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return page, at, context.Cause(ctx)
 	}
 	defer func() { <-l.turn }()
-	if now := time.Now(); l.at.IsZero() || now.Sub(l.at) > hotFor {
+	if now := time.Now(); now.Sub(l.at) > hotFor {
 		page, err := b.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: queue, Order: inspect.OrderPayloads, Descending: true,
 			Limit: hotIDs, Patience: listPatience})
 		if err != nil {

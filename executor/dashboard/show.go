@@ -6,41 +6,38 @@ import (
 	"math"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
-	"asset": assetURL, "query": query, "escape": url.QueryEscape, "pick": list{}.Pick,
-	"plain": plain, "heading": func(s string) string { return plain(visible(s, s)) }, "clip": clip,
-	"text": func(b []byte) string { return string(b) }, "number": number, "plural": plural, "bytes": func(n int) string { return brief.Bytes(int64(n)) }, "score": score,
-	"ago": ago, "exact": exact, "machine": machine, "span": span, "lag": lag,
-	"tone": tone, "limit": limitText, "row": rowOf, "column": columnOf, "job": named, "scope": scopeOf, "few": few,
-	"at":     func(t, now time.Time) moment { return moment{t, now} },
-	"clock":  func(t time.Time) string { return t.Format("15:04:05") },
-	"words":  func() []figure { return words },
-	"rows":   func() []int { return []int{25, defaultRows, 100, maxRows} },
-	"beyond": func(list any, more int) int { return max(reflect.ValueOf(list).Len()-beside, 0) + more },
-}
-
-// named is a job by its name in explanations, as far as it is one.
-func named(name string) node {
-	queue, id, _ := admin.JobOf(name)
-	return node{Queue: queue, ID: id}
-}
-
-// scopeOf is what the buttons for a whole list mean.
-func scopeOf(filtered bool) string {
-	if filtered {
-		return "filtered"
-	}
-	return "all"
+	"query": query, "escape": url.QueryEscape, "pick": list{}.Pick, "plain": plain, "clip": clip, "number": number, "plural": plural,
+	"ago": ago, "span": span, "lag": lag, "dict": dictOf, "few": few,
+	"place": place, "shape": shapeOf, "figures": figuresOf, "columns": columnsOf,
+	"asset":   func(name string) string { return "assets/" + name + "?v=" + assets()[name].version },
+	"heading": func(s string) string { return plain(visible(s, s)) },
+	"text":    func(b []byte) string { return string(b) },
+	"bytes":   func(n int) string { return brief.Bytes(int64(n)) },
+	// Scores that are times, in seconds, are long, and are shown as they were given.
+	"score":   func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) },
+	"at":      func(t, now time.Time) map[string]any { return dictOf("At", t, "Now", now) },
+	"clock":   func(t time.Time) string { return t.Format("15:04:05") },
+	"exact":   func(t time.Time) string { return t.Format("Mon 2 Jan 2006 15:04:05.000 MST") },
+	"machine": func(t time.Time) string { return t.Format(time.RFC3339Nano) },
+	"words":   func() []figure { return words },
+	"tabs":    func() []tab { return tabs },
+	"rows":    func() []int { return []int{25, defaultRows, 100, maxRows} },
+	"beyond":  func(list any, more int) int { return max(reflect.ValueOf(list).Len()-beside, 0) + more },
+	"job": func(name string) node { // by its name in explanations, as far as it is one
+		queue, id, _ := admin.JobOf(name)
+		return node{Queue: queue, ID: id}
+	},
 }
 
 // few is the begin of a list in a cell, and beyond how many are not in it.
@@ -49,59 +46,13 @@ func few(list any) any {
 	return v.Slice(0, min(v.Len(), beside)).Interface()
 }
 
-// rowOf is a payload with its job.
-func rowOf(row inspect.PayloadInfo, hand bool, now time.Time) any {
-	return struct {
-		inspect.PayloadInfo
-		Hand bool
-		Now  time.Time
-	}{row, hand, now}
-}
-
-// limitText says what a limit allows.
-func limitText(c inspect.LimitSetting) string {
-	var parts []string
-	if c.Concurrent > 0 {
-		parts = append(parts, strconv.Itoa(c.Concurrent)+" at a time")
+// dictOf is what a template is given that needs several values: names, each with its value.
+func dictOf(pairs ...any) map[string]any {
+	all := make(map[string]any)
+	for pair := range slices.Chunk(pairs, 2) {
+		all[pair[0].(string)] = pair[1]
 	}
-	if c.Rate > 0 {
-		text := strconv.Itoa(c.Rate) + " in " + span(c.Per)
-		if c.Burst > 1 {
-			text += ", " + strconv.Itoa(c.Burst) + " together"
-		}
-		parts = append(parts, text)
-	}
-	if len(parts) == 0 {
-		return "any number"
-	}
-	return strings.Join(parts, "; ")
-}
-
-// moment is a time, to be shown as seen from another.
-type moment struct{ At, Now time.Time }
-
-// column is the head of a column that a list can be sorted by.
-type column struct {
-	List        list
-	Sort, Title string
-	Right       bool
-}
-
-func columnOf(p queuePage, sort, title string) column {
-	return column{p.list, sort, title, sort == "attempts" || sort == "payloads"}
-}
-
-// tone is the colour of a state: what a person should look at has one.
-func tone(s inspect.JobState) string {
-	switch s {
-	case inspect.JobRunning:
-		return "good"
-	case inspect.JobHalted, inspect.JobDead:
-		return "bad"
-	case inspect.JobRetrying, inspect.JobPaused, inspect.JobBlocked, inspect.JobSuspected:
-		return "warn"
-	}
-	return ""
+	return all
 }
 
 // plain shows a text of any bytes: what is not UTF-8, does not print, or turns the
@@ -146,10 +97,6 @@ func ago(t, now time.Time) string {
 	}
 }
 
-// exact is a moment for people who want to know, and machine for programs.
-func exact(t time.Time) string   { return t.Format("Mon 2 Jan 2006 15:04:05.000 MST") }
-func machine(t time.Time) string { return t.Format(time.RFC3339Nano) }
-
 // span is a duration in one or two units.
 func span(d time.Duration) string {
 	switch {
@@ -192,10 +139,6 @@ func number(v any) string {
 	}
 	return sign + s
 }
-
-// score shows a score as it was given, as far as that is known: those that are times,
-// in seconds, are long.
-func score(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // query makes a query of names and values, for any bytes.
 func query(pairs ...string) template.URL {

@@ -24,21 +24,16 @@
 // of sleep between the calls of Enqueue the jobs of a queue run one after the other,
 // oldest first.
 //
-//	UntilIdle   what is due now, with all that this enqueues; what is due later stays
-//	Advance     so much time passes, and what becomes due meanwhile runs
-//	UntilEmpty  until no job is left: retries and schedules of weeks take milliseconds
-//	Live        while a function runs, for code that waits for its job, such as Caller.Do
-//	Work        one payload, once: what came of it and what it has staged
+// They are [Executor.UntilIdle], [Executor.Advance], [Executor.UntilEmpty], [Executor.Live] and [Work].
 //
 // Time is the bubble's: it goes on when all goroutines in it wait, for a handler that
 // sleeps for example, and then to the next timer. It begins at midnight UTC on
 // 2000-01-01. Between these calls a handler that was left running by Advance goes on
 // when the test sleeps.
 //
-// A call that does not come to its end fails the test, and says which jobs wait for
-// what, as [inspect.Inspector.Explain] does, and which handlers have not returned, with
-// their stacks: when nothing has happened for Config.Patience, or after Config.MaxRuns
-// runs. A handler that waits for something outside of the bubble, the network for
+// A call that does not come to its end within Config.Patience and Config.MaxRuns fails the
+// test, and says which jobs wait for what, and which handlers have not returned, with
+// their stacks. A handler that waits for something outside of the bubble, the network for
 // example, keeps its clock from going on; [Run] ends the process with all stacks when
 // that takes 30 seconds.
 //
@@ -53,14 +48,9 @@
 //
 // # Faults
 //
-//	Kill        the process dies here, on any goroutine; what was not on disk is lost
-//	Crash       Kill, and a new process: the setup function runs again
-//	Restart     an orderly stop, and a new process
-//	Full        the disk takes so many bytes more; NoRoom: none, HasRoom ends it
-//	Slow        each commit takes so long
-//	FailCommit  the next commit fails, and with it the executor
-//	OnCommit    a function of the test is called after each commit, for faults between two
-//	EveryCrash  a script is killed after each of its commits, one by one, and checked
+// Of the process: [Executor.Kill], [Executor.Crash] and [Executor.Restart]. Of its disk: [Executor.Full],
+// [Executor.NoRoom], [Executor.Slow] and [Executor.FailCommit], also between two commits with
+// [Executor.OnCommit]. [EveryCrash] kills a script after each of its commits, one by one.
 //
 // A goroutine can't be killed. After Kill nothing that the old process does reaches the
 // disk: its calls return ErrFailed, the contexts of its handlers end when Crash is

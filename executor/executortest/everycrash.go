@@ -2,7 +2,7 @@ package executortest
 
 import (
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 )
@@ -81,18 +81,13 @@ func (s Scenario) run(t *testing.T, x *Executor, commits int) (alive bool) {
 // killAfter kills the process after its next commits; 0: now, as far as the disk is
 // concerned.
 func (x *Executor) killAfter(commits int) {
-	var mu sync.Mutex
-	left := commits
-	if left == 0 {
+	if commits == 0 {
 		x.Kill()
 		return
 	}
+	var done atomic.Int64
 	x.disk.OnCommit(func() {
-		mu.Lock()
-		left--
-		now := left == 0
-		mu.Unlock()
-		if now {
+		if done.Add(1) == int64(commits) {
 			x.Kill()
 		}
 	})

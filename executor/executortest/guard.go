@@ -63,10 +63,7 @@ func (g *guard) look() int {
 	return g.count()
 }
 
-func (g *guard) begin(count func() int) { g.set(count) }
-
-func (g *guard) end() { g.set(nil) }
-
+// set says what to look at; nil: nobody waits any more.
 func (g *guard) set(count func() int) {
 	if g == nil {
 		return

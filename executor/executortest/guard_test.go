@@ -23,19 +23,19 @@ func TestGuard(t *testing.T) {
 		}
 		silent()
 		n := 0
-		g.begin(func() int { n++; return n })
+		g.set(func() int { n++; return n })
 		silent()
-		g.end()
+		g.set(nil)
 		silent()
-		g.begin(func() int { return 7 })
+		g.set(func() int { return 7 })
 		began := time.Now()
 		require.Contains(t, <-said, "executortest: TestIt: for 30s of real time")
 		require.InDelta(t, 30*time.Second, time.Since(began), float64(2*time.Second))
 		g.stop()
 	})
 	var none *guard
-	none.begin(nil) // of a bubble of the test's own
-	none.end()
+	none.set(nil) // of a bubble of the test's own
+	none.set(nil)
 }
 
 func TestBadConfig(t *testing.T) {

@@ -3,7 +3,6 @@ package executortest
 import (
 	"bytes"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/journal"
 )
@@ -102,10 +102,7 @@ func (w *witness) Accepted(queue string, e *journal.Entry) {
 	}
 	accepted := Enqueued{
 		Queue: queue, ID: string(e.ID), Raw: bytes.Clone(e.Payload), Position: uint64(e.Position), Score: e.Score,
-		Due: time.Unix(0, e.Due), Metadata: maps.Collect(e.Metadata.All()), At: time.Now(),
-	}
-	if len(accepted.Metadata) == 0 {
-		accepted.Metadata = nil
+		Due: time.Unix(0, e.Due), Metadata: admin.MetadataOf(e), At: time.Now(),
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -146,14 +146,6 @@ func (c Config) withDefaults(t testing.TB) Config {
 // opener is what [backdoor.Open] is.
 type opener = func(string, executor.Config, backdoor.Witness, func(journal.Config) (*journal.Log, error)) (*executor.Executor, error)
 
-// openLog opens the log of a life.
-func (x *Executor) openLog(c journal.Config) (*journal.Log, error) {
-	if x.cfg.OpenLog != nil {
-		return x.cfg.OpenLog(c)
-	}
-	return journal.OpenMemory(x.disk, c)
-}
-
 // boot begins a life, on what a kill has left if there was one.
 func (x *Executor) boot() {
 	x.t.Helper()
@@ -172,7 +164,11 @@ func (x *Executor) boot() {
 		}
 	}
 	cfg.Logger = slog.New(mortal{cfg.Logger.Handler(), w})
-	life, err := backdoor.Open.(opener)("the disk of a test", cfg, w, x.openLog)
+	openLog := x.cfg.OpenLog
+	if openLog == nil {
+		openLog = func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(x.disk, c) }
+	}
+	life, err := backdoor.Open.(opener)("the disk of a test", cfg, w, openLog)
 	if err != nil {
 		x.t.Fatalf("executortest: %v", err)
 	}

@@ -140,9 +140,9 @@ func (x *Executor) checkRuns() {
 
 // wait returns when all goroutines of the bubble wait, the test's own but for this one.
 func (x *Executor) wait() {
-	x.guard.begin(x.record.count)
+	x.guard.set(x.record.count)
 	synctest.Wait()
-	x.guard.end()
+	x.guard.set(nil)
 }
 
 // pause waits for something to happen, and not for much longer than it has waited so

@@ -56,11 +56,8 @@ type Explanation struct {
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is %s", brief.Clip(brief.Job(e.Queue, e.ID)), e.State)
-	switch e.State {
-	case JobScheduled:
-		fmt.Fprintf(&b, " for %s", e.Due.Format(time.RFC3339Nano))
-	case JobRetrying:
-		fmt.Fprintf(&b, " at %s", e.Due.Format(time.RFC3339Nano))
+	if when := map[JobState]string{JobScheduled: " for ", JobRetrying: " at "}[e.State]; when != "" {
+		b.WriteString(when + e.Due.Format(time.RFC3339Nano))
 	}
 	if e.State != JobRunning && len(e.Paused) > 0 {
 		fmt.Fprintf(&b, " (pause of the %s)", strings.Join(e.Paused, ", "))

@@ -3,7 +3,6 @@ package metrics
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
@@ -70,9 +70,12 @@ func fresh(receipts []executor.Receipt) (n int) {
 }
 
 func (m *Metrics) aroundRun(ctx context.Context, run *executor.Run, next func(context.Context) error) error {
-	began := time.Now()
+	began, payloads := time.Now(), 0
+	for _, job := range run.Jobs {
+		payloads += len(job.Payloads)
+	}
 	ctx, span := m.begin(ctx, "process", run.Queue, trace.SpanKindConsumer, func() []trace.SpanStartOption {
-		about := m.about("process", run.Queue, payloadsOf(run), idsOf(len(run.Jobs), func(i int) string { return run.Jobs[i].ID }))
+		about := m.about("process", run.Queue, payloads, idsOf(len(run.Jobs), func(i int) string { return run.Jobs[i].ID }))
 		if len(run.Jobs) == 1 {
 			about = append(about, trace.WithAttributes(attribute.Int("strand.attempt", run.Jobs[0].Attempt)))
 		}
@@ -114,13 +117,6 @@ func (m *Metrics) recordEnds(ctx context.Context, run *executor.Run, err error) 
 	}
 }
 
-func payloadsOf(run *executor.Run) (n int) {
-	for _, job := range run.Jobs {
-		n += len(job.Payloads)
-	}
-	return n
-}
-
 // begin begins a span; without one, as after a panic of the provider, it returns one
 // that does nothing.
 func (m *Metrics) begin(ctx context.Context, operation, queue string, kind trace.SpanKind, about func() []trace.SpanStartOption) (context.Context, trace.Span) {
@@ -150,8 +146,7 @@ func (m *Metrics) about(operation, queue string, payloads int, ids attribute.Key
 		attribute.String("messaging.system", "strand"),
 		attribute.String("messaging.destination.name", utf8Of(queue)),
 		attribute.String("messaging.operation.type", operation),
-		attribute.Int("messaging.batch.message_count", payloads),
-		ids,
+		attribute.Int("messaging.batch.message_count", payloads), ids,
 	)...)}
 }
 
@@ -206,18 +201,14 @@ func (m *Metrics) inject(ctx context.Context, metadata map[string]string) {
 
 // links returns the spans that the payloads of a run come from, each once.
 func (m *Metrics) links(run *executor.Run) (links []trace.Link) {
-	type span struct {
-		trace trace.TraceID
-		span  trace.SpanID
-	}
-	seen := make(map[span]bool)
+	seen := make(map[string]bool)
 	for _, job := range run.Jobs {
 		for _, p := range job.Payloads {
 			if len(p.Metadata) == 0 {
 				continue
 			}
 			from := trace.SpanContextFromContext(m.propagator.Extract(context.Background(), propagation.MapCarrier(p.Metadata)))
-			of := span{from.TraceID(), from.SpanID()}
+			of := from.TraceID().String() + from.SpanID().String()
 			if !from.IsValid() || seen[of] {
 				continue
 			}
@@ -241,13 +232,5 @@ func utf8Of(name string) string {
 	if utf8.ValidString(name) {
 		return name
 	}
-	var b strings.Builder
-	for i, r := range name {
-		if r == utf8.RuneError && !strings.HasPrefix(name[i:], "\uFFFD") {
-			fmt.Fprintf(&b, `\x%02x`, name[i])
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return brief.Escape(name, func(rune) bool { return true })
 }

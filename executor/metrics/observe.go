@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -99,7 +98,6 @@ func queueFigures() []figure[inspect.QueueStats] {
 
 func executorFigures(x *executor.Executor) []figure[inspect.Stats] {
 	type stats = inspect.Stats
-	seconds := func(d time.Duration) float64 { return d.Seconds() }
 	return []figure[stats]{
 		{name: "strand.workers", unit: "{worker}", what: "Workers.", of: func(s *stats) float64 { return float64(s.Workers) }},
 		{name: "strand.workers.busy", unit: "{worker}", what: "Workers that run a handler.", of: func(s *stats) float64 { return float64(s.Busy) }},
@@ -108,11 +106,11 @@ func executorFigures(x *executor.Executor) []figure[inspect.Stats] {
 		{name: "strand.paused", unit: "", what: "1 while a person has paused the executor.", of: func(s *stats) float64 { return oneIf(s.Paused) }},
 		{name: "strand.backlog", unit: "By", what: "Of payloads that are not over; 0 without a limit.", of: func(s *stats) float64 { return float64(s.Backlog.Bytes) }},
 		{name: "strand.backlog.waiting", unit: "{call}", what: "Calls that wait for room.", of: func(s *stats) float64 { return float64(s.Backlog.Waiting) }},
-		{name: "strand.backlog.stalled", unit: "s", what: "For how long there was no room, and nothing has ended.", of: func(s *stats) float64 { return seconds(s.Backlog.Stalled) }},
+		{name: "strand.backlog.stalled", unit: "s", what: "For how long there was no room, and nothing has ended.", of: func(s *stats) float64 { return s.Backlog.Stalled.Seconds() }},
 		{name: "strand.journal.size", unit: "By", what: "The log on disk.", of: func(s *stats) float64 { return float64(s.Journal.Bytes) }},
 		{name: "strand.journal.live", unit: "By", what: "Of the log, what is of jobs that are not over.", of: func(s *stats) float64 { return float64(s.Journal.LiveBytes) }},
 		{name: "strand.journal.held", unit: "By", what: "Of the log, what is in memory.", of: func(s *stats) float64 { return float64(s.Journal.HeldBytes) }},
-		{name: "strand.commit.age", unit: "s", what: "How long the disk has been at its commit.", of: func(s *stats) float64 { return seconds(s.Journal.CommitAge) }},
+		{name: "strand.commit.age", unit: "s", what: "How long the disk has been at its commit.", of: func(s *stats) float64 { return s.Journal.CommitAge.Seconds() }},
 	}
 }
 
