@@ -216,8 +216,8 @@ func (c *dead) Late(id string, at journal.Position) (late, known bool) {
 	died := o.dead[i]
 	after := func(p Payload) bool { return died.before(p.version()) }
 	if l := c.lanes.find([]byte(id)); l != nil {
-		it, past := l.item(), l.past()
-		late = it != nil && slices.ContainsFunc(it.Payloads, after) || past != nil && slices.ContainsFunc(past.held, after)
+		it := l.item()
+		late = it != nil && slices.ContainsFunc(it.Payloads, after) || slices.ContainsFunc(l.held(), after)
 	}
 	return late || o.late(died), true
 }

@@ -86,15 +86,13 @@ func (c *gather) expectFold(l *lane, fresh journal.Ref, restored bool) {
 	if it := l.item(); it != nil {
 		note(it.Payloads)
 	}
-	if p := l.past(); p != nil {
-		note(p.held)
-	}
+	note(l.held())
 	fold := &Fold{ID: string(l.id(&c.lanes.entries)), bag: b, members: make([]*hashed, 0, b.len())}
-	b.order.all(func(h *hashed) {
+	for h := range b.order.all {
 		if !h.gone && h.Ref.Position() > after {
 			fold.members = append(fold.members, h)
 		}
-	})
+	}
 	slices.SortFunc(fold.members, func(a, b *hashed) int { return cmp.Compare(a.Ref.Position(), b.Ref.Position()) })
 	for _, h := range fold.members {
 		if h.Ref.Fresh() {

@@ -82,14 +82,6 @@ func (l *lane) dueAfter(own, restEnd int64) int64 {
 	return max(own, restEnd)
 }
 
-// failures returns what has failed so far.
-func (p *runHistory) failures() journal.History {
-	if p.err == "" {
-		return nil
-	}
-	return p.history
-}
-
 // take removes the first payload of those that wait; there is one.
 func (l *lane) take() Payload {
 	b := l.bag()
@@ -109,16 +101,13 @@ func (l *lane) take() Payload {
 // others if they are meant, too.
 func (l *lane) takeOut(r *Removal, andOthers bool) (held, others []Payload) {
 	means := func(p Payload) bool { return r.means(p.Ref.Position()) }
-	if p := l.past(); p != nil && len(p.held) > 0 {
-		var kept []Payload
-		for _, h := range p.held {
+	if p := l.past(); p != nil {
+		p.held = slices.DeleteFunc(p.held, func(h Payload) bool {
 			if means(h) {
 				held = append(held, h)
-			} else {
-				kept = append(kept, h)
 			}
-		}
-		p.held = kept
+			return means(h)
+		})
 	}
 	switch b := l.bag(); {
 	case !andOthers:
@@ -149,7 +138,7 @@ func (l *lane) id(r *entryReader) []byte {
 	case l.item() != nil:
 		return []byte(l.item().ID)
 	case l.holds():
-		return r.id(l.past().held[0].Ref)
+		return r.id(l.held()[0].Ref)
 	case l.n() == 0: // while loading
 		return r.id(l.past().state)
 	}
@@ -206,9 +195,22 @@ func (l *lane) n() int {
 	return 1
 }
 
-func (l *lane) holds() bool {
-	p := l.past()
-	return p != nil && len(p.held) > 0
+// held are the failed payloads that run alone.
+func (l *lane) held() []Payload {
+	if p := l.past(); p != nil {
+		return p.held
+	}
+	return nil
+}
+
+func (l *lane) holds() bool { return len(l.held()) > 0 }
+
+// failures returns the last error, "" if the last run did not fail, and what has failed so far.
+func (l *lane) failures() (last string, all journal.History) {
+	if p := l.past(); p != nil && p.err != "" {
+		return p.err, p.history
+	}
+	return "", nil
 }
 
 // hasPayload reports whether the payload at a position waits, or is held.
@@ -217,14 +219,15 @@ func (l *lane) hasPayload(at journal.Position) bool {
 }
 
 // hasAny reports whether a payload that is meant waits, or is held.
-func (l *lane) hasAny(means func(Payload) bool) (found bool) {
-	if p := l.past(); p != nil {
-		found = slices.ContainsFunc(p.held, means)
-	}
+func (l *lane) hasAny(means func(Payload) bool) bool {
 	if b := l.bag(); b != nil {
-		b.order.all(func(h *hashed) { found = found || !h.gone && means(h.Payload) })
+		for h := range b.order.all {
+			if !h.gone && means(h.Payload) {
+				return true
+			}
+		}
 	}
-	return found || !l.one.Ref.IsZero() && means(l.one)
+	return slices.ContainsFunc(l.held(), means) || !l.one.Ref.IsZero() && means(l.one)
 }
 
 // allDue reports whether each payload that waits was accepted with a due time that

@@ -200,9 +200,10 @@ func (c *ledger) writeState(l *lane) {
 		p.pending = len(c.change.States)
 	}
 	e := &c.change.States[p.pending-1].Entry
+	last, failures := l.failures()
 	*e = journal.Entry{
 		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
-		Retry: l.retry(), Halted: l.halted, Crashed: l.halted && p.crashed, Error: []byte(p.err), History: p.failures(),
+		Retry: l.retry(), Halted: l.halted, Crashed: l.halted && p.crashed, Error: []byte(last), History: failures,
 	}
 	if p.bounded && !l.holds() && l.retry() < 0 {
 		e.Failed = append(e.Failed, 0, journal.Position(p.limit)) // see gathers

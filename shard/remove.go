@@ -195,9 +195,7 @@ func (c *ends) leaveOver(now int64, l *lane, anew bool) {
 // about those that failed.
 func (c *ends) endRemoved(now int64, l *lane, held, others []Payload, r *Removal) {
 	it := Item{Retry: l.retry()}
-	if p := l.past(); p != nil {
-		it.LastError, it.History = p.err, p.failures()
-	}
+	it.LastError, it.History = l.failures()
 	c.endAs(now, &it, held, r)
 	if len(held) > 0 || l.holds() {
 		it = Item{Retry: -1}

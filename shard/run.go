@@ -187,16 +187,11 @@ func (o *Outcome) AddPart(part Part) {
 func (it *Item) begin(l *lane, limit int) {
 	it.Retry, it.Due, it.lane = l.retry(), l.due, l
 	it.undone, it.moved = l.due, false
-	it.LastError, it.History, it.Outcome, it.Claim, it.over, it.settled = "", nil, Outcome{}, nil, false, 0
-	it.Folded, it.combined, it.behind = nil, false, 0
+	it.LastError, it.History = l.failures()
 	it.state.Store(handed)
 	it.tried = int32(it.Retry)
-	if p := l.past(); p != nil {
-		it.LastError, it.History = p.err, p.failures()
-	}
 	if it.held = l.holds(); it.held {
-		p := l.past()
-		it.Payloads, p.held = p.held, nil
+		it.Payloads, l.past().held = l.held(), nil
 	} else {
 		n := l.n()
 		if limit > 0 && limit < n {
@@ -239,7 +234,7 @@ func (it *Item) reset() {
 		it.removals.Store(nil)
 	}
 	it.ID, it.Payloads, it.LastError, it.History, it.lane = "", nil, "", nil, nil
-	it.Folded, it.behind = nil, 0
+	it.Folded, it.combined, it.behind, it.over, it.settled = nil, false, 0, false, 0
 	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
 	if it.staged.Load() != nil { // a store costs more, and most have none
 		it.staged.Store(nil)

@@ -127,12 +127,10 @@ func (c *looks) show(at Cursor, now int64, v *View) {
 	if v.ID = l.rest.id; v.Payloads > 0 {
 		v.First = l.first().Ref
 	}
-	held := 0
-	if p := l.past(); p != nil {
-		v.LastError = p.err
-		if held = len(p.held); held > 0 {
-			v.First = p.held[0].Ref
-		}
+	v.LastError, _ = l.failures()
+	held := l.held()
+	if len(held) > 0 {
+		v.First = held[0].Ref
 	}
 	if it := l.item(); it != nil { // of its fields only what the worker never writes
 		hand := it.Payloads[it.settled:]
@@ -143,8 +141,8 @@ func (c *looks) show(at Cursor, now int64, v *View) {
 		}
 		return
 	}
-	v.Payloads += held
-	v.Held = held
+	v.Payloads += len(held)
+	v.Held = len(held)
 }
 
 func (l *lane) state(now int64) State {

@@ -40,22 +40,28 @@ func (t *timeline[T]) pop() T {
 	return t.heap.pop()
 }
 
-// all calls f for every value, in no particular order.
-func (t *timeline[T]) all(f func(T)) {
-	t.inOrder.all(f)
+// all lists the values, in no particular order.
+func (t *timeline[T]) all(yield func(T) bool) {
+	for v := range t.inOrder.all {
+		if !yield(v) {
+			return
+		}
+	}
 	for _, v := range t.heap {
-		f(v)
+		if !yield(v) {
+			return
+		}
 	}
 }
 
 // keep drops the values for which f is false, and the room they took.
 func (t *timeline[T]) keep(f func(T) bool) {
 	var kept fifo[T]
-	t.inOrder.all(func(v T) {
+	for v := range t.inOrder.all {
 		if f(v) {
 			kept.push(v)
 		}
-	})
+	}
 	t.inOrder = kept
 	t.heap.keep(f)
 }
@@ -109,20 +115,11 @@ func (q *fifo[T]) last() *T {
 	return &q.tail.values[q.tail.to-1]
 }
 
-// all calls f for every value, in order.
-func (q *fifo[T]) all(f func(T)) {
+// all lists the values, in order.
+func (q *fifo[T]) all(yield func(T) bool) {
 	for c := q.head; c != nil; c = c.next {
 		for _, v := range c.values[c.from:c.to] {
-			f(v)
-		}
-	}
-}
-
-// each calls f for the values in order, until f returns false.
-func (q *fifo[T]) each(f func(T) bool) {
-	for c := q.head; c != nil; c = c.next {
-		for _, v := range c.values[c.from:c.to] {
-			if !f(v) {
+			if !yield(v) {
 				return
 			}
 		}
@@ -210,14 +207,12 @@ func (h *heap[T]) keep(f func(T) bool) {
 	*h = kept
 }
 
-// each calls f for the values in order, until f returns false. It is for the first few:
-// of n values it costs n².
-func (h heap[T]) each(f func(T) bool) {
-	var next []int // places whose parents f was called for, in order
-	for at := 0; at < len(h); {
-		if !f(h[at]) {
-			return
-		}
+// inOrder lists the values, in order. It is for the first few: of n values it costs n².
+func (h heap[T]) inOrder(yield func(T) bool) {
+	next := []int{0}[:min(len(h), 1)] // places of which the parents were listed, in order
+	for len(next) > 0 && yield(h[next[0]]) {
+		at := next[0]
+		next = next[1:]
 		for child := 2*at + 1; child <= 2*at+2 && child < len(h); child++ {
 			i, _ := slices.BinarySearchFunc(next, child, func(a, b int) int {
 				if h[a].before(h[b]) {
@@ -227,9 +222,5 @@ func (h heap[T]) each(f func(T) bool) {
 			})
 			next = slices.Insert(next, i, child)
 		}
-		if len(next) == 0 {
-			return
-		}
-		at, next = next[0], next[1:]
 	}
 }
