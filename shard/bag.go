@@ -156,7 +156,7 @@ const detailLooks = 16
 // some returns the first n payloads, or a few less if most of those that are looked
 // at are gone.
 func (b *bag) some(n int) (list []Payload) {
-	for _, inOrder := range [...]iter.Seq[*hashed]{b.order.inOrder.all, b.order.heap.inOrder} {
+	for _, inOrder := range [...]iter.Seq[*hashed]{slices.Values(b.order.inOrder.values()), b.order.heap.inOrder} {
 		most, looks := len(list)+n, n*detailLooks
 		for h := range inOrder {
 			if !h.gone {

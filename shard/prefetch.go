@@ -52,15 +52,10 @@ func (c *hands) prefetchEqual(l *lane, limit int) {
 	if b == nil || b.index == nil || limit == 0 || limit >= b.len() {
 		return
 	}
-	var sum uint32
-	for chunk := b.order.inOrder.head; chunk != nil && limit > 0; chunk = chunk.next {
-		next := chunk.values[chunk.from:min(chunk.to, chunk.from+limit)]
-		for _, h := range next {
-			sum += b.index.prefetch(h.hash).hash
-		}
-		limit -= len(next)
+	next := b.order.inOrder.values()
+	for _, h := range next[:min(limit, len(next))] {
+		c.prefetched += uint(b.index.prefetch(h.hash).hash)
 	}
-	c.prefetched += uint(sum)
 }
 
 // prefetchSlots loads what dropping the lanes of a run begins with, if there are
