@@ -126,7 +126,7 @@ func (c *gather) folded(fold *Fold) bool {
 		first := fold.members[g.From]
 		for _, h := range fold.members[g.From+1 : g.To] {
 			fold.bag.forget(h)
-			c.become(first.Payload, h.Payload)
+			c.replace(h.Ref, first.Ref.Position(), false)
 		}
 		c.change.Rewritten = append(c.change.Rewritten, journal.Rewrite{Ref: first.Ref, Payload: g.Payload, Room: g.Room})
 		c.rewritten = append(c.rewritten, first)

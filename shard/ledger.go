@@ -90,12 +90,13 @@ func (c *ledger) endAll(payloads []Payload) {
 	}
 }
 
-// become ends a payload that is a part of another one from now on.
-func (c *ledger) become(into, p Payload) {
+// replace ends a payload, for which the one at a position stands from now on. Over: that one
+// has ended, too.
+func (c *ledger) replace(gone journal.Ref, into journal.Position, over bool) {
 	c.counts.Merged++
 	c.counts.Replaced++
-	c.endPayload(p.Ref)
-	c.change.Merged = append(c.change.Merged, Merged{Position: p.Ref.Position(), Into: into.Ref.Position()})
+	c.endPayload(gone)
+	c.change.Merged = append(c.change.Merged, Merged{gone.Position(), into, over})
 }
 
 // combine ends all but the first of payloads that were folded and are over together.
@@ -105,19 +106,15 @@ func (c *ledger) combine(it *Item, judged []Payload) []Payload {
 	}
 	it.combined = true
 	for _, p := range judged[1:] {
-		c.become(judged[0], p)
+		c.replace(p.Ref, judged[0].Ref.Position(), false)
 	}
 	return judged[:1]
 }
 
-// supersede ends a payload, because the one at a position is newer. Over: that one has
-// ended, too.
+// supersede is replace by a newer payload, whatever the bytes.
 func (c *ledger) supersede(p Payload, into journal.Position, over bool) {
-	c.counts.Merged++
-	c.counts.Replaced++
 	c.counts.Superseded++
-	c.endPayload(p.Ref)
-	c.change.Merged = append(c.change.Merged, Merged{p.Ref.Position(), into, over})
+	c.replace(p.Ref, into, over)
 }
 
 func (c *ledger) delete(payloads []Payload) {

@@ -10,18 +10,16 @@ package shard
 // prefetchIDs loads what handing out up to n lanes that stand in line begins
 // with: their ids, which are beside their payloads.
 func (c *hands) prefetchIDs(now int64, n int) {
-	var sum byte
 	for next := c.due.first; next != 0 && n > 0; n-- {
 		l := c.lanes.at(next)
 		if l.due > now {
 			break
 		}
 		if !l.one.Ref.IsZero() {
-			sum += l.one.Ref.Prefetch()
+			c.prefetched += uint(l.one.Ref.Prefetch())
 		}
 		next = l.next
 	}
-	c.prefetched += uint(sum)
 }
 
 // prefetchID loads what taking in an entry of an id begins with.
@@ -33,16 +31,14 @@ func (c *hands) prefetchIncoming(as []incoming) {
 	for i := range as {
 		as[i].lane = c.lanes.byID.prefetch(hashOf(as[i].ID)).value
 	}
-	var sum uint32
 	for i := range as {
 		if as[i].lane == 0 {
 			continue
 		}
 		if b := c.lanes.at(as[i].lane).bag(); b != nil && b.index != nil {
-			sum += b.index.prefetch(hashOf(as[i].Payload)).hash
+			c.prefetched += uint(b.index.prefetch(hashOf(as[i].Payload)).hash)
 		}
 	}
-	c.prefetched += uint(sum)
 }
 
 // prefetchEqual loads what handing out some of the many payloads of a lane begins
@@ -64,9 +60,7 @@ func (c *hands) prefetchSlots(r *Run) {
 	if len(r.Items) < 2 {
 		return
 	}
-	var sum uint32
 	for i := range r.Items {
-		sum += c.lanes.byID.prefetch(r.Items[i].hash).hash
+		c.prefetched += uint(c.lanes.byID.prefetch(r.Items[i].hash).hash)
 	}
-	c.prefetched += uint(sum)
 }

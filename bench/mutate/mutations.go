@@ -388,7 +388,7 @@ var inRoot = []mutation{
 	{"begin an event that was called back", "shard/run.go", "	if it.recalled.Load() {\n		return false\n	}\n", "", scripts},
 	{"say that an event is done, and not which", "executor/internal/work/worker.go", "	if w.more = it.Pass(); w.more && w.queue.Events.Watched() {\n", "	w.more = it.Pass()\n	it.Outcome.Done = 0\n	if w.more && w.queue.Events.Watched() {\n", events},
 	{"halve a batch once", "executor/batch.go", "	b.halvings--\n", "	b.halvings = 0\n", events},
-	{"lose the payloads that are done", "shard/ends.go", "		case VerdictDone:\n			c.endPayload(p.Ref)\n", "		case VerdictDone:\n", scripts},
+	{"lose the payloads that are done", "shard/dead.go", "	c.endAll(payloads)\n", "", scripts},
 
 	// What can run, runs.
 	{"a timer that is not set again", "shard/shard.go", "	case wakeUp:\n		s.timerAt = math.MaxInt64\n", "	case wakeUp:\n", shells},
