@@ -276,7 +276,7 @@ func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease
 	if end(ctx) != nil {
 		return Lease{}, ctxError(ctx, keys)
 	}
-	if l, ok, err := t.take(opt, keys); ok || err != nil {
+	if l, err := t.take(opt, keys, false); l.record != nil || err != nil {
 		return l, err
 	}
 	ready := make(chan struct{})
@@ -296,18 +296,4 @@ func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease
 	}
 	l, _ := p.Lease()
 	return l, nil
-}
-
-// take is TryAcquire without the price of its error.
-func (t *Table) take(opt Options, keys []string) (l Lease, ok bool, err error) {
-	var o op
-	if keys, err = checked(opt, keys); err != nil {
-		return Lease{}, false, err
-	}
-	t.enter(&o)
-	if r := t.try(opt, keys, &o); r != nil {
-		l, ok = t.lease(r), true
-	}
-	t.done(&o)
-	return l, ok, nil
 }

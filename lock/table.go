@@ -83,16 +83,19 @@ func (t *Table) RaiseToken(above uint64) {
 // and repeat. It returns [*LockedError] when one of them is held, even by the same
 // owner, or promised to a waiter; [ErrEmptyKey] or [ErrDuration] for bad input.
 func (t *Table) TryAcquire(opt Options, keys ...string) (Lease, error) {
+	return t.take(opt, keys, true)
+}
+
+// take is TryAcquire, which need not say why it gets nothing: that has its price.
+func (t *Table) take(opt Options, keys []string, say bool) (l Lease, err error) {
 	var o op
-	keys, err := checked(opt, keys)
-	if err != nil {
+	if keys, err = checked(opt, keys); err != nil {
 		return Lease{}, err
 	}
 	t.enter(&o)
-	var l Lease
 	if r := t.try(opt, keys, &o); r != nil {
 		l = t.lease(r)
-	} else {
+	} else if say {
 		err = t.lockedErrorLocked(keys, &o)
 	}
 	t.done(&o)
