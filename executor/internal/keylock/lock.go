@@ -2,7 +2,6 @@ package keylock
 
 import (
 	"cmp"
-	"container/heap"
 	"container/list"
 	"maps"
 	"math"
@@ -34,6 +33,10 @@ type Lock struct {
 	index int // in locks.ends
 }
 
+// Before and Place implement [admit.Sortable].
+func (l *Lock) Before(o *Lock) bool { return l.Until < o.Until }
+func (l *Lock) Place() *int         { return &l.index }
+
 // never is the end of what lasts for centuries.
 const never = time.Duration(math.MaxInt64)
 
@@ -44,10 +47,10 @@ func (l *Lock) expires() bool { return l.Until != 0 && l.Until != never }
 // serialises all calls and sets the time before each.
 type locks struct {
 	now     time.Duration
-	number  uint64            // of the newest lock
-	arrived uint64            // of the newest waiter
-	entries map[string]*entry // every key that is locked, waited for, kept or watched
-	ends    ends
+	number  uint64              // of the newest lock
+	arrived uint64              // of the newest waiter
+	entries map[string]*entry   // every key that is locked, waited for, kept or watched
+	ends    admit.Sorted[*Lock] // of those that end by themselves
 	waiting map[admit.Owner]*waiter
 	ran     map[part][]*Lock // set by jobs that ran, in no order
 
@@ -77,29 +80,6 @@ type entry struct {
 	toLock   int                 // how many jobs whose turn has come are to lock it
 	toPass   int                 // and how many are to find it unlocked
 	watchers list.List           // of func(): of the end of its last lock
-}
-
-// ends are the locks that end by themselves, as a heap.
-type ends []*Lock
-
-func (e ends) Len() int           { return len(e) }
-func (e ends) Less(i, j int) bool { return e[i].Until < e[j].Until }
-func (e ends) Swap(i, j int) {
-	e[i], e[j] = e[j], e[i]
-	e[i].index, e[j].index = i, j
-}
-
-func (e *ends) Push(l any) {
-	l.(*Lock).index = len(*e)
-	*e = append(*e, l.(*Lock))
-}
-
-func (e *ends) Pop() any {
-	last := len(*e) - 1
-	l := (*e)[last]
-	(*e)[last] = nil
-	*e = (*e)[:last]
-	return l
 }
 
 // entry returns that of a key, perhaps a new one: it must be given something before it
@@ -169,7 +149,7 @@ func (k *locks) put(l *Lock) {
 	l.entry, l.link = e, e.locks.PushBack(l)
 	e.count(l.Owner, 1)
 	if l.expires() {
-		heap.Push(&k.ends, l)
+		k.ends.Put(l)
 	}
 	k.putRan(l)
 }
@@ -221,9 +201,7 @@ func (k *locks) Drop(all ...*Lock) {
 		l.entry = nil
 		e.locks.Remove(l.link)
 		e.count(l.Owner, -1)
-		if l.expires() {
-			heap.Remove(&k.ends, l.index)
-		}
+		k.ends.Remove(l)
 		k.dropRan(l)
 		k.changes = append(k.changes, change{l, true})
 		if e.locks.Len() == 0 {
