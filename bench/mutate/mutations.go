@@ -428,12 +428,12 @@ var inRoot = []mutation{
 	{"a job stands in two lines", "executor/internal/admit/claim.go", "			other.Aside(c.By, false)\n", "			_ = other\n", turns},
 	{"priority without waiting for the shard", "executor/internal/dispatch/dispatcher.go", "d.policy.fair && inUse > 1", "d.policy.fair && inUse > 9", tunings},
 	{"any queue before one of a higher priority", "executor/internal/dispatch/policy.go", "mine.tier.priority > its.tier.priority", "mine.tier.priority < its.tier.priority", tunings},
-	{"wake nothing when a limit goes up", "executor/internal/dispatch/queue.go", "		case len(d.idle) == 0 || d.held:\n", "		case true:\n", tunings},
+	{"wake nothing when a limit goes up", "executor/internal/dispatch/queue.go", "			grants[seat] = c.shard\n", "			_ = seat\n", tunings},
 	{"run more when a limit comes down", "executor/internal/dispatch/queue.go", "	if q.running--; q.full() {\n		return // the limit has come down\n	}\n", "	q.running--\n", tunings},
 	{"take the id of another process", "executor/splitter.go", "err == nil && owner != s.Self", "err == nil && owner < 0", owners},
 	{"one more than MaxConcurrent", "executor/internal/dispatch/queue.go", "q.running >= q.limit", "q.running > q.limit", shares},
 	{"forget what the limit held back", "executor/internal/dispatch/queue.go", "		d.ready = append(d.ready, q.held...)\n", "", shares},
-	{"one worker for two shards", "executor/internal/dispatch/queue.go", "	d.idle = d.idle[:last]\n", "", lowkiq},
+	{"one worker for two shards", "executor/internal/dispatch/queue.go", "		d.idle = d.idle[:last]\n", "", lowkiq},
 	{"a shard that is never granted", "executor/internal/dispatch/dispatcher.go", "	picked.waiting = false\n", "", lowkiq},
 
 	// What stands around handlers, and what is told of them.
@@ -476,7 +476,7 @@ var inRoot = []mutation{
 	{"let a late suspect run beside another", "executor/internal/quarantine/quarantine.go", "	if z.active != nil || len(z.held) == 0 ||", "	if len(z.held) == 0 ||", gate{"./executor/internal/quarantine", "^TestASuspect"}},
 	{"never let a poison go", "executor/internal/quarantine/quarantine.go", "s.Deaths >= s.Limit && s.Guilty()", "s.Deaths > s.Limit+9 && s.Guilty()", poison},
 	{"tell the hook of the error before", "executor/typed.go", "		it.LastError = it.Outcome.Error // of this very run\n", "		_ = it\n", exhausted},
-	{"the newest due job of a queue first", "executor/internal/dispatch/policy.go", "(c.Queue == b.Queue && c.Due < b.Due)", "(c.Queue == b.Queue && c.Due > b.Due)", schedules},
+	{"the newest due job of a queue first", "executor/internal/dispatch/policy.go", "a.Queue == b.Queue && a.Due < b.Due", "a.Queue == b.Queue && a.Due > b.Due", schedules},
 	{"the age of the last shard", "executor/internal/look/look.go", "s.Age = max(s.Age, ageOf(oldest[at], now))", "s.Age = ageOf(oldest[at], now)", aging},
 	{"what is put back is as old as it was", "shard/ages.go", "			at = e.Due // which is when it was put back\n", "", aging},
 	{"one second for all that come", "shard/ages.go", "at >= s.at && at < s.at+int64(time.Second)", "at >= s.at && at < s.at+int64(time.Hour)", agesModel},
@@ -619,7 +619,7 @@ var inRoot = []mutation{
 	{"events that run together", "executor/command/replay.go", "cfg.Single, cfg.Block, cfg.MaxPayloads = true", "cfg.Single, cfg.Block, cfg.MaxPayloads = false", commands},
 
 	// The test kit.
-	{"jobs that run before the test says so", "executor/internal/dispatch/dispatcher.go", "case len(d.idle) > 0 && !d.held:", "case len(d.idle) > 0:", kits},
+	{"jobs that run before the test says so", "executor/internal/dispatch/queue.go", "case len(d.idle) > 0 && !d.held:", "case len(d.idle) > 0:", kits},
 	{"a worker that goes on after the step", "executor/internal/dispatch/dispatcher.go", "if d.closed || d.held || len(d.ready) == 0", "if d.closed || len(d.ready) == 0", kits},
 	{"a killed process that still writes", "journal/internal/store/memory.go", "	if m.dead != nil {\n		return m.dead\n	}\n", "", kits},
 	{"idle before the disk is", "executor/executortest/step.go", "			x.flush()\n", "", kits},
