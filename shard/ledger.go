@@ -16,9 +16,15 @@ type ledger struct {
 	ages    ages
 
 	change    Change
-	stateOf   []*lane   // the lane of each state in change
+	stateOf   []subject // whose each state in change is
 	rewritten []*hashed // the payloads that change rewrites
 	rested    rested    // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
+}
+
+// subject is whose a state is: that of a lane, or of an id that rests.
+type subject struct {
+	lane  *lane // nil: the id rests
+	rests string
 }
 
 // Change is what a shard decided, with what its recorder may want to add to the
@@ -193,7 +199,7 @@ func (c *ledger) writeState(l *lane) {
 	c.replaceState(p)
 	if p.pending == 0 {
 		c.change.States = append(c.change.States, journal.JobState{})
-		c.stateOf = append(c.stateOf, l)
+		c.stateOf = append(c.stateOf, subject{lane: l})
 		p.pending = len(c.change.States)
 	}
 	e := &c.change.States[p.pending-1].Entry
@@ -242,13 +248,11 @@ func (c *ledger) unwrite(p *runHistory) {
 	p.pending = 0
 	if at < last {
 		c.stateOf[at], c.change.States[at] = c.stateOf[last], c.change.States[last]
-		if moved := c.stateOf[at]; moved != nil {
+		if moved := c.stateOf[at].lane; moved != nil {
 			moved.past().pending = at + 1
-		} else {
-			c.rested.moved(last, at)
 		}
 	}
-	c.stateOf[last], c.change.States[last] = nil, journal.JobState{}
+	c.stateOf[last], c.change.States[last] = subject{}, journal.JobState{}
 	c.stateOf, c.change.States = c.stateOf[:last], c.change.States[:last]
 }
 
@@ -260,13 +264,14 @@ func (c *ledger) Record(log Recorder) {
 	}
 	log.Record(&c.change)
 	rewritten, at := c.rewritten, c.change.Rewritten
-	for i, l := range c.stateOf {
-		if l == nil {
-			c.rested.written(i, c.change.States[i].Ref)
+	for i, of := range c.stateOf {
+		state := c.change.States[i].Ref
+		if of.lane == nil {
+			c.rested.written(of.rests, state)
 			continue
 		}
-		p := l.past()
-		p.state, p.pending = c.change.States[i].Ref, 0
+		p := of.lane.past()
+		p.state, p.pending = state, 0
 	}
 	c.change.Ended = emptied(c.change.Ended)
 	c.change.States = emptied(c.change.States)

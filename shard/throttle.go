@@ -20,8 +20,6 @@ type throttle struct {
 type rested struct {
 	byID map[string]rest
 	ends heap[restEnd]
-	// unwritten are the ids whose states the change that gathers has, by place.
-	unwritten map[int]string
 }
 
 type rest struct {
@@ -70,10 +68,6 @@ func (c *throttle) rest(now int64, id string) {
 
 // writeRest writes down that an id rests, and what has run of it.
 func (c *throttle) writeRest(now int64, id string, r rest) {
-	if c.rested.unwritten == nil {
-		c.rested.unwritten = make(map[int]string)
-	}
-	c.rested.unwritten[len(c.change.States)] = id
 	failed := []journal.Position{0}
 	if r.ran.at != 0 {
 		failed = append(failed, 0, journal.Position(math.Float64bits(r.ran.score)), r.ran.at) // see versions
@@ -81,23 +75,15 @@ func (c *throttle) writeRest(now int64, id string, r rest) {
 	c.change.States = append(c.change.States, journal.JobState{Entry: journal.Entry{
 		Queue: c.queue, ID: []byte(id), Due: cmp.Or(r.until, now), Retry: -1, Failed: failed,
 	}})
-	c.stateOf = append(c.stateOf, nil)
+	c.stateOf = append(c.stateOf, subject{rests: id})
 	c.rested.add(id, r)
 }
 
 // written notes where the state of an id that rests is.
-func (r *rested) written(i int, state journal.Ref) {
-	id := r.unwritten[i]
-	delete(r.unwritten, i)
+func (r *rested) written(id string, state journal.Ref) {
 	at := r.byID[id]
 	at.state = state
 	r.byID[id] = at
-}
-
-// moved notes that such a state has another place in the change.
-func (r *rested) moved(from, to int) {
-	r.unwritten[to] = r.unwritten[from]
-	delete(r.unwritten, from)
 }
 
 // restAfter has what waits for an id rest after its run.

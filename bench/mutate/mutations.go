@@ -230,7 +230,7 @@ var inRoot = []mutation{
 	{"call a handler for what was paused meanwhile", "executor/internal/work/worker.go", "if w.heed() || w.paused() {", "if w.heed() {", gate{"./executor", "^TestPauseMeansWhatHasNoHandlerYet$"}},
 	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", removed},
 	{"write about a job that is over", "shard/ledger.go", "		c.unwrite(p)\n", "", unwritten},
-	{"lose the state of a rest that moves", "shard/throttle.go", "	r.unwritten[to] = r.unwritten[from]\n", "	_ = to\n", unwritten},
+	{"lose the state of a rest that moves", "shard/ledger.go", "c.stateOf[at], c.change.States[at] = c.stateOf[last], c.change", "c.change.States[at] = c.change", unwritten},
 	{"what dies during a sweep is not timed", "executor/internal/dead/retention.go", "				if l.c.Age > 0 && !set {\n", "				if false {\n", retained},
 	{"positions that narrow nothing", "executor/internal/pick/pick.go", "(found || s.Of == nil) &&", "(found || s.Of == nil || true) &&", gate{"./executor", "^TestSelectionAtPositions$"}},
 	{"a total without what has expired", "executor/inspect/stats.go", "t.Expired+q.Expired", "t.Expired", gate{"./executor/inspect", "^TestTotalHasAllFigures$"}},
