@@ -88,12 +88,11 @@ func plain(s string) string {
 func (t *Table) Status(key string) Status {
 	var o op
 	t.enter(&o)
-	s := Status{Key: key}
+	defer t.done(&o)
 	if e := t.entries[key]; e != nil {
-		s = t.statusLocked(e, &o)
+		return t.statusLocked(e, &o)
 	}
-	t.done(&o)
-	return s
+	return Status{Key: key}
 }
 
 // List returns the Status of every key that is held or waited for, sorted by key,

@@ -131,13 +131,9 @@ func checked(opt Options, keys []string) ([]string, error) {
 	if len(keys) == 1 {
 		return keys, nil
 	}
-	return sorted(keys), nil
-}
-
-func sorted(keys []string) []string {
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
-	return slices.Compact(keys)
+	return slices.Compact(keys), nil
 }
 
 // lockedErrorLocked names the first of the keys that is not free.
