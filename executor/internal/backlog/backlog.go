@@ -19,12 +19,12 @@ package backlog
 
 import (
 	"cmp"
-	"container/list"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/sorted"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -44,9 +44,9 @@ type Backlog struct {
 
 // quota is a limit and what counts against it.
 type quota struct {
-	queue       string       // whose; empty: of all queues together
-	limit, used shard.Weight // of limit, 0 is none
-	line        list.List    // of *Waiter, by number; Invariant: the first one does not fit
+	queue       string               // whose; empty: of all queues together
+	limit, used shard.Weight         // of limit, 0 is none
+	line        sorted.List[*Waiter] // by number; Invariant: the first one does not fit
 	pace        pace
 	refused     uint64
 	still       int64        // since when a call was refused, or waits, and nothing has ended; 0: that is not so
@@ -142,8 +142,7 @@ func (a *Account) Settle(over, surplus shard.Weight) {
 // waits for. The caller holds mu.
 func (a *Account) obstacle(more shard.Weight, number uint64) *quota {
 	for _, c := range a.quotas {
-		first := c.line.Front()
-		if !c.fits(more) || first != nil && first.Value.(*Waiter).number < number {
+		if !c.fits(more) || len(c.line) > 0 && c.line[0].number < number {
 			return c
 		}
 	}
@@ -188,7 +187,7 @@ func (b *Backlog) Stats(queue string) (s Stats) {
 	defer b.mu.Unlock()
 	for _, c := range b.quotas {
 		if c.queue == queue {
-			s = Stats{c.used.Payloads, c.used.Bytes, c.refused, c.line.Len(), b.age(c)}
+			s = Stats{c.used.Payloads, c.used.Bytes, c.refused, len(c.line), b.age(c)}
 		}
 	}
 	return s

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
 // starts are those of one key; the last Rate of them, in a ring.
@@ -36,7 +37,7 @@ type simulation struct {
 	r      *rand.Rand
 	table  *Table
 	now    int64
-	events admit.Sorted[*event]
+	events sorted.List[*event]
 	free   []*event
 }
 

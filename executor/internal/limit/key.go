@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
 // never is a time that does not come by itself.
@@ -39,14 +40,14 @@ type key struct {
 	place int   // in Table.agenda
 }
 
-// Before and Place implement [admit.Sortable].
+// Before and Place implement [sorted.Item].
 func (k *key) Before(o *key) bool { return k.at < o.at }
 func (k *key) Place() *int        { return &k.place }
 
 // line are the jobs of one queue that wait for a key.
 type line struct {
 	queue string
-	jobs  admit.Sorted[*waiter]
+	jobs  sorted.List[*waiter]
 }
 
 // waiter is a job that has come and does not run yet, or not again.
@@ -61,7 +62,7 @@ type waiter struct {
 	wake   func()
 }
 
-// Before and Place implement [admit.Sortable].
+// Before and Place implement [sorted.Item].
 func (w *waiter) Before(o *waiter) bool { return w.number < o.number }
 func (w *waiter) Place() *int           { return &w.place }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
 // keepNumber is how long the number of a job is kept that has not come although it
@@ -15,7 +16,7 @@ const keepNumber = int64(time.Minute)
 type Table struct {
 	waiters map[admit.Owner]*waiter
 	arrived uint64
-	agenda  admit.Sorted[*key]
+	agenda  sorted.List[*key]
 	asides  map[*waiter]struct{}
 	sweep   int64 // when to look at asides
 	woken   []func()

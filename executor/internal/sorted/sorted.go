@@ -1,19 +1,21 @@
-package admit
+// Package sorted keeps what is in line, or to come, so that the first is at hand and any can
+// be taken out of the middle. It is plain data.
+package sorted
 
 import "container/heap"
 
-// Sorted has what comes first at index 0, and the rest in no order. What is in it knows its
-// place, so that it can be taken out of the middle.
-type Sorted[T Sortable[T]] []T
+// List has what comes first at index 0, and the rest in no order.
+type List[T Item[T]] []T
 
-// Sortable is what a Sorted can have in it. Where it keeps its place is 0 outside of one.
-type Sortable[T any] interface {
+// Item is what a List can have in it. What Place points to is the List's own, and 0 outside
+// of one.
+type Item[T any] interface {
 	Before(T) bool
 	Place() *int
 }
 
 // Put puts v in, or moves it if what it is sorted by has changed.
-func (l *Sorted[T]) Put(v T) {
+func (l *List[T]) Put(v T) {
 	if at := *v.Place(); at > 0 {
 		heap.Fix(l, at-1)
 	} else {
@@ -22,29 +24,29 @@ func (l *Sorted[T]) Put(v T) {
 }
 
 // Remove takes v out, if it is in it.
-func (l *Sorted[T]) Remove(v T) {
+func (l *List[T]) Remove(v T) {
 	if at := *v.Place(); at > 0 {
 		heap.Remove(l, at-1)
 	}
 }
 
 // Len, Less, Swap, Push and Pop are for package heap.
-func (l Sorted[T]) Len() int           { return len(l) }
-func (l Sorted[T]) Less(i, j int) bool { return l[i].Before(l[j]) }
+func (l List[T]) Len() int           { return len(l) }
+func (l List[T]) Less(i, j int) bool { return l[i].Before(l[j]) }
 
-func (l Sorted[T]) Swap(i, j int) {
+func (l List[T]) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
 	*l[i].Place(), *l[j].Place() = i+1, j+1
 }
 
 // Push implements [heap.Interface].
-func (l *Sorted[T]) Push(v any) {
+func (l *List[T]) Push(v any) {
 	*l = append(*l, v.(T))
 	*v.(T).Place() = len(*l)
 }
 
 // Pop implements [heap.Interface].
-func (l *Sorted[T]) Pop() any {
+func (l *List[T]) Pop() any {
 	last := len(*l) - 1
 	v := (*l)[last]
 	clear((*l)[last:])
