@@ -51,7 +51,11 @@ type laneExtra struct {
 	retry int32       // −1 new, 0 failed once, …
 }
 
-var newRest = laneExtra{retry: -1}
+// What lanes have in common that have nothing of it. It is never written to.
+var (
+	newRest = laneExtra{retry: -1}
+	nothing runHistory
+)
 
 // runHistory is what a job remembers of its runs, and of those that gather for the next.
 type runHistory struct {
@@ -150,38 +154,31 @@ func (l *lane) has(r *entryReader, id []byte) bool {
 	if it := l.item(); it != nil {
 		return it.ID == string(id)
 	}
-	if l.rest != nil && l.rest.id != "" {
-		return l.rest.id == string(id)
+	if known := l.extra().id; known != "" {
+		return known == string(id)
 	}
 	return bytes.Equal(l.id(r), id)
 }
 
-func (l *lane) item() *Item {
+// extra is for those who only look.
+func (l *lane) extra() *laneExtra {
 	if l.rest == nil {
-		return nil
+		return &newRest
 	}
-	return l.rest.item
+	return l.rest
 }
 
-func (l *lane) bag() *bag {
-	if l.rest == nil {
-		return nil
-	}
-	return l.rest.bag
-}
+func (l *lane) item() *Item       { return l.extra().item }
+func (l *lane) bag() *bag         { return l.extra().bag }
+func (l *lane) past() *runHistory { return l.extra().past }
+func (l *lane) retry() int        { return int(l.extra().retry) }
 
-func (l *lane) past() *runHistory {
-	if l.rest == nil {
-		return nil
+// known is past for those who only look.
+func (l *lane) known() *runHistory {
+	if p := l.past(); p != nil {
+		return p
 	}
-	return l.rest.past
-}
-
-func (l *lane) retry() int {
-	if l.rest == nil {
-		return -1
-	}
-	return int(l.rest.retry)
+	return &nothing
 }
 
 // n returns the number of payloads that wait, without held ones.
@@ -196,18 +193,13 @@ func (l *lane) n() int {
 }
 
 // held are the failed payloads that run alone.
-func (l *lane) held() []Payload {
-	if p := l.past(); p != nil {
-		return p.held
-	}
-	return nil
-}
+func (l *lane) held() []Payload { return l.known().held }
 
 func (l *lane) holds() bool { return len(l.held()) > 0 }
 
 // failures returns the last error, "" if the last run did not fail, and what has failed so far.
 func (l *lane) failures() (last string, all journal.History) {
-	if p := l.past(); p != nil && p.err != "" {
+	if p := l.known(); p.err != "" {
 		return p.err, p.history
 	}
 	return "", nil
@@ -242,15 +234,15 @@ func (l *lane) empty() bool { return l.n() == 0 && !l.holds() }
 
 // hasState reports whether the log has, or is about to have, a state of the job.
 func (l *lane) hasState() bool {
-	p := l.past()
-	return p != nil && (!p.state.IsZero() || p.pending > 0)
+	p := l.known()
+	return !p.state.IsZero() || p.pending > 0
 }
 
 // stateAfter reports whether the state of the job comes after a position in the log: of
 // a payload that was accepted when it was written, and had not been delivered.
 func (l *lane) stateAfter(at journal.Position) bool {
-	p := l.past()
-	return p != nil && (p.pending > 0 || !p.state.IsZero() && p.state.Position() > at)
+	p := l.known()
+	return p.pending > 0 || !p.state.IsZero() && p.state.Position() > at
 }
 
 // about is the position of the payload that a state is about.
