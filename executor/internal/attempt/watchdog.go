@@ -152,8 +152,8 @@ type Hand struct {
 
 	seen     uint64    // number at the last look
 	since    time.Time // the first look at it: at or after its start
-	stuck    bool
-	replaced bool // another worker works in this one's place
+	Stuck    bool      // what is in hand was reported
+	replaced bool      // another worker works in this one's place
 
 	attempt *Attempt  // nil: it needs no heartbeat, or was ended for want of one
 	silent  time.Time // when that was; zero: it was not
@@ -173,15 +173,12 @@ func (h *Hand) Begin(d *Watchdog, r *shard.Run, a *Attempt, timeout, heartbeat t
 // this one's place.
 func (h *Hand) End(d *Watchdog) (replaced bool) {
 	h.run = nil
-	if h.stuck {
-		h.stuck = false
+	if h.Stuck {
+		h.Stuck = false
 		d.stuck.Add(-1)
 	}
 	return h.replaced
 }
-
-// IsStuck reports whether what is in hand was reported.
-func (h *Hand) IsStuck() bool { return h.stuck }
 
 // Replace notes that another worker takes the place of this one, and returns the run that it
 // is stuck with; nil: it is not any more.
@@ -212,8 +209,8 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 		h.seen, h.since = h.number, now
 	}
 	silent = h.listen(now, heard)
-	if !h.stuck && h.overFor(now) >= d.c.After {
-		h.stuck = true
+	if !h.Stuck && h.overFor(now) >= d.c.After {
+		h.Stuck = true
 		d.stuck.Add(1)
 		stuck = &Stuck{h.Worker, now.Sub(h.since), h.Goroutine, h.number}
 	}
