@@ -73,14 +73,11 @@ func (c *agenda) next() *lane {
 		a.heap.pop()
 		a.stale--
 	}
-	if a.first == 0 {
-		if len(a.heap) == 0 {
-			return nil
-		}
-		return c.lanes.at(a.heap[0].lane)
+	var first *lane
+	if a.first != 0 {
+		first = c.lanes.at(a.first)
 	}
-	first := c.lanes.at(a.first)
-	if len(a.heap) > 0 && a.heap[0].due < first.due {
+	if len(a.heap) > 0 && (first == nil || a.heap[0].due < first.due) {
 		return c.lanes.at(a.heap[0].lane)
 	}
 	return first

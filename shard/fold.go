@@ -77,16 +77,14 @@ func (c *gather) expectFold(l *lane, fresh journal.Ref, restored bool) {
 	if n := b.len(); f.fold != nil || n < max(2*f.left, f.left+c.cfg.foldEach) || f.bytes < 2*f.leftBytes {
 		return
 	}
-	var after journal.Position
-	note := func(out []Payload) { // which may come back: what is older stands before it
-		for _, p := range out {
-			after = max(after, p.Ref.Position())
-		}
-	}
+	out := l.held() // or in hand: it may come back, and what is older stands before it
 	if it := l.item(); it != nil {
-		note(it.Payloads)
+		out = it.Payloads
 	}
-	note(l.held())
+	var after journal.Position
+	for _, p := range out {
+		after = max(after, p.Ref.Position())
+	}
 	fold := &Fold{ID: string(l.id(&c.lanes.entries)), bag: b, members: make([]*hashed, 0, b.len())}
 	for h := range b.order.all {
 		if !h.gone && h.Ref.Position() > after {

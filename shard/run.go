@@ -25,10 +25,9 @@ type Run struct {
 }
 
 // grow adds an item without moving the others: lanes point to them.
-func (r *Run) grow() {
-	if r.Items = r.Items[:len(r.Items)+1]; len(r.Items) > cap(r.Items) {
-		panic("shard: bug: a run is too small for its items")
-	}
+func (r *Run) grow() *Item {
+	r.Items = r.Items[:len(r.Items)+1]
+	return &r.Items[len(r.Items)-1]
 }
 
 // Next starts up to n more items, without those that the shard has taken back,
