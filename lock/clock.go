@@ -161,7 +161,7 @@ func (t *timer) late(next time.Duration) bool {
 }
 
 // arm restores the invariant at the end of a change.
-func (t *timer) arm(now, next time.Duration, fire func()) {
+func (t *timer) arm(now, next time.Duration, of *Table) {
 	if next == never {
 		t.timer.Stop()
 		t.on = false
@@ -169,7 +169,7 @@ func (t *timer) arm(now, next time.Duration, fire func()) {
 	}
 	t.on, t.armed = true, next
 	if t.timer == nil {
-		t.timer = time.AfterFunc(next-now, fire)
+		t.timer = time.AfterFunc(next-now, of.onTimer)
 		return
 	}
 	t.timer.Reset(next - now)

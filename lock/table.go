@@ -30,7 +30,6 @@ type Table struct {
 	mu    sync.Mutex
 	clock clock
 	timer timer
-	fire  func() // onTimer, once the timer was set
 	engine
 }
 
@@ -54,10 +53,7 @@ func (t *Table) done(o *op) {
 // mutex either.
 func (t *Table) leave(o *op) {
 	if next := t.ends.next(); t.timer.late(next) {
-		if t.fire == nil {
-			t.fire = t.onTimer
-		}
-		t.timer.arm(o.now(), next, t.fire)
+		t.timer.arm(o.now(), next, t)
 	}
 	t.mu.Unlock()
 }

@@ -26,7 +26,7 @@ type Watchdog struct {
 
 	// mu is held while it looks.
 	mu      sync.Mutex
-	timer   *time.Timer // nil until one is needed
+	timer   *time.Timer
 	tick    time.Duration
 	stopped bool
 }
@@ -38,7 +38,12 @@ const (
 )
 
 // NewWatchdog returns one that sleeps.
-func NewWatchdog(c Config) *Watchdog { return &Watchdog{c: c} }
+func NewWatchdog(c Config) *Watchdog {
+	d := &Watchdog{c: c}
+	d.timer = time.AfterFunc(maxTick, d.look)
+	d.timer.Stop()
+	return d
+}
 
 // Expect makes the watchdog look often enough for a timeout; 0 is none.
 func (d *Watchdog) Expect(timeout time.Duration) {
@@ -62,11 +67,7 @@ func (d *Watchdog) Wake() {
 }
 
 func (d *Watchdog) setTimer() {
-	switch {
-	case d.stopped:
-	case d.timer == nil:
-		d.timer = time.AfterFunc(d.tick, d.look)
-	default:
+	if !d.stopped {
 		d.timer.Reset(d.tick)
 	}
 }
@@ -76,9 +77,7 @@ func (d *Watchdog) Stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopped = true
-	if d.timer != nil {
-		d.timer.Stop()
-	}
+	d.timer.Stop()
 }
 
 // Stuck returns how many handlers are stuck.

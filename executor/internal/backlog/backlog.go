@@ -30,14 +30,13 @@ import (
 
 // Backlog is what counts against the limits of all queues.
 type Backlog struct {
-	born    time.Time
-	stalled func(Stall)
+	born time.Time
 
 	// mu guards what follows, and the quotas. Nothing is called under it.
 	mu     sync.Mutex
 	quotas []*quota
 	turn   uint64      // number of the newest waiter
-	watch  *time.Timer // looks at what stands still; nil until one is needed
+	watch  *time.Timer // looks at what stands still
 	armed  bool        // watch is set
 	closed error       // why calls wait no more; nil: they may
 }
@@ -63,7 +62,13 @@ type Account struct {
 // New makes a backlog with a limit over all queues, of which 0 is none. It calls
 // stalled for each limit that begins to stand still.
 func New(limit shard.Weight, stalled func(Stall)) *Backlog {
-	b := &Backlog{born: time.Now(), stalled: stalled}
+	b := &Backlog{born: time.Now()}
+	b.watch = time.AfterFunc(StallAfter, func() { // tells of what stands still: once, until it has moved
+		for _, s := range b.newlyStalled() {
+			stalled(s)
+		}
+	})
+	b.watch.Stop()
 	if limit != (shard.Weight{}) {
 		b.quotas = append(b.quotas, &quota{limit: limit})
 	}

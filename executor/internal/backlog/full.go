@@ -100,19 +100,10 @@ func (b *Backlog) moved(c *quota) {
 // arm sets the timer to look after a while, unless it looks sooner. The caller
 // holds mu.
 func (b *Backlog) arm(after time.Duration) {
-	switch {
-	case b.armed || b.closed != nil:
-		return
-	case b.watch == nil:
-		b.watch = time.AfterFunc(after, func() { // tells of what stands still: once, until it has moved
-			for _, s := range b.newlyStalled() {
-				b.stalled(s)
-			}
-		})
-	default:
+	if !b.armed && b.closed == nil {
+		b.armed = true
 		b.watch.Reset(after)
 	}
-	b.armed = true
 }
 
 func (b *Backlog) newlyStalled() (stalled []Stall) {
@@ -249,9 +240,7 @@ func (b *Backlog) Close(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = cmp.Or(b.closed, err)
-	if b.watch != nil {
-		b.watch.Stop()
-	}
+	b.watch.Stop()
 	for _, c := range b.quotas {
 		for len(c.line) > 0 {
 			w := c.line[0]
