@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/ending"
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/shard"
 )
 
 // Errors of awaiting: of [Caller.Do] and [Queue.Wait].
@@ -31,7 +31,7 @@ var (
 	// for what can't end before that handler does: a payload of its own id, one that
 	// waits, perhaps over others, for this one or for what it holds, or any at all
 	// while the handlers of all other workers wait, too.
-	ErrDeadlock = errors.New("executor: it would wait for itself")
+	ErrDeadlock = ending.ErrDeadlock
 )
 
 // PendingError is returned by a call that waits for a payload no longer: its context has
@@ -102,7 +102,7 @@ func (t *Queue[T]) Wait(ctx context.Context, r Receipt) error {
 	switch {
 	case err != nil:
 	case t.q.x.cluster != nil:
-		_, err = t.q.waitElsewhere(ctx, "wait", r)
+		_, err = t.q.waitElsewhere(ctx, r)
 	default:
 		_, err = t.q.wait(ctx, r)
 	}
@@ -121,203 +121,84 @@ func noPayload(r Receipt) error {
 	return fmt.Errorf("%w: the receipt has id %q and position %d, which is no payload", ErrInvalidID, r.ID, max(r.Position, r.MergedInto))
 }
 
-// call is one wait for the end of a payload. Its end has to follow.
-type call struct {
-	q      *queue
-	ctx    context.Context
-	waiter *await.Waiter
-	edge   *admit.Call // nil: the caller is no handler
-	r      Receipt
+// call returns a wait for the end of a payload of an id. Its Done has to follow.
+func (q *queue) call(ctx context.Context, id string) *ending.Call {
+	return &ending.Call{X: &q.x.ends, Context: ctx, Queue: q.To, Book: &q.Awaited, Async: q.durability == DurabilityAsync, Waiter: await.NewWaiter(), ID: id}
 }
 
-// enter returns why a handler may not wait for a payload of an id.
-func (c *call) enter(id string) error {
-	x := c.q.x
-	if !x.owns(c.ctx) {
+// enter returns why the caller may not wait, if it is a handler.
+func (q *queue) enter(c *ending.Call) error {
+	if !q.x.owns(c.Context) {
 		return nil
 	}
-	a := attemptOf(c.ctx)
-	call := &admit.Call{Attempt: a, From: a.Jobs(), To: holder{Queue: c.q.Name, ID: id}, Over: c.waiter.Over}
-	if len(call.From) == 0 {
-		return nil // it has just returned
-	}
-	workers, _ := x.crew.Dispatcher.Load()
-	circle, ok := x.graph.Begin(call, workers)
-	switch {
-	case ok:
-		c.edge = call
-		return nil
-	case circle == nil:
-		return fmt.Errorf("%w: the handlers of all %d workers would wait; Config.Workers says how many there are", ErrDeadlock, workers)
-	}
-	var text strings.Builder
-	text.WriteString(circle[0].Owner)
-	for _, hop := range circle {
-		if text.WriteString(" waits for "); hop.Key != "" {
-			text.WriteString(hop.Key + " of ")
-		}
-		text.WriteString(hop.Holder)
-	}
-	return fmt.Errorf("%w: %s", ErrDeadlock, text.String())
-}
-
-// end lets go of what the wait has taken.
-func (c *call) end() {
-	c.q.Awaited.Leave(c.waiter)
-	if c.edge != nil {
-		c.q.x.graph.End(c.edge)
-	}
+	return c.Enter(attemptOf(c.Context))
 }
 
 // waitFor waits for a payload that was accepted before, and may have ended.
 func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err error) {
-	c := &call{q: q, ctx: ctx, waiter: await.NewWaiter(), r: r}
-	defer c.end()
-	q.Awaited.Add(c.waiter, r.runs()) // from now on no end is missed
-	over, err := c.past()
+	c := q.call(ctx, r.ID)
+	defer c.Done()
+	c.At = r.runs()
+	over, letter, err := c.Past()
 	switch {
-	case err != nil && !over:
-		return end, c.pending(c.unknown(err))
-	case over && !c.waiter.Over():
-		return await.End{Position: r.runs()}, err
+	case letter != nil && !c.Waiter.Over():
+		return await.End{Position: c.At}, epitaph(letter)
+	case err != nil:
+		return end, &PendingError{r, c.Unknown(err), c.Done()}
+	case over && !c.Waiter.Over():
+		return await.End{Position: c.At}, nil
 	}
-	if err := c.enter(r.ID); err != nil {
+	if err := q.enter(c); err != nil {
 		return end, err
 	}
-	return c.outcome()
+	return q.outcome(c, r)
 }
 
-// past reports whether the payload of a receipt was over before the waiter was there, and
-// how it ended, which is on disk. What the waiter hears of itself is not.
-func (c *call) past() (over bool, err error) {
-	q, at := c.q, c.r.runs()
-	if live, err := q.lives(c.ctx, c.r); err != nil || live || c.waiter.Over() {
-		return false, err
+// outcome waits for the end of a payload.
+func (q *queue) outcome(c *ending.Call, r Receipt) (await.End, error) {
+	end, err := c.Wait()
+	if err != nil {
+		return end, &PendingError{r, err, c.Done()}
 	}
-	// What was posted may not be there yet, and the end of what is over not be on disk.
-	if held, err := q.x.log.Arrived(c.ctx, at); err != nil || held {
-		return false, err
+	switch end.Fate {
+	case await.Superseded: // by one that may be dead
+		letter, err := c.Letter(end.Position)
+		if letter != nil {
+			err = epitaph(letter)
+		}
+		return end, err
+	case await.Discarded:
+		return end, ErrDiscarded
+	case await.Deleted:
+		return end, ErrDeleted
+	case await.Buried:
+		return end, &BuriedError{r.ID, uint64(end.Position), end.Attempt, end.Reason, buriedBy(end.Reason, end.Err)}
 	}
-	switch err := q.epitaph(c.r); {
-	case errors.As(err, new(*BuriedError)):
-		return true, err
-	case err != nil:
-		return false, err
-	}
-	// If it is not among the dead because it has just been put back, its shard has it now.
-	if err := q.x.log.Settled(c.ctx); err != nil {
-		return false, err
-	}
-	live, err := q.lives(c.ctx, c.r)
-	moved := q.Awaited.At(c.waiter) != at // it was replaced meanwhile
-	return err == nil && !live && !moved, err
+	return end, nil
 }
 
-// lives asks whether the payload of a receipt waits or runs.
-func (q *queue) lives(ctx context.Context, r Receipt) (live bool, err error) {
-	var has bool // a call may come after its caller has gone
-	err = q.Shards.Of(r.ID).Do(ctx, func(c *shard.Core) { has = c.HasPayload(r.ID, r.runs()) })
-	return err == nil && has, err
-}
-
-// epitaph returns a BuriedError for a payload that became a dead letter, nil for one that is not.
-func (q *queue) epitaph(r Receipt) error {
-	b, err := q.x.log.BuriedAt(q.Number, r.runs())
-	switch {
-	case errors.Is(err, journal.ErrNotFound):
-		return nil
-	case err != nil:
-		return err
-	}
+// epitaph returns what a dead letter says.
+func epitaph(b *journal.Buried) error {
 	return &BuriedError{
 		ID: string(b.Entry.ID), Position: uint64(b.Entry.Position), Attempt: b.Retry + firstAttempt, Reason: b.Reason,
 		Err: buriedBy(b.Reason, nil),
 	}
 }
 
-// outcome waits for the end of a payload, and for the disk to have it.
-func (c *call) outcome() (await.End, error) {
-	if err := c.until(c.waiter.Done); err != nil {
-		return await.End{}, c.pending(err)
+// waitElsewhere waits for a payload of a cluster.
+func (q *queue) waitElsewhere(ctx context.Context, r Receipt) (*fleet.Answer, error) {
+	if r.ID == "" || r.Position == 0 {
+		return nil, noPayload(r)
 	}
-	end := &c.waiter.End
-	if c.q.durability != DurabilityAsync {
-		if err := c.written(end.Written); err != nil {
-			return await.End{}, c.pending(err)
-		}
+	a, err := q.x.cluster.About(ctx, q.Name, r.ID, fleet.Question{Do: "Wait", Position: r.Position, MergedInto: r.MergedInto}, true)
+	switch {
+	case err == nil || errors.As(err, new(*PendingError)):
+	case ctx.Err() != nil:
+		err = &PendingError{Receipt: r, Err: guard.Cause(ctx)}
+	case q.x.stopping.Load():
+		err = &PendingError{Receipt: r, Err: ErrClosed}
+	case errors.Is(err, ErrUnknown):
+		err = &PendingError{Receipt: r, Err: err}
 	}
-	switch end.Fate {
-	case await.Superseded:
-		return *end, c.q.epitaph(Receipt{ID: c.r.ID, Position: uint64(end.Position)}) // that of the other one
-	case await.Discarded:
-		return *end, ErrDiscarded
-	case await.Deleted:
-		return *end, ErrDeleted
-	case await.Buried:
-		return *end, &BuriedError{c.r.ID, uint64(end.Position), end.Attempt, end.Reason, buriedBy(end.Reason, end.Err)}
-	}
-	return *end, nil
-}
-
-// written waits until an end is on disk, also on a full one.
-func (c *call) written(ticket journal.Ticket) error {
-	if err := c.until(ticket.Done()); err != nil {
-		return err
-	}
-	err := ticket.Wait(c.ctx) // it does not wait
-	if errors.Is(err, journal.ErrFull) {
-		err = c.q.x.log.Settled(c.ctx)
-	}
-	if err != nil {
-		return c.unknown(err)
-	}
-	return nil
-}
-
-// unknown says why it is not known how a payload ended.
-func (c *call) unknown(err error) error {
-	select {
-	case <-guard.Done(c.ctx):
-		return guard.Cause(c.ctx)
-	default:
-	}
-	if errors.Is(err, journal.ErrUnknown) {
-		return c.until(nil) // the commit has failed, and so the executor fails
-	}
-	return border(err)
-}
-
-// until waits for a channel, and returns why it waits no longer. What is over is, also
-// when the rest has come to its end meanwhile.
-func (c *call) until(over <-chan struct{}) error {
-	x := c.q.x
-	var closing <-chan struct{}
-	if c.edge != nil {
-		closing = x.starting.Done() // Stop waits for the handler, and starts nothing any more
-	}
-	var err error
-	select {
-	case <-over:
-		return nil
-	case <-guard.Done(c.ctx):
-		err = guard.Cause(c.ctx)
-	case <-x.failed:
-		err = x.failure()
-	case <-closing:
-		err = ErrClosed
-	case <-x.stopped:
-		err = ErrClosed
-	}
-	select {
-	case <-over:
-		return nil
-	default:
-		return err
-	}
-}
-
-// pending is what a caller gets who waits no longer.
-func (c *call) pending(err error) error {
-	failure := c.q.Awaited.Leave(c.waiter)
-	return &PendingError{c.r, err, failure}
+	return a, err
 }

@@ -4,10 +4,23 @@ import (
 	"context"
 
 	"github.com/strandjobs/strand/executor/internal/backdoor"
+	"github.com/strandjobs/strand/executor/internal/fleet"
+	"github.com/strandjobs/strand/journal"
 )
 
 func init() {
 	backdoor.Open = openElsewhere
+	backdoor.OpenCluster = func(cfg Config, of any, all *fleet.Inspector, enqueue func(context.Context, string, []Item[[]byte], []byte) ([]Receipt, error),
+		start, stop func(context.Context) error, failing func() error) (*Executor, func(string, func(journal.Config) (*journal.Log, error), Config) (*Executor, error), error) {
+		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, start: start, stop: stop, failing: failing}, cfg)
+	}
+	backdoor.ClusterOf = func(x any) any {
+		if x := x.(*Executor); x != nil && x.cluster != nil {
+			return x.cluster.of
+		}
+		return nil
+	}
+	backdoor.Part = func(x any) fleet.Part { return asked{x.(*Executor), x.(*Executor).inspector} }
 	backdoor.Hold = func(x any, held bool) {
 		if d := x.(*Executor).crew.Dispatcher; held {
 			d.Hold()

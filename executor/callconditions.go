@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/statekey"
@@ -150,11 +149,10 @@ func (x *Executor) SourceOffset(name string) (offset int64, found bool, err erro
 		return 0, false, err
 	}
 	if x.cluster != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), fleet.Patience)
-		defer cancel()
-		return x.offsets(ctx, "offset", name, 0)
+		offset, found, err = x.cluster.Offset(name)
+	} else {
+		offset, found, err = x.once.Offset(name)
 	}
-	offset, found, err = x.once.Offset(name)
 	return offset, found, border(err)
 }
 
@@ -163,25 +161,22 @@ func (x *Executor) SourceOffset(name string) (offset int64, found bool, err erro
 // ErrFull, ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed;
 // after ErrUnknown it may be either way.
 func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
-	if x.cluster != nil {
-		return x.putOffsets(ctx, "set-offset", name, offset)
-	}
-	return x.putOffset(ctx, name, statekey.Offset(offset))
+	return x.putOffset(ctx, "set-offset", name, offset, statekey.Offset(offset))
 }
 
 // DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is.
 // Its errors are those of SetSourceOffset.
 func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
-	if x.cluster != nil {
-		return x.putOffsets(ctx, "delete-offset", name, 0)
-	}
-	return x.putOffset(ctx, name, nil)
+	return x.putOffset(ctx, "delete-offset", name, 0, nil)
 }
 
-func (x *Executor) putOffset(ctx context.Context, name string, value []byte) error {
+func (x *Executor) putOffset(ctx context.Context, do, name string, offset int64, value []byte) error {
 	ctx, err := guard.Context(ctx)
 	if err = cmp.Or(checkName(name), err); err != nil {
 		return err
+	}
+	if x.cluster != nil {
+		return x.cluster.PutOffset(ctx, do, name, offset)
 	}
 	return border(x.once.Put(ctx, name, value))
 }

@@ -2,9 +2,13 @@ package executor
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -98,18 +102,47 @@ func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Optio
 	if err := q.x.runs(); err != nil && q.x.front == nil { // the front has, or will
 		return end, err
 	}
-	c := &call{q: q, ctx: ctx, waiter: await.NewWaiter()}
-	defer c.end()
-	if err := c.enter(string(entries[0].ID)); err != nil {
+	c := q.call(ctx, string(entries[0].ID))
+	defer c.Done()
+	if err := q.enter(c); err != nil {
 		return end, err
 	}
-	o, err := q.accept(ctx, entries, options, c.waiter)
+	o, err := q.accept(ctx, entries, options, c.Waiter)
 	if err != nil {
 		return end, err
 	}
-	if c.r = receipt(q, &o, 0); !c.r.Duplicate {
-		return c.outcome()
+	r := receipt(q, &o, 0)
+	if !r.Duplicate {
+		return q.outcome(c, r)
 	}
-	c.end() // it was for a payload that there is not
-	return q.waitFor(ctx, c.r)
+	c.Done() // it was for a payload that there is not
+	return q.waitFor(ctx, r)
+}
+
+// doElsewhere is Do for a payload of a cluster: the result comes as JSON.
+func (c *Caller[T, R]) doElsewhere(ctx context.Context, id string, payload T, options []Option) (result R, err error) {
+	items, conditions, err := c.Carry([]Item[T]{{ID: id, Payload: payload}}, options...)
+	if err != nil {
+		return result, err
+	}
+	it := items[0]
+	q := fleet.Question{Do: "do", Payload: it.Payload, Score: it.Score, Metadata: it.Metadata, Conditions: conditions}
+	if !it.Due.IsZero() {
+		q.Delay = max(time.Until(it.Due), 1)
+	}
+	keyed := slices.ContainsFunc(options, func(o Option) bool { return o.kind == optionIdempotency })
+	a, err := c.q.x.cluster.About(ctx, c.q.Name, it.ID, q, keyed)
+	if err == nil && a.Position != 0 { // its process waits no longer
+		a, err = c.q.waitElsewhere(ctx, Receipt{ID: it.ID, Position: a.Position, MergedInto: a.MergedInto, Durable: true})
+	}
+	switch {
+	case err != nil:
+	case len(a.Result) == 0:
+		err = fmt.Errorf("%w: id %q", ErrNoResult, it.ID)
+	default:
+		if err = json.Unmarshal(a.Result, &result); err != nil {
+			err = fmt.Errorf("%w: id %q: it is done, and can't be read from JSON: %w", ErrNoResult, it.ID, err)
+		}
+	}
+	return result, err
 }

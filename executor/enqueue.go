@@ -9,7 +9,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
@@ -149,7 +151,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 		if err != nil {
 			return nil, err
 		}
-		return t.q.x.cluster.Enqueue(ctx, t.q.Name, carried, conditions)
+		return t.q.x.cluster.enqueue(ctx, t.q.Name, carried, conditions)
 	}
 	buffer := borrowEntries(len(items))
 	defer giveBackEntries(buffer)
@@ -301,4 +303,19 @@ func receipts(q *queue, o *submit.Submission) []Receipt {
 		all[i] = receipt(q, o, i)
 	}
 	return all
+}
+
+// cluster is that of an executor which several processes are.
+type cluster struct {
+	*fleet.Inspector
+	fleet.Members[*Executor] // the executors of partitions in this process
+
+	of      any
+	enqueue func(ctx context.Context, queue string, items []Item[[]byte], conditions []byte) ([]Receipt, error)
+	start   func(context.Context) error
+	stop    func(context.Context) error
+	failing func() error
+
+	err  error          // of stop, before the executor has stopped
+	room *dispatch.Room // for the workers of all of these
 }

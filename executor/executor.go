@@ -16,6 +16,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/ending"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
@@ -62,6 +63,7 @@ type Executor struct {
 	once       once.Book // idempotency keys and offsets of sources
 	calls      *submit.Engine
 	graph      admit.Graph // of jobs that wait for each other
+	ends       ending.Executor
 	crew       work.Crew
 	inspector  inspector
 	view       fleet.Inspected // what people see: inspector, but for a cluster
@@ -70,7 +72,7 @@ type Executor struct {
 	unlisten   func()          // ends the control socket; nil: there is none
 	opening    time.Time       // when Open began, and no other had the journal
 
-	inherited inherited
+	inherited guard.Inherited // of the context of Start
 	handlers  context.Context // what the contexts of handlers come from
 	cancel    context.CancelCauseFunc
 
@@ -105,21 +107,6 @@ type Executor struct {
 type inspector struct {
 	*look.Inspector
 	*act.Operator
-}
-
-// inherited gives the contexts of handlers their values: those of the context that
-// Start was called with, and nothing else of it.
-type inherited struct {
-	context.Context
-	from atomic.Pointer[context.Context]
-}
-
-// Value implements [context.Context].
-func (i *inherited) Value(key any) any {
-	if from := i.from.Load(); from != nil {
-		return (*from).Value(key) // it is guarded: see Start
-	}
-	return nil
 }
 
 // life is how far an executor is, and why it does not go on.
@@ -240,7 +227,7 @@ func (x *Executor) Err() error {
 		return ErrClosed
 	}
 	if x.cluster != nil {
-		return x.cluster.Err()
+		return x.cluster.failing()
 	}
 	if err := x.log.Err(); err != nil {
 		return border(err)

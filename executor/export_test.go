@@ -70,7 +70,7 @@ func StopHeart[T any](job Merged[T]) {
 
 // Dead returns how many payloads of the first queue are in the morgue, without a
 // question to its shards.
-func (x *Executor) Dead() int { return x.log.Buried(1) }
+func (x *Executor) DeadOnDisk() int { return x.log.Buried(1) }
 
 // WaitAndQuit is a call that waits for room in the backlog and gives up after f.
 func (x *Executor) WaitAndQuit(queue string, f func()) {

@@ -414,7 +414,7 @@ func TestHostileTableIsComplete(t *testing.T) {
 				if pkg == "journal" && of != "" && !ast.IsExported(of) {
 					of = "Log." // of a part that it embeds
 				}
-				if !strings.HasPrefix(of, "guarded") {
+				if !strings.HasPrefix(of, "guarded") && !strings.HasPrefix(of, "asked") { // nobody can call these
 					assert.Contains(t, table, pkg+"."+of+f.Name.Name)
 				}
 			}

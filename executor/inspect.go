@@ -8,6 +8,7 @@ import (
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/act"
+	"github.com/strandjobs/strand/executor/internal/ending"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/look"
@@ -44,6 +45,7 @@ func (x *Executor) open() {
 	c.Open(x.cfg.Stuck.After)
 	x.inspector = inspector{look.New(e), &act.Operator{Engine: e}}
 	x.view = x.inspector
+	x.ends = ending.Executor{Engine: e, Graph: &x.graph, Closing: x.starting.Done(), Failed: x.failed, Failure: x.failure, Closed: ErrClosed}
 }
 
 // Stats returns the figures of all queues, by name. It asks every shard in its turn, so

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
@@ -32,7 +33,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	}
 	x.state = starting
 	x.mu.Unlock()
-	x.inherited.from.Store(new(context.WithoutCancel(ctx)))
+	x.inherited.From(ctx)
 	if x.cfg.Advanced.Strict {
 		if err := x.unclaimed(); err != nil {
 			x.mu.Lock()
@@ -66,6 +67,17 @@ func (x *Executor) Start(ctx context.Context) error {
 		x.cfg.Logger.Error("no crash recorder: jobs that kill the process are not found out until the next start, and suspects that are held stay so", slog.Any("error", unrecorded))
 	}
 	return nil
+}
+
+// startCluster has this process take its part.
+func (x *Executor) startCluster(ctx context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock() // so that a stop comes after it
+	if x.state != starting {
+		return fmt.Errorf("%w: stopped while it was starting", ErrState)
+	}
+	x.state = started
+	return x.cluster.start(ctx)
 }
 
 // startWorkers has the jobs run. Without crash reports or a crash recorder they run all the
@@ -209,9 +221,12 @@ func (x *Executor) beginStop() {
 func (x *Executor) stop() {
 	stopping := time.Now()
 	if x.cluster != nil {
-		x.cluster.end(x)
-	} else if x.front != nil {
-		x.front.cluster.leave(x)
+		ctx, cancel := fleet.Until(x.hurry, ErrStopping) // handlers may go on until a Stop has no time left
+		x.cluster.err = x.cluster.stop(ctx)
+		cancel()
+	}
+	if x.front != nil {
+		x.front.cluster.Leave(x)
 	}
 	x.backlog.Close(ErrClosed)
 	// A queue that is being registered and a Start that makes workers are waited for, and the
@@ -223,7 +238,7 @@ func (x *Executor) stop() {
 	if x.unlisten != nil {
 		x.unlisten() // not before: a stop that takes long is looked at
 	}
-	all, known := x.sum()
+	all := x.sum()
 	x.crew.Watchdog.Stop()
 	x.quarantine.Close()
 	x.ledger.End()
@@ -235,7 +250,10 @@ func (x *Executor) stop() {
 	}
 	x.awaitFolders()
 	unlock, err := x.closeAll(stuck == nil)
-	x.stopErr = errors.Join(stuck, x.ended(), x.cluster.failure(), err)
+	if x.cluster != nil {
+		err = errors.Join(x.cluster.err, err)
+	}
+	x.stopErr = errors.Join(stuck, x.ended(), err)
 	if stuck != nil {
 		defer func() {
 			x.crew.Wait()
@@ -245,7 +263,7 @@ func (x *Executor) stop() {
 		}()
 	}
 	defer close(x.stopped) // also when the logger ends the goroutine
-	x.logStop(all, known, stopping, names)
+	x.logStop(all, stopping, names)
 }
 
 // closeAll ends what runs jobs, and the journal, which stays locked while handlers that were

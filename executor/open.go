@@ -191,3 +191,35 @@ func (x *Executor) newCalls() *submit.Engine {
 		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Repeated: repeated, Stale: stale, Waiting: waiting},
 	}
 }
+
+// openCluster opens the executor of a cluster, and returns what opens those of its partitions. See
+// package cluster, which is its door.
+func openCluster(c *cluster, cfg Config) (x *Executor, partition func(string, func(journal.Config) (*journal.Log, error), Config) (*Executor, error), err error) {
+	if x, err = Open("", cfg); err != nil {
+		return nil, nil, err
+	}
+	c.Probe, c.Decode, c.Handler, c.Workers = x.inspector, x.inspector.Decode, x.owns, x.cfg.Workers
+	x.cluster, c.room = c, dispatch.NewRoom(x.cfg.Workers)
+	x.dir, x.view = "a cluster", x.cluster.Inspector
+	return x, x.openPartition, nil
+}
+
+func (x *Executor) openPartition(name string, log func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error) {
+	part, err := OpenLog(name, log, cfg)
+	if err != nil {
+		return nil, err
+	}
+	part.front = x
+	part.crew.Dispatcher.Share(x.cluster.room)
+	if err := x.cluster.Join(part); err != nil {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		return nil, errors.Join(err, part.Stop(ended))
+	}
+	for _, q := range x.registered() {
+		if own, err := part.lookup(q.Name); err == nil {
+			own.Share.Tune(q.Share.Share())
+		}
+	}
+	return part, nil
+}

@@ -257,15 +257,11 @@ func (t *Queue[T]) Tune(tuning QueueTuning) error {
 	}
 	t.q.Share.Tune(dispatch.Share(tuning))
 	if t.q.x.cluster != nil {
-		t.q.x.cluster.tune(t.q.Name, tuning)
+		t.q.x.cluster.Do(func(part *Executor) {
+			if own, err := part.lookup(t.q.Name); err == nil {
+				own.Share.Tune(dispatch.Share(tuning))
+			}
+		})
 	}
 	return nil
-}
-
-// SharedLanes returns what QueueConfig.Conditions.SharedLanes says.
-func (t *Queue[T]) SharedLanes() string {
-	if t == nil || t.q == nil {
-		return ""
-	}
-	return t.q.sharedLanes
 }

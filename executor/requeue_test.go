@@ -206,7 +206,7 @@ func TestRequeueEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	before := dead()
 	disk.OnCommit(func() {
-		if before-x.Dead() >= 2000 {
+		if before-x.DeadOnDisk() >= 2000 {
 			cancel()
 		}
 	})

@@ -46,7 +46,7 @@ func TestLaralocker_A04_AJobThatIsGivenUp(t *testing.T) {
 				require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
 				again.q.Admit(suspect, in)
 				synctest.Wait()
-				require.Equal(t, 1, again.q.x.Dead())
+				require.Equal(t, 1, again.q.x.DeadOnDisk())
 				require.Equal(t, keep, len(s.Snapshot().Open) == 1)
 				require.Equal(t, keep, again.q.x.SlotsOnDisk() == 1)
 				time.Sleep(time.Minute)

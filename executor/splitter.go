@@ -78,7 +78,7 @@ func (s Splitter) OwnerOf(id string) (int, error) {
 	if s.Owner == nil {
 		h := fnv.New64a() // RFC 9923. No other may take its place: processes of two versions must agree.
 		h.Write([]byte(id))
-		return jump(h.Sum64(), s.Nodes), nil
+		return ownership.Jump(h.Sum64(), s.Nodes), nil
 	}
 	owner := 0
 	if err := guard.Call(func() error { owner = s.Owner(id); return nil }); err != nil {
@@ -100,16 +100,4 @@ func (s *Splitter) refuse(id string) error {
 		err = fmt.Errorf("%w: %s belongs to %d, and this is %d", ErrNotOwned, brief.Text(id), owner, s.Self)
 	}
 	return err
-}
-
-// jump is the jump consistent hash of Lamping and Veach (2014): even shares, and with
-// one bucket more only what goes there moves.
-func jump(key uint64, buckets int) int {
-	b, j := int64(-1), int64(0)
-	for j < int64(buckets) {
-		b = j
-		key = key*2862933555777941757 + 1
-		j = int64(float64(b+1) * (float64(1<<31) / float64(key>>33+1)))
-	}
-	return int(b)
 }

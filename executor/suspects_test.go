@@ -362,7 +362,7 @@ func givenUpOnAFullDisk(t *testing.T, policy OnExhausted, over string) {
 	require.NoError(t, x.Start(t.Context()))
 	time.Sleep(time.Minute)
 	synctest.Wait()
-	require.Zero(t, x.Dead())
+	require.Zero(t, x.DeadOnDisk())
 	require.NotContains(t, log.String(), over)
 	require.Equal(t, 1, strings.Count(log.String(), `msg="job is held: the disk has no room for its dead letter, or to halt it" queue=q id=poison`))
 	e, err := x.Inspect().Explain(t.Context(), "q", "poison")
@@ -379,6 +379,6 @@ func givenUpOnAFullDisk(t *testing.T, policy OnExhausted, over string) {
 	require.NoError(t, err)
 	require.Contains(t, e.LastError, "crashed the process: it was running each of the last 3 times that the process died, and is the cause")
 	require.Equal(t, policy == OnExhaustedHalt, e.State == inspect.JobHalted)
-	require.Equal(t, policy != OnExhaustedHalt, x.Dead() == 1)
+	require.Equal(t, policy != OnExhaustedHalt, x.DeadOnDisk() == 1)
 	require.NoError(t, x.Stop(t.Context()))
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/fold"
@@ -164,8 +165,8 @@ func HandleBatch[T any](x *Executor, name string, handler func(context.Context, 
 	}
 	t := &Queue[T]{cfg: cfg}
 	err := t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
-		b := batch[T]{queue: t, ctx: ctx, handler: handler, halvings: halvings(len(items)), attempt: attemptOf(ctx)}
-		return b.run(items)
+		b := batch[T]{queue: t, handler: handler}
+		return b.run(ctx, items)
 	})
 	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleBatch(part, name, handler, cfg); return err })
 }
@@ -261,7 +262,11 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 			yield(Dead[T]{}, errNoQueue)
 			return
 		}
-		for letter, err := range t.q.letters {
+		letters := func(yield func(inspect.DeadPayload, error) bool) { t.q.letters(0, yield) }
+		if c := t.q.x.cluster; c != nil {
+			letters = func(yield func(inspect.DeadPayload, error) bool) { c.Letters(t.q.Name, yield) }
+		}
+		for letter, err := range letters {
 			if err != nil {
 				yield(Dead[T]{}, err)
 				return
@@ -270,6 +275,19 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 			if d.Payload, d.Decode = t.decodeOne(d.Raw); !yield(d, nil) {
 				return
 			}
+		}
+	}
+}
+
+// letters yields the dead letters of the journal, from a position on.
+func (q *queue) letters(from journal.Position, yield func(inspect.DeadPayload, error) bool) {
+	for b, err := range q.x.log.Morgue(q.Number, from) {
+		if err != nil {
+			yield(inspect.DeadPayload{}, border(err))
+			return
+		}
+		if !yield(admin.DeadOf(q.Name, &b), nil) {
+			return
 		}
 	}
 }
@@ -283,7 +301,7 @@ func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err er
 		return false, err
 	}
 	if t.q.x.cluster != nil {
-		a, err := t.q.about(ctx, id, fleet.Question{Do: "pending"}, true)
+		a, err := t.q.x.cluster.About(ctx, t.q.Name, id, fleet.Question{Do: "Pending"}, true)
 		return a.All, err
 	}
 	var has bool // a call may come after its caller has gone
@@ -301,13 +319,18 @@ func (t *Queue[T]) Stats(ctx context.Context) (inspect.QueueStats, error) {
 		return inspect.QueueStats{}, err
 	}
 	if t.q.x.cluster != nil {
-		all, err := t.q.x.Stats(ctx)
-		for _, q := range all.Queues {
-			if q.Name == t.q.Name {
-				return q, err
-			}
-		}
-		return inspect.QueueStats{Name: t.q.Name}, err
+		return t.q.x.cluster.Figures(ctx, t.q.Name)
 	}
 	return t.q.x.inspector.Figures(ctx, t.q.To)
+}
+
+// everywhere has each partition repeat a registration that has succeeded.
+func everywhere[T any](x *Executor, t *Queue[T], err error, register func(part *Executor) error) (*Queue[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	if x.cluster != nil {
+		x.cluster.Each(register)
+	}
+	return t, nil
 }

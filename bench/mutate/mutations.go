@@ -433,7 +433,7 @@ var inRoot = []mutation{
 	{"take the id of another process", "executor/splitter.go", "err == nil && owner != s.Self", "err == nil && owner < 0", owners},
 	{"one more than MaxConcurrent", "executor/internal/dispatch/queue.go", "q.running >= q.limit", "q.running > q.limit", shares},
 	{"forget what the limit held back", "executor/internal/dispatch/queue.go", "		d.ready = append(d.ready, q.held...)\n", "", shares},
-	{"one worker for two shards", "executor/internal/dispatch/queue.go", "		d.idle = d.idle[:last]\n", "", lowkiq},
+	{"one worker for two shards", "executor/internal/dispatch/queue.go", "	d.idle = d.idle[:last]\n", "", lowkiq},
 	{"a shard that is never granted", "executor/internal/dispatch/dispatcher.go", "	picked.waiting = false\n", "", lowkiq},
 
 	// What stands around handlers, and what is told of them.
@@ -619,7 +619,7 @@ var inRoot = []mutation{
 	{"events that run together", "executor/command/replay.go", "cfg.Single, cfg.Block, cfg.MaxPayloads = true", "cfg.Single, cfg.Block, cfg.MaxPayloads = false", commands},
 
 	// The test kit.
-	{"jobs that run before the test says so", "executor/internal/dispatch/queue.go", "case len(d.idle) > 0 && !d.held:", "case len(d.idle) > 0:", kits},
+	{"jobs that run before the test says so", "executor/internal/dispatch/queue.go", "case len(d.idle) > 0 && !d.held && d.place():", "case len(d.idle) > 0 && d.place():", kits},
 	{"a worker that goes on after the step", "executor/internal/dispatch/dispatcher.go", "if d.closed || d.held || len(d.ready) == 0", "if d.closed || len(d.ready) == 0", kits},
 	{"a killed process that still writes", "journal/internal/store/memory.go", "	if m.dead != nil {\n		return m.dead\n	}\n", "", kits},
 	{"idle before the disk is", "executor/executortest/step.go", "			x.flush()\n", "", kits},

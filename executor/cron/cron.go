@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/lock"
 )
@@ -67,11 +68,14 @@ type Cron struct {
 }
 
 // New returns a Cron for the queues of x that fires nothing yet. It returns
-// ErrConfig, and ErrDuplicate for the name of a member that is taken.
+// ErrConfig, also for the executor of a cluster, whose partitions have a Cron each; and
+// ErrDuplicate for the name of a member that is taken.
 func New(x *executor.Executor, cfg Config) (*Cron, error) {
 	switch {
 	case x == nil:
 		return nil, fmt.Errorf("%w: no executor; executor.Open makes one", ErrConfig)
+	case cluster.Of(x) != nil:
+		return nil, fmt.Errorf("%w: x is of a cluster; make a Cron for each partition, as in Setup of journal/postgres", ErrConfig)
 	case cfg.Group != nil && cfg.Member == "":
 		return nil, fmt.Errorf("%w: Member is empty, a group knows its members by name", ErrConfig)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/inspect"
 )
 
@@ -123,7 +124,7 @@ func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []executor
 }
 
 // ask has the owner of a partition answer a question behind what was enqueued before for a queue, or for all: here, or
-// through the inbox. See executor.Cluster.
+// through the inbox. See cluster.Cluster.
 func (n *Node) ask(ctx context.Context, number int, queue string, question []byte, again bool) ([]byte, error) {
 	_, handler := ctx.Value(partitionKey{}).(*partition)
 	row := map[place][]byte{{number, queue}: rowOf([]byte{questionVersion}, nil, encodeCall([]item{{Payload: question}}))}
@@ -133,7 +134,7 @@ func (n *Node) ask(ctx context.Context, number int, queue string, question []byt
 			return nil, err
 		}
 		if p != nil {
-			answer, err := executor.Answer(ctx, p.x, question)
+			answer, err := cluster.Answer(ctx, p.x, question)
 			switch {
 			case !gone(err), handler, ctx.Err() != nil:
 				return answer, err
@@ -190,7 +191,7 @@ func (t *taker) hear(row inRow, question []byte) error {
 		defer cancel()
 		result, err := []byte(nil), errOlder
 		if row.calls[0] == questionVersion {
-			result, err = executor.Answer(ctx, t.p.x, question)
+			result, err = cluster.Answer(ctx, t.p.x, question)
 		}
 		a := answerOf(nil, err)
 		a.Result, a.Lost = result, err != nil && (gone(err) || ctx.Err() != nil)

@@ -17,9 +17,9 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// cluster is a schema with nodes on it, which all have the queue "q". What its handlers get is
+// nodes are a schema with nodes on it, which all have the queue "q". What its handlers get is
 // checked as it comes: the payloads of an id are 1, 2, 3, …
-type cluster struct {
+type nodes struct {
 	t          testing.TB
 	url        string
 	schema     string
@@ -39,20 +39,20 @@ type testNode struct {
 	q *executor.Queue[int]
 }
 
-func newCluster(t testing.TB, url string, partitions int, lease time.Duration) *cluster {
-	c := &cluster{t: t, url: url, partitions: partitions, lease: lease, ran: make(map[string][]int), positions: make(map[string]uint64), more: make(chan struct{})}
+func newCluster(t testing.TB, url string, partitions int, lease time.Duration) *nodes {
+	c := &nodes{t: t, url: url, partitions: partitions, lease: lease, ran: make(map[string][]int), positions: make(map[string]uint64), more: make(chan struct{})}
 	c.schema = fmt.Sprintf("Cluster %d", schemas.Add(1))
 	require.NoError(t, Migrate(t.Context(), url, Config{Schema: c.schema, Partitions: partitions}))
 	return c
 }
 
-func (c *cluster) config() Config {
+func (c *nodes) config() Config {
 	return Config{Schema: c.schema, Lease: c.lease, SingleServer: true,
 		Executor: executor.Config{Workers: 2, Logger: slog.New(slog.DiscardHandler)}}
 }
 
 // node opens a node with the queue; through says by which url.
-func (c *cluster) node(through string, change ...func(*Config)) *testNode {
+func (c *nodes) node(through string, change ...func(*Config)) *testNode {
 	c.t.Helper()
 	cfg := c.config()
 	for _, f := range change {
@@ -70,7 +70,7 @@ func (c *cluster) node(through string, change ...func(*Config)) *testNode {
 }
 
 // start opens a node and starts it.
-func (c *cluster) start(through string, change ...func(*Config)) *testNode {
+func (c *nodes) start(through string, change ...func(*Config)) *testNode {
 	c.t.Helper()
 	n := c.node(through, change...)
 	require.NoError(c.t, n.front.Start(context.Background()))
@@ -79,7 +79,7 @@ func (c *cluster) start(through string, change ...func(*Config)) *testNode {
 
 // says waits until Err has these texts: that leases can't be renewed in time, on a machine that is
 // busy, it may say, too.
-func (c *cluster) says(n *testNode, texts ...string) {
+func (c *nodes) says(n *testNode, texts ...string) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
 		err := n.front.Err()
@@ -88,7 +88,7 @@ func (c *cluster) says(n *testNode, texts ...string) {
 }
 
 // well waits until Err has nothing to say.
-func (c *cluster) well(n *testNode) {
+func (c *nodes) well(n *testNode) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool { return n.front.Err() == nil }, time.Minute, time.Millisecond)
 }
@@ -102,7 +102,7 @@ func (n *Node) kill() {
 
 // note checks that an id's payloads come in order: some may come again, where they have not
 // been settled, but none is left out, and none comes before its time.
-func (c *cluster) note(id string, payload int, position uint64) {
+func (c *nodes) note(id string, payload int, position uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := fmt.Sprint(id, " ", payload)
@@ -123,7 +123,7 @@ func (c *cluster) note(id string, payload int, position uint64) {
 }
 
 // await waits until each id has had all payloads up to its number, and nothing was wrong.
-func (c *cluster) await(want map[string]int) {
+func (c *nodes) await(want map[string]int) {
 	c.t.Helper()
 	deadline := time.After(time.Minute)
 	for {
@@ -149,7 +149,7 @@ func (c *cluster) await(want map[string]int) {
 }
 
 // serving waits until each partition is served by one of the nodes.
-func (c *cluster) serving(nodes ...*testNode) {
+func (c *nodes) serving(nodes ...*testNode) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
 		count := 0
@@ -177,7 +177,7 @@ func settled(t *testing.T, rows func() string) (now string) {
 }
 
 // rows counts rows of the inbox.
-func (c *cluster) rows(n *testNode) (count int) {
+func (c *nodes) rows(n *testNode) (count int) {
 	c.t.Helper()
 	require.NoError(c.t, n.pool.QueryRow(c.t.Context(), in(c.schema, "SELECT count(*) FROM {schema}.inbox")).Scan(&count))
 	return count

@@ -12,7 +12,7 @@ import (
 )
 
 // enqueue accepts the items of a call, or none: in one commit of the log when all are of one partition and this node
-// owns it, and otherwise in one transaction of the inbox. See executor.Cluster.
+// owns it, and otherwise in one transaction of the inbox. See cluster.Cluster.
 func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditions []byte) ([]executor.Receipt, error) {
 	if err := n.outbox.ended(); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
@@ -120,7 +121,7 @@ func TestDoOverAMove(t *testing.T) { // not beside others: it looks for goroutin
 	require.Eventually(t, func() bool { // the second owner has somebody who waits
 		var all strings.Builder
 		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&all, 2))
-		return strings.Contains(all.String(), "executor.(*call).outcome")
+		return strings.Contains(all.String(), "ending.(*Call).Wait")
 	}, time.Minute, time.Millisecond)
 	close(let)
 	require.Equal(t, end{42, nil}, <-done)
@@ -288,6 +289,8 @@ func TestLimitOfANode(t *testing.T) {
 	require.EqualValues(t, 2, most.Load())
 	_, err = executor.NewSlots(n.front, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }})
 	require.ErrorIs(t, err, executor.ErrConfig)
+	_, err = cron.New(n.front, cron.Config{})
+	require.ErrorIs(t, err, cron.ErrConfig)
 	require.ErrorIs(t, n.front.KeyLocks().Lock(t.Context(), "k"), executor.ErrState)
 	for _, err := range n.front.Events(t.Context(), events.Filter{}) {
 		require.ErrorIs(t, err, executor.ErrConfig)
@@ -330,4 +333,44 @@ func TestStopByAHandler(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.front.Run(t.Context()))
 	require.Zero(t, c.rows(c.node(c.url)))
+}
+
+// The workers are those of the node: its partitions share them, and so are the handlers that wait.
+func TestWorkersOfANode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 8, 30*time.Second)
+	n := c.node(c.url)
+	var now, most atomic.Int32
+	var done sync.WaitGroup
+	var inner *executor.Caller[int, int]
+	inner, err := executor.HandleResult(n.front, "inner", func(context.Context, executor.Job[int]) (int, error) { return 1, nil }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	q, err := executor.Handle(n.front, "outer", func(ctx context.Context, job executor.Job[int]) error {
+		defer done.Done()
+		at := now.Add(1)
+		defer now.Add(-1)
+		for old := most.Load(); at > old && !most.CompareAndSwap(old, at); old = most.Load() {
+		}
+		if job.Payload%3 > 0 {
+			time.Sleep(time.Millisecond)
+			return nil
+		}
+		if _, err := inner.Do(ctx, fmt.Sprint("inner ", job.ID), 1); err != nil && !errors.Is(err, executor.ErrDeadlock) {
+			t.Error(err)
+		}
+		return nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, n.front.Start(t.Context()))
+	c.serving(n)
+	s, err := n.front.Stats(within(t, time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, 2, s.Workers)
+	for i := range 200 {
+		done.Add(1)
+		_, err := q.Enqueue(t.Context(), fmt.Sprint(i), i)
+		require.NoError(t, err)
+	}
+	done.Wait()
+	require.EqualValues(t, 2, most.Load())
 }

@@ -52,7 +52,7 @@ func rightsOf(t *testing.T, role string) (rights []right) {
 }
 
 // role makes one with some rights, and returns the URL for it.
-func (c *cluster) role(s *pgtest.Server, rights []right) (url string) {
+func (c *nodes) role(s *pgtest.Server, rights []right) (url string) {
 	c.t.Helper()
 	name := fmt.Sprint("role_", schemas.Add(1))
 	var sql strings.Builder
@@ -86,7 +86,7 @@ var (
 
 // missing calls statements, each in a transaction that is rolled back, and returns of what the
 // role has not all rights, as the server says it.
-func (c *cluster) missing(conn *pgx.Conn, statements texts, which ...map[string][]any) (of []string) {
+func (c *nodes) missing(conn *pgx.Conn, statements texts, which ...map[string][]any) (of []string) {
 	c.t.Helper()
 	for _, calls := range which {
 		for name, args := range calls {

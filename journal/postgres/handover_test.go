@@ -18,7 +18,7 @@ import (
 
 // stubborn registers a queue whose handlers go on after their contexts have ended, until leave is
 // closed, on node first; the other nodes only say that they have begun.
-func (c *cluster) stubborn(first bool, leave <-chan struct{}, inside *atomic.Int32, began chan<- string, change ...func(*Config)) (*Node, *executor.Queue[int]) {
+func (c *nodes) stubborn(first bool, leave <-chan struct{}, inside *atomic.Int32, began chan<- string, change ...func(*Config)) (*Node, *executor.Queue[int]) {
 	cfg := c.config()
 	for _, f := range change {
 		f(&cfg)
@@ -71,7 +71,7 @@ func TestAPartitionWaitsForItsHandlers(t *testing.T) {
 }
 
 // busy returns a node with a stubborn handler inside of its only partition.
-func (c *cluster) busy() (n *Node, leave chan<- struct{}) {
+func (c *nodes) busy() (n *Node, leave chan<- struct{}) {
 	t, end, began := c.t, make(chan struct{}), make(chan string, 10)
 	n, q := c.stubborn(true, end, new(atomic.Int32), began)
 	require.NoError(t, n.front.Start(t.Context()))

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
@@ -77,12 +78,12 @@ func newTaker(p *partition) (t *taker, err error) {
 		return nil, err
 	}
 	for _, q := range stats.Queues {
-		own, unknown := p.x.Lookup(q.Name)
-		if unknown != nil {
+		if !q.Registered {
 			continue
 		}
-		if t.orders[q.Name] = "queue " + q.Name; own.SharedLanes() != "" {
-			t.orders[q.Name] = "lanes " + own.SharedLanes()
+		t.orders[q.Name] = "queue " + q.Name
+		if lanes := cluster.Lanes(p.x, q.Name); lanes != "" {
+			t.orders[q.Name] = "lanes " + lanes
 		}
 	}
 	t.names = slices.Sorted(maps.Keys(t.orders))

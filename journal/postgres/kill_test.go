@@ -230,7 +230,7 @@ func TestAPausedOwnerCommitsNothing(t *testing.T) {
 }
 
 // child starts a process that is a node. says waits for a line of it.
-func (c *cluster) child() (child *exec.Cmd, says func(want string)) {
+func (c *nodes) child() (child *exec.Cmd, says func(want string)) {
 	t := c.t
 	t.Helper()
 	child = exec.Command(os.Args[0], "-test.run", "^TestChild$", "-test.v")

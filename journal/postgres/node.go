@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -207,7 +208,7 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 		n.disconnect(err)
 		return nil, because(ctx, err)
 	}
-	n.front, n.part, err = executor.OpenCluster(executor.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
+	n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
 		Enqueue: n.enqueue, Ask: n.ask, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
 	if err != nil {
 		n.disconnect(err)
@@ -225,7 +226,7 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 // NodeOf returns what this process is in the cluster of an executor that Open returned; nil for
 // another executor.
 func NodeOf(x *executor.Executor) *Node {
-	n, _ := executor.ClusterOf(x).(*Node)
+	n, _ := cluster.Of(x).(*Node)
 	return n
 }
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package postgres
 
 import (
@@ -11,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
 // aroundReadme is what the code of the README stands in.
@@ -50,14 +54,43 @@ func TestCodeInReadmeCompiles(t *testing.T) {
 		}
 	}
 	require.Len(t, ours, 1)
+	built(t, fmt.Appendf(nil, aroundReadme, ours[0]))
+}
+
+// built builds a program that imports this module, and returns where it is.
+func built(t *testing.T, program []byte) string {
+	t.Helper()
 	dir := t.TempDir()
-	source, overlaid := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(source, fmt.Appendf(nil, aroundReadme, ours[0]), 0o600))
+	source, overlaid, binary := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "program")
+	require.NoError(t, os.WriteFile(source, program, 0o600))
 	place, err := filepath.Abs("cmd/strand-postgres/main.go")
 	require.NoError(t, err)
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {place: source, filepath.Join(filepath.Dir(place), "look.go"): ""}})
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(overlaid, overlay, 0o600))
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlaid, "-o", os.DevNull, "./cmd/strand-postgres").CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlaid, "-o", binary, "./cmd/strand-postgres").CombinedOutput()
 	require.NoError(t, err, "%s", output)
+	return binary
+}
+
+// The first example says the same on one machine and on several: one line of it is another.
+func TestAProgramMovesByOneLine(t *testing.T) {
+	const one = "executor.Open(dir+\"/journal\", executor.Config{Workers: 1})"
+	const several = "postgres.Open(context.Background(), os.Getenv(\"SERVER\"), postgres.Config{SingleServer: true, Executor: executor.Config{Workers: 1}})"
+	program, err := os.ReadFile("../../examples/quickstart/main.go")
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(program), one))
+	moved := strings.Replace(string(program), one, several, 1)
+	moved = strings.Replace(moved, "import (", "import (\n\t\"github.com/strandjobs/strand/journal/postgres\"\n", 1)
+	server := pgtest.Start(t)
+	require.NoError(t, Migrate(t.Context(), server.URL(), Config{}))
+	said := make([]string, 2)
+	for i, source := range []string{string(program), moved} {
+		run := exec.CommandContext(t.Context(), built(t, []byte(source)))
+		run.Env = append(os.Environ(), "SERVER="+server.URL())
+		output, err := run.Output()
+		require.NoError(t, err)
+		said[i] = string(output)
+	}
+	require.Equal(t, said[0], said[1])
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // with opens a node whose queue "q" has a handler.
-func (c *cluster) with(handler func(context.Context, executor.Job[int]) error, cfg executor.QueueConfig[int]) *testNode {
+func (c *nodes) with(handler func(context.Context, executor.Job[int]) error, cfg executor.QueueConfig[int]) *testNode {
 	c.t.Helper()
 	n, err := openNode(c.t.Context(), c.url, c.config())
 	require.NoError(c.t, err)
@@ -45,7 +45,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 }
 
 // heard waits until owners are at so many questions.
-func (c *cluster) heard(count int) {
+func (c *nodes) heard(count int) {
 	c.t.Helper()
 	conn, err := pgx.Connect(c.t.Context(), c.url)
 	require.NoError(c.t, err)

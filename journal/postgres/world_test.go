@@ -23,6 +23,7 @@ import (
 	"github.com/strandjobs/strand/bench/child"
 	"github.com/strandjobs/strand/bench/world"
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
@@ -157,7 +158,7 @@ func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said)
 	defer taking.Wait()
 	defer part.taker.stop()
 	if rand.IntN(2) == 0 {
-		front, _, err := executor.OpenCluster(executor.Cluster{Of: owner, Partitions: 1, PartitionOf: func(string) (int, error) { return 0, nil },
+		front, _, err := cluster.Open(cluster.Cluster{Of: owner, Partitions: 1, PartitionOf: func(string) (int, error) { return 0, nil },
 			Ask: owner.ask, Stop: func(context.Context) error { return nil }}, executor.Config{Logger: owner.log})
 		if s.err = err; err == nil {
 			s = d.done(ctx, front)

@@ -1,4 +1,4 @@
-// Package backdoor is how executor/executortest gets into an executor: onto a log of
+// Package backdoor is how executor/executortest and executor/cluster get into an executor: onto a log of
 // the test's own, to a witness of all that happens, and to its workers. It is no part of
 // the API, and costs an executor that was opened through the front door nothing. Package
 // executor, which this one can't import, sets what is here before a main function runs.
@@ -7,6 +7,7 @@ package backdoor
 import (
 	"context"
 
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/tell"
 )
 
@@ -18,6 +19,13 @@ var (
 	// (*journal.Log, error)) (*executor.Executor, error), over the log that the function
 	// opens. With a Witness, which may be nil, Config.Advanced.EventBuffer must not be below zero.
 	Open any
+
+	// OpenCluster, ClusterOf and Part are what package cluster is the door to. The first is a
+	// func(executor.Config, of any, fleet.Inspector, enqueue, start, stop, failing), with the functions of
+	// cluster.Cluster, which returns what cluster.Open does.
+	OpenCluster any
+	ClusterOf   func(x any) any
+	Part        func(x any) fleet.Part
 
 	// Hold keeps the workers of an *executor.Executor from jobs, or lets them go on. A
 	// run that a worker has in hand goes on.

@@ -5,7 +5,8 @@
 // # What is promised
 //
 //   - A ready shard and an idle seat are never both kept waiting, unless the dispatcher is
-//     closed or held, or the queue runs as many as its limit.
+//     closed or held, the queue runs as many as its limit, or the [Room] that several
+//     dispatchers share has no place. Places go round among those that are short of one.
 //   - A queue has no more seats than its limit, but for a while after [Queue.Tune] has
 //     lowered it, and for those that [Dispatcher.Excuse] does not count.
 //   - Under [Fair], of the queues with the highest priority that have jobs due the one that
@@ -51,11 +52,13 @@ type Dispatcher struct {
 	// mu guards what follows, and what queues, ports and seats say is guarded. Nothing is
 	// sent or called under it, but a policy of this package.
 	mu     sync.Mutex
-	ready  []Ready // Invariant: no idle seat, unless closed or held
+	ready  []Ready // Invariant: no idle seat, unless closed, held, or short of room
 	idle   []*Seat
 	tiers  []*tier // by the priorities of queues
 	queues int
 	seats  int
+	room   *Room         // of several dispatchers; nil: all seats may work
+	places int           // in it that were given to no seat yet
 	closed bool          // no shard gets a seat any more
 	held   bool          // no shard gets a seat until Release
 	quiet  chan struct{} // closed once all seats are idle after Close
@@ -81,8 +84,11 @@ func (d *Dispatcher) next(seat *Seat, ask bool) *shard.Shard {
 	if ask && !d.closed && !d.held && len(d.ready) > 0 {
 		i = d.ask()
 	}
-	if d.closed || d.held || len(d.ready) == 0 {
-		d.idle = append(d.idle, seat)
+	none := d.closed || d.held || len(d.ready) == 0
+	if none || !d.place() {
+		if d.idle = append(d.idle, seat); none {
+			d.giveBack()
+		}
 		d.quieten()
 		return nil
 	}
@@ -162,6 +168,7 @@ func (d *Dispatcher) Close() <-chan struct{} {
 	if !d.closed {
 		d.closed = true
 		d.ready = nil // what queues hold back stays there
+		d.giveBack()
 		d.quieten()
 	}
 	return d.quiet
@@ -197,7 +204,7 @@ func (d *Dispatcher) Turn(q *Queue, runs, most int) *inspect.Turn {
 		return &inspect.Turn{Reason: "max concurrent", Running: q.running, Of: q.limit}
 	case runs >= most && most < d.seats: // by default it is all of them
 		return &inspect.Turn{Reason: "concurrency", Running: runs, Of: most}
-	case len(d.idle) > 0:
+	case len(d.idle) > 0 && !d.room.full():
 		return nil
 	}
 	t := &inspect.Turn{Reason: "workers", Running: d.seats, Of: d.seats}

@@ -104,6 +104,7 @@ func (d *Dispatcher) end(seat *Seat, now time.Duration) {
 	}
 	q.count(now)
 	seat.serves = nil
+	d.room.give()
 	if q.running--; q.full() {
 		return // the limit has come down
 	}
@@ -167,10 +168,8 @@ func (d *Dispatcher) line(c Ready) *Seat {
 	switch {
 	case q.full():
 		q.held = append(q.held, c)
-	case len(d.idle) > 0 && !d.held:
-		last := len(d.idle) - 1
-		seat := d.idle[last]
-		d.idle = d.idle[:last]
+	case len(d.idle) > 0 && !d.held && d.place():
+		seat := d.take()
 		c.waiting = false
 		d.begin(seat, q, d.now())
 		return seat
@@ -179,4 +178,12 @@ func (d *Dispatcher) line(c Ready) *Seat {
 		d.ready = append(d.ready, c)
 	}
 	return nil
+}
+
+// take takes an idle seat. The caller has made sure that there is one.
+func (d *Dispatcher) take() *Seat {
+	last := len(d.idle) - 1
+	seat := d.idle[last]
+	d.idle = d.idle[:last]
+	return seat
 }

@@ -4,28 +4,76 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/ending"
 	"github.com/strandjobs/strand/executor/internal/engine"
 )
 
 // Inspector is an [inspect.Inspector] of all partitions.
 type Inspector struct {
 	Partitions int
-	Of         func(id string) (int, error)                                                  // the partition of an id
-	Ask        func(ctx context.Context, partition int, question *Question) (*Answer, error) // whose Answer is not nil
-	Probe      Inspected                                                                     // of an executor with the same queues, and no jobs
-	Decode     func(ctx context.Context, d *inspect.JobDetail) error
+	Of         func(id string) (int, error) // the partition of an id
+
+	// Ask has a partition answer a question with Do, behind what was enqueued for a queue; see
+	// executor.Cluster.
+	Ask func(ctx context.Context, partition int, queue string, question []byte, again bool) (answer []byte, err error)
+
+	Probe  Inspected // of an executor with the same queues, and no jobs
+	Decode func(ctx context.Context, d *inspect.JobDetail) error
+
+	// Handlers of this process, which share so many workers, must not all wait.
+	Handler func(ctx context.Context) bool
+	Workers int
+	waiting atomic.Int64 // handlers that wait
 }
 
-// Patience is how long those methods wait for partitions that have no context.
-const Patience = 5 * time.Second
+// Put has a partition answer a question: again if it has moved meanwhile. There is an answer also with an error.
+func (in *Inspector) Put(ctx context.Context, number int, q *Question, again bool) (*Answer, error) {
+	question, err := Encode(q)
+	if err != nil {
+		return new(Answer), err
+	}
+	behind := ""
+	if q.Do == "do" { // nothing else adds to what is in its order
+		behind = q.Which.Queue
+	}
+	answer, err := in.Ask(ctx, number, behind, question, again)
+	if len(answer) == 0 {
+		return new(Answer), err
+	}
+	a, unreadable := Decode[Answer](answer)
+	if unreadable != nil {
+		return new(Answer), cmp.Or(err, unreadable)
+	}
+	return a, err
+}
+
+// About asks the partition of an id about it. A handler of the last worker that does not wait gets
+// an [ending.ErrDeadlock] for what it would wait for.
+func (in *Inspector) About(ctx context.Context, queue, id string, q Question, again bool) (*Answer, error) {
+	number, err := in.Of(id)
+	if err != nil {
+		return new(Answer), err
+	}
+	if (q.Do == "do" || q.Do == "Wait") && in.Handler(ctx) {
+		defer in.waiting.Add(-1)
+		if in.waiting.Add(1) >= int64(in.Workers) {
+			return new(Answer), ending.AllWait(in.Workers)
+		}
+	}
+	q.Which = inspect.SelectIDs(queue, id)
+	return in.Put(ctx, number, &q, again)
+}
+
+// patience is how long those methods wait for partitions that have no context.
+const patience = 5 * time.Second
 
 // all asks some partitions, each its own question, and returns their answers by number. An error is
 // of one of them, and those of the others are there all the same.
@@ -36,7 +84,7 @@ func (in *Inspector) all(ctx context.Context, questions map[int]*Question) (map[
 	var errs []error
 	for number, q := range questions {
 		calls.Go(func() {
-			a, err := in.Ask(ctx, number, q)
+			a, err := in.Put(ctx, number, q, q.Looks())
 			mu.Lock()
 			defer mu.Unlock()
 			if answers[number] = a; err != nil {
@@ -48,8 +96,8 @@ func (in *Inspector) all(ctx context.Context, questions map[int]*Question) (map[
 	return answers, errors.Join(errs...)
 }
 
-// Every asks all partitions the same, and returns their answers in the order of their numbers.
-func (in *Inspector) Every(ctx context.Context, q *Question) ([]*Answer, error) {
+// every asks all partitions the same, and returns their answers in the order of their numbers.
+func (in *Inspector) every(ctx context.Context, q *Question) ([]*Answer, error) {
 	same := make(map[int]*Question)
 	for number := range in.Partitions {
 		same[number] = q
@@ -99,7 +147,7 @@ func (in *Inspector) act(ctx context.Context, name string, which inspect.Selecti
 		return sum, errPositions
 	default:
 		var list []*Answer
-		list, err = in.Every(ctx, &q)
+		list, err = in.every(ctx, &q)
 		answers = maps.Collect(slices.All(list))
 	}
 	for _, a := range answers {
@@ -157,20 +205,11 @@ func (in *Inspector) Resume(ctx context.Context, which inspect.Selection) (int, 
 	return in.count(ctx, "resume", which)
 }
 
-// of asks the partition of an id.
-func (in *Inspector) of(ctx context.Context, do, queue, id string) (*Answer, error) {
-	number, err := in.Of(id)
-	if err != nil {
-		return new(Answer), err
-	}
-	return in.Ask(ctx, number, &Question{Do: do, Which: inspect.SelectIDs(queue, id)})
-}
-
 func (in *Inspector) Explain(ctx context.Context, queue, id string) (inspect.Explanation, error) {
 	if _, err := in.Probe.Explain(ctx, queue, id); err != nil && !errors.Is(err, engine.ErrUnknownQueue) { // the owner may have it
 		return inspect.Explanation{}, err
 	}
-	a, err := in.of(ctx, "Explain", queue, id)
+	a, err := in.About(ctx, queue, id, Question{Do: "Explain"}, true)
 	return a.Why, err
 }
 
@@ -178,7 +217,7 @@ func (in *Inspector) Job(ctx context.Context, queue, id string) (d inspect.JobDe
 	if _, err := in.Probe.Job(ctx, queue, id); !errors.Is(err, inspect.ErrUnknownJob) {
 		return d, err
 	}
-	a, err := in.of(ctx, "Job", queue, id)
+	a, err := in.About(ctx, queue, id, Question{Do: "Job"}, true)
 	if err == nil {
 		d = a.Details[0]
 		err = in.Decode(ctx, &d)
@@ -222,7 +261,7 @@ func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (a
 	if _, err = in.Probe.Running(ctx, query); err != nil {
 		return all, err
 	}
-	answers, err := in.Every(ctx, &Question{Do: "Running", Running: query})
+	answers, err := in.every(ctx, &Question{Do: "Running", Running: query})
 	for _, a := range answers {
 		all.Running, all.More = append(all.Running, a.Running.Running...), all.More+a.Running.More
 	}
@@ -253,91 +292,18 @@ func (in *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus
 		func(l inspect.LeaseStatus) string { return l.Key })
 }
 
-// keys is one page of those of all partitions. A key may be there more than once, as it is one of each.
-func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) string) (page []S, more int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	answers, err := in.Every(ctx, &q)
-	for _, a := range answers {
-		page, more = append(page, of(a)...), more+a.More
-	}
-	slices.SortStableFunc(page, func(a, b S) int { return strings.Compare(key(a), key(b)) })
-	page, more = first(page, q.Limit, more)
-	return page, more, err
-}
-
-func (in *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
-	if _, _, err = in.Probe.Slots(limit); err != nil {
-		return nil, 0, err
-	}
-	return keys(in, Question{Do: "Slots", Limit: limit}, func(a *Answer) []inspect.SlotHeld { return a.Slots },
-		func(s inspect.SlotHeld) string { return s.Slot + " " + s.By })
-}
-
-func (in *Inspector) Paused() (all bool, queues []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	answers, _ := in.Every(ctx, &Question{Do: "Paused"}) // those of the others count
-	for _, a := range answers {
-		all, queues = all || a.All, append(queues, a.Names...)
-	}
-	slices.Sort(queues)
-	return all, slices.Compact(queues)
-}
-
-func (in *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
-	return in.names("PausedIDs", queue)
-}
-
-func (in *Inspector) PausedPrefixes(queue string) iter.Seq2[string, error] {
-	return in.names("PausedPrefixes", queue)
-}
-
-// names are those of all partitions, each once, in their order. A partition has more behind the
-// last name of an answer that is full, so those behind the first of these come with the next round.
-func (in *Inspector) names(do, queue string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for after, more := "", true; more; {
-			ctx, cancel := context.WithTimeout(context.Background(), Patience)
-			answers, err := in.Every(ctx, &Question{Do: do, Which: inspect.SelectQueue(queue), After: after})
-			cancel()
-			if err != nil {
-				yield("", err)
-				return
-			}
-			var names []string
-			end := ""
-			for _, a := range answers {
-				names = append(names, a.Names...)
-				if n := len(a.Names); n == namesPerPage && (end == "" || a.Names[n-1] < end) {
-					end = a.Names[n-1]
-				}
-			}
-			slices.Sort(names)
-			for _, name := range slices.Compact(names) {
-				if end != "" && name > end {
-					break
-				}
-				if !yield(name, nil) {
-					return
-				}
-			}
-			after, more = end, end != ""
-		}
-	}
-}
-
 // Stats are sums, with the longest Age, Lag and CommitAge. What each partition has of its own is left
 // out: UUID, Shards, and the length of its log's memory of positions.
 func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
-	answers, err := in.Every(ctx, &Question{Do: "Stats"})
+	answers, err := in.every(ctx, &Question{Do: "Stats"})
 	if err != nil {
 		return s, err
 	}
-	queues := make(map[string]inspect.QueueStats)
+	queues, homes := make(map[string]inspect.QueueStats), make(map[uint64]int)
 	for _, a := range answers {
 		p := &a.Stats
-		s.Workers, s.Busy, s.Stuck, s.Paused, s.Age = s.Workers+p.Workers, s.Busy+p.Busy, s.Stuck+p.Stuck, s.Paused || p.Paused, max(s.Age, p.Age)
+		homes[a.Home] = p.Workers
+		s.Busy, s.Stuck, s.Paused, s.Age = s.Busy+p.Busy, s.Stuck+p.Stuck, s.Paused || p.Paused, max(s.Age, p.Age)
 		s.Backlog, s.Journal = backlogs(s.Backlog, p.Backlog), journals(s.Journal, p.Journal)
 		for _, q := range p.Queues {
 			t := queues[q.Name]
@@ -345,10 +311,24 @@ func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
 			queues[q.Name] = t.Plus(q)
 		}
 	}
+	for _, workers := range homes {
+		s.Workers += workers
+	}
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		s.Queues = append(s.Queues, queues[name])
 	}
 	return s, nil
+}
+
+// Figures are those of one queue; what no partition has is zero.
+func (in *Inspector) Figures(ctx context.Context, queue string) (inspect.QueueStats, error) {
+	all, err := in.Stats(ctx)
+	for _, q := range all.Queues {
+		if q.Name == queue {
+			return q, err
+		}
+	}
+	return inspect.QueueStats{Name: queue}, err
 }
 
 func backlogs(a, b inspect.Backlog) inspect.Backlog {
@@ -364,4 +344,45 @@ func journals(a, b inspect.JournalStats) inspect.JournalStats {
 	a.Bytes, a.LiveBytes, a.HeldBytes = a.Bytes+b.Bytes, a.LiveBytes+b.LiveBytes, a.HeldBytes+b.HeldBytes
 	a.ReadBacks, a.Commits, a.CommitTime = a.ReadBacks+b.ReadBacks, a.Commits+b.Commits, a.CommitTime+b.CommitTime
 	return a
+}
+
+// Letters yields the dead letters of a queue, one partition after the other.
+func (in *Inspector) Letters(queue string, yield func(inspect.DeadPayload, error) bool) {
+	for number := range in.Partitions {
+		for from, more := uint64(0), true; more; {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			a, err := in.Put(ctx, number, &Question{Do: "Letters", Which: inspect.SelectQueue(queue), Position: from}, true)
+			cancel()
+			if err != nil {
+				yield(inspect.DeadPayload{}, part(number, err))
+				return
+			}
+			for _, d := range a.Page.Dead {
+				if !yield(d, nil) {
+					return
+				}
+				from = d.Position + 1
+			}
+			more = len(a.Page.Dead) > 0
+		}
+	}
+}
+
+// Offset is the highest offset of a source that any partition has.
+func (in *Inspector) Offset(name string) (highest int64, found bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	answers, err := in.every(ctx, &Question{Do: "SourceOffset", Reason: name})
+	for _, a := range answers {
+		if a.All && (!found || a.Offset > highest) {
+			highest, found = a.Offset, true
+		}
+	}
+	return highest, found, err
+}
+
+// PutOffset changes the offset of a source in all partitions.
+func (in *Inspector) PutOffset(ctx context.Context, do, name string, offset int64) error {
+	_, err := in.every(ctx, &Question{Do: do, Reason: name, Offset: offset})
+	return err
 }

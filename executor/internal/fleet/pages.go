@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +54,7 @@ func (in *Inspector) asTheyCome(ctx context.Context, do string, query inspect.Jo
 	left := cmp.Or(query.Limit, inspect.DefaultListLimit)
 	for ; number < in.Partitions; number++ {
 		query.Limit = left
-		a, err := in.Ask(ctx, number, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query})
+		a, err := in.Put(ctx, number, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query}, true)
 		if err != nil {
 			return inspect.JobPage{}, part(number, err)
 		}
@@ -80,7 +82,7 @@ type row struct {
 
 // inOrder merges the first rows of all partitions behind a cursor, which is a place in the order.
 func (in *Inspector) inOrder(ctx context.Context, do string, query inspect.JobQuery) (p inspect.JobPage, err error) {
-	answers, err := in.Every(ctx, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query})
+	answers, err := in.every(ctx, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query})
 	if err != nil {
 		return p, err
 	}
@@ -106,4 +108,78 @@ func (in *Inspector) inOrder(ctx context.Context, do string, query inspect.JobQu
 		p.Next = listing.Cursor(look.ListName(strings.ToLower(do), &query), last)
 	}
 	return p, nil
+}
+
+// keys is one page of those of all partitions. A key may be there more than once, as it is one of each.
+func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) string) (page []S, more int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	answers, err := in.every(ctx, &q)
+	for _, a := range answers {
+		page, more = append(page, of(a)...), more+a.More
+	}
+	slices.SortStableFunc(page, func(a, b S) int { return strings.Compare(key(a), key(b)) })
+	page, more = first(page, q.Limit, more)
+	return page, more, err
+}
+
+func (in *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
+	if _, _, err = in.Probe.Slots(limit); err != nil {
+		return nil, 0, err
+	}
+	return keys(in, Question{Do: "Slots", Limit: limit}, func(a *Answer) []inspect.SlotHeld { return a.Slots },
+		func(s inspect.SlotHeld) string { return s.Slot + " " + s.By })
+}
+
+func (in *Inspector) Paused() (all bool, queues []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	answers, _ := in.every(ctx, &Question{Do: "Paused"}) // those of the others count
+	for _, a := range answers {
+		all, queues = all || a.All, append(queues, a.Names...)
+	}
+	slices.Sort(queues)
+	return all, slices.Compact(queues)
+}
+
+func (in *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
+	return in.names("PausedIDs", queue)
+}
+
+func (in *Inspector) PausedPrefixes(queue string) iter.Seq2[string, error] {
+	return in.names("PausedPrefixes", queue)
+}
+
+// names are those of all partitions, each once, in their order. A partition has more behind the
+// last name of an answer that is full, so those behind the first of these come with the next round.
+func (in *Inspector) names(do, queue string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for after, more := "", true; more; {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			answers, err := in.every(ctx, &Question{Do: do, Which: inspect.SelectQueue(queue), After: after})
+			cancel()
+			if err != nil {
+				yield("", err)
+				return
+			}
+			var names []string
+			end := ""
+			for _, a := range answers {
+				names = append(names, a.Names...)
+				if n := len(a.Names); n == namesPerPage && (end == "" || a.Names[n-1] < end) {
+					end = a.Names[n-1]
+				}
+			}
+			slices.Sort(names)
+			for _, name := range slices.Compact(names) {
+				if end != "" && name > end {
+					break
+				}
+				if !yield(name, nil) {
+					return
+				}
+			}
+			after, more = end, end != ""
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/gob"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 // Question is what a partition is asked. It travels as gob, because ids are any bytes.
 type Question struct {
-	Do      string            // a method of [inspect.Inspector], an action of [inspect.Act], or what package executor answers itself
+	Do      string            // a method of a [Part] or [Queue], or what is to be changed: an action of [inspect.Act], or one of Do
 	Which   inspect.Selection // whose Queue and IDs are those of all other methods, too
 	Query   inspect.JobQuery
 	Running inspect.RunningQuery
@@ -21,7 +22,9 @@ type Question struct {
 	Limit   int
 	Reason  string
 
-	// Of package executor: a payload to be enqueued, or to be waited for.
+	Offset int64
+
+	// A payload to be enqueued, or to be waited for.
 	Payload              []byte
 	Score                *float64
 	Delay                time.Duration // 0: not said
@@ -31,13 +34,7 @@ type Question struct {
 }
 
 // Looks reports whether a partition may be asked again, as nothing is changed.
-func (q *Question) Looks() bool {
-	switch q.Do {
-	case "offset", "pending", "letters":
-		return true
-	}
-	return q.Do != "" && q.Do[0] <= 'Z' // the actions of inspect.Act are in small letters
-}
+func (q *Question) Looks() bool { return q.Do != "" && q.Do[0] <= 'Z' } // what changes something is in small letters
 
 // Answer has what the method returns.
 type Answer struct {
@@ -50,14 +47,22 @@ type Answer struct {
 	Leases  []inspect.LeaseStatus
 	Slots   []inspect.SlotHeld
 	More    int
-	All     bool // the executor is paused; a payload waits, or was ended before; an offset is there
+	All     bool // the executor is paused; the id has something to do; an offset is there
 	Names   []string
 	Stats   inspect.Stats
+	Home    uint64
 
-	// Of package executor: a result, and the payload that a call waits for no longer.
+	Offset int64
+
+	// A result, as JSON; the payload that a call waits for no longer.
 	Result               []byte
 	Position, MergedInto uint64
-	Offset               int64
+}
+
+// Say notes a result. It may panic, as the methods of the result may.
+func (a *Answer) Say(result any) (err error) {
+	a.Result, err = json.Marshal(result)
+	return err
 }
 
 // Encode returns a question or an answer as bytes.
@@ -85,39 +90,65 @@ type Inspected interface {
 	Stats(ctx context.Context) (inspect.Stats, error)
 }
 
-// Do has an inspector answer a question.
-func Do(ctx context.Context, in Inspected, q *Question) (a *Answer, err error) {
+// Part is the executor of a partition, for those who ask it from elsewhere.
+type Part interface {
+	Inspected
+	SourceOffset(name string) (offset int64, found bool, err error)
+	SetSourceOffset(ctx context.Context, name string, offset int64) error
+	DeleteSourceOffset(ctx context.Context, name string) error
+	Queue(name string) (Queue, error)
+	Lanes(queue string) string // that it shares; "": none
+	Home() uint64              // the process that it is in, whose workers are for all partitions there
+}
+
+// Queue is a queue of a [Part]. Enqueue accepts a payload and waits for its end, and Wait waits for that
+// of one that was accepted: both write the result into the answer.
+type Queue interface {
+	Enqueue(ctx context.Context, id string, q *Question, a *Answer) error
+	Wait(ctx context.Context, id string, q *Question, a *Answer) error
+	Pending(ctx context.Context, id string) (bool, error)
+	Letters(from uint64, yield func(inspect.DeadPayload, error) bool)
+}
+
+// Do has the executor of a partition answer a question.
+func Do(ctx context.Context, p Part, q *Question) (a *Answer, err error) {
 	a = new(Answer)
 	switch q.Do {
 	case "Jobs":
-		a.Page, err = in.Jobs(ctx, q.Query)
+		a.Page, err = p.Jobs(ctx, q.Query)
 	case "Dead":
-		a.Page, err = in.Dead(ctx, q.Query)
+		a.Page, err = p.Dead(ctx, q.Query)
 	case "JobsByID":
-		a.Details, err = in.JobsByID(ctx, q.Which.Queue, q.Which.IDs...)
-	case "Job", "Explain":
-		if len(q.Which.IDs) != 1 {
-			return a, fmt.Errorf("%w: %s of %d ids", inspect.ErrInvalidQuery, q.Do, len(q.Which.IDs))
-		}
-		err = one(ctx, in, q, a)
+		a.Details, err = p.JobsByID(ctx, q.Which.Queue, q.Which.IDs...)
 	case "Running":
-		a.Running, err = in.Running(ctx, q.Running)
+		a.Running, err = p.Running(ctx, q.Running)
 	case "LockedKeys":
-		a.Locked, a.More, err = in.LockedKeys(q.After, q.Limit)
+		a.Locked, a.More, err = p.LockedKeys(q.After, q.Limit)
 	case "Leases":
-		a.Leases, a.More, err = in.Leases(q.After, q.Limit)
+		a.Leases, a.More, err = p.Leases(q.After, q.Limit)
 	case "Slots":
-		a.Slots, a.More, err = in.Slots(q.Limit)
+		a.Slots, a.More, err = p.Slots(q.Limit)
 	case "Paused":
-		a.All, a.Names = in.Paused()
+		a.All, a.Names = p.Paused()
 	case "PausedIDs":
-		a.Names, err = namesAfter(in.PausedIDs(q.Which.Queue), q.After)
+		a.Names, err = namesAfter(p.PausedIDs(q.Which.Queue), q.After)
 	case "PausedPrefixes":
-		a.Names, err = namesAfter(in.PausedPrefixes(q.Which.Queue), q.After)
+		a.Names, err = namesAfter(p.PausedPrefixes(q.Which.Queue), q.After)
 	case "Stats":
-		a.Stats, err = in.Stats(ctx)
+		a.Home = p.Home()
+		a.Stats, err = p.Stats(ctx)
+	case "SourceOffset":
+		a.Offset, a.All, err = p.SourceOffset(q.Reason)
+	case "set-offset":
+		err = p.SetSourceOffset(ctx, q.Reason, q.Offset)
+	case "delete-offset":
+		err = p.DeleteSourceOffset(ctx, q.Reason)
+	case "Letters":
+		a.Page.Dead, err = letters(p, q.Which.Queue, q.Position)
+	case "Job", "Explain", "Pending", "Wait", "do":
+		err = one(ctx, p, q, a)
 	default:
-		a.Did, err = inspect.Act(ctx, in, q.Do, q.Which, q.Reason)
+		a.Did, err = inspect.Act(ctx, p, q.Do, q.Which, q.Reason)
 	}
 	for i := range a.Details {
 		bare(&a.Details[i])
@@ -126,14 +157,55 @@ func Do(ctx context.Context, in Inspected, q *Question) (a *Answer, err error) {
 }
 
 // one answers what is about one id.
-func one(ctx context.Context, in inspect.Inspector, q *Question, a *Answer) (err error) {
-	if q.Do == "Explain" {
-		a.Why, err = in.Explain(ctx, q.Which.Queue, q.Which.IDs[0])
+func one(ctx context.Context, p Part, q *Question, a *Answer) (err error) {
+	if len(q.Which.IDs) != 1 {
+		return fmt.Errorf("%w: %q is asked of %d ids", inspect.ErrInvalidQuery, q.Do, len(q.Which.IDs))
+	}
+	name, id := q.Which.Queue, q.Which.IDs[0]
+	switch q.Do {
+	case "Explain":
+		a.Why, err = p.Explain(ctx, name, id)
+		return err
+	case "Job":
+		a.Details = make([]inspect.JobDetail, 1)
+		a.Details[0], err = p.Job(ctx, name, id)
 		return err
 	}
-	d, err := in.Job(ctx, q.Which.Queue, q.Which.IDs[0])
-	a.Details = []inspect.JobDetail{d}
+	queue, err := p.Queue(name)
+	switch {
+	case err != nil:
+	case q.Do == "Pending":
+		a.All, err = queue.Pending(ctx, id)
+	case q.Do == "Wait":
+		err = queue.Wait(ctx, id, q, a)
+	default:
+		err = queue.Enqueue(ctx, id, q, a)
+	}
 	return err
+}
+
+// lettersAtOnce and letterBytes bound the dead letters of an answer.
+const (
+	lettersAtOnce = 256
+	letterBytes   = 1 << 20
+)
+
+// letters are some dead letters of a queue, from a position on.
+func letters(p Part, name string, from uint64) (some []inspect.DeadPayload, err error) {
+	queue, err := p.Queue(name)
+	if err != nil {
+		return nil, err
+	}
+	size := 0
+	queue.Letters(from, func(d inspect.DeadPayload, failed error) bool {
+		if err = failed; err != nil {
+			return false
+		}
+		d.Raw = bytes.Clone(d.Raw)
+		some, size = append(some, d), size+len(d.Raw)
+		return len(some) < lettersAtOnce && size < letterBytes
+	})
+	return some, err
 }
 
 // namesAfter returns those of a sorted list that come after one, a page of them.

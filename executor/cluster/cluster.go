@@ -1,0 +1,91 @@
+// Package cluster is for those who run one executor on several machines, as journal/postgres does:
+// it makes an executor out of the executors of partitions. Programs call the Open of such a package.
+//
+//	Queue, Inspector of x ──▶ Cluster.Enqueue, Ask ──▶ Answer, where the partition is
+//
+// # What is promised
+//
+//   - The executor x of [Open] is used like any other. Its queues, and its limits, are those of all
+//     partitions that this process has; what is done to them reaches the partition that has the id.
+//   - Do and Wait follow a payload from one owner of its partition to the next. A result travels as
+//     JSON, and is gone when nobody has waited as its handler returned.
+//   - An action is never done twice: when an owner has gone meanwhile, it is executor.ErrUnknown.
+//
+// # What is not
+//
+//   - Events, KeyLocks and slots are of the executor of a partition. On x they are
+//     executor.ErrConfig or ErrState.
+//   - What is about all partitions waits for each of them, until its context ends, or for five
+//     seconds where it has none.
+//
+// Census: none; see package fleet.
+package cluster
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/backdoor"
+	"github.com/strandjobs/strand/executor/internal/fleet"
+	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/journal"
+)
+
+// Cluster is what [Open] needs of the processes that run the jobs of an executor together. They
+// divide the ids into partitions, each with a journal that one of them has at a time. All of its
+// functions are needed, and any goroutine may call them.
+type Cluster struct {
+	Of          any // what Of returns
+	Partitions  int // above 0
+	PartitionOf func(id string) (int, error)
+
+	// Enqueue accepts items as executor.Queue.Carry returned them, with the conditions of their call.
+	Enqueue func(ctx context.Context, queue string, items []executor.Item[[]byte], conditions []byte) ([]executor.Receipt, error)
+
+	// Ask has the process that has a partition [Answer] a question, behind what was enqueued for
+	// the queue before; "" is all queues. When that process has gone meanwhile, the next one is
+	// asked if again is set; otherwise, and when ctx ends before the answer, it returns
+	// executor.ErrUnknown. An answer may come with an error.
+	Ask func(ctx context.Context, partition int, queue string, question []byte, again bool) (answer []byte, err error)
+
+	Start func(ctx context.Context) error // is called once, after OnStart
+	Stop  func(ctx context.Context) error // is called once, and ends when all partitions are given away; handlers may go on until ctx ends
+	Err   func() error                    // between Start and Stop
+}
+
+// OpenPartition opens the executor of a partition over a log, as executor.OpenLog does, with the
+// queues of the cluster's executor. Who calls it starts and stops what it returns.
+type OpenPartition = func(name string, log func(journal.Config) (*journal.Log, error), cfg executor.Config) (*executor.Executor, error)
+
+// Open returns the executor of a cluster, and what opens the executors of its partitions. Queues
+// and limits of x are to be made before Start: later it is executor.ErrState. It returns
+// executor.ErrConfig for cfg.
+func Open(c Cluster, cfg executor.Config) (x *executor.Executor, open OpenPartition, err error) {
+	door := backdoor.OpenCluster.(func(executor.Config, any, *fleet.Inspector, func(context.Context, string, []executor.Item[[]byte], []byte) ([]executor.Receipt, error),
+		func(context.Context) error, func(context.Context) error, func() error) (*executor.Executor, OpenPartition, error))
+	return door(cfg, c.Of, &fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.Start, c.Stop, c.Err)
+}
+
+// Of returns Of of the [Cluster] of an executor; nil: it has none.
+func Of(x *executor.Executor) any { return backdoor.ClusterOf(x) }
+
+// Answer answers a question of the Ask of a [Cluster] with the executor of the partition that is
+// asked. The question may be anybody's. An executor.PendingError says that a wait has ended before
+// the payload, which the next executor of the partition can be asked for.
+func Answer(ctx context.Context, part *executor.Executor, question []byte) (answer []byte, err error) {
+	ctx, err = guard.Context(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q, err := fleet.Decode[fleet.Question](question)
+	if err != nil {
+		return nil, err
+	}
+	a, err := fleet.Do(ctx, backdoor.Part(part), q)
+	answer, unsaid := fleet.Encode(a)
+	return answer, cmp.Or(err, unsaid)
+}
+
+// Lanes returns what QueueConfig.Conditions.SharedLanes says of a queue; "": its order is its own.
+func Lanes(part *executor.Executor, queue string) string { return backdoor.Part(part).Lanes(queue) }
