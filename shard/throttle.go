@@ -14,9 +14,8 @@ type throttle struct {
 	now int64 // as of the last Tick
 }
 
-// Under Config.Throttle an id rests after a run. What waits for it by then is due when
-// the rest is over. An id that has nothing to do has no lane, and is among the rested:
-// its rest is written down as a state without a payload, which ends with it.
+// rested are ids that rest, or that something has to be known of, and that need no lane: it is
+// written down as a state without a payload.
 type rested struct {
 	byID map[string]rest
 	ends heap[restEnd]

@@ -36,10 +36,8 @@ func (kept *request) covers(r *request, key string) bool {
 
 // waiter is a job that others have kept from running. It holds nothing.
 //
-// It stands in the line of one key that blocks it; when that lets it pass it moves
-// on to the next one that blocks it. So a key that stays locked for weeks, because its
-// job fails, keeps no job from another key, and to unlock one looks at no more jobs
-// than it calls:
+// It stands in one line at a time, see the package comment. So to unlock a key looks at no
+// more jobs than it calls:
 //
 //	            blocked                 nothing blocks it          its worker comes to it
 //	(no waiter) ─────────► in line ──────────────────────► called ───────────────────────► (no waiter): it runs
