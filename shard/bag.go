@@ -145,7 +145,7 @@ func (b *bag) takeOut(means func(Payload) bool) (out []Payload) {
 		}
 		b.forget(h)
 	}
-	slices.SortFunc(out, Payload.compare)
+	slices.SortFunc(out, compare[Payload])
 	return out
 }
 
@@ -167,6 +167,6 @@ func (b *bag) some(n int) (list []Payload) {
 			}
 		}
 	}
-	slices.SortFunc(list, Payload.compare)
+	slices.SortFunc(list, compare[Payload])
 	return list[:max(min(len(list), n), 0)]
 }

@@ -18,13 +18,6 @@ func (p Payload) before(q Payload) bool {
 	return p.Score < q.Score || (p.Score == q.Score && p.Ref.Position() < q.Ref.Position())
 }
 
-func (p Payload) compare(q Payload) int {
-	if p.before(q) {
-		return -1
-	}
-	return 1
-}
-
 // lane is one id that has something to do. There may be millions: what only
 // few of them need, or for a short time, stands behind a pointer, and a lane
 // fills a line of the cache.

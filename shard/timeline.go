@@ -105,6 +105,13 @@ func shrunk[S ~[]T, T any](s S) S {
 // ordered is what is kept in order.
 type ordered[T any] interface{ before(T) bool }
 
+func compare[T ordered[T]](a, b T) int {
+	if a.before(b) {
+		return -1
+	}
+	return 1
+}
+
 // heap is a binary heap: its first value is the first in order.
 type heap[T ordered[T]] []T
 
@@ -171,12 +178,7 @@ func (h heap[T]) inOrder(yield func(T) bool) {
 		at := next[0]
 		next = next[1:]
 		for child := 2*at + 1; child <= 2*at+2 && child < len(h); child++ {
-			i, _ := slices.BinarySearchFunc(next, child, func(a, b int) int {
-				if h[a].before(h[b]) {
-					return -1
-				}
-				return 1
-			})
+			i, _ := slices.BinarySearchFunc(next, child, func(a, b int) int { return compare(h[a], h[b]) })
 			next = slices.Insert(next, i, child)
 		}
 	}

@@ -128,8 +128,13 @@ type Room struct {
 	most int64
 
 	mu   sync.Mutex
-	left int64    // below zero when answers became larger than their shares
-	line []*Share // that are waited for; the first one came first
+	left int64     // below zero when answers became larger than their shares
+	line []*waiter // the first one came first
+}
+
+type waiter struct {
+	n  int64
+	in chan struct{} // closed when it has its share
 }
 
 // NewRoom returns an empty one.
@@ -139,28 +144,27 @@ func NewRoom(most int64) *Room { return &Room{most: most, left: most} }
 type Share struct {
 	room *Room
 	n    int64
-	in   chan struct{} // closed when it is taken
 }
 
 // Enter takes a share of n, or of all the room if that is less. Where it has to wait it
 // does so until ctx ends, whose cause it returns, or for InLine.
 func (r *Room) Enter(ctx context.Context, n int64) (*Share, error) {
-	s := &Share{r, min(n, r.most), make(chan struct{})}
+	w := &waiter{n: min(n, r.most), in: make(chan struct{})}
 	r.mu.Lock()
-	r.line = append(r.line, s)
+	r.line = append(r.line, w)
 	r.admitLocked()
 	r.mu.Unlock()
 	select {
-	case <-s.in: // whatever ctx says: nobody has waited
-		return s, nil
+	case <-w.in: // whatever ctx says: nobody has waited
+		return &Share{r, w.n}, nil
 	default:
 	}
 	limit := time.NewTimer(InLine)
 	defer limit.Stop()
 	var err error
 	select {
-	case <-s.in:
-		return s, nil
+	case <-w.in:
+		return &Share{r, w.n}, nil
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-limit.C:
@@ -168,10 +172,10 @@ func (r *Room) Enter(ctx context.Context, n int64) (*Share, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at := slices.Index(r.line, s); at >= 0 {
+	if at := slices.Index(r.line, w); at >= 0 {
 		r.line = slices.Delete(r.line, at, at+1)
 	} else {
-		r.left += s.n // it was let in just now
+		r.left += w.n // it was let in just now
 	}
 	r.admitLocked()
 	return nil, err
