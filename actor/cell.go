@@ -1,8 +1,6 @@
 package actor
 
 import (
-	"context"
-	"fmt"
 	"runtime/debug"
 	"sync/atomic"
 
@@ -145,15 +143,3 @@ func (c *cell) run() {
 // would wait for the queue, but is refused nowhere, so what is sent behind it is
 // dropped too; and its future gives up after 10 s.
 func (c *cell) drained() { shared().Root.Stop(c.pid) }
-
-// stop shuts the inbox and waits until the actor has stopped.
-func (c *cell) stop(ctx context.Context) error {
-	c.inbox.shut()
-	if err := await(ctx, c.done); err != nil {
-		return fmt.Errorf("actor: %q still draining %d messages: %w", c.name, c.inbox.inside(), err)
-	}
-	if c.failure != nil {
-		return lossError(c.failure, c.lost)
-	}
-	return nil
-}

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 )
 
@@ -100,4 +101,14 @@ func (r *Ref[M]) notNil(message M) {
 // Stop refuses new messages and waits until every accepted one was handled. It
 // returns the cause of ctx when that ends first, and the failure of this actor with
 // the number of messages that it lost if it failed.
-func (r *Ref[M]) Stop(ctx context.Context) error { return r.cell.stop(ctx) }
+func (r *Ref[M]) Stop(ctx context.Context) error {
+	c := r.cell
+	c.inbox.shut()
+	if err := await(ctx, c.done); err != nil {
+		return fmt.Errorf("actor: %q still draining %d messages: %w", c.name, c.inbox.inside(), err)
+	}
+	if c.failure != nil {
+		return lossError(c.failure, c.lost)
+	}
+	return nil
+}

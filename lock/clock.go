@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"container/heap"
 	"math"
 	"slices"
 	"time"
@@ -82,7 +83,7 @@ type alarm struct {
 	index int           // position in the heap + 1; 0 = not in it
 }
 
-// agenda is a min-heap of leases, by their ends.
+// agenda has leases by their ends: the first one is the next.
 type agenda struct{ heap []*record }
 
 // set puts e in, or moves it, so that it is due at the given time; never takes it
@@ -92,29 +93,17 @@ func (a *agenda) set(e *record, at time.Duration) {
 		a.drop(e)
 		return
 	}
-	e.at = at
-	if e.index == 0 {
-		a.heap = append(a.heap, e)
-		e.index = len(a.heap)
+	if e.at = at; e.index == 0 {
+		heap.Push(a, e)
+	} else {
+		heap.Fix(a, e.index-1)
 	}
-	a.down(e.index - 1)
-	a.up(e.index - 1)
 }
 
 // drop takes e out; it does nothing when e is not in.
 func (a *agenda) drop(e *record) {
-	i := e.index - 1
-	if i < 0 {
-		return
-	}
-	last := len(a.heap) - 1
-	a.swap(i, last)
-	a.heap[last] = nil
-	a.heap = a.heap[:last]
-	e.index = 0
-	if i < last {
-		a.down(i)
-		a.up(i)
+	if e.index > 0 {
+		heap.Remove(a, e.index-1)
 	}
 }
 
@@ -126,33 +115,27 @@ func (a *agenda) next() time.Duration {
 	return a.heap[0].at
 }
 
-func (a *agenda) up(i int) {
-	for parent := (i - 1) / 2; i > 0 && a.heap[i].at < a.heap[parent].at; i, parent = parent, (parent-1)/2 {
-		a.swap(i, parent)
-	}
-}
+// Len, Less, Swap, Push and Pop are for package heap.
+func (a *agenda) Len() int           { return len(a.heap) }
+func (a *agenda) Less(i, j int) bool { return a.heap[i].at < a.heap[j].at }
 
-func (a *agenda) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(a.heap) {
-			return
-		}
-		if r := child + 1; r < len(a.heap) && a.heap[r].at < a.heap[child].at {
-			child = r
-		}
-		if a.heap[i].at <= a.heap[child].at {
-			return
-		}
-		a.swap(i, child)
-		i = child
-	}
-}
-
-func (a *agenda) swap(i, j int) {
+func (a *agenda) Swap(i, j int) {
 	a.heap[i], a.heap[j] = a.heap[j], a.heap[i]
-	a.heap[i].index = i + 1
-	a.heap[j].index = j + 1
+	a.heap[i].index, a.heap[j].index = i+1, j+1
+}
+
+func (a *agenda) Push(e any) {
+	a.heap = append(a.heap, e.(*record))
+	e.(*record).index = len(a.heap)
+}
+
+func (a *agenda) Pop() any {
+	last := len(a.heap) - 1
+	e := a.heap[last]
+	a.heap[last] = nil
+	a.heap = a.heap[:last]
+	e.index = 0
+	return e
 }
 
 // timer calls a function when the earliest end of a lease has come.
@@ -178,7 +161,7 @@ func (t *timer) late(next time.Duration) bool {
 }
 
 // arm restores the invariant at the end of a change.
-func (t *timer) arm(now, next time.Duration, fire func()) {
+func (t *timer) arm(now, next time.Duration, of *Table) {
 	if next == never {
 		t.timer.Stop()
 		t.on = false
@@ -186,7 +169,7 @@ func (t *timer) arm(now, next time.Duration, fire func()) {
 	}
 	t.on, t.armed = true, next
 	if t.timer == nil {
-		t.timer = time.AfterFunc(next-now, fire)
+		t.timer = time.AfterFunc(next-now, of.onTimer)
 		return
 	}
 	t.timer.Reset(next - now)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -85,7 +86,9 @@ func (e *Election) Candidate(id string) (*Candidate, error) {
 	if id == "" {
 		return nil, fmt.Errorf("%w: candidate of %q", ErrEmptyKey, e.key)
 	}
-	return &Candidate{election: e, id: id, campaign: make(chan struct{}, 1), length: e.cfg.Lease}, nil
+	c := &Candidate{election: e, id: id, campaign: make(chan struct{}, 1)}
+	c.length.Store(int64(e.cfg.Lease))
+	return c, nil
 }
 
 // Candidate takes part in an [Election]. Whether it leads is known to the table
@@ -94,12 +97,16 @@ type Candidate struct {
 	election *Election
 	id       string
 	campaign chan struct{} // holds one value while a Campaign waits; the second one waits for it
+	length   atomic.Int64  // of a lease, a time.Duration
 
-	// mu guards the two below. Nothing is locked and no method of the table is
-	// called under it.
-	mu     sync.Mutex
-	length time.Duration
-	beat   *time.Timer // extends the lease; nil unless AutoExtend and leading
+	// mu guards beat. Nothing is locked and no method of the table is called under it.
+	mu   sync.Mutex
+	beat *time.Timer // extends the lease; nil unless AutoExtend and leading
+}
+
+// options are those of a request for the flag.
+func (c *Candidate) options() Options {
+	return Options{Owner: c.id, TTL: time.Duration(c.length.Load())}
 }
 
 // IsLeader takes the flag if it is free, and extends the lease if the candidate
@@ -108,21 +115,19 @@ type Candidate struct {
 // one has the flag.
 func (c *Candidate) IsLeader() bool {
 	var o op
-	c.mu.Lock()
-	length := c.length
-	c.mu.Unlock()
+	opt := c.options()
 	t := c.election.table
 	t.enter(&o)
 	at := t.entries[c.election.key]
 	leads := c.leadsLocked(at)
 	if leads {
-		t.extend(at.lease, length, &o)
+		t.extend(at.lease, opt.TTL, &o)
 	} else {
-		leads = t.try(Options{Owner: c.id, TTL: length}, []string{c.election.key}, &o) != nil
+		leads = t.try(opt, []string{c.election.key}, &o) != nil
 	}
 	t.done(&o)
 	if leads {
-		c.startBeat(length)
+		c.startBeat()
 	}
 	return leads
 }
@@ -152,13 +157,10 @@ func (c *Candidate) Campaign(ctx context.Context) error {
 	if c.IsLeader() {
 		return nil
 	}
-	c.mu.Lock()
-	length := c.length
-	c.mu.Unlock()
-	if _, err := c.election.table.Acquire(ctx, Options{Owner: c.id, TTL: length}, c.election.key); err != nil {
+	if _, err := c.election.table.Acquire(ctx, c.options(), c.election.key); err != nil {
 		return err
 	}
-	c.startBeat(length)
+	c.startBeat()
 	return nil
 }
 
@@ -167,13 +169,11 @@ func (c *Candidate) lease() (Lease, error) {
 	var o op
 	t := c.election.table
 	t.enter(&o)
-	var l Lease
-	err := fmt.Errorf("%w: %q of %q", ErrNotLeader, c.id, c.election.key)
+	defer t.done(&o)
 	if at := t.entries[c.election.key]; c.leadsLocked(at) {
-		l, err = t.lease(at.lease), nil
+		return t.lease(at.lease), nil
 	}
-	t.done(&o)
-	return l, err
+	return Lease{}, fmt.Errorf("%w: %q of %q", ErrNotLeader, c.id, c.election.key)
 }
 
 // Epoch is the fencing token of the reign, and 0 when the candidate does not lead.
@@ -223,23 +223,21 @@ func (c *Candidate) SetLease(d time.Duration) error {
 	if err := l.Extend(d); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotLeader, err)
 	}
-	c.mu.Lock()
-	c.length = d
-	c.mu.Unlock()
+	c.length.Store(int64(d))
 	c.stopBeat()
-	c.startBeat(d)
+	c.startBeat()
 	return nil
 }
 
 // startBeat lets a timer extend the lease if the config says so and none does.
-func (c *Candidate) startBeat(length time.Duration) {
+func (c *Candidate) startBeat() {
 	if !c.election.cfg.AutoExtend {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.beat == nil {
-		c.beat = time.AfterFunc(max(length/3, 1), c.extend)
+		c.beat = time.AfterFunc(max(c.options().TTL/3, 1), c.extend)
 	}
 }
 
@@ -255,11 +253,10 @@ func (c *Candidate) stopBeat() {
 // extend is what the timer calls. It never takes a flag that was lost.
 func (c *Candidate) extend() {
 	c.mu.Lock()
-	length := c.length
 	c.beat = nil
 	c.mu.Unlock()
 	l, err := c.lease()
-	if err == nil && l.Extend(length) == nil {
-		c.startBeat(length)
+	if err == nil && l.Extend(c.options().TTL) == nil {
+		c.startBeat()
 	}
 }

@@ -106,14 +106,9 @@ type Hop struct {
 }
 
 func (e *DeadlockError) Error() string {
-	var b strings.Builder
-	b.WriteString("lock: deadlock")
+	hops := make([]string, len(e.Cycle))
 	for i, hop := range e.Cycle {
-		sep := ", "
-		if i == 0 {
-			sep = ": "
-		}
-		fmt.Fprintf(&b, "%s%q waits for %q of %q", sep, hop.Owner, hop.Key, hop.Holder)
+		hops[i] = fmt.Sprintf("%q waits for %q of %q", hop.Owner, hop.Key, hop.Holder)
 	}
-	return b.String()
+	return "lock: deadlock: " + strings.Join(hops, ", ")
 }

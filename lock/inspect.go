@@ -52,21 +52,18 @@ type Waiter struct {
 func (s Status) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: ", plain(s.Key))
-	switch {
-	case s.Holder.Token == 0:
+	if s.Holder.Token == 0 {
 		b.WriteString("free")
-	default:
+	} else {
 		fmt.Fprintf(&b, "held by %s (token %d) for %v", name(s.Holder.Owner), s.Holder.Token, s.HeldFor)
 		if s.Remaining > 0 {
 			fmt.Fprintf(&b, ", %v left", s.Remaining)
 		}
 	}
-	for i, w := range s.Waiters {
-		sep := ", "
-		if i == 0 {
-			sep = "; waiting: "
-		}
-		fmt.Fprintf(&b, "%s%s for %v", sep, name(w.Owner), w.For)
+	before := "; waiting: "
+	for _, w := range s.Waiters {
+		fmt.Fprintf(&b, "%s%s for %v", before, name(w.Owner), w.For)
+		before = ", "
 	}
 	if s.More > 0 {
 		fmt.Fprintf(&b, " and %d more", s.More)
@@ -88,12 +85,11 @@ func plain(s string) string {
 func (t *Table) Status(key string) Status {
 	var o op
 	t.enter(&o)
-	s := Status{Key: key}
+	defer t.done(&o)
 	if e := t.entries[key]; e != nil {
-		s = t.statusLocked(e, &o)
+		return t.statusLocked(e, &o)
 	}
-	t.done(&o)
-	return s
+	return Status{Key: key}
 }
 
 // List returns the Status of every key that is held or waited for, sorted by key,

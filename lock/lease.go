@@ -125,17 +125,24 @@ func (l Lease) enter(o *op) error {
 	return err
 }
 
+// do has f look at the lease or change it if it is held, says [ErrLockLost] otherwise,
+// and wakes who is to be woken.
+func (l Lease) do(o *op, f func()) error {
+	err := l.enter(o)
+	if err == nil {
+		f()
+		l.table.leave(o)
+	}
+	o.wakes.run()
+	return err
+}
+
 func (l Lease) heldLocked() bool { return l.record.token == l.token && l.record.end == holding }
 
 // Held reports whether the lease still has its keys at this moment.
 func (l Lease) Held() bool {
 	var o op
-	err := l.enter(&o)
-	if err == nil {
-		l.table.leave(&o)
-	}
-	o.wakes.run()
-	return err == nil
+	return l.do(&o, func() {}) == nil
 }
 
 // Unlock ends the lease and hands each key to the first waiter. It returns
@@ -166,13 +173,7 @@ func (l Lease) Extend(ttl time.Duration) error {
 		return ErrDuration
 	}
 	var o op
-	err := l.enter(&o)
-	if err == nil {
-		l.table.extend(l.record, ttl, &o)
-		l.table.leave(&o)
-	}
-	o.wakes.run()
-	return err
+	return l.do(&o, func() { l.table.extend(l.record, ttl, &o) })
 }
 
 // Record returns what a person or a journal wants to know about the lease, and
@@ -180,12 +181,7 @@ func (l Lease) Extend(ttl time.Duration) error {
 func (l Lease) Record() (Held, bool) {
 	var o op
 	var h Held
-	err := l.enter(&o)
-	if err == nil {
-		h = l.table.heldLocked(l.record, &o)
-		l.table.leave(&o)
-	}
-	o.wakes.run()
+	err := l.do(&o, func() { h = l.table.heldLocked(l.record, &o) })
 	return h, err == nil
 }
 
@@ -194,15 +190,13 @@ func (l Lease) Record() (Held, bool) {
 func (l Lease) Lost() <-chan struct{} {
 	var o op
 	lost := over
-	if l.enter(&o) == nil {
+	_ = l.do(&o, func() {
 		w := l.record.watchLocked()
 		if w.lost == nil {
 			w.lost = make(chan struct{})
 		}
 		lost = w.lost
-		l.table.leave(&o)
-	}
-	o.wakes.run()
+	})
 	return lost
 }
 
@@ -211,6 +205,11 @@ func (r *record) watchLocked() *watch {
 		r.watch = new(watch)
 	}
 	return r.watch
+}
+
+func (r *record) hook(h *endHook) {
+	w := r.watchLocked()
+	w.hooks = append(w.hooks, h)
 }
 
 // Context returns a child of parent that is cancelled when the lease ends, with the
@@ -237,25 +236,14 @@ func (l Lease) OnEnd(f func(reason error)) (forget func()) {
 	}
 	var o op
 	h := &endHook{f}
-	err := l.enter(&o)
-	if err == nil {
-		w := l.record.watchLocked()
-		w.hooks = append(w.hooks, h)
-		l.table.leave(&o)
-	}
-	o.wakes.run()
-	if err != nil {
+	if err := l.do(&o, func() { l.record.hook(h) }); err != nil {
 		f(err)
 		return func() {}
 	}
-	return func() { l.forget(h) }
-}
-
-func (l Lease) forget(h *endHook) {
-	var o op
-	if l.enter(&o) == nil {
-		l.record.watch.hooks = slices.DeleteFunc(l.record.watch.hooks, func(x *endHook) bool { return x == h })
-		l.table.leave(&o)
+	return func() {
+		var o op
+		_ = l.do(&o, func() {
+			l.record.watch.hooks = slices.DeleteFunc(l.record.watch.hooks, func(x *endHook) bool { return x == h })
+		})
 	}
-	o.wakes.run()
 }

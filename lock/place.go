@@ -224,27 +224,22 @@ func (p *Place) leased() Lease {
 // It reports whether the place was still waiting; if so wake will not be called,
 // and if not, a wake that was on its way may still arrive. Calling it again has no
 // effect.
-func (p *Place) Cancel() bool {
+func (p *Place) Cancel() bool { return p.withdraw(true) }
+
+// withdraw cancels the place if it still waits, and reports whether it did; also one that was
+// granted, if evenGranted says so.
+func (p *Place) withdraw(evenGranted bool) bool {
 	var o op
 	t := p.table
 	t.enter(&o)
 	was := p.withdrawLocked(&o)
-	if p.state == granted {
+	if evenGranted && p.state == granted {
 		p.state = cancelled
 		if p.leased().heldLocked() {
 			t.end(p.lease, unlocked, &o)
 		}
 	}
 	t.done(&o)
-	return was
-}
-
-// withdraw cancels the place if it still waits, and reports whether it did.
-func (p *Place) withdraw() bool {
-	var o op
-	p.table.enter(&o)
-	was := p.withdrawLocked(&o)
-	p.table.done(&o)
 	return was
 }
 
@@ -276,7 +271,7 @@ func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease
 	if end(ctx) != nil {
 		return Lease{}, ctxError(ctx, keys)
 	}
-	if l, ok, err := t.take(opt, keys); ok || err != nil {
+	if l, err := t.take(opt, keys, false); l.record != nil || err != nil {
 		return l, err
 	}
 	ready := make(chan struct{})
@@ -290,24 +285,10 @@ func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease
 	select {
 	case <-ready:
 	case <-over:
-		if p.withdraw() {
+		if p.withdraw(false) {
 			return Lease{}, ctxError(ctx, keys)
 		}
 	}
 	l, _ := p.Lease()
 	return l, nil
-}
-
-// take is TryAcquire without the price of its error.
-func (t *Table) take(opt Options, keys []string) (l Lease, ok bool, err error) {
-	var o op
-	if keys, err = checked(opt, keys); err != nil {
-		return Lease{}, false, err
-	}
-	t.enter(&o)
-	if r := t.try(opt, keys, &o); r != nil {
-		l, ok = t.lease(r), true
-	}
-	t.done(&o)
-	return l, ok, nil
 }

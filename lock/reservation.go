@@ -120,9 +120,8 @@ func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
 	return all, nil
 }
 
-// checkHeld refuses leases that can't be brought back together: without a key, with
-// a negative TTL, with a token that is zero or repeated, or a key that is held
-// twice.
+// checkHeld refuses leases of one key that can't be brought back together: with a negative
+// TTL, with a token that is zero or repeated, or a key that is held twice.
 func checkHeld(held []Held) error {
 	tokens, keys := make(map[uint64]bool), make(map[string]bool)
 	for _, h := range held {
@@ -132,13 +131,11 @@ func checkHeld(held []Held) error {
 		if h.Token == 0 || tokens[h.Token] {
 			return fmt.Errorf("%w: restore: token %d is zero or repeated", ErrConfig, h.Token)
 		}
-		tokens[h.Token] = true
-		for _, key := range h.Keys {
-			if keys[key] {
-				return fmt.Errorf("%w: restore: key %q is held twice", ErrConfig, key)
-			}
-			keys[key] = true
+		key := h.Keys[0]
+		if keys[key] {
+			return fmt.Errorf("%w: restore: key %q is held twice", ErrConfig, key)
 		}
+		tokens[h.Token], keys[key] = true, true
 	}
 	return nil
 }
@@ -153,17 +150,15 @@ func (t *Table) restoreLocked(held []Held, o *op) ([]Lease, error) {
 	now, wall := o.now(), time.Now()
 	for _, h := range held {
 		_, live := left(h.Until, h.TTL, wall)
-		for _, key := range h.Keys {
-			if e := t.entries[key]; live && e != nil && !e.free() {
-				return nil, t.lockedErrorLocked([]string{key}, o)
-			}
+		if e := t.entries[h.Keys[0]]; live && e != nil && !e.free() {
+			return nil, t.lockedErrorLocked(h.Keys, o)
 		}
 	}
 	leases := make([]Lease, len(held))
 	for i, h := range held {
 		t.token = max(t.token, h.Token)
 		if left, live := left(h.Until, h.TTL, wall); live {
-			r := t.record(sorted(h.Keys)) // which are free
+			r := t.record(h.Keys) // which are free
 			r.token, r.owner, r.ttl, r.since, r.end = h.Token, h.Owner, h.TTL, now-wall.Sub(h.Since), holding
 			t.ends.set(r, after(now, left))
 			t.hold(r)

@@ -171,8 +171,7 @@ func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed bool,
 func (s *Slots[T]) openLocked(at step[T], lease Lease) *Reservation[T] {
 	r := &Reservation[T]{Lease: lease, slots: s, step: at}
 	s.open[lease.token] = r
-	w := lease.record.watchLocked()
-	w.hooks = append(w.hooks, &endHook{func(error) { s.ended(r) }})
+	lease.record.hook(&endHook{func(error) { s.ended(r) }})
 	return r
 }
 

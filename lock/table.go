@@ -30,7 +30,6 @@ type Table struct {
 	mu    sync.Mutex
 	clock clock
 	timer timer
-	fire  func() // onTimer, once the timer was set
 	engine
 }
 
@@ -54,10 +53,7 @@ func (t *Table) done(o *op) {
 // mutex either.
 func (t *Table) leave(o *op) {
 	if next := t.ends.next(); t.timer.late(next) {
-		if t.fire == nil {
-			t.fire = t.onTimer
-		}
-		t.timer.arm(o.now(), next, t.fire)
+		t.timer.arm(o.now(), next, t)
 	}
 	t.mu.Unlock()
 }
@@ -83,16 +79,19 @@ func (t *Table) RaiseToken(above uint64) {
 // and repeat. It returns [*LockedError] when one of them is held, even by the same
 // owner, or promised to a waiter; [ErrEmptyKey] or [ErrDuration] for bad input.
 func (t *Table) TryAcquire(opt Options, keys ...string) (Lease, error) {
+	return t.take(opt, keys, true)
+}
+
+// take is TryAcquire, which need not say why it gets nothing: that has its price.
+func (t *Table) take(opt Options, keys []string, say bool) (l Lease, err error) {
 	var o op
-	keys, err := checked(opt, keys)
-	if err != nil {
+	if keys, err = checked(opt, keys); err != nil {
 		return Lease{}, err
 	}
 	t.enter(&o)
-	var l Lease
 	if r := t.try(opt, keys, &o); r != nil {
 		l = t.lease(r)
-	} else {
+	} else if say {
 		err = t.lockedErrorLocked(keys, &o)
 	}
 	t.done(&o)
@@ -128,13 +127,9 @@ func checked(opt Options, keys []string) ([]string, error) {
 	if len(keys) == 1 {
 		return keys, nil
 	}
-	return sorted(keys), nil
-}
-
-func sorted(keys []string) []string {
 	keys = slices.Clone(keys)
 	slices.Sort(keys)
-	return slices.Compact(keys)
+	return slices.Compact(keys), nil
 }
 
 // lockedErrorLocked names the first of the keys that is not free.

@@ -29,20 +29,18 @@ const farFuture = math.MaxInt64 - 1 // MaxInt64 itself means never
 
 // enqueue gives a lane its place in the agenda, instead of the one it had.
 func (c *agenda) enqueue(l *lane, due int64) {
-	parked := c.isParked(l)
+	parked := len(c.held)+len(c.prefixes) > 0 && c.why(l.id(&c.lanes.entries)) != 0
 	if l.standing != absent && l.due == due && !l.halted && !parked {
 		return
 	}
 	c.displace(l)
 	l.due = due
-	c.expect(due)
+	if due < c.soon {
+		c.prompt = max(c.prompt, due)
+	}
 	if !l.halted && !parked {
 		c.place(l)
 	}
-}
-
-func (c *agenda) isParked(l *lane) bool {
-	return len(c.held)+len(c.prefixes) > 0 && c.why(l.id(&c.lanes.entries)) != 0
 }
 
 // firstDue reads the first payload that waits in a lane, and returns its own due time, by
@@ -75,14 +73,11 @@ func (c *agenda) next() *lane {
 		a.heap.pop()
 		a.stale--
 	}
-	if a.first == 0 {
-		if len(a.heap) == 0 {
-			return nil
-		}
-		return c.lanes.at(a.heap[0].lane)
+	var first *lane
+	if a.first != 0 {
+		first = c.lanes.at(a.first)
 	}
-	first := c.lanes.at(a.first)
-	if len(a.heap) > 0 && a.heap[0].due < first.due {
+	if len(a.heap) > 0 && (first == nil || a.heap[0].due < first.due) {
 		return c.lanes.at(a.heap[0].lane)
 	}
 	return first
@@ -199,13 +194,6 @@ func (c *agenda) displace(l *lane) {
 // patience is how many slacks a job is put off at least to have one: a hundredth of
 // a pause is not missed.
 const patience = 100
-
-// expect notes when a job is due that comes to wait.
-func (c *agenda) expect(due int64) {
-	if due < c.soon {
-		c.prompt = max(c.prompt, due)
-	}
-}
 
 // nextWake returns when to look at the jobs that wait, unless a change comes
 // before, or math.MaxInt64: when the oldest is due, or less than a slack later.

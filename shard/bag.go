@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/strandjobs/strand/journal"
@@ -132,11 +133,11 @@ func (b *bag) takeOut(means func(Payload) bool) (out []Payload) {
 		b.folding.fold = nil // it may be about one of them
 	}
 	var found []*hashed
-	b.order.all(func(h *hashed) {
+	for h := range b.order.all {
 		if !h.gone && means(h.Payload) {
 			found = append(found, h)
 		}
-	})
+	}
 	for _, h := range found {
 		out = append(out, h.Payload)
 		if b.index != nil {
@@ -144,7 +145,7 @@ func (b *bag) takeOut(means func(Payload) bool) (out []Payload) {
 		}
 		b.forget(h)
 	}
-	slices.SortFunc(out, Payload.compare)
+	slices.SortFunc(out, compare[Payload])
 	return out
 }
 
@@ -155,19 +156,17 @@ const detailLooks = 16
 // some returns the first n payloads, or a few less if most of those that are looked
 // at are gone.
 func (b *bag) some(n int) (list []Payload) {
-	looks := n * detailLooks
-	take := func(h *hashed) bool {
-		if !h.gone {
-			list = append(list, h.Payload)
+	for _, inOrder := range [...]iter.Seq[*hashed]{slices.Values(b.order.inOrder.values()), b.order.heap.inOrder} {
+		most, looks := len(list)+n, n*detailLooks
+		for h := range inOrder {
+			if !h.gone {
+				list = append(list, h.Payload)
+			}
+			if looks--; len(list) >= most || looks <= 0 {
+				break
+			}
 		}
-		looks--
-		return len(list) < n && looks > 0
 	}
-	b.order.inOrder.each(take)
-	first := list
-	list, looks = nil, n*detailLooks
-	b.order.heap.each(take)
-	list = append(first, list...)
-	slices.SortFunc(list, Payload.compare)
+	slices.SortFunc(list, compare[Payload])
 	return list[:max(min(len(list), n), 0)]
 }

@@ -102,9 +102,9 @@ func (c *hands) stepClock(before, step int64) {
 // long as it has been, and a retry, a rest and the quiet time of Debounce take as long as they
 // were to; a time that a caller asked for stays that time. Parted: more than the due time has moved.
 func (c *timing) stepped(l *lane, before, step int64) (due int64, parted bool) {
-	p := l.past()
+	p := l.known()
 	switch {
-	case p != nil && p.restEnd != 0:
+	case p.restEnd != 0:
 		if p.own <= before {
 			p.own += step
 		}

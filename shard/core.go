@@ -204,12 +204,10 @@ func (c *Core) Departed(id string, at journal.Position, gone bool) {
 		c.graves[id] = g
 		if gone {
 			delete(c.graves, id)
+		} else if newer, over := c.newer(g.version, c.lanes.find([]byte(id)), id); over {
+			c.exhume(id, newer)
 		} else {
-			if newer, over := c.newer(g.version, c.lanes.find([]byte(id)), id); over {
-				c.exhume(id, newer)
-			} else {
-				c.succeed(id, newer)
-			}
+			c.succeed(id, newer)
 		}
 	}
 	c.Let(id, HoldDead)

@@ -110,15 +110,30 @@ func (c *dead) bury(now int64, it *Item, payloads []Payload, reason string) {
 
 // endAs ends payloads as a person wants it.
 func (c *dead) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
-	if r.Verdict == VerdictCanceled {
-		reason := r.Reason
-		if r.Failed && it.LastError != "" {
-			reason += ": " + it.LastError
-		}
-		c.bury(now, it, payloads, reason)
-	} else {
-		c.delete(payloads)
+	reason := r.Reason
+	if r.Failed && it.LastError != "" {
+		reason += ": " + it.LastError
 	}
+	c.endWith(now, it, r.Verdict, payloads, reason)
+}
+
+// endWith ends payloads with a verdict after which they are over. What goes to the morgue has
+// a reason.
+func (c *dead) endWith(now int64, it *Item, v Verdict, payloads []Payload, reason string) {
+	switch v {
+	case VerdictDeleted:
+		c.delete(payloads)
+		return
+	case VerdictDone:
+		c.counts.Done += uint64(len(payloads))
+	case VerdictDiscarded:
+		c.counts.Discarded += uint64(len(payloads))
+	default:
+		c.bury(now, it, payloads, reason)
+		return
+	}
+	c.endAll(payloads)
+	c.noteDone(it, payloads)
 }
 
 // inGrave reports whether a payload that is about to go to the morgue is older than the
@@ -216,8 +231,8 @@ func (c *dead) Late(id string, at journal.Position) (late, known bool) {
 	died := o.dead[i]
 	after := func(p Payload) bool { return died.before(p.version()) }
 	if l := c.lanes.find([]byte(id)); l != nil {
-		it, past := l.item(), l.past()
-		late = it != nil && slices.ContainsFunc(it.Payloads, after) || past != nil && slices.ContainsFunc(past.held, after)
+		it := l.item()
+		late = it != nil && slices.ContainsFunc(it.Payloads, after) || slices.ContainsFunc(l.held(), after)
 	}
 	return late || o.late(died), true
 }

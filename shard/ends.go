@@ -64,16 +64,8 @@ func (c *ends) decide(now int64, it *Item) {
 	case VerdictDone:
 		c.endDone(it, it.settled+len(judged))
 		c.over(now, l, it, behind)
-	case VerdictDiscarded:
-		c.endAll(judged)
-		c.noteDone(it, judged)
-		c.counts.Discarded += uint64(len(judged))
-		c.over(now, l, it, behind)
-	case VerdictCanceled:
-		c.bury(now, it, judged, out.Error)
-		c.over(now, l, it, behind)
-	case VerdictDeleted:
-		c.delete(judged)
+	case VerdictDiscarded, VerdictCanceled, VerdictDeleted:
+		c.endWith(now, it, out.Verdict, judged, out.Error)
 		c.over(now, l, it, behind)
 	case VerdictFailed:
 		c.failed(now, l, it, judged, behind)
@@ -214,21 +206,7 @@ func (c *ends) endParts(now int64, it *Item) bool {
 		if i >= run {
 			it.behind--
 		}
-		if v := parts[0].Verdict; v == VerdictDone || v == VerdictDiscarded {
-			c.noteDone(it, it.Payloads[i:i+1])
-		}
-		switch parts[0].Verdict {
-		case VerdictDone:
-			c.endPayload(p.Ref)
-			c.counts.Done++
-		case VerdictDiscarded:
-			c.endPayload(p.Ref)
-			c.counts.Discarded++
-		case VerdictDeleted:
-			c.delete(it.Payloads[i : i+1])
-		default:
-			c.bury(now, it, it.Payloads[i:i+1], parts[0].Error)
-		}
+		c.endWith(now, it, parts[0].Verdict, it.Payloads[i:i+1], parts[0].Error)
 		parts = parts[1:]
 	}
 	if len(parts) > 0 {

@@ -77,24 +77,20 @@ func (c *gather) expectFold(l *lane, fresh journal.Ref, restored bool) {
 	if n := b.len(); f.fold != nil || n < max(2*f.left, f.left+c.cfg.foldEach) || f.bytes < 2*f.leftBytes {
 		return
 	}
-	var after journal.Position
-	note := func(out []Payload) { // which may come back: what is older stands before it
-		for _, p := range out {
-			after = max(after, p.Ref.Position())
-		}
-	}
+	out := l.held() // or in hand: it may come back, and what is older stands before it
 	if it := l.item(); it != nil {
-		note(it.Payloads)
+		out = it.Payloads
 	}
-	if p := l.past(); p != nil {
-		note(p.held)
+	var after journal.Position
+	for _, p := range out {
+		after = max(after, p.Ref.Position())
 	}
 	fold := &Fold{ID: string(l.id(&c.lanes.entries)), bag: b, members: make([]*hashed, 0, b.len())}
-	b.order.all(func(h *hashed) {
+	for h := range b.order.all {
 		if !h.gone && h.Ref.Position() > after {
 			fold.members = append(fold.members, h)
 		}
-	})
+	}
 	slices.SortFunc(fold.members, func(a, b *hashed) int { return cmp.Compare(a.Ref.Position(), b.Ref.Position()) })
 	for _, h := range fold.members {
 		if h.Ref.Fresh() {
@@ -128,7 +124,7 @@ func (c *gather) folded(fold *Fold) bool {
 		first := fold.members[g.From]
 		for _, h := range fold.members[g.From+1 : g.To] {
 			fold.bag.forget(h)
-			c.become(first.Payload, h.Payload)
+			c.replace(h.Ref, first.Ref.Position(), false)
 		}
 		c.change.Rewritten = append(c.change.Rewritten, journal.Rewrite{Ref: first.Ref, Payload: g.Payload, Room: g.Room})
 		c.rewritten = append(c.rewritten, first)

@@ -48,7 +48,7 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 		c.freshStart(l, e.Due)
 	case first && !l.holds():
 		due := l.due
-		if p := l.past(); c.loading && p != nil && p.resting {
+		if c.loading && l.known().resting {
 			due = l.dueAfter(e.Due, due)
 		}
 		c.enqueue(l, due)

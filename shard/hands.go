@@ -52,8 +52,7 @@ func (c *hands) Take(now int64, r *Run) bool {
 	for r.size < most && c.NextDue() <= now {
 		l := c.next()
 		c.leave(l)
-		r.grow()
-		it := &r.Items[len(r.Items)-1]
+		it := r.grow()
 		c.handOut(l, it, c.limit(most-r.size))
 		r.size += c.size(it.Payloads)
 	}

@@ -18,13 +18,6 @@ func (p Payload) before(q Payload) bool {
 	return p.Score < q.Score || (p.Score == q.Score && p.Ref.Position() < q.Ref.Position())
 }
 
-func (p Payload) compare(q Payload) int {
-	if p.before(q) {
-		return -1
-	}
-	return 1
-}
-
 // lane is one id that has something to do. There may be millions: what only
 // few of them need, or for a short time, stands behind a pointer, and a lane
 // fills a line of the cache.
@@ -51,7 +44,11 @@ type laneExtra struct {
 	retry int32       // −1 new, 0 failed once, …
 }
 
-var newRest = laneExtra{retry: -1}
+// What lanes have in common that have nothing of it. It is never written to.
+var (
+	newRest = laneExtra{retry: -1}
+	nothing runHistory
+)
 
 // runHistory is what a job remembers of its runs, and of those that gather for the next.
 type runHistory struct {
@@ -82,14 +79,6 @@ func (l *lane) dueAfter(own, restEnd int64) int64 {
 	return max(own, restEnd)
 }
 
-// failures returns what has failed so far.
-func (p *runHistory) failures() journal.History {
-	if p.err == "" {
-		return nil
-	}
-	return p.history
-}
-
 // take removes the first payload of those that wait; there is one.
 func (l *lane) take() Payload {
 	b := l.bag()
@@ -109,16 +98,13 @@ func (l *lane) take() Payload {
 // others if they are meant, too.
 func (l *lane) takeOut(r *Removal, andOthers bool) (held, others []Payload) {
 	means := func(p Payload) bool { return r.means(p.Ref.Position()) }
-	if p := l.past(); p != nil && len(p.held) > 0 {
-		var kept []Payload
-		for _, h := range p.held {
+	if p := l.past(); p != nil {
+		p.held = slices.DeleteFunc(p.held, func(h Payload) bool {
 			if means(h) {
 				held = append(held, h)
-			} else {
-				kept = append(kept, h)
 			}
-		}
-		p.held = kept
+			return means(h)
+		})
 	}
 	switch b := l.bag(); {
 	case !andOthers:
@@ -149,7 +135,7 @@ func (l *lane) id(r *entryReader) []byte {
 	case l.item() != nil:
 		return []byte(l.item().ID)
 	case l.holds():
-		return r.id(l.past().held[0].Ref)
+		return r.id(l.held()[0].Ref)
 	case l.n() == 0: // while loading
 		return r.id(l.past().state)
 	}
@@ -161,38 +147,31 @@ func (l *lane) has(r *entryReader, id []byte) bool {
 	if it := l.item(); it != nil {
 		return it.ID == string(id)
 	}
-	if l.rest != nil && l.rest.id != "" {
-		return l.rest.id == string(id)
+	if known := l.extra().id; known != "" {
+		return known == string(id)
 	}
 	return bytes.Equal(l.id(r), id)
 }
 
-func (l *lane) item() *Item {
+// extra is for those who only look.
+func (l *lane) extra() *laneExtra {
 	if l.rest == nil {
-		return nil
+		return &newRest
 	}
-	return l.rest.item
+	return l.rest
 }
 
-func (l *lane) bag() *bag {
-	if l.rest == nil {
-		return nil
-	}
-	return l.rest.bag
-}
+func (l *lane) item() *Item       { return l.extra().item }
+func (l *lane) bag() *bag         { return l.extra().bag }
+func (l *lane) past() *runHistory { return l.extra().past }
+func (l *lane) retry() int        { return int(l.extra().retry) }
 
-func (l *lane) past() *runHistory {
-	if l.rest == nil {
-		return nil
+// known is past for those who only look.
+func (l *lane) known() *runHistory {
+	if p := l.past(); p != nil {
+		return p
 	}
-	return l.rest.past
-}
-
-func (l *lane) retry() int {
-	if l.rest == nil {
-		return -1
-	}
-	return int(l.rest.retry)
+	return &nothing
 }
 
 // n returns the number of payloads that wait, without held ones.
@@ -206,9 +185,17 @@ func (l *lane) n() int {
 	return 1
 }
 
-func (l *lane) holds() bool {
-	p := l.past()
-	return p != nil && len(p.held) > 0
+// held are the failed payloads that run alone.
+func (l *lane) held() []Payload { return l.known().held }
+
+func (l *lane) holds() bool { return len(l.held()) > 0 }
+
+// failures returns the last error, "" if the last run did not fail, and what has failed so far.
+func (l *lane) failures() (last string, all journal.History) {
+	if p := l.known(); p.err != "" {
+		return p.err, p.history
+	}
+	return "", nil
 }
 
 // hasPayload reports whether the payload at a position waits, or is held.
@@ -217,14 +204,15 @@ func (l *lane) hasPayload(at journal.Position) bool {
 }
 
 // hasAny reports whether a payload that is meant waits, or is held.
-func (l *lane) hasAny(means func(Payload) bool) (found bool) {
-	if p := l.past(); p != nil {
-		found = slices.ContainsFunc(p.held, means)
-	}
+func (l *lane) hasAny(means func(Payload) bool) bool {
 	if b := l.bag(); b != nil {
-		b.order.all(func(h *hashed) { found = found || !h.gone && means(h.Payload) })
+		for h := range b.order.all {
+			if !h.gone && means(h.Payload) {
+				return true
+			}
+		}
 	}
-	return found || !l.one.Ref.IsZero() && means(l.one)
+	return slices.ContainsFunc(l.held(), means) || !l.one.Ref.IsZero() && means(l.one)
 }
 
 // allDue reports whether each payload that waits was accepted with a due time that
@@ -239,15 +227,15 @@ func (l *lane) empty() bool { return l.n() == 0 && !l.holds() }
 
 // hasState reports whether the log has, or is about to have, a state of the job.
 func (l *lane) hasState() bool {
-	p := l.past()
-	return p != nil && (!p.state.IsZero() || p.pending > 0)
+	p := l.known()
+	return !p.state.IsZero() || p.pending > 0
 }
 
 // stateAfter reports whether the state of the job comes after a position in the log: of
 // a payload that was accepted when it was written, and had not been delivered.
 func (l *lane) stateAfter(at journal.Position) bool {
-	p := l.past()
-	return p != nil && (p.pending > 0 || !p.state.IsZero() && p.state.Position() > at)
+	p := l.known()
+	return p.pending > 0 || !p.state.IsZero() && p.state.Position() > at
 }
 
 // about is the position of the payload that a state is about.

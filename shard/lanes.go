@@ -42,6 +42,8 @@ type slab struct {
 	open  bool   // it is in lanes.open
 }
 
+func (s *slab) used() uint64 { return allFree &^ s.free }
+
 var hashSeed = maphash.MakeSeed() // of this process only, so no user can aim at collisions
 
 func hashOf(data []byte) uint32 { return uint32(maphash.Bytes(hashSeed, data)) }
@@ -71,7 +73,7 @@ func (ls *lanes) at(n number) *lane {
 func (ls *lanes) all() iter.Seq[*lane] {
 	return func(yield func(*lane) bool) {
 		for _, s := range ls.slabs {
-			for used := allFree &^ s.free; used != 0; used &= used - 1 {
+			for used := s.used(); used != 0; used &= used - 1 {
 				if !yield(&s.lanes[bits.TrailingZeros64(used)-1]) {
 					return
 				}

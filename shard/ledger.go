@@ -16,9 +16,15 @@ type ledger struct {
 	ages    ages
 
 	change    Change
-	stateOf   []*lane   // the lane of each state in change
+	stateOf   []subject // whose each state in change is
 	rewritten []*hashed // the payloads that change rewrites
 	rested    rested    // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
+}
+
+// subject is whose a state is: that of a lane, or of an id that rests.
+type subject struct {
+	lane  *lane // nil: the id rests
+	rests string
 }
 
 // Change is what a shard decided, with what its recorder may want to add to the
@@ -90,12 +96,13 @@ func (c *ledger) endAll(payloads []Payload) {
 	}
 }
 
-// become ends a payload that is a part of another one from now on.
-func (c *ledger) become(into, p Payload) {
+// replace ends a payload, for which the one at a position stands from now on. Over: that one
+// has ended, too.
+func (c *ledger) replace(gone journal.Ref, into journal.Position, over bool) {
 	c.counts.Merged++
 	c.counts.Replaced++
-	c.endPayload(p.Ref)
-	c.change.Merged = append(c.change.Merged, Merged{Position: p.Ref.Position(), Into: into.Ref.Position()})
+	c.endPayload(gone)
+	c.change.Merged = append(c.change.Merged, Merged{gone.Position(), into, over})
 }
 
 // combine ends all but the first of payloads that were folded and are over together.
@@ -105,19 +112,15 @@ func (c *ledger) combine(it *Item, judged []Payload) []Payload {
 	}
 	it.combined = true
 	for _, p := range judged[1:] {
-		c.become(judged[0], p)
+		c.replace(p.Ref, judged[0].Ref.Position(), false)
 	}
 	return judged[:1]
 }
 
-// supersede ends a payload, because the one at a position is newer. Over: that one has
-// ended, too.
+// supersede is replace by a newer payload, whatever the bytes.
 func (c *ledger) supersede(p Payload, into journal.Position, over bool) {
-	c.counts.Merged++
-	c.counts.Replaced++
 	c.counts.Superseded++
-	c.endPayload(p.Ref)
-	c.change.Merged = append(c.change.Merged, Merged{p.Ref.Position(), into, over})
+	c.replace(p.Ref, into, over)
 }
 
 func (c *ledger) delete(payloads []Payload) {
@@ -196,13 +199,14 @@ func (c *ledger) writeState(l *lane) {
 	c.replaceState(p)
 	if p.pending == 0 {
 		c.change.States = append(c.change.States, journal.JobState{})
-		c.stateOf = append(c.stateOf, l)
+		c.stateOf = append(c.stateOf, subject{lane: l})
 		p.pending = len(c.change.States)
 	}
 	e := &c.change.States[p.pending-1].Entry
+	last, failures := l.failures()
 	*e = journal.Entry{
 		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
-		Retry: l.retry(), Halted: l.halted, Crashed: l.halted && p.crashed, Error: []byte(p.err), History: p.failures(),
+		Retry: l.retry(), Halted: l.halted, Crashed: l.halted && p.crashed, Error: []byte(last), History: failures,
 	}
 	if p.bounded && !l.holds() && l.retry() < 0 {
 		e.Failed = append(e.Failed, 0, journal.Position(p.limit)) // see gathers
@@ -244,13 +248,11 @@ func (c *ledger) unwrite(p *runHistory) {
 	p.pending = 0
 	if at < last {
 		c.stateOf[at], c.change.States[at] = c.stateOf[last], c.change.States[last]
-		if moved := c.stateOf[at]; moved != nil {
+		if moved := c.stateOf[at].lane; moved != nil {
 			moved.past().pending = at + 1
-		} else {
-			c.rested.moved(last, at)
 		}
 	}
-	c.stateOf[last], c.change.States[last] = nil, journal.JobState{}
+	c.stateOf[last], c.change.States[last] = subject{}, journal.JobState{}
 	c.stateOf, c.change.States = c.stateOf[:last], c.change.States[:last]
 }
 
@@ -262,13 +264,14 @@ func (c *ledger) Record(log Recorder) {
 	}
 	log.Record(&c.change)
 	rewritten, at := c.rewritten, c.change.Rewritten
-	for i, l := range c.stateOf {
-		if l == nil {
-			c.rested.written(i, c.change.States[i].Ref)
+	for i, of := range c.stateOf {
+		state := c.change.States[i].Ref
+		if of.lane == nil {
+			c.rested.written(of.rests, state)
 			continue
 		}
-		p := l.past()
-		p.state, p.pending = c.change.States[i].Ref, 0
+		p := of.lane.past()
+		p.state, p.pending = state, 0
 	}
 	c.change.Ended = emptied(c.change.Ended)
 	c.change.States = emptied(c.change.States)

@@ -83,7 +83,7 @@ func (c *Core) Loaded() {
 			hash := hashOf(l.id(&c.lanes.entries))
 			c.restOn(l)
 			c.drop(l, hash)
-		case l.past() != nil && l.past().pulled:
+		case l.known().pulled:
 			l.past().pulled = false
 			c.writeState(l)
 		case l.unpinned:

@@ -55,7 +55,7 @@ func (c *looks) FirstWaiting(id string) (at journal.Position, due int64) {
 	}
 	switch {
 	case l.holds():
-		return l.past().held[0].Ref.Position(), l.due
+		return l.held()[0].Ref.Position(), l.due
 	case l.n() > 0:
 		return l.first().Ref.Position(), l.due
 	}
@@ -101,13 +101,10 @@ func (c *looks) Status(id string) (s Status) {
 	held := c.held[id]
 	s = Status{
 		Known: true, Newest: s.Newest, Running: l.item() != nil, Parked: held&^HoldPause != 0, Paused: held&HoldPause != 0, Halted: l.halted,
-		Due: l.due, Retry: l.retry(), Payloads: l.n(),
+		Due: l.due, Retry: l.retry(), Payloads: l.n() + len(l.held()),
 		Runs: len(c.runs) - c.exempt, Concurrency: c.cfg.Concurrency,
 	}
-	if p := l.past(); p != nil {
-		s.LastError = p.err
-		s.Payloads += len(p.held)
-	}
+	s.LastError, _ = l.failures()
 	return s
 }
 
@@ -179,10 +176,9 @@ func (c *looks) Detail(id string, now int64, n int) (d Detail, ok bool) {
 	}
 	c.show(Cursor(l.number), now, &d.View)
 	d.ID = id
-	if p := l.past(); p != nil {
-		d.History = slices.Clone(p.failures())
-		d.Waiting = append(d.Waiting, p.held[:min(len(p.held), n)]...)
-	}
+	_, failures := l.failures()
+	d.History = slices.Clone(failures)
+	d.Waiting = slices.Clone(l.held()[:min(len(l.held()), n)])
 	if it := l.item(); it != nil {
 		hand := it.Payloads[it.settled:]
 		d.InHand = slices.Clone(hand[:min(len(hand), n)])

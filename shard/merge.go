@@ -49,10 +49,7 @@ func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Posit
 	if ended.IsZero() {
 		return 0
 	}
-	c.counts.Merged++
-	c.counts.Replaced++
-	c.endPayload(ended)
-	c.change.Merged = append(c.change.Merged, Merged{Position: ended.Position(), Into: kept.Ref.Position()})
+	c.replace(ended, kept.Ref.Position(), false)
 	if ended.Position() < kept.Ref.Position() || c.moves() {
 		// The job keeps its due time, although the payload that it may have
 		// come from is gone.

@@ -10,18 +10,16 @@ package shard
 // prefetchIDs loads what handing out up to n lanes that stand in line begins
 // with: their ids, which are beside their payloads.
 func (c *hands) prefetchIDs(now int64, n int) {
-	var sum byte
 	for next := c.due.first; next != 0 && n > 0; n-- {
 		l := c.lanes.at(next)
 		if l.due > now {
 			break
 		}
 		if !l.one.Ref.IsZero() {
-			sum += l.one.Ref.Prefetch()
+			c.prefetched += uint(l.one.Ref.Prefetch())
 		}
 		next = l.next
 	}
-	c.prefetched += uint(sum)
 }
 
 // prefetchID loads what taking in an entry of an id begins with.
@@ -33,16 +31,14 @@ func (c *hands) prefetchIncoming(as []incoming) {
 	for i := range as {
 		as[i].lane = c.lanes.byID.prefetch(hashOf(as[i].ID)).value
 	}
-	var sum uint32
 	for i := range as {
 		if as[i].lane == 0 {
 			continue
 		}
 		if b := c.lanes.at(as[i].lane).bag(); b != nil && b.index != nil {
-			sum += b.index.prefetch(hashOf(as[i].Payload)).hash
+			c.prefetched += uint(b.index.prefetch(hashOf(as[i].Payload)).hash)
 		}
 	}
-	c.prefetched += uint(sum)
 }
 
 // prefetchEqual loads what handing out some of the many payloads of a lane begins
@@ -52,15 +48,10 @@ func (c *hands) prefetchEqual(l *lane, limit int) {
 	if b == nil || b.index == nil || limit == 0 || limit >= b.len() {
 		return
 	}
-	var sum uint32
-	for chunk := b.order.inOrder.head; chunk != nil && limit > 0; chunk = chunk.next {
-		next := chunk.values[chunk.from:min(chunk.to, chunk.from+limit)]
-		for _, h := range next {
-			sum += b.index.prefetch(h.hash).hash
-		}
-		limit -= len(next)
+	next := b.order.inOrder.values()
+	for _, h := range next[:min(limit, len(next))] {
+		c.prefetched += uint(b.index.prefetch(h.hash).hash)
 	}
-	c.prefetched += uint(sum)
 }
 
 // prefetchSlots loads what dropping the lanes of a run begins with, if there are
@@ -69,9 +60,7 @@ func (c *hands) prefetchSlots(r *Run) {
 	if len(r.Items) < 2 {
 		return
 	}
-	var sum uint32
 	for i := range r.Items {
-		sum += c.lanes.byID.prefetch(r.Items[i].hash).hash
+		c.prefetched += uint(c.lanes.byID.prefetch(r.Items[i].hash).hash)
 	}
-	c.prefetched += uint(sum)
 }

@@ -150,7 +150,7 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 		case r.Failed:
 			return 0, 0
 		default:
-			return forgot + c.removeBehind(now, l, it, r), it.doom(r, c.cfg.Single)
+			return forgot + c.removeBehind(now, l, r), it.doom(r, c.cfg.Single)
 		}
 	}
 	if r.Failed && l.retry() < 0 && !l.halted {
@@ -195,9 +195,7 @@ func (c *ends) leaveOver(now int64, l *lane, anew bool) {
 // about those that failed.
 func (c *ends) endRemoved(now int64, l *lane, held, others []Payload, r *Removal) {
 	it := Item{Retry: l.retry()}
-	if p := l.past(); p != nil {
-		it.LastError, it.History = p.err, p.failures()
-	}
+	it.LastError, it.History = l.failures()
 	c.endAs(now, &it, held, r)
 	if len(held) > 0 || l.holds() {
 		it = Item{Retry: -1}
@@ -206,7 +204,7 @@ func (c *ends) endRemoved(now int64, l *lane, held, others []Payload, r *Removal
 }
 
 // removeBehind ends what arrived for an id that runs.
-func (c *ends) removeBehind(now int64, l *lane, it *Item, r *Removal) int {
+func (c *ends) removeBehind(now int64, l *lane, r *Removal) int {
 	_, others := l.takeOut(r, true)
 	c.endAs(now, &Item{Retry: -1}, others, r)
 	for _, p := range others {

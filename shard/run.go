@@ -25,10 +25,9 @@ type Run struct {
 }
 
 // grow adds an item without moving the others: lanes point to them.
-func (r *Run) grow() {
-	if r.Items = r.Items[:len(r.Items)+1]; len(r.Items) > cap(r.Items) {
-		panic("shard: bug: a run is too small for its items")
-	}
+func (r *Run) grow() *Item {
+	r.Items = r.Items[:len(r.Items)+1]
+	return &r.Items[len(r.Items)-1]
 }
 
 // Next starts up to n more items, without those that the shard has taken back,
@@ -187,16 +186,11 @@ func (o *Outcome) AddPart(part Part) {
 func (it *Item) begin(l *lane, limit int) {
 	it.Retry, it.Due, it.lane = l.retry(), l.due, l
 	it.undone, it.moved = l.due, false
-	it.LastError, it.History, it.Outcome, it.Claim, it.over, it.settled = "", nil, Outcome{}, nil, false, 0
-	it.Folded, it.combined, it.behind = nil, false, 0
+	it.LastError, it.History = l.failures()
 	it.state.Store(handed)
 	it.tried = int32(it.Retry)
-	if p := l.past(); p != nil {
-		it.LastError, it.History = p.err, p.failures()
-	}
 	if it.held = l.holds(); it.held {
-		p := l.past()
-		it.Payloads, p.held = p.held, nil
+		it.Payloads, l.past().held = l.held(), nil
 	} else {
 		n := l.n()
 		if limit > 0 && limit < n {
@@ -239,7 +233,7 @@ func (it *Item) reset() {
 		it.removals.Store(nil)
 	}
 	it.ID, it.Payloads, it.LastError, it.History, it.lane = "", nil, "", nil, nil
-	it.Folded, it.behind = nil, 0
+	it.Folded, it.combined, it.behind, it.over, it.settled = nil, false, 0, false, 0
 	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
 	if it.staged.Load() != nil { // a store costs more, and most have none
 		it.staged.Store(nil)

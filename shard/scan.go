@@ -59,11 +59,10 @@ func (c *looks) Scan(after Cursor, n int, now int64, f func(*View)) (last Cursor
 	var v View
 	for last = after; n > 0 && !c.broken(); n-- {
 		at := last + 1
-		index := int(at >> slabBits)
-		if index >= len(c.lanes.slabs) {
+		if int(at>>slabBits) >= len(c.lanes.slabs) {
 			return last, false
 		}
-		used := allFree &^ c.lanes.slabs[index].free &^ (1<<(at&slabLanes) - 1)
+		used := c.lanes.slabs[at>>slabBits].used() &^ (1<<(at&slabLanes) - 1)
 		if used == 0 {
 			last = at | slabLanes
 			continue
@@ -85,7 +84,7 @@ func (c *looks) ScanBack(before Cursor, n int, now int64, f func(*View)) (last C
 	}
 	for ; n > 0 && last != 0 && !c.broken(); n-- {
 		at := last - 1
-		used := allFree &^ c.lanes.slabs[at>>slabBits].free & (1<<(at&slabLanes+1) - 1)
+		used := c.lanes.slabs[at>>slabBits].used() & (1<<(at&slabLanes+1) - 1)
 		if last = at &^ slabLanes; used == 0 {
 			continue
 		}
@@ -98,8 +97,7 @@ func (c *looks) ScanBack(before Cursor, n int, now int64, f func(*View)) (last C
 
 // Look shows the job at a place, as Scan does. It reports false when there is none.
 func (c *looks) Look(at Cursor, now int64, v *View) bool {
-	index := int(at >> slabBits)
-	if c.broken() || index >= len(c.lanes.slabs) || (allFree&^c.lanes.slabs[index].free)>>(at&slabLanes)&1 == 0 {
+	if c.broken() || int(at>>slabBits) >= len(c.lanes.slabs) || c.lanes.slabs[at>>slabBits].used()>>(at&slabLanes)&1 == 0 {
 		return false
 	}
 	c.show(at, now, v)
@@ -127,12 +125,10 @@ func (c *looks) show(at Cursor, now int64, v *View) {
 	if v.ID = l.rest.id; v.Payloads > 0 {
 		v.First = l.first().Ref
 	}
-	held := 0
-	if p := l.past(); p != nil {
-		v.LastError = p.err
-		if held = len(p.held); held > 0 {
-			v.First = p.held[0].Ref
-		}
+	v.LastError, _ = l.failures()
+	held := l.held()
+	if len(held) > 0 {
+		v.First = held[0].Ref
 	}
 	if it := l.item(); it != nil { // of its fields only what the worker never writes
 		hand := it.Payloads[it.settled:]
@@ -143,8 +139,8 @@ func (c *looks) show(at Cursor, now int64, v *View) {
 		}
 		return
 	}
-	v.Payloads += held
-	v.Held = held
+	v.Payloads += len(held)
+	v.Held = len(held)
 }
 
 func (l *lane) state(now int64) State {

@@ -166,7 +166,10 @@ func (s *Shard) receive(message any) {
 	}
 	s.core.reclaim(now)
 	s.core.Record(s.log)
-	s.handOutFolds()
+	for _, f := range s.core.takeFolds() {
+		f.Shard = s
+		s.core.cfg.Fold(f)
+	}
 	s.serve(now)
 	s.setTimer(now, s.core.reclaim(now)) // of the runs just handed out, too
 }
@@ -175,14 +178,6 @@ func (s *Shard) receive(message any) {
 func (s *Shard) Folded(f *Fold) {
 	if !s.ref.Send(f) {
 		f.Over(false)
-	}
-}
-
-// handOutFolds has what has gathered folded.
-func (s *Shard) handOutFolds() {
-	for _, f := range s.core.takeFolds() {
-		f.Shard = s
-		s.core.cfg.Fold(f)
 	}
 }
 

@@ -7,22 +7,14 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Under MergeSupersede a payload is a state of its id, and the newest counts: the one
-// with the highest score, and of equal scores, or where one has none, the one that was
-// accepted last. This file says what becomes of the others. It is asked at two moments.
-//
-// When a payload arrives (arrive): it takes the place of one that waits, is retried, is
-// held or is halted, as a new job with its own due time; it waits behind one that runs;
-// and what is older than any of these, or than what has run, is superseded at once. So
-// at most one payload of an id waits, and no bag and no bytes are looked at.
-//
-// When a run ends (overtaken): what is done is done. All else gives way to a newer
-// payload that has come meanwhile: it is not tried again, and does not go to the morgue.
+// Under MergeSupersede the newest state of an id counts, see the package comment. This file
+// says what becomes of the others, when a payload arrives (arrive) and when a run ends
+// (overtaken). One that takes the place of another is a new job with its own due time; no
+// bag and no bytes are looked at.
 //
 // What must be known of an id that has nothing to do is its last version, if it has
-// scores: it is among the rested, as a state without a payload. And its dead letter, of
-// which it has one at most: a newer payload takes that out of the morgue, in the change
-// that tells of its arrival.
+// scores: it is among the rested, as a state without a payload. And its dead letter: a
+// newer payload takes that out of the morgue, in the change that tells of its arrival.
 
 // version is what tells which of two states of an id is newer: their scores, if both have
 // one. The score of a state that came without is NaN, which is neither below any other nor

@@ -14,14 +14,11 @@ type throttle struct {
 	now int64 // as of the last Tick
 }
 
-// Under Config.Throttle an id rests after a run. What waits for it by then is due when
-// the rest is over. An id that has nothing to do has no lane, and is among the rested:
-// its rest is written down as a state without a payload, which ends with it.
+// rested are ids that rest, or that something has to be known of, and that need no lane: it is
+// written down as a state without a payload.
 type rested struct {
 	byID map[string]rest
 	ends heap[restEnd]
-	// unwritten are the ids whose states the change that gathers has, by place.
-	unwritten map[int]string
 }
 
 type rest struct {
@@ -70,10 +67,6 @@ func (c *throttle) rest(now int64, id string) {
 
 // writeRest writes down that an id rests, and what has run of it.
 func (c *throttle) writeRest(now int64, id string, r rest) {
-	if c.rested.unwritten == nil {
-		c.rested.unwritten = make(map[int]string)
-	}
-	c.rested.unwritten[len(c.change.States)] = id
 	failed := []journal.Position{0}
 	if r.ran.at != 0 {
 		failed = append(failed, 0, journal.Position(math.Float64bits(r.ran.score)), r.ran.at) // see versions
@@ -81,23 +74,15 @@ func (c *throttle) writeRest(now int64, id string, r rest) {
 	c.change.States = append(c.change.States, journal.JobState{Entry: journal.Entry{
 		Queue: c.queue, ID: []byte(id), Due: cmp.Or(r.until, now), Retry: -1, Failed: failed,
 	}})
-	c.stateOf = append(c.stateOf, nil)
+	c.stateOf = append(c.stateOf, subject{rests: id})
 	c.rested.add(id, r)
 }
 
 // written notes where the state of an id that rests is.
-func (r *rested) written(i int, state journal.Ref) {
-	id := r.unwritten[i]
-	delete(r.unwritten, i)
+func (r *rested) written(id string, state journal.Ref) {
 	at := r.byID[id]
 	at.state = state
 	r.byID[id] = at
-}
-
-// moved notes that such a state has another place in the change.
-func (r *rested) moved(from, to int) {
-	r.unwritten[to] = r.unwritten[from]
-	delete(r.unwritten, from)
 }
 
 // restAfter has what waits for an id rest after its run.
@@ -145,8 +130,8 @@ func (c *throttle) dueWhenRested(l *lane, id string, due int64) int64 {
 
 // restOn has an id rest of which only the state was loaded.
 func (c *throttle) restOn(l *lane) {
-	p := l.past()
-	if c.cfg.Throttle <= 0 || p == nil || !p.resting || p.state.IsZero() {
+	p := l.known()
+	if c.cfg.Throttle <= 0 || !p.resting || p.state.IsZero() {
 		return
 	}
 	c.rested.add(string(l.id(&c.lanes.entries)), rest{until: l.due, state: p.state})

@@ -11,10 +11,10 @@ type timeline[T ordered[T]] struct {
 	heap    heap[T]
 }
 
-func (t *timeline[T]) len() int { return t.inOrder.n + len(t.heap) }
+func (t *timeline[T]) len() int { return len(t.inOrder.values()) + len(t.heap) }
 
 func (t *timeline[T]) push(v T) {
-	if last := t.inOrder.last(); last == nil || !v.before(*last) {
+	if q := t.inOrder.values(); len(q) == 0 || !v.before(q[len(q)-1]) {
 		t.inOrder.push(v)
 		return
 	}
@@ -24,129 +24,93 @@ func (t *timeline[T]) push(v T) {
 // first returns the first value in order, nil when there is none. It is valid
 // until the next push or pop.
 func (t *timeline[T]) first() *T {
-	head := t.inOrder.first()
-	if len(t.heap) > 0 && (head == nil || t.heap[0].before(*head)) {
+	q := t.inOrder.values()
+	switch {
+	case len(t.heap) > 0 && (len(q) == 0 || t.heap[0].before(q[0])):
 		return &t.heap[0]
+	case len(q) > 0:
+		return &q[0]
 	}
-	return head
+	return nil
 }
 
 // pop removes what first returns, which must not be nil.
 func (t *timeline[T]) pop() T {
-	head := t.inOrder.first()
-	if len(t.heap) == 0 || (head != nil && !t.heap[0].before(*head)) {
+	q := t.inOrder.values()
+	if len(t.heap) == 0 || len(q) > 0 && !t.heap[0].before(q[0]) {
 		return t.inOrder.pop()
 	}
 	return t.heap.pop()
 }
 
-// all calls f for every value, in no particular order.
-func (t *timeline[T]) all(f func(T)) {
-	t.inOrder.all(f)
-	for _, v := range t.heap {
-		f(v)
-	}
-}
-
-// keep drops the values for which f is false, and the room they took.
-func (t *timeline[T]) keep(f func(T) bool) {
-	var kept fifo[T]
-	t.inOrder.all(func(v T) {
-		if f(v) {
-			kept.push(v)
-		}
-	})
-	t.inOrder = kept
-	t.heap.keep(f)
-}
-
-// fifo is a queue of chunks: it never copies what it holds, and gives back
-// what it does not need.
-type fifo[T any] struct {
-	head, tail *chunk[T]
-	n          int
-}
-
-// The first chunk of a queue is small, since most queues are short.
-const smallChunk, largeChunk = 4, 256
-
-type chunk[T any] struct {
-	values   []T
-	from, to int
-	next     *chunk[T]
-}
-
-func (q *fifo[T]) push(v T) {
-	if q.tail == nil || q.tail.to == len(q.tail.values) {
-		size := smallChunk
-		if q.tail != nil {
-			size = min(4*len(q.tail.values), largeChunk)
-		}
-		c := &chunk[T]{values: make([]T, size)}
-		if q.tail == nil {
-			q.head = c
-		} else {
-			q.tail.next = c
-		}
-		q.tail = c
-	}
-	q.tail.values[q.tail.to] = v
-	q.tail.to++
-	q.n++
-}
-
-func (q *fifo[T]) first() *T {
-	if q.n == 0 {
-		return nil
-	}
-	return &q.head.values[q.head.from]
-}
-
-func (q *fifo[T]) last() *T {
-	if q.n == 0 {
-		return nil
-	}
-	return &q.tail.values[q.tail.to-1]
-}
-
-// all calls f for every value, in order.
-func (q *fifo[T]) all(f func(T)) {
-	for c := q.head; c != nil; c = c.next {
-		for _, v := range c.values[c.from:c.to] {
-			f(v)
-		}
-	}
-}
-
-// each calls f for the values in order, until f returns false.
-func (q *fifo[T]) each(f func(T) bool) {
-	for c := q.head; c != nil; c = c.next {
-		for _, v := range c.values[c.from:c.to] {
-			if !f(v) {
+// all lists the values, in no particular order.
+func (t *timeline[T]) all(yield func(T) bool) {
+	for _, part := range [...][]T{t.inOrder.values(), t.heap} {
+		for _, v := range part {
+			if !yield(v) {
 				return
 			}
 		}
 	}
 }
 
+// keep drops the values for which f is false, and the room they took.
+func (t *timeline[T]) keep(f func(T) bool) {
+	var kept fifo[T]
+	for _, v := range t.inOrder.values() {
+		if f(v) {
+			kept.push(v)
+		}
+	}
+	t.inOrder = kept
+	t.heap.keep(f)
+}
+
+// fifo is a queue. Its room is used again when half of it is free.
+type fifo[T any] struct {
+	room []T
+	gone int // from the front
+}
+
+// values are what is in the queue, in order.
+func (q *fifo[T]) values() []T { return q.room[q.gone:] }
+
+func (q *fifo[T]) push(v T) {
+	if len(q.room) == cap(q.room) {
+		q.room = slices.Grow(q.room, max(len(q.room), smallest)) // to twice as much: append would copy often
+	}
+	q.room = append(q.room, v)
+}
+
 func (q *fifo[T]) pop() T {
-	c := q.head
-	v := c.values[c.from]
-	clear(c.values[c.from : c.from+1]) // lets go of what v points to
-	c.from++
-	q.n--
-	switch {
-	case q.n == 0:
-		c.from, c.to, c.next = 0, 0, nil // the last chunk is used again
-		q.head, q.tail = c, c
-	case c.from == c.to:
-		q.head = c.next
+	v := q.room[q.gone]
+	clear(q.room[q.gone : q.gone+1]) // lets go of what v points to
+	if q.gone++; 2*q.gone >= len(q.room) {
+		q.room, q.gone = shrunk(slices.Delete(q.room, 0, q.gone)), 0
 	}
 	return v
 }
 
+// The least room that a queue has, and what any may keep of a burst.
+const smallest, largest = 4, 256
+
+// shrunk returns a slice with less room when a burst is over.
+func shrunk[S ~[]T, T any](s S) S {
+	if cap(s) > largest && 4*len(s) < cap(s) {
+		return append(make(S, 0, 2*len(s)), s...)
+	}
+	return s
+}
+
 // ordered is what is kept in order.
 type ordered[T any] interface{ before(T) bool }
+
+func compare[T ordered[T]](a, b T) int {
+	if a.before(b) {
+		return -1
+	}
+	return 1
+}
 
 // heap is a binary heap: its first value is the first in order.
 type heap[T ordered[T]] []T
@@ -172,10 +136,7 @@ func (h *heap[T]) pop() T {
 	clear(s[last:])
 	s = s[:last]
 	s.sink(0)
-	if cap(s) > largeChunk && 4*len(s) < cap(s) {
-		s = append(make([]T, 0, 2*len(s)), s...) // a burst is over
-	}
-	*h = s
+	*h = shrunk(s)
 	return top
 }
 
@@ -210,26 +171,15 @@ func (h *heap[T]) keep(f func(T) bool) {
 	*h = kept
 }
 
-// each calls f for the values in order, until f returns false. It is for the first few:
-// of n values it costs n².
-func (h heap[T]) each(f func(T) bool) {
-	var next []int // places whose parents f was called for, in order
-	for at := 0; at < len(h); {
-		if !f(h[at]) {
-			return
-		}
+// inOrder lists the values, in order. It is for the first few: of n values it costs n².
+func (h heap[T]) inOrder(yield func(T) bool) {
+	next := []int{0}[:min(len(h), 1)] // places of which the parents were listed, in order
+	for len(next) > 0 && yield(h[next[0]]) {
+		at := next[0]
+		next = next[1:]
 		for child := 2*at + 1; child <= 2*at+2 && child < len(h); child++ {
-			i, _ := slices.BinarySearchFunc(next, child, func(a, b int) int {
-				if h[a].before(h[b]) {
-					return -1
-				}
-				return 1
-			})
+			i, _ := slices.BinarySearchFunc(next, child, func(a, b int) int { return compare(h[a], h[b]) })
 			next = slices.Insert(next, i, child)
 		}
-		if len(next) == 0 {
-			return
-		}
-		at, next = next[0], next[1:]
 	}
 }

@@ -16,7 +16,9 @@ type card struct{ v, n int }
 func (a card) before(b card) bool { return a.v < b.v }
 
 func (t *timeline[T]) slice() (all []T) {
-	t.all(func(v T) { all = append(all, v) })
+	for v := range t.all {
+		all = append(all, v)
+	}
 	return all
 }
 

@@ -87,15 +87,12 @@ func (l *lane) unbound() {
 }
 
 // decided reports whether what waits is due by itself: it came back from the morgue.
-func (l *lane) decided() bool {
-	p := l.past()
-	return p != nil && p.decided
-}
+func (l *lane) decided() bool { return l.known().decided }
 
 // limitOf returns the latest time for which fresh payloads may put off a job.
 func (c *timing) limitOf(l *lane) int64 {
-	switch p := l.past(); {
-	case p != nil && p.bounded && (l.retry() < 0 || l.item() != nil): // else the retry is decided upon
+	switch p := l.known(); {
+	case p.bounded && (l.retry() < 0 || l.item() != nil): // else the retry is decided upon
 		return p.limit
 	case l.hasState(): // it was decided upon
 		return l.due
@@ -154,8 +151,7 @@ func (c *timing) behind(l *lane, e *journal.Entry, first bool) {
 // gathering reports whether what waits in a lane gathers under Debounce: when it is due has not
 // been decided upon.
 func (c *timing) gathering(l *lane) bool {
-	p := l.past()
-	bounded := p != nil && p.bounded
+	bounded := l.known().bounded
 	if !c.debounces() || l.item() != nil {
 		return bounded
 	}

@@ -90,7 +90,7 @@ func TestRestThatIsMovedInTheChange(t *testing.T) {
 	c.Record(g)
 	g.check()
 	require.False(t, c.rested.byID["b"].state.IsZero())
-	require.Empty(t, c.rested.unwritten)
+	require.Empty(t, c.stateOf)
 	g.now += int64(time.Second)
 	c.Tick(g.now)
 	c.Record(g)

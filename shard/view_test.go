@@ -66,11 +66,11 @@ func (l *lane) waiting() []Payload {
 		return []Payload{l.one}[:l.n()]
 	}
 	var ps []Payload
-	l.bag().order.all(func(h *hashed) {
+	for h := range l.bag().order.all {
 		if !h.gone {
 			ps = append(ps, h.Payload)
 		}
-	})
+	}
 	slices.SortFunc(ps, func(a, b Payload) int {
 		if a.before(b) {
 			return -1
@@ -88,8 +88,9 @@ func (c *Core) view(id string) (v laneView, ok bool) {
 	v = laneView{id: id, due: l.due, retry: l.retry(), halted: l.halted, waiting: l.waiting()}
 	if p := l.past(); p != nil {
 		v.held, v.err = p.held, p.err
-		v.failures = p.failures().Failures(p.err)
 	}
+	last, failures := l.failures()
+	v.failures = failures.Failures(last)
 	if it := l.item(); it != nil {
 		v.due, _ = c.undone(it)
 		v.out = it.Payloads[it.settled:]

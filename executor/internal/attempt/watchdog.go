@@ -26,7 +26,7 @@ type Watchdog struct {
 
 	// mu is held while it looks.
 	mu      sync.Mutex
-	timer   *time.Timer // nil until one is needed
+	timer   *time.Timer
 	tick    time.Duration
 	stopped bool
 }
@@ -38,7 +38,12 @@ const (
 )
 
 // NewWatchdog returns one that sleeps.
-func NewWatchdog(c Config) *Watchdog { return &Watchdog{c: c} }
+func NewWatchdog(c Config) *Watchdog {
+	d := &Watchdog{c: c}
+	d.timer = time.AfterFunc(maxTick, d.look)
+	d.timer.Stop()
+	return d
+}
 
 // Expect makes the watchdog look often enough for a timeout; 0 is none.
 func (d *Watchdog) Expect(timeout time.Duration) {
@@ -62,11 +67,7 @@ func (d *Watchdog) Wake() {
 }
 
 func (d *Watchdog) setTimer() {
-	switch {
-	case d.stopped:
-	case d.timer == nil:
-		d.timer = time.AfterFunc(d.tick, d.look)
-	default:
+	if !d.stopped {
 		d.timer.Reset(d.tick)
 	}
 }
@@ -76,9 +77,7 @@ func (d *Watchdog) Stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopped = true
-	if d.timer != nil {
-		d.timer.Stop()
-	}
+	d.timer.Stop()
 }
 
 // Stuck returns how many handlers are stuck.
@@ -152,8 +151,8 @@ type Hand struct {
 
 	seen     uint64    // number at the last look
 	since    time.Time // the first look at it: at or after its start
-	stuck    bool
-	replaced bool // another worker works in this one's place
+	Stuck    bool      // what is in hand was reported
+	replaced bool      // another worker works in this one's place
 
 	attempt *Attempt  // nil: it needs no heartbeat, or was ended for want of one
 	silent  time.Time // when that was; zero: it was not
@@ -173,15 +172,12 @@ func (h *Hand) Begin(d *Watchdog, r *shard.Run, a *Attempt, timeout, heartbeat t
 // this one's place.
 func (h *Hand) End(d *Watchdog) (replaced bool) {
 	h.run = nil
-	if h.stuck {
-		h.stuck = false
+	if h.Stuck {
+		h.Stuck = false
 		d.stuck.Add(-1)
 	}
 	return h.replaced
 }
-
-// IsStuck reports whether what is in hand was reported.
-func (h *Hand) IsStuck() bool { return h.stuck }
 
 // Replace notes that another worker takes the place of this one, and returns the run that it
 // is stuck with; nil: it is not any more.
@@ -212,8 +208,8 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 		h.seen, h.since = h.number, now
 	}
 	silent = h.listen(now, heard)
-	if !h.stuck && h.overFor(now) >= d.c.After {
-		h.stuck = true
+	if !h.Stuck && h.overFor(now) >= d.c.After {
+		h.Stuck = true
 		d.stuck.Add(1)
 		stuck = &Stuck{h.Worker, now.Sub(h.since), h.Goroutine, h.number}
 	}

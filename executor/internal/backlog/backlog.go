@@ -19,34 +19,33 @@ package backlog
 
 import (
 	"cmp"
-	"container/list"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/sorted"
 	"github.com/strandjobs/strand/shard"
 )
 
 // Backlog is what counts against the limits of all queues.
 type Backlog struct {
-	born    time.Time
-	stalled func(Stall)
+	born time.Time
 
 	// mu guards what follows, and the quotas. Nothing is called under it.
 	mu     sync.Mutex
 	quotas []*quota
 	turn   uint64      // number of the newest waiter
-	watch  *time.Timer // looks at what stands still; nil until one is needed
+	watch  *time.Timer // looks at what stands still
 	armed  bool        // watch is set
 	closed error       // why calls wait no more; nil: they may
 }
 
 // quota is a limit and what counts against it.
 type quota struct {
-	queue       string       // whose; empty: of all queues together
-	limit, used shard.Weight // of limit, 0 is none
-	line        list.List    // of *Waiter, by number; Invariant: the first one does not fit
+	queue       string               // whose; empty: of all queues together
+	limit, used shard.Weight         // of limit, 0 is none
+	line        sorted.List[*Waiter] // by number; Invariant: the first one does not fit
 	pace        pace
 	refused     uint64
 	still       int64        // since when a call was refused, or waits, and nothing has ended; 0: that is not so
@@ -63,7 +62,13 @@ type Account struct {
 // New makes a backlog with a limit over all queues, of which 0 is none. It calls
 // stalled for each limit that begins to stand still.
 func New(limit shard.Weight, stalled func(Stall)) *Backlog {
-	b := &Backlog{born: time.Now(), stalled: stalled}
+	b := &Backlog{born: time.Now()}
+	b.watch = time.AfterFunc(StallAfter, func() { // tells of what stands still: once, until it has moved
+		for _, s := range b.newlyStalled() {
+			stalled(s)
+		}
+	})
+	b.watch.Stop()
 	if limit != (shard.Weight{}) {
 		b.quotas = append(b.quotas, &quota{limit: limit})
 	}
@@ -142,8 +147,7 @@ func (a *Account) Settle(over, surplus shard.Weight) {
 // waits for. The caller holds mu.
 func (a *Account) obstacle(more shard.Weight, number uint64) *quota {
 	for _, c := range a.quotas {
-		first := c.line.Front()
-		if !c.fits(more) || first != nil && first.Value.(*Waiter).number < number {
+		if !c.fits(more) || len(c.line) > 0 && c.line[0].number < number {
 			return c
 		}
 	}
@@ -188,7 +192,7 @@ func (b *Backlog) Stats(queue string) (s Stats) {
 	defer b.mu.Unlock()
 	for _, c := range b.quotas {
 		if c.queue == queue {
-			s = Stats{c.used.Payloads, c.used.Bytes, c.refused, c.line.Len(), b.age(c)}
+			s = Stats{c.used.Payloads, c.used.Bytes, c.refused, len(c.line), b.age(c)}
 		}
 	}
 	return s

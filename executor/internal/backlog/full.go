@@ -2,7 +2,6 @@ package backlog
 
 import (
 	"cmp"
-	"container/list"
 	"time"
 
 	"github.com/strandjobs/strand/shard"
@@ -93,27 +92,18 @@ func (b *Backlog) held(c *quota, more shard.Weight) {
 // mu.
 func (b *Backlog) moved(c *quota) {
 	c.still, c.told = 0, false
-	if first := c.line.Front(); first != nil {
-		b.held(c, first.Value.(*Waiter).weight)
+	if len(c.line) > 0 {
+		b.held(c, c.line[0].weight)
 	}
 }
 
 // arm sets the timer to look after a while, unless it looks sooner. The caller
 // holds mu.
 func (b *Backlog) arm(after time.Duration) {
-	switch {
-	case b.armed || b.closed != nil:
-		return
-	case b.watch == nil:
-		b.watch = time.AfterFunc(after, func() { // tells of what stands still: once, until it has moved
-			for _, s := range b.newlyStalled() {
-				b.stalled(s)
-			}
-		})
-	default:
+	if !b.armed && b.closed == nil {
+		b.armed = true
 		b.watch.Reset(after)
 	}
-	b.armed = true
 }
 
 func (b *Backlog) newlyStalled() (stalled []Stall) {
@@ -165,12 +155,16 @@ type Waiter struct {
 
 	// Guarded by Backlog.mu.
 	stands *quota // in whose line; nil: it waits no more
-	at     *list.Element
+	place  int    // in that line
 
 	// Ready is closed when the call has its room, or Err.
 	Ready chan struct{}
 	Err   error // what Close was given: there will be no room. To be read once Ready is closed
 }
+
+// Before and Place implement [sorted.Item].
+func (w *Waiter) Before(o *Waiter) bool { return w.number < o.number }
+func (w *Waiter) Place() *int           { return &w.place }
 
 // Wait puts a call in line, unless there is room by now.
 func (a *Account) Wait(more shard.Weight) *Waiter {
@@ -196,29 +190,20 @@ func (a *Account) Wait(more shard.Weight) *Waiter {
 // join takes the place in a line that is w's by its number.
 func (w *Waiter) join(c *quota) {
 	w.stands = c
-	for e := c.line.Back(); e != nil; e = e.Prev() {
-		if e.Value.(*Waiter).number < w.number {
-			w.at = c.line.InsertAfter(w, e)
-			return
-		}
-	}
-	w.at = c.line.PushFront(w)
+	c.line.Put(w)
 }
 
 func (w *Waiter) leave() {
-	w.stands.line.Remove(w.at)
-	w.stands, w.at = nil, nil
+	w.stands.line.Remove(w)
+	w.stands = nil
 }
 
 // serve takes those calls out of a line for which there is room under that limit:
 // each has its room then, or stands in the line of another limit. The caller holds
 // mu.
 func (b *Backlog) serve(c *quota) {
-	for e := c.line.Front(); e != nil; e = c.line.Front() {
-		w := e.Value.(*Waiter)
-		if !c.fits(w.weight) {
-			return
-		}
+	for len(c.line) > 0 && c.fits(c.line[0].weight) {
+		w := c.line[0]
 		w.leave()
 		if other := w.account.obstacle(w.weight, w.number); other != nil {
 			w.join(other)
@@ -255,12 +240,10 @@ func (b *Backlog) Close(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = cmp.Or(b.closed, err)
-	if b.watch != nil {
-		b.watch.Stop()
-	}
+	b.watch.Stop()
 	for _, c := range b.quotas {
-		for e := c.line.Front(); e != nil; e = c.line.Front() {
-			w := e.Value.(*Waiter)
+		for len(c.line) > 0 {
+			w := c.line[0]
 			w.leave()
 			w.Err = b.closed
 			close(w.Ready)

@@ -210,7 +210,7 @@ func (l *Letters) delete(ctx context.Context, some letters, deleted *atomic.Uint
 		if err := l.c.Log.Err(); err != nil && !errors.Is(err, journal.ErrFull) {
 			return err
 		}
-		if !l.c.Ledger.Try(&journal.Change{Queue: l.c.Number, Exhumed: some.positions}, func() { l.c.Keys.DropDead(some.positions) }) {
+		if !l.c.Ledger.Try(&journal.Change{Queue: l.c.Number, Exhumed: some.positions}, func() { l.c.Keys.DropAll(some.positions) }) {
 			return journal.ErrClosed
 		}
 		deleted.Add(uint64(len(some.positions)))

@@ -296,18 +296,9 @@ func (p *Port) Offer(s *shard.Shard, due int64) shard.Worker {
 		return nil
 	}
 	d.busy(p.Queue)
-	switch {
-	case p.Queue.full():
-		p.Queue.held = append(p.Queue.held, Ready{p, due})
-	case len(d.idle) > 0 && !d.held && d.place():
-		seat := d.take()
-		d.begin(seat, p.Queue, d.now())
+	if seat := d.line(Ready{p, due}); seat != nil {
 		return seat
-	default:
-		p.Queue.waiting++
-		d.ready = append(d.ready, Ready{p, due})
 	}
-	p.waiting = true
 	return nil
 }
 

@@ -14,36 +14,35 @@ type Policy struct {
 	strict bool // a queue goes before another one
 }
 
+// best returns the index of the shard that goes before all others.
+func best(ready []Ready, before func(a, b Ready) bool) (at int) {
+	for i := range ready {
+		if before(ready[i], ready[at]) {
+			at = i
+		}
+	}
+	return at
+}
+
 // Fair picks by priority, then by what queues have used for their weight, then the oldest
 // due job. (Start-time fair queueing: Goyal, Vin and Cheng, 1996.)
 func Fair() Policy { return Policy{pick: fairest, fair: true} }
 
 func fairest(ready []Ready) int {
-	best := 0
-	for i, c := range ready {
-		mine, its := c.Queue, ready[best].Queue
+	return best(ready, func(a, b Ready) bool {
+		mine, its := a.Queue, b.Queue
 		if mine.tier != its.tier {
-			if mine.tier.priority > its.tier.priority {
-				best = i
-			}
-		} else if mine.used < its.used || mine.used == its.used && c.Due < ready[best].Due {
-			best = i
+			return mine.tier.priority > its.tier.priority
 		}
-	}
-	return best
+		return mine.used < its.used || mine.used == its.used && a.Due < b.Due
+	})
 }
 
 // OldestFirst picks the shard with the oldest due job.
 func OldestFirst() Policy { return Policy{pick: oldest} }
 
 func oldest(ready []Ready) int {
-	best := 0
-	for i := range ready {
-		if ready[i].Due < ready[best].Due {
-			best = i
-		}
-	}
-	return best
+	return best(ready, func(a, b Ready) bool { return a.Due < b.Due })
 }
 
 // RoundRobin picks the shard that follows on the last one, by Index. It remembers that one,
@@ -51,18 +50,12 @@ func oldest(ready []Ready) int {
 func RoundRobin() Policy {
 	last := -1
 	return Policy{pick: func(ready []Ready) int {
-		next, lowest := -1, 0
-		for i := range ready {
-			if ready[i].Index < ready[lowest].Index {
-				lowest = i
+		next := best(ready, func(a, b Ready) bool {
+			if follows := a.Index > last; follows != (b.Index > last) {
+				return follows
 			}
-			if ready[i].Index > last && (next < 0 || ready[i].Index < ready[next].Index) {
-				next = i
-			}
-		}
-		if next < 0 {
-			next = lowest
-		}
+			return a.Index < b.Index
+		})
 		last = ready[next].Index
 		return next
 	}}
@@ -73,14 +66,9 @@ func RoundRobin() Policy {
 func RegistrationOrder() Policy { return Policy{pick: first, strict: true} }
 
 func first(ready []Ready) int {
-	best := 0
-	for i, c := range ready {
-		b := ready[best]
-		if c.Queue.order < b.Queue.order || (c.Queue == b.Queue && c.Due < b.Due) {
-			best = i
-		}
-	}
-	return best
+	return best(ready, func(a, b Ready) bool {
+		return a.Queue.order < b.Queue.order || a.Queue == b.Queue && a.Due < b.Due
+	})
 }
 
 // Asked is a policy of the program's: pick returns an index, or one out of range. It may end

@@ -79,19 +79,20 @@ func (d *Dispatcher) begin(seat *Seat, q *Queue, now time.Duration) {
 	q.count(now)
 	q.tier.floor = max(q.tier.floor, q.used)
 	seat.serves, seat.Queue = q, q
-	if q.running++; !q.full() || q.waiting == 0 {
-		return
+	if q.running++; q.full() && q.waiting > 0 {
+		d.hold(q)
 	}
-	kept := d.ready[:0]
-	for _, c := range d.ready {
+}
+
+// hold moves the shards of a queue from the ready ones to those that it keeps from them.
+func (d *Dispatcher) hold(q *Queue) {
+	d.ready = slices.DeleteFunc(d.ready, func(c Ready) bool {
 		if c.Queue == q {
 			q.held = append(q.held, c)
-		} else {
-			kept = append(kept, c)
 		}
-	}
-	clear(d.ready[len(kept):])
-	d.ready, q.waiting = kept, 0
+		return c.Queue == q
+	})
+	q.waiting = 0
 }
 
 // end notes that a seat has left its queue. The shards that the limit kept waiting are
@@ -141,8 +142,7 @@ func (q *Queue) tune(s Share) map[*Seat]*shard.Shard {
 	d := q.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := d.now()
-	q.count(now)
+	q.count(d.now())
 	q.weight, q.limit = float64(cmp.Or(s.Weight, 1)), max(s.MaxConcurrent, 0)
 	if q.tier.priority != s.Priority {
 		d.enlist(q, s.Priority)
@@ -150,29 +150,34 @@ func (q *Queue) tune(s Share) map[*Seat]*shard.Shard {
 	if d.closed {
 		return nil
 	}
+	d.hold(q)
 	lined, grants := q.held, make(map[*Seat]*shard.Shard)
-	q.held, q.waiting = nil, 0
-	d.ready = slices.DeleteFunc(d.ready, func(c Ready) bool {
-		if c.Queue == q {
-			lined = append(lined, c)
-		}
-		return c.Queue == q
-	})
+	q.held = nil
 	for _, c := range lined {
-		switch {
-		case q.full():
-			q.held = append(q.held, c)
-		case len(d.idle) == 0 || d.held || !d.place():
-			q.waiting++
-			d.ready = append(d.ready, c)
-		default:
-			seat := d.take()
-			c.Port.waiting = false
-			d.begin(seat, q, now)
+		if seat := d.line(c); seat != nil {
 			grants[seat] = c.shard
 		}
 	}
 	return grants
+}
+
+// line returns an idle seat for a shard that has a job due, or has it wait for one.
+func (d *Dispatcher) line(c Ready) *Seat {
+	q := c.Queue
+	c.waiting = true
+	switch {
+	case q.full():
+		q.held = append(q.held, c)
+	case len(d.idle) > 0 && !d.held && d.place():
+		seat := d.take()
+		c.waiting = false
+		d.begin(seat, q, d.now())
+		return seat
+	default:
+		q.waiting++
+		d.ready = append(d.ready, c)
+	}
+	return nil
 }
 
 // take takes an idle seat. The caller has made sure that there is one.

@@ -272,12 +272,8 @@ func (c *Condition) Merging(change *shard.Change) {
 
 // Ending implements [admit.Witness].
 func (c *Condition) Ending(change *shard.Change) {
-	for _, p := range change.Exhumed {
-		c.Drop(c.comingWith(p)...)
-	}
-	for _, p := range change.Deleted {
-		c.Drop(c.comingWith(p)...)
-	}
+	c.DropAll(change.Exhumed)
+	c.DropAll(change.Deleted)
 	if c.UnlockOnBurial {
 		for i := range change.Buried {
 			c.Drop(c.comingWith(change.Buried[i].Ref.Position())...)

@@ -23,13 +23,11 @@ func (k *Keys) Coming() *Coming { return &Coming{keys: k} }
 
 // Lock locks the keys of the next payload of a call. The ledger is held.
 func (p *Coming) Lock(c *Condition, id string, keys []string) {
-	if p.holds = append(p.holds, nil); len(keys) == 0 {
-		return
-	}
-	by, last := admit.Owner{Queue: c.Queue, ID: id}, len(p.holds)-1
+	var holds []*Lock
 	for _, key := range keys {
-		p.holds[last] = append(p.holds[last], p.keys.Lock(key, by, c.TTL))
+		holds = append(holds, p.keys.Lock(key, admit.Owner{Queue: c.Queue, ID: id}, c.TTL))
 	}
+	p.holds = append(p.holds, holds)
 }
 
 // Sets binds the locks to the positions of their payloads. Those that have been

@@ -190,8 +190,8 @@ func (k *Keys) Rename(former, name string) {
 	k.ledger.Do(nil, func() { k.rename(former, name) })
 }
 
-// DropDead ends the locks of payloads that leave the morgue. The caller holds the ledger.
-func (k *Keys) DropDead(positions []journal.Position) {
+// DropAll ends the locks of payloads that are gone. The caller holds the ledger.
+func (k *Keys) DropAll(positions []journal.Position) {
 	for _, p := range positions {
 		k.Drop(k.comingWith(p)...)
 	}

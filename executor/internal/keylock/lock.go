@@ -2,7 +2,6 @@ package keylock
 
 import (
 	"cmp"
-	"container/heap"
 	"container/list"
 	"maps"
 	"math"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -34,6 +34,10 @@ type Lock struct {
 	index int // in locks.ends
 }
 
+// Before and Place implement [sorted.Item].
+func (l *Lock) Before(o *Lock) bool { return l.Until < o.Until }
+func (l *Lock) Place() *int         { return &l.index }
+
 // never is the end of what lasts for centuries.
 const never = time.Duration(math.MaxInt64)
 
@@ -44,10 +48,10 @@ func (l *Lock) expires() bool { return l.Until != 0 && l.Until != never }
 // serialises all calls and sets the time before each.
 type locks struct {
 	now     time.Duration
-	number  uint64            // of the newest lock
-	arrived uint64            // of the newest waiter
-	entries map[string]*entry // every key that is locked, waited for, kept or watched
-	ends    ends
+	number  uint64             // of the newest lock
+	arrived uint64             // of the newest waiter
+	entries map[string]*entry  // every key that is locked, waited for, kept or watched
+	ends    sorted.List[*Lock] // of those that end by themselves
 	waiting map[admit.Owner]*waiter
 	ran     map[part][]*Lock // set by jobs that ran, in no order
 
@@ -71,35 +75,12 @@ type change struct {
 // entry is one key.
 type entry struct {
 	key      string
-	locks    list.List           // of *Lock, oldest first
-	by       map[admit.Owner]int // how many of them are whose
-	line     list.List           // of *waiter, by number: first come, first served
-	toLock   int                 // how many jobs whose turn has come are to lock it
-	toPass   int                 // and how many are to find it unlocked
-	watchers list.List           // of func(): of the end of its last lock
-}
-
-// ends are the locks that end by themselves, as a heap.
-type ends []*Lock
-
-func (e ends) Len() int           { return len(e) }
-func (e ends) Less(i, j int) bool { return e[i].Until < e[j].Until }
-func (e ends) Swap(i, j int) {
-	e[i], e[j] = e[j], e[i]
-	e[i].index, e[j].index = i, j
-}
-
-func (e *ends) Push(l any) {
-	l.(*Lock).index = len(*e)
-	*e = append(*e, l.(*Lock))
-}
-
-func (e *ends) Pop() any {
-	last := len(*e) - 1
-	l := (*e)[last]
-	(*e)[last] = nil
-	*e = (*e)[:last]
-	return l
+	locks    list.List            // of *Lock, oldest first
+	by       map[admit.Owner]int  // how many of them are whose
+	line     sorted.List[*waiter] // by number: first come, first served
+	toLock   int                  // how many jobs whose turn has come are to lock it
+	toPass   int                  // and how many are to find it unlocked
+	watchers list.List            // of func(): of the end of its last lock
 }
 
 // entry returns that of a key, perhaps a new one: it must be given something before it
@@ -118,7 +99,7 @@ func (k *locks) entry(key string) *entry {
 
 // retire forgets a key of which nothing is left.
 func (k *locks) retire(e *entry) {
-	if e.locks.Len()+e.line.Len()+e.watchers.Len()+e.toLock+e.toPass == 0 && k.entries[e.key] == e {
+	if e.locks.Len()+len(e.line)+e.watchers.Len()+e.toLock+e.toPass == 0 && k.entries[e.key] == e {
 		delete(k.entries, e.key)
 	}
 }
@@ -169,7 +150,7 @@ func (k *locks) put(l *Lock) {
 	l.entry, l.link = e, e.locks.PushBack(l)
 	e.count(l.Owner, 1)
 	if l.expires() {
-		heap.Push(&k.ends, l)
+		k.ends.Put(l)
 	}
 	k.putRan(l)
 }
@@ -221,9 +202,7 @@ func (k *locks) Drop(all ...*Lock) {
 		l.entry = nil
 		e.locks.Remove(l.link)
 		e.count(l.Owner, -1)
-		if l.expires() {
-			heap.Remove(&k.ends, l.index)
-		}
+		k.ends.Remove(l)
 		k.dropRan(l)
 		k.changes = append(k.changes, change{l, true})
 		if e.locks.Len() == 0 {
@@ -367,16 +346,18 @@ func (k *locks) Line(key string) (called, waiting []admit.Owner) {
 		return nil, nil
 	}
 	if e.toLock+e.toPass > 0 {
-		all := slices.DeleteFunc(slices.Collect(maps.Values(k.waiting)), func(w *waiter) bool {
+		called = owners(slices.DeleteFunc(slices.Collect(maps.Values(k.waiting)), func(w *waiter) bool {
 			return !w.called || !slices.Contains(w.BlockedBy, key) && !w.locks(key)
-		})
-		slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
-		for _, w := range all {
-			called = append(called, w.By)
-		}
+		}))
 	}
-	for at := e.line.Front(); at != nil; at = at.Next() {
-		waiting = append(waiting, at.Value.(*waiter).By)
+	return called, owners(slices.Clone(e.line))
+}
+
+// owners are those of waiters, first come first. It sorts them.
+func owners(all []*waiter) (of []admit.Owner) {
+	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
+	for _, w := range all {
+		of = append(of, w.By)
 	}
-	return called, waiting
+	return of
 }

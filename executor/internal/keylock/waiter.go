@@ -1,7 +1,6 @@
 package keylock
 
 import (
-	"container/list"
 	"math"
 	"slices"
 	"time"
@@ -37,10 +36,8 @@ func (kept *request) covers(r *request, key string) bool {
 
 // waiter is a job that others have kept from running. It holds nothing.
 //
-// It stands in the line of one key that blocks it; when that lets it pass it moves
-// on to the next one that blocks it. So a key that stays locked for weeks, because its
-// job fails, keeps no job from another key, and to unlock one looks at no more jobs
-// than it calls:
+// It stands in one line at a time, see the package comment. So to unlock a key looks at no
+// more jobs than it calls:
 //
 //	            blocked                 nothing blocks it          its worker comes to it
 //	(no waiter) ─────────► in line ──────────────────────► called ───────────────────────► (no waiter): it runs
@@ -65,9 +62,13 @@ type waiter struct {
 	number uint64
 	wake   func()
 	at     *entry // where it stands; nil: in no line
-	link   *list.Element
-	called bool // Invariant: then it stands in no line
+	place  int    // in that line
+	called bool   // Invariant: then it stands in no line
 }
+
+// Before and Place implement [sorted.Item].
+func (w *waiter) Before(o *waiter) bool { return w.number < o.number }
+func (w *waiter) Place() *int           { return &w.place }
 
 // Enter has a job that a worker has in hand lock what it asks for, or returns a key
 // that blocks it. Then it stands in line if wake is not nil, which is called when its
@@ -122,15 +123,7 @@ func (k *locks) wait(r request, key string, wake func()) {
 // stand puts a job in line behind those who came before it.
 func (k *locks) stand(w *waiter, key string) {
 	w.at = k.entry(key)
-	behind := w.at.line.Back()
-	for behind != nil && behind.Value.(*waiter).number > w.number {
-		behind = behind.Prev()
-	}
-	if behind == nil {
-		w.link = w.at.line.PushFront(w)
-	} else {
-		w.link = w.at.line.InsertAfter(w, behind)
-	}
+	w.at.line.Put(w)
 }
 
 // Leave says that a job does not wait here: it waits for something else, and keeps its
@@ -170,8 +163,7 @@ func (e *entry) isKept(locks bool, number uint64) bool {
 	if e.toLock > 0 || (e.toPass > 0 && locks) {
 		return true
 	}
-	first := e.line.Front()
-	return first != nil && e.locks.Len() == 0 && first.Value.(*waiter).number < number
+	return len(e.line) > 0 && e.locks.Len() == 0 && e.line[0].number < number
 }
 
 // blocking returns the first key that blocks a request, "" when it may pass. The
@@ -204,9 +196,9 @@ func (k *locks) callNext(e *entry) {
 // is locked goes: the first one, or the job that has locked it itself.
 func (k *locks) first(e *entry) *waiter {
 	switch {
-	case e.line.Len() == 0:
+	case len(e.line) == 0:
 	case e.locks.Len() == 0:
-		return e.line.Front().Value.(*waiter)
+		return e.line[0]
 	case len(e.by) == 1:
 		for by := range e.by {
 			if w := k.waiting[by]; w != nil && w.at == e {
@@ -236,7 +228,7 @@ func (k *locks) advance(w *waiter) bool {
 
 // leaveLine takes a waiter out of its line: others may be next there.
 func (w *waiter) leaveLine() {
-	w.at.line.Remove(w.link)
+	w.at.line.Remove(w)
 	w.at = nil
 }
 

@@ -13,9 +13,10 @@ import (
 // Lanes are the ids of queues that share them. The zero Lanes is ready for use, by
 // any number of goroutines.
 type Lanes struct {
-	mu   sync.Mutex
-	byID map[string]*lane           // Invariant: each has a payload, or a job that runs
-	of   map[journal.Position]*lane // by the position of a payload
+	mu    sync.Mutex
+	woken []func()                   // whose turn has come; see unlock
+	byID  map[string]*lane           // Invariant: each has a payload, or a job that runs
+	of    map[journal.Position]*lane // by the position of a payload
 
 	queues map[uint32]string // that share them, by number
 }
@@ -50,9 +51,18 @@ type payload struct {
 // calls the job of its queue that waits.
 func (l *Lanes) Add(id string, position journal.Position, queue uint32) {
 	l.mu.Lock()
-	wakers := l.next(l.add(id, position, queue), nil)
+	defer l.unlock()
+	l.next(l.add(id, position, queue))
+}
+
+// unlock ends what has changed lanes: those whose turn has come are called under no mutex.
+func (l *Lanes) unlock() {
+	woken := l.woken
+	l.woken = nil
 	l.mu.Unlock()
-	call(wakers)
+	for _, wake := range woken {
+		wake()
+	}
 }
 
 func (l *Lanes) add(id string, position journal.Position, queue uint32) *lane {
@@ -95,8 +105,8 @@ func (l *Lanes) ComeBack(ids []string, positions []journal.Position, queue uint3
 
 // Back says that the queues of payloads have them again. What comes next is called.
 func (l *Lanes) Back(positions ...journal.Position) {
-	var wakers []func()
 	l.mu.Lock()
+	defer l.unlock()
 	for _, p := range positions {
 		n := l.of[p]
 		if n == nil {
@@ -104,18 +114,16 @@ func (l *Lanes) Back(positions ...journal.Position) {
 		}
 		if at := &n.payloads[n.find(p)]; at.away {
 			at.away, at.anew = false, true
-			wakers = l.next(n, wakers)
+			l.next(n)
 		}
 	}
-	l.mu.Unlock()
-	call(wakers)
 }
 
 // Remove takes payloads out that have ended, or were refused. Positions that are not
 // known are passed over. What comes next is called.
 func (l *Lanes) Remove(positions ...journal.Position) {
-	var wakers []func()
 	l.mu.Lock()
+	defer l.unlock()
 	for _, p := range positions {
 		n := l.of[p]
 		if n == nil {
@@ -127,10 +135,8 @@ func (l *Lanes) Remove(positions ...journal.Position) {
 		} else {
 			n.payloads = n.payloads[1:] // most often, and however long the lane is
 		}
-		wakers = l.next(n, wakers)
+		l.next(n)
 	}
-	l.mu.Unlock()
-	call(wakers)
 }
 
 // Enter lets a job begin that has a payload at a position in hand, unless another
@@ -139,15 +145,8 @@ func (l *Lanes) Remove(positions ...journal.Position) {
 // taken up before that is called at once: its queue has to choose again.
 func (l *Lanes) Enter(id string, position journal.Position, queue uint32, wake func()) bool {
 	l.mu.Lock()
-	entered, again := l.enter(l.add(id, position, queue), position, queue, wake)
-	l.mu.Unlock()
-	if again {
-		wake()
-	}
-	return entered
-}
-
-func (l *Lanes) enter(n *lane, position journal.Position, queue uint32, wake func()) (entered, again bool) {
+	defer l.unlock()
+	n := l.add(id, position, queue)
 	first := &n.payloads[0]
 	if first.position == position {
 		first.away, first.anew = false, false // it is in hand
@@ -156,51 +155,44 @@ func (l *Lanes) enter(n *lane, position journal.Position, queue uint32, wake fun
 		delete(n.wakers, queue)
 		if first.anew {
 			first.anew = false
-			return false, true
+			l.woken = append(l.woken, wake)
+			return false
 		}
 		n.busy, n.running = true, queue
-		return true, false
+		return true
 	}
 	if n.wakers == nil {
 		n.wakers = make(map[uint32]func())
 	}
 	n.wakers[queue] = wake
-	return false, false
+	return false
 }
 
 // Leave ends what Enter began. What comes next is called.
 func (l *Lanes) Leave(id string) {
 	l.mu.Lock()
-	var wakers []func()
+	defer l.unlock()
 	if n := l.byID[id]; n != nil {
 		n.busy = false
-		wakers = l.next(n, nil)
+		l.next(n)
 	}
-	l.mu.Unlock()
-	call(wakers)
 }
 
-// next adds the waker of the queue that comes next, and forgets a lane in which there
-// is nothing. mu is held.
-func (l *Lanes) next(n *lane, wakers []func()) []func() {
-	if n.busy {
-		return wakers
-	}
-	if len(n.payloads) == 0 {
+// next has the queue called that comes next, and forgets a lane in which there is
+// nothing. mu is held.
+func (l *Lanes) next(n *lane) {
+	switch {
+	case n.busy:
+		return
+	case len(n.payloads) == 0:
 		delete(l.byID, n.id)
-		return slices.AppendSeq(wakers, maps.Values(n.wakers)) // what they waited with has gone
+		l.woken = slices.AppendSeq(l.woken, maps.Values(n.wakers)) // what they waited with has gone
+		return
 	}
 	first := n.payloads[0]
 	if wake := n.wakers[first.queue]; wake != nil && !first.away {
 		delete(n.wakers, first.queue)
-		wakers = append(wakers, wake)
-	}
-	return wakers
-}
-
-func call(wakers []func()) {
-	for _, wake := range wakers {
-		wake()
+		l.woken = append(l.woken, wake)
 	}
 }
 

@@ -52,12 +52,9 @@
 //
 // # Why not golang.org/x/time/rate
 //
-// It is well kept, and does not fit. A Limiter has a lock and reads times of its
-// own, and takes 96 bytes beside its map entry, where a key here needs 8 for the
-// same; a million of them are a million locks. When its next token comes is said
-// only by a reservation, which takes the token: but a job that waits must hold
-// nothing, and the one that is woken may be another one by then. It begins with a
-// full burst, which a restart gives away again, and its window may have Rate + Burst.
-// It counts in floats. Concurrency, lines, pauses and forgetting would be beside it
-// anyway: the arithmetic that is left is the two lines above.
+// It is well kept, and does not fit. A Limiter has a lock of its own, and takes 96 bytes
+// where a key here needs 8. When its next token comes is said only by a reservation,
+// which takes the token: but a job that waits must hold nothing. It begins with a full
+// burst, which a restart gives away again, and counts in floats. Concurrency, lines,
+// pauses and forgetting would be beside it anyway.
 package limit

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
 // starts are those of one key; the last Rate of them, in a ring.
@@ -36,7 +37,7 @@ type simulation struct {
 	r      *rand.Rand
 	table  *Table
 	now    int64
-	events sorted[*event]
+	events sorted.List[*event]
 	free   []*event
 }
 
@@ -46,18 +47,18 @@ type event struct {
 	do    func()
 }
 
-func (e *event) before(o *event) bool { return e.at < o.at }
-func (e *event) place() *int          { return &e.index }
+func (e *event) Before(o *event) bool { return e.at < o.at }
+func (e *event) Place() *int          { return &e.index }
 
 func (s *simulation) after(d int64, do func()) {
 	if n := len(s.free); n > 0 {
 		e := s.free[n-1]
 		s.free = s.free[:n-1]
 		e.at, e.do = s.now+d, do
-		s.events.push(e)
+		s.events.Put(e)
 		return
 	}
-	s.events.push(&event{at: s.now + d, do: do})
+	s.events.Put(&event{at: s.now + d, do: do})
 }
 
 func (s *simulation) run(until int64) {
@@ -72,7 +73,8 @@ func (s *simulation) run(until int64) {
 			if s.now = s.events[0].at; s.now >= until {
 				return
 			}
-			e := s.events.remove(0)
+			e := s.events[0]
+			s.events.Remove(e)
 			e.do()
 			s.free = append(s.free, e)
 			continue

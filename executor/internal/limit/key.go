@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
 // never is a time that does not come by itself.
@@ -36,16 +37,17 @@ type key struct {
 	misses  int // calls since the last start that came to nothing
 
 	at    int64 // when something changes by itself
-	index int   // in Table.agenda; below zero: not there
+	place int   // in Table.agenda
 }
 
-func (k *key) before(o *key) bool { return k.at < o.at }
-func (k *key) place() *int        { return &k.index }
+// Before and Place implement [sorted.Item].
+func (k *key) Before(o *key) bool { return k.at < o.at }
+func (k *key) Place() *int        { return &k.place }
 
 // line are the jobs of one queue that wait for a key.
 type line struct {
 	queue string
-	jobs  sorted[*waiter]
+	jobs  sorted.List[*waiter]
 }
 
 // waiter is a job that has come and does not run yet, or not again.
@@ -55,13 +57,14 @@ type waiter struct {
 	state  stage
 	key    *key // that it waits for, or whose turn is kept for it
 	line   *line
-	index  int
+	place  int   // in line
 	until  int64 // then the call is over, or the number is forgotten
 	wake   func()
 }
 
-func (w *waiter) before(o *waiter) bool { return w.number < o.number }
-func (w *waiter) place() *int           { return &w.index }
+// Before and Place implement [sorted.Item].
+func (w *waiter) Before(o *waiter) bool { return w.number < o.number }
+func (w *waiter) Place() *int           { return &w.place }
 
 // stage is where a waiter is.
 type stage uint8
@@ -162,7 +165,7 @@ func (k *key) enqueue(w *waiter) {
 		k.lines = append(k.lines, &line{queue: w.owner.Queue})
 	}
 	w.state, w.key, w.line = waiting, k, k.lines[i]
-	w.line.jobs.push(w)
+	w.line.jobs.Put(w)
 	k.waiting++
 	k.limit.waiting++
 }
@@ -172,7 +175,7 @@ func (k *key) leave(w *waiter) {
 	if w.state == called {
 		k.called = slices.DeleteFunc(k.called, func(o *waiter) bool { return o == w })
 	} else {
-		w.line.jobs.remove(w.index)
+		w.line.jobs.Remove(w)
 		k.waiting--
 		k.limit.waiting--
 		if len(w.line.jobs) == 0 {

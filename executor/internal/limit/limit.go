@@ -15,7 +15,7 @@ import (
 func (l *Limit) key(name string) *key {
 	k := l.keys[name]
 	if k == nil {
-		k = &key{limit: l, name: name, law: l.law, index: -1, next: l.born + l.law.saved} // it has saved up what it has not used since then
+		k = &key{limit: l, name: name, law: l.law, next: l.born + l.law.saved} // it has saved up what it has not used since then
 		l.keys[name] = k
 	}
 	return k

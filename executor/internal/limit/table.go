@@ -1,10 +1,10 @@
 package limit
 
 import (
-	"container/heap"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
 // keepNumber is how long the number of a job is kept that has not come although it
@@ -16,7 +16,7 @@ const keepNumber = int64(time.Minute)
 type Table struct {
 	waiters map[admit.Owner]*waiter
 	arrived uint64
-	agenda  sorted[*key]
+	agenda  sorted.List[*key]
 	asides  map[*waiter]struct{}
 	sweep   int64 // when to look at asides
 	woken   []func()
@@ -178,25 +178,16 @@ func (t *Table) settle(now int64, k *key) {
 		w.wake = nil
 	}
 	if _, idle := k.idle(now); idle {
-		if k.index >= 0 {
-			t.agenda.remove(k.index)
-			k.index = -1
-		}
+		t.agenda.Remove(k)
 		if k.limit.keys[k.name] == k {
 			delete(k.limit.keys, k.name)
 		}
 		return
 	}
-	k.at = k.event(now)
-	switch {
-	case k.at == never && k.index >= 0:
-		t.agenda.remove(k.index)
-		k.index = -1
-	case k.at == never:
-	case k.index >= 0:
-		t.agenda.fix(k.index)
-	default:
-		t.agenda.push(k)
+	if k.at = k.event(now); k.at == never {
+		t.agenda.Remove(k)
+	} else {
+		t.agenda.Put(k)
 	}
 }
 
@@ -242,41 +233,4 @@ func (t *Table) Next() (at int64, ok bool) {
 func (t *Table) Drain() (woken []func()) {
 	woken, t.woken = t.woken, nil
 	return woken
-}
-
-// ordered is what a sorted can have in it. Its place is kept with it, so that it can
-// be taken out of the middle.
-type ordered[T any] interface {
-	before(T) bool
-	place() *int
-}
-
-// sorted has what comes first at index 0.
-type sorted[T ordered[T]] []T
-
-func (l *sorted[T]) push(v T)       { heap.Push(l, v) }
-func (l *sorted[T]) remove(i int) T { return heap.Remove(l, i).(T) }
-func (l *sorted[T]) fix(i int)      { heap.Fix(l, i) }
-
-// Len, Less, Swap, Push and Pop are for package heap.
-func (l sorted[T]) Len() int           { return len(l) }
-func (l sorted[T]) Less(i, j int) bool { return l[i].before(l[j]) }
-
-func (l sorted[T]) Swap(i, j int) {
-	l[i], l[j] = l[j], l[i]
-	*l[i].place(), *l[j].place() = i, j
-}
-
-func (l *sorted[T]) Push(v any) {
-	*l = append(*l, v.(T))
-	*v.(T).place() = len(*l) - 1
-}
-
-func (l *sorted[T]) Pop() any {
-	last := len(*l) - 1
-	v := (*l)[last]
-	var none T
-	(*l)[last] = none
-	*l = (*l)[:last]
-	return v
 }

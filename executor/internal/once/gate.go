@@ -56,20 +56,17 @@ func (s *gates) enter(name string, over, lost <-chan struct{}) *gate {
 // gate.
 func (s *gates) tryEnter(name string) *gate {
 	g := s.use(name)
-	s.mu.Lock()
-	alone := g.users == 1 && g.outcome == nil
-	s.mu.Unlock()
-	if !alone {
-		s.quit(g)
-		return nil
-	}
 	select {
 	case g.turn <- struct{}{}:
-		return g
 	default:
 		s.quit(g)
 		return nil
 	}
+	if g.outcome != nil {
+		s.leave(g)
+		return nil
+	}
+	return g
 }
 
 // leave lets the next one in.

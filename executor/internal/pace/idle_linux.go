@@ -15,16 +15,11 @@ func processorTimes() (used, machine time.Duration, ok bool) {
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0, 0, false
 	}
-	f, err := os.Open("/proc/stat")
+	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, 0, false
 	}
-	var line [256]byte
-	n, err := f.Read(line[:])
-	if f.Close() != nil || err != nil {
-		return 0, 0, false
-	}
-	machine, ok = idleOf(line[:n])
+	machine, ok = idleOf(stat[:min(len(stat), 256)])
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), machine, ok
 }
 

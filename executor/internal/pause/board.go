@@ -3,7 +3,6 @@ package pause
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -203,22 +202,4 @@ func (b *Board) Names() (all bool, queues []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.all, slices.Sorted(maps.Keys(b.queues))
-}
-
-// over names what keeps a job of a queue from running, except its id.
-func (b *Board) over(q *Queue, id string) (names []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.all {
-		names = append(names, "executor")
-	}
-	if b.queues[q.Name] {
-		names = append(names, "queue")
-	}
-	for _, prefix := range q.prefixes {
-		if strings.HasPrefix(id, prefix) {
-			names = append(names, fmt.Sprintf("prefix %q", prefix))
-		}
-	}
-	return names
 }

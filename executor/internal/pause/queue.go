@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/strandjobs/strand/executor/events"
@@ -38,8 +39,21 @@ func (q *Queue) tell(paused bool) {
 }
 
 // Over names what keeps a job from running; itself: its id is paused.
-func (q *Queue) Over(id string, itself bool) []string {
-	names := q.board.over(q, id)
+func (q *Queue) Over(id string, itself bool) (names []string) {
+	b := q.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all {
+		names = append(names, "executor")
+	}
+	if b.queues[q.Name] {
+		names = append(names, "queue")
+	}
+	for _, prefix := range q.prefixes {
+		if strings.HasPrefix(id, prefix) {
+			names = append(names, fmt.Sprintf("prefix %q", prefix))
+		}
+	}
 	if itself {
 		names = append(names, "id")
 	}

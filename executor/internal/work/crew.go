@@ -151,7 +151,7 @@ func (c *Crew) hands(now time.Time) (all []engine.Hand) {
 		w.hand.Lock()
 		h := engine.Hand{Goroutine: w.hand.Goroutine}
 		if h.More = max(len(w.batch)-inspect.MaxListed, 0); len(w.batch) > 0 {
-			h.Queue, h.Worker, h.Since, h.Age, h.Timeout, h.Stuck = w.queue.Name, w.place, w.start, now.Sub(w.start), w.queue.Timeout, w.hand.IsStuck()
+			h.Queue, h.Worker, h.Since, h.Age, h.Timeout, h.Stuck = w.queue.Name, w.place, w.start, now.Sub(w.start), w.queue.Timeout, w.hand.Stuck
 		}
 		for _, it := range w.batch[:len(w.batch)-h.More] {
 			p, retry := it.InHand()

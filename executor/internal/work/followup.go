@@ -10,7 +10,7 @@ import (
 )
 
 // How a follow-up comes into the commit of its job: the attempt keeps what is staged
-// until the handler has returned (over); the worker takes the room on the disk, or else
+// until the handler has returned (finish); the worker takes the room on the disk, or else
 // the success back (takeRoom), and hands what belongs to a success to the shard
 // (stageAll); the recorder gets it with the end of the payload (land), and gives it to
 // the journal with all that the end means. Nothing waits on this way, and nothing is

@@ -263,21 +263,17 @@ func (w *worker) handle() {
 	if w.queue.Events.Watched() {
 		w.attempt.Called = w.queue.Events.Started(w.batch)
 	}
-	w.over(guard.Call(func() error {
-		w.errs = w.queue.Call(w.attempt, w.batch)
-		return nil
-	}))
+	w.finish(func() []error { return w.queue.Call(w.attempt, w.batch) })
 }
 
-func (w *worker) handleRest() {
-	w.over(guard.Call(func() error {
-		w.errs = w.rest()
-		return nil
-	}))
-}
+func (w *worker) handleRest() { w.finish(w.rest) }
 
-// over ends the attempt when the handler has returned, or panicked.
-func (w *worker) over(err error) {
+// finish ends the attempt when the handler has returned, or panicked.
+func (w *worker) finish(call Rest) {
+	err := guard.Call(func() error {
+		w.errs = call()
+		return nil
+	})
 	w.rest = nil
 	if err != nil {
 		w.errs = slices.Repeat([]error{err}, len(w.batch))

@@ -1,0 +1,48 @@
+package sorted
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+type item struct{ at, place int }
+
+func (i *item) Before(o *item) bool { return i.at < o.at }
+func (i *item) Place() *int         { return &i.place }
+
+// TestTheFirstIsAtHand holds a list against a slice of what is in it.
+func TestTheFirstIsAtHand(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var list List[*item]
+		var in []*item
+		all := make([]item, 10)
+		one := func(t *rapid.T) *item { return &all[rapid.IntRange(0, len(all)-1).Draw(t, "one")] }
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				require.ElementsMatch(t, in, list)
+				for i, v := range list {
+					require.Equal(t, i+1, v.place)
+				}
+				if len(in) > 0 {
+					require.Equal(t, slices.MinFunc(in, func(a, b *item) int { return a.at - b.at }).at, list[0].at)
+				}
+			},
+			"put": func(t *rapid.T) {
+				v := one(t)
+				v.at = rapid.IntRange(0, 9).Draw(t, "at")
+				if list.Put(v); !slices.Contains(in, v) {
+					in = append(in, v)
+				}
+			},
+			"remove": func(t *rapid.T) {
+				v := one(t)
+				list.Remove(v)
+				in = slices.DeleteFunc(in, func(o *item) bool { return o == v })
+				require.Zero(t, v.place)
+			},
+		})
+	})
+}
