@@ -1,6 +1,7 @@
 // Package postgres keeps the journals of executors in PostgreSQL, so that several processes,
 // on several machines, run the jobs of the same queues: with the same handlers, in order per
-// id, durable.
+// id, durable. A program moves by one line, [Open] for executor.Open: the executor that it returns
+// has the queues, calls, lists and actions of package executor, for the jobs of all nodes.
 //
 //	 any node                                 the owner of partition 3
 //	┌──────────────────────┐                 ┌───────────────────────────────────────┐
@@ -34,8 +35,8 @@
 //   - An owner that can't renew its lease cancels the contexts of its handlers with the
 //     cause [ErrLeaseLost] before the lease ends by the server's clock, and commits
 //     nothing from then on: what was not settled runs again at the next owner.
-//   - A node that is stopped drains its handlers and gives each partition away as soon as
-//     that is done, and answers calls for it until then; one that dies loses its partitions when its lease has ended.
+//   - A node that is stopped gives each partition away as soon as its handlers have returned, and
+//     answers calls for it until then; one that dies loses its partitions when its lease has ended.
 //
 // # What is not
 //
@@ -45,12 +46,12 @@
 //   - So may be a handler that goes on after its context has ended, when its lease is lost, or
 //     when Stop has no time left: then the lease is not given back, but ends by itself. While a
 //     node lives and has the lease, the partition is nobody else's before such a handler has returned.
-//   - Locks, unique keys, slots, limits and idempotency keys hold within a partition.
-//     Config.Partition keeps the ids of a tenant, say, in one. Workers, MaxBacklog and
-//     the like of Config.Executor are of one partition, too.
-//   - A schedule of executor/cron is for all nodes when Config.Setup adds it for each partition:
-//     a tick is enqueued by the owner of its id. Added for some of them only, it loses the ticks
-//     of the others. Set Missed: by default, what is due while a partition moves is lost.
+//   - Locks, unique keys, slots, idempotency keys, Workers and MaxBacklog are of one partition, and
+//     Config.Partition keeps the ids of a tenant, say, in one. So are KeyLocks, Events and schedules:
+//     Config.Setup and [Node.Partitions] have its executor. A limit of the executor of Open is of
+//     its node: it bounds all partitions there together. The README has a table.
+//   - A schedule of executor/cron is added for each partition, in Config.Setup, which says more.
+//     Set Missed: by default, what is due while a partition moves is lost.
 //   - A call with IfAbsent, IdempotencyKey or FromSource waits on each node until the owner has decided,
 //     one such call after the other: some hundreds a second for a partition. Its items are of one
 //     partition, or it is executor.ErrInvalidKey. A node of version 2.2 or older refuses what others send it of these,
@@ -77,10 +78,10 @@
 //     its other ids wait till then, while calls for it are answered. Give handlers a Timeout, and
 //     have more partitions than nodes, so that fewer ids wait for each. Only Stop, when its time
 //     is over, and a lease that is lost cancel handlers.
-//   - HandleResult, Do, Morgue and the lists of an Inspector have no form for all nodes: those of
-//     package executor work on one partition of this node, by way of [Node.Partitions]. [Queue.Wait],
-//     [Node.Act] and [Node.Explain] have one. An older node that owns the partition does not answer them, and the call lasts as
-//     long as its context.
+//   - The result of a Do comes as JSON, for who waits. Without IdempotencyKey a Do whose owner goes away
+//     may be executor.ErrUnknown, or ErrNoResult. Lists and Stats wait for a partition without an
+//     owner until ctx ends, as a call does where the owner is of an earlier version.
+//   - Queues are registered before Start. A handler that returns executor.Fatal ends its whole node.
 //   - What goes through the inbox goes to the server twice, and back once. Leases are renewed on
 //     connections of their own meanwhile, but where hundreds of MiB keep a machine, or the
 //     server's disk, busy for most of a lease, it is lost, and what ran runs again: have a
@@ -99,7 +100,7 @@
 //   - The crash recorder, the control socket and compaction are of a journal on a disk of
 //     its own. No job is suspected of having ended its process.
 //   - In a deploy that adds a queue the nodes without it may own its ids. What comes for it waits
-//     there, in order, until a node that has it owns them: [Node.Err], [Stats] and the log tell of it.
+//     there, in order, until a node that has it owns them: Err, [Stats] and the log tell of it.
 //     In one that changes payloads, what the owner's codec refuses fails, and is retried until
 //     a node whose codec takes it owns it: give the queue retries for as long as a deploy takes.
 //   - What the owner refuses although the caller's node did not, as a middleware or the key
@@ -113,11 +114,10 @@
 // [Migrate] makes the schema, once, and brings that of an earlier version up to date. Migrate first,
 // and then deploy: nodes of versions 1 and 2 go on beside those of this one, and those of version 2
 // may still be started. It locks the tables for a moment, a few seconds with a million state keys. [Open] checks the server, the schema and the number of
-// partitions; [Handle], [HandleLatest], [HandleMerged] and [HandleBatch] register queues as those of package
-// executor do, on all nodes the same; [Node.Run] serves. A process that only enqueues does
-// without Run.
-// The connections must keep a session: the README says more, and how to operate nodes. NOTIFY is a hint; without it
-// the inbox is looked at once a second.
+// partitions; executor.Handle and the like register queues, on all nodes the same; Run serves. A
+// process that only enqueues, looks and acts does without Run. The connections must keep a session:
+// the README says more, and how to operate nodes. NOTIFY is a hint; without it the inbox is looked
+// at once a second.
 //
 // # Rights
 //
@@ -126,7 +126,7 @@
 // enqueue, what has the transactions of EnqueueTx, and who looks ([Look]). For Stats a program that only enqueues
 // needs SELECT of the table node, too. Functions may be executed by all, unless that
 // is revoked; sequences need no right. What is missing is in the error, as the server says it:
-// of Open, of the call, or of [Node.Err].
+// of Open, of the call, or of Err.
 //
 //	GRANT USAGE ON SCHEMA strand TO node;
 //	GRANT SELECT, UPDATE (division, divider) ON strand.version TO node;
@@ -154,7 +154,7 @@
 // the morgue and state keys are kept, and both sides are read again and compared before
 // either is done. What can't be divided among partitions, as slots, is refused. [Check] reads
 // and checks all partitions. The command cmd/strand-postgres does these, and Migrate.
-// [Look] shows them at one moment, also while nodes are at work: but what runs, and why a job does not, only nodes know.
+// [Look] shows them at one moment, also while nodes are at work.
 //
 // # Goroutines
 //

@@ -71,15 +71,15 @@ type Config struct {
 	// Executor is the configuration of each partition's executor: 16 partitions on one node
 	// have 16 × Workers. Its Advanced.MemoryBudget is that of the node, 256 MiB by default: each partition
 	// has an equal part, but 64 KiB at least, whoever owns it. ControlSocket and Splitter must be zero. A call that is kept waiting by
-	// WaitForRoom waits on the owner's node only; elsewhere the inbox takes it. OnFatal is called
-	// for each partition that fails, which the node tries again by itself, and not for one
+	// WaitForRoom waits on the owner's node only; elsewhere the inbox takes it. OnStart is called once, and
+	// OnFatal for Fatal; also for each partition that fails, which the node tries again by itself, but not for one
 	// whose lease is lost. With DurabilityAsync a call that gets through to the owner on this
 	// node may return nil before the commit: its Receipt says so.
 	Executor executor.Config
 
 	// Setup is called for each partition that the node begins to own, with its executor x, once that
-	// has the queues of all, and before jobs run: for schedules, and for queues with slots,
-	// which are made of x. The owner takes in what the inbox has for such a queue, as for others; who
+	// has the queues of all, and before jobs run: for schedules, metrics and events, and for queues with
+	// slots, which are made of x. The owner takes in what the inbox has for such a queue, as for others; who
 	// enqueues has it from a node that is not started and registers it without slots. It shares lanes
 	// with queues of Setup only. An error gives the partition back; it is tried again later.
 	//
@@ -126,7 +126,7 @@ func (cfg Config) checked() (Config, error) {
 	return cfg, nil
 }
 
-// Node is a process that takes part. Its methods may be called from any goroutine.
+// Node is a process that takes part: see [NodeOf]. Its methods may be called from any goroutine.
 type Node struct {
 	cfg      Config
 	id       pgtype.UUID
@@ -185,8 +185,8 @@ type failure struct {
 
 // Open connects to the server at url, checks it, the schema and cfg, and returns the executor of all
 // partitions, of which this process is a node. Register the queues with executor.Handle and the
-// like, on all nodes the same. It can enqueue then, and act on the jobs of all nodes; it owns no
-// partition, and runs no job, before its Start. The connections are made as pgx does it: url
+// like, on all nodes the same. It can enqueue then, and look at the jobs of all nodes and act on them; it
+// owns no partition, and runs no job, before its Start. The connections are made as pgx does it: url
 // may be of several hosts, with target_session_attrs=read-write.
 //
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
@@ -223,8 +223,7 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	return n.front, nil
 }
 
-// NodeOf returns what this process is in the cluster of an executor that Open returned; nil for
-// another executor.
+// NodeOf returns the node that an executor of Open is; nil for any other executor.
 func NodeOf(x *executor.Executor) *Node {
 	n, _ := cluster.Of(x).(*Node)
 	return n

@@ -24,7 +24,7 @@ var (
 	// ErrBehind is returned when the server has less of a partition than this node has seen
 	// there: it was set back to an older copy, or a standby has taken over that was not
 	// synchronous. The contexts of handlers end, and this node does not serve the partition
-	// any longer, see [Node.Err], until its process is started anew.
+	// any longer, see [executor.Executor.Err], until its process is started anew.
 	ErrBehind = errors.New("postgres: the server has lost commits that it had acknowledged")
 )
 

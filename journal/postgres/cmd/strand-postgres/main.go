@@ -56,7 +56,7 @@ const help = synopsis + `
   status         nodes, partitions and who owns them, the inbox, and jobs by queue and state
   jobs, job      what waits, in the order in which it is due; everything about one job
   morgue         the dead letters
-  running        what runs only nodes know: this says which
+  running        what runs only nodes know, and the dashboard of each shows: this says which
   explain        why a job does not run: its owner is asked, through the inbox, for which the role
                  needs the rights of a caller, and -before if the nodes have a Config.Partition
 
