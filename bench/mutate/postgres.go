@@ -5,8 +5,8 @@ var inPostgres = []mutation{
 	// Commits.
 	{"commit in the epoch of another owner", "journal/postgres/functions.sql", "number = n AND epoch = e RETURNING", "number = n RETURNING", server("TestFencedOwnerChangesNothing")},
 	{"commit whatever was committed before", "journal/postgres/functions.sql", "AND number = n AND epoch = e RETURNING", "AND epoch = e RETURNING", server("TestLateAttemptChangesNothing")},
-	{"a commit without an answer is taken for done", "journal/postgres/store.go", "if known == nil && committed {", "if known == nil && (committed || c != nil) {", server("TestConnectionIsCut")},
-	{"a server that has lost commits", "journal/postgres/store.go", "\tcase last < number:\n", "\tcase last < number:\n\t\tif last >= 0 {\n\t\t\treturn true, nil\n\t\t}\n", server("TestServerThatIsBehind")},
+	{"a commit without an answer is taken for done", "journal/postgres/store.go", "if committed || unknown != nil {", "if committed || c != nil {", server("TestConnectionIsCut")},
+	{"a server that has lost commits", "journal/postgres/store.go", "\tcase last < number:\n", "\tcase last < number:\n\t\t\tif committed = last >= 0; committed {\n\t\t\t\treturn nil\n\t\t\t}\n", server("TestServerThatIsBehind")},
 	{"an answer with a warning is one", "journal/postgres/pool.go", "cmp.Or(f(ctx, conn.Conn()), warned(conn.Conn().PgConn()))", "cmp.Or(f(ctx, conn.Conn()), nil)", server("TestWaitForTheStandbyIsCancelled")},
 	{"ask a server that need not have its standby", "journal/postgres/functions.sql", "FROM {schema}.last(p) t;\n\tUPDATE {schema}.tail SET asked = asked + 1 WHERE partition = p AND number = last AND epoch = e;", "FROM {schema}.tail t WHERE partition = p ORDER BY number DESC LIMIT 1;", server("TestWaitForTheStandbyIsCancelled")},
 	{"commit beside too many others", "journal/postgres/partition.go", "s.seen, s.turns, s.clock = &p.n.seen[p.number], p.n.turns, &p.n.outbox.clock", "s.seen, s.clock = &p.n.seen[p.number], &p.n.outbox.clock", server("TestPartitionsTakeTurns")},

@@ -15,7 +15,6 @@ import (
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/directory"
-	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Export writes the partitions of a schema, which no node may own, to dir, which must not be
@@ -156,19 +155,8 @@ func (m *mover) quiet(ctx context.Context) ([]head, error) {
 
 // export makes a journal of the partition and compares it.
 func (s *partitionStore) export(m *mover, dir string) error {
-	d, err := directory.NewDraft(dir)
-	if err != nil {
-		return err
-	}
-	b, err := store.OpenBolt(d.Lock.Place)
-	if err == nil {
-		err = errors.Join(s.transfer(b), b.Close())
-	}
-	if err == nil {
-		err = d.Reveal()
-	}
-	if err != nil {
-		return errors.Join(translated(err), d.Discard())
+	if err := directory.Fill(dir, s.transfer); err != nil {
+		return translated(err)
 	}
 	r, err := s.view(atHand)
 	if err != nil {

@@ -145,8 +145,8 @@ func (s *partitionStore) Commit(t *store.Transaction) error {
 		return fmt.Errorf("postgres: partition %d: %w", s.partition, err)
 	}
 	s.number.Store(c.number + 1)
-	s.intake.note(t.Changes)
 	s.seen.note(head{s.epoch, c.number + 1})
+	s.intake.note(t.Changes)
 	s.intake.over(c.done)
 	return nil
 }
@@ -193,8 +193,7 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 
 // settle commits c and finds out what has become of it, however long that takes.
 func (s *partitionStore) settle(c *call) error {
-	pause := firstPause
-	for {
+	for pause := firstPause; ; {
 		done, err := s.attempt(c)
 		if done && err == nil {
 			return nil
@@ -202,22 +201,11 @@ func (s *partitionStore) settle(c *call) error {
 		if err != nil && (refusedForGood(err) || s.within != nil) {
 			return translated(err)
 		}
-		for { // the outcome is unknown
-			committed, known := s.ask(c.number)
-			if known == nil && committed {
-				return nil
-			}
-			if known == nil {
-				break // it is not there: once more
-			}
-			if errors.Is(known, ErrFenced) || errors.Is(known, ErrBehind) || refusedForGood(known) {
-				return translated(known)
-			}
-			if err := s.rest(&pause, known); err != nil {
-				return err
-			}
+		committed, unknown := s.ask(c.number)
+		if committed || unknown != nil {
+			return unknown
 		}
-		if err := s.rest(&pause, err); err != nil {
+		if err := s.rest(&pause, err); err != nil { // and once more
 			return err
 		}
 	}
@@ -263,21 +251,23 @@ func (s *partitionStore) send(ctx context.Context, q querier, c *call) (done boo
 // ask tells whether the commit after that of a number is there. No transaction that was
 // under way can make it so afterwards, unless it is the same commit.
 func (s *partitionStore) ask(number int64) (committed bool, err error) {
-	var epoch, last int64
-	err = s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.texts["ask"], s.partition, s.epoch).Scan(&epoch, &last)
+	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
+		var epoch, last int64
+		err := conn.QueryRow(ctx, s.texts["ask"], s.partition, s.epoch).Scan(&epoch, &last)
+		committed = err == nil && epoch == s.epoch && last == number+1
+		switch {
+		case err != nil:
+			return err
+		case epoch != s.epoch:
+			return s.foreign(epoch)
+		case last < number:
+			return behind(s.partition, head{epoch, number}, head{epoch, last})
+		case last > number+1:
+			return fmt.Errorf("%w: commit %d is there, and this one was to make %d", ErrFenced, last, number+1)
+		}
+		return nil
 	})
-	switch {
-	case err != nil:
-		return false, err
-	case epoch != s.epoch:
-		return false, s.foreign(epoch)
-	case last < number:
-		return false, behind(s.partition, head{epoch, number}, head{epoch, last})
-	case last > number+1:
-		return false, fmt.Errorf("%w: commit %d is there, and this one was to make %d", ErrFenced, last, number+1)
-	}
-	return last == number+1, nil
+	return committed, err
 }
 
 // foreign is what an epoch means that is not this owner's: a later one is the next owner's. An
@@ -332,16 +322,14 @@ func (s *partitionStore) with(silence time.Duration, f func(context.Context, *pg
 	return err
 }
 
-// intake are rows of the inbox that are on their way into the log, by what the log will
+// intake are rows of the inbox that are on their way into the log, each with what the log will
 // have as the offset of its source then.
 type intake struct {
 	mu     sync.Mutex
-	rows   []intakeRow // in order
-	offset []byte      // nil: none
-	counts bool        // it was set by this owner; before that the server may have one, of an import
+	rows   map[int64]int64 // offsets by number
+	offset []byte          // nil: none
+	counts bool            // it was set by this owner; before that the server may have one, of an import
 }
-
-type intakeRow struct{ offset, number int64 }
 
 // inboxSource is the source of [executor.FromSource] that stands for the inbox.
 const inboxSource = "inbox"
@@ -354,5 +342,8 @@ var intakeKey = "mark/" + inboxSource
 func (s *partitionStore) Intake(offset, number int64) {
 	s.intake.mu.Lock()
 	defer s.intake.mu.Unlock()
-	s.intake.rows = append(s.intake.rows, intakeRow{offset, number})
+	if s.intake.rows == nil {
+		s.intake.rows = make(map[int64]int64)
+	}
+	s.intake.rows[number] = offset
 }
