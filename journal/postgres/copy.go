@@ -74,7 +74,7 @@ func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mov
 		return nil, err
 	}
 	if m.conn, err = m.pool.Acquire(ctx); err == nil && commits {
-		err = guardServer(ctx, m.conn.Conn(), cfg.SingleServer)
+		err = guardServer(ctx, m.conn.Conn(), cfg.SingleServer, true)
 	}
 	if err == nil {
 		err = guardPooler(ctx, m.conn.Conn(), m.pool)

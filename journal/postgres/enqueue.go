@@ -17,26 +17,26 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 	if err := n.outbox.ended(); err != nil {
 		return nil, err
 	}
-	b, err := n.batch(items)
+	divided, err := n.divided(items)
 	if err != nil {
 		return nil, err
 	}
-	if conditions != nil && len(b.parts) > 1 {
-		return nil, fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions", executor.ErrInvalidKey, len(b.parts))
+	if conditions != nil && len(divided) > 1 {
+		return nil, fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions", executor.ErrInvalidKey, len(divided))
 	}
-	if len(b.parts) == 1 {
-		p, err := n.gate(ctx, b.numbers[0], queue)
-		if err != nil {
-			return nil, err
-		}
-		if p != nil {
-			if receipts, err := p.enqueue(ctx, queue, items, conditions); !errors.Is(err, errElsewhere) {
-				return receipts, err
+	parts := make(map[place][]byte, len(divided))
+	for number, of := range divided {
+		if len(divided) == 1 {
+			p, err := n.gate(ctx, number, queue)
+			if err != nil {
+				return nil, err
+			}
+			if p != nil {
+				if receipts, err := p.enqueue(ctx, queue, items, conditions); !errors.Is(err, errElsewhere) {
+					return receipts, err
+				}
 			}
 		}
-	}
-	parts := make(map[place][]byte, len(b.parts))
-	for number, of := range b.parts {
 		at := place{number, queue}
 		parts[at] = encodeCall(of)
 		if conditions != nil {
@@ -95,16 +95,9 @@ func (p *partition) enqueue(ctx context.Context, queue string, items []item, con
 	return receipts, err
 }
 
-// batch are the items of a call.
-type batch struct {
-	parts   map[int][]item // by partition
-	numbers []int          // of the partition of each item
-}
-
-// batch divides items, whose due times become those of the server's clock.
-func (n *Node) batch(items []item) (b *batch, err error) {
-	b = &batch{parts: make(map[int][]item), numbers: make([]int, len(items))}
-	size := 0
+// divided are items by their partitions; due times become those of the server's clock.
+func (n *Node) divided(items []item) (map[int][]item, error) {
+	parts, size := make(map[int][]item), 0
 	for i := range items {
 		it := &items[i]
 		number, err := n.PartitionOf(it.ID)
@@ -121,9 +114,9 @@ func (n *Node) batch(items []item) (b *batch, err error) {
 		if !it.Due.IsZero() {
 			it.Due = n.byServer(it.Due)
 		}
-		b.numbers[i], b.parts[number] = number, append(b.parts[number], *it)
+		parts[number] = append(parts[number], *it)
 	}
-	return b, nil
+	return parts, nil
 }
 
 // guarded calls user code on a goroutine of its own, which that may end.

@@ -214,10 +214,9 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 		n.disconnect(err)
 		return nil, err
 	}
-	n.outbox.n, n.notifier.n = n, n
-	n.longestWait = longestWait
+	n.outbox.n, n.longestWait = n, longestWait
 	n.asking = asking{n: n, wake: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}
-	n.notifier.wake = make(chan struct{}, 1)
+	n.notifier = notifier{n: n, wake: make(chan struct{}, 1), due: make(map[string]bool), inbox: make(map[int]bool), later: make(map[int]int)}
 	n.tasks.Go(n.notifier.run)
 	n.tasks.Go(n.listen)
 	return n.front, nil
@@ -242,7 +241,7 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 		return fmt.Errorf("postgres: open: %w", err)
 	}
 	defer conn.Release()
-	if err := guardServer(ctx, conn.Conn(), n.cfg.SingleServer); err != nil {
+	if err := guardServer(ctx, conn.Conn(), n.cfg.SingleServer, true); err != nil {
 		return err
 	}
 	if err := guardPooler(ctx, conn.Conn(), n.control); err != nil {

@@ -376,6 +376,6 @@ func (n *Node) hint(partitions []int) {
 		}
 	}
 	if len(remote) > 0 {
-		n.notifier.rows(remote...)
+		n.notifier.tell("", remote...)
 	}
 }

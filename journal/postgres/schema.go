@@ -185,12 +185,9 @@ func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.version (version, partitions) VALUES ($1, $2)"), schemaVersion, cfg.Partitions)
 	}
-	uuids := make([][]byte, cfg.Partitions)
-	for p := range uuids {
-		uuids[p] = format.NewUUID()
-	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"), uuids)
+		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"),
+			newUUIDs(cfg.Partitions))
 	}
 	if err == nil {
 		err = leases(ctx, tx, cfg.Schema)
@@ -199,6 +196,15 @@ func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
 		return fmt.Errorf("postgres: migrate: schema %q: %w", cfg.Schema, err)
 	}
 	return nil
+}
+
+// newUUIDs returns those of so many new journals.
+func newUUIDs(partitions int) [][]byte {
+	all := make([][]byte, partitions)
+	for p := range all {
+		all[p] = format.NewUUID()
+	}
+	return all
 }
 
 // upgrade brings a schema of an older version up to date. What nodes of that version call stays

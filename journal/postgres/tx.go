@@ -57,11 +57,13 @@ func enqueueTx[T any](ctx context.Context, given bool, q *executor.Queue[T], id 
 	if err != nil {
 		return err
 	}
-	b, err := n.batch(items)
+	number, err := n.PartitionOf(items[0].ID)
 	if err != nil {
 		return err
 	}
-	number := b.numbers[0]
+	if due := &items[0].Due; !due.IsZero() {
+		*due = n.byServer(*due)
+	}
 	calls := row(encodeCall(items))
 	if conditions != nil {
 		calls = rowOf([]byte{txVersion}, conditions, encodeCall(items))
