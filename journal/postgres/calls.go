@@ -85,15 +85,14 @@ func appendBytes[T string | []byte](b []byte, v T) []byte {
 }
 
 // row joins calls.
-func row(calls ...[]byte) []byte {
-	size := 5
-	for _, c := range calls {
-		size += len(c) + binary.MaxVarintLen32
-	}
-	return rowOf(append(make([]byte, 0, size), callsVersion), calls...)
-}
+func row(calls ...[]byte) []byte { return rowOf([]byte{callsVersion}, calls...) }
 
 func rowOf(b []byte, parts ...[]byte) []byte {
+	size := 4
+	for _, p := range parts {
+		size += len(p) + binary.MaxVarintLen32
+	}
+	b = slices.Grow(b, size)
 	for _, p := range parts {
 		b = appendBytes(b, p)
 	}

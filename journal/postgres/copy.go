@@ -169,11 +169,8 @@ func (m *mover) claim(ctx context.Context, uuids [][]byte) (epochs []int64, err 
 		err = m.noInbox(ctx, "migrate another schema and import into that")
 	}
 	if err == nil {
-		err = m.exec(ctx, "UPDATE {schema}.tail SET epoch = epoch + 1, uuid = ($1::bytea[])[partition + 1]", uuids)
-	}
-	if err == nil {
-		err = m.exec(ctx, `UPDATE {schema}.lease l SET owner = NULL, expires = '-infinity', epoch = t.epoch
-			FROM {schema}.tail t WHERE t.partition = l.partition`)
+		err = m.exec(ctx, `WITH t AS (UPDATE {schema}.tail SET epoch = epoch + 1, uuid = ($1::bytea[])[partition + 1] RETURNING partition, epoch)
+			UPDATE {schema}.lease l SET owner = NULL, expires = '-infinity', epoch = t.epoch FROM t WHERE t.partition = l.partition`, uuids)
 	}
 	if err != nil {
 		return nil, err

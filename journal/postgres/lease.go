@@ -110,14 +110,11 @@ func decide(v view, self pgtype.UUID, held []int) (take, drop []int) {
 func (n *Node) leases() {
 	pause, told, toldAs, joined := time.Duration(0), time.Time{}, slog.LevelWarn, false
 	for {
-		t := time.NewTimer(pause)
 		select {
 		case <-n.base.Done():
-			t.Stop()
 			return
 		case <-n.wake:
-			t.Stop()
-		case <-t.C:
+		case <-time.After(pause):
 		}
 		began := time.Now()
 		next, err := n.tend()
@@ -372,13 +369,11 @@ func (n *Node) leave(ctx context.Context) {
 const housekeeping = time.Minute
 
 func (n *Node) keepHouse() {
-	t := time.NewTicker(housekeeping)
-	defer t.Stop()
 	for {
 		select {
 		case <-n.base.Done():
 			return
-		case <-t.C:
+		case <-time.After(housekeeping):
 		}
 		ctx, cancel := context.WithTimeout(n.base, housekeeping)
 		if _, err := n.control.Exec(ctx, n.texts["sweep"]); err != nil && n.base.Err() == nil {

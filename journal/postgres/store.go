@@ -85,8 +85,8 @@ type header struct {
 // from then on nobody else changes what is there. It checks what stands beside the log. All
 // that the store does ends when ctx does.
 func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition int, epoch int64) (*partitionStore, error) {
-	s := &partitionStore{pool: pool, partition: partition, epoch: epoch, texts: textsFor(schema, time.Time{}, 0), part: partBytes, patience: attemptTime, seen: new(seen), clock: new(serverClock)}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s := storeWithin(ctx, nil, textsFor(schema, time.Time{}, 0), partition, epoch)
+	s.pool = pool
 	if err := s.check(); err != nil {
 		s.cancel(err)
 		return nil, err
@@ -94,9 +94,10 @@ func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition
 	return s, nil
 }
 
-// storeWithin is a store in the transaction of a connection.
+// storeWithin is a store in the transaction of a connection, without a pool.
 func storeWithin(ctx context.Context, conn *pgx.Conn, texts texts, partition int, epoch int64) *partitionStore {
-	s := &partitionStore{partition: partition, epoch: epoch, within: conn, texts: texts, part: partBytes, seen: new(seen)}
+	s := &partitionStore{partition: partition, epoch: epoch, within: conn, texts: texts, part: partBytes, patience: attemptTime,
+		seen: new(seen), clock: new(serverClock)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }

@@ -42,7 +42,6 @@ type Server struct {
 	who       *syscall.Credential // nil: as we are
 	settings  []string
 	command   *exec.Cmd
-	output    *lockedBuffer
 	ended     chan struct{}
 }
 
@@ -219,10 +218,7 @@ func (s *Server) launch() error {
 	}
 	deadline := time.Now().Add(patience)
 	for {
-		s.command, s.output, s.ended = exec.Command(tool("postgres"), args...), new(lockedBuffer), make(chan struct{})
-		s.command.Dir, s.command.SysProcAttr = s.dir, attributes(s.who)
-		s.command.Stdout, s.command.Stderr = s.output, s.output
-		if err := startLocked(s.command, s.ended); err != nil {
+		if err := s.begin("postgres", args...); err != nil {
 			return err
 		}
 		if s.answers(deadline, s.data()) {
@@ -230,10 +226,36 @@ func (s *Server) launch() error {
 		}
 		// What was killed may have its memory for a moment longer, and others the port.
 		if time.Now().After(deadline) {
-			return fmt.Errorf("postgres does not answer: %s", s.output)
+			return fmt.Errorf("postgres does not answer: %s", s.Output())
 		}
 	}
 }
+
+// begin starts a program as the server's user, from a thread that lives as long as it does: what
+// ends it with us, however we end, is sent when the thread ends.
+func (s *Server) begin(name string, args ...string) error {
+	output, err := os.Create(s.outputFile())
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	command, ended, started := exec.Command(tool(name), args...), make(chan struct{}), make(chan error)
+	command.Dir, command.SysProcAttr = s.dir, attributes(s.who)
+	command.Stdout, command.Stderr = output, output
+	s.command, s.ended = command, ended
+	go func() {
+		runtime.LockOSThread()
+		err := command.Start()
+		started <- err
+		if err == nil {
+			_ = command.Wait()
+			close(ended)
+		}
+	}()
+	return <-started
+}
+
+func (s *Server) outputFile() string { return filepath.Join(s.dir, "output") }
 
 // answers waits until the server accepts connections, or ends: with its files in data, because
 // another may have got the port.
@@ -273,7 +295,10 @@ func (s *Server) URL() string {
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
 
 // Output is what the server has said since it was started.
-func (s *Server) Output() string { return s.output.String() }
+func (s *Server) Output() string {
+	text, _ := os.ReadFile(s.outputFile()) // empty without one
+	return string(text)
+}
 
 // Kill ends the server and all its processes with kill -9.
 func (s *Server) Kill() {
@@ -355,22 +380,4 @@ func (s *Server) remove() {
 		}
 	}
 	_ = os.RemoveAll(s.dir)
-}
-
-// lockedBuffer is what a process has written so far.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
