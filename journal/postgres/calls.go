@@ -53,25 +53,19 @@ func encodeCall(items []item) []byte {
 func appendItem(b []byte, it *item) []byte {
 	b = appendBytes(b, it.ID)
 	b = appendBytes(b, it.Payload)
-	var flags byte
+	flags := len(b)
+	b = append(b, 0)
 	if !it.Due.IsZero() {
-		flags |= hasDue
-	}
-	if it.Score != nil {
-		flags |= hasScore
-	}
-	if len(it.Metadata) > 0 {
-		flags |= hasMetadata
-	}
-	b = append(b, flags)
-	if flags&hasDue != 0 {
+		b[flags] |= hasDue
 		b = binary.AppendVarint(b, it.Due.Unix())
 		b = binary.AppendUvarint(b, uint64(it.Due.Nanosecond()))
 	}
-	if flags&hasScore != 0 {
+	if it.Score != nil {
+		b[flags] |= hasScore
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(*it.Score))
 	}
-	if flags&hasMetadata != 0 {
+	if len(it.Metadata) > 0 {
+		b[flags] |= hasMetadata
 		b = binary.AppendUvarint(b, uint64(len(it.Metadata)))
 		for _, key := range slices.Sorted(maps.Keys(it.Metadata)) {
 			b = appendBytes(appendBytes(b, key), it.Metadata[key])

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -110,10 +111,7 @@ func (m *mover) each(ctx context.Context, doing string, c *journal.View, do func
 		all += n
 	}
 	for p, err := range pieces(c) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err == nil {
+		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
 			err = do(&p)
 		}
 		if err != nil {

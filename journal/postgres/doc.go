@@ -99,15 +99,13 @@
 //     that commits with what others enqueue meanwhile.
 //   - The crash recorder, the control socket and compaction are of a journal on a disk of
 //     its own. No job is suspected of having ended its process.
-//   - In a deploy that adds a queue the nodes without it may own its ids. What comes for it waits
-//     there, in order, until a node that has it owns them: Err, [Stats] and the log tell of it.
-//     In one that changes payloads, what the owner's codec refuses fails, and is retried until
-//     a node whose codec takes it owns it: give the queue retries for as long as a deploy takes.
+//   - In a deploy nodes of the old build may own what the new one enqueues. What comes for a queue that
+//     they do not have waits there, in order: Err, [Stats] and the log tell of it. What their codec
+//     refuses fails, and is retried: give the queue retries for as long as a deploy takes.
 //   - What the owner refuses although the caller's node did not, as a middleware or the key
 //     functions of locks may, stays in the inbox, as does a row for a queue that the
-//     owner does not have: see [Stats]. What was refused has its reason in the column refused
-//     of the table inbox; set to null, it is tried again. Neither keeps others
-//     waiting, but for the later rows of a queue that is not registered.
+//     owner does not have: see [PartitionStats]. Neither keeps others waiting, but for the later rows
+//     of a queue that is not registered.
 //
 // # Set-up
 //
@@ -149,12 +147,10 @@
 //
 // # Moving in and out
 //
-// [Import] puts the journal of a process that has stopped into partitions that were not used,
-// and [Export] writes partitions as journals, while no node is up. Positions, order, states,
-// the morgue and state keys are kept, and both sides are read again and compared before
-// either is done. What can't be divided among partitions, as slots, is refused. [Check] reads
-// and checks all partitions. The command cmd/strand-postgres does these, and Migrate.
-// [Look] shows them at one moment, also while nodes are at work.
+// [Import] puts the journal of a process that has stopped into partitions that were not used, and
+// [Export] writes partitions as journals, while no node is up. [Check] reads and checks all
+// partitions, and [Look] shows them, also while nodes are at work. The command cmd/strand-postgres
+// does these, and Migrate.
 //
 // # Goroutines
 //

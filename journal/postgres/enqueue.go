@@ -32,7 +32,8 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 				return nil, err
 			}
 			if p != nil {
-				if receipts, err := p.enqueue(ctx, queue, items, conditions); !errors.Is(err, errElsewhere) {
+				receipts, err := p.enqueue(ctx, queue, items, conditions)
+				if !gone(err) || errors.Is(err, executor.ErrUnknown) { // or nothing was accepted, and the inbox can have it
 					return receipts, err
 				}
 			}
@@ -44,17 +45,14 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 		}
 	}
 	token, err := n.outbox.put(ctx, parts, conditions != nil)
-	if err != nil {
+	var a answer
+	if err == nil && conditions != nil {
+		a, err = n.asking.wait(ctx, token)
+	}
+	if err = cmp.Or(err, a.err()); err != nil {
 		return nil, err
 	}
-	all := make([]executor.Receipt, len(items))
-	for i, it := range items {
-		all[i] = executor.Receipt{ID: it.ID, Durable: true}
-	}
-	if conditions != nil {
-		return n.asking.complete(ctx, token, all)
-	}
-	return all, nil
+	return a.receipts(items), nil
 }
 
 // gate returns a partition of this node once its log has what the inbox had for a queue; nil: the inbox is to have the
@@ -75,9 +73,6 @@ func (n *Node) gate(ctx context.Context, number int, queue string) (*partition, 
 	return nil, nil
 }
 
-// errElsewhere is returned when the log can't have a call, and the inbox can.
-var errElsewhere = errors.New("postgres: the log can't have it now")
-
 // enqueue puts a call into the log.
 func (p *partition) enqueue(ctx context.Context, queue string, items []item, conditions []byte) ([]executor.Receipt, error) {
 	options, err := executor.Carried(conditions)
@@ -86,9 +81,6 @@ func (p *partition) enqueue(ctx context.Context, queue string, items []item, con
 		return nil, err
 	}
 	receipts, err := x.EnqueueMany(ctx, items, options...)
-	if (errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)) && !errors.Is(err, executor.ErrUnknown) {
-		err = fmt.Errorf("%w: %w", errElsewhere, err) // nothing was accepted
-	}
 	if err != nil && ctx.Err() != nil {
 		err = p.store.trouble.explain(err, "the server can't be used")
 	}

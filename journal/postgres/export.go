@@ -175,9 +175,6 @@ func (s *partitionStore) export(m *mover, dir string) error {
 // partsFile is what a directory of journals has beside them.
 const partsFile = "partitions.json"
 
-// journalFile is what makes a directory a journal.
-const journalFile = "journal.db"
-
 const partsVersion = 1
 
 type partsNote struct {
@@ -193,14 +190,8 @@ func (m *mover) reveal(draft, dir string) error {
 	if m.partitions == 1 {
 		from = filepath.Join(draft, partName(0))
 	} else {
-		note, err := json.Marshal(partsNote{partsVersion, m.partitions})
-		if err == nil {
-			err = writeSynced(filepath.Join(draft, partsFile), append(note, '\n'))
-		}
-		if err == nil {
-			err = syncDir(draft)
-		}
-		if err != nil {
+		note, _ := json.Marshal(partsNote{partsVersion, m.partitions}) // does not fail
+		if err := errors.Join(writeSynced(filepath.Join(draft, partsFile), append(note, '\n')), syncDir(draft)); err != nil {
 			return err
 		}
 	}
@@ -254,7 +245,7 @@ func journalsIn(dir string) (names []string, err error) {
 	case note.Version < 1 || note.Partitions < 2 || note.Partitions > maxPartitions:
 		return nil, fmt.Errorf("%w: %s says version %d and %d partitions", journal.ErrNotJournal, path, note.Version, note.Partitions)
 	}
-	one := filepath.Join(dir, journalFile)
+	one := filepath.Join(dir, directory.FileName)
 	if _, err := os.Lstat(one); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s has the journals of %d partitions, and %s, one that an executor may have made there since; "+
 			"move that to a directory of its own", journal.ErrNotJournal, dir, note.Partitions, one)

@@ -120,15 +120,13 @@ func (h *notifier) send() {
 }
 
 func hintOf(partitions []int) string {
-	var b strings.Builder
-	b.WriteString("in")
+	text := "in"
 	for _, p := range partitions {
-		fmt.Fprintf(&b, " %d", p)
-		if b.Len() > 7900 { // of 8000; those left out are found a moment later
+		if text = fmt.Sprintf("%s %d", text, p); len(text) > 7900 { // of 8000; those left out are found a moment later
 			break
 		}
 	}
-	return b.String()
+	return text
 }
 
 // listen hears hints, over one connection after the other.

@@ -77,7 +77,7 @@ func (m *mover) importFrom(ctx context.Context, dir string, dirs []string) error
 // fill writes what there is and compares it. Of n journals the first goes into the partitions
 // 0, n, 2n and so on: no id of another one belongs there.
 func (m *mover) fill(ctx context.Context, dirs []string, uuids [][]byte) error {
-	epochs, err := m.claim(ctx, uuids)
+	heads, err := m.claim(ctx, uuids)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (m *mover) fill(ctx context.Context, dirs []string, uuids [][]byte) error {
 	for from, dir := range dirs {
 		var stores []*partitionStore
 		for p := from; p < m.partitions; p += len(dirs) {
-			s := m.store(ctx, p, epochs[p])
+			s := m.store(ctx, p, heads[p].epoch)
 			defer s.Close()
 			stores = append(stores, s)
 		}

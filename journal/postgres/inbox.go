@@ -217,8 +217,13 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 	}
 	defer func() { t.answers = answers{} }()
 	for _, order := range orders {
-		for rest := rows[order]; len(rest) > 0 && p.blocked[order] == nil; {
-			g, err := t.together(rest)
+		alone := 0 // so many go one by one, because they were refused together
+		for rest := rows[order]; len(rest) > 0 && p.blocked[order] == nil; alone-- {
+			some := rest
+			if alone > 0 {
+				some = rest[:1]
+			}
+			g, err := t.together(some)
 			group := g.rows
 			if err == nil {
 				err = t.take(g)
@@ -231,10 +236,7 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 			case !t.refusal(err):
 				return err
 			case len(group) > 1:
-				if err := t.alone(p, order, group); err != nil {
-					return err
-				}
-				rest = rest[len(group):]
+				alone = len(group) + 1 // with this round
 			default:
 				split, err := t.refuse(group[0], err)
 				if err != nil {
@@ -248,16 +250,6 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 		}
 	}
 	return t.answer(&t.answers)
-}
-
-// alone takes in rows one by one, because they were refused together.
-func (t *taker) alone(p *pass, order string, group []inRow) error {
-	for _, r := range group {
-		if err := t.takePage(p, []inRow{r}); err != nil || p.blocked[order] != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // errSplit is why the rows behind one that was split wait.

@@ -181,8 +181,7 @@ func (n *Node) tend() (next time.Duration, err error) {
 		}
 	}
 	take, drop := decide(v, n.id, slices.Collect(maps.Keys(held)))
-	n.forget(v)
-	n.missing(v)
+	n.review(v)
 	var left []int
 	for number, p := range held {
 		if p.move(slices.Contains(drop, number)) {
@@ -198,14 +197,20 @@ func (n *Node) tend() (next time.Duration, err error) {
 	return v.first, nil
 }
 
-// forget forgets failures of partitions that are another node's to serve.
-func (n *Node) forget(v view) {
+// review notes partitions that nobody can own, and forgets failures of those that are another node's to serve.
+func (n *Node) review(v view) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.failed, func(p int, f failure) bool {
-		_, served := v.owners[p] // or nobody's: see missing
-		return served && v.shares[p] != n.id && !errors.Is(f.err, ErrBehind)
-	})
+	for number := range n.seen {
+		_, there := v.owners[number]
+		switch err := n.failed[number].err; {
+		case !there && err == nil:
+			n.failed[number] = failure{err: noLease(number)}
+			n.log.Error("partition can't be served", slog.Int("partition", number), slog.Any("error", n.failed[number].err))
+		case there && v.shares[number] != n.id && !errors.Is(err, ErrBehind):
+			delete(n.failed, number)
+		}
+	}
 }
 
 // condemn keeps the node from serving a partition for as long as it lives.
@@ -222,18 +227,6 @@ func (n *Node) condemn(number int, err error) {
 		held.lose(err) // whose end is noted as this one
 	case !told:
 		n.log.Error("partition will not be served", slog.Int("partition", number), slog.Any("error", err))
-	}
-}
-
-// missing notes partitions that nobody can own.
-func (n *Node) missing(v view) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for number := range n.seen {
-		if _, there := v.owners[number]; !there && n.failed[number].err == nil {
-			n.failed[number] = failure{err: noLease(number)}
-			n.log.Error("partition can't be served", slog.Int("partition", number), slog.Any("error", n.failed[number].err))
-		}
 	}
 }
 
@@ -322,11 +315,11 @@ func (n *Node) disown(p *partition, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.held, p.number)
-	if err == nil || errors.Is(err, errTaken) {
+	switch {
+	case err == nil || errors.Is(err, errTaken):
 		delete(n.failed, p.number)
 		return
-	}
-	if errors.Is(err, ErrLeaseLost) {
+	case errors.Is(err, ErrLeaseLost):
 		n.lost++
 		return
 	}

@@ -21,13 +21,9 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Errors of nodes and queues. What package executor says of a call, its ids, payloads and
-// options, is said here, too.
-var (
-	// ErrLeaseLost is the cause with which the contexts of handlers end on a node that could
-	// not renew its lease in time. What they do then is not settled: it runs again elsewhere.
-	ErrLeaseLost = errors.New("postgres: the lease of the partition could not be renewed in time")
-)
+// ErrLeaseLost is the cause with which the contexts of handlers end on a node that could
+// not renew its lease in time. What they do then is not settled: it runs again elsewhere.
+var ErrLeaseLost = errors.New("postgres: the lease of the partition could not be renewed in time")
 
 // Config is how a node takes part. The zero value works, but for SingleServer on a server
 // without a synchronous standby.
@@ -189,6 +185,11 @@ type failure struct {
 // owns no partition, and runs no job, before its Start. The connections are made as pgx does it: url
 // may be of several hosts, with target_session_attrs=read-write.
 //
+// Its Err says of each partition of this node why it is not served, or its inbox is not taken in, what
+// waits for a queue that this node does not have, and whose handlers hold up the next owner. It says since when leases
+// can't be renewed, why the inbox can't be written, and who holds a snapshot for more than an hour, see
+// [Stats]. The node goes on trying by itself, but after [ErrBehind].
+//
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
 // for Config.Executor, the cause of ctx, or what the server says.
 func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, error) {
@@ -204,15 +205,13 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	n.id.Valid, n.lines.log = true, n.log
 	_, _ = rand.Read(n.id.Bytes[:]) // does not fail
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	if err := n.connect(ctx, url); err != nil {
-		n.disconnect(err)
-		return nil, because(ctx, err)
+	if err = n.connect(ctx, url); err == nil {
+		n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
+			Enqueue: n.enqueue, Ask: n.ask, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
 	}
-	n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
-		Enqueue: n.enqueue, Ask: n.ask, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
 	if err != nil {
 		n.disconnect(err)
-		return nil, err
+		return nil, because(ctx, err)
 	}
 	n.outbox.n, n.longestWait = n, longestWait
 	n.asking = asking{n: n, wake: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}

@@ -180,10 +180,8 @@ func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
 		_, err = tx.Exec(ctx, in(cfg.Schema, "CREATE SCHEMA {schema}"))
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Schema, schemaSQL+functionsSQL))
-	}
-	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.version (version, partitions) VALUES ($1, $2)"), schemaVersion, cfg.Partitions)
+		version := fmt.Sprintf("INSERT INTO {schema}.version (version, partitions) VALUES (%d, %d)", schemaVersion, cfg.Partitions)
+		_, err = tx.Exec(ctx, in(cfg.Schema, schemaSQL+functionsSQL+version))
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"),

@@ -68,13 +68,11 @@ func enqueueTx[T any](ctx context.Context, given bool, q *executor.Queue[T], id 
 	if conditions != nil {
 		calls = rowOf([]byte{txVersion}, conditions, encodeCall(items))
 	}
-	args := []any{number, q.Name(), calls}
+	text, args := "insert", []any{number, q.Name(), calls}
 	if n.notifier.transaction(number) {
-		err = exec(n.texts["insertHint"], append(args, n.texts["channel"], hintOf([]int{number}))...)
-	} else {
-		err = exec(n.texts["insert"], args...)
+		text, args = "insertHint", append(args, n.texts["channel"], hintOf([]int{number}))
 	}
-	if err != nil {
+	if err = exec(n.texts[text], args...); err != nil {
 		return fmt.Errorf("postgres: enqueue in a transaction: %w", translated(because(ctx, err)))
 	}
 	return nil
