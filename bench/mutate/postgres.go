@@ -11,7 +11,7 @@ var inPostgres = []mutation{
 	{"ask a server that need not have its standby", "journal/postgres/functions.sql", "FROM {schema}.last(p) t;\n\tUPDATE {schema}.tail SET asked = asked + 1 WHERE partition = p AND number = last AND epoch = e;", "FROM {schema}.tail t WHERE partition = p ORDER BY number DESC LIMIT 1;", server("TestWaitForTheStandbyIsCancelled")},
 	{"commit beside too many others", "journal/postgres/partition.go", "s.seen, s.turns, s.clock = &p.n.seen[p.number], p.n.turns, &p.n.outbox.clock", "s.seen, s.clock = &p.n.seen[p.number], &p.n.outbox.clock", server("TestPartitionsTakeTurns")},
 	{"seal before it may commit", "journal/commit.go", "\t\tover := c.turn()\n\t\tb, t, ok := c.seal()\n", "\t\tb, t, ok := c.seal()\n\t\tover := c.turn()\n", server("TestPartitionsTakeTurns")},
-	{"keep the turn", "journal/postgres/store.go", "		return func() { <-s.turns }\n", "		return func() {}\n", server("TestPartitionsTakeTurns")},
+	{"keep the turn", "journal/postgres/store.go", "			return func() { <-s.turns }\n", "			return func() {}\n", server("TestPartitionsTakeTurns")},
 	{"a full disk of the server is another error", "journal/postgres/store_parts.go", "case ok && refused.Code == diskFull:", "case ok && refused.Code == \"\":", server("TestServerDiskFull")},
 	{"each fifth commit without what changes beside its block", "journal/postgres/store.go", "\tc := s.call(t)\n", "\tc := s.call(t)\n\tif c.number%5 == 4 {\n\t\tc.buckets, c.keys, c.values, c.sums = nil, nil, nil, nil\n\t}\n", server("TestWorlds")},
 	{"wait for a server after the store has ended", "journal/postgres/store.go", "return errors.Join(err, why)", "return why", server("TestWaitingEnds")},

@@ -20,9 +20,8 @@
 //     returns [ErrPartitions] to a program that differs, as far as some hundred ids show it.
 //   - Any node enqueues for any partition. When a call has returned nil the payload is
 //     committed, as durable as the server and its standby are: in the owner's log, or in
-//     the inbox, from where the owner moves it to the log in the transaction that deletes
-//     it there. It is taken in once, whoever dies when. DurabilityAsync, where it is asked
-//     for, is the exception: see executor.Receipt.Durable.
+//     the inbox, from where the owner moves it to the log in the transaction that deletes it
+//     there: once, whoever dies when. DurabilityAsync is the exception: see executor.Receipt.Durable.
 //   - Calls that one caller makes one after the other keep their order for each id of a
 //     queue, whichever nodes they go to, and whoever owns the partition meanwhile. One that
 //     got executor.ErrUnknown is ahead of those after it, or is never accepted: the server refuses
@@ -54,9 +53,8 @@
 //     Set Missed: by default, what is due while a partition moves is lost.
 //   - A call with IfAbsent, IdempotencyKey or FromSource waits on each node until the owner has decided,
 //     one such call after the other: some hundreds a second for a partition. Its items are of one
-//     partition, or it is executor.ErrInvalidKey. A node of version 2.2 or older refuses what others send it of these,
-//     and the call is executor.ErrUnknown when its context ends. A payload that was accepted in the inbox has no position yet; its
-//     score, where none was given, and its EnqueuedAt are of when the owner takes it in.
+//     partition, or it is executor.ErrInvalidKey. A payload that was accepted in the inbox has no position
+//     yet; its score, where none was given, and its EnqueuedAt are of when the owner takes it in.
 //     Middlewares for enqueueing run on the owner, without the caller's context.
 //   - A follow-up goes to the same partition, or it is refused.
 //   - A server that is set back to an older copy, or followed by a standby that has less, is
@@ -74,10 +72,9 @@
 //   - The shares of nodes differ by one partition at most. A node that joins is given its own by
 //     those that have them, and no handler is cancelled for it: a partition moves as soon as none
 //     of its handlers runs. If some do for Config.Executor.StopTimeout, 30 s by default, it begins
-//     no job any longer, and moves when the last of them has returned, however long that takes:
-//     its other ids wait till then, while calls for it are answered. Give handlers a Timeout, and
-//     have more partitions than nodes, so that fewer ids wait for each. Only Stop, when its time
-//     is over, and a lease that is lost cancel handlers.
+//     no job any longer, and moves when the last of them has returned: its other ids wait till
+//     then, while calls for it are answered. Give handlers a Timeout. Only Stop, when its time is
+//     over, and a lease that is lost cancel handlers.
 //   - The result of a Do comes as JSON, for who waits. Without IdempotencyKey a Do whose owner goes away
 //     may be executor.ErrUnknown, or ErrNoResult. Lists and Stats wait for a partition without an
 //     owner until ctx ends, as a call does where the owner is of an earlier version.

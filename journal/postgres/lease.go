@@ -274,21 +274,16 @@ func (n *Node) look(ctx context.Context, conn *pgxpool.Conn) (v view, err error)
 	var h head
 	remade := errRemade
 	_, err = pgx.ForEachRow(rows, []any{&number, &id, &left, &h.epoch, &h.number}, func() error {
-		if number != nil && *number < 0 {
-			if left == 1 {
-				remade = nil
-			}
-			return nil
-		}
-		rest := time.Duration(left)*time.Millisecond + 5*time.Millisecond // it was rounded
-		if number != nil && *number >= len(n.seen) {
-			return nil // Migrate has not made it
-		}
-		if number != nil {
-			v.owners[*number], v.heads[*number] = owner{id, time.Duration(left) * time.Millisecond}, h
-		} else {
+		lasts := time.Duration(left) * time.Millisecond
+		switch {
+		case number == nil:
 			v.nodes = append(v.nodes, id)
+		case *number < 0 && left == 1:
+			remade = nil
+		case *number >= 0 && *number < len(n.seen): // or Migrate has not made it
+			v.owners[*number], v.heads[*number] = owner{id, lasts}, h
 		}
+		rest := lasts + 5*time.Millisecond // it was rounded
 		if id.Valid && id != n.id && left >= 0 && (v.first == 0 || rest < v.first) {
 			v.first = rest
 		}

@@ -181,9 +181,8 @@ func (p *partition) serve() error {
 	}
 	if err := p.open(); err != nil {
 		if p.x != nil {
-			ended, cancel := context.WithCancel(context.Background())
-			cancel()
-			err = errors.Join(err, p.x.Stop(ended))
+			p.hurry(err)
+			err = errors.Join(err, p.x.Stop(p.grace))
 		}
 		return cmp.Or(p.whyLost(), err)
 	}

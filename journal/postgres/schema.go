@@ -85,10 +85,11 @@ func migrate(ctx context.Context, url string, cfg Config) error {
 			return fmt.Errorf("postgres: migrate: %w", err)
 		}
 		partitions, err := readSchema(ctx, tx, cfg.Schema)
-		if errors.Is(err, errOld) {
-			if err = upgrade(ctx, tx, cfg.Schema); err == nil {
-				partitions, err = readSchema(ctx, tx, cfg.Schema)
+		if errors.Is(err, errOld) { // what nodes of that version call stays there, so that those which run go on
+			if _, err = tx.Exec(ctx, in(cfg.Schema, upgradeSQL+functionsSQL)); err != nil {
+				return fmt.Errorf("postgres: migrate: schema %q, to version %d.%d: %w", cfg.Schema, schemaVersion, schemaMinor, err)
 			}
+			partitions, err = readSchema(ctx, tx, cfg.Schema)
 		}
 		switch {
 		case errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows):
@@ -203,16 +204,6 @@ func newUUIDs(partitions int) [][]byte {
 		all[p] = format.NewUUID()
 	}
 	return all
-}
-
-// upgrade brings a schema of an older version up to date. What nodes of that version call stays
-// there, so that those which run go on.
-func upgrade(ctx context.Context, tx pgx.Tx, name string) error {
-	_, err := tx.Exec(ctx, in(name, upgradeSQL+functionsSQL))
-	if err != nil {
-		return fmt.Errorf("postgres: migrate: schema %q, to version %d.%d: %w", name, schemaVersion, schemaMinor, err)
-	}
-	return nil
 }
 
 // leases writes the rows of lease that are not there. The epochs are in tail.

@@ -110,15 +110,14 @@ func (s *partitionStore) Close() error {
 
 // Turn implements store.Shared. Once the ownership ends there is nothing to wait for.
 func (s *partitionStore) Turn() (over func()) {
-	if s.turns == nil {
-		return func() {}
+	if s.turns != nil {
+		select {
+		case s.turns <- struct{}{}:
+			return func() { <-s.turns }
+		case <-s.ctx.Done():
+		}
 	}
-	select {
-	case s.turns <- struct{}{}:
-		return func() { <-s.turns }
-	case <-s.ctx.Done():
-		return func() {}
-	}
+	return func() {}
 }
 
 // Now implements store.Shared: the server's clock.

@@ -109,10 +109,8 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 const (
 	pageTime  = 10 * time.Second // is that of the pages of jobs
 	statsTime = 2 * time.Second  // is how long the server has for its answer
+	mostError = 4 << 10          // is how much of an error is shown
 )
-
-// mostError is how much of an error is shown.
-const mostError = 4 << 10
 
 // ask asks whether a request may look.
 func (h *handler) ask(r *http.Request) (err error) {

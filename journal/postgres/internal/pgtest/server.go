@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -25,7 +26,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,68 +50,56 @@ type Server struct {
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s, err := start(settings)
-	if err != nil {
-		refuse(t, err)
-	}
+	usable(t, err)
 	t.Cleanup(s.remove)
 	return s
 }
 
-var shared struct {
-	sync.Mutex
-	server *Server
-	err    error
-}
+// lasting are servers that Main removes.
+var lasting sync.Map
+
+var shared = sync.OnceValues(func() (*Server, error) {
+	s, err := start(nil)
+	if err == nil {
+		lasting.Store(s, true)
+	}
+	return s, err
+})
 
 // Shared is one server for all tests of a package that don't hurt it; each takes a schema of
 // its own. [Main] ends it.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = start(nil)
-	}
-	if shared.err != nil {
-		refuse(t, shared.err)
-	}
-	return shared.server
+	s, err := shared()
+	usable(t, err)
+	return s
 }
 
 // Main is for TestMain: it runs the tests and ends the shared server. Parallel ones wait for leases
 // and servers more than they compute: unless -parallel is given there are twice as many at a time.
 func Main(m *testing.M) (code int) {
 	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // testing has it
-	code = m.Run()
-	if shared.server != nil {
-		shared.server.remove()
-	}
-	if first := made.Load(); first != nil {
-		first.remove()
-	}
-	return code
+	defer lasting.Range(func(s, _ any) bool { s.(*Server).remove(); return true })
+	return m.Run()
 }
 
-// errMissing says what has to be installed.
-type errMissing string
+// errMissing is why a test skips.
+var errMissing = errors.New("install postgresql to run this test")
 
-func (e errMissing) Error() string {
-	return "no " + string(e) + " here: install postgresql to run this test"
-}
-
-func refuse(t testing.TB, err error) {
+// usable ends a test that has got no server.
+func usable(t testing.TB, err error) {
 	t.Helper()
-	if _, missing := err.(errMissing); missing {
+	if errors.Is(err, errMissing) {
 		t.Skip(err)
 	}
-	t.Fatal(err)
+	require.NoError(t, err)
 }
 
 func start(settings []string) (*Server, error) {
 	s := &Server{settings: settings}
 	for _, name := range []string{"postgres", "initdb", "pg_basebackup"} {
 		if tool(name) == "" {
-			return nil, errMissing(name)
+			return nil, fmt.Errorf("no %s here: %w", name, errMissing)
 		}
 	}
 	if err := s.place(); err != nil {
@@ -131,9 +119,6 @@ func start(settings []string) (*Server, error) {
 	return s, nil
 }
 
-// made is the template, once there is one.
-var made atomic.Pointer[Server]
-
 // template is a server that was never started: to copy it takes a fraction of what making
 // one does.
 var template = sync.OnceValues(func() (*Server, error) {
@@ -141,7 +126,7 @@ var template = sync.OnceValues(func() (*Server, error) {
 	if err := s.place(); err != nil {
 		return nil, err
 	}
-	made.Store(s)
+	lasting.Store(s, true)
 	return s, s.run("initdb", "-D", s.data(), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "--no-instructions")
 })
 
@@ -164,7 +149,7 @@ func (s *Server) place() error {
 	if os.Geteuid() == 0 {
 		u, err := user.Lookup("postgres")
 		if err != nil {
-			return errMissing("user postgres")
+			return fmt.Errorf("no user postgres here: %w", errMissing)
 		}
 		uid, _ := strconv.ParseUint(u.Uid, 10, 32)
 		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
