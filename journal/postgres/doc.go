@@ -45,10 +45,10 @@
 //   - So may be a handler that goes on after its context has ended, when its lease is lost, or
 //     when Stop has no time left: then the lease is not given back, but ends by itself. While a
 //     node lives and has the lease, the partition is nobody else's before such a handler has returned.
-//   - Locks, unique keys, slots, idempotency keys, Workers and MaxBacklog are of one partition, and
+//   - Locks, unique keys, slots, idempotency keys and MaxBacklog are of one partition, and
 //     Config.Partition keeps the ids of a tenant, say, in one. So are KeyLocks, Events and schedules:
-//     Config.Setup and [Node.Partitions] have its executor. A limit of the executor of Open is of
-//     its node: it bounds all partitions there together. The README has a table.
+//     Config.Setup and [Node.Partitions] have its executor. Workers, and limits of the executor of Open,
+//     are of a node: its partitions share them. The README has a table.
 //   - A schedule of executor/cron is added for each partition, in Config.Setup, which says more.
 //     Set Missed: by default, what is due while a partition moves is lost.
 //   - A call with IfAbsent, IdempotencyKey or FromSource waits on each node until the owner has decided,

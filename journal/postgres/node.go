@@ -64,8 +64,8 @@ type Config struct {
 	// there are few. At least 2; default 10.
 	Connections int
 
-	// Executor is the configuration of each partition's executor: 16 partitions on one node
-	// have 16 × Workers. Its Advanced.MemoryBudget is that of the node, 256 MiB by default: each partition
+	// Executor is the configuration of each partition's executor. Its Workers are those of the node, which
+	// the partitions share. Its Advanced.MemoryBudget is that of the node, 256 MiB by default: each partition
 	// has an equal part, but 64 KiB at least, whoever owns it. ControlSocket and Splitter must be zero. A call that is kept waiting by
 	// WaitForRoom waits on the owner's node only; elsewhere the inbox takes it. OnStart is called once, and
 	// OnFatal for Fatal; also for each partition that fails, which the node tries again by itself, but not for one
