@@ -72,8 +72,8 @@
 //
 // Journal/postgres plays the worlds on the log of a partition, in TestWorlds: what a node
 // has of an executor, with the store, its fence and a server beneath it. People act there by the
-// Inspector, as Node.Act does where the partition is owned, and by Node.Act on another node, outside
-// of the bubble, whose clock stands until the owner has answered. The partition is the only one, and
+// Inspector of the partition, or by that of another node, outside of the bubble, whose clock
+// stands until the owner has answered. The partition is the only one, and
 // does not move meanwhile; what a process wanted that was killed is taken out of the inbox. What else is
 // between a caller and the log there, inbox, leases and nodes, has tests of its own: it waits for
 // notifications of the server, and the clock of a bubble stands while something waits for the network.

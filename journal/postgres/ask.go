@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,14 +104,11 @@ type asked struct {
 	taken  time.Time   // when it was first seen to be accepted, without an answer
 }
 
-// complete writes the answer to a call into its receipts.
-func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []executor.Receipt) ([]executor.Receipt, error) {
-	a, err := s.wait(ctx, token)
-	if err = cmp.Or(err, a.err()); err != nil {
-		return nil, err
-	}
-	for i := range all {
-		all[i].Duplicate = a.Duplicate
+// receipts are those of the items of a call that the inbox has, with what their owner has said.
+func (a answer) receipts(items []item) []executor.Receipt {
+	all := make([]executor.Receipt, len(items))
+	for i, it := range items {
+		all[i] = executor.Receipt{ID: it.ID, Durable: true, Duplicate: a.Duplicate}
 		if a.First != 0 {
 			all[i].Position = a.First + uint64(i)
 		}
@@ -120,7 +116,7 @@ func (s *asking) complete(ctx context.Context, token pgtype.UUID, all []executor
 			all[i].MergedInto = a.Merged[i]
 		}
 	}
-	return all, nil
+	return all
 }
 
 // ask has the owner of a partition answer a question behind what was enqueued before for a queue, or for all: here, or
@@ -286,9 +282,7 @@ func (s *asking) found(token pgtype.UUID, text string) error {
 	case time.Since(w.taken) < answerTime:
 		return nil
 	}
-	select {
-	case w.answer <- a:
-	default:
-	}
+	w.answer <- a
+	delete(s.waiting, token) // it has room for one
 	return nil
 }

@@ -53,25 +53,19 @@ func encodeCall(items []item) []byte {
 func appendItem(b []byte, it *item) []byte {
 	b = appendBytes(b, it.ID)
 	b = appendBytes(b, it.Payload)
-	var flags byte
+	flags := len(b)
+	b = append(b, 0)
 	if !it.Due.IsZero() {
-		flags |= hasDue
-	}
-	if it.Score != nil {
-		flags |= hasScore
-	}
-	if len(it.Metadata) > 0 {
-		flags |= hasMetadata
-	}
-	b = append(b, flags)
-	if flags&hasDue != 0 {
+		b[flags] |= hasDue
 		b = binary.AppendVarint(b, it.Due.Unix())
 		b = binary.AppendUvarint(b, uint64(it.Due.Nanosecond()))
 	}
-	if flags&hasScore != 0 {
+	if it.Score != nil {
+		b[flags] |= hasScore
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(*it.Score))
 	}
-	if flags&hasMetadata != 0 {
+	if len(it.Metadata) > 0 {
+		b[flags] |= hasMetadata
 		b = binary.AppendUvarint(b, uint64(len(it.Metadata)))
 		for _, key := range slices.Sorted(maps.Keys(it.Metadata)) {
 			b = appendBytes(appendBytes(b, key), it.Metadata[key])
@@ -85,15 +79,14 @@ func appendBytes[T string | []byte](b []byte, v T) []byte {
 }
 
 // row joins calls.
-func row(calls ...[]byte) []byte {
-	size := 5
-	for _, c := range calls {
-		size += len(c) + binary.MaxVarintLen32
-	}
-	return rowOf(append(make([]byte, 0, size), callsVersion), calls...)
-}
+func row(calls ...[]byte) []byte { return rowOf([]byte{callsVersion}, calls...) }
 
 func rowOf(b []byte, parts ...[]byte) []byte {
+	size := 4
+	for _, p := range parts {
+		size += len(p) + binary.MaxVarintLen32
+	}
+	b = slices.Grow(b, size)
 	for _, p := range parts {
 		b = appendBytes(b, p)
 	}

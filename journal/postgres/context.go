@@ -22,13 +22,12 @@ func because(ctx context.Context, err error) error {
 
 // retryAfter waits before the next attempt, twice as long each time.
 func retryAfter(ctx context.Context, pause *time.Duration) error {
-	t := time.NewTimer(*pause)
-	defer t.Stop()
+	over := time.After(*pause)
 	*pause = min(*pause*2, longestPause)
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-t.C:
+	case <-over:
 		return nil
 	}
 }

@@ -74,7 +74,7 @@ func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mov
 		return nil, err
 	}
 	if m.conn, err = m.pool.Acquire(ctx); err == nil && commits {
-		err = guardServer(ctx, m.conn.Conn(), cfg.SingleServer)
+		err = guardServer(ctx, m.conn.Conn(), cfg.SingleServer, true)
 	}
 	if err == nil {
 		err = guardPooler(ctx, m.conn.Conn(), m.pool)
@@ -145,7 +145,7 @@ func (m *mover) noInbox(ctx context.Context, todo string) error {
 
 // claim keeps nodes from taking partitions until the transaction ends, and those that had
 // them from committing to them from then on.
-func (m *mover) claim(ctx context.Context, uuids [][]byte) (epochs []int64, err error) {
+func (m *mover) claim(ctx context.Context, uuids [][]byte) ([]head, error) {
 	if err := m.exec(ctx, "SELECT 1 FROM {schema}.lease ORDER BY partition FOR UPDATE NOWAIT"); err != nil {
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "55P03" {
 			err = fmt.Errorf("%w: the lease of a partition is being changed, by a node or another import", ErrInUse)
@@ -156,7 +156,7 @@ func (m *mover) claim(ctx context.Context, uuids [][]byte) (epochs []int64, err 
 		return nil, err
 	}
 	var used int
-	err = m.exec(ctx, "SELECT {schema}.last(partition) FROM {schema}.lease") // commits that are under way come first
+	err := m.exec(ctx, "SELECT {schema}.last(partition) FROM {schema}.lease") // commits that are under way come first
 	if err == nil {
 		err = m.conn.QueryRow(ctx, in(m.cfg.Schema,
 			"SELECT count(*) FROM {schema}.tail WHERE manifest IS NOT NULL OR number <> 0")).Scan(&used)
@@ -169,20 +169,13 @@ func (m *mover) claim(ctx context.Context, uuids [][]byte) (epochs []int64, err 
 		err = m.noInbox(ctx, "migrate another schema and import into that")
 	}
 	if err == nil {
-		err = m.exec(ctx, "UPDATE {schema}.tail SET epoch = epoch + 1, uuid = ($1::bytea[])[partition + 1]", uuids)
-	}
-	if err == nil {
-		err = m.exec(ctx, `UPDATE {schema}.lease l SET owner = NULL, expires = '-infinity', epoch = t.epoch
-			FROM {schema}.tail t WHERE t.partition = l.partition`)
+		err = m.exec(ctx, `WITH t AS (UPDATE {schema}.tail SET epoch = epoch + 1, uuid = ($1::bytea[])[partition + 1] RETURNING partition, epoch)
+			UPDATE {schema}.lease l SET owner = NULL, expires = '-infinity', epoch = t.epoch FROM t WHERE t.partition = l.partition`, uuids)
 	}
 	if err != nil {
 		return nil, err
 	}
-	heads, err := m.heads(ctx)
-	for _, h := range heads {
-		epochs = append(epochs, h.epoch)
-	}
-	return epochs, err
+	return m.heads(ctx)
 }
 
 // head is a partition's last commit.

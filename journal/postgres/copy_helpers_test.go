@@ -172,7 +172,8 @@ func listed(t testing.TB, dir string) (ids map[string][]string, beside []string)
 	for p, err := range pieces(v) {
 		require.NoError(t, err)
 		text := fmt.Sprintf("%v: %q", &p, p.encode(nil))
-		if id, ok := p.id(); ok {
+		if p.entry != nil {
+			id := string(p.entry.ID)
 			ids[id] = append(ids[id], text)
 		} else {
 			beside = append(beside, text)

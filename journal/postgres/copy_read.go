@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -26,14 +28,15 @@ func (s *partitionStore) view(most int) (*journal.View, error) {
 	return rest.ViewOf(s, most)
 }
 
-// piece is one thing that a journal has; set is what of it counts.
+// piece is one thing that a journal has.
 type piece struct {
-	name   string // of a queue
-	number uint32
-	entry  *format.Entry // live; valid until the next piece
-	buried *format.Buried
-	set    *format.Set
+	entry *format.Entry // live or buried; valid until the next piece; nil: it is about no id
+	edit  format.Edit   // of what stands beside the log; zero: the entry is live
+	add   func(*rest.Builder) error
 }
+
+// live reports whether p is in the log.
+func (p *piece) live() bool { return p.edit.Key == nil }
 
 // pieces lists all that c has, in an order that is the same for the same content. It can be
 // done once.
@@ -41,16 +44,18 @@ func pieces(c *journal.View) iter.Seq2[piece, error] {
 	return func(yield func(piece, error) bool) {
 		queues := c.Queues()
 		for _, name := range slices.SortedFunc(maps.Keys(queues), func(a, b string) int { return int(queues[a]) - int(queues[b]) }) {
-			if !yield(piece{name: name, number: queues[name]}, nil) {
+			add := func(b *rest.Builder) error { return b.Queue(name, queues[name]) }
+			if !yield(piece{edit: format.QueueEdit(name, queues[name]), add: add}, nil) {
 				return
 			}
 		}
 		var e format.Entry
+		add := func(b *rest.Builder) error { return b.Add(e) }
 		for _, number := range slices.Sorted(maps.Keys(c.Unclaimed())) {
 			pages := c.PendingPages(number)
 			for i, page := range pages {
 				for _, ref := range page {
-					if err := ref.Read(&e); !yield(piece{entry: &e}, err) || err != nil {
+					if err := ref.Read(&e); !yield(piece{entry: &e, add: add}, err) || err != nil {
 						return
 					}
 				}
@@ -58,12 +63,14 @@ func pieces(c *journal.View) iter.Seq2[piece, error] {
 			}
 		}
 		for b, err := range c.Morgue() {
-			if !yield(piece{buried: &b}, err) || err != nil {
+			p := piece{entry: &b.Entry, edit: b.Edit(), add: func(to *rest.Builder) error { return to.Bury(b) }}
+			if !yield(p, err) || err != nil {
 				return
 			}
 		}
 		for set, err := range c.Keys() {
-			if !yield(piece{set: &set}, err) || err != nil {
+			p := piece{edit: set.Edit(), add: func(to *rest.Builder) error { return to.Set(set) }}
+			if !yield(p, err) || err != nil {
 				return
 			}
 		}
@@ -72,42 +79,26 @@ func pieces(c *journal.View) iter.Seq2[piece, error] {
 
 // encode writes p into b so that two that differ in anything are different.
 func (p *piece) encode(b []byte) []byte {
-	switch {
-	case p.entry != nil:
+	if p.live() {
 		return format.AppendEntry(append(b, 'e'), p.entry, true, 0, 0)
-	case p.buried != nil:
-		edit := p.buried.Edit()
-		return append(append(append(b, 'b'), edit.Key...), edit.Value...)
-	case p.set != nil:
-		b = fmt.Appendf(append(b, 'k'), "%d/", len(p.set.Key))
-		return append(append(b, p.set.Key...), p.set.Value...)
 	}
-	return fmt.Appendf(append(b, 'q'), "%d/%s", p.number, p.name)
-}
-
-// id is that of what p is about, when it is about one.
-func (p *piece) id() (id string, ok bool) {
-	switch {
-	case p.entry != nil:
-		return string(p.entry.ID), true
-	case p.buried != nil:
-		return string(p.buried.Entry.ID), true
-	}
-	return "", false
+	b = fmt.Appendf(b, "%s/%d/", p.edit.Bucket, len(p.edit.Key))
+	return append(append(b, p.edit.Key...), p.edit.Value...)
 }
 
 func (p *piece) String() string {
+	what := "the payload"
 	switch {
-	case p.entry != nil && p.entry.Kind == format.KindState:
+	case p.edit.Bucket == format.BucketQueues:
+		return fmt.Sprintf("queue %q, number %d", p.edit.Key, binary.BigEndian.Uint32(p.edit.Value))
+	case p.edit.Bucket == format.BucketState:
+		return fmt.Sprintf("state key %q", p.edit.Key)
+	case !p.live():
+		what = "the buried payload"
+	case p.entry.Kind == format.KindState:
 		return fmt.Sprintf("the state of id %q, position %d", p.entry.ID, p.entry.Position)
-	case p.entry != nil:
-		return fmt.Sprintf("the payload of id %q at position %d", p.entry.ID, p.entry.Position)
-	case p.buried != nil:
-		return fmt.Sprintf("the buried payload of id %q at position %d", p.buried.Entry.ID, p.buried.Entry.Position)
-	case p.set != nil:
-		return fmt.Sprintf("state key %q", p.set.Key)
 	}
-	return fmt.Sprintf("queue %q, number %d", p.name, p.number)
+	return fmt.Sprintf("%s of id %q at position %d", what, p.entry.ID, p.entry.Position)
 }
 
 // tellEach is how often the log is told how far a mover is.
@@ -120,16 +111,13 @@ func (m *mover) each(ctx context.Context, doing string, c *journal.View, do func
 		all += n
 	}
 	for p, err := range pieces(c) {
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err == nil {
+		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
 			err = do(&p)
 		}
 		if err != nil {
 			return err
 		}
-		if p.entry != nil {
+		if p.live() {
 			done++
 		}
 		if time.Since(m.told) >= tellEach {
@@ -143,14 +131,14 @@ func (m *mover) each(ctx context.Context, doing string, c *journal.View, do func
 // count counts p in.
 func (m *mover) count(p *piece) {
 	switch {
-	case p.entry != nil:
+	case p.live():
 		m.moved.Live++
-	case p.buried != nil:
+	case p.entry != nil:
 		m.moved.Buried++
-	case p.set != nil:
+	case p.edit.Bucket == format.BucketState:
 		m.moved.Keys++
 	default:
-		m.queues[p.name] = true
+		m.queues[string(p.edit.Key)] = true
 		m.moved.Queues = len(m.queues)
 	}
 }
@@ -179,37 +167,29 @@ func (m *mover) compare(ctx context.Context, name string, whole *journal.View, p
 		}
 		return err
 	})
-	if err != nil {
-		return err
+	for i := range parts {
+		if err == nil {
+			err = c.expect(i, nil)
+		}
 	}
-	return c.finish()
+	return err
 }
 
-// expect returns an error unless the next piece of a part is p.
+// expect returns an error unless the next piece of a part is p; nil: there is none.
 func (c *comparison) expect(part int, p *piece) error {
 	got, err, ok := c.next[part]()
 	switch {
 	case err != nil:
 		return err
+	case p == nil && ok:
+		return fmt.Errorf("%w: part %d has %v, which should not be there", errDiffers, part, &got)
+	case p == nil:
+		return nil
 	case !ok:
 		return fmt.Errorf("%w: part %d ends before %v", errDiffers, part, p)
 	}
 	if c.a, c.b = p.encode(c.a[:0]), got.encode(c.b[:0]); !bytes.Equal(c.a, c.b) {
 		return fmt.Errorf("%w: part %d has %v where %v should be", errDiffers, part, &got, p)
-	}
-	return nil
-}
-
-// finish returns an error unless all parts have ended.
-func (c *comparison) finish() error {
-	for part, next := range c.next {
-		p, err, ok := next()
-		if err != nil {
-			return err
-		}
-		if ok {
-			return fmt.Errorf("%w: part %d has %v, which should not be there", errDiffers, part, &p)
-		}
 	}
 	return nil
 }

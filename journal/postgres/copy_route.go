@@ -41,22 +41,22 @@ func newRouter(divide executor.Splitter, from, of int) *router {
 
 // route returns the partitions of p. What it returns is valid until the next call.
 func (r *router) route(p *piece) ([]int, error) {
-	if id, ok := p.id(); ok {
-		to, owner, err := r.to(id)
+	if p.entry != nil {
+		to, owner, err := r.to(string(p.entry.ID))
 		if err == nil && owner != r.from {
-			err = fmt.Errorf("%w: %q belongs to %d, and this is %d", executor.ErrNotOwned, id, owner, r.from)
+			err = fmt.Errorf("%w: %q belongs to %d, and this is %d", executor.ErrNotOwned, p.entry.ID, owner, r.from)
 		}
-		if err == nil && p.entry != nil {
+		if err == nil && p.live() {
 			if _, suspect := r.suspects[p.entry.Position]; suspect {
 				r.suspects[p.entry.Position] = to[0]
 			}
 		}
 		return to, err
 	}
-	if p.set == nil || len(r.all) == 1 {
+	if p.edit.Bucket != format.BucketState || len(r.all) == 1 {
 		return r.all, nil
 	}
-	key, value := p.set.Key, p.set.Value
+	key, value := string(p.edit.Key), p.edit.Value
 	kind, rest, _ := strings.Cut(key, "/")
 	switch kind {
 	case "mark", "key":
@@ -109,10 +109,10 @@ func (r *router) to(id string) (to []int, owner int, err error) {
 // a source of the same name that the journal had for itself.
 func checkIntake(p *piece) error {
 	const most = 1 << 62
-	if p.set == nil || p.set.Key != intakeKey {
+	if !isIntake(p.edit.Bucket, p.edit.Key) {
 		return nil
 	}
-	if v := p.set.Value; len(v) != 8 || binary.BigEndian.Uint64(v) > most {
+	if v := p.edit.Value; len(v) != 8 || binary.BigEndian.Uint64(v) > most {
 		return fmt.Errorf("%w: the offset of the source %q is %x, and that name is this package's own; "+
 			"delete the offset with DeleteSourceOffset", ErrIndivisible, inboxSource, v)
 	}
@@ -132,29 +132,12 @@ func cutSized(s string) (name, rest string, ok bool) {
 
 // lockOwner returns the id of the job that has a lock; not owned: a person has. The value
 // begins with a version, flags, a position and two times; queue and id of the job follow.
-func lockOwner(v []byte) (id string, owned, ok bool) {
-	const version = 1
-	if len(v) < 2 || v[0] != version {
-		return "", false, false
+func lockOwner(v []byte) (_ string, owned, ok bool) {
+	d := format.Decoder{B: v}
+	version, _ := d.Byte(), d.Byte() // and flags
+	for range 3 {                    // a position and two times
+		d.Uvarint()
 	}
-	v = v[2:]
-	number := func() (n uint64) {
-		n, size := binary.Uvarint(v)
-		ok = ok && size > 0
-		v = v[max(size, 0):]
-		return n
-	}
-	text := func() (s string) {
-		n := number()
-		if ok = ok && n <= uint64(len(v)); ok {
-			s, v = string(v[:n]), v[n:]
-		}
-		return s
-	}
-	ok = true
-	number()
-	number()
-	number()
-	queue, id := text(), text()
-	return id, queue != "" || id != "", ok && len(v) > 0
+	queue, id := text(&d), string(text(&d))
+	return id, len(queue) > 0 || id != "", version == 1 && d.Err == nil && d.Off < len(v)
 }

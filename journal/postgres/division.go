@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/bits"
 	"slices"
 	"strings"
@@ -20,11 +21,9 @@ func (cfg Config) divide(partitions int) executor.Splitter {
 		if cfg.Partition != nil {
 			id = cfg.Partition(id)
 		}
-		h := uint64(14695981039346656037) // 64-bit FNV-1a (RFC 9923)
-		for i := range len(id) {
-			h = (h ^ uint64(id[i])) * 1099511628211
-		}
-		high, low := bits.Mul64(h, 0x9e3779b97f4a7c15) // its low bits heed only those of each byte
+		h := fnv.New64a()                                      // RFC 9923
+		_, _ = h.Write([]byte(id))                             // does not fail
+		high, low := bits.Mul64(h.Sum64(), 0x9e3779b97f4a7c15) // its low bits heed only those of each byte
 		return int((high ^ low) % uint64(partitions))
 	}}
 }
@@ -99,14 +98,10 @@ func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitte
 	}
 	var divider string
 	var made time.Time
-	for range 2 {
-		err = q.QueryRow(ctx, in(cfg.Schema, settleRead)).Scan(&division, &divider, &made)
-		if err != nil || division != nil || !first {
-			break
-		}
-		_, err = q.Exec(ctx, in(cfg.Schema, settleWrite), mine[0], cfg.Name)
-		if err != nil {
-			break
+	read := func() error { return q.QueryRow(ctx, in(cfg.Schema, settleRead)).Scan(&division, &divider, &made) }
+	if err = read(); err == nil && division == nil && first {
+		if _, err = q.Exec(ctx, in(cfg.Schema, settleWrite), mine[0], cfg.Name); err == nil {
+			err = read()
 		}
 	}
 	if err == nil && division == nil && first {
@@ -125,8 +120,7 @@ func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitte
 
 // differs returns the first probe in which two divisions do, or -1.
 func differs(a, b []int32) int {
-	both := min(len(a), len(b), len(probes))
-	for i := range both {
+	for i := range min(len(a), len(b), len(probes)) {
 		if a[i] != b[i] {
 			return i
 		}

@@ -1,6 +1,7 @@
 // Package postgres keeps the journals of executors in PostgreSQL, so that several processes,
 // on several machines, run the jobs of the same queues: with the same handlers, in order per
-// id, durable.
+// id, durable. A program moves by one line, [Open] for executor.Open: the executor that it returns
+// has the queues, calls, lists and actions of package executor, for the jobs of all nodes.
 //
 //	 any node                                 the owner of partition 3
 //	┌──────────────────────┐                 ┌───────────────────────────────────────┐
@@ -19,9 +20,8 @@
 //     returns [ErrPartitions] to a program that differs, as far as some hundred ids show it.
 //   - Any node enqueues for any partition. When a call has returned nil the payload is
 //     committed, as durable as the server and its standby are: in the owner's log, or in
-//     the inbox, from where the owner moves it to the log in the transaction that deletes
-//     it there. It is taken in once, whoever dies when. DurabilityAsync, where it is asked
-//     for, is the exception: see executor.Receipt.Durable.
+//     the inbox, from where the owner moves it to the log in the transaction that deletes it
+//     there: once, whoever dies when. DurabilityAsync is the exception: see executor.Receipt.Durable.
 //   - Calls that one caller makes one after the other keep their order for each id of a
 //     queue, whichever nodes they go to, and whoever owns the partition meanwhile. One that
 //     got executor.ErrUnknown is ahead of those after it, or is never accepted: the server refuses
@@ -34,8 +34,8 @@
 //   - An owner that can't renew its lease cancels the contexts of its handlers with the
 //     cause [ErrLeaseLost] before the lease ends by the server's clock, and commits
 //     nothing from then on: what was not settled runs again at the next owner.
-//   - A node that is stopped drains its handlers and gives each partition away as soon as
-//     that is done, and answers calls for it until then; one that dies loses its partitions when its lease has ended.
+//   - A node that is stopped gives each partition away as soon as its handlers have returned, and
+//     answers calls for it until then; one that dies loses its partitions when its lease has ended.
 //
 // # What is not
 //
@@ -45,17 +45,16 @@
 //   - So may be a handler that goes on after its context has ended, when its lease is lost, or
 //     when Stop has no time left: then the lease is not given back, but ends by itself. While a
 //     node lives and has the lease, the partition is nobody else's before such a handler has returned.
-//   - Locks, unique keys, slots, limits and idempotency keys hold within a partition.
-//     Config.Partition keeps the ids of a tenant, say, in one. Workers, MaxBacklog and
-//     the like of Config.Executor are of one partition, too.
-//   - A schedule of executor/cron is for all nodes when Config.Setup adds it for each partition:
-//     a tick is enqueued by the owner of its id. Added for some of them only, it loses the ticks
-//     of the others. Set Missed: by default, what is due while a partition moves is lost.
+//   - Locks, unique keys, slots, idempotency keys and MaxBacklog are of one partition, and
+//     Config.Partition keeps the ids of a tenant, say, in one. So are KeyLocks, Events and schedules:
+//     Config.Setup and [Node.Partitions] have its executor. Workers, and limits of the executor of Open,
+//     are of a node: its partitions share them. The README has a table.
+//   - A schedule of executor/cron is added for each partition, in Config.Setup, which says more.
+//     Set Missed: by default, what is due while a partition moves is lost.
 //   - A call with IfAbsent, IdempotencyKey or FromSource waits on each node until the owner has decided,
 //     one such call after the other: some hundreds a second for a partition. Its items are of one
-//     partition, or it is executor.ErrInvalidKey. A node of version 2.2 or older refuses what others send it of these,
-//     and the call is executor.ErrUnknown when its context ends. A payload that was accepted in the inbox has no position yet; its
-//     score, where none was given, and its EnqueuedAt are of when the owner takes it in.
+//     partition, or it is executor.ErrInvalidKey. A payload that was accepted in the inbox has no position
+//     yet; its score, where none was given, and its EnqueuedAt are of when the owner takes it in.
 //     Middlewares for enqueueing run on the owner, without the caller's context.
 //   - A follow-up goes to the same partition, or it is refused.
 //   - A server that is set back to an older copy, or followed by a standby that has less, is
@@ -73,14 +72,13 @@
 //   - The shares of nodes differ by one partition at most. A node that joins is given its own by
 //     those that have them, and no handler is cancelled for it: a partition moves as soon as none
 //     of its handlers runs. If some do for Config.Executor.StopTimeout, 30 s by default, it begins
-//     no job any longer, and moves when the last of them has returned, however long that takes:
-//     its other ids wait till then, while calls for it are answered. Give handlers a Timeout, and
-//     have more partitions than nodes, so that fewer ids wait for each. Only Stop, when its time
-//     is over, and a lease that is lost cancel handlers.
-//   - HandleResult, Do, Morgue and the lists of an Inspector have no form for all nodes: those of
-//     package executor work on one partition of this node, by way of [Node.Partitions]. [Queue.Wait],
-//     [Node.Act] and [Node.Explain] have one. An older node that owns the partition does not answer them, and the call lasts as
-//     long as its context.
+//     no job any longer, and moves when the last of them has returned: its other ids wait till
+//     then, while calls for it are answered. Give handlers a Timeout. Only Stop, when its time is
+//     over, and a lease that is lost cancel handlers.
+//   - The result of a Do comes as JSON, for who waits. Without IdempotencyKey a Do whose owner goes away
+//     may be executor.ErrUnknown, or ErrNoResult. Lists and Stats wait for a partition without an
+//     owner until ctx ends, as a call does where the owner is of an earlier version.
+//   - Queues are registered before Start. A handler that returns executor.Fatal ends its whole node.
 //   - What goes through the inbox goes to the server twice, and back once. Leases are renewed on
 //     connections of their own meanwhile, but where hundreds of MiB keep a machine, or the
 //     server's disk, busy for most of a lease, it is lost, and what ran runs again: have a
@@ -98,26 +96,23 @@
 //     that commits with what others enqueue meanwhile.
 //   - The crash recorder, the control socket and compaction are of a journal on a disk of
 //     its own. No job is suspected of having ended its process.
-//   - In a deploy that adds a queue the nodes without it may own its ids. What comes for it waits
-//     there, in order, until a node that has it owns them: [Node.Err], [Stats] and the log tell of it.
-//     In one that changes payloads, what the owner's codec refuses fails, and is retried until
-//     a node whose codec takes it owns it: give the queue retries for as long as a deploy takes.
+//   - In a deploy nodes of the old build may own what the new one enqueues. What comes for a queue that
+//     they do not have waits there, in order: Err, [Stats] and the log tell of it. What their codec
+//     refuses fails, and is retried: give the queue retries for as long as a deploy takes.
 //   - What the owner refuses although the caller's node did not, as a middleware or the key
 //     functions of locks may, stays in the inbox, as does a row for a queue that the
-//     owner does not have: see [Stats]. What was refused has its reason in the column refused
-//     of the table inbox; set to null, it is tried again. Neither keeps others
-//     waiting, but for the later rows of a queue that is not registered.
+//     owner does not have: see [PartitionStats]. Neither keeps others waiting, but for the later rows
+//     of a queue that is not registered.
 //
 // # Set-up
 //
 // [Migrate] makes the schema, once, and brings that of an earlier version up to date. Migrate first,
 // and then deploy: nodes of versions 1 and 2 go on beside those of this one, and those of version 2
 // may still be started. It locks the tables for a moment, a few seconds with a million state keys. [Open] checks the server, the schema and the number of
-// partitions; [Handle], [HandleLatest], [HandleMerged] and [HandleBatch] register queues as those of package
-// executor do, on all nodes the same; [Node.Run] serves. A process that only enqueues does
-// without Run.
-// The connections must keep a session: the README says more, and how to operate nodes. NOTIFY is a hint; without it
-// the inbox is looked at once a second.
+// partitions; executor.Handle and the like register queues, on all nodes the same; Run serves. A
+// process that only enqueues, looks and acts does without Run. The connections must keep a session:
+// the README says more, and how to operate nodes. NOTIFY is a hint; without it the inbox is looked
+// at once a second.
 //
 // # Rights
 //
@@ -126,7 +121,7 @@
 // enqueue, what has the transactions of EnqueueTx, and who looks ([Look]). For Stats a program that only enqueues
 // needs SELECT of the table node, too. Functions may be executed by all, unless that
 // is revoked; sequences need no right. What is missing is in the error, as the server says it:
-// of Open, of the call, or of [Node.Err].
+// of Open, of the call, or of Err.
 //
 //	GRANT USAGE ON SCHEMA strand TO node;
 //	GRANT SELECT, UPDATE (division, divider) ON strand.version TO node;
@@ -149,12 +144,10 @@
 //
 // # Moving in and out
 //
-// [Import] puts the journal of a process that has stopped into partitions that were not used,
-// and [Export] writes partitions as journals, while no node is up. Positions, order, states,
-// the morgue and state keys are kept, and both sides are read again and compared before
-// either is done. What can't be divided among partitions, as slots, is refused. [Check] reads
-// and checks all partitions. The command cmd/strand-postgres does these, and Migrate.
-// [Look] shows them at one moment, also while nodes are at work: but what runs, and why a job does not, only nodes know.
+// [Import] puts the journal of a process that has stopped into partitions that were not used, and
+// [Export] writes partitions as journals, while no node is up. [Check] reads and checks all
+// partitions, and [Look] shows them, also while nodes are at work. The command cmd/strand-postgres
+// does these, and Migrate.
 //
 // # Goroutines
 //

@@ -17,26 +17,27 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 	if err := n.outbox.ended(); err != nil {
 		return nil, err
 	}
-	b, err := n.batch(items)
+	divided, err := n.divided(items)
 	if err != nil {
 		return nil, err
 	}
-	if conditions != nil && len(b.parts) > 1 {
-		return nil, fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions", executor.ErrInvalidKey, len(b.parts))
+	if conditions != nil && len(divided) > 1 {
+		return nil, fmt.Errorf("%w: IfAbsent, IdempotencyKey and FromSource need one answer; make a call for each of %d partitions", executor.ErrInvalidKey, len(divided))
 	}
-	if len(b.parts) == 1 {
-		p, err := n.gate(ctx, b.numbers[0], queue)
-		if err != nil {
-			return nil, err
-		}
-		if p != nil {
-			if receipts, err := p.enqueue(ctx, queue, items, conditions); !errors.Is(err, errElsewhere) {
-				return receipts, err
+	parts := make(map[place][]byte, len(divided))
+	for number, of := range divided {
+		if len(divided) == 1 {
+			p, err := n.gate(ctx, number, queue)
+			if err != nil {
+				return nil, err
+			}
+			if p != nil {
+				receipts, err := p.enqueue(ctx, queue, items, conditions)
+				if !gone(err) || errors.Is(err, executor.ErrUnknown) { // or nothing was accepted, and the inbox can have it
+					return receipts, err
+				}
 			}
 		}
-	}
-	parts := make(map[place][]byte, len(b.parts))
-	for number, of := range b.parts {
 		at := place{number, queue}
 		parts[at] = encodeCall(of)
 		if conditions != nil {
@@ -44,17 +45,14 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 		}
 	}
 	token, err := n.outbox.put(ctx, parts, conditions != nil)
-	if err != nil {
+	var a answer
+	if err == nil && conditions != nil {
+		a, err = n.asking.wait(ctx, token)
+	}
+	if err = cmp.Or(err, a.err()); err != nil {
 		return nil, err
 	}
-	all := make([]executor.Receipt, len(items))
-	for i, it := range items {
-		all[i] = executor.Receipt{ID: it.ID, Durable: true}
-	}
-	if conditions != nil {
-		return n.asking.complete(ctx, token, all)
-	}
-	return all, nil
+	return a.receipts(items), nil
 }
 
 // gate returns a partition of this node once its log has what the inbox had for a queue; nil: the inbox is to have the
@@ -75,9 +73,6 @@ func (n *Node) gate(ctx context.Context, number int, queue string) (*partition, 
 	return nil, nil
 }
 
-// errElsewhere is returned when the log can't have a call, and the inbox can.
-var errElsewhere = errors.New("postgres: the log can't have it now")
-
 // enqueue puts a call into the log.
 func (p *partition) enqueue(ctx context.Context, queue string, items []item, conditions []byte) ([]executor.Receipt, error) {
 	options, err := executor.Carried(conditions)
@@ -86,25 +81,15 @@ func (p *partition) enqueue(ctx context.Context, queue string, items []item, con
 		return nil, err
 	}
 	receipts, err := x.EnqueueMany(ctx, items, options...)
-	if (errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)) && !errors.Is(err, executor.ErrUnknown) {
-		err = fmt.Errorf("%w: %w", errElsewhere, err) // nothing was accepted
-	}
 	if err != nil && ctx.Err() != nil {
 		err = p.store.trouble.explain(err, "the server can't be used")
 	}
 	return receipts, err
 }
 
-// batch are the items of a call.
-type batch struct {
-	parts   map[int][]item // by partition
-	numbers []int          // of the partition of each item
-}
-
-// batch divides items, whose due times become those of the server's clock.
-func (n *Node) batch(items []item) (b *batch, err error) {
-	b = &batch{parts: make(map[int][]item), numbers: make([]int, len(items))}
-	size := 0
+// divided are items by their partitions; due times become those of the server's clock.
+func (n *Node) divided(items []item) (map[int][]item, error) {
+	parts, size := make(map[int][]item), 0
 	for i := range items {
 		it := &items[i]
 		number, err := n.PartitionOf(it.ID)
@@ -121,9 +106,9 @@ func (n *Node) batch(items []item) (b *batch, err error) {
 		if !it.Due.IsZero() {
 			it.Due = n.byServer(it.Due)
 		}
-		b.numbers[i], b.parts[number] = number, append(b.parts[number], *it)
+		parts[number] = append(parts[number], *it)
 	}
-	return b, nil
+	return parts, nil
 }
 
 // guarded calls user code on a goroutine of its own, which that may end.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/directory"
-	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Export writes the partitions of a schema, which no node may own, to dir, which must not be
@@ -156,19 +155,8 @@ func (m *mover) quiet(ctx context.Context) ([]head, error) {
 
 // export makes a journal of the partition and compares it.
 func (s *partitionStore) export(m *mover, dir string) error {
-	d, err := directory.NewDraft(dir)
-	if err != nil {
-		return err
-	}
-	b, err := store.OpenBolt(d.Lock.Place)
-	if err == nil {
-		err = errors.Join(s.transfer(b), b.Close())
-	}
-	if err == nil {
-		err = d.Reveal()
-	}
-	if err != nil {
-		return errors.Join(translated(err), d.Discard())
+	if err := directory.Fill(dir, s.transfer); err != nil {
+		return translated(err)
 	}
 	r, err := s.view(atHand)
 	if err != nil {
@@ -187,9 +175,6 @@ func (s *partitionStore) export(m *mover, dir string) error {
 // partsFile is what a directory of journals has beside them.
 const partsFile = "partitions.json"
 
-// journalFile is what makes a directory a journal.
-const journalFile = "journal.db"
-
 const partsVersion = 1
 
 type partsNote struct {
@@ -205,14 +190,8 @@ func (m *mover) reveal(draft, dir string) error {
 	if m.partitions == 1 {
 		from = filepath.Join(draft, partName(0))
 	} else {
-		note, err := json.Marshal(partsNote{partsVersion, m.partitions})
-		if err == nil {
-			err = writeSynced(filepath.Join(draft, partsFile), append(note, '\n'))
-		}
-		if err == nil {
-			err = syncDir(draft)
-		}
-		if err != nil {
+		note, _ := json.Marshal(partsNote{partsVersion, m.partitions}) // does not fail
+		if err := errors.Join(writeSynced(filepath.Join(draft, partsFile), append(note, '\n')), syncDir(draft)); err != nil {
 			return err
 		}
 	}
@@ -266,7 +245,7 @@ func journalsIn(dir string) (names []string, err error) {
 	case note.Version < 1 || note.Partitions < 2 || note.Partitions > maxPartitions:
 		return nil, fmt.Errorf("%w: %s says version %d and %d partitions", journal.ErrNotJournal, path, note.Version, note.Partitions)
 	}
-	one := filepath.Join(dir, journalFile)
+	one := filepath.Join(dir, directory.FileName)
 	if _, err := os.Lstat(one); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s has the journals of %d partitions, and %s, one that an executor may have made there since; "+
 			"move that to a directory of its own", journal.ErrNotJournal, dir, note.Partitions, one)

@@ -21,12 +21,17 @@ const leastServer = 140000
 // pooler the next one finds another's prepared statements.
 const unprepared = pgx.QueryExecModeExec
 
-// guardSession refuses a connection on which a commit that is acknowledged may be lost.
-func guardSession(ctx context.Context, conn *pgx.Conn, single bool) error {
+// guardServer refuses a connection on which a commit that is acknowledged may be lost; begins: also a
+// server that nothing should be begun on. Later it may become so, while its standby is away, say: then
+// commits wait.
+func guardServer(ctx context.Context, conn *pgx.Conn, single, begins bool) error {
 	var version int
-	var fsync, pages, synchronous string
+	var fsync, pages, synchronous, readOnly, names string
+	var standby bool
 	err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('fsync'),
-		current_setting('full_page_writes'), current_setting('synchronous_commit')`, unprepared).Scan(&version, &fsync, &pages, &synchronous)
+		current_setting('full_page_writes'), current_setting('synchronous_commit'), pg_is_in_recovery(),
+		current_setting('transaction_read_only'), current_setting('synchronous_standby_names')`, unprepared).
+		Scan(&version, &fsync, &pages, &synchronous, &standby, &readOnly, &names)
 	switch {
 	case err != nil:
 		return err
@@ -42,23 +47,7 @@ func guardSession(ctx context.Context, conn *pgx.Conn, single bool) error {
 	case !single && synchronous != "on" && synchronous != "remote_apply":
 		return fmt.Errorf("%w: synchronous_commit is %s for %s, so that a failover may lose what was acknowledged; set it to on, for the role or the database, or say SingleServer",
 			ErrUnsafe, synchronous, conn.Config().User)
-	}
-	return nil
-}
-
-// guardServer refuses a server that nothing should be begun on. Later it may become so, while
-// its standby is away, say: then commits wait.
-func guardServer(ctx context.Context, conn *pgx.Conn, single bool) error {
-	if err := guardSession(ctx, conn, single); err != nil {
-		return err
-	}
-	var standby bool
-	var readOnly, names string
-	err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only'), current_setting('synchronous_standby_names')", unprepared).
-		Scan(&standby, &readOnly, &names)
-	switch {
-	case err != nil:
-		return err
+	case !begins:
 	case standby:
 		return fmt.Errorf("%w: %s is a standby; give the url of the primary, or all hosts with target_session_attrs=read-write", ErrUnsafe, conn.Config().Host)
 	case readOnly == "on":

@@ -21,7 +21,7 @@ func TestGuards(t *testing.T) {
 	server := pgtest.Start(t)
 	role := strings.Replace(server.URL(), "postgres@", "app@", 1)
 	server.Exec(t, "CREATE ROLE app LOGIN")
-	guard := func(url string, single bool) error { return guardServer(t.Context(), connect(t, url), single) }
+	guard := func(url string, single bool) error { return guardServer(t.Context(), connect(t, url), single, true) }
 	require.ErrorIs(t, guard(role, false), ErrUnsafe)
 	require.ErrorContains(t, guard(role, false), "synchronous_standby_names is empty")
 	require.ErrorContains(t, guard(role, false), "say SingleServer")

@@ -11,13 +11,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// err returns why partitions that this node should serve are not served, or what the inbox has for
-// them is not taken in, each by its number; what executor.Executor.Err says of each; which ones have
-// something for a queue that this node does not have, half a minute late at most; which ones another
-// node gets when handlers have returned that take longer than Config.Executor.StopTimeout; why the last attempt to write the inbox has failed; and
-// since when the node can't renew its leases or get new ones, if its last attempt to do so has
-// failed; and who holds a snapshot, see [Stats], for more than an hour. nil: there is nothing to say. It goes on trying by itself, but after [ErrBehind]. Before
-// Start and after Stop there is no attempt.
+// err is Err of the executor of [Open]. Before Start and after Stop there is no attempt at a lease.
 func (n *Node) err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

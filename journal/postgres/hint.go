@@ -32,10 +32,10 @@ type notifier struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
-	plain map[string]bool // hintLease, hintAnswer
-	inbox map[int]bool
-	last  time.Time   // that a transaction was to notify
-	later map[int]int // hints that are to come for partitions
+	due   map[string]bool // hintLease, hintAnswer
+	inbox map[int]bool    // partitions
+	last  time.Time       // that a transaction was to notify
+	later map[int]int     // hints that are to come for partitions
 }
 
 // transaction reports whether a transaction that puts a row into the inbox should notify.
@@ -47,7 +47,6 @@ func (h *notifier) transaction(partition int) bool {
 		return true
 	}
 	if len(h.later) == 0 {
-		h.later = make(map[int]int)
 		time.AfterFunc(hintEvery, h.transactions)
 	}
 	h.later[partition] = 2 // the first may come at once
@@ -69,25 +68,16 @@ func (h *notifier) transactions() {
 	h.n.hint(partitions)
 }
 
-func (h *notifier) tell(hint string) {
+// tell gives a hint before long: "" is that of the inbox, for partitions.
+func (h *notifier) tell(hint string, partitions ...int) {
 	h.mu.Lock()
-	if h.plain == nil {
-		h.plain = make(map[string]bool)
-	}
-	h.plain[hint] = true
-	h.mu.Unlock()
-	poke(h.wake)
-}
-
-func (h *notifier) rows(partitions ...int) {
-	h.mu.Lock()
-	if h.inbox == nil {
-		h.inbox = make(map[int]bool)
+	defer h.mu.Unlock()
+	if hint != "" {
+		h.due[hint] = true
 	}
 	for _, p := range partitions {
 		h.inbox[p] = true
 	}
-	h.mu.Unlock()
 	poke(h.wake)
 }
 
@@ -115,29 +105,28 @@ func (h *notifier) run() {
 // send sends what there is. A hint that is lost costs time, and nothing else.
 func (h *notifier) send() {
 	h.mu.Lock()
-	plain, inbox := h.plain, h.inbox
-	h.plain, h.inbox = nil, nil
+	due := maps.Clone(h.due)
+	if len(h.inbox) > 0 {
+		due[hintOf(slices.Sorted(maps.Keys(h.inbox)))] = true
+	}
+	clear(h.due)
+	clear(h.inbox)
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.n.base), h.n.cfg.Lease/renewals)
 	defer cancel()
-	for hint := range plain {
+	for hint := range due {
 		_, _ = h.n.pool.Exec(ctx, h.n.texts["notify"], h.n.texts["channel"], hint)
-	}
-	if len(inbox) > 0 {
-		_, _ = h.n.pool.Exec(ctx, h.n.texts["notify"], h.n.texts["channel"], hintOf(slices.Sorted(maps.Keys(inbox))))
 	}
 }
 
 func hintOf(partitions []int) string {
-	var b strings.Builder
-	b.WriteString("in")
+	text := "in"
 	for _, p := range partitions {
-		fmt.Fprintf(&b, " %d", p)
-		if b.Len() > 7900 { // of 8000; those left out are found a moment later
+		if text = fmt.Sprintf("%s %d", text, p); len(text) > 7900 { // of 8000; those left out are found a moment later
 			break
 		}
 	}
-	return b.String()
+	return text
 }
 
 // listen hears hints, over one connection after the other.

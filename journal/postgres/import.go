@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/rest"
 )
 
@@ -59,10 +58,7 @@ func (m *mover) importFrom(ctx context.Context, dir string, dirs []string) error
 			"of its own, so that they can be divided but not joined; migrate another schema with %d partitions, or %d, or %d, and so on",
 			ErrPartitions, dir, n, m.cfg.Schema, m.partitions, n, 2*n, 3*n)
 	}
-	uuids := make([][]byte, m.partitions)
-	for p := range uuids {
-		uuids[p] = format.NewUUID()
-	}
+	uuids := newUUIDs(m.partitions)
 	tx, err := m.begin(ctx, pgx.TxOptions{})
 	if err != nil {
 		return err
@@ -81,7 +77,7 @@ func (m *mover) importFrom(ctx context.Context, dir string, dirs []string) error
 // fill writes what there is and compares it. Of n journals the first goes into the partitions
 // 0, n, 2n and so on: no id of another one belongs there.
 func (m *mover) fill(ctx context.Context, dirs []string, uuids [][]byte) error {
-	epochs, err := m.claim(ctx, uuids)
+	heads, err := m.claim(ctx, uuids)
 	if err != nil {
 		return err
 	}
@@ -92,7 +88,7 @@ func (m *mover) fill(ctx context.Context, dirs []string, uuids [][]byte) error {
 	for from, dir := range dirs {
 		var stores []*partitionStore
 		for p := from; p < m.partitions; p += len(dirs) {
-			s := m.store(ctx, p, epochs[p])
+			s := m.store(ctx, p, heads[p].epoch)
 			defer s.Close()
 			stores = append(stores, s)
 		}
@@ -179,18 +175,6 @@ func (m *mover) write(ctx context.Context, dir string, v *journal.View, stores [
 	return nil
 }
 
-func (p *piece) add(b *rest.Builder) error {
-	switch {
-	case p.entry != nil:
-		return b.Add(*p.entry)
-	case p.buried != nil:
-		return b.Bury(*p.buried)
-	case p.set != nil:
-		return b.Set(*p.set)
-	}
-	return b.Queue(p.name, p.number)
-}
-
 // outcomeTime is for mover.outcome.
 const outcomeTime = time.Minute
 
@@ -208,8 +192,11 @@ func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
 	_ = m.conn.Conn().Close(context.WithoutCancel(ctx)) // its transaction ends, in one way or the other
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.outcome)
 	defer cancel()
+	there := false // the answer is one of a commit, which the standby has, too
 	for pause := firstPause; ; {
-		there, unknown := m.ask(limit, uuid)
+		unknown := onConnection(limit, m.pool, m.outcome, func(ctx context.Context, conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT uuid = $1 FROM {schema}.last(0)"), uuid).Scan(&there)
+		})
 		switch {
 		case unknown == nil && there:
 			return nil
@@ -220,13 +207,4 @@ func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
 			return fmt.Errorf("%w: the commit has no answer: %w", journal.ErrUnknown, errors.Join(err, unknown))
 		}
 	}
-}
-
-// ask tells whether the first partition has a UUID, once the transaction that gave it to it
-// is over; the answer is one of a commit, which the standby has, too.
-func (m *mover) ask(ctx context.Context, uuid []byte) (there bool, err error) {
-	err = onConnection(ctx, m.pool, m.outcome, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT uuid = $1 FROM {schema}.last(0)"), uuid).Scan(&there)
-	})
-	return there, err
 }

@@ -117,51 +117,43 @@ func (t *taker) stop() {
 	poke(t.wake)
 }
 
-// begin returns the pass that begins now, unless the taker is closed.
-func (t *taker) begin() (p *pass, closed bool) {
+// begin returns the pass that begins now; nil: none does any longer.
+func (t *taker) begin() (p *pass) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed = t.closed || t.p.ctx.Err() != nil; t.closed {
+		t.next.err = errTakerClosed
+		close(t.next.done)
+		return nil
+	}
 	p, t.next = t.next, newPass()
-	return p, t.closed
+	return p
 }
 
 func (t *taker) run() {
 	told := time.Time{}
-	for {
-		p, closed := t.begin()
-		if closed || t.p.ctx.Err() != nil {
-			p.err = errTakerClosed
-			close(p.done)
-			t.stop()
-			last, _ := t.begin()
-			last.err = errTakerClosed
-			close(last.done)
-			return
-		}
+	for p := t.begin(); p != nil; p = t.begin() {
 		began := time.Now()
 		p.err = t.pass(p)
-		failed := p.err != nil && !t.ends(p.err)
-		if failed {
-			t.trouble.note(began, p.err)
-		} else {
-			t.trouble.note(began, nil)
+		failed := p.err
+		if failed != nil && t.ends(failed) {
+			failed = nil
 		}
+		t.trouble.note(began, failed)
 		close(p.done)
-		if failed && time.Since(told) >= tellEvery {
-			t.p.n.lines.tell(levelOf(p.err), "the inbox can't be taken in", t.p.number, slog.Any("error", p.err))
+		if failed != nil && time.Since(told) >= tellEvery {
+			t.p.n.lines.tell(levelOf(failed), "the inbox can't be taken in", t.p.number, slog.Any("error", failed))
 			told = time.Now()
 		}
 		pause := pollEvery
-		if failed || len(p.blocked) > 0 {
+		if failed != nil || len(p.blocked) > 0 {
 			pause = fullPause
 		}
-		timer := time.NewTimer(pause)
 		select {
 		case <-t.wake:
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-t.p.ctx.Done():
 		}
-		timer.Stop()
 	}
 }
 
@@ -223,10 +215,15 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 		}
 		rows[order] = append(rows[order], r)
 	}
-	defer t.answers.drop()
+	defer func() { t.answers = answers{} }()
 	for _, order := range orders {
-		for rest := rows[order]; len(rest) > 0 && p.blocked[order] == nil; {
-			g, err := t.together(rest)
+		alone := 0 // so many go one by one, because they were refused together
+		for rest := rows[order]; len(rest) > 0 && p.blocked[order] == nil; alone-- {
+			some := rest
+			if alone > 0 {
+				some = rest[:1]
+			}
+			g, err := t.together(some)
 			group := g.rows
 			if err == nil {
 				err = t.take(g)
@@ -239,16 +236,13 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 			case !t.refusal(err):
 				return err
 			case len(group) > 1:
-				if err := t.alone(p, order, group); err != nil {
-					return err
-				}
-				rest = rest[len(group):]
+				alone = len(group) + 1 // with this round
 			default:
-				if err := t.refuse(group[0], err); err != nil {
+				split, err := t.refuse(group[0], err)
+				if err != nil {
 					return err
 				}
-				rest = rest[1:]
-				if calls, _, err := callsOf(group[0].calls); err == nil && len(calls) > 1 {
+				if rest = rest[1:]; split {
 					p.blocked[order], p.blocked[deeds] = errSplit, errSplit // its calls come with the next pass, before what is behind it
 					poke(t.wake)
 				}
@@ -256,16 +250,6 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 		}
 	}
 	return t.answer(&t.answers)
-}
-
-// alone takes in rows one by one, because they were refused together.
-func (t *taker) alone(p *pass, order string, group []inRow) error {
-	for _, r := range group {
-		if err := t.takePage(p, []inRow{r}); err != nil || p.blocked[order] != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // errSplit is why the rows behind one that was split wait.

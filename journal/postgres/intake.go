@@ -50,12 +50,11 @@ func (r inRow) read() (items []item, conditions []executor.Option, err error) {
 		conditions = []executor.Option{} // it is alone
 	}
 	for _, c := range calls {
-		if err != nil {
-			break
+		if err == nil {
+			var of []item
+			of, err = itemsOf(c)
+			items = append(items, of...)
 		}
-		var of []item
-		of, err = itemsOf(c)
-		items = append(items, of...)
 	}
 	if err == nil && (len(items) == 0 || len(items) > 1 && r.calls[0] > txVersion) {
 		err = &format.CorruptError{Reason: fmt.Sprintf("a row of the inbox has %d items", len(items))}
@@ -114,8 +113,6 @@ func (a *answers) add(r inRow, of answer) {
 	a.numbers, a.tokens, a.texts = append(a.numbers, r.number), append(a.tokens, r.token), append(a.texts, string(text))
 }
 
-func (a *answers) drop() { *a = answers{} }
-
 // answer hands answers to the server. Those that it does not get are given anew by the next
 // pass, but for those of what was accepted.
 func (t *taker) answer(a *answers) error {
@@ -143,17 +140,17 @@ func (t *taker) refusal(err error) bool {
 
 // refuse keeps a row out of the log: one of several calls is taken apart first, so that each
 // stands for itself.
-func (t *taker) refuse(r inRow, why error) error {
+func (t *taker) refuse(r inRow, why error) (split bool, err error) {
 	calls, _, err := callsOf(r.calls)
 	if err == nil && len(calls) > 1 {
 		parts := make([][]byte, len(calls))
 		for i, c := range calls {
 			parts[i] = row(c)
 		}
-		return t.exec(t.p.n.texts["split"], t.p.number, t.p.epoch(), r.number, parts)
+		return true, t.exec(t.p.n.texts["split"], t.p.number, t.p.epoch(), r.number, parts)
 	}
 	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
 		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
 	text := fmt.Sprintf("%+q", why.Error()) // as the server can have it
-	return t.exec(t.p.n.texts["refuse"], t.p.number, r.number, text[1:len(text)-1], t.p.epoch())
+	return false, t.exec(t.p.n.texts["refuse"], t.p.number, r.number, text[1:len(text)-1], t.p.epoch())
 }

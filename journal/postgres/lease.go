@@ -110,14 +110,11 @@ func decide(v view, self pgtype.UUID, held []int) (take, drop []int) {
 func (n *Node) leases() {
 	pause, told, toldAs, joined := time.Duration(0), time.Time{}, slog.LevelWarn, false
 	for {
-		t := time.NewTimer(pause)
 		select {
 		case <-n.base.Done():
-			t.Stop()
 			return
 		case <-n.wake:
-			t.Stop()
-		case <-t.C:
+		case <-time.After(pause):
 		}
 		began := time.Now()
 		next, err := n.tend()
@@ -184,8 +181,7 @@ func (n *Node) tend() (next time.Duration, err error) {
 		}
 	}
 	take, drop := decide(v, n.id, slices.Collect(maps.Keys(held)))
-	n.forget(v)
-	n.missing(v)
+	n.review(v)
 	var left []int
 	for number, p := range held {
 		if p.move(slices.Contains(drop, number)) {
@@ -201,14 +197,20 @@ func (n *Node) tend() (next time.Duration, err error) {
 	return v.first, nil
 }
 
-// forget forgets failures of partitions that are another node's to serve.
-func (n *Node) forget(v view) {
+// review notes partitions that nobody can own, and forgets failures of those that are another node's to serve.
+func (n *Node) review(v view) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	maps.DeleteFunc(n.failed, func(p int, f failure) bool {
-		_, served := v.owners[p] // or nobody's: see missing
-		return served && v.shares[p] != n.id && !errors.Is(f.err, ErrBehind)
-	})
+	for number := range n.seen {
+		_, there := v.owners[number]
+		switch err := n.failed[number].err; {
+		case !there && err == nil:
+			n.failed[number] = failure{err: noLease(number)}
+			n.log.Error("partition can't be served", slog.Int("partition", number), slog.Any("error", n.failed[number].err))
+		case there && v.shares[number] != n.id && !errors.Is(err, ErrBehind):
+			delete(n.failed, number)
+		}
+	}
 }
 
 // condemn keeps the node from serving a partition for as long as it lives.
@@ -225,18 +227,6 @@ func (n *Node) condemn(number int, err error) {
 		held.lose(err) // whose end is noted as this one
 	case !told:
 		n.log.Error("partition will not be served", slog.Int("partition", number), slog.Any("error", err))
-	}
-}
-
-// missing notes partitions that nobody can own.
-func (n *Node) missing(v view) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for number := range n.seen {
-		if _, there := v.owners[number]; !there && n.failed[number].err == nil {
-			n.failed[number] = failure{err: noLease(number)}
-			n.log.Error("partition can't be served", slog.Int("partition", number), slog.Any("error", n.failed[number].err))
-		}
 	}
 }
 
@@ -284,21 +274,16 @@ func (n *Node) look(ctx context.Context, conn *pgxpool.Conn) (v view, err error)
 	var h head
 	remade := errRemade
 	_, err = pgx.ForEachRow(rows, []any{&number, &id, &left, &h.epoch, &h.number}, func() error {
-		if number != nil && *number < 0 {
-			if left == 1 {
-				remade = nil
-			}
-			return nil
-		}
-		rest := time.Duration(left)*time.Millisecond + 5*time.Millisecond // it was rounded
-		if number != nil && *number >= len(n.seen) {
-			return nil // Migrate has not made it
-		}
-		if number != nil {
-			v.owners[*number], v.heads[*number] = owner{id, time.Duration(left) * time.Millisecond}, h
-		} else {
+		lasts := time.Duration(left) * time.Millisecond
+		switch {
+		case number == nil:
 			v.nodes = append(v.nodes, id)
+		case *number < 0 && left == 1:
+			remade = nil
+		case *number >= 0 && *number < len(n.seen): // or Migrate has not made it
+			v.owners[*number], v.heads[*number] = owner{id, lasts}, h
 		}
+		rest := lasts + 5*time.Millisecond // it was rounded
 		if id.Valid && id != n.id && left >= 0 && (v.first == 0 || rest < v.first) {
 			v.first = rest
 		}
@@ -325,11 +310,11 @@ func (n *Node) disown(p *partition, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.held, p.number)
-	if err == nil || errors.Is(err, errTaken) {
+	switch {
+	case err == nil || errors.Is(err, errTaken):
 		delete(n.failed, p.number)
 		return
-	}
-	if errors.Is(err, ErrLeaseLost) {
+	case errors.Is(err, ErrLeaseLost):
 		n.lost++
 		return
 	}
@@ -372,13 +357,11 @@ func (n *Node) leave(ctx context.Context) {
 const housekeeping = time.Minute
 
 func (n *Node) keepHouse() {
-	t := time.NewTicker(housekeeping)
-	defer t.Stop()
 	for {
 		select {
 		case <-n.base.Done():
 			return
-		case <-t.C:
+		case <-time.After(housekeeping):
 		}
 		ctx, cancel := context.WithTimeout(n.base, housekeeping)
 		if _, err := n.control.Exec(ctx, n.texts["sweep"]); err != nil && n.base.Err() == nil {

@@ -40,11 +40,11 @@ func TestACallThatIsTooLargeIsRefused(t *testing.T) {
 	for i := range items[:255] {
 		items[i].Payload = payload[:1<<20-1000]
 	}
-	_, err = n.batch(items[:256])
+	_, err = n.divided(items[:256])
 	require.NoError(t, err)
 	carried, _, err := q.Carry(items[:256], pairs)
 	require.NoError(t, err)
-	_, err = n.batch(carried)
+	_, err = n.divided(carried)
 	require.ErrorIs(t, err, executor.ErrTooLarge, "metadata counts, too")
 	receipts, err := q.EnqueueMany(t.Context(), items[:3])
 	require.NoError(t, err)
@@ -61,9 +61,9 @@ func TestTheLimitOfACallIsNotThatOfAPayload(t *testing.T) {
 	require.NoError(t, err)
 	n := &Node{divide: Config{}.divide(1)}
 	payload := make([]byte, most+1)
-	_, err = n.batch([]item{{ID: "a", Payload: payload[:most]}})
+	_, err = n.divided([]item{{ID: "a", Payload: payload[:most]}})
 	require.NoError(t, err)
-	_, err = n.batch([]item{{ID: "a", Payload: payload[:most]}, {ID: "a"}})
+	_, err = n.divided([]item{{ID: "a", Payload: payload[:most]}, {ID: "a"}})
 	require.ErrorIs(t, err, executor.ErrTooLarge)
 	_, _, err = q.Carry([]item{{ID: "a", Payload: payload}})
 	require.ErrorIs(t, err, executor.ErrTooLarge)

@@ -21,13 +21,9 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Errors of nodes and queues. What package executor says of a call, its ids, payloads and
-// options, is said here, too.
-var (
-	// ErrLeaseLost is the cause with which the contexts of handlers end on a node that could
-	// not renew its lease in time. What they do then is not settled: it runs again elsewhere.
-	ErrLeaseLost = errors.New("postgres: the lease of the partition could not be renewed in time")
-)
+// ErrLeaseLost is the cause with which the contexts of handlers end on a node that could
+// not renew its lease in time. What they do then is not settled: it runs again elsewhere.
+var ErrLeaseLost = errors.New("postgres: the lease of the partition could not be renewed in time")
 
 // Config is how a node takes part. The zero value works, but for SingleServer on a server
 // without a synchronous standby.
@@ -68,18 +64,18 @@ type Config struct {
 	// there are few. At least 2; default 10.
 	Connections int
 
-	// Executor is the configuration of each partition's executor: 16 partitions on one node
-	// have 16 × Workers. Its Advanced.MemoryBudget is that of the node, 256 MiB by default: each partition
+	// Executor is the configuration of each partition's executor. Its Workers are those of the node, which
+	// the partitions share. Its Advanced.MemoryBudget is that of the node, 256 MiB by default: each partition
 	// has an equal part, but 64 KiB at least, whoever owns it. ControlSocket and Splitter must be zero. A call that is kept waiting by
-	// WaitForRoom waits on the owner's node only; elsewhere the inbox takes it. OnFatal is called
-	// for each partition that fails, which the node tries again by itself, and not for one
+	// WaitForRoom waits on the owner's node only; elsewhere the inbox takes it. OnStart is called once, and
+	// OnFatal for Fatal; also for each partition that fails, which the node tries again by itself, but not for one
 	// whose lease is lost. With DurabilityAsync a call that gets through to the owner on this
 	// node may return nil before the commit: its Receipt says so.
 	Executor executor.Config
 
 	// Setup is called for each partition that the node begins to own, with its executor x, once that
-	// has the queues of all, and before jobs run: for schedules, and for queues with slots,
-	// which are made of x. The owner takes in what the inbox has for such a queue, as for others; who
+	// has the queues of all, and before jobs run: for schedules, metrics and events, and for queues with
+	// slots, which are made of x. The owner takes in what the inbox has for such a queue, as for others; who
 	// enqueues has it from a node that is not started and registers it without slots. It shares lanes
 	// with queues of Setup only. An error gives the partition back; it is tried again later.
 	//
@@ -126,7 +122,7 @@ func (cfg Config) checked() (Config, error) {
 	return cfg, nil
 }
 
-// Node is a process that takes part. Its methods may be called from any goroutine.
+// Node is a process that takes part: see [NodeOf]. Its methods may be called from any goroutine.
 type Node struct {
 	cfg      Config
 	id       pgtype.UUID
@@ -185,9 +181,14 @@ type failure struct {
 
 // Open connects to the server at url, checks it, the schema and cfg, and returns the executor of all
 // partitions, of which this process is a node. Register the queues with executor.Handle and the
-// like, on all nodes the same. It can enqueue then, and act on the jobs of all nodes; it owns no
-// partition, and runs no job, before its Start. The connections are made as pgx does it: url
+// like, on all nodes the same. It can enqueue then, and look at the jobs of all nodes and act on them; it
+// owns no partition, and runs no job, before its Start. The connections are made as pgx does it: url
 // may be of several hosts, with target_session_attrs=read-write.
+//
+// Its Err says of each partition of this node why it is not served, or its inbox is not taken in, what
+// waits for a queue that this node does not have, and whose handlers hold up the next owner. It says since when leases
+// can't be renewed, why the inbox can't be written, and who holds a snapshot for more than an hour, see
+// [Stats]. The node goes on trying by itself, but after [ErrBehind].
 //
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
 // for Config.Executor, the cause of ctx, or what the server says.
@@ -204,27 +205,23 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	n.id.Valid, n.lines.log = true, n.log
 	_, _ = rand.Read(n.id.Bytes[:]) // does not fail
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	if err := n.connect(ctx, url); err != nil {
+	if err = n.connect(ctx, url); err == nil {
+		n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
+			Enqueue: n.enqueue, Ask: n.ask, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
+	}
+	if err != nil {
 		n.disconnect(err)
 		return nil, because(ctx, err)
 	}
-	n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
-		Enqueue: n.enqueue, Ask: n.ask, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
-	if err != nil {
-		n.disconnect(err)
-		return nil, err
-	}
-	n.outbox.n, n.notifier.n = n, n
-	n.longestWait = longestWait
+	n.outbox.n, n.longestWait = n, longestWait
 	n.asking = asking{n: n, wake: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}
-	n.notifier.wake = make(chan struct{}, 1)
+	n.notifier = notifier{n: n, wake: make(chan struct{}, 1), due: make(map[string]bool), inbox: make(map[int]bool), later: make(map[int]int)}
 	n.tasks.Go(n.notifier.run)
 	n.tasks.Go(n.listen)
 	return n.front, nil
 }
 
-// NodeOf returns what this process is in the cluster of an executor that Open returned; nil for
-// another executor.
+// NodeOf returns the node that an executor of Open is; nil for any other executor.
 func NodeOf(x *executor.Executor) *Node {
 	n, _ := cluster.Of(x).(*Node)
 	return n
@@ -243,7 +240,7 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 		return fmt.Errorf("postgres: open: %w", err)
 	}
 	defer conn.Release()
-	if err := guardServer(ctx, conn.Conn(), n.cfg.SingleServer); err != nil {
+	if err := guardServer(ctx, conn.Conn(), n.cfg.SingleServer, true); err != nil {
 		return err
 	}
 	if err := guardPooler(ctx, conn.Conn(), n.control); err != nil {

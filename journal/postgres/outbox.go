@@ -60,7 +60,7 @@ type outbox struct {
 	pending []*outCall
 	busy    bool
 	closed  error         // after drain
-	quiet   chan struct{} // closed when busy ends, for drain; nil: nobody waits
+	quiet   chan struct{} // closed when busy ends
 	until   time.Time     // what the flush has sent is refused when it is later
 	clock   serverClock
 	trouble trouble // with the server
@@ -83,7 +83,7 @@ func (o *outbox) put(ctx context.Context, parts map[place][]byte, alone bool) (t
 	}
 	o.pending = append(o.pending, c)
 	if !o.busy {
-		o.busy = true
+		o.busy, o.quiet = true, make(chan struct{})
 		o.n.tasks.Go(o.flush)
 	}
 	o.mu.Unlock()
@@ -96,12 +96,10 @@ func (o *outbox) put(ctx context.Context, parts map[place][]byte, alone bool) (t
 	if pending {
 		return token, o.cause(ctx)
 	}
-	t := time.NewTimer(time.Until(until))
-	defer t.Stop()
 	select {
 	case err := <-c.done:
 		return c.token, err
-	case <-t.C:
+	case <-time.After(time.Until(until)):
 		return token, fmt.Errorf("%w: the flush was under way: %w", executor.ErrUnknown, o.cause(ctx))
 	}
 }
@@ -154,10 +152,7 @@ func (o *outbox) flush() {
 		o.pending = o.pending[count:]
 		if count == 0 {
 			o.busy, o.pending = false, nil
-			if o.quiet != nil {
-				close(o.quiet)
-				o.quiet = nil
-			}
+			close(o.quiet)
 			o.mu.Unlock()
 			return
 		}
@@ -183,16 +178,13 @@ func (o *outbox) ended() error {
 func (o *outbox) drain(ctx context.Context) {
 	o.mu.Lock()
 	o.closed = fmt.Errorf("%w: the node was stopped", executor.ErrClosed)
-	if !o.busy {
-		o.mu.Unlock()
-		return
-	}
-	quiet := make(chan struct{})
-	o.quiet = quiet
+	busy, quiet := o.busy, o.quiet
 	o.mu.Unlock()
-	select {
-	case <-quiet:
-	case <-ctx.Done():
+	if busy {
+		select {
+		case <-quiet:
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -376,6 +368,6 @@ func (n *Node) hint(partitions []int) {
 		}
 	}
 	if len(remote) > 0 {
-		n.notifier.rows(remote...)
+		n.notifier.tell("", remote...)
 	}
 }

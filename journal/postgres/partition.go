@@ -181,17 +181,13 @@ func (p *partition) serve() error {
 	}
 	if err := p.open(); err != nil {
 		if p.x != nil {
-			ended, cancel := context.WithCancel(context.Background())
-			cancel()
-			err = errors.Join(err, p.x.Stop(ended))
+			p.hurry(err)
+			err = errors.Join(err, p.x.Stop(p.grace))
 		}
 		return cmp.Or(p.whyLost(), err)
 	}
-	taking := make(chan struct{})
-	go func() {
-		defer close(taking)
-		p.taker.run()
-	}()
+	var taking sync.WaitGroup
+	taking.Go(p.taker.run)
 	p.ready.Store(true) // before the first handler: it may enqueue here
 	p.n.mu.Lock()
 	values := p.n.values
@@ -214,7 +210,7 @@ func (p *partition) serve() error {
 	}
 	p.stopped.Store(true)
 	p.taker.stop()
-	<-taking
+	taking.Wait()
 	p.awaitHandlers()
 	return cmp.Or(p.whyLost(), context.Cause(p.ctx))
 }

@@ -42,7 +42,7 @@ func newPool(ctx context.Context, url string, single bool, most int32) (*pgxpool
 		// What is compiled for a short statement takes longer than that; and a plan that reads a whole table,
 		// because it was small when the connection was young, is slow when an old snapshot has made it large.
 		_, _ = conn.Exec(ctx, "SELECT set_config(s, 'off', false) FROM unnest(ARRAY['jit', 'enable_seqscan', 'enable_bitmapscan']) s")
-		return guardSession(ctx, conn, single)
+		return guardServer(ctx, conn, single, false)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

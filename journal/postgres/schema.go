@@ -85,10 +85,11 @@ func migrate(ctx context.Context, url string, cfg Config) error {
 			return fmt.Errorf("postgres: migrate: %w", err)
 		}
 		partitions, err := readSchema(ctx, tx, cfg.Schema)
-		if errors.Is(err, errOld) {
-			if err = upgrade(ctx, tx, cfg.Schema); err == nil {
-				partitions, err = readSchema(ctx, tx, cfg.Schema)
+		if errors.Is(err, errOld) { // what nodes of that version call stays there, so that those which run go on
+			if _, err = tx.Exec(ctx, in(cfg.Schema, upgradeSQL+functionsSQL)); err != nil {
+				return fmt.Errorf("postgres: migrate: schema %q, to version %d.%d: %w", cfg.Schema, schemaVersion, schemaMinor, err)
 			}
+			partitions, err = readSchema(ctx, tx, cfg.Schema)
 		}
 		switch {
 		case errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows):
@@ -180,17 +181,12 @@ func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
 		_, err = tx.Exec(ctx, in(cfg.Schema, "CREATE SCHEMA {schema}"))
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Schema, schemaSQL+functionsSQL))
+		version := fmt.Sprintf("INSERT INTO {schema}.version (version, partitions) VALUES (%d, %d)", schemaVersion, cfg.Partitions)
+		_, err = tx.Exec(ctx, in(cfg.Schema, schemaSQL+functionsSQL+version))
 	}
 	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.version (version, partitions) VALUES ($1, $2)"), schemaVersion, cfg.Partitions)
-	}
-	uuids := make([][]byte, cfg.Partitions)
-	for p := range uuids {
-		uuids[p] = format.NewUUID()
-	}
-	if err == nil {
-		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"), uuids)
+		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"),
+			newUUIDs(cfg.Partitions))
 	}
 	if err == nil {
 		err = leases(ctx, tx, cfg.Schema)
@@ -201,14 +197,13 @@ func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
 	return nil
 }
 
-// upgrade brings a schema of an older version up to date. What nodes of that version call stays
-// there, so that those which run go on.
-func upgrade(ctx context.Context, tx pgx.Tx, name string) error {
-	_, err := tx.Exec(ctx, in(name, upgradeSQL+functionsSQL))
-	if err != nil {
-		return fmt.Errorf("postgres: migrate: schema %q, to version %d.%d: %w", name, schemaVersion, schemaMinor, err)
+// newUUIDs returns those of so many new journals.
+func newUUIDs(partitions int) [][]byte {
+	all := make([][]byte, partitions)
+	for p := range all {
+		all[p] = format.NewUUID()
 	}
-	return nil
+	return all
 }
 
 // leases writes the rows of lease that are not there. The epochs are in tail.

@@ -24,7 +24,7 @@ var (
 	// ErrBehind is returned when the server has less of a partition than this node has seen
 	// there: it was set back to an older copy, or a standby has taken over that was not
 	// synchronous. The contexts of handlers end, and this node does not serve the partition
-	// any longer, see [Node.Err], until its process is started anew.
+	// any longer, see [executor.Executor.Err], until its process is started anew.
 	ErrBehind = errors.New("postgres: the server has lost commits that it had acknowledged")
 )
 
@@ -85,8 +85,8 @@ type header struct {
 // from then on nobody else changes what is there. It checks what stands beside the log. All
 // that the store does ends when ctx does.
 func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition int, epoch int64) (*partitionStore, error) {
-	s := &partitionStore{pool: pool, partition: partition, epoch: epoch, texts: textsFor(schema, time.Time{}, 0), part: partBytes, patience: attemptTime, seen: new(seen), clock: new(serverClock)}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s := storeWithin(ctx, nil, textsFor(schema, time.Time{}, 0), partition, epoch)
+	s.pool = pool
 	if err := s.check(); err != nil {
 		s.cancel(err)
 		return nil, err
@@ -94,9 +94,10 @@ func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition
 	return s, nil
 }
 
-// storeWithin is a store in the transaction of a connection.
+// storeWithin is a store in the transaction of a connection, without a pool.
 func storeWithin(ctx context.Context, conn *pgx.Conn, texts texts, partition int, epoch int64) *partitionStore {
-	s := &partitionStore{partition: partition, epoch: epoch, within: conn, texts: texts, part: partBytes, seen: new(seen)}
+	s := &partitionStore{partition: partition, epoch: epoch, within: conn, texts: texts, part: partBytes, patience: attemptTime,
+		seen: new(seen), clock: new(serverClock)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }
@@ -109,15 +110,14 @@ func (s *partitionStore) Close() error {
 
 // Turn implements store.Shared. Once the ownership ends there is nothing to wait for.
 func (s *partitionStore) Turn() (over func()) {
-	if s.turns == nil {
-		return func() {}
+	if s.turns != nil {
+		select {
+		case s.turns <- struct{}{}:
+			return func() { <-s.turns }
+		case <-s.ctx.Done():
+		}
 	}
-	select {
-	case s.turns <- struct{}{}:
-		return func() { <-s.turns }
-	case <-s.ctx.Done():
-		return func() {}
-	}
+	return func() {}
 }
 
 // Now implements store.Shared: the server's clock.
@@ -145,8 +145,8 @@ func (s *partitionStore) Commit(t *store.Transaction) error {
 		return fmt.Errorf("postgres: partition %d: %w", s.partition, err)
 	}
 	s.number.Store(c.number + 1)
-	s.intake.note(t.Changes)
 	s.seen.note(head{s.epoch, c.number + 1})
+	s.intake.note(t.Changes)
 	s.intake.over(c.done)
 	return nil
 }
@@ -193,8 +193,7 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 
 // settle commits c and finds out what has become of it, however long that takes.
 func (s *partitionStore) settle(c *call) error {
-	pause := firstPause
-	for {
+	for pause := firstPause; ; {
 		done, err := s.attempt(c)
 		if done && err == nil {
 			return nil
@@ -202,22 +201,11 @@ func (s *partitionStore) settle(c *call) error {
 		if err != nil && (refusedForGood(err) || s.within != nil) {
 			return translated(err)
 		}
-		for { // the outcome is unknown
-			committed, known := s.ask(c.number)
-			if known == nil && committed {
-				return nil
-			}
-			if known == nil {
-				break // it is not there: once more
-			}
-			if errors.Is(known, ErrFenced) || errors.Is(known, ErrBehind) || refusedForGood(known) {
-				return translated(known)
-			}
-			if err := s.rest(&pause, known); err != nil {
-				return err
-			}
+		committed, unknown := s.ask(c.number)
+		if committed || unknown != nil {
+			return unknown
 		}
-		if err := s.rest(&pause, err); err != nil {
+		if err := s.rest(&pause, err); err != nil { // and once more
 			return err
 		}
 	}
@@ -263,21 +251,23 @@ func (s *partitionStore) send(ctx context.Context, q querier, c *call) (done boo
 // ask tells whether the commit after that of a number is there. No transaction that was
 // under way can make it so afterwards, unless it is the same commit.
 func (s *partitionStore) ask(number int64) (committed bool, err error) {
-	var epoch, last int64
-	err = s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.texts["ask"], s.partition, s.epoch).Scan(&epoch, &last)
+	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
+		var epoch, last int64
+		err := conn.QueryRow(ctx, s.texts["ask"], s.partition, s.epoch).Scan(&epoch, &last)
+		committed = err == nil && epoch == s.epoch && last == number+1
+		switch {
+		case err != nil:
+			return err
+		case epoch != s.epoch:
+			return s.foreign(epoch)
+		case last < number:
+			return behind(s.partition, head{epoch, number}, head{epoch, last})
+		case last > number+1:
+			return fmt.Errorf("%w: commit %d is there, and this one was to make %d", ErrFenced, last, number+1)
+		}
+		return nil
 	})
-	switch {
-	case err != nil:
-		return false, err
-	case epoch != s.epoch:
-		return false, s.foreign(epoch)
-	case last < number:
-		return false, behind(s.partition, head{epoch, number}, head{epoch, last})
-	case last > number+1:
-		return false, fmt.Errorf("%w: commit %d is there, and this one was to make %d", ErrFenced, last, number+1)
-	}
-	return last == number+1, nil
+	return committed, err
 }
 
 // foreign is what an epoch means that is not this owner's: a later one is the next owner's. An
@@ -332,16 +322,14 @@ func (s *partitionStore) with(silence time.Duration, f func(context.Context, *pg
 	return err
 }
 
-// intake are rows of the inbox that are on their way into the log, by what the log will
+// intake are rows of the inbox that are on their way into the log, each with what the log will
 // have as the offset of its source then.
 type intake struct {
 	mu     sync.Mutex
-	rows   []intakeRow // in order
-	offset []byte      // nil: none
-	counts bool        // it was set by this owner; before that the server may have one, of an import
+	rows   map[int64]int64 // offsets by number
+	offset []byte          // nil: none
+	counts bool            // it was set by this owner; before that the server may have one, of an import
 }
-
-type intakeRow struct{ offset, number int64 }
 
 // inboxSource is the source of [executor.FromSource] that stands for the inbox.
 const inboxSource = "inbox"
@@ -354,5 +342,8 @@ var intakeKey = "mark/" + inboxSource
 func (s *partitionStore) Intake(offset, number int64) {
 	s.intake.mu.Lock()
 	defer s.intake.mu.Unlock()
-	s.intake.rows = append(s.intake.rows, intakeRow{offset, number})
+	if s.intake.rows == nil {
+		s.intake.rows = make(map[int64]int64)
+	}
+	s.intake.rows[number] = offset
 }

@@ -19,6 +19,28 @@ const copyStep = 1000
 // CopyTo implements store.Store: a bbolt file has what one moment of the server had, and
 // the UUID of the partition.
 func (s *partitionStore) CopyTo(path string, over <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-over:
+			cancel(store.ErrGivenUp)
+		case <-ctx.Done():
+		}
+	}()
+	err := pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
+		c := storeWithin(ctx, tx.Conn(), s.texts, s.partition, s.epoch)
+		defer c.Close()
+		return c.transfer(path)
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return err
+}
+
+// transfer makes the file of a journal of what a store in a transaction has.
+func (s *partitionStore) transfer(path string) error {
 	p, err := directory.Open(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -28,31 +50,12 @@ func (s *partitionStore) CopyTo(path string, over <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(s.ctx)
-	defer cancel(nil)
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() {
-		select {
-		case <-over:
-			cancel(store.ErrGivenUp)
-		case <-ended:
-		}
-	}()
-	err = pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
-		c := storeWithin(ctx, tx.Conn(), s.texts, s.partition, s.epoch)
-		defer c.Close()
-		return c.transfer(b)
-	})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
-	}
-	return errors.Join(err, b.Close())
+	return errors.Join(s.fill(b), b.Close())
 }
 
-// transfer commits everything that a store in a transaction has to b: blocks and what stands beside
-// the log in steps, and the true end mark with the last.
-func (s *partitionStore) transfer(b *store.Bolt) (err error) {
+// fill commits everything to b: blocks and what stands beside the log in steps, and the true end
+// mark with the last.
+func (s *partitionStore) fill(b *store.Bolt) (err error) {
 	if s.first, err = s.header(s.ctx, s.within); err != nil {
 		return err
 	}

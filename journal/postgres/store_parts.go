@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -102,29 +103,29 @@ func isIntake(name format.Bucket, key []byte) bool {
 
 // taken returns the rows that a commit with these changes takes in.
 func (n *intake) taken(changes []format.Edit) (rows []int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	last := int64(math.MinInt64)
 	for _, e := range changes {
-		if !isIntake(e.Bucket, e.Key) || len(e.Value) != 8 {
-			continue
+		if isIntake(e.Bucket, e.Key) && len(e.Value) == 8 {
+			last = max(last, int64(binary.BigEndian.Uint64(e.Value)))
 		}
-		offset := int64(binary.BigEndian.Uint64(e.Value))
-		n.mu.Lock()
-		for _, r := range n.rows {
-			if r.offset <= offset && !slices.Contains(rows, r.number) {
-				rows = append(rows, r.number)
-			}
+	}
+	for number, offset := range n.rows {
+		if offset <= last {
+			rows = append(rows, number)
 		}
-		n.mu.Unlock()
 	}
 	return rows
 }
 
 // note keeps the offset that a commit has set.
 func (n *intake) note(changes []format.Edit) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, e := range changes {
 		if isIntake(e.Bucket, e.Key) {
-			n.mu.Lock()
 			n.offset, n.counts = bytes.Clone(e.Value), true
-			n.mu.Unlock()
 		}
 	}
 }
@@ -138,10 +139,9 @@ func (n *intake) last() (offset []byte, counts bool) {
 
 // over forgets rows that are taken in, or were not and are to be noted again.
 func (n *intake) over(rows []int64) {
-	if len(rows) == 0 {
-		return
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.rows = slices.DeleteFunc(n.rows, func(r intakeRow) bool { return slices.Contains(rows, r.number) })
+	for _, number := range rows {
+		delete(n.rows, number)
+	}
 }

@@ -27,8 +27,8 @@ type serverError struct{ error }
 
 func (e *serverError) Unwrap() error { return e.error }
 
-// patient calls f until it gets an answer of the server, or the store ends. f only reads. When it
-// is no good answer that is a serverError.
+// patient calls f until it gets an answer of the server, or the store ends. When that is no good
+// one it is a serverError.
 func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error {
 	pause := firstPause
 	for {
@@ -36,7 +36,7 @@ func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, format.ErrCorrupt), errors.Is(err, ErrFenced), refusedForGood(err), s.within != nil: // what has failed in a transaction has failed
+		case errors.Is(err, format.ErrCorrupt), errors.Is(err, ErrFenced), errors.Is(err, ErrBehind), refusedForGood(err), s.within != nil: // what has failed in a transaction has failed
 			return &serverError{translated(err)}
 		}
 		if err := s.rest(&pause, err); err != nil {
@@ -155,30 +155,25 @@ func (s *partitionStore) scan(ctx context.Context, q querier, block func(seq uin
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	var at uint64
+	var at, seq uint64
 	var data []byte
-	next := 0
-	for rows.Next() {
-		var seq int64
-		var part int
-		var bytes pgtype.DriverBytes
-		if err := rows.Scan(&seq, &part, &bytes); err != nil {
-			return err
-		}
-		if uint64(seq) != at && next > 0 {
+	var part, next int
+	var bytes pgtype.DriverBytes
+	_, err = pgx.ForEachRow(rows, []any{&seq, &part, &bytes}, func() error {
+		if seq != at && next > 0 {
 			if err := block(at, data); err != nil {
 				return err
 			}
 			data, next = data[:0], 0
 		}
-		if at = uint64(seq); part != next {
+		if at = seq; part != next {
 			return &format.CorruptError{Block: at, Offset: -1, Reason: fmt.Sprintf("part %d is missing", next)}
 		}
 		data = append(data, bytes...)
 		next++
-	}
-	if err := rows.Err(); err != nil || next == 0 {
+		return nil
+	})
+	if err != nil || next == 0 {
 		return err
 	}
 	return block(at, data)
@@ -260,27 +255,18 @@ func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pa
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
-		for rows.Next() && size < pageBytes {
-			var epoch, number int64
-			var key, sealed []byte
-			if err := rows.Scan(&epoch, &number, &key, &sealed); err != nil {
+		var epoch, number int64
+		var kv format.Pair
+		var sealed []byte
+		_, err = pgx.ForEachRow(rows, []any{&epoch, &number, &kv.Key, &sealed}, func() (err error) {
+			if err = s.ours(epoch, number, before); err != nil || kv.Key == nil || size >= pageBytes { // nil: there is none
 				return err
 			}
-			if err := s.ours(epoch, number, before); err != nil {
-				return err
-			}
-			if key == nil {
-				break // there is none
-			}
-			value, err := unsealed(name, key, sealed)
-			if err != nil {
-				return err
-			}
-			page, size = append(page, format.Pair{Key: key, Value: value}), size+len(value)
-		}
-		rows.Close()
-		return rows.Err()
+			kv.Value, err = unsealed(name, kv.Key, sealed)
+			page, size = append(page, kv), size+len(kv.Value)
+			return err
+		})
+		return err
 	})
 	return page, err
 }

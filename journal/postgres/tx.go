@@ -57,22 +57,22 @@ func enqueueTx[T any](ctx context.Context, given bool, q *executor.Queue[T], id 
 	if err != nil {
 		return err
 	}
-	b, err := n.batch(items)
+	number, err := n.PartitionOf(items[0].ID)
 	if err != nil {
 		return err
 	}
-	number := b.numbers[0]
+	if due := &items[0].Due; !due.IsZero() {
+		*due = n.byServer(*due)
+	}
 	calls := row(encodeCall(items))
 	if conditions != nil {
 		calls = rowOf([]byte{txVersion}, conditions, encodeCall(items))
 	}
-	args := []any{number, q.Name(), calls}
+	text, args := "insert", []any{number, q.Name(), calls}
 	if n.notifier.transaction(number) {
-		err = exec(n.texts["insertHint"], append(args, n.texts["channel"], hintOf([]int{number}))...)
-	} else {
-		err = exec(n.texts["insert"], args...)
+		text, args = "insertHint", append(args, n.texts["channel"], hintOf([]int{number}))
 	}
-	if err != nil {
+	if err = exec(n.texts[text], args...); err != nil {
 		return fmt.Errorf("postgres: enqueue in a transaction: %w", translated(because(ctx, err)))
 	}
 	return nil

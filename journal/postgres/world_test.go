@@ -145,6 +145,7 @@ func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said)
 	owner := &Node{base: context.Background(), texts: textsFor(p.at.Schema, time.Time{}, 0), log: slog.New(slog.DiscardHandler),
 		longestWait: longestWait, held: make(map[int]*partition)}
 	owner.lines.log, owner.asking.n, owner.outbox.n, owner.outbox.closed = owner.log, owner, owner, executor.ErrClosed
+	owner.notifier.due = make(map[string]bool)
 	part := newPartition(owner, 0)
 	defer part.cancel(nil)
 	part.x, part.store, owner.held[0] = x, p.store, part

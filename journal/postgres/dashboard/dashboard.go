@@ -63,12 +63,6 @@ func below(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
-// row is a partition of the list.
-type row struct {
-	postgres.PartitionStats
-	Own bool
-}
-
 //go:embed list.html
 var text string
 
@@ -79,7 +73,7 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
-	ctx, cancel := context.WithTimeout(r.Context(), timeout(h.cfg.PageTimeout))
+	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(max(h.cfg.PageTimeout, 0), pageTime))
 	defer cancel()
 	if err := h.ask(r.WithContext(ctx)); err != nil {
 		refused := http.StatusForbidden
@@ -90,21 +84,18 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, strings.ToValidUTF8(text[:min(len(text), mostError)], ""), refused)
 		return
 	}
-	status, owned, rows := http.StatusOK, h.n.Partitions(), []row(nil) // without the server they are lost before long
+	status, owned := http.StatusOK, h.n.Partitions() // without the server they are lost before long
 	asking, cancel := context.WithTimeout(ctx, statsTime)
 	defer cancel()
 	stats, err := h.n.Stats(asking)
-	for _, p := range stats.Partitions {
-		rows = append(rows, row{p, owned[p.Partition] != nil})
-	}
 	if err != nil { // what is known without the server
-		status = http.StatusServiceUnavailable
+		status, stats.Partitions = http.StatusServiceUnavailable, nil
 		for _, number := range slices.Sorted(maps.Keys(owned)) {
-			rows = append(rows, row{postgres.PartitionStats{Partition: number}, true})
+			stats.Partitions = append(stats.Partitions, postgres.PartitionStats{Partition: number})
 		}
 	}
 	var made bytes.Buffer
-	if failed := page.Execute(&made, map[string]any{"Stats": stats, "Rows": rows, "Away": err,
+	if failed := page.Execute(&made, map[string]any{"Stats": stats, "Own": owned, "Away": err,
 		"Trouble": h.x.Err(), "Title": cmp.Or(h.cfg.Title, "Strand")}); failed != nil {
 		h.log.Error("the list of partitions can't be made", slog.Any("error", failed))
 		http.Error(w, "the list can't be made: see the log", http.StatusInternalServerError)
@@ -115,11 +106,11 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(made.Bytes()) // who asked may have gone
 }
 
-// statsTime is how long the server has for its answer.
-const statsTime = 2 * time.Second
-
-// mostError is how much of an error is shown.
-const mostError = 4 << 10
+const (
+	pageTime  = 10 * time.Second // is that of the pages of jobs
+	statsTime = 2 * time.Second  // is how long the server has for its answer
+	mostError = 4 << 10          // is how much of an error is shown
+)
 
 // ask asks whether a request may look.
 func (h *handler) ask(r *http.Request) (err error) {
@@ -137,11 +128,4 @@ func (h *handler) ask(r *http.Request) (err error) {
 		err = errors.New("whether this is allowed was not said within PageTimeout: the authorizer is slow")
 	}
 	return err
-}
-
-func timeout(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 10 * time.Second // as the pages of jobs
-	}
-	return d
 }

@@ -108,7 +108,7 @@ func (c *call) running(ctx context.Context, out io.Writer) error {
 }
 
 // errOwner is why there is no answer.
-var errOwner = errors.New("what runs, only the owners know: ask their dashboards")
+var errOwner = errors.New("what runs, only nodes know: ask their dashboards, each of which shows all of it")
 
 // explain has the owner of a job say why it does not run.
 func (c *call) explain(ctx context.Context, out io.Writer, cfg postgres.Config) error {

@@ -56,7 +56,7 @@ const help = synopsis + `
   status         nodes, partitions and who owns them, the inbox, and jobs by queue and state
   jobs, job      what waits, in the order in which it is due; everything about one job
   morgue         the dead letters
-  running        what runs only nodes know: this says which
+  running        what runs only nodes know, and the dashboard of each shows: this says which
   explain        why a job does not run: its owner is asked, through the inbox, for which the role
                  needs the rights of a caller, and -before if the nodes have a Config.Partition
 
@@ -208,11 +208,10 @@ func (c *call) do(ctx context.Context, out io.Writer) error {
 	}
 	var moved postgres.Moved
 	var err error
-	var said string
+	said := "sound"
 	switch c.words[0] {
 	case "migrate":
-		err := postgres.Migrate(ctx, c.url, cfg)
-		if err == nil {
+		if err = postgres.Migrate(ctx, c.url, cfg); err == nil {
 			fmt.Fprintf(out, "schema %q is as it should be\n", cmp.Or(c.schema, "strand"))
 		}
 		return err
@@ -228,7 +227,6 @@ func (c *call) do(ctx context.Context, out io.Writer) error {
 		return c.explain(ctx, out, cfg)
 	case "check":
 		moved, err = postgres.Check(ctx, c.url, cfg)
-		said = "sound"
 	}
 	if err != nil {
 		return err

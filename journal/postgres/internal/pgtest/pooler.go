@@ -3,9 +3,7 @@
 package pgtest
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +20,7 @@ func (s *Server) Pooler(t testing.TB, mode string, settings ...string) string {
 	if tool("pgbouncer") == "" {
 		t.Skip("no pgbouncer here: install pgbouncer to run this test")
 	}
-	p := &Server{output: new(lockedBuffer), ended: make(chan struct{})}
+	p := new(Server)
 	require.NoError(t, p.place())
 	t.Cleanup(p.remove)
 	lines := append([]string{"[databases]", "* = host=127.0.0.1 port=" + s.port, "[pgbouncer]", "listen_addr = 127.0.0.1",
@@ -31,12 +29,9 @@ func (s *Server) Pooler(t testing.TB, mode string, settings ...string) string {
 	for name, text := range map[string][]byte{"pgbouncer.ini": []byte(strings.Join(lines, "\n")), "users.txt": users} {
 		require.NoError(t, os.WriteFile(filepath.Join(p.dir, name), text, 0o644))
 	}
-	p.command = exec.Command(tool("pgbouncer"), "pgbouncer.ini")
-	p.command.Dir, p.command.SysProcAttr = p.dir, attributes(s.who)
-	p.command.Stdout, p.command.Stderr = p.output, p.output
-	require.NoError(t, startLocked(p.command, p.ended))
+	require.NoError(t, p.begin("pgbouncer", "pgbouncer.ini"))
 	if !p.answers(time.Now().Add(patience), s.data()) {
-		t.Fatal(fmt.Errorf("pgbouncer does not answer: %s", p.output))
+		t.Fatalf("pgbouncer does not answer: %s", p.Output())
 	}
 	return p.URL()
 }

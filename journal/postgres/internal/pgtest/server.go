@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -25,7 +26,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -42,7 +42,6 @@ type Server struct {
 	who       *syscall.Credential // nil: as we are
 	settings  []string
 	command   *exec.Cmd
-	output    *lockedBuffer
 	ended     chan struct{}
 }
 
@@ -51,68 +50,56 @@ type Server struct {
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s, err := start(settings)
-	if err != nil {
-		refuse(t, err)
-	}
+	usable(t, err)
 	t.Cleanup(s.remove)
 	return s
 }
 
-var shared struct {
-	sync.Mutex
-	server *Server
-	err    error
-}
+// lasting are servers that Main removes.
+var lasting sync.Map
+
+var shared = sync.OnceValues(func() (*Server, error) {
+	s, err := start(nil)
+	if err == nil {
+		lasting.Store(s, true)
+	}
+	return s, err
+})
 
 // Shared is one server for all tests of a package that don't hurt it; each takes a schema of
 // its own. [Main] ends it.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = start(nil)
-	}
-	if shared.err != nil {
-		refuse(t, shared.err)
-	}
-	return shared.server
+	s, err := shared()
+	usable(t, err)
+	return s
 }
 
 // Main is for TestMain: it runs the tests and ends the shared server. Parallel ones wait for leases
 // and servers more than they compute: unless -parallel is given there are twice as many at a time.
 func Main(m *testing.M) (code int) {
 	_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // testing has it
-	code = m.Run()
-	if shared.server != nil {
-		shared.server.remove()
-	}
-	if first := made.Load(); first != nil {
-		first.remove()
-	}
-	return code
+	defer lasting.Range(func(s, _ any) bool { s.(*Server).remove(); return true })
+	return m.Run()
 }
 
-// errMissing says what has to be installed.
-type errMissing string
+// errMissing is why a test skips.
+var errMissing = errors.New("install postgresql to run this test")
 
-func (e errMissing) Error() string {
-	return "no " + string(e) + " here: install postgresql to run this test"
-}
-
-func refuse(t testing.TB, err error) {
+// usable ends a test that has got no server.
+func usable(t testing.TB, err error) {
 	t.Helper()
-	if _, missing := err.(errMissing); missing {
+	if errors.Is(err, errMissing) {
 		t.Skip(err)
 	}
-	t.Fatal(err)
+	require.NoError(t, err)
 }
 
 func start(settings []string) (*Server, error) {
 	s := &Server{settings: settings}
 	for _, name := range []string{"postgres", "initdb", "pg_basebackup"} {
 		if tool(name) == "" {
-			return nil, errMissing(name)
+			return nil, fmt.Errorf("no %s here: %w", name, errMissing)
 		}
 	}
 	if err := s.place(); err != nil {
@@ -132,9 +119,6 @@ func start(settings []string) (*Server, error) {
 	return s, nil
 }
 
-// made is the template, once there is one.
-var made atomic.Pointer[Server]
-
 // template is a server that was never started: to copy it takes a fraction of what making
 // one does.
 var template = sync.OnceValues(func() (*Server, error) {
@@ -142,7 +126,7 @@ var template = sync.OnceValues(func() (*Server, error) {
 	if err := s.place(); err != nil {
 		return nil, err
 	}
-	made.Store(s)
+	lasting.Store(s, true)
 	return s, s.run("initdb", "-D", s.data(), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "--no-instructions")
 })
 
@@ -165,7 +149,7 @@ func (s *Server) place() error {
 	if os.Geteuid() == 0 {
 		u, err := user.Lookup("postgres")
 		if err != nil {
-			return errMissing("user postgres")
+			return fmt.Errorf("no user postgres here: %w", errMissing)
 		}
 		uid, _ := strconv.ParseUint(u.Uid, 10, 32)
 		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
@@ -219,10 +203,7 @@ func (s *Server) launch() error {
 	}
 	deadline := time.Now().Add(patience)
 	for {
-		s.command, s.output, s.ended = exec.Command(tool("postgres"), args...), new(lockedBuffer), make(chan struct{})
-		s.command.Dir, s.command.SysProcAttr = s.dir, attributes(s.who)
-		s.command.Stdout, s.command.Stderr = s.output, s.output
-		if err := startLocked(s.command, s.ended); err != nil {
+		if err := s.begin("postgres", args...); err != nil {
 			return err
 		}
 		if s.answers(deadline, s.data()) {
@@ -230,10 +211,36 @@ func (s *Server) launch() error {
 		}
 		// What was killed may have its memory for a moment longer, and others the port.
 		if time.Now().After(deadline) {
-			return fmt.Errorf("postgres does not answer: %s", s.output)
+			return fmt.Errorf("postgres does not answer: %s", s.Output())
 		}
 	}
 }
+
+// begin starts a program as the server's user, from a thread that lives as long as it does: what
+// ends it with us, however we end, is sent when the thread ends.
+func (s *Server) begin(name string, args ...string) error {
+	output, err := os.Create(s.outputFile())
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	command, ended, started := exec.Command(tool(name), args...), make(chan struct{}), make(chan error)
+	command.Dir, command.SysProcAttr = s.dir, attributes(s.who)
+	command.Stdout, command.Stderr = output, output
+	s.command, s.ended = command, ended
+	go func() {
+		runtime.LockOSThread()
+		err := command.Start()
+		started <- err
+		if err == nil {
+			_ = command.Wait()
+			close(ended)
+		}
+	}()
+	return <-started
+}
+
+func (s *Server) outputFile() string { return filepath.Join(s.dir, "output") }
 
 // answers waits until the server accepts connections, or ends: with its files in data, because
 // another may have got the port.
@@ -273,7 +280,10 @@ func (s *Server) URL() string {
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", s.port) }
 
 // Output is what the server has said since it was started.
-func (s *Server) Output() string { return s.output.String() }
+func (s *Server) Output() string {
+	text, _ := os.ReadFile(s.outputFile()) // empty without one
+	return string(text)
+}
 
 // Kill ends the server and all its processes with kill -9.
 func (s *Server) Kill() {
@@ -355,22 +365,4 @@ func (s *Server) remove() {
 		}
 	}
 	_ = os.RemoveAll(s.dir)
-}
-
-// lockedBuffer is what a process has written so far.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -53,22 +54,15 @@ func (s *Server) Exec(t testing.TB, sql string) {
 	conn, err := pgx.Connect(ctx, s.URL())
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(ctx) }()
-	if _, err := conn.Exec(ctx, sql); err != nil {
-		t.Fatal(err)
-	}
+	_, err = conn.Exec(ctx, sql)
+	require.NoError(t, err)
 }
 
 // await waits until a question is answered with true.
 func (s *Server) await(t testing.TB, question string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		var yes bool
-		err := s.query(question, &yes)
-		if yes {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is not so, %v: %s", question, err, s.Output())
-		}
+	said := func() (yes bool) { return s.query(question, &yes) == nil && yes }
+	if !assert.Eventually(t, said, patience, 10*time.Millisecond, question) {
+		t.Fatal(s.Output())
 	}
 }
