@@ -163,7 +163,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, at string) error {
 			return err
 		}
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<20) // all that a client may send
 	// A writer that knows no deadlines, of a test for example, has no slow client.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.cfg.PageTimeout))
 	if r.ContentLength == 0 {
@@ -171,9 +171,6 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, at string) error {
 	}
 	return rt.serve(w, r)
 }
-
-// maxBody is what a client may send.
-const maxBody = 1 << 20
 
 // heard ends the time that a client has to say all: it is not late. A deadline that is left
 // ends the context of the request with it, if what it has said was read before: by a
