@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
@@ -92,14 +93,18 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if job != nil {
 		from = job.origin()
 	}
+	it := Item[T]{ID: id, Payload: payload}
 	if part, ok := t.q.inPartition(from); ok {
 		t = &Queue[T]{q: part, cfg: t.cfg}
+		if it.ask(options); !it.Due.IsZero() { // by the clock of this process
+			it.Due = part.x.clock().Add(time.Until(it.Due))
+		}
 	}
 	if err := t.q.takesAfter(from); err != nil {
 		return err
 	}
 	f := &work.FollowUp{Queue: &t.q.Queue}
-	if err := t.fill(&f.Entry, Item[T]{ID: id, Payload: payload}, work.Unstamped, options); err != nil {
+	if err := t.fill(&f.Entry, it, work.Unstamped, options); err != nil {
 		return err
 	}
 	if err := applyTo(f, options, from.metadata); err != nil {
