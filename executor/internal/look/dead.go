@@ -122,7 +122,7 @@ const deadPerTurn = 256
 // they were accepted, until f returns false, some in each of its turns.
 func (i *Inspector) EachDead(ctx context.Context, queue uint32, from journal.Position, f func(*journal.Buried) bool) error {
 	for more := true; more; {
-		if err := context.Cause(ctx); err != nil || i.Log.Buried(queue) == 0 {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		err := i.Paced(ctx, func() (time.Duration, error) {
@@ -159,6 +159,9 @@ func (q Queue) listed(b *journal.Buried) inspect.DeadPayload {
 
 // explainDead says of an id without a job what is in the morgue.
 func (q Queue) explainDead(ctx context.Context, e *inspect.Explanation) error {
+	if q.in.Log.Buried(q.Number) == 0 {
+		return nil
+	}
 	var last int64
 	return q.in.EachDead(ctx, q.Number, 0, func(b *journal.Buried) bool {
 		if string(b.Entry.ID) != e.ID {

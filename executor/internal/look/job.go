@@ -166,6 +166,9 @@ func cutFailures(list []inspect.Failure, errs int) []inspect.Failure {
 // lookAtMorgue looks for the dead letters of all: among the first ones, unless that is
 // all that there may be of an id.
 func (all *details) lookAtMorgue(ctx context.Context) error {
+	if all.q.in.Log.Buried(all.q.Number) == 0 {
+		return nil
+	}
 	examined, dead := 0, slices.ContainsFunc(all.list, func(d *inspect.JobDetail) bool { return d.State == inspect.JobDead })
 	return all.q.in.EachDead(ctx, all.q.Number, 0, func(b *journal.Buried) bool {
 		if examined++; !dead && examined > deadBesideAJob {
