@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,10 +158,7 @@ func (c *call) pausable() error {
 // pauseSets are the changes that it takes: none for what is so already.
 func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err error) {
 	args, queue := c.Args().Slice(), c.Args().Get(1)
-	if err := c.pausable(); err != nil {
-		return nil, err
-	}
-	if err := known(slices.Collect(maps.Values(names(v))), queue); err != nil {
+	if err := cmp.Or(c.pausable(), known(slices.Collect(maps.Values(names(v))), queue)); err != nil {
 		return nil, err
 	}
 	group, of, most := statekey.PausedExecutor, []string{""}, math.MaxInt

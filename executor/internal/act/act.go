@@ -65,8 +65,7 @@ func (o *Operator) Cancel(ctx context.Context, which inspect.Selection, reason s
 	if reason != "" {
 		full += ": " + reason
 	}
-	kept := guard.Text(func() string { return full })
-	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: kept})
+	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: guard.Text(func() string { return full })})
 }
 
 func (o *Operator) Delete(ctx context.Context, which inspect.Selection) (int, error) {

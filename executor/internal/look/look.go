@@ -163,9 +163,7 @@ func (i *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err err
 const stackBytes = 16 << 10
 
 func (i *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (list inspect.RunningList, err error) {
-	if query.Queue == "" {
-		_, err = guard.Context(ctx)
-	} else {
+	if _, err = guard.Context(ctx); query.Queue != "" {
 		_, _, err = i.Queue(ctx, query.Queue)
 	}
 	limit, wrong := listLimit(query.Limit)
