@@ -26,7 +26,9 @@ func TestANodeThatJoinsCancelsNothing(t *testing.T) {
 	starts, cancelled := make(map[string]int), 0
 	began, leave := make(chan string, 100), make(chan struct{})
 	node := func() (*testNode, *executor.Queue[int]) {
-		n := c.node(c.url, func(cfg *Config) { cfg.Executor.StopTimeout = 200 * time.Millisecond })
+		n := c.node(c.url, func(cfg *Config) {
+			cfg.Executor.StopTimeout, cfg.Executor.Workers = 200*time.Millisecond, partitions // which are busy at a time
+		})
 		q, err := executor.Handle(n.Node.front, "long", func(ctx context.Context, job executor.Job[int]) error {
 			mu.Lock()
 			starts[job.ID]++
