@@ -250,6 +250,9 @@ func (x *Executor) stop() {
 	}
 	x.awaitFolders()
 	unlock, err := x.closeAll(stuck == nil)
+	if x.front != nil { // its shards have stopped
+		x.front.limits.Forget(func(o holder) bool { return x.cfg.Splitter.refuse(o.ID) == nil })
+	}
 	if x.cluster != nil {
 		err = errors.Join(x.cluster.err, err)
 	}

@@ -374,3 +374,46 @@ func TestWorkersOfANode(t *testing.T) {
 	done.Wait()
 	require.EqualValues(t, 2, most.Load())
 }
+
+// What waited for a limit in a partition that has moved keeps nobody's turn.
+func TestLimitOfANodeThatGivesPartitionsAway(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 4, 30*time.Second)
+	began, let := make(chan struct{}, 1000), make(chan struct{})
+	var done sync.WaitGroup
+	var queues []*executor.Queue[int]
+	var nodes []*testNode
+	for range 2 {
+		n := c.node(c.url)
+		limit, err := executor.NewLimit(n.front, "one", executor.LimitConfig{Concurrent: 1})
+		require.NoError(t, err)
+		q, err := executor.Handle(n.front, "limited", func(context.Context, executor.Job[int]) error {
+			began <- struct{}{}
+			<-let
+			done.Done()
+			return nil
+		}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Limits: []executor.LimitOf[int]{{Limit: limit}}}})
+		require.NoError(t, err)
+		queues, nodes = append(queues, q), append(nodes, n)
+	}
+	require.NoError(t, nodes[0].front.Start(t.Context()))
+	c.serving(nodes[0])
+	const jobs = 600
+	for i := range jobs {
+		done.Add(1)
+		_, err := queues[0].Enqueue(t.Context(), fmt.Sprint(i), i)
+		require.NoError(t, err)
+	}
+	<-began
+	require.Eventually(t, func() bool { s, err := queues[0].Stats(t.Context()); return err == nil && s.Parked == jobs-1 }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, nodes[1].front.Start(t.Context()))
+	require.Eventually(t, func() bool { return len(nodes[1].Partitions()) > 0 }, time.Minute, time.Millisecond)
+	close(let)
+	over := make(chan struct{})
+	go func() { done.Wait(); close(over) }()
+	select {
+	case <-over:
+	case <-time.After(time.Minute):
+		t.Fatal("some wait for those who have gone")
+	}
+}

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -74,6 +75,19 @@ func (l *Limits) ring() {
 	l.Do(func(t *Table, now int64) {
 		l.alarm.Rang()
 		t.Expire(now)
+	})
+}
+
+// Forget takes out the jobs that wait and will not come, because their executor has ended: each
+// would be called, and its turn kept for a while.
+func (l *Limits) Forget(gone func(admit.Owner) bool) {
+	var all []admit.Owner
+	l.Do(func(t *Table, _ int64) { all = slices.Collect(maps.Keys(t.waiters)) })
+	all = slices.DeleteFunc(all, func(o admit.Owner) bool { return !gone(o) })
+	l.Do(func(t *Table, now int64) {
+		for _, o := range all {
+			t.Aside(now, o, true)
+		}
 	})
 }
 
