@@ -18,12 +18,7 @@ import (
 
 // Inspect returns the inspector, which lists jobs and dead letters, and cancels, requeues,
 // pauses and so on; see package [inspect]. It may be called at any time, also before Start and after Stop.
-func (x *Executor) Inspect() inspect.Inspector {
-	if x.view == nil { // nobody has opened it
-		return x.inspector
-	}
-	return x.view
-}
+func (x *Executor) Inspect() inspect.Inspector { return x.view }
 
 // open shows what there is to those who look, act and work.
 func (x *Executor) open() {

@@ -198,7 +198,9 @@ func openCluster(c *cluster, cfg Config) (x *Executor, partition func(string, fu
 	if x, err = Open("", cfg); err != nil {
 		return nil, nil, err
 	}
-	c.Probe, c.Decode, c.Handler, c.Workers = x.inspector, x.inspector.Decode, x.owns, x.cfg.Workers
+	c.Probe, c.Decode, c.Handler, c.Workers, c.Here = x.inspector, x.inspector.Decode, x.owns, x.cfg.Workers, func(n int) bool {
+		return c.Any(func(part *Executor) bool { return part.cfg.Splitter.Self == n })
+	}
 	x.cluster, c.room = c, dispatch.NewRoom(x.cfg.Workers)
 	x.dir, x.view = "a cluster", x.cluster.Inspector
 	return x, x.openPartition, nil
@@ -212,9 +214,7 @@ func (x *Executor) openPartition(name string, log func(journal.Config) (*journal
 	part.front = x
 	part.crew.Dispatcher.Share(x.cluster.room)
 	if err := x.cluster.Join(part); err != nil {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		return nil, errors.Join(err, part.Stop(ended))
+		return nil, errors.Join(err, part.Stop(context.Background())) // it runs nothing
 	}
 	for _, q := range x.registered() {
 		if own, err := part.lookup(q.Name); err == nil {

@@ -55,7 +55,8 @@ type Cluster struct {
 }
 
 // OpenPartition opens the executor of a partition over a log, as executor.OpenLog does, with the
-// queues of the cluster's executor. Who calls it starts and stops what it returns.
+// queues of the cluster's executor. cfg.Splitter.Self is its number. Who calls it starts and stops
+// what it returns.
 type OpenPartition = func(name string, log func(journal.Config) (*journal.Log, error), cfg executor.Config) (*executor.Executor, error)
 
 // Open returns the executor of a cluster, and what opens the executors of its partitions. Queues

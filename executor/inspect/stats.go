@@ -32,7 +32,7 @@ func (s Stats) Total() QueueStats {
 // JournalStats are figures of the journal.
 type JournalStats struct {
 	// UUID names the journal and its copies. It is empty in memory, and for a journal
-	// from before there was one.
+	// from before there was one. For a cluster it says how many journals there are.
 	UUID  string
 	Epoch uint64 // how many times it was opened
 	Next  uint64 // the position that the next payload gets, or a later one

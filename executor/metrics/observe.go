@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 )
@@ -18,11 +19,16 @@ import (
 // apart. A second call is refused, with [executor.ErrState], because counters that are
 // read twice are twice as high; so is one after an error of the MeterProvider. With the
 // feed of events switched off ([executor.Config].Advanced.EventBuffer) there is no histogram of
-// commits. Any other error is the MeterProvider's, that it panicked, or that there is no
+// commits. The executor of a cluster is ErrState: observe those of its partitions.
+// Any other error is the MeterProvider's, that it panicked, or that there is no
 // executor.
 func (m *Metrics) Observe(x *executor.Executor) error {
 	if x == nil {
 		return fmt.Errorf("metrics: %w: no executor; Open makes one", executor.ErrState)
+	}
+	if cluster.Of(x) != nil {
+		return fmt.Errorf("metrics: %w: x is of a cluster, and has the figures of all its processes; observe the executors of partitions, as in Setup of journal/postgres",
+			executor.ErrState)
 	}
 	if m.observes.Swap(true) {
 		return fmt.Errorf("metrics: %w: Observe was called before, and would count all twice; New makes another Metrics",

@@ -20,6 +20,7 @@ import (
 	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/metrics"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -249,6 +250,10 @@ func TestListsOnAnyNode(t *testing.T) {
 	require.NoError(t, err)
 	_, queues := in.Paused()
 	require.Equal(t, []string{"q"}, queues)
+	is(t, 1)(inspect.Act(ctx, in, "pause", inspect.SelectPrefix("q", "0"), ""))
+	figures, err := other.q.Stats(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, ids}, []int{figures.PausedPrefixes, figures.PausedIDs})
 	offset, found, err := other.front.SourceOffset("here")
 	require.NoError(t, err)
 	require.False(t, found)
@@ -291,6 +296,9 @@ func TestLimitOfANode(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrConfig)
 	_, err = cron.New(n.front, cron.Config{})
 	require.ErrorIs(t, err, cron.ErrConfig)
+	m, err := metrics.New(metrics.Config{})
+	require.NoError(t, err)
+	require.ErrorIs(t, m.Observe(n.front), executor.ErrState)
 	require.ErrorIs(t, n.front.KeyLocks().Lock(t.Context(), "k"), executor.ErrState)
 	for _, err := range n.front.Events(t.Context(), events.Filter{}) {
 		require.ErrorIs(t, err, executor.ErrConfig)
@@ -416,4 +424,47 @@ func TestLimitOfANodeThatGivesPartitionsAway(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("some wait for those who have gone")
 	}
+}
+
+// A handler of the only worker may wait for what another node runs.
+func TestDoOnAnotherNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, 30*time.Second)
+	var here, there *testNode
+	var inner [2]*executor.Caller[int, int]
+	ended := make(chan error, 1)
+	var outer *executor.Queue[string]
+	for i, n := range []**testNode{&here, &there} {
+		*n = c.node(c.url, func(cfg *Config) { cfg.Executor.Workers = 1 })
+		var err error
+		inner[i], err = executor.HandleResult((*n).front, "inner", func(context.Context, executor.Job[int]) (int, error) { return 7, nil }, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		outer, err = executor.Handle((*n).front, "outer", func(ctx context.Context, job executor.Job[string]) error {
+			result, err := inner[i].Do(ctx, job.Payload, 1)
+			if err == nil && result != 7 {
+				err = errors.New("another result")
+			}
+			ended <- err
+			return nil
+		}, executor.QueueConfig[string]{})
+		require.NoError(t, err)
+		require.NoError(t, (*n).front.Start(t.Context()))
+	}
+	require.Eventually(t, func() bool { return len(here.Partitions()) == 1 && len(there.Partitions()) == 1 }, time.Minute, time.Millisecond)
+	of := func(n *testNode) (id string) {
+		for i := 0; ; i++ {
+			id = fmt.Sprint(i)
+			number, err := n.PartitionOf(id)
+			require.NoError(t, err)
+			if n.Partitions()[number] != nil {
+				return id
+			}
+		}
+	}
+	_, err := outer.Enqueue(t.Context(), of(here), of(there))
+	require.NoError(t, err)
+	require.NoError(t, <-ended)
+	_, err = outer.Enqueue(t.Context(), of(here), of(here))
+	require.NoError(t, err)
+	require.ErrorIs(t, <-ended, executor.ErrDeadlock)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -28,10 +29,11 @@ type Inspector struct {
 	Probe  Inspected // of an executor with the same queues, and no jobs
 	Decode func(ctx context.Context, d *inspect.JobDetail) error
 
-	// Handlers of this process, which share so many workers, must not all wait.
+	// Handlers of this process, which share so many workers, must not all wait for partitions here.
 	Handler func(ctx context.Context) bool
+	Here    func(partition int) bool
 	Workers int
-	waiting atomic.Int64 // handlers that wait
+	waiting atomic.Int64 // handlers that do
 }
 
 // Put has a partition answer a question: again if it has moved meanwhile. There is an answer also with an error.
@@ -55,21 +57,25 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 	return a, err
 }
 
-// About asks the partition of an id about it. A handler of the last worker that does not wait gets
-// an [ending.ErrDeadlock] for what it would wait for.
+// About asks the partition of an id about it. The handler of the last worker that does not wait gets
+// an [ending.ErrDeadlock] for what would have to run here.
 func (in *Inspector) About(ctx context.Context, queue, id string, q Question, again bool) (*Answer, error) {
 	number, err := in.Of(id)
 	if err != nil {
 		return new(Answer), err
 	}
-	if (q.Do == "do" || q.Do == "Wait") && in.Handler(ctx) {
+	if (q.Do == "do" || q.Do == "Wait") && in.Handler(ctx) && in.Here(number) {
 		defer in.waiting.Add(-1)
 		if in.waiting.Add(1) >= int64(in.Workers) {
 			return new(Answer), ending.AllWait(in.Workers)
 		}
 	}
 	q.Which = inspect.SelectIDs(queue, id)
-	return in.Put(ctx, number, &q, again)
+	a, err := in.Put(ctx, number, &q, again)
+	if errors.Is(err, engine.ErrUnknownQueue) { // which is not this process's list
+		err = part(number, err)
+	}
+	return a, err
 }
 
 // patience is how long those methods wait for partitions that have no context.
@@ -292,8 +298,8 @@ func (in *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus
 		func(l inspect.LeaseStatus) string { return l.Key })
 }
 
-// Stats are sums, with the longest Age, Lag and CommitAge. What each partition has of its own is left
-// out: UUID, Shards, and the length of its log's memory of positions.
+// Stats are sums, with the longest Age, Lag and CommitAge. A prefix is paused in all partitions, and
+// counts once. Shards are left out, and UUID says how many journals there are.
 func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
 	answers, err := in.every(ctx, &Question{Do: "Stats"})
 	if err != nil {
@@ -308,9 +314,13 @@ func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
 		for _, q := range p.Queues {
 			t := queues[q.Name]
 			t.Name, t.Registered, t.Paused, t.Backlog = q.Name, t.Registered || q.Registered, t.Paused || q.Paused, backlogs(t.Backlog, q.Backlog)
-			queues[q.Name] = t.Plus(q)
+			prefixes := max(t.PausedPrefixes, q.PausedPrefixes)
+			t = t.Plus(q)
+			t.PausedPrefixes = prefixes
+			queues[q.Name] = t
 		}
 	}
+	s.Journal.UUID = fmt.Sprintf("%d journals", in.Partitions)
 	for _, workers := range homes {
 		s.Workers += workers
 	}

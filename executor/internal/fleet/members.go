@@ -54,6 +54,12 @@ func (m *Members[P]) Do(f func(P)) {
 	}
 }
 
+// Any reports whether f is true of a partition.
+func (m *Members[P]) Any(f func(P) bool) (found bool) {
+	m.Do(func(p P) { found = found || f(p) })
+	return found
+}
+
 // Until returns a context that ends, with a cause, when a channel is closed.
 func Until(over <-chan struct{}, cause error) (ctx context.Context, cancel func()) {
 	ctx, end := context.WithCancelCause(context.Background())
