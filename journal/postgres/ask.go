@@ -26,6 +26,7 @@ const (
 	longestLook = time.Second
 	// answerTime is how long an owner has to say what it has accepted. One that dies does not.
 	answerTime  = time.Second
+	recallTime  = 500 * time.Millisecond // that a call takes longer than its context to find out
 	longestWait = 10 * time.Minute // of an owner for a payload, before its caller has to ask again
 )
 
@@ -144,7 +145,7 @@ func (n *Node) ask(ctx context.Context, number int, queue string, question []byt
 		}
 		a, err := n.asking.wait(ctx, token)
 		switch {
-		case err != nil && ctx.Err() != nil && n.recall(token):
+		case err != nil && ctx.Err() != nil && !handler && n.recall(token): // a handler has lost its lease, perhaps
 			return nil, n.outbox.cause(ctx)
 		case err != nil:
 			return nil, err
@@ -158,7 +159,7 @@ func (n *Node) ask(ctx context.Context, number int, queue string, question []byt
 
 // recall takes a question back, unless its owner has begun.
 func (n *Node) recall(token pgtype.UUID) (gone bool) {
-	err := onConnection(n.base, n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
+	err := onConnection(n.base, n.pool, recallTime, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, n.texts["recall"], token).Scan(&gone)
 	})
 	return gone && err == nil

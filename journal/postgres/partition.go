@@ -363,7 +363,7 @@ func (p *partition) config() executor.Config {
 	cfg.Logger = slog.New(calm{cfg.Logger.Handler()}).With(slog.Int("partition", p.number))
 	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
 		ctx, cancel := context.WithCancelCause(context.WithValue(ctx, partitionKey{}, p))
-		defer cancel(nil)
+		defer cancel(executor.ErrReturned)
 		if !p.enter(&cancel) {
 			return unsettled
 		}

@@ -34,6 +34,8 @@ type Inspector struct {
 	Here    func(partition int) bool
 	Workers int
 	waiting atomic.Int64 // handlers that do
+
+	paused atomic.Pointer[Answer] // what was known to be paused last
 }
 
 // Put has a partition answer a question: again if it has moved meanwhile. There is an answer also with an error.

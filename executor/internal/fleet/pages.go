@@ -131,15 +131,23 @@ func (in *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err er
 		func(s inspect.SlotHeld) string { return s.Slot + " " + s.By })
 }
 
+// Paused returns what was known last, if some partition does not answer.
 func (in *Inspector) Paused() (all bool, queues []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	answers, _ := in.every(ctx, &Question{Do: "Paused"}) // those of the others count
+	answers, err := in.every(ctx, &Question{Do: "Paused"})
+	if last := in.paused.Load(); err != nil && last != nil {
+		return last.All, last.Names
+	}
 	for _, a := range answers {
 		all, queues = all || a.All, append(queues, a.Names...)
 	}
 	slices.Sort(queues)
-	return all, slices.Compact(queues)
+	queues = slices.Compact(queues)
+	if err == nil {
+		in.paused.Store(&Answer{All: all, Names: queues})
+	}
+	return all, queues
 }
 
 func (in *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
