@@ -56,7 +56,7 @@
 //     partition, or it is executor.ErrInvalidKey. A payload that was accepted in the inbox has no position
 //     yet; its score, where none was given, and its EnqueuedAt are of when the owner takes it in.
 //     Middlewares for enqueueing run on the owner, without the caller's context.
-//   - A follow-up goes to the same partition, or it is refused.
+//   - A follow-up goes to the same partition, or it is refused, and its job fails.
 //   - A server that is set back to an older copy, or followed by a standby that has less, is
 //     noticed by the processes that have seen more of a partition: [ErrBehind]. Such a node
 //     takes no partition any longer: what it does not serve is for other processes, also for

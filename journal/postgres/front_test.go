@@ -335,12 +335,17 @@ func TestStopByAHandler(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
 	n := c.node(c.url)
-	q, err := executor.Handle(n.front, "last", func(ctx context.Context, _ executor.Job[int]) error { return n.front.Stop(ctx) }, executor.QueueConfig[int]{})
+	var its context.Context
+	q, err := executor.Handle(n.front, "last", func(ctx context.Context, _ executor.Job[int]) error {
+		its = ctx
+		return n.front.Stop(ctx)
+	}, executor.QueueConfig[int]{})
 	require.NoError(t, err)
 	_, err = q.Enqueue(t.Context(), "a", 1)
 	require.NoError(t, err)
 	require.NoError(t, n.front.Run(t.Context()))
 	require.Zero(t, c.rows(c.node(c.url)))
+	require.ErrorIs(t, context.Cause(its), executor.ErrReturned)
 }
 
 // The workers are those of the node: its partitions share them, and so are the handlers that wait.
