@@ -27,7 +27,7 @@ const (
 	// answerTime is how long an owner has to say what it has accepted. One that dies does not.
 	answerTime  = time.Second
 	recallTime  = 500 * time.Millisecond // that a call takes longer than its context to find out
-	longestWait = 10 * time.Minute // of an owner for a payload, before its caller has to ask again
+	longestWait = 10 * time.Minute       // of an owner for a payload, before its caller has to ask again
 )
 
 // answer is what the owner of a partition says of a call with conditions, or to a question.
