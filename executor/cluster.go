@@ -4,14 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/fleet"
-	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -48,7 +45,7 @@ func (t askedQueue) Letters(from uint64, yield func(inspect.DeadPayload, error) 
 // Wait waits for a payload, whose handler may have returned a result.
 func (t askedQueue) Wait(ctx context.Context, id string, q *fleet.Question, a *fleet.Answer) error {
 	end, err := t.q.wait(ctx, Receipt{ID: id, Position: q.Position, MergedInto: q.MergedInto})
-	return cmp.Or(err, say(a, end))
+	return cmp.Or(err, a.Say(end.Said, end.Value, ErrNoResult))
 }
 
 // Enqueue is Do. What a caller waits for no longer is in the answer, for the next one to be asked.
@@ -67,19 +64,14 @@ func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a
 		return err
 	}
 	end, err := t.q.do(ctx, *entries, options)
-	if pending, ok := errors.AsType[*PendingError](err); ok {
+	pending, ok := errors.AsType[*PendingError](err)
+	switch {
+	case ok:
 		a.Position, a.MergedInto = pending.Receipt.Position, pending.Receipt.MergedInto
 		return nil
+	case (errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed)) && !errors.Is(err, ErrUnknown):
+		a.Moved = true
+		return nil
 	}
-	return cmp.Or(err, say(a, end))
-}
-
-// say writes the result of a payload into an answer, if its handler has returned one.
-func say(a *fleet.Answer, end await.End) (err error) {
-	if end.Said {
-		if err = guard.Call(func() error { return a.Say(end.Value) }); err != nil {
-			err = fmt.Errorf("%w: it is done, and can't be written as JSON: %w", ErrNoResult, err)
-		}
-	}
-	return err
+	return cmp.Or(err, a.Say(end.Said, end.Value, ErrNoResult))
 }

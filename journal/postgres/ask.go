@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ type answer struct {
 	Refused   string                 `json:",omitempty"` // the text of any other error
 	Kind      int                    `json:",omitempty"` // which of kinds it is, from 1; 0: none
 	Buried    *executor.BuriedError  `json:",omitempty"`
+	Name      []byte                 `json:",omitempty"` // the id or source in one of these, which may be any bytes
 	Result    []byte                 `json:",omitempty"` // of executor.Answer
 	Lost      bool                   `json:",omitempty"` // the owner had begun, and is none any longer
 }
@@ -55,7 +57,11 @@ func answerOf(receipts []executor.Receipt, err error) (a answer) {
 	case errors.As(err, &a.Buried):
 		a.Buried = new(*a.Buried)
 		a.Buried.Err = nil // it is of this process
-	case errors.As(err, &a.Stale), errors.As(err, &a.Waiting):
+		a.Name = []byte(a.Buried.ID)
+	case errors.As(err, &a.Stale):
+		a.Name = []byte(a.Stale.Source)
+	case errors.As(err, &a.Waiting):
+		a.Name = []byte(a.Waiting.ID)
 	case err != nil:
 		a.Refused = err.Error()
 		a.Kind = slices.IndexFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) + 1
@@ -74,10 +80,13 @@ func (a answer) err() error {
 		if by := executor.ErrCanceledByOperator; strings.HasPrefix(a.Buried.Reason, by.Error()) {
 			a.Buried.Err = fmt.Errorf("%w%s", by, strings.TrimPrefix(a.Buried.Reason, by.Error()))
 		}
+		a.Buried.ID = cmp.Or(string(a.Name), a.Buried.ID)
 		return a.Buried
 	case a.Stale != nil:
+		a.Stale.Source = cmp.Or(string(a.Name), a.Stale.Source)
 		return a.Stale
 	case a.Waiting != nil:
+		a.Waiting.ID = cmp.Or(string(a.Name), a.Waiting.ID)
 		return a.Waiting
 	case a.Kind > 0 && a.Kind <= len(kinds) && a.Refused == kinds[a.Kind-1].Error():
 		return kinds[a.Kind-1]
@@ -167,7 +176,7 @@ func (n *Node) recall(token pgtype.UUID) (gone bool) {
 
 // gone reports whether the executor of a partition has ended.
 func gone(err error) bool {
-	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
+	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) || errors.Is(err, ErrLeaseLost)
 }
 
 // errOlder is the answer to a question as earlier versions had it.
@@ -183,7 +192,7 @@ func (t *taker) hear(row inRow, question []byte) error {
 	if err != nil || !ours {
 		return err
 	}
-	t.p.n.tasks.Go(func() {
+	t.answering.Go(func() {
 		ctx, cancel := context.WithTimeout(t.p.ctx, t.p.n.longestWait)
 		defer cancel()
 		result, err := []byte(nil), errOlder

@@ -65,6 +65,10 @@ func TestDoOnAnyNode(t *testing.T) {
 		buried, ok := errors.AsType[*executor.BuriedError](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, "below zero", buried.Reason)
+		_, err = q.Do(ctx, "\xff", -1)
+		buried, ok = errors.AsType[*executor.BuriedError](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, "\xff", buried.ID)
 		_, err = q.Do(ctx, "", 1)
 		require.ErrorIs(t, err, executor.ErrInvalidID)
 		_, err = q.Do(ctx, "b", 1, executor.IdempotencyKey("once"))
@@ -254,11 +258,11 @@ func TestListsOnAnyNode(t *testing.T) {
 	figures, err := other.q.Stats(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []int{1, ids}, []int{figures.PausedPrefixes, figures.PausedIDs})
-	offset, found, err := other.front.SourceOffset("here")
+	_, found, err := other.front.SourceOffset("here")
 	require.NoError(t, err)
 	require.False(t, found)
 	require.NoError(t, other.front.SetSourceOffset(ctx, "here", 7))
-	offset, found, err = owner.front.SourceOffset("here")
+	offset, found, err := owner.front.SourceOffset("here")
 	require.NoError(t, err)
 	require.True(t, found)
 	require.EqualValues(t, 7, offset)
@@ -473,3 +477,87 @@ func TestDoOnAnotherNode(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, <-ended, executor.ErrDeadlock)
 }
+
+// What is decided by an owner that gives its partition away is heard: a result, and a position.
+func TestDoOverMoves(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	other := c.node(c.url)
+	handler := func(_ context.Context, job executor.Job[int]) (int, error) {
+		time.Sleep(5 * time.Millisecond)
+		return 2 * job.Payload, nil
+	}
+	q := sum(t, other, handler)
+	over := make(chan struct{})
+	var calling sync.WaitGroup
+	var unsaid atomic.Int32
+	for i := range 4 {
+		calling.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				result, err := q.Do(t.Context(), fmt.Sprint(i), n)
+				if err == nil && result != 2*n {
+					t.Errorf("%d of %d", result, n)
+				}
+				r, failed := other.q.Enqueue(t.Context(), fmt.Sprint(i), n, executor.IdempotencyKey(fmt.Sprint(i, n)))
+				if err != nil && !errors.Is(err, executor.ErrNoResult) || failed != nil || r.Position == 0 { // the next owner may have run it before it was asked
+					t.Log(err, failed, r)
+					unsaid.Add(1)
+				}
+			}
+		})
+	}
+	for range 10 {
+		owner := c.node(c.url)
+		sum(t, owner, handler)
+		require.NoError(t, owner.front.Start(t.Context()))
+		c.serving(owner)
+		time.Sleep(50 * time.Millisecond)
+		require.NoError(t, owner.front.Stop(t.Context()))
+	}
+	last := c.node(c.url)
+	sum(t, last, handler)
+	require.NoError(t, last.front.Start(t.Context()))
+	close(over)
+	calling.Wait()
+	require.LessOrEqual(t, unsaid.Load(), int32(2), "of 80 calls that an owner had as it went")
+}
+
+// Contexts that are nil, or whose methods panic, end a call, and nothing else.
+func TestHostileContexts(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, 30*time.Second)
+	owner, other := c.start(c.url), c.node(c.url)
+	c.serving(owner)
+	var none context.Context
+	for _, n := range []*testNode{owner, other} {
+		for _, ctx := range []context.Context{none, (*panics)(nil), &panics{t.Context()}} {
+			calls := map[string]func() error{
+				"Stats":   func() error { _, err := n.front.Stats(ctx); return err },
+				"Jobs":    func() error { _, err := n.front.Inspect().Jobs(ctx, inspect.JobQuery{Queue: "q"}); return err },
+				"Explain": func() error { _, err := n.front.Inspect().Explain(ctx, "q", "a"); return err },
+				"Delete":  func() error { _, err := n.front.Inspect().Delete(ctx, inspect.SelectQueue("q")); return err },
+				"Running": func() error { _, err := n.front.Inspect().Running(ctx, inspect.RunningQuery{}); return err },
+				"Enqueue": func() error { _, err := n.q.Enqueue(ctx, "a", 1); return err },
+				"Wait":    func() error { return n.q.Wait(ctx, executor.Receipt{ID: "a", Position: 1}) },
+				"Pending": func() error { _, err := n.q.Pending(ctx, "a"); return err },
+				"Offset":  func() error { return n.front.SetSourceOffset(ctx, "s", 1) },
+			}
+			for name, call := range calls {
+				require.ErrorIs(t, call(), executor.ErrContext, "%s of %T", name, ctx)
+			}
+		}
+	}
+}
+
+// panics is a context whose methods panic.
+type panics struct{ context.Context }
+
+func (h *panics) Done() <-chan struct{}       { panic("Done") }
+func (h *panics) Err() error                  { panic("Err") }
+func (h *panics) Value(any) any               { panic("Value") }
+func (h *panics) Deadline() (time.Time, bool) { panic("Deadline") }

@@ -45,8 +45,9 @@ type taker struct {
 	mark  mark         // what is to be the floor
 	floor atomic.Int64 // what a pass takes in has a number above it: nothing else may come
 
-	trouble trouble // with passes
-	answers answers // that the server does not have yet
+	trouble   trouble        // with passes
+	answering sync.WaitGroup // those who find answers to questions
+	answers   answers        // that the server does not have yet
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -205,7 +206,7 @@ func untilDeed(rows []inRow) (n int) {
 }
 
 // takePage takes rows in: those of one order in their order, and as many together as may be.
-func (t *taker) takePage(p *pass, page []inRow) error {
+func (t *taker) takePage(p *pass, page []inRow) (err error) {
 	var orders []string
 	rows := make(map[string][]inRow)
 	for _, r := range page {
@@ -215,7 +216,10 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 		}
 		rows[order] = append(rows[order], r)
 	}
-	defer func() { t.answers = answers{} }()
+	defer func() { // what was accepted is, also if what came after it was not
+		err = cmp.Or(err, t.answer(&t.answers))
+		t.answers = answers{}
+	}()
 	for _, order := range orders {
 		alone := 0 // so many go one by one, because they were refused together
 		for rest := rows[order]; len(rest) > 0 && p.blocked[order] == nil; alone-- {
@@ -249,7 +253,7 @@ func (t *taker) takePage(p *pass, page []inRow) error {
 			}
 		}
 	}
-	return t.answer(&t.answers)
+	return nil
 }
 
 // errSplit is why the rows behind one that was split wait.

@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/strandjobs/strand/executor"
@@ -119,7 +121,14 @@ func (t *taker) answer(a *answers) error {
 	if len(a.numbers) == 0 {
 		return nil
 	}
-	err := t.exec(t.p.n.texts["answer"], t.p.number, t.p.epoch(), a.numbers, a.tokens, a.texts)
+	args := []any{t.p.number, t.p.epoch(), a.numbers, a.tokens, a.texts}
+	err := t.exec(t.p.n.texts["answer"], args...)
+	if err != nil && t.p.ctx.Err() == nil { // the executor has closed its store, and the partition is ours yet
+		err = onConnection(t.p.ctx, t.p.n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, t.p.n.texts["answer"], args...)
+			return err
+		})
+	}
 	if err == nil {
 		t.p.n.notifier.tell(hintAnswer)
 	}

@@ -211,8 +211,23 @@ func (p *partition) serve() error {
 	p.stopped.Store(true)
 	p.taker.stop()
 	taking.Wait()
+	p.awaitAnswers()
 	p.awaitHandlers()
 	return cmp.Or(p.whyLost(), context.Cause(p.ctx))
+}
+
+// awaitAnswers waits until those hear who have asked: the executor keeps nobody waiting any longer.
+func (p *partition) awaitAnswers() {
+	answered := make(chan struct{})
+	go func() {
+		p.taker.answering.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-p.ctx.Done():
+	case <-p.n.hurried:
+	}
 }
 
 // awaitHandlers waits for handlers that the executor has not waited for, and keeps the lease

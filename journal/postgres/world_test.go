@@ -180,7 +180,7 @@ func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said)
 		default:
 		}
 		_ = part.taker.gate(context.Background(), deeds)
-		owner.tasks.Wait()
+		part.taker.answering.Wait()
 		if over {
 			return s
 		}

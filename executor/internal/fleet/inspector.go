@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/ending"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // Inspector is an [inspect.Inspector] of all partitions.
@@ -40,6 +41,10 @@ type Inspector struct {
 
 // Put has a partition answer a question: again if it has moved meanwhile. There is an answer also with an error.
 func (in *Inspector) Put(ctx context.Context, number int, q *Question, again bool) (*Answer, error) {
+	ctx, err := guard.Context(ctx)
+	if err != nil {
+		return new(Answer), err
+	}
 	question, err := Encode(q)
 	if err != nil {
 		return new(Answer), err
@@ -59,7 +64,7 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 	return a, err
 }
 
-// About asks the partition of an id about it. The handler of the last worker that does not wait gets
+// About asks the partition of an id about it, and the next owner if the first took nothing in. The handler of the last worker that does not wait gets
 // an [ending.ErrDeadlock] for what would have to run here.
 func (in *Inspector) About(ctx context.Context, queue, id string, q Question, again bool) (*Answer, error) {
 	number, err := in.Of(id)
@@ -73,12 +78,24 @@ func (in *Inspector) About(ctx context.Context, queue, id string, q Question, ag
 		}
 	}
 	q.Which = inspect.SelectIDs(queue, id)
-	a, err := in.Put(ctx, number, &q, again)
-	if errors.Is(err, engine.ErrUnknownQueue) { // which is not this process's list
-		err = part(number, err)
+	for {
+		a, err := in.Put(ctx, number, &q, again)
+		switch {
+		case errors.Is(err, engine.ErrUnknownQueue): // which is not this process's list
+			return a, part(number, err)
+		case err != nil || !a.Moved:
+			return a, err
+		}
+		select {
+		case <-time.After(moveTime):
+		case <-ctx.Done():
+			return a, context.Cause(ctx)
+		}
 	}
-	return a, err
 }
+
+// moveTime is how long a partition has to move before it is asked again.
+const moveTime = 10 * time.Millisecond
 
 // patience is how long those methods wait for partitions that have no context.
 const patience = 5 * time.Second

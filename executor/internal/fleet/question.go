@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // Question is what a partition is asked. It travels as gob, because ids are any bytes.
@@ -54,14 +55,26 @@ type Answer struct {
 
 	Offset int64
 
+	Moved bool // nothing was accepted, because the partition is given away
+
 	// A result, as JSON; the payload that a call waits for no longer.
 	Result               []byte
 	Position, MergedInto uint64
 }
 
-// Say notes a result. It may panic, as the methods of the result may.
-func (a *Answer) Say(result any) (err error) {
-	a.Result, err = json.Marshal(result)
+// Say notes a result, if there is one. The error matches none if it can't be written: its methods may
+// be the user's.
+func (a *Answer) Say(said bool, result any, none error) error {
+	if !said {
+		return nil
+	}
+	err := guard.Call(func() (err error) {
+		a.Result, err = json.Marshal(result)
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("%w: it is done, and can't be written as JSON: %w", none, err)
+	}
 	return err
 }
 
