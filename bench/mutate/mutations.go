@@ -284,7 +284,7 @@ var inRoot = []mutation{
 	{"what was done before Goexit is lost with it", "executor/batch.go", "		b.Settle(ErrHandlerExited)\n", "", exits},
 	{"jobs of a batch are not concluded after Goexit", "executor/internal/work/worker.go", "		w.engaged(w.handleRest)\n", "		w.handleRest()\n", exits},
 	{"stage when the handler has returned", "executor/internal/attempt/attempt.go", "a.inHand, a.staged = nil, nothingMore", "a.inHand = nil", chains},
-	{"accept at the time of the call", "executor/followup.go", "ID: id, Payload: payload}, work.Unstamped, options)", "ID: id, Payload: payload}, t.q.stamp(), options)", chains},
+	{"accept at the time of the call", "executor/followup.go", "t.fill(&f.Entry, it, work.Unstamped, options)", "t.fill(&f.Entry, it, t.q.stamp(), options)", chains},
 	{"follow-ups lock nothing", "executor/followup.go", "		f.Keys = keys[0]\n", "		_ = keys\n", chains},
 	{"follow-ups are not counted", "executor/internal/work/followup.go", "			b.Exceed(shard.Announced(&f.Entry))\n", "			_ = b\n", chains},
 	{"follow-ups of a run that was taken apart wait for its end", "shard/ends.go", "	c.takeStaged(it, n)\n", "	if !it.recalled.Load() {\n		c.takeStaged(it, n)\n	}\n", chains},

@@ -57,7 +57,6 @@ var inPostgres = []mutation{
 	{"look only where a hint is", "journal/postgres/inbox.go", "pollEvery = time.Second", "pollEvery = 24 * time.Hour", server("TestRowsWithoutAHint")},
 	{"the items of a call turned round", "journal/postgres/enqueue.go", "append(parts[number], *it)", "append([]item{*it}, parts[number]...)", server("TestConditionsOfAnyNode")},
 	{"an answer that is never handed over", "journal/postgres/inbox.go", "err = cmp.Or(err, t.answer(&t.answers))\n", "_ = cmp.Or[int]\n", server("TestConditionsOfAnyNode")},
-	{"answers that come too late for a move", "journal/postgres/partition.go", "\tp.awaitAnswers()\n", "", server("TestDoOverMoves")},
 	{"a duplicate that counts as taken", "journal/postgres/intake.go", "if err == nil && !receipts[0].Duplicate {", "if err == nil {", server("TestConditionsOfAnyNode")},
 	{"a refusal in a transaction that is dropped", "journal/postgres/intake.go", "(decided || r.calls[0] == conditionVersion)", "(decided || r.calls[0] != callsVersion)", server("TestConditionsOfTransactions")},
 	{"write what was withdrawn", "journal/postgres/outbox.go", "until, pending := o.withdraw(c)", "until, pending := o.until, false", server("TestAnAbandonedCallIsDropped")},
