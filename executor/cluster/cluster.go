@@ -15,8 +15,16 @@
 //
 //   - Events, KeyLocks and slots are of the executor of a partition. On x they are
 //     executor.ErrConfig or ErrState.
-//   - What is about all partitions waits for each of them, until its context ends, or for five
-//     seconds where it has none.
+//   - What is about all partitions waits for each of them until its context ends; calls that take
+//     no context wait for five seconds. Paused then says what was known last.
+//   - Two handlers that wait for each other over partitions are not found out: they wait until
+//     their contexts end. Within a partition, and where no worker of the process is left for what
+//     is waited for, it is executor.ErrDeadlock.
+//   - Each partition has its own positions, so that a Selection with At needs ids, and its own
+//     bounds, as for ids that are paused. Its dead letters are in order, and come before those of
+//     the next partition. QueueStats have no Shards.
+//   - Do waits for an owner, also before Start. When its context ends before the owner's answer
+//     it is executor.ErrUnknown.
 //
 // Census: none; see package fleet.
 package cluster
