@@ -400,6 +400,7 @@ func TestLimitOfANodeThatGivesPartitionsAway(t *testing.T) {
 	var done sync.WaitGroup
 	var queues []*executor.Queue[int]
 	var nodes []*testNode
+	var limits []*executor.Limit
 	for range 2 {
 		n := c.node(c.url)
 		limit, err := executor.NewLimit(n.front, "one", executor.LimitConfig{Concurrent: 1})
@@ -411,7 +412,7 @@ func TestLimitOfANodeThatGivesPartitionsAway(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Limits: []executor.LimitOf[int]{{Limit: limit}}}})
 		require.NoError(t, err)
-		queues, nodes = append(queues, q), append(nodes, n)
+		queues, nodes, limits = append(queues, q), append(nodes, n), append(limits, limit)
 	}
 	require.NoError(t, nodes[0].front.Start(t.Context()))
 	c.serving(nodes[0])
@@ -425,6 +426,17 @@ func TestLimitOfANodeThatGivesPartitionsAway(t *testing.T) {
 	require.Eventually(t, func() bool { s, err := queues[0].Stats(t.Context()); return err == nil && s.Parked == jobs-1 }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, nodes[1].front.Start(t.Context()))
 	require.Eventually(t, func() bool { return len(nodes[1].Partitions()) > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		parked := 0
+		for _, part := range nodes[0].Partitions() {
+			s, err := part.Stats(t.Context())
+			if err != nil {
+				return false
+			}
+			parked += s.Total().Parked
+		}
+		return limits[0].Stats().Waiting == parked && parked < jobs-1
+	}, 30*time.Second, 10*time.Millisecond, "the others wait elsewhere")
 	close(let)
 	over := make(chan struct{})
 	go func() { done.Wait(); close(over) }()
