@@ -71,12 +71,17 @@ func (x *Executor) Start(ctx context.Context) error {
 
 // startCluster has this process take its part.
 func (x *Executor) startCluster(ctx context.Context) error {
+	x.arranging.Lock() // a stop comes after it
+	defer x.arranging.Unlock()
 	x.mu.Lock()
-	defer x.mu.Unlock() // so that a stop comes after it
-	if x.state != starting {
+	stopped := x.state != starting
+	if !stopped {
+		x.state = started
+	}
+	x.mu.Unlock()
+	if stopped {
 		return fmt.Errorf("%w: stopped while it was starting", ErrState)
 	}
-	x.state = started
 	return x.cluster.start(ctx)
 }
 
@@ -220,11 +225,6 @@ func (x *Executor) beginStop() {
 
 func (x *Executor) stop() {
 	stopping := time.Now()
-	if x.cluster != nil {
-		ctx, cancel := fleet.Until(x.hurry, ErrStopping) // handlers may go on until a Stop has no time left
-		x.cluster.err = x.cluster.stop(ctx)
-		cancel()
-	}
 	if x.front != nil {
 		x.front.cluster.Leave(x)
 	}
@@ -234,6 +234,11 @@ func (x *Executor) stop() {
 	x.arranging.Lock()
 	x.startNothing(ErrClosed)
 	x.arranging.Unlock()
+	if x.cluster != nil {
+		ctx, cancel := fleet.Until(x.hurry, ErrStopping) // handlers may go on until a Stop has no time left
+		x.cluster.err = x.cluster.stop(ctx)
+		cancel()
+	}
 	names, stuck := x.drain()
 	if x.unlisten != nil {
 		x.unlisten() // not before: a stop that takes long is looked at

@@ -1,0 +1,219 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/journal"
+)
+
+// town is a cluster whose partitions are all in this process, in memory.
+type town struct {
+	x     *executor.Executor
+	open  cluster.OpenPartition
+	cfg   executor.Config
+	parts []*executor.Executor
+	asked atomic.Int64
+	gone  atomic.Bool // an owner ends before it answers
+}
+
+const partitions = 4
+
+func partitionOf(id string) (int, error) {
+	return int(crc32.ChecksumIEEE([]byte(id)) % partitions), nil
+}
+
+func newTown(t *testing.T, workers int) *town {
+	c := &town{cfg: executor.Config{Workers: workers, Logger: slog.New(slog.DiscardHandler)}}
+	var err error
+	c.x, c.open, err = cluster.Open(cluster.Cluster{Of: c, Partitions: partitions, PartitionOf: partitionOf,
+		Enqueue: c.enqueue, Ask: c.ask, Start: c.start, Stop: c.stop, Err: func() error { return nil }}, c.cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.x.Stop(context.Background())) })
+	return c
+}
+
+func (c *town) start(ctx context.Context) error {
+	for number := range partitions {
+		cfg := c.cfg
+		cfg.Splitter = executor.Splitter{Nodes: partitions, Self: number, Owner: func(id string) int { n, _ := partitionOf(id); return n }}
+		part, err := c.open(fmt.Sprint("partition ", number), func(cfg journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, cfg) }, cfg)
+		if err != nil {
+			return err
+		}
+		c.parts = append(c.parts, part)
+		if err := part.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *town) stop(ctx context.Context) (err error) {
+	for _, part := range c.parts {
+		err = errors.Join(err, part.Stop(ctx))
+	}
+	return err
+}
+
+func (c *town) enqueue(ctx context.Context, queue string, items []executor.Item[[]byte], conditions []byte) (all []executor.Receipt, err error) {
+	options, err := executor.Carried(conditions)
+	for _, it := range items {
+		if err != nil {
+			return nil, err
+		}
+		number, _ := partitionOf(it.ID)
+		var q *executor.Queue[[]byte]
+		if q, err = c.parts[number].Lookup(queue); err != nil {
+			return nil, err
+		}
+		var one []executor.Receipt
+		one, err = q.EnqueueMany(ctx, []executor.Item[[]byte]{it}, options...)
+		all = append(all, one...)
+	}
+	return all, err
+}
+
+func (c *town) ask(ctx context.Context, partition int, _ string, question []byte, again bool) ([]byte, error) {
+	c.asked.Add(1)
+	if c.gone.Swap(false) && !again {
+		return nil, fmt.Errorf("%w: the owner has gone", executor.ErrUnknown)
+	}
+	return cluster.Answer(ctx, c.parts[partition], question)
+}
+
+// The same program says the same on one executor and on a cluster.
+func TestOneProgram(t *testing.T) {
+	one, err := executor.Open("", executor.Config{Workers: 2, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, one.Stop(context.Background())) })
+	require.Equal(t, program(t, one), program(t, newTown(t, 2).x))
+}
+
+// program is one: what it returns does not depend on where it runs.
+func program(t *testing.T, x *executor.Executor) (said []string) {
+	say := func(what ...any) { said = append(said, fmt.Sprintln(what...)) }
+	limit, err := executor.NewLimit(x, "one", executor.LimitConfig{Concurrent: 1})
+	require.NoError(t, err)
+	var now, most atomic.Int32
+	var mails sync.WaitGroup
+	mail, err := executor.Handle(x, "mail", func(context.Context, executor.Job[int]) error {
+		defer mails.Done()
+		most.Store(max(most.Load(), now.Add(1)))
+		now.Add(-1)
+		return nil
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Limits: []executor.LimitOf[int]{{Limit: limit}}}})
+	require.NoError(t, err)
+	twice, err := executor.HandleResult(x, "twice", func(_ context.Context, job executor.Job[int]) (int, error) {
+		if job.Payload < 0 {
+			return 0, executor.Cancel(errors.New("below zero"))
+		}
+		return 2 * job.Payload, mail.FollowUp(job, job.ID, job.Payload)
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	ctx := t.Context()
+	require.NoError(t, x.Start(ctx))
+	for i := range 40 {
+		mails.Add(1)
+		say(twice.Do(ctx, fmt.Sprintf("%02d", i), i))
+	}
+	mails.Wait()
+	say(most.Load())
+	for i := range 25 {
+		_, err := twice.Do(ctx, fmt.Sprintf("dead %02d", i), -1-i)
+		buried, _ := errors.AsType[*executor.BuriedError](err)
+		say(buried.ID, buried.Reason)
+	}
+	query := inspect.JobQuery{Queue: "twice", Order: inspect.OrderID, Descending: true, Limit: 7}
+	for more := true; more; more = query.Cursor != "" {
+		page, err := x.Inspect().Dead(ctx, query)
+		require.NoError(t, err)
+		for _, d := range page.Dead {
+			say(d.ID, d.Attempt, d.Error)
+		}
+		query.Cursor = page.Next
+	}
+	letters := 0
+	for d, err := range twice.Morgue() {
+		require.NoError(t, err)
+		letters -= d.Payload
+	}
+	say(letters)
+	_, err = x.Inspect().Pause(ctx, inspect.SelectQueue("twice"))
+	say(err)
+	say(x.Inspect().Requeue(ctx, inspect.SelectIDs("twice", "dead 03", "dead 04", "nobody")))
+	d, err := x.Inspect().Job(ctx, "twice", "dead 03")
+	say(d.State, d.Waiting[0].Value, d.Explanation.State, err)
+	say(x.Inspect().Delete(ctx, inspect.SelectQueue("twice")))
+	say(x.Inspect().DeleteDead(ctx, inspect.SelectQueue("twice")))
+	say(x.Inspect().Resume(ctx, inspect.SelectQueue("twice")))
+	say(twice.Pending(ctx, "dead 03"))
+	s, err := x.Stats(ctx)
+	say(s.Workers, s.Total().Dead, s.Total().Done, s.Total().Buried, s.Total().Deleted, err)
+	_, err = x.Inspect().Explain(ctx, "nothing", "a")
+	say(errors.Is(err, executor.ErrUnknownQueue))
+	_, err = x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: "twice", Limit: -1})
+	say(errors.Is(err, inspect.ErrInvalidQuery))
+	var none context.Context
+	_, err = x.Stats(none)
+	say(errors.Is(err, executor.ErrContext))
+	say(x.SourceOffset("s"))
+	say(x.SetSourceOffset(ctx, "s", 7))
+	say(x.SourceOffset("s"))
+	return said
+}
+
+// What changes something is not asked again when an owner has gone; what looks is.
+func TestWhatIsAskedAgain(t *testing.T) {
+	c := newTown(t, 1)
+	q, err := executor.HandleResult(c.x, "q", func(context.Context, executor.Job[int]) (int, error) { return 1, nil }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, c.x.Start(t.Context()))
+	ctx := t.Context()
+	for name, call := range map[string]func() error{
+		"Do":     func() error { _, err := q.Do(ctx, "a", 1); return err },
+		"Delete": func() error { _, err := c.x.Inspect().Delete(ctx, inspect.SelectIDs("q", "a")); return err },
+		"Pause":  func() error { _, err := c.x.Inspect().Pause(ctx, inspect.SelectIDs("q", "b")); return err },
+	} {
+		c.gone.Store(true)
+		require.ErrorIs(t, call(), executor.ErrUnknown, name)
+	}
+	for name, call := range map[string]func() error{
+		"Do with a key": func() error { _, err := q.Do(ctx, "a", 1, executor.IdempotencyKey("k")); return err },
+		"Jobs":          func() error { _, err := c.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: "q"}); return err },
+		"Explain":       func() error { _, err := c.x.Inspect().Explain(ctx, "q", "a"); return err },
+		"Stats":         func() error { _, err := c.x.Stats(ctx); return err },
+		"Pending":       func() error { _, err := q.Pending(ctx, "a"); return err },
+	} {
+		c.gone.Store(true)
+		require.NoError(t, call(), name)
+	}
+}
+
+// Queues come before Start, and a question may be anybody's.
+func TestRefusals(t *testing.T) {
+	c := newTown(t, 1)
+	require.Same(t, c, cluster.Of(c.x))
+	require.Nil(t, cluster.Of(nil))
+	require.NoError(t, c.x.Start(t.Context()))
+	_, err := executor.Handle(c.x, "late", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	require.ErrorIs(t, err, executor.ErrState)
+	for _, question := range [][]byte{nil, []byte("?"), make([]byte, 100)} {
+		_, err := cluster.Answer(t.Context(), c.parts[0], question)
+		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
+	}
+	var none context.Context
+	_, err = cluster.Answer(none, c.parts[0], nil)
+	require.ErrorIs(t, err, executor.ErrContext)
+}
