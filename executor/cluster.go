@@ -69,7 +69,7 @@ func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a
 	case ok:
 		a.Position, a.MergedInto = pending.Receipt.Position, pending.Receipt.MergedInto
 		return nil
-	case (errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed)) && !errors.Is(err, ErrUnknown):
+	case (errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed)) && !errors.Is(err, ErrUnknown) && !errors.As(err, new(*BuriedError)):
 		a.Moved = true
 		return nil
 	}

@@ -176,7 +176,8 @@ func (n *Node) recall(token pgtype.UUID) (gone bool) {
 
 // gone reports whether the executor of a partition has ended.
 func gone(err error) bool {
-	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) || errors.Is(err, ErrLeaseLost)
+	dead := errors.As(err, new(*executor.BuriedError)) // of what it died of, which may be any error
+	return !dead && (errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) || errors.Is(err, ErrLeaseLost))
 }
 
 // errOlder is the answer to a question as earlier versions had it.

@@ -39,6 +39,9 @@ func TestDoOnAnyNode(t *testing.T) {
 	var mu sync.Mutex
 	ran := make(map[string][]int)
 	handler := func(_ context.Context, job executor.Job[int]) (int, error) {
+		if job.Payload < -1 {
+			return 0, fmt.Errorf("what it needs is %w", executor.ErrClosed)
+		}
 		if job.Payload < 0 {
 			return 0, errors.New("below zero")
 		}
@@ -65,6 +68,8 @@ func TestDoOnAnyNode(t *testing.T) {
 		buried, ok := errors.AsType[*executor.BuriedError](err)
 		require.True(t, ok, "%v", err)
 		require.Equal(t, "below zero", buried.Reason)
+		_, err = q.Do(ctx, "closed", -2)
+		require.ErrorAs(t, err, new(*executor.BuriedError), "and the partition is here")
 		_, err = q.Do(ctx, "\xff", -1)
 		buried, ok = errors.AsType[*executor.BuriedError](err)
 		require.True(t, ok, "%v", err)
@@ -78,9 +83,12 @@ func TestDoOnAnyNode(t *testing.T) {
 			require.ErrorIs(t, err, executor.ErrNoResult, "it has ended before")
 		}
 	}
+	figures, err := callers[1].Stats(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 6, figures.Dead, "each once")
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := callers[1].Do(short, "c", 1, executor.In(time.Hour))
+	_, err = callers[1].Do(short, "c", 1, executor.In(time.Hour))
 	require.ErrorIs(t, err, executor.ErrUnknown)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = callers[0].Do(short, "c", 1, executor.In(time.Hour))

@@ -24,7 +24,7 @@ type Inspector struct {
 	Of         func(id string) (int, error) // the partition of an id
 
 	// Ask has a partition answer a question with Do, behind what was enqueued for a queue; see
-	// executor.Cluster.
+	// package cluster.
 	Ask func(ctx context.Context, partition int, queue string, question []byte, again bool) (answer []byte, err error)
 
 	Probe  Inspected // of an executor with the same queues, and no jobs
@@ -34,9 +34,8 @@ type Inspector struct {
 	Handler func(ctx context.Context) bool
 	Here    func(partition int) bool
 	Workers int
-	waiting atomic.Int64 // handlers that do
-
-	paused atomic.Pointer[Answer] // what was known to be paused last
+	waiting atomic.Int64           // handlers that do
+	paused  atomic.Pointer[Answer] // what was known to be paused last
 }
 
 // Put has a partition answer a question: again if it has moved meanwhile. There is an answer also with an error.
@@ -64,8 +63,8 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 	return a, err
 }
 
-// About asks the partition of an id about it, and the next owner if the first took nothing in. The handler of the last worker that does not wait gets
-// an [ending.ErrDeadlock] for what would have to run here.
+// About asks the partition of an id, and its next owner if it took nothing in. Where no worker would
+// be left here for what a handler waits for, it is [ending.ErrDeadlock].
 func (in *Inspector) About(ctx context.Context, queue, id string, q Question, again bool) (*Answer, error) {
 	number, err := in.Of(id)
 	if err != nil {
