@@ -68,10 +68,11 @@ func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a
 	switch {
 	case ok:
 		a.Position, a.MergedInto = pending.Receipt.Position, pending.Receipt.MergedInto
-		return nil
-	case (errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed)) && !errors.Is(err, ErrUnknown) && !errors.As(err, new(*BuriedError)):
+	case (errors.Is(err, ErrClosed) && t.q.x.stopping.Load() || errors.Is(err, ErrFailed) && t.q.x.failure() != nil) &&
+		!errors.Is(err, ErrUnknown) && !errors.As(err, new(*BuriedError)):
 		a.Moved = true
-		return nil
+	default:
+		return cmp.Or(err, a.Say(end.Said, end.Value, ErrNoResult))
 	}
-	return cmp.Or(err, a.Say(end.Said, end.Value, ErrNoResult))
+	return nil
 }

@@ -21,8 +21,7 @@ type Caller[T, R any] struct {
 
 // HandleResult is [Handle] for a handler that returns a result beside its error.
 // Those who wait for the payload in [Caller.Do] get it once that is done. Otherwise
-// it is dropped, and so is what comes with an error. In a cluster it comes as JSON. It
-// returns the errors of Handle.
+// it is dropped, and so is what comes with an error. In a cluster it comes as JSON. It returns the errors of Handle.
 func HandleResult[T, R any](x *Executor, name string, handler func(context.Context, Job[T]) (R, error), cfg QueueConfig[T]) (*Caller[T, R], error) {
 	if err := notNil(x, handler == nil, name); err != nil {
 		return nil, err

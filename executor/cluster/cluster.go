@@ -59,7 +59,7 @@ type Cluster struct {
 
 	Start func(ctx context.Context) error // is called once, after OnStart
 	Stop  func(ctx context.Context) error // is called once, and ends when all partitions are given away; handlers may go on until ctx ends
-	Err   func() error                    // between Start and Stop
+	Err   func() error                    // until Stop
 }
 
 // OpenPartition opens the executor of a partition over a log, as executor.OpenLog does, with the

@@ -26,6 +26,7 @@ type town struct {
 	parts []*executor.Executor
 	asked atomic.Int64
 	gone  atomic.Bool // an owner ends before it answers
+	away  atomic.Bool // none answers
 }
 
 const partitions = 4
@@ -87,6 +88,9 @@ func (c *town) enqueue(ctx context.Context, queue string, items []executor.Item[
 
 func (c *town) ask(ctx context.Context, partition int, _ string, question []byte, again bool) ([]byte, error) {
 	c.asked.Add(1)
+	if c.away.Load() {
+		return nil, fmt.Errorf("%w: nobody is there", executor.ErrUnknown)
+	}
 	if c.gone.Swap(false) && !again {
 		return nil, fmt.Errorf("%w: the owner has gone", executor.ErrUnknown)
 	}
@@ -199,6 +203,31 @@ func TestWhatIsAskedAgain(t *testing.T) {
 		c.gone.Store(true)
 		require.NoError(t, call(), name)
 	}
+}
+
+// Paused says what it knew last when it can't ask, and an error of the program's own is no owner that has gone.
+func TestWhatIsNotKnown(t *testing.T) {
+	c := newTown(t, 1)
+	_, err := executor.HandleResult(c.x, "q", func(context.Context, executor.Job[int]) (int, error) { return 1, nil }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	refuses := executor.Middleware{Enqueue: func(context.Context, *executor.EnqueueCall, func(context.Context) error) error {
+		return fmt.Errorf("of the middleware: %w", executor.ErrClosed)
+	}}
+	q, err := executor.HandleResult(c.x, "refused", func(context.Context, executor.Job[int]) (int, error) { return 1, nil },
+		executor.QueueConfig[int]{Middleware: []executor.Middleware{refuses}})
+	require.NoError(t, err)
+	require.NoError(t, c.x.Start(t.Context()))
+	_, err = q.Do(t.Context(), "a", 1)
+	require.ErrorIs(t, err, executor.ErrClosed)
+	_, err = c.x.Inspect().Pause(t.Context(), inspect.SelectQueue("q"))
+	require.NoError(t, err)
+	for _, away := range []bool{false, true} {
+		c.away.Store(away)
+		_, queues := c.x.Inspect().Paused()
+		require.Equal(t, []string{"q"}, queues)
+	}
+	_, err = c.x.Stats(t.Context())
+	require.ErrorIs(t, err, executor.ErrUnknown)
 }
 
 // Queues come before Start, and a question may be anybody's.

@@ -42,7 +42,7 @@ type answer struct {
 	Kind      int                    `json:",omitempty"` // which of kinds it is, from 1; 0: none
 	Buried    *executor.BuriedError  `json:",omitempty"`
 	Name      []byte                 `json:",omitempty"` // the id or source in one of these, which may be any bytes
-	Result    []byte                 `json:",omitempty"` // of executor.Answer
+	Result    []byte                 `json:",omitempty"` // of cluster.Answer
 	Lost      bool                   `json:",omitempty"` // the owner had begun, and is none any longer
 }
 
@@ -142,7 +142,7 @@ func (n *Node) ask(ctx context.Context, number int, queue string, question []byt
 		if p != nil {
 			answer, err := cluster.Answer(ctx, p.x, question)
 			switch {
-			case !gone(err), handler, ctx.Err() != nil:
+			case !p.gone(err), handler, ctx.Err() != nil:
 				return answer, err
 			case !again:
 				return answer, fmt.Errorf("%w: the partition is given away: %v", executor.ErrUnknown, err)
@@ -174,10 +174,10 @@ func (n *Node) recall(token pgtype.UUID) (gone bool) {
 	return gone && err == nil
 }
 
-// gone reports whether the executor of a partition has ended.
-func gone(err error) bool {
-	dead := errors.As(err, new(*executor.BuriedError)) // of what it died of, which may be any error
-	return !dead && (errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) || errors.Is(err, ErrLeaseLost))
+// gone reports whether err says that the partition's executor has ended, and it has: user code may say so of itself.
+func (p *partition) gone(err error) bool {
+	says := func(err error) bool { return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) }
+	return !errors.As(err, new(*executor.BuriedError)) && (errors.Is(err, ErrLeaseLost) || says(err) && says(p.x.Err()))
 }
 
 // errOlder is the answer to a question as earlier versions had it.
@@ -201,7 +201,7 @@ func (t *taker) hear(row inRow, question []byte) error {
 			result, err = cluster.Answer(ctx, t.p.x, question)
 		}
 		a := answerOf(nil, err)
-		a.Result, a.Lost = result, err != nil && (gone(err) || ctx.Err() != nil)
+		a.Result, a.Lost = result, err != nil && (t.p.gone(err) || ctx.Err() != nil)
 		if t.p.ctx.Err() == nil && (!a.Lost || ctx.Err() != nil) {
 			var own answers
 			own.add(row, a)

@@ -33,7 +33,7 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 			}
 			if p != nil {
 				receipts, err := p.enqueue(ctx, queue, items, conditions)
-				if !gone(err) || errors.Is(err, executor.ErrUnknown) { // or nothing was accepted, and the inbox can have it
+				if !p.gone(err) || errors.Is(err, executor.ErrUnknown) { // or nothing was accepted, and the inbox can have it
 					return receipts, err
 				}
 			}

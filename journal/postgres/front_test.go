@@ -276,6 +276,12 @@ func TestListsOnAnyNode(t *testing.T) {
 	require.EqualValues(t, 7, offset)
 }
 
+// raise keeps the highest of what it is given.
+func raise(most *atomic.Int32, at int32) {
+	for old := most.Load(); at > old && !most.CompareAndSwap(old, at); old = most.Load() {
+	}
+}
+
 // A limit that is made of the cluster's executor holds for all partitions of a node together.
 func TestLimitOfANode(t *testing.T) {
 	t.Parallel()
@@ -288,8 +294,7 @@ func TestLimitOfANode(t *testing.T) {
 	q, err := executor.Handle(n.front, "limited", func(context.Context, executor.Job[int]) error {
 		defer done.Done()
 		at := now.Add(1)
-		for old := most.Load(); at > old && !most.CompareAndSwap(old, at); old = most.Load() {
-		}
+		raise(&most, at)
 		time.Sleep(time.Millisecond)
 		now.Add(-1)
 		return nil
@@ -374,8 +379,7 @@ func TestWorkersOfANode(t *testing.T) {
 		defer done.Done()
 		at := now.Add(1)
 		defer now.Add(-1)
-		for old := most.Load(); at > old && !most.CompareAndSwap(old, at); old = most.Load() {
-		}
+		raise(&most, at)
 		if job.Payload%3 > 0 {
 			time.Sleep(time.Millisecond)
 			return nil
