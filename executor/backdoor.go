@@ -5,15 +5,18 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/fleet"
+	"github.com/strandjobs/strand/executor/internal/quota"
 	"github.com/strandjobs/strand/journal"
 )
 
 func init() {
 	backdoor.Open = openElsewhere
 	backdoor.OpenCluster = func(cfg Config, of any, all *fleet.Inspector, enqueue func(context.Context, string, []Item[[]byte], []byte) ([]Receipt, error),
-		start, stop func(context.Context) error, failing func() error) (*Executor, func(string, func(journal.Config) (*journal.Log, error), Config) (*Executor, error), error) {
-		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, start: start, stop: stop, failing: failing}, cfg)
+		start, stop func(context.Context) error, failing func() error, with quota.Processes,
+	) (*Executor, func(string, func(journal.Config) (*journal.Log, error), Config) (*Executor, error), error) {
+		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, start: start, stop: stop, failing: failing, all: with}, cfg)
 	}
+	backdoor.Lapse = func(x any) { x.(*Executor).limits.Lapse() }
 	backdoor.ClusterOf = func(x any) any {
 		if x := x.(*Executor); x != nil && x.cluster != nil {
 			return x.cluster.of

@@ -224,7 +224,7 @@
 //   - Fold: 1 for each call of it for a run, until that is over; for a queue up to 4
 //     while what waits is folded, and one more for each that has been at it for a second
 //   - retention of a morgue: 1 for a queue that has one, until Stop; one timer while
-//     what is dead will be too old
+//     what is dead will be too old. Limits of a cluster: 1, until Stop
 //   - an Inspector.Job that has something to decode: 1, until the codec has returned
 //   - all else has timers at most: one each for the watchdog while a job with a timeout
 //     runs, the crash recorder, the next suspect, a backlog that has refused a call, the

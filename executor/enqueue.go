@@ -13,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/quota"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
@@ -315,6 +316,7 @@ type cluster struct {
 	start   func(context.Context) error
 	stop    func(context.Context) error
 	failing func() error
+	all     quota.Processes
 
 	err  error          // of stop, before the executor has stopped
 	room *dispatch.Room // for the workers of all of these

@@ -64,6 +64,9 @@ func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 	if x.stopping.Load() {
 		return nil, ErrClosed
 	}
+	if c.Cluster && x.front != nil {
+		return nil, fmt.Errorf("%w: limit %q is made with the executor of a partition, and Cluster set; make it with that of the cluster", ErrConfig, name)
+	}
 	l := &Limit{x: x, name: name}
 	if l.limit = x.limits.Add(name, c, l); l.limit == nil {
 		return nil, fmt.Errorf("%w: limit %q exists already", ErrConfig, name)
@@ -112,8 +115,14 @@ func (l *Limit) Set(cfg LimitConfig) error {
 	if err != nil {
 		return err
 	}
-	l.x.limits.Do(func(_ *limit.Table, now int64) { l.limit.Set(now, c) })
-	return nil
+	l.x.limits.Do(func(_ *limit.Table, now int64) {
+		if c.Cluster != l.limit.Config().Cluster {
+			err = fmt.Errorf("%w: limit %q: Cluster can't be changed", ErrConfig, l.name)
+			return
+		}
+		l.limit.Set(now, c)
+	})
+	return err
 }
 
 // maxPause is the longest pause of a key.

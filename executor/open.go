@@ -203,6 +203,7 @@ func openCluster(c *cluster, cfg Config) (x *Executor, partition func(string, fu
 	}
 	x.cluster, c.room = c, dispatch.NewRoom(x.cfg.Workers)
 	x.dir, x.view = "a cluster", x.cluster.Inspector
+	x.limits.Commonly()
 	return x, x.openPartition, nil
 }
 

@@ -136,6 +136,8 @@ var (
 	rings      = gate{"./executor/internal/feed", "^Test"}
 	signs      = gate{"./executor", "^Test(Progress|Heartbeat)"}
 	pacing     = gate{"./executor/internal/limit", "^Test"}
+	keeping    = gate{"./executor/internal/limit", "^TestA[^n]"}
+	sharing    = gate{"./executor/internal/quota", "^Test"}
 	limits     = gate{"./executor", "^Test(Limit|Throttled)"}
 	forgets    = gate{"./executor", "^TestLimitForgets"}
 	tunings    = gate{"./executor", "^Test(Priority|Tune)"}
@@ -422,6 +424,11 @@ var inRoot = []mutation{
 	{"a pace that counts from a late start", "executor/internal/limit/key.go", "k.next = max(k.next, now) + k.law.interval", "k.next = now + k.law.interval", pacing},
 	{"a job ahead of one that was called", "executor/internal/limit/key.go", "		if w.number < number {", "		if w.number > number {", pacing},
 	{"a queue at a limit without its turn", "executor/internal/limit/key.go", "	k.lines[len(k.lines)-1] = l\n", "	k.lines[len(k.lines)-1], k.lines[0] = k.lines[0], l\n", pacing},
+	{"permits that others have", "executor/internal/quota/quota.go", "		free -= s.Permits\n", "", sharing},
+	{"a turn that never ends", "executor/internal/quota/quota.go", "		r.Shares = append(r.Shares[1:], r.Shares[0])\n", "", sharing},
+	{"permits that are not given back to others", "executor/internal/limit/part.go", "p.permits > p.share {", "p.permits > p.share && false {", keeping},
+	{"permits of a process that was taken for dead", "executor/internal/limit/part.go", "p.permits, p.share, p.starts, p.known, p.begun = 0, 0, nil, false, true", "p.begun = true", keeping},
+	{"a start that is used after its time", "executor/internal/limit/part.go", "s.from <= now && now <= s.until", "s.from <= now", keeping},
 	{"a burst after each start", "executor/internal/limit/limit.go", "next: l.born + l.law.saved", "next: l.born", pacing},
 	{"keys that are not forgotten", "executor/internal/limit/table.go", "			delete(k.limit.keys, k.name)\n", "			_ = k\n", pacing},
 	{"throttle every limit", "executor/limit.go", "			only = l.limit\n", "", limits},
@@ -712,7 +719,7 @@ var inRoot = []mutation{
 	{"a job that is set aside keeps its place", "executor/internal/unique/unique.go", "	if p != nil {\n		p.Cancel()\n	}\n", "", gate{"./executor", "^TestCalledJobThatWaits"}},
 	{"the old pace after a limit is raised", "executor/internal/limit/key.go", "	k.next = min(k.next, now+l.ahead+l.interval)\n", "", pacing},
 	{"a free place under a limit that nobody hears of", "executor/internal/limit/table.go", "		k.limit.running--\n		t.settle(now, k)\n", "		k.limit.running--\n", pacing},
-	{"a pause that ends with a shorter one", "executor/internal/limit/table.go", "k.paused = max(k.paused, until)", "k.paused = until", pacing},
+	{"a pause that ends with a shorter one", "executor/internal/limit/table.go", "k.pause(max(k.paused, until), true)", "k.pause(until, true)", pacing},
 	{"a turn in shared lanes that nobody hears of", "executor/internal/lane/lane.go", "		n.busy = false\n		l.next(n)\n", "		n.busy = false\n", lanes},
 	{"a place in a lane by the time of the call", "executor/internal/lane/lane.go", "slices.Insert(n.payloads, n.find(position), payload{position: position, queue: queue})", "append(n.payloads, payload{position: position, queue: queue})", lanes},
 	{"who waits for both of two equal payloads hears of one", "executor/internal/await/book.go", "		other.waiters = append(other.waiters, a.waiters...)\n", "", awaits},

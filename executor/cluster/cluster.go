@@ -32,11 +32,13 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/quota"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -57,10 +59,22 @@ type Cluster struct {
 	// executor.ErrUnknown. An answer may come with an error.
 	Ask func(ctx context.Context, partition int, queue string, question []byte, again bool) (answer []byte, err error)
 
+	// Self tells this process from others, also from one before it.
+	Self string
+
+	// Common lets change see the rows of some keys, as all processes know them, and replaces them by what
+	// it returns: all or none, after other calls that have one of these keys, and before the next ones. A call without
+	// an answer may come to be later, but not after the next one has begun to change a row. now is by
+	// one clock for all processes; lives says whether the process with a Self may be running jobs still.
+	Common func(ctx context.Context, keys []string, change func(now time.Time, lives func(self string) bool, rows []Row) ([]Row, error)) error
+
 	Start func(ctx context.Context) error // is called once, after OnStart
 	Stop  func(ctx context.Context) error // is called once, and ends when all partitions are given away; handlers may go on until ctx ends
 	Err   func() error                    // until Stop
 }
+
+// Row is what the processes of a cluster know of a key in common: it is kept for Common.
+type Row = quota.Stored
 
 // OpenPartition opens the executor of a partition over a log, as executor.OpenLog does, with the
 // queues of the cluster's executor. cfg.Splitter.Self is its number. Who calls it starts and stops
@@ -72,9 +86,13 @@ type OpenPartition = func(name string, log func(journal.Config) (*journal.Log, e
 // executor.ErrConfig for cfg.
 func Open(c Cluster, cfg executor.Config) (x *executor.Executor, open OpenPartition, err error) {
 	door := backdoor.OpenCluster.(func(executor.Config, any, *fleet.Inspector, func(context.Context, string, []executor.Item[[]byte], []byte) ([]executor.Receipt, error),
-		func(context.Context) error, func(context.Context) error, func() error) (*executor.Executor, OpenPartition, error))
-	return door(cfg, c.Of, &fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.Start, c.Stop, c.Err)
+		func(context.Context) error, func(context.Context) error, func() error, quota.Processes) (*executor.Executor, OpenPartition, error))
+	return door(cfg, c.Of, &fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.Start, c.Stop, c.Err, quota.Processes{Self: c.Self, Common: c.Common})
 }
+
+// Lapsed says that the others may have taken this process for dead, so that what it had of the limits of
+// the cluster is theirs. It is called before the process has a partition again.
+func Lapsed(x *executor.Executor) { backdoor.Lapse(x) }
 
 // Of returns Of of the [Cluster] of an executor; nil: it has none.
 func Of(x *executor.Executor) any { return backdoor.ClusterOf(x) }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,6 +28,7 @@ type town struct {
 	asked atomic.Int64
 	gone  atomic.Bool // an owner ends before it answers
 	away  atomic.Bool // none answers
+	rows  sync.Map    // of common
 }
 
 const partitions = 4
@@ -39,7 +41,7 @@ func newTown(t *testing.T, workers int) *town {
 	c := &town{cfg: executor.Config{Workers: workers, Logger: slog.New(slog.DiscardHandler)}}
 	var err error
 	c.x, c.open, err = cluster.Open(cluster.Cluster{Of: c, Partitions: partitions, PartitionOf: partitionOf,
-		Enqueue: c.enqueue, Ask: c.ask, Start: c.start, Stop: c.stop, Err: func() error { return nil }}, c.cfg)
+		Enqueue: c.enqueue, Ask: c.ask, Self: "town", Common: c.common, Start: c.start, Stop: c.stop, Err: func() error { return nil }}, c.cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.x.Stop(context.Background())) })
 	return c
@@ -95,6 +97,21 @@ func (c *town) ask(ctx context.Context, partition int, _ string, question []byte
 		return nil, fmt.Errorf("%w: the owner has gone", executor.ErrUnknown)
 	}
 	return cluster.Answer(ctx, c.parts[partition], question)
+}
+
+// common has the rows of one process.
+func (c *town) common(_ context.Context, keys []string, change func(time.Time, func(string) bool, []cluster.Row) ([]cluster.Row, error)) error {
+	var rows []cluster.Row
+	for _, key := range keys {
+		row, _ := c.rows.Load(key)
+		stored, _ := row.(cluster.Row)
+		rows = append(rows, stored)
+	}
+	rows, err := change(time.Now(), func(string) bool { return true }, rows)
+	for i, key := range keys {
+		c.rows.Store(key, rows[i])
+	}
+	return err
 }
 
 // The same program says the same on one executor and on a cluster.
@@ -245,4 +262,38 @@ func TestRefusals(t *testing.T) {
 	var none context.Context
 	_, err = cluster.Answer(none, c.parts[0], nil)
 	require.ErrorIs(t, err, executor.ErrContext)
+}
+
+// A limit of the cluster is made with its executor, holds over partitions, and is no other where there is no cluster.
+func TestALimitOfACluster(t *testing.T) {
+	c := newTown(t, 8)
+	alone, err := executor.Open("", executor.Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, alone.Stop(context.Background())) })
+	for _, x := range []*executor.Executor{c.x, alone} {
+		l, err := executor.NewLimit(x, "two", executor.LimitConfig{Concurrent: 2, Cluster: true})
+		require.NoError(t, err)
+		require.ErrorIs(t, l.Set(executor.LimitConfig{Concurrent: 3}), executor.ErrConfig, "others share it")
+		var running, most atomic.Int64
+		var all sync.WaitGroup
+		all.Add(40)
+		q, err := executor.Handle(x, "q", func(context.Context, executor.Job[int]) error {
+			most.Store(max(most.Load(), running.Add(1)))
+			time.Sleep(time.Millisecond)
+			running.Add(-1)
+			all.Done()
+			return nil
+		}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Limits: []executor.LimitOf[int]{{Limit: l}}}})
+		require.NoError(t, err)
+		require.NoError(t, x.Start(t.Context()))
+		for i := range 40 {
+			_, err := q.Enqueue(t.Context(), fmt.Sprint(i), i)
+			require.NoError(t, err)
+		}
+		all.Wait()
+		require.EqualValues(t, 2, most.Load())
+		require.True(t, l.Stats().Config.Cluster)
+	}
+	_, err = executor.NewLimit(c.parts[0], "other", executor.LimitConfig{Concurrent: 2, Cluster: true})
+	require.ErrorIs(t, err, executor.ErrConfig)
 }

@@ -121,6 +121,10 @@ type LimitSetting struct {
 	// are saved up at the pace of Rate, from when the limit is made. Default 1; at most
 	// 1048576, and what takes ten years to save up. It is refused without Rate.
 	Burst int
+
+	// Cluster has the limit hold for all nodes of a cluster together, at the price that the README
+	// of journal/postgres tells. It can't be changed. Default false: for each node by itself.
+	Cluster bool
 }
 
 // LimitStats are figures of a limit.

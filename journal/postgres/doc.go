@@ -48,7 +48,8 @@
 //   - Locks, unique keys, slots, idempotency keys and MaxBacklog are of one partition, and
 //     Config.Partition keeps the ids of a tenant, say, in one. So are KeyLocks, Events and schedules:
 //     Config.Setup and [Node.Partitions] have its executor. Workers, and limits of the executor of Open,
-//     are of a node: its partitions share them. The README has a table.
+//     are of a node: its partitions share them. One with LimitConfig.Cluster is of all nodes: Concurrent holds
+//     as leases do, Rate in spans of Per + 250 ms. The README has a table.
 //   - A schedule of executor/cron is added for each partition, in Config.Setup, which says more.
 //     Set Missed: by default, what is due while a partition moves is lost.
 //   - A call with IfAbsent, IdempotencyKey or FromSource waits on each node until the owner has decided,
@@ -127,7 +128,7 @@
 //	GRANT SELECT, UPDATE (division, divider) ON strand.version TO node;
 //	GRANT SELECT, UPDATE ON strand.lease TO node;
 //	GRANT SELECT, INSERT, DELETE ON strand.block, strand.side TO node;
-//	GRANT SELECT, INSERT, UPDATE, DELETE ON strand.tail, strand.node, strand.inbox, strand.taken TO node;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON strand.tail, strand.node, strand.inbox, strand.taken, strand.permit TO node;
 //
 //	GRANT USAGE ON SCHEMA strand TO caller;
 //	GRANT SELECT, UPDATE (division, divider) ON strand.version TO caller;

@@ -1,4 +1,4 @@
--- The functions of version 2.4. Programs of versions 1 and 2 call those with the same names.
+-- The functions of version 2.5. Programs of versions 1 and 2 call those with the same names.
 
 -- put_part writes a part of a block before the commit that it belongs to, in the same
 -- transaction.

@@ -19,6 +19,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/strandjobs/strand/executor/cluster"
 )
 
 // What a node believes about a lease: it began, at the latest, when the statement that
@@ -252,6 +254,10 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 	if err := warned(conn.Conn().PgConn()); err != nil {
 		return err
 	}
+	if time.Since(n.renewed) > n.cfg.Lease*safeQuarts/4 {
+		cluster.Lapsed(n.front)
+	}
+	n.renewed = sent
 	for _, number := range numbers {
 		if epoch, ok := renewed[number]; ok && epoch == held[number].epoch() {
 			held[number].extend(sent)

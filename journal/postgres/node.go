@@ -143,7 +143,9 @@ type Node struct {
 	cancel context.CancelCauseFunc
 	tasks  sync.WaitGroup
 
-	leasing     trouble // with leases
+	leasing     trouble   // with leases
+	renewed     time.Time // when the last renewal that came through was sent
+	limiting    trouble   // with limits of the cluster
 	outbox      outbox
 	asking      asking
 	longestWait time.Duration // of an owner for the end of a payload
@@ -207,7 +209,7 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err = n.connect(ctx, url); err == nil {
 		n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
-			Enqueue: n.enqueue, Ask: n.ask, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
+			Enqueue: n.enqueue, Ask: n.ask, Self: n.id.String(), Common: n.common, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
 	}
 	if err != nil {
 		n.disconnect(err)

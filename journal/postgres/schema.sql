@@ -1,9 +1,9 @@
--- The tables of version 2.4. {schema} is the name of the schema, quoted. Nothing here needs a superuser.
+-- The tables of version 2.5. {schema} is the name of the schema, quoted. Nothing here needs a superuser.
 
 CREATE TABLE {schema}.version (
 	one        boolean PRIMARY KEY DEFAULT true CHECK (one),
 	version    integer NOT NULL,
-	minor      integer NOT NULL DEFAULT 4, -- what programs with a smaller one can live with
+	minor      integer NOT NULL DEFAULT 5, -- what programs with a smaller one can live with
 	partitions integer NOT NULL CHECK (partitions > 0),
 	division   integer[], -- the partitions of some ids, as the first to open the schema has it; -1: none
 	divider    text,      -- his name
@@ -78,6 +78,13 @@ CREATE TABLE {schema}.inbox (
 	PRIMARY KEY (partition, number)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 ALTER TABLE {schema}.inbox ALTER COLUMN calls SET STORAGE EXTERNAL;
+
+-- What nodes have of the limits of the cluster: a row for each key of a limit that is in use.
+CREATE TABLE {schema}.permit (
+	key   bytea PRIMARY KEY,
+	state text NOT NULL,
+	until timestamptz NOT NULL -- it says nothing any longer then
+) WITH (fillfactor = 20);
 
 -- The tokens of rows that were taken, for those whose outcome their node has not heard of, and what
 -- the owner says of calls with conditions.

@@ -105,8 +105,24 @@ SELECT {schema}.hear($1, $2, $3, $4)
 -- recall:
 WITH i AS (DELETE FROM {schema}.inbox WHERE token = $1 RETURNING 1) SELECT EXISTS (SELECT FROM i)
 
+-- lock: keeps other nodes from keys
+SELECT pg_catalog.pg_advisory_xact_lock(schema, lock) FROM (SELECT DISTINCT (v.tableoid::bigint % 2147483647)::integer AS schema,
+	pg_catalog.hashtext(pg_catalog.encode(k, 'hex')) & 63 AS lock FROM {schema}.version v, unnest($1::bytea[]) k) l ORDER BY lock
+
+-- alive: nodes that may run jobs
+SELECT id::text FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND clock_timestamp() + {longest}
+	UNION SELECT owner::text FROM {schema}.lease WHERE owner IS NOT NULL AND expires BETWEEN clock_timestamp() AND clock_timestamp() + {longest}
+
+-- known:
+SELECT clock_timestamp(), convert_to(coalesce(p.state, ''), 'UTF8'), coalesce(p.until, 'epoch') FROM unnest($1::bytea[]) WITH ORDINALITY k (key, n) LEFT JOIN {schema}.permit p USING (key) ORDER BY n
+
+-- know: $1 keys of rows that go, and of those that come
+WITH gone AS (DELETE FROM {schema}.permit WHERE key = ANY ($1))
+	INSERT INTO {schema}.permit (key, state, until) SELECT * FROM unnest($2::bytea[], $3::text[], $4::timestamptz[])
+	ON CONFLICT (key) DO UPDATE SET state = excluded.state, until = excluded.until
+
 -- sweep:
-WITH t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour'),
+WITH p AS (DELETE FROM {schema}.permit WHERE until < clock_timestamp()), t AS (DELETE FROM {schema}.taken WHERE at < clock_timestamp() - interval '1 hour'),
 	i AS (DELETE FROM {schema}.inbox WHERE partition = -1 AND accepted < clock_timestamp() - interval '1 hour')
 	DELETE FROM {schema}.node WHERE expires NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + {longest}
 

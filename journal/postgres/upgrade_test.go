@@ -82,7 +82,7 @@ func migrateFrom(t *testing.T, version int, text string) {
 	put("1", "00000000-0000-0000-0000-000000000001")
 	_, err = Open(t.Context(), c.url, c.config())
 	require.ErrorIs(t, err, ErrNoSchema)
-	require.ErrorContains(t, err, fmt.Sprintf("has version %d.0, this is version 2.4", version))
+	require.ErrorContains(t, err, fmt.Sprintf("has version %d.0, this is version 2.5", version))
 	for range 2 {
 		require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema}))
 	}
@@ -95,12 +95,12 @@ func migrateFrom(t *testing.T, version int, text string) {
 	c.await(map[string]int{"a": 3})
 }
 
-// A schema of version 2.1 to 2.3 gets what is new, and what it has is not written again.
+// A schema of version 2.1 to 2.4 gets what is new, and what it has is not written again.
 func TestMigrateFrom2(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
 	c := newCluster(t, server.URL(), 2, time.Second)
-	server.Exec(t, in(c.schema, "UPDATE {schema}.version SET minor = 1; ALTER TABLE {schema}.lease DROP COLUMN since; ALTER TABLE {schema}.taken DROP COLUMN answer"))
+	server.Exec(t, in(c.schema, "UPDATE {schema}.version SET minor = 1; ALTER TABLE {schema}.lease DROP COLUMN since; ALTER TABLE {schema}.taken DROP COLUMN answer; DROP TABLE {schema}.permit"))
 	conn := connect(t, c.url)
 	keys := func() (of string) {
 		require.NoError(t, conn.QueryRow(t.Context(), in(c.schema, `SELECT string_agg(indexrelid::text, ',' ORDER BY indexrelid) FROM pg_index

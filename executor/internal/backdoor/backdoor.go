@@ -21,10 +21,11 @@ var (
 	Open any
 
 	// OpenCluster, ClusterOf and Part are what package cluster is the door to. The first is a
-	// func(executor.Config, of any, fleet.Inspector, enqueue, start, stop, failing), with the functions of
+	// func(executor.Config, of any, fleet.Inspector, enqueue, start, stop, failing, quota.Processes), with the functions of
 	// cluster.Cluster, which returns what cluster.Open does.
 	OpenCluster any
 	ClusterOf   func(x any) any
+	Lapse       func(x any)
 	Part        func(x any) fleet.Part
 
 	// Hold keeps the workers of an *executor.Executor from jobs, or lets them go on. A

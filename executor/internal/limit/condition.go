@@ -22,9 +22,10 @@ type Limits struct {
 	// mu guards what follows. Nothing is called under it.
 	mu     sync.Mutex
 	table  *Table
-	alarm  admit.Alarm // of the next job that may run, over all keys
-	closed bool        // no alarm any more, and no job is woken
-	all    []any       // as Add was given them
+	alarm  admit.Alarm   // of the next job that may run, over all keys
+	closed bool          // no alarm any more, and no job is woken
+	all    []any         // as Add was given them
+	asks   chan struct{} // holds a token when Keep should look; nil: these are a process's own
 }
 
 // New returns limits, none so far.
@@ -54,6 +55,13 @@ func (l *Limits) Do(f func(t *Table, now int64)) {
 	now := int64(time.Since(l.base))
 	f(l.table, now)
 	woken := l.table.Drain()
+	if asks := l.table.asks; len(asks) > 0 && asks[0].at < l.table.expects {
+		l.table.expects = asks[0].at
+		select {
+		case l.asks <- struct{}{}:
+		default: // it is about to look
+		}
+	}
 	if l.closed {
 		woken = nil
 	}
@@ -173,7 +181,7 @@ func (c *Condition) Aside(by admit.Owner, forget bool) {
 // Waits implements [admit.Condition]. Who waits for a time goes on by itself.
 func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	c.Do(func(t *Table, _ int64) {
-		if k, called, ok := t.Waits(by); ok && !called && k.From < 0 {
+		if k, called, ok := t.Waits(by); ok && !called && k.From < 0 && !k.Shared {
 			all = []admit.Wait{{For: k.Limit, On: t.running(by), Any: true}}
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/quota"
 	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
@@ -38,6 +39,7 @@ type key struct {
 
 	at    int64 // when something changes by itself
 	place int   // in Table.agenda
+	part  *part // of what a cluster allows; nil: it is this process's alone
 }
 
 // Before and Place implement [sorted.Item].
@@ -80,6 +82,9 @@ func (k *key) free(now int64) int {
 	if now < k.paused {
 		return 0
 	}
+	if k.part != nil {
+		return k.part.free(now)
+	}
 	free := math.MaxInt
 	if k.law.concurrent > 0 {
 		free = max(k.law.concurrent-k.running, 0)
@@ -97,6 +102,9 @@ func (k *key) free(now int64) int {
 // from is when n jobs may start, or never by themselves: before that one has to end,
 // or to start.
 func (k *key) from(n int) int64 {
+	if k.part != nil {
+		return k.part.from(n)
+	}
 	if k.law.concurrent > 0 && k.law.concurrent-k.running < n {
 		return never
 	}
@@ -116,8 +124,18 @@ func (k *key) begin(now int64) {
 	k.running++
 	k.limit.running++
 	k.misses = 0
-	if k.law.interval > 0 {
+	if k.part != nil {
+		k.part.begin(now)
+	} else if k.law.interval > 0 {
 		k.next = max(k.next, now) + k.law.interval
+	}
+}
+
+// pause has no job begin before a time; least says that a longer one of other processes stays.
+func (k *key) pause(until int64, least bool) {
+	k.paused = until
+	if k.part != nil {
+		k.part.pause = quota.Pause{New: true, Least: least}
 	}
 }
 
@@ -136,6 +154,9 @@ func (k *key) obey(l law, now int64) {
 // when.
 func (k *key) idle(now int64) (at int64, idle bool) {
 	if k.running > 0 || k.waiting > 0 || len(k.called) > 0 {
+		return never, false
+	}
+	if k.part != nil && k.part.at != never {
 		return never, false
 	}
 	at = max(k.next, k.paused)

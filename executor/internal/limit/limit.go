@@ -16,6 +16,9 @@ func (l *Limit) key(name string) *key {
 	k := l.keys[name]
 	if k == nil {
 		k = &key{limit: l, name: name, law: l.law, next: l.born + l.law.saved} // it has saved up what it has not used since then
+		if l.shared {
+			k.next, k.part = 0, &part{key: k, at: never}
+		}
 		l.keys[name] = k
 	}
 	return k
@@ -32,6 +35,9 @@ func (l *Limit) Set(now int64, c Config) {
 	l.config, l.law = c, newLaw(c)
 	for _, k := range slices.Collect(maps.Values(l.keys)) {
 		k.obey(l.law, now)
+		if k.part != nil {
+			k.part.begun = true
+		}
 		l.table.settle(now, k)
 	}
 }
@@ -39,7 +45,7 @@ func (l *Limit) Set(now int64, c Config) {
 // Pause has no job of a key start before a time; one that is over ends the pause.
 func (l *Limit) Pause(now int64, name string, until int64) {
 	k := l.key(name)
-	k.paused = until
+	k.pause(until, false)
 	l.table.settle(now, k)
 }
 
@@ -57,6 +63,7 @@ func (l *Limit) Stats() Stats { return Stats{len(l.keys), l.running, l.waiting} 
 type KeyStats struct {
 	Limit, Key string
 	Config     Config
+	Shared     bool // others may have what it waits for
 	Running    int
 	Waiting    int
 	Paused     int64 // until then; not after now: it is not
@@ -78,7 +85,7 @@ func (k *key) stats() KeyStats {
 		from = -1
 	}
 	return KeyStats{
-		Limit: k.limit.name, Key: k.name, Config: k.limit.config, Running: k.running,
+		Limit: k.limit.name, Key: k.name, Config: k.limit.config, Shared: k.limit.shared, Running: k.running,
 		Waiting: k.waiting + len(k.called), Paused: k.paused, From: from,
 	}
 }

@@ -23,6 +23,12 @@ type Table struct {
 	grants  map[*Grant]struct{} // of jobs that run
 	names   map[string]bool     // of limits
 	keys    []*key              // of the needs of one call
+
+	common  bool               // limits with Config.Cluster are those of a cluster
+	shared  []*Limit           // these
+	asks    sorted.List[*part] // that are to be made
+	expects int64              // when Limits.Keep looks at them
+	lapses  int                // how often the cluster has taken this process for dead
 }
 
 // Limit is one limit with its keys.
@@ -32,6 +38,7 @@ type Limit struct {
 	config Config
 	law    law
 	born   int64
+	shared bool // with other processes
 	keys   map[string]*key
 
 	running, waiting int
@@ -58,7 +65,11 @@ func NewTable() *Table {
 
 // NewLimit adds a limit. The config has its defaults.
 func (t *Table) NewLimit(now int64, name string, c Config) *Limit {
-	return &Limit{table: t, name: name, config: c, law: newLaw(c), born: now, keys: make(map[string]*key)}
+	l := &Limit{table: t, name: name, config: c, law: newLaw(c), born: now, keys: make(map[string]*key)}
+	if l.shared = t.common && c.Cluster; l.shared {
+		t.shared = append(t.shared, l)
+	}
+	return l
 }
 
 // Enter has a job start that needs some keys, each once, and returns what it has
@@ -136,7 +147,7 @@ func (t *Table) Throttle(now int64, g *Grant, only *Limit, until int64) {
 	for _, n := range g.needs {
 		if only == nil || n.Limit == only {
 			k := n.Limit.key(n.Key)
-			k.paused = max(k.paused, until)
+			k.pause(max(k.paused, until), true)
 			t.settle(now, k)
 		}
 	}
@@ -172,10 +183,16 @@ func (t *Table) settle(now int64, k *key) {
 	if k == nil {
 		return
 	}
+	if k.part != nil {
+		k.part.yield()
+	}
 	for k.waiting > 0 && k.free(now) > len(k.called) {
 		w := k.call(now)
 		t.woken = append(t.woken, w.wake)
 		w.wake = nil
+	}
+	if k.part != nil {
+		k.part.plan(now)
 	}
 	if _, idle := k.idle(now); idle {
 		t.agenda.Remove(k)
@@ -233,4 +250,13 @@ func (t *Table) Next() (at int64, ok bool) {
 func (t *Table) Drain() (woken []func()) {
 	woken, t.woken = t.woken, nil
 	return woken
+}
+
+// due returns the parts to ask for, so many at a time.
+func (t *Table) due(now int64) (parts []*part) {
+	for len(t.asks) > 0 && t.asks[0].at <= now && len(parts) < mostAsks {
+		parts = append(parts, t.asks[0])
+		t.asks.Remove(t.asks[0])
+	}
+	return parts
 }

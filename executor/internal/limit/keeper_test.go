@@ -1,0 +1,292 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/quota"
+)
+
+// town is what processes have in common, some milliseconds away.
+type town struct {
+	mu      sync.Mutex
+	rnd     *rand.Rand
+	rows    map[string]quota.Stored
+	dead    map[string]bool
+	calls   int
+	failing bool // each fourth call has no answer, and may be done
+}
+
+var errAway = errors.New("away")
+
+func (c *town) common(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []quota.Stored) ([]quota.Stored, error)) error {
+	time.Sleep(c.delay())
+	c.mu.Lock()
+	c.calls++
+	lost, undone := c.failing && c.rnd.IntN(4) == 0, c.rnd.IntN(2) == 0
+	var rows []quota.Stored
+	for _, key := range keys {
+		rows = append(rows, c.rows[key])
+	}
+	rows, err := change(time.Now(), func(p string) bool { return !c.dead[p] }, rows)
+	if !(lost && undone) {
+		for i, key := range keys {
+			if rows[i].State == nil {
+				delete(c.rows, key)
+			} else {
+				c.rows[key] = rows[i]
+			}
+		}
+	}
+	c.mu.Unlock()
+	time.Sleep(c.delay())
+	if lost {
+		return errAway
+	}
+	return err
+}
+
+func (c *town) delay() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Duration(c.rnd.Int64N(int64(5 * time.Millisecond)))
+}
+
+// crowd are processes with one limit, whose jobs count what they do together.
+type crowd struct {
+	*town
+	all     []*Limits
+	limits  []*Limit
+	cancel  context.CancelFunc
+	running map[string]int // by key
+	most    map[string]int
+	starts  []time.Time
+	done    []int // by process
+}
+
+func newCrowd(t *testing.T, seed uint64, processes int, c Config) *crowd {
+	r := &crowd{town: &town{rnd: rand.New(rand.NewPCG(seed, 3)), rows: make(map[string]quota.Stored), dead: make(map[string]bool)},
+		running: make(map[string]int), most: make(map[string]int), done: make([]int, processes)}
+	c.Cluster = true
+	c, err := c.WithDefaults()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.cancel = cancel
+	for i := range processes {
+		l := New()
+		l.Commonly()
+		r.all, r.limits = append(r.all, l), append(r.limits, l.Add("limit", c, nil))
+		go l.Keep(ctx, quota.Processes{Self: fmt.Sprint(i), Common: r.common})
+		t.Cleanup(l.Close)
+	}
+	return r
+}
+
+// job runs one under a key in a process, and returns when it has ended.
+func (r *crowd) job(process int, id, key string, takes time.Duration) {
+	l, woken := r.all[process], make(chan struct{}, 1)
+	var g *Grant
+	for {
+		l.Do(func(t *Table, now int64) {
+			g = t.Enter(now, admit.Owner{Queue: "q", ID: id}, []Need{{r.limits[process], key}}, func() { woken <- struct{}{} })
+		})
+		if g != nil {
+			break
+		}
+		<-woken
+	}
+	r.mu.Lock()
+	r.running[key]++
+	r.most[key] = max(r.most[key], r.running[key])
+	r.starts = append(r.starts, time.Now())
+	r.mu.Unlock()
+	time.Sleep(takes)
+	r.mu.Lock()
+	r.running[key]--
+	r.done[process]++
+	r.mu.Unlock()
+	l.Do(func(t *Table, now int64) { t.Release(now, g) })
+}
+
+func (r *crowd) die(process string, dead bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dead[process] = dead
+}
+
+// ended is how many jobs of a process have.
+func (r *crowd) ended(process int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.done[process]
+}
+
+// busy has so many jobs in each process, one after the other, for a time.
+func (r *crowd) busy(jobs, keys int, takes, d time.Duration) {
+	var all sync.WaitGroup
+	end := time.Now().Add(d)
+	for p := range r.all {
+		for i := range jobs {
+			all.Go(func() {
+				for n := 0; time.Now().Before(end); n++ {
+					r.job(p, fmt.Sprint(p, i), fmt.Sprint("key", i%keys), takes)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// No more jobs of a key run in all processes than Concurrent, with answers that are lost, and each
+// process gets its part; then nothing is left of it.
+func TestALimitOfAClusterHoldsInAllProcesses(t *testing.T) {
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			most, processes := 1+int(seed)%5, 1+int(seed)%4
+			r := newCrowd(t, seed, processes, Config{Concurrent: most})
+			defer r.cancel()
+			r.failing = seed%2 == 1
+			r.busy(8, 2, 20*time.Millisecond, time.Minute)
+			total := 0
+			for p, done := range r.done {
+				total += done
+				require.Greater(t, done, 2*60*50*most/processes/4, "seed %d: process %d of %d", seed, p, processes)
+			}
+			for key, n := range r.most {
+				require.Equal(t, min(most, 4*processes), n, "seed %d: %s", seed, key)
+			}
+			if !r.failing {
+				require.Greater(t, total, 2*60*50*most*3/4, "seed %d", seed)
+			}
+			r.mu.Lock()
+			r.failing = false
+			r.mu.Unlock()
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			require.Empty(t, r.rows, "nobody wants anything")
+			for _, l := range r.limits {
+				require.Empty(t, l.keys)
+			}
+			calls := r.calls
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			require.Equal(t, calls, r.calls, "nothing is asked for nothing")
+		})
+	}
+}
+
+// No window as long as Per + Grace has more than Rate + Burst - 1 starts in all processes, and what is
+// allowed is used.
+func TestARateOfAClusterHoldsInAllProcesses(t *testing.T) {
+	for seed := range uint64(6) {
+		synctest.Test(t, func(t *testing.T) {
+			burst := 1 + int(seed)%3
+			r := newCrowd(t, seed, 1+int(seed)%4, Config{Rate: 20, Burst: burst})
+			defer r.cancel()
+			r.failing = seed%2 == 1
+			r.busy(4, 1, 30*time.Millisecond, time.Minute)
+			slices.SortFunc(r.starts, time.Time.Compare)
+			for i := range len(r.starts) - (20 + burst - 1) {
+				require.GreaterOrEqual(t, r.starts[i+20+burst-1].Sub(r.starts[i]), time.Second-quota.Grace)
+			}
+			if !r.failing {
+				require.Greater(t, len(r.starts), 20*60*9/10, "seed %d", seed)
+			}
+		})
+	}
+}
+
+// A process that was taken for dead has nothing any longer, and one that dies leaves what it had.
+func TestAProcessThatDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCrowd(t, 1, 2, Config{Concurrent: 2})
+		defer r.cancel()
+		go r.job(0, "a", "k", 30*time.Minute)
+		go r.job(0, "b", "k", time.Hour)
+		time.Sleep(time.Second)
+		for _, id := range []string{"c", "d"} {
+			go r.job(1, id, "k", 40*time.Minute)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Zero(t, r.running["k"]-2)
+		r.die("0", true)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 4, r.running["k"])
+		r.die("0", false)
+		r.all[0].Lapse()
+		go r.job(0, "e", "k", time.Second)
+		time.Sleep(35 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, 3, r.running["k"], "a has ended, and others have its permit")
+		time.Sleep(time.Hour)
+		require.Equal(t, []int{3, 2}, []int{r.ended(0), r.ended(1)})
+	})
+}
+
+// What was given is used until it is too late, and not at all once the process was taken for dead.
+func TestAGiftHasItsTime(t *testing.T) {
+	for name, of := range map[string]struct {
+		config Config
+		gift   quota.Answer
+		at     int64
+		lapse  bool
+		used   bool
+	}{
+		"a start, late":            {Config{Rate: 1}, quota.Answer{Starts: []int64{0}}, int64(quota.Grace), false, true},
+		"a start, too late":        {Config{Rate: 1}, quota.Answer{Starts: []int64{0}}, int64(quota.Grace) + 1, false, false},
+		"a permit":                 {Config{Concurrent: 1}, quota.Answer{Permits: 1, Share: 1}, 5, false, true},
+		"a permit of who was dead": {Config{Concurrent: 1}, quota.Answer{Permits: 1, Share: 1}, 5, true, false},
+	} {
+		of.config.Cluster = true
+		c, err := of.config.WithDefaults()
+		require.NoError(t, err)
+		table := NewTable()
+		table.common = true
+		l, owner := table.NewLimit(0, "l", c), admit.Owner{ID: "a"}
+		enter := func(now int64) *Grant { return table.Enter(now, owner, []Need{{l, "k"}}, func() {}) }
+		require.Nil(t, enter(0))
+		for _, p := range table.due(0) {
+			p.ask(0)
+			p.hear(0, 0, 1, of.gift, true)
+			table.settle(0, p.key)
+		}
+		require.Len(t, table.Drain(), 1)
+		table.Aside(1, owner, false)
+		if of.lapse {
+			l.keys["k"].part.lapse()
+		}
+		require.Equal(t, of.used, enter(of.at) != nil, name)
+	}
+}
+
+// Who is told to come back later has the key rest in all processes, and a person can end that anywhere.
+func TestAPauseInAllProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCrowd(t, 1, 2, Config{Concurrent: 5})
+		defer r.cancel()
+		r.job(1, "before", "k", time.Millisecond)
+		r.all[0].Do(func(_ *Table, now int64) { r.limits[0].Pause(now, "k", now+int64(time.Hour)) })
+		time.Sleep(2 * time.Second)
+		go r.job(1, "a", "k", time.Millisecond)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, r.ended(1))
+		r.all[0].Do(func(_ *Table, now int64) { r.limits[0].Pause(now, "k", now) })
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 2, r.ended(1))
+		require.Equal(t, 5, r.limits[0].Config().Concurrent)
+	})
+}

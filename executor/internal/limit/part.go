@@ -1,0 +1,181 @@
+package limit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/strandjobs/strand/executor/internal/quota"
+)
+
+const (
+	askAgain = int64(time.Second) // how soon others hear of what has changed
+	askAnew  = 3600 * askAgain    // a row stays for longer than that
+	mostAsks = 512                // in one call
+)
+
+// part is what this process has of a key of a cluster's limit; see package quota.
+type part struct {
+	key     *key
+	permits int
+	share   int     // it gives back what is above that as soon as jobs end
+	starts  []start // that it may use, the first one first
+
+	asking bool        // an ask is under way
+	known  bool        // there was an answer
+	asked  int64       // when
+	retry  int64       // no ask for more before that
+	failed int64       // none at all before that
+	told   [2]int      // permits and wants, as others know them
+	begun  bool        // a job has begun since
+	pause  quota.Pause // that others don't know
+
+	at    int64 // when to ask; never: nobody knows of this part
+	place int   // in Table.asks
+}
+
+// start is a time at which a job may begin, and the last one.
+type start struct{ from, until int64 }
+
+// Before and Place implement [sorted.Item].
+func (p *part) Before(o *part) bool { return p.at < o.at }
+func (p *part) Place() *int         { return &p.place }
+
+// free is how many jobs may start now.
+func (p *part) free(now int64) int {
+	free := math.MaxInt
+	if !p.known {
+		return 0
+	}
+	if p.key.law.concurrent > 0 {
+		free = max(p.permits-p.key.running, 0)
+	}
+	if p.key.law.interval > 0 {
+		free = min(free, p.usable(now))
+	}
+	return free
+}
+
+// usable is how many starts there are for now.
+func (p *part) usable(now int64) (n int) {
+	for _, s := range p.starts {
+		if s.from <= now && now <= s.until {
+			n++
+		}
+	}
+	return n
+}
+
+// from is when n jobs may start, or never by themselves.
+func (p *part) from(n int) int64 {
+	k := p.key
+	switch {
+	case !p.known, k.law.concurrent > 0 && p.permits-k.running < n, k.law.interval > 0 && len(p.starts) < n:
+		return never
+	case k.law.interval > 0:
+		return max(k.paused, p.starts[n-1].from)
+	}
+	return k.paused
+}
+
+func (p *part) begin(now int64) {
+	p.begun = true
+	if p.key.law.interval > 0 {
+		p.drop(now)
+		p.starts = p.starts[1:]
+	}
+}
+
+// drop forgets starts whose time is over.
+func (p *part) drop(now int64) {
+	p.starts = slices.DeleteFunc(p.starts, func(s start) bool { return s.until < now })
+}
+
+// wants is how many jobs run or wait.
+func (p *part) wants() int { return p.key.running + p.key.waiting + len(p.key.called) }
+
+// yield gives back what is not its share, before another job takes it.
+func (p *part) yield() {
+	if used := p.key.running + len(p.key.called); p.permits > p.share {
+		p.permits = max(p.share, min(used, p.permits))
+	}
+}
+
+// plan says when to ask.
+func (p *part) plan(now int64) {
+	k := p.key
+	p.drop(now)
+	wants := p.wants()
+	short := wants > k.running && (!p.known || k.law.concurrent > 0 && p.permits < min(wants, k.law.concurrent) ||
+		k.law.interval > 0 && len(p.starts) < wants-k.running)
+	switch {
+	case p.asking:
+		return
+	case p.pause.New, p.permits < p.told[0] && p.permits < p.told[1]: // others may wait for it
+		p.at = max(p.failed, now)
+	case short:
+		p.at = max(p.retry, now)
+	case p.begun, k.paused > now && wants > k.running, k.law.concurrent > 0 && p.told != [2]int{p.permits, wants}:
+		p.at = p.asked + askAgain
+	case p.told != [2]int{}:
+		p.at = p.asked + askAnew
+	case len(p.starts) > 0: // its jobs may come yet
+		p.at = p.asked + askAgain
+	default:
+		k.limit.table.asks.Remove(p)
+		p.at = never
+		return
+	}
+	k.limit.table.asks.Put(p)
+}
+
+// ask is what to ask now. What it gives back is used by nobody here from then on.
+func (p *part) ask(now int64) quota.Ask {
+	k, wants := p.key, p.wants()
+	if now >= p.asked+askAgain {
+		p.permits = min(p.permits, wants)
+	}
+	a := quota.Ask{Concurrent: k.law.concurrent, Interval: k.law.interval, Ahead: k.law.ahead, Holds: p.permits, Wants: wants, Pauses: p.pause}
+	if k.law.interval > 0 {
+		a.Starts = max(wants-k.running-len(p.starts), 0)
+	}
+	if p.pause.New {
+		a.Pauses.For = max(k.paused-now, 0)
+	}
+	p.told = [2]int{max(p.told[0], p.permits), max(p.told[1], wants)} // or no answer comes
+	p.asking, p.begun, p.pause.New = true, false, false
+	return a
+}
+
+// hear takes in an answer, which was asked for at sent; ok is false if none came.
+func (p *part) hear(sent, now int64, wants int, a quota.Answer, ok bool) {
+	k := p.key
+	p.asking, p.asked = false, sent
+	if !ok {
+		p.failed = now + askAgain
+		p.retry = p.failed
+		p.pause.New = k.paused > now
+		return
+	}
+	p.known, p.permits, p.share, p.retry = true, a.Permits, a.Share, now+a.Retry
+	if a.Paused > 0 {
+		p.retry = min(p.retry, now+askAgain) // it may be ended elsewhere
+	}
+	p.told = [2]int{a.Permits, wants}
+	if k.law.concurrent == 0 {
+		p.told = [2]int{}
+	}
+	for _, at := range a.Starts {
+		p.starts = append(p.starts, start{from: now + at, until: sent + at + int64(quota.Grace)})
+	}
+	slices.SortFunc(p.starts, func(a, b start) int { return cmp.Compare(a.from, b.from) })
+	if !p.pause.New {
+		k.paused = now + a.Paused
+	}
+}
+
+// lapse has the part begin anew: what it had is others'.
+func (p *part) lapse() {
+	p.permits, p.share, p.starts, p.known, p.begun = 0, 0, nil, false, true
+}

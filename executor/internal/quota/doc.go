@@ -1,0 +1,23 @@
+// Package quota divides what a limit allows among the processes of a cluster. It is plain data: no
+// clock, no goroutine, no lock. For each key of a limit all processes have one [Row], which they read
+// and change in turns, each for itself.
+//
+//	jobs ──▶ limit.Table ──ask──▶ Row.Agree ──answer──▶ permits, starts ──▶ jobs
+//
+// # What is promised
+//
+//   - The permits of all processes that live are no more than Concurrent, if each holds no more than
+//     it was given, and begins no job above that.
+//   - Each process that wants permits has its share of them: as many as it wants, or as the others
+//     have that want more. What does not divide goes round, a [turn] at a time.
+//   - No half-open window as long as Per has the times of more than Rate + Burst − 1 starts, by the
+//     formula of package limit. A process begins no job before its time, and none [Grace] after it:
+//     so no window as long as Per + Grace sees more.
+//   - A row that says nothing is none.
+//
+// # What is not
+//
+// A start that was given and not used is lost. Which process gets the next one is a matter of who asks.
+//
+// Census: none.
+package quota

@@ -1,0 +1,181 @@
+package quota
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+const (
+	// Grace is how long after its time a start may be used.
+	Grace = 250 * time.Millisecond
+
+	turn   = int64(time.Second)            // of a permit that several processes want
+	retry  = int64(50 * time.Millisecond)  // for permits that others have
+	ahead  = int64(200 * time.Millisecond) // how long before their times starts are given
+	starts = 1000                          // at a time, at most
+)
+
+// Row is what all processes know of a key. Times are those of their common clock.
+type Row struct {
+	Next   int64   `json:"next,omitempty"`   // the pace, as in package limit
+	Paused int64   `json:"paused,omitempty"` // until then
+	Turned int64   `json:"turned,omitempty"` // when the last turn began
+	Shares []Share `json:"shares,omitempty"` // whose turn it is first
+}
+
+// Share is that of a process.
+type Share struct {
+	Process string `json:"process"`
+	Permits int    `json:"permits"`
+	Wants   int    `json:"wants"`
+}
+
+// Ask is what a process wants of a key.
+type Ask struct {
+	Concurrent      int   // of the limit; 0: any number
+	Interval, Ahead int64 // of its pace; 0: none
+
+	Holds  int // permits that it has still
+	Wants  int // jobs that run or wait
+	Starts int // of jobs that wait, beside those it was given
+	Pauses Pause
+}
+
+// Pause is one that a process knows, and others don't.
+type Pause struct {
+	New   bool
+	For   int64
+	Least bool // a longer one stays
+}
+
+// Answer is what it gets. Times are from now.
+type Answer struct {
+	Permits int
+	Share   int     // what it has of permits while others want more; it gives back the rest when it can
+	Starts  []int64 // times of jobs
+	Paused  int64
+	Retry   int64 // when to ask again for what it did not get
+}
+
+// Agree answers a process, and forgets those that don't live.
+func (r *Row) Agree(now int64, self string, lives func(process string) bool, a Ask) (to Answer) {
+	if p := a.Pauses; p.New && !(p.Least && r.Paused > now+p.For) {
+		r.Paused = now + p.For
+	}
+	to.Paused = max(r.Paused-now, 0)
+	r.Shares = slices.DeleteFunc(r.Shares, func(s Share) bool { return s.Process != self && !lives(s.Process) })
+	r.permit(now, self, a, &to)
+	if a.Interval > 0 {
+		r.start(now, a, &to)
+	}
+	return to
+}
+
+// permit gives permits.
+func (r *Row) permit(now int64, self string, a Ask, to *Answer) {
+	is := func(s Share) bool { return s.Process == self }
+	if a.Concurrent == 0 || a.Wants == 0 && a.Holds == 0 {
+		r.Shares = slices.DeleteFunc(r.Shares, is)
+		return
+	}
+	i := slices.IndexFunc(r.Shares, is)
+	if i < 0 {
+		i = len(r.Shares)
+		r.Shares = append(r.Shares, Share{Process: self})
+	}
+	r.Shares[i].Permits, r.Shares[i].Wants = a.Holds, min(a.Wants, a.Concurrent)
+	free, wanted := a.Concurrent+a.Holds, 0
+	for _, s := range r.Shares {
+		free -= s.Permits
+		wanted += s.Wants
+	}
+	first := r.Shares[0]
+	if wanted > a.Concurrent && now-r.Turned >= turn && (first.Permits > 0 || first.Wants == 0) { // it has had its turn
+		r.Turned = now
+		r.Shares = append(r.Shares[1:], r.Shares[0])
+		i = slices.IndexFunc(r.Shares, is)
+	}
+	to.Share = r.divide(a.Concurrent)[self]
+	to.Permits = max(a.Holds, min(to.Share, free))
+	if i == 0 && a.Holds == 0 && to.Permits > 0 {
+		r.Turned = now
+	}
+	r.Shares[i].Permits = to.Permits
+	if to.Permits < r.Shares[i].Wants {
+		to.Retry = retry
+	}
+}
+
+// divide returns the shares of all.
+func (r *Row) divide(permits int) map[string]int {
+	of := make(map[string]int, len(r.Shares))
+	short := slices.DeleteFunc(slices.Clone(r.Shares), func(s Share) bool { return s.Wants == 0 })
+	for permits > 0 && len(short) > 0 {
+		each := max(permits/len(short), 1)
+		short = slices.DeleteFunc(short, func(s Share) bool {
+			more := min(each, s.Wants-of[s.Process], permits)
+			of[s.Process] += more
+			permits -= more
+			return of[s.Process] == s.Wants
+		})
+	}
+	return of
+}
+
+// start gives starts of the near future.
+func (r *Row) start(now int64, a Ask, to *Answer) {
+	for range min(a.Starts, starts) {
+		at := max(now, r.Paused, r.Next-a.Ahead)
+		if at > now+ahead {
+			to.Retry = max(retry, at-now-ahead/2)
+			return
+		}
+		r.Next = max(r.Next, at) + a.Interval
+		to.Starts = append(to.Starts, at-now)
+	}
+}
+
+// Stored is a row as it is kept; without a State there is none.
+type Stored struct {
+	State []byte    // text
+	Until time.Time // it may be forgotten then, if it has not changed
+}
+
+// stays is how long a row of processes is kept, which ask anew before that.
+const stays = 3 * time.Hour
+
+// Read reads a row.
+func (s Stored) Read() (r Row, err error) {
+	if len(s.State) > 0 {
+		err = json.Unmarshal(s.State, &r)
+	}
+	return r, err
+}
+
+// Stored returns the row as it is to be kept.
+func (r *Row) Stored(now time.Time) Stored {
+	until := time.Unix(0, max(r.Next, r.Paused))
+	if len(r.Shares) > 0 {
+		until = now.Add(stays)
+	} else if !until.After(now) {
+		return Stored{}
+	}
+	state, err := json.Marshal(r)
+	if err != nil { // of numbers and names
+		panic(err)
+	}
+	return Stored{State: state, Until: until}
+}
+
+// Processes are those of a cluster.
+type Processes struct {
+	Self   string // tells this one from others
+	Common Common
+}
+
+// Common lets change see the rows of keys as all processes know them, and replaces them by what it
+// returns, for all or none; it is called again after a failure that left them as they were. now is
+// by one clock for all processes, lives says which of them may run jobs.
+type Common func(ctx context.Context, keys []string, change func(now time.Time, lives func(process string) bool, rows []Stored) ([]Stored, error)) error

@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/strandjobs/strand/executor/cluster"
+)
+
+// common lets change see and change what all nodes know of some keys: see cluster.Cluster. Locks, which nodes take in
+// one order, keep the others away meanwhile; nothing is written where nothing changes.
+func (n *Node) common(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []cluster.Row) ([]cluster.Row, error)) error {
+	began := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.base, cancel)()
+	names := make([][]byte, len(keys))
+	for i, key := range keys {
+		names[i] = []byte(key)
+	}
+	err := onConnection(ctx, n.pool, n.cfg.Lease, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+			now, alive, rows, err := n.known(ctx, tx, names)
+			if err != nil {
+				return err
+			}
+			changed, err := change(now, func(node string) bool { return slices.Contains(alive, node) }, slices.Clone(rows))
+			if err != nil {
+				return err
+			}
+			return n.know(ctx, tx, names, rows, changed)
+		})
+	})
+	n.limiting.note(began, err)
+	return err
+}
+
+// known returns the nodes that may run jobs, and the rows.
+func (n *Node) known(ctx context.Context, tx pgx.Tx, names [][]byte) (now time.Time, alive []string, rows []cluster.Row, err error) {
+	var b pgx.Batch
+	b.Queue("SET LOCAL idle_in_transaction_session_timeout = '1s'") // of a node that stands still with the locks
+	b.Queue(n.texts["lock"], names)
+	b.Queue(n.texts["alive"])
+	b.Queue(n.texts["known"], names)
+	answers := tx.SendBatch(ctx, &b)
+	defer func() { _ = answers.Close() }() // its error came before
+	for range 2 {
+		if _, err = answers.Exec(); err != nil {
+			return now, nil, nil, err
+		}
+	}
+	found, err := answers.Query()
+	if err == nil {
+		alive, err = pgx.CollectRows(found, pgx.RowTo[string])
+	}
+	if err == nil {
+		found, err = answers.Query()
+	}
+	if err != nil {
+		return now, nil, nil, err
+	}
+	var row cluster.Row
+	_, err = pgx.ForEachRow(found, []any{&now, &row.State, &row.Until}, func() error {
+		rows = append(rows, cluster.Row{State: bytes.Clone(row.State), Until: row.Until})
+		return nil
+	})
+	return now, alive, rows, err
+}
+
+// know writes what has changed.
+func (n *Node) know(ctx context.Context, tx pgx.Tx, names [][]byte, old, rows []cluster.Row) error {
+	var gone, keys [][]byte
+	var states []string
+	var until []time.Time
+	for i, r := range rows {
+		switch {
+		case bytes.Equal(r.State, old[i].State) && r.Until.Sub(old[i].Until) < time.Hour:
+		case len(r.State) == 0:
+			gone = append(gone, names[i])
+		default:
+			keys, states, until = append(keys, names[i]), append(states, string(r.State)), append(until, r.Until)
+		}
+	}
+	if len(gone)+len(keys) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, n.texts["know"], gone, keys, states, until)
+	return err
+}
