@@ -62,18 +62,18 @@ type Cluster struct {
 	// Self tells this process from others, also from one before it.
 	Self string
 
-	// Common lets change see the rows of some keys, as all processes know them, and replaces them by what
+	// Rows lets change see the rows of some keys, as all processes know them, and replaces them by what
 	// it returns: all or none, after other calls that have one of these keys, and before the next ones. A call without
 	// an answer may come to be later, but not after the next one has begun to change a row. now is by
 	// one clock for all processes; lives says whether the process with a Self may be running jobs still.
-	Common func(ctx context.Context, keys []string, change func(now time.Time, lives func(self string) bool, rows []Row) ([]Row, error)) error
+	Rows func(ctx context.Context, keys []string, change func(now time.Time, lives func(self string) bool, rows []Row) ([]Row, error)) error
 
 	Start func(ctx context.Context) error // is called once, after OnStart
 	Stop  func(ctx context.Context) error // is called once, and ends when all partitions are given away; handlers may go on until ctx ends
 	Err   func() error                    // until Stop
 }
 
-// Row is what the processes of a cluster know of a key in common: it is kept for Common.
+// Row is what the processes of a cluster know of a key, for Rows to keep.
 type Row = quota.Stored
 
 // OpenPartition opens the executor of a partition over a log, as executor.OpenLog does, with the
@@ -87,7 +87,7 @@ type OpenPartition = func(name string, log func(journal.Config) (*journal.Log, e
 func Open(c Cluster, cfg executor.Config) (x *executor.Executor, open OpenPartition, err error) {
 	door := backdoor.OpenCluster.(func(executor.Config, any, *fleet.Inspector, func(context.Context, string, []executor.Item[[]byte], []byte) ([]executor.Receipt, error),
 		func(context.Context) error, func(context.Context) error, func() error, quota.Processes) (*executor.Executor, OpenPartition, error))
-	return door(cfg, c.Of, &fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.Start, c.Stop, c.Err, quota.Processes{Self: c.Self, Common: c.Common})
+	return door(cfg, c.Of, &fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.Start, c.Stop, c.Err, quota.Processes{Self: c.Self, Rows: c.Rows})
 }
 
 // Lapsed says that the others may have taken this process for dead, so that what it had of the limits of

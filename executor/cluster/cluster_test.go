@@ -28,7 +28,7 @@ type town struct {
 	asked atomic.Int64
 	gone  atomic.Bool // an owner ends before it answers
 	away  atomic.Bool // none answers
-	rows  sync.Map    // of common
+	rows  sync.Map    // of share
 }
 
 const partitions = 4
@@ -41,7 +41,7 @@ func newTown(t *testing.T, workers int) *town {
 	c := &town{cfg: executor.Config{Workers: workers, Logger: slog.New(slog.DiscardHandler)}}
 	var err error
 	c.x, c.open, err = cluster.Open(cluster.Cluster{Of: c, Partitions: partitions, PartitionOf: partitionOf,
-		Enqueue: c.enqueue, Ask: c.ask, Self: "town", Common: c.common, Start: c.start, Stop: c.stop, Err: func() error { return nil }}, c.cfg)
+		Enqueue: c.enqueue, Ask: c.ask, Self: "town", Rows: c.share, Start: c.start, Stop: c.stop, Err: func() error { return nil }}, c.cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.x.Stop(context.Background())) })
 	return c
@@ -99,8 +99,8 @@ func (c *town) ask(ctx context.Context, partition int, _ string, question []byte
 	return cluster.Answer(ctx, c.parts[partition], question)
 }
 
-// common has the rows of one process.
-func (c *town) common(_ context.Context, keys []string, change func(time.Time, func(string) bool, []cluster.Row) ([]cluster.Row, error)) error {
+// share has the rows of one process.
+func (c *town) share(_ context.Context, keys []string, change func(time.Time, func(string) bool, []cluster.Row) ([]cluster.Row, error)) error {
 	var rows []cluster.Row
 	for _, key := range keys {
 		row, _ := c.rows.Load(key)

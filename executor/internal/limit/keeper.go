@@ -79,7 +79,7 @@ func (r *round) end(t *Table, now int64, answers []quota.Answer, ok bool) {
 func (r *round) agree(ctx context.Context, with quota.Processes) (answers []quota.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(askAgain))
 	defer cancel()
-	err = with.Common(ctx, r.keys, func(now time.Time, lives func(string) bool, rows []quota.Stored) ([]quota.Stored, error) {
+	err = with.Rows(ctx, r.keys, func(now time.Time, lives func(string) bool, rows []quota.Stored) ([]quota.Stored, error) {
 		answers = answers[:0]
 		for i, s := range rows {
 			row, err := s.Read()

@@ -29,7 +29,7 @@ type town struct {
 
 var errAway = errors.New("away")
 
-func (c *town) common(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []quota.Stored) ([]quota.Stored, error)) error {
+func (c *town) share(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []quota.Stored) ([]quota.Stored, error)) error {
 	time.Sleep(c.delay())
 	c.mu.Lock()
 	c.calls++
@@ -86,7 +86,7 @@ func newCrowd(t *testing.T, seed uint64, processes int, c Config) *crowd {
 		l := New()
 		l.Commonly()
 		r.all, r.limits = append(r.all, l), append(r.limits, l.Add("limit", c, nil))
-		go l.Keep(ctx, quota.Processes{Self: fmt.Sprint(i), Common: r.common})
+		go l.Keep(ctx, quota.Processes{Self: fmt.Sprint(i), Rows: r.share})
 		t.Cleanup(l.Close)
 	}
 	return r

@@ -172,10 +172,10 @@ func (r *Row) Stored(now time.Time) Stored {
 // Processes are those of a cluster.
 type Processes struct {
 	Self   string // tells this one from others
-	Common Common
+	Rows Rows
 }
 
-// Common lets change see the rows of keys as all processes know them, and replaces them by what it
+// Rows lets change see the rows of keys as all processes know them, and replaces them by what it
 // returns, for all or none; it is called again after a failure that left them as they were. now is
 // by one clock for all processes, lives says which of them may run jobs.
-type Common func(ctx context.Context, keys []string, change func(now time.Time, lives func(process string) bool, rows []Stored) ([]Stored, error)) error
+type Rows func(ctx context.Context, keys []string, change func(now time.Time, lives func(process string) bool, rows []Stored) ([]Stored, error)) error

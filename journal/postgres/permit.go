@@ -11,9 +11,9 @@ import (
 	"github.com/strandjobs/strand/executor/cluster"
 )
 
-// common lets change see and change what all nodes know of some keys: see cluster.Cluster. Locks, which nodes take in
+// permits lets change see and change what all nodes know of some keys: see cluster.Cluster. Locks, which nodes take in
 // one order, keep the others away meanwhile; nothing is written where nothing changes.
-func (n *Node) common(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []cluster.Row) ([]cluster.Row, error)) error {
+func (n *Node) permits(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []cluster.Row) ([]cluster.Row, error)) error {
 	began := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
