@@ -20,6 +20,7 @@ import (
 
 // caller counts for some ids, one call after the other.
 type caller struct {
+	path     string // of the queue, at a node; empty: numbers
 	ids      []string
 	accepted []atomic.Int64 // the last number of each id
 	doubtful atomic.Int64   // calls that were made again: it is not known whether they were accepted
@@ -29,8 +30,8 @@ type caller struct {
 const patience = 2 * time.Second
 
 // newCaller makes one of a run, whose name is in its ids: at -url there may be jobs of an earlier one.
-func newCaller(run string, number, ids int) *caller {
-	c := &caller{accepted: make([]atomic.Int64, ids)}
+func newCaller(path, run string, number, ids int) *caller {
+	c := &caller{path: path, accepted: make([]atomic.Int64, ids)}
 	for i := range ids {
 		c.ids = append(c.ids, fmt.Sprintf("%s-%d-%d", run, number, i))
 	}
@@ -46,11 +47,12 @@ func (c *caller) count(ctx context.Context, all *cluster) {
 			if ctx.Err() != nil {
 				return
 			}
-			accept := all.members[rand.IntN(len(all.members))].put
-			if rand.IntN(8) == 0 {
-				accept = all.transact
+			var err error
+			if c.path == "" && rand.IntN(8) == 0 {
+				err = all.transact(ctx, c.ids[i], next)
+			} else {
+				err = all.anyone().put(ctx, c.path, c.ids[i], next)
 			}
-			err := accept(ctx, c.ids[i], next)
 			if err == nil {
 				break
 			}
@@ -106,16 +108,17 @@ var errRolledBack = errors.New("rolled back")
 // errAway is returned when a node was not called.
 var errAway = errors.New("the node is away")
 
-// put takes a number to a node.
-func (m *member) put(ctx context.Context, id string, number int64) error {
+// put takes a number to a node, if it has the queue.
+func (m *member) put(ctx context.Context, path, id string, number int64) error {
 	l := m.life.Load()
-	if l == nil || time.Now().UnixNano() < l.slowUntil.Load() { // as a load balancer does
+	if l == nil || l.other && path != "" || time.Now().UnixNano() < l.slowUntil.Load() { // as a load balancer does
 		time.Sleep(time.Millisecond)
 		return errAway
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, fmt.Sprintf("http://%s/%s/%d", l.address, id, number), nil)
+	at := fmt.Sprintf("http://%s%s/%s/%d", l.address, path, id, number)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, at, nil)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,10 +37,12 @@ type cluster struct {
 	giveUp  context.CancelCauseFunc // ends the calls: there will be no verdict
 
 	rolledBack atomic.Int64 // transactions with a number
+	hurting    sync.Mutex   // held while something is done to the server
 
-	mu     sync.Mutex
-	out    io.Writer
-	events []event
+	mu        sync.Mutex
+	out       io.Writer
+	events    []*event
+	cancelled []event // handlers whose contexts ended
 }
 
 const idsOfCaller = 16
@@ -52,12 +55,12 @@ func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err
 		}
 	}()
 	if cfg.url == "" {
-		if c.server, err = startServer(); err != nil {
+		if c.server, err = startServer(cfg.promote > 0); err != nil {
 			return c, err
 		}
 		c.cfg.url = c.server.url()
-	} else if cfg.server > 0 {
-		return c, errors.New("-server is for a server that was started here, without -url")
+	} else if cfg.server+cfg.promote > 0 {
+		return c, errors.New("-server and -promote are for a server that was started here, without -url")
 	}
 	if err := postgres.Migrate(ctx, c.cfg.url, postgres.Config{Partitions: cfg.partitions}); err != nil {
 		return c, err
@@ -75,25 +78,48 @@ func newCluster(ctx context.Context, cfg config, out io.Writer) (c *cluster, err
 	if c.numbers, err = executor.Handle(c.jobs, "numbers", nothing, numbersConfig); err != nil {
 		return c, err
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return c, err
-	}
 	for i := range cfg.nodes {
-		m, through := &member{name: "node " + strconv.Itoa(i+1), log: cfg.log, say: c.say}, c.cfg.url
-		if cfg.cuts > 0 || cfg.hold > 0 {
-			if m.proxy, through, err = newProxy(c.cfg.url); err != nil {
-				return c, err
-			}
+		if err := c.join(i); err != nil {
+			return c, err
 		}
-		m.args = []string{program, "-node", m.name, "-url", through, "-lease", cfg.lease.String(),
-			"-log=" + strconv.FormatBool(cfg.log)}
-		c.members = append(c.members, m)
 	}
+	name := strconv.FormatInt(c.began.UnixMilli(), 36)
 	for i := range cfg.callers {
-		c.callers = append(c.callers, newCaller(strconv.FormatInt(c.began.UnixMilli(), 36), i+1, idsOfCaller))
+		c.callers = append(c.callers, newCaller("", name, i+1, idsOfCaller))
+	}
+	if cfg.deploy {
+		c.callers = append(c.callers, newCaller("/extra", name, cfg.callers+1, idsOfCaller))
 	}
 	return c, nil
+}
+
+// join makes a member of the cluster. With another build they begin in turns with this one and with that.
+func (c *cluster) join(i int) error {
+	m := &member{name: "node " + strconv.Itoa(i+1), lives: i, log: c.cfg.log, say: c.say, cancelled: c.cancel}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	through := c.cfg.url
+	if c.cfg.cuts > 0 || c.cfg.hold > 0 {
+		if m.proxy, through, err = newProxy(c.cfg.url); err != nil {
+			return err
+		}
+	}
+	c.members = append(c.members, m)
+	args := []string{"-node", m.name, "-url", through, "-lease", c.cfg.lease.String(),
+		"-log=" + strconv.FormatBool(c.cfg.log)}
+	m.builds = [][]string{slices.Concat([]string{program}, args)}
+	if c.cfg.deploy {
+		m.builds[0] = append(m.builds[0], "-deploy")
+	}
+	if c.cfg.other != "" {
+		if program, err = exec.LookPath(c.cfg.other); err != nil {
+			return fmt.Errorf("-other: %w", err)
+		}
+		m.builds = append(m.builds, slices.Concat([]string{program}, args))
+	}
+	return nil
 }
 
 func (c *cluster) close() {
@@ -118,10 +144,39 @@ func (c *cluster) close() {
 	}
 }
 
-func (c *cluster) note(e event) {
+// note keeps an event, which is over when its node has stood still for as long as any does, or when over is called.
+func (c *cluster) note(e event) (over func()) {
+	e.over = e.at.Add(c.cfg.lease * 3 / 2)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.events = append(c.events, e)
+	c.events = append(c.events, &e)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		e.over = time.Now()
+	}
+}
+
+// cancel notes that the context of a handler has ended on a node.
+func (c *cluster) cancel(node string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelled = append(c.cancelled, event{node: node, at: time.Now()})
+}
+
+// untouched counts the handlers that were cancelled on nodes to which nothing was done, nor to all, within the time that
+// its consequences may take.
+func (c *cluster) untouched() (count int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.cancelled {
+		if !slices.ContainsFunc(c.events, func(e *event) bool {
+			return (e.node == "" || e.node == h.node) && !h.at.Before(e.at) && h.at.Before(e.over.Add(c.cfg.lease+slack))
+		}) {
+			count++
+		}
+	}
+	return count
 }
 
 func (c *cluster) say(format string, args ...any) {
@@ -141,6 +196,8 @@ type figures struct {
 	ghosts  int64 // and such whose transaction was rolled back
 	stale   int64 // commits by another than the owner of the epoch
 	settled int64 // runs of a job whose end was committed before
+	over    int64 // jobs that began although as many ran as their limit lets
+	most    int64 // that ran at a time
 
 	rolledBack int64 // transactions
 	again      int64 // runs of a job that had run before
@@ -219,6 +276,12 @@ func (c *cluster) lookBack(ctx context.Context, f *figures) error {
 	if err != nil {
 		return err
 	}
+	err = c.db.QueryRow(ctx, `SELECT count(*) FILTER (WHERE step > 0 AND running > $1), coalesce(max(running), 0)
+		FROM (SELECT step, sum(step) OVER (ORDER BY at, step ROWS UNBOUNDED PRECEDING) AS running
+			FROM cluster.span, LATERAL (VALUES (began, 1), (ended, -1)) s (at, step)) r`, concurrent).Scan(&f.over, &f.most)
+	if err != nil {
+		return err
+	}
 	return c.takeovers(ctx, f)
 }
 
@@ -246,15 +309,17 @@ func (c *cluster) settle(ctx context.Context) (f figures, err error) {
 	for _, kind := range slices.Sorted(maps.Keys(f.events)) {
 		c.say("%d × %s%s", f.events[kind], kind, quantiles(f.takeovers[kind]))
 	}
+	c.say("%d handlers were cancelled, %d of them on nodes that nobody touched; of extra at most %d ran at a time",
+		len(c.cancelled), c.untouched(), f.most)
 	if f.omitted > 0 {
 		c.say("%d takeovers are left out: something else was done meanwhile", f.omitted)
 	}
 	verdict := fmt.Sprintf("lost %d, order violations %d, commits by a stale epoch %d, "+
-		"enqueued by rolled-back transactions %d, repeats of what was settled %d",
-		f.lost, f.gaps, f.stale, f.ghosts, f.settled)
+		"enqueued by rolled-back transactions %d, repeats of what was settled %d, over the limit %d",
+		f.lost, f.gaps, f.stale, f.ghosts, f.settled, f.over)
 	c.say("%s", verdict)
 	switch {
-	case f.gaps+f.lost+f.ghosts+f.stale+f.settled > 0:
+	case f.gaps+f.lost+f.ghosts+f.stale+f.settled+f.over > 0:
 		return f, fmt.Errorf("%s: none must be", verdict)
 	case f.accepted == 0:
 		return f, fmt.Errorf("%w: no node has accepted anything; -log shows what they say", errNoVerdict)
@@ -269,7 +334,7 @@ const slack = 2 * time.Second
 // first run under the next one. Where something else was done within the time that it may take, it is left out.
 func (c *cluster) takeovers(ctx context.Context, f *figures) error {
 	c.mu.Lock()
-	events := slices.SortedFunc(slices.Values(c.events), func(a, b event) int { return a.at.Compare(b.at) })
+	events := slices.SortedFunc(slices.Values(c.events), func(a, b *event) int { return a.at.Compare(b.at) })
 	c.mu.Unlock()
 	f.events, f.takeovers = make(map[string]int), make(map[string][]time.Duration)
 	for i, e := range events {

@@ -42,11 +42,12 @@ func TestChaos(t *testing.T) {
 		cfg := newConfig()
 		cfg.kill, cfg.stop, cfg.end = 4*time.Second, 3*time.Second, 5*time.Second
 		cfg.server, cfg.cuts, cfg.hold = 6*time.Second, 3*time.Second, 5*time.Second
+		cfg.promote, cfg.deploy, cfg.other = 8*time.Second, true, os.Args[0]
 		chaos(t, 1, cfg)
 		return
 	}
 	// Clusters side by side, and how often each does what. Where takeovers are measured, nothing else is done within
-	// the time that they may take. Twenty promotions are TestNodesOutliveTheirServer of journal/postgres.
+	// the time that they may take.
 	const second = time.Second
 	for _, tier := range []struct {
 		name            string
@@ -59,6 +60,8 @@ func TestChaos(t *testing.T) {
 		{"server", 2, 25, func(c *config) { c.server = 4 * second }},
 		{"cut", 2, 100, func(c *config) { c.cuts = second }},
 		{"hold", 4, 25, func(c *config) { c.hold = 1500 * time.Millisecond }},
+		{"promote", 1, 20, func(c *config) { c.promote, c.deploy = 5*second, true }},
+		{"deploy", 2, 50, func(c *config) { c.end, c.lease, c.deploy, c.other = 2*second, 3*second, true, os.Args[0] }},
 		{"one partition", 1, 40, func(c *config) {
 			c.partitions, c.nodes, c.lease, c.callers = 1, 5, 500*time.Millisecond, 24
 			c.kill, c.stop, c.end, c.cuts, c.hold = 2*second, 2*second, 3*second, 2*second, 3*second
@@ -66,6 +69,7 @@ func TestChaos(t *testing.T) {
 		{"all", 1, 0, func(c *config) {
 			c.length, c.callers = 3*time.Minute, 16
 			c.kill, c.stop, c.end, c.server, c.cuts, c.hold = 10*second, 8*second, 12*second, 25*second, 5*second, 9*second
+			c.promote, c.deploy, c.other = 30*second, true, os.Args[0]
 		}},
 	} {
 		t.Run(tier.name, func(t *testing.T) {
@@ -95,6 +99,7 @@ func chaos(t *testing.T, clusters int, cfg config) {
 			assert.NoError(t, err, "%s", &out)
 			assert.Positive(t, f.accepted)
 			assert.Positive(t, f.rolledBack)
+			assert.Equal(t, cfg.deploy, f.most > 0, "jobs of extra have run")
 			for kind, count := range f.events {
 				events[kind] += count
 				takeovers[kind] = append(takeovers[kind], f.takeovers[kind]...)
@@ -206,6 +211,15 @@ func TestWhatIsWrongIsCounted(t *testing.T) {
 	require.NoError(t, c.lookBack(t.Context(), &f))
 	require.Equal(t, int64(1), f.settled)
 
+	// Two run at a time, and then two others that begin when these end; a third one is too many.
+	as("b", `INSERT INTO cluster.span SELECT at, at + interval '1 minute'
+		FROM generate_series(now(), now() + interval '1 minute', '1 minute') at, generate_series(1, 2)`)
+	require.NoError(t, c.lookBack(t.Context(), &f))
+	require.Equal(t, []int64{0, concurrent}, []int64{f.over, f.most})
+	as("b", "INSERT INTO cluster.span SELECT began + interval '1 second', ended FROM cluster.span LIMIT 1")
+	require.NoError(t, c.lookBack(t.Context(), &f))
+	require.Equal(t, []int64{1, concurrent + 1}, []int64{f.over, f.most})
+
 	// Of partition 3 it is known when the next owner came, and ran something; of 4 nothing.
 	at := time.Now().Truncate(time.Second)
 	_, err = c.db.Exec(t.Context(), `UPDATE cluster.owner SET node = CASE epoch WHEN 1 THEN 'a' ELSE 'b' END,
@@ -222,6 +236,18 @@ func TestWhatIsWrongIsCounted(t *testing.T) {
 	c.events[1].at = at.Add(10 * time.Second)
 	require.NoError(t, c.lookBack(t.Context(), &f))
 	require.Equal(t, map[string][]time.Duration{"kill -9": {31 * time.Second}}, f.takeovers)
+
+	// Something was done to a, and later to all, but nothing to b, whose handlers are cancelled before that.
+	c.events, c.cancelled = nil, nil
+	c.note(event{node: "a", at: time.Now()})
+	for _, node := range []string{"a", "b", "b"} {
+		c.cancel(node)
+	}
+	c.note(event{at: time.Now()})
+	c.cancel("c")
+	require.Equal(t, 2, c.untouched())
+	c.note(event{at: c.cancelled[1].at})()
+	require.Zero(t, c.untouched())
 
 	_, err = c.db.Exec(t.Context(), "UPDATE cluster.count SET token = 9223372036854775807")
 	require.NoError(t, err)

@@ -26,6 +26,7 @@ const tables = `
 	CREATE TABLE cluster.run (id text, number bigint, node text, token bigint, partition integer, position bigint,
 		attempt integer, at timestamptz NOT NULL DEFAULT clock_timestamp());
 	CREATE INDEX ON cluster.run (partition, at);
+	CREATE TABLE cluster.span (began timestamptz, ended timestamptz);
 	CREATE TABLE cluster.late (id text, number bigint, node text, token bigint);
 
 	CREATE TABLE cluster.owner (partition integer, epoch bigint, node text, connection text,

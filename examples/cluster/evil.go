@@ -15,9 +15,9 @@ import (
 // event is something evil that was done.
 type event struct {
 	kind       string
-	node       string // to which
+	node       string // to which; empty: to all
 	partitions []int  // that it owned
-	at         time.Time
+	at, over   time.Time
 }
 
 // errAgain is why nothing evil was done: it is tried again.
@@ -85,11 +85,32 @@ func (c *cluster) hold(ctx context.Context) error {
 	return err
 }
 
-// killServer kills the server, with all its processes. If it does not come back there is nothing more to find out.
+// killServer kills the server, with all its processes, and starts it again.
 func (c *cluster) killServer(context.Context) error {
-	c.note(event{kind: "kill -9 of the server", at: time.Now()})
-	c.say("kill -9 of the server")
-	err := c.server.kill()
+	return c.hurtServer("kill -9 of the server", func() error {
+		if err := c.server.kill(); err != nil {
+			return err
+		}
+		return c.server.again()
+	})
+}
+
+// promote has the standby take the server's place.
+func (c *cluster) promote(context.Context) error {
+	return c.hurtServer("promotion", func() (err error) {
+		c.server, err = c.server.promote()
+		return err
+	})
+}
+
+// hurtServer does something to the server, if nothing else is done to it. If it does not come back there is nothing
+// more to find out.
+func (c *cluster) hurtServer(kind string, do func() error) error {
+	c.hurting.Lock()
+	defer c.hurting.Unlock()
+	defer c.note(event{kind: kind, at: time.Now()})()
+	c.say("%s", kind)
+	err := do()
 	if err != nil {
 		c.giveUp(err)
 	}

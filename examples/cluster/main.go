@@ -6,6 +6,7 @@
 //
 //	cd examples/cluster && go run .
 //	cd examples/cluster && go run . -for 5m -kill 15s -stop 10s -end 20s -server 30s -cut 5s -hold 15s
+//	cd examples/cluster && go run . -for 5m -end 10s -promote 30s -deploy -other /path/to/another/build
 //
 // Callers count: each takes the next number of an id of his to a node at random, again and again until one has
 // accepted it, and only then goes on to the number after it. One of eight goes with a transaction of the caller's
@@ -15,8 +16,12 @@
 // It exits with 3 when it can't tell, and says why. What may be is that a number comes again: when its node died before
 // the job was settled, or when its caller got no answer and has called twice.
 //
-// How a process takes part is in node.go, what it shows of itself in observe.go, and what a job does in count.go; the
-// rest is what hurts and counts.
+// With -other nodes change between two builds of this program, as in a deploy that is rolled out and back; the other one
+// may be older. With -deploy those of this one have a queue more, extra, whose numbers wait while a node without it owns
+// their partition. No more of its jobs run at a time than a limit of the cluster says, on all nodes together.
+//
+// How a process takes part is in node.go, what it shows of itself in observe.go, and what a job does in count.go and
+// limit.go; the rest is what hurts and counts.
 package main
 
 import (
@@ -38,17 +43,18 @@ type config struct {
 	node string // what this process is; empty: the one that starts the others
 	url  string
 
-	length                              time.Duration
-	times                               int
-	nodes, partitions, callers          int
-	lease                               time.Duration
-	kill, stop, end, server, cuts, hold time.Duration // how often; 0: never
-	log                                 bool
+	length                                       time.Duration
+	times                                        int
+	nodes, partitions, callers                   int
+	lease                                        time.Duration
+	kill, stop, end, server, promote, cuts, hold time.Duration // how often; 0: never
+	other                                        string        // program; empty: none
+	deploy, log                                  bool
 }
 
 const usage = `Cluster kills processes that share a queue over PostgreSQL, and sees that the numbers of each id arrive in order,
-with none left out and none of a transaction that was rolled back, and that nobody commits to a partition that another
-has taken. A number may come again, when its node died or its caller got no answer.
+with none left out and none of a transaction that was rolled back, that nobody commits to a partition that another
+has taken, and that a limit of the cluster holds. A number may come again, when its node died or its caller got no answer.
 
 Exit status: 0 it was so, 1 it was not, or a node failed; 2 the flags are wrong; 3 it can't tell, and says why.
 
@@ -67,6 +73,11 @@ func main() {
 	flag.DurationVar(&cfg.stop, "stop", 0, "how often a node is paused for longer than its lease, with SIGSTOP; 0: never")
 	flag.DurationVar(&cfg.end, "end", 0, "how often a node is ended in order, with SIGTERM; 0: never")
 	flag.DurationVar(&cfg.server, "server", 0, "how often the server is killed with kill -9; 0: never")
+	flag.DurationVar(&cfg.promote, "promote", 0,
+		"how often the server is killed, its standby promoted, and a new standby made; 0: never, and there is none")
+	flag.StringVar(&cfg.other, "other", "",
+		"another build of this `program`: a node that was killed or ended goes on with the other one of the two")
+	flag.BoolVar(&cfg.deploy, "deploy", false, "nodes of this build have the queue extra, too")
 	flag.DurationVar(&cfg.cuts, "cut", 0, "how often half of the connections are cut; 0: never")
 	flag.DurationVar(&cfg.hold, "hold", 0,
 		"how often what a node sends is held for longer than its lease, and delivered then; 0: never")
@@ -127,8 +138,8 @@ func run(ctx context.Context, cfg config, out io.Writer) (f figures, err error) 
 		nodes.Go(func() { m.live(living) })
 	}
 
-	all := []evil{{cfg.kill, c.kill}, {cfg.stop, c.stop}, {cfg.end, c.end}, {cfg.server, c.killServer}, {cfg.cuts, c.cut},
-		{cfg.hold, c.hold}}
+	all := []evil{{cfg.kill, c.kill}, {cfg.stop, c.stop}, {cfg.end, c.end}, {cfg.server, c.killServer},
+		{cfg.promote, c.promote}, {cfg.cuts, c.cut}, {cfg.hold, c.hold}}
 	for _, e := range all {
 		if cfg.times > 0 { // a bound, for when there is nothing left to hurt
 			cfg.length = max(cfg.length, time.Minute+3*time.Duration(cfg.times)*(e.every+2*cfg.lease))
@@ -137,8 +148,8 @@ func run(ctx context.Context, cfg config, out io.Writer) (f figures, err error) 
 	calling, stop := context.WithTimeout(ctx, cfg.length)
 	defer stop()
 	calling, c.giveUp = context.WithCancelCause(calling)
-	for i := range cfg.callers {
-		callers.Go(func() { c.callers[i].count(calling, c) })
+	for _, caller := range c.callers {
+		callers.Go(func() { caller.count(calling, c) })
 	}
 	for _, e := range all {
 		if e.every > 0 {
@@ -161,6 +172,9 @@ func run(ctx context.Context, cfg config, out io.Writer) (f figures, err error) 
 	evils.Wait()
 	if why := context.Cause(calling); why != calling.Err() {
 		return f, fmt.Errorf("%w: %w", errNoVerdict, why)
+	}
+	for _, m := range c.members {
+		m.deploy()
 	}
 	return c.settle(context.WithoutCancel(ctx))
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -57,7 +58,7 @@ func serve(ctx context.Context, cfg config) error {
 	x, err := postgres.Open(ctx, at.String(), postgres.Config{
 		Name:         cfg.node,
 		Lease:        cfg.lease,
-		SingleServer: true, // one on your laptop; with a standby, leave that out
+		SingleServer: !strings.Contains(at.Host, ","), // one on your laptop; with a standby, leave that out
 		Executor:     executor.Config{Workers: 4, StopTimeout: 5 * time.Second, Logger: logger},
 		Setup:        setup,
 	})
@@ -76,21 +77,20 @@ func serve(ctx context.Context, cfg config) error {
 	defer db.Close()
 
 	counting := &counting{db: db, node: stats.Node, partitionOf: node.PartitionOf}
-	numbers, err := executor.Handle(x, "numbers", counting.run, numbersConfig)
+	numbers, err := executor.Handle(x, "numbers", watched(counting.run), numbersConfig)
 	if err != nil {
 		return err
 	}
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("PUT /{id}/{number}", func(w http.ResponseWriter, r *http.Request) {
-		number, err := strconv.Atoi(r.PathValue("number"))
-		if err == nil {
-			_, err = numbers.Enqueue(r.Context(), r.PathValue("id"), number)
-		}
+	mux.HandleFunc("PUT /{id}/{number}", accept(numbers))
+	if cfg.deploy {
+		extra, err := handleExtra(x, counting)
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return err
 		}
-	})
+		mux.HandleFunc("PUT /extra/{id}/{number}", accept(extra))
+	}
 	mux.Handle("GET /metrics", figures)
 	mux.Handle("/", dashboard.Handler(x, dashboard.Config{}))
 	server := &http.Server{Handler: mux}
@@ -106,4 +106,28 @@ func serve(ctx context.Context, cfg config) error {
 		cancel()
 	}()
 	return x.Run(ctx)
+}
+
+// accept enqueues what is called.
+func accept(queue *executor.Queue[int]) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		number, err := strconv.Atoi(r.PathValue("number"))
+		if err == nil {
+			_, err = queue.Enqueue(r.Context(), r.PathValue("id"), number)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
+}
+
+// watched has a handler tell the process that started this one when its context has ended.
+func watched(handler func(context.Context, executor.Job[int]) error) func(context.Context, executor.Job[int]) error {
+	return func(ctx context.Context, job executor.Job[int]) error {
+		err := handler(ctx, job)
+		if ctx.Err() != nil {
+			fmt.Println("cancelled")
+		}
+		return err
+	}
 }

@@ -7,14 +7,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 )
 
 // proxy stands between a node and the server: it cuts connections, and holds what the node sends.
 type proxy struct {
-	listener net.Listener
-	target   string
-	gate     sync.RWMutex // held for writing while what the node sends is
+	listeners []net.Listener // one for each host of the server's URL
+	gate      sync.RWMutex   // held for writing while what the node sends is
 
 	mu    sync.Mutex
 	pairs map[*pair]bool
@@ -30,22 +30,28 @@ func newProxy(server string) (p *proxy, through string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	p = &proxy{target: u.Host, pairs: make(map[*pair]bool)}
-	if p.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		return nil, "", err
+	p = &proxy{pairs: make(map[*pair]bool)}
+	var hosts []string
+	for host := range strings.SplitSeq(u.Host, ",") {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			p.close()
+			return nil, "", err
+		}
+		p.listeners, hosts = append(p.listeners, l), append(hosts, l.Addr().String())
+		go p.accept(l, host)
 	}
-	go p.accept()
-	u.Host = p.listener.Addr().String()
+	u.Host = strings.Join(hosts, ",")
 	return p, u.String(), nil
 }
 
-func (p *proxy) accept() {
+func (p *proxy) accept(l net.Listener, host string) {
 	for {
-		node, err := p.listener.Accept()
+		node, err := l.Accept()
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.target)
+		server, err := net.Dial("tcp", host)
 		if err != nil {
 			_ = node.Close()
 			continue
@@ -102,7 +108,9 @@ func (p *proxy) cut() (count int) {
 }
 
 func (p *proxy) close() {
-	_ = p.listener.Close()
+	for _, l := range p.listeners {
+		_ = l.Close()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.pairs {
