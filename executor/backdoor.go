@@ -10,9 +10,10 @@ import (
 
 func init() {
 	backdoor.Open = openElsewhere
+	backdoor.Staged = Option{kind: optionStaged}
 	backdoor.OpenCluster = func(cfg Config, of any, all *fleet.Inspector, enqueue func(context.Context, string, []Item[[]byte], []byte) ([]Receipt, error),
-		start, stop func(context.Context) error, failing func() error) (*Executor, func(string, func(journal.Config) (*journal.Log, error), Config) (*Executor, error), error) {
-		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, start: start, stop: stop, failing: failing}, cfg)
+		followUp func(string, Item[[]byte]) (journal.Set, error), start, stop func(context.Context) error, failing func() error) (*Executor, openPartition, error) {
+		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, followUp: followUp, start: start, stop: stop, failing: failing}, cfg)
 	}
 	backdoor.ClusterOf = func(x any) any {
 		if x := x.(*Executor); x != nil && x.cluster != nil {
