@@ -152,7 +152,7 @@ func TestFollowUpsAndTheirCallersKeepTheirOrder(t *testing.T) {
 			select {
 			case <-over:
 				return
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond):
 			}
 			n := all[rand.IntN(len(all))]
 			n.mu.Lock()
