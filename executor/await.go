@@ -118,7 +118,8 @@ func (q *queue) wait(ctx context.Context, r Receipt) (await.End, error) {
 }
 
 func noPayload(r Receipt) error {
-	return fmt.Errorf("%w: the receipt has id %q and position %d, which is no payload, or one in an inbox", ErrInvalidID, r.ID, max(r.Position, r.MergedInto))
+	return fmt.Errorf("%w: the receipt has id %q and position %d, which is no payload, or one in an inbox without an IdempotencyKey",
+		ErrInvalidID, r.ID, max(r.Position, r.MergedInto))
 }
 
 // call returns a wait for the end of a payload of an id. Its Done has to follow.

@@ -11,10 +11,11 @@ import (
 
 func init() {
 	backdoor.Open = openElsewhere
+	backdoor.Staged = Option{kind: optionStaged}
 	backdoor.OpenCluster = func(cfg Config, of any, all *fleet.Inspector, enqueue func(context.Context, string, []Item[[]byte], []byte) ([]Receipt, error),
-		start, stop func(context.Context) error, failing func() error, with quota.Processes,
-	) (*Executor, func(string, func(journal.Config) (*journal.Log, error), Config) (*Executor, error), error) {
-		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, start: start, stop: stop, failing: failing, all: with}, cfg)
+		followUp func(string, Item[[]byte]) (journal.Set, error), start, stop func(context.Context) error, failing func() error, with quota.Processes,
+	) (*Executor, openPartition, error) {
+		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, followUp: followUp, start: start, stop: stop, failing: failing, all: with}, cfg)
 	}
 	backdoor.Lapse = func(x any) { x.(*Executor).limits.Lapse() }
 	backdoor.ClusterOf = func(x any) any {

@@ -225,9 +225,11 @@ func (t *Queue[T]) write(e *journal.Entry, it Item[T], data []byte, now int64) e
 		return err
 	}
 	if it.Score != nil {
-		return setScore(e, *it.Score)
+		if err := setScore(e, *it.Score); err != nil {
+			return err
+		}
 	}
-	return nil
+	return t.q.x.cfg.Splitter.refuse(it.ID) // at last: FollowUp has a use for e
 }
 
 // fill writes what an enqueue asks for into e. Its checks come before anything is
@@ -238,9 +240,6 @@ func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) err
 	}
 	if len(payload) > q.x.cfg.Advanced.MaxPayloadBytes {
 		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.Advanced.MaxPayloadBytes)
-	}
-	if err := q.x.cfg.Splitter.refuse(id); err != nil {
-		return err
 	}
 	// The journal copies it, and changes nothing.
 	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
@@ -311,12 +310,13 @@ type cluster struct {
 	*fleet.Inspector
 	fleet.Members[*Executor] // the executors of partitions in this process
 
-	of      any
-	enqueue func(ctx context.Context, queue string, items []Item[[]byte], conditions []byte) ([]Receipt, error)
-	start   func(context.Context) error
-	stop    func(context.Context) error
-	failing func() error
-	all     quota.Processes
+	of       any
+	enqueue  func(ctx context.Context, queue string, items []Item[[]byte], conditions []byte) ([]Receipt, error)
+	followUp func(queue string, item Item[[]byte]) (journal.Set, error)
+	start    func(context.Context) error
+	stop     func(context.Context) error
+	failing  func() error
+	all      quota.Processes
 
 	err  error          // of stop, before the executor has stopped
 	room *dispatch.Room // for the workers of all of these

@@ -182,7 +182,7 @@ type EnqueueCall struct {
 // accept enqueues entries that have been filled in. A caller may wait for the end of
 // the first of them.
 func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (submit.Submission, error) {
-	if q.layers.enqueue == nil {
+	if q.layers.enqueue == nil || slices.ContainsFunc(options, func(o Option) bool { return o.kind == optionStaged }) {
 		return q.submit(ctx, entries, options, w)
 	}
 	if err := q.x.admits(ctx); err != nil {

@@ -192,9 +192,11 @@ func (x *Executor) newCalls() *submit.Engine {
 	}
 }
 
+type openPartition = func(name string, log func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error)
+
 // openCluster opens the executor of a cluster, and returns what opens those of its partitions. See
 // package cluster, which is its door.
-func openCluster(c *cluster, cfg Config) (x *Executor, partition func(string, func(journal.Config) (*journal.Log, error), Config) (*Executor, error), err error) {
+func openCluster(c *cluster, cfg Config) (x *Executor, partition openPartition, err error) {
 	if x, err = Open("", cfg); err != nil {
 		return nil, nil, err
 	}

@@ -32,6 +32,7 @@ const (
 	optionIdempotency
 	optionMetadata
 	optionAbsent
+	optionStaged // it was staged in another partition
 )
 
 // isCondition reports whether the call may be refused, or answered, because of what

@@ -277,7 +277,7 @@ var inRoot = []mutation{
 	{"unlock although told not to", "journal/log.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
 	{"accept follow-ups in a commit of their own", "executor/internal/work/record.go", "		q.Log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.Log.Record(&c.Change)\n		_ = q.Log.Flush(q.Crew.Handlers)\n		_, _ = q.Log.Post(q.Crew.Handlers, f.Entries, f.With)\n", chains},
-	{"follow-ups that forget their trace", "executor/followup.go", "	if len(pairs) == 0 || said", "	if len(pairs) >= 0 || said", chains},
+	{"follow-ups that forget their trace", "executor/followup.go", "	if len(pairs) == 0 || own", "	if len(pairs) >= 0 || own", chains},
 	{"keep what was staged in a batch that is halved", "executor/internal/halve/halve.go", "	if r.Calls > r.First { // what", "	if false { // what", chains},
 	{"keep what was staged in a call before next was called again", "executor/middleware_run.go", "		again.attempt.Again(again.call)\n", "		again.attempt.Begin(again.call)\n", chains},
 	{"keep what a batch has staged before next was called again", "executor/batch.go", "	case b.Calls > b.First: // a middleware", "	case false: // a middleware", chains},
@@ -286,7 +286,8 @@ var inRoot = []mutation{
 	{"what was done before Goexit is lost with it", "executor/batch.go", "		b.Settle(ErrHandlerExited)\n", "", exits},
 	{"jobs of a batch are not concluded after Goexit", "executor/internal/work/worker.go", "		w.engaged(w.handleRest)\n", "		w.handleRest()\n", exits},
 	{"stage when the handler has returned", "executor/internal/attempt/attempt.go", "a.inHand, a.staged = nil, nothingMore", "a.inHand = nil", chains},
-	{"accept at the time of the call", "executor/followup.go", "t.fill(&f.Entry, it, work.Unstamped, options)", "t.fill(&f.Entry, it, t.q.stamp(), options)", chains},
+	{"accept at the time of the call", "executor/followup.go", "t.write(&f.Entry, it, data, work.Unstamped)", "t.write(&f.Entry, it, data, t.q.stamp())", chains},
+	{"a middleware is called for what was staged", "executor/middleware.go", "return o.kind == optionStaged", "return o.kind == 0", gate{"./executor/cluster", "^TestOneProgram$"}},
 	{"follow-ups lock nothing", "executor/followup.go", "		f.Keys = keys[0]\n", "		_ = keys\n", chains},
 	{"follow-ups are not counted", "executor/internal/work/followup.go", "			b.Exceed(shard.Announced(&f.Entry))\n", "			_ = b\n", chains},
 	{"follow-ups of a run that was taken apart wait for its end", "shard/ends.go", "	c.takeStaged(it, n)\n", "	if !it.recalled.Load() {\n		c.takeStaged(it, n)\n	}\n", chains},

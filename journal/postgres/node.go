@@ -209,7 +209,8 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err = n.connect(ctx, url); err == nil {
 		n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
-			Enqueue: n.enqueue, Ask: n.ask, Self: n.id.String(), Rows: n.permits, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
+			Enqueue: n.enqueue, FollowUp: n.followUp, Ask: n.ask, Self: n.id.String(), Rows: n.permits,
+			Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
 	}
 	if err != nil {
 		n.disconnect(err)
