@@ -215,10 +215,10 @@
 //   - a crash recorder whose file was cut: 1, until that is logged; jobs go on
 //     without it, and one that kills the process is not found out
 //   - a disk that becomes full, or has room again: 1, until that is logged
-//   - a call whose context ended while its payloads were on their way to the disk,
-//     if they lock something or there is a limit of the backlog: 1, until the
-//     outcome is known or the executor has stopped; so it is with a call whose dead
-//     letters were on their way out of the morgue
+//   - a call whose context ended while its payloads were on their way to the disk, if it
+//     has a condition as [IfAbsent] is one, locks something, or there is a limit of the
+//     backlog: 1, until the outcome is known or the executor has stopped; so it is with a
+//     call whose dead letters were on their way out of the morgue
 //   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch]
 //     has returned
 //   - Fold: 1 for each call of it for a run, until that is over; for a queue up to 4

@@ -48,14 +48,11 @@ func (o *Submission) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave lets the next calls in, which wait for an outcome that is still open: user
-// code may have ended the goroutine.
+// leave lets the next calls in. While the outcome is open they wait, and learn lets them in.
 func (o *Submission) leave() {
-	var open <-chan struct{}
-	if o.stage == underWay {
-		open = o.Ticket.Done()
+	if o.conditions != nil && o.stage != underWay {
+		o.to.Once.Leave(&o.conditions.Call)
 	}
-	o.to.Once.Leave(&o.conditions.Call, open)
 }
 
 // checkAbsence refuses a call whose id has a payload that waits. The caller is inside

@@ -166,7 +166,7 @@ func (d *Door) Mark(e *journal.Entry) {
 // returns errNoRoom.
 func (o *Submission) try(ctx context.Context) error {
 	if o.conditions != nil {
-		defer o.leave()
+		defer o.leave() // user code may end the goroutine
 		if err := o.enter(ctx); err != nil || o.Earlier != 0 {
 			return err
 		}
@@ -313,7 +313,7 @@ func (o *Submission) end() {
 	switch {
 	case o.stage == outside:
 		o.withdraw()
-	case o.stage == underWay && (o.taken || o.locked != nil || o.first != 0):
+	case o.stage == underWay && (o.conditions != nil || o.taken || o.locked != nil || o.first != 0):
 		late := *o
 		go late.learn() // the caller has gone; see the census
 	}
@@ -326,6 +326,8 @@ func (o *Submission) learn() {
 	case <-o.to.Stopped:
 		return
 	}
+	o.stage = accepted // or it may be
+	o.leave()
 	if errors.Is(o.Ticket.Wait(context.Background()), journal.ErrFull) {
 		o.withdraw()
 	}

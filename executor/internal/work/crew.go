@@ -13,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -52,7 +53,7 @@ func (c *Crew) Open(stuck time.Duration) {
 	}
 	c.Watchdog = attempt.NewWatchdog(attempt.Config{After: stuck, Hands: hands, Replace: c.replace, Report: func(s attempt.Stuck) {
 		c.Logger.Error("handler is stuck", slog.Any("jobs", s.Worker.(*worker).jobs()),
-			slog.Duration("after", s.Age), slog.String("stack", s.Goroutine.Stack()))
+			slog.Duration("after", s.Age), slog.String("stack", goroutine.All().Of(s.Goroutine)))
 	}})
 }
 
