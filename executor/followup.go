@@ -9,6 +9,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -178,7 +179,7 @@ func inherit(f *work.FollowUp, pairs map[string]string, options []Option) error 
 	}
 	all := maps.Clone(pairs)
 	maps.Copy(all, own)
-	if err := setMetadata(&f.Entry, all); err != nil {
+	if err := submit.SetMetadata(&f.Entry, all); err != nil {
 		return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -41,7 +42,7 @@ func (k KeyLocks) usable(ctx context.Context, key string) error {
 	case k.x.cluster != nil:
 		return fmt.Errorf("%w: the partitions of a cluster have keys, each its own", ErrState)
 	}
-	return cmp.Or(checkKey(key), k.x.admits(ctx))
+	return cmp.Or(keylock.CheckKey(key), k.x.admits(ctx))
 }
 
 // Lock locks key by hand until Unlock; doing it twice is like doing it twice in

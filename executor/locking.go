@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/brief"
-	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/lock"
 )
@@ -155,8 +154,8 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 	}
 	k := &keylock.Condition{
 		Keys: x.keys, Queue: q.Name,
-		OnEnqueue: keysOf("OnEnqueue", c.OnEnqueue), BlockedBy: keysOf("BlockedBy", c.BlockedBy),
-		OnRun: keysOf("OnRun", c.OnRun), Unlock: keysOf("Unlock", c.Unlock),
+		OnEnqueue: keylock.Compute("OnEnqueue", c.OnEnqueue), BlockedBy: keylock.Compute("BlockedBy", c.BlockedBy),
+		OnRun: keylock.Compute("OnRun", c.OnRun), Unlock: keylock.Compute("Unlock", c.Unlock),
 		Counted: c.Counted, UnlockOnBurial: c.UnlockOnBurial, Supersedes: q.Supersedes, TTL: max(c.TTL, 0), Blocked: c.WhenBlocked,
 		Service: c.Service, Logger: x.cfg.Logger, Handlers: x.handlers, Refuse: refusal,
 	}
@@ -201,7 +200,7 @@ func addUnique[T any](q *queue, u Unique[T], a *admit.List) error {
 		},
 	}
 	if u.Key != nil {
-		key := keyOf("Unique.Key", u.Key)
+		key := keylock.ComputeOne("Unique.Key", u.Key)
 		c.Key = func(id string, p admit.Payload) (string, error) { return key(id, p.Value) }
 		c.Checked = key
 		a.Check(c)
@@ -257,7 +256,7 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 	case u.Heartbeat <= 0 || u.Heartbeat >= u.TTL:
 		return u, fmt.Errorf("%w: Unique.Heartbeat is %v, it must be above zero and below the TTL of %v", ErrConfig, u.Heartbeat, u.TTL)
 	}
-	return u, among("Unique.While", u.While, UniqueNever, UniqueWhileRunning)
+	return u, setting.Among("Unique.While", u.While, UniqueNever, UniqueWhileRunning)
 }
 
 // checkBlocked is check for what has to do with other settings.
@@ -267,59 +266,6 @@ func (c *Locks[T]) checkBlocked(name string) error {
 		return fmt.Errorf("%w: Locks.WhenBlocked waits for %v, it must not be negative", ErrConfig, c.WhenBlocked.After)
 	case c.Service != nil && (c.Counted || c.UnlockOnBurial || c.TTL > 0):
 		return fmt.Errorf("%w: Locks of queue %q have a Service, which can't have Counted, UnlockOnBurial or TTL", ErrConfig, name)
-	}
-	return nil
-}
-
-// keysOf returns the keys of a payload, each once, from a function of the program that is
-// set under name; nil without one. Errors match ErrInvalidKey, and say the name.
-func keysOf[T any](name string, f func(string, T) []string) keylock.KeysOf {
-	if f == nil {
-		return nil
-	}
-	return func(id string, payload any) (keys []string, err error) {
-		var all []string
-		value, _ := payload.(T) // of an interface type it may be nil
-		if err := guard.Call(func() error { all = f(id, value); return nil }); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidKey, name, err)
-		}
-		for _, key := range all {
-			if key == "" {
-				return nil, fmt.Errorf("%w: %s: %w: return 1 to %d bytes", ErrInvalidKey, name, lock.ErrEmptyKey, maxKeyBytes)
-			}
-			if err := checkKey(key); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			keys = admit.With(keys, key)
-		}
-		return keys, nil
-	}
-}
-
-// keyOf is keysOf for a function that returns one.
-func keyOf[T any](name string, f func(string, T) string) func(id string, payload any) (string, error) {
-	if f == nil {
-		return nil
-	}
-	keys := keysOf(name, func(id string, value T) []string { return []string{f(id, value)} })
-	return func(id string, payload any) (string, error) {
-		all, err := keys(id, payload)
-		if err != nil {
-			return "", err
-		}
-		return all[0], nil
-	}
-}
-
-// maxKeyBytes is the length of the longest key.
-const maxKeyBytes = 512
-
-func checkKey(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)
-	}
-	if len(key) > maxKeyBytes {
-		return fmt.Errorf("%w: %q has %d bytes, it must have from 1 to %d", ErrInvalidKey, brief.Clip(key), len(key), maxKeyBytes)
 	}
 	return nil
 }

@@ -2,12 +2,7 @@ package executor
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"time"
-
-	"github.com/strandjobs/strand/executor/internal/brief"
-	"github.com/strandjobs/strand/journal"
 )
 
 // Option of one call. Of several of a kind the last one counts.
@@ -83,71 +78,4 @@ func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 // room for it. A [Queue.FollowUp] inherits those of its job.
 func Metadata(pairs map[string]string) Option {
 	return Option{kind: optionMetadata, metadata: pairs}
-}
-
-// ask writes into an item what it leaves open.
-func (it *Item[T]) ask(options []Option) {
-	for _, o := range slices.Backward(options) { // the last one counts
-		switch {
-		case (o.kind == optionAt || o.kind == optionIn) && it.Due.IsZero():
-			if it.Due = o.due; o.due.IsZero() {
-				it.Due = time.Unix(0, 0) // which is asked for, too
-			}
-		case o.kind == optionScore && it.Score == nil:
-			it.Score = new(o.score)
-		case o.kind == optionMetadata && it.Metadata == nil:
-			if it.Metadata = o.metadata; o.metadata == nil {
-				it.Metadata = map[string]string{}
-			}
-		}
-	}
-}
-
-// setDue keeps the time within what 64 bits of nanoseconds can say, which is until
-// the year 2262.
-func setDue(e *journal.Entry, t time.Time) {
-	switch s := t.Unix(); {
-	case s >= math.MaxInt64/int64(time.Second):
-		e.Due = math.MaxInt64 - 1
-	case s > 0:
-		e.Due = t.UnixNano()
-	default:
-		e.Due = 0
-	}
-}
-
-func setScore(e *journal.Entry, score float64) error {
-	if math.IsNaN(score) || math.IsInf(score, 0) {
-		return fmt.Errorf("%w: %v for id %q, it must be finite", ErrInvalidScore, score, e.ID)
-	}
-	e.Score, e.Floor = score+0, nil // −0 becomes 0
-	return nil
-}
-
-// What [Metadata] may have.
-const (
-	maxMetadataPairs = 16
-	maxMetadataBytes = 1 << 10
-)
-
-func setMetadata(e *journal.Entry, pairs map[string]string) error {
-	if len(pairs) == 0 {
-		e.Metadata = nil // that of an earlier option
-		return nil
-	}
-	if len(pairs) > maxMetadataPairs {
-		return fmt.Errorf("%w: %d pairs for id %q, the limit is %d", ErrInvalidMetadata, len(pairs), e.ID, maxMetadataPairs)
-	}
-	size := 0
-	for key, value := range pairs {
-		if key == "" {
-			return fmt.Errorf("%w: a key is empty, of the value %q for id %q", ErrInvalidMetadata, brief.Text(value), e.ID)
-		}
-		size += len(key) + len(value)
-	}
-	if size > maxMetadataBytes {
-		return fmt.Errorf("%w: keys and values for id %q have %d bytes, the limit is %d", ErrInvalidMetadata, e.ID, size, maxMetadataBytes)
-	}
-	e.Metadata = journal.NewMetadata(pairs)
-	return nil
 }

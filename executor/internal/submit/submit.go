@@ -13,8 +13,8 @@
 //	await     the outcome: on disk, and taken in by its shard
 //	receipt   what became of each payload
 //
-// The first and the last are the executor's. The first two call user code, and nothing is held
-// meanwhile.
+// The codec and the functions of the queue are asked by the executor, which makes the receipt, too.
+// The first two call user code, and nothing is held meanwhile.
 //
 // # What is promised
 //
@@ -53,6 +53,9 @@ type Engine struct {
 	Graph  *admit.Graph
 	Waits  bool // calls wait for room in the backlog
 
+	MaxPayload int                   // bytes of the largest payload
+	Refuse     func(id string) error // an id of another process; nil: there is none
+
 	Failed, Stopped <-chan struct{}
 	Err             func() error                   // why the executor has failed
 	Exempt          func(ctx context.Context) bool // the caller is a handler: it need not wait for room
@@ -77,6 +80,7 @@ type Door struct {
 	Lanes      *lane.Condition    // nil: its ids are its own
 	Folder     *fold.Folder       // nil: each payload stays what it is
 	Awaited    await.Book         // payloads for whose end a caller waits
+	Scores     journal.Floor      // of payloads that come without one
 	Posts      bool               // calls return before the journal has them on disk
 	Supersedes bool               // the payload with the highest score counts
 
