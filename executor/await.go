@@ -11,7 +11,6 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/await"
-	"github.com/strandjobs/strand/executor/internal/ending"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
@@ -35,7 +34,7 @@ var (
 	// for what can't end before that handler does: a payload of its own id, one that
 	// waits, perhaps over others, for this one or for what it holds, or any at all
 	// while the handlers of all other workers wait, too.
-	ErrDeadlock = ending.ErrDeadlock
+	ErrDeadlock = await.ErrDeadlock
 )
 
 // PendingError is returned by a call that waits for a payload no longer: its context has
@@ -126,12 +125,12 @@ func noPayload(r Receipt) error {
 }
 
 // call returns a wait for the end of a payload of an id. Its Done has to follow.
-func (q *queue) call(ctx context.Context, id string) *ending.Call {
-	return &ending.Call{X: &q.x.ends, Context: ctx, Queue: q.To, Book: &q.Awaited, Async: q.durability == DurabilityAsync, Waiter: await.NewWaiter(), ID: id}
+func (q *queue) call(ctx context.Context, id string) *await.Call {
+	return &await.Call{X: q.x.crew.Engine, Context: ctx, Queue: q.To, Book: &q.Awaited, Async: q.durability == DurabilityAsync, Waiter: await.NewWaiter(), ID: id}
 }
 
 // enter returns why the caller may not wait, if it is a handler.
-func (q *queue) enter(c *ending.Call) error {
+func (q *queue) enter(c *await.Call) error {
 	if !q.x.owns(c.Context) {
 		return nil
 	}
@@ -159,7 +158,7 @@ func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err erro
 }
 
 // outcome waits for the end of a payload.
-func (q *queue) outcome(c *ending.Call, r Receipt) (await.End, error) {
+func (q *queue) outcome(c *await.Call, r Receipt) (await.End, error) {
 	end, err := c.Wait()
 	if err != nil {
 		return end, &PendingError{r, err, c.Done()}
@@ -217,11 +216,8 @@ type Caller[T, R any] struct {
 // Those who wait for the payload in [Caller.Do] get it once that is done. Otherwise
 // it is dropped, and so is what comes with an error. In a cluster it comes as JSON. It returns the errors of Handle.
 func HandleResult[T, R any](x *Executor, name string, handler func(context.Context, Job[T]) (R, error), cfg QueueConfig[T]) (*Caller[T, R], error) {
-	if err := notNil(x, handler == nil, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	err := t.handle(x, name, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callSingle(ctx, items, func(ctx context.Context, job Job[T]) error {
 			result, err := handler(ctx, job)
 			if err == nil {

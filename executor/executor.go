@@ -17,7 +17,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
-	"github.com/strandjobs/strand/executor/internal/ending"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
@@ -63,7 +62,6 @@ type Executor struct {
 	once       once.Book // idempotency keys and offsets of sources
 	calls      *submit.Engine
 	graph      admit.Graph // of jobs that wait for each other
-	ends       ending.Executor
 	crew       work.Crew
 	inspector  inspector
 	view       fleet.Inspected // what people see: inspector, but for a cluster

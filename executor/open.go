@@ -185,10 +185,8 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 func (x *Executor) newCalls() *submit.Engine {
 	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
 	calls := &submit.Engine{
-		Log: x.log, Once: &x.once, Keys: x.keys, Ledger: x.ledger, Graph: &x.graph, Waits: x.cfg.WaitForRoom,
-		Failed: x.failed, Stopped: x.stopped, Err: x.Err, Exempt: x.owns,
-		Errors:     submit.Errors{Full: noRoom, TooLarge: tooLarge, Repeated: repeated, Stale: stale, Waiting: waiting},
-		MaxPayload: x.cfg.Advanced.MaxPayloadBytes,
+		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes, Err: x.Err, Exempt: x.owns,
+		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Repeated: repeated, Stale: stale, Waiting: waiting},
 	}
 	if x.cfg.Splitter.Nodes > 0 { // or each payload would ask
 		calls.Refuse = x.cfg.Splitter.refuse

@@ -32,25 +32,11 @@ import (
 // It returns ErrConfig, ErrDuplicateQueue, ErrState for SharedLanes after Start, ErrFull for
 // a new name on a full disk, which the other queues make room on, or an error of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if err := notNil(x, handler == nil, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	err := t.handle(x, name, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callSingle(ctx, items, handler)
 	})
 	return everywhere(x, t, err, func(part *Executor) error { _, err := Handle(part, name, handler, cfg); return err })
-}
-
-// handle registers a queue whose handler gets one payload per call.
-func (t *Queue[T]) handle(x *Executor, name string, call func(context.Context, []*shard.Item) []error) error {
-	if most := t.cfg.Gather.MaxPayloads; most > 1 || most < 0 {
-		return fmt.Errorf("%w: Gather.MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
-	}
-	if err := notBatched(t.cfg.BatchSize, name); err != nil {
-		return err
-	}
-	return t.register(x, name, true, call)
 }
 
 // callSingle calls a handler that gets one payload, inside the middlewares.
@@ -103,14 +89,8 @@ func HandleLatest[T any](x *Executor, name string, handler func(context.Context,
 // letter that is put back runs after what was done meanwhile. It returns the errors of
 // Handle.
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if err := notNil(x, handler == nil, name); err != nil {
-		return nil, err
-	}
-	if err := notBatched(cfg.BatchSize, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	err := t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.enroll(x, name, handler == nil, oneID, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callMerged(ctx, items, handler)
 	})
 	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleMerged(part, name, handler, cfg); return err })
@@ -138,13 +118,6 @@ func orNil(err error) []error {
 	return []error{err}
 }
 
-func notBatched(size int, name string) error {
-	if size > 1 {
-		return fmt.Errorf("%w: BatchSize is %d for queue %q, whose handler gets single jobs; use HandleBatch", ErrConfig, size, name)
-	}
-	return nil
-}
-
 // HandleBatch registers a queue whose handler gets up to BatchSize jobs in one call,
 // each of another id; with Merge MergeSupersede, each with its newest payload alone. It
 // is for work that is cheaper by the dozen.
@@ -160,25 +133,37 @@ func notBatched(size int, name string) error {
 // A dead letter that is put back runs after what was done of its id meanwhile, as with
 // [Handle]. It returns the errors of Handle.
 func HandleBatch[T any](x *Executor, name string, handler func(context.Context, []Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if err := notNil(x, handler == nil, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	err := t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.enroll(x, name, handler == nil, manyIDs, func(ctx context.Context, items []*shard.Item) []error {
 		b := batch[T]{queue: t, handler: handler}
 		return b.run(ctx, items)
 	})
 	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleBatch(part, name, handler, cfg); return err })
 }
 
-func notNil(x *Executor, noHandler bool, name string) error {
-	if x == nil {
+// shape is what one call of a handler gets.
+type shape uint8
+
+const (
+	onePayload shape = iota
+	oneID
+	manyIDs
+)
+
+// enroll registers a queue, if its shape lets it.
+func (t *Queue[T]) enroll(x *Executor, name string, noHandler bool, s shape, call func(context.Context, []*shard.Item) []error) error {
+	most, batch := t.cfg.Gather.MaxPayloads, t.cfg.BatchSize
+	switch {
+	case x == nil:
 		return fmt.Errorf("%w: queue %q has no executor; Open makes one", ErrConfig, name)
-	}
-	if noHandler {
+	case noHandler:
 		return fmt.Errorf("%w: the handler of queue %q is nil", ErrConfig, name)
+	case s == onePayload && (most > 1 || most < 0):
+		return fmt.Errorf("%w: Gather.MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
+	case s != manyIDs && batch > 1:
+		return fmt.Errorf("%w: BatchSize is %d for queue %q, whose handler gets single jobs; use HandleBatch", ErrConfig, batch, name)
 	}
-	return nil
+	return t.register(x, name, s == onePayload, call)
 }
 
 func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) error {

@@ -31,7 +31,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/engine"
@@ -44,21 +43,16 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Engine is the executor, as far as calls need it.
+// Engine is the executor, with what calls need besides.
 type Engine struct {
-	Log    *journal.Log
-	Once   *once.Book
-	Keys   *keylock.Keys
-	Ledger *admit.Ledger
-	Graph  *admit.Graph
-	Waits  bool // calls wait for room in the backlog
+	*engine.Engine
+	Once  *once.Book
+	Waits bool // calls wait for room in the backlog
 
-	MaxPayload int                   // bytes of the largest payload
-	Refuse     func(id string) error // an id of another process; nil: there is none
-
-	Failed, Stopped <-chan struct{}
-	Err             func() error                   // why the executor has failed
-	Exempt          func(ctx context.Context) bool // the caller is a handler: it need not wait for room
+	MaxPayload int                            // bytes of the largest payload
+	Refuse     func(id string) error          // an id of another process; nil: there is none
+	Err        func() error                   // why the executor has failed
+	Exempt     func(ctx context.Context) bool // the caller is a handler: it need not wait for room
 	Errors
 }
 

@@ -28,7 +28,6 @@ type Crew struct {
 	Crashes  int         // of which a job is given up; 0: none is
 	Fail     func(error) // the journal can't give back a payload
 	End      func(error) // a handler wants the executor to end
-	Closed   error       // what calls return once a stop has begun
 
 	Draining atomic.Bool // nothing new is started
 
@@ -164,7 +163,7 @@ func (c *Crew) hands(now time.Time) (all []engine.Hand) {
 			continue
 		}
 		if r, said := a.Said(); said {
-			h.Progress = new(inspect.ProgressReport(r))
+			h.Progress = &r
 		}
 		all = append(all, h)
 	}
@@ -192,10 +191,14 @@ func (w *worker) heed() bool {
 	if r == nil {
 		return false
 	}
-	cause := causeOf(r)
+	w.skip(causeOf(r))
+	return true
+}
+
+// skip ends what is in hand before its handler is called.
+func (w *worker) skip(cause error) {
 	w.attempt.End(cause)
 	w.errs = slices.Repeat([]error{cause}, len(w.batch))
-	return true
 }
 
 var errPaused = errors.New("executor: paused") // of what no handler was called for: it runs again
@@ -213,8 +216,7 @@ func (w *worker) paused() bool {
 	if err := w.run.Shard.Do(w.crew.Handlers, func(c *shard.Core) { paused = slices.ContainsFunc(ids, c.Paused) }); err != nil || !paused { // or it may be asked yet
 		return false
 	}
-	w.attempt.End(errPaused)
-	w.errs = slices.Repeat([]error{errPaused}, len(w.batch))
+	w.skip(errPaused)
 	return true
 }
 

@@ -18,7 +18,9 @@ func (w *worker) enter() {
 		return
 	}
 	if !w.crew.Volatile {
-		w.unwatch() // a slow disk says so itself
+		w.hand.Lock()
+		w.hand.End(w.crew.Watchdog) // until watchAnew: a slow disk says so itself
+		w.hand.Unlock()
 		if err := w.crew.Log.Settled(w.crew.Starting); err != nil {
 			for len(w.batch) > 0 {
 				w.refuse(0, err)
@@ -27,13 +29,6 @@ func (w *worker) enter() {
 		w.watchAnew()
 	}
 	w.enterAll(true)
-}
-
-// unwatch has the watchdog look away until watchAnew.
-func (w *worker) unwatch() {
-	w.hand.Lock()
-	defer w.hand.Unlock()
-	w.hand.End(w.crew.Watchdog)
 }
 
 // enterAll removes from the batch the jobs that can't run now: those that have to wait go
@@ -127,14 +122,13 @@ func (w *worker) engaged(handle func()) {
 // conclude completes a success, of which what the job holds may have a part.
 func (w *worker) conclude() {
 	for i, it := range w.batch {
-		if i < len(w.errs) && w.errs[i] != nil {
+		if w.failed(i) {
 			continue
 		}
 		if err := admit.ClaimOf(it.Claim).Conclude(w.crew.Handlers); err != nil {
 			w.crew.Logger.Error("job did its work, but not its locks",
 				slog.String("queue", w.queue.Name), slog.String("id", it.ID), slog.Any("error", err))
-			w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
-			w.errs[i] = err
+			w.undo(i, err)
 		}
 	}
 }
