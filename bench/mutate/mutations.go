@@ -282,7 +282,7 @@ var inRoot = []mutation{
 	{"a full disk refuses to delete the dead", "executor/internal/dead/letters.go", "err != nil && !errors.Is(err, journal.ErrFull) {\n			return err", "err != nil {\n			return err", buriedFull},
 	{"a nil wish drops the payload", "executor/outcome.go", "	return w, found && w != nil\n", "	return w, found\n", nilWishes},
 	{"what was done before Goexit is lost with it", "executor/batch.go", "		b.Settle(ErrHandlerExited)\n", "", exits},
-	{"jobs of a batch are not concluded after Goexit", "executor/internal/work/worker.go", "		w.engaged(w.handleRest)\n", "		w.handleRest()\n", exits},
+	{"jobs of a batch are not concluded after Goexit", "executor/internal/work/worker.go", "		w.engaged(func() { w.finish(w.rest) })\n", "		w.finish(w.rest)\n", exits},
 	{"stage when the handler has returned", "executor/internal/attempt/attempt.go", "a.inHand, a.staged = nil, nothingMore", "a.inHand = nil", chains},
 	{"accept at the time of the call", "executor/followup.go", "t.fill(&f.Entry, it, work.Unstamped, options)", "t.fill(&f.Entry, it, t.q.stamp(), options)", chains},
 	{"follow-ups lock nothing", "executor/followup.go", "		f.Keys = keys[0]\n", "		_ = keys\n", chains},
