@@ -133,7 +133,7 @@ var (
 	exhumes    = gate{"./executor", "^Test(ATurnAt|ACommitAfter|TakenMean|DeleteUnlocks|SharedLanesAndTwo)"}
 	layered    = gate{"./executor", "^Test(Lowkiq_L16|HostileMiddleware|MiddlewareKeeps)"}
 	feeds      = gate{"./executor", "^Test(Events|ASlowReader|ResumeEvents|EventFilter)"}
-	rings      = gate{"./executor/internal/feed", "^Test"}
+	rings      = gate{"./executor/internal/tell", "^Test"}
 	signs      = gate{"./executor", "^Test(Progress|Heartbeat)"}
 	pacing     = gate{"./executor/internal/limit", "^Test"}
 	limits     = gate{"./executor", "^Test(Limit|Throttled)"}
@@ -444,10 +444,10 @@ var inRoot = []mutation{
 	{"accept twice for one call", "executor/middleware.go", "	if a.tried && (a.err == nil || errors.Is(a.err, ErrUnknown)) {\n		return a.err\n	}\n", "", layered},
 	{"believe a middleware that says it was accepted", "executor/middleware.go", "	case a.tried:\n		return a.o, fmt", "	case a.tried:\n		return a.o, nil\n	case false:\n		return a.o, fmt", layered},
 	{"tell what was accepted when it has run", "executor/executor.go", "	if to.queue.Events.Watched() {\n		to.queue.Events.Accepted(d)\n	}\n	to.Deliver(d)\n", "	copied := *d\n	to.Deliver(d)\n	if to.queue.Events.Watched() {\n		to.queue.Events.Accepted(&copied)\n	}\n", feeds},
-	{"keep quiet about events that were overwritten", "executor/internal/feed/reader.go", "			missed.Numbers += f.first - r.next\n", "", rings},
-	{"keep quiet about events that were not counted", "executor/internal/feed/reader.go", "s.since[kind] > r.next && ", "false && ", rings},
-	{"keep the ring for ever", "executor/internal/feed/feed.go", "	if f.readers == 0 && f.next >= f.until {", "	if false {", rings},
-	{"take the token of another life", "executor/internal/tell/feed.go", "	case life != f.life:", "	case life == 0:", feeds},
+	{"keep quiet about events that were overwritten", "executor/internal/tell/reader.go", "Events: f.first - min(r.next, f.first), ", "", rings},
+	{"keep quiet about events that were not counted", "executor/internal/tell/reader.go", "since > r.next && ", "false && ", rings},
+	{"keep the ring for ever", "executor/internal/tell/feed.go", "	if f.readers == 0 && f.next >= f.until {", "	if false {", rings},
+	{"take the token of another life", "executor/internal/tell/reader.go", "	case life != f.life:", "	case life == 0:", feeds},
 	{"an event for each report", "executor/internal/attempt/attempt.go", " && now.Sub(a.told) >= reported", "", signs},
 	{"hear a handler that has returned", "executor/internal/attempt/attempt.go", "	if a.ended != nil {\n		return\n	}\n", "", signs},
 	{"go without a heartbeat", "executor/internal/attempt/watchdog.go", "		a.End(ErrNoHeartbeat)\n", "		_ = a\n", signs},
@@ -580,7 +580,7 @@ var inRoot = []mutation{
 	{"a job that fails because its figures do", "executor/metrics/metrics.go", "	if err := guard.Call(func() error { f(); return nil }); err", "	f()\n	if err := error(nil); err", figures},
 	{"what was accepted before is accepted again", "executor/metrics/middleware.go", "if !r.Duplicate {", "if r.ID != \"\" {", figures},
 	{"names of queues become one", "executor/internal/brief/brief.go", "fmt.Fprintf(&b, `\\x%02x`, s[i])", "b.WriteRune(r)", figures},
-	{"commits for who did not ask", "executor/internal/tell/feed.go", "^commits\n", "^feed.Kinds(0)\n", feeds},
+	{"commits for who did not ask", "executor/internal/tell/reader.go", "^commits\n", "^kinds(0)\n", feeds},
 
 	// Actors.
 	{"stop before the last message", "actor/gate.go", "if g.state.Add(-1) == shutBit {", "if g.state.Add(-1) >= shutBit {", actors},
@@ -761,7 +761,7 @@ var inRoot = []mutation{
 	{"a tick for each of two schedulers", "executor/cron/fire.go", "a.send(ctx, id, executor.FromSource(tickMark(s.name), a.tick.Unix()),\n		executor.At", "a.send(ctx, id, executor.At", gate{"./executor/cron", "^TestClockSetBack"}},
 	{"catch up on one of many ticks", "executor/cron/schedule.go", "late = max(maxCatchUp-len(ticks), 0)", "late = max(1-len(ticks), 0)", offices},
 	{"fire what is paused", "executor/cron/fire.go", " || s.removed || s.progress.paused {", " || s.removed {", gate{"./executor/cron", "^TestStopAmong"}},
-	{"an event that is told once more after a reconnection", "executor/internal/feed/feed.go", "next: number + 1}, true", "next: number}, true", rings},
+	{"an event that is told once more after a reconnection", "executor/internal/tell/reader.go", "r.next = number + 1\n", "r.next = number\n", rings},
 	{"what comes while a caller works for its actor waits for ever", "actor/cell.go", "		if c.turn.Add(-1) > 0 {\n			c.begin()\n		}\n", "		c.turn.Add(-1)\n", gate{"./actor", "^TestSendHere"}},
 	{"put back twice what is listed twice", "journal/morgue.go", "slices.Compact(ps))", "ps)", gate{"./journal", "^TestContractInMemory$"}},
 	{"room for follow-ups that is taken for good", "journal/record.go", "	h.disk.promised.Add(-int64(c.Room)) //", "	//", fullChains},
