@@ -8,9 +8,11 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/fold"
+	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/submit"
@@ -189,7 +191,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		Queue: work.Queue{
 			Queue:    engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.handlers}},
 			Settings: s.jobs, Crew: &x.crew, Call: call,
-			Door: submit.Door{Engine: x.calls, Folder: f, Check: t.checkPayload, Posts: s.durability == DurabilityAsync, Supersedes: s.jobs.Core.Merge == shard.MergeSupersede},
+			Door: submit.Door{Engine: x.calls, Folder: f, Posts: s.durability == DurabilityAsync, Supersedes: s.jobs.Core.Merge == shard.MergeSupersede},
 		}}
 	t.q.To, t.q.Wish = &t.q.Queue.Queue, t.q.wish
 	if t.q.Admission, err = t.admission(); err != nil {
@@ -204,6 +206,36 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		t.q.Exhausted = t.tellExhausted
 	}
 	return x.register(t.q)
+}
+
+// admission has the conditions of a queue, in the order in which a job meets them: what others
+// wait for while it waits comes late. A slot is on disk before what follows is asked for: a limit
+// before it would be held while the disk writes.
+func (t *Queue[T]) admission() (*admit.List, error) {
+	q, c := t.q, &t.cfg.Conditions
+	a := &admit.List{Queue: q.Name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: q.Payloads, Shards: q.Shards, Clock: q.stamp}
+	if err := cmp.Or(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
+		return nil, fmt.Errorf("queue %q: %w", q.Name, err)
+	}
+	if a.Empty() {
+		return nil, nil
+	}
+	return a, nil
+}
+
+// addLanes adds the turn in lanes that queues share, in which a payload takes its place in the
+// instant in which it gets its position. joinLanes says which lanes.
+func addLanes(q *queue, a *admit.List) error {
+	if q.sharedLanes == "" {
+		return nil
+	}
+	if !q.Core.Single {
+		return fmt.Errorf("%w: Conditions.SharedLanes is %q for a handler that gets several payloads at once, which would overtake those of other queues; use Handle",
+			ErrConfig, q.sharedLanes)
+	}
+	q.Lanes = new(lane.Condition)
+	a.Ask(q.Lanes)
+	return nil
 }
 
 // tellExhausted calls RetriesExhausted with what the shard will bury of items that

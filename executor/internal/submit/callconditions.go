@@ -90,7 +90,7 @@ func (d *Door) KeysOf(entries []journal.Entry) (keys [][]string, err error) {
 	}
 	for i := range entries {
 		e := &entries[i]
-		locked, err := d.Check(string(e.ID), e.Payload)
+		locked, err := d.check(string(e.ID), e.Payload)
 		if err != nil {
 			return nil, fmt.Errorf("item %d: queue %q, id %q: %w", i, d.To.Name, e.ID, err)
 		}
@@ -99,6 +99,29 @@ func (d *Door) KeysOf(entries []journal.Entry) (keys [][]string, err error) {
 		}
 	}
 	return keys, nil
+}
+
+// check computes what a payload locks when it is accepted, and all that it will
+// want before it runs: the caller hears of a bad key. The payload is decoded although
+// Enqueue has the value: a key of what does not survive the codec (an int in an any, a
+// field that is not encoded, the monotonic part of a time) would never be unlocked,
+// because Unlock is computed from what the journal gives back, after a restart at any
+// rate.
+func (d *Door) check(id string, payload []byte) (keys []string, err error) {
+	k := d.Locks
+	value, err := d.To.Decode(payload)
+	if err != nil && (k == nil || k.OnEnqueue == nil) {
+		return nil, nil // the morgue says so
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the keys to lock: %w", err)
+	}
+	if k != nil {
+		if keys, err = k.KeysOnEnqueue(id, value); err != nil {
+			return nil, err
+		}
+	}
+	return keys, d.To.Admission.CheckAll(id, value)
 }
 
 // Lock locks the keys of entries.

@@ -77,10 +77,6 @@ type Door struct {
 	Scores     journal.Floor      // of payloads that come without one
 	Posts      bool               // calls return before the journal has them on disk
 	Supersedes bool               // the payload with the highest score counts
-
-	// Check computes what a payload locks when it is accepted, and refuses one of which it
-	// can't be computed what its job will ask for.
-	Check func(id string, payload []byte) (keys []string, err error)
 }
 
 // Submission is a call on its way.
@@ -267,7 +263,12 @@ func (o *Submission) sets() func(first journal.Position) []journal.Set {
 		return nil
 	}
 	return func(first journal.Position) []journal.Set { // before it can run
-		o.standInLanes(first)
+		if o.to.Lanes != nil {
+			o.first = first
+			for i := range o.Entries {
+				o.to.Lanes.Stand(string(o.Entries[i].ID), first+journal.Position(i))
+			}
+		}
 		if w != nil {
 			o.to.Awaited.Add(w, first)
 		}
@@ -336,26 +337,9 @@ func (o *Submission) withdraw() {
 		o.to.Backlog.GiveBack(o.weight)
 	}
 	o.locked.Withdraw()
-	o.leaveLanes()
-}
-
-// standInLanes gives the entries their places, before a shard hears of any.
-func (o *Submission) standInLanes(first journal.Position) {
-	if o.to.Lanes == nil {
-		return
-	}
-	o.first = first
-	for i := range o.Entries {
-		o.to.Lanes.Add(string(o.Entries[i].ID), first+journal.Position(i), o.to.To.Number)
-	}
-}
-
-// leaveLanes takes the places of a call back that was refused.
-func (o *Submission) leaveLanes() {
-	if o.first == 0 {
-		return
-	}
-	for i := range o.Entries {
-		o.to.Lanes.Remove(o.first + journal.Position(i))
+	if o.first != 0 {
+		for i := range o.Entries {
+			o.to.Lanes.Remove(o.first + journal.Position(i))
+		}
 	}
 }
