@@ -9,6 +9,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -104,7 +105,7 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 		return err
 	}
 	f := &work.FollowUp{Queue: &t.q.Queue}
-	err = t.write(&f.Entry, it, data, work.Unstamped)
+	err = t.q.Fill(&f.Entry, it.encoded(data), work.Unstamped)
 	elsewhere := t.q.x.front != nil && errors.Is(err, ErrNotOwned)
 	if err == nil || elsewhere {
 		err = applyTo(f, options, from.metadata, it.Metadata)
@@ -176,7 +177,7 @@ func inherit(f *work.FollowUp, pairs, own map[string]string) error {
 	}
 	all := maps.Clone(pairs)
 	maps.Copy(all, own)
-	if err := setMetadata(&f.Entry, all); err != nil {
+	if err := submit.SetMetadata(&f.Entry, all); err != nil {
 		return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
 	}
 	return nil

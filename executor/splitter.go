@@ -88,7 +88,7 @@ func (s Splitter) OwnerOf(id string) (int, error) {
 
 // refuse returns an error for an id that is not this process's.
 func (s *Splitter) refuse(id string) error {
-	if s.Nodes == 0 { // each payload comes by here
+	if s.Nodes == 0 {
 		return nil
 	}
 	owner, err := s.OwnerOf(id)

@@ -67,8 +67,7 @@ func (w *worker) takeRoom(s *attempt.Stage) {
 			w.rooms[i] = bytes
 			continue
 		}
-		w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
-		w.errs[i] = w.crew.Border(journal.ErrFull)
+		w.undo(i, w.crew.Border(journal.ErrFull))
 	}
 }
 
@@ -78,6 +77,12 @@ func (w *worker) parent(it *shard.Item) *shard.Item {
 		return nil
 	}
 	return it
+}
+
+// undo makes the success of an item none.
+func (w *worker) undo(i int, err error) {
+	w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
+	w.errs[i] = err
 }
 
 func (w *worker) failed(i int) bool { return i < len(w.errs) && w.errs[i] != nil }
