@@ -134,12 +134,10 @@ func (l *lane) id(r *entryReader) []byte {
 		return nil // it may even be one that should have been dropped
 	case l.item() != nil:
 		return []byte(l.item().ID)
-	case l.holds():
-		return r.id(l.held()[0].Ref)
-	case l.n() == 0: // while loading
+	case l.empty(): // while loading
 		return r.id(l.past().state)
 	}
-	return r.id(l.first().Ref)
+	return r.id(l.upNext().Ref)
 }
 
 // has reports whether id is the id of the lane.
@@ -189,6 +187,14 @@ func (l *lane) n() int {
 func (l *lane) held() []Payload { return l.known().held }
 
 func (l *lane) holds() bool { return len(l.held()) > 0 }
+
+// upNext is the first payload of the next run; zero if none waits.
+func (l *lane) upNext() Payload {
+	if l.holds() {
+		return l.held()[0]
+	}
+	return l.first()
+}
 
 // failures returns the last error, "" if the last run did not fail, and what has failed so far.
 func (l *lane) failures() (last string, all journal.History) {
