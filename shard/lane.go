@@ -134,10 +134,12 @@ func (l *lane) id(r *entryReader) []byte {
 		return nil // it may even be one that should have been dropped
 	case l.item() != nil:
 		return []byte(l.item().ID)
-	case l.empty(): // while loading
+	case l.holds():
+		return r.id(l.held()[0].Ref)
+	case l.n() == 0: // while loading
 		return r.id(l.past().state)
 	}
-	return r.id(l.upNext().Ref)
+	return r.id(l.first().Ref)
 }
 
 // has reports whether id is the id of the lane.
