@@ -16,7 +16,7 @@ import (
 
 const (
 	schemaVersion     = 2 // that all programs have to have
-	schemaMinor       = 4 // that this one needs at least
+	schemaMinor       = 5 // that this one needs at least
 	defaultSchema     = "strand"
 	defaultPartitions = 16
 	maxPartitions     = 4096

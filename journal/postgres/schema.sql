@@ -1,9 +1,9 @@
--- The tables of version 2.4. {schema} is the name of the schema, quoted. Nothing here needs a superuser.
+-- The tables of version 2.5. {schema} is the name of the schema, quoted. Nothing here needs a superuser.
 
 CREATE TABLE {schema}.version (
 	one        boolean PRIMARY KEY DEFAULT true CHECK (one),
 	version    integer NOT NULL,
-	minor      integer NOT NULL DEFAULT 4, -- what programs with a smaller one can live with
+	minor      integer NOT NULL DEFAULT 5, -- what programs with a smaller one can live with
 	partitions integer NOT NULL CHECK (partitions > 0),
 	division   integer[], -- the partitions of some ids, as the first to open the schema has it; -1: none
 	divider    text,      -- his name

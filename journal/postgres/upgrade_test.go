@@ -82,7 +82,7 @@ func migrateFrom(t *testing.T, version int, text string) {
 	put("1", "00000000-0000-0000-0000-000000000001")
 	_, err = Open(t.Context(), c.url, c.config())
 	require.ErrorIs(t, err, ErrNoSchema)
-	require.ErrorContains(t, err, fmt.Sprintf("has version %d.0, this is version 2.4", version))
+	require.ErrorContains(t, err, fmt.Sprintf("has version %d.0, this is version 2.5", version))
 	for range 2 {
 		require.NoError(t, Migrate(t.Context(), c.url, Config{Schema: c.schema}))
 	}
