@@ -14,7 +14,7 @@
 //
 // # What is promised
 //
-//   - There is a fixed number of partitions, each of which is one journal with one owner at
+//   - There is a number of partitions, which only [Repartition] changes, each of which is one journal with one owner at
 //     a time: an executor on one of the nodes. Which partition an id belongs to is decided
 //     by a hash of it, or of what [Config].Partition makes of it, on each node the same: Open
 //     returns [ErrPartitions] to a program that differs, as far as some hundred ids show it.
@@ -119,7 +119,7 @@
 //
 // # Rights
 //
-// Nobody needs to be a superuser. Who calls Migrate, Import, Export and Check owns the schema, or
+// Nobody needs to be a superuser. Who calls Migrate, Import, Export, Repartition and Check owns the schema, or
 // may create it. Other roles need what follows, and nothing else: nodes, programs that only
 // enqueue, what has the transactions of EnqueueTx, and who looks ([Look]). For Stats a program that only enqueues
 // needs SELECT of the table node, too. Functions may be executed by all, unless that
@@ -148,8 +148,8 @@
 // # Moving in and out
 //
 // [Import] puts the journal of a process that has stopped into partitions that were not used, and
-// [Export] writes partitions as journals, while no node is up. [Check] reads and checks all
-// partitions, and [Look] shows them, also while nodes are at work. The command cmd/strand-postgres
+// [Export] writes partitions as journals, while no node is up. [Repartition] makes another number of them. [Check]
+// reads and checks all partitions, and [Look] shows them, also while nodes are at work. The command cmd/strand-postgres
 // does these, and Migrate.
 //
 // # Goroutines

@@ -59,7 +59,7 @@ SELECT NULL::integer, n.id, (extract(epoch FROM n.expires - clock_timestamp()) *
 INSERT INTO {schema}.node (id, name, expires) VALUES ($1, '', '-infinity') ON CONFLICT (id) DO UPDATE SET expires = excluded.expires
 
 -- acquire:
-SELECT {schema}.acquire($1, $2, $3)
+SELECT {schema}.acquire($1, $2, $3) WHERE {written}
 
 -- release: $3 epoch; 0: the answer with it did not come
 UPDATE {schema}.lease SET owner = NULL, expires = '-infinity'
