@@ -52,6 +52,7 @@ func TestSampleKeepsTheBest(t *testing.T) {
 }
 
 func TestGateNeedsItsWorkloads(t *testing.T) {
+	t.Parallel()
 	for _, g := range guards {
 		g.n = 10
 		_, _, err := g.measure(t.Context(), t.TempDir())

@@ -74,6 +74,7 @@ func TestQuick(t *testing.T) {
 }
 
 func TestOddNumbers(t *testing.T) {
+	t.Parallel()
 	for _, n := range []string{"1", "7", "1001"} {
 		var out, progress bytes.Buffer
 		code := run(t.Context(), []string{"-run", "bulk|lowkiq|hotid|backlog", "-n", n, "-rounds", "1", "-dir", t.TempDir()}, &out, &progress)
@@ -132,6 +133,7 @@ func TestInterrupted(t *testing.T) {
 // What is not steady is measured again, as long as there is patience, and what
 // is short as long as it takes.
 func TestRounds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls, value := 0, 0.0
 		w := &workload{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -288,17 +289,17 @@ func (c Config) withDefaults() (Config, error) {
 	c.Unique, wrong = c.Unique.settled(Unique[any]{While: UniqueNever, TTL: defaultLeaseTTL})
 	c.Advanced.EventBuffer = cmp.Or(c.Advanced.EventBuffer, defaultEventBuffer)
 	return c, cmp.Or(
-		inRange("Workers", c.Workers, 1, 1<<16),
-		notAbove("Stuck.SpareWorkers", c.Stuck.SpareWorkers, 1<<16),
-		notNegative("Stuck.After", c.Stuck.After),
-		notAbove("Advanced.TimerSlack", c.Advanced.TimerSlack, maxTimerSlack),
-		inRange("Advanced.MaxPayloadBytes", c.Advanced.MaxPayloadBytes, 1, 1<<28),
-		notNegative("Advanced.IdempotencyTTL", c.Advanced.IdempotencyTTL),
-		notNegative("Advanced.SlotTTL", c.Advanced.SlotTTL),
+		setting.InRange("Workers", c.Workers, 1, 1<<16),
+		setting.NotAbove("Stuck.SpareWorkers", c.Stuck.SpareWorkers, 1<<16),
+		setting.NotNegative("Stuck.After", c.Stuck.After),
+		setting.NotAbove("Advanced.TimerSlack", c.Advanced.TimerSlack, maxTimerSlack),
+		setting.InRange("Advanced.MaxPayloadBytes", c.Advanced.MaxPayloadBytes, 1, 1<<28),
+		setting.NotNegative("Advanced.IdempotencyTTL", c.Advanced.IdempotencyTTL),
+		setting.NotNegative("Advanced.SlotTTL", c.Advanced.SlotTTL),
 		wrong,
-		among("Durability", c.Durability, DurabilitySync, DurabilityAsync),
+		setting.Among("Durability", c.Durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),
-		notAbove("Advanced.EventBuffer", c.Advanced.EventBuffer, 1<<20),
+		setting.NotAbove("Advanced.EventBuffer", c.Advanced.EventBuffer, 1<<20),
 		c.Splitter.check(),
 	)
 }

@@ -61,6 +61,7 @@ func (o *once) handle(_ context.Context, job executor.Merged[int]) error {
 // all of it runs, fails and is buried. Each payload succeeds once, in its order,
 // and what left the morgue is what was put there; over restarts, too.
 func TestControlsRaceExecution(t *testing.T) {
+	t.Parallel()
 	const ids, lives = 6, 8
 	for _, exhausted := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt} {
 		t.Run(string(exhausted), func(t *testing.T) {

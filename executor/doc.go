@@ -4,51 +4,28 @@
 //
 // # Which shape is mine?
 //
-//	my payloads are      register with    a call gets             a bad one
-//	───────────────────────────────────────────────────────────────────────────────────
-//	events: each has     [Handle]         one payload of an id    is retried, buried or
-//	to be applied,                                                cancelled alone; what was
-//	in order                                                      before it stays done
-//
-//	state: the newest    [HandleLatest]   the newest payload of   is retried or buried until
-//	counts (mirrors,                      an id                   a newer one of its id comes
-//	indexes, caches)
-//
-//	seen together        [HandleMerged]   all payloads of an      fails its job, unless
-//	                                      id that wait            [PayloadErrors] name it
-//
-//	updates that add up  [HandleMerged]   one payload for all     fails its job
-//	                     with Fold        that wait
-//
-//	cheaper by the       [HandleBatch]    up to BatchSize ids     fails its id, if
-//	dozen                                 with their payloads     [BatchErrors] name it, or
-//	                                                              else when it is alone: the
-//	                                                              batch is halved
+//   - Events, each of which has to be applied, in order: [Handle]. A call gets one payload of an
+//     id. A bad one is retried, dead-lettered or cancelled alone; what was before it stays done.
+//   - State, of which the newest counts, as in mirrors, indexes and caches: [HandleLatest]. A call
+//     gets the newest payload of an id.
+//   - What is seen together, or adds up: [HandleMerged]. A call gets all payloads of an id that
+//     wait, or with Gather.Fold one for all of them. A bad one fails its job, unless
+//     [PayloadErrors] name it.
+//   - What is cheaper by the dozen: [HandleBatch]. A call gets up to BatchSize ids with their
+//     payloads. A bad one fails its id, if [BatchErrors] name it, or else when it is alone: the
+//     batch is halved.
 //
 // Equal payloads each count, unless QueueConfig.Merge says that one is enough.
 //
 // # Which lock is mine?
 //
-//	one at a time of     say                           a key is held
-//	───────────────────────────────────────────────────────────────────────────────────
-//	the jobs of an id    (it is so anyway)
-//
-//	all jobs of a queue  MaxConcurrent: 1              while the job runs
-//
-//	the jobs of a key,   [Unique] with a Key           while the job runs, whatever
-//	in several queues                                  comes of it
-//
-//	equal payloads       [Unique] UniqueWhileRunning   the same
-//
-//	to wait until other  [Locks]: OnEnqueue or OnRun,  until the job has succeeded: in
-//	jobs have succeeded  and Unlock, of those;         back-off and after its burial,
-//	                     BlockedBy of the waiter       too
-//
-//	so many of a key,    [Limit], Concurrent           while its handler runs
-//	in several queues
-//
-//	a number of its own  [Slots]                       while the job runs; its success
-//	for each job                                       keeps the number
+//   - One at a time of the jobs of an id: it is so anyway. Of all jobs of a queue: MaxConcurrent: 1.
+//   - One at a time of the jobs of a key, in several queues: [Unique] with a Key. Of equal
+//     payloads: UniqueWhileRunning. It is held while the job runs, whatever comes of it.
+//   - To wait until other jobs have succeeded: [Locks], with OnEnqueue or OnRun, and Unlock, of
+//     those, and BlockedBy of the waiter. It is held until then: in back-off and after a burial, too.
+//   - So many of a key, in several queues, while handlers run: [Limit], Concurrent.
+//   - A number of its own for each job while it runs, which its success keeps: [Slots].
 //
 // # What is promised
 //
@@ -215,10 +192,10 @@
 //   - a crash recorder whose file was cut: 1, until that is logged; jobs go on
 //     without it, and one that kills the process is not found out
 //   - a disk that becomes full, or has room again: 1, until that is logged
-//   - a call whose context ended while its payloads were on their way to the disk,
-//     if they lock something or there is a limit of the backlog: 1, until the
-//     outcome is known or the executor has stopped; so it is with a call whose dead
-//     letters were on their way out of the morgue
+//   - a call whose context ended while its payloads were on their way to the disk, if it
+//     has a condition as [IfAbsent] is one, locks something, or there is a limit of the
+//     backlog: 1, until the outcome is known or the executor has stopped; so it is with a
+//     call whose dead letters were on their way out of the morgue
 //   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch]
 //     has returned
 //   - Fold: 1 for each call of it for a run, until that is over; for a queue up to 4

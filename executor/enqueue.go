@@ -9,11 +9,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/strandjobs/strand/executor/internal/dispatch"
-	"github.com/strandjobs/strand/executor/internal/engine"
-	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/executor/internal/quota"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
@@ -179,7 +175,7 @@ func (t *Queue[T]) Carry(items []Item[T], options ...Option) (filled []Item[[]by
 	for i, it := range items {
 		data, err := t.complete(&it, options)
 		if err == nil {
-			err = t.write(new(journal.Entry), it, data, 0)
+			err = t.q.Fill(new(journal.Entry), it.encoded(data), 0)
 		}
 		if err != nil && len(items) > 1 {
 			err = fmt.Errorf("item %d: %w", i, err)
@@ -211,43 +207,30 @@ func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64, options []Optio
 	if err != nil {
 		return err
 	}
-	return t.write(e, it, data, now)
+	return t.q.Fill(e, it.encoded(data), now)
 }
 
-func (t *Queue[T]) write(e *journal.Entry, it Item[T], data []byte, now int64) error {
-	if err := t.q.fill(e, it.ID, data, now); err != nil {
-		return err
+// ask writes into an item what it leaves open.
+func (it *Item[T]) ask(options []Option) {
+	for _, o := range slices.Backward(options) { // the last one counts
+		switch {
+		case (o.kind == optionAt || o.kind == optionIn) && it.Due.IsZero():
+			if it.Due = o.due; o.due.IsZero() {
+				it.Due = time.Unix(0, 0) // which is asked for, too
+			}
+		case o.kind == optionScore && it.Score == nil:
+			it.Score = new(o.score)
+		case o.kind == optionMetadata && it.Metadata == nil:
+			if it.Metadata = o.metadata; o.metadata == nil {
+				it.Metadata = map[string]string{}
+			}
+		}
 	}
-	if !it.Due.IsZero() {
-		setDue(e, it.Due)
-	}
-	if err := setMetadata(e, it.Metadata); err != nil {
-		return err
-	}
-	if it.Score != nil {
-		return setScore(e, *it.Score)
-	}
-	return nil
 }
 
-// fill writes what an enqueue asks for into e. Its checks come before anything is
-// accepted.
-func (q *queue) fill(e *journal.Entry, id string, payload []byte, now int64) error {
-	if err := engine.CheckID(id); err != nil {
-		return err
-	}
-	if len(payload) > q.x.cfg.Advanced.MaxPayloadBytes {
-		return fmt.Errorf("%w: %d bytes for id %q, the limit is %d", ErrTooLarge, len(payload), id, q.x.cfg.Advanced.MaxPayloadBytes)
-	}
-	if err := q.x.cfg.Splitter.refuse(id); err != nil {
-		return err
-	}
-	// The journal copies it, and changes nothing.
-	e.ID = unsafe.Slice(unsafe.StringData(id), len(id))
-	e.Queue, e.Payload = q.Number, payload
-	e.Accepted, e.Due, e.Score, e.Floor = now, now, journal.ScoreOf(now), &q.scores
-	e.Route = q.Shards.Route(e.ID)
-	return nil
+// encoded is an item as the door of its queue takes it.
+func (it *Item[T]) encoded(data []byte) *submit.Item {
+	return &submit.Item{ID: it.ID, Payload: data, Score: it.Score, Due: it.Due, Metadata: it.Metadata}
 }
 
 // Receipt says what became of an enqueued payload.
@@ -304,20 +287,4 @@ func receipts(q *queue, o *submit.Submission) []Receipt {
 		all[i] = receipt(q, o, i)
 	}
 	return all
-}
-
-// cluster is that of an executor which several processes are.
-type cluster struct {
-	*fleet.Inspector
-	fleet.Members[*Executor] // the executors of partitions in this process
-
-	of      any
-	enqueue func(ctx context.Context, queue string, items []Item[[]byte], conditions []byte) ([]Receipt, error)
-	start   func(context.Context) error
-	stop    func(context.Context) error
-	failing func() error
-	all     quota.Processes
-
-	err  error          // of stop, before the executor has stopped
-	room *dispatch.Room // for the workers of all of these
 }

@@ -11,13 +11,16 @@ import (
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/setting"
+	"github.com/strandjobs/strand/executor/internal/submit"
 )
 
 // Errors of registering a queue.
 var (
 	// ErrConfig is returned for a setting that makes no sense; the text names it,
 	// with its value.
-	ErrConfig = errors.New("executor: invalid configuration")
+	ErrConfig = setting.ErrConfig
 
 	// ErrDuplicateQueue is returned when a queue is registered twice.
 	ErrDuplicateQueue = errors.New("executor: queue is registered already")
@@ -30,21 +33,21 @@ var (
 	ErrInvalidID = engine.ErrInvalidID
 
 	// ErrInvalidScore is returned for a score that is not a finite number.
-	ErrInvalidScore = errors.New("executor: invalid score")
+	ErrInvalidScore = submit.ErrInvalidScore
 
 	// ErrTooLarge is returned for a payload of more than Config.Advanced.MaxPayloadBytes,
 	// and for a call that would not fit into an empty backlog.
-	ErrTooLarge = errors.New("executor: payload too large")
+	ErrTooLarge = submit.ErrTooLarge
 
 	// ErrInvalidKey is returned for an empty key, for an empty name of an offset,
 	// for one of more than MaxIDBytes, for two of them in one call, for a key that
 	// came with another number of items before, and for what the key functions of
 	// [Locks] and [Unique] return when it is no key, or when they panic.
-	ErrInvalidKey = errors.New("executor: invalid key")
+	ErrInvalidKey = keylock.ErrInvalidKey
 
 	// ErrInvalidMetadata is returned for more [Metadata] than there may be, and for
 	// an empty key in it.
-	ErrInvalidMetadata = errors.New("executor: invalid metadata")
+	ErrInvalidMetadata = submit.ErrInvalidMetadata
 
 	// ErrEncode is returned for a payload that its codec can't encode. It wraps
 	// what the codec said.
@@ -258,40 +261,6 @@ func tooLarge(f *backlog.Full) error {
 
 func stalled(s backlog.Stall) error {
 	return fmt.Errorf("%w for %v: %w", ErrStalled, s.For.Round(time.Second), noRoom(s.Full))
-}
-
-// inRange checks a setting whose zero value is its default, which counts by now.
-func inRange(name string, v, low, high int) error {
-	if v < low || v > high {
-		zero := ""
-		if low > 0 {
-			zero = "0 (the default) or "
-		}
-		return fmt.Errorf("%w: %s is %d, it must be %sfrom %d to %d", ErrConfig, name, v, zero, low, high)
-	}
-	return nil
-}
-
-func notNegative(name string, d time.Duration) error {
-	if d < 0 {
-		return fmt.Errorf("%w: %s is %v, it must not be below zero", ErrConfig, name, d)
-	}
-	return nil
-}
-
-func notAbove[T int | time.Duration](name string, v, limit T) error {
-	if v > limit {
-		return fmt.Errorf("%w: %s is %v, it must not be above %v", ErrConfig, name, v, limit)
-	}
-	return nil
-}
-
-// among checks a setting that is one of some words.
-func among[S ~string](name string, v S, known ...S) error {
-	if !slices.Contains(known, v) {
-		return fmt.Errorf("%w: %s is %q, it must be one of %q", ErrConfig, name, v, known)
-	}
-	return nil
 }
 
 func checkName(name string) error {

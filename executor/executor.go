@@ -16,7 +16,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
-	"github.com/strandjobs/strand/executor/internal/ending"
+	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
@@ -26,6 +26,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/quota"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/executor/internal/unique"
@@ -49,8 +50,7 @@ type Executor struct {
 
 	// routes are all shards by number. It only grows; a copy is swapped in under
 	// mu, because the committer reads it.
-	routes atomic.Pointer[[]*shard.Shard]
-	owners atomic.Pointer[[]*queue] // of the routes, in their order
+	routes atomic.Pointer[[]route]
 	events tell.Feed
 
 	backlog    *backlog.Backlog
@@ -63,7 +63,6 @@ type Executor struct {
 	once       once.Book // idempotency keys and offsets of sources
 	calls      *submit.Engine
 	graph      admit.Graph // of jobs that wait for each other
-	ends       ending.Executor
 	crew       work.Crew
 	inspector  inspector
 	view       fleet.Inspected // what people see: inspector, but for a cluster
@@ -103,10 +102,33 @@ type Executor struct {
 	stopErr error // set before stopped is closed
 }
 
+// route is where the journal delivers to.
+type route struct {
+	*shard.Shard
+	queue *queue
+}
+
 // inspector is the inspector of an executor: who looks, and who acts.
 type inspector struct {
 	*look.Inspector
 	*act.Operator
+}
+
+// cluster is that of an executor which several processes are.
+type cluster struct {
+	*fleet.Inspector
+	fleet.Members[*Executor] // the executors of partitions in this process
+
+	of       any
+	enqueue  func(ctx context.Context, queue string, items []Item[[]byte], conditions []byte) ([]Receipt, error)
+	followUp func(queue string, item Item[[]byte]) (journal.Set, error)
+	start    func(context.Context) error
+	stop     func(context.Context) error
+	failing  func() error
+	all      quota.Processes
+
+	err  error          // of stop, before the executor has stopped
+	room *dispatch.Room // for the workers of all of these
 }
 
 // life is how far an executor is, and why it does not go on.
@@ -177,10 +199,11 @@ func (l *life) ended() error {
 
 // deliver is called by the committer, in commit order.
 func (x *Executor) deliver(d *journal.Delivery) {
-	if q := (*x.owners.Load())[d.Route]; q.Events.Watched() {
-		q.Events.Accepted(d)
+	to := &(*x.routes.Load())[d.Route]
+	if to.queue.Events.Watched() {
+		to.queue.Events.Accepted(d)
 	}
-	(*x.routes.Load())[d.Route].Deliver(d)
+	to.Deliver(d)
 }
 
 // fail stops the granting of workers, for good. What runs may end.

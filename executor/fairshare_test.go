@@ -59,6 +59,7 @@ func TestFloodOfOneQueueDoesNotHoldUpAnother(t *testing.T) {
 // long their jobs take, and what one leaves the others get. In the long tier that is
 // asked of 10^5 runs and more.
 func TestWeights(t *testing.T) {
+	t.Parallel()
 	times := 1
 	if long() {
 		times = 6

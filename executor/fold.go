@@ -5,8 +5,6 @@ import (
 	"log/slog"
 
 	"github.com/strandjobs/strand/executor/internal/fold"
-	"github.com/strandjobs/strand/executor/internal/work"
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -75,29 +73,4 @@ func (s *sum[T]) Encode() ([]byte, error) { return s.queue.encode(s.value) }
 func (s *sum[T]) Check(payload []byte) error {
 	_, err := s.queue.decodeOne(payload)
 	return err
-}
-
-// decodeFolded adds the one payload that the handler gets; none if nothing decodes.
-func (t *Queue[T]) decodeFolded(it *shard.Item, job *Merged[T]) error {
-	i, found := t.q.OneOf(it)
-	if !found {
-		return nil
-	}
-	p := it.Payloads[i]
-	var e journal.Entry
-	if err := p.Ref.Read(&e); err != nil {
-		return &work.Unread{Err: err}
-	}
-	if it.Folded != nil {
-		e.Payload = it.Folded
-	}
-	value, err := t.decodeOne(e.Payload)
-	if err != nil && it.Folded != nil {
-		return &undecodable{err} // a moment ago it did decode
-	}
-	if err != nil {
-		return t.refuse(it, i, err)
-	}
-	job.Payloads = append(job.Payloads, payloadOf(value, p, &e))
-	return nil
 }

@@ -38,6 +38,7 @@ func TestFoldTooLarge(t *testing.T) {
 // What becomes too large is found where it does: the function is not called for all that
 // waits, over and over, to find out where that is.
 func TestFoldTooLargeIsFoundEarly(t *testing.T) {
+	t.Parallel()
 	const n, size = 1000, 2 << 10
 	for where, ids := range map[string]int{"where it waits": 1, "by the worker": 4} { // 250 are too few to be folded before
 		t.Run(where, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -49,42 +50,38 @@ func (j Merged[T]) origin() origin {
 // commit of that job's success, and not without it: both are on disk, or neither. So
 // each job that succeeds has its follow-up once, even if the process dies at any
 // moment, and needs no [IdempotencyKey]. The queue may be any of the same executor,
-// also the job's own. With the job's own id the follow-up runs when the job is over.
-// Any goroutine of the handler may call it, until the handler has returned.
+// also the job's own, and in a cluster the id one of any partition. With the job's own id
+// the follow-up runs when the job is over. Any goroutine of the handler may call it, until
+// the handler has returned.
 //
-// A job succeeds when its handler returns nil, and in a batch when [BatchErrors] have
-// no error for it. After any other outcome, [Discard], [PayloadErrors], an error after a
-// timeout and the end of the process included, the follow-ups of that run are dropped, and the next
-// run stages its own. With [Handle] each payload is a job of its own here. When the
-// handler is called again in one run, because a batch is halved or a [Middleware] calls
-// next again, those of the last call of each job count.
+// A job succeeds when its handler returns nil, and in a batch when [BatchErrors] have no
+// error for it. After any other outcome, [Discard] and [PayloadErrors] included, the
+// follow-ups of that run are dropped, and the next run stages its own. With [Handle] each
+// payload is a job of its own here. When the handler is called again in one run, because a
+// batch is halved or a [Middleware] calls next again, the last call of each job counts.
 //
-// Give it an id of its own, unless it has to wait for its turn: with the id of the job,
-// in the same queue or in shared lanes, it runs behind all that was accepted for that
-// id, including what has failed or is put off. In another queue the same id is another
-// job. [In] counts from its own call, and not from the end of the job; it has no effect
-// on a job of the id that waits already.
+// Give it an id of its own, unless it has to wait for its turn: with the id of the job it
+// runs behind all that was accepted for that id, including what has failed or is put off.
+// [In] counts from its own call, and has no effect on a job of the id that waits already.
 //
-// It inherits the metadata of its parent, for example a trace context: those that a Job
-// has at the call, or those of a Merged's last payload. A pair of its own [Metadata]
-// replaces an inherited one with the same key, and Metadata without pairs inherits
-// none. Together they have the bounds of Metadata.
+// It inherits the metadata that its Job has at the call, for example a trace context, or
+// those of a Merged's last payload. A pair of its own [Metadata] replaces an inherited one,
+// and Metadata without pairs inherits none. Together they have the bounds of Metadata.
 //
-// The call checks id, payload and options as [Queue.Enqueue] does, with the same
-// errors, among them ErrNotOwned for an id of another process; see [Splitter] for what
-// to do then. It also calls the functions of QueueConfig.Defaults. A score, due time
-// and EnqueuedAt that are still open are filled in when the handler has returned.
-// Locks.OnEnqueue is locked from the commit on. There is no receipt, because the
-// payload may still merge into an equal one that waits. Follow-ups count in the
-// backlog, which does not refuse them.
+// The call checks id, payload and options as [Queue.Enqueue] does, with the same errors
+// ([Splitter] says what to do about ErrNotOwned), and calls the functions of
+// QueueConfig.Defaults. A score, due time and EnqueuedAt that are still open are filled in
+// when the handler has returned. Locks.OnEnqueue is locked from the commit on. There is no
+// receipt, because it may still merge. Follow-ups count in the backlog, which does not
+// refuse them. One of another partition waits there from the commit on until its owner takes
+// it in: then it is filled in, locks, and finds room in the backlog.
 //
-// Other errors are ErrReturned when the handler, or the call of it that got the job,
-// has returned; ErrFollowUp with [IdempotencyKey], [FromSource] or [IfAbsent], for a
-// queue of another executor, for one with OnEnqueue and a Locks.Service, and for a job
-// that no executor has made; and ErrTooLarge beyond 1000 follow-ups or 4 MiB for one
-// job, where the first one has room whatever its size. A full disk is no error here:
-// when a job has succeeded, and within 100 ms there is no room for its follow-ups, it
-// is tried again as one that returned a [FullError].
+// Other errors are ErrReturned when the call of the handler that got the job has returned;
+// ErrFollowUp with [IdempotencyKey], [FromSource] or [IfAbsent], for a queue of another
+// executor, for one with OnEnqueue and a Locks.Service, and for a job that no executor has
+// made; and ErrTooLarge beyond 1000 follow-ups or 4 MiB for one job, of which the first may
+// have any size. A job that has succeeded, and whose follow-ups find no room on a full disk
+// within 100 ms, is tried again as one that returned a [FullError].
 func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option) error {
 	if t == nil || t.q == nil {
 		return errNoQueue
@@ -103,11 +100,20 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if err := t.q.takesAfter(from); err != nil {
 		return err
 	}
-	f := &work.FollowUp{Queue: &t.q.Queue}
-	if err := t.fill(&f.Entry, it, work.Unstamped, options); err != nil {
+	data, err := t.complete(&it, options)
+	if err != nil {
 		return err
 	}
-	if err := applyTo(f, options, from.metadata); err != nil {
+	f := &work.FollowUp{Queue: &t.q.Queue}
+	err = t.q.Fill(&f.Entry, it.encoded(data), work.Unstamped)
+	elsewhere := t.q.x.front != nil && errors.Is(err, ErrNotOwned)
+	if err == nil || elsewhere {
+		err = applyTo(f, options, from.metadata, it.Metadata)
+	}
+	if e := &f.Entry; err == nil && elsewhere {
+		f.Elsewhere, err = t.q.x.front.cluster.followUp(t.q.Name, Item[[]byte]{it.ID, e.Payload, it.Score, it.Due, maps.Collect(e.Metadata.All())})
+	}
+	if err != nil {
 		return err
 	}
 	size := shard.Announced(&f.Entry).Bytes
@@ -147,13 +153,13 @@ func (q *queue) takesAfter(from origin) error {
 	return nil
 }
 
-func applyTo(f *work.FollowUp, options []Option, inherited map[string]string) error {
+func applyTo(f *work.FollowUp, options []Option, inherited, own map[string]string) error {
 	for _, o := range options {
 		if o.isCondition() {
 			return fmt.Errorf("%w: %s: what is in the commit of its job is there once, and takes no condition", ErrFollowUp, o.condition())
 		}
 	}
-	if err := inherit(f, inherited, options); err != nil {
+	if err := inherit(f, inherited, own); err != nil {
 		return err
 	}
 	f.Entry.Payload = bytes.Clone(f.Entry.Payload) // the codec may use it again
@@ -164,21 +170,14 @@ func applyTo(f *work.FollowUp, options []Option, inherited map[string]string) er
 	return err
 }
 
-// inherit adds the metadata of its job to its own.
-func inherit(f *work.FollowUp, pairs map[string]string, options []Option) error {
-	var own map[string]string
-	said := false
-	for _, o := range options { // the last one counts
-		if o.kind == optionMetadata {
-			own, said = o.metadata, true
-		}
-	}
-	if len(pairs) == 0 || said && len(own) == 0 {
+// inherit adds the metadata of its job to its own, which is nil unless the call has some, or asks for none.
+func inherit(f *work.FollowUp, pairs, own map[string]string) error {
+	if len(pairs) == 0 || own != nil && len(own) == 0 {
 		return nil
 	}
 	all := maps.Clone(pairs)
 	maps.Copy(all, own)
-	if err := setMetadata(&f.Entry, all); err != nil {
+	if err := submit.SetMetadata(&f.Entry, all); err != nil {
 		return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
 	}
 	return nil

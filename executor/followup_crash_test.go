@@ -214,6 +214,7 @@ func finishRelay(t *testing.T, disk *journal.Memory, r *rand.Rand) {
 // Small follow-ups go through a disk that is full of what comes before them: what they
 // take, their jobs give back.
 func TestFollowUpsOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for range sampled(6) { // what is where on the disk is a matter of luck
 		bubble(t, func(t *testing.T) {
 			const size = 100

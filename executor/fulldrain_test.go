@@ -33,6 +33,7 @@ func fillUp(t *testing.T, q *executor.Queue[string], size int) (n int) {
 // blocks give it back: handlers don't get so far ahead of the disk that it has no
 // room left for what came first.
 func TestAFullDiskDrainsIntoTheMorgue(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{100, 400, 2000} {
 		bubble(t, func(t *testing.T) {
 			disk := new(journal.Memory)
@@ -107,6 +108,7 @@ func TestStopBesideASlotOnAFullDisk(t *testing.T) {
 // What a person cancels as a whole, and what a handler gives up of a job of many payloads, goes
 // to the morgue of a full disk as far as that has room: what ends afterwards can be written down.
 func TestBurialsAtOnceOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	const size = 12_000
 	for name, ids := range map[string]int{"canceled": 60, "payload errors": 3} {
 		t.Run(name, func(t *testing.T) {

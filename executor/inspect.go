@@ -8,7 +8,6 @@ import (
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/act"
-	"github.com/strandjobs/strand/executor/internal/ending"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/look"
@@ -24,7 +23,8 @@ func (x *Executor) Inspect() inspect.Inspector { return x.view }
 func (x *Executor) open() {
 	e := x.crew.Engine
 	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger = x.log, x.backlog, x.keys, &x.leases, x.ledger
-	e.Pauses, e.Quarantine, e.Stopped, e.MayChange, e.Border = &x.pauses, &x.quarantine, x.stopped, x.mayChange, border
+	e.Pauses, e.Quarantine, e.Graph, e.MayChange, e.Border = &x.pauses, &x.quarantine, &x.graph, x.mayChange, border
+	e.Failed, e.Stopped, e.Closing, e.Failure, e.Closed = x.failed, x.stopped, x.starting.Done(), x.failure, ErrClosed
 	e.Now = func() int64 { return x.clock().UnixNano() }
 	e.Registered = func() (all []*engine.Queue) {
 		for _, q := range x.registered() {
@@ -41,11 +41,10 @@ func (x *Executor) open() {
 	}
 	c := &x.crew
 	c.Logger, c.Handlers, c.Starting, c.Volatile, c.Crashes = x.cfg.Logger, x.handlers, x.starting, x.volatile, x.cfg.Crash.Limit
-	c.Fail, c.End, c.Closed = x.fail, x.endWith, ErrClosed
+	c.Fail, c.End = x.fail, x.endWith
 	c.Open(x.cfg.Stuck.After)
 	x.inspector = inspector{look.New(e), &act.Operator{Engine: e}}
 	x.view = x.inspector
-	x.ends = ending.Executor{Engine: e, Graph: &x.graph, Closing: x.starting.Done(), Failed: x.failed, Failure: x.failure, Closed: ErrClosed}
 }
 
 // Stats returns the figures of all queues, by name. It asks every shard in its turn, so

@@ -160,6 +160,31 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	return job, nil
 }
 
+// decodeFolded adds the one payload that the handler gets; none if nothing decodes.
+func (t *Queue[T]) decodeFolded(it *shard.Item, job *Merged[T]) error {
+	i, found := t.q.OneOf(it)
+	if !found {
+		return nil
+	}
+	p := it.Payloads[i]
+	var e journal.Entry
+	if err := p.Ref.Read(&e); err != nil {
+		return &work.Unread{Err: err}
+	}
+	if it.Folded != nil {
+		e.Payload = it.Folded
+	}
+	value, err := t.decodeOne(e.Payload)
+	if err != nil && it.Folded != nil {
+		return &undecodable{err} // a moment ago it did decode
+	}
+	if err != nil {
+		return t.refuse(it, i, err)
+	}
+	job.Payloads = append(job.Payloads, payloadOf(value, p, &e))
+	return nil
+}
+
 func payloadOf[T any](value T, p shard.Payload, e *journal.Entry) Payload[T] {
 	return Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), admin.MetadataOf(e)}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/limit"
 )
 
@@ -135,7 +136,7 @@ const maxPause = 10 * 366 * 24 * time.Hour
 func (l *Limit) Pause(key string, d time.Duration) error {
 	err := l.made()
 	if err == nil && key != "" { // that of a limit without a Key
-		err = checkKey(key)
+		err = keylock.CheckKey(key)
 	}
 	if err != nil {
 		return err
@@ -232,7 +233,7 @@ func addLimits[T any](q *queue, limits []LimitOf[T], a *admit.List) error {
 		if of.Limit.made() != nil || of.Limit.x.limits != c.Limits || of.Limit.x != q.x && of.Limit.x != q.x.front {
 			return fmt.Errorf("%w: Conditions.Limits of queue %q must come from NewLimit with the same executor", ErrConfig, q.Name)
 		}
-		c.Of = append(c.Of, limit.Of{Limit: of.Limit.limit, Key: keyOf("Limits.Key", of.Key)})
+		c.Of = append(c.Of, limit.Of{Limit: of.Limit.limit, Key: keylock.ComputeOne("Limits.Key", of.Key)})
 		byPayload = byPayload || of.Key != nil
 	}
 	if byPayload {

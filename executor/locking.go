@@ -2,15 +2,19 @@ package executor
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/executor/internal/unique"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -150,13 +154,13 @@ const (
 // addLocks adds the keys that jobs wait for, lock and unlock.
 func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 	x := q.x
-	if err := cmp.Or(c.checkBlocked(q.Name), c.check()); err != nil {
+	if err := c.check(q.Name); err != nil {
 		return err
 	}
 	k := &keylock.Condition{
 		Keys: x.keys, Queue: q.Name,
-		OnEnqueue: keysOf("OnEnqueue", c.OnEnqueue), BlockedBy: keysOf("BlockedBy", c.BlockedBy),
-		OnRun: keysOf("OnRun", c.OnRun), Unlock: keysOf("Unlock", c.Unlock),
+		OnEnqueue: keylock.Compute("OnEnqueue", c.OnEnqueue), BlockedBy: keylock.Compute("BlockedBy", c.BlockedBy),
+		OnRun: keylock.Compute("OnRun", c.OnRun), Unlock: keylock.Compute("Unlock", c.Unlock),
 		Counted: c.Counted, UnlockOnBurial: c.UnlockOnBurial, Supersedes: q.Supersedes, TTL: max(c.TTL, 0), Blocked: c.WhenBlocked,
 		Service: c.Service, Logger: x.cfg.Logger, Handlers: x.handlers, Refuse: refusal,
 	}
@@ -201,7 +205,7 @@ func addUnique[T any](q *queue, u Unique[T], a *admit.List) error {
 		},
 	}
 	if u.Key != nil {
-		key := keyOf("Unique.Key", u.Key)
+		key := keylock.ComputeOne("Unique.Key", u.Key)
 		c.Key = func(id string, p admit.Payload) (string, error) { return key(id, p.Value) }
 		c.Checked = key
 		a.Check(c)
@@ -211,10 +215,18 @@ func addUnique[T any](q *queue, u Unique[T], a *admit.List) error {
 }
 
 // check returns an error for a setting that does nothing, or can't be meant.
-func (c *Locks[T]) check() error {
+func (c *Locks[T]) check(queue string) error {
 	locks := c.OnEnqueue != nil || c.OnRun != nil
 	keys := locks || c.BlockedBy != nil || c.Unlock != nil
 	d := c.WhenBlocked
+	switch {
+	case d.After < 0:
+		return fmt.Errorf("%w: Locks.WhenBlocked waits for %v, it must not be negative", ErrConfig, d.After)
+	case c.Service != nil && (c.Counted || c.UnlockOnBurial || c.TTL > 0):
+		return fmt.Errorf("%w: Locks of queue %q have a Service, which can't have Counted, UnlockOnBurial or TTL", ErrConfig, queue)
+	case d.Skip && (d.Fail != nil || d.After > 0) || d.Fail != nil && d.After > 0:
+		return fmt.Errorf("%w: Locks.WhenBlocked has several of Skip, Fail and After: choose one of them", ErrConfig)
+	}
 	for _, field := range [...]struct {
 		name    string
 		set, ok bool
@@ -230,9 +242,6 @@ func (c *Locks[T]) check() error {
 			return fmt.Errorf("%w: Locks.%s does nothing without %s; for one job at a time for each key, Unique with a Key is enough",
 				ErrConfig, field.name, field.without)
 		}
-	}
-	if d.Skip && (d.Fail != nil || d.After > 0) || d.Fail != nil && d.After > 0 {
-		return fmt.Errorf("%w: Locks.WhenBlocked has several of Skip, Fail and After: choose one of them", ErrConfig)
 	}
 	return nil
 }
@@ -257,69 +266,109 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 	case u.Heartbeat <= 0 || u.Heartbeat >= u.TTL:
 		return u, fmt.Errorf("%w: Unique.Heartbeat is %v, it must be above zero and below the TTL of %v", ErrConfig, u.Heartbeat, u.TTL)
 	}
-	return u, among("Unique.While", u.While, UniqueNever, UniqueWhileRunning)
+	return u, setting.Among("Unique.While", u.While, UniqueNever, UniqueWhileRunning)
 }
 
-// checkBlocked is check for what has to do with other settings.
-func (c *Locks[T]) checkBlocked(name string) error {
+// KeyLocks are the locked keys of an executor, to be listed, locked and unlocked by
+// hand: those that [Locks] of all queues lock, wait for and unlock. It is a
+// [lock.Service] and a [lock.Watcher]. All methods may be called from any
+// goroutine; changes are on disk with the next commit. Those of the zero KeyLocks
+// return ErrState, or find no key.
+//
+// Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the
+// context of a handler that still runs; and they return ErrFailed when the journal
+// has failed. Then nothing was changed.
+type KeyLocks struct{ x *Executor }
+
+// errNoKeyLocks is what a KeyLocks says that belongs to no executor.
+var errNoKeyLocks = fmt.Errorf("%w: these are the keys of no executor; Executor.KeyLocks returns them", ErrState)
+
+var (
+	_ lock.Service = KeyLocks{}
+	_ lock.Watcher = KeyLocks{}
+)
+
+// KeyLocks returns the keys of the executor.
+func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{x} }
+
+func (k KeyLocks) usable(ctx context.Context, key string) error {
 	switch {
-	case c.WhenBlocked.After < 0:
-		return fmt.Errorf("%w: Locks.WhenBlocked waits for %v, it must not be negative", ErrConfig, c.WhenBlocked.After)
-	case c.Service != nil && (c.Counted || c.UnlockOnBurial || c.TTL > 0):
-		return fmt.Errorf("%w: Locks of queue %q have a Service, which can't have Counted, UnlockOnBurial or TTL", ErrConfig, name)
+	case k.x == nil:
+		return errNoKeyLocks
+	case k.x.cluster != nil:
+		return fmt.Errorf("%w: the partitions of a cluster have keys, each its own", ErrState)
 	}
-	return nil
+	return cmp.Or(keylock.CheckKey(key), k.x.admits(ctx))
 }
 
-// keysOf returns the keys of a payload, each once, from a function of the program that is
-// set under name; nil without one. Errors match ErrInvalidKey, and say the name.
-func keysOf[T any](name string, f func(string, T) []string) keylock.KeysOf {
-	if f == nil {
+// Lock locks key by hand until Unlock; doing it twice is like doing it twice in
+// jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey, ErrContext, ErrClosed or
+// ErrFailed.
+func (k KeyLocks) Lock(ctx context.Context, key string) error {
+	if err := k.usable(ctx, key); err != nil {
+		return err
+	}
+	return k.x.attempt(new(journal.Change), func() { k.x.keys.Lock(key, holder{}, 0) })
+}
+
+// Unlock unlocks key, whichever job has locked it and however often: the jobs that
+// wait for it go on. It returns [lock.ErrNotLocked] when it is not locked, and the errors
+// of Lock.
+func (k KeyLocks) Unlock(ctx context.Context, key string) error {
+	if err := k.usable(ctx, key); err != nil {
+		return err
+	}
+	was := false
+	err := k.x.attempt(new(journal.Change), func() { was = k.x.keys.Unlock(key, false, holder{}) })
+	if err == nil && !was {
+		err = fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
+	}
+	return err
+}
+
+// Locked reports whether key is locked. It returns the errors of Lock.
+func (k KeyLocks) Locked(ctx context.Context, key string) (locked bool, err error) {
+	if err := k.usable(ctx, key); err != nil {
+		return false, err
+	}
+	if err := k.x.failure(); err != nil {
+		return false, err
+	}
+	k.x.ledger.View(func() { locked = len(k.x.keys.Locked(key)) > 0 })
+	return locked, nil
+}
+
+// Watch calls wake once, on a goroutine of its own, when key is unlocked, and
+// returns true; it returns false when it is not locked now, and after Stop. A nil
+// wake is not called. cancel may be too late.
+func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
+	if k.x == nil {
+		return func() {}, false
+	}
+	if wake == nil {
+		wake = func() {}
+	}
+	forget := func() {}
+	k.x.ledger.View(func() {
+		if !k.x.ledger.Closed() {
+			// The caller may be an actor, which user code could end.
+			forget, locked = k.x.keys.Watch(key, func() { go guard.Hook(k.x.cfg.Logger, "Watch", wake) })
+		}
+	})
+	return func() { k.x.ledger.Do(nil, forget) }, locked
+}
+
+// List returns all locked keys in their order. After Stop it is what was locked
+// then.
+func (k KeyLocks) List() []inspect.KeyLockStatus {
+	if k.x == nil {
 		return nil
 	}
-	return func(id string, payload any) (keys []string, err error) {
-		var all []string
-		value, _ := payload.(T) // of an interface type it may be nil
-		if err := guard.Call(func() error { all = f(id, value); return nil }); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidKey, name, err)
+	var all []inspect.KeyLockStatus
+	k.x.ledger.View(func() {
+		for _, key := range slices.Sorted(slices.Values(k.x.keys.Keys())) {
+			all = append(all, k.x.keys.Status(key))
 		}
-		for _, key := range all {
-			if key == "" {
-				return nil, fmt.Errorf("%w: %s: %w: return 1 to %d bytes", ErrInvalidKey, name, lock.ErrEmptyKey, maxKeyBytes)
-			}
-			if err := checkKey(key); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			keys = admit.With(keys, key)
-		}
-		return keys, nil
-	}
-}
-
-// keyOf is keysOf for a function that returns one.
-func keyOf[T any](name string, f func(string, T) string) func(id string, payload any) (string, error) {
-	if f == nil {
-		return nil
-	}
-	keys := keysOf(name, func(id string, value T) []string { return []string{f(id, value)} })
-	return func(id string, payload any) (string, error) {
-		all, err := keys(id, payload)
-		if err != nil {
-			return "", err
-		}
-		return all[0], nil
-	}
-}
-
-// maxKeyBytes is the length of the longest key.
-const maxKeyBytes = 512
-
-func checkKey(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)
-	}
-	if len(key) > maxKeyBytes {
-		return fmt.Errorf("%w: %q has %d bytes, it must have from 1 to %d", ErrInvalidKey, brief.Clip(key), len(key), maxKeyBytes)
-	}
-	return nil
+	})
+	return all
 }

@@ -6,14 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/nest"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
@@ -68,7 +69,7 @@ type Middleware struct {
 // payloads were accepted, or returned nil and they were not; and by the next of a
 // Middleware that is called while an earlier call goes on, or after the Middleware
 // has returned.
-var ErrMiddleware = errors.New("executor: middleware")
+var ErrMiddleware = nest.ErrMisused
 
 // aroundRun and aroundEnqueue are the functions of middlewares, outermost first.
 type (
@@ -102,72 +103,6 @@ func checkMiddleware(list []Middleware) error {
 	return fmt.Errorf("%w: Middleware %d has neither Run nor Enqueue", ErrConfig, i)
 }
 
-// nested calls the functions of middlewares, each in the next of the one before, and
-// in the middle inner. call hands one of them its next. What panics becomes an error
-// where it does, so that those outside can tell of it.
-func nested[F any](ctx context.Context, around []F, call func(context.Context, F, func(context.Context) error) error, inner func(context.Context) error) error {
-	if len(around) == 0 {
-		return guard.Call(func() error { return inner(ctx) })
-	}
-	t := new(turn)
-	defer t.end()
-	return guard.Call(func() error {
-		return call(ctx, around[0], func(ctx context.Context) error {
-			if ctx == nil {
-				return guard.ErrNilContext
-			}
-			if err := t.begin(); err != nil {
-				return err
-			}
-			defer t.done()
-			return nested(ctx, around[1:], call, inner)
-		})
-	})
-}
-
-// turn lets one call at a time in. Its end waits for a call that goes on, on another
-// goroutine: what is inside must be over when what is around it is, or two runs of an
-// id would overlap.
-type turn struct {
-	// mu guards what follows. It is not waited for longer than that takes: what waits
-	// for a call waits for left, as a bubble of testing/synctest wants it.
-	mu         sync.Mutex
-	busy, over bool
-	left       chan struct{} // closed by the call that goes on; nil: nobody waits for it
-}
-
-func (t *turn) begin() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.busy || t.over {
-		return fmt.Errorf("%w: next was called while an earlier call went on, or after the middleware had returned", ErrMiddleware)
-	}
-	t.busy = true
-	return nil
-}
-
-func (t *turn) done() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.busy = false
-	if t.left != nil {
-		close(t.left)
-	}
-}
-
-func (t *turn) end() {
-	t.mu.Lock()
-	t.over = true
-	if t.busy {
-		t.left = make(chan struct{})
-	}
-	left := t.left
-	t.mu.Unlock()
-	if left != nil {
-		<-left
-	}
-}
-
 // EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue or EnqueueMany.
 // The items have all that options and the functions of the queue have said, and Metadata
 // and an encoded Payload of their own. ID and Payload are for looking at: another ID is
@@ -182,7 +117,7 @@ type EnqueueCall struct {
 // accept enqueues entries that have been filled in. A caller may wait for the end of
 // the first of them.
 func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (submit.Submission, error) {
-	if q.layers.enqueue == nil {
+	if q.layers.enqueue == nil || slices.ContainsFunc(options, func(o Option) bool { return o.kind == optionStaged }) {
 		return q.submit(ctx, entries, options, w)
 	}
 	if err := q.x.admits(ctx); err != nil {
@@ -194,7 +129,7 @@ func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []O
 		a.call.Items[i] = Item[[]byte]{string(e.ID), bytes.Clone(e.Payload), new(e.Score), time.Unix(0, e.Due), map[string]string{}}
 		maps.Insert(a.call.Items[i].Metadata, e.Metadata.All())
 	}
-	err := nested(ctx, q.layers.enqueue, func(ctx context.Context, f aroundEnqueue, next func(context.Context) error) error {
+	err := nest.Call(ctx, q.layers.enqueue, func(ctx context.Context, f aroundEnqueue, next func(context.Context) error) error {
 		return f(ctx, a.call, next)
 	}, a.submit)
 	return a.conclude(err)
@@ -263,15 +198,15 @@ func (a *wrapped) takeOver() error {
 			return fmt.Errorf("%w: it changed the id %q to %q", ErrMiddleware, e.ID, brief.Text(it.ID))
 		}
 		if it.Due.UnixNano() != e.Due {
-			setDue(e, it.Due)
+			submit.SetDue(e, it.Due)
 		}
 		if it.Score != nil && *it.Score != e.Score {
-			if err := setScore(e, *it.Score); err != nil {
+			if err := submit.SetScore(e, *it.Score); err != nil {
 				return err
 			}
 		}
 		if !maps.Equal(it.Metadata, maps.Collect(e.Metadata.All())) {
-			if err := setMetadata(e, it.Metadata); err != nil {
+			if err := submit.SetMetadata(e, it.Metadata); err != nil {
 				return err
 			}
 		}
@@ -302,4 +237,93 @@ func (a *wrapped) conclude(err error) (submit.Submission, error) {
 		return a.o, fmt.Errorf("%w: it returned nil, but nothing was accepted: %w", ErrMiddleware, a.err)
 	}
 	return a.o, fmt.Errorf("%w: it returned nil, but nothing was accepted: it did not call next", ErrMiddleware)
+}
+
+// Run is one call of a handler as a [Middleware] sees it. It is for looking at: the
+// handler gets what it would have got, whatever is changed here, except for
+// Metadata, which are the handler's own.
+type Run struct {
+	Queue string
+	Jobs  []Merged[any] // one; with [HandleBatch] those of the batch, or of the part of it that this call is about
+
+	batch bool
+}
+
+// Outcomes yields each job of the run with its part of the error that next returned:
+// that of its own among [BatchErrors], and else err itself. A batch that fails
+// without naming a job runs again in halves, each of which is a run of its own.
+func (r *Run) Outcomes(err error) iter.Seq2[Merged[any], error] {
+	return func(yield func(Merged[any], error) bool) {
+		errs := make([]error, len(r.Jobs))
+		switch {
+		case err == nil:
+		case r.batch:
+			errs = byID(len(r.Jobs), func(i int) string { return r.Jobs[i].ID }, err)
+		default:
+			errs = slices.Repeat([]error{err}, len(r.Jobs))
+		}
+		for i, job := range r.Jobs {
+			if !yield(job, errs[i]) {
+				return
+			}
+		}
+	}
+}
+
+// call calls the handler with what stands around it.
+func (r *Run) call(ctx context.Context, around []aroundRun, handler func(context.Context) error) error {
+	return nest.Call(ctx, around, func(ctx context.Context, f aroundRun, next func(context.Context) error) error { return f(ctx, r, next) }, handler)
+}
+
+// around calls a handler of [Handle] with what stands around it.
+func (t *Queue[T]) around(ctx context.Context, job Job[T], handler func(context.Context, Job[T]) error) error {
+	one := &struct { // in one allocation
+		Run
+		job     [1]Merged[any]
+		payload [1]Payload[any]
+		calls   int // of the handler
+	}{}
+	one.payload[0] = Payload[any]{job.Payload, job.Score, job.Position, job.EnqueuedAt, job.Metadata}
+	one.job[0] = Merged[any]{Queue: job.Queue, ID: job.ID, Payloads: one.payload[:], Attempt: job.Attempt, LastTry: job.LastTry,
+		LastError: job.LastError, Due: job.Due, Failures: job.Failures, Crashes: job.Crashes, claim: job.claim, log: job.log}
+	one.Queue, one.Jobs = job.Queue, one.job[:]
+	return one.call(ctx, t.q.layers.run, func(ctx context.Context) error {
+		one.calls++
+		if one.calls == 1 {
+			return handler(ctx, job)
+		}
+		again := job
+		again.call = one.calls - 1
+		again.attempt.Again(again.call)
+		return handler(ctx, again)
+	})
+}
+
+// aroundMerged calls a handler of [HandleMerged] with what stands around it. Inlined,
+// it would have the job of each call escape, with nothing around it, too.
+//
+//go:noinline
+func (t *Queue[T]) aroundMerged(ctx context.Context, job Merged[T], handler func(context.Context, Merged[T]) error) error {
+	calls := 0
+	return t.aroundAll(ctx, []Merged[T]{job}, false, func(ctx context.Context) error {
+		if calls > 0 {
+			job.from.call = calls
+			job.from.attempt.Again(calls)
+		}
+		calls++
+		return handler(ctx, job)
+	})
+}
+
+// aroundAll calls a handler with what stands around it.
+func (t *Queue[T]) aroundAll(ctx context.Context, jobs []Merged[T], batch bool, handler func(context.Context) error) error {
+	r := &Run{Queue: t.q.Name, Jobs: make([]Merged[any], len(jobs)), batch: batch}
+	for i, j := range jobs {
+		all := make([]Payload[any], len(j.Payloads))
+		for k, p := range j.Payloads {
+			all[k] = Payload[any]{p.Value, p.Score, p.Position, p.EnqueuedAt, p.Metadata}
+		}
+		r.Jobs[i] = Merged[any]{j.Queue, j.ID, all, j.Attempt, j.LastTry, j.LastError, j.Due, j.Failures, j.Crashes, j.claim, j.log, origin{}}
+	}
+	return r.call(ctx, t.q.layers.run, handler)
 }

@@ -122,8 +122,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, func(s backlog.Stall) {
 		cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
 	})
-	x.routes.Store(new([]*shard.Shard))
-	x.owners.Store(new([]*queue))
+	x.routes.Store(new([]route))
 	if size := cfg.Advanced.EventBuffer; size >= 0 {
 		x.events.Open(size, witness)
 	}
@@ -185,16 +184,21 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 // newCalls returns what calls that enqueue need of the executor.
 func (x *Executor) newCalls() *submit.Engine {
 	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
-	return &submit.Engine{
-		Log: x.log, Once: &x.once, Keys: x.keys, Ledger: x.ledger, Graph: &x.graph, Waits: x.cfg.WaitForRoom,
-		Failed: x.failed, Stopped: x.stopped, Err: x.Err, Exempt: x.owns,
+	calls := &submit.Engine{
+		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes, Err: x.Err, Exempt: x.owns,
 		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Repeated: repeated, Stale: stale, Waiting: waiting},
 	}
+	if x.cfg.Splitter.Nodes > 0 { // or each payload would ask
+		calls.Refuse = x.cfg.Splitter.refuse
+	}
+	return calls
 }
+
+type openPartition = func(name string, log func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error)
 
 // openCluster opens the executor of a cluster, and returns what opens those of its partitions. See
 // package cluster, which is its door.
-func openCluster(c *cluster, cfg Config) (x *Executor, partition func(string, func(journal.Config) (*journal.Log, error), Config) (*Executor, error), err error) {
+func openCluster(c *cluster, cfg Config) (x *Executor, partition openPartition, err error) {
 	if x, err = Open("", cfg); err != nil {
 		return nil, nil, err
 	}

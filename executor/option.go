@@ -1,12 +1,17 @@
 package executor
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/once"
+	"github.com/strandjobs/strand/executor/internal/statekey"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -32,6 +37,7 @@ const (
 	optionIdempotency
 	optionMetadata
 	optionAbsent
+	optionStaged // it was staged in another partition
 )
 
 // isCondition reports whether the call may be refused, or answered, because of what
@@ -85,69 +91,199 @@ func Metadata(pairs map[string]string) Option {
 	return Option{kind: optionMetadata, metadata: pairs}
 }
 
-// ask writes into an item what it leaves open.
-func (it *Item[T]) ask(options []Option) {
-	for _, o := range slices.Backward(options) { // the last one counts
+// collect takes the conditions out of the options of one call, which enqueues entries. Nil:
+// there are none.
+func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Conditions, err error) {
+	for _, o := range options {
+		if !o.isCondition() {
+			continue
+		}
+		if c == nil {
+			c = new(submit.Conditions)
+		}
+		if o.kind == optionAbsent {
+			if c.Absent = true; len(entries) != 1 {
+				return nil, fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(entries))
+			}
+			c.Alone = absentPrefix + fmt.Sprintf("%d/%s/%s", len(q.Name), q.Name, entries[0].ID)
+			continue
+		}
+		if err := checkName(o.name); err != nil {
+			return nil, err
+		}
 		switch {
-		case (o.kind == optionAt || o.kind == optionIn) && it.Due.IsZero():
-			if it.Due = o.due; o.due.IsZero() {
-				it.Due = time.Unix(0, 0) // which is asked for, too
-			}
-		case o.kind == optionScore && it.Score == nil:
-			it.Score = new(o.score)
-		case o.kind == optionMetadata && it.Metadata == nil:
-			if it.Metadata = o.metadata; o.metadata == nil {
-				it.Metadata = map[string]string{}
-			}
+		case o.kind == optionSource && !slices.ContainsFunc(c.Sources, func(s once.Source) bool { return s.Name == o.name }):
+			c.Sources = append(c.Sources, once.Source{Name: o.name, Offset: o.offset})
+		case o.kind == optionIdempotency && c.Key == "":
+			c.SetKey(q.Name, o.name)
+		default:
+			return nil, fmt.Errorf("%w: a call takes one IdempotencyKey, and one FromSource of a name; %q is a second one", ErrInvalidKey, o.name)
 		}
 	}
+	return c, nil
 }
 
-// setDue keeps the time within what 64 bits of nanoseconds can say, which is until
-// the year 2262.
-func setDue(e *journal.Entry, t time.Time) {
-	switch s := t.Unix(); {
-	case s >= math.MaxInt64/int64(time.Second):
-		e.Due = math.MaxInt64 - 1
-	case s > 0:
-		e.Due = t.UnixNano()
-	default:
-		e.Due = 0
-	}
+// carried is a condition on its way to another program.
+type carried struct {
+	Kind   optionKind
+	Name   []byte `json:",omitempty"`
+	Offset int64  `json:",omitempty"`
 }
 
-func setScore(e *journal.Entry, score float64) error {
-	if math.IsNaN(score) || math.IsInf(score, 0) {
-		return fmt.Errorf("%w: %v for id %q, it must be finite", ErrInvalidScore, score, e.ID)
-	}
-	e.Score, e.Floor = score+0, nil // −0 becomes 0
-	return nil
-}
-
-// What [Metadata] may have.
-const (
-	maxMetadataPairs = 16
-	maxMetadataBytes = 1 << 10
-)
-
-func setMetadata(e *journal.Entry, pairs map[string]string) error {
-	if len(pairs) == 0 {
-		e.Metadata = nil // that of an earlier option
-		return nil
-	}
-	if len(pairs) > maxMetadataPairs {
-		return fmt.Errorf("%w: %d pairs for id %q, the limit is %d", ErrInvalidMetadata, len(pairs), e.ID, maxMetadataPairs)
-	}
-	size := 0
-	for key, value := range pairs {
-		if key == "" {
-			return fmt.Errorf("%w: a key is empty, of the value %q for id %q", ErrInvalidMetadata, brief.Text(value), e.ID)
+// carry returns the conditions among options as bytes; nil: there are none.
+func carry(options []Option) (b []byte) {
+	var all []carried
+	for _, o := range options {
+		if o.isCondition() {
+			all = append(all, carried{o.kind, []byte(o.name), o.offset})
 		}
-		size += len(key) + len(value)
 	}
-	if size > maxMetadataBytes {
-		return fmt.Errorf("%w: keys and values for id %q have %d bytes, the limit is %d", ErrInvalidMetadata, e.ID, size, maxMetadataBytes)
+	if all != nil {
+		b, _ = json.Marshal(all) // does not fail
 	}
-	e.Metadata = journal.NewMetadata(pairs)
-	return nil
+	return b
 }
+
+// Carried turns what [Queue.Carry] returned, here or in another program, into options for EnqueueMany
+// with the carried items. It returns ErrInvalidKey for other bytes, and for options that no call may have.
+func Carried(rest []byte) (options []Option, err error) {
+	var all []carried
+	if len(rest) > 0 {
+		err = json.Unmarshal(rest, &all)
+	}
+	for _, c := range all {
+		o := Option{kind: c.Kind, name: string(c.Name), offset: c.Offset}
+		if !o.isCondition() {
+			err = fmt.Errorf("an option of kind %d can't be carried", c.Kind)
+		}
+		options = append(options, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidKey, err)
+	}
+	_, err = new(queue).collect(options, make([]journal.Entry, 1))
+	return options, err
+}
+
+// IdempotencyKey makes a call safe to repeat. The key is any string of 1 to 512 bytes,
+// for example the id of the request. If a call with the same key was accepted before in
+// the same queue, within Config.Advanced.IdempotencyTTL, the call enqueues nothing and
+// returns the receipts of the first one with Duplicate set. So a caller that got
+// ErrUnknown can make the same call again, also from the next process: the key is in
+// the commit of the payload. Calls with one key at the same time wait for each other,
+// and one is accepted.
+//
+// What a handler enqueues with a key is enqueued again when the handler is retried
+// after Config.Advanced.IdempotencyTTL: the default retries go on for 20 days. What
+// follows the success of a job needs no key: see [Queue.FollowUp].
+//
+// A key belongs to the queue, whatever the id. Where several senders make up keys, put
+// the sender into the key; otherwise a second sender with the same key is taken for the
+// first. The payloads of the calls are not compared, except that [Queue.EnqueueMany]
+// returns ErrInvalidKey for another number of items than the first call had.
+func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, name: key} }
+
+func repeated(key string, then, now int) error {
+	return fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, key, then, now)
+}
+
+// FromSource accepts a call only if offset is greater than the last one that was
+// accepted under name, by any queue of the executor; otherwise the call returns a
+// [StaleError]. The offset is written in the commit of the payload. So what comes from
+// a source that can be read again is accepted once, across crashes, too: the ticks of a
+// clock, a partition with its offsets, numbered webhooks.
+//
+// An offset may be negative. A name has 1 to 512 bytes; choose one that does not begin
+// with "cron/", because the schedules of executor/cron use those. Calls with the same
+// name go one at a time: the next one waits until the outcome of the last is known, or
+// its ctx ends. A refused call does not move the offset. A call with several names
+// needs a new offset for each. The journal keeps an offset
+// until [Executor.DeleteSourceOffset].
+func FromSource(name string, offset int64) Option {
+	return Option{kind: optionSource, name: name, offset: offset}
+}
+
+// StaleError is returned by a call with [FromSource] whose offset is not above the last one,
+// and says which one was there.
+type StaleError struct {
+	Source string
+	Offset int64 // of the refused call
+	Last   int64 // what was accepted before
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("executor: offset %d of %q is not above %d, which was accepted before", e.Offset, e.Source, e.Last)
+}
+
+func stale(source string, offset, last int64) error { return &StaleError{source, offset, last} }
+
+// SourceOffset returns the last offset that was accepted under name, and whether
+// there is one. What is under way does not count yet. It returns ErrInvalidKey,
+// ErrClosed after Stop, or an error of the journal.
+func (x *Executor) SourceOffset(name string) (offset int64, found bool, err error) {
+	if err := checkName(name); err != nil {
+		return 0, false, err
+	}
+	if x.cluster != nil {
+		offset, found, err = x.cluster.Offset(name)
+	} else {
+		offset, found, err = x.once.Offset(name)
+	}
+	return offset, found, border(err)
+}
+
+// SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to
+// go back and take in again what follows. It returns ErrInvalidKey, ErrContext,
+// ErrFull, ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed;
+// after ErrUnknown it may be either way.
+func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
+	return x.putOffset(ctx, "set-offset", name, offset, statekey.Offset(offset))
+}
+
+// DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is.
+// Its errors are those of SetSourceOffset.
+func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
+	return x.putOffset(ctx, "delete-offset", name, 0, nil)
+}
+
+func (x *Executor) putOffset(ctx context.Context, do, name string, offset int64, value []byte) error {
+	ctx, err := guard.Context(ctx)
+	if err = cmp.Or(checkName(name), err); err != nil {
+		return err
+	}
+	if x.cluster != nil {
+		return x.cluster.PutOffset(ctx, do, name, offset)
+	}
+	return border(x.once.Put(ctx, name, value))
+}
+
+// WaitingError says which payload keeps a call with [IfAbsent] from being accepted.
+// To wait for that one: Receipt{ID: e.ID, Position: e.Position}.
+type WaitingError struct {
+	Queue, ID string
+	Position  uint64    // of the one that is to run next
+	Due       time.Time // when its job is due
+}
+
+func (e *WaitingError) Error() string {
+	return fmt.Sprintf("executor: a payload of this id waits already: queue %q, id %q, position %d, due %s", e.Queue, e.ID, e.Position, e.Due.Format(time.RFC3339))
+}
+
+func waiting(queue, id string, next journal.Position, due int64) error {
+	return &WaitingError{Queue: queue, ID: id, Position: uint64(next), Due: time.Unix(0, due)}
+}
+
+// IfAbsent refuses the payload, with a [WaitingError], while another payload of its id
+// and queue waits: for its turn, its due time, a retry, a lock, or RunNow, whatever it
+// carries. A payload that runs does not count, because its handler may have read what
+// has changed since. It holds over a restart, and a refused call writes nothing.
+//
+// Of several calls with IfAbsent for one id one is accepted; they go one after the
+// other. A call without it that is under way at the same time may be accepted, too.
+// IfAbsent is for calls with one payload; EnqueueMany with several returns ErrState.
+// With an [IdempotencyKey] that came before, the call is a Duplicate, whatever waits.
+// Under DurabilityAsync the call waits for the commit.
+func IfAbsent() Option { return Option{kind: optionAbsent} }
+
+// absentPrefix begins the names of the gates of ids.
+const absentPrefix = "id/"

@@ -22,6 +22,7 @@ import (
 // act meanwhile, and when the outage is over all of it is done, also where each job hands on what it had, and
 // also after a crash. Where jobs die of it the disk stays full of dead letters, until a person deletes some.
 func TestAnOutageThatFillsTheDisk(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{1000, 8000}[:sampled(2)] {
 		for name, o := range map[string]outage{"done": {retries: 1 << 20}, "hands on": {retries: 1 << 20, handsOn: true}, "dies": {retries: 2}} {
 			t.Run(fmt.Sprint(size, " ", name), func(t *testing.T) {
@@ -113,6 +114,7 @@ func (o outage) play(t *testing.T, size int) {
 
 // Who pauses id after id on a full disk is refused before the room of results is used up.
 func TestPausesOfIDsOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		x := openOn(t, disk, executor.Config{})

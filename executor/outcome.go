@@ -28,6 +28,47 @@ import (
 // of these types that the program makes itself is the same wish, but for [Throttled];
 // a nil pointer is a failure.
 
+// Outcome is what the error of a handler asks for, as a name for figures.
+type Outcome string
+
+// Outcomes of a call of a handler.
+const (
+	OutcomeDone      Outcome = "done"      // it returned nil
+	OutcomeFailed    Outcome = "failed"    // it returned [RetryAfter], or an error of no other kind
+	OutcomePanicked  Outcome = "panicked"  // it panicked, which is a failure, too
+	OutcomeSnoozed   Outcome = "snoozed"   // it returned [Snooze], or [Throttled]
+	OutcomeDiscarded Outcome = "discarded" // it returned [Discard]
+	OutcomeCancelled Outcome = "cancelled" // it returned [Cancel]
+	OutcomeMixed     Outcome = "mixed"     // [PayloadErrors], or [BatchErrors], which [Run.Outcomes] takes apart
+)
+
+// OutcomeOf says what an error asks for that a handler, or the next of a
+// [Middleware], has returned. An error whose methods panic is a failure.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return OutcomeDone
+	}
+	o := OutcomeFailed
+	_ = guard.Call(func() error {
+		_, panicked := errors.AsType[*PanicError](err)
+		_, batch := errors.AsType[BatchErrors](err)
+		switch wish := wishOf(err); {
+		case panicked:
+			o = OutcomePanicked
+		case batch || wish.Payloads != nil:
+			o = OutcomeMixed
+		case wish.Kind == work.Discard:
+			o = OutcomeDiscarded
+		case wish.Kind == work.Snooze:
+			o = OutcomeSnoozed
+		case wish.Kind == work.Cancel:
+			o = OutcomeCancelled
+		}
+		return nil
+	})
+	return o
+}
+
 // WishError is what [Cancel], [Discard], [Snooze], [Throttled] and [RetryAfter] return.
 type WishError struct {
 	Outcome Outcome            // cancelled, discarded or snoozed; of RetryAfter, failed

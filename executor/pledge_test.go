@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -23,7 +24,7 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	require.NoError(t, err)
 	q := queue.q
 	entries := make([]journal.Entry, 1)
-	require.NoError(t, q.fill(&entries[0], "id", []byte(`"key"`), 0))
+	require.NoError(t, q.Fill(&entries[0], &submit.Item{ID: "id", Payload: []byte(`"key"`)}, 0))
 	keys, err := q.KeysOf(entries)
 	require.NoError(t, err)
 	p, err := q.Lock(t.Context(), entries, keys)

@@ -1,10 +1,8 @@
 package executor
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/shard"
@@ -106,23 +104,6 @@ func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
 
 // quietTimes is how many times Quiet a MaxWait is by default.
 const quietTimes = 10
-
-// policies checks those of a queue, fills in what is left out, and hands them down: the
-// constants of the room below have the same order.
-func (c *QueueConfig[T]) policies(core *shard.Config) error {
-	core.Block, core.Pull = c.Gather.Block, c.Gather.Pull
-	return cmp.Or(
-		handDown(&core.Merge, "Merge", &c.Merge, MergeKeepAll, MergeMinScore, MergeKeepFirst, MergeKeepLast, MergeSupersede),
-		handDown(&core.OnExhausted, "DeadLetters.OnExhausted", &c.DeadLetters.OnExhausted, OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt),
-		handDown(&core.FreshDue, "Gather.FreshDue", &c.Gather.FreshDue, FreshDueKeep, FreshDuePull, FreshDuePush),
-	)
-}
-
-func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {
-	*v = cmp.Or(*v, known[0])
-	*to = N(max(slices.Index(known, *v), 0))
-	return among(name, *v, known...)
-}
 
 // checkSupersede refuses what makes no sense where a newer payload takes the place of an
 // older one.

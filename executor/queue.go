@@ -11,12 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/work"
-	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/shard"
 )
 
 // Queue is a registered queue. Its methods may be called from any goroutine.
@@ -31,10 +28,6 @@ type queue struct {
 	settings
 	work.Queue
 	x *Executor
-
-	scores journal.Floor
-	far    int64 // entries that are due in more than 50 years
-	again  int   // jobs that ran when the last process died, and run again at once
 
 	layers layers // what stands around its calls
 }
@@ -52,9 +45,9 @@ func (x *Executor) register(q *queue) error {
 	}
 	// Not under arranging: the handler of a logger is user code, and other queues
 	// may be registered meanwhile.
-	if q.far > 0 {
+	if q.Far > 0 {
 		x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
-			slog.String("queue", q.Name), slog.Int64("payloads", q.far))
+			slog.String("queue", q.Name), slog.Int64("payloads", q.Far))
 	}
 	return nil
 }
@@ -67,7 +60,7 @@ func (x *Executor) arrange(q *queue) error {
 		return err
 	}
 	if q.x = x; !q.Supersedes { // there the position says what is newer
-		q.scores.Clock = q.stamp
+		q.Scores.Clock = q.stamp
 	}
 	if err := q.takeOver(); err != nil {
 		return err
@@ -86,7 +79,7 @@ func (x *Executor) arrange(q *queue) error {
 	q.Backlog = x.backlog.Join(q.Name, q.limit)
 	q.Share = x.crew.Dispatcher.Join(q.Name, &q.Queue, dispatch.Share(q.tuning))
 	q.Core.Weighed = q.Backlog.Limited()
-	if err := q.openShards(); err != nil {
+	if err := x.openShards(q); err != nil {
 		return err
 	}
 	x.pauses.Adopt(&q.Pauses)
@@ -115,57 +108,85 @@ func (x *Executor) mayRegister(name string) error {
 	return nil
 }
 
-// openShards starts the shards, each with its part of the pending entries. Nothing
-// can be delivered to them before: no caller has the queue yet. They are paused until
-// the queue is known, so that no pause misses them. Those that are suspected are held.
-func (q *queue) openShards() error {
-	x := q.x
+// openShards starts the shards, and routes to them what the journal delivers.
+func (x *Executor) openShards(q *queue) error {
 	routes := slices.Clone(*x.routes.Load())
-	q.Shards.First = uint32(len(routes))
-	pending := x.log.PendingPages(q.Number)
-	suspects, again, err := q.Suspects(pending)
+	suspects, err := q.Open(len(routes), x.actors, x.wall)
 	if err != nil {
 		return border(err)
 	}
-	q.again = again
-	cores := make([]*shard.Core, q.Shards.N)
-	for i := range cores {
-		cores[i] = shard.NewCore(q.Number, q.Core)
-		cores[i].Tick(x.clock().UnixNano())
-	}
-	q.Dead = dead.New(dead.Config{
-		Log: x.log, Logger: x.cfg.Logger, Name: q.Name, Number: q.Number, Shards: q.Shards, Now: q.stamp,
-		Supersedes: q.Supersedes, Lanes: q.Lanes, Ledger: x.ledger, Keys: x.keys,
-		Age: q.retention.Age, Count: q.retention.Count,
-	})
-	if err := cmp.Or(x.pauses.Load(&q.Pauses, cores), q.Dead.Load(cores)); err != nil {
-		return border(err)
-	}
-	if err := q.load(pending, cores); err != nil { // which stands in lanes of other queues, too
-		return border(err)
-	}
-	for _, s := range suspects {
-		core := cores[q.Shards.Index([]byte(s.ID))]
-		if s.Position = core.Successor(s.Position, s.Set); s.Held() || s.GivenUp() {
-			core.Hold(s.ID, shard.HoldSuspect)
-		}
-	}
-	for i, core := range cores {
-		name := fmt.Sprintf("%s/%d", q.Name, i)
-		s, err := shard.New(x.actors, name, core, &q.Queue, &dispatch.Port{Queue: q.Share, Shard: i, Index: len(routes)}, x.wall)
-		if err != nil {
-			return fmt.Errorf("executor: shard %s: %w", name, err)
-		}
-		q.Shards.All = append(q.Shards.All, s)
-		routes = append(routes, s)
+	for _, s := range q.Shards.All {
+		routes = append(routes, route{s, q})
 	}
 	x.routes.Store(&routes)
-	owners := append(slices.Clone(*x.owners.Load()), slices.Repeat([]*queue{q}, len(cores))...)
-	x.owners.Store(&owners)
 	for _, s := range suspects {
 		q.Admit(s, q.Shards.Of(s.ID))
 	}
 	return nil
+}
+
+// stamp is the time of a call, in Unix nanoseconds. Payloads for which it says nothing
+// itself are due then, and have it for a score.
+func (q *queue) stamp() int64 { return q.x.clock().UnixNano() }
+
+// takeOver gives the queue what the journal has under its former names. arranging
+// is held, and the queue is not registered.
+func (q *queue) takeOver() error {
+	for _, former := range slices.DeleteFunc(slices.Clone(q.renamedFrom), func(name string) bool { return name == q.Name }) {
+		entries, dead, known := q.x.leftOver(former)
+		own, ownDead, _ := q.x.leftOver(q.Name)
+		if err := q.x.mayRegister(former); err != nil {
+			if entries+dead == 0 {
+				continue
+			}
+			return fmt.Errorf("RenamedFrom of queue %q: %w", q.Name, err)
+		}
+		if entries+dead > 0 && own+ownDead > 0 && !q.Supersedes { // there the newest counts, wherever it was
+			return fmt.Errorf("%w: queue %q has %d payloads and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
+				ErrConfig, q.Name, own, ownDead, former, entries, dead)
+		}
+		if known { // with no payload left there is still what has run of each id
+			if err := q.x.log.Rename(context.Background(), former, q.Name); err != nil {
+				return border(err)
+			}
+		}
+		// What jobs hold, and what is paused: again, if the last process has died before it had done so.
+		q.x.keys.Rename(former, q.Name)
+		for _, s := range q.Slots {
+			s.Rename(former, q.Name)
+		}
+		if err := q.x.pauses.Rename(former, q.Name); err != nil {
+			return border(err)
+		}
+	}
+	return nil
+}
+
+// leftOver returns how many payloads the journal had for a name that is not
+// registered yet, and how many dead ones; known: it has the name.
+func (x *Executor) leftOver(name string) (entries, dead int, known bool) {
+	number, known := x.log.Queues()[name]
+	if !known {
+		return 0, 0, false
+	}
+	return x.log.Unclaimed()[number], x.log.Buried(number), true
+}
+
+// unclaimed names the queues that have jobs and are not registered.
+func (x *Executor) unclaimed() error {
+	counts := x.log.Unclaimed()
+	var names []string
+	for name, number := range x.log.Queues() {
+		if n := counts[number]; n > 0 {
+			names = append(names, fmt.Sprintf("%q (%d payloads)", name, n))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%w: the journal has jobs of queues that are not registered: %s; register them, name them in RenamedFrom of the queue that takes over, or leave Strict off",
+		ErrConfig, strings.Join(names, ", "))
 }
 
 // joinLanes finds the lanes that the queue shares. Once jobs run, some might run that

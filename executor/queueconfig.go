@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/shard"
 )
@@ -290,7 +292,6 @@ type settings struct {
 	renamedFrom []string
 	durability  Durability
 	sharedLanes string
-	retention   Retention
 }
 
 func (c *QueueConfig[T]) settings(x Config) (settings, error) {
@@ -300,7 +301,6 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		limit:       shard.Weight{Payloads: max(c.MaxBacklog.Payloads, 0), Bytes: max(c.MaxBacklog.Bytes, 0)},
 		renamedFrom: c.RenamedFrom,
 		sharedLanes: c.Conditions.SharedLanes,
-		retention:   c.DeadLetters.Retention,
 	}
 	s.jobs = work.Settings{
 		Batch:       cmp.Or(c.BatchSize, 1),
@@ -308,6 +308,8 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		Heartbeat:   max(c.HeartbeatTimeout, 0),
 		RetryIn:     c.RetryIn,
 		FormatError: c.DeadLetters.FormatError,
+		DeadAge:     c.DeadLetters.Retention.Age,
+		DeadCount:   c.DeadLetters.Retention.Count,
 		Core: shard.Config{
 			MaxRetries:  max(cmp.Or(c.MaxRetries, defaultMaxRetries), 0),
 			Concurrency: cmp.Or(max(c.Share.Concurrency, 0), x.Workers+x.Stuck.SpareWorkers),
@@ -331,16 +333,33 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	}
 	return s, cmp.Or(
 		c.DeadLetters.Retention.check(),
-		inRange("Share.Shards", cmp.Or(c.Share.Shards, defaultShards), 1, maxShards),
-		notAbove("Share.Concurrency", c.Share.Concurrency, 1<<17),
+		setting.InRange("Share.Shards", cmp.Or(c.Share.Shards, defaultShards), 1, maxShards),
+		setting.NotAbove("Share.Concurrency", c.Share.Concurrency, 1<<17),
 		QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}.check("Share."),
-		notAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
-		inRange("BatchSize", s.jobs.Batch, 1, maxBatch),
+		setting.NotAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
+		setting.InRange("BatchSize", s.jobs.Batch, 1, maxBatch),
 		err, checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.Block, c.Gather.Pull, c.Gather.FreshDue),
 		checkThrottle(c.Gather.Throttle, c.Gather.Debounce, c.Gather.FreshDue),
-		among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),
+		setting.Among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),
 	)
+}
+
+// policies checks those of a queue, fills in what is left out, and hands them down: the
+// constants of the room below have the same order.
+func (c *QueueConfig[T]) policies(core *shard.Config) error {
+	core.Block, core.Pull = c.Gather.Block, c.Gather.Pull
+	return cmp.Or(
+		handDown(&core.Merge, "Merge", &c.Merge, MergeKeepAll, MergeMinScore, MergeKeepFirst, MergeKeepLast, MergeSupersede),
+		handDown(&core.OnExhausted, "DeadLetters.OnExhausted", &c.DeadLetters.OnExhausted, OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt),
+		handDown(&core.FreshDue, "Gather.FreshDue", &c.Gather.FreshDue, FreshDueKeep, FreshDuePull, FreshDuePush),
+	)
+}
+
+func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {
+	*v = cmp.Or(*v, known[0])
+	*to = N(max(slices.Index(known, *v), 0))
+	return setting.Among(name, *v, known...)
 }
 
 // Retention bounds the dead letters of a queue. The zero Retention keeps all.

@@ -95,6 +95,7 @@ func enqueuing(options ...executor.Option) refusedCall {
 // counts it, nothing that was accepted is gone, whatever is committed next, and after a
 // restart nothing else is there.
 func TestRefusedCallsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	calls := map[string]refusedCall{
 		"enqueue":             enqueuing(),
 		"enqueue with a key":  enqueuing(executor.IdempotencyKey("key")),

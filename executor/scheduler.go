@@ -6,6 +6,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/setting"
 )
 
 // Scheduler decides which shard gets the next free worker.
@@ -104,8 +105,8 @@ type QueueTuning struct {
 // check names the fields as those of a group, with its dot, or as its own.
 func (t QueueTuning) check(group string) error {
 	return cmp.Or(
-		notAbove("MaxConcurrent", t.MaxConcurrent, 1<<17),
-		inRange(group+"Weight", t.Weight, 0, 1<<16),
-		inRange(group+"Priority", t.Priority, -1<<16, 1<<16),
+		setting.NotAbove("MaxConcurrent", t.MaxConcurrent, 1<<17),
+		setting.InRange(group+"Weight", t.Weight, 0, 1<<16),
+		setting.InRange(group+"Priority", t.Priority, -1<<16, 1<<16),
 	)
 }

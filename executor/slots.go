@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/executor/internal/slots"
 	"github.com/strandjobs/strand/lock"
 )
@@ -93,7 +94,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(notNegative("TTL", cfg.TTL), inRange("MaxSteps", cfg.MaxSteps, 0, math.MaxInt)); err != nil {
+	if err := cmp.Or(setting.NotNegative("TTL", cfg.TTL), setting.InRange("MaxSteps", cfg.MaxSteps, 0, math.MaxInt)); err != nil {
 		return nil, fmt.Errorf("slots %q: %w", name, err)
 	}
 	if x.stopping.Load() {

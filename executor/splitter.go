@@ -18,22 +18,18 @@ func init() {
 var ErrNotOwned = errors.New("executor: id of another process")
 
 // Splitter divides ids among processes, each with an executor and a journal of its own,
-// numbered from 0. With the zero Splitter all ids belong to this process. Inside a
-// process any worker serves any shard, unlike with the splitters of Lowkiq: Share and
-// MaxConcurrent of QueueConfig divide the workers.
+// numbered from 0. With the zero Splitter all ids belong to this process.
 //
 // Enqueue, EnqueueMany, Do and FollowUp refuse an id of another process, also in a
 // handler, with [ErrNotOwned]; OwnerOf says whose it is. The program has to send it
-// there. A follow-up is in the commit of its job, so it can't be in another journal.
-// Let Owner go by what the ids of a chain have in common, for example the customer in
-// "customer/order": then all of it stays in one process. Or stage a follow-up of this
-// process that sends the payload there, with an IdempotencyKey made of its position and
-// this process.
+// there. Let Owner go by what the ids of a chain have in common, as the customer in
+// "customer/order". Or stage a follow-up of this process that sends the payload there, with
+// an IdempotencyKey made of its position and this process.
 //
 // No other call asks the Splitter. When Nodes changes, jobs and dead letters of ids
-// that now belong elsewhere still run here, and can be put back here: they were
-// accepted here. So an id may have jobs in two processes for a while, without an order
-// between them. If that matters, let the old processes run dry first. Add a schedule of
+// that now belong elsewhere still run here, and can be put back here. So an id may have
+// jobs in two processes for a while, without an order between them: if that matters, let
+// the old processes run dry first. Add a schedule of
 // executor/cron in all processes: the one that its job's id belongs to fires the tick.
 type Splitter struct {
 	// Nodes is how many processes share the work. Default 0: all ids belong to this
@@ -92,7 +88,7 @@ func (s Splitter) OwnerOf(id string) (int, error) {
 
 // refuse returns an error for an id that is not this process's.
 func (s *Splitter) refuse(id string) error {
-	if s.Nodes == 0 { // each payload comes by here
+	if s.Nodes == 0 {
 		return nil
 	}
 	owner, err := s.OwnerOf(id)

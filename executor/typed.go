@@ -8,9 +8,11 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/fold"
+	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/submit"
@@ -32,25 +34,11 @@ import (
 // It returns ErrConfig, ErrDuplicateQueue, ErrState for SharedLanes after Start, ErrFull for
 // a new name on a full disk, which the other queues make room on, or an error of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if err := notNil(x, handler == nil, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	err := t.handle(x, name, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callSingle(ctx, items, handler)
 	})
 	return everywhere(x, t, err, func(part *Executor) error { _, err := Handle(part, name, handler, cfg); return err })
-}
-
-// handle registers a queue whose handler gets one payload per call.
-func (t *Queue[T]) handle(x *Executor, name string, call func(context.Context, []*shard.Item) []error) error {
-	if most := t.cfg.Gather.MaxPayloads; most > 1 || most < 0 {
-		return fmt.Errorf("%w: Gather.MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
-	}
-	if err := notBatched(t.cfg.BatchSize, name); err != nil {
-		return err
-	}
-	return t.register(x, name, true, call)
 }
 
 // callSingle calls a handler that gets one payload, inside the middlewares.
@@ -103,14 +91,8 @@ func HandleLatest[T any](x *Executor, name string, handler func(context.Context,
 // letter that is put back runs after what was done meanwhile. It returns the errors of
 // Handle.
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if err := notNil(x, handler == nil, name); err != nil {
-		return nil, err
-	}
-	if err := notBatched(cfg.BatchSize, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	err := t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.enroll(x, name, handler == nil, oneID, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callMerged(ctx, items, handler)
 	})
 	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleMerged(part, name, handler, cfg); return err })
@@ -138,13 +120,6 @@ func orNil(err error) []error {
 	return []error{err}
 }
 
-func notBatched(size int, name string) error {
-	if size > 1 {
-		return fmt.Errorf("%w: BatchSize is %d for queue %q, whose handler gets single jobs; use HandleBatch", ErrConfig, size, name)
-	}
-	return nil
-}
-
 // HandleBatch registers a queue whose handler gets up to BatchSize jobs in one call,
 // each of another id; with Merge MergeSupersede, each with its newest payload alone. It
 // is for work that is cheaper by the dozen.
@@ -160,25 +135,37 @@ func notBatched(size int, name string) error {
 // A dead letter that is put back runs after what was done of its id meanwhile, as with
 // [Handle]. It returns the errors of Handle.
 func HandleBatch[T any](x *Executor, name string, handler func(context.Context, []Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	if err := notNil(x, handler == nil, name); err != nil {
-		return nil, err
-	}
 	t := &Queue[T]{cfg: cfg}
-	err := t.register(x, name, false, func(ctx context.Context, items []*shard.Item) []error {
+	err := t.enroll(x, name, handler == nil, manyIDs, func(ctx context.Context, items []*shard.Item) []error {
 		b := batch[T]{queue: t, handler: handler}
 		return b.run(ctx, items)
 	})
 	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleBatch(part, name, handler, cfg); return err })
 }
 
-func notNil(x *Executor, noHandler bool, name string) error {
-	if x == nil {
+// shape is what one call of a handler gets.
+type shape uint8
+
+const (
+	onePayload shape = iota
+	oneID
+	manyIDs
+)
+
+// enroll registers a queue, if its shape lets it.
+func (t *Queue[T]) enroll(x *Executor, name string, noHandler bool, s shape, call func(context.Context, []*shard.Item) []error) error {
+	most, batch := t.cfg.Gather.MaxPayloads, t.cfg.BatchSize
+	switch {
+	case x == nil:
 		return fmt.Errorf("%w: queue %q has no executor; Open makes one", ErrConfig, name)
-	}
-	if noHandler {
+	case noHandler:
 		return fmt.Errorf("%w: the handler of queue %q is nil", ErrConfig, name)
+	case s == onePayload && (most > 1 || most < 0):
+		return fmt.Errorf("%w: Gather.MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
+	case s != manyIDs && batch > 1:
+		return fmt.Errorf("%w: BatchSize is %d for queue %q, whose handler gets single jobs; use HandleBatch", ErrConfig, batch, name)
 	}
-	return nil
+	return t.register(x, name, s == onePayload, call)
 }
 
 func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) error {
@@ -204,7 +191,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		Queue: work.Queue{
 			Queue:    engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.handlers}},
 			Settings: s.jobs, Crew: &x.crew, Call: call,
-			Door: submit.Door{Engine: x.calls, Folder: f, Check: t.checkPayload, Posts: s.durability == DurabilityAsync, Supersedes: s.jobs.Core.Merge == shard.MergeSupersede},
+			Door: submit.Door{Engine: x.calls, Folder: f, Posts: s.durability == DurabilityAsync, Supersedes: s.jobs.Core.Merge == shard.MergeSupersede},
 		}}
 	t.q.To, t.q.Wish = &t.q.Queue.Queue, t.q.wish
 	if t.q.Admission, err = t.admission(); err != nil {
@@ -219,6 +206,36 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		t.q.Exhausted = t.tellExhausted
 	}
 	return x.register(t.q)
+}
+
+// admission has the conditions of a queue, in the order in which a job meets them: what others
+// wait for while it waits comes late. A slot is on disk before what follows is asked for: a limit
+// before it would be held while the disk writes.
+func (t *Queue[T]) admission() (*admit.List, error) {
+	q, c := t.q, &t.cfg.Conditions
+	a := &admit.List{Queue: q.Name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: q.Payloads, Shards: q.Shards, Clock: q.stamp}
+	if err := cmp.Or(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
+		return nil, fmt.Errorf("queue %q: %w", q.Name, err)
+	}
+	if a.Empty() {
+		return nil, nil
+	}
+	return a, nil
+}
+
+// addLanes adds the turn in lanes that queues share, in which a payload takes its place in the
+// instant in which it gets its position. joinLanes says which lanes.
+func addLanes(q *queue, a *admit.List) error {
+	if q.sharedLanes == "" {
+		return nil
+	}
+	if !q.Core.Single {
+		return fmt.Errorf("%w: Conditions.SharedLanes is %q for a handler that gets several payloads at once, which would overtake those of other queues; use Handle",
+			ErrConfig, q.sharedLanes)
+	}
+	q.Lanes = new(lane.Condition)
+	a.Ask(q.Lanes)
+	return nil
 }
 
 // tellExhausted calls RetriesExhausted with what the shard will bury of items that

@@ -195,6 +195,7 @@ func TestCompactFails(t *testing.T) {
 
 // All callers go on while a log is compacted.
 func TestCompactAmongOthers(t *testing.T) {
+	t.Parallel()
 	f := startCompact(t, Config{})
 	f.log.Record(&Change{Sets: []Set{{Key: "test/a", Value: []byte("x")}}})
 	require.NoError(t, f.log.Flush(t.Context()))

@@ -10,6 +10,7 @@ import (
 
 func TestContractOnFile(t *testing.T) {
 	journaltest.Run(t, func(t *testing.T) journaltest.Disk {
+		t.Parallel()
 		return journaltest.Dir(filepath.Join(t.TempDir(), "jobs.strand"))
 	})
 }
@@ -22,11 +23,13 @@ func TestContractWithoutMemory(t *testing.T) {
 	}
 	t.Run("file", func(t *testing.T) {
 		journaltest.Run(t, func(t *testing.T) journaltest.Disk {
+			t.Parallel()
 			return journaltest.Frugal{Disk: journaltest.Dir(filepath.Join(t.TempDir(), "jobs.strand"))}
 		})
 	})
 	t.Run("memory", func(t *testing.T) {
-		journaltest.Run(t, func(*testing.T) journaltest.Disk {
+		journaltest.Run(t, func(t *testing.T) journaltest.Disk {
+			t.Parallel()
 			return journaltest.FrugalFaulty{Faulty: journaltest.Memory{Memory: new(journal.Memory)}}
 		})
 	})
@@ -52,7 +55,8 @@ func TestContractOfAnInstant(t *testing.T) {
 }
 
 func TestContractInMemory(t *testing.T) {
-	journaltest.Run(t, func(*testing.T) journaltest.Disk {
+	journaltest.Run(t, func(t *testing.T) journaltest.Disk {
+		t.Parallel()
 		return journaltest.Memory{Memory: new(journal.Memory)}
 	})
 }

@@ -18,6 +18,7 @@ import (
 // TestFlipsBesideTheLog flips every bit of the names, numbers and payloads
 // beside the log, of the end mark, and of their keys.
 func TestFlipsBesideTheLog(t *testing.T) {
+	t.Parallel()
 	file := readFile(t, sample(t))
 	flips := 0
 	for _, name := range []format.Bucket{format.BucketQueues, format.BucketMorgue, format.BucketState, format.BucketMeta} {
@@ -67,6 +68,7 @@ func TestFlipsBesideTheLog(t *testing.T) {
 
 // TestMetaPages flips every bit of both meta pages, whichever is the younger.
 func TestMetaPages(t *testing.T) {
+	t.Parallel()
 	dir := sample(t)
 	for range 2 {
 		file := readFile(t, dir)

@@ -196,6 +196,7 @@ func TestFlipsInBlocks(t *testing.T) {
 // TestFlipsInFile flips bits of the whole file. Either the damage is noticed,
 // or it was in a place that means nothing and all is as before.
 func TestFlipsInFile(t *testing.T) {
+	t.Parallel()
 	file := readFile(t, sample(t))
 	want, err := describe(withFile(t, file))
 	require.NoError(t, err)
@@ -232,6 +233,7 @@ func TestFlipsInFile(t *testing.T) {
 
 // TestPages damages whole pages in every way, for every page in use.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	file := readFile(t, sample(t))
 	want, err := describe(withFile(t, file))
 	require.NoError(t, err)
@@ -287,6 +289,7 @@ func second(_ *bbolt.Bucket, err error) error { return err }
 
 // TestSideBuckets takes away, adds and changes values beside the log.
 func TestSideBuckets(t *testing.T) {
+	t.Parallel()
 	file := readFile(t, sample(t))
 	for _, name := range []format.Bucket{format.BucketQueues, format.BucketMorgue, format.BucketState} {
 		t.Run(string(name), func(t *testing.T) {
@@ -345,6 +348,7 @@ func TestNewer(t *testing.T) {
 
 // TestNotAJournal opens all kinds of other files.
 func TestNotAJournal(t *testing.T) {
+	t.Parallel()
 	file := readFile(t, sample(t))
 	want, err := describe(withFile(t, file))
 	require.NoError(t, err)

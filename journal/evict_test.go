@@ -294,6 +294,7 @@ func TestReadBackOfWhatIsCarriedMeanwhile(t *testing.T) {
 // Reading back goes on while the file is replaced, blocks are carried and the
 // journal is closed.
 func TestReadBackBesideEverything(t *testing.T) {
+	t.Parallel()
 	f := startEvict(t, Config{MemoryBudget: 1, trimSlack: 1, minCarry: 100 << 10})
 	f.add(2000)
 	var refs, ended []Ref
@@ -349,6 +350,7 @@ func TestReadBackBesideEverything(t *testing.T) {
 // A log that can't read something back stops, and says which block it was. What
 // is on disk stays as it is.
 func TestUnreadable(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not allow that")
 	}

@@ -296,6 +296,7 @@ func setMetas(file []byte, change func(b []byte)) {
 // A journal that was made to do harm, with every checksum right, makes nothing
 // panic, and takes memory by the size of its file only.
 func TestHostileFiles(t *testing.T) {
+	t.Parallel()
 	n := 60 / oneIn
 	if long {
 		n = 20_000

@@ -155,6 +155,7 @@ func TestNotADirectory(t *testing.T) {
 
 // LOCK and RUNNING may have any size and content.
 func TestForgedSizes(t *testing.T) {
+	t.Parallel()
 	forged := func(words uint64) string {
 		b := make([]byte, crash.RunningHeader)
 		for i, v := range []uint64{crash.RunningMagic, 1, words} {

@@ -78,6 +78,7 @@ func salvaged(t testing.TB, name, want string, file []byte) *Salvaged {
 // What is salvaged opens and is sound, and when nothing was lost, nothing was:
 // after every fault of a page, and after flips and cuts at random.
 func TestSalvageTellsAllThatIsLost(t *testing.T) {
+	t.Parallel()
 	for _, keys := range []int{3, 300} {
 		files := history(t, keys)
 		file := files[len(files)-1]

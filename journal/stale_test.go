@@ -98,6 +98,7 @@ func pageFaults(files [][]byte, fault func(name string, younger bool, file []byt
 // whichever it is; the only one that is not is the meta page of the last commit,
 // and then all is as the commit before left it.
 func TestStalePages(t *testing.T) {
+	t.Parallel()
 	for _, keys := range []int{3, 300} {
 		files := history(t, keys)
 		var told []string

@@ -20,7 +20,10 @@ func (d storeDisk) Open(cfg journal.Config) (*journal.Log, error) {
 func (d storeDisk) Crash(testing.TB) journaltest.Disk { return storeDisk{d.Memory.Crash()} }
 
 func TestContractOnStore(t *testing.T) {
-	journaltest.Run(t, func(*testing.T) journaltest.Disk { return storeDisk{new(store.Memory)} })
+	journaltest.Run(t, func(t *testing.T) journaltest.Disk {
+		t.Parallel()
+		return storeDisk{new(store.Memory)}
+	})
 }
 
 func TestOpenStoreOfNothing(t *testing.T) {

@@ -59,6 +59,7 @@ func steadily(t *testing.T, l *Log) (end func() time.Duration) {
 // those who append wait for the file to be written once, however often it is asked
 // for.
 func TestUpkeepAmongProducers(t *testing.T) {
+	t.Parallel()
 	const patience = time.Minute // who starves waits for ever
 	f := startCompact(t, Config{})
 	f.add(1000)
@@ -98,6 +99,7 @@ func TestUpkeepAmongProducers(t *testing.T) {
 // A context that ends takes its caller out, wherever that is; nothing is changed,
 // and nothing is left behind.
 func TestUpkeepEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	f := startCompact(t, Config{})
 	f.add(12_000)
 	f.end(0, 100)

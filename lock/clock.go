@@ -152,25 +152,19 @@ type timer struct {
 	fired int // how often it has: wake-ups caused by it
 }
 
-// late reports whether arm must be called.
-func (t *timer) late(next time.Duration) bool {
-	if next == never {
-		return t.on
-	}
-	return !t.on || next < t.armed
-}
-
 // arm restores the invariant at the end of a change.
-func (t *timer) arm(now, next time.Duration, of *Table) {
-	if next == never {
+func (t *timer) arm(o *op, next time.Duration, of *Table) {
+	switch {
+	case t.on && next == never:
 		t.timer.Stop()
 		t.on = false
 		return
+	case next == never, t.on && t.armed <= next:
+		return
+	case t.timer == nil:
+		t.timer = time.AfterFunc(next-o.now(), of.onTimer)
+	default:
+		t.timer.Reset(next - o.now())
 	}
 	t.on, t.armed = true, next
-	if t.timer == nil {
-		t.timer = time.AfterFunc(next-now, of.onTimer)
-		return
-	}
-	t.timer.Reset(next - now)
 }

@@ -27,16 +27,6 @@ type Status struct {
 	HeldFor   time.Duration // how long the holder has had it
 	Remaining time.Duration // until the lease ends if it is not extended; 0 = does not expire
 	Waiters   []Waiter      // in the order in which they will get it
-	More      int           // waiters that are not in Waiters, see Cut
-}
-
-// Cut returns s with the first n waiters, and counts the others in More.
-func (s Status) Cut(n int) Status {
-	if len(s.Waiters) > n {
-		s.More += len(s.Waiters) - n
-		s.Waiters = s.Waiters[:n:n]
-	}
-	return s
 }
 
 // Waiter is one place in the queue of a key.
@@ -64,9 +54,6 @@ func (s Status) String() string {
 	for _, w := range s.Waiters {
 		fmt.Fprintf(&b, "%s%s for %v", before, name(w.Owner), w.For)
 		before = ", "
-	}
-	if s.More > 0 {
-		fmt.Fprintf(&b, " and %d more", s.More)
 	}
 	return b.String()
 }

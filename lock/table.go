@@ -52,9 +52,7 @@ func (t *Table) done(o *op) {
 // leave unlocks the table. The caller calls o.wakes.run when it holds no other
 // mutex either.
 func (t *Table) leave(o *op) {
-	if next := t.ends.next(); t.timer.late(next) {
-		t.timer.arm(o.now(), next, t)
-	}
+	t.timer.arm(o, t.ends.next(), t)
 	t.mu.Unlock()
 }
 

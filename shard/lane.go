@@ -190,6 +190,14 @@ func (l *lane) held() []Payload { return l.known().held }
 
 func (l *lane) holds() bool { return len(l.held()) > 0 }
 
+// upNext is the first payload of the next run; zero if none waits.
+func (l *lane) upNext() Payload {
+	if l.holds() {
+		return l.held()[0]
+	}
+	return l.first()
+}
+
 // failures returns the last error, "" if the last run did not fail, and what has failed so far.
 func (l *lane) failures() (last string, all journal.History) {
 	if p := l.known(); p.err != "" {

@@ -53,13 +53,10 @@ func (c *looks) FirstWaiting(id string) (at journal.Position, due int64) {
 			return it.Payloads[next].Ref.Position(), it.Due
 		}
 	}
-	switch {
-	case l.holds():
-		return l.held()[0].Ref.Position(), l.due
-	case l.n() > 0:
-		return l.first().Ref.Position(), l.due
+	if l.empty() {
+		return 0, 0
 	}
-	return 0, 0
+	return l.upNext().Ref.Position(), l.due
 }
 
 // Counts returns the figures of the shard.

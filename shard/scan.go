@@ -47,7 +47,6 @@ type View struct {
 	Retry     int         // −1 new, 0 failed once, …
 	LastError string
 	Payloads  int // that wait, or are in hand
-	Held      int // of these, those that failed and run alone under Config.Block
 }
 
 // Scan calls f for the jobs behind a place, and returns the place that it came to,
@@ -121,33 +120,16 @@ func (c *looks) show(at Cursor, now int64, v *View) {
 		}
 		return
 	}
-	*v = View{Cursor: at, State: l.state(now), Due: l.due, Retry: l.retry(), Payloads: l.n()}
-	if v.ID = l.rest.id; v.Payloads > 0 {
-		v.First = l.first().Ref
+	*v = View{
+		Cursor: at, State: l.waits(now, l.retry()), ID: l.rest.id, First: l.upNext().Ref, Due: l.due, Retry: l.retry(),
+		Payloads: l.n() + len(l.held()),
 	}
 	v.LastError, _ = l.failures()
-	held := l.held()
-	if len(held) > 0 {
-		v.First = held[0].Ref
-	}
 	if it := l.item(); it != nil { // of its fields only what the worker never writes
 		hand := it.Payloads[it.settled:]
-		v.ID, v.First = it.ID, hand[0].Ref
+		v.State, v.ID, v.First = StateRunning, it.ID, hand[0].Ref
 		v.Payloads += len(hand)
-		if it.held {
-			v.Held = len(hand)
-		}
-		return
 	}
-	v.Payloads += len(held)
-	v.Held = len(held)
-}
-
-func (l *lane) state(now int64) State {
-	if l.item() != nil {
-		return StateRunning
-	}
-	return l.waits(now, l.retry())
 }
 
 // waits is the state of a lane that is not handed out.

@@ -196,9 +196,14 @@ func (s *Shard) takeIn(d *journal.Delivery) {
 func (s *Shard) takeInBy(d *journal.Delivery, room []incoming) {
 	for from := 0; from < d.Len(); from += len(room) {
 		batch := room[:min(len(room), d.Len()-from)]
-		if !s.readIn(d, from, batch) {
-			return
+		for i := range batch {
+			var err error
+			if batch[i].ref, err = d.Read(from+i, &batch[i].Entry); err != nil {
+				s.core.lanes.entries.fail(err)
+				return
+			}
 		}
+		s.core.prefetchIncoming(batch)
 		for i := range batch {
 			a := &batch[i]
 			if into := s.core.deliver(&a.Entry, a.ref); into != 0 {
@@ -206,20 +211,6 @@ func (s *Shard) takeInBy(d *journal.Delivery, room []incoming) {
 			}
 		}
 	}
-}
-
-// readIn reads some of the entries of d; false when it can't.
-func (s *Shard) readIn(d *journal.Delivery, from int, batch []incoming) bool {
-	for i := range batch {
-		a := &batch[i]
-		var err error
-		if a.ref, err = d.Read(from+i, &a.Entry); err != nil {
-			s.core.lanes.entries.fail(err)
-			return false
-		}
-	}
-	s.core.prefetchIncoming(batch)
-	return true
 }
 
 // serve asks for workers as long as there are some and something is due.

@@ -56,13 +56,7 @@ func (t *timeline[T]) all(yield func(T) bool) {
 
 // keep drops the values for which f is false, and the room they took.
 func (t *timeline[T]) keep(f func(T) bool) {
-	var kept fifo[T]
-	for _, v := range t.inOrder.values() {
-		if f(v) {
-			kept.push(v)
-		}
-	}
-	t.inOrder = kept
+	t.inOrder = fifo[T]{room: kept(t.inOrder.values(), f)}
 	t.heap.keep(f)
 }
 
@@ -100,6 +94,11 @@ func shrunk[S ~[]T, T any](s S) S {
 		return append(make(S, 0, 2*len(s)), s...)
 	}
 	return s
+}
+
+// kept returns the values for which f is true, in room of their own.
+func kept[S ~[]T, T any](s S, f func(T) bool) S {
+	return slices.Clone(slices.DeleteFunc(s, func(v T) bool { return !f(v) }))
 }
 
 // ordered is what is kept in order.
@@ -159,16 +158,10 @@ func (h heap[T]) sink(i int) {
 
 // keep drops the values for which f is false, and the room they took.
 func (h *heap[T]) keep(f func(T) bool) {
-	var kept heap[T]
-	for _, v := range *h {
-		if f(v) {
-			kept = append(kept, v)
-		}
+	*h = kept(*h, f)
+	for i := len(*h)/2 - 1; i >= 0; i-- {
+		h.sink(i)
 	}
-	for i := len(kept)/2 - 1; i >= 0; i-- {
-		kept.sink(i)
-	}
-	*h = kept
 }
 
 // inOrder lists the values, in order. It is for the first few: of n values it costs n².

@@ -9,12 +9,16 @@ var inPostgres = []mutation{
 	{"a server that has lost commits", "journal/postgres/store.go", "\tcase last < number:\n", "\tcase last < number:\n\t\t\tif committed = last >= 0; committed {\n\t\t\t\treturn nil\n\t\t\t}\n", server("TestServerThatIsBehind")},
 	{"an answer with a warning is one", "journal/postgres/pool.go", "cmp.Or(f(ctx, conn.Conn()), warned(conn.Conn().PgConn()))", "cmp.Or(f(ctx, conn.Conn()), nil)", server("TestWaitForTheStandbyIsCancelled")},
 	{"ask a server that need not have its standby", "journal/postgres/functions.sql", "FROM {schema}.last(p) t;\n\tUPDATE {schema}.tail SET asked = asked + 1 WHERE partition = p AND number = last AND epoch = e;", "FROM {schema}.tail t WHERE partition = p ORDER BY number DESC LIMIT 1;", server("TestWaitForTheStandbyIsCancelled")},
-	{"commit beside too many others", "journal/postgres/partition.go", "s.seen, s.turns, s.clock = &p.n.seen[p.number], p.n.turns, &p.n.outbox.clock", "s.seen, s.clock = &p.n.seen[p.number], &p.n.outbox.clock", server("TestPartitionsTakeTurns")},
+	{"commit beside too many others", "journal/postgres/partition.go", "s.seen, s.turns, s.clock, s.hint = &p.n.seen[p.number], p.n.turns, &p.n.outbox.clock, p.n.hint", "s.seen, s.clock, s.hint = &p.n.seen[p.number], &p.n.outbox.clock, p.n.hint", server("TestPartitionsTakeTurns")},
 	{"seal before it may commit", "journal/commit.go", "\t\tover := c.turn()\n\t\tb, t, ok := c.seal()\n", "\t\tb, t, ok := c.seal()\n\t\tover := c.turn()\n", server("TestPartitionsTakeTurns")},
 	{"keep the turn", "journal/postgres/store.go", "			return func() { <-s.turns }\n", "			return func() {}\n", server("TestPartitionsTakeTurns")},
 	{"a full disk of the server is another error", "journal/postgres/store_parts.go", "case ok && refused.Code == diskFull:", "case ok && refused.Code == \"\":", server("TestServerDiskFull")},
 	{"each fifth commit without what changes beside its block", "journal/postgres/store.go", "\tc := s.call(t)\n", "\tc := s.call(t)\n\tif c.number%5 == 4 {\n\t\tc.buckets, c.keys, c.values, c.sums = nil, nil, nil, nil\n\t}\n", server("TestWorlds")},
 	{"wait for a server after the store has ended", "journal/postgres/store.go", "return errors.Join(err, why)", "return why", server("TestWaitingEnds")},
+
+	{"follow-ups of a commit that is none", "journal/postgres/statements.sql", "SELECT CASE WHEN done THEN", "SELECT CASE WHEN done OR true THEN", server("TestFollowUpsAreInTheCommitOfTheirJobs")},
+	{"a commit without its follow-ups", "journal/postgres/store.go", "text, args = \"commitWith\", append(args, r.partitions, r.queues, r.calls, r.tokens)", "_ = r", server("TestFollowUpsAreInTheCommitOfTheirJobs")},
+	{"a follow-up waits for a look", "journal/postgres/store.go", "		s.hint(r.partitions)\n", "		_ = r\n", server("TestFollowUpsAreInTheCommitOfTheirJobs")},
 
 	// What is read.
 	{"believe a server that is behind", "journal/postgres/store_read.go", "\tif number < before {", "\tif number < before && false {", server("TestStaleServerIsNotBelieved")},

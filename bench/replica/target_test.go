@@ -29,6 +29,7 @@ func content(s string) func(io.Writer) error {
 // TestTargetInAnyOrder brings paths that exclude each other up to date in a
 // random order, as jobs do, and expects the last tree.
 func TestTargetInAnyOrder(t *testing.T) {
+	t.Parallel()
 	names := []string{"a", "a/b", "a/b/c", "a/d", "e/f", "e"}
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))

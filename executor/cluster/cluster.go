@@ -9,6 +9,7 @@
 //     partitions that this process has; what is done to them reaches the partition that has the id.
 //   - Do and Wait follow a payload from one owner of its partition to the next. A result travels as
 //     JSON, and is gone when nobody has waited as its handler returned.
+//   - A follow-up is accepted once, in whichever partition its id is.
 //   - An action is never done twice: when an owner has gone meanwhile, it is executor.ErrUnknown.
 //
 // # What is not
@@ -53,6 +54,11 @@ type Cluster struct {
 	// Enqueue accepts items as executor.Queue.Carry returned them, with the conditions of their call.
 	Enqueue func(ctx context.Context, queue string, items []executor.Item[[]byte], conditions []byte) ([]executor.Receipt, error)
 
+	// FollowUp returns the state key that stands for a follow-up of another partition in the commit which
+	// ends its job. When that is durable, who keeps the log has the item accepted at its partition, with
+	// the option [Staged], once, and in the order of commits. The error is that of Queue.FollowUp.
+	FollowUp func(queue string, item executor.Item[[]byte]) (journal.Set, error)
+
 	// Ask has the process that has a partition [Answer] a question, behind what was enqueued for
 	// the queue before; "" is all queues. When that process has gone meanwhile, the next one is
 	// asked if again is set; otherwise, and when ctx ends before the answer, it returns
@@ -76,19 +82,22 @@ type Cluster struct {
 // Row is what the processes of a cluster know of a key, for Rows to keep.
 type Row = quota.Stored
 
-// OpenPartition opens the executor of a partition over a log, as executor.OpenLog does, with the
-// queues of the cluster's executor. cfg.Splitter.Self is its number. Who calls it starts and stops
-// what it returns.
-type OpenPartition = func(name string, log func(journal.Config) (*journal.Log, error), cfg executor.Config) (*executor.Executor, error)
-
-// Open returns the executor of a cluster, and what opens the executors of its partitions. Queues
-// and limits of x are to be made before Start: later it is executor.ErrState. It returns
-// executor.ErrConfig for cfg.
-func Open(c Cluster, cfg executor.Config) (x *executor.Executor, open OpenPartition, err error) {
-	door := backdoor.OpenCluster.(func(executor.Config, any, *fleet.Inspector, func(context.Context, string, []executor.Item[[]byte], []byte) ([]executor.Receipt, error),
-		func(context.Context) error, func(context.Context) error, func() error, quota.Processes) (*executor.Executor, OpenPartition, error))
-	return door(cfg, c.Of, &fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.Start, c.Stop, c.Err, quota.Processes{Self: c.Self, Rows: c.Rows})
+// Open returns the executor of a cluster, and what opens the executor of a partition over a log, as
+// executor.OpenLog does, with the queues of x: who calls that starts and stops what it returns, and gives its
+// number in cfg.Splitter.Self. Queues and limits of x are to be made before Start: later it is
+// executor.ErrState. It returns executor.ErrConfig for cfg.
+func Open(c Cluster, cfg executor.Config) (x *executor.Executor,
+	open func(name string, log func(journal.Config) (*journal.Log, error), cfg executor.Config) (*executor.Executor, error), err error) {
+	type opens = func(string, func(journal.Config) (*journal.Log, error), executor.Config) (*executor.Executor, error)
+	door := backdoor.OpenCluster.(func(executor.Config, any, *fleet.Inspector,
+		func(context.Context, string, []executor.Item[[]byte], []byte) ([]executor.Receipt, error), func(string, executor.Item[[]byte]) (journal.Set, error),
+		func(context.Context) error, func(context.Context) error, func() error, quota.Processes) (*executor.Executor, opens, error))
+	return door(cfg, c.Of, &fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.FollowUp, c.Start, c.Stop, c.Err,
+		quota.Processes{Self: c.Self, Rows: c.Rows})
 }
+
+// Staged is the option of EnqueueMany for items of [Cluster].FollowUp: no middleware is called around it.
+func Staged() executor.Option { return backdoor.Staged.(executor.Option) }
 
 // Lapsed says that the others may have taken this process for dead, so that what it had of the limits of
 // the cluster is theirs. It is called before the process has a partition again.

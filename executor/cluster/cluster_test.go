@@ -2,10 +2,12 @@ package cluster_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,9 +24,16 @@ import (
 // town is a cluster whose partitions are all in this process, in memory.
 type town struct {
 	x     *executor.Executor
-	open  cluster.OpenPartition
+	open  func(string, func(journal.Config) (*journal.Log, error), executor.Config) (*executor.Executor, error)
 	cfg   executor.Config
 	parts []*executor.Executor
+
+	staged    atomic.Int64
+	wake      chan int // of a partition, whose log has committed something
+	over      chan struct{}
+	forwarder sync.WaitGroup
+	logs      [partitions]*journal.Log
+
 	asked atomic.Int64
 	gone  atomic.Bool // an owner ends before it answers
 	away  atomic.Bool // none answers
@@ -38,10 +47,10 @@ func partitionOf(id string) (int, error) {
 }
 
 func newTown(t *testing.T, workers int) *town {
-	c := &town{cfg: executor.Config{Workers: workers, Logger: slog.New(slog.DiscardHandler)}}
+	c := &town{wake: make(chan int, 1000), over: make(chan struct{}), cfg: executor.Config{Workers: workers, Logger: slog.New(slog.DiscardHandler)}}
 	var err error
 	c.x, c.open, err = cluster.Open(cluster.Cluster{Of: c, Partitions: partitions, PartitionOf: partitionOf,
-		Enqueue: c.enqueue, Ask: c.ask, Self: "town", Rows: c.share, Start: c.start, Stop: c.stop, Err: func() error { return nil }}, c.cfg)
+		Enqueue: c.enqueue, FollowUp: c.followUp, Ask: c.ask, Self: "town", Rows: c.share, Start: c.start, Stop: c.stop, Err: func() error { return nil }}, c.cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.x.Stop(context.Background())) })
 	return c
@@ -51,11 +60,25 @@ func (c *town) start(ctx context.Context) error {
 	for number := range partitions {
 		cfg := c.cfg
 		cfg.Splitter = executor.Splitter{Nodes: partitions, Self: number, Owner: func(id string) int { n, _ := partitionOf(id); return n }}
-		part, err := c.open(fmt.Sprint("partition ", number), func(cfg journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, cfg) }, cfg)
+		part, err := c.open(fmt.Sprint("partition ", number), func(cfg journal.Config) (log *journal.Log, err error) {
+			told := cfg.Committed
+			cfg.Committed = func(took time.Duration) {
+				told(took)
+				select {
+				case c.wake <- number:
+				default: // what is there is taken with all that is
+				}
+			}
+			c.logs[number], err = journal.OpenMemory(nil, cfg)
+			return c.logs[number], err
+		}, cfg)
 		if err != nil {
 			return err
 		}
 		c.parts = append(c.parts, part)
+	}
+	c.forwarder.Go(c.forward)
+	for _, part := range c.parts {
 		if err := part.Start(ctx); err != nil {
 			return err
 		}
@@ -63,7 +86,50 @@ func (c *town) start(ctx context.Context) error {
 	return nil
 }
 
+// letter is a follow-up on its way to another partition.
+type letter struct {
+	Queue string
+	Item  executor.Item[[]byte]
+}
+
+const letters = "outbox/"
+
+func (c *town) followUp(queue string, it executor.Item[[]byte]) (journal.Set, error) {
+	value, err := json.Marshal(letter{queue, it})
+	return journal.Set{Key: fmt.Sprintf("%s%09d", letters, c.staged.Add(1)), Value: value}, err
+}
+
+// forward takes follow-ups to their partitions. The key of each is its own.
+func (c *town) forward() {
+	for {
+		select {
+		case from := <-c.wake:
+			for set, err := range c.logs[from].Keys(letters, "") {
+				var l letter
+				if err == nil {
+					err = json.Unmarshal(set.Value, &l)
+				}
+				number, _ := partitionOf(l.Item.ID)
+				q, unknown := c.parts[number].Lookup(l.Queue)
+				if err = errors.Join(err, unknown); err == nil {
+					_, err = q.EnqueueMany(context.Background(), []executor.Item[[]byte]{l.Item}, cluster.Staged(), executor.IdempotencyKey(set.Key))
+				}
+				if err == nil {
+					err = c.logs[from].Put(context.Background(), journal.Set{Key: set.Key})
+				}
+				if err != nil { // the end of the test
+					break
+				}
+			}
+		case <-c.over:
+			return
+		}
+	}
+}
+
 func (c *town) stop(ctx context.Context) (err error) {
+	close(c.over)
+	c.forwarder.Wait()
 	for _, part := range c.parts {
 		err = errors.Join(err, part.Stop(ctx))
 	}
@@ -129,27 +195,41 @@ func program(t *testing.T, x *executor.Executor) (said []string) {
 	require.NoError(t, err)
 	var now, most atomic.Int32
 	var mails sync.WaitGroup
-	mail, err := executor.Handle(x, "mail", func(context.Context, executor.Job[int]) error {
+	var mu sync.Mutex
+	var sent []string
+	touches := executor.Middleware{Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
+		call.Items[0].Metadata["touched"] = "by a middleware"
+		return next(ctx)
+	}}
+	mail, err := executor.Handle(x, "mail", func(_ context.Context, job executor.Job[int]) error {
 		defer mails.Done()
+		mu.Lock()
+		sent = append(sent, fmt.Sprint(job.ID, job.Payload, job.Score, job.Metadata))
+		mu.Unlock()
 		most.Store(max(most.Load(), now.Add(1)))
 		now.Add(-1)
 		return nil
-	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Limits: []executor.LimitOf[int]{{Limit: limit}}}})
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Limits: []executor.LimitOf[int]{{Limit: limit}}}, Middleware: []executor.Middleware{touches}})
 	require.NoError(t, err)
 	twice, err := executor.HandleResult(x, "twice", func(_ context.Context, job executor.Job[int]) (int, error) {
 		if job.Payload < 0 {
 			return 0, executor.Cancel(errors.New("below zero"))
 		}
-		return 2 * job.Payload, mail.FollowUp(job, job.ID, job.Payload)
+		box := fmt.Sprint("box ", job.Payload) // of another partition than the job, perhaps
+		return 2 * job.Payload, errors.Join(mail.FollowUp(job, job.ID, job.Payload, executor.Score(7)),
+			mail.FollowUp(job, box, job.Payload, executor.Score(7), executor.Metadata(map[string]string{"box": box})))
 	}, executor.QueueConfig[int]{})
 	require.NoError(t, err)
 	ctx := t.Context()
 	require.NoError(t, x.Start(ctx))
 	for i := range 40 {
-		mails.Add(1)
-		say(twice.Do(ctx, fmt.Sprintf("%02d", i), i))
+		mails.Add(2)
+		say(twice.Do(ctx, fmt.Sprintf("%02d", i), i, executor.Metadata(map[string]string{"trace": "t"})))
 	}
 	mails.Wait()
+	require.Eventually(t, func() bool { s, err := x.Stats(ctx); return err == nil && s.Total().Done == 120 }, time.Minute, time.Millisecond)
+	slices.Sort(sent)
+	say(sent)
 	say(most.Load())
 	for i := range 25 {
 		_, err := twice.Do(ctx, fmt.Sprintf("dead %02d", i), -1-i)

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		child(dir)
 	}
+	_ = flag.Set("test.parallel", "8") // they wait for processes; -parallel of go test counts
 	os.Exit(m.Run())
 }
 

@@ -37,6 +37,7 @@ const (
 	hasDue = 1 << iota
 	hasScore
 	hasMetadata
+	isStaged // by a job: no middleware is called; earlier nodes do not heed it
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -45,16 +46,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func encodeCall(items []item) []byte {
 	b := binary.AppendUvarint(nil, uint64(len(items)))
 	for i := range items {
-		b = appendItem(b, &items[i])
+		b = appendItem(b, &items[i], 0)
 	}
 	return b
 }
 
-func appendItem(b []byte, it *item) []byte {
+func appendItem(b []byte, it *item, flag byte) []byte {
 	b = appendBytes(b, it.ID)
 	b = appendBytes(b, it.Payload)
 	flags := len(b)
-	b = append(b, 0)
+	b = append(b, flag)
 	if !it.Due.IsZero() {
 		b[flags] |= hasDue
 		b = binary.AppendVarint(b, it.Due.Unix())
@@ -111,13 +112,14 @@ func callsOf(b []byte) (calls [][]byte, conditions []byte, err error) {
 	return calls, conditions, unread(&d)
 }
 
-// itemsOf returns the items of a call.
-func itemsOf(call []byte) (items []item, err error) {
+// itemsOf returns the items of a call, and whether a job has staged them.
+func itemsOf(call []byte) (items []item, staged bool, err error) {
 	d := format.Decoder{B: call}
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
-		items = append(items, readItem(&d))
+		it, flags := readItem(&d)
+		items, staged = append(items, it), flags&isStaged != 0
 	}
-	return items, unread(&d)
+	return items, staged, unread(&d)
 }
 
 // unread returns an error unless all was read.
@@ -131,9 +133,9 @@ func unread(d *format.Decoder) error {
 // text reads what has its length before it.
 func text(d *format.Decoder) []byte { return d.Bytes(d.Uvarint()) }
 
-func readItem(d *format.Decoder) (it item) {
+func readItem(d *format.Decoder) (it item, flags byte) {
 	it.ID, it.Payload = string(text(d)), text(d)
-	flags := d.Byte()
+	flags = d.Byte()
 	if flags&hasDue != 0 {
 		seconds := d.Varint()
 		it.Due = time.Unix(seconds, int64(d.Uvarint()))
@@ -150,5 +152,5 @@ func readItem(d *format.Decoder) (it item) {
 			it.Metadata[key] = string(text(d))
 		}
 	}
-	return it
+	return it, flags
 }

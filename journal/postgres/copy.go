@@ -13,16 +13,16 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Errors of [Import], [Export] and [Check].
+// Errors of [Import], [Export], [Repartition] and [Check].
 var (
 	// ErrInUse is returned while a node is up, or partitions have an owner whose lease has
 	// not ended. The text says which; stop it, or wait for the lease of one that died.
 	ErrInUse = errors.New("postgres: nodes are at work")
-	// ErrNotEmpty is returned by Import for partitions that were used, and by Export for
-	// an inbox from which the owners have not taken everything.
+	// ErrNotEmpty is returned by Import for partitions that were used, and by Export, and Repartition in
+	// part, for an inbox from which the owners have not taken everything.
 	ErrNotEmpty = errors.New("postgres: not empty")
-	// ErrIndivisible is returned by Import for what can't be divided among partitions.
-	ErrIndivisible = errors.New("postgres: it can't be divided among partitions")
+	// ErrIndivisible is returned by Import and Repartition for what can't be divided among partitions, or joined.
+	ErrIndivisible = errors.New("postgres: it can't be divided among partitions, or joined")
 	// errDiffers is what was written and is not what was to be. It is taken back.
 	errDiffers = errors.New("postgres: what was written differs")
 )
@@ -36,7 +36,7 @@ type Moved struct {
 	Keys       int // state keys, as the journals have them
 }
 
-// mover is a call of Import, Export or Check, over one connection.
+// mover is a call of Import, Export, Repartition or Check, over one connection.
 type mover struct {
 	cfg        Config
 	pool       *pgxpool.Pool
@@ -97,6 +97,19 @@ func (m *mover) close() {
 	m.pool.Close()
 }
 
+// transact calls do in the one transaction of a call that writes. uuid is then that of the first partition.
+func (m *mover) transact(ctx context.Context, uuid []byte, do func() error) error {
+	tx, err := m.begin(ctx, pgx.TxOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
+	if err = do(); err == nil {
+		err = m.commit(ctx, tx, uuid)
+	}
+	return err
+}
+
 // exec runs a statement with the schema in it.
 func (m *mover) exec(ctx context.Context, sql string, args ...any) error {
 	_, err := m.conn.Exec(ctx, in(m.cfg.Schema, sql), args...)
@@ -143,20 +156,24 @@ func (m *mover) noInbox(ctx context.Context, todo string) error {
 	return err
 }
 
-// claim keeps nodes from taking partitions until the transaction ends, and those that had
-// them from committing to them from then on.
-func (m *mover) claim(ctx context.Context, uuids [][]byte) ([]head, error) {
+// still keeps nodes from taking partitions until the transaction ends, and waits for commits that are under way.
+func (m *mover) still(ctx context.Context) error {
 	if err := m.exec(ctx, "SELECT 1 FROM {schema}.lease ORDER BY partition FOR UPDATE NOWAIT"); err != nil {
 		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "55P03" {
-			err = fmt.Errorf("%w: the lease of a partition is being changed, by a node or another import", ErrInUse)
+			err = fmt.Errorf("%w: the lease of a partition is being changed, by a node, an import or a repartition", ErrInUse)
 		}
-		return nil, err
+		return err
 	}
 	if err := m.atRest(ctx); err != nil {
-		return nil, err
+		return err
 	}
+	return m.exec(ctx, "SELECT {schema}.last(partition) FROM {schema}.lease")
+}
+
+// claim is still for partitions that were not used, to which those who had them commit nothing from then on.
+func (m *mover) claim(ctx context.Context, uuids [][]byte) ([]head, error) {
 	var used int
-	err := m.exec(ctx, "SELECT {schema}.last(partition) FROM {schema}.lease") // commits that are under way come first
+	err := m.still(ctx)
 	if err == nil {
 		err = m.conn.QueryRow(ctx, in(m.cfg.Schema,
 			"SELECT count(*) FROM {schema}.tail WHERE manifest IS NOT NULL OR number <> 0")).Scan(&used)
@@ -184,7 +201,7 @@ type head struct{ epoch, number int64 }
 // heads returns that of each partition.
 func (m *mover) heads(ctx context.Context) (all []head, err error) {
 	rows, err := m.conn.Query(ctx, in(m.cfg.Schema, `SELECT t.partition, t.epoch, t.number, l.partition IS NOT NULL
-		FROM {schema}.tail t LEFT JOIN {schema}.lease l USING (partition) ORDER BY t.partition`))
+		FROM {schema}.tail t LEFT JOIN {schema}.lease l USING (partition) WHERE t.partition >= 0 ORDER BY t.partition`))
 	if err != nil {
 		return nil, err
 	}

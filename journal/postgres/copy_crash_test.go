@@ -24,7 +24,7 @@ import (
 
 const childMove = "STRAND_TEST_MOVE"
 
-// TestMovingChild is the process that is killed while it imports.
+// TestMovingChild is the process that is killed while it moves something.
 func TestMovingChild(t *testing.T) {
 	with := strings.Split(os.Getenv(childMove), "|")
 	if len(with) != 4 {
@@ -34,9 +34,12 @@ func TestMovingChild(t *testing.T) {
 	cfg.Schema = with[1]
 	fmt.Println("begins")
 	var err error
-	if with[2] == "import" {
+	switch with[2] {
+	case "import":
 		_, err = Import(t.Context(), with[0], cfg, with[3])
-	} else {
+	case "repartition":
+		_, err = Repartition(t.Context(), with[0], cfg, len(with[3]), true)
+	default:
 		_, err = Export(t.Context(), with[0], cfg, with[3])
 	}
 	require.NoError(t, err)
@@ -94,6 +97,16 @@ func TestMoverIsKilled(t *testing.T) {
 	_, err = Import(t.Context(), url, r.config(), from)
 	require.NoError(t, err)
 
+	ids, keys := contents(t, r, r.config())
+	for n := 5; n < 5+rounds; n++ {
+		kill(r, "repartition", strings.Repeat("x", n), rand.N(most))
+		gotIDs, gotKeys := contents(t, r, r.config()) // of whichever partitions there are
+		require.Equal(t, ids, gotIDs)
+		require.Equal(t, keys, gotKeys)
+	}
+	_, err = Repartition(t.Context(), url, r.config(), 4, true)
+	require.NoError(t, err)
+
 	to := filepath.Join(dir, "to")
 	kill(r, "export", to, rand.N(most/2))
 	if _, err := os.Stat(to); err == nil {
@@ -115,7 +128,7 @@ func TestImportIsOneTransaction(t *testing.T) {
 	defer m.close()
 	tx, err := m.begin(t.Context(), pgx.TxOptions{})
 	require.NoError(t, err)
-	require.NoError(t, m.fill(t.Context(), []string{dir}, [][]byte{format.NewUUID(), format.NewUUID()}))
+	require.NoError(t, m.fill(t.Context(), dir, []string{dir}, [][]byte{format.NewUUID(), format.NewUUID()}))
 	require.Positive(t, m.moved.Live)
 	require.Equal(t, before, r.rows(t, 0)+r.rows(t, 1))
 	require.NoError(t, tx.Rollback(t.Context()))

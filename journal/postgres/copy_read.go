@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -30,6 +28,7 @@ func (s *partitionStore) view(most int) (*journal.View, error) {
 
 // piece is one thing that a journal has.
 type piece struct {
+	of    *source       // that has it
 	entry *format.Entry // live or buried; valid until the next piece; nil: it is about no id
 	edit  format.Edit   // of what stands beside the log; zero: the entry is live
 	add   func(*rest.Builder) error
@@ -37,45 +36,6 @@ type piece struct {
 
 // live reports whether p is in the log.
 func (p *piece) live() bool { return p.edit.Key == nil }
-
-// pieces lists all that c has, in an order that is the same for the same content. It can be
-// done once.
-func pieces(c *journal.View) iter.Seq2[piece, error] {
-	return func(yield func(piece, error) bool) {
-		queues := c.Queues()
-		for _, name := range slices.SortedFunc(maps.Keys(queues), func(a, b string) int { return int(queues[a]) - int(queues[b]) }) {
-			add := func(b *rest.Builder) error { return b.Queue(name, queues[name]) }
-			if !yield(piece{edit: format.QueueEdit(name, queues[name]), add: add}, nil) {
-				return
-			}
-		}
-		var e format.Entry
-		add := func(b *rest.Builder) error { return b.Add(e) }
-		for _, number := range slices.Sorted(maps.Keys(c.Unclaimed())) {
-			pages := c.PendingPages(number)
-			for i, page := range pages {
-				for _, ref := range page {
-					if err := ref.Read(&e); !yield(piece{entry: &e, add: add}, err) || err != nil {
-						return
-					}
-				}
-				pages[i] = nil
-			}
-		}
-		for b, err := range c.Morgue() {
-			p := piece{entry: &b.Entry, edit: b.Edit(), add: func(to *rest.Builder) error { return to.Bury(b) }}
-			if !yield(p, err) || err != nil {
-				return
-			}
-		}
-		for set, err := range c.Keys() {
-			p := piece{edit: set.Edit(), add: func(to *rest.Builder) error { return to.Set(set) }}
-			if !yield(p, err) || err != nil {
-				return
-			}
-		}
-	}
-}
 
 // encode writes p into b so that two that differ in anything are different.
 func (p *piece) encode(b []byte) []byte {
@@ -104,13 +64,15 @@ func (p *piece) String() string {
 // tellEach is how often the log is told how far a mover is.
 const tellEach = 5 * time.Second
 
-// each calls do for each piece of c, and tells the log how far it is.
-func (m *mover) each(ctx context.Context, doing string, c *journal.View, do func(*piece) error) error {
+// each calls do for each piece of u, and tells the log how far it is.
+func (m *mover) each(ctx context.Context, doing string, u *union, do func(*piece) error) error {
 	done, all := 0, 0
-	for _, n := range c.Unclaimed() {
-		all += n
+	for _, s := range u.sources {
+		for _, n := range s.Unclaimed() {
+			all += n
+		}
 	}
-	for p, err := range pieces(c) {
+	for p, err := range u.pieces() {
 		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
 			err = do(&p)
 		}
@@ -143,17 +105,17 @@ func (m *mover) count(p *piece) {
 	}
 }
 
-// comparison compares the pieces of a journal with what partitions have of them.
+// comparison compares the pieces of journals with what partitions have of them.
 type comparison struct {
 	next []func() (piece, error, bool)
 	a, b []byte
 }
 
 // compare returns an error unless the parts have the pieces of a whole, each where it goes.
-func (m *mover) compare(ctx context.Context, name string, whole *journal.View, parts []*journal.View, to *router) error {
+func (m *mover) compare(ctx context.Context, name string, whole *union, parts []*journal.View, to *router) error {
 	c := new(comparison)
 	for _, part := range parts {
-		next, stop := iter.Pull2(pieces(part))
+		next, stop := iter.Pull2(alone(part).pieces())
 		defer stop()
 		c.next = append(c.next, next)
 	}

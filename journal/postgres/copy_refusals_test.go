@@ -90,10 +90,6 @@ func TestMoveRefusals(t *testing.T) {
 	refused(ErrPartitions, "Config.Partitions is 3", at("one"), func(cfg *Config) { cfg.Partitions = 3 })
 	refused(ErrNoSchema, "nowhere", at("one"), func(cfg *Config) { cfg.Schema = "nowhere" })
 	refused(ErrUnsafe, "synchronous", at("one"), func(cfg *Config) { cfg.SingleServer = false })
-	note(`{"version":1,"partitions":16}`)
-	refused(ErrPartitions, "journals of 16 partitions, and schema", at("note"))
-	note(`{"version":1,"partitions":3}`)
-	refused(ErrPartitions, "another schema with 3 partitions, or 6, or 9", at("note"))
 	note(`{"version":2,"partitions":4}`)
 	refused(journal.ErrTooNew, "version 2", at("note"))
 	note(`{"version":1,"partitions":1000000000}`)
@@ -319,7 +315,7 @@ func TestMoveFindsDifferences(t *testing.T) {
 		}
 		one, other := open(name+" 1", base()), open(name+" 2", c)
 		m := &mover{told: time.Now(), queues: make(map[string]bool)}
-		err := m.compare(t.Context(), name, other, []*journal.View{one}, newRouter(Config{}.divide(1), 0, 1))
+		err := m.compare(t.Context(), name, alone(other), []*journal.View{one}, newRouter(Config{}, 1, 1))
 		if change == nil {
 			require.NoError(t, err)
 			continue

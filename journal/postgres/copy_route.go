@@ -7,69 +7,71 @@ import (
 	"strings"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// router says which of its partitions get a piece of a journal that is divided. Entries and
-// the morgue go by their ids. Of the state keys:
-//
-//	lock/      with the job that has it; one that a person has set: to all
-//	pause/     of an id with it; of a queue, or of all: to all
-//	suspect/   with the payload at its position
-//	key/       to all: a repeated call is a duplicate, wherever its id goes
-//	mark/      to all: what a source has given is stale, wherever its ids go
-//	slot/      nowhere: a sequence has one last value, and the partitions would each go on from it
-//
-// A partition's journal that is not divided keeps them all.
+// router says which partitions get a piece of the journals of others. By remainders of one hash ids go from
+// the partitions of a class, each g-th one where g is the greatest common divisor of the two numbers, to those of the
+// same class. Entries, and the morgue, go by their ids. A journal that is neither divided nor joined keeps all.
 type router struct {
-	divide   executor.Splitter
-	from, of int // the journal is that of partition from, of so many
-	all      []int
-	suspects map[format.Position]int // where their payloads went; 0 until they have been seen
-	one      [1]int
+	divide       executor.Splitter // of the least common multiple
+	from, to, by int               // partitions, and their greatest common divisor
+	all          []int
+	one          [1]int
 }
 
-func newRouter(divide executor.Splitter, from, of int) *router {
-	r := &router{divide: divide, from: from, of: of, suspects: make(map[format.Position]int)}
-	for i := range divide.Nodes / of {
+func newRouter(cfg Config, from, to int) *router {
+	by := from
+	for rest := to; rest > 0; {
+		by, rest = rest, by%rest
+	}
+	r := &router{divide: cfg.divide(from / by * to), from: from, to: to, by: by}
+	for i := range to / by {
 		r.all = append(r.all, i)
 	}
 	return r
 }
 
-// route returns the partitions of p. What it returns is valid until the next call.
+// at returns which partition an id is in, and which one it goes to.
+func (r *router) at(id string) (from, to int, err error) {
+	p, err := r.divide.OwnerOf(id)
+	return p % r.from, p % r.to, err
+}
+
+// with returns, as route does, the partition that an id goes to.
+func (r *router) with(id string) ([]int, int, error) {
+	from, to, err := r.at(id)
+	r.one[0] = to / r.by
+	return r.one[:], from, err
+}
+
+// route returns the partitions of p, by their places in its class. What it returns is valid until the next call.
 func (r *router) route(p *piece) ([]int, error) {
 	if p.entry != nil {
-		to, owner, err := r.to(string(p.entry.ID))
-		if err == nil && owner != r.from {
-			err = fmt.Errorf("%w: %q belongs to %d, and this is %d", executor.ErrNotOwned, p.entry.ID, owner, r.from)
+		to, from, err := r.with(string(p.entry.ID))
+		if err == nil && from != p.of.number {
+			err = notOwned(string(p.entry.ID), from, p.of.number)
 		}
-		if err == nil && p.live() {
-			if _, suspect := r.suspects[p.entry.Position]; suspect {
-				r.suspects[p.entry.Position] = to[0]
-			}
+		if err == nil && p.entry.Kind == format.KindEnqueued && !r.whole() {
+			p.of.places[p.entry.Position] = to[0]
 		}
 		return to, err
 	}
-	if p.edit.Bucket != format.BucketState || len(r.all) == 1 {
+	if p.edit.Bucket != format.BucketState || r.whole() {
 		return r.all, nil
 	}
 	key, value := string(p.edit.Key), p.edit.Value
 	kind, rest, _ := strings.Cut(key, "/")
 	switch kind {
-	case "mark", "key":
+	case "mark", "key": // what a source has given is stale, and a repeated call a duplicate, wherever ids go
 		return r.all, nil
 	case "lock":
-		id, owned, ok := lockOwner(value)
-		switch {
-		case !ok:
-			return nil, fmt.Errorf("postgres: lock %q: %w", key, &journal.CorruptError{Reason: fmt.Sprintf("a lock of %d bytes", len(value))})
-		case !owned:
-			return r.all, nil
+		l, err := parseLock(format.Set{Key: key, Value: value})
+		if err != nil || !l.owned { // a person has set it
+			return r.all, err
 		}
-		to, _, err := r.to(id)
+		to, _, err := r.with(l.id)
 		return to, err
 	case "pause":
 		rest, isID := strings.CutPrefix(rest, "id/")
@@ -78,31 +80,50 @@ func (r *router) route(p *piece) ([]int, error) {
 		}
 		_, id, ok := cutSized(rest)
 		if !ok {
-			return nil, fmt.Errorf("postgres: pause %q: %w", key, &journal.CorruptError{Reason: "it names no id"})
+			return nil, fmt.Errorf("postgres: pause %q: %w", key, format.Damaged("it names no id"))
 		}
-		to, _, err := r.to(id) // of any id: a partition pauses those of others, too, to no effect
+		to, _, err := r.with(id)
 		return to, err
 	case strings.TrimSuffix(crash.SuspectPrefix, "/"):
 		at, _, err := crash.ParseSuspicion(key, value)
 		if err != nil {
 			return nil, err
 		}
-		r.one[0] = r.suspects[at] // what has ended meanwhile is nobody's, and is forgotten at the next start
+		to, waits := p.of.places[at]
+		if r.one[0] = to; !waits { // what has ended meanwhile is forgotten at the next start
+			return nil, nil
+		}
 		return r.one[:], nil
-	case "slot":
-		name, _, _ := cutSized(rest)
-		return nil, fmt.Errorf("%w: slots %q are one sequence, and %d partitions would each go on from its last value; "+
-			"import into a schema of %d partitions", ErrIndivisible, name, len(r.all), r.of)
 	}
-	return nil, fmt.Errorf("%w: state key %q is of no kind that this version knows; import into a schema of %d partitions",
-		ErrIndivisible, key, r.of)
+	return nil, indivisible(key)
 }
 
-// to returns where an id goes, and whose journal it should be in.
-func (r *router) to(id string) (to []int, owner int, err error) {
-	p, err := r.divide.OwnerOf(id)
-	r.one[0] = p / r.of
-	return r.one[:], p % r.of, err
+func notOwned(id string, owner, here int) error {
+	return fmt.Errorf("%w: %q belongs to %d, and this is %d", executor.ErrNotOwned, id, owner, here)
+}
+
+// foreign reports whether a state key pauses an id of another partition than it is in: that has no effect.
+func (r *router) foreign(key string, number int) bool {
+	rest, is := strings.CutPrefix(key, "pause/id/")
+	if !is || r.whole() {
+		return false
+	}
+	_, id, ok := cutSized(rest)
+	from, _, err := r.at(id)
+	return ok && err == nil && from != number
+}
+
+// whole reports whether journals go into partitions as they are.
+func (r *router) whole() bool { return r.from == r.to }
+
+// indivisible is the error of a state key that is neither divided nor joined.
+func indivisible(key string) error {
+	if rest, is := strings.CutPrefix(key, "slot/"); is {
+		name, _, _ := cutSized(rest)
+		return fmt.Errorf("%w: slots %q are one sequence, and several partitions would each go on from a last value of it; "+
+			"only as many partitions as there are can have it", ErrIndivisible, name)
+	}
+	return fmt.Errorf("%w: state key %q is of no kind that this version knows; only as many partitions as there are can have it", ErrIndivisible, key)
 }
 
 // checkIntake returns an error for an offset of the inbox that an owner could not count on from:
@@ -130,14 +151,27 @@ func cutSized(s string) (name, rest string, ok bool) {
 	return s[:n], s[n+1:], true
 }
 
-// lockOwner returns the id of the job that has a lock; not owned: a person has. The value
-// begins with a version, flags, a position and two times; queue and id of the job follow.
-func lockOwner(v []byte) (_ string, owned, ok bool) {
-	d := format.Decoder{B: v}
+// keyLock is what has to be known of a lock. Its value begins with a version, flags, a position and two
+// times; queue and id of the job that has it follow, and its key.
+type keyLock struct {
+	at    uint64 // 0: of no payload
+	rest  []byte // what follows the position
+	id    string
+	owned bool // a job has it, and not a person
+}
+
+func parseLock(s format.Set) (l keyLock, err error) {
+	d := format.Decoder{B: s.Value}
 	version, _ := d.Byte(), d.Byte() // and flags
-	for range 3 {                    // a position and two times
-		d.Uvarint()
+	l.at = d.Uvarint()
+	l.rest = d.B[d.Off:]
+	d.Uvarint() // times
+	d.Uvarint()
+	queue := text(&d)
+	l.id = string(text(&d))
+	l.owned = len(queue) > 0 || l.id != ""
+	if version != 1 || d.Err != nil || d.Off >= len(s.Value) {
+		err = fmt.Errorf("postgres: lock %q: %w", s.Key, format.Damaged("a lock of %d bytes", len(s.Value)))
 	}
-	queue, id := text(&d), string(text(&d))
-	return id, len(queue) > 0 || id != "", version == 1 && d.Err == nil && d.Off < len(v)
+	return l, err
 }

@@ -122,7 +122,7 @@ func killedAtTheCommit(t *testing.T, server *pgtest.Server) {
 		tx, err := m.begin(t.Context(), pgx.TxOptions{})
 		require.NoError(t, err)
 		uuids := [][]byte{format.NewUUID(), format.NewUUID()}
-		require.NoError(t, m.fill(t.Context(), []string{dir}, uuids))
+		require.NoError(t, m.fill(t.Context(), "journal", []string{dir}, uuids))
 		server.Freeze()
 		ended := make(chan error, 1)
 		go func() { ended <- m.commit(context.Background(), tx, uuids[0]) }()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,6 +100,32 @@ func TestMoveThroughManyPartitions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The journals of several partitions become those of any other number, as Repartition makes them.
+func TestImportJoins(t *testing.T) {
+	t.Parallel()
+	url, dir := pgtest.Shared(t).URL(), t.TempDir()
+	from := filepath.Join(dir, "from")
+	grownJournals(t, from, 3, Config{}, rand.New(rand.NewPCG(5, 5)))
+	r := newRig(t, url, 3)
+	_, err := Import(t.Context(), url, r.config(), from)
+	require.NoError(t, err)
+	ids, keys := contents(t, r, r.config())
+	other := newRig(t, url, 2)
+	_, err = Import(t.Context(), url, other.config(), from)
+	require.ErrorIs(t, err, ErrIndivisible)
+	require.ErrorContains(t, err, `source "feed"`)
+	r.repartitioned(t, 1)
+	r.repartitioned(t, 4)
+	again := filepath.Join(dir, "again")
+	_, err = Export(t.Context(), url, r.config(), again) // with one offset of the source
+	require.NoError(t, err)
+	_, err = Import(t.Context(), url, other.config(), again)
+	require.NoError(t, err)
+	gotIDs, gotKeys := contents(t, other, other.config())
+	require.Equal(t, ids, gotIDs)
+	require.Equal(t, keys, gotKeys)
 }
 
 // requireDivided compares the journals in one directory with what partitions have of them.

@@ -14,7 +14,7 @@ import (
 )
 
 // divide says which of so many partitions an id belongs to: the remainder of a hash, so that with
-// a multiple of them those of one are divided, and none has ids of two. No other hash may take its
+// a multiple of them those of one are divided, and none has ids of two; see router. No other hash may take its
 // place: nodes of two versions must agree.
 func (cfg Config) divide(partitions int) executor.Splitter {
 	return executor.Splitter{Nodes: partitions, Owner: func(id string) int {
@@ -112,7 +112,7 @@ func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitte
 	}
 	if i := differs(division, mine[0]); i >= 0 {
 		return nil, texts, fmt.Errorf("%w: schema %q was opened first by node %q, whose Config.Partition has id %.40q in %s, and that of this program in %s; "+
-			"give both the same, or Export, and Import into another schema with the new one",
+			"give both the same, or Repartition to 1 with the old one, and from there with the new one",
 			ErrPartitions, cfg.Schema, divider, probes[i], named(division[i]), named(mine[0][i]))
 	}
 	return division, textsFor(cfg.Schema, made, divide.Nodes), nil

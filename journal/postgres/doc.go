@@ -10,11 +10,11 @@
 //	  one flush for│all callers              │            intake    log              │
 //	               ▼                         └──────────────▲────────┼───────────────┘
 //	   inbox (rows by number) ───────────────────────────────┘        ▼ one transaction:
-//	   lease, node (who owns what, by the server's clock)    tail · block · side · inbox row gone
+//	   lease, node (who owns what, by the server's clock)    tail · block · side · inbox rows
 //
 // # What is promised
 //
-//   - There is a fixed number of partitions, each of which is one journal with one owner at
+//   - There is a number of partitions, which only [Repartition] changes, each of which is one journal with one owner at
 //     a time: an executor on one of the nodes. Which partition an id belongs to is decided
 //     by a hash of it, or of what [Config].Partition makes of it, on each node the same: Open
 //     returns [ErrPartitions] to a program that differs, as far as some hundred ids show it.
@@ -28,6 +28,8 @@
 //     a row whose commit begins after the deadline of its caller's context, by its own clock.
 //   - A program writes into the schema that it has opened, or gets [ErrPartitions]: another one
 //     under its name, or another version, refuses the write.
+//   - A follow-up is accepted in the commit that ends its job, in the log or in the inbox of another
+//     partition: once, whoever dies when, and in the order of the commits. No middleware is called for it.
 //   - What EnqueueTx writes is there if and only if the caller's transaction commits.
 //   - A partition's commit has to find the epoch of its owner's lease. Another owner's
 //     makes the older one's commits change no row: he gets [ErrFenced].
@@ -57,7 +59,7 @@
 //     partition, or it is executor.ErrInvalidKey. A payload that was accepted in the inbox has no position
 //     yet; its score, where none was given, and its EnqueuedAt are of when the owner takes it in.
 //     Middlewares for enqueueing run on the owner, without the caller's context.
-//   - A follow-up goes to the same partition, or it is refused, and its job fails.
+//   - A follow-up in its job's own partition is ahead of what waits in the inbox then, whoever was first.
 //   - A server that is set back to an older copy, or followed by a standby that has less, is
 //     noticed by the processes that have seen more of a partition: [ErrBehind]. Such a node
 //     takes no partition any longer: what it does not serve is for other processes, also for
@@ -117,7 +119,7 @@
 //
 // # Rights
 //
-// Nobody needs to be a superuser. Who calls Migrate, Import, Export and Check owns the schema, or
+// Nobody needs to be a superuser. Who calls Migrate, Import, Export, Repartition and Check owns the schema, or
 // may create it. Other roles need what follows, and nothing else: nodes, programs that only
 // enqueue, what has the transactions of EnqueueTx, and who looks ([Look]). For Stats a program that only enqueues
 // needs SELECT of the table node, too. Functions may be executed by all, unless that
@@ -146,8 +148,8 @@
 // # Moving in and out
 //
 // [Import] puts the journal of a process that has stopped into partitions that were not used, and
-// [Export] writes partitions as journals, while no node is up. [Check] reads and checks all
-// partitions, and [Look] shows them, also while nodes are at work. The command cmd/strand-postgres
+// [Export] writes partitions as journals, while no node is up. [Repartition] makes another number of them. [Check]
+// reads and checks all partitions, and [Look] shows them, also while nodes are at work. The command cmd/strand-postgres
 // does these, and Migrate.
 //
 // # Goroutines

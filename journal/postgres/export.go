@@ -17,26 +17,22 @@ import (
 	"github.com/strandjobs/strand/journal/internal/directory"
 )
 
-// Export writes the partitions of a schema, which no node may own, to dir, which must not be
-// there yet: a journal when there is one partition. Of several each has positions of its
-// own, and so dir becomes a directory with a file partitions.json and a journal for each,
-// 0000 and so on, which [Import] takes, for as many partitions or a multiple of that, and each
+// Export writes the partitions of a schema, which no node may own, to dir, which must not be there yet: a journal when
+// there is one partition. Of several each has positions of its own, and so dir becomes a directory with a file
+// partitions.json and a journal for each, 0000 and so on, which [Import] takes, for any number of partitions, and each
 // of which an executor, or the strand command, can open by itself. The schema stays as it is.
 //
-// A journal has all that its partition had at one moment, the same for all of them: log,
-// morgue, state keys, positions, epoch and UUID. It is read again and compared entry by
-// entry. dir appears when all of it is on disk and compared; what a process that died
-// leaves is beside it, with ".export-" and a number in its name, and may be removed. What
-// nodes have accepted in the inbox is in no partition yet: with any of that it is
-// ErrNotEmpty.
+// A journal has all that its partition had at one moment, the same for all of them: log, morgue, state keys,
+// positions, epoch and UUID. It is read again and compared entry by entry. dir appears when all of it is on disk and
+// compared; what a process that died leaves is beside it, with ".export-" and a number in its name, and may be
+// removed. What nodes have accepted in the inbox is in no partition yet: with any of that it is ErrNotEmpty.
 //
-// Of cfg, Schema, Partitions and Executor.Logger count, which is told now and then how far it is.
-// It takes about 100 bytes of memory for each live entry of a partition, and 100 MiB besides.
+// Of cfg, Schema, Partitions and Executor.Logger count, which is told now and then how far it is. It takes about 100
+// bytes of memory for each live entry of a partition, and 100 MiB besides.
 //
-// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for
-// a node that was at work meanwhile, ErrNotEmpty, errDiffers, journal.ErrExists,
-// journal.ErrCorrupt, the cause of ctx, or what the server or the system says; then there is
-// no dir.
+// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for a node that was at work
+// meanwhile, ErrNotEmpty, errDiffers, journal.ErrExists, journal.ErrCorrupt, the cause of ctx, or what the server or
+// the system says; then there is no dir.
 func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, error) {
 	return withMover(ctx, url, cfg, "export", false, func(m *mover) error { return m.exportTo(ctx, filepath.Clean(dir)) })
 }
@@ -62,15 +58,17 @@ func (m *mover) exportTo(ctx context.Context, dir string) error {
 // package journal calls ErrCorrupt is that here. Nodes may be at work; it sees one moment.
 // Of cfg, Schema and Partitions count.
 func Check(ctx context.Context, url string, cfg Config) (Moved, error) {
-	return withMover(ctx, url, cfg, "check", false, func(m *mover) error {
-		return m.look(ctx, func(_ Stats, views []*journal.View) error {
-			for p, v := range views {
-				if err := m.each(ctx, fmt.Sprint("count partition ", p), v, func(p *piece) error { m.count(p); return nil }); err != nil {
-					return fmt.Errorf("partition %d: %w", p, err)
-				}
+	return withMover(ctx, url, cfg, "check", false, func(m *mover) error { return m.check(ctx) })
+}
+
+func (m *mover) check(ctx context.Context) error {
+	return m.look(ctx, func(_ Stats, views []*journal.View) error {
+		for p, v := range views {
+			if err := m.each(ctx, fmt.Sprint("count partition ", p), alone(v), func(p *piece) error { m.count(p); return nil }); err != nil {
+				return fmt.Errorf("partition %d: %w", p, err)
 			}
-			return nil
-		})
+		}
+		return nil
 	})
 }
 
@@ -162,8 +160,10 @@ func (s *partitionStore) export(m *mover, dir string) error {
 	if err != nil {
 		return err
 	}
-	info, err := withJournal(dir, func(v *journal.View) error {
-		return m.compare(s.ctx, dir, v, []*journal.View{r}, newRouter(Config{}.divide(1), 0, 1))
+	var info journal.Info
+	err = withJournal(dir, 1, func(v *journal.View) error {
+		info = v.Info()
+		return m.compare(s.ctx, dir, alone(v), []*journal.View{r}, newRouter(Config{}, 1, 1))
 	})
 	if want := r.Info(); err == nil && (info.Next != want.Next || info.Epoch != want.Epoch) {
 		err = fmt.Errorf("%w: the journal goes on at position %d in epoch %d, and not at %d in %d",

@@ -114,14 +114,20 @@ END
 $$;
 
 -- same fails for a program that has opened the schema that had this name before. Who writes a row
--- of the inbox asks it first: then the transaction has its number before the row has one, and so an
--- owner can tell which rows may come yet.
+-- of the inbox, or acquires a lease, asks it first: then the transaction has its number before the row has one, and so an
+-- owner can tell which rows may come yet. Repartition locks the inbox before it changes what is asked for
+-- here: who comes later waits for it, and sees what it has changed. A transaction that goes on with what it saw
+-- before fails to lock that. It is the owner's function, because a role that only writes may not lock.
 CREATE OR REPLACE FUNCTION {schema}.same(m timestamptz, n integer, v integer) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	own {schema}.version;
 BEGIN
 	PERFORM pg_catalog.pg_current_xact_id();
+	LOCK TABLE {schema}.inbox IN ROW EXCLUSIVE MODE;
+	IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+		PERFORM 1 FROM {schema}.version FOR SHARE;
+	END IF;
 	SELECT * INTO own FROM {schema}.version;
 	IF (own.made, own.partitions, own.version) IS DISTINCT FROM (m, n, v) THEN
 		RAISE EXCEPTION 'strand: the schema has % partitions, and version %, and was made at %; this program has opened one with %, and %, made at %',

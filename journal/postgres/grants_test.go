@@ -70,8 +70,10 @@ var (
 	nobody  = make([]byte, 16)
 	tokens  = []string{"00000000-0000-0000-0000-000000000007", "00000000-0000-0000-0000-000000000008"}
 	storing = map[string][]any{
-		"commit":  {0, 0, 0, nobody, 1, nobody, []int64{5}, []int16{1, 1}, [][]byte{{1}, {2}}, [][]byte{{1}, nil}, []int64{1, 0}, []int64{7}},
-		"putPart": {0, 1, 1, nobody}, "ask": {0, 0}, "tail": {0}, "scan": {0}, "read": {0, 1, 0, 1, 1},
+		"commit":     {0, 0, 0, nobody, 1, nobody, []int64{5}, []int16{1, 1}, [][]byte{{1}, {2}}, [][]byte{{1}, nil}, []int64{1, 0}, []int64{7}},
+		"commitWith": {0, 0, 0, nobody, 1, nobody, nil, nil, nil, nil, nil, nil, []int{0}, []string{"q"}, [][]byte{{1}}, tokens[:1]},
+		"follow":     {[]int{0}, []string{"q"}, [][]byte{{1}}, tokens[:1]},
+		"putPart":    {0, 1, 1, nobody}, "ask": {0, 0}, "tail": {0}, "scan": {0}, "read": {0, 1, 0, 1, 1},
 		"get": {0, 1, nobody}, "values": {0, 1, nobody, 1}, "sides": {0},
 	}
 	leasing = map[string][]any{

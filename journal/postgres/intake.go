@@ -11,31 +11,34 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
 // groupItems is how many items of several rows go into the log together.
 const groupItems = 4096
 
-// group are rows that go into the log together: of one queue, and one alone if it has conditions.
+// group are rows that go into the log together: of one queue, all of them staged by jobs or none, and one alone if it
+// has conditions.
 type group struct {
 	rows       []inRow
 	items      []item
 	conditions []executor.Option
+	staged     bool
 }
 
 // together returns the first rows that may go together. With an error it is about the first one.
 func (t *taker) together(rows []inRow) (g group, err error) {
 	for i, r := range rows {
-		items, conditions, err := r.read()
+		of, err := r.read()
 		switch {
 		case err != nil && i == 0:
 			return group{rows: rows[:1]}, err
-		case err != nil, i > 0 && (conditions != nil || r.queue != rows[0].queue || len(g.items)+len(items) > groupItems):
+		case err != nil, i > 0 && (of.conditions != nil || of.staged != g.staged || r.queue != rows[0].queue || len(g.items)+len(of.items) > groupItems):
 			return g, nil
 		}
-		g = group{rows[:i+1], append(g.items, items...), conditions}
-		if conditions != nil {
+		g = group{rows[:i+1], append(g.items, of.items...), of.conditions, of.staged}
+		if g.conditions != nil {
 			break
 		}
 	}
@@ -43,25 +46,25 @@ func (t *taker) together(rows []inRow) (g group, err error) {
 }
 
 // read returns what a row has.
-func (r inRow) read() (items []item, conditions []executor.Option, err error) {
+func (r inRow) read() (g group, err error) {
 	calls, carried, err := callsOf(r.calls)
 	if err == nil {
-		conditions, err = executor.Carried(carried)
+		g.conditions, err = executor.Carried(carried)
 	}
 	if err == nil && r.calls[0] > txVersion {
-		conditions = []executor.Option{} // it is alone
+		g.conditions = []executor.Option{} // it is alone
 	}
 	for _, c := range calls {
 		if err == nil {
 			var of []item
-			of, err = itemsOf(c)
-			items = append(items, of...)
+			of, g.staged, err = itemsOf(c)
+			g.items = append(g.items, of...)
 		}
 	}
-	if err == nil && (len(items) == 0 || len(items) > 1 && r.calls[0] > txVersion) {
-		err = &format.CorruptError{Reason: fmt.Sprintf("a row of the inbox has %d items", len(items))}
+	if err == nil && (len(g.items) == 0 || len(g.items) > 1 && r.calls[0] > txVersion) {
+		err = &format.CorruptError{Reason: fmt.Sprintf("a row of the inbox has %d items", len(g.items))}
 	}
-	return items, conditions, err
+	return g, err
 }
 
 // take appends the items of a group to the log, in the commit that deletes their rows. What has
@@ -77,9 +80,13 @@ func (t *taker) take(g group) error {
 		t.p.store.Intake(offset, r.number)
 	}
 	var receipts []executor.Receipt
+	options := append(g.conditions, executor.FromSource(inboxSource, offset))
+	if g.staged {
+		options = append(options, cluster.Staged())
+	}
 	q, err := t.p.x.Lookup(g.rows[0].queue)
 	if err == nil {
-		receipts, err = q.EnqueueMany(t.p.ctx, g.items, append(g.conditions, executor.FromSource(inboxSource, offset))...)
+		receipts, err = q.EnqueueMany(t.p.ctx, g.items, options...)
 	}
 	if err == nil && !receipts[0].Duplicate {
 		t.offset = offset

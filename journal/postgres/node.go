@@ -50,8 +50,8 @@ type Config struct {
 	// opens a schema, or imports into it, decides it: Open and Import call it for some hundred ids of
 	// many shapes, as "", "a/1" and "A:7:x", and one that has any of them in another partition, or
 	// panics for others, is ErrPartitions from then on. What no such id shows is not noticed: then ids
-	// are refused by the owner, or lose their order. To divide a schema anew, Export it and Import it
-	// into another one. Any goroutine calls it; a panic is executor.ErrConfig. Default nil: the id.
+	// are refused by the owner, or lose their order. To divide a schema by another function, Repartition it to 1 with
+	// the old one, and then with the new one. Any goroutine calls it; a panic is executor.ErrConfig. Default nil: the id.
 	Partition func(id string) string
 
 	// SingleServer accepts a server without a synchronous standby: what was acknowledged
@@ -209,7 +209,8 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err = n.connect(ctx, url); err == nil {
 		n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
-			Enqueue: n.enqueue, Ask: n.ask, Self: n.id.String(), Rows: n.permits, Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
+			Enqueue: n.enqueue, FollowUp: n.followUp, Ask: n.ask, Self: n.id.String(), Rows: n.permits,
+			Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
 	}
 	if err != nil {
 		n.disconnect(err)

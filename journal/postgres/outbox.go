@@ -143,11 +143,7 @@ func (o *outbox) waiting(calls []*outCall, most time.Duration) (left []*outCall,
 func (o *outbox) flush() {
 	for {
 		o.mu.Lock()
-		size, count := 0, 0
-		for count < len(o.pending) && count < rowCalls && (count == 0 || size+o.pending[count].size <= flushBytes) {
-			size += o.pending[count].size
-			count++
-		}
+		count := flushable(o.pending)
 		calls := o.pending[:count:count]
 		o.pending = o.pending[count:]
 		if count == 0 {
@@ -165,6 +161,16 @@ func (o *outbox) flush() {
 			c.done <- err
 		}
 	}
+}
+
+// flushable is how many calls go together.
+func flushable(calls []*outCall) (count int) {
+	for size := 0; count < min(len(calls), rowCalls); count++ {
+		if size += calls[count].size; size > flushBytes && count > 0 {
+			break
+		}
+	}
+	return count
 }
 
 // ended returns an error for calls that come after drain, which no flush has.

@@ -64,7 +64,7 @@ CREATE TABLE {schema}.node (
 	expires timestamptz NOT NULL
 );
 
--- What nodes have accepted for partitions that they may not own. An owner takes the rows
+-- What nodes have accepted for partitions that they may not own, and jobs have staged for them. An owner takes the rows
 -- of its partition in the order of their numbers.
 CREATE TABLE {schema}.inbox (
 	number    bigint GENERATED ALWAYS AS IDENTITY (INCREMENT BY 1024), -- room for the calls of a row apart

@@ -6,6 +6,13 @@
 -- commit:
 SELECT {schema}.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 
+-- commitWith: and what jobs that have ended have staged for other partitions, as follow
+SELECT CASE WHEN done THEN {schema}.put($13, $14, $15, $16, NULL) IS NOT NULL ELSE false END
+	FROM (SELECT {schema}.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS done OFFSET 0) c
+
+-- follow: more of that, in the transaction of a commit
+SELECT {schema}.put($1, $2, $3, $4, NULL)
+
 -- putPart:
 SELECT {schema}.put_part($1, $2, $3, $4)
 
@@ -52,7 +59,7 @@ SELECT NULL::integer, n.id, (extract(epoch FROM n.expires - clock_timestamp()) *
 INSERT INTO {schema}.node (id, name, expires) VALUES ($1, '', '-infinity') ON CONFLICT (id) DO UPDATE SET expires = excluded.expires
 
 -- acquire:
-SELECT {schema}.acquire($1, $2, $3)
+SELECT {schema}.acquire($1, $2, $3) WHERE {written}
 
 -- release: $3 epoch; 0: the answer with it did not come
 UPDATE {schema}.lease SET owner = NULL, expires = '-infinity'

@@ -65,7 +65,8 @@ type partitionStore struct {
 	number atomic.Int64  // of the last commit
 	seen   *seen         // of this process; commits are noted there
 	clock  *serverClock
-	first  header // as open has found it
+	hint   func(partitions []int) // tells the owners of partitions of rows of the inbox
+	first  header                 // as open has found it
 	dead   map[uint32]int
 
 	intake intake
@@ -134,6 +135,7 @@ type call struct {
 	values  [][]byte
 	sums    []int64
 	done    []int64 // rows of the inbox
+	follow  []rows  // of that of other partitions
 	text    []byte  // manifest
 	size    int     // bytes of the block, and of what changes beside it
 }
@@ -148,6 +150,9 @@ func (s *partitionStore) Commit(t *store.Transaction) error {
 	s.seen.note(head{s.epoch, c.number + 1})
 	s.intake.note(t.Changes)
 	s.intake.over(c.done)
+	for _, r := range c.follow {
+		s.hint(r.partitions)
+	}
 	return nil
 }
 
@@ -164,10 +169,16 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 	for _, d := range t.Drop {
 		c.drops = append(c.drops, int64(d.Seq))
 	}
+	var staged []*outCall
 	type key struct{ bucket, key string }
 	places := make(map[key]int, len(t.Changes))
 	for _, e := range t.Changes {
 		if isIntake(e.Bucket, e.Key) {
+			continue
+		}
+		if at, ok := placeOf(e); ok {
+			staged = append(staged, &outCall{parts: map[place][]byte{at: e.Value}, size: len(e.Value)})
+			c.size += len(e.Value)
 			continue
 		}
 		k := key{string(e.Bucket), string(e.Key)}
@@ -188,6 +199,7 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 		}
 	}
 	c.done = s.intake.taken(t.Changes)
+	c.follow = follow(staged)
 	return c
 }
 
@@ -223,7 +235,7 @@ func (s *partitionStore) rest(pause *time.Duration, why error) error {
 // known, and so when it is not and there is no error.
 func (s *partitionStore) attempt(c *call) (done bool, err error) {
 	err = s.with(silence(s.patience, c.size), func(ctx context.Context, conn *pgx.Conn) (err error) {
-		if len(c.parts) < 2 || s.within != nil {
+		if len(c.parts) < 2 && len(c.follow) < 2 || s.within != nil {
 			done, err = s.send(ctx, conn, c)
 			return err
 		}
@@ -240,10 +252,19 @@ func (s *partitionStore) send(ctx context.Context, q querier, c *call) (done boo
 	if len(c.parts) > 0 {
 		first = c.parts[0]
 	}
-	err = q.QueryRow(ctx, s.texts["commit"], s.partition, s.epoch, c.number, c.text, int64(c.seq), first, c.drops,
-		c.buckets, c.keys, c.values, c.sums, c.done).Scan(&done)
+	text, args := "commit", []any{s.partition, s.epoch, c.number, c.text, int64(c.seq), first, c.drops,
+		c.buckets, c.keys, c.values, c.sums, c.done}
+	if len(c.follow) > 0 {
+		r := &c.follow[0]
+		text, args = "commitWith", append(args, r.partitions, r.queues, r.calls, r.tokens)
+	}
+	err = q.QueryRow(ctx, s.texts[text], args...).Scan(&done)
 	for i := 1; i < len(c.parts) && done && err == nil; i++ {
 		_, err = q.Exec(ctx, s.texts["putPart"], s.partition, int64(c.seq), i, c.parts[i])
+	}
+	for i := 1; i < len(c.follow) && done && err == nil; i++ {
+		r := &c.follow[i]
+		_, err = q.Exec(ctx, s.texts["follow"], r.partitions, r.queues, r.calls, r.tokens)
 	}
 	return done, err
 }

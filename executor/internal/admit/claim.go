@@ -122,19 +122,6 @@ func (c *Claim) Job(withPayloads bool) (job lock.Job, err error) {
 	return job, nil
 }
 
-// Hold returns what the job has of a condition, nil if that is nothing.
-func (c *Claim) Hold(of Condition) Hold {
-	if c == nil {
-		return nil
-	}
-	for i, cond := range c.list.asked {
-		if cond == of {
-			return c.holds[i]
-		}
-	}
-	return nil
-}
-
 // Holds are what the job has; some are nil.
 func (c *Claim) Holds() []Hold {
 	if c == nil {

@@ -33,6 +33,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/shard"
 )
@@ -67,7 +68,7 @@ type (
 type Worker interface {
 	// Progressed is told what the handler says, and returns whether it has passed that on;
 	// then it is not asked again for a second. The attempt goes on meanwhile.
-	Progressed(r Report) (told bool)
+	Progressed(r inspect.ProgressReport) (told bool)
 }
 
 // Attempt is the context of one call of a handler.
@@ -87,9 +88,9 @@ type Attempt struct {
 	inHand []*shard.Item   // what the handler was called with; nil before that, and once it is over
 	full   context.Context // nil until the handler asks for it
 	cancel context.CancelCauseFunc
-	staged *Stage    // nil: nothing yet
-	said   *Report   // last; nil: nothing
-	told   time.Time // when Progressed has passed something on
+	staged *Stage                  // nil: nothing yet
+	said   *inspect.ProgressReport // last; nil: nothing
+	told   time.Time               // when Progressed has passed something on
 }
 
 // Pool makes attempts. They are not used again, because a goroutine that a handler left
@@ -220,26 +221,19 @@ func (a *Attempt) Value(key any) any {
 // Executor returns whose handler it is, also after the end.
 func (a *Attempt) Executor() any { return a.parent.Value(ExecutorKey{}) }
 
-// Report is what a handler has said of its progress last.
-type Report struct {
-	Done, Total int64  // as the handler has said it
-	Message     string // kept as it is
-	At          time.Time
-}
-
 // reported is the pause between two reports that are passed on.
 const reported = time.Second
 
 // Progress gives a sign of life, and says how far the handler has come.
 func (a *Attempt) Progress(done, total int64, message string) {
-	a.say(true, func(r *Report) { r.Done, r.Total, r.Message = done, total, message })
+	a.say(true, func(r *inspect.ProgressReport) { r.Done, r.Total, r.Message = done, total, message })
 }
 
 // Heartbeat gives a sign of life.
-func (a *Attempt) Heartbeat() { a.say(false, func(*Report) {}) }
+func (a *Attempt) Heartbeat() { a.say(false, func(*inspect.ProgressReport) {}) }
 
 // say gives a sign of life, with what is to change of the last report.
-func (a *Attempt) say(tell bool, change func(*Report)) {
+func (a *Attempt) say(tell bool, change func(*inspect.ProgressReport)) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -247,7 +241,7 @@ func (a *Attempt) say(tell bool, change func(*Report)) {
 		return
 	}
 	if a.said == nil { // who says something pays for it
-		a.said = new(Report)
+		a.said = new(inspect.ProgressReport)
 	}
 	a.said.At = now
 	change(a.said)
@@ -257,11 +251,11 @@ func (a *Attempt) say(tell bool, change func(*Report)) {
 }
 
 // Said returns what the handler has said last; false: nothing, or it has returned.
-func (a *Attempt) Said() (Report, bool) {
+func (a *Attempt) Said() (inspect.ProgressReport, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended != nil || a.said == nil {
-		return Report{}, false
+		return inspect.ProgressReport{}, false
 	}
 	return *a.said, true
 }

@@ -1,10 +1,13 @@
-// Package await knows which callers wait for the end of which payload, and tells
-// them how it ended.
+// Package await knows which callers wait for the end of which payload, tells them how it ended, and
+// waits for them until that is on disk. The circle that a handler would close by waiting is found by
+// package admit.
 //
 // # What is promised
 //
 //   - A waiter that was added before its payload was committed hears how it ended,
 //     with what its handler returned last.
+//   - An end is not missed, whether it comes before a [Call], during its look or after it.
+//   - An end counts when it is on disk, also on a full one, unless the queue is asynchronous.
 //   - When payloads become one, their waiters go along: all of them hear of the end
 //     of the one that ran.
 //   - A queue for whose payloads no caller waits pays one load of a word that nothing
@@ -13,9 +16,9 @@
 // What is not promised: to remember. An end of which no waiter is there to hear is
 // forgotten, and so is what a handler returned.
 //
-// No user code is called, and nothing here waits. Census: no goroutine; a mutex for
-// each queue, under which nothing else is called, so that a waiter may be added
-// under the lock of the journal.
+// No user code is called but contexts. Census: no goroutine; a mutex for each queue, under which
+// nothing else is called, so that a waiter may be added under the lock of the journal. A Call
+// belongs to one goroutine, and waits for a shard, the journal and its end.
 package await
 
 import (

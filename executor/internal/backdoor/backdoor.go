@@ -20,10 +20,11 @@ var (
 	// opens. With a Witness, which may be nil, Config.Advanced.EventBuffer must not be below zero.
 	Open any
 
-	// OpenCluster, ClusterOf and Part are what package cluster is the door to. The first is a
-	// func(executor.Config, of any, fleet.Inspector, enqueue, start, stop, failing, quota.Processes), with the functions of
-	// cluster.Cluster, which returns what cluster.Open does.
+	// OpenCluster, Staged, ClusterOf and Part are what package cluster is the door to. The first is a
+	// func(executor.Config, of any, fleet.Inspector, enqueue, followUp, start, stop, failing, quota.Processes), with the functions
+	// of cluster.Cluster, which returns what cluster.Open does; the second is an executor.Option.
 	OpenCluster any
+	Staged      any
 	ClusterOf   func(x any) any
 	Lapse       func(x any)
 	Part        func(x any) fleet.Part

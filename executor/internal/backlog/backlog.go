@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/sorted"
 	"github.com/strandjobs/strand/shard"
 )
@@ -178,21 +179,13 @@ func within(w, limit shard.Weight) bool {
 	return w.Payloads <= cmp.Or(limit.Payloads, math.MaxInt) && w.Bytes <= cmp.Or(limit.Bytes, math.MaxInt)
 }
 
-// Stats are the figures of a limit; all zero without one.
-type Stats struct {
-	Payloads, Bytes int
-	Refused         uint64
-	Waiting         int
-	Stalled         time.Duration
-}
-
-// Stats returns the figures of the limit of a queue; empty: of all together.
-func (b *Backlog) Stats(queue string) (s Stats) {
+// Stats returns the figures of the limit of a queue; empty: of all together. All are zero without one.
+func (b *Backlog) Stats(queue string) (s inspect.Backlog) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.quotas {
 		if c.queue == queue {
-			s = Stats{c.used.Payloads, c.used.Bytes, c.refused, len(c.line), b.age(c)}
+			s = inspect.Backlog{Payloads: c.used.Payloads, Bytes: c.used.Bytes, Refused: c.refused, Waiting: len(c.line), Stalled: b.age(c)}
 		}
 	}
 	return s

@@ -1,6 +1,6 @@
-// Package engine names what an executor consists of, for those of its parts that show it to
-// people and act on it for them: packages look and act. It is their whole view: they know no
-// worker, and nothing of how a job is enqueued or run.
+// Package engine names what an executor consists of, for its other parts. It is the whole view of
+// those that show it to people and act on it for them, packages look and act: they know no worker,
+// and nothing of how a job is enqueued or run.
 //
 // The executor fills an [Engine] when it opens, and a [Queue] before the queue is registered;
 // after that neither changes. The functions may be called from any goroutine, and under no lock.
@@ -64,7 +64,12 @@ type Engine struct {
 	Pauses     *pause.Board
 	Quarantine *quarantine.Quarantine
 	Watchdog   *attempt.Watchdog
-	Stopped    <-chan struct{} // closed when a Stop has ended
+	Graph      *admit.Graph // of jobs that wait for each other
+
+	Failed, Stopped <-chan struct{} // closed when it can't go on, and when a Stop has ended
+	Closing         <-chan struct{} // closed when nothing new is started
+	Failure         func() error    // why it has failed
+	Closed          error           // what calls return once a stop has begun
 
 	Now        func() int64                      // in Unix nanoseconds
 	Registered func() []*Queue                   // in no particular order

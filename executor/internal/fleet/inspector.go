@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/ending"
+	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
@@ -64,7 +64,7 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 }
 
 // About asks the partition of an id, and its next owner if it took nothing in. Where no worker would
-// be left here for what a handler waits for, it is [ending.ErrDeadlock].
+// be left here for what a handler waits for, it is [await.ErrDeadlock].
 func (in *Inspector) About(ctx context.Context, queue, id string, q Question, again bool) (*Answer, error) {
 	number, err := in.Of(id)
 	if err != nil {
@@ -73,7 +73,7 @@ func (in *Inspector) About(ctx context.Context, queue, id string, q Question, ag
 	if (q.Do == "do" || q.Do == "Wait") && in.Handler(ctx) && in.Here(number) {
 		defer in.waiting.Add(-1)
 		if in.waiting.Add(1) >= int64(in.Workers) {
-			return new(Answer), ending.AllWait(in.Workers)
+			return new(Answer), await.AllWait(in.Workers)
 		}
 	}
 	q.Which = inspect.SelectIDs(queue, id)

@@ -29,20 +29,6 @@ func (h Header) Number() (number uint64) {
 	return number
 }
 
-// Stack returns the stack of the goroutine.
-func (h Header) Stack() string {
-	for size := 64 << 10; ; size *= 4 {
-		dump := dumpAll(size)
-		one, whole := dump.find(h)
-		switch {
-		case one != nil && (whole || len(dump) < size || size >= maxStacks):
-			return string(one)
-		case len(dump) < size || size >= maxStacks:
-			return fmt.Sprintf("not among the first %d MiB of stacks", maxStacks>>20)
-		}
-	}
-}
-
 // Dump is the stacks of all goroutines.
 type Dump []byte
 
@@ -50,32 +36,19 @@ type Dump []byte
 // meanwhile: a thousand take some milliseconds.
 func All() Dump {
 	for size := 256 << 10; ; size *= 4 {
-		if dump := dumpAll(size); len(dump) < size || size >= maxStacks {
+		dump := make(Dump, min(size, maxStacks))
+		if dump = dump[:runtime.Stack(dump, true)]; len(dump) < size || size >= maxStacks {
 			return dump
 		}
 	}
 }
 
-// dumpAll asks the runtime, which offers a dump of the caller's own goroutine or of
-// all.
-func dumpAll(size int) Dump {
-	dump := make(Dump, min(size, maxStacks))
-	return dump[:runtime.Stack(dump, true)]
-}
-
 // Of returns the stack of a goroutine; empty: it is not there.
 func (d Dump) Of(h Header) string {
-	one, _ := d.find(h)
-	return string(one)
-}
-
-// find returns the stack of a goroutine, and whether it is followed by another one,
-// so that it must be whole.
-func (d Dump) find(h Header) (one []byte, whole bool) {
 	from := bytes.Index(d, h)
 	if from < 0 || len(h) == 0 {
-		return nil, false
+		return ""
 	}
-	one, _, whole = bytes.Cut(d[from:], []byte("\n\n"))
-	return one, whole
+	one, _, _ := bytes.Cut(d[from:], []byte("\n\n"))
+	return string(one)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/listing"
-	"github.com/strandjobs/strand/executor/internal/pick"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -46,8 +45,7 @@ func (l *list) checkDead() error {
 }
 
 func (l *list) meansDead(b *journal.Buried) bool {
-	return pick.Means(&l.Filter, string(b.Entry.ID), b.Reason, true) &&
-		b.Entry.AcceptedAt() < l.before && b.At < l.died
+	return l.meant.Dead(b) && b.At < l.died
 }
 
 func (l *list) deadKey(b *journal.Buried) listing.Key {

@@ -45,12 +45,11 @@ func (i *Inspector) Page(ctx context.Context, query inspect.JobQuery) (inspect.J
 // list is a query at work, for jobs or for dead letters.
 type list struct {
 	inspect.JobQuery
-	q      Queue
-	name   string       // of the list that cursors belong to
-	after  *listing.Key // nil: from the beginning
-	before int64        // the payload was enqueued before that; Unix ns
-	died   int64        // the same, of when it died
-	wanted pick.States
+	q     Queue
+	name  string       // of the list that cursors belong to
+	after *listing.Key // nil: from the beginning
+	died  int64        // before that, in Unix ns
+	meant *pick.Selection
 }
 
 // list checks what a query has, for jobs or for the dead.
@@ -59,11 +58,12 @@ func (i *Inspector) list(ctx context.Context, of string, query inspect.JobQuery)
 	if err != nil {
 		return nil, nil, err
 	}
-	l := &list{JobQuery: query, q: q, name: ListName(of, &query), before: math.MaxInt64, died: math.MaxInt64}
+	l := &list{JobQuery: query, q: q, name: ListName(of, &query), died: math.MaxInt64}
+	l.meant = pick.Select(inspect.SelectJobs(query.Queue, query.Filter, query.States...))
 	has := []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads}
 	if of == "dead" {
 		err, has = l.checkDead(), []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDied}
-	} else if l.wanted, err = pick.StatesOf(query.States); err == nil && query.DiedBefore != 0 {
+	} else if query.DiedBefore != 0 {
 		err = fmt.Errorf("%w: DiedBefore is %v, and jobs have not died", inspect.ErrInvalidQuery, query.DiedBefore)
 	} else if query.Order == inspect.OrderNone {
 		l.name = fmt.Sprintf("jobs of %x: %s", i.nonce, query.Queue)
@@ -73,7 +73,7 @@ func (i *Inspector) list(ctx context.Context, of string, query inspect.JobQuery)
 
 // check checks what all lists have, for one that has some orders.
 func (l *list) check(has []inspect.Order) error {
-	if err := pick.CheckFilter(&l.Filter); err != nil {
+	if err := l.meant.Check(l.q.in.Now()); err != nil {
 		return err
 	}
 	switch {
@@ -83,9 +83,6 @@ func (l *list) check(has []inspect.Order) error {
 		return fmt.Errorf("%w: Descending has no meaning without an Order", inspect.ErrInvalidQuery)
 	case l.Patience < 0:
 		return fmt.Errorf("%w: Patience is %v, it must not be negative; 0 is as long as ctx lets it", inspect.ErrInvalidQuery, l.Patience)
-	}
-	if l.Filter.OlderThan > 0 {
-		l.before = l.q.in.Now() - int64(l.Filter.OlderThan)
 	}
 	if l.Cursor == "" {
 		return nil
@@ -124,26 +121,19 @@ func numbers(order inspect.Order, due int64, retry, payloads int, position int64
 
 // none reports whether a shard with these figures has no job that is wanted.
 func (l *list) none(c shard.Counts) bool {
-	return l.wanted.None(c) || l.Filter.Failed && c.Retrying == 0
+	return l.meant.Wanted.None(c) || l.Filter.Failed && c.Retrying == 0
 }
 
 // picks is what can be told of a job on its shard.
 func (l *list) picks(v *shard.View) bool {
 	f := &l.Filter
-	return l.wanted.Has(v) && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
+	return l.meant.Wanted.Has(v) && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
 }
 
 // matches is the rest of the filter.
 func (l *list) matches(v *shard.View) (bool, error) {
-	if !pick.Means(&l.Filter, v.ID, v.LastError, v.Retry >= 0) {
-		return false, nil
-	}
-	if l.Filter.OlderThan == 0 {
-		return true, nil
-	}
-	var e journal.Entry
-	found, err := v.First.Peek(&e)
-	return found && e.AcceptedAt() < l.before, l.q.in.Border(err)
+	ok, err := l.meant.Matches(v)
+	return ok, l.q.in.Border(err)
 }
 
 // inOrder goes through all jobs and keeps the first of them.

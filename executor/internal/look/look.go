@@ -190,7 +190,7 @@ func (i *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (li
 // Stats are the figures of all queues, by name, and of the executor.
 func (i *Inspector) Stats(ctx context.Context) (inspect.Stats, error) {
 	j := i.Log.Stats()
-	s := inspect.Stats{Backlog: inspect.Backlog(i.Backlog.Stats("")), Stuck: i.Watchdog.Stuck(), Journal: inspect.JournalStats{
+	s := inspect.Stats{Backlog: i.Backlog.Stats(""), Stuck: i.Watchdog.Stuck(), Journal: inspect.JournalStats{
 		UUID: j.UUID, Epoch: j.Epoch, Next: uint64(j.Next), Bytes: j.Bytes, LiveBytes: j.LiveBytes,
 		HeldBytes: j.HeldBytes, ReadBacks: j.ReadBacks, CommitAge: j.CommitAge, Commits: j.Commits, CommitTime: j.CommitTime,
 		LastCommit: j.LastCommit,
@@ -241,7 +241,7 @@ func (i *Inspector) queues(ctx context.Context) ([]inspect.QueueStats, error) {
 
 // Figures are those of a queue, and of each of its shards.
 func (i *Inspector) Figures(ctx context.Context, q *engine.Queue) (inspect.QueueStats, error) {
-	s := inspect.QueueStats{Name: q.Name, Registered: true, Busy: q.Share.Running(), Dead: i.Log.Buried(q.Number), Backlog: inspect.Backlog(i.Backlog.Stats(q.Name))}
+	s := inspect.QueueStats{Name: q.Name, Registered: true, Busy: q.Share.Running(), Dead: i.Log.Buried(q.Number), Backlog: i.Backlog.Stats(q.Name)}
 	s.Expired, s.Deleted = q.Dead.Expired.Load(), q.Dead.Deleted.Load()
 	all, one := i.Pauses.Of(q.Name)
 	s.Paused = all || one

@@ -3,8 +3,8 @@
 //
 // # What is promised
 //
-//   - What a call is told inside its gates is the outcome of all calls before it, also of those
-//     that left before they knew it.
+//   - A call inside its gates is alone with the names that it has, until it leaves: when it knows
+//     what became of what it wrote.
 //   - What a call says of itself is written in the commit of what it accepts; see [Call.Sets].
 //   - Two calls never wait for each other.
 //   - Of the keys at most one in sixteen has expired and is still there, as long as keyed calls come.
@@ -102,16 +102,15 @@ func (b *Book) Enter(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// Leave lets the next calls in. They wait until outcome is closed; nil: it is known.
-func (b *Book) Leave(c *Call, outcome <-chan struct{}) {
+// Leave lets the next calls in.
+func (b *Book) Leave(c *Call) {
 	for _, g := range c.inside {
-		g.outcome = outcome
 		b.gates.leave(g)
 	}
 	c.inside = nil
 }
 
-// Gates counts the names that are in use, or whose outcome is not known.
+// Gates counts the names that are in use.
 func (b *Book) Gates() int {
 	b.gates.mu.Lock()
 	defer b.gates.mu.Unlock()
@@ -158,7 +157,7 @@ func (b *Book) Offset(name string) (offset int64, found bool, err error) {
 // those of Enter and of the journal.
 func (b *Book) Put(ctx context.Context, name string, offset []byte) error {
 	c := &Call{Sources: []Source{{Name: name}}}
-	defer b.Leave(c, nil) // the next one inside reads what is committed, and a later commit comes later
+	defer b.Leave(c) // the next one inside reads what is committed, and a later commit comes later
 	if err := b.Enter(ctx, c); err != nil {
 		return err
 	}
@@ -212,7 +211,7 @@ func (b *Book) Sweep() {
 	if len(gone.inside) > 0 {
 		b.Log.Record(&change) // and what comes through the gates from now on is written later
 	}
-	b.Leave(&gone, nil)
+	b.Leave(&gone)
 }
 
 // enterExpired enters the gate of an expired key. Nil: it has not expired, or a

@@ -25,7 +25,7 @@ func accept(t *testing.T, b *Book, c *Call, first journal.Position, n int) {
 	require.NoError(t, b.Log.Settled(t.Context()))
 }
 
-// A call that left before it knew its outcome keeps the next one waiting until that is known.
+// A call that does not know its outcome yet keeps the next one waiting until it does.
 func TestTheNextCallWaitsForTheOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBook(t)
@@ -33,21 +33,19 @@ func TestTheNextCallWaitsForTheOutcome(t *testing.T) {
 		first.SetKey("q", "k")
 		second.SetKey("q", "k")
 		require.NoError(t, b.Enter(t.Context(), &first))
-		outcome := make(chan struct{})
-		b.Leave(&first, outcome)
 		require.Equal(t, 2, b.Gates())
 
 		over, cancel := context.WithCancelCause(t.Context())
 		cancel(io.EOF)
 		require.ErrorIs(t, b.Enter(over, &second), io.EOF)
-		b.Leave(&second, nil)
+		b.Leave(&second)
 
 		entered := make(chan error, 1)
 		go func() { entered <- b.Enter(t.Context(), &second) }()
 		synctest.Wait()
 		require.Empty(t, entered)
 		accept(t, b, &first, 7, 2)
-		close(outcome)
+		b.Leave(&first)
 		require.NoError(t, <-entered)
 		k, err := b.Before(&second)
 		require.NoError(t, err)
@@ -56,7 +54,7 @@ func TestTheNextCallWaitsForTheOutcome(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, found)
 		require.EqualValues(t, 1, last)
-		b.Leave(&second, nil)
+		b.Leave(&second)
 		require.Zero(t, b.Gates())
 	})
 }
@@ -76,7 +74,7 @@ func TestSweepTakesExpiredKeys(t *testing.T) {
 		require.Zero(t, k.N)
 		require.NoError(t, b.Enter(t.Context(), &used))
 		b.Sweep()
-		b.Leave(&used, nil)
+		b.Leave(&used)
 		require.NoError(t, b.Log.Settled(t.Context()))
 		_, found, err := b.key(old.stateKey)
 		require.NoError(t, err)

@@ -18,18 +18,9 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Log is the journal, as far as pauses need it.
-type Log interface {
-	Keys(prefix, first string) iter.Seq2[journal.Set, error]
-	Record(c *journal.Change)
-	TakeRoom(over <-chan struct{}, n journal.Room) bool
-	GiveRoomBack(bytes int)
-	Settled(ctx context.Context) error
-}
-
 // Board has what is paused in an executor.
 type Board struct {
-	Log  Log
+	Log  *journal.Log
 	Tell func(on bool) // says that the executor is paused, or goes on
 
 	// Changes grows when shards have heard of a pause, before its caller is told. A worker that

@@ -29,8 +29,8 @@ type States struct {
 	fresh bool              // also those that have used up no retry
 }
 
-// StatesOf returns the set of some states; none: all.
-func StatesOf(states []inspect.JobState) (set States, err error) {
+// statesOf returns the set of some states; none: all.
+func statesOf(states []inspect.JobState) (set States, err error) {
 	set.fresh = len(states) == 0
 	for _, s := range states {
 		i := slices.Index(listed[:], s)
@@ -65,8 +65,7 @@ func (s *States) None(c shard.Counts) bool {
 // maxFilterBytes bounds ErrorContains.
 const maxFilterBytes = 1 << 10
 
-// CheckFilter returns an error for a filter that makes no sense.
-func CheckFilter(f *inspect.JobFilter) error {
+func checkFilter(f *inspect.JobFilter) error {
 	switch {
 	case len(f.IDPrefix) > engine.MaxIDBytes:
 		return fmt.Errorf("%w: IDPrefix has %d bytes, and no id more than %d", inspect.ErrInvalidQuery, len(f.IDPrefix), engine.MaxIDBytes)
@@ -78,8 +77,8 @@ func CheckFilter(f *inspect.JobFilter) error {
 	return nil
 }
 
-// Means reports whether a filter matches, as far as id and error can tell.
-func Means(f *inspect.JobFilter, id, last string, failed bool) bool {
+// means reports whether a filter matches, as far as id and error can tell.
+func means(f *inspect.JobFilter, id, last string, failed bool) bool {
 	return strings.HasPrefix(id, f.IDPrefix) && strings.Contains(last, f.ErrorContains) && (failed || !f.Failed)
 }
 
@@ -91,7 +90,7 @@ type Selection struct {
 	Filter inspect.JobFilter
 	States []inspect.JobState // none: any
 
-	wanted States // of them
+	Wanted States // of them
 	before int64  // Unix ns, of Filter.OlderThan
 }
 
@@ -117,10 +116,10 @@ func Select(which inspect.Selection) *Selection {
 // Check returns an error for a selection that makes no sense, at a time in Unix nanoseconds.
 func (s *Selection) Check(now int64) (err error) {
 	s.before = now - int64(s.Filter.OlderThan)
-	if err = CheckFilter(&s.Filter); err != nil {
+	if err = checkFilter(&s.Filter); err != nil {
 		return err
 	}
-	if s.wanted, err = StatesOf(s.States); err != nil {
+	if s.Wanted, err = statesOf(s.States); err != nil {
 		return err
 	}
 	for id := range s.IDs {
@@ -138,19 +137,25 @@ func (s *Selection) oldEnough(accepted int64) bool {
 // Job reports whether a job is meant. It is called on the shard of the job, and may read what
 // has left memory.
 func (s *Selection) Job(c *shard.Core, v *shard.View) bool {
-	if !s.wanted.Has(v) {
+	if !s.Wanted.Has(v) {
 		return false
 	}
 	c.Identify(v)
-	if !Means(&s.Filter, v.ID, v.LastError, v.Retry >= 0) {
-		return false
+	meant, err := s.Matches(v)
+	return meant && err == nil
+}
+
+// Matches is Job but for the state of the job, whose id is known. Any goroutine may call it.
+func (s *Selection) Matches(v *shard.View) (bool, error) {
+	if !means(&s.Filter, v.ID, v.LastError, v.Retry >= 0) {
+		return false, nil
 	}
 	if s.Filter.OlderThan == 0 {
-		return true
+		return true, nil
 	}
 	var e journal.Entry
 	found, err := v.First.Peek(&e)
-	return err == nil && found && s.oldEnough(e.AcceptedAt())
+	return found && s.oldEnough(e.AcceptedAt()), err
 }
 
 // Dead reports whether a dead letter is meant.
@@ -158,5 +163,5 @@ func (s *Selection) Dead(b *journal.Buried) bool {
 	id := string(b.Entry.ID)
 	_, found := slices.BinarySearch(s.Of, b.Entry.Position)
 	return (found || s.Of == nil) && (s.IDs == nil || s.IDs[id]) &&
-		Means(&s.Filter, id, b.Reason, true) && s.oldEnough(b.Entry.AcceptedAt())
+		means(&s.Filter, id, b.Reason, true) && s.oldEnough(b.Entry.AcceptedAt())
 }

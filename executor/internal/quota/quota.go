@@ -171,7 +171,7 @@ func (r *Row) Stored(now time.Time) Stored {
 
 // Processes are those of a cluster.
 type Processes struct {
-	Self   string // tells this one from others
+	Self string // tells this one from others
 	Rows Rows
 }
 

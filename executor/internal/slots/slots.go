@@ -68,7 +68,6 @@ type reserved[V any] struct {
 type Sequence interface {
 	Condition(ttl time.Duration) admit.Condition
 	Holders() []inspect.SlotHeld
-	Waits(by admit.Owner) []admit.Wait
 	Rename(former, name string)
 }
 

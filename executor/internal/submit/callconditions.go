@@ -48,14 +48,11 @@ func (o *Submission) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave lets the next calls in, which wait for an outcome that is still open: user
-// code may have ended the goroutine.
+// leave lets the next calls in. While the outcome is open they wait, and learn lets them in.
 func (o *Submission) leave() {
-	var open <-chan struct{}
-	if o.stage == underWay {
-		open = o.Ticket.Done()
+	if o.conditions != nil && o.stage != underWay {
+		o.to.Once.Leave(&o.conditions.Call)
 	}
-	o.to.Once.Leave(&o.conditions.Call, open)
 }
 
 // checkAbsence refuses a call whose id has a payload that waits. The caller is inside
@@ -93,7 +90,7 @@ func (d *Door) KeysOf(entries []journal.Entry) (keys [][]string, err error) {
 	}
 	for i := range entries {
 		e := &entries[i]
-		locked, err := d.Check(string(e.ID), e.Payload)
+		locked, err := d.check(string(e.ID), e.Payload)
 		if err != nil {
 			return nil, fmt.Errorf("item %d: queue %q, id %q: %w", i, d.To.Name, e.ID, err)
 		}
@@ -102,6 +99,29 @@ func (d *Door) KeysOf(entries []journal.Entry) (keys [][]string, err error) {
 		}
 	}
 	return keys, nil
+}
+
+// check computes what a payload locks when it is accepted, and all that it will
+// want before it runs: the caller hears of a bad key. The payload is decoded although
+// Enqueue has the value: a key of what does not survive the codec (an int in an any, a
+// field that is not encoded, the monotonic part of a time) would never be unlocked,
+// because Unlock is computed from what the journal gives back, after a restart at any
+// rate.
+func (d *Door) check(id string, payload []byte) (keys []string, err error) {
+	k := d.Locks
+	value, err := d.To.Decode(payload)
+	if err != nil && (k == nil || k.OnEnqueue == nil) {
+		return nil, nil // the morgue says so
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the keys to lock: %w", err)
+	}
+	if k != nil {
+		if keys, err = k.KeysOnEnqueue(id, value); err != nil {
+			return nil, err
+		}
+	}
+	return keys, d.To.Admission.CheckAll(id, value)
 }
 
 // Lock locks the keys of entries.

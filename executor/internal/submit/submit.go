@@ -13,8 +13,8 @@
 //	await     the outcome: on disk, and taken in by its shard
 //	receipt   what became of each payload
 //
-// The first and the last are the executor's. The first two call user code, and nothing is held
-// meanwhile.
+// The codec and the functions of the queue are asked by the executor, which makes the receipt, too.
+// The first two call user code, and nothing is held meanwhile.
 //
 // # What is promised
 //
@@ -31,7 +31,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/engine"
@@ -44,18 +43,16 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Engine is the executor, as far as calls need it.
+// Engine is the executor, with what calls need besides.
 type Engine struct {
-	Log    *journal.Log
-	Once   *once.Book
-	Keys   *keylock.Keys
-	Ledger *admit.Ledger
-	Graph  *admit.Graph
-	Waits  bool // calls wait for room in the backlog
+	*engine.Engine
+	Once  *once.Book
+	Waits bool // calls wait for room in the backlog
 
-	Failed, Stopped <-chan struct{}
-	Err             func() error                   // why the executor has failed
-	Exempt          func(ctx context.Context) bool // the caller is a handler: it need not wait for room
+	MaxPayload int                            // bytes of the largest payload
+	Refuse     func(id string) error          // an id of another process; nil: there is none
+	Err        func() error                   // why the executor has failed
+	Exempt     func(ctx context.Context) bool // the caller is a handler: it need not wait for room
 	Errors
 }
 
@@ -77,12 +74,9 @@ type Door struct {
 	Lanes      *lane.Condition    // nil: its ids are its own
 	Folder     *fold.Folder       // nil: each payload stays what it is
 	Awaited    await.Book         // payloads for whose end a caller waits
+	Scores     journal.Floor      // of payloads that come without one
 	Posts      bool               // calls return before the journal has them on disk
 	Supersedes bool               // the payload with the highest score counts
-
-	// Check computes what a payload locks when it is accepted, and refuses one of which it
-	// can't be computed what its job will ask for.
-	Check func(id string, payload []byte) (keys []string, err error)
 }
 
 // Submission is a call on its way.
@@ -166,7 +160,7 @@ func (d *Door) Mark(e *journal.Entry) {
 // returns errNoRoom.
 func (o *Submission) try(ctx context.Context) error {
 	if o.conditions != nil {
-		defer o.leave()
+		defer o.leave() // user code may end the goroutine
 		if err := o.enter(ctx); err != nil || o.Earlier != 0 {
 			return err
 		}
@@ -269,7 +263,12 @@ func (o *Submission) sets() func(first journal.Position) []journal.Set {
 		return nil
 	}
 	return func(first journal.Position) []journal.Set { // before it can run
-		o.standInLanes(first)
+		if o.to.Lanes != nil {
+			o.first = first
+			for i := range o.Entries {
+				o.to.Lanes.Stand(string(o.Entries[i].ID), first+journal.Position(i))
+			}
+		}
 		if w != nil {
 			o.to.Awaited.Add(w, first)
 		}
@@ -313,7 +312,7 @@ func (o *Submission) end() {
 	switch {
 	case o.stage == outside:
 		o.withdraw()
-	case o.stage == underWay && (o.taken || o.locked != nil || o.first != 0):
+	case o.stage == underWay && (o.conditions != nil || o.taken || o.locked != nil || o.first != 0):
 		late := *o
 		go late.learn() // the caller has gone; see the census
 	}
@@ -326,6 +325,8 @@ func (o *Submission) learn() {
 	case <-o.to.Stopped:
 		return
 	}
+	o.stage = accepted // or it may be
+	o.leave()
 	if errors.Is(o.Ticket.Wait(context.Background()), journal.ErrFull) {
 		o.withdraw()
 	}
@@ -336,26 +337,9 @@ func (o *Submission) withdraw() {
 		o.to.Backlog.GiveBack(o.weight)
 	}
 	o.locked.Withdraw()
-	o.leaveLanes()
-}
-
-// standInLanes gives the entries their places, before a shard hears of any.
-func (o *Submission) standInLanes(first journal.Position) {
-	if o.to.Lanes == nil {
-		return
-	}
-	o.first = first
-	for i := range o.Entries {
-		o.to.Lanes.Add(string(o.Entries[i].ID), first+journal.Position(i), o.to.To.Number)
-	}
-}
-
-// leaveLanes takes the places of a call back that was refused.
-func (o *Submission) leaveLanes() {
-	if o.first == 0 {
-		return
-	}
-	for i := range o.Entries {
-		o.to.Lanes.Remove(o.first + journal.Position(i))
+	if o.first != 0 {
+		for i := range o.Entries {
+			o.to.Lanes.Remove(o.first + journal.Position(i))
+		}
 	}
 }

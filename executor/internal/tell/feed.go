@@ -1,16 +1,12 @@
 package tell
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
-	"strconv"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/events"
-	"github.com/strandjobs/strand/executor/internal/feed"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -25,23 +21,28 @@ type Witness interface {
 	Told(e events.Event)
 }
 
-// kinds are all there are. Where one stands is its number in the ring, from 1 on.
-var kinds = [...]events.Kind{1: events.Accepted, events.Requeued, events.Merged, events.Parked, events.Started, events.Progress,
+// words are the kinds there are. Where one stands is its number in the ring, from 1 on.
+var words = [...]events.Kind{1: events.Accepted, events.Requeued, events.Merged, events.Parked, events.Started, events.Progress,
 	events.Done, events.Failed, events.Snoozed, events.Discarded, events.Cancelled, events.Interrupted, events.Buried,
 	events.Halted, events.Deleted, events.Paused, events.Resumed, events.Committed}
 
 var numbers = func() map[events.Kind]uint8 {
-	numbers := make(map[events.Kind]uint8, len(kinds))
-	for i, k := range kinds[1:] {
+	numbers := make(map[events.Kind]uint8, len(words))
+	for i, k := range words[1:] {
 		numbers[k] = uint8(i + 1)
 	}
 	return numbers
 }()
 
+// kinds is a set of kinds: that of number k is in it if bit k is set.
+type kinds uint64
+
+func (k kinds) has(kind uint8) bool { return k&(1<<kind) != 0 }
+
 // of returns a set of kinds.
-func of(some ...events.Kind) (all feed.Kinds) {
+func of(some ...events.Kind) (all kinds) {
 	for _, k := range some {
-		all |= feed.Of(numbers[k])
+		all |= 1 << numbers[k]
 	}
 	return all
 }
@@ -55,43 +56,78 @@ var (
 	commits   = of(events.Committed)
 )
 
-// Feed is that of an executor. The zero Feed is off; see Open. Its methods may be called
+// Source tells what happens in a queue, which is what events are filtered by before they are made.
+// The zero Source is never watched.
+type Source struct {
+	name   string
+	feed   *Feed
+	core   *shard.Config
+	wanted atomic.Uint64      // kinds; written under Feed.mu
+	since  [len(words)]uint64 // numbers from which on the wanted kinds are in the ring; guarded by Feed.mu
+}
+
+// wants reports whether an event of one of these kinds should be put. It may change
+// at any time: put looks again.
+func (s *Source) wants(some kinds) bool { return kinds(s.wanted.Load())&some != 0 }
+
+// Watched reports whether an event of any kind should be told.
+func (s *Source) Watched() bool { return s.wanted.Load() != 0 }
+
+// slot is an event with what it is filtered by.
+type slot struct {
+	source *Source
+	kind   uint8
+	events.Event
+}
+
+func (s *Source) slot(e events.Event) slot {
+	e.Queue = s.name
+	return slot{s, numbers[e.Kind], e}
+}
+
+// Feed is the ring of an executor. The zero Feed is off; see Open. Its methods may be called
 // by any goroutine, but for Open, which comes first.
 type Feed struct {
-	ring    *feed.Feed[events.Event] // nil: it is off
-	life    uint64                   // names the executor in tokens
-	self    Source                   // of what is about no queue
-	witness Witness                  // nil: there is none
+	size    uint64  // of the ring; 0: it is off
+	life    uint64  // names the executor in tokens
+	self    Source  // of what is about no queue
+	witness Witness // nil: there is none
+
+	// mu guards what follows. Nothing is called under it.
+	mu      sync.Mutex
+	sources []*Source
+	all     kinds         // what is wanted of all sources, also of those to come
+	ring    []slot        // by number modulo size; nil: off
+	first   uint64        // the oldest number that may be in the ring
+	next    uint64        // the number of the next event
+	readers int           // that are at it
+	until   uint64        // without readers the ring goes at this number
+	wake    chan struct{} // closed by the next put; nil: no reader waits
+	closed  bool
 }
 
 // Open switches the feed on, with room for so many events, at least one, and with a
 // witness, which may be nil.
 func (f *Feed) Open(size int, witness Witness) {
-	f.ring, f.life, f.witness = feed.New[events.Event](size), rand.Uint64(), witness
+	f.size, f.life, f.first, f.next = uint64(size), rand.Uint64(), 1, 1
 	f.Join(&f.self, "", nil) // before the witness, which is not for commits
-	if witness != nil {
-		f.ring.SetWitness(func(e feed.Event[events.Event]) { witness.Told(shown(&e)) })
-	}
-}
-
-// Close ends the loops of the readers when they have had all.
-func (f *Feed) Close() {
-	if f.ring != nil {
-		f.ring.Close()
+	if f.witness = witness; witness != nil {
+		f.all = ^kinds(0)
 	}
 }
 
 // Join makes a queue a source of events, before it has any; core is how its shards work.
 func (f *Feed) Join(s *Source, name string, core *shard.Config) {
-	s.Name, s.feed, s.core = name, f, core
-	if f.ring != nil {
-		f.ring.Add(&s.Source)
-	}
+	s.name, s.feed, s.core = name, f, core
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sources = append(f.sources, s)
+	s.wanted.Store(uint64(f.all))
 }
 
 // Committed tells that the disk took so long for a commit.
 func (f *Feed) Committed(took time.Duration) {
-	if f.self.Wants(commits) {
+	if f.self.wants(commits) {
 		f.self.Tell(events.Event{Kind: events.Committed, Duration: took})
 	}
 }
@@ -99,121 +135,67 @@ func (f *Feed) Committed(took time.Duration) {
 // Paused tells that the executor is paused, or goes on.
 func (f *Feed) Paused(on bool) { f.self.Paused(on, events.Event{}) }
 
-// shown is an event as readers get it, but for its token.
-func shown(e *feed.Event[events.Event]) events.Event {
-	told := e.Value
-	told.Number, told.Queue = e.Number, e.Source.Name
-	return told
-}
-
-// maxText is how much an event has of an error.
-const maxText = 512
-
-// bounded is what an event keeps of a text.
-func bounded(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	return strings.Clone(strings.ToValidUTF8(s[:maxText], ""))
-}
-
-// Reader reads events from one place of the feed on. It may be copied; a copy belongs to
-// one goroutine.
-type Reader struct {
-	at   feed.Reader[events.Event]
-	over <-chan struct{}
-	life uint64
-	lost *events.MissedError // to be told first; nil: nothing
-}
-
-// Read returns a reader for a filter, whose queues are these sources; none: all. It ends
-// with ctx, and when the feed is closed and it has had all. An error is about the filter.
-func (f *Feed) Read(ctx context.Context, filter events.Filter, queues []*Source) (*Reader, error) {
-	if f.ring == nil {
-		return nil, errors.New("there is no feed of events: Advanced.EventBuffer is below zero")
-	}
-	want, err := wanted(filter.Kinds, queues)
-	if err != nil {
-		return nil, err
-	}
-	r := &Reader{over: ctx.Done(), life: f.life}
-	life, number, ok := parse(filter.After)
-	switch {
-	case filter.After == "":
-		r.at = *f.ring.Open(want)
-	case !ok:
-		return nil, fmt.Errorf("the Filter has After %.100q, which is no Token of an Event", filter.After)
-	case life != f.life:
-		r.at, r.lost = *f.ring.Open(want), &events.MissedError{Restarted: true}
-	default:
-		after, ok := f.ring.OpenAfter(want, number)
-		if !ok {
-			return nil, fmt.Errorf("the Filter has After %.100q, and there is no such event yet", filter.After)
+// put hands events of one source to the readers that want them, in this order.
+func (f *Feed) put(s *Source, told ...slot) {
+	if f.witness != nil {
+		for i := range told {
+			f.witness.Told(told[i].Event)
 		}
-		r.at = *after
 	}
-	return r, nil
-}
-
-func wanted(some []events.Kind, queues []*Source) (want feed.Filter, err error) {
-	for _, k := range some {
-		if numbers[k] == 0 {
-			return want, fmt.Errorf("there is no kind of events %.100q; there are: %q", k, kinds[1:])
-		}
-		want.Kinds |= of(k)
-	}
-	if len(some) == 0 {
-		want.Kinds = ^commits
-	}
-	for _, s := range queues {
-		want.Sources = append(want.Sources, &s.Source)
-	}
-	return want, nil
-}
-
-// place is the token of an event in the feed of an executor.
-func place(life, number uint64) string { return fmt.Sprintf("%016x-%d", life, number) }
-
-func parse(token string) (life, number uint64, ok bool) {
-	a, b, _ := strings.Cut(token, "-")
-	life, err1 := strconv.ParseUint(a, 16, 64)
-	number, err2 := strconv.ParseUint(b, 10, 64)
-	return life, number, err1 == nil && err2 == nil
-}
-
-// Each yields the events until the end, or until yield returns false.
-func (r *Reader) Each(yield func(events.Event, error) bool) {
-	if r.lost != nil && !yield(events.Event{}, r.lost) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.ring == nil {
 		return
 	}
-	r.at.Begin()
-	defer r.at.End()
-	var buffer []feed.Event[events.Event]
-	for {
-		got, missed := r.at.Next(r.over, buffer[:0])
-		if missed != (feed.Missed{}) && !yield(events.Event{}, &events.MissedError{Events: missed.Numbers, Uncounted: missed.Uncounted}) {
-			return
+	wanted, began := kinds(s.wanted.Load()), f.next
+	for i := range told {
+		if wanted.has(told[i].kind) {
+			f.push(&told[i])
 		}
-		for i := range got {
-			told := shown(&got[i])
-			told.Token = place(r.life, told.Number)
-			if r.ended() || !yield(told, nil) {
-				return
-			}
-		}
-		if len(got) == 0 && missed == (feed.Missed{}) || r.ended() {
-			return
-		}
-		buffer = got
-		clear(buffer) // of what a slow loop would keep
+	}
+	if f.readers == 0 && f.next >= f.until {
+		f.off()
+		return
+	}
+	if f.next != began {
+		f.rouse()
 	}
 }
 
-func (r *Reader) ended() bool {
-	select {
-	case <-r.over:
-		return true
-	default:
-		return false
+// push gives an event its number, and the place of the oldest one. mu is held.
+func (f *Feed) push(e *slot) {
+	at := &f.ring[f.next%f.size]
+	*at = *e
+	at.Number = f.next
+	f.next++
+	f.first = max(f.first, f.next-min(f.next, f.size))
+}
+
+// off lets the ring go: whoever comes back now has missed something. mu is held.
+func (f *Feed) off() {
+	f.ring = nil
+	f.first = f.next
+	if f.witness != nil {
+		return // who wants all, still
+	}
+	f.all = 0
+	for _, s := range f.sources {
+		s.wanted.Store(0)
+	}
+}
+
+// Close ends the feed: readers get what there is, and then their loops end.
+func (f *Feed) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	f.rouse()
+}
+
+// rouse wakes all readers that wait. mu is held.
+func (f *Feed) rouse() {
+	if f.wake != nil {
+		close(f.wake)
+		f.wake = nil
 	}
 }

@@ -26,7 +26,7 @@ func (s *Source) Progress(it *shard.Item, at time.Time, done, total int64, messa
 // Started tells that a handler is about to be called, and returns when: zero if no reader
 // wants to know how long it takes.
 func (s *Source) Started(batch []*shard.Item) (began time.Time) {
-	if !s.Wants(calls) {
+	if !s.wants(calls) {
 		return began
 	}
 	began = time.Now()
@@ -63,7 +63,7 @@ func (s *Source) Outcomes(batch []*shard.Item, errs bool, began time.Time) {
 	if errs {
 		wanted = verdicts
 	}
-	if !s.Wants(wanted) {
+	if !s.wants(wanted) {
 		return
 	}
 	now := time.Now()

@@ -1,33 +1,37 @@
 package tell
 
 import (
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/admin"
-	"github.com/strandjobs/strand/executor/internal/feed"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
-// Source tells what happens in a queue. The zero Source is never watched.
-type Source struct {
-	feed.Source
-	feed *Feed
-	core *shard.Config
+// maxText is how much an event has of an error.
+const maxText = 512
+
+// bounded is what an event keeps of a text.
+func bounded(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.Clone(strings.ToValidUTF8(s[:maxText], ""))
 }
 
 // Tell puts an event into the feed, if a reader wants it. Time is now unless it is set.
 func (s *Source) Tell(e events.Event) {
-	number := numbers[e.Kind]
-	if !s.Wants(feed.Of(number)) {
+	told := s.slot(e)
+	if !s.wants(1 << told.kind) {
 		return
 	}
-	if e.Time.IsZero() {
-		e.Time = time.Now()
+	if told.Time.IsZero() {
+		told.Time = time.Now()
 	}
-	e.Error = bounded(e.Error)
-	s.feed.ring.Put(&s.Source, feed.Event[events.Event]{Kind: number, Value: e})
+	told.Error = bounded(e.Error)
+	s.feed.put(s, told)
 }
 
 // Paused tells that what the event names is paused, or goes on: an id, a prefix, or
@@ -41,11 +45,11 @@ func (s *Source) Paused(on bool, e events.Event) {
 
 // Accepted is for the committer, before a shard gets what was committed.
 func (s *Source) Accepted(d *journal.Delivery) {
-	if !s.Wants(arrivals) {
+	if !s.wants(arrivals) {
 		return
 	}
 	now := time.Now()
-	told := make([]feed.Event[events.Event], 0, d.Len())
+	told := make([]slot, 0, d.Len())
 	for i := range d.Len() {
 		var e journal.Entry
 		ref, err := d.Read(i, &e)
@@ -57,15 +61,11 @@ func (s *Source) Accepted(d *journal.Delivery) {
 			kind = events.Requeued
 		}
 		if w := s.feed.witness; w != nil {
-			w.Accepted(s.Name, &e)
+			w.Accepted(s.name, &e)
 		}
-		told = append(told, event(events.Event{Kind: kind, ID: string(e.ID), Time: now, Position: uint64(ref.Position()), Payloads: 1}))
+		told = append(told, s.slot(events.Event{Kind: kind, ID: string(e.ID), Time: now, Position: uint64(ref.Position()), Payloads: 1}))
 	}
-	s.feed.ring.Put(&s.Source, told...)
-}
-
-func event(e events.Event) feed.Event[events.Event] {
-	return feed.Event[events.Event]{Kind: numbers[e.Kind], Value: e}
+	s.feed.put(s, told...)
 }
 
 // Decided is what a shard has decided by itself: what was merged, what a person has
@@ -75,7 +75,7 @@ func (s *Source) Decided(c *shard.Change) (tell func()) {
 	if len(c.Merged)+len(c.Deleted)+len(c.Buried) == 0 {
 		return func() {}
 	}
-	var told []feed.Event[events.Event]
+	var told []slot
 	now := time.Now()
 	merged, deleted := c.Merged, c.Deleted // both are among those that ended, in the same order
 	for _, ref := range c.Ended {
@@ -89,13 +89,13 @@ func (s *Source) Decided(c *shard.Change) (tell func()) {
 			continue
 		}
 		e.ID = idOf(ref)
-		told = append(told, event(e))
+		told = append(told, s.slot(e))
 	}
 	for _, b := range c.Buried {
-		told = append(told, event(events.Event{Kind: events.Buried, ID: idOf(b.Ref), Time: now, Position: uint64(b.Ref.Position()),
+		told = append(told, s.slot(events.Event{Kind: events.Buried, ID: idOf(b.Ref), Time: now, Position: uint64(b.Ref.Position()),
 			Attempt: b.Retry + admin.FirstAttempt, Error: bounded(b.Reason), Payloads: 1}))
 	}
-	return func() { s.feed.ring.Put(&s.Source, told...) }
+	return func() { s.feed.put(s, told...) }
 }
 
 // idOf returns the id of a payload, none if the journal can't say, which it fails

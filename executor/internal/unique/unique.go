@@ -222,8 +222,9 @@ func (h *hold) Release() {
 
 // Status returns the state of a key, for people.
 func (l *Leases) Status(key string) inspect.LeaseStatus {
-	s := l.Table.Status(key).Cut(inspect.MaxListed)
-	status := inspect.LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: s.More}
+	s := l.Table.Status(key)
+	more := max(len(s.Waiters)-inspect.MaxListed, 0)
+	status := inspect.LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: more}
 	switch {
 	case s.Holder.Token == 0:
 	case s.Holder.TTL == 0 && l.Kept(s.Holder.Token):
@@ -231,7 +232,7 @@ func (l *Leases) Status(key string) inspect.LeaseStatus {
 	default:
 		status.By, status.Token = s.Holder.Owner, s.Holder.Token
 	}
-	for _, w := range s.Waiters {
+	for _, w := range s.Waiters[:len(s.Waiters)-more] {
 		status.Waiters = append(status.Waiters, inspect.LeaseWaiter{By: w.Owner, For: w.For})
 	}
 	return status

@@ -13,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -27,7 +28,6 @@ type Crew struct {
 	Crashes  int         // of which a job is given up; 0: none is
 	Fail     func(error) // the journal can't give back a payload
 	End      func(error) // a handler wants the executor to end
-	Closed   error       // what calls return once a stop has begun
 
 	Draining atomic.Bool // nothing new is started
 
@@ -52,7 +52,7 @@ func (c *Crew) Open(stuck time.Duration) {
 	}
 	c.Watchdog = attempt.NewWatchdog(attempt.Config{After: stuck, Hands: hands, Replace: c.replace, Report: func(s attempt.Stuck) {
 		c.Logger.Error("handler is stuck", slog.Any("jobs", s.Worker.(*worker).jobs()),
-			slog.Duration("after", s.Age), slog.String("stack", s.Goroutine.Stack()))
+			slog.Duration("after", s.Age), slog.String("stack", goroutine.All().Of(s.Goroutine)))
 	}})
 }
 
@@ -163,7 +163,7 @@ func (c *Crew) hands(now time.Time) (all []engine.Hand) {
 			continue
 		}
 		if r, said := a.Said(); said {
-			h.Progress = new(inspect.ProgressReport(r))
+			h.Progress = &r
 		}
 		all = append(all, h)
 	}
@@ -191,10 +191,14 @@ func (w *worker) heed() bool {
 	if r == nil {
 		return false
 	}
-	cause := causeOf(r)
+	w.skip(causeOf(r))
+	return true
+}
+
+// skip ends what is in hand before its handler is called.
+func (w *worker) skip(cause error) {
 	w.attempt.End(cause)
 	w.errs = slices.Repeat([]error{cause}, len(w.batch))
-	return true
 }
 
 var errPaused = errors.New("executor: paused") // of what no handler was called for: it runs again
@@ -212,8 +216,7 @@ func (w *worker) paused() bool {
 	if err := w.run.Shard.Do(w.crew.Handlers, func(c *shard.Core) { paused = slices.ContainsFunc(ids, c.Paused) }); err != nil || !paused { // or it may be asked yet
 		return false
 	}
-	w.attempt.End(errPaused)
-	w.errs = slices.Repeat([]error{errPaused}, len(w.batch))
+	w.skip(errPaused)
 	return true
 }
 

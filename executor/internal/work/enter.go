@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -18,7 +19,9 @@ func (w *worker) enter() {
 		return
 	}
 	if !w.crew.Volatile {
-		w.unwatch() // a slow disk says so itself
+		w.hand.Lock()
+		w.hand.End(w.crew.Watchdog) // until watchAnew: a slow disk says so itself
+		w.hand.Unlock()
 		if err := w.crew.Log.Settled(w.crew.Starting); err != nil {
 			for len(w.batch) > 0 {
 				w.refuse(0, err)
@@ -27,13 +30,6 @@ func (w *worker) enter() {
 		w.watchAnew()
 	}
 	w.enterAll(true)
-}
-
-// unwatch has the watchdog look away until watchAnew.
-func (w *worker) unwatch() {
-	w.hand.Lock()
-	defer w.hand.Unlock()
-	w.hand.End(w.crew.Watchdog)
 }
 
 // enterAll removes from the batch the jobs that can't run now: those that have to wait go
@@ -127,14 +123,13 @@ func (w *worker) engaged(handle func()) {
 // conclude completes a success, of which what the job holds may have a part.
 func (w *worker) conclude() {
 	for i, it := range w.batch {
-		if i < len(w.errs) && w.errs[i] != nil {
+		if w.failed(i) {
 			continue
 		}
 		if err := admit.ClaimOf(it.Claim).Conclude(w.crew.Handlers); err != nil {
 			w.crew.Logger.Error("job did its work, but not its locks",
 				slog.String("queue", w.queue.Name), slog.String("id", it.ID), slog.Any("error", err))
-			w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
-			w.errs[i] = err
+			w.undo(i, err)
 		}
 	}
 }
@@ -146,4 +141,24 @@ func (w *worker) returned() {
 			admit.ClaimOf(it.Claim).Returned()
 		}
 	}
+}
+
+// Payloads decodes what a worker has in hand. What does not decode asks for nothing.
+func (q *Queue) Payloads(it *shard.Item) (all []admit.Payload, err error) {
+	for i, p := range q.Core.InHand(it) {
+		var e journal.Entry
+		if err := p.Ref.Read(&e); err != nil {
+			return nil, &Unread{Err: err}
+		}
+		if it.Folded != nil {
+			if i > 0 {
+				break // they became one
+			}
+			e.Payload = it.Folded
+		}
+		if value, err := q.Decode(e.Payload); err == nil {
+			all = append(all, admit.Payload{Position: uint64(e.Position), Raw: e.Payload, Value: value})
+		}
+	}
+	return all, nil
 }

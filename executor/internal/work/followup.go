@@ -21,6 +21,8 @@ type FollowUp struct {
 	Queue *Queue
 	Entry journal.Entry
 	Keys  []string // that it locks
+
+	Elsewhere journal.Set // stands for it in the commit if its id is of another partition; no Key: it is not
 }
 
 // Unstamped stands for a time that is filled in later: no call can ask for it.
@@ -65,8 +67,7 @@ func (w *worker) takeRoom(s *attempt.Stage) {
 			w.rooms[i] = bytes
 			continue
 		}
-		w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
-		w.errs[i] = w.crew.Border(journal.ErrFull)
+		w.undo(i, w.crew.Border(journal.ErrFull))
 	}
 }
 
@@ -76,6 +77,12 @@ func (w *worker) parent(it *shard.Item) *shard.Item {
 		return nil
 	}
 	return it
+}
+
+// undo makes the success of an item none.
+func (w *worker) undo(i int, err error) {
+	w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
+	w.errs[i] = err
 }
 
 func (w *worker) failed(i int) bool { return i < len(w.errs) && w.errs[i] != nil }
@@ -107,6 +114,11 @@ func (w *worker) stageAll() {
 func land(c *shard.Change) (locks bool) {
 	for _, staged := range c.Staged {
 		c.Room += staged.(landing).room
+		for _, f := range staged.(landing).list {
+			if set := f.(*FollowUp).Elsewhere; set.Key != "" {
+				c.Sets = append(c.Sets, set)
+			}
+		}
 	}
 	for f := range followUps(c) {
 		if b := f.Queue.Backlog; b.Limited() {
@@ -118,12 +130,12 @@ func land(c *shard.Change) (locks bool) {
 	return locks
 }
 
-// followUps lists those in a change, in the order of their positions.
+// followUps lists those in a change that get a position here, in the order of these.
 func followUps(c *shard.Change) iter.Seq[*FollowUp] {
 	return func(yield func(*FollowUp) bool) {
 		for _, all := range c.Staged {
 			for _, f := range all.(landing).list {
-				if !yield(f.(*FollowUp)) {
+				if f := f.(*FollowUp); f.Elsewhere.Key == "" && !yield(f) {
 					return
 				}
 			}

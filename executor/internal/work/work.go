@@ -43,6 +43,11 @@ type Queue struct {
 	Crew   *Crew
 	Events tell.Source // what is told of it
 
+	// Open sets what it has found: entries that are due in more than 50 years, and jobs that ran
+	// when the last process died, and run again at once.
+	Far   int64
+	Again int
+
 	// Call runs the handler for started items and returns an error for each. It is
 	// not guarded.
 	Call func(ctx context.Context, items []*shard.Item) []error
@@ -61,6 +66,8 @@ type Settings struct {
 	Heartbeat   time.Duration // between signs of life of a handler; 0: none are asked for
 	RetryIn     func(int) time.Duration
 	FormatError func(error) string
+	DeadAge     time.Duration // how long dead letters are kept; 0 and below: without end
+	DeadCount   int           // how many; 0 and below: any number
 }
 
 // hasTime reports whether the watchdog has to look at the handlers of the queue.

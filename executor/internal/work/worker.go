@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
@@ -248,9 +249,9 @@ func (w *worker) callOn() {
 		w.attempt.Over()
 		w.errs = slices.Repeat([]error{attempt.ErrExited}, len(w.batch))
 	case !w.queue.Admission.Asked():
-		w.handleRest()
+		w.finish(w.rest)
 	default:
-		w.engaged(w.handleRest)
+		w.engaged(func() { w.finish(w.rest) })
 	}
 	w.rejoin()
 }
@@ -265,8 +266,6 @@ func (w *worker) handle() {
 	}
 	w.finish(func() []error { return w.queue.Call(w.attempt, w.batch) })
 }
-
-func (w *worker) handleRest() { w.finish(w.rest) }
 
 // finish ends the attempt when the handler has returned, or panicked.
 func (w *worker) finish(call Rest) {
@@ -327,7 +326,7 @@ func (w *worker) jobs() (names []string) {
 
 // Progressed implements [attempt.Worker]: an event is about the job in hand, of a batch about
 // the first. While the attempt goes on, so does the run: its queue and what is in hand stay.
-func (w *worker) Progressed(r attempt.Report) bool {
+func (w *worker) Progressed(r inspect.ProgressReport) bool {
 	if !w.queue.Events.Watched() {
 		return false
 	}

@@ -12,7 +12,7 @@
 //   - What is read while another process opens the journal is not handed out: a
 //     LockedError says who did.
 //   - [OpenView], and so [Check], finds what opening the journal would.
-//   - What has no entries of the log to hand out ([OpenSides], [Check], [Clone],
+//   - What has no entries of the log to hand out ([OpenView] of none, [Check], [Clone],
 //     [Compact]) takes the same memory however many there are, but for the bits of
 //     what has ended. [OpenView] takes 24 bytes for each that is live.
 //   - [Salvage] takes what a checksum vouches for and nothing else, and what it writes

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -19,7 +20,7 @@ import (
 
 // View is a journal that is not open, read without changing it: no
 // LOCK is written, no file is locked, no epoch begins. All of it was checked
-// and replayed as Open does. Of its live entries, those that fill [atHand] bytes are
+// and replayed as Open does. Of its live entries, those that fill [AtHand] bytes are
 // in memory, and 24 bytes of each other one; they are read back and checked again
 // when they are asked for.
 //
@@ -39,9 +40,9 @@ type View struct {
 	suspects map[format.Position]crash.Suspicion
 }
 
-// atHand is how many bytes of entries a View keeps in memory. Most journals are
-// smaller; of a larger one only some is asked for, or all of it once.
-const atHand = 32 << 20
+// AtHand is how many bytes of entries a View keeps in memory, unless it is to be less. Most
+// journals are smaller; of a larger one only some is asked for, or all of it once.
+const AtHand = 32 << 20
 
 // Info are the figures of a journal at rest.
 type Info struct {
@@ -73,20 +74,16 @@ type BlockInfo struct {
 
 // Check reads and checks all of the journal in dir.
 func Check(dir string) (Info, error) {
-	v, err := OpenSides(dir)
+	v, err := OpenView(dir, 0)
 	if err != nil {
 		return Info{}, err
 	}
 	return v.Info(), v.Close()
 }
 
-// OpenView reads the journal in dir. It may be opened meanwhile: see Undisturbed.
-func OpenView(dir string) (*View, error) { return openView(dir, atHand) }
-
-// OpenSides is OpenView without entries and suspects.
-func OpenSides(dir string) (*View, error) { return openView(dir, 0) }
-
-func openView(dir string, most int) (*View, error) {
+// OpenView reads the journal in dir. It may be opened meanwhile: see Undisturbed. Of live entries, those
+// that fill most bytes are in memory; 0: there are no entries to hand out, and no suspects.
+func OpenView(dir string, most int) (*View, error) {
 	if err := identify(dir); err != nil {
 		return nil, err
 	}
@@ -281,19 +278,23 @@ func (v *View) Buried() map[uint32]int { return v.store.Buried() }
 // Keys lists the state keys in key order. An error is yielded once and ends the
 // list.
 func (v *View) Keys() iter.Seq2[format.Set, error] {
-	return store.Sets(v.each(format.BucketState), "")
+	return store.Sets(v.each(format.BucketState, nil), "")
 }
 
-// Morgue lists the buried payloads of all queues, by queue and position. An
-// error is yielded once and ends the list.
-func (v *View) Morgue() iter.Seq2[format.Buried, error] {
-	return store.Burials(v.each(format.BucketMorgue), nil)
+// Morgue lists the buried payloads of a queue, or of all queues without one, by queue and
+// position. An error is yielded once and ends the list.
+func (v *View) Morgue(queue ...uint32) iter.Seq2[format.Buried, error] {
+	var prefix []byte
+	if len(queue) > 0 {
+		prefix = binary.BigEndian.AppendUint32(nil, queue[0])
+	}
+	return store.Burials(v.each(format.BucketMorgue, prefix), prefix)
 }
 
-// each lists a bucket, as long as the journal is as it was.
-func (v *View) each(name format.Bucket) iter.Seq2[format.Pair, error] {
+// each lists a bucket from a key on, as long as the journal is as it was.
+func (v *View) each(name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
 	return store.Each(func(from []byte) ([]format.Pair, error) {
 		page, err := v.store.Page(name, from)
 		return page, v.Undisturbed(err)
-	}, nil)
+	}, from)
 }

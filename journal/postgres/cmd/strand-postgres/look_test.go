@@ -123,7 +123,7 @@ func TestLook(t *testing.T) {
 	says(notDone, []string{"jobs"}, "connection refused")
 	url = server.URL()
 	server.Exec(t, "UPDATE strand.version SET minor = 1; ALTER TABLE strand.lease DROP COLUMN since")
-	says(notDone, []string{"jobs", "-json"}, `^\{"type":"error","error":"postgres: .*run strand-postgres migrate: .* has version 2\.1, this is version 2\.4","exit":2\}`)
+	says(notDone, []string{"jobs", "-json"}, `^\{"type":"error","error":"postgres: .*run strand-postgres migrate: .* has version 2\.1, this is version 2\.5","exit":2\}`)
 	says(fine, []string{"migrate"}, "as it should be")
 	says(fine, []string{"status"}, `mails +4`)
 	server.Exec(t, "DELETE FROM strand.block")

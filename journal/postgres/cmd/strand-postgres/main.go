@@ -1,7 +1,7 @@
 // Strand-postgres makes schemas in PostgreSQL, checks them, moves the jobs of a journal there and
 // back, and looks into them, as the command strand looks into a journal at rest:
 //
-//	strand-postgres migrate | import DIR | export NEWDIR | check
+//	strand-postgres migrate | import DIR | export NEWDIR | repartition N | check
 //	strand-postgres status | jobs | job QUEUE ID | morgue | running | explain QUEUE ID
 //
 // With -h it says how.
@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -42,15 +43,16 @@ const (
 	isUnknown
 )
 
-const synopsis = `strand-postgres migrate | import DIR | export NEWDIR | check
+const synopsis = `strand-postgres migrate | import DIR | export NEWDIR | repartition N | check
 strand-postgres status | jobs | job QUEUE ID | morgue [list [QUEUE [ID...]]] | running | explain QUEUE ID
-  [-url URL] [-schema NAME] [-partitions N] [-before TEXT] [-single-server]`
+  [-url URL] [-schema NAME] [-partitions N] [-before TEXT] [-highest] [-single-server]`
 
 const help = synopsis + `
 
   migrate        make the schema, or bring it up to date
   import DIR     put a journal, or what export made, into a schema that was not used
   export NEWDIR  write the partitions as journals
+  repartition N  make N partitions of those that there are, with all that is in them
   check          read all partitions: is what they have sound?
 
   status         nodes, partitions and who owns them, the inbox, and jobs by queue and state
@@ -67,24 +69,26 @@ Flags may stand anywhere:
   -schema NAME     default strand
   -partitions N    for migrate: how many to make, 16 without it; for the others: how many
                    there have to be
-  -before TEXT     for import: what of an id stands before the first TEXT decides which
-                   partition it goes to, and without TEXT in it the whole id; as
-                   Config.Partition of the nodes does
-  -single-server   accept a server without a synchronous standby, for import
+  -before TEXT     for import and repartition: what of an id stands before the first TEXT
+                   decides which partition it goes to, and without TEXT in it the whole id;
+                   as Config.Partition of the nodes does
+  -highest         for repartition: of the offsets that a source has in several partitions
+                   the highest counts, because no call with a lower one is under way
+  -single-server   accept a server without a synchronous standby, for import and repartition
 
 A journal is a directory of package journal: strand looks into it, and strand export and
-import make JSON lines of it and back. Stop its program, and all nodes: import and export
-refuse while one is at work. Import does not change DIR, and export does not change the
-schema; both tell on standard error how far they are. Interrupted, or killed at any moment,
+import make JSON lines of it and back. Stop its program, and all nodes: import, export and
+repartition refuse while one is at work. Import does not change DIR, and export does not change the
+schema; they tell on standard error how far they are. Interrupted, or killed at any moment,
 they have done all or nothing; what stays beside NEWDIR of an export that was killed, with
 .export- in its name, may be removed. A Config.Partition that -before can't say needs a program
-that calls postgres.Import itself.
+that calls postgres.Import, or Repartition, itself.
 
 What looks changes nothing, needs no node, and sees one moment, also on a standby. It prints what
 strand prints of a journal: jobs -h lists flags, as -json. The role needs SELECT of the tables.
 
-From n partitions to a multiple of n: export, migrate -schema OTHER -partitions N, import
--schema OTHER. From one journal any number will do.
+To another number of partitions in another schema: export, migrate -schema OTHER
+-partitions N, import -schema OTHER.
 
 Exit status: 0 all is well, 1 something is damaged, 2 it was not done, 3 it may have been
 done: the text says how to find out.`
@@ -93,7 +97,7 @@ done: the text says how to find out.`
 type call struct {
 	url, schema, before string
 	partitions          int
-	single              bool
+	single, highest     bool
 	words               []string // the verb and its arguments
 	looks               bool     // as strand does
 	now                 time.Time
@@ -131,19 +135,19 @@ func (c *call) judge(err error) (status int, advice string) {
 	}
 	switch {
 	case errors.Is(err, journal.ErrUnknown):
-		return isUnknown, "Once the server answers, check tells whether it is there. If it is not, import again.\n"
-	case len(c.words) == 2: // import or export
+		return isUnknown, "Once the server answers, check tells whether it is there. If it is not, call it again.\n"
+	case len(c.words) == 2: // import, export or repartition
 		advice = fmt.Sprintf("Nothing was %sed.\n", c.words[0])
 	}
 	if errors.Is(err, executor.ErrNotOwned) {
-		advice += "The ids were divided otherwise: import with the -before, or Config.Partition, of the nodes that they are from.\n"
+		advice += "The ids were divided otherwise: give the -before, or Config.Partition, of the nodes that they are from.\n"
 	}
 	return status, advice
 }
 
 // inFlags has the library's words for what to do, and the command's.
 var inFlags = strings.NewReplacer("run Migrate", "run strand-postgres migrate", "say SingleServer", "give -single-server",
-	"Config.Partitions is", "-partitions is")
+	"Config.Partitions is", "-partitions is", "say that the highest counts", "give -highest")
 
 // parse takes flags before and after other words.
 func (c *call) parse(args []string) error {
@@ -154,11 +158,12 @@ func (c *call) parse(args []string) error {
 	f.StringVar(&c.before, "before", "", "")
 	f.IntVar(&c.partitions, "partitions", 0, "")
 	f.BoolVar(&c.single, "single-server", false, "")
+	f.BoolVar(&c.highest, "highest", false, "")
 	if err := f.Parse(c.ours(args, f)); err != nil {
 		return err
 	}
 	verb := strings.Join(c.words[:min(len(c.words), 1)], "")
-	want, known := map[string]int{"migrate": 1, "check": 1, "import": 2, "export": 2, "running": 1, "explain": 3,
+	want, known := map[string]int{"migrate": 1, "check": 1, "import": 2, "export": 2, "repartition": 2, "running": 1, "explain": 3,
 		"status": 0, "jobs": 0, "job": 0, "morgue": 0}[verb] // 0: flags and arguments are those of strand
 	c.looks = known && want == 0
 	flags := slices.IndexFunc(c.words, func(w string) bool { return strings.HasPrefix(w, "-") })
@@ -171,8 +176,10 @@ func (c *call) parse(args []string) error {
 		return fmt.Errorf("there is no command %q; -h lists them", verb)
 	case !c.looks && len(c.words) != want:
 		return fmt.Errorf("%s takes %d argument(s), got %d", verb, want-1, len(c.words)-1)
-	case c.before != "" && verb != "import" && verb != "explain":
-		return errors.New("-before is for import and explain")
+	case c.before != "" && verb != "import" && verb != "repartition" && verb != "explain":
+		return errors.New("-before is for import, repartition and explain")
+	case c.highest && verb != "repartition":
+		return errors.New("-highest is for repartition")
 	}
 	return nil
 }
@@ -186,7 +193,7 @@ func (c *call) ours(args []string, f *flag.FlagSet) (ours []string) {
 			continue
 		}
 		ours = append(ours, args[i])
-		if !valued && name != "single-server" && i+1 < len(args) {
+		if !valued && name != "single-server" && name != "highest" && i+1 < len(args) {
 			i++
 			ours = append(ours, args[i])
 		}
@@ -221,6 +228,12 @@ func (c *call) do(ctx context.Context, out io.Writer) error {
 	case "export":
 		moved, err = postgres.Export(ctx, c.url, cfg, c.words[1])
 		said = "exported and compared"
+	case "repartition":
+		var to int
+		if to, err = strconv.Atoi(c.words[1]); err == nil {
+			moved, err = postgres.Repartition(ctx, c.url, cfg, to, c.highest)
+		}
+		said = "repartitioned and compared"
 	case "running":
 		return c.running(ctx, out)
 	case "explain":

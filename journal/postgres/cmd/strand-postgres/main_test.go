@@ -47,6 +47,8 @@ func TestCommand(t *testing.T) {
 	run(notDone, `no command ""`)
 	run(notDone, "no command \"exprot\"", "exprot", to)
 	run(notDone, "takes 1 argument(s), got 2", "import", from, to, "-url", url)
+	run(notDone, "-highest is for repartition", "import", from, "-highest")
+	run(notDone, "invalid syntax", "repartition", "many", "-url", url)
 	run(notDone, "-before is for import", "export", to, "-before", "/")
 	run(notDone, "flag provided but not defined: -b", "import", "-b")
 	run(notDone, "run strand-postgres migrate", "check", "-url", url)
@@ -65,8 +67,14 @@ func TestCommand(t *testing.T) {
 	run(notDone, "exists", "export", "-url", url, to)
 	run(notDone, "were used", "import", from, "-single-server", "-url", url)
 	run(fine, `schema "more" is as it should be`, "migrate", "-schema", "more", "-url", url, "-partitions", "12")
-	run(notDone, "Nothing was imported.\nThe ids were divided otherwise: import with the -before", "import", to, "-schema", "more", "-single-server", "-url", url)
+	run(notDone, "Nothing was imported.\nThe ids were divided otherwise: give the -before", "import", to, "-schema", "more", "-single-server", "-url", url)
 	run(fine, "3 live entries, 0 in the morgue, 0 state keys, 1 queues; 12 partitions", "import", to, "-schema", "more", "-single-server", "-before", "/", "-url", url)
+	run(notDone, "0 partitions, it must be from 1 to 4096\nNothing was repartitioned.\n", "repartition", "0", "-url", url)
+	run(notDone, "which partition an id is in can't be changed", "repartition", "-single-server", "-url", url, "7") // without -before
+	for _, n := range []string{"7", "7", "3"} {
+		run(fine, "repartitioned and compared: 3 live entries, 0 in the morgue, 0 state keys, 1 queues; "+n+" partitions",
+			"repartition", "-highest", n, "-single-server", "-before", "/", "-url", url)
+	}
 	counts := make(map[int]int)
 	for p := range 4 {
 		info, err := journal.Check(filepath.Join(to, "000"+string(rune('0'+p))))

@@ -1,15 +1,4 @@
-// Package ending waits for the end of a payload, for one call: it finds out whether the payload is
-// over already, hears of its end otherwise, and waits until that is on disk. Package await knows
-// who waits for what; the circle that a handler would close by waiting is found by package admit.
-//
-// # What is promised
-//
-//   - An end is not missed, whether it comes before the call, during its look or after it.
-//   - An end counts when it is on disk, also on a full one, unless the queue is asynchronous.
-//   - A handler does not wait for what can't end before it does.
-//
-// A Call belongs to one goroutine. Census: none; it waits for a shard, the journal and its ends.
-package ending
+package await
 
 import (
 	"context"
@@ -19,7 +8,6 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
-	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
@@ -32,24 +20,14 @@ import (
 // while the handlers of all other workers wait, too.
 var ErrDeadlock = errors.New("executor: it would wait for itself")
 
-// Executor is what calls need of one.
-type Executor struct {
-	*engine.Engine
-	Graph   *admit.Graph
-	Closing <-chan struct{} // handlers are not waited for that have not begun
-	Failed  <-chan struct{}
-	Failure func() error
-	Closed  error
-}
-
 // Call is one wait. Done has to follow.
 type Call struct {
-	X       *Executor
+	X       *engine.Engine
 	Context context.Context
 	Queue   *engine.Queue
-	Book    *await.Book
+	Book    *Book
 	Async   bool // an end counts before it is on disk
-	Waiter  *await.Waiter
+	Waiter  *Waiter
 
 	ID string
 	At journal.Position // of the payload that runs
@@ -141,13 +119,13 @@ func (c *Call) Letter(at journal.Position) (*journal.Buried, error) {
 
 // Wait waits for the end of the payload, and for the disk to have it. The error is why it waits no
 // longer.
-func (c *Call) Wait() (await.End, error) {
+func (c *Call) Wait() (End, error) {
 	if err := c.until(c.Waiter.Done); err != nil {
-		return await.End{}, err
+		return End{}, err
 	}
 	if !c.Async {
 		if err := c.written(c.Waiter.End.Written); err != nil {
-			return await.End{}, err
+			return End{}, err
 		}
 	}
 	return c.Waiter.End, nil

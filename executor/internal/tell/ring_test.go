@@ -1,6 +1,7 @@
-package feed_test
+package tell
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,131 +12,149 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/strandjobs/strand/executor/internal/feed"
+	"github.com/strandjobs/strand/executor/events"
 )
 
-const all = ^feed.Kinds(0)
+const all = ^kinds(0)
 
-// put is what a writer does: it asks before it makes an event.
-func put(f *feed.Feed[int], s *feed.Source, kind uint8, values ...int) {
-	if !s.Wants(feed.Of(kind)) {
-		return
+// open returns a feed with room for so many events, and a source of it.
+func open(size int) (*Feed, *Source) {
+	f, s := new(Feed), new(Source)
+	f.Open(size, nil)
+	f.Join(s, "", nil)
+	return f, s
+}
+
+// put is what a writer does: it asks before it makes an event. The value of one is its position.
+func put(s *Source, kind int, values ...int) {
+	for _, v := range values {
+		s.Tell(events.Event{Kind: words[kind], Position: uint64(v)})
 	}
-	events := make([]feed.Event[int], len(values))
-	for i, v := range values {
-		events[i] = feed.Event[int]{Kind: kind, Value: v}
+}
+
+// reader returns a reader of some kinds, of some sources or all, behind the event of a number or from now on.
+func reader(t testing.TB, f *Feed, after uint64, some []int, sources ...*Source) (*Reader, error) {
+	filter := events.Filter{}
+	if after != 0 {
+		filter.After = place(f.life, after)
 	}
-	f.Put(s, events...)
+	for _, kind := range some {
+		filter.Kinds = append(filter.Kinds, words[kind])
+	}
+	return f.Read(t.Context(), filter, sources)
+}
+
+func mustReader(t testing.TB, f *Feed, after uint64, some []int, sources ...*Source) *Reader {
+	r, err := reader(t, f, after, some, sources...)
+	require.NoError(t, err)
+	return r
 }
 
 // read returns what a reader gets without waiting.
-func read(r *feed.Reader[int]) (values []int, missed feed.Missed) {
-	over := make(chan struct{})
-	close(over)
-	r.Begin()
-	defer r.End()
+func read(r *Reader) (values []int, missed events.MissedError) {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	r.over = over.Done()
+	r.begin()
+	defer r.end()
 	for {
-		got, m := r.Next(over, nil)
-		missed.Numbers += m.Numbers
-		missed.Uncounted = missed.Uncounted || m.Uncounted
-		for _, e := range got {
-			values = append(values, e.Value)
+		got, m := r.some(nil)
+		if m != nil {
+			missed.Events += m.Events
+			missed.Uncounted = missed.Uncounted || m.Uncounted
 		}
-		if len(got) == 0 && m == (feed.Missed{}) {
+		for _, e := range got {
+			values = append(values, int(e.Position))
+		}
+		if len(got) == 0 && m == nil {
 			return values, missed
 		}
 	}
 }
 
 func TestASlowReaderIsToldWhatItMissed(t *testing.T) {
-	f, s := feed.New[int](4), new(feed.Source)
-	f.Add(s)
-	r := f.Open(feed.Filter{Kinds: all})
-	r.Begin()
+	f, s := open(4)
+	r := mustReader(t, f, 0, nil)
+	r.begin()
 	for i := range 10 {
-		put(f, s, 1, i)
+		put(s, 1, i)
 	}
-	r.End()
+	r.end()
 	values, missed := read(r)
 	require.Equal(t, []int{6, 7, 8, 9}, values)
-	require.Equal(t, feed.Missed{Numbers: 6}, missed)
+	require.Equal(t, events.MissedError{Events: 6}, missed)
 }
 
 func TestWithoutReadersThereIsNoRing(t *testing.T) {
-	f, s := feed.New[int](4), new(feed.Source)
-	f.Add(s)
-	require.False(t, s.Wants(all), "nobody has asked")
-	r := f.Open(feed.Filter{Kinds: feed.Of(1)})
-	require.True(t, s.Wants(feed.Of(1, 2)))
-	require.False(t, s.Wants(feed.Of(2)))
+	f, s := open(4)
+	require.False(t, s.wants(all), "nobody has asked")
+	r := mustReader(t, f, 0, []int{1})
+	require.True(t, s.wants(of(words[1], words[2])))
+	require.False(t, s.wants(of(words[2])))
 	for i := range 3 {
-		put(f, s, 1, i)
+		put(s, 1, i)
 	}
 	values, missed := read(r)
 	require.Equal(t, []int{0, 1, 2}, values)
 	require.Zero(t, missed)
 	for range 5 { // it has gone; a lap later so has the ring
-		put(f, s, 1, 3)
+		put(s, 1, 3)
 	}
-	require.False(t, s.Wants(all))
+	require.False(t, s.wants(all))
 	values, missed = read(r)
 	require.Empty(t, values)
-	require.Equal(t, feed.Missed{Numbers: 4, Uncounted: true}, missed, "the fifth was not counted")
-	put(f, s, 1, 4)
+	require.Equal(t, events.MissedError{Events: 4, Uncounted: true}, missed, "the fifth was not counted")
+	put(s, 1, 4)
 	values, missed = read(r)
 	require.Equal(t, []int{4}, values, "it is on again")
 	require.Zero(t, missed)
 }
 
 func TestAWiderReaderIsToldWhatNobodyWanted(t *testing.T) {
-	f, s := feed.New[int](100), new(feed.Source)
-	f.Add(s)
-	narrow := f.Open(feed.Filter{Kinds: feed.Of(1)})
-	narrow.Begin()
-	put(f, s, 1, 1)
-	got, _ := narrow.Next(nil, nil)
-	put(f, s, 2, 2) // is lost
-	wide, ok := f.OpenAfter(feed.Filter{Kinds: feed.Of(1, 2)}, got[0].Number)
-	require.True(t, ok)
-	put(f, s, 2, 3)
+	f, s := open(100)
+	narrow := mustReader(t, f, 0, []int{1})
+	narrow.begin()
+	put(s, 1, 1)
+	got, _ := narrow.some(nil)
+	put(s, 2, 2) // is lost
+	wide := mustReader(t, f, got[0].Number, []int{1, 2})
+	put(s, 2, 3)
 	values, missed := read(wide)
 	require.Equal(t, []int{3}, values)
-	require.Equal(t, feed.Missed{Uncounted: true}, missed)
+	require.Equal(t, events.MissedError{Uncounted: true}, missed)
 
-	same, ok := f.OpenAfter(feed.Filter{Kinds: feed.Of(1)}, got[0].Number)
-	require.True(t, ok)
+	same := mustReader(t, f, got[0].Number, []int{1})
 	values, missed = read(same)
 	require.Empty(t, values)
 	require.Zero(t, missed, "all that it wants was kept")
 
-	_, ok = f.OpenAfter(feed.Filter{Kinds: all}, 1000)
-	require.False(t, ok, "a number of the future")
-	_, ok = f.OpenAfter(feed.Filter{Kinds: all}, 0)
-	require.False(t, ok)
+	_, err := reader(t, f, 1000, nil)
+	require.Error(t, err, "a number of the future")
+	_, err = f.Read(t.Context(), events.Filter{After: place(f.life, 0)}, nil)
+	require.Error(t, err)
 }
 
 func TestAClosedFeedEndsWithItsLastEvent(t *testing.T) {
-	f, s := feed.New[int](4), new(feed.Source)
-	f.Add(s)
-	r := f.Open(feed.Filter{Kinds: all})
-	r.Begin()
+	f, s := open(4)
+	r := mustReader(t, f, 0, nil)
+	r.begin()
 	var g sync.WaitGroup
 	g.Go(func() {
 		var values []int
 		for {
-			got, _ := r.Next(nil, nil)
+			got, _ := r.some(nil)
 			if len(got) == 0 {
 				break
 			}
-			values = append(values, got[0].Value)
+			values = append(values, int(got[0].Position))
 		}
 		assert.Equal(t, []int{1}, values)
 	})
-	put(f, s, 1, 1)
+	put(s, 1, 1)
 	f.Close()
-	put(f, s, 1, 2)
+	put(s, 1, 2)
 	g.Wait()
-	late := f.Open(feed.Filter{Kinds: all})
+	late := mustReader(t, f, 0, nil)
 	values, missed := read(late)
 	require.Empty(t, values)
 	require.Zero(t, missed)
@@ -148,7 +167,7 @@ type happened struct {
 
 // follower is a reader with what it has to be given.
 type follower struct {
-	r       *feed.Reader[int]
+	r       *Reader
 	sources []int // nil: all
 	kinds   []int
 	owed    []happened // since it was opened
@@ -173,11 +192,12 @@ func TestRingIsLikeItsModel(t *testing.T) {
 
 func followers(t *testing.T, r *rand.Rand) {
 	size := 1 + r.IntN(8)
-	f := feed.New[int](size)
-	var sources []*feed.Source
+	f := new(Feed)
+	f.Open(size, nil)
+	var sources []*Source
 	add := func() {
-		sources = append(sources, new(feed.Source))
-		f.Add(sources[len(sources)-1])
+		sources = append(sources, new(Source))
+		f.Join(sources[len(sources)-1], "", nil)
 	}
 	add()
 	var readers []*follower
@@ -187,15 +207,15 @@ func followers(t *testing.T, r *rand.Rand) {
 		case n == 0 && len(sources) < 4:
 			add()
 		case n < 3 && len(readers) < 5:
-			w := &follower{kinds: []int{r.IntN(3), r.IntN(3)}}
+			w := &follower{kinds: []int{1 + r.IntN(3), 1 + r.IntN(3)}}
 			if r.IntN(2) == 0 {
 				w.sources = []int{r.IntN(len(sources))}
 			}
-			filter := feed.Filter{Kinds: feed.Of(uint8(w.kinds[0]), uint8(w.kinds[1]))}
+			var of []*Source
 			if w.sources != nil {
-				filter.Sources = []*feed.Source{sources[w.sources[0]]}
+				of = []*Source{sources[w.sources[0]]}
 			}
-			w.r = f.Open(filter)
+			w.r = mustReader(t, f, 0, w.kinds, of...)
 			readers = append(readers, w)
 		case n < 6 && len(readers) > 0:
 			i := r.IntN(len(readers))
@@ -204,9 +224,9 @@ func followers(t *testing.T, r *rand.Rand) {
 				readers = slices.Delete(readers, i, i+1)
 			}
 		default:
-			h := happened{r.IntN(len(sources)), r.IntN(3), value}
+			h := happened{r.IntN(len(sources)), 1 + r.IntN(3), value}
 			value++
-			put(f, sources[h.source], uint8(h.kind), h.value)
+			put(sources[h.source], h.kind, h.value)
 			for _, w := range readers {
 				if w.wants(h) {
 					w.owed = append(w.owed, h)
@@ -230,7 +250,7 @@ func (w *follower) check(t *testing.T) {
 		}
 	}
 	if !missed.Uncounted {
-		require.LessOrEqual(t, lost, int(missed.Numbers), "it was not told")
+		require.LessOrEqual(t, lost, int(missed.Events), "it was not told")
 	}
 	w.owed = nil
 }
@@ -239,30 +259,34 @@ func (w *follower) check(t *testing.T) {
 // a reader got and was told of is all there was.
 func TestManyWriters(t *testing.T) {
 	const writers, each = 8, 3000
-	f := feed.New[[2]int](256)
-	sources := make([]feed.Source, writers)
+	f := new(Feed)
+	f.Open(256, nil)
+	sources := make([]Source, writers)
 	for i := range sources {
-		f.Add(&sources[i])
+		f.Join(&sources[i], "", nil)
 	}
 	var g, reading sync.WaitGroup
 	for slow := range 3 {
-		r := f.Open(feed.Filter{Kinds: all})
-		r.Begin()
+		r := mustReader(t, f, 0, nil)
+		r.begin()
 		reading.Go(func() {
 			var last [writers]int
 			var total, number uint64
 			for {
-				got, missed := r.Next(nil, nil)
-				if len(got) == 0 && missed == (feed.Missed{}) {
+				got, missed := r.some(nil)
+				if len(got) == 0 && missed == nil {
 					break
 				}
-				assert.False(t, missed.Uncounted)
-				total += missed.Numbers + uint64(len(got))
+				if missed != nil {
+					assert.False(t, missed.Uncounted)
+					total += missed.Events
+				}
+				total += uint64(len(got))
 				for _, e := range got {
 					assert.Greater(t, e.Number, number)
 					number = e.Number
-					assert.Greater(t, e.Value[1], last[e.Value[0]])
-					last[e.Value[0]] = e.Value[1]
+					assert.Greater(t, int(e.Done), last[e.Position])
+					last[e.Position] = int(e.Done)
 				}
 				for range slow * 1000 {
 					_ = number
@@ -274,7 +298,7 @@ func TestManyWriters(t *testing.T) {
 	for w := range writers {
 		g.Go(func() {
 			for n := 1; n <= each; n++ {
-				f.Put(&sources[w], feed.Event[[2]int]{Kind: 1, Value: [2]int{w, n}})
+				sources[w].Tell(events.Event{Kind: events.Progress, Position: uint64(w), Done: int64(n)})
 			}
 		})
 	}
@@ -284,19 +308,17 @@ func TestManyWriters(t *testing.T) {
 }
 
 func TestPutDoesNotAllocate(t *testing.T) {
-	f, s := feed.New[int](64), new(feed.Source)
-	f.Add(s)
-	f.Open(feed.Filter{Kinds: all}).Begin()
-	require.Zero(t, testing.AllocsPerRun(1000, func() { f.Put(s, feed.Event[int]{Kind: 1, Value: 1}) }))
+	f, s := open(64)
+	mustReader(t, f, 0, nil).begin()
+	require.Zero(t, testing.AllocsPerRun(1000, func() { s.Tell(events.Event{Kind: events.Done, Position: 1}) }))
 }
 
 func BenchmarkPut(b *testing.B) {
-	f, s := feed.New[[10]uint64](4096), new(feed.Source)
-	f.Add(s)
-	f.Open(feed.Filter{Kinds: all}).Begin()
+	f, s := open(4096)
+	mustReader(b, f, 0, nil).begin()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			f.Put(s, feed.Event[[10]uint64]{Kind: 1})
+			s.Tell(events.Event{Kind: events.Done})
 		}
 	})
 }
