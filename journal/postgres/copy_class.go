@@ -106,13 +106,10 @@ func (c *class) write(ctx context.Context, u *union) error {
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
 	for _, b := range builders {
-		if err := b.Finish(); err != nil {
-			return err
+		if err == nil {
+			err = b.Finish()
 		}
 	}
-	return nil
+	return err
 }

@@ -176,6 +176,19 @@ func TestRepartitionRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "owns partition 0")
 }
 
+// An owner from before, whose lease was over, commits nothing to the partition that has its number now.
+func TestRepartitionFencesTheOwnersBefore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, pgtest.Shared(t).URL(), 2)
+	old := r.own(t, r.pool, 0)
+	r.own(t, r.pool, 1)
+	r.repartitioned(t, 3)
+	before := r.rows(t, 0)
+	_, err := journal.OpenStore(old, journal.Config{})
+	require.ErrorIs(t, err, ErrFenced)
+	require.Equal(t, strings.Split(before, "\n")[1:], strings.Split(r.rows(t, 0), "\n")[1:])
+}
+
 // A connection that is cut anywhere leaves the old partitions, or the new ones, and the next call the new ones.
 func TestRepartitionOverABadLine(t *testing.T) {
 	t.Parallel()
@@ -392,9 +405,11 @@ func TestRepartitionWaitsForWriters(t *testing.T) {
 			}, time.Minute, time.Millisecond)
 		}
 		waits(1)
-		refused := make(chan error, 1)
+		refused, flushed := make(chan error, 1), make(chan error, 1)
 		go func() { refused <- EnqueueTx(t.Context(), late, n.q, "a", 2) }()
 		waits(2)
+		go func() { _, err := n.q.Enqueue(t.Context(), "a", 3); flushed <- err }()
+		waits(3)
 		rows := c.rows(n)
 		require.NoError(t, before.Commit(t.Context()))
 		require.NoError(t, <-done)
@@ -403,6 +418,7 @@ func TestRepartitionWaitsForWriters(t *testing.T) {
 		if level == pgx.ReadCommitted {
 			require.ErrorIs(t, err, ErrPartitions)
 		}
+		require.ErrorIs(t, <-flushed, ErrPartitions)
 		require.NoError(t, late.Rollback(t.Context()))
 		require.Equal(t, rows+1, c.rows(n), "%s", level)
 		c.partitions = 5 - c.partitions
