@@ -86,7 +86,7 @@ func (t askedQueue) Letters(from uint64, yield func(inspect.DeadPayload, error) 
 
 // Wait waits for a payload, whose handler may have returned a result.
 func (t askedQueue) Wait(ctx context.Context, id string, q *fleet.Question, a *fleet.Answer) error {
-	end, err := t.q.wait(ctx, Receipt{ID: id, Position: q.Position, MergedInto: q.MergedInto})
+	end, err := t.q.wait(ctx, Receipt{ID: id, Position: q.Position, MergedInto: q.MergedInto, Durable: true})
 	return cmp.Or(err, a.Say(end.Said, end.Value, ErrNoResult))
 }
 

@@ -5,6 +5,7 @@
 //	go test ./bench/world                          50 worlds; with STRAND_PUSH=1 2,000
 //	go test ./bench/world -timeout 0 -seeds 1000000 -from 1
 //	go test ./bench/world -seeds 500 -swarm fold,disk,crash
+//	go test ./bench/world -run TestWorldOnCluster -seeds 1000 -from 1
 //	go test ./bench/world -run TestReplay -script FILE
 //	go test ./bench/world -run TestKilled -timeout 0 -seeds 10000 -kills 6
 //
@@ -77,6 +78,19 @@
 // does not move meanwhile; what a process wanted that was killed is taken out of the inbox. What else is
 // between a caller and the log there, inbox, leases and nodes, has tests of its own: it waits for
 // notifications of the server, and the clock of a bubble stands while something waits for the network.
+//
+// # On a cluster
+//
+// TestWorldOnCluster plays worlds on several nodes of package executor/cluster, in one bubble: a
+// front each, and partitions with a log and an inbox that outlive their owners. Each step calls
+// some node. Partitions are handed over, or fenced while their owner works; nodes die, leave and
+// join; calls from node to node are lost before or after they have arrived; handlers wait for
+// jobs of other partitions. Workers never rest here, so what people do is counted only while all is
+// paused. The life of a world is that of all nodes, and a term is that of a partition with its owner.
+//
+// What runs at a time, and a limit, is of a node; a key, a source and how many dead letters are
+// kept are of a partition. Left out are the features that are apart, which are of one executor,
+// and the disk. The inbox is like that of journal/postgres in what it promises, and not in how.
 //
 // # In memory
 //

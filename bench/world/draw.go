@@ -17,6 +17,11 @@ func writeForFile(seed uint64, recorded bool, only ...string) script {
 	return (&draw{Rand: rand.New(rand.NewPCG(seed, 16)), file: true, recorded: recorded}).script(seed, only)
 }
 
+// writeForCluster is write for a world of several nodes.
+func writeForCluster(seed uint64, only ...string) script {
+	return (&draw{Rand: rand.New(rand.NewPCG(seed, 77)), cluster: true}).script(seed, only)
+}
+
 // writeForMemory is write for a world without a journal that outlives it.
 func writeForMemory(seed uint64, only ...string) script {
 	return (&draw{Rand: rand.New(rand.NewPCG(seed, 55)), gone: true}).script(seed, only)
@@ -53,7 +58,7 @@ func (d *draw) gather(only []string) {
 	var others []*feature
 	for _, f := range features {
 		switch {
-		case f.faults && (d.file || d.gone), f.lives && d.gone, f.recorded && !d.recorded:
+		case (f.faults || f.apart) && d.cluster, f == clustering && !d.cluster, f.faults && (d.file || d.gone), f.lives && d.gone, f.recorded && !d.recorded:
 		case f.always || slices.Contains(only, f.name):
 			d.swarm = append(d.swarm, f)
 		case len(only) == 0 && !(f.dear && (d.file || !d.chance(10))):
@@ -92,6 +97,9 @@ func (d *draw) steps(n int) (s script) {
 				continue
 			}
 			l := st.draw(d)
+			if d.cluster {
+				d.among(l)
+			}
 			l.with = st.call && d.chance(4)
 			s = append(s, l)
 			break

@@ -34,7 +34,7 @@ var setting = &feature{
 	},
 	began: func(w *world, r *run) {
 		for _, i := range r.items {
-			if i.again.life == w.life && time.Now().Before(i.again.at) && !w.hurried(r) && !w.loose(i.again.from) {
+			if i.again.life == w.term(i.id) && time.Now().Before(i.again.at) && !w.hurried(r) && !w.loose(i.again.from) {
 				w.fail("retried too early: %v, %v before its pause is over", i, time.Until(i.again.at))
 			}
 			i.again = retryAt{}
@@ -43,7 +43,7 @@ var setting = &feature{
 	ended: func(w *world, r *run, err error) {
 		if q := r.queue; err == errPlanned && len(r.items) == 1 && q.conf.str("shape") == "handle" && len(w.clocks()) > 0 && q.conf.str("fresh") != "pull" {
 			now := time.Now()
-			r.items[0].again = retryAt{now, now.Add(2 * time.Second), w.life}
+			r.items[0].again = retryAt{now, now.Add(2 * time.Second), w.term(r.id)}
 		}
 	},
 	calm: func(w *world, c *census) {
@@ -162,7 +162,7 @@ func (w *world) onTime(q *queue, id string, job inspect.JobDetail) {
 	switch {
 	case job.State == inspect.JobScheduled && i.calls == 0 && i.alone && ahead-time.Until(i.due) > time.Second+w.conf.dur("slack"):
 		w.fail("due too late: %v is due in %v, and %s/%s is in %v", i, time.Until(i.due), q.name, id, ahead)
-	case job.State == inspect.JobRetrying && i.again.life == w.life && ahead-time.Until(i.again.at) > time.Second+w.conf.dur("slack"):
+	case job.State == inspect.JobRetrying && i.again.life == w.term(i.id) && ahead-time.Until(i.again.at) > time.Second+w.conf.dur("slack"):
 		w.fail("a longer pause: %v runs again in %v, and %s/%s in %v", i, time.Until(i.again.at), q.name, id, ahead)
 	}
 }

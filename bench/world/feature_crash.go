@@ -8,7 +8,7 @@ import "github.com/strandjobs/strand/executor"
 var crashing = &feature{
 	name: "crash", lives: true, claims: "Executor.Stop Fatal", plan: []string{"kill", "kill", "fatal"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{"fatal": func(w *world, _ ctx, _ *run, _ int, _ string) error {
-		if w.full.Load() { // a stop has to write down what has ended
+		if w.full.Load() || w.town != nil && w.town.safe.Load() { // a stop has to write down what has ended
 			return errPlanned
 		}
 		return executor.Fatal(errPlanned)

@@ -12,7 +12,7 @@ import (
 
 // A schedule fires: no tick twice, whatever dies.
 var scheduling = &feature{
-	name: "cron", claims: `cron.New cron.Config.Logger cron.Add cron.Schedule.Name cron.Schedule.Spec cron.Schedule.Queue cron.Schedule.Payload
+	name: "cron", apart: true, claims: `cron.New cron.Config.Logger cron.Add cron.Schedule.Name cron.Schedule.Spec cron.Schedule.Queue cron.Schedule.Payload
 		cron.Schedule.Missed cron.Schedule.Overlap cron.MissedSkip cron.MissedOnce cron.MissedAll cron.OverlapQueue cron.Cron.Start cron.Cron.Stop`,
 	queue: func(d *draw, l line) {
 		if d.chance(2) && !d.has("merge") && !d.has("nodes") {

@@ -40,5 +40,8 @@ func (l line) nth(n int) string {
 	if l.str("id") == crowd {
 		return fmt.Sprint(crowd, n)
 	}
+	if l.has("apart") && l.has("id") { // one after the other
+		return string(rune('a' + (int(l.str("id")[0]-'a')+n)%3))
+	}
 	return l.str("id")
 }

@@ -59,7 +59,7 @@ func playDo(w *world, l line) {
 	life := w.life
 	w.mu.Unlock()
 	var options []executor.Option
-	for _, f := range features {
+	for _, f := range w.features {
 		if f.option != nil {
 			options = append(options, f.option(w, l)...)
 		}
@@ -77,6 +77,7 @@ func playDo(w *world, l line) {
 
 // did notes what a call was told.
 func (w *world) did(q *queue, i *item, life, result int, err error) {
+	i.said = w.epoch
 	pending, buried := (*executor.PendingError)(nil), (*executor.BuriedError)(nil)
 	switch {
 	case errors.As(err, &pending):

@@ -95,7 +95,7 @@ func playEnqueue(w *world, l line) {
 	w.calls = append(w.calls, made)
 	w.mu.Unlock()
 	var options []executor.Option
-	for _, f := range features {
+	for _, f := range w.features {
 		if f.option != nil {
 			options = append(options, f.option(w, l)...)
 		}
@@ -164,6 +164,9 @@ func (p payload) raw() []byte {
 
 // answered notes what the caller was told.
 func (w *world) answered(q *queue, l line, mine []*item, receipts []executor.Receipt, err error) {
+	for _, i := range mine {
+		i.said = w.epoch
+	}
 	switch {
 	case errors.Is(err, executor.ErrUnknown):
 		for _, i := range mine {
@@ -181,7 +184,7 @@ func (w *world) answered(q *queue, l line, mine []*item, receipts []executor.Rec
 			w.receipt(q, mine[n], r)
 		}
 	}
-	for _, f := range features {
+	for _, f := range w.features {
 		if f.answered != nil {
 			f.answered(w, q, l, mine, receipts, err)
 		}
@@ -210,7 +213,7 @@ func (w *world) receipt(q *queue, i *item, r executor.Receipt) {
 		i.unsay(refused)
 		return
 	}
-	switch other := w.ledger.byPos[r.Position]; {
+	switch other := w.ledger.byPos[spot{i.id, r.Position}]; {
 	case other == i:
 	case other == nil:
 		w.unguess(i)

@@ -12,7 +12,7 @@ import (
 // A reader hears of all that happens, in order for each id: what is done, failed or the
 // like was started before, and nothing starts twice.
 var listening = &feature{
-	name: "events", claims: "Executor.Events Advanced.EventBuffer",
+	name: "events", apart: true, claims: "Executor.Events Advanced.EventBuffer",
 	world: func(d *draw, l line) {
 		l.set("events", "yes")
 		if d.chance(2) {

@@ -65,7 +65,7 @@ func (w *world) fruits(i *item) {
 			w.fail("follow-ups: %d of %d of %v were accepted: %v", accepted, len(r.staged), i, r.staged)
 		}
 	}
-	missing := some == 0 && i.told == "done" && i.hintLife == w.life && !w.at.with && w.known == w.epoch && slices.Contains(i.fruit, i.last) && !w.expired(i) &&
+	missing := some == 0 && i.told == "done" && i.hintLife == w.term(i.id) && !w.at.with && w.known == w.epoch && slices.Contains(i.fruit, i.last) && !w.expired(i) &&
 		!(i.last.refused() && w.superseded(i, tried))
 	if some > 1 || missing {
 		w.fail("follow-ups: those of %d runs of %v were accepted", some, i)
@@ -86,7 +86,7 @@ func (w *world) offspring(q *queue, id string, r *run) *item {
 	if q.conf.has("merge") {
 		v = payload{V: 1}
 	}
-	i := w.add(&item{n: v.N, queue: q.name, id: id, value: v, life: w.life, moved: w.epoch, born: w.epoch})
+	i := w.add(&item{n: v.N, queue: q.name, id: id, value: v, score: q.scoreOf(line{}), life: w.life, moved: w.epoch, born: w.epoch})
 	if r != nil {
 		r.staged = append(r.staged, i)
 	}
@@ -99,7 +99,7 @@ func stageOne(w *world, _ context.Context, r *run, _ int, arg string) error {
 		return nil
 	}
 	i := w.offspring(q, id, r)
-	if err := q.queue.FollowUp(r.parent, id, i.value); err != nil {
+	if err := q.on(r).queue.FollowUp(r.parent, id, i.value); err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		i.unsay(refused)
@@ -114,7 +114,7 @@ func enqueueWithin(w *world, ctx context.Context, r *run, _ int, arg string) err
 		return nil
 	}
 	i := w.offspring(q, id, nil)
-	receipt, err := q.queue.Enqueue(ctx, id, i.value)
+	receipt, err := q.on(r).queue.Enqueue(ctx, id, i.value)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.life == w.life {

@@ -48,7 +48,7 @@ var blaming = &feature{
 		for _, q := range w.queues {
 			for id, job := range c.jobs[q.name] {
 				for _, p := range job.Dead {
-					if i := w.ledger.byPos[p.Position]; i != nil && strings.HasPrefix(p.Error, "crashed the process") && w.deathsOf(i) < w.conf.num("crashes") {
+					if i := w.ledger.byPos[spot{id, p.Position}]; i != nil && strings.HasPrefix(p.Error, "crashed the process") && w.deathsOf(i) < w.conf.num("crashes") {
 						w.fail("blamed for too little: %v of %s/%s, when the process has died %d times", i, q.name, id, w.deathsOf(i))
 					}
 				}

@@ -27,6 +27,9 @@ var once = &feature{
 			l.set("idem", d.one("k1", "k2", "k3", "k4"))
 		case 1:
 			l.set("src", "s")
+			if d.cluster { // each partition has its own offset
+				l.set("id", "c")
+			}
 			l.set("off", d.n-d.IntN(6))
 		case 2:
 			l.set("absent", "yes")
@@ -57,6 +60,9 @@ var once = &feature{
 	},
 	calm: func(w *world, _ *census) {
 		s := w.sources()
+		if w.town != nil && s.most == never {
+			return
+		}
 		last, found, err := w.x.SourceOffset("s")
 		if err != nil || found && (last < s.least || last > s.most) || !found && s.least > never {
 			w.fail("source: the offset is %d (%v, %v), and was told to be from %d to %d", last, found, err, s.least, s.most)
@@ -140,6 +146,9 @@ func (w *world) onceByKey(q *queue, l line, mine []*item, receipts []executor.Re
 		w.state["keys"] = keys
 	}
 	key := fmt.Sprint(q.name, "/", l.str("idem"))
+	if w.town != nil { // each partition has its own
+		key = fmt.Sprint(partitionOf(l.str("id")), "/", key)
+	}
 	first := keys[key]
 	ttl := cmp.Or(w.conf.dur("keyttl"), 24*time.Hour)
 	if first != nil && !first.answered.IsZero() && mine[0].at.Sub(first.answered) >= ttl {

@@ -72,14 +72,10 @@ var limiting = &feature{
 		if cfg.Rate > 0 {
 			cfg.Per, cfg.Burst = 10*time.Second, w.conf.num("burst")
 		}
-		limit, err := executor.NewLimit(x, "limit", cfg)
-		if err != nil {
-			w.fail("NewLimit: %v", err)
-		}
 		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.state["limit"], w.state["starts"] = limit, map[string][]time.Time{}
-		w.state["limits"] = &limits{all: cfg, until: map[string]span{}}
+		w.state["starts"], w.state["limits"] = map[string][]time.Time{}, &limits{all: cfg, until: map[string]span{}}
+		w.mu.Unlock()
+		w.newLimit(x)
 	},
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		if q.conf.has("limited") {
@@ -88,6 +84,30 @@ var limiting = &feature{
 	},
 	began: checkLimit,
 	peek:  func(w *world) { w.peekLimits() },
+}
+
+// newLimit makes the limit of an executor, as it is set.
+func (w *world) newLimit(x *executor.Executor) {
+	limit, err := executor.NewLimit(x, "limit", w.state["limits"].(*limits).all)
+	if err != nil {
+		w.fail("NewLimit: %v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state["limit"] = limit
+}
+
+// eachLimit calls f with the limit of each node, and what keys are called there.
+func (w *world) eachLimit(f func(limit *executor.Limit, on string)) {
+	limit, ok := w.state["limit"].(*executor.Limit)
+	switch {
+	case w.town == nil && ok:
+		f(limit, "")
+	case w.town != nil:
+		for _, n := range w.town.nodes {
+			f(n.limit, n.name())
+		}
+	}
 }
 
 // limits are what was set in this life.
@@ -100,11 +120,10 @@ type limits struct {
 
 // setLimit changes the limit.
 func setLimit(w *world, l line) {
-	limit, ok := w.state["limit"].(*executor.Limit)
+	s, ok := w.state["limits"].(*limits)
 	if !ok {
 		return
 	}
-	s := w.state["limits"].(*limits)
 	cfg := executor.LimitConfig{Concurrent: l.num("n")}
 	if w.conf.num("rate") > 0 {
 		cfg = executor.LimitConfig{Rate: l.num("n"), Per: 10 * time.Second, Burst: w.conf.num("burst")}
@@ -116,24 +135,24 @@ func setLimit(w *world, l line) {
 	s.epoch, s.at = w.epoch, time.Now()
 	w.mu.Unlock()
 	s.all = cfg
-	if err := limit.Set(cfg); err != nil {
-		w.fail("limit: %v: %v", l, err)
-	}
+	w.eachLimit(func(limit *executor.Limit, _ string) {
+		if err := limit.Set(cfg); err != nil {
+			w.fail("limit: %v: %v", l, err)
+		}
+	})
 }
 
 // pauseKey has no job of a key start for some time, or lets them start again.
 func pauseKey(w *world, l line) {
-	limit, ok := w.state["limit"].(*executor.Limit)
-	if !ok {
-		return
-	}
 	key := cmp.Or(l.str("key"), "none")
-	w.mu.Lock()
-	w.state["limits"].(*limits).until[key] = span{time.Now(), time.Now().Add(l.dur("d"))}
-	w.mu.Unlock()
-	if err := limit.Pause(key, l.dur("d")); err != nil {
-		w.fail("limit: %v: %v", l, err)
-	}
+	w.eachLimit(func(limit *executor.Limit, on string) {
+		w.mu.Lock()
+		w.state["limits"].(*limits).until[on+key] = span{time.Now(), time.Now().Add(l.dur("d"))}
+		w.mu.Unlock()
+		if err := limit.Pause(key, l.dur("d")); err != nil {
+			w.fail("limit: %v: %v", l, err)
+		}
+	})
 }
 
 // slowed pauses the keys of a job in its limit.
@@ -144,15 +163,20 @@ func slowed(w *world, _ ctx, r *run, _ int, arg string) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !r.queue.conf.has("parts") && r.queue.conf.str("shape") != "batch" && !w.full.Load() && w.lives(r.life) {
+	if !r.queue.conf.has("parts") && r.queue.conf.str("shape") != "batch" && !w.full.Load() && w.counts(r) {
 		s := w.state["limits"].(*limits)
 		for key := range r.keys() {
+			key = r.node().name() + key
 			if end := time.Now().Add(d); end.After(s.until[key].to) { // a shorter pause ends none
 				s.until[key] = span{time.Now(), end}
 			}
 		}
 	}
-	return w.state["limit"].(*executor.Limit).Throttled(d, errPlanned)
+	limit := w.state["limit"].(*executor.Limit)
+	if n := r.node(); n != nil {
+		limit = n.limit
+	}
+	return limit.Throttled(d, errPlanned)
 }
 
 // peekLimits: a limit says what was set, and counts what runs.
@@ -188,15 +212,15 @@ func checkLimit(w *world, r *run) {
 	for key := range r.keys() {
 		atOnce, cfg := 1, s.all
 		for _, other := range w.running {
-			if other.queue.conf.has("limited") && other.keys()[key] {
+			if other.queue.conf.has("limited") && other.node() == r.node() && other.keys()[key] {
 				atOnce++
 			}
 		}
 		if cfg.Concurrent > 0 && atOnce > cfg.Concurrent && w.epoch > s.epoch {
 			w.fail("limit: %d jobs of %s run, of %d", atOnce, key, cfg.Concurrent)
 		}
-		recent := 1
-		for _, at := range starts[key] {
+		recent, on := 1, r.node().name()+key
+		for _, at := range starts[on] {
 			if r.began.Sub(at) < 10*time.Second {
 				recent++
 			}
@@ -204,11 +228,11 @@ func checkLimit(w *world, r *run) {
 		if most := cfg.Rate + max(cfg.Burst, 1) - 1; cfg.Rate > 0 && recent > most && r.queue.conf.str("shape") != "batch" && r.began.Sub(s.at) > 10*time.Second {
 			w.fail("limit: %d jobs of %s started within 10s, of %d", recent, key, most)
 		}
-		if p := s.until[key]; r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
+		if p := s.until[on]; r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
 			w.fail("limit: %s/%s begins %v before the end of a pause of %s", r.queue.name, r.id, p.to.Sub(r.began), key)
 		}
 		if r.queue.conf.str("shape") != "batch" || r.items[0].calls == 0 { // the halves of a batch have begun with it
-			starts[key] = append(starts[key], r.began)
+			starts[on] = append(starts[on], r.began)
 		}
 	}
 }

@@ -17,7 +17,7 @@ const lockTTL = 20 * time.Minute
 // Jobs of a queue lock their key, until they have succeeded or are buried; others wait
 // until it is unlocked.
 var locking = &feature{
-	name: "locks", claims: `Locks.OnEnqueue Locks.BlockedBy Locks.OnRun Locks.Unlock Locks.Counted Locks.TTL
+	name: "locks", apart: true, claims: `Locks.OnEnqueue Locks.BlockedBy Locks.OnRun Locks.Unlock Locks.Counted Locks.TTL
 		Locks.UnlockOnBurial Executor.KeyLocks KeyLocks.List KeyLocks.Unlock KeyLocks.Lock KeyLocks.Locked
 		KeyLocks.Watch Inspector.LockedKeys`,
 	plan: []string{"2s:ok", "2s:fail"},

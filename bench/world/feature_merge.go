@@ -27,7 +27,7 @@ var merging = &feature{
 			}
 			for id, job := range c.jobs[q.name] {
 				if job.Attempt == 1 && len(job.InHand) == 0 {
-					w.allDiffer(q, id, w.fresh(q, job.Waiting))
+					w.allDiffer(q, id, w.fresh(q, id, job.Waiting))
 				}
 			}
 		}
@@ -36,9 +36,9 @@ var merging = &feature{
 
 // fresh leaves out what has failed once: under Gather.Block what came later waits behind it,
 // and stays so when a person takes the failures back.
-func (w *world) fresh(q *queue, waiting []inspect.PayloadInfo) []inspect.PayloadInfo {
+func (w *world) fresh(q *queue, id string, waiting []inspect.PayloadInfo) []inspect.PayloadInfo {
 	return slices.DeleteFunc(slices.Clone(waiting), func(p inspect.PayloadInfo) bool {
-		i := w.ledger.byPos[p.Position]
+		i := w.ledger.byPos[spot{id, p.Position}]
 		return q.conf.str("failure") == "block" && (i == nil || i.calls > 0)
 	})
 }

@@ -10,7 +10,7 @@ import (
 // A queue gets another name, or is missing in a life: what it has is kept, and runs when
 // it is there again.
 var naming = &feature{
-	name: "names", lives: true, claims: "QueueConfig.RenamedFrom",
+	name: "names", apart: true, lives: true, claims: "QueueConfig.RenamedFrom",
 	steps: []step{
 		{"rename", 3, false, drawRename, playRename},
 		{"missing", 2, false, func(d *draw) line { return newLine("missing", "q", d.anyQueue().str("name")) }, playMissing},

@@ -8,7 +8,7 @@ import (
 
 // Some ids belong to another process: they are refused here, and what is here goes on.
 var dividing = &feature{
-	name: "nodes", claims: "Splitter.Nodes Splitter.Self Splitter.Owner",
+	name: "nodes", apart: true, claims: "Splitter.Nodes Splitter.Self Splitter.Owner",
 	world:  func(d *draw, l line) { l.set("nodes", d.one("1", "2", "hash")) },
 	config: func(w *world, cfg *executor.Config) { cfg.Splitter = w.splitter() },
 	answered: func(w *world, _ *queue, _ line, mine []*item, _ []executor.Receipt, err error) {

@@ -3,7 +3,8 @@ package world
 import "slices"
 
 // Two runs of an id never overlap, and payloads reach the handler in score order, equal
-// scores in the order in which they were accepted.
+// scores in the order in which they were accepted: what a call could not tell is ahead of later
+// calls, or never. A follow-up is in no call.
 var ordering = &feature{
 	name: "order", always: true,
 	began: func(w *world, r *run) {
@@ -14,6 +15,15 @@ var ordering = &feature{
 		}
 		if len(r.items) > 0 && !r.queue.conf.has("latest") {
 			w.inOrder(r)
+		}
+	},
+	calm: func(w *world, _ *census) {
+		for _, i := range w.ledger.items {
+			for _, later := range w.ledger.items {
+				if i.said > 0 && later.said > 0 && i.said < later.born && i.queue == later.queue && i.id == later.id && i.pos > later.pos && later.pos > 0 && i.value.N > 0 && later.value.N > 0 {
+					w.fail("late: %v, whose call had returned before that of %v began", i, later)
+				}
+			}
 		}
 	},
 }
@@ -35,7 +45,7 @@ func (w *world) inOrder(r *run) {
 				i.passed = last
 				continue
 			}
-			if i.hint != "" && i.hintLife == w.life || w.scoredAhead(i) {
+			if i.hint != "" && i.hintLife == w.term(i.id) || w.scoredAhead(i) {
 				continue // its handler has ended it in a batch that went on
 			}
 			if i.hurried && (i.doom > 0 || i.hint == "deleted") {

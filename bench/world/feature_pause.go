@@ -24,7 +24,7 @@ var pausing = &feature{
 			scopes = append(scopes, "prefix "+r.queue.name+"/"+r.id[:n+1])
 		}
 		for _, scope := range scopes {
-			if p := w.pauses()[scope]; p != nil && p.sure && p.paused && (p.epoch < w.epoch || p.life == w.life && time.Now().After(p.at) && r.queue.conf.str("shape") != "batch") { // which may be a half
+			if p := w.pauses()[scope]; p != nil && p.sure && p.paused && !p.some && (p.epoch < w.epoch || p.life == w.life && time.Now().After(p.at) && r.queue.conf.str("shape") != "batch") { // which may be a half
 				w.fail("paused and run: %s/%s although %s is paused since step %d", r.queue.name, r.id, scope, p.epoch)
 			}
 		}
@@ -55,6 +55,7 @@ var pausing = &feature{
 type pause struct {
 	paused bool
 	sure   bool // and not one of two, as after a call that could not say
+	some   bool // partitions are paused, and others may not be
 	epoch  int
 	life   int
 	at     time.Time // when that was told
@@ -105,16 +106,17 @@ func playPause(w *world, l line) {
 	did, err := w.act(ctx, l.verb, pauseOf(q, l))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.alone(l) {
+	together := l.with || w.at.String() != l.String()
+	if p.some = w.town != nil && (err != nil || together); !w.alone(l) {
 		return
 	}
-	if err == nil && was.sure && l.str("of") != "all" && l.str("of") != "queue" && (did.Back == 1) != (was.paused != on) {
+	if err == nil && was.sure && !was.some && l.str("of") != "all" && l.str("of") != "queue" && (did.Back == 1) != (was.paused != on) {
 		w.fail("told wrongly: %v said %d", l, did.Back)
 	}
 	switch {
 	case err == nil:
 		p.paused, p.sure, p.epoch, p.life, p.at = on, true, w.epoch, w.life, time.Now()
-	case !isUnknown(err):
+	case !isUnknown(err) && did.Back == 0:
 		*p = was
 	}
 }
@@ -156,6 +158,9 @@ func (w *world) renamePauses(was, name string) {
 
 // checkPauses compares what is paused with what was asked for.
 func checkPauses(w *world, _ *census) {
+	if w.town != nil && len(w.pauses()) == 0 {
+		return
+	}
 	all, queues := w.x.Inspect().Paused()
 	is := map[string]bool{"all": all}
 	for _, name := range queues {

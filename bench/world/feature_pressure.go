@@ -10,7 +10,7 @@ import (
 // The backlog is bounded, calls wait for room or are refused, and what waits need not be in
 // memory.
 var pressing = &feature{
-	name: "pressure", claims: `QueueConfig.MaxBacklog Config.MaxBacklog
+	name: "pressure", apart: true, claims: `QueueConfig.MaxBacklog Config.MaxBacklog
 		Config.WaitForRoom Advanced.MemoryBudget Advanced.MaxPayloadBytes`,
 	world: func(d *draw, l line) {
 		if d.chance(2) {

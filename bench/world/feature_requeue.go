@@ -33,10 +33,12 @@ func (w *world) laid(i *item) {
 	case i.place == dead && i.revive:
 		i.grave = burial{after: i.grave.after, by: w.epoch, vague: true}
 	case i.place == dead:
+	case w.town != nil && !w.town.known(i.id): // it has moved since
+		i.grave = burial{i.lived, w.epoch, w.term(i.id), true}
 	case w.knew == w.life:
-		i.grave = burial{i.lived, w.epoch, w.life, false}
+		i.grave = burial{i.lived, w.epoch, w.term(i.id), false}
 	default:
-		i.grave = burial{i.lived, w.epoch, w.life - 1, !w.booted || w.conf.has("crashes")}
+		i.grave = burial{i.lived, w.epoch, w.term(i.id) - 1, !w.booted || w.conf.has("crashes")}
 	}
 }
 
@@ -87,7 +89,7 @@ func (w *world) requeued(q *queue, meant []*item, back inspect.Requeued) {
 	}
 	var late, unsure bounds
 	for _, i := range meant {
-		here, earlier := !i.grave.vague && i.grave.life == w.life, !i.grave.vague && i.grave.life < w.life
+		here, earlier := !i.grave.vague && i.grave.life == w.term(i.id), !i.grave.vague && i.grave.life < w.term(i.id)
 		unsure.count(earlier, !here)
 		if !earlier {
 			certain, possible := w.late(i)
@@ -110,7 +112,7 @@ func (w *world) late(i *item) (certain, possible bool) {
 		}
 		runs := w.underWay(other)
 		certain = certain || placed && (runs && w.queueOf(i.queue).conf.str("shape") != "batch" ||
-			other.told == "done" && other.hintLife == w.life && other.ended > i.grave.by)
+			other.told == "done" && other.hintLife == w.term(other.id) && other.ended > i.grave.by)
 		possible = possible || runs || w.behind(other) || other.calls > 0 || other.ended >= i.grave.after && other.ended > 0
 	}
 	return certain, possible

@@ -73,7 +73,7 @@ var shares = &feature{
 			return
 		}
 		for _, other := range w.running {
-			if other.queue == r.queue {
+			if other.queue == r.queue && other.tenure == r.tenure {
 				running++
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // Each job that runs has a number of its own, and the number of one that has succeeded
 // never comes again.
 var numbering = &feature{
-	name: "slots", claims: `Conditions.Slots NewSlots Slots.Of Slots.Clear Slots.Reset Slots.Last Slots.Snapshot Inspector.Slots Advanced.SlotTTL
+	name: "slots", apart: true, claims: `Conditions.Slots NewSlots Slots.Of Slots.Clear Slots.Reset Slots.Last Slots.Snapshot Inspector.Slots Advanced.SlotTTL
 		SlotsConfig.Next SlotsConfig.TTL`,
 	plan: []string{"2s:ok", "2s:fail", "clear", "1s:clear"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{"clear": clearSlot},

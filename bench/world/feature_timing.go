@@ -34,7 +34,7 @@ var timing = &feature{
 		w.gathered(r)
 		rest := r.queue.conf.dur("throttle")
 		last, known := w.state["rest "+r.queue.name+"/"+r.id].(*item)
-		if rest == 0 || !known || last.told != "done" && last.hintLife != w.life || // a crash has taken that it has run
+		if rest == 0 || !known || last.told != "done" && last.hintLife != w.term(last.id) || // a crash has taken that it has run
 			len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || w.hurried(r) || w.loose(last.over) {
 			return
 		}

@@ -9,7 +9,7 @@ import (
 
 // One job of a key runs at a time, over all queues that say so.
 var excluding = &feature{
-	name: "unique", claims: `Unique.While Unique.Key Unique.TTL Unique.Heartbeat Inspector.Leases UniqueNever UniqueWhileRunning`,
+	name: "unique", apart: true, claims: `Unique.While Unique.Key Unique.TTL Unique.Heartbeat Inspector.Leases UniqueNever UniqueWhileRunning`,
 	plan: []string{"2s:ok", "2s:fail", "40s:ok"},
 	world: func(d *draw, l line) {
 		if d.chance(3) {

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -38,6 +39,7 @@ func (w *world) compare(c *census) {
 		return
 	}
 	w.compareDead(c, q)
+	w.walk(c, q)
 	w.compareJob(c, q, id)
 	w.compareRunning()
 }
@@ -61,8 +63,55 @@ func (w *world) compareDead(c *census, q *queue) {
 		}
 		told = append(told, d.Position)
 	}
+	if w.town != nil { // one partition comes after the other
+		slices.Sort(listed)
+		slices.Sort(told)
+	}
 	if err != nil || page.Next == "" && !page.Truncated && !slices.Equal(seen, listed) || !slices.Equal(seen, told) {
 		w.fail("views: dead in %s are %v by id, %v in Inspector.Dead, and %v in Queue.Morgue: %v", q.name, seen, listed, told, err)
+	}
+}
+
+// walk turns the pages of a list: each job, and each dead letter, is on one of them, once.
+func (w *world) walk(c *census, q *queue) {
+	var jobs, letters []string
+	for id, job := range c.jobs[q.name] {
+		if len(job.InHand)+len(job.Waiting) > 0 {
+			jobs = append(jobs, id)
+		}
+		for _, p := range job.Dead {
+			letters = append(letters, fmt.Sprint(id, " ", p.Position))
+		}
+	}
+	query := inspect.JobQuery{Queue: q.name, Order: inspect.OrderNone, Limit: 1 + len(jobs)/4}
+	if w.epoch%3 > 0 {
+		query.Order, query.Descending = inspect.OrderID, w.epoch%3 > 1
+	}
+	w.turnPages(query, w.x.Inspect().Jobs, jobs)
+	query.Limit = 1 + len(letters)/4
+	w.turnPages(query, w.x.Inspect().Dead, letters)
+}
+
+func (w *world) turnPages(query inspect.JobQuery, list func(context.Context, inspect.JobQuery) (inspect.JobPage, error), want []string) {
+	var found []string
+	for more := true; more && len(found) <= len(want); more = query.Cursor != "" {
+		page, err := list(context.Background(), query)
+		if err != nil {
+			w.fail("pages: %+v: %v", query, err)
+			return
+		}
+		for _, j := range page.Jobs {
+			found = append(found, j.ID)
+		}
+		for _, d := range page.Dead {
+			found = append(found, fmt.Sprint(d.ID, " ", d.Position))
+		}
+		query.Cursor = page.Next
+	}
+	slices.Sort(want)
+	slices.Sort(found)
+	if !slices.Equal(found, want) {
+		w.fail("pages: %+v has %q, and there are %q", query, found, want)
 	}
 }
 

@@ -56,7 +56,7 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 		return
 	case errors.As(err, &buried):
 		ran := i // or what runs in its stead
-		if other := w.ledger.byPos[buried.Position]; other != nil && (i.hint != "" || w.superseded(i, tried) || q.conf.has("merge") && same(other.value, i.value)) {
+		if other := w.ledger.byPos[spot{i.id, buried.Position}]; other != nil && (i.hint != "" || w.superseded(i, tried) || q.conf.has("merge") && same(other.value, i.value)) {
 			ran = other
 		}
 		if w.closes(q, ran, buried.Reason); ran.doom == 0 {

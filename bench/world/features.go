@@ -19,6 +19,7 @@ type feature struct {
 	faults   bool   // of a disk or a clock in memory: no swarm on a file has it
 	recorded bool   // it is about what ran when a process died: only swarms on a file whose journal knows that have it
 	lives    bool   // it ends a life: no swarm whose journal goes with the process has it
+	apart    bool   // it is of one executor: no swarm on a cluster has it
 	dear     bool   // it takes as much as ten others: one swarm in some eighty has it, and none on a file
 	claims   string // exported names that it covers, such as Gather.Fold; see TestEveryNameIsClaimed
 
@@ -61,7 +62,7 @@ type step struct {
 var features []*feature
 
 func init() {
-	features = []*feature{living, enqueueing, passing, ordering, conserving, requeueing, naming, crashing, disk, operating, pausing, waiting,
+	features = []*feature{living, clustering, enqueueing, passing, ordering, conserving, requeueing, naming, crashing, disk, operating, pausing, waiting,
 		merging, folding, putOff, setting, once, following, asynchronous,
 		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
 		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing, crowding, blaming,
@@ -77,6 +78,7 @@ type draw struct {
 	n        int  // numbers of payloads
 	file     bool // the world is on a file
 	recorded bool // whose journal knows what ran when a process died
+	cluster  bool // of several nodes
 	gone     bool // its journal goes with the process
 }
 

@@ -29,6 +29,7 @@ type run struct {
 	parent  executor.Parent
 
 	life   int
+	tenure *tenure // nil: there is no cluster
 	began  time.Time
 	items  []*item
 	acts   []string // of the parts, what the plan of each says
@@ -85,6 +86,9 @@ func (w *world) batch(q *queue) func(context.Context, []executor.Merged[payload]
 
 // work does what the plans of the payloads say, and returns an error for each job.
 func (w *world) work(ctx context.Context, runs []*run) (errs []error) {
+	for _, r := range runs {
+		r.tenure, _ = ctx.Value(tenureKey{}).(*tenure)
+	}
 	if !w.enter(runs) {
 		return make([]error, len(runs)) // of a process that is dead
 	}
@@ -102,12 +106,20 @@ func (w *world) work(ctx context.Context, runs []*run) (errs []error) {
 	return errs
 }
 
+// counts reports whether what a run does is of account.
+func (w *world) counts(r *run) bool {
+	return w.lives(r.life) && (r.tenure == nil || r.tenure.ctx.Err() == nil)
+}
+
 // enter notes that a handler has begun; false: it is of no account.
 func (w *world) enter(runs []*run) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.lives(runs[0].life) {
+	if !w.counts(runs[0]) {
 		return false
+	}
+	if n := runs[0].node(); n != nil {
+		n.working++
 	}
 	for _, r := range runs {
 		r.began = time.Now()
@@ -119,7 +131,7 @@ func (w *world) enter(runs []*run) bool {
 			r.acts = append(r.acts, actOf(p.value, items))
 			r.items = append(r.items, items...)
 		}
-		for _, f := range features {
+		for _, f := range w.features {
 			if f.began != nil {
 				f.began(w, r)
 			}
@@ -156,9 +168,12 @@ func actOf(v payload, items []*item) string {
 func (w *world) leave(runs []*run, errs []error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.lives(runs[0].life) {
+	if n := runs[0].node(); n != nil {
+		n.working--
+	}
+	if !w.counts(runs[0]) {
 		for _, r := range runs {
-			for _, f := range features {
+			for _, f := range w.features {
 				if f.died != nil {
 					f.died(w, r)
 				}
@@ -176,7 +191,7 @@ func (w *world) leave(runs []*run, errs []error) {
 			w.outcome(r, at, err)
 		}
 		r.share()
-		for _, f := range features {
+		for _, f := range w.features {
 			if f.ended != nil {
 				f.ended(w, r, err)
 			}
@@ -199,9 +214,9 @@ func (w *world) outcome(r *run, at int, err error) {
 		i.moved = w.epoch
 		switch executor.OutcomeOf(err) {
 		case executor.OutcomeDone:
-			i.hint, i.hintLife, i.last = "done", w.life, r
+			i.hint, i.hintLife, i.last = "done", w.term(i.id), r
 		case executor.OutcomeDiscarded:
-			i.hint, i.hintLife = "discarded", w.life
+			i.hint, i.hintLife = "discarded", w.term(i.id)
 		case executor.OutcomeSnoozed:
 			if i.doom > 0 { // a person may have buried it while it ran
 				i.doom = w.epoch
@@ -210,6 +225,22 @@ func (w *world) outcome(r *run, at int, err error) {
 			i.doom = w.epoch
 		}
 	}
+}
+
+// node is where a run is; nil: there is no cluster.
+func (r *run) node() *node {
+	if r.tenure == nil {
+		return nil
+	}
+	return r.tenure.node
+}
+
+// on is the queue as the node of a run has it.
+func (q *queue) on(r *run) handle {
+	if n := r.node(); n != nil {
+		return n.queues[q]
+	}
+	return handle{q.queue, q.do}
 }
 
 // refused reports whether the follow-ups of a run may have found no room: then it is none.
@@ -304,10 +335,14 @@ func (w *world) do(ctx context.Context, r *run, at int, act string) error {
 	case "after":
 		return executor.RetryAfter(d, errPlanned)
 	case "kill":
-		w.kill()
+		if n := r.node(); n != nil {
+			w.town.die(n)
+		} else {
+			w.kill()
+		}
 		return errPlanned
 	}
-	for _, f := range features {
+	for _, f := range w.features {
 		if do := f.acts[name]; do != nil {
 			return do(w, ctx, r, at, arg)
 		}

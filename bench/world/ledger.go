@@ -67,6 +67,7 @@ type item struct {
 	vague bool      // or at a later moment, as the clock was set
 	alone bool      // its job has no other payload
 	born  int       // the epoch of its call
+	said  int       // that in which the call has returned; 0: not yet
 	last  *run      // the last one that has returned nil, for it at least
 	fruit []*run    // those that have returned nil, and have staged something
 
@@ -129,18 +130,24 @@ func (i *item) before(other *item) bool {
 // a script gives are below it, or above.
 const plainScore = 1e9
 
+// spot is a position of an id: each partition of a cluster has its own.
+type spot struct {
+	id  string
+	pos uint64
+}
+
 // ledger is what the world knows of all payloads: what calls have said, and what was
 // seen. The lock of the world guards it.
 type ledger struct {
 	items []*item
 	byN   map[int]*item
-	byPos map[uint64]*item
+	byPos map[spot]*item
 	named map[int]*item // by the number of their line
 	next  int           // the number of the next payload that no script has a number for
 }
 
 func newLedger() *ledger {
-	return &ledger{byN: make(map[int]*item), byPos: make(map[uint64]*item), named: make(map[int]*item), next: 1_000_000}
+	return &ledger{byN: make(map[int]*item), byPos: make(map[spot]*item), named: make(map[int]*item), next: 1_000_000}
 }
 
 // add has a payload in the ledger.
@@ -180,7 +187,7 @@ func (l *ledger) number() int {
 // of what is there; nil: nothing that could be it.
 func (l *ledger) find(queue, id string, pos uint64, v payload) (all []*item, strange string) {
 	if v.N == 0 {
-		i := l.byPos[pos]
+		i := l.byPos[spot{id, pos}]
 		if i == nil {
 			if i = l.candidate(queue, id, v); i != nil {
 				i.guess = true
@@ -209,17 +216,23 @@ func (l *ledger) find(queue, id string, pos uint64, v payload) (all []*item, str
 }
 
 // candidate is a payload whose call could not say whether it was accepted, or at which
-// position: rather one that was not told to have ended than an equal one that was.
-func (l *ledger) candidate(queue, id string, v payload) (over *item) {
+// position: rather one that was, as what is in an inbox, and was not told to have ended.
+func (l *ledger) candidate(queue, id string, v payload) *item {
+	var first, over *item
 	for _, i := range l.items {
-		if i.state != refused && i.pos == 0 && i.queue == queue && i.id == id && same(i.value, v) {
-			if i.told == "" {
-				return i
-			}
+		if i.state == refused || i.pos != 0 || i.queue != queue || i.id != id || !same(i.value, v) {
+			continue
+		}
+		switch {
+		case i.told != "":
 			over = cmp.Or(over, i)
+		case i.state == acked:
+			return i
+		default:
+			first = cmp.Or(first, i)
 		}
 	}
-	return over
+	return cmp.Or(first, over)
 }
 
 // attempt of a job, in a life.
@@ -243,7 +256,7 @@ func (l *ledger) meet(i *item, queue, id string, pos uint64) (strange string) {
 	}
 	if pos != 0 && i.pos == 0 {
 		i.pos = pos
-		l.byPos[pos] = i
+		l.byPos[spot{id, pos}] = i
 	}
 	i.state, i.sure = acked, true // nothing runs, or is shown, before it is on disk
 	return ""
@@ -256,15 +269,17 @@ func (w *world) accepted(i *item, pos uint64, durable bool) {
 		i.state = acked
 	}
 	if pos != 0 {
-		delete(w.ledger.byPos, i.pos)
+		delete(w.ledger.byPos, spot{i.id, i.pos})
 		i.pos, i.guess = pos, false
-		w.ledger.byPos[pos] = i
+		w.ledger.byPos[spot{i.id, pos}] = i
 	}
-	if i.answered.IsZero() {
+	if i.answered.IsZero() && pos != 0 { // it may be in an inbox
 		i.answered = time.Now()
 	}
 	i.sure = i.sure || durable
-	i.life, i.epoch, i.moved = w.life, w.epoch, w.epoch
+	if i.epoch, i.moved = w.epoch, w.epoch; i.life != -w.life { // else a baseline may have it
+		i.life = w.life
+	}
 }
 
 // swap is for payloads with equal bytes, of calls at the same time: what was seen of the
@@ -276,7 +291,7 @@ func (w *world) swap(i, other *item) {
 		if one.pos == 0 {
 			one.state = maybe
 		} else {
-			w.ledger.byPos[one.pos] = one
+			w.ledger.byPos[spot{one.id, one.pos}] = one
 		}
 	}
 	for _, r := range w.running {
@@ -318,7 +333,7 @@ func (l *ledger) forget() {
 		}
 		if i.state == acked && !i.sure {
 			i.state = maybe
-			delete(l.byPos, i.pos)
+			delete(l.byPos, spot{i.id, i.pos})
 			i.pos = 0
 		}
 	}

@@ -123,7 +123,7 @@ func (w *world) wake(past []byte) {
 		w.answered(c.queue, c.line, c.mine, nil, executor.ErrUnknown)
 	}
 	for _, r := range m.running {
-		for _, f := range features {
+		for _, f := range w.features {
 			if f.died != nil {
 				f.died(w, r)
 			}

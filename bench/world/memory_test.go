@@ -20,14 +20,14 @@ func TestMemory(t *testing.T) {
 	i.last, i.fruit = r, []*run{r}
 	m := &memory{now: now, next: 3, life: 2, epoch: 4, conf: newLine("world", "workers", 2), all: []*queue{q}, ledger: newLedger(), running: []*run{r}}
 	m.ledger.add(i)
-	m.ledger.byPos[7] = i
+	m.ledger.byPos[spot{"a", 7}] = i
 	m.state = map[string]any{"keys": map[string]*item{"k": i}, "tuned": 4, "unlocked x": now, "stop": func() {}, "pauses": map[string]*pause{"all": {paused: true, epoch: 3}}}
 
 	got, err := unpack(m.packed())
 	require.NoError(t, err)
 	its := got.ledger.items[0]
 	require.Same(t, its, got.running[0].items[0])
-	require.Same(t, its, got.ledger.byPos[7])
+	require.Same(t, its, got.ledger.byPos[spot{"a", 7}])
 	require.Same(t, its, got.state["keys"].(map[string]*item)["k"])
 	require.Same(t, got.running[0], its.last)
 	require.Same(t, got.all[0], got.running[0].queue)

@@ -18,7 +18,7 @@ import (
 )
 
 // within are names that executortest and inspect.Act call for a world.
-const within = `Executor.Start Executor.Stop Inspector.RetryNow Inspector.Cancel Inspector.Delete Inspector.KillFailed
+const within = `Inspector.RetryNow Inspector.Cancel Inspector.Delete Inspector.KillFailed
 	Inspector.DeleteFailed Inspector.Requeue Inspector.DeleteDead Inspector.Pause`
 
 // A claim is no word: each name that a feature claims is used in the code of the worlds, as what

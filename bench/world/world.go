@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,11 @@ type world struct {
 	t     *stage
 	conf  line
 	steps script
-	x     *executortest.Executor
+	x     subject
+	test  *executortest.Executor // nil on a cluster
+	town  *town                  // nil: there is one executor
+
+	features []*feature // that it can have
 
 	// Of the goroutine of the script.
 	full    atomic.Bool // the handlers ask, too
@@ -66,6 +71,25 @@ type world struct {
 	people  People
 }
 
+// subject is what a world is about: an executor, or the one that its calls go to now, of a cluster.
+type subject struct {
+	*executor.Executor
+	rig
+}
+
+// rig has jobs run, and ends lives, as [executortest.Executor] does.
+type rig interface {
+	Live(f func())
+	UntilIdle()
+	UntilEmpty()
+	Advance(d time.Duration)
+	Kill()
+	Killed() bool
+	Crash()
+	Restart()
+	Reconfigure(cfg executor.Config)
+}
+
 // queue is a queue of a world.
 type queue struct {
 	name    string
@@ -90,6 +114,7 @@ func newWorld(t *stage, s script) *world {
 			w.steps = append(w.steps, l)
 		}
 	}
+	w.features = slices.DeleteFunc(slices.Clone(features), func(f *feature) bool { return f.apart && w.conf.has("cluster") })
 	return w
 }
 
@@ -106,8 +131,13 @@ func (w *world) play() {
 	if w.conf.has("gone") {
 		cfg.OpenLog = func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(nil, c) }
 	}
-	w.x = executortest.Open(w.t, cfg, w.setup)
-	w.x.OnCommit(w.committed)
+	if w.conf.has("cluster") {
+		w.openTown()
+	} else {
+		w.test = executortest.Open(w.t, cfg, w.setup)
+		w.test.OnCommit(w.committed)
+		w.x.rig = w.test
+	}
 	w.opened()
 	for w.next < len(w.steps) && w.t.failure() == "" {
 		end := w.next + 1
@@ -125,7 +155,7 @@ func (w *world) play() {
 // config is that of the executor in this life.
 func (w *world) config() executor.Config {
 	cfg := executor.Config{Workers: max(w.conf.num("workers"), 1), Logger: slog.New(slog.NewTextHandler(w.logTo(), nil)), Crash: executor.Crash{Limit: -1}}
-	for _, f := range features {
+	for _, f := range w.features {
 		if f.config != nil {
 			f.config(w, &cfg)
 		}
@@ -142,26 +172,35 @@ func (w *world) logTo() io.Writer {
 
 // setup registers the queues of a life.
 func (w *world) setup(x *executor.Executor) error {
+	w.x.Executor = x
 	w.present()
 	if w.reset != nil {
 		w.reset()
 		w.reset = nil
 	}
-	for _, f := range features {
+	for _, f := range w.features {
 		if f.begin != nil {
 			f.begin(w, x)
 		}
 	}
-	for _, q := range w.queues {
-		if err := w.register(x, q); err != nil {
-			return fmt.Errorf("%v: %w", q.conf, err)
-		}
+	if err := w.registerAll(x); err != nil {
+		return err
 	}
-	for _, f := range features {
+	for _, f := range w.features {
 		if f.after != nil {
 			if err := f.after(w, x); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// registerAll registers the queues of a life.
+func (w *world) registerAll(x *executor.Executor) error {
+	for _, q := range w.queues {
+		if err := w.register(x, q); err != nil {
+			return fmt.Errorf("%v: %w", q.conf, err)
 		}
 	}
 	return nil
@@ -190,7 +229,7 @@ func (w *world) register(x *executor.Executor, q *queue) (err error) {
 	if cfg.MaxRetries == 0 {
 		cfg.MaxRetries = -1
 	}
-	for _, f := range features {
+	for _, f := range w.features {
 		if f.apply != nil {
 			f.apply(w, q, &cfg)
 		}
@@ -218,6 +257,14 @@ func (w *world) register(x *executor.Executor, q *queue) (err error) {
 // lives reports whether what is of a life counts.
 func (w *world) lives(life int) bool { return life == w.life && !w.x.Killed() }
 
+// term is like the life, for what is about an id: in a cluster its partition moves meanwhile.
+func (w *world) term(id string) int {
+	if w.town == nil {
+		return w.life
+	}
+	return w.town.term(id)
+}
+
 func (w *world) queueOf(name string) *queue {
 	for _, q := range w.queues {
 		if q.name == name || q.conf.str("name") == name {
@@ -234,6 +281,9 @@ func (w *world) step(group script) {
 	w.next += len(group)
 	w.at = group[0]
 	w.mu.Unlock()
+	if w.town != nil {
+		w.town.begin(group)
+	}
 	if w.t.log != nil {
 		fmt.Fprintf(w.t.log, "-- %d %v %s\n", w.epoch, time.Now().UTC().Format("15:04:05.000"), strings.TrimSpace(group.String()))
 	}
@@ -276,7 +326,9 @@ func isCall(l line) bool {
 }
 
 // alone reports whether the step is the only one, with the workers at rest.
-func (w *world) alone(l line) bool { return !l.with && w.at.String() == l.String() }
+func (w *world) alone(l line) bool {
+	return !l.with && w.at.String() == l.String() && (w.town == nil || w.town.rests())
+}
 
 // recoverLife begins a new life some steps after the executor has failed, or was killed.
 func (w *world) recoverLife() {
@@ -304,7 +356,7 @@ func (w *world) newLife(end func(), l line) {
 	w.mu.Unlock()
 	w.slow, w.broken = false, 0
 	w.full.Store(false)
-	w.x.Slow(0)
+	w.fast()
 	w.x.Reconfigure(w.config())
 	end()
 	w.opened()
@@ -314,6 +366,10 @@ func (w *world) newLife(end func(), l line) {
 func (w *world) kill() {
 	if w.openLog != nil {
 		child.Die()
+	}
+	if w.town != nil {
+		w.town.die(w.town.present.Load())
+		return
 	}
 	w.x.Kill()
 }
@@ -326,7 +382,9 @@ func (w *world) crash() {
 
 // opened is what is noted when a life has begun.
 func (w *world) opened() {
-	w.baseline()
+	if w.town == nil { // it begins at once, and says when it is calm
+		w.baseline()
+	}
 	w.booted = true
 	w.settle()
 	w.booted = false
@@ -334,7 +392,7 @@ func (w *world) opened() {
 
 // calm reports whether nothing is under way: what is on disk is what there is.
 func (w *world) calm() bool {
-	return !w.full.Load() && !w.slow && w.commits.Load() == 0 && !w.x.Killed() && w.x.Err() == nil
+	return !w.full.Load() && !w.slow && w.commits.Load() == 0 && !w.x.Killed() && w.x.Err() == nil && (w.town == nil || w.town.whole())
 }
 
 // settle takes a census when nothing is under way.
@@ -344,12 +402,11 @@ func (w *world) settle() {
 	}
 	time.Sleep(20 * time.Millisecond)
 	synctest.Wait()
-	w.mu.Lock()
-	for _, e := range w.x.History() {
-		w.told(e)
+	if w.town != nil {
+		w.town.rest()
+	} else {
+		w.hear()
 	}
-	w.mu.Unlock()
-	w.x.Forget()
 	if w.calm() {
 		w.takeCensus()
 	}
@@ -358,9 +415,26 @@ func (w *world) settle() {
 	}
 }
 
+// hear takes in the events since it was last called.
+func (w *world) hear() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.test.History() {
+		w.told(e)
+	}
+	w.test.Forget()
+}
+
+// fast ends that commits take time.
+func (w *world) fast() {
+	if w.test != nil {
+		w.test.Slow(0)
+	}
+}
+
 // told hears of an event.
 func (w *world) told(e events.Event) {
-	if i := w.ledger.byPos[e.Position]; i != nil && e.Kind == events.Merged {
+	if i := w.ledger.byPos[spot{e.ID, e.Position}]; i != nil && e.Kind == events.Merged {
 		i.hint = "merged"
 	}
 }
@@ -404,8 +478,10 @@ func (w *world) epilogue() {
 	w.epoch++
 	w.at = newLine("epilogue")
 	w.mu.Unlock()
-	w.room()
-	w.x.Slow(0)
+	if w.test != nil {
+		w.room()
+	}
+	w.fast()
 	time.Sleep(30 * time.Second) // it is at a commit, and a disk that has room is found out
 	w.slow = false
 	w.settle()
@@ -413,7 +489,7 @@ func (w *world) epilogue() {
 		w.reset = w.catchUp
 		w.newLife(w.x.Restart, newLine("restart")) // with it go faults that have not come
 	}
-	for _, f := range features {
+	for _, f := range w.features {
 		if f.lift != nil {
 			f.lift(w)
 		}

@@ -37,6 +37,9 @@ func TestWorld(t *testing.T) { playSeeds(t, 1, write) }
 // The same without a disk: payloads that come alone are in no commit there.
 func TestWorldInMemory(t *testing.T) { playSeeds(t, 4, writeForMemory) }
 
+// The same on several nodes, whose partitions move.
+func TestWorldOnCluster(t *testing.T) { playSeeds(t, 5, writeForCluster) }
+
 // playSeeds plays worlds; without -seeds, one in some of them.
 func playSeeds(t *testing.T, each int, write func(uint64, ...string) script) {
 	var only []string

@@ -327,6 +327,24 @@ func TestWhatIsNotKnown(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrUnknown)
 }
 
+// The receipt of what has not ended says that it is on disk, also when the partition is in this process.
+func TestReceiptOfAWait(t *testing.T) {
+	c := newTown(t, 1)
+	q, err := executor.HandleResult(c.x, "q", func(context.Context, executor.Job[int]) (int, error) { return 1, nil }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, c.x.Start(t.Context()))
+	_, err = c.x.Inspect().Pause(t.Context(), inspect.SelectQueue("q"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err = q.Do(ctx, "a", 1)
+	pending, ok := errors.AsType[*executor.PendingError](err)
+	require.True(t, ok, err)
+	require.True(t, pending.Receipt.Durable)
+	require.ErrorAs(t, q.Wait(ctx, pending.Receipt), &pending)
+	require.True(t, pending.Receipt.Durable)
+}
+
 // Queues come before Start, and a question may be anybody's.
 func TestRefusals(t *testing.T) {
 	c := newTown(t, 1)
