@@ -52,6 +52,9 @@ var limiting = &feature{
 	}, pauseKey}},
 	world: func(d *draw, l line) {
 		if d.chance(2) {
+			l.set("common", "yes") // in a cluster
+		}
+		if d.chance(2) {
 			l.set("atonce", 1+d.IntN(2))
 		} else {
 			l.set("rate", 1+d.IntN(3))
@@ -68,7 +71,7 @@ var limiting = &feature{
 	},
 	enqueue: withKey,
 	begin: func(w *world, x *executor.Executor) {
-		cfg := executor.LimitConfig{Concurrent: w.conf.num("atonce"), Rate: w.conf.num("rate")}
+		cfg := executor.LimitConfig{Concurrent: w.conf.num("atonce"), Rate: w.conf.num("rate"), Cluster: w.conf.has("common")}
 		if cfg.Rate > 0 {
 			cfg.Per, cfg.Burst = 10*time.Second, w.conf.num("burst")
 		}
@@ -116,7 +119,14 @@ type limits struct {
 	until map[string]span // pauses that handlers have asked for
 	epoch int             // of the last change
 	at    time.Time
+	ended time.Time // when a person last had a key wait, or wait no more
 }
+
+// common reports whether the limit is that of all nodes; it is lenient where they have to hear of something.
+func (w *world) common() bool { return w.town != nil && w.conf.has("common") }
+
+// heard is how long that takes, at most.
+const heard = 3 * time.Second
 
 // setLimit changes the limit.
 func setLimit(w *world, l line) {
@@ -131,6 +141,7 @@ func setLimit(w *world, l line) {
 	if l.num("n") == 0 {
 		cfg = executor.LimitConfig{}
 	}
+	cfg.Cluster = w.conf.has("common")
 	w.mu.Lock()
 	s.epoch, s.at = w.epoch, time.Now()
 	w.mu.Unlock()
@@ -147,6 +158,7 @@ func pauseKey(w *world, l line) {
 	key := cmp.Or(l.str("key"), "none")
 	w.eachLimit(func(limit *executor.Limit, on string) {
 		w.mu.Lock()
+		w.state["limits"].(*limits).ended = time.Now()
 		w.state["limits"].(*limits).until[on+key] = span{time.Now(), time.Now().Add(l.dur("d"))}
 		w.mu.Unlock()
 		if err := limit.Pause(key, l.dur("d")); err != nil {
@@ -209,30 +221,37 @@ func checkLimit(w *world, r *run) {
 		return
 	}
 	starts, s := w.state["starts"].(map[string][]time.Time), w.state["limits"].(*limits)
+	window, settled := 10*time.Second, w.epoch > s.epoch
+	if w.common() {
+		window, settled = window-250*time.Millisecond, time.Since(s.at) > heard
+	}
 	for key := range r.keys() {
 		atOnce, cfg := 1, s.all
 		for _, other := range w.running {
-			if other.queue.conf.has("limited") && other.node() == r.node() && other.keys()[key] {
+			if other.queue.conf.has("limited") && (w.common() || other.node() == r.node()) && other.keys()[key] {
 				atOnce++
 			}
 		}
-		if cfg.Concurrent > 0 && atOnce > cfg.Concurrent && w.epoch > s.epoch {
+		if cfg.Concurrent > 0 && atOnce > cfg.Concurrent && settled {
 			w.fail("limit: %d jobs of %s run, of %d", atOnce, key, cfg.Concurrent)
 		}
 		recent, on := 1, r.node().name()+key
+		if w.common() {
+			on = key
+		}
 		for _, at := range starts[on] {
-			if r.began.Sub(at) < 10*time.Second {
+			if r.began.Sub(at) < window {
 				recent++
 			}
 		}
 		if most := cfg.Rate + max(cfg.Burst, 1) - 1; cfg.Rate > 0 && recent > most && r.queue.conf.str("shape") != "batch" && r.began.Sub(s.at) > 10*time.Second {
 			w.fail("limit: %d jobs of %s started within 10s, of %d", recent, key, most)
 		}
-		if p := s.until[on]; r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
-			w.fail("limit: %s/%s begins %v before the end of a pause of %s", r.queue.name, r.id, p.to.Sub(r.began), key)
+		if starts[on] = append(starts[on], r.began); r.queue.conf.str("shape") == "batch" && r.items[0].calls > 0 {
+			starts[on] = starts[on][:len(starts[on])-1] // the halves of a batch have begun with it
 		}
-		if r.queue.conf.str("shape") != "batch" || r.items[0].calls == 0 { // the halves of a batch have begun with it
-			starts[on] = append(starts[on], r.began)
+		if p := s.until[r.node().name()+key]; !(w.common() && p.from.Sub(s.ended) < heard) && r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
+			w.fail("limit: %s/%s begins %v before the end of a pause of %s", r.queue.name, r.id, p.to.Sub(r.began), key)
 		}
 	}
 }

@@ -2,10 +2,12 @@ package world
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -23,6 +25,10 @@ type tenure struct {
 	tasks    sync.WaitGroup // answers, and the inbox
 	handlers sync.WaitGroup
 	away     bool // it is handed over; guarded by the town
+
+	log                *journal.Log
+	wake               chan struct{}
+	commits, forwarded atomic.Int64 // and up to which of them letters are in their inboxes
 }
 
 type tenureKey struct{}
@@ -32,6 +38,7 @@ type row struct {
 	queue      string
 	items      []executor.Item[[]byte]
 	conditions []byte
+	staged     bool // by a job
 	question   []byte
 	offset     int64
 	answer     chan answer // has room for one
@@ -76,7 +83,8 @@ func (t *town) adopt(number int) {
 
 // take has a node open a partition.
 func (t *town) take(number int, n *node) {
-	p := &tenure{number: number, node: n, away: true}
+	p := &tenure{number: number, node: n, away: true, wake: make(chan struct{}, 1)}
+	p.commits.Store(1) // what the owner before has not forwarded
 	p.ctx, p.end = context.WithCancelCause(n.ctx)
 	t.mu.Lock()
 	if t.owners[number] != nil || t.closing {
@@ -93,7 +101,11 @@ func (t *town) take(number int, n *node) {
 	cfg := t.cfg
 	cfg.Splitter = executor.Splitter{Nodes: partitions, Self: number, Owner: partitionOf}
 	cfg.Middleware = append([]executor.Middleware{{Run: p.around}}, cfg.Middleware...)
-	part, err := n.open(fmt.Sprint("partition ", number), func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) }, cfg)
+	part, err := n.open(fmt.Sprint("partition ", number), func(c journal.Config) (_ *journal.Log, err error) {
+		c.Committed = p.committed(c.Committed)
+		p.log, err = journal.OpenMemory(disk, c)
+		return p.log, err
+	}, cfg)
 	if err != nil {
 		if n.lives() {
 			t.w.fail("partition %d: %v", number, err)
@@ -209,6 +221,7 @@ func (t *town) fence(p *tenure) {
 func (p *tenure) takeIn() {
 	t := p.node.t
 	for {
+		p.forward()
 		t.mu.Lock()
 		var first *row
 		if rows := t.inboxes[p.number]; len(rows) > 0 {
@@ -225,6 +238,7 @@ func (p *tenure) takeIn() {
 		case first == nil:
 			select {
 			case <-changed:
+			case <-p.wake:
 			case <-p.ctx.Done():
 			}
 		case first.question != nil:
@@ -233,6 +247,75 @@ func (p *tenure) takeIn() {
 			return // the next owner does it
 		}
 	}
+}
+
+// letter is a follow-up on its way to another partition.
+type letter struct {
+	Queue string
+	Item  executor.Item[[]byte]
+}
+
+// letters are state keys, each of which is written by the commit of a job.
+const letters = "outbox/"
+
+// followUp is FollowUp of a [cluster.Cluster].
+func (n *node) followUp(queue string, it executor.Item[[]byte]) (journal.Set, error) {
+	value, err := json.Marshal(letter{queue, it})
+	return journal.Set{Key: fmt.Sprintf("%s%09d", letters, n.t.staged.Add(1)), Value: value}, err
+}
+
+// committed has forward look when there was a commit.
+func (p *tenure) committed(told func(time.Duration)) func(time.Duration) {
+	return func(took time.Duration) {
+		told(took)
+		p.commits.Add(1)
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// forward puts letters into the inboxes of their partitions, once each.
+func (p *tenure) forward() {
+	t, commits := p.node.t, p.commits.Load()
+	if t.staged.Load() == 0 {
+		p.forwarded.Store(commits)
+		return
+	}
+	for set, err := range p.log.Keys(letters, "") {
+		var l letter
+		if err == nil {
+			err = json.Unmarshal(set.Value, &l)
+		}
+		if err != nil || !p.post(set.Key, l) || p.log.Put(context.Background(), journal.Set{Key: set.Key}) != nil {
+			return // the next owner does it
+		}
+	}
+	p.forwarded.Store(commits)
+}
+
+// post has a letter in its inbox, unless it is there; false: the tenure is over.
+func (p *tenure) post(key string, l letter) bool {
+	t := p.node.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return false
+	}
+	if !t.posted[key] {
+		t.posted[key] = true
+		t.receive(partitionOf(l.Item.ID), &row{queue: l.Queue, items: []executor.Item[[]byte]{l.Item}, staged: true})
+		t.change()
+	}
+	return true
+}
+
+// receive appends a row to an inbox. mu is held.
+func (t *town) receive(number int, r *row) {
+	t.offsets[number]++
+	r.offset, r.answer = t.offsets[number], make(chan answer, 1)
+	t.inboxes[number] = append(t.inboxes[number], r)
 }
 
 // drop takes a row out. mu is held.
@@ -276,6 +359,9 @@ func (p *tenure) enqueue(ctx context.Context, r *row, own ...executor.Option) ([
 	options, err := executor.Carried(r.conditions)
 	if err != nil {
 		return nil, err
+	}
+	if r.staged {
+		options = append(options, cluster.Staged())
 	}
 	q, err := p.part.Lookup(r.queue)
 	if err != nil {
@@ -324,9 +410,7 @@ func (n *node) put(rows map[int]*row) error {
 		return errLost
 	}
 	for number, r := range rows {
-		t.offsets[number]++
-		r.offset, r.answer = t.offsets[number], make(chan answer, 1)
-		t.inboxes[number] = append(t.inboxes[number], r)
+		t.receive(number, r)
 	}
 	t.change()
 	if lose != "" {

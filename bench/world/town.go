@@ -42,6 +42,7 @@ type town struct {
 	terms   [partitions]atomic.Int64
 	born    [partitions]atomic.Int64 // the epochs of these terms
 	epoch   atomic.Int64             // of the step
+	staged  atomic.Int64             // letters
 	behind  sync.WaitGroup           // what goes on behind the steps
 	present atomic.Pointer[node]     // that the steps call
 
@@ -52,11 +53,13 @@ type town struct {
 	disks   [partitions]*journal.Memory
 	inboxes [partitions][]*row
 	offsets [partitions]int64
-	changed chan struct{} // closed when something of these has
-	last    int           // term
-	moved   bool          // since the last census
-	closing bool          // nobody takes what has no owner
-	lose    string        // what becomes of the next call that goes from node to node
+	posted  map[string]bool        // letters that are in an inbox, or were
+	rows    map[string]cluster.Row // of limits
+	changed chan struct{}          // closed when something of these has
+	last    int                    // term
+	moved   bool                   // since the last census
+	closing bool                   // nobody takes what has no owner
+	lose    string                 // what becomes of the next call that goes from node to node
 }
 
 // node is a process.
@@ -64,7 +67,7 @@ type node struct {
 	t       *town
 	number  int
 	x       *executor.Executor
-	open    cluster.OpenPartition
+	open    func(string, func(journal.Config) (*journal.Log, error), executor.Config) (*executor.Executor, error)
 	queues  map[*queue]handle
 	limit   *executor.Limit
 	working int // calls of handlers
@@ -91,7 +94,7 @@ func (n *node) lives() bool { return !n.left.Load() && n.ctx.Err() == nil }
 
 // openTown begins the first life of a cluster.
 func (w *world) openTown() {
-	t := &town{w: w, cfg: w.config(), changed: make(chan struct{})}
+	t := &town{w: w, cfg: w.config(), changed: make(chan struct{}), posted: make(map[string]bool), rows: make(map[string]cluster.Row)}
 	for number := range t.disks {
 		t.disks[number] = new(journal.Memory)
 	}
@@ -139,7 +142,7 @@ func (t *town) newNode() *node {
 	var err error
 	n.x, n.open, err = cluster.Open(cluster.Cluster{
 		Of: n, Partitions: partitions, PartitionOf: func(id string) (int, error) { return partitionOf(id), nil },
-		Enqueue: n.enqueue, Ask: n.ask, Stop: n.stop, Start: func(context.Context) error { return nil }, Err: func() error { return nil },
+		Enqueue: n.enqueue, FollowUp: n.followUp, Ask: n.ask, Self: fmt.Sprintf("%p", n), Rows: n.rows, Stop: n.stop, Start: func(context.Context) error { return nil }, Err: func() error { return nil },
 	}, t.cfg)
 	if err != nil {
 		t.w.t.Fatalf("node: %v", err)
@@ -236,7 +239,7 @@ func (t *town) served() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for number, p := range t.owners {
-		if p == nil || p.away || len(t.inboxes[number]) > 0 {
+		if p == nil || p.away || len(t.inboxes[number]) > 0 || p.forwarded.Load() < p.commits.Load() {
 			return false
 		}
 	}
@@ -371,6 +374,26 @@ func (t *town) die(n *node) {
 		}
 	}
 	t.behind.Go(func() { n.end(time.Millisecond) })
+}
+
+// rows is Rows of a [cluster.Cluster].
+func (n *node) rows(_ context.Context, keys []string, change func(time.Time, func(string) bool, []cluster.Row) ([]cluster.Row, error)) error {
+	n.t.mu.Lock()
+	defer n.t.mu.Unlock()
+	if n.ctx.Err() != nil {
+		return errLost
+	}
+	rows := make([]cluster.Row, len(keys))
+	for i, key := range keys {
+		rows[i] = n.t.rows[key]
+	}
+	rows, err := change(time.Now(), func(self string) bool {
+		return slices.ContainsFunc(n.t.nodes, func(o *node) bool { return fmt.Sprintf("%p", o) == self && o.ctx.Err() == nil })
+	}, rows)
+	for i, key := range keys {
+		n.t.rows[key] = rows[i]
+	}
+	return err
 }
 
 // stop is the end of a node in order: it gives all away.

@@ -36,7 +36,7 @@ func (l *Limit) Set(now int64, c Config) {
 	for _, k := range slices.Collect(maps.Values(l.keys)) {
 		k.obey(l.law, now)
 		if k.part != nil {
-			k.part.begun = true
+			k.part.obey(now)
 		}
 		l.table.settle(now, k)
 	}

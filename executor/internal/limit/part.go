@@ -175,6 +175,15 @@ func (p *part) hear(sent, now int64, wants int, a quota.Answer, ok bool) {
 	}
 }
 
+// obey has others hear at once of a limit that is another one.
+func (p *part) obey(now int64) {
+	if most := p.key.law.concurrent; most > 0 {
+		p.share = min(p.share, most)
+		p.yield()
+	}
+	p.begun, p.retry, p.asked = true, now, now-askAgain
+}
+
 // lapse has the part begin anew: what it had is others'.
 func (p *part) lapse() {
 	p.permits, p.share, p.starts, p.known, p.begun = 0, 0, nil, false, true
