@@ -201,7 +201,7 @@ func (q *queue) waitElsewhere(ctx context.Context, r Receipt) (*fleet.Answer, er
 		err = &PendingError{Receipt: r, Err: guard.Cause(ctx)}
 	case q.x.stopping.Load():
 		err = &PendingError{Receipt: r, Err: ErrClosed}
-	case errors.Is(err, ErrUnknown):
+	case errors.Is(err, ErrUnknown), a.Silent():
 		err = &PendingError{Receipt: r, Err: err}
 	}
 	return a, err

@@ -221,9 +221,9 @@ func checkLimit(w *world, r *run) {
 		return
 	}
 	starts, s := w.state["starts"].(map[string][]time.Time), w.state["limits"].(*limits)
-	window, settled := 10*time.Second, w.epoch > s.epoch
+	settled := w.epoch > s.epoch
 	if w.common() {
-		window, settled = window-250*time.Millisecond, time.Since(s.at) > heard
+		settled = time.Since(s.at) > heard
 	}
 	for key := range r.keys() {
 		atOnce, cfg := 1, s.all
@@ -240,7 +240,7 @@ func checkLimit(w *world, r *run) {
 			on = key
 		}
 		for _, at := range starts[on] {
-			if r.began.Sub(at) < window {
+			if r.began.Sub(at) < 10*time.Second {
 				recent++
 			}
 		}

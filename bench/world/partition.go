@@ -148,7 +148,6 @@ func (t *town) handOver(ctx context.Context, p *tenure) {
 	t.mu.Lock()
 	if p.away || t.owners[p.number] != p {
 		t.mu.Unlock()
-		<-p.ctx.Done() // whoever does it
 		return
 	}
 	p.away = true

@@ -309,10 +309,12 @@ func (t *town) Killed() bool { return t.killed.Load() }
 func (t *town) Kill() {
 	t.mu.Lock()
 	t.closing = true
-	all := t.living()
+	all := slices.Clone(t.nodes)
 	t.mu.Unlock()
 	for _, n := range all {
-		t.die(n)
+		if n.ctx.Err() == nil { // it lives, or is leaving
+			t.die(n)
+		}
 	}
 	t.killed.Store(true)
 }
@@ -402,7 +404,10 @@ func (n *node) stop(ctx context.Context) error {
 	var all sync.WaitGroup
 	for number := range partitions {
 		if p := n.t.owner(number); p != nil && p.node == n {
-			all.Go(func() { n.t.handOver(ctx, p) })
+			all.Go(func() {
+				n.t.handOver(ctx, p)
+				<-p.ctx.Done() // whoever does it
+			})
 		}
 	}
 	all.Wait()

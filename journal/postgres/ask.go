@@ -134,10 +134,17 @@ func (a answer) receipts(items []item) []executor.Receipt {
 func (n *Node) ask(ctx context.Context, number int, queue string, question []byte, again bool) ([]byte, error) {
 	_, handler := ctx.Value(partitionKey{}).(*partition)
 	row := map[place][]byte{{number, queue}: rowOf([]byte{questionVersion}, nil, encodeCall([]item{{Payload: question}}))}
+	asked := false
+	unknown := func(err error) error {
+		if asked && !errors.Is(err, executor.ErrUnknown) {
+			err = fmt.Errorf("%w: an owner was asked, and is none any longer: %w", executor.ErrUnknown, err)
+		}
+		return err
+	}
 	for {
 		p, err := n.gate(ctx, number, queue)
 		if err != nil {
-			return nil, err
+			return nil, unknown(err)
 		}
 		if p != nil {
 			answer, err := cluster.Answer(ctx, p.x, question)
@@ -147,15 +154,16 @@ func (n *Node) ask(ctx context.Context, number int, queue string, question []byt
 			case !again:
 				return answer, fmt.Errorf("%w: the partition is given away: %v", executor.ErrUnknown, err)
 			}
+			asked = true
 		}
 		token, err := n.outbox.put(ctx, row, true)
 		if err != nil {
-			return nil, err
+			return nil, unknown(err)
 		}
 		a, err := n.asking.wait(ctx, token)
 		switch {
 		case err != nil && ctx.Err() != nil && !handler && n.recall(token): // a handler has lost its lease, perhaps
-			return nil, n.outbox.cause(ctx)
+			return nil, unknown(n.outbox.cause(ctx))
 		case err != nil:
 			return nil, err
 		case a.Lost && !again:
@@ -163,6 +171,7 @@ func (n *Node) ask(ctx context.Context, number int, queue string, question []byt
 		case !a.Lost:
 			return a.Result, a.err()
 		}
+		asked = true
 	}
 }
 

@@ -51,7 +51,7 @@
 //     Config.Partition keeps the ids of a tenant, say, in one. So are KeyLocks, Events and schedules:
 //     Config.Setup and [Node.Partitions] have its executor. Workers, and limits of the executor of Open,
 //     are of a node: its partitions share them. One with LimitConfig.Cluster is of all nodes: Concurrent holds
-//     as leases do, Rate in spans of Per + 250 ms. The README has a table.
+//     as leases do, Rate by its clock. The README has a table.
 //   - A schedule of executor/cron is added for each partition, in Config.Setup, which says more.
 //     Set Missed: by default, what is due while a partition moves is lost.
 //   - A call with IfAbsent, IdempotencyKey or FromSource waits on each node until the owner has decided,

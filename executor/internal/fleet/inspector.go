@@ -54,7 +54,7 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 	}
 	answer, err := in.Ask(ctx, number, behind, question, again)
 	if len(answer) == 0 {
-		return new(Answer), err
+		return &Answer{silent: err != nil}, err
 	}
 	a, unreadable := Decode[Answer](answer)
 	if unreadable != nil {

@@ -60,7 +60,12 @@ type Answer struct {
 	// A result, as JSON; the payload that a call waits for no longer.
 	Result               []byte
 	Position, MergedInto uint64
+
+	silent bool // nobody has said anything
 }
+
+// Silent reports whether the error beside it is not that of a partition, which has not answered.
+func (a *Answer) Silent() bool { return a.silent }
 
 // Say notes a result, if there is one. The error matches none if it can't be written: its methods may
 // be the user's.

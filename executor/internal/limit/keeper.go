@@ -71,7 +71,7 @@ func (r *round) end(t *Table, now int64, answers []quota.Answer, ok bool) {
 		if ok {
 			a = answers[i]
 		}
-		p.hear(r.sent, now, r.asks[i].Wants, a, ok)
+		p.hear(r.sent, now, r.asks[i], a, ok)
 		t.settle(now, p.key)
 	}
 }

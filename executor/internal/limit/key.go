@@ -132,10 +132,10 @@ func (k *key) begin(now int64) {
 }
 
 // pause has no job begin before a time; least says that a longer one of other processes stays.
-func (k *key) pause(until int64, least bool) {
+func (k *key) pause(now, until int64, least bool) {
 	k.paused = until
 	if k.part != nil {
-		k.part.pause = quota.Pause{New: true, Least: least}
+		k.part.pause, k.part.said = quota.Pause{New: true, Least: least}, now
 	}
 }
 

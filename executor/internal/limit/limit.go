@@ -9,6 +9,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/quota"
 )
 
 // key returns a key, which settle forgets if it is not in use after all.
@@ -32,7 +33,7 @@ func (l *Limit) Name() string { return l.name }
 
 // Set changes the limit. The config has its defaults. It looks at each key in use.
 func (l *Limit) Set(now int64, c Config) {
-	l.config, l.law = c, newLaw(c)
+	l.config, l.law = c, newLaw(c, l.shared)
 	for _, k := range slices.Collect(maps.Values(l.keys)) {
 		k.obey(l.law, now)
 		if k.part != nil {
@@ -45,7 +46,7 @@ func (l *Limit) Set(now int64, c Config) {
 // Pause has no job of a key start before a time; one that is over ends the pause.
 func (l *Limit) Pause(now int64, name string, until int64) {
 	k := l.key(name)
-	k.pause(until, false)
+	k.pause(now, until, false)
 	l.table.settle(now, k)
 }
 
@@ -190,10 +191,13 @@ type law struct {
 	saved      int64 // the part of ahead that is the burst
 }
 
-func newLaw(c Config) law {
+func newLaw(c Config, shared bool) law {
 	l := law{concurrent: c.Concurrent}
 	if c.Rate > 0 {
 		per, late := int64(c.Per), int64(c.Per)/lateness
+		if shared {
+			per += int64(quota.Grace)
+		}
 		l.interval = (per + late + int64(c.Rate) - 1) / int64(c.Rate)
 		l.saved = int64(c.Burst-1) * l.interval
 		l.ahead = l.saved + late

@@ -10,9 +10,10 @@ import (
 )
 
 const (
-	askAgain = int64(time.Second) // how soon others hear of what has changed
-	askAnew  = 3600 * askAgain    // a row stays for longer than that
-	mostAsks = 512                // in one call
+	askAgain = int64(time.Second)           // how soon others hear of what has changed
+	askAnew  = 3600 * askAgain              // a row stays for longer than that
+	atLeast  = int64(10 * time.Millisecond) // a start is good for, however late it has come
+	mostAsks = 512                          // in one call
 )
 
 // part is what this process has of a key of a cluster's limit; see package quota.
@@ -30,6 +31,7 @@ type part struct {
 	told   [2]int      // permits and wants, as others know them
 	begun  bool        // a job has begun since
 	pause  quota.Pause // that others don't know
+	said   int64       // when
 
 	at    int64 // when to ask; never: nobody knows of this part
 	place int   // in Table.asks
@@ -92,6 +94,15 @@ func (p *part) drop(now int64) {
 	p.starts = slices.DeleteFunc(p.starts, func(s start) bool { return s.until < now })
 }
 
+// forget reports whether nobody here or elsewhere needs to know of the part any longer.
+func (p *part) forget() bool {
+	if p.asking || p.pause.New || p.wants() > 0 || p.told != [2]int{} {
+		return false
+	}
+	p.known, p.begun, p.starts = false, false, nil
+	return true
+}
+
 // wants is how many jobs run or wait.
 func (p *part) wants() int { return p.key.running + p.key.waiting + len(p.key.called) }
 
@@ -120,7 +131,7 @@ func (p *part) plan(now int64) {
 		p.at = p.asked + askAgain
 	case p.told != [2]int{}:
 		p.at = p.asked + askAnew
-	case len(p.starts) > 0: // its jobs may come yet
+	case p.known && now < p.asked+askAgain: // its jobs may wait for another key first
 		p.at = p.asked + askAgain
 	default:
 		k.limit.table.asks.Remove(p)
@@ -141,7 +152,7 @@ func (p *part) ask(now int64) quota.Ask {
 		a.Starts = max(wants-k.running-len(p.starts), 0)
 	}
 	if p.pause.New {
-		a.Pauses.For = max(k.paused-now, 0)
+		a.Pauses.For, a.Pauses.Age = max(k.paused-now, 0), now-p.said
 	}
 	p.told = [2]int{max(p.told[0], p.permits), max(p.told[1], wants)} // or no answer comes
 	p.asking, p.begun, p.pause.New = true, false, false
@@ -149,25 +160,25 @@ func (p *part) ask(now int64) quota.Ask {
 }
 
 // hear takes in an answer, which was asked for at sent; ok is false if none came.
-func (p *part) hear(sent, now int64, wants int, a quota.Answer, ok bool) {
+func (p *part) hear(sent, now int64, of quota.Ask, a quota.Answer, ok bool) {
 	k := p.key
 	p.asking, p.asked = false, sent
 	if !ok {
 		p.failed = now + askAgain
 		p.retry = p.failed
-		p.pause.New = k.paused > now
+		p.pause.New = p.pause.New || of.Pauses.New
 		return
 	}
 	p.known, p.permits, p.share, p.retry = true, a.Permits, a.Share, now+a.Retry
 	if a.Paused > 0 {
 		p.retry = min(p.retry, now+askAgain) // it may be ended elsewhere
 	}
-	p.told = [2]int{a.Permits, wants}
+	p.told = [2]int{a.Permits, of.Wants}
 	if k.law.concurrent == 0 {
 		p.told = [2]int{}
 	}
 	for _, at := range a.Starts {
-		p.starts = append(p.starts, start{from: now + at, until: sent + at + int64(quota.Grace)})
+		p.starts = append(p.starts, start{from: now + at, until: max(sent+at+int64(quota.Grace), now+at+atLeast)})
 	}
 	slices.SortFunc(p.starts, func(a, b start) int { return cmp.Compare(a.from, b.from) })
 	if !p.pause.New {

@@ -65,8 +65,8 @@ func NewTable() *Table {
 
 // NewLimit adds a limit. The config has its defaults.
 func (t *Table) NewLimit(now int64, name string, c Config) *Limit {
-	l := &Limit{table: t, name: name, config: c, law: newLaw(c), born: now, keys: make(map[string]*key)}
-	if l.shared = t.common && c.Cluster; l.shared {
+	l := &Limit{table: t, name: name, config: c, born: now, shared: t.common && c.Cluster, keys: make(map[string]*key)}
+	if l.law = newLaw(c, l.shared); l.shared {
 		t.shared = append(t.shared, l)
 	}
 	return l
@@ -147,7 +147,7 @@ func (t *Table) Throttle(now int64, g *Grant, only *Limit, until int64) {
 	for _, n := range g.needs {
 		if only == nil || n.Limit == only {
 			k := n.Limit.key(n.Key)
-			k.pause(max(k.paused, until), true)
+			k.pause(now, max(k.paused, until), true)
 			t.settle(now, k)
 		}
 	}
@@ -255,8 +255,13 @@ func (t *Table) Drain() (woken []func()) {
 // due returns the parts to ask for, so many at a time.
 func (t *Table) due(now int64) (parts []*part) {
 	for len(t.asks) > 0 && t.asks[0].at <= now && len(parts) < mostAsks {
-		parts = append(parts, t.asks[0])
-		t.asks.Remove(t.asks[0])
+		p := t.asks[0]
+		t.asks.Remove(p)
+		if p.forget() {
+			t.settle(now, p.key)
+		} else {
+			parts = append(parts, p)
+		}
 	}
 	return parts
 }

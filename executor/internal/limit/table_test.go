@@ -233,7 +233,7 @@ func TestConfigsThatMakeNoSense(t *testing.T) {
 	for _, c := range []Config{{}, {Rate: 1_000_000}, {Rate: 1, Per: maxPer, Burst: 10}, {Rate: maxRate, Per: maxPer, Burst: maxBurst}} {
 		c, err := c.WithDefaults()
 		assert.NoError(t, err)
-		assert.GreaterOrEqual(t, newLaw(c).ahead, int64(0))
+		assert.GreaterOrEqual(t, newLaw(c, false).ahead, int64(0))
 	}
 }
 

@@ -10,9 +10,9 @@
 //     it was given, and begins no job above that.
 //   - Each process that wants permits has its share of them: as many as it wants, or as the others
 //     have that want more. What does not divide goes round, a [turn] at a time.
-//   - No half-open window as long as Per has the times of more than Rate + Burst − 1 starts, by the
-//     formula of package limit. A process begins no job before its time, and none [Grace] after it:
-//     so no window as long as Per + Grace sees more.
+//   - No half-open window as long as Per + [Grace] has the times of more than Rate + Burst − 1 starts,
+//     by the formula of package limit. A process begins no job before its time, and none Grace after
+//     it: so no window as long as Per sees more. It is the price that the pace is slower by Grace in Per.
 //   - A row that says nothing is none.
 //
 // # What is not

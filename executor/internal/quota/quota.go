@@ -9,7 +9,7 @@ import (
 
 const (
 	// Grace is how long after its time a start may be used.
-	Grace = 250 * time.Millisecond
+	Grace = 100 * time.Millisecond
 
 	turn   = int64(time.Second)            // of a permit that several processes want
 	retry  = int64(50 * time.Millisecond)  // for permits that others have
@@ -21,6 +21,7 @@ const (
 type Row struct {
 	Next   int64   `json:"next,omitempty"`   // the pace, as in package limit
 	Paused int64   `json:"paused,omitempty"` // until then
+	Said   int64   `json:"said,omitempty"`   // when somebody has last said so
 	Turned int64   `json:"turned,omitempty"` // when the last turn began
 	Shares []Share `json:"shares,omitempty"` // whose turn it is first
 }
@@ -46,8 +47,9 @@ type Ask struct {
 // Pause is one that a process knows, and others don't.
 type Pause struct {
 	New   bool
-	For   int64
-	Least bool // a longer one stays
+	For   int64 // from now; not above 0: it has ended, or is over
+	Age   int64 // how long ago it was said: what was said later counts
+	Least bool  // a longer one stays
 }
 
 // Answer is what it gets. Times are from now.
@@ -61,8 +63,10 @@ type Answer struct {
 
 // Agree answers a process, and forgets those that don't live.
 func (r *Row) Agree(now int64, self string, lives func(process string) bool, a Ask) (to Answer) {
-	if p := a.Pauses; p.New && !(p.Least && r.Paused > now+p.For) {
-		r.Paused = now + p.For
+	if p := a.Pauses; p.New && now-p.Age >= r.Said {
+		if r.Said = now - p.Age; !p.Least || r.Paused < now+p.For {
+			r.Paused = now + p.For
+		}
 	}
 	to.Paused = max(r.Paused-now, 0)
 	r.Shares = slices.DeleteFunc(r.Shares, func(s Share) bool { return s.Process != self && !lives(s.Process) })
