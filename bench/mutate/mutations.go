@@ -241,7 +241,7 @@ var inRoot = []mutation{
 	{"requeue all in one commit", "executor/internal/dead/letters.go", "bytesAtOnce = 4 << 20", "bytesAtOnce = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/internal/dead/letters.go", "cmp.Or(err, context.Cause(ctx)); err", "err; err", requeues},
 	{"what a job knows is one of its payloads", "journal/internal/block/reading.go", "if kept = append(kept, ref); !state {", "if kept = append(kept, ref); len(kept) > 0 {", restored},
-	{"what performs now takes the retries", "executor/internal/act/act.go", "o.hasten(ctx, which, false)", "o.hasten(ctx, which, true)", actions},
+	{"what performs now takes the retries", "executor/internal/act/act.go", "o.hasten(ctx, q, s, name == \"run\")", "o.hasten(ctx, q, s, true)", actions},
 	{"a hook for the last retry hears of what lives on", "executor/typed.go", "jobs[i].Payloads = jobs[i].Payloads[:1:1]", "_ = i", exhausted},
 	{"a fatal error that ends nothing", "executor/internal/work/settle.go", "		w.crew.End(w.fatal)\n", "", fatals},
 	{"OnFatal before the others have ended", "executor/lifecycle.go", "		_ = x.Stop(grace) // says it to those who ask\n", "		_ = grace\n", fatals},

@@ -127,13 +127,8 @@ func (s *site) details(r *http.Request, p *params) (any, error) {
 // returns how much is left of that.
 func (b *board) showPayloads(r *http.Request, d *inspect.JobDetail, left int) int {
 	admin.Hide(&d.PayloadInfo)
-	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
-		for i := range list {
-			left = b.show(r, d.Queue, d.ID, &list[i], left)
-		}
-	}
-	for i := range d.Dead {
-		left = b.show(r, d.Queue, d.ID, &d.Dead[i].PayloadInfo, left)
+	for _, p := range admin.PayloadsOf(d) {
+		left = b.show(r, d.Queue, d.ID, p, left)
 	}
 	return left
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
@@ -237,24 +238,10 @@ func namesAfter(all func(func(string, error) bool), after string) (names []strin
 	return names, nil
 }
 
-// payloads are those of a detail.
-func payloads(d *inspect.JobDetail) (all []*inspect.PayloadInfo) {
-	all = append(all, &d.PayloadInfo)
-	for _, list := range [][]inspect.PayloadInfo{d.InHand, d.Waiting} {
-		for i := range list {
-			all = append(all, &list[i])
-		}
-	}
-	for i := range d.Dead {
-		all = append(all, &d.Dead[i].PayloadInfo)
-	}
-	return all
-}
-
 // bare takes out what a codec has made, which is of any type: who asks has the codec, too.
 func bare(d *inspect.JobDetail) {
 	d.InHand, d.Waiting, d.Dead = slices.Clone(d.InHand), slices.Clone(d.Waiting), slices.Clone(d.Dead)
-	for _, p := range payloads(d) {
+	for _, p := range append(admin.PayloadsOf(d), &d.PayloadInfo) {
 		p.Value, p.Decode = nil, nil
 	}
 }

@@ -211,17 +211,10 @@ func (i *Inspector) Decode(ctx context.Context, d *inspect.JobDetail) error {
 	if err != nil {
 		return err
 	}
-	var todo []*inspect.PayloadInfo
-	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
-		for i := range list {
-			todo = append(todo, &list[i])
+	for _, p := range admin.PayloadsOf(d) {
+		if p.Raw == nil {
+			continue
 		}
-	}
-	for i := range d.Dead {
-		todo = append(todo, &d.Dead[i].PayloadInfo)
-	}
-	todo = slices.DeleteFunc(todo, func(p *inspect.PayloadInfo) bool { return p.Raw == nil })
-	for _, p := range todo {
 		result := make(chan decoded, 1)
 		go q.decode(slices.Clone(p.Raw), result) // the codec may write to it
 		select {
