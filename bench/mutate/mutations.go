@@ -598,7 +598,7 @@ var inRoot = []mutation{
 	{"a start that protoactor-go tells of", "actor/system.go", "return level >= slog.LevelWarn && ", "return ", actors},
 
 	// Command line.
-	{"a run that is due before its retry", "executor/command/fold.go", "		t.due = f.reached\n", "", commands},
+	{"a run that is due before its retry", "executor/command/fold.go", "		due = f.reached\n", "", commands},
 	{"what is not listed is counted as due", "executor/command/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
 	{"a socket that anyone may use", "executor/internal/control/socket_unix.go", "os.Chmod(at, 0o600)", "os.Chmod(at, 0o666)", sockets},
 	{"take the socket of one who answers", "executor/internal/control/socket_unix.go", "	if err == nil {\n		_ = conn.Close()", "	if err == nil && conn == nil {\n		_ = conn.Close()", sockets},

@@ -62,22 +62,15 @@ type work struct {
 	inspect.Requeued
 }
 
-// all does it, with some ids at a time.
-func (w *work) all(ctx context.Context, act admin.Act, ids []string) (err error) {
-	for _, act.IDs = range inPieces(ids) {
-		if err = w.do(ctx, act); err != nil {
-			break
+// all does it, with some ids at a time; without an id, once.
+func (w *work) all(ctx context.Context, act admin.Act, ids []string) error {
+	for {
+		n := min(len(ids), atOnce)
+		act.IDs, ids = ids[:n], ids[n:]
+		if err := w.do(ctx, act); err != nil || len(ids) == 0 {
+			return err
 		}
 	}
-	return err
-}
-
-// inPieces are some ids at a time; without an id, none once.
-func inPieces(ids []string) [][]string {
-	if len(ids) == 0 {
-		return [][]string{nil}
-	}
-	return slices.Collect(slices.Chunk(ids, atOnce))
 }
 
 // do does a part. When that goes wrong it says what was done before. Nothing is looked at before

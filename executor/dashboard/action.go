@@ -145,12 +145,10 @@ func (n *notices) keep(text string) (name string) {
 func (n *notices) take(name string) (text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.kept = slices.DeleteFunc(n.kept, func(kept notice) bool {
-		if kept.name == name {
-			text = kept.text
-		}
-		return kept.name == name
-	})
+	if at := slices.IndexFunc(n.kept, func(kept notice) bool { return kept.name == name }); at >= 0 {
+		text = n.kept[at].text
+		n.kept = slices.Delete(n.kept, at, at+1)
+	}
 	return text
 }
 

@@ -101,39 +101,32 @@ const moveTime = 10 * time.Millisecond
 // patience is how long those methods wait for partitions that have no context.
 const patience = 5 * time.Second
 
-// all asks some partitions, each its own question, and returns their answers by number. An error is
-// of one of them, and those of the others are there all the same.
-func (in *Inspector) all(ctx context.Context, questions map[int]*Question) (map[int]*Answer, error) {
-	answers := make(map[int]*Answer)
-	var mu sync.Mutex
+// all asks some partitions, each its own question, and returns answers by number: those of the others
+// are empty. An error is of one of them, and the answers of the others are there all the same.
+func (in *Inspector) all(ctx context.Context, questions map[int]*Question) ([]*Answer, error) {
+	answers, errs := make([]*Answer, in.Partitions), make([]error, in.Partitions)
 	var calls sync.WaitGroup
-	var errs []error
-	for number, q := range questions {
+	for number := range answers {
+		q := questions[number]
+		if answers[number] = new(Answer); q == nil {
+			continue
+		}
 		calls.Go(func() {
 			a, err := in.Put(ctx, number, q, q.Looks())
-			mu.Lock()
-			defer mu.Unlock()
-			if answers[number] = a; err != nil {
-				errs = append(errs, part(number, err))
-			}
+			answers[number], errs[number] = a, part(number, err)
 		})
 	}
 	calls.Wait()
 	return answers, errors.Join(errs...)
 }
 
-// every asks all partitions the same, and returns their answers in the order of their numbers.
+// every asks all partitions the same.
 func (in *Inspector) every(ctx context.Context, q *Question) ([]*Answer, error) {
 	same := make(map[int]*Question)
 	for number := range in.Partitions {
 		same[number] = q
 	}
-	answers, err := in.all(ctx, same)
-	list := make([]*Answer, in.Partitions)
-	for number, a := range answers {
-		list[number] = a
-	}
-	return list, err
+	return in.all(ctx, same)
 }
 
 // divided are a question about some ids, each with those of its partition.
@@ -167,7 +160,7 @@ func (in *Inspector) Act(ctx context.Context, name string, which inspect.Selecti
 	if err = in.refused(ctx, q); err != nil {
 		return sum, err
 	}
-	var answers map[int]*Answer
+	var answers []*Answer
 	switch {
 	case which.Positions != nil && len(which.Positions) == 0: // no payload is meant
 	case which.IDs != nil:
@@ -178,9 +171,7 @@ func (in *Inspector) Act(ctx context.Context, name string, which inspect.Selecti
 	case which.Positions != nil:
 		return sum, errPositions
 	default:
-		var list []*Answer
-		list, err = in.every(ctx, &q)
-		answers = maps.Collect(slices.All(list))
+		answers, err = in.every(ctx, &q)
 	}
 	for _, a := range answers {
 		sum = sum.Plus(a.Did)

@@ -159,16 +159,12 @@ func (r *Room) Enter(ctx context.Context, n int64) (*Share, error) {
 		return &Share{r, w.n}, nil
 	default:
 	}
-	limit := time.NewTimer(InLine)
-	defer limit.Stop()
-	var err error
+	ctx, cancel := context.WithTimeoutCause(ctx, InLine, ErrBusy)
+	defer cancel()
 	select {
 	case <-w.in:
 		return &Share{r, w.n}, nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-limit.C:
-		err = ErrBusy
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +174,7 @@ func (r *Room) Enter(ctx context.Context, n int64) (*Share, error) {
 		r.left += w.n // it was let in just now
 	}
 	r.admitLocked()
-	return nil, err
+	return nil, context.Cause(ctx)
 }
 
 // admitLocked lets in whom there is room for. mu is held.
