@@ -167,12 +167,11 @@ func (s *site) apiRunning(r *http.Request, p *params) (any, error) {
 func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.RunningList, error) {
 	ctx := r.Context()
 	if query.Stacks {
-		select {
-		case b.stacks <- struct{}{}:
-			defer func() { <-b.stacks }()
-		case <-ctx.Done():
-			return inspect.RunningList{}, ctx.Err()
+		share, err := b.stacks.Enter(ctx, 1)
+		if err != nil {
+			return inspect.RunningList{}, err
 		}
+		defer share.Leave()
 	}
 	most := query.Limit
 	query.Limit = inspect.MaxListLimit // some may not be seen
