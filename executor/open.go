@@ -116,9 +116,9 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		lanes:    make(map[string]*lane.Lanes),
 		failed:   make(chan struct{}),
 		told:     make(chan struct{}),
-		hurry:    make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
+	x.hurry, x.hasten = context.WithCancelCause(context.Background())
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, func(s backlog.Stall) {
 		cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
 	})
