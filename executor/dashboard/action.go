@@ -68,7 +68,7 @@ func (o *order) do(ctx context.Context, b *board) (did inspect.Requeued, err err
 		return did, err
 	}
 	for _, which := range o.selections() {
-		part, err := inspect.Act(ctx, b.x.Inspect(), string(o.Verb), which, o.said("reason"))
+		part, err := b.x.Inspect().Act(ctx, string(o.Verb), which, o.said("reason"))
 		if did = did.Plus(part); err != nil {
 			return did, err
 		}

@@ -1,13 +1,9 @@
 // Package act does what people want done to an executor: it makes jobs due, ends them, takes
 // dead letters out of the morgue, and pauses.
 //
-// # What is needed
-//
-// An [engine.Engine], as package look needs it. The shards do the work, and package dead; act
-// finds what is meant, a few hundred jobs in a visit to a shard, so that nothing else waits long.
-//
 // # What is promised
 //
+//   - It looks at a few hundred jobs in a visit to a shard, so that nothing else waits long.
 //   - When a call returns without an error, what it has done is on disk.
 //   - What is accepted after a call has begun is not meant, except for a pause.
 //   - It counts what it has done, also when it ends with an error; one more visit to a shard, or
@@ -27,6 +23,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -46,11 +43,11 @@ type Operator struct {
 // New returns the operator of an executor.
 func New(e *engine.Engine) *Operator {
 	o := &Operator{Engine: e}
-	o.Actor = o.perform
+	o.Actor = o.Act
 	return o
 }
 
-func (o *Operator) perform(ctx context.Context, name string, which inspect.Selection, reason string) (did inspect.Requeued, err error) {
+func (o *Operator) Act(ctx context.Context, name string, which inspect.Selection, reason string) (did inspect.Requeued, err error) {
 	if which.Whole && (name == "pause" || name == "resume") {
 		did.Back, err = o.pauseAll(ctx, name == "pause")
 		return did, err
@@ -75,8 +72,10 @@ func (o *Operator) perform(ctx context.Context, name string, which inspect.Selec
 		did.Back, err = o.remove(ctx, q, s, shard.Removal{Verdict: shard.VerdictDeleted, Failed: true})
 	case "requeue", "delete-dead":
 		did, err = o.exhume(ctx, q, s, name == "requeue")
-	default:
+	case "pause", "resume":
 		did.Back, err = o.setPaused(ctx, q, s, name == "pause")
+	default:
+		err = fmt.Errorf("%w: there is nothing called %q to do", inspect.ErrInvalidQuery, brief.Clip(name))
 	}
 	return did, err
 }
@@ -217,25 +216,20 @@ func (o *Operator) actOnAll(ctx context.Context, e *errand, s *pick.Selection) (
 			if err := context.Cause(ctx); err != nil {
 				return n, err
 			}
-			place := make(chan shard.Cursor, 1) // to go on from; closed without one at the end
-			from := after
+			last, goesOn := after, false // of this visit alone, which may come after its caller has gone
 			did, err := e.Shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
-				defer close(place)
 				now := o.Now()
-				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
+				last, goesOn = c.Scan(last, placesAtOnce, now, func(v *shard.View) {
 					if s.Job(c, v) {
 						n += e.visit(c, now, v.ID)
 					}
 				})
-				if more {
-					place <- last
-				}
 				return n, nil
 			})
 			if n, err = o.again(ctx, e, n+did, err); err != nil {
 				return n, err
 			}
-			after, more = <-place
+			after, more = last, goesOn
 		}
 	}
 	return n, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
-// Actor does what [inspect.Act] has a name for. It has the methods of an [inspect.Inspector] that act.
+// Actor is Act of an [inspect.Inspector]. It has the methods of an [inspect.Inspector] that act.
 type Actor func(ctx context.Context, name string, which inspect.Selection, reason string) (inspect.Requeued, error)
 
 func (a Actor) count(ctx context.Context, name string, which inspect.Selection) (int, error) {

@@ -16,7 +16,7 @@ import (
 
 // Question is what a partition is asked. It travels as gob, because ids are any bytes.
 type Question struct {
-	Do      string            // a method of a [Part] or [Queue], or what is to be changed: an action of [inspect.Act], or one of Do
+	Do      string            // a method of a [Part] or [Queue], or what is to be changed: a name that Act knows, or one of Do
 	Which   inspect.Selection // whose Queue and IDs are those of all other methods, too
 	Query   inspect.JobQuery
 	Running inspect.RunningQuery
@@ -162,7 +162,7 @@ func Do(ctx context.Context, p Part, q *Question) (a *Answer, err error) {
 	case "Job", "Explain", "Pending", "Wait", "do":
 		err = one(ctx, p, q, a)
 	default:
-		a.Did, err = inspect.Act(ctx, p, q.Do, q.Which, q.Reason)
+		a.Did, err = p.Act(ctx, q.Do, q.Which, q.Reason)
 	}
 	for i := range a.Details {
 		bare(&a.Details[i])

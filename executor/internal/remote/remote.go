@@ -226,7 +226,7 @@ func (c *Config) events(ctx context.Context, request func(v any) error, send fun
 func (c *Config) act(ctx context.Context, a admin.Act) (did admin.Affected, err error) {
 	which, err := a.Selection()
 	if err == nil {
-		did.Requeued, err = inspect.Act(ctx, c.Inspector, a.Do, which, a.Reason)
+		did.Requeued, err = c.Act(ctx, a.Do, which, a.Reason)
 	}
 	if err != nil && did.Back > 0 {
 		did.Trouble, err = err.Error(), nil
