@@ -62,7 +62,7 @@ func TestActingBesideListsThatAreNotRead(t *testing.T) {
 	require.NoError(t, err)
 	did, err := asked[admin.Affected](t, dir, control.VerbAct, admin.Act{Do: "cancel", Queue: "q", IDs: []string{items[7].ID}})
 	require.NoError(t, err)
-	require.Equal(t, 1, did.N)
+	require.Equal(t, 1, did.Back)
 	stop(t, x)
 }
 

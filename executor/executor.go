@@ -95,8 +95,8 @@ type Executor struct {
 	telling sync.Once      // of OnFatal
 	folding sync.WaitGroup // goroutines of the folders
 
-	hurry   chan struct{} // closed when the ctx of a Stop has ended
-	hurried sync.Once
+	hurry   context.Context // ends when the ctx of a Stop has ended
+	hasten  context.CancelCauseFunc
 	hurries atomic.Bool // a Stop has a deadline
 	stopped chan struct{}
 	stopErr error // set before stopped is closed

@@ -223,6 +223,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			return err
 		},
 		"executor.Inspector.RetryNow":     func(ctx context.Context) error { _, err := i.RetryNow(ctx, all); return err },
+		"executor.Inspector.Act":          func(ctx context.Context) error { _, err := i.Act(ctx, "run", all, ""); return err },
 		"executor.Inspector.RunNow":       func(ctx context.Context) error { _, err := i.RunNow(ctx, all); return err },
 		"executor.Inspector.Cancel":       func(ctx context.Context) error { _, err := i.Cancel(ctx, none, ""); return err },
 		"executor.Inspector.Delete":       func(ctx context.Context) error { _, err := i.Delete(ctx, none); return err },

@@ -43,7 +43,7 @@ func (x *Executor) open() {
 	c.Logger, c.Handlers, c.Starting, c.Volatile, c.Crashes = x.cfg.Logger, x.handlers, x.starting, x.volatile, x.cfg.Crash.Limit
 	c.Fail, c.End = x.fail, x.endWith
 	c.Open(x.cfg.Stuck.After)
-	x.inspector = inspector{look.New(e), &act.Operator{Engine: e}}
+	x.inspector = inspector{look.New(e), act.New(e)}
 	x.view = x.inspector
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/tally"
 )
@@ -206,7 +205,7 @@ func (x *Executor) Stop(ctx context.Context) error {
 		return x.stopErr
 	case <-ctx.Done():
 	}
-	x.hurried.Do(func() { close(x.hurry) })
+	x.hasten(ErrStopping)
 	select {
 	case <-x.stopped:
 		return x.stopErr
@@ -238,7 +237,7 @@ func (x *Executor) stop() {
 	x.startNothing(ErrClosed)
 	x.arranging.Unlock()
 	if x.cluster != nil {
-		ctx, cancel := fleet.Until(x.hurry, ErrStopping) // handlers may go on until a Stop has no time left
+		ctx, cancel := context.WithCancel(x.hurry) // handlers may go on until a Stop has no time left
 		x.cluster.err = x.cluster.stop(ctx)
 		cancel()
 	}
@@ -297,9 +296,9 @@ func (x *Executor) closeAll(unlocked bool) (unlock func() error, err error) {
 	errs = append(errs, x.actors.Stop(background))
 	x.events.Close()
 	if !x.hurries.Load() { // nobody ends a wait for room
-		defer time.AfterFunc(max(x.cfg.StopTimeout, 0), func() { x.hurried.Do(func() { close(x.hurry) }) }).Stop()
+		defer time.AfterFunc(max(x.cfg.StopTimeout, 0), func() { x.hasten(ErrStopping) }).Stop()
 	}
-	unlock, err = x.log.CloseLocked(x.hurry)
+	unlock, err = x.log.CloseLocked(x.hurry.Done())
 	if unlocked {
 		err = errors.Join(err, unlock())
 	}
@@ -331,7 +330,7 @@ func (x *Executor) drain() (names []string, stuck error) {
 	select {
 	case <-quiet:
 		return nil, nil
-	case <-x.hurry:
+	case <-x.hurry.Done():
 	}
 	x.cancel(ErrStopping)
 	select {

@@ -116,9 +116,9 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		lanes:    make(map[string]*lane.Lanes),
 		failed:   make(chan struct{}),
 		told:     make(chan struct{}),
-		hurry:    make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
+	x.hurry, x.hasten = context.WithCancelCause(context.Background())
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, func(s backlog.Stall) {
 		cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
 	})
@@ -202,7 +202,7 @@ func openCluster(c *cluster, cfg Config) (x *Executor, partition openPartition, 
 	if x, err = Open("", cfg); err != nil {
 		return nil, nil, err
 	}
-	c.Probe, c.Decode, c.Handler, c.Workers, c.Here = x.inspector, x.inspector.Decode, x.owns, x.cfg.Workers, func(n int) bool {
+	c.Actor, c.Probe, c.Decode, c.Handler, c.Workers, c.Here = c.Act, asked{x, x.inspector}, x.inspector.Decode, x.owns, x.cfg.Workers, func(n int) bool {
 		return c.Any(func(part *Executor) bool { return part.cfg.Splitter.Self == n })
 	}
 	x.cluster, c.room = c, dispatch.NewRoom(x.cfg.Workers)

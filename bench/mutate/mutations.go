@@ -241,7 +241,7 @@ var inRoot = []mutation{
 	{"requeue all in one commit", "executor/internal/dead/letters.go", "bytesAtOnce = 4 << 20", "bytesAtOnce = 1 << 40", requeues},
 	{"requeue on when the caller has gone", "executor/internal/dead/letters.go", "cmp.Or(err, context.Cause(ctx)); err", "err; err", requeues},
 	{"what a job knows is one of its payloads", "journal/internal/block/reading.go", "if kept = append(kept, ref); !state {", "if kept = append(kept, ref); len(kept) > 0 {", restored},
-	{"what performs now takes the retries", "executor/internal/act/act.go", "o.hasten(ctx, which, false)", "o.hasten(ctx, which, true)", actions},
+	{"what performs now takes the retries", "executor/internal/act/act.go", "o.hasten(ctx, q, s, name == \"run\")", "o.hasten(ctx, q, s, true)", actions},
 	{"a hook for the last retry hears of what lives on", "executor/typed.go", "jobs[i].Payloads = jobs[i].Payloads[:1:1]", "_ = i", exhausted},
 	{"a fatal error that ends nothing", "executor/internal/work/settle.go", "		w.crew.End(w.fatal)\n", "", fatals},
 	{"OnFatal before the others have ended", "executor/lifecycle.go", "		_ = x.Stop(grace) // says it to those who ask\n", "		_ = grace\n", fatals},
@@ -598,7 +598,7 @@ var inRoot = []mutation{
 	{"a start that protoactor-go tells of", "actor/system.go", "return level >= slog.LevelWarn && ", "return ", actors},
 
 	// Command line.
-	{"a run that is due before its retry", "executor/command/fold.go", "		t.due = f.reached\n", "", commands},
+	{"a run that is due before its retry", "executor/command/fold.go", "		due = f.reached\n", "", commands},
 	{"what is not listed is counted as due", "executor/command/fold.go", "		o.Due, o.Delayed = 0, o.Due+o.Delayed\n", "", commands},
 	{"a socket that anyone may use", "executor/internal/control/socket_unix.go", "os.Chmod(at, 0o600)", "os.Chmod(at, 0o666)", sockets},
 	{"take the socket of one who answers", "executor/internal/control/socket_unix.go", "	if err == nil {\n		_ = conn.Close()", "	if err == nil && conn == nil {\n		_ = conn.Close()", sockets},

@@ -92,7 +92,7 @@ func (w *world) act(ctx context.Context, name string, which inspect.Selection) (
 	if w.people != nil {
 		return w.people.Act(ctx, w.x.Executor, name, which, "planned")
 	}
-	return inspect.Act(ctx, w.x.Inspect(), name, which, "planned")
+	return w.x.Inspect().Act(ctx, name, which, "planned")
 }
 
 func playAction(w *world, l line) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
@@ -20,7 +21,7 @@ import (
 // acted is what was done.
 type acted struct {
 	Done string
-	admin.Affected
+	inspect.Requeued
 }
 
 // acts are what is done with jobs, and what becomes of those.
@@ -48,7 +49,7 @@ func actOnJobs(ctx context.Context, c *call) error {
 	}
 	err := w.all(ctx, act, ids)
 	if err == nil {
-		c.say(c.Name, acted{w.done, admin.Affected{N: w.N}}, "%s %s\n", brief.Count(w.N, w.one, w.one+"s"), w.done)
+		c.say(c.Name, acted{w.done, w.Requeued}, "%s %s\n", brief.Count(w.Back, w.one, w.one+"s"), w.done)
 	}
 	return err
 }
@@ -58,25 +59,18 @@ type work struct {
 	*call
 	queue     string // "": it is known to be there
 	one, done string // what is counted, and what becomes of it
-	admin.Affected
+	inspect.Requeued
 }
 
-// all does it, with some ids at a time.
-func (w *work) all(ctx context.Context, act admin.Act, ids []string) (err error) {
-	for _, act.IDs = range inPieces(ids) {
-		if err = w.do(ctx, act); err != nil {
-			break
+// all does it, with some ids at a time; without an id, once.
+func (w *work) all(ctx context.Context, act admin.Act, ids []string) error {
+	for {
+		n := min(len(ids), atOnce)
+		act.IDs, ids = ids[:n], ids[n:]
+		if err := w.do(ctx, act); err != nil || len(ids) == 0 {
+			return err
 		}
 	}
-	return err
-}
-
-// inPieces are some ids at a time; without an id, none once.
-func inPieces(ids []string) [][]string {
-	if len(ids) == 0 {
-		return [][]string{nil}
-	}
-	return slices.Collect(slices.Chunk(ids, atOnce))
 }
 
 // do does a part. When that goes wrong it says what was done before. Nothing is looked at before
@@ -84,14 +78,14 @@ func inPieces(ids []string) [][]string {
 // unknown queue is told from those that there are.
 func (w *work) do(ctx context.Context, part admin.Act) error {
 	did, err := control.Call[admin.Affected](ctx, w.client, control.VerbAct, part)
-	if w.Add(did); err == nil && did.Trouble != "" {
+	if w.Requeued = w.Plus(did.Requeued); err == nil && did.Trouble != "" {
 		err = errors.New(did.Trouble)
 	}
 	switch {
 	case err == nil:
 		return nil
-	case w.N > 0:
-		return fmt.Errorf("%s %s, and then: %w", brief.Count(w.N, w.one, w.one+"s"), w.done, err)
+	case w.Back > 0:
+		return fmt.Errorf("%s %s, and then: %w", brief.Count(w.Back, w.one, w.one+"s"), w.done, err)
 	case w.queue != "":
 		if _, failed := w.of(ctx, w.queue); errors.Is(failed, errUsage) {
 			return failed
@@ -109,7 +103,7 @@ func pause(ctx context.Context, c *call) (err error) {
 		args := c.Args()
 		w, prefix := work{call: c, queue: args.Get(1), one: "id", done: "done"}, c.String("prefix")
 		err = w.all(ctx, admin.Act{Do: c.Name, Queue: w.queue, Prefix: prefix, All: args.Len() < 3 && prefix == ""}, args.Slice()[min(args.Len(), 2):])
-		n = w.N
+		n = w.Back
 	}
 	if err == nil {
 		c.paused(n)
@@ -206,5 +200,5 @@ func (c *call) paused(n int) {
 	default:
 		what = brief.Count(n, "id was", "ids were")
 	}
-	c.say(c.Name, acted{done, admin.Affected{N: n}}, "%s %s\n", what, done)
+	c.say(c.Name, acted{done, inspect.Requeued{Back: n}}, "%s %s\n", what, done)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/control"
 )
 
 // queueConfigs are those of the queues in these tests: with one shard each that has
@@ -168,7 +169,7 @@ func startWith(t *testing.T, env string) (pid int, kill func()) {
 // waiting is a job or a run as it is printed.
 type waiting struct {
 	Type string
-	task
+	control.Job
 }
 
 // predicted are the lines of a replay.

@@ -18,18 +18,11 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// task is a job that waits or would run, with the payloads of one run.
-type task struct {
-	control.Job
-	due int64 // Unix ns
-}
-
-// settle says what state it is in: of a job at rest.
-func (t *task) settle(now int64) *task {
-	t.Due = time.Unix(0, t.due)
+// settle says what state a job at rest is in, which waits or would run with the payloads of one run.
+func settle(t *control.Job, now int64) *control.Job {
 	switch {
 	case t.State == inspect.JobHalted:
-	case t.due <= now:
+	case t.Due.UnixNano() <= now:
 		t.State = inspect.JobReady
 	case t.Attempt > 1:
 		t.State = inspect.JobRetrying
@@ -53,11 +46,11 @@ type fold struct {
 	halted  []journal.Entry // states of jobs that were halted when they were written
 	bytes   int64           // of all payloads
 	merged  int
-	time    int64 // of the next run
-	ticks   int64 // runs so far
-	reached int64 // the latest due time of these
-	drained bool  // what is not halted was taken
-	ahead   *task // what tasks of its queue has not come to
+	time    int64        // of the next run
+	ticks   int64        // runs so far
+	reached int64        // the latest due time of these
+	drained bool         // what is not halted was taken
+	ahead   *control.Job // what tasks of its queue has not come to
 }
 
 // nowhere is where a Core writes its changes.
@@ -95,7 +88,7 @@ func (f *fold) see(entries []journal.Entry) {
 
 // next is the run that comes next in the order of one shard, by due time; those that no
 // time makes due come last. It is valid until the next one. nil: there is none, or err says why.
-func (f *fold) next() *task {
+func (f *fold) next() *control.Job {
 	due := f.core.NextDue()
 	if f.drained = f.drained || due == math.MaxInt64; f.drained || f.err != nil {
 		return f.nextHalted()
@@ -109,17 +102,19 @@ func (f *fold) next() *task {
 		return nil
 	}
 	// What waits behind a retry may be due before that, and runs after it.
-	if f.reached = max(f.reached, t.due); f.reached > f.now {
-		t.due = f.reached
+	due = t.Due.UnixNano()
+	if f.reached = max(f.reached, due); f.reached > f.now {
+		due = f.reached
 	}
-	if t.due > f.now && t.due <= f.now+f.ticks {
-		t.due = f.now
+	if due > f.now && due <= f.now+f.ticks {
+		due = f.now
 	}
-	return t.settle(f.now)
+	t.Due = time.Unix(0, due)
+	return settle(t, f.now)
 }
 
 // nextHalted is next for those that no time makes due.
-func (f *fold) nextHalted() *task {
+func (f *fold) nextHalted() *control.Job {
 	for len(f.halted) > 0 && f.err == nil {
 		state := f.halted[0]
 		f.halted = f.halted[1:]
@@ -129,26 +124,24 @@ func (f *fold) nextHalted() *task {
 		}
 		f.core.Record(nowhere{})
 		if t := f.take(); t != nil {
-			t.State, t.due, t.Attempt, t.LastError = inspect.JobHalted, state.Due, state.Retry+admin.FirstAttempt, string(state.Error)
+			t.State, t.Due, t.Attempt, t.LastError = inspect.JobHalted, time.Unix(0, state.Due), state.Retry+admin.FirstAttempt, string(state.Error)
 			t.Failures = admin.FailuresOf(state.History, t.LastError)
-			return t.settle(f.now)
+			return settle(t, f.now)
 		}
 	}
 	return nil
 }
 
 // take lets the oldest job run. It returns nil when that can't be read.
-func (f *fold) take() *task {
+func (f *fold) take() *control.Job {
 	if !f.core.Take(f.time, f.run) {
 		f.err = f.core.Err()
 		return nil
 	}
 	it := f.run.Next(nil, 1)[0]
-	t := &task{due: it.Due}
-	t.Partition, t.Failures = f.part, admin.FailuresOf(it.History, it.LastError)
-	t.JobInfo = inspect.JobInfo{
-		Queue: f.queue, ID: it.ID, Attempt: it.Retry + admin.FirstAttempt, LastError: it.LastError, Payloads: len(it.Payloads),
-	}
+	t := &control.Job{Partition: f.part, Failures: admin.FailuresOf(it.History, it.LastError), JobInfo: inspect.JobInfo{
+		Queue: f.queue, ID: it.ID, Due: time.Unix(0, it.Due), Attempt: it.Retry + admin.FirstAttempt, LastError: it.LastError, Payloads: len(it.Payloads),
+	}}
 	for _, p := range it.Payloads {
 		t.Crashes = max(t.Crashes, f.suspects[p.Ref.Position()].Deaths)
 		var e journal.Entry
@@ -189,15 +182,15 @@ type folded struct {
 }
 
 // tasks lists the runs of all parts in the order of one. A task is valid until the next one.
-func (q *folded) tasks() iter.Seq[*task] {
-	return func(yield func(*task) bool) {
+func (q *folded) tasks() iter.Seq[*control.Job] {
+	return func(yield func(*control.Job) bool) {
 		for more := true; more; {
 			var first *fold
 			for _, f := range q.parts {
 				if f.ahead == nil {
 					f.ahead = f.next()
 				}
-				if f.ahead != nil && (first == nil || f.ahead.before(first.ahead)) {
+				if f.ahead != nil && (first == nil || before(f.ahead, first.ahead)) {
 					first = f
 				}
 			}
@@ -212,11 +205,11 @@ func (q *folded) tasks() iter.Seq[*task] {
 }
 
 // before reports whether t comes first in a list: those that no time makes due come last.
-func (t *task) before(o *task) bool {
+func before(t, o *control.Job) bool {
 	if halted := t.State == inspect.JobHalted; halted != (o.State == inspect.JobHalted) {
 		return !halted
 	}
-	return t.due < o.due
+	return t.Due.Before(o.Due)
 }
 
 // rest adds to s what tasks has not come to, and what was merged before.

@@ -26,7 +26,7 @@ func job(ctx context.Context, c *call) error {
 			}
 			for t := range q.tasks() {
 				found++
-				c.task(&t.Job)
+				c.task(t)
 			}
 		}
 		if folds.err != nil {

@@ -98,7 +98,7 @@ func (l *taskList) fill(folds *folds) {
 		if l.rows < l.limit {
 			for t := range q.tasks() {
 				s.add(t, folds.now)
-				if l.add(&t.Job); l.rows == l.limit {
+				if l.add(t); l.rows == l.limit {
 					break
 				}
 			}

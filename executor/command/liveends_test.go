@@ -119,7 +119,9 @@ func TestBusy(t *testing.T) {
 			}),
 		},
 		Acts: map[string]control.Handler{
-			control.VerbAct: control.Verb(func(context.Context, admin.Act) (admin.Affected, error) { return admin.Affected{N: 1}, nil }),
+			control.VerbAct: control.Verb(func(context.Context, admin.Act) (admin.Affected, error) {
+				return admin.Affected{Requeued: inspect.Requeued{Back: 1}}, nil
+			}),
 		},
 	}
 	s.Serve(l)

@@ -128,7 +128,7 @@ func morgueLive(ctx context.Context, c *call) error {
 			}
 		}
 	}
-	c.moved(w.done, w.Affected)
+	c.moved(w.done, w.Requeued)
 	return nil
 }
 
@@ -233,14 +233,14 @@ func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32
 			return err
 		}
 	}
-	c.moved(verb+"d", admin.Affected{N: n})
+	c.moved(verb+"d", inspect.Requeued{Back: n})
 	return nil
 }
 
 // moved says what was done.
-func (c *call) moved(done string, did admin.Affected) {
-	text := brief.Count(did.N, "payload", "payloads") + " " + done
-	if _, rest, more := strings.Cut(did.Requeued.String(), "; "); more {
+func (c *call) moved(done string, did inspect.Requeued) {
+	text := brief.Count(did.Back, "payload", "payloads") + " " + done
+	if _, rest, more := strings.Cut(did.String(), "; "); more {
 		text += "; " + rest
 	}
 	c.say("morgue", acted{done, did}, "%s\n", text)

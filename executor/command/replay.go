@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/control"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -57,12 +58,12 @@ func (c *call) start(v *journal.View) {
 	c.say("start", s, "The next start is number %d. The newest position is %d.\n%s\n", s.Epoch, s.Newest, unknown)
 }
 
-func (s *sum) add(t *task, now int64) {
+func (s *sum) add(t *control.Job, now int64) {
 	switch {
 	case t.State == inspect.JobHalted:
 		s.Halted++
 		return
-	case t.due <= now:
+	case t.Due.UnixNano() <= now:
 		s.Due++
 	default:
 		s.Delayed++

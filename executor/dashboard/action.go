@@ -36,11 +36,10 @@ func (s *site) act(w http.ResponseWriter, r *http.Request) error {
 	did, err := s.perform(r, &o)
 	switch {
 	case err != nil && !gone(r, err):
-		s.refuse(w, r, err, did.N)
+		s.refuse(w, r, err, did.Back)
 	case err != nil:
 	case program:
-		did.Of = o.what()
-		return sendJSON(w, r, http.StatusOK, "application/json", did)
+		return sendJSON(w, r, http.StatusOK, "application/json", admin.Affected{Requeued: did, Of: o.what()})
 	default:
 		w.Header().Set("Location", o.origin()+"done="+s.notices.keep(o.told(did)))
 		w.WriteHeader(http.StatusSeeOther)
@@ -49,7 +48,7 @@ func (s *site) act(w http.ResponseWriter, r *http.Request) error {
 }
 
 // perform does it for a request, and has it in the log.
-func (s *site) perform(r *http.Request, o *order) (did admin.Affected, err error) {
+func (s *site) perform(r *http.Request, o *order) (did inspect.Requeued, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.ActionTimeout)
 	defer cancel()
 	err = s.acts.Act(ctx, func() (err error) {
@@ -57,20 +56,20 @@ func (s *site) perform(r *http.Request, o *order) (did admin.Affected, err error
 		return err
 	})
 	s.hots.Clear() // and they are looked for anew
-	s.record(r, o, "dashboard: an action", slog.Int("affected", did.N), err)
+	s.record(r, o, "dashboard: an action", slog.Int("affected", did.Back), err)
 	return did, late(err, "This takes longer than Config.ActionTimeout. What it has done stays done: ask for it again, "+
 		"and it goes on with the rest.")
 }
 
 // do does it.
-func (o *order) do(ctx context.Context, b *board) (did admin.Affected, err error) {
+func (o *order) do(ctx context.Context, b *board) (did inspect.Requeued, err error) {
 	if d := deeds[o.Verb]; d.do != nil {
-		did.N, err = d.do(ctx, b, o)
+		did.Back, err = d.do(ctx, b, o)
 		return did, err
 	}
 	for _, which := range o.selections() {
-		part, err := admin.Do(ctx, b.x.Inspect(), string(o.Verb), which, o.said("reason"))
-		if did.Add(part); err != nil {
+		part, err := b.x.Inspect().Act(ctx, string(o.Verb), which, o.said("reason"))
+		if did = did.Plus(part); err != nil {
 			return did, err
 		}
 	}
@@ -146,12 +145,10 @@ func (n *notices) keep(text string) (name string) {
 func (n *notices) take(name string) (text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.kept = slices.DeleteFunc(n.kept, func(kept notice) bool {
-		if kept.name == name {
-			text = kept.text
-		}
-		return kept.name == name
-	})
+	if at := slices.IndexFunc(n.kept, func(kept notice) bool { return kept.name == name }); at >= 0 {
+		text = n.kept[at].text
+		n.kept = slices.Delete(n.kept, at, at+1)
+	}
 	return text
 }
 

@@ -127,13 +127,8 @@ func (s *site) details(r *http.Request, p *params) (any, error) {
 // returns how much is left of that.
 func (b *board) showPayloads(r *http.Request, d *inspect.JobDetail, left int) int {
 	admin.Hide(&d.PayloadInfo)
-	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
-		for i := range list {
-			left = b.show(r, d.Queue, d.ID, &list[i], left)
-		}
-	}
-	for i := range d.Dead {
-		left = b.show(r, d.Queue, d.ID, &d.Dead[i].PayloadInfo, left)
+	for _, p := range admin.PayloadsOf(d) {
+		left = b.show(r, d.Queue, d.ID, p, left)
 	}
 	return left
 }
@@ -172,12 +167,11 @@ func (s *site) apiRunning(r *http.Request, p *params) (any, error) {
 func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.RunningList, error) {
 	ctx := r.Context()
 	if query.Stacks {
-		select {
-		case b.stacks <- struct{}{}:
-			defer func() { <-b.stacks }()
-		case <-ctx.Done():
-			return inspect.RunningList{}, ctx.Err()
+		share, err := b.stacks.Enter(ctx, 1)
+		if err != nil {
+			return inspect.RunningList{}, err
 		}
+		defer share.Leave()
 	}
 	most := query.Limit
 	query.Limit = inspect.MaxListLimit // some may not be seen

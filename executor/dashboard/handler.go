@@ -25,7 +25,7 @@ type board struct {
 	origin *http.CrossOriginProtection
 	x      *executor.Executor
 	looks  *serving.Room // bytes of answers, being made or on their way
-	stacks chan struct{} // held while stacks are taken
+	stacks *serving.Room // of one request, while stacks are taken
 	hots   sync.Map      // *hotList by the name of its queue
 }
 
@@ -36,7 +36,7 @@ type board struct {
 func Handler(x *executor.Executor, cfg Config) http.Handler {
 	readOnly := cfg.Authorize == nil
 	cfg, err := cfg.withDefaults()
-	b := &board{cfg: cfg, origin: http.NewCrossOriginProtection(), x: x, looks: serving.NewRoom(maxLooks), stacks: make(chan struct{}, 1)}
+	b := &board{cfg: cfg, origin: http.NewCrossOriginProtection(), x: x, looks: serving.NewRoom(maxLooks), stacks: serving.NewRoom(1)}
 	s := &site{board: b, acts: serving.NewRoom(maxActs), readOnly: readOnly}
 	if x == nil {
 		err = errors.New("dashboard: no executor; executor.Open returns one")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 // queuePage is a queue with one of its lists.
@@ -105,7 +106,7 @@ const (
 
 // hotList is what all who look at the hot ids of a queue share.
 type hotList struct {
-	turn chan struct{} // whoever has it may look anew; guards what follows
+	turn *serving.Room // of one, who may look anew; guards what follows
 	at   time.Time     // when that was; zero: never
 	inspect.JobPage
 }
@@ -115,14 +116,13 @@ func (b *board) look(ctx context.Context, queue string) (page inspect.JobPage, a
 	if _, err := b.info(ctx, queue); err != nil {
 		return page, at, err
 	}
-	shared, _ := b.hots.LoadOrStore(queue, &hotList{turn: make(chan struct{}, 1)})
+	shared, _ := b.hots.LoadOrStore(queue, &hotList{turn: serving.NewRoom(1)})
 	l := shared.(*hotList)
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return page, at, context.Cause(ctx)
+	turn, err := l.turn.Enter(ctx, 1)
+	if err != nil {
+		return page, at, err
 	}
-	defer func() { <-l.turn }()
+	defer turn.Leave()
 	if now := time.Now(); now.Sub(l.at) > hotFor {
 		page, err := b.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: queue, Order: inspect.OrderPayloads, Descending: true,
 			Limit: hotIDs, Patience: listPatience})

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/strandjobs/strand/executor/cron"
-	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // deed is what there is to know of a verb: what it has to be told, what it does, and what
@@ -141,8 +141,8 @@ var paused = map[string]string{"id": "id", "selected": "id", "filtered": "prefix
 func (o *order) what() string { return cmp.Or(deeds[o.Verb].counts, paused[o.Scope]) }
 
 // told is what an action has done, in words.
-func (o *order) told(did admin.Affected) string {
-	n, what, is := did.N, o.what(), "are"
+func (o *order) told(did inspect.Requeued) string {
+	n, what, is := did.Back, o.what(), "are"
 	if n == 1 {
 		is = "is"
 	}
@@ -154,7 +154,7 @@ func (o *order) told(did admin.Affected) string {
 	case n == 0 && (paused[o.Scope] == what || o.Verb == PauseSchedule || o.Verb == ResumeSchedule):
 		return "Nothing was to be done: it was so before."
 	case o.Verb == Requeue:
-		return strings.Replace(did.Requeued.String(), "back", "back in the queue", 1) + "."
+		return strings.Replace(did.String(), "back", "back in the queue", 1) + "."
 	}
 	many := strings.Replace(what+"s", "xs", "xes", 1)
 	return strings.NewReplacer("{n}", plural(n, what, many), "{is}", is).Replace(deeds[o.Verb].said)

@@ -64,23 +64,23 @@ func TestActionsOnAnyNode(t *testing.T) {
 			require.Eventually(t, func() bool { return ran.Load() == want }, time.Minute, time.Millisecond)
 		}
 		receipts := put(executor.In(time.Hour))
-		is(t, 3)(inspect.Act(ctx, n.front.Inspect(), "delete", inspect.SelectIDs("q", id(1), id(2), id(3)), ""))
-		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "cancel", inspect.SelectIDs("q", id(4)), "enough"))
-		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "cancel", inspect.SelectIDs("q", id(5)).At(receipts[5].Position), ""))
-		is(t, 0)(inspect.Act(ctx, n.front.Inspect(), "cancel", inspect.SelectIDs("q", id(6)).At(), ""))
+		is(t, 3)(n.front.Inspect().Act(ctx, "delete", inspect.SelectIDs("q", id(1), id(2), id(3)), ""))
+		is(t, 1)(n.front.Inspect().Act(ctx, "cancel", inspect.SelectIDs("q", id(4)), "enough"))
+		is(t, 1)(n.front.Inspect().Act(ctx, "cancel", inspect.SelectIDs("q", id(5)).At(receipts[5].Position), ""))
+		is(t, 0)(n.front.Inspect().Act(ctx, "cancel", inspect.SelectIDs("q", id(6)).At(), ""))
 		err := n.q.Wait(ctx, receipts[4])
 		require.ErrorIs(t, err, executor.ErrCanceledByOperator)
 		require.ErrorContains(t, err, "enough")
-		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "pause", all, ""))
-		is(t, 0)(inspect.Act(ctx, n.front.Inspect(), "pause", all, ""))
-		is(t, ids-5)(inspect.Act(ctx, n.front.Inspect(), "run", all, ""))
-		is(t, 2)(inspect.Act(ctx, n.front.Inspect(), "pause", inspect.SelectIDs("q", id(6), id(7)), ""))
-		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "resume", all, ""))
-		is(t, 0)(inspect.Act(ctx, n.front.Inspect(), "resume", all, ""))
+		is(t, 1)(n.front.Inspect().Act(ctx, "pause", all, ""))
+		is(t, 0)(n.front.Inspect().Act(ctx, "pause", all, ""))
+		is(t, ids-5)(n.front.Inspect().Act(ctx, "run", all, ""))
+		is(t, 2)(n.front.Inspect().Act(ctx, "pause", inspect.SelectIDs("q", id(6), id(7)), ""))
+		is(t, 1)(n.front.Inspect().Act(ctx, "resume", all, ""))
+		is(t, 0)(n.front.Inspect().Act(ctx, "resume", all, ""))
 		runs(ids - 7)
-		is(t, 2)(inspect.Act(ctx, n.front.Inspect(), "resume", inspect.SelectIDs("q", id(6), id(7)), ""))
+		is(t, 2)(n.front.Inspect().Act(ctx, "resume", inspect.SelectIDs("q", id(6), id(7)), ""))
 		runs(2)
-		is(t, 2)(inspect.Act(ctx, n.front.Inspect(), "delete-dead", all, ""))
+		is(t, 2)(n.front.Inspect().Act(ctx, "delete-dead", all, ""))
 
 		fails.Store(true)
 		put()
@@ -88,7 +88,7 @@ func TestActionsOnAnyNode(t *testing.T) {
 		failed := inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: fmt.Sprint(at), ErrorContains: "no luck"}, inspect.JobRetrying)
 		var count int
 		require.Eventually(t, func() bool { // a run is over a moment after its handler
-			did, err := inspect.Act(ctx, n.front.Inspect(), "retry", failed, "")
+			did, err := n.front.Inspect().Act(ctx, "retry", failed, "")
 			require.NoError(t, err)
 			count += did.Back
 			return count == ids
@@ -97,35 +97,35 @@ func TestActionsOnAnyNode(t *testing.T) {
 		fails.Store(false)
 		var back inspect.Requeued
 		require.Eventually(t, func() bool {
-			more, err := inspect.Act(ctx, n.front.Inspect(), "requeue", all, "")
+			more, err := n.front.Inspect().Act(ctx, "requeue", all, "")
 			require.NoError(t, err)
 			back.Back += more.Back
 			return back.Back == ids
 		}, time.Minute, time.Millisecond)
 		runs(ids)
 
-		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "pause", inspect.SelectExecutor(), ""))
+		is(t, 1)(n.front.Inspect().Act(ctx, "pause", inspect.SelectExecutor(), ""))
 		put()
-		is(t, 1)(inspect.Act(ctx, n.front.Inspect(), "resume", inspect.SelectExecutor(), ""))
+		is(t, 1)(n.front.Inspect().Act(ctx, "resume", inspect.SelectExecutor(), ""))
 		runs(ids)
 
-		_, err = inspect.Act(ctx, n.front.Inspect(), "delete", inspect.SelectQueue("nothing"), "")
+		_, err = n.front.Inspect().Act(ctx, "delete", inspect.SelectQueue("nothing"), "")
 		require.ErrorIs(t, err, executor.ErrUnknownQueue)
-		_, err = inspect.Act(ctx, n.front.Inspect(), "delete", inspect.SelectQueue("q").At(7), "")
+		_, err = n.front.Inspect().Act(ctx, "delete", inspect.SelectQueue("q").At(7), "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
-		_, err = inspect.Act(ctx, n.front.Inspect(), "requeue", failed, "")
+		_, err = n.front.Inspect().Act(ctx, "requeue", failed, "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
-		_, err = inspect.Act(ctx, n.front.Inspect(), "dance", all, "")
+		_, err = n.front.Inspect().Act(ctx, "dance", all, "")
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 		for _, none := range []context.Context{nil, (*struct{ context.Context })(nil)} {
-			_, err = inspect.Act(none, n.front.Inspect(), "delete", all, "") //nolint:staticcheck // that is the test
+			_, err = n.front.Inspect().Act(none, "delete", all, "") //nolint:staticcheck // that is the test
 			require.ErrorIs(t, err, executor.ErrContext)
 		}
 		for _, which := range []inspect.Selection{inspect.SelectIDs("q", id(1), id(2), id(3), ""), inspect.SelectIDs("q").At(), failed} {
-			did, err := inspect.Act(ctx, n.front.Inspect(), "pause", which, "")
+			did, err := n.front.Inspect().Act(ctx, "pause", which, "")
 			require.True(t, errors.Is(err, executor.ErrInvalidID) || errors.Is(err, inspect.ErrInvalidQuery), err)
 			require.Zero(t, did)
-			is(t, 0)(inspect.Act(ctx, n.front.Inspect(), "resume", inspect.SelectIDs("q", id(1), id(2), id(3)), "nothing was paused"))
+			is(t, 0)(n.front.Inspect().Act(ctx, "resume", inspect.SelectIDs("q", id(1), id(2), id(3)), "nothing was paused"))
 		}
 	}
 	require.Zero(t, c.rows(one))
@@ -143,7 +143,7 @@ func TestActionsWithoutAnOwner(t *testing.T) {
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		did, err := inspect.Act(ctx, caller.front.Inspect(), "delete", inspect.SelectQueue("q"), "")
+		did, err := caller.front.Inspect().Act(ctx, "delete", inspect.SelectQueue("q"), "")
 		assert.Zero(t, did)
 		done <- err
 	}()
@@ -155,13 +155,13 @@ func TestActionsWithoutAnOwner(t *testing.T) {
 	require.Equal(t, 1, c.rows(caller), "the payload")
 
 	go func() {
-		_, err := inspect.Act(context.Background(), caller.front.Inspect(), "pause", inspect.SelectQueue("q"), "")
+		_, err := caller.front.Inspect().Act(context.Background(), "pause", inspect.SelectQueue("q"), "")
 		done <- err
 	}()
 	require.Eventually(t, func() bool { return c.rows(caller) == 3 }, time.Minute, time.Millisecond)
 	require.NoError(t, owner.front.Start(context.Background()))
 	require.NoError(t, <-done)
-	is(t, 1)(inspect.Act(within(t, time.Minute), caller.front.Inspect(), "resume", inspect.SelectQueue("q"), ""))
+	is(t, 1)(caller.front.Inspect().Act(within(t, time.Minute), "resume", inspect.SelectQueue("q"), ""))
 	require.Eventually(t, func() bool { return ran.Load() == 1 }, time.Minute, time.Millisecond)
 }
 
@@ -177,7 +177,7 @@ func TestActionsComeInTheirOrder(t *testing.T) {
 		done, rows := make(chan int, 1), c.rows(caller)
 		acts = append(acts, done)
 		go func() {
-			did, err := inspect.Act(within(t, time.Minute), caller.front.Inspect(), "delete", which, "")
+			did, err := caller.front.Inspect().Act(within(t, time.Minute), "delete", which, "")
 			assert.NoError(t, err)
 			done <- did.Back
 		}()
@@ -216,7 +216,7 @@ func TestActionsOnAFullBacklog(t *testing.T) {
 	}
 	_, err := other.q.Enqueue(t.Context(), "waits", 3)
 	require.NoError(t, err)
-	is(t, 3)(inspect.Act(within(t, time.Minute), other.front.Inspect(), "delete", inspect.SelectQueue("q"), ""))
+	is(t, 3)(other.front.Inspect().Act(within(t, time.Minute), "delete", inspect.SelectQueue("q"), ""))
 	require.Eventually(t, func() bool { return c.rows(owner) == 0 }, time.Minute, time.Millisecond)
 }
 
@@ -229,7 +229,7 @@ func TestActionsThatAreNotFinished(t *testing.T) {
 	owner.longestWait = 0
 	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
-	_, err := inspect.Act(within(t, time.Minute), other.front.Inspect(), "delete", inspect.SelectQueue("q"), "")
+	_, err := other.front.Inspect().Act(within(t, time.Minute), "delete", inspect.SelectQueue("q"), "")
 	require.ErrorIs(t, err, executor.ErrUnknown)
 
 	_, err = owner.pool.Exec(t.Context(), in(c.schema, `CREATE OR REPLACE FUNCTION {schema}.answer(p integer, e bigint, numbers bigint[], tokens uuid[], answers text[])
@@ -238,7 +238,7 @@ func TestActionsThatAreNotFinished(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := inspect.Act(ctx, other.front.Inspect(), "delete", inspect.SelectQueue("q"), "")
+		_, err := other.front.Inspect().Act(ctx, "delete", inspect.SelectQueue("q"), "")
 		done <- err
 	}()
 	c.heard(1)
@@ -277,7 +277,7 @@ func TestRowsWithoutItems(t *testing.T) {
 	_, err := other.ask(within(t, time.Minute), 0, "", []byte("?"), true)
 	require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 	require.NoError(t, other.q.Wait(within(t, time.Minute), other.put(t, "a", 1)))
-	is(t, 1)(inspect.Act(within(t, time.Minute), other.front.Inspect(), "pause", inspect.SelectQueue("q"), ""))
+	is(t, 1)(other.front.Inspect().Act(within(t, time.Minute), "pause", inspect.SelectQueue("q"), ""))
 	require.Equal(t, bad, cmpStats(t, owner.Node).Partitions[0].Refused)
 }
 
@@ -291,6 +291,6 @@ func TestActionsOnAQueueOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
-	_, err = inspect.Act(within(t, time.Minute), other.front.Inspect(), "delete", inspect.SelectQueue("other"), "")
+	_, err = other.front.Inspect().Act(within(t, time.Minute), "delete", inspect.SelectQueue("other"), "")
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 }

@@ -251,7 +251,7 @@ func TestListsOnAnyNode(t *testing.T) {
 		want = append(want, fmt.Sprintf("%02d", i))
 	}
 	in := other.front.Inspect()
-	is(t, ids)(inspect.Act(ctx, in, "pause", inspect.SelectIDs("q", want...), ""))
+	is(t, ids)(in.Act(ctx, "pause", inspect.SelectIDs("q", want...), ""))
 	var paused []string
 	for id, err := range in.PausedIDs("q") {
 		require.NoError(t, err)
@@ -262,7 +262,7 @@ func TestListsOnAnyNode(t *testing.T) {
 	require.NoError(t, err)
 	_, queues := in.Paused()
 	require.Equal(t, []string{"q"}, queues)
-	is(t, 1)(inspect.Act(ctx, in, "pause", inspect.SelectPrefix("q", "0"), ""))
+	is(t, 1)(in.Act(ctx, "pause", inspect.SelectPrefix("q", "0"), ""))
 	figures, err := other.q.Stats(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []int{1, ids}, []int{figures.PausedPrefixes, figures.PausedIDs})

@@ -109,7 +109,7 @@ func TestTheNewestStateOfARowOnAnyNode(t *testing.T) {
 	m.down(false)
 	put(6)
 	wait(m.has(4, 6))
-	back, err := inspect.Act(t.Context(), caller.front.Inspect(), "requeue", inspect.SelectQueue("rows"), "")
+	back, err := caller.front.Inspect().Act(t.Context(), "requeue", inspect.SelectQueue("rows"), "")
 	require.NoError(t, err)
 	require.Zero(t, back.Back)
 	require.True(t, m.has(4, 6)())

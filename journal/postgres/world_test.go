@@ -84,7 +84,7 @@ func (d *deed) done(ctx context.Context, front *executor.Executor) (s said) {
 	if d.Do == "explain" {
 		s.why, s.err = front.Inspect().Explain(ctx, d.Which.Queue, d.Which.IDs[0])
 	} else {
-		s.did, s.err = inspect.Act(ctx, front.Inspect(), d.Do, d.Which, d.Reason)
+		s.did, s.err = front.Inspect().Act(ctx, d.Do, d.Which, d.Reason)
 	}
 	return s
 }
@@ -124,7 +124,7 @@ func (p *people) open(dir string, cfg journal.Config) (*journal.Log, error) {
 
 func (p *people) Act(ctx context.Context, x *executor.Executor, name string, which inspect.Selection, reason string) (inspect.Requeued, error) {
 	if rand.IntN(3) == 0 {
-		return inspect.Act(ctx, x.Inspect(), name, which, reason)
+		return x.Inspect().Act(ctx, name, which, reason)
 	}
 	s := p.ask(ctx, x, deed{name, which, reason})
 	return s.did, s.err

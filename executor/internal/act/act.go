@@ -1,13 +1,9 @@
 // Package act does what people want done to an executor: it makes jobs due, ends them, takes
 // dead letters out of the morgue, and pauses.
 //
-// # What is needed
-//
-// An [engine.Engine], as package look needs it. The shards do the work, and package dead; act
-// finds what is meant, a few hundred jobs in a visit to a shard, so that nothing else waits long.
-//
 // # What is promised
 //
+//   - It looks at a few hundred jobs in a visit to a shard, so that nothing else waits long.
 //   - When a call returns without an error, what it has done is on disk.
 //   - What is accepted after a call has begun is not meant, except for a pause.
 //   - It counts what it has done, also when it ends with an error; one more visit to a shard, or
@@ -25,7 +21,9 @@ import (
 	"slices"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -36,22 +34,68 @@ import (
 )
 
 // Operator has those methods of [inspect.Inspector] that act, and those that say what is paused.
-type Operator struct{ *engine.Engine }
-
-func (o *Operator) RunNow(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.hasten(ctx, which, true)
+// New makes one.
+type Operator struct {
+	*engine.Engine
+	admin.Actor
 }
 
-func (o *Operator) RetryNow(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.hasten(ctx, which, false)
+// New returns the operator of an executor.
+func New(e *engine.Engine) *Operator {
+	o := &Operator{Engine: e}
+	o.Actor = o.Act
+	return o
+}
+
+func (o *Operator) Act(ctx context.Context, name string, which inspect.Selection, reason string) (did inspect.Requeued, err error) {
+	if which.Whole && (name == "pause" || name == "resume") {
+		did.Back, err = o.pauseAll(ctx, name == "pause")
+		return did, err
+	}
+	q, ctx, s, err := o.selected(ctx, which)
+	if err != nil {
+		return did, err
+	}
+	switch canceled := attempt.ErrCanceled.Error(); name {
+	case "run", "retry":
+		did.Back, err = o.hasten(ctx, q, s, name == "run")
+	case "cancel":
+		if reason != "" {
+			canceled = guard.Text(func() string { return canceled + ": " + reason })
+		}
+		did.Back, err = o.remove(ctx, q, s, shard.Removal{Verdict: shard.VerdictCanceled, Reason: canceled})
+	case "delete":
+		did.Back, err = o.remove(ctx, q, s, shard.Removal{Verdict: shard.VerdictDeleted, Version: which.IDs != nil && which.Positions == nil})
+	case "kill-failed":
+		did.Back, err = o.remove(ctx, q, s, shard.Removal{Verdict: shard.VerdictCanceled, Reason: canceled + ": after its failure", Failed: true})
+	case "delete-failed":
+		did.Back, err = o.remove(ctx, q, s, shard.Removal{Verdict: shard.VerdictDeleted, Failed: true})
+	case "requeue", "delete-dead":
+		did, err = o.exhume(ctx, q, s, name == "requeue")
+	case "pause", "resume":
+		did.Back, err = o.setPaused(ctx, q, s, name == "pause")
+	default:
+		err = fmt.Errorf("%w: there is nothing called %q to do", inspect.ErrInvalidQuery, brief.Clip(name))
+	}
+	return did, err
+}
+
+// selected returns the queue of a selection, whether it makes sense, and the context
+// as it may be used.
+func (o *Operator) selected(ctx context.Context, which inspect.Selection) (*engine.Queue, context.Context, *pick.Selection, error) {
+	s := pick.Select(which)
+	q, err := o.Lookup(s.Queue)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if ctx, err = o.MayChange(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	return q, ctx, s, s.Check(o.Now())
 }
 
 // hasten makes the jobs that are meant due.
-func (o *Operator) hasten(ctx context.Context, which inspect.Selection, anew bool) (int, error) {
-	q, ctx, s, err := o.selected(ctx, which)
-	if err != nil {
-		return 0, err
-	}
+func (o *Operator) hasten(ctx context.Context, q *engine.Queue, s *pick.Selection, anew bool) (int, error) {
 	return o.act(ctx, q, s, func(c *shard.Core, at int64, id string, _ int) (n int, takes journal.Room) {
 		if s.Of != nil && !c.HasAny(id, s.Of) || !c.RunNow(id, at, anew) {
 			return 0, takes
@@ -60,31 +104,7 @@ func (o *Operator) hasten(ctx context.Context, which inspect.Selection, anew boo
 	})
 }
 
-func (o *Operator) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
-	full := attempt.ErrCanceled.Error()
-	if reason != "" {
-		full += ": " + reason
-	}
-	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: guard.Text(func() string { return full })})
-}
-
-func (o *Operator) Delete(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Version: which.IDs != nil && which.Positions == nil})
-}
-
-func (o *Operator) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictCanceled, Reason: attempt.ErrCanceled.Error() + ": after its failure", Failed: true})
-}
-
-func (o *Operator) DeleteFailed(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.remove(ctx, which, shard.Removal{Verdict: shard.VerdictDeleted, Failed: true})
-}
-
-func (o *Operator) remove(ctx context.Context, which inspect.Selection, r shard.Removal) (int, error) {
-	q, ctx, s, err := o.selected(ctx, which)
-	if err != nil {
-		return 0, err
-	}
+func (o *Operator) remove(ctx context.Context, q *engine.Queue, s *pick.Selection, r shard.Removal) (int, error) {
 	r.Of, r.Before = s.Of, o.Log.Stats().Next
 	n, err := o.act(ctx, q, s, func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Room) {
 		if r.Verdict == shard.VerdictCanceled {
@@ -107,20 +127,6 @@ func (o *Operator) remove(ctx context.Context, which inspect.Selection, r shard.
 		q.Lines.Canceled(n, r.Reason)
 	}
 	return n, err
-}
-
-// selected returns the queue of a selection, whether it makes sense, and the context
-// as it may be used.
-func (o *Operator) selected(ctx context.Context, which inspect.Selection) (*engine.Queue, context.Context, *pick.Selection, error) {
-	s := pick.Select(which)
-	q, err := o.Lookup(s.Queue)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if ctx, err = o.MayChange(ctx); err != nil {
-		return nil, nil, nil, err
-	}
-	return q, ctx, s, s.Check(o.Now())
 }
 
 // visit does something with a job on its shard, and returns what counts. Or it does nothing yet,
@@ -210,81 +216,47 @@ func (o *Operator) actOnAll(ctx context.Context, e *errand, s *pick.Selection) (
 			if err := context.Cause(ctx); err != nil {
 				return n, err
 			}
-			place := make(chan shard.Cursor, 1) // to go on from; closed without one at the end
-			from := after
+			last, goesOn := after, false // of this visit alone, which may come after its caller has gone
 			did, err := e.Shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
-				defer close(place)
 				now := o.Now()
-				last, more := c.Scan(from, placesAtOnce, now, func(v *shard.View) {
+				last, goesOn = c.Scan(last, placesAtOnce, now, func(v *shard.View) {
 					if s.Job(c, v) {
 						n += e.visit(c, now, v.ID)
 					}
 				})
-				if more {
-					place <- last
-				}
 				return n, nil
 			})
 			if n, err = o.again(ctx, e, n+did, err); err != nil {
 				return n, err
 			}
-			after, more = <-place
+			after, more = last, goesOn
 		}
 	}
 	return n, nil
 }
 
-func (o *Operator) Requeue(ctx context.Context, which inspect.Selection) (r inspect.Requeued, err error) {
-	q, ctx, dead, err := o.dead(ctx, which)
-	if err != nil {
-		return r, err
+// exhume puts dead letters back, or deletes them.
+func (o *Operator) exhume(ctx context.Context, q *engine.Queue, s *pick.Selection, back bool) (did inspect.Requeued, err error) {
+	if len(s.States) > 0 {
+		return did, fmt.Errorf("%w: the dead have no state %q", inspect.ErrInvalidQuery, s.States[0])
 	}
-	r, err = q.Dead.Restore(ctx, dead)
-	return r, o.failed("requeue", err)
-}
-
-func (o *Operator) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
-	q, ctx, dead, err := o.dead(ctx, which)
-	if err != nil {
-		return 0, err
-	}
-	n, err := q.Dead.Delete(ctx, dead)
-	return n, o.failed("delete", err)
-}
-
-// failed says what has failed, if anything has.
-func (o *Operator) failed(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("executor: %s: %w", what, o.Border(err))
-}
-
-// dead is selected for dead letters.
-func (o *Operator) dead(ctx context.Context, which inspect.Selection) (*engine.Queue, context.Context, dead.Which, error) {
-	w := dead.Which{Last: math.MaxUint64}
-	q, ctx, s, err := o.selected(ctx, which)
-	if err == nil && len(s.States) > 0 {
-		err = fmt.Errorf("%w: the dead have no state %q", inspect.ErrInvalidQuery, s.States[0])
-	}
-	if err != nil {
-		return nil, nil, w, err
-	}
-	w.Means = s.Dead
+	w := dead.Which{Last: math.MaxUint64, Means: s.Dead}
 	if n := len(s.Of); n > 0 {
 		w.First, w.Last = s.Of[0], s.Of[n-1]
 	} else if s.Of != nil {
 		w.Last = 0
 	}
-	return q, ctx, w, nil
-}
-
-func (o *Operator) Pause(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.setPaused(ctx, which, true)
-}
-
-func (o *Operator) Resume(ctx context.Context, which inspect.Selection) (int, error) {
-	return o.setPaused(ctx, which, false)
+	what := "delete"
+	if back {
+		what = "requeue"
+		did, err = q.Dead.Restore(ctx, w)
+	} else {
+		did.Back, err = q.Dead.Delete(ctx, w)
+	}
+	if err != nil {
+		err = fmt.Errorf("executor: %s: %w", what, o.Border(err))
+	}
+	return did, err
 }
 
 func (o *Operator) Paused() (all bool, queues []string) {
@@ -309,18 +281,17 @@ func (o *Operator) paused(keys string) iter.Seq2[string, error] {
 	}
 }
 
-func (o *Operator) setPaused(ctx context.Context, which inspect.Selection, on bool) (n int, err error) {
-	if which.Whole {
-		if ctx, err = o.MayChange(ctx); err != nil {
-			return 0, err
-		}
-		n, err = o.Pauses.Set(ctx, "", on)
-		return n, o.Border(err)
-	}
-	q, ctx, s, err := o.selected(ctx, which)
+// pauseAll pauses the executor, or lets it go on.
+func (o *Operator) pauseAll(ctx context.Context, on bool) (int, error) {
+	ctx, err := o.MayChange(ctx)
 	if err != nil {
 		return 0, err
 	}
+	n, err := o.Pauses.Set(ctx, "", on)
+	return n, o.Border(err)
+}
+
+func (o *Operator) setPaused(ctx context.Context, q *engine.Queue, s *pick.Selection, on bool) (n int, err error) {
 	switch prefix := s.Filter.IDPrefix; {
 	case s.Of != nil || len(s.States) > 0 || s.Filter != inspect.JobFilter{IDPrefix: prefix}:
 		return 0, fmt.Errorf("%w: what is paused is the executor, a queue, some ids, or a prefix of ids; see SelectExecutor, SelectQueue, SelectIDs and SelectPrefix", inspect.ErrInvalidQuery)

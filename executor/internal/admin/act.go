@@ -8,27 +8,60 @@ import (
 	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
-// Do does something with what is selected, to cancel for a reason. It says how many were
-// affected also when it went wrong after them.
-func Do(ctx context.Context, in inspect.Inspector, verb string, which inspect.Selection, reason string) (did Affected, err error) {
-	back, err := inspect.Act(ctx, in, verb, which, reason)
-	if did.N = back.Back; verb == "requeue" {
-		did.Requeued = back
-	}
-	return did, err
+// Actor is Act of an [inspect.Inspector]. It has the methods of an [inspect.Inspector] that act.
+type Actor func(ctx context.Context, name string, which inspect.Selection, reason string) (inspect.Requeued, error)
+
+func (a Actor) count(ctx context.Context, name string, which inspect.Selection) (int, error) {
+	did, err := a(ctx, name, which, "")
+	return did.Back, err
+}
+
+func (a Actor) RunNow(ctx context.Context, which inspect.Selection) (int, error) {
+	return a.count(ctx, "run", which)
+}
+
+func (a Actor) RetryNow(ctx context.Context, which inspect.Selection) (int, error) {
+	return a.count(ctx, "retry", which)
+}
+
+func (a Actor) Delete(ctx context.Context, which inspect.Selection) (int, error) {
+	return a.count(ctx, "delete", which)
+}
+
+func (a Actor) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
+	return a.count(ctx, "kill-failed", which)
+}
+
+func (a Actor) DeleteFailed(ctx context.Context, which inspect.Selection) (int, error) {
+	return a.count(ctx, "delete-failed", which)
+}
+
+func (a Actor) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
+	return a.count(ctx, "delete-dead", which)
+}
+
+func (a Actor) Pause(ctx context.Context, which inspect.Selection) (int, error) {
+	return a.count(ctx, "pause", which)
+}
+
+func (a Actor) Resume(ctx context.Context, which inspect.Selection) (int, error) {
+	return a.count(ctx, "resume", which)
+}
+
+func (a Actor) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
+	did, err := a(ctx, "cancel", which, reason)
+	return did.Back, err
+}
+
+func (a Actor) Requeue(ctx context.Context, which inspect.Selection) (inspect.Requeued, error) {
+	return a(ctx, "requeue", which, "")
 }
 
 // Affected is how many an action has affected.
 type Affected struct {
-	N                int    `wire:"affected"`
-	Of               string `wire:",omit"` // what was counted: payload, job, id, prefix, queue, executor, key, schedule
-	Trouble          string `wire:",omit"` // it went wrong after them
-	inspect.Requeued        // of requeue
-}
-
-// Add adds what another part of the action has affected.
-func (a *Affected) Add(b Affected) {
-	a.N, a.Requeued = a.N+b.N, a.Plus(b.Requeued)
+	inspect.Requeued
+	Of      string `wire:",omit"` // what was counted: payload, job, id, prefix, queue, executor, key, schedule
+	Trouble string `wire:",omit"` // it went wrong after them
 }
 
 // Act asks for an action over the control socket. Of a queue it has to say which are meant,

@@ -165,17 +165,13 @@ func must(what string, err error) error {
 	return errors.New("it must be " + what)
 }
 
-// textOf reads a text, or the name of an owner, or the text in one of each.
+// textOf reads a text, or the one in an object.
 func textOf(text json.RawMessage, f field) (said string, err error) {
-	name := f.each
-	if f.owner {
-		name = "name"
-	}
-	if name == "" {
+	if f.each == "" {
 		return TextIn(text)
 	}
 	err = Object(text, "it", func(field string, value json.RawMessage) (err error) {
-		if field == name {
+		if field == f.each {
 			said, err = TextIn(value)
 		}
 		return err

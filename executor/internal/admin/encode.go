@@ -76,8 +76,8 @@ func encodeStruct(b []byte, v reflect.Value) (_ []byte, err error) {
 		}
 		b = append(append(append(b, '"'), f.name...), '"', ':')
 		switch {
-		case f.owner && value.Kind() == reflect.String:
-			b = appendOwner(b, value.String())
+		case f.each != "" && value.Kind() == reflect.String:
+			b = appendObject(b, value.String(), f)
 		case value.Kind() == reflect.Slice:
 			b, err = encodeList(b, value, f)
 		default:
@@ -113,15 +113,10 @@ func encodeList(b []byte, v reflect.Value, f field) (_ []byte, err error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		switch each := v.Index(i); {
-		case f.owner:
-			b = appendOwner(b, each.String())
-		case f.each != "":
-			b = append(appendText(append(append(append(b, `{"`...), f.each...), `":`...), each.String()), '}')
-		default:
-			if b, err = encode(b, each); err != nil {
-				return nil, err
-			}
+		if f.each != "" {
+			b = appendObject(b, v.Index(i).String(), f)
+		} else if b, err = encode(b, v.Index(i)); err != nil {
+			return nil, err
 		}
 	}
 	return append(b, ']'), nil
@@ -184,9 +179,10 @@ func appendNumber(b []byte, f float64) []byte {
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
 }
 
-func appendOwner(b []byte, name string) []byte {
-	b = appendText(append(b, `{"name":`...), name)
-	if queue, id, ok := JobOf(name); ok {
+// appendObject appends a text in an object, and what job it names if it is of an owner.
+func appendObject(b []byte, text string, f field) []byte {
+	b = appendText(append(append(append(b, `{"`...), f.each...), `":`...), text)
+	if queue, id, ok := JobOf(text); ok && f.owner {
 		b = appendText(append(b, `,"job":{"queue":`...), queue)
 		b = append(appendText(append(b, `,"id":`...), id), '}')
 	}

@@ -44,6 +44,19 @@ func FailuresOf(h journal.History, last string) (list []inspect.Failure) {
 	return list
 }
 
+// PayloadsOf are those of a detail, in hand, waiting and dead.
+func PayloadsOf(d *inspect.JobDetail) (all []*inspect.PayloadInfo) {
+	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
+		for i := range list {
+			all = append(all, &list[i])
+		}
+	}
+	for i := range d.Dead {
+		all = append(all, &d.Dead[i].PayloadInfo)
+	}
+	return all
+}
+
 // Hide takes from a payload what not everybody may see, bytes, metadata, and why it does not
 // decode, and returns it as it was.
 func Hide(p *inspect.PayloadInfo) (all inspect.PayloadInfo) {

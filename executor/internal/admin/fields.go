@@ -13,8 +13,8 @@ import (
 // field is a field of a struct as JSON has it.
 type field struct {
 	name  string
-	index []int // from the struct on, through those that it embeds
-	each  string
+	index []int  // from the struct on, through those that it embeds
+	each  string // "name" of an owner
 	omit  bool
 	must  bool
 	owner bool
@@ -69,6 +69,9 @@ func collect(t reflect.Type, at []int) (all []field) {
 			name = snake(f.Name)
 		}
 		_, each, _ := strings.Cut(options, "each=")
+		if has("owner") {
+			each = "name"
+		}
 		all = append(all, field{name, index, each, has("omit"), has("must"), has("owner")})
 	}
 	return all

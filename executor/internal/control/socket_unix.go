@@ -3,6 +3,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,40 +55,29 @@ func private(dir string) error {
 // vacate makes room for the socket. What a process has left that died goes; anything else
 // is an error, and then nothing has been touched.
 func vacate(dir string) error {
-	err := leftover(path(dir)) // which is replaced
-	if room := filepath.Join(dir, nursery); err == nil || errors.Is(err, fs.ErrNotExist) {
-		if err = leftoverRoom(room); err == nil {
-			return clearRoom(room)
-		}
+	if err := leftover(path(dir)); err != nil { // or it is replaced
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// leftoverRoom returns nil for a nursery that has nothing in it but a socket of the dead.
-func leftoverRoom(room string) error {
+	room := filepath.Join(dir, nursery)
 	info, err := os.Lstat(room)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
 	case err != nil:
 		return err
 	case !info.IsDir():
 		return fmt.Errorf("%s is there, and is no directory (mode %v); move it away", room, info.Mode())
 	}
 	entries, err := os.ReadDir(room)
-	if err != nil {
-		return err
-	}
 	for _, e := range entries {
 		if e.Name() != born {
 			return fmt.Errorf("%s is there, with %q in it; move it away", room, e.Name())
 		}
-		if err := leftover(filepath.Join(room, born)); err != nil {
-			return err
-		}
 	}
-	return nil
+	if err = cmp.Or(err, leftover(filepath.Join(room, born))); err != nil {
+		return err
+	}
+	return clearRoom(room)
 }
 
 // clearRoom removes a nursery. What has come into it meanwhile is an error, and stays.
@@ -98,10 +88,12 @@ func clearRoom(room string) error {
 	return os.Remove(room)
 }
 
-// leftover returns nil for a socket that nobody answers on.
+// leftover returns nil for a socket that nobody answers on, and where there is nothing.
 func leftover(at string) error {
 	info, err := os.Lstat(at)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -20,14 +21,15 @@ import (
 
 // Inspector is an [inspect.Inspector] of all partitions.
 type Inspector struct {
-	Partitions int
-	Of         func(id string) (int, error) // the partition of an id
+	admin.Actor // its own Act
+	Partitions  int
+	Of          func(id string) (int, error) // the partition of an id
 
 	// Ask has a partition answer a question with Do, behind what was enqueued for a queue; see
 	// package cluster.
 	Ask func(ctx context.Context, partition int, queue string, question []byte, again bool) (answer []byte, err error)
 
-	Probe  Inspected // of an executor with the same queues, and no jobs
+	Probe  Part // of an executor with the same queues, and no jobs
 	Decode func(ctx context.Context, d *inspect.JobDetail) error
 
 	// Handlers of this process, which share so many workers, must not all wait for partitions here.
@@ -99,45 +101,38 @@ const moveTime = 10 * time.Millisecond
 // patience is how long those methods wait for partitions that have no context.
 const patience = 5 * time.Second
 
-// all asks some partitions, each its own question, and returns their answers by number. An error is
-// of one of them, and those of the others are there all the same.
-func (in *Inspector) all(ctx context.Context, questions map[int]*Question) (map[int]*Answer, error) {
-	answers := make(map[int]*Answer)
-	var mu sync.Mutex
+// all asks some partitions, each its own question, and returns answers by number: those of the others
+// are empty. An error is of one of them, and the answers of the others are there all the same.
+func (in *Inspector) all(ctx context.Context, questions map[int]*Question) ([]*Answer, error) {
+	answers, errs := make([]*Answer, in.Partitions), make([]error, in.Partitions)
 	var calls sync.WaitGroup
-	var errs []error
-	for number, q := range questions {
+	for number := range answers {
+		q := questions[number]
+		if answers[number] = new(Answer); q == nil {
+			continue
+		}
 		calls.Go(func() {
 			a, err := in.Put(ctx, number, q, q.Looks())
-			mu.Lock()
-			defer mu.Unlock()
-			if answers[number] = a; err != nil {
-				errs = append(errs, part(number, err))
-			}
+			answers[number], errs[number] = a, part(number, err)
 		})
 	}
 	calls.Wait()
 	return answers, errors.Join(errs...)
 }
 
-// every asks all partitions the same, and returns their answers in the order of their numbers.
+// every asks all partitions the same.
 func (in *Inspector) every(ctx context.Context, q *Question) ([]*Answer, error) {
 	same := make(map[int]*Question)
 	for number := range in.Partitions {
 		same[number] = q
 	}
-	answers, err := in.all(ctx, same)
-	list := make([]*Answer, in.Partitions)
-	for number, a := range answers {
-		list[number] = a
-	}
-	return list, err
+	return in.all(ctx, same)
 }
 
-// divided are the questions about some ids, each with those of its partition.
-func (in *Inspector) divided(q Question, ids []string) (map[int]*Question, error) {
+// divided are a question about some ids, each with those of its partition.
+func (in *Inspector) divided(q Question) (map[int]*Question, error) {
 	parts := make(map[int]*Question)
-	for _, id := range ids {
+	for _, id := range q.Which.IDs {
 		number, err := in.Of(id)
 		if err != nil {
 			return nil, err
@@ -152,27 +147,31 @@ func (in *Inspector) divided(q Question, ids []string) (map[int]*Question, error
 	return parts, nil
 }
 
-// act has all partitions that are meant do something, and returns the sum of what they did.
-func (in *Inspector) act(ctx context.Context, name string, which inspect.Selection, reason string) (sum inspect.Requeued, err error) {
-	probed := strings.Replace(name, "pause", "resume", 1) // what does nothing where nothing is
-	if _, err = inspect.Act(ctx, in.Probe, probed, which, reason); err != nil {
+// refused returns why a question makes no sense: what the probe says to it.
+func (in *Inspector) refused(ctx context.Context, q Question) error {
+	q.Do = strings.Replace(q.Do, "pause", "resume", 1) // what does nothing where nothing is
+	_, err := Do(ctx, in.Probe, &q)
+	return err
+}
+
+// Act has all partitions that are meant do something, and returns the sum of what they did.
+func (in *Inspector) Act(ctx context.Context, name string, which inspect.Selection, reason string) (sum inspect.Requeued, err error) {
+	q := Question{Do: name, Which: which, Reason: reason}
+	if err = in.refused(ctx, q); err != nil {
 		return sum, err
 	}
-	q := Question{Do: name, Which: which, Reason: reason}
-	var answers map[int]*Answer
+	var answers []*Answer
 	switch {
 	case which.Positions != nil && len(which.Positions) == 0: // no payload is meant
 	case which.IDs != nil:
 		var parts map[int]*Question
-		if parts, err = in.divided(q, which.IDs); err == nil {
+		if parts, err = in.divided(q); err == nil {
 			answers, err = in.all(ctx, parts)
 		}
 	case which.Positions != nil:
 		return sum, errPositions
 	default:
-		var list []*Answer
-		list, err = in.every(ctx, &q)
-		answers = maps.Collect(slices.All(list))
+		answers, err = in.every(ctx, &q)
 	}
 	for _, a := range answers {
 		sum = sum.Plus(a.Did)
@@ -183,65 +182,21 @@ func (in *Inspector) act(ctx context.Context, name string, which inspect.Selecti
 	return sum, err
 }
 
-func (in *Inspector) count(ctx context.Context, name string, which inspect.Selection) (int, error) {
-	did, err := in.act(ctx, name, which, "")
-	return did.Back, err
-}
-
-func (in *Inspector) RunNow(ctx context.Context, which inspect.Selection) (int, error) {
-	return in.count(ctx, "run", which)
-}
-
-func (in *Inspector) RetryNow(ctx context.Context, which inspect.Selection) (int, error) {
-	return in.count(ctx, "retry", which)
-}
-
-func (in *Inspector) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
-	did, err := in.act(ctx, "cancel", which, reason)
-	return did.Back, err
-}
-
-func (in *Inspector) Delete(ctx context.Context, which inspect.Selection) (int, error) {
-	return in.count(ctx, "delete", which)
-}
-
-func (in *Inspector) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
-	return in.count(ctx, "kill-failed", which)
-}
-
-func (in *Inspector) DeleteFailed(ctx context.Context, which inspect.Selection) (int, error) {
-	return in.count(ctx, "delete-failed", which)
-}
-
-func (in *Inspector) Requeue(ctx context.Context, which inspect.Selection) (inspect.Requeued, error) {
-	return in.act(ctx, "requeue", which, "")
-}
-
-func (in *Inspector) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
-	return in.count(ctx, "delete-dead", which)
-}
-
-func (in *Inspector) Pause(ctx context.Context, which inspect.Selection) (int, error) {
-	return in.count(ctx, "pause", which)
-}
-
-func (in *Inspector) Resume(ctx context.Context, which inspect.Selection) (int, error) {
-	return in.count(ctx, "resume", which)
-}
-
 func (in *Inspector) Explain(ctx context.Context, queue, id string) (inspect.Explanation, error) {
-	if _, err := in.Probe.Explain(ctx, queue, id); err != nil && !errors.Is(err, engine.ErrUnknownQueue) { // the owner may have it
+	q := Question{Do: "Explain", Which: inspect.SelectIDs(queue, id)}
+	if err := in.refused(ctx, q); err != nil && !errors.Is(err, engine.ErrUnknownQueue) { // the owner may have it
 		return inspect.Explanation{}, err
 	}
-	a, err := in.About(ctx, queue, id, Question{Do: "Explain"}, true)
+	a, err := in.About(ctx, queue, id, q, true)
 	return a.Why, err
 }
 
 func (in *Inspector) Job(ctx context.Context, queue, id string) (d inspect.JobDetail, err error) {
-	if _, err := in.Probe.Job(ctx, queue, id); !errors.Is(err, inspect.ErrUnknownJob) {
+	q := Question{Do: "Job", Which: inspect.SelectIDs(queue, id)}
+	if err := in.refused(ctx, q); !errors.Is(err, inspect.ErrUnknownJob) {
 		return d, err
 	}
-	a, err := in.About(ctx, queue, id, Question{Do: "Job"}, true)
+	a, err := in.About(ctx, queue, id, q, true)
 	if err == nil {
 		d = a.Details[0]
 		err = in.Decode(ctx, &d)
@@ -250,10 +205,11 @@ func (in *Inspector) Job(ctx context.Context, queue, id string) (d inspect.JobDe
 }
 
 func (in *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) ([]inspect.JobDetail, error) {
-	if _, err := in.Probe.JobsByID(ctx, queue, ids...); err != nil {
+	q := Question{Do: "JobsByID", Which: inspect.SelectIDs(queue, ids...)}
+	if err := in.refused(ctx, q); err != nil {
 		return nil, err
 	}
-	parts, err := in.divided(Question{Do: "JobsByID", Which: inspect.SelectQueue(queue)}, ids)
+	parts, err := in.divided(q)
 	if err != nil {
 		return nil, err
 	}
@@ -282,10 +238,11 @@ func (in *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) 
 }
 
 func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (all inspect.RunningList, err error) {
-	if _, err = in.Probe.Running(ctx, query); err != nil {
+	q := Question{Do: "Running", Running: query}
+	if err = in.refused(ctx, q); err != nil {
 		return all, err
 	}
-	answers, err := in.every(ctx, &Question{Do: "Running", Running: query})
+	answers, err := in.every(ctx, &q)
 	for _, a := range answers {
 		all.Running, all.More = append(all.Running, a.Running.Running...), all.More+a.Running.More
 	}
@@ -301,17 +258,11 @@ func first[T any](all []T, limit, more int) ([]T, int) {
 }
 
 func (in *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
-	if _, _, err = in.Probe.LockedKeys(after, limit); err != nil {
-		return nil, 0, err
-	}
 	return keys(in, Question{Do: "LockedKeys", After: after, Limit: limit}, func(a *Answer) []inspect.KeyLockStatus { return a.Locked },
 		func(k inspect.KeyLockStatus) string { return k.Key })
 }
 
 func (in *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus, more int, err error) {
-	if _, _, err = in.Probe.Leases(after, limit); err != nil {
-		return nil, 0, err
-	}
 	return keys(in, Question{Do: "Leases", After: after, Limit: limit}, func(a *Answer) []inspect.LeaseStatus { return a.Leases },
 		func(l inspect.LeaseStatus) string { return l.Key })
 }

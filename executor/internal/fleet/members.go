@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"slices"
 	"sync"
 )
@@ -58,17 +57,4 @@ func (m *Members[P]) Do(f func(P)) {
 func (m *Members[P]) Any(f func(P) bool) (found bool) {
 	m.Do(func(p P) { found = found || f(p) })
 	return found
-}
-
-// Until returns a context that ends, with a cause, when a channel is closed.
-func Until(over <-chan struct{}, cause error) (ctx context.Context, cancel func()) {
-	ctx, end := context.WithCancelCause(context.Background())
-	go func() {
-		select {
-		case <-over:
-			end(cause)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { end(nil) }
 }

@@ -17,44 +17,43 @@ import (
 var errPositions = fmt.Errorf("%w: positions without ids: each partition has its own; use SelectIDs and At", inspect.ErrInvalidQuery)
 
 func (in *Inspector) Jobs(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
-	return in.pages(ctx, "Jobs", query, in.Probe.Jobs)
+	return in.pages(ctx, Question{Do: "Jobs", Which: inspect.SelectQueue(query.Queue), Query: query})
 }
 
 func (in *Inspector) Dead(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
-	return in.pages(ctx, "Dead", query, in.Probe.Dead)
+	return in.pages(ctx, Question{Do: "Dead", Which: inspect.SelectQueue(query.Queue), Query: query})
 }
 
-// pages is a page of all partitions, of a query that a probe accepts.
-func (in *Inspector) pages(ctx context.Context, do string, query inspect.JobQuery,
-	probe func(context.Context, inspect.JobQuery) (inspect.JobPage, error)) (p inspect.JobPage, err error) {
-	if query.Order != inspect.OrderNone {
-		if _, err = probe(ctx, query); err == nil {
-			p, err = in.inOrder(ctx, do, query)
+// pages is a page of all partitions.
+func (in *Inspector) pages(ctx context.Context, q Question) (p inspect.JobPage, err error) {
+	if q.Query.Order != inspect.OrderNone {
+		if err = in.refused(ctx, q); err == nil {
+			p, err = in.inOrder(ctx, &q)
 		}
 		return p, err
 	}
 	number, cursor := 0, ""
-	if query.Cursor != "" {
+	if q.Query.Cursor != "" {
 		var text string
-		text, cursor, _ = strings.Cut(query.Cursor, ".")
+		text, cursor, _ = strings.Cut(q.Query.Cursor, ".")
 		if number, err = strconv.Atoi(text); err != nil || number < 0 || number >= in.Partitions {
-			return p, fmt.Errorf("%w: %q is of no partition", inspect.ErrInvalidCursor, query.Cursor)
+			return p, fmt.Errorf("%w: %q is of no partition", inspect.ErrInvalidCursor, q.Query.Cursor)
 		}
 	}
-	query.Cursor = ""
-	if _, err = probe(ctx, query); err == nil {
-		query.Cursor = cursor
-		p, err = in.asTheyCome(ctx, do, query, number)
+	q.Query.Cursor = ""
+	if err = in.refused(ctx, q); err == nil {
+		q.Query.Cursor = cursor
+		p, err = in.asTheyCome(ctx, q, number)
 	}
 	return p, err
 }
 
 // asTheyCome goes on in a partition, and in those behind it until the page is full.
-func (in *Inspector) asTheyCome(ctx context.Context, do string, query inspect.JobQuery, number int) (p inspect.JobPage, err error) {
-	left := cmp.Or(query.Limit, inspect.DefaultListLimit)
+func (in *Inspector) asTheyCome(ctx context.Context, q Question, number int) (p inspect.JobPage, err error) {
+	left := cmp.Or(q.Query.Limit, inspect.DefaultListLimit)
 	for ; number < in.Partitions; number++ {
-		query.Limit = left
-		a, err := in.Put(ctx, number, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query}, true)
+		q.Query.Limit = left
+		a, err := in.Put(ctx, number, &q, true)
 		if err != nil {
 			return inspect.JobPage{}, part(number, err)
 		}
@@ -69,7 +68,7 @@ func (in *Inspector) asTheyCome(ctx context.Context, do string, query inspect.Jo
 			p.Next = fmt.Sprintf("%d.", number+1)
 			return p, nil
 		}
-		query.Cursor = ""
+		q.Query.Cursor = ""
 	}
 	return p, nil
 }
@@ -81,11 +80,12 @@ type row struct {
 }
 
 // inOrder merges the first rows of all partitions behind a cursor, which is a place in the order.
-func (in *Inspector) inOrder(ctx context.Context, do string, query inspect.JobQuery) (p inspect.JobPage, err error) {
-	answers, err := in.every(ctx, &Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query})
+func (in *Inspector) inOrder(ctx context.Context, q *Question) (p inspect.JobPage, err error) {
+	answers, err := in.every(ctx, q)
 	if err != nil {
 		return p, err
 	}
+	query := &q.Query
 	page, more := listing.NewPage[row](cmp.Or(query.Limit, inspect.DefaultListLimit), query.Descending, nil), false
 	for _, a := range answers {
 		p.Examined, p.Partial, more = p.Examined+a.Page.Examined, p.Partial || a.Page.Partial, more || a.Page.Next != ""
@@ -98,14 +98,14 @@ func (in *Inspector) inOrder(ctx context.Context, do string, query inspect.JobQu
 	}
 	rows, last, cut := page.Rows()
 	for _, r := range rows {
-		if do == "Jobs" {
+		if q.Do == "Jobs" {
 			p.Jobs = append(p.Jobs, r.job)
 		} else {
 			p.Dead = append(p.Dead, r.dead)
 		}
 	}
 	if (cut || more) && len(rows) > 0 {
-		p.Next = listing.Cursor(look.ListName(strings.ToLower(do), &query), last)
+		p.Next = listing.Cursor(look.ListName(strings.ToLower(q.Do), query), last)
 	}
 	return p, nil
 }
@@ -114,6 +114,9 @@ func (in *Inspector) inOrder(ctx context.Context, do string, query inspect.JobQu
 func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) string) (page []S, more int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	if err = in.refused(ctx, q); err != nil {
+		return nil, 0, err
+	}
 	answers, err := in.every(ctx, &q)
 	for _, a := range answers {
 		page, more = append(page, of(a)...), more+a.More
@@ -124,9 +127,6 @@ func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) st
 }
 
 func (in *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
-	if _, _, err = in.Probe.Slots(limit); err != nil {
-		return nil, 0, err
-	}
 	return keys(in, Question{Do: "Slots", Limit: limit}, func(a *Answer) []inspect.SlotHeld { return a.Slots },
 		func(s inspect.SlotHeld) string { return s.Slot + " " + s.By })
 }

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // Question is what a partition is asked. It travels as gob, because ids are any bytes.
 type Question struct {
-	Do      string            // a method of a [Part] or [Queue], or what is to be changed: an action of [inspect.Act], or one of Do
+	Do      string            // a method of a [Part] or [Queue], or what is to be changed: a name that Act knows, or one of Do
 	Which   inspect.Selection // whose Queue and IDs are those of all other methods, too
 	Query   inspect.JobQuery
 	Running inspect.RunningQuery
@@ -166,7 +167,7 @@ func Do(ctx context.Context, p Part, q *Question) (a *Answer, err error) {
 	case "Job", "Explain", "Pending", "Wait", "do":
 		err = one(ctx, p, q, a)
 	default:
-		a.Did, err = inspect.Act(ctx, p, q.Do, q.Which, q.Reason)
+		a.Did, err = p.Act(ctx, q.Do, q.Which, q.Reason)
 	}
 	for i := range a.Details {
 		bare(&a.Details[i])
@@ -242,24 +243,10 @@ func namesAfter(all func(func(string, error) bool), after string) (names []strin
 	return names, nil
 }
 
-// payloads are those of a detail.
-func payloads(d *inspect.JobDetail) (all []*inspect.PayloadInfo) {
-	all = append(all, &d.PayloadInfo)
-	for _, list := range [][]inspect.PayloadInfo{d.InHand, d.Waiting} {
-		for i := range list {
-			all = append(all, &list[i])
-		}
-	}
-	for i := range d.Dead {
-		all = append(all, &d.Dead[i].PayloadInfo)
-	}
-	return all
-}
-
 // bare takes out what a codec has made, which is of any type: who asks has the codec, too.
 func bare(d *inspect.JobDetail) {
 	d.InHand, d.Waiting, d.Dead = slices.Clone(d.InHand), slices.Clone(d.Waiting), slices.Clone(d.Dead)
-	for _, p := range payloads(d) {
+	for _, p := range append(admin.PayloadsOf(d), &d.PayloadInfo) {
 		p.Value, p.Decode = nil, nil
 	}
 }

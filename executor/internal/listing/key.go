@@ -85,8 +85,7 @@ func (p *Page[T]) May(first, second int64) bool {
 	return true
 }
 
-// Takes reports whether a row with this key might be on the page. One that is not, because
-// the page is full of others before it, counts as offered.
+// Takes is May for the whole key of a row.
 func (p *Page[T]) Takes(k Key) bool {
 	if p.after != nil && p.sign*k.Compare(*p.after) <= 0 {
 		return false

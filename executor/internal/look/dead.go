@@ -48,10 +48,6 @@ func (l *list) meansDead(b *journal.Buried) bool {
 	return l.meant.Dead(b) && b.At < l.died
 }
 
-func (l *list) deadKey(b *journal.Buried) listing.Key {
-	return deadKey(l.Order, string(b.Entry.ID), int64(b.Entry.Position), b.At)
-}
-
 // DeadKey is the place of a dead letter in an order.
 func DeadKey(order inspect.Order, d *inspect.DeadPayload) listing.Key {
 	return deadKey(order, d.ID, int64(d.Position), d.At.UnixNano())
@@ -70,8 +66,8 @@ func (l *list) deadInOrder(ctx context.Context) (p inspect.JobPage, err error) {
 	defer cancel()
 	err = l.q.in.EachDead(ctx, l.q.Number, 0, func(b *journal.Buried) bool {
 		p.Examined++
-		if l.meansDead(b) && page.Takes(l.deadKey(b)) {
-			page.Offer(l.deadKey(b), l.q.listed(b))
+		if key := deadKey(l.Order, string(b.Entry.ID), int64(b.Entry.Position), b.At); l.meansDead(b) && page.Takes(key) {
+			page.Offer(key, l.q.listed(b))
 		}
 		return true
 	})

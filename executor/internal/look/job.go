@@ -211,22 +211,15 @@ func (i *Inspector) Decode(ctx context.Context, d *inspect.JobDetail) error {
 	if err != nil {
 		return err
 	}
-	var todo []*inspect.PayloadInfo
-	for _, list := range [...][]inspect.PayloadInfo{d.InHand, d.Waiting} {
-		for i := range list {
-			todo = append(todo, &list[i])
+	for _, p := range admin.PayloadsOf(d) {
+		if p.Raw == nil {
+			continue
 		}
-	}
-	for i := range d.Dead {
-		todo = append(todo, &d.Dead[i].PayloadInfo)
-	}
-	todo = slices.DeleteFunc(todo, func(p *inspect.PayloadInfo) bool { return p.Raw == nil })
-	for _, p := range todo {
-		result := make(chan decoded, 1)
+		result := make(chan inspect.PayloadInfo, 1)
 		go q.decode(slices.Clone(p.Raw), result) // the codec may write to it
 		select {
 		case d := <-result:
-			p.Value, p.Decode = d.value, d.err
+			p.Value, p.Decode = d.Value, d.Decode
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -234,21 +227,15 @@ func (i *Inspector) Decode(ctx context.Context, d *inspect.JobDetail) error {
 	return nil
 }
 
-// decoded is what a codec made of a payload.
-type decoded struct {
-	value any
-	err   error
-}
-
-// decode decodes a payload, also with a codec that ends the goroutine.
-func (q Queue) decode(raw []byte, result chan<- decoded) {
-	d := decoded{err: &codecError{errCodecExited, errCodecExited.Error()}}
+// decode sends what a codec makes of a payload, also of one that ends the goroutine.
+func (q Queue) decode(raw []byte, result chan<- inspect.PayloadInfo) {
+	d := inspect.PayloadInfo{Decode: &codecError{errCodecExited, errCodecExited.Error()}}
 	defer func() { result <- d }()
-	value, err := q.Decode(raw)
-	if err != nil {
-		value, err = nil, &codecError{err, brief.Cut(guard.Text(err.Error), detailBytes)}
+	if value, err := q.Decode(raw); err != nil {
+		d.Decode = &codecError{err, brief.Cut(guard.Text(err.Error), detailBytes)}
+	} else {
+		d = inspect.PayloadInfo{Value: value}
 	}
-	d = decoded{value, err}
 }
 
 // codecError is an error of a codec, with its text: who shows it need not be careful.

@@ -1,11 +1,6 @@
 // Package look shows an executor to people: its queues, jobs, dead letters and workers, and
 // what jobs hold and wait for. It changes nothing.
 //
-// # What is needed
-//
-// An [engine.Engine]: the parts that know what is asked, each safe for any goroutine, and a few
-// functions. Nothing here is called by what runs jobs, so an executor runs without it.
-//
 // # What is promised
 //
 //   - All that look at an executor go in turns, in pieces that keep no shard for longer than some

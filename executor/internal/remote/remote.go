@@ -226,9 +226,9 @@ func (c *Config) events(ctx context.Context, request func(v any) error, send fun
 func (c *Config) act(ctx context.Context, a admin.Act) (did admin.Affected, err error) {
 	which, err := a.Selection()
 	if err == nil {
-		did, err = admin.Do(ctx, c.Inspector, a.Do, which, a.Reason)
+		did.Requeued, err = c.Act(ctx, a.Do, which, a.Reason)
 	}
-	if err != nil && did.N > 0 {
+	if err != nil && did.Back > 0 {
 		did.Trouble, err = err.Error(), nil
 	}
 	return did, err

@@ -154,31 +154,20 @@ func (r *Room) Enter(ctx context.Context, n int64) (*Share, error) {
 	r.line = append(r.line, w)
 	r.admitLocked()
 	r.mu.Unlock()
-	select {
-	case <-w.in: // whatever ctx says: nobody has waited
-		return &Share{r, w.n}, nil
-	default:
-	}
-	limit := time.NewTimer(InLine)
-	defer limit.Stop()
-	var err error
+	ctx, cancel := context.WithTimeoutCause(ctx, InLine, ErrBusy)
+	defer cancel()
 	select {
 	case <-w.in:
-		return &Share{r, w.n}, nil
 	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-limit.C:
-		err = ErrBusy
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if at := slices.Index(r.line, w); at >= 0 { // or it was let in, whatever ctx says
+			r.line = slices.Delete(r.line, at, at+1)
+			r.admitLocked()
+			return nil, context.Cause(ctx)
+		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at := slices.Index(r.line, w); at >= 0 {
-		r.line = slices.Delete(r.line, at, at+1)
-	} else {
-		r.left += w.n // it was let in just now
-	}
-	r.admitLocked()
-	return nil, err
+	return &Share{r, w.n}, nil
 }
 
 // admitLocked lets in whom there is room for. mu is held.
