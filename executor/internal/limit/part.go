@@ -48,10 +48,10 @@ func (p *part) free(now int64) int {
 	if !p.known {
 		return 0
 	}
-	if p.key.law.concurrent > 0 {
+	if p.key.limit.law.concurrent > 0 {
 		free = max(p.permits-p.key.running, 0)
 	}
-	if p.key.law.interval > 0 {
+	if p.key.limit.law.interval > 0 {
 		free = min(free, p.usable(now))
 	}
 	return free
@@ -71,9 +71,9 @@ func (p *part) usable(now int64) (n int) {
 func (p *part) from(n int) int64 {
 	k := p.key
 	switch {
-	case !p.known, k.law.concurrent > 0 && p.permits-k.running < n, k.law.interval > 0 && len(p.starts) < n:
+	case !p.known, k.limit.law.concurrent > 0 && p.permits-k.running < n, k.limit.law.interval > 0 && len(p.starts) < n:
 		return never
-	case k.law.interval > 0:
+	case k.limit.law.interval > 0:
 		return max(k.paused, p.starts[n-1].from)
 	}
 	return k.paused
@@ -81,7 +81,7 @@ func (p *part) from(n int) int64 {
 
 func (p *part) begin(now int64) {
 	p.begun = true
-	if p.key.law.interval > 0 {
+	if p.key.limit.law.interval > 0 {
 		p.drop(now)
 		p.starts = p.starts[1:]
 	}
@@ -107,8 +107,8 @@ func (p *part) plan(now int64) {
 	k := p.key
 	p.drop(now)
 	wants := p.wants()
-	short := wants > k.running && (!p.known || k.law.concurrent > 0 && p.permits < min(wants, k.law.concurrent) ||
-		k.law.interval > 0 && len(p.starts) < wants-k.running)
+	short := wants > k.running && (!p.known || k.limit.law.concurrent > 0 && p.permits < min(wants, k.limit.law.concurrent) ||
+		k.limit.law.interval > 0 && len(p.starts) < wants-k.running)
 	switch {
 	case p.asking:
 		return
@@ -116,7 +116,7 @@ func (p *part) plan(now int64) {
 		p.at = max(p.failed, now)
 	case short:
 		p.at = max(p.retry, now)
-	case p.begun, k.paused > now && wants > k.running, k.law.concurrent > 0 && p.told != [2]int{p.permits, wants}:
+	case p.begun, k.paused > now && wants > k.running, k.limit.law.concurrent > 0 && p.told != [2]int{p.permits, wants}:
 		p.at = p.asked + askAgain
 	case p.told != [2]int{}:
 		p.at = p.asked + askAnew
@@ -136,8 +136,8 @@ func (p *part) ask(now int64) quota.Ask {
 	if now >= p.asked+askAgain {
 		p.permits = min(p.permits, wants)
 	}
-	a := quota.Ask{Concurrent: k.law.concurrent, Interval: k.law.interval, Ahead: k.law.ahead, Holds: p.permits, Wants: wants, Pauses: p.pause}
-	if k.law.interval > 0 {
+	a := quota.Ask{Concurrent: k.limit.law.concurrent, Interval: k.limit.law.interval, Ahead: k.limit.law.ahead, Holds: p.permits, Wants: wants, Pauses: p.pause}
+	if k.limit.law.interval > 0 {
 		a.Starts = max(wants-k.running-len(p.starts), 0)
 	}
 	if p.pause.New {
@@ -163,7 +163,7 @@ func (p *part) hear(sent, now int64, wants int, a quota.Answer, ok bool) {
 		p.retry = min(p.retry, now+askAgain) // it may be ended elsewhere
 	}
 	p.told = [2]int{a.Permits, wants}
-	if k.law.concurrent == 0 {
+	if k.limit.law.concurrent == 0 {
 		p.told = [2]int{}
 	}
 	for _, at := range a.Starts {
