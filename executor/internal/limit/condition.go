@@ -9,8 +9,6 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/shard"
 )
 
 // Limits are all limits of an executor, and the jobs that wait for them, for any number
@@ -193,9 +191,6 @@ type hold struct {
 	grant *Grant
 }
 
-// Settle implements [admit.Hold].
-func (h *hold) Settle(shard.Verdict, bool) []journal.Set { return nil }
-
 // Release implements [admit.Hold].
 func (h *hold) Release() { h.l.Do(func(t *Table, now int64) { t.Release(now, h.grant) }) }
 
@@ -225,6 +220,3 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) (waits bool)
 	})
 	return waits
 }
-
-// Held implements [admit.Condition].
-func (c *Condition) Held(admit.Owner, *inspect.Holdings) {}
