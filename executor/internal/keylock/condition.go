@@ -139,18 +139,9 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 
 // enterService is Enter with the queue's own service.
 func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold) error {
-	var locked []string
-	for _, key := range h.blockedBy {
-		err := guard.Call(func() error {
-			is, err := c.Service.Locked(ctx, key)
-			if is {
-				locked = append(locked, key)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	locked, err := c.lockedServed(ctx, h.blockedBy)
+	if err != nil {
+		return err
 	}
 	if len(locked) == 0 {
 		for _, s := range h.set {
@@ -183,6 +174,22 @@ func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold) 
 		cl.Wake() // it was unlocked just now
 	}
 	return admit.ErrWaits
+}
+
+// lockedServed returns those of some keys that the queue's service has locked.
+func (c *Condition) lockedServed(ctx context.Context, keys []string) (locked []string, err error) {
+	for _, key := range keys {
+		if err = guard.Call(func() error {
+			is, err := c.Service.Locked(ctx, key)
+			if is {
+				locked = append(locked, key)
+			}
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return locked, nil
 }
 
 // lockServed locks keys with the queue's service. Those that it has locked before one
