@@ -218,7 +218,7 @@ type Caller[T, R any] struct {
 // it is dropped, and so is what comes with an error. In a cluster it comes as JSON. It returns the errors of Handle.
 func HandleResult[T, R any](x *Executor, name string, handler func(context.Context, Job[T]) (R, error), cfg QueueConfig[T]) (*Caller[T, R], error) {
 	t := &Queue[T]{cfg: cfg}
-	err := t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
+	_, err := t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callSingle(ctx, items, func(ctx context.Context, job Job[T]) error {
 			result, err := handler(ctx, job)
 			if err == nil {
@@ -226,8 +226,7 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 			}
 			return err
 		})
-	})
-	t, err = everywhere(x, t, err, func(part *Executor) error { _, err := HandleResult(part, name, handler, cfg); return err })
+	}, func(part *Executor) error { _, err := HandleResult(part, name, handler, cfg); return err })
 	if err != nil {
 		return nil, err
 	}

@@ -132,9 +132,6 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 		Failures: admin.FailuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim, job.from.item = admit.ClaimOf(it.Claim), it
-	if t.q.Folder != nil {
-		return job, t.decodeFolded(it, &job)
-	}
 	var e journal.Entry
 	parts := it.Outcome.Parts // from an earlier call: they don't come again
 	for i, p := range t.q.Core.InHand(it) {
@@ -145,48 +142,25 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 		if err := p.Ref.Read(&e); err != nil {
 			return job, &work.Unread{Err: err}
 		}
-		value, err := t.decodeOne(e.Payload)
-		if err != nil && t.q.Core.Single {
-			continue // a moment ago it did decode
+		if it.Folded != nil {
+			e.Payload = it.Folded
 		}
-		if err != nil {
+		value, err := t.decodeOne(e.Payload)
+		switch {
+		case err == nil:
+			job.Payloads = append(job.Payloads, Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), admin.MetadataOf(&e)})
+		case it.Folded != nil: // a moment ago it did decode
+			return job, &undecodable{err}
+		case !t.q.Core.Single: // the same
 			if err = t.refuse(it, i, err); err != nil {
 				return job, err
 			}
-			continue
 		}
-		job.Payloads = append(job.Payloads, payloadOf(value, p, &e))
+		if t.q.Folder != nil {
+			break // they became one
+		}
 	}
 	return job, nil
-}
-
-// decodeFolded adds the one payload that the handler gets; none if nothing decodes.
-func (t *Queue[T]) decodeFolded(it *shard.Item, job *Merged[T]) error {
-	i, found := t.q.OneOf(it)
-	if !found {
-		return nil
-	}
-	p := it.Payloads[i]
-	var e journal.Entry
-	if err := p.Ref.Read(&e); err != nil {
-		return &work.Unread{Err: err}
-	}
-	if it.Folded != nil {
-		e.Payload = it.Folded
-	}
-	value, err := t.decodeOne(e.Payload)
-	if err != nil && it.Folded != nil {
-		return &undecodable{err} // a moment ago it did decode
-	}
-	if err != nil {
-		return t.refuse(it, i, err)
-	}
-	job.Payloads = append(job.Payloads, payloadOf(value, p, &e))
-	return nil
-}
-
-func payloadOf[T any](value T, p shard.Payload, e *journal.Entry) Payload[T] {
-	return Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), admin.MetadataOf(e)}
 }
 
 // decodeAll makes the jobs of those items that have a payload left. Those that wait for

@@ -179,17 +179,14 @@ func (l *Limit) Stats() (s inspect.LimitStats) {
 	if l.made() != nil {
 		return s
 	}
-	l.x.limits.Do(func(*limit.Table, int64) {
-		n := l.limit.Stats()
-		s = inspect.LimitStats{Config: inspect.LimitSetting(l.limit.Config()), Keys: n.Keys, Running: n.Running, Waiting: n.Waiting}
-	})
+	l.x.limits.Do(func(*limit.Table, int64) { s = l.limit.Stats() })
 	return s
 }
 
 // Key returns how it stands with a key; one that is not in use has no jobs.
 func (l *Limit) Key(key string) (k inspect.LimitKey) {
 	if l.made() == nil {
-		l.x.limits.Do(func(_ *limit.Table, now int64) { k = l.limit.Key(key).Shown(now) })
+		l.x.limits.Do(func(_ *limit.Table, now int64) { k = l.limit.Key(now, key) })
 	}
 	return k
 }
@@ -199,11 +196,7 @@ func (l *Limit) Keys() (keys []inspect.LimitKey) {
 	if l.made() != nil {
 		return nil
 	}
-	l.x.limits.Do(func(_ *limit.Table, now int64) {
-		for _, k := range l.limit.Keys(inspect.MaxListed) {
-			keys = append(keys, k.Shown(now))
-		}
-	})
+	l.x.limits.Do(func(_ *limit.Table, now int64) { keys = l.limit.Keys(now, inspect.MaxListed) })
 	return keys
 }
 

@@ -186,7 +186,7 @@ func (x *Executor) newCalls() *submit.Engine {
 	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
 	calls := &submit.Engine{
 		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes, Err: x.Err, Exempt: x.owns,
-		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Repeated: repeated, Stale: stale, Waiting: waiting},
+		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting},
 	}
 	if x.cfg.Splitter.Nodes > 0 { // or each payload would ask
 		calls.Refuse = x.cfg.Splitter.refuse

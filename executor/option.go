@@ -183,10 +183,6 @@ func Carried(rest []byte) (options []Option, err error) {
 // returns ErrInvalidKey for another number of items than the first call had.
 func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, name: key} }
 
-func repeated(key string, then, now int) error {
-	return fmt.Errorf("%w: %q came with %d items before, now it has %d", ErrInvalidKey, key, then, now)
-}
-
 // FromSource accepts a call only if offset is greater than the last one that was
 // accepted under name, by any queue of the executor; otherwise the call returns a
 // [StaleError]. The offset is written in the commit of the payload. So what comes from

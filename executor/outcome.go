@@ -97,15 +97,6 @@ func RetryAfter(d time.Duration, err error) error {
 	return &WishError{Outcome: OutcomeFailed, After: max(d, 0), Err: err}
 }
 
-// asWish finds a wish in an error. A nil pointer is none.
-func asWish[T any, W interface {
-	*T
-	error
-}](err error) (W, bool) {
-	w, found := errors.AsType[W](err)
-	return w, found && w != nil
-}
-
 func (e *WishError) Error() string {
 	switch {
 	case e.Outcome == OutcomeCancelled:
@@ -176,7 +167,7 @@ func (q *queue) wish(it *shard.Item, err error) work.Wish {
 
 // wishOf finds out what an error asks for that is no panic. Its methods are the user's code.
 func wishOf(err error) (w work.Wish) {
-	if f, ok := asWish[FatalError](err); ok {
+	if f, ok := errors.AsType[*FatalError](err); ok && f != nil {
 		w.Fatal = f
 	}
 	if each, ok := errors.AsType[PayloadErrors](err); ok {
@@ -184,8 +175,8 @@ func wishOf(err error) (w work.Wish) {
 			w.Payloads = PayloadErrors{}
 		}
 	}
-	switch e, ok := asWish[WishError](err); {
-	case !ok:
+	switch e, _ := errors.AsType[*WishError](err); {
+	case e == nil:
 		if e, ok := errors.AsType[*FullError](err); ok && e.Disk { // for a follow-up mostly: not the fault of the job
 			w.Kind, w.After = work.FullDisk, retryFullDisk
 		}

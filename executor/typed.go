@@ -35,10 +35,9 @@ import (
 // a new name on a full disk, which the other queues make room on, or an error of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	t := &Queue[T]{cfg: cfg}
-	err := t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
+	return t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callSingle(ctx, items, handler)
-	})
-	return everywhere(x, t, err, func(part *Executor) error { _, err := Handle(part, name, handler, cfg); return err })
+	}, func(part *Executor) error { _, err := Handle(part, name, handler, cfg); return err })
 }
 
 // callSingle calls a handler that gets one payload, inside the middlewares.
@@ -92,10 +91,9 @@ func HandleLatest[T any](x *Executor, name string, handler func(context.Context,
 // Handle.
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	t := &Queue[T]{cfg: cfg}
-	err := t.enroll(x, name, handler == nil, oneID, func(ctx context.Context, items []*shard.Item) []error {
+	return t.enroll(x, name, handler == nil, oneID, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callMerged(ctx, items, handler)
-	})
-	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleMerged(part, name, handler, cfg); return err })
+	}, func(part *Executor) error { _, err := HandleMerged(part, name, handler, cfg); return err })
 }
 
 // callMerged calls a handler that gets all payloads of an id, inside the middlewares.
@@ -136,11 +134,10 @@ func orNil(err error) []error {
 // [Handle]. It returns the errors of Handle.
 func HandleBatch[T any](x *Executor, name string, handler func(context.Context, []Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	t := &Queue[T]{cfg: cfg}
-	err := t.enroll(x, name, handler == nil, manyIDs, func(ctx context.Context, items []*shard.Item) []error {
+	return t.enroll(x, name, handler == nil, manyIDs, func(ctx context.Context, items []*shard.Item) []error {
 		b := batch[T]{queue: t, handler: handler}
 		return b.run(ctx, items)
-	})
-	return everywhere(x, t, err, func(part *Executor) error { _, err := HandleBatch(part, name, handler, cfg); return err })
+	}, func(part *Executor) error { _, err := HandleBatch(part, name, handler, cfg); return err })
 }
 
 // shape is what one call of a handler gets.
@@ -152,20 +149,28 @@ const (
 	manyIDs
 )
 
-// enroll registers a queue, if its shape lets it.
-func (t *Queue[T]) enroll(x *Executor, name string, noHandler bool, s shape, call func(context.Context, []*shard.Item) []error) error {
+// enroll registers a queue, if its shape lets it. Each partition of a cluster repeats that.
+func (t *Queue[T]) enroll(
+	x *Executor, name string, noHandler bool, s shape, call func(context.Context, []*shard.Item) []error, repeat func(part *Executor) error,
+) (*Queue[T], error) {
 	most, batch := t.cfg.Gather.MaxPayloads, t.cfg.BatchSize
 	switch {
 	case x == nil:
-		return fmt.Errorf("%w: queue %q has no executor; Open makes one", ErrConfig, name)
+		return nil, fmt.Errorf("%w: queue %q has no executor; Open makes one", ErrConfig, name)
 	case noHandler:
-		return fmt.Errorf("%w: the handler of queue %q is nil", ErrConfig, name)
+		return nil, fmt.Errorf("%w: the handler of queue %q is nil", ErrConfig, name)
 	case s == onePayload && (most > 1 || most < 0):
-		return fmt.Errorf("%w: Gather.MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
+		return nil, fmt.Errorf("%w: Gather.MaxPayloads is %d for queue %q, whose handler gets one payload; use HandleMerged", ErrConfig, most, name)
 	case s != manyIDs && batch > 1:
-		return fmt.Errorf("%w: BatchSize is %d for queue %q, whose handler gets single jobs; use HandleBatch", ErrConfig, batch, name)
+		return nil, fmt.Errorf("%w: BatchSize is %d for queue %q, whose handler gets single jobs; use HandleBatch", ErrConfig, batch, name)
 	}
-	return t.register(x, name, s == onePayload, call)
+	if err := t.register(x, name, s == onePayload, call); err != nil {
+		return nil, err
+	}
+	if x.cluster != nil {
+		x.cluster.Each(repeat)
+	}
+	return t, nil
 }
 
 func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) error {
@@ -339,15 +344,4 @@ func (t *Queue[T]) Stats(ctx context.Context) (inspect.QueueStats, error) {
 		return t.q.x.cluster.Figures(ctx, t.q.Name)
 	}
 	return t.q.x.inspector.Figures(ctx, t.q.To)
-}
-
-// everywhere has each partition repeat a registration that has succeeded.
-func everywhere[T any](x *Executor, t *Queue[T], err error, register func(part *Executor) error) (*Queue[T], error) {
-	if err != nil {
-		return nil, err
-	}
-	if x.cluster != nil {
-		x.cluster.Each(register)
-	}
-	return t, nil
 }

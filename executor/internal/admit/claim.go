@@ -189,8 +189,8 @@ func (c *Claim) Returned() {
 // becomes of what it has kept for it.
 func (c *Claim) Settle(v shard.Verdict, over bool) (sets []journal.Set) {
 	for i, h := range c.holds {
-		if h != nil {
-			sets = append(sets, h.Settle(v, over)...)
+		if s, ok := h.(Settled); ok {
+			sets = append(sets, s.Settle(v, over)...)
 		} else if k, ok := c.list.asked[i].(Keeper); ok {
 			sets = append(sets, k.Abandoned(c.By, v, over)...)
 		}

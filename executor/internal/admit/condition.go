@@ -30,9 +30,6 @@ type Condition interface {
 
 	// Explain says what a job waits for here, for people; false: it does not.
 	Explain(by Owner, e *inspect.Explanation) bool
-
-	// Held adds what a job has of it, for people.
-	Held(by Owner, h *inspect.Holdings)
 }
 
 // Wait is what keeps a job waiting, as the search for circles sees it.
@@ -42,19 +39,19 @@ type Wait struct {
 	Any bool    // one of On is enough; else all of them have to go on
 }
 
-// Hold is what a job has of a condition while it runs.
-type Hold interface {
-	// Settle ends it as the verdict says, and returns what the journal has to know; over:
-	// the job does not run again. VerdictUnstarted takes back what was taken for a job
-	// that waits after all. The ledger is held.
-	Settle(v shard.Verdict, over bool) []journal.Set
-
-	// Release lets others have what Settle has left. It may wake them: nothing is held.
-	Release()
-}
+// Hold is what a job has of a condition while it runs. Release lets others have what Settled has
+// left. It may wake them: nothing is held.
+type Hold interface{ Release() }
 
 // What follows a condition or a hold may be besides.
 type (
+	// Settled is a hold of which the journal has to know. Settle ends it as the verdict says;
+	// over: the job does not run again. VerdictUnstarted takes back what was taken for a job
+	// that waits after all. The ledger is held.
+	Settled interface {
+		Settle(v shard.Verdict, over bool) []journal.Set
+	}
+
 	// Lease is a hold that may be lost while the job runs.
 	Lease interface {
 		KeepAlive() // from when the handler is called
@@ -79,6 +76,11 @@ type (
 	// Early is a hold that ends when the handler has returned, before anybody hears what
 	// became of the job.
 	Early interface{ Returned() }
+
+	// Holder is a condition that adds what a job has of it, for people.
+	Holder interface {
+		Held(by Owner, h *inspect.Holdings)
+	}
 
 	// Caller is a condition that keeps a turn for a job until a worker comes to it.
 	Caller interface {

@@ -14,10 +14,7 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// ErrDeadlock is matched by the error of a call from a handler that would wait
-// for what can't end before that handler does: a payload of its own id, one that
-// waits, perhaps over others, for this one or for what it holds, or any at all
-// while the handlers of all other workers wait, too.
+// ErrDeadlock is of a handler that would wait for what can't end before it does.
 var ErrDeadlock = errors.New("executor: it would wait for itself")
 
 // Call is one wait. Done has to follow.

@@ -208,9 +208,14 @@ func (d *Dispatcher) Turn(q *Queue, runs, most int) *inspect.Turn {
 		return nil
 	}
 	t := &inspect.Turn{Reason: "workers", Running: d.seats, Of: d.seats}
-	if !d.policy.fair {
-		return t
+	if d.policy.fair {
+		d.explain(q, t)
 	}
+	return t
+}
+
+// explain says which queues go before one that shares the seats fairly.
+func (d *Dispatcher) explain(q *Queue, t *inspect.Turn) {
 	q.count(d.now())
 	d.countUp(d.now())
 	var higher, lower []string
@@ -232,7 +237,6 @@ func (d *Dispatcher) Turn(q *Queue, runs, most int) *inspect.Turn {
 	t.Before = slices.Compact(t.Before) // there is one for each shard
 	t.More = max(len(t.Before)-inspect.MaxListed, 0)
 	t.Before = t.Before[:len(t.Before)-t.More]
-	return t
 }
 
 // enlist gives a queue its priority. mu is held.

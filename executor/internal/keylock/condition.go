@@ -56,13 +56,6 @@ func (c *Condition) KeysOnEnqueue(id string, value any) ([]string, error) {
 	return keys, cmp.Or(err, err2, err3, err4)
 }
 
-// wants are the keys of a job.
-type wants struct {
-	blockedBy []string
-	set       []setting
-	unlock    []unlocking
-}
-
 // unlocking is a key that the success of a job unlocks, if it counts for one of its
 // payloads. own: that payload locks it itself, and unlocks no lock but that.
 type unlocking struct {
@@ -73,8 +66,8 @@ type unlocking struct {
 // want adds the keys of a payload. Counted keys count for each payload, as they did when
 // it was enqueued; a service decides itself whether its keys do. OnRun keys are the
 // payload's in any case: its burial, or its deletion, ends its own locks and no other.
-func (c *Condition) want(w *wants, id string, p admit.Payload) error {
-	count := c.Counted || c.Service != nil
+func (h *hold) want(p admit.Payload) error {
+	c, id := h.c, h.by.ID
 	blockedBy, err := c.BlockedBy.of(id, p.Value)
 	set, err2 := c.OnRun.of(id, p.Value)
 	unlock, err3 := c.Unlock.of(id, p.Value)
@@ -82,14 +75,14 @@ func (c *Condition) want(w *wants, id string, p admit.Payload) error {
 		return err
 	}
 	for _, key := range blockedBy {
-		w.blockedBy = admit.With(w.blockedBy, key)
+		h.blockedBy = admit.With(h.blockedBy, key)
 	}
 	for _, key := range set {
-		w.set = append(w.set, setting{Key: key, Position: journal.Position(p.Position)})
+		h.set = append(h.set, setting{Key: key, Position: journal.Position(p.Position)})
 	}
-	if !count {
+	if !c.Counted && c.Service == nil {
 		for _, key := range unlock {
-			w.unlock = admit.With(w.unlock, unlocking{setting: setting{Key: key}})
+			h.unlock = admit.With(h.unlock, unlocking{setting: setting{Key: key}})
 		}
 		return nil
 	}
@@ -102,7 +95,7 @@ func (c *Condition) want(w *wants, id string, p admit.Payload) error {
 		own = append(own, enqueued...)
 	}
 	for _, key := range unlock {
-		w.unlock = append(w.unlock, unlocking{setting{Key: key, Position: journal.Position(p.Position)}, slices.Contains(own, key)})
+		h.unlock = append(h.unlock, unlocking{setting{Key: key, Position: journal.Position(p.Position)}, slices.Contains(own, key)})
 	}
 	return nil
 }
@@ -113,27 +106,23 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 	if err != nil {
 		return nil, err
 	}
-	var w wants
+	h := &hold{c: c, by: cl.By}
 	for _, p := range payloads {
-		if err := c.want(&w, cl.By.ID, p); err != nil {
+		if err := h.want(p); err != nil {
 			return nil, err
 		}
 	}
-	h := &hold{c: c, by: cl.By, blockedBy: w.blockedBy, unlock: w.unlock}
-	if !c.Counted {
-		h.set = w.set
-	}
 	switch {
-	case len(w.blockedBy)+len(w.set) == 0:
+	case len(h.blockedBy)+len(h.set) == 0:
 		return h, nil
 	case c.Service != nil:
-		return h, c.enterService(ctx, cl, h, w)
+		return h, c.enterService(ctx, cl, h)
 	}
 	wake := cl.Wake
 	if !Waits(c.Blocked) {
 		wake = nil
 	}
-	r := request{By: cl.By, BlockedBy: w.blockedBy, Lock: w.set, TTL: c.TTL}
+	r := request{By: cl.By, BlockedBy: h.blockedBy, Lock: h.set, TTL: c.TTL}
 	c.ledger.Do(nil, func() {
 		var key string
 		if h.fresh, key = c.Keys.locks.Enter(r, wake); key != "" && wake == nil {
@@ -149,22 +138,13 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 }
 
 // enterService is Enter with the queue's own service.
-func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold, w wants) error {
-	var locked []string
-	for _, key := range w.blockedBy {
-		err := guard.Call(func() error {
-			is, err := c.Service.Locked(ctx, key)
-			if is {
-				locked = append(locked, key)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
+func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold) error {
+	locked, err := c.lockedServed(ctx, h.blockedBy)
+	if err != nil {
+		return err
 	}
 	if len(locked) == 0 {
-		for _, s := range w.set {
+		for _, s := range h.set {
 			h.served = append(h.served, s.Key)
 		}
 		return c.lockServed(ctx, h.served)
@@ -194,6 +174,22 @@ func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold, 
 		cl.Wake() // it was unlocked just now
 	}
 	return admit.ErrWaits
+}
+
+// lockedServed returns those of some keys that the queue's service has locked.
+func (c *Condition) lockedServed(ctx context.Context, keys []string) (locked []string, err error) {
+	for _, key := range keys {
+		if err = guard.Call(func() error {
+			is, err := c.Service.Locked(ctx, key)
+			if is {
+				locked = append(locked, key)
+			}
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return locked, nil
 }
 
 // lockServed locks keys with the queue's service. Those that it has locked before one
@@ -287,7 +283,7 @@ type hold struct {
 	by        admit.Owner
 	blockedBy []string
 	unlock    []unlocking
-	set       []setting // what its payloads leave locked is the job's; nil if locks count
+	set       []setting // keys that it locks when it runs
 	fresh     []*Lock   // keys that this very run has locked
 	served    []string  // the same, of a service; nil once the job has run
 }
@@ -298,7 +294,7 @@ func (h *hold) Renew() (free bool) {
 	return free
 }
 
-// Settle implements [admit.Hold].
+// Settle implements [admit.Settled].
 func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 	if v == shard.VerdictUnstarted {
 		h.c.Drop(h.fresh...)
@@ -310,7 +306,9 @@ func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 		for _, u := range h.unlock {
 			h.c.Keys.unlockFor(u, h.c.Counted, h.by)
 		}
-		h.c.leaveToJob(h.set)
+		if !h.c.Counted {
+			h.c.leaveToJob(h.set)
+		}
 	}
 	return nil
 }
@@ -376,7 +374,7 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) (waits bool)
 	return waits
 }
 
-// Held implements [admit.Condition].
+// Held implements [admit.Holder].
 func (c *Condition) Held(by admit.Owner, h *inspect.Holdings) {
 	c.ledger.View(func() { h.Keys = c.HeldBy(by, inspect.MaxListed) })
 }

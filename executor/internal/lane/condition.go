@@ -62,9 +62,6 @@ type hold struct {
 	id    string
 }
 
-// Settle implements [admit.Hold].
-func (h *hold) Settle(shard.Verdict, bool) []journal.Set { return nil }
-
 // Release implements [admit.Hold].
 func (h *hold) Release() { h.lanes.Leave(h.id) }
 
@@ -76,6 +73,3 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) bool {
 	}
 	return ok
 }
-
-// Held implements [admit.Condition].
-func (c *Condition) Held(admit.Owner, *inspect.Holdings) {}

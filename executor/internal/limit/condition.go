@@ -3,15 +3,12 @@ package limit
 import (
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/shard"
 )
 
 // Limits are all limits of an executor, and the jobs that wait for them, for any number
@@ -181,8 +178,8 @@ func (c *Condition) Aside(by admit.Owner, forget bool) {
 // Waits implements [admit.Condition]. Who waits for a time goes on by itself.
 func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	c.Do(func(t *Table, _ int64) {
-		if k, called, ok := t.Waits(by); ok && !called && k.From < 0 && !k.Shared {
-			all = []admit.Wait{{For: k.Limit, On: t.running(by), Any: true}}
+		if k, called := t.waits(by); k != nil && !called && k.from(1) == never && !k.limit.shared {
+			all = []admit.Wait{{For: k.limit.name, On: t.running(k), Any: true}}
 		}
 	})
 	return all
@@ -193,9 +190,6 @@ type hold struct {
 	l     *Limits
 	grant *Grant
 }
-
-// Settle implements [admit.Hold].
-func (h *hold) Settle(shard.Verdict, bool) []journal.Set { return nil }
 
 // Release implements [admit.Hold].
 func (h *hold) Release() { h.l.Do(func(t *Table, now int64) { t.Release(now, h.grant) }) }
@@ -216,30 +210,13 @@ func Throttle(c *admit.Claim, only *Limit, d time.Duration) {
 // Explain implements [admit.Condition].
 func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) (waits bool) {
 	c.Do(func(t *Table, now int64) {
-		k, called, ok := t.Waits(by)
-		switch waits = ok; {
+		k, called := t.waits(by)
+		switch waits = k != nil; {
 		case called:
 			e.State = inspect.JobReady // its shard is about to hear of it
-		case ok:
-			e.State, e.Limit = inspect.JobLimited, new(k.Shown(now))
+		case waits:
+			e.State, e.Limit = inspect.JobLimited, new(k.shown(now))
 		}
 	})
 	return waits
-}
-
-// Held implements [admit.Condition].
-func (c *Condition) Held(admit.Owner, *inspect.Holdings) {}
-
-// Shown shows a key to people, on their clock.
-func (k KeyStats) Shown(now int64) inspect.LimitKey {
-	wall := time.Now().Round(0)
-	on := func(at int64) (t time.Time) {
-		if at > now && at < math.MaxInt64 {
-			t = wall.Add(time.Duration(at - now))
-		}
-		return t
-	}
-	return inspect.LimitKey{
-		Limit: k.Limit, Key: k.Key, Config: inspect.LimitSetting(k.Config), Running: k.Running, Waiting: k.Waiting, Until: on(k.From), Paused: on(k.Paused),
-	}
 }

@@ -26,7 +26,6 @@ const (
 type key struct {
 	limit *Limit
 	name  string
-	law   law
 
 	running int
 	next    int64 // the pace; see the package comment
@@ -56,8 +55,8 @@ type line struct {
 type waiter struct {
 	owner  admit.Owner
 	number uint64 // the order in which jobs came
-	state  stage
-	key    *key // that it waits for, or whose turn is kept for it
+	key    *key   // that it waits for, or whose turn is kept for it; nil: its number is kept, no more
+	called bool   // out of the line, and its turn is kept until then
 	line   *line
 	place  int   // in line
 	until  int64 // then the call is over, or the number is forgotten
@@ -68,15 +67,6 @@ type waiter struct {
 func (w *waiter) Before(o *waiter) bool { return w.number < o.number }
 func (w *waiter) Place() *int           { return &w.place }
 
-// stage is where a waiter is.
-type stage uint8
-
-const (
-	aside   stage = iota // in no line; its number is kept
-	waiting              // in the line of key
-	called               // out of the line, and its turn is kept until then
-)
-
 // free is how many jobs may start now.
 func (k *key) free(now int64) int {
 	if now < k.paused {
@@ -86,15 +76,15 @@ func (k *key) free(now int64) int {
 		return k.part.free(now)
 	}
 	free := math.MaxInt
-	if k.law.concurrent > 0 {
-		free = max(k.law.concurrent-k.running, 0)
+	if k.limit.law.concurrent > 0 {
+		free = max(k.limit.law.concurrent-k.running, 0)
 	}
-	if k.law.interval > 0 {
-		lead := now + k.law.ahead - max(k.next, now)
+	if k.limit.law.interval > 0 {
+		lead := now + k.limit.law.ahead - max(k.next, now)
 		if lead < 0 {
 			return 0
 		}
-		free = min(free, int(lead/k.law.interval)+1)
+		free = min(free, int(lead/k.limit.law.interval)+1)
 	}
 	return free
 }
@@ -105,16 +95,16 @@ func (k *key) from(n int) int64 {
 	if k.part != nil {
 		return k.part.from(n)
 	}
-	if k.law.concurrent > 0 && k.law.concurrent-k.running < n {
+	if k.limit.law.concurrent > 0 && k.limit.law.concurrent-k.running < n {
 		return never
 	}
 	at := k.paused
-	if k.law.interval > 0 {
-		lead := int64(n-1) * k.law.interval
-		if lead > k.law.ahead {
+	if k.limit.law.interval > 0 {
+		lead := int64(n-1) * k.limit.law.interval
+		if lead > k.limit.law.ahead {
 			return never
 		}
-		at = max(at, k.next+lead-k.law.ahead)
+		at = max(at, k.next+lead-k.limit.law.ahead)
 	}
 	return at
 }
@@ -126,8 +116,8 @@ func (k *key) begin(now int64) {
 	k.misses = 0
 	if k.part != nil {
 		k.part.begin(now)
-	} else if k.law.interval > 0 {
-		k.next = max(k.next, now) + k.law.interval
+	} else if k.limit.law.interval > 0 {
+		k.next = max(k.next, now) + k.limit.law.interval
 	}
 }
 
@@ -137,17 +127,6 @@ func (k *key) pause(now, until int64, least bool) {
 	if k.part != nil {
 		k.part.pause, k.part.said = quota.Pause{New: true, Least: least}, now
 	}
-}
-
-// obey gives the key another law. It is not held to what the old one made of its
-// past for longer than an interval of the new one.
-func (k *key) obey(l law, now int64) {
-	k.law = l
-	if l.interval == 0 {
-		k.next = 0
-		return
-	}
-	k.next = min(k.next, now+l.ahead+l.interval)
 }
 
 // idle reports whether the key need not be known, and if it will be so by itself,
@@ -185,7 +164,7 @@ func (k *key) enqueue(w *waiter) {
 		i = len(k.lines)
 		k.lines = append(k.lines, &line{queue: w.owner.Queue})
 	}
-	w.state, w.key, w.line = waiting, k, k.lines[i]
+	w.key, w.line = k, k.lines[i]
 	w.line.jobs.Put(w)
 	k.waiting++
 	k.limit.waiting++
@@ -193,7 +172,7 @@ func (k *key) enqueue(w *waiter) {
 
 // leave takes a job out of the line, or ends its call.
 func (k *key) leave(w *waiter) {
-	if w.state == called {
+	if w.called {
 		k.called = slices.DeleteFunc(k.called, func(o *waiter) bool { return o == w })
 	} else {
 		w.line.jobs.Remove(w)
@@ -203,7 +182,7 @@ func (k *key) leave(w *waiter) {
 			k.lines = slices.DeleteFunc(k.lines, func(l *line) bool { return l == w.line })
 		}
 	}
-	w.state, w.key, w.line = aside, nil, nil
+	w.called, w.key, w.line = false, nil, nil
 }
 
 // call calls the first job of the queue whose turn it is.
@@ -213,7 +192,7 @@ func (k *key) call(now int64) *waiter {
 	copy(k.lines, k.lines[1:])
 	k.lines[len(k.lines)-1] = l
 	k.leave(w)
-	w.state, w.key = called, k
+	w.called, w.key = true, k
 	w.until = now + patience<<min(k.misses, mostMisses)
 	k.called = append(k.called, w)
 	return w

@@ -16,7 +16,7 @@ import (
 func (l *Limit) key(name string) *key {
 	k := l.keys[name]
 	if k == nil {
-		k = &key{limit: l, name: name, law: l.law, next: l.born + l.law.saved} // it has saved up what it has not used since then
+		k = &key{limit: l, name: name, next: l.born + l.law.saved} // it has saved up what it has not used since then
 		if l.shared {
 			k.next, k.part = 0, &part{key: k, at: never}
 		}
@@ -28,14 +28,12 @@ func (l *Limit) key(name string) *key {
 // Config returns what holds for each key.
 func (l *Limit) Config() Config { return l.config }
 
-// Name returns the name of the limit.
-func (l *Limit) Name() string { return l.name }
-
-// Set changes the limit. The config has its defaults. It looks at each key in use.
+// Set changes the limit. The config has its defaults. It looks at each key in use, which is not
+// held to what the old law made of its past for longer than an interval of the new one.
 func (l *Limit) Set(now int64, c Config) {
 	l.config, l.law = c, newLaw(c, l.shared)
 	for _, k := range slices.Collect(maps.Values(l.keys)) {
-		k.obey(l.law, now)
+		k.next = min(k.next, now+l.law.ahead+l.law.interval)
 		if k.part != nil {
 			k.part.obey(now)
 		}
@@ -50,49 +48,36 @@ func (l *Limit) Pause(now int64, name string, until int64) {
 	l.table.settle(now, k)
 }
 
-// Stats are figures of a limit.
-type Stats struct {
-	Keys    int // in use
-	Running int // jobs, by keys
-	Waiting int // jobs
-}
-
 // Stats counts.
-func (l *Limit) Stats() Stats { return Stats{len(l.keys), l.running, l.waiting} }
-
-// KeyStats are figures of a key.
-type KeyStats struct {
-	Limit, Key string
-	Config     Config
-	Shared     bool // others may have what it waits for
-	Running    int
-	Waiting    int
-	Paused     int64 // until then; not after now: it is not
-	From       int64 // when the next job may start; not after now: now; below zero: when one has ended
+func (l *Limit) Stats() inspect.LimitStats {
+	return inspect.LimitStats{Config: inspect.LimitSetting(l.config), Keys: len(l.keys), Running: l.running, Waiting: l.waiting}
 }
 
-// Key returns the figures of a key; one that is not in use has none.
-func (l *Limit) Key(name string) KeyStats {
-	k := l.keys[name]
-	if k == nil {
-		return KeyStats{Limit: l.name, Key: name, Config: l.config}
+// Key shows a key to people; one that is not in use has no jobs.
+func (l *Limit) Key(now int64, name string) inspect.LimitKey {
+	if k := l.keys[name]; k != nil {
+		return k.shown(now)
 	}
-	return k.stats()
+	return inspect.LimitKey{Limit: l.name, Key: name, Config: inspect.LimitSetting(l.config)}
 }
 
-func (k *key) stats() KeyStats {
-	from := k.from(1)
-	if from == never {
-		from = -1
+// shown is the key on the clock of people.
+func (k *key) shown(now int64) inspect.LimitKey {
+	wall := time.Now().Round(0)
+	on := func(at int64) (t time.Time) {
+		if at > now && at != never {
+			t = wall.Add(time.Duration(at - now))
+		}
+		return t
 	}
-	return KeyStats{
-		Limit: k.limit.name, Key: k.name, Config: k.limit.config, Shared: k.limit.shared, Running: k.running,
-		Waiting: k.waiting + len(k.called), Paused: k.paused, From: from,
+	return inspect.LimitKey{
+		Limit: k.limit.name, Key: k.name, Config: inspect.LimitSetting(k.limit.config), Running: k.running,
+		Waiting: k.waiting + len(k.called), Until: on(k.from(1)), Paused: on(k.paused),
 	}
 }
 
-// Keys returns the figures of up to n keys in use: those for which most jobs wait.
-func (l *Limit) Keys(n int) []KeyStats {
+// Keys shows up to n keys in use: those for which most jobs wait.
+func (l *Limit) Keys(now int64, n int) (all []inspect.LimitKey) {
 	var most []*key // the busiest first
 	for _, k := range l.keys {
 		if len(most) == n && busier(most[n-1], k) < 0 {
@@ -101,9 +86,8 @@ func (l *Limit) Keys(n int) []KeyStats {
 		i, _ := slices.BinarySearchFunc(most, k, busier)
 		most = slices.Insert(most[:min(len(most), n-1)], i, k)
 	}
-	all := make([]KeyStats, len(most))
-	for i, k := range most {
-		all[i] = k.stats()
+	for _, k := range most {
+		all = append(all, k.shown(now))
 	}
 	return all
 }
@@ -117,24 +101,14 @@ func busier(a, b *key) int {
 	)
 }
 
-// running returns the jobs that run under the key for which one waits.
-func (t *Table) running(owner admit.Owner) (jobs []admit.Owner) {
+// running returns the jobs that run under a key.
+func (t *Table) running(k *key) (jobs []admit.Owner) {
 	for g := range t.grants {
-		if slices.Contains(g.keys, t.waiters[owner].key) {
+		if slices.Contains(g.keys, k) {
 			jobs = append(jobs, g.owner)
 		}
 	}
 	return jobs
-}
-
-// Waits says what a job waits for; false: it does not wait. Called: it may come, and
-// its turn is kept.
-func (t *Table) Waits(owner admit.Owner) (k KeyStats, isCalled, ok bool) {
-	w := t.waiters[owner]
-	if w == nil || w.state == aside {
-		return k, false, false
-	}
-	return w.key.stats(), w.state == called, true
 }
 
 // Config of a limit, or of one of its keys. Zero: no limit.

@@ -50,10 +50,10 @@ func (p *part) free(now int64) int {
 	if !p.known {
 		return 0
 	}
-	if p.key.law.concurrent > 0 {
+	if p.key.limit.law.concurrent > 0 {
 		free = max(p.permits-p.key.running, 0)
 	}
-	if p.key.law.interval > 0 {
+	if p.key.limit.law.interval > 0 {
 		free = min(free, p.usable(now))
 	}
 	return free
@@ -73,9 +73,9 @@ func (p *part) usable(now int64) (n int) {
 func (p *part) from(n int) int64 {
 	k := p.key
 	switch {
-	case !p.known, k.law.concurrent > 0 && p.permits-k.running < n, k.law.interval > 0 && len(p.starts) < n:
+	case !p.known, k.limit.law.concurrent > 0 && p.permits-k.running < n, k.limit.law.interval > 0 && len(p.starts) < n:
 		return never
-	case k.law.interval > 0:
+	case k.limit.law.interval > 0:
 		return max(k.paused, p.starts[n-1].from)
 	}
 	return k.paused
@@ -83,7 +83,7 @@ func (p *part) from(n int) int64 {
 
 func (p *part) begin(now int64) {
 	p.begun = true
-	if p.key.law.interval > 0 {
+	if p.key.limit.law.interval > 0 {
 		p.drop(now)
 		p.starts = p.starts[1:]
 	}
@@ -118,8 +118,8 @@ func (p *part) plan(now int64) {
 	k := p.key
 	p.drop(now)
 	wants := p.wants()
-	short := wants > k.running && (!p.known || k.law.concurrent > 0 && p.permits < min(wants, k.law.concurrent) ||
-		k.law.interval > 0 && len(p.starts) < wants-k.running)
+	short := wants > k.running && (!p.known || k.limit.law.concurrent > 0 && p.permits < min(wants, k.limit.law.concurrent) ||
+		k.limit.law.interval > 0 && len(p.starts) < wants-k.running)
 	switch {
 	case p.asking:
 		return
@@ -127,7 +127,7 @@ func (p *part) plan(now int64) {
 		p.at = max(p.failed, now)
 	case short:
 		p.at = max(p.retry, now)
-	case p.begun, k.paused > now && wants > k.running, k.law.concurrent > 0 && p.told != [2]int{p.permits, wants}:
+	case p.begun, k.paused > now && wants > k.running, k.limit.law.concurrent > 0 && p.told != [2]int{p.permits, wants}:
 		p.at = p.asked + askAgain
 	case p.told != [2]int{}:
 		p.at = p.asked + askAnew
@@ -147,8 +147,8 @@ func (p *part) ask(now int64) quota.Ask {
 	if now >= p.asked+askAgain {
 		p.permits = min(p.permits, wants)
 	}
-	a := quota.Ask{Concurrent: k.law.concurrent, Interval: k.law.interval, Ahead: k.law.ahead, Holds: p.permits, Wants: wants, Pauses: p.pause}
-	if k.law.interval > 0 {
+	a := quota.Ask{Concurrent: k.limit.law.concurrent, Interval: k.limit.law.interval, Ahead: k.limit.law.ahead, Holds: p.permits, Wants: wants, Pauses: p.pause}
+	if k.limit.law.interval > 0 {
 		a.Starts = max(wants-k.running-len(p.starts), 0)
 	}
 	if p.pause.New {
@@ -174,7 +174,7 @@ func (p *part) hear(sent, now int64, of quota.Ask, a quota.Answer, ok bool) {
 		p.retry = min(p.retry, now+askAgain) // it may be ended elsewhere
 	}
 	p.told = [2]int{a.Permits, of.Wants}
-	if k.law.concurrent == 0 {
+	if k.limit.law.concurrent == 0 {
 		p.told = [2]int{}
 	}
 	for _, at := range a.Starts {
@@ -188,7 +188,7 @@ func (p *part) hear(sent, now int64, of quota.Ask, a quota.Answer, ok bool) {
 
 // obey has others hear at once of a limit that is another one.
 func (p *part) obey(now int64) {
-	if most := p.key.law.concurrent; most > 0 {
+	if most := p.key.limit.law.concurrent; most > 0 {
 		p.share = min(p.share, most)
 		p.yield()
 	}

@@ -158,6 +158,14 @@ func (t *Table) Throttle(now int64, g *Grant, only *Limit, until int64) {
 	}
 }
 
+// waits returns the key that a job waits for; nil: it does not wait. Called: it may come, and its turn is kept.
+func (t *Table) waits(owner admit.Owner) (k *key, called bool) {
+	if w := t.waiters[owner]; w != nil {
+		k, called = w.key, w.called
+	}
+	return k, called
+}
+
 // stepOut takes a job out of where it waits, and returns the key that this may
 // matter to.
 func (t *Table) stepOut(w *waiter) (left *key) {
@@ -173,7 +181,7 @@ func (t *Table) setAside(now int64, w *waiter, until int64) {
 	if len(t.asides) == 0 {
 		t.sweep = now + keepNumber
 	}
-	w.state, w.until, w.wake = aside, until, nil
+	w.until, w.wake = until, nil
 	t.asides[w] = struct{}{}
 }
 

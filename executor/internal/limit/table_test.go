@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
@@ -194,7 +195,7 @@ func TestSet(t *testing.T) {
 	r.drain()
 	require.Equal(t, []string{"b", "b"}, r.called)
 	require.True(t, r.enter(111*ms, "q", "b", "k"))
-	require.Equal(t, two, r.limit.Key("k").Config)
+	require.Equal(t, two, Config(r.limit.Key(0, "k").Config))
 	r.limit.Set(112*ms, Config{Concurrent: 1})
 	require.False(t, r.enter(112*ms, "q", "c", "k"))
 	r.release(113*ms, "a")
@@ -293,7 +294,7 @@ func random(t *testing.T, r *rand.Rand) {
 			}
 			for _, n := range needs {
 				running[n]++
-				c := n.Limit.Key(n.Key).Config
+				c := n.Limit.Key(s.now, n.Key).Config
 				require.False(t, c.Concurrent > 0 && running[n] > c.Concurrent, "%+v", n)
 			}
 			s.after(r.Int64N(20*ms), func() {
@@ -320,7 +321,7 @@ func random(t *testing.T, r *rand.Rand) {
 	require.Empty(t, s.table.asides)
 	require.Empty(t, s.table.agenda)
 	for _, l := range limits {
-		require.Equal(t, Stats{}, l.Stats())
+		require.Equal(t, inspect.LimitStats{Config: inspect.LimitSetting(l.Config())}, l.Stats())
 	}
 }
 

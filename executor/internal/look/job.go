@@ -132,7 +132,9 @@ func (q Queue) Detail(ctx context.Context, id string, n int, room *Room) (d insp
 		}
 	}
 	for _, c := range q.Admission.All() {
-		c.Held(admit.Owner{Queue: q.Name, ID: id}, &d.Holdings)
+		if h, ok := c.(admit.Holder); ok {
+			h.Held(admit.Owner{Queue: q.Name, ID: id}, &d.Holdings)
+		}
 	}
 	return d, nil
 }

@@ -229,7 +229,7 @@ func (h *hold[V]) beat() {
 	})
 }
 
-// Settle implements [admit.Hold].
+// Settle implements [admit.Settled].
 func (h *hold[V]) Settle(v shard.Verdict, over bool) []journal.Set {
 	s := h.s
 	h.StopHeart()
@@ -271,7 +271,7 @@ func (c *condition[V]) Explain(by admit.Owner, e *inspect.Explanation) bool {
 	return true
 }
 
-// Held implements [admit.Condition].
+// Held implements [admit.Holder].
 func (c *condition[V]) Held(by admit.Owner, h *inspect.Holdings) {
 	name := by.String()
 	for _, held := range c.Holders() {

@@ -30,7 +30,7 @@ func (o *Submission) enter(ctx context.Context) error {
 	case err != nil:
 		return err
 	case k.N != 0 && k.N != len(o.Entries):
-		return d.Repeated(c.Key, k.N, len(o.Entries))
+		return fmt.Errorf("%w: %q came with %d items before, now it has %d", keylock.ErrInvalidKey, c.Key, k.N, len(o.Entries))
 	case k.N != 0:
 		o.Earlier = k.First
 		return nil

@@ -59,7 +59,6 @@ type Engine struct {
 // Errors makes the errors that callers know.
 type Errors struct {
 	Full, TooLarge func(*backlog.Full) error
-	Repeated       func(key string, then, now int) error // it came with another number of items
 	Stale          func(source string, offset, last int64) error
 	Waiting        func(queue, id string, next journal.Position, due int64) error
 }

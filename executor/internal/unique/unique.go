@@ -14,9 +14,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
-	"github.com/strandjobs/strand/shard"
 )
 
 // Leases are those of the jobs of an executor. The zero Leases is ready for use.
@@ -207,9 +205,6 @@ func (h *hold) Lost() bool { return !h.lease.Held() }
 // OnLost implements [admit.Lease].
 func (h *hold) OnLost(f func(reason error)) (forget func()) { return h.lease.OnEnd(f) }
 
-// Settle implements [admit.Hold].
-func (h *hold) Settle(shard.Verdict, bool) []journal.Set { return nil }
-
 // Release implements [admit.Hold]. The lease may be lost, and a handler may have left a
 // function with [lock.Lease.OnEnd].
 func (h *hold) Release() {
@@ -252,7 +247,7 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) bool {
 	return len(keys) > 0
 }
 
-// Held implements [admit.Condition].
+// Held implements [admit.Holder].
 func (c *Condition) Held(by admit.Owner, h *inspect.Holdings) {
 	for _, held := range c.Table.HeldBy(by.String(), inspect.MaxListed) {
 		h.Leases = append(h.Leases, held.Keys...)

@@ -242,16 +242,10 @@ func worse(a, b shard.Outcome) shard.Outcome {
 	return a
 }
 
-// OneOf returns the first payload of the run of an item that is none of its parts.
-func (q *Queue) OneOf(it *shard.Item) (i int, found bool) {
-	i = oldest(it.Outcome.Parts)
-	return i, i < len(q.Core.InHand(it))
-}
-
 // ofTheOne returns what PayloadErrors say of the one payload of a job.
 func (q *Queue) ofTheOne(it *shard.Item, each map[uint64]error, whole error) error {
-	i, found := q.OneOf(it)
-	if !found || len(each) != 1 {
+	i := oldest(it.Outcome.Parts)
+	if i >= len(q.Core.InHand(it)) || len(each) != 1 {
 		return whole
 	}
 	if err, named := each[uint64(it.Payloads[i].Ref.Position())]; named {
