@@ -91,7 +91,7 @@ var inPostgres = []mutation{
 	{"each transaction notifies", "journal/postgres/hint.go", "now.Sub(h.last) >= hintEvery {", "now.Sub(h.last) >= 0 {", server("TestFewTransactionsNotify")},
 	{"a pooler without sessions", "journal/postgres/guard.go", "if (now == session) != (c == conn) {", "if session == 0 && (now == session) != (c == conn) {", server("TestPoolerWithoutSessions")},
 	{"step down from what runs", "journal/postgres/partition.go", "\tif err := p.x.Stop(p.grace); ", "\tp.hurry(nil)\n\tif err := p.x.Stop(p.grace); ", server("TestAStepDownWaitsForHandlers")},
-	{"a partition that nobody knows to be free", "journal/postgres/hint.go", "\tfor hint := range due {\n", "\tdelete(due, hintLease)\n\tfor hint := range due {\n", server("TestAStopTellsOfTheLastPartition")},
+	{"a partition that nobody knows to be free", "journal/postgres/hint.go", "\tclear(h.due)\n", "\tclear(h.due)\n\tdue = slices.DeleteFunc(due, func(hint string) bool { return hint == hintLease })\n", server("TestAStopTellsOfTheLastPartition")},
 	{"an outage that is not told", "journal/postgres/lease.go", "n.leasing.note(began, err)", "n.leasing.note(began, nil)", server("TestErrTellsOfAnOutage")},
 
 	// Servers and schemas.

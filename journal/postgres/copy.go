@@ -200,11 +200,8 @@ type head struct{ epoch, number int64 }
 
 // heads returns that of each partition.
 func (m *mover) heads(ctx context.Context) (all []head, err error) {
-	rows, err := m.conn.Query(ctx, in(m.cfg.Schema, `SELECT t.partition, t.epoch, t.number, l.partition IS NOT NULL
+	rows, _ := m.conn.Query(ctx, in(m.cfg.Schema, `SELECT t.partition, t.epoch, t.number, l.partition IS NOT NULL
 		FROM {schema}.tail t LEFT JOIN {schema}.lease l USING (partition) WHERE t.partition >= 0 ORDER BY t.partition`))
-	if err != nil {
-		return nil, err
-	}
 	var p int
 	var h head
 	var owned bool

@@ -289,13 +289,10 @@ func (t *taker) tellUnknown() error {
 	others := make(map[string]int)
 	err := t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		clear(others)
-		rows, err := conn.Query(ctx, t.p.n.texts["unknown"], t.p.number, t.names)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, t.p.n.texts["unknown"], t.p.number, t.names)
 		var queue string
 		var count int
-		_, err = pgx.ForEachRow(rows, []any{&queue, &count}, func() error { others[queue] = count; return nil })
+		_, err := pgx.ForEachRow(rows, []any{&queue, &count}, func() error { others[queue] = count; return nil })
 		return err
 	})
 	if err != nil {

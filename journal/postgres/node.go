@@ -218,7 +218,7 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	}
 	n.outbox.n, n.longestWait = n, longestWait
 	n.asking = asking{n: n, wake: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}
-	n.notifier = notifier{n: n, wake: make(chan struct{}, 1), due: make(map[string]bool), inbox: make(map[int]bool), later: make(map[int]int)}
+	n.notifier = notifier{n: n, wake: make(chan struct{}, 1), due: make(map[string]bool), later: make(map[int]int)}
 	n.tasks.Go(n.notifier.run)
 	n.tasks.Go(n.listen)
 	return n.front, nil

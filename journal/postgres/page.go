@@ -27,12 +27,9 @@ type page struct {
 func (t *taker) page(after int64, last *int64, queues []string) (p page, err error) {
 	err = t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		p.rows = p.rows[:0]
-		rows, err := conn.Query(ctx, t.p.n.texts["page"], t.p.number, after, last, queues)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, t.p.n.texts["page"], t.p.number, after, last, queues)
 		var r inRow
-		_, err = pgx.ForEachRow(rows, []any{&p.ended, &p.begun, &r.number, &r.queue, &r.calls, &r.token, &p.last}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&p.ended, &p.begun, &r.number, &r.queue, &r.calls, &r.token, &p.last}, func() error {
 			if p.last != nil {
 				p.rows = append(p.rows, r)
 			}

@@ -122,7 +122,7 @@ func (cfg Config) checkSchema() error {
 // undefinedColumn is the SQLSTATE of a statement with a column that the table does not have.
 const undefinedColumn = "42703"
 
-// querier is a connection, a pool, or a transaction.
+// querier is a connection, a pool, or a transaction. The rows of Query tell its error, too.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

@@ -65,15 +65,11 @@ func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 // readStats reads what the server knows.
 func readStats(ctx context.Context, q querier, texts texts) (s Stats, err error) {
 	s.Nodes = make(map[string]string)
-	rows, err := q.Query(ctx, texts["nodes"])
+	var id, name string
+	rows, _ := q.Query(ctx, texts["nodes"])
+	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error { s.Nodes[id] = name; return nil })
 	if err == nil {
-		var id, name string
-		_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error { s.Nodes[id] = name; return nil })
-	}
-	if err == nil {
-		rows, err = q.Query(ctx, texts["stats"])
-	}
-	if err == nil {
+		rows, _ = q.Query(ctx, texts["stats"])
 		s.Partitions, err = pgx.CollectRows(rows, pgx.RowToStructByPos[PartitionStats])
 	}
 	if err == nil {

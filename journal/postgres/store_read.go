@@ -94,14 +94,11 @@ func (s *partitionStore) header(ctx context.Context, q querier) (h header, err e
 // checkSides checks each row beside the log, and that they are those of the last commit.
 func (s *partitionStore) checkSides(ctx context.Context, q querier) error {
 	s.dead = make(map[uint32]int)
-	rows, err := q.Query(ctx, s.texts["sides"], s.partition)
-	if err != nil {
-		return err
-	}
+	rows, _ := q.Query(ctx, s.texts["sides"], s.partition)
 	var count, total, sum int64
 	var bucket int16
 	var key, sealed []byte
-	_, err = pgx.ForEachRow(rows, []any{&bucket, &key, &sealed, &sum}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&bucket, &key, &sealed, &sum}, func() error {
 		if bucket < 1 || int(bucket) > len(buckets) {
 			return format.Damaged("partition %d has a row in bucket %d", s.partition, bucket)
 		}
@@ -151,15 +148,12 @@ func (s *partitionStore) Scan(block func(seq uint64, data []byte) error) error {
 
 // scan joins the parts of each block.
 func (s *partitionStore) scan(ctx context.Context, q querier, block func(seq uint64, data []byte) error) error {
-	rows, err := q.Query(ctx, s.texts["scan"], s.partition)
-	if err != nil {
-		return err
-	}
+	rows, _ := q.Query(ctx, s.texts["scan"], s.partition)
 	var at, seq uint64
 	var data []byte
 	var part, next int
 	var bytes pgtype.DriverBytes
-	_, err = pgx.ForEachRow(rows, []any{&seq, &part, &bytes}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&seq, &part, &bytes}, func() error {
 		if seq != at && next > 0 {
 			if err := block(at, data); err != nil {
 				return err
@@ -251,14 +245,11 @@ func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pa
 	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		page = nil
 		before, size := s.number.Load(), 0
-		rows, err := conn.Query(ctx, s.texts["values"], s.partition, numberOf(name), from, pageCount)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, s.texts["values"], s.partition, numberOf(name), from, pageCount)
 		var epoch, number int64
 		var kv format.Pair
 		var sealed []byte
-		_, err = pgx.ForEachRow(rows, []any{&epoch, &number, &kv.Key, &sealed}, func() (err error) {
+		_, err := pgx.ForEachRow(rows, []any{&epoch, &number, &kv.Key, &sealed}, func() (err error) {
 			if err = s.ours(epoch, number, before); err != nil || kv.Key == nil || size >= pageBytes { // nil: there is none
 				return err
 			}
