@@ -15,6 +15,7 @@ import (
 
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // Export writes the partitions of a schema, which no node may own, to dir, which must not be there yet: a journal when
@@ -153,10 +154,10 @@ func (m *mover) quiet(ctx context.Context) ([]head, error) {
 
 // export makes a journal of the partition and compares it.
 func (s *partitionStore) export(m *mover, dir string) error {
-	if err := directory.Fill(dir, s.transfer); err != nil {
-		return translated(err)
-	}
 	r, err := s.view(atHand)
+	if err == nil {
+		err = translated(directory.Fill(dir, func(file string) error { return store.Copy(s, file) }))
+	}
 	if err != nil {
 		return err
 	}
