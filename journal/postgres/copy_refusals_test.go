@@ -315,7 +315,7 @@ func TestMoveFindsDifferences(t *testing.T) {
 		}
 		one, other := open(name+" 1", base()), open(name+" 2", c)
 		m := &mover{told: time.Now(), queues: make(map[string]bool)}
-		err := m.compare(t.Context(), name, alone(other), []*journal.View{one}, newRouter(Config{}, 1, 1))
+		err := m.compare(t.Context(), name, alone(other), []*journal.View{one})
 		if change == nil {
 			require.NoError(t, err)
 			continue
