@@ -84,20 +84,18 @@ func migrate(ctx context.Context, url string, cfg Config) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7282))", "strand migrate "+cfg.Schema); err != nil {
 			return fmt.Errorf("postgres: migrate: %w", err)
 		}
-		partitions, err := readSchema(ctx, tx, cfg.Schema)
+		_, err := cfg.readSchema(ctx, tx)
 		if errors.Is(err, errOld) { // what nodes of that version call stays there, so that those which run go on
 			if _, err = tx.Exec(ctx, in(cfg.Schema, upgradeSQL+functionsSQL)); err != nil {
 				return fmt.Errorf("postgres: migrate: schema %q, to version %d.%d: %w", cfg.Schema, schemaVersion, schemaMinor, err)
 			}
-			partitions, err = readSchema(ctx, tx, cfg.Schema)
+			_, err = cfg.readSchema(ctx, tx)
 		}
-		switch {
-		case errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows):
-			return create(ctx, tx, cfg)
-		case err != nil:
+		if errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows) {
+			err = create(ctx, tx, cfg)
+		}
+		if err != nil {
 			return err
-		case cfg.Partitions != 0 && cfg.Partitions != partitions:
-			return fmt.Errorf("%w: schema %q has %d, not %d; give 0 or %d, or another name", ErrPartitions, cfg.Schema, partitions, cfg.Partitions, partitions)
 		}
 		return leases(ctx, tx, cfg.Schema)
 	})
@@ -129,9 +127,10 @@ type querier interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// readSchema returns the number of partitions of a schema that this program can use.
-func readSchema(ctx context.Context, q querier, name string) (partitions int, err error) {
+// readSchema returns the number of partitions of the schema that cfg wants, if this program can use it.
+func (cfg Config) readSchema(ctx context.Context, q querier) (partitions int, err error) {
 	var there bool
+	name := cfg.Schema
 	if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relname = 'version')`, name).Scan(&there); err != nil {
 		return 0, fmt.Errorf("postgres: schema %q: %w", name, err)
@@ -159,18 +158,11 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", ErrTooNew, name, version, schemaVersion)
 	case version < schemaVersion, minor < schemaMinor:
 		return 0, fmt.Errorf("%w: %q has version %d.%d, this is version %d.%d", errOld, name, version, minor, schemaVersion, schemaMinor)
+	case cfg.Partitions != 0 && cfg.Partitions != partitions:
+		return 0, fmt.Errorf("%w: schema %q has %d partitions, and Config.Partitions is %d; set it to 0 or %d, or give another Schema",
+			ErrPartitions, name, partitions, cfg.Partitions, partitions)
 	}
 	return partitions, nil
-}
-
-// readSchema is readSchema of the schema that cfg wants.
-func (cfg Config) readSchema(ctx context.Context, q querier) (partitions int, err error) {
-	partitions, err = readSchema(ctx, q, cfg.Schema)
-	if err == nil && cfg.Partitions != 0 && cfg.Partitions != partitions {
-		err = fmt.Errorf("%w: schema %q has %d partitions, and Config.Partitions is %d; set it to 0 or %d, or give another Schema",
-			ErrPartitions, cfg.Schema, partitions, cfg.Partitions, partitions)
-	}
-	return partitions, err
 }
 
 func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
@@ -187,9 +179,6 @@ func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"),
 			newUUIDs(cfg.Partitions))
-	}
-	if err == nil {
-		err = leases(ctx, tx, cfg.Schema)
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: schema %q: %w", cfg.Schema, err)

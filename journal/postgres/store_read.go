@@ -182,15 +182,7 @@ func (s *partitionStore) Read(seq uint64, first, n int) (data []byte, err error)
 		part, at := from/s.part, from%s.part
 		want := min(rest, s.part-at)
 		var got []byte
-		err := s.patient(func(ctx context.Context, conn *pgx.Conn) error {
-			before := s.number.Load()
-			var epoch, number int64
-			if err := conn.QueryRow(ctx, s.texts["read"], s.partition, int64(seq), part, at+1, want).Scan(&epoch, &number, &got); err != nil {
-				return err
-			}
-			return s.ours(epoch, number, before)
-		})
-		if err != nil {
+		if err := s.one(&got, "read", s.partition, int64(seq), part, at+1, want); err != nil {
 			return nil, err
 		}
 		data = append(data, got...)
@@ -220,21 +212,25 @@ func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err 
 			return offset, nil
 		}
 	}
-	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
+	if err = s.one(&value, "get", s.partition, numberOf(name), key); err != nil {
+		return nil, err
+	}
+	if value, err = unsealed(name, key, value); err != nil {
+		err = &serverError{err}
+	}
+	return value, err
+}
+
+// one reads a value that comes with the end of the log.
+func (s *partitionStore) one(value *[]byte, text string, args ...any) error {
+	return s.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		before := s.number.Load()
 		var epoch, number int64
-		var sealed []byte
-		err := conn.QueryRow(ctx, s.texts["get"], s.partition, numberOf(name), key).Scan(&epoch, &number, &sealed)
-		if err != nil {
+		if err := conn.QueryRow(ctx, s.texts[text], args...).Scan(&epoch, &number, value); err != nil {
 			return err
 		}
-		if err := s.ours(epoch, number, before); err != nil {
-			return err
-		}
-		value, err = unsealed(name, key, sealed)
-		return err
+		return s.ours(epoch, number, before)
 	})
-	return value, err
 }
 
 // Page implements store.Store.
