@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,15 +100,21 @@ const (
 
 func (cfg Config) checked() (Config, error) {
 	cfg.Schema = cmp.Or(cfg.Schema, defaultSchema)
-	if err := cfg.checkSchema(); err != nil {
-		return cfg, err
-	}
 	host, _ := os.Hostname()
 	cfg.Name = cmp.Or(cfg.Name, host) // it is for people
 	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
 	cfg.Connections = cmp.Or(cfg.Connections, defaultConnections)
 	cfg.Executor.Logger = cmp.Or(cfg.Executor.Logger, slog.Default())
 	switch {
+	case len(cfg.Schema) > maxSchemaName || !validText(cfg.Schema):
+		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
+			ErrConfig, len(cfg.Schema), maxSchemaName, cfg.Schema)
+	case strings.Contains(cfg.Schema, "$$"): // which end the text of a function
+		return cfg, fmt.Errorf("%w: schema %q: $$ is not possible in its name", ErrConfig, cfg.Schema)
+	case strings.HasPrefix(cfg.Schema, "pg_"):
+		return cfg, fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Schema)
+	case cfg.Partitions < 0 || cfg.Partitions > maxPartitions:
+		return cfg, fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", ErrConfig, cfg.Partitions, maxPartitions)
 	case cfg.Lease < leastLease || cfg.Lease > mostLease:
 		return cfg, fmt.Errorf("%w: Lease is %v, it must be 0 (the default) or from %v to %v", ErrConfig, cfg.Lease, leastLease, mostLease)
 	case cfg.Connections < 2 || cfg.Connections > 1<<15:

@@ -6,7 +6,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -99,22 +102,6 @@ func migrate(ctx context.Context, url string, cfg Config) error {
 		}
 		return leases(ctx, tx, cfg.Schema)
 	})
-}
-
-// checkSchema returns an error if no schema can have this name or number of partitions.
-func (cfg Config) checkSchema() error {
-	switch {
-	case len(cfg.Schema) > maxSchemaName || !validText(cfg.Schema):
-		return fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
-			ErrConfig, len(cfg.Schema), maxSchemaName, cfg.Schema)
-	case strings.Contains(cfg.Schema, "$$"): // which end the text of a function
-		return fmt.Errorf("%w: schema %q: $$ is not possible in its name", ErrConfig, cfg.Schema)
-	case strings.HasPrefix(cfg.Schema, "pg_"):
-		return fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Schema)
-	case cfg.Partitions < 0 || cfg.Partitions > maxPartitions:
-		return fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", ErrConfig, cfg.Partitions, maxPartitions)
-	}
-	return nil
 }
 
 // undefinedColumn is the SQLSTATE of a statement with a column that the table does not have.
@@ -211,3 +198,36 @@ func noLease(partition int) error {
 func in(schema, sql string) string {
 	return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{schema}.Sanitize())
 }
+
+//go:embed statements.sql
+var statementsSQL string
+
+// texts are statements by their names, with that of the schema in them, and its channel.
+type texts map[string]string
+
+// textsFor returns them for a schema that was made at that time, with so many partitions: who does not know does
+// without those of callers, and without view and renew.
+func textsFor(schema string, made time.Time, partitions int) texts {
+	at := "timestamptz '" + made.Format("2006-01-02 15:04:05.999999-07:00") + "'"
+	same := fmt.Sprintf("(made = %s AND version = %d AND division = ", at, schemaVersion)
+	words := strings.NewReplacer("{written}", fmt.Sprintf("{schema}.same(%s, %d, %d)", at, partitions, schemaVersion),
+		"{same}", same+"$1)", "{same5}", same+"$5)", "{longest}", "interval '61 minutes'", "{end}", "(SELECT * FROM {schema}.tail WHERE partition = $1 ORDER BY number DESC LIMIT 1)")
+	all := texts{"channel": channelOf(schema)}
+	for _, statement := range strings.Split(statementsSQL, "\n\n-- ")[1:] {
+		head, text, _ := strings.Cut(statement, "\n")
+		name, _, _ := strings.Cut(head, ":")
+		all[name] = in(schema, words.Replace(text))
+	}
+	return all
+}
+
+// channelOf is what the nodes of a schema listen on. The name of a schema may be as long as
+// a name can be.
+func channelOf(schema string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(schema)) // does not fail
+	return fmt.Sprintf("strand_%016x", h.Sum64())
+}
+
+// validText reports whether the server can have s in a text.
+func validText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
