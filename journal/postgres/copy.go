@@ -63,24 +63,15 @@ func withMover(ctx context.Context, url string, cfg Config, what string, commits
 
 // newMover connects. commits: something is to be written.
 func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mover, err error) {
-	if ctx == nil {
-		return nil, errNilContext
-	}
-	if cfg, err = cfg.checked(); err != nil {
+	if cfg, err = cfg.checked(ctx); err != nil {
 		return nil, err
 	}
 	m = &mover{cfg: cfg, queues: make(map[string]bool), told: time.Now(), outcome: outcomeTime}
 	if m.pool, err = newPool(ctx, url, cfg.SingleServer || !commits, 2); err != nil {
 		return nil, err
 	}
-	if m.conn, err = m.pool.Acquire(ctx); err == nil && commits {
-		err = guardServer(ctx, m.conn.Conn(), cfg.SingleServer, true)
-	}
-	if err == nil {
-		err = guardPooler(ctx, m.conn.Conn(), m.pool)
-	}
-	if err == nil {
-		m.partitions, err = cfg.readSchema(ctx, m.conn)
+	if m.conn, err = m.pool.Acquire(ctx); err == nil {
+		m.partitions, err = cfg.guard(ctx, m.conn, m.pool, commits)
 	}
 	if err != nil {
 		m.close()

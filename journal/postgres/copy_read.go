@@ -114,7 +114,11 @@ type comparison struct {
 // compare returns an error unless the parts have the pieces of a whole, each where it goes.
 func (m *mover) compare(ctx context.Context, name string, whole *union, parts []*journal.View) error {
 	c := new(comparison)
-	for _, part := range parts {
+	for i, part := range parts {
+		if got := part.Info(); got.Next != whole.next || got.Epoch != whole.epoch {
+			return fmt.Errorf("%w: part %d goes on at position %d in epoch %d, and not at %d in %d",
+				errDiffers, i, got.Next, got.Epoch, whole.next, whole.epoch)
+		}
 		next, stop := iter.Pull2(alone(part).pieces)
 		defer stop()
 		c.next = append(c.next, next)

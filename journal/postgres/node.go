@@ -98,7 +98,8 @@ const (
 	leastMemory        = 64 << 10  // of a partition
 )
 
-func (cfg Config) checked() (Config, error) {
+// checked is cfg with its defaults, for a call with a context.
+func (cfg Config) checked(ctx context.Context) (Config, error) {
 	cfg.Schema = cmp.Or(cfg.Schema, defaultSchema)
 	host, _ := os.Hostname()
 	cfg.Name = cmp.Or(cfg.Name, host) // it is for people
@@ -106,6 +107,8 @@ func (cfg Config) checked() (Config, error) {
 	cfg.Connections = cmp.Or(cfg.Connections, defaultConnections)
 	cfg.Executor.Logger = cmp.Or(cfg.Executor.Logger, slog.Default())
 	switch {
+	case ctx == nil:
+		return cfg, errNilContext
 	case len(cfg.Schema) > maxSchemaName || !validText(cfg.Schema):
 		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
 			ErrConfig, len(cfg.Schema), maxSchemaName, cfg.Schema)
@@ -202,10 +205,7 @@ type failure struct {
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
 // for Config.Executor, the cause of ctx, or what the server says.
 func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, error) {
-	if ctx == nil {
-		return nil, errNilContext
-	}
-	cfg, err := cfg.checked()
+	cfg, err := cfg.checked(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -250,13 +250,7 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 		return fmt.Errorf("postgres: open: %w", err)
 	}
 	defer conn.Release()
-	if err := guardServer(ctx, conn.Conn(), n.cfg.SingleServer, true); err != nil {
-		return err
-	}
-	if err := guardPooler(ctx, conn.Conn(), n.control); err != nil {
-		return err
-	}
-	partitions, err := n.cfg.readSchema(ctx, conn)
+	partitions, err := n.cfg.guard(ctx, conn, n.control, true)
 	if err != nil {
 		return err
 	}

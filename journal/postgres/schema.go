@@ -61,10 +61,7 @@ var errOld = fmt.Errorf("%w", ErrNoSchema)
 // It returns ErrConfig, ErrPartitions, ErrTooNew, executor.ErrContext for a nil ctx, the
 // cause of ctx, or what the server says.
 func Migrate(ctx context.Context, url string, cfg Config) error {
-	if ctx == nil {
-		return errNilContext
-	}
-	cfg, err := cfg.checked()
+	cfg, err := cfg.checked(ctx)
 	if err != nil {
 		return err
 	}
