@@ -139,7 +139,6 @@
 //	GRANT SELECT ON strand.lease TO caller;
 //
 //	GRANT USAGE ON SCHEMA strand TO writer;
-//	GRANT SELECT ON strand.version TO writer;
 //	GRANT INSERT ON strand.inbox TO writer;
 //
 //	GRANT USAGE ON SCHEMA strand TO reader;
