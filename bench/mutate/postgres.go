@@ -27,7 +27,7 @@ var inPostgres = []mutation{
 	{"a row beside the log that is gone", "journal/postgres/store_read.go", "case count != s.first.sides:", "case count > s.first.sides:", server("TestDamage")},
 	{"an older row beside the log", "journal/postgres/store_read.go", "case total != s.first.sum:", "case total != s.first.sum && false:", server("TestOlderVersionOfARow")},
 	{"a sum that rows do not leave", "journal/postgres/functions.sql", "t.sum # gone_sum # come_sum", "t.sum # come_sum", server("TestOlderVersionOfARow")},
-	{"a copy without its last step", "journal/postgres/store_copy.go", "\treturn b.Commit(&store.Transaction{Changes: step, Manifest: end})", "\treturn b.Commit(&store.Transaction{Manifest: end})", server("TestCopyIsAJournal")},
+	{"a copy without its last step", "journal/internal/store/copy.go", "\treturn s.Commit(&Transaction{Changes: step, Manifest: end})", "\treturn s.Commit(&Transaction{Manifest: end})", server("TestCopyIsAJournal")},
 
 	// The inbox.
 	{"a row that was taken in stays", "journal/postgres/functions.sql", "IF done IS NOT NULL THEN", "IF done IS NOT NULL AND false THEN", server("TestInboxRowsGoWithTheirBlock")},
@@ -91,7 +91,7 @@ var inPostgres = []mutation{
 	{"each transaction notifies", "journal/postgres/hint.go", "now.Sub(h.last) >= hintEvery {", "now.Sub(h.last) >= 0 {", server("TestFewTransactionsNotify")},
 	{"a pooler without sessions", "journal/postgres/guard.go", "if (now == session) != (c == conn) {", "if session == 0 && (now == session) != (c == conn) {", server("TestPoolerWithoutSessions")},
 	{"step down from what runs", "journal/postgres/partition.go", "\tif err := p.x.Stop(p.grace); ", "\tp.hurry(nil)\n\tif err := p.x.Stop(p.grace); ", server("TestAStepDownWaitsForHandlers")},
-	{"a partition that nobody knows to be free", "journal/postgres/hint.go", "\tfor hint := range due {\n", "\tdelete(due, hintLease)\n\tfor hint := range due {\n", server("TestAStopTellsOfTheLastPartition")},
+	{"a partition that nobody knows to be free", "journal/postgres/hint.go", "\tclear(h.due)\n", "\tclear(h.due)\n\tdue = slices.DeleteFunc(due, func(hint string) bool { return hint == hintLease })\n", server("TestAStopTellsOfTheLastPartition")},
 	{"an outage that is not told", "journal/postgres/lease.go", "n.leasing.note(began, err)", "n.leasing.note(began, nil)", server("TestErrTellsOfAnOutage")},
 
 	// Servers and schemas.

@@ -271,13 +271,10 @@ func (s *asking) look() bool {
 	}
 	sent := time.Now()
 	err := onConnection(s.n.base, s.n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, s.n.texts["answers"], tokens)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, s.n.texts["answers"], tokens)
 		var token pgtype.UUID
 		var text string
-		_, err = pgx.ForEachRow(rows, []any{&token, &text}, func() error { return s.found(token, text) })
+		_, err := pgx.ForEachRow(rows, []any{&token, &text}, func() error { return s.found(token, text) })
 		return err
 	})
 	s.n.outbox.trouble.note(sent, err)

@@ -64,24 +64,15 @@ func withMover(ctx context.Context, url string, cfg Config, what string, commits
 
 // newMover connects. commits: something is to be written.
 func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mover, err error) {
-	if ctx == nil {
-		return nil, errNilContext
-	}
-	if cfg, err = cfg.checked(); err != nil {
+	if cfg, err = cfg.checked(ctx); err != nil {
 		return nil, err
 	}
 	m = &mover{cfg: cfg, queues: make(map[string]bool), told: time.Now(), outcome: outcomeTime}
 	if m.pool, err = newPool(ctx, url, cfg.SingleServer || !commits, 2); err != nil {
 		return nil, err
 	}
-	if m.conn, err = m.pool.Acquire(ctx); err == nil && commits {
-		err = guardServer(ctx, m.conn.Conn(), cfg.SingleServer, true)
-	}
-	if err == nil {
-		err = guardPooler(ctx, m.conn.Conn(), m.pool)
-	}
-	if err == nil {
-		m.partitions, err = cfg.readSchema(ctx, m.conn)
+	if m.conn, err = m.pool.Acquire(ctx); err == nil {
+		m.partitions, err = cfg.guard(ctx, m.conn, m.pool, commits)
 	}
 	if err != nil {
 		m.close()
@@ -198,11 +189,8 @@ type head struct{ epoch, number int64 }
 
 // heads returns that of each partition.
 func (m *mover) heads(ctx context.Context) (all []head, err error) {
-	rows, err := m.conn.Query(ctx, in(m.cfg.Schema, `SELECT t.partition, t.epoch, t.number, l.partition IS NOT NULL
+	rows, _ := m.conn.Query(ctx, in(m.cfg.Schema, `SELECT t.partition, t.epoch, t.number, l.partition IS NOT NULL
 		FROM {schema}.tail t LEFT JOIN {schema}.lease l USING (partition) WHERE t.partition >= 0 ORDER BY t.partition`))
-	if err != nil {
-		return nil, err
-	}
 	var p int
 	var h head
 	var owned bool

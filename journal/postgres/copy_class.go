@@ -18,17 +18,15 @@ type class struct {
 	from   []int // the partitions that are read
 	stores []*partitionStore
 	name   string
-
-	highest bool // of several offsets of a source that one counts
 }
 
 // origin calls do with the journal of a partition, which is open meanwhile together with some others.
 type origin func(partition, together int, do func(*journal.View) error) error
 
 // distribute writes journals to the partitions that have heads, and compares what is there then.
-func (m *mover) distribute(ctx context.Context, name string, to *router, heads []head, highest bool, read origin) error {
+func (m *mover) distribute(ctx context.Context, name string, to *router, heads []head, read origin) error {
 	for number := range to.by {
-		c := &class{m: m, number: number, to: to, read: read, name: name, highest: highest}
+		c := &class{m: m, number: number, to: to, read: read, name: name}
 		for p := number; p < to.from; p += to.by {
 			c.from = append(c.from, p)
 		}
@@ -60,16 +58,12 @@ func (c *class) distribute(ctx context.Context) error {
 		if parts[i], err = s.view(max(atHand/len(c.stores), leastBlock)); err != nil {
 			return err
 		}
-		if got := parts[i].Info(); got.Next != next || got.Epoch != epoch {
-			return fmt.Errorf("%w: partition %d goes on at position %d in epoch %d, and not at %d in %d",
-				errDiffers, s.partition, got.Next, got.Epoch, next, epoch)
-		}
 	}
 	return c.union(c.from, func(u *union) error {
 		if u.next != next || u.epoch != epoch {
 			return fmt.Errorf("%w: it was opened meanwhile", &journal.LockedError{Dir: c.name})
 		}
-		return c.m.compare(ctx, c.name, u, parts, c.to)
+		return c.m.compare(ctx, c.name, u, parts)
 	})
 }
 
@@ -78,9 +72,7 @@ func (c *class) union(from []int, do func(*union) error, open ...*journal.View) 
 	if len(from) > 0 {
 		return c.read(from[0], len(c.from), func(v *journal.View) error { return c.union(from[1:], do, append(open, v)...) })
 	}
-	u := newUnion(c.to, c.number, open...)
-	u.highest = c.highest
-	return do(u)
+	return do(newUnion(c.to, c.number, open...))
 }
 
 // Blocks of what is moved are from the least to the largest of these, so that those under way

@@ -169,7 +169,7 @@ func listed(t testing.TB, dir string) (ids map[string][]string, beside []string)
 	require.NoError(t, err)
 	defer v.Close()
 	ids = make(map[string][]string)
-	for p, err := range alone(v).pieces() {
+	for p, err := range alone(v).pieces {
 		require.NoError(t, err)
 		text := fmt.Sprintf("%v: %q", &p, p.encode(nil))
 		if p.entry != nil {

@@ -72,7 +72,7 @@ func (m *mover) each(ctx context.Context, doing string, u *union, do func(*piece
 			all += n
 		}
 	}
-	for p, err := range u.pieces() {
+	for p, err := range u.pieces {
 		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
 			err = do(&p)
 		}
@@ -112,16 +112,20 @@ type comparison struct {
 }
 
 // compare returns an error unless the parts have the pieces of a whole, each where it goes.
-func (m *mover) compare(ctx context.Context, name string, whole *union, parts []*journal.View, to *router) error {
+func (m *mover) compare(ctx context.Context, name string, whole *union, parts []*journal.View) error {
 	c := new(comparison)
-	for _, part := range parts {
-		next, stop := iter.Pull2(alone(part).pieces())
+	for i, part := range parts {
+		if got := part.Info(); got.Next != whole.next || got.Epoch != whole.epoch {
+			return fmt.Errorf("%w: part %d goes on at position %d in epoch %d, and not at %d in %d",
+				errDiffers, i, got.Next, got.Epoch, whole.next, whole.epoch)
+		}
+		next, stop := iter.Pull2(alone(part).pieces)
 		defer stop()
 		c.next = append(c.next, next)
 	}
 	err := m.each(ctx, "compare "+name, whole, func(p *piece) error {
 		m.count(p)
-		targets, err := to.route(p)
+		targets, err := whole.to.route(p)
 		for _, i := range targets {
 			if err == nil {
 				err = c.expect(i, p)

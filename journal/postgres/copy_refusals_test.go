@@ -258,12 +258,14 @@ func TestMoveFindsDifferences(t *testing.T) {
 		live  []journal.Entry
 		dead  []journal.Buried
 		keys  []journal.Set
+		next  journal.Position
+		epoch uint64
 	}
 	base := func() has {
-		return has{"q", []journal.Entry{entry(func(*journal.Entry) {}), state}, []journal.Buried{dead}, []journal.Set{{Key: "mark/a", Value: []byte("12345678")}}}
+		return has{"q", []journal.Entry{entry(func(*journal.Entry) {}), state}, []journal.Buried{dead}, []journal.Set{{Key: "mark/a", Value: []byte("12345678")}}, 100, 1}
 	}
 	open := func(name string, c has) *journal.View {
-		b, err := journal.NewBuilder(filepath.Join(dir, name), 100, 1)
+		b, err := journal.NewBuilder(filepath.Join(dir, name), c.next, c.epoch)
 		require.NoError(t, err)
 		require.NoError(t, b.Queue(c.queue, 1))
 		for _, e := range c.live {
@@ -283,6 +285,8 @@ func TestMoveFindsDifferences(t *testing.T) {
 	}
 	changes := map[string]func(*has){
 		"nothing":       nil,
+		"next":          func(c *has) { c.next++ },
+		"epoch":         func(c *has) { c.epoch++ },
 		"queue":         func(c *has) { c.queue = "p" },
 		"payload":       func(c *has) { c.live[0].Payload = []byte("paylosd") },
 		"id":            func(c *has) { c.live[0].ID = []byte("ie") },
@@ -315,7 +319,7 @@ func TestMoveFindsDifferences(t *testing.T) {
 		}
 		one, other := open(name+" 1", base()), open(name+" 2", c)
 		m := &mover{told: time.Now(), queues: make(map[string]bool)}
-		err := m.compare(t.Context(), name, alone(other), []*journal.View{one}, newRouter(Config{}, 1, 1))
+		err := m.compare(t.Context(), name, alone(other), []*journal.View{one})
 		if change == nil {
 			require.NoError(t, err)
 			continue

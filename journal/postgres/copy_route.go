@@ -19,6 +19,7 @@ type router struct {
 	from, to, by int               // partitions, and their greatest common divisor
 	all          []int
 	one          [1]int
+	highest      bool // of several offsets of a source that one counts
 }
 
 func newRouter(cfg Config, from, to int) *router {
@@ -62,7 +63,7 @@ func (r *router) route(p *piece) ([]int, error) {
 		return r.all, nil
 	}
 	key, value := string(p.edit.Key), p.edit.Value
-	kind, rest, _ := strings.Cut(key, "/")
+	kind, _, _ := strings.Cut(key, "/")
 	switch kind {
 	case "mark", "key": // what a source has given is stale, and a repeated call a duplicate, wherever ids go
 		return r.all, nil
@@ -74,13 +75,9 @@ func (r *router) route(p *piece) ([]int, error) {
 		to, _, err := r.with(l.id)
 		return to, err
 	case "pause":
-		rest, isID := strings.CutPrefix(rest, "id/")
-		if !isID {
-			return r.all, nil
-		}
-		_, id, ok := cutSized(rest)
-		if !ok {
-			return nil, fmt.Errorf("postgres: pause %q: %w", key, format.Damaged("it names no id"))
+		id, is, err := pausedID(key)
+		if err != nil || !is {
+			return r.all, err
 		}
 		to, _, err := r.with(id)
 		return to, err
@@ -104,13 +101,22 @@ func notOwned(id string, owner, here int) error {
 
 // foreign reports whether a state key pauses an id of another partition than it is in: that has no effect.
 func (r *router) foreign(key string, number int) bool {
-	rest, is := strings.CutPrefix(key, "pause/id/")
-	if !is || r.whole() {
+	id, is, err := pausedID(key)
+	if err != nil || !is || r.whole() {
 		return false
 	}
-	_, id, ok := cutSized(rest)
 	from, _, err := r.at(id)
-	return ok && err == nil && from != number
+	return err == nil && from != number
+}
+
+// pausedID returns the id that a state key pauses, if it is one of these.
+func pausedID(key string) (id string, is bool, err error) {
+	rest, is := strings.CutPrefix(key, "pause/id/")
+	_, id, named := cutSized(rest)
+	if is && !named {
+		err = fmt.Errorf("postgres: pause %q: %w", key, format.Damaged("it names no id"))
+	}
+	return id, is, err
 }
 
 // whole reports whether journals go into partitions as they are.

@@ -21,41 +21,37 @@ import (
 // what an id has stays in its order, and nothing of it gets a position that another payload of it had. With the
 // positions move what refers to them: see source.move and source.set.
 type union struct {
+	to      *router
 	sources []*source
 	queues  []string // the number of one is its place, from 1
 	next    format.Position
 	epoch   uint64
-	highest bool  // of several offsets of a source that one counts
 	err     error // it can't be
 }
 
 // source is one of the journals of a union.
 type source struct {
 	*journal.View
-	to        *router // nil: it is alone, and stays as it is
-	number    int     // of its partition
-	place, of int     // which of so many it is
-	shift     format.Position
-	queues    map[string]uint32       // as it has them
-	numbers   map[uint32]uint32       // what they are in the union
-	places    map[format.Position]int // where its payloads went
+	number  int // of its partition
+	place   int // among the others
+	shift   format.Position
+	queues  map[string]uint32       // as it has them
+	numbers map[uint32]uint32       // what they are in the union
+	places  map[format.Position]int // where its payloads went
 }
 
 // lastPosition is what no union goes beyond: who reads JSON may take two larger numbers for one.
 const lastPosition = 1 << 53
 
-// alone is a journal by itself.
-func alone(v *journal.View) *union { return newUnion(nil, 0, v) }
+// alone is a journal by itself, which stays as it is.
+func alone(v *journal.View) *union { return newUnion(newRouter(Config{}, 1, 1), 0, v) }
 
 // newUnion returns the journals of a class as one.
 func newUnion(to *router, class int, views ...*journal.View) *union {
-	u := new(union)
+	u := &union{to: to}
 	numbers := make(map[string]uint32)
 	for i, v := range views {
-		s := &source{View: v, to: to, place: i, of: len(views), queues: v.Queues(), numbers: make(map[uint32]uint32), places: make(map[format.Position]int)}
-		if to != nil {
-			s.number = class + i*to.by
-		}
+		s := &source{View: v, number: class + i*to.by, place: i, queues: v.Queues(), numbers: make(map[uint32]uint32), places: make(map[format.Position]int)}
 		for _, name := range slices.SortedFunc(maps.Keys(s.queues), func(a, b string) int { return cmp.Compare(s.queues[a], s.queues[b]) }) {
 			if numbers[name] == 0 {
 				u.queues = append(u.queues, name)
@@ -84,71 +80,63 @@ func newUnion(to *router, class int, views ...*journal.View) *union {
 	return u
 }
 
-// pieces lists all that u has, in an order that is the same for the same content. It can be done once.
-func (u *union) pieces() iter.Seq2[piece, error] {
-	return func(yield func(piece, error) bool) {
-		if u.err != nil {
-			yield(piece{}, u.err)
+// pieces yields all that u has, in an order that is the same for the same content. It can be done once.
+func (u *union) pieces(yield func(piece, error) bool) {
+	if u.err != nil {
+		yield(piece{}, u.err)
+		return
+	}
+	for i, name := range u.queues {
+		number := uint32(i + 1)
+		if !yield(piece{edit: format.QueueEdit(name, number), add: func(b *rest.Builder) error { return b.Queue(name, number) }}, nil) {
 			return
 		}
-		for i, name := range u.queues {
-			number := uint32(i + 1)
-			if !yield(piece{edit: format.QueueEdit(name, number), add: func(b *rest.Builder) error { return b.Queue(name, number) }}, nil) {
+	}
+	for _, part := range []iter.Seq2[piece, error]{u.live, u.buried, u.keys} {
+		for p, err := range part {
+			if !yield(p, err) || err != nil {
 				return
-			}
-		}
-		for _, part := range []iter.Seq2[piece, error]{u.live(), u.buried(), u.keys()} {
-			for p, err := range part {
-				if !yield(p, err) || err != nil {
-					return
-				}
 			}
 		}
 	}
 }
 
 // each yields, for each queue, the journals that have it, with its number there.
-func (u *union) each() iter.Seq2[*source, uint32] {
-	return func(yield func(*source, uint32) bool) {
-		for _, name := range u.queues {
-			for _, s := range u.sources {
-				if number, known := s.queues[name]; known && !yield(s, number) {
-					return
-				}
+func (u *union) each(yield func(*source, uint32) bool) {
+	for _, name := range u.queues {
+		for _, s := range u.sources {
+			if number, known := s.queues[name]; known && !yield(s, number) {
+				return
 			}
 		}
 	}
 }
 
-func (u *union) live() iter.Seq2[piece, error] {
-	return func(yield func(piece, error) bool) {
-		var e format.Entry
-		add := func(b *rest.Builder) error { return b.Add(e) }
-		for s, number := range u.each() {
-			pages := s.PendingPages(number)
-			for i, page := range pages {
-				for _, ref := range page {
-					err := ref.Read(&e)
-					s.move(&e)
-					if !yield(piece{of: s, entry: &e, add: add}, err) || err != nil {
-						return
-					}
+func (u *union) live(yield func(piece, error) bool) {
+	var e format.Entry
+	add := func(b *rest.Builder) error { return b.Add(e) }
+	for s, number := range u.each {
+		pages := s.PendingPages(number)
+		for i, page := range pages {
+			for _, ref := range page {
+				err := ref.Read(&e)
+				s.move(&e)
+				if !yield(piece{of: s, entry: &e, add: add}, err) || err != nil {
+					return
 				}
-				pages[i] = nil
 			}
+			pages[i] = nil
 		}
 	}
 }
 
-func (u *union) buried() iter.Seq2[piece, error] {
-	return func(yield func(piece, error) bool) {
-		for s, number := range u.each() {
-			for b, err := range s.Morgue(number) {
-				s.move(&b.Entry)
-				p := piece{of: s, entry: &b.Entry, edit: b.Edit(), add: func(to *rest.Builder) error { return to.Bury(b) }}
-				if !yield(p, err) || err != nil {
-					return
-				}
+func (u *union) buried(yield func(piece, error) bool) {
+	for s, number := range u.each {
+		for b, err := range s.Morgue(number) {
+			s.move(&b.Entry)
+			p := piece{of: s, entry: &b.Entry, edit: b.Edit(), add: func(to *rest.Builder) error { return to.Bury(b) }}
+			if !yield(p, err) || err != nil {
+				return
 			}
 		}
 	}
@@ -172,28 +160,32 @@ func (s *source) move(e *format.Entry) {
 	}
 }
 
-// keys lists the state keys of all, in their order, each once. Those of several journals are in memory for that.
-func (u *union) keys() iter.Seq2[piece, error] {
-	return func(yield func(piece, error) bool) {
-		kept := make(map[string]piece)
-		for _, s := range u.sources {
-			for set, err := range s.sets() {
-				p := piece{of: s, edit: set.Edit(), add: func(to *rest.Builder) error { return to.Set(set) }}
-				if err == nil && s.of > 1 {
-					if old, twice := kept[set.Key]; twice {
-						p, err = u.one(&old, &p)
-					}
-					kept[set.Key] = p
-				}
-				if (err != nil || s.of == 1) && (!yield(p, err) || err != nil) {
-					return
-				}
+// keys yields the state keys of all, in their order, each once. Those of several journals are in memory for that.
+func (u *union) keys(yield func(piece, error) bool) {
+	kept := make(map[string]piece)
+	for _, s := range u.sources {
+		for set, err := range s.Keys() {
+			if err == nil && u.to.foreign(set.Key, s.number) {
+				continue
 			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(kept)) {
-			if !yield(kept[key], nil) {
+			if err == nil && len(u.sources) > 1 {
+				set, err = u.set(s, set)
+			}
+			p := piece{of: s, edit: set.Edit(), add: func(to *rest.Builder) error { return to.Set(set) }}
+			if err == nil && len(u.sources) > 1 {
+				if old, twice := kept[set.Key]; twice {
+					p, err = u.one(&old, &p)
+				}
+				kept[set.Key] = p
+			}
+			if (err != nil || len(u.sources) == 1) && (!yield(p, err) || err != nil) {
 				return
 			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(kept)) {
+		if !yield(kept[key], nil) {
+			return
 		}
 	}
 }
@@ -206,7 +198,7 @@ func (u *union) one(a, b *piece) (piece, error) {
 	case kind == "pause":
 	case kind == "mark" && len(x) == 8 && len(y) == 8:
 		was, is := int64(binary.BigEndian.Uint64(x)), int64(binary.BigEndian.Uint64(y))
-		if later = is > was; was != is && !u.highest && !strings.HasPrefix(name, "cron/") {
+		if later = is > was; was != is && !u.to.highest && !strings.HasPrefix(name, "cron/") {
 			return *a, fmt.Errorf("%w: of source %q one of them has offset %d and another one %d, and one offset can't say what is between: "+
 				"make sure that all calls with lower offsets were answered, and say that the highest counts", ErrIndivisible, name, was, is)
 		}
@@ -237,25 +229,8 @@ func (p *piece) waits() bool {
 	return false
 }
 
-// sets lists the state keys as they are in the union. Their order stays.
-func (s *source) sets() iter.Seq2[format.Set, error] {
-	return func(yield func(format.Set, error) bool) {
-		for set, err := range s.Keys() {
-			switch {
-			case err == nil && s.to != nil && s.to.foreign(set.Key, s.number):
-				continue
-			case err == nil && s.of > 1:
-				set, err = s.set(set)
-			}
-			if !yield(set, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
 // set is a state key with the positions, and the number of a lock, in the union.
-func (s *source) set(set format.Set) (format.Set, error) {
+func (u *union) set(s *source, set format.Set) (format.Set, error) {
 	kind, rest, _ := strings.Cut(set.Key, "/")
 	switch v := set.Value; {
 	case kind == "mark", kind == "pause":
@@ -270,13 +245,13 @@ func (s *source) set(set format.Set) (format.Set, error) {
 	case kind == "lock" && len(rest) == 8:
 		l, err := parseLock(set)
 		number := binary.BigEndian.Uint64([]byte(rest))
-		if err != nil || number >= math.MaxUint64/uint64(s.of) {
+		if err != nil || number >= math.MaxUint64/uint64(len(u.sources)) {
 			return set, cmp.Or(err, indivisible(set.Key))
 		}
 		if l.at != 0 {
 			l.at += uint64(s.shift)
 		}
-		set.Key = string(binary.BigEndian.AppendUint64([]byte("lock/"), number*uint64(s.of)+uint64(s.place)))
+		set.Key = string(binary.BigEndian.AppendUint64([]byte("lock/"), number*uint64(len(u.sources))+uint64(s.place)))
 		set.Value = append(binary.AppendUvarint(slices.Clone(v[:2]), l.at), l.rest...)
 		return set, nil
 	}

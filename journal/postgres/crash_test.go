@@ -153,7 +153,7 @@ func TestCopyIsAJournal(t *testing.T) {
 	require.NoError(t, err)
 	q, err := l.Queue(t.Context(), "q")
 	require.NoError(t, err)
-	keys := copyStep + 10 // more than one step
+	keys := 1010 // more than one step of store.Copy
 	for i := range keys {
 		l.Record(&journal.Change{Sets: []journal.Set{{Key: fmt.Sprintf("k/%05d", i), Value: fmt.Append(nil, i)}}})
 	}

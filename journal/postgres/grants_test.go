@@ -79,11 +79,11 @@ var (
 	leasing = map[string][]any{
 		"renew": {tokens[0], "name", 1000, []int{0}, []int{1}}, "view": {[]int{1}}, "leave": {tokens[0]}, "acquire": {0, tokens[0], 1},
 		"release": {0, tokens[0], 0}, "page": {0, 0, nil, []string{"q"}}, "unknown": {0, []string{}}, "split": {0, 0, 7, [][]byte{{1}, {2}}},
-		"lock": {[][]byte{{1}}}, "alive": {}, "known": {[][]byte{{1}}}, "know": {[][]byte{{1}}, [][]byte{{2}}, []string{"{}"}, []string{"infinity"}},
+		"lock": {[][]byte{{1}}}, "alive": {}, "known": {[][]byte{{1}}}, "know": {[][]byte{{2}}, []string{"{}"}, []string{"infinity"}},
 		"refuse": {0, 7, "why", 0}, "sweep": {}, "nodes": {}, "stats": {}, "held": {0},
 		"hear": {0, 0, 7, tokens[0]}, "answer": {0, 0, []int64{7}, tokens[1:], []string{"{}"}},
 	}
-	calling = map[string][]any{"put": {[]int{0, 0}, []string{"q", "q"}, [][]byte{{1}, {2}}, tokens, "infinity"}, "withdraw": {tokens}, "answers": {tokens}, "recall": {tokens[0]}, "notify": {"c", "h"}}
+	calling = map[string][]any{"put": {[]int{0, 0}, []string{"q", "q"}, [][]byte{{1}, {2}}, tokens, "infinity"}, "withdraw": {tokens}, "answers": {tokens}, "recall": {tokens[0]}, "notify": {"c", []string{"h"}}}
 	writing = map[string][]any{"insert": {0, "q", nobody}, "insertHint": {0, "q", nobody, "c", "h"}}
 )
 

@@ -19,6 +19,9 @@ const (
 	hintAnswer = "answer"
 )
 
+// hintOf is the hint of the inbox for partitions.
+func hintOf(partitions ...int) string { return "in " + strings.Trim(fmt.Sprint(partitions), "[]") }
+
 // hintEvery is how often a transaction of a user has a hint in it, at most, and how long after
 // their calls there are hints for the others.
 const hintEvery = 50 * time.Millisecond
@@ -32,10 +35,9 @@ type notifier struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
-	due   map[string]bool // hintLease, hintAnswer
-	inbox map[int]bool    // partitions
-	last  time.Time       // that a transaction was to notify
-	later map[int]int     // hints that are to come for partitions
+	due   map[string]bool
+	last  time.Time   // that a transaction was to notify
+	later map[int]int // hints that are to come for partitions
 }
 
 // transaction reports whether a transaction that puts a row into the inbox should notify.
@@ -68,16 +70,11 @@ func (h *notifier) transactions() {
 	h.n.hint(partitions)
 }
 
-// tell gives a hint before long: "" is that of the inbox, for partitions.
-func (h *notifier) tell(hint string, partitions ...int) {
+// tell gives a hint before long.
+func (h *notifier) tell(hint string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if hint != "" {
-		h.due[hint] = true
-	}
-	for _, p := range partitions {
-		h.inbox[p] = true
-	}
+	h.due[hint] = true
 	poke(h.wake)
 }
 
@@ -105,28 +102,12 @@ func (h *notifier) run() {
 // send sends what there is. A hint that is lost costs time, and nothing else.
 func (h *notifier) send() {
 	h.mu.Lock()
-	due := maps.Clone(h.due)
-	if len(h.inbox) > 0 {
-		due[hintOf(slices.Sorted(maps.Keys(h.inbox)))] = true
-	}
+	due := slices.Collect(maps.Keys(h.due))
 	clear(h.due)
-	clear(h.inbox)
 	h.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.n.base), h.n.cfg.Lease/renewals)
 	defer cancel()
-	for hint := range due {
-		_, _ = h.n.pool.Exec(ctx, h.n.texts["notify"], h.n.texts["channel"], hint)
-	}
-}
-
-func hintOf(partitions []int) string {
-	text := "in"
-	for _, p := range partitions {
-		if text = fmt.Sprintf("%s %d", text, p); len(text) > 7900 { // of 8000; those left out are found a moment later
-			break
-		}
-	}
-	return text
+	_, _ = h.n.pool.Exec(ctx, h.n.texts["notify"], h.n.texts["channel"], due)
 }
 
 // listen hears hints, over one connection after the other.

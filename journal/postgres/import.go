@@ -65,7 +65,7 @@ func (m *mover) fill(ctx context.Context, dir string, dirs []string, uuids [][]b
 	if _, _, err := m.cfg.settle(ctx, m.conn, m.cfg.divide(m.partitions), false); err != nil {
 		return err
 	}
-	return m.distribute(ctx, dir, newRouter(m.cfg, len(dirs), m.partitions), heads, false, func(from, together int, do func(*journal.View) error) error {
+	return m.distribute(ctx, dir, newRouter(m.cfg, len(dirs), m.partitions), heads, func(from, together int, do func(*journal.View) error) error {
 		opened := false
 		err := withJournal(dirs[from], together, func(v *journal.View) error { opened = true; return do(v) })
 		if err != nil && !opened && len(dirs) > 1 {

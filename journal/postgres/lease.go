@@ -241,10 +241,7 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 		}
 	}
 	forgetWarning(conn.Conn().PgConn())
-	rows, err := conn.Query(ctx, n.texts["renew"], n.id, name, n.cfg.Lease.Milliseconds(), numbers, n.division)
-	if err != nil {
-		return err
-	}
+	rows, _ := conn.Query(ctx, n.texts["renew"], n.id, name, n.cfg.Lease.Milliseconds(), numbers, n.division)
 	var number int
 	var epoch int64
 	renewed := make(map[int]int64)
@@ -269,10 +266,7 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 }
 
 func (n *Node) look(ctx context.Context, conn *pgxpool.Conn) (v view, err error) {
-	rows, err := conn.Query(ctx, n.texts["view"], n.division)
-	if err != nil {
-		return v, err
-	}
+	rows, _ := conn.Query(ctx, n.texts["view"], n.division)
 	v.owners, v.heads = make(map[int]owner), make(map[int]head)
 	var number *int
 	var id pgtype.UUID

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,17 +98,26 @@ const (
 	leastMemory        = 64 << 10  // of a partition
 )
 
-func (cfg Config) checked() (Config, error) {
+// checked is cfg with its defaults, for a call with a context.
+func (cfg Config) checked(ctx context.Context) (Config, error) {
 	cfg.Schema = cmp.Or(cfg.Schema, defaultSchema)
-	if err := cfg.checkSchema(); err != nil {
-		return cfg, err
-	}
 	host, _ := os.Hostname()
 	cfg.Name = cmp.Or(cfg.Name, host) // it is for people
 	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
 	cfg.Connections = cmp.Or(cfg.Connections, defaultConnections)
 	cfg.Executor.Logger = cmp.Or(cfg.Executor.Logger, slog.Default())
 	switch {
+	case ctx == nil:
+		return cfg, errNilContext
+	case len(cfg.Schema) > maxSchemaName || !validText(cfg.Schema):
+		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
+			ErrConfig, len(cfg.Schema), maxSchemaName, cfg.Schema)
+	case strings.Contains(cfg.Schema, "$$"): // which end the text of a function
+		return cfg, fmt.Errorf("%w: schema %q: $$ is not possible in its name", ErrConfig, cfg.Schema)
+	case strings.HasPrefix(cfg.Schema, "pg_"):
+		return cfg, fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Schema)
+	case cfg.Partitions < 0 || cfg.Partitions > maxPartitions:
+		return cfg, fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", ErrConfig, cfg.Partitions, maxPartitions)
 	case cfg.Lease < leastLease || cfg.Lease > mostLease:
 		return cfg, fmt.Errorf("%w: Lease is %v, it must be 0 (the default) or from %v to %v", ErrConfig, cfg.Lease, leastLease, mostLease)
 	case cfg.Connections < 2 || cfg.Connections > 1<<15:
@@ -195,10 +205,7 @@ type failure struct {
 // It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
 // for Config.Executor, the cause of ctx, or what the server says.
 func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, error) {
-	if ctx == nil {
-		return nil, errNilContext
-	}
-	cfg, err := cfg.checked()
+	cfg, err := cfg.checked(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +225,7 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	}
 	n.outbox.n, n.longestWait = n, longestWait
 	n.asking = asking{n: n, wake: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}
-	n.notifier = notifier{n: n, wake: make(chan struct{}, 1), due: make(map[string]bool), inbox: make(map[int]bool), later: make(map[int]int)}
+	n.notifier = notifier{n: n, wake: make(chan struct{}, 1), due: make(map[string]bool), later: make(map[int]int)}
 	n.tasks.Go(n.notifier.run)
 	n.tasks.Go(n.listen)
 	return n.front, nil
@@ -243,13 +250,7 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 		return fmt.Errorf("postgres: open: %w", err)
 	}
 	defer conn.Release()
-	if err := guardServer(ctx, conn.Conn(), n.cfg.SingleServer, true); err != nil {
-		return err
-	}
-	if err := guardPooler(ctx, conn.Conn(), n.control); err != nil {
-		return err
-	}
-	partitions, err := n.cfg.readSchema(ctx, conn)
+	partitions, err := n.cfg.guard(ctx, conn, n.control, true)
 	if err != nil {
 		return err
 	}

@@ -373,7 +373,7 @@ func (n *Node) hint(partitions []int) {
 			remote = append(remote, number)
 		}
 	}
-	if len(remote) > 0 {
-		n.notifier.tell("", remote...)
+	for some := range slices.Chunk(remote, 1000) { // a notification has less than 8000 bytes
+		n.notifier.tell(hintOf(some...))
 	}
 }

@@ -223,26 +223,25 @@ func (p *partition) awaitAnswers() {
 		p.taker.answering.Wait()
 		close(answered)
 	}()
-	select {
-	case <-answered:
-	case <-p.ctx.Done():
-	case <-p.n.hurried:
-	}
+	p.await(answered)
 }
 
-// awaitHandlers waits for handlers that the executor has not waited for, and keeps the lease
-// meanwhile: until it is lost, or Stop has no time left.
+// awaitHandlers waits for handlers that the executor has not waited for, and keeps the lease meanwhile.
 func (p *partition) awaitHandlers() {
 	p.mu.Lock()
-	if len(p.running) == 0 {
-		p.mu.Unlock()
-		return
-	}
 	empty := make(chan struct{})
-	p.empty = empty
+	if p.empty = empty; len(p.running) == 0 {
+		close(empty)
+		p.empty = nil
+	}
 	p.mu.Unlock()
+	p.await(empty)
+}
+
+// await waits until over is closed, the partition is lost, or Stop has no time left.
+func (p *partition) await(over <-chan struct{}) {
 	select {
-	case <-empty:
+	case <-over:
 	case <-p.ctx.Done():
 	case <-p.n.hurried:
 	}

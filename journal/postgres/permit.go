@@ -44,50 +44,35 @@ func (n *Node) known(ctx context.Context, tx pgx.Tx, names [][]byte) (now time.T
 	var b pgx.Batch
 	b.Queue("SET LOCAL idle_in_transaction_session_timeout = '1s'") // of a node that stands still with the locks
 	b.Queue(n.texts["lock"], names)
-	b.Queue(n.texts["alive"])
-	b.Queue(n.texts["known"], names)
-	answers := tx.SendBatch(ctx, &b)
-	defer func() { _ = answers.Close() }() // its error came before
-	for range 2 {
-		if _, err = answers.Exec(); err != nil {
-			return now, nil, nil, err
-		}
-	}
-	found, err := answers.Query()
-	if err == nil {
+	b.Queue(n.texts["alive"]).Query(func(found pgx.Rows) (err error) {
 		alive, err = pgx.CollectRows(found, pgx.RowTo[string])
-	}
-	if err == nil {
-		found, err = answers.Query()
-	}
-	if err != nil {
-		return now, nil, nil, err
-	}
-	var row cluster.Row
-	_, err = pgx.ForEachRow(found, []any{&now, &row.State, &row.Until}, func() error {
-		rows = append(rows, cluster.Row{State: bytes.Clone(row.State), Until: row.Until})
-		return nil
+		return err
 	})
+	b.Queue(n.texts["known"], names).Query(func(found pgx.Rows) error {
+		var row cluster.Row
+		_, err := pgx.ForEachRow(found, []any{&now, &row.State, &row.Until}, func() error {
+			rows = append(rows, cluster.Row{State: bytes.Clone(row.State), Until: row.Until})
+			return nil
+		})
+		return err
+	})
+	err = tx.SendBatch(ctx, &b).Close()
 	return now, alive, rows, err
 }
 
 // know writes what has changed.
 func (n *Node) know(ctx context.Context, tx pgx.Tx, names [][]byte, old, rows []cluster.Row) error {
-	var gone, keys [][]byte
+	var keys [][]byte
 	var states []string
 	var until []time.Time
 	for i, r := range rows {
-		switch {
-		case bytes.Equal(r.State, old[i].State) && r.Until.Sub(old[i].Until) < time.Hour:
-		case len(r.State) == 0:
-			gone = append(gone, names[i])
-		default:
+		if !bytes.Equal(r.State, old[i].State) || r.Until.Sub(old[i].Until) >= time.Hour {
 			keys, states, until = append(keys, names[i]), append(states, string(r.State)), append(until, r.Until)
 		}
 	}
-	if len(gone)+len(keys) == 0 {
+	if len(keys) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, n.texts["know"], gone, keys, states, until)
+	_, err := tx.Exec(ctx, n.texts["know"], keys, states, until)
 	return err
 }

@@ -6,8 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -41,7 +39,9 @@ func Repartition(ctx context.Context, url string, cfg Config, to int, highest bo
 			return m.check(ctx)
 		}
 		uuids := newUUIDs(to)
-		return m.transact(ctx, uuids[0], func() error { return m.repartition(ctx, newRouter(m.cfg, m.partitions, to), uuids, highest) })
+		router := newRouter(m.cfg, m.partitions, to)
+		router.highest = highest
+		return m.transact(ctx, uuids[0], func() error { return m.repartition(ctx, router, uuids) })
 	})
 }
 
@@ -52,7 +52,7 @@ var repartitionSQL string
 // that were withdrawn.
 const aside = maxPartitions + 1
 
-func (m *mover) repartition(ctx context.Context, to *router, uuids [][]byte, highest bool) error {
+func (m *mover) repartition(ctx context.Context, to *router, uuids [][]byte) error {
 	// Those who write into the inbox, or acquire a lease, end first; who comes later waits, and sees what is made here.
 	err := m.exec(ctx, "LOCK TABLE {schema}.inbox IN SHARE ROW EXCLUSIVE MODE")
 	if err == nil {
@@ -84,7 +84,7 @@ func (m *mover) repartition(ctx context.Context, to *router, uuids [][]byte, hig
 	if err != nil {
 		return err
 	}
-	err = m.distribute(ctx, "the schema", to, heads, highest, func(p, together int, do func(*journal.View) error) error {
+	err = m.distribute(ctx, "the schema", to, heads, func(p, together int, do func(*journal.View) error) error {
 		s := m.store(ctx, p-aside, old[p].epoch)
 		defer s.Close()
 		v, err := s.view(max(atHand/together, leastBlock))
@@ -129,10 +129,10 @@ func (m *mover) readdress(ctx context.Context, to *router, from int) error {
 		if calls[0] > callsVersion && len(rows) > 1 { // no owner has the answer
 			token = nil
 		}
-		for _, p := range slices.Sorted(maps.Keys(rows)) {
+		for p, calls := range rows {
 			if err == nil {
 				err = m.exec(ctx, `INSERT INTO {schema}.inbox (partition, queue, calls, token, accepted, refused)
-					VALUES ($1, $2, $3, coalesce($4, gen_random_uuid()), $5, $6)`, p, queue, rows[p], token, accepted, refused)
+					VALUES ($1, $2, $3, coalesce($4, gen_random_uuid()), $5, $6)`, p, queue, calls, token, accepted, refused)
 			}
 			token = nil
 		}

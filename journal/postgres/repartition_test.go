@@ -138,7 +138,7 @@ func contents(t testing.TB, r *rig, cfg Config) (ids map[string][]string, keys [
 			of, places := make(map[string][]journal.Position), make(map[journal.Position]string)
 			var entries []journal.Entry
 			var edits []string
-			for p2, err := range u.pieces() {
+			for p2, err := range u.pieces {
 				require.NoError(t, err)
 				if p2.entry == nil {
 					continue

@@ -6,7 +6,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -58,10 +61,7 @@ var errOld = fmt.Errorf("%w", ErrNoSchema)
 // It returns ErrConfig, ErrPartitions, ErrTooNew, executor.ErrContext for a nil ctx, the
 // cause of ctx, or what the server says.
 func Migrate(ctx context.Context, url string, cfg Config) error {
-	if ctx == nil {
-		return errNilContext
-	}
-	cfg, err := cfg.checked()
+	cfg, err := cfg.checked(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,54 +84,37 @@ func migrate(ctx context.Context, url string, cfg Config) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7282))", "strand migrate "+cfg.Schema); err != nil {
 			return fmt.Errorf("postgres: migrate: %w", err)
 		}
-		partitions, err := readSchema(ctx, tx, cfg.Schema)
+		_, err := cfg.readSchema(ctx, tx)
 		if errors.Is(err, errOld) { // what nodes of that version call stays there, so that those which run go on
 			if _, err = tx.Exec(ctx, in(cfg.Schema, upgradeSQL+functionsSQL)); err != nil {
 				return fmt.Errorf("postgres: migrate: schema %q, to version %d.%d: %w", cfg.Schema, schemaVersion, schemaMinor, err)
 			}
-			partitions, err = readSchema(ctx, tx, cfg.Schema)
+			_, err = cfg.readSchema(ctx, tx)
 		}
-		switch {
-		case errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows):
-			return create(ctx, tx, cfg)
-		case err != nil:
+		if errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows) {
+			err = create(ctx, tx, cfg)
+		}
+		if err != nil {
 			return err
-		case cfg.Partitions != 0 && cfg.Partitions != partitions:
-			return fmt.Errorf("%w: schema %q has %d, not %d; give 0 or %d, or another name", ErrPartitions, cfg.Schema, partitions, cfg.Partitions, partitions)
 		}
 		return leases(ctx, tx, cfg.Schema)
 	})
 }
 
-// checkSchema returns an error if no schema can have this name or number of partitions.
-func (cfg Config) checkSchema() error {
-	switch {
-	case len(cfg.Schema) > maxSchemaName || !validText(cfg.Schema):
-		return fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
-			ErrConfig, len(cfg.Schema), maxSchemaName, cfg.Schema)
-	case strings.Contains(cfg.Schema, "$$"): // which end the text of a function
-		return fmt.Errorf("%w: schema %q: $$ is not possible in its name", ErrConfig, cfg.Schema)
-	case strings.HasPrefix(cfg.Schema, "pg_"):
-		return fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Schema)
-	case cfg.Partitions < 0 || cfg.Partitions > maxPartitions:
-		return fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", ErrConfig, cfg.Partitions, maxPartitions)
-	}
-	return nil
-}
-
 // undefinedColumn is the SQLSTATE of a statement with a column that the table does not have.
 const undefinedColumn = "42703"
 
-// querier is a connection, a pool, or a transaction.
+// querier is a connection, a pool, or a transaction. The rows of Query tell its error, too.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// readSchema returns the number of partitions of a schema that this program can use.
-func readSchema(ctx context.Context, q querier, name string) (partitions int, err error) {
+// readSchema returns the number of partitions of the schema that cfg wants, if this program can use it.
+func (cfg Config) readSchema(ctx context.Context, q querier) (partitions int, err error) {
 	var there bool
+	name := cfg.Schema
 	if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relname = 'version')`, name).Scan(&there); err != nil {
 		return 0, fmt.Errorf("postgres: schema %q: %w", name, err)
@@ -159,18 +142,11 @@ func readSchema(ctx context.Context, q querier, name string) (partitions int, er
 		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", ErrTooNew, name, version, schemaVersion)
 	case version < schemaVersion, minor < schemaMinor:
 		return 0, fmt.Errorf("%w: %q has version %d.%d, this is version %d.%d", errOld, name, version, minor, schemaVersion, schemaMinor)
+	case cfg.Partitions != 0 && cfg.Partitions != partitions:
+		return 0, fmt.Errorf("%w: schema %q has %d partitions, and Config.Partitions is %d; set it to 0 or %d, or give another Schema",
+			ErrPartitions, name, partitions, cfg.Partitions, partitions)
 	}
 	return partitions, nil
-}
-
-// readSchema is readSchema of the schema that cfg wants.
-func (cfg Config) readSchema(ctx context.Context, q querier) (partitions int, err error) {
-	partitions, err = readSchema(ctx, q, cfg.Schema)
-	if err == nil && cfg.Partitions != 0 && cfg.Partitions != partitions {
-		err = fmt.Errorf("%w: schema %q has %d partitions, and Config.Partitions is %d; set it to 0 or %d, or give another Schema",
-			ErrPartitions, cfg.Schema, partitions, cfg.Partitions, partitions)
-	}
-	return partitions, err
 }
 
 func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
@@ -187,9 +163,6 @@ func create(ctx context.Context, tx pgx.Tx, cfg Config) error {
 	if err == nil {
 		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.tail (partition, uuid) SELECT n - 1, id FROM unnest($1::bytea[]) WITH ORDINALITY AS u (id, n)"),
 			newUUIDs(cfg.Partitions))
-	}
-	if err == nil {
-		err = leases(ctx, tx, cfg.Schema)
 	}
 	if err != nil {
 		return fmt.Errorf("postgres: migrate: schema %q: %w", cfg.Schema, err)
@@ -222,3 +195,36 @@ func noLease(partition int) error {
 func in(schema, sql string) string {
 	return strings.ReplaceAll(sql, "{schema}", pgx.Identifier{schema}.Sanitize())
 }
+
+//go:embed statements.sql
+var statementsSQL string
+
+// texts are statements by their names, with that of the schema in them, and its channel.
+type texts map[string]string
+
+// textsFor returns them for a schema that was made at that time, with so many partitions: who does not know does
+// without those of callers, and without view and renew.
+func textsFor(schema string, made time.Time, partitions int) texts {
+	at := "timestamptz '" + made.Format("2006-01-02 15:04:05.999999-07:00") + "'"
+	same := fmt.Sprintf("(made = %s AND version = %d AND division = ", at, schemaVersion)
+	words := strings.NewReplacer("{written}", fmt.Sprintf("{schema}.same(%s, %d, %d)", at, partitions, schemaVersion),
+		"{same}", same+"$1)", "{same5}", same+"$5)", "{longest}", "interval '61 minutes'", "{end}", "(SELECT * FROM {schema}.tail WHERE partition = $1 ORDER BY number DESC LIMIT 1)")
+	all := texts{"channel": channelOf(schema)}
+	for _, statement := range strings.Split(statementsSQL, "\n\n-- ")[1:] {
+		head, text, _ := strings.Cut(statement, "\n")
+		name, _, _ := strings.Cut(head, ":")
+		all[name] = in(schema, words.Replace(text))
+	}
+	return all
+}
+
+// channelOf is what the nodes of a schema listen on. The name of a schema may be as long as
+// a name can be.
+func channelOf(schema string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(schema)) // does not fail
+	return fmt.Sprintf("strand_%016x", h.Sum64())
+}
+
+// validText reports whether the server can have s in a text.
+func validText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

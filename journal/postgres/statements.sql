@@ -78,8 +78,8 @@ INSERT INTO {schema}.inbox (partition, queue, calls, token) SELECT $1::integer, 
 WITH i AS (INSERT INTO {schema}.inbox (partition, queue, calls, token) SELECT $1::integer, $2::text, $3::bytea, gen_random_uuid() WHERE {written}
 	RETURNING 1) SELECT pg_catalog.pg_notify($4, $5) FROM i
 
--- notify:
-SELECT pg_catalog.pg_notify($1, $2)
+-- notify: $1 channel, $2 hints
+SELECT pg_catalog.pg_notify($1, h) FROM unnest($2::text[]) h
 
 -- page: $1 partition, $2 number before the first, $3 last number or null, $4 queues; see page
 SELECT t.ended, t.begun, coalesce(number, 0), coalesce(queue, ''), calls, token, last FROM (SELECT txid_snapshot_xmin(s) AS ended, txid_snapshot_xmax(s) AS begun
@@ -123,9 +123,10 @@ SELECT id::text FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND c
 -- known:
 SELECT clock_timestamp(), convert_to(coalesce(p.state, ''), 'UTF8'), coalesce(p.until, 'epoch') FROM unnest($1::bytea[]) WITH ORDINALITY k (key, n) LEFT JOIN {schema}.permit p USING (key) ORDER BY n
 
--- know: $1 keys of rows that go, and of those that come
-WITH gone AS (DELETE FROM {schema}.permit WHERE key = ANY ($1))
-	INSERT INTO {schema}.permit (key, state, until) SELECT * FROM unnest($2::bytea[], $3::text[], $4::timestamptz[])
+-- know: rows without a state go
+WITH c AS (SELECT * FROM unnest($1::bytea[], $2::text[], $3::timestamptz[]) c (key, state, until)),
+	gone AS (DELETE FROM {schema}.permit WHERE key IN (SELECT key FROM c WHERE state = ''))
+	INSERT INTO {schema}.permit (key, state, until) SELECT * FROM c WHERE state <> ''
 	ON CONFLICT (key) DO UPDATE SET state = excluded.state, until = excluded.until
 
 -- sweep:

@@ -94,14 +94,11 @@ func (s *partitionStore) header(ctx context.Context, q querier) (h header, err e
 // checkSides checks each row beside the log, and that they are those of the last commit.
 func (s *partitionStore) checkSides(ctx context.Context, q querier) error {
 	s.dead = make(map[uint32]int)
-	rows, err := q.Query(ctx, s.texts["sides"], s.partition)
-	if err != nil {
-		return err
-	}
+	rows, _ := q.Query(ctx, s.texts["sides"], s.partition)
 	var count, total, sum int64
 	var bucket int16
 	var key, sealed []byte
-	_, err = pgx.ForEachRow(rows, []any{&bucket, &key, &sealed, &sum}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&bucket, &key, &sealed, &sum}, func() error {
 		if bucket < 1 || int(bucket) > len(buckets) {
 			return format.Damaged("partition %d has a row in bucket %d", s.partition, bucket)
 		}
@@ -151,15 +148,12 @@ func (s *partitionStore) Scan(block func(seq uint64, data []byte) error) error {
 
 // scan joins the parts of each block.
 func (s *partitionStore) scan(ctx context.Context, q querier, block func(seq uint64, data []byte) error) error {
-	rows, err := q.Query(ctx, s.texts["scan"], s.partition)
-	if err != nil {
-		return err
-	}
+	rows, _ := q.Query(ctx, s.texts["scan"], s.partition)
 	var at, seq uint64
 	var data []byte
 	var part, next int
 	var bytes pgtype.DriverBytes
-	_, err = pgx.ForEachRow(rows, []any{&seq, &part, &bytes}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&seq, &part, &bytes}, func() error {
 		if seq != at && next > 0 {
 			if err := block(at, data); err != nil {
 				return err
@@ -188,15 +182,7 @@ func (s *partitionStore) Read(seq uint64, first, n int) (data []byte, err error)
 		part, at := from/s.part, from%s.part
 		want := min(rest, s.part-at)
 		var got []byte
-		err := s.patient(func(ctx context.Context, conn *pgx.Conn) error {
-			before := s.number.Load()
-			var epoch, number int64
-			if err := conn.QueryRow(ctx, s.texts["read"], s.partition, int64(seq), part, at+1, want).Scan(&epoch, &number, &got); err != nil {
-				return err
-			}
-			return s.ours(epoch, number, before)
-		})
-		if err != nil {
+		if err := s.one(&got, "read", s.partition, int64(seq), part, at+1, want); err != nil {
 			return nil, err
 		}
 		data = append(data, got...)
@@ -226,21 +212,25 @@ func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err 
 			return offset, nil
 		}
 	}
-	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
+	if err = s.one(&value, "get", s.partition, numberOf(name), key); err != nil {
+		return nil, err
+	}
+	if value, err = unsealed(name, key, value); err != nil {
+		err = &serverError{err}
+	}
+	return value, err
+}
+
+// one reads a value that comes with the end of the log.
+func (s *partitionStore) one(value *[]byte, text string, args ...any) error {
+	return s.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		before := s.number.Load()
 		var epoch, number int64
-		var sealed []byte
-		err := conn.QueryRow(ctx, s.texts["get"], s.partition, numberOf(name), key).Scan(&epoch, &number, &sealed)
-		if err != nil {
+		if err := conn.QueryRow(ctx, s.texts[text], args...).Scan(&epoch, &number, value); err != nil {
 			return err
 		}
-		if err := s.ours(epoch, number, before); err != nil {
-			return err
-		}
-		value, err = unsealed(name, key, sealed)
-		return err
+		return s.ours(epoch, number, before)
 	})
-	return value, err
 }
 
 // Page implements store.Store.
@@ -251,14 +241,11 @@ func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pa
 	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		page = nil
 		before, size := s.number.Load(), 0
-		rows, err := conn.Query(ctx, s.texts["values"], s.partition, numberOf(name), from, pageCount)
-		if err != nil {
-			return err
-		}
+		rows, _ := conn.Query(ctx, s.texts["values"], s.partition, numberOf(name), from, pageCount)
 		var epoch, number int64
 		var kv format.Pair
 		var sealed []byte
-		_, err = pgx.ForEachRow(rows, []any{&epoch, &number, &kv.Key, &sealed}, func() (err error) {
+		_, err := pgx.ForEachRow(rows, []any{&epoch, &number, &kv.Key, &sealed}, func() (err error) {
 			if err = s.ours(epoch, number, before); err != nil || kv.Key == nil || size >= pageBytes { // nil: there is none
 				return err
 			}
@@ -282,3 +269,29 @@ func (s *partitionStore) Used() (int, error) { return 0, nil }
 
 // Compact implements store.Store: the server does that by itself.
 func (s *partitionStore) Compact(<-chan struct{}) (replaced bool, err error) { return false, nil }
+
+// CopyTo implements store.Store: a bbolt file has what one moment of the server had, and
+// the UUID of the partition.
+func (s *partitionStore) CopyTo(path string, over <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-over:
+			cancel(store.ErrGivenUp)
+		case <-ctx.Done():
+		}
+	}()
+	err := pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) (err error) {
+		c := storeWithin(ctx, tx.Conn(), s.texts, s.partition, s.epoch)
+		defer c.Close()
+		if c.first, err = c.header(ctx, tx); err != nil {
+			return err
+		}
+		return store.Copy(c, path)
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return err
+}

@@ -70,7 +70,7 @@ func enqueueTx[T any](ctx context.Context, given bool, q *executor.Queue[T], id 
 	}
 	text, args := "insert", []any{number, q.Name(), calls}
 	if n.notifier.transaction(number) {
-		text, args = "insertHint", append(args, n.texts["channel"], hintOf([]int{number}))
+		text, args = "insertHint", append(args, n.texts["channel"], hintOf(number))
 	}
 	if err = exec(n.texts[text], args...); err != nil {
 		return fmt.Errorf("postgres: enqueue in a transaction: %w", translated(because(ctx, err)))

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
-	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"go.etcd.io/bbolt"
 )
@@ -33,16 +32,6 @@ func (s *Bolt) CopyTo(path string, over <-chan struct{}) error {
 	}
 	// The memory map can't tell when the disk reads something else.
 	return pages.Check(path)
-}
-
-// SetUUID makes a file that is being filled a copy of the journal with that UUID, as
-// [Store].Get has it. A commit has to follow: the end mark has the number of the last.
-func (s *Bolt) SetUUID(uuid []byte) error {
-	return s.contain(func() error {
-		return s.Db.Update(func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte(format.BucketMeta)).Put(format.KeyUUID, uuid)
-		})
-	})
 }
 
 // interruptible writes until over is closed.

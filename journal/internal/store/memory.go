@@ -258,6 +258,9 @@ func (m *Memory) Page(name format.Bucket, from []byte) (page []format.Pair, err 
 	return page, nil
 }
 
+// CopyTo copies what is there after a crash now: nothing changes that.
+func (m *Memory) CopyTo(path string, _ <-chan struct{}) error { return Copy(m.Crash(), path) }
+
 func (m *Memory) Buried() map[uint32]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

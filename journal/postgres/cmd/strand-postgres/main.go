@@ -216,6 +216,9 @@ func (c *call) do(ctx context.Context, out io.Writer) error {
 	var moved postgres.Moved
 	var err error
 	said := "sound"
+	if len(c.words) == 2 {
+		said = c.words[0] + "ed and compared"
+	}
 	switch c.words[0] {
 	case "migrate":
 		if err = postgres.Migrate(ctx, c.url, cfg); err == nil {
@@ -224,16 +227,13 @@ func (c *call) do(ctx context.Context, out io.Writer) error {
 		return err
 	case "import":
 		moved, err = postgres.Import(ctx, c.url, cfg, c.words[1])
-		said = "imported and compared"
 	case "export":
 		moved, err = postgres.Export(ctx, c.url, cfg, c.words[1])
-		said = "exported and compared"
 	case "repartition":
 		var to int
 		if to, err = strconv.Atoi(c.words[1]); err == nil {
 			moved, err = postgres.Repartition(ctx, c.url, cfg, to, c.highest)
 		}
-		said = "repartitioned and compared"
 	case "running":
 		return c.running(ctx, out)
 	case "explain":

@@ -54,7 +54,7 @@ func TestCommand(t *testing.T) {
 	run(notDone, "run strand-postgres migrate", "check", "-url", url)
 	run(notDone, "connection refused", "check", "-url", "postgres://127.0.0.1:1/postgres")
 	run(fine, "as it should be", "migrate", "-url", url, "-partitions", "4")
-	run(notDone, "has 4, not 5", "migrate", "-url", url, "-partitions", "5")
+	run(notDone, "has 4 partitions, and -partitions is 5", "migrate", "-url", url, "-partitions", "5")
 	run(notDone, "or give -single-server\nNothing was imported.\n", "import", from, "-url", url)
 	stopped, stop := context.WithCancelCause(ctx)
 	stop(errors.New("interrupt signal received"))

@@ -259,16 +259,21 @@ func (s *Server) answers(deadline time.Time, of string) bool {
 	return false
 }
 
-// query asks on a connection of its own, which has the settings of the moment.
+// query asks on a connection of its own.
 func (s *Server) query(question string, answer any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	return s.connected(5*time.Second, func(ctx context.Context, conn *pgx.Conn) error { return conn.QueryRow(ctx, question).Scan(answer) })
+}
+
+// connected calls do with a connection of its own, which has the settings of the moment.
+func (s *Server) connected(most time.Duration, do func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, s.URL())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	return conn.QueryRow(ctx, question).Scan(answer)
+	return do(ctx, conn)
 }
 
 // URL is where the server is, for its superuser.

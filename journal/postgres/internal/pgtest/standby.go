@@ -49,13 +49,10 @@ func (s *Server) Promote(t testing.TB) {
 // Exec runs a statement as superuser.
 func (s *Server) Exec(t testing.TB, sql string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.URL())
-	require.NoError(t, err)
-	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, sql)
-	require.NoError(t, err)
+	require.NoError(t, s.connected(patience, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sql)
+		return err
+	}))
 }
 
 // await waits until a question is answered with true.
