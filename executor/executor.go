@@ -23,7 +23,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/look"
-	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/quota"
@@ -60,7 +59,7 @@ type Executor struct {
 	leases     unique.Leases
 	limits     *limit.Limits
 	pauses     pause.Board
-	once       once.Book // idempotency keys and offsets of sources
+	once       submit.Book // idempotency keys and offsets of sources
 	calls      *submit.Engine
 	graph      admit.Graph // of jobs that wait for each other
 	crew       work.Crew

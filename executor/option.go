@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
@@ -112,8 +111,8 @@ func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Co
 			return nil, err
 		}
 		switch {
-		case o.kind == optionSource && !slices.ContainsFunc(c.Sources, func(s once.Source) bool { return s.Name == o.name }):
-			c.Sources = append(c.Sources, once.Source{Name: o.name, Offset: o.offset})
+		case o.kind == optionSource && !slices.ContainsFunc(c.Sources, func(s submit.Source) bool { return s.Name == o.name }):
+			c.Sources = append(c.Sources, submit.Source{Name: o.name, Offset: o.offset})
 		case o.kind == optionIdempotency && c.Key == "":
 			c.SetKey(q.Name, o.name)
 		default:

@@ -298,8 +298,8 @@ var inRoot = []mutation{
 	{"forget a follow-up that is written again", "journal/fulldisk.go", "+len(b.recorded)+", "+", behind},
 	{"write a result without its follow-ups", "journal/remainder.go", " || b.stays(uint32(off)):", ":", followed},
 
-	{"keys are not written", "executor/internal/once/once.go", "	if c.Key != \"\" {\n		sets", "	if c.Key == \"-\" {\n		sets", kills},
-	{"marks are not written", "executor/internal/once/once.go", "range c.Sources {\n\t\tsets", "range c.Sources[:0] {\n\t\tsets", kills},
+	{"keys are not written", "executor/internal/submit/once.go", "	if c.Key != \"\" {\n		sets", "	if c.Key == \"-\" {\n		sets", kills},
+	{"marks are not written", "executor/internal/submit/once.go", "range c.Sources {\n\t\tsets", "range c.Sources[:0] {\n\t\tsets", kills},
 
 	// What is damaged is noticed.
 	{"skip the checksum", "journal/internal/format/header.go", "; got != want {\n		return Header{}, DamagedBlock(seq, \"checksum", "; got != want && false {\n		return Header{}, DamagedBlock(seq, \"checksum", flips},
@@ -368,7 +368,7 @@ var inRoot = []mutation{
 	{"take what is replaced just now for done", "executor/internal/await/call.go", "	moved := c.Book.At(c.Waiter) != c.At ", "	moved := false && c.Book.At(c.Waiter) != c.At ", awaits},
 	{"wait for oneself", "executor/internal/admit/graph.go", "	for _, by := range c.From {\n", "	for _, by := range c.From[:0] {\n", awaits},
 	{"miss the end of a payload that is merged", "executor/internal/await/book.go", "range c.Merged {", "range c.Merged[:0] {", awaits},
-	{"let two in that find none", "executor/internal/once/once.go", "c.stateKey, c.Alone}", "c.stateKey}", awaits},
+	{"let two in that find none", "executor/internal/submit/once.go", "c.stateKey, c.Alone}", "c.stateKey}", awaits},
 	{"put off for ever by fresh payloads", "shard/timing.go", "return min(max(at, c.opening(due)), limit)", "return max(at, c.opening(due))", scripts},
 	{"a limit lost with its payload", "shard/load.go", "		c.bound(l, int64(e.Failed[1]))\n", "", scripts},
 	{"a rest that a restart forgets", "shard/load.go", "			c.restOn(l)\n", "", scripts},
@@ -763,7 +763,7 @@ var inRoot = []mutation{
 	{"a pause that begins what is handed out", "shard/hold.go", "		c.takeApart(now, r)\n", "		_ = r\n", random},
 	{"delete what is done by then", "shard/remove.go", "r != nil && !ended {", "r != nil {", gate{"./executor", "^TestRemoveWhatRuns$"}},
 	{"run jobs now that have none of the payloads", "executor/internal/act/act.go", "if s.Of != nil && !c.HasAny(id, s.Of) || !c.RunNow", "if s.Of != nil && false || !c.RunNow", gate{"./executor", "^TestRunNowOfPayloads$"}},
-	{"an idempotency key that is every queue's", "executor/internal/once/once.go", "statekey.IdempotencyKey(queue, key)", "statekey.IdempotencyKey(\"\", key)", gate{"./executor", "^TestKey$"}},
+	{"an idempotency key that is every queue's", "executor/internal/submit/once.go", "statekey.IdempotencyKey(queue, key)", "statekey.IdempotencyKey(\"\", key)", gate{"./executor", "^TestKey$"}},
 
 	// Ticks, events, actors and the log.
 	{"a tick for each of two schedulers", "executor/cron/fire.go", "a.send(ctx, id, executor.FromSource(tickMark(s.name), a.tick.Unix()),\n		executor.At", "a.send(ctx, id, executor.At", gate{"./executor/cron", "^TestClockSetBack"}},

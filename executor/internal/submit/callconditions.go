@@ -8,24 +8,28 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
-	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
 // Conditions are what a call has to meet to be accepted.
 type Conditions struct {
-	once.Call
-	Absent bool // no payload of its id waits
+	Key     string   // empty: it has none
+	Sources []Source // with a name each
+	Absent  bool     // no payload of its id waits
+	Alone   string   // what else only one call at a time may name; empty: nothing
+
+	stateKey string
+	inside   []*gate
 }
 
 // enter goes through the gates of the conditions and asks whether they are met.
 func (o *Submission) enter(ctx context.Context) error {
 	d, c := o.to, o.conditions
-	if err := d.Once.Enter(ctx, &c.Call); err != nil {
+	if err := d.Once.enter(ctx, c); err != nil {
 		return err
 	}
-	k, err := d.Once.Before(&c.Call)
+	k, err := d.Once.before(c)
 	switch {
 	case err != nil:
 		return err
@@ -51,7 +55,7 @@ func (o *Submission) enter(ctx context.Context) error {
 // leave lets the next calls in. While the outcome is open they wait, and learn lets them in.
 func (o *Submission) leave() {
 	if o.conditions != nil && o.stage != underWay {
-		o.to.Once.Leave(&o.conditions.Call)
+		o.to.Once.leave(o.conditions)
 	}
 }
 

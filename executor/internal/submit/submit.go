@@ -20,6 +20,10 @@
 //
 //   - A call that is not accepted leaves nothing behind: what it has taken on its way goes back,
 //     at once or when its outcome is known.
+//   - A call with conditions is alone with the names that it has, from before it looks at the journal
+//     until it knows what became of what it wrote. Two calls never wait for each other. What it says of
+//     itself is in the commit of what it accepts.
+//   - Of the keys at most one in sixteen has expired and is still there, as long as keyed calls come.
 //   - A call without conditions passes no gate, and a queue pays only for what it has.
 //
 // Any goroutine may call the methods of a Door; a Submission belongs to one. Census: a goroutine
@@ -38,7 +42,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/lane"
-	"github.com/strandjobs/strand/executor/internal/once"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -46,7 +49,7 @@ import (
 // Engine is the executor, with what calls need besides.
 type Engine struct {
 	*engine.Engine
-	Once  *once.Book
+	Once  *Book
 	Waits bool // calls wait for room in the backlog
 
 	MaxPayload int                            // bytes of the largest payload
@@ -123,7 +126,7 @@ func (d *Door) Submit(ctx context.Context, entries []journal.Entry, c *Condition
 		}
 	}
 	if err == nil && c != nil && c.Key != "" {
-		d.Once.Sweep()
+		d.Once.sweep()
 	}
 	return o, err
 }
@@ -274,7 +277,7 @@ func (o *Submission) sets() func(first journal.Position) []journal.Set {
 		if c == nil {
 			return locked.Sets(first)
 		}
-		return append(c.Sets(first, n), locked.Sets(first)...)
+		return append(c.sets(first, n), locked.Sets(first)...)
 	}
 }
 

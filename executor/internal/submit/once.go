@@ -1,17 +1,4 @@
-// Package once has a call accepted once: it keeps idempotency keys and the offsets of sources in
-// the journal, and lets calls that name the same one through one after the other.
-//
-// # What is promised
-//
-//   - A call inside its gates is alone with the names that it has, until it leaves: when it knows
-//     what became of what it wrote.
-//   - What a call says of itself is written in the commit of what it accepts; see [Call.Sets].
-//   - Two calls never wait for each other.
-//   - Of the keys at most one in sixteen has expired and is still there, as long as keyed calls come.
-//
-// Not promised: what a name may be, and whether a refused call may come again. Those who call
-// check that. Any goroutine may call the methods of a Book; a Call belongs to one. Census: none.
-package once
+package submit
 
 import (
 	"context"
@@ -24,7 +11,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Book has what was accepted.
+// Book keeps idempotency keys and the offsets of sources in the journal, and lets calls that name the
+// same one through one after the other. Any goroutine may call its methods.
 type Book struct {
 	Log      *journal.Log
 	TTL      time.Duration   // of a key
@@ -41,16 +29,6 @@ type Book struct {
 	next time.Time // of the next pass
 }
 
-// Call is what a call says of itself.
-type Call struct {
-	Key     string   // empty: it has none
-	Sources []Source // with a name each
-	Alone   string   // what else only one call at a time may name; empty: nothing
-
-	stateKey string
-	inside   []*gate
-}
-
 // Source is where a call comes from: the offset must be above all that were accepted.
 type Source struct {
 	Name   string
@@ -58,12 +36,12 @@ type Source struct {
 }
 
 // SetKey gives the call its idempotency key, which belongs to a queue.
-func (c *Call) SetKey(queue, key string) {
+func (c *Conditions) SetKey(queue, key string) {
 	c.Key, c.stateKey = key, statekey.IdempotencyKey(queue, key)
 }
 
 // gates returns the names of the gates of a call, always in the same order.
-func (c *Call) gates() []string {
+func (c *Conditions) gates() []string {
 	names := []string{c.stateKey, c.Alone}
 	for _, s := range c.Sources {
 		names = append(names, statekey.OffsetPrefix+s.Name)
@@ -72,8 +50,8 @@ func (c *Call) gates() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// Sets returns what is written with n payloads that are accepted.
-func (c *Call) Sets(first journal.Position, n int) (sets []journal.Set) {
+// sets returns what is written with n payloads that are accepted.
+func (c *Conditions) sets(first journal.Position, n int) (sets []journal.Set) {
 	if c.Key != "" {
 		sets = append(sets, journal.Set{Key: c.stateKey, Value: statekey.Idempotency{At: time.Now().UnixNano(), First: first, N: n}.Encode()})
 	}
@@ -83,9 +61,9 @@ func (c *Call) Sets(first journal.Position, n int) (sets []journal.Set) {
 	return sets
 }
 
-// Enter goes through the gates of a call. Leave has to follow, also after an error: the cause of
+// enter goes through the gates of a call. leave has to follow, also after an error: the cause of
 // ctx, or Failure.
-func (b *Book) Enter(ctx context.Context, c *Call) error {
+func (b *Book) enter(ctx context.Context, c *Conditions) error {
 	over := guard.Done(ctx)
 	for _, name := range c.gates() {
 		g := b.gates.enter(name, over, b.Failed)
@@ -102,8 +80,8 @@ func (b *Book) Enter(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// Leave lets the next calls in.
-func (b *Book) Leave(c *Call) {
+// leave lets the next calls in.
+func (b *Book) leave(c *Conditions) {
 	for _, g := range c.inside {
 		b.gates.leave(g)
 	}
@@ -117,9 +95,9 @@ func (b *Book) Gates() int {
 	return len(b.gates.named)
 }
 
-// Before returns what the call has accepted that came with the key of this one; N is 0 if there
+// before returns what the call has accepted that came with the key of this one; N is 0 if there
 // was none. The caller is inside.
-func (b *Book) Before(c *Call) (statekey.Idempotency, error) {
+func (b *Book) before(c *Conditions) (statekey.Idempotency, error) {
 	if c.Key == "" {
 		return statekey.Idempotency{}, nil
 	}
@@ -154,11 +132,11 @@ func (b *Book) Offset(name string) (offset int64, found bool, err error) {
 }
 
 // Put writes the offset of a source, whatever was there; nil: it is forgotten. Its errors are
-// those of Enter and of the journal.
+// those of enter and of the journal.
 func (b *Book) Put(ctx context.Context, name string, offset []byte) error {
-	c := &Call{Sources: []Source{{Name: name}}}
-	defer b.Leave(c) // the next one inside reads what is committed, and a later commit comes later
-	if err := b.Enter(ctx, c); err != nil {
+	c := &Conditions{Sources: []Source{{Name: name}}}
+	defer b.leave(c) // the next one inside reads what is committed, and a later commit comes later
+	if err := b.enter(ctx, c); err != nil {
 		return err
 	}
 	return b.Log.Put(ctx, journal.Set{Key: statekey.OffsetPrefix + name, Value: offset})
@@ -174,10 +152,10 @@ const (
 	sweepStep = 512
 )
 
-// Sweep takes expired keys out of the journal with one of the next commits.
+// sweep takes expired keys out of the journal with one of the next commits.
 // There is no list of them by age: it would have to be written, too, and keys live
 // long. Callers take turns in going through them all, again and again.
-func (b *Book) Sweep() {
+func (b *Book) sweep() {
 	if !b.mu.TryLock() {
 		return
 	}
@@ -187,7 +165,7 @@ func (b *Book) Sweep() {
 		return
 	}
 	var change journal.Change
-	var gone Call
+	var gone Conditions
 	seen := 0
 	from := b.from
 	b.from = ""
@@ -211,7 +189,7 @@ func (b *Book) Sweep() {
 	if len(gone.inside) > 0 {
 		b.Log.Record(&change) // and what comes through the gates from now on is written later
 	}
-	b.Leave(&gone)
+	b.leave(&gone)
 }
 
 // enterExpired enters the gate of an expired key. Nil: it has not expired, or a

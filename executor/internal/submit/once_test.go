@@ -1,4 +1,4 @@
-package once
+package submit
 
 import (
 	"context"
@@ -20,8 +20,8 @@ func newBook(t *testing.T) *Book {
 }
 
 // accept writes what a call says of itself, as if it had been accepted.
-func accept(t *testing.T, b *Book, c *Call, first journal.Position, n int) {
-	b.Log.Record(&journal.Change{Sets: c.Sets(first, n)})
+func accept(t *testing.T, b *Book, c *Conditions, first journal.Position, n int) {
+	b.Log.Record(&journal.Change{Sets: c.sets(first, n)})
 	require.NoError(t, b.Log.Settled(t.Context()))
 }
 
@@ -29,32 +29,32 @@ func accept(t *testing.T, b *Book, c *Call, first journal.Position, n int) {
 func TestTheNextCallWaitsForTheOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBook(t)
-		first, second := Call{Sources: []Source{{"s", 1}}}, Call{Sources: []Source{{"s", 2}}}
+		first, second := Conditions{Sources: []Source{{"s", 1}}}, Conditions{Sources: []Source{{"s", 2}}}
 		first.SetKey("q", "k")
 		second.SetKey("q", "k")
-		require.NoError(t, b.Enter(t.Context(), &first))
+		require.NoError(t, b.enter(t.Context(), &first))
 		require.Equal(t, 2, b.Gates())
 
 		over, cancel := context.WithCancelCause(t.Context())
 		cancel(io.EOF)
-		require.ErrorIs(t, b.Enter(over, &second), io.EOF)
-		b.Leave(&second)
+		require.ErrorIs(t, b.enter(over, &second), io.EOF)
+		b.leave(&second)
 
 		entered := make(chan error, 1)
-		go func() { entered <- b.Enter(t.Context(), &second) }()
+		go func() { entered <- b.enter(t.Context(), &second) }()
 		synctest.Wait()
 		require.Empty(t, entered)
 		accept(t, b, &first, 7, 2)
-		b.Leave(&first)
+		b.leave(&first)
 		require.NoError(t, <-entered)
-		k, err := b.Before(&second)
+		k, err := b.before(&second)
 		require.NoError(t, err)
 		require.Equal(t, [2]int{7, 2}, [2]int{int(k.First), k.N})
 		last, found, err := b.Offset("s")
 		require.NoError(t, err)
 		require.True(t, found)
 		require.EqualValues(t, 1, last)
-		b.Leave(&second)
+		b.leave(&second)
 		require.Zero(t, b.Gates())
 	})
 }
@@ -63,18 +63,18 @@ func TestTheNextCallWaitsForTheOutcome(t *testing.T) {
 func TestSweepTakesExpiredKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBook(t)
-		var old, used Call
+		var old, used Conditions
 		old.SetKey("q", "old")
 		used.SetKey("q", "used")
 		accept(t, b, &old, 1, 1)
 		accept(t, b, &used, 2, 1)
 		time.Sleep(b.TTL)
-		k, err := b.Before(&old)
+		k, err := b.before(&old)
 		require.NoError(t, err)
 		require.Zero(t, k.N)
-		require.NoError(t, b.Enter(t.Context(), &used))
-		b.Sweep()
-		b.Leave(&used)
+		require.NoError(t, b.enter(t.Context(), &used))
+		b.sweep()
+		b.leave(&used)
 		require.NoError(t, b.Log.Settled(t.Context()))
 		_, found, err := b.key(old.stateKey)
 		require.NoError(t, err)
