@@ -37,10 +37,13 @@ type town struct {
 	asked atomic.Int64
 	gone  atomic.Bool // an owner ends before it answers
 	away  atomic.Bool // none answers
+	mute  atomic.Bool // none can be asked
 	rows  sync.Map    // of share
 }
 
 const partitions = 4
+
+var errMute = errors.New("nobody can be asked")
 
 func partitionOf(id string) (int, error) {
 	return int(crc32.ChecksumIEEE([]byte(id)) % partitions), nil
@@ -156,6 +159,9 @@ func (c *town) enqueue(ctx context.Context, queue string, items []executor.Item[
 
 func (c *town) ask(ctx context.Context, partition int, _ string, question []byte, again bool) ([]byte, error) {
 	c.asked.Add(1)
+	if c.mute.Load() {
+		return nil, errMute
+	}
 	if c.away.Load() {
 		return nil, fmt.Errorf("%w: nobody is there", executor.ErrUnknown)
 	}
@@ -343,6 +349,10 @@ func TestReceiptOfAWait(t *testing.T) {
 	require.True(t, pending.Receipt.Durable)
 	require.ErrorAs(t, q.Wait(ctx, pending.Receipt), &pending)
 	require.True(t, pending.Receipt.Durable)
+	c.mute.Store(true)
+	err = q.Wait(t.Context(), pending.Receipt)
+	require.ErrorIs(t, err, errMute)
+	require.ErrorAs(t, err, &pending, "what was accepted is so, whatever keeps its partition from being asked")
 }
 
 // Queues come before Start, and a question may be anybody's.

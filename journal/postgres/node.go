@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -29,7 +30,7 @@ var ErrLeaseLost = errors.New("postgres: the lease of the partition could not be
 // Config is how a node takes part. The zero value works, but for SingleServer on a server
 // without a synchronous standby.
 type Config struct {
-	// Schema is the name of the schema that has the tables, from 1 to 63 bytes, without $$. Programs that
+	// Schema is the name of the schema that has the tables, from 1 to 63 bytes, without $$ and control characters. Programs that
 	// are to have nothing to do with one another take different names. Default "strand".
 	Schema string
 
@@ -112,8 +113,8 @@ func (cfg Config) checked(ctx context.Context) (Config, error) {
 	case len(cfg.Schema) > maxSchemaName || !validText(cfg.Schema):
 		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
 			ErrConfig, len(cfg.Schema), maxSchemaName, cfg.Schema)
-	case strings.Contains(cfg.Schema, "$$"): // which end the text of a function
-		return cfg, fmt.Errorf("%w: schema %q: $$ is not possible in its name", ErrConfig, cfg.Schema)
+	case strings.Contains(cfg.Schema, "$$"), strings.ContainsFunc(cfg.Schema, unicode.IsControl): // which end the text of a function, or a line
+		return cfg, fmt.Errorf("%w: schema %q: $$ and control characters are not possible in its name", ErrConfig, cfg.Schema)
 	case strings.HasPrefix(cfg.Schema, "pg_"):
 		return cfg, fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Schema)
 	case cfg.Partitions < 0 || cfg.Partitions > maxPartitions:

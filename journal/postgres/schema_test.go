@@ -88,7 +88,8 @@ func TestMigrateRefuses(t *testing.T) {
 		"has 64 bytes":        {Schema: strings.Repeat("n", 64)},
 		"none of them zero":   {Schema: "a\x00b"},
 		"begin with pg_":      {Schema: "pg_strand"},
-		"$$ is not possible":  {Schema: "a$$b"},
+		"$$ and control":      {Schema: "a$$b"},
+		"control characters":  {Schema: "a\nb"},
 		"Partitions is -1":    {Partitions: -1},
 		"Partitions is 4097,": {Partitions: 4097},
 	} {
