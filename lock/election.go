@@ -9,11 +9,6 @@ import (
 	"time"
 )
 
-const (
-	defaultLeaderLease  = 3 * time.Minute
-	defaultLeaderPrefix = "leader"
-)
-
 // ElectionConfig describes one leader flag. The zero value works.
 type ElectionConfig struct {
 	// Prefix of the flag's key in the table ("leader/cron"). "" = "leader".
@@ -53,8 +48,8 @@ func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) 
 	if cfg.Lease < 0 {
 		return nil, ErrDuration
 	}
-	cfg.Lease = cmp.Or(cfg.Lease, defaultLeaderLease)
-	return &Election{t, cmp.Or(cfg.Prefix, defaultLeaderPrefix) + "/" + name, cfg}, nil
+	cfg.Lease = cmp.Or(cfg.Lease, 3*time.Minute)
+	return &Election{t, cmp.Or(cfg.Prefix, "leader") + "/" + name, cfg}, nil
 }
 
 // Leader says who leads now, and gives a channel that is closed at the next change:

@@ -1,9 +1,6 @@
 package lock
 
-import (
-	"iter"
-	"time"
-)
+import "time"
 
 // maxIdle bounds how many unused keys a table remembers, so that a key in regular
 // use costs neither an allocation nor a map insert and delete each time (measured:
@@ -47,12 +44,15 @@ func (e *entry) setLease(r *record) {
 // expire ends what is overdue.
 func (g *engine) expire(o *op) {
 	for len(g.ends.heap) > 0 && g.ends.heap[0].at <= o.now() { // a lease is held before its end, not at it
-		g.end(g.ends.heap[0], expired, o)
+		g.end(g.ends.heap[0], ErrExpired, o)
 	}
 }
 
-// add returns a new entry. It must be given something before it is retired.
-func (g *engine) add(key string) *entry {
+// entry returns the entry of a key. A new one must be given something before it is retired.
+func (g *engine) entry(key string) *entry {
+	if e := g.entries[key]; e != nil {
+		return e
+	}
 	e := &entry{key: key}
 	e.one[0] = e
 	e.own.entries = e.one[:]
@@ -62,13 +62,6 @@ func (g *engine) add(key string) *entry {
 	}
 	g.entries[key] = e
 	return e
-}
-
-func (g *engine) entry(key string) *entry {
-	if e := g.entries[key]; e != nil {
-		return e
-	}
-	return g.add(key)
 }
 
 // retire puts an unused entry into the idle list, and forgets the oldest one above
@@ -108,10 +101,8 @@ func (g *engine) record(keys []string) *record {
 // try grants a lease on the keys if all are free. keys come from checked.
 func (g *engine) try(opt Options, keys []string, o *op) *record {
 	if len(keys) == 1 {
-		e := g.entries[keys[0]]
-		if e == nil {
-			e = g.add(keys[0])
-		} else if !e.free() {
+		e := g.entry(keys[0])
+		if !e.free() {
 			return nil
 		}
 		return g.grant(&e.own, opt.Owner, opt.TTL, o)
@@ -128,7 +119,7 @@ func (g *engine) try(opt Options, keys []string, o *op) *record {
 func (g *engine) grant(r *record, owner string, ttl time.Duration, o *op) *record {
 	g.token++
 	now := o.now()
-	r.token, r.owner, r.ttl, r.since, r.end = g.token, owner, ttl, now, holding
+	r.token, r.owner, r.ttl, r.since, r.end = g.token, owner, ttl, now, nil
 	if ttl > 0 {
 		g.ends.set(r, after(now, ttl))
 	}
@@ -144,22 +135,16 @@ func (g *engine) hold(r *record) {
 }
 
 // end ends the lease of r and offers its keys to those who are next.
-func (g *engine) end(r *record, end ending, o *op) {
-	r.end = end
-	if r.index > 0 {
-		g.ends.drop(r)
-	}
+func (g *engine) end(r *record, reason error, o *op) {
+	r.end = reason
+	g.ends.drop(r)
 	if r.watch != nil {
 		r.watch.close(r.lostError(r.token), o)
 		r.watch = nil
 	}
 	for _, e := range r.entries {
 		e.setLease(nil)
-		if e.line.n > 0 {
-			g.callNext(e, o)
-		} else {
-			g.retire(e)
-		}
+		g.callNext(e, o)
 	}
 }
 
@@ -212,29 +197,4 @@ func (l *list[T]) remove(at *node[T]) {
 	}
 	at.list, at.next, at.prev = nil, nil, nil
 	l.n--
-}
-
-// all goes through the values. The loop may take out the one that it was given.
-func (l *list[T]) all() iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for at := l.first; at != nil; {
-			next := at.next
-			if !yield(at.value) {
-				return
-			}
-			at = next
-		}
-	}
-}
-
-// watchers are functions to be called once at the next occasion, in the order in
-// which they came.
-type watchers struct{ list[func()] }
-
-// take moves all of them to the wakes of one taker.
-func (w *watchers) take(all *wakes) {
-	for at := w.first; at != nil; at = w.first {
-		w.remove(at)
-		all.add(at.value)
-	}
 }

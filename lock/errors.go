@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Errors about what was asked for. Nothing was changed.
+// Errors of this package. What was asked for was not done.
 var (
 	// ErrEmptyKey is returned when no key is given, or one of them is empty.
 	ErrEmptyKey = errors.New("lock: empty key")
@@ -16,23 +16,17 @@ var (
 	// ErrConfig is returned when a config lacks what has no default, or has a
 	// negative limit.
 	ErrConfig = errors.New("lock: incomplete config")
-)
 
-// Errors about who holds a key.
-var (
 	// ErrLocked is returned when a key is held, or promised to a waiter, and the
 	// call does not wait. The error is a [*LockedError].
 	ErrLocked = errors.New("lock: locked")
 	// ErrNotLocked is returned when a key that is not held is broken, or one that
 	// is not locked is unlocked.
 	ErrNotLocked = errors.New("lock: not locked")
-)
 
-// Errors about a lease that has ended. The error is an
-// [ErrLockLost] and, while it is still known, one of the three reasons too.
-var (
 	// ErrLockLost is returned when a lease is used that is not, or not any more,
-	// the holder of its keys: a stranger's or a stale token, a second unlock.
+	// the holder of its keys: a stranger's or a stale token, a second unlock. While it
+	// is still known, the error is one of the three reasons below, too.
 	ErrLockLost = errors.New("lock: lock lost")
 	// ErrExpired is the reason when the TTL passed before the holder extended or
 	// unlocked.
@@ -41,10 +35,7 @@ var (
 	ErrBroken = errors.New("lock: lease broken")
 	// ErrUnlocked is the reason when the holder itself unlocked.
 	ErrUnlocked = errors.New("lock: lease unlocked")
-)
 
-// Errors of slots and leader flags.
-var (
 	// ErrNoFreeSlot is returned when Next was called MaxSteps times and gave no
 	// free value.
 	ErrNoFreeSlot = errors.New("lock: no free slot")
@@ -94,16 +85,12 @@ func (e *lostError) Unwrap() []error {
 // DeadlockError is returned when waiting would close a cycle of owners that wait for each
 // other, or when an owner asks for a key that it holds. It names the cycle.
 type DeadlockError struct {
-	// Cycle has one hop per owner, starting with the one who asked; the last hop
-	// leads back to it.
-	Cycle []Hop
+	Cycle []Hop // one per owner, starting with the one who asked; the last leads back to it
 }
 
 // Hop is one step of a cycle: Owner waits for Key, which Holder has or will have
 // first.
-type Hop struct {
-	Owner, Key, Holder string
-}
+type Hop struct{ Owner, Key, Holder string }
 
 func (e *DeadlockError) Error() string {
 	hops := make([]string, len(e.Cycle))

@@ -101,7 +101,8 @@ func (t *Table) statusLocked(e *entry, o *op) Status {
 			s.Remaining = r.until() - now
 		}
 	}
-	for w := range e.line.all() {
+	for at := e.line.first; at != nil; at = at.next {
+		w := at.value
 		s.Waiters = append(s.Waiters, Waiter{w.owner, w.waitsFor(), wall.Add(w.since - now), now - w.since})
 	}
 	return s
@@ -109,10 +110,7 @@ func (t *Table) statusLocked(e *entry, o *op) Status {
 
 func (t *Table) heldLocked(r *record, o *op) Held {
 	now, wall := o.now(), time.Now().Round(0)
-	h := Held{Owner: r.owner, Token: r.token, Since: wall.Add(r.since - now)}
-	for _, e := range r.entries {
-		h.Keys = append(h.Keys, e.key)
-	}
+	h := Held{Keys: t.lease(r).Keys(), Owner: r.owner, Token: r.token, Since: wall.Add(r.since - now)}
 	if until := r.until(); until != never {
 		h.Until, h.TTL = wall.Add(until-now), r.ttl
 	}

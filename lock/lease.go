@@ -6,16 +6,6 @@ import (
 	"time"
 )
 
-// ending says whether and why a lease has ended.
-type ending uint8
-
-const (
-	holding ending = iota + 1
-	unlocked
-	expired
-	broken
-)
-
 // record is what a table knows about a lease. It is guarded by the table's mutex,
 // except entries, which never change. A record of a single key is used again by the
 // next lease on that key; the token tells them apart.
@@ -26,7 +16,7 @@ type record struct {
 	owner   string
 	ttl     time.Duration
 	since   time.Duration
-	end     ending
+	end     error  // why it has ended; nil: it has not
 	watch   *watch // nil = no caller waits for the end
 }
 
@@ -41,16 +31,8 @@ func (r *record) until() time.Duration {
 // lostError is the answer to a lease with the given token, which is not held.
 func (r *record) lostError(token uint64) error {
 	err := &lostError{Key: r.entries[0].key, Token: token}
-	if r.token != token {
-		return err
-	}
-	switch r.end {
-	case unlocked:
-		err.Reason = ErrUnlocked
-	case expired:
-		err.Reason = ErrExpired
-	case broken:
-		err.Reason = ErrBroken
+	if r.token == token {
+		err.Reason = r.end
 	}
 	return err
 }
@@ -110,34 +92,29 @@ func (l Lease) Keys() []string {
 	return keys
 }
 
-// enter locks the table if the lease is held, and says [ErrLockLost] otherwise. The
-// caller runs o.wakes in both cases.
-func (l Lease) enter(o *op) error {
-	if l.record == nil {
-		return &lostError{Token: l.token}
-	}
-	l.table.enter(o)
-	if l.heldLocked() {
-		return nil
-	}
-	err := l.record.lostError(l.token)
-	l.table.leave(o)
-	return err
-}
-
 // do has f look at the lease or change it if it is held, says [ErrLockLost] otherwise,
 // and wakes who is to be woken.
 func (l Lease) do(o *op, f func()) error {
-	err := l.enter(o)
-	if err == nil {
-		f()
-		l.table.leave(o)
-	}
+	err := l.change(o, f)
 	o.wakes.run()
 	return err
 }
 
-func (l Lease) heldLocked() bool { return l.record.token == l.token && l.record.end == holding }
+// change is do for callers that run the wakes later.
+func (l Lease) change(o *op, f func()) error {
+	if l.record == nil {
+		return &lostError{Token: l.token}
+	}
+	l.table.enter(o)
+	defer l.table.leave(o)
+	if !l.heldLocked() {
+		return l.record.lostError(l.token)
+	}
+	f()
+	return nil
+}
+
+func (l Lease) heldLocked() bool { return l.record.token == l.token && l.record.end == nil }
 
 // Held reports whether the lease still has its keys at this moment.
 func (l Lease) Held() bool {
@@ -150,19 +127,7 @@ func (l Lease) Held() bool {
 // those granted are called before it returns.
 func (l Lease) Unlock() error {
 	var o op
-	err := l.unlock(&o)
-	o.wakes.run()
-	return err
-}
-
-// unlock is Unlock for callers that run the wakes later.
-func (l Lease) unlock(o *op) error {
-	err := l.enter(o)
-	if err == nil {
-		l.table.end(l.record, unlocked, o)
-		l.table.leave(o)
-	}
-	return err
+	return l.do(&o, func() { l.table.end(l.record, ErrUnlocked, &o) })
 }
 
 // Extend makes the lease end ttl from now, which may be later or earlier than

@@ -169,7 +169,8 @@ func (t *Table) check() error {
 	for key, e := range t.entries {
 		wide := 0
 		before := time.Duration(0)
-		for p := range e.line.all() {
+		for at := e.line.first; at != nil; at = at.next {
+			p := at.value
 			if len(p.spots) > 1 {
 				wide++
 			}
@@ -184,7 +185,7 @@ func (t *Table) check() error {
 		if wide != e.wide {
 			return fmt.Errorf("%q: wide %d, counted %d", key, e.wide, wide)
 		}
-		if e.lease != nil && (e.lease.end != holding || !slices.Contains(e.lease.entries, e)) {
+		if e.lease != nil && (e.lease.end != nil || !slices.Contains(e.lease.entries, e)) {
 			return fmt.Errorf("%q: holder does not hold", key)
 		}
 		if e.idle.list != nil {

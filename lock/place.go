@@ -236,7 +236,7 @@ func (p *Place) withdraw(evenGranted bool) bool {
 	if evenGranted && p.state == granted {
 		p.state = cancelled
 		if p.leased().heldLocked() {
-			t.end(p.lease, unlocked, &o)
+			t.end(p.lease, ErrUnlocked, &o)
 		}
 	}
 	t.done(&o)

@@ -37,7 +37,7 @@ func (r *Reservation[T]) Commit() error {
 	defer o.wakes.run()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := r.Lease.unlock(&o); err != nil {
+	if err := r.Lease.change(&o, func() { s.cfg.Table.end(r.Lease.record, ErrUnlocked, &o) }); err != nil {
 		return err
 	}
 	if r.step.position > s.last.position {
@@ -159,7 +159,7 @@ func (t *Table) restoreLocked(held []Held, o *op) ([]Lease, error) {
 		t.token = max(t.token, h.Token)
 		if left, live := left(h.Until, h.TTL, wall); live {
 			r := t.record(h.Keys) // which are free
-			r.token, r.owner, r.ttl, r.since, r.end = h.Token, h.Owner, h.TTL, now-wall.Sub(h.Since), holding
+			r.token, r.owner, r.ttl, r.since, r.end = h.Token, h.Owner, h.TTL, now-wall.Sub(h.Since), nil
 			t.ends.set(r, after(now, left))
 			t.hold(r)
 			leases[i] = t.lease(r)

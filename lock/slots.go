@@ -11,11 +11,6 @@ import (
 // DefaultSlotTTL is the TTL of a reservation where none is given.
 const DefaultSlotTTL = 60 * time.Second
 
-const (
-	defaultSlotMaxSteps = 100_000
-	defaultSlotStore    = "slots"
-)
-
 // SlotsConfig describes one sequence of slots.
 type SlotsConfig[T any] struct {
 	// Next returns the value after v: required. It must return in bounded time and
@@ -58,7 +53,7 @@ type Slots[T any] struct {
 	known    bool // last is a start or a committed value
 	last     step[T]
 	open     map[uint64]*Reservation[T] // by token
-	watchers watchers
+	watchers list[func()]               // called at the next end of a reservation, in the order in which they came
 }
 
 // step is a value and its position, in the sequence as it was after so many resets.
@@ -83,7 +78,7 @@ func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 	if cfg.StartFrom == nil {
 		cfg.StartFrom = func(context.Context) (v T, err error) { return v, nil }
 	}
-	cfg.Store, cfg.MaxSteps = cmp.Or(cfg.Store, defaultSlotStore), cmp.Or(cfg.MaxSteps, defaultSlotMaxSteps)
+	cfg.Store, cfg.MaxSteps = cmp.Or(cfg.Store, "slots"), cmp.Or(cfg.MaxSteps, 100_000)
 	cfg.TTL, cfg.Table = cmp.Or(cfg.TTL, DefaultSlotTTL), cmp.Or(cfg.Table, new(Table))
 	return &Slots[T]{cfg: cfg, open: make(map[uint64]*Reservation[T])}, nil
 }
@@ -171,16 +166,19 @@ func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed bool,
 func (s *Slots[T]) openLocked(at step[T], lease Lease) *Reservation[T] {
 	r := &Reservation[T]{Lease: lease, slots: s, step: at}
 	s.open[lease.token] = r
-	lease.record.hook(&endHook{func(error) { s.ended(r) }})
+	lease.record.hook(&endHook{func(error) { s.free(func() { delete(s.open, lease.token) }) }})
 	return r
 }
 
-// ended forgets a reservation and wakes those who wait for a free value.
-func (s *Slots[T]) ended(r *Reservation[T]) {
+// free has f make values free, and wakes those who wait for one.
+func (s *Slots[T]) free(f func()) {
 	var w wakes
 	s.mu.Lock()
-	delete(s.open, r.Lease.token)
-	s.watchers.take(&w)
+	f()
+	for at := s.watchers.first; at != nil; at = s.watchers.first {
+		s.watchers.remove(at)
+		w.add(at.value)
+	}
 	s.mu.Unlock()
 	w.run()
 }
@@ -199,15 +197,12 @@ func (s *Slots[T]) Last() (v T, position uint64, known bool) {
 // StartFrom, and values come again. Reservations stay valid, at position 0, but their
 // Commit no longer changes Last.
 func (s *Slots[T]) Reset() {
-	var w wakes
-	s.mu.Lock()
-	s.known, s.last = false, step[T]{resets: s.last.resets + 1}
-	for _, r := range s.open {
-		r.step.position = 0
-	}
-	s.watchers.take(&w)
-	s.mu.Unlock()
-	w.run()
+	s.free(func() {
+		s.known, s.last = false, step[T]{resets: s.last.resets + 1}
+		for _, r := range s.open {
+			r.step.position = 0
+		}
+	})
 }
 
 // Watch calls wake once, with no mutex held, after the next end of a reservation,

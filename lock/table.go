@@ -38,9 +38,7 @@ type Table struct {
 func (t *Table) enter(o *op) {
 	t.mu.Lock()
 	o.clock = &t.clock
-	if len(t.ends.heap) > 0 {
-		t.expire(o)
-	}
+	t.expire(o)
 }
 
 // done is leave for a caller that holds no other mutex: it wakes who is to be woken.
@@ -107,7 +105,7 @@ func (t *Table) Break(key string) (Held, error) {
 	err := ErrNotLocked
 	if e := t.entries[key]; e != nil && e.lease != nil {
 		held, err = t.heldLocked(e.lease, &o), nil
-		t.end(e.lease, broken, &o)
+		t.end(e.lease, ErrBroken, &o)
 	}
 	t.done(&o)
 	return held, err

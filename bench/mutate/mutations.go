@@ -563,7 +563,7 @@ var inRoot = []mutation{
 	{"a lease that is a moment too long", "lock/entry.go", "g.ends.heap[0].at <= o.now() {", "g.ends.heap[0].at < o.now() {", leases},
 	{"overtake those who wait", "lock/entry.go", "return e.lease == nil && e.line.n == 0", "return e.lease == nil", locks},
 	{"use a token again", "lock/entry.go", "	g.token++\n	now", "	g.token = max(g.token, 1)\n	now", locks},
-	{"lose a wake-up", "lock/entry.go", "		if e.line.n > 0 {\n			g.callNext(e, o)\n", "		if e.line.n > 1 {\n			g.callNext(e, o)\n", locks},
+	{"lose a wake-up", "lock/entry.go", "		g.callNext(e, o)\n", "		g.retire(e)\n", locks},
 	{"lead under the name of another", "lock/election.go", " && at.lease != nil && at.lease.owner == c.id\n", " && at.lease != nil\n", leaders},
 	{"wait in one line for two keys", "lock/place.go", "		t.stand(p, keys...)\n", "		t.stand(p, keys[0])\n", locks},
 	{"look for circles of leases only", "executor/internal/admit/graph.go", "	for _, c := range g.Lists(by.Queue).All() {\n", "	for _, c := range g.Lists(by.Queue).All()[:0] {\n", circles},
@@ -571,7 +571,7 @@ var inRoot = []mutation{
 	{"a lock that lasts for ever", "executor/internal/keylock/keys.go", "	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.ring)\n", "	_, _ = at, ok\n", lockEnds},
 	{"a lock that ends with another one", "executor/internal/admit/ledger.go", "	case a.rings > 0 && a.rings <= at:", "	case a.rings > 0:", lockEnds},
 	{"a lock that ends with the clock", "executor/internal/keylock/keys.go", "until = zero + min(", "until = min(", lockEnds},
-	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == holding", "return l.record.end == holding", locks},
+	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == nil", "return l.record.end == nil", locks},
 	{"sell a ticket twice", "lock/slots.go", " || at.position <= s.last.position {", " {", slots},
 
 	// Schedules.
