@@ -2,9 +2,13 @@ package rest
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/pages"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // lockAtRest makes this process the owner of a journal that it only reads, so that
@@ -22,4 +26,67 @@ func lockAtRest(dir string) (release func() error, err error) {
 		return func() error { return nil }, nil
 	}
 	return nil, err
+}
+
+// Clone copies the journal in dir to newDir, and locks it meanwhile.
+func Clone(dir, newDir string) error {
+	release, err := lockAtRest(dir)
+	if err != nil {
+		return err
+	}
+	err = directory.Fill(newDir, func(file string) error { return clone(filepath.Join(dir, directory.FileName), file) })
+	return errors.Join(err, release())
+}
+
+// clone copies the file of a journal and checks the copy.
+func clone(from, path string) error {
+	if err := pages.Check(from); err != nil {
+		return err
+	}
+	s, err := store.ReadBolt(from)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(s.CopyTo(path, nil), s.Close()); err != nil {
+		return err
+	}
+	v := &View{dir: filepath.Dir(path)}
+	return errors.Join(v.open(0), v.Close())
+}
+
+// Compact makes the file of the journal in dir as small as what is in it.
+func Compact(dir string) (before, after int64, err error) {
+	release, err := lockAtRest(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	p, err := directory.Open(dir)
+	if err != nil {
+		return 0, 0, fmt.Errorf("journal: compact: %w", err)
+	}
+	defer p.Close()
+	names, err := p.Syncer()
+	if err != nil {
+		return 0, 0, fmt.Errorf("journal: compact: %w", err)
+	}
+	defer names.Close()
+	v := &View{dir: dir}
+	err = v.open(0)
+	before = v.size
+	if err == nil {
+		err = v.store.(*store.Bolt).Rewrite(p, nil)
+	}
+	// Closed first: Windows does not rename over an open file.
+	if err = errors.Join(err, v.Close()); err == nil {
+		err = p.Rename(directory.NewName, directory.FileName)
+	}
+	if err != nil {
+		return before, before, errors.Join(err, p.DropFile(directory.NewName))
+	}
+	info, err := p.Lstat(directory.FileName)
+	if err != nil {
+		return before, 0, err
+	}
+	return before, info.Size(), directory.SyncNames(names)
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -159,13 +160,11 @@ func (v *View) Undisturbed(err error) error {
 // load replays the log without the commit that Open makes after it. most is how many bytes of its
 // entries stay in memory; 0: there are none to hand out.
 func (v *View) load(most int) (err error) {
-	if v.queues, err = store.ReadQueues(v.store); err != nil {
-		return err
-	}
-	if v.manifest, err = store.ReadManifest(v.store); err != nil {
-		return err
-	}
-	if v.uuid, err = store.ReadUUID(v.store); err != nil {
+	var noManifest, noUUID error
+	v.queues, err = store.ReadQueues(v.store)
+	v.manifest, noManifest = store.ReadManifest(v.store)
+	v.uuid, noUUID = store.ReadUUID(v.store)
+	if err = cmp.Or(err, noManifest, noUUID); err != nil {
 		return err
 	}
 	if most > 0 {

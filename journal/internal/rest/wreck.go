@@ -41,15 +41,13 @@ type span struct {
 	size int
 }
 
-// maxCopies bounds the copies of one chunk that are tried.
-const maxCopies = 4
-
-// looseBytes bounds what is read and kept of pages that the tree does not lead
-// to, in sizes of the file: they may claim to overlap.
-const looseBytes = 8
-
-// maxDamage bounds how much damage is listed.
-const maxDamage = 64
+const (
+	maxCopies = 4  // of one chunk that are tried
+	maxDamage = 64 // that is listed
+	// looseBytes bounds what is read and kept of pages that the tree does not lead
+	// to, in sizes of the file: they may claim to overlap.
+	looseBytes = 8
+)
 
 func openWreck(f *os.File) (*wreck, error) {
 	info, err := f.Stat()
@@ -109,10 +107,11 @@ func anyMeta(f io.ReaderAt) (pages.Meta, int, error) {
 // whole reports whether the tree gave every block and every burial that it
 // should.
 func (w *wreck) whole() bool {
-	if len(w.manifests) != 1 || !w.allBeside(w.manifests[0]) {
+	if len(w.manifests) != 1 {
 		return false
 	}
-	if t := w.manifests[0]; t.Seq+1-t.Oldest != uint64(len(w.chunks)) {
+	t, beside := w.manifests[0], format.Sides{Queues: w.queues.total, Morgue: w.buried, State: w.keys.total}
+	if beside != t.Sides || t.Seq+1-t.Oldest != uint64(len(w.chunks)) {
 		return false
 	}
 	for seq := range w.chunks {
@@ -189,11 +188,6 @@ func (w *wreck) anyValue(key, v []byte, at span) {
 	case len(key) == format.ChunkKeySize:
 		w.chunk(key, at)
 	}
-}
-
-// allBeside reports whether what was found beside the log is what t says.
-func (w *wreck) allBeside(t format.Manifest) bool {
-	return w.queues.total == t.Sides.Queues && w.keys.total == t.Sides.State && w.buried == t.Sides.Morgue
 }
 
 func (w *wreck) burial(key, v []byte) bool {

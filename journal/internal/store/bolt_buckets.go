@@ -10,12 +10,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// value returns a copy of a value as it was given to a commit, nil for none.
-func (s *Bolt) value(name format.Bucket, key, v []byte) ([]byte, error) {
-	value, err := s.inside(name, key, v)
-	return bytes.Clone(value), err
-}
-
 // inside returns the part of a value that was given to a commit.
 func (s *Bolt) inside(name format.Bucket, key, v []byte) ([]byte, error) {
 	switch {

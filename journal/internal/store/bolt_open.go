@@ -144,10 +144,10 @@ func (s *Bolt) Check() error {
 		if err == nil {
 			err = s.checkMeta(tx, t)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.checkSides(tx, t)
 		}
-		return s.checkSides(tx, t)
+		return err
 	})
 }
 

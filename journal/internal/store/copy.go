@@ -3,12 +3,65 @@ package store
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
 	"go.etcd.io/bbolt"
 )
+
+// CopyTo reads the file below bbolt: pages that a reader of this commit can see
+// are not written to while it reads.
+func (s *Bolt) CopyTo(path string, over <-chan struct{}) error {
+	f, err := directory.CreateFile(path)
+	if err != nil {
+		return fmt.Errorf("journal: copy: %w", err)
+	}
+	err = s.view(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(&interruptible{f, over})
+		if err != nil && IsOver(over) {
+			return ErrGivenUp // bbolt does not wrap it
+		}
+		return err
+	})
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("journal: copy: %w", err)
+	}
+	// The memory map can't tell when the disk reads something else.
+	return pages.Check(path)
+}
+
+// interruptible writes until over is closed.
+type interruptible struct {
+	io.Writer
+	over <-chan struct{}
+}
+
+func (w *interruptible) Write(b []byte) (int, error) {
+	if IsOver(w.over) {
+		return 0, ErrGivenUp
+	}
+	return w.Writer.Write(b)
+}
+
+// ErrGivenUp is what comes of a compacting or a copy whose caller has gone.
+var ErrGivenUp = errors.New("journal: given up")
+
+// IsOver reports whether a channel is closed; nil never is.
+func IsOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}
 
 // copyStep is how many keys beside the log, with their values, a copy has in memory.
 const copyStep = 1000
@@ -36,7 +89,11 @@ func (s *Bolt) fill(from Store) error {
 	}
 	uuid, err := from.Get(format.BucketMeta, format.KeyUUID)
 	if err == nil && uuid != nil { // a disk in memory has none
-		err = s.setUUID(uuid)
+		err = s.contain(func() error { // a commit follows: the end mark has the number of the last
+			return s.Db.Update(func(tx *bbolt.Tx) error {
+				return tx.Bucket([]byte(format.BucketMeta)).Put(format.KeyUUID, uuid)
+			})
+		})
 	}
 	if err == nil {
 		err = from.Scan(func(seq uint64, data []byte) error {
@@ -59,14 +116,4 @@ func (s *Bolt) fill(from Store) error {
 		return err
 	}
 	return s.Commit(&Transaction{Changes: step, Manifest: end})
-}
-
-// setUUID makes a file that is being filled a copy of the journal with that UUID, as
-// [Store].Get has it. A commit has to follow: the end mark has the number of the last.
-func (s *Bolt) setUUID(uuid []byte) error {
-	return s.contain(func() error {
-		return s.Db.Update(func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte(format.BucketMeta)).Put(format.KeyUUID, uuid)
-		})
-	})
 }

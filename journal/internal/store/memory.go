@@ -71,10 +71,8 @@ func (m *Memory) BeforeCommit(f func()) { m.locked(func() { m.before = f }) }
 // Kill returns what Crash does, and makes m a disk on which every later commit fails with
 // err: a commit is in the copy, or was not acknowledged.
 func (m *Memory) Kill(err error) *Memory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.dead = err
-	return m.crash()
+	m.locked(func() { m.dead = err })
+	return m.Crash()
 }
 
 // FailReads makes every attempt to read back what has left memory fail with err;
@@ -86,10 +84,6 @@ func (m *Memory) FailReads(err error) { m.locked(func() { m.unread = err }) }
 func (m *Memory) Crash() *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.crash()
-}
-
-func (m *Memory) crash() *Memory {
 	c := &Memory{blocks: maps.Clone(m.blocks), side: make(map[format.Bucket]map[string][]byte)}
 	for name, kv := range m.side {
 		c.side[name] = maps.Clone(kv)
@@ -98,15 +92,12 @@ func (m *Memory) crash() *Memory {
 }
 
 func (m *Memory) Commit(t *Transaction) error {
-	m.mu.Lock()
-	if before := m.before; before != nil {
-		m.mu.Unlock()
+	var before, synced func()
+	if m.locked(func() { before = m.before }); before != nil {
 		before()
-		m.mu.Lock()
 	}
-	synced := m.synced
-	err := m.apply(t)
-	m.mu.Unlock()
+	var err error
+	m.locked(func() { synced, err = m.synced, m.apply(t) })
 	if err == nil && synced != nil {
 		synced()
 	}
