@@ -194,11 +194,10 @@ func (c *committer) prepare(need, run int) (store.Room, error) {
 // write commits t. False: the log has stopped.
 func (c *committer) write(b *openBlock, t *store.Transaction) bool {
 	if (b.room.Spare >= 0 || b.final) && !b.refused {
-		err := c.commit(t)
-		if err == nil {
+		switch err := c.commit(t); {
+		case err == nil:
 			return true
-		}
-		if !errors.Is(err, ErrFull) {
+		case !errors.Is(err, ErrFull):
 			c.fail(err, b)
 			return false
 		}
@@ -249,7 +248,7 @@ func (c *committer) publish(b *openBlock) (calls int) {
 	}
 	c.mu.Unlock()
 	for _, route := range b.routes {
-		c.deliver(b.deliveries[route])
+		c.cfg.Deliver(b.deliveries[route])
 	}
 	if len(b.routes) == 0 {
 		close(b.commit.done)
@@ -264,14 +263,6 @@ func (c *committer) publish(b *openBlock) (calls int) {
 		c.chain.Evict(&c.mu)
 	}
 	return calls
-}
-
-func (c *committer) deliver(d *Delivery) {
-	if c.cfg.Deliver != nil {
-		c.cfg.Deliver(d)
-	} else {
-		d.Done()
-	}
 }
 
 // fail latches the log. All that callers learn is that the outcome of what was sealed and
@@ -304,9 +295,7 @@ func (c *committer) fail(cause error, sealed ...*openBlock) {
 // unreadable has the committer stop the log because of what it could not read back.
 func (c *committer) unreadable(err error) {
 	c.mu.Lock()
-	if c.lost == nil {
-		c.lost = err
-	}
+	c.lost = cmp.Or(c.lost, err)
 	c.mu.Unlock()
 	c.wakeCommitter()
 }

@@ -44,38 +44,32 @@ type Config struct {
 	// been room again for five seconds. Default nil: silence.
 	Logger *slog.Logger
 
-	trimSlack int // see below; less only in tests, to trim all the time
-	minCarry  int
+	// All of these are less only in tests.
+	// trimSlack is how much dead weight is left alone: below it, carrying costs more than
+	// it frees. minCarry is how much one commit may carry forward when it has little of
+	// its own to write. Otherwise it carries as much as it writes.
+	trimSlack, minCarry int
 
-	compactAbove int           // see defaultCompactAbove; less only in tests
-	compactAfter time.Duration // see defaultCompactAfter
+	compactAbove int           // the size that a file may have, however little of it is in use
+	compactAfter time.Duration // how long a log is idle before it compacts by itself
 }
 
-const (
-	defaultMaxBlockBytes = 4 << 20
-	defaultMemoryBudget  = 64 << 20
-	// defaultTrimSlack is how much dead weight is left alone: below it,
-	// carrying costs more than it frees.
-	defaultTrimSlack = 1 << 20
-	// defaultMinCarry is how much one commit may carry forward when it has
-	// little of its own to write. Otherwise it carries as much as it writes.
-	defaultMinCarry = 256 << 10
-	// defaultCompactAfter is how long a log is idle before it compacts by itself.
-	defaultCompactAfter = 10 * time.Second
-	// fullRetry is the pause between two looks at a full disk.
-	fullRetry = 100 * time.Millisecond
-)
+// fullRetry is the pause between two looks at a full disk.
+const fullRetry = 100 * time.Millisecond
 
 // complete returns the configuration with its defaults.
 func (cfg Config) complete() Config {
-	if cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, defaultMaxBlockBytes); cfg.MaxBlockBytes < 0 {
+	if cfg.MaxBlockBytes = cmp.Or(cfg.MaxBlockBytes, 4<<20); cfg.MaxBlockBytes < 0 {
 		cfg.MaxBlockBytes = format.MaxAppendBytes
 	}
-	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, defaultMemoryBudget)
-	cfg.trimSlack = cmp.Or(cfg.trimSlack, defaultTrimSlack)
-	cfg.minCarry = cmp.Or(cfg.minCarry, defaultMinCarry)
-	cfg.compactAbove = cmp.Or(cfg.compactAbove, defaultCompactAbove)
-	cfg.compactAfter = cmp.Or(cfg.compactAfter, defaultCompactAfter)
+	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, 64<<20)
+	cfg.trimSlack = cmp.Or(cfg.trimSlack, 1<<20)
+	cfg.minCarry = cmp.Or(cfg.minCarry, 256<<10)
+	cfg.compactAbove = cmp.Or(cfg.compactAbove, 64<<20)
+	cfg.compactAfter = cmp.Or(cfg.compactAfter, 10*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.Deliver == nil {
+		cfg.Deliver = (*Delivery).Done
+	}
 	return cfg
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,17 +15,11 @@ var ErrContext = errors.New("journal: unusable context")
 // So it is asked here only, and never under a lock or in the middle of
 // something. One that can't be asked counts as ended.
 
-// over is the channel of a context that can't be asked for its own.
-var over = settled.done
-
 // done returns the channel that is closed when ctx ends.
 func done(ctx context.Context) (c <-chan struct{}) {
-	if ctx == nil {
-		return over
-	}
 	defer func() {
-		if recover() != nil {
-			c = over
+		if recover() != nil { // ctx may be nil
+			c = settled.done
 		}
 	}()
 	return ctx.Done()
@@ -45,8 +40,5 @@ func cause(ctx context.Context) (err error) {
 
 // ended is cause for a context whose channel is closed.
 func ended(ctx context.Context) error {
-	if err := cause(ctx); err != nil {
-		return err
-	}
-	return fmt.Errorf("%w: it has ended and gives no reason, or its Done panicked", ErrContext)
+	return cmp.Or(cause(ctx), fmt.Errorf("%w: it has ended and gives no reason, or its Done panicked", ErrContext))
 }

@@ -84,11 +84,6 @@ func (p *postedCall) add(route uint32, e Entry) {
 // the key by then is never written.
 type owed map[string][]*format.Edit
 
-func (o owed) add(c format.Edit) *format.Edit {
-	o[string(c.Key)] = append(o[string(c.Key)], &c)
-	return &c
-}
-
 // overtake gives up what is owed for the key of c.
 func (o owed) overtake(c format.Edit) {
 	if c.Bucket == format.BucketState {
@@ -157,7 +152,7 @@ const roomAfter = 5 * time.Second
 // begin refuses appends until there is room for so many bytes, and has the Logger
 // know of it, once. The caller holds mu.
 func (d *fullDisk) begin(missed int) {
-	d.full, d.missed = true, min(missed, maxMissed)
+	d.full, d.missed = true, min(missed, shortRoom)
 	if d.late == nil {
 		d.late, d.owed = make(map[string]bool), make(owed)
 	}
@@ -191,14 +186,6 @@ func (d *fullDisk) tellRoom() {
 	}
 }
 
-// end has the Logger told nothing any more. The caller holds mu.
-func (d *fullDisk) end() {
-	d.over = true
-	if d.lasting != nil {
-		d.lasting.Stop()
-	}
-}
-
 // holds reports whether the entry at p was posted and waits for room. The caller holds mu.
 func (d *fullDisk) holds(p Position) bool {
 	return slices.ContainsFunc(d.waiting, func(call postedCall) bool {
@@ -213,7 +200,7 @@ func (c *committer) writeResults(b *openBlock, t *store.Transaction) bool {
 	if c.vanish(b, t) {
 		return true
 	}
-	rest := &remainder{h: &c.head, b: b, whole: t, from: cut{entries: format.HeaderSize}, drop: t.Drop, first: b.Block.First}
+	rest := &remainder{b: b, whole: t, from: cut{entries: format.HeaderSize}, drop: t.Drop, first: b.Block.First}
 	for n := rest.fitting(b.room.Bytes); rest.left() > 0; {
 		piece, wrote := rest.piece(n)
 		err := c.commit(piece)
@@ -235,7 +222,9 @@ func (c *committer) writeResults(b *openBlock, t *store.Transaction) bool {
 		}
 	}
 	c.mu.Lock()
-	rest.settle()
+	c.chain.InPieces(b.Block, rest.parts)
+	c.open.Block.Seq += uint64(len(rest.parts) - 1)
+	c.manifest.Seq += uint64(len(rest.parts) - 1)
 	forsaken := b.final && len(c.disk.waiting) > 0
 	c.mu.Unlock()
 	if forsaken {
@@ -245,7 +234,8 @@ func (c *committer) writeResults(b *openBlock, t *store.Transaction) bool {
 }
 
 // shortRoom is the room beside the reserve below which a disk is short of it: less
-// than a file that may grow ever has.
+// than a file that may grow ever has. It also bounds the room that must be there before
+// appends are accepted again: below it, that is what the last refused one would have taken.
 const shortRoom = 64 << 10
 
 // gauge notes whether a disk with so much room is short of it. Once it was, it is until it
@@ -253,10 +243,6 @@ const shortRoom = 64 << 10
 func (d *fullDisk) gauge(r store.Room, live int) {
 	d.short.Store(d.full || r.Spare < shortRoom || d.short.Load() && !r.Gives && r.Spare < live)
 }
-
-// maxMissed bounds the room that must be there before appends are accepted
-// again. Below it, it is what the last one that was refused would have taken.
-const maxMissed = 64 << 10
 
 // vanish reports whether nothing is left of a block that was refused, and then forgets it:
 // who tries again and again must not fill the disk. The next block begins where it did.
@@ -326,15 +312,11 @@ func (c *committer) refuseFresh(b *openBlock, fresh owed) map[uint32]*postedCall
 			b.refused = true
 			e, r := b.Read(off)
 			c.chain.EndHere(r, &c.open.Writer)
-			call, posted := b.posted[off]
-			if !posted {
-				continue
+			if call, posted := b.posted[off]; posted {
+				calls[call] = cmp.Or(calls[call], new(postedCall))
+				calls[call].add(route, e)
+				c.disk.late[string(e.ID)] = true
 			}
-			if calls[call] == nil {
-				calls[call] = new(postedCall)
-			}
-			calls[call].add(route, e)
-			c.disk.late[string(e.ID)] = true
 		}
 		for _, off := range stay {
 			if p := c.disk.behind(b, route, off); p != nil {
@@ -347,7 +329,8 @@ func (c *committer) refuseFresh(b *openBlock, fresh owed) map[uint32]*postedCall
 	}
 	b.disown(fresh.overtake, func(c format.Edit) {
 		if p := calls[c.Owner]; p != nil {
-			p.changes = append(p.changes, fresh.add(c))
+			p.changes = append(p.changes, &c)
+			fresh[string(c.Key)] = append(fresh[string(c.Key)], &c)
 			p.weight += weigh([]format.Edit{c})
 		}
 	})

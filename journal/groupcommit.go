@@ -29,7 +29,6 @@ type groupCommit struct {
 	// Only the committer uses these.
 	passes int // how often it does not wait after one was in vain
 	pass   int // how often it still does not
-	timer  *time.Timer
 }
 
 // called notes a call of Append. The caller holds mu.
@@ -60,18 +59,12 @@ func (c *committer) gather(since, callers int, took time.Duration) {
 	if !c.beginGather(since, callers) {
 		return
 	}
-	if c.group.timer == nil {
-		c.group.timer = time.NewTimer(maxGather)
-	}
-	timer := c.group.timer
-	timer.Reset(min(2*took, maxGather))
-	defer timer.Stop()
 	select {
 	case <-c.group.over:
 		c.group.passes = 0
 	case <-c.closing:
 		c.endGather()
-	case <-timer.C:
+	case <-time.After(min(2*took, maxGather)):
 		if came := c.endGather() - since; 2*came >= callers {
 			c.group.passes = 0
 		} else {

@@ -93,11 +93,11 @@ func (h *head) accept(entries []Entry, posted bool, sets func(Position) []Set) (
 		return Ticket{commit: settled}, nil // no commit would ever come
 	}
 	ticket = Ticket{commit: h.open.commit, first: h.manifest.Next}
+	call := uint32(len(h.open.Entries)) // where the first entry will be
 	if sets != nil {
-		owner := uint32(len(h.open.Entries)) // where the first entry will be
 		for _, s := range sets(ticket.first) {
 			c := s.Edit()
-			c.Owner = owner
+			c.Owner = call
 			h.open.changes = append(h.open.changes, c)
 		}
 	}
@@ -106,7 +106,6 @@ func (h *head) accept(entries []Entry, posted bool, sets func(Position) []Set) (
 			return ticket, d
 		}
 	}
-	call := uint32(len(h.open.Entries))
 	now := int64(0)
 	for i := range entries {
 		e := &entries[i]

@@ -10,30 +10,28 @@ import (
 )
 
 // stateKeys are small values beside the log. What they mean is their writer's business.
-type stateKeys struct{ beside }
+type stateKeys struct{ c *committer }
 
-// beside reads what the last commit left beside the log.
-type beside struct{ c *committer }
-
-func (b *beside) get(name format.Bucket, key []byte) ([]byte, error) {
-	if b.c.isClosed() {
+// get and each read what the last commit left beside the log.
+func (c *committer) get(name format.Bucket, key []byte) ([]byte, error) {
+	if c.isClosed() {
 		return nil, ErrClosed
 	}
-	return b.c.store.Get(name, key)
+	return c.store.Get(name, key)
 }
 
-func (b *beside) each(name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
+func (c *committer) each(name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
 	return store.Each(func(from []byte) ([]format.Pair, error) {
-		if b.c.isClosed() {
+		if c.isClosed() {
 			return nil, ErrClosed
 		}
-		return b.c.store.Page(name, from)
+		return c.store.Page(name, from)
 	}, from)
 }
 
 // Get returns the committed value of a state key, nil when there is none. It
 // returns ErrClosed after Close.
-func (k *stateKeys) Get(key string) ([]byte, error) { return k.get(format.BucketState, []byte(key)) }
+func (k *stateKeys) Get(key string) ([]byte, error) { return k.c.get(format.BucketState, []byte(key)) }
 
 // Put writes state keys that belong to no entry, all in one commit, and waits
 // for it. It returns ErrFull, ErrFailed, ErrClosed, or the cause of ctx when that
@@ -49,7 +47,7 @@ func (k *stateKeys) Put(ctx context.Context, sets ...Set) error {
 	}
 	for _, s := range sets {
 		c := s.Edit()
-		c.Owner = noOwner
+		c.Owner = math.MaxUint32 // no entry is at this offset: they are refused by themselves
 		k.c.open.changes = append(k.c.open.changes, c)
 	}
 	ticket := Ticket{commit: k.c.open.commit}
@@ -61,12 +59,8 @@ func (k *stateKeys) Put(ctx context.Context, sets ...Set) error {
 	return ticket.Wait(ctx)
 }
 
-// noOwner is that of changes that are refused by themselves: no entry is at this
-// offset.
-const noOwner = math.MaxUint32
-
 // Keys lists the committed state keys with a prefix in key order, from the key first on;
 // from the beginning if that is empty. A read error is yielded once and ends the list.
 func (k *stateKeys) Keys(prefix, first string) iter.Seq2[Set, error] {
-	return store.Sets(k.each(format.BucketState, []byte(max(prefix, first))), prefix)
+	return store.Sets(k.c.each(format.BucketState, []byte(max(prefix, first))), prefix)
 }

@@ -23,19 +23,16 @@ import (
 //	queues     their names, and what each had at the start
 //	stateKeys  small values beside the log
 //	morgue     buried payloads
-//	diskRoom   room for follow-ups
 //	upkeep     copies, and a smaller file
 type Log struct {
 	committer
 	queues
 	stateKeys
 	morgue
-	diskRoom
 	upkeep
 
 	unlock   func() error
-	dir      string         // empty in memory, and on a store of [OpenStore]
-	place    *directory.Dir // the same; nil where there is none
+	place    *directory.Dir // nil in memory, and on a store of [OpenStore]
 	uuid     string         // empty when it has none
 	released chan struct{}  // closed when the file is closed too
 
@@ -56,7 +53,7 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 		released: make(chan struct{}),
 	}
 	c, h := &l.committer, &l.head
-	l.queues.h, l.queues.morgue, l.diskRoom.h = h, &l.morgue, h
+	l.queues.h, l.queues.morgue = h, &l.morgue
 	l.stateKeys.c, l.morgue.c, l.upkeep.c, c.upkeep = c, c, c, &l.upkeep
 	l.morgue.restoring = make(chan *commit, 1)
 	l.disk.mu, l.disk.logger = &l.mu, l.cfg.Logger
@@ -122,7 +119,7 @@ func (l *Log) handOver(d *Delivery) Ticket {
 	if d.leads {
 		defer l.committing.RUnlock()
 		for next := d; next != nil; next = l.following(d.Route) {
-			l.deliver(next)
+			l.cfg.Deliver(next)
 		}
 	}
 	return d.ticket()
@@ -187,7 +184,10 @@ func (l *Log) close(unlock func() error) error {
 	}
 	l.closed = true
 	l.err = cmp.Or(l.err, ErrClosed)
-	l.disk.end()
+	l.disk.over = true
+	if l.disk.lasting != nil {
+		l.disk.lasting.Stop()
+	}
 	l.mu.Unlock()
 	defer close(l.released)
 	close(l.closing)

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -13,7 +14,7 @@ import (
 // morgue is what callers do with payloads that were buried: look, and put back. How
 // many there are is counted by the head, and they are read from the last commit.
 type morgue struct {
-	beside
+	c *committer
 
 	// restoring holds the commit of the last Restore while no other one is at work. It
 	// comes before the locks of the log.
@@ -30,7 +31,7 @@ func (m *morgue) Buried(queue uint32) int {
 // BuriedAt returns the buried payload of a queue at a position, or [ErrNotFound].
 func (m *morgue) BuriedAt(queue uint32, p Position) (Buried, error) {
 	key := format.MorgueKey(queue, p)
-	v, err := m.get(format.BucketMorgue, key)
+	v, err := m.c.get(format.BucketMorgue, key)
 	if err != nil {
 		return Buried{}, err
 	}
@@ -46,7 +47,7 @@ func (m *morgue) BuriedAt(queue uint32, p Position) (Buried, error) {
 // ends the list.
 func (m *morgue) Morgue(queue uint32, from Position) iter.Seq2[Buried, error] {
 	first := format.MorgueKey(queue, from)
-	return store.Burials(m.each(format.BucketMorgue, first), first[:4])
+	return store.Burials(m.c.each(format.BucketMorgue, first), first[:4])
 }
 
 // Restore puts buried payloads back into the log, at their old positions and
@@ -58,45 +59,40 @@ func (m *morgue) Morgue(queue uint32, from Position) iter.Seq2[Buried, error] {
 // All of them are in memory together, and in one block: for many, call it again and
 // again. ErrTooLarge for more than a GiB. route is called under no lock.
 func (m *morgue) Restore(ctx context.Context, queue uint32, ps []Position, due int64, route func(id []byte) uint32) error {
-	release, err := m.beginRestore(ctx)
-	if err != nil {
+	if err := m.beginRestore(ctx); err != nil {
 		return err
 	}
-	ticket, err := m.restore(ctx, queue, ps, due, route, release)
-	if err != nil {
-		return err
-	}
-	return ticket.Wait(ctx)
+	ticket, err := m.restore(ctx, queue, ps, due, route)
+	return cmp.Or(err, ticket.Wait(ctx))
 }
 
 // beginRestore waits for its turn. One at a time: until the commit that takes a
 // payload out of the morgue, a second Restore would find it there and run it
 // twice. So the commit of each is left for the next one to wait for, which also
 // works when the first one's caller has gone.
-func (m *morgue) beginRestore(ctx context.Context) (release func(*commit), err error) {
+func (m *morgue) beginRestore(ctx context.Context) error {
 	if err := cause(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	over := done(ctx) // not in the middle
 	var before *commit
 	select {
 	case before = <-m.restoring:
 	case <-over:
-		return nil, ended(ctx)
+		return ended(ctx)
 	}
 	select {
 	case <-before.done:
-		return func(c *commit) { m.restoring <- c }, nil
+		return nil
 	case <-over:
 		m.restoring <- before
-		return nil, ended(ctx)
+		return ended(ctx)
 	}
 }
 
-func (m *morgue) restore(ctx context.Context, queue uint32, ps []Position, due int64, route func([]byte) uint32,
-	release func(*commit)) (ticket Ticket, err error) {
+func (m *morgue) restore(ctx context.Context, queue uint32, ps []Position, due int64, route func([]byte) uint32) (ticket Ticket, err error) {
 	ticket.commit = settled
-	defer func() { release(ticket.commit) }() // also when route ends the goroutine
+	defer func() { m.restoring <- ticket.commit }() // also when route ends the goroutine
 	ps = slices.Clone(ps)
 	slices.Sort(ps)
 	entries, need, err := m.exhume(queue, slices.Compact(ps))

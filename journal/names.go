@@ -48,7 +48,7 @@ func NewMetadata(pairs map[string]string) Metadata { return format.NewMetadata(p
 // time t, given in nanoseconds, in seconds.
 func ScoreOf(t int64) float64 { return format.ScoreOf(t) }
 
-// Errors of opening a journal.
+// Errors of opening a journal, and of a running log.
 var (
 	// ErrTooNew is returned when the journal was written by a newer version of
 	// this package. The file is not touched.
@@ -60,10 +60,6 @@ var (
 	// ErrCorrupt is matched by the [CorruptError] that reading returns when a
 	// checksum, a length or the sequence of blocks is wrong.
 	ErrCorrupt = format.ErrCorrupt
-)
-
-// Errors of a running log.
-var (
 	// ErrClosed is returned by calls after Close.
 	ErrClosed = format.ErrClosed
 	// ErrFailed is returned after a commit failed. The log refuses everything
@@ -82,15 +78,12 @@ var (
 	ErrNotFound = format.ErrNotFound
 )
 
+// Why a journal does not open, and how its last process ended.
 type (
 	// LockedError is returned when another process, or this one, has the journal open.
 	LockedError = format.LockedError
 	// CorruptError says where a journal is damaged. It matches [ErrCorrupt].
 	CorruptError = format.CorruptError
-)
-
-// After a crash.
-type (
 	// CrashRecorder notes which positions run at the moment.
 	CrashRecorder = crash.Recorder
 	// Death is the end of a process that did not close its journal.

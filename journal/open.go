@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,42 +49,31 @@ func openDir(dir string, cfg Config) (*Log, error) {
 		return nil, errors.Join(err, lock.Undo())
 	}
 	l := newLog(s, cfg, false)
-	l.unlock, l.dir, l.place, l.born = lock.Unlock, dir, lock.Place, lock.Since
-	l.disk.dir = dir
+	l.unlock, l.disk.dir, l.place, l.born = lock.Unlock, dir, lock.Place, lock.Since
 	if err := l.boot(); err != nil {
 		return nil, errors.Join(err, s.Close(), lock.Undo())
 	}
 	if err := l.compactAtOpen(s); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	l.tidy()
-	return l, nil
-}
-
-// tidy removes what dead processes have left beside the journal, has room for the crash
-// recorder, and warns when all users may write to it.
-func (l *Log) tidy() {
-	directory.SweepBeside(l.dir)
+	directory.SweepBeside(dir)
 	_ = crash.Reserve(l.place) // who needs it tries again, and says so: see RecordCrashes
 	if mode, public := l.place.Public(); public {
 		l.cfg.Logger.Warn("every user of this machine may replace the journal: its directory is writable for all",
-			slog.String("dir", l.dir), slog.String("mode", mode.String()))
+			slog.String("dir", dir), slog.String("mode", mode.String()))
 	}
+	return l, nil
 }
 
 func (l *Log) boot() error {
-	var err error
-	if l.numbers, err = store.ReadQueues(l.store); err != nil {
-		return err
-	}
-	if l.uuid, err = store.ReadUUID(l.store); err != nil {
-		return err
-	}
-	if err := l.replay(); err != nil {
+	var err, unread error
+	l.numbers, err = store.ReadQueues(l.store)
+	l.uuid, unread = store.ReadUUID(l.store)
+	if err := cmp.Or(err, unread, l.replay()); err != nil {
 		return err
 	}
 	l.dead = l.store.Buried()
-	if l.crash, err = crash.Investigate(l.dir, l.manifest.Epoch, l.Keys(crash.SuspectPrefix, ""), l.pending.Positions()); err != nil {
+	if l.crash, err = crash.Investigate(l.disk.dir, l.manifest.Epoch, l.Keys(crash.SuspectPrefix, ""), l.pending.Positions()); err != nil {
 		return err
 	}
 	// On disk before a caller learns of it. Otherwise a process that committed
@@ -111,14 +101,9 @@ func (l *Log) boot() error {
 // replay rebuilds blocks, accounts and pending entries.
 func (l *Log) replay() error {
 	r := block.NewReading(l.chain.SettleIn)
-	if err := l.store.Scan(r.Block); err != nil {
-		return err
-	}
-	t, err := store.ReadManifest(l.store)
-	if err != nil {
-		return err
-	}
-	if err := r.Finish(t); err != nil {
+	err := l.store.Scan(r.Block)
+	t, unread := store.ReadManifest(l.store)
+	if err := cmp.Or(err, unread, r.Finish(t)); err != nil {
 		return err
 	}
 	l.pending = r.Load(l.chain)

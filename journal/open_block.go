@@ -129,13 +129,11 @@ func (b *openBlock) weight() int {
 	return b.Size() + weigh(b.changes) + weigh(b.restored)
 }
 
-// changeWeight is what a change takes beside its key and value: a part of the
-// page that is written again for it.
-const changeWeight = 1 << 10
-
+// weigh counts, beside key and value of a change, a part of the page that is written
+// again for it.
 func weigh(changes []format.Edit) (n int) {
 	for _, c := range changes {
-		n += changeWeight + len(c.Key) + len(c.Value)
+		n += 1<<10 + len(c.Key) + len(c.Value)
 	}
 	return n
 }

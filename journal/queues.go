@@ -57,9 +57,7 @@ func (q *queues) Queue(ctx context.Context, name string) (uint32, error) {
 func (q *queues) Queues() map[string]uint32 {
 	q.h.mu.Lock()
 	defer q.h.mu.Unlock()
-	names := make(map[string]uint32, len(q.numbers))
-	maps.Copy(names, q.numbers)
-	return names
+	return maps.Clone(q.numbers)
 }
 
 // PendingPages hands over what a queue had when the journal was opened: its live entries

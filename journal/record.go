@@ -139,9 +139,6 @@ func editsOf(burials []Burial) (list []format.Edit, err error) {
 
 // entriesOf returns the entries that rewrites write, of which the same is true.
 func entriesOf(list []Rewrite) (entries []Entry, err error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
 	entries = make([]Entry, len(list))
 	for i := range list {
 		if err := list[i].Ref.Read(&entries[i]); err != nil {
@@ -198,9 +195,7 @@ func (h *head) rewrite(entries []Entry, list []Rewrite) {
 		h.chain.End(r.Ref, &h.open.Writer)
 		h.open.recorded = append(h.open.recorded, uint32(len(h.open.Entries)))
 		r.Ref = h.open.Rewrite(&entries[i])
-		if !h.volatile {
-			h.disk.promised.Add(-int64(r.Room))
-		}
+		h.disk.promised.Add(-int64(r.Room))
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 // where a call of Record did; the last one has what was carried, and tells where
 // the block ends. In memory the block stays one.
 type remainder struct {
-	h     *head
 	b     *openBlock
 	whole *store.Transaction
 
@@ -116,12 +115,4 @@ func (m *remainder) freed(t format.Manifest, to cut) (drop []store.Dropped, olde
 		}
 	}
 	return m.drop, t.Oldest
-}
-
-// settle notes in the accounts what the block is on disk. The caller holds mu.
-func (m *remainder) settle() {
-	b := m.b.Block
-	m.h.chain.InPieces(b, m.parts)
-	m.h.open.Block.Seq += uint64(len(m.parts) - 1)
-	m.h.manifest.Seq += uint64(len(m.parts) - 1)
 }

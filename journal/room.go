@@ -7,14 +7,13 @@ import (
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
-// diskRoom is how callers of Record get room on the disk beforehand: nothing that they
-// record is refused. What they have taken is counted without the lock of the head.
-type diskRoom struct{ h *head }
+// Callers of Record get room on the disk beforehand: nothing that they record is
+// refused. What they have taken is counted without the lock of the head.
 
 // Short reports whether the disk had no more room than what is kept for results when
 // the last block was made. Who gives it work then does well to give the oldest first:
 // a block leaves the disk when all that is older has ended.
-func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
+func (h *head) Short() bool { return h.disk.short.Load() }
 
 // TakeRoom takes room on the disk for follow-ups, state keys included, and for burials: what
 // Record gets next with it, or GiveRoomBack. False: there is none. They may have a quarter of
@@ -23,8 +22,8 @@ func (r *diskRoom) Short() bool { return r.h.disk.short.Load() }
 // back later writes that down, which takes room, too. Nil for over: it does not wait.
 //
 // When bytes are missing, and not only a piece, the disk is full as if an append had been refused.
-func (r *diskRoom) TakeRoom(over <-chan struct{}, n Room) bool {
-	return r.h.volatile || r.h.disk.take(n) || over != nil && r.askRoom(over, n)
+func (h *head) TakeRoom(over <-chan struct{}, n Room) bool {
+	return h.volatile || h.disk.take(n) || over != nil && h.askRoom(over, n)
 }
 
 // Room is what something takes on the disk that is about to be recorded.
@@ -62,74 +61,69 @@ func leafOf(largest int) int {
 }
 
 // GiveRoomBack gives back what TakeRoom has taken.
-func (r *diskRoom) GiveRoomBack(bytes int) {
-	if !r.h.volatile {
-		r.h.disk.promised.Add(-int64(bytes))
-	}
+func (h *head) GiveRoomBack(bytes int) {
+	h.disk.promised.Add(-int64(bytes))
 }
 
 // AwaitRoom waits while the open block is full, until over is closed, as Append does. It
 // is for a caller of Record whose changes have follow-ups: Record does not wait. While
 // appends are refused it does not wait either.
-func (r *diskRoom) AwaitRoom(over <-chan struct{}) {
-	r.h.mu.Lock()
-	defer r.h.mu.Unlock()
-	for r.h.refusal() == nil && r.h.open.Size() > r.h.cfg.MaxBlockBytes {
-		room := r.h.nextRoom()
-		r.h.mu.Unlock()
+func (h *head) AwaitRoom(over <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for h.refusal() == nil && h.open.Size() > h.cfg.MaxBlockBytes {
+		room := h.nextRoom()
+		h.mu.Unlock()
 		select {
 		case <-room:
-			r.h.mu.Lock()
+			h.mu.Lock()
 		case <-over:
-			r.h.mu.Lock()
+			h.mu.Lock()
 			return
 		}
 	}
 }
 
 // askRoom has the committer look whether there is room on the disk, and takes it.
-func (r *diskRoom) askRoom(over <-chan struct{}, n Room) bool {
+func (h *head) askRoom(over <-chan struct{}, n Room) bool {
 	q := &question{Room: n, granted: make(chan struct{})}
-	r.h.mu.Lock()
-	if r.h.err != nil { // nothing will be written
-		r.h.mu.Unlock()
+	h.mu.Lock()
+	if h.err != nil { // nothing will be written
+		h.mu.Unlock()
 		return true
 	}
-	r.h.disk.questions = append(r.h.disk.questions, q)
-	r.h.wakeCommitter()
-	r.h.mu.Unlock()
-	late := time.NewTimer(fullRetry)
-	defer late.Stop()
+	h.disk.questions = append(h.disk.questions, q)
+	h.wakeCommitter()
+	h.mu.Unlock()
 	for {
 		gone := false
 		select {
 		case <-q.granted:
 		case <-over:
 			gone = true
-		case <-late.C:
+		case <-time.After(fullRetry):
 		}
-		if wait, granted := r.quit(q, gone); !wait {
+		if wait, granted := h.quit(q, gone); !wait {
 			return granted
 		}
-		late.Reset(fullRetry)
 	}
 }
 
 // quit ends a question that was looked at, or of a full disk; else the committer is at work, and
 // will look. A caller who is gone has the room: it is written if it can be, or given back.
-func (r *diskRoom) quit(q *question, gone bool) (wait, granted bool) {
-	r.h.mu.Lock()
-	defer r.h.mu.Unlock()
-	i := slices.Index(r.h.disk.questions, q)
+func (h *head) quit(q *question, gone bool) (wait, granted bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.Index(h.disk.questions, q)
 	switch {
 	case i < 0:
 		return false, true
 	case gone:
-		r.h.disk.promised.Add(int64(q.Bytes))
-	case !r.h.disk.full && !q.seen:
+		h.disk.promised.Add(int64(q.Bytes))
+	case !h.disk.full && !q.seen:
 		return true, false
 	}
-	r.h.disk.questions = slices.Delete(r.h.disk.questions, i, i+1)
+	h.disk.questions = slices.Delete(h.disk.questions, i, i+1)
 	return false, gone
 }
 

@@ -34,13 +34,9 @@ type compaction struct {
 	err  chan error      // has room for the outcome; nil: there is no call
 }
 
-const (
-	// defaultCompactAbove is the size that a file may have, however little of it is in use.
-	defaultCompactAbove = 64 << 20
-	// maxIdleCompact bounds what is written again for a log that has nothing else
-	// to do, so that a caller who comes meanwhile hardly notices.
-	maxIdleCompact = 16 << 20
-)
+// maxIdleCompact bounds what is written again for a log that has nothing else
+// to do, so that a caller who comes meanwhile hardly notices.
+const maxIdleCompact = 16 << 20
 
 // Copy writes a copy of the journal to dir, which must not be there yet, while
 // the log is at work. The copy is what one commit left: everything that was
@@ -63,19 +59,17 @@ func (u *upkeep) Copy(ctx context.Context, dir string) error {
 		return err
 	}
 	defer func() { <-u.token }()
-	return directory.Fill(dir, func(file string) error { return u.copyTo(ctx, file, over) })
-}
-
-func (u *upkeep) copyTo(ctx context.Context, path string, over <-chan struct{}) error {
-	// On a full disk, what is not on it waits for longer than a copy takes.
-	err := u.c.Flush(ctx)
-	if err == nil || err == ErrFull {
-		err = u.c.store.CopyTo(path, over)
-	}
-	if errors.Is(err, store.ErrGivenUp) || err != nil && store.IsOver(over) {
-		return ended(ctx)
-	}
-	return err
+	return directory.Fill(dir, func(file string) error {
+		// On a full disk, what is not on it waits for longer than a copy takes.
+		err := u.c.Flush(ctx)
+		if err == nil || err == ErrFull {
+			err = u.c.store.CopyTo(file, over)
+		}
+		if errors.Is(err, store.ErrGivenUp) || err != nil && store.IsOver(over) {
+			return ended(ctx)
+		}
+		return err
+	})
 }
 
 // Compact makes the file as small as what is in it, while the log is at work.
@@ -193,8 +187,5 @@ func (u *upkeep) compactAtOpen(s *store.Bolt) error {
 	if u.bloated(2, math.MaxInt) {
 		_ = u.compact(nil)
 	}
-	if errors.Is(u.c.stopped(), ErrFailed) {
-		return u.c.err
-	}
-	return nil
+	return u.c.stopped()
 }

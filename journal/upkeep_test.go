@@ -127,11 +127,11 @@ func TestUpkeepEndsWithItsContext(t *testing.T) {
 
 	// In the midst of it.
 	size := f.size()
-	replaced, err := f.log.store.Compact(over)
+	replaced, err := f.log.store.Compact(settled.done)
 	require.ErrorIs(t, err, store.ErrGivenUp)
 	require.False(t, replaced)
 	require.Equal(t, size, f.size())
-	require.ErrorIs(t, f.log.store.CopyTo(dir, over), store.ErrGivenUp)
+	require.ErrorIs(t, f.log.store.CopyTo(dir, settled.done), store.ErrGivenUp)
 	require.NoError(t, os.Remove(dir))
 	nothing()
 	for _, call := range calls {
