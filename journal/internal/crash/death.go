@@ -3,6 +3,7 @@ package crash
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -75,11 +76,8 @@ func Investigate(dir string, epoch uint64, keys iter.Seq2[format.Set, error], li
 	before := make(map[format.Position]Suspicion)
 	counted := make(map[uint64]bool) // deaths, by epoch
 	for kv, err := range keys {
-		if err != nil {
-			return nil, err
-		}
-		p, s, err := ParseSuspicion(kv.Key, kv.Value)
-		if err != nil {
+		p, s, wrong := ParseSuspicion(kv.Key, kv.Value)
+		if err = cmp.Or(err, wrong); err != nil {
 			return nil, err
 		}
 		before[p], counted[s.epoch] = s, true
@@ -242,11 +240,8 @@ func OutOfMemoryKills() uint64 {
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); { // a page at a time: the system adds all up for each read
-		if text, ok := bytes.CutPrefix(lines.Bytes(), []byte("oom_kill ")); ok {
-			n, err := strconv.ParseUint(string(text), 10, 64)
-			if err != nil {
-				return 0
-			}
+		text, ok := bytes.CutPrefix(lines.Bytes(), []byte("oom_kill "))
+		if n, err := strconv.ParseUint(string(text), 10, 64); ok && err == nil {
 			return n + 1
 		}
 	}

@@ -205,10 +205,8 @@ func beginRunning(p *directory.Dir, epoch uint64, n, places int) (*os.File, erro
 	if err != nil {
 		return nil, err
 	}
-	var b []byte
-	for _, v := range []uint64{RunningMagic, nobody, uint64(n), uint64(places), Boot(), OutOfMemoryKills()} {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
+	header := []uint64{RunningMagic, nobody, uint64(n), uint64(places), Boot(), OutOfMemoryKills()}
+	b, _ := binary.Append(nil, binary.LittleEndian, header)
 	b = append(b, make([]byte, max(8*mappedWords(n, places), reserved-len(b)))...)
 	if _, err = f.WriteAt(b, 0); err == nil {
 		_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, epoch), 8)

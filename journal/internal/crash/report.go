@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -39,11 +40,9 @@ func Report(p *directory.Dir, epoch uint64) error {
 		return fmt.Errorf("journal: crash report: %w", err)
 	}
 	defer f.Close() // the runtime has a descriptor of its own
-	if _, err := f.WriteString(reportHeader(epoch)); err != nil {
-		return fmt.Errorf("journal: crash report: %w", err)
-	}
+	_, unwritten := f.WriteString(reportHeader(epoch))
 	ours, err := f.Stat()
-	if err != nil {
+	if err = cmp.Or(unwritten, err); err != nil {
 		return fmt.Errorf("journal: crash report: %w", err)
 	}
 	reporting.Lock()
@@ -79,11 +78,8 @@ func ReadReport(dir string, epoch uint64) string {
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxReport))
-	if err != nil {
-		return ""
-	}
 	report, ours := strings.CutPrefix(string(b), reportHeader(epoch))
-	if !ours {
+	if err != nil || !ours {
 		return ""
 	}
 	return strings.TrimSpace(report)
@@ -140,8 +136,7 @@ func tracebacks(report string) (crashed uint64, memory bool, parents map[uint64]
 		if by := createdLine.FindStringSubmatch(body); by != nil {
 			parents[number] = numberOf(by[1])
 		}
-		running := strings.HasPrefix(report[at[4]:at[5]], "running")
-		if i == 0 && running {
+		if i == 0 && strings.HasPrefix(report[at[4]:at[5]], "running") {
 			if memory = strings.Contains(body, "\nruntime.mallocgc("); !memory {
 				crashed = number
 			}
@@ -151,9 +146,6 @@ func tracebacks(report string) (crashed uint64, memory bool, parents map[uint64]
 }
 
 func numberOf(digits string) uint64 {
-	n, err := strconv.ParseUint(digits, 10, 64)
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.ParseUint(digits, 10, 64) // what is too large is no goroutine's
 	return n
 }

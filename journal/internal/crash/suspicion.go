@@ -151,10 +151,9 @@ func Cleared(p format.Position) format.Set { return format.Set{Key: SuspectKey(p
 
 // Set writes down what speaks against a position.
 func (s Suspicion) Set(p format.Position) format.Set {
-	v := binary.BigEndian.AppendUint64(nil, uint64(s.Deaths))
-	v = binary.BigEndian.AppendUint64(v, s.epoch)
-	v = binary.BigEndian.AppendUint64(v, uint64(s.Age))
-	return format.Set{Key: SuspectKey(p), Value: binary.BigEndian.AppendUint64(v, math.Float64bits(s.Odds))}
+	numbers := []uint64{uint64(s.Deaths), s.epoch, uint64(s.Age), math.Float64bits(s.Odds)}
+	v, _ := binary.Append(nil, binary.BigEndian, numbers)
+	return format.Set{Key: SuspectKey(p), Value: v}
 }
 
 // ParseSuspicion reads a state key of a suspect; it matches ErrCorrupt.

@@ -3,7 +3,6 @@ package directory
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -147,11 +146,8 @@ func (p *Dir) adopt(f *os.File) {
 
 // owner returns whose the place is, if that is for us to care about.
 func (p *Dir) owner() (uid, gid int, ok bool) {
-	if os.Geteuid() != 0 {
-		return 0, 0, false
-	}
 	info, err := p.Stat(".")
-	if err != nil {
+	if err != nil || os.Geteuid() != 0 {
 		return 0, 0, false
 	}
 	uid, gid, known := OwnerOf(info)
@@ -204,16 +200,6 @@ func SyncNames(d *os.File) error {
 		return nil
 	}
 	return d.Sync()
-}
-
-// read returns the first bytes of a file that should be small.
-func (p *Dir) read(name string, most int64) ([]byte, error) {
-	f, err := p.OpenRegular(name, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	b, err := io.ReadAll(io.LimitReader(f, most))
-	return b, errors.Join(err, f.Close())
 }
 
 // NoSpace reports whether an error, or what bbolt made of it, is of a disk that has no room.

@@ -1,8 +1,10 @@
 package directory
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -95,16 +97,10 @@ func (d *Draft) Path() string { return d.Parent.Path(d.name) }
 // called.
 func (d *Draft) Reveal() error {
 	inside, err := d.Lock.Place.Syncer()
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
+	beside, wrong := d.Parent.Syncer()
 	defer inside.Close()
-	beside, err := d.Parent.Syncer()
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
 	defer beside.Close()
-	if err = SyncNames(inside); err == nil && !canLock {
+	if err = cmp.Or(err, wrong, SyncNames(inside)); err == nil && !canLock {
 		err = d.release() // or the directory can't be renamed
 	}
 	if err == nil {
@@ -195,7 +191,7 @@ func (p *Dir) sweepOne(name string) {
 	f, err := inside.OpenRegular(LockName, os.O_RDWR)
 	if err == nil {
 		defer f.Close()
-		if lockFile(f) != nil || !inside.isDraft(name) || inside.clear() != nil || inside.Drop(LockName) != nil {
+		if lockFile(f) != nil || !inside.isDraft(name, f) || inside.clear() != nil || inside.Drop(LockName) != nil {
 			return
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -204,10 +200,10 @@ func (p *Dir) sweepOne(name string) {
 	_ = p.Remove(name) // only if it is empty: its maker came no further, or we did that
 }
 
-// isDraft reports whether a place says that it is the draft of a name, and has
-// nothing in it that no draft has.
-func (p *Dir) isDraft(name string) bool {
-	b, err := p.read(LockName, lockBytes)
+// isDraft reports whether the LOCK of a place says that it is the draft of a name, and
+// nothing is in it that no draft has.
+func (p *Dir) isDraft(name string, lock *os.File) bool {
+	b, err := io.ReadAll(io.LimitReader(lock, lockBytes))
 	if _, note, _ := strings.Cut(string(b), "\n"); err != nil || note != draftNote(name) {
 		return false
 	}

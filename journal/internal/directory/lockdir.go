@@ -3,8 +3,10 @@ package directory
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -134,7 +136,12 @@ func HeldBy(dir string) error {
 // LockedBy says who owns dir, as far as its LOCK tells.
 func LockedBy(dir string) *format.LockedError {
 	e := &format.LockedError{Dir: dir}
-	pid, note, _ := strings.Cut(readLock(dir), "\n")
+	var text []byte
+	if f, err := OpenFile(filepath.Join(dir, LockName)); err == nil {
+		text, _ = io.ReadAll(io.LimitReader(f, lockBytes)) // what can be read of it
+		_ = f.Close()
+	}
+	pid, note, _ := strings.Cut(string(text), "\n")
 	if n, err := strconv.Atoi(pid); err == nil && n > 0 {
 		e.PID = n
 	}
@@ -148,14 +155,4 @@ func LockedBy(dir string) *format.LockedError {
 		}
 	}
 	return e
-}
-
-func readLock(dir string) (text string) {
-	if p, err := Open(dir); err == nil {
-		defer p.Close()
-		if b, err := p.read(LockName, lockBytes); err == nil {
-			text = string(b)
-		}
-	}
-	return text
 }

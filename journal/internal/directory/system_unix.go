@@ -4,7 +4,10 @@ package directory
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -18,14 +21,36 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// canSyncDir: a directory can be synced.
-const canSyncDir = true
+// Held returns a LockedError when a process has the journal in dir open. It asks
+// for a shared lock and gives it back at once: an owner that starts in these
+// microseconds and does not wait would be refused; no other process notices.
+func Held(dir string) error {
+	f, err := OpenFile(filepath.Join(dir, LockName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was never opened
+	}
+	if err != nil {
+		return fmt.Errorf("journal: lock %s: %w", dir, err)
+	}
+	defer f.Close()
+	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		return LockedBy(dir)
+	}
+	return nil
+}
 
-// openSafely has an open wait for nothing and follow nothing.
-const openSafely = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+// UnlockFile gives back the lock of a file, whoever else has this open file: see flock(2).
+func UnlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
-// canLock: a lock that is left behind can be told from one that is held.
-const canLock = true
+// ReadOnlyDisk are the errors of a disk on which no LOCK can be written.
+var ReadOnlyDisk = []error{syscall.EROFS, syscall.EACCES, syscall.EPERM}
+
+const (
+	canSyncDir = true                                    // a directory can be synced
+	canLock    = true                                    // a lock that is left behind can be told from one that is held
+	CanReplace = true                                    // a file that is open can be renamed over
+	openSafely = syscall.O_NOFOLLOW | syscall.O_NONBLOCK // an open waits for nothing and follows nothing
+)
 
 // OwnerOf returns whose a file is.
 func OwnerOf(info os.FileInfo) (uid, gid int, known bool) {
@@ -45,9 +70,6 @@ func Given(info os.FileInfo) (bytes int64, known bool) {
 	}
 	return int64(s.Blocks) * 512, true
 }
-
-// CanReplace: a file that is open can be renamed over.
-const CanReplace = true
 
 // Deleted reports whether a file that is open has lost its name.
 func Deleted(f os.FileInfo) bool {

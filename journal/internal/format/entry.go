@@ -305,18 +305,9 @@ func (d *Decoder) Head() (id []byte, due int64) {
 	return d.Bytes(d.Uvarint()), due
 }
 
-func (d *Decoder) positions() []Position {
-	n := d.Uvarint()
-	if n == 0 || d.Err != nil {
-		return nil
-	}
-	if n > uint64(len(d.B)-d.Off) { // each takes at least a byte
-		d.fail(errShort)
-		return nil
-	}
-	ps := make([]Position, n)
-	for i := range ps {
-		ps[i] = Position(d.Uvarint())
+func (d *Decoder) positions() (ps []Position) {
+	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+		ps = append(ps, Position(d.Uvarint()))
 	}
 	return ps
 }

@@ -55,15 +55,14 @@ func ParseManifest(v []byte) (Manifest, error) {
 	if err != nil || size != manifestSize1 && (size != manifestSize || v[0] != FormatVersion) {
 		return Manifest{}, Damaged("the end mark of the log: %d bytes, %v", size, err)
 	}
-	old := size == manifestSize1
 	t := Manifest{Version: 1}
-	if !old {
+	if size == manifestSize {
 		t.Version, v = v[0], v[1:]
 	}
 	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
 	t.Oldest, t.Seq, t.Next, t.Epoch, t.Tx = field(0), field(1), Position(field(2)), field(3), field(6)
 	t.Sides.Queues.Count, t.Sides.Morgue.Count = field(4), field(5)
-	if !old {
+	if size == manifestSize {
 		t.Sides.State = Sum{field(7), field(10)}
 		t.Sides.Queues.Hash, t.Sides.Morgue.Hash = field(8), field(9)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 )
 
 // Sum tells what a bucket holds, in whatever order it came there: how many
@@ -40,20 +41,12 @@ func hashOf(key, v []byte) uint64 {
 // Sides are the sums of the buckets beside the log.
 type Sides struct{ Queues, Morgue, State Sum }
 
-// SideBuckets are the buckets that have one.
+// SideBuckets are the buckets that have one, in the order of Sides.
 var SideBuckets = []Bucket{BucketQueues, BucketMorgue, BucketState}
 
 // Of returns the sum of a bucket, which must have one.
 func (s *Sides) Of(name Bucket) *Sum {
-	switch name {
-	case BucketQueues:
-		return &s.Queues
-	case BucketMorgue:
-		return &s.Morgue
-	case BucketState:
-		return &s.State
-	}
-	panic(fmt.Sprintf("journal: bug: bucket %q has no sum", name))
+	return [...]*Sum{&s.Queues, &s.Morgue, &s.State}[slices.Index(SideBuckets, name)]
 }
 
 // SealSize is what the values of queues and state keys end with: the number of the
