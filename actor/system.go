@@ -195,12 +195,8 @@ func await(ctx context.Context, done <-chan struct{}) error {
 }
 
 var (
-	// errStopped is returned when an actor is spawned in a System that was told to
-	// stop.
 	errStopped = errors.New("actor: system stopped")
-	// errName is returned when an actor is spawned under an empty name or one that
-	// is in use.
-	errName = errors.New("actor: name is empty or in use")
+	errName    = errors.New("actor: name is empty or in use")
 	// errGoexit is the value of a panicError when receive ended its goroutine
 	// instead of returning.
 	errGoexit = errors.New("actor: receive called runtime.Goexit")

@@ -79,12 +79,8 @@ func (g *engine) retire(e *entry) {
 	}
 }
 
-// use takes e out of the idle list.
-func (g *engine) use(e *entry) {
-	if e.idle.list != nil {
-		g.idle.remove(&e.idle)
-	}
-}
+// use takes e out of the idle list, if it is there.
+func (g *engine) use(e *entry) { g.idle.remove(&e.idle) }
 
 // record returns the record for a lease on keys.
 func (g *engine) record(keys []string) *record {

@@ -136,13 +136,12 @@ func (c *agenda) place(l *lane) {
 		switch {
 		case last.due <= l.due:
 			last.next = l.number
-		case last.prev == 0:
+		case last.prev == 0 || c.lanes.at(last.prev).due <= l.due:
 			c.displace(last)
 			c.scatter(last)
-		case c.lanes.at(last.prev).due <= l.due:
-			c.displace(last)
-			c.scatter(last)
-			c.lanes.at(a.last).next = l.number
+			if a.last != 0 {
+				c.lanes.at(a.last).next = l.number
+			}
 		default:
 			c.scatter(l)
 			return

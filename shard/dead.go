@@ -188,9 +188,6 @@ func (c *dead) noteDead(p Payload) {
 		return
 	}
 	id := string(c.lanes.entries.id(p.Ref)) // "" of one that can't be read, and the core is broken then
-	if c.outlived == nil {
-		c.outlived = make(map[string]*outlived)
-	}
 	o := c.outlived[id]
 	if o == nil {
 		o = new(outlived)

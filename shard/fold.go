@@ -145,11 +145,3 @@ func (it *Item) Fold(n int, payload []byte) { it.behind, it.Folded = len(it.Payl
 
 // inRun returns the payloads that the run of the item is about.
 func (it *Item) inRun() []Payload { return it.Payloads[:len(it.Payloads)-it.behind] }
-
-// inOrderOfAcceptance sorts the payloads of an item that was handed out.
-func (it *Item) inOrderOfAcceptance() {
-	byPosition := func(p, q Payload) int { return cmp.Compare(p.Ref.Position(), q.Ref.Position()) }
-	if !slices.IsSortedFunc(it.Payloads, byPosition) {
-		slices.SortFunc(it.Payloads, byPosition)
-	}
-}

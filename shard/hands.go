@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"hash/maphash"
 	"slices"
 	"time"
@@ -52,7 +53,8 @@ func (c *hands) Take(now int64, r *Run) bool {
 	for r.size < most && c.NextDue() <= now {
 		l := c.next()
 		c.leave(l)
-		it := r.grow()
+		r.Items = r.Items[:len(r.Items)+1] // the others stay where they are: lanes point to them
+		it := &r.Items[len(r.Items)-1]
 		c.handOut(l, it, c.limit(most-r.size))
 		r.size += c.size(it.Payloads)
 	}
@@ -124,13 +126,11 @@ func (c *hands) adjustPace(r *Run, left int) {
 
 // left is how much of an item the worker did not come to.
 func (c *hands) left(it *Item) int {
-	switch it.Outcome.Verdict {
-	case VerdictUnstarted:
+	switch v := it.Outcome.Verdict; {
+	case v == VerdictUnstarted:
 		return c.size(it.Payloads[it.Outcome.Done:])
-	case VerdictDone:
-		if c.cfg.Single {
-			return len(it.Payloads) - it.Outcome.Done - 1
-		}
+	case v == VerdictDone && c.cfg.Single:
+		return len(it.Payloads) - it.Outcome.Done - 1
 	}
 	return 0
 }
@@ -142,7 +142,7 @@ func (c *hands) handOut(l *lane, it *Item, limit int) {
 	c.handLimit(l, it)
 	it.begin(l, limit)
 	if c.cfg.Fold != nil {
-		it.inOrderOfAcceptance()
+		slices.SortFunc(it.Payloads, func(p, q Payload) int { return cmp.Compare(p.Ref.Position(), q.Ref.Position()) })
 	}
 	if n := len(c.spare); l.rest == nil && n > 0 {
 		l.rest, c.spare = c.spare[n-1], c.spare[:n-1]

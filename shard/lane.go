@@ -68,7 +68,7 @@ type runHistory struct {
 	own, restEnd int64 // restEnd 0: its due time is its own
 	bounded      bool
 	limit        int64 // if bounded, of those that wait: see Debounce
-	decided      bool  // if bounded: see decided
+	decided      bool  // if bounded: it came back from the morgue, and is due by itself
 }
 
 // dueAfter notes that a lane, with a due time of its own, is not due before a rest is over. It

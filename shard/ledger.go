@@ -267,7 +267,9 @@ func (c *ledger) Record(log Recorder) {
 	for i, of := range c.stateOf {
 		state := c.change.States[i].Ref
 		if of.lane == nil {
-			c.rested.written(of.rests, state)
+			rest := c.rested.byID[of.rests]
+			rest.state = state
+			c.rested.byID[of.rests] = rest
 			continue
 		}
 		p := of.lane.past()
@@ -287,19 +289,13 @@ func (c *ledger) Record(log Recorder) {
 	c.stateOf = emptied(c.stateOf)
 	if len(rewritten) > 0 {
 		c.rewritten, c.change.Rewritten = nil, nil
-		c.noteRewritten(rewritten, at)
-		c.Record(log)
-	}
-}
-
-// noteRewritten takes in where payloads are that were written again, and has the
-// recorder told how they have grown.
-func (c *ledger) noteRewritten(rewritten []*hashed, at []journal.Rewrite) {
-	for i, h := range rewritten {
-		if c.cfg.Weighed {
-			c.change.Surplus.Bytes += at[i].Ref.Size() - h.Ref.Size()
+		for i, h := range rewritten {
+			if c.cfg.Weighed {
+				c.change.Surplus.Bytes += at[i].Ref.Size() - h.Ref.Size() // the recorder is told how they have grown
+			}
+			h.Ref = at[i].Ref
 		}
-		h.Ref = at[i].Ref
+		c.Record(log)
 	}
 }
 

@@ -115,10 +115,7 @@ func (c *gather) regroup(l *lane) {
 			others = append(others, p)
 		}
 	}
-	for _, p := range others {
-		c.lanes.entries.read(p.Ref, &e)
-		c.merge(l, p, &e)
-	}
+	c.returnTo(l, others, false)
 }
 
 // loader has the cores of a queue take in what was pending when the journal was

@@ -24,12 +24,6 @@ type Run struct {
 	exempt bool  // does not count against Concurrency; see Core.Exempt
 }
 
-// grow adds an item without moving the others: lanes point to them.
-func (r *Run) grow() *Item {
-	r.Items = r.Items[:len(r.Items)+1]
-	return &r.Items[len(r.Items)-1]
-}
-
 // Next starts up to n more items, without those that the shard has taken back,
 // and appends them to batch. None: the run is over. The items of earlier calls
 // have their outcomes by then, and may be the shard's again.
@@ -74,7 +68,7 @@ type Item struct {
 	shift    int64  // timing.shift when it was handed out
 	undone   int64  // when its job is due if nothing comes of the run, by the clock of then
 	limit    int64  // of undone, see Debounce
-	decided  bool   // undone, see lane.decided
+	decided  bool   // undone, see runHistory.decided
 	moved    bool   // undone, by a payload that came meanwhile, and no state says so
 	held     bool   // the payloads run alone, because they failed before
 	partial  bool   // other payloads of the id stayed behind

@@ -113,16 +113,15 @@ func (c *gather) newer(v version, l *lane, id string) (w version, over bool) {
 // changes all the time would never run; and what gathers under Debounce goes on to. A
 // job that waited for something else than its time is tried at once: it may not need it.
 func (c *gather) takePlace(l *lane, e *journal.Entry) {
-	at, limit, gathers := l.due, c.limitOf(l), c.gathering(l) && !l.decided() && !e.Restored && !l.halted
+	at, limit, gathers := l.due, c.limitOf(l), c.gathering(l) && !l.known().decided && !e.Restored && !l.halted
 	if l.item() == nil {
 		c.anew(l)
 	}
-	switch {
-	case gathers:
+	if gathers {
 		c.bound(l, limit)
 		c.stand(l, c.moved(at, limit, e.Due))
 		c.pinDue(l)
-	default:
+	} else {
 		c.open(l, e.Due, e.Restored)
 		due := l.due
 		if e.Due <= c.now && !c.debounces() {

@@ -67,10 +67,10 @@ func (t *table[V]) prefetch(hash uint32) slot[V] {
 
 func (t *table[V]) insert(hash uint32, v V) {
 	if t.dir == nil {
-		t.dir, t.shift, t.deepest = []*segment[V]{newSegment[V](firstSlots, hashBits)}, hashBits, 1
+		t.dir, t.shift, t.deepest = []*segment[V]{{slots: make([]slot[V], firstSlots), shift: hashBits}}, hashBits, 1
 	}
 	s := t.dir[hash>>t.shift]
-	for s.full() {
+	for 16*s.used >= fullSixteenth*len(s.slots) {
 		if len(s.slots) < segmentSlots || !t.mayDouble() && s.shift == t.shift {
 			s.resize(4 * len(s.slots))
 		} else {
@@ -111,7 +111,7 @@ func (t *table[V]) split(s *segment[V], hash uint32) {
 	var room [segmentSlots]slot[V]
 	old := append(room[:0], s.slots...)
 	clear(s.slots)
-	low, high := s, newSegment[V](len(s.slots), shift)
+	low, high := s, &segment[V]{slots: make([]slot[V], len(s.slots)), shift: shift}
 	low.used, low.shift = 0, shift
 	for _, at := range old {
 		switch half := at.hash >> shift & 1; {
@@ -185,12 +185,6 @@ func (t *table[V]) halve() {
 	}
 	t.dir = dir
 }
-
-func newSegment[V comparable](slots int, shift uint8) *segment[V] {
-	return &segment[V]{slots: make([]slot[V], slots), shift: shift}
-}
-
-func (s *segment[V]) full() bool { return 16*s.used >= fullSixteenth*len(s.slots) }
 
 func (s *segment[V]) home(hash uint32) uint32 { return hash & uint32(len(s.slots)-1) }
 

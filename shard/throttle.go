@@ -78,13 +78,6 @@ func (c *throttle) writeRest(now int64, id string, r rest) {
 	c.rested.add(id, r)
 }
 
-// written notes where the state of an id that rests is.
-func (r *rested) written(id string, state journal.Ref) {
-	at := r.byID[id]
-	at.state = state
-	r.byID[id] = at
-}
-
 // restAfter has what waits for an id rest after its run.
 func (c *throttle) restAfter(now int64, l *lane) {
 	if c.cfg.Throttle > 0 {

@@ -50,9 +50,6 @@ func (c *timing) moves() bool { return c.cfg.FreshDue != FreshDueKeep || c.debou
 
 func (c *timing) debounces() bool { return c.cfg.Debounce.Quiet > 0 }
 
-// opening returns when a job is due whose first payload is due at a time.
-func (c *timing) opening(due int64) int64 { return later(due, c.cfg.Debounce.Quiet) }
-
 // open makes a payload that is due at a time the first of those that wait. Decided: it
 // came back from the morgue, and is not put off.
 func (c *timing) open(l *lane, due int64, decided bool) {
@@ -64,7 +61,7 @@ func (c *timing) open(l *lane, due int64, decided bool) {
 		c.bound(l, due)
 		l.past().decided = true
 	default:
-		l.due = c.opening(due)
+		l.due = later(due, c.cfg.Debounce.Quiet)
 		if l.item() != nil || l.past() != nil { // else it follows from the due time, see limitOf
 			c.bound(l, later(due, c.cfg.Debounce.MaxWait))
 		}
@@ -86,9 +83,6 @@ func (l *lane) unbound() {
 	}
 }
 
-// decided reports whether what waits is due by itself: it came back from the morgue.
-func (l *lane) decided() bool { return l.known().decided }
-
 // limitOf returns the latest time for which fresh payloads may put off a job.
 func (c *timing) limitOf(l *lane) int64 {
 	switch p := l.known(); {
@@ -105,7 +99,7 @@ func (c *timing) limitOf(l *lane) int64 {
 func (c *timing) moved(at, limit, due int64) int64 {
 	switch {
 	case c.debounces():
-		return min(max(at, c.opening(due)), limit)
+		return min(max(at, later(due, c.cfg.Debounce.Quiet)), limit)
 	case c.cfg.FreshDue == FreshDuePull:
 		return min(at, due)
 	case c.cfg.FreshDue == FreshDuePush:
@@ -161,7 +155,7 @@ func (c *timing) gathering(l *lane) bool {
 // handLimit gives an item the limit of its job; what comes behind it has its own.
 func (c *timing) handLimit(l *lane, it *Item) {
 	if c.debounces() {
-		it.limit, it.decided = c.limitOf(l), l.decided()
+		it.limit, it.decided = c.limitOf(l), l.known().decided
 	}
 	l.unbound()
 }
