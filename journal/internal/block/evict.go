@@ -83,9 +83,6 @@ func (c *Chain) PageIn(doomed []*Block) error {
 		if err != nil {
 			return err
 		}
-		if c.pagedIn == nil {
-			c.pagedIn = make(map[*Block][]byte)
-		}
 		c.pagedIn[b] = all.data
 	}
 	return nil
