@@ -59,7 +59,10 @@ func (c *Chain) Admit(b *Block) {
 	c.Blocks = append(c.Blocks, b)
 	c.Size += b.Size
 	c.Live += b.Bytes
-	c.hold(b)
+	if h := b.Home.Load(); h != nil {
+		b.held = len(h.data)
+		c.Held += b.held
+	}
 }
 
 // End takes the entry that r points to off the accounts. open is the block that

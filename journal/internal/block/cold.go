@@ -186,14 +186,9 @@ func (r *reader) keep(w *window) {
 		r.kept[0] = nil
 		r.kept = r.kept[1:]
 		r.Bytes -= len(oldest.data)
-		oldest.drop()
+		rest := slices.DeleteFunc(slices.Clone(*oldest.cold.windows.Load()), func(w *window) bool { return w == oldest })
+		oldest.cold.windows.Store(&rest)
 	}
-}
-
-// drop takes a window out of the list. The mutex of the reader is held.
-func (w *window) drop() {
-	list := slices.DeleteFunc(slices.Clone(*w.cold.windows.Load()), func(o *window) bool { return o == w })
-	w.cold.windows.Store(&list)
 }
 
 // fail makes of an error what the reader of an entry gets, and has the log stop.
