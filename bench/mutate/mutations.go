@@ -200,9 +200,9 @@ var inRoot = []mutation{
 	{"a later payload in the turn of one that is not back yet", "executor/internal/lane/lane.go", "first.queue == queue && !first.away {", "first.queue == queue {", back},
 	{"a job that was taken up before an earlier one came back", "executor/internal/lane/lane.go", "at.away, at.anew = false, true", "at.away = false", back},
 	{"run ahead of a disk that is short of room", "executor/internal/work/worker.go", "	if !w.crew.Log.Short() {\n", "	if true {\n", fullDisks},
-	{"carry as much as fits on a full disk", "journal/internal/block/trim.go", "		return min((s.Room.Bytes-s.Weight)/2, s.reserve()/4)\n", "		return (s.Room.Bytes - s.Weight) / 2\n", fullChains},
-	{"carry a block into less room than it takes", "journal/internal/block/trim.go", "bytes <= s.Room.Spare ||", "!s.tight() ||", gate{"./journal", "^TestALargeBlockIsNotCarried"}},
-	{"leave an eighth of a full disk to what has ended", "journal/internal/block/trim.go", "size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.reserve()/4, 1))", "8*size > 9*live", outages},
+	{"carry as much as fits on a full disk", "journal/internal/block/chain.go", "		return min((s.Room.Bytes-s.Weight)/2, s.reserve()/4)\n", "		return (s.Room.Bytes - s.Weight) / 2\n", fullChains},
+	{"carry a block into less room than it takes", "journal/internal/block/chain.go", "bytes <= s.Room.Spare ||", "!s.tight() ||", gate{"./journal", "^TestALargeBlockIsNotCarried"}},
+	{"leave an eighth of a full disk to what has ended", "journal/internal/block/chain.go", "size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.reserve()/4, 1))", "8*size > 9*live", outages},
 	{"bury into the room in which a person deletes", "executor/internal/work/judge.go", "		return false\n	}\n	it.Outcome.Room", "		return true\n	}\n	it.Outcome.Room", outages},
 	{"room for burials that is taken for good", "shard/ends.go", "	c.Spend(it.Outcome.Room)\n", "", fullMorgue},
 	{"cancel what the morgue has no room for", "executor/internal/act/act.go", "!o.Log.TakeRoom(nil, letters)", "false", fullMorgue},
@@ -318,8 +318,8 @@ var inRoot = []mutation{
 	{"accept an older page", "journal/internal/store/bolt_open.go", "if t.Tx != uint64(tx.ID()) {", "if false {", pages},
 
 	// The log keeps its accounts.
-	{"carry what has ended", "journal/internal/block/trim.go", "if !old.Ended(off) {", "if off > 0 {", model},
-	{"trim what still lives", "journal/internal/block/trim.go", "carry := old.Live > 0\n", "carry := old.Live > 1\n", model},
+	{"carry what has ended", "journal/internal/block/chain.go", "if !old.Ended(off) {", "if off > 0 {", model},
+	{"trim what still lives", "journal/internal/block/chain.go", "carry := old.Live > 0\n", "carry := old.Live > 1\n", model},
 	{"replay carried entries where they stand", "journal/internal/block/reading.go", "	if !sorted {\n", "	if !sorted && len(pages) == 0 {\n", model},
 	{"share an epoch", "journal/open.go", "	t.Epoch++\n", "", contract},
 	{"count a crash once only", "journal/internal/crash/suspicion.go", "s.Deaths, s.Age, s.epoch = s.Deaths+1,", "s.Deaths, s.Age, s.epoch = 1,", recorder},
@@ -497,7 +497,7 @@ var inRoot = []mutation{
 	{"readers without a pause", "executor/internal/pace/pace.go", "works := busy()", "works := busy() && false", paces},
 	{"a walk that passes jobs by", "shard/scan.go", "last = at | slabLanes\n", "last = at | slabLanes + 64\n", walks},
 	{"payloads of a job in the order of their heap", "shard/bag.go", "b.order.heap.inOrder}", "slices.Values(b.order.heap)}", walks},
-	{"a log that fails for who only looks", "journal/internal/block/peek.go", "d.Entry(e, b.First, b.Base) })\n", "d.Entry(e, b.First, b.Base) })\n	if err != nil {\n		err = h.Cold.reader.fail(err)\n	}\n", peeks},
+	{"a log that fails for who only looks", "journal/internal/block/block.go", "d.Entry(e, b.First, b.Base) })\n", "d.Entry(e, b.First, b.Base) })\n	if err != nil {\n		err = h.Cold.reader.fail(err)\n	}\n", peeks},
 	{"pass over the jobs of paused ids", "executor/internal/pick/pick.go", "c.Parked+c.Paused+c.Prefixes == 0", "c.Parked+c.Prefixes == 0", gate{"./executor", "^TestJobsOfPausedIDs"}},
 	{"pass over the jobs of paused prefixes", "executor/internal/pick/pick.go", "c.Parked+c.Paused+c.Prefixes == 0", "c.Parked+c.Paused == 0", steering},
 	{"a part that passes for all", "executor/internal/look/jobs.go", "Partial: w.late}", "Partial: false}", patience},
@@ -640,7 +640,7 @@ var inRoot = []mutation{
 
 	// Folding.
 	{"lose what was folded on a full disk", "journal/remainder.go", "		case off >= b.carried, e.Position < b.Block.First && b.stays(uint32(off)):", "		case e.Position < b.Block.First && b.stays(uint32(off)):\n		case off >= b.carried:", rewrites},
-	{"an entry that is rewritten and stays", "journal/internal/block/trim.go", "	case r.Block.ahead != 0:\n		r.Block.Home.Store(nil)\n		r.Block, r.Off = open.Block, r.Block.ahead\n", "", rewrites},
+	{"an entry that is rewritten and stays", "journal/internal/block/chain.go", "	case r.Block.ahead != 0:\n		r.Block.Home.Store(nil)\n		r.Block, r.Off = open.Block, r.Block.ahead\n", "", rewrites},
 	{"fold what has run", "shard/fold.go", " || fold.bag.folding.fold != fold {", " {", folds},
 	{"fold what stands before a run with what is behind it", "shard/fold.go", "!h.gone && h.Ref.Position() > after {", "!h.gone {", folds},
 	{"fold what was deleted", "shard/bag.go", "		b.folding.fold = nil //", "		//", folds},

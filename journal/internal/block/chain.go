@@ -1,6 +1,9 @@
 package block
 
-import "github.com/strandjobs/strand/journal/internal/store"
+import (
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/store"
+)
 
 // Chain is the blocks of a log, oldest first, and the accounts of them: what they
 // take on disk and in memory, and how much of it is live. It says which of them
@@ -17,9 +20,7 @@ type Chain struct {
 	Reader  *reader // of what left memory; nil: nothing does
 	budget  int     // of bytes held
 	settled int     // of these, taken while the log is read
-
-	trimSlack int // dead weight that is left alone
-	minCarry  int // that one commit may carry, however little it writes
+	limits  Limits
 
 	// pagedIn are the entries of blocks that the next commit may carry. They
 	// belong to the committer.
@@ -29,14 +30,14 @@ type Chain struct {
 // Limits are those of a chain.
 type Limits struct {
 	Memory    int // bytes of entries that stay in memory; below zero: all
-	TrimSlack int // see Chain
-	MinCarry  int
+	TrimSlack int // dead weight that is left alone
+	MinCarry  int // that one commit may carry, however little it writes
 }
 
 // NewChain returns the accounts of a log that has no blocks yet. What has left memory is
 // read back from s; failed is told when it can't be, perhaps more than once.
 func NewChain(s store.Store, most Limits, failed func(error)) *Chain {
-	c := &Chain{trimSlack: most.TrimSlack, minCarry: most.MinCarry}
+	c := &Chain{limits: most, pagedIn: map[*Block][]byte{}}
 	if most.Memory >= 0 {
 		windows := min(most.Memory/8, maxWindows)
 		c.budget = most.Memory - windows
@@ -51,4 +52,169 @@ func (c *Chain) ReadBacks() uint64 {
 		return 0
 	}
 	return c.Reader.Reads.Load()
+}
+
+// Admit adds a sealed block to the accounts.
+func (c *Chain) Admit(b *Block) {
+	c.Blocks = append(c.Blocks, b)
+	c.Size += b.Size
+	c.Live += b.Bytes
+	if h := b.Home.Load(); h != nil {
+		b.held = len(h.data)
+		c.Held += b.held
+	}
+}
+
+// End takes the entry that r points to off the accounts. open is the block that
+// is not in them yet, and gets the mark of it.
+func (c *Chain) End(r Ref, open *Writer) {
+	switch {
+	case r.Block == open.Block: // where nothing has moved
+	case r.Block.ahead != 0:
+		r.Block.Home.Store(nil)
+		r.Block, r.Off = open.Block, r.Block.ahead
+	default:
+		r, _ = r.resolve()
+	}
+	c.EndHere(r, open)
+}
+
+// EndHere is End for an entry that is where r says.
+func (c *Chain) EndHere(r Ref, open *Writer) {
+	freed := r.Block.mark(r.Off, r.Bytes)
+	if r.Block != open.Block { // admitted when it was sealed
+		c.Live -= freed
+		if r.Block.Live == 0 {
+			c.release(r.Block)
+			r.Block.over = place{open.Block, len(open.Entries), len(open.Marks)}
+		}
+	}
+}
+
+// Trim takes the oldest blocks out of the log: the empty ones, and while less
+// than half of the log is live also others, after carrying their live entries
+// into b. It returns the blocks to delete in the commit of b.
+//
+// On a full disk every page counts, but what is carried has to fit into what is
+// left of them. There it is little at a time, or one block: a large one would be in
+// the way of those behind it when it is the oldest, and less room is left by then.
+func (c *Chain) Trim(b *Writer, s Strain) (drop []store.Dropped) {
+	budget, first := c.allowance(b, s), true
+	for len(c.Blocks) > 0 {
+		old := c.Blocks[0]
+		carry := old.Live > 0
+		if carry {
+			entries := c.entriesOf(old)
+			if entries == nil || budget <= 0 || !c.wasteful(c.Size, c.Live, s) || !s.bears(old.Bytes, budget, first) {
+				break
+			}
+			carried := c.carry(old, entries, b)
+			budget, s.Room.Spare, first = budget-carried, s.Room.Spare-carried, false
+		}
+		drop = old.leave(drop, carry, b.Block)
+		c.Size -= old.Size
+		c.Blocks[0] = nil
+		c.Blocks = c.Blocks[1:]
+		c.evicted = max(c.evicted-1, 0)
+	}
+	clear(c.pagedIn)
+	return drop
+}
+
+// Strain is what a block that is to be written asks of the disk, and what that has.
+type Strain struct {
+	Weight int        // of the block, with its changes
+	Room   store.Room // that is there
+	Full   bool       // appends are refused
+}
+
+func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
+
+// reserve is what only results may take.
+func (s Strain) reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Weight, 0) }
+
+// bears reports whether a block may be carried.
+func (s Strain) bears(bytes, budget int, first bool) bool {
+	return bytes <= s.Room.Spare || s.tight() && (bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/2)
+}
+
+// allowance returns how much may be carried into b.
+func (c *Chain) allowance(b *Writer, s Strain) int {
+	if s.tight() {
+		return min((s.Room.Bytes-s.Weight)/2, s.reserve()/4)
+	}
+	return min(max(c.limits.MinCarry, len(b.Entries)), s.Room.Spare)
+}
+
+// wasteful reports whether carrying is worth it in a log of so many bytes. On a tight disk it is when a
+// sixteenth of the reserve is dead weight, beside the headers of blocks that are a quarter of it.
+func (c *Chain) wasteful(size, live int, s Strain) bool {
+	if s.tight() {
+		return size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.reserve()/4, 1))
+	}
+	return size > 2*live+c.limits.TrimSlack
+}
+
+// Reclaimable reports whether an empty commit could make room on a disk that is full. least is
+// the dead weight before the last one: one that gave nothing back is not followed at once.
+func (c *Chain) Reclaimable(r store.Room, least *int) bool {
+	dead := c.Size - c.Live
+	if len(c.Blocks) == 0 || dead >= *least || !c.wasteful(c.Size, c.Live, Strain{Room: r, Full: true}) {
+		return false
+	}
+	*least = dead
+	old := c.Blocks[0]
+	return old.Bytes < (r.Bytes-format.HeaderSize)/2 && (old.Live == 0 || c.entriesOf(old) != nil)
+}
+
+// leave lists what b is on disk among the blocks to delete in the commit of next.
+func (b *Block) leave(drop []store.Dropped, carried bool, next *Block) []store.Dropped {
+	var after place
+	if b.over.block == next {
+		after = place{entries: b.over.entries + 1, marks: b.over.marks + 1}
+	}
+	parts := b.parts
+	if len(parts) == 0 {
+		parts = []store.Dropped{{Seq: b.Seq, Size: b.Size}}
+	}
+	for _, p := range parts {
+		drop = append(drop, store.Dropped{Seq: p.Seq, Size: p.Size, Carried: carried, Entries: after.entries, Marks: after.marks})
+	}
+	return drop
+}
+
+// carry writes the live ones of the entries of old into b and returns their size.
+func (c *Chain) carry(old *Block, entries []byte, b *Writer) int {
+	c.Live -= old.Bytes
+	c.release(old)
+	before := len(b.Entries)
+	offsets := make(map[uint32]uint32, old.Live)
+	d := format.Decoder{B: entries, Off: format.HeaderSize}
+	var e format.Entry
+	for range old.Count {
+		off := uint32(d.Off)
+		d.Entry(&e, old.First, old.Base)
+		if !old.Ended(off) {
+			offsets[off] = b.Add(&e, true).Off
+		}
+	}
+	b.moved(old, offsets)
+	return len(b.Entries) - before
+}
+
+// InPieces notes that a block is on disk as several.
+func (c *Chain) InPieces(b *Block, parts []store.Dropped) {
+	c.Size -= b.Size
+	b.Size, b.parts = 0, parts
+	for _, p := range parts {
+		b.Size += p.Size
+	}
+	c.Size += b.Size
+}
+
+// TakeBack forgets the newest block, of which nothing was written.
+func (c *Chain) TakeBack() {
+	n := len(c.Blocks) - 1
+	c.Size -= c.Blocks[n].Size
+	c.Blocks = c.Blocks[:n]
 }

@@ -36,7 +36,7 @@ type cold struct {
 	sums   []uint32 // CRC32C of the entries in each chunk
 
 	// windows are kept for those who read on, in the order in which they were
-	// read. The list is replaced, never changed. Nil: none so far.
+	// read. The list is replaced, never changed.
 	windows atomic.Pointer[[]*window]
 }
 
@@ -71,6 +71,7 @@ type reader struct {
 // begins as the block does and ends with its entries.
 func (r *reader) evict(seq uint64, data []byte) *cold {
 	c := &cold{reader: r, Seq: seq, end: len(data)}
+	c.windows.Store(new([]*window))
 	chunk := r.store.ChunkSize()
 	c.sums = make([]uint32, (c.end+chunk-1)/chunk)
 	for i := range c.sums {
@@ -122,16 +123,8 @@ func (c *cold) window(from, to int) (*window, error) {
 	return w, err
 }
 
-// list returns the windows that are kept.
-func (c *cold) list() []*window {
-	if list := c.windows.Load(); list != nil {
-		return *list
-	}
-	return nil
-}
-
 func (c *cold) find(from, to int) *window {
-	for _, w := range c.list() {
+	for _, w := range *c.windows.Load() {
 		if w.from <= from && to <= w.end() {
 			return w
 		}
@@ -146,7 +139,7 @@ func (c *cold) ahead(from, to int) int {
 	if from < c.reader.store.ChunkSize() {
 		size = firstWindow
 	}
-	for _, w := range c.list() {
+	for _, w := range *c.windows.Load() {
 		// Where it ends, the entry that it has half of, or a little further:
 		// the next entries may be other shards'.
 		if w.from <= from && from <= w.end()+len(w.data) {
@@ -183,7 +176,7 @@ func (c *cold) read(from, to int) (*window, error) {
 func (r *reader) keep(w *window) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := w.cold.list()
+	old := *w.cold.windows.Load()
 	list := append(slices.Clone(old[max(0, len(old)-windowsEach+1):]), w)
 	w.cold.windows.Store(&list)
 	r.kept = append(r.kept, w)
@@ -193,14 +186,9 @@ func (r *reader) keep(w *window) {
 		r.kept[0] = nil
 		r.kept = r.kept[1:]
 		r.Bytes -= len(oldest.data)
-		oldest.drop()
+		rest := slices.DeleteFunc(slices.Clone(*oldest.cold.windows.Load()), func(w *window) bool { return w == oldest })
+		oldest.cold.windows.Store(&rest)
 	}
-}
-
-// drop takes a window out of the list. The mutex of the reader is held.
-func (w *window) drop() {
-	list := slices.DeleteFunc(slices.Clone(w.cold.list()), func(o *window) bool { return o == w })
-	w.cold.windows.Store(&list)
 }
 
 // fail makes of an error what the reader of an entry gets, and has the log stop.

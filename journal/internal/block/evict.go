@@ -8,15 +8,7 @@ import (
 // Blocks leave memory oldest first, whether or not their entries are the next to run: what
 // is put off for a year must not make the traffic of today be read back all the time.
 
-// hold counts what the entries of a block take of memory. The caller holds mu.
-func (c *Chain) hold(b *Block) {
-	if h := b.Home.Load(); h != nil {
-		b.held = len(h.data)
-		c.Held += b.held
-	}
-}
-
-// release is the opposite of hold, when the bytes have gone. The caller holds mu.
+// release counts what the entries of a block took of memory as given back. The caller holds mu.
 func (c *Chain) release(b *Block) {
 	c.Held -= b.held
 	b.held = 0
@@ -82,9 +74,6 @@ func (c *Chain) PageIn(doomed []*Block) error {
 		all, err := h.Cold.read(0, h.Cold.end)
 		if err != nil {
 			return err
-		}
-		if c.pagedIn == nil {
-			c.pagedIn = make(map[*Block][]byte)
 		}
 		c.pagedIn[b] = all.data
 	}

@@ -34,24 +34,22 @@ func Clone(dir, newDir string) error {
 	if err != nil {
 		return err
 	}
-	err = directory.Fill(newDir, func(file string) error { return clone(filepath.Join(dir, directory.FileName), file) })
+	err = directory.Fill(newDir, func(path string) error {
+		from := filepath.Join(dir, directory.FileName)
+		if err := pages.Check(from); err != nil {
+			return err
+		}
+		s, err := store.ReadBolt(from)
+		if err != nil {
+			return err
+		}
+		if err = errors.Join(s.CopyTo(path, nil), s.Close()); err != nil {
+			return err
+		}
+		v := &View{dir: filepath.Dir(path)} // the copy is checked, too
+		return errors.Join(v.open(0), v.Close())
+	})
 	return errors.Join(err, release())
-}
-
-// clone copies the file of a journal and checks the copy.
-func clone(from, path string) error {
-	if err := pages.Check(from); err != nil {
-		return err
-	}
-	s, err := store.ReadBolt(from)
-	if err != nil {
-		return err
-	}
-	if err = errors.Join(s.CopyTo(path, nil), s.Close()); err != nil {
-		return err
-	}
-	v := &View{dir: filepath.Dir(path)}
-	return errors.Join(v.open(0), v.Close())
 }
 
 // Compact makes the file of the journal in dir as small as what is in it.

@@ -71,7 +71,7 @@ func (s *Bolt) Commit(t *Transaction) error {
 				s.Version = format.FormatVersion
 			}
 			if s.mapped.touched.Add(int64(len(t.Block))) >= mappedMost { // it has read pages for that
-				err = s.forget()
+				err = s.view(s.mapped.forget)
 			}
 		}
 		return err
@@ -257,14 +257,6 @@ func (s *Bolt) contain(f func() error) (err error) {
 	return f()
 }
 
-// forget lets go of all pages of the memory map.
-func (s *Bolt) forget() error {
-	return s.view(func(tx *bbolt.Tx) error {
-		s.mapped.forget(tx)
-		return nil
-	})
-}
-
 // mapped keeps the memory map of the file out of memory: pages that were touched
 // count as memory of the process, although the kernel could have them back at
 // any time.
@@ -280,11 +272,13 @@ const mappedMost = 16 << 20
 // map where it is.
 func (m *mapped) touch(tx *bbolt.Tx, bytes int) {
 	if m.touched.Add(int64(bytes)) >= mappedMost {
-		m.forget(tx)
+		_ = m.forget(tx)
 	}
 }
 
-func (m *mapped) forget(tx *bbolt.Tx) {
+// forget lets go of all pages. It never fails.
+func (m *mapped) forget(tx *bbolt.Tx) error {
 	m.touched.Store(0)
 	unmapPages(tx.DB().Info().Data, int(tx.Size()))
+	return nil
 }

@@ -79,7 +79,7 @@ func attach(path string, options *bbolt.Options, open func(flag int) (*os.File, 
 	}
 	s.pageSize = s.Db.Info().PageSize
 	s.chunk = ChunkFor(s.pageSize)
-	if err := s.forget(); err != nil { // bbolt has looked at every page
+	if err := s.view(s.mapped.forget); err != nil { // bbolt has looked at every page
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

@@ -21,11 +21,6 @@
 // What is not promised: to survive a failed read of bbolt's own goroutine, which
 // looks for free pages after a failed commit.
 //
-// A store that shares with others what it is on may have logs take turns: [Shared].
-//
-// [Memory] is the disk of tests, with faults on demand, and of logs that end with the
-// process.
-//
 // Census: no goroutine. One calls Commit, Room, Size, Used and Compact; any may call
 // the others meanwhile.
 package store

@@ -58,10 +58,8 @@ func (m *Memory) Limit(bytes int) { m.locked(func() { m.limit, m.kept = bytes, 0
 // Fill makes it a disk that has room for so many bytes more than are on it now, and for so
 // many of results beside them, 1 at least. Limit(0) ends it.
 func (m *Memory) Fill(bytes, results int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.kept = max(results, 1)
-	m.limit = m.Content() + bytes + m.kept
+	results = max(results, 1)
+	m.locked(func() { m.limit, m.kept = m.Content()+bytes+results, results })
 }
 
 // BeforeCommit has f called before every commit, on the goroutine that commits: the disk

@@ -136,9 +136,12 @@ func (s *Bolt) look() error {
 // disk is full.
 func (s *Bolt) grow(pages int) error {
 	from, to := int64(s.space.backed*s.pageSize), int64(pages*s.pageSize)
-	err := fill(s.File, from, to)
+	info, err := s.File.Stat()
 	if err == nil {
-		err = s.enlarge(to)
+		err = fill(s.File, from, to)
+	}
+	if err == nil && info.Size() < to {
+		err = s.File.Truncate(to)
 	}
 	switch {
 	case err == nil:
@@ -149,15 +152,6 @@ func (s *Bolt) grow(pages int) error {
 		return nil
 	}
 	return err
-}
-
-// enlarge sets the size of the file, if it is smaller.
-func (s *Bolt) enlarge(size int64) error {
-	info, err := s.File.Stat()
-	if err != nil || info.Size() >= size {
-		return err
-	}
-	return s.File.Truncate(size)
 }
 
 // zeroes is written to pages that were not used yet.

@@ -143,31 +143,28 @@ func List(s Store, name format.Bucket, from []byte) iter.Seq2[format.Pair, error
 
 // Sets are the state keys with a prefix, of pairs that begin with the first of them.
 func Sets(pairs iter.Seq2[format.Pair, error], prefix string) iter.Seq2[format.Set, error] {
-	return func(yield func(format.Set, error) bool) {
-		for kv, err := range pairs {
-			if err == nil && !bytes.HasPrefix(kv.Key, []byte(prefix)) {
-				return
-			}
-			if !yield(format.Set{Key: string(kv.Key), Value: kv.Value}, err) {
-				return
-			}
-		}
-	}
+	return parsed(pairs, []byte(prefix), func(key, value []byte) (format.Set, error) {
+		return format.Set{Key: string(key), Value: value}, nil
+	})
 }
 
 // Burials are the payloads of the morgue, of pairs that begin with the first of them,
 // up to a key with another prefix.
 func Burials(pairs iter.Seq2[format.Pair, error], prefix []byte) iter.Seq2[format.Buried, error] {
-	return func(yield func(format.Buried, error) bool) {
+	return parsed(pairs, prefix, format.ParseBuried)
+}
+
+func parsed[T any](pairs iter.Seq2[format.Pair, error], prefix []byte, parse func(key, value []byte) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		for kv, err := range pairs {
-			var b format.Buried
+			var t T
 			if err == nil {
 				if !bytes.HasPrefix(kv.Key, prefix) {
 					return
 				}
-				b, err = format.ParseBuried(kv.Key, kv.Value)
+				t, err = parse(kv.Key, kv.Value)
 			}
-			if !yield(b, err) || err != nil {
+			if !yield(t, err) || err != nil {
 				return
 			}
 		}
