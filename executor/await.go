@@ -221,8 +221,10 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 	_, err := t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
 		return t.callSingle(ctx, items, func(ctx context.Context, job Job[T]) error {
 			result, err := handler(ctx, job)
-			if err == nil {
-				returned(t.q, items[0], result)
+			if err == nil && t.q.Awaited.Any() {
+				for _, p := range t.q.Core.InHand(items[0]) {
+					t.q.Awaited.Returned(p.Ref.Position(), result)
+				}
 			}
 			return err
 		})
@@ -231,16 +233,6 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 		return nil, err
 	}
 	return &Caller[T, R]{t}, nil
-}
-
-// returned keeps what a handler returned for those who wait for it.
-func returned[R any](q *queue, it *shard.Item, result R) {
-	if !q.Awaited.Any() {
-		return
-	}
-	for _, p := range q.Core.InHand(it) {
-		q.Awaited.Returned(p.Ref.Position(), result)
-	}
 }
 
 // Do enqueues a payload like [Queue.Enqueue], waits for its end like [Queue.Wait], and

@@ -256,43 +256,31 @@ type Advanced struct {
 	Strict bool
 }
 
-// Limits and defaults.
-const (
-	// MaxIDBytes is the length of the longest id.
-	MaxIDBytes = engine.MaxIDBytes
-
-	defaultWorkers         = 5
-	defaultMaxPayloadBytes = 1 << 20
-	defaultCrashLimit      = 3
-	defaultStopTimeout     = 30 * time.Second
-	defaultIdempotencyTTL  = 24 * time.Hour
-	defaultStuckAfter      = 10 * time.Second
-	defaultEventBuffer     = 4096
-	maxTimerSlack          = time.Second
-)
+// MaxIDBytes is the length of the longest id.
+const MaxIDBytes = engine.MaxIDBytes
 
 func (c Config) withDefaults() (Config, error) {
-	c.Workers = cmp.Or(c.Workers, defaultWorkers)
-	c.Advanced.MaxPayloadBytes = cmp.Or(c.Advanced.MaxPayloadBytes, defaultMaxPayloadBytes)
-	c.Crash.Limit = cmp.Or(c.Crash.Limit, defaultCrashLimit)
+	c.Workers = cmp.Or(c.Workers, 5)
+	c.Advanced.MaxPayloadBytes = cmp.Or(c.Advanced.MaxPayloadBytes, 1<<20)
+	c.Crash.Limit = cmp.Or(c.Crash.Limit, 3)
 	c.MaxBacklog.Payloads, c.MaxBacklog.Bytes = max(c.MaxBacklog.Payloads, 0), max(c.MaxBacklog.Bytes, 0)
 	c.Advanced.TimerSlack, c.Stuck.SpareWorkers = max(c.Advanced.TimerSlack, 0), max(c.Stuck.SpareWorkers, 0)
-	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStopTimeout)
-	c.Advanced.IdempotencyTTL = cmp.Or(c.Advanced.IdempotencyTTL, defaultIdempotencyTTL)
-	c.Stuck.After = cmp.Or(c.Stuck.After, defaultStuckAfter)
+	c.StopTimeout = cmp.Or(c.StopTimeout, 30*time.Second)
+	c.Advanced.IdempotencyTTL = cmp.Or(c.Advanced.IdempotencyTTL, 24*time.Hour)
+	c.Stuck.After = cmp.Or(c.Stuck.After, 10*time.Second)
 	c.Advanced.SlotTTL = cmp.Or(c.Advanced.SlotTTL, lock.DefaultSlotTTL)
 	c.Durability = cmp.Or(c.Durability, DurabilitySync)
 	c.Logger = slog.New(guard.Handler{Handler: cmp.Or(c.Logger, slog.Default()).Handler()})
 	c.Scheduler = cmp.Or(c.Scheduler, Fair())
 	c.Middleware = slices.Clone(c.Middleware)
 	var wrong error
-	c.Unique, wrong = c.Unique.settled(Unique[any]{While: UniqueNever, TTL: defaultLeaseTTL})
-	c.Advanced.EventBuffer = cmp.Or(c.Advanced.EventBuffer, defaultEventBuffer)
+	c.Unique, wrong = c.Unique.settled(Unique[any]{While: UniqueNever, TTL: 35 * time.Second})
+	c.Advanced.EventBuffer = cmp.Or(c.Advanced.EventBuffer, 4096)
 	return c, cmp.Or(
 		setting.InRange("Workers", c.Workers, 1, 1<<16),
 		setting.NotAbove("Stuck.SpareWorkers", c.Stuck.SpareWorkers, 1<<16),
 		setting.NotNegative("Stuck.After", c.Stuck.After),
-		setting.NotAbove("Advanced.TimerSlack", c.Advanced.TimerSlack, maxTimerSlack),
+		setting.NotAbove("Advanced.TimerSlack", c.Advanced.TimerSlack, time.Second),
 		setting.InRange("Advanced.MaxPayloadBytes", c.Advanced.MaxPayloadBytes, 1, 1<<28),
 		setting.NotNegative("Advanced.IdempotencyTTL", c.Advanced.IdempotencyTTL),
 		setting.NotNegative("Advanced.SlotTTL", c.Advanced.SlotTTL),

@@ -254,7 +254,7 @@ func (x *Executor) Err() error {
 	if err := x.log.Err(); err != nil {
 		return border(err)
 	}
-	if age := x.log.Stats().CommitAge; age > slowDisk {
+	if age := x.log.Stats().CommitAge; age > 5*time.Second {
 		return fmt.Errorf("%w: a commit has been under way for %v", ErrSlowDisk, age.Round(time.Millisecond))
 	}
 	workers, _ := x.crew.Dispatcher.Load()
@@ -266,9 +266,6 @@ func (x *Executor) Err() error {
 	}
 	return nil
 }
-
-// slowDisk is how long a commit may take before Err complains.
-const slowDisk = 5 * time.Second
 
 // owns reports whether ctx is that of a handler of x, or of a partition of x.
 func (x *Executor) owns(ctx context.Context) (own bool) {

@@ -159,8 +159,12 @@ func applyTo(f *work.FollowUp, options []Option, inherited, own map[string]strin
 			return fmt.Errorf("%w: %s: what is in the commit of its job is there once, and takes no condition", ErrFollowUp, o.condition())
 		}
 	}
-	if err := inherit(f, inherited, own); err != nil {
-		return err
+	if len(inherited) > 0 && (own == nil || len(own) > 0) { // own is nil unless the call has some, or asks for none
+		all := maps.Clone(inherited)
+		maps.Copy(all, own)
+		if err := submit.SetMetadata(&f.Entry, all); err != nil {
+			return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
+		}
 	}
 	f.Entry.Payload = bytes.Clone(f.Entry.Payload) // the codec may use it again
 	keys, err := f.Queue.KeysOf([]journal.Entry{f.Entry})
@@ -168,17 +172,4 @@ func applyTo(f *work.FollowUp, options []Option, inherited, own map[string]strin
 		f.Keys = keys[0]
 	}
 	return err
-}
-
-// inherit adds the metadata of its job to its own, which is nil unless the call has some, or asks for none.
-func inherit(f *work.FollowUp, pairs, own map[string]string) error {
-	if len(pairs) == 0 || own != nil && len(own) == 0 {
-		return nil
-	}
-	all := maps.Clone(pairs)
-	maps.Copy(all, own)
-	if err := submit.SetMetadata(&f.Entry, all); err != nil {
-		return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
-	}
-	return nil
 }

@@ -152,9 +152,11 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 		case it.Folded != nil: // a moment ago it did decode
 			return job, &undecodable{err}
 		case !t.q.Core.Single: // the same
-			if err = t.refuse(it, i, err); err != nil {
-				return job, err
+			refused := &undecodable{err}
+			if refused.mayPass(t.q, it) {
+				return job, refused
 			}
+			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictCanceled, Error: refused.Error()})
 		}
 		if t.q.Folder != nil {
 			break // they became one
@@ -192,17 +194,6 @@ func (t *Queue[T]) decodeOne(data []byte) (value T, err error) {
 
 // undecodable is what comes of a payload that the codec refuses.
 type undecodable struct{ error }
-
-// refuse says what becomes of payload i of an item that the codec refuses: the job
-// waits for it, with the error that is returned, or else it is a part of the outcome.
-func (t *Queue[T]) refuse(it *shard.Item, i int, err error) error {
-	u := &undecodable{err}
-	if u.mayPass(t.q, it) {
-		return u
-	}
-	it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictCanceled, Error: u.Error()})
-	return nil
-}
 
 // mayPass reports whether the payload may decode in a retry that its job has left: the
 // error says so, or a process with another codec may run it then.

@@ -97,7 +97,7 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	}
 	words := 1 // jobs that a worker may have in hand at once, as far as it is known now
 	for _, q := range x.registered() {
-		words = max(words, min(q.Batch, maxWords))
+		words = max(words, min(q.Batch, 64)) // of a larger batch the recorder knows the first ones
 	}
 	if x.cfg.Crash.Reports {
 		unreported = x.log.ReportCrashes()
@@ -116,9 +116,6 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	x.crew.Hire(words, x.cfg.Workers, x.cfg.Stuck.SpareWorkers)
 	return unreported, unrecorded, nil
 }
-
-// maxWords bounds what the crash recorder knows of one worker: of a larger batch the first ones.
-const maxWords = 64
 
 // Run starts, waits until ctx ends, Stop is called, a handler returns [Fatal] or the
 // executor fails, and stops: running handlers, and OnFatal, have StopTimeout to end. It
@@ -392,14 +389,11 @@ func (x *Executor) logStart() {
 	life.Started(x.handlers, x.cfg.Logger, s.Total())
 }
 
-// aMoment is how long a stop waits so that its line has what handlers have just enqueued.
-const aMoment = 100 * time.Millisecond
-
 // sum returns the figures of all queues together, for the line about a stop; nil
 // for an executor that never began to run jobs.
 func (x *Executor) sum() *inspect.QueueStats {
-	ctx, cancel := context.WithTimeout(context.Background(), aMoment)
-	defer cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel() // a moment, for what handlers have just enqueued
 	_ = x.log.Settled(ctx)
 	if x.began.IsZero() {
 		return nil

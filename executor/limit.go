@@ -95,12 +95,9 @@ func fullLimit(name string, c LimitConfig) (limit.Config, error) {
 // Name returns the name of the limit.
 func (l *Limit) Name() string { return l.name }
 
-// errNoLimit is what a Limit says that NewLimit has not made.
-var errNoLimit = fmt.Errorf("%w: this limit was not made by NewLimit", ErrState)
-
 func (l *Limit) made() error {
 	if l == nil || l.limit == nil {
-		return errNoLimit
+		return fmt.Errorf("%w: this limit was not made by NewLimit", ErrState)
 	}
 	return nil
 }
@@ -176,10 +173,9 @@ func (l *Limit) Throttled(d time.Duration, err error) error {
 
 // Stats counts what runs and waits now. That of a nil Limit is zero.
 func (l *Limit) Stats() (s inspect.LimitStats) {
-	if l.made() != nil {
-		return s
+	if l.made() == nil {
+		l.x.limits.Do(func(*limit.Table, int64) { s = l.limit.Stats() })
 	}
-	l.x.limits.Do(func(*limit.Table, int64) { s = l.limit.Stats() })
 	return s
 }
 
@@ -193,10 +189,9 @@ func (l *Limit) Key(key string) (k inspect.LimitKey) {
 
 // Keys returns the keys in use, up to MaxListed of those for which most jobs wait.
 func (l *Limit) Keys() (keys []inspect.LimitKey) {
-	if l.made() != nil {
-		return nil
+	if l.made() == nil {
+		l.x.limits.Do(func(_ *limit.Table, now int64) { keys = l.limit.Keys(now, inspect.MaxListed) })
 	}
-	l.x.limits.Do(func(_ *limit.Table, now int64) { keys = l.limit.Keys(now, inspect.MaxListed) })
 	return keys
 }
 

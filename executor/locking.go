@@ -145,12 +145,6 @@ type Unique[T any] struct {
 	Heartbeat time.Duration
 }
 
-const (
-	defaultLeaseTTL = 35 * time.Second
-	// askAgain is after how long a job asks again a service that can't wake it.
-	askAgain = time.Second
-)
-
 // addLocks adds the keys that jobs wait for, lock and unlock.
 func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 	x := q.x
@@ -188,7 +182,7 @@ func refusal(d lock.Decision, why error) error {
 	case d.After > 0:
 		return Snooze(d.After)
 	}
-	return Snooze(askAgain) // its service can't wake it
+	return Snooze(time.Second) // its service can't wake it, and is asked again
 }
 
 // addUnique adds the lease of jobs that are unique while they run.
@@ -280,9 +274,6 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 // has failed. Then nothing was changed.
 type KeyLocks struct{ x *Executor }
 
-// errNoKeyLocks is what a KeyLocks says that belongs to no executor.
-var errNoKeyLocks = fmt.Errorf("%w: these are the keys of no executor; Executor.KeyLocks returns them", ErrState)
-
 var (
 	_ lock.Service = KeyLocks{}
 	_ lock.Watcher = KeyLocks{}
@@ -294,7 +285,7 @@ func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{x} }
 func (k KeyLocks) usable(ctx context.Context, key string) error {
 	switch {
 	case k.x == nil:
-		return errNoKeyLocks
+		return fmt.Errorf("%w: these are the keys of no executor; Executor.KeyLocks returns them", ErrState)
 	case k.x.cluster != nil:
 		return fmt.Errorf("%w: the partitions of a cluster have keys, each its own", ErrState)
 	}

@@ -169,22 +169,16 @@ func (a *wrapped) submit(ctx context.Context) error {
 	}
 	a.o, a.err = a.q.submit(ctx, a.entries, a.options, a.waiter)
 	a.tried = true
-	a.show()
-	if a.err == nil {
-		a.call.Receipts = receipts(a.q, &a.o)
-	}
-	return a.err
-}
-
-// show tells middlewares of the times and scores that came with the positions: what
-// they leave as it is, they have not asked for.
-func (a *wrapped) show() {
-	for i := range a.entries {
+	for i := range a.entries { // what middlewares leave of times and scores as it is, they have not asked for
 		it, e := &a.call.Items[i], &a.entries[i]
 		if it.Score = new(e.Score); it.Due.UnixNano() != e.Due {
 			it.Due = time.Unix(0, e.Due)
 		}
 	}
+	if a.err == nil {
+		a.call.Receipts = receipts(a.q, &a.o)
+	}
+	return a.err
 }
 
 // takeOver writes what middlewares have changed into the entries.

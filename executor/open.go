@@ -194,23 +194,6 @@ func (x *Executor) newCalls() *submit.Engine {
 	return calls
 }
 
-type openPartition = func(name string, log func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error)
-
-// openCluster opens the executor of a cluster, and returns what opens those of its partitions. See
-// package cluster, which is its door.
-func openCluster(c *cluster, cfg Config) (x *Executor, partition openPartition, err error) {
-	if x, err = Open("", cfg); err != nil {
-		return nil, nil, err
-	}
-	c.Actor, c.Probe, c.Decode, c.Handler, c.Workers, c.Here = c.Act, asked{x, x.inspector}, x.inspector.Decode, x.owns, x.cfg.Workers, func(n int) bool {
-		return c.Any(func(part *Executor) bool { return part.cfg.Splitter.Self == n })
-	}
-	x.cluster, c.room = c, dispatch.NewRoom(x.cfg.Workers)
-	x.dir, x.view = "a cluster", x.cluster.Inspector
-	x.limits.Commonly()
-	return x, x.openPartition, nil
-}
-
 func (x *Executor) openPartition(name string, log func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error) {
 	part, err := OpenLog(name, log, cfg)
 	if err != nil {

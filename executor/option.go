@@ -104,7 +104,7 @@ func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Co
 			if c.Absent = true; len(entries) != 1 {
 				return nil, fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(entries))
 			}
-			c.Alone = absentPrefix + fmt.Sprintf("%d/%s/%s", len(q.Name), q.Name, entries[0].ID)
+			c.Alone = fmt.Sprintf("id/%d/%s/%s", len(q.Name), q.Name, entries[0].ID)
 			continue
 		}
 		if err := checkName(o.name); err != nil {
@@ -279,6 +279,3 @@ func waiting(queue, id string, next journal.Position, due int64) error {
 // With an [IdempotencyKey] that came before, the call is a Duplicate, whatever waits.
 // Under DurabilityAsync the call waits for the commit.
 func IfAbsent() Option { return Option{kind: optionAbsent} }
-
-// absentPrefix begins the names of the gates of ids.
-const absentPrefix = "id/"

@@ -197,9 +197,6 @@ func wishOf(err error) (w work.Wish) {
 // that wraps it.
 var ErrNoHeartbeat = attempt.ErrNoHeartbeat
 
-// maxProgressText is how much of a message is kept.
-const maxProgressText = 256
-
 // Progress says how far a handler has come: done of total, in units of its own. It is
 // also a sign of life, see QueueConfig.HeartbeatTimeout. ctx is that of the handler, or
 // made of it; with another context, and after the handler has returned, Progress has no
@@ -208,7 +205,7 @@ const maxProgressText = 256
 // is in memory only.
 func Progress(ctx context.Context, done, total int64, message string) {
 	if a := attemptOf(ctx); a != nil {
-		a.Progress(done, total, strings.Clone(strings.ToValidUTF8(message[:min(maxProgressText, len(message))], "")))
+		a.Progress(done, total, strings.Clone(strings.ToValidUTF8(message[:min(256, len(message))], "")))
 	}
 }
 

@@ -85,6 +85,7 @@ func checkThrottle(throttle time.Duration, d Debounce, f FreshDue) error {
 
 // settings checks a Debounce and fills in what is left out.
 func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
+	const times = 10 // Quiet, which MaxWait is by default
 	switch {
 	case d.Quiet <= 0 && d.MaxWait > 0:
 		return shard.Debounce{}, fmt.Errorf("%w: Gather.Debounce.MaxWait is %v without Quiet, so it bounds no wait", ErrConfig, d.MaxWait)
@@ -94,16 +95,13 @@ func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
 		return shard.Debounce{}, fmt.Errorf("%w: Gather.FreshDue is %v, and Gather.Debounce.Quiet is %v: both say when a job is due, choose one", ErrConfig, f, d.Quiet)
 	case d.MaxWait > 0 && d.MaxWait < d.Quiet:
 		return shard.Debounce{}, fmt.Errorf("%w: Gather.Debounce.MaxWait is %v, it must be 0 (the default) or at least Quiet, which is %v", ErrConfig, d.MaxWait, d.Quiet)
-	case d.MaxWait < 0 || d.MaxWait == 0 && d.Quiet > math.MaxInt64/quietTimes:
+	case d.MaxWait < 0 || d.MaxWait == 0 && d.Quiet > math.MaxInt64/times:
 		d.MaxWait = math.MaxInt64
 	case d.MaxWait == 0:
-		d.MaxWait = quietTimes * d.Quiet
+		d.MaxWait = times * d.Quiet
 	}
 	return shard.Debounce(d), nil
 }
-
-// quietTimes is how many times Quiet a MaxWait is by default.
-const quietTimes = 10
 
 // checkSupersede refuses what makes no sense where a newer payload takes the place of an
 // older one.

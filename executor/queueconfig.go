@@ -275,15 +275,6 @@ type Share struct {
 	Shards int
 }
 
-// Limits and defaults of a queue.
-const (
-	defaultShards      = 5
-	defaultMaxRetries  = 25
-	defaultMaxPayloads = 1000
-	maxShards          = 1 << 12
-	maxBatch           = 1 << 12
-)
-
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {
 	jobs        work.Settings
@@ -311,10 +302,10 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		DeadAge:     c.DeadLetters.Retention.Age,
 		DeadCount:   c.DeadLetters.Retention.Count,
 		Core: shard.Config{
-			MaxRetries:  max(cmp.Or(c.MaxRetries, defaultMaxRetries), 0),
+			MaxRetries:  max(cmp.Or(c.MaxRetries, 25), 0),
 			Concurrency: cmp.Or(max(c.Share.Concurrency, 0), x.Workers+x.Stuck.SpareWorkers),
 			BatchSize:   cmp.Or(c.BatchSize, 1),
-			MaxPayloads: max(cmp.Or(c.Gather.MaxPayloads, defaultMaxPayloads), 0),
+			MaxPayloads: max(cmp.Or(c.Gather.MaxPayloads, 1000), 0),
 			Slack:       x.Advanced.TimerSlack,
 		},
 	}
@@ -322,6 +313,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		return s, err
 	}
 	var err error
+	c.Share.Shards = cmp.Or(c.Share.Shards, 5)
 	s.jobs.Core.Throttle = max(c.Gather.Throttle, 0)
 	s.jobs.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue)
 	c.Codec = cmp.Or(c.Codec, defaultCodec[T]())
@@ -333,11 +325,11 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	}
 	return s, cmp.Or(
 		c.DeadLetters.Retention.check(),
-		setting.InRange("Share.Shards", cmp.Or(c.Share.Shards, defaultShards), 1, maxShards),
+		setting.InRange("Share.Shards", c.Share.Shards, 1, 1<<12),
 		setting.NotAbove("Share.Concurrency", c.Share.Concurrency, 1<<17),
 		QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}.check("Share."),
 		setting.NotAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
-		setting.InRange("BatchSize", s.jobs.Batch, 1, maxBatch),
+		setting.InRange("BatchSize", s.jobs.Batch, 1, 1<<12),
 		err, checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.Block, c.Gather.Pull, c.Gather.FreshDue),
 		checkThrottle(c.Gather.Throttle, c.Gather.Debounce, c.Gather.FreshDue),
 		setting.Among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),

@@ -190,7 +190,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if s.jobs.Core.Single = single; single {
 		s.jobs.Core.MaxPayloads = 0
 	}
-	in := shards.New(x.seed, cmp.Or(t.cfg.Share.Shards, defaultShards))
+	in := shards.New(x.seed, t.cfg.Share.Shards)
 	t.q = &queue{
 		settings: s, x: x, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware),
 		Queue: work.Queue{

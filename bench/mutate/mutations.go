@@ -277,7 +277,7 @@ var inRoot = []mutation{
 	{"unlock although told not to", "journal/log.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
 	{"accept follow-ups in a commit of their own", "executor/internal/work/record.go", "		q.Log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.Log.Record(&c.Change)\n		_ = q.Log.Flush(q.Crew.Handlers)\n		_, _ = q.Log.Post(q.Crew.Handlers, f.Entries, f.With)\n", chains},
-	{"follow-ups that forget their trace", "executor/followup.go", "	if len(pairs) == 0 || own", "	if len(pairs) >= 0 || own", chains},
+	{"follow-ups that forget their trace", "executor/followup.go", "	if len(inherited) > 0 && (own", "	if len(inherited) < 0 && (own", chains},
 	{"keep what was staged in a batch that is halved", "executor/internal/halve/halve.go", "	if r.Calls > r.First { // what", "	if false { // what", chains},
 	{"keep what was staged in a call before next was called again", "executor/middleware.go", "		again.attempt.Again(again.call)\n", "		again.attempt.Begin(again.call)\n", chains},
 	{"keep what a batch has staged before next was called again", "executor/batch.go", "	case b.Calls > b.First: // a middleware", "	case false: // a middleware", chains},
@@ -527,7 +527,7 @@ var inRoot = []mutation{
 
 	// Locks.
 	{"a receipt that does not know it is on disk", "executor/enqueue.go", "	case o.Posted():", "	case q.durability == DurabilityAsync:", promises},
-	{"all payloads in one call", "executor/queueconfig.go", "max(cmp.Or(c.Gather.MaxPayloads, defaultMaxPayloads), 0),", "0,", promises},
+	{"all payloads in one call", "executor/queueconfig.go", "max(cmp.Or(c.Gather.MaxPayloads, 1000), 0),", "0,", promises},
 	{"an id is blocked by itself", "executor/internal/keylock/waiter.go", "return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0)", "return len(e.by) > 0", promises},
 	{"bury a payload, keep its keys", "executor/internal/keylock/condition.go", "h.set = append(h.set, setting{Key: key, Position: journal.Position(p.Position)})", "h.set = append(h.set, setting{Key: key})", burials},
 	{"an equal payload loses the keys", "executor/internal/keylock/lock.go", "|| !l.OnRun || k.has(", "|| l.OnRun || k.has(", burials},

@@ -212,20 +212,13 @@ func flagsOf(names string) (some []cli.Flag) {
 }
 
 var commands = []verb{
-	{
-		name: "inspect", args: "DIR", least: 1, most: 1, do: inspectAtRest, live: inspectLive,
-		usage: "figures of a journal: blocks, bytes, jobs by queue and state", flags: "blocks",
-	},
-	{
-		name: "jobs", args: "DIR", least: 1, most: 1, do: jobs, live: jobsLive, flags: "queue limit merge on-failure",
-		usage: "jobs that would run, in their order",
-	},
-	{
-		name: "job", args: "DIR QUEUE ID", least: 3, most: 3, do: job, live: jobLive, flags: "merge on-failure full",
-		usage: "everything about one job, and what of it is in the morgue",
-	},
-	{
-		name: "replay", args: "DIR", least: 1, most: 1, do: replay, flags: "queue limit merge on-failure shape max-payloads",
+	{name: "inspect", args: "DIR", least: 1, most: 1, do: inspectAtRest, live: inspectLive,
+		usage: "figures of a journal: blocks, bytes, jobs by queue and state", flags: "blocks"},
+	{name: "jobs", args: "DIR", least: 1, most: 1, do: jobs, live: jobsLive, flags: "queue limit merge on-failure",
+		usage: "jobs that would run, in their order"},
+	{name: "job", args: "DIR QUEUE ID", least: 3, most: 3, do: job, live: jobLive, flags: "merge on-failure full",
+		usage: "everything about one job, and what of it is in the morgue"},
+	{name: "replay", args: "DIR", least: 1, most: 1, do: replay, flags: "queue limit merge on-failure shape max-payloads",
 		usage: "the runs that the next start would make, changing nothing",
 		description: `Each run is listed as if those before it succeed. A start divides the ids of a
 queue among its shards at random; each shard keeps the order shown here. Jobs
@@ -234,76 +227,41 @@ one at a time. What the code says about a queue is not in the journal. Without
 -shape each is taken for one of HandleMerged or HandleBatch; -shape orders=events
 says that orders is one of Handle, -shape mirrors=state that mirrors is one of
 HandleLatest, and -shape '*=events' that all others are of Handle. Give
--merge, -on-failure and -max-payloads where they are not the defaults.`,
-	},
-	{
-		name: "check", args: "DIR", least: 1, most: 1, do: check,
-		usage: "is it sound? exit status 0: yes, 1: damaged, 2: could not look",
-	},
-	{
-		name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal, live: copyJournal,
-		usage: "copy a journal",
-	},
-	{
-		name: "compact", args: "DIR", least: 1, most: 1, do: compact, live: compact,
-		usage: "make the file of a journal as small as what is in it",
-	},
-	{
-		name: "salvage", args: "DIR NEWDIR", least: 2, most: 2, do: salvage,
-		usage: "write what is intact of a damaged journal to a new one",
-	},
-	{
-		name: "export", args: "DIR", least: 1, most: 1, do: export,
-		usage: "print a journal as JSON lines, for import",
-	},
-	{
-		name: "import", args: "NEWDIR", least: 1, most: 1, do: importJournal,
-		usage: "make a journal from what export printed, read from standard input",
-	},
-	{
-		name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, live: morgueLive, flags: "full all-dead",
-		usage: "the dead letters: list, put back, delete",
-	},
-	{
-		name: "status", args: "DIR", least: 1, most: 1, do: onlyLive, live: statusLive,
+-merge, -on-failure and -max-payloads where they are not the defaults.`},
+	{name: "check", args: "DIR", least: 1, most: 1, do: check,
+		usage: "is it sound? exit status 0: yes, 1: damaged, 2: could not look"},
+	{name: "copy", args: "DIR NEWDIR", least: 2, most: 2, do: copyJournal, live: copyJournal,
+		usage: "copy a journal"},
+	{name: "compact", args: "DIR", least: 1, most: 1, do: compact, live: compact,
+		usage: "make the file of a journal as small as what is in it"},
+	{name: "salvage", args: "DIR NEWDIR", least: 2, most: 2, do: salvage,
+		usage: "write what is intact of a damaged journal to a new one"},
+	{name: "export", args: "DIR", least: 1, most: 1, do: export,
+		usage: "print a journal as JSON lines, for import"},
+	{name: "import", args: "NEWDIR", least: 1, most: 1, do: importJournal,
+		usage: "make a journal from what export printed, read from standard input"},
+	{name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, live: morgueLive, flags: "full all-dead",
+		usage: "the dead letters: list, put back, delete"},
+	{name: "status", args: "DIR", least: 1, most: 1, do: onlyLive, live: statusLive,
 		usage: "how a running executor is: workers, trouble, lag of its queues",
 		description: `PARKED counts jobs that wait for a lock, a slot, a limit or their turn. Lists say
-parked of jobs whose id, or a prefix of it, is paused, too: PAUSED counts these.`,
-	},
-	{
-		name: "running", args: "DIR", least: 1, most: 1, do: onlyLive, live: runningLive, flags: "queue limit stack",
-		usage: "what the workers of a running executor have in hand",
-	},
-	{
-		name: "explain", args: "DIR QUEUE ID", least: 3, most: 3, do: onlyLive, live: explainLive,
-		usage: "why a job of a running executor does not run",
-	},
-	{
-		name: "events", args: "DIR", least: 1, most: 1, do: onlyLive, live: eventsLive, flags: "queues kind after events",
-		usage: "what happens to jobs in a running executor, as it happens",
-	},
-	{
-		name: "run", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all",
-		usage: "make waiting and halted jobs of a running executor due now",
-	},
-	{
-		name: "retry", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all",
-		usage: "as run, with the retries that are left: halted jobs get one more",
-	},
-	{
-		name: "cancel", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all failed reason",
-		usage: "send jobs of a running executor to the morgue",
-	},
-	{
-		name: "delete", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all failed",
-		usage: "end jobs of a running executor for good",
-	},
-	{
-		name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause, live: pause, flags: "prefix",
-		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart; -prefix: those that begin so",
-	},
-	{
-		name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause, live: pause, flags: "prefix",
-		usage: "let go on what was paused in the same way",
-	},
+parked of jobs whose id, or a prefix of it, is paused, too: PAUSED counts these.`},
+	{name: "running", args: "DIR", least: 1, most: 1, do: onlyLive, live: runningLive, flags: "queue limit stack",
+		usage: "what the workers of a running executor have in hand"},
+	{name: "explain", args: "DIR QUEUE ID", least: 3, most: 3, do: onlyLive, live: explainLive,
+		usage: "why a job of a running executor does not run"},
+	{name: "events", args: "DIR", least: 1, most: 1, do: onlyLive, live: eventsLive, flags: "queues kind after events",
+		usage: "what happens to jobs in a running executor, as it happens"},
+	{name: "run", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all",
+		usage: "make waiting and halted jobs of a running executor due now"},
+	{name: "retry", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all",
+		usage: "as run, with the retries that are left: halted jobs get one more"},
+	{name: "cancel", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all failed reason",
+		usage: "send jobs of a running executor to the morgue"},
+	{name: "delete", args: "DIR QUEUE [ID...]", least: 2, most: -1, do: onlyLive, live: actOnJobs, flags: "all failed",
+		usage: "end jobs of a running executor for good"},
+	{name: "pause", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause, live: pause, flags: "prefix",
+		usage: "keep an executor, a queue or ids of it from running jobs, also after a restart; -prefix: those that begin so"},
+	{name: "resume", args: "DIR [QUEUE [ID...]]", least: 1, most: -1, do: pause, live: pause, flags: "prefix",
+		usage: "let go on what was paused in the same way"},
 }

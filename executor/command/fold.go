@@ -277,9 +277,6 @@ func (c *call) folds(ctx context.Context, queue string, maxPayloads int, do func
 	})
 }
 
-// lookEvery is how long what is read may not have been asked about; see undisturbed.
-const lookEvery = 100 * time.Millisecond
-
 // undisturbed is [journal.View.Undisturbed] of all parts.
 func (s *folds) undisturbed() {
 	for _, p := range s.parts {
@@ -296,7 +293,7 @@ func (s *folds) all() iter.Seq[*folded] {
 			if q := s.fold(s.names[i]); s.err == nil && !yield(q) {
 				return
 			}
-			if s.err == nil && time.Since(looked) > lookEvery {
+			if s.err == nil && time.Since(looked) > 100*time.Millisecond {
 				s.undisturbed()
 				looked = time.Now()
 			}

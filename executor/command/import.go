@@ -16,9 +16,6 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// maxRetry is what a shard counts up to, with the attempt of it.
-const maxRetry = math.MaxInt32 - admin.FirstAttempt
-
 // importer makes a journal from lines.
 type importer struct {
 	dir    string
@@ -171,6 +168,7 @@ func nanos(t *time.Time) (ns int64, err error) {
 // sane returns an error for what no executor writes, and what would do harm in a
 // journal of one.
 func (l *line) sane() error {
+	const maxRetry = math.MaxInt32 - admin.FirstAttempt // what a shard counts up to
 	switch {
 	case len(*l.ID) == 0:
 		return errors.New("an empty id")

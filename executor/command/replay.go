@@ -36,7 +36,8 @@ type sum struct {
 }
 
 func replay(ctx context.Context, c *call) error {
-	return c.folds(ctx, c.String("queue"), defaultMaxPayloads, func(folds *folds) error {
+	const maxPayloads = 1000 // the default of the executor
+	return c.folds(ctx, c.String("queue"), maxPayloads, func(folds *folds) error {
 		c.start(folds.parts[0].View)
 		c.tasks("run", c.limit()).fill(folds)
 		return nil
@@ -83,9 +84,6 @@ func (o *output) sum(s *sum) {
 
 // configs are what the flags say about queues; "*" is for all others.
 type configs map[string]shard.Config
-
-// defaultMaxPayloads is that of the executor.
-const defaultMaxPayloads = 1000
 
 // readConfigs reads the flags; limit is the most payloads of a run.
 func readConfigs(c *call, limit int) (configs, error) {

@@ -21,7 +21,13 @@ const (
 // fire enqueues what is due of a schedule, on a goroutine of its own: a queue
 // without room, or a payload function that takes its time, delays no other.
 func (c *Cron) fire(o *term, s *schedule) {
-	defer c.rest(s)
+	defer func() {
+		c.group.mu.Lock()
+		close(c.firing[s])
+		delete(c.firing, s)
+		c.group.mu.Unlock()
+		c.poke()
+	}()
 	for {
 		ticks := c.due(o, s)
 		if len(ticks) == 0 {
@@ -33,15 +39,6 @@ func (c *Cron) fire(o *term, s *schedule) {
 			}
 		}
 	}
-}
-
-// rest ends the firing of a schedule.
-func (c *Cron) rest(s *schedule) {
-	c.group.mu.Lock()
-	close(c.firing[s])
-	delete(c.firing, s)
-	c.group.mu.Unlock()
-	c.poke()
 }
 
 // due returns the ticks to be fired now. Those that are missed are over.

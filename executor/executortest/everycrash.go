@@ -65,7 +65,15 @@ func EveryCrash(t *testing.T, scenario func(t *testing.T) Scenario) {
 // run runs the script with a kill after so many commits, and reports whether it has come
 // to its end before that.
 func (s Scenario) run(t *testing.T, x *Executor, commits int) (alive bool) {
-	x.killAfter(commits)
+	if commits == 0 {
+		x.Kill() // now, as far as the disk is concerned
+	}
+	var done atomic.Int64
+	x.disk.OnCommit(func() {
+		if done.Add(1) == int64(commits) {
+			x.Kill()
+		}
+	})
 	err := s.Script(x)
 	x.UntilIdle() // what the script has left may come to the commit
 	x.disk.OnCommit(nil)
@@ -76,19 +84,4 @@ func (s Scenario) run(t *testing.T, x *Executor, commits int) (alive bool) {
 	x.UntilEmpty()
 	s.Check(t, x)
 	return alive
-}
-
-// killAfter kills the process after its next commits; 0: now, as far as the disk is
-// concerned.
-func (x *Executor) killAfter(commits int) {
-	if commits == 0 {
-		x.Kill()
-		return
-	}
-	var done atomic.Int64
-	x.disk.OnCommit(func() {
-		if done.Add(1) == int64(commits) {
-			x.Kill()
-		}
-	})
 }

@@ -77,14 +77,11 @@ func (x *Executor) present() *executor.Executor {
 	return x.life.x
 }
 
-// roomForResults is what a full disk has for the results of jobs.
-const roomForResults = 64 << 10
-
 // Full has the disk take about so many bytes of payloads more, and then no other: calls
 // return ErrFull. There is room for the results of some hundred jobs beyond. A disk that
 // has become full, or has room again, is found out within a second: see
 // [Executor.Advance].
-func (x *Executor) Full(bytes int) { x.disk.Fill(max(bytes, 0), roomForResults) }
+func (x *Executor) Full(bytes int) { x.disk.Fill(max(bytes, 0), 64<<10) }
 
 // NoRoom has the disk take nothing more: not even results, which wait for room.
 func (x *Executor) NoRoom() { x.disk.Limit(1) }

@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// stallAfter is how long, in real time, the goroutines of a bubble may be at work
-// without anything that happens to a job.
-const stallAfter = 30 * time.Second
-
 // guard watches over a bubble from outside: a goroutine that waits for something that
 // is no part of it keeps [synctest.Wait] from returning, and nothing inside can tell.
 type guard struct {
@@ -23,7 +19,7 @@ type guard struct {
 
 func startGuard(test string) *guard {
 	g := &guard{over: make(chan struct{})}
-	go g.watch(test, stallAfter, func(message string) {
+	go g.watch(test, 30*time.Second, func(message string) {
 		debug.SetTraceback("all") // the stacks say what it is
 		panic(message)
 	})
