@@ -141,7 +141,9 @@ func TestBurialsAtOnceOnAFullDisk(t *testing.T) {
 				}
 				start(t, x)
 				time.Sleep(time.Minute)
-				require.Equal(t, n, stats(t, q).Dead+stats(t, q).Payloads)
+				synctest.Wait()
+				now := stats(t, q)
+				require.Equal(t, n, now.Dead+now.Payloads)
 				healed.Store(true)
 				time.Sleep(time.Minute)
 				synctest.Wait()

@@ -27,11 +27,9 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 	parts := make(map[place][]byte, len(divided))
 	for number, of := range divided {
 		if len(divided) == 1 {
-			p, err := n.gate(ctx, number, queue)
-			if err != nil {
+			if p, err := n.gate(ctx, number, queue); err != nil {
 				return nil, err
-			}
-			if p != nil {
+			} else if p != nil {
 				receipts, err := p.enqueue(ctx, queue, items, conditions)
 				if !p.gone(err) || errors.Is(err, executor.ErrUnknown) { // or nothing was accepted, and the inbox can have it
 					return receipts, err
