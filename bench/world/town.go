@@ -13,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
 )
 
 // partitions is how many each town has.
@@ -210,8 +211,13 @@ func (t *town) begin(group script) {
 	}
 }
 
-// rest is called when a step is over.
+// rest is called when a step is over. What a run has ended before it came to the next payload is
+// settled when the run is a quantum old.
 func (t *town) rest() {
+	for t.starting() {
+		time.Sleep(shard.Quantum)
+		synctest.Wait()
+	}
 	if !t.present.Load().lives() {
 		t.turn(0)
 	}
@@ -223,6 +229,13 @@ func (t *town) rest() {
 	if anew {
 		t.w.baseline()
 	}
+}
+
+// starting reports whether a run is younger than that.
+func (t *town) starting() bool {
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	return slices.ContainsFunc(t.w.running, func(r *run) bool { return time.Since(r.began) < shard.Quantum })
 }
 
 // rests reports whether no job can begin: then what is done to them can be counted.
