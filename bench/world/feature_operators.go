@@ -16,7 +16,7 @@ import (
 // was refused has not been done.
 var operating = &feature{
 	name: "operators",
-	claims: `Act Inspector.RetryNow Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed
+	claims: `Inspector.Act Inspector.RetryNow Inspector.RunNow Inspector.Cancel Inspector.Delete Inspector.KillFailed Inspector.DeleteFailed
 		Inspector.DeleteDead SelectIDs SelectQueue SelectJobs`,
 	plan:  []string{"cancel", "discard", "fail"},
 	steps: []step{{"act", 14, true, drawAction, playAction}},

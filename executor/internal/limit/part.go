@@ -22,6 +22,8 @@ type part struct {
 	permits int
 	share   int     // it gives back what is above that as soon as jobs end
 	starts  []start // that it may use, the first one first
+	unused  int     // of the last ones, whose time was over
+	after   int64   // see quota.Ask
 
 	asking bool        // an ask is under way
 	known  bool        // there was an answer
@@ -85,18 +87,20 @@ func (p *part) begin(now int64) {
 	p.begun = true
 	if p.key.limit.law.interval > 0 {
 		p.drop(now)
-		p.starts = p.starts[1:]
+		p.starts, p.unused = p.starts[1:], 0
 	}
 }
 
 // drop forgets starts whose time is over.
 func (p *part) drop(now int64) {
+	before := len(p.starts)
 	p.starts = slices.DeleteFunc(p.starts, func(s start) bool { return s.until < now })
+	p.unused += before - len(p.starts)
 }
 
 // forget reports whether nobody here or elsewhere needs to know of the part any longer.
 func (p *part) forget() bool {
-	if p.asking || p.pause.New || p.wants() > 0 || p.told != [2]int{} {
+	if p.asking || p.pause.New || p.wants() > 0 || p.told != [2]int{} || p.unused > 0 {
 		return false
 	}
 	p.known, p.begun, p.starts = false, false, nil
@@ -123,7 +127,7 @@ func (p *part) plan(now int64) {
 	switch {
 	case p.asking:
 		return
-	case p.pause.New, p.permits < p.told[0] && p.permits < p.told[1]: // others may wait for it
+	case p.pause.New, p.unused > 0 && len(p.starts) == 0, p.permits < p.told[0] && p.permits < p.told[1]: // others may wait for it
 		p.at = max(p.failed, now)
 	case short:
 		p.at = max(p.retry, now)
@@ -138,18 +142,25 @@ func (p *part) plan(now int64) {
 		p.at = never
 		return
 	}
+	if n := len(p.starts); n > 0 { // what is not used is given back
+		p.at = min(p.at, max(p.starts[n-1].until+1, p.failed))
+	}
 	k.limit.table.asks.Put(p)
 }
 
 // ask is what to ask now. What it gives back is used by nobody here from then on.
 func (p *part) ask(now int64) quota.Ask {
 	k, wants := p.key, p.wants()
-	if now >= p.asked+askAgain {
+	if p.drop(now); now >= p.asked+askAgain {
 		p.permits = min(p.permits, wants)
 	}
 	a := quota.Ask{Concurrent: k.limit.law.concurrent, Interval: k.limit.law.interval, Ahead: k.limit.law.ahead, Holds: p.permits, Wants: wants, Pauses: p.pause}
 	if k.limit.law.interval > 0 {
 		a.Starts = max(wants-k.running-len(p.starts), 0)
+		if len(p.starts) == 0 {
+			a.Unused, a.After = p.unused, p.after
+		}
+		p.unused = 0
 	}
 	if p.pause.New {
 		a.Pauses.For, a.Pauses.Age = max(k.paused-now, 0), now-p.said
@@ -166,7 +177,7 @@ func (p *part) hear(sent, now int64, of quota.Ask, a quota.Answer, ok bool) {
 	if !ok {
 		p.failed = now + askAgain
 		p.retry = p.failed
-		p.pause.New = p.pause.New || of.Pauses.New
+		p.pause.New, p.unused = p.pause.New || of.Pauses.New, of.Unused
 		return
 	}
 	p.known, p.permits, p.share, p.retry = true, a.Permits, a.Share, now+a.Retry
@@ -177,6 +188,7 @@ func (p *part) hear(sent, now int64, of quota.Ask, a quota.Answer, ok bool) {
 	if k.limit.law.concurrent == 0 {
 		p.told = [2]int{}
 	}
+	p.after, p.unused = a.After, 0
 	for _, at := range a.Starts {
 		p.starts = append(p.starts, start{from: now + at, until: max(sent+at+int64(quota.Grace), now+at+atLeast)})
 	}

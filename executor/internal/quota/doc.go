@@ -17,7 +17,7 @@
 //
 // # What is not
 //
-// A start that was given and not used is lost. Which process gets the next one is a matter of who asks.
+// A start that was given and not used is lost, unless it was the last one. Which process gets the next one is a matter of who asks.
 //
 // Census: none.
 package quota

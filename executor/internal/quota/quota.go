@@ -41,6 +41,8 @@ type Ask struct {
 	Holds  int // permits that it has still
 	Wants  int // jobs that run or wait
 	Starts int // of jobs that wait, beside those it was given
+	Unused int // of the last ones that it was given, which were to begin before After
+	After  int64
 	Pauses Pause
 }
 
@@ -57,6 +59,7 @@ type Answer struct {
 	Permits int
 	Share   int     // what it has of permits while others want more; it gives back the rest when it can
 	Starts  []int64 // times of jobs
+	After   int64   // what tells whether anybody has been given one since
 	Paused  int64
 	Retry   int64 // when to ask again for what it did not get
 }
@@ -130,6 +133,10 @@ func (r *Row) divide(permits int) map[string]int {
 
 // start gives starts of the near future.
 func (r *Row) start(now int64, a Ask, to *Answer) {
+	if a.Unused > 0 && r.Next == a.After { // as if they had not been given
+		r.Next -= int64(a.Unused) * a.Interval
+	}
+	defer func() { to.After = r.Next }()
 	for range min(a.Starts, starts) {
 		at := max(now, r.Paused, r.Next-a.Ahead)
 		if at > now+ahead {

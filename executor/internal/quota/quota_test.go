@@ -140,6 +140,26 @@ func TestStartsOfAll(t *testing.T) {
 	}
 }
 
+// The last start that was given goes back if it was not used, and nobody has been given one since.
+func TestUnusedStarts(t *testing.T) {
+	var r quota.Row
+	all := func(string) bool { return true }
+	ask := func(now int64, self string, of quota.Ask) quota.Answer {
+		of.Interval = int64(time.Second)
+		return r.Agree(now, self, all, of)
+	}
+	one := ask(1, "a", quota.Ask{Starts: 1})
+	require.Equal(t, []int64{0}, one.Starts)
+	two := ask(1+int64(time.Second)/2, "a", quota.Ask{Starts: 1, Unused: 1, After: one.After})
+	require.Equal(t, []int64{0}, two.Starts)
+	require.Empty(t, ask(1+int64(time.Second)/2, "b", quota.Ask{Starts: 1}).Starts)
+	three := ask(1+int64(time.Second)*5/4, "b", quota.Ask{Starts: 1}) // due in a quarter
+	require.Empty(t, three.Starts)
+	four := ask(1+int64(time.Second)*3/2, "b", quota.Ask{Starts: 1})
+	require.Equal(t, []int64{0}, four.Starts)
+	require.Empty(t, ask(1+int64(time.Second)*3/2, "a", quota.Ask{Starts: 1, Unused: 1, After: two.After}).Starts, "b has one since")
+}
+
 // A pause is that of all; a shorter one ends it only where a person says so.
 func TestPauseOfAll(t *testing.T) {
 	var r quota.Row
