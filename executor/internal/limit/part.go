@@ -99,8 +99,8 @@ func (p *part) drop(now int64) {
 }
 
 // forget reports whether nobody here or elsewhere needs to know of the part any longer.
-func (p *part) forget() bool {
-	if p.asking || p.pause.New || p.wants() > 0 || p.told != [2]int{} || p.unused > 0 {
+func (p *part) forget(now int64) bool {
+	if p.drop(now); p.asking || p.pause.New || p.wants() > 0 || p.told != [2]int{} || p.unused > 0 {
 		return false
 	}
 	p.known, p.begun, p.starts = false, false, nil
@@ -151,7 +151,7 @@ func (p *part) plan(now int64) {
 // ask is what to ask now. What it gives back is used by nobody here from then on.
 func (p *part) ask(now int64) quota.Ask {
 	k, wants := p.key, p.wants()
-	if p.drop(now); now >= p.asked+askAgain {
+	if now >= p.asked+askAgain {
 		p.permits = min(p.permits, wants)
 	}
 	a := quota.Ask{Concurrent: k.limit.law.concurrent, Interval: k.limit.law.interval, Ahead: k.limit.law.ahead, Holds: p.permits, Wants: wants, Pauses: p.pause}

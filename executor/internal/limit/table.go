@@ -265,7 +265,7 @@ func (t *Table) due(now int64) (parts []*part) {
 	for len(t.asks) > 0 && t.asks[0].at <= now && len(parts) < mostAsks {
 		p := t.asks[0]
 		t.asks.Remove(p)
-		if p.forget() {
+		if p.forget(now) {
 			t.settle(now, p.key)
 		} else {
 			parts = append(parts, p)
