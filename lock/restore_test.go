@@ -3,6 +3,7 @@ package lock_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,11 +87,12 @@ func TestRestoreRefusesAsAWhole(t *testing.T) {
 
 // shown has all figures of a key in one line.
 func shown(s lock.Status) string {
-	line := fmt.Sprintf("%s: %s, token %d, for %v, %v left", s.Key, s.Holder.Owner, s.Holder.Token, s.HeldFor, s.Remaining)
+	var line strings.Builder
+	line.WriteString(fmt.Sprintf("%s: %s, token %d, for %v, %v left", s.Key, s.Holder.Owner, s.Holder.Token, s.HeldFor, s.Remaining))
 	for _, w := range s.Waiters {
-		line += fmt.Sprintf("; %s for %v", w.Owner, w.For)
+		line.WriteString(fmt.Sprintf("; %s for %v", w.Owner, w.For))
 	}
-	return line
+	return line.String()
 }
 
 func TestStatusForPeople(t *testing.T) {
