@@ -42,7 +42,7 @@ var arrows = []struct {
 	{"executor/cron", []string{"executor", "executor/cluster", "executor/internal/guard", "executor/internal/ownership", "lock"}},                                                                           // asks whose an id is
 	{"executor/dashboard", []string{"executor", "executor/cron", "executor/inspect", "executor/internal/admin", "executor/internal/brief", "executor/internal/guard", "executor/internal/serving", "lock"}}, // bounds its answers as the control socket does
 	{"executor/...", []string{"executor", "executor/...", "journal", "lock"}},
-	{"bench/world", []string{"bench/child", "executor", "executor/cluster", "executor/cron", "executor/events", "executor/executortest", "executor/inspect", "journal", "lock"}}, // a test
+	{"bench/world", []string{"bench/child", "executor", "executor/cluster", "executor/cron", "executor/events", "executor/executortest", "executor/inspect", "journal", "lock", "shard"}}, // a test
 	{"bench/...", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"bench", []string{"actor", "bench/...", "executor", "executor/...", "journal", "lock", "shard"}},
 	{"examples/...", []string{"executor", "executor/...", "lock"}}, // what users import

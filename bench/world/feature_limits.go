@@ -31,7 +31,7 @@ func (r *run) keys() map[string]bool {
 // queues that have the limit.
 var limiting = &feature{
 	name: "limits", claims: `NewLimit Conditions.Limits LimitOf.Limit LimitOf.Key
-		LimitSetting.Concurrent LimitSetting.Rate LimitSetting.Per LimitSetting.Burst Throttled Limit.Pause Limit.Throttled Limit.Set
+		LimitSetting.Concurrent LimitSetting.Rate LimitSetting.Per LimitSetting.Burst LimitSetting.Cluster Throttled Limit.Pause Limit.Throttled Limit.Set
 		Limit.Key Limit.Keys Limit.Name Limit.Stats Executor.Limits`,
 	plan: []string{"throttled~3s", "slowed~3s", "2s:ok", "2s:ok"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,14 +25,25 @@ func TestRoom(t *testing.T) {
 		r := NewRoom(10)
 		first, err := r.Enter(t.Context(), 99)
 		require.NoError(t, err, "what is larger than the room takes all of it")
-		var in []string
+		var mu sync.Mutex
+		var names []string
+		note := func(name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			names = append(names, name)
+		}
+		in := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(names)
+		}
 		enter := func(name string, n int64, ctx context.Context) {
 			go func() {
 				switch share, err := r.Enter(ctx, n); {
 				case err != nil:
-					in = append(in, name+": "+err.Error())
+					note(name + ": " + err.Error())
 				default:
-					in = append(in, name)
+					note(name)
 					time.Sleep(time.Second)
 					share.Leave()
 					share.Leave()
@@ -43,19 +55,19 @@ func TestRoom(t *testing.T) {
 		enter("large", 10, t.Context())
 		enter("gone", 1, gone)
 		enter("small", 1, t.Context())
-		require.Empty(t, in)
+		require.Empty(t, in())
 		cancel(errors.New("enough"))
 		synctest.Wait()
-		require.Equal(t, []string{"gone: enough"}, in)
+		require.Equal(t, []string{"gone: enough"}, in())
 		first.Resize(1)
 		synctest.Wait()
-		require.Len(t, in, 1, "the large one stands in front of the small one")
+		require.Len(t, in(), 1, "the large one stands in front of the small one")
 		first.Leave()
 		synctest.Wait()
-		require.Equal(t, "large", in[1])
+		require.Equal(t, "large", in()[1])
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, "small", in[2])
+		require.Equal(t, "small", in()[2])
 
 		time.Sleep(time.Second)
 		first, err = r.Enter(t.Context(), 1)
