@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -32,8 +33,7 @@ type LimitConfig = inspect.LimitSetting
 //
 // A handler that was told to come back later, by a 429 for example, returns
 // [Throttled], which pauses its keys and spends no retry. Set and Pause hold for jobs
-// that already wait, too. Limits are in memory: a restart forgets pauses, changes and
-// starts.
+// that already wait, too.
 //
 // The methods may be called from any goroutine, handlers included, and don't block.
 // After Stop they have no effect. See "Limits" in the guide (README.md).
@@ -46,26 +46,27 @@ type Limit struct {
 // NewLimit makes a limit. The name, of 1 to 512 bytes, is for people; each limit of an
 // executor needs another. Make it before the queues that use it.
 //
-// The limit is kept in memory: a restart forgets pauses, what [Limit.Set] has changed,
+// Without Cluster it is kept in memory: a restart forgets pauses, what [Limit.Set] has changed,
 // and when jobs have started. So a key may start more jobs around a restart than Rate
 // says; it does not get another Burst, though.
 //
-// It returns ErrConfig, ErrInvalidKey for the name, or ErrClosed once Stop was called.
+// It returns ErrConfig, ErrInvalidKey for the name, ErrState after Start in a cluster, or ErrClosed after Stop.
 func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 	if x == nil {
 		return nil, fmt.Errorf("%w: limit %q has no executor; Open makes one", ErrConfig, name)
 	}
-	if err := checkName(name); err != nil {
-		return nil, err
-	}
 	c, err := fullLimit(name, cfg)
-	if err != nil {
+	x.mu.Lock()
+	late := x.cluster != nil && x.state != opened
+	x.mu.Unlock()
+	switch err := cmp.Or(checkName(name), err); {
+	case err != nil:
 		return nil, err
-	}
-	if x.stopping.Load() {
+	case x.stopping.Load():
 		return nil, ErrClosed
-	}
-	if c.Cluster && x.front != nil {
+	case late:
+		return nil, fmt.Errorf("%w: limit %q comes after Start; a cluster has all of its limits before", ErrState, name)
+	case c.Cluster && x.front != nil:
 		return nil, fmt.Errorf("%w: limit %q is made with the executor of a partition, and Cluster set; make it with that of the cluster", ErrConfig, name)
 	}
 	l := &Limit{x: x, name: name}
@@ -87,9 +88,9 @@ func (x *Executor) Limits() (all []*Limit) {
 func fullLimit(name string, c LimitConfig) (limit.Config, error) {
 	full, err := limit.Config(c).WithDefaults()
 	if err != nil {
-		return full, fmt.Errorf("%w: limit %q: %w", ErrConfig, name, err)
+		err = fmt.Errorf("%w: limit %q: %w", ErrConfig, name, err)
 	}
-	return full, nil
+	return full, err
 }
 
 // Name returns the name of the limit.
@@ -123,8 +124,7 @@ func (l *Limit) Set(cfg LimitConfig) error {
 	return err
 }
 
-// maxPause is the longest pause of a key.
-const maxPause = 10 * 366 * 24 * time.Hour
+const maxPause = 10 * 366 * 24 * time.Hour // of a key
 
 // Pause has no job of a key start for so long from now; what runs goes on. It takes
 // the place of an earlier pause, and zero or less ends that. The key of a limit
@@ -135,11 +135,11 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 	if err == nil && key != "" { // that of a limit without a Key
 		err = keylock.CheckKey(key)
 	}
+	if err == nil && d > maxPause {
+		err = fmt.Errorf("%w: a pause of %v, it must not be above %v", ErrConfig, d, maxPause)
+	}
 	if err != nil {
 		return err
-	}
-	if d > maxPause {
-		return fmt.Errorf("%w: a pause of %v, it must not be above %v", ErrConfig, d, maxPause)
 	}
 	l.x.limits.Do(func(_ *limit.Table, now int64) { l.limit.Pause(now, key, now+int64(max(d, 0))) })
 	return nil

@@ -728,7 +728,7 @@ var inRoot = []mutation{
 	{"a pause of the executor that ends with the pause of a queue", "executor/internal/pause/board.go", "q.tell(b.all || b.queues[q.Name])", "q.tell(b.queues[q.Name])", steering},
 
 	// Keys, and how their locks end.
-	{"delete a waiting job, and keep what its runs have locked", "executor/internal/admit/claim.go", "(Keeper); ok {", "(Keeper); ok && v != shard.VerdictDeleted {", gate{"./executor", "^TestDeletedJobsLetGo$"}},
+	{"delete a waiting job, and keep what its runs have locked", "executor/internal/admit/claim.go", "(Keeper); ok && h == nil {", "(Keeper); ok && v != shard.VerdictDeleted {", gate{"./executor", "^TestDeletedJobsLetGo$"}},
 	{"a state that is superseded keeps its keys", "executor/internal/keylock/condition.go", "			c.Drop(c.comingWith(m.Position)...)\n			continue\n", "			continue\n", worlds("locks,latest")},
 	{"a dead letter that is superseded keeps its keys", "executor/internal/keylock/condition.go", "	c.DropAll(change.Exhumed)\n", "", worlds("locks,latest")},
 	{"a payload that is discarded unlocks nothing", "executor/internal/keylock/condition.go", "	if v == shard.VerdictDone || v == shard.VerdictDiscarded {\n", "	if v == shard.VerdictDone {\n", gate{"./executor", "^TestLockable_S04"}},

@@ -402,6 +402,8 @@ func TestALimitOfACluster(t *testing.T) {
 		require.EqualValues(t, 2, most.Load())
 		require.True(t, l.Stats().Config.Cluster)
 	}
+	_, err = executor.NewLimit(c.x, "late", executor.LimitConfig{Concurrent: 2})
+	require.ErrorIs(t, err, executor.ErrState)
 	_, err = executor.NewLimit(c.parts[0], "other", executor.LimitConfig{Concurrent: 2, Cluster: true})
 	require.ErrorIs(t, err, executor.ErrConfig)
 }

@@ -191,7 +191,7 @@ func (c *Claim) Settle(v shard.Verdict, over bool) (sets []journal.Set) {
 	for i, h := range c.holds {
 		if s, ok := h.(Settled); ok {
 			sets = append(sets, s.Settle(v, over)...)
-		} else if k, ok := c.list.asked[i].(Keeper); ok {
+		} else if k, ok := c.list.asked[i].(Keeper); ok && h == nil {
 			sets = append(sets, k.Abandoned(c.By, v, over)...)
 		}
 	}

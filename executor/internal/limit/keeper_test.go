@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,13 +71,13 @@ type crowd struct {
 	cancel  context.CancelFunc
 	running map[string]int // by key
 	most    map[string]int
-	starts  []time.Time
-	done    []int // by process
+	starts  map[string][]time.Time // by key
+	done    []int                  // by process
 }
 
 func newCrowd(t *testing.T, seed uint64, processes int, c Config) *crowd {
 	r := &crowd{town: &town{rnd: rand.New(rand.NewPCG(seed, 3)), rows: make(map[string]quota.Stored), dead: make(map[string]bool)},
-		running: make(map[string]int), most: make(map[string]int), done: make([]int, processes)}
+		running: make(map[string]int), most: make(map[string]int), starts: make(map[string][]time.Time), done: make([]int, processes)}
 	c.Cluster = true
 	c, err := c.WithDefaults()
 	require.NoError(t, err)
@@ -92,13 +93,17 @@ func newCrowd(t *testing.T, seed uint64, processes int, c Config) *crowd {
 	return r
 }
 
-// job runs one under a key in a process, and returns when it has ended.
-func (r *crowd) job(process int, id, key string, takes time.Duration) {
+// job runs one under a key, or several with a plus between them, in a process, and returns when it has ended.
+func (r *crowd) job(process int, id, keys string, takes time.Duration) {
 	l, woken := r.all[process], make(chan struct{}, 1)
 	var g *Grant
+	var needs []Need
+	for key := range strings.SplitSeq(keys, "+") {
+		needs = append(needs, Need{r.limits[process], key})
+	}
 	for {
 		l.Do(func(t *Table, now int64) {
-			g = t.Enter(now, admit.Owner{Queue: "q", ID: id}, []Need{{r.limits[process], key}}, func() { woken <- struct{}{} })
+			g = t.Enter(now, admit.Owner{Queue: "q", ID: id}, needs, func() { woken <- struct{}{} })
 		})
 		if g != nil {
 			break
@@ -106,13 +111,17 @@ func (r *crowd) job(process int, id, key string, takes time.Duration) {
 		<-woken
 	}
 	r.mu.Lock()
-	r.running[key]++
-	r.most[key] = max(r.most[key], r.running[key])
-	r.starts = append(r.starts, time.Now())
+	for _, n := range needs {
+		r.running[n.Key]++
+		r.most[n.Key] = max(r.most[n.Key], r.running[n.Key])
+		r.starts[n.Key] = append(r.starts[n.Key], time.Now())
+	}
 	r.mu.Unlock()
 	time.Sleep(takes)
 	r.mu.Lock()
-	r.running[key]--
+	for _, n := range needs {
+		r.running[n.Key]--
+	}
 	r.done[process]++
 	r.mu.Unlock()
 	l.Do(func(t *Table, now int64) { t.Release(now, g) })
@@ -135,6 +144,18 @@ func (r *crowd) ended(process int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.done[process]
+}
+
+// paced checks that so many jobs of a key start within a second, at most.
+func (r *crowd) paced(t *testing.T, most int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, starts := range r.starts {
+		slices.SortFunc(starts, time.Time.Compare)
+		for i := range len(starts) - most {
+			require.GreaterOrEqual(t, starts[i+most].Sub(starts[i]), time.Second, key)
+		}
+	}
 }
 
 // busy has so many jobs in each process, one after the other, for a time.
@@ -201,12 +222,9 @@ func TestARateOfAClusterHoldsInAllProcesses(t *testing.T) {
 			defer r.cancel()
 			r.failing = seed%2 == 1
 			r.busy(4, 1, 30*time.Millisecond, time.Minute)
-			slices.SortFunc(r.starts, time.Time.Compare)
-			for i := range len(r.starts) - (20 + burst - 1) {
-				require.GreaterOrEqual(t, r.starts[i+20+burst-1].Sub(r.starts[i]), time.Second)
-			}
+			r.paced(t, 20+burst-1)
 			if !r.failing {
-				require.Greater(t, len(r.starts), 20*60*8/10, "seed %d", seed)
+				require.Greater(t, len(r.starts["key0"]), 20*60*8/10, "seed %d", seed)
 			}
 		})
 	}
@@ -239,6 +257,94 @@ func TestAProcessThatDies(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(t, []int{3, 2}, []int{r.ended(0), r.ended(1)})
 	})
+}
+
+// What goes back goes back once, and nothing that was before a start that was used; a pause says how old it is.
+func TestAnAskSaysWhatIsSo(t *testing.T) {
+	c, err := Config{Rate: 1, Cluster: true}.WithDefaults()
+	require.NoError(t, err)
+	table := NewTable()
+	table.common = true
+	l := table.NewLimit(0, "l", c)
+	enter := func(now int64) *Grant { return table.Enter(now, admit.Owner{ID: "a"}, []Need{{l, "k"}}, func() {}) }
+	late := int64(quota.Grace) + 1
+	p := l.key("k").part
+	given := func(now int64, at ...int64) {
+		p.hear(now, now, quota.Ask{Wants: 1}, quota.Answer{Starts: at, After: 7}, true)
+		table.settle(now, p.key)
+	}
+	require.Nil(t, enter(0))
+	given(0, 0)
+	a := p.ask(late)
+	require.Zero(t, a.Unused, "it may be used until it is dropped")
+	p.plan(late)
+	p.hear(late, late, a, quota.Answer{}, false)
+	p.plan(late)
+	a = p.ask(late)
+	require.Equal(t, [2]int64{1, 7}, [2]int64{int64(a.Unused), a.After})
+	p.hear(late, late, a, quota.Answer{}, false)
+	require.Zero(t, p.ask(late).Unused, "nobody knows whether it has gone back")
+	given(late, 0, 2*late)
+	p.plan(3 * late)
+	g := enter(3 * late)
+	require.NotNil(t, g)
+	table.Release(3*late, g)
+	require.Zero(t, p.ask(3*late).Unused, "the one after it was used")
+	l.Pause(4*late, "k", 9*late)
+	a = p.ask(6 * late)
+	require.Equal(t, quota.Pause{New: true, For: 3 * late, Age: 2 * late}, a.Pauses)
+	p.hear(6*late, 6*late, a, quota.Answer{}, false)
+	require.True(t, p.ask(7*late).Pauses.New, "nobody has heard of it")
+}
+
+// An answer that was on its way when this process was taken for dead is for one that is no more.
+func TestAnAnswerToADeadProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCrowd(t, 1, 0, Config{Concurrent: 1})
+		defer r.cancel()
+		l := New()
+		l.Commonly()
+		t.Cleanup(l.Close)
+		r.all, r.done = []*Limits{l}, make([]int, 1)
+		r.limits = []*Limit{l.Add("limit", Config{Concurrent: 1, Cluster: true}, nil)}
+		calls := 0
+		go l.Keep(t.Context(), quota.Processes{Self: "0", Rows: func(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []quota.Stored) ([]quota.Stored, error)) error {
+			err := r.share(ctx, keys, change)
+			if calls++; calls == 1 {
+				l.Lapse()
+				time.Sleep(time.Second)
+				require.Zero(t, r.runs("k"))
+			}
+			return err
+		}})
+		go r.job(0, "a", "k", time.Minute)
+		time.Sleep(time.Second + 500*time.Millisecond)
+		require.Zero(t, r.runs("k"), "it asks again before")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 1, r.runs("k"))
+		time.Sleep(time.Minute) // until it has ended
+	})
+}
+
+// Jobs that need starts of two keys have their turn, beside some that need one, and what they do not use
+// goes back so that no window has more.
+func TestAJobWithTwoKeys(t *testing.T) {
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newCrowd(t, seed, 1+int(seed)%3, Config{Rate: 1 + int(seed)%2})
+			defer r.cancel()
+			r.failing = seed%2 == 1
+			var all sync.WaitGroup
+			for p := range r.all {
+				for i := range 6 {
+					keys := []string{"x+y", "y+x", "x"}[i%3]
+					all.Go(func() { r.job(p, fmt.Sprint(p, i), keys, 10*time.Millisecond) })
+				}
+			}
+			all.Wait() // or the bubble is stuck
+			r.paced(t, 1+int(seed)%2)
+		})
+	}
 }
 
 // What was given is used until it is too late, and not at all once the process was taken for dead.

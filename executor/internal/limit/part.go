@@ -160,7 +160,7 @@ func (p *part) ask(now int64) quota.Ask {
 		if len(p.starts) == 0 {
 			a.Unused, a.After = p.unused, p.after
 		}
-		p.unused = 0
+		p.unused = 0 // they go back once: who does not hear whether they have may not say so again
 	}
 	if p.pause.New {
 		a.Pauses.For, a.Pauses.Age = max(k.paused-now, 0), now-p.said
@@ -177,7 +177,7 @@ func (p *part) hear(sent, now int64, of quota.Ask, a quota.Answer, ok bool) {
 	if !ok {
 		p.failed = now + askAgain
 		p.retry = p.failed
-		p.pause.New, p.unused = p.pause.New || of.Pauses.New, of.Unused
+		p.pause.New = p.pause.New || of.Pauses.New
 		return
 	}
 	p.known, p.permits, p.share, p.retry = true, a.Permits, a.Share, now+a.Retry

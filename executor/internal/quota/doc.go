@@ -11,13 +11,15 @@
 //   - Each process that wants permits has its share of them: as many as it wants, or as the others
 //     have that want more. What does not divide goes round, a [turn] at a time.
 //   - No half-open window as long as Per + [Grace] has the times of more than Rate + Burst − 1 starts,
-//     by the formula of package limit. A process begins no job before its time, and none Grace after
-//     it: so no window as long as Per sees more. It is the price that the pace is slower by Grace in Per.
+//     by the formula of package limit. A process begins no job before its time, and none later than
+//     Grace after it, unless the answer took longer: so no window as long as Per sees more. The
+//     price is a pace that is slower by Grace in Per.
 //   - A row that says nothing is none.
 //
 // # What is not
 //
-// A start that was given and not used is lost, unless it was the last one. Which process gets the next one is a matter of who asks.
+// A start that was not used is lost, unless it was the last one that was given, and its return is heard of.
+// Which process gets the next one is a matter of who asks.
 //
 // Census: none.
 package quota
