@@ -429,3 +429,37 @@ func TestRepartitionWaitsForWriters(t *testing.T) {
 		require.Zero(t, other)
 	}
 }
+
+// A follow-up that waits in the inbox stays one, for which no middleware is called, beside calls that come apart.
+func TestRepartitionKeepsFollowUps(t *testing.T) {
+	r := newRouter(Config{}, 2, 3)
+	byOwner := make(map[int][]string)
+	for i := range 20 {
+		from, to, err := r.at(fmt.Sprint(i))
+		require.NoError(t, err)
+		if from == 0 {
+			byOwner[to] = append(byOwner[to], fmt.Sprint(i))
+		}
+	}
+	require.Greater(t, len(byOwner), 1)
+	var calls [][]byte
+	var both []item
+	for _, ids := range byOwner {
+		calls = append(calls, appendItem([]byte{1}, &item{ID: ids[0]}, isStaged))
+		both = append(both, item{ID: ids[0]})
+	}
+	rows, err := r.divided(rowOf([]byte{callsVersion}, append(calls, encodeCall(both))...), 0)
+	require.NoError(t, err)
+	require.Len(t, rows, len(byOwner))
+	for to, row := range rows {
+		parts, _, err := callsOf(row)
+		require.NoError(t, err)
+		require.Len(t, parts, 2)
+		for i, call := range parts {
+			items, staged, err := itemsOf(call)
+			require.NoError(t, err)
+			require.Equal(t, i == 0, staged)
+			require.Equal(t, byOwner[to][0], items[0].ID)
+		}
+	}
+}
