@@ -101,17 +101,17 @@ func (l Lease) do(o *op, f func()) error {
 }
 
 // change is do for callers that run the wakes later.
-func (l Lease) change(o *op, f func()) error {
+func (l Lease) change(o *op, f func()) (err error) {
 	if l.record == nil {
 		return &lostError{Token: l.token}
 	}
-	l.table.enter(o)
-	defer l.table.leave(o)
-	if !l.heldLocked() {
-		return l.record.lostError(l.token)
+	if l.table.enter(o); l.heldLocked() {
+		f()
+	} else {
+		err = l.record.lostError(l.token)
 	}
-	f()
-	return nil
+	l.table.leave(o)
+	return err
 }
 
 func (l Lease) heldLocked() bool { return l.record.token == l.token && l.record.end == nil }

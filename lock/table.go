@@ -50,7 +50,9 @@ func (t *Table) done(o *op) {
 // leave unlocks the table. The caller calls o.wakes.run when it holds no other
 // mutex either.
 func (t *Table) leave(o *op) {
-	t.timer.arm(o, t.ends.next(), t)
+	if next := t.ends.next(); t.timer.on || next != never { // most tables have no lease that ends
+		t.timer.arm(o, next, t)
+	}
 	t.mu.Unlock()
 }
 

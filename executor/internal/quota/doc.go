@@ -19,7 +19,5 @@
 // # What is not
 //
 // A start that was not used is lost, unless it was the last one that was given, and its return is heard of.
-// Which process gets the next one is a matter of who asks.
-//
-// Census: none.
+// Which process gets the next one is a matter of who asks. Census: none.
 package quota
