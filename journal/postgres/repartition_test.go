@@ -3,7 +3,6 @@
 package postgres
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -164,8 +163,13 @@ func contents(t testing.TB, r *rig, cfg Config) (ids map[string][]string, keys [
 				failed := make([]string, len(e.Failed))
 				for j, at := range e.Failed {
 					times := map[int]int{1: 1, 2: 2, 3: 2, 4: 3}[len(e.Failed)] // and a score, if it begins with 0
-					if failed[j] = cmp.Or(places[at], "gone"); e.Failed[0] == 0 && j < times {
+					switch _, is := slices.BinarySearch(of[string(e.ID)], at); {
+					case e.Failed[0] == 0 && j < times:
 						failed[j] = fmt.Sprint(uint64(at))
+					case is:
+						failed[j] = places[at]
+					default: // it has gone, or is of another id, which refers to nothing
+						failed[j] = "gone"
 					}
 				}
 				ids[string(e.ID)] = append(ids[string(e.ID)], fmt.Sprintf("%s %s: kind %d due %d score %v payload %q restored %v retry %d failed %v %s",
