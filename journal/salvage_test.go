@@ -282,3 +282,19 @@ func TestSalvageWithoutWhatACheckRefuses(t *testing.T) {
 	require.Len(t, seen, s.Keys+1)
 	require.Equal(t, strings.Count(content(t, dir), "\n")-1, strings.Count(content(t, to), "\n"))
 }
+
+// Pages that an older commit left, with every checksum right, are no whole journal, and a salvage says so.
+func TestSalvageOfAnOlderCommit(t *testing.T) {
+	told := 0
+	pageFaults(history(t, 3), func(name string, _ bool, file []byte) {
+		dir := withFile(t, file)
+		if _, err := Check(dir); err == nil || !strings.Contains(err.Error(), "this is what commit") {
+			return
+		}
+		told++
+		s, err := Salvage(dir, "")
+		require.NoError(t, err)
+		require.True(t, slices.ContainsFunc(s.Losses, func(l rest.Loss) bool { return strings.Contains(l.Reason, "what is left is what commit") }), name)
+	})
+	require.NotZero(t, told)
+}

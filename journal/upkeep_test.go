@@ -162,3 +162,25 @@ func TestCopyHasWhatWasPosted(t *testing.T) {
 	}
 	require.NoError(t, f.log.Close())
 }
+
+// A call that compacts has its turn after a commit also where something more was accepted during each.
+func TestUpkeepWhereACommitIsNeverTheLast(t *testing.T) {
+	disk := new(store.Memory)
+	l, err := OpenMemory(disk, Config{})
+	require.NoError(t, err)
+	var over atomic.Bool
+	post := func() {
+		if !over.Load() {
+			_, err := l.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("x")}}, nil)
+			assert.NoError(t, err)
+		}
+	}
+	disk.BeforeCommit(post)
+	post()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err = l.Compact(ctx)
+	over.Store(true)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+}
