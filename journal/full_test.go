@@ -547,3 +547,27 @@ func (s *stopper) Commit(t *store.Transaction) error {
 	}
 	return s.Store.Commit(t)
 }
+
+// A disk that was short of room is so until it gives more, or has room to bury all that is live.
+func TestFullDiskIsShortUntilThereIsRoom(t *testing.T) {
+	var d fullDisk
+	const live = 1 << 20
+	for _, step := range []struct {
+		says  string
+		full  bool
+		room  store.Room
+		short bool
+	}{
+		{"at first", false, store.Room{Spare: shortRoom}, false},
+		{"refused", true, store.Room{Spare: live, Gives: true}, true},
+		{"room again, but not for all that is live", false, store.Room{Spare: live - 1}, true},
+		{"room for all", false, store.Room{Spare: live}, false},
+		{"it was never full since", false, store.Room{Spare: live - 1}, false},
+		{"hardly any", false, store.Room{Spare: shortRoom - 1}, true},
+		{"the disk gives", false, store.Room{Spare: shortRoom, Gives: true}, false},
+	} {
+		d.full = step.full
+		d.gauge(step.room, live)
+		require.Equal(t, step.short, d.short.Load(), step.says)
+	}
+}

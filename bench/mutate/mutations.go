@@ -210,7 +210,7 @@ var inRoot = []mutation{
 	{"letters that find no pages in one piece", "journal/room.go", "	return leafLetters * largest\n", "	return 0\n", bigMorgue},
 	{"write down a slot only when there is room", "executor/internal/work/enter.go", "w.crew.Log.Settled(w.crew.Starting)", "w.crew.Log.Flush(w.crew.Starting)", fullDisks},
 	{"run many payloads on a disk that is short of room", "shard/hands.go", "		most = c.cfg.BatchSize\n", "", shortRuns},
-	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && !r.Gives && r.Spare < live", "", fullDisks},
+	{"forget too soon that the disk was short of room", "journal/fulldisk.go", " || d.short.Load() && !r.Gives && r.Spare < live", "", gate{"./journal", "^TestFullDiskIsShort"}},
 	{"let the first option count", "executor/enqueue.go", "range slices.Backward(options) {", "range slices.Clone(options) {", options},
 	{"a full disk that is not logged", "journal/fulldisk.go", "	if !d.told {\n", "	if false {\n", fullStart},
 	{"tell of room that does not last", "journal/fulldisk.go", "d.told && !d.full && !d.over", "d.told && !d.over", fullStart},
