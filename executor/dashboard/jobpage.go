@@ -41,9 +41,7 @@ func (s *site) job(r *http.Request) (page, error) {
 	if !p.Job {
 		p.Tab = morgue
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.PageTimeout/4)
-	defer cancel()
-	p.Why = s.why(ctx, d.Explanation)
+	p.Why = s.why(r.Context(), d.Explanation)
 	p.Running = s.runs(r.Context(), d.Queue, d.ID)
 	p.Moments = moments(p)
 	return page{

@@ -18,7 +18,7 @@ import (
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
 	"query": query, "escape": url.QueryEscape, "pick": list{}.Pick, "plain": plain, "clip": clip, "number": number, "plural": plural,
-	"ago": ago, "span": span, "lag": lag, "dict": dictOf, "few": few,
+	"ago": ago, "span": span, "lag": lag, "dict": dictOf, "few": few, "join": join,
 	"place": place, "shape": shapeOf, "figures": figuresOf, "columns": columnsOf,
 	"asset":   func(name string) string { return "assets/" + name + "?v=" + assets()[name].version },
 	"heading": func(s string) string { return plain(visible(s, s)) },
@@ -34,9 +34,21 @@ var shown = template.FuncMap{
 	"tabs":    func() []tab { return tabs },
 	"rows":    func() []int { return []int{25, defaultRows, 100, maxRows} },
 	"beyond":  func(list any, more int) int { return max(reflect.ValueOf(list).Len()-beside, 0) + more },
-	"job": func(name string) node { // by its name in explanations, as far as it is one
+	"inline": func(list any, more int) string { // how many stand in a line, unless it is one
+		if n := reflect.ValueOf(list).Len() + more; n > 1 {
+			return strconv.Itoa(n) + " in line"
+		}
+		return ""
+	},
+	"left": func(d time.Duration) string {
+		if d <= 0 {
+			return ""
+		}
+		return span(d) + " left"
+	},
+	"job": func(name string) map[string]any { // by its name in explanations, as far as it is one
 		queue, id, _ := admin.JobOf(name)
-		return node{Queue: queue, ID: id}
+		return dictOf("Queue", queue, "ID", id)
 	},
 }
 
