@@ -609,7 +609,7 @@ var inRoot = []mutation{
 	{"act in the room of those who look", "executor/internal/control/server.go", "err = s.act(ctx, w, text, s.acts, s.Acts[verb])", "err = s.act(ctx, w, text, s.looks, s.Acts[verb])", calling},
 	{"a client that reads nothing and stays", "executor/internal/serving/answer.go", "time.Now().Add(Stall)", "time.Now().Add(Whole)", serves},
 	{"small ones before a large one", "executor/internal/serving/answer.go", "r.line = append(r.line, w)", "r.line = append([]*waiter{w}, r.line...)", serves},
-	{"answers that nobody counts", "executor/internal/serving/answer.go", "	share.Resize(int64(len(d.body)))", "	share.Leave()", boardBytes},
+	{"answers that nobody counts", "executor/internal/serving/answer.go", "		l.share.Resize(int64(len(body)))", "		l.share.Leave()", boardBytes},
 	{"pages beside the room for them", "executor/dashboard/handler.go", "s.looking(s.paged(name, look)), s.cfg", "s.paged(name, look), s.cfg", boardBytes},
 	{"a viewer who hangs up in the log", "executor/dashboard/handler.go", "err != nil && !gone(r, err) {", "err != nil {", boardBytes},
 	{"a schedule of the first cron for want of a word", "executor/dashboard/verbs.go", "!o.has(\"cron\") && len", "false && len", gate{"./executor/dashboard", "^TestAnActionWithout"}},
