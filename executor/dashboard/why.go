@@ -8,6 +8,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // node is a job on the page that says why one does not run, or who is in its way and is none.
@@ -73,7 +74,7 @@ func (n node) Left(end time.Time) string {
 	if end.IsZero() {
 		return ""
 	}
-	return span(max(end.Sub(n.Now), 0)) + " left"
+	return brief.Span(max(end.Sub(n.Now), 0)) + " left"
 }
 
 func join(parts ...string) string {
