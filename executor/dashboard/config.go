@@ -117,9 +117,9 @@ const (
 	CopyJournal    Verb = "copy"            // a copy of the journal, with all payloads
 )
 
-// ErrReadOnly is what a request that would change something gets without a
+// errReadOnly is what a request that would change something gets without a
 // Config.Authorize.
-var ErrReadOnly = errors.New("dashboard: read-only: set Config.Authorize to allow actions")
+var errReadOnly = errors.New("dashboard: read-only: set Config.Authorize to allow actions")
 
 // Insecure, as Config.Authorize, allows everything to everyone who reaches the
 // handler: for a machine of one's own, or behind a middleware that has asked already.
@@ -129,7 +129,7 @@ func readOnly(_ *http.Request, a Action) error {
 	if a.Verb == View {
 		return nil
 	}
-	return ErrReadOnly
+	return errReadOnly
 }
 
 // Payload is what Config.ShowPayload and Config.ShowPreview are asked about.
