@@ -106,7 +106,7 @@ func (t *table) census(n control.Census) {
 		size = brief.Bytes(*n.Bytes)
 	}
 	t.row(n, show([]byte(n.Name)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
-		strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), span(n.Age), size, strconv.Itoa(n.Dead))
+		strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), brief.Span(n.Age), size, strconv.Itoa(n.Dead))
 }
 
 // census counts what is in q, whose runs have all payloads of their job.

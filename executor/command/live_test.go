@@ -40,7 +40,7 @@ func later(t *testing.T, dir string) {
 var (
 	queueJSON = regexp.MustCompile(`(?m)^\{"type":"queue".*\}$`)
 	queueHead = regexp.MustCompile(`PAYLOADS +AGE +BYTES +MORGUE`)
-	queueRow  = regexp.MustCompile(`(?m)^((?:errands|idle|mails|orders) .*?) +\S+ +(?:[\d.]+ K?i?B|-) +(\d+)$`)
+	queueRow  = regexp.MustCompile(`(?m)^((?:errands|idle|mails|orders) .*?) +[\d.]+ [a-zµ]+(?: \d+ [a-z]+)? +(?:[\d.]+ K?i?B|-) +(\d+)$`)
 )
 
 func alike(s, dir string) string {

@@ -35,7 +35,7 @@ func statusLive(ctx context.Context, c *call) error {
 		{"paused", yesNo[s.Paused]},
 		{"workers", fmt.Sprintf("%d: %d busy, %d stuck", s.Workers, s.Busy, s.Stuck)},
 		{"backlog", brief.Count(s.Total().Payloads, "payload", "payloads")},
-		{"commit", "under way for " + span(s.Journal.CommitAge)},
+		{"commit", "under way for " + brief.Span(s.Journal.CommitAge)},
 	})
 	if s.Silent != "" {
 		c.printf("\nThe shards do not say how the queues are: %s. strand running DIR -stack asks none of them.\n", tame(s.Silent))
@@ -45,7 +45,7 @@ func statusLive(ctx context.Context, c *call) error {
 	t := c.table("", "QUEUE", "PAUSED", "JOBS", "RUNNING", "RETRYING", "PARKED", "HALTED", "LAG", "AGE", "MORGUE").begin()
 	for _, q := range s.Queues {
 		t.row(nil, show([]byte(q.Name)), pausedOf(&q), strconv.Itoa(q.Jobs), strconv.Itoa(q.Running), strconv.Itoa(q.Retrying),
-			strconv.Itoa(q.Parked), strconv.Itoa(q.Halted), span(q.Lag), span(q.Age), strconv.Itoa(q.Dead))
+			strconv.Itoa(q.Parked), strconv.Itoa(q.Halted), brief.Span(q.Lag), brief.Span(q.Age), strconv.Itoa(q.Dead))
 	}
 	t.end()
 	c.aside(s.Queues)
@@ -77,7 +77,7 @@ func runningLive(ctx context.Context, c *call) error {
 	}
 	t := c.table("", "WORKER", "QUEUE", "ID", "ATTEMPT", "FOR", "POSITION", "PAYLOADS", "SAYS").begin()
 	for _, r := range list.Running {
-		age, said := span(r.Age), says(&r)
+		age, said := brief.Span(r.Age), says(&r)
 		for _, j := range r.Jobs {
 			t.row(nil, strconv.Itoa(r.Worker), show([]byte(r.Queue)), show([]byte(j.ID)), strconv.Itoa(j.Attempt), age, fmt.Sprint(j.Position),
 				strconv.Itoa(j.Payloads), said)
@@ -155,7 +155,7 @@ func (c *call) event(e *control.Event) {
 		text += fmt.Sprintf("  attempt %d", e.Attempt)
 	}
 	if e.Duration > 0 {
-		text += "  after " + span(e.Duration)
+		text += "  after " + brief.Span(e.Duration)
 	}
 	if e.Error != "" {
 		text += "  " + showStart([]byte(e.Error), "-json")

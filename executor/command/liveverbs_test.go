@@ -27,7 +27,7 @@ func TestWhatRunsLive(t *testing.T) {
 		return strings.Contains(must(t, "", "running", dir), "3 of 10")
 	}, time.Minute, 10*time.Millisecond)
 	out := must(t, "", "running", dir, "-stack")
-	assert.Regexp(t, `(?m)^\d+ +errands +bank +1 +[\d.ms]+ +\d+ +1 +3 of 10, "on my\\x1b\[31m way"$`, out)
+	assert.Regexp(t, `(?m)^\d+ +errands +bank +1 +[\d.]+ m?s +\d+ +1 +3 of 10, "on my\\x1b\[31m way"$`, out)
 	assert.Contains(t, out, "\n1 worker at work\n")
 	assert.Contains(t, out, "command.liveChild")
 	assert.Contains(t, must(t, "", "running", dir, "-queue", "mails"), "0 workers at work")
@@ -48,8 +48,8 @@ func TestWhatRunsLive(t *testing.T) {
 	out = must(t, "", "status", dir)
 	assert.Regexp(t, `(?m)^trouble +none$`, out)
 	assert.Regexp(t, `(?m)^workers +5: 1 busy, 0 stuck$`, out)
-	assert.Regexp(t, `(?m)^errands +no +2 +1 +0 +0 +0 +\S+ +\S+ +0$`, out)
-	assert.Regexp(t, `(?m)^mails +yes +2 +0 +2 +0 +1 +\S+ +\d+y\d+d +2$`, out)
+	assert.Regexp(t, `(?m)^errands +no +2 +1 +0 +0 +0 +[\d.]+ \S+ +[\d.]+ \S+ +0$`, out)
+	assert.Regexp(t, `(?m)^mails +yes +2 +0 +2 +0 +1 +\d+ y \d+ d +\d+ y \d+ d +2$`, out)
 	assert.Contains(t, must(t, "", "status", dir, "-json"), `{"type":"queue","queue":"mails","registered":true,"unclaimed":0,"morgue_length":2,"length":2,`)
 }
 

@@ -161,27 +161,9 @@ func (o *output) dueText(ns int64) string {
 	}
 	d := timeOf(ns).Sub(o.now)
 	if d <= 0 {
-		return timeText(ns) + " (" + span(-d) + " ago)"
+		return timeText(ns) + " (" + brief.Span(-d) + " ago)"
 	}
-	return timeText(ns) + " (in " + span(d) + ")"
-}
-
-// span is a duration with its two largest units.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d >= 365*day:
-		return fmt.Sprintf("%dy%dd", d/(365*day), d%(365*day)/day)
-	case d >= day:
-		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
-	case d >= time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	case d >= time.Minute:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
-	case d >= time.Second:
-		return d.Truncate(100 * time.Millisecond).String()
-	}
-	return d.Truncate(time.Millisecond).String()
+	return timeText(ns) + " (in " + brief.Span(d) + ")"
 }
 
 // cutAt is how much of a payload is shown when not all is asked for.

@@ -72,7 +72,7 @@ func sendJSON(w http.ResponseWriter, r *http.Request, status int, kind string, a
 	if err != nil {
 		return err
 	}
-	send(w, r, status, kind, text, func() []byte { return squeeze(text) })
+	send(w, r, status, kind, text)
 	return nil
 }
 

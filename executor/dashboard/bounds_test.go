@@ -3,7 +3,6 @@ package dashboard_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -184,85 +183,4 @@ func (l locked) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.to.Write(b)
-}
-
-// Who may no longer look sees no more of it: a live connection ends within some seconds,
-// and the figures of a queue that may not be seen any more go.
-func TestLiveAsksAgain(t *testing.T) {
-	var no atomic.Value
-	no.Store("")
-	inBubble(t, func(t *testing.T) (*executor.Executor, dashboard.Config) {
-		x := open(t, executor.Config{})
-		queue(t, x, "open", nil, executor.QueueConfig[string]{})
-		queue(t, x, "secret", nil, executor.QueueConfig[string]{})
-		return x, dashboard.Config{Authorize: func(_ *http.Request, a dashboard.Action) error {
-			if which := no.Load(); which == a.Queue && a.Queue != "" || which == "all" {
-				return errors.New("no longer")
-			}
-			return nil
-		}}
-	}, func(t *testing.T, h house) {
-		conn := h.says(get("live"))
-		defer conn.Close()
-		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		require.NoError(t, err)
-		lines := bufio.NewReader(answer.Body)
-		figures := func(until func(queues int) bool, within time.Duration) error {
-			for began := time.Now(); ; {
-				line, err := lines.ReadString('\n')
-				if err != nil {
-					return err
-				}
-				if strings.Contains(line, `"cells"`) && until(strings.Count(line, `.enqueued":`)) {
-					return nil
-				}
-				require.Less(t, time.Since(began), within)
-			}
-		}
-		require.NoError(t, figures(func(queues int) bool { return queues == 2 }, 5*time.Second))
-		no.Store("secret")
-		require.NoError(t, figures(func(queues int) bool { return queues == 1 }, 10*time.Second))
-		no.Store("all")
-		require.ErrorIs(t, figures(func(int) bool { return false }, 10*time.Second), io.EOF)
-		status, _ := h.asks(get("live"))
-		require.Equal(t, http.StatusForbidden, status)
-	})
-}
-
-// hollow takes whatever is sent, as the buffers of a system do for an hour of figures.
-type hollow struct{ net.Conn }
-
-func (hollow) Write(b []byte) (int, error) { return len(b), nil }
-
-// Browsers that watch and never read keep nobody out: who comes takes the place of the one
-// that has watched longest.
-func TestLiveReadersThatDoNotRead(t *testing.T) {
-	inBubble(t, func(t *testing.T) (*executor.Executor, dashboard.Config) {
-		return open(t, executor.Config{}), dashboard.Config{}
-	}, func(t *testing.T, h house) {
-		for range 64 {
-			here, there := net.Pipe()
-			defer here.Close()
-			h.l <- hollow{there}
-			_, err := io.WriteString(here, get("live"))
-			require.NoError(t, err)
-		}
-		for range 70 {
-			began := time.Now()
-			for {
-				conn := h.says(get("live"))
-				defer conn.Close()
-				lines := bufio.NewReader(conn)
-				answer, err := http.ReadResponse(lines, nil)
-				require.NoError(t, err)
-				if answer.StatusCode == http.StatusOK {
-					go func() { _, _ = io.Copy(io.Discard, answer.Body) }()
-					break
-				}
-				require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
-				require.Less(t, time.Since(began), 15*time.Second)
-				time.Sleep(time.Second)
-			}
-		}
-	})
 }

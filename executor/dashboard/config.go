@@ -72,11 +72,6 @@ type Config struct {
 	PageTimeout   time.Duration
 	ActionTimeout time.Duration
 
-	// MaxStreams is how many browsers may watch live figures at a time. One more takes the
-	// place of the one that has watched longest, which comes back by itself, or gets 503
-	// when that came less than 10 seconds ago. Default, and below zero: 64.
-	MaxStreams int
-
 	// User names who asks, for the log of actions: from what a middleware has found out.
 	// It may be called by many requests at a time; of one that panics there is no name.
 	// Default: none, and the log has the address that the request came from.
@@ -122,9 +117,9 @@ const (
 	CopyJournal    Verb = "copy"            // a copy of the journal, with all payloads
 )
 
-// ErrReadOnly is what a request that would change something gets without a
+// errReadOnly is what a request that would change something gets without a
 // Config.Authorize.
-var ErrReadOnly = errors.New("dashboard: read-only: set Config.Authorize to allow actions")
+var errReadOnly = errors.New("dashboard: read-only: set Config.Authorize to allow actions")
 
 // Insecure, as Config.Authorize, allows everything to everyone who reaches the
 // handler: for a machine of one's own, or behind a middleware that has asked already.
@@ -134,7 +129,7 @@ func readOnly(_ *http.Request, a Action) error {
 	if a.Verb == View {
 		return nil
 	}
-	return ErrReadOnly
+	return errReadOnly
 }
 
 // Payload is what Config.ShowPayload and Config.ShowPreview are asked about.
@@ -149,7 +144,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.PageTimeout = cmp.Or(max(c.PageTimeout, 0), 10*time.Second)
 	c.ActionTimeout = cmp.Or(max(c.ActionTimeout, 0), time.Minute)
-	c.MaxStreams = cmp.Or(max(c.MaxStreams, 0), 64)
 	if c.Authorize == nil {
 		c.Authorize = readOnly
 	}

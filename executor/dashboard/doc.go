@@ -30,8 +30,8 @@
 //     waits for 8 seconds, and gets 503 then. A client that takes nothing of its answer for
 //     5 seconds, or not all of it in 30, is cut off.
 //   - Who acts does not wait for who looks: there is room for 16 actions at a time.
-//   - There are at most Config.MaxStreams live connections. One that is slow is closed, and
-//     all of them when the executor or the [http.Server] stops.
+//   - Live figures are taken at most once a second, for all browsers, and only while a page
+//     is seen that shows them. It asks each second, and no connection waits for them.
 //   - A client that hangs up is no error, and no line in the log.
 //   - A panic while a page is made is that request's, with 500 and a line in the log.
 //
@@ -49,11 +49,9 @@
 // authorizer is asked for View of each of them, too, and those it refuses are left out:
 // of the overview, /find, /running and the live figures, of stats, queues, find and
 // running of the API, with their part of the totals. One that does not answer in time
-// leaves no list: the answer is 503, and live figures end. Of these the authorizer is asked
-// again every 5 seconds, about the request that they began with, and they end when View is
-// refused. What is said of the executor as a whole is of all: workers, the journal, and who
-// has locks, leases, slots and limits, by queue and id, there and where an explanation
-// names who is in the way.
+// leaves no list: the answer is 503. What is said of the executor as a whole is of all:
+// workers, the journal, and who has locks, leases, slots and limits, by queue and id, there
+// and where an explanation names who is in the way.
 //
 // # Where it is mounted
 //
@@ -62,11 +60,6 @@
 // it works as well. Another router may not leave its pattern in the request:
 // Config.Prefix says then what to take off, which has no wildcards. All links are
 // relative, so a proxy in front may add or remove what it likes.
-//
-// A middleware that wraps the [http.ResponseWriter] gives its own a Flush, or an Unwrap
-// as [http.ResponseController] has it. Behind one that does not, [http.TimeoutHandler]
-// for example, figures move every few seconds instead of each second, and the log says
-// so once.
 //
 // API.md, beside this file, has all routes, the actions with their parameters, and the JSON.
 //
@@ -83,11 +76,9 @@
 //	   ▲                                        │
 //	   └────── bytes, with a deadline ◄─────────┘ (template, in memory)
 //
-//	browser ◄── /live ◄── last figures ◄── sampler ──► Stats, once a second for all browsers
+// What moves on a page that stays open it asks /live for: Stats, once a second for all browsers.
 //
 // # Census
 //
-//   - live figures: 1, from the first browser that watches until the last one has
-//     gone; each browser is the goroutine of its request
-//   - otherwise none: a page is the goroutine of its request
+// None: a page is the goroutine of its request.
 package dashboard

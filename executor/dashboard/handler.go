@@ -26,7 +26,9 @@ type board struct {
 	x      *executor.Executor
 	looks  *serving.Room // bytes of answers, being made or on their way
 	stacks *serving.Room // of one request, while stacks are taken
-	hots   sync.Map      // *hotList by the name of its queue
+	hots   sync.Map      // *shared[inspect.JobPage] by the name of its queue
+
+	figures *shared[reading] // that move
 }
 
 // Handler returns the dashboard of x, to be mounted under a path that ends in a
@@ -36,7 +38,8 @@ type board struct {
 func Handler(x *executor.Executor, cfg Config) http.Handler {
 	readOnly := cfg.Authorize == nil
 	cfg, err := cfg.withDefaults()
-	b := &board{cfg: cfg, origin: http.NewCrossOriginProtection(), x: x, looks: serving.NewRoom(maxLooks), stacks: serving.NewRoom(1)}
+	b := &board{cfg: cfg, origin: http.NewCrossOriginProtection(), x: x, looks: serving.NewRoom(maxLooks), stacks: serving.NewRoom(1),
+		figures: newShared[reading]()}
 	s := &site{board: b, acts: serving.NewRoom(maxActs), readOnly: readOnly}
 	if x == nil {
 		err = errors.New("dashboard: no executor; executor.Open returns one")
@@ -76,7 +79,6 @@ func (s *site) table() map[string]route {
 	page := func(name string, about func(*http.Request) string, look func(*http.Request) (page, error)) route {
 		return route{http.MethodGet, about, s.looking(s.paged(name, look)), s.cfg.PageTimeout, nil}
 	}
-	l := &live{board: s.board, watchers: make(map[chan reading]time.Time), servers: make(map[*http.Server]bool)}
 	all := map[string]route{
 		"/":          page("overview.html", anyQueue, s.overview),
 		"/queue":     page("queue.html", listedQueue, s.queue),
@@ -89,7 +91,7 @@ func (s *site) table() map[string]route {
 		"/journal":   page("journal.html", anyQueue, s.journal),
 		"/copy":      {http.MethodPost, nil, s.sendCopy, 0, nil},
 		"/do":        {http.MethodPost, nil, s.act, 0, nil},
-		"/live":      {http.MethodGet, anyQueue, l.watch, 0, nil},
+		"/live":      s.apiLook(s.live, "after"),
 		"/assets/":   {http.MethodGet, anyQueue, serveAsset, s.cfg.PageTimeout, nil},
 	}
 	maps.Copy(all, s.apiTable())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -41,9 +42,7 @@ func (s *site) job(r *http.Request) (page, error) {
 	if !p.Job {
 		p.Tab = morgue
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.PageTimeout/4)
-	defer cancel()
-	p.Why = s.why(ctx, d.Explanation)
+	p.Why = s.why(r.Context(), d.Explanation)
 	p.Running = s.runs(r.Context(), d.Queue, d.ID)
 	p.Moments = moments(p)
 	return page{
@@ -73,36 +72,35 @@ const (
 
 // moments are what has happened to a job, and what will, in order.
 func moments(p jobPage) (all []happening) {
+	add := func(at time.Time, kind, text string, what ...string) {
+		all = append(all, happening{at, kind, strings.Join(what, ""), text})
+	}
 	rows := slices.Concat(p.InHand, p.Waiting)
 	slices.SortStableFunc(rows, func(a, b inspect.PayloadInfo) int { return a.EnqueuedAt.Compare(b.EnqueuedAt) })
-	for i, row := range rows {
-		if i == mostEnqueued {
-			all = append(all, happening{At: rows[len(rows)-1].EnqueuedAt, What: "… and " + plural(len(rows)-i+p.More,
-				"payload", "payloads") + " more until"})
-			break
-		}
-		all = append(all, happening{At: row.EnqueuedAt, What: "Payload " + number(row.Position) + " enqueued"})
+	for _, row := range rows[:min(len(rows), mostEnqueued)] {
+		add(row.EnqueuedAt, "", "", "Payload ", number(row.Position), " enqueued")
+	}
+	if more := len(rows) - mostEnqueued; more > 0 {
+		add(rows[len(rows)-1].EnqueuedAt, "", "", "… and ", plural(more+p.More, "payload", "payloads"), " more until")
 	}
 	for _, f := range p.Failures {
-		all = append(all, happening{f.At, "bad", "Attempt " + number(f.Attempt) + " failed", f.Error})
+		add(f.At, "bad", f.Error, "Attempt ", number(f.Attempt), " failed")
 	}
 	for _, row := range p.Dead[:min(len(p.Dead), mostMoments)] {
-		all = append(all, happening{At: row.EnqueuedAt, What: "Payload " + number(row.Position) + " enqueued"})
+		add(row.EnqueuedAt, "", "", "Payload ", number(row.Position), " enqueued")
 		for _, f := range row.Failures {
 			if !f.At.Equal(row.At) {
-				all = append(all, happening{f.At, "bad",
-					"Attempt " + number(f.Attempt) + " of payload " + number(row.Position) + " failed", f.Error})
+				add(f.At, "bad", f.Error, "Attempt ", number(f.Attempt), " of payload ", number(row.Position), " failed")
 			}
 		}
-		all = append(all, happening{row.At, "bad",
-			"Payload " + number(row.Position) + " went to the morgue, in attempt " + number(row.Attempt), row.Error})
+		add(row.At, "bad", row.Error, "Payload ", number(row.Position), " went to the morgue, in attempt ", number(row.Attempt))
 	}
 	if p.Running != nil {
-		all = append(all, happening{p.Running.Since, "good", "Worker " + number(p.Running.Worker) + " began with it", ""})
+		add(p.Running.Since, "good", "", "Worker ", number(p.Running.Worker), " began with it")
 	}
 	slices.SortStableFunc(all, func(a, b happening) int { return a.At.Compare(b.At) })
 	if p.Job && p.Running == nil && p.State != inspect.JobHalted {
-		all = append(all, happening{p.Due, "next", "Attempt " + number(p.Attempt) + " is due", ""})
+		add(p.Due, "next", "", "Attempt ", number(p.Attempt), " is due")
 	}
 	return all
 }

@@ -1,205 +1,112 @@
 package dashboard
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
-	"sync"
+	"strconv"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
-// What a live connection gets and gives.
+// What a page that stays open is told.
 const (
-	beat         = time.Second // between two figures
-	gap          = 5 * beat    // behind which there are no rates, and live.js draws no line
-	remembered   = 300         // figures that a page begins with
-	fallenBehind = 8           // figures that a client may be behind
-	cellsAtMost  = 500         // queues whose figures move
-	turn         = 10 * beat   // that a browser may watch for while others want its place
-	verdictTime  = 5 * beat    // after which the authorizer is asked again
+	beat        = time.Second // between two samples, and two requests of a page
+	gap         = 5 * beat    // behind which there are no rates, and live.js draws no line
+	remembered  = 300         // samples that a page begins with
+	cellsAtMost = 500         // queues whose figures move
 )
+
+// shared is what is looked up once for all who ask within a while.
+type shared[T any] struct {
+	turn *serving.Room // of one, who may look anew; guards what follows
+	at   time.Time     // when that was; zero: never
+	was  T
+}
+
+func newShared[T any]() *shared[T] { return &shared[T]{turn: serving.NewRoom(1)} }
+
+// get returns what there was at a moment, or what look finds if that is longer ago.
+func (s *shared[T]) get(ctx context.Context, ago time.Duration, look func() (T, error)) (v T, at time.Time, err error) {
+	turn, err := s.turn.Enter(ctx, 1)
+	if err != nil {
+		return v, at, err
+	}
+	defer turn.Leave()
+	if time.Since(s.at) >= ago {
+		if v, err = look(); err != nil {
+			return v, at, err
+		}
+		s.was, s.at = v, time.Now()
+	}
+	return s.was, s.at, nil
+}
 
 // sample are the figures of a moment.
 type sample struct {
-	At  int64   `json:"at"`  // Unix ms
-	Lag float64 `json:"lag"` // seconds
-	*rates
+	At    int64   // Unix ms
+	Lag   float64 // seconds
+	Rates *rates
 }
 
 // rates are those since the sample before. The first one has none, nor has one behind a
 // gap: what happened while nobody watched did not happen in a moment.
 type rates struct {
-	Processed float64 `json:"processed"`
-	Failed    float64 `json:"failed"`
-	Commit    float64 `json:"commit"` // milliseconds, the mean
+	Processed, Failed float64
+	Commit            float64 // milliseconds, the mean
 }
 
-// figures is what all who watch are told.
-type figures struct {
-	sample
-	Cells cells  `json:"cells"`
-	Shape string `json:"shape"`
-}
-
-// live tells browsers the figures, which are taken once for all of them, and only
-// while one of them watches.
-type live struct {
-	*board
-	warn sync.Once // of a middleware
-
-	mu       sync.Mutex
-	watchers map[chan reading]time.Time // since when; closed for those that are behind, and at the end
-	servers  map[*http.Server]bool
-	past     []sample // oldest first
-	before   inspect.Stats
-	at       time.Time // of before
-	stop     context.CancelFunc
-}
-
-// enter lets a client of a server in, and returns what was before it came, and of which queues.
-// When there are as many as there may be, the one that has watched longest has had its turn; see
-// Config.MaxStreams. When the server shuts down, which waits for them, the live connections end.
-func (l *live) enter(server *http.Server) (told chan reading, past []sample, of []inspect.QueueStats, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.watchers) >= l.cfg.MaxStreams {
-		oldest := slices.MinFunc(slices.Collect(maps.Keys(l.watchers)), func(a, b chan reading) int { return l.watchers[a].Compare(l.watchers[b]) })
-		if time.Since(l.watchers[oldest]) < turn {
-			return nil, nil, nil, problem{http.StatusServiceUnavailable, "too many browsers watch already: Config.MaxStreams"}
-		}
-		l.drop(oldest)
-	}
-	told = make(chan reading, fallenBehind)
-	if l.watchers[told] = time.Now(); len(l.watchers) == 1 {
-		ctx, cancel := context.WithCancel(context.Background())
-		l.stop = cancel
-		go l.sampleUntil(ctx) // ends with the last watcher, or the executor
-	}
-	if server != nil && !l.servers[server] {
-		l.servers[server] = true
-		server.RegisterOnShutdown(l.dropAll)
-	}
-	return told, slices.Clone(l.past), l.before.Queues, nil
-}
-
-// drop ends a watcher that there is. mu is held.
-func (l *live) drop(told chan reading) {
-	delete(l.watchers, told)
-	close(told)
-	if len(l.watchers) == 0 {
-		l.stop()
-	}
-}
-
-// leave lets a client go, if that was not done before.
-func (l *live) leave(told chan reading) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.watchers[told].IsZero() {
-		l.drop(told)
-	}
-}
-
-// dropAll ends all of them.
-func (l *live) dropAll() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for told := range l.watchers {
-		l.drop(told)
-	}
-}
-
-func (l *live) sampleUntil(ctx context.Context) {
-	defer func() { // as a page's, a panic here is none of the program's
-		if v := recover(); v != nil {
-			l.cfg.Logger.Error("live figures of the dashboard panicked", slog.Any("panic", v))
-			l.dropAll()
-		}
-	}()
-	tick := time.NewTicker(beat)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if errors.Is(l.take(ctx), executor.ErrClosed) {
-			l.dropAll() // with the last one ctx ends
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// take takes the figures, and tells them. A moment at which there are none is left
-// out.
-func (l *live) take(ctx context.Context) error {
-	if err := l.x.Err(); errors.Is(err, executor.ErrClosed) {
-		return err
-	}
-	limited, cancel := context.WithTimeout(ctx, 5*beat)
-	defer cancel()
-	stats, err := l.x.Stats(limited)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	m := reading{stats: stats, at: time.Now(), before: l.before, since: l.at}
-	f := m.figures()
-	if m.text, err = json.Marshal(f); err != nil {
-		return err
-	}
-	l.before, l.at = m.stats, m.at
-	if l.past = append(l.past, f.sample); len(l.past) > remembered {
-		l.past = l.past[1:]
-	}
-	for told := range l.watchers {
-		select {
-		case told <- m:
-		default:
-			l.drop(told)
-		}
-	}
-	return nil
-}
-
-// reading is what there is to tell, with the figures of all queues as text.
+// reading are the figures of a moment, and those before them.
 type reading struct {
 	stats, before inspect.Stats
 	at, since     time.Time
-	text          []byte
+	past          []sample // the oldest first; the last one is of all queues now
 }
 
-func (m *reading) figures() figures {
-	f := figures{sample: m.sample(), Cells: totalCells(m.stats), Shape: shapeOf(m.stats)}
-	for _, q := range m.stats.Queues[:min(len(m.stats.Queues), cellsAtMost)] {
-		f.Cells.add(place(q.Name), q)
+// read takes the figures behind those of another reading.
+func (b *board) read(ctx context.Context, last reading) (m reading, err error) {
+	m = reading{before: last.stats, since: last.at}
+	if m.stats, err = b.x.Stats(ctx); err != nil {
+		return m, err
 	}
-	return f
+	m.at = time.Now()
+	m.past = append(last.past[max(len(last.past)+1-remembered, 0):], m.sample()) // behind what others have
+	return m, nil
 }
 
-// textFor returns the text for who may look at some queues: figures and rates are those of
-// these.
-func (l *live) textFor(r *http.Request, m reading) ([]byte, error) {
-	some, err := seen(l.board, r, m.stats.Queues, statsName)
-	if err != nil || len(some) == len(m.stats.Queues) {
-		return m.text, err
+// live tells a page the figures that move, and the samples behind the one that it has had last. They
+// are taken once for all pages, and only while there is one.
+func (b *board) live(r *http.Request, p *params) (any, error) {
+	after, err := strconv.ParseInt(cmp.Or(p.Get("after"), "0"), 10, 64)
+	if err != nil {
+		return nil, wrong("after is %q; it must be the at of a sample", clip(p.Get("after"), 40))
 	}
-	m.stats.Queues = some
-	if m.before.Queues, err = seen(l.board, r, m.before.Queues, statsName); err != nil {
+	m, _, err := b.figures.get(r.Context(), beat, func() (reading, error) { return b.read(r.Context(), b.figures.was) })
+	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(m.figures())
+	some, err := seen(b, r, m.stats.Queues, statsName)
+	if err == nil && len(some) < len(m.stats.Queues) { // figures and rates are those of these
+		m.stats.Queues = some
+		m.before.Queues, err = seen(b, r, m.before.Queues, statsName)
+		m.past = []sample{m.sample()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	moving := totalCells(m.stats)
+	for _, q := range some[:min(len(some), cellsAtMost)] {
+		moving.add(place(q.Name), q)
+	}
+	first, _ := slices.BinarySearchFunc(m.past, after+1, func(s sample, at int64) int { return cmp.Compare(s.At, at) })
+	return struct {
+		Past  []sample
+		Cells cells
+		Shape string
+	}{m.past[first:], moving, shapeOf(m.stats)}, nil
 }
 
 func (m *reading) sample() sample {
@@ -210,108 +117,12 @@ func (m *reading) sample() sample {
 	if m.since.IsZero() || passed <= 0 || passed > gap {
 		return s
 	}
-	s.rates = &rates{Processed: float64(t.Processed-min(before.Processed, t.Processed)) / passed.Seconds(),
+	s.Rates = &rates{Processed: float64(t.Processed-min(before.Processed, t.Processed)) / passed.Seconds(),
 		Failed: float64(t.Failed-min(before.Failed, t.Failed)) / passed.Seconds()}
 	if commits := stats.Journal.Commits - journal.Commits; commits > 0 {
-		s.Commit = (stats.Journal.CommitTime - journal.CommitTime).Seconds() * 1000 / float64(commits)
+		s.Rates.Commit = (stats.Journal.CommitTime - journal.CommitTime).Seconds() * 1000 / float64(commits)
 	}
 	// One that the disk hangs at shows before it is over.
-	s.Commit = max(s.Commit, stats.Journal.CommitAge.Seconds()*1000)
+	s.Rates.Commit = max(s.Rates.Commit, stats.Journal.CommitAge.Seconds()*1000)
 	return s
-}
-
-// watch answers a browser with figures until it goes.
-func (l *live) watch(w http.ResponseWriter, r *http.Request) error {
-	if err := l.x.Err(); errors.Is(err, executor.ErrClosed) {
-		return err
-	}
-	if w.Header().Set("Content-Type", "text/event-stream"); r.Method == http.MethodHead {
-		return nil // it would be told nothing, for ever
-	}
-	server, _ := r.Context().Value(http.ServerContextKey).(*http.Server)
-	told, past, queues, err := l.enter(server)
-	if err != nil {
-		return err
-	}
-	defer l.leave(told)
-	w.Header().Set("X-Accel-Buffering", "no") // or nginx collects them
-	heard(w)
-	some, err := seen(l.board, r, queues, statsName)
-	if err != nil {
-		return err
-	}
-	if len(some) < len(queues) {
-		past = nil // it is of all of them
-	}
-	history, err := json.Marshal(past)
-	if err != nil {
-		return err
-	}
-	if errors.Is(http.NewResponseController(w).Flush(), http.ErrNotSupported) {
-		l.warn.Do(func() { l.cfg.Logger.Warn(unflushed) })
-		return l.glance(w, r, told, history)
-	}
-	l.tell(w, r, told, history)
-	return nil
-}
-
-// tell sends figures until the client goes, or does not read, or may not look any more:
-// of that the authorizer is asked every few seconds.
-func (l *live) tell(w http.ResponseWriter, r *http.Request, told chan reading, history []byte) {
-	out, control := serving.Endless(w), http.NewResponseController(w)
-	say := func(event string, text []byte) error {
-		_, err := out.Write([]byte("event: " + event + "\ndata: " + string(text) + "\n\n"))
-		return cmp.Or(err, control.Flush())
-	}
-	again := time.NewTicker(verdictTime)
-	defer again.Stop()
-	for err := say("history", history); err == nil; {
-		select {
-		case m, ok := <-told:
-			if !ok {
-				return // it was too slow, its turn is over, or all is
-			}
-			var text []byte
-			if text, err = l.textFor(r, m); err == nil {
-				err = say("figures", text)
-			}
-		case <-again.C:
-			r = withVerdicts(r, l.cfg.PageTimeout)
-			err = l.may(r, Action{Verb: View})
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-const unflushed = "live figures of the dashboard move only every few seconds: the http.ResponseWriter of a " +
-	"middleware, as that of http.TimeoutHandler, has neither Flush nor Unwrap; give it one of them, or mount the " +
-	"dashboard outside of it"
-
-// glance answers a browser with the newest figures alone, and has it come again soon: a
-// middleware keeps from it what is written until all is. The id of the event comes back
-// with the browser, which knows the history then.
-func (l *live) glance(w http.ResponseWriter, r *http.Request, told chan reading, history []byte) error {
-	var b bytes.Buffer
-	if r.Header.Get("Last-Event-ID") == "" {
-		fmt.Fprintf(&b, "event: history\ndata: %s\n\n", history)
-	}
-	limit := time.NewTimer(gap)
-	defer limit.Stop()
-	select {
-	case m, open := <-told:
-		if !open {
-			break
-		}
-		text, err := l.textFor(r, m)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "event: glance\nretry: %d\nid: 1\ndata: 1\n\nevent: figures\ndata: %s\n\n",
-			2*beat.Milliseconds(), text)
-	case <-limit.C:
-	case <-r.Context().Done():
-	}
-	_, _ = serving.Patient(w).Write(b.Bytes()) // or the client has gone
-	return nil
 }

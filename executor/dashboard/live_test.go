@@ -1,16 +1,10 @@
 package dashboard_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,97 +16,61 @@ import (
 	"github.com/strandjobs/strand/executor/dashboard"
 )
 
-// started is a server with little room for what a client does not read. It is closed
-// after the connections that the test opens.
-func started(t testing.TB, h http.Handler) *httptest.Server {
-	server := httptest.NewUnstartedServer(h)
-	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		_ = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
-		return ctx
-	}
-	server.Start()
-	t.Cleanup(server.Close)
-	return server
+// point is one of a chart; without rates it draws none.
+type point struct {
+	At    int64
+	Rates *struct{ Processed, Failed, Commit float64 }
 }
 
-// listen opens a live connection, and returns what reads an event from it.
-func listen(t testing.TB, server *httptest.Server) (next func() (event, data string, err error), response *http.Response) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/strand/live", nil)
-	require.NoError(t, err)
-	response, err = server.Client().Do(r)
-	require.NoError(t, err)
-	t.Cleanup(func() { response.Body.Close() })
-	lines := bufio.NewReader(response.Body)
-	return func() (event, data string, err error) {
-		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				return "", "", err
-			}
-			if name, found := strings.CutPrefix(line, "event: "); found {
-				event = strings.TrimSpace(name)
-			} else if text, found := strings.CutPrefix(line, "data: "); found {
-				return event, text, nil
-			}
-		}
-	}, response
+// told is what a page is told of the figures that move.
+type told struct {
+	Past  []point
+	Cells map[string]string
+	Shape string
+}
+
+// live asks as a page does that has the samples up to one.
+func (s site) live(after int64) (a told) {
+	s.t.Helper()
+	require.NoError(s.t, json.Unmarshal([]byte(s.get(fmt.Sprint("live?after=", after))), &a))
+	return a
 }
 
 func TestLiveFigures(t *testing.T) {
-	t.Parallel()
-	x := open(t, executor.Config{})
-	q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
-	server := started(t, mount(t, x, dashboard.Config{}).mux)
-	next, response := listen(t, server)
-	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
-	event, _, err := next()
-	require.NoError(t, err)
-	require.Equal(t, "history", event)
-	enqueue(t, q, "a", "")
-	enqueue(t, q, "b", "")
-	require.NoError(t, x.Start(t.Context()))
-	for {
-		_, data, err := next()
-		require.NoError(t, err)
-		var f struct {
-			Processed float64
-			Cells     map[string]string
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{})
+		q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
+		s := mount(t, x, dashboard.Config{})
+		first := s.live(0)
+		require.Len(t, first.Past, 1)
+		require.Equal(t, "0", first.Cells["enqueued"])
+		enqueue(t, q, "a", "")
+		enqueue(t, q, "b", "")
+		time.Sleep(time.Second / 2)
+		same := s.live(first.Past[0].At)
+		require.Empty(t, same.Past, "they are taken once a second, for all pages")
+		require.Equal(t, "0", same.Cells["enqueued"])
+		time.Sleep(time.Second / 2)
+		second := s.live(first.Past[0].At)
+		require.Len(t, second.Past, 1)
+		require.Equal(t, "2", second.Cells["enqueued"])
+		require.Equal(t, first.Shape, second.Shape)
+		queue(t, x, "late", nil, executor.QueueConfig[string]{})
+		require.NoError(t, x.Start(t.Context()))
+		time.Sleep(time.Second)
+		third := s.live(second.Past[0].At)
+		require.Equal(t, "2", third.Cells["processed"])
+		require.NotEqual(t, first.Shape, third.Shape, "there is a row more")
+		require.Len(t, s.live(0).Past, 3, "a page that comes later begins with what was")
+		for range 300 {
+			time.Sleep(time.Second)
+			s.live(0)
 		}
-		require.NoError(t, json.Unmarshal([]byte(data), &f))
-		if f.Cells["processed"] == "2" && f.Processed == 0 {
-			break // they were done before this second
-		}
-	}
-	// One that comes later begins with what was.
-	next, _ = listen(t, server)
-	_, data, err := next()
-	require.NoError(t, err)
-	var past []struct{ Processed float64 }
-	require.NoError(t, json.Unmarshal([]byte(data), &past))
-	require.NotEmpty(t, past)
-}
-
-// point is one of a chart; without a rate it draws none.
-type point struct {
-	At                        int64
-	Processed, Failed, Commit *float64
-}
-
-// watched returns the points that a browser is sent in a while, but for the history.
-func watched(t *testing.T, s site, while time.Duration) (points []point) {
-	t.Helper()
-	ctx, end := context.WithTimeout(t.Context(), while)
-	defer end()
-	w := httptest.NewRecorder()
-	s.mux.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/strand/live", nil))
-	synctest.Wait() // until the last sample is told, to nobody
-	for _, text := range strings.Split(w.Body.String(), "event: figures\ndata: ")[1:] {
-		var p point
-		require.NoError(t, json.Unmarshal([]byte(text), &p))
-		points = append(points, p)
-	}
-	return points
+		require.Len(t, s.live(0).Past, 300)
+		s.refused(http.StatusBadRequest, http.MethodGet, "live?after=x", nil)
+		require.NoError(t, x.Stop(t.Context()))
+		s.refused(http.StatusServiceUnavailable, http.MethodGet, "live", nil)
+	})
 }
 
 // A rate is that of a second: what happened while nobody watched is in none.
@@ -134,6 +92,10 @@ func TestLiveRatesBehindAGap(t *testing.T) {
 			}
 			synctest.Wait()
 		}
+		newest := func() point {
+			past := s.live(0).Past
+			return past[len(past)-1]
+		}
 		some(100)
 		for range 2 {
 			time.AfterFunc(500*time.Millisecond, func() {
@@ -142,154 +104,21 @@ func TestLiveRatesBehindAGap(t *testing.T) {
 					assert.NoError(t, err)
 				}
 			})
-			points := watched(t, s, 2500*time.Millisecond)
-			require.Len(t, points, 3)
-			require.Nil(t, points[0].Processed, "it is unknown what came in the second before")
-			require.Nil(t, points[0].Failed)
-			require.Nil(t, points[0].Commit)
-			require.Equal(t, 7.0, *points[1].Processed)
-			require.Zero(t, *points[1].Failed)
-			require.Zero(t, *points[2].Processed)
+			require.Nil(t, newest().Rates, "it is unknown what came in the second before")
+			time.Sleep(time.Second)
+			p := newest()
+			require.Equal(t, 7.0, p.Rates.Processed)
+			require.Zero(t, p.Rates.Failed)
+			time.Sleep(time.Second)
+			require.Zero(t, newest().Rates.Processed)
 			some(100)
 			time.Sleep(time.Hour)
 		}
 		// Who comes back soon, from another page for example, sees the line go on.
-		watched(t, s, 1500*time.Millisecond)
+		newest()
 		some(8)
-		time.Sleep(2500 * time.Millisecond)
-		points := watched(t, s, 500*time.Millisecond)
-		require.Len(t, points, 1)
-		require.Equal(t, 8/3.0, *points[0].Processed)
+		time.Sleep(4 * time.Second)
+		require.Equal(t, 2.0, newest().Rates.Processed)
 		require.NoError(t, x.Stop(t.Context()))
 	})
-}
-
-func TestLiveConnectionsAreBounded(t *testing.T) {
-	x := open(t, executor.Config{})
-	server := started(t, mount(t, x, dashboard.Config{MaxStreams: 2}).mux)
-	for range 2 {
-		next, _ := listen(t, server)
-		_, _, err := next()
-		require.NoError(t, err)
-	}
-	_, response := listen(t, server)
-	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
-}
-
-// Behind a middleware that lets nothing through until all is written, each connection has
-// the newest figures, and the browser comes again.
-func TestLiveBehindAMiddleware(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		x := open(t, executor.Config{})
-		q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
-		require.NoError(t, x.Start(t.Context()))
-		s := mount(t, x, dashboard.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		look := func(behind http.Handler, id string) string {
-			w := httptest.NewRecorder()
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/strand/live", nil)
-			r.Header.Set("Last-Event-ID", id)
-			behind.ServeHTTP(w, r)
-			return w.Body.String()
-		}
-		for name, behind := range map[string]http.Handler{
-			"no Flush": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				s.mux.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
-			}),
-			"TimeoutHandler": http.TimeoutHandler(s.mux, 10*time.Second, "late"),
-		} {
-			t.Log(name)
-			inOrder(t, look(behind, ""), "event: history\n", "retry: 2000\n", "id: 1\n", "event: figures\n")
-			for i := range 3 {
-				enqueue(t, q, fmt.Sprint(name, i), "")
-			}
-			time.Sleep(2 * time.Second)
-			text := look(behind, "1")
-			require.NotContains(t, text, "history")
-			inOrder(t, text, "event: figures\n", `"processed":1.5`)
-		}
-		require.Equal(t, 1, strings.Count(log.String(), "Unwrap"), log.String())
-		require.NoError(t, x.Stop(t.Context()))
-	})
-}
-
-// HEAD asks what is there, and is no watcher.
-func TestLiveHEAD(t *testing.T) {
-	x := open(t, executor.Config{})
-	s := mount(t, x, dashboard.Config{MaxStreams: 1})
-	for range 3 {
-		a := s.do(http.MethodHead, "live", nil)
-		require.Equal(t, http.StatusOK, a.StatusCode)
-		require.Equal(t, "text/event-stream", a.Header.Get("Content-Type"))
-	}
-	next, _ := listen(t, started(t, s.mux))
-	_, _, err := next()
-	require.NoError(t, err)
-}
-
-func TestLiveConnectionsEndWithTheExecutor(t *testing.T) {
-	t.Parallel()
-	x := open(t, executor.Config{})
-	server := started(t, mount(t, x, dashboard.Config{}).mux)
-	next, _ := listen(t, server)
-	_, _, err := next()
-	require.NoError(t, err)
-	require.NoError(t, x.Stop(t.Context()))
-	for err == nil {
-		_, _, err = next()
-	}
-	_, response := listen(t, server)
-	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
-}
-
-// A server that shuts down waits for its connections: a live one is not what it waits
-// for.
-func TestLiveConnectionsEndWithTheServer(t *testing.T) {
-	x := open(t, executor.Config{})
-	server := started(t, mount(t, x, dashboard.Config{}).mux)
-	next, _ := listen(t, server)
-	_, _, err := next()
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	require.NoError(t, server.Config.Shutdown(ctx))
-}
-
-// TestH5_ASlowClientHoldsNothing: one that does not read is dropped when it is behind,
-// while others are told, and its request ends.
-func TestH5_ASlowClientHoldsNothing(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("it takes some seconds until a client is behind")
-	}
-	x := open(t, executor.Config{})
-	for i := range 400 { // what is told is large: about 100 KiB each second
-		queue(t, x, fmt.Sprint("queue-", i), nil, executor.QueueConfig[string]{Share: executor.Share{Shards: 1}})
-	}
-	mux := http.NewServeMux()
-	ended := make(chan struct{})
-	board := dashboard.Handler(x, dashboard.Config{})
-	mux.HandleFunc("/strand/", func(w http.ResponseWriter, r *http.Request) {
-		board.ServeHTTP(w, r)
-		if r.Header.Get("Slow") != "" {
-			close(ended)
-		}
-	})
-	server := started(t, mux)
-	slow, err := net.Dial("tcp", server.Listener.Addr().String())
-	require.NoError(t, err)
-	defer slow.Close()
-	require.NoError(t, slow.(*net.TCPConn).SetReadBuffer(4<<10))
-	_, err = fmt.Fprintf(slow, "GET /strand/live HTTP/1.1\r\nHost: localhost\r\nSlow: yes\r\n\r\n")
-	require.NoError(t, err)
-	next, _ := listen(t, server)
-	for {
-		_, _, err := next() // the other one is told all the time
-		require.NoError(t, err)
-		select {
-		case <-ended:
-			return
-		default:
-		}
-	}
 }

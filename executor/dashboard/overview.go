@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // figure is what pages call a figure, and what that means. Text is how it is shown in its Place,
@@ -97,7 +98,7 @@ func lag(d time.Duration) string {
 	if d <= 0 {
 		return "–"
 	}
-	return span(d)
+	return brief.Span(d)
 }
 
 func (s *site) overview(r *http.Request) (p page, err error) {

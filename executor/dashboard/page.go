@@ -104,7 +104,7 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, name string, p page)
 		return err
 	}
 	again(w.Header(), p.status)
-	send(w, r, p.status, "text/html; charset=utf-8", b.Bytes(), func() []byte { return squeeze(b.Bytes()) })
+	send(w, r, p.status, "text/html; charset=utf-8", b.Bytes())
 	return nil
 }
 
@@ -167,9 +167,9 @@ func (s *site) journal(r *http.Request) (page, error) {
 
 // asset is a file that pages load, as it is sent.
 type asset struct {
-	kind            string
-	plain, squeezed []byte
-	version         string // of its content: what has the same is the same for ever
+	kind    string
+	content []byte
+	version string // of its content: what has the same is the same for ever
 }
 
 // kinds are what files are, by their ending: the system's table may say anything.
@@ -182,7 +182,7 @@ var assets = sync.OnceValue(func() map[string]asset {
 	for _, file := range must(assetFiles.ReadDir("assets")) {
 		content := must(assetFiles.ReadFile("assets/" + file.Name()))
 		sum := sha256.Sum256(content)
-		all[file.Name()] = asset{kinds[path.Ext(file.Name())], content, squeeze(content), hex.EncodeToString(sum[:6])}
+		all[file.Name()] = asset{kinds[path.Ext(file.Name())], content, hex.EncodeToString(sum[:6])}
 	}
 	return all
 })
@@ -203,29 +203,25 @@ func serveAsset(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Query().Get("v") == a.version {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	send(w, r, http.StatusOK, a.kind, a.plain, func() []byte { return a.squeezed })
+	send(w, r, http.StatusOK, a.kind, a.content)
 	return nil
-}
-
-func squeeze(content []byte) []byte {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, _ = z.Write(content) // to memory
-	_ = z.Close()
-	return b.Bytes()
 }
 
 // worthSqueezing is where gzip begins to save a packet.
 const worthSqueezing = 1400
 
 // send sends an answer that is all there.
-func send(w http.ResponseWriter, r *http.Request, status int, kind string, content []byte, squeezed func() []byte) {
+func send(w http.ResponseWriter, r *http.Request, status int, kind string, content []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Add("Vary", "Accept-Encoding")
 	if len(content) > worthSqueezing && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-		content = squeezed()
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(content) // to memory
+		_ = z.Close()
+		content = b.Bytes()
 	}
 	if r.Method == http.MethodHead {
 		content = nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
 // queuePage is a queue with one of its lists.
@@ -104,34 +103,16 @@ const (
 	hotFor = 5 * time.Second
 )
 
-// hotList is what all who look at the hot ids of a queue share.
-type hotList struct {
-	turn *serving.Room // of one, who may look anew; guards what follows
-	at   time.Time     // when that was; zero: never
-	inspect.JobPage
-}
-
 // look returns the hot ids of a queue, as they were at a moment.
 func (b *board) look(ctx context.Context, queue string) (page inspect.JobPage, at time.Time, err error) {
 	if _, err := b.info(ctx, queue); err != nil {
 		return page, at, err
 	}
-	shared, _ := b.hots.LoadOrStore(queue, &hotList{turn: serving.NewRoom(1)})
-	l := shared.(*hotList)
-	turn, err := l.turn.Enter(ctx, 1)
-	if err != nil {
-		return page, at, err
-	}
-	defer turn.Leave()
-	if now := time.Now(); now.Sub(l.at) > hotFor {
-		page, err := b.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: queue, Order: inspect.OrderPayloads, Descending: true,
+	hot, _ := b.hots.LoadOrStore(queue, newShared[inspect.JobPage]())
+	return hot.(*shared[inspect.JobPage]).get(ctx, hotFor, func() (inspect.JobPage, error) {
+		return b.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: queue, Order: inspect.OrderPayloads, Descending: true,
 			Limit: hotIDs, Patience: listPatience})
-		if err != nil {
-			return page, at, err
-		}
-		l.JobPage, l.at = page, now
-	}
-	return l.JobPage, l.at, nil
+	})
 }
 
 func (s *site) hot(r *http.Request) (page, error) {

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"fmt"
 	"html/template"
-	"math"
 	"net/url"
 	"reflect"
 	"slices"
@@ -18,7 +17,7 @@ import (
 // shown are the functions of templates: how things look to people.
 var shown = template.FuncMap{
 	"query": query, "escape": url.QueryEscape, "pick": list{}.Pick, "plain": plain, "clip": clip, "number": number, "plural": plural,
-	"ago": ago, "span": span, "lag": lag, "dict": dictOf, "few": few,
+	"ago": ago, "span": brief.Span, "lag": lag, "dict": dictOf, "few": few, "join": join,
 	"place": place, "shape": shapeOf, "figures": figuresOf, "columns": columnsOf,
 	"asset":   func(name string) string { return "assets/" + name + "?v=" + assets()[name].version },
 	"heading": func(s string) string { return plain(visible(s, s)) },
@@ -34,9 +33,21 @@ var shown = template.FuncMap{
 	"tabs":    func() []tab { return tabs },
 	"rows":    func() []int { return []int{25, defaultRows, 100, maxRows} },
 	"beyond":  func(list any, more int) int { return max(reflect.ValueOf(list).Len()-beside, 0) + more },
-	"job": func(name string) node { // by its name in explanations, as far as it is one
+	"inline": func(list any, more int) string { // how many stand in a line, unless it is one
+		if n := reflect.ValueOf(list).Len() + more; n > 1 {
+			return strconv.Itoa(n) + " in line"
+		}
+		return ""
+	},
+	"left": func(d time.Duration) string {
+		if d <= 0 {
+			return ""
+		}
+		return brief.Span(d) + " left"
+	},
+	"job": func(name string) map[string]any { // by its name in explanations, as far as it is one
 		queue, id, _ := admin.JobOf(name)
-		return node{Queue: queue, ID: id}
+		return dictOf("Queue", queue, "ID", id)
 	},
 }
 
@@ -89,42 +100,12 @@ func ago(t, now time.Time) string {
 	case t.IsZero():
 		return "–"
 	case d < -time.Second:
-		return "in " + span(-d)
+		return "in " + brief.Span(-d)
 	case d < time.Second:
 		return "now"
 	default:
-		return span(d) + " ago"
+		return brief.Span(d) + " ago"
 	}
-}
-
-// span is a duration in one or two units.
-func span(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "0 s"
-	case d < time.Millisecond:
-		return strconv.FormatInt(int64(d/time.Microsecond), 10) + " µs"
-	case d < time.Second:
-		return strconv.FormatInt(int64(d/time.Millisecond), 10) + " ms"
-	case d < 10*time.Second:
-		return strconv.FormatFloat(math.Floor(d.Seconds()*10)/10, 'f', -1, 64) + " s"
-	}
-	for _, unit := range [...]struct {
-		length, part time.Duration
-		name, of     string
-	}{
-		{365 * 24 * time.Hour, 24 * time.Hour, "y", "d"}, {24 * time.Hour, time.Hour, "d", "h"},
-		{time.Hour, time.Minute, "h", "min"}, {time.Minute, time.Second, "min", "s"},
-	} {
-		if d >= unit.length {
-			text := strconv.FormatInt(int64(d/unit.length), 10) + " " + unit.name
-			if rest := d % unit.length / unit.part; rest > 0 && d < 100*unit.length {
-				text += " " + strconv.FormatInt(int64(rest), 10) + " " + unit.of
-			}
-			return text
-		}
-	}
-	return strconv.FormatInt(int64(d/time.Second), 10) + " s"
 }
 
 // number groups the digits of an integer by thousands, with a narrow space.

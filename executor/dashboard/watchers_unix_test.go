@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"sync"
 	"syscall"
@@ -76,14 +75,14 @@ func BenchmarkTenWatchers(b *testing.B) {
 		over := make(chan struct{})
 		for range 10 {
 			browsers.Go(func() {
-				response, err := server.Client().Get(server.URL + "/strand/live")
-				if err != nil || response.StatusCode != http.StatusOK {
-					b.Errorf("%v: %+v", err, response)
-					return
+				for tick := time.NewTicker(time.Second); ; {
+					read("live")
+					select {
+					case <-tick.C:
+					case <-over:
+						return
+					}
 				}
-				browsers.Go(func() { _, _ = io.Copy(io.Discard, response.Body) })
-				<-over
-				_ = response.Body.Close()
 			})
 		}
 		browsers.Go(func() {

@@ -135,7 +135,7 @@ func TestUntilIdleTakesTheTimeOfHandlers(t *testing.T) {
 	})
 }
 
-func TestLiveAndDo(t *testing.T) {
+func TestLive(t *testing.T) {
 	var prices *executor.Caller[string, int]
 	executortest.Run(t, func(x *executor.Executor) (err error) {
 		prices, err = executor.HandleResult(x, "prices", func(_ context.Context, job executor.Job[string]) (int, error) {
@@ -144,9 +144,11 @@ func TestLiveAndDo(t *testing.T) {
 		}, executor.QueueConfig[string]{})
 		return err
 	}, func(t *testing.T, x *executortest.Executor) {
-		n, err := executortest.Do(t.Context(), x, prices, "1", "seven")
-		require.NoError(t, err)
-		require.Equal(t, 5, n)
+		x.Live(func() {
+			n, err := prices.Do(t.Context(), "1", "seven")
+			require.NoError(t, err)
+			require.Equal(t, 5, n)
+		})
 		x.RequireDone(prices, "1")
 		r := executortest.Work(x, prices.Queue, "1", "four")
 		require.Equal(t, events.Done, r.Outcome)

@@ -1,8 +1,6 @@
 package executortest
 
 import (
-	"context"
-
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
 )
@@ -51,11 +49,4 @@ func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, op
 		}
 	}
 	return result
-}
-
-// Do calls [executor.Caller.Do] while jobs run; see [Executor.Live].
-func Do[T, R any](ctx context.Context, x *Executor, caller *executor.Caller[T, R], id string, payload T, options ...executor.Option) (result R, err error) {
-	x.t.Helper()
-	x.Live(func() { result, err = caller.Do(ctx, id, payload, options...) })
-	return result, err
 }

@@ -9,11 +9,11 @@
     commit: { series: [["commit", "--series-a", true]], least: 1 },
   };
   const most = 300;
-  const gap = 5000; // ms between two figures; one is usual
+  const beat = 1000; // ms between two figures
+  const gap = 5 * beat; // behind which a line breaks
   let past = [];
-  let source = null;
+  let next = 0; // the timer of the next question, -1 while one is asked; 0: none will be
   let drawn = [];
-  let glance = false; // the connection ends now, and comes again: that is all a middleware lets through
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   // What nobody watched is a gap in the line: one row without figures.
@@ -47,8 +47,7 @@
   }
 
   function take(figures) {
-    past.push(figures);
-    past = past.slice(-most);
+    past = past.concat(figures.past.map((p) => ({ ...p.rates, at: p.at, lag: p.lag }))).slice(-most);
     drawn.forEach((d) => d.plot.setData(columns(d.chart)));
     $$("[data-live]").forEach((place) => {
       const text = figures.cells[place.dataset.live];
@@ -97,40 +96,30 @@
     });
   }
 
-  // A page that nobody sees gives its connection back: a browser has six of them.
-  function listen() {
-    if (document.hidden || source) return;
-    source = new EventSource("live");
-    source.addEventListener("history", (e) => {
-      past = JSON.parse(e.data) || [];
-      drawn.forEach((d) => d.plot.setData(columns(d.chart)));
+  // A page that nobody sees asks nothing.
+  async function ask() {
+    next = document.hidden ? 0 : -1;
+    if (!next) return;
+    let wait = beat;
+    try {
+      const answer = await fetch("live?after=" + (past.length ? past[past.length - 1].at : 0));
+      if (!answer.ok) throw new Error(answer.statusText);
+      take(await answer.json());
       pulse(true, "Live");
-    });
-    source.addEventListener("figures", (e) => {
-      take(JSON.parse(e.data));
-      pulse(true, "Live");
-    });
-    source.addEventListener("glance", () => { glance = true; });
-    source.onerror = () => {
-      if (glance) {
-        glance = false;
-        return;
-      }
+    } catch {
       pulse(false, "Not live: the connection is lost");
-      if (source && source.readyState === EventSource.CLOSED) { // refused: ask again later
-        source = null;
-        setTimeout(listen, 5000);
-      }
-    };
+      wait = gap;
+    }
+    next = setTimeout(ask, wait);
+  }
+  function listen() {
+    if (!next && $$("[data-live], [data-chart]").length > 0) ask();
   }
 
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) {
-      tick();
-      return listen();
-    }
-    if (source) source.close();
-    source = null;
+    if (document.hidden) return;
+    tick();
+    listen();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   addEventListener("resize", () => drawn.forEach((d) => d.plot.setSize({ width: d.box.clientWidth - 24, height: 130 })));
@@ -149,5 +138,5 @@
   document.querySelector(".tabs [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   draw();
   setInterval(tick, 1000);
-  if ($$("[data-live], [data-chart]").length > 0) listen();
+  listen();
 })();

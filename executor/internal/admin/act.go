@@ -16,38 +16,30 @@ func (a Actor) count(ctx context.Context, name string, which inspect.Selection) 
 	return did.Back, err
 }
 
-func (a Actor) RunNow(ctx context.Context, which inspect.Selection) (int, error) {
-	return a.count(ctx, "run", which)
+func (a Actor) RunNow(ctx context.Context, s inspect.Selection) (int, error) {
+	return a.count(ctx, "run", s)
 }
-
-func (a Actor) RetryNow(ctx context.Context, which inspect.Selection) (int, error) {
-	return a.count(ctx, "retry", which)
+func (a Actor) RetryNow(ctx context.Context, s inspect.Selection) (int, error) {
+	return a.count(ctx, "retry", s)
 }
-
-func (a Actor) Delete(ctx context.Context, which inspect.Selection) (int, error) {
-	return a.count(ctx, "delete", which)
+func (a Actor) Delete(ctx context.Context, s inspect.Selection) (int, error) {
+	return a.count(ctx, "delete", s)
 }
-
-func (a Actor) KillFailed(ctx context.Context, which inspect.Selection) (int, error) {
-	return a.count(ctx, "kill-failed", which)
+func (a Actor) KillFailed(ctx context.Context, s inspect.Selection) (int, error) {
+	return a.count(ctx, "kill-failed", s)
 }
-
-func (a Actor) DeleteFailed(ctx context.Context, which inspect.Selection) (int, error) {
-	return a.count(ctx, "delete-failed", which)
+func (a Actor) DeleteFailed(ctx context.Context, s inspect.Selection) (int, error) {
+	return a.count(ctx, "delete-failed", s)
 }
-
-func (a Actor) DeleteDead(ctx context.Context, which inspect.Selection) (int, error) {
-	return a.count(ctx, "delete-dead", which)
+func (a Actor) DeleteDead(ctx context.Context, s inspect.Selection) (int, error) {
+	return a.count(ctx, "delete-dead", s)
 }
-
-func (a Actor) Pause(ctx context.Context, which inspect.Selection) (int, error) {
-	return a.count(ctx, "pause", which)
+func (a Actor) Pause(ctx context.Context, s inspect.Selection) (int, error) {
+	return a.count(ctx, "pause", s)
 }
-
-func (a Actor) Resume(ctx context.Context, which inspect.Selection) (int, error) {
-	return a.count(ctx, "resume", which)
+func (a Actor) Resume(ctx context.Context, s inspect.Selection) (int, error) {
+	return a.count(ctx, "resume", s)
 }
-
 func (a Actor) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
 	did, err := a(ctx, "cancel", which, reason)
 	return did.Back, err

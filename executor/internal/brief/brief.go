@@ -5,8 +5,10 @@ package brief
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -91,6 +93,36 @@ func Bytes(n int64) string {
 		v /= 1024
 	}
 	return fmt.Sprintf("%.1f %ciB", v, units[i])
+}
+
+// Span is a duration in one or two units.
+func Span(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0 s"
+	case d < time.Millisecond:
+		return strconv.FormatInt(int64(d/time.Microsecond), 10) + " µs"
+	case d < time.Second:
+		return strconv.FormatInt(int64(d/time.Millisecond), 10) + " ms"
+	case d < 10*time.Second:
+		return strconv.FormatFloat(math.Floor(d.Seconds()*10)/10, 'f', -1, 64) + " s"
+	}
+	for _, unit := range [...]struct {
+		length, part time.Duration
+		name, of     string
+	}{
+		{365 * 24 * time.Hour, 24 * time.Hour, "y", "d"}, {24 * time.Hour, time.Hour, "d", "h"},
+		{time.Hour, time.Minute, "h", "min"}, {time.Minute, time.Second, "min", "s"},
+	} {
+		if d >= unit.length {
+			text := strconv.FormatInt(int64(d/unit.length), 10) + " " + unit.name
+			if rest := d % unit.length / unit.part; rest > 0 && d < 100*unit.length {
+				text += " " + strconv.FormatInt(int64(rest), 10) + " " + unit.of
+			}
+			return text
+		}
+	}
+	return strconv.FormatInt(int64(d/time.Second), 10) + " s"
 }
 
 // Newest tells the score of the newest state that was done; nil: none that had one.

@@ -25,22 +25,25 @@ import (
 // list, takes with a MiB of payloads in it, until its garbage is collected.
 const Making = 8 << 20
 
-// Look has an answer made and sends it. Room for it is in bytes. What make gives to [Send]
-// is kept until it returns, and is the answer then; with an error nothing is sent.
-func (r *Room) Look(w http.ResponseWriter, req *http.Request, make func(w http.ResponseWriter) error) error {
+// Look has an answer made and sent. Room for it is in bytes: serve gives it to [Send], or it has no
+// body, and has its room until the client has it.
+func (r *Room) Look(w http.ResponseWriter, req *http.Request, serve func(w http.ResponseWriter) error) error {
 	share, err := r.Enter(req.Context(), Making)
 	if err != nil {
 		return err
 	}
 	defer share.Leave()
-	d := &draft{header: w.Header(), status: http.StatusOK}
-	if err := make(d); err != nil {
-		return err
-	}
-	share.Resize(int64(len(d.body)))
-	Send(w, d.status, d.body)
-	return nil
+	return serve(&looker{w, share})
 }
+
+// looker is a client whose answer has a share of a room.
+type looker struct {
+	http.ResponseWriter
+	share *Share
+}
+
+// Unwrap is for http.ResponseController.
+func (l *looker) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
 // Act does what needs one place of the room.
 func (r *Room) Act(ctx context.Context, do func() error) error {
@@ -54,30 +57,14 @@ func (r *Room) Act(ctx context.Context, do func() error) error {
 
 // Send sends an answer that is all there, and is not written to any more.
 func Send(w http.ResponseWriter, status int, body []byte) {
-	if d, ok := w.(*draft); ok {
-		d.status, d.body = status, body
-		return
+	if l, ok := w.(*looker); ok {
+		l.share.Resize(int64(len(body)))
 	}
 	if len(body) > 0 {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(status)
 	_, _ = Patient(w).Write(body) // or the client has gone
-}
-
-// draft is an answer that is not yet sent.
-type draft struct {
-	header http.Header
-	status int
-	body   []byte
-}
-
-func (d *draft) Header() http.Header    { return d.header }
-func (d *draft) WriteHeader(status int) { d.status = status }
-
-func (d *draft) Write(b []byte) (int, error) {
-	d.body = append(d.body, b...)
-	return len(b), nil
 }
 
 // Writer writes to a client that has [Stall] for each piece of it.

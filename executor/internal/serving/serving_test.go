@@ -103,7 +103,7 @@ func TestReaders(t *testing.T) {
 			done := make(chan time.Duration, 1)
 			began := time.Now()
 			server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-				assert.NoError(t, r.Look(w, req, func(w http.ResponseWriter) error { _, err := w.Write(content); return err }))
+				assert.NoError(t, r.Look(w, req, func(w http.ResponseWriter) error { Send(w, http.StatusOK, content); return nil }))
 				done <- time.Since(began)
 			})}
 			here, there := net.Pipe()
