@@ -77,65 +77,56 @@ func after(now, d time.Duration) time.Duration {
 	return now + d
 }
 
-// alarm is the end of a lease, and its place in an agenda.
-type alarm struct {
-	at    time.Duration // when it is due; meaningful while index > 0
-	index int           // position in the heap + 1; 0 = not in it
-}
+// agenda is a heap of the leases that end by themselves, by their ends.
+type agenda []*record
 
-// agenda has leases by their ends: the first one is the next.
-type agenda struct{ heap []*record }
-
-// set puts e in, or moves it, so that it is due at the given time; never takes it
-// out.
-func (a *agenda) set(e *record, at time.Duration) {
-	if at == never {
-		a.drop(e)
-		return
-	}
-	if e.at = at; e.index == 0 {
-		heap.Push(a, e)
-	} else {
-		heap.Fix(a, e.index-1)
+// set gives a lease its end, sooner or later than it had; never: it has none.
+func (a *agenda) set(r *record, at time.Duration) {
+	switch r.at = at; {
+	case at == never:
+		a.drop(r)
+	case r.index == 0:
+		heap.Push(a, r)
+	default:
+		heap.Fix(a, r.index-1)
 	}
 }
 
-// drop takes e out; it does nothing when e is not in.
-func (a *agenda) drop(e *record) {
-	if e.index > 0 {
-		heap.Remove(a, e.index-1)
+// drop takes a lease out; it does nothing when the lease is not in.
+func (a *agenda) drop(r *record) {
+	if r.index > 0 {
+		heap.Remove(a, r.index-1)
 	}
 }
 
-// next is the time of the earliest alarm, never when there is none.
-func (a *agenda) next() time.Duration {
-	if len(a.heap) == 0 {
+// next is the earliest end, never when there is none.
+func (a agenda) next() time.Duration {
+	if len(a) == 0 {
 		return never
 	}
-	return a.heap[0].at
+	return a[0].at
 }
 
 // Len, Less, Swap, Push and Pop are for package heap.
-func (a *agenda) Len() int           { return len(a.heap) }
-func (a *agenda) Less(i, j int) bool { return a.heap[i].at < a.heap[j].at }
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].at < a[j].at }
 
-func (a *agenda) Swap(i, j int) {
-	a.heap[i], a.heap[j] = a.heap[j], a.heap[i]
-	a.heap[i].index, a.heap[j].index = i+1, j+1
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].index, a[j].index = i+1, j+1
 }
 
-func (a *agenda) Push(e any) {
-	a.heap = append(a.heap, e.(*record))
-	e.(*record).index = len(a.heap)
+func (a *agenda) Push(r any) {
+	*a = append(*a, r.(*record))
+	r.(*record).index = len(*a)
 }
 
 func (a *agenda) Pop() any {
-	last := len(a.heap) - 1
-	e := a.heap[last]
-	a.heap[last] = nil
-	a.heap = a.heap[:last]
-	e.index = 0
-	return e
+	last := len(*a) - 1
+	r := (*a)[last]
+	clear((*a)[last:])
+	*a, r.index = (*a)[:last], 0
+	return r
 }
 
 // timer calls a function when the earliest end of a lease has come.

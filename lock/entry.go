@@ -43,8 +43,8 @@ func (e *entry) setLease(r *record) {
 
 // expire ends what is overdue.
 func (g *engine) expire(o *op) {
-	for len(g.ends.heap) > 0 && g.ends.heap[0].at <= o.now() { // a lease is held before its end, not at it
-		g.end(g.ends.heap[0], ErrExpired, o)
+	for len(g.ends) > 0 && g.ends[0].at <= o.now() { // a lease is held before its end, not at it
+		g.end(g.ends[0], ErrExpired, o)
 	}
 }
 
@@ -115,7 +115,7 @@ func (g *engine) try(opt Options, keys []string, o *op) *record {
 func (g *engine) grant(r *record, owner string, ttl time.Duration, o *op) *record {
 	g.token++
 	now := o.now()
-	r.token, r.owner, r.ttl, r.since, r.end = g.token, owner, ttl, now, nil
+	r.token, r.owner, r.ttl, r.since, r.at, r.end = g.token, owner, ttl, now, never, nil
 	if ttl > 0 {
 		g.ends.set(r, after(now, ttl))
 	}
@@ -134,9 +134,8 @@ func (g *engine) hold(r *record) {
 func (g *engine) end(r *record, reason error, o *op) {
 	r.end = reason
 	g.ends.drop(r)
-	if r.watch != nil {
-		r.watch.close(r.lostError(r.token), o)
-		r.watch = nil
+	if r.lost != nil || r.hooks != nil {
+		r.tell(o)
 	}
 	for _, e := range r.entries {
 		e.setLease(nil)

@@ -97,8 +97,8 @@ func (t *Table) statusLocked(e *entry, o *op) Status {
 	s := Status{Key: e.key}
 	if r := e.lease; r != nil {
 		s.Holder, s.HeldFor = t.heldLocked(r, o), now-r.since
-		if r.until() != never {
-			s.Remaining = r.until() - now
+		if r.at != never {
+			s.Remaining = r.at - now
 		}
 	}
 	for at := e.line.first; at != nil; at = at.next {
@@ -111,8 +111,8 @@ func (t *Table) statusLocked(e *entry, o *op) Status {
 func (t *Table) heldLocked(r *record, o *op) Held {
 	now, wall := o.now(), time.Now().Round(0)
 	h := Held{Keys: t.lease(r).Keys(), Owner: r.owner, Token: r.token, Since: wall.Add(r.since - now)}
-	if until := r.until(); until != never {
-		h.Until, h.TTL = wall.Add(until-now), r.ttl
+	if r.at != never {
+		h.Until, h.TTL = wall.Add(r.at-now), r.ttl
 	}
 	return h
 }

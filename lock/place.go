@@ -17,12 +17,10 @@ type Place struct {
 	ttl   time.Duration
 	since time.Duration
 	wake  func() // nil: none is called
-	state placeState
-	spots []spot // where it stands
+	spots []spot // where it stands; nil: it does not wait
 	one   [1]spot
-	next  *Place  // of the same owner
-	lease *record // set when granted
-	token uint64
+	next  *Place // of the same owner
+	lease Lease  // zero: it was not granted, or is cancelled
 }
 
 // spot is where a place stands in the line of one key.
@@ -30,14 +28,6 @@ type spot struct {
 	node[*Place]
 	entry *entry
 }
-
-type placeState uint8
-
-const (
-	waiting placeState = iota
-	granted
-	cancelled
-)
 
 // Queue asks for all keys together and does not wait. When they are free and have
 // no waiters, the place is granted on return and wake is never called. Otherwise
@@ -61,7 +51,7 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 	p := &Place{table: t, owner: opt.Owner, ttl: opt.TTL, wake: wake}
 	t.enter(&o)
 	if r := t.try(opt, keys, &o); r != nil {
-		p.grant(r)
+		p.lease = t.lease(r)
 	} else {
 		p.since = o.now()
 		t.stand(p, keys...)
@@ -76,8 +66,6 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 	}
 	return p, nil
 }
-
-func (p *Place) grant(r *record) { p.lease, p.token, p.state = r, r.token, granted }
 
 // stand puts a place in line at its keys, and lists it under its owner.
 func (g *engine) stand(p *Place, keys ...string) {
@@ -161,7 +149,7 @@ func (g *engine) fulfil(p *Place, o *op) {
 			r.entries = append(r.entries, left[i].entry)
 		}
 	}
-	p.grant(g.grant(r, p.owner, p.ttl, o))
+	p.lease = p.table.lease(g.grant(r, p.owner, p.ttl, o))
 	if p.wake != nil {
 		o.wakes.add(p.wake)
 	}
@@ -172,8 +160,8 @@ func (g *engine) fulfil(p *Place, o *op) {
 func (p *Place) Keys() []string {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
-	if p.state == granted {
-		return p.leased().Keys()
+	if p.lease.record != nil {
+		return p.lease.Keys()
 	}
 	return p.waitsFor()
 }
@@ -208,15 +196,7 @@ func (p *Place) waitsFor() []string {
 func (p *Place) Lease() (Lease, bool) {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()
-	return p.leased(), p.state == granted
-}
-
-// leased is the lease that was granted, or the zero Lease.
-func (p *Place) leased() Lease {
-	if p.lease == nil {
-		return Lease{}
-	}
-	return Lease{p.table, p.lease, p.token}
+	return p.lease, p.lease.record != nil
 }
 
 // Cancel gives the place up: it leaves all queues, and a lease that was granted
@@ -233,10 +213,9 @@ func (p *Place) withdraw(evenGranted bool) bool {
 	t := p.table
 	t.enter(&o)
 	was := p.withdrawLocked(&o)
-	if evenGranted && p.state == granted {
-		p.state = cancelled
-		if p.leased().heldLocked() {
-			t.end(p.lease, ErrUnlocked, &o)
+	if l := p.lease; evenGranted && l.record != nil {
+		if p.lease = (Lease{}); l.heldLocked() {
+			t.end(l.record, ErrUnlocked, &o)
 		}
 	}
 	t.done(&o)
@@ -244,10 +223,9 @@ func (p *Place) withdraw(evenGranted bool) bool {
 }
 
 func (p *Place) withdrawLocked(o *op) bool {
-	if p.state != waiting {
+	if p.spots == nil {
 		return false
 	}
-	p.state = cancelled
 	for _, s := range p.table.stepOut(p) {
 		p.table.callNext(s.entry, o)
 	}

@@ -65,7 +65,7 @@ func (k *Keys) restore() error {
 	k.ledger.Do(&expired, func() {
 		k.restoreAll(held)
 		for _, h := range held {
-			k.bind(h)
+			k.rebind(h, h.Position)
 		}
 	})
 	return nil
@@ -77,16 +77,7 @@ func (k *Keys) Open() { k.now = time.Since(k.base) }
 // Close implements [admit.Book].
 func (k *Keys) Close(c *journal.Change) (wake func()) {
 	changes, wakes := k.drain()
-	for _, change := range changes {
-		if change.ended {
-			k.forget(change.lock)
-		} else {
-			k.bind(change.lock)
-		}
-		if !k.volatile && !change.awaitsPosition() {
-			c.Sets = append(c.Sets, k.written(change))
-		}
-	}
+	k.write(c, changes)
 	at, ok := k.next()
 	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.ring)
 	if len(wakes) == 0 {
@@ -99,11 +90,25 @@ func (k *Keys) Close(c *journal.Change) (wake func()) {
 	}
 }
 
-// awaitsPosition reports whether a lock is written with the payload that it came
-// with, when that has its position.
-func (c change) awaitsPosition() bool {
-	h := c.lock
-	return !c.ended && !h.OnRun && h.Position == 0 && h.Owner != (admit.Owner{})
+// write remembers which payloads locks belong to that have changed, as far as that is known,
+// and adds what the journal has to know of them.
+func (k *Keys) write(c *journal.Change, changes []*Lock) {
+	k.binding.Lock()
+	defer k.binding.Unlock()
+	for _, h := range changes {
+		p := h.Position
+		awaited := !h.OnRun && p == 0 && h.Owner != (admit.Owner{}) // it is written when its payload has a position
+		switch {
+		case h.entry == nil:
+			k.unbind(h)
+			h.Position, awaited = gone, false
+		case p != 0 && !slices.Contains(k.with[p], h):
+			k.with[p] = append(k.with[p], h)
+		}
+		if !k.volatile && !awaited {
+			c.Sets = append(c.Sets, k.setOf(h))
+		}
+	}
 }
 
 // ring is what the alarm calls.
@@ -113,23 +118,6 @@ func (k *Keys) ring() {
 			k.expire()
 		}
 	})
-}
-
-// bind remembers which payload a lock belongs to, if that is known.
-func (k *Keys) bind(h *Lock) {
-	k.binding.Lock()
-	defer k.binding.Unlock()
-	if p := h.Position; p != 0 && !slices.Contains(k.with[p], h) {
-		k.with[p] = append(k.with[p], h)
-	}
-}
-
-// forget lets go of a lock that has ended.
-func (k *Keys) forget(h *Lock) {
-	k.binding.Lock()
-	defer k.binding.Unlock()
-	k.unbind(h)
-	h.Position = gone
 }
 
 // unbind forgets which payload a lock belongs to. binding is held.
@@ -221,17 +209,11 @@ func (k *Keys) lockedError(key string, by admit.Owner) error {
 	return err
 }
 
-func (k *Keys) written(c change) journal.Set {
-	if c.ended {
-		return journal.Set{Key: statekey.LockKey(c.lock.Number)}
-	}
-	k.binding.Lock()
-	defer k.binding.Unlock()
-	return k.setOf(c.lock)
-}
-
 // setOf is what the journal has of a lock. binding is held.
 func (k *Keys) setOf(h *Lock) journal.Set {
+	if h.Position == gone {
+		return journal.Set{Key: statekey.LockKey(h.Number)}
+	}
 	now := time.Now()
 	zero := now.UnixNano() - int64(now.Sub(k.base))
 	until := int64(h.Until)

@@ -30,7 +30,6 @@ type Lock struct {
 
 	entry *entry // nil: it has ended
 	link  *list.Element
-	place int // in locks.ran
 	index int // in locks.ends
 }
 
@@ -53,23 +52,9 @@ type locks struct {
 	entries map[string]*entry  // every key that is locked, waited for, kept or watched
 	ends    sorted.List[*Lock] // of those that end by themselves
 	waiting map[admit.Owner]*waiter
-	ran     map[part][]*Lock // set by jobs that ran, in no order
 
-	changes []change // since the last drain
+	changes []*Lock // since the last drain: made, given another Owner or Position, or ended
 	wakes   []func()
-}
-
-// part is a payload of a job; 0: what is over.
-type part struct {
-	job      admit.Owner
-	position journal.Position
-}
-
-// change is what has become of a lock: it was made or given another Owner or Position,
-// or it has ended.
-type change struct {
-	lock  *Lock
-	ended bool
 }
 
 // entry is one key.
@@ -121,7 +106,7 @@ func (k *locks) expire() {
 
 // drain returns what has changed since the last one, in order, and what wakes those whose
 // turn it is, which is to be called under no mutex.
-func (k *locks) drain() (changes []change, wakes []func()) {
+func (k *locks) drain() (changes []*Lock, wakes []func()) {
 	changes, wakes, k.changes, k.wakes = k.changes, k.wakes, nil, nil
 	return changes, wakes
 }
@@ -140,7 +125,7 @@ func (k *locks) add(l *Lock, ttl time.Duration) *Lock {
 		l.Until = k.now + min(ttl, never-max(k.now, 0))
 	}
 	k.put(l)
-	k.changes = append(k.changes, change{l, false})
+	k.changes = append(k.changes, l)
 	return l
 }
 
@@ -152,42 +137,12 @@ func (k *locks) put(l *Lock) {
 	if l.expires() {
 		k.ends.Put(l)
 	}
-	k.putRan(l)
 }
 
 // count counts the locks of an owner.
 func (e *entry) count(by admit.Owner, n int) {
 	if e.by[by] += n; e.by[by] == 0 {
 		delete(e.by, by)
-	}
-}
-
-// putRan lists a lock under the payload that has set it in a run.
-func (k *locks) putRan(l *Lock) {
-	if !l.OnRun {
-		return
-	}
-	if k.ran == nil {
-		k.ran = make(map[part][]*Lock)
-	}
-	by := part{l.Owner, l.Position}
-	l.place = len(k.ran[by])
-	k.ran[by] = append(k.ran[by], l)
-}
-
-// dropRan moves the last one to its place.
-func (k *locks) dropRan(l *Lock) {
-	if !l.OnRun {
-		return
-	}
-	by := part{l.Owner, l.Position}
-	ran := k.ran[by]
-	last := len(ran) - 1
-	ran[l.place] = ran[last]
-	ran[l.place].place = l.place
-	ran[last] = nil
-	if k.ran[by] = ran[:last]; last == 0 {
-		delete(k.ran, by)
 	}
 }
 
@@ -203,8 +158,7 @@ func (k *locks) Drop(all ...*Lock) {
 		e.locks.Remove(l.link)
 		e.count(l.Owner, -1)
 		k.ends.Remove(l)
-		k.dropRan(l)
-		k.changes = append(k.changes, change{l, true})
+		k.changes = append(k.changes, l)
 		if e.locks.Len() == 0 {
 			for at := e.watchers.Front(); at != nil; at = e.watchers.Front() {
 				k.wakes = append(k.wakes, e.watchers.Remove(at).(func()))
@@ -252,18 +206,26 @@ func (k *locks) Replace(all []*Lock, into journal.Position, moved func(*Lock)) {
 			k.Drop(l)
 			continue
 		}
-		k.dropRan(l)
 		moved(l)
-		k.putRan(l)
-		k.changes = append(k.changes, change{l, false})
+		k.changes = append(k.changes, l)
 	}
 }
 
 // has reports whether a job has locked a key in an earlier run, for the payload or
-// for one that is over.
+// for one that is over. Of the locks of others it passes those that are younger.
 func (k *locks) has(by admit.Owner, key string, position journal.Position) bool {
-	is := func(l *Lock) bool { return l.Key == key }
-	return slices.ContainsFunc(k.ran[part{by, position}], is) || slices.ContainsFunc(k.ran[part{by, 0}], is)
+	e := k.entries[key]
+	if e == nil {
+		return false
+	}
+	for at, own := e.locks.Back(), e.by[by]; own > 0; at = at.Prev() {
+		if l := at.Value.(*Lock); l.Owner == by {
+			if own--; l.OnRun && (l.Position == position || l.Position == 0) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // HeldBy returns the keys that a job has locked, in their order, up to n of them. It
@@ -285,11 +247,9 @@ func (k *locks) rename(former, name string) {
 		for at := e.locks.Front(); at != nil; at = at.Next() {
 			if l := at.Value.(*Lock); l.Owner.Queue == former {
 				e.count(l.Owner, -1)
-				k.dropRan(l)
 				l.Owner.Queue = name
 				e.count(l.Owner, 1)
-				k.putRan(l)
-				k.changes = append(k.changes, change{l, false})
+				k.changes = append(k.changes, l)
 			}
 		}
 	}
