@@ -28,14 +28,10 @@ type Lock struct {
 	// payload is over, or not known yet. Keys.binding guards that of a lock without OnRun.
 	Position journal.Position
 
-	entry *entry // nil: it has ended
-	link  *list.Element
-	index int // in locks.ends
+	entry        *entry // nil: it has ended
+	link         *list.Element
+	sorted.Place // in locks.ends
 }
-
-// Before and Place implement [sorted.Item].
-func (l *Lock) Before(o *Lock) bool { return l.Until < o.Until }
-func (l *Lock) Place() *int         { return &l.index }
 
 // never is the end of what lasts for centuries.
 const never = time.Duration(math.MaxInt64)
@@ -48,7 +44,7 @@ func (l *Lock) expires() bool { return l.Until != 0 && l.Until != never }
 type locks struct {
 	now     time.Duration
 	number  uint64             // of the newest lock
-	arrived uint64             // of the newest waiter
+	arrived int64              // of the newest waiter
 	entries map[string]*entry  // every key that is locked, waited for, kept or watched
 	ends    sorted.List[*Lock] // of those that end by themselves
 	waiting map[admit.Owner]*waiter
@@ -135,6 +131,7 @@ func (k *locks) put(l *Lock) {
 	l.entry, l.link = e, e.locks.PushBack(l)
 	e.count(l.Owner, 1)
 	if l.expires() {
+		l.Turn = int64(l.Until)
 		k.ends.Put(l)
 	}
 }
@@ -315,7 +312,7 @@ func (k *locks) Line(key string) (called, waiting []admit.Owner) {
 
 // owners are those of waiters, first come first. It sorts them.
 func owners(all []*waiter) (of []admit.Owner) {
-	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.Turn, b.Turn) })
 	for _, w := range all {
 		of = append(of, w.By)
 	}

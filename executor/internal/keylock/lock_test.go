@@ -69,7 +69,7 @@ func (p *pair) look(t require.TestingT) {
 	}
 	for _, o := range p.model.waits {
 		w := p.b.waiting[o.By]
-		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{w.number, w.called, w.at != nil})
+		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{uint64(w.Turn), w.called, w.at != nil})
 		keys, called := p.b.WaitsFor(o.By)
 		require.Equal(t, []any{o.called, o.key != ""}, []any{called, slices.Contains(keys, o.key)})
 		if o.key != "" {

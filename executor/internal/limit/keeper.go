@@ -59,7 +59,7 @@ func (r *round) begin(t *Table, now int64) {
 		r.keys, r.asks = append(r.keys, strconv.Itoa(len(of))+":"+of+p.key.name), append(r.asks, p.ask(now))
 	}
 	if len(t.asks) > 0 {
-		r.next = t.asks[0].at
+		r.next = t.asks[0].Turn
 	}
 	t.expects = r.next
 }

@@ -36,14 +36,9 @@ type key struct {
 	called  []*waiter
 	misses  int // calls since the last start that came to nothing
 
-	at    int64 // when something changes by itself
-	place int   // in Table.agenda
-	part  *part // of what a cluster allows; nil: it is this process's alone
+	sorted.Place       // in Table.agenda, by when something changes by itself
+	part         *part // of what a cluster allows; nil: it is this process's alone
 }
-
-// Before and Place implement [sorted.Item].
-func (k *key) Before(o *key) bool { return k.at < o.at }
-func (k *key) Place() *int        { return &k.place }
 
 // line are the jobs of one queue that wait for a key.
 type line struct {
@@ -53,19 +48,14 @@ type line struct {
 
 // waiter is a job that has come and does not run yet, or not again.
 type waiter struct {
-	owner  admit.Owner
-	number uint64 // the order in which jobs came
-	key    *key   // that it waits for, or whose turn is kept for it; nil: its number is kept, no more
-	called bool   // out of the line, and its turn is kept until then
-	line   *line
-	place  int   // in line
-	until  int64 // then the call is over, or the number is forgotten
-	wake   func()
+	sorted.Place // in line, in the order in which jobs came
+	owner        admit.Owner
+	key          *key // that it waits for, or whose turn is kept for it; nil: its number is kept, no more
+	called       bool // out of the line, and its turn is kept until then
+	line         *line
+	until        int64 // then the call is over, or the number is forgotten
+	wake         func()
 }
-
-// Before and Place implement [sorted.Item].
-func (w *waiter) Before(o *waiter) bool { return w.number < o.number }
-func (w *waiter) Place() *int           { return &w.place }
 
 // free is how many jobs may start now.
 func (k *key) free(now int64) int {
@@ -135,7 +125,7 @@ func (k *key) idle(now int64) (at int64, idle bool) {
 	if k.running > 0 || k.waiting > 0 || len(k.called) > 0 {
 		return never, false
 	}
-	if k.part != nil && k.part.at != never {
+	if k.part != nil && k.part.Turn != never {
 		return never, false
 	}
 	at = max(k.next, k.paused)
@@ -199,9 +189,9 @@ func (k *key) call(now int64) *waiter {
 }
 
 // reserved is how many turns are kept for jobs that came before one.
-func (k *key) reserved(number uint64) (n int) {
+func (k *key) reserved(number int64) (n int) {
 	for _, w := range k.called {
-		if w.number < number {
+		if w.Turn < number {
 			n++
 		}
 	}

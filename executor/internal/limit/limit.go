@@ -10,6 +10,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/quota"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
 // key returns a key, which settle forgets if it is not in use after all.
@@ -18,7 +19,7 @@ func (l *Limit) key(name string) *key {
 	if k == nil {
 		k = &key{limit: l, name: name, next: l.born + l.law.saved} // it has saved up what it has not used since then
 		if l.shared {
-			k.next, k.part = 0, &part{key: k, at: never}
+			k.next, k.part = 0, &part{key: k, Place: sorted.Place{Turn: never}}
 		}
 		l.keys[name] = k
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/quota"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
 const (
@@ -35,16 +36,11 @@ type part struct {
 	pause  quota.Pause // that others don't know
 	said   int64       // when
 
-	at    int64 // when to ask; never: nobody knows of this part
-	place int   // in Table.asks
+	sorted.Place // in Table.asks, by when to ask; never: nobody knows of this part
 }
 
 // start is a time at which a job may begin, and the last one.
 type start struct{ from, until int64 }
-
-// Before and Place implement [sorted.Item].
-func (p *part) Before(o *part) bool { return p.at < o.at }
-func (p *part) Place() *int         { return &p.place }
 
 // free is how many jobs may start now.
 func (p *part) free(now int64) int {
@@ -128,22 +124,22 @@ func (p *part) plan(now int64) {
 	case p.asking:
 		return
 	case p.pause.New, p.unused > 0 && len(p.starts) == 0, p.permits < p.told[0] && p.permits < p.told[1]: // others may wait for it
-		p.at = max(p.failed, now)
+		p.Turn = max(p.failed, now)
 	case short:
-		p.at = max(p.retry, now)
+		p.Turn = max(p.retry, now)
 	case p.begun, k.paused > now && wants > k.running, k.limit.law.concurrent > 0 && p.told != [2]int{p.permits, wants}:
-		p.at = p.asked + askAgain
+		p.Turn = p.asked + askAgain
 	case p.told != [2]int{}:
-		p.at = p.asked + askAnew
+		p.Turn = p.asked + askAnew
 	case p.known && now < p.asked+askAgain: // its jobs may wait for another key first
-		p.at = p.asked + askAgain
+		p.Turn = p.asked + askAgain
 	default:
 		k.limit.table.asks.Remove(p)
-		p.at = never
+		p.Turn = never
 		return
 	}
 	if n := len(p.starts); n > 0 { // what is not used is given back
-		p.at = min(p.at, max(p.starts[n-1].until+1, p.failed))
+		p.Turn = min(p.Turn, max(p.starts[n-1].until+1, p.failed))
 	}
 	k.limit.table.asks.Put(p)
 }
