@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -185,7 +186,15 @@ func (t *Queue[T]) Carry(items []Item[T], options ...Option) (filled []Item[[]by
 		}
 		filled = append(filled, Item[[]byte]{it.ID, data, it.Score, it.Due, it.Metadata})
 	}
-	rest = carry(options)
+	var conditions []carried
+	for _, o := range options {
+		if o.isCondition() {
+			conditions = append(conditions, carried{o.kind, []byte(o.name), o.offset})
+		}
+	}
+	if conditions != nil {
+		rest, _ = json.Marshal(conditions) // does not fail
+	}
 	_, err = Carried(rest)
 	return filled, rest, err
 }

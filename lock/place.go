@@ -124,7 +124,19 @@ func (g *engine) stepOut(p *Place) (left []spot) {
 // The key is forgotten if nothing is left of it.
 func (g *engine) callNext(e *entry, o *op) {
 	if first := e.line.first; first != nil && first.value.ready() {
-		g.fulfil(first.value, o)
+		p := first.value
+		left := g.stepOut(p)
+		r := &left[0].entry.own
+		if len(left) > 1 {
+			r = new(record)
+			for i := range left {
+				r.entries = append(r.entries, left[i].entry)
+			}
+		}
+		p.lease = p.table.lease(g.grant(r, p.owner, p.ttl, o))
+		if p.wake != nil {
+			o.wakes.add(p.wake)
+		}
 	}
 	g.retire(e)
 }
@@ -137,22 +149,6 @@ func (p *Place) ready() bool {
 		}
 	}
 	return true
-}
-
-// fulfil grants a place whose keys are all ready for it.
-func (g *engine) fulfil(p *Place, o *op) {
-	left := g.stepOut(p)
-	r := &left[0].entry.own
-	if len(left) > 1 {
-		r = new(record)
-		for i := range left {
-			r.entries = append(r.entries, left[i].entry)
-		}
-	}
-	p.lease = p.table.lease(g.grant(r, p.owner, p.ttl, o))
-	if p.wake != nil {
-		o.wakes.add(p.wake)
-	}
 }
 
 // Keys are the keys that were asked for, while the place waits, sorted; those of

@@ -45,21 +45,17 @@ func (l *lane) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payloa
 			}
 			return l.one, p.Ref
 		}
-		l.openBag(r, m)
+		b := new(bag)
+		if m != MergeKeepAll {
+			b.index = new(table[*hashed])
+		}
+		var e journal.Entry
+		r.read(l.one.Ref, &e)
+		b.due = e.Due
+		b.add(r, m, l.one, e.Payload)
+		l.more().bag, l.one = b, Payload{}
 	}
 	return l.bag().add(r, m, p, data)
-}
-
-func (l *lane) openBag(r *entryReader, m Merge) {
-	b := new(bag)
-	if m != MergeKeepAll {
-		b.index = new(table[*hashed])
-	}
-	var e journal.Entry
-	r.read(l.one.Ref, &e)
-	b.due = e.Due
-	b.add(r, m, l.one, e.Payload)
-	l.more().bag, l.one = b, Payload{}
 }
 
 func (b *bag) add(r *entryReader, m Merge, p Payload, data []byte) (kept Payload, ended journal.Ref) {

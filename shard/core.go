@@ -2,6 +2,7 @@ package shard
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -178,7 +179,10 @@ func (c *Core) condemned(l *lane, it *Item, at journal.Position) (judged, behind
 		it.Payloads = append(it.Payloads, l.take())
 	}
 	it.held, it.partial = false, false
-	it.moveFirst(at)
+	i := slices.IndexFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() == at }) // which is there
+	p := it.Payloads[i]
+	copy(it.Payloads[1:i+1], it.Payloads[:i])
+	it.Payloads[0] = p
 	return it.Payloads[:1], it.Payloads[1:]
 }
 

@@ -137,7 +137,13 @@ func (c *hands) left(it *Item) int {
 
 // handOut gives the waiting payloads of a lane, up to limit, to an item.
 func (c *hands) handOut(l *lane, it *Item, limit int) {
-	c.identify(l, it)
+	if l.rest != nil && l.rest.id != "" {
+		it.ID, l.rest.id = l.rest.id, ""
+		it.hash = uint32(maphash.String(hashSeed, it.ID))
+	} else {
+		id := l.id(&c.lanes.entries) // which is read beside a payload
+		it.ID, it.hash = c.ids.clone(id), hashOf(id)
+	}
 	c.prefetchEqual(l, limit)
 	c.handLimit(l, it)
 	it.begin(l, limit)
@@ -150,18 +156,6 @@ func (c *hands) handOut(l *lane, it *Item, limit int) {
 	it.shift = c.shift
 	l.more().item = it
 	c.counts.Running++
-}
-
-// identify tells an item the id of its lane, which is read beside a payload unless
-// it has just run.
-func (c *hands) identify(l *lane, it *Item) {
-	if l.rest != nil && l.rest.id != "" {
-		it.ID, l.rest.id = l.rest.id, ""
-		it.hash = uint32(maphash.String(hashSeed, it.ID))
-		return
-	}
-	id := l.id(&c.lanes.entries)
-	it.ID, it.hash = c.ids.clone(id), hashOf(id)
 }
 
 // release ends the hand-out of a lane.

@@ -115,6 +115,10 @@ type Outlook struct {
 // Outlook looks ahead without letting anything run: it takes no more than a look at
 // each lane. Call it while no run is out.
 func (c *looks) Outlook(now int64) (o Outlook) {
+	most := c.cfg.MaxPayloads // in a run
+	if c.cfg.Single {
+		most = 1
+	}
 	for l := range c.lanes.all() {
 		switch {
 		case l.halted:
@@ -133,7 +137,11 @@ func (c *looks) Outlook(now int64) (o Outlook) {
 				due = max(due, c.firstDue(now, l, &e))
 			}
 		}
-		o.add(c.runsOf(l.n()), due, now)
+		runs := min(l.n(), 1)
+		if most > 0 {
+			runs = (l.n() + most - 1) / most
+		}
+		o.add(runs, due, now)
 	}
 	return o
 }
@@ -144,18 +152,6 @@ func (o *Outlook) add(runs int, due, now int64) {
 	} else {
 		o.Delayed += runs
 	}
-}
-
-// runsOf returns how many runs it takes for so many payloads that wait.
-func (c *looks) runsOf(payloads int) int {
-	most := c.cfg.MaxPayloads
-	if c.cfg.Single {
-		most = 1
-	}
-	if most == 0 || payloads == 0 {
-		return min(payloads, 1)
-	}
-	return (payloads + most - 1) / most
 }
 
 // Detail is all that a shard knows of a job.

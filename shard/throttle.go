@@ -55,7 +55,14 @@ func rests(e *journal.Entry) bool { return len(e.Failed) == 1 && e.Failed[0] == 
 // prompt: it has no slack.
 func (c *throttle) Tick(now int64) {
 	c.now, c.soon = now, later(now, patience*c.cfg.Slack)
-	c.endRests(now)
+	r := &c.rested // what is over ends with the next job: an idle shard has no timer for that
+	for n := 0; n < endsAtOnce && len(r.ends) > 0 && r.ends[0].until <= now; n++ {
+		end := r.ends.pop()
+		if at, rests := r.byID[end.id]; rests && at.until == end.until && at.ran.at == 0 {
+			delete(r.byID, end.id)
+			c.end(at.state)
+		}
+	}
 }
 
 // rest has an id with nothing left rest after its run.
@@ -129,19 +136,6 @@ func (c *throttle) restOn(l *lane) {
 	}
 	c.rested.add(string(l.id(&c.lanes.entries)), rest{until: l.due, state: p.state})
 	p.state = journal.Ref{} // it outlives the lane
-}
-
-// endRests ends the rests that are over. An idle shard has no timer for that: it does
-// so with its next job.
-func (c *throttle) endRests(now int64) {
-	r := &c.rested
-	for n := 0; n < endsAtOnce && len(r.ends) > 0 && r.ends[0].until <= now; n++ {
-		end := r.ends.pop()
-		if at, rests := r.byID[end.id]; rests && at.until == end.until && at.ran.at == 0 {
-			delete(r.byID, end.id)
-			c.end(at.state)
-		}
-	}
 }
 
 // shiftRests keeps rests as long as they were when the clock is set. Noted: it is written down.

@@ -10,8 +10,8 @@ import (
 // Ledger has what jobs hold and the journal's copy of it change together: what is done
 // under it comes to the journal in the order in which it happened.
 type Ledger struct {
-	log   interface{ Record(*journal.Change) }
-	books []Book
+	Log  interface{ Record(*journal.Change) }
+	Book Book // nil: there is none
 
 	// mu is held while what is journaled changes and the journal is given that, which
 	// does not wait. No user code is called.
@@ -27,13 +27,7 @@ type Book interface {
 	Close(c *journal.Change) (wake func())
 }
 
-// NewLedger returns the ledger of a journal.
-func NewLedger(log interface{ Record(*journal.Change) }) *Ledger { return &Ledger{log: log} }
-
-// Add adds a book, before anything is done under the ledger.
-func (b *Ledger) Add(k Book) { b.books = append(b.books, k) }
-
-// Do has f change what is in the books, and records that together with c in one commit;
+// Do has f change what is in the book, and records that together with c in one commit;
 // without c only if there is something to be recorded.
 func (b *Ledger) Do(c *journal.Change, f func()) {
 	silent := c == nil
@@ -41,21 +35,19 @@ func (b *Ledger) Do(c *journal.Change, f func()) {
 		c = new(journal.Change)
 	}
 	b.mu.Lock()
-	for _, k := range b.books {
-		k.Open()
-	}
-	f()
-	var wakes []func()
-	for _, k := range b.books {
-		if wake := k.Close(c); wake != nil {
-			wakes = append(wakes, wake)
-		}
+	var wake func()
+	if b.Book == nil {
+		f()
+	} else {
+		b.Book.Open()
+		f()
+		wake = b.Book.Close(c)
 	}
 	if !silent || len(c.Sets) > 0 {
-		b.log.Record(c)
+		b.Log.Record(c)
 	}
 	b.mu.Unlock()
-	for _, wake := range wakes {
+	if wake != nil {
 		wake()
 	}
 }
@@ -70,7 +62,7 @@ func (b *Ledger) Try(c *journal.Change, f func()) (open bool) {
 	return open
 }
 
-// View lets f look at what is in the books.
+// View lets f look at what is in the book.
 func (b *Ledger) View(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -120,27 +120,21 @@ func (c *Call) Wait() (End, error) {
 	if err := c.until(c.Waiter.Done); err != nil {
 		return End{}, err
 	}
-	if !c.Async {
-		if err := c.written(c.Waiter.End.Written); err != nil {
-			return End{}, err
-		}
+	written := c.Waiter.End.Written
+	if c.Async {
+		return c.Waiter.End, nil
 	}
-	return c.Waiter.End, nil
-}
-
-// written waits until an end is on disk, also on a full one.
-func (c *Call) written(ticket journal.Ticket) error {
-	if err := c.until(ticket.Done()); err != nil {
-		return err
+	if err := c.until(written.Done()); err != nil {
+		return End{}, err
 	}
-	err := ticket.Wait(c.Context) // it does not wait
+	err := written.Wait(c.Context) // it does not wait
 	if errors.Is(err, journal.ErrFull) {
 		err = c.X.Log.Settled(c.Context)
 	}
 	if err != nil {
-		return c.Unknown(err)
+		return End{}, c.Unknown(err)
 	}
-	return nil
+	return c.Waiter.End, nil
 }
 
 // Unknown says why it is not known how a payload ended.

@@ -40,8 +40,8 @@ const gone = math.MaxUint64
 // Open returns the keys that a journal has. What has expired since they were written
 // stays so. A volatile journal is told nothing.
 func Open(ledger *admit.Ledger, log *journal.Log, volatile bool) (*Keys, error) {
-	k := &Keys{ledger: ledger, log: log, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*Lock)}
-	ledger.Add(k)
+	k := &Keys{ledger: ledger, log: log, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*Lock), locks: newLocks()}
+	ledger.Book = k
 	return k, k.restore()
 }
 
@@ -49,17 +49,22 @@ func (k *Keys) restore() error {
 	var held []*Lock
 	var expired journal.Change
 	now := time.Now()
+	zero := now.UnixNano() - int64(now.Sub(k.base))
 	for s, err := range k.log.Keys(statekey.LockPrefix, "") {
 		if err != nil {
 			return err
 		}
-		h, until, err := k.parse(s, now)
+		w, err := statekey.ParseKeyLock(s)
 		if err != nil {
-			return err
+			return statekey.Refused(s.Key, err)
 		}
-		if until != 0 && until <= now.UnixNano() {
+		if w.Until != 0 && w.Until <= now.UnixNano() {
 			expired.Sets = append(expired.Sets, journal.Set{Key: s.Key})
 			continue
+		}
+		h := &Lock{Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Since: time.Duration(w.Since - zero), Owner: w.Owner, Key: w.Key}
+		if w.Until != 0 {
+			h.Until = time.Duration(w.Until - zero)
 		}
 		held = append(held, h)
 	}
@@ -225,22 +230,6 @@ func (k *Keys) setOf(h *Lock) journal.Set {
 		Number: h.Number, Position: uint64(h.Position), OnRun: h.OnRun, Since: zero + int64(h.Since), Until: until, Owner: h.Owner, Key: h.Key,
 	}
 	return w.Set()
-}
-
-// parse takes a lock from the journal, and when it ends on the wall clock.
-func (k *Keys) parse(s journal.Set, now time.Time) (h *Lock, until int64, err error) {
-	w, err := statekey.ParseKeyLock(s)
-	if err != nil {
-		return nil, 0, statekey.Refused(s.Key, err)
-	}
-	zero := now.UnixNano() - int64(now.Sub(k.base))
-	h = &Lock{
-		Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Since: time.Duration(w.Since - zero), Owner: w.Owner, Key: w.Key,
-	}
-	if w.Until != 0 {
-		h.Until = time.Duration(w.Until - zero)
-	}
-	return h, w.Until, nil
 }
 
 // Coming are the keys of payloads that are on their way to the journal: they count from

@@ -64,15 +64,16 @@ type entry struct {
 	watchers list.List            // of func(): of the end of its last lock
 }
 
+func newLocks() locks {
+	return locks{entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter)}
+}
+
 // entry returns that of a key, perhaps a new one: it must be given something before it
 // is retired.
 func (k *locks) entry(key string) *entry {
 	e := k.entries[key]
 	if e == nil {
 		e = &entry{key: key, by: make(map[admit.Owner]int)}
-		if k.entries == nil {
-			k.entries = make(map[string]*entry)
-		}
 		k.entries[key] = e
 	}
 	return e
@@ -172,25 +173,18 @@ func (k *locks) Unlock(key string, counted bool, by admit.Owner) bool {
 	if e == nil || e.locks.Len() == 0 {
 		return false
 	}
-	if counted {
-		k.Drop(e.pick(by))
+	if !counted {
+		k.Drop(k.Locked(key)...) // those who wait may lock it again at once; that is theirs
 		return true
 	}
-	// Those who wait may lock it again at once; that is theirs.
-	k.Drop(k.Locked(key)...)
-	return true
-}
-
-// pick returns the lock of a key that an unlock for an owner ends: one of its own, or the
-// oldest.
-func (e *entry) pick(by admit.Owner) *Lock {
 	at := e.locks.Front()
 	if e.by[by] > 0 {
 		for at.Value.(*Lock).Owner != by {
 			at = at.Next()
 		}
 	}
-	return at.Value.(*Lock)
+	k.Drop(at.Value.(*Lock))
+	return true
 }
 
 // Replace gives the locks of a payload to the one that replaces it, which has locks

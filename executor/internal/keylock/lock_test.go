@@ -88,7 +88,7 @@ func (p *pair) look(t require.TestingT) {
 // which holds there are, and what a journal would know of them, is the same as if one looked at everything every time.
 func TestKeyLocksAndTheirModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := &pair{b: &locks{}, disk: make(map[uint64]modelHold)}
+		p := &pair{b: new(newLocks()), disk: make(map[uint64]modelHold)}
 		key := rapid.SampledFrom([]string{"k", "l", "m"})
 		by := rapid.SampledFrom([]admit.Owner{{}, job("q", "1"), job("q", "2"), job("r", "1"), job("r", "2")})
 		jobs := by.Filter(func(h admit.Owner) bool { return h.Queue != "" })
@@ -236,7 +236,7 @@ func (p *pair) unlock(t *rapid.T, key string, counted bool, by admit.Owner) {
 func (p *pair) reopen(renamed bool) {
 	p.b.drain()
 	p.model.woken = nil
-	p.b = &locks{}
+	p.b = new(newLocks())
 	var holds []*Lock
 	for _, h := range p.disk {
 		holds = append(holds, &Lock{Number: h.number, Key: h.key, Owner: h.by, OnRun: h.onRun})

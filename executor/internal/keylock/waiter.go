@@ -84,7 +84,13 @@ func (k *locks) Enter(r request, wake func()) (fresh []*Lock, blocked string) {
 	case blocked == "":
 		fresh = k.set(r)
 	case wake != nil:
-		k.wait(r, blocked, wake)
+		if w == nil {
+			k.arrived++
+			w = &waiter{Place: sorted.Place{Turn: k.arrived}}
+			k.waiting[r.By] = w
+		}
+		w.request, w.wake = r, wake
+		k.stand(w, blocked)
 	}
 	k.callNextAt(left)
 	return fresh, blocked
@@ -99,21 +105,6 @@ func (k *locks) set(r request) (fresh []*Lock) {
 		}
 	}
 	return fresh
-}
-
-// wait puts a job in line at a key.
-func (k *locks) wait(r request, key string, wake func()) {
-	w := k.waiting[r.By]
-	if w == nil {
-		k.arrived++
-		w = &waiter{Place: sorted.Place{Turn: k.arrived}}
-		if k.waiting == nil {
-			k.waiting = make(map[admit.Owner]*waiter)
-		}
-		k.waiting[r.By] = w
-	}
-	w.request, w.wake = r, wake
-	k.stand(w, key)
 }
 
 // stand puts a job in line behind those who came before it.

@@ -172,10 +172,6 @@ func (q *Queue) Record(c *shard.Change) {
 	if q.Events.Watched() {
 		defer q.Events.Decided(c)()
 	}
-	q.write(c)
-}
-
-func (q *Queue) write(c *shard.Change) {
 	q.handOver(c)
 	locks := len(c.Staged) > 0 && land(c)
 	if q.Admission == nil && !locks {
