@@ -243,10 +243,3 @@ func (Raw) Encode(v []byte) ([]byte, error) { return v, nil }
 func (Raw) Decode(data []byte) ([]byte, error) { return append([]byte{}, data...), nil }
 
 var _ Codec[[]byte] = Raw{}
-
-func defaultCodec[T any]() Codec[T] {
-	if raw, ok := any(Raw{}).(Codec[T]); ok {
-		return raw
-	}
-	return JSON[T]{}
-}

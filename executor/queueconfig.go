@@ -316,7 +316,10 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	c.Share.Shards = cmp.Or(c.Share.Shards, 5)
 	s.jobs.Core.Throttle = max(c.Gather.Throttle, 0)
 	s.jobs.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue, c.Gather.Throttle)
-	c.Codec = cmp.Or(c.Codec, defaultCodec[T]())
+	if raw, ok := any(Raw{}).(Codec[T]); ok {
+		c.Codec = cmp.Or(c.Codec, raw)
+	}
+	c.Codec = cmp.Or(c.Codec, Codec[T](JSON[T]{}))
 	if s.jobs.RetryIn == nil {
 		s.jobs.RetryIn = RetryIn
 	}

@@ -48,7 +48,7 @@ func (g *engine) expire(o *op) {
 	}
 }
 
-// entry returns the entry of a key. A new one must be given something before it is retired.
+// entry returns the entry of a key. A new one must be given something before callNext sees it.
 func (g *engine) entry(key string) *entry {
 	if e := g.entries[key]; e != nil {
 		return e
@@ -62,21 +62,6 @@ func (g *engine) entry(key string) *entry {
 	}
 	g.entries[key] = e
 	return e
-}
-
-// retire puts an unused entry into the idle list, and forgets the oldest one above
-// maxIdle. An entry is never used again for another key: old leases may still point
-// to its record.
-func (g *engine) retire(e *entry) {
-	if !e.free() || e.changed != nil || e.idle.list != nil {
-		return
-	}
-	g.idle.push(&e.idle)
-	if g.idle.n > maxIdle {
-		oldest := g.idle.first.value
-		g.use(oldest)
-		delete(g.entries, oldest.key)
-	}
 }
 
 // use takes e out of the idle list, if it is there.

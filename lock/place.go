@@ -120,8 +120,9 @@ func (g *engine) stepOut(p *Place) (left []spot) {
 	return left
 }
 
-// callNext grants the first place in the line of a key if all its keys are free for it.
-// The key is forgotten if nothing is left of it.
+// callNext grants the first place in the line of a key if all its keys are free for it. An
+// entry of which nothing is left goes into the idle list, and the oldest one above maxIdle is
+// forgotten; it is never used again for another key: old leases may still point to its record.
 func (g *engine) callNext(e *entry, o *op) {
 	if first := e.line.first; first != nil && first.value.ready() {
 		p := first.value
@@ -138,7 +139,14 @@ func (g *engine) callNext(e *entry, o *op) {
 			o.wakes.add(p.wake)
 		}
 	}
-	g.retire(e)
+	if !e.free() || e.changed != nil || e.idle.list != nil {
+		return
+	}
+	if g.idle.push(&e.idle); g.idle.n > maxIdle {
+		oldest := g.idle.first.value
+		g.use(oldest)
+		delete(g.entries, oldest.key)
+	}
 }
 
 // ready reports whether a place is first in each line, and each key is free for it.

@@ -173,14 +173,9 @@ func (b *bag) some(n int) (list []Payload) {
 type Merge uint8
 
 const (
-	// MergeKeepAll keeps both: for events, each of which counts. The default.
-	MergeKeepAll Merge = iota
-	// MergeMinScore keeps the one with the lower score; the earlier one when they
-	// are equal: Lowkiq's set.
-	MergeMinScore
-	// MergeKeepFirst keeps the one that was accepted first.
-	MergeKeepFirst
-	// MergeKeepLast keeps the one that was accepted last.
+	MergeKeepAll   Merge = iota
+	MergeMinScore        // keeps the earlier one when they are equal: Lowkiq's set
+	MergeKeepFirst       // by their positions, as KeepLast
 	MergeKeepLast
 	// MergeSupersede keeps the newest, whatever the bytes: the one with the highest
 	// score, and of equal scores, or where one has none, the one that was accepted last. It is not about what

@@ -43,7 +43,11 @@ func (c *ends) settle(now int64, it *Item) {
 	c.Spend(it.Outcome.Room)
 	c.decide(now, it)
 	if it.Claim != nil {
-		c.change.Claims = append(c.change.Claims, claim{it.Claim, it.lastWord(), it.over})
+		verdict := it.Outcome.Verdict // as the recorder hears it
+		if all := it.removals.Load(); all != nil && verdict == VerdictCanceled {
+			verdict = (*all)[len(*all)-1].Verdict // the last payloads are gone by it
+		}
+		c.change.Claims = append(c.change.Claims, claim{it.Claim, verdict, it.over})
 	}
 }
 

@@ -144,8 +144,8 @@ func (c *gather) freshOut(l *lane, e *journal.Entry) {
 	to := c.freshDue(l, due, limit, e.Due, it.held)
 	if to != due {
 		it.undone, it.moved = it.undone+to-due, true
-		if l.stateAfter(e.Position) {
-			c.writeStateOut(l, it) // a replay has that last
+		if p := l.known(); p.pending > 0 || !p.state.IsZero() && p.state.Position() > e.Position {
+			c.writeStateOut(l, it) // a replay has that last: this one had been accepted, and not delivered
 		}
 	}
 	if l.retry() >= 0 {

@@ -239,13 +239,6 @@ func (l *lane) hasState() bool {
 	return !p.state.IsZero() || p.pending > 0
 }
 
-// stateAfter reports whether the state of the job comes after a position in the log: of
-// a payload that was accepted when it was written, and had not been delivered.
-func (l *lane) stateAfter(at journal.Position) bool {
-	p := l.known()
-	return p.pending > 0 || !p.state.IsZero() && p.state.Position() > at
-}
-
 // about is the position of the payload that a state is about.
 func (l *lane) about() journal.Position {
 	if it := l.item(); it != nil && l.n() == 0 {

@@ -208,7 +208,14 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 		h.seen, h.since = h.number, now
 	}
 	silent = h.listen(now, heard)
-	if !h.Stuck && h.overFor(now) >= d.c.After {
+	past := time.Duration(-1) // for how long the time of the handler has been over
+	if h.timeout > 0 {
+		past = now.Sub(h.since) - h.timeout
+	}
+	if !h.silent.IsZero() {
+		past = max(past, now.Sub(h.silent))
+	}
+	if !h.Stuck && past >= d.c.After {
 		h.Stuck = true
 		d.stuck.Add(1)
 		stuck = &Stuck{h.Worker, now.Sub(h.since), h.Goroutine, h.number}
@@ -227,16 +234,4 @@ func (h *Hand) listen(now, heard time.Time) *Attempt {
 	a := h.attempt
 	h.attempt, h.silent = nil, now
 	return a
-}
-
-// overFor is for how long the time of the handler has been over; below zero: it is not.
-func (h *Hand) overFor(now time.Time) time.Duration {
-	past := time.Duration(-1)
-	if h.timeout > 0 {
-		past = now.Sub(h.since) - h.timeout
-	}
-	if !h.silent.IsZero() {
-		past = max(past, now.Sub(h.silent))
-	}
-	return past
 }
