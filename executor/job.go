@@ -241,5 +241,3 @@ func (Raw) Encode(v []byte) ([]byte, error) { return v, nil }
 
 // Decode implements [Codec]. The handler gets a copy of its own.
 func (Raw) Decode(data []byte) ([]byte, error) { return append([]byte{}, data...), nil }
-
-var _ Codec[[]byte] = Raw{}

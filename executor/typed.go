@@ -202,7 +202,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if t.q.Admission, err = t.admission(); err != nil {
 		return err
 	}
-	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.stamp, Tell: t.q.Events.Paused}
+	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.Crew.Now, Tell: t.q.Events.Paused}
 	if single && t.q.Admission.Asked() {
 		t.q.Core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 	}
@@ -218,7 +218,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 // before it would be held while the disk writes.
 func (t *Queue[T]) admission() (*admit.List, error) {
 	q, c := t.q, &t.cfg.Conditions
-	a := &admit.List{Queue: q.Name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: q.Payloads, Shards: q.Shards, Clock: q.stamp}
+	a := &admit.List{Queue: q.Name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: q.Payloads, Shards: q.Shards, Clock: q.Crew.Now}
 	if err := cmp.Or(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
 		return nil, fmt.Errorf("queue %q: %w", q.Name, err)
 	}

@@ -27,7 +27,7 @@ import (
 //	agenda    the lanes, and which is next
 //	timing    when a lane is due
 //
-// Two of them are policies: gather with its files supersede and fold, and timing with
+// Two of them are policies: gather with its file supersede, and timing with
 // throttle. Each is asked when a payload arrives and when a run ends. What a queue has not
 // configured is one comparison for a payload.
 type Core struct{ looks }

@@ -25,7 +25,14 @@ func (c *ends) Finish(now int64, r *Run) {
 		c.settle(now, it)
 		it.reset()
 	}
-	c.adjustPace(r, left)
+	switch { // runs grow while handlers are fast, and shrink to what a worker came to within the quantum
+	case left > 0:
+		c.pace = max(1, (r.size-left)/c.cfg.BatchSize)
+	case r.Elapsed > Quantum:
+		c.pace = 1
+	case r.Elapsed < Quantum/2:
+		c.pace = min(2*c.pace, c.maxPace())
+	}
 	delete(c.runs, r)
 	c.age(r)
 	if r.exempt {

@@ -111,19 +111,6 @@ func (c *hands) NewRun() *Run {
 // maxPace is the most batches in a run.
 func (c *hands) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }
 
-// adjustPace lets runs grow while handlers are fast, and shrinks them to what a
-// worker came to within the quantum.
-func (c *hands) adjustPace(r *Run, left int) {
-	switch {
-	case left > 0:
-		c.pace = max(1, (r.size-left)/c.cfg.BatchSize)
-	case r.Elapsed > Quantum:
-		c.pace = 1
-	case r.Elapsed < Quantum/2:
-		c.pace = min(2*c.pace, c.maxPace())
-	}
-}
-
 // left is how much of an item the worker did not come to.
 func (c *hands) left(it *Item) int {
 	switch v := it.Outcome.Verdict; {
