@@ -438,7 +438,7 @@ var inRoot = []mutation{
 	{"any queue before one of a higher priority", "executor/internal/dispatch/policy.go", "mine.tier.priority > its.tier.priority", "mine.tier.priority < its.tier.priority", tunings},
 	{"wake nothing when a limit goes up", "executor/internal/dispatch/queue.go", "			grants[seat] = c.shard\n", "			_ = seat\n", tunings},
 	{"run more when a limit comes down", "executor/internal/dispatch/queue.go", "	if q.running--; q.full() {\n		return // the limit has come down\n	}\n", "	q.running--\n", tunings},
-	{"take the id of another process", "executor/cluster.go", "err == nil && owner != s.Self", "err == nil && owner < 0", owners},
+	{"take the id of another process", "executor/splitter.go", "err == nil && owner != s.Self", "err == nil && owner < 0", owners},
 	{"one more than MaxConcurrent", "executor/internal/dispatch/queue.go", "q.running >= q.limit", "q.running > q.limit", shares},
 	{"forget what the limit held back", "executor/internal/dispatch/queue.go", "		d.ready = append(d.ready, q.held...)\n", "", shares},
 	{"one worker for two shards", "executor/internal/dispatch/queue.go", "	d.idle = d.idle[:last]\n", "", lowkiq},
