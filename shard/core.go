@@ -84,7 +84,11 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		return 0
 	}
 	if c.cfg.Weighed && !c.loading {
-		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
+		more := weightOf(ref)
+		if !e.Restored { // what comes back from the morgue was not announced
+			more = more.Minus(Announced(e))
+		}
+		c.change.Surplus = c.change.Surplus.Plus(more)
 	}
 	if l != nil && l.item() != nil && l.item().revoke() {
 		c.putBack(l, l.item())
@@ -158,8 +162,21 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		return false
 	}
 	c.displace(l)
-	var it Item
-	judged, behind := c.condemned(l, &it, at)
+	it, behind := Item{}, []Payload(nil)
+	if !c.cfg.Single {
+		c.handOut(l, &it, c.cfg.MaxPayloads)
+	} else {
+		c.handOut(l, &it, 0)
+		for l.n() > 0 { // what waited behind a held payload
+			it.Payloads = append(it.Payloads, l.take())
+		}
+		it.held, it.partial = false, false
+		i := slices.IndexFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() == at }) // which is there
+		p := it.Payloads[i]
+		copy(it.Payloads[1:i+1], it.Payloads[:i])
+		it.Payloads[0], behind = p, it.Payloads[1:]
+	}
+	judged := it.Payloads[:len(it.Payloads)-len(behind)]
 	it.Claim = held
 	it.Outcome = Outcome{Verdict: VerdictFailed, Error: reason, Crashed: true}
 	c.exhausted(now, l, &it, judged, behind, it.Retry)
@@ -167,24 +184,6 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		c.change.Claims = append(c.change.Claims, claim{held, VerdictFailed, it.over})
 	}
 	return true
-}
-
-// condemned hands out what Condemn is about, and what stands behind it.
-func (c *Core) condemned(l *lane, it *Item, at journal.Position) (judged, behind []Payload) {
-	if !c.cfg.Single {
-		c.handOut(l, it, c.cfg.MaxPayloads)
-		return it.Payloads, nil
-	}
-	c.handOut(l, it, 0)
-	for l.n() > 0 { // what waited behind a held payload
-		it.Payloads = append(it.Payloads, l.take())
-	}
-	it.held, it.partial = false, false
-	i := slices.IndexFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() == at }) // which is there
-	p := it.Payloads[i]
-	copy(it.Payloads[1:i+1], it.Payloads[:i])
-	it.Payloads[0] = p
-	return it.Payloads[:1], it.Payloads[1:]
 }
 
 // Depart says that a dead letter of a superseding queue is about to be put back, or

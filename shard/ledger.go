@@ -330,12 +330,3 @@ func Announced(e *journal.Entry) Weight {
 }
 
 func weightOf(ref journal.Ref) Weight { return Weight{1, ref.Size()} }
-
-// surplus is what an entry that is taken in counts for beyond what was announced:
-// what comes back from the morgue was not.
-func surplus(e *journal.Entry, ref journal.Ref) Weight {
-	if e.Restored {
-		return weightOf(ref)
-	}
-	return weightOf(ref).Minus(Announced(e))
-}

@@ -101,15 +101,11 @@ func (b *Book) before(c *Conditions) (statekey.Idempotency, error) {
 	if c.Key == "" {
 		return statekey.Idempotency{}, nil
 	}
-	k, found, err := b.key(c.stateKey)
+	k, found, err := read(b.Log, c.stateKey, statekey.ParseIdempotency)
 	if err != nil || !found || b.expired(k) {
 		return statekey.Idempotency{}, err
 	}
 	return k, nil
-}
-
-func (b *Book) key(stateKey string) (k statekey.Idempotency, found bool, err error) {
-	return read(b.Log, stateKey, statekey.ParseIdempotency)
 }
 
 // read returns what the journal has under a key.
@@ -202,7 +198,7 @@ func (b *Book) enterExpired(set journal.Set) *gate {
 	if g == nil {
 		return nil
 	}
-	if k, found, err := b.key(set.Key); err != nil || !found || !b.expired(k) {
+	if k, found, err := read(b.Log, set.Key, statekey.ParseIdempotency); err != nil || !found || !b.expired(k) {
 		b.gates.leave(g)
 		return nil
 	}
