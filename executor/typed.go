@@ -92,22 +92,17 @@ func HandleLatest[T any](x *Executor, name string, handler func(context.Context,
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	t := &Queue[T]{cfg: cfg}
 	return t.enroll(x, name, handler == nil, oneID, func(ctx context.Context, items []*shard.Item) []error {
-		return t.callMerged(ctx, items, handler)
+		job, err := t.decode(items[0])
+		job.from.attempt = attemptOf(ctx)
+		switch {
+		case err != nil || len(job.Payloads) == 0:
+		case t.q.layers.run == nil:
+			err = handler(ctx, job)
+		default:
+			err = t.aroundMerged(ctx, job, handler)
+		}
+		return orNil(err)
 	}, func(part *Executor) error { _, err := HandleMerged(part, name, handler, cfg); return err })
-}
-
-// callMerged calls a handler that gets all payloads of an id, inside the middlewares.
-func (t *Queue[T]) callMerged(ctx context.Context, items []*shard.Item, handler func(context.Context, Merged[T]) error) []error {
-	job, err := t.decode(items[0])
-	job.from.attempt = attemptOf(ctx)
-	switch {
-	case err != nil || len(job.Payloads) == 0:
-	case t.q.layers.run == nil:
-		err = handler(ctx, job)
-	default:
-		err = t.aroundMerged(ctx, job, handler)
-	}
-	return orNil(err)
 }
 
 // orNil returns the errors of one item; nil: it is done.

@@ -207,7 +207,12 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 	if h.seen != h.number {
 		h.seen, h.since = h.number, now
 	}
-	silent = h.listen(now, heard)
+	if heard.Before(h.since) {
+		heard = h.since
+	}
+	if h.attempt != nil && now.Sub(heard) >= h.heartbeat { // its last sign of life is too long ago
+		silent, h.attempt, h.silent = h.attempt, nil, now
+	}
 	past := time.Duration(-1) // for how long the time of the handler has been over
 	if h.timeout > 0 {
 		past = now.Sub(h.since) - h.timeout
@@ -221,17 +226,4 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 		stuck = &Stuck{h.Worker, now.Sub(h.since), h.Goroutine, h.number}
 	}
 	return true, stuck, silent
-}
-
-// listen returns the attempt if its last sign of life, at the time heard, is too long ago.
-func (h *Hand) listen(now, heard time.Time) *Attempt {
-	if heard.Before(h.since) {
-		heard = h.since
-	}
-	if h.attempt == nil || now.Sub(heard) < h.heartbeat {
-		return nil
-	}
-	a := h.attempt
-	h.attempt, h.silent = nil, now
-	return a
 }

@@ -237,7 +237,13 @@ func (l *Limits) Keep(ctx context.Context, with quota.Processes) {
 		var r round
 		l.Do(r.begin)
 		if len(r.parts) == 0 {
-			l.idle(ctx, time.Duration(min(r.next-r.sent, askAnew)))
+			timer := time.NewTimer(time.Duration(min(r.next-r.sent, askAnew)))
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			case <-l.asks: // an ask is due before
+			}
+			timer.Stop()
 			continue
 		}
 		answers, err := r.agree(ctx, with)
@@ -294,15 +300,4 @@ func (r *round) agree(ctx context.Context, with quota.Processes) (answers []quot
 		return rows, nil
 	})
 	return answers, err
-}
-
-// idle waits for d, or until an ask is due before.
-func (l *Limits) idle(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	case <-l.asks:
-	}
 }
