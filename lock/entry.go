@@ -285,12 +285,13 @@ func (a agenda) next() time.Duration {
 }
 
 // Len, Less, Swap, Push and Pop are for package heap.
-func (a agenda) Len() int           { return len(a) }
-func (a agenda) Less(i, j int) bool { return a[i].at < a[j].at }
+func (a *agenda) Len() int           { return len(*a) }
+func (a *agenda) Less(i, j int) bool { return (*a)[i].at < (*a)[j].at }
 
-func (a agenda) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].index, a[j].index = i+1, j+1
+func (a *agenda) Swap(i, j int) {
+	h := *a
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i+1, j+1
 }
 
 func (a *agenda) Push(r any) {
@@ -301,7 +302,7 @@ func (a *agenda) Push(r any) {
 func (a *agenda) Pop() any {
 	last := len(*a) - 1
 	r := (*a)[last]
-	clear((*a)[last:])
+	(*a)[last] = nil
 	*a, r.index = (*a)[:last], 0
 	return r
 }
