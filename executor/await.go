@@ -265,7 +265,7 @@ func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...
 	}
 	entries := borrowEntries(1)
 	defer giveBackEntries(entries)
-	if err = c.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, c.q.stamp(), options); err != nil {
+	if err = c.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, c.q.Crew.Now(), options); err != nil {
 		return result, err
 	}
 	end, err := c.q.do(ctx, *entries, options)

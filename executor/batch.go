@@ -19,7 +19,10 @@ type batch[T any] struct {
 
 // run calls the handler and returns an error for each item, nil when all are done.
 func (b *batch[T]) run(ctx context.Context, items []*shard.Item) []error {
-	b.Run = halve.Run{Context: ctx, Attempt: attemptOf(ctx), Items: items, Try: b.try, NamesNone: namesNone, Named: perID}
+	b.Run = halve.Run{Context: ctx, Attempt: attemptOf(ctx), Items: items, Try: b.try, NamesNone: namesNone}
+	b.Named = func(items []*shard.Item, err error) []error {
+		return byID(len(items), func(i int) string { return items[i].ID }, err)
+	}
 	b.Begin()
 	work.Resumable(b.Attempt, func() []error { // user code has ended the goroutine in one call
 		b.Settle(ErrHandlerExited)
@@ -86,16 +89,8 @@ func namesNone(err error) bool {
 	return failed != nil || !names // an error that can't be asked names none either
 }
 
-// perID hands the error of a batch to its ids. An error for an id that is not in the batch
+// byID hands the error of a batch to its n ids. An error for an id that is not in the batch
 // must have been meant for one that is: it counts for all that have none of their own.
-func perID(items []*shard.Item, err error) []error {
-	if err == nil {
-		return nil
-	}
-	return byID(len(items), func(i int) string { return items[i].ID }, err)
-}
-
-// byID is perID for n ids.
 func byID(n int, id func(int) string, err error) []error {
 	var own BatchErrors
 	each := false

@@ -118,9 +118,9 @@ func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a
 	defer giveBackEntries(entries)
 	it := &submit.Item{ID: id, Payload: q.Payload, Score: q.Score, Metadata: q.Metadata}
 	if q.Delay > 0 {
-		it.Due = time.Unix(0, t.q.stamp()).Add(q.Delay)
+		it.Due = time.Unix(0, t.q.Crew.Now()).Add(q.Delay)
 	}
-	if err := t.q.Fill(&(*entries)[0], it, t.q.stamp()); err != nil {
+	if err := t.q.Fill(&(*entries)[0], it, t.q.Crew.Now()); err != nil {
 		return err
 	}
 	end, err := t.q.do(ctx, *entries, options)

@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -46,7 +47,7 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 	}
 	entries := borrowEntries(1)
 	defer giveBackEntries(entries)
-	if err := t.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, t.q.stamp(), options); err != nil {
+	if err := t.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, t.q.Crew.Now(), options); err != nil {
 		return Receipt{}, err
 	}
 	o, err := t.q.accept(ctx, *entries, options, nil)
@@ -86,29 +87,6 @@ func (t *Queue[T]) encode(payload T) (data []byte, err error) {
 		return err
 	})
 	return data, err
-}
-
-// compute fills in what an item leaves out.
-func (t *Queue[T]) compute(it *Item[T]) error {
-	if t.cfg.Defaults.ID == nil && t.cfg.Defaults.Score == nil && t.cfg.Defaults.Due == nil {
-		return nil
-	}
-	err := guard.Call(func() error {
-		if it.ID == "" && t.cfg.Defaults.ID != nil {
-			it.ID = t.cfg.Defaults.ID(it.Payload)
-		}
-		if it.Score == nil && t.cfg.Defaults.Score != nil {
-			it.Score = new(t.cfg.Defaults.Score(it.Payload))
-		}
-		if it.Due.IsZero() && t.cfg.Defaults.Due != nil {
-			it.Due = t.cfg.Defaults.Due(it.Payload)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("%w: computing id, score or due time: %w", ErrEncode, err)
-	}
-	return nil
 }
 
 // entryBuffers are used again: the journal copies what it is given.
@@ -153,7 +131,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	buffer := borrowEntries(len(items))
 	defer giveBackEntries(buffer)
 	entries := *buffer
-	now := t.q.stamp()
+	now := t.q.Crew.Now()
 	for i := range items {
 		if err := t.fill(&entries[i], items[i], now, options); err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
@@ -185,7 +163,15 @@ func (t *Queue[T]) Carry(items []Item[T], options ...Option) (filled []Item[[]by
 		}
 		filled = append(filled, Item[[]byte]{it.ID, data, it.Score, it.Due, it.Metadata})
 	}
-	rest = carry(options)
+	var conditions []carried
+	for _, o := range options {
+		if o.isCondition() {
+			conditions = append(conditions, carried{o.kind, []byte(o.name), o.offset})
+		}
+	}
+	if conditions != nil {
+		rest, _ = json.Marshal(conditions) // does not fail
+	}
 	_, err = Carried(rest)
 	return filled, rest, err
 }
@@ -198,7 +184,26 @@ func (t *Queue[T]) complete(it *Item[T], options []Option) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: id %q: %w", ErrEncode, it.ID, err)
 	}
-	return data, t.compute(it)
+	d := &t.cfg.Defaults
+	if d.ID == nil && d.Score == nil && d.Due == nil {
+		return data, nil
+	}
+	err = guard.Call(func() error {
+		if it.ID == "" && d.ID != nil {
+			it.ID = d.ID(it.Payload)
+		}
+		if it.Score == nil && d.Score != nil {
+			it.Score = new(d.Score(it.Payload))
+		}
+		if it.Due.IsZero() && d.Due != nil {
+			it.Due = d.Due(it.Payload)
+		}
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("%w: computing id, score or due time: %w", ErrEncode, err)
+	}
+	return data, err
 }
 
 // fill writes an item into e.

@@ -241,12 +241,3 @@ func (Raw) Encode(v []byte) ([]byte, error) { return v, nil }
 
 // Decode implements [Codec]. The handler gets a copy of its own.
 func (Raw) Decode(data []byte) ([]byte, error) { return append([]byte{}, data...), nil }
-
-var _ Codec[[]byte] = Raw{}
-
-func defaultCodec[T any]() Codec[T] {
-	if raw, ok := any(Raw{}).(Codec[T]); ok {
-		return raw
-	}
-	return JSON[T]{}
-}

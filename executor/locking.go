@@ -274,11 +274,6 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 // has failed. Then nothing was changed.
 type KeyLocks struct{ x *Executor }
 
-var (
-	_ lock.Service = KeyLocks{}
-	_ lock.Watcher = KeyLocks{}
-)
-
 // KeyLocks returns the keys of the executor.
 func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{x} }
 

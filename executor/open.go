@@ -144,7 +144,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	if x.common = opened.Now; x.common != nil {
 		x.clock, x.wall = x.common, x.common
 	}
-	x.ledger = admit.NewLedger(x.log)
+	x.ledger = &admit.Ledger{Log: x.log}
 	x.graph.Lists = x.conditions
 	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
 	x.limits = limit.New()

@@ -129,20 +129,6 @@ type carried struct {
 	Offset int64  `json:",omitempty"`
 }
 
-// carry returns the conditions among options as bytes; nil: there are none.
-func carry(options []Option) (b []byte) {
-	var all []carried
-	for _, o := range options {
-		if o.isCondition() {
-			all = append(all, carried{o.kind, []byte(o.name), o.offset})
-		}
-	}
-	if all != nil {
-		b, _ = json.Marshal(all) // does not fail
-	}
-	return b
-}
-
 // Carried turns what [Queue.Carry] returned, here or in another program, into options for EnqueueMany
 // with the carried items. It returns ErrInvalidKey for other bytes, and for options that no call may have.
 func Carried(rest []byte) (options []Option, err error) {

@@ -75,18 +75,12 @@ type Debounce struct {
 	MaxWait time.Duration
 }
 
-// checkThrottle refuses a throttle beside what moves due times in another way.
-func checkThrottle(throttle time.Duration, d Debounce, f FreshDue) error {
-	if throttle > 0 && (d.Quiet > 0 || f != FreshDueKeep) {
-		return fmt.Errorf("%w: Gather.Throttle is %v, Gather.Debounce.Quiet is %v and Gather.FreshDue is %v: choose one of them", ErrConfig, throttle, d.Quiet, f)
-	}
-	return nil
-}
-
-// settings checks a Debounce and fills in what is left out.
-func (d Debounce) settings(f FreshDue) (shard.Debounce, error) {
+// settings checks a Debounce, with what else moves due times, and fills in what is left out.
+func (d Debounce) settings(f FreshDue, throttle time.Duration) (shard.Debounce, error) {
 	const times = 10 // Quiet, which MaxWait is by default
 	switch {
+	case throttle > 0 && (d.Quiet > 0 || f != FreshDueKeep):
+		return shard.Debounce{}, fmt.Errorf("%w: Gather.Throttle is %v, Gather.Debounce.Quiet is %v and Gather.FreshDue is %v: choose one of them", ErrConfig, throttle, d.Quiet, f)
 	case d.Quiet <= 0 && d.MaxWait > 0:
 		return shard.Debounce{}, fmt.Errorf("%w: Gather.Debounce.MaxWait is %v without Quiet, so it bounds no wait", ErrConfig, d.MaxWait)
 	case d.Quiet <= 0:

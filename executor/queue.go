@@ -60,7 +60,7 @@ func (x *Executor) arrange(q *queue) error {
 		return err
 	}
 	if q.x = x; !q.Supersedes { // there the position says what is newer
-		q.Scores.Clock = q.stamp
+		q.Scores.Clock = q.Crew.Now
 	}
 	if err := q.takeOver(); err != nil {
 		return err
@@ -124,10 +124,6 @@ func (x *Executor) openShards(q *queue) error {
 	}
 	return nil
 }
-
-// stamp is the time of a call, in Unix nanoseconds. Payloads for which it says nothing
-// itself are due then, and have it for a score.
-func (q *queue) stamp() int64 { return q.x.clock().UnixNano() }
 
 // takeOver gives the queue what the journal has under its former names. arranging
 // is held, and the queue is not registered.

@@ -315,8 +315,11 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	var err error
 	c.Share.Shards = cmp.Or(c.Share.Shards, 5)
 	s.jobs.Core.Throttle = max(c.Gather.Throttle, 0)
-	s.jobs.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue)
-	c.Codec = cmp.Or(c.Codec, defaultCodec[T]())
+	s.jobs.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue, c.Gather.Throttle)
+	if raw, ok := any(Raw{}).(Codec[T]); ok {
+		c.Codec = cmp.Or(c.Codec, raw)
+	}
+	c.Codec = cmp.Or(c.Codec, Codec[T](JSON[T]{}))
 	if s.jobs.RetryIn == nil {
 		s.jobs.RetryIn = RetryIn
 	}
@@ -331,7 +334,6 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		setting.NotAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
 		setting.InRange("BatchSize", s.jobs.Batch, 1, 1<<12),
 		err, checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.Block, c.Gather.Pull, c.Gather.FreshDue),
-		checkThrottle(c.Gather.Throttle, c.Gather.Debounce, c.Gather.FreshDue),
 		setting.Among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),
 	)

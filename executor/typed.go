@@ -92,22 +92,17 @@ func HandleLatest[T any](x *Executor, name string, handler func(context.Context,
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	t := &Queue[T]{cfg: cfg}
 	return t.enroll(x, name, handler == nil, oneID, func(ctx context.Context, items []*shard.Item) []error {
-		return t.callMerged(ctx, items, handler)
+		job, err := t.decode(items[0])
+		job.from.attempt = attemptOf(ctx)
+		switch {
+		case err != nil || len(job.Payloads) == 0:
+		case t.q.layers.run == nil:
+			err = handler(ctx, job)
+		default:
+			err = t.aroundMerged(ctx, job, handler)
+		}
+		return orNil(err)
 	}, func(part *Executor) error { _, err := HandleMerged(part, name, handler, cfg); return err })
-}
-
-// callMerged calls a handler that gets all payloads of an id, inside the middlewares.
-func (t *Queue[T]) callMerged(ctx context.Context, items []*shard.Item, handler func(context.Context, Merged[T]) error) []error {
-	job, err := t.decode(items[0])
-	job.from.attempt = attemptOf(ctx)
-	switch {
-	case err != nil || len(job.Payloads) == 0:
-	case t.q.layers.run == nil:
-		err = handler(ctx, job)
-	default:
-		err = t.aroundMerged(ctx, job, handler)
-	}
-	return orNil(err)
 }
 
 // orNil returns the errors of one item; nil: it is done.
@@ -202,7 +197,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if t.q.Admission, err = t.admission(); err != nil {
 		return err
 	}
-	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.stamp, Tell: t.q.Events.Paused}
+	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.Crew.Now, Tell: t.q.Events.Paused}
 	if single && t.q.Admission.Asked() {
 		t.q.Core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 	}
@@ -218,7 +213,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 // before it would be held while the disk writes.
 func (t *Queue[T]) admission() (*admit.List, error) {
 	q, c := t.q, &t.cfg.Conditions
-	a := &admit.List{Queue: q.Name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: q.Payloads, Shards: q.Shards, Clock: q.stamp}
+	a := &admit.List{Queue: q.Name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: q.Payloads, Shards: q.Shards, Clock: q.Crew.Now}
 	if err := cmp.Or(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
 		return nil, fmt.Errorf("queue %q: %w", q.Name, err)
 	}

@@ -120,5 +120,5 @@ func TestForgottenContextsAreForgotten(t *testing.T) {
 		_, cancel := l.Context(t.Context())
 		cancel()
 	}
-	require.Empty(t, l.record.watch.hooks)
+	require.Empty(t, l.record.hooks)
 }

@@ -10,22 +10,16 @@ import (
 // except entries, which never change. A record of a single key is used again by the
 // next lease on that key; the token tells them apart.
 type record struct {
-	alarm
 	entries []*entry // in the order of their keys
 	token   uint64   // of the present or last lease
 	owner   string
 	ttl     time.Duration
 	since   time.Duration
-	end     error  // why it has ended; nil: it has not
-	watch   *watch // nil = no caller waits for the end
-}
-
-// until is the end of the lease, never when it has none.
-func (r *record) until() time.Duration {
-	if r.index == 0 {
-		return never
-	}
-	return r.at
+	at      time.Duration // when it ends by itself; never: it does not
+	index   int           // in the agenda, from 1; 0 = it is not there
+	end     error         // why it has ended; nil: it has not
+	lost    chan struct{} // closed at its end; nil until asked for
+	hooks   []*endHook    // called at its end
 }
 
 // lostError is the answer to a lease with the given token, which is not held.
@@ -37,22 +31,21 @@ func (r *record) lostError(token uint64) error {
 	return err
 }
 
-// watch is who wants to know the end of one lease.
-type watch struct {
-	lost  chan struct{} // nil until asked for
-	hooks []*endHook
-}
-
 // endHook is called with the reason when a lease ends.
 type endHook struct{ f func(error) }
 
-func (w *watch) close(reason error, o *op) {
-	if w.lost != nil {
-		close(w.lost)
+// tell tells those who want to know of the end.
+func (r *record) tell(o *op) {
+	if r.lost != nil {
+		close(r.lost)
 	}
-	for _, h := range w.hooks {
-		o.wakes.add(func() { h.f(reason) })
+	if len(r.hooks) > 0 {
+		reason := r.lostError(r.token)
+		for _, h := range r.hooks {
+			o.wakes.add(func() { h.f(reason) })
+		}
 	}
+	r.lost, r.hooks = nil, nil
 }
 
 // over is the Lost channel of every lease that has ended.
@@ -156,26 +149,15 @@ func (l Lease) Lost() <-chan struct{} {
 	var o op
 	lost := over
 	_ = l.do(&o, func() {
-		w := l.record.watchLocked()
-		if w.lost == nil {
-			w.lost = make(chan struct{})
+		if l.record.lost == nil {
+			l.record.lost = make(chan struct{})
 		}
-		lost = w.lost
+		lost = l.record.lost
 	})
 	return lost
 }
 
-func (r *record) watchLocked() *watch {
-	if r.watch == nil {
-		r.watch = new(watch)
-	}
-	return r.watch
-}
-
-func (r *record) hook(h *endHook) {
-	w := r.watchLocked()
-	w.hooks = append(w.hooks, h)
-}
+func (r *record) hook(h *endHook) { r.hooks = append(r.hooks, h) }
 
 // Context returns a child of parent that is cancelled when the lease ends, with the
 // [ErrLockLost] as its cause; for a lease that has ended it is cancelled already,
@@ -208,7 +190,7 @@ func (l Lease) OnEnd(f func(reason error)) (forget func()) {
 	return func() {
 		var o op
 		_ = l.do(&o, func() {
-			l.record.watch.hooks = slices.DeleteFunc(l.record.watch.hooks, func(x *endHook) bool { return x == h })
+			l.record.hooks = slices.DeleteFunc(l.record.hooks, func(x *endHook) bool { return x == h })
 		})
 	}
 }

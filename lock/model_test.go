@@ -174,8 +174,8 @@ func (t *Table) check() error {
 			if len(p.spots) > 1 {
 				wide++
 			}
-			if p.state != waiting || p.ready() {
-				return fmt.Errorf("%q: place in state %v, ready %v, waits", key, p.state, p.ready())
+			if p.spots == nil || p.ready() {
+				return fmt.Errorf("%q: place at %v, ready %v, waits", key, p.spots, p.ready())
 			}
 			if p.since < before {
 				return fmt.Errorf("%q: out of line", key)
@@ -198,13 +198,13 @@ func (t *Table) check() error {
 	if idle != t.idle.n || idle > maxIdle {
 		return fmt.Errorf("idle: %d in the list, %d counted", t.idle.n, idle)
 	}
-	for i, r := range t.ends.heap {
-		if r.index != i+1 || i > 0 && t.ends.heap[(i-1)/2].at > r.at {
+	for i, r := range t.ends {
+		if r.index != i+1 || i > 0 && t.ends[(i-1)/2].at > r.at {
 			return fmt.Errorf("heap is broken at %d", i)
 		}
 	}
-	if on := len(t.ends.heap) > 0; t.timer.on != on || on && t.timer.armed > t.ends.heap[0].at {
-		return fmt.Errorf("timer on %v at %v with %d ends", t.timer.on, t.timer.armed, len(t.ends.heap))
+	if on := len(t.ends) > 0; t.timer.on != on || on && t.timer.armed > t.ends[0].at {
+		return fmt.Errorf("timer on %v at %v with %d ends", t.timer.on, t.timer.armed, len(t.ends))
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package shard
 
 import (
 	"cmp"
+	"slices"
+	"time"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -25,7 +27,7 @@ import (
 //	agenda    the lanes, and which is next
 //	timing    when a lane is due
 //
-// Two of them are policies: gather with its files supersede and fold, and timing with
+// Two of them are policies: gather with its file supersede, and timing with
 // throttle. Each is asked when a payload arrives and when a run ends. What a queue has not
 // configured is one comparison for a payload.
 type Core struct{ looks }
@@ -82,7 +84,11 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 		return 0
 	}
 	if c.cfg.Weighed && !c.loading {
-		c.change.Surplus = c.change.Surplus.Plus(surplus(e, ref))
+		more := weightOf(ref)
+		if !e.Restored { // what comes back from the morgue was not announced
+			more = more.Minus(Announced(e))
+		}
+		c.change.Surplus = c.change.Surplus.Plus(more)
 	}
 	if l != nil && l.item() != nil && l.item().revoke() {
 		c.putBack(l, l.item())
@@ -156,8 +162,21 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		return false
 	}
 	c.displace(l)
-	var it Item
-	judged, behind := c.condemned(l, &it, at)
+	it, behind := Item{}, []Payload(nil)
+	if !c.cfg.Single {
+		c.handOut(l, &it, c.cfg.MaxPayloads)
+	} else {
+		c.handOut(l, &it, 0)
+		for l.n() > 0 { // what waited behind a held payload
+			it.Payloads = append(it.Payloads, l.take())
+		}
+		it.held, it.partial = false, false
+		i := slices.IndexFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() == at }) // which is there
+		p := it.Payloads[i]
+		copy(it.Payloads[1:i+1], it.Payloads[:i])
+		it.Payloads[0], behind = p, it.Payloads[1:]
+	}
+	judged := it.Payloads[:len(it.Payloads)-len(behind)]
 	it.Claim = held
 	it.Outcome = Outcome{Verdict: VerdictFailed, Error: reason, Crashed: true}
 	c.exhausted(now, l, &it, judged, behind, it.Retry)
@@ -165,21 +184,6 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		c.change.Claims = append(c.change.Claims, claim{held, VerdictFailed, it.over})
 	}
 	return true
-}
-
-// condemned hands out what Condemn is about, and what stands behind it.
-func (c *Core) condemned(l *lane, it *Item, at journal.Position) (judged, behind []Payload) {
-	if !c.cfg.Single {
-		c.handOut(l, it, c.cfg.MaxPayloads)
-		return it.Payloads, nil
-	}
-	c.handOut(l, it, 0)
-	for l.n() > 0 { // what waited behind a held payload
-		it.Payloads = append(it.Payloads, l.take())
-	}
-	it.held, it.partial = false, false
-	it.moveFirst(at)
-	return it.Payloads[:1], it.Payloads[1:]
 }
 
 // Depart says that a dead letter of a superseding queue is about to be put back, or
@@ -212,3 +216,78 @@ func (c *Core) Departed(id string, at journal.Position, gone bool) {
 	}
 	c.Let(id, holdDead)
 }
+
+// OnExhausted says what happens when a job has used up its retries, as that of package executor.
+type OnExhausted uint8
+
+const (
+	OnExhaustedBuryOldest OnExhausted = iota // the others start again as if new, due now
+	OnExhaustedBuryAll
+	OnExhaustedHalt
+)
+
+// Config says how the jobs of a queue behave. The zero Config has no retries; the
+// executor fills in its defaults.
+type Config struct {
+	Merge       Merge
+	OnExhausted OnExhausted
+	FreshDue    FreshDue // FreshDueKeep with Debounce
+	Debounce    Debounce
+	Throttle    time.Duration // between the end of a run and the next of its id; 0: none. Neither with Debounce nor with FreshDue
+	MaxRetries  int           // retries before a job is exhausted; 0: the first failure exhausts it
+	Concurrency int           // runs at a time, at most; 0 means 1
+
+	// Block: failed payloads run again alone until they are done or buried, and everything
+	// else of the id waits behind them. Without it they go back among the waiting ones, and
+	// the retry gets all of them, in score order.
+	Block bool
+
+	// Pull: a fresh payload makes a job that waits for a retry due when it is itself, if that
+	// is earlier. The retry count stays.
+	Pull bool
+
+	// Single: a handler gets one payload at a time, and each has an outcome of its
+	// own; see Outcome.Done. A run goes through the payloads of an id in their order
+	// and ends with the first one that is not done. Retry count and last error are
+	// those of the payload that failed: so Block is set, too, and what arrives
+	// later with a lower score can't take its turn, and its count with it.
+	Single bool
+
+	// Weighed: the recorder is told Change.Surplus, by itself if need be.
+	Weighed bool
+
+	// Fold gets what waits for an id, to be folded, when a good deal does; see
+	// [Core]. It must not block. Nil: payloads are not folded. With it Merge is
+	// MergeKeepAll and MaxPayloads 0, and without Single; runs are in the order of
+	// acceptance, whatever the scores.
+	Fold     func(*Fold)
+	foldEach int // 0: the constant
+
+	BatchSize   int // ids that a handler gets in one call; 0 means 1. Under Single it is 1, too.
+	MaxPayloads int // payloads of one id in a run; 0 means all, under Single a few
+
+	// Slack is how late a job may start that was put off for a hundred times as
+	// long, or longer; 0: jobs start on time.
+	Slack time.Duration
+
+	// Short reports whether the disk has hardly any room: then a run is one call of a
+	// handler, so that payloads end about in the order in which they are on the disk,
+	// and make room as they do, before many of them take some. Nil: it has room.
+	Short func() bool
+}
+
+// Exhausts says whether the outcome of it is a failure that no retry follows.
+func (c *Config) Exhausts(it *Item) bool {
+	return it.Outcome.Verdict == VerdictFailed && c.LastTry(it)
+}
+
+// InHand returns the payloads that a handler gets at once, of a started item.
+func (c *Config) InHand(it *Item) []Payload {
+	if c.Single {
+		return it.Payloads[it.Outcome.Done:][:1]
+	}
+	return it.inRun()
+}
+
+// LastTry says whether no retry follows if it fails.
+func (c *Config) LastTry(it *Item) bool { return it.Retry+1 >= c.MaxRetries }

@@ -97,7 +97,13 @@ func (c *dead) bury(now int64, it *Item, payloads []Payload, reason string) {
 		if c.supersedes() && c.inGrave(p, it.Outcome.Crashed) {
 			continue
 		}
-		c.noteDead(p)
+		if !c.supersedes() && !c.broken() {
+			id := string(c.lanes.entries.id(p.Ref)) // "" of one that can't be read, and the core is broken then
+			if c.outlived[id] == nil {
+				c.outlived[id] = new(outlived)
+			}
+			c.outlived[id].died(p.version())
+		}
 		c.went(p.Ref)
 		c.counts.Buried++
 		b := journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history, Crashed: it.Outcome.Crashed}
@@ -180,20 +186,6 @@ func (c *dead) inherit(id string, at journal.Position) {
 		c.change.Heirs = make(map[string]journal.Position)
 	}
 	c.change.Heirs[id] = at
-}
-
-// noteDead notes that a payload goes to the morgue.
-func (c *dead) noteDead(p Payload) {
-	if c.supersedes() || c.broken() {
-		return
-	}
-	id := string(c.lanes.entries.id(p.Ref)) // "" of one that can't be read, and the core is broken then
-	o := c.outlived[id]
-	if o == nil {
-		o = new(outlived)
-		c.outlived[id] = o
-	}
-	o.died(p.version())
 }
 
 // noteDone notes that payloads of an item are done.

@@ -25,7 +25,14 @@ func (c *ends) Finish(now int64, r *Run) {
 		c.settle(now, it)
 		it.reset()
 	}
-	c.adjustPace(r, left)
+	switch { // runs grow while handlers are fast, and shrink to what a worker came to within the quantum
+	case left > 0:
+		c.pace = max(1, (r.size-left)/c.cfg.BatchSize)
+	case r.Elapsed > Quantum:
+		c.pace = 1
+	case r.Elapsed < Quantum/2:
+		c.pace = min(2*c.pace, c.maxPace())
+	}
 	delete(c.runs, r)
 	c.age(r)
 	if r.exempt {
@@ -43,7 +50,11 @@ func (c *ends) settle(now int64, it *Item) {
 	c.Spend(it.Outcome.Room)
 	c.decide(now, it)
 	if it.Claim != nil {
-		c.change.Claims = append(c.change.Claims, claim{it.Claim, it.lastWord(), it.over})
+		verdict := it.Outcome.Verdict // as the recorder hears it
+		if all := it.removals.Load(); all != nil && verdict == VerdictCanceled {
+			verdict = (*all)[len(*all)-1].Verdict // the last payloads are gone by it
+		}
+		c.change.Claims = append(c.change.Claims, claim{it.Claim, verdict, it.over})
 	}
 }
 

@@ -73,14 +73,6 @@ func (it *Item) RemovalOf(p Payload) *Removal {
 	return nil
 }
 
-// lastWord is the verdict about an item as the recorder hears it.
-func (it *Item) lastWord() Verdict {
-	if all := it.removals.Load(); all != nil && it.Outcome.Verdict == VerdictCanceled {
-		return (*all)[len(*all)-1].Verdict // the last payloads are gone by it
-	}
-	return it.Outcome.Verdict
-}
-
 // doom notes what is to become of payloads that a worker has in hand, and returns how
 // many that are. Under Config.Single it wants back what the worker has not begun.
 func (it *Item) doom(r *Removal, single bool) (n int) {

@@ -239,11 +239,3 @@ func (it *Item) reset() {
 func (it *Item) Failed(now int64, reason string) journal.History {
 	return it.History.Add(it.LastError, journal.Failure{Attempt: it.Retry + 2, At: now, Text: reason})
 }
-
-// moveFirst gives the payload at a position, which is there, the place of the first.
-func (it *Item) moveFirst(at journal.Position) {
-	i := slices.IndexFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() == at })
-	p := it.Payloads[i]
-	copy(it.Payloads[1:i+1], it.Payloads[:i])
-	it.Payloads[0] = p
-}

@@ -28,8 +28,6 @@ type Claim struct {
 	woken    atomic.Bool
 }
 
-var _ shard.Held = (*Claim)(nil)
-
 // Claim returns that of a job, which has nothing yet; it: nil for one that ends without
 // a worker.
 func (l *List) Claim(id string, it *shard.Item) *Claim {

@@ -1,9 +1,51 @@
+// Package admit says why a job does not run, and what it holds while it does. A queue has
+// a list of conditions: keys, leases, slots, limits, turns. A worker that has come to a job
+// asks them one after the other, and knows none by name.
+//
+//	            a condition says ErrWaits              all have let it pass
+//	in line ◄────────────────────────────── asked ──────────────────────────► runs
+//	   │                                     ▲ │ another error                  │ Settle, in the
+//	   └── Claim.Wake: its shard hears it ───┘ └──► does not run ──────────────►│ commit of its end
+//	                                                                            ▼ Release
+//
+// # What is promised
+//
+//   - A job that waits stands in the line of one condition, and holds nothing: what others
+//     gave it is back, and where it stood in their lines, they let others pass.
+//   - Whoever waits is woken once its turn has come, by Claim.Wake, and asks all again.
+//   - What a job holds ends in the commit that settles it, with what the journal has of it;
+//     others are woken when that is recorded.
+//   - A condition that has to be on disk before the job runs, a [Durable] one, is: one wait
+//     for the disk for all jobs of a batch. Those behind it are asked after that.
+//   - Jobs that wait for each other in a circle, over all conditions and over the calls of
+//     handlers, are found by the one that closes it, which fails with the names of all: see
+//     [Graph]. A job that waits for one of several is stuck only if all of them are.
+//   - A queue without conditions has no list, and makes no [Claim].
+//
+// # What is not promised
+//
+// An order between conditions: the list is asked from its front each time, so a job may
+// lose a turn in one while it waits for another. A wait that a condition can't name, for a
+// service of the program's own say, is in no circle.
+//
+// # Concurrency
+//
+// A Claim belongs to the worker that has the job, and then to the recorder of its shard;
+// Wake may be called by anybody. A condition has a mutex of its own, or is guarded by the
+// [Ledger]; wakers are called under none. Census: no goroutine; a timer for each lease that
+// is kept alive.
 package admit
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"sync"
+	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/shards"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -164,3 +206,201 @@ func (l *List) StepAsideAll() {
 		l.Shards.Of(id).Tell(func(c *shard.Core) { l.StepAside(c, id) })
 	}
 }
+
+// ErrWaits is what a condition returns for a job that stands in its line: it has kept the
+// claim, and calls Wake of that once when the job may ask again.
+var ErrWaits = errors.New("admit: the job waits")
+
+// Condition is one reason for which a job does not run.
+type Condition interface {
+	// Enter lets a job pass that a worker has in hand. It returns what the job holds
+	// while it runs, or nil if that is nothing; ErrWaits; or what becomes of a job that
+	// does not run.
+	Enter(ctx context.Context, c *Claim) (Hold, error)
+
+	// Aside says that a job does not wait here for now, because it waits for something
+	// else, is paused or put off. The condition may remember when it came, unless it is
+	// to forget the job.
+	Aside(by Owner, forget bool)
+
+	// Waits says for what a job waits here, for the search for circles.
+	Waits(by Owner) []Wait
+
+	// Explain says what a job waits for here, for people; false: it does not.
+	Explain(by Owner, e *inspect.Explanation) bool
+}
+
+// Wait is what keeps a job waiting, as the search for circles sees it.
+type Wait struct {
+	For string  // for people: a key, the name of a limit, "the end" of a job
+	On  []Owner // those that have it; the zero Owner is a person
+	Any bool    // one of On is enough; else all of them have to go on
+}
+
+// Hold is what a job has of a condition while it runs. Release lets others have what Settled has
+// left. It may wake them: nothing is held.
+type Hold interface{ Release() }
+
+// What follows a condition or a hold may be besides.
+type (
+	// Settled is a hold of which the journal has to know. Settle ends it as the verdict says;
+	// over: the job does not run again. VerdictUnstarted takes back what was taken for a job
+	// that waits after all. The ledger is held.
+	Settled interface {
+		Settle(v shard.Verdict, over bool) []journal.Set
+	}
+
+	// Lease is a hold that may be lost while the job runs.
+	Lease interface {
+		KeepAlive() // from when the handler is called
+		Lost() bool
+		OnLost(f func(reason error)) (forget func())
+	}
+
+	// Durable is a condition whose holds are on disk before the job runs. Those that
+	// come after it in the list are asked when they are.
+	Durable interface{ Durable() }
+
+	// Renewed is a hold that is asked again when all that was to be on disk is: the time of
+	// a lease counts from then; false: it has expired, or the job is blocked by now.
+	Renewed interface{ Renew() bool }
+
+	// Concluded is a hold that has a part in the success of its job: an error of it makes
+	// that a failure.
+	Concluded interface {
+		Conclude(ctx context.Context) error
+	}
+
+	// Early is a hold that ends when the handler has returned, before anybody hears what
+	// became of the job.
+	Early interface{ Returned() }
+
+	// Holder is a condition that adds what a job has of it, for people.
+	Holder interface {
+		Held(by Owner, h *inspect.Holdings)
+	}
+
+	// Caller is a condition that keeps a turn for a job until a worker comes to it.
+	Caller interface {
+		Called(queue string) (ids []string)
+	}
+
+	// Keeper is a condition that keeps something for jobs that don't run. Abandoned is
+	// Settle for a job that ends, or has failed, without having entered.
+	Keeper interface {
+		Abandoned(by Owner, v shard.Verdict, over bool) []journal.Set
+	}
+
+	// Witness sees what becomes of payloads, before and after the holds of a change are
+	// settled. The ledger is held.
+	Witness interface {
+		Merging(c *shard.Change)
+		Ending(c *shard.Change)
+	}
+
+	// Listener hears of a change when the journal has it.
+	Listener interface{ Recorded(c *shard.Change) }
+
+	// Checker refuses a payload of which it can't be computed what its job will ask for.
+	Checker interface {
+		Check(id string, value any) error
+	}
+)
+
+// Ledger has what jobs hold and the journal's copy of it change together: what is done
+// under it comes to the journal in the order in which it happened.
+type Ledger struct {
+	Log  interface{ Record(*journal.Change) }
+	Book Book // nil: there is none
+
+	// mu is held while what is journaled changes and the journal is given that, which
+	// does not wait. No user code is called.
+	mu     sync.Mutex
+	closed bool
+}
+
+// Book is something that changes under a ledger. Open is called before the change; Close
+// after it, adds what the journal has to know, and returns whom to wake when nothing is
+// held, or nil.
+type Book interface {
+	Open()
+	Close(c *journal.Change) (wake func())
+}
+
+// Do has f change what is in the book, and records that together with c in one commit;
+// without c only if there is something to be recorded.
+func (b *Ledger) Do(c *journal.Change, f func()) {
+	silent := c == nil
+	if silent {
+		c = new(journal.Change)
+	}
+	b.mu.Lock()
+	var wake func()
+	if b.Book == nil {
+		f()
+	} else {
+		b.Book.Open()
+		f()
+		wake = b.Book.Close(c)
+	}
+	if !silent || len(c.Sets) > 0 {
+		b.Log.Record(c)
+	}
+	b.mu.Unlock()
+	if wake != nil {
+		wake()
+	}
+}
+
+// Try is Do for what a person does; false: nothing is changed any more.
+func (b *Ledger) Try(c *journal.Change, f func()) (open bool) {
+	b.Do(c, func() {
+		if open = !b.closed; open {
+			f()
+		}
+	})
+	return open
+}
+
+// View lets f look at what is in the book.
+func (b *Ledger) View(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+}
+
+// Closed reports whether nothing is changed by hand any more. The ledger is held.
+func (b *Ledger) Closed() bool { return b.closed }
+
+// End keeps people from changing anything. What jobs do is still recorded.
+func (b *Ledger) End() { b.Do(nil, func() { b.closed = true }) }
+
+// Alarm is a timer that is set to what happens next by itself, of all that its owner
+// knows of. It is guarded by the owner's mutex.
+type Alarm struct {
+	timer *time.Timer   // nil until it was set
+	rings time.Duration // when it does, since base; 0: it does not
+}
+
+// Set has f called at a time since base, or before that if it was set so: then it rings
+// for nothing, once, and is set again. Without ok it is not called. f has to say that it
+// was, with Rang.
+func (a *Alarm) Set(base time.Time, at time.Duration, ok bool, f func()) {
+	switch {
+	case !ok:
+		if a.rings = 0; a.timer != nil {
+			a.timer.Stop()
+		}
+		return
+	case a.rings > 0 && a.rings <= at:
+		return
+	case a.timer == nil:
+		a.timer = time.AfterFunc(at-time.Since(base), f)
+	default:
+		a.timer.Reset(at - time.Since(base))
+	}
+	a.rings = at
+}
+
+// Rang notes that it did.
+func (a *Alarm) Rang() { a.rings = 0 }

@@ -314,7 +314,15 @@ func (a *Attempt) Again(call int) {
 	a.Begin(call)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.staged.forget(call - 1)
+	s := a.staged
+	if s.first.call == call-1 {
+		s.first.list, s.first.bytes = nil, 0
+	}
+	for _, j := range s.others {
+		if j.call == call-1 {
+			j.list, j.bytes = nil, 0
+		}
+	}
 }
 
 // stage returns what was staged so far. mu is held.
@@ -356,18 +364,6 @@ func (s *Stage) of(job *shard.Item) *staged {
 		return &s.first
 	}
 	return s.others[job]
-}
-
-// forget forgets what was staged in a call, which did not count.
-func (s *Stage) forget(call int) {
-	if s.first.call == call {
-		s.first.list, s.first.bytes = nil, 0
-	}
-	for _, j := range s.others {
-		if j.call == call {
-			j.list, j.bytes = nil, 0
-		}
-	}
 }
 
 // Of returns what was staged for a job, in order, and how many bytes that is.

@@ -207,36 +207,23 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 	if h.seen != h.number {
 		h.seen, h.since = h.number, now
 	}
-	silent = h.listen(now, heard)
-	if !h.Stuck && h.overFor(now) >= d.c.After {
-		h.Stuck = true
-		d.stuck.Add(1)
-		stuck = &Stuck{h.Worker, now.Sub(h.since), h.Goroutine, h.number}
-	}
-	return true, stuck, silent
-}
-
-// listen returns the attempt if its last sign of life, at the time heard, is too long ago.
-func (h *Hand) listen(now, heard time.Time) *Attempt {
 	if heard.Before(h.since) {
 		heard = h.since
 	}
-	if h.attempt == nil || now.Sub(heard) < h.heartbeat {
-		return nil
+	if h.attempt != nil && now.Sub(heard) >= h.heartbeat { // its last sign of life is too long ago
+		silent, h.attempt, h.silent = h.attempt, nil, now
 	}
-	a := h.attempt
-	h.attempt, h.silent = nil, now
-	return a
-}
-
-// overFor is for how long the time of the handler has been over; below zero: it is not.
-func (h *Hand) overFor(now time.Time) time.Duration {
-	past := time.Duration(-1)
+	past := time.Duration(-1) // for how long the time of the handler has been over
 	if h.timeout > 0 {
 		past = now.Sub(h.since) - h.timeout
 	}
 	if !h.silent.IsZero() {
 		past = max(past, now.Sub(h.silent))
 	}
-	return past
+	if !h.Stuck && past >= d.c.After {
+		h.Stuck = true
+		d.stuck.Add(1)
+		stuck = &Stuck{h.Worker, now.Sub(h.since), h.Goroutine, h.number}
+	}
+	return true, stuck, silent
 }

@@ -36,7 +36,7 @@ type Backlog struct {
 	// mu guards what follows, and the quotas. Nothing is called under it.
 	mu     sync.Mutex
 	quotas []*quota
-	turn   uint64      // number of the newest waiter
+	turn   int64       // number of the newest waiter
 	watch  *time.Timer // looks at what stands still
 	armed  bool        // watch is set
 	closed error       // why calls wait no more; nil: they may
@@ -146,9 +146,9 @@ func (a *Account) Settle(over, surplus shard.Weight) {
 
 // obstacle returns the first limit that has no room for a call, or that an earlier call
 // waits for. The caller holds mu.
-func (a *Account) obstacle(more shard.Weight, number uint64) *quota {
+func (a *Account) obstacle(more shard.Weight, number int64) *quota {
 	for _, c := range a.quotas {
-		if !c.fits(more) || len(c.line) > 0 && c.line[0].number < number {
+		if !c.fits(more) || len(c.line) > 0 && c.line[0].Turn < number {
 			return c
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/sorted"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -151,20 +152,15 @@ func (b *Backlog) Stalled() *Stall {
 type Waiter struct {
 	account *Account
 	weight  shard.Weight
-	number  uint64 // those that came before have lower ones
 
 	// Guarded by Backlog.mu.
-	stands *quota // in whose line; nil: it waits no more
-	place  int    // in that line
+	sorted.Place        // in its line
+	stands       *quota // in whose line; nil: it waits no more
 
 	// Ready is closed when the call has its room, or Err.
 	Ready chan struct{}
 	Err   error // what Close was given: there will be no room. To be read once Ready is closed
 }
-
-// Before and Place implement [sorted.Item].
-func (w *Waiter) Before(o *Waiter) bool { return w.number < o.number }
-func (w *Waiter) Place() *int           { return &w.place }
 
 // Wait puts a call in line, unless there is room by now.
 func (a *Account) Wait(more shard.Weight) *Waiter {
@@ -172,8 +168,8 @@ func (a *Account) Wait(more shard.Weight) *Waiter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.turn++
-	w := &Waiter{account: a, weight: more, number: b.turn, Ready: make(chan struct{})}
-	switch c := a.obstacle(more, w.number); {
+	w := &Waiter{account: a, weight: more, Place: sorted.Place{Turn: b.turn}, Ready: make(chan struct{})}
+	switch c := a.obstacle(more, w.Turn); {
 	case b.closed != nil:
 		w.Err = b.closed
 		close(w.Ready)
@@ -205,7 +201,7 @@ func (b *Backlog) serve(c *quota) {
 	for len(c.line) > 0 && c.fits(c.line[0].weight) {
 		w := c.line[0]
 		w.leave()
-		if other := w.account.obstacle(w.weight, w.number); other != nil {
+		if other := w.account.obstacle(w.weight, w.Turn); other != nil {
 			w.join(other)
 			b.held(other, w.weight)
 			continue

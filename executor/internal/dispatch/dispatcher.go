@@ -299,7 +299,10 @@ func (p *Port) Offer(s *shard.Shard, due int64) shard.Worker {
 		}
 		return nil
 	}
-	d.busy(p.Queue)
+	if q := p.Queue; q.running+q.waiting+len(q.held) == 0 { // it had nothing to do, and claims no time from before
+		q.count(d.now())
+		q.used = max(q.used, q.tier.floor)
+	}
 	if seat := d.line(Ready{p, due}); seat != nil {
 		return seat
 	}

@@ -26,16 +26,16 @@ func best(ready []Ready, before func(a, b Ready) bool) (at int) {
 
 // Fair picks by priority, then by what queues have used for their weight, then the oldest
 // due job. (Start-time fair queueing: Goyal, Vin and Cheng, 1996.)
-func Fair() Policy { return Policy{pick: fairest, fair: true} }
-
-func fairest(ready []Ready) int {
-	return best(ready, func(a, b Ready) bool {
-		mine, its := a.Queue, b.Queue
-		if mine.tier != its.tier {
-			return mine.tier.priority > its.tier.priority
-		}
-		return mine.used < its.used || mine.used == its.used && a.Due < b.Due
-	})
+func Fair() Policy {
+	return Policy{fair: true, pick: func(ready []Ready) int {
+		return best(ready, func(a, b Ready) bool {
+			mine, its := a.Queue, b.Queue
+			if mine.tier != its.tier {
+				return mine.tier.priority > its.tier.priority
+			}
+			return mine.used < its.used || mine.used == its.used && a.Due < b.Due
+		})
+	}}
 }
 
 // OldestFirst picks the shard with the oldest due job.
@@ -63,12 +63,10 @@ func RoundRobin() Policy {
 
 // RegistrationOrder picks the queue that joined first, and of its shards the one with the
 // oldest due job.
-func RegistrationOrder() Policy { return Policy{pick: first, strict: true} }
-
-func first(ready []Ready) int {
-	return best(ready, func(a, b Ready) bool {
-		return a.Queue.order < b.Queue.order || a.Queue == b.Queue && a.Due < b.Due
-	})
+func RegistrationOrder() Policy {
+	return Policy{strict: true, pick: func(ready []Ready) int {
+		return best(ready, func(a, b Ready) bool { return a.Queue.order < b.Queue.order || a.Queue == b.Queue && a.Due < b.Due })
+	}}
 }
 
 // Asked is a policy of the program's: pick returns an index, or one out of range. It may end

@@ -59,14 +59,6 @@ func (d *Dispatcher) now() time.Duration {
 	return time.Since(d.born)
 }
 
-// busy has a queue begin that had nothing to do: it claims no time from before.
-func (d *Dispatcher) busy(q *Queue) {
-	if q.running+q.waiting+len(q.held) == 0 {
-		q.count(d.now())
-		q.used = max(q.used, q.tier.floor)
-	}
-}
-
 // countUp brings the used worker time of the ready queues up to date.
 func (d *Dispatcher) countUp(now time.Duration) {
 	for _, c := range d.ready {

@@ -85,7 +85,10 @@ func (r *Run) Settle(err error) {
 // Fail ends the part that is next with what an error says of its items; nil: they are done.
 func (r *Run) Fail(err error) {
 	p := r.left[len(r.left)-1]
-	errs := r.Named(r.Items[p.from:p.to], err)
+	var errs []error
+	if err != nil {
+		errs = r.Named(r.Items[p.from:p.to], err)
+	}
 	r.left = r.left[:len(r.left)-1]
 	if errs == nil && len(r.Waits) == 0 {
 		return

@@ -304,7 +304,18 @@ func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 	h.c.Leave(h.by, true)
 	if v == shard.VerdictDone || v == shard.VerdictDiscarded {
 		for _, u := range h.unlock {
-			h.c.Keys.unlockFor(u, h.c.Counted, h.by)
+			// Of a counted key it ends the lock of the very payload. If that is gone, because a person, a
+			// burial or its time has ended it, there is nothing to be unlocked for it.
+			var own []*Lock
+			if h.c.Counted {
+				own = h.c.comingWith(u.Position)
+			}
+			switch i := slices.IndexFunc(own, func(l *Lock) bool { return l.Key == u.Key }); {
+			case i >= 0:
+				h.c.Drop(own[i])
+			case !u.own:
+				h.c.Keys.Unlock(u.Key, h.c.Counted, h.by)
+			}
 		}
 		if !h.c.Counted {
 			h.c.leaveToJob(h.set)

@@ -2,12 +2,17 @@ package keylock
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -39,8 +44,8 @@ const gone = math.MaxUint64
 // Open returns the keys that a journal has. What has expired since they were written
 // stays so. A volatile journal is told nothing.
 func Open(ledger *admit.Ledger, log *journal.Log, volatile bool) (*Keys, error) {
-	k := &Keys{ledger: ledger, log: log, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*Lock)}
-	ledger.Add(k)
+	k := &Keys{ledger: ledger, log: log, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*Lock), locks: newLocks()}
+	ledger.Book = k
 	return k, k.restore()
 }
 
@@ -48,24 +53,29 @@ func (k *Keys) restore() error {
 	var held []*Lock
 	var expired journal.Change
 	now := time.Now()
+	zero := now.UnixNano() - int64(now.Sub(k.base))
 	for s, err := range k.log.Keys(statekey.LockPrefix, "") {
 		if err != nil {
 			return err
 		}
-		h, until, err := k.parse(s, now)
+		w, err := statekey.ParseKeyLock(s)
 		if err != nil {
-			return err
+			return statekey.Refused(s.Key, err)
 		}
-		if until != 0 && until <= now.UnixNano() {
+		if w.Until != 0 && w.Until <= now.UnixNano() {
 			expired.Sets = append(expired.Sets, journal.Set{Key: s.Key})
 			continue
+		}
+		h := &Lock{Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Since: time.Duration(w.Since - zero), Owner: w.Owner, Key: w.Key}
+		if w.Until != 0 {
+			h.Until = time.Duration(w.Until - zero)
 		}
 		held = append(held, h)
 	}
 	k.ledger.Do(&expired, func() {
 		k.restoreAll(held)
 		for _, h := range held {
-			k.bind(h)
+			k.rebind(h, h.Position)
 		}
 	})
 	return nil
@@ -77,16 +87,7 @@ func (k *Keys) Open() { k.now = time.Since(k.base) }
 // Close implements [admit.Book].
 func (k *Keys) Close(c *journal.Change) (wake func()) {
 	changes, wakes := k.drain()
-	for _, change := range changes {
-		if change.ended {
-			k.forget(change.lock)
-		} else {
-			k.bind(change.lock)
-		}
-		if !k.volatile && !change.awaitsPosition() {
-			c.Sets = append(c.Sets, k.written(change))
-		}
-	}
+	k.write(c, changes)
 	at, ok := k.next()
 	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.ring)
 	if len(wakes) == 0 {
@@ -99,11 +100,25 @@ func (k *Keys) Close(c *journal.Change) (wake func()) {
 	}
 }
 
-// awaitsPosition reports whether a lock is written with the payload that it came
-// with, when that has its position.
-func (c change) awaitsPosition() bool {
-	h := c.lock
-	return !c.ended && !h.OnRun && h.Position == 0 && h.Owner != (admit.Owner{})
+// write remembers which payloads locks belong to that have changed, as far as that is known,
+// and adds what the journal has to know of them.
+func (k *Keys) write(c *journal.Change, changes []*Lock) {
+	k.binding.Lock()
+	defer k.binding.Unlock()
+	for _, h := range changes {
+		p := h.Position
+		awaited := !h.OnRun && p == 0 && h.Owner != (admit.Owner{}) // it is written when its payload has a position
+		switch {
+		case h.entry == nil:
+			k.unbind(h)
+			h.Position, awaited = gone, false
+		case p != 0 && !slices.Contains(k.with[p], h):
+			k.with[p] = append(k.with[p], h)
+		}
+		if !k.volatile && !awaited {
+			c.Sets = append(c.Sets, k.setOf(h))
+		}
+	}
 }
 
 // ring is what the alarm calls.
@@ -113,23 +128,6 @@ func (k *Keys) ring() {
 			k.expire()
 		}
 	})
-}
-
-// bind remembers which payload a lock belongs to, if that is known.
-func (k *Keys) bind(h *Lock) {
-	k.binding.Lock()
-	defer k.binding.Unlock()
-	if p := h.Position; p != 0 && !slices.Contains(k.with[p], h) {
-		k.with[p] = append(k.with[p], h)
-	}
-}
-
-// forget lets go of a lock that has ended.
-func (k *Keys) forget(h *Lock) {
-	k.binding.Lock()
-	defer k.binding.Unlock()
-	k.unbind(h)
-	h.Position = gone
 }
 
 // unbind forgets which payload a lock belongs to. binding is held.
@@ -157,23 +155,6 @@ func (k *Keys) comingWith(p journal.Position) []*Lock {
 	k.binding.Lock()
 	defer k.binding.Unlock()
 	return slices.Clone(k.with[p])
-}
-
-// unlockFor unlocks a key for a job that has succeeded. Of a counted one it ends the
-// lock of the very payload; if that is gone, because a person, a burial or its time
-// has ended it, there is nothing to be unlocked for it.
-func (k *Keys) unlockFor(u unlocking, counted bool, by admit.Owner) {
-	if counted {
-		for _, h := range k.comingWith(u.Position) {
-			if h.Key == u.Key {
-				k.Drop(h)
-				return
-			}
-		}
-	}
-	if !u.own {
-		k.Unlock(u.Key, counted, by)
-	}
 }
 
 // leaveToJob gives what runs have locked for payloads that are over to their job, one lock
@@ -221,17 +202,11 @@ func (k *Keys) lockedError(key string, by admit.Owner) error {
 	return err
 }
 
-func (k *Keys) written(c change) journal.Set {
-	if c.ended {
-		return journal.Set{Key: statekey.LockKey(c.lock.Number)}
-	}
-	k.binding.Lock()
-	defer k.binding.Unlock()
-	return k.setOf(c.lock)
-}
-
 // setOf is what the journal has of a lock. binding is held.
 func (k *Keys) setOf(h *Lock) journal.Set {
+	if h.Position == gone {
+		return journal.Set{Key: statekey.LockKey(h.Number)}
+	}
 	now := time.Now()
 	zero := now.UnixNano() - int64(now.Sub(k.base))
 	until := int64(h.Until)
@@ -244,18 +219,124 @@ func (k *Keys) setOf(h *Lock) journal.Set {
 	return w.Set()
 }
 
-// parse takes a lock from the journal, and when it ends on the wall clock.
-func (k *Keys) parse(s journal.Set, now time.Time) (h *Lock, until int64, err error) {
-	w, err := statekey.ParseKeyLock(s)
-	if err != nil {
-		return nil, 0, statekey.Refused(s.Key, err)
+// Coming are the keys of payloads that are on their way to the journal: they count from
+// before the payloads are accepted, because these may run before the call is back. Nil:
+// there are none.
+type Coming struct {
+	keys   *Keys
+	holds  [][]*Lock  // by payload
+	of     *Condition // of served
+	served []string   // what the queue's own service has locked
+}
+
+// Coming returns that of a call without a payload yet.
+func (k *Keys) Coming() *Coming { return &Coming{keys: k} }
+
+// Lock locks the keys of the next payload of a call. The ledger is held.
+func (p *Coming) Lock(c *Condition, id string, keys []string) {
+	var holds []*Lock
+	for _, key := range keys {
+		holds = append(holds, p.keys.Lock(key, admit.Owner{Queue: c.Queue, ID: id}, c.TTL))
 	}
-	zero := now.UnixNano() - int64(now.Sub(k.base))
-	h = &Lock{
-		Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Since: time.Duration(w.Since - zero), Owner: w.Owner, Key: w.Key,
+	p.holds = append(p.holds, holds)
+}
+
+// Sets binds the locks to the positions of their payloads. Those that have been
+// unlocked by now are not written: the log has their end first.
+func (p *Coming) Sets(first journal.Position) (sets []journal.Set) {
+	if p == nil {
+		return nil
 	}
-	if w.Until != 0 {
-		h.Until = time.Duration(w.Until - zero)
+	k := p.keys
+	k.binding.Lock()
+	defer k.binding.Unlock()
+	for i, holds := range p.holds {
+		position := first + journal.Position(i)
+		for _, h := range holds {
+			if h.Position == gone {
+				continue
+			}
+			h.Position = position
+			k.with[position] = append(k.with[position], h)
+			if !k.volatile {
+				sets = append(sets, k.setOf(h))
+			}
+		}
 	}
-	return h, w.Until, nil
+	return sets
+}
+
+// Serve locks keys with the service of a queue.
+func (p *Coming) Serve(ctx context.Context, c *Condition, keys []string) error {
+	p.of, p.served = c, keys
+	return c.lockServed(ctx, keys)
+}
+
+// Withdraw unlocks what came with a call that was refused.
+func (p *Coming) Withdraw() {
+	if p == nil {
+		return
+	}
+	if p.served != nil {
+		p.of.withdrawServed(p.served)
+	} else {
+		p.keys.ledger.Do(nil, func() { p.keys.Drop(slices.Concat(p.holds...)...) })
+	}
+}
+
+// ErrInvalidKey is returned for what is no key, and for a function that panics.
+var ErrInvalidKey = errors.New("executor: invalid key")
+
+// maxKeyBytes is the length of the longest key.
+const maxKeyBytes = 512
+
+// CheckKey refuses what is no key.
+func CheckKey(key string) error {
+	if key == "" {
+		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)
+	}
+	if len(key) > maxKeyBytes {
+		return fmt.Errorf("%w: %q has %d bytes, it must have from 1 to %d", ErrInvalidKey, brief.Clip(key), len(key), maxKeyBytes)
+	}
+	return nil
+}
+
+// Compute returns the keys of a payload, each once, from a function of the program that is
+// set under name; nil without one. Errors match ErrInvalidKey, and say the name.
+func Compute[T any](name string, f func(string, T) []string) KeysOf {
+	if f == nil {
+		return nil
+	}
+	return func(id string, payload any) (keys []string, err error) {
+		var all []string
+		value, _ := payload.(T) // of an interface type it may be nil
+		if err := guard.Call(func() error { all = f(id, value); return nil }); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrInvalidKey, name, err)
+		}
+		for _, key := range all {
+			if key == "" {
+				return nil, fmt.Errorf("%w: %s: %w: return 1 to %d bytes", ErrInvalidKey, name, lock.ErrEmptyKey, maxKeyBytes)
+			}
+			if err := CheckKey(key); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			keys = admit.With(keys, key)
+		}
+		return keys, nil
+	}
+}
+
+// ComputeOne is Compute for a function that returns one key.
+func ComputeOne[T any](name string, f func(string, T) string) func(id string, payload any) (string, error) {
+	if f == nil {
+		return nil
+	}
+	keys := Compute(name, func(id string, value T) []string { return []string{f(id, value)} })
+	return func(id string, payload any) (string, error) {
+		all, err := keys(id, payload)
+		if err != nil {
+			return "", err
+		}
+		return all[0], nil
+	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestLockable_S04_AnyJobMayUnlockAnyKey(t *testing.T) {
-	var keys locks
+	keys := newLocks()
 	keys.now = 0
 	keys.Lock("order-1", admit.Owner{Queue: "q", ID: "1"}, 0)
 	require.True(t, keys.Unlock("order-1", true, admit.Owner{Queue: "q", ID: "2"}))
@@ -20,7 +20,7 @@ func TestLockable_S04_AnyJobMayUnlockAnyKey(t *testing.T) {
 }
 
 func TestLockable_S05_FlagIsPlain(t *testing.T) {
-	var keys locks
+	keys := newLocks()
 	keys.now = 0
 	for range 3 {
 		keys.Lock("k", admit.Owner{}, 0)
@@ -31,7 +31,7 @@ func TestLockable_S05_FlagIsPlain(t *testing.T) {
 }
 
 func TestLockable_S05_CounterNeedsAsManyUnlocks(t *testing.T) {
-	var keys locks
+	keys := newLocks()
 	keys.now = 0
 	for range 3 {
 		keys.Lock("k", admit.Owner{}, 0)
@@ -46,7 +46,7 @@ func TestLockable_S05_CounterNeedsAsManyUnlocks(t *testing.T) {
 }
 
 func TestKeyLocksWakeAllWatchersInOrder(t *testing.T) {
-	var keys locks
+	keys := newLocks()
 	keys.now = 0
 	var woken strings.Builder
 	_, is := keys.Watch("k", func() { woken.WriteString("never") })
@@ -77,7 +77,7 @@ func TestKeyLocksWakeAllWatchersInOrder(t *testing.T) {
 
 // A key-lock ends at its end and not before it, and Next tells when that is.
 func TestKeyLocksExpire(t *testing.T) {
-	var keys locks
+	keys := newLocks()
 	keys.now = 0
 	keys.Lock("ever", admit.Owner{}, 0)
 	keys.Lock("centuries", admit.Owner{}, math.MaxInt64)
@@ -98,10 +98,12 @@ func TestKeyLocksExpire(t *testing.T) {
 	require.Empty(t, changes, "time alone ends nothing")
 	keys.expire()
 	changes, _ = keys.drain()
-	require.Equal(t, []change{{short, true}}, changes)
+	require.Equal(t, []*Lock{short}, changes)
+	require.Nil(t, short.entry)
 	keys.Drop(long, long, short)
 	changes, _ = keys.drain()
-	require.Equal(t, []change{{long, true}}, changes)
+	require.Equal(t, []*Lock{long}, changes)
+	require.Nil(t, long.entry)
 	_, ok = keys.next()
 	require.False(t, ok)
 	require.ElementsMatch(t, []string{"centuries", "ever"}, keys.Keys())
@@ -109,7 +111,7 @@ func TestKeyLocksExpire(t *testing.T) {
 
 // What comes back keeps its number and its end; later locks have larger numbers.
 func TestKeyLocksComeBack(t *testing.T) {
-	var keys locks
+	keys := newLocks()
 	keys.now = time.Minute
 	a, b := admit.Owner{Queue: "q", ID: "a"}, admit.Owner{Queue: "q", ID: "b"}
 	keys.restoreAll([]*Lock{

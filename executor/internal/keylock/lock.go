@@ -28,15 +28,10 @@ type Lock struct {
 	// payload is over, or not known yet. Keys.binding guards that of a lock without OnRun.
 	Position journal.Position
 
-	entry *entry // nil: it has ended
-	link  *list.Element
-	place int // in locks.ran
-	index int // in locks.ends
+	entry        *entry // nil: it has ended
+	link         *list.Element
+	sorted.Place // in locks.ends
 }
-
-// Before and Place implement [sorted.Item].
-func (l *Lock) Before(o *Lock) bool { return l.Until < o.Until }
-func (l *Lock) Place() *int         { return &l.index }
 
 // never is the end of what lasts for centuries.
 const never = time.Duration(math.MaxInt64)
@@ -49,27 +44,13 @@ func (l *Lock) expires() bool { return l.Until != 0 && l.Until != never }
 type locks struct {
 	now     time.Duration
 	number  uint64             // of the newest lock
-	arrived uint64             // of the newest waiter
+	arrived int64              // of the newest waiter
 	entries map[string]*entry  // every key that is locked, waited for, kept or watched
 	ends    sorted.List[*Lock] // of those that end by themselves
 	waiting map[admit.Owner]*waiter
-	ran     map[part][]*Lock // set by jobs that ran, in no order
 
-	changes []change // since the last drain
+	changes []*Lock // since the last drain: made, given another Owner or Position, or ended
 	wakes   []func()
-}
-
-// part is a payload of a job; 0: what is over.
-type part struct {
-	job      admit.Owner
-	position journal.Position
-}
-
-// change is what has become of a lock: it was made or given another Owner or Position,
-// or it has ended.
-type change struct {
-	lock  *Lock
-	ended bool
 }
 
 // entry is one key.
@@ -83,15 +64,16 @@ type entry struct {
 	watchers list.List            // of func(): of the end of its last lock
 }
 
+func newLocks() locks {
+	return locks{entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter)}
+}
+
 // entry returns that of a key, perhaps a new one: it must be given something before it
 // is retired.
 func (k *locks) entry(key string) *entry {
 	e := k.entries[key]
 	if e == nil {
 		e = &entry{key: key, by: make(map[admit.Owner]int)}
-		if k.entries == nil {
-			k.entries = make(map[string]*entry)
-		}
 		k.entries[key] = e
 	}
 	return e
@@ -121,7 +103,7 @@ func (k *locks) expire() {
 
 // drain returns what has changed since the last one, in order, and what wakes those whose
 // turn it is, which is to be called under no mutex.
-func (k *locks) drain() (changes []change, wakes []func()) {
+func (k *locks) drain() (changes []*Lock, wakes []func()) {
 	changes, wakes, k.changes, k.wakes = k.changes, k.wakes, nil, nil
 	return changes, wakes
 }
@@ -140,7 +122,7 @@ func (k *locks) add(l *Lock, ttl time.Duration) *Lock {
 		l.Until = k.now + min(ttl, never-max(k.now, 0))
 	}
 	k.put(l)
-	k.changes = append(k.changes, change{l, false})
+	k.changes = append(k.changes, l)
 	return l
 }
 
@@ -150,44 +132,15 @@ func (k *locks) put(l *Lock) {
 	l.entry, l.link = e, e.locks.PushBack(l)
 	e.count(l.Owner, 1)
 	if l.expires() {
+		l.Turn = int64(l.Until)
 		k.ends.Put(l)
 	}
-	k.putRan(l)
 }
 
 // count counts the locks of an owner.
 func (e *entry) count(by admit.Owner, n int) {
 	if e.by[by] += n; e.by[by] == 0 {
 		delete(e.by, by)
-	}
-}
-
-// putRan lists a lock under the payload that has set it in a run.
-func (k *locks) putRan(l *Lock) {
-	if !l.OnRun {
-		return
-	}
-	if k.ran == nil {
-		k.ran = make(map[part][]*Lock)
-	}
-	by := part{l.Owner, l.Position}
-	l.place = len(k.ran[by])
-	k.ran[by] = append(k.ran[by], l)
-}
-
-// dropRan moves the last one to its place.
-func (k *locks) dropRan(l *Lock) {
-	if !l.OnRun {
-		return
-	}
-	by := part{l.Owner, l.Position}
-	ran := k.ran[by]
-	last := len(ran) - 1
-	ran[l.place] = ran[last]
-	ran[l.place].place = l.place
-	ran[last] = nil
-	if k.ran[by] = ran[:last]; last == 0 {
-		delete(k.ran, by)
 	}
 }
 
@@ -203,8 +156,7 @@ func (k *locks) Drop(all ...*Lock) {
 		e.locks.Remove(l.link)
 		e.count(l.Owner, -1)
 		k.ends.Remove(l)
-		k.dropRan(l)
-		k.changes = append(k.changes, change{l, true})
+		k.changes = append(k.changes, l)
 		if e.locks.Len() == 0 {
 			for at := e.watchers.Front(); at != nil; at = e.watchers.Front() {
 				k.wakes = append(k.wakes, e.watchers.Remove(at).(func()))
@@ -221,25 +173,18 @@ func (k *locks) Unlock(key string, counted bool, by admit.Owner) bool {
 	if e == nil || e.locks.Len() == 0 {
 		return false
 	}
-	if counted {
-		k.Drop(e.pick(by))
+	if !counted {
+		k.Drop(k.Locked(key)...) // those who wait may lock it again at once; that is theirs
 		return true
 	}
-	// Those who wait may lock it again at once; that is theirs.
-	k.Drop(k.Locked(key)...)
-	return true
-}
-
-// pick returns the lock of a key that an unlock for an owner ends: one of its own, or the
-// oldest.
-func (e *entry) pick(by admit.Owner) *Lock {
 	at := e.locks.Front()
 	if e.by[by] > 0 {
 		for at.Value.(*Lock).Owner != by {
 			at = at.Next()
 		}
 	}
-	return at.Value.(*Lock)
+	k.Drop(at.Value.(*Lock))
+	return true
 }
 
 // Replace gives the locks of a payload to the one that replaces it, which has locks
@@ -252,18 +197,26 @@ func (k *locks) Replace(all []*Lock, into journal.Position, moved func(*Lock)) {
 			k.Drop(l)
 			continue
 		}
-		k.dropRan(l)
 		moved(l)
-		k.putRan(l)
-		k.changes = append(k.changes, change{l, false})
+		k.changes = append(k.changes, l)
 	}
 }
 
 // has reports whether a job has locked a key in an earlier run, for the payload or
-// for one that is over.
+// for one that is over. Of the locks of others it passes those that are younger.
 func (k *locks) has(by admit.Owner, key string, position journal.Position) bool {
-	is := func(l *Lock) bool { return l.Key == key }
-	return slices.ContainsFunc(k.ran[part{by, position}], is) || slices.ContainsFunc(k.ran[part{by, 0}], is)
+	e := k.entries[key]
+	if e == nil {
+		return false
+	}
+	for at, own := e.locks.Back(), e.by[by]; own > 0; at = at.Prev() {
+		if l := at.Value.(*Lock); l.Owner == by {
+			if own--; l.OnRun && (l.Position == position || l.Position == 0) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // HeldBy returns the keys that a job has locked, in their order, up to n of them. It
@@ -285,11 +238,9 @@ func (k *locks) rename(former, name string) {
 		for at := e.locks.Front(); at != nil; at = at.Next() {
 			if l := at.Value.(*Lock); l.Owner.Queue == former {
 				e.count(l.Owner, -1)
-				k.dropRan(l)
 				l.Owner.Queue = name
 				e.count(l.Owner, 1)
-				k.putRan(l)
-				k.changes = append(k.changes, change{l, false})
+				k.changes = append(k.changes, l)
 			}
 		}
 	}
@@ -355,7 +306,7 @@ func (k *locks) Line(key string) (called, waiting []admit.Owner) {
 
 // owners are those of waiters, first come first. It sorts them.
 func owners(all []*waiter) (of []admit.Owner) {
-	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.Turn, b.Turn) })
 	for _, w := range all {
 		of = append(of, w.By)
 	}

@@ -82,8 +82,8 @@ func (w *model) setAll(b *locks, r request) {
 	for _, s := range r.Lock {
 		if !slices.ContainsFunc(w.holds, func(h modelHold) bool { return h.onRun && h.by == r.By && h.key == s.Key }) {
 			number := uint64(0) // found by what it is
-			for _, h := range b.ran[part{r.By, s.Position}] {
-				if h.Key == s.Key {
+			for _, h := range b.Locked(s.Key) {
+				if h.OnRun && h.Owner == r.By {
 					number = h.Number
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -59,36 +60,37 @@ func (kept *request) covers(r *request, key string) bool {
 // Invariant: the first in the line of a key is blocked there.
 type waiter struct {
 	request
-	number uint64
-	wake   func()
-	at     *entry // where it stands; nil: in no line
-	place  int    // in that line
-	called bool   // Invariant: then it stands in no line
+	sorted.Place // in its line, by its number
+	wake         func()
+	at           *entry // where it stands; nil: in no line
+	called       bool   // Invariant: then it stands in no line
 }
-
-// Before and Place implement [sorted.Item].
-func (w *waiter) Before(o *waiter) bool { return w.number < o.number }
-func (w *waiter) Place() *int           { return &w.place }
 
 // Enter has a job that a worker has in hand lock what it asks for, or returns a key
 // that blocks it. Then it stands in line if wake is not nil, which is called when its
 // turn has come.
 func (k *locks) Enter(r request, wake func()) (fresh []*Lock, blocked string) {
 	w := k.waiting[r.By]
-	number := uint64(math.MaxUint64)
+	number := int64(math.MaxInt64)
 	var kept *request
 	var left []string
 	if w != nil {
 		if w.called {
 			kept = &w.request
 		}
-		number, left = w.number, k.stepOut(w)
+		number, left = w.Turn, k.stepOut(w)
 	}
 	switch blocked = k.blocking(&r, number, kept); {
 	case blocked == "":
 		fresh = k.set(r)
 	case wake != nil:
-		k.wait(r, blocked, wake)
+		if w == nil {
+			k.arrived++
+			w = &waiter{Place: sorted.Place{Turn: k.arrived}}
+			k.waiting[r.By] = w
+		}
+		w.request, w.wake = r, wake
+		k.stand(w, blocked)
 	}
 	k.callNextAt(left)
 	return fresh, blocked
@@ -103,21 +105,6 @@ func (k *locks) set(r request) (fresh []*Lock) {
 		}
 	}
 	return fresh
-}
-
-// wait puts a job in line at a key.
-func (k *locks) wait(r request, key string, wake func()) {
-	w := k.waiting[r.By]
-	if w == nil {
-		k.arrived++
-		w = &waiter{number: k.arrived}
-		if k.waiting == nil {
-			k.waiting = make(map[admit.Owner]*waiter)
-		}
-		k.waiting[r.By] = w
-	}
-	w.request, w.wake = r, wake
-	k.stand(w, key)
 }
 
 // stand puts a job in line behind those who came before it.
@@ -159,17 +146,17 @@ func (e *entry) blocks(by admit.Owner) bool {
 
 // isKept reports whether the key is kept for those who were called, or who stand in
 // line and came before the one who asks.
-func (e *entry) isKept(locks bool, number uint64) bool {
+func (e *entry) isKept(locks bool, number int64) bool {
 	if e.toLock > 0 || (e.toPass > 0 && locks) {
 		return true
 	}
-	return len(e.line) > 0 && e.locks.Len() == 0 && e.line[0].number < number
+	return len(e.line) > 0 && e.locks.Len() == 0 && e.line[0].Turn < number
 }
 
 // blocking returns the first key that blocks a request, "" when it may pass. The
 // one that asks came as number says, and is not counted among those that were
 // called: kept is what was kept for it until now.
-func (k *locks) blocking(r *request, number uint64, kept *request) string {
+func (k *locks) blocking(r *request, number int64, kept *request) string {
 	for _, key := range r.BlockedBy {
 		e := k.entries[key]
 		if e != nil && (e.blocks(r.By) || (!kept.covers(r, key) && e.isKept(r.locks(key), number))) {
@@ -212,11 +199,11 @@ func (k *locks) first(e *entry) *waiter {
 // advance has a waiter that may pass its key go on, to another key or to be called;
 // false: it stays.
 func (k *locks) advance(w *waiter) bool {
-	if w.at.isKept(w.locks(w.at.key), w.number) {
+	if w.at.isKept(w.locks(w.at.key), w.Turn) {
 		return false
 	}
 	w.leaveLine()
-	if elsewhere := k.blocking(&w.request, w.number, nil); elsewhere != "" {
+	if elsewhere := k.blocking(&w.request, w.Turn, nil); elsewhere != "" {
 		k.stand(w, elsewhere)
 		return true
 	}

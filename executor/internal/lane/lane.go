@@ -1,13 +1,31 @@
+// Package lane keeps the order of ids that several queues share: of the payloads of
+// one id those of one queue come first, until the earliest that was accepted is
+// another queue's.
+//
+//	id 42:  #3 created  #7 paid  #9 paid  #12 canceled
+//	        └ may run   └──────── stand in line ─────┘
+//
+// A payload is in its lane from the instant in which it gets its position to the one
+// in which its end is on record. While a job of a lane runs, no other does. Inside a
+// queue its own order holds: so the queue of the earliest payload may run whichever
+// of its own comes first, and no two queues ever wait for each other. A payload that
+// comes back from the morgue has its old place before its queue has it: meanwhile no
+// other of its queue may use its turn.
+//
+// It is plain data with a mutex. Wakers are called under none.
 package lane
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"sync"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
 )
 
 // Lanes are the ids of queues that share them. The zero Lanes is ready for use, by
@@ -218,3 +236,68 @@ func (l *Lanes) Before(id string, queue uint32) (job admit.Owner, ahead int, ok 
 
 // maxAhead is how many payloads Before counts: nobody waits long for who asks.
 const maxAhead = 1 << 16
+
+// Condition has the jobs of a queue wait for their turn in lanes that it shares.
+type Condition struct {
+	*Lanes
+	Number uint32 // of the queue
+}
+
+// Stand gives a payload its place. Nil: the queue shares no lanes.
+func (c *Condition) Stand(id string, position journal.Position) {
+	if c != nil {
+		c.Add(id, position, c.Number)
+	}
+}
+
+// Enter implements [admit.Condition].
+func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error) {
+	if !c.Lanes.Enter(cl.By.ID, cl.Item.Current().Ref.Position(), c.Number, cl.Wake) {
+		return nil, admit.ErrWaits
+	}
+	return &hold{c.Lanes, cl.By.ID}, nil
+}
+
+// Aside implements [admit.Condition]: who waits for its turn keeps nobody waiting.
+func (c *Condition) Aside(admit.Owner, bool) {}
+
+// Waits implements [admit.Condition]: a job that comes after another one waits for its
+// turn, whether it has been asked yet or not.
+func (c *Condition) Waits(by admit.Owner) []admit.Wait {
+	job, _, ok := c.Before(by.ID, c.Number)
+	if !ok {
+		return nil
+	}
+	return []admit.Wait{{For: "its turn", On: []admit.Owner{job}}}
+}
+
+// Recorded implements [admit.Listener]: it takes what has ended out of its lane. Its end is
+// on record by now, so that what comes next can't be before it on disk.
+func (c *Condition) Recorded(change *shard.Change) {
+	positions := make([]journal.Position, 0, len(change.Ended)+len(change.Buried))
+	for _, r := range change.Ended {
+		positions = append(positions, r.Position())
+	}
+	for i := range change.Buried {
+		positions = append(positions, change.Buried[i].Ref.Position())
+	}
+	c.Remove(positions...)
+}
+
+// hold is a lane that a running job has entered.
+type hold struct {
+	lanes *Lanes
+	id    string
+}
+
+// Release implements [admit.Hold].
+func (h *hold) Release() { h.lanes.Leave(h.id) }
+
+// Explain implements [admit.Condition].
+func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) bool {
+	job, ahead, ok := c.Before(by.ID, c.Number)
+	if ok {
+		e.Behind, e.Ahead = job.String(), ahead
+	}
+	return ok
+}

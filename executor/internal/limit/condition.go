@@ -52,8 +52,8 @@ func (l *Limits) Do(f func(t *Table, now int64)) {
 	now := int64(time.Since(l.base))
 	f(l.table, now)
 	woken := l.table.Drain()
-	if asks := l.table.asks; len(asks) > 0 && asks[0].at < l.table.expects {
-		l.table.expects = asks[0].at
+	if asks := l.table.asks; len(asks) > 0 && asks[0].Turn < l.table.expects {
+		l.table.expects = asks[0].Turn
 		select {
 		case l.asks <- struct{}{}:
 		default: // it is about to look

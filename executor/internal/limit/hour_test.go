@@ -42,23 +42,19 @@ type simulation struct {
 }
 
 type event struct {
-	at    int64
-	index int
-	do    func()
+	sorted.Place
+	do func()
 }
-
-func (e *event) Before(o *event) bool { return e.at < o.at }
-func (e *event) Place() *int          { return &e.index }
 
 func (s *simulation) after(d int64, do func()) {
 	if n := len(s.free); n > 0 {
 		e := s.free[n-1]
 		s.free = s.free[:n-1]
-		e.at, e.do = s.now+d, do
+		e.Turn, e.do = s.now+d, do
 		s.events.Put(e)
 		return
 	}
-	s.events.Put(&event{at: s.now + d, do: do})
+	s.events.Put(&event{Place: sorted.Place{Turn: s.now + d}, do: do})
 }
 
 func (s *simulation) run(until int64) {
@@ -69,8 +65,8 @@ func (s *simulation) run(until int64) {
 			}
 		}
 		at, _ := s.table.Next()
-		if len(s.events) > 0 && s.events[0].at <= at {
-			if s.now = s.events[0].at; s.now >= until {
+		if len(s.events) > 0 && s.events[0].Turn <= at {
+			if s.now = s.events[0].Turn; s.now >= until {
 				return
 			}
 			e := s.events[0]

@@ -2,11 +2,14 @@ package limit
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/quota"
+	"github.com/strandjobs/strand/executor/internal/sorted"
 )
 
 const (
@@ -35,16 +38,11 @@ type part struct {
 	pause  quota.Pause // that others don't know
 	said   int64       // when
 
-	at    int64 // when to ask; never: nobody knows of this part
-	place int   // in Table.asks
+	sorted.Place // in Table.asks, by when to ask; never: nobody knows of this part
 }
 
 // start is a time at which a job may begin, and the last one.
 type start struct{ from, until int64 }
-
-// Before and Place implement [sorted.Item].
-func (p *part) Before(o *part) bool { return p.at < o.at }
-func (p *part) Place() *int         { return &p.place }
 
 // free is how many jobs may start now.
 func (p *part) free(now int64) int {
@@ -128,22 +126,22 @@ func (p *part) plan(now int64) {
 	case p.asking:
 		return
 	case p.pause.New, p.unused > 0 && len(p.starts) == 0, p.permits < p.told[0] && p.permits < p.told[1]: // others may wait for it
-		p.at = max(p.failed, now)
+		p.Turn = max(p.failed, now)
 	case short:
-		p.at = max(p.retry, now)
+		p.Turn = max(p.retry, now)
 	case p.begun, k.paused > now && wants > k.running, k.limit.law.concurrent > 0 && p.told != [2]int{p.permits, wants}:
-		p.at = p.asked + askAgain
+		p.Turn = p.asked + askAgain
 	case p.told != [2]int{}:
-		p.at = p.asked + askAnew
+		p.Turn = p.asked + askAnew
 	case p.known && now < p.asked+askAgain: // its jobs may wait for another key first
-		p.at = p.asked + askAgain
+		p.Turn = p.asked + askAgain
 	default:
 		k.limit.table.asks.Remove(p)
-		p.at = never
+		p.Turn = never
 		return
 	}
 	if n := len(p.starts); n > 0 { // what is not used is given back
-		p.at = min(p.at, max(p.starts[n-1].until+1, p.failed))
+		p.Turn = min(p.Turn, max(p.starts[n-1].until+1, p.failed))
 	}
 	k.limit.table.asks.Put(p)
 }
@@ -210,4 +208,96 @@ func (p *part) obey(now int64) {
 // lapse has the part begin anew: what it had is others'.
 func (p *part) lapse() {
 	p.permits, p.share, p.starts, p.known, p.begun = 0, 0, nil, false, true
+}
+
+// Commonly has the limits that are made from now on with Config.Cluster be those of all processes of a cluster.
+func (l *Limits) Commonly() {
+	l.asks = make(chan struct{}, 1)
+	l.Do(func(t *Table, _ int64) { t.common = true })
+}
+
+// Lapse says that the cluster may have taken this process, which runs no job then, for dead: what it had is others'.
+func (l *Limits) Lapse() {
+	l.Do(func(t *Table, now int64) {
+		t.lapses++
+		for _, of := range t.shared {
+			for _, k := range of.keys {
+				k.part.lapse()
+				t.settle(now, k)
+			}
+		}
+	})
+}
+
+// Keep agrees with the other processes on what jobs wait for, until ctx ends, if there is such a limit.
+func (l *Limits) Keep(ctx context.Context, with quota.Processes) {
+	shared := false
+	l.Do(func(t *Table, _ int64) { shared = len(t.shared) > 0 })
+	for shared && ctx.Err() == nil {
+		var r round
+		l.Do(r.begin)
+		if len(r.parts) == 0 {
+			timer := time.NewTimer(time.Duration(min(r.next-r.sent, askAnew)))
+			select {
+			case <-ctx.Done():
+			case <-timer.C:
+			case <-l.asks: // an ask is due before
+			}
+			timer.Stop()
+			continue
+		}
+		answers, err := r.agree(ctx, with)
+		l.Do(func(t *Table, now int64) { r.end(t, now, answers, err == nil && r.lapses == t.lapses) })
+	}
+}
+
+// round is one call for several keys.
+type round struct {
+	keys       []string
+	asks       []quota.Ask
+	parts      []*part
+	sent, next int64 // when it was made, and when the next one is due
+	lapses     int   // until then
+}
+
+func (r *round) begin(t *Table, now int64) {
+	r.sent, r.next, r.lapses, r.parts = now, never, t.lapses, t.due(now)
+	for _, p := range r.parts {
+		of := p.key.limit.name
+		r.keys, r.asks = append(r.keys, strconv.Itoa(len(of))+":"+of+p.key.name), append(r.asks, p.ask(now))
+	}
+	if len(t.asks) > 0 {
+		r.next = t.asks[0].Turn
+	}
+	t.expects = r.next
+}
+
+// end takes in the answers; ok is false if none came in time.
+func (r *round) end(t *Table, now int64, answers []quota.Answer, ok bool) {
+	for i, p := range r.parts {
+		var a quota.Answer
+		if ok {
+			a = answers[i]
+		}
+		p.hear(r.sent, now, r.asks[i], a, ok)
+		t.settle(now, p.key)
+	}
+}
+
+func (r *round) agree(ctx context.Context, with quota.Processes) (answers []quota.Answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(askAgain))
+	defer cancel()
+	err = with.Rows(ctx, r.keys, func(now time.Time, lives func(string) bool, rows []quota.Stored) ([]quota.Stored, error) {
+		answers = answers[:0]
+		for i, s := range rows {
+			row, err := s.Read()
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, row.Agree(now.UnixNano(), with.Self, lives, r.asks[i]))
+			rows[i] = row.Stored(now)
+		}
+		return rows, nil
+	})
+	return answers, err
 }

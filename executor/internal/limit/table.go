@@ -15,7 +15,7 @@ const keepNumber = int64(time.Minute)
 // goroutine at a time may use it. What its methods have to wake, Drain returns.
 type Table struct {
 	waiters map[admit.Owner]*waiter
-	arrived uint64
+	arrived int64
 	agenda  sorted.List[*key]
 	asides  map[*waiter]struct{}
 	sweep   int64 // when to look at asides
@@ -53,7 +53,7 @@ type Need struct {
 // Grant is what a job has while it runs.
 type Grant struct {
 	owner  admit.Owner
-	number uint64
+	number int64
 	keys   []*key // as long as it runs
 	needs  []Need
 }
@@ -81,7 +81,7 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 	if w != nil {
 		left = t.stepOut(w)
 	} else {
-		w = &waiter{owner: owner, number: t.arrived}
+		w = &waiter{owner: owner, Place: sorted.Place{Turn: t.arrived}}
 		t.arrived++
 	}
 	t.keys = t.keys[:0]
@@ -89,14 +89,14 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 	for _, n := range needs {
 		k := n.Limit.key(n.Key)
 		t.keys = append(t.keys, k)
-		if full == nil && k.free(now) <= k.reserved(w.number) {
+		if full == nil && k.free(now) <= k.reserved(w.Turn) {
 			full = k
 		}
 	}
 	var g *Grant
 	if full == nil {
 		delete(t.waiters, owner)
-		g = &Grant{owner: owner, number: w.number, keys: append([]*key(nil), t.keys...), needs: needs}
+		g = &Grant{owner: owner, number: w.Turn, keys: append([]*key(nil), t.keys...), needs: needs}
 		t.grants[g] = struct{}{}
 		for _, k := range g.keys {
 			k.begin(now)
@@ -152,7 +152,7 @@ func (t *Table) Throttle(now int64, g *Grant, only *Limit, until int64) {
 		}
 	}
 	if t.waiters[g.owner] == nil {
-		w := &waiter{owner: g.owner, number: g.number}
+		w := &waiter{owner: g.owner, Place: sorted.Place{Turn: g.number}}
 		t.waiters[g.owner] = w
 		t.setAside(now, w, max(now, until)+keepNumber)
 	}
@@ -209,7 +209,7 @@ func (t *Table) settle(now int64, k *key) {
 		}
 		return
 	}
-	if k.at = k.event(now); k.at == never {
+	if k.Turn = k.event(now); k.Turn == never {
 		t.agenda.Remove(k)
 	} else {
 		t.agenda.Put(k)
@@ -218,7 +218,7 @@ func (t *Table) settle(now int64, k *key) {
 
 // Expire does what is due by now.
 func (t *Table) Expire(now int64) {
-	for len(t.agenda) > 0 && t.agenda[0].at <= now {
+	for len(t.agenda) > 0 && t.agenda[0].Turn <= now {
 		k := t.agenda[0]
 		for i := 0; i < len(k.called); {
 			if w := k.called[i]; w.until <= now {
@@ -246,7 +246,7 @@ func (t *Table) Expire(now int64) {
 func (t *Table) Next() (at int64, ok bool) {
 	at = never
 	if len(t.agenda) > 0 {
-		at = t.agenda[0].at
+		at = t.agenda[0].Turn
 	}
 	if len(t.asides) > 0 {
 		at = min(at, t.sweep)
@@ -262,7 +262,7 @@ func (t *Table) Drain() (woken []func()) {
 
 // due returns the parts to ask for, so many at a time.
 func (t *Table) due(now int64) (parts []*part) {
-	for len(t.asks) > 0 && t.asks[0].at <= now && len(parts) < mostAsks {
+	for len(t.asks) > 0 && t.asks[0].Turn <= now && len(parts) < mostAsks {
 		p := t.asks[0]
 		t.asks.Remove(p)
 		if p.forget(now) {

@@ -52,9 +52,13 @@ func (p *Pacer) Do(ctx context.Context, busy func() bool, piece func() (time.Dur
 	}
 	defer func() { <-p.turn }()
 	works := busy()
-	if works {
-		if err := p.pause(ctx); err != nil {
-			return err
+	if d := time.Until(p.next); works && d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 	cost, err := piece()
@@ -62,21 +66,6 @@ func (p *Pacer) Do(ctx context.Context, busy func() bool, piece func() (time.Dur
 		p.pay(time.Now(), cost)
 	}
 	return err
-}
-
-func (p *Pacer) pause(ctx context.Context) error {
-	d := time.Until(p.next)
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // pay moves the time of the next piece by what this one cost.

@@ -65,18 +65,6 @@ func (s *States) None(c shard.Counts) bool {
 // maxFilterBytes bounds ErrorContains.
 const maxFilterBytes = 1 << 10
 
-func checkFilter(f *inspect.JobFilter) error {
-	switch {
-	case len(f.IDPrefix) > engine.MaxIDBytes:
-		return fmt.Errorf("%w: IDPrefix has %d bytes, and no id more than %d", inspect.ErrInvalidQuery, len(f.IDPrefix), engine.MaxIDBytes)
-	case len(f.ErrorContains) > maxFilterBytes:
-		return fmt.Errorf("%w: ErrorContains has %d bytes, the limit is %d", inspect.ErrInvalidQuery, len(f.ErrorContains), maxFilterBytes)
-	case f.OlderThan < 0:
-		return fmt.Errorf("%w: OlderThan is %v, it must not be negative", inspect.ErrInvalidQuery, f.OlderThan)
-	}
-	return nil
-}
-
 // means reports whether a filter matches, as far as id and error can tell.
 func means(f *inspect.JobFilter, id, last string, failed bool) bool {
 	return strings.HasPrefix(id, f.IDPrefix) && strings.Contains(last, f.ErrorContains) && (failed || !f.Failed)
@@ -116,8 +104,13 @@ func Select(which inspect.Selection) *Selection {
 // Check returns an error for a selection that makes no sense, at a time in Unix nanoseconds.
 func (s *Selection) Check(now int64) (err error) {
 	s.before = now - int64(s.Filter.OlderThan)
-	if err = checkFilter(&s.Filter); err != nil {
-		return err
+	switch f := &s.Filter; {
+	case len(f.IDPrefix) > engine.MaxIDBytes:
+		return fmt.Errorf("%w: IDPrefix has %d bytes, and no id more than %d", inspect.ErrInvalidQuery, len(f.IDPrefix), engine.MaxIDBytes)
+	case len(f.ErrorContains) > maxFilterBytes:
+		return fmt.Errorf("%w: ErrorContains has %d bytes, the limit is %d", inspect.ErrInvalidQuery, len(f.ErrorContains), maxFilterBytes)
+	case f.OlderThan < 0:
+		return fmt.Errorf("%w: OlderThan is %v, it must not be negative", inspect.ErrInvalidQuery, f.OlderThan)
 	}
 	if s.Wanted, err = statesOf(s.States); err != nil {
 		return err

@@ -5,19 +5,23 @@ package sorted
 import "container/heap"
 
 // List has what comes first at index 0, and the rest in no order.
-type List[T Item[T]] []T
+type List[T Item] []T
 
-// Item is what a List can have in it. What Place points to is the List's own, and 0 outside
-// of one.
-type Item[T any] interface {
-	Before(T) bool
-	Place() *int
+// Item is what a List can have in it: all that has a Place.
+type Item interface{ at() *Place }
+
+// Place is where an item stands in a List.
+type Place struct {
+	Turn  int64 // those that come before have lower ones
+	index int   // from 1; 0: it stands in none
 }
 
-// Put puts v in, or moves it if what it is sorted by has changed.
+func (p *Place) at() *Place { return p }
+
+// Put puts v in, or moves it if it has another Turn.
 func (l *List[T]) Put(v T) {
-	if at := *v.Place(); at > 0 {
-		heap.Fix(l, at-1)
+	if i := v.at().index; i > 0 {
+		heap.Fix(l, i-1)
 	} else {
 		heap.Push(l, v)
 	}
@@ -25,24 +29,24 @@ func (l *List[T]) Put(v T) {
 
 // Remove takes v out, if it is in it.
 func (l *List[T]) Remove(v T) {
-	if at := *v.Place(); at > 0 {
-		heap.Remove(l, at-1)
+	if i := v.at().index; i > 0 {
+		heap.Remove(l, i-1)
 	}
 }
 
 // Len, Less, Swap, Push and Pop are for package heap.
 func (l List[T]) Len() int           { return len(l) }
-func (l List[T]) Less(i, j int) bool { return l[i].Before(l[j]) }
+func (l List[T]) Less(i, j int) bool { return l[i].at().Turn < l[j].at().Turn }
 
 func (l List[T]) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
-	*l[i].Place(), *l[j].Place() = i+1, j+1
+	l[i].at().index, l[j].at().index = i+1, j+1
 }
 
 // Push implements [heap.Interface].
 func (l *List[T]) Push(v any) {
 	*l = append(*l, v.(T))
-	*v.(T).Place() = len(*l)
+	v.(T).at().index = len(*l)
 }
 
 // Pop implements [heap.Interface].
@@ -50,7 +54,6 @@ func (l *List[T]) Pop() any {
 	last := len(*l) - 1
 	v := (*l)[last]
 	clear((*l)[last:])
-	*l = (*l)[:last]
-	*v.Place() = 0
+	*l, v.at().index = (*l)[:last], 0
 	return v
 }

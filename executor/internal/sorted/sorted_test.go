@@ -8,10 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-type item struct{ at, place int }
-
-func (i *item) Before(o *item) bool { return i.at < o.at }
-func (i *item) Place() *int         { return &i.place }
+type item struct{ Place }
 
 // TestTheFirstIsAtHand holds a list against a slice of what is in it.
 func TestTheFirstIsAtHand(t *testing.T) {
@@ -24,15 +21,15 @@ func TestTheFirstIsAtHand(t *testing.T) {
 			"": func(t *rapid.T) {
 				require.ElementsMatch(t, in, list)
 				for i, v := range list {
-					require.Equal(t, i+1, v.place)
+					require.Equal(t, i+1, v.index)
 				}
 				if len(in) > 0 {
-					require.Equal(t, slices.MinFunc(in, func(a, b *item) int { return a.at - b.at }).at, list[0].at)
+					require.Equal(t, slices.MinFunc(in, func(a, b *item) int { return int(a.Turn - b.Turn) }).Turn, list[0].Turn)
 				}
 			},
 			"put": func(t *rapid.T) {
 				v := one(t)
-				v.at = rapid.IntRange(0, 9).Draw(t, "at")
+				v.Turn = rapid.Int64Range(0, 9).Draw(t, "at")
 				if list.Put(v); !slices.Contains(in, v) {
 					in = append(in, v)
 				}
@@ -41,7 +38,7 @@ func TestTheFirstIsAtHand(t *testing.T) {
 				v := one(t)
 				list.Remove(v)
 				in = slices.DeleteFunc(in, func(o *item) bool { return o == v })
-				require.Zero(t, v.place)
+				require.Zero(t, v.index)
 			},
 		})
 	})

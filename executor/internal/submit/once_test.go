@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -76,10 +77,10 @@ func TestSweepTakesExpiredKeys(t *testing.T) {
 		b.sweep()
 		b.leave(&used)
 		require.NoError(t, b.Log.Settled(t.Context()))
-		_, found, err := b.key(old.stateKey)
+		_, found, err := read(b.Log, old.stateKey, statekey.ParseIdempotency)
 		require.NoError(t, err)
 		require.False(t, found)
-		_, found, err = b.key(used.stateKey)
+		_, found, err = read(b.Log, used.stateKey, statekey.ParseIdempotency)
 		require.NoError(t, err)
 		require.True(t, found)
 	})

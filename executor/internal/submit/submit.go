@@ -190,8 +190,13 @@ func (o *Submission) reserve(ctx context.Context) error {
 			o.taken = true
 			break
 		}
-		if err := o.hopeless(ctx); err != nil {
-			return err
+		if limit := b.TooLarge(o.weight); limit != nil {
+			return o.to.TooLarge(limit)
+		}
+		select {
+		case <-guard.Done(ctx):
+			return guard.Cause(ctx)
+		default:
 		}
 		if o.to.Waits {
 			return errNoRoom
@@ -203,19 +208,6 @@ func (o *Submission) reserve(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// hopeless returns why a call need not wait for room.
-func (o *Submission) hopeless(ctx context.Context) error {
-	if limit := o.to.Backlog.TooLarge(o.weight); limit != nil {
-		return o.to.TooLarge(limit)
-	}
-	select {
-	case <-guard.Done(ctx):
-		return guard.Cause(ctx)
-	default:
-		return nil
-	}
 }
 
 // wait waits for the room that reserve has not found.

@@ -117,12 +117,7 @@ func (w *worker) engaged(handle func()) {
 		forgets = append(forgets, admit.ClaimOf(it.Claim).Watch(w.attempt.End))
 	}
 	handle()
-	w.conclude()
-}
-
-// conclude completes a success, of which what the job holds may have a part.
-func (w *worker) conclude() {
-	for i, it := range w.batch {
+	for i, it := range w.batch { // what the job holds may have a part in its success
 		if w.failed(i) {
 			continue
 		}

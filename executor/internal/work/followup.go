@@ -28,20 +28,6 @@ type FollowUp struct {
 // Unstamped stands for a time that is filled in later: no call can ask for it.
 const Unstamped = math.MinInt64
 
-// stamp fills in what was left open. What is accepted before it comes to the journal
-// goes before it: see [journal.Floor].
-func (f *FollowUp) stamp(now int64) {
-	e := &f.Entry
-	e.Accepted = now
-	if e.Due == Unstamped {
-		e.Due = now
-	}
-	if e.Floor != nil {
-		e.Score = journal.ScoreOf(now)
-	}
-	f.Queue.Mark(e)
-}
-
 // landing is what a job has staged, on its way to the recorder.
 type landing struct {
 	list []any // *FollowUp
@@ -101,8 +87,15 @@ func (w *worker) stageAll() {
 			continue
 		}
 		all, _ := s.Of(w.parent(w.batch[i]))
-		for _, f := range all {
-			f.(*FollowUp).stamp(w.crew.Now())
+		for _, f := range all { // what was left open; what is accepted before it comes to the journal goes before it, see [journal.Floor]
+			e, now := &f.(*FollowUp).Entry, w.crew.Now()
+			if e.Accepted = now; e.Due == Unstamped {
+				e.Due = now
+			}
+			if e.Floor != nil {
+				e.Score = journal.ScoreOf(now)
+			}
+			f.(*FollowUp).Queue.Mark(e)
 		}
 		w.batch[i].Stage(landing{all, room})
 		w.followed = true

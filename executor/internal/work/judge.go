@@ -104,7 +104,8 @@ func (w *worker) fail(it *shard.Item, wish Wish) {
 	if wish.Kind != FailFor && !w.queue.Core.LastTry(it) {
 		out.Delay = w.retryIn(it.Retry + 1)
 	}
-	w.debugFailure(it)
+	w.crew.Logger.LogAttrs(context.Background(), slog.LevelDebug, "job failed", slog.String("queue", w.queue.Name), slog.String("id", it.ID),
+		slog.Int("attempt", it.Retry+admin.FirstAttempt), slog.String("error", out.Error))
 	out.Verdict = shard.VerdictFailed
 }
 
@@ -164,14 +165,6 @@ func (w *worker) interrupted(it *shard.Item, err error) bool {
 		return true
 	}
 	return context.Cause(w.crew.Handlers) != nil || (w.crew.Draining.Load() && errors.Is(err, w.crew.Closed))
-}
-
-// debugFailure logs each failure at level Debug.
-func (w *worker) debugFailure(it *shard.Item) {
-	if l := w.crew.Logger; l.Enabled(context.Background(), slog.LevelDebug) {
-		l.Debug("job failed", slog.String("queue", w.queue.Name), slog.String("id", it.ID),
-			slog.Int("attempt", it.Retry+admin.FirstAttempt), slog.String("error", it.Outcome.Error))
-	}
 }
 
 // retryIn asks the formula of the queue.

@@ -6,6 +6,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -165,4 +166,38 @@ func (q *Queue) noteFailure(it *shard.Item, err error) {
 		}
 		return nil
 	})
+}
+
+// Record writes down what the shards of the queue decide. It implements [shard.Recorder].
+func (q *Queue) Record(c *shard.Change) {
+	if q.Events.Watched() {
+		defer q.Events.Decided(c)()
+	}
+	for _, m := range c.Merged { // what speaks against payloads speaks against those that take their place
+		if !m.Over {
+			c.Sets = append(c.Sets, q.Crew.Quarantine.Inherit(q.Name, m.Position, m.Into)...)
+		}
+	}
+	for id, at := range c.Heirs {
+		s := q.Suspect(journal.Suspicion{Deaths: max(q.Crew.Crashes, 1), Odds: convicted}, id, at)
+		s.Heir = true
+		q.condemn(s, q.Shards.Of(id), 0)
+		c.Sets = append(c.Sets, s.Set(at)) // for a start that finds it before that is recorded
+	}
+	locks := len(c.Staged) > 0 && land(c)
+	if q.Admission == nil && !locks {
+		q.Log.Record(&c.Change)
+	} else {
+		q.Ledger.Settle(q.Admission, c, func() { q.lockFollowUps(c) })
+		for f := range followUps(c) {
+			f.Queue.Reconsider(string(f.Entry.ID), f.Keys)
+		}
+	}
+	q.Backlog.Settle(c.Over, c.Surplus)
+	if q.Awaited.Any() {
+		q.Awaited.Record(c, q.Log.Recorded(&c.Change))
+	}
+	if len(c.Buried) > 0 {
+		q.Dead.Buried()
+	}
 }

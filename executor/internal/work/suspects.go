@@ -88,24 +88,19 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 		}
 		c.Spend(room)
 		if s.GivenUp() && c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) {
-			q.tellGivenUp(s, c.Status(s.ID).Retry+admin.FirstAttempt)
+			say := func() { q.Lines.Buried(s.ID, uint64(s.Position), s.Reason()) }
+			if attempt := c.Status(s.ID).Retry + admin.FirstAttempt; q.Core.OnExhausted == shard.OnExhaustedHalt {
+				q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
+				say = func() { q.Lines.Halted(s.ID, attempt, s.Reason()) }
+			}
+			if !s.Heir { // it has not run
+				go say() // a logger is user code
+			}
 		}
 		s.Over.Store(true)
 		// Not before: the sentence has to be in the log by then.
 		in.Tell(func(c *shard.Core) { s.Clear(); c.Let(s.ID, shard.HoldSuspect) })
 	})
-}
-
-// tellGivenUp says what has become of a job that was given up.
-func (q *Queue) tellGivenUp(s *quarantine.Suspect, attempt int) {
-	say := func() { q.Lines.Buried(s.ID, uint64(s.Position), s.Reason()) }
-	if q.Core.OnExhausted == shard.OnExhaustedHalt {
-		q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
-		say = func() { q.Lines.Halted(s.ID, attempt, s.Reason()) }
-	}
-	if !s.Heir { // it has not run
-		go say() // a logger is user code
-	}
 }
 
 // condemnLater waits for room.
@@ -117,21 +112,6 @@ func (q *Queue) condemnLater(s *quarantine.Suspect, in *shard.Shard, letters jou
 	}
 	if q.Crew.Handlers.Err() == nil {
 		q.condemn(s, in, letters.Bytes)
-	}
-}
-
-// handOver has what speaks against payloads speak against those that take their place.
-func (q *Queue) handOver(c *shard.Change) {
-	for _, m := range c.Merged {
-		if !m.Over {
-			c.Sets = append(c.Sets, q.Crew.Quarantine.Inherit(q.Name, m.Position, m.Into)...)
-		}
-	}
-	for id, at := range c.Heirs {
-		s := q.Suspect(journal.Suspicion{Deaths: max(q.Crew.Crashes, 1), Odds: convicted}, id, at)
-		s.Heir = true
-		q.condemn(s, q.Shards.Of(id), 0)
-		c.Sets = append(c.Sets, s.Set(at)) // for a start that finds it before that is recorded
 	}
 }
 

@@ -205,22 +205,16 @@ func (w *worker) call() {
 	if !w.queue.Admission.Asked() {
 		w.handle()
 	} else {
-		w.callLocked()
+		if w.enter(); len(w.batch) > 0 { // those that need not wait
+			w.watchAnew()
+			for _, it := range w.batch {
+				admit.ClaimOf(it.Claim).KeepAlive()
+			}
+			w.engaged(w.handle)
+		}
+		w.rejoin()
 	}
 	w.settle()
-}
-
-// callLocked runs the handler for those of the batch that need not wait.
-func (w *worker) callLocked() {
-	w.enter()
-	if len(w.batch) > 0 {
-		w.watchAnew()
-		for _, it := range w.batch {
-			admit.ClaimOf(it.Claim).KeepAlive()
-		}
-		w.engaged(w.handle)
-	}
-	w.rejoin()
 }
 
 // watchAnew has the watchdog count again from here: what jobs need before they run, user code
