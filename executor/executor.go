@@ -125,6 +125,7 @@ type cluster struct {
 	stop     func(context.Context) error
 	failing  func() error
 	all      quota.Processes
+	limited  sync.Once // it has a limit for all of these
 
 	err  error          // of stop, before the executor has stopped
 	room *dispatch.Room // for the workers of all of these

@@ -83,7 +83,6 @@ func (x *Executor) startCluster(ctx context.Context) error {
 	if stopped {
 		return fmt.Errorf("%w: stopped while it was starting", ErrState)
 	}
-	go x.limits.Keep(x.handlers, x.cluster.all)
 	return x.cluster.start(ctx)
 }
 

@@ -73,6 +73,9 @@ func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 	if l.limit = x.limits.Add(name, c, l); l.limit == nil {
 		return nil, fmt.Errorf("%w: limit %q exists already", ErrConfig, name)
 	}
+	if c.Cluster && x.cluster != nil { // without Start it may be paused, too
+		x.cluster.limited.Do(func() { go x.limits.Keep(x.handlers, x.cluster.all) })
+	}
 	return l, nil
 }
 

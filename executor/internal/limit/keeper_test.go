@@ -402,3 +402,50 @@ func TestAPauseInAllProcesses(t *testing.T) {
 		require.Equal(t, 5, r.limits[0].Config().Concurrent)
 	})
 }
+
+// Jobs that need permits of several keys have them all some time, in whatever processes they are, and beside jobs that
+// need one of these.
+func TestJobsWithSeveralKeysOfACluster(t *testing.T) {
+	for seed := range uint64(24) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newCrowd(t, seed, 2+int(seed)%4, Config{Concurrent: 1 + int(seed)%3/2})
+			defer r.cancel()
+			r.failing = seed%4 == 3
+			names := []string{"a", "b", "c", "d"}
+			var all sync.WaitGroup
+			began := time.Now()
+			for p := range r.all {
+				for i := range 10 {
+					keys := slices.Clone(names)
+					r.rnd.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+					if keys = keys[:3]; seed%3 > 0 {
+						keys = keys[:1+i%2]
+					}
+					all.Go(func() { r.job(p, fmt.Sprint(p, i), strings.Join(keys, "+"), 30*time.Millisecond) })
+				}
+			}
+			all.Wait()
+			require.Less(t, time.Since(began), time.Duration(10*len(r.all))*time.Second, "seed %d", seed)
+			for key, n := range r.most {
+				require.LessOrEqual(t, n, r.limits[0].config.Concurrent, key)
+			}
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			for _, l := range r.limits {
+				require.Empty(t, l.keys, "seed %d", seed)
+			}
+		})
+	}
+}
+
+// A limit of both, for many short jobs, is no slower than its rate.
+func TestARateBesidePermits(t *testing.T) {
+	for seed := range uint64(6) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newCrowd(t, seed, 1+int(seed)%3, Config{Rate: 30, Per: 10 * time.Second, Concurrent: 1 + int(seed)%2})
+			defer r.cancel()
+			r.busy(20, 1, 30*time.Millisecond, time.Minute)
+			require.Greater(t, len(r.starts["key0"]), 6*30*9/10, "seed %d, %d processes", seed, len(r.all))
+		})
+	}
+}

@@ -207,8 +207,10 @@ type key struct {
 	called  []*waiter
 	misses  int // calls since the last start that came to nothing
 
-	sorted.Place       // in Table.agenda, by when something changes by itself
-	part         *part // of what a cluster allows; nil: it is this process's alone
+	sorted.Place         // in Table.agenda, by when something changes by itself
+	part         *part   // of what a cluster allows; nil: it is this process's alone
+	first        *waiter // whose permits of other keys are claimed
+	claimed      []*key
 }
 
 // line are the jobs of one queue that wait for a key.
@@ -226,6 +228,7 @@ type waiter struct {
 	line         *line
 	until        int64 // then the call is over, or the number is forgotten
 	wake         func()
+	needs        []*key // of a cluster's limits, when there are several
 }
 
 // free is how many jobs may start now.
@@ -270,6 +273,9 @@ func (k *key) from(n int) int64 {
 	return at
 }
 
+// lacks reports whether a permit of a cluster is what there is none of.
+func (k *key) lacks() bool { return k.part != nil && k.part.lacks() }
+
 // begin has a job start.
 func (k *key) begin(now int64) {
 	k.running++
@@ -296,7 +302,7 @@ func (k *key) idle(now int64) (at int64, idle bool) {
 	if k.running > 0 || k.waiting > 0 || len(k.called) > 0 {
 		return never, false
 	}
-	if k.part != nil && k.part.Turn != never {
+	if k.part != nil && (k.part.Turn != never || k.part.claims > 0) {
 		return never, false
 	}
 	at = max(k.next, k.paused)

@@ -24,6 +24,8 @@ type part struct {
 	key     *key
 	permits int
 	share   int     // it gives back what is above that as soon as jobs end
+	anew    int64   // when shares are others; never: there is enough for all
+	claims  int     // jobs that wait for another key, and need a permit then; see Table.claim
 	starts  []start // that it may use, the first one first
 	unused  int     // of the last ones, whose time was over
 	after   int64   // see quota.Ask
@@ -105,8 +107,14 @@ func (p *part) forget(now int64) bool {
 	return true
 }
 
-// wants is how many jobs run or wait.
-func (p *part) wants() int { return p.key.running + p.key.waiting + len(p.key.called) }
+// jobs is how many run or wait.
+func (p *part) jobs() int { return p.key.running + p.key.waiting + len(p.key.called) }
+
+// wants is for how many jobs it wants a permit.
+func (p *part) wants() int { return p.jobs() + p.claims }
+
+// lacks reports whether there is no permit for another job.
+func (p *part) lacks() bool { return p.key.limit.law.concurrent > 0 && p.permits <= p.key.running }
 
 // yield gives back what is not its share, before another job takes it.
 func (p *part) yield() {
@@ -121,7 +129,7 @@ func (p *part) plan(now int64) {
 	p.drop(now)
 	wants := p.wants()
 	short := wants > k.running && (!p.known || k.limit.law.concurrent > 0 && p.permits < min(wants, k.limit.law.concurrent) ||
-		k.limit.law.interval > 0 && len(p.starts) < wants-k.running)
+		k.limit.law.interval > 0 && len(p.starts) < p.jobs()-k.running)
 	switch {
 	case p.asking:
 		return
@@ -140,6 +148,9 @@ func (p *part) plan(now int64) {
 		p.Turn = never
 		return
 	}
+	if p.permits > k.running+len(k.called) { // others may have their turn then
+		p.Turn = min(p.Turn, max(p.anew, p.failed))
+	}
 	if n := len(p.starts); n > 0 { // what is not used is given back
 		p.Turn = min(p.Turn, max(p.starts[n-1].until+1, p.failed))
 	}
@@ -154,7 +165,7 @@ func (p *part) ask(now int64) quota.Ask {
 	}
 	a := quota.Ask{Concurrent: k.limit.law.concurrent, Interval: k.limit.law.interval, Ahead: k.limit.law.ahead, Holds: p.permits, Wants: wants, Pauses: p.pause}
 	if k.limit.law.interval > 0 {
-		a.Starts = max(wants-k.running-len(p.starts), 0)
+		a.Starts, a.Uses = max(p.jobs()-k.running-len(p.starts), 0), k.running+len(p.starts)
 		if len(p.starts) == 0 {
 			a.Unused, a.After = p.unused, p.after
 		}
@@ -178,7 +189,10 @@ func (p *part) hear(sent, now int64, of quota.Ask, a quota.Answer, ok bool) {
 		p.pause.New = p.pause.New || of.Pauses.New
 		return
 	}
-	p.known, p.permits, p.share, p.retry = true, a.Permits, a.Share, now+a.Retry
+	p.known, p.permits, p.share, p.retry, p.anew = true, a.Permits, a.Share, now+a.Retry, never
+	if a.Anew > 0 {
+		p.anew = now + a.Anew
+	}
 	if a.Paused > 0 {
 		p.retry = min(p.retry, now+askAgain) // it may be ended elsewhere
 	}
@@ -229,11 +243,9 @@ func (l *Limits) Lapse() {
 	})
 }
 
-// Keep agrees with the other processes on what jobs wait for, until ctx ends, if there is such a limit.
+// Keep agrees with the other processes on what jobs wait for, until ctx ends.
 func (l *Limits) Keep(ctx context.Context, with quota.Processes) {
-	shared := false
-	l.Do(func(t *Table, _ int64) { shared = len(t.shared) > 0 })
-	for shared && ctx.Err() == nil {
+	for ctx.Err() == nil {
 		var r round
 		l.Do(r.begin)
 		if len(r.parts) == 0 {

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
@@ -89,7 +90,7 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 	for _, n := range needs {
 		k := n.Limit.key(n.Key)
 		t.keys = append(t.keys, k)
-		if full == nil && k.free(now) <= k.reserved(w.Turn) {
+		if k.free(now) <= k.reserved(w.Turn) && (full == nil || k.lacks() && !full.lacks()) { // a start does not wait for a permit
 			full = k
 		}
 	}
@@ -102,7 +103,10 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 			k.begin(now)
 		}
 	} else {
-		w.wake = wake
+		w.wake, w.needs = wake, nil
+		if full.part != nil && len(t.keys) > 1 {
+			w.needs = slices.Clone(t.keys)
+		}
 		t.waiters[owner] = w
 		full.enqueue(w)
 	}
@@ -173,7 +177,9 @@ func (t *Table) stepOut(w *waiter) (left *key) {
 		delete(t.asides, w)
 		return nil
 	}
-	left.leave(w)
+	if left.leave(w); left.first == w {
+		left.first = nil // it may need others when it comes back
+	}
 	return left
 }
 
@@ -200,6 +206,7 @@ func (t *Table) settle(now int64, k *key) {
 		w.wake = nil
 	}
 	if k.part != nil {
+		t.claim(now, k)
 		k.part.plan(now)
 	}
 	if _, idle := k.idle(now); idle {
@@ -213,6 +220,34 @@ func (t *Table) settle(now int64, k *key) {
 		t.agenda.Remove(k)
 	} else {
 		t.agenda.Put(k)
+	}
+}
+
+// claim has this process want the permits of all keys that the first job needs which waits for one of
+// a cluster's, so that it has them in the same turn. It wants none while others of its key run, which
+// it comes after, or no start is near.
+func (t *Table) claim(now int64, k *key) {
+	var first *waiter
+	if p := k.part; k.waiting > 0 && k.running == 0 && k.paused <= now && (p.lacks() || len(p.starts) > 0) {
+		first = k.lines[0].jobs[0]
+	}
+	if first == k.first && (first != nil || k.claimed == nil) {
+		return
+	}
+	changed := k.claimed
+	for _, c := range changed {
+		c.part.claims--
+	}
+	if k.first, k.claimed = first, nil; first != nil {
+		for _, c := range first.needs {
+			if c != k && c.part != nil && c.limit.law.concurrent > 0 {
+				c.part.claims++
+				k.claimed = append(k.claimed, c)
+			}
+		}
+	}
+	for _, c := range append(changed, k.claimed...) {
+		t.settle(now, c)
 	}
 }
 

@@ -9,7 +9,9 @@
 //   - The permits of all processes that live are no more than Concurrent, if each holds no more than
 //     it was given, and begins no job above that.
 //   - Each process that wants permits has its share of them: as many as it wants, or as the others
-//     have that want more. What does not divide goes round, a [turn] at a time.
+//     have that want more. Who has one more, or any, where they don't divide is decided by lot, anew
+//     each [turn], and for all keys alike: so a job that needs several has them all in the turn of
+//     its process.
 //   - No half-open window as long as Per + [Grace] has the times of more than Rate + Burst − 1 starts,
 //     by the formula of package limit. A process begins no job before its time, and none later than
 //     Grace after it, unless the answer took longer: so no window as long as Per sees more. The
@@ -23,7 +25,10 @@
 package quota
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"time"
@@ -33,7 +38,7 @@ const (
 	// Grace is how long after its time a start may be used.
 	Grace = 100 * time.Millisecond
 
-	turn   = int64(time.Second)            // of a permit that several processes want
+	turn   = int64(time.Second)            // of a process
 	retry  = int64(50 * time.Millisecond)  // for permits that others have
 	ahead  = int64(200 * time.Millisecond) // how long before their times starts are given
 	starts = 1000                          // at a time, at most
@@ -44,7 +49,6 @@ type Row struct {
 	Next   int64   `json:"next,omitempty"`   // the pace, as in package limit
 	Paused int64   `json:"paused,omitempty"` // until then
 	Said   int64   `json:"said,omitempty"`   // when somebody has last said so
-	Turned int64   `json:"turned,omitempty"` // when the last turn began
 	Shares []Share `json:"shares,omitempty"` // whose turn it is first
 }
 
@@ -61,8 +65,9 @@ type Ask struct {
 	Interval, Ahead int64 // of its pace; 0: none
 
 	Holds  int // permits that it has still
-	Wants  int // jobs that run or wait
+	Wants  int // jobs that run, or wait for one
 	Starts int // of jobs that wait, beside those it was given
+	Uses   int // permits that jobs have, or will have at the starts that it was given
 	Unused int // of the last ones that it was given, which were to begin before After
 	After  int64
 	Pauses Pause
@@ -80,6 +85,7 @@ type Pause struct {
 type Answer struct {
 	Permits int
 	Share   int     // what it has of permits while others want more; it gives back the rest when it can
+	Anew    int64   // when shares are others; 0: there is enough for all
 	Starts  []int64 // times of jobs
 	After   int64   // what tells whether anybody has been given one since
 	Paused  int64
@@ -96,6 +102,9 @@ func (r *Row) Agree(now int64, self string, lives func(process string) bool, a A
 	to.Paused = max(r.Paused-now, 0)
 	r.Shares = slices.DeleteFunc(r.Shares, func(s Share) bool { return s.Process != self && !lives(s.Process) })
 	r.permit(now, self, a, &to)
+	if a.Concurrent > 0 { // a start without a permit would be lost
+		a.Starts = min(a.Starts, to.Permits-a.Uses)
+	}
 	if a.Interval > 0 {
 		r.start(now, a, &to)
 	}
@@ -120,21 +129,24 @@ func (r *Row) permit(now int64, self string, a Ask, to *Answer) {
 		free -= s.Permits
 		wanted += s.Wants
 	}
-	first := r.Shares[0]
-	if wanted > a.Concurrent && now-r.Turned >= turn && (first.Permits > 0 || first.Wants == 0) { // it has had its turn
-		r.Turned = now
-		r.Shares = append(r.Shares[1:], r.Shares[0])
-		i = slices.IndexFunc(r.Shares, is)
+	if wanted > a.Concurrent {
+		to.Anew = turn - now%turn
 	}
+	drawn := func(s Share) string { return lot(s.Process, now/turn) }
+	slices.SortFunc(r.Shares, func(a, b Share) int { return cmp.Compare(drawn(a), drawn(b)) })
+	i = slices.IndexFunc(r.Shares, is)
 	to.Share = r.divide(a.Concurrent)[self]
 	to.Permits = max(a.Holds, min(to.Share, free))
-	if i == 0 && a.Holds == 0 && to.Permits > 0 {
-		r.Turned = now
-	}
 	r.Shares[i].Permits = to.Permits
 	if to.Permits < r.Shares[i].Wants {
 		to.Retry = retry
 	}
+}
+
+// lot is what a process draws in a turn: the lowest one is first.
+func lot(process string, turn int64) string {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(process), uint64(turn)))
+	return string(sum[:])
 }
 
 // divide returns the shares of all.

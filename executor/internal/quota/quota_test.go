@@ -105,10 +105,10 @@ func TestShares(t *testing.T) {
 	}
 	require.Equal(t, 10, ask("a", 0, 50).Permits)
 	b := ask("b", 0, 3)
-	require.Equal(t, quota.Answer{Share: 3, Retry: int64(50 * time.Millisecond)}, b, "as soon as a gives back")
+	require.Equal(t, quota.Answer{Share: 3, Anew: int64(time.Second) - 1, Retry: int64(50 * time.Millisecond)}, b, "as soon as a gives back")
 	require.Equal(t, 7, ask("a", 10, 50).Share)
 	ask("a", 7, 50)
-	require.Equal(t, quota.Answer{Permits: 3, Share: 3}, ask("b", 0, 3))
+	require.Equal(t, quota.Answer{Permits: 3, Share: 3, Anew: int64(time.Second) - 1}, ask("b", 0, 3))
 	require.Equal(t, 3, ask("c", 0, 50).Share, "10 = 4 + 3 + 3")
 }
 
@@ -183,6 +183,6 @@ func TestWhatIsStored(t *testing.T) {
 	_, err := quota.Stored{State: []byte("{")}.Read()
 	require.Error(t, err)
 	now := time.Unix(1e9, 0)
-	require.Equal(t, quota.Stored{}, (&quota.Row{Next: now.UnixNano(), Turned: 5}).Stored(now))
+	require.Equal(t, quota.Stored{}, (&quota.Row{Next: now.UnixNano()}).Stored(now))
 	require.Equal(t, now.Add(time.Second), (&quota.Row{Next: 5, Paused: now.Add(time.Second).UnixNano()}).Stored(now).Until.UTC().In(now.Location()))
 }
