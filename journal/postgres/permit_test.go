@@ -100,7 +100,7 @@ func TestARateOfTheCluster(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Start(t).URL(), 8, 2*time.Second)
 	r := &crowd{running: make(map[*Node]int), ran: make(map[*Node]int)}
-	a, q, l := c.limited(r, executor.LimitConfig{Rate: 40}, time.Millisecond)
+	a, q, _ := c.limited(r, executor.LimitConfig{Rate: 40}, time.Millisecond)
 	b, _, other := c.limited(r, executor.LimitConfig{Rate: 40}, time.Millisecond)
 	c.serving(a, b)
 	for i := range 400 {
@@ -108,7 +108,9 @@ func TestARateOfTheCluster(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool { return r.of(a.Node)+r.of(b.Node) >= 200 }, time.Minute, time.Millisecond)
-	require.NoError(t, l.Pause("", time.Hour))
+	l, err := executor.NewLimit(c.node(c.url).front, "limit", executor.LimitConfig{Rate: 40, Cluster: true})
+	require.NoError(t, err)
+	require.NoError(t, l.Pause("", time.Hour), "of a process that only looks")
 	require.Eventually(t, func() bool { return !other.Key("").Paused.IsZero() }, time.Minute, time.Millisecond, "the other node hears of it")
 	paused := r.of(a.Node) + r.of(b.Node)
 	require.NoError(t, other.Pause("", 0))
