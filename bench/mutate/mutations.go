@@ -125,6 +125,7 @@ var (
 	bigMorgue  = gate{"./executor", "^TestTheMorgueOnAFullDisk$"}
 	fullMorgue = gate{"./executor", "^Test(BurialsAtOnce|GivenUp)OnAFullDisk$"}
 	fullStart  = gate{"./journal", "^Test(QueuesOnAFullDisk|FullDisk)"}
+	several    = gate{"./executor/internal/limit", "^Test(JobsWithSeveralKeys|ARateBeside)"}
 	upkeep     = gate{"./journal", "^Test(Upkeep|CopyHas)"}
 	hostile    = gate{"./executor", "^TestHostile"}
 	badKeys    = gate{"./executor", "^Test(BadKeys|LocksThat)"}
@@ -425,6 +426,10 @@ var inRoot = []mutation{
 	{"a pace that counts from a late start", "executor/internal/limit/limit.go", "k.next = max(k.next, now) + k.limit.law.interval", "k.next = now + k.limit.law.interval", pacing},
 	{"a job ahead of one that was called", "executor/internal/limit/limit.go", "		if w.Turn < number {", "		if w.Turn > number {", pacing},
 	{"a queue at a limit without its turn", "executor/internal/limit/limit.go", "	k.lines[len(k.lines)-1] = l\n", "	k.lines[len(k.lines)-1], k.lines[0] = k.lines[0], l\n", pacing},
+	{"a turn of each key by itself", "executor/internal/quota/quota.go", "uint64(turn)))", "uint64(0)))", several},
+	{"permits of several keys that are asked for one by one", "executor/internal/limit/table.go", "k.waiting > 0 && k.running == 0 &&", "k.waiting < 0 &&", several},
+	{"permits that nobody uses beyond the turn", "executor/internal/limit/part.go", "max(p.anew, p.failed)", "p.Turn", several},
+	{"a start for who has no permit", "executor/internal/quota/quota.go", "if a.Concurrent > 0 { // a start", "if false { // a start", several},
 	{"permits that others have", "executor/internal/quota/quota.go", "		free -= s.Permits\n", "", sharing},
 	{"a turn that never ends", "executor/internal/quota/quota.go", "		r.Shares = append(r.Shares[1:], r.Shares[0])\n", "", sharing},
 	{"permits that are not given back to others", "executor/internal/limit/part.go", "p.permits > p.share {", "p.permits > p.share && false {", keeping},

@@ -19,7 +19,8 @@
 //     wait for the same key take turns. A job that is called has its turn kept for
 //     a moment, and one that comes later keeps its number.
 //   - Limits with Config.Cluster, of an executor that is a cluster's, let a job start with a
-//     permit, or at a time, that Limits.Keep has got from all processes; see package quota.
+//     permit, or at a time, that Limits.Keep has got from all processes; see package quota. The
+//     first job that waits for one of several keys has the permits of the others asked for, too.
 //   - A key that is not in use is forgotten: nothing runs, nothing waits, it is not
 //     paused, and its pace has caught up with the clock.
 //

@@ -85,15 +85,7 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 		w = &waiter{owner: owner, Place: sorted.Place{Turn: t.arrived}}
 		t.arrived++
 	}
-	t.keys = t.keys[:0]
-	var full *key
-	for _, n := range needs {
-		k := n.Limit.key(n.Key)
-		t.keys = append(t.keys, k)
-		if k.free(now) <= k.reserved(w.Turn) && (full == nil || k.lacks() && !full.lacks()) { // a start does not wait for a permit
-			full = k
-		}
-	}
+	full := t.need(now, w, needs)
 	var g *Grant
 	if full == nil {
 		delete(t.waiters, owner)
@@ -116,6 +108,20 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 	t.settle(now, left)
 	clear(t.keys)
 	return g
+}
+
+// need gathers the keys of a call, and returns the one that the job has to wait for, if any: for a
+// permit of a cluster first, because a start does not wait for it.
+func (t *Table) need(now int64, w *waiter, needs []Need) (full *key) {
+	t.keys = t.keys[:0]
+	for _, n := range needs {
+		k := n.Limit.key(n.Key)
+		t.keys = append(t.keys, k)
+		if k.free(now) <= k.reserved(w.Turn) && (full == nil || k.lacks() && !full.lacks()) {
+			full = k
+		}
+	}
+	return full
 }
 
 // Aside says that a job waits for something else, or does not come for now: others
