@@ -103,7 +103,7 @@
 //     they do not have waits there, in order: Err, [Stats] and the log tell of it. What their codec
 //     refuses fails, and is retried: give the queue retries for as long as a deploy takes.
 //   - What the owner refuses although the caller's node did not, as a middleware or the key
-//     functions of locks may, stays in the inbox, as does a row for a queue that the
+//     functions of locks and limits may, stays in the inbox, as does a row for a queue that the
 //     owner does not have: see [PartitionStats]. Neither keeps others waiting, but for the later rows
 //     of a queue that is not registered.
 //

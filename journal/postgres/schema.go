@@ -45,7 +45,8 @@ var (
 	ErrTooNew = errors.New("postgres: the schema was made by a newer version; upgrade this program")
 	// ErrPartitions is returned for another number of partitions than there is, for a
 	// Config.Partition that has ids in other ones than they are in, and by Import for a number
-	// that it can't make of that of the journals.
+	// that it can't make of that of the journals. Of an error that is executor.ErrUnknown, too, the
+	// call may have been accepted.
 	ErrPartitions = errors.New("postgres: which partition an id is in can't be changed")
 )
 
