@@ -411,13 +411,13 @@ func TestJobsWithSeveralKeysOfACluster(t *testing.T) {
 			r := newCrowd(t, seed, 2+int(seed)%4, Config{Concurrent: 1 + int(seed)%3/2})
 			defer r.cancel()
 			r.failing = seed%4 == 3
-			names := []string{"a", "b", "c", "d"}
+			names, rnd := []string{"a", "b", "c", "d"}, rand.New(rand.NewPCG(seed, 4))
 			var all sync.WaitGroup
 			began := time.Now()
 			for p := range r.all {
 				for i := range 10 {
 					keys := slices.Clone(names)
-					r.rnd.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+					rnd.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 					if keys = keys[:3]; seed%3 > 0 {
 						keys = keys[:1+i%2]
 					}
