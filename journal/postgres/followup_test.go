@@ -75,11 +75,13 @@ func TestAChainOverPartitionsIsThereOnceWhoeverDies(t *testing.T) {
 				if n.front.Start(context.Background()) != nil {
 					continue
 				}
+				life := time.Duration(100+rand.IntN(700)) * time.Millisecond
+				life *= time.Duration(1 + int(deaths.Load())/(2*wanted)) // or a busy machine gets nothing done
 				select {
 				case <-over:
 					_ = n.front.Stop(context.Background())
 					return
-				case <-time.After(time.Duration(100+rand.IntN(700)) * time.Millisecond):
+				case <-time.After(life):
 				}
 				deaths.Add(1)
 				switch rand.IntN(4) {
