@@ -125,7 +125,7 @@ func (c *nodes) note(id string, payload int, position uint64) {
 // await waits until each id has had all payloads up to its number, and nothing was wrong.
 func (c *nodes) await(want map[string]int) {
 	c.t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(3 * time.Minute) // on a busy machine
 	for {
 		c.mu.Lock()
 		missing := ""
