@@ -425,7 +425,11 @@ func TestJobsWithSeveralKeysOfACluster(t *testing.T) {
 				}
 			}
 			all.Wait()
-			require.Less(t, time.Since(began), time.Duration(10*len(r.all))*time.Second, "seed %d", seed)
+			most := time.Duration(10*len(r.all)) * time.Second
+			if r.failing { // who has no answer asks nothing for a turn, and when that is depends on who comes first
+				most *= 10
+			}
+			require.Less(t, time.Since(began), most, "seed %d", seed)
 			for key, n := range r.most {
 				require.LessOrEqual(t, n, r.limits[0].config.Concurrent, key)
 			}

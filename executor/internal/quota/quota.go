@@ -129,12 +129,12 @@ func (r *Row) permit(now int64, self string, a Ask, to *Answer) {
 		free -= s.Permits
 		wanted += s.Wants
 	}
-	if wanted > a.Concurrent {
+	if wanted > a.Concurrent { // or the order is nothing that counts
 		to.Anew = turn - now%turn
+		drawn := func(s Share) string { return lot(s.Process, now/turn) }
+		slices.SortFunc(r.Shares, func(a, b Share) int { return cmp.Compare(drawn(a), drawn(b)) })
+		i = slices.IndexFunc(r.Shares, is)
 	}
-	drawn := func(s Share) string { return lot(s.Process, now/turn) }
-	slices.SortFunc(r.Shares, func(a, b Share) int { return cmp.Compare(drawn(a), drawn(b)) })
-	i = slices.IndexFunc(r.Shares, is)
 	to.Share = r.divide(a.Concurrent)[self]
 	to.Permits = max(a.Holds, min(to.Share, free))
 	r.Shares[i].Permits = to.Permits
