@@ -151,12 +151,32 @@ func (t *taker) run() {
 		if failed != nil || len(p.blocked) > 0 {
 			pause = fullPause
 		}
-		select {
-		case <-t.wake:
-		case <-time.After(pause):
-		case <-t.p.ctx.Done():
-		}
+		t.rest(pause, min(2*time.Since(began), hintEvery))
 	}
+}
+
+// rest waits for a hint, no longer than most. One that comes sooner than least waits until then, so that a pass finds
+// more on a busy server; where a caller waits for the pass it does not.
+func (t *taker) rest(most, least time.Duration) {
+	soonest := time.Now().Add(least)
+	for most > 0 && !t.waited(most) {
+		t.mu.Lock()
+		if most = time.Until(soonest); t.next.wanted || t.closed {
+			most = 0
+		}
+		t.mu.Unlock()
+	}
+}
+
+// waited reports whether there was no hint for so long.
+func (t *taker) waited(most time.Duration) bool {
+	select {
+	case <-t.wake:
+		return false
+	case <-time.After(most):
+	case <-t.p.ctx.Done():
+	}
+	return true
 }
 
 // pass takes in what is there, page by page. With all of it in the log, what is up to a mark is out of

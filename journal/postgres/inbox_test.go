@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -418,5 +419,40 @@ func TestOptionsOfSeveralPartitions(t *testing.T) {
 		receipts, err := n.q.EnqueueMany(t.Context(), []executor.Item[int]{it}, executor.IdempotencyKey("k"))
 		require.NoError(t, err)
 		require.NotZero(t, receipts[0].Position)
+	}
+}
+
+// A hint that comes soon after a pass waits for more, a caller who waits for the pass does not.
+func TestATakerRests(t *testing.T) {
+	t.Parallel()
+	const most, least = time.Second, 40 * time.Millisecond
+	for name, c := range map[string]struct {
+		hint, call time.Duration // when they come; 0: never
+		rests      time.Duration
+	}{
+		"nothing comes":                 {0, 0, most},
+		"a hint":                        {10 * time.Millisecond, 0, least},
+		"a late hint":                   {300 * time.Millisecond, 0, 300 * time.Millisecond},
+		"a caller":                      {0, 10 * time.Millisecond, 10 * time.Millisecond},
+		"a caller while a hint waits":   {10 * time.Millisecond, 20 * time.Millisecond, 20 * time.Millisecond},
+		"a hint, and a caller too late": {10 * time.Millisecond, 50 * time.Millisecond, least},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				taker := &taker{p: &partition{ctx: t.Context()}, wake: make(chan struct{}, 1), next: newPass()}
+				if c.hint > 0 {
+					time.AfterFunc(c.hint, func() { poke(taker.wake) })
+				}
+				if c.call > 0 {
+					ctx, cancel := context.WithCancel(t.Context())
+					time.AfterFunc(c.call, func() { go func() { _ = taker.gate(ctx, "") }() })
+					defer cancel()
+				}
+				began := time.Now()
+				taker.rest(most, least)
+				require.Equal(t, c.rests, time.Since(began))
+			})
+		})
 	}
 }
