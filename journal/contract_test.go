@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/strandjobs/strand/journal"
@@ -13,6 +14,18 @@ func TestContractOnFile(t *testing.T) {
 		t.Parallel()
 		return journaltest.Dir(filepath.Join(t.TempDir(), "jobs.strand"))
 	})
+}
+
+// The same with a log that is full all the time, and with none.
+func TestContractOnFileAndLog(t *testing.T) {
+	for _, bytes := range []int{-1, 8 << 10, 32 << 10} {
+		t.Run(strconv.Itoa(bytes), func(t *testing.T) {
+			journaltest.Run(t, func(t *testing.T) journaltest.Disk {
+				t.Parallel()
+				return journaltest.Log{Dir: journaltest.Dir(filepath.Join(t.TempDir(), "jobs.strand")), WALBytes: bytes}
+			})
+		})
+	}
 }
 
 // The same with nothing in memory that is on disk. The detector has seen the goroutines of the contract in the

@@ -178,7 +178,7 @@ func (u *upkeep) bloated(parts, most int) bool {
 }
 
 // compactAtOpen compacts a log before its first caller has it.
-func (u *upkeep) compactAtOpen(s *store.Bolt) error {
+func (u *upkeep) compactAtOpen(s *store.Logged) error {
 	u.c.committing.Lock()
 	defer u.c.committing.Unlock()
 	if err := s.Tidy(); err != nil {

@@ -17,6 +17,7 @@ import (
 const (
 	FileName = "journal.db"
 	NewName  = FileName + ".new" // that is to take its place
+	WALFile  = "journal.wal"     // what was accepted last, until it is in the other one
 )
 
 // Dir is the directory of a journal. What is written there goes through its open

@@ -48,12 +48,28 @@ func (d Dir) Open(cfg journal.Config) (*journal.Log, error) { return journal.Ope
 // Crash implements [Disk].
 func (d Dir) Crash(t testing.TB) Disk {
 	copied := Dir(t.TempDir())
-	const name = "journal.db"
-	b, err := os.ReadFile(filepath.Join(string(d), name))
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(string(copied), name), b, 0o600))
+	for _, name := range []string{"journal.db", "journal.wal"} {
+		b, err := os.ReadFile(filepath.Join(string(d), name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(string(copied), name), b, 0o600))
+	}
 	return copied
 }
+
+// Log is a journal in the directory of that name with a log of so many bytes before bbolt.
+type Log struct {
+	Dir
+	WALBytes int
+}
+
+// Open implements [Disk].
+func (l Log) Open(cfg journal.Config) (*journal.Log, error) {
+	cfg.WALBytes = l.WALBytes
+	return l.Dir.Open(cfg)
+}
+
+// Crash implements [Disk].
+func (l Log) Crash(t testing.TB) Disk { return Log{l.Dir.Crash(t).(Dir), l.WALBytes} }
 
 // Memory is a journal on a disk in memory.
 type Memory struct{ *journal.Memory }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -31,7 +32,8 @@ type View struct {
 	store    store.Store
 	version  int    // of the format
 	txid     uint64 // of the file when it was opened
-	size     int64  // of the file, bytes
+	size     int64  // of the file, and
+	logSize  int64  // of the log, bytes
 	manifest format.Manifest
 	uuid     string
 	queues   map[string]uint32
@@ -59,7 +61,7 @@ type Info struct {
 	LiveBytes     int   // of live entries in them
 	Buried        int   // payloads in the morgue
 	Queues        int   // names known
-	FileBytes     int64 // of the file
+	FileBytes     int64 // of journal.db and journal.wal
 }
 
 // BlockInfo describes one block of the log.
@@ -102,8 +104,16 @@ func ViewOf(s store.Store, most int) (*View, error) {
 	return v, v.load(most)
 }
 
-// open is load for the file in the directory, which it checks first.
+// open is load for the journal in the directory.
 func (v *View) open(most int) error {
+	if err := v.attach(); err != nil {
+		return err
+	}
+	return v.load(most)
+}
+
+// attach opens the files in the directory, and checks what they are.
+func (v *View) attach() error {
 	path := filepath.Join(v.dir, directory.FileName)
 	var err error
 	if v.txid, err = youngest(path); err != nil {
@@ -116,7 +126,8 @@ func (v *View) open(most int) error {
 	if err != nil {
 		return err
 	}
-	v.store = file
+	l := &store.Logged{Bolt: file}
+	v.store = l
 	if info, err := file.File.Stat(); err == nil {
 		v.size = info.Size()
 	}
@@ -126,7 +137,11 @@ func (v *View) open(most int) error {
 		return err
 	}
 	v.version = int(file.Version)
-	return v.load(most)
+	log := filepath.Join(v.dir, directory.WALFile)
+	if info, err := os.Lstat(log); err == nil {
+		v.logSize = info.Size()
+	}
+	return l.Replay(func() (*os.File, error) { return directory.OpenFile(log) })
 }
 
 // youngest returns the number of the last commit to a bbolt file.
@@ -242,7 +257,7 @@ func (v *View) Info() Info {
 	i := Info{
 		Format: v.version, Epoch: v.manifest.Epoch, UUID: v.uuid, Next: v.manifest.Next,
 		Oldest: v.manifest.Oldest, Newest: v.manifest.Seq, Blocks: len(v.blocks),
-		Buried: int(v.manifest.Sides.Morgue.Count), Queues: len(v.queues), FileBytes: v.size,
+		Buried: int(v.manifest.Sides.Morgue.Count), Queues: len(v.queues), FileBytes: v.size + v.logSize,
 	}
 	for _, b := range v.blocks {
 		i.Entries += b.Entries

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/pages"
+)
+
+// Scan has the blocks of bbolt that are still in the log, and then those that wait.
+func (l *Logged) Scan(block func(seq uint64, data []byte) error) error {
+	err := l.Bolt.Scan(func(seq uint64, data []byte) error {
+		if seq < l.newest.Oldest {
+			return nil
+		}
+		return block(seq, data)
+	})
+	for _, t := range l.waiting {
+		if err == nil && t.Seq >= l.newest.Oldest {
+			err = block(t.Seq, t.Block)
+		}
+	}
+	return err
+}
+
+// Read finds a block that is given over meanwhile in one place or in the other.
+func (l *Logged) Read(seq uint64, first, n int) ([]byte, error) {
+	l.mu.RLock()
+	i, waits := slices.BinarySearchFunc(l.waiting, seq, func(t *Transaction, seq uint64) int { return cmp.Compare(t.Seq, seq) })
+	var block []byte
+	if waits {
+		block = l.waiting[i].Block
+	}
+	l.mu.RUnlock()
+	if !waits {
+		return l.Bolt.Read(seq, first, n)
+	}
+	if first+n > l.chunks(len(block)) {
+		return nil, format.DamagedBlock(seq, "chunk %d is missing", first+n-1)
+	}
+	return slices.Clip(block[first*l.chunk : min((first+n)*l.chunk, len(block))]), nil
+}
+
+func (l *Logged) Get(name format.Bucket, key []byte) ([]byte, error) {
+	l.mu.RLock()
+	value, waits := l.beside[name][string(key)]
+	l.mu.RUnlock()
+	if waits {
+		return bytes.Clone(value), nil
+	}
+	return l.Bolt.Get(name, key)
+}
+
+// Page has what bbolt has, and what waits over it.
+func (l *Logged) Page(name format.Bucket, from []byte) ([]format.Pair, error) {
+	for {
+		l.mu.RLock()
+		given := l.given
+		l.mu.RUnlock()
+		page, err := l.Bolt.Page(name, from)
+		if err != nil {
+			return nil, err
+		}
+		var last []byte
+		if len(page) > 0 {
+			last = page[len(page)-1].Key
+		}
+		switch page, same := l.over(name, from, page, given); {
+		case !same: // what was seen below may not be what is above it now
+		case len(page) > 0 || last == nil:
+			return page, nil
+		default: // all of it is deleted
+			from = append(last, 0)
+		}
+	}
+}
+
+// over is a page that bbolt had when it had made so many commits, with what waits over
+// it; the last page is empty. False: it has made another one.
+func (l *Logged) over(name format.Bucket, from []byte, page []format.Pair, given int) ([]format.Pair, bool) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.given != given {
+		return nil, false
+	}
+	beside := l.beside[name]
+	if len(beside) == 0 {
+		return page, true
+	}
+	last := len(page) - 1
+	within := func(key string) bool { return key >= string(from) && (last < 0 || key <= string(page[last].Key)) }
+	var all []format.Pair
+	for key, value := range beside {
+		if value != nil && within(key) {
+			all = append(all, format.Pair{Key: []byte(key), Value: bytes.Clone(value)})
+		}
+	}
+	for _, kv := range page {
+		if _, waits := beside[string(kv.Key)]; !waits {
+			all = append(all, kv)
+		}
+	}
+	slices.SortFunc(all, func(a, b format.Pair) int { return bytes.Compare(a.Key, b.Key) })
+	return all[:min(len(all), pageCount)], true
+}
+
+// CopyTo copies what bbolt has, and commits to the copy what waits.
+func (l *Logged) CopyTo(path string, over <-chan struct{}) error {
+	var waiting []*Transaction
+	l.mu.RLock() // nothing is given over before both are settled, or it is in both
+	release := sync.OnceFunc(l.mu.RUnlock)
+	defer release()
+	err := l.copyTo(path, over, func() {
+		waiting = slices.Clone(l.waiting)
+		release()
+	})
+	if err != nil {
+		return err
+	}
+	p, err := directory.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(rest(p, filepath.Base(path), waiting), p.Close())
+}
+
+// Rewrite is that of bbolt, with what waits.
+func (l *Logged) Rewrite(p *directory.Dir, over <-chan struct{}) error {
+	if err := l.Bolt.Rewrite(p, over); err != nil {
+		return err
+	}
+	return rest(p, directory.NewName, l.waiting)
+}
+
+// rest makes a copy of a file one on which no log stands, with what has waited.
+func rest(p *directory.Dir, name string, waiting []*Transaction) error {
+	if err := pages.CheckIn(p, name); err != nil { // the memory map can't tell when the disk reads something else
+		return err
+	}
+	b, err := openSound(p, name)
+	if err != nil {
+		return err
+	}
+	to := &Logged{Bolt: b}
+	for _, t := range waiting {
+		to.wait(t)
+	}
+	return errors.Join(to.Rest(), to.Close())
+}
