@@ -84,5 +84,5 @@ func Compact(dir string) (before, after int64, err error) {
 		return before, 0, err
 	}
 	// No log stands on the new file: first that is on disk.
-	return before, info.Size(), cmp.Or(directory.SyncNames(names), p.Drop(directory.WALFile))
+	return before, info.Size(), cmp.Or(directory.SyncNames(names), p.DropFile(directory.WALFile))
 }
