@@ -18,9 +18,10 @@ var below = map[string][]string{
 	"directory":   {"format"},
 	"pages":       {"format", "directory"},
 	"crash":       {"format", "directory"},
-	"store":       {"format", "directory", "pages", "crash"},
+	"wal":         {"format", "directory"},
+	"store":       {"format", "directory", "pages", "crash", "wal"},
 	"block":       {"format", "store"},
-	"rest":        {"format", "directory", "pages", "crash", "store", "block"},
+	"rest":        {"format", "directory", "pages", "crash", "wal", "store", "block"},
 	"journaltest": nil, // the contract as a suite; only it is above the journal
 	".":           {"format", "directory", "crash", "store", "block", "rest"},
 }

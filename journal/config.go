@@ -38,6 +38,11 @@ type Config struct {
 	// has no bound. Default 64 MiB; below zero there is none.
 	MemoryBudget int
 
+	// WALBytes is how large journal.wal is, which small commits go to first; see the package
+	// comment. Up to a quarter of it, and 512 KiB to 8 MiB, waits in memory until it is in
+	// journal.db. Default 4 MiB; below zero there is none. It has at least 8 KiB.
+	WALBytes int
+
 	// Logger gets what an operator should know and no call can return: that all
 	// users may write to the directory, that the crash recorder was lost, whom
 	// OpenContext waits for, once that the disk is full, and once that there has
@@ -63,6 +68,7 @@ func (cfg Config) complete() Config {
 		cfg.MaxBlockBytes = format.MaxAppendBytes
 	}
 	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, 64<<20)
+	cfg.WALBytes = cmp.Or(cfg.WALBytes, 4<<20)
 	cfg.trimSlack = cmp.Or(cfg.trimSlack, 1<<20)
 	cfg.minCarry = cmp.Or(cfg.minCarry, 256<<10)
 	cfg.compactAbove = cmp.Or(cfg.compactAbove, 64<<20)

@@ -12,8 +12,8 @@
 // # What is promised
 //
 //   - Append hands out positions in the order of its calls. When the [Ticket]
-//     it returns is done without an error, the entries are on disk (fsynced)
-//     and their consumers have taken them in.
+//     it returns is done without an error, the entries are on disk (fsynced, in
+//     journal.db or in the log before it) and their consumers have taken them in.
 //   - Commits happen in position order. What a reader finds after a crash is a
 //     prefix of what was appended: an entry is there whole or not at all, and
 //     never without everything that was appended before it.
@@ -24,7 +24,7 @@
 //   - A position is never used twice, not even after the log ran empty, and no
 //     two openings have the same epoch.
 //   - A flipped bit, a missing or a swapped block is [ErrCorrupt], with the
-//     number of the block. So is anything that is gone or changed beside the
+//     number of the block, or the offset in journal.wal. So is anything that is gone or changed beside the
 //     log, with bucket and key, and a page that is an older version of itself.
 //     Nothing is skipped silently, and after an error nothing was created or
 //     changed. Every read of a state key is checked. [Check] sees all that
@@ -39,7 +39,7 @@
 //     after a failed fsync is unknown. A full disk does not latch: see below.
 //   - A file that another program cuts, deletes or replaces while it is open
 //     latches the log, too: at the next commit, or when a page that is gone is
-//     read. What was put in its place is not touched.
+//     read. So does journal.wal. What was put in its place is not touched.
 //   - Entries that are read back from the disk are those that were written to
 //     it, or the log latches with an error that names their block.
 //
@@ -53,6 +53,7 @@
 //
 //   - To notice a disk that lost a whole commit: every write of the last one,
 //     or of its meta page alone. What is left then is the commit before, whole.
+//     Nor one that lost the last record of journal.wal.
 //
 //   - To survive everything under bbolt. A panic or a fault on our goroutines is
 //     contained. After a failed commit bbolt reads the whole file on a goroutine
@@ -64,16 +65,24 @@
 // # The log
 //
 // One committer goroutine writes. Whatever arrived while the last commit was
-// syncing becomes the next block (group commit), and one bbolt transaction holds
+// syncing becomes the next block (group commit), and one transaction holds
 // the block and all changes of the side buckets that belong to it:
 //
 //	Append ─┐                      ┌─ block n ── chunks of about 2 KiB ─► bucket log
 //	Append ─┼─► open block ─► seal ┼─ blocks that ran empty ─ delete ──► bucket log
 //	Record ─┘   (memory)           ├─ buried payloads ─────────────────► bucket morgue
 //	                               └─ next position, epoch ────────────► bucket meta
-//	                                    │ fsync
+//	                                    │ fsync, of journal.wal or journal.db
 //	                                    ▼
 //	                               deliver, in order ─► consumer ─► ticket done
+//
+// A commit to bbolt syncs twice, and writes several pages for the smallest block. So a
+// small one is a record in journal.wal, a file that has its room already, and is synced
+// once. It waits in memory, and many of them become one commit to bbolt: when the file is
+// full, or more waits than Config.WALBytes says, and with any commit that has a block
+// of more than 64 KiB, or buries something. What has left the log by then is never written
+// to bbolt. That commit voids all records: each belongs to a generation, which is a hash of
+// the end mark that it stands on. After a crash, opening finds in memory again what waited.
 //
 // Callers who wait for their appends are woken together and come back one by
 // one. The committer waits for them, two milliseconds at most and no longer than
@@ -118,8 +127,8 @@
 // are read where it stands then: trimming and compacting go on meanwhile. What is
 // to be carried forward is read back before the commit.
 //
-// Beside the budget there are the block that is open and the one on its way to
-// the disk, blocks that a full disk had written in pieces, about 250 bytes for
+// Beside the budget there are the block that is open, the one on its way to
+// the disk, and those that wait for bbolt, blocks that a full disk had written in pieces, about 250 bytes for
 // each block, and a bit for every four bytes of a block of which something has
 // ended. The pages of the file that are mapped into the process are given back
 // to the system after every 16 MiB (on Linux).
@@ -162,6 +171,9 @@
 // given (btrfs, ZFS) results may have to wait in memory until a person or another
 // program makes room.
 //
+// What waits for bbolt has its room there promised. While the disk gives no more nothing
+// waits, and journal.wal is not used; an opening that finds no room for it works without.
+//
 // ENOSPC, EDQUOT, and EFBIG, which a limit on the size of files gives, all mean
 // that the disk is full. A sync that fails with one of them latches all the same.
 //
@@ -180,7 +192,12 @@
 //
 // # Formats
 //
-// Format 2 is the present one. Format 1 had neither checksums on state keys nor
+// Format 2 is the present one. While journal.wal is in use, which may have more than
+// journal.db, that has format 3: an older version of this package refuses it with ErrTooNew.
+// [Log.Close] leaves all in journal.db, in format 2, and nothing that counts in the other file.
+// Only a process that died, or a log that has failed, leaves format 3; then both files are
+// the journal, and one without the other is ErrCorrupt. Copies, clones, and what [Compact],
+// [Salvage] and a [Builder] make are of format 2, and have one file. Format 1 had neither checksums on state keys nor
 // the sums. The first commit to such a file, before which all of it was checked,
 // adds them: a crash leaves the old file or the new one. It takes room for the
 // names and state keys once more; where there is none, Open returns ErrFull and
@@ -189,7 +206,8 @@
 //
 // # The directory
 //
-// A journal is a directory with up to four files: journal.db; LOCK, with pid and
+// A journal is a directory with up to five files: journal.db; journal.wal, which was made
+// with its room and is used again by the next opening; LOCK, with pid and
 // host of the last owner and since when it was one, which stays behind; RUNNING, the
 // crash recorder; and journal.db.new, while the journal is made or compacted.
 // One of these names that stands for anything but a file (a link, a pipe, a device,
@@ -240,6 +258,7 @@
 //	rest        journals that are not open: view, clone, compact, salvage, build
 //	block       the log in memory: blocks, what is live in them, what leaves next
 //	store       transactions on a bbolt file, or in memory for tests; see also [OpenStore]
+//	wal         the log of records before a bbolt file
 //	crash       which job ended the last process
 //	pages       a bbolt file, read without bbolt
 //	directory   the directory on disk: its LOCK, drafts, files opened with care

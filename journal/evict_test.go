@@ -373,7 +373,7 @@ func TestUnreadable(t *testing.T) {
 		"payload": {func(f *evictRig) { flip(f, 0) }, true},
 		"id":      {func(f *evictRig) { flip(f, len("50")+2) }, true},
 		"chunk": {func(f *evictRig) {
-			s := f.log.store.(*store.Bolt)
+			s := f.log.store.(*store.Logged)
 			tx, err := s.Db.Begin(true)
 			require.NoError(f, err)
 			b := tx.Bucket([]byte(format.BucketLog))

@@ -196,7 +196,11 @@ func (l *Log) close(unlock func() error) error {
 	if errors.Is(failed, ErrClosed) {
 		failed = nil
 	}
-	err := l.store.Close()
+	var err error
+	if s, logged := l.store.(*store.Logged); logged && failed == nil {
+		err = s.Rest()
+	}
+	err = errors.Join(err, l.store.Close())
 	crash.EndReport(l.place)
 	return errors.Join(failed, err, unlock())
 }
@@ -240,8 +244,8 @@ func (l *Log) Stats() Stats {
 }
 
 // Info returns the figures that [OpenView] has of a journal at rest, of the last commit
-// or one that is about to be. It asks the system how large the file is, which is 0
-// where there is none.
+// or one that is about to be. It asks the system how large the files are, which is 0
+// where there are none.
 func (l *Log) Info() Info {
 	l.mu.Lock()
 	i := Info{
@@ -260,8 +264,10 @@ func (l *Log) Info() Info {
 	if l.place == nil {
 		return i
 	}
-	if file, err := l.place.Stat(directory.FileName); err == nil {
-		i.FileBytes = file.Size()
+	for _, name := range []string{directory.FileName, directory.WALFile} {
+		if file, err := l.place.Stat(name); err == nil {
+			i.FileBytes += file.Size()
+		}
 	}
 	return i
 }

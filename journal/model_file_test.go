@@ -1,7 +1,9 @@
 package journal
 
 import (
+	"errors"
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -82,16 +84,34 @@ func (h hooked) Commit(t *store.Transaction) error {
 	return err
 }
 
-// onFile continues on a copy of a journal file; nil is none.
-func (m *model) onFile(t testing.TB, file []byte) func(Config) (*Log, error) {
-	return func(cfg Config) (*Log, error) {
-		dir, err := os.MkdirTemp(t.TempDir(), "")
-		require.NoError(t, err)
-		path := filepath.Join(dir, directory.FileName)
-		if file != nil {
-			require.NoError(t, os.WriteFile(path, file, 0o600))
+// filesIn reads the files of a journal, by name.
+func filesIn(t testing.TB, dir string) map[string][]byte {
+	files := make(map[string][]byte)
+	for _, name := range []string{directory.FileName, directory.WALFile} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if !errors.Is(err, fs.ErrNotExist) {
+			require.NoError(t, err)
+			files[name] = b
 		}
-		s, err := store.OpenBolt(must(directory.Open(dir)))
+	}
+	return files
+}
+
+// withFiles makes a directory that holds files.
+func withFiles(t testing.TB, files map[string][]byte) (dir string) {
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	for name, b := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
+	}
+	return dir
+}
+
+// onFile continues on a copy of the files of a journal, with a log of so many bytes.
+func (m *model) onFile(t testing.TB, files map[string][]byte, log int) func(Config) (*Log, error) {
+	return func(cfg Config) (*Log, error) {
+		dir := withFiles(t, files)
+		s, err := store.OpenLogged(must(directory.Open(dir)), log)
 		if err != nil {
 			return nil, err
 		}
@@ -102,9 +122,7 @@ func (m *model) onFile(t testing.TB, file []byte) func(Config) (*Log, error) {
 		}}, cfg, false)
 		if cfg.Deliver != nil {
 			m.snap = func() func(Config) (*Log, error) {
-				b, err := os.ReadFile(path)
-				require.NoError(t, err)
-				return m.onFile(t, b)
+				return m.onFile(t, filesIn(t, dir), log)
 			}
 		}
 		if err := l.boot(); err != nil {
@@ -114,7 +132,7 @@ func (m *model) onFile(t testing.TB, file []byte) func(Config) (*Log, error) {
 	}
 }
 
-// TestModelOnFile copies the file after every commit and opens every copy.
+// TestModelOnFile copies the files after every commit and opens every copy.
 func TestModelOnFile(t *testing.T) {
 	rapidFor(t, 6, 1000)
 	n := 0
@@ -123,7 +141,7 @@ func TestModelOnFile(t *testing.T) {
 		if n++; n%2 == 0 {
 			m.with = func(c Config) Config { return frugal(tight(c)) }
 		}
-		m.open = m.onFile(t, nil)
+		m.open = m.onFile(t, nil, []int{8 << 10, -1, 32 << 10, 1 << 20}[n%4])
 		m.run(r)
 	})
 }

@@ -44,7 +44,7 @@ func openDir(dir string, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := store.OpenBolt(lock.Place)
+	s, err := store.OpenLogged(lock.Place, cfg.complete().WALBytes)
 	if err != nil {
 		return nil, errors.Join(err, lock.Undo())
 	}

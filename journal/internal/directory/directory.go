@@ -17,6 +17,7 @@ import (
 const (
 	FileName = "journal.db"
 	NewName  = FileName + ".new" // that is to take its place
+	WALFile  = "journal.wal"     // what was accepted last, until it is in the other one
 )
 
 // Dir is the directory of a journal. What is written there goes through its open
@@ -35,16 +36,6 @@ func Open(dir string) (*Dir, error) {
 
 // Path is that of a name in the directory, as long as it is not moved.
 func (p *Dir) Path(name string) string { return filepath.Join(p.Name(), name) }
-
-// CreateFile makes a file that is not there yet.
-func CreateFile(path string) (*os.File, error) {
-	p, err := Open(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	return p.OpenRegular(filepath.Base(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
-}
 
 // OpenRegular opens a regular file of the place and nothing else: it follows no link,
 // waits for no pipe and touches no device. With O_CREATE it makes a missing one,

@@ -6,11 +6,15 @@ import (
 	"hash/crc32"
 )
 
-// FormatVersion is that of the file, kept in the meta bucket and the end mark. A
-// reader refuses anything above it. Version 1 had no checksums on state keys and
-// no sums of the side buckets; the first commit to a file of that version makes
-// it one of the present. See [store.Bolt].
-const FormatVersion = 2
+// FormatVersion is that of the file, kept in the meta bucket and the end mark. Version 1
+// had no checksums on state keys and no sums of the side buckets; the first commit to a
+// file of that version makes it one of the present. See [store.Bolt]. A file has
+// OpenVersion while a log stands on it, which may have more than it: a version of this
+// package that knows of none refuses it. A reader refuses anything above.
+const (
+	FormatVersion = 2
+	OpenVersion   = 3
+)
 
 // BlockVersion is written into every block, and into what is buried. Version 1 had
 // no metadata, no history of failures, and no time of acceptance beside due time

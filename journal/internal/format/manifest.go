@@ -17,13 +17,18 @@ type Manifest struct {
 	// bbolt has another one for it, what we read is an older version of a page,
 	// and a disk has lost a write.
 	Tx uint64
+
+	// Log is the number of the log that stands on this; 0: there is none.
+	Log uint64
 }
 
-// The sizes of a manifest, with its checksum: version and eleven numbers. In format
-// 1 it was seven numbers: of the sides, it had the counts of queues and morgue.
+// The sizes of a manifest, with its checksum: version and eleven numbers, and one more where
+// there is a log. In format 1 it was seven numbers: of the sides, it had the counts of
+// queues and morgue.
 const (
 	manifestSize  = 1 + 11*8 + ChecksumSize
 	manifestSize1 = 7*8 + ChecksumSize
+	manifestSize3 = manifestSize + 8
 )
 
 // KeyManifest is where a store keeps the manifest, in the meta bucket.
@@ -31,15 +36,18 @@ var KeyManifest = []byte("tail")
 
 // Encode returns the value that the meta bucket keeps.
 func (t Manifest) Encode() []byte {
-	v := make([]byte, 0, manifestSize)
+	v := make([]byte, 0, manifestSize3)
 	s := t.Sides
 	numbers := []uint64{
 		t.Oldest, t.Seq, uint64(t.Next), t.Epoch, s.Queues.Count, s.Morgue.Count, t.Tx,
 		s.State.Count, s.Queues.Hash, s.Morgue.Hash, s.State.Hash,
 	}
-	if t.Version == 1 {
+	switch {
+	case t.Log != 0:
+		v, numbers = append(v, OpenVersion), append(numbers, t.Log)
+	case t.Version == 1:
 		numbers = numbers[:7]
-	} else {
+	default:
 		v = append(v, FormatVersion)
 	}
 	for _, n := range numbers {
@@ -52,19 +60,22 @@ func (t Manifest) Encode() []byte {
 func ParseManifest(v []byte) (Manifest, error) {
 	size := len(v)
 	v, err := CutChecksum(v, KeyManifest)
-	if err != nil || size != manifestSize1 && (size != manifestSize || v[0] != FormatVersion) {
+	t := Manifest{Version: map[int]byte{manifestSize1: 1, manifestSize: FormatVersion, manifestSize3: OpenVersion}[size]}
+	if err != nil || t.Version == 0 || t.Version > 1 && v[0] != t.Version {
 		return Manifest{}, Damaged("the end mark of the log: %d bytes, %v", size, err)
 	}
-	t := Manifest{Version: 1}
-	if size == manifestSize {
-		t.Version, v = v[0], v[1:]
+	if t.Version > 1 {
+		v = v[1:]
 	}
 	field := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
 	t.Oldest, t.Seq, t.Next, t.Epoch, t.Tx = field(0), field(1), Position(field(2)), field(3), field(6)
 	t.Sides.Queues.Count, t.Sides.Morgue.Count = field(4), field(5)
-	if size == manifestSize {
+	if t.Version > 1 {
 		t.Sides.State = Sum{field(7), field(10)}
 		t.Sides.Queues.Hash, t.Sides.Morgue.Hash = field(8), field(9)
+	}
+	if t.Version == OpenVersion {
+		t.Log = field(11)
 	}
 	return t, nil
 }

@@ -2,8 +2,8 @@
 // it, copy it, make it smaller, save what is left of it, and build another one.
 //
 //	               ┌─ OpenView, Check ─► View, Info           as a start would find it; ViewOf: any store
-//	journal.db ────┼─ Clone, Compact ──► another file         checked
-//	               └─ Salvage ─► wreck ─► rescue ─► Builder ─► a new journal
+//	journal.db and ┼─ Clone, Compact ──► another file         checked
+//	journal.wal    └─ Salvage ─► wreck ─► rescue ─► Builder ─► a new journal
 //
 // What is promised:
 //

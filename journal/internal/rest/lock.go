@@ -1,13 +1,13 @@
 package rest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
-	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
@@ -35,15 +35,12 @@ func Clone(dir, newDir string) error {
 		return err
 	}
 	err = directory.Fill(newDir, func(path string) error {
-		from := filepath.Join(dir, directory.FileName)
-		if err := pages.Check(from); err != nil {
-			return err
+		from := &View{dir: dir}
+		err := from.attach()
+		if err == nil {
+			err = from.store.CopyTo(path, nil)
 		}
-		s, err := store.ReadBolt(from)
-		if err != nil {
-			return err
-		}
-		if err = errors.Join(s.CopyTo(path, nil), s.Close()); err != nil {
+		if err = errors.Join(err, from.Close()); err != nil {
 			return err
 		}
 		v := &View{dir: filepath.Dir(path)} // the copy is checked, too
@@ -73,7 +70,7 @@ func Compact(dir string) (before, after int64, err error) {
 	err = v.open(0)
 	before = v.size
 	if err == nil {
-		err = v.store.(*store.Bolt).Rewrite(p, nil)
+		err = v.store.(*store.Logged).Rewrite(p)
 	}
 	// Closed first: Windows does not rename over an open file.
 	if err = errors.Join(err, v.Close()); err == nil {
@@ -86,5 +83,6 @@ func Compact(dir string) (before, after int64, err error) {
 	if err != nil {
 		return before, 0, err
 	}
-	return before, info.Size(), directory.SyncNames(names)
+	// No log stands on the new file: first that is on disk.
+	return before, info.Size(), cmp.Or(directory.SyncNames(names), p.DropFile(directory.WALFile))
 }

@@ -72,7 +72,7 @@ func Salvage(dir, newDir string, checks ...func(format.Set) error) (report *Salv
 	if err != nil {
 		return nil, err
 	}
-	r := &rescue{wreck: w, s: block.NewSurvey(), report: &Salvaged{}, checks: checks}
+	r := &rescue{wreck: w, log: filepath.Join(dir, directory.WALFile), s: block.NewSurvey(), report: &Salvaged{}, checks: checks}
 	if err := r.look(); err != nil {
 		return nil, err
 	}
@@ -85,8 +85,11 @@ func Salvage(dir, newDir string, checks ...func(format.Set) error) (report *Salv
 // rescue is the way from a wreck to a new journal.
 type rescue struct {
 	*wreck
+	log      string // where it is, if one stands on what was found
 	s        *block.Survey
 	manifest format.Manifest
+	skip     format.Position   // positions that may have been used behind the end
+	edits    []format.Edit     // of what stands beside the log, after all that the file has
 	intact   []uint64          // sequence of blocks
 	names    map[uint32]string // of queues
 	buried   []format.Buried
@@ -102,8 +105,8 @@ func (r *rescue) lose(block uint64, format string, args ...any) *Loss {
 
 // look finds out what is there.
 func (r *rescue) look() error {
-	if r.version > format.FormatVersion && len(r.manifests) == 0 {
-		return fmt.Errorf("%w: %s has version %d, this is version %d", format.ErrTooNew, directory.FileName, r.version, format.FormatVersion)
+	if r.version > format.OpenVersion && len(r.manifests) == 0 {
+		return fmt.Errorf("%w: %s has version %d, this is version %d", format.ErrTooNew, directory.FileName, r.version, format.OpenVersion)
 	}
 	for _, what := range r.damage {
 		r.lose(0, "%s", what)
@@ -113,16 +116,15 @@ func (r *rescue) look() error {
 		return fmt.Errorf("journal: %s has format %d, of which nothing is salvaged; a version of this package that wrote it may do so",
 			directory.FileName, r.manifest.Version)
 	}
-	if r.version != format.FormatVersion {
+	if r.version < format.FormatVersion || r.version > format.OpenVersion {
 		r.lose(0, "the format version of the file")
 	}
 	r.findQueues()
+	r.editQueues()
 	if err := r.findBlocks(seqs); err != nil {
 		return err
 	}
-	if len(r.manifests) == 0 {
-		r.manifest.Next += slackAfterLoss
-	}
+	r.manifest.Next += r.skip
 	r.findMorgue()
 	r.findState()
 	if len(r.intact)+len(r.names)+len(r.buried) == 0 && len(r.manifests) == 0 {
@@ -136,14 +138,13 @@ func (r *rescue) look() error {
 // takes the newest one whose block is there, or makes one up. It returns the
 // blocks that belong to the log.
 func (r *rescue) findManifest() []uint64 {
-	seqs := slices.Sorted(maps.Keys(r.chunks))
 	slices.SortFunc(r.manifests, func(a, b format.Manifest) int {
 		return -cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Next, b.Next), cmp.Compare(a.Tx, b.Tx))
 	})
 	if len(r.manifests) == 0 {
-		r.manifest = format.Manifest{Oldest: 1, Next: 1}
+		r.manifest, r.skip = format.Manifest{Oldest: 1, Next: 1}, slackAfterLoss
 		r.lose(0, "the end mark of the log: the newest blocks may be missing, and old ones may be back")
-		return seqs
+		return slices.Sorted(maps.Keys(r.chunks))
 	}
 	// Its block may be missing, but it was there.
 	last := slices.IndexFunc(r.manifests, func(t format.Manifest) bool { return t.Tx == r.txid })
@@ -151,6 +152,10 @@ func (r *rescue) findManifest() []uint64 {
 		last = max(slices.IndexFunc(r.manifests, func(t format.Manifest) bool { return r.sound(t.Seq) }), 0)
 	}
 	r.manifest = r.manifests[last]
+	r.findLog()
+	seqs := slices.Concat(slices.Collect(maps.Keys(r.chunks)), slices.Collect(maps.Keys(r.late)))
+	slices.Sort(seqs)
+	seqs = slices.Compact(seqs)
 	from, _ := slices.BinarySearch(seqs, r.manifest.Oldest)
 	to, _ := slices.BinarySearch(seqs, r.manifest.Seq+1)
 	return seqs[min(from, to):to]

@@ -94,9 +94,19 @@ func stateKindOf(key string) stateKind {
 func (r *rescue) findState() {
 	want := r.manifest.Sides.State
 	values, exact := r.keys.resolve(want)
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		value, _, err := format.Unseal(format.BucketState, []byte(key), values[key])
-		if err == nil && key != "" {
+	state := make(map[string][]byte)
+	for key, v := range values {
+		if value, _, err := format.Unseal(format.BucketState, []byte(key), v); err == nil && key != "" {
+			state[key] = value
+		}
+	}
+	for _, c := range r.edits {
+		if c.Bucket == format.BucketState {
+			state[string(c.Key)] = c.Value
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(state)) {
+		if value := state[key]; value != nil {
 			r.keep(format.Set{Key: key, Value: bytes.Clone(value)})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -31,7 +32,7 @@ type View struct {
 	store    store.Store
 	version  int    // of the format
 	txid     uint64 // of the file when it was opened
-	size     int64  // of the file, bytes
+	size     int64  // of both files, bytes
 	manifest format.Manifest
 	uuid     string
 	queues   map[string]uint32
@@ -59,7 +60,7 @@ type Info struct {
 	LiveBytes     int   // of live entries in them
 	Buried        int   // payloads in the morgue
 	Queues        int   // names known
-	FileBytes     int64 // of the file
+	FileBytes     int64 // of journal.db and journal.wal
 }
 
 // BlockInfo describes one block of the log.
@@ -102,8 +103,16 @@ func ViewOf(s store.Store, most int) (*View, error) {
 	return v, v.load(most)
 }
 
-// open is load for the file in the directory, which it checks first.
+// open is load for the journal in the directory.
 func (v *View) open(most int) error {
+	if err := v.attach(); err != nil {
+		return err
+	}
+	return v.load(most)
+}
+
+// attach opens the files in the directory, and checks what they are.
+func (v *View) attach() error {
 	path := filepath.Join(v.dir, directory.FileName)
 	var err error
 	if v.txid, err = youngest(path); err != nil {
@@ -116,7 +125,8 @@ func (v *View) open(most int) error {
 	if err != nil {
 		return err
 	}
-	v.store = file
+	l := &store.Logged{Bolt: file}
+	v.store = l
 	if info, err := file.File.Stat(); err == nil {
 		v.size = info.Size()
 	}
@@ -125,8 +135,11 @@ func (v *View) open(most int) error {
 	if err := errors.Join(directory.UnlockFile(file.File), file.Check()); err != nil {
 		return err
 	}
-	v.version = int(file.Version)
-	return v.load(most)
+	v.version = int(min(file.Version, format.FormatVersion)) // as a start would leave it
+	if info, err := os.Lstat(filepath.Join(v.dir, directory.WALFile)); err == nil {
+		v.size += info.Size()
+	}
+	return l.Replay()
 }
 
 // youngest returns the number of the last commit to a bbolt file.

@@ -26,7 +26,8 @@ type wreck struct {
 	version   byte // of the format, 0 when it was not found
 	chunks    map[uint64]map[uint32][]span
 	manifests []format.Manifest
-	txid      uint64 // of the last commit, as sound meta pages have it; 0: unknown
+	late      map[uint64][]byte // blocks that are in the log yet
+	txid      uint64            // of the last commit, as sound meta pages have it; 0: unknown
 	morgue    map[string]format.Buried
 	buried    format.Sum // of what is in morgue
 	within    *copies    // of the bucket that is walked
@@ -55,7 +56,7 @@ func openWreck(f *os.File) (*wreck, error) {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	w := &wreck{
-		f: f, chunks: map[uint64]map[uint32][]span{}, morgue: map[string]format.Buried{},
+		f: f, chunks: map[uint64]map[uint32][]span{}, late: map[uint64][]byte{}, morgue: map[string]format.Buried{},
 		queues: newCopies(format.BucketQueues), keys: newCopies(format.BucketState)}
 	m, size, err := pages.ReadMetas(f, directory.FileName)
 	if w.txid = m.Txid; err != nil {
@@ -217,6 +218,9 @@ func (w *wreck) chunk(key []byte, at span) {
 // chunk, it looks for those that give the right checksum; otherwise it takes
 // the first of each, for whatever they are worth.
 func (w *wreck) assemble(seq uint64) ([]byte, error) {
+	if late := w.late[seq]; late != nil {
+		return late, nil
+	}
 	chunks := w.chunks[seq]
 	if len(chunks) == 0 {
 		return nil, format.DamagedBlock(seq, "missing")

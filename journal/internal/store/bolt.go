@@ -27,7 +27,9 @@ type Bolt struct {
 	pageSize int
 	chunk    int            // bytes of a block in one value
 	space    space          // of the file
-	Version  byte           // of its format; the first commit makes it the present one
+	Version  byte           // of its format when it was opened, and the present one after the first commit
+	logged   bool           // a log stands on the last commit
+	log      uint64         // number of the log that is to stand on the next one; 0: none
 	sides    format.Sides   // of the last commit
 	dead     map[uint32]int // payloads in the morgue by queue, as check found them
 	letter   int            // bytes of the largest value in the morgue, at some time
@@ -67,10 +69,11 @@ func (s *Bolt) Commit(t *Transaction) error {
 			return fmt.Errorf("%w: %w", format.ErrFull, err)
 		}
 		if err == nil {
-			if s.sides = last.Sides; s.Version != format.FormatVersion { // the first one: there is no reader yet
+			s.sides, s.logged = last.Sides, last.Log != 0
+			if s.Version < format.FormatVersion { // the first one: there is no reader yet
 				s.Version = format.FormatVersion
 			}
-			if s.mapped.touched.Add(int64(len(t.Block))) >= mappedMost { // it has read pages for that
+			if s.mapped.touched.Add(int64(t.takes())) >= mappedMost { // it has read pages for that
 				err = s.view(s.mapped.forget)
 			}
 		}
@@ -104,21 +107,32 @@ func (s *Bolt) write(tx *bbolt.Tx, t *Transaction, last *format.Manifest) error 
 	for _, d := range t.Drop {
 		for i := range s.chunks(d.Size) {
 			if k, _ := c.Seek(ChunkKey(&key, d.Seq, i)); !bytes.Equal(k, key[:]) {
-				continue
+				break
 			}
 			if err := c.Delete(); err != nil {
 				return err
 			}
 		}
 	}
-	for i := range s.chunks(len(t.Block)) {
-		part := t.Block[i*s.chunk : min((i+1)*s.chunk, len(t.Block))]
-		if err := log.Put(ChunkKey(&key, t.Seq, i), part); err != nil {
-			return err
+	for _, b := range append(t.before, t) {
+		if b != t && b.Seq < last.Oldest {
+			continue // it left the log before it came here
+		}
+		for i := range s.chunks(len(b.Block)) {
+			part := b.Block[i*s.chunk : min((i+1)*s.chunk, len(b.Block))]
+			if err := log.Put(ChunkKey(&key, b.Seq, i), part); err != nil {
+				return err
+			}
 		}
 	}
 	if err := s.writeSides(tx, t.Changes, last); err != nil {
 		return err
+	}
+	meta := tx.Bucket([]byte(format.BucketMeta))
+	if version := []byte{last.Version}; !bytes.Equal(meta.Get([]byte(format.KeyVersion)), version) {
+		if err := meta.Put([]byte(format.KeyVersion), version); err != nil {
+			return err
+		}
 	}
 	return PutManifest(tx, *last)
 }
@@ -202,8 +216,14 @@ func (s *Bolt) Get(name format.Bucket, key []byte) (value []byte, err error) {
 	return value, err
 }
 
-func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
+// Page returns the number of the newest block, too, when there was such a page.
+func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, newest uint64, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
+		end, err := format.ParseManifest(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest))
+		if err != nil {
+			return err
+		}
+		newest = end.Seq
 		size := 0
 		c := tx.Bucket([]byte(name)).Cursor()
 		for k, v := c.Seek(from); k != nil && len(page) < pageCount && size < pageBytes; k, v = c.Next() {
@@ -217,7 +237,7 @@ func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err er
 		}
 		return nil
 	})
-	return page, err
+	return page, newest, err
 }
 
 // view calls f within a transaction that reads. It returns ErrClosed once the file is

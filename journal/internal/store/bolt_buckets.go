@@ -31,7 +31,10 @@ func (s *Bolt) inside(name format.Bucket, key, v []byte) ([]byte, error) {
 // writeSides writes changes and keeps the sums in step. What is replaced or
 // deleted is looked at, so that damage to it does not go into the sums unseen.
 func (s *Bolt) writeSides(tx *bbolt.Tx, changes []format.Edit, last *format.Manifest) error {
-	last.Version, last.Sides = format.FormatVersion, s.sides
+	last.Version, last.Log, last.Sides = format.FormatVersion, s.log, s.sides
+	if s.log != 0 {
+		last.Version = format.OpenVersion
+	}
 	if s.Version < format.FormatVersion {
 		if err := s.migrate(tx, last); err != nil {
 			return err
@@ -106,7 +109,7 @@ func (s *Bolt) migrate(tx *bbolt.Tx, last *format.Manifest) error {
 			from = bytes.Clone(k)
 		}
 	}
-	return tx.Bucket([]byte(format.BucketMeta)).Put([]byte(format.KeyVersion), []byte{format.FormatVersion})
+	return nil
 }
 
 // checkSides checks every value beside the log, and that they are those of the

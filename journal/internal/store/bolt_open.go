@@ -38,7 +38,12 @@ func OpenBolt(p *directory.Dir) (*Bolt, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := attachIn(p, directory.FileName, BoltOptions())
+	return openSound(p, directory.FileName)
+}
+
+// openSound opens a file of the place whose pages were checked, and checks all else.
+func openSound(p *directory.Dir, name string) (*Bolt, error) {
+	s, err := attachIn(p, name, BoltOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -131,15 +136,15 @@ func (s *Bolt) Check() error {
 		switch {
 		case len(v) != 1 || v[0] == 0:
 			return fmt.Errorf("%w: a bbolt file without a format version", format.ErrNotJournal)
-		case v[0] > format.FormatVersion:
-			return fmt.Errorf("%w: %s has version %d, this is version %d", format.ErrTooNew, directory.FileName, v[0], format.FormatVersion)
+		case v[0] > format.OpenVersion:
+			return fmt.Errorf("%w: %s has version %d, this is version %d", format.ErrTooNew, directory.FileName, v[0], format.OpenVersion)
 		}
 		for _, name := range format.Buckets {
 			if tx.Bucket([]byte(name)) == nil {
 				return &format.CorruptError{Reason: fmt.Sprintf("bucket %q is missing", name)}
 			}
 		}
-		s.Version = v[0]
+		s.Version, s.logged = v[0], v[0] == format.OpenVersion
 		t, err := format.ParseManifest(meta.Get(format.KeyManifest))
 		if err == nil {
 			err = s.checkMeta(tx, t)

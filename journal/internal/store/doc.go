@@ -1,9 +1,10 @@
 // Package store is the disk under a log: transactions on a bbolt file, or in memory.
-// It is the only one that calls bbolt.
+// It is the only one that calls bbolt. A [Logged] has a small log before that.
 //
-//	Commit(transaction) ──► bbolt: chunks of the block, side buckets, end mark ──► fsync
+//	Commit(transaction) ──► log: a record ──► fsync; many of them, or a large one:
+//	                    ──► bbolt: chunks of the blocks, side buckets, end mark ──► fsync
 //	Room(need) ───────────► what the next one can write; the file grows before that
-//	Scan, Read, Get, Page ◄── what the last one left
+//	Scan, Read, Get, Page ◄── what the last one left, in bbolt and over it in memory
 //	CopyTo, Compact ──────► all of it, in another file
 //
 // What is promised ([Store] has it call by call):
@@ -16,6 +17,7 @@
 //     ErrCorrupt, and bbolt is not called again.
 //   - The end mark has the sums of all that stands beside the log; what is replaced
 //     or deleted is checked first, so that damage does not get into the sums.
+//   - What waits in the log has room in bbolt. bbolt gets it with one commit, as a whole.
 //   - A file of format 1 becomes one of the present format with the first commit.
 //
 // What is not promised: to survive a failed read of bbolt's own goroutine, which

@@ -165,6 +165,9 @@ func (t *Transaction) takes() int {
 	for _, c := range t.Changes {
 		n += len(c.Key) + len(c.Value)
 	}
+	for _, b := range t.before {
+		n += len(b.Block)
+	}
 	return n
 }
 

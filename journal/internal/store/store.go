@@ -81,6 +81,8 @@ type Transaction struct {
 	Drop     []Dropped     // blocks to delete, ascending
 	Changes  []format.Edit // in this order
 	Manifest format.Manifest
+
+	before []*Transaction // whose blocks come first, as far as the log still has them
 }
 
 // Dropped is a block that leaves the log.

@@ -1,0 +1,309 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/wal"
+)
+
+// Logged is a bbolt file behind a small log. A small commit is one record in the log, and
+// waits in memory. Many of them become one commit to bbolt: what has left the journal
+// meanwhile is never written there, and a key that was set again only once.
+//
+//   - What waits is given over with a commit for which the log has no room, that is large,
+//     or buries something; before the file is compacted; and when the disk gives no more.
+//     Room has been promised for it until then.
+//   - The first commit after an opening is bbolt's, and so voids what was in the log. The
+//     log stands on the first one after that.
+//   - [Logged.Rest] takes the log away from under the last commit.
+type Logged struct {
+	*Bolt
+
+	// Only the goroutine that commits uses these.
+	size  int64    // of the log, bytes; below zero: there is to be none
+	log   *wal.Log // nil: there is none
+	file  *os.File // of the log
+	asked bool     // whether there is room for one
+	short bool     // the disk gave no more when it was asked last
+
+	// mu guards what follows, which only the goroutine that commits changes.
+	mu      sync.RWMutex
+	given   uint64         // newest block of the last commit to bbolt
+	waiting []*Transaction // what it has not got yet
+	weight  int            // about what they take there
+	newest  format.Manifest
+	beside  map[format.Bucket]map[string][]byte // last values of what they change; nil: deleted
+}
+
+const (
+	// largeBlock goes to bbolt at once: to write it twice takes longer than to sync twice.
+	largeBlock = 64 << 10
+	// Of what waits, which is a quarter of the log at most.
+	minWaiting, maxWaiting = 512 << 10, 8 << 20
+)
+
+// OpenLogged opens the journal in a directory, or creates it, for commits through a log of
+// so many bytes; below zero there is none.
+func OpenLogged(p *directory.Dir, bytes int) (*Logged, error) {
+	b, err := OpenBolt(p)
+	if err != nil {
+		return nil, err
+	}
+	l := &Logged{Bolt: b, size: int64(bytes)}
+	if err := l.Replay(); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return l, nil
+}
+
+// Replay reads what a crash has left in the log, if one stands on the last commit of a file
+// that was checked. It comes before all else.
+func (l *Logged) Replay() error {
+	v, end, err := l.end()
+	if l.given = end.Seq; err != nil || !l.logged {
+		return err
+	}
+	f, err := directory.OpenFile(filepath.Join(filepath.Dir(l.path), directory.WALFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return format.Damaged("%s is missing; what was accepted last may be in it", directory.WALFile)
+	}
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	err = wal.Read(f, end.Log, v, func(record []byte) error {
+		t, err := ParseRecord(record)
+		if err == nil {
+			l.wait(t)
+		}
+		return err
+	}, func(damage error) error { return damage })
+	return errors.Join(err, f.Close())
+}
+
+func (l *Logged) Commit(t *Transaction) error {
+	if !l.small(t) {
+		return l.give(t)
+	}
+	record := t.record()
+	if !l.log.Fits(len(record)) {
+		return l.give(t)
+	}
+	err := l.log.Append(record)
+	if wantsRoom(err) {
+		return l.give(t) // a file system that writes to another place even what it has given
+	}
+	if err == nil {
+		if t, err = ParseRecord(record); err == nil {
+			l.wait(t)
+		}
+	}
+	return err
+}
+
+// small reports whether t may wait in the log.
+func (l *Logged) small(t *Transaction) bool {
+	return l.log != nil && l.logged && !l.short &&
+		len(t.Block) > 0 && len(t.Block) <= largeBlock && l.weight+t.weighs() <= min(max(int(l.log.Size/4), minWaiting), maxWaiting) &&
+		!slices.ContainsFunc(t.Changes, func(c format.Edit) bool { return c.Bucket == format.BucketMorgue })
+}
+
+// weighs is about what t takes in bbolt: its values, and for each change a part of the page
+// that is written again.
+func (t *Transaction) weighs() int { return t.takes() + 64 + len(t.Changes)<<10 }
+
+// wait keeps t, whose bytes it may keep, until it is given over.
+func (l *Logged) wait(t *Transaction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, t)
+	l.weight += t.weighs()
+	l.newest = t.Manifest
+	for _, c := range t.Changes {
+		l.put(c.Bucket, c.Key, c.Value)
+	}
+	end := t.Manifest
+	end.Sides = l.sides // they are of what bbolt has
+	l.put(format.BucketMeta, format.KeyManifest, end.Encode())
+}
+
+func (l *Logged) put(name format.Bucket, key, value []byte) {
+	if l.beside == nil {
+		l.beside = make(map[format.Bucket]map[string][]byte)
+	}
+	if l.beside[name] == nil {
+		l.beside[name] = make(map[string][]byte)
+	}
+	l.beside[name][string(key)] = value
+}
+
+// give has bbolt commit all that waits, and t.
+func (l *Logged) give(t *Transaction) error {
+	if len(l.waiting) > 0 {
+		t = l.merged(t)
+	}
+	if err := l.Bolt.Commit(t); err != nil {
+		return err
+	}
+	return l.begin()
+}
+
+// merged is t with all that waits before it.
+func (l *Logged) merged(t *Transaction) *Transaction {
+	all := *t
+	all.before, all.Drop, all.Changes = slices.Clip(l.waiting), nil, nil
+	for _, w := range append(all.before, t) {
+		for _, d := range w.Drop {
+			if d.Seq < l.waiting[0].Seq { // bbolt has it
+				all.Drop = append(all.Drop, d)
+			}
+		}
+	}
+	for _, name := range format.SideBuckets {
+		for _, key := range slices.Sorted(maps.Keys(l.beside[name])) {
+			all.Changes = append(all.Changes, format.Edit{Bucket: name, Key: []byte(key), Value: l.beside[name][key]})
+		}
+	}
+	all.Changes = append(all.Changes, t.Changes...)
+	return &all
+}
+
+// flush has bbolt commit all that waits.
+func (l *Logged) flush() error {
+	if len(l.waiting) == 0 {
+		return nil
+	}
+	return l.give(&Transaction{Manifest: l.newest})
+}
+
+// begin notes that nothing waits, and voids the log: bbolt has made another commit.
+func (l *Logged) begin() error {
+	v, end, err := l.end()
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.given, l.waiting, l.weight, l.beside = end.Seq, nil, 0, nil
+	l.mu.Unlock()
+	if l.log != nil {
+		l.log.Begin(v)
+	}
+	return nil
+}
+
+// end is the end mark that bbolt has.
+func (s *Bolt) end() (v []byte, end format.Manifest, err error) {
+	if v, err = s.Get(format.BucketMeta, format.KeyManifest); err == nil {
+		end, err = format.ParseManifest(v)
+	}
+	return v, end, err
+}
+
+// Room promises room in bbolt to what waits. On a disk that gives no more nothing waits.
+func (l *Logged) Room(need, run int) (Room, error) {
+	if l.log != nil {
+		if err := inPlace(l.file, l.place.Path(directory.WALFile), l.log.Size); err != nil {
+			return Room{}, err
+		}
+	}
+	r, err := l.Bolt.Room(need+l.weight, run)
+	l.short = !r.Gives || r.Spare < 0 || r.Run < run
+	if err == nil && l.short && len(l.waiting) > 0 {
+		if err = l.flush(); err == nil || errors.Is(err, format.ErrFull) {
+			r, err = l.Bolt.Room(need+l.weight, run)
+		}
+	}
+	if err == nil && !l.asked {
+		err = l.makeLog()
+	}
+	r.Bytes -= l.weight
+	return r, err
+}
+
+// makeLog makes a log that stands on nothing yet, unless there is to be none, or no room
+// for it. No log stands on the last commit.
+func (l *Logged) makeLog() error {
+	l.asked = true
+	if l.size < 0 || l.short {
+		return l.place.DropFile(directory.WALFile)
+	}
+	f, err := l.place.OpenRegular(directory.WALFile, os.O_RDWR|os.O_CREATE)
+	if err == nil {
+		if err = l.fillLog(f); err != nil {
+			err = errors.Join(err, f.Close(), l.place.Drop(directory.WALFile))
+		}
+	}
+	if err == nil || directory.NoSpace(err) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return fmt.Errorf("journal: %s: %w", directory.WALFile, err)
+}
+
+// fillLog makes f the log, durably. Who may use the journal may use it.
+func (l *Logged) fillLog(f *os.File) error {
+	names, err := l.place.Syncer()
+	if err != nil {
+		return err
+	}
+	defer names.Close()
+	ours, err := l.File.Stat()
+	if err == nil {
+		err = directory.KeepAccess(f, ours)
+	}
+	if err != nil {
+		return err
+	}
+	made, err := wal.Make(f, l.size, syncData)
+	if err == nil {
+		err = directory.SyncNames(names)
+	}
+	if err == nil {
+		l.log, l.file, l.Bolt.log = made, f, made.ID
+	}
+	return err
+}
+
+// Rest has bbolt commit all that waits, and no log stand on that: the file alone is the
+// journal, also for older versions of this package. When there is no room for that the log
+// keeps what it has. It is called last before Close, if at all.
+func (l *Logged) Rest() error {
+	if !l.logged && len(l.waiting) == 0 {
+		return nil
+	}
+	end, err := ReadManifest(l)
+	if err == nil {
+		l.Bolt.log = 0
+		err = l.give(&Transaction{Manifest: end})
+	}
+	if errors.Is(err, format.ErrFull) {
+		return nil
+	}
+	return err
+}
+
+// Compact gives over first: the log does not stand on the new file.
+func (l *Logged) Compact(over <-chan struct{}) (replaced bool, err error) {
+	if err := l.flush(); err != nil {
+		return !errors.Is(err, format.ErrFull), err
+	}
+	replaced, err = l.Bolt.Compact(over)
+	if replaced {
+		err = errors.Join(err, l.begin())
+	}
+	return replaced, err
+}
+
+func (l *Logged) Close() error {
+	if l.log == nil {
+		return l.Bolt.Close()
+	}
+	return errors.Join(l.file.Close(), l.Bolt.Close())
+}

@@ -1,0 +1,114 @@
+package wal
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"slices"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+)
+
+// fillSize is how much is written at a time when a log is made. Linux has the pages of
+// a file in memory as they were first written, and writes all of one again for a sector:
+// it makes 64 KiB of each record when the file was written in such pieces.
+const fillSize = 4 << 10
+
+// Log is a log that is written to.
+type Log struct {
+	ID   uint64 // of this log and no other, not zero
+	Size int64  // of the file
+
+	f          *os.File
+	sync       func(*os.File) error
+	generation uint64
+	at         int64  // where the next record goes
+	number     uint32 // of it
+	buf        []byte
+}
+
+// Make makes the file f, of which nothing is needed, a log of about so many bytes. It is
+// on disk then, but for its name. There is no room in the log until Begin. sync has the disk
+// write what f holds, whose size stays as it is.
+func Make(f *os.File, size int64, sync func(*os.File) error) (*Log, error) {
+	size = max((size+fillSize-1)/fillSize, 2) * fillSize
+	l := &Log{ID: rand.Uint64() | 1, Size: size, f: f, sync: sync, at: size}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	given, known := directory.Given(info)
+	if info.Size() != size || known && given < size {
+		if err := l.fill(); err != nil {
+			return nil, err
+		}
+	}
+	head, b := sector{generation: l.ID, part: sizeOf(size), first: true, last: true}, make([]byte, sectorSize)
+	head.put(b, 0)
+	if _, err := f.WriteAt(b, 0); err != nil {
+		return nil, err
+	}
+	return l, f.Sync()
+}
+
+// sizeOf is what the first sector has.
+func sizeOf(size int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(size)) }
+
+// fill has the disk give the file its room.
+func (l *Log) fill() error {
+	if err := l.f.Truncate(0); err != nil {
+		return err
+	}
+	zeros := make([]byte, fillSize)
+	for at := int64(0); at < l.Size; at += fillSize {
+		if _, err := l.f.WriteAt(zeros, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generationOf is that of a log with an ID which stands on what end says.
+func generationOf(id uint64, end []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(binary.LittleEndian.AppendUint64(nil, id))
+	h.Write(end)
+	return h.Sum64()
+}
+
+// Begin voids all records. The log stands from now on on what end says, which no log
+// with records of this ID may have stood on before.
+func (l *Log) Begin(end []byte) {
+	l.generation, l.at, l.number = generationOf(l.ID, end), sectorSize, 1
+}
+
+// Fits reports whether there is room for a record of so many bytes.
+func (l *Log) Fits(bytes int) bool { return l.at+spanOf(bytes) <= l.Size }
+
+// spanOf is how much of the file a record takes.
+func spanOf(bytes int) int64 { return int64(max(bytes+partSize-1, partSize)/partSize) * sectorSize }
+
+// Append writes a record that fits, and syncs it. When the write fails, which is before
+// the sync, the record will not be found, and there is no room until Begin.
+func (l *Log) Append(record []byte) error {
+	span := int(spanOf(len(record)))
+	l.buf = slices.Grow(l.buf[:0], span)[:span]
+	for at := 0; at < span; at += sectorSize {
+		n := min(len(record), partSize)
+		s := sector{l.number, l.generation, record[:n], at == 0, at+sectorSize == span, true, false}
+		s.put(l.buf[at:at+sectorSize], l.at+int64(at))
+		record = record[n:]
+	}
+	place := l.at
+	l.at = l.Size
+	if _, err := l.f.WriteAt(l.buf, place); err != nil {
+		return err
+	}
+	if err := l.sync(l.f); err != nil {
+		return err
+	}
+	l.at = place + int64(span)
+	l.number++
+	return nil
+}

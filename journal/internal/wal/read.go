@@ -1,0 +1,93 @@
+package wal
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/format"
+)
+
+// reading is the way through a log.
+type reading struct {
+	take   func(record []byte) error
+	hurt   func(error) error
+	number uint32 // of the record that is read, or comes next
+	record []byte
+	inside bool  // a part of it was read
+	ended  int64 // where it is not what it should be; 0: nowhere
+	told   bool  // that this is damage
+}
+
+// Read calls take with each record of the log with that ID that stands on what end says,
+// in order. Take keeps the bytes. hurt is told of damage; when it returns no error,
+// what comes after the damage is read, too.
+func Read(f io.ReaderAt, id uint64, end []byte, take func(record []byte) error, hurt func(error) error) error {
+	in, place := bufio.NewReaderSize(io.NewSectionReader(f, 0, math.MaxInt64), 64<<10), int64(0)
+	r := &reading{take: take, hurt: hurt, number: 1}
+	generation, b, size := generationOf(id, end), make([]byte, sectorSize), []byte(nil)
+	for ; ; place += sectorSize {
+		n, err := io.ReadFull(in, b)
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			place += int64(n)
+			break
+		}
+		s := parse(b, place)
+		switch {
+		case err != nil:
+		case place > 0:
+			err = r.sector(&s, place, s.sound && s.generation == generation)
+		case s.sound && s.generation == id && s.number == 0:
+			size = bytes.Clone(s.part)
+		default:
+			return hurt(format.Damaged("%s is damaged at byte 0, or not the one of this %s", directory.WALFile, directory.FileName))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !bytes.Equal(size, sizeOf(place)) {
+		return hurt(format.Damaged("%s was cut, or not made as a whole: it has %d bytes", directory.WALFile, place))
+	}
+	return nil
+}
+
+// sector takes in the next one. ours: it is of the present generation.
+func (r *reading) sector(s *sector, place int64, ours bool) error {
+	if r.ended > 0 && ours && s.number > r.number {
+		if err := r.damaged(r.ended); err != nil {
+			return err
+		}
+		if s.first {
+			r.number, r.record, r.inside, r.ended, r.told = s.number, nil, false, 0, false
+		}
+	}
+	switch {
+	case r.ended > 0:
+	case ours && s.number == r.number && s.first != r.inside:
+		r.record, r.inside = append(r.record, s.part...), !s.last
+		if s.last {
+			record := r.record
+			r.record = nil
+			r.number++
+			return r.take(record)
+		}
+	default:
+		r.ended = place
+		if !s.sound && !s.empty { // what was never written whole is of another generation, or empty
+			return r.damaged(place)
+		}
+	}
+	return nil
+}
+
+// damaged tells of it, once.
+func (r *reading) damaged(place int64) error {
+	if r.told {
+		return nil
+	}
+	r.told = true
+	return r.hurt(format.Damaged("%s: record %d is damaged at byte %d", directory.WALFile, r.number, place))
+}
