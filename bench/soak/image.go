@@ -1,17 +1,22 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/strandjobs/strand/journal"
 )
 
-// imagesPerRun is how many images one recording is good for.
-const imagesPerRun = 500
+// imagesPerLife is how many images one recording is good for.
+const imagesPerLife = 250
 
 // imageProof repeats N2: what a loss of power may leave on a disk at any moment
 // of a run, the first creation included, opens and has everything that was
@@ -25,17 +30,18 @@ func imageProof(c *campaign) error {
 	return nil
 }
 
-// imageRun records two lives on one journal, and tries images of each.
+// imageRun records some lives on one journal, and tries images of each. A life ends in
+// order, or the power is lost in its midst: then the next one begins with what that has left.
 func imageRun(c *campaign, r *rand.Rand, dir string) error {
 	o := newOracle()
 	journalDir := filepath.Join(dir, "jobs.strand")
-	for number := range 2 {
+	m, err := newMedium(journalDir)
+	if err != nil {
+		return err
+	}
+	for number := range 3 {
 		l := randomLife(r, journalDir, number+1)
 		l.Ops = 5 + r.IntN(40)
-		m, err := newMedium(journalDir)
-		if err != nil {
-			return err
-		}
 		trace := filepath.Join(dir, fmt.Sprintf("trace%d", number))
 		p, err := startLife(l, func(string) error { return nil }, straceArgs(trace)...)
 		if err != nil {
@@ -50,32 +56,53 @@ func imageRun(c *campaign, r *rand.Rand, dir string) error {
 		}
 		o.begin(number + 1)
 		c.count("calls recorded", len(calls))
+		lost := r.IntN(2) == 0
+		if lost {
+			calls = calls[:r.IntN(len(calls)+1)]
+		}
 		if err := tryImages(c, r, o, m, calls, filepath.Join(dir, "image")); err != nil {
 			return fmt.Errorf("life %d: %w", number+1, err)
 		}
 		o.end()
-		if !o.clean {
+		switch {
+		case !lost && !o.clean:
 			return fmt.Errorf("life %d ended with: %s", number+1, o.class)
+		case !lost:
+			err = m.agree()
+		default:
+			c.count("lives on what a loss of power has left", 1)
+			m, err = m.loseAll(r)
+		}
+		if err != nil {
+			return fmt.Errorf("life %d: %w", number+1, err)
 		}
 	}
 	return nil
 }
 
+// loseAll has the power lost for good: the directory is as that leaves it.
+func (m *medium) loseAll(r *rand.Rand) (*medium, error) {
+	if err := os.RemoveAll(m.dir); err != nil {
+		return nil, err
+	}
+	if err := m.lose(r, m.dir); err != nil {
+		return nil, err
+	}
+	return newMedium(m.dir)
+}
+
 // tryImages follows a recording and loses the power at random calls.
 func tryImages(c *campaign, r *rand.Rand, o *oracle, m *medium, calls []call, dir string) error {
-	points := make([]int, imagesPerRun/2)
+	points := make([]int, imagesPerLife)
 	for i := range points {
 		points[i] = r.IntN(len(calls) + 1)
 	}
 	slices.Sort(points)
 	for i := 0; ; i++ {
 		for ; len(points) > 0 && points[0] == i; points = points[1:] {
-			if err := m.lose(r, dir); err != nil {
-				return err
-			}
-			in, err := contents(dir)
+			err := m.lose(r, dir)
 			if err == nil {
-				err = o.missing(in)
+				err = tryImage(c, r, o, dir)
 			}
 			if err != nil {
 				return fmt.Errorf("power lost at call %d of %d: %w", i, len(calls), err)
@@ -92,7 +119,9 @@ func tryImages(c *campaign, r *rand.Rand, o *oracle, m *medium, calls []call, di
 			return nil
 		}
 		if calls[i].path != "stdout" {
-			m.do(calls[i])
+			if err := m.do(calls[i]); err != nil {
+				return fmt.Errorf("this proof has no such disk: %w", err)
+			}
 			continue
 		}
 		for line := range strings.Lines(string(calls[i].data)) {
@@ -101,4 +130,50 @@ func tryImages(c *campaign, r *rand.Rand, o *oracle, m *medium, calls []call, di
 			}
 		}
 	}
+}
+
+// tryImage opens an image, and asks the oracle whether it has what it has to. Now and then
+// it is read as it lies there before, and copied.
+func tryImage(c *campaign, r *rand.Rand, o *oracle, dir string) error {
+	atRest := found(nil)
+	look := r.IntN(8) == 0
+	if look {
+		var err error
+		if atRest, err = lookAt(dir, r.IntN(2) == 0); err != nil {
+			return fmt.Errorf("at rest: %w", err)
+		}
+		c.count("images read as they lie there", 1)
+	}
+	if _, err := os.Stat(filepath.Join(dir, walFile)); err == nil {
+		c.count("images with a log before the file", 1)
+	}
+	in, err := contents(dir)
+	if err == nil {
+		err = errors.Join(o.missing(in), o.again(in))
+	}
+	if err == nil && look && len(in)+len(atRest) > 0 && !reflect.DeepEqual(in, atRest) {
+		err = fmt.Errorf("who opens it finds %v, who looked at it before found %v", in, atRest)
+	}
+	return err
+}
+
+// lookAt returns what is in a journal without opening it, or in what is salvaged of it.
+func lookAt(dir string, salvage bool) (in found, err error) {
+	if salvage {
+		to := dir + "-salvaged"
+		var s *journal.Salvaged
+		if s, err = journal.Salvage(dir, to); err == nil {
+			in, err = contents(to)
+			err = errors.Join(err, os.RemoveAll(to))
+		}
+		if err == nil && len(s.Losses) > 0 {
+			err = fmt.Errorf("salvage lost: %v", s.Losses)
+		}
+	} else {
+		in, err = view(dir)
+	}
+	if errors.Is(err, journal.ErrNotJournal) || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // there is none yet
+	}
+	return in, err
 }
