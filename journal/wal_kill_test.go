@@ -267,7 +267,7 @@ func (f *killRig) lookAt(dir string) {
 	require.NoError(f, v.Close())
 	require.Equal(f, f.walState.String(), s.String())
 	after := tree(f, dir)
-	delete(before, "LOCK")
+	delete(before, filepath.Join(dir, directory.LockName))
 	for name, sum := range before {
 		require.Equal(f, sum, after[name], "%s is left alone", name)
 	}

@@ -43,7 +43,7 @@ var lacksStrace = sync.OnceValue(func() string {
 func straceArgs(file string, more ...string) []string {
 	args := []string{
 		"strace", "-f", "-y", "-xx", "-s", "8388608", "-e", "signal=none", "-o", file, "--seccomp-bpf",
-		"-e", "trace=openat,rename,renameat,renameat2,unlinkat,pwrite64,pwritev2,write,ftruncate,fallocate,fsync,fdatasync,mmap",
+		"-e", "trace=openat,rename,renameat,renameat2,unlinkat,pwrite64,pwritev2,write,ftruncate,fsync,fdatasync,mmap",
 	}
 	return append(args, more...)
 }
