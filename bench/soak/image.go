@@ -132,6 +132,9 @@ func tryImages(c *campaign, r *rand.Rand, o *oracle, m *medium, calls []call, di
 	}
 }
 
+// logOnFile is the format of a file on which a log stands that may have more.
+const logOnFile = 3
+
 // tryImage opens an image, and asks the oracle whether it has what it has to. Now and then
 // it is read as it lies there before, and copied.
 func tryImage(c *campaign, r *rand.Rand, o *oracle, dir string) error {
@@ -143,13 +146,17 @@ func tryImage(c *campaign, r *rand.Rand, o *oracle, dir string) error {
 			return fmt.Errorf("at rest: %w", err)
 		}
 		c.count("images read as they lie there", 1)
+		if info, err := journal.Check(dir); err == nil && info.Format == logOnFile {
+			c.count("of these, with a log that may have more than the file", 1)
+		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, walFile)); err == nil {
-		c.count("images with a log before the file", 1)
-	}
-	in, err := contents(dir)
+	waiting, dead, err := split(dir)
 	if err == nil {
-		err = errors.Join(o.missing(in), o.again(in))
+		err = o.again(waiting)
+	}
+	in := waiting.with(dead)
+	if err == nil {
+		err = o.missing(in)
 	}
 	if err == nil && look && len(in)+len(atRest) > 0 && !reflect.DeepEqual(in, atRest) {
 		err = fmt.Errorf("who opens it finds %v, who looked at it before found %v", in, atRest)
