@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,6 +19,7 @@ type walHistory struct {
 	testing.TB
 	dir     string   // the last one; the others as they were after each record
 	states  []string // after each of them
+	were    []walState
 	logs    [][]byte
 	file    []byte
 	records [][2]int // the sectors of each, from the first to before the last
@@ -82,6 +84,7 @@ func killedWithRecords(t testing.TB) *walHistory {
 func (h *walHistory) snap(f *killRig) {
 	h.dir = f.killed()
 	h.states = append(h.states, f.walState.String())
+	h.were = append(h.were, walState{maps.Clone(f.live), maps.Clone(f.dead), maps.Clone(f.keys)})
 	h.logs = append(h.logs, mustRead(h, filepath.Join(h.dir, directory.WALFile)))
 	file := mustRead(h, filepath.Join(h.dir, directory.FileName))
 	require.True(h, h.file == nil || bytes.Equal(h.file, file), "the file is written to by who gives over only")
@@ -235,5 +238,43 @@ func TestLogThatIsGone(t *testing.T) {
 	for _, record := range h.records[1:] {
 		_, err := h.outcome(h.log()[:record[0]*sectorSize])
 		require.ErrorIs(t, err, ErrCorrupt)
+	}
+}
+
+// Of a damaged log all that is intact is salvaged, before the damage and behind it.
+func TestSalvageOfADamagedLog(t *testing.T) {
+	h := killedWithRecords(t)
+	last := h.were[len(h.records)]
+	for sector := range h.records[len(h.records)-1][1] {
+		log := h.log()
+		log[sector*sectorSize+100+sector%300] ^= 16
+		dir := h.with(log)
+		to := dir + "-to"
+		found, err := Salvage(dir, to)
+		require.NoError(t, err, "sector %d", sector)
+		require.NotEmpty(t, found.Losses, "sector %d", sector)
+		require.Contains(t, found.Losses[0].Reason, directory.WALFile)
+		v, err := OpenView(to)
+		require.NoError(t, err)
+		s, _ := readWAL(t, v.Queues(), v.PendingPages, func(queue uint32) iter.Seq2[Buried, error] { return v.Morgue(queue) }, v.Keys())
+		require.NoError(t, v.Close())
+		require.Equal(t, last.dead, s.dead)
+		missing := 0
+		for p, payload := range last.live {
+			switch got, there := s.live[p]; {
+			case there:
+				require.Equal(t, payload, got, "sector %d", sector)
+			case sector == 0:
+				require.NotContains(t, h.were[0].live, p, "the file is whole")
+			default:
+				missing++
+			}
+		}
+		require.LessOrEqual(t, missing, 1, "sector %d: a record has one", sector)
+		for p := range s.live {
+			require.Contains(t, last.live, p)
+		}
+		require.NoError(t, os.RemoveAll(dir))
+		require.NoError(t, os.RemoveAll(to))
 	}
 }
