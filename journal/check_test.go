@@ -73,7 +73,7 @@ func TestCheckElsewhere(t *testing.T) {
 	_, err = Check(withFile(t, []byte("text")))
 	assert.ErrorIs(t, err, ErrNotJournal)
 	newer := edit(t, readFile(t, sample(t)), func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(format.BucketMeta)).Put([]byte(format.KeyVersion), []byte{format.FormatVersion + 1})
+		return tx.Bucket([]byte(format.BucketMeta)).Put([]byte(format.KeyVersion), []byte{format.OpenVersion + 1})
 	})
 	_, err = Check(newer)
 	assert.ErrorIs(t, err, ErrTooNew)

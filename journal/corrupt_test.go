@@ -323,7 +323,7 @@ func TestNewer(t *testing.T) {
 	file := readFile(t, sample(t))
 	t.Run("meta", func(t *testing.T) {
 		refused(t, edit(t, file, func(tx *bbolt.Tx) error {
-			return tx.Bucket([]byte(format.BucketMeta)).Put([]byte(format.KeyVersion), []byte{format.FormatVersion + 1})
+			return tx.Bucket([]byte(format.BucketMeta)).Put([]byte(format.KeyVersion), []byte{format.OpenVersion + 1})
 		}), ErrTooNew)
 	})
 	t.Run("block", func(t *testing.T) {

@@ -168,7 +168,7 @@ func TestSalvageOfRenamed(t *testing.T) {
 func TestSalvageTakesTheYoungerName(t *testing.T) {
 	for _, renamed := range []string{"a queue", "the queue"} {
 		dir := filepath.Join(t.TempDir(), "renamed.strand")
-		l, err := Open(dir, Config{})
+		l, err := Open(dir, Config{WALBytes: -1})
 		require.NoError(t, err)
 		name := func(i int) string { return fmt.Sprintf("queue %03d, which has a name that takes some room", i) }
 		for i := range 150 { // on several pages

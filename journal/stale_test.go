@@ -21,7 +21,7 @@ import (
 // With more keys the buckets beside the log have pages of their own.
 func history(t testing.TB, keys int) (files [][]byte) {
 	dir := filepath.Join(t.TempDir(), "history.strand")
-	l, err := Open(dir, Config{})
+	l, err := Open(dir, Config{WALBytes: -1})
 	require.NoError(t, err)
 	snap := func() {
 		b, err := os.ReadFile(filepath.Join(dir, directory.FileName))
@@ -198,7 +198,7 @@ func flip(t testing.TB, path string, what []byte) {
 // not written over as if nothing were.
 func TestEveryReadOfStateIsChecked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "j")
-	l, err := Open(dir, Config{})
+	l, err := Open(dir, Config{WALBytes: -1})
 	require.NoError(t, err)
 	require.NoError(t, l.Put(t.Context(), Set{Key: "mark/a", Value: []byte("the first")}, Set{Key: "mark/b", Value: []byte("the second")}))
 	flip(t, filepath.Join(dir, directory.FileName), []byte("the second"))

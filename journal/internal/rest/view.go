@@ -136,7 +136,7 @@ func (v *View) attach() error {
 	if err := errors.Join(directory.UnlockFile(file.File), file.Check()); err != nil {
 		return err
 	}
-	v.version = int(file.Version)
+	v.version = int(min(file.Version, format.FormatVersion)) // as a start would leave it
 	log := filepath.Join(v.dir, directory.WALFile)
 	if info, err := os.Lstat(log); err == nil {
 		v.logSize = info.Size()

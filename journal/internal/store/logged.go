@@ -233,40 +233,40 @@ func (l *Logged) makeLog() error {
 	if l.size < 0 || l.short {
 		return l.place.DropFile(directory.WALFile)
 	}
-	names, err := l.place.Syncer()
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	defer names.Close()
 	f, err := l.place.OpenRegular(directory.WALFile, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	made, err := l.fillLog(f)
 	if err == nil {
-		err = directory.SyncNames(names)
-	}
-	if err != nil {
-		err = errors.Join(err, f.Close(), l.place.Drop(directory.WALFile))
-		if directory.NoSpace(err) || errors.Is(err, fs.ErrPermission) {
-			return nil
+		if err = l.fillLog(f); err != nil {
+			err = errors.Join(err, f.Close(), l.place.Drop(directory.WALFile))
 		}
-		return fmt.Errorf("journal: %s: %w", directory.WALFile, err)
 	}
-	l.log, l.Bolt.log = made, made.ID
-	return nil
+	if err == nil || directory.NoSpace(err) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return fmt.Errorf("journal: %s: %w", directory.WALFile, err)
 }
 
-// fillLog makes f the log. Who may use the journal may use it.
-func (l *Logged) fillLog(f *os.File) (*wal.Log, error) {
+// fillLog makes f the log, durably. Who may use the journal may use it.
+func (l *Logged) fillLog(f *os.File) error {
+	names, err := l.place.Syncer()
+	if err != nil {
+		return err
+	}
+	defer names.Close()
 	ours, err := l.File.Stat()
 	if err == nil {
 		err = directory.KeepAccess(f, ours)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return wal.Make(f, l.size)
+	made, err := wal.Make(f, l.size)
+	if err == nil {
+		err = directory.SyncNames(names)
+	}
+	if err == nil {
+		l.log, l.Bolt.log = made, made.ID
+	}
+	return err
 }
 
 // Rest has bbolt commit all that waits, and no log stand on that: the file alone is the

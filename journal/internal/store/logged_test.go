@@ -218,6 +218,7 @@ func TestWhatGoesToBolt(t *testing.T) {
 		require.Equal(t, at, w.transactions() == before+1, name)
 		require.Equal(t, at, len(w.waiting) == 0, name)
 	}
+	require.Equal(t, byte(format.OpenVersion), version(t, w.crashed()), "an older version must not open it")
 	goes("small", false, &Transaction{Block: block(100)})
 	goes("a key", false, &Transaction{Block: block(100), Changes: []format.Edit{{Bucket: format.BucketState, Key: []byte("k"), Value: []byte("v")}}})
 	goes("no block", true, &Transaction{})
