@@ -166,7 +166,16 @@ func TestFlipsInTheLog(t *testing.T) {
 		step = 1
 	}
 	log := h.log()
+	var bits []int
 	for bit := 0; bit < (end+4)*sectorSize*8; bit += step {
+		bits = append(bits, bit)
+	}
+	for sector := range end { // each byte that says what it is
+		for at := range 18 {
+			bits = append(bits, (sector*sectorSize+at)*8+(sector+at)%8)
+		}
+	}
+	for _, bit := range bits {
 		log[bit/8] ^= 1 << (bit % 8)
 		h.damaged(bit/8/sectorSize, log, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8))
 		if bit/8/sectorSize < end {
