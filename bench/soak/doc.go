@@ -24,7 +24,7 @@
 //     thousands of ids.
 //   - image: a run is recorded call by call, the power is lost at a random
 //     one, and of what no sync of its own file had covered each call arrives, gets lost or
-//     is torn in sectors of 512 bytes. Names are lost like bytes. Every second life goes on
+//     is torn in sectors of 512 bytes. Names are lost like bytes. Two of three lives go on
 //     with what a loss of power has left. Some images are first read, or salvaged, as they lie there.
 //   - syscall: each call on the files of a journal fails once, or kills, in a life on a
 //     new journal, or on one whose owner was killed. The

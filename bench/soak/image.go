@@ -16,7 +16,7 @@ import (
 )
 
 // imagesPerLife is how many images one recording is good for.
-const imagesPerLife = 250
+const imagesPerLife = 100
 
 // openingCalls is about how many the opening of a journal makes.
 const openingCalls = 100
@@ -42,7 +42,7 @@ func imageRun(c *campaign, r *rand.Rand, dir string) error {
 	if err != nil {
 		return err
 	}
-	for number := range 3 {
+	for number := range 4 {
 		l := randomLife(r, journalDir, number+1)
 		l.Ops = 5 + r.IntN(40)
 		trace := filepath.Join(dir, fmt.Sprintf("trace%d", number))
@@ -59,7 +59,7 @@ func imageRun(c *campaign, r *rand.Rand, dir string) error {
 		}
 		o.begin(number + 1)
 		c.count("calls recorded", len(calls))
-		lost := r.IntN(2) == 0
+		lost := r.IntN(3) > 0
 		if lost {
 			calls = calls[:r.IntN(len(calls)+1)]
 		}
