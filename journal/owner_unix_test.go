@@ -30,7 +30,7 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	require.NoError(t, l.Copy(t.Context(), filepath.Join(top, "copy")))
 	for _, path := range []string{
 		dir, filepath.Join(dir, directory.FileName), filepath.Join(dir, directory.LockName), filepath.Join(dir, crash.RunningName),
-		filepath.Join(top, "copy"), filepath.Join(top, "copy", directory.FileName),
+		filepath.Join(dir, directory.WALFile), filepath.Join(top, "copy"), filepath.Join(top, "copy", directory.FileName),
 	} {
 		belongs(t, path, stranger, stranger)
 	}
@@ -47,6 +47,13 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	require.NoError(t, err)
 	belongs(t, path, stranger+3, stranger+4)
 	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode())
+	l, err = Open(dir, Config{})
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	belongs(t, filepath.Join(dir, directory.WALFile), stranger+3, stranger+4)
+	info, err = os.Stat(filepath.Join(dir, directory.WALFile))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o640), info.Mode())
 

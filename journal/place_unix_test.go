@@ -68,6 +68,7 @@ var readers = map[string]func(dir, to string) error{
 var ignores = map[string]bool{
 	"journal.db.new OpenView": true, "journal.db.new Check": true, "journal.db.new Clone": true,
 	"journal.db.new Salvage": true, "journal.db.new look": true,
+	"journal.wal OpenView": true, "journal.wal Check": true, "journal.wal Clone": true, "journal.wal Salvage": true, "journal.wal look": true,
 	"RUNNING Check": true, "RUNNING Clone": true, "RUNNING Salvage": true, "RUNNING look": true, "RUNNING Compact": true,
 }
 
@@ -75,7 +76,7 @@ var ignores = map[string]bool{
 // nothing waits for it, follows it or changes it.
 func TestNotAFile(t *testing.T) {
 	journal := readFile(t, sample(t))
-	for _, name := range []string{directory.LockName, crash.RunningName, directory.FileName, directory.NewName} {
+	for _, name := range []string{directory.LockName, crash.RunningName, directory.FileName, directory.NewName, directory.WALFile} {
 		for kind, put := range kinds {
 			for reader, read := range readers {
 				t.Run(strings.Join([]string{name, kind, reader}, " "), func(t *testing.T) {

@@ -37,16 +37,6 @@ func Open(dir string) (*Dir, error) {
 // Path is that of a name in the directory, as long as it is not moved.
 func (p *Dir) Path(name string) string { return filepath.Join(p.Name(), name) }
 
-// CreateFile makes a file that is not there yet.
-func CreateFile(path string) (*os.File, error) {
-	p, err := Open(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	return p.OpenRegular(filepath.Base(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL)
-}
-
 // OpenRegular opens a regular file of the place and nothing else: it follows no link,
 // waits for no pipe and touches no device. With O_CREATE it makes a missing one,
 // for us alone, or for the owner of the place.

@@ -70,7 +70,7 @@ func Compact(dir string) (before, after int64, err error) {
 	err = v.open(0)
 	before = v.size
 	if err == nil {
-		err = v.store.(*store.Logged).Rewrite(p, nil)
+		err = v.store.(*store.Logged).Rewrite(p)
 	}
 	// Closed first: Windows does not rename over an open file.
 	if err = errors.Join(err, v.Close()); err == nil {
@@ -84,5 +84,5 @@ func Compact(dir string) (before, after int64, err error) {
 		return before, 0, err
 	}
 	// No log stands on the new file: first that is on disk.
-	return before, info.Size(), cmp.Or(directory.SyncNames(names), p.Drop(directory.WALFile))
+	return before, info.Size(), cmp.Or(directory.SyncNames(names), p.DropFile(directory.WALFile))
 }

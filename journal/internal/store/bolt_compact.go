@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -44,7 +45,7 @@ func (s *Bolt) Compact(over <-chan struct{}) (replaced bool, err error) {
 	}
 	s.swap.Lock()
 	old := s.Db
-	s.Db, s.File, s.space = next.Db, next.File, next.space
+	s.Db, s.File, s.space, s.logged = next.Db, next.File, next.space, false
 	s.swap.Unlock()
 	_ = old.Close() // that file is not needed again
 	return true, directory.SyncNames(names)
@@ -53,7 +54,7 @@ func (s *Bolt) Compact(over <-chan struct{}) (replaced bool, err error) {
 // successor writes what is in use to a new file, opens it, and gives it the name
 // of the old one, unless that name stands for another file by now.
 func (s *Bolt) successor(over <-chan struct{}) (*Bolt, error) {
-	if err := s.Rewrite(s.place, over); err != nil {
+	if err := s.rewrite(s.place, over, func() []*Transaction { return nil }); err != nil {
 		return nil, err
 	}
 	next, err := attachIn(s.place, directory.NewName, BoltOptions())
@@ -73,10 +74,9 @@ func (s *Bolt) successor(over <-chan struct{}) (*Bolt, error) {
 	return next, nil
 }
 
-// Rewrite writes what the last commit left to a new file in a directory, and syncs
-// it, unless over is closed meanwhile. Users who may use the old file may use the
-// new one.
-func (s *Bolt) Rewrite(p *directory.Dir, over <-chan struct{}) error {
+// rewrite is copyTo for a new file that is to take the place of this one. Users who may use
+// the old file may use the new one.
+func (s *Bolt) rewrite(p *directory.Dir, over <-chan struct{}, began func() []*Transaction) error {
 	ours, err := s.File.Stat()
 	if err != nil {
 		return err
@@ -87,15 +87,32 @@ func (s *Bolt) Rewrite(p *directory.Dir, over <-chan struct{}) error {
 	if err := p.DropFile(directory.NewName); err != nil {
 		return err
 	}
+	return s.copyTo(p, directory.NewName, over, began, func(f *os.File) error { return directory.KeepAccess(f, ours) })
+}
+
+// copyTo writes what the last commit left to a new file in a directory, unless over is closed
+// meanwhile, and then what began returns, which it calls when it is settled which commit that
+// was. No log stands on the new file.
+func (s *Bolt) copyTo(p *directory.Dir, name string, over <-chan struct{}, began func() []*Transaction, made func(*os.File) error) error {
 	options := BoltOptions()
 	options.NoSync, options.NoGrowSync = true, true // once is enough
-	to, err := attachIn(p, directory.NewName, options)
+	to, err := attachIn(p, name, options)
 	if err != nil {
 		return err
 	}
-	err = s.view(func(tx *bbolt.Tx) error { return to.take(tx, over) })
+	err = s.view(func(tx *bbolt.Tx) error {
+		late := &Logged{Bolt: to}
+		waiting := began()
+		if err := to.take(tx, over); err != nil {
+			return err
+		}
+		for _, t := range waiting {
+			late.wait(t)
+		}
+		return late.Rest()
+	})
 	if err == nil {
-		err = directory.KeepAccess(to.File, ours)
+		err = made(to.File)
 	}
 	if err == nil {
 		err = to.Db.Sync()
@@ -103,12 +120,15 @@ func (s *Bolt) Rewrite(p *directory.Dir, over <-chan struct{}) error {
 	if err = errors.Join(err, to.Close()); err != nil {
 		return err
 	}
-	return pages.CheckIn(p, directory.NewName) // the memory map can't tell when the disk reads something else
+	return pages.CheckIn(p, name) // the memory map can't tell when the disk reads something else
 }
 
 // take copies all that from sees, a batch at a time, and the end mark last: it
 // has the number of the transaction that writes it.
 func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
+	if IsOver(over) {
+		return ErrGivenUp
+	}
 	to, err := s.Db.Begin(true)
 	if err != nil {
 		return err
@@ -143,6 +163,7 @@ func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
 	if err == nil {
 		var t format.Manifest
 		if t, err = format.ParseManifest(from.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest)); err == nil {
+			s.Version, s.sides, s.logged = t.Version, t.Sides, t.Log != 0
 			err = PutManifest(to, t)
 		}
 	}

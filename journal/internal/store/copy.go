@@ -3,52 +3,12 @@ package store
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"go.etcd.io/bbolt"
 )
-
-// copyTo reads the file below bbolt: pages that a reader of this commit can see
-// are not written to while it reads. It calls began when it is settled which commit
-// that is.
-func (s *Bolt) copyTo(path string, over <-chan struct{}, began func()) error {
-	f, err := directory.CreateFile(path)
-	if err != nil {
-		return fmt.Errorf("journal: copy: %w", err)
-	}
-	err = s.view(func(tx *bbolt.Tx) error {
-		began()
-		_, err := tx.WriteTo(&interruptible{f, over})
-		if err != nil && IsOver(over) {
-			return ErrGivenUp // bbolt does not wrap it
-		}
-		return err
-	})
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("journal: copy: %w", err)
-	}
-	return nil
-}
-
-// interruptible writes until over is closed.
-type interruptible struct {
-	io.Writer
-	over <-chan struct{}
-}
-
-func (w *interruptible) Write(b []byte) (int, error) {
-	if IsOver(w.over) {
-		return 0, ErrGivenUp
-	}
-	return w.Writer.Write(b)
-}
 
 // ErrGivenUp is what comes of a compacting or a copy whose caller has gone.
 var ErrGivenUp = errors.New("journal: given up")

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
-	"github.com/strandjobs/strand/journal/internal/pages"
 )
 
 // Scan has the blocks of bbolt that are still in the log, and then those that wait.
@@ -110,46 +111,34 @@ func (l *Logged) over(name format.Bucket, from []byte, page []format.Pair, given
 	return all[:min(len(all), pageCount)], true
 }
 
-// CopyTo copies what bbolt has, and commits to the copy what waits.
+// CopyTo copies what bbolt has, and what waits over it.
 func (l *Logged) CopyTo(path string, over <-chan struct{}) error {
-	var waiting []*Transaction
-	l.mu.RLock() // nothing is given over before both are settled, or it is in both
-	release := sync.OnceFunc(l.mu.RUnlock)
-	defer release()
-	err := l.copyTo(path, over, func() {
-		waiting = slices.Clone(l.waiting)
-		release()
-	})
-	if err != nil {
-		return err
-	}
 	p, err := directory.Open(filepath.Dir(path))
-	if err != nil {
-		return err
+	if err == nil {
+		began, release := l.moment()
+		err = l.copyTo(p, filepath.Base(path), over, began, func(*os.File) error { return nil })
+		release()
+		err = errors.Join(err, p.Close())
 	}
-	return errors.Join(rest(p, filepath.Base(path), waiting), p.Close())
+	if err != nil {
+		return fmt.Errorf("journal: copy: %w", err)
+	}
+	return nil
 }
 
-// Rewrite is that of bbolt, with what waits.
-func (l *Logged) Rewrite(p *directory.Dir, over <-chan struct{}) error {
-	if err := l.Bolt.Rewrite(p, over); err != nil {
-		return err
-	}
-	return rest(p, directory.NewName, l.waiting)
+// moment keeps what waits from being given over, until began returns what that is, or release
+// is called: what the file has then and what waits are all that was committed, or some is
+// in both.
+func (l *Logged) moment() (began func() []*Transaction, release func()) {
+	l.mu.RLock()
+	release = sync.OnceFunc(l.mu.RUnlock)
+	return func() []*Transaction {
+		defer release()
+		return slices.Clone(l.waiting)
+	}, release
 }
 
-// rest makes a copy of a file one on which no log stands, with what has waited.
-func rest(p *directory.Dir, name string, waiting []*Transaction) error {
-	if err := pages.CheckIn(p, name); err != nil { // the memory map can't tell when the disk reads something else
-		return err
-	}
-	b, err := openSound(p, name)
-	if err != nil {
-		return err
-	}
-	to := &Logged{Bolt: b}
-	for _, t := range waiting {
-		to.wait(t)
-	}
-	return errors.Join(to.Rest(), to.Close())
+// Rewrite writes all to a new file that is to take the place of this one.
+func (l *Logged) Rewrite(p *directory.Dir) error {
+	return l.rewrite(p, nil, func() []*Transaction { return l.waiting })
 }
