@@ -180,8 +180,8 @@ func failOnce(l life, f fault, k int, home string, past past) (at, calls int, er
 	switch {
 	case err != nil:
 		return at, calls, err
-	case syncsAfter(made, victim) > 0:
-		return at, calls, fmt.Errorf("%d syncs after one that failed", syncsAfter(made, victim))
+	case f.syncsAfter(made, victim) > 0:
+		return at, calls, fmt.Errorf("%d syncs after one that failed", f.syncsAfter(made, victim))
 	case at == 0 && !o.clean:
 		return at, calls, fmt.Errorf("nothing failed, and the life ended with: %q", o.class)
 	case !killed && !o.dead:
@@ -204,15 +204,16 @@ func failOnce(l life, f fault, k int, home string, past past) (at, calls int, er
 const hangLimit = 8 * time.Second
 
 // syncsAfter counts the syncs of a file after one of it that failed, or of either file that
-// has what was accepted after one of the other.
-func syncsAfter(calls []call, victim call) (after int) {
+// has what was accepted after one of the other. A log for which there is no room has nothing yet.
+func (f fault) syncsAfter(calls []call, victim call) (after int) {
 	if !isSync(victim.name) || !victim.failed {
 		return 0
 	}
 	kept := func(c call) bool { return slices.Contains(keptFiles, filepath.Base(c.path)) }
+	none := f == fault{"fsync", f.name} && f.wantsRoom() && filepath.Base(victim.path) == walFile
 	seen := false
 	for _, c := range calls {
-		if seen && isSync(c.name) && (c.path == victim.path || kept(c) && kept(victim)) {
+		if seen && isSync(c.name) && (c.path == victim.path || kept(c) && kept(victim) && !none) {
 			after++
 		}
 		seen = seen || c.forced
