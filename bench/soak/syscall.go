@@ -188,7 +188,7 @@ func failOnce(l life, f fault, k int, home string, past past) (at, calls int, er
 		return at, calls, fmt.Errorf("the life did not say how it ended")
 	case f.call == "pwrite64" && f.wantsRoom() && failed != 0 && !o.clean:
 		return at, calls, fmt.Errorf("a full disk ended the life with: %q", o.class)
-	case isSync(f.call) && !killed && at > 0 && failed != 0 && o.clean:
+	case isSync(f.call) && !killed && at > 0 && failed != 0 && o.clean && !f.noLog(victim):
 		return at, calls, fmt.Errorf("a sync failed and no caller was told")
 	}
 	o.end()
@@ -204,19 +204,24 @@ func failOnce(l life, f fault, k int, home string, past past) (at, calls int, er
 const hangLimit = 8 * time.Second
 
 // syncsAfter counts the syncs of a file after one of it that failed, or of either file that
-// has what was accepted after one of the other. A log for which there is no room has nothing yet.
+// has what was accepted after one of the other.
 func (f fault) syncsAfter(calls []call, victim call) (after int) {
 	if !isSync(victim.name) || !victim.failed {
 		return 0
 	}
 	kept := func(c call) bool { return slices.Contains(keptFiles, filepath.Base(c.path)) }
-	none := f == fault{"fsync", f.name} && f.wantsRoom() && filepath.Base(victim.path) == walFile
 	seen := false
 	for _, c := range calls {
-		if seen && isSync(c.name) && (c.path == victim.path || kept(c) && kept(victim) && !none) {
+		if seen && isSync(c.name) && (c.path == victim.path || kept(c) && kept(victim) && !f.noLog(victim)) {
 			after++
 		}
 		seen = seen || c.forced
 	}
 	return after
+}
+
+// noLog reports whether there was no room for a log as it was made: it has nothing yet, and the
+// life goes on without.
+func (f fault) noLog(victim call) bool {
+	return victim.name == "fsync" && filepath.Base(victim.path) == walFile && f.wantsRoom()
 }
