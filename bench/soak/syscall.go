@@ -220,8 +220,8 @@ func (f fault) syncsAfter(calls []call, victim call) (after int) {
 	return after
 }
 
-// noLog reports whether there was no room for a log as it was made: it has nothing yet, and the
-// life goes on without.
+// noLog reports whether there was no room for a log, or its name, as it was made: it has nothing
+// yet, and the life goes on without.
 func (f fault) noLog(victim call) bool {
-	return victim.name == "fsync" && filepath.Base(victim.path) == walFile && f.wantsRoom()
+	return victim.name == "fsync" && f.wantsRoom() && !strings.HasPrefix(filepath.Base(victim.path), journalFile)
 }
