@@ -16,13 +16,26 @@ func TestContractOnFile(t *testing.T) {
 	})
 }
 
+// logged is a journal in a directory with a log of so many bytes before bbolt.
+type logged struct {
+	journaltest.Disk
+	bytes int
+}
+
+func (l logged) Open(cfg journal.Config) (*journal.Log, error) {
+	cfg.WALBytes = l.bytes
+	return l.Disk.Open(cfg)
+}
+
+func (l logged) Crash(t testing.TB) journaltest.Disk { return logged{l.Disk.Crash(t), l.bytes} }
+
 // The same with a log that is full all the time, and with none.
 func TestContractOnFileAndLog(t *testing.T) {
 	for _, bytes := range []int{-1, 8 << 10, 32 << 10} {
 		t.Run(strconv.Itoa(bytes), func(t *testing.T) {
 			journaltest.Run(t, func(t *testing.T) journaltest.Disk {
 				t.Parallel()
-				return journaltest.Log{Dir: journaltest.Dir(filepath.Join(t.TempDir(), "jobs.strand")), WALBytes: bytes}
+				return logged{journaltest.Dir(filepath.Join(t.TempDir(), "jobs.strand")), bytes}
 			})
 		})
 	}

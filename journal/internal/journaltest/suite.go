@@ -61,21 +61,6 @@ func (d Dir) Crash(t testing.TB) Disk {
 	return copied
 }
 
-// Log is a journal in the directory of that name with a log of so many bytes before bbolt.
-type Log struct {
-	Dir
-	WALBytes int
-}
-
-// Open implements [Disk].
-func (l Log) Open(cfg journal.Config) (*journal.Log, error) {
-	cfg.WALBytes = l.WALBytes
-	return l.Dir.Open(cfg)
-}
-
-// Crash implements [Disk].
-func (l Log) Crash(t testing.TB) Disk { return Log{l.Dir.Crash(t).(Dir), l.WALBytes} }
-
 // Memory is a journal on a disk in memory.
 type Memory struct{ *journal.Memory }
 

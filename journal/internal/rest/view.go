@@ -32,8 +32,7 @@ type View struct {
 	store    store.Store
 	version  int    // of the format
 	txid     uint64 // of the file when it was opened
-	size     int64  // of the file, and
-	logSize  int64  // of the log, bytes
+	size     int64  // of both files, bytes
 	manifest format.Manifest
 	uuid     string
 	queues   map[string]uint32
@@ -137,11 +136,10 @@ func (v *View) attach() error {
 		return err
 	}
 	v.version = int(min(file.Version, format.FormatVersion)) // as a start would leave it
-	log := filepath.Join(v.dir, directory.WALFile)
-	if info, err := os.Lstat(log); err == nil {
-		v.logSize = info.Size()
+	if info, err := os.Lstat(filepath.Join(v.dir, directory.WALFile)); err == nil {
+		v.size += info.Size()
 	}
-	return l.Replay(func() (*os.File, error) { return directory.OpenFile(log) })
+	return l.Replay()
 }
 
 // youngest returns the number of the last commit to a bbolt file.
@@ -257,7 +255,7 @@ func (v *View) Info() Info {
 	i := Info{
 		Format: v.version, Epoch: v.manifest.Epoch, UUID: v.uuid, Next: v.manifest.Next,
 		Oldest: v.manifest.Oldest, Newest: v.manifest.Seq, Blocks: len(v.blocks),
-		Buried: int(v.manifest.Sides.Morgue.Count), Queues: len(v.queues), FileBytes: v.size + v.logSize,
+		Buried: int(v.manifest.Sides.Morgue.Count), Queues: len(v.queues), FileBytes: v.size,
 	}
 	for _, b := range v.blocks {
 		i.Entries += b.Entries

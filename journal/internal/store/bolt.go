@@ -216,8 +216,14 @@ func (s *Bolt) Get(name format.Bucket, key []byte) (value []byte, err error) {
 	return value, err
 }
 
-func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
+// Page returns the number of the newest block, too, when there was such a page.
+func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, newest uint64, err error) {
 	err = s.view(func(tx *bbolt.Tx) error {
+		end, err := format.ParseManifest(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest))
+		if err != nil {
+			return err
+		}
+		newest = end.Seq
 		size := 0
 		c := tx.Bucket([]byte(name)).Cursor()
 		for k, v := c.Seek(from); k != nil && len(page) < pageCount && size < pageBytes; k, v = c.Next() {
@@ -231,7 +237,7 @@ func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, err er
 		}
 		return nil
 	})
-	return page, err
+	return page, newest, err
 }
 
 // view calls f within a transaction that reads. It returns ErrClosed once the file is

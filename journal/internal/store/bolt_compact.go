@@ -103,11 +103,14 @@ func (s *Bolt) copyTo(p *directory.Dir, name string, over <-chan struct{}, began
 	err = s.view(func(tx *bbolt.Tx) error {
 		late := &Logged{Bolt: to}
 		waiting := began()
-		if err := to.take(tx, over); err != nil {
+		end, err := to.take(tx, over)
+		if err != nil {
 			return err
 		}
 		for _, t := range waiting {
-			late.wait(t)
+			if t.Seq > end.Seq { // the file has not got it since
+				late.wait(t)
+			}
 		}
 		return late.Rest()
 	})
@@ -125,13 +128,13 @@ func (s *Bolt) copyTo(p *directory.Dir, name string, over <-chan struct{}, began
 
 // take copies all that from sees, a batch at a time, and the end mark last: it
 // has the number of the transaction that writes it.
-func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
+func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) (end format.Manifest, err error) {
 	if IsOver(over) {
-		return ErrGivenUp
+		return end, ErrGivenUp
 	}
 	to, err := s.Db.Begin(true)
 	if err != nil {
-		return err
+		return end, err
 	}
 	size := 0
 	var read mapped
@@ -161,16 +164,15 @@ func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
 		})
 	})
 	if err == nil {
-		var t format.Manifest
-		if t, err = format.ParseManifest(from.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest)); err == nil {
-			s.Version, s.sides, s.logged = t.Version, t.Sides, t.Log != 0
-			err = PutManifest(to, t)
+		if end, err = format.ParseManifest(from.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest)); err == nil {
+			s.Version, s.sides, s.logged = end.Version, end.Sides, end.Log != 0
+			err = PutManifest(to, end)
 		}
 	}
 	if err != nil {
-		return errors.Join(err, to.Rollback())
+		return end, errors.Join(err, to.Rollback())
 	}
-	return to.Commit()
+	return end, to.Commit()
 }
 
 // Tidy removes what a crash while the file was compacted has left, and looks how

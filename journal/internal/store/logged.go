@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -30,13 +31,14 @@ type Logged struct {
 	// Only the goroutine that commits uses these.
 	size  int64    // of the log, bytes; below zero: there is to be none
 	log   *wal.Log // nil: there is none
+	file  *os.File // of the log
 	asked bool     // whether there is room for one
 	short bool     // the disk gave no more when it was asked last
 
 	// mu guards what follows, which only the goroutine that commits changes.
 	mu      sync.RWMutex
-	given   int            // commits to bbolt
-	waiting []*Transaction // that it has not got yet
+	given   uint64         // newest block of the last commit to bbolt
+	waiting []*Transaction // what it has not got yet
 	weight  int            // about what they take there
 	newest  format.Manifest
 	beside  map[format.Bucket]map[string][]byte // last values of what they change; nil: deleted
@@ -57,7 +59,7 @@ func OpenLogged(p *directory.Dir, bytes int) (*Logged, error) {
 		return nil, err
 	}
 	l := &Logged{Bolt: b, size: int64(bytes)}
-	if err := l.Replay(func() (*os.File, error) { return p.OpenRegular(directory.WALFile, os.O_RDONLY) }); err != nil {
+	if err := l.Replay(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return l, nil
@@ -65,19 +67,12 @@ func OpenLogged(p *directory.Dir, bytes int) (*Logged, error) {
 
 // Replay reads what a crash has left in the log, if one stands on the last commit of a file
 // that was checked. It comes before all else.
-func (l *Logged) Replay(open func() (*os.File, error)) error {
-	if !l.logged {
-		return nil
-	}
-	v, err := l.Bolt.Get(format.BucketMeta, format.KeyManifest)
-	if err != nil {
+func (l *Logged) Replay() error {
+	v, end, err := l.end()
+	if l.given = end.Seq; err != nil || !l.logged {
 		return err
 	}
-	end, err := format.ParseManifest(v)
-	if err != nil {
-		return err
-	}
-	f, err := open()
+	f, err := directory.OpenFile(filepath.Join(filepath.Dir(l.path), directory.WALFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return format.Damaged("%s is missing; what was accepted last may be in it", directory.WALFile)
 	}
@@ -191,24 +186,31 @@ func (l *Logged) flush() error {
 
 // begin notes that nothing waits, and voids the log: bbolt has made another commit.
 func (l *Logged) begin() error {
+	v, end, err := l.end()
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
-	l.given++
-	l.waiting, l.weight, l.beside = nil, 0, nil
+	l.given, l.waiting, l.weight, l.beside = end.Seq, nil, 0, nil
 	l.mu.Unlock()
-	if l.log == nil {
-		return nil
+	if l.log != nil {
+		l.log.Begin(v)
 	}
-	end, err := l.Bolt.Get(format.BucketMeta, format.KeyManifest)
-	if err == nil {
-		l.log.Begin(end)
+	return nil
+}
+
+// end is the end mark that bbolt has.
+func (s *Bolt) end() (v []byte, end format.Manifest, err error) {
+	if v, err = s.Get(format.BucketMeta, format.KeyManifest); err == nil {
+		end, err = format.ParseManifest(v)
 	}
-	return err
+	return v, end, err
 }
 
 // Room promises room in bbolt to what waits. On a disk that gives no more nothing waits.
 func (l *Logged) Room(need, run int) (Room, error) {
 	if l.log != nil {
-		if err := inPlace(l.log.File(), l.place.Path(directory.WALFile), l.log.Size); err != nil {
+		if err := inPlace(l.file, l.place.Path(directory.WALFile), l.log.Size); err != nil {
 			return Room{}, err
 		}
 	}
@@ -259,12 +261,12 @@ func (l *Logged) fillLog(f *os.File) error {
 	if err != nil {
 		return err
 	}
-	made, err := wal.Make(f, l.size)
+	made, err := wal.Make(f, l.size, syncData)
 	if err == nil {
 		err = directory.SyncNames(names)
 	}
 	if err == nil {
-		l.log, l.Bolt.log = made, made.ID
+		l.log, l.file, l.Bolt.log = made, f, made.ID
 	}
 	return err
 }
@@ -303,5 +305,5 @@ func (l *Logged) Close() error {
 	if l.log == nil {
 		return l.Bolt.Close()
 	}
-	return errors.Join(l.log.Close(), l.Bolt.Close())
+	return errors.Join(l.file.Close(), l.Bolt.Close())
 }

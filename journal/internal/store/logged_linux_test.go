@@ -14,7 +14,7 @@ import (
 func (w *twin) under(path string, flag int) {
 	f, err := os.OpenFile(path, flag, 0)
 	require.NoError(w.t, err)
-	require.NoError(w.t, syscall.Dup3(int(f.Fd()), int(w.log.File().Fd()), 0))
+	require.NoError(w.t, syscall.Dup3(int(f.Fd()), int(w.file.Fd()), 0))
 	require.NoError(w.t, f.Close())
 }
 

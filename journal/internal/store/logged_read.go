@@ -61,42 +61,34 @@ func (l *Logged) Get(name format.Bucket, key []byte) ([]byte, error) {
 // Page has what bbolt has, and what waits over it.
 func (l *Logged) Page(name format.Bucket, from []byte) ([]format.Pair, error) {
 	for {
-		l.mu.RLock()
-		given := l.given
-		l.mu.RUnlock()
-		page, err := l.Bolt.Page(name, from)
+		page, newest, err := l.Bolt.Page(name, from)
 		if err != nil {
 			return nil, err
 		}
-		var last []byte
-		if len(page) > 0 {
-			last = page[len(page)-1].Key
-		}
-		switch page, same := l.over(name, from, page, given); {
-		case !same: // what was seen below may not be what is above it now
-		case len(page) > 0 || last == nil:
-			return page, nil
+		switch all, stale := l.over(name, from, page, newest); {
+		case stale:
+		case len(all) > 0 || len(page) == 0:
+			return all, nil
 		default: // all of it is deleted
-			from = append(last, 0)
+			from = append(page[len(page)-1].Key, 0)
 		}
 	}
 }
 
-// over is a page that bbolt had when it had made so many commits, with what waits over
-// it; the last page is empty. False: it has made another one.
-func (l *Logged) over(name format.Bucket, from []byte, page []format.Pair, given int) ([]format.Pair, bool) {
+// over is a page that bbolt had when that was its newest block, with what waits over it; the
+// last page is empty. Stale: bbolt has got more since.
+func (l *Logged) over(name format.Bucket, from []byte, page []format.Pair, newest uint64) (all []format.Pair, stale bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if l.given != given {
-		return nil, false
+	if newest != l.given {
+		return page, newest < l.given // it has got just now what waits, and more
 	}
 	beside := l.beside[name]
 	if len(beside) == 0 {
-		return page, true
+		return page, false
 	}
 	last := len(page) - 1
 	within := func(key string) bool { return key >= string(from) && (last < 0 || key <= string(page[last].Key)) }
-	var all []format.Pair
 	for key, value := range beside {
 		if value != nil && within(key) {
 			all = append(all, format.Pair{Key: []byte(key), Value: bytes.Clone(value)})
@@ -108,7 +100,7 @@ func (l *Logged) over(name format.Bucket, from []byte, page []format.Pair, given
 		}
 	}
 	slices.SortFunc(all, func(a, b format.Pair) int { return bytes.Compare(a.Key, b.Key) })
-	return all[:min(len(all), pageCount)], true
+	return all[:min(len(all), pageCount)], false
 }
 
 // CopyTo copies what bbolt has, and what waits over it.
@@ -126,9 +118,8 @@ func (l *Logged) CopyTo(path string, over <-chan struct{}) error {
 	return nil
 }
 
-// moment keeps what waits from being given over, until began returns what that is, or release
-// is called: what the file has then and what waits are all that was committed, or some is
-// in both.
+// moment keeps what waits as it is until began returns it, or release is called. bbolt may have
+// got it just then, but not what comes after that.
 func (l *Logged) moment() (began func() []*Transaction, release func()) {
 	l.mu.RLock()
 	release = sync.OnceFunc(l.mu.RUnlock)

@@ -25,6 +25,15 @@ func fill(f *os.File, from, to int64) error {
 	}
 }
 
+// syncData has the disk write what a file holds, which has its size and its room already.
+func syncData(f *os.File) error {
+	for {
+		if err := syscall.Fdatasync(int(f.Fd())); !errors.Is(err, syscall.EINTR) {
+			return os.NewSyscallError("fdatasync", err)
+		}
+	}
+}
+
 // unmapPages lets go of the pages of a file that is mapped at base, for reading
 // and shared: they are read from the kernel's cache when they are used again.
 func unmapPages(base uintptr, bytes int) {

@@ -21,6 +21,7 @@ type Log struct {
 	Size int64  // of the file
 
 	f          *os.File
+	sync       func(*os.File) error
 	generation uint64
 	at         int64  // where the next record goes
 	number     uint32 // of it
@@ -28,10 +29,11 @@ type Log struct {
 }
 
 // Make makes the file f, of which nothing is needed, a log of about so many bytes. It is
-// on disk then, but for its name. There is no room in the log until Begin.
-func Make(f *os.File, size int64) (*Log, error) {
+// on disk then, but for its name. There is no room in the log until Begin. sync has the disk
+// write what f holds, whose size stays as it is.
+func Make(f *os.File, size int64, sync func(*os.File) error) (*Log, error) {
 	size = max((size+fillSize-1)/fillSize, 2) * fillSize
-	l := &Log{ID: rand.Uint64() | 1, Size: size, f: f, at: size}
+	l := &Log{ID: rand.Uint64() | 1, Size: size, f: f, sync: sync, at: size}
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -103,16 +105,10 @@ func (l *Log) Append(record []byte) error {
 	if _, err := l.f.WriteAt(l.buf, place); err != nil {
 		return err
 	}
-	if err := sync(l.f); err != nil {
+	if err := l.sync(l.f); err != nil {
 		return err
 	}
 	l.at = place + int64(span)
 	l.number++
 	return nil
 }
-
-// Close lets go of the file.
-func (l *Log) Close() error { return l.f.Close() }
-
-// File returns the file, to ask the system about it.
-func (l *Log) File() *os.File { return l.f }

@@ -32,7 +32,7 @@ func (r *rig) open(size int64) {
 	f, err := os.OpenFile(r.path, os.O_RDWR|os.O_CREATE, 0o600)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = f.Close() })
-	r.Log, err = Make(f, size)
+	r.Log, err = Make(f, size, (*os.File).Sync)
 	require.NoError(r.t, err)
 }
 
