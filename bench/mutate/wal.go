@@ -23,18 +23,18 @@ var inWAL = []mutation{
 	{"wal: a log that was cut has less", "journal/internal/wal/read.go", "if !bytes.Equal(size, sizeOf(place)) {", "if !bytes.Equal(size, sizeOf(place)) && false {", walDamage},
 
 	// It is on disk, and what waits in it is not forgotten.
-	{"wal: acknowledge before the sync", "journal/internal/wal/log.go", "	if err := sync(l.f); err != nil {\n		return err\n	}\n", "", power},
+	{"wal: acknowledge before the sync", "journal/internal/wal/log.go", "	if err := l.sync(l.f); err != nil {\n		return err\n	}\n", "", power},
 	{"wal: the name of the log is not synced", "journal/internal/store/logged.go", "	if err == nil {\n		err = directory.SyncNames(names)\n	}\n", "", power},
 	{"wal: make the log before what was in it is elsewhere", "journal/internal/store/logged.go", "errors.Join(err, b.Close())\n	}\n	return l, nil\n", "errors.Join(err, b.Close())\n	}\n	return l, l.makeLog()\n", power},
 	{"wal: give over without what waits", "journal/internal/store/logged.go", "	if len(l.waiting) > 0 {\n		t = l.merged(t)\n	}\n", "", walKills},
 	{"wal: give over without the keys of what waits", "journal/internal/store/logged.go", "	for _, name := range format.SideBuckets {\n		for _, key", "	for _, name := range format.SideBuckets[:1] {\n		for _, key", walKills},
 	{"wal: a block that has left the log is written after all", "journal/internal/store/bolt.go", "if b != t && b.Seq < last.Oldest {", "if b != t && b.Seq < 0*last.Oldest {", walKills},
 	{"wal: a block stays that left the log while its drop waited", "journal/internal/store/logged.go", "if d.Seq < l.waiting[0].Seq { // bbolt has it", "if d.Seq < 0*l.waiting[0].Seq { // bbolt has it", walKills},
-	{"wal: records go on under the old generation", "journal/internal/store/logged.go", "		l.log.Begin(end)\n", "		if l.given <= 2 {\n			l.log.Begin(end)\n		}\n", walKills},
+	{"wal: records go on under the old generation", "journal/internal/store/logged.go", "		l.log.Begin(v)\n", "		if !l.log.Fits(0) {\n			l.log.Begin(v)\n		}\n", walKills},
 	{"wal: read keys below what waits", "journal/internal/store/logged_read.go", "	if waits {\n		return bytes.Clone(value), nil", "	if waits && name == format.BucketMeta {\n		return bytes.Clone(value), nil", walKills},
 	{"wal: list keys below what waits", "journal/internal/store/logged_read.go", "	if len(beside) == 0 {\n", "	if len(beside) >= 0 {\n", walKills},
 	{"wal: a deleted key is listed until it is given over", "journal/internal/store/logged_read.go", "if _, waits := beside[string(kv.Key)]; !waits {", "if v := beside[string(kv.Key)]; v == nil {", walKills},
-	{"wal: copy without what waits", "journal/internal/store/logged_read.go", "waiting = slices.Clone(l.waiting)", "waiting = nil", walKills},
+	{"wal: copy without what waits", "journal/internal/store/logged_read.go", "return slices.Clone(l.waiting)", "return nil", walKills},
 	{"wal: salvage without the log", "journal/internal/rest/salvage_log.go", "	if r.manifest.Log == 0 {\n", "	if r.manifest.Log != 0 {\n", walKills},
 	{"wal: a log that is moved under its owner", "journal/internal/store/logged.go", "	if l.log != nil {\n		if err := inPlace", "	if false {\n		if err := inPlace", walTouch},
 
