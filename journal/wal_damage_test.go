@@ -160,6 +160,7 @@ func (h *walHistory) damaged(sector int, log []byte, what string) error {
 // TestFlipsInTheLog flips bits of the log before the file: that is noticed, or the bit means
 // nothing.
 func TestFlipsInTheLog(t *testing.T) {
+	t.Parallel()
 	h := killedWithRecords(t)
 	end := h.records[len(h.records)-1][1]
 	step := 61 * oneIn
@@ -186,6 +187,7 @@ func TestFlipsInTheLog(t *testing.T) {
 
 // TestSectorsOfTheLog has each sector of the log be zero, what it was, or another one.
 func TestSectorsOfTheLog(t *testing.T) {
+	t.Parallel()
 	h := killedWithRecords(t)
 	end := h.records[len(h.records)-1][1]
 	for sector := range end + 2 {
@@ -213,10 +215,14 @@ func TestSectorsOfTheLog(t *testing.T) {
 // TestTornRecords loses the power while the last record is written: it is there as a whole, or
 // it is not, and all before it is.
 func TestTornRecords(t *testing.T) {
+	t.Parallel()
 	h := killedWithRecords(t)
 	for n, record := range h.records {
 		sectors := record[1] - record[0]
 		for arrived := range 1 << sectors {
+			if arrived%oneIn > 0 && sectors > 4 && arrived != 1<<sectors-1 {
+				continue
+			}
 			log := bytes.Clone(h.logs[n])
 			for i := range sectors {
 				if at := (record[0] + i) * sectorSize; arrived>>i&1 == 1 {
@@ -250,6 +256,7 @@ func TestLogThatIsGone(t *testing.T) {
 
 // Of a damaged log all that is intact is salvaged, before the damage and behind it.
 func TestSalvageOfADamagedLog(t *testing.T) {
+	t.Parallel()
 	h := killedWithRecords(t)
 	last := h.were[len(h.records)]
 	for sector := range h.records[len(h.records)-1][1] {

@@ -280,6 +280,7 @@ func (f *killRig) lookAt(dir string) {
 // nothing else: for who opens it, who looks at it, copies or salvages it. What waits in the
 // log before the file is read as if it were in it.
 func TestKilledWithALog(t *testing.T) {
+	t.Parallel()
 	seeds := 60 / oneIn
 	if long {
 		seeds = 3000
