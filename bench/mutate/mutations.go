@@ -177,7 +177,7 @@ func worlds(features string) gate {
 
 // mutations are what programmers really do: a step left out, an order turned round,
 // a comparison off by one.
-var mutations = slices.Concat(inRoot, inPostgres)
+var mutations = slices.Concat(inRoot, inWAL, inPostgres)
 
 var inRoot = []mutation{
 	// What was accepted is on disk.

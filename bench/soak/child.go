@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/bench/child"
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 )
@@ -342,6 +343,9 @@ func (a *actor) produceAll(told <-chan struct{}) {
 		producers.Go(func() { a.produce(g, told) })
 	}
 	producers.Wait()
+	if a.Dies {
+		child.Die()
+	}
 	if a.Ops == 0 {
 		return
 	}

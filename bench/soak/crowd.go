@@ -111,6 +111,7 @@ func (f *filler) crowd() {
 			return
 		}
 	}
+	f.sayWAL()
 	if f.r.IntN(2) == 0 { // some results are on their way
 		close(f.gate)
 	}

@@ -84,6 +84,9 @@ func onSmallDisk(c *campaign, r *rand.Rand, dir, mode string, o *oracle, hear fu
 			var n int
 			_, err := fmt.Sscan(words[2], &n)
 			c.highest(words[1], n)
+			if words[1] == walBytes {
+				c.count("lives with a log before the file", 1)
+			}
 			return err
 		}
 		if err := hear(words); err != errNotHeard {
@@ -173,6 +176,7 @@ func (f *filler) fillAndRecover(more func() error) {
 	for range 3 {
 		_ = f.call()
 	}
+	f.sayWAL()
 	f.copyTo("full")
 	close(f.gate)
 	for range 10 {
@@ -198,6 +202,16 @@ func (f *filler) fillAndRecover(more func() error) {
 	}
 	say("t milliseconds-to-recover %d", time.Since(start).Milliseconds())
 	f.copyTo("accepted")
+}
+
+// walBytes is the figure of a log before the file.
+const walBytes = "bytes-of-a-log-before-the-file"
+
+// sayWAL says whether there is a log before the file.
+func (f *filler) sayWAL() {
+	if info, err := os.Stat(filepath.Join(f.Dir, walFile)); err == nil {
+		say("t %s %d", walBytes, info.Size())
+	}
 }
 
 // call enqueues one payload that is refused only for want of room, and in time.

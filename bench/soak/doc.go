@@ -23,16 +23,21 @@
 //     long, with a slow job among the fast ones. In others few workers have tens of
 //     thousands of ids.
 //   - image: a run is recorded call by call, the power is lost at a random
-//     one, and of what no sync had covered each call arrives, gets lost or is
-//     torn in sectors of 512 bytes. Names are lost like bytes.
-//   - syscall: each call on the files of a journal fails once, or kills. The
+//     one, and of what no sync of its own file had covered each call arrives, gets lost or
+//     is torn in sectors of 512 bytes. Names are lost like bytes. Two of three lives go on
+//     with what a loss of power has left. Some images are first read, or salvaged, as they lie there.
+//   - syscall: each call on the files of a journal fails once, or kills, in a life on a
+//     new journal, or on one whose owner was killed. The
 //     kernel asks a [supervisor] about each of them, through seccomp.
 //   - disk: a file system of one or two MiB fills up and gets room again.
-//   - slow: a sync stands still for more than five seconds, or to the end.
+//   - slow: a sync of one of the files stands still for more than five seconds, or to the end.
 //   - poison: a job ends its process in a way that no recover catches.
 //   - stop: Stop at a random moment, with a random deadline.
 //   - locks: processes are killed while a thousand locks, counters and slots
 //     are held, and many jobs wait for them.
+//
+// Each life has a log before the file (see journal) of another size: often it is so small
+// that it is full all the time, and in some there is none.
 //
 // # What is true, and who knows
 //

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
 )
 
 // childVariable carries a life to the process that is to live it.
@@ -27,11 +28,13 @@ type life struct {
 	Seq        bool // the scheduler is RoundRobin, else OldestFirst
 	Producers  int
 	Ops        int  // calls of each producer; 0: until the end
+	Dies       bool // after these calls
 	Compact    bool // the file is replaced all the time
 	Processors int  // 0: as many as there are
 	CrashLimit int  // of the executor
 	Reports    bool // of crashes, by Go
 	Budget     int  // of memory for payloads; 0: the default
+	WAL        int  // bytes of the log before the file; 0: the default; -1: none
 	Supervised bool // system calls wait for what a supervisor says
 	Queues     []queueLife
 
@@ -43,7 +46,8 @@ type life struct {
 	Wide    bool    // few workers, tens of thousands of ids
 	Parked  bool    // jobs of the merging queue wait at a gate
 
-	First int // number that the chain proof goes on with
+	First int    // number that the chain proof goes on with
+	Hangs string // the file of which a sync stands still, in the slow proof
 }
 
 // queueLife are the settings of one queue in one life.
@@ -95,6 +99,7 @@ func randomLife(r *rand.Rand, dir string, number int) life {
 		Mode: liveMode, Dir: dir, Number: number, Seed: r.Uint64(),
 		Workers: 1 + r.IntN(8), Seq: r.IntN(2) == 0, Producers: 1 + r.IntN(4),
 		Budget: []int{0, 1, 64 << 10}[r.IntN(3)], // 1: what is on disk is not in memory
+		WAL:    []int{-1, 0, smallWAL, smallWAL, 2 * smallWAL, 8 * smallWAL}[r.IntN(6)],
 	}
 	for _, name := range append([]string{mergingQueue}, sequenceQueues...) {
 		q := queueLife{
@@ -176,13 +181,19 @@ func beChild() {
 	os.Exit(newActor(l).play())
 }
 
-// open opens the executor of a life and registers its queues.
+// smallWAL is a log before the file that a few calls fill, and that a small disk has room for.
+const smallWAL = 32 << 10
+
+// open opens the executor of a life.
 func (l life) open(onFailure func(error)) (*executor.Executor, error) {
 	cfg := executor.Config{Logger: slog.New(slog.DiscardHandler), Workers: l.Workers, OnFatal: onFailure, StopTimeout: stopTime, Crash: executor.Crash{Limit: l.CrashLimit, Reports: l.Reports}, Advanced: executor.Advanced{MemoryBudget: l.Budget}}
 	if l.Seq {
 		cfg.Scheduler = executor.RoundRobin()
 	}
-	return executor.Open(l.Dir, cfg)
+	return executor.OpenLog(l.Dir, func(c journal.Config) (*journal.Log, error) { // all that Open does, without a control socket
+		c.WALBytes = l.WAL
+		return journal.Open(l.Dir, c)
+	}, cfg)
 }
 
 func (q queueLife) config(retryIn func(int) time.Duration) executor.QueueConfig[[]byte] {

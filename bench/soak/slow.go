@@ -39,6 +39,13 @@ func hangTwice(c *campaign, r *rand.Rand, dir string) error {
 		home := filepath.Join(dir, mode)
 		l := randomLife(r, filepath.Join(home, "jobs.strand"), 1)
 		l.Mode, peaks[i] = mode, map[string]int{}
+		if l.WAL >= 0 {
+			l.WAL = smallWAL // some calls later the file is written to, too
+		}
+		if l.Hangs = walFile; l.WAL < 0 || r.IntN(2) == 0 {
+			l.Hangs = journalFile
+		}
+		c.count("disks that hang in a sync of "+l.Hangs, 1)
 		group.Go(func() error {
 			if err := os.Mkdir(home, 0o700); err != nil {
 				return err
@@ -64,7 +71,7 @@ func hangOnce(l life, peaks map[string]int) error {
 	goOn := make(chan struct{})
 	release := sync.OnceFunc(func() { close(goOn) })
 	s := newSupervisor(l.Dir, func(c call, _ int) (e effect) {
-		if c.name == "fdatasync" && hang.CompareAndSwap(true, false) {
+		if c.name == "fdatasync" && filepath.Base(c.path) == l.Hangs && hang.CompareAndSwap(true, false) {
 			e.resume = goOn
 		}
 		return e

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -61,17 +62,26 @@ func syscallProof(c *campaign) error {
 	return nil
 }
 
-// sweep has each call of one kind fail, until a life has none left that could.
+// sweep has each call of one kind fail, until a life has none left that could. Every second
+// one begins with what a process has left that was killed.
 func sweep(c *campaign, r *rand.Rand, dir string, f fault) error {
 	l := randomLife(r, "", 1)
-	l.Ops, l.Producers, l.Processors, l.Compact = 8, 1, 1, false
+	l.Ops, l.Producers, l.Processors, l.Compact, l.CrashLimit = 8, 1, 1, false, -1
+	l.WAL = []int{-1, smallWAL / 4, smallWAL / 4, smallWAL}[r.IntN(4)]
 	for i := range l.Queues {
 		// No caller waits for an async call, so there is none to tell of a full disk.
 		l.Queues[i].Async = l.Queues[i].Async && !f.wantsRoom()
 	}
+	var past past
+	if r.IntN(2) == 0 {
+		if err := past.live(l, filepath.Join(dir, "past.strand")); err != nil {
+			return err
+		}
+		l.Number++
+	}
 	for k := 1; ; k++ {
 		home := filepath.Join(dir, fmt.Sprint(k))
-		at, calls, err := failOnce(l, f, k, home)
+		at, calls, err := failOnce(l, f, k, home, past)
 		if err != nil {
 			return fmt.Errorf("%v at call %d of %d: %w", f, k, calls, err)
 		}
@@ -83,12 +93,49 @@ func sweep(c *campaign, r *rand.Rand, dir string, f fault) error {
 			return nil
 		}
 		c.count("lives with a failure", 1)
+		if past.dir != "" {
+			c.count("lives with a failure, after a kill", 1)
+		}
 	}
+}
+
+// past is a life that was killed, and what it said.
+type past struct {
+	dir   string
+	lines []string
+}
+
+func (p *past) live(l life, dir string) error {
+	l.Dir, l.Dies, p.dir = dir, true, dir
+	process, err := startLife(l, func(line string) error {
+		p.lines = append(p.lines, line)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	broken, _ := process.End(hangLimit)
+	return broken
+}
+
+// before has an oracle hear the life, and puts what it has left where the next one is to be.
+func (p *past) before(o *oracle, dir string) error {
+	if p.dir == "" {
+		return nil
+	}
+	o.begin(0)
+	for _, line := range p.lines {
+		if err := o.hear(line); err != nil {
+			return err
+		}
+	}
+	o.end()
+	return os.CopyFS(dir, os.DirFS(p.dir))
 }
 
 // failOnce lives a life in which the k-th call of a kind fails. It returns k, or
 // 0 when there were not so many, and how many there were.
-func failOnce(l life, f fault, k int, home string) (at, calls int, err error) {
+func failOnce(l life, f fault, k int, home string, past past) (at, calls int, err error) {
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return 0, 0, err
 	}
@@ -100,6 +147,9 @@ func failOnce(l life, f fault, k int, home string) (at, calls int, err error) {
 		return effect{}
 	})
 	o := newOracle()
+	if err := past.before(o, l.Dir); err != nil {
+		return 0, 0, err
+	}
 	o.begin(1)
 	failed := 0
 	p, err := startSupervised(l, s, func(line string) error {
@@ -130,15 +180,15 @@ func failOnce(l life, f fault, k int, home string) (at, calls int, err error) {
 	switch {
 	case err != nil:
 		return at, calls, err
-	case syncsAfter(made, victim) > 0:
-		return at, calls, fmt.Errorf("%d syncs after one that failed", syncsAfter(made, victim))
+	case f.syncsAfter(made, victim) > 0:
+		return at, calls, fmt.Errorf("%d syncs after one that failed", f.syncsAfter(made, victim))
 	case at == 0 && !o.clean:
 		return at, calls, fmt.Errorf("nothing failed, and the life ended with: %q", o.class)
 	case !killed && !o.dead:
 		return at, calls, fmt.Errorf("the life did not say how it ended")
 	case f.call == "pwrite64" && f.wantsRoom() && failed != 0 && !o.clean:
 		return at, calls, fmt.Errorf("a full disk ended the life with: %q", o.class)
-	case isSync(f.call) && !killed && at > 0 && failed != 0 && o.clean:
+	case isSync(f.call) && !killed && at > 0 && failed != 0 && o.clean && !f.noLog(victim):
 		return at, calls, fmt.Errorf("a sync failed and no caller was told")
 	}
 	o.end()
@@ -153,17 +203,25 @@ func failOnce(l life, f fault, k int, home string) (at, calls int, err error) {
 // handful of calls, and waits up to two seconds for a full disk.
 const hangLimit = 8 * time.Second
 
-// syncsAfter counts the syncs of a file after one of it that failed.
-func syncsAfter(calls []call, victim call) (after int) {
+// syncsAfter counts the syncs of a file after one of it that failed, or of either file that
+// has what was accepted after one of the other.
+func (f fault) syncsAfter(calls []call, victim call) (after int) {
 	if !isSync(victim.name) || !victim.failed {
 		return 0
 	}
+	kept := func(c call) bool { return slices.Contains(keptFiles, filepath.Base(c.path)) }
 	seen := false
 	for _, c := range calls {
-		if seen && isSync(c.name) && c.path == victim.path {
+		if seen && isSync(c.name) && (c.path == victim.path || kept(c) && kept(victim) && !f.noLog(victim)) {
 			after++
 		}
 		seen = seen || c.forced
 	}
 	return after
+}
+
+// noLog reports whether there was no room for a log, or its name, as it was made: it has nothing
+// yet, and the life goes on without.
+func (f fault) noLog(victim call) bool {
+	return victim.name == "fsync" && f.wantsRoom() && !strings.HasPrefix(filepath.Base(victim.path), journalFile)
 }

@@ -19,6 +19,7 @@ type call struct {
 	second string // the new name of a rename
 	data   []byte
 	offset int64 // of a write; the size of a truncate
+	cuts   bool  // of an open: what is there goes
 	failed bool
 	forced bool // the failure was injected
 }
@@ -42,7 +43,7 @@ var lacksStrace = sync.OnceValue(func() string {
 func straceArgs(file string, more ...string) []string {
 	args := []string{
 		"strace", "-f", "-y", "-xx", "-s", "8388608", "-e", "signal=none", "-o", file, "--seccomp-bpf",
-		"-e", "trace=openat,rename,renameat,renameat2,unlinkat,pwrite64,write,ftruncate,fsync,fdatasync,mmap",
+		"-e", "trace=openat,rename,renameat,renameat2,unlinkat,pwrite64,pwritev2,write,ftruncate,fsync,fdatasync,mmap",
 	}
 	return append(args, more...)
 }
@@ -138,6 +139,7 @@ func parseCall(text string) *call {
 	if name == "openat" && !strings.Contains(rest, "O_CREAT") {
 		c.name = "open"
 	}
+	c.cuts = strings.Contains(rest, "O_TRUNC")
 	return c
 }
 

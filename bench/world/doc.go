@@ -62,6 +62,9 @@
 // journal.Check finds nothing behind any process. It reads a directory, so it is not asked about
 // a disk in memory: what is on that, the next life shows.
 //
+// Each world has a log before the file that is of the usual size, or so small that it is full
+// all the time, or none, or another one in each life.
+//
 // Each process has a bubble, whose clock goes on where that of the one before stood, so
 // worlds of hours take milliseconds and rates and due times are exact here, too. Left out
 // are the features disk and clock: a file has no faults on demand; bench/soak has those of the kernel.

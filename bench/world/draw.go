@@ -33,6 +33,9 @@ func (d *draw) script(seed uint64, only []string) script {
 	if d.gone {
 		conf.set("gone", "yes")
 	}
+	if d.file {
+		conf.set("wal", d.one("0", "8192", "32768", "-1", "changing"))
+	}
 	for _, f := range d.swarm {
 		if f.world != nil {
 			f.world(d, conf)
