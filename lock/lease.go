@@ -16,6 +16,8 @@ type record struct {
 	ttl     time.Duration
 	since   time.Duration
 	at      time.Duration // when it ends by itself; never: it does not
+	rings   time.Duration // when the agenda looks at it: at its end, or earlier if it extends itself
+	extends bool          // it does, each third of its ttl
 	index   int           // in the agenda, from 1; 0 = it is not there
 	end     error         // why it has ended; nil: it has not
 	lost    chan struct{} // closed at its end; nil until asked for

@@ -564,7 +564,7 @@ var inRoot = []mutation{
 	{"no limit for who has slots", "executor/internal/work/enter.go", "	w.enterAll(true)\n", "", gate{"./executor", "^TestStartsAreCountedBehindSlots$"}},
 	{"a slot that is older than its run", "executor/internal/admit/claim.go", "	case late && slices.ContainsFunc(c.holds, over):", "	case late && false && slices.ContainsFunc(c.holds, over):", gate{"./executor", "^TestASlotLastsFromTheStart$"}},
 	{"a success with a lost slot", "executor/internal/slots/condition.go", "	if !h.Renew() {\n		return lock.ErrLockLost", "	if false {\n		return lock.ErrLockLost", slotsKept},
-	{"a lease that is a moment too long", "lock/entry.go", "g.ends[0].at <= o.now() {", "g.ends[0].at < o.now() {", leases},
+	{"a lease that is a moment too long", "lock/entry.go", "r.at <= o.now() {", "r.at < o.now() {", leases},
 	{"overtake those who wait", "lock/entry.go", "return e.lease == nil && e.line.n == 0", "return e.lease == nil", locks},
 	{"use a token again", "lock/entry.go", "	g.token++\n	now", "	g.token = max(g.token, 1)\n	now", locks},
 	{"lose a wake-up", "lock/entry.go", "		g.callNext(e, o)\n", "		_ = e\n", locks},
