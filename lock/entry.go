@@ -128,9 +128,16 @@ func (g *engine) hold(r *record) {
 func (g *engine) end(r *record, reason error, o *op) {
 	r.end = reason
 	g.ends.drop(r)
-	if r.lost != nil || r.hooks != nil {
-		r.tell(o)
+	if r.lost != nil {
+		close(r.lost)
 	}
+	if len(r.hooks) > 0 {
+		lost := r.lostError(r.token)
+		for _, h := range r.hooks {
+			o.wakes.add(func() { h.f(lost) })
+		}
+	}
+	r.lost, r.hooks = nil, nil
 	for _, e := range r.entries {
 		e.setLease(nil)
 		g.callNext(e, o)

@@ -36,20 +36,6 @@ func (r *record) lostError(token uint64) error {
 // endHook is called with the reason when a lease ends.
 type endHook struct{ f func(error) }
 
-// tell tells those who want to know of the end.
-func (r *record) tell(o *op) {
-	if r.lost != nil {
-		close(r.lost)
-	}
-	if len(r.hooks) > 0 {
-		reason := r.lostError(r.token)
-		for _, h := range r.hooks {
-			o.wakes.add(func() { h.f(reason) })
-		}
-	}
-	r.lost, r.hooks = nil, nil
-}
-
 // over is the Lost channel of every lease that has ended.
 var over = func() chan struct{} {
 	c := make(chan struct{})

@@ -581,7 +581,7 @@ var inRoot = []mutation{
 	// Schedules.
 	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(o.ctx)", "a.enqueue(a.c.ctx)", offices},
 	{"a tick is lost in silence", "executor/cron/fire.go", "			if !giveBack() { // another", "			if !giveBack() && a.send == nil { // another", offices},
-	{"a restart that loses ticks in silence", "executor/cron/cron.go", "			gaps = append(gaps, before)\n", "", restarts},
+	{"a restart that loses ticks in silence", "executor/cron/cron.go", "				gaps = append(gaps, gap{s, r.handled, now})\n", "", restarts},
 	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n", "	if !found && s.missed != MissedSkip {\n", restarts},
 	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
 

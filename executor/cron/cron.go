@@ -173,8 +173,11 @@ func (c *Cron) fireDue(o *term) (next time.Duration, gaps []gap) {
 		if c.firing[s] != nil || s.progress.paused {
 			continue // the call that changes that wakes the clock
 		}
-		if before := s.begin(now); before.s != nil {
-			gaps = append(gaps, before)
+		if r := s.progress; r.begun.IsZero() { // no leader has looked at it: what was missed before is over, or is made up for
+			if r.begun = now; s.missed == MissedSkip && now.After(r.handled) {
+				gaps = append(gaps, gap{s, r.handled, now})
+				r.advance(now)
+			}
 		}
 		if tick := s.nextTick(); tick.After(now) {
 			next = min(next, tick.Sub(now))

@@ -29,7 +29,18 @@ func (c *Cron) fire(o *term, s *schedule) {
 		c.poke()
 	}()
 	for {
-		ticks := c.due(o, s)
+		c.group.mu.Lock()
+		handled, begun := s.progress.handled, s.progress.begun
+		c.group.mu.Unlock()
+		ticks, lost := s.plan(handled, begun, c.now())
+		if !lost.IsZero() { // what is missed is over
+			c.reportMissed(gap{s, handled, lost})
+			c.group.mu.Lock()
+			if !o.over() {
+				s.progress.advance(lost)
+			}
+			c.group.mu.Unlock()
+		}
 		if len(ticks) == 0 {
 			return
 		}
@@ -39,25 +50,6 @@ func (c *Cron) fire(o *term, s *schedule) {
 			}
 		}
 	}
-}
-
-// due returns the ticks to be fired now. Those that are missed are over.
-func (c *Cron) due(o *term, s *schedule) []time.Time {
-	now := c.now()
-	c.group.mu.Lock()
-	handled, begun := s.progress.handled, s.progress.begun
-	c.group.mu.Unlock()
-	ticks, lost := s.plan(handled, begun, now)
-	if lost.IsZero() {
-		return ticks
-	}
-	c.reportMissed(gap{s, handled, lost})
-	c.group.mu.Lock()
-	defer c.group.mu.Unlock()
-	if !o.over() {
-		s.progress.advance(lost)
-	}
-	return ticks
 }
 
 // reportMissed says which ticks are over although they were not fired. Those of other

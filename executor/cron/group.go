@@ -104,26 +104,21 @@ func (c *Cron) stand() (*term, time.Duration, <-chan struct{}) {
 		leads := c.candidate.IsLeader()
 		leader, changed := e.Leader()
 		if leads {
-			return c.takeTerm(), min(c.look, time.Until(leader.Until)/3), changed
+			at := c.term
+			if at.over() { // another one begins
+				at = nil
+				if ctx, cancel, err := c.candidate.Context(c.ctx); err == nil { // or it is lost at once, which the channel says, too
+					c.report(slog.LevelInfo, "cron leads", slog.String("member", c.cfg.Member))
+					at = &term{ctx, cancel}
+				}
+			}
+			return at, min(c.look, time.Until(leader.Until)/3), changed
 		}
 		if leader.ID != "" {
 			return nil, never, changed
 		}
 	}
 	return nil, c.look, nil
-}
-
-// takeTerm returns the present term, or begins one.
-func (c *Cron) takeTerm() *term {
-	if !c.term.over() {
-		return c.term
-	}
-	ctx, cancel, err := c.candidate.Context(c.ctx)
-	if err != nil {
-		return nil // lost at once; the channel says so, too
-	}
-	c.report(slog.LevelInfo, "cron leads", slog.String("member", c.cfg.Member))
-	return &term{ctx, cancel}
 }
 
 // SetLease makes the lease of the leader last d from now on: the present one, and each
