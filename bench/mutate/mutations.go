@@ -579,7 +579,7 @@ var inRoot = []mutation{
 	{"sell a ticket twice", "lock/slots.go", " || at.position <= s.last.position {", " {", slots},
 
 	// Schedules.
-	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(o.ctx)", "a.enqueue(a.c.ctx)", offices},
+	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(term)", "a.enqueue(a.c.ctx)", offices},
 	{"a tick is lost in silence", "executor/cron/fire.go", "			if !giveBack() { // another", "			if !giveBack() && a.send == nil { // another", offices},
 	{"a restart that loses ticks in silence", "executor/cron/cron.go", "				gaps = append(gaps, gap{s, r.handled, now})\n", "", restarts},
 	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n", "	if !found && s.missed != MissedSkip {\n", restarts},
