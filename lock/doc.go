@@ -70,9 +70,9 @@
 // # Census of goroutines and timers
 //
 // No goroutine lives in this package. A table has at most one runtime timer, set to
-// the earliest lease end, and none when nothing can expire. A candidate with
-// AutoExtend has one timer while it leads. A table without TTLs causes no wake-up,
-// however many keys are held and however many waiters wait.
+// the earliest lease end, or the next extension of a leader with AutoExtend, and none
+// when nothing can expire. A table without TTLs causes no wake-up, however many keys
+// are held and however many waiters wait.
 //
 // # Roads not taken
 //

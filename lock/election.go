@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,7 +15,7 @@ type ElectionConfig struct {
 	// Lease is how long a leader stays leader without extending. 0 = 3 min;
 	// negative is refused.
 	Lease time.Duration
-	// AutoExtend lets a timer extend the lease of a leader every third of its
+	// AutoExtend lets the table extend the lease of a leader every third of its
 	// length until it resigns, so that a leader that is busy stays leader. false =
 	// only IsLeader extends, so that a leader that hangs loses the flag.
 	AutoExtend bool
@@ -93,15 +92,11 @@ type Candidate struct {
 	id       string
 	campaign chan struct{} // holds one value while a Campaign waits; the second one waits for it
 	length   atomic.Int64  // of a lease, a time.Duration
-
-	// mu guards beat. Nothing is locked and no method of the table is called under it.
-	mu   sync.Mutex
-	beat *time.Timer // extends the lease; nil unless AutoExtend and leading
 }
 
 // options are those of a request for the flag.
 func (c *Candidate) options() Options {
-	return Options{Owner: c.id, TTL: time.Duration(c.length.Load())}
+	return Options{Owner: c.id, TTL: time.Duration(c.length.Load()), extends: c.election.cfg.AutoExtend}
 }
 
 // IsLeader takes the flag if it is free, and extends the lease if the candidate
@@ -116,14 +111,12 @@ func (c *Candidate) IsLeader() bool {
 	at := t.entries[c.election.key]
 	leads := c.leadsLocked(at)
 	if leads {
+		at.lease.extends = at.lease.extends || opt.extends
 		t.extend(at.lease, opt.TTL, &o)
 	} else {
 		leads = t.try(opt, []string{c.election.key}, &o) != nil
 	}
 	t.done(&o)
-	if leads {
-		c.startBeat()
-	}
 	return leads
 }
 
@@ -152,11 +145,8 @@ func (c *Candidate) Campaign(ctx context.Context) error {
 	if c.IsLeader() {
 		return nil
 	}
-	if _, err := c.election.table.Acquire(ctx, c.options(), c.election.key); err != nil {
-		return err
-	}
-	c.startBeat()
-	return nil
+	_, err = c.election.table.Acquire(ctx, c.options(), c.election.key)
+	return err
 }
 
 // lease returns the lease of the reign, or an error that is [ErrNotLeader].
@@ -193,7 +183,6 @@ func (c *Candidate) Context(parent context.Context) (context.Context, context.Ca
 // Resign gives the flag to the next who campaigns. It returns [ErrNotLeader],
 // without effect, when the candidate does not lead.
 func (c *Candidate) Resign() error {
-	c.stopBeat()
 	l, err := c.lease()
 	if err != nil {
 		return err
@@ -219,39 +208,5 @@ func (c *Candidate) SetLease(d time.Duration) error {
 		return fmt.Errorf("%w: %w", ErrNotLeader, err)
 	}
 	c.length.Store(int64(d))
-	c.stopBeat()
-	c.startBeat()
 	return nil
-}
-
-// startBeat lets a timer extend the lease if the config says so and none does.
-func (c *Candidate) startBeat() {
-	if !c.election.cfg.AutoExtend {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.beat == nil {
-		c.beat = time.AfterFunc(max(c.options().TTL/3, 1), c.extend)
-	}
-}
-
-func (c *Candidate) stopBeat() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.beat != nil {
-		c.beat.Stop()
-		c.beat = nil
-	}
-}
-
-// extend is what the timer calls. It never takes a flag that was lost.
-func (c *Candidate) extend() {
-	c.mu.Lock()
-	c.beat = nil
-	c.mu.Unlock()
-	l, err := c.lease()
-	if err == nil && l.Extend(c.options().TTL) == nil {
-		c.startBeat()
-	}
 }

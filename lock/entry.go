@@ -46,10 +46,14 @@ func (e *entry) setLease(r *record) {
 	}
 }
 
-// expire ends what is overdue.
+// expire ends what is overdue, and extends what extends itself.
 func (g *engine) expire(o *op) {
-	for len(g.ends) > 0 && g.ends[0].at <= o.now() { // a lease is held before its end, not at it
-		g.end(g.ends[0], ErrExpired, o)
+	for len(g.ends) > 0 && g.ends[0].rings <= o.now() {
+		if r := g.ends[0]; r.at <= o.now() { // a lease is held before its end, not at it
+			g.end(r, ErrExpired, o)
+		} else {
+			g.extend(r, r.ttl, o)
+		}
 	}
 }
 
@@ -91,23 +95,23 @@ func (g *engine) try(opt Options, keys []string, o *op) *record {
 		if !e.free() {
 			return nil
 		}
-		return g.grant(&e.own, opt.Owner, opt.TTL, o)
+		return g.grant(&e.own, opt, o)
 	}
 	for _, key := range keys {
 		if e := g.entries[key]; e != nil && !e.free() {
 			return nil
 		}
 	}
-	return g.grant(g.record(keys), opt.Owner, opt.TTL, o)
+	return g.grant(g.record(keys), opt, o)
 }
 
 // grant makes r the lease of its entries, which are free, and starts it.
-func (g *engine) grant(r *record, owner string, ttl time.Duration, o *op) *record {
+func (g *engine) grant(r *record, opt Options, o *op) *record {
 	g.token++
 	now := o.now()
-	r.token, r.owner, r.ttl, r.since, r.at, r.end = g.token, owner, ttl, now, never, nil
-	if ttl > 0 {
-		g.ends.set(r, after(now, ttl))
+	r.token, r.owner, r.ttl, r.extends, r.since, r.at, r.end = g.token, opt.Owner, opt.TTL, opt.extends, now, never, nil
+	if opt.TTL > 0 {
+		g.ends.set(r, after(now, opt.TTL))
 	}
 	g.hold(r)
 	return r
@@ -124,9 +128,16 @@ func (g *engine) hold(r *record) {
 func (g *engine) end(r *record, reason error, o *op) {
 	r.end = reason
 	g.ends.drop(r)
-	if r.lost != nil || r.hooks != nil {
-		r.tell(o)
+	if r.lost != nil {
+		close(r.lost)
 	}
+	if len(r.hooks) > 0 {
+		lost := r.lostError(r.token)
+		for _, h := range r.hooks {
+			o.wakes.add(func() { h.f(lost) })
+		}
+	}
+	r.lost, r.hooks = nil, nil
 	for _, e := range r.entries {
 		e.setLease(nil)
 		g.callNext(e, o)
@@ -254,12 +265,15 @@ func after(now, d time.Duration) time.Duration {
 	return now + d
 }
 
-// agenda is a heap of the leases that end by themselves, by their ends.
+// agenda is a heap of the leases that end or extend themselves, by when it rings for them.
 type agenda []*record
 
 // set gives a lease its end, sooner or later than it had; never: it has none.
 func (a *agenda) set(r *record, at time.Duration) {
-	switch r.at = at; {
+	if r.at, r.rings = at, at; r.extends { // a third of the lease from now
+		r.rings = at - r.ttl/3*2
+	}
+	switch {
 	case at == never:
 		a.drop(r)
 	case r.index == 0:
@@ -276,17 +290,17 @@ func (a *agenda) drop(r *record) {
 	}
 }
 
-// next is the earliest end, never when there is none.
+// next is when it rings first, never when there is nothing in it.
 func (a agenda) next() time.Duration {
 	if len(a) == 0 {
 		return never
 	}
-	return a[0].at
+	return a[0].rings
 }
 
 // Len, Less, Swap, Push and Pop are for package heap.
 func (a *agenda) Len() int           { return len(*a) }
-func (a *agenda) Less(i, j int) bool { return (*a)[i].at < (*a)[j].at }
+func (a *agenda) Less(i, j int) bool { return (*a)[i].rings < (*a)[j].rings }
 
 func (a *agenda) Swap(i, j int) {
 	h := *a
@@ -307,7 +321,7 @@ func (a *agenda) Pop() any {
 	return r
 }
 
-// timer calls a function when the earliest end of a lease has come.
+// timer calls a function when a lease ends, or is to be extended, first.
 // It is guarded by the mutex of its owner.
 //
 // Invariant after arm: the timer is set exactly when there is such an end, and

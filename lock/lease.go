@@ -16,6 +16,8 @@ type record struct {
 	ttl     time.Duration
 	since   time.Duration
 	at      time.Duration // when it ends by itself; never: it does not
+	rings   time.Duration // when the agenda looks at it: at its end, or earlier if it extends itself
+	extends bool          // it does, each third of its ttl
 	index   int           // in the agenda, from 1; 0 = it is not there
 	end     error         // why it has ended; nil: it has not
 	lost    chan struct{} // closed at its end; nil until asked for
@@ -33,20 +35,6 @@ func (r *record) lostError(token uint64) error {
 
 // endHook is called with the reason when a lease ends.
 type endHook struct{ f func(error) }
-
-// tell tells those who want to know of the end.
-func (r *record) tell(o *op) {
-	if r.lost != nil {
-		close(r.lost)
-	}
-	if len(r.hooks) > 0 {
-		reason := r.lostError(r.token)
-		for _, h := range r.hooks {
-			o.wakes.add(func() { h.f(reason) })
-		}
-	}
-	r.lost, r.hooks = nil, nil
-}
 
 // over is the Lost channel of every lease that has ended.
 var over = func() chan struct{} {

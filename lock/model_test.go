@@ -199,11 +199,11 @@ func (t *Table) check() error {
 		return fmt.Errorf("idle: %d in the list, %d counted", t.idle.n, idle)
 	}
 	for i, r := range t.ends {
-		if r.index != i+1 || i > 0 && t.ends[(i-1)/2].at > r.at {
+		if r.index != i+1 || i > 0 && t.ends[(i-1)/2].rings > r.rings {
 			return fmt.Errorf("heap is broken at %d", i)
 		}
 	}
-	if on := len(t.ends) > 0; t.timer.on != on || on && t.timer.armed > t.ends[0].at {
+	if on := len(t.ends) > 0; t.timer.on != on || on && t.timer.armed > t.ends[0].rings {
 		return fmt.Errorf("timer on %v at %v with %d ends", t.timer.on, t.timer.armed, len(t.ends))
 	}
 	return nil

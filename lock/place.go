@@ -13,8 +13,7 @@ import (
 // and the order of arrival is one order. Until then it holds nothing.
 type Place struct {
 	table *Table
-	owner string
-	ttl   time.Duration
+	opt   Options
 	since time.Duration
 	wake  func() // nil: none is called
 	spots []spot // where it stands; nil: it does not wait
@@ -48,7 +47,7 @@ func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) 
 		return nil, err
 	}
 	var o op
-	p := &Place{table: t, owner: opt.Owner, ttl: opt.TTL, wake: wake}
+	p := &Place{table: t, opt: opt, wake: wake}
 	t.enter(&o)
 	if r := t.try(opt, keys, &o); r != nil {
 		p.lease = t.lease(r)
@@ -82,14 +81,14 @@ func (g *engine) stand(p *Place, keys ...string) {
 			s.entry.wide++
 		}
 	}
-	if p.owner == "" {
+	if p.opt.Owner == "" {
 		return
 	}
 	if g.waiting == nil {
 		g.waiting = make(map[string]*Place)
 	}
-	p.next = g.waiting[p.owner]
-	g.waiting[p.owner] = p
+	p.next = g.waiting[p.opt.Owner]
+	g.waiting[p.opt.Owner] = p
 }
 
 // stepOut takes a place out of all lines, and from the list of its owner. At the keys
@@ -103,19 +102,19 @@ func (g *engine) stepOut(p *Place) (left []spot) {
 		}
 	}
 	left, p.spots = p.spots, nil
-	if p.owner == "" {
+	if p.opt.Owner == "" {
 		return left
 	}
-	switch before := g.waiting[p.owner]; {
+	switch before := g.waiting[p.opt.Owner]; {
 	case before != p:
 		for before.next != p {
 			before = before.next
 		}
 		before.next = p.next
 	case p.next == nil:
-		delete(g.waiting, p.owner)
+		delete(g.waiting, p.opt.Owner)
 	default:
-		g.waiting[p.owner] = p.next
+		g.waiting[p.opt.Owner] = p.next
 	}
 	return left
 }
@@ -134,7 +133,7 @@ func (g *engine) callNext(e *entry, o *op) {
 				r.entries = append(r.entries, left[i].entry)
 			}
 		}
-		p.lease = p.table.lease(g.grant(r, p.owner, p.ttl, o))
+		p.lease = p.table.lease(g.grant(r, p.opt, o))
 		if p.wake != nil {
 			o.wakes.add(p.wake)
 		}
@@ -181,7 +180,7 @@ func (p *Place) Ahead() (all []Hop) {
 			all = append(all, Hop{Key: e.key, Holder: e.lease.owner})
 		}
 		if first := e.line.first.value; first != p && len(first.spots) > 1 {
-			all = append(all, Hop{Key: e.key, Holder: first.owner})
+			all = append(all, Hop{Key: e.key, Holder: first.opt.Owner})
 		}
 	}
 	return all
@@ -291,11 +290,11 @@ func (t *Table) Acquire(ctx context.Context, opt Options, keys ...string) (Lease
 // An expired lease would open a cycle by itself; it is refused all the same, since
 // no owner in it could do anything else.
 func (g *engine) deadlock(p *Place) []Hop {
-	if p.owner == "" {
+	if p.opt.Owner == "" {
 		return nil
 	}
-	first := g.waiting[p.owner]
-	s := search{engine: g, target: p.owner, walk: first != p || p.next != nil, seen: map[string]bool{}}
+	first := g.waiting[p.opt.Owner]
+	s := search{engine: g, target: p.opt.Owner, walk: first != p || p.next != nil, seen: map[string]bool{}}
 	if !s.waits(p) {
 		return nil
 	}
@@ -337,7 +336,7 @@ func (s *search) key(p *Place, e *entry, last *node[*Place]) bool {
 		return false
 	}
 	for ; last != nil; last = last.prev {
-		if s.hop(p, e, last.value.owner) {
+		if s.hop(p, e, last.value.opt.Owner) {
 			return true
 		}
 	}
@@ -349,7 +348,7 @@ func (s *search) hop(p *Place, e *entry, holder string) bool {
 	if holder == "" || s.seen[holder] {
 		return false
 	}
-	s.way = append(s.way, Hop{Owner: p.owner, Key: e.key})
+	s.way = append(s.way, Hop{Owner: p.opt.Owner, Key: e.key})
 	if holder == s.target {
 		return true
 	}

@@ -377,7 +377,7 @@ func (t *Table) restoreLocked(held []Held, o *op) ([]Lease, error) {
 		t.token = max(t.token, h.Token)
 		if left, live := left(h.Until, h.TTL, wall); live {
 			r := t.record(h.Keys) // which are free
-			r.token, r.owner, r.ttl, r.since, r.end = h.Token, h.Owner, h.TTL, now-wall.Sub(h.Since), nil
+			r.token, r.owner, r.ttl, r.extends, r.since, r.end = h.Token, h.Owner, h.TTL, false, now-wall.Sub(h.Since), nil
 			t.ends.set(r, after(now, left))
 			t.hold(r)
 			leases[i] = t.lease(r)

@@ -18,6 +18,8 @@ type Options struct {
 	// unlocked; negative is refused with [ErrDuration]. A TTL too large for the
 	// clock (centuries) counts as 0.
 	TTL time.Duration
+
+	extends bool // the lease extends itself, as long as the process runs
 }
 
 // Table is a set of leases: keys, each held by at most one lease, with a FIFO queue
@@ -242,7 +244,7 @@ func (t *Table) statusLocked(e *entry, o *op) Status {
 	}
 	for at := e.line.first; at != nil; at = at.next {
 		w := at.value
-		s.Waiters = append(s.Waiters, Waiter{w.owner, w.waitsFor(), wall.Add(w.since - now), now - w.since})
+		s.Waiters = append(s.Waiters, Waiter{w.opt.Owner, w.waitsFor(), wall.Add(w.since - now), now - w.since})
 	}
 	return s
 }

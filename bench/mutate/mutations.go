@@ -564,7 +564,7 @@ var inRoot = []mutation{
 	{"no limit for who has slots", "executor/internal/work/enter.go", "	w.enterAll(true)\n", "", gate{"./executor", "^TestStartsAreCountedBehindSlots$"}},
 	{"a slot that is older than its run", "executor/internal/admit/claim.go", "	case late && slices.ContainsFunc(c.holds, over):", "	case late && false && slices.ContainsFunc(c.holds, over):", gate{"./executor", "^TestASlotLastsFromTheStart$"}},
 	{"a success with a lost slot", "executor/internal/slots/condition.go", "	if !h.Renew() {\n		return lock.ErrLockLost", "	if false {\n		return lock.ErrLockLost", slotsKept},
-	{"a lease that is a moment too long", "lock/entry.go", "g.ends[0].at <= o.now() {", "g.ends[0].at < o.now() {", leases},
+	{"a lease that is a moment too long", "lock/entry.go", "r.at <= o.now() {", "r.at < o.now() {", leases},
 	{"overtake those who wait", "lock/entry.go", "return e.lease == nil && e.line.n == 0", "return e.lease == nil", locks},
 	{"use a token again", "lock/entry.go", "	g.token++\n	now", "	g.token = max(g.token, 1)\n	now", locks},
 	{"lose a wake-up", "lock/entry.go", "		g.callNext(e, o)\n", "		_ = e\n", locks},
@@ -579,9 +579,9 @@ var inRoot = []mutation{
 	{"sell a ticket twice", "lock/slots.go", " || at.position <= s.last.position {", " {", slots},
 
 	// Schedules.
-	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(o.ctx)", "a.enqueue(a.c.ctx)", offices},
+	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(term)", "a.enqueue(a.c.ctx)", offices},
 	{"a tick is lost in silence", "executor/cron/fire.go", "			if !giveBack() { // another", "			if !giveBack() && a.send == nil { // another", offices},
-	{"a restart that loses ticks in silence", "executor/cron/cron.go", "			gaps = append(gaps, before)\n", "", restarts},
+	{"a restart that loses ticks in silence", "executor/cron/cron.go", "				gaps = append(gaps, gap{s, r.handled, now})\n", "", restarts},
 	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n", "	if !found && s.missed != MissedSkip {\n", restarts},
 	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
 

@@ -36,7 +36,7 @@ var inPostgres = []mutation{
 	{"a row is taken apart twice", "journal/postgres/functions.sql", " AND calls <> parts[1]", "", server("TestAnOwnerFromBeforeSplitsNothing")},
 	{"an error of the server refuses a row", "journal/postgres/intake.go", "return !server && ", "return (server || !server) && ", server("TestRowsWaitForTheServer")},
 	{"the log has each pass that fails", "journal/postgres/inbox.go", "time.Since(told) >= tellEvery {", "time.Since(told) >= 0 {", server("TestRowsWaitForTheServer")},
-	{"give away what handlers are inside of", "journal/postgres/partition.go", "\tp.awaitHandlers()\n", "", server("TestAPartitionWaitsForItsHandlers")},
+	{"give away what handlers are inside of", "journal/postgres/partition.go", "\t\tp.handlers.Wait()\n", "", server("TestAPartitionWaitsForItsHandlers")},
 	{"give the lease back beside handlers", "journal/postgres/partition.go", "&& p.lingering() == 0 {", "&& p.lingering() >= 0 {", server("TestAStopThatIsOverKeepsTheLeaseOfItsHandlers")},
 	{"handlers begin before their partition", "journal/postgres/partition.go", "\tp.ready.Store(true) // before the first handler: it may enqueue here\n\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n", "\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n\ttime.Sleep(50 * time.Millisecond)\n\tp.ready.Store(true)\n", server("TestHandlersOfAPartitionThatIsBeingOpened")},
 	{"import one of two journals", "journal/postgres/export.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},

@@ -105,10 +105,21 @@ func pause(ctx context.Context, c *call) (err error) {
 		err = w.all(ctx, admin.Act{Do: c.Name, Queue: w.queue, Prefix: prefix, All: args.Len() < 3 && prefix == ""}, args.Slice()[min(args.Len(), 2):])
 		n = w.Back
 	}
-	if err == nil {
-		c.paused(n)
+	if err != nil {
+		return err
 	}
-	return err
+	what := "the executor is" // paused, or goes on
+	switch args := c.Args().Len(); {
+	case args == 1:
+	case c.IsSet("prefix"):
+		what = "what begins with " + show([]byte(c.String("prefix"))) + " is"
+	case args == 2:
+		what = "queue " + show([]byte(c.Args().Get(1))) + " is"
+	default:
+		what = brief.Count(n, "id was", "ids were")
+	}
+	c.say(c.Name, acted{c.Name + "d", inspect.Requeued{Back: n}}, "%s %s\n", what, c.Name+"d")
+	return nil
 }
 
 // pauseAtRest writes to a journal what is paused, or goes on, from the next start on.
@@ -187,18 +198,3 @@ func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err erro
 }
 
 var errNoName = usage("the name of the queue is empty")
-
-// paused says what was paused, or goes on.
-func (c *call) paused(n int) {
-	what, done := "the executor is", c.Name+"d"
-	switch args := c.Args().Len(); {
-	case args == 1:
-	case c.IsSet("prefix"):
-		what = "what begins with " + show([]byte(c.String("prefix"))) + " is"
-	case args == 2:
-		what = "queue " + show([]byte(c.Args().Get(1))) + " is"
-	default:
-		what = brief.Count(n, "id was", "ids were")
-	}
-	c.say(c.Name, acted{done, inspect.Requeued{Back: n}}, "%s %s\n", what, done)
-}

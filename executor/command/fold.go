@@ -42,7 +42,6 @@ type fold struct {
 	run      *shard.Run
 	suspects map[journal.Position]journal.Suspicion
 
-	mu      sync.Mutex
 	halted  []journal.Entry // states of jobs that were halted when they were written
 	bytes   int64           // of all payloads
 	merged  int
@@ -61,7 +60,21 @@ func (nowhere) Record(*shard.Change) {}
 // load takes in the entries of the queue as a start does, but all into one shard.
 func (f *fold) load(pages [][]journal.Ref) {
 	one := func([]byte) int { return 0 }
-	if _, f.err = shard.LoadAll([]*shard.Core{f.core}, pages, one, f.see); f.err != nil {
+	var mu sync.Mutex                      // several goroutines look
+	see := func(entries []journal.Entry) { // what can't be asked of the core
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range entries {
+			e := &entries[i]
+			f.bytes += int64(len(e.Payload))
+			if e.Kind == journal.KindState && e.Halted {
+				state := *e
+				state.ID, state.Error, state.History = bytes.Clone(e.ID), bytes.Clone(e.Error), bytes.Clone(e.History)
+				f.halted = append(f.halted, state)
+			}
+		}
+	}
+	if _, f.err = shard.LoadAll([]*shard.Core{f.core}, pages, one, see); f.err != nil {
 		return
 	}
 	slices.SortFunc(f.halted, func(a, b journal.Entry) int { return cmp.Compare(a.Position, b.Position) })
@@ -69,21 +82,6 @@ func (f *fold) load(pages [][]journal.Ref) {
 	f.merged = int(f.core.Counts().Merged)
 	f.core.Record(nowhere{})
 	f.run, f.err = f.core.NewRun(), f.core.Err()
-}
-
-// see notes what can't be asked of the core. Several goroutines call it.
-func (f *fold) see(entries []journal.Entry) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := range entries {
-		e := &entries[i]
-		f.bytes += int64(len(e.Payload))
-		if e.Kind == journal.KindState && e.Halted {
-			state := *e
-			state.ID, state.Error, state.History = bytes.Clone(e.ID), bytes.Clone(e.Error), bytes.Clone(e.History)
-			f.halted = append(f.halted, state)
-		}
-	}
 }
 
 // next is the run that comes next in the order of one shard, by due time; those that no

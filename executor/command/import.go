@@ -105,10 +105,9 @@ func (m *importer) line(l *line) (err error) {
 		}
 		return m.b.Set(set)
 	case "end":
-		if l.Lines != m.lines {
+		if m.ended = l.Lines == m.lines; !m.ended {
 			return fmt.Errorf("the end says that there are %d lines before it, there are %d", l.Lines, m.lines)
 		}
-		m.ended = true
 		return nil
 	}
 	return fmt.Errorf("unknown type %q", l.Type)

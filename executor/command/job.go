@@ -54,7 +54,14 @@ func jobLive(ctx context.Context, c *call) error {
 		}
 		if d.State != "" {
 			found++
-			c.detail(&d)
+			if c.task(&d.Job); !c.json {
+				if more := d.Payloads - len(d.InHand) - len(d.Waiting); more > 0 {
+					c.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
+				}
+				if d.State == inspect.JobRunning || d.State == inspect.JobParked {
+					c.printf("\nnow: %s\n", tame(d.Why))
+				}
+			}
 		}
 	}
 	n, err := c.deadOf(c.dead(ctx, queues[:1], []string{one.ID}))
@@ -69,19 +76,6 @@ func jobLive(ctx context.Context, c *call) error {
 	}
 	e, err := control.Call[inspect.Explanation](ctx, c.client, control.VerbExplain, one)
 	return cmp.Or(err, noJob(one.Queue, one.ID, e.Newest))
-}
-
-// detail prints everything about a job.
-func (c *call) detail(t *control.Whole) {
-	if c.task(&t.Job); c.json {
-		return
-	}
-	if more := t.Payloads - len(t.InHand) - len(t.Waiting); more > 0 {
-		c.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
-	}
-	if t.State == inspect.JobRunning || t.State == inspect.JobParked {
-		c.printf("\nnow: %s\n", tame(t.Why))
-	}
 }
 
 // noJob says what is known of an id without a job: the score of its newest state that was done, if

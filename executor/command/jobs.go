@@ -121,8 +121,16 @@ func (l *taskList) add(t *control.Job) {
 		due = "never, until a person says so"
 	}
 	what := strconv.Itoa(t.Payloads)
-	if l.payloads {
-		what = l.positions(t)
+	if l.payloads { // the first few are named
+		const most = 4
+		var shown []string
+		for _, p := range t.Waiting[:min(len(t.Waiting), most)] {
+			shown = append(shown, fmt.Sprint(p.Position))
+		}
+		if more := len(t.Waiting) - most; more > 0 {
+			l.cut, shown = true, append(shown, fmt.Sprintf("+%d", more))
+		}
+		what = strings.Join(shown, " ")
 	}
 	state, size := string(t.State), brief.Bytes(t.TotalBytes)
 	if t.BytesAtLeast {
@@ -153,17 +161,4 @@ func (l *taskList) end(s *sum) {
 	} else if !l.json {
 		l.printf("%s\n", brief.Count(s.Runs+s.Halted, "job", "jobs"))
 	}
-}
-
-// positions names the payloads of a run, the first few of them.
-func (l *taskList) positions(t *control.Job) string {
-	const most = 4
-	var shown []string
-	for _, p := range t.Waiting[:min(len(t.Waiting), most)] {
-		shown = append(shown, fmt.Sprint(p.Position))
-	}
-	if more := len(t.Waiting) - most; more > 0 {
-		l.cut, shown = true, append(shown, fmt.Sprintf("+%d", more))
-	}
-	return strings.Join(shown, " ")
 }

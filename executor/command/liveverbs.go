@@ -133,7 +133,21 @@ func eventsLive(ctx context.Context, c *call) error {
 	}
 	n := c.Int("limit")
 	err := control.Follow(ctx, c.client, control.VerbEvents, query, func(e control.Event) error {
-		c.event(&e)
+		text := fmt.Sprintf("%s  %-11s  %s %s", timeText(e.Time.UnixNano()), e.Kind, show([]byte(e.Queue)), show([]byte(e.ID)))
+		if e.Attempt > 0 {
+			text += fmt.Sprintf("  attempt %d", e.Attempt)
+		}
+		if e.Duration > 0 {
+			text += "  after " + brief.Span(e.Duration)
+		}
+		if e.Error != "" {
+			text += "  " + showStart([]byte(e.Error), "-json")
+		}
+		if e.Missed != "" {
+			c.say("missed", struct{ Missed string }{e.Missed}, "%s\n", tame(e.Missed))
+		} else {
+			c.say("event", &e, "%s\n", text)
+		}
 		if n--; n == 0 {
 			return errEnough
 		}
@@ -143,22 +157,4 @@ func eventsLive(ctx context.Context, c *call) error {
 		return nil // the person has seen it
 	}
 	return err
-}
-
-func (c *call) event(e *control.Event) {
-	if e.Missed != "" {
-		c.say("missed", struct{ Missed string }{e.Missed}, "%s\n", tame(e.Missed))
-		return
-	}
-	text := fmt.Sprintf("%s  %-11s  %s %s", timeText(e.Time.UnixNano()), e.Kind, show([]byte(e.Queue)), show([]byte(e.ID)))
-	if e.Attempt > 0 {
-		text += fmt.Sprintf("  attempt %d", e.Attempt)
-	}
-	if e.Duration > 0 {
-		text += "  after " + brief.Span(e.Duration)
-	}
-	if e.Error != "" {
-		text += "  " + showStart([]byte(e.Error), "-json")
-	}
-	c.say("event", e, "%s\n", text)
 }

@@ -117,11 +117,22 @@ type failure struct {
 // fail says what went wrong and what can be done.
 func (o *output) fail(p Program, w io.Writer, err error) {
 	f := failure{Error: tame(err.Error()), Exit: status(err)}
-	if p.Look == nil {
-		f.Hint = hint(err)
-	}
-	if locked, ok := errors.AsType[*journal.LockedError](err); ok {
+	locked, isLocked := errors.AsType[*journal.LockedError](err)
+	if isLocked {
 		f.PID = locked.PID
+	}
+	switch {
+	case p.Look != nil:
+	case errors.Is(err, errAtRest):
+		f.Hint = "strand copy DIR NEWDIR has that process make a hot copy, which can be looked at."
+	case errors.Is(err, errNotRunning):
+		f.Hint = "strand inspect, jobs, job and morgue look at it as it is."
+	case isLocked:
+		f.Hint = "Its process starts or stops at the moment, and may be asked in a second, or has no control socket: then " +
+			"set Config.ControlSocket in its process, or make room if its disk is full: it started without one then. " +
+			"Or have its own process make a hot copy (Copy of its executor), and look at the copy."
+	case errors.Is(err, journal.ErrCorrupt):
+		f.Hint = "strand check lists the damage; strand salvage DIR NEWDIR writes what is intact to a new journal."
 	}
 	if o.json {
 		rowTo(w, "error", f)
@@ -131,22 +142,6 @@ func (o *output) fail(p Program, w io.Writer, err error) {
 	if f.Hint != "" {
 		fmt.Fprintf(w, "%s\n", f.Hint)
 	}
-}
-
-func hint(err error) string {
-	switch {
-	case errors.Is(err, errAtRest):
-		return "strand copy DIR NEWDIR has that process make a hot copy, which can be looked at."
-	case errors.Is(err, errNotRunning):
-		return "strand inspect, jobs, job and morgue look at it as it is."
-	case errors.As(err, new(*journal.LockedError)):
-		return "Its process starts or stops at the moment, and may be asked in a second, or has no control socket: then " +
-			"set Config.ControlSocket in its process, or make room if its disk is full: it started without one then. " +
-			"Or have its own process make a hot copy (Copy of its executor), and look at the copy."
-	case errors.Is(err, journal.ErrCorrupt):
-		return "strand check lists the damage; strand salvage DIR NEWDIR writes what is intact to a new journal."
-	}
-	return ""
 }
 
 // timeOf is a time of a journal.

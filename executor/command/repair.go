@@ -43,7 +43,16 @@ func check(_ context.Context, c *call) error {
 	default:
 		return err // nothing in it has ever been a journal's
 	}
-	return c.damaged(err, s)
+	// All that is wrong is listed, and not only what came first.
+	c.say("check", verdict{false, err.Error(), *s}, "damaged: %s\n", tame(err.Error()))
+	if c.losses(s); !c.json {
+		c.printf("intact: ")
+		c.intact(s)
+		if s.Blocks+s.Buried+s.Queues+s.Keys > 0 {
+			c.printf("strand salvage DIR NEWDIR writes that to a new journal.\n")
+		}
+	}
+	return errDamaged
 }
 
 // soundness is [journal.Check], which has also looked for what an executor would refuse.
@@ -63,19 +72,6 @@ func soundness(dir string) (i journal.Info, err error) {
 		}
 	}
 	return v.Info(), errors.Join(err, v.Close())
-}
-
-// damaged lists everything that is wrong, and not only what came first.
-func (c *call) damaged(found error, s *journal.Salvaged) error {
-	c.say("check", verdict{false, found.Error(), *s}, "damaged: %s\n", tame(found.Error()))
-	if c.losses(s); !c.json {
-		c.printf("intact: ")
-		c.intact(s)
-		if s.Blocks+s.Buried+s.Queues+s.Keys > 0 {
-			c.printf("strand salvage DIR NEWDIR writes that to a new journal.\n")
-		}
-	}
-	return errDamaged
 }
 
 func compact(ctx context.Context, c *call) (err error) {
@@ -109,36 +105,29 @@ func (c *call) intact(s *journal.Salvaged) {
 		brief.Count(s.Blocks, "intact block", "intact blocks"), s.Buried, brief.Count(s.Queues, "queue", "queues"), brief.Count(s.Keys, "state key", "state keys"))
 }
 
+// losses prints what was lost, and the jobs that seem to be in it.
 func (c *call) losses(s *journal.Salvaged) {
 	for _, l := range s.Losses {
-		if c.json {
-			c.row("loss", l)
-		} else {
-			c.loss(&l)
+		at := ""
+		if l.Block != 0 {
+			at = fmt.Sprintf("block %d: ", l.Block)
+		}
+		if c.say("loss", l, "lost: %s%s\n", at, tame(l.Reason)); c.json || l.Block == 0 {
+			continue
+		}
+		for _, j := range l.Jobs[:min(len(l.Jobs), defaultLimit)] {
+			what := "payload"
+			if j.State {
+				what = "state"
+			}
+			c.printf("  perhaps a %s of %s %s, position %d\n", what, show([]byte(j.Queue)), show(j.ID), j.Position)
+		}
+		if more := len(l.Jobs) - defaultLimit; more > 0 {
+			c.printf("  and %d more; -json lists all\n", more)
 		}
 	}
 	if !c.json && len(s.Losses) == 0 {
 		c.printf("nothing was lost\n")
-	}
-}
-
-// loss prints a loss, and the jobs that seem to be in it.
-func (c *call) loss(l *journal.Loss) {
-	if l.Block == 0 {
-		c.printf("lost: %s\n", tame(l.Reason))
-		return
-	}
-	c.printf("lost: block %d: %s\n", l.Block, tame(l.Reason))
-	for i, j := range l.Jobs {
-		if i == defaultLimit {
-			c.printf("  and %d more; -json lists all\n", len(l.Jobs)-i)
-			return
-		}
-		what := "payload"
-		if j.State {
-			what = "state"
-		}
-		c.printf("  perhaps a %s of %s %s, position %d\n", what, show([]byte(j.Queue)), show(j.ID), j.Position)
 	}
 }
 

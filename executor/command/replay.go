@@ -38,25 +38,21 @@ type sum struct {
 func replay(ctx context.Context, c *call) error {
 	const maxPayloads = 1000 // the default of the executor
 	return c.folds(ctx, c.String("queue"), maxPayloads, func(folds *folds) error {
-		c.start(folds.parts[0].View)
+		v := folds.parts[0].View
+		s := start{Epoch: v.Info().Epoch + 1, Newest: v.Info().Next - 1}
+		if blocks := v.Blocks(); len(blocks) > 0 {
+			last := blocks[len(blocks)-1]
+			s.Block, s.At = last.Seq, last.At
+		}
+		unknown := ""
+		if !c.IsSet("shape") {
+			s.Shape = "merged"
+			unknown = "The journal does not know which queues have one payload a run: -shape QUEUE=events, or state, or '*=events', says so.\n"
+		}
+		c.say("start", s, "The next start is number %d. The newest position is %d.\n%s\n", s.Epoch, s.Newest, unknown)
 		c.tasks("run", c.limit()).fill(folds)
 		return nil
 	})
-}
-
-func (c *call) start(v *journal.View) {
-	i := v.Info()
-	s := start{Epoch: i.Epoch + 1, Newest: i.Next - 1}
-	if blocks := v.Blocks(); len(blocks) > 0 {
-		last := blocks[len(blocks)-1]
-		s.Block, s.At = last.Seq, last.At
-	}
-	unknown := ""
-	if !c.IsSet("shape") {
-		s.Shape = "merged"
-		unknown = "The journal does not know which queues have one payload a run: -shape QUEUE=events, or state, or '*=events', says so.\n"
-	}
-	c.say("start", s, "The next start is number %d. The newest position is %d.\n%s\n", s.Epoch, s.Newest, unknown)
 }
 
 func (s *sum) add(t *control.Job, now int64) {

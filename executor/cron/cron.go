@@ -51,14 +51,15 @@ type Cron struct {
 
 	ctx    context.Context // ends after Stop, and then what still enqueues does
 	cancel context.CancelCauseFunc
-	alone  *term // without a group
 
 	wake    chan struct{} // holds a token while the clock is to be looked at
 	closing chan struct{} // closed when nothing is to be fired any more
 	ended   chan struct{} // closed when the clock has ended
 	retired sync.Once
 
-	term *term // of the clock's goroutine
+	// Of the clock's goroutine.
+	term    context.Context // ends when this one does not lead any longer
+	endTerm context.CancelFunc
 
 	// Guarded by group.mu.
 	schedules map[string]*schedule
@@ -88,13 +89,15 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	if c.group == nil {
-		c.group, c.alone = newGroup(nil), &term{ctx: c.ctx}
+		c.group, c.term = newGroup(nil), c.ctx
 		return c, nil
 	}
 	var err error
 	if c.candidate, err = c.group.election.Candidate(cfg.Member); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	c.term, c.endTerm = context.WithCancel(c.ctx)
+	c.endTerm() // it does not lead
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if c.group.members[cfg.Member] != nil {
@@ -136,13 +139,9 @@ func (c *Cron) clock() {
 			c.close()
 			return
 		}
-		o, latest, changed := c.stand()
-		if c.term != o && c.term != nil && c.term.cancel != nil {
-			c.term.cancel()
-		}
-		c.term = o
-		if !o.over() {
-			next, gaps := c.fireDue(o)
+		latest, changed := c.stand()
+		if c.term.Err() == nil {
+			next, gaps := c.fireDue()
 			for _, g := range gaps {
 				c.reportMissed(g)
 			}
@@ -161,7 +160,7 @@ func (c *Cron) clock() {
 
 // fireDue has schedules fire what is due. It returns when the next tick is, and what is
 // to be reported: not under a lock.
-func (c *Cron) fireDue(o *term) (next time.Duration, gaps []gap) {
+func (c *Cron) fireDue() (next time.Duration, gaps []gap) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	next = never
@@ -173,14 +172,17 @@ func (c *Cron) fireDue(o *term) (next time.Duration, gaps []gap) {
 		if c.firing[s] != nil || s.progress.paused {
 			continue // the call that changes that wakes the clock
 		}
-		if before := s.begin(now); before.s != nil {
-			gaps = append(gaps, before)
+		if r := s.progress; r.begun.IsZero() { // no leader has looked at it: what was missed before is over, or is made up for
+			if r.begun = now; s.missed == MissedSkip && now.After(r.handled) {
+				gaps = append(gaps, gap{s, r.handled, now})
+				r.advance(now)
+			}
 		}
 		if tick := s.nextTick(); tick.After(now) {
 			next = min(next, tick.Sub(now))
 		} else if !tick.IsZero() {
 			c.firing[s] = make(chan struct{})
-			go c.fire(o, s) // ends with the term; Stop and Remove wait for it
+			go c.fire(c.term, s) // ends with the term; Stop and Remove wait for it
 		}
 	}
 	return next, gaps

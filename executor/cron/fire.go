@@ -20,7 +20,7 @@ const (
 
 // fire enqueues what is due of a schedule, on a goroutine of its own: a queue
 // without room, or a payload function that takes its time, delays no other.
-func (c *Cron) fire(o *term, s *schedule) {
+func (c *Cron) fire(term context.Context, s *schedule) {
 	defer func() {
 		c.group.mu.Lock()
 		close(c.firing[s])
@@ -29,35 +29,27 @@ func (c *Cron) fire(o *term, s *schedule) {
 		c.poke()
 	}()
 	for {
-		ticks := c.due(o, s)
+		c.group.mu.Lock()
+		handled, begun := s.progress.handled, s.progress.begun
+		c.group.mu.Unlock()
+		ticks, lost := s.plan(handled, begun, c.now())
+		if !lost.IsZero() { // what is missed is over
+			c.reportMissed(gap{s, handled, lost})
+			c.group.mu.Lock()
+			if term.Err() == nil {
+				s.progress.advance(lost)
+			}
+			c.group.mu.Unlock()
+		}
 		if len(ticks) == 0 {
 			return
 		}
 		for _, tick := range ticks {
-			if !c.fireTick(o, s, tick) {
+			if !c.fireTick(term, s, tick) {
 				return
 			}
 		}
 	}
-}
-
-// due returns the ticks to be fired now. Those that are missed are over.
-func (c *Cron) due(o *term, s *schedule) []time.Time {
-	now := c.now()
-	c.group.mu.Lock()
-	handled, begun := s.progress.handled, s.progress.begun
-	c.group.mu.Unlock()
-	ticks, lost := s.plan(handled, begun, now)
-	if lost.IsZero() {
-		return ticks
-	}
-	c.reportMissed(gap{s, handled, lost})
-	c.group.mu.Lock()
-	defer c.group.mu.Unlock()
-	if !o.over() {
-		s.progress.advance(lost)
-	}
-	return ticks
 }
 
 // reportMissed says which ticks are over although they were not fired. Those of other
@@ -86,17 +78,17 @@ func (c *Cron) reportMissed(g gap) {
 }
 
 // fireTick enqueues a tick. False: this schedule is not to be fired here now.
-func (c *Cron) fireTick(o *term, s *schedule, tick time.Time) bool {
-	giveBack, claimed, goOn := c.claim(o, s, tick)
+func (c *Cron) fireTick(term context.Context, s *schedule, tick time.Time) bool {
+	giveBack, claimed, goOn := c.claim(term, s, tick)
 	if !claimed {
 		return goOn
 	}
 	a := attempt{c: c, s: s, tick: tick, next: s.table.Next(tick)}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := a.enqueue(o.ctx)
+		err := a.enqueue(term)
 		again := !errors.Is(err, executor.ErrUnknown) && // nothing was enqueued, and another attempt may do better
 			(isEnd(err) || errors.Is(err, executor.ErrFull) || errors.Is(err, context.DeadlineExceeded))
-		if !again && (err == nil || !o.over() || errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrNotOwned)) {
+		if !again && (err == nil || term.Err() == nil || errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrNotOwned)) {
 			c.note(s, tick, err)
 			return true
 		}
@@ -108,7 +100,7 @@ func (c *Cron) fireTick(o *term, s *schedule, tick time.Time) bool {
 			<-c.ended
 			c.retire()
 			return false
-		case !a.wait(o, pause):
+		case !a.wait(term, pause):
 			if !giveBack() { // another member fires those after it, and none this one
 				c.note(s, tick, err)
 			}
@@ -122,10 +114,10 @@ func (c *Cron) fireTick(o *term, s *schedule, tick time.Time) bool {
 
 // claim takes a tick in hand, if this Cron may still fire it, and it is neither over nor in other
 // hands. What it returns gives the tick back, and reports false if a member has gone on since.
-func (c *Cron) claim(o *term, s *schedule, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
+func (c *Cron) claim(term context.Context, s *schedule, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
-	if o.over() || c.err != nil || s.removed || s.progress.paused {
+	if term.Err() != nil || c.err != nil || s.removed || s.progress.paused {
 		return nil, false, false
 	}
 	r := s.progress
@@ -244,7 +236,7 @@ func (a *attempt) enqueue(ctx context.Context) error {
 }
 
 // wait waits before the next attempt; false when there may be none.
-func (a *attempt) wait(o *term, pause time.Duration) bool {
+func (a *attempt) wait(term context.Context, pause time.Duration) bool {
 	if a.s.missed != MissedAll && !a.next.IsZero() {
 		pause = min(pause, a.next.Sub(a.c.now()))
 	}
@@ -253,7 +245,7 @@ func (a *attempt) wait(o *term, pause time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-o.ctx.Done():
+	case <-term.Done():
 	case <-a.c.closing:
 	}
 	return false

@@ -1,7 +1,6 @@
 package cron
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -85,45 +84,30 @@ func (r *progress) advance(to time.Time) {
 	}
 }
 
-// term is the time in which a Cron leads.
-type term struct {
-	ctx    context.Context // ends with it
-	cancel context.CancelFunc
-}
-
-func (o *term) over() bool { return o == nil || o.ctx.Err() != nil }
-
 // stand tries to lead. It returns until when to look again at the latest, and a
 // channel that is closed when another member may lead, or none does.
-func (c *Cron) stand() (*term, time.Duration, <-chan struct{}) {
+func (c *Cron) stand() (time.Duration, <-chan struct{}) {
 	e := c.group.election
 	if e == nil {
-		return c.alone, c.look, nil
+		return c.look, nil
 	}
 	for range 2 { // the leader may go between the two questions
 		leads := c.candidate.IsLeader()
 		leader, changed := e.Leader()
 		if leads {
-			return c.takeTerm(), min(c.look, time.Until(leader.Until)/3), changed
+			if c.term.Err() != nil { // another one begins, unless it is lost at once: the channel says so, too
+				if ctx, end, err := c.candidate.Context(c.ctx); err == nil {
+					c.term, c.endTerm = ctx, end
+					c.report(slog.LevelInfo, "cron leads", slog.String("member", c.cfg.Member))
+				}
+			}
+			return min(c.look, time.Until(leader.Until)/3), changed
 		}
-		if leader.ID != "" {
-			return nil, never, changed
+		if c.endTerm(); leader.ID != "" {
+			return never, changed
 		}
 	}
-	return nil, c.look, nil
-}
-
-// takeTerm returns the present term, or begins one.
-func (c *Cron) takeTerm() *term {
-	if !c.term.over() {
-		return c.term
-	}
-	ctx, cancel, err := c.candidate.Context(c.ctx)
-	if err != nil {
-		return nil // lost at once; the channel says so, too
-	}
-	c.report(slog.LevelInfo, "cron leads", slog.String("member", c.cfg.Member))
-	return &term{ctx, cancel}
+	return c.look, nil
 }
 
 // SetLease makes the lease of the leader last d from now on: the present one, and each

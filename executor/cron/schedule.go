@@ -181,24 +181,9 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	return nil
 }
 
-// begin is called by the first leader that looks at a schedule. It returns what was
-// missed before, if that is not made up for. The caller holds group.mu.
-func (s *schedule) begin(now time.Time) (before gap) {
-	r := s.progress
-	if !r.begun.IsZero() {
-		return gap{}
-	}
-	r.begun = now
-	if s.missed == MissedSkip && now.After(r.handled) {
-		before = gap{s, r.handled, now}
-		r.advance(now)
-	}
-	return before
-}
-
 // gap is a time whose ticks were missed.
 type gap struct {
-	s           *schedule // nil: none
+	s           *schedule
 	after, upTo time.Time
 }
 

@@ -182,8 +182,7 @@ func (s *site) sendCopy(w http.ResponseWriter, r *http.Request) error {
 			s.cfg.Logger.Warn("a copy of the journal is left over", slog.String("dir", temp), slog.Any("error", err))
 		}
 	}()
-	dir := filepath.Join(temp, "journal.strand")
-	err = s.x.Copy(ctx, dir)
+	err = s.x.Copy(ctx, filepath.Join(temp, "journal.strand"))
 	s.record(r, &o, "dashboard: an action", slog.Attr{}, err)
 	if err != nil {
 		return late(err, "The copy takes longer than Config.ActionTimeout: nothing of it is sent.")

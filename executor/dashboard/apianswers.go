@@ -195,23 +195,12 @@ func keys[S any](s *site, name string, read func(inspect.Inspector, string, int)
 		}
 		page, more, err := read(s.x.Inspect(), string(after), p.limit(inspect.MaxListLimit))
 		answer := map[string]any{name: page, "more": more}
-		if more > 0 {
-			answer["next"] = base64.RawURLEncoding.EncodeToString([]byte(last(page, key)))
+		if n := len(page); more > 0 && n > 0 {
+			answer["next"] = base64.RawURLEncoding.EncodeToString([]byte(key(page[n-1])))
 		}
 		return answer, err
 	}
 }
-
-// last is the key of the last of a list.
-func last[S any](list []S, key func(S) string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return key(list[len(list)-1])
-}
-
-func keyOf(k inspect.KeyLockStatus) string { return k.Key }
-func leaseOf(l inspect.LeaseStatus) string { return l.Key }
 
 func (s *site) slots(_ *http.Request, p *params) (any, error) {
 	held, more, err := s.x.Inspect().Slots(p.limit(inspect.MaxListLimit))

@@ -99,9 +99,17 @@ func (b *board) may(r *http.Request, a Action) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), v.left)
 	defer cancel()
-	began := time.Now()
-	err := b.authorize(r.WithContext(ctx), a)
+	began, err := time.Now(), error(nil)
+	survived := b.survives("the authorizer of the dashboard", func() { err = b.cfg.Authorize(r.WithContext(ctx), a) })
 	v.left -= time.Since(began)
+	switch {
+	case !survived:
+		err = problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
+	case ctx.Err() != nil && errors.Is(err, context.DeadlineExceeded):
+		err = errUnsaid
+	case err != nil:
+		err = problem{http.StatusForbidden, begin(err.Error(), mostError)}
+	}
 	v.given[a] = err
 	return err
 }
@@ -137,18 +145,6 @@ func unsaid(err error) bool { return err != nil && problemOf(err).status != http
 
 var errUnsaid = problem{http.StatusServiceUnavailable,
 	"whether this is allowed was not said within Config.PageTimeout: the authorizer is slow"}
-
-func (b *board) authorize(r *http.Request, a Action) (err error) {
-	switch {
-	case !b.survives("the authorizer of the dashboard", func() { err = b.cfg.Authorize(r, a) }):
-		return problem{http.StatusForbidden, "whether this is allowed is not known: the authorizer failed"}
-	case err == nil:
-		return nil
-	case r.Context().Err() != nil && errors.Is(err, context.DeadlineExceeded):
-		return errUnsaid
-	}
-	return problem{http.StatusForbidden, begin(err.Error(), mostError)}
-}
 
 // survives reports whether what the program says does not panic, and has it in the log if it does.
 func (b *board) survives(what string, do func()) bool {

@@ -43,25 +43,17 @@ func (s *site) job(r *http.Request) (page, error) {
 		p.Tab = morgue
 	}
 	p.Why = s.why(r.Context(), d.Explanation)
-	p.Running = s.runs(r.Context(), d.Queue, d.ID)
+	// What the worker says that has the job in hand, if there is one.
+	list, _ := s.x.Inspect().Running(r.Context(), inspect.RunningQuery{Queue: d.Queue, Limit: inspect.MaxListLimit})
+	for i, running := range list.Running {
+		if slices.ContainsFunc(running.Jobs, func(j inspect.RunningJob) bool { return j.ID == d.ID }) {
+			p.Running = &list.Running[i]
+		}
+	}
 	p.Moments = moments(p)
 	return page{
 		Title: d.ID, Content: p, of: d.Queue, verbs: []Verb{RunNow, Cancel, Delete, Pause, Resume, Requeue, DeleteDead},
 	}, r.Context().Err() // of payloads, for example, there is no more behind the end of the time
-}
-
-// runs returns what the worker says that has the job in hand; nil: there is none.
-func (b *board) runs(ctx context.Context, queue, id string) *inspect.Running {
-	list, err := b.x.Inspect().Running(ctx, inspect.RunningQuery{Queue: queue, Limit: inspect.MaxListLimit})
-	if err != nil {
-		return nil
-	}
-	for _, running := range list.Running {
-		if slices.ContainsFunc(running.Jobs, func(j inspect.RunningJob) bool { return j.ID == id }) {
-			return &running
-		}
-	}
-	return nil
 }
 
 // What is on a time line.

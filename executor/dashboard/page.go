@@ -131,6 +131,7 @@ type locksPage struct {
 	MoreSlots            int
 	Limits               []wireLimit
 	AfterKey, AfterLease string
+	LastKey, LastLease   string // what the next page is behind
 }
 
 // What the page of locks shows.
@@ -149,12 +150,14 @@ func (s *site) locks(r *http.Request) (_ page, err error) {
 	if err == nil {
 		p.Slots, p.MoreSlots, err = in.Slots(lockRows)
 	}
+	for _, k := range p.Keys {
+		p.LastKey = k.Key
+	}
+	for _, l := range p.Leases {
+		p.LastLease = l.Key
+	}
 	return page{Title: "Locks", Here: "locks", Content: p, verbs: []Verb{Unlock}}, err
 }
-
-// LastKey and LastLease are what the next page is behind.
-func (p locksPage) LastKey() string   { return last(p.Keys, keyOf) }
-func (p locksPage) LastLease() string { return last(p.Leases, leaseOf) }
 
 func (s *site) schedules(*http.Request) (page, error) {
 	return page{Title: "Schedules", Here: "schedules", Content: s.scheduled(), verbs: []Verb{Trigger, PauseSchedule, ResumeSchedule}}, nil

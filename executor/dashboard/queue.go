@@ -40,17 +40,15 @@ func (s *site) queue(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	p := queuePage{list: l, Stats: info, Empty: l.tab().Empty, Of: info.Jobs}
+	p := queuePage{list: l, Stats: info, Shards: info.Shards, Empty: l.tab().Empty, Of: info.Jobs}
 	if s.cfg.ShowPreview != nil {
 		p.Preview = func(id string, of inspect.PayloadInfo) string { return s.preview(r, Payload{l.Queue, id, of}) }
 	}
 	if l.Tab == morgue {
 		p.Of = info.Dead
 	}
-	p.Shards = info.Shards
 	slices.SortStableFunc(p.Shards, func(a, b inspect.ShardStats) int { return cmp.Compare(b.Lag, a.Lag) })
-	p.More = max(len(p.Shards)-mostShards, 0)
-	p.Shards = p.Shards[:len(p.Shards)-p.More]
+	p.Shards, p.More = p.Shards[:min(len(p.Shards), mostShards)], max(len(p.Shards)-mostShards, 0)
 	can, err := s.can(r, l.Queue, append([]Verb{Pause, Resume}, l.tab().verbs...)...) // while there is time for it
 	if err != nil {
 		return page{}, err
@@ -103,21 +101,17 @@ const (
 	hotFor = 5 * time.Second
 )
 
-// look returns the hot ids of a queue, as they were at a moment.
-func (b *board) look(ctx context.Context, queue string) (page inspect.JobPage, at time.Time, err error) {
-	if _, err := b.info(ctx, queue); err != nil {
-		return page, at, err
+// hot shows the hot ids of a queue, as they were at a moment.
+func (s *site) hot(r *http.Request) (page, error) {
+	ctx, name := r.Context(), listedQueue(r)
+	if _, err := s.info(ctx, name); err != nil {
+		return page{}, err
 	}
-	hot, _ := b.hots.LoadOrStore(queue, newShared[inspect.JobPage]())
-	return hot.(*shared[inspect.JobPage]).get(ctx, hotFor, func() (inspect.JobPage, error) {
-		return b.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: queue, Order: inspect.OrderPayloads, Descending: true,
+	known, _ := s.hots.LoadOrStore(name, newShared[inspect.JobPage]())
+	hot, at, err := known.(*shared[inspect.JobPage]).get(ctx, hotFor, func() (inspect.JobPage, error) {
+		return s.x.Inspect().Jobs(ctx, inspect.JobQuery{Queue: name, Order: inspect.OrderPayloads, Descending: true,
 			Limit: hotIDs, Patience: listPatience})
 	})
-}
-
-func (s *site) hot(r *http.Request) (page, error) {
-	name := listedQueue(r)
-	hot, at, err := s.look(r.Context(), name)
 	content := struct {
 		inspect.JobPage
 		Queue string

@@ -36,7 +36,12 @@ func (g *guard) watch(test string, limit time.Duration, stalled func(string)) {
 			return
 		case <-tick.C:
 		}
-		n := g.look()
+		n := -1 // nobody waits
+		g.mu.Lock()
+		if g.count != nil {
+			n = g.count()
+		}
+		g.mu.Unlock()
 		if n < 0 || n != last {
 			last, same = n, 0
 			continue
@@ -47,16 +52,6 @@ func (g *guard) watch(test string, limit time.Duration, stalled func(string)) {
 			return
 		}
 	}
-}
-
-// look returns how much has happened, -1 while nobody waits.
-func (g *guard) look() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.count == nil {
-		return -1
-	}
-	return g.count()
 }
 
 // set says what to look at; nil: nobody waits any more.

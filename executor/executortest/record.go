@@ -151,7 +151,20 @@ func (w *witness) around(ctx context.Context, run *executor.Run, next func(conte
 	w.calls.Add(1)
 	defer w.signal()
 	defer w.calls.Add(-1)
-	runs := w.begin(run)
+	var runs []*Ran
+	w.mu.Lock()
+	for _, job := range run.Jobs {
+		r := &Ran{Queue: run.Queue, ID: job.ID, Attempt: job.Attempt, Began: time.Now()}
+		for _, p := range job.Payloads {
+			r.Payloads = append(r.Payloads, Payload{Value: p.Value, Position: p.Position, Metadata: p.Metadata})
+		}
+		runs = append(runs, r)
+		if !w.dead.Load() {
+			w.runs = append(w.runs, r)
+			w.latest[[2]string{r.Queue, r.ID}] = r
+		}
+	}
+	w.mu.Unlock()
 	err := next(ctx)
 	if err == nil || w.dead.Load() {
 		return err
@@ -166,23 +179,6 @@ func (w *witness) around(ctx context.Context, run *executor.Run, next func(conte
 		r.Err = errs[i]
 	}
 	return err
-}
-
-func (w *witness) begin(run *executor.Run) (runs []*Ran) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, job := range run.Jobs {
-		r := &Ran{Queue: run.Queue, ID: job.ID, Attempt: job.Attempt, Began: time.Now()}
-		for _, p := range job.Payloads {
-			r.Payloads = append(r.Payloads, Payload{Value: p.Value, Position: p.Position, Metadata: p.Metadata})
-		}
-		runs = append(runs, r)
-		if !w.dead.Load() {
-			w.runs = append(w.runs, r)
-			w.latest[[2]string{r.Queue, r.ID}] = r
-		}
-	}
-	return runs
 }
 
 // allow lets handlers be called so often from now on.

@@ -130,6 +130,9 @@ func (c Config) open(t testing.TB, setup Setup, guard *guard) *Executor {
 	}
 	c = c.withDefaults(t)
 	x := &Executor{t: t, cfg: c, setup: setup, guard: guard, disk: new(journal.Memory), record: &record{changed: make(chan struct{}, 1), latest: make(map[[2]string]*Ran)}}
+	if c.OpenLog == nil {
+		x.cfg.OpenLog = func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(x.disk, c) }
+	}
 	t.Cleanup(x.finish)
 	x.boot()
 	return x
@@ -164,11 +167,7 @@ func (x *Executor) boot() {
 		}
 	}
 	cfg.Logger = slog.New(mortal{cfg.Logger.Handler(), w})
-	openLog := x.cfg.OpenLog
-	if openLog == nil {
-		openLog = func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(x.disk, c) }
-	}
-	life, err := backdoor.Open.(opener)("the disk of a test", cfg, w, openLog)
+	life, err := backdoor.Open.(opener)("the disk of a test", cfg, w, x.cfg.OpenLog)
 	if err != nil {
 		x.t.Fatalf("executortest: %v", err)
 	}

@@ -40,7 +40,20 @@ func (x *Executor) UntilEmpty() {
 	defer x.release("UntilEmpty")()
 	for quiet := time.Now(); ; {
 		x.settle()
-		jobs, next := x.left()
+		var next time.Time // when the first job is due that time alone keeps from running; zero: none is
+		jobs := 0
+		stats, _ := x.Executor.Stats(context.Background()) // nothing from one that has ended
+		for _, q := range stats.Queues {
+			if jobs += q.Jobs; q.Jobs == 0 || q.Paused {
+				continue
+			}
+			page, err := x.Inspect().Jobs(context.Background(), inspect.JobQuery{
+				Queue: q.Name, States: []inspect.JobState{inspect.JobScheduled, inspect.JobRetrying}, Order: inspect.OrderDue, Limit: 1,
+			})
+			if err == nil && len(page.Jobs) > 0 && (next.IsZero() || page.Jobs[0].Due.Before(next)) {
+				next = page.Jobs[0].Due
+			}
+		}
 		if jobs == 0 || x.over() {
 			return
 		}
@@ -168,27 +181,6 @@ func (r *record) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.told
-}
-
-// left counts the jobs, and says when the next of them is due that time alone keeps
-// from running; zero: none is.
-func (x *Executor) left() (jobs int, next time.Time) {
-	stats, err := x.Executor.Stats(context.Background())
-	if err != nil {
-		return 0, time.Time{}
-	}
-	for _, q := range stats.Queues {
-		if jobs += q.Jobs; q.Jobs == 0 || q.Paused {
-			continue
-		}
-		page, err := x.Inspect().Jobs(context.Background(), inspect.JobQuery{
-			Queue: q.Name, States: []inspect.JobState{inspect.JobScheduled, inspect.JobRetrying}, Order: inspect.OrderDue, Limit: 1,
-		})
-		if err == nil && len(page.Jobs) > 0 && (next.IsZero() || page.Jobs[0].Due.Before(next)) {
-			next = page.Jobs[0].Due
-		}
-	}
-	return jobs, next
 }
 
 // whatWaits explains the first jobs of each queue.

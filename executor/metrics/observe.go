@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -46,21 +45,18 @@ func (m *Metrics) Observe(x *executor.Executor) error {
 		return err
 	}
 	commits := x.Events(context.Background(), events.Filter{Kinds: []events.Kind{events.Committed}})
-	go m.follow(commits, registered)
-	return nil
-}
-
-// follow counts commits until the executor has stopped.
-func (m *Metrics) follow(commits iter.Seq2[events.Event, error], registered metric.Registration) {
-	for e, err := range commits {
-		switch {
-		case err == nil:
-			m.safely(func() { m.commit.Record(context.Background(), e.Duration.Seconds(), m.with()) })
-		case errors.Is(err, executor.ErrConfig): // without a feed nothing says when the executor has stopped
-			return
+	go func() { // counts them until the executor has stopped
+		for e, err := range commits {
+			switch {
+			case err == nil:
+				m.safely(func() { m.commit.Record(context.Background(), e.Duration.Seconds(), m.with()) })
+			case errors.Is(err, executor.ErrConfig): // without a feed nothing says when the executor has stopped
+				return
+			}
 		}
-	}
-	m.safely(func() { _ = registered.Unregister() }) // the provider may be shut down by now
+		m.safely(func() { _ = registered.Unregister() }) // the provider may be shut down by now
+	}()
+	return nil
 }
 
 // observation is what is read of an executor.

@@ -116,7 +116,24 @@ func callsOf(b []byte) (calls [][]byte, conditions []byte, err error) {
 func itemsOf(call []byte) (items []item, staged bool, err error) {
 	d := format.Decoder{B: call}
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
-		it, flags := readItem(&d)
+		it := item{ID: string(text(&d)), Payload: text(&d)}
+		flags := d.Byte()
+		if flags&hasDue != 0 {
+			seconds := d.Varint()
+			it.Due = time.Unix(seconds, int64(d.Uvarint()))
+		}
+		if flags&hasScore != 0 {
+			if bits := d.Bytes(8); d.Err == nil {
+				it.Score = new(math.Float64frombits(binary.BigEndian.Uint64(bits)))
+			}
+		}
+		if flags&hasMetadata != 0 {
+			it.Metadata = make(map[string]string)
+			for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+				key := string(text(&d))
+				it.Metadata[key] = string(text(&d))
+			}
+		}
 		items, staged = append(items, it), flags&isStaged != 0
 	}
 	return items, staged, unread(&d)
@@ -132,25 +149,3 @@ func unread(d *format.Decoder) error {
 
 // text reads what has its length before it.
 func text(d *format.Decoder) []byte { return d.Bytes(d.Uvarint()) }
-
-func readItem(d *format.Decoder) (it item, flags byte) {
-	it.ID, it.Payload = string(text(d)), text(d)
-	flags = d.Byte()
-	if flags&hasDue != 0 {
-		seconds := d.Varint()
-		it.Due = time.Unix(seconds, int64(d.Uvarint()))
-	}
-	if flags&hasScore != 0 {
-		if bits := d.Bytes(8); d.Err == nil {
-			it.Score = new(math.Float64frombits(binary.BigEndian.Uint64(bits)))
-		}
-	}
-	if flags&hasMetadata != 0 {
-		it.Metadata = make(map[string]string)
-		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
-			key := string(text(d))
-			it.Metadata[key] = string(text(d))
-		}
-	}
-	return it, flags
-}

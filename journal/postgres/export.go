@@ -35,24 +35,23 @@ import (
 // meanwhile, ErrNotEmpty, errDiffers, journal.ErrExists, journal.ErrCorrupt, the cause of ctx, or what the server or
 // the system says; then there is no dir.
 func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, error) {
-	return withMover(ctx, url, cfg, "export", false, func(m *mover) error { return m.exportTo(ctx, filepath.Clean(dir)) })
-}
-
-func (m *mover) exportTo(ctx context.Context, dir string) error {
-	if _, err := os.Lstat(dir); err == nil {
-		return fmt.Errorf("%w: %s", journal.ErrExists, dir)
-	}
-	draft, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".export-")
-	if err != nil {
-		return err
-	}
-	err = m.survey(ctx, func(s *partitionStore) error {
-		return s.export(m, filepath.Join(draft, partName(s.partition)))
+	dir = filepath.Clean(dir)
+	return withMover(ctx, url, cfg, "export", false, func(m *mover) error {
+		if _, err := os.Lstat(dir); err == nil {
+			return fmt.Errorf("%w: %s", journal.ErrExists, dir)
+		}
+		draft, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".export-")
+		if err != nil {
+			return err
+		}
+		err = m.survey(ctx, func(s *partitionStore) error {
+			return s.export(m, filepath.Join(draft, partName(s.partition)))
+		})
+		if err == nil {
+			err = m.reveal(draft, dir)
+		}
+		return errors.Join(err, os.RemoveAll(draft))
 	})
-	if err == nil {
-		err = m.reveal(draft, dir)
-	}
-	return errors.Join(err, os.RemoveAll(draft))
 }
 
 // Check reads and checks all partitions as their owners do when they open them: what Open of
@@ -183,7 +182,12 @@ func (m *mover) reveal(draft, dir string) error {
 		from = filepath.Join(draft, partName(0))
 	} else {
 		note, _ := json.Marshal(partsNote{partsVersion, m.partitions}) // does not fail
-		if err := errors.Join(writeSynced(filepath.Join(draft, partsFile), append(note, '\n')), syncDir(draft)); err != nil {
+		f, err := os.OpenFile(filepath.Join(draft, partsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(append(note, '\n'))
+		if err := errors.Join(err, f.Sync(), f.Close(), syncDir(draft)); err != nil {
 			return err
 		}
 	}
@@ -194,15 +198,6 @@ func (m *mover) reveal(draft, dir string) error {
 		return err
 	}
 	return syncDir(filepath.Dir(dir))
-}
-
-func writeSynced(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 func syncDir(dir string) error {

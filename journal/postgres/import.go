@@ -42,17 +42,15 @@ func Import(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 	if err != nil {
 		return Moved{}, err
 	}
-	return withMover(ctx, url, cfg, "import of "+dir, true, func(m *mover) error { return m.importFrom(ctx, dir, dirs) })
-}
-
-func (m *mover) importFrom(ctx context.Context, dir string, dirs []string) error {
-	uuids := newUUIDs(m.partitions)
-	return m.transact(ctx, uuids[0], func() error {
-		err := m.fill(ctx, dir, dirs, uuids)
-		if err == nil { // at the end: who opens the schema would wait for it
-			_, _, err = m.cfg.settle(ctx, m.conn, m.cfg.divide(m.partitions), true)
-		}
-		return err
+	return withMover(ctx, url, cfg, "import of "+dir, true, func(m *mover) error {
+		uuids := newUUIDs(m.partitions)
+		return m.transact(ctx, uuids[0], func() error {
+			err := m.fill(ctx, dir, dirs, uuids)
+			if err == nil { // at the end: who opens the schema would wait for it
+				_, _, err = m.cfg.settle(ctx, m.conn, m.cfg.divide(m.partitions), true)
+			}
+			return err
+		})
 	})
 }
 

@@ -51,13 +51,14 @@ type partition struct {
 
 	// mu guards what follows. The functions in running are called under it: they cancel
 	// contexts, and what those wake is on other goroutines.
-	mu      sync.Mutex
-	lost    error
-	until   time.Time                             // it is lost then, unless it is renewed
-	moving  time.Time                             // since when it is to be another node's; zero: it is not
-	leaving time.Time                             // since when it is given away
-	running map[*context.CancelCauseFunc]struct{} // handlers
-	empty   chan struct{}                         // closed when the last of them has returned; nil: nobody waits for that
+	mu       sync.Mutex
+	lost     error
+	until    time.Time                             // it is lost then, unless it is renewed
+	moving   time.Time                             // since when it is to be another node's; zero: it is not
+	leaving  time.Time                             // since when it is given away
+	running  map[*context.CancelCauseFunc]struct{} // handlers
+	handlers sync.WaitGroup                        // these
+	awaited  bool                                  // their end is
 }
 
 func newPartition(n *Node, number int) *partition {
@@ -211,35 +212,22 @@ func (p *partition) serve() error {
 	p.stopped.Store(true)
 	p.taker.stop()
 	taking.Wait()
-	p.awaitAnswers()
-	p.awaitHandlers()
+	p.awaitRest()
 	return cmp.Or(p.whyLost(), context.Cause(p.ctx))
 }
 
-// awaitAnswers waits until those hear who have asked: the executor keeps nobody waiting any longer.
-func (p *partition) awaitAnswers() {
-	answered := make(chan struct{})
+// awaitRest waits until those hear who have asked, whom the executor keeps waiting no longer, and for handlers that the
+// executor has not waited for; the lease is kept meanwhile. It ends when the partition is lost, or Stop has no time left.
+func (p *partition) awaitRest() {
+	p.mu.Lock()
+	p.awaited = true
+	p.mu.Unlock()
+	over := make(chan struct{})
 	go func() {
 		p.taker.answering.Wait()
-		close(answered)
+		p.handlers.Wait()
+		close(over)
 	}()
-	p.await(answered)
-}
-
-// awaitHandlers waits for handlers that the executor has not waited for, and keeps the lease meanwhile.
-func (p *partition) awaitHandlers() {
-	p.mu.Lock()
-	empty := make(chan struct{})
-	if p.empty = empty; len(p.running) == 0 {
-		close(empty)
-		p.empty = nil
-	}
-	p.mu.Unlock()
-	p.await(empty)
-}
-
-// await waits until over is closed, the partition is lost, or Stop has no time left.
-func (p *partition) await(over <-chan struct{}) {
 	select {
 	case <-over:
 	case <-p.ctx.Done():
@@ -251,7 +239,7 @@ func (p *partition) await(over <-chan struct{}) {
 func (p *partition) lingering() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.empty == nil && (p.leaving.IsZero() || time.Since(p.leaving) < p.n.cfg.grace()) {
+	if !p.awaited && (p.leaving.IsZero() || time.Since(p.leaving) < p.n.cfg.grace()) {
 		return 0
 	}
 	return len(p.running)
@@ -404,6 +392,7 @@ func (p *partition) enter(cancel *context.CancelCauseFunc) (ours bool) {
 	defer p.mu.Unlock()
 	if p.lost == nil {
 		p.running[cancel] = struct{}{}
+		p.handlers.Add(1)
 	}
 	return p.lost == nil
 }
@@ -412,14 +401,9 @@ func (p *partition) enter(cancel *context.CancelCauseFunc) (ours bool) {
 func (p *partition) exit(cancel *context.CancelCauseFunc) (ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if delete(p.running, cancel); len(p.running) == 0 {
-		if p.empty != nil {
-			close(p.empty)
-			p.empty = nil
-		}
-		if !p.moving.IsZero() {
-			p.giveAway()
-		}
+	p.handlers.Done()
+	if delete(p.running, cancel); len(p.running) == 0 && !p.moving.IsZero() {
+		p.giveAway()
 	}
 	return p.lost == nil
 }

@@ -152,7 +152,7 @@ func (r *router) divided(row []byte, from int) (map[int][]byte, error) {
 	if row[0] > callsVersion && r.by < r.from {
 		return nil, fmt.Errorf("%w: a call with IfAbsent, IdempotencyKey or FromSource waits for what partition %d alone knows; run a node until it is taken in", ErrNotEmpty, from)
 	}
-	parts := make(map[int][][]byte)
+	version, parts, rows := row[0], make(map[int][][]byte), make(map[int][]byte)
 	for _, call := range calls {
 		items, staged, err := itemsOf(call)
 		apart := make(map[int][]item)
@@ -173,7 +173,6 @@ func (r *router) divided(row []byte, from int) (map[int][]byte, error) {
 			parts[to] = append(parts[to], call)
 		}
 	}
-	version, rows := row[0], make(map[int][]byte)
 	if version == conditionVersion && len(parts) > 1 {
 		version = txVersion // nobody waits for the answers
 	}

@@ -61,15 +61,11 @@ var errOld = fmt.Errorf("%w", ErrNoSchema)
 //
 // It returns ErrConfig, ErrPartitions, ErrTooNew, executor.ErrContext for a nil ctx, the
 // cause of ctx, or what the server says.
-func Migrate(ctx context.Context, url string, cfg Config) error {
-	cfg, err := cfg.checked(ctx)
-	if err != nil {
+func Migrate(ctx context.Context, url string, cfg Config) (err error) {
+	if cfg, err = cfg.checked(ctx); err != nil {
 		return err
 	}
-	return because(ctx, migrate(ctx, url, cfg))
-}
-
-func migrate(ctx context.Context, url string, cfg Config) error {
+	defer func() { err = because(ctx, err) }()
 	settings, err := pgx.ParseConfig(url)
 	if err != nil {
 		return fmt.Errorf("%w: url: %w", ErrConfig, err)

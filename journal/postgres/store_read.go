@@ -143,34 +143,31 @@ func (s *partitionStore) Buried() map[uint32]int { return s.dead }
 
 // Scan implements store.Store. It is called before the first commit.
 func (s *partitionStore) Scan(block func(seq uint64, data []byte) error) error {
-	return translated(s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error { return s.scan(ctx, conn, block) }))
-}
-
-// scan joins the parts of each block.
-func (s *partitionStore) scan(ctx context.Context, q querier, block func(seq uint64, data []byte) error) error {
-	rows, _ := q.Query(ctx, s.texts["scan"], s.partition)
-	var at, seq uint64
-	var data []byte
-	var part, next int
-	var bytes pgtype.DriverBytes
-	_, err := pgx.ForEachRow(rows, []any{&seq, &part, &bytes}, func() error {
-		if seq != at && next > 0 {
-			if err := block(at, data); err != nil {
-				return err
+	return translated(s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, _ := conn.Query(ctx, s.texts["scan"], s.partition)
+		var at, seq uint64
+		var data []byte // the parts of a block, joined
+		var part, next int
+		var bytes pgtype.DriverBytes
+		_, err := pgx.ForEachRow(rows, []any{&seq, &part, &bytes}, func() error {
+			if seq != at && next > 0 {
+				if err := block(at, data); err != nil {
+					return err
+				}
+				data, next = data[:0], 0
 			}
-			data, next = data[:0], 0
+			if at = seq; part != next {
+				return &format.CorruptError{Block: at, Offset: -1, Reason: fmt.Sprintf("part %d is missing", next)}
+			}
+			data = append(data, bytes...)
+			next++
+			return nil
+		})
+		if err != nil || next == 0 {
+			return err
 		}
-		if at = seq; part != next {
-			return &format.CorruptError{Block: at, Offset: -1, Reason: fmt.Sprintf("part %d is missing", next)}
-		}
-		data = append(data, bytes...)
-		next++
-		return nil
-	})
-	if err != nil || next == 0 {
-		return err
-	}
-	return block(at, data)
+		return block(at, data)
+	}))
 }
 
 // ChunkSize implements store.Store.

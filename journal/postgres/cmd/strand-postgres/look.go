@@ -28,12 +28,15 @@ func (e inWords) Unwrap() error { return e.error }
 func (c *call) look(ctx context.Context, out, errs io.Writer) int {
 	asJSON := slices.Contains(c.words, "-json") || slices.Contains(c.words, "--json")
 	p := command.Program{Name: "strand-postgres", Look: func(ctx context.Context, verb string, look func([]*journal.View) error) error {
-		err := postgres.Look(ctx, c.url, c.config(), func(s postgres.Stats, views []*journal.View) error {
+		err := postgres.Look(ctx, c.url, c.cfg, func(s postgres.Stats, views []*journal.View) error {
 			if verb == "status" {
 				c.status(out, s, asJSON)
 			}
-			err := look(views)
-			if rows := waiting(s); verb != "status" && rows > 0 {
+			err, rows := look(views), 0
+			for _, p := range s.Partitions {
+				rows += p.Inbox + p.Refused
+			}
+			if verb != "status" && rows > 0 {
 				fmt.Fprintf(errs, "strand-postgres: %d rows of the inbox are in no partition yet, and are not in this list\n", rows)
 			}
 			return err
@@ -44,14 +47,6 @@ func (c *call) look(ctx context.Context, out, errs io.Writer) int {
 		return nil
 	}}
 	return p.Run(ctx, append([]string{p.Name}, c.words...), nil, out, errs, c.now)
-}
-
-// waiting is how many rows of the inbox are in no partition.
-func waiting(s postgres.Stats) (rows int) {
-	for _, p := range s.Partitions {
-		rows += p.Inbox + p.Refused
-	}
-	return rows
 }
 
 // status prints what the server knows of nodes and partitions.
@@ -95,7 +90,7 @@ func (c *call) owner(p postgres.PartitionStats) (name, since string) {
 
 // running says who can answer what only nodes know.
 func (c *call) running(ctx context.Context, out io.Writer) error {
-	return postgres.Look(ctx, c.url, c.config(), func(s postgres.Stats, _ []*journal.View) (err error) {
+	return postgres.Look(ctx, c.url, c.cfg, func(s postgres.Stats, _ []*journal.View) (err error) {
 		for _, p := range s.Partitions {
 			says := "has no owner: nothing of it runs"
 			if owner, since := c.owner(p); p.Owner != "" {
@@ -111,7 +106,8 @@ func (c *call) running(ctx context.Context, out io.Writer) error {
 var errOwner = errors.New("what runs, only nodes know: ask their dashboards, each of which shows all of it")
 
 // explain has the owner of a job say why it does not run.
-func (c *call) explain(ctx context.Context, out io.Writer, cfg postgres.Config) error {
+func (c *call) explain(ctx context.Context, out io.Writer) error {
+	cfg := c.cfg
 	cfg.SingleServer, cfg.Executor.Logger = true, slog.New(slog.DiscardHandler) // a question may be lost with a server
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

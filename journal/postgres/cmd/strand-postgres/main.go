@@ -95,12 +95,12 @@ done: the text says how to find out.`
 
 // call is one call of the command.
 type call struct {
-	url, schema, before string
-	partitions          int
-	single, highest     bool
-	words               []string // the verb and its arguments
-	looks               bool     // as strand does
-	now                 time.Time
+	url     string
+	cfg     postgres.Config
+	highest bool
+	words   []string // the verb and its arguments
+	looks   bool     // as strand does
+	now     time.Time
 }
 
 // run is the whole command, for main and for the tests.
@@ -154,10 +154,10 @@ func (c *call) parse(args []string) error {
 	f := flag.NewFlagSet("strand-postgres", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&c.url, "url", "", "")
-	f.StringVar(&c.schema, "schema", "", "")
-	f.StringVar(&c.before, "before", "", "")
-	f.IntVar(&c.partitions, "partitions", 0, "")
-	f.BoolVar(&c.single, "single-server", false, "")
+	f.StringVar(&c.cfg.Schema, "schema", "", "")
+	before := f.String("before", "", "")
+	f.IntVar(&c.cfg.Partitions, "partitions", 0, "")
+	f.BoolVar(&c.cfg.SingleServer, "single-server", false, "")
 	f.BoolVar(&c.highest, "highest", false, "")
 	if err := f.Parse(c.ours(args, f)); err != nil {
 		return err
@@ -176,10 +176,15 @@ func (c *call) parse(args []string) error {
 		return fmt.Errorf("there is no command %q; -h lists them", verb)
 	case !c.looks && len(c.words) != want:
 		return fmt.Errorf("%s takes %d argument(s), got %d", verb, want-1, len(c.words)-1)
-	case c.before != "" && verb != "import" && verb != "repartition" && verb != "explain":
+	case *before != "" && verb != "import" && verb != "repartition" && verb != "explain":
 		return errors.New("-before is for import, repartition and explain")
 	case c.highest && verb != "repartition":
 		return errors.New("-highest is for repartition")
+	case *before != "":
+		c.cfg.Partition = func(id string) string {
+			part, _, _ := strings.Cut(id, *before)
+			return part
+		}
 	}
 	return nil
 }
@@ -201,18 +206,7 @@ func (c *call) ours(args []string, f *flag.FlagSet) (ours []string) {
 	return ours
 }
 
-func (c *call) config() postgres.Config {
-	return postgres.Config{Schema: c.schema, Partitions: c.partitions, SingleServer: c.single}
-}
-
 func (c *call) do(ctx context.Context, out io.Writer) error {
-	cfg := c.config()
-	if c.before != "" {
-		cfg.Partition = func(id string) string {
-			part, _, _ := strings.Cut(id, c.before)
-			return part
-		}
-	}
 	var moved postgres.Moved
 	var err error
 	said := "sound"
@@ -221,25 +215,25 @@ func (c *call) do(ctx context.Context, out io.Writer) error {
 	}
 	switch c.words[0] {
 	case "migrate":
-		if err = postgres.Migrate(ctx, c.url, cfg); err == nil {
-			fmt.Fprintf(out, "schema %q is as it should be\n", cmp.Or(c.schema, "strand"))
+		if err = postgres.Migrate(ctx, c.url, c.cfg); err == nil {
+			fmt.Fprintf(out, "schema %q is as it should be\n", cmp.Or(c.cfg.Schema, "strand"))
 		}
 		return err
 	case "import":
-		moved, err = postgres.Import(ctx, c.url, cfg, c.words[1])
+		moved, err = postgres.Import(ctx, c.url, c.cfg, c.words[1])
 	case "export":
-		moved, err = postgres.Export(ctx, c.url, cfg, c.words[1])
+		moved, err = postgres.Export(ctx, c.url, c.cfg, c.words[1])
 	case "repartition":
 		var to int
 		if to, err = strconv.Atoi(c.words[1]); err == nil {
-			moved, err = postgres.Repartition(ctx, c.url, cfg, to, c.highest)
+			moved, err = postgres.Repartition(ctx, c.url, c.cfg, to, c.highest)
 		}
 	case "running":
 		return c.running(ctx, out)
 	case "explain":
-		return c.explain(ctx, out, cfg)
+		return c.explain(ctx, out)
 	case "check":
-		moved, err = postgres.Check(ctx, c.url, cfg)
+		moved, err = postgres.Check(ctx, c.url, c.cfg)
 	}
 	if err != nil {
 		return err

@@ -335,23 +335,16 @@ func (s *Server) signal(sig syscall.Signal) {
 	if sig != syscall.SIGCONT {
 		_ = s.command.Process.Signal(syscall.SIGSTOP)
 	}
+	pid := s.command.Process.Pid
 	for range 2 { // a fork may have been under way
-		for _, pid := range childrenOf(s.command.Process.Pid) {
-			_ = syscall.Kill(pid, sig)
+		list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // nothing once it has ended
+		for field := range strings.FieldsSeq(string(list)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				_ = syscall.Kill(child, sig)
+			}
 		}
 	}
 	_ = s.command.Process.Signal(sig)
-}
-
-// childrenOf returns the processes that a process has started, as /proc has them.
-func childrenOf(pid int) (children []int) {
-	list, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // nothing once it has ended
-	for field := range strings.FieldsSeq(string(list)) {
-		if n, err := strconv.Atoi(field); err == nil {
-			children = append(children, n)
-		}
-	}
-	return children
 }
 
 // remove ends the server, if it runs, and deletes its files.
