@@ -191,13 +191,21 @@ func (p *Dir) sweepOne(name string) {
 	f, err := inside.OpenRegular(LockName, os.O_RDWR)
 	if err == nil {
 		defer f.Close()
-		if lockFile(f) != nil || !inside.isDraft(name, f) || inside.clear() != nil || inside.Drop(LockName) != nil {
+		if lockFile(f) != nil || !p.abandoned(name, inside, f) || inside.clear() != nil || inside.Drop(LockName) != nil {
 			return
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	_ = p.Remove(name) // only if it is empty: its maker came no further, or we did that
+}
+
+// abandoned reports whether a name still stands for the place inside, which is a draft, and that
+// still has the LOCK that we hold: who finishes a draft gives it another name, and removes its LOCK.
+func (p *Dir) abandoned(name string, inside *Dir, lock *os.File) bool {
+	held, err := lock.Stat()
+	place, wrong := inside.Stat(".")
+	return cmp.Or(err, wrong) == nil && p.Has(name, place) && inside.Has(LockName, held) && inside.isDraft(name, lock)
 }
 
 // isDraft reports whether the LOCK of a place says that it is the draft of a name, and
