@@ -194,6 +194,9 @@ func (v *View) survey() error {
 	}
 	rest := v.blocks
 	return v.store.Scan(func(seq uint64, data []byte) (err error) {
+		if len(rest) == 0 || rest[0].Seq != seq {
+			return format.DamagedBlock(seq, "it was not there a moment ago")
+		}
 		rest[0].Live, rest[0].LiveBytes, err = s.Surviving(seq, data)
 		rest = rest[1:]
 		return err
