@@ -39,8 +39,10 @@ type Config struct {
 	MemoryBudget int
 
 	// WALBytes is how large journal.wal is, which small commits go to first; see the package
-	// comment. Up to a quarter of it, and 512 KiB to 8 MiB, waits in memory until it is in
-	// journal.db. Default 4 MiB; below zero there is none. It has at least 8 KiB.
+	// comment. Its room is written when it is made. What waits in memory until it is in journal.db
+	// is a quarter of it, but no less than 512 KiB while it fits, and no more than 8 MiB; it comes
+	// on top of MemoryBudget. Default 4 MiB, at least 8 KiB, at most a GiB, rounded up to 4 KiB;
+	// below zero there is none.
 	WALBytes int
 
 	// Logger gets what an operator should know and no call can return: that all
@@ -68,7 +70,7 @@ func (cfg Config) complete() Config {
 		cfg.MaxBlockBytes = format.MaxAppendBytes
 	}
 	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, 64<<20)
-	cfg.WALBytes = cmp.Or(cfg.WALBytes, 4<<20)
+	cfg.WALBytes = min(cmp.Or(cfg.WALBytes, 4<<20), 1<<30)
 	cfg.trimSlack = cmp.Or(cfg.trimSlack, 1<<20)
 	cfg.minCarry = cmp.Or(cfg.minCarry, 256<<10)
 	cfg.compactAbove = cmp.Or(cfg.compactAbove, 64<<20)

@@ -127,6 +127,22 @@ func (p *Dir) named(name string, err error) error {
 	return err
 }
 
+// CheckWAL says what is wrong with the name of the log before journal.db, of which dir is the
+// path: it may stand for a file only, and the log is nothing without the other one.
+func CheckWAL(lstat look, dir string) error {
+	info, err := lstat(WALFile)
+	if err != nil {
+		return nil // there is none, or who opens it says why it can't be had
+	}
+	if !info.Mode().IsRegular() {
+		return &IrregularError{filepath.Join(dir, WALFile), info.Mode()}
+	}
+	if _, err := lstat(FileName); errors.Is(err, fs.ErrNotExist) {
+		return format.Damaged("%s is missing beside %s, which may have what was accepted last", FileName, WALFile)
+	}
+	return nil
+}
+
 // adopt gives a new file to the owner of the place when we are root: who works
 // there otherwise must be able to. Where that is refused it stays ours.
 func (p *Dir) adopt(f *os.File) {

@@ -25,8 +25,11 @@ func identify(dir string) error {
 	case !info.IsDir():
 		return format.NotJournal(dir, fmt.Sprintf("a file%s; a journal is a directory with a %s in it", kindOf(dir), directory.FileName))
 	}
-	path := filepath.Join(dir, directory.FileName)
-	info, err = os.Lstat(path)
+	lstat := func(name string) (fs.FileInfo, error) { return os.Lstat(filepath.Join(dir, name)) }
+	if err := directory.CheckWAL(lstat, dir); err != nil {
+		return err
+	}
+	info, err = lstat(directory.FileName)
 	if errors.Is(err, fs.ErrNotExist) {
 		if names, err := os.ReadDir(dir); err == nil && len(names) == 0 {
 			return format.NotJournal(dir, "an empty directory")
@@ -37,7 +40,7 @@ func identify(dir string) error {
 		return fmt.Errorf("journal: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return &directory.IrregularError{Path: path, Mode: info.Mode()}
+		return &directory.IrregularError{Path: filepath.Join(dir, directory.FileName), Mode: info.Mode()}
 	}
 	return directory.HeldBy(dir)
 }

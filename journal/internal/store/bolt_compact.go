@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -54,7 +53,7 @@ func (s *Bolt) Compact(over <-chan struct{}) (replaced bool, err error) {
 // successor writes what is in use to a new file, opens it, and gives it the name
 // of the old one, unless that name stands for another file by now.
 func (s *Bolt) successor(over <-chan struct{}) (*Bolt, error) {
-	if err := s.rewrite(s.place, over, func() []*Transaction { return nil }); err != nil {
+	if err := s.rewrite(s.place, over, nil); err != nil {
 		return nil, err
 	}
 	next, err := attachIn(s.place, directory.NewName, BoltOptions())
@@ -74,9 +73,10 @@ func (s *Bolt) successor(over <-chan struct{}) (*Bolt, error) {
 	return next, nil
 }
 
-// rewrite is copyTo for a new file that is to take the place of this one. Users who may use
-// the old file may use the new one.
-func (s *Bolt) rewrite(p *directory.Dir, over <-chan struct{}, began func() []*Transaction) error {
+// rewrite writes what the last commit left, and then what waits, to a new file in a directory
+// that is to take the place of this one, unless over is closed meanwhile. Users who may use the
+// old file may use the new one. No log stands on it.
+func (s *Bolt) rewrite(p *directory.Dir, over <-chan struct{}, waiting []*Transaction) error {
 	ours, err := s.File.Stat()
 	if err != nil {
 		return err
@@ -87,35 +87,18 @@ func (s *Bolt) rewrite(p *directory.Dir, over <-chan struct{}, began func() []*T
 	if err := p.DropFile(directory.NewName); err != nil {
 		return err
 	}
-	return s.copyTo(p, directory.NewName, over, began, func(f *os.File) error { return directory.KeepAccess(f, ours) })
-}
-
-// copyTo writes what the last commit left to a new file in a directory, unless over is closed
-// meanwhile, and then what began returns, which it calls when it is settled which commit that
-// was. No log stands on the new file.
-func (s *Bolt) copyTo(p *directory.Dir, name string, over <-chan struct{}, began func() []*Transaction, made func(*os.File) error) error {
 	options := BoltOptions()
 	options.NoSync, options.NoGrowSync = true, true // once is enough
-	to, err := attachIn(p, name, options)
+	to, err := attachIn(p, directory.NewName, options)
 	if err != nil {
 		return err
 	}
-	err = s.view(func(tx *bbolt.Tx) error {
-		late := &Logged{Bolt: to}
-		waiting := began()
-		end, err := to.take(tx, over)
-		if err != nil {
-			return err
-		}
-		for _, t := range waiting {
-			if t.Seq > end.Seq { // the file has not got it since
-				late.wait(t)
-			}
-		}
-		return late.Rest()
-	})
+	err = s.view(func(tx *bbolt.Tx) error { return to.take(tx, over) })
 	if err == nil {
-		err = made(to.File)
+		err = to.settle(waiting)
+	}
+	if err == nil {
+		err = directory.KeepAccess(to.File, ours)
 	}
 	if err == nil {
 		err = to.Db.Sync()
@@ -123,18 +106,39 @@ func (s *Bolt) copyTo(p *directory.Dir, name string, over <-chan struct{}, began
 	if err = errors.Join(err, to.Close()); err != nil {
 		return err
 	}
-	return pages.CheckIn(p, name) // the memory map can't tell when the disk reads something else
+	return pages.CheckIn(p, directory.NewName) // the memory map can't tell when the disk reads something else
+}
+
+// settle makes a copy of a file one on which no log stands, with what had waited and the file
+// did not have yet.
+func (s *Bolt) settle(waiting []*Transaction) error {
+	v, err := s.Get(format.BucketMeta, format.KeyManifest)
+	if err != nil {
+		return err
+	}
+	end, err := format.ParseManifest(v)
+	if err != nil {
+		return err
+	}
+	s.Version, s.sides, s.logged = end.Version, end.Sides, end.Log != 0
+	late := &Logged{Bolt: s}
+	for _, t := range waiting {
+		if t.Seq > end.Seq {
+			late.wait(t)
+		}
+	}
+	return late.Rest()
 }
 
 // take copies all that from sees, a batch at a time, and the end mark last: it
 // has the number of the transaction that writes it.
-func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) (end format.Manifest, err error) {
+func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) error {
 	if IsOver(over) {
-		return end, ErrGivenUp
+		return ErrGivenUp
 	}
 	to, err := s.Db.Begin(true)
 	if err != nil {
-		return end, err
+		return err
 	}
 	size := 0
 	var read mapped
@@ -164,15 +168,15 @@ func (s *Bolt) take(from *bbolt.Tx, over <-chan struct{}) (end format.Manifest, 
 		})
 	})
 	if err == nil {
+		var end format.Manifest
 		if end, err = format.ParseManifest(from.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest)); err == nil {
-			s.Version, s.sides, s.logged = end.Version, end.Sides, end.Log != 0
 			err = PutManifest(to, end)
 		}
 	}
 	if err != nil {
-		return end, errors.Join(err, to.Rollback())
+		return errors.Join(err, to.Rollback())
 	}
-	return end, to.Commit()
+	return to.Commit()
 }
 
 // Tidy removes what a crash while the file was compacted has left, and looks how

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
@@ -54,6 +55,9 @@ const (
 // OpenLogged opens the journal in a directory, or creates it, for commits through a log of
 // so many bytes; below zero there is none.
 func OpenLogged(p *directory.Dir, bytes int) (*Logged, error) {
+	if err := directory.CheckWAL(p.Lstat, filepath.Dir(p.Path(directory.FileName))); err != nil {
+		return nil, err
+	}
 	b, err := OpenBolt(p)
 	if err != nil {
 		return nil, err
@@ -228,8 +232,8 @@ func (l *Logged) Room(need, run int) (Room, error) {
 	return r, err
 }
 
-// makeLog makes a log that stands on nothing yet, unless there is to be none, or no room
-// for it. No log stands on the last commit.
+// makeLog makes a log that stands on nothing yet, unless there is to be none, or no room or
+// descriptor for it. No log stands on the last commit.
 func (l *Logged) makeLog() error {
 	l.asked = true
 	if l.size < 0 || l.short {
@@ -241,7 +245,7 @@ func (l *Logged) makeLog() error {
 			err = errors.Join(err, f.Close(), l.place.Drop(directory.WALFile))
 		}
 	}
-	if err == nil || directory.NoSpace(err) || errors.Is(err, fs.ErrPermission) {
+	if err == nil || directory.NoSpace(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) {
 		return nil
 	}
 	return fmt.Errorf("journal: %s: %w", directory.WALFile, err)

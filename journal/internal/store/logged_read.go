@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
+	"go.etcd.io/bbolt"
 )
 
 // Scan has the blocks of bbolt that are still in the log, and then those that wait.
@@ -103,19 +105,62 @@ func (l *Logged) over(name format.Bucket, from []byte, page []format.Pair, newes
 	return all[:min(len(all), pageCount)], false
 }
 
-// CopyTo copies what bbolt has, and what waits over it.
+// CopyTo copies what bbolt has as it stands there, and has the copy commit what waits.
 func (l *Logged) CopyTo(path string, over <-chan struct{}) error {
 	p, err := directory.Open(filepath.Dir(path))
 	if err == nil {
-		began, release := l.moment()
-		err = l.copyTo(p, filepath.Base(path), over, began, func(*os.File) error { return nil })
-		release()
-		err = errors.Join(err, p.Close())
+		err = errors.Join(l.copyInto(p, filepath.Base(path), over), p.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("journal: copy: %w", err)
 	}
 	return nil
+}
+
+// copyInto reads the file below bbolt: pages that a reader of this commit can see are not
+// written to while it reads.
+func (l *Logged) copyInto(p *directory.Dir, name string, over <-chan struct{}) error {
+	f, err := p.OpenRegular(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return err
+	}
+	began, release := l.moment()
+	defer release()
+	var waiting []*Transaction
+	err = l.view(func(tx *bbolt.Tx) error {
+		waiting = began()
+		if _, err := tx.WriteTo(&interruptible{f, over}); err != nil && !IsOver(over) { // bbolt does not wrap it
+			return err
+		}
+		if IsOver(over) {
+			return ErrGivenUp
+		}
+		return nil
+	})
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	to, err := attachIn(p, name, BoltOptions())
+	if err != nil {
+		return err
+	}
+	if err = to.settle(waiting); err == nil {
+		err = to.Db.Sync()
+	}
+	return errors.Join(err, to.Close())
+}
+
+// interruptible writes until over is closed.
+type interruptible struct {
+	io.Writer
+	over <-chan struct{}
+}
+
+func (w *interruptible) Write(b []byte) (int, error) {
+	if IsOver(w.over) {
+		return 0, ErrGivenUp
+	}
+	return w.Writer.Write(b)
 }
 
 // moment keeps what waits as it is until began returns it, or release is called. bbolt may have
@@ -131,5 +176,5 @@ func (l *Logged) moment() (began func() []*Transaction, release func()) {
 
 // Rewrite writes all to a new file that is to take the place of this one.
 func (l *Logged) Rewrite(p *directory.Dir) error {
-	return l.rewrite(p, nil, func() []*Transaction { return l.waiting })
+	return l.rewrite(p, nil, l.waiting)
 }
