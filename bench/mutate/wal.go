@@ -23,7 +23,7 @@ var inWAL = []mutation{
 	{"wal: a log that was cut has less", "journal/internal/wal/read.go", "if !bytes.Equal(size, sizeOf(place)) {", "if !bytes.Equal(size, sizeOf(place)) && false {", walDamage},
 
 	// It is on disk, and what waits in it is not forgotten.
-	{"wal: acknowledge before the sync", "journal/internal/wal/log.go", "	if err := l.sync(l.f); err != nil {\n		return err\n	}\n", "", power},
+	{"wal: acknowledge before the sync", "journal/internal/wal/log.go", "	if err := l.sync(l.f); err != nil {\n		return err\n	}\n", "", gate{"./journal/internal/wal", "^TestRecordsAreSynced$"}},
 	{"wal: the name of the log is not synced", "journal/internal/store/logged.go", "	if err == nil {\n		err = directory.SyncNames(names)\n	}\n", "", power},
 	{"wal: make the log before what was in it is elsewhere", "journal/internal/store/logged.go", "errors.Join(err, b.Close())\n	}\n	return l, nil\n", "errors.Join(err, b.Close())\n	}\n	return l, l.makeLog()\n", power},
 	{"wal: give over without what waits", "journal/internal/store/logged.go", "	if len(l.waiting) > 0 {\n		t = l.merged(t)\n	}\n", "", walKills},
