@@ -331,7 +331,7 @@ var inRoot = []mutation{
 	{"let the heir of a halted state run", "shard/supersede.go", "		if l.halted && l.past().crashed {", "		if false {", heirs},
 	{"bury without the guilt", "shard/dead.go", ", Crashed: it.Outcome.Crashed}", "}", suspects},
 	{"take what is not told for innocence", "journal/internal/format/buried.go", "	} else if !b.Untold {", "	} else {", told},
-	{"export no guilt of what is halted", "executor/command/import.go", " = journal.KindState, *l.Retry, l.Halted, l.Failed, l.Crashed != nil && *l.Crashed", " = journal.KindState, *l.Retry, l.Halted, l.Failed, false", told},
+	{"export no guilt of what is halted", "executor/command/export.go", " = journal.KindState, *l.Retry, l.Halted, l.Failed, l.Crashed != nil && *l.Crashed", " = journal.KindState, *l.Retry, l.Halted, l.Failed, false", told},
 	{"convict without a proof", "journal/internal/crash/suspicion.go", "max(float64(min(r.began, longestHold))/float64(max(r.age, former)), leastOdds)", "max(0*float64(max(r.age, former)), beyondDoubt)", guilt},
 	{"suspect who was held", "journal/internal/crash/suspicion.go", "if len(known) == 0 && d.lived", "if len(known) > len(before) && d.lived", guilt},
 	{"let causes acquit each other", "journal/internal/crash/suspicion.go", "_, was := before[p]; return !was", "_, was := before[p]; return was || !was", guilt},
