@@ -39,7 +39,7 @@ var inPostgres = []mutation{
 	{"give away what handlers are inside of", "journal/postgres/partition.go", "\t\tp.handlers.Wait()\n", "", server("TestAPartitionWaitsForItsHandlers")},
 	{"give the lease back beside handlers", "journal/postgres/partition.go", "&& p.lingering() == 0 {", "&& p.lingering() >= 0 {", server("TestAStopThatIsOverKeepsTheLeaseOfItsHandlers")},
 	{"handlers begin before their partition", "journal/postgres/partition.go", "\tp.ready.Store(true) // before the first handler: it may enqueue here\n\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n", "\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n\ttime.Sleep(50 * time.Millisecond)\n\tp.ready.Store(true)\n", server("TestHandlersOfAPartitionThatIsBeingOpened")},
-	{"import one of two journals", "journal/postgres/export.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},
+	{"import one of two journals", "journal/postgres/copy_journal.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},
 	{"a wait ends with its owner", "journal/postgres/functions.sql", "THEN {schema}.lost(t.answer) ELSE false", "THEN false ELSE false", server("TestWaitOverOwners")},
 	{"an owner waits for those who have gone", "journal/postgres/ask.go", "(!a.Lost || ctx.Err() != nil)", "!a.Lost", server("TestAWaitIsAskedForAgain")},
 	{"a late release frees the next lease", "journal/postgres/statements.sql", " AND $3::bigint IN (0, epoch)", " AND $3::bigint >= 0", server("TestALateReleaseFreesNothing")},
@@ -106,8 +106,8 @@ var inPostgres = []mutation{
 	{"another number of partitions", "journal/postgres/schema.go", "case cfg.Partitions != 0 && cfg.Partitions != partitions:", "case cfg.Partitions > maxPartitions:", server("TestMigrateLeavesWhatThereIs")},
 
 	// Moving.
-	{"compare nothing", "journal/postgres/copy_read.go", "!bytes.Equal(c.a, c.b)", "bytes.Equal(c.a, nil)", server("TestMoveFindsDifferences")},
-	{"compare as far as the shorter one", "journal/postgres/copy_read.go", "case p == nil && ok:", "case p == nil && ok && false:", server("TestMoveFindsDifferences")},
+	{"compare nothing", "journal/postgres/copy_union.go", "!bytes.Equal(c.a, c.b)", "bytes.Equal(c.a, nil)", server("TestMoveFindsDifferences")},
+	{"compare as far as the shorter one", "journal/postgres/copy_union.go", "case p == nil && ok:", "case p == nil && ok && false:", server("TestMoveFindsDifferences")},
 	{"an owner who commits over an import", "journal/postgres/copy.go", "SET epoch = epoch + 1, uuid", "SET uuid", server("TestImportFencesTheOwnerBefore")},
 	{"import into an inbox", "journal/postgres/copy.go", "if err == nil && rows > 0 {", "if err == nil && rows < 0 {", server("TestMoveRefusals")},
 }
