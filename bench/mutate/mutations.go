@@ -582,7 +582,7 @@ var inRoot = []mutation{
 	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(term)", "a.enqueue(a.c.ctx)", offices},
 	{"a tick is lost in silence", "executor/cron/fire.go", "			if !giveBack() { // another", "			if !giveBack() && a.send == nil { // another", offices},
 	{"a restart that loses ticks in silence", "executor/cron/cron.go", "				gaps = append(gaps, gap{s, r.handled, now})\n", "", restarts},
-	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n", "	if !found && s.missed != MissedSkip {\n", restarts},
+	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n		// Nothing has", "	if !found && s.missed != MissedSkip {\n		// Nothing has", restarts},
 	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
 
 	// Figures.
@@ -657,7 +657,7 @@ var inRoot = []mutation{
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},
 	{"obey a page of another site", "executor/dashboard/handler.go", "s.foreign(r); err != nil {", "s.foreign(r); err != nil && false {", guards},
 	{"answer an image of another site", "executor/dashboard/guard.go", "	strict.Method = http.MethodPost", "	// strict.Method = http.MethodPost", guards},
-	{"show payloads that were not asked for", "executor/dashboard/payload.go", "	case b.cfg.ShowPayload == nil || ", "	case b.cfg.ShowPayload == nil:\n		p.Raw = all.Raw\n		return left\n	case ", guards},
+	{"show payloads that were not asked for", "executor/dashboard/show.go", "	case b.cfg.ShowPayload == nil || ", "	case b.cfg.ShowPayload == nil:\n		p.Raw = all.Raw\n		return left\n	case ", guards},
 	{"answer to any name", "executor/dashboard/guard.go", "return err == nil //", "return err == nil || true //", guards},
 	{"show a text that turns the others round", "executor/dashboard/show.go", "return strconv.IsPrint(r) || ", "return r > 0x1fff || strconv.IsPrint(r) || ", guards},
 	{"delete for good without asking", "executor/dashboard/action.go", "(d.danger || slices", "(slices", boards},
@@ -675,8 +675,8 @@ var inRoot = []mutation{
 	{"a client that has said all and is late", "executor/dashboard/handler.go", "SetReadDeadline(time.Time{})", "SetReadDeadline(time.Now().Add(10 * time.Second))", patiences},
 	{"dead letters of a list with their payloads", "executor/dashboard/api.go", "			admin.Hide(&page.Dead[i].PayloadInfo)\n", "			_ = i\n", guards},
 	{"jobs of a list with their payloads", "executor/dashboard/api.go", "			admin.Hide(&page.Jobs[i].PayloadInfo)\n", "			_ = i\n", guards},
-	{"show more of payloads than an answer has room for", "executor/dashboard/payload.go", "	return left - len(p.Raw)\n", "	return left\n", bounds},
-	{"all indents of a payload", "executor/dashboard/payload.go", "		if b.Len() >= most {", "		if false && b.Len() >= most {", bounds},
+	{"show more of payloads than an answer has room for", "executor/dashboard/show.go", "	return left - len(p.Raw)\n", "	return left\n", bounds},
+	{"all indents of a payload", "executor/dashboard/show.go", "		if b.Len() >= most {", "		if false && b.Len() >= most {", bounds},
 	{"ask the authorizer twice", "executor/dashboard/guard.go", "	v.given[a] = err\n", "", asks},
 	{"ask the authorizer for ever", "executor/dashboard/guard.go", "	if v.left <= 0 {", "	if false && v.left <= 0 {", asks},
 	{"say what was done again", "executor/dashboard/action.go", "return kept.name == name", "return false", said},
