@@ -588,7 +588,7 @@ var inRoot = []mutation{
 	// Figures.
 	{"a trace that ends at the journal", "executor/metrics/middleware.go", "		m.inject(ctx, call.Items[i].Metadata)\n", "		_ = i\n", figures},
 	{"a trace where there is no room", "executor/metrics/middleware.go", "len(together) <= maxPairs && bytes <= maxBytes", "true", figures},
-	{"an executor that has stopped is asked", "executor/metrics/observe.go", "if errors.Is(err, executor.ErrClosed) {", "if false {", figures},
+	{"an executor that has stopped is asked", "executor/metrics/metrics.go", "if errors.Is(err, executor.ErrClosed) {", "if false {", figures},
 	{"a job that fails because its figures do", "executor/metrics/metrics.go", "	if err := guard.Call(func() error { f(); return nil }); err", "	f()\n	if err := error(nil); err", figures},
 	{"what was accepted before is accepted again", "executor/metrics/middleware.go", "if !r.Duplicate {", "if r.ID != \"\" {", figures},
 	{"names of queues become one", "executor/internal/brief/brief.go", "fmt.Fprintf(&b, `\\x%02x`, s[i])", "b.WriteRune(r)", figures},
