@@ -105,7 +105,7 @@ func TestWorkspaceIsHonest(t *testing.T) {
 	g, err := newWorkspace()
 	require.NoError(t, err)
 	defer g.close()
-	harmless := mutation{"harmless", "lock/entry.go", "g.ends[0].at <= o.now() {", "o.now() >= g.ends[0].at {", gate{"./lock", "^TestOneHolderPerKey$"}}
+	harmless := mutation{"harmless", "lock/entry.go", "r.at <= o.now() {", "o.now() >= r.at {", gate{"./lock", "^TestOneHolderPerKey$"}}
 	v, err := g.try(t.Context(), harmless)
 	require.NoError(t, err)
 	require.Equal(t, missed, v)

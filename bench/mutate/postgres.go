@@ -39,7 +39,7 @@ var inPostgres = []mutation{
 	{"give away what handlers are inside of", "journal/postgres/partition.go", "\t\tp.handlers.Wait()\n", "", server("TestAPartitionWaitsForItsHandlers")},
 	{"give the lease back beside handlers", "journal/postgres/partition.go", "&& p.lingering() == 0 {", "&& p.lingering() >= 0 {", server("TestAStopThatIsOverKeepsTheLeaseOfItsHandlers")},
 	{"handlers begin before their partition", "journal/postgres/partition.go", "\tp.ready.Store(true) // before the first handler: it may enqueue here\n\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n", "\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n\ttime.Sleep(50 * time.Millisecond)\n\tp.ready.Store(true)\n", server("TestHandlersOfAPartitionThatIsBeingOpened")},
-	{"import one of two journals", "journal/postgres/export.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},
+	{"import one of two journals", "journal/postgres/copy_journal.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},
 	{"a wait ends with its owner", "journal/postgres/functions.sql", "THEN {schema}.lost(t.answer) ELSE false", "THEN false ELSE false", server("TestWaitOverOwners")},
 	{"an owner waits for those who have gone", "journal/postgres/ask.go", "(!a.Lost || ctx.Err() != nil)", "!a.Lost", server("TestAWaitIsAskedForAgain")},
 	{"a late release frees the next lease", "journal/postgres/statements.sql", " AND $3::bigint IN (0, epoch)", " AND $3::bigint >= 0", server("TestALateReleaseFreesNothing")},
@@ -67,8 +67,8 @@ var inPostgres = []mutation{
 	{"write what was withdrawn", "journal/postgres/outbox.go", "until, pending := o.withdraw(c)", "until, pending := o.until, false", server("TestAnAbandonedCallIsDropped")},
 	{"refused, where it may be there", "journal/postgres/outbox.go", "%w: the flush was under way: %w\", executor.ErrUnknown,", "%w: the flush was under way: %w\", executor.ErrClosed,", server("TestACallerWhoGivesUp")},
 	{"a call that no message has room for", "journal/postgres/enqueue.go", "if i > 0 && size > callBytes {", "if i > 1 && size > callBytes {", server("TestTheLimitOfACallIsNotThatOfAPayload")},
-	{"beside the transaction", "journal/postgres/tx.go", "_, err := tx.Exec(ctx, sql, args...)", "_, err := NodeOf(q.Executor()).pool.Exec(ctx, sql, args...)", server("TestEnqueueTxIsThereIfItCommits")},
-	{"beside the transaction of database/sql", "journal/postgres/tx.go", "_, err := tx.ExecContext(ctx, sql, args...)", "_, err := NodeOf(q.Executor()).pool.Exec(ctx, sql, args...)", server("TestEnqueueTxIsThereIfItCommits")},
+	{"beside the transaction", "journal/postgres/enqueue.go", "_, err := tx.Exec(ctx, sql, args...)", "_, err := NodeOf(q.Executor()).pool.Exec(ctx, sql, args...)", server("TestEnqueueTxIsThereIfItCommits")},
+	{"beside the transaction of database/sql", "journal/postgres/enqueue.go", "_, err := tx.ExecContext(ctx, sql, args...)", "_, err := NodeOf(q.Executor()).pool.Exec(ctx, sql, args...)", server("TestEnqueueTxIsThereIfItCommits")},
 
 	// Leases.
 	{"handlers hear of their lease when it has ended", "journal/postgres/partition.go", "sent.Add(p.n.cfg.Lease * safeQuarts / 4)", "sent.Add(p.n.cfg.Lease)", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
@@ -89,25 +89,25 @@ var inPostgres = []mutation{
 	{"a row that a former owner takes apart", "journal/postgres/functions.sql", "({schema}.last(p)).epoch IS DISTINCT FROM e THEN\n\t\tRETURN false;", "({schema}.last(p)).epoch IS NULL THEN\n\t\tRETURN false;", server("TestAnOwnerFromBeforeSplitsNothing")},
 	{"a token that stays", "journal/postgres/partition.go", "\t\treturn p.token\n", "\t\treturn min(p.token, 1)\n", server("TestTokenGrowsWithEachOwner")},
 	{"each transaction notifies", "journal/postgres/hint.go", "now.Sub(h.last) >= hintEvery {", "now.Sub(h.last) >= 0 {", server("TestFewTransactionsNotify")},
-	{"a pooler without sessions", "journal/postgres/guard.go", "if (now == session) != (c == conn) {", "if session == 0 && (now == session) != (c == conn) {", server("TestPoolerWithoutSessions")},
+	{"a pooler without sessions", "journal/postgres/pool.go", "if (now == session) != (c == conn) {", "if session == 0 && (now == session) != (c == conn) {", server("TestPoolerWithoutSessions")},
 	{"step down from what runs", "journal/postgres/partition.go", "\tif err := p.x.Stop(p.grace); ", "\tp.hurry(nil)\n\tif err := p.x.Stop(p.grace); ", server("TestAStepDownWaitsForHandlers")},
 	{"a partition that nobody knows to be free", "journal/postgres/hint.go", "\tclear(h.due)\n", "\tclear(h.due)\n\tdue = slices.DeleteFunc(due, func(hint string) bool { return hint == hintLease })\n", server("TestAStopTellsOfTheLastPartition")},
 	{"an outage that is not told", "journal/postgres/lease.go", "n.leasing.note(began, err)", "n.leasing.note(began, nil)", server("TestErrTellsOfAnOutage")},
 
 	// Servers and schemas.
-	{"a server without fsync", "journal/postgres/guard.go", "case fsync != \"on\":", "case fsync == \"never\":", server("TestGuards")},
-	{"a server that tears pages", "journal/postgres/guard.go", "case pages != \"on\":", "case pages == \"never\":", server("TestGuards")},
-	{"commits that are lazy", "journal/postgres/guard.go", "case synchronous == \"off\":", "case synchronous == \"never\":", server("TestGuards")},
-	{"commits that do not wait for the standby", "journal/postgres/guard.go", "case !single && synchronous != \"on\" &&", "case !single && false &&", server("TestGuards")},
-	{"one server, and nobody said so", "journal/postgres/guard.go", "case !single && strings.TrimSpace(names) == \"\":", "case !single && strings.TrimSpace(names) == \"none\":", server("TestGuards")},
+	{"a server without fsync", "journal/postgres/pool.go", "case fsync != \"on\":", "case fsync == \"never\":", server("TestGuards")},
+	{"a server that tears pages", "journal/postgres/pool.go", "case pages != \"on\":", "case pages == \"never\":", server("TestGuards")},
+	{"commits that are lazy", "journal/postgres/pool.go", "case synchronous == \"off\":", "case synchronous == \"never\":", server("TestGuards")},
+	{"commits that do not wait for the standby", "journal/postgres/pool.go", "case !single && synchronous != \"on\" &&", "case !single && false &&", server("TestGuards")},
+	{"one server, and nobody said so", "journal/postgres/pool.go", "case !single && strings.TrimSpace(names) == \"\":", "case !single && strings.TrimSpace(names) == \"none\":", server("TestGuards")},
 	{"a connection that was not looked at", "journal/postgres/pool.go", "\t\treturn guardServer(ctx, conn, single, false)\n", "\t\treturn nil\n", server("TestGuardOfLaterConnections")},
 	{"two who migrate", "journal/postgres/schema.go", "SELECT pg_advisory_xact_lock(hashtextextended($1, 7282))", "SELECT hashtextextended($1, 7282)", server("TestMigrateTogether")},
 	{"a newer schema", "journal/postgres/schema.go", "case version > schemaVersion:", "case version > schemaVersion+1:", server("TestMigrateLeavesWhatThereIs")},
 	{"another number of partitions", "journal/postgres/schema.go", "case cfg.Partitions != 0 && cfg.Partitions != partitions:", "case cfg.Partitions > maxPartitions:", server("TestMigrateLeavesWhatThereIs")},
 
 	// Moving.
-	{"compare nothing", "journal/postgres/copy_read.go", "!bytes.Equal(c.a, c.b)", "bytes.Equal(c.a, nil)", server("TestMoveFindsDifferences")},
-	{"compare as far as the shorter one", "journal/postgres/copy_read.go", "case p == nil && ok:", "case p == nil && ok && false:", server("TestMoveFindsDifferences")},
+	{"compare nothing", "journal/postgres/copy_union.go", "!bytes.Equal(c.a, c.b)", "bytes.Equal(c.a, nil)", server("TestMoveFindsDifferences")},
+	{"compare as far as the shorter one", "journal/postgres/copy_union.go", "case p == nil && ok:", "case p == nil && ok && false:", server("TestMoveFindsDifferences")},
 	{"an owner who commits over an import", "journal/postgres/copy.go", "SET epoch = epoch + 1, uuid", "SET uuid", server("TestImportFencesTheOwnerBefore")},
 	{"import into an inbox", "journal/postgres/copy.go", "if err == nil && rows > 0 {", "if err == nil && rows < 0 {", server("TestMoveRefusals")},
 }

@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
@@ -161,4 +165,161 @@ func (l *taskList) end(s *sum) {
 	} else if !l.json {
 		l.printf("%s\n", brief.Count(s.Runs+s.Halted, "job", "jobs"))
 	}
+}
+
+func job(ctx context.Context, c *call) error {
+	queue, id := c.Args().Get(1), c.Args().Get(2)
+	return c.folds(ctx, queue, 0, func(folds *folds) error {
+		folds.id = id
+		found, newest := 0, (*float64)(nil)
+		for q := range folds.all() {
+			for _, f := range q.parts {
+				newest = cmp.Or(f.core.Status(id).Newest, newest)
+			}
+			for t := range q.tasks() {
+				found++
+				c.task(t)
+			}
+		}
+		if folds.err != nil {
+			return folds.err
+		}
+		n, err := c.deadOf(gravesOf(folds.parts, chosen{queue: queue, ids: []string{id}}))
+		if err != nil || found+n > 0 {
+			return err
+		}
+		return noJob(queue, id, newest)
+	})
+}
+
+func jobLive(ctx context.Context, c *call) error {
+	one := control.One{Queue: c.Args().Get(1), ID: c.Args().Get(2)}
+	queues, err := c.of(ctx, one.Queue)
+	if err != nil {
+		return err
+	}
+	found, registered := 0, queues[0].Registered
+	if registered {
+		d, err := control.Call[control.Whole](ctx, c.client, control.VerbJob, one)
+		if err != nil {
+			return err
+		}
+		if d.State != "" {
+			found++
+			if c.task(&d.Job); !c.json {
+				if more := d.Payloads - len(d.InHand) - len(d.Waiting); more > 0 {
+					c.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
+				}
+				if d.State == inspect.JobRunning || d.State == inspect.JobParked {
+					c.printf("\nnow: %s\n", tame(d.Why))
+				}
+			}
+		}
+	}
+	n, err := c.deadOf(c.dead(ctx, queues[:1], []string{one.ID}))
+	switch {
+	case err != nil:
+		return err
+	case found+n > 0 || !registered && queues[0].Unclaimed > 0:
+		c.aside(queues)
+		return nil
+	case !registered:
+		return noJob(one.Queue, one.ID, nil)
+	}
+	e, err := control.Call[inspect.Explanation](ctx, c.client, control.VerbExplain, one)
+	return cmp.Or(err, noJob(one.Queue, one.ID, e.Newest))
+}
+
+// noJob says what is known of an id without a job: the score of its newest state that was done, if
+// there was one.
+func noJob(queue, id string, newest *float64) error {
+	return usage("queue %q has no job %q, neither waiting nor in the morgue%s", queue, id, brief.Newest(newest))
+}
+
+// task prints everything about a job.
+func (c *call) task(t *control.Job) {
+	if c.json {
+		c.row("job", t)
+		return
+	}
+	l := c.tasks("job", 1)
+	l.add(t)
+	l.table.end()
+	if t.LastError != "" {
+		c.printf("last error: %s\n", show([]byte(t.LastError)))
+	}
+	if t.Partition != nil {
+		c.printf("partition: %d\n", *t.Partition)
+	}
+	c.printf("\n")
+	payloads := slices.Concat(t.InHand, t.Waiting) // as far as they are known
+	list := c.table("", "POSITION", "SCORE", "ENQUEUED", "PAYLOAD").begin()
+	for _, p := range payloads {
+		list.row(nil, fmt.Sprint(p.Position), fmt.Sprint(p.Score), c.dueText(p.EnqueuedAt.UnixNano()), showPayload(p.Raw, c.Bool("full")))
+	}
+	list.end()
+	failures := c.section("failures", "ATTEMPT", "AT", "ERROR")
+	c.failures(failures, t.Failures)
+	failures.end()
+	metadata := c.section("metadata", "POSITION", "KEY", "VALUE")
+	for _, p := range payloads {
+		c.pairs(metadata, &p)
+	}
+	metadata.end()
+}
+
+// deadOf prints what of a job is in the morgue, and returns how much that is.
+func (c *call) deadOf(dead iter.Seq2[*inspect.DeadPayload, error]) (n int, err error) {
+	list := c.graves()
+	list.heading = "\nin the morgue:\n"
+	failures := c.section("their failures", "POSITION", "ATTEMPT", "AT", "ERROR")
+	metadata := c.section("their metadata", "POSITION", "KEY", "VALUE")
+	for _, t := range []*table{list, failures, metadata} { // one after the other, because there may be many
+		for g, err := range dead {
+			switch {
+			case err != nil:
+				return n, err
+			case t == list:
+				c.grave(list, g)
+				n++
+			case t == failures:
+				c.failures(failures, g.Failures, fmt.Sprint(g.Position))
+			default:
+				c.pairs(metadata, &g.PayloadInfo)
+			}
+		}
+		if t.end(); c.json {
+			break
+		}
+	}
+	return n, nil
+}
+
+// section is a table that has a heading if it has a row.
+func (c *call) section(heading string, titles ...string) *table {
+	t := c.table("", titles...)
+	t.heading = "\n" + heading + ":\n"
+	return t
+}
+
+// failures adds those of a payload, behind cells that say which.
+func (c *call) failures(t *table, all []inspect.Failure, cells ...string) {
+	for _, f := range all {
+		t.row(nil, append(slices.Clip(cells), strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full")))...)
+	}
+}
+
+// pairs adds the metadata of a payload.
+func (c *call) pairs(t *table, p *inspect.PayloadInfo) {
+	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
+		t.row(nil, fmt.Sprint(p.Position), showKey(key), showPayload([]byte(p.Metadata[key]), c.Bool("full")))
+	}
+}
+
+// showKey shows a key of metadata. A process says one that is no UTF-8 in quotes.
+func showKey(key string) string {
+	if plain, err := strconv.Unquote(key); err == nil && !utf8.ValidString(plain) {
+		return key
+	}
+	return show([]byte(key))
 }

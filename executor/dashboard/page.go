@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
@@ -230,4 +231,78 @@ func send(w http.ResponseWriter, r *http.Request, status int, kind string, conte
 		content = nil
 	}
 	serving.Send(w, status, content)
+}
+
+type wireLimit struct {
+	Limit string
+	inspect.LimitStats
+	Keys []inspect.LimitKey // for which most jobs wait
+}
+
+// limits are all, each with so many keys at most.
+func (b *board) limits(most int) (all []wireLimit) {
+	for _, l := range b.x.Limits() {
+		keys := l.Keys()
+		all = append(all, wireLimit{l.Name(), l.Stats(), keys[:min(len(keys), most)]})
+	}
+	return all
+}
+
+// scheduled is what ticks, and who leads.
+type scheduled struct {
+	Crons   []wireCron
+	Leaders []wireLeader
+}
+
+type wireCron struct {
+	Cron      int // in Config.Crons
+	Leads     bool
+	Schedules []cron.Entry
+}
+
+type wireLeader struct {
+	Election     string
+	Leader       string // "": there is none
+	Epoch        uint64
+	Since, Until time.Time
+}
+
+// Left is how long a reign goes on if it is not extended.
+func (l wireLeader) Left(now time.Time) time.Duration { return max(l.Until.Sub(now), 0) }
+
+func (b *board) scheduled() (s scheduled) {
+	for i, c := range b.cfg.Crons {
+		s.Crons = append(s.Crons, wireCron{i, c.Leads(), c.List()})
+	}
+	for _, e := range b.cfg.Elections {
+		l, _ := e.Leader()
+		s.Leaders = append(s.Leaders, wireLeader{e.Name, l.ID, l.Epoch, l.Since, l.Until})
+	}
+	return s
+}
+
+// wireJournal is how the journal is doing.
+type wireJournal struct {
+	Trouble  string
+	InMemory bool
+	inspect.JournalStats
+	Backlog inspect.Backlog
+}
+
+// Share is how much of the log is alive, in percent.
+func (j wireJournal) Share() int {
+	if j.Bytes == 0 {
+		return 100
+	}
+	return 100 * j.LiveBytes / j.Bytes
+}
+
+// PerCommit is how long the disk took for one, on average.
+func (j wireJournal) PerCommit() time.Duration {
+	return j.CommitTime / time.Duration(max(j.Commits, 1))
+}
+
+func (b *board) journaled(r *http.Request) (wireJournal, error) {
+	s, err := b.x.Stats(r.Context())
+	return wireJournal{b.trouble(), s.Journal.UUID == "", s.Journal, s.Backlog}, err
 }

@@ -71,7 +71,7 @@ func TestWallClocksDecideNothing(t *testing.T) {
 	require.Equal(t, map[string]bool{
 		"calls.go Unix":    true, // when a payload is due, by its caller, on its way through the inbox
 		"schema.go Format": true, // when the server has made the schema, by its own clock
-		"health.go Format": true, // of Err
+		"stats.go Format":  true, // of Err
 	}, seen)
 }
 

@@ -2,9 +2,12 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -118,3 +121,167 @@ func (n *Node) tellOfSnapshots(ctx context.Context, least time.Duration) {
 			slog.Duration("age", age), slog.String("holder", holder))
 	}
 }
+
+// err is Err of the executor of [Open]. Before Start and after Stop there is no attempt at a lease.
+func (n *Node) err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var errs []error
+	if n.state == started {
+		errs = append(errs, n.leasing.failing("postgres: connection: leases can't be renewed or taken"))
+	}
+	if n.state != stopping {
+		errs = append(errs, n.limiting.failing("postgres: limits of the cluster can't be asked for"))
+		errs = append(errs, n.outbox.trouble.failing("postgres: the inbox can't be written"))
+	}
+	if n.holder != "" {
+		errs = append(errs, fmt.Errorf("postgres: nothing newer than %v can be cleared from the tables, because of %s", n.snapshot, n.holder))
+	}
+	for _, number := range slices.Sorted(maps.Keys(n.failed)) {
+		errs = append(errs, fmt.Errorf("partition %d: %w", number, n.failed[number].err))
+	}
+	for _, number := range slices.Sorted(maps.Keys(n.held)) {
+		for _, err := range n.held[number].failing() {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("partition %d: %w", number, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// failing returns what Err says of a partition.
+func (p *partition) failing() (errs []error) {
+	switch {
+	case !p.ready.Load() && time.Since(p.began) <= p.n.cfg.Lease:
+		return nil
+	case !p.ready.Load() && p.settingUp.Load():
+		return []error{fmt.Errorf("not served since %s: Setup has not returned", p.began.Format(time.RFC3339))}
+	case !p.ready.Load():
+		return []error{fmt.Errorf("not served since %s: it is being opened", p.began.Format(time.RFC3339))}
+	}
+	errs = []error{p.store.trouble.failing("the server can't be used"), p.taker.trouble.failing("the inbox can't be taken in")}
+	if err := p.x.Err(); err != nil && p.serving() && !errors.Is(err, executor.ErrClosed) {
+		errs = append(errs, err)
+	}
+	others := p.taker.unserved()
+	for _, queue := range slices.Sorted(maps.Keys(others)) {
+		errs = append(errs, fmt.Errorf("%d wait for queue %q, which this node does not have: register it, or stop this node", others[queue], queue))
+	}
+	if count := p.lingering(); count > 0 {
+		errs = append(errs, fmt.Errorf("another node gets it when %d handlers have returned", count))
+	}
+	return errs
+}
+
+// trouble is what goes wrong with something, and since when, by the last attempt at it.
+type trouble struct {
+	mu    sync.Mutex
+	since time.Time
+	err   error // nil: nothing
+}
+
+// note notes what has become of an attempt that began at a time.
+func (t *trouble) note(began time.Time, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.since = began
+	}
+	t.err = err
+}
+
+// failing returns an error that says what can't be done, since when, and why; nil: it can.
+func (t *trouble) failing(what string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s since %s: %w", what, t.since.Format(time.RFC3339), t.err)
+}
+
+// explain adds to err, that of a call whose time is over, what it has waited for.
+func (t *trouble) explain(err error, what string) error {
+	if why := t.failing(what); why != nil {
+		return fmt.Errorf("%w: %w", err, why)
+	}
+	return err
+}
+
+// gatherFor is how long a line waits for others that say the same of other partitions.
+const gatherFor = 100 * time.Millisecond
+
+// lines is what is to be logged of partitions: one line for all of which the same is told.
+type lines struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	pending []*line
+}
+
+type line struct {
+	level      slog.Level
+	message    string
+	attributes []slog.Attr // of an error, that of the first partition
+	partitions []int
+}
+
+// tell logs a message about a partition before long.
+func (l *lines) tell(level slog.Level, message string, partition int, attributes ...slog.Attr) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.pending, func(p *line) bool {
+		return p.level == level && p.message == message && slices.EqualFunc(p.attributes, attributes,
+			func(a, b slog.Attr) bool { return a.Key == "error" || a.Equal(b) })
+	})
+	if i < 0 {
+		i, l.pending = len(l.pending), append(l.pending, &line{level: level, message: message, attributes: attributes})
+		if i == 0 {
+			time.AfterFunc(gatherFor, l.flush)
+		}
+	}
+	l.pending[i].partitions = append(l.pending[i].partitions, partition)
+}
+
+// flush logs what there is.
+func (l *lines) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.pending {
+		slices.Sort(p.partitions)
+		l.log.LogAttrs(context.Background(), p.level, p.message, append(p.attributes, slog.Any("partitions", p.partitions))...)
+	}
+	l.pending = nil
+}
+
+// levelOf is that of a line about an error: one that passes by itself is a warning.
+func levelOf(err error) slog.Level {
+	if !errors.Is(err, ErrUnsafe) && (isTakeover(err) || unreached(err) || errors.Is(err, errWarned) || errors.Is(err, context.Canceled)) {
+		return slog.LevelWarn
+	}
+	return slog.LevelError
+}
+
+// isTakeover reports whether another node goes on with what has failed here.
+func isTakeover(err error) bool { return errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrFenced) }
+
+// calm is the log of a partition's executor, for which the end of its journal is an error,
+// whoever goes on.
+type calm struct{ slog.Handler }
+
+func (c calm) Handle(ctx context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if err, ok := a.Value.Any().(error); ok && isTakeover(err) {
+			r.Level = min(r.Level, slog.LevelWarn)
+		}
+		return true
+	})
+	if !c.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return c.Handler.Handle(ctx, r)
+}
+
+func (c calm) WithAttrs(attrs []slog.Attr) slog.Handler { return calm{c.Handler.WithAttrs(attrs)} }
+func (c calm) WithGroup(name string) slog.Handler       { return calm{c.Handler.WithGroup(name)} }
