@@ -450,9 +450,9 @@ var inRoot = []mutation{
 
 	// What stands around handlers, and what is told of them.
 	{"the queue's middlewares outermost", "executor/typed.go", "layersOf(x.cfg.Middleware, t.cfg.Middleware)", "layersOf(t.cfg.Middleware, x.cfg.Middleware)", layered},
-	{"leave a handler behind that a middleware left behind", "executor/internal/nest/nest.go", "	if left != nil {\n		<-left\n	}\n", "	_ = left\n", layered},
-	{"let two calls of next in", "executor/internal/nest/nest.go", "	if t.busy || t.over {", "	if t.over {", layered},
-	{"let next in when the middleware is over", "executor/internal/nest/nest.go", "	t.over = true\n", "", layered},
+	{"leave a handler behind that a middleware left behind", "executor/internal/nest/nest.go", "	defer func() { turn <- struct{}{} }()", "	defer func() {\n		select {\n		case turn <- struct{}{}:\n		default:\n		}\n	}()", layered},
+	{"let two calls of next in", "executor/internal/nest/nest.go", "make(chan struct{}, 1)", "make(chan struct{}, 2)", layered},
+	{"let next in when the middleware is over", "executor/internal/nest/nest.go", "{ turn <- struct{}{} }", "{ turn <- struct{}{}; <-turn }", layered},
 	{"accept twice for one call", "executor/middleware.go", "	if a.tried && (a.err == nil || errors.Is(a.err, ErrUnknown)) {\n		return a.err\n	}\n", "", layered},
 	{"believe a middleware that says it was accepted", "executor/middleware.go", "	case a.tried:\n		return a.o, fmt", "	case a.tried:\n		return a.o, nil\n	case false:\n		return a.o, fmt", layered},
 	{"tell what was accepted when it has run", "executor/executor.go", "	if to.queue.Events.Watched() {\n		to.queue.Events.Accepted(d)\n	}\n	to.Deliver(d)\n", "	copied := *d\n	to.Deliver(d)\n	if to.queue.Events.Watched() {\n		to.queue.Events.Accepted(&copied)\n	}\n", feeds},
@@ -572,7 +572,7 @@ var inRoot = []mutation{
 	{"wait in one line for two keys", "lock/place.go", "		t.stand(p, keys...)\n", "		t.stand(p, keys[0])\n", locks},
 	{"look for circles of leases only", "executor/internal/admit/graph.go", "	for _, c := range g.Lists(by.Queue).All() {\n", "	for _, c := range g.Lists(by.Queue).All()[:0] {\n", circles},
 	{"fail a job that waits for one of several", "executor/internal/admit/graph.go", "	if w.Any {\n", "	if false {\n", circles},
-	{"a lock that lasts for ever", "executor/internal/keylock/keys.go", "	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.ring)\n", "	_, _ = at, ok\n", lockEnds},
+	{"a lock that lasts for ever", "executor/internal/keylock/keys.go", "	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), func() {", "	k.alarm.Set(k.base, at, false && ok, func() {", lockEnds},
 	{"a lock that ends with another one", "executor/internal/admit/list.go", "	case a.rings > 0 && a.rings <= at:", "	case a.rings > 0:", lockEnds},
 	{"a lock that ends with the clock", "executor/internal/keylock/keys.go", "until = zero + min(", "until = min(", lockEnds},
 	{"a stale lease unlocks", "lock/lease.go", "return l.record.token == l.token && l.record.end == nil", "return l.record.end == nil", locks},
