@@ -197,7 +197,7 @@ var inRoot = []mutation{
 	{"give a place in shared lanes when a worker comes", "executor/internal/submit/submit.go", "for i := range o.Entries {\n				o.to.Lanes.Stand", "for i := range o.Entries[:0] {\n				o.to.Lanes.Stand", lanes},
 	{"forget the places in shared lanes at a restart", "executor/internal/work/work.go", "				if q.Lanes != nil {\n", "				if false {\n", lanes},
 	{"run two kinds of a shared lane at a time", "executor/internal/lane/lane.go", "!n.busy && first.queue", "first.queue", lanes},
-	{"what was merged counts as done", "executor/enqueue.go", "cmp.Or(r.MergedInto, r.Position)", "cmp.Or(0, r.Position)", stead},
+	{"what was merged counts as done", "executor/await.go", "cmp.Or(r.MergedInto, r.Position)", "cmp.Or(0, r.Position)", stead},
 	{"a later payload in the turn of one that is not back yet", "executor/internal/lane/lane.go", "first.queue == queue && !first.away {", "first.queue == queue {", back},
 	{"a job that was taken up before an earlier one came back", "executor/internal/lane/lane.go", "at.away, at.anew = false, true", "at.away = false", back},
 	{"run ahead of a disk that is short of room", "executor/internal/work/worker.go", "	if !w.crew.Log.Short() {\n", "	if true {\n", fullDisks},
