@@ -264,6 +264,8 @@ func (c *agenda) hold(id string, is Hold) bool {
 		return false
 	case is == 0:
 		delete(c.held, id)
+	case c.held == nil:
+		c.held = map[string]Hold{id: is}
 	default:
 		c.held[id] = is
 	}
@@ -339,6 +341,9 @@ func (c *Core) Pause(now int64, on bool) {
 // arrives from now on. The caller calls Reconsider for each id that is there already: of
 // millions, some at a time.
 func (c *Core) PausePrefix(prefix string, on bool) {
+	if c.prefixes == nil {
+		c.prefixes = make(map[string]bool)
+	}
 	if delete(c.prefixes, prefix); on {
 		c.prefixes[prefix] = true
 	}

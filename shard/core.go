@@ -72,7 +72,6 @@ func NewCore(queue uint32, cfg Config) *Core {
 	c := new(Core)
 	c.cfg, c.queue, c.pace = cfg, queue, 1
 	c.runs, c.graves, c.outlived = make(map[*Run]struct{}), make(map[string]grave), make(map[string]*outlived)
-	c.held, c.prefixes, c.rested.byID = make(map[string]Hold), make(map[string]bool), make(map[string]rest)
 	return c
 }
 

@@ -210,6 +210,9 @@ func (e restEnd) before(o restEnd) bool { return e.until < o.until }
 const endsAtOnce = 256
 
 func (r *rested) add(id string, at rest) {
+	if r.byID == nil {
+		r.byID = make(map[string]rest)
+	}
 	r.byID[id] = at
 	if at.until != 0 {
 		r.ends.push(restEnd{at.until, id})
