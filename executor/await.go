@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/fleet"
@@ -142,7 +144,7 @@ func (q *queue) enter(c *await.Call) error {
 func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err error) {
 	c := q.call(ctx, r.ID)
 	defer c.Done()
-	c.At = r.runs()
+	c.At = journal.Position(cmp.Or(r.MergedInto, r.Position)) // what runs, as far as the receipt says
 	over, letter, err := c.Past()
 	switch {
 	case letter != nil && !c.Waiter.Over():
@@ -184,7 +186,7 @@ func (q *queue) outcome(c *await.Call, r Receipt) (await.End, error) {
 // epitaph returns what a dead letter says.
 func epitaph(b *journal.Buried) error {
 	return &BuriedError{
-		ID: string(b.Entry.ID), Position: uint64(b.Entry.Position), Attempt: b.Retry + firstAttempt, Reason: b.Reason,
+		ID: string(b.Entry.ID), Position: uint64(b.Entry.Position), Attempt: b.Retry + admin.FirstAttempt, Reason: b.Reason,
 		Err: buriedBy(b.Reason, nil),
 	}
 }

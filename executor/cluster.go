@@ -63,8 +63,9 @@ func openCluster(c *cluster, cfg Config) (x *Executor, partition openPartition, 
 	if x, err = Open("", cfg); err != nil {
 		return nil, nil, err
 	}
-	c.Actor, c.Probe, c.Decode, c.Handler, c.Workers, c.Here = c.Act, asked{x, x.inspector}, x.inspector.Decode, x.owns, x.cfg.Workers, func(n int) bool {
-		return c.Any(func(part *Executor) bool { return part.cfg.Splitter.Self == n })
+	c.Actor, c.Probe, c.Decode, c.Handler, c.Workers, c.Here = c.Act, asked{x, x.inspector}, x.inspector.Decode, x.owns, x.cfg.Workers, func(n int) (here bool) {
+		c.Do(func(part *Executor) { here = here || part.cfg.Splitter.Self == n })
+		return here
 	}
 	x.cluster, c.room = c, dispatch.NewRoom(x.cfg.Workers)
 	x.dir, x.view = "a cluster", x.cluster.Inspector

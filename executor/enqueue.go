@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -266,11 +265,6 @@ type Receipt struct {
 	// Duplicate is true when a call with the same [IdempotencyKey] was accepted before,
 	// so that this one enqueued nothing. Position is that of the first call's payload.
 	Duplicate bool
-}
-
-// runs returns the position of the payload that runs, as far as the receipt says.
-func (r Receipt) runs() journal.Position {
-	return journal.Position(cmp.Or(r.MergedInto, r.Position))
 }
 
 // receipt says what became of the payload i of a submission that was accepted.

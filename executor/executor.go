@@ -158,11 +158,15 @@ func (l *life) startsYet() bool {
 	return l.state < started
 }
 
-func (l *life) mayStart() error {
+// goOn goes on with a start, unless it was stopped or has failed meanwhile.
+func (l *life) goOn(to state) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != starting {
 		return fmt.Errorf("%w: stopped while it was starting", ErrState)
+	}
+	if l.err == nil {
+		l.state = to
 	}
 	return l.err
 }

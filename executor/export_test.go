@@ -99,7 +99,9 @@ func Awaited[T any](t *Queue[T]) int { return t.q.Awaited.Len() + t.q.x.graph.Le
 
 // NothingIdle has those who look pause as if no processor lay idle: how many do is not
 // known from the clock of a bubble. It is called before Start.
-func NothingIdle(x *Executor) { x.inspector.Pacer = pace.New(look.Share(), look.Burst, nil) }
+func NothingIdle(x *Executor) {
+	x.inspector.Pacer = pace.New(look.Share(), look.Burst, func() float64 { return 0 })
+}
 
 // LookFor looks at something that costs so much that the next one pauses for d.
 func LookFor(ctx context.Context, x *Executor, d time.Duration) error {

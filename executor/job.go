@@ -97,15 +97,13 @@ func (j Merged[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 // [MergeKeepLast], and no more than MaxPayloads wait.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
-const firstAttempt = admin.FirstAttempt
-
 // single makes the job of the payload that an item has in hand. A payload that the
 // codec refuses is an undecodable error.
 func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 	p := it.Current()
 	job := Job[T]{
 		Queue: t.q.Name, ID: it.ID, Position: uint64(p.Ref.Position()),
-		Attempt: it.Retry + firstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError, Due: time.Unix(0, it.Due),
+		Attempt: it.Retry + admin.FirstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError, Due: time.Unix(0, it.Due),
 		Failures: admin.FailuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim = admit.ClaimOf(it.Claim)
@@ -127,7 +125,7 @@ func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
 // an undecodable error.
 func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
-		Queue: t.q.Name, ID: it.ID, Attempt: it.Retry + firstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError,
+		Queue: t.q.Name, ID: it.ID, Attempt: it.Retry + admin.FirstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
 		Failures: admin.FailuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/tally"
 )
@@ -50,7 +51,7 @@ func (x *Executor) Start(ctx context.Context) error {
 			return fmt.Errorf("executor: OnStart: %w", err)
 		}
 	}
-	if err := x.mayStart(); err != nil {
+	if err := x.goOn(starting); err != nil {
 		return err
 	}
 	if x.cluster != nil {
@@ -74,14 +75,8 @@ func (x *Executor) Start(ctx context.Context) error {
 func (x *Executor) startCluster(ctx context.Context) error {
 	x.arranging.Lock() // a stop comes after it
 	defer x.arranging.Unlock()
-	x.mu.Lock()
-	stopped := x.state != starting
-	if !stopped {
-		x.state = started
-	}
-	x.mu.Unlock()
-	if stopped {
-		return fmt.Errorf("%w: stopped while it was starting", ErrState)
+	if err := x.goOn(started); err != nil {
+		return err
 	}
 	return x.cluster.start(ctx)
 }
@@ -91,7 +86,7 @@ func (x *Executor) startCluster(ctx context.Context) error {
 func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	x.arranging.Lock()
 	defer x.arranging.Unlock()
-	if err := x.mayStart(); err != nil {
+	if err := x.goOn(starting); err != nil {
 		return nil, nil, err
 	}
 	words := 1 // jobs that a worker may have in hand at once, as far as it is known now
@@ -254,7 +249,7 @@ func (x *Executor) stop() {
 	x.awaitFolders()
 	unlock, err := x.closeAll(stuck == nil)
 	if x.front != nil { // its shards have stopped
-		x.front.limits.Forget(func(o holder) bool { return x.cfg.Splitter.refuse(o.ID) == nil })
+		x.front.limits.Forget(func(o admit.Owner) bool { return x.cfg.Splitter.refuse(o.ID) == nil })
 	}
 	if x.cluster != nil {
 		err = errors.Join(x.cluster.err, err)

@@ -294,7 +294,7 @@ func (k KeyLocks) Lock(ctx context.Context, key string) error {
 	if err := k.usable(ctx, key); err != nil {
 		return err
 	}
-	return k.x.attempt(new(journal.Change), func() { k.x.keys.Lock(key, holder{}, 0) })
+	return k.x.attempt(new(journal.Change), func() { k.x.keys.Lock(key, admit.Owner{}, 0) })
 }
 
 // Unlock unlocks key, whichever job has locked it and however often: the jobs that
@@ -305,7 +305,7 @@ func (k KeyLocks) Unlock(ctx context.Context, key string) error {
 		return err
 	}
 	was := false
-	err := k.x.attempt(new(journal.Change), func() { was = k.x.keys.Unlock(key, false, holder{}) })
+	err := k.x.attempt(new(journal.Change), func() { was = k.x.keys.Unlock(key, false, admit.Owner{}) })
 	if err == nil && !was {
 		err = fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
 	}

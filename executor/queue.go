@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/work"
@@ -31,9 +30,6 @@ type queue struct {
 
 	layers layers // what stands around its calls
 }
-
-// holder is the owner of something: a job, or, if zero, a person.
-type holder = admit.Owner
 
 // register makes the queue known, with what the journal has for it.
 func (x *Executor) register(q *queue) error {

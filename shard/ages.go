@@ -90,14 +90,12 @@ func (a *ages) span(p journal.Position) *span {
 
 // went ends a payload.
 func (a *ages) went(p journal.Position) {
-	if len(a.others) > 0 {
-		if at, other := a.others[p]; other {
-			delete(a.others, p)
-			if a.times[at]--; a.times[at] == 0 {
-				delete(a.times, at)
-			}
-			return
+	if at, other := a.others[p]; other {
+		delete(a.others, p)
+		if a.times[at]--; a.times[at] == 0 {
+			delete(a.times, at)
 		}
+		return
 	}
 	s := a.span(p)
 	if s.left--; s.left > 0 {

@@ -49,8 +49,11 @@ func New(e *engine.Engine) *Operator {
 
 func (o *Operator) Act(ctx context.Context, name string, which inspect.Selection, reason string) (did inspect.Requeued, err error) {
 	if which.Whole && (name == "pause" || name == "resume") {
-		did.Back, err = o.pauseAll(ctx, name == "pause")
-		return did, err
+		if ctx, err = o.MayChange(ctx); err != nil {
+			return did, err
+		}
+		did.Back, err = o.Pauses.Set(ctx, "", name == "pause")
+		return did, o.Border(err)
 	}
 	q, ctx, s, err := o.selected(ctx, which)
 	if err != nil {
@@ -259,14 +262,10 @@ func (o *Operator) exhume(ctx context.Context, q *engine.Queue, s *pick.Selectio
 	return did, err
 }
 
-func (o *Operator) Paused() (all bool, queues []string) {
-	return o.Pauses.Names()
-}
-
+func (o *Operator) Paused() (all bool, queues []string) { return o.Pauses.Names() }
 func (o *Operator) PausedIDs(queue string) iter.Seq2[string, error] {
 	return o.paused(statekey.PausedIDs(queue))
 }
-
 func (o *Operator) PausedPrefixes(queue string) iter.Seq2[string, error] {
 	return o.paused(statekey.PausedPrefixes(queue))
 }
@@ -279,16 +278,6 @@ func (o *Operator) paused(keys string) iter.Seq2[string, error] {
 			}
 		}
 	}
-}
-
-// pauseAll pauses the executor, or lets it go on.
-func (o *Operator) pauseAll(ctx context.Context, on bool) (int, error) {
-	ctx, err := o.MayChange(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n, err := o.Pauses.Set(ctx, "", on)
-	return n, o.Border(err)
 }
 
 func (o *Operator) setPaused(ctx context.Context, q *engine.Queue, s *pick.Selection, on bool) (n int, err error) {

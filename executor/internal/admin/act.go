@@ -11,38 +11,37 @@ import (
 // Actor is Act of an [inspect.Inspector]. It has the methods of an [inspect.Inspector] that act.
 type Actor func(ctx context.Context, name string, which inspect.Selection, reason string) (inspect.Requeued, error)
 
-func (a Actor) count(ctx context.Context, name string, which inspect.Selection) (int, error) {
-	did, err := a(ctx, name, which, "")
+func (a Actor) count(ctx context.Context, name string, which inspect.Selection, reason string) (int, error) {
+	did, err := a(ctx, name, which, reason)
 	return did.Back, err
 }
 
 func (a Actor) RunNow(ctx context.Context, s inspect.Selection) (int, error) {
-	return a.count(ctx, "run", s)
+	return a.count(ctx, "run", s, "")
 }
 func (a Actor) RetryNow(ctx context.Context, s inspect.Selection) (int, error) {
-	return a.count(ctx, "retry", s)
+	return a.count(ctx, "retry", s, "")
 }
 func (a Actor) Delete(ctx context.Context, s inspect.Selection) (int, error) {
-	return a.count(ctx, "delete", s)
+	return a.count(ctx, "delete", s, "")
 }
 func (a Actor) KillFailed(ctx context.Context, s inspect.Selection) (int, error) {
-	return a.count(ctx, "kill-failed", s)
+	return a.count(ctx, "kill-failed", s, "")
 }
 func (a Actor) DeleteFailed(ctx context.Context, s inspect.Selection) (int, error) {
-	return a.count(ctx, "delete-failed", s)
+	return a.count(ctx, "delete-failed", s, "")
 }
 func (a Actor) DeleteDead(ctx context.Context, s inspect.Selection) (int, error) {
-	return a.count(ctx, "delete-dead", s)
+	return a.count(ctx, "delete-dead", s, "")
 }
 func (a Actor) Pause(ctx context.Context, s inspect.Selection) (int, error) {
-	return a.count(ctx, "pause", s)
+	return a.count(ctx, "pause", s, "")
 }
 func (a Actor) Resume(ctx context.Context, s inspect.Selection) (int, error) {
-	return a.count(ctx, "resume", s)
+	return a.count(ctx, "resume", s, "")
 }
-func (a Actor) Cancel(ctx context.Context, which inspect.Selection, reason string) (int, error) {
-	did, err := a(ctx, "cancel", which, reason)
-	return did.Back, err
+func (a Actor) Cancel(ctx context.Context, s inspect.Selection, reason string) (int, error) {
+	return a.count(ctx, "cancel", s, reason)
 }
 
 func (a Actor) Requeue(ctx context.Context, which inspect.Selection) (inspect.Requeued, error) {

@@ -26,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,14 +145,7 @@ func (b *Book) Leave(w *Waiter) (failure error) {
 	if w.at == 0 || a == nil {
 		return nil
 	}
-	for i, o := range a.waiters {
-		if o == w {
-			last := len(a.waiters) - 1
-			a.waiters[i], a.waiters[last] = a.waiters[last], nil
-			a.waiters = a.waiters[:last]
-			break
-		}
-	}
+	a.waiters = slices.DeleteFunc(a.waiters, func(o *Waiter) bool { return o == w })
 	failure = a.end.Err
 	if w.at = 0; len(a.waiters) == 0 {
 		b.close(a.end.Position)

@@ -148,17 +148,13 @@ func (d *Dispatcher) Hold() {
 func (d *Dispatcher) Release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.held {
-		return
+	if d.held && !d.closed { // then the count of idle seats is what a stop waits for
+		for _, seat := range d.idle {
+			seat.Runs <- nil // which has room: it is idle
+		}
+		d.idle = nil
 	}
 	d.held = false
-	if d.closed {
-		return // the count of idle seats is what a stop waits for
-	}
-	for _, seat := range d.idle {
-		seat.Runs <- nil // which has room: it is idle
-	}
-	d.idle = nil
 }
 
 // Close stops the granting. The channel is closed once all seats are idle.

@@ -103,11 +103,11 @@ const patience = 5 * time.Second
 
 // all asks some partitions, each its own question, and returns answers by number: those of the others
 // are empty. An error is of one of them, and the answers of the others are there all the same.
-func (in *Inspector) all(ctx context.Context, questions map[int]*Question) ([]*Answer, error) {
+func (in *Inspector) all(ctx context.Context, question func(number int) *Question) ([]*Answer, error) {
 	answers, errs := make([]*Answer, in.Partitions), make([]error, in.Partitions)
 	var calls sync.WaitGroup
 	for number := range answers {
-		q := questions[number]
+		q := question(number)
 		if answers[number] = new(Answer); q == nil {
 			continue
 		}
@@ -122,15 +122,11 @@ func (in *Inspector) all(ctx context.Context, questions map[int]*Question) ([]*A
 
 // every asks all partitions the same.
 func (in *Inspector) every(ctx context.Context, q *Question) ([]*Answer, error) {
-	same := make(map[int]*Question)
-	for number := range in.Partitions {
-		same[number] = q
-	}
-	return in.all(ctx, same)
+	return in.all(ctx, func(int) *Question { return q })
 }
 
-// divided are a question about some ids, each with those of its partition.
-func (in *Inspector) divided(q Question) (map[int]*Question, error) {
+// divided asks a question about some ids, each partition about those of its own.
+func (in *Inspector) divided(ctx context.Context, q Question) ([]*Answer, error) {
 	parts := make(map[int]*Question)
 	for _, id := range q.Which.IDs {
 		number, err := in.Of(id)
@@ -144,7 +140,7 @@ func (in *Inspector) divided(q Question) (map[int]*Question, error) {
 		}
 		parts[number].Which.IDs = append(parts[number].Which.IDs, id)
 	}
-	return parts, nil
+	return in.all(ctx, func(number int) *Question { return parts[number] })
 }
 
 // refused returns why a question makes no sense: what the probe says to it.
@@ -164,10 +160,7 @@ func (in *Inspector) Act(ctx context.Context, name string, which inspect.Selecti
 	switch {
 	case which.Positions != nil && len(which.Positions) == 0: // no payload is meant
 	case which.IDs != nil:
-		var parts map[int]*Question
-		if parts, err = in.divided(q); err == nil {
-			answers, err = in.all(ctx, parts)
-		}
+		answers, err = in.divided(ctx, q)
 	case which.Positions != nil:
 		return sum, errPositions
 	default:
@@ -209,11 +202,7 @@ func (in *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) 
 	if err := in.refused(ctx, q); err != nil {
 		return nil, err
 	}
-	parts, err := in.divided(q)
-	if err != nil {
-		return nil, err
-	}
-	answers, err := in.all(ctx, parts)
+	answers, err := in.divided(ctx, q)
 	if err != nil {
 		return nil, err
 	}

@@ -52,9 +52,3 @@ func (m *Members[P]) Do(f func(P)) {
 		f(p)
 	}
 }
-
-// Any reports whether f is true of a partition.
-func (m *Members[P]) Any(f func(P) bool) (found bool) {
-	m.Do(func(p P) { found = found || f(p) })
-	return found
-}

@@ -16,16 +16,16 @@ import (
 
 var errPositions = fmt.Errorf("%w: positions without ids: each partition has its own; use SelectIDs and At", inspect.ErrInvalidQuery)
 
-func (in *Inspector) Jobs(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
-	return in.pages(ctx, Question{Do: "Jobs", Which: inspect.SelectQueue(query.Queue), Query: query})
+func (in *Inspector) Jobs(ctx context.Context, q inspect.JobQuery) (inspect.JobPage, error) {
+	return in.page(ctx, "Jobs", q)
+}
+func (in *Inspector) Dead(ctx context.Context, q inspect.JobQuery) (inspect.JobPage, error) {
+	return in.page(ctx, "Dead", q)
 }
 
-func (in *Inspector) Dead(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
-	return in.pages(ctx, Question{Do: "Dead", Which: inspect.SelectQueue(query.Queue), Query: query})
-}
-
-// pages is a page of all partitions.
-func (in *Inspector) pages(ctx context.Context, q Question) (p inspect.JobPage, err error) {
+// page is a page of all partitions.
+func (in *Inspector) page(ctx context.Context, do string, query inspect.JobQuery) (p inspect.JobPage, err error) {
+	q := Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query}
 	if q.Query.Order != inspect.OrderNone {
 		if err = in.refused(ctx, q); err == nil {
 			p, err = in.inOrder(ctx, &q)
@@ -153,7 +153,6 @@ func (in *Inspector) Paused() (all bool, queues []string) {
 func (in *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
 	return in.names("PausedIDs", queue)
 }
-
 func (in *Inspector) PausedPrefixes(queue string) iter.Seq2[string, error] {
 	return in.names("PausedPrefixes", queue)
 }

@@ -89,7 +89,13 @@ func (k *Keys) Close(c *journal.Change) (wake func()) {
 	changes, wakes := k.drain()
 	k.write(c, changes)
 	at, ok := k.next()
-	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), k.ring)
+	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), func() {
+		k.ledger.Do(nil, func() {
+			if k.alarm.Rang(); !k.ledger.Closed() {
+				k.expire()
+			}
+		})
+	})
 	if len(wakes) == 0 {
 		return nil
 	}
@@ -119,15 +125,6 @@ func (k *Keys) write(c *journal.Change, changes []*Lock) {
 			c.Sets = append(c.Sets, k.setOf(h))
 		}
 	}
-}
-
-// ring is what the alarm calls.
-func (k *Keys) ring() {
-	k.ledger.Do(nil, func() {
-		if k.alarm.Rang(); !k.ledger.Closed() {
-			k.expire()
-		}
-	})
 }
 
 // unbind forgets which payload a lock belongs to. binding is held.

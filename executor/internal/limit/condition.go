@@ -72,14 +72,11 @@ func (l *Limits) Do(f func(t *Table, now int64)) {
 // arm sets the alarm to what happens next by itself. mu is held.
 func (l *Limits) arm() {
 	at, ok := l.table.Next()
-	l.alarm.Set(l.base, time.Duration(at), ok && !l.closed, l.ring)
-}
-
-// ring is what the alarm calls.
-func (l *Limits) ring() {
-	l.Do(func(t *Table, now int64) {
-		l.alarm.Rang()
-		t.Expire(now)
+	l.alarm.Set(l.base, time.Duration(at), ok && !l.closed, func() {
+		l.Do(func(t *Table, now int64) {
+			l.alarm.Rang()
+			t.Expire(now)
+		})
 	})
 }
 

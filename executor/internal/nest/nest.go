@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
@@ -26,59 +25,20 @@ func Call[F any](ctx context.Context, around []F, call func(context.Context, F, 
 	if len(around) == 0 {
 		return guard.Call(func() error { return inner(ctx) })
 	}
-	t := new(turn)
-	defer t.end()
+	turn := make(chan struct{}, 1)        // has room for one call at a time
+	defer func() { turn <- struct{}{} }() // for good; a call that goes on, on another goroutine, is waited for
 	return guard.Call(func() error {
 		return call(ctx, around[0], func(ctx context.Context) error {
 			if ctx == nil {
 				return guard.ErrNilContext
 			}
-			if err := t.begin(); err != nil {
-				return err
+			select {
+			case turn <- struct{}{}:
+			default:
+				return fmt.Errorf("%w: next was called while an earlier call went on, or after the middleware had returned", ErrMisused)
 			}
-			defer t.done()
+			defer func() { <-turn }()
 			return Call(ctx, around[1:], call, inner)
 		})
 	})
-}
-
-// turn lets one call at a time in. Its end waits for a call that goes on, on another goroutine.
-type turn struct {
-	// mu guards what follows. It is not waited for longer than that takes: what waits
-	// for a call waits for left, as a bubble of testing/synctest wants it.
-	mu         sync.Mutex
-	busy, over bool
-	left       chan struct{} // closed by the call that goes on; nil: nobody waits for it
-}
-
-func (t *turn) begin() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.busy || t.over {
-		return fmt.Errorf("%w: next was called while an earlier call went on, or after the middleware had returned", ErrMisused)
-	}
-	t.busy = true
-	return nil
-}
-
-func (t *turn) done() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.busy = false
-	if t.left != nil {
-		close(t.left)
-	}
-}
-
-func (t *turn) end() {
-	t.mu.Lock()
-	t.over = true
-	if t.busy {
-		t.left = make(chan struct{})
-	}
-	left := t.left
-	t.mu.Unlock()
-	if left != nil {
-		<-left
-	}
 }

@@ -32,11 +32,8 @@ type Pacer struct {
 
 // New returns a pacer that allows a share of one processor, above 0 and up to 1, or
 // half of what idle says lies idle, if that is more, and a burst of so much work
-// before the first pause. idle may be nil, and is called by one goroutine at a time.
+// before the first pause. idle is called by one goroutine at a time.
 func New(share float64, burst time.Duration, idle func() float64) *Pacer {
-	if idle == nil {
-		idle = func() float64 { return 0 }
-	}
 	return &Pacer{least: share, burst: burst, idle: idle, turn: make(chan struct{}, 1)}
 }
 

@@ -19,10 +19,13 @@ func work(d time.Duration) func() (time.Duration, error) {
 	return func() (time.Duration, error) { time.Sleep(d); return d, nil }
 }
 
+// nothing lies idle.
+func nothing() float64 { return 0 }
+
 // Ten who look get the share of one, together, beyond the burst.
 func TestShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace.New(0.05, 50*time.Millisecond, nil)
+		p := pace.New(0.05, 50*time.Millisecond, nothing)
 		began := time.Now()
 		var readers sync.WaitGroup
 		for range 10 {
@@ -47,7 +50,7 @@ func TestShare(t *testing.T) {
 
 func TestNoPauseWhileNobodyWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace.New(0.05, 0, nil)
+		p := pace.New(0.05, 0, nothing)
 		began := time.Now()
 		for range 100 {
 			require.NoError(t, p.Do(t.Context(), func() bool { return false }, work(time.Millisecond)))
@@ -58,7 +61,7 @@ func TestNoPauseWhileNobodyWorks(t *testing.T) {
 
 func TestContextEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := pace.New(0.001, 0, nil)
+		p := pace.New(0.001, 0, nothing)
 		require.NoError(t, p.Do(t.Context(), always, work(time.Second)))
 		errEnough := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errEnough)
