@@ -173,7 +173,7 @@ func TestFlipsInTheLog(t *testing.T) {
 		bits = append(bits, bit)
 	}
 	for sector := range end { // bytes that say what it is
-		for at := sector % 3; at < 18; at += 1 + oneIn/3 {
+		for at := sector % 3; at < 22; at += 1 + oneIn/3 {
 			bits = append(bits, (sector*sectorSize+at)*8+(sector+at)%8)
 		}
 	}
@@ -292,3 +292,70 @@ func TestSalvageOfADamagedLog(t *testing.T) {
 		require.NoError(t, os.RemoveAll(to))
 	}
 }
+
+// A file that is older than its log, because a disk has lost commits to it or a person has put a
+// copy there, is told: whichever it is, some of what was accepted is in neither.
+func TestOlderFileBesideTheLog(t *testing.T) {
+	t.Parallel()
+	f := startWAL(t, 8<<10)
+	files := map[string]bool{}
+	var older [][]byte
+	for range 150 {
+		f.add(300)
+		now := mustRead(t, filepath.Join(f.dir, directory.FileName))
+		if !files[string(now)] {
+			files[string(now)] = true
+			older = append(older, now)
+		}
+	}
+	f.add(10)
+	now := filesIn(t, f.dir)
+	require.Greater(t, len(older), 8)
+	told := 0
+	for _, file := range older[:len(older)-2] {
+		dir := withFiles(t, map[string][]byte{directory.FileName: file, directory.WALFile: now[directory.WALFile]})
+		if versionOf(t, dir) == 3 { // not of before the log
+			refused(t, dir, ErrCorrupt)
+			told++
+		}
+	}
+	require.Greater(t, told, 4)
+}
+
+// A log without its file is no new journal, and nothing is written where its name stands for
+// anything but a file.
+func TestLogWithoutAFile(t *testing.T) {
+	t.Parallel()
+	f := startWAL(t, 8<<10)
+	f.add(10)
+	crashed := filesIn(t, f.dir)
+	require.NoError(t, f.log.Close())
+	calls := map[string]func(dir string) error{
+		"open": func(dir string) error { return errOf(describe(dir)) },
+		"check": func(dir string) error {
+			_, err := Check(dir)
+			return err
+		},
+		"view":    func(dir string) error { return errOf(OpenView(dir)) },
+		"clone":   func(dir string) error { return Clone(dir, dir+"-new") },
+		"salvage": func(dir string) error { return errOf(Salvage(dir, dir+"-new")) },
+		"compact": func(dir string) error {
+			_, _, err := Compact(dir)
+			return err
+		},
+	}
+	for name, call := range calls {
+		dir := withFiles(t, map[string][]byte{directory.WALFile: crashed[directory.WALFile]})
+		before := tree(t, dir)
+		require.ErrorIs(t, call(dir), ErrCorrupt, name)
+		require.Equal(t, before, tree(t, dir), name)
+
+		dir = withFiles(t, map[string][]byte{directory.FileName: mustRead(t, filepath.Join(f.dir, directory.FileName))})
+		require.NoError(t, os.Mkdir(filepath.Join(dir, directory.WALFile), 0o700))
+		before = tree(t, dir)
+		require.ErrorIs(t, call(dir), ErrNotJournal, name)
+		require.Equal(t, before, tree(t, dir), name)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }

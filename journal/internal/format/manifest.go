@@ -18,17 +18,18 @@ type Manifest struct {
 	// and a disk has lost a write.
 	Tx uint64
 
-	// Log is the number of the log that stands on this; 0: there is none.
-	Log uint64
+	// Log is the number of the log that stands on this; 0: there is none. Records is how many
+	// records that had before this.
+	Log, Records uint64
 }
 
-// The sizes of a manifest, with its checksum: version and eleven numbers, and one more where
+// The sizes of a manifest, with its checksum: version and eleven numbers, and two more where
 // there is a log. In format 1 it was seven numbers: of the sides, it had the counts of
 // queues and morgue.
 const (
 	manifestSize  = 1 + 11*8 + ChecksumSize
 	manifestSize1 = 7*8 + ChecksumSize
-	manifestSize3 = manifestSize + 8
+	manifestSize3 = manifestSize + 2*8
 )
 
 // KeyManifest is where a store keeps the manifest, in the meta bucket.
@@ -44,7 +45,7 @@ func (t Manifest) Encode() []byte {
 	}
 	switch {
 	case t.Log != 0:
-		v, numbers = append(v, OpenVersion), append(numbers, t.Log)
+		v, numbers = append(v, OpenVersion), append(numbers, t.Log, t.Records)
 	case t.Version == 1:
 		numbers = numbers[:7]
 	default:
@@ -75,7 +76,7 @@ func ParseManifest(v []byte) (Manifest, error) {
 		t.Sides.Queues.Hash, t.Sides.Morgue.Hash = field(8), field(9)
 	}
 	if t.Version == OpenVersion {
-		t.Log = field(11)
+		t.Log, t.Records = field(11), field(12)
 	}
 	return t, nil
 }

@@ -25,7 +25,7 @@ func (r *rescue) findLog() {
 		return
 	}
 	defer f.Close()
-	err = wal.Read(f, r.manifest.Log, r.manifest.Encode(), func(record []byte) error {
+	err = wal.Read(f, r.manifest.Log, r.manifest.Records, r.manifest.Encode(), func(record []byte) error {
 		t, err := store.ParseRecord(record)
 		if err != nil {
 			return lost(err)

@@ -30,6 +30,7 @@ type Bolt struct {
 	Version  byte           // of its format when it was opened, and the present one after the first commit
 	logged   bool           // a log stands on the last commit
 	log      uint64         // number of the log that is to stand on the next one; 0: none
+	records  uint64         // that it has had
 	sides    format.Sides   // of the last commit
 	dead     map[uint32]int // payloads in the morgue by queue, as check found them
 	letter   int            // bytes of the largest value in the morgue, at some time

@@ -33,7 +33,7 @@ func (s *Bolt) inside(name format.Bucket, key, v []byte) ([]byte, error) {
 func (s *Bolt) writeSides(tx *bbolt.Tx, changes []format.Edit, last *format.Manifest) error {
 	last.Version, last.Log, last.Sides = format.FormatVersion, s.log, s.sides
 	if s.log != 0 {
-		last.Version = format.OpenVersion
+		last.Version, last.Records = format.OpenVersion, s.records
 	}
 	if s.Version < format.FormatVersion {
 		if err := s.migrate(tx, last); err != nil {

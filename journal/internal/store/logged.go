@@ -83,7 +83,7 @@ func (l *Logged) Replay() error {
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	err = wal.Read(f, end.Log, v, func(record []byte) error {
+	err = wal.Read(f, end.Log, end.Records, v, func(record []byte) error {
 		t, err := ParseRecord(record)
 		if err == nil {
 			l.wait(t)
@@ -153,6 +153,9 @@ func (l *Logged) put(name format.Bucket, key, value []byte) {
 func (l *Logged) give(t *Transaction) error {
 	if len(l.waiting) > 0 {
 		t = l.merged(t)
+	}
+	if l.log != nil {
+		l.records = l.log.Records
 	}
 	if err := l.Bolt.Commit(t); err != nil {
 		return err

@@ -13,7 +13,8 @@
 //   - A record is on disk when Append returns nil. [Read] finds it until [Log.Begin]
 //     is called with something else, and never a part of it.
 //   - Nothing is erased: a generation is a hash of what the log stands on, and another
-//     one voids all records. A log that is made of an old file has another number, and
+//     one voids all records. Their numbers go on: a record with a later one than there may
+//     be says that what the log stands on is an older version, which is ErrCorrupt. A log that is made of an old file has another number, and
 //     voids them, too.
 //   - A record that was not finished ends the log. A sector that is broken, and one
 //     that is missing before a younger record, is ErrCorrupt with its offset. So is

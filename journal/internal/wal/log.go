@@ -17,14 +17,14 @@ const fillSize = 4 << 10
 
 // Log is a log that is written to.
 type Log struct {
-	ID   uint64 // of this log and no other, not zero
-	Size int64  // of the file
+	ID      uint64 // of this log and no other, not zero
+	Size    int64  // of the file
+	Records uint64 // that it has had, of all generations
 
 	f          *os.File
 	sync       func(*os.File) error
 	generation uint64
-	at         int64  // where the next record goes
-	number     uint32 // of it
+	at         int64 // where the next record goes
 	buf        []byte
 }
 
@@ -69,18 +69,17 @@ func (l *Log) fill() error {
 	return nil
 }
 
-// generationOf is that of a log with an ID which stands on what end says.
+// generationOf is that of a log with an ID which stands on what end says: a half of each.
 func generationOf(id uint64, end []byte) uint64 {
-	h := fnv.New64a()
-	h.Write(binary.LittleEndian.AppendUint64(nil, id))
+	h := fnv.New32a()
 	h.Write(end)
-	return h.Sum64()
+	return id<<32 | uint64(h.Sum32())
 }
 
 // Begin voids all records. The log stands from now on on what end says, which no log
 // with records of this ID may have stood on before.
 func (l *Log) Begin(end []byte) {
-	l.generation, l.at, l.number = generationOf(l.ID, end), sectorSize, 1
+	l.generation, l.at = generationOf(l.ID, end), sectorSize
 }
 
 // Fits reports whether there is room for a record of so many bytes.
@@ -94,9 +93,10 @@ func spanOf(bytes int) int64 { return int64(max(bytes+partSize-1, partSize)/part
 func (l *Log) Append(record []byte) error {
 	span := int(spanOf(len(record)))
 	l.buf = slices.Grow(l.buf[:0], span)[:span]
+	l.Records++ // also when it fails: what is left of it is of an earlier commit then
 	for at := 0; at < span; at += sectorSize {
 		n := min(len(record), partSize)
-		s := sector{l.number, l.generation, record[:n], at == 0, at+sectorSize == span, true, false}
+		s := sector{l.Records, l.generation, record[:n], at == 0, at+sectorSize == span, true, false}
 		s.put(l.buf[at:at+sectorSize], l.at+int64(at))
 		record = record[n:]
 	}
@@ -109,6 +109,5 @@ func (l *Log) Append(record []byte) error {
 		return err
 	}
 	l.at = place + int64(span)
-	l.number++
 	return nil
 }

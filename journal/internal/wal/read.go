@@ -14,20 +14,20 @@ import (
 type reading struct {
 	take   func(record []byte) error
 	hurt   func(error) error
-	number uint32 // of the record that is read, or comes next
+	number uint64 // of the record that is read, or comes next
 	record []byte
 	inside bool  // a part of it was read
 	ended  int64 // where it is not what it should be; 0: nowhere
 	told   bool  // that this is damage
 }
 
-// Read calls take with each record of the log with that ID that stands on what end says,
-// in order. Take keeps the bytes. hurt is told of damage; when it returns no error,
+// Read calls take with each record of the log with that ID that stands on what end says and
+// had so many records before, in order. Take keeps the bytes. hurt is told of damage; when it returns no error,
 // what comes after the damage is read, too.
-func Read(f io.ReaderAt, id uint64, end []byte, take func(record []byte) error, hurt func(error) error) error {
+func Read(f io.ReaderAt, id, before uint64, end []byte, take func(record []byte) error, hurt func(error) error) error {
 	in, place := bufio.NewReaderSize(io.NewSectionReader(f, 0, math.MaxInt64), 64<<10), int64(0)
-	r := &reading{take: take, hurt: hurt, number: 1}
-	generation, b, size := generationOf(id, end), make([]byte, sectorSize), []byte(nil)
+	r := &reading{take: take, hurt: hurt, number: before + 1}
+	generation, b, size, late := generationOf(id, end), make([]byte, sectorSize), []byte(nil), false
 	for ; ; place += sectorSize {
 		n, err := io.ReadFull(in, b)
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -38,7 +38,13 @@ func Read(f io.ReaderAt, id uint64, end []byte, take func(record []byte) error, 
 		switch {
 		case err != nil:
 		case place > 0:
-			err = r.sector(&s, place, s.sound && s.generation == generation)
+			ours := s.sound && s.generation == generation
+			if !ours && !late && s.sound && s.generation>>32 == generation>>32 && s.number >= r.number {
+				late, err = true, hurt(format.Damaged("%s is older than %s, which has record %d of a later commit", directory.FileName, directory.WALFile, s.number))
+			}
+			if err == nil {
+				err = r.sector(&s, place, ours)
+			}
 		case s.sound && s.generation == id && s.number == 0:
 			size = bytes.Clone(s.part)
 		default:

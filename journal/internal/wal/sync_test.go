@@ -17,7 +17,7 @@ func TestRecordsAreSynced(t *testing.T) {
 	r.sync = func(f *os.File) error {
 		syncs++
 		require.Equal(t, r.f, f)
-		got, err := found(r.image(), r.ID, "now")
+		got, err := found(r.image(), r.ID, r.before, "now")
 		require.NoError(t, err)
 		require.Len(t, got, syncs)
 		require.True(t, bytes.Equal(record(syncs, 700*syncs), got[syncs-1]))

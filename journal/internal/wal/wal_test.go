@@ -19,7 +19,9 @@ type rig struct {
 	*Log
 	t    testing.TB
 	path string
-	want [][]byte
+
+	before uint64 // records of other generations
+	want   [][]byte
 }
 
 func start(t testing.TB, size int64) *rig {
@@ -38,7 +40,7 @@ func (r *rig) open(size int64) {
 
 func (r *rig) begin(end string) {
 	r.Begin([]byte(end))
-	r.want = nil
+	r.before, r.want = r.Records, nil
 }
 
 // record returns one that is recognisable, of some sectors.
@@ -64,8 +66,8 @@ func (r *rig) image() []byte {
 }
 
 // found reads an image as it is opened.
-func found(image []byte, id uint64, end string) (got [][]byte, err error) {
-	err = Read(bytes.NewReader(image), id, []byte(end), func(record []byte) error {
+func found(image []byte, id, before uint64, end string) (got [][]byte, err error) {
+	err = Read(bytes.NewReader(image), id, before, []byte(end), func(record []byte) error {
 		got = append(got, record)
 		return nil
 	}, func(err error) error { return err })
@@ -74,7 +76,7 @@ func found(image []byte, id uint64, end string) (got [][]byte, err error) {
 
 func (r *rig) requireFound(end string, want [][]byte) {
 	r.t.Helper()
-	got, err := found(r.image(), r.ID, end)
+	got, err := found(r.image(), r.ID, r.before, end)
 	require.NoError(r.t, err)
 	require.Equal(r.t, want, got)
 }
@@ -87,7 +89,9 @@ func TestRecordsComeBack(t *testing.T) {
 		r.append(record(i, size))
 	}
 	r.requireFound("a", r.want)
-	r.requireFound("b", nil)
+	got, err := found(r.image(), r.ID, r.Records, "b")
+	require.NoError(t, err)
+	require.Empty(t, got)
 }
 
 // What counts is what stands on the present commit, whatever others have left.
@@ -101,7 +105,13 @@ func TestAnotherGenerationVoidsAll(t *testing.T) {
 			r.append(record(round*100+i, 200*i))
 			r.requireFound(end, r.want)
 		}
-		r.requireFound(fmt.Sprint("end ", round-1), nil)
+		got, err := found(r.image(), r.ID, r.Records, "end of a later commit")
+		require.NoError(t, err)
+		require.Empty(t, got)
+		for before := range r.Records { // the other file is as it was before that commit
+			_, err = found(r.image(), r.ID, before, fmt.Sprint("end ", round-1))
+			require.ErrorIs(t, err, format.ErrCorrupt)
+		}
 	}
 }
 
@@ -116,7 +126,7 @@ func TestMadeAgain(t *testing.T) {
 			r.append(record(i, 600))
 		}
 		r.requireFound("same", r.want)
-		_, err := found(r.image(), r.ID+1, "same")
+		_, err := found(r.image(), r.ID+1, r.before, "same")
 		require.ErrorIs(t, err, format.ErrCorrupt, "another log")
 	}
 }
@@ -145,7 +155,7 @@ func TestTornRecordIsCut(t *testing.T) {
 				copy(image[place:place+sectorSize], r.image()[place:])
 			}
 		}
-		got, err := found(image, r.ID, "now")
+		got, err := found(image, r.ID, r.before, "now")
 		require.NoError(t, err)
 		if set == 1<<sectors-1 {
 			require.Equal(t, r.want, got)
@@ -185,7 +195,7 @@ func TestDamage(t *testing.T) {
 		for place := int64(0); place < r.at; place += sectorSize {
 			hurt := bytes.Clone(image)
 			harm(hurt, place)
-			got, err := found(hurt, r.ID, "now")
+			got, err := found(hurt, r.ID, r.before, "now")
 			if name == "lost" && place >= r.at-last { // as if it had not been written
 				require.NoError(t, err)
 				require.Equal(t, r.want[:5], got)
@@ -196,10 +206,10 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	for size := range int64(len(image)) {
-		_, err := found(image[:size], r.ID, "now")
+		_, err := found(image[:size], r.ID, r.before, "now")
 		require.ErrorIs(t, err, format.ErrCorrupt, size)
 	}
-	_, err := found(append(image, 0), r.ID, "now")
+	_, err := found(append(image, 0), r.ID, r.before, "now")
 	require.ErrorIs(t, err, format.ErrCorrupt)
 }
 
@@ -214,7 +224,7 @@ func TestReadBehindDamage(t *testing.T) {
 		image, lost := r.image(), 0
 		image[place+77] ^= 4
 		var got [][]byte
-		require.NoError(t, Read(bytes.NewReader(image), r.ID, []byte("now"), func(record []byte) error {
+		require.NoError(t, Read(bytes.NewReader(image), r.ID, r.before, []byte("now"), func(record []byte) error {
 			got = append(got, record)
 			return nil
 		}, func(error) error {
@@ -243,7 +253,7 @@ func TestTakeMayRefuse(t *testing.T) {
 	r.begin("now")
 	r.append(record(1, 100))
 	refused := errors.New("refused")
-	require.ErrorIs(t, Read(bytes.NewReader(r.image()), r.ID, []byte("now"), func([]byte) error { return refused }, nil), refused)
+	require.ErrorIs(t, Read(bytes.NewReader(r.image()), r.ID, r.before, []byte("now"), func([]byte) error { return refused }, nil), refused)
 }
 
 // No bytes make a reader panic or take more memory than they have; what is whole of a
@@ -263,13 +273,13 @@ func FuzzRead(f *testing.F) {
 			b[int(at)%len(b)] ^= 1 << (bit % 8)
 		}
 		total := 0
-		err := Read(bytes.NewReader(b), r.ID, []byte("now"), func(record []byte) error {
+		err := Read(bytes.NewReader(b), r.ID, r.before, []byte("now"), func(record []byte) error {
 			total += len(record)
 			return nil
 		}, func(err error) error { return nil })
 		require.NoError(t, err)
 		require.LessOrEqual(t, total, len(b))
-		got, err := found(b, r.ID, "now")
+		got, err := found(b, r.ID, r.before, "now")
 		if err == nil {
 			require.LessOrEqual(t, len(got), len(b)/sectorSize)
 		} else {
