@@ -24,8 +24,9 @@
 //   - A position is never used twice, not even after the log ran empty, and no
 //     two openings have the same epoch.
 //   - A flipped bit, a missing or a swapped block is [ErrCorrupt], with the
-//     number of the block, or the offset in journal.wal. So is anything that is gone or changed beside the
-//     log, with bucket and key, and a page that is an older version of itself.
+//     number of the block, or the offset in journal.wal. So is anything that is gone
+//     or changed beside the log, with bucket and key, a page that is an older version of
+//     itself, and a journal.db that is older than its journal.wal.
 //     Nothing is skipped silently, and after an error nothing was created or
 //     changed. Every read of a state key is checked. [Check] sees all that
 //     [Open] does.
@@ -51,9 +52,13 @@
 //   - That ended entries leave the disk at once. They go when their block is
 //     the oldest and empty, or when it is carried forward (see below).
 //
-//   - To notice a disk that lost a whole commit: every write of the last one,
-//     or of its meta page alone. What is left then is the commit before, whole.
-//     Nor one that lost the last record of journal.wal.
+//   - To notice a disk that lost a whole commit: every write of the last one to
+//     journal.db, or of its meta page alone, while journal.wal has nothing that is
+//     younger; or the end of journal.wal, from some record on. What is left then is
+//     what was there before, whole.
+//
+//   - To see damage to a state key when that is set again: if the commit is a record
+//     in journal.wal, it is seen when that is given over to journal.db.
 //
 //   - To survive everything under bbolt. A panic or a fault on our goroutines is
 //     contained. After a failed commit bbolt reads the whole file on a goroutine
@@ -172,7 +177,8 @@
 // program makes room.
 //
 // What waits for bbolt has its room there promised. While the disk gives no more nothing
-// waits, and journal.wal is not used; an opening that finds no room for it works without.
+// waits, and journal.wal is not used. An opening that finds no room for it, or no
+// descriptor, removes it and works without, until the next one.
 //
 // ENOSPC, EDQUOT, and EFBIG, which a limit on the size of files gives, all mean
 // that the disk is full. A sync that fails with one of them latches all the same.
@@ -196,9 +202,12 @@
 // journal.db, that has format 3: an older version of this package refuses it with ErrTooNew.
 // [Log.Close] leaves all in journal.db, in format 2, and nothing that counts in the other file.
 // Only a process that died, or a log that has failed, leaves format 3; then both files are
-// the journal, and one without the other is ErrCorrupt. Copies, clones, and what [Compact],
-// [Salvage] and a [Builder] make are of format 2, and have one file. Format 1 had neither checksums on state keys nor
-// the sums. The first commit to such a file, before which all of it was checked,
+// the journal, and one without the other is ErrCorrupt. A journal.wal without a journal.db
+// always is. To go back to an older version after a crash, open the journal and close it, or
+// call [Compact]. Copies, clones, and what [Compact], [Salvage] and a [Builder] make are of
+// format 2, and have one file. [Info] says 2 of both.
+//
+// Format 1 had neither checksums on state keys nor the sums. The first commit to such a file, before which all of it was checked,
 // adds them: a crash leaves the old file or the new one. It takes room for the
 // names and state keys once more; where there is none, Open returns ErrFull and
 // the file stays as it is. An older version of this package refuses the file from

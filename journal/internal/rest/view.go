@@ -48,7 +48,7 @@ const AtHand = 32 << 20
 
 // Info are the figures of a journal at rest.
 type Info struct {
-	Format        int             // version of the format
+	Format        int             // version of the format, as a start would leave it
 	Epoch         uint64          // how many times the journal was opened
 	UUID          string          // of the journal and its copies; empty for one from before there was one
 	Next          format.Position // the next position
