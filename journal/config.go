@@ -39,10 +39,10 @@ type Config struct {
 	MemoryBudget int
 
 	// WALBytes is how large journal.wal is, which small commits go to first; see the package
-	// comment. Its room is written when it is made. What waits in memory until it is in journal.db
-	// is a quarter of it, but no less than 512 KiB while it fits, and no more than 8 MiB; it comes
-	// on top of MemoryBudget. Default 4 MiB, at least 8 KiB, at most a GiB, rounded up to 4 KiB;
-	// below zero there is none.
+	// comment. Its room is written when it is made: after the first 32 commits, or at once where
+	// this is set. What waits in memory until it is in journal.db is a quarter of it, but no less
+	// than 512 KiB while it fits, and no more than 8 MiB; it comes on top of MemoryBudget.
+	// Default 4 MiB, at least 8 KiB, at most a GiB, rounded up to 4 KiB; below zero there is none.
 	WALBytes int
 
 	// Logger gets what an operator should know and no call can return: that all
@@ -57,6 +57,7 @@ type Config struct {
 	// its own to write. Otherwise it carries as much as it writes.
 	trimSlack, minCarry int
 
+	walAfter     int           // commits before journal.wal is made: a short life does without it
 	compactAbove int           // the size that a file may have, however little of it is in use
 	compactAfter time.Duration // how long a log is idle before it compacts by itself
 }
@@ -70,6 +71,9 @@ func (cfg Config) complete() Config {
 		cfg.MaxBlockBytes = format.MaxAppendBytes
 	}
 	cfg.MemoryBudget = cmp.Or(cfg.MemoryBudget, 64<<20)
+	if cfg.WALBytes == 0 {
+		cfg.walAfter = 32
+	}
 	cfg.WALBytes = min(cmp.Or(cfg.WALBytes, 4<<20), 1<<30)
 	cfg.trimSlack = cmp.Or(cfg.trimSlack, 1<<20)
 	cfg.minCarry = cmp.Or(cfg.minCarry, 256<<10)

@@ -88,6 +88,7 @@
 // of more than 64 KiB, or buries something. What has left the log by then is never written
 // to bbolt. That commit voids all records: each belongs to a generation, which is a hash of
 // the end mark that it stands on. After a crash, opening finds in memory again what waited.
+// A log whose first commits are few does without that file.
 //
 // Callers who wait for their appends are woken together and come back one by
 // one. The committer waits for them, two milliseconds at most and no longer than

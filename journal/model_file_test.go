@@ -111,7 +111,7 @@ func withFiles(t testing.TB, files map[string][]byte) (dir string) {
 func (m *model) onFile(t testing.TB, files map[string][]byte, log int) func(Config) (*Log, error) {
 	return func(cfg Config) (*Log, error) {
 		dir := withFiles(t, files)
-		s, err := store.OpenLogged(must(directory.Open(dir)), log)
+		s, err := store.OpenLogged(must(directory.Open(dir)), log, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -44,7 +44,8 @@ func openDir(dir string, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := store.OpenLogged(lock.Place, cfg.complete().WALBytes)
+	cfg = cfg.complete()
+	s, err := store.OpenLogged(lock.Place, cfg.WALBytes, cfg.walAfter)
 	if err != nil {
 		return nil, errors.Join(err, lock.Undo())
 	}

@@ -49,7 +49,7 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o640), info.Mode())
-	l, err = Open(dir, Config{})
+	l, err = Open(dir, Config{WALBytes: 8 << 10})
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	belongs(t, filepath.Join(dir, directory.WALFile), stranger+3, stranger+4)

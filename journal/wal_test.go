@@ -295,7 +295,7 @@ func replaced(path string) error {
 func TestLogOfAnotherSize(t *testing.T) {
 	f := startWAL(t, 16<<10)
 	want := 0
-	for _, bytes := range []int{64 << 10, -1, 8 << 10, 0, 16 << 10, -1, -1} {
+	for _, bytes := range []int{64 << 10, -1, 8 << 10, 32 << 10, 16 << 10, -1, -1} {
 		for range 5 {
 			f.add(100)
 		}
@@ -311,12 +311,25 @@ func TestLogOfAnotherSize(t *testing.T) {
 		switch bytes {
 		case -1:
 			require.ErrorIs(t, err, os.ErrNotExist)
-		case 0:
-			require.EqualValues(t, 4<<20, info.Size())
 		default:
 			require.EqualValues(t, bytes, info.Size())
 		}
 	}
+}
+
+// A life of a few commits makes no log, unless it was asked for.
+func TestLogIsMadeLater(t *testing.T) {
+	f := startWAL(t, 0)
+	path := filepath.Join(f.dir, directory.WALFile)
+	f.add(10)
+	require.NoFileExists(t, path)
+	for range 40 {
+		f.add(10)
+	}
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 4<<20, info.Size())
+	require.EqualValues(t, 3, versionOf(t, withFiles(t, filesIn(t, f.dir))))
 }
 
 // The figures of the size tell of both files.

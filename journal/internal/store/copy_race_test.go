@@ -31,7 +31,7 @@ func TestCopyWhileItIsGivenOver(t *testing.T) {
 	p, err := directory.Open(filepath.Dir(path))
 	require.NoError(t, err)
 	defer p.Close()
-	to, err := OpenLogged(p, -1)
+	to, err := OpenLogged(p, -1, 0)
 	require.NoError(t, err)
 	w.same(to)
 	end, err := ReadManifest(to)

@@ -31,6 +31,7 @@ type Logged struct {
 
 	// Only the goroutine that commits uses these.
 	size  int64    // of the log, bytes; below zero: there is to be none
+	after int      // commits that are made before it is
 	log   *wal.Log // nil: there is none
 	file  *os.File // of the log
 	asked bool     // whether there is room for one
@@ -53,8 +54,8 @@ const (
 )
 
 // OpenLogged opens the journal in a directory, or creates it, for commits through a log of
-// so many bytes; below zero there is none.
-func OpenLogged(p *directory.Dir, bytes int) (*Logged, error) {
+// so many bytes, which is made after so many commits; below zero bytes there is none.
+func OpenLogged(p *directory.Dir, bytes, after int) (*Logged, error) {
 	if err := directory.CheckWAL(p.Lstat, filepath.Dir(p.Path(directory.FileName))); err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func OpenLogged(p *directory.Dir, bytes int) (*Logged, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Logged{Bolt: b, size: int64(bytes)}
+	l := &Logged{Bolt: b, size: int64(bytes), after: after}
 	if err := l.Replay(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -228,7 +229,7 @@ func (l *Logged) Room(need, run int) (Room, error) {
 			r, err = l.Bolt.Room(need+l.weight, run)
 		}
 	}
-	if err == nil && !l.asked {
+	if l.after--; err == nil && !l.asked && l.after < 0 {
 		err = l.makeLog()
 	}
 	r.Bytes -= l.weight
