@@ -23,7 +23,7 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	top := t.TempDir()
 	require.NoError(t, os.Chown(top, stranger, stranger))
 	dir := filepath.Join(top, "j")
-	l, err := Open(dir, Config{})
+	l, err := Open(dir, Config{WALBytes: 8 << 10})
 	require.NoError(t, err)
 	r, err := l.RecordCrashes(1, 3)
 	require.NoError(t, err)
