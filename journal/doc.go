@@ -84,10 +84,11 @@
 // A commit to bbolt syncs twice, and writes several pages for the smallest block. So a
 // small one is a record in journal.wal, a file that has its room already, and is synced
 // once. It waits in memory, and many of them become one commit to bbolt: when the file is
-// full, or more waits than Config.WALBytes says, and with any commit that has a block
-// of more than 64 KiB, or buries something. What has left the log by then is never written
-// to bbolt. That commit voids all records: each belongs to a generation, which is a hash of
-// the end mark that it stands on. After a crash, opening finds in memory again what waited.
+// full, or more waits than Config.WALBytes says, with a commit that buries something, and
+// with one that has a block of more than 64 KiB, and the eight behind that. What has left the
+// log by then is never written to bbolt. That commit voids all records: each belongs to a
+// generation, which is a hash of the end mark that it stands on. After a crash, opening finds
+// in memory again what waited.
 // A log whose first commits are few does without that file.
 //
 // Callers who wait for their appends are woken together and come back one by

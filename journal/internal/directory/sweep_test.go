@@ -31,7 +31,7 @@ func TestSweepLeavesFinishedDrafts(t *testing.T) {
 			}
 		})
 	}
-	for i := range 600 {
+	for i := range 200 {
 		dir := filepath.Join(parent, strconv.Itoa(i))
 		require.NoError(t, Fill(dir, func(file string) error { return os.WriteFile(file, []byte("x"), 0o600) }))
 		defer func() {

@@ -36,6 +36,7 @@ type Logged struct {
 	file  *os.File // of the log
 	asked bool     // whether there is room for one
 	short bool     // the disk gave no more when it was asked last
+	bulk  int      // so many commits more go to bbolt; below zero: none for that
 
 	// mu guards what follows, which only the goroutine that commits changes.
 	mu      sync.RWMutex
@@ -49,6 +50,9 @@ type Logged struct {
 const (
 	// largeBlock goes to bbolt at once: to write it twice takes longer than to sync twice.
 	largeBlock = 64 << 10
+	// afterLarge is how many commits follow it there. Where blocks are large mostly the next one
+	// is, too, and what came between them would have been written twice.
+	afterLarge = 8
 	// Of what waits, which is a quarter of the log at most.
 	minWaiting, maxWaiting = 512 << 10, 8 << 20
 )
@@ -95,7 +99,10 @@ func (l *Logged) Replay() error {
 }
 
 func (l *Logged) Commit(t *Transaction) error {
-	if !l.small(t) {
+	if l.bulk--; len(t.Block) > largeBlock {
+		l.bulk = afterLarge
+	}
+	if l.bulk >= 0 || !l.small(t) {
 		return l.give(t)
 	}
 	record := t.record()
@@ -117,7 +124,7 @@ func (l *Logged) Commit(t *Transaction) error {
 // small reports whether t may wait in the log.
 func (l *Logged) small(t *Transaction) bool {
 	return l.log != nil && l.logged && !l.short &&
-		len(t.Block) > 0 && len(t.Block) <= largeBlock && l.weight+t.weighs() <= min(max(int(l.log.Size/4), minWaiting), maxWaiting) &&
+		len(t.Block) > 0 && l.weight+t.weighs() <= min(max(int(l.log.Size/4), minWaiting), maxWaiting) &&
 		!slices.ContainsFunc(t.Changes, func(c format.Edit) bool { return c.Bucket == format.BucketMorgue })
 }
 

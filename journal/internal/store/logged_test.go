@@ -226,6 +226,9 @@ func TestWhatGoesToBolt(t *testing.T) {
 	bury := (&format.Buried{Entry: format.Entry{Kind: format.KindEnqueued, Queue: 1, Position: 1}}).Edit()
 	goes("a burial", true, &Transaction{Block: block(100), Changes: []format.Edit{bury}})
 	goes("large", true, &Transaction{Block: block(largeBlock + 1)})
+	for range afterLarge {
+		goes("behind it", true, &Transaction{Block: block(100)})
+	}
 	n := 0
 	for ; w.log.Fits(1100); n++ {
 		goes("until it is full", false, &Transaction{Block: block(1000)})
