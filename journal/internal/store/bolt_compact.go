@@ -112,11 +112,7 @@ func (s *Bolt) rewrite(p *directory.Dir, over <-chan struct{}, waiting []*Transa
 // settle makes a copy of a file one on which no log stands, with what had waited and the file
 // did not have yet.
 func (s *Bolt) settle(waiting []*Transaction) error {
-	v, err := s.Get(format.BucketMeta, format.KeyManifest)
-	if err != nil {
-		return err
-	}
-	end, err := format.ParseManifest(v)
+	_, end, err := s.end()
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ const (
 // OpenLogged opens the journal in a directory, or creates it, for commits through a log of
 // so many bytes, which is made after so many commits; below zero bytes there is none.
 func OpenLogged(p *directory.Dir, bytes, after int) (*Logged, error) {
-	if err := directory.CheckWAL(p.Lstat, filepath.Dir(p.Path(directory.FileName))); err != nil {
+	if err := directory.CheckWAL(p.Lstat, p.Name()); err != nil {
 		return nil, err
 	}
 	b, err := OpenBolt(p)

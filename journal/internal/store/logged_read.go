@@ -118,36 +118,41 @@ func (l *Logged) CopyTo(path string, over <-chan struct{}) error {
 }
 
 // copyInto reads the file below bbolt: pages that a reader of this commit can see are not
-// written to while it reads.
+// written to while it reads. What waits stays as it is until that commit is settled; bbolt may
+// have got it just then, but not what comes after that.
 func (l *Logged) copyInto(p *directory.Dir, name string, over <-chan struct{}) error {
 	f, err := p.OpenRegular(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
 	}
-	began, release := l.moment()
+	l.mu.RLock()
+	release := sync.OnceFunc(l.mu.RUnlock)
 	defer release()
 	var waiting []*Transaction
-	err = l.view(func(tx *bbolt.Tx) error {
-		waiting = began()
-		if _, err := tx.WriteTo(&interruptible{f, over}); err != nil && !IsOver(over) { // bbolt does not wrap it
+	var end format.Manifest
+	err = l.view(func(tx *bbolt.Tx) (err error) {
+		waiting = slices.Clone(l.waiting)
+		release()
+		if end, err = format.ParseManifest(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest)); err != nil {
 			return err
 		}
-		if IsOver(over) {
-			return ErrGivenUp
+		_, err = tx.WriteTo(&interruptible{f, over})
+		if err != nil && IsOver(over) {
+			return ErrGivenUp // bbolt does not wrap it
 		}
-		return nil
+		return err
 	})
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil || end.Log == 0 && len(waiting) == 0 {
 		return err
 	}
 	to, err := attachIn(p, name, BoltOptions())
 	if err != nil {
 		return err
 	}
-	if err = to.settle(waiting); err == nil {
-		err = to.Db.Sync()
-	}
-	return errors.Join(err, to.Close())
+	return errors.Join(to.settle(waiting), to.Close())
 }
 
 // interruptible writes until over is closed.
@@ -161,17 +166,6 @@ func (w *interruptible) Write(b []byte) (int, error) {
 		return 0, ErrGivenUp
 	}
 	return w.Writer.Write(b)
-}
-
-// moment keeps what waits as it is until began returns it, or release is called. bbolt may have
-// got it just then, but not what comes after that.
-func (l *Logged) moment() (began func() []*Transaction, release func()) {
-	l.mu.RLock()
-	release = sync.OnceFunc(l.mu.RUnlock)
-	return func() []*Transaction {
-		defer release()
-		return slices.Clone(l.waiting)
-	}, release
 }
 
 // Rewrite writes all to a new file that is to take the place of this one.

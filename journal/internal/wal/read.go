@@ -12,22 +12,24 @@ import (
 
 // reading is the way through a log.
 type reading struct {
-	take   func(record []byte) error
-	hurt   func(error) error
-	number uint64 // of the record that is read, or comes next
-	record []byte
-	inside bool  // a part of it was read
-	ended  int64 // where it is not what it should be; 0: nowhere
-	told   bool  // that this is damage
+	take       func(record []byte) error
+	hurt       func(error) error
+	generation uint64
+	number     uint64 // of the record that is read, or comes next
+	record     []byte
+	inside     bool  // a part of it was read
+	ended      int64 // where it is not what it should be; 0: nowhere
+	told       bool  // that this is damage
+	older      bool  // what the log stands on is, and that was told
 }
 
 // Read calls take with each record of the log with that ID that stands on what end says and
-// had so many records before, in order. Take keeps the bytes. hurt is told of damage; when it returns no error,
-// what comes after the damage is read, too.
+// had so many records before, in order. Take keeps the bytes. hurt is told of damage; when it
+// returns no error, what comes after the damage is read, too.
 func Read(f io.ReaderAt, id, before uint64, end []byte, take func(record []byte) error, hurt func(error) error) error {
 	in, place := bufio.NewReaderSize(io.NewSectionReader(f, 0, math.MaxInt64), 64<<10), int64(0)
-	r := &reading{take: take, hurt: hurt, number: before + 1}
-	generation, b, size, late := generationOf(id, end), make([]byte, sectorSize), []byte(nil), false
+	r := &reading{take: take, hurt: hurt, generation: generationOf(id, end), number: before + 1}
+	b, size := make([]byte, sectorSize), []byte(nil)
 	for ; ; place += sectorSize {
 		n, err := io.ReadFull(in, b)
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
@@ -38,13 +40,7 @@ func Read(f io.ReaderAt, id, before uint64, end []byte, take func(record []byte)
 		switch {
 		case err != nil:
 		case place > 0:
-			ours := s.sound && s.generation == generation
-			if !ours && !late && s.sound && s.generation>>32 == generation>>32 && s.number >= r.number {
-				late, err = true, hurt(format.Damaged("%s is older than %s, which has record %d of a later commit", directory.FileName, directory.WALFile, s.number))
-			}
-			if err == nil {
-				err = r.sector(&s, place, ours)
-			}
+			err = r.sector(&s, place)
 		case s.sound && s.generation == id && s.number == 0:
 			size = bytes.Clone(s.part)
 		default:
@@ -60,15 +56,11 @@ func Read(f io.ReaderAt, id, before uint64, end []byte, take func(record []byte)
 	return nil
 }
 
-// sector takes in the next one. ours: it is of the present generation.
-func (r *reading) sector(s *sector, place int64, ours bool) error {
-	if r.ended > 0 && ours && s.number > r.number {
-		if err := r.damaged(r.ended); err != nil {
-			return err
-		}
-		if s.first {
-			r.number, r.record, r.inside, r.ended, r.told = s.number, nil, false, 0, false
-		}
+// sector takes in the next one.
+func (r *reading) sector(s *sector, place int64) error {
+	ours := s.sound && s.generation == r.generation
+	if err := r.compare(s, place, ours); err != nil {
+		return err
 	}
 	switch {
 	case r.ended > 0:
@@ -85,6 +77,24 @@ func (r *reading) sector(s *sector, place int64, ours bool) error {
 		if !s.sound && !s.empty { // what was never written whole is of another generation, or empty
 			return r.damaged(place)
 		}
+	}
+	return nil
+}
+
+// compare tells of what a sector with a later number says: ours, that something is missing
+// before it; of another generation of the log, that it stands on an older commit than that one.
+func (r *reading) compare(s *sector, place int64, ours bool) error {
+	switch {
+	case ours && r.ended > 0 && s.number > r.number:
+		if err := r.damaged(r.ended); err != nil {
+			return err
+		}
+		if s.first {
+			r.number, r.record, r.inside, r.ended, r.told = s.number, nil, false, 0, false
+		}
+	case s.sound && !ours && s.generation>>32 == r.generation>>32 && s.number >= r.number && !r.older:
+		r.older = true
+		return r.hurt(format.Damaged("%s is older than %s, which has record %d of a later commit at byte %d", directory.FileName, directory.WALFile, s.number, place))
 	}
 	return nil
 }
