@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
+	"github.com/strandjobs/strand/journal/internal/rest"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
@@ -78,4 +81,38 @@ func TestCheckElsewhere(t *testing.T) {
 	_, err = Check(newer)
 	assert.ErrorIs(t, err, ErrTooNew)
 	assert.Empty(t, names(t, dir)[1:], "nothing is made")
+}
+
+// growing has a block more each time it is scanned, as a file that another process writes to may.
+type growing struct {
+	store.Store
+	scans int
+}
+
+func (g *growing) Scan(block func(seq uint64, data []byte) error) error {
+	var newest uint64
+	var last []byte
+	err := g.Store.Scan(func(seq uint64, data []byte) error {
+		newest, last = seq, data
+		return block(seq, data)
+	})
+	if g.scans++; g.scans > 1 && err == nil {
+		err = block(newest+1, last)
+	}
+	return err
+}
+
+// A look at what changes meanwhile is an error, which who looks may blame on the other process.
+func TestALookAtWhatGrows(t *testing.T) {
+	f := startWAL(t, -1)
+	f.add(10)
+	f.add(10)
+	require.NoError(t, f.log.Close())
+	file, err := store.OpenLogged(must(directory.Open(f.dir)), -1, 0)
+	require.NoError(t, err)
+	defer file.Close()
+	grows := &growing{Store: file}
+	_, err = rest.ViewOf(grows, 0)
+	require.ErrorIs(t, err, ErrCorrupt)
+	require.Equal(t, 2, grows.scans)
 }

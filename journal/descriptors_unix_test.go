@@ -46,6 +46,9 @@ func scarce(top string) int {
 	if err == nil {
 		err = l.Close()
 	}
+	if err == nil {
+		err = sweepWAL(top)
+	}
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -98,6 +101,37 @@ func sweepCalls(l *Log, top string) error {
 				return fmt.Errorf("%s with %d descriptors leaves %v", name, left, drafts)
 			}
 		}
+	}
+	return nil
+}
+
+// sweepWAL makes the log before the file with few descriptors, or does without.
+func sweepWAL(top string) error {
+	made := 0
+	for left := range most {
+		dir := filepath.Join(top, "wal"+strconv.Itoa(left))
+		l, err := Open(dir, Config{WALBytes: 16 << 10, walAfter: 3})
+		if err != nil {
+			return err
+		}
+		appends := func() (err error) {
+			for range 8 {
+				err = errors.Join(err, oneIf(l))
+			}
+			return err
+		}
+		if err := errors.Join(with(left, appends), appends(), l.Err()); err != nil {
+			return fmt.Errorf("a log with %d descriptors: %w", left, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, directory.WALFile)); err == nil {
+			made++
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
+	}
+	if made == 0 || made == most {
+		return fmt.Errorf("a log was made %d of %d times", made, most)
 	}
 	return nil
 }

@@ -256,7 +256,7 @@ func (l *Logged) makeLog() error {
 			err = errors.Join(err, f.Close(), l.place.Drop(directory.WALFile))
 		}
 	}
-	if err == nil || directory.NoSpace(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) {
+	if err == nil || directory.NoSpace(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return nil
 	}
 	return fmt.Errorf("journal: %s: %w", directory.WALFile, err)
