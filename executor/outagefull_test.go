@@ -152,3 +152,34 @@ func TestPausesOfIDsOnAFullDisk(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// What came in one call, in a block of more than half the room that is kept for results, is not in their
+// way, although each of them takes more than the job did.
+func TestManyAtOnceOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		const n = 3200
+		disk := new(journal.Memory)
+		disk.Limit(1 << 20)
+		x := openOn(t, disk, executor.Config{Workers: 1})
+		q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error {
+			time.Sleep(time.Millisecond) // so that each result is a block
+			return nil
+		}, executor.QueueConfig[string]{})
+		require.NoError(t, err)
+		items := make([]executor.Item[string], n)
+		for i := range items {
+			items[i].ID = fmt.Sprint(i)
+		}
+		_, err = q.EnqueueMany(t.Context(), items)
+		for err == nil {
+			_, err = q.Enqueue(t.Context(), "later", strings.Repeat("x", 1000), executor.In(time.Hour))
+		}
+		require.ErrorIs(t, err, executor.ErrFull)
+		start(t, x)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.EqualValues(t, n, stats(t, q).Done)
+		stop(t, x)
+	})
+}

@@ -133,9 +133,10 @@ func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
 // reserve is what only results may take.
 func (s Strain) reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Weight, 0) }
 
-// bears reports whether a block may be carried.
+// bears reports whether a block may be carried. The first takes less than there is, because a part
+// of a block that finds no room stands in the way of all that comes after it.
 func (s Strain) bears(bytes, budget int, first bool) bool {
-	return bytes <= s.Room.Spare || s.tight() && (bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/2)
+	return bytes <= s.Room.Spare || s.tight() && (bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/4*3)
 }
 
 // allowance returns how much may be carried into b.
