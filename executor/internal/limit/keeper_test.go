@@ -403,6 +403,28 @@ func TestAPauseInAllProcesses(t *testing.T) {
 	})
 }
 
+// A permit that is there for a job which waits for another key is others' in their turns, also when
+// nobody else wanted it at first.
+func TestAPermitThatWaitsForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCrowd(t, 1, 2, Config{Concurrent: 1})
+		defer r.cancel()
+		go r.job(1, "long", "a", time.Hour)
+		time.Sleep(time.Second)
+		go r.job(0, "both", "a+b", time.Second)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Contains(t, r.rows, "5:limitb")
+		go r.job(1, "short", "b", time.Second)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 1, r.ended(1))
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Equal(t, 1, r.ended(0))
+	})
+}
+
 // Jobs that need permits of several keys have them all some time, in whatever processes they are, and beside jobs that
 // need one of these.
 func TestJobsWithSeveralKeysOfACluster(t *testing.T) {

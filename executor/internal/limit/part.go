@@ -148,8 +148,8 @@ func (p *part) plan(now int64) {
 		p.Turn = never
 		return
 	}
-	if p.permits > k.running+len(k.called) { // others may have their turn then
-		p.Turn = min(p.Turn, max(p.anew, p.failed))
+	if p.permits > k.running+len(k.called) { // others may have their turn then, also who did not want it before
+		p.Turn = min(p.Turn, max(min(p.anew, p.asked+askAgain), p.failed))
 	}
 	if n := len(p.starts); n > 0 { // what is not used is given back
 		p.Turn = min(p.Turn, max(p.starts[n-1].until+1, p.failed))
