@@ -14,6 +14,9 @@ var clustering = &feature{
 	world: func(d *draw, l line) {
 		l.set("cluster", 1+d.IntN(3))
 		l.set("lease", d.one("0s", "0s", "5ms", "300ms", "3s"))
+		if d.chance(2) {
+			l.set("deaf", 2+d.IntN(3)) // of so many agreements of a node on limits one has no answer
+		}
 	},
 	plan: []string{"ask~q1.a", "ask~q2.b", "ask~q1.c"},
 	acts: map[string]func(*world, context.Context, *run, int, string) error{"ask": askWithin},

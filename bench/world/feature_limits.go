@@ -125,8 +125,8 @@ type limits struct {
 // common reports whether the limit is that of all nodes; it is lenient where they have to hear of something.
 func (w *world) common() bool { return w.town != nil && w.conf.has("common") }
 
-// heard is how long that takes, at most.
-const heard = 3 * time.Second
+// heard is how long that takes, at most: a node that has no answer asks again a second later.
+const heard = 5 * time.Second
 
 // setLimit changes the limit.
 func setLimit(w *world, l line) {

@@ -403,6 +403,26 @@ func TestAPauseInAllProcesses(t *testing.T) {
 	})
 }
 
+// Jobs that need starts of the same keys start one after the other, whatever processes they are in,
+// and in whatever order their keys are.
+func TestStartsOfTheSameKeys(t *testing.T) {
+	var took time.Duration
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newCrowd(t, seed, 2, Config{Rate: 1, Per: 5 * time.Second})
+			defer r.cancel()
+			var all sync.WaitGroup
+			began := time.Now()
+			for i := range 10 {
+				all.Go(func() { r.job(i%2, fmt.Sprint(i), []string{"x+y", "y+x"}[i%2], time.Millisecond) })
+			}
+			all.Wait()
+			took += time.Since(began)
+		})
+	}
+	require.Less(t, took, 13*time.Minute) // 10 jobs every 5 seconds are 6
+}
+
 // A permit that is there for a job which waits for another key is others' in their turns, also when
 // nobody else wanted it at first.
 func TestAPermitThatWaitsForAnother(t *testing.T) {
