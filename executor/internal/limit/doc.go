@@ -28,7 +28,9 @@
 //
 // A job with several limits, each of which has more than enough to do with other
 // queues, needs all of them at one moment. It is first in each line by its number,
-// and still it may wait for long.
+// and still it may wait for long. In a cluster it needs the starts of all of them within
+// quota.Grace: where jobs of other processes need the same ones, one of two or three starts
+// comes to nothing.
 //
 // # Pace
 //
