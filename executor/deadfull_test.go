@@ -36,6 +36,7 @@ func TestDeadLettersThatFillTheDisk(t *testing.T) {
 			q := register(x, keep)
 			start(t, x)
 			for i, refused := 0, 0; refused < 50; i++ {
+				synctest.Wait() // else it may be full of jobs before their letters have room
 				if _, err := q.Enqueue(t.Context(), fmt.Sprint(i%20), strings.Repeat("x", 2000)); err != nil {
 					require.ErrorIs(t, err, executor.ErrFull)
 					refused++
