@@ -37,7 +37,7 @@ func newRepository(t *testing.T, flags ...string) testRepository {
 
 func (r testRepository) git(args ...string) string {
 	r.t.Helper()
-	c := exec.Command("git", args...)
+	c := exec.Command("git", append([]string{"-c", "maintenance.auto=false"}, args...)...) // one process less for each commit
 	c.Dir = r.dir
 	var said bytes.Buffer
 	c.Stderr = &said
