@@ -115,6 +115,7 @@ func TestReportNeedsItsModule(t *testing.T) {
 	require.NoError(t, err)
 	assert.FileExists(t, filepath.Join(dir, "go.mod"))
 	t.Chdir(t.TempDir())
+	t.Setenv("GOWORK", "off") // with one above that directory it is a checkout, and measures for minutes
 	var out, errOut bytes.Buffer
 	assert.Equal(t, exitFailed, run(t.Context(), []string{"-report", "x"}, &out, &errOut))
 	assert.Contains(t, errOut.String(), "in a checkout of Strand")

@@ -251,7 +251,7 @@ func TestJobThatKillsTheProcess(t *testing.T) {
 	for _, way := range []string{"exit", "kill", "panic", "map", "memory"} {
 		for _, reports := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,reports=%t", way, reports), func(t *testing.T) {
-				if !reports && way != "kill" && os.Getenv("STRAND_PUSH") == "" && !long() {
+				if reports == (way == "kill") && !pushed() {
 					t.Skip("a death without a report is as one by kill: .ci/run, which sets STRAND_PUSH=1, sees to it")
 				}
 				if way == "memory" && (raceEnabled || runtime.GOOS != "linux") {

@@ -39,11 +39,14 @@ func TestFoldTooLarge(t *testing.T) {
 // waits, over and over, to find out where that is.
 func TestFoldTooLargeIsFoundEarly(t *testing.T) {
 	t.Parallel()
-	const n, size = 1000, 2 << 10
+	n, size, most := 1000, 2<<10, 64<<10
+	if !pushed() {
+		size, most = size/4, most/4
+	}
 	for where, ids := range map[string]int{"where it waits": 1, "by the worker": 4} { // 250 are too few to be folded before
 		t.Run(where, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: 64 << 10}})
+				x := open(t, "", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: most}})
 				p := &probe{}
 				var calls atomic.Int64
 				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Gather: executor.Gather[string]{

@@ -24,10 +24,15 @@ import (
 
 var errBoom = errors.New("boom")
 
-// sampled is how often a test does what it repeats: n times with STRAND_PUSH=1, and a third of
-// that in a go test of every day, and under the race detector, where it takes several times as long.
+// sampled is how often a test does what it repeats: n times with STRAND_PUSH=1, a third of that
+// under the race detector, where it takes several times as long, and a ninth in a go test of every day.
 func sampled(n int) int {
-	if (raceEnabled || os.Getenv("STRAND_PUSH") == "") && !long() {
+	switch {
+	case long():
+		return n
+	case !pushed():
+		return (n + 8) / 9
+	case raceEnabled:
 		return (n + 2) / 3
 	}
 	return n
@@ -45,6 +50,9 @@ func bubbles(t *testing.T, seeds int, stream uint64, f func(*testing.T, *rand.Ra
 		})
 	}
 }
+
+// pushed reports whether all that is made for a push is asked for, as .ci/run does.
+func pushed() bool { return os.Getenv("STRAND_PUSH") != "" || long() }
 
 // long reports whether the long tiers are asked for.
 func long() bool { return os.Getenv("STRAND_LONG") != "" }

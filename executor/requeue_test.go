@@ -128,7 +128,11 @@ func TestRequeueAllWithinTheBudget(t *testing.T) {
 // with a commit for each the disk would be waited for as often as there are payloads, and with all of
 // them read again for a commit it would take the square of that.
 func TestLargePayloadsGoBackInFewCommits(t *testing.T) {
-	const n, size = 48, 1 << 20
+	const size = 1 << 20
+	n := 12
+	if pushed() {
+		n = 48
+	}
 	x := open(t, withDead(t, n, size), executor.Config{})
 	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
 	figures := func() (commits, allocated uint64) {

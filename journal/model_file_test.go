@@ -21,15 +21,21 @@ var long = os.Getenv("STRAND_LONG") != ""
 // RaceEnabled is raceEnabled for the tests that see the package from outside.
 const RaceEnabled = raceEnabled
 
+// EveryDay says that this is a go test of every day, and of no push, which makes all.
+var EveryDay = !long && os.Getenv("STRAND_PUSH") == ""
+
 // oneIn thins out what is long for a go test of every day, and what one goroutine does alone,
 // which has nothing to race with and takes several times as long under the detector: a test
 // makes one in so many. With STRAND_PUSH=1 and without the detector it makes all: .ci/run does.
 // It is odd.
 var oneIn = func() int {
-	if !raceEnabled && (long || os.Getenv("STRAND_PUSH") != "") {
-		return 1
+	switch {
+	case EveryDay:
+		return 27
+	case raceEnabled:
+		return 9
 	}
-	return 9
+	return 1
 }()
 
 // must is for deliveries, which are not on the test's goroutine.

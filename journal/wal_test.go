@@ -101,7 +101,7 @@ func TestCrashAtEverySector(t *testing.T) {
 		require.NotEqual(t, was, is)
 		if bytes.Equal(before[directory.FileName], after[directory.FileName]) {
 			changed := changedSectors(before[directory.WALFile], after[directory.WALFile])
-			for range 1 + 20/oneIn {
+			for range 1 + 20/min(oneIn, 9) {
 				image, whole := bytes.Clone(before[directory.WALFile]), true
 				for _, at := range changed {
 					if random.IntN(2) == 0 {

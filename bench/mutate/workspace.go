@@ -38,7 +38,7 @@ const (
 
 // gateTime bounds one run of a gate: a mutation may make it wait for ever, which is
 // a way to be noticed.
-const gateTime = 60 * time.Second
+const gateTime = 2 * time.Minute
 
 // workspace is a copy of the repository with mutations, seen through an overlay.
 type workspace struct {
@@ -197,8 +197,8 @@ func knows(program, flag string) bool {
 func (g *workspace) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	// Each module by itself, and compiled as .ci/run compiles nested ones.
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	// Each module by itself, and compiled as .ci/run compiles nested ones. A gate makes all that a push makes.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "STRAND_PUSH=1")
 	cmd.WaitDelay = time.Second // children of a test that was killed may hold its output
 	return cmd
 }

@@ -18,7 +18,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if eventful != "" {
+		_ = os.RemoveAll(eventful)
+	}
+	os.Exit(code)
 }
 
 // program runs the program in dir and returns what it printed.

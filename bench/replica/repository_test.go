@@ -37,7 +37,7 @@ func newRepository(t *testing.T, flags ...string) testRepository {
 
 func (r testRepository) git(args ...string) string {
 	r.t.Helper()
-	c := exec.Command("git", args...)
+	c := exec.Command("git", append([]string{"-c", "maintenance.auto=false"}, args...)...) // one process less for each commit
 	c.Dir = r.dir
 	var said bytes.Buffer
 	c.Stderr = &said
@@ -83,12 +83,32 @@ func (r testRepository) executable(name string, yes bool) {
 	require.NoError(r.t, os.Chmod(filepath.Join(r.dir, name), mode))
 }
 
+// eventful is the .git directory of an eventfulRepository, TestMain's to remove: to make it takes
+// hundreds of processes.
+var eventful string
+
 // eventfulRepository has everything that may go wrong.
 func eventfulRepository(t *testing.T) testRepository {
 	if runtime.GOOS == "windows" {
 		t.Skip("names, links and modes that this system does not have")
 	}
 	r := newRepository(t)
+	git := filepath.Join(r.dir, ".git")
+	if eventful == "" {
+		makeEventful(r)
+		dir, err := os.MkdirTemp("", "eventful-")
+		require.NoError(t, err)
+		eventful = dir
+		require.NoError(t, os.CopyFS(eventful, os.DirFS(git)))
+		return r
+	}
+	require.NoError(t, os.RemoveAll(git))
+	require.NoError(t, os.CopyFS(git, os.DirFS(eventful)))
+	r.git("reset", "--quiet", "--hard")
+	return r
+}
+
+func makeEventful(r testRepository) {
 	long := strings.Repeat(strings.Repeat("d", 200)+"/", 3)
 	for _, name := range []string{
 		"a", "dir/x", "dir/y", "run", "tool", "to-remove", "to-rename", " lead", "new\nline", "quote\"s", "tab\t", ":100644 x", "ünï",
@@ -162,5 +182,4 @@ func eventfulRepository(t *testing.T) testRepository {
 		}
 		r.commit()
 	}
-	return r
 }

@@ -51,7 +51,7 @@ var oneIn = func() int {
 	case longTier() || os.Getenv("STRAND_PUSH") != "":
 		return 1
 	}
-	return 5
+	return 20
 }()
 
 func TestProofs(t *testing.T) {

@@ -27,7 +27,7 @@ func TestLife(t *testing.T) {
 // The same worlds on a file, in processes that are killed by SIGKILL at random moments: what
 // was promised holds, and what a process was told before its death is true in the next one.
 func TestKilled(t *testing.T) {
-	k := Killed{From: *from, Worlds: 4, Kills: 2, Dir: *on, Recorded: true, Check: func(dir string) error {
+	k := Killed{From: *from, Worlds: 2, Kills: 2, Dir: *on, Recorded: true, Check: func(dir string) error {
 		_, err := journal.Check(filepath.Join(dir, "jobs.strand"))
 		if errors.Is(err, journal.ErrNotJournal) {
 			return nil // it was killed before there was one

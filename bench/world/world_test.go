@@ -23,7 +23,7 @@ import (
 func init() { cmap.SHARD_COUNT = 1 }
 
 var (
-	seeds   = flag.Int("seeds", 0, "how many worlds TestWorld plays; 0: 50, 2,000 with STRAND_PUSH=1 and 20,000 with STRAND_LONG=1")
+	seeds   = flag.Int("seeds", 0, "how many worlds TestWorld plays; 0: 20, 2,000 with STRAND_PUSH=1 and 20,000 with STRAND_LONG=1")
 	from    = flag.Uint64("from", 1, "the first seed of TestWorld")
 	swarm   = flag.String("swarm", "", "features that each world has, instead of a draw, with commas")
 	shown   = flag.Int("shrink", 3, "how many failing worlds TestWorld shrinks")
@@ -48,7 +48,7 @@ func playSeeds(t *testing.T, each int, write func(uint64, ...string) script) {
 	}
 	worlds := *seeds
 	if worlds == 0 {
-		worlds = 50 / oneIn
+		worlds = 20 / oneIn
 		if os.Getenv("STRAND_PUSH") != "" {
 			worlds = 2000 / oneIn
 		}
