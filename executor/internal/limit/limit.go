@@ -276,12 +276,6 @@ func (k *key) from(n int) int64 {
 // lacks reports whether a permit of a cluster is what there is none of.
 func (k *key) lacks() bool { return k.part != nil && k.part.lacks() }
 
-// precedes reports whether a start of a cluster is to be had before that of another key.
-func (k *key) precedes(o *key) bool {
-	return k.part != nil && o.part != nil && !k.lacks() && !o.lacks() &&
-		cmp.Or(cmp.Compare(k.limit.name, o.limit.name), cmp.Compare(k.name, o.name)) < 0
-}
-
 // begin has a job start.
 func (k *key) begin(now int64) {
 	k.running++

@@ -111,14 +111,13 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 }
 
 // need gathers the keys of a call, and returns the one that the job has to wait for, if any: for a
-// permit of a cluster first, because a start does not wait for it, and for starts of a cluster in one
-// order, or two processes would have one each at the same time, again and again.
+// permit of a cluster first, because a start does not wait for it.
 func (t *Table) need(now int64, w *waiter, needs []Need) (full *key) {
 	t.keys = t.keys[:0]
 	for _, n := range needs {
 		k := n.Limit.key(n.Key)
 		t.keys = append(t.keys, k)
-		if k.free(now) <= k.reserved(w.Turn) && (full == nil || k.lacks() && !full.lacks() || k.precedes(full)) {
+		if k.free(now) <= k.reserved(w.Turn) && (full == nil || k.lacks() && !full.lacks()) {
 			full = k
 		}
 	}
