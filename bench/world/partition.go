@@ -119,7 +119,7 @@ func (t *town) take(number int, n *node) {
 	dead := p.ctx.Err() != nil
 	t.change()
 	t.mu.Unlock()
-	if err := part.Start(context.Background()); err != nil && !dead && n.lives() && p.ctx.Err() == nil {
+	if err := part.Start(context.Background()); err != nil && !dead && n.lives() && p.ctx.Err() == nil && !t.leaves(p) {
 		t.w.fail("partition %d: Start: %v", number, err)
 	}
 	if dead {
@@ -131,6 +131,13 @@ func (t *town) take(number int, n *node) {
 	if n.left.Load() { // meanwhile
 		t.handOver(over, p)
 	}
+}
+
+// leaves reports whether a partition is being given away, also while it starts.
+func (t *town) leaves(p *tenure) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return p.away
 }
 
 // around has handlers know their owner, and keeps them from what is another's.
