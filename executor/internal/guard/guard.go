@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -175,4 +176,21 @@ func (h Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (h Handler) WithGroup(name string) slog.Handler {
 	_ = Call(func() error { h.Handler = h.Handler.WithGroup(name); return nil })
 	return h
+}
+
+// Inherited is a context that has the values of another one, which comes later, and nothing else of it.
+type Inherited struct {
+	context.Context
+	from atomic.Pointer[context.Context]
+}
+
+// From gives it the values of ctx, which has to be guarded.
+func (i *Inherited) From(ctx context.Context) { i.from.Store(new(context.WithoutCancel(ctx))) }
+
+// Value implements [context.Context].
+func (i *Inherited) Value(key any) any {
+	if from := i.from.Load(); from != nil {
+		return (*from).Value(key)
+	}
+	return nil
 }
