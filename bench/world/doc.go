@@ -88,11 +88,12 @@
 // front each, and partitions with a log and an inbox that outlive their owners. Each step calls
 // some node. Partitions are handed over, or fenced while their owner works; nodes die, leave and
 // join; calls from node to node are lost before or after they have arrived, and so are the
-// answers to what nodes ask for of a limit; handlers wait for jobs of other partitions. Workers never rest here, so what people do is counted only while all is
-// paused. The life of a world is that of all nodes, and a term is that of a partition with its owner.
+// answers to what nodes ask for of a limit; handlers wait for jobs of other partitions. Workers
+// never rest here, so what people do is counted only while all is paused. The life of a world is
+// that of all nodes, and a term is that of a partition with its owner.
 //
-// What runs at a time, and a limit, is of a node; a key, a source and how many dead letters are
-// kept are of a partition. Left out are the features that are apart, which are of one executor,
+// What runs at a time is of a node, and a limit of one or of all; a key, a source and how many dead
+// letters are kept are of a partition. Left out are the features that are apart, which are of one executor,
 // and the disk. The inbox is like that of journal/postgres in what it promises, and not in how.
 //
 // # In memory
