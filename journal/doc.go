@@ -171,9 +171,9 @@
 // forward before dead weight has taken a sixteenth of these pages. A dead letter takes its
 // room beforehand ([Log.TakeRoom]): a page of its leaf, or, as bbolt writes a leaf with larger
 // ones in one piece, room in one piece behind the last page in use. So a disk that nothing
-// else fills comes back by itself when jobs end, unless one call brought more than half of these
-// pages can take: it is carried as a whole, or not at all. Failures end nothing: who records them
-// on a disk that is [Log.Short] takes the room. The log looks for room ten times a second.
+// else fills comes back by itself when jobs end, unless one block, of a call or of several at once,
+// takes more than half of these pages: it is carried whole or not at all. Failures end nothing:
+// who records them on a disk that is [Log.Short] takes the room. The log looks for room ten times a second.
 // Config.Logger is told of the full disk once, and of the room once that has lasted
 // for five seconds. On file systems that write to another place even what they were
 // given (btrfs, ZFS) results may have to wait in memory until a person or another

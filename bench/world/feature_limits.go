@@ -125,8 +125,13 @@ type limits struct {
 // common reports whether the limit is that of all nodes; it is lenient where they have to hear of something.
 func (w *world) common() bool { return w.town != nil && w.conf.has("common") }
 
-// heard is how long that takes, at most: a node that has no answer asks again a second later.
-const heard = 5 * time.Second
+// heardIn is how long that takes, at most. A node that has no answer asks again a second later.
+func (w *world) heardIn() time.Duration {
+	if w.conf.has("deaf") {
+		return 5 * time.Second
+	}
+	return 3 * time.Second
+}
 
 // setLimit changes the limit.
 func setLimit(w *world, l line) {
@@ -223,7 +228,7 @@ func checkLimit(w *world, r *run) {
 	starts, s := w.state["starts"].(map[string][]time.Time), w.state["limits"].(*limits)
 	settled := w.epoch > s.epoch
 	if w.common() {
-		settled = time.Since(s.at) > heard
+		settled = time.Since(s.at) > w.heardIn()
 	}
 	for key := range r.keys() {
 		atOnce, cfg := 1, s.all
@@ -250,7 +255,7 @@ func checkLimit(w *world, r *run) {
 		if starts[on] = append(starts[on], r.began); r.queue.conf.str("shape") == "batch" && r.items[0].calls > 0 {
 			starts[on] = starts[on][:len(starts[on])-1] // the halves of a batch have begun with it
 		}
-		if p := s.until[r.node().name()+key]; !(w.common() && p.from.Sub(s.ended) < heard) && r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
+		if p := s.until[r.node().name()+key]; !(w.common() && p.from.Sub(s.ended) < w.heardIn()) && r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
 			w.fail("limit: %s/%s begins %v before the end of a pause of %s", r.queue.name, r.id, p.to.Sub(r.began), key)
 		}
 	}

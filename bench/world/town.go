@@ -304,7 +304,7 @@ func (t *town) UntilEmpty() {
 		if err == nil && jobs == 0 || t.killed.Load() {
 			return
 		}
-		if time.Since(began) > 45*time.Minute { // whoever waits for a timer of an hour waits for another one in vain
+		if time.Since(began) > 45*time.Minute { // less than an hour, after which nodes ask anew for what they have forgotten to
 			t.w.t.Fatalf("left: %d jobs: %+v: %v", jobs, stats.Queues, err)
 		}
 	}

@@ -191,8 +191,8 @@ func (p *part) hear(sent, now int64, of quota.Ask, a quota.Answer, ok bool) {
 		return
 	}
 	p.known, p.permits, p.share, p.retry, p.anew = true, a.Permits, a.Share, now+a.Retry, never
-	if k.waiting > 0 && k.lines[0].jobs[0].needs != nil { // or two processes ask at the same moment, have one of two starts each, and so for good
-		p.retry += rand.Int64N(int64(quota.Grace))
+	if len(a.Starts) < of.Starts && k.waiting > 0 && k.lines[0].jobs[0].needs != nil {
+		p.retry += rand.Int64N(int64(quota.Grace)) // else processes that need the same starts have one each, again and again
 	}
 	if a.Anew > 0 {
 		p.anew = now + a.Anew
