@@ -63,7 +63,7 @@ var (
 
 	// ErrUnknown is returned when it can't be said whether the payload was
 	// accepted: the commit failed, or ctx ended while it was under way.
-	ErrUnknown = errors.New("executor: outcome unknown")
+	ErrUnknown = engine.ErrUnknown
 
 	// ErrClosed is returned after Stop was called.
 	ErrClosed = errors.New("executor: closed")

@@ -10,7 +10,7 @@
 //   - Do and Wait follow a payload from one owner of its partition to the next. A result travels as
 //     JSON, and is gone when nobody has waited as its handler returned.
 //   - A follow-up is accepted once, in whichever partition its id is.
-//   - An action is never done twice: when an owner has gone meanwhile, it is executor.ErrUnknown.
+//   - An action is never done twice: when an owner has gone meanwhile, it is executor.ErrUnknown. What only looks never is.
 //
 // # What is not
 //

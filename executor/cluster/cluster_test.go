@@ -43,7 +43,10 @@ type town struct {
 
 const partitions = 4
 
-var errMute = errors.New("nobody can be asked")
+var (
+	errMute = errors.New("nobody can be asked")
+	errAway = errors.New("nobody is there")
+)
 
 func partitionOf(id string) (int, error) {
 	return int(crc32.ChecksumIEEE([]byte(id)) % partitions), nil
@@ -163,7 +166,7 @@ func (c *town) ask(ctx context.Context, partition int, _ string, question []byte
 		return nil, errMute
 	}
 	if c.away.Load() {
-		return nil, fmt.Errorf("%w: nobody is there", executor.ErrUnknown)
+		return nil, fmt.Errorf("%w: %w", executor.ErrUnknown, errAway)
 	}
 	if c.gone.Swap(false) && !again {
 		return nil, fmt.Errorf("%w: the owner has gone", executor.ErrUnknown)
@@ -329,8 +332,16 @@ func TestWhatIsNotKnown(t *testing.T) {
 		_, queues := c.x.Inspect().Paused()
 		require.Equal(t, []string{"q"}, queues)
 	}
-	_, err = c.x.Stats(t.Context())
-	require.ErrorIs(t, err, executor.ErrUnknown)
+	for name, call := range map[string]func() error{
+		"Explain": func() error { _, err := c.x.Inspect().Explain(t.Context(), "q", "a"); return err },
+		"Stats":   func() error { _, err := c.x.Stats(t.Context()); return err },
+		"Pending": func() error { _, err := q.Pending(t.Context(), "a"); return err },
+	} {
+		err := call()
+		require.ErrorIs(t, err, errAway, name)
+		require.NotErrorIs(t, err, executor.ErrUnknown, name)
+		require.NotContains(t, err.Error(), executor.ErrUnknown.Error(), name)
+	}
 }
 
 // The receipt of what has not ended says that it is on disk, also when the partition is in this process.

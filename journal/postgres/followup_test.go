@@ -216,18 +216,22 @@ func TestAFollowUpOfAnotherPartitionIsLikeAnyOther(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.front.Start(context.Background()))
 	c.serving(n)
+	began := time.Now()
 	_, err = first.Enqueue(t.Context(), n.elsewhere("id", "a", "late"), 1, executor.Metadata(map[string]string{"trace": "t"}))
 	require.NoError(t, err)
 	require.NoError(t, <-said)
 	require.ErrorIs(t, <-said, executor.ErrInvalidID)
 	require.ErrorIs(t, <-said, executor.ErrFollowUp)
-	var got []string
+	got := make(map[string][]string)
 	for range 3 {
 		job := <-ran
-		got = append(got, fmt.Sprintln(job.ID, job.Payload, job.Metadata, job.Score < 10))
+		got[job.ID] = append(got[job.ID], fmt.Sprint(job.Payload, job.Metadata, job.Score < 10))
 		require.False(t, job.EnqueuedAt.IsZero())
+		if job.ID == "late" {
+			require.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+		}
 	}
-	require.Equal(t, []string{"a 1 map[k:v trace:t] true\n", "a 2 map[trace:t] true\n", "late 3 map[trace:t] false\n"}, got,
+	require.Equal(t, map[string][]string{"a": {"1 map[k:v trace:t] true", "2 map[trace:t] true"}, "late": {"3 map[trace:t] false"}}, got,
 		"where the backlog has room for one, they come one by one")
 	require.Empty(t, ran)
 	_, err = n.followUp("\xff", item{ID: "a"}) // of Setup: the server would refuse the commit

@@ -38,6 +38,9 @@ var (
 
 	// ErrUnknownQueue is returned for a queue that is not registered.
 	ErrUnknownQueue = errors.New("executor: unknown queue")
+
+	// ErrUnknown is returned for what may have been done, or not.
+	ErrUnknown = errors.New("executor: outcome unknown")
 )
 
 // CheckID refuses an id that no job can have.

@@ -56,6 +56,9 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 	}
 	answer, err := in.Ask(ctx, number, behind, question, again)
 	if len(answer) == 0 {
+		if q.Looks() && err != nil {
+			err = unanswered{err}
+		}
 		return &Answer{silent: err != nil}, err
 	}
 	a, unreadable := Decode[Answer](answer)
@@ -64,6 +67,19 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 	}
 	return a, err
 }
+
+// unanswered is the error of a question that changes nothing: nothing is unknown after it.
+type unanswered struct{ err error }
+
+func (e unanswered) Error() string {
+	return strings.Replace(e.err.Error(), engine.ErrUnknown.Error(), "executor: no answer", 1)
+}
+
+func (e unanswered) Is(target error) bool {
+	return target != engine.ErrUnknown && errors.Is(e.err, target)
+}
+
+func (e unanswered) As(target any) bool { return errors.As(e.err, target) }
 
 // About asks the partition of an id, and its next owner if it took nothing in. Where no worker would
 // be left here for what a handler waits for, it is [await.ErrDeadlock].
