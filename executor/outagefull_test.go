@@ -45,7 +45,7 @@ func (o outage) play(t *testing.T, size int) {
 	down.Store(true)
 	open := func() (*executor.Executor, *executor.Queue[string], *tail) {
 		x := openOn(t, disk, executor.Config{Workers: 8})
-		cfg := executor.QueueConfig[string]{RetryIn: always(100 * time.Millisecond), MaxRetries: o.retries}
+		cfg := executor.QueueConfig[string]{RetryIn: always(500 * time.Millisecond), MaxRetries: o.retries}
 		next := newTail(t, x, "next", cfg)
 		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
 			if o.handsOn {
