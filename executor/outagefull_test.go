@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -180,6 +182,41 @@ func TestManyAtOnceOnAFullDisk(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.EqualValues(t, n, stats(t, q).Done)
+		stop(t, x)
+	})
+}
+
+// A call that brought far more than is kept for results is in the way of all that comes after it, while some of
+// that fails and is written down again: the disk comes back all the same when jobs end.
+func TestALargeCallOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		disk.Limit(2 << 20)
+		x := openOn(t, disk, executor.Config{Workers: 8})
+		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+			time.Sleep(30 * time.Millisecond)
+			if job.ID != "large" && job.Attempt == 1 && job.EnqueuedAt.UnixMilli()%2 == 0 {
+				return errBoom
+			}
+			return nil
+		}, executor.QueueConfig[string]{RetryIn: always(50 * time.Millisecond)})
+		require.NoError(t, err)
+		start(t, x)
+		_, err = q.EnqueueMany(t.Context(), slices.Repeat([]executor.Item[string]{{ID: "large", Payload: strings.Repeat("x", 4000)}}, 150))
+		require.NoError(t, err)
+		refused := 0
+		for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(time.Millisecond) {
+			if _, err = q.Enqueue(t.Context(), fmt.Sprint(rand.IntN(100)), strings.Repeat("y", rand.IntN(1000))); err != nil {
+				require.ErrorIs(t, err, executor.ErrFull)
+				refused++
+			}
+		}
+		require.NotZero(t, refused)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Zero(t, stats(t, q).Payloads)
+		require.NoError(t, x.Err())
 		stop(t, x)
 	})
 }

@@ -102,8 +102,6 @@ func TestALargeBlockIsNotCarriedIntoALittleRoom(t *testing.T) {
 		}
 		disk.Limit((disk.Content() + 20_000) * 16 / 15)
 		l.Record(&Change{Ended: refs[100:]})
-		synctest.Wait()
-		require.NoError(t, l.Err())
 		require.NoError(t, l.Settled(t.Context()))
 		l.Record(&Change{Ended: refs[:100]})
 		require.NoError(t, l.Settled(t.Context()))

@@ -173,9 +173,13 @@ func (c *committer) seal() (*openBlock, *store.Transaction, bool) {
 // prepare does what has to be done on the disk before a block is sealed.
 func (c *committer) prepare(need, run int) (store.Room, error) {
 	defer c.busy().idle()
-	r, err := c.store.Room(need, run)
+	c.mu.Lock()
+	kept := c.chain.Kept(len(c.open.Entries))
+	c.mu.Unlock()
+	r, err := c.store.Room(need+kept, run)
 	if err == nil {
 		c.mu.Lock()
+		r.Kept = kept
 		doomed := c.chain.Doomed(&c.open.Writer, block.Strain{Weight: c.open.weight(), Room: r, Full: c.disk.full})
 		front := 0
 		if len(doomed) > 0 {
@@ -183,8 +187,8 @@ func (c *committer) prepare(need, run int) (store.Room, error) {
 		}
 		c.mu.Unlock()
 		if front > r.Spare && r.Gives { // it is carried when there is room for it, too
-			r, err = c.store.Room(need+front, run)
-			r.Spare += front
+			r, err = c.store.Room(need+kept+front, run)
+			r.Spare, r.Kept = r.Spare+front, kept
 		}
 		err = cmp.Or(err, c.chain.PageIn(doomed))
 	}

@@ -170,10 +170,11 @@
 // Blocks that ran empty go with them, and what is live in old blocks is carried
 // forward before dead weight has taken a sixteenth of these pages. A dead letter takes its
 // room beforehand ([Log.TakeRoom]): a page of its leaf, or, as bbolt writes a leaf with larger
-// ones in one piece, room in one piece behind the last page in use. So a disk that nothing
-// else fills comes back by itself when jobs end, unless one block, of a call or of several at once,
-// takes more than half of these pages: it is carried whole or not at all. Failures end nothing:
-// who records them on a disk that is [Log.Short] takes the room. The log looks for room ten times a second.
+// ones in one piece, room in one piece behind the last page in use. An old block is carried
+// whole: while something of it is live, one and a half times what the largest one has above
+// 32 KiB is kept, too, and an append that would not leave that is refused. So a disk that
+// nothing else fills comes back by itself when jobs end. Failures end nothing: who records them
+// on a disk that is [Log.Short] has to take room for that. The log looks for room ten times a second.
 // Config.Logger is told of the full disk once, and of the room once that has lasted
 // for five seconds. On file systems that write to another place even what they were
 // given (btrfs, ZFS) results may have to wait in memory until a person or another

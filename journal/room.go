@@ -183,7 +183,7 @@ func (d *fullDisk) asked() (bytes, run int) {
 // that has so much for one that has a weight, and gives it to those who wait. The caller
 // holds mu.
 func (d *fullDisk) allow(r store.Room, weight int) {
-	reserve := max(r.Bytes-r.Spare-weight, 0)
+	reserve := max(r.Bytes-r.Spare-r.Kept-weight, 0)
 	d.largest.Store(max(d.largest.Load(), int64(r.Letter)))
 	d.run.Store(int64(r.Run - d.leaves))
 	d.leaves = 0

@@ -24,6 +24,7 @@ type Block struct {
 	Count int      // entries
 	Live  int      // entries that did not end yet
 	Bytes int      // of these; an entry that was carried here counts as it was first written
+	class uint8    // of its size in Chain.sizes; 0: it is none of these
 	held  int      // bytes of memory that its entries count for in Chain.Held
 	dead  []uint64 // one bit for every four bytes: an entry that starts there ended
 

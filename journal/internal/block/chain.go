@@ -1,6 +1,8 @@
 package block
 
 import (
+	"math/bits"
+
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/store"
 )
@@ -16,10 +18,11 @@ type Chain struct {
 	Live   int      // bytes of live entries in these blocks
 	Held   int      // bytes of memory that the entries of these blocks take
 
-	evicted int     // blocks at the beginning that were looked at to be let go from memory
-	Reader  *reader // of what left memory; nil: nothing does
-	budget  int     // of bytes held
-	settled int     // of these, taken while the log is read
+	sizes   [128]int // how many large blocks have something live, by class
+	evicted int      // blocks at the beginning that were looked at to be let go from memory
+	Reader  *reader  // of what left memory; nil: nothing does
+	budget  int      // of bytes held
+	settled int      // of these, taken while the log is read
 	limits  Limits
 
 	// pagedIn are the entries of blocks that the next commit may carry. They
@@ -63,6 +66,39 @@ func (c *Chain) Admit(b *Block) {
 		b.held = len(h.data)
 		c.Held += b.held
 	}
+	if b.Live > 0 && b.Size > small {
+		b.class = classOf(b.Size)
+		c.sizes[b.class]++
+	}
+}
+
+// small is what a block may have that finds room in any reserve when it is carried.
+const small = 32 << 10
+
+// Sizes are in classes of a quarter of a power of two.
+func classOf(size int) uint8 {
+	n := bits.Len32(uint32(size))
+	return uint8(4*(n-1) + size>>(n-3)&3)
+}
+
+// Kept returns how much room the largest block needs to be carried on a full disk, beside what is
+// kept for results, if one with so many bytes is added.
+func (c *Chain) Kept(largest int) int {
+	for class := len(c.sizes) - 1; class > 0; class-- {
+		if c.sizes[class] > 0 {
+			largest = max(largest, (5+class%4)<<(class/4-2))
+			break
+		}
+	}
+	return max(largest-small, 0) / 2 * 3
+}
+
+// gone takes a block of which nothing is live off the sizes.
+func (c *Chain) gone(b *Block) {
+	if b.class > 0 {
+		c.sizes[b.class]--
+		b.class = 0
+	}
 }
 
 // End takes the entry that r points to off the accounts. open is the block that
@@ -86,6 +122,7 @@ func (c *Chain) EndHere(r Ref, open *Writer) {
 		c.Live -= freed
 		if r.Block.Live == 0 {
 			c.release(r.Block)
+			c.gone(r.Block)
 			r.Block.over = place{open.Block, len(open.Entries), len(open.Marks)}
 		}
 	}
@@ -131,7 +168,7 @@ type Strain struct {
 func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
 
 // reserve is what only results may take.
-func (s Strain) reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Weight, 0) }
+func (s Strain) reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Room.Kept-s.Weight, 0) }
 
 // bears reports whether a block may be carried. The first takes less than there is, because a part
 // of a block that finds no room stands in the way of all that comes after it.
@@ -188,6 +225,7 @@ func (b *Block) leave(drop []store.Dropped, carried bool, next *Block) []store.D
 func (c *Chain) carry(old *Block, entries []byte, b *Writer) int {
 	c.Live -= old.Bytes
 	c.release(old)
+	c.gone(old)
 	before := len(b.Entries)
 	offsets := make(map[uint32]uint32, old.Live)
 	d := format.Decoder{B: entries, Off: format.HeaderSize}
@@ -217,5 +255,6 @@ func (c *Chain) InPieces(b *Block, parts []store.Dropped) {
 func (c *Chain) TakeBack() {
 	n := len(c.Blocks) - 1
 	c.Size -= c.Blocks[n].Size
+	c.gone(c.Blocks[n])
 	c.Blocks = c.Blocks[:n]
 }

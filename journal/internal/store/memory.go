@@ -143,7 +143,7 @@ func (m *Memory) Room(need, _ int) (Room, error) {
 		return Endless, nil
 	}
 	free := max(m.limit-m.Content(), 0)
-	return Room{free, free - cmp.Or(m.kept, m.limit/16) - need, math.MaxInt32, false, 0}, nil
+	return Room{Bytes: free, Spare: free - cmp.Or(m.kept, m.limit/16) - need, Run: math.MaxInt32}, nil
 }
 
 // Content is how many bytes are on the disk.

@@ -69,7 +69,7 @@ func (s *Bolt) Room(need, run int) (Room, error) {
 		err = s.grow(end)
 	}
 	bytes := max(have()-overhead, 0) * perPage
-	r := Room{bytes, bytes - reserve*perPage - need, (s.space.backed - s.space.top) * s.pageSize, gives, s.letter}
+	r := Room{Bytes: bytes, Spare: bytes - reserve*perPage - need, Run: (s.space.backed - s.space.top) * s.pageSize, Gives: gives, Letter: s.letter}
 	switch {
 	case gives && r.Run >= run:
 		r.Run = math.MaxInt32

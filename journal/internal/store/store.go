@@ -100,6 +100,7 @@ type Dropped struct {
 type Room struct {
 	Bytes int // at most, the reserve included
 	Spare int // beyond what was asked for and the reserve; negative when there is less
+	Kept  int // of Bytes, for the largest block
 	Run   int // of Bytes, in one piece; without end where the disk gives all that is wanted
 
 	Gives  bool // the disk gave what it was asked for last, which is more than was needed
@@ -107,7 +108,7 @@ type Room struct {
 }
 
 // Endless is the room of a store that can't tell.
-var Endless = Room{math.MaxInt32, math.MaxInt32, math.MaxInt32, true, 0}
+var Endless = Room{Bytes: math.MaxInt32, Spare: math.MaxInt32, Run: math.MaxInt32, Gives: true}
 
 // A page of a bucket is as much of it as is read at once.
 const (
