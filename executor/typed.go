@@ -205,7 +205,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {
 		t.q.Exhausted = t.tellExhausted
 	}
-	return x.register(t.q)
+	return x.queues.add(t.q)
 }
 
 // admission has the conditions of a queue, in the order in which a job meets them: what others
