@@ -296,10 +296,7 @@ func (x *Executor) Copy(ctx context.Context, dir string) error {
 		return fmt.Errorf("%w: an executor in memory, or of a cluster, has no journal to copy", ErrState)
 	}
 	ctx, err := guard.Context(ctx)
-	if err != nil {
-		return err
-	}
-	if err := x.failure(); err != nil {
+	if err = cmp.Or(err, x.failure()); err != nil {
 		return err
 	}
 	return border(x.log.Copy(ctx, dir))
@@ -363,13 +360,12 @@ func (x *Executor) Events(ctx context.Context, f events.Filter) iter.Seq2[events
 
 func (x *Executor) reader(ctx context.Context, f events.Filter) (*tell.Reader, error) {
 	ctx, err := guard.Context(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if x == nil {
+	case x == nil:
 		return nil, fmt.Errorf("%w: there are no events without an executor; Open makes one", ErrConfig)
-	}
-	if x.cluster != nil {
+	case x.cluster != nil:
 		return nil, fmt.Errorf("%w: events are of the executors of partitions", ErrConfig)
 	}
 	var queues []*tell.Source

@@ -170,10 +170,7 @@ func (t *Queue[T]) enroll(
 
 func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) error {
 	s, err := t.cfg.settings(x.cfg)
-	if err != nil {
-		return fmt.Errorf("queue %q: %w", name, err)
-	}
-	if err := t.mayFold(single); err != nil {
+	if err = cmp.Or(err, t.mayFold(single)); err != nil {
 		return fmt.Errorf("queue %q: %w", name, err)
 	}
 	var f *fold.Folder

@@ -738,7 +738,7 @@ var inRoot = []mutation{
 	{"a dead letter that is superseded keeps its keys", "executor/internal/keylock/condition.go", "	c.DropAll(change.Exhumed)\n", "", worlds("locks,latest")},
 	{"a payload that is discarded unlocks nothing", "executor/internal/keylock/condition.go", "	if v == shard.VerdictDone || v == shard.VerdictDiscarded {\n", "	if v == shard.VerdictDone {\n", gate{"./executor", "^TestLockable_S04"}},
 	{"a restart forgets when a lock ends", "executor/internal/keylock/keys.go", "	if w.Until != 0 {\n", "	if w.Until < 0 {\n", lockEnds},
-	{"a queue that is renamed leaves its locks behind", "executor/internal/keylock/keys.go", "	k.ledger.Do(nil, func() { k.rename(former, name) })\n", "", worlds("locks,names")},
+	{"a queue that is renamed leaves its locks behind", "executor/internal/keylock/keys.go", "{ k.ledger.Do(nil, func() { k.rename(former, name) }) }", "{}", worlds("locks,names")},
 	{"the later of two versions under two names", "shard/supersede.go", "	if r.ran.before(before.ran) {\n", "	if false {\n", renames},
 	{"a rest in the place of a retry, under another name", "shard/load.go", " || rests(e) && l != nil && l.hasState()", "", renames},
 	{"a rest that comes behind the payload after it", "shard/load.go", " || rests(e) && l != nil && l.hasState()", " || rests(e) && l != nil && l.n() > 0", replays},

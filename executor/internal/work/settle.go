@@ -2,6 +2,7 @@ package work
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
@@ -59,12 +60,7 @@ func (h *inHand) tellExhausted() {
 	if h.queue.Exhausted == nil || h.errs == nil {
 		return
 	}
-	var last []*shard.Item
-	for _, it := range h.batch {
-		if h.queue.Core.Exhausts(it) {
-			last = append(last, it)
-		}
-	}
+	last := slices.DeleteFunc(slices.Clone(h.batch), func(it *shard.Item) bool { return !h.queue.Core.Exhausts(it) })
 	if len(last) > 0 {
 		guard.Hook(h.crew.Logger, "RetriesExhausted", func() { h.queue.Exhausted(h.crew.Handlers, last) })
 	}
@@ -85,11 +81,10 @@ func (q *Queue) doomed(it *shard.Item) (n, first int, reason string) {
 	out := &it.Outcome
 	first = len(it.Payloads)
 	for _, part := range out.Parts {
-		if part.Verdict != shard.VerdictCanceled {
-			continue
-		}
-		if n++; n == 1 {
-			first, reason = part.Index, part.Error
+		if part.Verdict == shard.VerdictCanceled {
+			if n++; n == 1 {
+				first, reason = part.Index, part.Error
+			}
 		}
 	}
 	rest := 0 // of the others
