@@ -94,10 +94,10 @@ func (s *site) table() map[string]route {
 		"/journal":   page("journal.html", anyQueue, s.journal),
 		"/copy":      {http.MethodPost, nil, s.sendCopy, 0, nil},
 		"/do":        {http.MethodPost, nil, s.act, 0, nil},
-		"/live":      s.apiLook(s.live, "after"),
+		"/live":      api{s}.look(s.live, "after"),
 		"/assets/":   {http.MethodGet, anyQueue, serveAsset, s.cfg.PageTimeout, nil},
 	}
-	maps.Copy(all, s.apiTable())
+	maps.Copy(all, api{s}.table())
 	return all
 }
 
