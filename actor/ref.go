@@ -87,9 +87,7 @@ func (r *Ref[M]) SendHere(message M) bool {
 }
 
 // post puts a message that was let in into the mailbox.
-func (r *Ref[M]) post(message M) {
-	shared().Root.Send(r.cell.pid, letter[M]{message})
-}
+func (r *Ref[M]) post(message M) { shared().Root.Send(r.cell.pid, letter[M]{message}) }
 
 func (r *Ref[M]) notNil(message M) {
 	var none M

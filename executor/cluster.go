@@ -45,7 +45,7 @@ func init() {
 		return queue.(interface{ encodeAny(any) ([]byte, error) }).encodeAny(payload)
 	}
 	backdoor.Decode = func(x any, queue string, payload []byte) (any, error) {
-		q, err := x.(*Executor).lookup(queue)
+		q, err := x.(*Executor).queues.lookup(queue)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +85,7 @@ func (a asked) Stats(ctx context.Context) (inspect.Stats, error) { return a.insp
 func (a asked) Home() uint64 { return maphash.String(cmp.Or(a.front, a.Executor).seed, "") }
 
 func (a asked) Lanes(queue string) string {
-	if q, err := a.Executor.lookup(queue); err == nil {
+	if q := a.queues.named(queue); q != nil {
 		return q.sharedLanes
 	}
 	return ""

@@ -65,7 +65,7 @@ func (x *Executor) Lookup(name string) (*Queue[[]byte], error) {
 	if x == nil {
 		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
 	}
-	q, err := x.lookup(name)
+	q, err := x.queues.lookup(name)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
@@ -147,11 +148,10 @@ func (e *PanicError) Unwrap() error {
 func init() {
 	guard.Panicked = func(value any, stack string) error { return &PanicError{value, stack} }
 	guard.StackOf = func(err error) (stack string, panicked bool) {
-		p, panicked := err.(*PanicError)
-		if panicked {
-			stack = p.Stack
+		if p, panicked := err.(*PanicError); panicked {
+			return p.Stack, true
 		}
-		return stack, panicked
+		return "", false
 	}
 }
 
@@ -221,12 +221,8 @@ func (e *FullError) Error() string {
 		return fmt.Sprintf("executor: full: %v", e.cause)
 	}
 	unit, setting := limitOf(e.Queue, e.Bytes)
-	are := unit + " are"
-	if e.Waiting == 1 {
-		are = strings.TrimSuffix(unit, "s") + " is"
-	}
-	return fmt.Sprintf("executor: full: %d %s waiting, %s is %d; try again in %v",
-		e.Waiting, are, setting, e.Limit, e.RetryAfter.Round(time.Millisecond))
+	are := brief.Count(e.Waiting, strings.TrimSuffix(unit, "s")+" is", unit+" are")
+	return fmt.Sprintf("executor: full: %s waiting, %s is %d; try again in %v", are, setting, e.Limit, e.RetryAfter.Round(time.Millisecond))
 }
 
 // Unwrap returns ErrFull, and what the journal said about the disk if that is full.

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"log/slog"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/actor"
+	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/act"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
@@ -20,7 +22,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
-	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/executor/internal/pause"
@@ -47,9 +48,7 @@ type Executor struct {
 	wall     func() time.Time // for when jobs are due; nil: this machine's
 	dir      string           // for people
 
-	// routes are all shards by number. It only grows; a copy is swapped in under
-	// mu, because the committer reads it.
-	routes atomic.Pointer[[]route]
+	queues registry
 	events tell.Feed
 
 	backlog    *backlog.Backlog
@@ -78,16 +77,7 @@ type Executor struct {
 	startNothing context.CancelCauseFunc
 	stopping     atomic.Bool // nothing new is accepted
 
-	// arranging is held while a queue is registered and while workers are made:
-	// both wait for the disk. It is taken before mu.
-	arranging sync.Mutex
-
 	life
-
-	// mu, of life, guards what follows.
-	queues map[string]*queue
-	slots  map[string]bool        // names of slots
-	lanes  map[string]*lane.Lanes // that queues share, by name
 
 	failed  chan struct{}  // closed when err is set
 	told    chan struct{}  // closed when OnFatal has returned
@@ -99,12 +89,6 @@ type Executor struct {
 	hurries atomic.Bool // a Stop has a deadline
 	stopped chan struct{}
 	stopErr error // set before stopped is closed
-}
-
-// route is where the journal delivers to.
-type route struct {
-	*shard.Shard
-	queue *queue
 }
 
 // inspector is the inspector of an executor: who looks, and who acts.
@@ -127,14 +111,12 @@ type cluster struct {
 	all      quota.Processes
 	limited  sync.Once // it has a limit for all of these
 
-	err  error          // of stop, before the executor has stopped
 	room *dispatch.Room // for the workers of all of these
 }
 
 // life is how far an executor is, and why it does not go on.
 type life struct {
-	// mu guards what follows, and the queues of the executor. No call into another room and
-	// no user code is under it.
+	// mu guards what follows. No call into another room and no user code is under it.
 	mu    sync.Mutex
 	state state
 	err   error     // why the executor can't go on
@@ -151,11 +133,11 @@ const (
 	stopping
 )
 
-// startsYet reports whether no job has run yet.
-func (l *life) startsYet() bool {
+// before reports whether the executor is not as far as s.
+func (l *life) before(s state) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.state < started
+	return l.state < s
 }
 
 // goOn goes on with a start, unless it was stopped or has failed meanwhile.
@@ -199,46 +181,6 @@ func (l *life) ended() error {
 		return nil
 	}
 	return fmt.Errorf("executor: a handler has ended it: %w", l.fatal)
-}
-
-// deliver is called by the committer, in commit order.
-func (x *Executor) deliver(d *journal.Delivery) {
-	to := &(*x.routes.Load())[d.Route]
-	if to.queue.Events.Watched() {
-		to.queue.Events.Accepted(d)
-	}
-	to.Deliver(d)
-}
-
-// fail stops the granting of workers, for good. What runs may end.
-func (x *Executor) fail(err error) {
-	x.mu.Lock()
-	if x.err != nil {
-		x.mu.Unlock()
-		return
-	}
-	failure := fmt.Errorf("%w: %w", ErrFailed, err)
-	x.err = failure
-	close(x.failed)
-	x.mu.Unlock()
-	x.crew.Drain()
-	x.backlog.Close(failure)
-	// The caller is the committer, an actor's, or a worker: Stop waits for all of
-	// them, and the hook may well call Stop.
-	go func() {
-		x.cfg.Logger.Error("executor failed", slog.Any("error", err))
-		x.tellOnce(err)
-	}()
-}
-
-// tellOnce calls OnFatal, unless that was done.
-func (x *Executor) tellOnce(err error) {
-	x.telling.Do(func() {
-		defer close(x.told)
-		if x.cfg.OnFatal != nil {
-			guard.Hook(x.cfg.Logger, "OnFatal", func() { x.cfg.OnFatal(err) })
-		}
-	})
 }
 
 // Err returns nil while the executor can do its work, and what keeps it from it:
@@ -328,16 +270,6 @@ func border(err error) error {
 	return err
 }
 
-// conditions returns those of a queue, nil if there are none.
-func (x *Executor) conditions(queue string) *admit.List {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if q := x.queues[queue]; q != nil {
-		return q.Admission
-	}
-	return nil
-}
-
 // attempt lets f change what is in the books by hand: once Stop has written the last
 // change, it changes nothing and returns ErrClosed.
 func (x *Executor) attempt(c *journal.Change, f func()) error {
@@ -364,10 +296,7 @@ func (x *Executor) Copy(ctx context.Context, dir string) error {
 		return fmt.Errorf("%w: an executor in memory, or of a cluster, has no journal to copy", ErrState)
 	}
 	ctx, err := guard.Context(ctx)
-	if err != nil {
-		return err
-	}
-	if err := x.failure(); err != nil {
+	if err = cmp.Or(err, x.failure()); err != nil {
 		return err
 	}
 	return border(x.log.Copy(ctx, dir))
@@ -387,4 +316,69 @@ func (x *Executor) Compact(ctx context.Context) error {
 		return err
 	}
 	return border(x.log.Compact(ctx))
+}
+
+// Inspect returns the inspector, which lists jobs and dead letters, and cancels, requeues,
+// pauses and so on; see package [inspect]. It may be called at any time, also before Start and after Stop.
+func (x *Executor) Inspect() inspect.Inspector { return x.view }
+
+// Stats returns the figures of all queues, by name. It asks every shard in its turn, so
+// that a follow-up may be in none of them yet, and its job not any more. It returns
+// ErrClosed after Stop, and the cause of ctx when that ends first.
+func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.view.Stats(ctx) }
+
+// ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
+// would be paused. Pause the queue.
+var ErrTooManyPaused = pause.ErrTooMany
+
+// Events yields what happens to jobs, from a buffer in memory, as it happens. It yields
+// what happens after the call, also if the loop begins later. A slow loop holds up
+// neither jobs nor other readers, of which there may be any number. The loop ends when
+// ctx does, and after [Executor.Stop] with the last event.
+//
+// The buffer keeps Config.Advanced.EventBuffer events. A reader that falls further
+// behind gets a [*events.MissedError] once, and then the oldest event that is left. While no
+// loop reads, the feed is switched off after so many events, to save the cost: a loop
+// that begins after that has missed all of those, and others that were not counted. Any
+// other error is yielded once and ends the loop: ErrConfig for an unknown kind, an
+// invalid token, or an EventBuffer below zero; ErrUnknownQueue; and ErrContext.
+//
+// Package [events] says what is promised, and what not. A log that lasts is made otherwise:
+// see "Events" in the guide (README.md). Without a reader, events cost an atomic load for
+// each call of a handler; with one, about 0.2 µs each.
+func (x *Executor) Events(ctx context.Context, f events.Filter) iter.Seq2[events.Event, error] {
+	r, err := x.reader(ctx, f)
+	return func(yield func(events.Event, error) bool) {
+		if err != nil {
+			yield(events.Event{}, err)
+			return
+		}
+		again := *r // each loop begins where the call was
+		again.Each(yield)
+	}
+}
+
+func (x *Executor) reader(ctx context.Context, f events.Filter) (*tell.Reader, error) {
+	ctx, err := guard.Context(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case x == nil:
+		return nil, fmt.Errorf("%w: there are no events without an executor; Open makes one", ErrConfig)
+	case x.cluster != nil:
+		return nil, fmt.Errorf("%w: events are of the executors of partitions", ErrConfig)
+	}
+	var queues []*tell.Source
+	for _, name := range f.Queues {
+		q, err := x.queues.lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		queues = append(queues, &q.Events)
+	}
+	r, err := x.events.Read(ctx, f, queues)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return r, nil
 }

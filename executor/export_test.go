@@ -28,7 +28,7 @@ func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) {
 
 // BreakShards makes every shard fail as a bug of ours would.
 func (x *Executor) BreakShards() {
-	for _, s := range *x.routes.Load() {
+	for _, s := range *x.queues.routes.Load() {
 		s.Tell(func(*shard.Core) { panic("planted") })
 	}
 }
@@ -41,7 +41,7 @@ func (x *Executor) Gates() int {
 
 // JobsPerShard returns how many jobs each shard has.
 func (x *Executor) JobsPerShard() (jobs []int) {
-	for _, s := range *x.routes.Load() {
+	for _, s := range *x.queues.routes.Load() {
 		_ = s.Do(context.Background(), func(c *shard.Core) { jobs = append(jobs, c.Counts().Jobs) })
 	}
 	return jobs
@@ -50,10 +50,8 @@ func (x *Executor) JobsPerShard() (jobs []int) {
 // HoldShards keeps the shards of a queue from hearing anything until release is
 // called.
 func (x *Executor) HoldShards(queue string) (release func()) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	held := make(chan struct{})
-	for _, s := range x.queues[queue].Shards.All {
+	for _, s := range x.queues.named(queue).Shards.All {
 		go s.Tell(func(*shard.Core) { <-held }) // it may be handled on this goroutine
 	}
 	return func() { close(held) }
@@ -74,7 +72,7 @@ func (x *Executor) DeadOnDisk() int { return x.log.Buried(1) }
 
 // WaitAndQuit is a call that waits for room in the backlog and gives up after f.
 func (x *Executor) WaitAndQuit(queue string, f func()) {
-	q, _ := x.lookup(queue)
+	q, _ := x.queues.lookup(queue)
 	w := q.Backlog.Wait(shard.Weight{Payloads: 1, Bytes: 100})
 	f()
 	w.Quit()

@@ -91,7 +91,7 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 		from = job.origin()
 	}
 	it := Item[T]{ID: id, Payload: payload}
-	if part, ok := t.q.inPartition(from); ok {
+	if part := t.q.inPartition(from); part != nil {
 		t = &Queue[T]{q: part, cfg: t.cfg}
 		if it.ask(options); !it.Due.IsZero() { // by the clock of this process
 			it.Due = part.x.clock().Add(time.Until(it.Due))
@@ -127,17 +127,16 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	}
 }
 
-// inPartition returns the queue as the partition of a job has it, if q is that of its cluster.
-func (q *queue) inPartition(from origin) (own *queue, ok bool) {
+// inPartition returns the queue as the partition of a job has it; nil: q is not that of its cluster.
+func (q *queue) inPartition(from origin) *queue {
 	if q.x.cluster == nil || from.attempt == nil {
-		return nil, false
+		return nil
 	}
 	part, _ := from.attempt.Executor().(*Executor)
 	if part == nil || part.front != q.x {
-		return nil, false
+		return nil
 	}
-	own, err := part.lookup(q.Name)
-	return own, err == nil
+	return part.queues.named(q.Name)
 }
 
 // takesAfter returns why a queue can't have follow-ups of a job.

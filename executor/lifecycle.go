@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/tally"
 )
@@ -37,7 +35,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	x.mu.Unlock()
 	x.inherited.From(ctx)
 	if x.cfg.Advanced.Strict {
-		if err := x.unclaimed(); err != nil {
+		if err := unclaimed(x.log); err != nil {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			if x.state == starting { // it may be called again
@@ -73,8 +71,8 @@ func (x *Executor) Start(ctx context.Context) error {
 
 // startCluster has this process take its part.
 func (x *Executor) startCluster(ctx context.Context) error {
-	x.arranging.Lock() // a stop comes after it
-	defer x.arranging.Unlock()
+	x.queues.arranging.Lock() // a stop comes after it
+	defer x.queues.arranging.Unlock()
 	if err := x.goOn(started); err != nil {
 		return err
 	}
@@ -84,13 +82,13 @@ func (x *Executor) startCluster(ctx context.Context) error {
 // startWorkers has the jobs run. Without crash reports or a crash recorder they run all the
 // same, but for those that are held; the caller says so when it holds no lock.
 func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
-	x.arranging.Lock()
-	defer x.arranging.Unlock()
+	x.queues.arranging.Lock()
+	defer x.queues.arranging.Unlock()
 	if err := x.goOn(starting); err != nil {
 		return nil, nil, err
 	}
 	words := 1 // jobs that a worker may have in hand at once, as far as it is known now
-	for _, q := range x.registered() {
+	for _, q := range x.queues.all() {
 		words = max(words, min(q.Batch, 64)) // of a larger batch the recorder knows the first ones
 	}
 	if x.cfg.Crash.Reports {
@@ -151,13 +149,6 @@ func (x *Executor) Run(ctx context.Context) error {
 	return err
 }
 
-const (
-	// stuckAfter is how long handlers have to return once their context is cancelled.
-	stuckAfter = 50 * time.Millisecond
-	// closeAfter is how long Stop then waits for the disk.
-	closeAfter = time.Second
-)
-
 // Stop ends the executor. Nothing new is accepted, except from handlers that still run, and,
 // over a log that another process goes on with, until they have ended. Running handlers, with
 // the halves of their batch, are waited for until ctx ends, then their contexts are cancelled
@@ -212,125 +203,39 @@ func (x *Executor) beginStop() {
 		x.state = stopping
 		x.crew.Draining.Store(true) // before Err says so
 		x.stopping.Store(true)
-		go x.stop() // no context ends it: see the census
+		go (&shutdown{x: x, began: time.Now()}).run() // no context ends it: see the census
 	}
 }
 
-func (x *Executor) stop() {
-	stopping := time.Now()
-	if x.front != nil {
-		x.front.cluster.Leave(x)
+// fail stops the granting of workers, for good. What runs may end.
+func (x *Executor) fail(err error) {
+	x.mu.Lock()
+	if x.err != nil {
+		x.mu.Unlock()
+		return
 	}
-	x.backlog.Close(ErrClosed)
-	// A queue that is being registered and a Start that makes workers are waited for, and the
-	// next ones are refused: shards and workers are complete.
-	x.arranging.Lock()
-	x.startNothing(ErrClosed)
-	x.arranging.Unlock()
-	if x.cluster != nil {
-		ctx, cancel := context.WithCancel(x.hurry) // handlers may go on until a Stop has no time left
-		x.cluster.err = x.cluster.stop(ctx)
-		cancel()
-	}
-	names, stuck := x.drain()
-	if x.unlisten != nil {
-		x.unlisten() // not before: a stop that takes long is looked at
-	}
-	all := x.sum()
-	x.crew.Watchdog.Stop()
-	x.quarantine.Close()
-	x.ledger.End()
-	x.limits.Close()
-	x.cancel(ErrStopping)
-	for _, q := range x.queues { // no more are made
-		q.Dead.Close()
-		q.Folder.Close()
-	}
-	x.awaitFolders()
-	unlock, err := x.closeAll(stuck == nil)
-	if x.front != nil { // its shards have stopped
-		x.front.limits.Forget(func(o admit.Owner) bool { return x.cfg.Splitter.refuse(o.ID) == nil })
-	}
-	if x.cluster != nil {
-		err = errors.Join(x.cluster.err, err)
-	}
-	x.stopErr = errors.Join(stuck, x.ended(), err)
-	if stuck != nil {
-		defer func() {
-			x.crew.Wait()
-			if err := unlock(); err != nil {
-				x.cfg.Logger.Error("journal stays locked", slog.Any("error", err))
-			}
-		}()
-	}
-	defer close(x.stopped) // also when the logger ends the goroutine
-	x.logStop(all, stopping, names)
-}
-
-// closeAll ends what runs jobs, and the journal, which stays locked while handlers that were
-// left behind run.
-func (x *Executor) closeAll(unlocked bool) (unlock func() error, err error) {
-	// Nothing keeps a shard from handling what is in its mailbox: this ends.
-	background := context.Background()
-	var errs []error
-	for _, s := range *x.routes.Load() {
-		errs = append(errs, s.Stop(background))
-	}
-	// Not before: a shard may assign a run until it has stopped.
-	x.crew.Close()
-	if unlocked {
-		x.crew.Wait()
-	}
-	if x.crew.Recorder != nil {
-		errs = append(errs, x.crew.Recorder.Close())
-	}
-	errs = append(errs, x.actors.Stop(background))
-	x.events.Close()
-	if !x.hurries.Load() { // nobody ends a wait for room
-		defer time.AfterFunc(max(x.cfg.StopTimeout, 0), func() { x.hasten(ErrStopping) }).Stop()
-	}
-	unlock, err = x.log.CloseLocked(x.hurry.Done())
-	if unlocked {
-		err = errors.Join(err, unlock())
-	}
-	if err = errors.Join(append(errs, err)...); x.failure() != nil {
-		err = x.failure()
-	} else if err != nil {
-		err = fmt.Errorf("executor: stop: %w", border(err))
-	}
-	return unlock, err
-}
-
-// awaitFolders gives the goroutines that fold some time to return. What they do after it
-// changes nothing any more.
-func (x *Executor) awaitFolders() {
-	over := make(chan struct{})
+	failure := fmt.Errorf("%w: %w", ErrFailed, err)
+	x.err = failure
+	close(x.failed)
+	x.mu.Unlock()
+	x.crew.Drain()
+	x.backlog.Close(failure)
+	// The caller is the committer, an actor's, or a worker: Stop waits for all of
+	// them, and the hook may well call Stop.
 	go func() {
-		x.folding.Wait()
-		close(over)
+		x.cfg.Logger.Error("executor failed", slog.Any("error", err))
+		x.tellOnce(err)
 	}()
-	select {
-	case <-over:
-	case <-time.After(stuckAfter):
-	}
 }
 
-// drain waits for the workers. The error names what still runs.
-func (x *Executor) drain() (names []string, stuck error) {
-	quiet := x.crew.Drain()
-	select {
-	case <-quiet:
-		return nil, nil
-	case <-x.hurry.Done():
-	}
-	x.cancel(ErrStopping)
-	select {
-	case <-quiet:
-		return nil, nil
-	case <-time.After(stuckAfter):
-	}
-	names = x.crew.Jobs()
-	return names, fmt.Errorf("%w: still running: %v", ErrStuck, names)
+// tellOnce calls OnFatal, unless that was done.
+func (x *Executor) tellOnce(err error) {
+	x.telling.Do(func() {
+		defer close(x.told)
+		if x.cfg.OnFatal != nil {
+			guard.Hook(x.cfg.Logger, "OnFatal", func() { x.cfg.OnFatal(err) })
+		}
+	})
 }
 
 // endWith stops the executor because a handler has returned Fatal. Only the first one
@@ -373,39 +278,12 @@ func (x *Executor) tellFatal(f error, under bool) {
 // logStart is the one line about a start, with what the last process left behind when it died.
 func (x *Executor) logStart() {
 	s, _ := x.inspector.Stats(context.Background()) // an error: a shard has failed, and Start says so
-	life := tally.Life{Dir: x.dir, Workers: x.cfg.Workers, Queues: len(x.registered()), Took: time.Since(x.opening)}
+	life := tally.Life{Dir: x.dir, Workers: x.cfg.Workers, Queues: len(x.queues.all()), Took: time.Since(x.opening)}
 	if life.Death, _ = x.log.Crash(); life.Death != nil {
 		life.Suspects = x.quarantine.Named()
 	}
-	for _, q := range x.registered() {
+	for _, q := range x.queues.all() {
 		life.Again += q.Again
 	}
 	life.Started(x.handlers, x.cfg.Logger, s.Total())
-}
-
-// sum returns the figures of all queues together, for the line about a stop; nil
-// for an executor that never began to run jobs.
-func (x *Executor) sum() *inspect.QueueStats {
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel() // a moment, for what handlers have just enqueued
-	_ = x.log.Settled(ctx)
-	if x.began.IsZero() {
-		return nil
-	}
-	s, err := x.inspector.Stats(context.Background())
-	if err != nil {
-		return nil
-	}
-	return new(s.Total())
-}
-
-// logStop is the one line about a stop.
-func (x *Executor) logStop(all *inspect.QueueStats, stopping time.Time, stuck []string) {
-	life := tally.Life{Dir: x.dir, Stuck: stuck, Err: x.failure(), RanFor: stopping.Sub(cmp.Or(x.began, stopping)), Took: time.Since(stopping)}
-	for _, q := range x.queues { // no more are made
-		life.LeftOut += q.Lines.Unsaid()
-	}
-	if !x.began.IsZero() || life.LeftOut > 0 {
-		life.Stopped(x.handlers, x.cfg.Logger, all)
-	}
 }

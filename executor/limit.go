@@ -56,15 +56,12 @@ func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 		return nil, fmt.Errorf("%w: limit %q has no executor; Open makes one", ErrConfig, name)
 	}
 	c, err := fullLimit(name, cfg)
-	x.mu.Lock()
-	late := x.cluster != nil && x.state != opened
-	x.mu.Unlock()
 	switch err := cmp.Or(checkName(name), err); {
 	case err != nil:
 		return nil, err
 	case x.stopping.Load():
 		return nil, ErrClosed
-	case late:
+	case x.cluster != nil && !x.before(starting):
 		return nil, fmt.Errorf("%w: limit %q comes after Start; a cluster has all of its limits before", ErrState, name)
 	case c.Cluster && x.front != nil:
 		return nil, fmt.Errorf("%w: limit %q is made with the executor of a partition, and Cluster set; make it with that of the cluster", ErrConfig, name)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/actor"
+	"github.com/strandjobs/strand/executor/internal/act"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
@@ -18,8 +19,8 @@ import (
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
-	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/limit"
+	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/executor/internal/remote"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/work"
@@ -111,9 +112,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		dir:      cmp.Or(dir, "in memory"),
 		crew:     work.Crew{Engine: &engine.Engine{Dispatcher: dispatch.New(policyOf(cfg.Scheduler))}},
 		seed:     maphash.MakeSeed(),
-		queues:   make(map[string]*queue),
-		slots:    make(map[string]bool),
-		lanes:    make(map[string]*lane.Lanes),
+		queues:   registry{queues: make(map[string]*queue)},
 		failed:   make(chan struct{}),
 		told:     make(chan struct{}),
 		stopped:  make(chan struct{}),
@@ -122,7 +121,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, func(s backlog.Stall) {
 		cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
 	})
-	x.routes.Store(new([]route))
+	x.queues.routes.Store(new([]route))
 	if size := cfg.Advanced.EventBuffer; size >= 0 {
 		x.events.Open(size, witness)
 	}
@@ -131,7 +130,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.starting, x.startNothing = context.WithCancelCause(x.handlers)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
-	x.log, err = openLog(journal.Config{Deliver: x.deliver, Failed: x.fail, Committed: x.events.Committed,
+	x.log, err = openLog(journal.Config{Deliver: x.queues.deliver, Failed: x.fail, Committed: x.events.Committed,
 		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger})
 	if err != nil {
 		return nil, border(err)
@@ -145,7 +144,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		x.clock, x.wall = x.common, x.common
 	}
 	x.ledger = &admit.Ledger{Log: x.log}
-	x.graph.Lists = x.conditions
+	x.graph.Lists = x.queues.conditions
 	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
 	x.limits = limit.New()
 	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
@@ -165,7 +164,7 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 		return x, err
 	}
 	x.unlisten, err = remote.Listen(remote.Config{
-		Executor: x, Inspector: x.inspector, Look: x.inspector.Inspector, Read: x.reader, Dir: dir, Logger: x.cfg.Logger, Starting: x.startsYet,
+		Executor: x, Inspector: x.inspector, Look: x.inspector.Inspector, Read: x.reader, Dir: dir, Logger: x.cfg.Logger, Starting: func() bool { return x.before(started) },
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", ErrControlSocket, err), x.log.Close())
@@ -194,6 +193,34 @@ func (x *Executor) newCalls() *submit.Engine {
 	return calls
 }
 
+// open shows what there is to those who look, act and work.
+func (x *Executor) open() {
+	e := x.crew.Engine
+	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger = x.log, x.backlog, x.keys, &x.leases, x.ledger
+	e.Pauses, e.Quarantine, e.Graph, e.MayChange, e.Border = &x.pauses, &x.quarantine, &x.graph, x.mayChange, border
+	e.Failed, e.Stopped, e.Closing, e.Failure, e.Closed = x.failed, x.stopped, x.starting.Done(), x.failure, ErrClosed
+	e.Now = func() int64 { return x.clock().UnixNano() }
+	e.Registered = func() (all []*engine.Queue) {
+		for _, q := range x.queues.all() {
+			all = append(all, q.To)
+		}
+		return all
+	}
+	e.Lookup = func(name string) (*engine.Queue, error) {
+		q, err := x.queues.lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		return q.To, nil
+	}
+	c := &x.crew
+	c.Logger, c.Handlers, c.Starting, c.Volatile, c.Crashes = x.cfg.Logger, x.handlers, x.starting, x.volatile, x.cfg.Crash.Limit
+	c.Fail, c.End = x.fail, x.endWith
+	c.Open(x.cfg.Stuck.After)
+	x.inspector = inspector{look.New(e), act.New(e)}
+	x.view = x.inspector
+}
+
 func (x *Executor) openPartition(name string, log func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error) {
 	part, err := OpenLog(name, log, cfg)
 	if err != nil {
@@ -204,8 +231,8 @@ func (x *Executor) openPartition(name string, log func(journal.Config) (*journal
 	if err := x.cluster.Join(part); err != nil {
 		return nil, errors.Join(err, part.Stop(context.Background())) // it runs nothing
 	}
-	for _, q := range x.registered() {
-		if own, err := part.lookup(q.Name); err == nil {
+	for _, q := range x.queues.all() {
+		if own := part.queues.named(q.Name); own != nil {
 			own.Share.Tune(q.Share.Share())
 		}
 	}

@@ -64,9 +64,7 @@ func (o Option) condition() string {
 func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
 
 // In makes the job due d from now, as [At] does. Below zero means now.
-func In(d time.Duration) Option {
-	return Option{kind: optionIn, due: time.Now().Add(max(d, 0))}
-}
+func In(d time.Duration) Option { return Option{kind: optionIn, due: time.Now().Add(max(d, 0))} }
 
 // Score gives the payload its place among the payloads of its id: lower runs first. It
 // tells whole numbers apart up to 2^53; beyond, neighbours may be equal.

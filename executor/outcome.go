@@ -87,9 +87,7 @@ func Discard() error { return &WishError{Outcome: OutcomeDiscarded} }
 
 // Snooze runs the job again after d. It is no failure and spends no retry. A d below
 // zero means zero. If the error is wrapped, its text is in the job's [events.Snoozed].
-func Snooze(d time.Duration) error {
-	return &WishError{Outcome: OutcomeSnoozed, After: max(d, 0)}
-}
+func Snooze(d time.Duration) error { return &WishError{Outcome: OutcomeSnoozed, After: max(d, 0)} }
 
 // RetryAfter is a failure with err that names its own pause: the job runs again after d
 // instead of after QueueConfig.RetryIn, and spends a retry. A d below zero means zero.

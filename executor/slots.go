@@ -111,24 +111,14 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if err != nil {
 		return nil, fmt.Errorf("%w: slots %q: %w", ErrConfig, name, err)
 	}
-	if !x.claimSlots(name, true) {
+	if _, exist := x.queues.slots.LoadOrStore(name, true); exist {
 		return nil, fmt.Errorf("%w: slots %q exist already", ErrConfig, name)
 	}
 	if err := guard.Call(all.Restore); err != nil {
-		x.claimSlots(name, false)
+		x.queues.slots.Delete(name)
 		return nil, fmt.Errorf("executor: slots %q: %w", name, border(err))
 	}
 	return &Slots[V]{x, all}, nil
-}
-
-// claimSlots takes the name of a sequence, or gives it back; false: another
-// sequence has it.
-func (x *Executor) claimSlots(name string, exist bool) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	was := x.slots[name]
-	x.slots[name] = exist
-	return !was
 }
 
 // Of returns the value that a running job has been given. The handler calls it with the

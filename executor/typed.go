@@ -170,10 +170,7 @@ func (t *Queue[T]) enroll(
 
 func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) error {
 	s, err := t.cfg.settings(x.cfg)
-	if err != nil {
-		return fmt.Errorf("queue %q: %w", name, err)
-	}
-	if err := t.mayFold(single); err != nil {
+	if err = cmp.Or(err, t.mayFold(single)); err != nil {
 		return fmt.Errorf("queue %q: %w", name, err)
 	}
 	var f *fold.Folder
@@ -205,7 +202,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {
 		t.q.Exhausted = t.tellExhausted
 	}
-	return x.register(t.q)
+	return x.queues.add(t.q)
 }
 
 // admission has the conditions of a queue, in the order in which a job meets them: what others

@@ -125,9 +125,7 @@ func (b *openBlock) disown(stays, out func(format.Edit)) {
 }
 
 // weight is about what the block takes on disk, with its changes.
-func (b *openBlock) weight() int {
-	return b.Size() + weigh(b.changes) + weigh(b.restored)
-}
+func (b *openBlock) weight() int { return b.Size() + weigh(b.changes) + weigh(b.restored) }
 
 // weigh counts, beside key and value of a change, a part of the page that is written
 // again for it.

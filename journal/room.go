@@ -61,9 +61,7 @@ func leafOf(largest int) int {
 }
 
 // GiveRoomBack gives back what TakeRoom has taken.
-func (h *head) GiveRoomBack(bytes int) {
-	h.disk.promised.Add(-int64(bytes))
-}
+func (h *head) GiveRoomBack(bytes int) { h.disk.promised.Add(-int64(bytes)) }
 
 // AwaitRoom waits while the open block is full, until over is closed, as Append does. It
 // is for a caller of Record whose changes have follow-ups: Record does not wait. While

@@ -252,9 +252,7 @@ func (c *agenda) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
 
 // Paused reports whether an id may not run because a person wants it so: by itself, as
 // one that begins in some way, or with all others.
-func (c *agenda) Paused(id string) bool {
-	return c.paused || c.why([]byte(id))&HoldPause != 0
-}
+func (c *agenda) Paused(id string) bool { return c.paused || c.why([]byte(id))&HoldPause != 0 }
 
 // hold sets the reasons for which an id is held, and reports whether they have changed.
 func (c *agenda) hold(id string, is Hold) bool {

@@ -104,9 +104,7 @@ func (c *hands) Exempt(r *Run) {
 }
 
 // NewRun returns a run that is large enough for Take.
-func (c *hands) NewRun() *Run {
-	return &Run{Items: make([]Item, 0, c.maxPace()*c.cfg.BatchSize)}
-}
+func (c *hands) NewRun() *Run { return &Run{Items: make([]Item, 0, c.maxPace()*c.cfg.BatchSize)} }
 
 // maxPace is the most batches in a run.
 func (c *hands) maxPace() int { return max(1, maxRun/c.cfg.BatchSize) }

@@ -212,9 +212,7 @@ type staged struct {
 // ends the payload in hand, if it ends as done, and not otherwise; without
 // Config.Single, with the end of those that the verdict is about. It is for the worker,
 // before it says what has become of the payload.
-func (it *Item) Stage(what any) {
-	it.staged.Store(&staged{what, it.Outcome.Done, it.staged.Load()})
-}
+func (it *Item) Stage(what any) { it.staged.Store(&staged{what, it.Outcome.Done, it.staged.Load()}) }
 
 // reset lets go of everything, for the next use.
 func (it *Item) reset() {

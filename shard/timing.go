@@ -124,9 +124,7 @@ func (c *timing) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
 }
 
 // keepsDue reports whether no payload that comes for a job moves its due time.
-func (c *timing) keepsDue(l *lane) bool {
-	return !c.moves() && (l.retry() < 0 || !c.cfg.Pull)
-}
+func (c *timing) keepsDue(l *lane) bool { return !c.moves() && (l.retry() < 0 || !c.cfg.Pull) }
 
 // behind sets the due time of what arrives while its id runs: a job of its own,
 // once the run is over.

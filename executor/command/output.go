@@ -206,9 +206,7 @@ func rightToLeft(r rune) bool {
 		r >= 0x10800 && r <= 0x10fff || r >= 0x1e800 && r <= 0x1efff
 }
 
-func harmful(r rune) bool {
-	return r != utf8.RuneError && !unicode.IsPrint(r) || rightToLeft(r)
-}
+func harmful(r rune) bool { return r != utf8.RuneError && !unicode.IsPrint(r) || rightToLeft(r) }
 
 // tame escapes what a terminal could act on in a text of ours that may quote
 // something, such as an error with a path.

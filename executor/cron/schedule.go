@@ -366,9 +366,7 @@ func (t Timetable) Next(after time.Time) time.Time {
 
 // first returns the first matching reading, from one on. The zero time if there is
 // none for years.
-func (t Timetable) first(from time.Time) time.Time {
-	return t.readings.Next(from.Add(-time.Second))
-}
+func (t Timetable) first(from time.Time) time.Time { return t.readings.Next(from.Add(-time.Second)) }
 
 // reading is what a clock with an offset shows at a moment, as if it were UTC.
 func reading(at time.Time, offset time.Duration) time.Time { return at.UTC().Add(offset) }

@@ -26,8 +26,11 @@ const apiPrefix = "/api/"
 // answer is what a program gets for a query.
 type answer = func(*http.Request, *params) (any, error)
 
+// api is the site as programs see it.
+type api struct{ *site }
+
 // look is the route of a query with parameters of some names.
-func (s *site) apiLook(look answer, names ...string) route {
+func (s api) look(look answer, names ...string) route {
 	about := anyQueue
 	if slices.Contains(names, "queue") {
 		about = namedQueue
@@ -46,8 +49,8 @@ func (s *site) apiLook(look answer, names ...string) route {
 }
 
 // table has the routes of the API.
-func (s *site) apiTable() (all map[string]route) {
-	look := s.apiLook
+func (s api) table() (all map[string]route) {
+	look := s.look
 	all = map[string]route{
 		apiPrefix + "v1/": look(func(*http.Request, *params) (any, error) { return endpointsOf(all), nil }),
 		"/api/v1/stats":   look(s.total),
@@ -55,11 +58,11 @@ func (s *site) apiTable() (all map[string]route) {
 		"/api/v1/jobs": look(s.list(inspect.Inspector.Jobs), "queue", "state", "order", "desc", "prefix", "error", "limit",
 			"cursor", "patience"),
 		"/api/v1/dead":      look(s.list(inspect.Inspector.Dead), "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
-		"/api/v1/job":       look(s.apiJob, "queue", "id"),
+		"/api/v1/job":       look(s.job, "queue", "id"),
 		"/api/v1/details":   look(s.details, "queue", "id"),
 		"/api/v1/explain":   look(s.explain, "queue", "id"),
-		"/api/v1/find":      look(s.apiFind, "queue", "id"),
-		"/api/v1/running":   look(s.apiRunning, "queue", "stacks", "limit"),
+		"/api/v1/find":      look(s.find, "queue", "id"),
+		"/api/v1/running":   look(s.running, "queue", "stacks", "limit"),
 		"/api/v1/locks":     look(keys(s, "keys", inspect.Inspector.LockedKeys, func(k inspect.KeyLockStatus) string { return k.Key }), "limit", "cursor"),
 		"/api/v1/leases":    look(keys(s, "leases", inspect.Inspector.Leases, func(l inspect.LeaseStatus) string { return l.Key }), "limit", "cursor"),
 		"/api/v1/slots":     look(s.slots, "limit"),
@@ -183,7 +186,7 @@ func endpointsOf(routes map[string]route) any {
 	return map[string]any{"endpoints": all}
 }
 
-func (s *site) total(r *http.Request, _ *params) (any, error) {
+func (s api) total(r *http.Request, _ *params) (any, error) {
 	stats, err := s.stats(r)
 	t := struct {
 		Time     time.Time
@@ -222,7 +225,7 @@ func noQueue(name string) error {
 }
 
 // queues has all that the request may look at, or the one that it asks for.
-func (s *site) queues(r *http.Request, p *params) (any, error) {
+func (s api) queues(r *http.Request, p *params) (any, error) {
 	stats, err := s.stats(r)
 	if name := p.Get("queue"); err == nil && p.Has("queue") {
 		stats.Queues = slices.DeleteFunc(stats.Queues, func(q inspect.QueueStats) bool { return q.Name != name })
@@ -234,7 +237,7 @@ func (s *site) queues(r *http.Request, p *params) (any, error) {
 }
 
 // list is a page of jobs or of dead letters.
-func (s *site) list(of func(inspect.Inspector, context.Context, inspect.JobQuery) (inspect.JobPage, error)) answer {
+func (s api) list(of func(inspect.Inspector, context.Context, inspect.JobQuery) (inspect.JobPage, error)) answer {
 	return func(r *http.Request, p *params) (any, error) {
 		page, err := of(s.x.Inspect(), r.Context(), inspect.JobQuery{
 			Queue: p.Get("queue"), States: statesOf(p.Values), Order: inspect.Order(p.Get("order")), Descending: p.flag("desc"),
@@ -251,7 +254,7 @@ func (s *site) list(of func(inspect.Inspector, context.Context, inspect.JobQuery
 	}
 }
 
-func (s *site) apiJob(r *http.Request, p *params) (any, error) {
+func (s api) job(r *http.Request, p *params) (any, error) {
 	d, err := s.x.Inspect().Job(r.Context(), p.Get("queue"), p.Get("id"))
 	if err != nil {
 		return nil, err
@@ -261,7 +264,7 @@ func (s *site) apiJob(r *http.Request, p *params) (any, error) {
 }
 
 // details is job for some ids: those of which there is nothing are left out.
-func (s *site) details(r *http.Request, p *params) (any, error) {
+func (s api) details(r *http.Request, p *params) (any, error) {
 	found, err := s.x.Inspect().JobsByID(r.Context(), p.Get("queue"), p.Values["id"]...)
 	if err != nil {
 		return nil, err
@@ -283,7 +286,7 @@ func (b *board) showPayloads(r *http.Request, d *inspect.JobDetail, left int) in
 	return left
 }
 
-func (s *site) explain(r *http.Request, p *params) (any, error) {
+func (s api) explain(r *http.Request, p *params) (any, error) {
 	id, err := p.id()
 	if err != nil {
 		return nil, err
@@ -295,7 +298,7 @@ func (s *site) explain(r *http.Request, p *params) (any, error) {
 	return e, err
 }
 
-func (s *site) apiFind(r *http.Request, p *params) (any, error) {
+func (s api) find(r *http.Request, p *params) (any, error) {
 	id, err := p.id()
 	if err != nil {
 		return nil, err
@@ -307,7 +310,7 @@ func (s *site) apiFind(r *http.Request, p *params) (any, error) {
 	return map[string]any{"found": all, "late": late}, err // late: not all queues were asked in time
 }
 
-func (s *site) apiRunning(r *http.Request, p *params) (any, error) {
+func (s api) running(r *http.Request, p *params) (any, error) {
 	return s.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)})
 }
 
@@ -337,7 +340,7 @@ func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.Run
 
 // keys answers with a part of a list of keys, by the name of the list: its cursor is the
 // last key, as it may be in an address.
-func keys[S any](s *site, name string, read func(inspect.Inspector, string, int) ([]S, int, error), key func(S) string) answer {
+func keys[S any](s api, name string, read func(inspect.Inspector, string, int) ([]S, int, error), key func(S) string) answer {
 	return func(_ *http.Request, p *params) (any, error) {
 		after, err := base64.RawURLEncoding.DecodeString(p.Get("cursor"))
 		if err != nil {
@@ -352,7 +355,7 @@ func keys[S any](s *site, name string, read func(inspect.Inspector, string, int)
 	}
 }
 
-func (s *site) slots(_ *http.Request, p *params) (any, error) {
+func (s api) slots(_ *http.Request, p *params) (any, error) {
 	held, more, err := s.x.Inspect().Slots(p.limit(inspect.MaxListLimit))
 	return map[string]any{"slots": held, "more": more}, err
 }

@@ -94,10 +94,10 @@ func (s *site) table() map[string]route {
 		"/journal":   page("journal.html", anyQueue, s.journal),
 		"/copy":      {http.MethodPost, nil, s.sendCopy, 0, nil},
 		"/do":        {http.MethodPost, nil, s.act, 0, nil},
-		"/live":      s.apiLook(s.live, "after"),
+		"/live":      api{s}.look(s.live, "after"),
 		"/assets/":   {http.MethodGet, anyQueue, serveAsset, s.cfg.PageTimeout, nil},
 	}
-	maps.Copy(all, s.apiTable())
+	maps.Copy(all, api{s}.table())
 	return all
 }
 
@@ -180,9 +180,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, at string) error {
 // heard ends the time that a client has to say all: it is not late. A deadline that is left
 // ends the context of the request with it, if what it has said was read before: by a
 // middleware, for example.
-func heard(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-}
+func heard(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
 
 // path is that of a request behind the prefix: empty for the prefix itself.
 func (b *board) path(r *http.Request) string {

@@ -54,7 +54,7 @@ func (x *Executor) Restart() {
 		x.Crash()
 		return
 	}
-	x.callAtEnd()
+	callAtEnd(x.Executor)
 	ctx, cancel := context.WithTimeout(context.Background(), max(cmp.Or(x.cfg.Executor.StopTimeout, 30*time.Second), 0))
 	defer cancel()
 	if err := x.Executor.Stop(ctx); errors.Is(err, executor.ErrStuck) {

@@ -51,7 +51,7 @@ func RequireRan[T any](x *Executor, queue *executor.Queue[T], id string, payload
 	}
 	if !slices.EqualFunc(got, payloads, func(raw []byte, want T) bool { return bytes.Equal(raw, encoded(x, queue, want)) }) {
 		x.t.Fatalf("executortest: %s/%s: want runs with\n%s\nbut there were\n%s\n%s", queue.Name(), id,
-			values(payloads), lines(mine, Ran.String), x.state(queue.Name(), id))
+			values(payloads), lines(mine, Ran.String), state(x, queue.Name(), id))
 	}
 }
 
@@ -111,7 +111,7 @@ func (x *Executor) RequireOutcomes(queue Named, id string, outcomes ...events.Ki
 	mine := x.runsOf(queue.Name(), id)
 	if !slices.EqualFunc(mine, outcomes, func(r Ran, kind events.Kind) bool { return r.Outcome == kind }) {
 		x.t.Fatalf("executortest: %s/%s: want outcomes %v, but the runs were\n%s\n%s", queue.Name(), id, outcomes,
-			lines(mine, Ran.String), x.state(queue.Name(), id))
+			lines(mine, Ran.String), state(x, queue.Name(), id))
 	}
 }
 
@@ -125,7 +125,7 @@ func (x *Executor) RequireDone(queue Named, ids ...string) {
 		done := len(mine) > 0 && mine[len(mine)-1].Outcome == events.Done
 		if !done || err != nil || e.State != inspect.JobUnknown {
 			x.t.Fatalf("executortest: %s/%s: want it done, but the runs were\n%s\n%s", queue.Name(), id,
-				lines(mine, Ran.String), x.state(queue.Name(), id))
+				lines(mine, Ran.String), state(x, queue.Name(), id))
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (x *Executor) RequireFailed(queue Named, id, text string) {
 		}
 	}
 	x.t.Fatalf("executortest: %s/%s: want a failure with %q and a retry, but the runs were\n%s\n%s", queue.Name(), id, text,
-		lines(mine, Ran.String), x.state(queue.Name(), id))
+		lines(mine, Ran.String), state(x, queue.Name(), id))
 }
 
 // RequireRetries requires that the failures of an id were followed by these pauses, in
@@ -157,7 +157,7 @@ func (x *Executor) RequireRetries(queue Named, id string, pauses ...time.Duratio
 	}
 	if !slices.Equal(got, pauses) {
 		x.t.Fatalf("executortest: %s/%s: want retries after %v, but they were after %v; the runs were\n%s\n%s", queue.Name(), id, pauses, got,
-			lines(mine, Ran.String), x.state(queue.Name(), id))
+			lines(mine, Ran.String), state(x, queue.Name(), id))
 	}
 }
 
@@ -184,7 +184,7 @@ func (x *Executor) RequireBuried(queue Named, id, text string) {
 	x.t.Fatalf("executortest: %s/%s: want a dead payload with %q, but in the morgue were\n%s\n%s", queue.Name(), id, text,
 		lines(dead, func(d inspect.DeadPayload) string {
 			return fmt.Sprintf("%s/%s: %s: attempt %d: %s", d.Queue, d.ID, d.Raw, d.Attempt, d.Error)
-		}), x.state(queue.Name(), id))
+		}), state(x, queue.Name(), id))
 }
 
 // RequireDue requires that an id has a job which is due in so much time from now: put
@@ -194,7 +194,7 @@ func (x *Executor) RequireDue(queue Named, id string, in time.Duration) {
 	e, err := x.Executor.Inspect().Explain(context.Background(), queue.Name(), id)
 	waits := err == nil && e.State != inspect.JobUnknown && e.State != inspect.JobDead && e.State != inspect.JobRunning
 	if got := max(time.Until(e.Due), 0); !waits || got != max(in, 0) {
-		x.t.Fatalf("executortest: %s/%s: want it due in %v, but: %s (due in %v)", queue.Name(), id, in, x.explain(queue.Name(), id), got)
+		x.t.Fatalf("executortest: %s/%s: want it due in %v, but: %s (due in %v)", queue.Name(), id, in, explain(x.Executor, queue.Name(), id), got)
 	}
 }
 
@@ -209,7 +209,7 @@ func (x *Executor) RequireEmpty() {
 	for _, q := range stats.Queues {
 		if q.Jobs > 0 || q.Unclaimed > 0 {
 			x.t.Fatalf("executortest: want no jobs, but %s has %d, and %d payloads of a queue that is not registered:\n%s",
-				q.Name, q.Jobs, q.Unclaimed, x.whatWaits())
+				q.Name, q.Jobs, q.Unclaimed, whatWaits(x.Executor))
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (x *Executor) runsOf(queue, id string) []Ran {
 }
 
 // state says how it stands with an id now.
-func (x *Executor) state(queue, id string) string { return "and now: " + x.explain(queue, id) }
+func state(x *Executor, queue, id string) string { return "and now: " + explain(x.Executor, queue, id) }
 
 // What a message has at most: lines of one kind, and bytes of a text.
 const (

@@ -42,8 +42,8 @@ func AtEnd(x *executor.Executor, f func()) {
 }
 
 // callAtEnd calls what AtEnd was given, once.
-func (x *Executor) callAtEnd() {
-	if all, ok := lives.LoadAndDelete(x.Executor); ok {
+func callAtEnd(x *executor.Executor) {
+	if all, ok := lives.LoadAndDelete(x); ok {
 		for _, f := range slices.Backward(*all.(*[]func())) {
 			f()
 		}
@@ -220,7 +220,7 @@ func (x *Executor) finish() {
 	}
 	x.wait()
 	if x.life.calls.Load() > 0 && !x.Killed() {
-		x.t.Errorf("executortest: the test has ended, and these run:\n%s", x.stacks())
+		x.t.Errorf("executortest: the test has ended, and these run:\n%s", stacks(x.Executor))
 	}
 	x.end(x.t.Errorf)
 }
@@ -238,16 +238,16 @@ func (x *Executor) end(report func(format string, args ...any)) {
 	}
 	x.mu.Unlock()
 	x.disk.Limit(0)
-	x.callAtEnd()
+	callAtEnd(x.Executor)
 	stuck := x.Executor.Stop(over)
 	for began := time.Now(); errors.Is(stuck, executor.ErrStuck) && x.life.calls.Load() > 0; {
 		x.wait()
 		if time.Since(began) >= x.cfg.Patience {
 			report("executortest: %v on they still run, although their context has ended; no test can end them:\n%s",
-				time.Since(began), x.stacks())
+				time.Since(began), stacks(x.Executor))
 			return
 		}
-		x.pause(began, x.cfg.Patience)
+		x.record.pause(began, x.cfg.Patience)
 	}
 }
 

@@ -1,6 +1,7 @@
 package executortest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,9 +63,9 @@ func (x *Executor) UntilEmpty() {
 		if !next.IsZero() {
 			deadline = next.Add(-time.Duration(x.cfg.Ahead.Load()))
 		} else if !time.Now().Before(deadline) {
-			x.t.Fatalf("executortest: UntilEmpty: %d jobs are left, and nothing has happened for %v:\n%s", jobs, x.cfg.Patience, x.whatWaits())
+			x.t.Fatalf("executortest: UntilEmpty: %d jobs are left, and nothing has happened for %v:\n%s", jobs, x.cfg.Patience, whatWaits(x.Executor))
 		}
-		if x.pauseUntil(deadline) || !next.IsZero() {
+		if x.record.pauseUntil(deadline) || !next.IsZero() {
 			quiet = time.Now()
 		}
 	}
@@ -106,9 +107,9 @@ func (x *Executor) settle() {
 		case x.over(), n == flushed && !busy:
 			return
 		case time.Since(quiet) >= x.cfg.Patience:
-			x.t.Fatalf("executortest: %s: nothing has happened for %v, and these have not returned:\n%s", x.step, x.cfg.Patience, x.stacks())
+			x.t.Fatalf("executortest: %s: nothing has happened for %v, and these have not returned:\n%s", x.step, x.cfg.Patience, stacks(x.Executor))
 		case busy:
-			x.pause(quiet, x.cfg.Patience)
+			x.record.pause(quiet, x.cfg.Patience)
 		default:
 			flushed = n
 			x.flush()
@@ -161,17 +162,17 @@ func (x *Executor) wait() {
 
 // pause waits for something to happen, and not for much longer than it has waited so
 // far: what ends a wait need not be an event.
-func (x *Executor) pause(since time.Time, most time.Duration) {
+func (r *record) pause(since time.Time, most time.Duration) {
 	step := max(time.Since(since)/8, 10*time.Millisecond)
-	x.pauseUntil(time.Now().Add(min(step, most)))
+	r.pauseUntil(time.Now().Add(min(step, most)))
 }
 
 // pauseUntil waits until something happens, or until a time; false.
-func (x *Executor) pauseUntil(deadline time.Time) bool {
+func (r *record) pauseUntil(deadline time.Time) bool {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case <-x.record.changed:
+	case <-r.changed:
 		return true
 	case <-timer.C:
 		return false
@@ -185,9 +186,9 @@ func (r *record) count() int {
 }
 
 // whatWaits explains the first jobs of each queue.
-func (x *Executor) whatWaits() string {
+func whatWaits(x *executor.Executor) string {
 	var lines []string
-	stats, err := x.Executor.Stats(context.Background())
+	stats, err := x.Stats(context.Background())
 	if err != nil {
 		return indent(err.Error())
 	}
@@ -200,7 +201,7 @@ func (x *Executor) whatWaits() string {
 			lines = append(lines, q.Name+": "+err.Error())
 		}
 		for _, job := range page.Jobs {
-			lines = append(lines, x.explain(q.Name, job.ID))
+			lines = append(lines, explain(x, q.Name, job.ID))
 		}
 		if more := q.Jobs - len(page.Jobs); more > 0 {
 			lines = append(lines, fmt.Sprintf("and %d more of %s", more, q.Name))
@@ -209,8 +210,8 @@ func (x *Executor) whatWaits() string {
 	return indent(lines...)
 }
 
-func (x *Executor) explain(queue, id string) string {
-	e, err := x.Executor.Inspect().Explain(context.Background(), queue, id)
+func explain(x *executor.Executor, queue, id string) string {
+	e, err := x.Inspect().Explain(context.Background(), queue, id)
 	if err != nil {
 		return queue + "/" + id + ": " + err.Error()
 	}
@@ -221,7 +222,7 @@ func (x *Executor) explain(queue, id string) string {
 }
 
 // stacks says what the workers do, and where.
-func (x *Executor) stacks() string {
+func stacks(x *executor.Executor) string {
 	list, err := x.Inspect().Running(context.Background(), inspect.RunningQuery{Stacks: true, Limit: shownAtMost})
 	if err != nil {
 		return indent(err.Error())
@@ -258,10 +259,7 @@ func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, op
 	if err != nil {
 		x.t.Fatalf("executortest: Work: %s/%s: %v", queue.Name(), id, err)
 	}
-	position := receipt.Position
-	if receipt.MergedInto != 0 {
-		position = receipt.MergedInto
-	}
+	position := cmp.Or(receipt.MergedInto, receipt.Position)
 	x.record.holdAfter(position)
 	x.UntilIdle()
 	x.record.holdAfter(0)
@@ -272,7 +270,7 @@ func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, op
 		}
 	}
 	if result.Outcome == "" {
-		x.t.Fatalf("executortest: Work: %s/%s was not run: %s", queue.Name(), id, x.explain(queue.Name(), id))
+		x.t.Fatalf("executortest: Work: %s/%s was not run: %s", queue.Name(), id, explain(x.Executor, queue.Name(), id))
 	}
 	for _, e := range x.History()[first:] {
 		if e.Kind == events.Progress && e.Queue == queue.Name() && e.ID == id {

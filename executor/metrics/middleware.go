@@ -222,9 +222,7 @@ func (m *Metrics) links(run *executor.Run) (links []trace.Link) {
 }
 
 // opening returns the beginning of a text, as UTF-8.
-func opening(s string) string {
-	return strings.ToValidUTF8(s[:min(len(s), maxText)], "\uFFFD")
-}
+func opening(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxText)], "\uFFFD") }
 
 // utf8Of returns the name of a queue as UTF-8, in which names that differ still do, so
 // that their figures do not become one.

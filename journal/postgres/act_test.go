@@ -274,7 +274,7 @@ func TestRowsWithoutItems(t *testing.T) {
 	}
 	require.NoError(t, owner.front.Start(context.Background()))
 	c.serving(owner)
-	_, err := other.ask(within(t, time.Minute), 0, "", []byte("?"), true)
+	_, err := other.asking.ask(within(t, time.Minute), 0, "", []byte("?"), true)
 	require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 	require.NoError(t, other.q.Wait(within(t, time.Minute), other.put(t, "a", 1)))
 	is(t, 1)(other.front.Inspect().Act(within(t, time.Minute), "pause", inspect.SelectQueue("q"), ""))

@@ -129,60 +129,6 @@ func (a answer) receipts(items []item) []executor.Receipt {
 	return all
 }
 
-// ask has the owner of a partition answer a question behind what was enqueued before for a queue, or for all: here, or
-// through the inbox. See cluster.Cluster.
-func (n *Node) ask(ctx context.Context, number int, queue string, question []byte, again bool) ([]byte, error) {
-	_, handler := ctx.Value(partitionKey{}).(*partition)
-	row := map[place][]byte{{number, queue}: rowOf([]byte{questionVersion}, nil, encodeCall([]item{{Payload: question}}))}
-	asked := false
-	unknown := func(err error) error {
-		if asked && !errors.Is(err, executor.ErrUnknown) {
-			err = fmt.Errorf("%w: an owner was asked, and is none any longer: %w", executor.ErrUnknown, err)
-		}
-		return err
-	}
-	for {
-		p, err := n.gate(ctx, number, queue)
-		if err != nil {
-			return nil, unknown(err)
-		}
-		if p != nil {
-			answer, err := cluster.Answer(ctx, p.x, question)
-			switch {
-			case !p.gone(err), handler, ctx.Err() != nil:
-				return answer, err
-			case !again:
-				return answer, fmt.Errorf("%w: the partition is given away: %v", executor.ErrUnknown, err)
-			}
-			asked = true
-		}
-		token, err := n.outbox.put(ctx, row, true)
-		if err != nil {
-			return nil, unknown(err)
-		}
-		a, err := n.asking.wait(ctx, token)
-		switch {
-		case err != nil && ctx.Err() != nil && !handler && n.recall(token): // a handler has lost its lease, perhaps
-			return nil, unknown(n.outbox.cause(ctx))
-		case err != nil:
-			return nil, err
-		case a.Lost && !again:
-			return nil, fmt.Errorf("%w: the partition was given away before its owner has answered", executor.ErrUnknown)
-		case !a.Lost:
-			return a.Result, a.err()
-		}
-		asked = true
-	}
-}
-
-// recall takes a question back, unless its owner has begun.
-func (n *Node) recall(token pgtype.UUID) (gone bool) {
-	err := onConnection(n.base, n.pool, recallTime, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, n.texts["recall"], token).Scan(&gone)
-	})
-	return gone && err == nil
-}
-
 // gone reports whether err says that the partition's executor has ended, and it has: user code may say so of itself.
 func (p *partition) gone(err error) bool {
 	says := func(err error) bool { return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) }
@@ -218,6 +164,60 @@ func (t *taker) hear(row inRow, question []byte) error {
 		}
 	})
 	return nil
+}
+
+// ask has the owner of a partition answer a question behind what was enqueued before for a queue, or for all: here, or
+// through the inbox. See cluster.Cluster.
+func (s *asking) ask(ctx context.Context, number int, queue string, question []byte, again bool) ([]byte, error) {
+	_, handler := ctx.Value(partitionKey{}).(*partition)
+	row := map[place][]byte{{number, queue}: rowOf([]byte{questionVersion}, nil, encodeCall([]item{{Payload: question}}))}
+	asked := false
+	unknown := func(err error) error {
+		if asked && !errors.Is(err, executor.ErrUnknown) {
+			err = fmt.Errorf("%w: an owner was asked, and is none any longer: %w", executor.ErrUnknown, err)
+		}
+		return err
+	}
+	for {
+		p, err := s.n.gate(ctx, number, queue)
+		if err != nil {
+			return nil, unknown(err)
+		}
+		if p != nil {
+			answer, err := cluster.Answer(ctx, p.x, question)
+			switch {
+			case !p.gone(err), handler, ctx.Err() != nil:
+				return answer, err
+			case !again:
+				return answer, fmt.Errorf("%w: the partition is given away: %v", executor.ErrUnknown, err)
+			}
+			asked = true
+		}
+		token, err := s.n.outbox.put(ctx, row, true)
+		if err != nil {
+			return nil, unknown(err)
+		}
+		a, err := s.wait(ctx, token)
+		switch {
+		case err != nil && ctx.Err() != nil && !handler && s.recall(token): // a handler has lost its lease, perhaps
+			return nil, unknown(s.n.outbox.cause(ctx))
+		case err != nil:
+			return nil, err
+		case a.Lost && !again:
+			return nil, fmt.Errorf("%w: the partition was given away before its owner has answered", executor.ErrUnknown)
+		case !a.Lost:
+			return a.Result, a.err()
+		}
+		asked = true
+	}
+}
+
+// recall takes a question back, unless its owner has begun.
+func (s *asking) recall(token pgtype.UUID) (gone bool) {
+	err := onConnection(s.n.base, s.n.pool, recallTime, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, s.n.texts["recall"], token).Scan(&gone)
+	})
+	return gone && err == nil
 }
 
 // wait waits for the answer to the call whose row in the inbox has a token. The error is

@@ -105,7 +105,7 @@ func (n *Node) divided(items []item) (map[int][]item, error) {
 			return nil, fmt.Errorf("item %d: %w: with this one the call has %d bytes, the limit is %d; make several calls", i, executor.ErrTooLarge, size, callBytes)
 		}
 		if !it.Due.IsZero() {
-			it.Due = n.byServer(it.Due)
+			it.Due = n.outbox.clock.byServer(it.Due, n.now())
 		}
 		parts[number] = append(parts[number], *it)
 	}
@@ -180,7 +180,7 @@ func enqueueTx[T any](ctx context.Context, given bool, q *executor.Queue[T], id 
 		return err
 	}
 	if due := &items[0].Due; !due.IsZero() {
-		*due = n.byServer(*due)
+		*due = n.outbox.clock.byServer(*due, n.now())
 	}
 	calls := row(encodeCall(items))
 	if conditions != nil {

@@ -26,7 +26,7 @@ func hintOf(partitions ...int) string { return "in " + strings.Trim(fmt.Sprint(p
 // their calls there are hints for the others.
 const hintEvery = 50 * time.Millisecond
 
-// notifier tells nodes of what has changed: in statements of its own, which write nothing,
+// notifier tells nodes of what has changed, and hears of it: in statements of its own, which write nothing,
 // because transactions that notify commit one after the other. When a transaction of a user
 // commits only the server knows: one in hintEvery notifies itself, and for the others there
 // are two hints, in the hope that it has been by then. If not, the owner finds it by looking.
@@ -67,7 +67,7 @@ func (h *notifier) transactions() {
 		time.AfterFunc(hintEvery, h.transactions)
 	}
 	h.mu.Unlock()
-	h.n.hint(partitions)
+	h.hint(partitions)
 }
 
 // tell gives a hint before long.
@@ -76,6 +76,21 @@ func (h *notifier) tell(hint string) {
 	defer h.mu.Unlock()
 	h.due[hint] = true
 	poke(h.wake)
+}
+
+// hint wakes the owners of partitions: here directly, elsewhere by NOTIFY.
+func (h *notifier) hint(partitions []int) {
+	var remote []int
+	for _, number := range partitions {
+		if p := h.n.owned(number); p != nil {
+			poke(p.taker.wake)
+		} else {
+			remote = append(remote, number)
+		}
+	}
+	for some := range slices.Chunk(remote, 1000) { // a notification has less than 8000 bytes
+		h.tell(hintOf(some...))
+	}
 }
 
 // poke puts a token into a channel that has room for one.
@@ -111,42 +126,42 @@ func (h *notifier) send() {
 }
 
 // listen hears hints, over one connection after the other.
-func (n *Node) listen() {
+func (h *notifier) listen() {
 	pause := firstPause
-	for n.base.Err() == nil {
+	for h.n.base.Err() == nil {
 		began := time.Now()
-		_ = n.listenOnce() // what is missed meanwhile is found by looking
+		_ = h.listenOnce() // what is missed meanwhile is found by looking
 		if time.Since(began) > longestPause {
 			pause = firstPause
 		}
-		_ = retryAfter(n.base, &pause)
+		_ = retryAfter(h.n.base, &pause)
 	}
 }
 
-func (n *Node) listenOnce() error {
-	conn, err := pgx.ConnectConfig(n.base, n.control.Config().ConnConfig)
+func (h *notifier) listenOnce() error {
+	conn, err := pgx.ConnectConfig(h.n.base, h.n.control.Config().ConnConfig)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(n.base)) }()
-	if _, err := conn.Exec(n.base, "LISTEN "+n.texts["channel"]); err != nil {
+	defer func() { _ = conn.Close(context.WithoutCancel(h.n.base)) }()
+	if _, err := conn.Exec(h.n.base, "LISTEN "+h.n.texts["channel"]); err != nil {
 		return err
 	}
-	poke(n.wake)
+	poke(h.n.wake)
 	for {
-		hint, err := conn.WaitForNotification(n.base)
+		hint, err := conn.WaitForNotification(h.n.base)
 		if err != nil {
 			return err
 		}
 		switch hint.Payload {
 		case hintLease:
-			poke(n.wake)
+			poke(h.n.wake)
 		case hintAnswer:
-			poke(n.asking.wake)
+			poke(h.n.asking.wake)
 		}
 		for field := range strings.FieldsSeq(strings.TrimPrefix(hint.Payload, "in")) {
 			if number, err := strconv.Atoi(field); err == nil {
-				if p := n.owned(number); p != nil {
+				if p := h.n.owned(number); p != nil {
 					poke(p.taker.wake)
 				}
 			}

@@ -282,12 +282,8 @@ var errSplit = errors.New("postgres: a row of the inbox was taken apart, because
 
 // ends reports whether an error is about the executor, which has ended then, or will.
 func (t *taker) ends(err error) bool {
-	for _, end := range []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState, format.ErrClosed} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	return t.p.ctx.Err() != nil || isTakeover(err)
+	ends := []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState, format.ErrClosed}
+	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) || t.p.ctx.Err() != nil || isTakeover(err)
 }
 
 func (t *taker) exec(sql string, args ...any) error {

@@ -217,7 +217,7 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err = n.connect(ctx, url); err == nil {
 		n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
-			Enqueue: n.enqueue, FollowUp: n.followUp, Ask: n.ask, Self: n.id.String(), Rows: n.permits,
+			Enqueue: n.enqueue, FollowUp: n.followUp, Ask: n.asking.ask, Self: n.id.String(), Rows: n.permits,
 			Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
 	}
 	if err != nil {
@@ -228,7 +228,7 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	n.asking = asking{n: n, wake: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}
 	n.notifier = notifier{n: n, wake: make(chan struct{}, 1), due: make(map[string]bool), later: make(map[int]int)}
 	n.tasks.Go(n.notifier.run)
-	n.tasks.Go(n.listen)
+	n.tasks.Go(n.notifier.listen)
 	return n.front, nil
 }
 

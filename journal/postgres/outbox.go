@@ -153,12 +153,46 @@ func (o *outbox) flush() {
 			return
 		}
 		o.mu.Unlock()
-		calls, err := o.n.insert(calls)
+		calls, err := o.insert(calls)
 		if errors.Is(err, executor.ErrUnknown) { // nor will it be accepted after that is said
 			time.Sleep(time.Until(o.until))
 		}
 		for _, c := range calls {
 			c.done <- err
+		}
+	}
+}
+
+// insert writes calls into the inbox, all or none, however long that takes: a call of the
+// server without an answer is made again, with the same tokens. It leaves out, and answers, those
+// whose callers have gone, unless they are there; those that it returns have its answer.
+func (o *outbox) insert(calls []*outCall) ([]*outCall, error) {
+	f := flight{n: o.n, calls: calls, rows: rowsOf(calls)}
+	f.most = silence(callTime, f.bytes)
+	pause, began := firstPause, time.Now()
+	for {
+		sent := time.Now()
+		err := onConnection(o.n.base, o.n.pool, silence(attemptTime, f.bytes), f.attempt)
+		o.trouble.note(sent, err)
+		switch {
+		case err == nil:
+			o.n.notifier.hint(f.partitions)
+			return f.calls, nil
+		case errors.Is(err, errLate):
+			f.most *= 2
+		case refusedForGood(err) && !f.asked:
+			err = translated(err)
+			if errors.Is(err, format.ErrFull) {
+				return f.calls, fmt.Errorf("%w: %w", executor.ErrFull, err)
+			}
+			return f.calls, fmt.Errorf("postgres: the inbox: %w", err)
+		case f.asked && (time.Since(began) > longestDoubt || errors.Is(translated(err), errRemade)):
+			return f.calls, fmt.Errorf("%w: the server has not answered for %v: %w", executor.ErrUnknown, time.Since(began), translated(err))
+		case !refusedForGood(err):
+			f.asked = true
+		}
+		if retryAfter(o.n.base, &pause) != nil {
+			return f.calls, fmt.Errorf("%w: the node was stopped while the server did not answer: %w", executor.ErrUnknown, err)
 		}
 	}
 }
@@ -232,40 +266,6 @@ func (r *rows) add(at place, calls []byte) (token pgtype.UUID) {
 	r.calls, r.tokens = append(r.calls, calls), append(r.tokens, token)
 	r.bytes += len(calls)
 	return token
-}
-
-// insert writes calls into the inbox, all or none, however long that takes: a call of the
-// server without an answer is made again, with the same tokens. It leaves out, and answers, those
-// whose callers have gone, unless they are there; those that it returns have its answer.
-func (n *Node) insert(calls []*outCall) ([]*outCall, error) {
-	f := flight{n: n, calls: calls, rows: rowsOf(calls)}
-	f.most = silence(callTime, f.bytes)
-	pause, began := firstPause, time.Now()
-	for {
-		sent := time.Now()
-		err := onConnection(n.base, n.pool, silence(attemptTime, f.bytes), f.attempt)
-		n.outbox.trouble.note(sent, err)
-		switch {
-		case err == nil:
-			n.hint(f.partitions)
-			return f.calls, nil
-		case errors.Is(err, errLate):
-			f.most *= 2
-		case refusedForGood(err) && !f.asked:
-			err = translated(err)
-			if errors.Is(err, format.ErrFull) {
-				return f.calls, fmt.Errorf("%w: %w", executor.ErrFull, err)
-			}
-			return f.calls, fmt.Errorf("postgres: the inbox: %w", err)
-		case f.asked && (time.Since(began) > longestDoubt || errors.Is(translated(err), errRemade)):
-			return f.calls, fmt.Errorf("%w: the server has not answered for %v: %w", executor.ErrUnknown, time.Since(began), translated(err))
-		case !refusedForGood(err):
-			f.asked = true
-		}
-		if retryAfter(n.base, &pause) != nil {
-			return f.calls, fmt.Errorf("%w: the node was stopped while the server did not answer: %w", executor.ErrUnknown, err)
-		}
-	}
 }
 
 // flight is a flush under way.
@@ -354,26 +354,10 @@ func (c *serverClock) now() time.Time {
 	return c.shown.Add(time.Since(c.zero))
 }
 
-// byServer is the time by the server's clock that a time of day here stands for, or later: nothing is
-// due too early because an answer took long.
-func (n *Node) byServer(t time.Time) time.Time {
-	c := &n.outbox.clock
+// byServer is the time by the server's clock that a time of day here stands for, where it is now, or later:
+// nothing is due too early because an answer took long.
+func (c *serverClock) byServer(t, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.most.Add(time.Since(c.zero)).Add(t.Sub(n.now()))
-}
-
-// hint wakes the owners of partitions: here directly, elsewhere by NOTIFY.
-func (n *Node) hint(partitions []int) {
-	var remote []int
-	for _, number := range partitions {
-		if p := n.owned(number); p != nil {
-			poke(p.taker.wake)
-		} else {
-			remote = append(remote, number)
-		}
-	}
-	for some := range slices.Chunk(remote, 1000) { // a notification has less than 8000 bytes
-		n.notifier.tell(hintOf(some...))
-	}
+	return c.most.Add(time.Since(c.zero)).Add(t.Sub(now))
 }

@@ -302,7 +302,7 @@ func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.seen, s.turns, s.clock, s.hint = &p.n.seen[p.number], p.n.turns, &p.n.outbox.clock, p.n.hint
+	s.seen, s.turns, s.clock, s.hint = &p.n.seen[p.number], p.n.turns, &p.n.outbox.clock, p.n.notifier.hint
 	if err := behind(p.number, p.before, head{s.epoch - 1, s.first.number}); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -24,7 +24,7 @@ func (n *Node) permits(ctx context.Context, keys []string, change func(time.Time
 	}
 	err := onConnection(ctx, n.pool, n.cfg.Lease, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			now, alive, rows, err := n.known(ctx, tx, names)
+			now, alive, rows, err := known(ctx, tx, n.texts, names)
 			if err != nil {
 				return err
 			}
@@ -32,7 +32,7 @@ func (n *Node) permits(ctx context.Context, keys []string, change func(time.Time
 			if err != nil {
 				return err
 			}
-			return n.know(ctx, tx, names, rows, changed)
+			return know(ctx, tx, n.texts, names, rows, changed)
 		})
 	})
 	n.limiting.note(began, err)
@@ -40,15 +40,15 @@ func (n *Node) permits(ctx context.Context, keys []string, change func(time.Time
 }
 
 // known returns the nodes that may run jobs, and the rows.
-func (n *Node) known(ctx context.Context, tx pgx.Tx, names [][]byte) (now time.Time, alive []string, rows []cluster.Row, err error) {
+func known(ctx context.Context, tx pgx.Tx, texts texts, names [][]byte) (now time.Time, alive []string, rows []cluster.Row, err error) {
 	var b pgx.Batch
 	b.Queue("SET LOCAL idle_in_transaction_session_timeout = '1s'") // of a node that stands still with the locks
-	b.Queue(n.texts["lock"], names)
-	b.Queue(n.texts["alive"]).Query(func(found pgx.Rows) (err error) {
+	b.Queue(texts["lock"], names)
+	b.Queue(texts["alive"]).Query(func(found pgx.Rows) (err error) {
 		alive, err = pgx.CollectRows(found, pgx.RowTo[string])
 		return err
 	})
-	b.Queue(n.texts["known"], names).Query(func(found pgx.Rows) error {
+	b.Queue(texts["known"], names).Query(func(found pgx.Rows) error {
 		var row cluster.Row
 		_, err := pgx.ForEachRow(found, []any{&now, &row.State, &row.Until}, func() error {
 			rows = append(rows, cluster.Row{State: bytes.Clone(row.State), Until: row.Until})
@@ -61,7 +61,7 @@ func (n *Node) known(ctx context.Context, tx pgx.Tx, names [][]byte) (now time.T
 }
 
 // know writes what has changed.
-func (n *Node) know(ctx context.Context, tx pgx.Tx, names [][]byte, old, rows []cluster.Row) error {
+func know(ctx context.Context, tx pgx.Tx, texts texts, names [][]byte, old, rows []cluster.Row) error {
 	var keys [][]byte
 	var states []string
 	var until []time.Time
@@ -73,6 +73,6 @@ func (n *Node) know(ctx context.Context, tx pgx.Tx, names [][]byte, old, rows []
 	if len(keys) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, n.texts["know"], keys, states, until)
+	_, err := tx.Exec(ctx, texts["know"], keys, states, until)
 	return err
 }

@@ -145,7 +145,7 @@ func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said)
 	owner := &Node{base: context.Background(), texts: textsFor(p.at.Schema, time.Time{}, 0), log: slog.New(slog.DiscardHandler),
 		longestWait: longestWait, held: make(map[int]*partition)}
 	owner.lines.log, owner.asking.n, owner.outbox.n, owner.outbox.closed = owner.log, owner, owner, executor.ErrClosed
-	owner.notifier.due = make(map[string]bool)
+	owner.notifier.n, owner.notifier.due = owner, make(map[string]bool)
 	part := newPartition(owner, 0)
 	defer part.cancel(nil)
 	part.x, part.store, owner.held[0] = x, p.store, part
@@ -160,7 +160,7 @@ func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said)
 	defer part.taker.stop()
 	if rand.IntN(2) == 0 {
 		front, _, err := cluster.Open(cluster.Cluster{Of: owner, Partitions: 1, PartitionOf: func(string) (int, error) { return 0, nil },
-			Ask: owner.ask, Stop: func(context.Context) error { return nil }}, executor.Config{Logger: owner.log})
+			Ask: owner.asking.ask, Stop: func(context.Context) error { return nil }}, executor.Config{Logger: owner.log})
 		if s.err = err; err == nil {
 			s = d.done(ctx, front)
 			s.err = errors.Join(s.err, front.Stop(context.Background()))

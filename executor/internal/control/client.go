@@ -160,6 +160,4 @@ func cutOff(err error) error {
 }
 
 // told is why a call ended, in the words of who ended it.
-func told(ctx context.Context, err error) error {
-	return cmp.Or(context.Cause(ctx), err)
-}
+func told(ctx context.Context, err error) error { return cmp.Or(context.Cause(ctx), err) }

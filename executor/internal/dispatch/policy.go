@@ -41,9 +41,7 @@ func Fair() Policy {
 // OldestFirst picks the shard with the oldest due job.
 func OldestFirst() Policy { return Policy{pick: oldest} }
 
-func oldest(ready []Ready) int {
-	return best(ready, func(a, b Ready) bool { return a.Due < b.Due })
-}
+func oldest(ready []Ready) int { return best(ready, func(a, b Ready) bool { return a.Due < b.Due }) }
 
 // RoundRobin picks the shard that follows on the last one, by Index. It remembers that one,
 // so each dispatcher has a policy of its own.

@@ -164,9 +164,7 @@ func (k *Keys) leaveToJob(set []setting) {
 }
 
 // Rename gives the locks of a queue's jobs to the queue's new name.
-func (k *Keys) Rename(former, name string) {
-	k.ledger.Do(nil, func() { k.rename(former, name) })
-}
+func (k *Keys) Rename(former, name string) { k.ledger.Do(nil, func() { k.rename(former, name) }) }
 
 // DropAll ends the locks of payloads that are gone. The caller holds the ledger.
 func (k *Keys) DropAll(positions []journal.Position) {

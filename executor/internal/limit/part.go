@@ -224,9 +224,7 @@ func (p *part) obey(now int64) {
 }
 
 // lapse has the part begin anew: what it had is others'.
-func (p *part) lapse() {
-	p.permits, p.share, p.starts, p.known, p.begun = 0, 0, nil, false, true
-}
+func (p *part) lapse() { p.permits, p.share, p.starts, p.known, p.begun = 0, 0, nil, false, true }
 
 // Commonly has the limits that are made from now on with Config.Cluster be those of all processes of a cluster.
 func (l *Limits) Commonly() {

@@ -44,9 +44,7 @@ func (l *list) checkDead() error {
 	return nil
 }
 
-func (l *list) meansDead(b *journal.Buried) bool {
-	return l.meant.Dead(b) && b.At < l.died
-}
+func (l *list) meansDead(b *journal.Buried) bool { return l.meant.Dead(b) && b.At < l.died }
 
 // DeadKey is the place of a dead letter in an order.
 func DeadKey(order inspect.Order, d *inspect.DeadPayload) listing.Key {

@@ -2,15 +2,12 @@ package work
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/strandjobs/strand/executor/inspect"
-	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
@@ -71,8 +68,8 @@ func (c *Crew) Hire(words, workers, spares int) {
 
 // hire starts a worker with a place in the crash recorder. mu is held.
 func (c *Crew) hire(place int) {
-	w := &worker{crew: c, seat: c.Dispatcher.Seat(), place: place, words: c.words}
-	w.hand.Worker = w
+	w := &worker{inHand: inHand{crew: c, place: place, words: c.words}, seat: c.Dispatcher.Seat()}
+	w.hand.Worker, w.admission.inHand, w.staging.inHand, w.judge.inHand = w, &w.inHand, &w.inHand, &w.inHand
 	c.workers = append(c.workers, w)
 	c.Dispatcher.Expect(len(c.workers))
 	c.working.Go(w.main)
@@ -144,102 +141,19 @@ func (c *Crew) dismiss(w *worker) {
 	c.Dispatcher.Expect(len(c.workers))
 }
 
-// hands are what workers have in hand. What a worker writes without the lock of its hand, it
-// writes while that is nothing.
+// hands are what workers have in hand.
 func (c *Crew) hands(now time.Time) (all []engine.Hand) {
 	for _, w := range c.all() {
-		w.hand.Lock()
-		h := engine.Hand{Goroutine: w.hand.Goroutine}
-		if h.More = max(len(w.batch)-inspect.MaxListed, 0); len(w.batch) > 0 {
-			h.Queue, h.Worker, h.Since, h.Age, h.Timeout, h.Stuck = w.queue.Name, w.place, w.start, now.Sub(w.start), w.queue.Timeout, w.hand.Stuck
+		if h := w.show(now); len(h.Jobs) > 0 {
+			all = append(all, h)
 		}
-		for _, it := range w.batch[:len(w.batch)-h.More] {
-			p, retry := it.InHand()
-			h.Jobs = append(h.Jobs, inspect.RunningJob{ID: it.ID, Attempt: retry + admin.FirstAttempt, Position: uint64(p.Ref.Position()), Payloads: len(it.Payloads)})
-		}
-		a := w.attempt
-		w.hand.Unlock()
-		if len(h.Jobs) == 0 {
-			continue
-		}
-		if r, said := a.Said(); said {
-			h.Progress = &r
-		}
-		all = append(all, h)
 	}
 	return all
 }
 
-// How a person ends jobs. What waits ends on its shard, in one change with all that it
-// holds. For what runs the shard notes what is wanted, and has the last word when the
-// worker gives the item back; here the context of its handler ends. The worker makes
-// its context known and then looks for the note, and who has had the note made looks
-// for the context: so one of the two finds the other.
-
-// causeOf is what the context of a handler ends with.
-func causeOf(r *shard.Removal) error {
-	if r.Verdict == shard.VerdictDeleted {
-		return attempt.ErrDeleted
-	}
-	return attempt.Canceled(r.Reason)
-}
-
-// heed reports whether a person wants some of what the worker has in hand to be gone.
-// Then no handler is called, and the rest of its batch runs again.
-func (w *worker) heed() bool {
-	r := w.removal()
-	if r == nil {
-		return false
-	}
-	w.skip(causeOf(r))
-	return true
-}
-
-// skip ends what is in hand before its handler is called.
-func (w *worker) skip(cause error) {
-	w.attempt.End(cause)
-	w.errs = slices.Repeat([]error{cause}, len(w.batch))
-}
-
-var errPaused = errors.New("executor: paused") // of what no handler was called for: it runs again
-
-// paused reports whether a pause has returned that means some of what the worker has in hand, while a
-// condition or user code kept it from its handler. Then none is called, and all of it goes back.
-func (w *worker) paused() bool {
-	if w.pauses == w.crew.Pauses.Changes.Load() {
-		return false
-	}
-	paused, ids := false, make([]string, len(w.batch))
-	for i, it := range w.batch {
-		ids[i] = it.ID
-	}
-	if err := w.run.Shard.Do(w.crew.Handlers, func(c *shard.Core) { paused = slices.ContainsFunc(ids, c.Paused) }); err != nil || !paused { // or it may be asked yet
-		return false
-	}
-	w.skip(errPaused)
-	return true
-}
-
-// removal returns what a person wants of what the worker has in hand. The worker calls
-// it, or a holder of mu.
-func (w *worker) removal() *shard.Removal {
-	for _, it := range w.batch {
-		if r := it.Removal(w.queue.Core.Single); r != nil {
-			return r
-		}
-	}
-	return nil
-}
-
-// endRemoved ends the contexts of what runs and is to be gone. No user code is called
-// under a lock: a context may have functions that wait for its end.
+// endRemoved ends the contexts of what runs and is to be gone.
 func (c *Crew) endRemoved() {
 	for _, w := range c.all() {
-		w.hand.Lock()
-		a, r := w.attempt, w.removal()
-		w.hand.Unlock()
-		if r != nil {
-			a.End(causeOf(r))
-		}
+		w.endRemoved()
 	}
 }

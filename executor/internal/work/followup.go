@@ -37,58 +37,58 @@ type landing struct {
 // keyRoom is more than a key that a follow-up locks takes on the disk.
 const keyRoom = 2 << 10
 
+// staging brings the follow-ups of what is in hand into its commit.
+type staging struct {
+	*inHand
+	staged   *attempt.Stage // by the last call of a handler; nil: nothing
+	rooms    []int          // that its follow-ups have taken, by item of the batch
+	followed bool           // the run has follow-ups
+}
+
 // takeRoom takes the room that follow-ups need on the disk. The success of a job that
 // gets none is none.
-func (w *worker) takeRoom(s *attempt.Stage) {
-	w.staged, w.rooms = s, make([]int, len(w.batch))
-	for i, it := range w.batch {
-		all, bytes := s.Of(w.parent(it))
-		if len(all) == 0 || w.failed(i) {
+func (g *staging) takeRoom(s *attempt.Stage) {
+	g.staged, g.rooms = s, make([]int, len(g.batch))
+	for i, it := range g.batch {
+		all, bytes := s.Of(g.parent(it))
+		if len(all) == 0 || g.failed(i) {
 			continue
 		}
 		for _, f := range all {
 			bytes += len(f.(*FollowUp).Keys) * keyRoom
 		}
-		if w.crew.Log.TakeRoom(w.crew.Handlers.Done(), journal.Room{Bytes: bytes}) {
-			w.rooms[i] = bytes
+		if g.crew.Log.TakeRoom(g.crew.Handlers.Done(), journal.Room{Bytes: bytes}) {
+			g.rooms[i] = bytes
 			continue
 		}
-		w.undo(i, w.crew.Border(journal.ErrFull))
+		g.undo(i, g.crew.Border(journal.ErrFull))
 	}
 }
 
 // parent is what the follow-ups of an item were staged on.
-func (w *worker) parent(it *shard.Item) *shard.Item {
-	if w.queue.Core.Single {
+func (g *staging) parent(it *shard.Item) *shard.Item {
+	if g.queue.Core.Single {
 		return nil
 	}
 	return it
 }
 
-// undo makes the success of an item none.
-func (w *worker) undo(i int, err error) {
-	w.errs = append(w.errs, make([]error, len(w.batch)-len(w.errs))...)
-	w.errs[i] = err
-}
-
-func (w *worker) failed(i int) bool { return i < len(w.errs) && w.errs[i] != nil }
-
 // stageAll hands the follow-ups of those in the batch that are done to the shard, and
 // drops the others.
-func (w *worker) stageAll() {
-	s := w.staged
-	w.staged = nil
-	for i, room := range w.rooms {
+func (g *staging) stageAll() {
+	s := g.staged
+	g.staged = nil
+	for i, room := range g.rooms {
 		if room == 0 {
 			continue
 		}
-		if w.failed(i) { // after it had its room
-			w.crew.Log.GiveRoomBack(room)
+		if g.failed(i) { // after it had its room
+			g.crew.Log.GiveRoomBack(room)
 			continue
 		}
-		all, _ := s.Of(w.parent(w.batch[i]))
+		all, _ := s.Of(g.parent(g.batch[i]))
 		for _, f := range all { // what was left open; what is accepted before it comes to the journal goes before it, see [journal.Floor]
-			e, now := &f.(*FollowUp).Entry, w.crew.Now()
+			e, now := &f.(*FollowUp).Entry, g.crew.Now()
 			if e.Accepted = now; e.Due == Unstamped {
 				e.Due = now
 			}
@@ -97,8 +97,8 @@ func (w *worker) stageAll() {
 			}
 			f.(*FollowUp).Queue.Mark(e)
 		}
-		w.batch[i].Stage(landing{all, room})
-		w.followed = true
+		g.batch[i].Stage(landing{all, room})
+		g.followed = true
 	}
 }
 

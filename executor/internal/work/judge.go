@@ -17,35 +17,41 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// judge finds out what becomes of an item whose handler has returned an error. The verdict
+// judge finds out what becomes of those in hand whose handler has returned errors.
+type judge struct {
+	*inHand
+	fatal error // of batch, or of its last payload, that is to end the executor; nil: none
+}
+
+// of judges an item whose handler has returned an error. The verdict
 // is set last: it says that the judgement is complete.
-func (w *worker) judge(it *shard.Item, err error) {
+func (j *judge) of(it *shard.Item, err error) {
 	out := &it.Outcome
 	if unread, ok := err.(*Unread); ok {
 		out.Parts, out.Verdict = nil, shard.VerdictInterrupted
 		if !errors.Is(unread, journal.ErrClosed) {
-			w.crew.Fail(unread.Err) // at once: it would be handed out again
+			j.crew.Fail(unread.Err) // at once: it would be handed out again
 		}
 		return
 	}
-	wish := w.queue.Wish(it, err)
-	w.fatal = cmp.Or(w.fatal, wish.Fatal)
-	if each := wish.Payloads; each != nil && w.queue.tellsPayloadsApart() {
-		w.judgeEach(it, each, err)
+	wish := j.queue.Wish(it, err)
+	j.fatal = cmp.Or(j.fatal, wish.Fatal)
+	if each := wish.Payloads; each != nil && j.queue.tellsPayloadsApart() {
+		j.ofEach(it, each, err)
 		return
-	} else if each != nil && w.queue.Folder != nil {
-		if err = w.queue.ofTheOne(it, each, err); err == nil {
+	} else if each != nil && j.queue.Folder != nil {
+		if err = j.queue.ofTheOne(it, each, err); err == nil {
 			out.Verdict = shard.VerdictDone
 			return
 		}
-		wish = w.queue.Wish(it, err)
-		w.fatal = cmp.Or(w.fatal, wish.Fatal)
+		wish = j.queue.Wish(it, err)
+		j.fatal = cmp.Or(j.fatal, wish.Fatal)
 	}
-	if w.grant(it, wish, err) {
+	if j.grant(it, wish, err) {
 		return
 	}
-	overdue := w.overdue()
-	if overdue == nil && w.interrupted(it, err) {
+	overdue := j.overdue()
+	if overdue == nil && j.interrupted(it, err) {
 		out.Verdict = shard.VerdictInterrupted
 		return
 	}
@@ -56,12 +62,12 @@ func (w *worker) judge(it *shard.Item, err error) {
 	default:
 		err = fmt.Errorf("%w: %w", overdue, err)
 	}
-	out.Error = guard.Text(func() string { return w.queue.FormatError(err) }, err.Error)
-	w.fail(it, wish)
+	out.Error = guard.Text(func() string { return j.queue.FormatError(err) }, err.Error)
+	j.fail(it, wish)
 }
 
 // grant fills in an outcome that is not a failure, and that a stop leaves alone.
-func (w *worker) grant(it *shard.Item, wish Wish, err error) bool {
+func (j *judge) grant(it *shard.Item, wish Wish, err error) bool {
 	out := &it.Outcome
 	if wish.Asks != nil {
 		wish.Asks(admit.ClaimOf(it.Claim))
@@ -83,40 +89,40 @@ func (w *worker) grant(it *shard.Item, wish Wish, err error) bool {
 }
 
 // fail fills in the outcome of a failure.
-func (w *worker) fail(it *shard.Item, wish Wish) {
-	out, core := &it.Outcome, &w.queue.Core
+func (j *judge) fail(it *shard.Item, wish Wish) {
+	out, core := &it.Outcome, &j.queue.Core
 	last := core.LastTry(it) && core.OnExhausted != shard.OnExhaustedHalt && wish.Kind != FullDisk
-	if (last || wish.Kind == Cancel) && !w.buriable(it) {
-		wish = w.queue.Wish(it, w.crew.Border(journal.ErrFull))
+	if (last || wish.Kind == Cancel) && !j.buriable(it) {
+		wish = j.queue.Wish(it, j.crew.Border(journal.ErrFull))
 	}
 	switch wish.Kind {
 	case Cancel:
 		out.Verdict = shard.VerdictCanceled
 		return
 	case FullDisk:
-		out.Delay, out.Verdict = max(w.retryIn(0), wish.After), shard.VerdictSnoozed // no retry ends it
+		out.Delay, out.Verdict = max(j.retryIn(0), wish.After), shard.VerdictSnoozed // no retry ends it
 		return
 	case Panicked:
-		w.queue.Lines.Panicked(it.ID, out.Error, wish.Stack)
+		j.queue.Lines.Panicked(it.ID, out.Error, wish.Stack)
 	case FailFor:
 		out.Delay = wish.After
 	}
-	if wish.Kind != FailFor && !w.queue.Core.LastTry(it) {
-		out.Delay = w.retryIn(it.Retry + 1)
+	if wish.Kind != FailFor && !j.queue.Core.LastTry(it) {
+		out.Delay = j.retryIn(it.Retry + 1)
 	}
-	w.crew.Logger.LogAttrs(context.Background(), slog.LevelDebug, "job failed", slog.String("queue", w.queue.Name), slog.String("id", it.ID),
+	j.crew.Logger.LogAttrs(context.Background(), slog.LevelDebug, "job failed", slog.String("queue", j.queue.Name), slog.String("id", it.ID),
 		slog.Int("attempt", it.Retry+admin.FirstAttempt), slog.String("error", out.Error))
 	out.Verdict = shard.VerdictFailed
 }
 
 // buriable reports whether the morgue has room on the disk for an item: in the room that
 // burials leave a person deletes.
-func (w *worker) buriable(it *shard.Item) bool {
+func (j *judge) buriable(it *shard.Item) bool {
 	var letters journal.Room
-	for _, p := range w.queue.Core.InHand(it) {
+	for _, p := range j.queue.Core.InHand(it) {
 		letters.AddLetter(int(p.Ref.Bytes), len(it.Outcome.Error))
 	}
-	if !w.crew.Log.TakeRoom(w.crew.Handlers.Done(), letters) {
+	if !j.crew.Log.TakeRoom(j.crew.Handlers.Done(), letters) {
 		return false
 	}
 	it.Outcome.Room += letters.Bytes
@@ -125,12 +131,12 @@ func (w *worker) buriable(it *shard.Item) bool {
 
 // overdue returns why the context of the last attempt has ended before its handler
 // returned, if its time was over; then it is no stop that kept it from its work.
-func (w *worker) overdue() error {
-	switch a := w.attempt; {
+func (j *judge) overdue() error {
+	switch a := j.attempt; {
 	case a.Late():
-		return fmt.Errorf("%w after %v", attempt.ErrTimeout, w.queue.Timeout)
-	case w.queue.Heartbeat > 0 && a.Ended() == attempt.ErrNoHeartbeat:
-		return fmt.Errorf("%w for %v", attempt.ErrNoHeartbeat, w.queue.Heartbeat)
+		return fmt.Errorf("%w after %v", attempt.ErrTimeout, j.queue.Timeout)
+	case j.queue.Heartbeat > 0 && a.Ended() == attempt.ErrNoHeartbeat:
+		return fmt.Errorf("%w for %v", attempt.ErrNoHeartbeat, j.queue.Heartbeat)
 	}
 	return nil
 }
@@ -144,9 +150,9 @@ func (e *Unread) Unwrap() error { return e.Err }
 
 // giveUp judges an error that can't be asked: its methods, or a hook for it,
 // panicked or ended the goroutine. No user code is called.
-func (w *worker) giveUp(it *shard.Item) {
+func (j *judge) giveUp(it *shard.Item) {
 	out := &it.Outcome
-	if context.Cause(w.crew.Handlers) != nil {
+	if context.Cause(j.crew.Handlers) != nil {
 		out.Verdict = shard.VerdictInterrupted
 		return
 	}
@@ -159,24 +165,24 @@ func (w *worker) giveUp(it *shard.Item) {
 // interrupted reports whether the stop, a pause, the loss of a lease, or a person who wants one
 // of the batch gone, kept the handler from its work. A handler may dress up the end of its context
 // as any error, so every error after that end counts.
-func (w *worker) interrupted(it *shard.Item, err error) bool {
-	ended := w.attempt.Ended()
+func (j *judge) interrupted(it *shard.Item, err error) bool {
+	ended := j.attempt.Ended()
 	if err == errPaused || admit.ClaimOf(it.Claim).Lost() || errors.Is(ended, attempt.ErrCanceled) || errors.Is(ended, attempt.ErrDeleted) {
 		return true
 	}
-	return context.Cause(w.crew.Handlers) != nil || (w.crew.Draining.Load() && errors.Is(err, w.crew.Closed))
+	return context.Cause(j.crew.Handlers) != nil || (j.crew.Draining.Load() && errors.Is(err, j.crew.Closed))
 }
 
 // retryIn asks the formula of the queue.
-func (w *worker) retryIn(n int) time.Duration {
+func (j *judge) retryIn(n int) time.Duration {
 	d := RetryIn(n)
-	guard.Hook(w.crew.Logger, "RetryIn", func() { d = w.queue.RetryIn(n) })
+	guard.Hook(j.crew.Logger, "RetryIn", func() { d = j.queue.RetryIn(n) })
 	return d
 }
 
-// judgeEach finds out what became of each payload of an item. Those that have ended
+// ofEach finds out what became of each payload of an item. Those that have ended
 // become parts of the outcome, which is about the others.
-func (w *worker) judgeEach(it *shard.Item, each map[uint64]error, whole error) {
+func (j *judge) ofEach(it *shard.Item, each map[uint64]error, whole error) {
 	errs := make(map[int]error, len(each))
 	for i, p := range it.Payloads {
 		if err, named := each[uint64(p.Ref.Position())]; named {
@@ -195,7 +201,7 @@ func (w *worker) judgeEach(it *shard.Item, each map[uint64]error, whole error) {
 		if stray && !named {
 			err = whole
 		}
-		out := w.judgeOne(it, i, err)
+		out := j.ofOne(it, i, err)
 		room += out.Room
 		switch out.Verdict {
 		case shard.VerdictDone, shard.VerdictDiscarded, shard.VerdictCanceled:
@@ -215,13 +221,13 @@ func (w *worker) judgeEach(it *shard.Item, each map[uint64]error, whole error) {
 	it.Outcome = worst
 }
 
-// judgeOne judges the error of one of several payloads.
-func (w *worker) judgeOne(it *shard.Item, i int, err error) shard.Outcome {
+// ofOne judges the error of one of several payloads.
+func (j *judge) ofOne(it *shard.Item, i int, err error) shard.Outcome {
 	if err == nil {
 		return shard.Outcome{Verdict: shard.VerdictDone}
 	}
 	one := shard.Item{ID: it.ID, Payloads: it.Payloads[i : i+1], Retry: it.Retry, Claim: it.Claim}
-	w.judge(&one, err)
+	j.of(&one, err)
 	return one.Outcome
 }
 

@@ -2,6 +2,7 @@ package work
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
@@ -14,8 +15,8 @@ import (
 // none on.
 func (w *worker) settle() {
 	w.phase = settling
-	if w.staged != nil {
-		w.stageAll()
+	if w.staging.staged != nil {
+		w.staging.stageAll()
 	}
 	if w.passOn() {
 		return
@@ -29,11 +30,11 @@ func (w *worker) settle() {
 		// The methods of an error are the user's code, too: Unwrap of a nil
 		// pointer, say.
 		err := guard.Call(func() error {
-			w.judge(it, w.errs[w.settled])
+			w.judge.of(it, w.errs[w.settled])
 			return nil
 		})
 		if err != nil {
-			w.giveUp(it)
+			w.judge.giveUp(it)
 		}
 		if w.queue.Awaited.Any() {
 			w.queue.noteFailure(it, w.errs[w.settled])
@@ -42,11 +43,12 @@ func (w *worker) settle() {
 	if w.queue.Events.Watched() {
 		w.queue.Events.Outcomes(w.batch, w.errs != nil, w.attempt.Called) // before user code is called
 	}
-	if w.fatal != nil {
-		w.crew.End(w.fatal)
-		w.fatal = nil
+	if w.judge.fatal != nil {
+		w.crew.End(w.judge.fatal)
+		w.judge.fatal = nil
 	}
-	w.returned()
+	w.admission.returned()
+	w.phase = ending
 	w.tellExhausted()
 	w.tellBuried()
 	w.tellFailed()
@@ -54,28 +56,21 @@ func (w *worker) settle() {
 }
 
 // tellExhausted calls the hook for those that failed for the last time.
-func (w *worker) tellExhausted() {
-	if w.queue.Exhausted == nil || w.errs == nil {
+func (h *inHand) tellExhausted() {
+	if h.queue.Exhausted == nil || h.errs == nil {
 		return
 	}
-	w.phase = ending
-	var last []*shard.Item
-	for _, it := range w.batch {
-		if w.queue.Core.Exhausts(it) {
-			last = append(last, it)
-		}
-	}
+	last := slices.DeleteFunc(slices.Clone(h.batch), func(it *shard.Item) bool { return !h.queue.Core.Exhausts(it) })
 	if len(last) > 0 {
-		guard.Hook(w.crew.Logger, "RetriesExhausted", func() { w.queue.Exhausted(w.crew.Handlers, last) })
+		guard.Hook(h.crew.Logger, "RetriesExhausted", func() { h.queue.Exhausted(h.crew.Handlers, last) })
 	}
 }
 
 // tellBuried logs what of the batch goes to the morgue.
-func (w *worker) tellBuried() {
-	for _, it := range w.batch {
-		if n, first, reason := w.queue.doomed(it); n > 0 {
-			w.phase = ending
-			w.queue.Lines.Buried(it.ID, uint64(it.Payloads[first].Ref.Position()), reason, slog.Int("payloads", n))
+func (h *inHand) tellBuried() {
+	for _, it := range h.batch {
+		if n, first, reason := h.queue.doomed(it); n > 0 {
+			h.queue.Lines.Buried(it.ID, uint64(it.Payloads[first].Ref.Position()), reason, slog.Int("payloads", n))
 		}
 	}
 }
@@ -86,11 +81,10 @@ func (q *Queue) doomed(it *shard.Item) (n, first int, reason string) {
 	out := &it.Outcome
 	first = len(it.Payloads)
 	for _, part := range out.Parts {
-		if part.Verdict != shard.VerdictCanceled {
-			continue
-		}
-		if n++; n == 1 {
-			first, reason = part.Index, part.Error
+		if part.Verdict == shard.VerdictCanceled {
+			if n++; n == 1 {
+				first, reason = part.Index, part.Error
+			}
 		}
 	}
 	rest := 0 // of the others
@@ -124,19 +118,18 @@ func oldest(parts []shard.Part) (i int) {
 
 // tellFailed logs the failures of the batch that are neither burials nor panics,
 // which have lines of their own.
-func (w *worker) tellFailed() {
-	if w.errs == nil {
+func (h *inHand) tellFailed() {
+	if h.errs == nil {
 		return
 	}
-	w.phase = ending
-	for i, it := range w.batch {
-		_, panicked := guard.StackOf(w.errs[i])
-		switch exhausted := w.queue.Core.Exhausts(it); {
+	for i, it := range h.batch {
+		_, panicked := guard.StackOf(h.errs[i])
+		switch exhausted := h.queue.Core.Exhausts(it); {
 		case it.Outcome.Verdict != shard.VerdictFailed:
-		case exhausted && w.queue.Core.OnExhausted == shard.OnExhaustedHalt:
-			w.queue.Lines.Halted(it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error)
+		case exhausted && h.queue.Core.OnExhausted == shard.OnExhaustedHalt:
+			h.queue.Lines.Halted(it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error)
 		case !exhausted && !panicked:
-			w.queue.Lines.Failed(it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error)
+			h.queue.Lines.Failed(it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error)
 		}
 	}
 }

@@ -11,48 +11,29 @@ import (
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/shard"
 )
 
 // worker is one goroutine that runs handlers. Its fields belong to that goroutine,
 // except where something else is said.
 type worker struct {
-	crew *Crew
+	inHand
 	seat *dispatch.Seat
-
-	run   *shard.Run // what it works on; nil while idle
-	queue *Queue     // of run
-	start time.Time  // of run
-
-	pauses uint64 // pause.Board.Changes when it took what it has in hand
 
 	// phase, with settled, says where user code was called, which may have ended
 	// the goroutine.
 	phase   phase
-	exited  bool    // user code has done that
-	errs    []error // what became of batch; nil: all are done
-	settled int     // items of batch that have their outcome
-	fatal   error   // of batch, or of its last payload, that is to end the executor; nil: none
-	more    bool    // the item in hand has another payload to be run, under shard.Config.Single
+	exited  bool // user code has done that
+	settled int  // items of batch that have their outcome
+	more    bool // the item in hand has another payload to be run, under shard.Config.Single
 
-	rest     Rest             // of the call of a batch handler; nil: none is called
-	attempt  *attempt.Attempt // the context of the last call of a handler
-	attempts attempt.Pool     // for the next ones
+	rest     Rest         // of the call of a batch handler; nil: none is called
+	attempts attempt.Pool // for the next calls of a handler
 
-	staged   *attempt.Stage // by the last call of a handler; nil: nothing
-	rooms    []int          // that its follow-ups have taken, by item of the batch
-	followed bool           // the run has follow-ups
+	admission admission
+	staging   staging
+	judge     judge
 
-	refused  []*shard.Item // of batch: those that did not get what they need to run
-	refusals []error       // and why
-
-	place, words int  // its part of the crash recorder
-	dismissed    bool // another one works in its place
-
-	// hand guards writes to batch and attempt, and reads by others. No user code is called
-	// under its lock.
-	hand  attempt.Hand
-	batch []*shard.Item // what the handler has in hand
+	dismissed bool // another one works in its place
 }
 
 type phase uint8
@@ -107,7 +88,7 @@ func (w *worker) resume() {
 		w.callOn()
 		w.settle()
 	case settling:
-		w.giveUp(w.batch[w.settled])
+		w.judge.giveUp(w.batch[w.settled])
 		w.settled++
 		w.settle()
 	case ending:
@@ -147,8 +128,8 @@ func (w *worker) goOn() {
 		return
 	}
 	w.keepPace()
-	if w.followed { // and stages no more than the committer writes
-		w.followed = false
+	if w.staging.followed { // and stages no more than the committer writes
+		w.staging.followed = false
 		w.crew.Log.AwaitRoom(w.crew.Handlers.Done())
 	}
 	if !w.seat.NextAfter(s) {
@@ -187,13 +168,6 @@ func (w *worker) takeBatch() bool {
 	return true
 }
 
-// watch has the watchdog count from here, if the queue has a timeout. The lock of hand is held.
-func (w *worker) watch() {
-	if q := w.queue; q.hasTime() {
-		w.hand.Begin(w.crew.Watchdog, w.run, w.attempt, q.Timeout, q.Heartbeat)
-	}
-}
-
 // call runs the handler for the batch and settles it.
 func (w *worker) call() {
 	w.phase = handling
@@ -205,27 +179,16 @@ func (w *worker) call() {
 	if !w.queue.Admission.Asked() {
 		w.handle()
 	} else {
-		if w.enter(); len(w.batch) > 0 { // those that need not wait
+		if w.admission.enter(); len(w.batch) > 0 { // those that need not wait
 			w.watchAnew()
 			for _, it := range w.batch {
 				admit.ClaimOf(it.Claim).KeepAlive()
 			}
-			w.engaged(w.handle)
+			w.admission.engaged(w.handle)
 		}
-		w.rejoin()
+		w.admission.rejoin()
 	}
 	w.settle()
-}
-
-// watchAnew has the watchdog count again from here: what jobs need before they run, user code
-// or the disk may be slow to give, and that is not the handler's time.
-func (w *worker) watchAnew() {
-	if w.queue.hasTime() {
-		w.hand.Lock()
-		w.watch()
-		w.hand.Unlock()
-		w.crew.Watchdog.Wake()
-	}
 }
 
 // Rest is what goes on when a call of a handler has ended the goroutine. It returns an error
@@ -245,9 +208,9 @@ func (w *worker) callOn() {
 	case !w.queue.Admission.Asked():
 		w.finish(w.rest)
 	default:
-		w.engaged(func() { w.finish(w.rest) })
+		w.admission.engaged(func() { w.finish(w.rest) })
 	}
-	w.rejoin()
+	w.admission.rejoin()
 }
 
 func (w *worker) handle() {
@@ -272,7 +235,7 @@ func (w *worker) finish(call Rest) {
 		w.errs = slices.Repeat([]error{err}, len(w.batch))
 	}
 	if s := w.attempt.Over(); s != nil {
-		w.takeRoom(s)
+		w.staging.takeRoom(s)
 	}
 }
 
@@ -306,16 +269,6 @@ func (w *worker) passOn() bool {
 		w.queue.Events.Passed(it, retry, w.attempt.Called)
 	}
 	return w.more
-}
-
-// jobs names what the worker has in hand. Any goroutine may call it.
-func (w *worker) jobs() (names []string) {
-	w.hand.Lock()
-	defer w.hand.Unlock()
-	for _, it := range w.batch {
-		names = append(names, admit.Owner{Queue: w.queue.Name, ID: it.ID}.String())
-	}
-	return names
 }
 
 // Progressed implements [attempt.Worker]: an event is about the job in hand, of a batch about

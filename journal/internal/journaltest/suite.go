@@ -252,9 +252,7 @@ func (f *fixture) morgue() (list []journal.Buried) {
 	return list
 }
 
-func refsOf(got []Got) []journal.Ref {
-	return each(got, func(g Got) journal.Ref { return g.Ref })
-}
+func refsOf(got []Got) []journal.Ref { return each(got, func(g Got) journal.Ref { return g.Ref }) }
 
 func entriesOf(got []Got) []journal.Entry {
 	return each(got, func(g Got) journal.Entry { return g.Entry })

@@ -169,6 +169,4 @@ func (w *interruptible) Write(b []byte) (int, error) {
 }
 
 // Rewrite writes all to a new file that is to take the place of this one.
-func (l *Logged) Rewrite(p *directory.Dir) error {
-	return l.rewrite(p, nil, l.waiting)
-}
+func (l *Logged) Rewrite(p *directory.Dir) error { return l.rewrite(p, nil, l.waiting) }

@@ -78,9 +78,7 @@ func generationOf(id uint64, end []byte) uint64 {
 
 // Begin voids all records. The log stands from now on on what end says, which no log
 // with records of this ID may have stood on before.
-func (l *Log) Begin(end []byte) {
-	l.generation, l.at = generationOf(l.ID, end), sectorSize
-}
+func (l *Log) Begin(end []byte) { l.generation, l.at = generationOf(l.ID, end), sectorSize }
 
 // Fits reports whether there is room for a record of so many bytes.
 func (l *Log) Fits(bytes int) bool { return l.at+spanOf(bytes) <= l.Size }
