@@ -429,6 +429,7 @@ var inRoot = []mutation{
 	{"a job ahead of one that was called", "executor/internal/limit/limit.go", "		if w.Turn < number {", "		if w.Turn > number {", pacing},
 	{"a queue at a limit without its turn", "executor/internal/limit/limit.go", "	k.lines[len(k.lines)-1] = l\n", "	k.lines[len(k.lines)-1], k.lines[0] = k.lines[0], l\n", pacing},
 	{"a turn that never ends", "executor/internal/quota/quota.go", "uint64(turn)))", "uint64(0)))", several},
+	{"places that are kept for no job of several keys", "executor/internal/limit/table.go", "w.turns < mostTurns ||", "true ||", gate{"./executor/internal/limit", "^Test(AJobOfSeveral|BusyKeys)"}},
 	{"permits of several keys that are asked for one by one", "executor/internal/limit/table.go", "k.waiting > 0 && k.running == 0 &&", "k.waiting < 0 &&", several},
 	{"starts of several keys that all ask for at the same moment", "executor/internal/limit/part.go", "p.retry += rand.Int64N(int64(quota.Grace))", "_ = rand.Int64N", gate{"./executor/internal/limit", "^TestStartsOfTheSameKeys$"}},
 	{"permits that nobody uses beyond the turn", "executor/internal/limit/part.go", "max(min(p.anew, p.asked+askAgain), p.failed)", "p.Turn", several},

@@ -157,8 +157,11 @@ func (k LimitKey) String() string {
 	if k.Config.Concurrent > 0 {
 		line += fmt.Sprintf(", %d of %d running", k.Running, k.Config.Concurrent)
 	}
-	if !k.Until.IsZero() {
+	switch {
+	case !k.Until.IsZero():
 		line += ", until " + k.Until.Format(time.RFC3339Nano)
+	case k.Waiting > 0 && !k.Config.Cluster && (k.Config.Concurrent == 0 || k.Running < k.Config.Concurrent):
+		line += ", kept for a job that waits for other keys, too"
 	}
 	if k.Waiting > 1 {
 		line += fmt.Sprintf(", %d waiting", k.Waiting)

@@ -18,6 +18,12 @@
 //   - Jobs of one queue are called in the order in which they came. Queues that
 //     wait for the same key take turns. A job that is called has its turn kept for
 //     a moment, and one that comes later keeps its number.
+//   - A job that needs several keys gets them. Others go ahead when it is called for
+//     one and another is taken; but after mostTurns of these, jobs of all queues that
+//     came later leave it a place in each of its keys, for as long as it has been called
+//     so far, and longer each time, until all are free at once. Of two such jobs the one
+//     that came first goes first. In a cluster this holds in each process, for the
+//     permits that it has in its turns.
 //   - Limits with Config.Cluster, of an executor that is a cluster's, let a job start with a
 //     permit, or at a time, that Limits.Keep has got from all processes; see package quota. The
 //     first job that waits for one of several keys has the permits of the others asked for, too.
@@ -26,11 +32,9 @@
 //
 // # What is not promised
 //
-// A job with several limits, each of which has more than enough to do with other
-// queues, needs all of them at one moment. It is first in each line by its number,
-// and still it may wait for long. In a cluster it needs the starts of all of them within
-// quota.Grace: where jobs of other processes need the same ones, one of two or three starts
-// comes to nothing.
+// A job with several limits needs all of them at one moment. In a cluster it needs the starts of all
+// of them within quota.Grace: where jobs of other processes need the same ones, one of two or three
+// starts comes to nothing.
 //
 // # Pace
 //

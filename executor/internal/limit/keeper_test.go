@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
@@ -494,4 +495,44 @@ func TestARateBesidePermits(t *testing.T) {
 			require.Greater(t, len(r.starts["key0"]), 6*30*9/10, "seed %d, %d processes", seed, len(r.all))
 		})
 	}
+}
+
+// A job that needs several keys has its turn, in each process, although others keep each of the keys busy in all.
+func TestBusyKeysOfACluster(t *testing.T) {
+	for seed := range uint64(9) {
+		synctest.Test(t, func(t *testing.T) {
+			keys, processes, all := []int{2, 3, 10}[seed%3], 1+int(seed)/3, []string(nil)
+			r := newCrowd(t, seed, processes, Config{Concurrent: 1})
+			defer r.cancel()
+			for i := range keys {
+				all = append(all, fmt.Sprint("key", i))
+			}
+			go r.busy(2*keys, keys, 50*time.Millisecond, time.Minute)
+			time.Sleep(10 * time.Second)
+			for p := range r.all {
+				go func() {
+					began := time.Now()
+					r.job(p, "all", strings.Join(all, "+"), 50*time.Millisecond)
+					assert.Less(t, time.Since(began), 40*time.Second, "seed %d: %d keys, %d processes", seed, keys, processes)
+				}()
+			}
+			time.Sleep(2 * time.Minute)
+		})
+	}
+}
+
+// A key that was not in use when a job came has its permit, too.
+func TestAKeyThatWasForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newCrowd(t, 1, 2, Config{Concurrent: 1})
+		defer r.cancel()
+		go r.job(1, "long", "a", time.Minute)
+		time.Sleep(time.Second)
+		go r.job(0, "both", "b+a", time.Second)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		r.all[0].Do(func(*Table, int64) { require.Equal(t, 1, r.limits[0].key("b").part.permits) })
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, 1, r.ended(0))
+	})
 }

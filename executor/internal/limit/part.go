@@ -27,6 +27,8 @@ type part struct {
 	share   int     // it gives back what is above that as soon as jobs end
 	anew    int64   // when shares are others; never: there is enough for all
 	claims  int     // jobs that wait for another key, and need a permit then; see Table.claim
+	first   *waiter // whose permits of other keys are claimed
+	claimed []*key
 	starts  []start // that it may use, the first one first
 	unused  int     // of the last ones, whose time was over
 	after   int64   // see quota.Ask

@@ -77,47 +77,63 @@ func (t *Table) NewLimit(now int64, name string, c Config) *Limit {
 // then; or nil, and then it waits for one of them. It is called by its wake when it
 // may come again. A job that waits already waits no more where it did.
 func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *Grant {
-	w := t.waiters[owner]
-	var left *key
+	w, number := t.waiters[owner], t.arrived
+	var left []*key
 	if w != nil {
-		left = t.stepOut(w)
+		left, number = t.stepOut(w), w.Turn
 	} else {
-		w = &waiter{owner: owner, Place: sorted.Place{Turn: t.arrived}}
 		t.arrived++
 	}
-	full := t.need(now, w, needs)
+	full := t.need(now, number, needs)
 	var g *Grant
 	if full == nil {
 		delete(t.waiters, owner)
-		g = &Grant{owner: owner, number: w.Turn, keys: append([]*key(nil), t.keys...), needs: needs}
+		g = &Grant{owner: owner, number: number, keys: append([]*key(nil), t.keys...), needs: needs}
 		t.grants[g] = struct{}{}
 		for _, k := range g.keys {
 			k.begin(now)
 		}
 	} else {
+		if w == nil {
+			w = &waiter{owner: owner, Place: sorted.Place{Turn: number}}
+		}
 		w.wake, w.needs = wake, nil
-		if full.part != nil && len(t.keys) > 1 {
-			w.needs = slices.Clone(t.keys)
+		if len(needs) > 1 {
+			w.needs = needs
+			t.keep(now, w, full)
 		}
 		t.waiters[owner] = w
 		full.enqueue(w)
 	}
-	for _, k := range t.keys {
-		t.settle(now, k)
-	}
-	t.settle(now, left)
+	t.settle(now, t.keys...)
+	t.settle(now, left...)
 	clear(t.keys)
 	return g
 }
 
+// keep keeps places in the keys of a call for a job whose turn has come too often in vain, for as long
+// again as that has gone on, unless a job that came before it has one there: it goes first, and what
+// the two don't share is used meanwhile. No times of a rate are kept, and lost, as long as the job has
+// to wait for a permit or for a slower rate.
+func (t *Table) keep(now int64, w *waiter, full *key) {
+	if w.turns < mostTurns || slices.ContainsFunc(t.keys, func(k *key) bool { return k.places(w.Turn) > 0 }) {
+		return
+	}
+	for _, k := range t.keys {
+		if of := k.limit.law; of.concurrent > 0 || !full.lacks() && of.interval >= full.limit.law.interval {
+			k.kept, w.kept = append(k.kept, place{w, now + now - w.since}), append(w.kept, k)
+		}
+	}
+}
+
 // need gathers the keys of a call, and returns the one that the job has to wait for, if any: for a
-// permit of a cluster first, because a start does not wait for it.
-func (t *Table) need(now int64, w *waiter, needs []Need) (full *key) {
+// permit first, because a start does not wait for it.
+func (t *Table) need(now, number int64, needs []Need) (full *key) {
 	t.keys = t.keys[:0]
 	for _, n := range needs {
 		k := n.Limit.key(n.Key)
 		t.keys = append(t.keys, k)
-		if k.free(now) <= k.reserved(w.Turn) && (full == nil || k.lacks() && !full.lacks()) {
+		if k.free(now) <= k.reserved(number) && (full == nil || k.lacks() && !full.lacks()) {
 			full = k
 		}
 	}
@@ -134,7 +150,7 @@ func (t *Table) Aside(now int64, owner admit.Owner, forget bool) {
 		} else {
 			t.setAside(now, w, now+keepNumber)
 		}
-		t.settle(now, left)
+		t.settle(now, left...)
 	}
 }
 
@@ -176,17 +192,22 @@ func (t *Table) waits(owner admit.Owner) (k *key, called bool) {
 	return k, called
 }
 
-// stepOut takes a job out of where it waits, and returns the key that this may
+// stepOut takes a job out of where it waits, and returns the keys that this may
 // matter to.
-func (t *Table) stepOut(w *waiter) (left *key) {
-	if left = w.key; left == nil { // it is aside
+func (t *Table) stepOut(w *waiter) (left []*key) {
+	for _, k := range w.kept {
+		k.give(w)
+	}
+	left, w.kept = w.kept, nil
+	k := w.key
+	if k == nil { // it is aside
 		delete(t.asides, w)
-		return nil
+		return left
 	}
-	if left.leave(w); left.first == w {
-		left.first = nil // it may need others when it comes back
+	if k.leave(w); k.part != nil && k.part.first == w {
+		k.part.first = nil // it may need others when it comes back
 	}
-	return left
+	return append(left, k)
 }
 
 func (t *Table) setAside(now int64, w *waiter, until int64) {
@@ -197,17 +218,25 @@ func (t *Table) setAside(now int64, w *waiter, until int64) {
 	t.asides[w] = struct{}{}
 }
 
-// settle calls those that may start now, and notes when to look at a key again, if
-// it is to be known any longer.
-func (t *Table) settle(now int64, k *key) {
-	if k == nil {
-		return
+// settle calls those that may start now, and notes when to look at keys again, if
+// they are to be known any longer.
+func (t *Table) settle(now int64, keys ...*key) {
+	for _, k := range keys {
+		t.settleKey(now, k)
 	}
+}
+
+func (t *Table) settleKey(now int64, k *key) {
 	if k.part != nil {
 		k.part.yield()
 	}
-	for k.waiting > 0 && k.free(now) > len(k.called) {
-		w := k.call(now)
+	k.kept = slices.DeleteFunc(k.kept, func(p place) bool { return p.until <= now })
+	for k.waiting > 0 {
+		line, before := k.turn()
+		if k.free(now) <= before {
+			break
+		}
+		w := k.call(now, line)
 		t.woken = append(t.woken, w.wake)
 		w.wake = nil
 	}
@@ -234,27 +263,28 @@ func (t *Table) settle(now int64, k *key) {
 // it comes after, or no start is near.
 func (t *Table) claim(now int64, k *key) {
 	var first *waiter
-	if p := k.part; k.waiting > 0 && k.running == 0 && k.paused <= now && (p.lacks() || len(p.starts) > 0) {
+	p := k.part
+	if k.waiting > 0 && k.running == 0 && k.paused <= now && (p.lacks() || len(p.starts) > 0) {
 		first = k.lines[0].jobs[0]
 	}
-	if first == k.first && (first != nil || k.claimed == nil) {
+	if first == p.first && (first != nil || p.claimed == nil) {
 		return
 	}
-	changed := k.claimed
+	changed := p.claimed
 	for _, c := range changed {
 		c.part.claims--
 	}
-	if k.first, k.claimed = first, nil; first != nil {
-		for _, c := range first.needs {
-			if c != k && c.part != nil && c.limit.law.concurrent > 0 {
-				c.part.claims++
-				k.claimed = append(k.claimed, c)
+	if p.first, p.claimed = first, nil; first != nil {
+		for _, n := range first.needs {
+			if !n.Limit.shared || n.Limit.law.concurrent == 0 || n == (Need{k.limit, k.name}) {
+				continue
 			}
+			c := n.Limit.key(n.Key) // it may have been forgotten
+			c.part.claims++
+			p.claimed = append(p.claimed, c)
 		}
 	}
-	for _, c := range append(changed, k.claimed...) {
-		t.settle(now, c)
-	}
+	t.settle(now, append(changed, p.claimed...)...)
 }
 
 // Expire does what is due by now.
