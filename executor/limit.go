@@ -28,9 +28,8 @@ type LimitConfig = inspect.LimitSetting
 // in a circle. Jobs of a queue start in the order in which workers came to them, and
 // queues that wait for the same key take turns. A job that is called and not there
 // within 10 ms, because the workers are busy, lets the next one go first. A job with
-// several limits or keys runs when all of them let it, and lets others go first while one
-// does not; but after eight times in vain later jobs have to leave it its place in all of
-// them, for as long as that has taken, and longer each time, until it runs.
+// several limits or keys lets others go first while one of them is taken; but after eight
+// turns in vain later jobs leave it its place in all, for longer each time, until it runs.
 //
 // A handler that was told to come back later, by a 429 for example, returns
 // [Throttled], which pauses its keys and spends no retry. Set and Pause hold for jobs

@@ -236,12 +236,6 @@ type waiter struct {
 	kept         []*key // that have a place for it
 }
 
-// place is one that a key has for a job.
-type place struct {
-	of    *waiter
-	until int64
-}
-
 // free is how many jobs may start now.
 func (k *key) free(now int64) int {
 	if now < k.paused {
@@ -378,10 +372,9 @@ func (k *key) turn() (line, before int) {
 	before = math.MaxInt
 	for i, l := range k.lines {
 		if n := k.places(l.jobs[0].Turn); n < before {
-			line, before = i, n
-		}
-		if before == 0 {
-			break
+			if line, before = i, n; n == 0 {
+				break
+			}
 		}
 	}
 	return line, before + len(k.called)
@@ -394,28 +387,13 @@ func (k *key) call(now int64, line int) *waiter {
 	k.lines = append(slices.Delete(k.lines, line, line+1), l)
 	k.leave(w)
 	k.give(w)
-	if w.called, w.key = true, k; w.turns == 0 {
+	w.called, w.key = true, k
+	if w.turns++; w.turns == 1 {
 		w.since = now
 	}
-	w.turns++
 	w.until = now + patience<<min(k.misses, mostMisses)
 	k.called = append(k.called, w)
 	return w
-}
-
-// give gives the place of a job to others.
-func (k *key) give(w *waiter) {
-	k.kept = slices.DeleteFunc(k.kept, func(p place) bool { return p.of == w })
-}
-
-// places is how many are kept for jobs that came before one.
-func (k *key) places(number int64) (n int) {
-	for _, p := range k.kept {
-		if p.of.Turn < number {
-			n++
-		}
-	}
-	return n
 }
 
 // reserved is how many turns and places are kept for jobs that came before one.

@@ -111,6 +111,27 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 	return g
 }
 
+// place is one that a key has for a job.
+type place struct {
+	of    *waiter
+	until int64
+}
+
+// give gives the place of a job to others.
+func (k *key) give(w *waiter) {
+	k.kept = slices.DeleteFunc(k.kept, func(p place) bool { return p.of == w })
+}
+
+// places is how many are kept for jobs that came before one.
+func (k *key) places(number int64) (n int) {
+	for _, p := range k.kept {
+		if p.of.Turn < number {
+			n++
+		}
+	}
+	return n
+}
+
 // keep keeps places in the keys of a call for a job whose turn has come too often in vain, for as long
 // again as that has gone on, unless a job that came before it has one there: it goes first, and what
 // the two don't share is used meanwhile. No times of a rate are kept, and lost, as long as the job has
