@@ -408,6 +408,7 @@ var inRoot = []mutation{
 	{"score by a clock that was set back", "journal/internal/format/floor.go", "	if e.Score = f.score; ScoreOf(*now) < f.score {\n		return\n	}\n", "", scores},
 	{"score by a clock that is behind what waits", "executor/internal/work/work.go", "Raise(&q.Scores, newest)", "Raise(&q.Scores, 0*newest)", scores},
 	{"tell that what a person ends runs again", "executor/internal/tell/run.go", "	r := it.RemovalOf(p)\n	if r == nil {\n", "	r := it.RemovalOf(p)\n	if r != nil {\n", feeds},
+	{"tell that what was not started was interrupted", "executor/internal/tell/run.go", " && !started {", " && !started && false {", feeds},
 	{"forget the failure of what is killed", "shard/dead.go", "r.Failed && it.LastError != \"\"", "r.Failed && it.LastError == \"\"", gate{"./executor", "^TestKillFailedKeeps"}},
 	{"score by the time of the call alone", "journal/internal/format/floor.go", "f.Clock == nil || e.Score >= f.score {", "f.Clock == nil || e.Score >= 0*f.score {", scores},
 	{"a follow-up overtakes what was accepted before", "journal/record.go", "		off := h.admit(e, &now)\n", "		e.Floor = nil\n		off := h.admit(e, &now)\n", scores},
