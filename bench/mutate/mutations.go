@@ -575,6 +575,7 @@ var inRoot = []mutation{
 	{"lead under the name of another", "lock/election.go", " && at.lease != nil && at.lease.owner == c.id\n", " && at.lease != nil\n", leaders},
 	{"wait in one line for two keys", "lock/place.go", "		t.stand(p, keys...)\n", "		t.stand(p, keys[0])\n", locks},
 	{"look for circles of leases only", "executor/internal/admit/graph.go", "	for _, c := range g.Lists(by.Queue).All() {\n", "	for _, c := range g.Lists(by.Queue).All()[:0] {\n", circles},
+	{"fail both jobs of a circle through a lane", "executor/internal/lane/lane.go", "		n.wakers[c.Number] = nil\n", "", gate{"./executor/internal/lane", "^TestACircle"}},
 	{"fail a job that waits for one of several", "executor/internal/admit/graph.go", "	if w.Any {\n", "	if false {\n", circles},
 	{"a lock that lasts for ever", "executor/internal/keylock/keys.go", "	k.alarm.Set(k.base, at, ok && !k.ledger.Closed(), func() {", "	k.alarm.Set(k.base, at, false && ok, func() {", lockEnds},
 	{"a lock that ends with another one", "executor/internal/admit/list.go", "	case a.rings > 0 && a.rings <= at:", "	case a.rings > 0:", lockEnds},
