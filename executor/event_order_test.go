@@ -6,8 +6,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -106,6 +109,45 @@ func TestEventsOfAnIDAreInOrder(t *testing.T) {
 		require.Empty(t, h.accepted, "%s", id)
 		require.Empty(t, h.doomed, "%s", id)
 		require.Equal(t, each, h.ended, id)
+	}
+}
+
+// A person acts on a job that a worker has, while a key function keeps it from its handler:
+// no run has begun, so none is told as interrupted.
+func TestEventsOfWhatNoHandlerWasCalledFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		act  func(ctx context.Context, i inspect.Inspector, p uint64) (int, error)
+		want string
+	}{
+		"pause": {func(ctx context.Context, i inspect.Inspector, _ uint64) (int, error) {
+			return i.Pause(ctx, inspect.SelectIDs("q", "id"))
+		}, "paused 0|resumed 0|started #1 of 2 attempt 1|done #1 of 2 attempt 1"},
+		"cancel one": {func(ctx context.Context, i inspect.Inspector, p uint64) (int, error) {
+			return i.Cancel(ctx, inspect.SelectIDs("q", "id").At(p), "why")
+		}, "cancelled #1 attempt 1: C: why|buried #1 attempt 1: C: why|started #2 attempt 1|done #2 attempt 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				cfg := executor.QueueConfig[string]{}
+				cfg.Conditions.Locks.BlockedBy = func(string, string) []string { time.Sleep(time.Second); return nil }
+				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, cfg)
+				p := []uint64{enqueue(t, q, "id", "1").Position, enqueue(t, q, "id", "2").Position}
+				l := follow(t, x, events.Filter{})
+				start(t, x)
+				time.Sleep(500 * time.Millisecond) // in the key function
+				_, err := c.act(t.Context(), x.Inspect(), p[0])
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs("q", "id"))
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				want := strings.NewReplacer("#1", fmt.Sprint(p[0]), "#2", fmt.Sprint(p[1]), "C:", executor.ErrCanceledByOperator.Error()+":").Replace(c.want)
+				require.Equal(t, want, strings.ReplaceAll(strings.Join(l.take(), "|"), "q/id ", ""))
+				stop(t, x)
+			})
+		})
 	}
 }
 

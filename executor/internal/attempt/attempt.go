@@ -77,9 +77,10 @@ type Attempt struct {
 	deadline time.Time       // from the call of the handler on; zero: none
 	worker   Worker
 
-	// Called is for the worker: when the handler was called; zero: it was not, or no reader of
-	// events wanted to know.
+	// For the worker: when the handler was called, zero if it was not, or no reader of events wanted
+	// to know; and with how many jobs.
 	Called time.Time
+	Taken  int
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -114,7 +115,7 @@ func (a *Attempt) Worker() Worker { return a.worker }
 // TakeOn says what the handler is called with, and for how long; 0 is without end. Its time
 // counts from here: before, its jobs may have waited for the disk.
 func (a *Attempt) TakeOn(queue string, items []*shard.Item, timeout time.Duration) {
-	a.queue, a.inHand = queue, items
+	a.queue, a.inHand, a.Taken = queue, items, len(items)
 	if timeout > 0 {
 		a.deadline = time.Now().Add(timeout)
 	}

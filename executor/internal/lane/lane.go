@@ -55,7 +55,7 @@ type lane struct {
 	payloads []payload         // by position
 	busy     bool              // a job runs
 	running  uint32            // of this queue
-	wakers   map[uint32]func() // of the queues whose job waits for its turn
+	wakers   map[uint32]func() // of the queues whose job waits for its turn; nil: it does not for now
 }
 
 type payload struct {
@@ -79,7 +79,9 @@ func (l *Lanes) unlock() {
 	l.woken = nil
 	l.mu.Unlock()
 	for _, wake := range woken {
-		wake()
+		if wake != nil {
+			wake()
+		}
 	}
 }
 
@@ -126,11 +128,8 @@ func (l *Lanes) Back(positions ...journal.Position) {
 	l.mu.Lock()
 	defer l.unlock()
 	for _, p := range positions {
-		n := l.of[p]
-		if n == nil {
-			continue // it has ended
-		}
-		if at := &n.payloads[n.find(p)]; at.away {
+		if n := l.of[p]; n != nil && n.payloads[n.find(p)].away { // or it has ended
+			at := &n.payloads[n.find(p)]
 			at.away, at.anew = false, true
 			l.next(n)
 		}
@@ -216,7 +215,7 @@ func (l *Lanes) next(n *lane) {
 
 // Before returns the job that runs in the lane of an id, or comes first there, if it is
 // that of another queue, and how many payloads of others stand before those of a queue,
-// maxAhead at most; false: none is before it.
+// maxAhead at most; false: none is before it, or it stands aside.
 func (l *Lanes) Before(id string, queue uint32) (job admit.Owner, ahead int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,7 +230,8 @@ func (l *Lanes) Before(id string, queue uint32) (job admit.Owner, ahead int, ok 
 	if !n.busy {
 		first = n.payloads[0].queue
 	}
-	return admit.Owner{Queue: l.queues[first], ID: id}, ahead, first != queue
+	wake, asked := n.wakers[queue]
+	return admit.Owner{Queue: l.queues[first], ID: id}, ahead, first != queue && (wake != nil || !asked)
 }
 
 // maxAhead is how many payloads Before counts: nobody waits long for who asks.
@@ -258,11 +258,18 @@ func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error
 	return &hold{c.Lanes, cl.By.ID}, nil
 }
 
-// Aside implements [admit.Condition]: who waits for its turn keeps nobody waiting.
-func (c *Condition) Aside(admit.Owner, bool) {}
+// Aside implements [admit.Condition]: who waits for its turn keeps nobody waiting. One that is
+// to be forgotten waits for nothing until it asks again: the circle that it has closed is open.
+func (c *Condition) Aside(by admit.Owner, forget bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.byID[by.ID]; forget && n != nil && n.wakers[c.Number] != nil {
+		n.wakers[c.Number] = nil
+	}
+}
 
 // Waits implements [admit.Condition]: a job that comes after another one waits for its
-// turn, whether it has been asked yet or not.
+// turn, also before it was asked.
 func (c *Condition) Waits(by admit.Owner) []admit.Wait {
 	job, _, ok := c.Before(by.ID, c.Number)
 	if !ok {

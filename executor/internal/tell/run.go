@@ -56,19 +56,15 @@ func (s *Source) Passed(it *shard.Item, retry int, began time.Time) {
 	})
 }
 
-// Outcomes tells what came of a batch. Without errs only payloads that don't decode may
-// have fared otherwise than well.
-func (s *Source) Outcomes(batch []*shard.Item, errs bool, began time.Time) {
-	wanted := successes
-	if errs {
-		wanted = verdicts
-	}
-	if !s.wants(wanted) {
+// Outcomes tells what came of a batch, of which the first few were started. Without errs only
+// payloads that don't decode may have fared otherwise than well.
+func (s *Source) Outcomes(batch []*shard.Item, started int, errs bool, began time.Time) {
+	if !s.wants(verdicts) || !errs && !s.wants(successes) {
 		return
 	}
 	now := time.Now()
-	for _, it := range batch {
-		s.outcome(it, events.Event{ID: it.ID, Time: now, Payloads: 1, Attempt: it.Retry + admin.FirstAttempt, Duration: since(began, now)})
+	for i, it := range batch {
+		s.outcome(it, i < started, events.Event{ID: it.ID, Time: now, Payloads: 1, Attempt: it.Retry + admin.FirstAttempt, Duration: since(began, now)})
 	}
 }
 
@@ -78,7 +74,7 @@ var ends = [...]events.Kind{
 	shard.VerdictInterrupted: events.Interrupted, shard.VerdictCanceled: events.Cancelled, shard.VerdictDiscarded: events.Discarded,
 }
 
-func (s *Source) outcome(it *shard.Item, e events.Event) {
+func (s *Source) outcome(it *shard.Item, started bool, e events.Event) {
 	out, in := &it.Outcome, s.core.InHand(it)
 	parts := out.Parts
 	for _, part := range parts {
@@ -98,14 +94,13 @@ func (s *Source) outcome(it *shard.Item, e events.Event) {
 			}
 		}
 	}
-	if left == 0 || out.Verdict == shard.VerdictUnstarted {
-		return
+	if left == 0 || out.Verdict == shard.VerdictUnstarted || out.Verdict == shard.VerdictInterrupted && !started {
+		return // nothing was cut short
 	}
 	e.Kind, e.Payloads, e.Position = ends[out.Verdict], left, uint64(in[first].Ref.Position())
-	e.Error, e.Delay = out.Error, max(out.Delay, 0)
 	exhausts := s.core.Exhausts(it)
-	if exhausts {
-		e.Delay = 0
+	if e.Error = out.Error; !exhausts {
+		e.Delay = max(out.Delay, 0)
 	}
 	s.Tell(e)
 	if exhausts && s.core.OnExhausted == shard.OnExhaustedHalt {

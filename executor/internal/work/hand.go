@@ -128,11 +128,10 @@ func causeOf(r *shard.Removal) error {
 // Then no handler is called, and the rest of its batch runs again.
 func (h *inHand) heed() bool {
 	r := h.removal()
-	if r == nil {
-		return false
+	if r != nil {
+		h.skip(causeOf(r))
 	}
-	h.skip(causeOf(r))
-	return true
+	return r != nil
 }
 
 // skip ends what is in hand before its handler is called.

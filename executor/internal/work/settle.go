@@ -41,7 +41,7 @@ func (w *worker) settle() {
 		}
 	}
 	if w.queue.Events.Watched() {
-		w.queue.Events.Outcomes(w.batch, w.errs != nil, w.attempt.Called) // before user code is called
+		w.queue.Events.Outcomes(w.batch, w.attempt.Taken, w.errs != nil, w.attempt.Called) // before user code is called
 	}
 	if w.judge.fatal != nil {
 		w.crew.End(w.judge.fatal)
