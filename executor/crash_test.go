@@ -252,7 +252,7 @@ func TestJobThatKillsTheProcess(t *testing.T) {
 		for _, reports := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s,reports=%t", way, reports), func(t *testing.T) {
 				if reports == (way == "kill") && !pushed() {
-					t.Skip("a death without a report is as one by kill: .ci/run, which sets STRAND_PUSH=1, sees to it")
+					t.Skip("a death without a report is as one by kill: STRAND_PUSH=1 does it")
 				}
 				if way == "memory" && (raceEnabled || runtime.GOOS != "linux") {
 					t.Skip("needs a limit of the address space, which the race detector does not bear")

@@ -51,7 +51,7 @@ func bubbles(t *testing.T, seeds int, stream uint64, f func(*testing.T, *rand.Ra
 	}
 }
 
-// pushed reports whether all that is made for a push is asked for, as .ci/run does.
+// pushed reports whether more is asked for than a test makes every day.
 func pushed() bool { return os.Getenv("STRAND_PUSH") != "" || long() }
 
 // long reports whether the long tiers are asked for.

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// builds skips what builds mutated trees, which takes long, unless it is asked for: .ci/run does.
+// builds skips what builds mutated trees, which takes long, unless it is asked for.
 func builds(t *testing.T) {
 	if os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
-		t.Skip("builds mutated trees: set STRAND_PUSH=1, as .ci/run does, or STRAND_LONG=1")
+		t.Skip("builds mutated trees: set STRAND_PUSH=1 or STRAND_LONG=1")
 	}
 }
 
