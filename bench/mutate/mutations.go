@@ -428,7 +428,7 @@ var inRoot = []mutation{
 	{"a pace with no time for what is late", "executor/internal/limit/limit.go", "(per + late +", "(per +", pacing},
 	{"a pace that counts from a late start", "executor/internal/limit/limit.go", "k.next = max(k.next, now) + k.limit.law.interval", "k.next = now + k.limit.law.interval", pacing},
 	{"a job ahead of one that was called", "executor/internal/limit/limit.go", "		if w.Turn < number {", "		if w.Turn > number {", pacing},
-	{"a queue at a limit without its turn", "executor/internal/limit/limit.go", "	k.lines[len(k.lines)-1] = l\n", "	k.lines[len(k.lines)-1], k.lines[0] = k.lines[0], l\n", pacing},
+	{"a queue at a limit without its turn", "executor/internal/limit/limit.go", "	k.lines = append(slices.Delete(k.lines, line, line+1), l)\n", "", pacing},
 	{"a turn that never ends", "executor/internal/quota/quota.go", "uint64(turn)))", "uint64(0)))", several},
 	{"places that are kept for no job of several keys", "executor/internal/limit/table.go", "w.turns < mostTurns ||", "true ||", gate{"./executor/internal/limit", "^Test(AJobOfSeveral|BusyKeys)"}},
 	{"permits of several keys that are asked for one by one", "executor/internal/limit/table.go", "k.waiting > 0 && k.running == 0 &&", "k.waiting < 0 &&", several},
