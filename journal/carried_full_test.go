@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -126,6 +127,55 @@ func TestALargeBlockIsCarriedWhereTheDiskGivesMore(t *testing.T) {
 		most = max(most, l.Stats().Bytes)
 	}
 	require.Less(t, most, 4<<20, "twice what is alive, and a little")
+	require.NoError(t, l.Close())
+}
+
+// What is kept on a disk is for the largest block of which something is live, and gone with the last of these, whichever
+// way they go.
+func TestRoomIsKeptForTheLargestBlock(t *testing.T) {
+	disk := new(Memory)
+	var refs, live []Ref
+	config := Config{trimSlack: 1, Deliver: gathering(t, &refs)}
+	l, err := OpenMemory(disk, config)
+	require.NoError(t, err)
+	queue, err := l.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	kept := func() {
+		t.Helper()
+		largest := 0
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, b := range l.chain.Blocks {
+			if b.Live > 0 {
+				largest = max(largest, b.Size)
+			}
+		}
+		for _, more := range []int{0, 1 << 20} {
+			room := l.chain.Kept(more)
+			require.GreaterOrEqual(t, room, max(largest, more)*3/2-48<<10)
+			require.LessOrEqual(t, room, max(largest*5/4, more)*3/2)
+			require.True(t, max(largest, more) > 32<<10 || room == 0, "%d, and %d more: %d", largest, more, room)
+		}
+	}
+	rand := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		refs = nil
+		appendMany(t, l, queue, 1+rand.IntN(300), 1000)
+		live = append(live, refs...)
+		rand.Shuffle(len(live), func(i, j int) { live[i], live[j] = live[j], live[i] })
+		n := rand.IntN(len(live) + 1)
+		l.Record(&Change{Ended: live[:n]})
+		live = live[n:]
+		require.NoError(t, l.Settled(t.Context()))
+		kept()
+	}
+	require.NoError(t, l.Close())
+	l, err = OpenMemory(disk.Crash(), config)
+	require.NoError(t, err)
+	kept()
+	l.Record(&Change{Ended: slices.Concat(l.PendingPages(queue)...)})
+	require.NoError(t, l.Settled(t.Context()))
+	require.Zero(t, l.chain.Kept(0))
 	require.NoError(t, l.Close())
 }
 

@@ -44,7 +44,7 @@ var pressing = &feature{
 		cfg.MaxBacklog.Payloads, cfg.MaxBacklog.Bytes = q.conf.num("backlog"), q.conf.num("bytes")
 	},
 	enqueue: func(d *draw, l line) {
-		l.set("fill", d.one("1", "200", "900", "3000"))
+		l.set("fill", d.one("1", "200", "900", "3000", "20000"))
 		if !l.has("ctx") {
 			l.set("ctx", "3s")
 		}

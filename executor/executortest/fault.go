@@ -82,7 +82,8 @@ func (x *Executor) present() *executor.Executor {
 }
 
 // Full has the disk take about so many bytes of payloads more, and then no other: calls
-// return ErrFull. There is room for the results of some hundred jobs beyond. A disk that
+// return ErrFull. There is room for the results of some hundred jobs beyond. Where a call of more
+// than 32 KiB waits, it takes less: see package journal on what is kept for such. A disk that
 // has become full, or has room again, is found out within a second: see
 // [Executor.Advance].
 func (x *Executor) Full(bytes int) { x.disk.Fill(max(bytes, 0), 64<<10) }

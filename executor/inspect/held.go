@@ -141,6 +141,7 @@ type LimitKey struct {
 	Config     LimitSetting `wire:"setting"` // that holds for it, with its defaults
 	Running    int          // jobs
 	Waiting    int          // jobs
+	Kept       int          // places that later jobs leave to some that wait for other keys, too
 	// Until is when the next job may start: the end of a pause, or as the rate
 	// says. Zero: now, or when one that runs has ended.
 	Until time.Time
@@ -157,11 +158,11 @@ func (k LimitKey) String() string {
 	if k.Config.Concurrent > 0 {
 		line += fmt.Sprintf(", %d of %d running", k.Running, k.Config.Concurrent)
 	}
-	switch {
-	case !k.Until.IsZero():
+	if k.Kept > 0 {
+		line += fmt.Sprintf(", %d kept for jobs that wait for other keys, too", k.Kept)
+	}
+	if !k.Until.IsZero() {
 		line += ", until " + k.Until.Format(time.RFC3339Nano)
-	case k.Waiting > 0 && !k.Config.Cluster && (k.Config.Concurrent == 0 || k.Running < k.Config.Concurrent):
-		line += ", kept for a job that waits for other keys, too"
 	}
 	if k.Waiting > 1 {
 		line += fmt.Sprintf(", %d waiting", k.Waiting)

@@ -128,8 +128,11 @@ func (l *Lanes) Back(positions ...journal.Position) {
 	l.mu.Lock()
 	defer l.unlock()
 	for _, p := range positions {
-		if n := l.of[p]; n != nil && n.payloads[n.find(p)].away { // or it has ended
-			at := &n.payloads[n.find(p)]
+		n := l.of[p]
+		if n == nil {
+			continue // it has ended
+		}
+		if at := &n.payloads[n.find(p)]; at.away {
 			at.away, at.anew = false, true
 			l.next(n)
 		}

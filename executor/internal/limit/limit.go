@@ -74,7 +74,7 @@ func (k *key) shown(now int64) inspect.LimitKey {
 	}
 	return inspect.LimitKey{
 		Limit: k.limit.name, Key: k.name, Config: inspect.LimitSetting(k.limit.config), Running: k.running,
-		Waiting: k.waiting + len(k.called), Until: on(k.from(1)), Paused: on(k.paused),
+		Waiting: k.waiting + len(k.called), Kept: len(k.kept), Until: on(k.from(1)), Paused: on(k.paused),
 	}
 }
 

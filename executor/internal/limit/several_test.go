@@ -39,8 +39,15 @@ func TestAJobOfSeveralBusyKeys(t *testing.T) {
 		for _, keys := range []int{2, 3, 10} {
 			for seed := range uint64(1) {
 				s := &simulation{t: t, r: rand.New(rand.NewPCG(seed, 5)), table: NewTable()}
+				started, all, most, shown := make([]int, keys), []Need(nil), 0, ""
 				takes := func() int64 { return (25 + s.r.Int64N(50)) * ms }
-				started, all, most := make([]int, keys), []Need(nil), 0
+				var look func()
+				look = func() {
+					if k := all[0].Limit.Key(s.now, "k"); k.Kept > 0 {
+						shown = k.String()
+					}
+					s.after(ms, look)
+				}
 				for k := range keys {
 					c, err := of[k%len(of)].WithDefaults()
 					require.NoError(t, err)
@@ -57,12 +64,16 @@ func TestAJobOfSeveralBusyKeys(t *testing.T) {
 					}
 				}
 				s.after(1010*ms, func() {
+					look()
 					clear(started)
 					s.lasting("all", all, takes, func(int64) { most = slices.Max(started) })
 				})
-				s.run(int64(20*time.Second))
+				s.run(int64(20 * time.Second))
 				require.NotZero(t, most, "%s, %d keys, seed %d", name, keys, seed)
 				require.Less(t, most, 40, "%s, %d keys, seed %d", name, keys, seed)
+				if name == "two permits" {
+					require.Contains(t, shown, ", 1 kept for jobs that wait for other keys, too")
+				}
 				for _, n := range all {
 					require.Empty(t, n.Limit.key(n.Key).kept)
 				}

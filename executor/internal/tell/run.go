@@ -59,7 +59,11 @@ func (s *Source) Passed(it *shard.Item, retry int, began time.Time) {
 // Outcomes tells what came of a batch, of which the first few were started. Without errs only
 // payloads that don't decode may have fared otherwise than well.
 func (s *Source) Outcomes(batch []*shard.Item, started int, errs bool, began time.Time) {
-	if !s.wants(verdicts) || !errs && !s.wants(successes) {
+	wanted := successes
+	if errs {
+		wanted = verdicts
+	}
+	if !s.wants(wanted) {
 		return
 	}
 	now := time.Now()
@@ -98,9 +102,10 @@ func (s *Source) outcome(it *shard.Item, started bool, e events.Event) {
 		return // nothing was cut short
 	}
 	e.Kind, e.Payloads, e.Position = ends[out.Verdict], left, uint64(in[first].Ref.Position())
+	e.Error, e.Delay = out.Error, max(out.Delay, 0)
 	exhausts := s.core.Exhausts(it)
-	if e.Error = out.Error; !exhausts {
-		e.Delay = max(out.Delay, 0)
+	if exhausts {
+		e.Delay = 0
 	}
 	s.Tell(e)
 	if exhausts && s.core.OnExhausted == shard.OnExhaustedHalt {

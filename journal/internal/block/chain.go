@@ -93,8 +93,9 @@ func (c *Chain) Kept(largest int) int {
 	return max(largest-small, 0) / 2 * 3
 }
 
-// gone takes a block of which nothing is live off the sizes.
+// gone takes a block of which nothing is live any more off memory and sizes.
 func (c *Chain) gone(b *Block) {
+	c.release(b)
 	if b.class > 0 {
 		c.sizes[b.class]--
 		b.class = 0
@@ -121,7 +122,6 @@ func (c *Chain) EndHere(r Ref, open *Writer) {
 	if r.Block != open.Block { // admitted when it was sealed
 		c.Live -= freed
 		if r.Block.Live == 0 {
-			c.release(r.Block)
 			c.gone(r.Block)
 			r.Block.over = place{open.Block, len(open.Entries), len(open.Marks)}
 		}
@@ -224,7 +224,6 @@ func (b *Block) leave(drop []store.Dropped, carried bool, next *Block) []store.D
 // carry writes the live ones of the entries of old into b and returns their size.
 func (c *Chain) carry(old *Block, entries []byte, b *Writer) int {
 	c.Live -= old.Bytes
-	c.release(old)
 	c.gone(old)
 	before := len(b.Entries)
 	offsets := make(map[uint32]uint32, old.Live)
@@ -255,6 +254,5 @@ func (c *Chain) InPieces(b *Block, parts []store.Dropped) {
 func (c *Chain) TakeBack() {
 	n := len(c.Blocks) - 1
 	c.Size -= c.Blocks[n].Size
-	c.gone(c.Blocks[n])
 	c.Blocks = c.Blocks[:n]
 }
