@@ -2,6 +2,7 @@ package world
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -62,12 +63,15 @@ var limiting = &feature{
 				l.set("burst", 2+d.IntN(3))
 			}
 		}
+		if d.chance(2) {
+			l.set("overall", 1+d.IntN(3)) // of all keys
+		}
 	},
 	queue: func(d *draw, l line) {
 		if d.chance(3) {
 			return
 		}
-		l.set("limited", "yes")
+		l.set("limited", d.one("yes", "overall"))
 	},
 	enqueue: withKey,
 	begin: func(w *world, x *executor.Executor) {
@@ -78,26 +82,41 @@ var limiting = &feature{
 		w.mu.Lock()
 		w.state["starts"], w.state["limits"] = map[string][]time.Time{}, &limits{all: cfg, until: map[string]span{}}
 		w.mu.Unlock()
-		w.newLimit(x)
+		w.newLimits(x)
 	},
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
-		if q.conf.has("limited") {
-			cfg.Conditions.Limits = []executor.LimitOf[payload]{{Limit: w.state["limit"].(*executor.Limit), Key: keyOf}}
+		if !q.conf.has("limited") {
+			return
 		}
+		all := []executor.LimitOf[payload]{{Limit: w.state["limit"].(*executor.Limit), Key: keyOf}}
+		if overall, ok := w.state["overall"].(*executor.Limit); ok {
+			all = append(all, executor.LimitOf[payload]{Limit: overall})
+		}
+		if q.conf.str("limited") == "overall" {
+			slices.Reverse(all)
+		}
+		cfg.Conditions.Limits = all
 	},
 	began: checkLimit,
 	peek:  func(w *world) { w.peekLimits() },
 }
 
-// newLimit makes the limit of an executor, as it is set.
-func (w *world) newLimit(x *executor.Executor) {
-	limit, err := executor.NewLimit(x, "limit", w.state["limits"].(*limits).all)
+// newLimits makes the limits of an executor, as they are set.
+func (w *world) newLimits(x *executor.Executor) {
+	w.newLimit(x, "limit", w.state["limits"].(*limits).all)
+	if n := w.conf.num("overall"); n > 0 {
+		w.newLimit(x, "overall", executor.LimitConfig{Concurrent: n, Cluster: w.conf.has("common")})
+	}
+}
+
+func (w *world) newLimit(x *executor.Executor, name string, cfg executor.LimitConfig) {
+	limit, err := executor.NewLimit(x, name, cfg)
 	if err != nil {
 		w.fail("NewLimit: %v", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.state["limit"] = limit
+	w.state[name] = limit
 }
 
 // eachLimit calls f with the limit of each node, and what keys are called there.
@@ -203,7 +222,7 @@ func (w *world) peekLimits() {
 		return
 	}
 	s := w.state["limits"].(*limits)
-	if all := w.x.Limits(); len(all) != 1 || all[0] != limit || limit.Name() != "limit" {
+	if all := w.x.Limits(); len(all) != 1+min(w.conf.num("overall"), 1) || all[0] != limit || limit.Name() != "limit" {
 		w.fail("limit: there are %v", all)
 	}
 	running := 0
@@ -220,6 +239,16 @@ func (w *world) peekLimits() {
 	}
 }
 
+// limited counts what runs of a key, or of all, beside a run that has begun and with it.
+func (w *world) limited(r *run, key string) (n int) {
+	for _, other := range w.running {
+		if other.queue.conf.has("limited") && (w.common() || other.node() == r.node()) && (key == "" || other.keys()[key]) {
+			n++
+		}
+	}
+	return n + 1
+}
+
 // checkLimit counts what runs of a key, and what has started in the last span.
 func checkLimit(w *world, r *run) {
 	if !r.queue.conf.has("limited") {
@@ -230,13 +259,11 @@ func checkLimit(w *world, r *run) {
 	if w.common() {
 		settled = time.Since(s.at) > w.heardIn()
 	}
+	if most, all := w.conf.num("overall"), w.limited(r, ""); most > 0 && all > most {
+		w.fail("limit: %d jobs run, of %d overall", all, most)
+	}
 	for key := range r.keys() {
-		atOnce, cfg := 1, s.all
-		for _, other := range w.running {
-			if other.queue.conf.has("limited") && (w.common() || other.node() == r.node()) && other.keys()[key] {
-				atOnce++
-			}
-		}
+		atOnce, cfg := w.limited(r, key), s.all
 		if cfg.Concurrent > 0 && atOnce > cfg.Concurrent && settled {
 			w.fail("limit: %d jobs of %s run, of %d", atOnce, key, cfg.Concurrent)
 		}

@@ -133,7 +133,7 @@ func (t *town) boot() {
 
 // enrol registers the queues of a life with another node.
 func (w *world) enrol(x *executor.Executor) error {
-	w.newLimit(x)
+	w.newLimits(x)
 	return w.registerAll(x)
 }
 
