@@ -172,10 +172,16 @@ func (c *Condition) Aside(by admit.Owner, forget bool) {
 	c.Do(func(t *Table, now int64) { t.Aside(now, by, forget) })
 }
 
+// Called implements [admit.Caller].
+func (c *Condition) Called(queue string) (ids []string) {
+	c.Do(func(t *Table, _ int64) { ids = t.keeping(queue) })
+	return ids
+}
+
 // Waits implements [admit.Condition]. Who waits for a time goes on by itself.
 func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	c.Do(func(t *Table, _ int64) {
-		if k, called := t.waits(by); k != nil && !called && k.from(1) == never && !k.limit.shared {
+		if k, called := t.waits(by); k != nil && !called && k.from(ahead{}) == never && !k.limit.shared {
 			all = []admit.Wait{{For: k.limit.name, On: t.running(k), Any: true}}
 		}
 	})

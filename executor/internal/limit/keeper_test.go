@@ -295,7 +295,12 @@ func TestAnAskSaysWhatIsSo(t *testing.T) {
 	a = p.ask(6 * late)
 	require.Equal(t, quota.Pause{New: true, For: 3 * late, Age: 2 * late}, a.Pauses)
 	p.hear(6*late, 6*late, a, quota.Answer{}, false)
-	require.True(t, p.ask(7*late).Pauses.New, "nobody has heard of it")
+	table.Throttle(7*late, &Grant{owner: admit.Owner{ID: "b"}, needs: []Need{{l, "k"}}}, nil, 8*late)
+	a = p.ask(7 * late)
+	require.Equal(t, []bool{true, false}, []bool{a.Pauses.New, a.Pauses.Least}, "nobody has heard of the one by hand, which counts")
+	table.Throttle(7*late, &Grant{owner: admit.Owner{ID: "b"}, needs: []Need{{l, "k"}}}, nil, 8*late)
+	p.hear(7*late, 7*late, a, quota.Answer{}, false)
+	require.Equal(t, quota.Pause{New: true, For: 2 * late}, p.ask(7*late).Pauses)
 }
 
 // An answer that was on its way when this process was taken for dead is for one that is no more.

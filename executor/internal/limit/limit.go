@@ -74,7 +74,7 @@ func (k *key) shown(now int64) inspect.LimitKey {
 	}
 	return inspect.LimitKey{
 		Limit: k.limit.name, Key: k.name, Config: inspect.LimitSetting(k.limit.config), Running: k.running,
-		Waiting: k.waiting + len(k.called), Kept: len(k.kept), Until: on(k.from(1)), Paused: on(k.paused),
+		Waiting: k.waiting + len(k.called), Kept: len(k.kept), Until: on(k.from(ahead{})), Paused: on(k.paused),
 	}
 }
 
@@ -236,44 +236,38 @@ type waiter struct {
 	kept         []*key // that have a place for it
 }
 
-// free is how many jobs may start now.
-func (k *key) free(now int64) int {
-	if now < k.paused {
-		return 0
+// open reports whether a job may start now that comes after others.
+func (k *key) open(now int64, after ahead) bool {
+	switch law := k.limit.law; {
+	case now < k.paused:
+		return false
+	case k.part != nil:
+		return k.part.open(now, after)
+	case law.concurrent > 0 && law.concurrent-k.running <= after.permits:
+		return false
+	case law.interval == 0:
+		return true
+	default:
+		lead := now + law.ahead - max(k.next, now)
+		return lead >= 0 && lead/law.interval >= int64(after.starts)
 	}
-	if k.part != nil {
-		return k.part.free(now)
-	}
-	free := math.MaxInt
-	if k.limit.law.concurrent > 0 {
-		free = max(k.limit.law.concurrent-k.running, 0)
-	}
-	if k.limit.law.interval > 0 {
-		lead := now + k.limit.law.ahead - max(k.next, now)
-		if lead < 0 {
-			return 0
-		}
-		free = min(free, int(lead/k.limit.law.interval)+1)
-	}
-	return free
 }
 
-// from is when n jobs may start, or never by themselves: before that one has to end,
-// or to start.
-func (k *key) from(n int) int64 {
+// from is when a job may start that comes after others, or never by itself: before that
+// one has to end, or to start.
+func (k *key) from(after ahead) int64 {
 	if k.part != nil {
-		return k.part.from(n)
+		return k.part.from(after)
 	}
-	if k.limit.law.concurrent > 0 && k.limit.law.concurrent-k.running < n {
+	if k.limit.law.concurrent > 0 && k.limit.law.concurrent-k.running <= after.permits {
 		return never
 	}
 	at := k.paused
 	if k.limit.law.interval > 0 {
-		lead := int64(n-1) * k.limit.law.interval
-		if lead > k.limit.law.ahead {
+		if int64(after.starts) > k.limit.law.ahead/k.limit.law.interval {
 			return never
 		}
-		at = max(at, k.next+lead-k.limit.law.ahead)
+		at = max(at, k.next+int64(after.starts)*k.limit.law.interval-k.limit.law.ahead)
 	}
 	return at
 }
@@ -302,7 +296,8 @@ func (k *key) begin(now int64) {
 func (k *key) pause(now, until int64, least bool) {
 	k.paused = until
 	if k.part != nil {
-		k.part.pause, k.part.said = quota.Pause{New: true, Least: least}, now
+		k.part.pause.Least = least && (k.part.pause.Least || !k.part.pause.New) // one by hand, of which nobody has heard, counts
+		k.part.pause.New, k.part.said = true, now
 	}
 }
 
@@ -330,7 +325,7 @@ func (k *key) event(now int64) int64 {
 	}
 	if k.waiting > 0 {
 		_, before := k.turn()
-		return min(at, k.from(before+1))
+		return min(at, k.from(before))
 	}
 	if over, _ := k.idle(now); over != never {
 		return (over/forgetEvery + 1) * forgetEvery // together with others
@@ -368,16 +363,16 @@ func (k *key) leave(w *waiter) {
 
 // turn returns the line whose turn it is, among those whose first job has the fewest turns and places kept
 // before it, and how many these are.
-func (k *key) turn() (line, before int) {
-	before = math.MaxInt
+func (k *key) turn() (line int, before ahead) {
 	for i, l := range k.lines {
-		if n := k.places(l.jobs[0].Turn); n < before {
-			if line, before = i, n; n == 0 {
+		if n := k.places(l.jobs[0].Turn); i == 0 || n.permits < before.permits {
+			if line, before = i, n; n.permits == 0 {
 				break
 			}
 		}
 	}
-	return line, before + len(k.called)
+	before.permits, before.starts = before.permits+len(k.called), before.starts+len(k.called)
+	return line, before
 }
 
 // call calls the first job of a line.
@@ -396,12 +391,13 @@ func (k *key) call(now int64, line int) *waiter {
 	return w
 }
 
-// reserved is how many turns and places are kept for jobs that came before one.
-func (k *key) reserved(number int64) int {
+// reserved are the turns and places that are kept for jobs that came before one.
+func (k *key) reserved(number int64) ahead {
 	n := k.places(number)
 	for _, w := range k.called {
 		if w.Turn < number {
-			n++
+			n.permits++
+			n.starts++
 		}
 	}
 	return n

@@ -3,7 +3,6 @@ package limit
 import (
 	"cmp"
 	"context"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -49,19 +48,10 @@ type part struct {
 // start is a time at which a job may begin, and the last one.
 type start struct{ from, until int64 }
 
-// free is how many jobs may start now.
-func (p *part) free(now int64) int {
-	free := math.MaxInt
-	if !p.known {
-		return 0
-	}
-	if p.key.limit.law.concurrent > 0 {
-		free = max(p.permits-p.key.running, 0)
-	}
-	if p.key.limit.law.interval > 0 {
-		free = min(free, p.usable(now))
-	}
-	return free
+// open is [key.open].
+func (p *part) open(now int64, after ahead) bool {
+	law := p.key.limit.law
+	return p.known && (law.concurrent == 0 || p.permits-p.key.running > after.permits) && (law.interval == 0 || p.usable(now) > after.starts)
 }
 
 // usable is how many starts there are for now.
@@ -74,14 +64,14 @@ func (p *part) usable(now int64) (n int) {
 	return n
 }
 
-// from is when n jobs may start, or never by themselves.
-func (p *part) from(n int) int64 {
+// from is [key.from].
+func (p *part) from(after ahead) int64 {
 	k := p.key
 	switch {
-	case !p.known, k.limit.law.concurrent > 0 && p.permits-k.running < n, k.limit.law.interval > 0 && len(p.starts) < n:
+	case !p.known, k.limit.law.concurrent > 0 && p.permits-k.running <= after.permits, k.limit.law.interval > 0 && len(p.starts) <= after.starts:
 		return never
 	case k.limit.law.interval > 0:
-		return max(k.paused, p.starts[n-1].from)
+		return max(k.paused, p.starts[after.starts].from)
 	}
 	return k.paused
 }
@@ -103,7 +93,11 @@ func (p *part) drop(now int64) {
 
 // forget reports whether nobody here or elsewhere needs to know of the part any longer.
 func (p *part) forget(now int64) bool {
-	if p.drop(now); p.asking || p.pause.New || p.wants() > 0 || p.told != [2]int{} || p.unused > 0 {
+	wants := p.wants()
+	if p.key.limit.law.concurrent == 0 { // what has started needs no more
+		wants -= p.key.running
+	}
+	if p.drop(now); p.asking || p.pause.New || wants > 0 || p.told != [2]int{} || p.unused > 0 {
 		return false
 	}
 	p.known, p.begun, p.starts = false, false, nil
@@ -189,7 +183,10 @@ func (p *part) hear(sent, now int64, of quota.Ask, a quota.Answer, ok bool) {
 	if !ok {
 		p.failed = now + askAgain
 		p.retry = p.failed
-		p.pause.New = p.pause.New || of.Pauses.New
+		if of.Pauses.New {
+			p.pause.Least = of.Pauses.Least && (p.pause.Least || !p.pause.New)
+			p.pause.New = true
+		}
 		return
 	}
 	p.known, p.permits, p.share, p.retry, p.anew = true, a.Permits, a.Share, now+a.Retry, never

@@ -111,22 +111,29 @@ func (t *Table) Enter(now int64, owner admit.Owner, needs []Need, wake func()) *
 	return g
 }
 
-// place is one that a key has for a job.
+// place is one that a key has for a job: a permit, and a time of the rate if start is set.
 type place struct {
 	of    *waiter
 	until int64
+	start bool
 }
+
+// ahead is what others have of a key before a job may start: their turns, and their places.
+type ahead struct{ permits, starts int }
 
 // give gives the place of a job to others.
 func (k *key) give(w *waiter) {
 	k.kept = slices.DeleteFunc(k.kept, func(p place) bool { return p.of == w })
 }
 
-// places is how many are kept for jobs that came before one.
-func (k *key) places(number int64) (n int) {
+// places are those that are kept for jobs that came before one.
+func (k *key) places(number int64) (n ahead) {
 	for _, p := range k.kept {
 		if p.of.Turn < number {
-			n++
+			n.permits++
+			if p.start {
+				n.starts++
+			}
 		}
 	}
 	return n
@@ -135,14 +142,15 @@ func (k *key) places(number int64) (n int) {
 // keep keeps places in the keys of a call for a job whose turn has come too often in vain, for as long
 // again as that has gone on, unless a job that came before it has one there: it goes first, and what
 // the two don't share is used meanwhile. No times of a rate are kept, and lost, as long as the job has
-// to wait for a permit or for a slower rate.
+// to wait for a permit or for a slower rate, and nothing while one of its keys is paused.
 func (t *Table) keep(now int64, w *waiter, full *key) {
-	if w.turns < mostTurns || slices.ContainsFunc(t.keys, func(k *key) bool { return k.places(w.Turn) > 0 }) {
+	if w.turns < mostTurns || slices.ContainsFunc(t.keys, func(k *key) bool { return k.paused > now || k.places(w.Turn).permits > 0 }) {
 		return
 	}
 	for _, k := range t.keys {
-		if of := k.limit.law; of.concurrent > 0 || !full.lacks() && of.interval >= full.limit.law.interval {
-			k.kept, w.kept = append(k.kept, place{w, now + now - w.since}), append(w.kept, k)
+		of := k.limit.law
+		if start := !full.lacks() && of.interval >= full.limit.law.interval; start || of.concurrent > 0 {
+			k.kept, w.kept = append(k.kept, place{w, now + now - w.since, start}), append(w.kept, k)
 		}
 	}
 }
@@ -154,11 +162,21 @@ func (t *Table) need(now, number int64, needs []Need) (full *key) {
 	for _, n := range needs {
 		k := n.Limit.key(n.Key)
 		t.keys = append(t.keys, k)
-		if k.free(now) <= k.reserved(number) && (full == nil || k.lacks() && !full.lacks()) {
+		if !k.open(now, k.reserved(number)) && (full == nil || k.lacks() && !full.lacks()) {
 			full = k
 		}
 	}
 	return full
+}
+
+// keeping returns the jobs of a queue that wait and have places: others leave these to them.
+func (t *Table) keeping(queue string) (ids []string) {
+	for by, w := range t.waiters {
+		if by.Queue == queue && len(w.kept) > 0 {
+			ids = append(ids, by.ID)
+		}
+	}
+	return ids
 }
 
 // Aside says that a job waits for something else, or does not come for now: others
@@ -254,7 +272,7 @@ func (t *Table) settleKey(now int64, k *key) {
 	k.kept = slices.DeleteFunc(k.kept, func(p place) bool { return p.until <= now })
 	for k.waiting > 0 {
 		line, before := k.turn()
-		if k.free(now) <= before {
+		if !k.open(now, before) {
 			break
 		}
 		w := k.call(now, line)
@@ -327,8 +345,8 @@ func (t *Table) Expire(now int64) {
 		t.sweep = now + keepNumber
 		for w := range t.asides {
 			if w.until <= now {
-				delete(t.asides, w)
 				delete(t.waiters, w.owner)
+				t.settle(now, t.stepOut(w)...)
 			}
 		}
 	}
