@@ -200,6 +200,55 @@ func TestLaralocker_A04_Failure(t *testing.T) {
 	})
 }
 
+// A03: it keeps its value, too, when its retry has to wait for something else.
+func TestLaralocker_A03_KeptSlotOfARetryThatWaits(t *testing.T) {
+	for name, skip := range map[string]bool{"limit": false, "pause": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
+					switch {
+					case job.ID == "a" && job.Attempt == 1:
+						return errBoom
+					case job.ID == "b":
+						time.Sleep(10 * time.Minute)
+					}
+					return nil
+				}}
+				cfg := executor.QueueConfig[string]{RetryIn: always(time.Minute)}
+				limit := must(executor.NewLimit(x, "l", executor.LimitConfig{Concurrent: 1}))
+				busy := ""
+				cfg.Conditions.Limits = []executor.LimitOf[string]{{Limit: limit, Key: func(id, _ string) string {
+					if id == busy {
+						time.Sleep(time.Second)
+					}
+					return map[bool]string{true: id, false: "k"}[skip || id == "c"]
+				}}}
+				q := s.shop(t, x, executor.SlotsConfig[int]{KeepOnFailure: true, TTL: time.Hour}, cfg)
+				start(t, x)
+				enqueue(t, q, "a", "")
+				synctest.Wait()
+				enqueue(t, q, "b", "")
+				time.Sleep(30 * time.Second)
+				if skip {
+					busy = "a" // its retry is paused in the function
+					time.Sleep(30*time.Second + 500*time.Millisecond)
+					_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs("tickets", "a"))
+					require.NoError(t, err)
+				}
+				time.Sleep(time.Minute)
+				enqueue(t, q, "c", "")
+				time.Sleep(20 * time.Minute)
+				_, err := x.Inspect().Resume(t.Context(), inspect.SelectIDs("tickets", "a"))
+				require.NoError(t, err)
+				time.Sleep(time.Minute)
+				require.Equal(t, []string{"a 1", "b 2", "c 3", "a 1"}, s.log())
+				stop(t, x)
+			})
+		})
+	}
+}
+
 // A04: a holder clears its reservation by hand: others get the value, and its own
 // success is one, but does not move the sequence.
 func TestLaralocker_A04_ClearByHand(t *testing.T) {

@@ -82,7 +82,7 @@ func (c *condition[V]) reserve(ctx context.Context, h *hold[V], job lock.Job) er
 	var r *reserved[V]
 	s.cfg.Ledger.View(func() { r = s.mine[h.by] })
 	taken := false
-	if r == nil || r.Extend(h.ttl) != nil {
+	if h.kept = r != nil && r.Extend(h.ttl) == nil; !h.kept {
 		next, err := s.slots.Reserve(ctx, lock.Options{Owner: h.by.String(), TTL: h.ttl})
 		if err != nil {
 			return err
@@ -183,6 +183,7 @@ type hold[V any] struct {
 	r   *reserved[V]
 	ttl time.Duration
 
+	kept    bool        // for this run, by the one before
 	cleared atomic.Bool // by hand
 	runs    atomic.Bool // its handler has been called
 	admit.Heart
@@ -236,7 +237,8 @@ func (h *hold[V]) Settle(v shard.Verdict, over bool) []journal.Set {
 	if s.mine[h.by] != h.r {
 		return nil // it was cleared by hand
 	}
-	if v == shard.VerdictFailed && !over && s.cfg.KeepOnFailure {
+	keeps := s.cfg.KeepOnFailure && (v == shard.VerdictFailed || v == shard.VerdictInterrupted && h.kept)
+	if !over && (keeps || v == shard.VerdictUnstarted && h.kept) {
 		return nil
 	}
 	delete(s.mine, h.by)
