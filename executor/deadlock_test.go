@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 )
 
@@ -220,4 +222,38 @@ func TestDeadlockIsNoneWhereOneIsEnough(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A job stands in line, and before its shard hears of it another payload of its id locks what the other one waits for: it
+// fails, and does not wait where nobody wakes it.
+func TestDeadlockThatClosesBeforeAJobIsParked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var once sync.Once
+		var close func()
+		x, err := executor.OpenWatched(executor.Config{}, func(e events.Event) {
+			if e.Kind == events.Parked && e.ID == "j" {
+				once.Do(close)
+			}
+		})
+		require.NoError(t, err)
+		ok := func(context.Context, executor.Merged[string]) error { return nil }
+		first := handle(t, x, "first", ok, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{OnEnqueue: keys("a"), Unlock: keys("a"), BlockedBy: keys("b")},
+		}})
+		locks := executor.Locks[string]{BlockedBy: keys("a"), OnEnqueue: func(_, payload string) []string { return strings.Fields(payload) }}
+		q := handle(t, x, "q", ok, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
+		close = func() { enqueue(t, q, "j", "b") }
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
+		start(t, x)
+		enqueue(t, first, "l", "")
+		synctest.Wait()
+		enqueue(t, q, "j", "")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		jobs, err := x.Inspect().Jobs(t.Context(), inspect.JobQuery{Queue: "q"})
+		require.NoError(t, err)
+		require.Equal(t, []inspect.JobState{inspect.JobRetrying}, []inspect.JobState{jobs.Jobs[0].State})
+		require.Contains(t, jobs.Jobs[0].LastError, "first/l")
+		stop(t, x)
+	})
 }

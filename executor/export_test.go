@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/look"
@@ -25,6 +26,17 @@ const (
 func OpenOn(disk *journal.Memory, cfg Config) (*Executor, error) {
 	return openElsewhere("a disk in memory", cfg, nil, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, c) })
 }
+
+// OpenWatched opens an executor in memory; told hears of each event at once, from where it happens.
+func OpenWatched(cfg Config, told func(events.Event)) (*Executor, error) {
+	return openElsewhere("memory", cfg, watcher{told: told}, func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(new(journal.Memory), c) })
+}
+
+type watcher struct{ told func(events.Event) }
+
+func (watcher) Accepted(string, *journal.Entry) {}
+
+func (w watcher) Told(e events.Event) { w.told(e) }
 
 // BreakShards makes every shard fail as a bug of ours would.
 func (x *Executor) BreakShards() {

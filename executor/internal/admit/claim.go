@@ -26,12 +26,13 @@ type Claim struct {
 	read     bool
 	passed   bool // all conditions; or else they are to forget the job when it is settled
 	woken    atomic.Bool
+	again    uint64 // of the list when it was made
 }
 
 // Claim returns that of a job, which has nothing yet; it: nil for one that ends without
 // a worker.
 func (l *List) Claim(id string, it *shard.Item) *Claim {
-	c := &Claim{By: Owner{Queue: l.Queue, ID: id}, Item: it, list: l}
+	c := &Claim{By: Owner{Queue: l.Queue, ID: id}, Item: it, list: l, again: l.again.Load()}
 	c.holds = slices.Grow(c.inline[:0], len(l.asked))[:len(l.asked)]
 	return c
 }
@@ -93,8 +94,8 @@ func (c *Claim) Wake() {
 	c.list.Wake(c.By.ID)
 }
 
-// Woken reports whether Wake was called.
-func (c *Claim) Woken() bool { return c.woken.Load() }
+// Woken reports whether Wake was called, or the job may be in no line any more.
+func (c *Claim) Woken() bool { return c.woken.Load() || c.again != c.list.again.Load() }
 
 // Payloads are those that the worker has in hand, without those that do not decode.
 func (c *Claim) Payloads() (all []Payload, err error) {

@@ -41,6 +41,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -59,8 +60,9 @@ type List struct {
 	Shards *shards.Set
 	Clock  func() int64
 
-	asked     []Condition // before a job runs
-	durable   int         // those of asked up to the last whose holds have to be on disk; 0: none
+	asked     []Condition   // before a job runs
+	again     atomic.Uint64 // calls of AskAgain
+	durable   int           // those of asked up to the last whose holds have to be on disk; 0: none
 	checkers  []Checker
 	witnesses []Witness
 	listeners []Listener
@@ -188,6 +190,13 @@ func (l *List) Wake(id string) {
 			}
 		}
 	})
+}
+
+// AskAgain is Wake for a job that has left its line, because something else has closed a
+// circle through it. The worker that is about to give it back hears of it, too.
+func (l *List) AskAgain(id string) {
+	l.again.Add(1)
+	l.Wake(id)
 }
 
 // StepAside has a job that is paused wait for nothing else: its turn would keep others

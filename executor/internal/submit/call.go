@@ -158,7 +158,7 @@ func (d *Door) Lock(ctx context.Context, entries []journal.Entry, keys [][]strin
 // a circle: then it hears of that.
 func (d *Door) Reconsider(id string, keys []string) {
 	if len(keys) > 0 && d.Graph.Closed(admit.Owner{Queue: d.To.Name, ID: id}) != nil {
-		d.To.Admission.Wake(id)
+		d.To.Admission.AskAgain(id)
 	}
 }
 
