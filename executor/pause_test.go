@@ -371,6 +371,32 @@ func pausesAndLocks(t *testing.T, of inspect.Selection) {
 	})
 }
 
+// A job that is paused before its handler is called gives back what it had locked to run.
+func TestPauseBeforeTheHandlerUnlocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var p probe
+		key := func(string, string) []string { return []string{"k"} }
+		cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: key, OnRun: key, Unlock: key}}}
+		cfg.Conditions.Limits = []executor.LimitOf[string]{{Limit: must(executor.NewLimit(x, "l", executor.LimitConfig{})), Key: func(id, _ string) string {
+			if id == "a" {
+				time.Sleep(time.Second)
+			}
+			return id
+		}}}
+		q := handle(t, x, "q", p.handle, cfg)
+		start(t, x)
+		enqueue(t, q, "a", "1")
+		time.Sleep(500 * time.Millisecond) // in the key function
+		_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs("q", "a"))
+		require.NoError(t, err)
+		enqueue(t, q, "b", "1")
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"b[1]"}, p.log())
+		stop(t, x)
+	})
+}
+
 // A paused queue keeps nobody waiting whose turn would come after that of its jobs.
 func TestPausedQueueGivesUpItsTurn(t *testing.T) {
 	bubble(t, func(t *testing.T) {

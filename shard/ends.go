@@ -53,6 +53,8 @@ func (c *ends) settle(now int64, it *Item) {
 		verdict := it.Outcome.Verdict // as the recorder hears it
 		if all := it.removals.Load(); all != nil && verdict == VerdictCanceled {
 			verdict = (*all)[len(*all)-1].Verdict // the last payloads are gone by it
+		} else if verdict == VerdictInterrupted && it.Outcome.Skipped {
+			verdict = VerdictUnstarted // what was taken for it goes back
 		}
 		c.change.Claims = append(c.change.Claims, claim{it.Claim, verdict, it.over})
 	}
@@ -84,7 +86,7 @@ func (c *ends) decide(now int64, it *Item) {
 		c.counts.Snoozed++
 		c.again(l, it, judged, behind, it.Retry, later(now, out.Delay), it.LastError)
 	default:
-		if out.Verdict == VerdictInterrupted {
+		if out.Verdict == VerdictInterrupted && !out.Skipped {
 			c.counts.Interrupted++
 		}
 		if it.settled == 0 {

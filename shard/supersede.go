@@ -184,7 +184,9 @@ func (c *ends) overtaken(now int64, it *Item) bool {
 	case VerdictSnoozed:
 		c.counts.Snoozed++
 	case VerdictInterrupted:
-		c.counts.Interrupted++
+		if !it.Outcome.Skipped {
+			c.counts.Interrupted++
+		}
 	}
 	c.giveWay(it.lane, it)
 	return true

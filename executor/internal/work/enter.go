@@ -32,6 +32,7 @@ func (a *admission) enter() {
 		a.hand.Unlock()
 		if err := a.crew.Log.Settled(a.crew.Starting); err != nil {
 			for len(a.batch) > 0 {
+				a.batch[0].Outcome.Skipped = true
 				a.refuse(0, err)
 			}
 		}

@@ -138,6 +138,9 @@ func (h *inHand) heed() bool {
 func (h *inHand) skip(cause error) {
 	h.attempt.End(cause)
 	h.errs = slices.Repeat([]error{cause}, len(h.batch))
+	for _, it := range h.batch {
+		it.Outcome.Skipped = true
+	}
 }
 
 var errPaused = errors.New("executor: paused") // of what no handler was called for: it runs again
