@@ -3,7 +3,14 @@ package executor_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -71,4 +78,51 @@ func (f *flags) Lock(_ context.Context, key string) error {
 
 func (f *flags) Unlock(_ context.Context, key string) error {
 	return f.change(key, func(int) int { return 0 })
+}
+
+// canceled is a service whose watchers are counted.
+type canceled struct {
+	counters
+	watchers atomic.Int64
+}
+
+func (c *canceled) Watch(key string, wake func()) (cancel func(), locked bool) {
+	if cancel, locked = c.counters.Watch(key, wake); locked {
+		c.watchers.Add(1)
+		cancel = sync.OnceFunc(func() { c.watchers.Add(-1) })
+	}
+	return cancel, locked
+}
+
+// A job that asks again, because something else has woken it, leaves one watcher with its service, and none when it is gone.
+func TestAServiceForgetsWatchers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		var p probe
+		s := new(canceled)
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{BlockedBy: func(string, string) []string { return []string{"k"} }, Service: s},
+		}})
+		start(t, x)
+		require.NoError(t, s.Lock(t.Context(), "k"))
+		enqueue(t, q, "a", "1")
+		enqueue(t, q, "b", "1")
+		synctest.Wait()
+		for range 3 {
+			_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs("q", "a"))
+			require.NoError(t, err)
+			_, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs("q", "a"))
+			require.NoError(t, err)
+			synctest.Wait()
+			require.EqualValues(t, 2, s.watchers.Load())
+		}
+		_, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("q", "a"))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.EqualValues(t, 1, s.watchers.Load())
+		require.NoError(t, s.Unlock(t.Context(), "k"))
+		synctest.Wait()
+		require.Equal(t, []string{"b[1]"}, p.log())
+		stop(t, x)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -41,6 +42,8 @@ type Condition struct {
 	Handlers                            context.Context // of user code that undoes something
 
 	Refuse func(d lock.Decision, why error) error // what a job gets that does not wait, or can't be woken
+
+	watches sync.Map // of admit.Owner: the cancel of its Watch of Service
 }
 
 // Waits reports whether a job that is blocked waits.
@@ -139,6 +142,7 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 
 // enterService is Enter with the queue's own service.
 func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold) error {
+	c.unwatch(cl.By)
 	locked, err := c.lockedServed(ctx, h.blockedBy)
 	if err != nil {
 		return err
@@ -167,8 +171,12 @@ func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold) 
 		return c.Refuse(decision, nil)
 	}
 	var blocked bool
-	if err := guard.Call(func() error { _, blocked = watcher.Watch(locked[0], cl.Wake); return nil }); err != nil {
+	var cancel func()
+	if err := guard.Call(func() error { cancel, blocked = watcher.Watch(locked[0], cl.Wake); return nil }); err != nil {
 		return err
+	}
+	if cancel != nil {
+		c.watches.Store(cl.By, cancel)
 	}
 	if !blocked {
 		cl.Wake() // it was unlocked just now
@@ -221,8 +229,17 @@ func (c *Condition) withdrawServed(keys []string) {
 	}
 }
 
+// unwatch has the service forget the waker of a job. The caller may be an actor, which code of
+// the service could end.
+func (c *Condition) unwatch(by admit.Owner) {
+	if cancel, watches := c.watches.LoadAndDelete(by); watches {
+		go guard.Hook(c.Logger, "cancel of Watch", cancel.(func()))
+	}
+}
+
 // Aside implements [admit.Condition].
 func (c *Condition) Aside(by admit.Owner, forget bool) {
+	c.unwatch(by)
 	c.ledger.Do(nil, func() { c.Leave(by, forget) })
 }
 
