@@ -68,3 +68,21 @@ func TestACircleThroughALaneFailsOne(t *testing.T) {
 	k.then = func() {}
 	require.ErrorIs(t, first(), admit.ErrWaits)
 }
+
+// What a job that was set aside leaves in a lane goes with it: a later payload of its queue waits there, as others see it,
+// before it has asked.
+func TestAJobThatWasSetAsideLeavesNothing(t *testing.T) {
+	lanes := new(Lanes)
+	for number, queue := range []string{"", "first", "next"} {
+		lanes.Join(uint32(number), queue)
+	}
+	lanes.Add("42", 1, 1)
+	lanes.Add("42", 2, 2)
+	c, by := &Condition{lanes, 2}, admit.Owner{Queue: "next", ID: "42"}
+	require.False(t, lanes.Enter("42", 2, 2, func() {}))
+	c.Aside(by, true)
+	require.Empty(t, c.Waits(by))
+	lanes.Remove(2)
+	lanes.Add("42", 3, 2)
+	require.Len(t, c.Waits(by), 1)
+}

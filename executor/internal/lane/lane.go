@@ -150,10 +150,15 @@ func (l *Lanes) Remove(positions ...journal.Position) {
 			continue
 		}
 		delete(l.of, p)
-		if i := n.find(p); i > 0 {
+		i := n.find(p)
+		queue := n.payloads[i].queue
+		if i > 0 {
 			n.payloads = slices.Delete(n.payloads, i, i+1)
 		} else {
 			n.payloads = n.payloads[1:] // most often, and however long the lane is
+		}
+		if wake, asked := n.wakers[queue]; asked && wake == nil && !slices.ContainsFunc(n.payloads, func(p payload) bool { return p.queue == queue }) {
+			delete(n.wakers, queue) // what was set aside is gone
 		}
 		l.next(n)
 	}

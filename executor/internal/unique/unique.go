@@ -147,12 +147,12 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	return all
 }
 
-// Called implements [admit.Caller].
+// Called implements [admit.Caller]. A job of several keys may be first at one that is free.
 func (c *Condition) Called(queue string) (ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for by, p := range c.places {
-		if _, granted := p.Lease(); granted && by.Queue == queue {
+		if _, granted := p.Lease(); by.Queue == queue && (granted || len(p.Keys()) > 1) {
 			ids = append(ids, by.ID)
 		}
 	}
