@@ -84,3 +84,14 @@ func TestGuardOfLaterConnections(t *testing.T) {
 	server.Exec(t, "ALTER ROLE postgres RESET ALL")
 	require.NoError(t, <-done)
 }
+
+// A role with another isolation does not matter: what is read behind a lock is what its last owner has written.
+func TestIsolationOfARole(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t)
+	server.Exec(t, "ALTER ROLE postgres SET default_transaction_isolation = 'serializable'")
+	r := newRig(t, server.URL(), 1)
+	var isolation string
+	require.NoError(t, r.pool.QueryRow(t.Context(), "SELECT current_setting('transaction_isolation')").Scan(&isolation))
+	require.Equal(t, "read committed", isolation)
+}

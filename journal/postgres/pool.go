@@ -43,6 +43,10 @@ func newPool(ctx context.Context, url string, single bool, most int32) (*pgxpool
 		// What is compiled for a short statement takes longer than that; and a plan that reads a whole table,
 		// because it was small when the connection was young, is slow when an old snapshot has made it large.
 		_, _ = conn.Exec(ctx, "SELECT set_config(s, 'off', false) FROM unnest(ARRAY['jit', 'enable_seqscan', 'enable_bitmapscan']) s")
+		// Who waits for a lock has to see what the one before has written, whatever the role has.
+		if _, err := conn.Exec(ctx, "SET default_transaction_isolation = 'read committed'"); err != nil {
+			return err
+		}
 		return guardServer(ctx, conn, single, false)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
