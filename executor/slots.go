@@ -123,7 +123,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 
 // Of returns the value that a running job has been given. The handler calls it with the
 // [Job] or [Merged] that it got. ok is false when Conditions.Slots of its queue does not list
-// the sequence, and after [Slots.Clear], also when half of the batch is called again.
+// the sequence, and after [Slots.Clear], even if the batch is halved and called again.
 func (s *Slots[V]) Of(job Parent) (value V, ok bool) { return s.all.Value(job.origin().claim) }
 
 // Clear gives the value of a running job back: the success of the job no longer moves

@@ -161,7 +161,7 @@ const (
 const (
 	// JobRetrying: its last run failed, and it waits for the next one.
 	JobRetrying JobState = "retrying"
-	// JobParked: it is blocked: it waits for a key, lease, slot, limit or turn, or its id, or a prefix of it, is paused.
+	// JobParked: it waits for a key, lease, slot, limit or turn, or a person has paused its id or a prefix of the id.
 	JobParked JobState = "parked"
 	// JobFresh: it has used up no retry, whatever it does now; these jobs are those that
 	// QueueStats.Fresh counts. It can be asked for as a state can, and no job shows it.

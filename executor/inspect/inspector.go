@@ -199,28 +199,28 @@ type Inspector interface {
 	// room that is kept for results.
 	DeleteDead(ctx context.Context, which Selection) (int, error)
 
-	// Pause keeps what a Selection means from running jobs until Resume, also after a restart
-	// or a crash: the executor ([SelectExecutor]), a queue ([SelectQueue]), some ids
-	// ([SelectIDs]), or the ids that begin in some way, of a tenant for example
-	// ([SelectPrefix]). An id need not have a job: what is accepted later waits, too. These are
-	// paused independently: a job runs when none of them is. A pause goes along to a new name
-	// of the queue; see QueueConfig.RenamedFrom. At most 100,000 ids and 10,000 prefixes of a
-	// queue are paused at a time.
+	// Pause stops the jobs of a Selection from starting until Resume, also after a restart or a
+	// crash: all of the executor ([SelectExecutor]), those of a queue ([SelectQueue]), of some
+	// ids ([SelectIDs]), or of all ids with a prefix, of a tenant for example ([SelectPrefix]).
+	// An id need not have a job: what is accepted later waits, too. Each of the four is paused
+	// by itself, and a job runs when none of them keeps it. A renamed queue keeps its pauses;
+	// see QueueConfig.RenamedFrom. At most 100,000 ids and 10,000 prefixes of a queue are
+	// paused at a time.
 	//
-	// After it has returned no worker begins with a job. A job that a worker has begun with
-	// goes on: its payload may still be decoded and its handler called, and the halves of a
-	// failed batch. Pause does not wait for it. Enqueue still accepts payloads, schedules go on,
+	// After Pause has returned no worker begins a paused job. A job that a worker has begun goes
+	// on: its payload may still be decoded, its handler called, and a failed batch called again
+	// in halves. Pause does not wait for it. Enqueue still accepts payloads, schedules go on,
 	// and RunNow makes jobs due, which then wait like all others. What a paused job locked when
-	// it was enqueued stays locked. It gives up its place in the line for a key, and asks again
-	// when it is resumed.
+	// it was enqueued stays locked. The job gives up its place in the line for a key, and asks
+	// again when it is resumed.
 	//
-	// It returns how many ids were not paused before; of the executor, a queue and a prefix, 1
-	// or 0; also with an error. Without one the pause is on disk. On a full disk it takes the
-	// room that is kept for results, and waits for ctx when even that is used up; of ids it
-	// takes no more than a part of it, and is ErrFull instead. It returns ErrClosed, ErrFailed,
-	// ErrContext, or the cause of ctx, with ErrUnknown if it had begun: then it may be paused
-	// or not; ErrUnknownQueue; ErrInvalidID, and then, as with ErrFull, no id
-	// is paused; ErrTooManyPaused; ErrInvalidQuery for a Selection of another kind.
+	// Pause returns how many ids were not paused before, and for the executor, a queue or a
+	// prefix 1 or 0; also with an error. Without an error the pause is on disk. On a full disk
+	// it takes the room that is kept for results, and waits until ctx ends when even that is
+	// used up. A pause of ids may take only a part of that room, and is ErrFull beyond that. The
+	// errors are ErrClosed, ErrFailed, ErrContext, or the cause of ctx, with ErrUnknown if the
+	// pause had begun and may hold or not; ErrUnknownQueue; ErrInvalidID, and then, as with
+	// ErrFull, no id is paused; ErrTooManyPaused; ErrInvalidQuery for another kind of Selection.
 	Pause(ctx context.Context, which Selection) (int, error)
 
 	// Resume ends a pause of the same Selection, and returns how many of it were paused, and

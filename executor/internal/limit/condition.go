@@ -172,7 +172,7 @@ func (c *Condition) Aside(by admit.Owner, forget bool) {
 	c.Do(func(t *Table, now int64) { t.Aside(now, by, forget) })
 }
 
-// Waits implements [admit.Condition]. Who waits for a time goes on by itself.
+// Waits implements [admit.Condition]. A wait for a time is left out: it ends by itself.
 func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	c.Do(func(t *Table, _ int64) {
 		if k, called := t.waits(by); k != nil && !called && k.from(1) == never && !k.limit.shared {

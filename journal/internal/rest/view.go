@@ -83,8 +83,8 @@ func Check(dir string) (Info, error) {
 	return v.Info(), v.Close()
 }
 
-// OpenView reads the journal in dir. It may be opened meanwhile: see Undisturbed. Of live entries, those
-// that fill most bytes are in memory; 0: there are no entries to hand out, and no suspects.
+// OpenView reads the journal in dir. It may be opened meanwhile: see Undisturbed. The argument most is
+// how many bytes of live entries stay in memory; 0: there are no entries to hand out, and no suspects.
 func OpenView(dir string, most int) (*View, error) {
 	if err := identify(dir); err != nil {
 		return nil, err
@@ -96,8 +96,8 @@ func OpenView(dir string, most int) (*View, error) {
 	return v, nil
 }
 
-// ViewOf reads what s has, which stays as it is until the View is closed, and s with it. Of live
-// entries, those that fill most bytes are in memory.
+// ViewOf reads what s has, which must not change until the View is closed; that closes s, too. The
+// argument most is as for OpenView.
 func ViewOf(s store.Store, most int) (*View, error) {
 	v := &View{store: s, version: int(format.FormatVersion)}
 	return v, v.load(most)
