@@ -126,9 +126,9 @@ func (l *Limit) Set(cfg LimitConfig) error {
 
 const maxPause = 10 * 366 * 24 * time.Hour // of a key
 
-// Pause has no job of a key start for so long from now; what runs goes on. It takes
-// the place of an earlier pause, and zero or less ends that. The key of a limit
-// without a Key function is "". It returns ErrConfig for more than ten years,
+// Pause keeps the jobs of a key from starting for the time d from now; what runs goes
+// on. It takes the place of an earlier pause, and zero or less ends that. The key of a
+// limit without a Key function is "". It returns ErrConfig for more than ten years,
 // ErrInvalidKey or ErrState.
 func (l *Limit) Pause(key string, d time.Duration) error {
 	err := l.made()
