@@ -275,7 +275,7 @@ func (v *View) Blocks() []BlockInfo { return slices.Clone(v.blocks) }
 // Queues returns the number of every queue, by name.
 func (v *View) Queues() map[string]uint32 { return maps.Clone(v.queues) }
 
-// Suspects returns what the next start would: [Log.Suspects].
+// Suspects returns what [Log.Crash] would at the next start.
 func (v *View) Suspects() map[format.Position]crash.Suspicion { return maps.Clone(v.suspects) }
 
 // Unclaimed returns the number of live payloads that each queue has, without those
