@@ -11,14 +11,14 @@
 //
 // # What is promised
 //
-//   - Append hands out positions in the order of its calls. When the [Ticket]
-//     it returns is done without an error, the entries are on disk (fsynced, in
-//     journal.db or in the log before it) and their consumers have taken them in.
+//   - Append hands out positions in the order of its calls. When the [Ticket] it
+//     returns is done without an error, the entries are on disk (fsynced, in journal.db
+//     or in journal.wal) and their consumers have taken them in.
 //   - Commits happen in position order. What a reader finds after a crash is a
 //     prefix of what was appended: an entry is there whole or not at all, and
 //     never without everything that was appended before it.
-//   - Entries reach the consumer after their commit, in position order, one
-//     call at a time. A log in memory only promises that for each route by itself.
+//   - Entries reach the consumer after their commit, in position order, one call at a
+//     time. If the log works in memory only, that holds for each route by itself.
 //   - Everything given to one [Log.Record] call (ended entries, new job
 //     states, burials) becomes durable in one commit.
 //   - A position is never used twice, not even after the log ran empty, and no
@@ -53,8 +53,8 @@
 //     the oldest and empty, or when it is carried forward (see below).
 //
 //   - To notice that a disk has lost all of the last commit to journal.db, or its meta
-//     page, while journal.wal has nothing younger; or the end of journal.wal, from some
-//     record on. What is left then is what was there before, whole.
+//     page alone, while journal.wal has nothing younger; or the end of journal.wal,
+//     from some record on. What is left then is what was there before, whole.
 //
 //   - To see at once, when a state key is set again, that its old value is damaged: if the
 //     commit is a record in journal.wal, that is seen when the record goes to journal.db.
@@ -80,15 +80,15 @@
 //	                                    ▼
 //	                               deliver, in order ─► consumer ─► ticket done
 //
-// A commit to bbolt syncs twice, and writes several pages for the smallest block. So a
-// small commit is a record in journal.wal, a file that has its room already, and is synced
-// once. It also waits in memory, until many of them become one commit to bbolt: when
-// journal.wal is full; when more waits than Config.WALBytes allows; or with a commit that
-// buries something or has a block of more than 64 KiB. The eight commits behind such a block
-// go to bbolt, too. What has left the log by then is never written to bbolt. A commit to bbolt
-// voids all records, because each record has a hash of the end mark (see below) of the
-// commit to bbolt before it. After a crash, the next opening reads what waited into memory
-// again. A log with few commits does without journal.wal; see Config.WALBytes.
+// A commit to bbolt syncs twice, and writes several pages for the smallest block. So a small
+// commit is a record in journal.wal, a file that has its room already, and is synced once. It
+// also waits in memory, until many such commits become one to bbolt: when journal.wal is full;
+// when more waits than Config.WALBytes allows; or with a commit that buries something or has a
+// block of more than 64 KiB. The eight commits behind such a block go to bbolt, too. What has
+// left the log by then is never written to bbolt. A commit to bbolt voids all records, because
+// each record has a hash of the end mark (see below) of the commit to bbolt before it. After a
+// crash, the next opening reads what waited into memory again. A log with few commits does
+// without journal.wal; see Config.WALBytes.
 //
 // Callers who wait for their appends are woken together and come back one by
 // one. The committer waits for them, two milliseconds at most and no longer than
@@ -260,8 +260,8 @@
 //
 // A journal gets a random UUID when it is made. Copies have the same one; UUID and epoch
 // together tell which is which. A copy that is opened goes on from its own past, and runs
-// again what the original has run since. [Log.Stats], [Check]
-// and [View.Info] show both. Journals from before there were UUIDs have none.
+// again what the original has run since. [Log.Stats], [Check] and [View.Info] show UUID
+// and epoch. Journals from before there were UUIDs have none.
 //
 // # Inside
 //
