@@ -195,8 +195,8 @@
 //     has returned
 //   - Fold: 1 for each call of it for a run, until it returns; for what waits in a queue
 //     up to 4, and one more in the place of each that has folded for a second
-//   - retention of a morgue: 1 for a queue that has one, until Stop; one timer while
-//     what is dead will be too old. Limits of a cluster: 1, until Stop
+//   - retention of dead letters: 1 for a queue that has it, until Stop; one timer while
+//     a dead letter is going to be too old. Limits of a cluster: 1, until Stop
 //   - an Inspector.Job that has something to decode: 1, until the codec has returned
 //   - all else has timers at most: one each for the watchdog while a job with a timeout
 //     runs, the crash recorder, the next suspect, a backlog that has refused a call, the
