@@ -112,8 +112,8 @@ func (l *load) next(slot, number int) int {
 	if l.assigned == nil {
 		return slot + int(l.laps[slot])*len(l.ids)
 	}
-	// laps has the number after the last one. As long as all of them rise and
-	// there are n in the end, none is missing.
+	// laps[slot] is the number after the last one of the id that ran. If these only
+	// grow, and n payloads run in the end, none is missing.
 	return max(number, int(l.laps[slot]))
 }
 

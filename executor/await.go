@@ -28,8 +28,8 @@ var (
 	ErrDeleted = errors.New("executor: deleted")
 
 	// ErrNoResult is returned by Do when the payload that it would wait for has ended before: that of
-	// an earlier call with the same [IdempotencyKey], or a newer one that supersedes this one.
-	// Results are kept for those only who wait when the handler returns.
+	// an earlier call with the same [IdempotencyKey], or a newer one that supersedes this one. The
+	// executor keeps a result only for callers that wait when the handler returns.
 	ErrNoResult = errors.New("executor: it has ended, and its result is gone")
 
 	// ErrDeadlock is matched by the error of a call from a handler that would wait
@@ -39,9 +39,9 @@ var (
 	ErrDeadlock = await.ErrDeadlock
 )
 
-// PendingError is returned by a call that waits for a payload no longer: its context has
-// ended, or the executor has. The payload is accepted, and goes on; or it has ended, and that
-// was not on disk yet.
+// PendingError is returned by a call that no longer waits for a payload, because its
+// context or the executor has ended. The payload is accepted, and goes on; or it has ended,
+// and that was not on disk yet.
 type PendingError struct {
 	Receipt Receipt // to wait on with
 	Err     error   // why: the cause of the context, ErrClosed or ErrFailed
@@ -215,9 +215,9 @@ type Caller[T, R any] struct {
 	*Queue[T]
 }
 
-// HandleResult is [Handle] for a handler that returns a result beside its error.
-// Those who wait for the payload in [Caller.Do] get it once that is done. Otherwise
-// it is dropped, and so is what comes with an error. In a cluster it comes as JSON. It returns the errors of Handle.
+// HandleResult is [Handle] for a handler that returns a result beside its error. Callers that wait for the payload
+// in [Caller.Do] get the result once the payload is done. A result without such a caller, or with an error, is
+// dropped. In a cluster results travel as JSON. It returns the errors of Handle.
 func HandleResult[T, R any](x *Executor, name string, handler func(context.Context, Job[T]) (R, error), cfg QueueConfig[T]) (*Caller[T, R], error) {
 	t := &Queue[T]{cfg: cfg}
 	_, err := t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {

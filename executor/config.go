@@ -91,9 +91,9 @@ type Config struct {
 
 	// WaitForRoom: a call that MaxBacklog leaves no room for waits until there is room, or
 	// ctx ends: then the error is the cause of ctx, and a [FullError] at the same time. Calls
-	// go on in the order in which they came. Before Start, and in OnStart, there is no end
-	// to it, because no job ends. A handler has to enqueue with its own context, or it may
-	// wait for itself. Default false: it gets a [FullError].
+	// go on in the order in which they came. Before Start, and in OnStart, the wait has no
+	// end, because no job ends. A handler has to enqueue with its own context, or it may wait
+	// for itself. Default false: it gets a [FullError].
 	WaitForRoom bool
 
 	// StopTimeout is how long Run waits for running handlers after its context has
@@ -131,11 +131,11 @@ type Config struct {
 	// the queues were registered.
 	Scheduler Scheduler
 
-	// Unique has the defaults for QueueConfig.Conditions.Unique, field by field: what a queue
-	// does not set is taken from here, Heartbeat together with TTL. Key gets the payload as the
-	// type of the queue; queues for which it returns the same key exclude each other. A queue
-	// that sets Key, TTL or Heartbeat takes part, and so does one that sets nothing, if one of them
-	// or While is set here. A queue with UniqueNever does not. Default: no queue takes part that sets nothing.
+	// Unique has the defaults for QueueConfig.Conditions.Unique, field by field: what a queue does not set is
+	// taken from here, Heartbeat together with TTL. Key gets the payload as the type of the queue; queues for
+	// which it returns the same key exclude each other. A queue that sets Key, TTL or Heartbeat takes part,
+	// and if one of them or While is set here, so does a queue that sets nothing. A queue with UniqueNever
+	// does not. Default: a queue that sets nothing takes no part.
 	Unique Unique[any]
 
 	// Splitter says which ids belong to this process, when several processes share the

@@ -12,20 +12,21 @@
 //     wait, or with Gather.Fold one for all of them. A bad one fails its job, unless
 //     [PayloadErrors] name it.
 //   - What is cheaper by the dozen: [HandleBatch]. A call gets up to BatchSize ids with their
-//     payloads. A bad one fails its id, if [BatchErrors] name it, or else when it is alone: the
-//     batch is halved.
+//     payloads. A bad one fails its id, if [BatchErrors] name that; otherwise the batch is
+//     halved until the id is alone.
 //
 // Equal payloads each count, unless QueueConfig.Merge says that one is enough.
 //
 // # Which lock is mine?
 //
-//   - One at a time of the jobs of an id: it is so anyway. Of all jobs of a queue: MaxConcurrent: 1.
-//   - One at a time of the jobs of a key, in several queues: [Unique] with a Key. Of equal
-//     payloads: UniqueWhileRunning. It is held while the job runs, whatever comes of it.
-//   - To wait until other jobs have succeeded: [Locks], with OnEnqueue or OnRun, and Unlock, of
-//     those, and BlockedBy of the waiter. It is held until then: in back-off and after a burial, too.
-//   - So many of a key, in several queues, while handlers run: [Limit], Concurrent.
-//   - A number of its own for each job while it runs, which its success keeps: [Slots].
+//   - One job of an id at a time: always so. One job of a queue at a time: MaxConcurrent: 1.
+//   - One job of a key at a time, in several queues: [Unique] with a Key. One of equal payloads:
+//     UniqueWhileRunning. The job has the lock while it runs, whatever its outcome.
+//   - To wait until other jobs have succeeded: [Locks]. The others set OnEnqueue or OnRun, and
+//     Unlock; the waiter sets BlockedBy. A key stays locked until a success unlocks it: in
+//     back-off and after a burial, too.
+//   - At most n running jobs of a key, in several queues: [Limit], Concurrent.
+//   - A number of its own for each job while it runs, kept if it succeeds: [Slots].
 //
 // # What is promised
 //
@@ -37,48 +38,46 @@
 //     the payload is on disk (fsynced). It runs at least once; after a crash only
 //     jobs that were running, or whose result was not yet committed, run again, in
 //     their old order.
-//  3. Nothing is dropped silently. A payload ends as done, discarded by its
-//     handler, in the morgue with the other dead letters (also by [Cancel]), from
-//     where a person can put it back in its place, or merged: an equal one of its
-//     id, or one that it was folded into, runs in its stead. The [Receipt] says so
-//     when that is known as the payload is accepted; when it is replaced later,
-//     [inspect.QueueStats] counts it (Replaced), as it does what a person deletes, and dead
-//     letters beyond a [Retention].
+//  3. Nothing is dropped silently. A payload ends as done, discarded by its handler,
+//     merged, or as a dead letter in the morgue (also by [Cancel]), from where a person can
+//     put it back in its place. Merged means that an equal payload of its id, or one that
+//     it was folded into, runs in its stead. The [Receipt] says so if that is known when
+//     the payload is accepted; [inspect.QueueStats] counts a payload that is replaced later
+//     (Replaced). It also counts what a person or a [Retention] deletes.
 //  4. A bad job hurts only its own id, and with [Handle] a bad payload only those
 //     behind it: what was done before it stays done, and its retries, its burial
 //     and its reason are its own. Errors, panics and Goexit of a handler, a codec
-//     or a hook are contained; Goexit in code that runs for a call, as Encode, a Key
-//     or a [Middleware] around an enqueue do, ends the goroutine of its caller. A
-//     job that kills the process is given up after Config.Crash.Limit times, and every
-//     other job completes; after a kill from outside what was running runs again at
-//     once, unless it was running at the one before, too.
+//     or a hook are contained. But code that runs for a call, such as Encode, a Key or a
+//     [Middleware] around an enqueue, is on the goroutine of the caller, which a Goexit
+//     ends. A job that kills the process is given up after Config.Crash.Limit times, and
+//     every other job completes. After a kill from outside, what was running runs again at
+//     once, unless it was also running at the crash before.
 //  5. No polling for jobs inside the executor. A job that can run, runs: a due
 //     time, an unlock, a slot that comes back or a free worker wakes it directly.
-//     What cannot notify is polled: a Locks.Service that is no [lock.Watcher] every
-//     second, and a full disk ten times a second, for a control socket once;
-//     executor/cron looks at the clock once a minute. A due time may do so a little later
-//     if Config.Advanced.TimerSlack says so, never earlier.
-//  6. A job ends when it ends. Its result, what it has locked and the next payload
-//     of its id wait for no other job: a result waits for nothing but its own
-//     batch, and is written within a few milliseconds.
+//     Under Config.Advanced.TimerSlack a due time may wake it a little later, never
+//     earlier. What cannot notify is polled: a Locks.Service that is no [lock.Watcher] every
+//     second; a full disk ten times a second, and once a second for the control socket;
+//     executor/cron looks at the clock once a minute.
+//  6. The end of a job waits for no other job. Its result, its locks and the next payload
+//     of its id wait for nothing but its own batch, and the result is written within a
+//     few milliseconds.
 //
-// Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What belongs to
-// a job changes in the commit of the job: after a crash, what is locked and
-// reserved is what the surviving jobs explain, without what has expired meanwhile.
-// A job that waits keeps its place in its id and in the line of the locks that it
-// waits for, takes no worker and spends no retry. It holds nothing but what its
-// enqueue has locked, or a run that failed, until it runs: when its turn comes
-// while all workers are busy, the jobs in that line never overtake it, its keys are
-// locked when a worker comes to it, and the time of its lease counts from then on.
-// Slots have no line: all jobs that wait for one are woken when one comes back, and
-// any of them may get it. A job that would close a cycle of waiting jobs fails
-// instead, with the names of all in it. [inspect.Inspector.Explain] says what a job waits for, and
-// [Executor.Inspect] shows and does all else that a person may ask: see package [inspect].
+// Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What a job locks and
+// reserves changes in the commit of the job: after a crash, locks and slots agree with
+// the jobs that the journal has, except that some have expired meanwhile. A job that
+// waits keeps its place in its id and in the line of the locks that it waits for, takes
+// no worker and spends no retry. Until it runs it holds only what its enqueue, or a run
+// that failed, has locked. If its turn comes while all workers are busy, no job in that
+// line overtakes it. Its keys are locked, and the time of its lease begins, when a worker
+// comes to it. Slots have no line: when one comes back, all jobs that wait for one are
+// woken, and any of them may get it. A job that would close a cycle of waiting jobs fails
+// instead, with the names of all in it. [inspect.Inspector.Explain] says what a job waits
+// for. [Executor.Inspect] shows all else, and acts for a person: see package [inspect].
 //
-// A caller who can't know whether a payload was accepted, because the process died
-// or the outcome was unknown, repeats the call: with [IdempotencyKey] the payload
-// is accepted once all the same, and with [FromSource] what comes from a numbered
-// source is. Both are written down in the commit of the payload.
+// A caller who can't know whether a payload was accepted, because the process died or the
+// outcome was unknown, repeats the call. With [IdempotencyKey], or for a numbered source
+// with [FromSource], the payload is accepted once all the same. The key or the offset is
+// written in the commit of the payload.
 //
 // # What is not promised
 //
@@ -86,12 +85,12 @@
 //     when the process died runs again.
 //   - Order between ids.
 //   - More than one process on one journal: the second one gets
-//     [journal.LockedError], or waits in [OpenContext] until the first has stopped. Over
-//     a log of [OpenLog] it is as whoever opens that says.
-//   - That a lock is unlocked on disk before the job that waited for it begins:
-//     after a crash in between, the one that had locked it runs again, later.
+//     [journal.LockedError], or waits in [OpenContext] until the first has stopped. For
+//     a log of [OpenLog], ask whoever opens it.
+//   - That an unlock is on disk before the job that waited for it begins. After a crash in
+//     between, the job that had the lock runs again, although the other one has begun.
 //   - That a job keeps its turn among others over a crash, when a person has removed
-//     payloads of it that a worker had in hand: it may be that of another of them.
+//     payloads of it that a worker had in hand: it may get the turn of another payload.
 //   - That a handler which ignores its context ends. Its id waits for it, even when
 //     QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck], and
 //     keeps the journal locked until it ends.
@@ -103,10 +102,10 @@
 //     Write the event to a table in that transaction, an outbox, read the table in
 //     the order of its numbers, and enqueue with [FromSource]: what was read twice
 //     is accepted once.
-//   - To do a side effect exactly once. A handler over SQL keeps an id of the
-//     event, from its payload, in the transaction that it makes, and skips what is
-//     there already. Job.Position does for that until the journal is restored from
-//     a copy or begun anew: such a one gives positions again.
+//   - To do a side effect exactly once. A handler over SQL writes an id of the event,
+//     from its payload, in its own transaction, and skips an id that is there already.
+//     Job.Position serves as that id until the journal is restored from a copy or begun
+//     anew, which gives positions a second time.
 //   - Several processes on one journal, priorities of jobs inside an id, and
 //     dependencies between jobs but for [Locks]: they would cost the promises
 //     above.
@@ -114,15 +113,13 @@
 // # The shape of v1
 //
 // What is exported here and in [inspect] stays, and so do journals: a later version opens those of
-// an earlier one. A few types of lower rooms have to be looked up: [lock.Decision],
+// an earlier one. A program may need a few names of other packages: [lock.Decision],
 // [lock.Service], [lock.Lease], [lock.ErrLockLost], [lock.Election] for
-// executor/cron, and [journal.LockedError]. Other errors of package journal and of
-// package lock that come through say what they mean themselves. Settings are
-// structs whose zero value works, and may get fields; zero and below mean what
-// [Config] says. Calls take options, and may get more. Attempts count from 1.
-// Positions, scores and fences are plain numbers. Of the packages below executor,
-// lock stays compatible except for its KeyLocks and what belongs to it; the others
-// promise no compatibility.
+// executor/cron, and [journal.LockedError]. Any other error of package journal or lock
+// explains itself by its text. Settings are structs whose zero value works, and may get
+// fields; zero and below mean what [Config] says. Calls take options, and may get more.
+// Attempts count from 1. Positions, scores and fences are plain numbers. Of the packages
+// below executor, lock stays compatible; the others promise no compatibility.
 //
 // # How it works
 //
@@ -132,51 +129,49 @@
 //	                             journal ◄──(5) Record, next group commit ──┘
 //
 // Enqueue waits until the payload is on disk and its shard has taken it in, so the
-// receipt can say what it was merged into. A shard with a job due offers itself;
-// the scheduler gives it a worker, and it hands over a run: as many due ids as are
-// likely to be done within a millisecond, or payloads with [Handle]. A worker goes
+// receipt can say what it was merged into. A shard with a job due offers itself. The
+// scheduler gives it a worker, and the shard hands over a run: as many due ids, or with
+// [Handle] payloads, as are likely to be done within a millisecond. A worker goes
 // through the payloads of an id one call at a time, and what became of them is in
-// one commit. A payload that arrives for an id in a run that has not started takes
-// the id back and merges into it. A run that is not over after that millisecond is
-// taken apart: what has ended is settled, what has not begun is another worker's,
-// and the worker keeps what it has in hand.
+// one commit. When a payload arrives for an id that the worker has not begun, the id
+// leaves the run, and the payload joins it. A run that is not over after that
+// millisecond is taken apart: what has ended is settled, what has not begun goes to
+// another worker, and the worker keeps what it has in hand.
 //
-// A shard that is idle works on the goroutine of its caller: the committer, in
-// memory the caller of Enqueue, or the worker with its results. So in memory a job
-// wakes one other goroutine on its way, its worker's, and none while the workers
-// are busy.
+// An idle shard borrows the goroutine of its caller: of the committer, of a worker with
+// results, or in memory of the caller of Enqueue. So in memory a job wakes one other
+// goroutine, that of its worker, and none while the workers are busy.
 //
 // A restart enters the same picture at (2): shards only ever apply committed
 // entries in position order.
 //
 // # Memory
 //
-// A job that waits takes about 80 bytes, and its payload and id as long as those of
-// all jobs are within Config.Advanced.MemoryBudget. Above it the oldest are on disk only,
-// and are read back when their jobs run or something arrives for their ids. When
+// A job that waits takes about 80 bytes. Its payload and id stay in memory, too, as long as
+// those of all jobs fit into Config.Advanced.MemoryBudget. Above it the oldest are on disk
+// only, and are read back when their jobs run or something arrives for their ids. When
 // the disk can't give them back unchanged, the executor fails with [ErrFailed], and
 // no handler is called with anything else.
 //
 // # Time
 //
-// Due times are on the wall clock. When that clock is set while the executor runs, by
-// a second or more, what was due stays due, and pauses before retries, Throttle and
-// Debounce take as long as they were to; it takes a minute at most to notice. So it is after
-// a restart, for steps of a minute or more, but for a payload with a time of its own behind a
-// retry. [At], [In] and [Snooze] name a moment on that clock. Timeouts are on the monotonic one.
-// A clock that was wrong in an earlier process can't be told from one that was right:
-// what is due in more than 50 years is logged when its queue is registered.
+// Due times are on the wall clock. When that clock is set by a second or more while the
+// executor runs, the executor notices within a minute: what was due stays due, and pauses
+// before retries, of Throttle and of Debounce keep their length. For steps of a minute or more
+// that holds after a restart, too, except for a payload that has a due time of its own and
+// waits behind a retry. [At], [In] and [Snooze] name a moment on the wall clock. Timeouts are
+// on the monotonic clock. The executor can't tell whether the clock was wrong in an earlier
+// process, so it logs what is due in more than 50 years when its queue is registered.
 //
-// The score of a payload that came without one is its time on that clock, too,
-// except that it never goes down from one position to the next: a call that another
-// one of the queue has overtaken on its way to the journal is taken for one that was
-// made as it came there, its due time and EnqueuedAt included. While the clock is
-// behind the highest of these scores, of the queue in this process or among what waited
-// at its start, that one is the score of all that come. So they keep the order in which
-// they were accepted, whoever enqueued them, and however long a call was under way. What
-// is in the morgue is not asked. The journal does not say which of what waited came
-// without a score: one that is the due time, or a time in seconds with a fraction,
-// is taken for that.
+// A payload without a score gets the time of its call on the wall clock as its score. Such
+// scores never fall from one position of a queue to the next. If a later call overtakes this
+// one on the way to the journal, the payload gets the time of its arrival there, also as its
+// EnqueuedAt and, unless it was put off, as its due time. While the clock is behind the highest
+// such score that the queue has had in this process, or that waited at its start, new payloads
+// get that score. So payloads without a score keep the order in which they were accepted,
+// whoever enqueued them, and however long a call was under way. Dead letters do not count.
+// The journal does not say which of what waited came without a score: the executor takes
+// that to be so if the score is the due time, or a time in seconds with a fraction.
 //
 // # Census
 //
@@ -190,18 +185,18 @@
 //   - a failure, or a handler that returned [Fatal]: 1, until OnFatal has returned,
 //     which Run waits for
 //   - a crash recorder whose file was cut: 1, until that is logged; jobs go on
-//     without it, and one that kills the process is not found out
+//     without it, and a job that kills the process is not found out
 //   - a disk that becomes full, or has room again: 1, until that is logged
-//   - a call whose context ended while its payloads were on their way to the disk, if it
-//     has a condition as [IfAbsent] is one, locks something, or there is a limit of the
-//     backlog: 1, until the outcome is known or the executor has stopped; so it is with a
-//     call whose dead letters were on their way out of the morgue
-//   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch]
+//   - a call whose context ended while its payloads were on their way to the disk: 1, until
+//     the outcome is known or the executor has stopped; only if the call has a condition
+//     such as [IfAbsent], locks something, or a backlog has a limit. Also a call whose
+//     context ended while its dead letters were on their way out of the morgue: 1
+//   - a watched key of [Executor.KeyLocks] that was unlocked: 1, until the function
 //     has returned
-//   - Fold: 1 for each call of it for a run, until that is over; for a queue up to 4
-//     while what waits is folded, and one more for each that has been at it for a second
-//   - retention of a morgue: 1 for a queue that has one, until Stop; one timer while
-//     what is dead will be too old. Limits of a cluster: 1, until Stop
+//   - Fold: 1 for each call of it for a run, until it returns; for what waits in a queue
+//     up to 4, and one more in the place of each that has folded for a second
+//   - retention of dead letters: 1 for a queue that has it, until Stop; one timer while
+//     a dead letter is going to be too old. Limits of a cluster: 1, until Stop
 //   - an Inspector.Job that has something to decode: 1, until the codec has returned
 //   - all else has timers at most: one each for the watchdog while a job with a timeout
 //     runs, the crash recorder, the next suspect, a backlog that has refused a call, the

@@ -220,7 +220,7 @@ func (it *Item[T]) ask(options []Option) {
 		switch {
 		case (o.kind == optionAt || o.kind == optionIn) && it.Due.IsZero():
 			if it.Due = o.due; o.due.IsZero() {
-				it.Due = time.Unix(0, 0) // which is asked for, too
+				it.Due = time.Unix(0, 0) // At(time.Time{}) is a time, too
 			}
 		case o.kind == optionScore && it.Score == nil:
 			it.Score = new(o.score)

@@ -84,9 +84,9 @@ var (
 	// returned: what it has left behind sees that it is over.
 	ErrReturned = attempt.ErrReturned
 
-	// ErrCanceledByOperator is the cause of a handler's context when a person cancels
-	// its job, with [inspect.Inspector.Cancel], and the beginning of why a payload that was
-	// canceled so is a dead letter.
+	// ErrCanceledByOperator is the cause of a handler's context when a person cancels its
+	// job, with [inspect.Inspector.Cancel]. The reason of a dead letter that was canceled
+	// so begins with it.
 	ErrCanceledByOperator = attempt.ErrCanceled
 
 	// ErrDeletedByOperator is the cause of a handler's context when a person deletes

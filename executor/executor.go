@@ -322,9 +322,9 @@ func (x *Executor) Compact(ctx context.Context) error {
 // pauses and so on; see package [inspect]. It may be called at any time, also before Start and after Stop.
 func (x *Executor) Inspect() inspect.Inspector { return x.view }
 
-// Stats returns the figures of all queues, by name. It asks every shard in its turn, so
-// that a follow-up may be in none of them yet, and its job not any more. It returns
-// ErrClosed after Stop, and the cause of ctx when that ends first.
+// Stats returns the figures of all queues, by name. It asks the shards one after the
+// other: a follow-up may be missing although its job has ended. It returns ErrClosed
+// after Stop, and the cause of ctx when that ends first.
 func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.view.Stats(ctx) }
 
 // ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,

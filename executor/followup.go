@@ -50,7 +50,7 @@ func (j Merged[T]) origin() origin {
 // commit of that job's success, and not without it: both are on disk, or neither. So
 // each job that succeeds has its follow-up once, even if the process dies at any
 // moment, and needs no [IdempotencyKey]. The queue may be any of the same executor,
-// also the job's own, and in a cluster the id one of any partition. With the job's own id
+// also the job's own, and in a cluster the id may be of any partition. With the job's own id
 // the follow-up runs when the job is over. Any goroutine of the handler may call it, until
 // the handler has returned.
 //
@@ -73,8 +73,8 @@ func (j Merged[T]) origin() origin {
 // QueueConfig.Defaults. A score, due time and EnqueuedAt that are still open are filled in
 // when the handler has returned. Locks.OnEnqueue is locked from the commit on. There is no
 // receipt, because it may still merge. Follow-ups count in the backlog, which does not
-// refuse them. One of another partition waits there from the commit on until its owner takes
-// it in: then it is filled in, locks, and finds room in the backlog.
+// refuse them. One for another partition waits, from the commit on, for the owner of that
+// partition, who then fills it in, locks its keys, and takes it in once the backlog has room.
 //
 // Other errors are ErrReturned when the call of the handler that got the job has returned;
 // ErrFollowUp with [IdempotencyKey], [FromSource] or [IfAbsent], for a queue of another

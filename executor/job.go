@@ -205,11 +205,11 @@ func (e *undecodable) mayPass(q *queue, it *shard.Item) bool {
 
 func (e *undecodable) Error() string { return "payload does not decode: " + guard.Text(e.error.Error) }
 
-// Codec turns payloads of type T into bytes and back. Any goroutine may call both
-// methods. Enqueue returns an error or a panic of Encode. A payload for which Decode
-// returns an error or panics becomes a dead letter, with its bytes: at once, or when the
-// retries of its job are used up, if the error has a method Temporary that returns true,
-// or another process may go on with the log, as on PostgreSQL. Till then that is a failure.
+// Codec turns payloads of type T into bytes and back. Any goroutine may call both methods.
+// Enqueue returns an error or a panic of Encode. A payload for which Decode returns an
+// error or panics becomes a dead letter, with its bytes, at once. If the error has a method
+// Temporary that returns true, or another process may go on with the log, as on PostgreSQL,
+// that is a failure instead, and the payload a dead letter when the retries are used up.
 type Codec[T any] interface {
 	// Encode returns bytes that stay as they are until Enqueue has returned: not a
 	// buffer that the next Encode uses again.

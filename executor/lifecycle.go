@@ -111,9 +111,8 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 
 // Run starts, waits until ctx ends, Stop is called, a handler returns [Fatal] or the
 // executor fails, and stops: running handlers, and OnFatal, have StopTimeout to end. It
-// returns nil
-// after a clean end, and otherwise why it failed or what did not end. When it could
-// not start because that was done before, it stops nothing.
+// returns nil after a clean end, and otherwise why it failed or what did not end. If it
+// can't start because Start was called before, it stops nothing.
 //
 // For a program that ends in order on the first signal, and at once on the second
 // one:
@@ -149,16 +148,16 @@ func (x *Executor) Run(ctx context.Context) error {
 	return err
 }
 
-// Stop ends the executor. Nothing new is accepted, except from handlers that still run, and,
-// over a log that another process goes on with, until they have ended. Running handlers, with
-// the halves of their batch, are waited for until ctx ends, then their contexts are cancelled
-// with the cause [ErrStopping], and what they return after that spends no retry. What they did
-// is written down: a full disk may get room for it until ctx ends, or if that has no deadline
-// for Config.StopTimeout; what is not on disk by then runs again. Handlers that do not return
-// within another 50 ms are left behind: [ErrStuck] names them. What they do then changes
-// nothing any more, and the journal stays locked until the last of them has returned, so that
-// the same job never runs in another process beside them. If they never do, only the end of
-// the process frees it.
+// Stop ends the executor. From then on it accepts payloads only from handlers that still run;
+// over a log that another process goes on with, from all callers until the handlers have
+// ended. Running handlers, with the halves of their batch, are waited for until ctx ends, then
+// their contexts are cancelled with the cause [ErrStopping], and what they return after that
+// spends no retry. What they did is written down: a full disk may get room for it until ctx
+// ends, or if that has no deadline for Config.StopTimeout; what is not on disk by then runs
+// again. Handlers that do not return within another 50 ms are left behind: [ErrStuck] names
+// them. What they do then changes nothing any more, and the journal stays locked until the
+// last of them has returned, so that the same job never runs in another process beside them.
+// If they never do, only the end of the process frees it.
 //
 // Stop is idempotent. Calls may come together: each waits for the end, and the ctx
 // that ends first counts for all. Called with the context of a handler, which can't

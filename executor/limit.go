@@ -22,14 +22,14 @@ type LimitConfig = inspect.LimitSetting
 // payload is. Several queues may share one. For a limit without keys on one queue,
 // MaxConcurrent costs less.
 //
-// A job that has to wait is blocked: it keeps its place in its id, takes no worker,
-// spends no retry, and holds no lock, slot or other limit meanwhile. When it may run,
-// it takes all that it needs in one step; so limits can't make jobs wait for each other
-// in a circle. Jobs of a queue start in the order in which workers came to them, and
-// queues that wait for the same key take turns. A job that is called and not there
-// within 10 ms, because the workers are busy, lets the next one go first. A job with
-// several limits or keys lets others go first while one of them is taken; but after eight
-// turns in vain later jobs leave it its place in all, for longer each time, until it runs.
+// A job that has to wait is blocked: it keeps its place in its id, takes no worker, spends
+// no retry, and holds no lock, slot or other limit meanwhile. When it may run, it takes
+// all that it needs in one step; so limits can't make jobs wait for each other in a
+// circle. Jobs of a queue start in the order in which workers came to them, and queues
+// that wait for the same key take turns. A job whose turn has come lets the next one go
+// first if no worker comes to it within 10 ms, because all are busy. A job with several
+// limits or keys lets others go first while one of them is taken; but after eight turns in
+// vain later jobs leave it a place in each, for longer each time, until it runs.
 //
 // A handler that was told to come back later, by a 429 for example, returns
 // [Throttled], which pauses its keys and spends no retry. Set and Pause hold for jobs
@@ -126,9 +126,9 @@ func (l *Limit) Set(cfg LimitConfig) error {
 
 const maxPause = 10 * 366 * 24 * time.Hour // of a key
 
-// Pause has no job of a key start for so long from now; what runs goes on. It takes
-// the place of an earlier pause, and zero or less ends that. The key of a limit
-// without a Key function is "". It returns ErrConfig for more than ten years,
+// Pause keeps the jobs of a key from starting for the time d from now; what runs goes
+// on. It takes the place of an earlier pause, and zero or less ends that. The key of a
+// limit without a Key function is "". It returns ErrConfig for more than ten years,
 // ErrInvalidKey or ErrState.
 func (l *Limit) Pause(key string, d time.Duration) error {
 	err := l.made()
@@ -151,10 +151,10 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 // QueueConfig.Conditions.Limits); jobs of other keys go on. In a queue without limits it is
 // [Snooze]. A d below zero means zero.
 //
-// In [PayloadErrors] and [BatchErrors] it is for that payload or id, and pauses all
-// keys of the id. The job itself waits for d even if a person ends the pause of its key
-// before. The text of err is in its [events.Snoozed], and because this is no failure not
-// in LastError.
+// In [PayloadErrors] and [BatchErrors] it is for that payload or id, and pauses all keys
+// of the id. The job itself waits for d even if a person ends the pause of its key
+// before. Because this is no failure, the text of err is not in LastError, but in its
+// [events.Snoozed].
 func Throttled(d time.Duration, err error) error { return (*Limit)(nil).Throttled(d, err) }
 
 // Throttled is the function of that name for a queue with several limits: it pauses

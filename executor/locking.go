@@ -64,9 +64,9 @@ type Locks[T any] struct {
 	// Counted makes locks of a key count: one that was locked three times takes three
 	// unlocks. Each payload of a job locks and unlocks for itself. A payload that
 	// locked a key itself unlocks that lock and no other, and nothing when a person,
-	// its dead-lettering or the TTL has ended the lock; to tell, OnEnqueue is called
-	// once more before a run. Of any other key it unlocks the oldest lock, those of its
-	// own job first. Default false: one unlock is enough.
+	// its dead-lettering or the TTL has ended the lock; to find out, the executor calls
+	// OnEnqueue once more before a run. Of any other key the payload unlocks the oldest
+	// lock, those of its own job first. Default false: one unlock is enough.
 	Counted bool
 
 	// TTL is how long a lock lasts if nothing unlocks it before. Default, and below

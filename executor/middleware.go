@@ -105,9 +105,9 @@ func checkMiddleware(list []Middleware) error {
 
 // EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue or EnqueueMany.
 // The items have all that options and the functions of the queue have said, and Metadata
-// and an encoded Payload of their own. ID and Payload are for looking at: another ID is
-// ErrMiddleware. Due and Score that were left open are the time of the call, and after
-// next what it was accepted with: see [Score].
+// and an encoded Payload of their own. ID and Payload are read-only: another ID is
+// ErrMiddleware. Due and Score that were left open are the time of the call before next,
+// and after it what the payload was accepted with: see [Score].
 type EnqueueCall struct {
 	Queue    string
 	Items    []Item[[]byte]
@@ -233,9 +233,9 @@ func (a *wrapped) conclude(err error) (submit.Submission, error) {
 	return a.o, fmt.Errorf("%w: it returned nil, but nothing was accepted: it did not call next", ErrMiddleware)
 }
 
-// Run is one call of a handler as a [Middleware] sees it. It is for looking at: the
-// handler gets what it would have got, whatever is changed here, except for
-// Metadata, which are the handler's own.
+// Run is one call of a handler as a [Middleware] sees it. It is read-only: whatever is
+// changed here, the handler gets what it would have got. Only the maps of Metadata are
+// the handler's own.
 type Run struct {
 	Queue string
 	Jobs  []Merged[any] // one; with [HandleBatch] those of the batch, or of the part of it that this call is about
@@ -244,8 +244,8 @@ type Run struct {
 }
 
 // Outcomes yields each job of the run with its part of the error that next returned:
-// that of its own among [BatchErrors], and else err itself. A batch that fails
-// without naming a job runs again in halves, each of which is a run of its own.
+// its own error among [BatchErrors], or else err itself. A batch that fails without
+// naming a job runs again in halves, each of which is a run of its own.
 func (r *Run) Outcomes(err error) iter.Seq2[Merged[any], error] {
 	return func(yield func(Merged[any], error) bool) {
 		errs := make([]error, len(r.Jobs))

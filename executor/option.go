@@ -67,13 +67,13 @@ func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
 func In(d time.Duration) Option { return Option{kind: optionIn, due: time.Now().Add(max(d, 0))} }
 
 // Score gives the payload its place among the payloads of its id: lower runs first. It
-// tells whole numbers apart up to 2^53; beyond, neighbours may be equal.
-// Without it the score is the time of its acceptance, in Unix seconds, and never below
-// an earlier one of its queue: what comes without a score runs in the order of
-// [Receipt].Position, also what is enqueued from many goroutines at a time, waited for
-// room, or is a follow-up, and although the clock was set back meanwhile, or is behind
-// in this process. After a restart the floor is the highest such score among the
-// payloads that wait; see Time in the package comment for one that can't be told.
+// tells whole numbers apart up to 2^53; beyond, neighbours may be equal. Without it the
+// score is the time of its acceptance, in Unix seconds, and never below an earlier one
+// of its queue: payloads without a score run in the order of [Receipt].Position, also
+// if many goroutines enqueue them at a time, if they waited for room or are follow-ups,
+// and if the clock was set back meanwhile, or is behind in this process. After a
+// restart the floor is the highest such score among the payloads that wait; see Time in
+// the package comment for how it is told.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
 // Metadata goes with the payload, as strings by key: a trace context, a tenant, the

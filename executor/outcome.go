@@ -134,7 +134,7 @@ func (e BatchErrors) Error() string { return joined(e, "%s: %v") }
 // as one failure with the first error, or as a snooze if none has failed. An entry for
 // a position that is not in the job is a failure of all payloads without an entry.
 //
-// In [BatchErrors] it may stand for an id. With [Handle] it is a failure, and in a
+// It may be the error of an id in [BatchErrors]. With [Handle] it is a failure, and in a
 // queue with Locks.Unlock it is a failure of all payloads, because the executor can't
 // tell which keys a part of a job unlocks.
 type PayloadErrors map[uint64]error

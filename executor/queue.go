@@ -67,8 +67,8 @@ func (t *Queue[T]) Tuning() QueueTuning {
 }
 
 // Tune sets how the queue shares the workers with others, from the next grant of a
-// worker on; what runs goes on. All fields count, so that to change one of them
-// begins with those that hold:
+// worker on; what runs goes on. All fields count: to change one of them, begin with
+// those that hold:
 //
 //	tuning := queue.Tuning()
 //	tuning.Weight = 5

@@ -76,13 +76,13 @@ type SlotSource interface {
 // the process died gets its slot again, unless the TTL has passed. A job that finds no free slot
 // waits until one is given back; if no job has one, it fails with [lock.ErrNoFreeSlot].
 //
-// The values of jobs that succeeded are each one job's. There is no gap between them
-// while no job gives its value back: not because many run at a time, nor because the
-// process dies and comes back within the TTL. A job gives its value back when it fails, is
-// snoozed, discarded or dead-lettered, when it calls [Slots.Clear], and when its TTL passes. The next
-// job to begin takes that value, unless a later one has succeeded by then: then it does
-// not come again, and there is a gap. With KeepOnFailure a job that failed gives its value
-// back only when the TTL passes before its retry begins, or when it is dead-lettered.
+// Until [Slots.Reset], no two jobs that succeed have the same value. As long as no job gives its
+// value back there is no gap between the values, even if many jobs run at a time, or the process dies
+// and comes back within the TTL. A job gives its value back when it fails, is snoozed, discarded or
+// dead-lettered, when it calls [Slots.Clear], and when its TTL passes. The next job to begin takes
+// that value, unless a later one has succeeded by then: then it does not come again, and there is a
+// gap. With KeepOnFailure a job that failed gives its value back only when the TTL passes before its
+// retry begins, or when it is dead-lettered.
 //
 // Values are kept as JSON. One sequence of a name may be made for an executor,
 // before the queues that use it. It returns ErrConfig, ErrInvalidKey, ErrClosed
@@ -123,7 +123,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 
 // Of returns the value that a running job has been given. The handler calls it with the
 // [Job] or [Merged] that it got. ok is false when Conditions.Slots of its queue does not list
-// the sequence, and after [Slots.Clear], also when half of the batch is called again.
+// the sequence, and after [Slots.Clear], even if the batch is halved and called again.
 func (s *Slots[V]) Of(job Parent) (value V, ok bool) { return s.all.Value(job.origin().claim) }
 
 // Clear gives the value of a running job back: the success of the job no longer moves

@@ -40,8 +40,8 @@ type Config struct {
 
 	// WALBytes is how large journal.wal is, which small commits go to first; see the package
 	// comment. Its room is written when it is made: after the first 32 commits, or at once where
-	// this is set. What waits in memory until it is in journal.db is a quarter of it, but no less
-	// than 512 KiB while it fits, and no more than 8 MiB; it comes on top of MemoryBudget.
+	// this is set. Up to a quarter of that waits in memory until it is in journal.db, but no less
+	// than 512 KiB if so much fits, and no more than 8 MiB; it comes on top of MemoryBudget.
 	// Default 4 MiB, at least 8 KiB, at most a GiB, rounded up to 4 KiB; below zero there is none.
 	WALBytes int
 

@@ -14,10 +14,10 @@ import (
 func (l *Log) Crash() (*Death, map[Position]Suspicion) { return l.crash.Death, l.crash.Suspects }
 
 // RecordCrashes starts the crash recorder with a number of places that have so many words
-// each. Call it once, before anything runs. In memory, and on systems without memory-mapped
-// files, what it notes ends with the process; so it does beside an error. On a disk that is
-// full it has the room that [Open] has kept for it; it returns an error where there was
-// none for that either, or within a second none for what is known of the last death.
+// each. Call it once, before anything runs. In memory, on systems without memory-mapped
+// files, and if the call returns an error, what the recorder notes ends with the process.
+// On a full disk it has the room that [Open] has kept for it. It returns an error if there
+// was none, or if within a second there is none for what is known of the last death.
 func (l *Log) RecordCrashes(places, words int) (*CrashRecorder, error) {
 	// What the file says about the last run has to be durable before the file
 	// is written over.
@@ -38,8 +38,8 @@ func (l *Log) RecordCrashes(places, words int) (*CrashRecorder, error) {
 }
 
 // ReportCrashes has Go write what it says about a fatal error to a file beside the
-// journal, too, for the next start: it names the goroutine. It is
-// [debug.SetCrashOutput]: there is one such file in a process, the last caller's.
+// journal, too, for the next start: it names the goroutine. It uses
+// [debug.SetCrashOutput]: a process has one such file, that of the last caller.
 func (l *Log) ReportCrashes() error {
 	if l.place == nil {
 		return nil

@@ -136,7 +136,7 @@ func (h *head) admit(e *Entry, now *int64) (off uint32) {
 	return h.open.Add(e, false).Off
 }
 
-// Raise has no entry with this floor that is appended from now on get a lower score.
+// Raise makes sure that no entry that is appended with this floor from now on gets a lower score.
 func (h *head) Raise(f *Floor, score float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -165,17 +165,17 @@ func (h *head) Flush(ctx context.Context) error {
 	return h.await(ctx, false)
 }
 
-// Settled waits until what was recorded is on disk, as Flush does; on a full disk
-// until there is room for it, as results have the reserve. Its errors are those of
+// Settled waits until what was recorded is on disk, as Flush does. On a full disk it
+// waits until there is room for that: results have the reserve. Its errors are those of
 // Flush without ErrFull.
 func (h *head) Settled(ctx context.Context) error {
 	_, err := h.Arrived(ctx, 0)
 	return err
 }
 
-// Arrived is Settled that also sees to what was posted: when it returns false, the entry
-// at p has been handed to its consumer, if it was accepted before the call. True: it waits
-// for room on a full disk, and Arrived does not wait for that.
+// Arrived is Settled for posted entries, too. False: the entry at p has been handed to its
+// consumer, if it was accepted before the call. True: the entry waits for room on a full
+// disk, and Arrived does not wait for that.
 func (h *head) Arrived(ctx context.Context, p Position) (held bool, err error) {
 	for {
 		h.mu.Lock()

@@ -67,9 +67,9 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 
 // Append hands entries to the committer and gives them the next positions, in their order.
 // It waits for the committer only while the open block is full. Position, Restored and the
-// fields of a state are ignored. Those that have a [Floor] get a score, and perhaps a time,
-// by which they come after all that have the same floor and got their positions before: it
-// is written into them. Entries are copied: the caller may reuse them.
+// fields of a state are ignored. An entry that has a [Floor] gets a score, and perhaps a
+// time, that puts it behind all entries of the same floor with lower positions; these are
+// written into the entry. Entries are copied: the caller may reuse them.
 //
 // sets returns state keys that belong to the entries: they are in the same commit, and
 // are refused with it. It is told the position of the first entry. It is called under
@@ -125,9 +125,9 @@ func (l *Log) handOver(d *Delivery) Ticket {
 	return d.ticket()
 }
 
-// Recorded returns a ticket for a change that was just recorded: it is done when that
-// is on disk. On a full disk it may say ErrFull; Settled waits on. In memory what
-// only ends waits for no commit.
+// Recorded returns a ticket for a change that was just recorded: the ticket is done
+// when the change is on disk. On a full disk it may say ErrFull; Settled waits on. In
+// memory a change that only ends entries waits for no commit.
 func (l *Log) Recorded(c *Change) Ticket {
 	if l.volatile && len(c.States)+len(c.Buried)+len(c.Sets) == 0 {
 		return Ticket{commit: settled}
@@ -150,9 +150,9 @@ func (l *Log) Err() error {
 // Every call waits until the file is closed; only the first returns an error.
 func (l *Log) Close() error { return l.close(l.unlock) }
 
-// CloseLocked is Close that leaves the directory locked until unlock is called:
-// for an owner that may yet do something which the next one must not meet. What a full
-// disk has no room for it gives up only when until is closed.
+// CloseLocked is Close that leaves the directory locked until unlock is called: for an
+// owner that may yet do something which the next one must not meet. It gives up what a
+// full disk has no room for only when until is closed.
 func (l *Log) CloseLocked(until <-chan struct{}) (unlock func() error, err error) {
 	for l.owes(until) {
 		time.Sleep(fullRetry)

@@ -116,9 +116,9 @@ type (
 // A process that opens the journal while it is being read is not held up.
 func OpenView(dir string) (*View, error) { return rest.OpenView(dir, rest.AtHand) }
 
-// OpenSides is OpenView for who asks for figures and for what is beside the log. All
-// is checked, and takes the same memory however much waits; the View has no entries
-// and no suspects.
+// OpenSides is OpenView for a caller that needs figures and what is beside the log. It
+// checks all of the journal, in the same memory however much waits; the View has no
+// entries and no suspects.
 func OpenSides(dir string) (*View, error) { return rest.OpenView(dir, 0) }
 
 // Check reads and checks all of the journal in dir, without writing to it, not even

@@ -60,18 +60,17 @@ func (q *queues) Queues() map[string]uint32 {
 	return maps.Clone(q.numbers)
 }
 
-// PendingPages hands over what a queue had when the journal was opened: its live entries
-// in position order. They come in pages, of which the caller lets go as it takes them in:
-// of many entries they are a quarter of the memory. A second call returns none.
+// PendingPages hands over what a queue had when the journal was opened: its live entries in
+// position order. They come in pages, so that the caller can let go of each when it has taken it
+// in: of many entries the pages are a quarter of the memory. A second call returns none.
 func (q *queues) PendingPages(queue uint32) [][]Ref {
 	q.h.mu.Lock()
 	defer q.h.mu.Unlock()
 	return q.pending.Take(queue)
 }
 
-// OldestUnclaimed returns when the oldest payload of a queue was accepted, or put back from
-// the morgue, that PendingPages has not handed over, in Unix nanoseconds; 0: there is none, or it can't
-// be read.
+// OldestUnclaimed returns when the oldest payload of a queue that PendingPages has not handed over was
+// accepted, or put back from the morgue, in Unix nanoseconds; 0: there is none, or it can't be read.
 func (q *queues) OldestUnclaimed(queue uint32) (at int64) {
 	q.h.mu.Lock()
 	first := q.pending.First(queue, 64)

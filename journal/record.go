@@ -71,9 +71,9 @@ func (c *Change) empty() bool {
 	return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten)+len(c.Exhumed) == 0
 }
 
-// Record adds c to the next commit and sets the Ref of each state. It does not wait, except
-// that it reads the disk for a burial that left memory, and not for its commit: what a
-// crash takes back is decided again, in the old order. After a failure it has no effect.
+// Record adds c to the next commit and sets the Ref of each state. It does not wait for
+// that commit: what a crash takes back is decided again, in the old order. It reads the
+// disk only for a buried payload that has left memory. After a failure it has no effect.
 func (h *head) Record(c *Change) {
 	burials, err := editsOf(c.Buried)
 	rewritten, unread := entriesOf(c.Rewritten)

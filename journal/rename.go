@@ -10,16 +10,16 @@ import (
 )
 
 // Rename moves what the queue named from has, its live entries and its morgue, to the
-// name to, and waits until that is on disk. What that one has stays, and all of it is in
-// position order. It returns an error for a name that is empty, too long, or unknown in
-// the case of from, ErrFailed, ErrClosed, ErrContext, or the cause of ctx. On a full disk
-// it takes of the room that is kept for results: the jobs that it is about make room when
-// they run.
+// name to, and waits until that is on disk. What to has already stays, and all of it is
+// in position order. It returns an error for a name that is empty, too long, or unknown
+// in the case of from, ErrFailed, ErrClosed, ErrContext, or the cause of ctx. On a full
+// disk it takes some of the room that is kept for results: the queue's jobs make room
+// when they run.
 //
-// It is for a start, before PendingPages was called for one of them. Another name is as
-// little as a result, and so it is if both are known and one has no payload, dead or
-// alive: then they change places first. What the other one has is written again, some at a
-// time. A crash in between leaves the rest where it was, for the next call.
+// Call it at a start, before PendingPages was called for either name. A new name writes as
+// little as a result does; so does a known one if one of the two queues has no payload, dead or
+// alive: they change places if need be. Otherwise what the queue has is written again, some at
+// a time. A crash in between leaves the rest where it was, for the next call.
 func (q *queues) Rename(ctx context.Context, from, to string) error {
 	if to == "" || len(to) > format.MaxQueueName {
 		return fmt.Errorf("%w, not %d", format.ErrQueueName, len(to))

@@ -11,15 +11,16 @@ import (
 // refused. What they have taken is counted without the lock of the head.
 
 // Short reports whether the disk had no more room than what is kept for results when
-// the last block was made. Who gives it work then does well to give the oldest first:
-// a block leaves the disk when all that is older has ended.
+// the last block was made. A caller that gives out work should then give out the oldest
+// first: a block leaves the disk when all that is older has ended.
 func (h *head) Short() bool { return h.disk.short.Load() }
 
-// TakeRoom takes room on the disk for follow-ups, state keys included, and for burials: what
-// Record gets next with it, or GiveRoomBack. False: there is none. They may have a quarter of
-// the reserve: the rest is for the results that have none, and give room back. When that is not known to be enough it waits until the committer has looked at
-// the disk, and on a full disk for 100 ms, or until over is closed: a caller who comes
-// back later writes that down, which takes room, too. Nil for over: it does not wait.
+// TakeRoom takes room on the disk for follow-ups, state keys included, and for burials. A [Change] that has
+// it as its Room uses it, or GiveRoomBack gives it back. False: there is none. Follow-ups and burials may
+// have a quarter of the reserve: the rest is for results that take no room, and give room back. If it is not
+// known that this is enough, TakeRoom waits until the committer has looked at the disk, and on a full disk
+// for 100 ms, or until over is closed: a caller who comes back later writes that down, which takes room,
+// too. With a nil over it does not wait.
 //
 // When bytes are missing, and not only a piece, the disk is full as if an append had been refused.
 func (h *head) TakeRoom(over <-chan struct{}, n Room) bool {

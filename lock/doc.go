@@ -1,16 +1,16 @@
-// Package lock keeps the locks of one process: leases with fencing tokens, and what is
-// made of leases, slots and leader flags. It lives in memory, needs no server, never
-// polls, and imports nothing but the standard library. [Table], [Slots] and [Election]
-// are for any program; [Service], [Decision] and [Lease] come up in package executor,
-// too.
+// Package lock keeps the locks of one process: leases with fencing tokens, and slots
+// and leader flags, which are made of leases. It lives in memory, needs no server,
+// never polls, and imports nothing but the standard library. [Table], [Slots] and
+// [Election] are for any program; [Service], [Decision] and [Lease] come up in package
+// executor, too.
 //
 // # How keys are taken
 //
-// A [Table] is keys, what is locked on each of them, and a line of waiters. A lease has
-// all its keys alone, while something runs. A key is open until it is locked. A waiter
-// who finds it locked stands in its line, first come first served. When it opens,
+// A [Table] has keys, and for each key the lease that holds it and a line of waiters.
+// No two leases hold a key at the same time. A key is open until it is locked. A waiter
+// who finds it locked stands in its line, first come first served. When the key opens,
 // the first in line goes on; a key that is open and has a line is for the waiters in
-// it, not for a newcomer. Whatever ends by itself is an alarm in one heap.
+// it, not for a newcomer. One heap has an alarm for each lease that ends by itself.
 //
 // A waiter for several keys stands in all its lines together: it is granted when it
 // is first in each, and cannot starve.

@@ -26,9 +26,9 @@ var (
 	// is not locked is unlocked.
 	ErrNotLocked = errors.New("lock: not locked")
 
-	// ErrLockLost is returned when a lease is used that is not, or not any more,
-	// the holder of its keys: a stranger's or a stale token, a second unlock. While it
-	// is still known, the error is one of the three reasons below, too.
+	// ErrLockLost is returned when a lease is used that does not hold its keys, or no
+	// longer: a stranger's or a stale token, a second unlock. As long as the reason is
+	// known, the error also matches it: one of the three below.
 	ErrLockLost = errors.New("lock: lock lost")
 	// ErrExpired is the reason when the TTL passed before the holder extended or
 	// unlocked.

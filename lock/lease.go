@@ -148,10 +148,9 @@ func (l Lease) Lost() <-chan struct{} {
 func (r *record) hook(h *endHook) { r.hooks = append(r.hooks, h) }
 
 // Context returns a child of parent that is cancelled when the lease ends, with the
-// [ErrLockLost] as its cause; for a lease that has ended it is cancelled already,
-// and so it is, with [ErrContext], if parent is unusable. The returned function
-// cancels the child and forgets about it; call it when done, as with
-// context.WithCancel.
+// [ErrLockLost] as its cause. It is cancelled already if the lease has ended, or, with
+// [ErrContext], if parent is unusable. The returned function cancels the child and
+// forgets about it; call it when done, as with context.WithCancel.
 func (l Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := child(parent)
 	forget := l.OnEnd(cancel)
@@ -161,10 +160,10 @@ func (l Lease) Context(parent context.Context) (context.Context, context.CancelF
 	}
 }
 
-// OnEnd calls f, unless it is nil, once, under no mutex, with the [ErrLockLost] when
-// the lease ends, or now when it has ended. f runs on the goroutine that ended the
-// lease and must not block. After forget it is not called any more, unless it is on
-// its way.
+// OnEnd calls f once, with the [ErrLockLost], when the lease ends, or now if it has
+// ended; under no mutex, and not if f is nil. f runs on the goroutine that ended the
+// lease and must not block. After forget it is not called any more, unless it is on its
+// way.
 func (l Lease) OnEnd(f func(reason error)) (forget func()) {
 	if f == nil {
 		return func() {}

@@ -169,8 +169,8 @@ func (p *Place) Keys() []string {
 	return p.waitsFor()
 }
 
-// Ahead returns the owners for whom a place waits that has not been granted, by key: who
-// has it, and who stands first in its line if that waits for another key, too.
+// Ahead returns for whom a place waits, until it is granted: for each key the owner that
+// has it, and the first in its line if that one waits for another key, too.
 func (p *Place) Ahead() (all []Hop) {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Service keeps locked keys, which any caller may lock or unlock, elsewhere than in the executor,
-// for example in another process: a queue has its jobs wait for them, by Locks.Service.
+// Service keeps locked keys elsewhere than in the executor, for example in another process. Any
+// caller may lock or unlock them. The jobs of a queue wait for them if Locks.Service is set.
 //
 // All methods may be called by any number of goroutines. When Lock or Unlock
 // returns nil, a later Locked sees the change; when it returns an error, nothing
@@ -30,11 +30,11 @@ type Watcher interface {
 // LockedHandler is a [Service] that decides itself what becomes of a job that some
 // locked keys block.
 type LockedHandler interface {
-	// HandleLockedBy is called each time a worker comes to a job of which keys, in
-	// their order, are locked. It may let the job wait, come back after a delay, fail,
-	// or drop it, and may enqueue another one before: with ctx, that is as if a handler
-	// did so. What it enqueues is not in one commit with what becomes of the job: after a
-	// crash in between it is called again.
+	// HandleLockedBy is called each time a worker comes to a job that locked keys block:
+	// keys are those, in the order of Locks.BlockedBy. It may let the job wait, come back
+	// after a delay, fail, or drop it, and may enqueue another one before: with ctx, that
+	// is as if a handler did so. What it enqueues is not in one commit with what becomes
+	// of the job: after a crash in between it is called again.
 	HandleLockedBy(ctx context.Context, job Job, keys []string) Decision
 }
 

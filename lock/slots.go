@@ -206,10 +206,10 @@ func (s *Slots[T]) Reset() {
 	})
 }
 
-// Watch calls wake once, with no mutex held, after the next end of a reservation,
-// for one who got [ErrNoFreeSlot]. Watch first and try again then, so as not to
-// miss one. It must not block, and may be nil. cancel may be too late for a wake on
-// its way.
+// Watch calls wake once, with no mutex held, after the next end of a reservation. A
+// caller that got [ErrNoFreeSlot] calls Watch first and Reserve again then, so as not
+// to miss an end. wake must not block, and may be nil. cancel may be too late for a
+// wake on its way.
 func (s *Slots[T]) Watch(wake func()) (cancel func()) {
 	if wake == nil {
 		wake = func() {}

@@ -250,8 +250,8 @@ func (c *agenda) why(id []byte) Hold {
 // Holds reports whether an id is held for a reason.
 func (c *agenda) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
 
-// Paused reports whether an id may not run because a person wants it so: by itself, as
-// one that begins in some way, or with all others.
+// Paused reports whether a person has paused the id, a prefix of it, or all ids. Such an
+// id may not run.
 func (c *agenda) Paused(id string) bool { return c.paused || c.why([]byte(id))&HoldPause != 0 }
 
 // hold sets the reasons for which an id is held, and reports whether they have changed.

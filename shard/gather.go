@@ -107,8 +107,8 @@ func (c *gather) fresh(l *lane, due int64) {
 		c.writeState(l)
 		return
 	}
-	// Loaded writes it down, unless a state follows: the next start won't find the
-	// payload if it has been merged by then.
+	// Loaded writes the new due time down, unless a state follows: the next start won't
+	// find the payload that it came from if that has been merged by then.
 	l.remember().pulled = true
 	c.loosen(l)
 }

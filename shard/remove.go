@@ -38,7 +38,7 @@ func (r *Removal) means(p journal.Position) bool {
 }
 
 // Removal returns what a person wants of a payload that is in hand, under
-// Config.Single of the one payload; nil if that is not so. Any goroutine may ask while a worker
+// Config.Single of the one payload; nil: nothing. Any goroutine may call it while a worker
 // has the item. The worker need not heed it: if the payload is over by what the worker
 // says, that counts, and otherwise what the person says.
 func (it *Item) Removal(single bool) *Removal {
@@ -58,8 +58,8 @@ func (it *Item) Removal(single bool) *Removal {
 	return nil
 }
 
-// RemovalOf returns what a person wants of a payload of the item; the last word
-// counts, and what is over by then is not asked. Any goroutine may ask, as Removal.
+// RemovalOf returns what a person wanted last of a payload of the item; nil: nothing. It
+// does not look whether the payload is over. Any goroutine may call it, as Removal.
 func (it *Item) RemovalOf(p Payload) *Removal {
 	all := it.removals.Load()
 	if all == nil {

@@ -157,7 +157,7 @@ func (w *world) onceByKey(q *queue, l line, mine []*item, receipts []executor.Re
 		}
 		first = nil
 	} else if first != nil && time.Since(first.at) >= ttl {
-		delete(keys, key) // it may be either way
+		delete(keys, key) // it may be known or forgotten
 		keys[key+"?"], first = mine[0], nil
 	}
 	switch {

@@ -277,7 +277,7 @@ func (w *world) accepted(i *item, pos uint64, durable bool) {
 		i.answered = time.Now()
 	}
 	i.sure = i.sure || durable
-	if i.epoch, i.moved = w.epoch, w.epoch; i.life != -w.life { // else a baseline may have it
+	if i.epoch, i.moved = w.epoch, w.epoch; i.life != -w.life { // negative: the figures may count it already
 		i.life = w.life
 	}
 }

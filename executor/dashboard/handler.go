@@ -163,7 +163,7 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, at string) error {
 			return err
 		}
 	}
-	if !strings.HasPrefix(at, "/assets/") { // whatever else it is about: what was is not what is
+	if !strings.HasPrefix(at, "/assets/") { // a stopped executor shows nothing, not even old figures
 		if _, _, err := s.x.Inspect().Slots(1); errors.Is(err, executor.ErrClosed) {
 			return err
 		}

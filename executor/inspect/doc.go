@@ -7,12 +7,12 @@
 //
 // # What is promised
 //
-//   - To look changes nothing, and slows nothing down: beside work, all who look together get a
-//     fiftieth of each processor, or half of what lies idle. See [Inspector.Jobs].
-//   - What is acted upon is what a list with the same filter shows. An action never includes
-//     what is accepted after its call, but for a pause.
-//   - After an action without an error, what it has changed is on disk, but for what a handler
-//     has in hand.
+//   - Looking changes nothing, and slows nothing down: beside work, all calls that look get,
+//     together, a fiftieth of each processor, or half of what lies idle. See [Inspector.Jobs].
+//   - An action applies to what a list with the same filter shows. Only a pause includes
+//     what is accepted after its call.
+//   - When an action returns no error, what it has changed is on disk, except for what a
+//     handler has in hand.
 //   - Names, errors and payloads may be any bytes. A String method returns one line, cut, and
 //     nothing in it moves the cursor of a terminal.
 //
@@ -21,7 +21,7 @@
 //   - That a list is of one moment. Each row is.
 //   - That an Inspector gets no more methods: one in a test should embed the interface.
 //
-// Errors without a package in these comments are those of package executor, but for the three
-// of this one. A list has [MaxListed] entries at most where its comment says so, and a field
-// More counts the rest.
+// Errors that these comments name without a package are of package executor, except for the
+// three of this one. A list has [MaxListed] entries at most where its comment says so, and a
+// field More counts the rest.
 package inspect

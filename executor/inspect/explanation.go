@@ -153,18 +153,18 @@ const (
 //	[JobHalted]      waits for RunNow                        JobHalted
 //	[JobRunning]     is handed to a worker                   JobRunning
 //
-// A job that runs is running, whatever else is true; one that is halted comes
-// before one that is blocked, and that before the three that only time decides. So
-// what is due is JobReady, and what waits is all but JobRunning. Dead letters are
-// payloads in the morgue and no jobs: see [Inspector.Dead]. A pause of the queue or
-// the executor changes no state here: [QueueStats] and Explain say so.
+// Where several fit, the first of these counts: JobRunning, JobHalted, JobParked, and
+// then the three that only time decides. Jobs that wait are those in all states but
+// JobRunning. Dead letters are payloads in the morgue and no jobs: see
+// [Inspector.Dead]. A pause of the queue or the executor changes no state here:
+// [QueueStats] and Explain say so.
 const (
 	// JobRetrying: its last run failed, and it waits for the next one.
 	JobRetrying JobState = "retrying"
-	// JobParked: it is blocked: it waits for a key, lease, slot, limit or turn, or its id, or a prefix of it, is paused.
+	// JobParked: it waits for a key, lease, slot, limit or turn, or a person has paused its id or a prefix of the id.
 	JobParked JobState = "parked"
 	// JobFresh: it has used up no retry, whatever it does now; these jobs are those that
-	// QueueStats.Fresh counts. It can be asked for as a state can, and no job shows it.
+	// QueueStats.Fresh counts. Queries take it like a state, and no job shows it.
 	JobFresh JobState = "fresh"
 )
 

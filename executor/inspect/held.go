@@ -135,7 +135,7 @@ type LimitStats struct {
 	Waiting int          // jobs that wait for it
 }
 
-// LimitKey says how it stands with a key of a limit.
+// LimitKey is the state of one key of a limit.
 type LimitKey struct {
 	Limit, Key string
 	Config     LimitSetting `wire:"setting"` // that holds for it, with its defaults

@@ -32,29 +32,28 @@ type Inspector interface {
 	// changes meanwhile may be on any number of them. A cursor with an order stays good
 	// after a restart; one with OrderNone gets ErrInvalidCursor then.
 	//
-	// With an order each page takes a look at all jobs of the queue, unless States are
-	// such that its shards know that they have none: 10⁶ jobs take some 40 ms of a
-	// processor. Where the id decides, because they are in its order or share a due time, or
-	// because a filter has a prefix, the ids are read, too, and it is some 150 ms; those of
-	// which only the disk has a copy are read from there, and stay there. It takes no more
-	// memory than the page. With OrderNone the page ends when 100,000 jobs were examined,
-	// with Truncated set, and Next goes on.
+	// With an order, each page looks at all jobs of the queue, except in shards that have
+	// none in the wanted States: 10⁶ jobs take some 40 ms of a processor. If ids matter, for
+	// the order, for equal due times or for a prefix in the filter, they are read, too, and
+	// it takes some 150 ms. Ids that only the disk has are read from there, and stay there.
+	// It takes no more memory than the page. With OrderNone the page ends when 100,000 jobs
+	// were examined, with Truncated set, and Next goes on.
 	//
 	// The work is done in steps that keep no shard for longer than some tens of
-	// microseconds. While handlers run, or payloads are accepted, all calls together
-	// get a fiftieth of each processor, or half of what lies idle if that is more, beyond
-	// a burst of 50 ms. So beside handlers that wait for something a page comes about as
+	// microseconds. While handlers run, or payloads are accepted, all calls together get
+	// a fiftieth of each processor, or half of what lies idle if that is more, beyond a
+	// burst of 50 ms. So beside handlers that wait for something a page comes about as
 	// soon as at rest. Beside those that compute on all processors a page of a long queue
-	// may take ten seconds: ctx bounds the wait, and with a Patience there is a page by
-	// then, be it Partial.
+	// may take ten seconds: ctx bounds the wait, and with a Patience the page comes by
+	// then, perhaps Partial.
 	//
 	// It returns ErrUnknownQueue, ErrInvalidQuery, ErrInvalidCursor, ErrContext,
 	// ErrClosed, ErrFailed, or the cause of ctx.
 	Jobs(ctx context.Context, query JobQuery) (JobPage, error)
 
 	// Job shows the job of an id, with its payloads, decoded by the codec of the queue,
-	// and its dead letters. The codec may panic, end its goroutine or block: the first
-	// two are PayloadInfo.Decode, and while it blocks, Job waits until ctx ends.
+	// and its dead letters. If the codec panics or ends its goroutine,
+	// PayloadInfo.Decode says so; while it blocks, Job waits until ctx ends.
 	//
 	// What belongs to the job is of one moment; Holdings, Explanation and Dead are of later
 	// ones. An id without a job is looked for among all dead letters; see
@@ -74,8 +73,8 @@ type Inspector interface {
 	Explain(ctx context.Context, queue, id string) (Explanation, error)
 
 	// JobsByID is Job for up to DefaultListLimit ids of a queue, in their order, each once;
-	// those with neither a job nor dead letters are left out. The morgue is gone through
-	// once for all of them, and the MiB of PayloadInfo.Raw is for all, too. More ids are
+	// ids with neither a job nor dead letters are left out. It goes through the morgue once
+	// for all of them, and the MiB of PayloadInfo.Raw is for all together. More ids are
 	// ErrInvalidQuery; the other errors are those of Job, but for ErrUnknownJob.
 	JobsByID(ctx context.Context, queue string, ids ...string) ([]JobDetail, error)
 
@@ -92,12 +91,11 @@ type Inspector interface {
 	// ErrInvalidQuery or ErrContext.
 	Running(ctx context.Context, query RunningQuery) (RunningList, error)
 
-	// LockedKeys lists keys that [executor.Locks] of any queue, or people, have locked: in their
-	// order, from the one behind after on, which is "" for the first page, up to limit of
-	// them, as in [JobQuery]. It also says how many there are behind these. Those that a
-	// Locks.Service keeps are not known. While the keys are gone through, jobs with Locks
-	// wait: about 1 ms for 30,000. It returns ErrInvalidQuery, and ErrClosed when a Stop has
-	// ended.
+	// LockedKeys lists keys that [executor.Locks] of any queue, or people, have locked: in
+	// order, from the first key behind after ("" for the first page), up to limit of them, as in
+	// [JobQuery]. It also returns how many more there are. It does not know the keys of a
+	// Locks.Service. While the keys are gone through, jobs with Locks wait: about 1 ms for
+	// 30,000. It returns ErrInvalidQuery, and ErrClosed when a Stop has ended.
 	LockedKeys(after string, limit int) (page []KeyLockStatus, more int, err error)
 
 	// Leases lists the keys of [executor.Unique] that jobs have or wait for, as LockedKeys does
@@ -105,14 +103,14 @@ type Inspector interface {
 	Leases(after string, limit int) (page []LeaseStatus, more int, err error)
 
 	// Slots lists which jobs have which value of the [executor.Slots] that the queues use: up to
-	// limit of them, as in [JobQuery], and how many there are beyond. It returns
-	// ErrInvalidQuery, and ErrClosed when a Stop has ended.
+	// limit of them, as in [JobQuery], and how many more there are. It returns ErrInvalidQuery,
+	// and ErrClosed when a Stop has ended.
 	Slots(limit int) (held []SlotHeld, more int, err error)
 
 	// RunNow makes the selected jobs that wait due now: those that are delayed, snoozed or
-	// waiting for a retry. It gives all of their retries back, and lets halted ones go on. A
-	// job that is paused, locked out or limited still waits for that, and one that runs is
-	// left alone. Jobs are selected as a whole: with [Selection.At], those that have one.
+	// waiting for a retry. It gives all of their retries back, and lets halted ones go on. A job
+	// that a pause, a lock or a limit keeps back still waits for that, and one that runs is left
+	// alone. With [Selection.At], each job that has one of the payloads is selected as a whole.
 	//
 	// It returns how many jobs waited, also with an error. After ErrUnknownQueue,
 	// ErrInvalidQuery and ErrInvalidID nothing was changed. After ErrClosed, ErrFailed,
@@ -152,8 +150,8 @@ type Inspector interface {
 	// [executor.ErrDeletedByOperator]. All else is as with Cancel, the results included.
 	//
 	// With [SelectIDs] the ids of a queue with [executor.MergeSupersede] begin anew: what is
-	// accepted after that is newer than what was done, which counts as one in the result, than
-	// what runs, and than a dead letter, which is superseded. Their scores don't count.
+	// accepted after that is newer, whatever the scores, than what was done (which counts as
+	// one in the result), than what runs, and than a dead letter, which is then superseded.
 	Delete(ctx context.Context, which Selection) (int, error)
 
 	// KillFailed turns what waits for a retry, or is halted, into dead letters, for the
@@ -172,17 +170,17 @@ type Inspector interface {
 	// all of its retries given back, and goes on if it was halted.
 	//
 	// Later payloads of the id may have been done since, and do not run again: so an older
-	// payload runs after them. That is right for payloads that don't depend on each other.
-	// If they do, have none of those that wait run first: Pause the queue, KillFailed, Requeue
-	// all, Resume. Late and Unsure of the result say how many come too late all the same. For
-	// state use [executor.HandleLatest]: there, no older state replaces a newer one.
+	// payload runs after them. That is right for payloads that don't depend on each other. If
+	// they do, let none of the waiting payloads run first: Pause the queue, KillFailed,
+	// Requeue all, Resume. Late and Unsure of the result say how many come too late all the
+	// same. For state use [executor.HandleLatest]: there, no older state replaces a newer one.
 	//
 	// Requeue goes in the order in which the payloads were accepted, up to a thousand of
 	// them or 4 MiB in a commit, so that it takes little memory and other work goes on; the
 	// first ones may run before the last ones are back. It returns what became of them,
 	// also with an error: ErrFull, ErrClosed, ErrFailed, ErrContext, ErrUnknownQueue,
-	// ErrInvalidID, ErrInvalidQuery, also for a selection with states, which dead letters
-	// have not, or the cause of ctx when that ends first. After an error, ErrUnknown
+	// ErrInvalidID, ErrInvalidQuery, also for a selection with states, because dead letters
+	// have none, or the cause of ctx when that ends first. After an error, ErrUnknown
 	// included, the payloads of one more commit may be back.
 	//
 	// Several calls that put back or delete dead letters of one queue take turns with each
@@ -194,33 +192,33 @@ type Inspector interface {
 	// DeleteDead deletes dead letters for good, up to a thousand or 4 MiB of them in a
 	// commit; QueueStats.Deleted counts them. What they had left locked is unlocked. It
 	// returns how many it deleted, also with an error: the errors are those of Requeue,
-	// except ErrFull. See [Inspector.Requeue] for what may be deleted beside those, and for
-	// several calls at the same time. On a full disk it deletes them one by one, in the
+	// except ErrFull. See [Inspector.Requeue] for what else may be gone after an error, and
+	// for several calls at the same time. On a full disk it deletes them one by one, in the
 	// room that is kept for results.
 	DeleteDead(ctx context.Context, which Selection) (int, error)
 
-	// Pause keeps what a Selection means from running jobs until Resume, also after a restart
-	// or a crash: the executor ([SelectExecutor]), a queue ([SelectQueue]), some ids
-	// ([SelectIDs]), or the ids that begin in some way, of a tenant for example
-	// ([SelectPrefix]). An id need not have a job: what is accepted later waits, too. These are
-	// paused independently: a job runs when none of them is. A pause goes along to a new name
-	// of the queue; see QueueConfig.RenamedFrom. At most 100,000 ids and 10,000 prefixes of a
-	// queue are paused at a time.
+	// Pause stops the jobs of a Selection from starting until Resume, also after a restart or a
+	// crash: all of the executor ([SelectExecutor]), those of a queue ([SelectQueue]), of some
+	// ids ([SelectIDs]), or of all ids with a prefix, of a tenant for example ([SelectPrefix]).
+	// An id need not have a job: what is accepted later waits, too. Each of the four is paused
+	// by itself, and a job runs when none of them keeps it. A renamed queue keeps its pauses;
+	// see QueueConfig.RenamedFrom. At most 100,000 ids and 10,000 prefixes of a queue are
+	// paused at a time.
 	//
-	// After it has returned no worker begins with a job. A job that a worker has begun with
-	// goes on: its payload may still be decoded and its handler called, and the halves of a
-	// failed batch. Pause does not wait for it. Enqueue still accepts payloads, schedules go on,
+	// After Pause has returned no worker begins a paused job. A job that a worker has begun goes
+	// on: its payload may still be decoded, its handler called, and a failed batch called again
+	// in halves. Pause does not wait for it. Enqueue still accepts payloads, schedules go on,
 	// and RunNow makes jobs due, which then wait like all others. What a paused job locked when
-	// it was enqueued stays locked. It gives up its place in the line for a key, and asks again
-	// when it is resumed.
+	// it was enqueued stays locked. The job gives up its place in the line for a key, and asks
+	// again when it is resumed.
 	//
-	// It returns how many ids were not paused before; of the executor, a queue and a prefix, 1
-	// or 0; also with an error. Without one the pause is on disk. On a full disk it takes the
-	// room that is kept for results, and waits for ctx when even that is used up; of ids it
-	// takes no more than a part of it, and is ErrFull instead. It returns ErrClosed, ErrFailed,
-	// ErrContext, or the cause of ctx, with ErrUnknown if it had begun: then it may be paused
-	// or not; ErrUnknownQueue; ErrInvalidID, and then, as with ErrFull, no id
-	// is paused; ErrTooManyPaused; ErrInvalidQuery for a Selection of another kind.
+	// Pause returns how many ids were not paused before, and for the executor, a queue or a
+	// prefix 1 or 0; also with an error. Without an error the pause is on disk. On a full disk
+	// it takes the room that is kept for results, and waits until ctx ends when even that is
+	// used up. A pause of ids may take only a part of that room, and is ErrFull beyond that. The
+	// errors are ErrClosed, ErrFailed, ErrContext, or the cause of ctx, with ErrUnknown if the
+	// pause had begun and may hold or not; ErrUnknownQueue; ErrInvalidID, and then, as with
+	// ErrFull, no id is paused; ErrTooManyPaused; ErrInvalidQuery for another kind of Selection.
 	Pause(ctx context.Context, which Selection) (int, error)
 
 	// Resume ends a pause of the same Selection, and returns how many of it were paused, and
@@ -230,9 +228,9 @@ type Inspector interface {
 	// Paused returns what is paused as a whole: the executor, and queues, registered or not.
 	Paused() (all bool, queues []string)
 
-	// PausedIDs lists the ids of a queue that are paused by themselves, in their order, as
-	// the last commit has left it, a page at a time. A read error is yielded once and ends
-	// the list; a queue of which the journal knows no pause has none.
+	// PausedIDs lists the ids of a queue that are paused one by one, in order, as of the
+	// last commit. It reads a page at a time. A read error is yielded once and ends the
+	// list; a queue of which the journal knows no pause has none.
 	PausedIDs(queue string) iter.Seq2[string, error]
 
 	// PausedPrefixes lists the prefixes of ids of a queue that are paused, as PausedIDs does.

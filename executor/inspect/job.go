@@ -24,9 +24,9 @@ type JobInfo struct {
 
 // JobDetail is all that there is to see of an id: its job, and its dead letters.
 type JobDetail struct {
-	// JobInfo of the job; LastError is its first 16 KiB. Of an id that has only dead
-	// payloads Queue and ID are set, State, to JobDead, and Attempt and LastError, to
-	// those of the one that died last.
+	// JobInfo of the job; LastError is its first 16 KiB. For an id with only dead
+	// letters it has Queue, ID, the State JobDead, and Attempt and LastError of the one
+	// that died last.
 	JobInfo
 	Failures []Failure // the last five of the job, oldest first; each cut as LastError is
 
@@ -40,8 +40,8 @@ type JobDetail struct {
 	Explanation Explanation // why it does not run, a moment later; see [Inspector.Explain]
 
 	// Dead are the dead letters of the id, MaxListed at most, and MoreDead how many
-	// there are beyond. Beside a job they are looked for among the first 10,000 of the
-	// morgue: DeadUnread says that there are others.
+	// there are beyond. If the id has a job, only the first 10,000 of the morgue are
+	// searched: DeadUnread says that there are others.
 	Dead       []DeadPayload
 	MoreDead   int
 	DeadUnread bool
@@ -56,8 +56,8 @@ type PayloadInfo struct {
 	Metadata   map[string]string // nil: none
 	Bytes      int               // of the payload
 
-	// Raw are its bytes. Of one call there is a MiB of them, or one payload: those
-	// behind that have none, and are not decoded.
+	// Raw are its bytes. One call returns a MiB of them, or one payload: payloads
+	// behind that have no Raw, and are not decoded.
 	Raw     []byte `wire:"payload,omit"`
 	Clipped bool   `wire:",omit"` // Raw are not all of them
 
@@ -79,8 +79,8 @@ type DeadPayload struct {
 	Failures []Failure `wire:",omit"` // the last five, oldest first; the last one is Error
 }
 
-// Failure is one failed attempt of a job. Of the older ones of a job the first KiB
-// of the text is kept at least, of the last one all of it; see
+// Failure is one failed attempt of a job. Of the older failures of a job at least the
+// first KiB of the text is kept, of the last one all of it; see
 // QueueConfig.DeadLetters.FormatError. An attempt that a crash cut off is no failure:
 // Job.Crashes counts it. After [Inspector.Requeue] there are none.
 type Failure struct {
@@ -111,9 +111,8 @@ type Running struct {
 	Jobs   []RunningJob
 	More   int // jobs that are not in Jobs, which has MaxListed at most
 
-	// Since is when the worker began with what the jobs were handed out with: up to
-	// about a millisecond before their handler was called. Age is the time from then
-	// on.
+	// Since is when the worker began with the run that these jobs are in: up to about a
+	// millisecond before their handler was called. Age is the time from then on.
 	Since   time.Time
 	Age     time.Duration
 	Timeout time.Duration `wire:",omit"` // QueueConfig.Timeout; 0: none

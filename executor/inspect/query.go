@@ -73,7 +73,7 @@ type JobQuery struct {
 	Order      Order
 	Descending bool // the other way round; not with OrderNone, which has no other way
 	Filter     JobFilter
-	// DiedBefore is how long ago a dead letter died at least. 0: whenever; below zero, and of
+	// DiedBefore: a dead letter died at least so long ago. 0: whenever; below zero, and for
 	// jobs, it is refused.
 	DiedBefore time.Duration
 
@@ -81,9 +81,9 @@ type JobQuery struct {
 	// MaxListLimit and below zero it is refused.
 	Limit int
 
-	// Cursor is JobPage.Next of the page before; "": the first page. Queue, Order
-	// and Descending must be the same, the others may change. Of dead letters it stays good
-	// after a restart.
+	// Cursor is JobPage.Next of the page before; "": the first page. Queue, Order and
+	// Descending must be the same, the others may change. A cursor of dead letters stays
+	// good after a restart.
 	Cursor string
 
 	// Patience is how long the page may take while the executor has other work to do.
@@ -136,14 +136,14 @@ func (s Selection) At(positions ...uint64) Selection {
 	return s
 }
 
-// SelectJobs means the jobs of a queue that a filter picks and that are in one of some
-// states, which are those of lists, or [JobFresh]: see [JobRetrying]. Without a state, any.
+// SelectJobs selects the jobs of a queue that a filter picks and that are in one of some
+// states: those of lists, or [JobFresh]; see [JobRetrying]. Without states, any.
 func SelectJobs(queue string, filter JobFilter, states ...JobState) Selection {
 	return Selection{Queue: queue, Filter: filter, States: states}
 }
 
-// SelectPrefix selects the ids of a queue that begin so, byte by byte: those of a tenant,
-// for example. It has at most MaxIDBytes; an empty one is [SelectQueue].
+// SelectPrefix selects the ids of a queue that begin with prefix, byte by byte: those of
+// a tenant, for example. A prefix has at most MaxIDBytes; an empty one is [SelectQueue].
 func SelectPrefix(queue, prefix string) Selection {
 	return Selection{Queue: queue, Filter: JobFilter{IDPrefix: prefix}}
 }
@@ -152,7 +152,7 @@ func SelectPrefix(queue, prefix string) Selection {
 func SelectQueue(queue string) Selection { return Selection{Queue: queue} }
 
 // SelectExecutor selects the executor as a whole, all queues and those to come: for
-// [Inspector.Pause] and Resume. To other calls it is a queue that there is not.
+// [Inspector.Pause] and Resume. Other calls return ErrUnknownQueue for it.
 func SelectExecutor() Selection { return Selection{Whole: true} }
 
 // Requeued says what became of the dead letters that a call was to put back.

@@ -55,8 +55,8 @@ type JournalStats struct {
 	LastCommit time.Time     // when the last of them ended; zero: there was none
 }
 
-// QueueStats are the figures of one queue. Some are of now, and totals count since
-// Open. What DurabilityAsync has accepted and a full disk has no room for yet is in none.
+// QueueStats are the figures of one queue. Some are of now, and totals count since Open.
+// They leave out what DurabilityAsync has accepted and a full disk has no room for yet.
 type QueueStats struct {
 	Name string `wire:"queue,omit"`
 
@@ -122,8 +122,8 @@ type QueueStats struct {
 	Shards []ShardStats `wire:",omit"` // of a registered queue
 }
 
-// Plus returns the figures of both together: sums, and of Age and Lag the longest. What is no
-// figure, Backlog and Shards stay as they are.
+// Plus returns the figures of both together: sums, and of Age and Lag the longest. Backlog,
+// Shards, and all that is no figure, stay those of t.
 func (t QueueStats) Plus(q QueueStats) QueueStats {
 	t.Age, t.Lag = max(t.Age, q.Age), max(t.Lag, q.Lag)
 	t.Unclaimed, t.Dead = t.Unclaimed+q.Unclaimed, t.Dead+q.Dead
@@ -136,8 +136,8 @@ func (t QueueStats) Plus(q QueueStats) QueueStats {
 	return t
 }
 
-// ShardStats are the figures of one shard of a queue; see [QueueStats], of which
-// those of its shards are the sum, and the longest Lag.
+// ShardStats are the figures of one shard of a queue; see [QueueStats], which has their
+// sums and the longest Lag.
 type ShardStats struct {
 	Shard int // 0, 1, 2, …
 

@@ -57,9 +57,9 @@ func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 	})
 }
 
-// Check reads and checks all partitions as their owners do when they open them: what Open of
-// package journal calls ErrCorrupt is that here. Nodes may be at work; it sees one moment.
-// Of cfg, Schema and Partitions count.
+// Check reads and checks all partitions as their owners do when they open them. Damage is
+// journal.ErrCorrupt. Nodes may be at work: Check sees all of it as it was at one moment.
+// It uses only Schema and Partitions of cfg.
 func Check(ctx context.Context, url string, cfg Config) (Moved, error) {
 	return withMover(ctx, url, cfg, "check", false, func(m *mover) error { return m.check(ctx) })
 }
@@ -80,7 +80,7 @@ func (m *mover) check(ctx context.Context) error {
 // server may be a standby. Nodes may be at work, whose old rows it keeps meanwhile: see Stats.SnapshotAge.
 // What is in the inbox is in no partition yet. It takes 24 bytes of memory for each live entry, and 100 MiB.
 //
-// Of cfg, Schema and Partitions count. It returns the errors of [Check], or what do returns.
+// It uses only Schema and Partitions of cfg. It returns the errors of [Check], or what do returns.
 func Look(ctx context.Context, url string, cfg Config, do func(Stats, []*journal.View) error) (err error) {
 	_, failed := withMover(ctx, url, cfg, "look", false, func(m *mover) error {
 		return m.look(ctx, func(s Stats, all []*journal.View) error { err = do(s, all); return err })

@@ -255,7 +255,7 @@ func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pa
 	return page, err
 }
 
-// Room implements store.Store: what room the server has only a commit can tell.
+// Room implements store.Store: only a commit can tell how much room the server has.
 func (s *partitionStore) Room(int, int) (store.Room, error) { return store.Endless, nil }
 
 // Size implements store.Store: there is no file.

@@ -59,8 +59,8 @@ type Peer struct {
 	Workers   int // with handlers that do nothing
 	Bulk      int // items of one call where many are at hand; 1: there is no such call
 	Producers int // that enqueue one by one, for the most throughput
-	// Holds is whether it takes any number of jobs before the first one has
-	// run. What doesn't can't be filled first and drained then.
+	// Holds: any number of jobs can be queued before one runs, so that it can be
+	// filled first and drained then.
 	Holds bool
 	// Served is whether its system is a [Served] one, and OneLog whether that is one in
 	// which calls of many are what there is to see.

@@ -25,9 +25,9 @@ func Read(text []byte, to any) error {
 
 type decoder struct{ strict bool }
 
-// Object reads an object, of which set gets each field. Field by field: read into a
-// struct, Queue would be taken for queue, the last of two for both, and null for none. An
-// error of set is returned as it is; what is what the object is called in the others.
+// Object reads a JSON object and gives each field to set, because encoding/json would ignore
+// case, duplicates and null. It returns errors of set as they are; in all others the object
+// is called by the text in what.
 func Object(text []byte, what string, set func(name string, value json.RawMessage) error) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	broken := func(err error) error {

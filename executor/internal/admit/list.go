@@ -103,8 +103,8 @@ func (l *List) Asked() bool { return l != nil && len(l.asked) > 0 }
 // Empty reports whether there is nothing in it.
 func (l *List) Empty() bool { return len(l.asked)+len(l.checkers)+len(l.witnesses) == 0 }
 
-// Durable reports whether what the first conditions give has to be on disk before the
-// others are asked, and the job runs.
+// Durable reports whether a condition gives something that has to be on disk before the
+// next ones are asked and the job runs.
 func (l *List) Durable() bool { return l.durable > 0 }
 
 // Checked reports whether payloads are looked at before they are accepted.

@@ -34,8 +34,8 @@ func (l *Letters) Buried() {
 	}
 }
 
-// Close ends the deleting, and waits for the work at hand, if it ends in a moment: the ctx of
-// Open has ended.
+// Close stops the deleting, and waits a moment for the work at hand. The ctx of Open must have
+// ended before.
 func (l *Letters) Close() {
 	close(l.closed)
 	select {

@@ -25,8 +25,8 @@ type Inspector struct {
 	Partitions  int
 	Of          func(id string) (int, error) // the partition of an id
 
-	// Ask has a partition answer a question with Do, behind what was enqueued for a queue; see
-	// package cluster.
+	// Ask has a partition answer a question by Do, after it has taken in all that was enqueued
+	// for the queue before; see package cluster.
 	Ask func(ctx context.Context, partition int, queue string, question []byte, again bool) (answer []byte, err error)
 
 	Probe  Part // of an executor with the same queues, and no jobs

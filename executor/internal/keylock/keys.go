@@ -285,7 +285,7 @@ var ErrInvalidKey = errors.New("executor: invalid key")
 // maxKeyBytes is the length of the longest key.
 const maxKeyBytes = 512
 
-// CheckKey refuses what is no key.
+// CheckKey refuses a key that is empty or longer than maxKeyBytes.
 func CheckKey(key string) error {
 	if key == "" {
 		return fmt.Errorf("%w: nil means no key", lock.ErrEmptyKey)

@@ -178,7 +178,7 @@ func (c *Condition) Called(queue string) (ids []string) {
 	return ids
 }
 
-// Waits implements [admit.Condition]. Who waits for a time goes on by itself.
+// Waits implements [admit.Condition]. A wait for a time is left out: it ends by itself.
 func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	c.Do(func(t *Table, _ int64) {
 		if k, called := t.waits(by); k != nil && !called && k.from(ahead{}) == never && !k.limit.shared {

@@ -244,7 +244,7 @@ func (t *Table) stepOut(w *waiter) (left []*key) {
 		return left
 	}
 	if k.leave(w); k.part != nil && k.part.first == w {
-		k.part.first = nil // it may need others when it comes back
+		k.part.first = nil // it may have other keys when it comes back
 	}
 	return append(left, k)
 }

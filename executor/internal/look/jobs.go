@@ -30,7 +30,7 @@ func (i *Inspector) Jobs(ctx context.Context, query inspect.JobQuery) (p inspect
 	return i.Page(ctx, query)
 }
 
-// Page is Jobs that has as many rows as the query says.
+// Page is Jobs without its default for Limit and without its bound.
 func (i *Inspector) Page(ctx context.Context, query inspect.JobQuery) (inspect.JobPage, error) {
 	ctx, l, err := i.list(ctx, "jobs", query)
 	switch {

@@ -124,7 +124,7 @@ type waiter struct {
 	in chan struct{} // closed when it has its share
 }
 
-// NewRoom returns an empty one.
+// NewRoom returns a room of which all is free.
 func NewRoom(most int64) *Room { return &Room{most: most, left: most} }
 
 // Share is a part of a room that is taken. One goroutine uses it.

@@ -43,7 +43,7 @@ func (s *Source) Paused(on bool, e events.Event) {
 	s.Tell(e)
 }
 
-// Accepted is for the committer, before a shard gets what was committed.
+// Accepted tells readers what was committed. The committer calls it before the shard gets that.
 func (s *Source) Accepted(d *journal.Delivery) {
 	if !s.wants(arrivals) {
 		return

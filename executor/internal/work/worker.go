@@ -163,7 +163,7 @@ func (w *worker) takeBatch() bool {
 		return false
 	}
 	w.crew.Quarantine.Begun(w.queue.Name, w.batch)
-	w.attempt = w.attempts.Next(w.crew.Handlers, w) // here, so that a person who ends it finds it
+	w.attempt = w.attempts.Next(w.crew.Handlers, w) // under w.hand, so that Cancel and Delete find it
 	w.watch()
 	return true
 }

@@ -30,7 +30,7 @@ type Chain struct {
 	pagedIn map[*Block][]byte
 }
 
-// Limits are those of a chain.
+// Limits say what a [Chain] keeps in memory and what it carries forward.
 type Limits struct {
 	Memory    int // bytes of entries that stay in memory; below zero: all
 	TrimSlack int // dead weight that is left alone

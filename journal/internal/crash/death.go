@@ -48,12 +48,12 @@ func (d *Death) WasRunning(p format.Position) bool {
 type Cause uint8
 
 const (
-	// CauseUnknown: killed, by another process or for memory, a call of os.Exit, or a fatal
-	// error, a panic that was not recovered for example, which Go's report puts down to
-	// none of the jobs, or of which there is none; see Log.ReportCrashes.
+	// CauseUnknown: the process was killed, by another one or for memory; or it called
+	// os.Exit; or it had a fatal error, such as a panic that was not recovered, without a
+	// report of Go's, or with one that names no job; see Log.ReportCrashes.
 	CauseUnknown Cause = iota
-	// CauseMemory: there was none left, by Go's report; or the system has killed a
-	// process for it, perhaps this one.
+	// CauseMemory: there was no memory left, by Go's report; or the system has killed a
+	// process for memory, perhaps this one.
 	CauseMemory
 	// CauseJob: Go's report names the goroutine of a job.
 	CauseJob

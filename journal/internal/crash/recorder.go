@@ -163,7 +163,7 @@ func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logg
 	}
 	r.close = func() (err error) {
 		r.note(r.epoch, nobody)
-		if (r.gone.Load() || !inFile) && p.Has(RunningName, ours) { // or it is another owner's
+		if (r.gone.Load() || !inFile) && p.Has(RunningName, ours) { // only our own file, not another owner's
 			err = p.Drop(RunningName)
 		}
 		if r.idle() {

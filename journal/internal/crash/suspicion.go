@@ -13,9 +13,9 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// Suspicion is what speaks against a position that was running when the process
-// died. It ends with the run: whatever that comes to, it did not kill. Whoever replaces
-// the payload passes it on to the one that takes its place.
+// Suspicion is what speaks against a position that was running when the process died.
+// It ends when the run ends: whatever its outcome, it did not kill the process. Whoever
+// replaces the payload passes it on to the one that takes its place.
 //
 // The rule: one death is no proof. What was running at two deaths, and was not acquitted between them, is held
 // back for a while at the next start, and then runs without others of its kind. A

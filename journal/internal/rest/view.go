@@ -83,8 +83,8 @@ func Check(dir string) (Info, error) {
 	return v.Info(), v.Close()
 }
 
-// OpenView reads the journal in dir. It may be opened meanwhile: see Undisturbed. Of live entries, those
-// that fill most bytes are in memory; 0: there are no entries to hand out, and no suspects.
+// OpenView reads the journal in dir. It may be opened meanwhile: see Undisturbed. The argument most is
+// how many bytes of live entries stay in memory; 0: there are no entries to hand out, and no suspects.
 func OpenView(dir string, most int) (*View, error) {
 	if err := identify(dir); err != nil {
 		return nil, err
@@ -96,8 +96,8 @@ func OpenView(dir string, most int) (*View, error) {
 	return v, nil
 }
 
-// ViewOf reads what s has, which stays as it is until the View is closed, and s with it. Of live
-// entries, those that fill most bytes are in memory.
+// ViewOf reads what s has, which must not change until the View is closed; that closes s, too. The
+// argument most is as for OpenView.
 func ViewOf(s store.Store, most int) (*View, error) {
 	v := &View{store: s, version: int(format.FormatVersion)}
 	return v, v.load(most)
@@ -275,7 +275,7 @@ func (v *View) Blocks() []BlockInfo { return slices.Clone(v.blocks) }
 // Queues returns the number of every queue, by name.
 func (v *View) Queues() map[string]uint32 { return maps.Clone(v.queues) }
 
-// Suspects returns what the next start would: [Log.Suspects].
+// Suspects returns what [Log.Crash] would at the next start.
 func (v *View) Suspects() map[format.Position]crash.Suspicion { return maps.Clone(v.suspects) }
 
 // Unclaimed returns the number of live payloads that each queue has, without those

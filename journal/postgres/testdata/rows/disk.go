@@ -18,7 +18,7 @@ import (
 
 func init() {
 	if os.Getenv("STRAND_TEST_PROCESS") != "" {
-		return // the child of a test, which is about the process, has a disk
+		return // a test about processes started this one: it has a real disk
 	}
 	url := os.Getenv("STRAND_ROWS_URL")
 	free := make(chan *worker, workers)
