@@ -69,7 +69,7 @@ func (x *Executor) Lookup(name string) (*Queue[[]byte], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queue[[]byte]{q: q, cfg: QueueConfig[[]byte]{Codec: Raw{}}}, nil
+	return &Queue[[]byte]{q: q, cfg: QueueConfig[[]byte]{Codec: asBytes{}}}, nil
 }
 
 // usable is [usable] for a call to a queue.

@@ -25,7 +25,7 @@ func TestACallThatIsTooLargeIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(n.kill)
 	q, err := executor.Handle(n.front, "q", func(context.Context, executor.Job[[]byte]) error { return nil },
-		executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+		executor.QueueConfig[[]byte]{})
 	require.NoError(t, err)
 	payload := make([]byte, 1<<20)
 	items := make([]executor.Item[[]byte], 1100)
@@ -57,7 +57,7 @@ func TestTheLimitOfACallIsNotThatOfAPayload(t *testing.T) {
 	x, err := executor.Open("", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: most}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = x.Stop(context.Background()) })
-	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{})
 	require.NoError(t, err)
 	n := &Node{divide: Config{}.divide(1)}
 	payload := make([]byte, most+1)
