@@ -121,8 +121,7 @@
 // structs whose zero value works, and may get fields; zero and below mean what
 // [Config] says. Calls take options, and may get more. Attempts count from 1.
 // Positions, scores and fences are plain numbers. Of the packages below executor,
-// lock stays compatible except for its KeyLocks and what belongs to it; the others
-// promise no compatibility.
+// lock stays compatible; the others promise no compatibility.
 //
 // # How it works
 //
@@ -196,7 +195,7 @@
 //     has a condition as [IfAbsent] is one, locks something, or there is a limit of the
 //     backlog: 1, until the outcome is known or the executor has stopped; so it is with a
 //     call whose dead letters were on their way out of the morgue
-//   - a watched key that was unlocked: 1, until the function of [KeyLocks.Watch]
+//   - a watched key of [Executor.KeyLocks] that was unlocked: 1, until the function
 //     has returned
 //   - Fold: 1 for each call of it for a run, until that is over; for a queue up to 4
 //     while what waits is folded, and one more for each that has been at it for a second

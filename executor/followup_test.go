@@ -448,14 +448,14 @@ func TestFollowUpLocksWhatItsJobUnlocks(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"job"}, log.get())
-		require.Len(t, x.KeyLocks().List(), 1)
-		require.Equal(t, "next/a", x.KeyLocks().List()[0].Locks[0].By)
+		require.Len(t, lockedKeys(x), 1)
+		require.Equal(t, "next/a", lockedKeys(x)[0].Locks[0].By)
 		_, locked := tokens(t, disk.Crash())
 		require.Equal(t, 1, locked, "it is on disk, too")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.Equal(t, []string{"job", "next", "waits"}, log.get())
-		require.Empty(t, x.KeyLocks().List())
+		require.Empty(t, lockedKeys(x))
 	})
 }
 
