@@ -127,9 +127,8 @@ type carried struct {
 	Offset int64  `json:",omitempty"`
 }
 
-// Carried turns what [Queue.Carry] returned, here or in another program, into options for EnqueueMany
-// with the carried items. It returns ErrInvalidKey for other bytes, and for options that no call may have.
-func Carried(rest []byte) (options []Option, err error) {
+// optionsOf is Carried of package cluster.
+func optionsOf(rest []byte) (options []Option, err error) {
 	var all []carried
 	if len(rest) > 0 {
 		err = json.Unmarshal(rest, &all)

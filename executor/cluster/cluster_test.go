@@ -143,7 +143,7 @@ func (c *town) stop(ctx context.Context) (err error) {
 }
 
 func (c *town) enqueue(ctx context.Context, queue string, items []executor.Item[[]byte], conditions []byte) (all []executor.Receipt, err error) {
-	options, err := executor.Carried(conditions)
+	options, err := cluster.Carried(conditions)
 	for _, it := range items {
 		if err != nil {
 			return nil, err

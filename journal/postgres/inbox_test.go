@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -184,7 +185,7 @@ func TestRowsWithoutAHint(t *testing.T) {
 	c.serving(owner)
 	_, err := owner.q.Enqueue(t.Context(), "b", 1)
 	require.NoError(t, err, "a look is over")
-	items, _, err := producer.q.Carry([]executor.Item[int]{{ID: "a", Payload: 1}, {ID: "a", Payload: 2}, {ID: "a", Payload: 3}})
+	items, _, err := cluster.Carry(producer.q, []executor.Item[int]{{ID: "a", Payload: 1}, {ID: "a", Payload: 2}, {ID: "a", Payload: 3}})
 	require.NoError(t, err)
 	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall(items)}}})
 	_, err = producer.pool.Exec(t.Context(), producer.texts["put"], r.partitions, r.queues, r.calls, r.tokens, nil)
