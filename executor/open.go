@@ -196,7 +196,7 @@ func (x *Executor) newCalls() *submit.Engine {
 // open shows what there is to those who look, act and work.
 func (x *Executor) open() {
 	e := x.crew.Engine
-	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger = x.log, x.backlog, x.keys, &x.leases, x.ledger
+	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger, e.Limits = x.log, x.backlog, x.keys, &x.leases, x.ledger, x.limits
 	e.Pauses, e.Quarantine, e.Graph, e.MayChange, e.Border = &x.pauses, &x.quarantine, &x.graph, x.mayChange, border
 	e.Failed, e.Stopped, e.Closing, e.Failure, e.Closed = x.failed, x.stopped, x.starting.Done(), x.failure, ErrClosed
 	e.Now = func() int64 { return x.clock().UnixNano() }

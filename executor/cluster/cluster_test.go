@@ -411,7 +411,7 @@ func TestALimitOfACluster(t *testing.T) {
 		}
 		all.Wait()
 		require.EqualValues(t, 2, most.Load())
-		require.True(t, l.Stats().Config.Cluster)
+		require.True(t, x.Inspect().Limits()[0].Config.Cluster)
 	}
 	_, err = executor.NewLimit(c.x, "late", executor.LimitConfig{Concurrent: 2})
 	require.ErrorIs(t, err, executor.ErrState)

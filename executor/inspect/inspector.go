@@ -109,6 +109,12 @@ type Inspector interface {
 	// ErrInvalidQuery, and ErrClosed when a Stop has ended.
 	Slots(limit int) (held []SlotHeld, more int, err error)
 
+	// Limits shows each [executor.Limit], in the order in which they were made, with how it
+	// stands with some keys: one that is not in use has no jobs. Without keys it shows those in
+	// use, up to MaxListed for which most jobs wait. It answers after Stop, too. Of a cluster it
+	// shows what this process knows.
+	Limits(keys ...string) []LimitStats
+
 	// RunNow makes the selected jobs that wait due now: those that are delayed, snoozed or
 	// waiting for a retry. It gives all of their retries back, and lets halted ones go on. A
 	// job that is paused, locked out or limited still waits for that, and one that runs is
