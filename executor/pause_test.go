@@ -463,7 +463,7 @@ func TestTooManyPausedIDs(t *testing.T) {
 		ids[i] = fmt.Sprint(i)
 	}
 	n, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), ids...))
-	require.ErrorIs(t, err, executor.ErrTooManyPaused)
+	require.ErrorIs(t, err, inspect.ErrTooManyPaused)
 	require.Equal(t, executor.MaxPausedIDs, n)
 	n, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), ids...))
 	require.NoError(t, err)

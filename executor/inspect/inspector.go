@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// Errors of looking.
+// Errors of looking, and of acting.
 var (
 	// ErrInvalidQuery is returned for a query or a filter that makes no sense; the
 	// text names the field, with its value.
@@ -18,6 +18,10 @@ var (
 
 	// ErrUnknownJob is returned for an id that has neither a job nor dead letters.
 	ErrUnknownJob = errors.New("executor: unknown job")
+
+	// ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
+	// would be paused. Pause the queue.
+	ErrTooManyPaused = errors.New("executor: too many ids are paused")
 )
 
 // Inspector shows what is in an executor while it runs, and acts on it: for people,

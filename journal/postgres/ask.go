@@ -49,7 +49,7 @@ type answer struct {
 // kinds are the errors that go with an answer. New ones come last.
 var kinds = []error{executor.ErrInvalidKey, executor.ErrInvalidID, executor.ErrInvalidScore, executor.ErrInvalidMetadata,
 	executor.ErrTooLarge, executor.ErrEncode, executor.ErrNotOwned, executor.ErrMiddleware, executor.ErrState,
-	executor.ErrDiscarded, executor.ErrDeleted, executor.ErrTooManyPaused, inspect.ErrInvalidQuery, executor.ErrFull, executor.ErrUnknownQueue,
+	executor.ErrDiscarded, executor.ErrDeleted, inspect.ErrTooManyPaused, inspect.ErrInvalidQuery, executor.ErrFull, executor.ErrUnknownQueue,
 	executor.ErrNoResult, executor.ErrDeadlock, inspect.ErrUnknownJob, inspect.ErrInvalidCursor, executor.ErrContext}
 
 func answerOf(receipts []executor.Receipt, err error) (a answer) {
