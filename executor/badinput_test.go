@@ -83,7 +83,7 @@ func TestBadQueuesAreRefused(t *testing.T) {
 		want    error
 		says    string
 	}{
-		"twice":       {"q", p.handle, executor.QueueConfig[string]{}, executor.ErrDuplicateQueue, `"q"`},
+		"twice":       {"q", p.handle, executor.QueueConfig[string]{}, executor.ErrConfig, `queue "q" is registered already`},
 		"nil handler": {"r", nil, executor.QueueConfig[string]{}, executor.ErrConfig, "nil"},
 		"no name":     {"", p.handle, executor.QueueConfig[string]{}, executor.ErrConfig, "name"},
 		"shards":      {"r", p.handle, executor.QueueConfig[string]{Share: executor.Share{Shards: -1}}, executor.ErrConfig, "Shards is -1"},

@@ -17,15 +17,9 @@ import (
 	"github.com/strandjobs/strand/executor/internal/submit"
 )
 
-// Errors of registering a queue.
-var (
-	// ErrConfig is returned for a setting that makes no sense; the text names it,
-	// with its value.
-	ErrConfig = setting.ErrConfig
-
-	// ErrDuplicateQueue is returned when a queue is registered twice.
-	ErrDuplicateQueue = errors.New("executor: queue is registered already")
-)
+// ErrConfig is returned for a setting that makes no sense, like a queue that is registered
+// twice; the text names it, with its value.
+var ErrConfig = setting.ErrConfig
 
 // Errors of enqueueing. After each of them nothing of the call was accepted, except
 // after ErrUnknown.
@@ -120,10 +114,6 @@ var (
 	// ErrState is returned for a call at the wrong time, like a second Start.
 	ErrState = errors.New("executor: wrong state")
 )
-
-// ErrControlSocket is returned by Open when Config.ControlSocket is set and there can't be
-// one; the text says why, and what to do.
-var ErrControlSocket = errors.New("executor: no control socket")
 
 // ErrContext is returned for a context that can't be asked whether it has ended: it
 // is nil, or a method of it panicked.

@@ -285,7 +285,7 @@ func TestOpenRefuses(t *testing.T) {
 	require.NoError(t, open(func(c *Config) { c.Partitions = 4 }))
 	n := c.node(c.url)
 	_, err := executor.Handle(n.Node.front, "q", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
-	require.ErrorIs(t, err, executor.ErrDuplicateQueue)
+	require.ErrorContains(t, err, `queue "q" is registered already`)
 	_, err = executor.Handle(n.Node.front, "r", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{MaxRetries: -5, Share: executor.Share{Shards: -1}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	_, err = executor.Handle(n.front, "\xff", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
