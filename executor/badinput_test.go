@@ -45,9 +45,9 @@ func TestBadPayloadsAreRefused(t *testing.T) {
 	}{
 		"empty id":       {"", "x", nil, executor.ErrInvalidID, "0 bytes"},
 		"long id":        {strings.Repeat("i", 513), "x", nil, executor.ErrInvalidID, "513 bytes"},
-		"NaN":            {"a", "x", []executor.Option{executor.Score(math.NaN())}, executor.ErrInvalidScore, "NaN"},
-		"Inf":            {"a", "x", []executor.Option{executor.Score(math.Inf(1))}, executor.ErrInvalidScore, "+Inf"},
-		"minus Inf":      {"a", "x", []executor.Option{executor.Score(math.Inf(-1))}, executor.ErrInvalidScore, "-Inf"},
+		"NaN":            {"a", "x", []executor.Option{executor.Score(math.NaN())}, executor.ErrInvalidItem, "NaN"},
+		"Inf":            {"a", "x", []executor.Option{executor.Score(math.Inf(1))}, executor.ErrInvalidItem, "+Inf"},
+		"minus Inf":      {"a", "x", []executor.Option{executor.Score(math.Inf(-1))}, executor.ErrInvalidItem, "-Inf"},
 		"large":          {"a", strings.Repeat("x", 99), nil, executor.ErrTooLarge, "101 bytes"},
 		"does not":       {"a", "error", nil, executor.ErrEncode, "not for me"},
 		"codec panics":   {"a", "panic", nil, executor.ErrEncode, "nor is this one"},

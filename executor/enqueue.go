@@ -31,9 +31,9 @@ type Item[T any] struct {
 // retry count, unless FreshDue, Debounce or Pull of Gather says otherwise. Of equal
 // payloads one stays if QueueConfig.Merge says so.
 //
-// It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,
-// ErrTooLarge, ErrEncode, ErrNotOwned, a [StaleError], ErrMiddleware, ErrContext,
-// a [WaitingError], a [FullError], ErrClosed, ErrFailed, or the cause of ctx when that ended before
+// It returns ErrInvalidID, ErrInvalidItem, ErrInvalidKey, ErrTooLarge, ErrEncode,
+// ErrNotOwned, a [StaleError], ErrMiddleware, ErrContext, a [WaitingError], a
+// [FullError], ErrClosed, ErrFailed, or the cause of ctx when that ended before
 // anything was accepted. After all of these nothing was accepted. After ErrUnknown the
 // payload may have been accepted or not; see [IdempotencyKey].
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {

@@ -27,8 +27,9 @@ var (
 	// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
 	ErrInvalidID = engine.ErrInvalidID
 
-	// ErrInvalidScore is returned for a score that is not a finite number.
-	ErrInvalidScore = submit.ErrInvalidScore
+	// ErrInvalidItem is returned for a score that is not a finite number, for more
+	// [Metadata] than there may be, and for an empty key in it.
+	ErrInvalidItem = submit.ErrInvalidItem
 
 	// ErrTooLarge is returned for a payload of more than Config.Advanced.MaxPayloadBytes,
 	// and for a call that would not fit into an empty backlog.
@@ -39,10 +40,6 @@ var (
 	// came with another number of items before, and for what the key functions of
 	// [Locks] and [Unique] return when it is no key, or when they panic.
 	ErrInvalidKey = keylock.ErrInvalidKey
-
-	// ErrInvalidMetadata is returned for more [Metadata] than there may be, and for
-	// an empty key in it.
-	ErrInvalidMetadata = submit.ErrInvalidMetadata
 
 	// ErrEncode is returned for a payload that its codec can't encode. It wraps
 	// what the codec said.
@@ -111,7 +108,8 @@ var (
 	// wraps the [FullError] of that backlog. Calls go on when something ends.
 	ErrStalled = errors.New("executor: the backlog is full and nothing has ended")
 
-	// ErrState is returned for a call at the wrong time, like a second Start.
+	// ErrState is returned for a call at the wrong time or place, like a second Start, or
+	// a follow-up for a queue of another executor.
 	ErrState = errors.New("executor: wrong state")
 )
 

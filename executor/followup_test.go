@@ -260,8 +260,8 @@ func TestFollowUpRefuses(t *testing.T) {
 			for want, err := range map[string]error{
 				"executor: invalid id":                next.FollowUp(job, "", "x"),
 				"executor: payload does not encode":   unencodable.FollowUp(job, "a", nil),
-				"executor: invalid score":             next.FollowUp(job, "a", "x", executor.Score(math.NaN())),
-				"executor: invalid metadata":          next.FollowUp(job, "a", "x", executor.Metadata(map[string]string{"": "x"})),
+				"executor: invalid item: the score":   next.FollowUp(job, "a", "x", executor.Score(math.NaN())),
+				"executor: invalid item: a key":       next.FollowUp(job, "a", "x", executor.Metadata(map[string]string{"": "x"})),
 				"executor: invalid key":               keyed.FollowUp(job, "a", "x"),
 				`IdempotencyKey("k"): what is in the`: next.FollowUp(job, "a", "x", executor.IdempotencyKey("k")),
 				`FromSource("s", 1): what is in the`:  next.FollowUp(job, "a", "x", executor.FromSource("s", 1)),

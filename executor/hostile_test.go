@@ -353,7 +353,7 @@ func TestHostileFunctions(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrConfig)
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		_, err = v.q.Enqueue(t.Context(), "a", 1, executor.Score(score))
-		require.ErrorIs(t, err, executor.ErrInvalidScore)
+		require.ErrorIs(t, err, executor.ErrInvalidItem)
 	}
 	_, err = v.q.Enqueue(t.Context(), strings.Repeat("x", executor.MaxIDBytes+1), 1)
 	require.ErrorIs(t, err, executor.ErrInvalidID)

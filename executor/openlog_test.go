@@ -142,7 +142,7 @@ func TestCarry(t *testing.T) {
 			_, _, err := cluster.Carry(q, []executor.Item[int]{{Payload: 1}, {Payload: 1000}})
 			return err
 		},
-		executor.ErrInvalidScore: func() error {
+		executor.ErrInvalidItem: func() error {
 			_, _, err := cluster.Carry(q, []executor.Item[int]{{Payload: 1}}, executor.Score(math.NaN()))
 			return err
 		},

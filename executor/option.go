@@ -81,7 +81,7 @@ func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 // retries, restarts, dead-lettering and Requeue. It is not a part of the payload:
 // payloads with equal bytes merge whatever their metadata, and the one that stays
 // keeps its own. The map has at most 16 pairs, with keys that are not empty, and
-// 1 KiB of keys and values together, or the call returns [ErrInvalidMetadata]. Of
+// 1 KiB of keys and values together, or the call returns [ErrInvalidItem]. Of
 // several such options the last one counts. Without metadata a payload takes no
 // room for it. A [Queue.FollowUp] inherits those of its job.
 func Metadata(pairs map[string]string) Option {

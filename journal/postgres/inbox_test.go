@@ -212,16 +212,13 @@ func TestOptionsTravel(t *testing.T) {
 	receipts, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "b", Payload: "second", Score: new(2.0)}, {ID: "b", Payload: "first"}}, executor.Score(1))
 	require.NoError(t, err)
 	require.Len(t, receipts, 2)
-	for want, call := range map[error]func() error{
-		executor.ErrInvalidID:    func() error { _, err := q.Enqueue(t.Context(), "", "x"); return err },
-		executor.ErrInvalidScore: func() error { _, err := q.Enqueue(t.Context(), "a", "x", executor.Score(math.NaN())); return err },
-		executor.ErrInvalidMetadata: func() error {
-			_, err := q.Enqueue(t.Context(), "a", "x", executor.Metadata(map[string]string{"": "x"}))
-			return err
-		},
-		executor.ErrTooLarge: func() error { _, err := q.Enqueue(t.Context(), "a", strings.Repeat("x", 2<<20)); return err },
-	} {
-		require.ErrorIs(t, call(), want)
+	_, err = q.Enqueue(t.Context(), "", "x")
+	require.ErrorIs(t, err, executor.ErrInvalidID)
+	_, err = q.Enqueue(t.Context(), "a", strings.Repeat("x", 2<<20))
+	require.ErrorIs(t, err, executor.ErrTooLarge)
+	for _, bad := range []executor.Option{executor.Score(math.NaN()), executor.Metadata(map[string]string{"": "x"})} {
+		_, err = q.Enqueue(t.Context(), "a", "x", bad)
+		require.ErrorIs(t, err, executor.ErrInvalidItem)
 	}
 	require.NoError(t, n.front.Start(t.Context()))
 	var order []string
