@@ -24,7 +24,7 @@
 // # What is measured
 //
 //   - Payloads have 100 bytes and differ from each other, so that nothing
-//     merges under the default policy. The codec is executor.Raw.
+//     merges under the default policy. The codec is that of []byte.
 //   - Executor and queue have their default settings, workers aside, and what is
 //     in memory where that is measured: see backlog and beyond-memory.
 //   - Time counts from the first Enqueue until Stop has returned: the last job
@@ -38,7 +38,7 @@
 //     process of its own, whose peak memory it reports, too.
 //   - Bytes written are those that the process sent to the disk, each page as
 //     often as it was written. Objects allocated are those from Open to Stop; one
-//     of them is the copy of the payload that executor.Raw makes.
+//     of them is the copy of the payload that the codec makes.
 //   - Wake-ups are how often a thread of a process that has nothing to do got a
 //     core, beside those of a process without an executor.
 //   - A lock is timed from its release until the next waiter has it: the

@@ -197,7 +197,7 @@ func TestAbuseOfHooks(t *testing.T) {
 		{"Encode", panics, executor.ErrEncode}, {"Encode", rude{}, executor.ErrEncode},
 		{"Decode", panics, dead}, {"Decode", exits, dead}, {"Decode", rude{}, dead},
 		{"ID", panics, executor.ErrEncode}, {"ID", "", executor.ErrInvalidID}, {"ID", strings.Repeat("x", executor.MaxIDBytes+1), executor.ErrInvalidID},
-		{"Score", panics, executor.ErrEncode}, {"Score", math.NaN(), executor.ErrInvalidScore}, {"Score", math.Inf(-1), executor.ErrInvalidScore}, {"Score", -math.MaxFloat64, done},
+		{"Score", panics, executor.ErrEncode}, {"Score", math.NaN(), executor.ErrInvalidItem}, {"Score", math.Inf(-1), executor.ErrInvalidItem}, {"Score", -math.MaxFloat64, done},
 		{"Due", panics, executor.ErrEncode}, {"Due", time.Unix(math.MinInt64, 0), done}, {"Due", time.Unix(math.MaxInt64, 0), waits}, {"Due", time.Unix(0, math.MaxInt64), waits},
 		{"Pick", panics, done}, {"Pick", exits, done}, {"Pick", math.MinInt, done}, {"Pick", math.MaxInt, done},
 	} {

@@ -133,7 +133,7 @@ func TestPausedAgainAtTheMost(t *testing.T) {
 	require.NoError(t, err, "they are paused")
 	require.Zero(t, n)
 	_, err = x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), ids[0], "another"))
-	require.ErrorIs(t, err, executor.ErrTooManyPaused)
+	require.ErrorIs(t, err, inspect.ErrTooManyPaused)
 	stop(t, x)
 }
 

@@ -419,7 +419,7 @@ func TestDeletedJobsLetGo(t *testing.T) {
 		free := func() {
 			t.Helper()
 			synctest.Wait()
-			require.Empty(t, x.KeyLocks().List())
+			require.Empty(t, lockedKeys(x))
 		}
 		enqueue(t, locker, "a", "fails", executor.In(time.Hour))
 		enqueue(t, waiter, "w", "1")
@@ -442,7 +442,7 @@ func TestDeletedJobsLetGo(t *testing.T) {
 		synctest.Wait()
 		did(t, 1)(i.Cancel(ctx, inspect.SelectQueue("locker"), ""))
 		synctest.Wait()
-		require.Len(t, x.KeyLocks().List(), 2, "as after any burial")
+		require.Len(t, lockedKeys(x), 2, "as after any burial")
 		did(t, 1)(i.DeleteDead(ctx, inspect.SelectQueue("locker")))
 		free()
 

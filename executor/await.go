@@ -305,7 +305,7 @@ func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Optio
 
 // doElsewhere is Do for a payload of a cluster: the result comes as JSON.
 func (c *Caller[T, R]) doElsewhere(ctx context.Context, id string, payload T, options []Option) (result R, err error) {
-	items, conditions, err := c.Carry([]Item[T]{{ID: id, Payload: payload}}, options...)
+	items, conditions, err := c.carry([]Item[T]{{ID: id, Payload: payload}}, options...)
 	if err != nil {
 		return result, err
 	}

@@ -24,6 +24,12 @@ func init() {
 	) (*Executor, openPartition, error) {
 		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, followUp: followUp, start: start, stop: stop, failing: failing, all: with}, cfg)
 	}
+	backdoor.Carry = func(queue, items any, options []Option) ([]Item[[]byte], []byte, error) {
+		return queue.(interface {
+			carryAny(any, []Option) ([]Item[[]byte], []byte, error)
+		}).carryAny(items, options)
+	}
+	backdoor.Carried = optionsOf
 	backdoor.Lapse = func(x any) { x.(*Executor).limits.Lapse() }
 	backdoor.ClusterOf = func(x any) any {
 		if x := x.(*Executor); x != nil && x.cluster != nil {
@@ -54,6 +60,10 @@ func init() {
 }
 
 func (t *Queue[T]) encodeAny(payload any) ([]byte, error) { return t.encode(payload.(T)) }
+
+func (t *Queue[T]) carryAny(items any, options []Option) ([]Item[[]byte], []byte, error) {
+	return t.carry(items.([]Item[T]), options...)
+}
 
 type openPartition = func(name string, log func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error)
 
@@ -111,7 +121,7 @@ func (t askedQueue) Wait(ctx context.Context, id string, q *fleet.Question, a *f
 
 // Enqueue is Do. What a caller waits for no longer is in the answer, for the next one to be asked.
 func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a *fleet.Answer) error {
-	options, err := Carried(q.Conditions)
+	options, err := optionsOf(q.Conditions)
 	if err != nil {
 		return err
 	}

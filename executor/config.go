@@ -115,11 +115,12 @@ type Config struct {
 	// and looks at jobs and acts on them as [Executor.Inspect] does. See "The control
 	// socket" in the guide (README.md).
 	//
-	// Open returns [ErrControlSocket] where there can't be a socket: on Windows, when
+	// Open returns ErrConfig where there can't be a socket: in memory, on Windows, when
 	// its path has more than 89 bytes, when every user may write to the directory, or
 	// when something else is in its place or in that of control.new, the directory in
-	// which it is made. On a full disk it goes on without one until there is room, and logs
-	// both. In memory it is ErrConfig. Default false: there is no socket.
+	// which it is made. Where the system refuses one, or can't say what is in its place, it
+	// returns what that says. On a full disk it goes on without one until there is room, and
+	// logs both. Default false: there is no socket.
 	ControlSocket bool
 
 	// How jobs are chosen.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,17 +79,17 @@ func TestNoControlSocket(t *testing.T) {
 
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 20))
 	_, err = executor.Open(dir, executor.Config{ControlSocket: true})
-	require.ErrorIs(t, err, executor.ErrControlSocket)
+	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "the system takes 103")
 	_, err = executor.OpenContext(t.Context(), dir, executor.Config{ControlSocket: true})
-	require.ErrorIs(t, err, executor.ErrControlSocket)
+	require.ErrorIs(t, err, executor.ErrConfig)
 	stop(t, open(t, dir, executor.Config{}))
 
 	dir = shortDir(t)
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "control.sock"), nil, 0o600))
 	_, err = executor.Open(dir, executor.Config{ControlSocket: true})
-	require.ErrorIs(t, err, executor.ErrControlSocket)
+	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "is no socket")
 
 	dir = shortDir(t)
@@ -96,8 +97,18 @@ func TestNoControlSocket(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(letters), 0o700))
 	require.NoError(t, os.WriteFile(letters, nil, 0o600))
 	_, err = executor.Open(dir, executor.Config{ControlSocket: true})
-	require.ErrorIs(t, err, executor.ErrControlSocket)
+	require.ErrorIs(t, err, executor.ErrConfig)
 	require.FileExists(t, letters)
+
+	dir = shortDir(t)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	other, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "control.sock"), Net: "unixgram"})
+	require.NoError(t, err)
+	defer other.Close()
+	_, err = executor.Open(dir, executor.Config{ControlSocket: true})
+	require.NotErrorIs(t, err, executor.ErrConfig)
+	require.ErrorIs(t, err, syscall.EPROTOTYPE, "what the system says")
+	require.ErrorContains(t, err, "no control socket: it can't be made: whether somebody answers")
 }
 
 // Two executors of a process have a socket each, and an answer is of the one that is asked.

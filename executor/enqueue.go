@@ -31,9 +31,9 @@ type Item[T any] struct {
 // retry count, unless FreshDue, Debounce or Pull of Gather says otherwise. Of equal
 // payloads one stays if QueueConfig.Merge says so.
 //
-// It returns ErrInvalidID, ErrInvalidScore, ErrInvalidKey, ErrInvalidMetadata,
-// ErrTooLarge, ErrEncode, ErrNotOwned, a [StaleError], ErrMiddleware, ErrContext,
-// a [WaitingError], a [FullError], ErrClosed, ErrFailed, or the cause of ctx when that ended before
+// It returns ErrInvalidID, ErrInvalidItem, ErrInvalidKey, ErrTooLarge, ErrEncode,
+// ErrNotOwned, a [StaleError], ErrMiddleware, ErrContext, a [WaitingError], a
+// [FullError], ErrClosed, ErrFailed, or the cause of ctx when that ended before
 // anything was accepted. After all of these nothing was accepted. After ErrUnknown the
 // payload may have been accepted or not; see [IdempotencyKey].
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
@@ -69,7 +69,7 @@ func (x *Executor) Lookup(name string) (*Queue[[]byte], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queue[[]byte]{q: q, cfg: QueueConfig[[]byte]{Codec: Raw{}}}, nil
+	return &Queue[[]byte]{q: q, cfg: QueueConfig[[]byte]{Codec: asBytes{}}}, nil
 }
 
 // usable is [usable] for a call to a queue.
@@ -121,7 +121,7 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 		if err != nil {
 			return nil, err
 		}
-		carried, conditions, err := t.Carry(items, options...)
+		carried, conditions, err := t.carry(items, options...)
 		if err != nil {
 			return nil, err
 		}
@@ -143,12 +143,8 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 	return receipts(t.q, &o), nil
 }
 
-// Carry returns items as [Executor.Lookup]'s queue takes them, for a program that carries them to
-// another one which has the queue, too, and enqueues them there: checked and encoded, with what
-// options and the functions of Defaults say. The options that are about a call and not about an
-// item are in rest, for [Carried]; nil: there are none. It returns the errors of EnqueueMany about
-// what it is given.
-func (t *Queue[T]) Carry(items []Item[T], options ...Option) (filled []Item[[]byte], rest []byte, err error) {
+// carry is Carry of package cluster.
+func (t *Queue[T]) carry(items []Item[T], options ...Option) (filled []Item[[]byte], rest []byte, err error) {
 	for i, it := range items {
 		data, err := t.complete(&it, options)
 		if err == nil {
@@ -171,7 +167,7 @@ func (t *Queue[T]) Carry(items []Item[T], options ...Option) (filled []Item[[]by
 	if conditions != nil {
 		rest, _ = json.Marshal(conditions) // does not fail
 	}
-	_, err = Carried(rest)
+	_, err = optionsOf(rest)
 	return filled, rest, err
 }
 

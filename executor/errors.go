@@ -17,15 +17,9 @@ import (
 	"github.com/strandjobs/strand/executor/internal/submit"
 )
 
-// Errors of registering a queue.
-var (
-	// ErrConfig is returned for a setting that makes no sense; the text names it,
-	// with its value.
-	ErrConfig = setting.ErrConfig
-
-	// ErrDuplicateQueue is returned when a queue is registered twice.
-	ErrDuplicateQueue = errors.New("executor: queue is registered already")
-)
+// ErrConfig is returned for a setting that makes no sense, like a queue that is registered
+// twice; the text names it, with its value.
+var ErrConfig = setting.ErrConfig
 
 // Errors of enqueueing. After each of them nothing of the call was accepted, except
 // after ErrUnknown.
@@ -33,8 +27,9 @@ var (
 	// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
 	ErrInvalidID = engine.ErrInvalidID
 
-	// ErrInvalidScore is returned for a score that is not a finite number.
-	ErrInvalidScore = submit.ErrInvalidScore
+	// ErrInvalidItem is returned for a score that is not a finite number, for more
+	// [Metadata] than there may be, and for an empty key in it.
+	ErrInvalidItem = submit.ErrInvalidItem
 
 	// ErrTooLarge is returned for a payload of more than Config.Advanced.MaxPayloadBytes,
 	// and for a call that would not fit into an empty backlog.
@@ -45,10 +40,6 @@ var (
 	// came with another number of items before, and for what the key functions of
 	// [Locks] and [Unique] return when it is no key, or when they panic.
 	ErrInvalidKey = keylock.ErrInvalidKey
-
-	// ErrInvalidMetadata is returned for more [Metadata] than there may be, and for
-	// an empty key in it.
-	ErrInvalidMetadata = submit.ErrInvalidMetadata
 
 	// ErrEncode is returned for a payload that its codec can't encode. It wraps
 	// what the codec said.
@@ -117,13 +108,10 @@ var (
 	// wraps the [FullError] of that backlog. Calls go on when something ends.
 	ErrStalled = errors.New("executor: the backlog is full and nothing has ended")
 
-	// ErrState is returned for a call at the wrong time, like a second Start.
+	// ErrState is returned for a call at the wrong time or place, like a second Start, or
+	// a follow-up for a queue of another executor.
 	ErrState = errors.New("executor: wrong state")
 )
-
-// ErrControlSocket is returned by Open when Config.ControlSocket is set and there can't be
-// one; the text says why, and what to do.
-var ErrControlSocket = errors.New("executor: no control socket")
 
 // ErrContext is returned for a context that can't be asked whether it has ended: it
 // is nil, or a method of it panicked.

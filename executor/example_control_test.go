@@ -23,7 +23,7 @@ func ExampleConfig_controlSocket() {
 	dir := filepath.Join(parent, "jobs.strand")
 	x, err := executor.Open(dir, executor.Config{ControlSocket: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		fmt.Println(err) // executor.ErrControlSocket says why there can't be one
+		fmt.Println(err) // executor.ErrConfig says why there can't be one
 		return
 	}
 	socket, _ := os.Lstat(filepath.Join(dir, "control.sock"))

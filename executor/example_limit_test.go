@@ -26,7 +26,7 @@ func ExampleNewLimit() {
 	}
 	told, paid := make(chan string), make(chan struct{})
 	charges, err := executor.Handle(x, "charges", func(_ context.Context, job executor.Job[charge]) error {
-		if stripe.Key(job.Payload.Customer).Config.Rate == 100 {
+		if x.Inspect().Limits(job.Payload.Customer)[0].Config.Rate == 100 {
 			told <- "429"
 			<-paid
 			return executor.Throttled(time.Millisecond, errors.New("too many requests"))

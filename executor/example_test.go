@@ -293,7 +293,7 @@ func ExampleLocks() {
 }
 
 // A person locks a key, looks at it, and lets the jobs go on.
-func ExampleKeyLocks() {
+func ExampleExecutor_KeyLocks() {
 	ctx := context.Background()
 	x := must(executor.Open("", executor.Config{}))
 	done := make(chan struct{})
@@ -308,7 +308,9 @@ func ExampleKeyLocks() {
 	check(x.KeyLocks().Lock(ctx, "maintenance"))
 	must(q.Enqueue(ctx, "import 1", ""))
 	check(x.Start(ctx))
-	fmt.Println(x.KeyLocks().List()[0].Key, "is locked by", x.KeyLocks().List()[0].Locks[0].By)
+	locked, _, err := x.Inspect().LockedKeys("", 0)
+	check(err)
+	fmt.Println(locked[0].Key, "is locked by", locked[0].Locks[0].By)
 	check(x.KeyLocks().Unlock(ctx, "maintenance"))
 	<-done
 	fmt.Println(x.KeyLocks().Unlock(ctx, "maintenance"))

@@ -327,10 +327,6 @@ func (x *Executor) Inspect() inspect.Inspector { return x.view }
 // after Stop, and the cause of ctx when that ends first.
 func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.view.Stats(ctx) }
 
-// ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
-// would be paused. Pause the queue.
-var ErrTooManyPaused = pause.ErrTooMany
-
 // Events yields what happens to jobs, from a buffer in memory, as it happens. It yields
 // what happens after the call, also if the loop begins later. A slow loop holds up
 // neither jobs nor other readers, of which there may be any number. The loop ends when

@@ -123,7 +123,7 @@ func TestManyEmptyTheMorgue(t *testing.T) {
 	const n, callers = 5000, 4
 	dir := withDead(t, n, 4)
 	x := open(t, dir, executor.Config{})
-	raw := executor.QueueConfig[[]byte]{Codec: executor.Raw{}}
+	raw := executor.QueueConfig[[]byte]{}
 	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, raw)
 	before, err := x.Stats(t.Context())
 	require.NoError(t, err)

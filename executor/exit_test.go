@@ -90,7 +90,7 @@ func TestGoexitOfOneJobOfABatch(t *testing.T) {
 				others := []string{"a=attempt 1", "c=attempt 1", "d=attempt 1", "e=attempt 1"}
 				require.Equal(t, others, next.all())
 				if name == "service" {
-					require.Len(t, x.KeyLocks().List(), 1, "that of b")
+					require.Len(t, lockedKeys(x), 1, "that of b")
 				}
 				time.Sleep(10 * time.Hour)
 				synctest.Wait()

@@ -33,7 +33,7 @@ func TestExplainACrowd(t *testing.T) {
 		synctest.Wait()
 		e := explain(t, x, "q", "job 7")
 		require.Len(t, e.Keys, 1)
-		for _, k := range []inspect.KeyLockStatus{e.Keys[0], x.KeyLocks().List()[0]} {
+		for _, k := range []inspect.KeyLockStatus{e.Keys[0], lockedKeys(x)[0]} {
 			require.Len(t, k.Locks, inspect.MaxListed)
 			require.Len(t, k.Waiting, inspect.MaxListed)
 			require.Equal(t, crowd-inspect.MaxListed, k.MoreLocks)

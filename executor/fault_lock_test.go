@@ -60,14 +60,14 @@ func TestLocksWithExtremeTimes(t *testing.T) {
 			stop(t, x)
 			reopen()
 			time.Sleep(time.Minute)
-			list := x.KeyLocks().List()
+			list := lockedKeys(x)
 			require.Len(t, list, 1)
 			require.True(t, list[0].Locks[0].Until.After(time.Now().AddDate(200, 0, 0)), "until %v", list[0].Locks[0].Until)
 			start(t, x)
 			time.Sleep(48 * time.Hour)
 			synctest.Wait()
 			require.True(t, done)
-			require.Empty(t, x.KeyLocks().List())
+			require.Empty(t, lockedKeys(x))
 			stop(t, x)
 		})
 	}
@@ -143,12 +143,12 @@ func TestStopRacesUnlock(t *testing.T) {
 		both.Wait()
 
 		x, q = reopen()
-		if list := x.KeyLocks().List(); len(list) > 0 && list[0].Locks[0].By == "a person" { // the stop was first
+		if list := lockedKeys(x); len(list) > 0 && list[0].Locks[0].By == "a person" { // the stop was first
 			require.NoError(t, x.KeyLocks().Unlock(t.Context(), "key"))
 		} // or it is a job's, which will run
 		start(t, x)
 		drained(t, q)
-		require.Empty(t, x.KeyLocks().List())
+		require.Empty(t, lockedKeys(x))
 		stop(t, x)
 		var ids []string
 		for _, s := range p.seen() {
@@ -202,7 +202,7 @@ func TestHandlerAndItsOwnKeys(t *testing.T) {
 			locked, err := keys.Locked(ctx, "key")
 			require.NoError(t, err)
 			require.True(t, locked)
-			require.Len(t, keys.List()[0].Locks, 2)
+			require.Len(t, lockedKeys(x)[0].Locks, 2)
 			_, watched := keys.Watch("key", func() { // on whatever goroutine frees the key
 				woken = true
 				require.NoError(t, keys.Lock(context.Background(), "other"))
@@ -225,7 +225,7 @@ func TestHandlerAndItsOwnKeys(t *testing.T) {
 		synctest.Wait()
 		require.True(t, woken)
 		require.Zero(t, stats(t, q).Jobs)
-		require.Empty(t, keys.List())
+		require.Empty(t, lockedKeys(x))
 		stop(t, x)
 	})
 }

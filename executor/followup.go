@@ -15,10 +15,6 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// ErrFollowUp is returned by [Queue.FollowUp] for what can't be in the commit of a job;
-// the text says why.
-var ErrFollowUp = errors.New("executor: no follow-up")
-
 // Parent is a job as its handler got it, a [Job] or a [Merged] of any type: what a
 // follow-up is staged on, and what has [Slots].
 type Parent interface{ origin() origin }
@@ -77,7 +73,7 @@ func (j Merged[T]) origin() origin {
 // partition, who then fills it in, locks its keys, and takes it in once the backlog has room.
 //
 // Other errors are ErrReturned when the call of the handler that got the job has returned;
-// ErrFollowUp with [IdempotencyKey], [FromSource] or [IfAbsent], for a queue of another
+// ErrState with [IdempotencyKey], [FromSource] or [IfAbsent], for a queue of another
 // executor, for one with OnEnqueue and a Locks.Service, and for a job that no executor has
 // made; and ErrTooLarge beyond 1000 follow-ups or 4 MiB for one job, of which the first may
 // have any size. A job that has succeeded, and whose follow-ups find no room on a full disk
@@ -143,11 +139,11 @@ func (q *queue) inPartition(from origin) *queue {
 func (q *queue) takesAfter(from origin) error {
 	switch {
 	case from.attempt == nil:
-		return fmt.Errorf("%w: for queue %q: the job was not made by an executor", ErrFollowUp, q.Name)
+		return fmt.Errorf("%w: no follow-up for queue %q: the job was not made by an executor", ErrState, q.Name)
 	case from.attempt.Executor() != q.x:
-		return fmt.Errorf("%w: queue %q is of another executor than the job: they have no commit in common", ErrFollowUp, q.Name)
+		return fmt.Errorf("%w: no follow-up for queue %q: it is of another executor than the job, and they have no commit in common", ErrState, q.Name)
 	case q.Locks != nil && q.Locks.Service != nil && q.Locks.OnEnqueue != nil:
-		return fmt.Errorf("%w: Locks.OnEnqueue of queue %q is kept by a Service, which has no part in a commit; use Enqueue", ErrFollowUp, q.Name)
+		return fmt.Errorf("%w: no follow-up for queue %q: its Locks.OnEnqueue is kept by a Service, which has no part in a commit; use Enqueue", ErrState, q.Name)
 	}
 	return nil
 }
@@ -155,7 +151,7 @@ func (q *queue) takesAfter(from origin) error {
 func applyTo(f *work.FollowUp, options []Option, inherited, own map[string]string) error {
 	for _, o := range options {
 		if o.isCondition() {
-			return fmt.Errorf("%w: %s: what is in the commit of its job is there once, and takes no condition", ErrFollowUp, o.condition())
+			return fmt.Errorf("%w: no follow-up with %s: what is in the commit of its job is there once, and takes no condition", ErrState, o.condition())
 		}
 	}
 	if len(inherited) > 0 && (own == nil || len(own) > 0) { // own is nil unless the call has some, or asks for none

@@ -78,7 +78,7 @@ func TestInheritedMetadataHasBounds(t *testing.T) {
 		start(t, x)
 		synctest.Wait()
 		require.NoError(t, errs["16"])
-		require.ErrorIs(t, errs["17"], executor.ErrInvalidMetadata)
+		require.ErrorIs(t, errs["17"], executor.ErrInvalidItem)
 		require.ErrorContains(t, errs["17"], "17 pairs for id \"a\", the limit is 16, together with what it inherits from its job")
 		stop(t, x)
 	})

@@ -260,8 +260,8 @@ func TestFollowUpRefuses(t *testing.T) {
 			for want, err := range map[string]error{
 				"executor: invalid id":                next.FollowUp(job, "", "x"),
 				"executor: payload does not encode":   unencodable.FollowUp(job, "a", nil),
-				"executor: invalid score":             next.FollowUp(job, "a", "x", executor.Score(math.NaN())),
-				"executor: invalid metadata":          next.FollowUp(job, "a", "x", executor.Metadata(map[string]string{"": "x"})),
+				"executor: invalid item: the score":   next.FollowUp(job, "a", "x", executor.Score(math.NaN())),
+				"executor: invalid item: a key":       next.FollowUp(job, "a", "x", executor.Metadata(map[string]string{"": "x"})),
 				"executor: invalid key":               keyed.FollowUp(job, "a", "x"),
 				`IdempotencyKey("k"): what is in the`: next.FollowUp(job, "a", "x", executor.IdempotencyKey("k")),
 				`FromSource("s", 1): what is in the`:  next.FollowUp(job, "a", "x", executor.FromSource("s", 1)),
@@ -448,14 +448,14 @@ func TestFollowUpLocksWhatItsJobUnlocks(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		synctest.Wait()
 		require.Equal(t, []string{"job"}, log.get())
-		require.Len(t, x.KeyLocks().List(), 1)
-		require.Equal(t, "next/a", x.KeyLocks().List()[0].Locks[0].By)
+		require.Len(t, lockedKeys(x), 1)
+		require.Equal(t, "next/a", lockedKeys(x)[0].Locks[0].By)
 		_, locked := tokens(t, disk.Crash())
 		require.Equal(t, 1, locked, "it is on disk, too")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.Equal(t, []string{"job", "next", "waits"}, log.get())
-		require.Empty(t, x.KeyLocks().List())
+		require.Empty(t, lockedKeys(x))
 	})
 }
 

@@ -196,9 +196,9 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			}
 			return v.x.Stop(ctx)
 		},
-		"executor.KeyLocks.Lock":   func(ctx context.Context) error { return ignored(v.x.KeyLocks().Lock(ctx, "k")) },
-		"executor.KeyLocks.Locked": func(ctx context.Context) error { _, err := v.x.KeyLocks().Locked(ctx, "k"); return ignored(err) },
-		"executor.KeyLocks.Unlock": func(ctx context.Context) error { return ignored(v.x.KeyLocks().Unlock(ctx, "k")) },
+		"executor.keyLocks.Lock":   func(ctx context.Context) error { return ignored(v.x.KeyLocks().Lock(ctx, "k")) },
+		"executor.keyLocks.Locked": func(ctx context.Context) error { _, err := v.x.KeyLocks().Locked(ctx, "k"); return ignored(err) },
+		"executor.keyLocks.Unlock": func(ctx context.Context) error { return ignored(v.x.KeyLocks().Unlock(ctx, "k")) },
 		"executor.Slots.Reset":     v.serials.Reset,
 		"executor.Caller.Do":       func(ctx context.Context) error { _, err := v.caller.Do(ctx, "a", 1); return ignored(err) },
 		"executor.Queue.Enqueue": func(ctx context.Context) error {
@@ -353,7 +353,7 @@ func TestHostileFunctions(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrConfig)
 	for _, score := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		_, err = v.q.Enqueue(t.Context(), "a", 1, executor.Score(score))
-		require.ErrorIs(t, err, executor.ErrInvalidScore)
+		require.ErrorIs(t, err, executor.ErrInvalidItem)
 	}
 	_, err = v.q.Enqueue(t.Context(), strings.Repeat("x", executor.MaxIDBytes+1), 1)
 	require.ErrorIs(t, err, executor.ErrInvalidID)

@@ -219,7 +219,7 @@ type Codec[T any] interface {
 	Decode(data []byte) (T, error)
 }
 
-// JSON is the default codec: encoding/json.
+// JSON is the default codec, but for []byte: encoding/json.
 type JSON[T any] struct{}
 
 // Encode implements [Codec].
@@ -231,11 +231,9 @@ func (JSON[T]) Decode(data []byte) (v T, err error) {
 	return v, err
 }
 
-// Raw takes bytes as they are. It is the default for payloads of type []byte.
-type Raw struct{}
+// asBytes is the codec of payloads of type []byte. The handler gets a copy of its own.
+type asBytes struct{}
 
-// Encode implements [Codec].
-func (Raw) Encode(v []byte) ([]byte, error) { return v, nil }
+func (asBytes) Encode(v []byte) ([]byte, error) { return v, nil }
 
-// Decode implements [Codec]. The handler gets a copy of its own.
-func (Raw) Decode(data []byte) ([]byte, error) { return append([]byte{}, data...), nil }
+func (asBytes) Decode(data []byte) ([]byte, error) { return append([]byte{}, data...), nil }

@@ -67,9 +67,9 @@ func (s *sold) shop(t *testing.T, x *executor.Executor, cfg executor.SlotsConfig
 
 func (s *sold) last(t *testing.T, want int, known bool) {
 	t.Helper()
-	value, _, is := s.slots.Last()
-	require.Equal(t, known, is)
-	require.Equal(t, want, value)
+	state := s.slots.Snapshot()
+	require.Equal(t, known, state.Known)
+	require.Equal(t, want, state.Last)
 }
 
 // A01: each running job has the next free value.
@@ -569,8 +569,7 @@ func TestLaralocker_A05_Stores(t *testing.T) {
 			}[store])
 		}
 		time.Sleep(time.Minute)
-		last, _, _ := seats.Last()
-		require.Equal(t, seat{2, 1}, last)
+		require.Equal(t, seat{2, 1}, seats.Snapshot().Last)
 		stop(t, x)
 	})
 }

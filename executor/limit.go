@@ -36,7 +36,8 @@ type LimitConfig = inspect.LimitSetting
 // that already wait, too.
 //
 // The methods may be called from any goroutine, handlers included, and don't block.
-// After Stop they have no effect. See "Limits" in the guide (README.md).
+// After Stop they have no effect. [inspect.Inspector.Limits] shows limits and their
+// keys. See "Limits" in the guide (README.md).
 type Limit struct {
 	x     *Executor
 	name  string
@@ -66,22 +67,14 @@ func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 	case c.Cluster && x.front != nil:
 		return nil, fmt.Errorf("%w: limit %q is made with the executor of a partition, and Cluster set; make it with that of the cluster", ErrConfig, name)
 	}
-	l := &Limit{x: x, name: name}
-	if l.limit = x.limits.Add(name, c, l); l.limit == nil {
+	l := &Limit{x: x, name: name, limit: x.limits.Add(name, c)}
+	if l.limit == nil {
 		return nil, fmt.Errorf("%w: limit %q exists already", ErrConfig, name)
 	}
 	if c.Cluster && x.cluster != nil { // without Start it may be paused, too
 		x.cluster.limited.Do(func() { go x.limits.Keep(x.handlers, x.cluster.all) })
 	}
 	return l, nil
-}
-
-// Limits returns the limits of the executor, in the order in which they were made.
-func (x *Executor) Limits() (all []*Limit) {
-	for _, l := range x.limits.All() {
-		all = append(all, l.(*Limit))
-	}
-	return all
 }
 
 // fullLimit returns the settings of a limit with their defaults.
@@ -169,30 +162,6 @@ func (l *Limit) Throttled(d time.Duration, err error) error {
 			limit.Throttle(c, only, min(d, maxPause))
 		}
 	}}
-}
-
-// Stats counts what runs and waits now. That of a nil Limit is zero.
-func (l *Limit) Stats() (s inspect.LimitStats) {
-	if l.made() == nil {
-		l.x.limits.Do(func(*limit.Table, int64) { s = l.limit.Stats() })
-	}
-	return s
-}
-
-// Key returns how it stands with a key; one that is not in use has no jobs.
-func (l *Limit) Key(key string) (k inspect.LimitKey) {
-	if l.made() == nil {
-		l.x.limits.Do(func(_ *limit.Table, now int64) { k = l.limit.Key(now, key) })
-	}
-	return k
-}
-
-// Keys returns the keys in use, up to MaxListed of those for which most jobs wait.
-func (l *Limit) Keys() (keys []inspect.LimitKey) {
-	if l.made() == nil {
-		l.x.limits.Do(func(_ *limit.Table, now int64) { keys = l.limit.Keys(now, inspect.MaxListed) })
-	}
-	return keys
 }
 
 // LimitOf is a [Limit] that the jobs of a queue run under.

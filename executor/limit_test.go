@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,12 @@ func newLimit(t testing.TB, x *executor.Executor, name string, cfg executor.Limi
 	l, err := executor.NewLimit(x, name, cfg)
 	require.NoError(t, err)
 	return l
+}
+
+// shown is a limit as people see it.
+func shown(x *executor.Executor, l *executor.Limit, keys ...string) inspect.LimitStats {
+	all := x.Inspect().Limits(keys...)
+	return all[slices.IndexFunc(all, func(s inspect.LimitStats) bool { return s.Limit == l.Name() })]
 }
 
 // byPayload are limits whose key is the payload.
@@ -95,7 +102,10 @@ func TestLimitConcurrentPerKey(t *testing.T) {
 		s, err := x.Stats(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, 3, s.Busy)
-		assert.Equal(t, inspect.LimitStats{Config: inspect.LimitSetting{Concurrent: 2}, Keys: 2, Running: 3, Waiting: 38}, l.Stats())
+		figures := shown(x, l)
+		assert.Equal(t, []string{"acme", "small"}, []string{figures.Keys[0].Key, figures.Keys[1].Key})
+		figures.Keys = nil
+		assert.Equal(t, inspect.LimitStats{Limit: "customer", Config: inspect.LimitSetting{Concurrent: 2}, InUse: 2, Running: 3, Waiting: 38}, figures)
 		told := make(map[string]int)
 		for i := range 20 {
 			for _, queue := range []string{"a", "b"} {
@@ -111,7 +121,7 @@ func TestLimitConcurrentPerKey(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, 2, c.most["acme"])
 		assert.Zero(t, stats(t, a).Jobs+stats(t, b).Jobs, "no second is lost between two jobs")
-		assert.Zero(t, l.Stats().Keys, "idle keys are forgotten")
+		assert.Zero(t, shown(x, l).InUse, "idle keys are forgotten")
 	})
 }
 
@@ -190,8 +200,8 @@ func TestThrottled(t *testing.T) {
 		assert.True(t, e.Limit.Until.Equal(began.Add(30*time.Second)), e)
 		assert.True(t, e.Limit.Paused.Equal(e.Limit.Until))
 		assert.Contains(t, e.String(), "limit stripe, key acme, until "+e.Limit.Until.Format(time.RFC3339))
-		assert.Equal(t, 1, l.Key("acme").Waiting)
-		assert.True(t, other.Key("acme").Paused.IsZero(), "the other limit was not named")
+		assert.Equal(t, 1, shown(x, l, "acme").Keys[0].Waiting)
+		assert.True(t, shown(x, other, "acme").Keys[0].Paused.IsZero(), "the other limit was not named")
 		time.Sleep(30*time.Second + time.Millisecond)
 		synctest.Wait()
 		assert.ElementsMatch(t, []string{"bad 0s #1", "free 0s #1", "bad 30s #1", "behind 30s #1"}, log)
@@ -242,7 +252,7 @@ func TestThrottledInAllShapes(t *testing.T) {
 		synctest.Wait()
 		assert.EqualValues(t, 1, batches.Load(), "a batch that is throttled is not halved")
 		for _, key := range []string{"m1", "m2", "b0", "b1"} {
-			assert.False(t, l.Key(key).Paused.IsZero(), key)
+			assert.False(t, shown(x, l, key).Keys[0].Paused.IsZero(), key)
 		}
 		assert.EqualValues(t, 1, stats(t, merged).Done, "the other payload is done")
 		time.Sleep(time.Minute + time.Second)
@@ -309,7 +319,7 @@ func TestLimitChangesWhileJobsWait(t *testing.T) {
 		running(0, 3)
 		require.NoError(t, l.Pause("a", 0))
 		running(3, 3)
-		require.Equal(t, []string{"b", "a"}, []string{l.Keys()[1].Key, l.Keys()[0].Key})
+		require.Equal(t, []string{"b", "a"}, []string{shown(x, l).Keys[1].Key, shown(x, l).Keys[0].Key})
 		require.NoError(t, l.Set(executor.LimitConfig{Rate: 1, Per: time.Hour}))
 		running(4, 4) // one more of each: that is the rate
 		time.Sleep(24 * time.Hour)
@@ -329,7 +339,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 		require.ErrorIs(t, err, executor.ErrConfig, "%+v", c)
 		require.ErrorIs(t, l.Set(c), executor.ErrConfig)
 	}
-	require.Equal(t, 1, l.Stats().Config.Concurrent)
+	require.Equal(t, 1, shown(x, l).Config.Concurrent)
 	require.ErrorIs(t, l.Pause("k", math.MaxInt64), executor.ErrConfig)
 	require.ErrorIs(t, l.Pause(strings.Repeat("k", 513), 1), executor.ErrInvalidKey)
 	_, err := executor.NewLimit(x, "l", executor.LimitConfig{})
@@ -338,13 +348,10 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrInvalidKey)
 	_, err = executor.NewLimit(nil, "x", executor.LimitConfig{})
 	require.ErrorIs(t, err, executor.ErrConfig)
-	require.Equal(t, []*executor.Limit{l}, x.Limits())
+	require.Len(t, x.Inspect().Limits(), 1)
 	none := new(executor.Limit)
 	require.ErrorIs(t, none.Set(executor.LimitConfig{}), executor.ErrState)
 	require.ErrorIs(t, none.Pause("k", 1), executor.ErrState)
-	require.Zero(t, none.Stats())
-	require.Zero(t, none.Key("k"))
-	require.Nil(t, none.Keys())
 	foreign := newLimit(t, open(t, "", executor.Config{}), "l", executor.LimitConfig{})
 	for _, l := range []*executor.Limit{nil, none, foreign} {
 		_, err = executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return nil },
@@ -391,7 +398,7 @@ func TestLimitKeysThatAreNone(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, runs)
 		require.EqualValues(t, 1, stats(t, q).Buried)
-		require.Zero(t, l.Stats().Keys)
+		require.Zero(t, shown(x, l).InUse)
 	})
 }
 
@@ -416,8 +423,8 @@ func TestLimitsAndShapes(t *testing.T) {
 		_, err := merged.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "id", Payload: "a"}, {ID: "id", Payload: "b"}, {ID: "id", Payload: "a"}})
 		require.NoError(t, err)
 		synctest.Wait()
-		assert.Equal(t, 1, l.Key("a").Running)
-		assert.Equal(t, 1, l.Key("b").Running)
+		assert.Equal(t, 1, shown(x, l, "a").Keys[0].Running)
+		assert.Equal(t, 1, shown(x, l, "b").Keys[0].Running)
 
 		var sizes []int
 		batch, err := executor.HandleBatch(x, "batch", func(_ context.Context, jobs []executor.Merged[string]) error {
@@ -467,7 +474,7 @@ func TestLimitsAndLocks(t *testing.T) {
 		enqueue(t, blocked, "1", "")
 		synctest.Wait()
 		require.Equal(t, inspect.JobBlocked, explain(t, x, "blocked", "1").State)
-		require.Zero(t, l.Stats().Keys, "neither a permit nor a token")
+		require.Zero(t, shown(x, l).InUse, "neither a permit nor a token")
 		enqueue(t, limited, "1", "")
 		time.Sleep(2 * time.Second)
 		enqueue(t, limited, "2", "")
@@ -497,11 +504,11 @@ func TestLimitsWithAbuse(t *testing.T) {
 			func() error { return executor.Throttled(20*time.Millisecond, rude{}) },
 			func() error { return executor.Cancel(errBoom) }, func() error { return rude{} }, executor.Discard,
 		}
-		var last *executor.Limit
+		var last *executor.Executor
 		for range 3 {
 			x := openOn(t, disk, executor.Config{Workers: 4})
 			l := newLimit(t, x, "l", executor.LimitConfig{Concurrent: 2})
-			last = l
+			last = x
 			c := new(atOnce)
 			q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
 				c.run(job.Payload, time.Millisecond)
@@ -516,13 +523,13 @@ func TestLimitsWithAbuse(t *testing.T) {
 			if r.IntN(2) == 0 {
 				time.Sleep(time.Hour)
 				require.Zero(t, stats(t, q).Jobs)
-				require.Equal(t, inspect.LimitStats{Config: inspect.LimitSetting{Concurrent: 2}}, l.Stats())
+				require.Equal(t, inspect.LimitStats{Limit: "l", Config: inspect.LimitSetting{Concurrent: 2}}, shown(x, l))
 			}
 			stop(t, x)
 			for _, most := range c.most {
 				require.LessOrEqual(t, most, 2)
 			}
 		}
-		require.Zero(t, last.Stats().Running)
+		require.Zero(t, last.Inspect().Limits()[0].Running)
 	})
 }

@@ -30,7 +30,7 @@ func TestLimitForgetsWhoDoesNotCome(t *testing.T) {
 					enqueue(t, q, ids[i], "x")
 					synctest.Wait()
 				}
-				require.Equal(t, 21, l.Stats().Waiting)
+				require.Equal(t, 21, shown(x, l).Waiting)
 				ctx, i, some := t.Context(), x.Inspect(), ids[1:21]
 				switch what {
 				case "cancel":
@@ -41,7 +41,7 @@ func TestLimitForgetsWhoDoesNotCome(t *testing.T) {
 					did(t, 20)(i.Pause(ctx, inspect.SelectIDs("q", some...)))
 				}
 				synctest.Wait()
-				require.Equal(t, 1, l.Stats().Waiting)
+				require.Equal(t, 1, shown(x, l).Waiting)
 				time.Sleep(time.Second)
 				synctest.Wait()
 				require.Equal(t, []string{"0[x]", "21[x]"}, p.log())
@@ -51,7 +51,7 @@ func TestLimitForgetsWhoDoesNotCome(t *testing.T) {
 					synctest.Wait()
 					require.Len(t, p.log(), 22)
 				}
-				require.Zero(t, l.Stats().Waiting)
+				require.Zero(t, shown(x, l).Waiting)
 				stop(t, x)
 			})
 		})

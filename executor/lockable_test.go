@@ -25,9 +25,18 @@ func keys(keys ...string) func(string, string) []string {
 // words gives the words of a payload as keys.
 func words(_, payload string) []string { return strings.Fields(payload) }
 
+// lockedKeys are those of an executor that has not stopped, and no more than a page has.
+func lockedKeys(x *executor.Executor) []inspect.KeyLockStatus {
+	page, more, err := x.Inspect().LockedKeys("", inspect.MaxListLimit)
+	if err != nil || more > 0 {
+		panic(fmt.Sprintf("the keys that are locked, but for %d: %v", more, err))
+	}
+	return page
+}
+
 // locked lists the locked keys, with how often each is.
 func locked(x *executor.Executor) (list []string) {
-	for _, k := range x.KeyLocks().List() {
+	for _, k := range lockedKeys(x) {
 		list = append(list, fmt.Sprint(k.Key, " ", len(k.Locks)))
 	}
 	return list
@@ -586,7 +595,7 @@ func TestLockable_S05_OwnJobsLocksFirst(t *testing.T) {
 			},
 		})
 		owners := func() (all []string) {
-			for _, key := range x.KeyLocks().List() {
+			for _, key := range lockedKeys(x) {
 				for _, held := range key.Locks {
 					all = append(all, held.By)
 				}

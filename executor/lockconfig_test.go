@@ -118,7 +118,7 @@ func TestBadKeysFailAtEnqueue(t *testing.T) {
 				assert.Equal(t, bad == "empty", errors.Is(plain, lock.ErrEmptyKey))
 			}
 			require.Zero(t, stats(t, q).Payloads)
-			require.Empty(t, x.KeyLocks().List())
+			require.Empty(t, lockedKeys(x))
 			enqueue(t, q, "a", "fine", executor.IdempotencyKey("k")) // no call has used it
 			start(t, x)
 			drained(t, q)

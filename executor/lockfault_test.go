@@ -74,14 +74,14 @@ func liveWithLocks(t *testing.T, disk *journal.Memory, n int) {
 	synctest.Wait()
 	for _, q := range queues {
 		if s := stats(t, q); s.Jobs > 0 {
-			t.Fatalf("%s has still %+v: %v, %v", q.Name(), s, x.KeyLocks().List(), explain(t, x, q.Name(), "2"))
+			t.Fatalf("%s has still %+v: %v, %v", q.Name(), s, lockedKeys(x), explain(t, x, q.Name(), "2"))
 		}
 	}
-	require.Empty(t, x.KeyLocks().List())
+	require.Empty(t, lockedKeys(x))
 	require.Empty(t, s.slots.Snapshot().Open)
 	stop(t, x)
 	again := openOn(t, disk.Crash(), executor.Config{})
-	require.Empty(t, again.KeyLocks().List(), "the same on disk")
+	require.Empty(t, lockedKeys(again), "the same on disk")
 	stop(t, again)
 }
 
@@ -266,7 +266,7 @@ func TestBadLocks(t *testing.T) {
 	require.NoError(t, all.Lock(t.Context(), "k"))
 	require.NoError(t, all.Unlock(t.Context(), "k"))
 	require.ErrorIs(t, all.Unlock(t.Context(), "k"), lock.ErrNotLocked, "twice")
-	require.Empty(t, all.List())
+	require.Empty(t, lockedKeys(x))
 	_, err = x.Inspect().Explain(t.Context(), "missing", "1")
 	require.ErrorIs(t, err, executor.ErrUnknownQueue)
 }

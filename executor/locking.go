@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"slices"
 	"time"
 
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
@@ -37,7 +35,7 @@ import (
 // should return a few keys: with thousands, twice as many cost more than twice the
 // time. Fields that have no effect without a function are ErrConfig without it.
 //
-// The executor keeps the keys, see [KeyLocks]. A change is in the same commit as the
+// The executor keeps the keys, see [Executor.KeyLocks]. A change is in the same commit as the
 // change of the job that caused it, and so survives a crash. A job is never blocked by
 // its own locks, nor by what an earlier job of its id has left locked.
 type Locks[T any] struct {
@@ -263,44 +261,46 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 	return u, setting.Among("Unique.While", u.While, UniqueNever, UniqueWhileRunning)
 }
 
-// KeyLocks are the locked keys of an executor, to be listed, locked and unlocked by
-// hand: those that [Locks] of all queues lock, wait for and unlock. It is a
-// [lock.Service] and a [lock.Watcher]. All methods may be called from any
-// goroutine; changes are on disk with the next commit. Those of the zero KeyLocks
-// return ErrState, or find no key.
+// KeyLocks returns the keys that [Locks] of all queues lock, wait for and unlock, to be
+// locked and unlocked by hand; [inspect.Inspector.LockedKeys] lists them, until a Stop has
+// ended. Any goroutine may call the methods; changes are on disk with the next commit.
+//
+//   - Lock locks a key until Unlock; doing it twice is like doing it twice in jobs. It
+//     returns [lock.ErrEmptyKey], ErrInvalidKey, ErrContext, ErrClosed or ErrFailed.
+//   - Unlock unlocks a key, whichever job has locked it and however often: the jobs that
+//     wait for it go on. It returns [lock.ErrNotLocked] when it is not locked, and the
+//     errors of Lock.
+//   - Locked reports whether a key is locked. It returns the errors of Lock.
+//   - Watch calls wake once, on a goroutine of its own, when the key is unlocked, and
+//     returns true; it returns false when it is not locked now, and after Stop. A nil
+//     wake is not called. cancel may be too late.
 //
 // Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the
 // context of a handler that still runs; and they return ErrFailed when the journal
-// has failed. Then nothing was changed.
-type KeyLocks struct{ x *Executor }
+// has failed. Then nothing was changed. With a nil Executor, or one of a cluster, they
+// return ErrState.
+func (x *Executor) KeyLocks() lock.Watcher { return keyLocks{x} }
 
-// KeyLocks returns the keys of the executor.
-func (x *Executor) KeyLocks() KeyLocks { return KeyLocks{x} }
+type keyLocks struct{ x *Executor }
 
-func (k KeyLocks) usable(ctx context.Context, key string) error {
+func (k keyLocks) usable(ctx context.Context, key string) error {
 	switch {
 	case k.x == nil:
-		return fmt.Errorf("%w: these are the keys of no executor; Executor.KeyLocks returns them", ErrState)
+		return fmt.Errorf("%w: these are the keys of no executor; Open makes one", ErrState)
 	case k.x.cluster != nil:
 		return fmt.Errorf("%w: the partitions of a cluster have keys, each its own", ErrState)
 	}
 	return cmp.Or(keylock.CheckKey(key), k.x.admits(ctx))
 }
 
-// Lock locks key by hand until Unlock; doing it twice is like doing it twice in
-// jobs. It returns [lock.ErrEmptyKey], ErrInvalidKey, ErrContext, ErrClosed or
-// ErrFailed.
-func (k KeyLocks) Lock(ctx context.Context, key string) error {
+func (k keyLocks) Lock(ctx context.Context, key string) error {
 	if err := k.usable(ctx, key); err != nil {
 		return err
 	}
 	return k.x.attempt(new(journal.Change), func() { k.x.keys.Lock(key, admit.Owner{}, 0) })
 }
 
-// Unlock unlocks key, whichever job has locked it and however often: the jobs that
-// wait for it go on. It returns [lock.ErrNotLocked] when it is not locked, and the errors
-// of Lock.
-func (k KeyLocks) Unlock(ctx context.Context, key string) error {
+func (k keyLocks) Unlock(ctx context.Context, key string) error {
 	if err := k.usable(ctx, key); err != nil {
 		return err
 	}
@@ -312,8 +312,7 @@ func (k KeyLocks) Unlock(ctx context.Context, key string) error {
 	return err
 }
 
-// Locked reports whether key is locked. It returns the errors of Lock.
-func (k KeyLocks) Locked(ctx context.Context, key string) (locked bool, err error) {
+func (k keyLocks) Locked(ctx context.Context, key string) (locked bool, err error) {
 	if err := k.usable(ctx, key); err != nil {
 		return false, err
 	}
@@ -324,10 +323,7 @@ func (k KeyLocks) Locked(ctx context.Context, key string) (locked bool, err erro
 	return locked, nil
 }
 
-// Watch calls wake once, on a goroutine of its own, when key is unlocked, and
-// returns true; it returns false when it is not locked now, and after Stop. A nil
-// wake is not called. cancel may be too late.
-func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
+func (k keyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	if k.x == nil {
 		return func() {}, false
 	}
@@ -342,19 +338,4 @@ func (k KeyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
 		}
 	})
 	return func() { k.x.ledger.Do(nil, forget) }, locked
-}
-
-// List returns all locked keys in their order. After Stop it is what was locked
-// then.
-func (k KeyLocks) List() []inspect.KeyLockStatus {
-	if k.x == nil {
-		return nil
-	}
-	var all []inspect.KeyLockStatus
-	k.x.ledger.View(func() {
-		for _, key := range slices.Sorted(slices.Values(k.x.keys.Keys())) {
-			all = append(all, k.x.keys.Status(key))
-		}
-	})
-	return all
 }

@@ -154,11 +154,11 @@ func TestKeysOfAPayloadThatTheCodecChanges(t *testing.T) {
 		require.NoError(t, err)
 		_, err = q.EnqueueMany(t.Context(), []executor.Item[lossy]{{ID: "many", Payload: lossy{Number: 12_345_678, Note: "lost"}}})
 		require.NoError(t, err)
-		locked := x.KeyLocks().List()
+		locked := lockedKeys(x)
 		require.Len(t, locked, 1)
 		require.Equal(t, "1.2345678e+07/", locked[0].Key)
 		require.NoError(t, x.Start(t.Context()))
 		synctest.Wait()
-		require.Empty(t, x.KeyLocks().List())
+		require.Empty(t, lockedKeys(x))
 	})
 }

@@ -60,13 +60,13 @@ func TestLockTTLOverACrash(t *testing.T) {
 			return x
 		}
 		x := opened()
-		until := x.KeyLocks().List()[0].Locks[0].Until
+		until := lockedKeys(x)[0].Locks[0].Until
 		require.Equal(t, time.Hour, time.Until(until))
 		time.Sleep(20 * time.Minute)
 		disk = disk.Crash()
 		stop(t, x)
 		x = opened()
-		require.True(t, until.Equal(x.KeyLocks().List()[0].Locks[0].Until))
+		require.True(t, until.Equal(lockedKeys(x)[0].Locks[0].Until))
 		time.Sleep(40*time.Minute - 1)
 		synctest.Wait()
 		require.Equal(t, []string{"key 1"}, locked(x))

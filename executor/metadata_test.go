@@ -125,10 +125,10 @@ func TestMetadataLimits(t *testing.T) {
 		"the limit is 1024": {strings.Repeat("x", 1025): ""},
 	} {
 		_, err := q.Enqueue(t.Context(), "id", "x", executor.Metadata(bad))
-		require.ErrorIs(t, err, executor.ErrInvalidMetadata)
+		require.ErrorIs(t, err, executor.ErrInvalidItem)
 		require.ErrorContains(t, err, text)
 		_, err = q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "id", Payload: "x"}, {ID: "id", Payload: "x", Metadata: bad}})
-		require.ErrorIs(t, err, executor.ErrInvalidMetadata)
+		require.ErrorIs(t, err, executor.ErrInvalidItem)
 	}
 	require.Zero(t, stats(t, q).Payloads)
 	delete(many, "16")

@@ -49,7 +49,7 @@ func TestHostileMiddlewareOfAnEnqueue(t *testing.T) {
 		}, 0, []error{executor.ErrMiddleware, context.Canceled}},
 		"tries again": {func(ctx context.Context, call *executor.EnqueueCall, next inward) error {
 			call.Items[0].Metadata[""] = "x"
-			if err := next(ctx); !errors.Is(err, executor.ErrInvalidMetadata) {
+			if err := next(ctx); !errors.Is(err, executor.ErrInvalidItem) {
 				return fmt.Errorf("next returned %w", err)
 			}
 			delete(call.Items[0].Metadata, "")

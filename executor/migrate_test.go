@@ -59,7 +59,7 @@ func TestOldFormatDrains(t *testing.T) {
 	receipt, err := bad.Enqueue(ctx, "bad 0", "x", executor.IdempotencyKey("request 0"))
 	require.NoError(t, err)
 	require.True(t, receipt.Duplicate)
-	require.Len(t, x.KeyLocks().List(), 2)
+	require.Len(t, lockedKeys(x), 2)
 	require.NoError(t, x.Start(ctx))
 	seen := map[string]bool{}
 	for range 3 {

@@ -69,7 +69,7 @@ func TestRefusalsNameTheOption(t *testing.T) {
 				`FromSource("s", 7)`:  executor.FromSource("s", 7),
 			} {
 				err := q.FollowUp(job, "b", 1, option)
-				require.ErrorIs(t, err, executor.ErrFollowUp)
+				require.ErrorIs(t, err, executor.ErrState)
 				require.ErrorContains(t, err, want)
 			}
 			return nil

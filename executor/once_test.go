@@ -122,7 +122,7 @@ func TestRefusedMovesNothing(t *testing.T) {
 		}{
 			{t.Context(), "", "x", nil, executor.ErrInvalidID},
 			{t.Context(), "a", strings.Repeat("x", 200), nil, executor.ErrTooLarge},
-			{t.Context(), "a", "x", []executor.Option{executor.Score(math.NaN())}, executor.ErrInvalidScore},
+			{t.Context(), "a", "x", []executor.Option{executor.Score(math.NaN())}, executor.ErrInvalidItem},
 			{ended, "a", "x", nil, context.Canceled},
 			{t.Context(), "a", "x", []executor.Option{executor.FromSource("m", 6)}, executor.ErrInvalidKey},
 			{t.Context(), "a", "x", []executor.Option{executor.IdempotencyKey("l")}, executor.ErrInvalidKey},

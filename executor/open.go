@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/strandjobs/strand/actor"
@@ -37,7 +38,7 @@ import (
 // or Start. Payloads may be enqueued as soon as their queue is registered.
 //
 // It returns ErrConfig, [journal.LockedError] at once when the journal is in use,
-// [journal.CorruptError], [journal.ErrTooNew], ErrControlSocket, ErrFull where the disk
+// [journal.CorruptError], [journal.ErrTooNew], ErrFull where the disk
 // has no room for what has to be written first, or an error of the directory. Where locks or pauses make no sense, it names their state key, which
 // strand salvage leaves out.
 // [OpenContext] waits until the journal is free.
@@ -166,8 +167,13 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 	x.unlisten, err = remote.Listen(remote.Config{
 		Executor: x, Inspector: x.inspector, Look: x.inspector.Inspector, Read: x.reader, Dir: dir, Logger: x.cfg.Logger, Starting: func() bool { return x.before(started) },
 	})
+	if _, system := errors.AsType[syscall.Errno](err); system {
+		err = fmt.Errorf("executor: no control socket: %w", err)
+	} else if err != nil {
+		err = fmt.Errorf("%w: ControlSocket is set, and %w", ErrConfig, err)
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", ErrControlSocket, err), x.log.Close())
+		return nil, errors.Join(err, x.log.Close())
 	}
 	return x, nil
 }
@@ -196,7 +202,7 @@ func (x *Executor) newCalls() *submit.Engine {
 // open shows what there is to those who look, act and work.
 func (x *Executor) open() {
 	e := x.crew.Engine
-	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger = x.log, x.backlog, x.keys, &x.leases, x.ledger
+	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger, e.Limits = x.log, x.backlog, x.keys, &x.leases, x.ledger, x.limits
 	e.Pauses, e.Quarantine, e.Graph, e.MayChange, e.Border = &x.pauses, &x.quarantine, &x.graph, x.mayChange, border
 	e.Failed, e.Stopped, e.Closing, e.Failure, e.Closed = x.failed, x.stopped, x.starting.Done(), x.failure, ErrClosed
 	e.Now = func() int64 { return x.clock().UnixNano() }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -124,30 +125,33 @@ func TestCarry(t *testing.T) {
 	handler := func(context.Context, executor.Job[int]) error { return nil }
 	q, err := executor.Handle(open(t, "", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: 3}}), "q", handler, config)
 	require.NoError(t, err)
-	items, rest, err := q.Carry([]executor.Item[int]{{ID: "a", Payload: 1, Score: new(1.5)}, {Payload: 2}}, executor.At(time.Now()), executor.At(due),
+	items, rest, err := cluster.Carry(q, []executor.Item[int]{{ID: "a", Payload: 1, Score: new(1.5)}, {Payload: 2}}, executor.At(time.Now()), executor.At(due),
 		executor.Metadata(map[string]string{"k": "v"}), executor.IfAbsent(), executor.FromSource("s", 1))
 	require.NoError(t, err)
 	pairs := map[string]string{"k": "v"}
 	require.Equal(t, []executor.Item[[]byte]{{"a", []byte("1"), new(1.5), due, pairs}, {"id 2", []byte("2"), new(2.0), due, pairs}}, items)
-	options, err := executor.Carried(rest)
+	options, err := cluster.Carried(rest)
 	require.NoError(t, err)
 	require.Equal(t, []executor.Option{executor.IfAbsent(), executor.FromSource("s", 1)}, options)
-	_, rest, err = q.Carry(nil, executor.Score(3))
+	_, rest, err = cluster.Carry(q, nil, executor.Score(3))
 	require.NoError(t, err)
 	require.Nil(t, rest)
 
 	for want, call := range map[error]func() error{
-		executor.ErrTooLarge: func() error { _, _, err := q.Carry([]executor.Item[int]{{Payload: 1}, {Payload: 1000}}); return err },
-		executor.ErrInvalidScore: func() error {
-			_, _, err := q.Carry([]executor.Item[int]{{Payload: 1}}, executor.Score(math.NaN()))
+		executor.ErrTooLarge: func() error {
+			_, _, err := cluster.Carry(q, []executor.Item[int]{{Payload: 1}, {Payload: 1000}})
 			return err
 		},
-		executor.ErrInvalidKey: func() error { _, _, err := q.Carry(nil, executor.IdempotencyKey("")); return err },
+		executor.ErrInvalidItem: func() error {
+			_, _, err := cluster.Carry(q, []executor.Item[int]{{Payload: 1}}, executor.Score(math.NaN()))
+			return err
+		},
+		executor.ErrInvalidKey: func() error { _, _, err := cluster.Carry(q, nil, executor.IdempotencyKey("")); return err },
 	} {
 		require.ErrorIs(t, call(), want)
 	}
 	for _, bad := range []string{"x", `[{"Kind":1}]`, `[{"Kind":99}]`, `[{"Kind":5},{"Kind":5}]`} {
-		_, err := executor.Carried([]byte(bad))
+		_, err := cluster.Carried([]byte(bad))
 		require.ErrorIs(t, err, executor.ErrInvalidKey, bad)
 	}
 }

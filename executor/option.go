@@ -81,7 +81,7 @@ func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 // retries, restarts, dead-lettering and Requeue. It is not a part of the payload:
 // payloads with equal bytes merge whatever their metadata, and the one that stays
 // keeps its own. The map has at most 16 pairs, with keys that are not empty, and
-// 1 KiB of keys and values together, or the call returns [ErrInvalidMetadata]. Of
+// 1 KiB of keys and values together, or the call returns [ErrInvalidItem]. Of
 // several such options the last one counts. Without metadata a payload takes no
 // room for it. A [Queue.FollowUp] inherits those of its job.
 func Metadata(pairs map[string]string) Option {
@@ -127,9 +127,8 @@ type carried struct {
 	Offset int64  `json:",omitempty"`
 }
 
-// Carried turns what [Queue.Carry] returned, here or in another program, into options for EnqueueMany
-// with the carried items. It returns ErrInvalidKey for other bytes, and for options that no call may have.
-func Carried(rest []byte) (options []Option, err error) {
+// optionsOf is Carried of package cluster.
+func optionsOf(rest []byte) (options []Option, err error) {
 	var all []carried
 	if len(rest) > 0 {
 		err = json.Unmarshal(rest, &all)

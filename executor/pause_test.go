@@ -367,7 +367,7 @@ func pausesAndLocks(t *testing.T, of inspect.Selection) {
 			synctest.Wait()
 		}
 		require.Equal(t, []string{"b[1]", "a[1]", "b[1]", "a[1]"}, p.log())
-		require.Empty(t, keys.List())
+		require.Empty(t, lockedKeys(x))
 	})
 }
 
@@ -489,7 +489,7 @@ func TestTooManyPausedIDs(t *testing.T) {
 		ids[i] = fmt.Sprint(i)
 	}
 	n, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs(q.Name(), ids...))
-	require.ErrorIs(t, err, executor.ErrTooManyPaused)
+	require.ErrorIs(t, err, inspect.ErrTooManyPaused)
 	require.Equal(t, executor.MaxPausedIDs, n)
 	n, err = x.Inspect().Resume(t.Context(), inspect.SelectIDs(q.Name(), ids...))
 	require.NoError(t, err)

@@ -33,10 +33,10 @@ func TestUnlockedOnItsWay(t *testing.T) {
 	ticket, err := x.log.Append(t.Context(), entries, p.Sets)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
-	require.Empty(t, x.KeyLocks().List())
+	require.Empty(t, x.keys.Keys())
 	require.NoError(t, x.Stop(t.Context()))
 	x, err = OpenOn(disk.Crash(), Config{})
 	require.NoError(t, err)
-	require.Empty(t, x.KeyLocks().List())
+	require.Empty(t, x.keys.Keys())
 	require.NoError(t, x.Stop(t.Context()))
 }

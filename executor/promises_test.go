@@ -49,7 +49,7 @@ func TestErrorsAcceptNothing(t *testing.T) {
 		enqueue(t, q, "a", "1", executor.FromSource("m", 1))
 		refused(executor.ErrInvalidID, ctx, "", "refused")
 		refused(executor.ErrInvalidID, ctx, strings.Repeat("x", executor.MaxIDBytes+1), "refused")
-		refused(executor.ErrInvalidScore, ctx, "a", "refused", executor.Score(math.NaN()))
+		refused(executor.ErrInvalidItem, ctx, "a", "refused", executor.Score(math.NaN()))
 		refused(executor.ErrTooLarge, ctx, "a", strings.Repeat("refused", 20))
 		refused(executor.ErrInvalidKey, ctx, "a", "refused", executor.IdempotencyKey(""))
 		_, err := q.Enqueue(ctx, "a", "refused", executor.FromSource("m", 1))

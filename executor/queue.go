@@ -195,7 +195,7 @@ func (q *queue) mayRegister(name string) error {
 	case x.cluster != nil && !x.before(starting):
 		return fmt.Errorf("%w: queue %q comes after Start; a cluster has all of its queues before", ErrState, name)
 	case x.queues.named(name) != nil:
-		return fmt.Errorf("%w: %q", ErrDuplicateQueue, name)
+		return fmt.Errorf("%w: queue %q is registered already", ErrConfig, name)
 	}
 	return nil
 }

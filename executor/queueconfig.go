@@ -66,8 +66,8 @@ type QueueConfig[T any] struct {
 	// Defaults compute what a call to Enqueue leaves out. Default: nothing is computed.
 	Defaults Defaults[T]
 
-	// Codec turns payloads into the bytes of the journal, and back. Default [JSON], or
-	// [Raw] for []byte.
+	// Codec turns payloads into the bytes of the journal, and back. Default [JSON]; a
+	// []byte is taken as it is, and the handler gets a copy of its own.
 	Codec Codec[T]
 
 	// Middleware is called around the handler of this queue and around the calls that
@@ -316,7 +316,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 	c.Share.Shards = cmp.Or(c.Share.Shards, 5)
 	s.jobs.Core.Throttle = max(c.Gather.Throttle, 0)
 	s.jobs.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue, c.Gather.Throttle)
-	if raw, ok := any(Raw{}).(Codec[T]); ok {
+	if raw, ok := any(asBytes{}).(Codec[T]); ok {
 		c.Codec = cmp.Or(c.Codec, raw)
 	}
 	c.Codec = cmp.Or(c.Codec, Codec[T](JSON[T]{}))

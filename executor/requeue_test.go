@@ -88,7 +88,7 @@ func TestRequeueAllWithinTheBudget(t *testing.T) {
 			ran.Add(1)
 		}
 		return nil
-	}, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	}, executor.QueueConfig[[]byte]{})
 	peak := livePeak(t)
 	slowest := time.Duration(0)
 	stop := make(chan struct{})
@@ -134,7 +134,7 @@ func TestLargePayloadsGoBackInFewCommits(t *testing.T) {
 		n = 48
 	}
 	x := open(t, withDead(t, n, size), executor.Config{})
-	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{})
 	figures := func() (commits, allocated uint64) {
 		s, err := x.Stats(t.Context())
 		require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestRequeueAMillion(t *testing.T) {
 		n = 1_000_000
 	}
 	x := open(t, withDead(t, n, 10), executor.Config{Advanced: executor.Advanced{MemoryBudget: 8 << 20}})
-	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	q := handle(t, x, "q", func(context.Context, executor.Merged[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{})
 	peak, began := livePeak(t), time.Now()
 	back, err := backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue(q.Name())))
 	require.NoError(t, err)

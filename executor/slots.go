@@ -132,11 +132,8 @@ func (s *Slots[V]) Of(job Parent) (value V, ok bool) { return s.all.Value(job.or
 // behind; and ErrFailed.
 func (s *Slots[V]) Clear(job Parent) error { return s.all.Clear(job.origin().claim, s.x.attempt) }
 
-// Last returns the value that the sequence goes on after and its position; false
-// while nothing is known.
-func (s *Slots[V]) Last() (value V, position uint64, known bool) { return s.all.Last() }
-
-// Snapshot returns the last value, and which job has which slot.
+// Snapshot returns the value that the sequence goes on after, if one is known, and its
+// position, and which job has which slot.
 func (s *Slots[V]) Snapshot() lock.SlotsState[V] { return s.all.Snapshot() }
 
 func (s *Slots[V]) executor() *Executor { return s.x }

@@ -72,8 +72,8 @@ func TestSlowJobHoldsBackNoOther(t *testing.T) {
 		s := stats(t, c.q)
 		assert.Equal(t, []int{1, 1}, []int{s.Jobs, s.Running})
 		assert.EqualValues(t, 220, s.Done)
-		require.Len(t, c.x.KeyLocks().List(), 1)
-		require.Equal(t, "slow", c.x.KeyLocks().List()[0].Key)
+		require.Len(t, lockedKeys(c.x), 1)
+		require.Equal(t, "slow", lockedKeys(c.x)[0].Key)
 		require.Len(t, c.slots.Snapshot().Open, 1)
 		for i := range 20 {
 			enqueue(t, c.q, fmt.Sprint("fast", i), "2")

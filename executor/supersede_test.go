@@ -151,7 +151,7 @@ func TestLatestWeighsWhatTheNewestWeigh(t *testing.T) {
 	}
 	const size = 1000
 	x := open(t, t.TempDir()+"/journal", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 2 * ids}, WaitForRoom: true})
-	q, err := executor.HandleLatest(x, "mirrors", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	q, err := executor.HandleLatest(x, "mirrors", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{})
 	require.NoError(t, err)
 	require.NoError(t, pauseAll(t.Context(), x))
 	start(t, x)

@@ -31,7 +31,7 @@ import (
 // A dead letter that [inspect.Inspector.Requeue] puts back runs after what was done of its id
 // meanwhile; Requeued.Late counts those. For state, use [HandleLatest].
 //
-// It returns ErrConfig, ErrDuplicateQueue, ErrState after Start for SharedLanes or in a cluster, ErrFull for
+// It returns ErrConfig, also for a name that has a queue, ErrState after Start for SharedLanes or in a cluster, ErrFull for
 // a new name on a full disk, which the other queues make room on, or an error of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	t := &Queue[T]{cfg: cfg}

@@ -24,6 +24,7 @@ type Service interface {
 // forgets the wake, may be called more than once, and may be too late for one on
 // its way.
 type Watcher interface {
+	Service
 	Watch(key string, wake func()) (cancel func(), locked bool)
 }
 

@@ -148,7 +148,6 @@ func startFiller(l life, cfg executor.QueueConfig[[]byte]) *filler {
 		producer: &producer{actor: newActor(l), r: rand.New(rand.NewPCG(l.Seed, 0))},
 		gate:     make(chan struct{}), done: make(chan struct{}, 1<<20),
 	}
-	cfg.Codec = executor.Raw{}
 	var err error
 	if f.x, err = f.open(nil); err != nil {
 		say("z open: %v", err)

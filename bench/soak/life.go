@@ -199,8 +199,8 @@ func (l life) open(onFailure func(error)) (*executor.Executor, error) {
 func (q queueLife) config(retryIn func(int) time.Duration) executor.QueueConfig[[]byte] {
 	cfg := executor.QueueConfig[[]byte]{
 		Share: executor.Share{Shards: q.Shards, Concurrency: q.Concurrency}, BatchSize: q.Batch, Merge: q.Merge,
-		Gather: executor.Gather[[]byte]{MaxPayloads: q.MaxPayloads, Block: q.Block, Pull: q.Pull},
-		Codec:  executor.Raw{}, RetryIn: retryIn, Defaults: executor.Defaults[[]byte]{Durability: executor.DurabilitySync},
+		Gather:  executor.Gather[[]byte]{MaxPayloads: q.MaxPayloads, Block: q.Block, Pull: q.Pull},
+		RetryIn: retryIn, Defaults: executor.Defaults[[]byte]{Durability: executor.DurabilitySync},
 	}
 	if q.Async {
 		cfg.Defaults.Durability = executor.DurabilityAsync

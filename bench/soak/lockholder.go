@@ -177,7 +177,7 @@ func (h *lockHolder) fill(p *producer, queue string, ids, n int) {
 }
 
 func (h *lockHolder) held() (n int) {
-	for _, k := range h.x.KeyLocks().List() {
+	for _, k := range lockedKeys(h.x) {
 		n += len(k.Locks)
 	}
 	for _, s := range h.slots {
@@ -188,7 +188,7 @@ func (h *lockHolder) held() (n int) {
 
 // list says all that is held.
 func (h *lockHolder) list() {
-	for _, k := range h.x.KeyLocks().List() {
+	for _, k := range lockedKeys(h.x) {
 		for _, l := range k.Locks {
 			say("k %s %s", k.Key, strings.ReplaceAll(l.By, " ", "-"))
 		}

@@ -82,7 +82,7 @@ func takePoison(l life) int {
 		return 0
 	}
 	queue, err := executor.HandleMerged(a.x, sequenceQueues[0], a.swallow, executor.QueueConfig[[]byte]{
-		Share: executor.Share{Shards: l.Queues[0].Shards, Concurrency: l.Queues[0].Concurrency}, Codec: executor.Raw{},
+		Share: executor.Share{Shards: l.Queues[0].Shards, Concurrency: l.Queues[0].Concurrency},
 	})
 	if err != nil {
 		say("z register: %v", err)

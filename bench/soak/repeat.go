@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -151,7 +152,22 @@ func (a *actor) openGate() bool {
 
 // nothingLocked says so when keys are left of jobs that are over.
 func (a *actor) nothingLocked() {
-	for _, k := range a.x.KeyLocks().List() {
+	for _, k := range lockedKeys(a.x) {
 		say("x %q is locked %d times after all jobs are over", k.Key, len(k.Locks))
 	}
+}
+
+// lockedKeys are all keys that are locked.
+func lockedKeys(x *executor.Executor) (all []inspect.KeyLockStatus) {
+	for after, more := "", 1; more > 0; {
+		var page []inspect.KeyLockStatus
+		var err error
+		if page, more, err = x.Inspect().LockedKeys(after, inspect.MaxListLimit); err != nil {
+			say("x locked keys: %v", err)
+		}
+		for _, k := range page {
+			all, after = append(all, k), k.Key
+		}
+	}
+	return all
 }

@@ -56,7 +56,7 @@ func stopOnce(c *campaign, r *rand.Rand, dir string) error {
 	load.release = sync.OnceFunc(func() { close(load.released) })
 	defer load.release()
 	queue, err := executor.HandleMerged(x, sequenceQueues[0], load.handler(uint64(r.Int64())), executor.QueueConfig[[]byte]{
-		Share: executor.Share{Shards: 1 + r.IntN(6)}, Codec: executor.Raw{}, RetryIn: func(int) time.Duration { return time.Millisecond },
+		Share: executor.Share{Shards: 1 + r.IntN(6)}, RetryIn: func(int) time.Duration { return time.Millisecond },
 	})
 	if err == nil {
 		err = x.Start(context.Background())

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 )
 
 // Payloads are accepted: one by one, several in a commit, by their names only, with a
 // context that may end. What was acknowledged is there; what was refused is not, ever.
 var enqueueing = &feature{
 	name: "enqueue", always: true,
-	claims: `Queue.Enqueue Queue.EnqueueMany Queue.Carry Carried Executor.Lookup QueueConfig.Codec
+	claims: `Queue.Enqueue Queue.EnqueueMany Executor.Lookup QueueConfig.Codec
 		Share.Shards QueueConfig.MaxRetries QueueConfig.RetryIn Config.Workers Config.Logger Handle`,
 	steps: []step{{"enqueue", 50, true, drawEnqueue, playEnqueue}},
 }
@@ -142,11 +143,11 @@ func (w *world) enqueue(ctx context.Context, q *queue, items []executor.Item[pay
 
 // carry makes the call as a program does that has been handed it by another one.
 func (w *world) carry(ctx context.Context, q *queue, items []executor.Item[payload], options []executor.Option) ([]executor.Receipt, error) {
-	filled, rest, err := q.queue.Carry(items, options...)
+	filled, rest, err := cluster.Carry(q.queue, items, options...)
 	if err != nil {
 		return nil, err
 	}
-	if options, err = executor.Carried(rest); err != nil {
+	if options, err = cluster.Carried(rest); err != nil {
 		return nil, err
 	}
 	bytes, err := w.x.Lookup(q.name)

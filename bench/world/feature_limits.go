@@ -33,7 +33,7 @@ func (r *run) keys() map[string]bool {
 var limiting = &feature{
 	name: "limits", claims: `NewLimit Conditions.Limits LimitOf.Limit LimitOf.Key
 		LimitSetting.Concurrent LimitSetting.Rate LimitSetting.Per LimitSetting.Burst LimitSetting.Cluster Throttled Limit.Pause Limit.Throttled Limit.Set
-		Limit.Key Limit.Keys Limit.Name Limit.Stats Executor.Limits`,
+		Limit.Name Inspector.Limits`,
 	plan: []string{"throttled~3s", "slowed~3s", "2s:ok", "2s:ok"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{
 		"throttled": func(w *world, _ ctx, _ *run, _ int, arg string) error {
@@ -222,19 +222,21 @@ func (w *world) peekLimits() {
 		return
 	}
 	s := w.state["limits"].(*limits)
-	if all := w.x.Limits(); len(all) != 1+min(w.conf.num("overall"), 1) || all[0] != limit || limit.Name() != "limit" {
+	all := w.x.Inspect().Limits()
+	if len(all) != 1+min(w.conf.num("overall"), 1) || all[0].Limit != limit.Name() || limit.Name() != "limit" {
 		w.fail("limit: there are %v", all)
+		return
 	}
-	running := 0
-	for _, k := range append(limit.Keys(), limit.Key("x"), limit.Key("y")) {
+	stats, running := all[0], 0
+	for _, k := range append(w.x.Inspect().Limits("x", "y")[0].Keys, stats.Keys...) {
 		if set := s.all; k.Config.Concurrent != set.Concurrent || k.Config.Rate != set.Rate {
 			w.fail("limit: %s has %+v, and was given %+v", k.Key, k.Config, set)
 		}
 	}
-	for _, k := range limit.Keys() {
+	for _, k := range stats.Keys {
 		running += k.Running
 	}
-	if stats := limit.Stats(); stats.Config.Concurrent != s.all.Concurrent || stats.Config.Rate != s.all.Rate || stats.Running != running {
+	if stats.Config.Concurrent != s.all.Concurrent || stats.Config.Rate != s.all.Rate || stats.Running != running {
 		w.fail("limit: %+v, and %d jobs run of its keys; it was given %+v", stats, running, s.all)
 	}
 }

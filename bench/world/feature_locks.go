@@ -18,8 +18,7 @@ const lockTTL = 20 * time.Minute
 // until it is unlocked.
 var locking = &feature{
 	name: "locks", apart: true, claims: `Locks.OnEnqueue Locks.BlockedBy Locks.OnRun Locks.Unlock Locks.Counted Locks.TTL
-		Locks.UnlockOnBurial Executor.KeyLocks KeyLocks.List KeyLocks.Unlock KeyLocks.Lock KeyLocks.Locked
-		KeyLocks.Watch Inspector.LockedKeys`,
+		Locks.UnlockOnBurial Executor.KeyLocks Inspector.LockedKeys`,
 	plan: []string{"2s:ok", "2s:fail"},
 	queue: func(d *draw, l line) {
 		if l.has("fold") {
@@ -76,7 +75,7 @@ var locking = &feature{
 			w.unlocked(key)
 		}
 		w.mu.Unlock()
-		for _, key := range w.x.KeyLocks().List() {
+		for _, key := range w.lockedKeys() {
 			_ = w.x.KeyLocks().Unlock(context.Background(), key.Key)
 		}
 	},
@@ -140,7 +139,7 @@ func explainLocks(w *world, c *census) {
 		return
 	}
 	held, may, must := make(map[lockOf]int), make(map[lockOf]int), make(map[lockOf]int)
-	for _, k := range w.x.KeyLocks().List() {
+	for _, k := range w.lockedKeys() {
 		for _, l := range k.Locks {
 			name, _, isJob := strings.Cut(l.By, "/")
 			if isJob && w.queueOf(name) != nil {
@@ -224,22 +223,25 @@ func lockByHand(w *world, l line) {
 	w.state["watches"] = append(all, one)
 }
 
-// peekLocks: lists of keys agree, and who watches a key hears that it is unlocked.
-func (w *world) peekLocks() {
-	locks := w.x.KeyLocks()
-	locked, byPerson := make(map[string]bool), make(map[string]bool)
-	for _, k := range locks.List() {
-		locked[k.Key] = true
-		byPerson[k.Key] = k.MoreLocks > 0 || slices.ContainsFunc(k.Locks, func(l inspect.LockHeld) bool { return l.By == "a person" })
-	}
+// lockedKeys are all keys that are locked.
+func (w *world) lockedKeys() []inspect.KeyLockStatus {
 	page, more, err := w.x.Inspect().LockedKeys("", 0)
 	if err != nil || more > 0 {
 		w.fail("locks: LockedKeys shows %d and %d more: %v", len(page), more, err)
 	}
-	for _, k := range page {
-		if len(k.Locks) > 0 && !locked[k.Key] {
-			w.fail("locks: LockedKeys shows %v, and List does not", k)
+	return page
+}
+
+// peekLocks: what is listed is locked, and who watches a key hears that it is unlocked.
+func (w *world) peekLocks() {
+	locked, byPerson := make(map[string]bool), make(map[string]bool)
+	for _, k := range w.lockedKeys() {
+		locked[k.Key] = true
+		is, err := w.x.KeyLocks().Locked(context.Background(), k.Key)
+		if w.calm() && (err != nil || is != (len(k.Locks) > 0)) {
+			w.fail("locks: LockedKeys shows %v, and Locked says %v: %v", k, is, err)
 		}
+		byPerson[k.Key] = k.MoreLocks > 0 || slices.ContainsFunc(k.Locks, func(l inspect.LockHeld) bool { return l.By == "a person" })
 	}
 	watches, _ := w.state["watches"].([]*watch)
 	for _, one := range watches {

@@ -99,7 +99,7 @@ func prefix(of string) string {
 }
 
 // subjects are the types whose methods are calls that a program makes.
-var subjects = []string{"Queue", "Caller", "Executor", "Inspector", "Limit", "KeyLocks", "Slots", "Cron", "Timetable"}
+var subjects = []string{"Queue", "Caller", "Executor", "Inspector", "Limit", "Slots", "Cron", "Timetable"}
 
 func functionName(d *ast.FuncDecl) []string {
 	switch {

@@ -362,7 +362,7 @@ func (p *tenure) takeRow(r *row) bool {
 }
 
 func (p *tenure) enqueue(ctx context.Context, r *row, own ...executor.Option) ([]executor.Receipt, error) {
-	options, err := executor.Carried(r.conditions)
+	options, err := cluster.Carried(r.conditions)
 	if err != nil {
 		return nil, err
 	}

@@ -39,11 +39,13 @@ func main() {
 	done.Add(2)
 	must(shipped.Enqueue(ctx, "webhook 1", 7))
 	must(cancel.Enqueue(ctx, "webhook 2", 7))
-	fmt.Println(x.KeyLocks().List()[0])
+	locked, _, err := x.Inspect().LockedKeys("", 0)
+	fmt.Println(must(locked, err)[0])
 	must(x, x.Start(ctx))
 	done.Wait()
+	locked, _, err = x.Inspect().LockedKeys("", 0)
+	fmt.Println("Keys that are still locked:", len(must(locked, err)))
 	must(x, x.Stop(ctx))
-	fmt.Println("Keys that are still locked:", len(x.KeyLocks().List()))
 }
 
 func must[T any](value T, err error) T {

@@ -51,7 +51,7 @@ type Cluster struct {
 	Partitions  int // above 0
 	PartitionOf func(id string) (int, error)
 
-	// Enqueue accepts items as executor.Queue.Carry returned them, with the conditions of their call.
+	// Enqueue accepts items as [Carry] returned them, with the conditions of their call.
 	Enqueue func(ctx context.Context, queue string, items []executor.Item[[]byte], conditions []byte) ([]executor.Receipt, error)
 
 	// FollowUp returns the state key that stands for a follow-up of another partition in the commit which
@@ -98,6 +98,20 @@ func Open(c Cluster, cfg executor.Config) (x *executor.Executor,
 
 // Staged is the option of EnqueueMany for items of [Cluster].FollowUp: no middleware is called around it.
 func Staged() executor.Option { return backdoor.Staged.(executor.Option) }
+
+// Carry returns items as executor.Lookup's queue takes them, for a program that carries them to another
+// one which has the queue, too, and enqueues them there: checked and encoded, with what options and the
+// functions of Defaults say. The options that are about a call and not about an item are in rest, for
+// [Carried]; nil: there are none. It returns the errors of EnqueueMany about what it is given.
+func Carry[T any](q *executor.Queue[T], items []executor.Item[T], options ...executor.Option) (filled []executor.Item[[]byte], rest []byte, err error) {
+	return backdoor.Carry.(func(queue, items any, options []executor.Option) ([]executor.Item[[]byte], []byte, error))(q, items, options)
+}
+
+// Carried turns what [Carry] returned, here or in another program, into options for EnqueueMany with the
+// carried items. It returns executor.ErrInvalidKey for other bytes, and for options that no call may have.
+func Carried(rest []byte) ([]executor.Option, error) {
+	return backdoor.Carried.(func([]byte) ([]executor.Option, error))(rest)
+}
 
 // Lapsed says that the others may have taken this process for dead, so that what it had of the limits of
 // the cluster is theirs. It is called before the process has a partition again.

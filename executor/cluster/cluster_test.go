@@ -143,7 +143,7 @@ func (c *town) stop(ctx context.Context) (err error) {
 }
 
 func (c *town) enqueue(ctx context.Context, queue string, items []executor.Item[[]byte], conditions []byte) (all []executor.Receipt, err error) {
-	options, err := executor.Carried(conditions)
+	options, err := cluster.Carried(conditions)
 	for _, it := range items {
 		if err != nil {
 			return nil, err
@@ -411,7 +411,7 @@ func TestALimitOfACluster(t *testing.T) {
 		}
 		all.Wait()
 		require.EqualValues(t, 2, most.Load())
-		require.True(t, l.Stats().Config.Cluster)
+		require.True(t, x.Inspect().Limits()[0].Config.Cluster)
 	}
 	_, err = executor.NewLimit(c.x, "late", executor.LimitConfig{Concurrent: 2})
 	require.ErrorIs(t, err, executor.ErrState)

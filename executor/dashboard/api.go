@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -57,16 +56,18 @@ func (s api) table() (all map[string]route) {
 		"/api/v1/queues":  look(s.queues, "queue"),
 		"/api/v1/jobs": look(s.list(inspect.Inspector.Jobs), "queue", "state", "order", "desc", "prefix", "error", "limit",
 			"cursor", "patience"),
-		"/api/v1/dead":      look(s.list(inspect.Inspector.Dead), "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
-		"/api/v1/job":       look(s.job, "queue", "id"),
-		"/api/v1/details":   look(s.details, "queue", "id"),
-		"/api/v1/explain":   look(s.explain, "queue", "id"),
-		"/api/v1/find":      look(s.find, "queue", "id"),
-		"/api/v1/running":   look(s.running, "queue", "stacks", "limit"),
-		"/api/v1/locks":     look(keys(s, "keys", inspect.Inspector.LockedKeys, func(k inspect.KeyLockStatus) string { return k.Key }), "limit", "cursor"),
-		"/api/v1/leases":    look(keys(s, "leases", inspect.Inspector.Leases, func(l inspect.LeaseStatus) string { return l.Key }), "limit", "cursor"),
-		"/api/v1/slots":     look(s.slots, "limit"),
-		"/api/v1/limits":    look(func(*http.Request, *params) (any, error) { return map[string]any{"limits": s.limits(math.MaxInt)}, nil }),
+		"/api/v1/dead":    look(s.list(inspect.Inspector.Dead), "queue", "order", "desc", "prefix", "error", "limit", "cursor", "patience"),
+		"/api/v1/job":     look(s.job, "queue", "id"),
+		"/api/v1/details": look(s.details, "queue", "id"),
+		"/api/v1/explain": look(s.explain, "queue", "id"),
+		"/api/v1/find":    look(s.find, "queue", "id"),
+		"/api/v1/running": look(s.running, "queue", "stacks", "limit"),
+		"/api/v1/locks":   look(keys(s, "keys", inspect.Inspector.LockedKeys, func(k inspect.KeyLockStatus) string { return k.Key }), "limit", "cursor"),
+		"/api/v1/leases":  look(keys(s, "leases", inspect.Inspector.Leases, func(l inspect.LeaseStatus) string { return l.Key }), "limit", "cursor"),
+		"/api/v1/slots":   look(s.slots, "limit"),
+		"/api/v1/limits": look(func(*http.Request, *params) (any, error) {
+			return map[string]any{"limits": s.x.Inspect().Limits()}, nil
+		}),
 		"/api/v1/schedules": look(func(*http.Request, *params) (any, error) { return s.scheduled(), nil }),
 		"/api/v1/journal":   look(func(r *http.Request, _ *params) (any, error) { return s.journaled(r) }),
 		"/api/v1/copy":      {http.MethodPost, nil, s.sendCopy, 0, nil},

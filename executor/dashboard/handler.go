@@ -261,7 +261,7 @@ func problemOf(err error) problem {
 		{http.StatusNotFound, []error{executor.ErrUnknownQueue, inspect.ErrUnknownJob, cron.ErrNotFound, lock.ErrNotLocked}},
 		{http.StatusBadRequest, []error{inspect.ErrInvalidQuery, inspect.ErrInvalidCursor, executor.ErrInvalidID,
 			executor.ErrInvalidKey, lock.ErrEmptyKey}},
-		{http.StatusConflict, []error{executor.ErrState, executor.ErrTooManyPaused, cron.ErrOverlap}},
+		{http.StatusConflict, []error{executor.ErrState, inspect.ErrTooManyPaused, cron.ErrOverlap}},
 		{http.StatusServiceUnavailable, []error{executor.ErrClosed, executor.ErrFailed, executor.ErrFull, cron.ErrClosed,
 			serving.ErrBusy}},
 	} {

@@ -130,7 +130,7 @@ type locksPage struct {
 	MoreLeases           int
 	Slots                []inspect.SlotHeld
 	MoreSlots            int
-	Limits               []wireLimit
+	Limits               []inspect.LimitStats
 	AfterKey, AfterLease string
 	LastKey, LastLease   string // what the next page is behind
 }
@@ -143,13 +143,16 @@ const (
 
 func (s *site) locks(r *http.Request) (_ page, err error) {
 	q, in := r.URL.Query(), s.x.Inspect()
-	p := locksPage{AfterKey: q.Get("key"), AfterLease: q.Get("lease"), Limits: s.limits(limitKeys)}
+	p := locksPage{AfterKey: q.Get("key"), AfterLease: q.Get("lease"), Limits: in.Limits()}
 	p.Keys, p.MoreKeys, err = in.LockedKeys(p.AfterKey, lockRows)
 	if err == nil {
 		p.Leases, p.MoreLeases, err = in.Leases(p.AfterLease, lockRows)
 	}
 	if err == nil {
 		p.Slots, p.MoreSlots, err = in.Slots(lockRows)
+	}
+	for i, l := range p.Limits {
+		p.Limits[i].Keys = l.Keys[:min(len(l.Keys), limitKeys)]
 	}
 	for _, k := range p.Keys {
 		p.LastKey = k.Key
@@ -231,21 +234,6 @@ func send(w http.ResponseWriter, r *http.Request, status int, kind string, conte
 		content = nil
 	}
 	serving.Send(w, status, content)
-}
-
-type wireLimit struct {
-	Limit string
-	inspect.LimitStats
-	Keys []inspect.LimitKey // for which most jobs wait
-}
-
-// limits are all, each with so many keys at most.
-func (b *board) limits(most int) (all []wireLimit) {
-	for _, l := range b.x.Limits() {
-		keys := l.Keys()
-		all = append(all, wireLimit{l.Name(), l.Stats(), keys[:min(len(keys), most)]})
-	}
-	return all
 }
 
 // scheduled is what ticks, and who leads.

@@ -127,12 +127,14 @@ type LimitSetting struct {
 	Cluster bool
 }
 
-// LimitStats are figures of a limit.
+// LimitStats is an [executor.Limit] with its figures.
 type LimitStats struct {
+	Limit   string
 	Config  LimitSetting `wire:"setting"`     // with its defaults
-	Keys    int          `wire:"keys_in_use"` // in use: of jobs that run or wait, that are paused, or whose Burst is not saved up
+	InUse   int          `wire:"keys_in_use"` // keys: of jobs that run or wait, that are paused, or whose Burst is not saved up
 	Running int          // jobs; one that has several keys counts for each
 	Waiting int          // jobs that wait for it
+	Keys    []LimitKey   // as [Inspector.Limits] was asked
 }
 
 // LimitKey is the state of one key of a limit.

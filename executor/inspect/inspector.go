@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// Errors of looking.
+// Errors of looking, and of acting.
 var (
 	// ErrInvalidQuery is returned for a query or a filter that makes no sense; the
 	// text names the field, with its value.
@@ -18,6 +18,10 @@ var (
 
 	// ErrUnknownJob is returned for an id that has neither a job nor dead letters.
 	ErrUnknownJob = errors.New("executor: unknown job")
+
+	// ErrTooManyPaused is returned when more than 100,000 ids of a queue, or 10,000 prefixes,
+	// would be paused. Pause the queue.
+	ErrTooManyPaused = errors.New("executor: too many ids are paused")
 )
 
 // Inspector shows what is in an executor while it runs, and acts on it: for people,
@@ -106,6 +110,12 @@ type Inspector interface {
 	// limit of them, as in [JobQuery], and how many more there are. It returns ErrInvalidQuery,
 	// and ErrClosed when a Stop has ended.
 	Slots(limit int) (held []SlotHeld, more int, err error)
+
+	// Limits shows each [executor.Limit], in the order in which they were made, with how it
+	// stands with some keys: one that is not in use has no jobs. Without keys it shows those in
+	// use, up to MaxListed for which most jobs wait. It answers after Stop, too. Of a cluster it
+	// shows what this process knows.
+	Limits(keys ...string) []LimitStats
 
 	// RunNow makes the selected jobs that wait due now: those that are delayed, snoozed or
 	// waiting for a retry. It gives all of their retries back, and lets halted ones go on. A job

@@ -46,10 +46,10 @@ type answer struct {
 	Lost      bool                   `json:",omitempty"` // the owner had begun, and is none any longer
 }
 
-// kinds are the errors that go with an answer. New ones come last.
-var kinds = []error{executor.ErrInvalidKey, executor.ErrInvalidID, executor.ErrInvalidScore, executor.ErrInvalidMetadata,
+// kinds are the errors that go with an answer. New ones come last, and none goes: ErrInvalidItem was two.
+var kinds = []error{executor.ErrInvalidKey, executor.ErrInvalidID, executor.ErrInvalidItem, executor.ErrInvalidItem,
 	executor.ErrTooLarge, executor.ErrEncode, executor.ErrNotOwned, executor.ErrMiddleware, executor.ErrState,
-	executor.ErrDiscarded, executor.ErrDeleted, executor.ErrTooManyPaused, inspect.ErrInvalidQuery, executor.ErrFull, executor.ErrUnknownQueue,
+	executor.ErrDiscarded, executor.ErrDeleted, inspect.ErrTooManyPaused, inspect.ErrInvalidQuery, executor.ErrFull, executor.ErrUnknownQueue,
 	executor.ErrNoResult, executor.ErrDeadlock, inspect.ErrUnknownJob, inspect.ErrInvalidCursor, executor.ErrContext}
 
 func answerOf(receipts []executor.Receipt, err error) (a answer) {

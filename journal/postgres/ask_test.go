@@ -201,3 +201,17 @@ func TestConditionsWhileOwnersDie(t *testing.T) {
 	owners.Wait()
 	c.await(want)
 }
+
+// An error that an owner answers with is the same where it is heard, and one of an owner of an earlier
+// version, which had two for what ErrInvalidItem is now, is that one.
+func TestErrorsOfAnswers(t *testing.T) {
+	for _, kind := range kinds {
+		for _, said := range []error{kind, fmt.Errorf("%w: the reason", kind)} {
+			heard := answerOf(nil, said).err()
+			require.ErrorIs(t, heard, kind)
+			require.Equal(t, said.Error(), heard.Error())
+		}
+	}
+	require.ErrorIs(t, answer{Kind: 4, Refused: "executor: invalid metadata: a key is empty"}.err(), executor.ErrInvalidItem)
+	require.ErrorIs(t, answer{Kind: 5, Refused: executor.ErrTooLarge.Error()}.err(), executor.ErrTooLarge)
+}

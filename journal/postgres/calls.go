@@ -163,7 +163,7 @@ const stagedPrefix = "outbox/"
 func (n *Node) followUp(queue string, it item) (set journal.Set, err error) {
 	number, err := n.PartitionOf(it.ID)
 	if err == nil && !validText(queue) {
-		err = fmt.Errorf("%w: queue %q, whose name is not UTF-8, or has a zero byte", executor.ErrFollowUp, queue)
+		err = fmt.Errorf("%w: no follow-up for queue %q, whose name is not UTF-8, or has a zero byte", executor.ErrState, queue)
 	}
 	set.Key = fmt.Sprintf("%s%d/%s", stagedPrefix, number, queue)
 	set.Value = appendItem(binary.AppendUvarint(nil, 1), &it, isStaged)

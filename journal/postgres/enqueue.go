@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 )
 
 // enqueue accepts the items of a call, or none: in one commit of the log when all are of one partition and this node
@@ -76,7 +77,7 @@ func (n *Node) gate(ctx context.Context, number int, queue string) (*partition, 
 
 // enqueue puts a call into the log.
 func (p *partition) enqueue(ctx context.Context, queue string, items []item, conditions []byte) ([]executor.Receipt, error) {
-	options, err := executor.Carried(conditions)
+	options, err := cluster.Carried(conditions)
 	x, unknown := p.x.Lookup(queue) // registered before the partition is served
 	if err = cmp.Or(err, unknown); err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func enqueueTx[T any](ctx context.Context, given bool, q *executor.Queue[T], id 
 	case ctx.Err() != nil: // before the transaction hears of it
 		return context.Cause(ctx)
 	}
-	items, conditions, err := q.Carry([]executor.Item[T]{{ID: id, Payload: payload}}, options...)
+	items, conditions, err := cluster.Carry(q, []executor.Item[T]{{ID: id, Payload: payload}}, options...)
 	if err != nil {
 		return err
 	}

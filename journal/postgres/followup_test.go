@@ -221,7 +221,7 @@ func TestAFollowUpOfAnotherPartitionIsLikeAnyOther(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, <-said)
 	require.ErrorIs(t, <-said, executor.ErrInvalidID)
-	require.ErrorIs(t, <-said, executor.ErrFollowUp)
+	require.ErrorIs(t, <-said, executor.ErrState)
 	got := make(map[string][]string)
 	for range 3 {
 		job := <-ran
@@ -235,7 +235,7 @@ func TestAFollowUpOfAnotherPartitionIsLikeAnyOther(t *testing.T) {
 		"where the backlog has room for one, they come one by one")
 	require.Empty(t, ran)
 	_, err = n.followUp("\xff", item{ID: "a"}) // of Setup: the server would refuse the commit
-	require.ErrorIs(t, err, executor.ErrFollowUp)
+	require.ErrorIs(t, err, executor.ErrState)
 }
 
 // elsewhere returns an id that begins so, and is of another partition than others.

@@ -412,7 +412,6 @@ func TestLimitOfANodeThatGivesPartitionsAway(t *testing.T) {
 	var done sync.WaitGroup
 	var queues []*executor.Queue[int]
 	var nodes []*testNode
-	var limits []*executor.Limit
 	for range 2 {
 		n := c.node(c.url)
 		limit, err := executor.NewLimit(n.front, "one", executor.LimitConfig{Concurrent: 1})
@@ -424,7 +423,7 @@ func TestLimitOfANodeThatGivesPartitionsAway(t *testing.T) {
 			return nil
 		}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Limits: []executor.LimitOf[int]{{Limit: limit}}}})
 		require.NoError(t, err)
-		queues, nodes, limits = append(queues, q), append(nodes, n), append(limits, limit)
+		queues, nodes = append(queues, q), append(nodes, n)
 	}
 	require.NoError(t, nodes[0].front.Start(t.Context()))
 	c.serving(nodes[0])
@@ -447,7 +446,7 @@ func TestLimitOfANodeThatGivesPartitionsAway(t *testing.T) {
 			}
 			parked += s.Total().Parked
 		}
-		return limits[0].Stats().Waiting == parked && parked < jobs-1
+		return nodes[0].front.Inspect().Limits()[0].Waiting == parked && parked < jobs-1
 	}, 30*time.Second, 10*time.Millisecond, "the others wait elsewhere")
 	close(let)
 	over := make(chan struct{})

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -184,7 +185,7 @@ func TestRowsWithoutAHint(t *testing.T) {
 	c.serving(owner)
 	_, err := owner.q.Enqueue(t.Context(), "b", 1)
 	require.NoError(t, err, "a look is over")
-	items, _, err := producer.q.Carry([]executor.Item[int]{{ID: "a", Payload: 1}, {ID: "a", Payload: 2}, {ID: "a", Payload: 3}})
+	items, _, err := cluster.Carry(producer.q, []executor.Item[int]{{ID: "a", Payload: 1}, {ID: "a", Payload: 2}, {ID: "a", Payload: 3}})
 	require.NoError(t, err)
 	r := rowsOf([]*outCall{{parts: map[place][]byte{{0, "q"}: encodeCall(items)}}})
 	_, err = producer.pool.Exec(t.Context(), producer.texts["put"], r.partitions, r.queues, r.calls, r.tokens, nil)
@@ -211,16 +212,13 @@ func TestOptionsTravel(t *testing.T) {
 	receipts, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "b", Payload: "second", Score: new(2.0)}, {ID: "b", Payload: "first"}}, executor.Score(1))
 	require.NoError(t, err)
 	require.Len(t, receipts, 2)
-	for want, call := range map[error]func() error{
-		executor.ErrInvalidID:    func() error { _, err := q.Enqueue(t.Context(), "", "x"); return err },
-		executor.ErrInvalidScore: func() error { _, err := q.Enqueue(t.Context(), "a", "x", executor.Score(math.NaN())); return err },
-		executor.ErrInvalidMetadata: func() error {
-			_, err := q.Enqueue(t.Context(), "a", "x", executor.Metadata(map[string]string{"": "x"}))
-			return err
-		},
-		executor.ErrTooLarge: func() error { _, err := q.Enqueue(t.Context(), "a", strings.Repeat("x", 2<<20)); return err },
-	} {
-		require.ErrorIs(t, call(), want)
+	_, err = q.Enqueue(t.Context(), "", "x")
+	require.ErrorIs(t, err, executor.ErrInvalidID)
+	_, err = q.Enqueue(t.Context(), "a", strings.Repeat("x", 2<<20))
+	require.ErrorIs(t, err, executor.ErrTooLarge)
+	for _, bad := range []executor.Option{executor.Score(math.NaN()), executor.Metadata(map[string]string{"": "x"})} {
+		_, err = q.Enqueue(t.Context(), "a", "x", bad)
+		require.ErrorIs(t, err, executor.ErrInvalidItem)
 	}
 	require.NoError(t, n.front.Start(t.Context()))
 	var order []string
@@ -284,7 +282,7 @@ func TestOpenRefuses(t *testing.T) {
 	require.NoError(t, open(func(c *Config) { c.Partitions = 4 }))
 	n := c.node(c.url)
 	_, err := executor.Handle(n.Node.front, "q", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
-	require.ErrorIs(t, err, executor.ErrDuplicateQueue)
+	require.ErrorContains(t, err, `queue "q" is registered already`)
 	_, err = executor.Handle(n.Node.front, "r", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{MaxRetries: -5, Share: executor.Share{Shards: -1}})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	_, err = executor.Handle(n.front, "\xff", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})

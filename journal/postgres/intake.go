@@ -49,7 +49,7 @@ func (t *taker) together(rows []inRow) (g group, err error) {
 func (r inRow) read() (g group, err error) {
 	calls, carried, err := callsOf(r.calls)
 	if err == nil {
-		g.conditions, err = executor.Carried(carried)
+		g.conditions, err = cluster.Carried(carried)
 	}
 	if err == nil && r.calls[0] > txVersion {
 		g.conditions = []executor.Option{} // it is alone

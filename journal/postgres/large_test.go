@@ -31,7 +31,7 @@ func TestLargePayloadsThroughTheInbox(t *testing.T) {
 		q, err := executor.Handle(n.front, "q", func(_ context.Context, job executor.Job[[]byte]) error {
 			ran <- len(job.Payload)
 			return nil
-		}, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+		}, executor.QueueConfig[[]byte]{})
 		require.NoError(t, err)
 		return n, q
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -25,7 +26,7 @@ func TestACallThatIsTooLargeIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(n.kill)
 	q, err := executor.Handle(n.front, "q", func(context.Context, executor.Job[[]byte]) error { return nil },
-		executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+		executor.QueueConfig[[]byte]{})
 	require.NoError(t, err)
 	payload := make([]byte, 1<<20)
 	items := make([]executor.Item[[]byte], 1100)
@@ -42,7 +43,7 @@ func TestACallThatIsTooLargeIsRefused(t *testing.T) {
 	}
 	_, err = n.divided(items[:256])
 	require.NoError(t, err)
-	carried, _, err := q.Carry(items[:256], pairs)
+	carried, _, err := cluster.Carry(q, items[:256], pairs)
 	require.NoError(t, err)
 	_, err = n.divided(carried)
 	require.ErrorIs(t, err, executor.ErrTooLarge, "metadata counts, too")
@@ -57,7 +58,7 @@ func TestTheLimitOfACallIsNotThatOfAPayload(t *testing.T) {
 	x, err := executor.Open("", executor.Config{Advanced: executor.Advanced{MaxPayloadBytes: most}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = x.Stop(context.Background()) })
-	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{Codec: executor.Raw{}})
+	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{})
 	require.NoError(t, err)
 	n := &Node{divide: Config{}.divide(1)}
 	payload := make([]byte, most+1)
@@ -65,7 +66,7 @@ func TestTheLimitOfACallIsNotThatOfAPayload(t *testing.T) {
 	require.NoError(t, err)
 	_, err = n.divided([]item{{ID: "a", Payload: payload[:most]}, {ID: "a"}})
 	require.ErrorIs(t, err, executor.ErrTooLarge)
-	_, _, err = q.Carry([]item{{ID: "a", Payload: payload}})
+	_, _, err = cluster.Carry(q, []item{{ID: "a", Payload: payload}})
 	require.ErrorIs(t, err, executor.ErrTooLarge)
 }
 

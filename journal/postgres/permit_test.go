@@ -111,7 +111,7 @@ func TestARateOfTheCluster(t *testing.T) {
 	l, err := executor.NewLimit(c.node(c.url).front, "limit", executor.LimitConfig{Rate: 40, Cluster: true})
 	require.NoError(t, err)
 	require.NoError(t, l.Pause("", time.Hour), "of a process that only looks")
-	require.Eventually(t, func() bool { return !other.Key("").Paused.IsZero() }, time.Minute, time.Millisecond, "the other node hears of it")
+	require.Eventually(t, func() bool { return !b.front.Inspect().Limits("")[0].Keys[0].Paused.IsZero() }, time.Minute, time.Millisecond, "the other node hears of it")
 	paused := r.of(a.Node) + r.of(b.Node)
 	require.NoError(t, other.Pause("", 0))
 	require.Eventually(t, func() bool { return r.of(a.Node)+r.of(b.Node) >= paused+100 }, time.Minute, time.Millisecond)

@@ -22,9 +22,12 @@ var (
 
 	// OpenCluster, Staged, ClusterOf and Part are what package cluster is the door to. The first is a
 	// func(executor.Config, of any, fleet.Inspector, enqueue, followUp, start, stop, failing, quota.Processes), with the functions
-	// of cluster.Cluster, which returns what cluster.Open does; the second is an executor.Option.
+	// of cluster.Cluster, which returns what cluster.Open does; the second is an executor.Option, and the next ones are
+	// the functions of these names, Carry with its queue and items as any.
 	OpenCluster any
 	Staged      any
+	Carry       any
+	Carried     any
 	ClusterOf   func(x any) any
 	Lapse       func(x any)
 	Part        func(x any) fleet.Part

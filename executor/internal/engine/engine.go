@@ -20,6 +20,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/shards"
@@ -64,6 +65,7 @@ type Engine struct {
 	Keys       *keylock.Keys
 	Leases     *unique.Leases
 	Ledger     *admit.Ledger // of what jobs hold
+	Limits     *limit.Limits
 	Pauses     *pause.Board
 	Quarantine *quarantine.Quarantine
 	Watchdog   *attempt.Watchdog

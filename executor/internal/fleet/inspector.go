@@ -272,6 +272,8 @@ func (in *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus
 		func(l inspect.LeaseStatus) string { return l.Key })
 }
 
+func (in *Inspector) Limits(keys ...string) []inspect.LimitStats { return in.Probe.Limits(keys...) }
+
 // Stats are sums, with the longest Age, Lag and CommitAge. A prefix is paused in all partitions, and
 // counts once. Shards are left out, and UUID says how many journals there are.
 func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {

@@ -21,28 +21,39 @@ type Limits struct {
 	table  *Table
 	alarm  admit.Alarm   // of the next job that may run, over all keys
 	closed bool          // no alarm any more, and no job is woken
-	all    []any         // as Add was given them
+	all    []*Limit      // in the order in which they were made
 	asks   chan struct{} // holds a token when Keep should look; nil: these are a process's own
 }
 
 // New returns limits, none so far.
 func New() *Limits { return &Limits{base: time.Now(), table: NewTable()} }
 
-// Add makes a limit, for which public stands in All; nil: there is one with its name.
-func (l *Limits) Add(name string, c Config, public any) (made *Limit) {
+// Add makes a limit; nil: there is one with its name.
+func (l *Limits) Add(name string, c Config) (made *Limit) {
 	l.Do(func(t *Table, now int64) {
 		if !t.names[name] {
 			t.names[name] = true
 			made = t.NewLimit(now, name, c)
-			l.all = append(l.all, public)
+			l.all = append(l.all, made)
 		}
 	})
 	return made
 }
 
-// All are the limits, in the order in which they were made.
-func (l *Limits) All() (all []any) {
-	l.Do(func(*Table, int64) { all = slices.Clone(l.all) })
+// Show shows all limits, each with some keys, or without any with up to n in use.
+func (l *Limits) Show(n int, keys []string) (all []inspect.LimitStats) {
+	l.Do(func(_ *Table, now int64) {
+		for _, of := range l.all {
+			s := of.Stats()
+			for _, key := range keys {
+				s.Keys = append(s.Keys, of.Key(now, key))
+			}
+			if len(keys) == 0 {
+				s.Keys = of.Keys(now, n)
+			}
+			all = append(all, s)
+		}
+	})
 	return all
 }
 

@@ -87,7 +87,7 @@ func newCrowd(t *testing.T, seed uint64, processes int, c Config) *crowd {
 	for i := range processes {
 		l := New()
 		l.Commonly()
-		r.all, r.limits = append(r.all, l), append(r.limits, l.Add("limit", c, nil))
+		r.all, r.limits = append(r.all, l), append(r.limits, l.Add("limit", c))
 		go l.Keep(ctx, quota.Processes{Self: fmt.Sprint(i), Rows: r.share})
 		t.Cleanup(l.Close)
 	}
@@ -312,7 +312,7 @@ func TestAnAnswerToADeadProcess(t *testing.T) {
 		l.Commonly()
 		t.Cleanup(l.Close)
 		r.all, r.done = []*Limits{l}, make([]int, 1)
-		r.limits = []*Limit{l.Add("limit", Config{Concurrent: 1, Cluster: true}, nil)}
+		r.limits = []*Limit{l.Add("limit", Config{Concurrent: 1, Cluster: true})}
 		calls := 0
 		go l.Keep(t.Context(), quota.Processes{Self: "0", Rows: func(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []quota.Stored) ([]quota.Stored, error)) error {
 			err := r.share(ctx, keys, change)

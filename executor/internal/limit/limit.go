@@ -52,7 +52,7 @@ func (l *Limit) Pause(now int64, name string, until int64) {
 
 // Stats counts.
 func (l *Limit) Stats() inspect.LimitStats {
-	return inspect.LimitStats{Config: inspect.LimitSetting(l.config), Keys: len(l.keys), Running: l.running, Waiting: l.waiting}
+	return inspect.LimitStats{Limit: l.name, Config: inspect.LimitSetting(l.config), InUse: len(l.keys), Running: l.running, Waiting: l.waiting}
 }
 
 // Key shows a key to people; one that is not in use has no jobs.

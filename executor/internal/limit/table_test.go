@@ -139,7 +139,7 @@ func TestNothingIsHeldWhileAJobWaits(t *testing.T) {
 	wake := func() { woken++ }
 	require.True(t, r.enter(0, "q", "a", "k"))
 	require.Nil(t, r.table.Enter(0, x, both, wake))
-	assert.Zero(t, other.Stats().Keys, "no token was taken")
+	assert.Zero(t, other.Stats().InUse, "no token was taken")
 	y := r.table.Enter(0, admit.Owner{Queue: "q", ID: "y"}, both[:1], nil)
 	require.NotNil(t, y)
 	r.release(1, "a")
@@ -321,7 +321,7 @@ func random(t *testing.T, r *rand.Rand) {
 	require.Empty(t, s.table.asides)
 	require.Empty(t, s.table.agenda)
 	for _, l := range limits {
-		require.Equal(t, inspect.LimitStats{Config: inspect.LimitSetting(l.Config())}, l.Stats())
+		require.Equal(t, inspect.LimitStats{Limit: l.name, Config: inspect.LimitSetting(l.Config())}, l.Stats())
 	}
 }
 

@@ -154,6 +154,10 @@ func (i *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err err
 	return held[:len(held)-more], more, nil
 }
 
+func (i *Inspector) Limits(keys ...string) []inspect.LimitStats {
+	return i.Engine.Limits.Show(inspect.MaxListed, keys)
+}
+
 // stackBytes is how much of a stack is shown.
 const stackBytes = 16 << 10
 

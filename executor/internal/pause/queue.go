@@ -2,22 +2,19 @@ package pause
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
-
-// ErrTooMany is returned when more ids, or prefixes, of a queue would be paused than may be.
-var ErrTooMany = errors.New("executor: too many ids are paused")
 
 // Queue is a queue, as far as it is paused.
 type Queue struct {
@@ -105,7 +102,7 @@ func (q *Queue) hold(c *shard.Core, ids []string, on bool, left *atomic.Int64) (
 		case on && c.Holds(id, shard.HoldPause):
 			continue
 		case on && q.ids.Load() >= statekey.MaxPausedIDs:
-			err = fmt.Errorf("%w: queue %q has %d", ErrTooMany, q.Name, statekey.MaxPausedIDs)
+			err = fmt.Errorf("%w: queue %q has %d", inspect.ErrTooManyPaused, q.Name, statekey.MaxPausedIDs)
 		case on && c.Hold(id, shard.HoldPause):
 			q.ids.Add(1)
 			q.Admission.StepAside(c, id)
@@ -156,7 +153,7 @@ func (q *Queue) setPrefix(prefix string, on bool) (n int, err error) {
 	case was == on:
 		return 0, nil
 	case on && len(q.prefixes) >= statekey.MaxPausedPrefixes:
-		return 0, fmt.Errorf("%w: queue %q has %d prefixes", ErrTooMany, q.Name, len(q.prefixes))
+		return 0, fmt.Errorf("%w: queue %q has %d prefixes", inspect.ErrTooManyPaused, q.Name, len(q.prefixes))
 	case on:
 		q.prefixes = slices.Insert(q.prefixes, at, prefix)
 	default:

@@ -136,10 +136,6 @@ func (s *Slots[V]) Reset(try func(*journal.Change, func()) error) error {
 	})
 }
 
-// Last returns the value that the sequence goes on after and its position; false while
-// nothing is known.
-func (s *Slots[V]) Last() (value V, position uint64, known bool) { return s.slots.Last() }
-
 // Snapshot returns the last value, and which job has which value.
 func (s *Slots[V]) Snapshot() lock.SlotsState[V] { return s.slots.Snapshot() }
 

@@ -164,9 +164,8 @@ func (d *Door) Reconsider(id string, keys []string) {
 
 // Errors of filling in.
 var (
-	ErrInvalidScore    = errors.New("executor: invalid score")
-	ErrTooLarge        = errors.New("executor: payload too large")
-	ErrInvalidMetadata = errors.New("executor: invalid metadata")
+	ErrInvalidItem = errors.New("executor: invalid item")
+	ErrTooLarge    = errors.New("executor: payload too large")
 )
 
 // Item is a payload as its call has it, encoded.
@@ -223,7 +222,7 @@ func SetDue(e *journal.Entry, t time.Time) {
 // SetScore gives an entry a score of its own.
 func SetScore(e *journal.Entry, score float64) error {
 	if math.IsNaN(score) || math.IsInf(score, 0) {
-		return fmt.Errorf("%w: %v for id %q, it must be finite", ErrInvalidScore, score, e.ID)
+		return fmt.Errorf("%w: the score %v for id %q, it must be finite", ErrInvalidItem, score, e.ID)
 	}
 	e.Score, e.Floor = score+0, nil // −0 becomes 0
 	return nil
@@ -242,17 +241,17 @@ func SetMetadata(e *journal.Entry, pairs map[string]string) error {
 		return nil
 	}
 	if len(pairs) > maxMetadataPairs {
-		return fmt.Errorf("%w: %d pairs for id %q, the limit is %d", ErrInvalidMetadata, len(pairs), e.ID, maxMetadataPairs)
+		return fmt.Errorf("%w: metadata of %d pairs for id %q, the limit is %d", ErrInvalidItem, len(pairs), e.ID, maxMetadataPairs)
 	}
 	size := 0
 	for key, value := range pairs {
 		if key == "" {
-			return fmt.Errorf("%w: a key is empty, of the value %q for id %q", ErrInvalidMetadata, brief.Text(value), e.ID)
+			return fmt.Errorf("%w: a key of the metadata is empty, of the value %q for id %q", ErrInvalidItem, brief.Text(value), e.ID)
 		}
 		size += len(key) + len(value)
 	}
 	if size > maxMetadataBytes {
-		return fmt.Errorf("%w: keys and values for id %q have %d bytes, the limit is %d", ErrInvalidMetadata, e.ID, size, maxMetadataBytes)
+		return fmt.Errorf("%w: metadata: keys and values for id %q have %d bytes, the limit is %d", ErrInvalidItem, e.ID, size, maxMetadataBytes)
 	}
 	e.Metadata = journal.NewMetadata(pairs)
 	return nil
