@@ -179,6 +179,32 @@ func TestRoomIsKeptForTheLargestBlock(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// What a full disk has refused is not in the block any more, and no room is kept to carry it.
+func TestABlockInPiecesIsAsLargeAsItIsOnDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		l, err := OpenMemory(disk, Config{})
+		require.NoError(t, err)
+		queue, err := l.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		disk.Fill(1<<20, 64<<10)
+		l.committing.Lock() // so that both are in one block
+		ticket, err := l.Append(t.Context(), []Entry{{Queue: queue, ID: []byte("large"), Payload: make([]byte, 2<<20)}}, nil)
+		require.NoError(t, err)
+		l.Record(&Change{States: []JobState{{Entry: Entry{Queue: queue, ID: []byte("id"), Error: []byte("failed")}}}})
+		l.committing.Unlock()
+		require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)
+		synctest.Wait()
+		l.mu.Lock()
+		kept := l.chain.Kept(0)
+		l.mu.Unlock()
+		require.Zero(t, kept)
+		time.Sleep(time.Second)
+		appendMany(t, l, queue, 1, 1000)
+		require.NoError(t, l.Close())
+	})
+}
+
 // gathering is a Deliver that keeps where entries are.
 func gathering(t *testing.T, refs *[]Ref) func(*Delivery) {
 	return func(d *Delivery) {

@@ -206,6 +206,7 @@ var inRoot = []mutation{
 	{"carry what takes half of the room, and not more", "journal/internal/block/chain.go", "(s.Room.Bytes-s.Weight)/4*3", "(s.Room.Bytes-s.Weight)/2", gate{"./executor", "^TestManyAtOnceOnAFullDisk$"}},
 	{"keep no room to carry the largest block", "journal/internal/block/chain.go", "return max(largest-small, 0) / 2 * 3", "return 0", gate{"./executor", "^TestALargeCallOnAFullDisk$"}},
 	{"a smaller file with the pages of another system", "journal/internal/store/bolt_compact.go", "	options.PageSize = s.pageSize\n", "", gate{"./journal/internal/store", "^TestPagesOfAnotherSystem$"}},
+	{"what is in pieces is as large as the whole", "journal/internal/block/chain.go", "	if b.Live > 0 {\n		c.sized(b, b.Size)\n	}\n	c.Size +=", "	c.Size +=", gate{"./journal", "^TestABlockInPieces"}},
 	{"leave an eighth of a full disk to what has ended", "journal/internal/block/chain.go", "size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.reserve()/4, 1))", "8*size > 9*live", outages},
 	{"bury into the room in which a person deletes", "executor/internal/work/judge.go", "		return false\n	}\n	it.Outcome.Room", "		return true\n	}\n	it.Outcome.Room", outages},
 	{"room for burials that is taken for good", "shard/ends.go", "	c.Spend(it.Outcome.Room)\n", "", fullMorgue},

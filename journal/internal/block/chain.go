@@ -18,7 +18,7 @@ type Chain struct {
 	Live   int      // bytes of live entries in these blocks
 	Held   int      // bytes of memory that the entries of these blocks take
 
-	sizes   [128]int // how many large blocks have something live, by class
+	sizes   [128]int // how many large blocks have something live, by class; what the first has does not matter
 	evicted int      // blocks at the beginning that were looked at to be let go from memory
 	Reader  *reader  // of what left memory; nil: nothing does
 	budget  int      // of bytes held
@@ -66,19 +66,23 @@ func (c *Chain) Admit(b *Block) {
 		b.held = len(h.data)
 		c.Held += b.held
 	}
-	if b.Live > 0 && b.Size > small {
-		b.class = classOf(b.Size)
-		c.sizes[b.class]++
+	if b.Live > 0 {
+		c.sized(b, b.Size)
 	}
 }
 
 // small is what a block may have that finds room in any reserve when it is carried.
 const small = 32 << 10
 
-// Sizes are in classes of a quarter of a power of two.
-func classOf(size int) uint8 {
-	n := bits.Len32(uint32(size))
-	return uint8(4*(n-1) + size>>(n-3)&3)
+// sized counts a block among those of so many bytes, in classes of a quarter of a power of two; 0: nothing
+// of it is live. A file that was made to do harm may have one that is larger than all classes.
+func (c *Chain) sized(b *Block, bytes int) {
+	c.sizes[b.class]--
+	b.class = 0
+	if n := bits.Len(uint(bytes)); bytes > small {
+		b.class = uint8(min(4*(n-1)+bytes>>(n-3)&3, len(c.sizes)-1))
+	}
+	c.sizes[b.class]++
 }
 
 // Kept returns how much room the largest block needs to be carried on a full disk, beside what is
@@ -96,10 +100,7 @@ func (c *Chain) Kept(largest int) int {
 // gone takes a block of which nothing is live any more off memory and sizes.
 func (c *Chain) gone(b *Block) {
 	c.release(b)
-	if b.class > 0 {
-		c.sizes[b.class]--
-		b.class = 0
-	}
+	c.sized(b, 0)
 }
 
 // End takes the entry that r points to off the accounts. open is the block that
@@ -246,6 +247,9 @@ func (c *Chain) InPieces(b *Block, parts []store.Dropped) {
 	b.Size, b.parts = 0, parts
 	for _, p := range parts {
 		b.Size += p.Size
+	}
+	if b.Live > 0 {
+		c.sized(b, b.Size)
 	}
 	c.Size += b.Size
 }
