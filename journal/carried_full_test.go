@@ -179,6 +179,31 @@ func TestRoomIsKeptForTheLargestBlock(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// A disk that is full comes back by itself where nothing is recorded, if what its oldest blocks have finds room behind
+// the others: also a block that takes more than half of it.
+func TestAFullDiskWithoutResultsComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		var refs []Ref
+		l, err := OpenMemory(disk, Config{Deliver: gathering(t, &refs)})
+		require.NoError(t, err)
+		queue, err := l.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		for _, n := range []int{10, 300, 100} {
+			appendMany(t, l, queue, n, 1000)
+		}
+		l.Record(&Change{Ended: refs[310:]})
+		require.NoError(t, l.Settled(t.Context()))
+		disk.Fill(430<<10, 64<<10)
+		ticket, err := l.Append(t.Context(), []Entry{{Queue: queue, ID: []byte("refused"), Payload: make([]byte, 1000)}}, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)
+		time.Sleep(time.Minute)
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Close())
+	})
+}
+
 // What a full disk has refused is not in the block any more, and no room is kept to carry it.
 func TestABlockInPiecesIsAsLargeAsItIsOnDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -177,19 +177,22 @@ func (s Strain) bears(bytes, budget int, first bool) bool {
 	return bytes <= s.Room.Spare || s.tight() && (bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/4*3)
 }
 
+// little is how much is carried at a time on a tight disk, but for a first block that is larger.
+func (s Strain) little() int { return min((s.Room.Bytes-s.Weight)/2, s.reserve()/4) }
+
 // allowance returns how much may be carried into b.
 func (c *Chain) allowance(b *Writer, s Strain) int {
 	if s.tight() {
-		return min((s.Room.Bytes-s.Weight)/2, s.reserve()/4)
+		return s.little()
 	}
 	return min(max(c.limits.MinCarry, len(b.Entries)), s.Room.Spare)
 }
 
 // wasteful reports whether carrying is worth it in a log of so many bytes. On a tight disk it is when a
-// sixteenth of the reserve is dead weight, beside the headers of blocks that are a quarter of it.
+// sixteenth of the reserve is dead weight, beside the headers of blocks that have what is carried at a time.
 func (c *Chain) wasteful(size, live int, s Strain) bool {
 	if s.tight() {
-		return size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.reserve()/4, 1))
+		return size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.little(), 1))
 	}
 	return size > 2*live+c.limits.TrimSlack
 }
@@ -198,12 +201,13 @@ func (c *Chain) wasteful(size, live int, s Strain) bool {
 // the dead weight before the last one: one that gave nothing back is not followed at once.
 func (c *Chain) Reclaimable(r store.Room, least *int) bool {
 	dead := c.Size - c.Live
-	if len(c.Blocks) == 0 || dead >= *least || !c.wasteful(c.Size, c.Live, Strain{Room: r, Full: true}) {
+	s := Strain{Weight: format.HeaderSize, Room: r, Full: true}
+	if len(c.Blocks) == 0 || dead >= *least || !c.wasteful(c.Size, c.Live, s) {
 		return false
 	}
 	*least = dead
 	old := c.Blocks[0]
-	return old.Bytes < (r.Bytes-format.HeaderSize)/2 && (old.Live == 0 || c.entriesOf(old) != nil)
+	return s.bears(old.Bytes, 0, true) && (old.Live == 0 || c.entriesOf(old) != nil)
 }
 
 // leave lists what b is on disk among the blocks to delete in the commit of next.
