@@ -14,6 +14,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/wal"
+	"go.etcd.io/bbolt"
 )
 
 // Logged is a bbolt file behind a small log. A small commit is one record in the log, and
@@ -121,11 +122,13 @@ func (l *Logged) Commit(t *Transaction) error {
 	return err
 }
 
-// small reports whether t may wait in the log.
+// small reports whether t may wait in the log. What bbolt would not take, it says before t is acknowledged.
 func (l *Logged) small(t *Transaction) bool {
 	return l.log != nil && l.logged && !l.short &&
 		len(t.Block) > 0 && l.weight+t.weighs() <= min(max(int(l.log.Size/4), minWaiting), maxWaiting) &&
-		!slices.ContainsFunc(t.Changes, func(c format.Edit) bool { return c.Bucket == format.BucketMorgue })
+		!slices.ContainsFunc(t.Changes, func(c format.Edit) bool {
+			return c.Bucket == format.BucketMorgue || len(c.Key) == 0 || len(c.Key) > bbolt.MaxKeySize
+		})
 }
 
 // weighs is about what t takes in bbolt: its values, and for each change a part of the page

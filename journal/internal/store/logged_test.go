@@ -244,6 +244,27 @@ func TestWhatGoesToBolt(t *testing.T) {
 	require.InDelta(t, maxWaiting/largeBlock, n, 3)
 }
 
+// What bbolt refuses is not acknowledged first, and harms nothing that was.
+func TestWhatBoltRefusesDoesNotWait(t *testing.T) {
+	w := startTwin(t, 1<<20)
+	w.commit(&Transaction{Block: []byte("b")})
+	for n, key := range [][]byte{{}, make([]byte, bbolt.MaxKeySize+1)} {
+		w.commit(&Transaction{Block: []byte("waits")})
+		require.Len(t, w.waiting, 2*n+1)
+		end := w.end
+		end.Seq++
+		set := []format.Edit{{Bucket: format.BucketState, Key: key, Value: []byte("v")}}
+		require.Error(t, w.Commit(&Transaction{Seq: end.Seq, Block: []byte("refused"), Changes: set, Manifest: end}))
+		w.same(w.Logged)
+		w.commit(&Transaction{Block: []byte("waits, too"), Changes: []format.Edit{{Bucket: format.BucketState, Key: make([]byte, bbolt.MaxKeySize), Value: []byte("v")}}})
+		require.Len(t, w.waiting, 2*n+2)
+	}
+	w.dir = w.crashed()
+	w.open(1 << 20)
+	require.NoError(t, w.Rest())
+	w.same(w.Logged)
+}
+
 // A block that leaves the log while it waits never reaches bbolt, and a key that is set
 // again and again does once.
 func TestWhatEndsMeanwhileIsNotWritten(t *testing.T) {
