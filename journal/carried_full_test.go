@@ -204,6 +204,35 @@ func TestAFullDiskWithoutResultsComesBack(t *testing.T) {
 	})
 }
 
+// A block that a full disk has no room to carry is not read back for that, time after time.
+func TestABlockThatIsNotCarriedIsNotReadBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		var refs []Ref
+		l, err := OpenMemory(disk, Config{MemoryBudget: 64 << 10, Deliver: gathering(t, &refs)})
+		require.NoError(t, err)
+		queue, err := l.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		for _, n := range []int{300, 100} {
+			appendMany(t, l, queue, n, 1000)
+		}
+		l.Record(&Change{Ended: refs[300:]})
+		require.NoError(t, l.Settled(t.Context()))
+		disk.Fill(200<<10, 64<<10)
+		ticket, err := l.Append(t.Context(), []Entry{{Queue: queue, ID: []byte("refused"), Payload: make([]byte, 1000)}}, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)
+		before := l.Stats().ReadBacks
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, l.Err(), ErrFull)
+		require.LessOrEqual(t, l.Stats().ReadBacks, before+1)
+		disk.Fill(430<<10, 64<<10)
+		time.Sleep(time.Second)
+		require.NoError(t, l.Err(), "it is carried when there is room for it")
+		require.NoError(t, l.Close())
+	})
+}
+
 // What a full disk has refused is not in the block any more, and no room is kept to carry it.
 func TestABlockInPiecesIsAsLargeAsItIsOnDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

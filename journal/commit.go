@@ -180,7 +180,9 @@ func (c *committer) prepare(need, run int) (store.Room, error) {
 	if err == nil {
 		c.mu.Lock()
 		r.Kept = kept
-		doomed := c.chain.Doomed(&c.open.Writer, block.Strain{Weight: c.open.weight(), Room: r, Full: c.disk.full})
+		s := block.Strain{Weight: c.open.weight(), Room: r, Full: c.disk.full}
+		s.Room.Spare += need - s.Weight // as when it is sealed
+		doomed := c.chain.Doomed(&c.open.Writer, s)
 		front := 0
 		if len(doomed) > 0 {
 			front = doomed[0].Bytes
