@@ -259,6 +259,23 @@ func TestABlockInPiecesIsAsLargeAsItIsOnDisk(t *testing.T) {
 	})
 }
 
+// A disk without the room to carry the largest block is short of it as soon as the log is open.
+func TestAFullDiskIsShortFromTheStart(t *testing.T) {
+	disk := new(Memory)
+	l, err := OpenMemory(disk, Config{})
+	require.NoError(t, err)
+	queue, err := l.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	appendMany(t, l, queue, 300, 1000)
+	require.NoError(t, l.Close())
+	disk = disk.Crash()
+	disk.Fill(430<<10, 64<<10)
+	l, err = OpenMemory(disk, Config{})
+	require.NoError(t, err)
+	require.True(t, l.Short())
+	require.NoError(t, l.Close())
+}
+
 // gathering is a Deliver that keeps where entries are.
 func gathering(t *testing.T, refs *[]Ref) func(*Delivery) {
 	return func(d *Delivery) {
