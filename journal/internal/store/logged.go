@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -33,8 +32,7 @@ type Logged struct {
 	// Only the goroutine that commits uses these.
 	size  int64    // of the log, bytes; below zero: there is to be none
 	after int      // commits that are made before it is
-	log   *wal.Log // nil: there is none
-	file  *os.File // of the log
+	file  *os.File // of the log; nil: there is none
 	asked bool     // whether there is room for one
 	short bool     // the disk gave no more when it was asked last
 	bulk  int      // so many commits more go to bbolt; below zero: none for that
@@ -69,20 +67,20 @@ func OpenLogged(p *directory.Dir, bytes, after int) (*Logged, error) {
 		return nil, err
 	}
 	l := &Logged{Bolt: b, size: int64(bytes), after: after}
-	if err := l.Replay(); err != nil {
+	if err := l.Replay(p.OpenRegular); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return l, nil
 }
 
-// Replay reads what a crash has left in the log, if one stands on the last commit of a file
-// that was checked. It comes before all else.
-func (l *Logged) Replay() error {
+// Replay reads what a crash has left in the log, which is opened with open, if one stands on the last
+// commit of a file that was checked. It comes before all else.
+func (l *Logged) Replay(open func(name string, flag int) (*os.File, error)) error {
 	v, end, err := l.end()
 	if l.given = end.Seq; err != nil || !l.logged {
 		return err
 	}
-	f, err := directory.OpenFile(filepath.Join(filepath.Dir(l.path), directory.WALFile))
+	f, err := open(directory.WALFile, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return format.Damaged("%s is missing; what was accepted last may be in it", directory.WALFile)
 	}
@@ -100,7 +98,7 @@ func (l *Logged) Replay() error {
 }
 
 func (l *Logged) Commit(t *Transaction) error {
-	if l.bulk--; len(t.Block) > largeBlock {
+	if l.bulk = max(l.bulk-1, -1); len(t.Block) > largeBlock {
 		l.bulk = afterLarge
 	}
 	if l.bulk >= 0 || !l.small(t) {
@@ -164,9 +162,6 @@ func (l *Logged) put(name format.Bucket, key, value []byte) {
 func (l *Logged) give(t *Transaction) error {
 	if len(l.waiting) > 0 {
 		t = l.merged(t)
-	}
-	if l.log != nil {
-		l.records = l.log.Records
 	}
 	if err := l.Bolt.Commit(t); err != nil {
 		return err
@@ -247,11 +242,12 @@ func (l *Logged) Room(need, run int) (Room, error) {
 }
 
 // makeLog makes a log that stands on nothing yet, unless there is to be none, or no room or
-// descriptor for it. No log stands on the last commit.
+// descriptor for it. No log stands on the last commit: what is left of an old one does no harm.
 func (l *Logged) makeLog() error {
 	l.asked = true
 	if l.size < 0 || l.short {
-		return l.place.DropFile(directory.WALFile)
+		_ = l.place.DropFile(directory.WALFile)
+		return nil
 	}
 	f, err := l.place.OpenRegular(directory.WALFile, os.O_RDWR|os.O_CREATE)
 	if err == nil {
@@ -284,7 +280,7 @@ func (l *Logged) fillLog(f *os.File) error {
 		err = directory.SyncNames(names)
 	}
 	if err == nil {
-		l.log, l.file, l.Bolt.log = made, f, made.ID
+		l.log, l.file = made, f
 	}
 	return err
 }
@@ -298,7 +294,7 @@ func (l *Logged) Rest() error {
 	}
 	end, err := ReadManifest(l)
 	if err == nil {
-		l.Bolt.log = 0
+		l.log = nil
 		err = l.give(&Transaction{Manifest: end})
 	}
 	if errors.Is(err, format.ErrFull) {
@@ -320,7 +316,7 @@ func (l *Logged) Compact(over <-chan struct{}) (replaced bool, err error) {
 }
 
 func (l *Logged) Close() error {
-	if l.log == nil {
+	if l.file == nil {
 		return l.Bolt.Close()
 	}
 	return errors.Join(l.file.Close(), l.Bolt.Close())

@@ -357,6 +357,46 @@ func TestRoomForWhatWaits(t *testing.T) {
 	require.Equal(t, b.Spare-weight, r.Spare)
 }
 
+// What is read is the reader's: it holds no more than that in memory, and not what waits.
+func TestWhatWaitsIsReadAsACopy(t *testing.T) {
+	w := startTwin(t, 1<<20)
+	w.commit(&Transaction{Block: []byte("b")})
+	w.commit(&Transaction{Block: bytes.Repeat([]byte{7}, 50<<10)})
+	require.Len(t, w.waiting, 1)
+	part, err := w.Read(w.end.Seq, 1, 2)
+	require.NoError(t, err)
+	clear(part)
+	w.same(w.Logged)
+}
+
+// A directory that is moved while it is opened is still the one whose log is read.
+func TestReplayInADirectoryThatIsMoved(t *testing.T) {
+	w := startTwin(t, 1<<20)
+	w.commit(&Transaction{Block: []byte("b")})
+	w.commit(&Transaction{Block: []byte("waits")})
+	dir := w.crashed()
+	p, err := directory.Open(dir)
+	require.NoError(t, err)
+	defer p.Close()
+	require.NoError(t, os.Rename(dir, dir+".moved"))
+	l, err := OpenLogged(p, 1<<20, 0)
+	require.NoError(t, err)
+	require.Len(t, l.waiting, 1)
+	w.same(l)
+	require.NoError(t, l.Close())
+}
+
+// A name that can't be removed is no reason to stop where there is to be no log.
+func TestALogThatCantBeRemoved(t *testing.T) {
+	w := startTwin(t, -1)
+	w.asked = false
+	require.NoError(t, os.Mkdir(filepath.Join(w.dir, directory.WALFile), 0o700))
+	_, err := w.Room(0, 0)
+	require.NoError(t, err)
+	require.DirExists(t, filepath.Join(w.dir, directory.WALFile))
+	w.commit(&Transaction{Block: []byte("b")})
+}
+
 func FuzzRecord(f *testing.F) {
 	some := &Transaction{
 		Seq: 9, Block: []byte("block"), Drop: []Dropped{{Seq: 3, Size: 400}, {Seq: 4, Size: 5}},
