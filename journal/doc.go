@@ -180,7 +180,7 @@
 // another place even what they were given (btrfs, ZFS) results may have to wait in memory
 // until a person or another program makes room.
 //
-// Room in journal.db is set aside for what waits for bbolt. While the disk gives no more,
+// Room in journal.db is set aside for what waits for bbolt, a page for each key of it. While the disk gives no more,
 // nothing waits, and journal.wal is not used. An opening that finds no room for journal.wal,
 // or no descriptor, removes it, and the log works without it until the next opening.
 //

@@ -36,12 +36,14 @@ type Logged struct {
 	asked bool     // whether there is room for one
 	short bool     // the disk gave no more when it was asked last
 	bulk  int      // so many commits more go to bbolt; below zero: none for that
+	most  int      // bytes that the next commit to bbolt can write, when that was asked for last
 
 	// mu guards what follows, which only the goroutine that commits changes.
 	mu      sync.RWMutex
 	given   uint64         // newest block of the last commit to bbolt
 	waiting []*Transaction // what it has not got yet
-	weight  int            // about what they take there
+	weight  int            // of these: more of them wait where they have little
+	room    int            // that is promised to them there: they may change a page for each key
 	newest  format.Manifest
 	beside  map[format.Bucket]map[string][]byte // last values of what they change; nil: deleted
 }
@@ -122,7 +124,7 @@ func (l *Logged) Commit(t *Transaction) error {
 
 // small reports whether t may wait in the log. What bbolt would not take, it says before t is acknowledged.
 func (l *Logged) small(t *Transaction) bool {
-	return l.log != nil && l.logged && !l.short &&
+	return l.log != nil && l.logged && !l.short && l.room+t.takes()+64+len(t.Changes)*l.pageSize <= l.most &&
 		len(t.Block) > 0 && l.weight+t.weighs() <= min(max(int(l.log.Size/4), minWaiting), maxWaiting) &&
 		!slices.ContainsFunc(t.Changes, func(c format.Edit) bool {
 			return c.Bucket == format.BucketMorgue || len(c.Key) == 0 || len(c.Key) > bbolt.MaxKeySize
@@ -130,7 +132,7 @@ func (l *Logged) small(t *Transaction) bool {
 }
 
 // weighs is about what t takes in bbolt: its values, and for each change a part of the page
-// that is written again.
+// that is written again, because others are mostly in the same one.
 func (t *Transaction) weighs() int { return t.takes() + 64 + len(t.Changes)<<10 }
 
 // wait keeps t, whose bytes it may keep, until it is given over.
@@ -138,7 +140,7 @@ func (l *Logged) wait(t *Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, t)
-	l.weight += t.weighs()
+	l.weight, l.room = l.weight+t.weighs(), l.room+t.takes()+64
 	l.newest = t.Manifest
 	for _, c := range t.Changes {
 		l.put(c.Bucket, c.Key, c.Value)
@@ -154,6 +156,9 @@ func (l *Logged) put(name format.Bucket, key, value []byte) {
 	}
 	if l.beside[name] == nil {
 		l.beside[name] = make(map[string][]byte)
+	}
+	if _, waits := l.beside[name][string(key)]; !waits {
+		l.room += l.pageSize
 	}
 	l.beside[name][string(key)] = value
 }
@@ -204,7 +209,7 @@ func (l *Logged) begin() error {
 		return err
 	}
 	l.mu.Lock()
-	l.given, l.waiting, l.weight, l.beside = end.Seq, nil, 0, nil
+	l.given, l.waiting, l.weight, l.room, l.most, l.beside = end.Seq, nil, 0, 0, 0, nil
 	l.mu.Unlock()
 	if l.log != nil {
 		l.log.Begin(v)
@@ -227,17 +232,18 @@ func (l *Logged) Room(need, run int) (Room, error) {
 			return Room{}, err
 		}
 	}
-	r, err := l.Bolt.Room(need+l.weight, run)
+	r, err := l.Bolt.Room(need+l.room, run)
 	l.short = !r.Gives || r.Spare < 0 || r.Run < run
 	if err == nil && l.short && len(l.waiting) > 0 {
 		if err = l.flush(); err == nil || errors.Is(err, format.ErrFull) {
-			r, err = l.Bolt.Room(need+l.weight, run)
+			r, err = l.Bolt.Room(need+l.room, run)
 		}
 	}
 	if l.after--; err == nil && !l.asked && l.after < 0 {
 		err = l.makeLog()
 	}
-	r.Bytes -= l.weight
+	l.most = r.Bytes
+	r.Bytes -= l.room
 	return r, err
 }
 

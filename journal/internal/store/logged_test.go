@@ -347,14 +347,48 @@ func TestRoomForWhatWaits(t *testing.T) {
 	for range 5 {
 		w.commit(&Transaction{Block: make([]byte, 50<<10)})
 	}
-	weight := w.weight
-	require.Greater(t, weight, 250<<10)
+	room := w.room
+	require.Greater(t, room, 250<<10)
 	r, err := w.Room(1000, 0)
 	require.NoError(t, err)
 	b, err := w.Bolt.Room(1000, 0)
 	require.NoError(t, err)
-	require.Equal(t, b.Bytes-weight, r.Bytes)
-	require.Equal(t, b.Spare-weight, r.Spare)
+	require.Equal(t, b.Bytes-room, r.Bytes)
+	require.Equal(t, b.Spare-room, r.Spare)
+}
+
+// What waits is promised a page for each key that it changes: there may be no two in the same.
+func TestRoomForKeysThatWait(t *testing.T) {
+	w := startTwin(t, 4<<20)
+	set := func(i int, value []byte) format.Edit {
+		return format.Edit{Bucket: format.BucketState, Key: fmt.Appendf(nil, "key %03d", i), Value: value}
+	}
+	large := &Transaction{Block: make([]byte, largeBlock+1)}
+	for i := range 400 {
+		large.Changes = append(large.Changes, set(i, make([]byte, 1000)))
+	}
+	w.commit(large)
+	for range afterLarge {
+		w.commit(&Transaction{Block: []byte("b")})
+	}
+	for i := range 40 {
+		w.commit(&Transaction{Block: []byte("b"), Changes: []format.Edit{set(10*i, []byte("v"))}})
+		w.commit(&Transaction{Block: []byte("b"), Changes: []format.Edit{set(10*i, []byte("w"))}})
+	}
+	require.Len(t, w.waiting, 80)
+	r, err := w.Room(1000, 0)
+	require.NoError(t, err)
+	b, err := w.Bolt.Room(1000, 0)
+	require.NoError(t, err)
+	promised := b.Bytes - r.Bytes
+	pages := w.Db.Stats().TxStats
+	before := pages.GetPageAlloc()
+	require.NoError(t, w.flush())
+	pages = w.Db.Stats().TxStats
+	took := int(pages.GetPageAlloc()-before) - overhead*w.pageSize
+	require.Greater(t, took, 40*(w.pageSize/2), "or this proves nothing")
+	require.LessOrEqual(t, took, promised)
+	require.LessOrEqual(t, promised, 2*took, "a key that is set again takes no other page")
 }
 
 // What is read is the reader's: it holds no more than that in memory, and not what waits.
