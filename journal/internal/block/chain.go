@@ -97,6 +97,13 @@ func (c *Chain) Kept(largest int) int {
 	return max(largest-small, 0) / 2 * 3
 }
 
+// Whole returns how much of so many spare bytes one block may take: what it needs to be carried later
+// is left of them, or kept already.
+func Whole(spare, kept int) int {
+	free := kept/3*2 + small
+	return min(spare, free+(spare-free)/5*2)
+}
+
 // gone takes a block of which nothing is live any more off memory and sizes.
 func (c *Chain) gone(b *Block) {
 	c.release(b)
@@ -168,8 +175,8 @@ type Strain struct {
 
 func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
 
-// reserve is what only results may take.
-func (s Strain) reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Room.Kept-s.Weight, 0) }
+// Reserve is what only results may take.
+func (s Strain) Reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Room.Kept-s.Weight, 0) }
 
 // bears reports whether a block may be carried. The first takes less than there is, because a part
 // of a block that finds no room stands in the way of all that comes after it.
@@ -178,7 +185,7 @@ func (s Strain) bears(bytes, budget int, first bool) bool {
 }
 
 // little is how much is carried at a time on a tight disk, but for a first block that is larger.
-func (s Strain) little() int { return min((s.Room.Bytes-s.Weight)/2, s.reserve()/4) }
+func (s Strain) little() int { return min((s.Room.Bytes-s.Weight)/2, s.Reserve()/4) }
 
 // allowance returns how much may be carried into b.
 func (c *Chain) allowance(b *Writer, s Strain) int {
@@ -192,7 +199,7 @@ func (c *Chain) allowance(b *Writer, s Strain) int {
 // sixteenth of the reserve is dead weight, beside the headers of blocks that have what is carried at a time.
 func (c *Chain) wasteful(size, live int, s Strain) bool {
 	if s.tight() {
-		return size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.little(), 1))
+		return size-live > s.Reserve()/16+2*format.HeaderSize*(1+live/max(s.little(), 1))
 	}
 	return size > 2*live+c.limits.TrimSlack
 }
