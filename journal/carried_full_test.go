@@ -179,6 +179,181 @@ func TestRoomIsKeptForTheLargestBlock(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// A disk that is full comes back by itself where nothing is recorded, if what its oldest blocks have finds room behind
+// the others: also a block that takes more than half of it.
+func TestAFullDiskWithoutResultsComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		var refs []Ref
+		l, err := OpenMemory(disk, Config{Deliver: gathering(t, &refs)})
+		require.NoError(t, err)
+		queue, err := l.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		for _, n := range []int{10, 300, 100} {
+			appendMany(t, l, queue, n, 1000)
+		}
+		l.Record(&Change{Ended: refs[310:]})
+		require.NoError(t, l.Settled(t.Context()))
+		disk.Fill(430<<10, 64<<10)
+		ticket, err := l.Append(t.Context(), []Entry{{Queue: queue, ID: []byte("refused"), Payload: make([]byte, 1000)}}, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)
+		time.Sleep(time.Minute)
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Close())
+	})
+}
+
+// A block that a full disk has no room to carry is not read back for that, time after time.
+func TestABlockThatIsNotCarriedIsNotReadBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		var refs []Ref
+		l, err := OpenMemory(disk, Config{MemoryBudget: 64 << 10, Deliver: gathering(t, &refs)})
+		require.NoError(t, err)
+		queue, err := l.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		for _, n := range []int{300, 100} {
+			appendMany(t, l, queue, n, 1000)
+		}
+		l.Record(&Change{Ended: refs[300:]})
+		require.NoError(t, l.Settled(t.Context()))
+		disk.Fill(200<<10, 64<<10)
+		ticket, err := l.Append(t.Context(), []Entry{{Queue: queue, ID: []byte("refused"), Payload: make([]byte, 1000)}}, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)
+		before := l.Stats().ReadBacks
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, l.Err(), ErrFull)
+		require.LessOrEqual(t, l.Stats().ReadBacks, before+1)
+		disk.Fill(430<<10, 64<<10)
+		time.Sleep(time.Second)
+		require.NoError(t, l.Err(), "it is carried when there is room for it")
+		require.NoError(t, l.Close())
+	})
+}
+
+// What a full disk has refused is not in the block any more, and no room is kept to carry it.
+func TestABlockInPiecesIsAsLargeAsItIsOnDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		l, err := OpenMemory(disk, Config{})
+		require.NoError(t, err)
+		queue, err := l.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		disk.Fill(1<<20, 64<<10)
+		l.committing.Lock() // so that both are in one block
+		ticket, err := l.Append(t.Context(), []Entry{{Queue: queue, ID: []byte("large"), Payload: make([]byte, 2<<20)}}, nil)
+		require.NoError(t, err)
+		l.Record(&Change{States: []JobState{{Entry: Entry{Queue: queue, ID: []byte("id"), Error: []byte("failed")}}}})
+		l.committing.Unlock()
+		require.ErrorIs(t, ticket.Wait(t.Context()), ErrFull)
+		synctest.Wait()
+		l.mu.Lock()
+		kept := l.chain.Kept(0)
+		l.mu.Unlock()
+		require.Zero(t, kept)
+		time.Sleep(time.Second)
+		appendMany(t, l, queue, 1, 1000)
+		require.NoError(t, l.Close())
+	})
+}
+
+// What was posted, and follow-ups, come into a block for which there is room to carry it, too, once jobs have ended.
+func TestALargeCallWaitsForTheRoomToCarryIt(t *testing.T) {
+	const large = 600 << 10
+	calls := map[string]func(t *testing.T, l *Log, queue uint32, refs *[]Ref){
+		"posted": func(t *testing.T, l *Log, queue uint32, refs *[]Ref) {
+			ticket, err := l.Post(t.Context(), []Entry{{Queue: queue, ID: []byte("posted"), Payload: make([]byte, large)}}, nil)
+			require.NoError(t, err)
+			time.Sleep(10 * time.Second)
+			require.ErrorIs(t, l.Err(), ErrFull)
+			held, err := l.Arrived(t.Context(), ticket.Position(0))
+			require.NoError(t, err)
+			require.True(t, held)
+			l.Record(&Change{Ended: *refs})
+			*refs = nil
+			time.Sleep(time.Second)
+			require.Len(t, *refs, 1)
+		},
+		"follow-ups": func(t *testing.T, l *Log, queue uint32, refs *[]Ref) {
+			room := Room{Bytes: large + 1<<10}
+			require.True(t, l.TakeRoom(nil, Room{Bytes: 100 << 10}))
+			l.GiveRoomBack(100 << 10)
+			require.False(t, l.TakeRoom(t.Context().Done(), room))
+			l.Record(&Change{Ended: *refs})
+			*refs = nil
+			require.NoError(t, l.Settled(t.Context()))
+			require.True(t, l.TakeRoom(t.Context().Done(), room))
+			c := &Change{Room: room.Bytes}
+			c.FollowUps.Entries = []Entry{{Queue: queue, ID: []byte("follow-up"), Payload: make([]byte, large)}}
+			l.Record(c)
+			time.Sleep(time.Second)
+			require.Len(t, *refs, 1)
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk, refs := new(Memory), []Ref(nil)
+				l, err := OpenMemory(disk, Config{Deliver: gathering(t, &refs)})
+				require.NoError(t, err)
+				queue, err := l.Queue(t.Context(), "q")
+				require.NoError(t, err)
+				for range 22 {
+					appendMany(t, l, queue, 30, 1000)
+				}
+				disk.Fill(1<<20, 64<<10)
+				appendMany(t, l, queue, 1, 10) // so that it is known
+				call(t, l, queue, &refs)
+				require.NoError(t, l.Err(), "what is kept for it is there")
+				require.NoError(t, l.Close())
+			})
+		})
+	}
+}
+
+// What was posted does not wait for what there never will be.
+func TestALargeCallThatCanNeverBeCarried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk, refs := new(Memory), []Ref(nil)
+		l, err := OpenMemory(disk, Config{Deliver: gathering(t, &refs)})
+		require.NoError(t, err)
+		queue, err := l.Queue(t.Context(), "q")
+		require.NoError(t, err)
+		disk.Fill(1<<20, 64<<10)
+		_, err = l.Post(t.Context(), []Entry{{Queue: queue, ID: []byte("posted"), Payload: make([]byte, 600<<10)}}, nil)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.Len(t, refs, 1)
+		require.ErrorIs(t, l.Err(), ErrFull, "nothing is kept for it")
+		l.Record(&Change{Ended: refs})
+		time.Sleep(time.Second)
+		require.NoError(t, l.Err())
+		room := Room{Bytes: 600 << 10}
+		require.True(t, l.TakeRoom(t.Context().Done(), room), "nor do follow-ups")
+		l.GiveRoomBack(room.Bytes)
+		require.NoError(t, l.Close())
+	})
+}
+
+// A disk without the room to carry the largest block is short of it as soon as the log is open.
+func TestAFullDiskIsShortFromTheStart(t *testing.T) {
+	disk := new(Memory)
+	l, err := OpenMemory(disk, Config{})
+	require.NoError(t, err)
+	queue, err := l.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	appendMany(t, l, queue, 300, 1000)
+	require.NoError(t, l.Close())
+	disk = disk.Crash()
+	disk.Fill(430<<10, 64<<10)
+	l, err = OpenMemory(disk, Config{})
+	require.NoError(t, err)
+	require.True(t, l.Short())
+	require.NoError(t, l.Close())
+}
+
 // gathering is a Deliver that keeps where entries are.
 func gathering(t *testing.T, refs *[]Ref) func(*Delivery) {
 	return func(d *Delivery) {

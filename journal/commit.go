@@ -175,20 +175,23 @@ func (c *committer) prepare(need, run int) (store.Room, error) {
 	defer c.busy().idle()
 	c.mu.Lock()
 	kept := c.chain.Kept(len(c.open.Entries))
+	more := c.chain.Kept(len(c.open.Entries)+c.disk.coming()) - kept
 	c.mu.Unlock()
-	r, err := c.store.Room(need+kept, run)
+	r, err := c.store.Room(need+kept+more, run)
+	r.Spare, r.Kept = r.Spare+more, kept
 	if err == nil {
 		c.mu.Lock()
-		r.Kept = kept
-		doomed := c.chain.Doomed(&c.open.Writer, block.Strain{Weight: c.open.weight(), Room: r, Full: c.disk.full})
+		s := block.Strain{Weight: c.open.weight(), Room: r, Full: c.disk.full}
+		s.Room.Spare += need - s.Weight // as when it is sealed
+		doomed := c.chain.Doomed(&c.open.Writer, s)
 		front := 0
 		if len(doomed) > 0 {
 			front = doomed[0].Bytes
 		}
 		c.mu.Unlock()
 		if front > r.Spare && r.Gives { // it is carried when there is room for it, too
-			r, err = c.store.Room(need+kept+front, run)
-			r.Spare, r.Kept = r.Spare+front, kept
+			r, err = c.store.Room(need+kept+more+front, run)
+			r.Spare, r.Kept = r.Spare+more+front, kept
 		}
 		err = cmp.Or(err, c.chain.PageIn(doomed))
 	}

@@ -26,7 +26,7 @@
 //   - A flipped bit, a missing or a swapped block is [ErrCorrupt], with the number of
 //     the block, or the offset in journal.wal. ErrCorrupt is also a value beside the log
 //     that is missing or changed, with bucket and key; a page that is an older version of
-//     itself; and a journal.db that is older than its journal.wal.
+//     itself; and a journal.db of format 3 that is older than its journal.wal.
 //     Nothing is skipped silently, and after an error nothing was created or
 //     changed. Every read of a state key is checked. [Check] sees all that
 //     [Open] does.
@@ -54,7 +54,8 @@
 //
 //   - To notice that a disk has lost all of the last commit to journal.db, or its meta
 //     page alone, while journal.wal has nothing younger; or the end of journal.wal,
-//     from some record on. What is left then is what was there before, whole.
+//     from some record on; or that somebody has put an older journal.db of format 2 beside a
+//     younger journal.wal, which it says nothing of. What is left then is what was there before, whole.
 //
 //   - To see at once, when a state key is set again, that its old value is damaged: if the
 //     commit is a record in journal.wal, that is seen when the record goes to journal.db.
@@ -173,6 +174,10 @@
 // last page in use, because bbolt writes a leaf with large values in one piece. An old block
 // is carried as a whole. So room for the largest block with something live is kept, too: one
 // and a half times what it has above 32 KiB. An append that would not leave that is refused.
+// Entries of Post and follow-ups wait for it, too, but not where an empty log would not have it:
+// they are written then, and no append is until they have ended. A call of Post for which an
+// empty log would have no room at all keeps the disk full until there is some, or the log is
+// closed: it was accepted, and what comes later must not overtake it.
 // So a disk that nothing else fills comes back by itself when jobs end. A failure ends
 // nothing: on a disk that is [Log.Short], a caller who records failures has to take room for
 // them. The log looks for room ten times a second. Config.Logger is told of the full disk
@@ -180,7 +185,7 @@
 // another place even what they were given (btrfs, ZFS) results may have to wait in memory
 // until a person or another program makes room.
 //
-// Room in journal.db is set aside for what waits for bbolt. While the disk gives no more,
+// Room in journal.db is set aside for what waits for bbolt, a page for each key of it. While the disk gives no more,
 // nothing waits, and journal.wal is not used. An opening that finds no room for journal.wal,
 // or no descriptor, removes it, and the log works without it until the next opening.
 //

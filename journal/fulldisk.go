@@ -50,6 +50,7 @@ type fullDisk struct {
 	// What follow-ups may take until the next block is made, and what they have taken
 	// that is not in a block yet, in bytes. See Log.TakeRoom.
 	allowance, promised atomic.Int64
+	whole               atomic.Int64 // of the allowance, what may go into one block
 	run                 atomic.Int64 // of the disk, in one piece, less what is promised of it
 	leaves              int          // what the burials of the open block may take of that
 	largest             atomic.Int64 // bytes of a letter in the morgue, at some time
@@ -112,7 +113,7 @@ func (h *head) readmit(r store.Room) store.Room {
 		return r // its turn comes first
 	}
 	b.final = last
-	for len(d.waiting) > 0 && (last || d.waiting[0].weight <= r.Spare) {
+	for len(d.waiting) > 0 && (last || h.fits(d.waiting[0].weight, r)) {
 		p := d.waiting[0]
 		d.waiting = d.waiting[1:]
 		r.Spare -= p.weight
@@ -137,12 +138,40 @@ func (h *head) readmit(r store.Room) store.Room {
 				b.changes = append(b.changes, *c)
 			}
 		}
+		kept := max(min(h.chain.Kept(len(b.Entries))-r.Kept, r.Spare), 0)
+		r.Spare, r.Kept = r.Spare-kept, r.Kept+kept
 	}
 	if d.full = len(d.waiting) > 0 || d.starved || r.Spare < d.missed; !d.full {
 		d.waiting, d.late, d.owed = nil, nil, nil
 		d.expectRoom()
 	}
 	return r
+}
+
+// fits reports whether a posted call of so many bytes is to be taken into the open block: there is room to carry
+// that later, too, or there never will be. The caller holds mu.
+func (h *head) fits(bytes int, r store.Room) bool {
+	kept := h.chain.Kept(len(h.open.Entries)+bytes) - r.Kept
+	return bytes+kept <= r.Spare || bytes <= r.Spare && h.hopeless(bytes, r)
+}
+
+// hopeless reports whether a log that has nothing else had no room for so many bytes in one block and to carry that.
+// The caller holds mu.
+func (h *head) hopeless(bytes int, r store.Room) bool {
+	return bytes+h.chain.Kept(bytes) > r.Spare+r.Kept+h.chain.Size
+}
+
+// coming is how many bytes wait to come into a block together. The caller holds mu.
+func (d *fullDisk) coming() (n int) {
+	if len(d.waiting) > 0 {
+		n = d.waiting[0].weight
+	}
+	for _, q := range d.questions {
+		if q.Letter == 0 {
+			n += q.Bytes
+		}
+	}
+	return n
 }
 
 // roomAfter is how long there must be room before that is told: at the brink, where

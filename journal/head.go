@@ -228,7 +228,7 @@ func (h *head) demand() (need, run int, err error) {
 // room. The caller holds mu.
 func (h *head) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
 	b := h.open
-	h.disk.allow(r, b.weight())
+	h.allow(r, b.weight())
 	if h.disk.full {
 		r = h.readmit(r)
 	}

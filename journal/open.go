@@ -84,7 +84,7 @@ func (l *Log) boot() error {
 		if err := l.store.Commit(&store.Transaction{Manifest: l.manifest}); err != nil {
 			return err
 		}
-		r, err := l.store.Room(0, 0)
+		r, err := l.store.Room(l.chain.Kept(0), 0)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/store"
 )
 
@@ -141,16 +142,28 @@ func (d *fullDisk) take(n Room) bool {
 	}
 	d.promised.Add(bytes) // before: the committer may look now
 	for {
-		left := d.allowance.Load()
-		if left < bytes || leaf > 0 && d.run.Load() < 2*leaf { // a leaf is left for who deletes one
+		all := d.allowance.Load()
+		if d.left(n) < n.Bytes || leaf > 0 && d.run.Load() < 2*leaf { // a leaf is left for who deletes one
 			d.promised.Add(-bytes)
 			return false
 		}
-		if d.allowance.CompareAndSwap(left, left-bytes) {
+		if d.allowance.CompareAndSwap(all, all-bytes) {
+			if n.Letter == 0 {
+				d.whole.Add(-bytes)
+			}
 			d.run.Add(-leaf)
 			return true
 		}
 	}
+}
+
+// left is how much there is for n: what has no dead letters goes into one block.
+func (d *fullDisk) left(n Room) int {
+	left := d.allowance.Load()
+	if n.Letter == 0 {
+		left = min(left, d.whole.Load())
+	}
+	return int(left)
 }
 
 // leaf is the largest leaf of the morgue that may have to be written for n.
@@ -181,12 +194,17 @@ func (d *fullDisk) asked() (bytes, run int) {
 // allow says how much room follow-ups may take until the next block is made, of a disk
 // that has so much for one that has a weight, and gives it to those who wait. The caller
 // holds mu.
-func (d *fullDisk) allow(r store.Room, weight int) {
-	reserve := max(r.Bytes-r.Spare-r.Kept-weight, 0)
+func (h *head) allow(r store.Room, weight int) {
+	d := &h.disk
 	d.largest.Store(max(d.largest.Load(), int64(r.Letter)))
 	d.run.Store(int64(r.Run - d.leaves))
 	d.leaves = 0
-	d.allowance.Store(int64(r.Spare) + int64(reserve/4) - d.promised.Load())
+	left := r.Spare + block.Strain{Weight: weight, Room: r}.Reserve()/4 - int(d.promised.Load())
+	d.allowance.Store(int64(left))
+	if len(d.questions) == 0 || !h.hopeless(d.questions[0].Bytes, r) {
+		left = block.Whole(left, r.Kept)
+	}
+	d.whole.Store(int64(left))
 	for len(d.questions) > 0 {
 		d.largest.Store(max(d.largest.Load(), int64(d.questions[0].Letter)))
 		if !d.take(d.questions[0].Room) {
@@ -197,7 +215,7 @@ func (d *fullDisk) allow(r store.Room, weight int) {
 	for _, q := range d.questions {
 		q.seen = true
 	}
-	if d.starved = len(d.questions) > 0 && int64(d.questions[0].Bytes) > d.allowance.Load(); d.starved {
+	if d.starved = len(d.questions) > 0 && d.questions[0].Bytes > d.left(d.questions[0].Room); d.starved {
 		d.begin(d.questions[0].Bytes)
 	}
 }

@@ -18,7 +18,7 @@ type Chain struct {
 	Live   int      // bytes of live entries in these blocks
 	Held   int      // bytes of memory that the entries of these blocks take
 
-	sizes   [128]int // how many large blocks have something live, by class
+	sizes   [128]int // how many large blocks have something live, by class; what the first has does not matter
 	evicted int      // blocks at the beginning that were looked at to be let go from memory
 	Reader  *reader  // of what left memory; nil: nothing does
 	budget  int      // of bytes held
@@ -66,19 +66,23 @@ func (c *Chain) Admit(b *Block) {
 		b.held = len(h.data)
 		c.Held += b.held
 	}
-	if b.Live > 0 && b.Size > small {
-		b.class = classOf(b.Size)
-		c.sizes[b.class]++
+	if b.Live > 0 {
+		c.sized(b, b.Size)
 	}
 }
 
 // small is what a block may have that finds room in any reserve when it is carried.
 const small = 32 << 10
 
-// Sizes are in classes of a quarter of a power of two.
-func classOf(size int) uint8 {
-	n := bits.Len32(uint32(size))
-	return uint8(4*(n-1) + size>>(n-3)&3)
+// sized counts a block among those of so many bytes, in classes of a quarter of a power of two; 0: nothing
+// of it is live. A file that was made to do harm may have one that is larger than all classes.
+func (c *Chain) sized(b *Block, bytes int) {
+	c.sizes[b.class]--
+	b.class = 0
+	if n := bits.Len(uint(bytes)); bytes > small {
+		b.class = uint8(min(4*(n-1)+bytes>>(n-3)&3, len(c.sizes)-1))
+	}
+	c.sizes[b.class]++
 }
 
 // Kept returns how much room the largest block needs to be carried on a full disk, beside what is
@@ -93,13 +97,17 @@ func (c *Chain) Kept(largest int) int {
 	return max(largest-small, 0) / 2 * 3
 }
 
+// Whole returns how much of so many spare bytes one block may take: what it needs to be carried later
+// is left of them, or kept already.
+func Whole(spare, kept int) int {
+	free := kept/3*2 + small
+	return min(spare, free+(spare-free)/5*2)
+}
+
 // gone takes a block of which nothing is live any more off memory and sizes.
 func (c *Chain) gone(b *Block) {
 	c.release(b)
-	if b.class > 0 {
-		c.sizes[b.class]--
-		b.class = 0
-	}
+	c.sized(b, 0)
 }
 
 // End takes the entry that r points to off the accounts. open is the block that
@@ -167,8 +175,8 @@ type Strain struct {
 
 func (s Strain) tight() bool { return s.Full || s.Room.Spare < 0 }
 
-// reserve is what only results may take.
-func (s Strain) reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Room.Kept-s.Weight, 0) }
+// Reserve is what only results may take.
+func (s Strain) Reserve() int { return max(s.Room.Bytes-s.Room.Spare-s.Room.Kept-s.Weight, 0) }
 
 // bears reports whether a block may be carried. The first takes less than there is, because a part
 // of a block that finds no room stands in the way of all that comes after it.
@@ -176,19 +184,22 @@ func (s Strain) bears(bytes, budget int, first bool) bool {
 	return bytes <= s.Room.Spare || s.tight() && (bytes <= budget || first && bytes <= (s.Room.Bytes-s.Weight)/4*3)
 }
 
+// little is how much is carried at a time on a tight disk, but for a first block that is larger.
+func (s Strain) little() int { return min((s.Room.Bytes-s.Weight)/2, s.Reserve()/4) }
+
 // allowance returns how much may be carried into b.
 func (c *Chain) allowance(b *Writer, s Strain) int {
 	if s.tight() {
-		return min((s.Room.Bytes-s.Weight)/2, s.reserve()/4)
+		return s.little()
 	}
 	return min(max(c.limits.MinCarry, len(b.Entries)), s.Room.Spare)
 }
 
 // wasteful reports whether carrying is worth it in a log of so many bytes. On a tight disk it is when a
-// sixteenth of the reserve is dead weight, beside the headers of blocks that are a quarter of it.
+// sixteenth of the reserve is dead weight, beside the headers of blocks that have what is carried at a time.
 func (c *Chain) wasteful(size, live int, s Strain) bool {
 	if s.tight() {
-		return size-live > s.reserve()/16+2*format.HeaderSize*(1+live/max(s.reserve()/4, 1))
+		return size-live > s.Reserve()/16+2*format.HeaderSize*(1+live/max(s.little(), 1))
 	}
 	return size > 2*live+c.limits.TrimSlack
 }
@@ -197,12 +208,13 @@ func (c *Chain) wasteful(size, live int, s Strain) bool {
 // the dead weight before the last one: one that gave nothing back is not followed at once.
 func (c *Chain) Reclaimable(r store.Room, least *int) bool {
 	dead := c.Size - c.Live
-	if len(c.Blocks) == 0 || dead >= *least || !c.wasteful(c.Size, c.Live, Strain{Room: r, Full: true}) {
+	s := Strain{Weight: format.HeaderSize, Room: r, Full: true}
+	if len(c.Blocks) == 0 || dead >= *least || !c.wasteful(c.Size, c.Live, s) {
 		return false
 	}
 	*least = dead
 	old := c.Blocks[0]
-	return old.Bytes < (r.Bytes-format.HeaderSize)/2 && (old.Live == 0 || c.entriesOf(old) != nil)
+	return s.bears(old.Bytes, 0, true) && (old.Live == 0 || c.entriesOf(old) != nil)
 }
 
 // leave lists what b is on disk among the blocks to delete in the commit of next.
@@ -246,6 +258,9 @@ func (c *Chain) InPieces(b *Block, parts []store.Dropped) {
 	b.Size, b.parts = 0, parts
 	for _, p := range parts {
 		b.Size += p.Size
+	}
+	if b.Live > 0 {
+		c.sized(b, b.Size)
 	}
 	c.Size += b.Size
 }

@@ -80,18 +80,20 @@ func (c *Chain) PageIn(doomed []*Block) error {
 	return nil
 }
 
-// Doomed lists the blocks that trim would carry into b now.
+// Doomed lists the blocks that trim would carry into b now: the first also where the disk has not given the room for
+// it yet, and gives.
 func (c *Chain) Doomed(b *Writer, s Strain) (list []*Block) {
 	size, live := c.Size, c.Live
 	budget := c.allowance(b, s)
 	for _, b := range c.Blocks {
 		if b.Live > 0 {
-			if budget <= 0 || !c.wasteful(size, live, s) {
+			first := len(list) == 0
+			if budget <= 0 || !c.wasteful(size, live, s) || !(first && s.Room.Gives) && !s.bears(b.Bytes, budget, first) {
 				break
 			}
 			list = append(list, b)
 			budget -= b.Bytes
-			live -= b.Bytes
+			live, s.Room.Spare = live-b.Bytes, s.Room.Spare-b.Bytes
 		}
 		size -= b.Size
 	}

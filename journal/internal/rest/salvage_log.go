@@ -14,21 +14,21 @@ func (r *rescue) findLog() {
 	if r.manifest.Log == 0 {
 		return
 	}
-	lost := func(cause error) error {
+	lost := func(cause error) {
 		r.lose(0, "%s; some of what was accepted last may be missing", reasonOf(cause))
 		r.skip = slackAfterLoss
-		return nil
 	}
 	f, err := directory.OpenFile(r.log)
 	if err != nil {
-		_ = lost(err)
+		lost(err)
 		return
 	}
 	defer f.Close()
 	err = wal.Read(f, r.manifest.Log, r.manifest.Records, r.manifest.Encode(), func(record []byte) error {
 		t, err := store.ParseRecord(record)
 		if err != nil {
-			return lost(err)
+			lost(err)
+			return nil
 		}
 		r.late[t.Seq] = t.Block
 		r.edits = append(r.edits, t.Changes...)
@@ -36,9 +36,9 @@ func (r *rescue) findLog() {
 		end.Sides, end.Version = r.manifest.Sides, r.manifest.Version // they are of what the file has
 		r.manifest = end
 		return nil
-	}, lost)
+	}, func(damage error) error { lost(damage); return nil })
 	if err != nil {
-		_ = lost(err)
+		lost(err)
 	}
 }
 

@@ -139,7 +139,7 @@ func (v *View) attach() error {
 	if info, err := os.Lstat(filepath.Join(v.dir, directory.WALFile)); err == nil {
 		v.size += info.Size()
 	}
-	return l.Replay()
+	return l.Replay(func(name string, _ int) (*os.File, error) { return directory.OpenFile(filepath.Join(v.dir, name)) })
 }
 
 // youngest returns the number of the last commit to a bbolt file.

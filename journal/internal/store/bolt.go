@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
+	"github.com/strandjobs/strand/journal/internal/wal"
 	"go.etcd.io/bbolt"
 
 	berrors "go.etcd.io/bbolt/errors"
@@ -29,8 +30,7 @@ type Bolt struct {
 	space    space          // of the file
 	Version  byte           // of its format when it was opened, and the present one after the first commit
 	logged   bool           // a log stands on the last commit
-	log      uint64         // number of the log that is to stand on the next one; 0: none
-	records  uint64         // that it has had
+	log      *wal.Log       // that is to stand on the next one; nil: none
 	sides    format.Sides   // of the last commit
 	dead     map[uint32]int // payloads in the morgue by queue, as check found them
 	letter   int            // bytes of the largest value in the morgue, at some time

@@ -31,9 +31,9 @@ func (s *Bolt) inside(name format.Bucket, key, v []byte) ([]byte, error) {
 // writeSides writes changes and keeps the sums in step. What is replaced or
 // deleted is looked at, so that damage to it does not go into the sums unseen.
 func (s *Bolt) writeSides(tx *bbolt.Tx, changes []format.Edit, last *format.Manifest) error {
-	last.Version, last.Log, last.Sides = format.FormatVersion, s.log, s.sides
-	if s.log != 0 {
-		last.Version, last.Records = format.OpenVersion, s.records
+	last.Version, last.Log, last.Sides = format.FormatVersion, 0, s.sides
+	if s.log != nil {
+		last.Version, last.Log, last.Records = format.OpenVersion, s.log.ID, s.log.Records
 	}
 	if s.Version < format.FormatVersion {
 		if err := s.migrate(tx, last); err != nil {

@@ -74,8 +74,9 @@ func (s *Bolt) successor(over <-chan struct{}) (*Bolt, error) {
 }
 
 // rewrite writes what the last commit left, and then what waits, to a new file in a directory
-// that is to take the place of this one, unless over is closed meanwhile. Users who may use the
-// old file may use the new one. No log stands on it.
+// that is to take the place of this one, unless over is closed meanwhile. Its pages have the size
+// of the old ones, to which the blocks were cut, whatever this system has. Users who may use the old
+// file may use the new one. No log stands on it.
 func (s *Bolt) rewrite(p *directory.Dir, over <-chan struct{}, waiting []*Transaction) error {
 	ours, err := s.File.Stat()
 	if err != nil {
@@ -88,6 +89,7 @@ func (s *Bolt) rewrite(p *directory.Dir, over <-chan struct{}, waiting []*Transa
 		return err
 	}
 	options := BoltOptions()
+	options.PageSize = s.pageSize
 	options.NoSync, options.NoGrowSync = true, true // once is enough
 	to, err := attachIn(p, directory.NewName, options)
 	if err != nil {

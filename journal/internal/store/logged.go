@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/wal"
+	"go.etcd.io/bbolt"
 )
 
 // Logged is a bbolt file behind a small log. A small commit is one record in the log, and
@@ -32,17 +32,18 @@ type Logged struct {
 	// Only the goroutine that commits uses these.
 	size  int64    // of the log, bytes; below zero: there is to be none
 	after int      // commits that are made before it is
-	log   *wal.Log // nil: there is none
-	file  *os.File // of the log
+	file  *os.File // of the log; nil: there is none
 	asked bool     // whether there is room for one
 	short bool     // the disk gave no more when it was asked last
 	bulk  int      // so many commits more go to bbolt; below zero: none for that
+	most  int      // bytes that the next commit to bbolt can write, when that was asked for last
 
 	// mu guards what follows, which only the goroutine that commits changes.
 	mu      sync.RWMutex
 	given   uint64         // newest block of the last commit to bbolt
 	waiting []*Transaction // what it has not got yet
-	weight  int            // about what they take there
+	weight  int            // of these: more of them wait where they have little
+	room    int            // that is promised to them there: they may change a page for each key
 	newest  format.Manifest
 	beside  map[format.Bucket]map[string][]byte // last values of what they change; nil: deleted
 }
@@ -68,20 +69,20 @@ func OpenLogged(p *directory.Dir, bytes, after int) (*Logged, error) {
 		return nil, err
 	}
 	l := &Logged{Bolt: b, size: int64(bytes), after: after}
-	if err := l.Replay(); err != nil {
+	if err := l.Replay(p.OpenRegular); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	return l, nil
 }
 
-// Replay reads what a crash has left in the log, if one stands on the last commit of a file
-// that was checked. It comes before all else.
-func (l *Logged) Replay() error {
+// Replay reads what a crash has left in the log, which is opened with open, if one stands on the last
+// commit of a file that was checked. It comes before all else.
+func (l *Logged) Replay(open func(name string, flag int) (*os.File, error)) error {
 	v, end, err := l.end()
 	if l.given = end.Seq; err != nil || !l.logged {
 		return err
 	}
-	f, err := directory.OpenFile(filepath.Join(filepath.Dir(l.path), directory.WALFile))
+	f, err := open(directory.WALFile, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return format.Damaged("%s is missing; what was accepted last may be in it", directory.WALFile)
 	}
@@ -99,7 +100,7 @@ func (l *Logged) Replay() error {
 }
 
 func (l *Logged) Commit(t *Transaction) error {
-	if l.bulk--; len(t.Block) > largeBlock {
+	if l.bulk = max(l.bulk-1, -1); len(t.Block) > largeBlock {
 		l.bulk = afterLarge
 	}
 	if l.bulk >= 0 || !l.small(t) {
@@ -121,15 +122,17 @@ func (l *Logged) Commit(t *Transaction) error {
 	return err
 }
 
-// small reports whether t may wait in the log.
+// small reports whether t may wait in the log. What bbolt would not take, it says before t is acknowledged.
 func (l *Logged) small(t *Transaction) bool {
-	return l.log != nil && l.logged && !l.short &&
+	return l.log != nil && l.logged && !l.short && l.room+t.takes()+64+len(t.Changes)*l.pageSize <= l.most &&
 		len(t.Block) > 0 && l.weight+t.weighs() <= min(max(int(l.log.Size/4), minWaiting), maxWaiting) &&
-		!slices.ContainsFunc(t.Changes, func(c format.Edit) bool { return c.Bucket == format.BucketMorgue })
+		!slices.ContainsFunc(t.Changes, func(c format.Edit) bool {
+			return c.Bucket == format.BucketMorgue || len(c.Key) == 0 || len(c.Key) > bbolt.MaxKeySize
+		})
 }
 
 // weighs is about what t takes in bbolt: its values, and for each change a part of the page
-// that is written again.
+// that is written again, because others are mostly in the same one.
 func (t *Transaction) weighs() int { return t.takes() + 64 + len(t.Changes)<<10 }
 
 // wait keeps t, whose bytes it may keep, until it is given over.
@@ -137,7 +140,7 @@ func (l *Logged) wait(t *Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, t)
-	l.weight += t.weighs()
+	l.weight, l.room = l.weight+t.weighs(), l.room+t.takes()+64
 	l.newest = t.Manifest
 	for _, c := range t.Changes {
 		l.put(c.Bucket, c.Key, c.Value)
@@ -154,6 +157,9 @@ func (l *Logged) put(name format.Bucket, key, value []byte) {
 	if l.beside[name] == nil {
 		l.beside[name] = make(map[string][]byte)
 	}
+	if _, waits := l.beside[name][string(key)]; !waits {
+		l.room += l.pageSize
+	}
 	l.beside[name][string(key)] = value
 }
 
@@ -161,9 +167,6 @@ func (l *Logged) put(name format.Bucket, key, value []byte) {
 func (l *Logged) give(t *Transaction) error {
 	if len(l.waiting) > 0 {
 		t = l.merged(t)
-	}
-	if l.log != nil {
-		l.records = l.log.Records
 	}
 	if err := l.Bolt.Commit(t); err != nil {
 		return err
@@ -206,7 +209,7 @@ func (l *Logged) begin() error {
 		return err
 	}
 	l.mu.Lock()
-	l.given, l.waiting, l.weight, l.beside = end.Seq, nil, 0, nil
+	l.given, l.waiting, l.weight, l.room, l.most, l.beside = end.Seq, nil, 0, 0, 0, nil
 	l.mu.Unlock()
 	if l.log != nil {
 		l.log.Begin(v)
@@ -229,26 +232,28 @@ func (l *Logged) Room(need, run int) (Room, error) {
 			return Room{}, err
 		}
 	}
-	r, err := l.Bolt.Room(need+l.weight, run)
+	r, err := l.Bolt.Room(need+l.room, run)
 	l.short = !r.Gives || r.Spare < 0 || r.Run < run
 	if err == nil && l.short && len(l.waiting) > 0 {
 		if err = l.flush(); err == nil || errors.Is(err, format.ErrFull) {
-			r, err = l.Bolt.Room(need+l.weight, run)
+			r, err = l.Bolt.Room(need+l.room, run)
 		}
 	}
 	if l.after--; err == nil && !l.asked && l.after < 0 {
 		err = l.makeLog()
 	}
-	r.Bytes -= l.weight
+	l.most = r.Bytes
+	r.Bytes -= l.room
 	return r, err
 }
 
 // makeLog makes a log that stands on nothing yet, unless there is to be none, or no room or
-// descriptor for it. No log stands on the last commit.
+// descriptor for it. No log stands on the last commit: what is left of an old one does no harm.
 func (l *Logged) makeLog() error {
 	l.asked = true
 	if l.size < 0 || l.short {
-		return l.place.DropFile(directory.WALFile)
+		_ = l.place.DropFile(directory.WALFile)
+		return nil
 	}
 	f, err := l.place.OpenRegular(directory.WALFile, os.O_RDWR|os.O_CREATE)
 	if err == nil {
@@ -281,7 +286,7 @@ func (l *Logged) fillLog(f *os.File) error {
 		err = directory.SyncNames(names)
 	}
 	if err == nil {
-		l.log, l.file, l.Bolt.log = made, f, made.ID
+		l.log, l.file = made, f
 	}
 	return err
 }
@@ -295,7 +300,7 @@ func (l *Logged) Rest() error {
 	}
 	end, err := ReadManifest(l)
 	if err == nil {
-		l.Bolt.log = 0
+		l.log = nil
 		err = l.give(&Transaction{Manifest: end})
 	}
 	if errors.Is(err, format.ErrFull) {
@@ -317,7 +322,7 @@ func (l *Logged) Compact(over <-chan struct{}) (replaced bool, err error) {
 }
 
 func (l *Logged) Close() error {
-	if l.log == nil {
+	if l.file == nil {
 		return l.Bolt.Close()
 	}
 	return errors.Join(l.file.Close(), l.Bolt.Close())

@@ -47,7 +47,7 @@ func (l *Logged) Read(seq uint64, first, n int) ([]byte, error) {
 	if first+n > l.chunks(len(block)) {
 		return nil, format.DamagedBlock(seq, "chunk %d is missing", first+n-1)
 	}
-	return slices.Clip(block[first*l.chunk : min((first+n)*l.chunk, len(block))]), nil
+	return bytes.Clone(block[first*l.chunk : min((first+n)*l.chunk, len(block))]), nil // who keeps it keeps no more
 }
 
 func (l *Logged) Get(name format.Bucket, key []byte) ([]byte, error) {

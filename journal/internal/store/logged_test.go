@@ -244,6 +244,27 @@ func TestWhatGoesToBolt(t *testing.T) {
 	require.InDelta(t, maxWaiting/largeBlock, n, 3)
 }
 
+// What bbolt refuses is not acknowledged first, and harms nothing that was.
+func TestWhatBoltRefusesDoesNotWait(t *testing.T) {
+	w := startTwin(t, 1<<20)
+	w.commit(&Transaction{Block: []byte("b")})
+	for n, key := range [][]byte{{}, make([]byte, bbolt.MaxKeySize+1)} {
+		w.commit(&Transaction{Block: []byte("waits")})
+		require.Len(t, w.waiting, 2*n+1)
+		end := w.end
+		end.Seq++
+		set := []format.Edit{{Bucket: format.BucketState, Key: key, Value: []byte("v")}}
+		require.Error(t, w.Commit(&Transaction{Seq: end.Seq, Block: []byte("refused"), Changes: set, Manifest: end}))
+		w.same(w.Logged)
+		w.commit(&Transaction{Block: []byte("waits, too"), Changes: []format.Edit{{Bucket: format.BucketState, Key: make([]byte, bbolt.MaxKeySize), Value: []byte("v")}}})
+		require.Len(t, w.waiting, 2*n+2)
+	}
+	w.dir = w.crashed()
+	w.open(1 << 20)
+	require.NoError(t, w.Rest())
+	w.same(w.Logged)
+}
+
 // A block that leaves the log while it waits never reaches bbolt, and a key that is set
 // again and again does once.
 func TestWhatEndsMeanwhileIsNotWritten(t *testing.T) {
@@ -326,14 +347,88 @@ func TestRoomForWhatWaits(t *testing.T) {
 	for range 5 {
 		w.commit(&Transaction{Block: make([]byte, 50<<10)})
 	}
-	weight := w.weight
-	require.Greater(t, weight, 250<<10)
+	room := w.room
+	require.Greater(t, room, 250<<10)
 	r, err := w.Room(1000, 0)
 	require.NoError(t, err)
 	b, err := w.Bolt.Room(1000, 0)
 	require.NoError(t, err)
-	require.Equal(t, b.Bytes-weight, r.Bytes)
-	require.Equal(t, b.Spare-weight, r.Spare)
+	require.Equal(t, b.Bytes-room, r.Bytes)
+	require.Equal(t, b.Spare-room, r.Spare)
+}
+
+// What waits is promised a page for each key that it changes: there may be no two in the same.
+func TestRoomForKeysThatWait(t *testing.T) {
+	w := startTwin(t, 4<<20)
+	set := func(i int, value []byte) format.Edit {
+		return format.Edit{Bucket: format.BucketState, Key: fmt.Appendf(nil, "key %03d", i), Value: value}
+	}
+	large := &Transaction{Block: make([]byte, largeBlock+1)}
+	for i := range 400 {
+		large.Changes = append(large.Changes, set(i, make([]byte, 1000)))
+	}
+	w.commit(large)
+	for range afterLarge {
+		w.commit(&Transaction{Block: []byte("b")})
+	}
+	for i := range 40 {
+		w.commit(&Transaction{Block: []byte("b"), Changes: []format.Edit{set(10*i, []byte("v"))}})
+		w.commit(&Transaction{Block: []byte("b"), Changes: []format.Edit{set(10*i, []byte("w"))}})
+	}
+	require.Len(t, w.waiting, 80)
+	r, err := w.Room(1000, 0)
+	require.NoError(t, err)
+	b, err := w.Bolt.Room(1000, 0)
+	require.NoError(t, err)
+	promised := b.Bytes - r.Bytes
+	pages := w.Db.Stats().TxStats
+	before := pages.GetPageAlloc()
+	require.NoError(t, w.flush())
+	pages = w.Db.Stats().TxStats
+	took := int(pages.GetPageAlloc()-before) - overhead*w.pageSize
+	require.Greater(t, took, 40*(w.pageSize/2), "or this proves nothing")
+	require.LessOrEqual(t, took, promised)
+	require.LessOrEqual(t, promised, 2*took, "a key that is set again takes no other page")
+}
+
+// What is read is the reader's: it holds no more than that in memory, and not what waits.
+func TestWhatWaitsIsReadAsACopy(t *testing.T) {
+	w := startTwin(t, 1<<20)
+	w.commit(&Transaction{Block: []byte("b")})
+	w.commit(&Transaction{Block: bytes.Repeat([]byte{7}, 50<<10)})
+	require.Len(t, w.waiting, 1)
+	part, err := w.Read(w.end.Seq, 1, 2)
+	require.NoError(t, err)
+	clear(part)
+	w.same(w.Logged)
+}
+
+// A directory that is moved while it is opened is still the one whose log is read.
+func TestReplayInADirectoryThatIsMoved(t *testing.T) {
+	w := startTwin(t, 1<<20)
+	w.commit(&Transaction{Block: []byte("b")})
+	w.commit(&Transaction{Block: []byte("waits")})
+	dir := w.crashed()
+	p, err := directory.Open(dir)
+	require.NoError(t, err)
+	defer p.Close()
+	require.NoError(t, os.Rename(dir, dir+".moved"))
+	l, err := OpenLogged(p, 1<<20, 0)
+	require.NoError(t, err)
+	require.Len(t, l.waiting, 1)
+	w.same(l)
+	require.NoError(t, l.Close())
+}
+
+// A name that can't be removed is no reason to stop where there is to be no log.
+func TestALogThatCantBeRemoved(t *testing.T) {
+	w := startTwin(t, -1)
+	w.asked = false
+	require.NoError(t, os.Mkdir(filepath.Join(w.dir, directory.WALFile), 0o700))
+	_, err := w.Room(0, 0)
+	require.NoError(t, err)
+	require.DirExists(t, filepath.Join(w.dir, directory.WALFile))
+	w.commit(&Transaction{Block: []byte("b")})
 }
 
 func FuzzRecord(f *testing.F) {
