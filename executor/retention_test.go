@@ -126,3 +126,20 @@ func TestRetentionIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "1ms")
 	handle(t, x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Age: -1, Count: -1}}})
 }
+
+// What a Count leaves becomes too old like all else, also where the count was over before a look was due.
+func TestRetentionTimesWhatACountLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Age: time.Hour, Count: 1}}})
+		_, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "a", Payload: "1"}, {ID: "a", Payload: "2"}, {ID: "a", Payload: "3"}})
+		require.NoError(t, err)
+		start(t, x)
+		synctest.Wait()
+		require.Len(t, deadOf(t, q), 1)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Empty(t, deadOf(t, q))
+		stop(t, x)
+	})
+}

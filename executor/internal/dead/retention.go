@@ -68,11 +68,11 @@ func (l *Letters) expire(ctx context.Context) {
 		case <-look.C:
 			ripe, set = true, false
 		case <-l.news:
+			if l.c.Age > 0 && !set {
+				set = true
+				look.Reset(l.c.Age)
+			}
 			if l.c.Count <= 0 || l.c.Log.Buried(l.c.Number) <= l.c.Count {
-				if l.c.Age > 0 && !set {
-					set = true
-					look.Reset(l.c.Age)
-				}
 				continue
 			}
 		}
