@@ -133,7 +133,8 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 }
 
 // Remove takes a schedule out of this Cron and forgets its offsets and its pause. It waits
-// for a tick that is being enqueued. Its jobs stay. Other members of a group keep theirs. After
+// for a tick that is being enqueued. Its jobs stay. Other members of a group keep theirs, also those
+// on the same executor. After
 // ErrNotFound, ErrClosed and [executor.ErrContext] nothing has changed; after any other error
 // the schedule is out, but the journal may still have its offsets or its pause.
 func (c *Cron) Remove(ctx context.Context, name string) error {
@@ -155,6 +156,7 @@ func (c *Cron) Remove(ctx context.Context, name string) error {
 	if s.progress.quit(c); len(s.progress.members) == 0 {
 		delete(c.group.progresses, name)
 	}
+	shared := slices.ContainsFunc(s.progress.members, func(m *Cron) bool { return m.x == c.x })
 	idle := c.firing[s]
 	c.group.mu.Unlock()
 	if idle != nil {
@@ -163,6 +165,9 @@ func (c *Cron) Remove(ctx context.Context, name string) error {
 		case <-ctx.Done():
 			return fmt.Errorf("cron: a tick of %q is still being enqueued: %w", name, guard.Cause(ctx))
 		}
+	}
+	if shared {
+		return nil // they are those of another member, too
 	}
 	return errors.Join(c.x.DeleteSourceOffset(ctx, tickMark(name)), c.x.DeleteSourceOffset(ctx, pauseMark(name)))
 }

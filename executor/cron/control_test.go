@@ -307,6 +307,7 @@ func TestRudePayload(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 			_, panicked := errors.AsType[*executor.PanicError](err)
 			require.Equal(t, c.want != "ended its goroutine", panicked)
+			require.NotZero(t, s.entry(t, "report").Lost)
 			time.Sleep(time.Minute)
 			require.Equal(t, []string{"report@01-01T00:02:00"}, s.r.take())
 			require.NoError(t, s.entry(t, "report").Err)
@@ -410,5 +411,32 @@ func TestBadInput(t *testing.T) {
 		require.ErrorIs(t, s.c.Start(), cron.ErrClosed)
 		require.ErrorIs(t, cron.Add(t.Context(), s.c, s.schedule("new", "* * * * *")), cron.ErrClosed)
 		require.ErrorIs(t, s.c.Pause(t.Context(), "report"), cron.ErrClosed)
+	})
+}
+
+// Members of a group on one executor have one pause and one offset there: they go with the last of them.
+func TestRemoveOfAMemberBesideAnother(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{})
+		require.NoError(t, err)
+		g, err := cron.NewGroup(election)
+		require.NoError(t, err)
+		a := rig{cron: cron.Config{Group: g, Member: "a"}}.open(t)
+		b := a
+		b.c = rig{cron: cron.Config{Group: g, Member: "b"}}.join(t, a.x)
+		for _, s := range []side{a, b} {
+			s.add(t, "report", "* * * * *")
+		}
+		require.NoError(t, a.c.Pause(t.Context(), "report"))
+		for _, last := range []bool{false, true} {
+			require.NoError(t, map[bool]side{false: a, true: b}[last].c.Remove(t.Context(), "report"))
+			for _, mark := range []string{"cron/pause/report", "cron/tick/report"} {
+				_, found, err := a.x.SourceOffset(mark)
+				require.NoError(t, err)
+				require.Equal(t, !last, found, mark)
+			}
+		}
+		require.NoError(t, b.c.Stop(t.Context()))
+		a.stop(t)
 	})
 }

@@ -224,8 +224,14 @@ func (a *attempt) enqueue(ctx context.Context) error {
 		}
 	}
 	if a.send == nil {
+		exits := true
+		defer func() {
+			if exits {
+				a.c.note(s, a.tick, s.exited())
+			}
+		}()
 		send, err := s.prepare(s, a.tick)
-		if err != nil {
+		if exits = false; err != nil {
 			return err
 		}
 		a.send = send

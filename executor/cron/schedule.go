@@ -134,12 +134,16 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	})
 }
 
+func (s *schedule) exited() error {
+	return fmt.Errorf("cron: the payload function of %s ended its goroutine", s.name)
+}
+
 // ask calls the Payload function of a schedule. One that ends its goroutine can't be stopped.
 func (c *Cron) ask(s *schedule, payload func()) error {
 	exits := true
 	defer func() {
 		if exits {
-			c.complain(s, fmt.Errorf("cron: the payload function of %s ended its goroutine", s.name))
+			c.complain(s, s.exited())
 		}
 	}()
 	err := guard.Call(func() error { payload(); return nil })
