@@ -438,3 +438,29 @@ func TestDoAndAFailedJournal(t *testing.T) {
 		require.ErrorIs(t, err, executor.ErrFailed)
 	})
 }
+
+// A call that was refused and is repeated by a middleware waits for what was accepted at last, and leaves nothing behind.
+func TestDoThatAMiddlewareRepeats(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		again := executor.Middleware{Enqueue: func(ctx context.Context, _ *executor.EnqueueCall, next func(context.Context) error) error {
+			err := next(ctx)
+			if errors.As(err, new(*executor.FullError)) {
+				disk.Limit(0)
+				time.Sleep(2 * time.Second)
+				err = next(ctx)
+			}
+			return err
+		}}
+		x := openOn(t, disk, executor.Config{Middleware: []executor.Middleware{again}})
+		c, err := executor.HandleResult(x, "q", func(_ context.Context, job executor.Job[int]) (int, error) { return job.Payload, nil }, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		start(t, x)
+		disk.Limit(1)
+		got, err := c.Do(t.Context(), "a", 7)
+		require.NoError(t, err)
+		require.Equal(t, 7, got)
+		require.Zero(t, executor.Awaited(c.Queue))
+		stop(t, x)
+	})
+}

@@ -111,10 +111,11 @@ func (b *Book) Len() int {
 	return len(b.accounts)
 }
 
-// Add has w wait for the payload at a position.
+// Add has w wait for the payload at a position, and no more for one that was refused.
 func (b *Book) Add(w *Waiter, at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	_ = b.leave(w)
 	if b.accounts == nil {
 		b.accounts = make(map[journal.Position]*account)
 	}
@@ -141,6 +142,10 @@ func (b *Book) At(w *Waiter) journal.Position {
 func (b *Book) Leave(w *Waiter) (failure error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.leave(w)
+}
+
+func (b *Book) leave(w *Waiter) (failure error) {
 	a := b.accounts[w.at]
 	if w.at == 0 || a == nil {
 		return nil
