@@ -44,7 +44,7 @@ func (s *site) job(r *http.Request) (page, error) {
 	if !p.Job {
 		p.Tab = morgue
 	}
-	p.Why = s.why(r.Context(), d.Explanation)
+	p.Why = s.why(r, d.Explanation)
 	// What the worker says that has the job in hand, if there is one.
 	list, _ := s.x.Inspect().Running(r.Context(), inspect.RunningQuery{Queue: d.Queue, Limit: inspect.MaxListLimit})
 	for i, running := range list.Running {
@@ -169,16 +169,16 @@ const (
 // tree says who waits for whom, beginning with a job.
 type tree struct {
 	b     *board
-	ctx   context.Context
+	r     *http.Request
 	until time.Time // of what is asked
 	left  int       // jobs that may still be asked
 	seen  map[[2]string]bool
 }
 
 // why is the node of a job, whose template asks for those below it.
-func (b *board) why(ctx context.Context, e inspect.Explanation) node {
+func (b *board) why(r *http.Request, e inspect.Explanation) node {
 	now := time.Now()
-	return node{Explanation: e, Now: now, tree: &tree{b, ctx, now.Add(b.cfg.PageTimeout / 4), mostJobs, map[[2]string]bool{{e.Queue, e.ID}: true}}}
+	return node{Explanation: e, Now: now, tree: &tree{b, r, now.Add(b.cfg.PageTimeout / 4), mostJobs, map[[2]string]bool{{e.Queue, e.ID}: true}}}
 }
 
 // By is the node of a job that is known by its name, with what that waits for, unless it is there already.
@@ -194,8 +194,11 @@ func (n node) By(what, by, note string) node {
 	}
 	t.seen[at] = true
 	t.left--
-	ctx, cancel := context.WithDeadline(t.ctx, t.until)
+	ctx, cancel := context.WithDeadline(t.r.Context(), t.until)
 	defer cancel()
+	if t.b.may(t.r, Action{Verb: View, Queue: queue}) != nil {
+		return of // its name is in the explanation
+	}
 	if e, err := t.b.x.Inspect().Explain(ctx, queue, id); err == nil { // what is known is shown
 		of.Explanation = e
 	}

@@ -245,3 +245,31 @@ func TestHotIDs(t *testing.T) {
 	inOrder(t, text, "id-29", ">30<", "id-28", ">29<", "id-20", ">21<")
 	require.NotContains(t, text, "id-19")
 }
+
+// The page of a job names who is in its way, and shows no more of a queue that its reader may not see.
+func TestWhyNamesAJobOfAQueueThatIsNotShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{})
+		key := func(string, string) []string { return []string{"k"} }
+		secret := queue(t, x, "secret", func(context.Context, executor.Job[string]) error { return errBoom }, executor.QueueConfig[string]{
+			Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: key, Unlock: key}}, RetryIn: func(int) time.Duration { return time.Hour },
+		})
+		plain := queue(t, x, "plain", nil, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: key}}})
+		require.NoError(t, x.Start(t.Context()))
+		enqueue(t, secret, "17", "")
+		enqueue(t, plain, "1", "")
+		synctest.Wait()
+		for shown, refused := range map[bool]error{true: nil, false: errBoom} {
+			s := mount(t, x, dashboard.Config{Authorize: func(_ *http.Request, a dashboard.Action) error {
+				if a.Queue == "secret" {
+					return refused
+				}
+				return nil
+			}})
+			text := s.get("job", "queue", "plain", "id", "1")
+			require.Contains(t, text, "secret/17")
+			require.Equal(t, shown, strings.Contains(text, "attempt 2 is due in"))
+		}
+		require.NoError(t, x.Stop(t.Context()))
+	})
+}
