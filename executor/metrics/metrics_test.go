@@ -315,6 +315,29 @@ func TestNoRoomForATrace(t *testing.T) {
 	})
 }
 
+// A middleware around this one may leave an item without metadata.
+func TestATraceWhereThereWereNoMetadata(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		none := executor.Middleware{Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
+			call.Items[0].Metadata = nil
+			return next(ctx)
+		}}
+		r := newRig(t, "", executor.Config{})
+		var got map[string]string
+		q, err := executor.Handle(r.x, "q", func(_ context.Context, job executor.Job[int]) error {
+			got = job.Metadata
+			return nil
+		}, executor.QueueConfig[int]{Middleware: []executor.Middleware{none, r.m.Middleware()}})
+		require.NoError(t, err)
+		_, err = q.Enqueue(t.Context(), "id", 1)
+		require.NoError(t, err)
+		r.start()
+		synctest.Wait()
+		r.stop()
+		require.Contains(t, got, "traceparent")
+	})
+}
+
 // An error whose text panics hurts its job, as without the middleware.
 func TestHostileErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -27,6 +27,9 @@ func (m *Metrics) aroundEnqueue(ctx context.Context, call *executor.EnqueueCall,
 	defer m.safely(func() { span.End() }) // also when next does not come back, as after a Goexit
 	m.safely(func() {
 		for i := range call.Items {
+			if call.Items[i].Metadata == nil {
+				call.Items[i].Metadata = map[string]string{}
+			}
 			m.inject(ctx, call.Items[i].Metadata)
 		}
 	})
