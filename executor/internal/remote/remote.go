@@ -56,7 +56,7 @@ func Listen(cfg Config) (end func(), err error) {
 	if err == nil {
 		return serve(l, cfg).Close, nil
 	}
-	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+	if !full(err) {
 		return nil, err
 	}
 	cfg.Logger.Warn("there is no control socket until there is room: the disk is full", slog.String("dir", cfg.Dir), slog.Any("error", err))
@@ -66,13 +66,20 @@ func Listen(cfg Config) (end func(), err error) {
 	return func() { cancel(); later.Wait() }, nil
 }
 
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 // listenLater tries again until there is a socket, and answers on it until ctx ends.
 func listenLater(ctx context.Context, cfg Config) {
-	for ctx.Err() == nil {
-		if l, err := control.Listen(cfg.Dir); err == nil {
+	for told := false; ctx.Err() == nil; {
+		l, err := control.Listen(cfg.Dir)
+		switch {
+		case err == nil:
 			defer serve(l, cfg).Close()
 			cfg.Logger.Info("there is a control socket now: the disk has room", slog.String("dir", cfg.Dir))
 			<-ctx.Done()
+		case !full(err) && !told:
+			told = true
+			cfg.Logger.Warn("there is no control socket", slog.String("dir", cfg.Dir), slog.Any("error", err))
 		}
 		pause, over := context.WithTimeout(ctx, time.Second)
 		<-pause.Done()
