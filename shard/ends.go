@@ -51,9 +51,7 @@ func (c *ends) settle(now int64, it *Item) {
 	c.decide(now, it)
 	if it.Claim != nil {
 		verdict := it.Outcome.Verdict // as the recorder hears it
-		if all := it.removals.Load(); all != nil && verdict == VerdictCanceled {
-			verdict = (*all)[len(*all)-1].Verdict // the last payloads are gone by it
-		} else if verdict == VerdictInterrupted && it.Outcome.Skipped {
+		if verdict == VerdictInterrupted && it.Outcome.Skipped {
 			verdict = VerdictUnstarted // what was taken for it goes back
 		}
 		c.change.Claims = append(c.change.Claims, claim{it.Claim, verdict, it.over})
@@ -68,9 +66,15 @@ func (c *ends) decide(now int64, it *Item) {
 	}
 	if len(it.Outcome.Parts) > 0 && !c.endParts(now, it) {
 		it.Outcome.Verdict = VerdictCanceled // nothing is left to be judged
+		if all := it.removals.Load(); all != nil {
+			it.Outcome.Verdict = (*all)[len(*all)-1].Verdict // the last payloads are gone by it
+		}
 	}
 	judged, behind := c.judged(it)
 	if v := it.Outcome.Verdict; it.Folded != nil && (v == VerdictDone || v == VerdictDiscarded || v == VerdictCanceled) {
+		if v == VerdictDone {
+			c.noteDone(it, judged) // all of it, also what is not its first
+		}
 		judged = c.combine(it, judged)
 	}
 	switch out := &it.Outcome; out.Verdict {

@@ -199,6 +199,8 @@ func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, 
 	}
 	if l.halted || len(payloads)+len(behind) < len(it.Payloads) || !c.short() {
 		c.writeState(l)
+	} else if c.debounces() {
+		c.bound(l, l.due) // what no state says gathers nothing either
 	}
 }
 

@@ -155,6 +155,9 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	c.endRemoved(now, l, held, others, r)
 	over := l.empty()
 	if over {
+		if until := l.known().restEnd; until > now && !c.supersedes() {
+			c.writeRest(now, id, rest{until: until})
+		}
 		c.displace(l)
 		c.drop(l, hashOf([]byte(id)))
 	} else {

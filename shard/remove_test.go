@@ -76,6 +76,9 @@ func (w *model) remove(id string, r *Removal, passed int) (ended, inHand int) {
 	delete(w.parked, id)
 	if len(j.held)+len(j.waiting) == 0 {
 		delete(w.jobs, id)
+		if j.restEnd != 0 { // it rests all the same
+			w.rested[id] = j.restEnd
+		}
 	} else if held > 0 && len(j.held) == 0 {
 		w.open(j, j.waiting[0])
 		j.retry, j.err, j.halted, j.failures = -1, "", false, nil

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,4 +37,84 @@ func TestRemovedPayloadsLeaveTheirDueTime(t *testing.T) {
 			require.Equal(t, map[string]int64{"kept": 20, "pulled": 10, "pushed": 30}[name], due)
 		})
 	}
+}
+
+// An id whose payloads a person removes rests on: what comes next has to wait for that, also after a crash.
+func TestRemovedPayloadsLeaveTheRest(t *testing.T) {
+	for name, crash := range map[string]bool{"": false, "after a crash": true} {
+		g := newRig(t, Config{Throttle: 10}, 1)
+		t.Cleanup(func() { g.close() })
+		put := func(due int64) { g.put(journal.Entry{ID: []byte("a"), Payload: []byte("p"), Due: due}) }
+		put(0)
+		g.run(0, Outcome{Verdict: VerdictDone})
+		g.cores[0].Tick(1)
+		put(1)
+		require.Equal(t, int64(10), g.cores[0].NextDue())
+		ended, _ := g.cores[0].Remove(2, "a", &Removal{Verdict: VerdictDeleted})
+		require.Equal(t, 1, ended)
+		g.cores[0].Record(g)
+		if g.flush(); crash {
+			g.crash(1)
+		}
+		g.cores[0].Tick(3)
+		put(3)
+		require.Equal(t, int64(10), g.cores[0].NextDue(), name)
+		g.check()
+	}
+}
+
+// A due time that is never stays that when the clock is set while its job runs.
+func TestAnInterruptedJobThatIsNeverDue(t *testing.T) {
+	g := newRig(t, Config{Merge: MergeKeepAll, FreshDue: FreshDuePush}, 1)
+	t.Cleanup(func() { g.close() })
+	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})
+	r := g.begin(1)
+	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("2"), Due: farFuture})
+	now := int64(1)
+	g.step(&now, int64(time.Hour))
+	g.finish(now, r, Outcome{Verdict: VerdictInterrupted})
+	require.Greater(t, g.cores[0].NextDue(), now+int64(time.Hour))
+}
+
+// Of what was folded all was done, also what another dead letter of its id stands before.
+func TestLateBehindAFold(t *testing.T) {
+	g := newRig(t, Config{Merge: MergeKeepAll, MaxPayloads: 3, Fold: func(*Fold) {}}, 1)
+	t.Cleanup(func() { g.close() })
+	var at []journal.Position
+	for _, data := range []string{"1", "2", "3"} {
+		at = append(at, g.put(journal.Entry{ID: []byte("a"), Payload: []byte(data)})[0].ref.Position())
+	}
+	r := g.begin(1)
+	r.Items[0].Folded = []byte("1+3")
+	g.finish(1, r, Outcome{Verdict: VerdictDone, Parts: []Part{{Index: 1, Verdict: VerdictCanceled, Error: "does not decode"}}})
+	late, known := g.cores[0].Late("a", at[1])
+	require.Equal(t, []bool{true, true}, []bool{late, known})
+}
+
+// On a disk that is short of room a snooze is not written, and what comes meanwhile moves the job no more than otherwise.
+func TestASnoozeThatIsNotWrittenGathersNothing(t *testing.T) {
+	g := newRig(t, Config{Merge: MergeKeepAll, MaxPayloads: 1, Debounce: Debounce{Quiet: 5, MaxWait: 1000}, Short: func() bool { return true }}, 1)
+	t.Cleanup(func() { g.close() })
+	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})
+	g.cores[0].Tick(5)
+	g.run(5, Outcome{Verdict: VerdictSnoozed, Delay: 50})
+	due := g.cores[0].NextDue()
+	g.cores[0].Tick(54)
+	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("2"), Due: 54})
+	require.Equal(t, due, g.cores[0].NextDue())
+}
+
+// What a job holds hears how it has ended, and not of another payload of its id that a person has deleted meanwhile.
+func TestHoldsHearOfTheirOwnPayload(t *testing.T) {
+	g := newRig(t, Config{Merge: MergeKeepAll}, 1)
+	t.Cleanup(func() { g.close() })
+	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})
+	second := g.put(journal.Entry{ID: []byte("a"), Payload: []byte("2")})[0].ref.Position()
+	r := g.begin(1)
+	r.Items[0].Claim = struct{ Held }{}
+	_, inHand := g.cores[0].Remove(1, "a", &Removal{Verdict: VerdictDeleted, Of: []journal.Position{second}})
+	require.Equal(t, 1, inHand)
+	r.Items[0].Outcome = Outcome{Verdict: VerdictCanceled, Error: "by the handler"}
+	g.cores[0].Finish(1, r)
+	require.Equal(t, VerdictCanceled, g.cores[0].change.Claims[0].Verdict)
 }

@@ -260,7 +260,7 @@ func (s *Shard) setTimer(now, reclaim int64) {
 		return // an earlier wake-up sets it again
 	}
 	s.timerAt, s.forRun = next, next == reclaim && !idle
-	switch d := min(time.Duration(next-now), clockCheck); {
+	switch d := time.Duration(min(next, later(now, clockCheck)) - now); {
 	case next == math.MaxInt64:
 		s.timer.Stop()
 	case s.timer == nil:

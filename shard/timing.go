@@ -161,7 +161,7 @@ func (c *timing) handLimit(l *lane, it *Item) {
 // limit of that, by the clock as it is now.
 func (c *timing) undone(it *Item) (due, limit int64) {
 	set := c.shift - it.shift
-	return it.undone + set, min(it.limit, farFuture-max(set, 0)) + set
+	return shifted(it.undone, set), shifted(it.limit, set)
 }
 
 // takeDue undoes that the due time and the limit of a job are its item's.
