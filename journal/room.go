@@ -180,15 +180,21 @@ func (d *fullDisk) letter(bytes int) {
 	d.leaves += leafOf(int(d.largest.Load()))
 }
 
-// asked is how much room the questions are about, and how much there should be in one piece.
-// The caller holds mu.
-func (d *fullDisk) asked() (bytes, run int) {
+// asked is how much room there should be for what waits, in the morgue and in a block, and how much in
+// one piece. The caller holds mu.
+func (d *fullDisk) asked() (letters, whole, run int) {
+	if len(d.waiting) > 0 {
+		whole = d.waiting[0].weight
+	}
 	run = leafOf(int(d.largest.Load()))
 	for _, q := range d.questions {
-		bytes += q.Bytes
-		run = max(run, d.leaf(q.Room))
+		if run = max(run, d.leaf(q.Room)); q.Letter == 0 {
+			whole += q.Bytes
+		} else {
+			letters += q.Bytes
+		}
 	}
-	return bytes, min(2*run, maxRun)
+	return letters, whole, min(2*run, maxRun)
 }
 
 // allow says how much room follow-ups may take until the next block is made, of a disk
