@@ -213,11 +213,11 @@ func (h *head) await(ctx context.Context, full bool) error {
 func (h *head) demand() (need, run int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	letters, whole, run := h.disk.asked()
-	if h.lost != nil || h.open.empty() && !h.disk.full && letters+whole == 0 {
+	asked, _, run := h.disk.asked()
+	if h.lost != nil || h.open.empty() && !h.disk.full && asked == 0 {
 		return 0, 0, h.lost
 	}
-	weight := h.open.weight() + letters + whole
+	weight := h.open.weight() + asked
 	return weight + weight/8 + 4<<10, run, nil
 }
 
