@@ -175,7 +175,8 @@ func (c *committer) prepare(need, run int) (store.Room, error) {
 	defer c.busy().idle()
 	c.mu.Lock()
 	kept := c.chain.Kept(len(c.open.Entries))
-	more := c.chain.Kept(len(c.open.Entries)+c.disk.coming()) - kept
+	_, whole, _ := c.disk.asked()
+	more := c.chain.Kept(len(c.open.Entries)+whole) - kept // to carry what waits, where the disk gives it
 	c.mu.Unlock()
 	r, err := c.store.Room(need+kept+more, run)
 	r.Spare, r.Kept = r.Spare+more, kept

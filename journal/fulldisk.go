@@ -149,29 +149,15 @@ func (h *head) readmit(r store.Room) store.Room {
 }
 
 // fits reports whether a posted call of so many bytes is to be taken into the open block: there is room to carry
-// that later, too, or there never will be. The caller holds mu.
+// that later, too, or there never will be.
 func (h *head) fits(bytes int, r store.Room) bool {
 	kept := h.chain.Kept(len(h.open.Entries)+bytes) - r.Kept
 	return bytes+kept <= r.Spare || bytes <= r.Spare && h.hopeless(bytes, r)
 }
 
-// hopeless reports whether a log that has nothing else had no room for so many bytes in one block and to carry that.
-// The caller holds mu.
+// hopeless reports whether even an empty log has no room for so many bytes in one block and to carry that.
 func (h *head) hopeless(bytes int, r store.Room) bool {
 	return bytes+h.chain.Kept(bytes) > r.Spare+r.Kept+h.chain.Size
-}
-
-// coming is how many bytes wait to come into a block together. The caller holds mu.
-func (d *fullDisk) coming() (n int) {
-	if len(d.waiting) > 0 {
-		n = d.waiting[0].weight
-	}
-	for _, q := range d.questions {
-		if q.Letter == 0 {
-			n += q.Bytes
-		}
-	}
-	return n
 }
 
 // roomAfter is how long there must be room before that is told: at the brink, where

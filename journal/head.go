@@ -213,14 +213,11 @@ func (h *head) await(ctx context.Context, full bool) error {
 func (h *head) demand() (need, run int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	asked, run := h.disk.asked()
+	asked, _, run := h.disk.asked()
 	if h.lost != nil || h.open.empty() && !h.disk.full && asked == 0 {
 		return 0, 0, h.lost
 	}
 	weight := h.open.weight() + asked
-	if len(h.disk.waiting) > 0 {
-		weight += h.disk.waiting[0].weight
-	}
 	return weight + weight/8 + 4<<10, run, nil
 }
 

@@ -41,6 +41,14 @@ func (r *Room) AddLetter(payload, text int) {
 	r.Bytes, r.Letter = r.Bytes+n+leafRoom, max(r.Letter, n)
 }
 
+// whole is how much of it goes into one block, which dead letters don't.
+func (r *Room) whole() int64 {
+	if r.Letter > 0 {
+		return 0
+	}
+	return int64(r.Bytes)
+}
+
 // letterRoom is more than a dead letter takes beside its payload and its reason, and leafRoom
 // more than a leaf, with its share of what is above it.
 const letterRoom, leafRoom = 256, 5 << 10
@@ -142,28 +150,17 @@ func (d *fullDisk) take(n Room) bool {
 	}
 	d.promised.Add(bytes) // before: the committer may look now
 	for {
-		all := d.allowance.Load()
-		if d.left(n) < n.Bytes || leaf > 0 && d.run.Load() < 2*leaf { // a leaf is left for who deletes one
+		left := d.allowance.Load()
+		if left < bytes || n.whole() > max(d.whole.Load(), 0) || leaf > 0 && d.run.Load() < 2*leaf { // a leaf is left for who deletes one
 			d.promised.Add(-bytes)
 			return false
 		}
-		if d.allowance.CompareAndSwap(all, all-bytes) {
-			if n.Letter == 0 {
-				d.whole.Add(-bytes)
-			}
+		if d.allowance.CompareAndSwap(left, left-bytes) {
+			d.whole.Add(-n.whole())
 			d.run.Add(-leaf)
 			return true
 		}
 	}
-}
-
-// left is how much there is for n: what has no dead letters goes into one block.
-func (d *fullDisk) left(n Room) int {
-	left := d.allowance.Load()
-	if n.Letter == 0 {
-		left = min(left, d.whole.Load())
-	}
-	return int(left)
 }
 
 // leaf is the largest leaf of the morgue that may have to be written for n.
@@ -180,15 +177,18 @@ func (d *fullDisk) letter(bytes int) {
 	d.leaves += leafOf(int(d.largest.Load()))
 }
 
-// asked is how much room the questions are about, and how much there should be in one piece.
-// The caller holds mu.
-func (d *fullDisk) asked() (bytes, run int) {
+// asked is how much room there should be for what waits, how much of it goes into one block, and how
+// much is in one piece. The caller holds mu.
+func (d *fullDisk) asked() (bytes, whole, run int) {
+	if len(d.waiting) > 0 {
+		bytes, whole = d.waiting[0].weight, d.waiting[0].weight
+	}
 	run = leafOf(int(d.largest.Load()))
 	for _, q := range d.questions {
-		bytes += q.Bytes
+		bytes, whole = bytes+q.Bytes, whole+int(q.whole())
 		run = max(run, d.leaf(q.Room))
 	}
-	return bytes, min(2*run, maxRun)
+	return bytes, whole, min(2*run, maxRun)
 }
 
 // allow says how much room follow-ups may take until the next block is made, of a disk
@@ -202,7 +202,8 @@ func (h *head) allow(r store.Room, weight int) {
 	left := r.Spare + block.Strain{Weight: weight, Room: r}.Reserve()/4 - int(d.promised.Load())
 	d.allowance.Store(int64(left))
 	if len(d.questions) == 0 || !h.hopeless(d.questions[0].Bytes, r) {
-		left = block.Whole(left, r.Kept)
+		free := r.Kept/3*2 + block.Small // for a block of as much it is kept already
+		left = min(left, free+(left-free)/5*2)
 	}
 	d.whole.Store(int64(left))
 	for len(d.questions) > 0 {
@@ -215,7 +216,7 @@ func (h *head) allow(r store.Room, weight int) {
 	for _, q := range d.questions {
 		q.seen = true
 	}
-	if d.starved = len(d.questions) > 0 && d.questions[0].Bytes > d.left(d.questions[0].Room); d.starved {
+	if d.starved = len(d.questions) > 0 && (int64(d.questions[0].Bytes) > d.allowance.Load() || d.questions[0].whole() > d.whole.Load()); d.starved {
 		d.begin(d.questions[0].Bytes)
 	}
 }

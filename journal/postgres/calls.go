@@ -56,8 +56,8 @@ func encodeCall(items []item) []byte {
 }
 
 func appendItem(b []byte, it *item, flag byte) []byte {
-	b = appendBytes(b, it.ID)
-	b = appendBytes(b, it.Payload)
+	b = format.AppendText(b, it.ID)
+	b = format.AppendText(b, it.Payload)
 	flags := len(b)
 	b = append(b, flag)
 	if !it.Due.IsZero() {
@@ -73,14 +73,10 @@ func appendItem(b []byte, it *item, flag byte) []byte {
 		b[flags] |= hasMetadata
 		b = binary.AppendUvarint(b, uint64(len(it.Metadata)))
 		for _, key := range slices.Sorted(maps.Keys(it.Metadata)) {
-			b = appendBytes(appendBytes(b, key), it.Metadata[key])
+			b = format.AppendText(format.AppendText(b, key), it.Metadata[key])
 		}
 	}
 	return b
-}
-
-func appendBytes[T string | []byte](b []byte, v T) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 
 // row joins calls.
@@ -93,7 +89,7 @@ func rowOf(b []byte, parts ...[]byte) []byte {
 	}
 	b = slices.Grow(b, size)
 	for _, p := range parts {
-		b = appendBytes(b, p)
+		b = format.AppendText(b, p)
 	}
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }

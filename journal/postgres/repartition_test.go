@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -109,7 +110,7 @@ func grownJournal(t testing.TB, dir string, ids []string, rng *rand.Rand) {
 			set(fmt.Sprintf("key/4/jobs/%d of %s", i, id), value)
 		case 1:
 			v := binary.AppendVarint(binary.AppendVarint(binary.AppendUvarint([]byte{1, 0}, uint64(at)), 5), 0)
-			v = append(appendBytes(appendBytes(v, "jobs"), id), "lock of "+id...)
+			v = append(format.AppendText(format.AppendText(v, "jobs"), id), "lock of "+id...)
 			set(string(binary.BigEndian.AppendUint64([]byte("lock/"), uint64(i+1))), v)
 		case 2:
 			set(fmt.Sprintf("suspect/%016x", uint64(at)), slices.Repeat([]byte{0, 0, 0, 0, 0, 0, 0, 1}, 2))

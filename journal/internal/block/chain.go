@@ -71,15 +71,15 @@ func (c *Chain) Admit(b *Block) {
 	}
 }
 
-// small is what a block may have that finds room in any reserve when it is carried.
-const small = 32 << 10
+// Small is what a block may have that finds room in any reserve when it is carried.
+const Small = 32 << 10
 
 // sized counts a block among those of so many bytes, in classes of a quarter of a power of two; 0: nothing
 // of it is live. A file that was made to do harm may have one that is larger than all classes.
 func (c *Chain) sized(b *Block, bytes int) {
 	c.sizes[b.class]--
 	b.class = 0
-	if n := bits.Len(uint(bytes)); bytes > small {
+	if n := bits.Len(uint(bytes)); bytes > Small {
 		b.class = uint8(min(4*(n-1)+bytes>>(n-3)&3, len(c.sizes)-1))
 	}
 	c.sizes[b.class]++
@@ -94,14 +94,7 @@ func (c *Chain) Kept(largest int) int {
 			break
 		}
 	}
-	return max(largest-small, 0) / 2 * 3
-}
-
-// Whole returns how much of so many spare bytes one block may take: what it needs to be carried later
-// is left of them, or kept already.
-func Whole(spare, kept int) int {
-	free := kept/3*2 + small
-	return min(spare, free+(spare-free)/5*2)
+	return max(largest-Small, 0) / 2 * 3
 }
 
 // gone takes a block of which nothing is live any more off memory and sizes.

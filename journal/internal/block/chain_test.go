@@ -16,7 +16,7 @@ func TestBlocksOfAnySizeAreCounted(t *testing.T) {
 			b := &Block{Size: size, Live: 1}
 			c.Admit(b)
 			if bits < 32 {
-				require.GreaterOrEqual(t, c.Kept(0), (size-small)/2*3)
+				require.GreaterOrEqual(t, c.Kept(0), (size-Small)/2*3)
 			} else {
 				require.Greater(t, c.Kept(0), 1<<30)
 			}

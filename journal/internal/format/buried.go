@@ -40,9 +40,9 @@ func (b *Buried) Edit() Edit {
 	v = append(v, BlockVersion)
 	v = binary.AppendVarint(v, int64(b.Retry))
 	v = binary.AppendVarint(v, b.At)
-	v = appendText(v, b.Reason)
+	v = AppendText(v, b.Reason)
 	v = AppendEntry(v, &b.Entry, true, 0, 0)
-	v = appendText(v, b.History)
+	v = AppendText(v, b.History)
 	if b.Crashed {
 		v = append(v, 1)
 	} else if !b.Untold {

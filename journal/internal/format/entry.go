@@ -130,7 +130,7 @@ func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []b
 		b = binary.AppendUvarint(b, uint64(e.Position-first))
 	}
 	b = binary.AppendVarint(b, e.Due-base)
-	b = appendText(b, e.ID)
+	b = AppendText(b, e.ID)
 	if e.Kind == KindState {
 		return appendState(b, head, e)
 	}
@@ -141,7 +141,7 @@ func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []b
 		b[head] |= flagScore
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(e.Score))
 	}
-	b = appendText(b, e.Payload)
+	b = AppendText(b, e.Payload)
 	flag := e.acceptance()
 	if len(e.Metadata) > 0 {
 		flag = flagMore
@@ -151,7 +151,7 @@ func AppendEntry(b []byte, e *Entry, moved bool, first Position, base int64) []b
 		return b
 	}
 	b = binary.AppendVarint(b, e.AcceptedAt()-base)
-	return appendText(b, e.Metadata)
+	return AppendText(b, e.Metadata)
 }
 
 func appendState(b []byte, head int, e *Entry) []byte {
@@ -166,12 +166,12 @@ func appendState(b []byte, head int, e *Entry) []byte {
 	for _, p := range e.Failed {
 		b = binary.AppendUvarint(b, uint64(p))
 	}
-	b = appendText(b, e.Error)
+	b = AppendText(b, e.Error)
 	if len(e.History) == 0 {
 		return b
 	}
 	b[head] |= flagMore
-	return appendText(b, e.History)
+	return AppendText(b, e.History)
 }
 
 // maxEntryOverhead bounds what AppendEntry adds to id, payload, metadata, error

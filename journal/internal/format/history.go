@@ -39,7 +39,7 @@ func (h History) Add(last string, f Failure) (more History) {
 			text = shortened(f.Text)
 		}
 		more = binary.AppendVarint(binary.AppendUvarint(more, uint64(f.Attempt)), f.At)
-		more = appendText(more, text)
+		more = AppendText(more, text)
 	}
 	return more
 }

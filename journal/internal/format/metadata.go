@@ -14,7 +14,7 @@ type Metadata []byte
 // NewMetadata returns pairs as an [Entry] has them, in the order of their keys.
 func NewMetadata(pairs map[string]string) (m Metadata) {
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
-		m = appendText(appendText(m, key), pairs[key])
+		m = AppendText(AppendText(m, key), pairs[key])
 	}
 	return m
 }
@@ -48,7 +48,7 @@ func valid(b []byte, item func(*Decoder)) bool {
 	return d.Err == nil
 }
 
-// appendText writes how long a text is, and the text.
-func appendText[T ~string | ~[]byte](b []byte, text T) []byte {
+// AppendText writes how long a text is, and the text.
+func AppendText[T ~string | ~[]byte](b []byte, text T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }

@@ -155,24 +155,21 @@ func (w *wreck) value(name format.Bucket, key []byte, v []byte, at span) {
 }
 
 func (w *wreck) meta(key, v []byte) {
-	if string(key) == format.KeyVersion && len(v) == 1 {
+	_, noUUID := format.ParseUUID(v)
+	t, noManifest := format.ParseManifest(v)
+	switch k := string(key); {
+	case k == format.KeyVersion && len(v) == 1:
 		w.version = v[0]
-		return
-	}
-	if string(key) == string(format.KeyUUID) { // the new journal has its own
-		if _, err := format.ParseUUID(v); err != nil {
-			w.hurt("the UUID of the journal")
-		}
-		return
-	}
-	t, err := format.ParseManifest(v)
-	if string(key) != string(format.KeyManifest) || err != nil {
+	case k == string(format.KeyUUID) && noUUID == nil: // the new journal has its own
+	case k == string(format.KeyUUID):
+		w.hurt("the UUID of the journal")
+	case k != string(format.KeyManifest) || noManifest != nil:
 		w.hurt("the end mark of the log")
-		return
-	}
-	w.manifests = append(w.manifests, t)
-	if w.txid != 0 && t.Tx != w.txid {
-		w.hurt("what is left is what commit %d wrote, and commit %d was the last one", t.Tx, w.txid)
+	default:
+		w.manifests = append(w.manifests, t)
+		if w.txid != 0 && t.Tx != w.txid {
+			w.hurt("what is left is what commit %d wrote, and commit %d was the last one", t.Tx, w.txid)
+		}
 	}
 }
 

@@ -31,9 +31,8 @@ type Logged struct {
 
 	// Only the goroutine that commits uses these.
 	size  int64    // of the log, bytes; below zero: there is to be none
-	after int      // commits that are made before it is
+	after int      // commits that are made before it is; below zero: whether there is room was asked
 	file  *os.File // of the log; nil: there is none
-	asked bool     // whether there is room for one
 	short bool     // the disk gave no more when it was asked last
 	bulk  int      // so many commits more go to bbolt; below zero: none for that
 	most  int      // bytes that the next commit to bbolt can write, when that was asked for last
@@ -239,7 +238,7 @@ func (l *Logged) Room(need, run int) (Room, error) {
 			r, err = l.Bolt.Room(need+l.room, run)
 		}
 	}
-	if l.after--; err == nil && !l.asked && l.after < 0 {
+	if l.after = max(l.after-1, -2); err == nil && l.after == -1 {
 		err = l.makeLog()
 	}
 	l.most = r.Bytes
@@ -250,7 +249,6 @@ func (l *Logged) Room(need, run int) (Room, error) {
 // makeLog makes a log that stands on nothing yet, unless there is to be none, or no room or
 // descriptor for it. No log stands on the last commit: what is left of an old one does no harm.
 func (l *Logged) makeLog() error {
-	l.asked = true
 	if l.size < 0 || l.short {
 		_ = l.place.DropFile(directory.WALFile)
 		return nil

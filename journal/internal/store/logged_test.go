@@ -423,7 +423,7 @@ func TestReplayInADirectoryThatIsMoved(t *testing.T) {
 // A name that can't be removed is no reason to stop where there is to be no log.
 func TestALogThatCantBeRemoved(t *testing.T) {
 	w := startTwin(t, -1)
-	w.asked = false
+	w.after = 0
 	require.NoError(t, os.Mkdir(filepath.Join(w.dir, directory.WALFile), 0o700))
 	_, err := w.Room(0, 0)
 	require.NoError(t, err)

@@ -28,13 +28,9 @@ func (t *Transaction) record() []byte {
 			what = deleted
 		}
 		b = append(b, byte(slices.Index(format.SideBuckets, c.Bucket)), what)
-		b = appendBytes(appendBytes(b, c.Key), c.Value)
+		b = format.AppendText(format.AppendText(b, c.Key), c.Value)
 	}
-	return appendBytes(b, t.Block)
-}
-
-func appendBytes(b, text []byte) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+	return format.AppendText(b, t.Block)
 }
 
 // ParseRecord reads a record, whose bytes the transaction keeps.

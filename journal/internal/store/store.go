@@ -107,8 +107,8 @@ type Room struct {
 	Letter int  // bytes of the largest value that the morgue has had since it was opened
 }
 
-// Endless is the room of a store that can't tell.
-var Endless = Room{Bytes: math.MaxInt32, Spare: math.MaxInt32, Run: math.MaxInt32, Gives: true}
+// Endless is the room of a store that can't tell; a little may be added to it also where an int has 32 bits.
+var Endless = Room{Bytes: 1 << 30, Spare: 1 << 30, Run: math.MaxInt32, Gives: true}
 
 // A page of a bucket is as much of it as is read at once.
 const (
