@@ -142,11 +142,7 @@ func (c *Cron) clock() {
 		}
 		latest, changed := c.stand()
 		if c.term.Err() == nil {
-			next, gaps := c.fireDue()
-			for _, g := range gaps {
-				c.reportMissed(g)
-			}
-			latest = min(latest, next)
+			latest = min(latest, c.fireDue())
 		}
 		timer.Reset(max(latest, 0))
 		select {
@@ -159,14 +155,13 @@ func (c *Cron) clock() {
 	}
 }
 
-// fireDue has schedules fire what is due. It returns when the next tick is, and what is
-// to be reported: not under a lock.
-func (c *Cron) fireDue() (next time.Duration, gaps []gap) {
+// fireDue has schedules fire what is due. It returns when the next tick is.
+func (c *Cron) fireDue() (next time.Duration) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	next = never
 	if c.err != nil {
-		return next, nil
+		return next
 	}
 	now := c.now()
 	for _, s := range c.schedules {
@@ -174,10 +169,7 @@ func (c *Cron) fireDue() (next time.Duration, gaps []gap) {
 			continue // the call that changes that wakes the clock
 		}
 		if r := s.progress; r.begun.IsZero() { // no leader has looked at it: what was missed before is over, or is made up for
-			if r.begun = now; s.missed == MissedSkip && now.After(r.handled) {
-				gaps = append(gaps, gap{s, r.handled, now})
-				r.advance(now)
-			}
+			r.begun = now
 		}
 		if tick := s.nextTick(); tick.After(now) {
 			next = min(next, tick.Sub(now))
@@ -186,7 +178,7 @@ func (c *Cron) fireDue() (next time.Duration, gaps []gap) {
 			go c.fire(c.term, s) // ends with the term; Stop and Remove wait for it
 		}
 	}
-	return next, gaps
+	return next
 }
 
 // gone returns ErrClosed when the executor accepts nothing any more.

@@ -34,7 +34,7 @@ func (c *Cron) fire(term context.Context, s *schedule) {
 		c.group.mu.Unlock()
 		ticks, lost := s.plan(handled, begun, c.now())
 		if !lost.IsZero() { // what is missed is over
-			c.reportMissed(gap{s, handled, lost})
+			c.reportMissed(s, handled, lost)
 			c.group.mu.Lock()
 			if term.Err() == nil {
 				s.progress.advance(lost)
@@ -54,24 +54,24 @@ func (c *Cron) fire(term context.Context, s *schedule) {
 
 // reportMissed says which ticks are over although they were not fired. Those of other
 // processes are theirs to report.
-func (c *Cron) reportMissed(g gap) {
-	others := func(tick time.Time) bool { return errors.Is(c.refuse(g.s, tick), executor.ErrNotOwned) }
-	ticks := slices.DeleteFunc(g.s.table.newest(g.after, g.upTo, maxCatchUp), others)
+func (c *Cron) reportMissed(s *schedule, after, upTo time.Time) {
+	others := func(tick time.Time) bool { return errors.Is(c.refuse(s, tick), executor.ErrNotOwned) }
+	ticks := slices.DeleteFunc(s.table.newest(after, upTo, maxCatchUp), others)
 	if len(ticks) == 0 {
 		return
 	}
 	newest := ticks[len(ticks)-1]
-	attrs := []slog.Attr{slog.String("schedule", g.s.name), slog.Int("ticks", len(ticks))}
-	oldest := g.s.table.Next(g.after)
+	attrs := []slog.Attr{slog.String("schedule", s.name), slog.Int("ticks", len(ticks))}
+	oldest := s.table.Next(after)
 	for oldest.Before(ticks[0]) && others(oldest) {
-		oldest = g.s.table.Next(oldest)
+		oldest = s.table.Next(oldest)
 	}
 	if oldest.Before(ticks[0]) { // there may be years of them
 		attrs = append(attrs, slog.Bool("more", true))
 	}
 	c.group.mu.Lock()
-	if newest.After(g.s.lost) { // a later one may have been given up meanwhile
-		g.s.lost = newest
+	if newest.After(s.lost) { // a later one may have been given up meanwhile
+		s.lost = newest
 	}
 	c.group.mu.Unlock()
 	c.report(slog.LevelWarn, "ticks missed", append(attrs, slog.Time("oldest", oldest), slog.Time("newest", newest))...)

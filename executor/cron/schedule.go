@@ -188,12 +188,6 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	return nil
 }
 
-// gap is a time whose ticks were missed.
-type gap struct {
-	s           *schedule
-	after, upTo time.Time
-}
-
 // nextTick returns the first tick that is not over. The caller holds group.mu.
 func (s *schedule) nextTick() time.Time {
 	if since := s.progress.handled; !since.Equal(s.since) || s.next.IsZero() {

@@ -125,8 +125,7 @@ func (b *Book) Add(w *Waiter, at journal.Position) {
 		b.accounts[at] = a
 		b.any.Store(true)
 	}
-	w.at = at
-	a.waiters = append(a.waiters, w)
+	w.at, a.waiters = at, append(a.waiters, w)
 }
 
 // At returns the payload for which w waits: another than that of Add once it was merged
