@@ -332,6 +332,7 @@ var inRoot = []mutation{
 	{"say that held jobs run at once", "executor/internal/work/suspects.go", "s.ID == id && (s.Held() || s.GivenUp())", "s.ID == id && s.GivenUp()", summaries},
 	{"count only suspects as running again", "executor/internal/work/suspects.go", "atOnce := death.WasRunning(ref.Position())", "atOnce := ok && death.WasRunning(ref.Position())", summaries},
 	{"hold what ran at one death", "journal/internal/crash/suspicion.go", "s.Deaths >= 2 && !s.Guilty()", "s.Deaths >= 1 && !s.Guilty()", guilt},
+	{"condemn the first payload, whichever it was", "shard/core.go", "Of: []journal.Position{at}", "Of: []journal.Position{l.upNext().Ref.Position()}", gate{"./shard", "^TestCondemned"}},
 	{"let the heir of a condemned state run", "shard/dead.go", "	if c.exhume(id, v) {", "	if c.exhume(id, v) && false {", heirs},
 	{"let the heir of a halted state run", "shard/supersede.go", "		if l.halted && l.past().crashed {", "		if false {", heirs},
 	{"bury without the guilt", "shard/dead.go", ", Crashed: it.Outcome.Crashed}", "}", suspects},
