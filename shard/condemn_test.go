@@ -316,3 +316,26 @@ func TestHaltedInOrder(t *testing.T) {
 		g.close()
 	}
 }
+
+// A start knows what has taken the place of a payload also where nothing merges before all is
+// loaded, because what failed must not.
+func TestSuccessorOfWhatMergesWhenLoaded(t *testing.T) {
+	g := newRig(t, Config{Single: true, Merge: MergeKeepLast}, 1)
+	equal := journal.Entry{ID: []byte("a"), Payload: []byte("x")}
+	ran := g.put(equal)[0].entry.Position
+	r := g.cores[0].NewRun()
+	require.True(t, g.cores[0].Take(0, r))
+	require.Len(t, r.Next(nil, 1), 1)
+	came := g.put(equal)[0].entry.Position
+	g.flush()
+	log, err := journal.OpenMemory(g.mem.Crash(), journal.Config{})
+	require.NoError(t, err)
+	c := NewCore(g.queue, g.cfg)
+	_, err = LoadAll([]*Core{c}, log.PendingPages(g.queue), func([]byte) int { return 0 }, func([]journal.Entry) {})
+	require.NoError(t, err)
+	set := func(at journal.Position) journal.Set { return journal.Cleared(at) }
+	require.Equal(t, came, c.Successor(ran, set))
+	require.Equal(t, []journal.Set{journal.Cleared(ran), journal.Cleared(came)}, c.change.Sets)
+	require.NoError(t, log.Close())
+	g.close()
+}
