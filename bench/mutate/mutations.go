@@ -239,7 +239,7 @@ var inRoot = []mutation{
 	{"forget a due time with the payload that it came from", "shard/remove.go", "	c.writeState(l) // the due time may have come from one that is gone\n", "", removed},
 	{"write about a job that is over", "shard/ledger.go", "		c.unwrite(p)\n", "", unwritten},
 	{"lose the state of a rest that moves", "shard/ledger.go", "c.stateOf[at], c.change.States[at] = c.stateOf[last], c.change", "c.change.States[at] = c.change", unwritten},
-	{"what dies during a sweep is not timed", "executor/internal/dead/retention.go", "			if l.c.Age > 0 && !set {\n", "			if false {\n", retained},
+	{"what dies during a sweep is not timed", "executor/internal/dead/retention.go", "			if l.c.Age > 0 && !set {\n", "				if false {\n", retained},
 	{"positions that narrow nothing", "executor/internal/pick/pick.go", "(found || s.Of == nil) &&", "(found || s.Of == nil || true) &&", gate{"./executor", "^TestSelectionAtPositions$"}},
 	{"a total without what has expired", "executor/inspect/stats.go", "t.Expired+q.Expired", "t.Expired", gate{"./executor/inspect", "^TestTotalHasAllFigures$"}},
 	{"mean what was accepted after the call", "executor/internal/act/act.go", "s.Of, o.Log.Stats().Next\n", "s.Of, 0\n", meant},
