@@ -108,3 +108,39 @@ func TestAStateThatKillsTheProcessAndKeepsChanging(t *testing.T) {
 		}
 	}
 }
+
+// TestAMergedPayloadThatKillsTheProcess: what is said against a payload is said against the equal
+// one that stands for it from the next start on, where one fails, retries and waits alone.
+func TestAMergedPayloadThatKillsTheProcess(t *testing.T) {
+	const variable = "STRAND_TEST_MERGED_LIFE"
+	if dir := os.Getenv(variable); dir != "" {
+		x := open(t, dir, executor.Config{})
+		var q *executor.Queue[int]
+		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[int]) error {
+			enqueue(t, q, job.ID, job.Payload)
+			os.Exit(3)
+			return nil
+		}, executor.QueueConfig[int]{Merge: executor.MergeKeepLast})
+		require.NoError(t, err)
+		if waiting, err := q.Stats(t.Context()); err == nil && waiting.Dead+waiting.Jobs == 0 {
+			enqueue(t, q, "bad", 1)
+		}
+		start(t, x)
+		drained(t, q)
+		require.Contains(t, morgue(t, q)[0].Error, "crashed the process")
+		stop(t, x)
+		return
+	}
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "journal")
+	for lives := 1; ; lives++ {
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAMergedPayloadThatKillsTheProcess$")
+		child.Env = append(os.Environ(), variable+"="+dir)
+		out, err := child.CombinedOutput()
+		require.NotContains(t, string(out), "--- FAIL", "%s", out)
+		if err == nil {
+			return
+		}
+		require.Less(t, lives, 12, "it is never given up")
+	}
+}

@@ -382,3 +382,45 @@ func givenUpOnAFullDisk(t *testing.T, policy OnExhausted, over string) {
 	require.Equal(t, policy != OnExhaustedHalt, x.DeadOnDisk() == 1)
 	require.NoError(t, x.Stop(t.Context()))
 }
+
+// What is newer than a dead letter that was given up, and was accepted while its id had none, is
+// given up at the start: when all shards of the queue are there.
+func TestAnHeirThatTheStartFinds(t *testing.T) {
+	for range 10 { // the shards begin beside each other
+		cfg := QueueConfig[string]{Share: Share{Shards: 8}}
+		synctest.Test(t, func(t *testing.T) {
+			disk := new(journal.Memory)
+			handler := func(context.Context, Job[string]) error { return errors.New("it has run") }
+			x, err := OpenOn(disk, Config{})
+			require.NoError(t, err)
+			q, err := HandleLatest(x, "q", handler, cfg)
+			require.NoError(t, err)
+			receipt, err := q.Enqueue(t.Context(), "a", "1")
+			require.NoError(t, err)
+			in := q.q.Shards.Of("a")
+			require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
+			q.q.Admit(q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position)), in)
+			require.NoError(t, x.Start(t.Context()))
+			synctest.Wait()
+			require.NoError(t, x.Stop(t.Context()))
+
+			log, err := journal.OpenMemory(disk, journal.Config{Deliver: func(d *journal.Delivery) { d.Done() }})
+			require.NoError(t, err)
+			ticket, err := log.Append(t.Context(), []journal.Entry{{Queue: q.q.Number, ID: []byte("a"), Payload: []byte(`"2"`), Score: 1e12}}, nil)
+			require.NoError(t, err)
+			require.NoError(t, ticket.Wait(t.Context()))
+			require.NoError(t, log.Close())
+
+			x, err = OpenOn(disk, Config{})
+			require.NoError(t, err)
+			q, err = HandleLatest(x, "q", handler, cfg)
+			require.NoError(t, err)
+			require.NoError(t, x.Start(t.Context()))
+			synctest.Wait()
+			s, err := q.Stats(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, []int{0, 1}, []int{int(s.Failed), s.Dead})
+			require.NoError(t, x.Stop(t.Context()))
+		})
+	}
+}

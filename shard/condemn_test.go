@@ -61,7 +61,7 @@ func TestTheLastIDIsCondemned(t *testing.T) {
 	s.deliver(c, 0, 100)
 	s.deliver(c, 1, 50) // sends the first one to the heap
 	work(c, 60, c.NewRun())
-	require.True(t, c.Condemn(60, string(numbered(0)), 0, "crashed", nil))
+	require.True(t, c.Condemn(60, string(numbered(0)), s.refs[0].Position(), "crashed", nil))
 	c.Record(noRecord{})
 	_, ready := c.ready(1000)
 	require.False(t, ready)
@@ -69,8 +69,8 @@ func TestTheLastIDIsCondemned(t *testing.T) {
 
 func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	c, l := pendingJobs(t, Config{}, "a", "b")
-	require.True(t, c.Condemn(10, "a", 0, "crashed", nil))
-	require.False(t, c.Condemn(10, "nobody", 0, "crashed", nil))
+	require.True(t, c.Condemn(10, "a", 1, "crashed", nil))
+	require.False(t, c.Condemn(10, "nobody", 1, "crashed", nil))
 	c.Record(writing{l})
 	require.NoError(t, l.Flush(t.Context()))
 	for b, err := range l.Morgue(1, 0) {
@@ -82,7 +82,7 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.NoError(t, l.Close())
 
 	c, l = pendingJobs(t, Config{OnExhausted: OnExhaustedHalt}, "a")
-	require.True(t, c.Condemn(10, "a", 0, "crashed", nil))
+	require.True(t, c.Condemn(10, "a", 1, "crashed", nil))
 	require.Equal(t, 1, c.Counts().Halted)
 	require.False(t, c.Take(10, c.NewRun()))
 	require.True(t, c.RunNow("a", 10, true))
@@ -92,7 +92,7 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// What is given up is what the next run would have: OnExhausted decides about it.
+// OnExhausted decides what is given up: one payload, or what the next run would have.
 func TestCondemnedPayloads(t *testing.T) {
 	for policy, want := range map[OnExhausted]Counts{
 		OnExhaustedBuryOldest: {Jobs: 1, Payloads: 2, Buried: 1},
@@ -107,6 +107,28 @@ func TestCondemnedPayloads(t *testing.T) {
 		require.Equal(t, policy != OnExhaustedHalt, c.Take(10, r), "what is left runs")
 		require.NoError(t, l.Close())
 	}
+}
+
+// Under OnExhaustedBuryOldest the payload goes that has killed the process, and none that came
+// while it ran, however early its score. What it was merged with starts again as if new.
+func TestCondemnedIsWhatRan(t *testing.T) {
+	g := newRig(t, Config{Merge: MergeKeepAll, MaxRetries: 3}, 1)
+	ran := g.put(journal.Entry{ID: []byte("a"), Score: 5}, journal.Entry{ID: []byte("a"), Score: 7})
+	c, r := g.cores[0], g.cores[0].NewRun()
+	require.True(t, c.Take(0, r))
+	r.Next(nil, 1)[0].Outcome = Outcome{Verdict: VerdictFailed, Delay: 10, Error: "e"}
+	c.Finish(0, r)
+	c.Record(g)
+	came := g.put(journal.Entry{ID: []byte("a"), Score: 1})
+	require.True(t, c.Condemn(5, "a", ran[0].entry.Position, "crashed", nil))
+	c.Record(g)
+	g.check()
+	require.Contains(t, g.morgue(), ran[0].entry.Position)
+	v, _ := c.view("a")
+	require.Equal(t, []any{int64(5), -1}, []any{v.due, v.retry})
+	require.Equal(t, []journal.Position{came[0].entry.Position, ran[1].entry.Position}, refs(v.waiting))
+	require.False(t, c.Condemn(5, "a", 99, "crashed", nil))
+	g.close()
 }
 
 // Under Single the payload that could not be run goes, and no other of its id.
@@ -228,4 +250,92 @@ func TestTheHeirOfAHaltedState(t *testing.T) {
 			require.False(t, c.Take(10, c.NewRun()))
 		})
 	}
+}
+
+// failedBefore returns a core with an id whose first payload has failed and is held, due 10;
+// another one that is due at 100 waits behind it.
+func failedBefore(t *testing.T, cfg Config) (g *rig, x, y journal.Position) {
+	cfg.Single, cfg.Merge, cfg.MaxRetries = true, MergeKeepAll, 3
+	g = newRig(t, cfg, 1)
+	x = g.put(journal.Entry{ID: []byte("a")})[0].entry.Position
+	c, r := g.cores[0], g.cores[0].NewRun()
+	require.True(t, c.Take(0, r))
+	r.Next(nil, 1)[0].Outcome = Outcome{Verdict: VerdictFailed, Delay: 10, Error: "e"}
+	c.Finish(0, r)
+	c.Record(g)
+	return g, x, g.put(journal.Entry{ID: []byte("a"), Due: 100})[0].entry.Position
+}
+
+// Under Single the payload that is condemned has its own retry count and failures, and those
+// that stay keep theirs, with their due time: p2 began while the end of p1's retry was not written yet.
+func TestCondemnedBesideAFailedPayload(t *testing.T) {
+	g, x, y := failedBefore(t, Config{})
+	c := g.cores[0]
+	require.True(t, c.Condemn(5, "a", y, "crashed", nil))
+	c.Record(g)
+	g.check()
+	v, _ := c.view("a")
+	require.Equal(t, []any{int64(10), 0, "e"}, []any{v.due, v.retry, v.err})
+	require.Equal(t, []journal.Position{x}, refs(v.held))
+	dead := g.morgue()[y]
+	require.Equal(t, -1, dead.Retry)
+	require.Len(t, dead.History.Failures(dead.Reason), 1)
+	require.True(t, dead.Crashed)
+	g.close()
+
+	g, x, y = failedBefore(t, Config{})
+	c = g.cores[0]
+	require.True(t, c.Condemn(5, "a", x, "crashed", nil))
+	c.Record(g)
+	g.check()
+	v, _ = c.view("a")
+	require.Equal(t, []any{int64(100), -1, ""}, []any{v.due, v.retry, v.err})
+	require.Equal(t, []journal.Position{y}, refs(v.waiting))
+	dead = g.morgue()[x]
+	require.Equal(t, 0, dead.Retry)
+	require.Len(t, dead.History.Failures(dead.Reason), 2)
+	g.close()
+}
+
+// Where a condemned job halts, the order of its payloads stays.
+func TestHaltedInOrder(t *testing.T) {
+	g, x, y := failedBefore(t, Config{OnExhausted: OnExhaustedHalt})
+	fresh := newRig(t, Config{Single: true, OnExhausted: OnExhaustedHalt}, 1)
+	first := fresh.put(journal.Entry{ID: []byte("a")}, journal.Entry{ID: []byte("a")})[0].entry.Position
+	for g, at := range map[*rig][2]journal.Position{g: {x, y}, fresh: {first, first + 1}} {
+		c := g.cores[0]
+		require.True(t, c.Condemn(5, "a", at[1], "crashed", nil))
+		c.Record(g)
+		g.check()
+		r := c.NewRun()
+		require.False(t, c.Take(500, r))
+		require.True(t, c.RunNow("a", 500, false))
+		require.True(t, c.Take(500, r))
+		require.Equal(t, at[0], r.Items[0].Payloads[0].Ref.Position())
+		require.Equal(t, "crashed", r.Items[0].LastError)
+		g.close()
+	}
+}
+
+// A start knows what has taken the place of a payload also where nothing merges before all is
+// loaded, because what failed must not.
+func TestSuccessorOfWhatMergesWhenLoaded(t *testing.T) {
+	g := newRig(t, Config{Single: true, Merge: MergeKeepLast}, 1)
+	equal := journal.Entry{ID: []byte("a"), Payload: []byte("x")}
+	ran := g.put(equal)[0].entry.Position
+	r := g.cores[0].NewRun()
+	require.True(t, g.cores[0].Take(0, r))
+	require.Len(t, r.Next(nil, 1), 1)
+	came := g.put(equal)[0].entry.Position
+	g.flush()
+	log, err := journal.OpenMemory(g.mem.Crash(), journal.Config{})
+	require.NoError(t, err)
+	c := NewCore(g.queue, g.cfg)
+	_, err = LoadAll([]*Core{c}, log.PendingPages(g.queue), func([]byte) int { return 0 }, func([]journal.Entry) {})
+	require.NoError(t, err)
+	set := func(at journal.Position) journal.Set { return journal.Cleared(at) }
+	require.Equal(t, came, c.Successor(ran, set))
+	require.Equal(t, []journal.Set{journal.Cleared(ran), journal.Cleared(came)}, c.change.Sets)
+	require.NoError(t, log.Close())
+	g.close()
 }

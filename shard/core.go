@@ -2,7 +2,6 @@ package shard
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/journal"
@@ -149,37 +148,41 @@ func (c *Core) Successor(at journal.Position, set func(journal.Position) journal
 	return to
 }
 
-// Condemn ends the next run of a waiting id before it begins, as one that failed
-// for the last time: see [Config.OnExhausted]. Under Config.Single that is the
-// payload at a position, or what has taken its place. The recorder gets held, unless it
-// is nil, as that of an item that ran. It reports whether the id, and that payload, waits.
+// Condemn ends a payload of a waiting id that is at a position, or what has taken its place,
+// as one that has failed for the last time: see [Config.OnExhausted]. Payloads that are over
+// together, as without Config.Single under OnExhaustedBuryAll, are those of the next run. The
+// recorder gets held, unless it is nil, as that of an item that ran. Condemn reports whether
+// the id, and that payload, waits.
 func (c *Core) Condemn(now int64, id string, at journal.Position, reason string, held Held) bool {
 	l := c.lanes.find([]byte(id))
 	if l != nil && c.supersedes() {
 		at = l.one.Ref.Position()
 	}
-	if l == nil || l.item() != nil || c.cfg.Single && !l.hasPayload(at) {
+	one := c.cfg.Single || c.cfg.OnExhausted == OnExhaustedBuryOldest && c.cfg.Fold == nil
+	if l == nil || l.item() != nil || one && !l.hasPayload(at) {
 		return false
 	}
-	c.displace(l)
-	it, behind := Item{}, []Payload(nil)
-	if !c.cfg.Single {
-		c.handOut(l, &it, c.cfg.MaxPayloads)
-	} else {
-		c.handOut(l, &it, 0)
-		for l.n() > 0 { // what waited behind a held payload
-			it.Payloads = append(it.Payloads, l.take())
+	it := Item{Retry: l.retry(), Outcome: Outcome{Crashed: true}}
+	switch {
+	case c.cfg.OnExhausted == OnExhaustedHalt: // all of it stays where it is
+		it.LastError, it.History = l.failures()
+		p := l.remember()
+		p.err, p.history, p.crashed = reason, it.Failed(now, reason), true
+		c.setHalted(l, true)
+		c.displace(l)
+		c.writeState(l)
+	case one:
+		c.Remove(now, id, &Removal{Verdict: VerdictCanceled, Reason: reason, Of: []journal.Position{at}, Claim: held, crashed: true})
+		if !c.cfg.Single { // what it was merged with starts again as if new
+			c.RunNow(id, now, true)
 		}
-		it.held, it.partial = false, false
-		i := slices.IndexFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() == at }) // which is there
-		p := it.Payloads[i]
-		copy(it.Payloads[1:i+1], it.Payloads[:i])
-		it.Payloads[0], behind = p, it.Payloads[1:]
+		return true
+	default:
+		c.displace(l)
+		c.handOut(l, &it, c.cfg.MaxPayloads)
+		c.bury(now, &it, it.Payloads, reason)
+		c.over(now, l, &it, nil)
 	}
-	judged := it.Payloads[:len(it.Payloads)-len(behind)]
-	it.Claim = held
-	it.Outcome = Outcome{Verdict: VerdictFailed, Error: reason, Crashed: true}
-	c.exhausted(now, l, &it, judged, behind, it.Retry)
 	if held != nil {
 		c.change.Claims = append(c.change.Claims, claim{held, VerdictFailed, it.over})
 	}

@@ -116,6 +116,7 @@ func (c *dead) bury(now int64, it *Item, payloads []Payload, reason string) {
 
 // endAs ends payloads as a person wants it.
 func (c *dead) endAs(now int64, it *Item, payloads []Payload, r *Removal) {
+	it.Outcome.Crashed = r.crashed
 	reason := r.Reason
 	if r.Failed && it.LastError != "" {
 		reason += ": " + it.LastError

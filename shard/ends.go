@@ -179,17 +179,11 @@ func (c *ends) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 		c.again(l, it, judged, behind, count, later(now, out.Delay), out.Error)
 		return
 	}
-	c.exhausted(now, l, it, judged, behind, count)
-}
-
-// exhausted ends the last run of an item, with the retry count it has now.
-func (c *ends) exhausted(now int64, l *lane, it *Item, judged, behind []Payload, count int) {
-	out := &it.Outcome
 	switch policy := c.cfg.OnExhausted; {
 	case policy == OnExhaustedHalt:
 		it.History = it.Failed(now, out.Error)
 		c.setHalted(l, true)
-		l.remember().crashed = out.Crashed
+		l.remember().crashed = false // it has run
 		c.again(l, it, judged, behind, count, now, out.Error)
 	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one
 		judged = c.combine(it, judged)

@@ -85,7 +85,12 @@ func TestUnreadableEntryStopsTheCore(t *testing.T) {
 				id := string([]byte{'a' + byte(r.IntN(6))})
 				[]func(){
 					func() { c.RunNow(id, now, true) }, func() { c.Has(id) }, func() { c.Hold(id, HoldWait) }, func() { c.Let(id, HoldWait) },
-					func() { c.Condemn(now, id, 0, "because", nil) }, func() { c.Status(id) },
+					func() {
+						if v, _ := c.view(id); len(v.held)+len(v.waiting) > 0 {
+							c.Condemn(now, id, append(v.held, v.waiting...)[0].Ref.Position(), "because", nil)
+						}
+					},
+					func() { c.Status(id) },
 					func() { c.stepClock(now, int64(1e12)) }, func() { c.Counts() },
 				}[r.IntN(8)]()
 			}

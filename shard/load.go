@@ -141,7 +141,7 @@ type loader struct {
 const strideBytes = 2 << 20
 
 // LoadAll has new cores take in the pending entries of their queue, before [New] gets
-// them, and lets go of the pages. It returns what the payloads weigh. route returns
+// them, lets go of the pages and ends the loading. It returns what the payloads weigh. route returns
 // the index of the core for an id; see is shown each entry once, some at a time. Both
 // are called by several goroutines. When an entry can't be read, LoadAll returns the
 // error of the [journal], and the cores are of no use.
@@ -156,7 +156,18 @@ func LoadAll(cores []*Core, pending [][]journal.Ref, route func(id []byte) int, 
 	for _, w := range l.weights {
 		all = all.Plus(w)
 	}
-	return all, nil
+	return all, l.together(l.end)
+}
+
+// end has a part of the cores end the loading, so that who has them loaded knows what has merged.
+func (l *loader) end(part int) error {
+	for i := part; i < len(l.cores); i += len(l.weights) {
+		l.cores[i].Loaded()
+		if err := l.cores[i].Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // page has the cores take in a page, in strides.

@@ -24,6 +24,8 @@ type Removal struct {
 	// Claim is what the recorder gets for a job that no worker has, as that of an
 	// item that ran. Nil: none.
 	Claim Held
+
+	crashed bool // it kills the process; see Core.Condemn
 }
 
 func (r *Removal) means(p journal.Position) bool {

@@ -73,7 +73,6 @@ func (g *rig) open(shards int) {
 	_, err = LoadAll(g.cores, g.log.PendingPages(g.queue), func(id []byte) int { return int(g.route(string(id))) }, func([]journal.Entry) {})
 	require.NoError(g.t, err)
 	for _, c := range g.cores {
-		c.Loaded()
 		c.Record(g)
 	}
 }

@@ -155,7 +155,7 @@ type Outcome struct {
 	Done    int
 	Verdict Verdict
 	Skipped bool          // of Interrupted: no handler was called
-	Crashed bool          // of Failed: it did not run, because it kills the process; see Core.Condemn
+	Crashed bool          // it did not run, because it kills the process; see Core.Condemn
 	Delay   time.Duration // of Failed and Snoozed; below zero means zero
 	Error   string        // of Failed and Canceled
 	Parts   []Part        // payloads that the verdict is not about, by ascending index. Under Config.Single: none

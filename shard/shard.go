@@ -75,8 +75,9 @@ type call struct {
 }
 
 // New starts a shard of a queue with a core that has loaded what the journal had
-// for it, and ends the loading. now is the time of day; nil: that of this machine. The
-// shard offers itself if something is due.
+// for it. now is the time of day; nil: that of this machine. With its first message,
+// which Tell may bring, the shard records what the loading has decided, and offers itself if
+// something is due.
 func New(system *actor.System, name string, core *Core, log Recorder, dispatch Dispatcher, now func() time.Time) (*Shard, error) {
 	s := &Shard{log: log, dispatch: dispatch, core: core, clock: newClock(now), timerAt: math.MaxInt64}
 	s.wall, s.mono = s.clock()
@@ -84,8 +85,6 @@ func New(system *actor.System, name string, core *Core, log Recorder, dispatch D
 	if s.ref, err = actor.Spawn(system, name, s.receive); err != nil {
 		return nil, err
 	}
-	// The first message: everything else comes after it.
-	s.ref.Send(&call{f: (*Core).Loaded, done: make(chan struct{})})
 	return s, nil
 }
 

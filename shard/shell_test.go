@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -264,13 +263,13 @@ func TestPendingJobsRunAtTheStart(t *testing.T) {
 		var ran []string
 		h := newHouse(t, 0, 1, Config{}, func(it *Item) Outcome { ran = append(ran, it.ID); return Outcome{Verdict: VerdictDone} })
 		core := NewCore(queue, Config{})
-		var e journal.Entry
-		for _, ref := range slices.Concat(log.PendingPages(queue)...) {
-			mustRead(ref, &e)
-			core.Load(&e, ref)
-		}
+		_, err = LoadAll([]*Core{core}, log.PendingPages(queue), func([]byte) int { return 0 }, func([]journal.Entry) {})
+		require.NoError(t, err)
 		s, err := New(h.system, "shard", core, writing{log}, h, nil)
 		require.NoError(t, err)
+		synctest.Wait()
+		require.Empty(t, ran)
+		s.Tell(func(*Core) {})
 		synctest.Wait()
 		require.ElementsMatch(t, []string{"a", "b"}, ran)
 		h.shards = append(h.shards, s)

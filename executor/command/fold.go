@@ -78,7 +78,6 @@ func (f *fold) load(pages [][]journal.Ref) {
 		return
 	}
 	slices.SortFunc(f.halted, func(a, b journal.Entry) int { return cmp.Compare(a.Position, b.Position) })
-	f.core.Loaded()
 	f.merged = int(f.core.Counts().Merged)
 	f.core.Record(nowhere{})
 	f.run, f.err = f.core.NewRun(), f.core.Err()

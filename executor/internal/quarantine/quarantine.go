@@ -23,7 +23,7 @@ import (
 
 // Quarantine holds the suspects of all queues. The zero Quarantine has none.
 type Quarantine struct {
-	// open is false when nothing is suspected, which is nearly always.
+	// open is false when nothing is suspected, or waits to be given up, which is nearly always.
 	open atomic.Bool
 
 	// mu guards what follows. The functions of suspects are called under it.
@@ -107,6 +107,7 @@ func (z *Quarantine) Holds(queue, id string) *Suspect {
 func (z *Quarantine) Admit(s *Suspect) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
+	z.open.Store(true)
 	if s.GivenUp() {
 		z.givenUp = append(z.givenUp, s)
 		return
@@ -115,7 +116,6 @@ func (z *Quarantine) Admit(s *Suspect) {
 		z.suspects = make(map[job]*Suspect)
 	}
 	z.suspects[job{s.Queue, s.ID}] = s
-	z.open.Store(true)
 	if s.Held() {
 		z.held = append(z.held, s)
 		z.next()
@@ -235,7 +235,8 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	defer z.mu.Unlock()
 	for _, it := range items {
 		s := z.suspects[job{queue, it.ID}]
-		if s == nil || !s.ranIn(it, single) {
+		skipped := it.Outcome.Skipped && it.Removal(single) == nil // no handler was called, and it is not over
+		if s == nil || skipped || !s.ranIn(it, single) {
 			continue
 		}
 		delete(z.suspects, job{queue, it.ID})
@@ -245,7 +246,7 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 			z.next()
 		}
 	}
-	z.open.Store(len(z.suspects) > 0)
+	z.open.Store(slices.ContainsFunc(z.all(), func(s *Suspect) bool { return !s.Over.Load() }))
 }
 
 // Inherit has what speaks against a payload speak against the one that takes its place,
@@ -256,8 +257,8 @@ func (z *Quarantine) Inherit(queue string, from, to journal.Position) []journal.
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	for _, s := range z.suspects {
-		if s.Queue == queue && s.Position == from {
+	for _, s := range z.all() {
+		if s.Queue == queue && s.Position == from && !s.Over.Load() {
 			s.Position = to
 			return []journal.Set{journal.Cleared(from), s.Set(to)}
 		}
@@ -265,11 +266,16 @@ func (z *Quarantine) Inherit(queue string, from, to journal.Position) []journal.
 	return nil
 }
 
+// all returns the suspects that are not acquitted, and those that were given up.
+func (z *Quarantine) all() []*Suspect {
+	return slices.AppendSeq(slices.Clone(z.givenUp), maps.Values(z.suspects))
+}
+
 // Named returns what is said of the suspects that are held, given up, or the cause.
 func (z *Quarantine) Named() (names []string) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	for _, s := range slices.AppendSeq(slices.Clone(z.givenUp), maps.Values(z.suspects)) {
+	for _, s := range z.all() {
 		if s.Held() || s.Guilty() {
 			names = append(names, s.String())
 		}

@@ -61,3 +61,32 @@ func TestGuilty(t *testing.T) {
 		require.Equal(t, c.guilty, Guilty(&c.b), "%+v", c.b)
 	}
 }
+
+// What no handler was called for is as suspicious as before.
+func TestASkippedSuspectIsNotAcquitted(t *testing.T) {
+	var z Quarantine
+	defer z.Close()
+	cleared := 0
+	z.Admit(&Suspect{Suspicion: journal.Suspicion{Deaths: 1}, Queue: "q", ID: "a", Limit: 3, Clear: func() { cleared++ }})
+	it := &shard.Item{ID: "a", Outcome: shard.Outcome{Verdict: shard.VerdictInterrupted, Skipped: true}}
+	z.Acquit("q", []*shard.Item{it}, false)
+	require.Zero(t, cleared)
+	require.True(t, z.open.Load())
+	it.Outcome.Skipped = false
+	z.Acquit("q", []*shard.Item{it}, false)
+	require.Equal(t, 1, cleared)
+}
+
+// One that is given up, and waits for room, is followed by what takes its place.
+func TestWhatIsGivenUpIsInherited(t *testing.T) {
+	var z Quarantine
+	defer z.Close()
+	s := &Suspect{Suspicion: journal.Suspicion{Deaths: 3, Odds: 1e9}, Queue: "q", ID: "a", Position: 1, Limit: 3}
+	z.Admit(s)
+	require.Equal(t, []journal.Set{journal.Cleared(1), s.Set(2)}, z.Inherit("q", 1, 2))
+	require.Equal(t, journal.Position(2), s.Position)
+	s.Over.Store(true)
+	require.Empty(t, z.Inherit("q", 2, 3), "it halted, and a person decides")
+	z.Acquit("q", nil, false)
+	require.False(t, z.open.Load())
+}

@@ -81,16 +81,17 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 		if letters.Bytes > room {
 			if !q.Log.TakeRoom(nil, letters) {
 				q.Log.GiveRoomBack(room)
-				go q.condemnLater(s, in, letters)
+				go q.condemnLater(s, s.Position, in, letters)
 				return
 			}
 			room += letters.Bytes
 		}
 		c.Spend(room)
 		if s.GivenUp() && c.Condemn(q.Crew.Now(), s.ID, s.Position, s.Reason(), claim) {
-			say := func() { q.Lines.Buried(s.ID, uint64(s.Position), s.Reason()) }
+			at := uint64(s.Position)
+			say := func() { q.Lines.Buried(s.ID, at, s.Reason()) }
 			if attempt := c.Status(s.ID).Retry + admin.FirstAttempt; q.Core.OnExhausted == shard.OnExhaustedHalt {
-				q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: uint64(s.Position), Payloads: 1, Error: s.Reason()})
+				q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: at, Payloads: 1, Error: s.Reason()})
 				say = func() { q.Lines.Halted(s.ID, attempt, s.Reason()) }
 			}
 			if !s.Heir { // it has not run
@@ -103,11 +104,12 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 	})
 }
 
-// condemnLater waits for room.
-func (q *Queue) condemnLater(s *quarantine.Suspect, in *shard.Shard, letters journal.Room) {
+// condemnLater waits for room. The suspect is at a position as it begins: meanwhile it is its
+// shard that moves it, to what takes its place.
+func (q *Queue) condemnLater(s *quarantine.Suspect, at journal.Position, in *shard.Shard, letters journal.Room) {
 	for said := false; !q.Log.TakeRoom(q.Crew.Handlers.Done(), letters); said = true {
 		if !said {
-			q.Lines.Held(s.ID, uint64(s.Position), s.Reason())
+			q.Lines.Held(s.ID, uint64(at), s.Reason())
 		}
 	}
 	if q.Crew.Handlers.Err() == nil {

@@ -150,7 +150,8 @@ func (q *Queue) Open(first int, actors *actor.System, wall func() time.Time) (su
 	}
 	for _, s := range suspects {
 		core := cores[q.Shards.Index([]byte(s.ID))]
-		if s.Position = core.Successor(s.Position, s.Set); s.Held() || s.GivenUp() {
+		s.Position = core.Successor(s.Position, s.Set)
+		if s.Held() || s.GivenUp() {
 			core.Hold(s.ID, shard.HoldSuspect)
 		}
 	}
@@ -161,6 +162,9 @@ func (q *Queue) Open(first int, actors *actor.System, wall func() time.Time) (su
 			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
 		}
 		q.Shards.All = append(q.Shards.All, s)
+	}
+	for _, s := range q.Shards.All { // not before: to record what the start has decided may take another of them
+		s.Tell(func(*shard.Core) {})
 	}
 	return suspects, nil
 }
