@@ -146,6 +146,32 @@ func TestRefusedRowsAreKeptAndTold(t *testing.T) {
 	require.Equal(t, 1000, <-ran)
 }
 
+// What a middleware says of a row keeps that one out, whatever it is: the executor of its partition has not ended.
+func TestAMiddlewareEndsNoInbox(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	producer := c.node(c.url)
+	says := map[string]error{"x": executor.ErrClosed, "y": executor.ErrFailed, "z": executor.ErrState}
+	for id := range says {
+		_, err := producer.q.Enqueue(t.Context(), id, 1)
+		require.NoError(t, err)
+	}
+	_, err := producer.q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, err)
+	owner := c.start(c.url, func(cfg *Config) {
+		cfg.Executor.Middleware = []executor.Middleware{{Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
+			for _, it := range call.Items {
+				if err := says[it.ID]; err != nil {
+					return fmt.Errorf("audit: %w", err)
+				}
+			}
+			return next(ctx)
+		}}}
+	})
+	c.await(map[string]int{"a": 1})
+	require.Eventually(t, func() bool { return cmpStats(t, owner.Node).Partitions[0].Refused == len(says) }, time.Minute, 10*time.Millisecond)
+}
+
 // rawText takes texts as they are.
 type rawText struct{}
 
