@@ -153,7 +153,7 @@ func (m *mover) noInbox(ctx context.Context, todo string) error {
 // still keeps nodes from taking partitions until the transaction ends, and waits for commits that are under way.
 func (m *mover) still(ctx context.Context) error {
 	if err := m.exec(ctx, "SELECT 1 FROM {schema}.lease ORDER BY partition FOR UPDATE NOWAIT"); err != nil {
-		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "55P03" {
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == lockTimeout {
 			err = fmt.Errorf("%w: the lease of a partition is being changed, by a node, an import or a repartition", ErrInUse)
 		}
 		return err

@@ -111,7 +111,8 @@
 //
 // [Migrate] makes the schema, once, and brings that of an earlier version up to date. Migrate first,
 // and then deploy: nodes of versions 1 and 2 go on beside those of this one, and those of version 2
-// may still be started. It locks the tables for a moment, a few seconds with a million state keys. [Open] checks the server, the schema and the number of
+// may still be started. It locks the tables for a moment, a few seconds with a million state keys, once no
+// transaction is open that has the inbox. [Open] checks the server, the schema and the number of
 // partitions; executor.Handle and the like register queues, on all nodes the same; Run serves. A
 // process that only enqueues, looks and acts does without Run. The connections must keep a session:
 // the README says more, and how to operate nodes. NOTIFY is a hint; without it the inbox is looked
