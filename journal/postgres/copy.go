@@ -296,9 +296,6 @@ func (c *class) write(ctx context.Context, u *union) error {
 	}
 	err := c.m.each(ctx, "write "+c.name, u, func(p *piece) error {
 		targets, err := c.to.route(p)
-		if err == nil {
-			err = checkIntake(p)
-		}
 		for _, i := range targets {
 			if err == nil {
 				err = p.add(builders[i])

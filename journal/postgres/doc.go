@@ -94,7 +94,6 @@
 //     that seem to end later than any lease can are taken as ended. The time of day on nodes
 //     may be wrong, and jump: what is due, and EnqueuedAt, is by the server's clock. At and the like
 //     are set off by what that is ahead of the caller's; ticks of schedules are not.
-//   - The source "inbox" of each executor is this package's own, for FromSource.
 //   - Two calls at a time have no order, nor has what is enqueued in a transaction before
 //     that commits with what others enqueue meanwhile.
 //   - The crash recorder, the control socket and compaction are of a journal on a disk of

@@ -72,9 +72,6 @@ var errTakerClosed = errors.New("postgres: the partition is not served any longe
 
 func newTaker(p *partition) (t *taker, err error) {
 	t = &taker{p: p, orders: map[string]string{"": deeds}, wake: make(chan struct{}, 1), next: newPass()}
-	if t.offset, _, err = p.x.SourceOffset(inboxSource); err != nil {
-		return nil, err
-	}
 	stats, err := p.x.Stats(p.ctx)
 	if err != nil {
 		return nil, err

@@ -357,12 +357,12 @@ func (s *partitionStore) with(silence time.Duration, f func(context.Context, *pg
 type intake struct {
 	mu     sync.Mutex
 	rows   map[int64]int64 // offsets by number
-	offset []byte          // nil: none
-	counts bool            // it was set by this owner; before that the server may have one, of an import
+	offset []byte          // that this owner has set; nil: none
 }
 
-// inboxSource is the source of [executor.FromSource] that stands for the inbox.
-const inboxSource = "inbox"
+// inboxSource is the source of [executor.FromSource] that stands for the inbox. No program has one of that name
+// by chance: what it accepted would delete rows that were not taken in.
+const inboxSource = "\x00inbox"
 
 // intakeKey is the state key of its offset.
 var intakeKey = "mark/" + inboxSource
