@@ -245,16 +245,20 @@ func (n *Node) renew(ctx context.Context, conn *pgx.Conn, name *string, held map
 	if err := warned(conn.PgConn()); err != nil {
 		return err
 	}
-	if time.Since(n.renewed) > n.cfg.Lease*safeQuarts/4 {
-		cluster.Lapsed(n.front)
-	}
+	lapsed := time.Since(n.renewed) > n.cfg.Lease*safeQuarts/4
 	n.renewed = sent
 	for _, number := range numbers {
-		if epoch, ok := renewed[number]; ok && epoch == held[number].epoch() {
-			held[number].extend(sent)
-		} else {
+		switch epoch, ok := renewed[number]; {
+		case !ok || epoch != held[number].epoch():
 			held[number].lose(fmt.Errorf("%w: partition %d has another owner", ErrLeaseLost, number))
+		case lapsed: // its timer has not been heard of yet
+			held[number].lose(fmt.Errorf("%w: partition %d was renewed too late", ErrLeaseLost, number))
+		default:
+			held[number].extend(sent)
 		}
+	}
+	if lapsed {
+		cluster.Lapsed(n.front)
 	}
 	return nil
 }

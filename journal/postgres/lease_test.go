@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
@@ -227,6 +228,27 @@ func TestLeasesLeaveAServerThatMayOnlyBeRead(t *testing.T) {
 		_, err := n.tend()
 		return err == nil
 	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// A renewal that comes too late, before the timers of partitions are heard of, keeps none: what the node had of
+// the limits of the cluster is others' then.
+func TestALateRenewalKeepsNoPartition(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
+	n := c.node(c.url)
+	p := newPartition(n.Node, 0)
+	renew := func() {
+		require.NoError(t, onConnection(t.Context(), n.control, time.Minute, func(ctx context.Context, conn *pgx.Conn) error {
+			return n.renew(ctx, conn, &n.cfg.Name, map[int]*partition{0: p})
+		}))
+	}
+	renew()
+	require.NoError(t, p.acquire())
+	renew()
+	require.NoError(t, p.ctx.Err())
+	n.renewed = time.Now().Add(-n.cfg.Lease)
+	renew()
+	require.ErrorIs(t, context.Cause(p.ctx), ErrLeaseLost)
 }
 
 // The hint that the last partition is free is sent, although its node ends then: nobody has to
