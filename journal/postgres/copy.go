@@ -126,8 +126,8 @@ func (m *mover) atRest(ctx context.Context) error {
 	var name string
 	err := m.conn.QueryRow(ctx, in(m.cfg.Schema, `SELECT l.partition, coalesce(n.name, l.owner::text),
 		(extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint FROM {schema}.lease l LEFT JOIN {schema}.node n ON n.id = l.owner
-		WHERE l.owner IS NOT NULL AND l.expires >= clock_timestamp()
-		UNION ALL SELECT NULL, name, 0 FROM {schema}.node WHERE expires >= clock_timestamp() ORDER BY 1, 2 LIMIT 1`)).Scan(&partition, &name, &left)
+		WHERE l.owner IS NOT NULL AND l.expires `+lives+`
+		UNION ALL SELECT NULL, name, 0 FROM {schema}.node WHERE expires `+lives+` ORDER BY 1, 2 LIMIT 1`)).Scan(&partition, &name, &left)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil

@@ -157,9 +157,16 @@ func TestMoveWaitsForNodes(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.RemoveAll(to))
 
-	_, err = (&rig{}).newPool(t, c.url).Exec(t.Context(), in(c.schema, `INSERT INTO {schema}.node (id, name, expires)
-		VALUES (gen_random_uuid(), 'the idle one', clock_timestamp() + interval '1 minute')`))
-	require.NoError(t, err)
+	set := func(sql string) {
+		_, err := (&rig{}).newPool(t, c.url).Exec(t.Context(), in(c.schema, sql))
+		require.NoError(t, err)
+	}
+	set("INSERT INTO {schema}.node (id, name, expires) VALUES (gen_random_uuid(), 'of before', clock_timestamp() + interval '2 hours')")
+	set("UPDATE {schema}.lease SET owner = gen_random_uuid(), expires = clock_timestamp() + interval '2 hours'")
+	_, err = Export(t.Context(), c.url, c.config(), to)
+	require.NoError(t, err, "no lease is that long: the clock was set back")
+	require.NoError(t, os.RemoveAll(to))
+	set("INSERT INTO {schema}.node (id, name, expires) VALUES (gen_random_uuid(), 'the idle one', clock_timestamp() + interval '1 minute')")
 	inUse("the idle one is up")
 }
 

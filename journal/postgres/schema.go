@@ -223,13 +223,19 @@ var statementsSQL string
 // texts are statements by their names, with that of the schema in them, and its channel.
 type texts map[string]string
 
+// Leases and nodes whose time is in the next 61 minutes: no lease is longer, see statements.sql.
+const (
+	longest = "interval '61 minutes'"
+	lives   = "BETWEEN clock_timestamp() AND clock_timestamp() + " + longest
+)
+
 // textsFor returns them for a schema that was made at that time, with so many partitions: who does not know does
 // without those of callers, and without view and renew.
 func textsFor(schema string, made time.Time, partitions int) texts {
 	at := "timestamptz '" + made.Format("2006-01-02 15:04:05.999999-07:00") + "'"
 	same := fmt.Sprintf("(made = %s AND version = %d AND division = ", at, schemaVersion)
 	words := strings.NewReplacer("{written}", fmt.Sprintf("{schema}.same(%s, %d, %d)", at, partitions, schemaVersion),
-		"{same}", same+"$1)", "{same5}", same+"$5)", "{longest}", "interval '61 minutes'", "{end}", "(SELECT * FROM {schema}.tail WHERE partition = $1 ORDER BY number DESC LIMIT 1)")
+		"{same}", same+"$1)", "{same5}", same+"$5)", "{longest}", longest, "{lives}", lives, "{end}", "(SELECT * FROM {schema}.tail WHERE partition = $1 ORDER BY number DESC LIMIT 1)")
 	all := texts{"channel": channelOf(schema)}
 	for _, statement := range strings.Split(statementsSQL, "\n\n-- ")[1:] {
 		head, text, _ := strings.Cut(statement, "\n")
