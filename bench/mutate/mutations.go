@@ -447,6 +447,7 @@ var inRoot = []mutation{
 	{"starts of several keys that all ask for at the same moment", "executor/internal/limit/part.go", "p.retry += rand.Int64N(int64(quota.Grace))", "_ = rand.Int64N", gate{"./executor/internal/limit", "^TestStartsOfTheSameKeys$"}},
 	{"permits that nobody uses beyond the turn", "executor/internal/limit/part.go", "max(min(p.anew, p.asked+askAgain), p.failed)", "p.Turn", several},
 	{"permits that nobody else wanted at first and that wait for others", "executor/internal/limit/part.go", "max(min(p.anew, p.asked+askAgain), p.failed)", "max(p.anew, p.failed)", gate{"./executor/internal/limit", "^TestAPermitThatWaitsForAnother$"}},
+	{"a limit that is faster stands still", "executor/internal/quota/quota.go", "\tr.Next = min(r.Next, now+ahead+a.Ahead+a.Interval)\n", "", sharing},
 	{"a start for who has no permit", "executor/internal/quota/quota.go", "if a.Concurrent > 0 { // a start", "if false { // a start", several},
 	{"permits that others have", "executor/internal/quota/quota.go", "		free -= s.Permits\n", "", sharing},
 	{"permits that are not given back to others", "executor/internal/limit/part.go", "p.permits > p.share {", "p.permits > p.share && false {", keeping},

@@ -13,6 +13,7 @@ var inPostgres = []mutation{
 	{"seal before it may commit", "journal/commit.go", "\t\tover := c.turn()\n\t\tb, t, ok := c.seal()\n", "\t\tb, t, ok := c.seal()\n\t\tover := c.turn()\n", server("TestPartitionsTakeTurns")},
 	{"keep the turn", "journal/postgres/store.go", "			return func() { <-s.turns }\n", "			return func() {}\n", server("TestPartitionsTakeTurns")},
 	{"a full disk of the server is another error", "journal/postgres/store_parts.go", "case ok && refused.Code == diskFull:", "case ok && refused.Code == \"\":", server("TestServerDiskFull")},
+	{"a full disk after an attempt without an answer", "journal/postgres/store.go", "if doubt && errors.Is(err, format.ErrFull) {", "if doubt && err == nil {", server("TestServerDiskFullAfterAnAttemptWithoutAnAnswer")},
 	{"each fifth commit without what changes beside its block", "journal/postgres/store.go", "\tc := s.call(t)\n", "\tc := s.call(t)\n\tif c.number%5 == 4 {\n\t\tc.buckets, c.keys, c.values, c.sums = nil, nil, nil, nil\n\t}\n", server("TestWorlds")},
 	{"wait for a server after the store has ended", "journal/postgres/store.go", "return errors.Join(err, why)", "return why", server("TestWaitingEnds")},
 
@@ -35,6 +36,7 @@ var inPostgres = []mutation{
 	{"forget what was taken in", "journal/postgres/functions.sql", "INSERT INTO {schema}.taken (token) SELECT token FROM rows", "INSERT INTO {schema}.taken (token) SELECT token FROM rows WHERE false", server("TestPutAgain")},
 	{"a row is taken apart twice", "journal/postgres/functions.sql", " AND calls <> parts[1]", "", server("TestAnOwnerFromBeforeSplitsNothing")},
 	{"an error of the server refuses a row", "journal/postgres/intake.go", "return !server && ", "return (server || !server) && ", server("TestRowsWaitForTheServer")},
+	{"an executor ends because a middleware says so", "journal/postgres/inbox.go", "says && t.p.ended() ||", "says ||", server("TestAMiddlewareEndsNoInbox")},
 	{"the log has each pass that fails", "journal/postgres/inbox.go", "time.Since(told) >= tellEvery {", "time.Since(told) >= 0 {", server("TestRowsWaitForTheServer")},
 	{"give away what handlers are inside of", "journal/postgres/partition.go", "\t\tp.handlers.Wait()\n", "", server("TestAPartitionWaitsForItsHandlers")},
 	{"give the lease back beside handlers", "journal/postgres/partition.go", "&& p.lingering() == 0 {", "&& p.lingering() >= 0 {", server("TestAStopThatIsOverKeepsTheLeaseOfItsHandlers")},

@@ -129,10 +129,16 @@ func (a answer) receipts(items []item) []executor.Receipt {
 	return all
 }
 
+// ended reports whether the partition's executor has ended, or will.
+func (p *partition) ended() bool {
+	err := p.x.Err()
+	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
+}
+
 // gone reports whether err says that the partition's executor has ended, and it has: user code may say so of itself.
 func (p *partition) gone(err error) bool {
-	says := func(err error) bool { return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed) }
-	return !errors.As(err, new(*executor.BuriedError)) && (errors.Is(err, ErrLeaseLost) || says(err) && says(p.x.Err()))
+	says := errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
+	return !errors.As(err, new(*executor.BuriedError)) && (errors.Is(err, ErrLeaseLost) || says && p.ended())
 }
 
 // errOlder is the answer to a question as earlier versions had it.

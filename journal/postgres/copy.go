@@ -126,8 +126,8 @@ func (m *mover) atRest(ctx context.Context) error {
 	var name string
 	err := m.conn.QueryRow(ctx, in(m.cfg.Schema, `SELECT l.partition, coalesce(n.name, l.owner::text),
 		(extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint FROM {schema}.lease l LEFT JOIN {schema}.node n ON n.id = l.owner
-		WHERE l.owner IS NOT NULL AND l.expires >= clock_timestamp()
-		UNION ALL SELECT NULL, name, 0 FROM {schema}.node WHERE expires >= clock_timestamp() ORDER BY 1, 2 LIMIT 1`)).Scan(&partition, &name, &left)
+		WHERE l.owner IS NOT NULL AND l.expires `+lives+`
+		UNION ALL SELECT NULL, name, 0 FROM {schema}.node WHERE expires `+lives+` ORDER BY 1, 2 LIMIT 1`)).Scan(&partition, &name, &left)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
@@ -153,7 +153,7 @@ func (m *mover) noInbox(ctx context.Context, todo string) error {
 // still keeps nodes from taking partitions until the transaction ends, and waits for commits that are under way.
 func (m *mover) still(ctx context.Context) error {
 	if err := m.exec(ctx, "SELECT 1 FROM {schema}.lease ORDER BY partition FOR UPDATE NOWAIT"); err != nil {
-		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "55P03" {
+		if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == lockTimeout {
 			err = fmt.Errorf("%w: the lease of a partition is being changed, by a node, an import or a repartition", ErrInUse)
 		}
 		return err
@@ -296,9 +296,6 @@ func (c *class) write(ctx context.Context, u *union) error {
 	}
 	err := c.m.each(ctx, "write "+c.name, u, func(p *piece) error {
 		targets, err := c.to.route(p)
-		if err == nil {
-			err = checkIntake(p)
-		}
 		for _, i := range targets {
 			if err == nil {
 				err = p.add(builders[i])

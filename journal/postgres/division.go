@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -264,20 +263,6 @@ func indivisible(key string) error {
 			"only as many partitions as there are can have it", ErrIndivisible, name)
 	}
 	return fmt.Errorf("%w: state key %q is of no kind that this version knows; only as many partitions as there are can have it", ErrIndivisible, key)
-}
-
-// checkIntake returns an error for an offset of the inbox that an owner could not count on from:
-// a source of the same name that the journal had for itself.
-func checkIntake(p *piece) error {
-	const most = 1 << 62
-	if !isIntake(p.edit.Bucket, p.edit.Key) {
-		return nil
-	}
-	if v := p.edit.Value; len(v) != 8 || binary.BigEndian.Uint64(v) > most {
-		return fmt.Errorf("%w: the offset of the source %q is %x, and that name is this package's own; "+
-			"delete the offset with DeleteSourceOffset", ErrIndivisible, inboxSource, v)
-	}
-	return nil
 }
 
 // cutSized takes apart the length of a name, the name, and what follows, with a slash after

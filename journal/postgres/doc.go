@@ -94,7 +94,6 @@
 //     that seem to end later than any lease can are taken as ended. The time of day on nodes
 //     may be wrong, and jump: what is due, and EnqueuedAt, is by the server's clock. At and the like
 //     are set off by what that is ahead of the caller's; ticks of schedules are not.
-//   - The source "inbox" of each executor is this package's own, for FromSource.
 //   - Two calls at a time have no order, nor has what is enqueued in a transaction before
 //     that commits with what others enqueue meanwhile.
 //   - The crash recorder, the control socket and compaction are of a journal on a disk of
@@ -111,7 +110,8 @@
 //
 // [Migrate] makes the schema, once, and brings that of an earlier version up to date. Migrate first,
 // and then deploy: nodes of versions 1 and 2 go on beside those of this one, and those of version 2
-// may still be started. It locks the tables for a moment, a few seconds with a million state keys. [Open] checks the server, the schema and the number of
+// may still be started. It locks the tables for a moment, a few seconds with a million state keys, once no
+// transaction is open that has the inbox. [Open] checks the server, the schema and the number of
 // partitions; executor.Handle and the like register queues, on all nodes the same; Run serves. A
 // process that only enqueues, looks and acts does without Run. The connections must keep a session:
 // the README says more, and how to operate nodes. NOTIFY is a hint; without it the inbox is looked

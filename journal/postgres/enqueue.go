@@ -135,7 +135,8 @@ func guarded(f func() error) error {
 // is as durable as its synchronous_commit. Calls in one transaction keep their order.
 //
 // Transactions that notify commit one after the other, and so one in 50 ms of a node does. When
-// others commit later than that after the call, the owner finds the payload within a second.
+// others commit later than that after the call, the owner finds the payload within a second. The server
+// prepares no transaction that has notified: this is not for one of a two-phase commit.
 //
 // A payload has MaxPayloadBytes of Config.Executor at most; it is executor.ErrTooLarge otherwise.
 // What IdempotencyKey, FromSource and IfAbsent say is decided by the owner, when it takes the payload

@@ -72,9 +72,6 @@ var errTakerClosed = errors.New("postgres: the partition is not served any longe
 
 func newTaker(p *partition) (t *taker, err error) {
 	t = &taker{p: p, orders: map[string]string{"": deeds}, wake: make(chan struct{}, 1), next: newPass()}
-	if t.offset, _, err = p.x.SourceOffset(inboxSource); err != nil {
-		return nil, err
-	}
 	stats, err := p.x.Stats(p.ctx)
 	if err != nil {
 		return nil, err
@@ -280,10 +277,11 @@ func (t *taker) takePage(p *pass, page []inRow) (err error) {
 // errSplit is why the rows behind one that was split wait.
 var errSplit = errors.New("postgres: a row of the inbox was taken apart, because one of its calls was refused")
 
-// ends reports whether an error is about the executor, which has ended then, or will.
+// ends reports whether an error is about the executor, which has ended then, or will: a middleware may say so of itself.
 func (t *taker) ends(err error) bool {
 	ends := []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState, format.ErrClosed}
-	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) || t.p.ctx.Err() != nil || isTakeover(err)
+	says := slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
+	return says && t.p.ended() || t.p.ctx.Err() != nil || isTakeover(err)
 }
 
 func (t *taker) exec(sql string, args ...any) error {

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -144,6 +145,59 @@ func TestRefusedRowsAreKeptAndTold(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, n.front.Start(t.Context()))
 	require.Equal(t, 1000, <-ran)
+}
+
+// What a middleware says of a row keeps that one out, whatever it is: the executor of its partition has not ended.
+func TestAMiddlewareEndsNoInbox(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	producer := c.node(c.url)
+	says := map[string]error{"x": executor.ErrClosed, "y": executor.ErrFailed, "z": executor.ErrState}
+	for id := range says {
+		_, err := producer.q.Enqueue(t.Context(), id, 1)
+		require.NoError(t, err)
+	}
+	_, err := producer.q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, err)
+	owner := c.start(c.url, func(cfg *Config) {
+		cfg.Executor.Middleware = []executor.Middleware{{Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
+			for _, it := range call.Items {
+				if err := says[it.ID]; err != nil {
+					return fmt.Errorf("audit: %w", err)
+				}
+			}
+			return next(ctx)
+		}}}
+	})
+	c.await(map[string]int{"a": 1})
+	require.Eventually(t, func() bool { return cmpStats(t, owner.Node).Partitions[0].Refused == len(says) }, time.Minute, 10*time.Millisecond)
+}
+
+// What a program does to a source of its own, whatever its name, deletes no row that is on its way into the log.
+func TestNoSourceDeletesRows(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
+	_, err := c.node(c.url).q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, err)
+	inside, goOn := make(chan struct{}, 1), make(chan struct{})
+	owner := c.start(c.url, func(cfg *Config) {
+		cfg.Executor.Middleware = []executor.Middleware{{Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
+			poke(inside)
+			<-goOn
+			return next(ctx)
+		}}}
+	})
+	<-inside
+	c.serving(owner)
+	part := owner.owned(0)
+	require.NoError(t, part.x.SetSourceOffset(t.Context(), "inbox", 1000))
+	require.Equal(t, 1, c.rows(owner))
+	close(goOn)
+	c.await(map[string]int{"a": 1})
+	last, found, err := part.x.SourceOffset("inbox")
+	require.NoError(t, err)
+	require.True(t, found)
+	require.EqualValues(t, 1000, last)
 }
 
 // rawText takes texts as they are.
@@ -381,8 +435,11 @@ func TestRowsWaitForTheServer(t *testing.T) {
 		require.NoError(t, err)
 	}
 	sql("ALTER TABLE {schema}.side RENAME TO away")
-	for i := range 5 {
-		_, err := from.q.Enqueue(t.Context(), "id", i+1)
+	require.NoError(t, pgx.BeginFunc(t.Context(), from.pool, func(tx pgx.Tx) error { // whose key is looked for on the server
+		return EnqueueTx(t.Context(), tx, from.q, "id", 1, executor.IdempotencyKey("k"))
+	}))
+	for i := range 4 {
+		_, err := from.q.Enqueue(t.Context(), "id", i+2)
 		require.NoError(t, err)
 	}
 	c.says(n, "partition 0: the inbox can't be taken in", "42P01")

@@ -18,7 +18,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strandjobs/strand/executor/cluster"
 )
@@ -151,28 +150,24 @@ func (n *Node) tend() (next time.Duration, err error) {
 	held := maps.Clone(n.held)
 	n.mu.Unlock()
 
-	conn, err := n.control.Acquire(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Release()
-	if err := n.renew(ctx, conn, name, held); err != nil {
-		return 0, err
-	}
-	if name == nil {
-		return 0, nil
-	}
+	var v view
 	before := make([]head, len(n.seen))
-	for p := range before {
-		before[p] = n.seen[p].head()
-	}
-	v, err := n.look(ctx, conn)
+	err = onConnection(ctx, n.control, n.cfg.Lease/renewals, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		if err = n.renew(ctx, conn, name, held); err != nil || name == nil {
+			return err
+		}
+		for p := range before {
+			before[p] = n.seen[p].head()
+		}
+		v, err = n.look(ctx, conn)
+		return err
+	})
 	if errors.Is(err, errRemade) {
 		for _, p := range held {
 			p.lose(fmt.Errorf("%w: partition %d: %w", ErrLeaseLost, p.number, err))
 		}
 	}
-	if err != nil {
+	if err != nil || name == nil {
 		return 0, err
 	}
 	for p, h := range v.heads {
@@ -232,7 +227,7 @@ func (n *Node) condemn(number int, err error) {
 	}
 }
 
-func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held map[int]*partition) error {
+func (n *Node) renew(ctx context.Context, conn *pgx.Conn, name *string, held map[int]*partition) error {
 	sent := time.Now()
 	var numbers []int
 	for number, p := range held {
@@ -240,7 +235,6 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 			numbers = append(numbers, number)
 		}
 	}
-	forgetWarning(conn.Conn().PgConn())
 	rows, _ := conn.Query(ctx, n.texts["renew"], n.id, name, n.cfg.Lease.Milliseconds(), numbers, n.division)
 	var number int
 	var epoch int64
@@ -248,24 +242,28 @@ func (n *Node) renew(ctx context.Context, conn *pgxpool.Conn, name *string, held
 	if _, err := pgx.ForEachRow(rows, []any{&number, &epoch}, func() error { renewed[number] = epoch; return nil }); err != nil {
 		return err
 	}
-	if err := warned(conn.Conn().PgConn()); err != nil {
+	if err := warned(conn.PgConn()); err != nil {
 		return err
 	}
-	if time.Since(n.renewed) > n.cfg.Lease*safeQuarts/4 {
-		cluster.Lapsed(n.front)
-	}
+	lapsed := time.Since(n.renewed) > n.cfg.Lease*safeQuarts/4
 	n.renewed = sent
 	for _, number := range numbers {
-		if epoch, ok := renewed[number]; ok && epoch == held[number].epoch() {
-			held[number].extend(sent)
-		} else {
+		switch epoch, ok := renewed[number]; {
+		case !ok || epoch != held[number].epoch():
 			held[number].lose(fmt.Errorf("%w: partition %d has another owner", ErrLeaseLost, number))
+		case lapsed: // its timer has not been heard of yet
+			held[number].lose(fmt.Errorf("%w: partition %d was renewed too late", ErrLeaseLost, number))
+		default:
+			held[number].extend(sent)
 		}
+	}
+	if lapsed {
+		cluster.Lapsed(n.front)
 	}
 	return nil
 }
 
-func (n *Node) look(ctx context.Context, conn *pgxpool.Conn) (v view, err error) {
+func (n *Node) look(ctx context.Context, conn querier) (v view, err error) {
 	rows, _ := conn.Query(ctx, n.texts["view"], n.division)
 	v.owners, v.heads = make(map[int]owner), make(map[int]head)
 	var number *int
@@ -346,11 +344,19 @@ const longestFailure = 30 * time.Second
 
 // leave ends the candidacy, as far as the server answers.
 func (n *Node) leave(ctx context.Context) {
-	if _, err := n.control.Exec(ctx, n.texts["leave"], n.id); err != nil {
+	if err := n.command(ctx, "leave", n.id); err != nil {
 		n.log.Log(ctx, levelOf(err), "the node is a candidate until its lease ends", slog.Any("error", err))
 		return
 	}
 	n.notifier.tell(hintLease)
+}
+
+// command has the server do something about nodes and leases.
+func (n *Node) command(ctx context.Context, text string, args ...any) error {
+	return onConnection(ctx, n.control, housekeeping, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, n.texts[text], args...)
+		return err
+	})
 }
 
 // housekeeping is how often what nobody needs any longer is deleted.
@@ -364,7 +370,7 @@ func (n *Node) keepHouse() {
 		case <-time.After(housekeeping):
 		}
 		ctx, cancel := context.WithTimeout(n.base, housekeeping)
-		if _, err := n.control.Exec(ctx, n.texts["sweep"]); err != nil && n.base.Err() == nil {
+		if err := n.command(ctx, "sweep"); err != nil && n.base.Err() == nil {
 			n.log.Log(n.base, levelOf(err), "old rows of nodes and tokens can't be deleted", slog.Any("error", err))
 		}
 		_ = n.outbox.clock.read(ctx, n.control, readClock) // or a minute later

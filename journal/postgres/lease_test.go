@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -184,7 +186,7 @@ func TestALateRenewalBringsNoNodeBack(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Release()
 	nodes := func() int { return len(cmpStats(t, n.Node).Nodes) }
-	renew := func() { require.NoError(t, n.renew(t.Context(), conn, &n.cfg.Name, nil)) }
+	renew := func() { require.NoError(t, n.renew(t.Context(), conn.Conn(), &n.cfg.Name, nil)) }
 	renew()
 	renew()
 	require.Equal(t, 1, nodes())
@@ -195,13 +197,58 @@ func TestALateRenewalBringsNoNodeBack(t *testing.T) {
 
 	before := c.node(c.url) // its first one
 	before.leave(t.Context())
-	require.NoError(t, before.renew(t.Context(), conn, &before.cfg.Name, nil))
+	require.NoError(t, before.renew(t.Context(), conn.Conn(), &before.cfg.Name, nil))
 	require.Zero(t, nodes())
 	_, err = conn.Exec(t.Context(), n.texts["sweep"])
 	require.NoError(t, err)
 	var rows int
 	require.NoError(t, conn.QueryRow(t.Context(), in(c.schema, "SELECT count(*) FROM {schema}.node")).Scan(&rows))
 	require.Zero(t, rows)
+}
+
+// Sessions of a server that may only be read, as one that another has taken the place of, are not used again: what
+// is asked next is asked over a new connection.
+func TestLeasesLeaveAServerThatMayOnlyBeRead(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, time.Minute)
+	n := c.node(c.url)
+	var all []*pgxpool.Conn
+	for range n.control.Config().MaxConns {
+		conn, err := n.control.Acquire(t.Context())
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), "SET default_transaction_read_only = on")
+		require.NoError(t, err)
+		all = append(all, conn)
+	}
+	for _, conn := range all {
+		conn.Release()
+	}
+	require.Eventually(t, func() bool {
+		n.leave(t.Context()) // over the one or the other
+		_, err := n.tend()
+		return err == nil
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// A renewal that comes too late, before the timers of partitions are heard of, keeps none: what the node had of
+// the limits of the cluster is others' then.
+func TestALateRenewalKeepsNoPartition(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
+	n := c.node(c.url)
+	p := newPartition(n.Node, 0)
+	renew := func() {
+		require.NoError(t, onConnection(t.Context(), n.control, time.Minute, func(ctx context.Context, conn *pgx.Conn) error {
+			return n.renew(ctx, conn, &n.cfg.Name, map[int]*partition{0: p})
+		}))
+	}
+	renew()
+	require.NoError(t, p.acquire())
+	renew()
+	require.NoError(t, p.ctx.Err())
+	n.renewed = time.Now().Add(-n.cfg.Lease)
+	renew()
+	require.ErrorIs(t, context.Cause(p.ctx), ErrLeaseLost)
 }
 
 // The hint that the last partition is free is sent, although its node ends then: nobody has to

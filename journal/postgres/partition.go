@@ -169,7 +169,7 @@ func (p *partition) live() {
 func (p *partition) release() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.n.base), p.n.cfg.Lease)
 	defer cancel()
-	if _, err := p.n.control.Exec(ctx, p.n.texts["release"], p.number, p.n.id, p.epoch()); err == nil {
+	if err := p.n.command(ctx, "release", p.number, p.n.id, p.epoch()); err == nil {
 		p.n.notifier.tell(hintLease)
 	}
 }

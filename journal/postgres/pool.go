@@ -40,13 +40,13 @@ func newPool(ctx context.Context, url string, single bool, most int32) (*pgxpool
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		// A backend that waits for a lock notices that its client has gone; not all systems can.
 		_, _ = conn.Exec(ctx, "SET client_connection_check_interval = '2s'")
-		// What is compiled for a short statement takes longer than that; and a plan that reads a whole table,
-		// because it was small when the connection was young, is slow when an old snapshot has made it large.
-		_, _ = conn.Exec(ctx, "SELECT set_config(s, 'off', false) FROM unnest(ARRAY['jit', 'enable_seqscan', 'enable_bitmapscan']) s")
 		// Who waits for a lock has to see what the one before has written, whatever the role has.
 		if _, err := conn.Exec(ctx, "SET default_transaction_isolation = 'read committed'"); err != nil {
 			return err
 		}
+		// What is compiled for a short statement takes longer than that; and a plan that reads a whole table,
+		// because it was small when the connection was young, is slow when an old snapshot has made it large.
+		_, _ = conn.Exec(ctx, "SELECT set_config(s, 'off', false) FROM unnest(ARRAY['jit', 'enable_seqscan', 'enable_bitmapscan']) s")
 		return guardServer(ctx, conn, single, false)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)

@@ -55,7 +55,8 @@ var errOld = fmt.Errorf("%w", ErrNoSchema)
 
 // Migrate makes the tables of cfg, of which Schema and Partitions count, in the database at url, or brings them up to date, in
 // one transaction: they are there as a whole or as they were. Any number of programs may
-// call it at a time, and again; a schema that is as it should be is not touched. It needs
+// call it at a time, and again; a schema that is as it should be is not touched. While another transaction
+// has what is to be changed, as one with EnqueueTx or pg_dump, it waits, and keeps nobody from it for long. It needs
 // a role that may create in the schema, or the schema in the database; nothing here calls
 // it by itself.
 //
@@ -76,26 +77,49 @@ func Migrate(ctx context.Context, url string, cfg Config) (err error) {
 		return fmt.Errorf("postgres: migrate: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// Serialises those who migrate, and nothing else. It ends with the transaction.
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7282))", "strand migrate "+cfg.Schema); err != nil {
-			return fmt.Errorf("postgres: migrate: %w", err)
-		}
-		_, err := cfg.readSchema(ctx, tx)
-		if errors.Is(err, errOld) { // what nodes of that version call stays there, so that those which run go on
-			if _, err = tx.Exec(ctx, in(cfg.Schema, upgradeSQL+functionsSQL)); err != nil {
-				return fmt.Errorf("postgres: migrate: schema %q, to version %d.%d: %w", cfg.Schema, schemaVersion, schemaMinor, err)
-			}
-			_, err = cfg.readSchema(ctx, tx)
-		}
-		if errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows) {
-			err = create(ctx, tx, cfg)
-		}
-		if err != nil {
+	for pause := longestPause; ; {
+		err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return migrate(ctx, tx, cfg) })
+		refused, ok := errors.AsType[*pgconn.PgError](err)
+		if !ok || refused.Code != lockTimeout && refused.Code != deadlock {
 			return err
 		}
-		return leases(ctx, tx, cfg.Schema)
-	})
+		if ended := retryAfter(ctx, &pause); ended != nil {
+			return fmt.Errorf("%w: %w", ended, err)
+		}
+	}
+}
+
+// SQLSTATEs of a transaction that had to give way to others.
+const (
+	lockTimeout = "55P03"
+	deadlock    = "40P01"
+)
+
+// migrate is Migrate in one transaction, which sees what the one before it has made: whatever the role's isolation.
+func migrate(ctx context.Context, tx pgx.Tx, cfg Config) error {
+	// Serialises those who migrate, and nothing else. It ends with the transaction. What waits for another lock has
+	// nodes wait behind it, which is to be over before a lease is.
+	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 7282))", "strand migrate "+cfg.Schema)
+	if err == nil {
+		_, err = tx.Exec(ctx, "SET LOCAL lock_timeout = '300ms'")
+	}
+	if err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
+	}
+	_, err = cfg.readSchema(ctx, tx)
+	if errors.Is(err, errOld) { // what nodes of that version call stays there, so that those which run go on
+		if _, err = tx.Exec(ctx, in(cfg.Schema, upgradeSQL+functionsSQL)); err != nil {
+			return fmt.Errorf("postgres: migrate: schema %q, to version %d.%d: %w", cfg.Schema, schemaVersion, schemaMinor, err)
+		}
+		_, err = cfg.readSchema(ctx, tx)
+	}
+	if errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows) {
+		err = create(ctx, tx, cfg)
+	}
+	if err != nil {
+		return err
+	}
+	return leases(ctx, tx, cfg.Schema)
 }
 
 // undefinedColumn is the SQLSTATE of a statement with a column that the table does not have.
@@ -199,13 +223,19 @@ var statementsSQL string
 // texts are statements by their names, with that of the schema in them, and its channel.
 type texts map[string]string
 
+// Leases and nodes whose time is in the next 61 minutes: no lease is longer, see statements.sql.
+const (
+	longest = "interval '61 minutes'"
+	lives   = "BETWEEN clock_timestamp() AND clock_timestamp() + " + longest
+)
+
 // textsFor returns them for a schema that was made at that time, with so many partitions: who does not know does
 // without those of callers, and without view and renew.
 func textsFor(schema string, made time.Time, partitions int) texts {
 	at := "timestamptz '" + made.Format("2006-01-02 15:04:05.999999-07:00") + "'"
 	same := fmt.Sprintf("(made = %s AND version = %d AND division = ", at, schemaVersion)
 	words := strings.NewReplacer("{written}", fmt.Sprintf("{schema}.same(%s, %d, %d)", at, partitions, schemaVersion),
-		"{same}", same+"$1)", "{same5}", same+"$5)", "{longest}", "interval '61 minutes'", "{end}", "(SELECT * FROM {schema}.tail WHERE partition = $1 ORDER BY number DESC LIMIT 1)")
+		"{same}", same+"$1)", "{same5}", same+"$5)", "{longest}", longest, "{lives}", lives, "{end}", "(SELECT * FROM {schema}.tail WHERE partition = $1 ORDER BY number DESC LIMIT 1)")
 	all := texts{"channel": channelOf(schema)}
 	for _, statement := range strings.Split(statementsSQL, "\n\n-- ")[1:] {
 		head, text, _ := strings.Cut(statement, "\n")

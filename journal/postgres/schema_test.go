@@ -22,8 +22,11 @@ func TestMigrateTogether(t *testing.T) {
 	for range times(3, 30) {
 		cfg := Config{Schema: fmt.Sprint("together_", schemas.Add(1)), Partitions: 7}
 		ended := make(chan error)
-		for range 8 {
-			go func() { ended <- Migrate(t.Context(), url, cfg) }()
+		for _, level := range []string{"read committed", "repeatable read", "serializable", "serializable"} { // of their roles
+			strict := fmt.Sprint(url, "&default_transaction_isolation=", strings.ReplaceAll(level, " ", "%20"))
+			for range 2 {
+				go func() { ended <- Migrate(t.Context(), strict, cfg) }()
+			}
 		}
 		for range 8 {
 			require.NoError(t, <-ended)

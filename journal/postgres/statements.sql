@@ -1,7 +1,7 @@
 -- What stores, nodes and callers ask of the schema that they have opened. {end} is the row of tail that counts, found
 -- from the end of the index. {written} holds if the schema is the one that was opened still, and {same} if it is
 -- divided as $1 says, too. No lease is longer than {longest}, as in acquire: one with more left is of before the
--- server's clock was set back.
+-- server's clock was set back, and {lives} does not hold for when it expires.
 
 -- commit:
 SELECT {schema}.commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -49,7 +49,7 @@ WITH me AS (INSERT INTO {schema}.node AS n (id, name, expires)
 
 -- view: $1 the division that the node has opened the schema with
 SELECT NULL::integer, n.id, (extract(epoch FROM n.expires - clock_timestamp()) * 1000)::bigint, 0, 0
-	FROM {schema}.node n WHERE n.expires BETWEEN clock_timestamp() AND clock_timestamp() + {longest}
+	FROM {schema}.node n WHERE n.expires {lives}
 	UNION ALL SELECT l.partition, l.owner, CASE WHEN l.owner IS NULL OR l.expires > clock_timestamp() + {longest} THEN 0
 	ELSE (extract(epoch FROM l.expires - clock_timestamp()) * 1000)::bigint END, coalesce(t.epoch, 0), coalesce(t.number, 0)
 	FROM {schema}.lease l LEFT JOIN LATERAL (SELECT epoch, number FROM {schema}.tail WHERE partition = l.partition ORDER BY number DESC LIMIT 1) t ON true
@@ -117,8 +117,8 @@ SELECT pg_catalog.pg_advisory_xact_lock(schema, lock) FROM (SELECT DISTINCT (v.t
 	pg_catalog.hashtext(pg_catalog.encode(k, 'hex')) & 63 AS lock FROM {schema}.version v, unnest($1::bytea[]) k) l ORDER BY lock
 
 -- alive: nodes that may run jobs
-SELECT id::text FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND clock_timestamp() + {longest}
-	UNION SELECT owner::text FROM {schema}.lease WHERE owner IS NOT NULL AND expires BETWEEN clock_timestamp() AND clock_timestamp() + {longest}
+SELECT id::text FROM {schema}.node WHERE expires {lives}
+	UNION SELECT owner::text FROM {schema}.lease WHERE owner IS NOT NULL AND expires {lives}
 
 -- known:
 SELECT clock_timestamp(), convert_to(coalesce(p.state, ''), 'UTF8'), coalesce(p.until, 'epoch') FROM unnest($1::bytea[]) WITH ORDINALITY k (key, n) LEFT JOIN {schema}.permit p USING (key) ORDER BY n
@@ -135,7 +135,7 @@ WITH p AS (DELETE FROM {schema}.permit WHERE until < clock_timestamp()), t AS (D
 	DELETE FROM {schema}.node WHERE expires NOT BETWEEN clock_timestamp() - interval '1 hour' AND clock_timestamp() + {longest}
 
 -- nodes:
-SELECT id::text, name FROM {schema}.node WHERE expires BETWEEN clock_timestamp() AND clock_timestamp() + {longest}
+SELECT id::text, name FROM {schema}.node WHERE expires {lives}
 
 -- held:
 SELECT age, holder FROM {schema}.held($1)
@@ -144,6 +144,6 @@ SELECT age, holder FROM {schema}.held($1)
 SELECT partition, coalesce(o.owner::text, ''), coalesce(n.name, ''), coalesce(l.epoch, 0), o.since,
 	count(i.number) FILTER (WHERE i.refused IS NULL), count(i.refused)
 	FROM (SELECT generate_series(0, partitions - 1) AS partition FROM {schema}.version) all_of_them LEFT JOIN {schema}.lease l USING (partition)
-	LEFT JOIN LATERAL (SELECT l.owner, l.since WHERE l.expires BETWEEN clock_timestamp() AND clock_timestamp() + {longest}) o ON true
+	LEFT JOIN LATERAL (SELECT l.owner, l.since WHERE l.expires {lives}) o ON true
 	LEFT JOIN {schema}.node n ON n.id = o.owner LEFT JOIN {schema}.inbox i USING (partition)
 	GROUP BY partition, l.epoch, o.owner, o.since, n.name ORDER BY 1

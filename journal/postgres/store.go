@@ -203,8 +203,16 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 	return c
 }
 
-// settle commits c and finds out what has become of it, however long that takes.
-func (s *partitionStore) settle(c *call) error {
+// settle commits c and finds out what has become of it, however long that takes. What may be under way yet is
+// not refused for want of room: the next commit would have its number, and the answer about the one would
+// be taken for that about the other. After another error none follows in this epoch.
+func (s *partitionStore) settle(c *call) (err error) {
+	doubt := false
+	defer func() {
+		if doubt && errors.Is(err, format.ErrFull) {
+			err = fmt.Errorf("an attempt had no answer, and the next one: %v", err)
+		}
+	}()
 	for pause := firstPause; ; {
 		done, err := s.attempt(c)
 		if done && err == nil {
@@ -213,6 +221,7 @@ func (s *partitionStore) settle(c *call) error {
 		if err != nil && (refusedForGood(err) || s.within != nil) {
 			return translated(err)
 		}
+		doubt = true
 		committed, unknown := s.ask(c.number)
 		if committed || unknown != nil {
 			return unknown
@@ -348,12 +357,12 @@ func (s *partitionStore) with(silence time.Duration, f func(context.Context, *pg
 type intake struct {
 	mu     sync.Mutex
 	rows   map[int64]int64 // offsets by number
-	offset []byte          // nil: none
-	counts bool            // it was set by this owner; before that the server may have one, of an import
+	offset []byte          // that this owner has set; nil: none
 }
 
-// inboxSource is the source of [executor.FromSource] that stands for the inbox.
-const inboxSource = "inbox"
+// inboxSource is the source of [executor.FromSource] that stands for the inbox. No program has one of that name
+// by chance: what it accepted would delete rows that were not taken in.
+const inboxSource = "\x00inbox"
 
 // intakeKey is the state key of its offset.
 var intakeKey = "mark/" + inboxSource

@@ -125,16 +125,16 @@ func (n *intake) note(changes []format.Edit) {
 	defer n.mu.Unlock()
 	for _, e := range changes {
 		if isIntake(e.Bucket, e.Key) {
-			n.offset, n.counts = bytes.Clone(e.Value), true
+			n.offset = bytes.Clone(e.Value)
 		}
 	}
 }
 
 // last returns the offset that was set, if one was.
-func (n *intake) last() (offset []byte, counts bool) {
+func (n *intake) last() (offset []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return bytes.Clone(n.offset), n.counts
+	return bytes.Clone(n.offset)
 }
 
 // over forgets rows that are taken in, or were not and are to be noted again.

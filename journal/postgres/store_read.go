@@ -205,9 +205,7 @@ func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err 
 		return nil, nil
 	}
 	if isIntake(name, key) {
-		if offset, counts := s.intake.last(); counts {
-			return offset, nil
-		}
+		return s.intake.last(), nil
 	}
 	if err = s.one(&value, "get", s.partition, numberOf(name), key); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -180,10 +181,7 @@ func TestServerDiskFull(t *testing.T) {
 	require.NoError(t, err)
 	q, err := l.Queue(t.Context(), "q")
 	require.NoError(t, err)
-	// What the server says when a file can't grow.
-	r.exec(t, `CREATE FUNCTION {schema}.no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-		RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$`)
-	r.exec(t, "CREATE TRIGGER no_room BEFORE INSERT ON {schema}.block EXECUTE FUNCTION {schema}.no_room()")
+	r.noRoom(t)
 	ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("refused")}}, nil)
 	require.NoError(t, err)
 	require.ErrorIs(t, ticket.Wait(t.Context()), journal.ErrFull)
@@ -194,6 +192,47 @@ func TestServerDiskFull(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	require.NoError(t, l.Close())
+}
+
+// noRoom has the server of a rig refuse blocks, with what it says when a file can't grow.
+func (r *rig) noRoom(t *testing.T) {
+	t.Helper()
+	r.exec(t, `CREATE FUNCTION {schema}.no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$`)
+	r.exec(t, "CREATE TRIGGER no_room BEFORE INSERT ON {schema}.block EXECUTE FUNCTION {schema}.no_room()")
+}
+
+// A commit that may be under way yet is not refused for want of room: the next one would have its number, and
+// what became of the first would be taken for it.
+func TestServerDiskFullAfterAnAttemptWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Shared(t)
+	r := newRig(t, server.URL(), 1)
+	proxy := NewProxy(t, server.Addr())
+	s := r.own(t, r.newPool(t, proxy.URL(server.URL())), 0)
+	s.patience = 100 * time.Millisecond
+	l, err := journal.OpenStore(s, journal.Config{})
+	require.NoError(t, err)
+	q, err := l.Queue(t.Context(), "q")
+	require.NoError(t, err)
+	r.noRoom(t)
+	held, release := proxy.Hold("refused")
+	release = sync.OnceFunc(release)
+	defer release()
+	refused, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("refused")}}, nil)
+	require.NoError(t, err)
+	<-held
+	err = refused.Wait(t.Context())
+	require.ErrorIs(t, err, journal.ErrUnknown)
+	require.NotErrorIs(t, err, journal.ErrFull)
+	r.exec(t, "DROP TRIGGER no_room ON {schema}.block")
+	release()
+	kept, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("kept")}}, nil)
+	if err == nil {
+		err = kept.Wait(t.Context())
+	}
+	require.ErrorIs(t, err, journal.ErrFailed, "whoever opens the partition finds out")
+	_ = l.Close()
 }
 
 // A row of the inbox goes in the commit that takes it in; when it is not there, nothing is

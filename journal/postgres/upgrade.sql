@@ -1,4 +1,5 @@
--- What brings the tables of earlier versions up to date.
+-- What brings the tables of earlier versions up to date. What others have for long comes before the leases.
+LOCK TABLE {schema}.inbox, {schema}.taken, {schema}.lease IN ACCESS EXCLUSIVE MODE;
 ALTER TABLE {schema}.lease ADD COLUMN IF NOT EXISTS since timestamptz;
 ALTER TABLE {schema}.taken ADD COLUMN IF NOT EXISTS answer text;
 CREATE TABLE IF NOT EXISTS {schema}.permit (key bytea PRIMARY KEY, state text NOT NULL, until timestamptz NOT NULL) WITH (fillfactor = 20);

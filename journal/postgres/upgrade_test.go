@@ -124,3 +124,36 @@ func TestMigrateFrom2(t *testing.T) {
 	require.NoError(t, Look(t.Context(), c.url, c.config(), func(s Stats, _ []*journal.View) error { stats = s; return nil }))
 	require.Equal(t, PartitionStats{Partition: 1, Epoch: 1}, stats.Partitions[1])
 }
+
+// While a transaction has the inbox, as one with EnqueueTx does, Migrate keeps no lease from being renewed: it waits
+// with nothing in its hands, and brings the schema up to date when that has ended.
+func TestMigrateWaitsWithoutTheLeases(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 2, time.Second)
+	n := c.start(c.url)
+	c.serving(n)
+	conn := connect(t, c.url)
+	_, err := conn.Exec(t.Context(), in(c.schema, "UPDATE {schema}.version SET minor = 4"))
+	require.NoError(t, err)
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, EnqueueTx(t.Context(), tx, n.q, "a", 1))
+	epochs := func() (all []int64) {
+		rows, _ := n.pool.Query(t.Context(), in(c.schema, "SELECT epoch FROM {schema}.tail ORDER BY partition"))
+		all, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+		require.NoError(t, err)
+		return all
+	}
+	before := epochs()
+	soon, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	require.ErrorIs(t, Migrate(soon, c.url, Config{Schema: c.schema}), context.DeadlineExceeded)
+	done := make(chan error, 1)
+	go func() { done <- Migrate(t.Context(), c.url, Config{Schema: c.schema}) }()
+	time.Sleep(2 * time.Second)
+	require.Len(t, n.Partitions(), 2)
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-done)
+	c.await(map[string]int{"a": 1})
+	require.Equal(t, before, epochs(), "nobody has had to take them again")
+}

@@ -21,7 +21,8 @@
 // # What is not
 //
 // A start that was not used is lost, unless it was the last one that was given, and its return is heard of.
-// Which process gets the next one is a matter of who asks. Census: none.
+// Which process gets the next one is a matter of who asks. While processes differ in the law of a key, as in a deploy,
+// the fastest one counts. Census: none.
 package quota
 
 import (
@@ -94,12 +95,15 @@ type Answer struct {
 
 // Agree answers a process, and forgets those that don't live.
 func (r *Row) Agree(now int64, self string, lives func(process string) bool, a Ask) (to Answer) {
+	r.Said = min(r.Said, now) // or the clock was set back, and nothing would be news
 	if p := a.Pauses; p.New && now-p.Age >= r.Said {
 		if r.Said = now - p.Age; !p.Least || r.Paused < now+p.For {
 			r.Paused = now + p.For
 		}
 	}
-	to.Paused = max(r.Paused-now, 0)
+	if to.Paused = max(r.Paused-now, 0); to.Paused == 0 {
+		r.Paused = 0 // nor is what is over anything then
+	}
 	r.Shares = slices.DeleteFunc(r.Shares, func(s Share) bool { return s.Process != self && !lives(s.Process) })
 	r.permit(now, self, a, &to)
 	if a.Concurrent > 0 { // a start without a permit would be lost
@@ -170,6 +174,8 @@ func (r *Row) start(now int64, a Ask, to *Answer) {
 	if a.Unused > 0 && r.Next == a.After { // as if they had not been given
 		r.Next -= int64(a.Unused) * a.Interval
 	}
+	// No later than where a start that is given now would leave it: another law, or a clock that was ahead, did.
+	r.Next = min(r.Next, now+ahead+a.Ahead+a.Interval)
 	defer func() { to.After = r.Next }()
 	for range min(a.Starts, starts) {
 		at := max(now, r.Paused, r.Next-a.Ahead)

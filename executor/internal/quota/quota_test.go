@@ -179,6 +179,20 @@ func TestPauseOfAll(t *testing.T) {
 	}
 }
 
+// What was given by a slower law, or when the clock was ahead, keeps nobody waiting for longer than the law that
+// is asked with has it.
+func TestALimitThatIsFasterNow(t *testing.T) {
+	all := func(string) bool { return true }
+	for name, later := range map[string]int64{"another law": 1e18, "the clock was set back": 1e18 - int64(time.Hour)} {
+		var r quota.Row
+		r.Agree(1e18, "a", all, quota.Ask{Interval: int64(time.Hour), Starts: 1, Pauses: quota.Pause{New: true}})
+		of := quota.Ask{Interval: int64(time.Millisecond), Starts: 1}
+		require.Less(t, r.Agree(later, "a", all, of).Retry, int64(time.Second), name)
+		of.Pauses = quota.Pause{New: true, For: 5}
+		require.Equal(t, int64(5), r.Agree(later, "a", all, of).Paused, name)
+	}
+}
+
 func TestWhatIsStored(t *testing.T) {
 	_, err := quota.Stored{State: []byte("{")}.Read()
 	require.Error(t, err)
