@@ -271,9 +271,12 @@ func TestALargeCallWaitsForTheRoomToCarryIt(t *testing.T) {
 			held, err := l.Arrived(t.Context(), ticket.Position(0))
 			require.NoError(t, err)
 			require.True(t, held)
-			l.Record(&Change{Ended: *refs})
+			synctest.Wait()
+			over := *refs
 			*refs = nil
+			l.Record(&Change{Ended: over})
 			time.Sleep(time.Second)
+			synctest.Wait()
 			require.Len(t, *refs, 1)
 		},
 		"follow-ups": func(t *testing.T, l *Log, queue uint32, refs *[]Ref) {
@@ -281,14 +284,17 @@ func TestALargeCallWaitsForTheRoomToCarryIt(t *testing.T) {
 			require.True(t, l.TakeRoom(nil, Room{Bytes: 100 << 10}))
 			l.GiveRoomBack(100 << 10)
 			require.False(t, l.TakeRoom(t.Context().Done(), room))
-			l.Record(&Change{Ended: *refs})
+			synctest.Wait()
+			over := *refs
 			*refs = nil
+			l.Record(&Change{Ended: over})
 			require.NoError(t, l.Settled(t.Context()))
 			require.True(t, l.TakeRoom(t.Context().Done(), room))
 			c := &Change{Room: room.Bytes}
 			c.FollowUps.Entries = []Entry{{Queue: queue, ID: []byte("follow-up"), Payload: make([]byte, large)}}
 			l.Record(c)
 			time.Sleep(time.Second)
+			synctest.Wait()
 			require.Len(t, *refs, 1)
 		},
 	}
@@ -325,6 +331,7 @@ func TestALargeCallThatCanNeverBeCarried(t *testing.T) {
 		_, err = l.Post(t.Context(), []Entry{{Queue: queue, ID: []byte("posted"), Payload: make([]byte, 600<<10)}}, nil)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Len(t, refs, 1)
 		require.ErrorIs(t, l.Err(), ErrFull, "nothing is kept for it")
 		l.Record(&Change{Ended: refs})
