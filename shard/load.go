@@ -160,14 +160,12 @@ func LoadAll(cores []*Core, pending [][]journal.Ref, route func(id []byte) int, 
 }
 
 // end has a part of the cores end the loading, so that who has them loaded knows what has merged.
-func (l *loader) end(part int) error {
+func (l *loader) end(part int) (err error) {
 	for i := part; i < len(l.cores); i += len(l.weights) {
 		l.cores[i].Loaded()
-		if err := l.cores[i].Err(); err != nil {
-			return err
-		}
+		err = cmp.Or(err, l.cores[i].Err())
 	}
-	return nil
+	return err
 }
 
 // page has the cores take in a page, in strides.

@@ -342,7 +342,7 @@ var inRoot = []mutation{
 	{"suspect who was held", "journal/internal/crash/suspicion.go", "if len(known) == 0 && d.lived", "if len(known) > len(before) && d.lived", guilt},
 	{"let causes acquit each other", "journal/internal/crash/suspicion.go", "_, was := before[p]; return !was", "_, was := before[p]; return was || !was", guilt},
 	{"forget what speaks against a state that was superseded at the start", "shard/core.go", "	if to != at {", "	if to == 0 {", suspects},
-	{"forget what speaks against a payload that was merged at the start", "executor/internal/work/work.go", "		s.Position = core.Successor(s.Position, s.Set)\n", "		core.Successor(s.Position, s.Set)\n", gate{"./executor", "^TestAMergedPayload"}},
+	{"forget what speaks against a payload that was merged at the start", "shard/load.go", "		l.cores[i].Loaded()\n", "", gate{"./shard", "^TestSuccessorOf"}},
 	{"suspect jobs of a restart", "journal/internal/crash/death.go", "booted != Boot() && booted != 0", "booted != Boot() && booted == 1", deaths},
 	{"lock again what was unlocked since", "journal/fulldisk.go", "		late.Key = nil\n", "		_ = late\n", keys},
 	{"leave out what ended while its block had no room", "journal/remainder.go", "		case off >= b.carried,", "		case b.Block.Ended(uint32(off)):\n		case off >= b.carried,", pieces},

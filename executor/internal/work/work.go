@@ -150,8 +150,7 @@ func (q *Queue) Open(first int, actors *actor.System, wall func() time.Time) (su
 	}
 	for _, s := range suspects {
 		core := cores[q.Shards.Index([]byte(s.ID))]
-		s.Position = core.Successor(s.Position, s.Set)
-		if s.Held() || s.GivenUp() {
+		if s.Position = core.Successor(s.Position, s.Set); s.Held() || s.GivenUp() {
 			core.Hold(s.ID, shard.HoldSuspect)
 		}
 	}
