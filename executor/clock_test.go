@@ -13,6 +13,24 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
+// How old an idempotency key is, is by the clock that all owners of a journal have.
+func TestKeysAgeByTheClockOfTheJournal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := openOn(t, new(journal.Memory), executor.Config{})
+		q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{})
+		again := func(ahead time.Duration) bool {
+			x.SetClock(func() time.Time { return time.Now().Add(ahead) })
+			r, err := q.Enqueue(t.Context(), "a", "x", executor.IdempotencyKey("k"))
+			require.NoError(t, err)
+			return r.Duplicate
+		}
+		require.False(t, again(-48*time.Hour))
+		require.True(t, again(-47*time.Hour))
+		require.False(t, again(0), "a day is over")
+		stop(t, x)
+	})
+}
+
 // The clock was wrong when the jobs were enqueued, or is wrong now. What should
 // have been done long ago is done at once; what is due in an absurd future is
 // reported, and a person can run it.

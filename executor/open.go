@@ -189,6 +189,7 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 // newCalls returns what calls that enqueue need of the executor.
 func (x *Executor) newCalls() *submit.Engine {
 	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
+	x.once.Now = func() time.Time { return x.clock() }
 	calls := &submit.Engine{
 		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes, Err: x.Err, Exempt: x.owns,
 		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting},

@@ -226,18 +226,10 @@ func (s *partitionStore) settle(c *call) (err error) {
 		if committed || unknown != nil {
 			return unknown
 		}
-		if err := s.rest(&pause, err); err != nil { // and once more
-			return err
+		if ended := retryAfter(s.ctx, &pause); ended != nil { // and once more
+			return errors.Join(ended, err)
 		}
 	}
-}
-
-// rest waits until the next attempt.
-func (s *partitionStore) rest(pause *time.Duration, why error) error {
-	if err := retryAfter(s.ctx, pause); err != nil {
-		return errors.Join(err, why)
-	}
-	return nil
 }
 
 // attempt calls the server once. It reports whether c is there; after an error that is not

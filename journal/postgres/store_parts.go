@@ -58,18 +58,20 @@ func refusedForGood(err error) bool {
 
 // translated is an error in the words of a store.
 func translated(err error) error {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	stated, _ := errors.AsType[interface { // of any driver
+	stated, ok := errors.AsType[interface { // of any driver
 		error
 		SQLState() string
 	}](err)
-	switch {
-	case stated != nil && stated.SQLState() == otherSchema:
+	if !ok {
+		return err
+	}
+	switch stated.SQLState() {
+	case otherSchema:
 		return fmt.Errorf("%w: %w", errRemade, err)
-	case ok && refused.Code == diskFull:
+	case diskFull:
 		return fmt.Errorf("%w: the server: %w", format.ErrFull, err)
-	case ok && (refused.Code == "XX001" || refused.Code == "XX002"): // its own checks of pages and indexes
-		return &format.CorruptError{Reason: "the server: " + refused.Message}
+	case "XX001", "XX002": // its own checks of pages and indexes
+		return &format.CorruptError{Reason: "the server: " + stated.Error()}
 	}
 	return err
 }

@@ -39,11 +39,11 @@ func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error
 		case errors.Is(err, format.ErrCorrupt), errors.Is(err, ErrFenced), errors.Is(err, ErrBehind), refusedForGood(err), s.within != nil: // what has failed in a transaction has failed
 			return &serverError{translated(err)}
 		}
-		if err := s.rest(&pause, err); err != nil {
-			if errors.Is(err, format.ErrClosed) {
+		if ended := retryAfter(s.ctx, &pause); ended != nil {
+			if errors.Is(ended, format.ErrClosed) {
 				return format.ErrClosed
 			}
-			return err
+			return errors.Join(ended, err)
 		}
 	}
 }

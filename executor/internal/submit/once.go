@@ -15,7 +15,8 @@ import (
 // same one through one after the other. Any goroutine may call its methods.
 type Book struct {
 	Log      *journal.Log
-	TTL      time.Duration   // of a key
+	TTL      time.Duration // of a key
+	Now      func() time.Time
 	Volatile bool            // the journal is in memory
 	Failed   <-chan struct{} // closed when outcomes are known no more
 	Failure  func() error    // why
@@ -51,9 +52,9 @@ func (c *Conditions) gates() []string {
 }
 
 // sets returns what is written with n payloads that are accepted.
-func (c *Conditions) sets(first journal.Position, n int) (sets []journal.Set) {
+func (c *Conditions) sets(now time.Time, first journal.Position, n int) (sets []journal.Set) {
 	if c.Key != "" {
-		sets = append(sets, journal.Set{Key: c.stateKey, Value: statekey.Idempotency{At: time.Now().UnixNano(), First: first, N: n}.Encode()})
+		sets = append(sets, journal.Set{Key: c.stateKey, Value: statekey.Idempotency{At: now.UnixNano(), First: first, N: n}.Encode()})
 	}
 	for _, s := range c.Sources {
 		sets = append(sets, journal.Set{Key: statekey.OffsetPrefix + s.Name, Value: statekey.Offset(s.Offset)})
@@ -120,7 +121,7 @@ func read[V any](log *journal.Log, key string, parse func([]byte) (V, error)) (v
 	return v, true, nil
 }
 
-func (b *Book) expired(k statekey.Idempotency) bool { return time.Since(time.Unix(0, k.At)) >= b.TTL }
+func (b *Book) expired(k statekey.Idempotency) bool { return b.Now().Sub(time.Unix(0, k.At)) >= b.TTL }
 
 // Offset returns the last offset of a source.
 func (b *Book) Offset(name string) (offset int64, found bool, err error) {

@@ -17,12 +17,12 @@ func newBook(t *testing.T) *Book {
 	log, err := journal.OpenMemory(nil, journal.Config{Deliver: func(*journal.Delivery) {}, Failed: func(err error) { t.Error(err) }})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
-	return &Book{Log: log, TTL: time.Hour, Failed: make(chan struct{})}
+	return &Book{Log: log, TTL: time.Hour, Now: time.Now, Failed: make(chan struct{})}
 }
 
 // accept writes what a call says of itself, as if it had been accepted.
 func accept(t *testing.T, b *Book, c *Conditions, first journal.Position, n int) {
-	b.Log.Record(&journal.Change{Sets: c.sets(first, n)})
+	b.Log.Record(&journal.Change{Sets: c.sets(b.Now(), first, n)})
 	require.NoError(t, b.Log.Settled(t.Context()))
 }
 

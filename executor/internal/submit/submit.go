@@ -269,7 +269,7 @@ func (o *Submission) sets() func(first journal.Position) []journal.Set {
 		if c == nil {
 			return locked.Sets(first)
 		}
-		return append(c.sets(first, n), locked.Sets(first)...)
+		return append(c.sets(o.to.Once.Now(), first, n), locked.Sets(first)...)
 	}
 }
 
