@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,9 +218,9 @@ func TestLaralocker_A03_KeptSlotOfARetryThatWaits(t *testing.T) {
 				}}
 				cfg := executor.QueueConfig[string]{RetryIn: always(time.Minute)}
 				limit := must(executor.NewLimit(x, "l", executor.LimitConfig{Concurrent: 1}))
-				busy := ""
+				var slow atomic.Bool
 				cfg.Conditions.Limits = []executor.LimitOf[string]{{Limit: limit, Key: func(id, _ string) string {
-					if id == busy {
+					if id == "a" && slow.Load() {
 						time.Sleep(time.Second)
 					}
 					return map[bool]string{true: id, false: "k"}[skip || id == "c"]
@@ -231,7 +232,7 @@ func TestLaralocker_A03_KeptSlotOfARetryThatWaits(t *testing.T) {
 				enqueue(t, q, "b", "")
 				time.Sleep(30 * time.Second)
 				if skip {
-					busy = "a" // its retry is paused in the function
+					slow.Store(true) // its retry is paused in the function
 					time.Sleep(30*time.Second + 500*time.Millisecond)
 					_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs("tickets", "a"))
 					require.NoError(t, err)
