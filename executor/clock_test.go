@@ -19,7 +19,7 @@ func TestKeysAgeByTheClockOfTheJournal(t *testing.T) {
 		x := openOn(t, new(journal.Memory), executor.Config{})
 		q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{})
 		again := func(ahead time.Duration) bool {
-			x.SetClock(func() time.Time { return time.Now().Add(ahead) })
+			x.SetKeyClock(func() time.Time { return time.Now().Add(ahead) })
 			r, err := q.Enqueue(t.Context(), "a", "x", executor.IdempotencyKey("k"))
 			require.NoError(t, err)
 			return r.Duplicate

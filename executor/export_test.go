@@ -93,6 +93,9 @@ func (x *Executor) WaitAndQuit(queue string, f func()) {
 // SetClock has what is accepted from now on get its time from another clock.
 func (x *Executor) SetClock(now func() time.Time) { x.clock = now }
 
+// SetKeyClock has idempotency keys age by another clock, as they do over a log of several processes.
+func (x *Executor) SetKeyClock(now func() time.Time) { x.once.Now = now }
+
 // ProgressOfWorkers returns what the handlers that run have said of their progress.
 func (x *Executor) ProgressOfWorkers() (all []inspect.ProgressReport) {
 	for _, h := range x.crew.Hands(time.Now()) {

@@ -113,6 +113,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		dir:      cmp.Or(dir, "in memory"),
 		crew:     work.Crew{Engine: &engine.Engine{Dispatcher: dispatch.New(policyOf(cfg.Scheduler))}},
 		seed:     maphash.MakeSeed(),
+		once:     submit.Book{Now: time.Now},
 		queues:   registry{queues: make(map[string]*queue)},
 		failed:   make(chan struct{}),
 		told:     make(chan struct{}),
@@ -142,7 +143,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	opened := x.log.Stats()
 	x.opening = opened.Since
 	if x.common = opened.Now; x.common != nil {
-		x.clock, x.wall = x.common, x.common
+		x.clock, x.wall, x.once.Now = x.common, x.common, x.common
 	}
 	x.ledger = &admit.Ledger{Log: x.log}
 	x.graph.Lists = x.queues.conditions
@@ -189,7 +190,6 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 // newCalls returns what calls that enqueue need of the executor.
 func (x *Executor) newCalls() *submit.Engine {
 	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
-	x.once.Now = func() time.Time { return x.clock() }
 	calls := &submit.Engine{
 		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes, Err: x.Err, Exempt: x.owns,
 		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting},
