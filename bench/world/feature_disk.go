@@ -58,4 +58,7 @@ func (w *world) room() {
 	w.full.Store(false)
 	w.disarm()
 	w.test.HasRoom()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state["room"] = time.Now()
 }

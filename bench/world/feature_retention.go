@@ -1,14 +1,23 @@
 package world
 
-import "github.com/strandjobs/strand/executor"
+import (
+	"cmp"
+	"time"
+
+	"github.com/strandjobs/strand/executor"
+)
 
 // What is dead is kept for some time, or some of it.
 var keeping = &feature{
 	name: "retention", claims: "Retention.Age Retention.Count",
-	plan:  []string{"cancel", "cancel"},
-	queue: func(d *draw, l line) { l.set("keep", d.one("1", "3", "30s")) },
+	plan: []string{"cancel", "cancel"},
+	queue: func(d *draw, l line) {
+		if l.set("keep", d.one("1", "3", "30s")); l.str("keep") == "30s" || d.chance(2) {
+			l.set("keepfor", "30s")
+		}
+	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
-		cfg.DeadLetters.Retention = executor.Retention{Count: q.conf.num("keep"), Age: q.conf.dur("keep")}
+		cfg.DeadLetters.Retention = executor.Retention{Count: q.conf.num("keep"), Age: cmp.Or(q.conf.dur("keepfor"), q.conf.dur("keep"))}
 	},
 	calm: func(w *world, c *census) {
 		for _, q := range c.stats.Queues {
@@ -20,6 +29,15 @@ var keeping = &feature{
 				w.fail("kept: %s has %d dead payloads, of %s", q.Name, q.Dead, queue.conf.str("keep"))
 			}
 		}
+		for _, q := range w.queues {
+			for id, job := range c.jobs[q.name] {
+				for _, d := range job.Dead { // what is due goes a 64th later, and again a minute after it has found no room
+					if age := time.Since(d.At); q.conf.dur("keepfor") > 0 && age > q.conf.dur("keepfor")*17/16 && w.town == nil && w.deletes() {
+						w.fail("kept: a payload of %s/%s is dead since %v", q.name, id, age)
+					}
+				}
+			}
+		}
 	},
 }
 
@@ -29,4 +47,10 @@ var keeping = &feature{
 func (w *world) expired(i *item) bool {
 	q := w.queueOf(i.queue)
 	return q != nil && q.conf.has("keep") && (i.doom > 0 || q.conf.has("lane") && q.conf.has("locks"))
+}
+
+// deletes reports whether what was kept for too long is gone: the clock was not set, and the disk has had room for a while.
+func (w *world) deletes() bool {
+	room, _ := w.state["room"].(time.Time)
+	return len(w.clocks()) == 0 && !w.full.Load() && !w.slow && time.Since(room) > 5*time.Minute
 }

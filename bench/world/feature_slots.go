@@ -13,12 +13,15 @@ import (
 // never comes again.
 var numbering = &feature{
 	name: "slots", apart: true, claims: `Conditions.Slots NewSlots Slots.Of Slots.Clear Slots.Reset Slots.Snapshot Inspector.Slots Advanced.SlotTTL
-		SlotsConfig.Next SlotsConfig.TTL`,
+		SlotsConfig.Next SlotsConfig.TTL SlotsConfig.KeepOnFailure`,
 	plan: []string{"2s:ok", "2s:fail", "clear", "1s:clear"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{"clear": clearSlot},
 	world: func(d *draw, l line) {
 		if d.chance(2) {
 			l.set("slotttl", "1h")
+		}
+		if d.chance(2) {
+			l.set("keepslots", "yes")
 		}
 	},
 	config: func(w *world, cfg *executor.Config) { cfg.Advanced.SlotTTL = w.conf.dur("slotttl") },
@@ -29,7 +32,7 @@ var numbering = &feature{
 		}
 	},
 	begin: func(w *world, x *executor.Executor) {
-		slots, err := executor.NewSlots(x, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }, TTL: slotTTL(w)})
+		slots, err := executor.NewSlots(x, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }, TTL: slotTTL(w), KeepOnFailure: w.conf.has("keepslots")})
 		if err != nil {
 			w.fail("NewSlots: %v", err)
 		}
@@ -67,19 +70,32 @@ var numbering = &feature{
 		}
 		r.slot = n
 		for _, i := range r.items {
+			if i.kept.slot != 0 && i.kept.slot != n && i.kept.by == (attempt{r.life, r.attempt - 1}) && time.Now().Before(i.kept.until) {
+				w.fail("slots: %s/%s has %d, and its retry was to have %d", r.queue.name, r.id, n, i.kept.slot)
+			}
 			if w.moves(n) {
 				i.slot = n
 			}
 		}
 	},
 	peek: func(w *world) { w.peekSlots() },
-	ended: func(_ *world, r *run, err error) {
+	ended: func(w *world, r *run, err error) {
 		for _, i := range r.items {
-			if err != nil {
+			if i.kept = (keptSlot{}); err != nil {
 				i.slot = 0 // it was given back
+			}
+			if err == errPlanned && !r.full && r.queue.conf.str("shape") == "handle" && w.conf.has("keepslots") {
+				i.kept = keptSlot{r.slot, attempt{r.life, r.attempt}, time.Now().Add(30 * time.Minute)} // the TTL counts from within the run
 			}
 		}
 	},
+}
+
+// keptSlot is a number that a job keeps which has failed, until its retry.
+type keptSlot struct {
+	slot  int // 0: none
+	by    attempt
+	until time.Time
 }
 
 // slotTTL is what the slots say themselves; 0: the executor says it.
@@ -118,7 +134,7 @@ func resetSlots(w *world, l line) {
 	}
 	w.mu.Lock()
 	for _, i := range w.ledger.items { // others may have it when its job has ended
-		i.slot = 0
+		i.slot, i.kept = 0, keptSlot{}
 	}
 	w.mu.Unlock()
 	ctx, cancel := w.context(l)

@@ -85,6 +85,7 @@ type item struct {
 	ended   int               // the epoch in which a call of a handler with it has ended
 	passed  *item             // what began before it, where it may have closed a circle; nil: nothing did
 	slot    int               // of its last run
+	kept    keptSlot          // by its last run, for the next one
 	cleared attempt           // in which its handler gave that back
 	buried  bool              // it was dead once, or may have been between two censuses
 	hurried bool              // a person has had to do with it

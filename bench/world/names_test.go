@@ -21,7 +21,7 @@ var elsewhere = map[string]string{
 		Locks.WhenBlocked`,
 	"the numbers of a world begin at zero, have one TTL, and never run out: see TestLaralocker_A02_StartFrom, TestLaralocker_A05_TTLOfAJob and TestLaralocker_NoFreeSlot": `SlotsConfig.StartFrom
 		SlotsConfig.TTLOf SlotsConfig.MaxSteps`,
-	"a job that fails gives its number back: see TestLaralocker_A04_Failure and TestLaralocker_A04_BuriedJobKeepsItsSlotByOption": "SlotsConfig.KeepOnFailure SlotsConfig.KeepOnBurial",
+	"a job that is buried gives its number back: see TestLaralocker_A04_BuriedJobKeepsItsSlotByOption": "SlotsConfig.KeepOnBurial",
 	"one process has all ticks, and they queue: see TestOverlap, and TestScheduler_M01_OneLeaderFires": `cron.OverlapParallel cron.OverlapSkip cron.Config.Group cron.Config.Member
 		cron.NewGroup cron.Cron.Leads cron.Cron.SetLease`,
 	"people leave a schedule alone: see TestPauseAndResume, TestTriggerNow and TestRemove": `cron.Cron.Pause cron.Cron.Resume
