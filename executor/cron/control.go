@@ -125,7 +125,7 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 			return executor.Receipt{}, fmt.Errorf("%w: %q", ErrOverlap, name)
 		}
 	}
-	send, err := s.prepare(s, now.In(s.table.zone))
+	send, err := s.prepare(s, now.In(s.table.zone), func(err error) { c.complain(s, err) })
 	if err != nil {
 		return executor.Receipt{}, err
 	}

@@ -224,14 +224,8 @@ func (a *attempt) enqueue(ctx context.Context) error {
 		}
 	}
 	if a.send == nil {
-		exits := true
-		defer func() {
-			if exits {
-				a.c.note(s, a.tick, s.exited())
-			}
-		}()
-		send, err := s.prepare(s, a.tick)
-		if exits = false; err != nil {
+		send, err := s.prepare(s, a.tick, func(err error) { a.c.note(s, a.tick, err) })
+		if err != nil {
 			return err
 		}
 		a.send = send

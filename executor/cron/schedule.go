@@ -80,7 +80,7 @@ type schedule struct {
 	table      Timetable
 	missed     Missed
 	overlap    Overlap
-	prepare    func(s *schedule, tick time.Time) (send, error) // asks for the payload
+	prepare    func(s *schedule, tick time.Time, exited func(error)) (send, error) // asks for the payload
 	pending    func(ctx context.Context, id string) (bool, error)
 
 	// Guarded by group.mu.
@@ -124,9 +124,9 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	}
 	return c.add(ctx, &schedule{
 		name: s.Name, spec: s.Spec, table: table, missed: s.Missed, overlap: s.Overlap, pending: s.Queue.Pending,
-		prepare: func(made *schedule, tick time.Time) (send, error) {
+		prepare: func(made *schedule, tick time.Time, exited func(error)) (send, error) {
 			var payload T
-			err := c.ask(made, func() { payload = s.Payload(tick) })
+			err := made.ask(exited, func() { payload = s.Payload(tick) })
 			return func(ctx context.Context, id string, options ...executor.Option) (executor.Receipt, error) {
 				return s.Queue.Enqueue(ctx, id, payload, options...)
 			}, err
@@ -134,16 +134,12 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	})
 }
 
-func (s *schedule) exited() error {
-	return fmt.Errorf("cron: the payload function of %s ended its goroutine", s.name)
-}
-
-// ask calls the Payload function of a schedule. One that ends its goroutine can't be stopped.
-func (c *Cron) ask(s *schedule, payload func()) error {
+// ask calls the Payload function of a schedule. One that ends its goroutine can't be stopped: exited is told.
+func (s *schedule) ask(exited func(error), payload func()) error {
 	exits := true
 	defer func() {
 		if exits {
-			c.complain(s, s.exited())
+			exited(fmt.Errorf("cron: the payload function of %s ended its goroutine", s.name))
 		}
 	}()
 	err := guard.Call(func() error { payload(); return nil })

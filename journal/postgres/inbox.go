@@ -277,6 +277,9 @@ func (t *taker) takePage(p *pass, page []inRow) (err error) {
 // errSplit is why the rows behind one that was split wait.
 var errSplit = errors.New("postgres: a row of the inbox was taken apart, because one of its calls was refused")
 
+// unsettled reports whether what an error is about may come yet, or has to wait for another owner.
+func (t *taker) unsettled(err error) bool { return errors.Is(err, executor.ErrUnknown) || t.ends(err) }
+
 // ends reports whether an error is about the executor, which has ended then, or will: a middleware may say so of itself.
 func (t *taker) ends(err error) bool {
 	ends := []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState, format.ErrClosed}

@@ -90,7 +90,7 @@ func (t *taker) take(g group) error {
 	}
 	if err == nil && !receipts[0].Duplicate {
 		t.offset = offset
-	} else if !errors.Is(err, executor.ErrUnknown) && !t.ends(err) { // otherwise the rows stay noted: the commit may come yet
+	} else if !t.unsettled(err) { // otherwise the rows stay noted: the commit may come yet
 		t.p.store.intake.over(numbers)
 	}
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok && stale.Source == inboxSource { // somebody has set it
@@ -151,7 +151,7 @@ func waits(err error) bool {
 func (t *taker) refusal(err error) bool {
 	_, server := errors.AsType[*serverError](err)
 	stale, _ := errors.AsType[*executor.StaleError](err)
-	return !server && !errors.Is(err, executor.ErrUnknown) && !t.ends(err) && (stale == nil || stale.Source != inboxSource)
+	return !server && !t.unsettled(err) && (stale == nil || stale.Source != inboxSource)
 }
 
 // refuse keeps a row out of the log: one of several calls is taken apart first, so that each
