@@ -424,6 +424,33 @@ func TestPausedQueueGivesUpItsTurn(t *testing.T) {
 	})
 }
 
+// The same when its job needs two keys, and is the first at one that is free.
+func TestPausedQueueGivesUpTheKeysThatAreFree(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Unique: executor.Unique[string]{Key: func(_, payload string) string { return payload }}}}
+		release := make(chan bool)
+		var p probe
+		first := handle(t, x, "first", func(context.Context, executor.Merged[string]) error { <-release; return nil }, cfg)
+		paused := handle(t, x, "paused", p.handle, cfg)
+		free := handle(t, x, "free", p.handle, cfg)
+		start(t, x)
+		enqueue(t, first, "f", "taken")
+		synctest.Wait()
+		_, err := paused.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "both", Payload: "taken"}, {ID: "both", Payload: "free"}})
+		require.NoError(t, err)
+		synctest.Wait()
+		enqueue(t, free, "behind", "free")
+		synctest.Wait()
+		require.Empty(t, p.log())
+		require.NoError(t, pauseQueue(t.Context(), paused))
+		synctest.Wait()
+		require.Equal(t, []string{"behind[free]"}, p.log())
+		release <- true
+		stop(t, x)
+	})
+}
+
 // The same when its turn has come already, and all workers are busy.
 func TestPausedQueueGivesUpATurnThatHasCome(t *testing.T) {
 	bubble(t, func(t *testing.T) {

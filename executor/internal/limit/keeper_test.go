@@ -303,6 +303,27 @@ func TestAnAskSaysWhatIsSo(t *testing.T) {
 	require.Equal(t, quota.Pause{New: true, For: 2 * late}, p.ask(7*late).Pauses)
 }
 
+// While a job runs that has had its start, and no other waits, nobody is asked for more.
+func TestARateAsksForNothingMore(t *testing.T) {
+	c, err := Config{Rate: 1, Cluster: true}.WithDefaults()
+	require.NoError(t, err)
+	table := NewTable()
+	table.common = true
+	l := table.NewLimit(0, "l", c)
+	p, second := l.key("k").part, int64(time.Second)
+	enter := func(now int64) *Grant { return table.Enter(now, admit.Owner{ID: "a"}, []Need{{l, "k"}}, func() {}) }
+	require.Nil(t, enter(0))
+	require.Len(t, table.due(0), 1)
+	p.hear(0, 0, p.ask(0), quota.Answer{Starts: []int64{0}}, true)
+	table.settle(0, p.key)
+	g := enter(0)
+	require.NotNil(t, g)
+	for now := second; now < 100*second; now += second {
+		require.Empty(t, table.due(now), "after %v", time.Duration(now))
+	}
+	table.Release(100*second, g)
+}
+
 // An answer that was on its way when this process was taken for dead is for one that is no more.
 func TestAnAnswerToADeadProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
