@@ -254,7 +254,7 @@ var inRoot = []mutation{
 	{"halve a batch that ends the executor", "executor/batch.go", "names = each || wish.Fatal != nil ||", "names = each ||", fatals},
 	{"the dead are deleted in silence", "executor/internal/dead/letters.go", "		deleted.Add(uint64(len(some.positions)))\n", "", actions},
 	{"what is deleted is locked for ever", "executor/internal/dead/letters.go", "l.c.Keys.DropAll(some.positions)", "l.c.Keys.DropAll(nil)", worlds("locks,operators")},
-	{"each payload that is done leaves a lock", "executor/internal/keylock/condition.go", "			h.c.leaveToJob(h.set)\n", "", exhumes},
+	{"each payload that is done leaves a lock", "executor/internal/keylock/condition.go", "		c.leaveToJobs(change.Ended)\n", "", exhumes},
 	{"overtake what is put back late", "executor/internal/dead/letters.go", "		case !errors.Is(err, journal.ErrUnknown):\n", "		default:\n", lateDead},
 	{"count what lives among the dead", "journal/commit.go", "range b.restored { // they live", "range b.restored[:0] { // they live", lateDead},
 	{"leave the dead that are on their way", "executor/internal/dead/letters.go", "	if err = l.c.Log.Settled(ctx); err != nil {\n		return 0, cmp.Or", "	if err = l.c.Log.Flush(ctx); err != nil && !errors.Is(err, journal.ErrFull) {\n		return 0, cmp.Or", lateDead},

@@ -287,6 +287,9 @@ func (c *Condition) Merging(change *shard.Change) {
 func (c *Condition) Ending(change *shard.Change) {
 	c.DropAll(change.Exhumed)
 	c.DropAll(change.Deleted)
+	if c.OnRun != nil && !c.Counted {
+		c.leaveToJobs(change.Ended)
+	}
 	if c.UnlockOnBurial {
 		for i := range change.Buried {
 			c.Drop(c.comingWith(change.Buried[i].Ref.Position())...)
@@ -333,9 +336,6 @@ func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 			case !u.own:
 				h.c.Keys.Unlock(u.Key, h.c.Counted, h.by)
 			}
-		}
-		if !h.c.Counted {
-			h.c.leaveToJob(h.set)
 		}
 	}
 	return nil
