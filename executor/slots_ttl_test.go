@@ -110,6 +110,25 @@ func TestLaralocker_A04_DeletedJobKeepsNothing(t *testing.T) {
 	})
 }
 
+// A04: a job whose payloads are discarded one by one is no dead letter, and keeps nothing.
+func TestLaralocker_A04_DiscardedPayloadsKeepNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
+			return executor.PayloadErrors{job.Payloads[0].Position: executor.Discard()}
+		}}
+		q := s.shop(t, x, executor.SlotsConfig[int]{KeepOnBurial: true}, executor.QueueConfig[string]{})
+		start(t, x)
+		for _, id := range []string{"a", "b"} {
+			enqueue(t, q, id, "")
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"a 1", "b 1"}, s.log())
+		require.EqualValues(t, 2, stats(t, q).Discarded)
+		stop(t, x)
+	})
+}
+
 // A05: the TTL is computed from the job, else the sequence's, else the timeout of its
 // queue, else the executor's, else 60 s.
 func TestLaralocker_A05_TTLOfAJob(t *testing.T) {

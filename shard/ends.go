@@ -69,6 +69,9 @@ func (c *ends) decide(now int64, it *Item) {
 		if all := it.removals.Load(); all != nil {
 			it.Outcome.Verdict = (*all)[len(*all)-1].Verdict // the last payloads are gone by it
 		}
+		if !slices.ContainsFunc(it.Outcome.Parts, func(p Part) bool { return p.Verdict != VerdictDiscarded }) {
+			it.Outcome.Verdict = VerdictDiscarded
+		}
 	}
 	judged, behind := c.judged(it)
 	if v := it.Outcome.Verdict; it.Folded != nil && (v == VerdictDone || v == VerdictDiscarded || v == VerdictCanceled) {
