@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +128,42 @@ func TestLaralocker_A04_DiscardedPayloadsKeepNothing(t *testing.T) {
 		require.EqualValues(t, 2, stats(t, q).Discarded)
 		stop(t, x)
 	})
+}
+
+// A04: of a job that a person cancels before its handler is called only what it has kept of a failed run stays kept.
+func TestLaralocker_A04_CancelledBeforeTheHandler(t *testing.T) {
+	for name, retry := range map[string]bool{"the first": false, "a retry": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				var slow atomic.Bool
+				s := &sold{decide: peek(func() error { slow.Store(true); return errBoom })}
+				cfg := executor.QueueConfig[string]{}
+				cfg.Conditions.Limits = []executor.LimitOf[string]{{Limit: must(executor.NewLimit(x, "l", executor.LimitConfig{})), Key: func(id, _ string) string {
+					if id == "bad" && slow.Load() {
+						time.Sleep(time.Second)
+					}
+					return id
+				}}}
+				q := s.shop(t, x, executor.SlotsConfig[int]{KeepOnFailure: true, KeepOnBurial: true}, cfg)
+				enqueue(t, q, "bad", "")
+				slow.Store(!retry)
+				start(t, x)
+				if retry {
+					time.Sleep(time.Second)
+				}
+				time.Sleep(500 * time.Millisecond) // in the key function
+				_, err := x.Inspect().Cancel(t.Context(), inspect.SelectIDs("tickets", "bad"), "")
+				require.NoError(t, err)
+				time.Sleep(time.Second)
+				require.Len(t, morgue(t, q), 1)
+				enqueue(t, q, "other", "")
+				synctest.Wait()
+				require.Equal(t, map[bool][]string{false: {"other 1"}, true: {"bad 1", "other 2"}}[retry], s.log())
+				stop(t, x)
+			})
+		})
+	}
 }
 
 // A05: the TTL is computed from the job, else the sequence's, else the timeout of its

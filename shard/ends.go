@@ -50,11 +50,7 @@ func (c *ends) settle(now int64, it *Item) {
 	c.Spend(it.Outcome.Room)
 	c.decide(now, it)
 	if it.Claim != nil {
-		verdict := it.Outcome.Verdict // as the recorder hears it
-		if verdict == VerdictInterrupted && it.Outcome.Skipped {
-			verdict = VerdictUnstarted // what was taken for it goes back
-		}
-		c.change.Claims = append(c.change.Claims, claim{it.Claim, verdict, it.over})
+		c.change.Claims = append(c.change.Claims, claim{it.Claim, it.Outcome.Verdict, it.over})
 	}
 }
 

@@ -50,7 +50,7 @@ func (c *Claim) Enter(ctx context.Context, late bool) error {
 	over := func(h Hold) bool { r, is := h.(Renewed); return is && !r.Renew() }
 	switch {
 	case late && slices.ContainsFunc(c.holds, over): // the job may ask for another
-		c.withdraw()
+		c.Withdraw()
 		c.Wake()
 		return ErrWaits
 	case late:
@@ -72,7 +72,7 @@ func (c *Claim) Enter(ctx context.Context, late bool) error {
 // stop has a job hold nothing that one of its conditions has not let pass. It waits for
 // nothing else, and for that one only if this closes no circle.
 func (c *Claim) stop(at int, err error) error {
-	c.withdraw()
+	c.Withdraw()
 	if err != ErrWaits {
 		c.list.Aside(c.By, true)
 		return err
@@ -214,13 +214,13 @@ func (c *Claim) release() {
 	}
 }
 
-// withdraw gives back what was taken for a job that does not run now.
-func (c *Claim) withdraw() {
-	if slices.ContainsFunc(c.holds, func(h Hold) bool { return h != nil }) {
+// Withdraw gives back what was taken for a job that does not run now. The claim may be nil.
+func (c *Claim) Withdraw() {
+	if slices.ContainsFunc(c.Holds(), func(h Hold) bool { return h != nil }) {
 		change := new(journal.Change)
 		c.list.Ledger.Do(change, func() { change.Sets = c.Settle(shard.VerdictUnstarted, false) })
+		c.release()
 	}
-	c.release()
 }
 
 // Heart beats for a lease that is kept alive. The zero Heart stands still. Its owner calls
