@@ -173,7 +173,7 @@ func (b *Book) Failed(at journal.Position, err error) {
 	b.note(at, func(end *End) { end.Fate, end.Err = Done, err })
 }
 
-// Ending notes that a payload is about to end, and not as one that is done.
+// Ending notes how a payload is about to end that has no result so far.
 func (b *Book) Ending(at journal.Position, fate Fate) {
 	b.note(at, func(end *End) { end.Fate = fate })
 }
@@ -182,6 +182,7 @@ func (b *Book) note(at journal.Position, f func(*End)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a := b.accounts[at]; a != nil {
+		a.end.Value, a.end.Said = nil, false // of an attempt that came to nothing
 		f(&a.end)
 	}
 }

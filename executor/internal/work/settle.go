@@ -155,6 +155,8 @@ func (q *Queue) noteFailure(it *shard.Item, err error) {
 				q.Awaited.Ending(at, await.Discarded)
 			case shard.VerdictFailed, shard.VerdictCanceled:
 				q.Awaited.Failed(at, own)
+			case shard.VerdictSnoozed, shard.VerdictInterrupted:
+				q.Awaited.Ending(at, await.Done) // in a later attempt
 			}
 		}
 		return nil
