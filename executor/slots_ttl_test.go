@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -109,6 +110,52 @@ func TestLaralocker_A04_DeletedJobKeepsNothing(t *testing.T) {
 		require.Empty(t, s.slots.Snapshot().Open)
 		stop(t, x)
 	})
+}
+
+// A03: a job that failed keeps its value when its retry is snoozed, and one whose success a full disk has undone
+// keeps it, too: it may have printed it.
+func TestLaralocker_A03_KeptByMoreThanAFailure(t *testing.T) {
+	for name, full := range map[string]bool{"a snooze in the retry": false, "a full disk": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x := openOn(t, disk, executor.Config{})
+				next := newTail(t, x, "next", executor.QueueConfig[string]{})
+				s, calls := new(sold), 0
+				s.decide = func(_ context.Context, job executor.Merged[string], _ int) error {
+					if job.ID != "keeps" {
+						return nil
+					}
+					switch calls++; {
+					case full:
+						return next.FollowUp(job, job.ID, strings.Repeat("x", 200_000))
+					case calls == 1:
+						return errBoom
+					case calls == 2:
+						return executor.Snooze(10 * time.Second)
+					}
+					return nil
+				}
+				q := s.shop(t, x, executor.SlotsConfig[int]{KeepOnFailure: true}, executor.QueueConfig[string]{})
+				start(t, x)
+				if full {
+					disk.Limit(100_000)
+				}
+				enqueue(t, q, "keeps", "")
+				time.Sleep(5 * time.Second)
+				enqueue(t, q, "other", "")
+				synctest.Wait()
+				require.Empty(t, next.all())
+				disk.Limit(0)
+				time.Sleep(time.Minute)
+				all := s.log()
+				require.Contains(t, all, "other 2")
+				require.Equal(t, "keeps 1", all[len(all)-1])
+				require.EqualValues(t, 2, stats(t, q).Done)
+				stop(t, x)
+			})
+		})
+	}
 }
 
 // A04: a job whose payloads are discarded one by one is no dead letter, and keeps nothing.

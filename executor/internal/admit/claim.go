@@ -25,6 +25,7 @@ type Claim struct {
 	payloads []Payload
 	read     bool
 	passed   bool // all conditions; or else they are to forget the job when it is settled
+	failed   bool // but for its retries
 	woken    atomic.Bool
 	again    uint64 // of the list when it was made
 }
@@ -184,9 +185,19 @@ func (c *Claim) Returned() {
 	}
 }
 
+// Fail says that a snooze is a failure to what the job holds. The claim may be nil.
+func (c *Claim) Fail() {
+	if c != nil {
+		c.failed = true
+	}
+}
+
 // Settle implements [shard.Held]. Of what a job did not come to, the condition says what
 // becomes of what it has kept for it.
 func (c *Claim) Settle(v shard.Verdict, over bool) (sets []journal.Set) {
+	if c.failed && v == shard.VerdictSnoozed {
+		v = shard.VerdictFailed
+	}
 	for i, h := range c.holds {
 		if s, ok := h.(Settled); ok {
 			sets = append(sets, s.Settle(v, over)...)

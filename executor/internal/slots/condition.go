@@ -237,7 +237,7 @@ func (h *hold[V]) Settle(v shard.Verdict, over bool) []journal.Set {
 	if s.mine[h.by] != h.r {
 		return nil // it was cleared by hand
 	}
-	keeps := s.cfg.KeepOnFailure && (v == shard.VerdictFailed || v == shard.VerdictInterrupted && h.kept)
+	keeps := s.cfg.KeepOnFailure && (v == shard.VerdictFailed || h.kept && (v == shard.VerdictInterrupted || v == shard.VerdictSnoozed))
 	if !over && (keeps || v == shard.VerdictUnstarted && h.kept) {
 		return nil
 	}

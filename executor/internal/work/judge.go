@@ -100,6 +100,7 @@ func (j *judge) fail(it *shard.Item, wish Wish) {
 		out.Verdict = shard.VerdictCanceled
 		return
 	case FullDisk:
+		admit.ClaimOf(it.Claim).Fail()
 		out.Delay, out.Verdict = max(j.retryIn(0), wish.After), shard.VerdictSnoozed // no retry ends it
 		return
 	case Panicked:
