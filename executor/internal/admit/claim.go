@@ -164,11 +164,11 @@ func (c *Claim) Lost() bool {
 	return slices.ContainsFunc(c.Holds(), func(h Hold) bool { l, ok := h.(Lease); return ok && l.Lost() })
 }
 
-// Conclude completes a success.
-func (c *Claim) Conclude(ctx context.Context) error {
-	for _, h := range c.holds {
+// Conclude completes a success, or a discard. The claim may be nil.
+func (c *Claim) Conclude(ctx context.Context, v shard.Verdict) error {
+	for _, h := range c.Holds() {
 		if p, ok := h.(Concluded); ok {
-			if err := p.Conclude(ctx); err != nil {
+			if err := p.Conclude(ctx, v); err != nil {
 				return err
 			}
 		}

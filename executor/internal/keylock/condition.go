@@ -322,7 +322,7 @@ func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 	}
 	h.served = nil
 	h.c.Leave(h.by, true)
-	if v == shard.VerdictDone || v == shard.VerdictDiscarded {
+	if h.c.Service == nil && (v == shard.VerdictDone || v == shard.VerdictDiscarded) {
 		for _, u := range h.unlock {
 			// Of a counted key it ends the lock of the very payload. If that is gone, because a person, a
 			// burial or its time has ended it, there is nothing to be unlocked for it.
@@ -350,7 +350,7 @@ func (h *hold) Release() {
 
 // Conclude implements [admit.Concluded]: a service of the queue's own unlocks what the
 // journal does not.
-func (h *hold) Conclude(ctx context.Context) error {
+func (h *hold) Conclude(ctx context.Context, _ shard.Verdict) error {
 	if h.c.Service == nil {
 		return nil
 	}
@@ -358,7 +358,6 @@ func (h *hold) Conclude(ctx context.Context) error {
 	for i, u := range h.unlock {
 		keys[i] = u.Key
 	}
-	h.unlock = nil
 	return h.c.unlockServed(ctx, keys)
 }
 

@@ -193,8 +193,8 @@ type hold[V any] struct {
 func (h *hold[V]) Renew() bool { return h.cleared.Load() || h.r.Extend(h.ttl) == nil }
 
 // Conclude implements [admit.Concluded]: a value that was lost may be another job's.
-func (h *hold[V]) Conclude(context.Context) error {
-	if !h.Renew() {
+func (h *hold[V]) Conclude(_ context.Context, v shard.Verdict) error {
+	if v == shard.VerdictDone && !h.Renew() {
 		return lock.ErrLockLost
 	}
 	return nil

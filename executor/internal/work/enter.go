@@ -113,12 +113,20 @@ func (a *admission) engaged(handle func()) {
 		if a.failed(i) {
 			continue
 		}
-		if err := admit.ClaimOf(it.Claim).Conclude(a.crew.Handlers); err != nil {
-			a.crew.Logger.Error("job did its work, but not its locks",
-				slog.String("queue", a.queue.Name), slog.String("id", it.ID), slog.Any("error", err))
+		if err := a.conclude(it, shard.VerdictDone); err != nil {
 			a.undo(i, err)
 		}
 	}
+}
+
+// conclude has what an item holds have its part in its end.
+func (h *inHand) conclude(it *shard.Item, v shard.Verdict) error {
+	err := admit.ClaimOf(it.Claim).Conclude(h.crew.Handlers, v)
+	if err != nil {
+		h.crew.Logger.Error("job did its work, but not its locks",
+			slog.String("queue", h.queue.Name), slog.String("id", it.ID), slog.Any("error", err))
+	}
+	return err
 }
 
 // returned ends what the batch holds only while its handler runs.

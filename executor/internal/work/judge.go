@@ -23,6 +23,20 @@ type judge struct {
 	fatal error // of batch, or of its last payload, that is to end the executor; nil: none
 }
 
+// end judges the item at a place in the batch. What it holds has a part in an end that is not the morgue.
+func (j *judge) end(i int) {
+	it := j.batch[i]
+	j.of(it, j.errs[i])
+	v := it.Outcome.Verdict
+	if v != shard.VerdictDone && v != shard.VerdictDiscarded || len(it.Outcome.Parts) == len(it.Payloads) {
+		return
+	}
+	if err := j.conclude(it, v); err != nil {
+		j.errs[i] = err
+		j.of(it, err)
+	}
+}
+
 // of judges an item whose handler has returned an error. The verdict
 // is set last: it says that the judgement is complete.
 func (j *judge) of(it *shard.Item, err error) {

@@ -30,7 +30,7 @@ func (w *worker) settle() {
 		// The methods of an error are the user's code, too: Unwrap of a nil
 		// pointer, say.
 		err := guard.Call(func() error {
-			w.judge.of(it, w.errs[w.settled])
+			w.judge.end(w.settled)
 			return nil
 		})
 		if err != nil {
