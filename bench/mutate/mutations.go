@@ -580,7 +580,7 @@ var inRoot = []mutation{
 	{"the heartbeat of all beside a TTL of one's own", "executor/locking.go", "	u.Heartbeat = cmp.Or(u.Heartbeat, u.TTL/7*6)\n", "	u.Heartbeat = cmp.Or(u.Heartbeat, all.Heartbeat, u.TTL/7*6)\n", alone},
 	{"a heart that beats too fast", "executor/locking.go", "u.TTL/7*6", "u.TTL/7*2", beats},
 	{"a slot's heartbeat in memory only", "executor/internal/slots/condition.go", "				change.Sets = s.sets(s.open(h.by, h.r))\n", "", slotsKept},
-	{"no limit for who has slots", "executor/internal/work/enter.go", "	a.enterAll(true)\n", "", gate{"./executor", "^TestStartsAreCountedBehindSlots$"}},
+	{"no limit for who has slots", "executor/internal/work/enter.go", "	}\n	a.enterAll()\n", "	}\n", gate{"./executor", "^TestStartsAreCountedBehindSlots$"}},
 	{"a slot that is older than its run", "executor/internal/admit/claim.go", "	case late && slices.ContainsFunc(c.holds, over):", "	case late && false && slices.ContainsFunc(c.holds, over):", gate{"./executor", "^TestASlotLastsFromTheStart$"}},
 	{"a success with a lost slot", "executor/internal/slots/condition.go", "	if v == shard.VerdictDone && !h.Renew() {\n		return lock.ErrLockLost", "	if false {\n		return lock.ErrLockLost", slotsKept},
 	{"a lease that is a moment too long", "lock/entry.go", "r.at <= o.now() {", "r.at < o.now() {", leases},
