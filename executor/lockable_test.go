@@ -424,14 +424,16 @@ func TestLockable_S04_ServiceThatCannotUnlock(t *testing.T) {
 	}
 }
 
-// brittle is a service whose first Unlock fails.
+// brittle is a service whose first Unlock fails, after a time.
 type brittle struct {
 	flags
+	after time.Duration
 	broke bool
 }
 
 func (b *brittle) Unlock(ctx context.Context, key string) error {
 	if !b.broke {
+		time.Sleep(b.after)
 		b.broke = true
 		return errBoom
 	}

@@ -88,6 +88,7 @@ func (s *shutdown) drain() {
 		return
 	case <-s.x.hurry.Done():
 	}
+	s.x.crew.Hurried.Store(new(time.Now()))
 	s.x.cancel(ErrStopping)
 	select {
 	case <-quiet:

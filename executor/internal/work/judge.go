@@ -20,12 +20,14 @@ import (
 // judge finds out what becomes of those in hand whose handler has returned errors.
 type judge struct {
 	*inHand
-	fatal error // of batch, or of its last payload, that is to end the executor; nil: none
+	fatal   error // of batch, or of its last payload, that is to end the executor; nil: none
+	refused bool  // the handler was not called with the item that is judged
 }
 
 // end judges the item at a place in the batch. What it holds has a part in an end that is not the morgue.
 func (j *judge) end(i int) {
 	it := j.batch[i]
+	j.refused = i >= j.attempt.Taken
 	j.of(it, j.errs[i])
 	v := it.Outcome.Verdict
 	if v != shard.VerdictDone && v != shard.VerdictDiscarded || len(it.Outcome.Parts) == len(it.Payloads) {
@@ -144,11 +146,14 @@ func (j *judge) buriable(it *shard.Item) bool {
 	return true
 }
 
-// overdue returns why the context of the last attempt has ended before its handler
-// returned, if its time was over; then it is no stop that kept it from its work.
+// overdue returns why the context of the last attempt has ended, if that was because its time was
+// over: before its handler returned, and before anything else kept it from its work.
 func (j *judge) overdue() error {
-	switch a := j.attempt; {
-	case a.Late():
+	a, hurried := j.attempt, j.crew.Hurried.Load()
+	deadline, _ := a.Deadline()
+	switch {
+	case j.refused:
+	case a.Late() && (hurried == nil || !hurried.Before(deadline)):
 		return fmt.Errorf("%w after %v", attempt.ErrTimeout, j.queue.Timeout)
 	case j.queue.Heartbeat > 0 && a.Ended() == attempt.ErrNoHeartbeat:
 		return fmt.Errorf("%w for %v", attempt.ErrNoHeartbeat, j.queue.Heartbeat)
@@ -182,7 +187,8 @@ func (j *judge) giveUp(it *shard.Item) {
 // as any error, so every error after that end counts.
 func (j *judge) interrupted(it *shard.Item, err error) bool {
 	ended := j.attempt.Ended()
-	if err == errPaused || admit.ClaimOf(it.Claim).Lost() || errors.Is(ended, attempt.ErrCanceled) || errors.Is(ended, attempt.ErrDeleted) {
+	kept := ended != nil && ended != attempt.ErrReturned && ended != attempt.ErrNoHeartbeat
+	if kept || it.Outcome.Skipped || admit.ClaimOf(it.Claim).Lost() {
 		return true
 	}
 	return context.Cause(j.crew.Handlers) != nil || (j.crew.Draining.Load() && errors.Is(err, j.crew.Closed))
