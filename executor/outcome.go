@@ -43,7 +43,8 @@ const (
 )
 
 // OutcomeOf says what an error asks for that a handler, or the next of a
-// [Middleware], has returned. An error whose methods panic is a failure.
+// [Middleware], has returned. An error whose methods panic is a failure. The FullError of a
+// full disk is called one, too, though it spends no retry.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return OutcomeDone
