@@ -291,6 +291,8 @@ var inRoot = []mutation{
 	{"a nil wish drops the payload", "executor/outcome.go", "switch e, _ := errors.AsType[*WishError](err); {\n	case e == nil:", "switch e, ok := errors.AsType[*WishError](err); {\n	case !ok:", nilWishes},
 	{"what was done before Goexit is lost with it", "executor/batch.go", "		b.Settle(ErrHandlerExited)\n", "", exits},
 	{"jobs of a batch are not concluded after Goexit", "executor/internal/work/worker.go", "		w.admission.engaged(func() { w.finish(w.rest) })\n", "		w.finish(w.rest)\n", exits},
+	{"the job that has ended the goroutine takes its batch along", "executor/internal/work/worker.go", "	case w.admission.asking: // for one job, which has failed\n		w.engage()\n		return\n", "", exits},
+	{"a discard that is not concluded", "executor/internal/work/judge.go", "	if err := j.conclude(it, v); err != nil {\n", "	if err := error(nil); err != nil {\n", gate{"./executor", "^TestLockable_S04"}},
 	{"stage when the handler has returned", "executor/internal/attempt/attempt.go", "a.inHand, a.staged = nil, nothingMore", "a.inHand = nil", chains},
 	{"accept at the time of the call", "executor/followup.go", "t.q.Fill(&f.Entry, it.encoded(data), work.Unstamped)", "t.q.Fill(&f.Entry, it.encoded(data), t.q.Crew.Now())", chains},
 	{"a middleware is called for what was staged", "executor/middleware.go", "return o.kind == optionStaged", "return o.kind == 0", gate{"./executor/cluster", "^TestOneProgram$"}},

@@ -227,7 +227,7 @@ type Hold interface{ Release() }
 type (
 	// Settled is a hold of which the journal has to know. Settle ends it as the verdict says;
 	// over: the job does not run again. VerdictUnstarted takes back what was taken for a job
-	// that waits after all. The ledger is held.
+	// that does not run now. The ledger is held.
 	Settled interface {
 		Settle(v shard.Verdict, over bool) []journal.Set
 	}
