@@ -29,8 +29,8 @@ var (
 
 	// ErrNoResult is returned by Do when the payload that it would wait for has ended before: that of
 	// an earlier call with the same [IdempotencyKey], or a newer one that supersedes this one. The
-	// executor keeps a result only for callers that wait when the handler returns. It is also
-	// returned when a [Middleware] was done with the payload and did not call the handler.
+	// executor keeps a result only for callers that wait when the handler returns. A payload that a
+	// [Middleware] ended without the handler has none.
 	ErrNoResult = errors.New("executor: it has ended, and its result is gone")
 
 	// ErrDeadlock is matched by the error of a call from a handler that would wait
@@ -255,8 +255,7 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 // caller or the process is gone, so is the result. With an [IdempotencyKey] that came
 // before, Do waits for the payload of the first call, and returns ErrNoResult if that
 // has ended. It also returns ErrNoResult for a payload that was superseded by one that
-// had ended, see "The newest state" in the guide (README.md), and for one that a
-// [Middleware] was done with, without the handler.
+// had ended; see "The newest state" in the guide (README.md).
 func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...Option) (result R, err error) {
 	if c == nil {
 		return result, errNoQueue

@@ -116,10 +116,7 @@ func (s *shutdown) sum() {
 // changes nothing any more.
 func (s *shutdown) awaitFolders() {
 	over := make(chan struct{})
-	go func() {
-		s.x.folding.Wait()
-		close(over)
-	}()
+	go func() { s.x.folding.Wait(); close(over) }()
 	select {
 	case <-over:
 	case <-time.After(stuckAfter):

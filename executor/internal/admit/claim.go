@@ -18,6 +18,7 @@ import (
 type Claim struct {
 	By   Owner
 	Item *shard.Item // nil: no worker has the job
+	Full bool        // a snooze is a failure to what the job holds: it waits for a full disk
 
 	list     *List
 	holds    []Hold // as List.asked; nil: nothing of that condition
@@ -25,7 +26,6 @@ type Claim struct {
 	payloads []Payload
 	read     bool
 	passed   bool // all conditions; or else they are to forget the job when it is settled
-	failed   bool // but for its retries
 	woken    atomic.Bool
 	again    uint64 // of the list when it was made
 }
@@ -185,17 +185,10 @@ func (c *Claim) Returned() {
 	}
 }
 
-// Fail says that a snooze is a failure to what the job holds. The claim may be nil.
-func (c *Claim) Fail() {
-	if c != nil {
-		c.failed = true
-	}
-}
-
 // Settle implements [shard.Held]. Of what a job did not come to, the condition says what
 // becomes of what it has kept for it.
 func (c *Claim) Settle(v shard.Verdict, over bool) (sets []journal.Set) {
-	if c.failed && v == shard.VerdictSnoozed {
+	if c.Full && v == shard.VerdictSnoozed {
 		v = shard.VerdictFailed
 	}
 	for i, h := range c.holds {

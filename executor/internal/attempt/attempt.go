@@ -138,13 +138,6 @@ func (a *Attempt) Jobs() (list []admit.Owner) {
 	return list
 }
 
-// Late reports whether the deadline was over when the attempt ended.
-func (a *Attempt) Late() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.late
-}
-
 // overdue reports whether the deadline is over by now.
 func (a *Attempt) overdue() bool { return !a.deadline.IsZero() && !time.Now().Before(a.deadline) }
 
@@ -172,11 +165,12 @@ func (a *Attempt) Over() *Stage {
 	return s
 }
 
-// Ended returns with what the attempt was ended; nil: it goes on, or only its deadline is over.
-func (a *Attempt) Ended() error {
+// Ended returns with what the attempt was ended, and whether its deadline was over then; nil: it goes
+// on, or only its deadline is over.
+func (a *Attempt) Ended() (cause error, late bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.ended
+	return a.ended, a.late
 }
 
 // whole returns a context that can be waited for.
@@ -222,7 +216,7 @@ func (a *Attempt) Value(key any) any {
 	case Key{}:
 		return a
 	case ExecutorKey{}: // what is asked with it is for handlers that still run
-		if a.Ended() != nil {
+		if ended, _ := a.Ended(); ended != nil {
 			return nil
 		}
 		return a.Executor()

@@ -170,19 +170,18 @@ func (b *Book) Returned(at journal.Position, value any) {
 
 // Failed notes why a payload has failed, or is to be buried.
 func (b *Book) Failed(at journal.Position, err error) {
-	b.note(at, func(end *End) { end.Fate, end.Err = Done, err })
+	b.note(at, func(end *End) { end.Fate, end.Err, end.Said = Done, err, false })
 }
 
 // Ending notes how a payload is about to end that has no result so far.
 func (b *Book) Ending(at journal.Position, fate Fate) {
-	b.note(at, func(end *End) { end.Fate = fate })
+	b.note(at, func(end *End) { end.Fate, end.Said = fate, false })
 }
 
 func (b *Book) note(at journal.Position, f func(*End)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a := b.accounts[at]; a != nil {
-		a.end.Value, a.end.Said = nil, false // of an attempt that came to nothing
 		f(&a.end)
 	}
 }

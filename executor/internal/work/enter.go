@@ -51,27 +51,22 @@ func (a *admission) enter() {
 		if !a.queue.Admission.Durable() || len(a.batch) == 0 {
 			return
 		}
-		a.reachDisk()
+		if !a.crew.Volatile {
+			a.hand.Lock()
+			a.hand.End(a.crew.Watchdog) // until watchAnew: a slow disk says so itself
+			a.hand.Unlock()
+			if err := a.crew.Log.Settled(a.crew.Starting); err != nil {
+				for len(a.batch) > 0 {
+					a.batch[0].Outcome.Skipped = true
+					admit.ClaimOf(a.batch[0].Claim).Withdraw()
+					a.refuse(0, err)
+				}
+			}
+			a.watchAnew()
+		}
 		a.late, a.at = true, 0
 	}
 	a.enterAll()
-}
-
-// reachDisk waits until the disk has what the jobs hold.
-func (a *admission) reachDisk() {
-	if !a.crew.Volatile {
-		a.hand.Lock()
-		a.hand.End(a.crew.Watchdog) // until watchAnew: a slow disk says so itself
-		a.hand.Unlock()
-		if err := a.crew.Log.Settled(a.crew.Starting); err != nil {
-			for len(a.batch) > 0 {
-				a.batch[0].Outcome.Skipped = true
-				admit.ClaimOf(a.batch[0].Claim).Withdraw()
-				a.refuse(0, err)
-			}
-		}
-		a.watchAnew()
-	}
 }
 
 // enterAll removes from the batch the jobs that can't run now: those that have to wait go
@@ -132,14 +127,8 @@ func (a *admission) rejoin() {
 // engaged calls the handler, which keeps what the batch holds. The attempt ends with the
 // first lease that is lost.
 func (a *admission) engaged(handle func()) {
-	forgets := make([]func(), 0, len(a.batch))
-	defer func() {
-		for _, forget := range forgets {
-			forget()
-		}
-	}()
 	for _, it := range a.batch {
-		forgets = append(forgets, admit.ClaimOf(it.Claim).Watch(a.attempt.End))
+		defer admit.ClaimOf(it.Claim).Watch(a.attempt.End)()
 	}
 	handle()
 	a.ran, a.at = true, 0

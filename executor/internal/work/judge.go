@@ -29,13 +29,11 @@ func (j *judge) end(i int) {
 	it := j.batch[i]
 	j.refused = i >= j.attempt.Taken
 	j.of(it, j.errs[i])
-	v := it.Outcome.Verdict
-	if v != shard.VerdictDone && v != shard.VerdictDiscarded || len(it.Outcome.Parts) == len(it.Payloads) {
-		return
-	}
-	if err := j.conclude(it, v); err != nil {
-		j.errs[i] = err
-		j.of(it, err)
+	if v := it.Outcome.Verdict; (v == shard.VerdictDone || v == shard.VerdictDiscarded) && len(it.Outcome.Parts) < len(it.Payloads) {
+		if err := j.conclude(it, v); err != nil {
+			j.errs[i] = err
+			j.of(it, err)
+		}
 	}
 }
 
@@ -116,7 +114,9 @@ func (j *judge) fail(it *shard.Item, wish Wish) {
 		out.Verdict = shard.VerdictCanceled
 		return
 	case FullDisk:
-		admit.ClaimOf(it.Claim).Fail()
+		if c := admit.ClaimOf(it.Claim); c != nil {
+			c.Full = true
+		}
 		out.Delay, out.Verdict = max(j.retryIn(0), wish.After), shard.VerdictSnoozed // no retry ends it
 		return
 	case Panicked:
@@ -149,13 +149,13 @@ func (j *judge) buriable(it *shard.Item) bool {
 // overdue returns why the context of the last attempt has ended, if that was because its time was
 // over: before its handler returned, and before anything else kept it from its work.
 func (j *judge) overdue() error {
-	a, hurried := j.attempt, j.crew.Hurried.Load()
-	deadline, _ := a.Deadline()
-	switch {
+	ended, late := j.attempt.Ended()
+	deadline, _ := j.attempt.Deadline()
+	switch hurried := j.crew.Hurried.Load(); {
 	case j.refused:
-	case a.Late() && (hurried == nil || !hurried.Before(deadline)):
+	case late && (hurried == nil || !hurried.Before(deadline)):
 		return fmt.Errorf("%w after %v", attempt.ErrTimeout, j.queue.Timeout)
-	case j.queue.Heartbeat > 0 && a.Ended() == attempt.ErrNoHeartbeat:
+	case j.queue.Heartbeat > 0 && ended == attempt.ErrNoHeartbeat:
 		return fmt.Errorf("%w for %v", attempt.ErrNoHeartbeat, j.queue.Heartbeat)
 	}
 	return nil
@@ -186,12 +186,10 @@ func (j *judge) giveUp(it *shard.Item) {
 // of the batch gone, kept the handler from its work. A handler may dress up the end of its context
 // as any error, so every error after that end counts.
 func (j *judge) interrupted(it *shard.Item, err error) bool {
-	ended := j.attempt.Ended()
+	ended, _ := j.attempt.Ended()
 	kept := ended != nil && ended != attempt.ErrReturned && ended != attempt.ErrNoHeartbeat
-	if kept || it.Outcome.Skipped || admit.ClaimOf(it.Claim).Lost() {
-		return true
-	}
-	return context.Cause(j.crew.Handlers) != nil || (j.crew.Draining.Load() && errors.Is(err, j.crew.Closed))
+	return kept || it.Outcome.Skipped || admit.ClaimOf(it.Claim).Lost() || context.Cause(j.crew.Handlers) != nil ||
+		j.crew.Draining.Load() && errors.Is(err, j.crew.Closed)
 }
 
 // retryIn asks the formula of the queue.

@@ -181,6 +181,7 @@ func (w *worker) call() {
 	} else {
 		w.admission.begin()
 		w.engage()
+		w.admission.rejoin()
 	}
 	w.settle()
 }
@@ -197,7 +198,6 @@ func (w *worker) engage() {
 		}
 		w.admission.engaged(w.handle)
 	}
-	w.admission.rejoin()
 }
 
 // Rest is what goes on when a call of a handler has ended the goroutine. It returns an error
@@ -213,7 +213,6 @@ func (w *worker) callOn() {
 	switch {
 	case w.admission.asking: // for one job, which has failed
 		w.engage()
-		return
 	case w.rest == nil:
 		w.attempt.Over()
 		w.errs = slices.Repeat([]error{attempt.ErrExited}, len(w.batch))
