@@ -184,10 +184,7 @@ func (a *Attempt) whole() context.Context {
 		} else if !a.deadline.IsZero() {
 			cancel := a.cancel
 			full, stop := context.WithDeadlineCause(a.full, a.deadline, ErrTimeout)
-			a.full, a.cancel = full, func(cause error) {
-				cancel(cause)
-				stop()
-			}
+			a.full, a.cancel = full, func(cause error) { cancel(cause); stop() }
 		}
 	}
 	return a.full

@@ -23,14 +23,6 @@ type admission struct {
 	asking bool // user code is called for it
 }
 
-// begin makes the claims of the batch.
-func (a *admission) begin() {
-	for _, it := range a.batch {
-		it.Claim = a.queue.Admission.Claim(it.ID, it)
-	}
-	a.late, a.ran, a.at = false, false, 0
-}
-
 // ask calls user code for the job that is next. If that has ended the goroutine, the next one says so.
 func (a *admission) ask(call func() error) error {
 	if a.asking {
@@ -114,10 +106,7 @@ func (a *admission) rejoin() {
 	if len(a.refused) == 0 {
 		return
 	}
-	if a.errs == nil {
-		a.errs = make([]error, len(a.batch))
-	}
-	a.errs = append(a.errs, a.refusals...)
+	a.errs = append(append(a.errs, make([]error, len(a.batch)-len(a.errs))...), a.refusals...)
 	a.hand.Lock()
 	a.batch = append(a.batch, a.refused...)
 	a.hand.Unlock()

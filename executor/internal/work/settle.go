@@ -29,11 +29,7 @@ func (w *worker) settle() {
 		}
 		// The methods of an error are the user's code, too: Unwrap of a nil
 		// pointer, say.
-		err := guard.Call(func() error {
-			w.judge.end(w.settled)
-			return nil
-		})
-		if err != nil {
+		if err := guard.Call(func() error { w.judge.end(w.settled); return nil }); err != nil {
 			w.judge.giveUp(it)
 		}
 		if w.queue.Awaited.Any() {

@@ -179,7 +179,10 @@ func (w *worker) call() {
 	if !w.queue.Admission.Asked() {
 		w.handle()
 	} else {
-		w.admission.begin()
+		for _, it := range w.batch { // before user code may end the goroutine
+			it.Claim = w.queue.Admission.Claim(it.ID, it)
+		}
+		w.admission.late, w.admission.ran, w.admission.at = false, false, 0
 		w.engage()
 		w.admission.rejoin()
 	}
@@ -237,10 +240,7 @@ func (w *worker) handle() {
 
 // finish ends the attempt when the handler has returned, or panicked.
 func (w *worker) finish(call Rest) {
-	err := guard.Call(func() error {
-		w.errs = call()
-		return nil
-	})
+	err := guard.Call(func() error { w.errs = call(); return nil })
 	w.rest = nil
 	if err != nil {
 		w.errs = slices.Repeat([]error{err}, len(w.batch))
