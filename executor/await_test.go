@@ -169,6 +169,32 @@ func TestDoWaitsForTheEnd(t *testing.T) {
 	})
 }
 
+// What the handler returned in an attempt that came to nothing is not the result of a later one without it.
+func TestDoAfterAnAttemptThatIsUndone(t *testing.T) {
+	for name, undone := range map[string]error{"failed": errBoom, "snoozed": executor.Snooze(0)} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				attempts := 0
+				c := answers(t, x, "double", twice, executor.QueueConfig[int]{RetryIn: always(0), Middleware: []executor.Middleware{{
+					Run: func(ctx context.Context, _ *executor.Run, next inward) error {
+						if attempts++; attempts > 1 {
+							return nil
+						}
+						require.NoError(t, next(ctx))
+						return undone
+					},
+				}}})
+				start(t, x)
+				_, err := c.Do(t.Context(), "a", 1)
+				require.ErrorIs(t, err, executor.ErrNoResult)
+				require.Equal(t, 2, attempts)
+				stop(t, x)
+			})
+		})
+	}
+}
+
 // Some payloads of a run may be done and others not: each caller hears of its own.
 func TestWaitTellsPayloadsApart(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +103,96 @@ func TestGoexitOfOneJobOfABatch(t *testing.T) {
 					require.Equal(t, executor.ErrHandlerExited.Error(), dead.Error)
 				}
 				require.Equal(t, others, next.all())
+			})
+		})
+	}
+}
+
+// exits is a codec and a service of locks that call it with what they get.
+type exits struct {
+	flags
+	exit func(string)
+}
+
+func (e *exits) Encode(v string) ([]byte, error) { return []byte(v), nil }
+
+func (e *exits) Decode(b []byte) (string, error) {
+	e.exit(string(b))
+	return string(b), nil
+}
+
+func (e *exits) Unlock(ctx context.Context, key string) error {
+	e.exit(key)
+	return e.flags.Unlock(ctx, key)
+}
+
+// A job whose conditions end the worker's goroutine fails alone, and has locked nothing: the others of its batch run,
+// and stay done.
+func TestGoexitOfOneJobThatIsAsked(t *testing.T) {
+	own := func(id, _ string) []string { return []string{id} }
+	type conditions = executor.Conditions[string]
+	for name, row := range map[string]struct {
+		calls []string
+		of    func(x *executor.Executor, e *exits) conditions
+	}{
+		"codec": {[]string{"acde", "b"}, func(*executor.Executor, *exits) conditions {
+			return conditions{Unique: executor.Unique[string]{Key: func(id, _ string) string { return id }}}
+		}},
+		"key": {[]string{"acde", "b"}, func(_ *executor.Executor, e *exits) conditions {
+			key := func(id, _ string) string { e.exit(id); return id }
+			return conditions{Locks: executor.Locks[string]{OnRun: own}, Unique: executor.Unique[string]{Key: key}}
+		}},
+		"key, when the disk has the slots": {[]string{"acde", "b"}, func(x *executor.Executor, e *exits) conditions {
+			key := func(id, _ string) string { e.exit(id); return id }
+			return conditions{
+				Locks: executor.Locks[string]{OnRun: own}, Slots: []executor.SlotSource{must(executor.NewSlots(x, "s", executor.SlotsConfig[int]{Next: next}))},
+				Limits: []executor.LimitOf[string]{{Limit: must(executor.NewLimit(x, "l", executor.LimitConfig{})), Key: key}},
+			}
+		}},
+		"unlock": {[]string{"abcde", "b"}, func(_ *executor.Executor, e *exits) conditions {
+			return conditions{Locks: executor.Locks[string]{OnEnqueue: own, Unlock: own, Service: e}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := openOn(t, new(journal.Memory), executor.Config{Workers: 1})
+				var armed atomic.Bool
+				e := &exits{exit: func(of string) {
+					if armed.Load() && of == "b" {
+						runtime.Goexit()
+					}
+				}}
+				cfg := executor.QueueConfig[string]{Conditions: row.of(x, e), BatchSize: 8, Share: executor.Share{Shards: 1}, RetryIn: always(time.Hour)}
+				if name == "codec" {
+					cfg.Codec = e
+				}
+				var calls []string
+				jobs, err := executor.HandleBatch(x, "jobs", func(_ context.Context, jobs []executor.Merged[string]) error {
+					ids := ""
+					for _, job := range jobs {
+						ids += job.ID
+					}
+					calls = append(calls, ids)
+					return nil
+				}, cfg)
+				require.NoError(t, err)
+				for _, id := range []string{"a", "b", "c", "d", "e"} {
+					enqueue(t, jobs, id, id)
+				}
+				armed.Store(true)
+				start(t, x)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Equal(t, row.calls[:1], calls)
+				require.EqualValues(t, 4, stats(t, jobs).Done)
+				require.EqualValues(t, 1, stats(t, jobs).Failed)
+				require.NotContains(t, locked(x), "b 1")
+				armed.Store(false)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				require.Equal(t, row.calls, calls)
+				require.EqualValues(t, 5, stats(t, jobs).Done)
+				stop(t, x)
 			})
 		})
 	}

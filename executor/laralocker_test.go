@@ -413,40 +413,54 @@ func TestLaralocker_A04_ClearedIsNotKept(t *testing.T) {
 // A success whose slot was lost meanwhile is none: another job has the value, and
 // two jobs never end with the same one. It spends no retry.
 func TestLaralocker_A03_SuccessWithALostSlot(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{})
-		s := new(sold)
-		ended := map[int]string{}
-		s.decide = func(_ context.Context, job executor.Merged[string], slot int) error {
-			s.mu.Lock()
-			first := len(ended) == 0
-			s.mu.Unlock()
-			if job.ID == "stands still" && first {
-				executor.StopHeart(job)
-				time.Sleep(2 * time.Minute) // and does not look at its context
-				return nil
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			ended[slot] += job.ID
-			return nil
-		}
-		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 2}})
-		start(t, x)
-		enqueue(t, q, "stands still", "")
-		time.Sleep(90 * time.Second)
-		enqueue(t, q, "other", "")
-		time.Sleep(time.Hour)
-		require.Equal(t, []string{"stands still 1", "other 1", "stands still 2"}, s.log())
-		s.mu.Lock()
-		require.Equal(t, map[int]string{1: "other", 2: "stands still"}, ended)
-		s.mu.Unlock()
-		require.EqualValues(t, 2, stats(t, q).Done)
-		require.Zero(t, stats(t, q).Failed)
-		require.EqualValues(t, 1, stats(t, q).Interrupted)
-		s.last(t, 2, true)
-		stop(t, x)
-	})
+	for name, end := range map[string]func(executor.Merged[string]) error{
+		"nil":           func(executor.Merged[string]) error { return nil },
+		"PayloadErrors": func(job executor.Merged[string]) error { return executor.PayloadErrors{job.Payloads[0].Position: nil} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				s := new(sold)
+				ended := map[int]string{}
+				s.decide = func(_ context.Context, job executor.Merged[string], slot int) error {
+					s.mu.Lock()
+					first := len(ended) == 0
+					s.mu.Unlock()
+					if job.ID != "other" && first {
+						executor.StopHeart(job)
+						time.Sleep(2 * time.Minute) // and does not look at its context
+						if job.ID == "discards" {
+							return executor.Discard() // which is no success
+						}
+						return end(job)
+					}
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					ended[slot] += job.ID
+					return nil
+				}
+				q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 3}})
+				start(t, x)
+				for _, id := range []string{"stands still", "discards"} {
+					enqueue(t, q, id, "")
+					synctest.Wait()
+				}
+				time.Sleep(90 * time.Second)
+				enqueue(t, q, "other", "")
+				time.Sleep(time.Hour)
+				require.Equal(t, []string{"stands still 1", "discards 2", "other 1", "stands still 2"}, s.log())
+				s.mu.Lock()
+				require.Equal(t, map[int]string{1: "other", 2: "stands still"}, ended)
+				s.mu.Unlock()
+				require.EqualValues(t, 2, stats(t, q).Done)
+				require.EqualValues(t, 1, stats(t, q).Discarded)
+				require.Zero(t, stats(t, q).Failed)
+				require.EqualValues(t, 1, stats(t, q).Interrupted)
+				s.last(t, 2, true)
+				stop(t, x)
+			})
+		})
+	}
 }
 
 // A05: the TTL is its own, else the queue's timeout, else 60 s; a heartbeat extends

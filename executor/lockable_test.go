@@ -366,24 +366,78 @@ func TestLockable_S04_UnlockedBySuccess(t *testing.T) {
 		"snoozed":   {func() error { return executor.Snooze(time.Hour) }, false},
 		"morgue":    {func() error { return executor.Cancel(errBoom) }, false},
 	} {
+		for _, own := range []bool{false, true} { // a service of the queue's own
+			t.Run(fmt.Sprint(name, ", own service ", own), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					x := open(t, "", executor.Config{})
+					var service lock.Service = x.KeyLocks()
+					locks, unlocks := executor.Locks[string]{OnEnqueue: words}, executor.Locks[string]{Unlock: words}
+					if own {
+						service = new(flags)
+						locks.Service, unlocks.Service = service, service
+						require.NoError(t, x.KeyLocks().Lock(t.Context(), "a")) // another one
+					}
+					locker := handle(t, x, "locker", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
+					q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return test.end() },
+						executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: unlocks}})
+					enqueue(t, locker, "1", "a", executor.In(time.Hour))
+					require.NoError(t, service.Lock(t.Context(), "b"))
+					enqueue(t, q, "1", "a b unknown")
+					start(t, x)
+					synctest.Wait()
+					for _, key := range []string{"a", "b"} {
+						require.Equal(t, test.free, !must(service.Locked(t.Context(), key)), key)
+					}
+					if own {
+						require.Equal(t, []string{"a 1"}, locked(x))
+					}
+					stop(t, x)
+				})
+			})
+		}
+	}
+}
+
+// S04: a discard whose service can't unlock is none, as a success is none.
+func TestLockable_S04_ServiceThatCannotUnlock(t *testing.T) {
+	for name, end := range map[string]error{"done": nil, "discarded": executor.Discard()} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
-				locker := handle(t, x, "locker", (&probe{}).handle, executor.QueueConfig[string]{
-					Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{OnEnqueue: words}},
-				})
-				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return test.end() },
-					executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{Unlock: words}}})
-				enqueue(t, locker, "1", "a", executor.In(time.Hour))
-				require.NoError(t, x.KeyLocks().Lock(t.Context(), "b"))
-				enqueue(t, q, "1", "a b unknown")
+				service := new(brittle)
+				p := &probe{decide: func(context.Context, seen) error { return end }}
+				q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{RetryIn: always(time.Second), Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{OnEnqueue: words, Unlock: words, Service: service},
+				}})
 				start(t, x)
+				enqueue(t, q, "1", "a")
 				synctest.Wait()
-				require.Equal(t, test.free, len(locked(x)) == 0, "%v", locked(x))
+				require.EqualValues(t, 1, stats(t, q).Failed)
+				time.Sleep(time.Minute)
+				require.Len(t, p.log(), 2)
+				require.Equal(t, `lock service: unlock "a": boom`, p.seen()[1].last)
+				require.False(t, must(service.Locked(t.Context(), "a")))
+				require.Zero(t, stats(t, q).Jobs)
 				stop(t, x)
 			})
 		})
 	}
+}
+
+// brittle is a service whose first Unlock fails, after a time.
+type brittle struct {
+	flags
+	after time.Duration
+	broke bool
+}
+
+func (b *brittle) Unlock(ctx context.Context, key string) error {
+	if !b.broke {
+		time.Sleep(b.after)
+		b.broke = true
+		return errBoom
+	}
+	return b.flags.Unlock(ctx, key)
 }
 
 // S04: not before the success: while the job runs and between its retries the keys

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -56,6 +57,56 @@ func TestBurialOfOnePayload(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Of a payload that its handler cancels alone the keys are its dead letter's, though the others of the run are done.
+func TestBurialBesidePayloadsThatAreDone(t *testing.T) {
+	for name, unlock := range map[string]bool{"UnlockOnBurial": true, "until the dead letter is gone": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x := openOn(t, disk, executor.Config{})
+				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+					return executor.PayloadErrors{job.Payloads[1].Position: executor.Cancel(errBoom)}
+				}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{OnRun: words, UnlockOnBurial: unlock},
+				}})
+				enqueue(t, q, "1", "a")
+				enqueue(t, q, "1", "b")
+				start(t, x)
+				if !unlock {
+					require.Equal(t, []string{"a 1", "b 1"}, lockedAfterCrash(t, x, disk))
+					_, err := x.Inspect().DeleteDead(t.Context(), inspect.SelectQueue("q"))
+					require.NoError(t, err)
+				}
+				require.Equal(t, []string{"a 1"}, lockedAfterCrash(t, x, disk))
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// A payload that is done leaves its key to its job though others of the run have failed: the next one leaves no more.
+func TestPayloadsThatAreDoneBesideOthersLeaveOneLock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+			return executor.PayloadErrors{job.Payloads[0].Position: errBoom}
+		}, executor.QueueConfig[string]{RetryIn: always(time.Hour), Merge: executor.MergeKeepAll, Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{OnRun: words},
+		}})
+		enqueue(t, q, "1", "fails")
+		start(t, x)
+		for range 3 {
+			enqueue(t, q, "1", "a")
+			time.Sleep(time.Hour)
+			synctest.Wait()
+		}
+		require.EqualValues(t, 3, stats(t, q).Done)
+		require.Equal(t, []string{"a 1", "fails 1"}, lockedAfterCrash(t, x, disk))
+		stop(t, x)
+	})
 }
 
 // What a run has locked outlives the payload that a fresh equal one replaces.

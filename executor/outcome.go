@@ -34,7 +34,7 @@ type Outcome string
 // Outcomes of a call of a handler.
 const (
 	OutcomeDone      Outcome = "done"      // it returned nil
-	OutcomeFailed    Outcome = "failed"    // it returned [RetryAfter], or an error of no other kind
+	OutcomeFailed    Outcome = "failed"    // it returned [RetryAfter], the [FullError] of a full disk, or an error of no other kind
 	OutcomePanicked  Outcome = "panicked"  // it panicked, which is a failure, too
 	OutcomeSnoozed   Outcome = "snoozed"   // it returned [Snooze], or [Throttled]
 	OutcomeDiscarded Outcome = "discarded" // it returned [Discard]

@@ -14,6 +14,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 )
 
 // pausable are the ways to pause what an id does, typed and by name.
@@ -371,30 +372,48 @@ func pausesAndLocks(t *testing.T, of inspect.Selection) {
 	})
 }
 
-// A job that is paused before its handler is called gives back what it had locked to run.
+// A job that is paused, or canceled, before its handler is called gives back what it had locked to run.
 func TestPauseBeforeTheHandlerUnlocks(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{})
-		var p probe
-		key := func(string, string) []string { return []string{"k"} }
-		cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: key, OnRun: key, Unlock: key}}}
-		cfg.Conditions.Limits = []executor.LimitOf[string]{{Limit: must(executor.NewLimit(x, "l", executor.LimitConfig{})), Key: func(id, _ string) string {
-			if id == "a" {
-				time.Sleep(time.Second)
-			}
-			return id
-		}}}
-		q := handle(t, x, "q", p.handle, cfg)
-		start(t, x)
-		enqueue(t, q, "a", "1")
-		time.Sleep(500 * time.Millisecond) // in the key function
-		_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs("q", "a"))
-		require.NoError(t, err)
-		enqueue(t, q, "b", "1")
-		time.Sleep(time.Minute)
-		require.Equal(t, []string{"b[1]"}, p.log())
-		stop(t, x)
-	})
+	for name, act := range map[string]func(inspect.Inspector, context.Context, inspect.Selection) (int, error){
+		"paused": inspect.Inspector.Pause, "deleted": inspect.Inspector.Delete,
+		"canceled": func(i inspect.Inspector, ctx context.Context, which inspect.Selection) (int, error) {
+			return i.Cancel(ctx, which, "")
+		},
+	} {
+		for _, own := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", own service ", own), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					var service lock.Service
+					if own {
+						service = new(flags)
+					}
+					x := open(t, "", executor.Config{})
+					var p probe
+					key := keys("k")
+					cfg := executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+						Locks: executor.Locks[string]{BlockedBy: key, OnRun: key, Unlock: key, Service: service},
+					}}
+					cfg.Conditions.Limits = []executor.LimitOf[string]{{Limit: must(executor.NewLimit(x, "l", executor.LimitConfig{})), Key: func(id, _ string) string {
+						if id == "a" {
+							time.Sleep(time.Second)
+						}
+						return id
+					}}}
+					q := handle(t, x, "q", p.handle, cfg)
+					start(t, x)
+					enqueue(t, q, "a", "1")
+					time.Sleep(500 * time.Millisecond) // in the key function
+					n, err := act(x.Inspect(), t.Context(), inspect.SelectIDs("q", "a"))
+					require.NoError(t, err)
+					require.Equal(t, 1, n)
+					enqueue(t, q, "b", "1")
+					time.Sleep(time.Minute)
+					require.Equal(t, []string{"b[1]"}, p.log())
+					stop(t, x)
+				})
+			})
+		}
+	}
 }
 
 // A paused queue keeps nobody waiting whose turn would come after that of its jobs.

@@ -3,6 +3,8 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +110,107 @@ func TestLaralocker_A04_DeletedJobKeepsNothing(t *testing.T) {
 		require.Empty(t, s.slots.Snapshot().Open)
 		stop(t, x)
 	})
+}
+
+// A03: a job that failed keeps its value when its retry is snoozed, and one whose success a full disk has undone
+// keeps it, too: it may have printed it.
+func TestLaralocker_A03_KeptByMoreThanAFailure(t *testing.T) {
+	for name, full := range map[string]bool{"a snooze in the retry": false, "a full disk": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x := openOn(t, disk, executor.Config{})
+				next := newTail(t, x, "next", executor.QueueConfig[string]{})
+				s, calls := new(sold), 0
+				s.decide = func(_ context.Context, job executor.Merged[string], _ int) error {
+					if job.ID != "keeps" {
+						return nil
+					}
+					switch calls++; {
+					case full:
+						return next.FollowUp(job, job.ID, strings.Repeat("x", 200_000))
+					case calls == 1:
+						return errBoom
+					case calls == 2:
+						return executor.Snooze(10 * time.Second)
+					}
+					return nil
+				}
+				q := s.shop(t, x, executor.SlotsConfig[int]{KeepOnFailure: true}, executor.QueueConfig[string]{})
+				start(t, x)
+				if full {
+					disk.Limit(100_000)
+				}
+				enqueue(t, q, "keeps", "")
+				time.Sleep(5 * time.Second)
+				enqueue(t, q, "other", "")
+				synctest.Wait()
+				require.Empty(t, next.all())
+				disk.Limit(0)
+				time.Sleep(time.Minute)
+				all := s.log()
+				require.Contains(t, all, "other 2")
+				require.Equal(t, "keeps 1", all[len(all)-1])
+				require.EqualValues(t, 2, stats(t, q).Done)
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// A04: a job whose payloads are discarded one by one is no dead letter, and keeps nothing.
+func TestLaralocker_A04_DiscardedPayloadsKeepNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
+			return executor.PayloadErrors{job.Payloads[0].Position: executor.Discard()}
+		}}
+		q := s.shop(t, x, executor.SlotsConfig[int]{KeepOnBurial: true}, executor.QueueConfig[string]{})
+		start(t, x)
+		for _, id := range []string{"a", "b"} {
+			enqueue(t, q, id, "")
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"a 1", "b 1"}, s.log())
+		require.EqualValues(t, 2, stats(t, q).Discarded)
+		stop(t, x)
+	})
+}
+
+// A04: of a job that a person cancels before its handler is called only what it has kept of a failed run stays kept.
+func TestLaralocker_A04_CancelledBeforeTheHandler(t *testing.T) {
+	for name, retry := range map[string]bool{"the first": false, "a retry": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				var slow atomic.Bool
+				s := &sold{decide: peek(func() error { slow.Store(true); return errBoom })}
+				cfg := executor.QueueConfig[string]{}
+				cfg.Conditions.Limits = []executor.LimitOf[string]{{Limit: must(executor.NewLimit(x, "l", executor.LimitConfig{})), Key: func(id, _ string) string {
+					if id == "bad" && slow.Load() {
+						time.Sleep(time.Second)
+					}
+					return id
+				}}}
+				q := s.shop(t, x, executor.SlotsConfig[int]{KeepOnFailure: true, KeepOnBurial: true}, cfg)
+				enqueue(t, q, "bad", "")
+				slow.Store(!retry)
+				start(t, x)
+				if retry {
+					time.Sleep(time.Second)
+				}
+				time.Sleep(500 * time.Millisecond) // in the key function
+				_, err := x.Inspect().Cancel(t.Context(), inspect.SelectIDs("tickets", "bad"), "")
+				require.NoError(t, err)
+				time.Sleep(time.Second)
+				require.Len(t, morgue(t, q), 1)
+				enqueue(t, q, "other", "")
+				synctest.Wait()
+				require.Equal(t, map[bool][]string{false: {"other 1"}, true: {"bad 1", "other 2"}}[retry], s.log())
+				stop(t, x)
+			})
+		})
+	}
 }
 
 // A05: the TTL is computed from the job, else the sequence's, else the timeout of its

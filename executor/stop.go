@@ -88,6 +88,7 @@ func (s *shutdown) drain() {
 		return
 	case <-s.x.hurry.Done():
 	}
+	s.x.crew.Hurried.Store(new(time.Now()))
 	s.x.cancel(ErrStopping)
 	select {
 	case <-quiet:
@@ -115,10 +116,7 @@ func (s *shutdown) sum() {
 // changes nothing any more.
 func (s *shutdown) awaitFolders() {
 	over := make(chan struct{})
-	go func() {
-		s.x.folding.Wait()
-		close(over)
-	}()
+	go func() { s.x.folding.Wait(); close(over) }()
 	select {
 	case <-over:
 	case <-time.After(stuckAfter):

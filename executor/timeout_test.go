@@ -17,6 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 )
 
 // What a handler returns once its time is over is a failure that spends a retry,
@@ -84,6 +87,110 @@ func TestTimeoutBeforeStopSpendsARetry(t *testing.T) {
 		synctest.Wait() // its context has ended for the second time
 		close(release)
 		require.ErrorIs(t, <-failed, executor.ErrTimeout)
+		stop(t, x)
+	})
+}
+
+// What ends the context of a handler before its time is over spends no retry, of none of its batch, though the
+// handler returns after it.
+func TestTimeoutAfterAnotherEnd(t *testing.T) {
+	const timeout, before = 5 * time.Second, 20 * time.Millisecond
+	for name, row := range map[string]struct {
+		end  func(ctx context.Context, x *executor.Executor) error // nil: a lease is lost
+		runs []string
+	}{
+		"canceled": {func(ctx context.Context, x *executor.Executor) error {
+			_, err := x.Inspect().Cancel(ctx, inspect.SelectIDs("q", "a"), "")
+			return err
+		}, []string{"b 1"}},
+		"deleted": {func(ctx context.Context, x *executor.Executor) error {
+			_, err := x.Inspect().Delete(ctx, inspect.SelectIDs("q", "a"))
+			return err
+		}, []string{"b 1"}},
+		"a stop":       {func(ctx context.Context, x *executor.Executor) error { return x.Stop(ctx) }, []string{"a 1", "b 1"}},
+		"a lost lease": {nil, []string{"a 1", "b 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				calls, runs := 0, []string(nil)
+				life := func() (*executor.Executor, *executor.Queue[string]) {
+					x := openOn(t, disk, executor.Config{Workers: 1})
+					q, err := executor.HandleBatch(x, "q", func(ctx context.Context, jobs []executor.Merged[string]) error {
+						if calls++; calls == 1 {
+							if row.end == nil {
+								executor.StopHeart(jobs[0])
+							}
+							<-ctx.Done()
+							time.Sleep(2 * before)
+							return ctx.Err()
+						}
+						for _, job := range jobs {
+							runs = append(runs, fmt.Sprint(job.ID, " ", job.Attempt))
+						}
+						return nil
+					}, executor.QueueConfig[string]{Timeout: timeout, BatchSize: 2, Share: executor.Share{Shards: 1}, RetryIn: always(time.Second), Conditions: executor.Conditions[string]{
+						Unique: executor.Unique[string]{Key: func(id, _ string) string { return id }, TTL: timeout - before},
+					}})
+					require.NoError(t, err)
+					return x, q
+				}
+				x, q := life()
+				enqueue(t, q, "a", "x")
+				enqueue(t, q, "b", "x")
+				start(t, x)
+				time.Sleep(timeout - before)
+				if row.end != nil {
+					ctx := t.Context()
+					if name == "a stop" {
+						ctx = expired(t)
+					}
+					require.NoError(t, row.end(ctx, x))
+				}
+				if name == "a stop" {
+					disk = disk.Crash()
+					x, _ = life()
+					start(t, x)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.ElementsMatch(t, row.runs, runs)
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// Only what a handler did too late has timed out: no job that it did not get, and none whose service took longer.
+func TestTimeoutIsOfTheHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 1})
+		cfg := executor.QueueConfig[string]{Timeout: time.Second, MaxRetries: -1, BatchSize: 2, Share: executor.Share{Shards: 1}}
+		cfg.Conditions.Locks = executor.Locks[string]{
+			BlockedBy: func(id, _ string) []string { return []string{id} }, WhenBlocked: lock.Decision{Fail: errBoom},
+		}
+		q, err := executor.HandleBatch(x, "q", func(ctx context.Context, jobs []executor.Merged[string]) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, cfg)
+		require.NoError(t, err)
+		slow := handle(t, x, "slow", (&probe{}).handle, executor.QueueConfig[string]{
+			Timeout: time.Second, MaxRetries: -1,
+			Conditions: executor.Conditions[string]{Locks: executor.Locks[string]{Unlock: words, Service: &brittle{after: time.Minute}}},
+		})
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "blocked"))
+		enqueue(t, q, "blocked", "x")
+		enqueue(t, q, "late", "x")
+		enqueue(t, slow, "a", "x")
+		start(t, x)
+		time.Sleep(time.Hour)
+		why := map[string]string{}
+		for _, dead := range append(morgue(t, q), morgue(t, slow)...) {
+			why[dead.ID] = dead.Error
+		}
+		require.Equal(t, map[string]string{
+			"blocked": "boom", "late": "executor: handler timed out after 1s: context deadline exceeded", "a": `lock service: unlock "x": boom`,
+		}, why)
 		stop(t, x)
 	})
 }

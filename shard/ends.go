@@ -50,11 +50,7 @@ func (c *ends) settle(now int64, it *Item) {
 	c.Spend(it.Outcome.Room)
 	c.decide(now, it)
 	if it.Claim != nil {
-		verdict := it.Outcome.Verdict // as the recorder hears it
-		if verdict == VerdictInterrupted && it.Outcome.Skipped {
-			verdict = VerdictUnstarted // what was taken for it goes back
-		}
-		c.change.Claims = append(c.change.Claims, claim{it.Claim, verdict, it.over})
+		c.change.Claims = append(c.change.Claims, claim{it.Claim, it.Outcome.Verdict, it.over})
 	}
 }
 
@@ -68,6 +64,9 @@ func (c *ends) decide(now int64, it *Item) {
 		it.Outcome.Verdict = VerdictCanceled // nothing is left to be judged
 		if all := it.removals.Load(); all != nil {
 			it.Outcome.Verdict = (*all)[len(*all)-1].Verdict // the last payloads are gone by it
+		}
+		if !slices.ContainsFunc(it.Outcome.Parts, func(p Part) bool { return p.Verdict != VerdictDiscarded }) {
+			it.Outcome.Verdict = VerdictDiscarded
 		}
 	}
 	judged, behind := c.judged(it)

@@ -18,6 +18,7 @@ import (
 type Claim struct {
 	By   Owner
 	Item *shard.Item // nil: no worker has the job
+	Full bool        // a snooze is a failure to what the job holds: it waits for a full disk
 
 	list     *List
 	holds    []Hold // as List.asked; nil: nothing of that condition
@@ -50,7 +51,7 @@ func (c *Claim) Enter(ctx context.Context, late bool) error {
 	over := func(h Hold) bool { r, is := h.(Renewed); return is && !r.Renew() }
 	switch {
 	case late && slices.ContainsFunc(c.holds, over): // the job may ask for another
-		c.withdraw()
+		c.Withdraw()
 		c.Wake()
 		return ErrWaits
 	case late:
@@ -72,7 +73,7 @@ func (c *Claim) Enter(ctx context.Context, late bool) error {
 // stop has a job hold nothing that one of its conditions has not let pass. It waits for
 // nothing else, and for that one only if this closes no circle.
 func (c *Claim) stop(at int, err error) error {
-	c.withdraw()
+	c.Withdraw()
 	if err != ErrWaits {
 		c.list.Aside(c.By, true)
 		return err
@@ -163,11 +164,11 @@ func (c *Claim) Lost() bool {
 	return slices.ContainsFunc(c.Holds(), func(h Hold) bool { l, ok := h.(Lease); return ok && l.Lost() })
 }
 
-// Conclude completes a success.
-func (c *Claim) Conclude(ctx context.Context) error {
-	for _, h := range c.holds {
+// Conclude completes a success, or a discard. The claim may be nil.
+func (c *Claim) Conclude(ctx context.Context, v shard.Verdict) error {
+	for _, h := range c.Holds() {
 		if p, ok := h.(Concluded); ok {
-			if err := p.Conclude(ctx); err != nil {
+			if err := p.Conclude(ctx, v); err != nil {
 				return err
 			}
 		}
@@ -187,6 +188,9 @@ func (c *Claim) Returned() {
 // Settle implements [shard.Held]. Of what a job did not come to, the condition says what
 // becomes of what it has kept for it.
 func (c *Claim) Settle(v shard.Verdict, over bool) (sets []journal.Set) {
+	if c.Full && v == shard.VerdictSnoozed {
+		v = shard.VerdictFailed
+	}
 	for i, h := range c.holds {
 		if s, ok := h.(Settled); ok {
 			sets = append(sets, s.Settle(v, over)...)
@@ -214,13 +218,13 @@ func (c *Claim) release() {
 	}
 }
 
-// withdraw gives back what was taken for a job that does not run now.
-func (c *Claim) withdraw() {
-	if slices.ContainsFunc(c.holds, func(h Hold) bool { return h != nil }) {
+// Withdraw gives back what was taken for a job that does not run now. The claim may be nil.
+func (c *Claim) Withdraw() {
+	if slices.ContainsFunc(c.Holds(), func(h Hold) bool { return h != nil }) {
 		change := new(journal.Change)
 		c.list.Ledger.Do(change, func() { change.Sets = c.Settle(shard.VerdictUnstarted, false) })
+		c.release()
 	}
-	c.release()
 }
 
 // Heart beats for a lease that is kept alive. The zero Heart stands still. Its owner calls

@@ -227,7 +227,7 @@ type Hold interface{ Release() }
 type (
 	// Settled is a hold of which the journal has to know. Settle ends it as the verdict says;
 	// over: the job does not run again. VerdictUnstarted takes back what was taken for a job
-	// that waits after all. The ledger is held.
+	// that does not run now. The ledger is held.
 	Settled interface {
 		Settle(v shard.Verdict, over bool) []journal.Set
 	}
@@ -247,10 +247,10 @@ type (
 	// a lease counts from then; false: it has expired, or the job is blocked by now.
 	Renewed interface{ Renew() bool }
 
-	// Concluded is a hold that has a part in the success of its job: an error of it makes
-	// that a failure.
+	// Concluded is a hold that has a part in the end of a job that is done or discarded: an
+	// error of it makes that a failure.
 	Concluded interface {
-		Conclude(ctx context.Context) error
+		Conclude(ctx context.Context, v shard.Verdict) error
 	}
 
 	// Early is a hold that ends when the handler has returned, before anybody hears what

@@ -73,9 +73,8 @@ type Worker interface {
 
 // Attempt is the context of one call of a handler.
 type Attempt struct {
-	parent   context.Context // of all handlers
-	deadline time.Time       // from the call of the handler on; zero: none
-	worker   Worker
+	parent context.Context // of all handlers
+	worker Worker
 
 	// For the worker: when the handler was called, zero if it was not, or no reader of events wanted
 	// to know; and with how many jobs.
@@ -83,15 +82,17 @@ type Attempt struct {
 	Taken  int
 
 	// mu guards what follows.
-	mu     sync.Mutex
-	ended  error           // the cause; nil: the attempt goes on
-	queue  string          // of the handler
-	inHand []*shard.Item   // what the handler was called with; nil before that, and once it is over
-	full   context.Context // nil until the handler asks for it
-	cancel context.CancelCauseFunc
-	staged *Stage                  // nil: nothing yet
-	said   *inspect.ProgressReport // last; nil: nothing
-	told   time.Time               // when Progressed has passed something on
+	mu       sync.Mutex
+	deadline time.Time       // from the call of the handler on, after which it stays; zero: none
+	ended    error           // the cause; nil: the attempt goes on
+	late     bool            // the deadline was over then
+	queue    string          // of the handler
+	inHand   []*shard.Item   // what the handler was called with; nil before that, and once it is over
+	full     context.Context // nil until the handler asks for it
+	cancel   context.CancelCauseFunc
+	staged   *Stage                  // nil: nothing yet
+	said     *inspect.ProgressReport // last; nil: nothing
+	told     time.Time               // when Progressed has passed something on
 }
 
 // Pool makes attempts. They are not used again, because a goroutine that a handler left
@@ -117,7 +118,10 @@ func (a *Attempt) Worker() Worker { return a.worker }
 func (a *Attempt) TakeOn(queue string, items []*shard.Item, timeout time.Duration) {
 	a.queue, a.inHand, a.Taken = queue, items, len(items)
 	if timeout > 0 {
-		a.deadline = time.Now().Add(timeout)
+		deadline := time.Now().Add(timeout)
+		a.mu.Lock()
+		a.deadline = deadline
+		a.mu.Unlock()
 	}
 }
 
@@ -134,14 +138,14 @@ func (a *Attempt) Jobs() (list []admit.Owner) {
 	return list
 }
 
-// Late reports whether the deadline is over.
-func (a *Attempt) Late() bool { return !a.deadline.IsZero() && !time.Now().Before(a.deadline) }
+// overdue reports whether the deadline is over by now.
+func (a *Attempt) overdue() bool { return !a.deadline.IsZero() && !time.Now().Before(a.deadline) }
 
 // End ends the context with a cause. Only the first one counts.
 func (a *Attempt) End(cause error) {
 	a.mu.Lock()
 	if a.ended == nil {
-		a.ended = cause
+		a.ended, a.late = cause, a.overdue()
 	}
 	cancel := a.cancel
 	a.mu.Unlock()
@@ -161,11 +165,12 @@ func (a *Attempt) Over() *Stage {
 	return s
 }
 
-// Ended returns with what the attempt was ended; nil: it goes on, or only its deadline is over.
-func (a *Attempt) Ended() error {
+// Ended returns with what the attempt was ended, and whether its deadline was over then; nil: it goes
+// on, or only its deadline is over.
+func (a *Attempt) Ended() (cause error, late bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.ended
+	return a.ended, a.late
 }
 
 // whole returns a context that can be waited for.
@@ -179,10 +184,7 @@ func (a *Attempt) whole() context.Context {
 		} else if !a.deadline.IsZero() {
 			cancel := a.cancel
 			full, stop := context.WithDeadlineCause(a.full, a.deadline, ErrTimeout)
-			a.full, a.cancel = full, func(cause error) {
-				cancel(cause)
-				stop()
-			}
+			a.full, a.cancel = full, func(cause error) { cancel(cause); stop() }
 		}
 	}
 	return a.full
@@ -199,7 +201,7 @@ func (a *Attempt) Err() error {
 	a.mu.Lock()
 	plain := a.full == nil && a.ended == nil
 	a.mu.Unlock()
-	if plain && !a.Late() {
+	if plain && !a.overdue() {
 		return a.parent.Err()
 	}
 	return a.whole().Err()
@@ -211,7 +213,7 @@ func (a *Attempt) Value(key any) any {
 	case Key{}:
 		return a
 	case ExecutorKey{}: // what is asked with it is for handlers that still run
-		if a.Ended() != nil {
+		if ended, _ := a.Ended(); ended != nil {
 			return nil
 		}
 		return a.Executor()

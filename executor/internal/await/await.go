@@ -170,12 +170,12 @@ func (b *Book) Returned(at journal.Position, value any) {
 
 // Failed notes why a payload has failed, or is to be buried.
 func (b *Book) Failed(at journal.Position, err error) {
-	b.note(at, func(end *End) { end.Fate, end.Err = Done, err })
+	b.note(at, func(end *End) { end.Fate, end.Err, end.Said = Done, err, false })
 }
 
-// Ending notes that a payload is about to end, and not as one that is done.
+// Ending notes how a payload is about to end that has no result so far.
 func (b *Book) Ending(at journal.Position, fate Fate) {
-	b.note(at, func(end *End) { end.Fate = fate })
+	b.note(at, func(end *End) { end.Fate, end.Said = fate, false })
 }
 
 func (b *Book) note(at journal.Position, f func(*End)) {

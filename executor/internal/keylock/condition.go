@@ -287,6 +287,9 @@ func (c *Condition) Merging(change *shard.Change) {
 func (c *Condition) Ending(change *shard.Change) {
 	c.DropAll(change.Exhumed)
 	c.DropAll(change.Deleted)
+	if c.OnRun != nil && !c.Counted {
+		c.leaveToJobs(change.Ended)
+	}
 	if c.UnlockOnBurial {
 		for i := range change.Buried {
 			c.Drop(c.comingWith(change.Buried[i].Ref.Position())...)
@@ -319,7 +322,7 @@ func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 	}
 	h.served = nil
 	h.c.Leave(h.by, true)
-	if v == shard.VerdictDone || v == shard.VerdictDiscarded {
+	if h.c.Service == nil && (v == shard.VerdictDone || v == shard.VerdictDiscarded) {
 		for _, u := range h.unlock {
 			// Of a counted key it ends the lock of the very payload. If that is gone, because a person, a
 			// burial or its time has ended it, there is nothing to be unlocked for it.
@@ -334,9 +337,6 @@ func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 				h.c.Keys.Unlock(u.Key, h.c.Counted, h.by)
 			}
 		}
-		if !h.c.Counted {
-			h.c.leaveToJob(h.set)
-		}
 	}
 	return nil
 }
@@ -350,7 +350,7 @@ func (h *hold) Release() {
 
 // Conclude implements [admit.Concluded]: a service of the queue's own unlocks what the
 // journal does not.
-func (h *hold) Conclude(ctx context.Context) error {
+func (h *hold) Conclude(ctx context.Context, _ shard.Verdict) error {
 	if h.c.Service == nil {
 		return nil
 	}
@@ -358,7 +358,6 @@ func (h *hold) Conclude(ctx context.Context) error {
 	for i, u := range h.unlock {
 		keys[i] = u.Key
 	}
-	h.unlock = nil
 	return h.c.unlockServed(ctx, keys)
 }
 

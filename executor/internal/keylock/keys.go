@@ -154,11 +154,11 @@ func (k *Keys) comingWith(p journal.Position) []*Lock {
 	return slices.Clone(k.with[p])
 }
 
-// leaveToJob gives what runs have locked for payloads that are over to their job, one lock
+// leaveToJobs gives what runs have locked for payloads that are over to their jobs, one lock
 // of a key: where one unlock is enough, many payloads leave no more behind than one does.
-func (k *Keys) leaveToJob(set []setting) {
-	for _, s := range set {
-		left := slices.DeleteFunc(k.comingWith(s.Position), func(h *Lock) bool { return !h.OnRun || h.Key != s.Key })
+func (k *Keys) leaveToJobs(over []journal.Ref) {
+	for _, ref := range over {
+		left := slices.DeleteFunc(k.comingWith(ref.Position()), func(h *Lock) bool { return !h.OnRun })
 		k.Replace(left, 0, func(h *Lock) { k.rebind(h, 0) })
 	}
 }

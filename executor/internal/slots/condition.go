@@ -193,8 +193,8 @@ type hold[V any] struct {
 func (h *hold[V]) Renew() bool { return h.cleared.Load() || h.r.Extend(h.ttl) == nil }
 
 // Conclude implements [admit.Concluded]: a value that was lost may be another job's.
-func (h *hold[V]) Conclude(context.Context) error {
-	if !h.Renew() {
+func (h *hold[V]) Conclude(_ context.Context, v shard.Verdict) error {
+	if v == shard.VerdictDone && !h.Renew() {
 		return lock.ErrLockLost
 	}
 	return nil
@@ -237,7 +237,7 @@ func (h *hold[V]) Settle(v shard.Verdict, over bool) []journal.Set {
 	if s.mine[h.by] != h.r {
 		return nil // it was cleared by hand
 	}
-	keeps := s.cfg.KeepOnFailure && (v == shard.VerdictFailed || v == shard.VerdictInterrupted && h.kept)
+	keeps := s.cfg.KeepOnFailure && (v == shard.VerdictFailed || h.kept && (v == shard.VerdictInterrupted || v == shard.VerdictSnoozed))
 	if !over && (keeps || v == shard.VerdictUnstarted && h.kept) {
 		return nil
 	}

@@ -26,7 +26,8 @@ type Crew struct {
 	Fail     func(error) // the journal can't give back a payload
 	End      func(error) // a handler wants the executor to end
 
-	Draining atomic.Bool // nothing new is started
+	Draining atomic.Bool               // nothing new is started
+	Hurried  atomic.Pointer[time.Time] // when the contexts of handlers ended; nil: they have not
 
 	Recorder *journal.CrashRecorder // has a place for each worker, and for each spare one
 	working  sync.WaitGroup

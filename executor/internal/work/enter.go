@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -14,48 +15,68 @@ type admission struct {
 	*inHand
 	refused  []*shard.Item // of batch: those that did not get what they need to run
 	refusals []error       // and why
+
+	// How far it has come, for the next goroutine if user code ends this one.
+	late   bool // the disk has what the first conditions give
+	ran    bool // the handler has returned
+	at     int  // in batch: the job that is next
+	asking bool // user code is called for it
+}
+
+// ask calls user code for the job that is next. If that has ended the goroutine, the next one says so.
+func (a *admission) ask(call func() error) error {
+	if a.asking {
+		a.asking = false
+		return attempt.ErrExited
+	}
+	a.asking = true
+	err := call()
+	a.asking = false
+	return err
 }
 
 // enter finds out which jobs of the batch may run now. What some of them have must be on
 // disk before the others are asked for the rest, however long that takes.
 func (a *admission) enter() {
-	for _, it := range a.batch { // before user code may end the goroutine
-		it.Claim = a.queue.Admission.Claim(it.ID, it)
-	}
-	a.enterAll(false)
-	if !a.queue.Admission.Durable() || len(a.batch) == 0 {
-		return
-	}
-	if !a.crew.Volatile {
-		a.hand.Lock()
-		a.hand.End(a.crew.Watchdog) // until watchAnew: a slow disk says so itself
-		a.hand.Unlock()
-		if err := a.crew.Log.Settled(a.crew.Starting); err != nil {
-			for len(a.batch) > 0 {
-				a.batch[0].Outcome.Skipped = true
-				a.refuse(0, err)
-			}
+	if !a.late {
+		a.enterAll()
+		if !a.queue.Admission.Durable() || len(a.batch) == 0 {
+			return
 		}
-		a.watchAnew()
+		if !a.crew.Volatile {
+			a.hand.Lock()
+			a.hand.End(a.crew.Watchdog) // until watchAnew: a slow disk says so itself
+			a.hand.Unlock()
+			if err := a.crew.Log.Settled(a.crew.Starting); err != nil {
+				for len(a.batch) > 0 {
+					a.batch[0].Outcome.Skipped = true
+					admit.ClaimOf(a.batch[0].Claim).Withdraw()
+					a.refuse(0, err)
+				}
+			}
+			a.watchAnew()
+		}
+		a.late, a.at = true, 0
 	}
-	a.enterAll(true)
+	a.enterAll()
 }
 
 // enterAll removes from the batch the jobs that can't run now: those that have to wait go
 // back to their shard, the others won't run.
-func (a *admission) enterAll(late bool) {
+func (a *admission) enterAll() {
 	defer a.mark(len(a.batch))
-	for i := 0; i < len(a.batch); {
-		it := a.batch[i]
+	for a.at < len(a.batch) {
+		it := a.batch[a.at]
 		c := admit.ClaimOf(it.Claim)
-		switch err := c.Enter(a.crew.Handlers, late); err {
+		switch err := a.ask(func() error { return c.Enter(a.crew.Handlers, a.late) }); err {
 		case nil:
-			i++
+			a.at++
 		case admit.ErrWaits:
-			a.setAside(i)
+			a.setAside(a.at)
 			a.postpone(it, c)
 		default:
-			a.refuse(i, err)
+			c.Withdraw() // it has not, if it has ended the goroutine
+			a.refuse(a.at, err)
 		}
 	}
 }
@@ -85,10 +106,7 @@ func (a *admission) rejoin() {
 	if len(a.refused) == 0 {
 		return
 	}
-	if a.errs == nil {
-		a.errs = make([]error, len(a.batch))
-	}
-	a.errs = append(a.errs, a.refusals...)
+	a.errs = append(append(a.errs, make([]error, len(a.batch)-len(a.errs))...), a.refusals...)
 	a.hand.Lock()
 	a.batch = append(a.batch, a.refused...)
 	a.hand.Unlock()
@@ -98,26 +116,34 @@ func (a *admission) rejoin() {
 // engaged calls the handler, which keeps what the batch holds. The attempt ends with the
 // first lease that is lost.
 func (a *admission) engaged(handle func()) {
-	forgets := make([]func(), 0, len(a.batch))
-	defer func() {
-		for _, forget := range forgets {
-			forget()
-		}
-	}()
 	for _, it := range a.batch {
-		forgets = append(forgets, admit.ClaimOf(it.Claim).Watch(a.attempt.End))
+		defer admit.ClaimOf(it.Claim).Watch(a.attempt.End)()
 	}
 	handle()
-	for i, it := range a.batch { // what the job holds may have a part in its success
-		if a.failed(i) {
+	a.ran, a.at = true, 0
+	a.concludeAll()
+}
+
+// concludeAll has what the jobs hold that are done have its part in that.
+func (a *admission) concludeAll() {
+	for ; a.at < len(a.batch); a.at++ {
+		if a.failed(a.at) {
 			continue
 		}
-		if err := admit.ClaimOf(it.Claim).Conclude(a.crew.Handlers); err != nil {
-			a.crew.Logger.Error("job did its work, but not its locks",
-				slog.String("queue", a.queue.Name), slog.String("id", it.ID), slog.Any("error", err))
-			a.undo(i, err)
+		if err := a.ask(func() error { return a.conclude(a.batch[a.at], shard.VerdictDone) }); err != nil {
+			a.undo(a.at, err)
 		}
 	}
+}
+
+// conclude has what an item holds have its part in its end.
+func (h *inHand) conclude(it *shard.Item, v shard.Verdict) error {
+	err := admit.ClaimOf(it.Claim).Conclude(h.crew.Handlers, v)
+	if err != nil {
+		h.crew.Logger.Error("job did its work, but not its locks",
+			slog.String("queue", h.queue.Name), slog.String("id", it.ID), slog.Any("error", err))
+	}
+	return err
 }
 
 // returned ends what the batch holds only while its handler runs.

@@ -140,6 +140,7 @@ func (h *inHand) skip(cause error) {
 	h.errs = slices.Repeat([]error{cause}, len(h.batch))
 	for _, it := range h.batch {
 		it.Outcome.Skipped = true
+		admit.ClaimOf(it.Claim).Withdraw() // or a dead letter would keep it
 	}
 }
 

@@ -20,7 +20,21 @@ import (
 // judge finds out what becomes of those in hand whose handler has returned errors.
 type judge struct {
 	*inHand
-	fatal error // of batch, or of its last payload, that is to end the executor; nil: none
+	fatal   error // of batch, or of its last payload, that is to end the executor; nil: none
+	refused bool  // the handler was not called with the item that is judged
+}
+
+// end judges the item at a place in the batch. What it holds has a part in an end that is not the morgue.
+func (j *judge) end(i int) {
+	it := j.batch[i]
+	j.refused = i >= j.attempt.Taken
+	j.of(it, j.errs[i])
+	if v := it.Outcome.Verdict; (v == shard.VerdictDone || v == shard.VerdictDiscarded) && len(it.Outcome.Parts) < len(it.Payloads) {
+		if err := j.conclude(it, v); err != nil {
+			j.errs[i] = err
+			j.of(it, err)
+		}
+	}
 }
 
 // of judges an item whose handler has returned an error. The verdict
@@ -100,6 +114,9 @@ func (j *judge) fail(it *shard.Item, wish Wish) {
 		out.Verdict = shard.VerdictCanceled
 		return
 	case FullDisk:
+		if c := admit.ClaimOf(it.Claim); c != nil {
+			c.Full = true
+		}
 		out.Delay, out.Verdict = max(j.retryIn(0), wish.After), shard.VerdictSnoozed // no retry ends it
 		return
 	case Panicked:
@@ -129,13 +146,16 @@ func (j *judge) buriable(it *shard.Item) bool {
 	return true
 }
 
-// overdue returns why the context of the last attempt has ended before its handler
-// returned, if its time was over; then it is no stop that kept it from its work.
+// overdue returns why the context of the last attempt has ended, if that was because its time was
+// over: before its handler returned, and before anything else kept it from its work.
 func (j *judge) overdue() error {
-	switch a := j.attempt; {
-	case a.Late():
+	ended, late := j.attempt.Ended()
+	deadline, _ := j.attempt.Deadline()
+	switch hurried := j.crew.Hurried.Load(); {
+	case j.refused:
+	case late && (hurried == nil || !hurried.Before(deadline)):
 		return fmt.Errorf("%w after %v", attempt.ErrTimeout, j.queue.Timeout)
-	case j.queue.Heartbeat > 0 && a.Ended() == attempt.ErrNoHeartbeat:
+	case j.queue.Heartbeat > 0 && ended == attempt.ErrNoHeartbeat:
 		return fmt.Errorf("%w for %v", attempt.ErrNoHeartbeat, j.queue.Heartbeat)
 	}
 	return nil
@@ -166,11 +186,10 @@ func (j *judge) giveUp(it *shard.Item) {
 // of the batch gone, kept the handler from its work. A handler may dress up the end of its context
 // as any error, so every error after that end counts.
 func (j *judge) interrupted(it *shard.Item, err error) bool {
-	ended := j.attempt.Ended()
-	if err == errPaused || admit.ClaimOf(it.Claim).Lost() || errors.Is(ended, attempt.ErrCanceled) || errors.Is(ended, attempt.ErrDeleted) {
-		return true
-	}
-	return context.Cause(j.crew.Handlers) != nil || (j.crew.Draining.Load() && errors.Is(err, j.crew.Closed))
+	ended, _ := j.attempt.Ended()
+	kept := ended != nil && ended != attempt.ErrReturned && ended != attempt.ErrNoHeartbeat
+	return kept || it.Outcome.Skipped || admit.ClaimOf(it.Claim).Lost() || context.Cause(j.crew.Handlers) != nil ||
+		j.crew.Draining.Load() && errors.Is(err, j.crew.Closed)
 }
 
 // retryIn asks the formula of the queue.

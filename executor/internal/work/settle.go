@@ -29,11 +29,7 @@ func (w *worker) settle() {
 		}
 		// The methods of an error are the user's code, too: Unwrap of a nil
 		// pointer, say.
-		err := guard.Call(func() error {
-			w.judge.of(it, w.errs[w.settled])
-			return nil
-		})
-		if err != nil {
+		if err := guard.Call(func() error { w.judge.end(w.settled); return nil }); err != nil {
 			w.judge.giveUp(it)
 		}
 		if w.queue.Awaited.Any() {
@@ -155,6 +151,8 @@ func (q *Queue) noteFailure(it *shard.Item, err error) {
 				q.Awaited.Ending(at, await.Discarded)
 			case shard.VerdictFailed, shard.VerdictCanceled:
 				q.Awaited.Failed(at, own)
+			case shard.VerdictSnoozed, shard.VerdictInterrupted:
+				q.Awaited.Ending(at, await.Done) // in a later attempt
 			}
 		}
 		return nil

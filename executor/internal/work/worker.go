@@ -179,16 +179,28 @@ func (w *worker) call() {
 	if !w.queue.Admission.Asked() {
 		w.handle()
 	} else {
-		if w.admission.enter(); len(w.batch) > 0 { // those that need not wait
-			w.watchAnew()
-			for _, it := range w.batch {
-				admit.ClaimOf(it.Claim).KeepAlive()
-			}
-			w.admission.engaged(w.handle)
+		for _, it := range w.batch { // before user code may end the goroutine
+			it.Claim = w.queue.Admission.Claim(it.ID, it)
 		}
+		w.admission.late, w.admission.ran, w.admission.at = false, false, 0
+		w.engage()
 		w.admission.rejoin()
 	}
 	w.settle()
+}
+
+// engage has the jobs of the batch meet their conditions, calls the handler for those that need not
+// wait, and concludes what is done, from where user code has ended the goroutine.
+func (w *worker) engage() {
+	if w.admission.ran {
+		w.admission.concludeAll()
+	} else if w.admission.enter(); len(w.batch) > 0 {
+		w.watchAnew()
+		for _, it := range w.batch {
+			admit.ClaimOf(it.Claim).KeepAlive()
+		}
+		w.admission.engaged(w.handle)
+	}
 }
 
 // Rest is what goes on when a call of a handler has ended the goroutine. It returns an error
@@ -202,6 +214,8 @@ func Resumable(a *attempt.Attempt, rest Rest) { a.Worker().(*worker).rest = rest
 // batch is tried, and all else has failed.
 func (w *worker) callOn() {
 	switch {
+	case w.admission.asking: // for one job, which has failed
+		w.engage()
 	case w.rest == nil:
 		w.attempt.Over()
 		w.errs = slices.Repeat([]error{attempt.ErrExited}, len(w.batch))
@@ -226,10 +240,7 @@ func (w *worker) handle() {
 
 // finish ends the attempt when the handler has returned, or panicked.
 func (w *worker) finish(call Rest) {
-	err := guard.Call(func() error {
-		w.errs = call()
-		return nil
-	})
+	err := guard.Call(func() error { w.errs = call(); return nil })
 	w.rest = nil
 	if err != nil {
 		w.errs = slices.Repeat([]error{err}, len(w.batch))
