@@ -168,6 +168,10 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		it.LastError, it.History = l.failures()
 		p := l.remember()
 		p.err, p.history, p.crashed = reason, it.Failed(now, reason), true
+		if c.cfg.Block && (!c.cfg.Single || l.upNext().Ref.Position() == at) { // and not what is behind it
+			it.begin(l, c.limit(1))
+			c.returnTo(l, it.Payloads, true)
+		}
 		c.setHalted(l, true)
 		c.displace(l)
 		c.writeState(l)

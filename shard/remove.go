@@ -39,6 +39,12 @@ func (r *Removal) means(p journal.Position) bool {
 	return found
 }
 
+// alone reports whether only what a lane holds is meant: the others have not failed. Under Config.Block they
+// have not either where nothing is held, because what was condemned was not the next of them.
+func (r *Removal) alone(l *lane, block bool) bool {
+	return r.Failed && (l.holds() || block && l.known().crashed)
+}
+
 // Removal returns what a person wants of a payload that is in hand, under
 // Config.Single of the one payload; nil: nothing. Any goroutine may call it while a worker
 // has the item. The worker need not heed it: if the payload is over by what the worker
@@ -150,7 +156,7 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	if r.Failed && l.retry() < 0 && !l.halted {
 		return 0, 0
 	}
-	held, others := l.takeOut(r, !r.Failed || !l.holds())
+	held, others := l.takeOut(r, !r.alone(l, c.cfg.Block))
 	if ended = len(held) + len(others); ended == 0 {
 		return forgot, 0
 	}
