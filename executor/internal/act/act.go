@@ -205,12 +205,17 @@ func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, 
 	}
 	o.EndRemoved()
 	if err == nil {
-		err = q.Shards.Pass(ctx) // a shard writes down what a call has changed after the call
-	}
-	if err == nil {
-		err = o.Log.Settled(ctx)
+		err = o.written(ctx, q)
 	}
 	return n, o.Border(err)
+}
+
+// written waits until what shards have been told is on disk: they write it down after they were.
+func (o *Operator) written(ctx context.Context, q *engine.Queue) error {
+	if err := q.Shards.Pass(ctx); err != nil {
+		return err
+	}
+	return o.Log.Settled(ctx)
 }
 
 func (o *Operator) actOnAll(ctx context.Context, e *errand, s *pick.Selection) (n int, err error) {
@@ -252,7 +257,9 @@ func (o *Operator) exhume(ctx context.Context, q *engine.Queue, s *pick.Selectio
 	what := "delete"
 	if back {
 		what = "requeue"
-		did, err = q.Dead.Restore(ctx, w)
+		if did, err = q.Dead.Restore(ctx, w); err == nil {
+			err = o.written(ctx, q) // the jobs that wait go on with what is back
+		}
 	} else {
 		did.Back, err = q.Dead.Delete(ctx, w)
 	}
