@@ -133,7 +133,8 @@ func (c *looks) Letters(id string, r *Removal) (all journal.Room) {
 // inHand says how many.
 //
 // The job that r.Claim stands for is in no line any more, though payloads of its id may
-// be left: they are due when they were, and ask again.
+// be left: they are due when they were, and ask again. It is over for r.Claim if none of
+// those that ran, or were to run next, is left.
 func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	forgot := 0
 	if r.Version {
@@ -156,20 +157,22 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	if r.Failed && l.retry() < 0 && !l.halted {
 		return 0, 0
 	}
+	next := l.upNext().Ref
 	held, others := l.takeOut(r, !r.alone(l, c.cfg.Block))
 	if ended = len(held) + len(others); ended == 0 {
 		return forgot, 0
 	}
 	c.endRemoved(now, l, held, others, r)
-	over := l.empty()
-	if over {
+	anew := len(held) > 0 && !l.holds()
+	over := l.empty() || anew || c.cfg.Single && len(others) > 0 && others[0].Ref == next
+	if l.empty() {
 		if until := l.known().restEnd; until > now && !c.supersedes() {
 			c.writeRest(now, id, rest{until: until})
 		}
 		c.displace(l)
 		c.drop(l, hashOf([]byte(id)))
 	} else {
-		c.leaveOver(now, l, len(held) > 0 && !l.holds())
+		c.leaveOver(now, l, anew)
 	}
 	c.Let(id, HoldWait) // the recorder takes it out of its lines
 	if r.Claim != nil {
