@@ -166,7 +166,7 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 	anew := len(held) > 0 && !l.holds()
 	over := l.empty() || anew || c.cfg.Single && len(others) > 0 && others[0].Ref == next
 	if l.empty() {
-		if until := l.known().restEnd; until > now && !c.supersedes() {
+		if until := c.restLeft(now, l); until > now && !c.supersedes() {
 			c.writeRest(now, id, rest{until: until})
 		}
 		c.displace(l)
@@ -186,12 +186,14 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 func (c *ends) leaveOver(now int64, l *lane, anew bool) {
 	if anew {
 		var e journal.Entry
-		due := c.firstDue(now, l, &e)
+		due, rest := c.firstDue(now, l, &e), c.restLeft(now, l)
 		c.setRetry(l, -1)
 		c.setHalted(l, false)
 		l.remember().err = ""
 		c.displace(l)
-		c.open(l, due, e.Restored)
+		if c.open(l, due, e.Restored); rest > now {
+			l.due = l.dueAfter(l.due, rest)
+		}
 		c.enqueue(l, l.due)
 	}
 	c.writeState(l) // the due time may have come from one that is gone

@@ -63,6 +63,49 @@ func TestRemovedPayloadsLeaveTheRest(t *testing.T) {
 	}
 }
 
+// So does one whose payload a person ends before its retry, or the end of a snooze, which do not wait for that; what waits
+// behind it has to, too.
+func TestRemovedRetriesLeaveTheRest(t *testing.T) {
+	failed, snoozed := Outcome{Verdict: VerdictFailed, Delay: 100, Error: "e"}, Outcome{Verdict: VerdictSnoozed, Delay: 100}
+	for name, c := range map[string]struct {
+		out           Outcome
+		crash, behind bool
+	}{
+		"retry": {failed, false, false}, "retry, after a crash": {failed, true, false}, "behind a retry": {failed, false, true},
+		"behind a retry, after a crash": {failed, true, true}, "snooze": {snoozed, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, Config{Single: true, Merge: MergeKeepAll, MaxRetries: 3, Throttle: 10}, 1)
+			t.Cleanup(func() { g.close() })
+			put := func(due int64) journal.Position {
+				g.cores[0].Tick(due)
+				return g.put(journal.Entry{ID: []byte("a"), Due: due})[0].ref.Position()
+			}
+			first := put(1)
+			g.run(1, c.out)
+			require.Equal(t, int64(101), g.cores[0].NextDue())
+			if c.behind {
+				put(2)
+			}
+			if c.crash {
+				g.crash(1)
+			}
+			g.cores[0].Tick(3)
+			ended, _ := g.cores[0].Remove(3, "a", &Removal{Verdict: VerdictDeleted, Of: []journal.Position{first}})
+			require.Equal(t, 1, ended)
+			g.cores[0].Record(g)
+			if !c.behind {
+				put(4)
+			}
+			require.Equal(t, int64(11), g.cores[0].NextDue())
+			g.check()
+			g.flush()
+			g.crash(1)
+			require.Equal(t, int64(11), g.cores[0].NextDue())
+		})
+	}
+}
+
 // A due time that is never stays that when the clock is set while its job runs.
 func TestAnInterruptedJobThatIsNeverDue(t *testing.T) {
 	g := newRig(t, Config{Merge: MergeKeepAll, FreshDue: FreshDuePush}, 1)
