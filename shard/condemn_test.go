@@ -101,6 +101,7 @@ func TestCondemnedPayloads(t *testing.T) {
 		OnExhaustedHalt:       {Jobs: 1, Payloads: 3, Halted: 1},
 	} {
 		c, l := pendingJobs(t, Config{Merge: MergeKeepAll, MaxPayloads: 2, OnExhausted: policy}, "a", "a", "a")
+		require.False(t, c.Condemn(10, "a", 99, "crashed", nil), "a person has ended it, and others are innocent")
 		require.True(t, c.Condemn(10, "a", 1, "crashed", nil))
 		c.Record(writing{l})
 		require.Equal(t, want, c.Counts(), policy)
