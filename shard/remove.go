@@ -107,10 +107,10 @@ func (it *Item) doom(r *Removal, single bool) (n int) {
 // Spend says that so many bytes of the disk were taken for what is buried; see journal.Change.
 func (c *ledger) Spend(bytes int) { c.change.Room += bytes }
 
-// Letters is what the payloads of an id that r means take on the disk as dead letters.
+// Letters is what the payloads of an id that r ends take on the disk as dead letters.
 func (c *looks) Letters(id string, r *Removal) (all journal.Room) {
 	l := c.lanes.find([]byte(id))
-	if l == nil {
+	if l == nil || r.Failed && l.retry() < 0 && !l.halted {
 		return all
 	}
 	add := func(p Payload) bool {
@@ -120,9 +120,18 @@ func (c *looks) Letters(id string, r *Removal) (all journal.Room) {
 		return false
 	}
 	if it := l.item(); it != nil {
+		if r.Failed && it.state.Load() == started {
+			return all
+		}
 		for _, p := range it.Payloads[it.settled:] {
 			add(p)
 		}
+	}
+	if r.alone(l, c.cfg.Block) {
+		for _, p := range l.held() {
+			add(p)
+		}
+		return all
 	}
 	l.hasAny(add)
 	return all

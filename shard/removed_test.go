@@ -106,6 +106,24 @@ func TestRemovedRetriesLeaveTheRest(t *testing.T) {
 	}
 }
 
+// Room on the disk is asked for what is to be ended, and for nothing that is left alone.
+func TestLettersOfWhatHasFailed(t *testing.T) {
+	g := newRig(t, Config{Single: true, Merge: MergeKeepAll, MaxRetries: 3}, 1)
+	t.Cleanup(func() { g.close() })
+	c, r := g.cores[0], &Removal{Verdict: VerdictCanceled, Reason: "by hand", Failed: true}
+	one := g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})[0].ref
+	require.Zero(t, c.Letters("a", r), "it has not failed")
+	g.run(1, Outcome{Verdict: VerdictFailed, Delay: 1, Error: "e"})
+	g.put(journal.Entry{ID: []byte("a"), Payload: make([]byte, 1<<20)})
+	var want journal.Room
+	want.AddLetter(one.Size(), len(r.Reason))
+	require.Equal(t, want, c.Letters("a", r), "without what is behind it")
+	require.Greater(t, c.Letters("a", &Removal{Verdict: VerdictCanceled}).Bytes, 1<<20)
+	run := g.begin(2)
+	require.Zero(t, c.Letters("a", r), "it runs")
+	g.finish(2, run, Outcome{Verdict: VerdictDone})
+}
+
 // A due time that is never stays that when the clock is set while its job runs.
 func TestAnInterruptedJobThatIsNeverDue(t *testing.T) {
 	g := newRig(t, Config{Merge: MergeKeepAll, FreshDue: FreshDuePush}, 1)
