@@ -24,7 +24,10 @@ type Removal struct {
 	// Claim is what the recorder gets for a job that no worker has, as that of an
 	// item that ran. Nil: none.
 	Claim Held
+	// Room is what was taken of the disk for dead letters, see journal.Change.
+	Room int
 
+	kept    int  // of Room, until what a worker has in hand has ended
 	crashed bool // it kills the process; see Core.Condemn
 }
 
@@ -84,14 +87,18 @@ func (it *Item) RemovalOf(p Payload) *Removal {
 // doom notes what is to become of payloads that a worker has in hand, and returns how
 // many that are. Under Config.Single it wants back what the worker has not begun.
 func (it *Item) doom(r *Removal, single bool) (n int) {
+	var letters journal.Room
 	for _, p := range it.Payloads[max(it.settled, int(it.passed.Load())):] {
 		if r.means(p.Ref.Position()) {
-			n++
+			if n++; it.RemovalOf(p) == nil { // or it has room
+				letters.AddLetter(p.Ref.Size(), len(r.Reason))
+			}
 		}
 	}
 	if n == 0 {
 		return 0
 	}
+	r.kept = min(r.Room, letters.Bytes)
 	var all []*Removal
 	if before := it.removals.Load(); before != nil {
 		all = slices.Clone(*before)
@@ -145,6 +152,7 @@ func (c *looks) Letters(id string, r *Removal) (all journal.Room) {
 // be left: they are due when they were, and ask again. It is over for r.Claim if none of
 // those that ran, or were to run next, is left.
 func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
+	c.Spend(r.Room)
 	forgot := 0
 	if r.Version {
 		forgot = c.forgetVersion(now, id, r.Before)
@@ -160,7 +168,9 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 		case r.Failed:
 			return 0, 0
 		default:
-			return forgot + c.removeBehind(now, l, r), it.doom(r, c.cfg.Single)
+			ended, inHand = c.removeBehind(now, l, r), it.doom(r, c.cfg.Single)
+			c.Spend(-r.kept)
+			return forgot + ended, inHand
 		}
 	}
 	if r.Failed && l.retry() < 0 && !l.halted {
@@ -234,6 +244,9 @@ func (c *ends) removeBehind(now int64, l *lane, r *Removal) int {
 // remove carries out what a person wants of the payloads of an item that its worker
 // has given back. What is over is over.
 func (c *ends) remove(now int64, it *Item) {
+	for _, r := range *it.removals.Load() {
+		c.Spend(r.kept)
+	}
 	out := &it.Outcome
 	ended := out.Verdict == VerdictDone || out.Verdict == VerdictDiscarded
 	if c.cfg.Single {

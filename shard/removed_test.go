@@ -124,6 +124,30 @@ func TestLettersOfWhatHasFailed(t *testing.T) {
 	g.finish(2, run, Outcome{Verdict: VerdictDone})
 }
 
+// The room for the dead letter of what runs is kept until that is written, or not.
+func TestRoomForTheLetterOfWhatRuns(t *testing.T) {
+	for verdict, letters := range map[Verdict]int{VerdictInterrupted: 1, VerdictFailed: 1, VerdictDone: 0} {
+		for _, single := range []bool{false, true} {
+			g := newRig(t, Config{Single: single, Merge: MergeKeepAll, MaxPayloads: 1, MaxRetries: 3}, 1)
+			t.Cleanup(func() { g.close() })
+			spent, buried := 0, 0
+			g.record = func(c *journal.Change) { spent, buried = spent+c.Room, buried+len(c.Buried) }
+			c, r := g.cores[0], &Removal{Verdict: VerdictCanceled, Reason: "by hand"}
+			g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})
+			run := g.begin(1)
+			room := c.Letters("a", r).Bytes
+			g.put(journal.Entry{ID: []byte("a"), Payload: []byte("2")})
+			r.Room = c.Letters("a", r).Bytes
+			ended, inHand := c.Remove(1, "a", r)
+			require.Equal(t, []int{1, 1}, []int{ended, inHand})
+			c.Record(g)
+			require.Equal(t, []int{r.Room - room, 1}, []int{spent, buried}, "of what waited")
+			g.finish(2, run, Outcome{Verdict: verdict, Error: "e"})
+			require.Equal(t, []int{r.Room, 1 + letters}, []int{spent, buried})
+		}
+	}
+}
+
 // A due time that is never stays that when the clock is set while its job runs.
 func TestAnInterruptedJobThatIsNeverDue(t *testing.T) {
 	g := newRig(t, Config{Merge: MergeKeepAll, FreshDue: FreshDuePush}, 1)

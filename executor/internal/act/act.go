@@ -117,9 +117,9 @@ func (o *Operator) remove(ctx context.Context, q *engine.Queue, s *pick.Selectio
 				}
 				room += letters.Bytes
 			}
-			c.Spend(room)
 		}
 		own := r
+		own.Room = room
 		if q.Admission != nil {
 			own.Claim = q.Admission.Claim(id, nil)
 		}
@@ -133,7 +133,7 @@ func (o *Operator) remove(ctx context.Context, q *engine.Queue, s *pick.Selectio
 }
 
 // visit does something with a job on its shard, and returns what counts. Or it does nothing yet,
-// and returns what it would bury; then it is called again with room for that, which it spends.
+// and returns what it would bury; then it is called again with room for that, which is its own.
 type visit func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Room)
 
 // errand is a visit to many jobs.
