@@ -102,6 +102,28 @@ func TestLowkiq_L19_OneJob(t *testing.T) {
 	})
 }
 
+// Of an id with more dead letters than a detail shows, it names the one that died last, as Explain does.
+func TestTheLastDeathOfMany(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[int]) error {
+			return executor.Cancel(fmt.Errorf("%s %d", errBoom, job.Payload))
+		}, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		start(t, x)
+		for i := range inspect.MaxListed + 5 {
+			enqueue(t, q, "id", i)
+			time.Sleep(time.Second)
+		}
+		d := jobDetail(t, x, "q", "id")
+		require.Equal(t, []int{inspect.MaxListed, 5}, []int{len(d.Dead), d.MoreDead})
+		require.Equal(t, fmt.Sprint("cancelled: boom ", inspect.MaxListed+4), d.LastError)
+		require.Equal(t, explain(t, x, "q", "id"), d.Explanation)
+		require.Equal(t, 1, d.Attempt)
+		stop(t, x)
+	})
+}
+
 // L22: the fresh jobs of a queue, whatever they do, are those that its figure counts, and
 // can be meant by an action.
 func TestLowkiq_L22_TheFreshJobs(t *testing.T) {

@@ -331,6 +331,46 @@ func TestLaralocker_A04_BuriedJobKeepsNothing(t *testing.T) {
 	}
 }
 
+// A04: so it is with one that a person ends before its retry, whatever waits behind it: that has a slot of its own.
+func TestLaralocker_A04_EndedByAPerson(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(inspect.Inspector, inspect.Selection) (int, error)
+		keep bool // on burial
+		open int
+		runs []string
+	}{
+		"cancelled":       {cancel, false, 0, []string{"bad 1", "good 1"}},
+		"cancelled, kept": {cancel, true, 1, []string{"bad 1", "good 2"}},
+		"deleted":         {remove, true, 0, []string{"bad 1", "good 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				slots := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: next, TTL: time.Hour, KeepOnFailure: true, KeepOnBurial: test.keep}))
+				var runs []string
+				q, err := executor.Handle(x, "tickets", func(_ context.Context, job executor.Job[string]) error {
+					slot, _ := slots.Of(job)
+					if runs = append(runs, fmt.Sprint(job.Payload, " ", slot)); job.Payload == "bad" {
+						return errBoom
+					}
+					return nil
+				}, executor.QueueConfig[string]{RetryIn: always(time.Hour), Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{slots}}})
+				require.NoError(t, err)
+				start(t, x)
+				bad := enqueue(t, q, "a", "bad")
+				synctest.Wait()
+				enqueue(t, q, "a", "good", executor.In(time.Minute))
+				did(t, 1)(test.end(x.Inspect(), inspect.SelectIDs("tickets", "a").At(bad.Position)))
+				require.Len(t, slots.Snapshot().Open, test.open)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Equal(t, test.runs, runs)
+				stop(t, x)
+			})
+		})
+	}
+}
+
 // A04: when the holder vanishes, its slot is free after the TTL, not before: so it
 // is in one process, where nothing beats any more, and over a crash.
 func TestLaralocker_A04_TTLFreesTheSlot(t *testing.T) {

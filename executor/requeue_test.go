@@ -11,6 +11,7 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -37,6 +38,38 @@ func withDead(t *testing.T, n, size int) (dir string) {
 	}
 	require.NoError(t, b.Finish())
 	return dir
+}
+
+// What a Requeue does to the job that waits is on disk when it returns, as what it puts back is.
+func TestRequeueOfAHaltedJobIsOnDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		register := func(x *executor.Executor) *executor.Queue[string] {
+			q, err := executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error {
+				if job.Payload == "dies" {
+					return executor.Cancel(errBoom)
+				}
+				return errBoom
+			}, executor.QueueConfig[string]{MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}})
+			require.NoError(t, err)
+			return q
+		}
+		x := openOn(t, disk, executor.Config{})
+		q := register(x)
+		start(t, x)
+		enqueue(t, q, "a", "dies")
+		enqueue(t, q, "a", "fails")
+		synctest.Wait()
+		s := stats(t, q)
+		require.Equal(t, []int{1, 1}, []int{s.Dead, s.Halted})
+		require.NoError(t, pauseAll(t.Context(), x)) // or it fails again
+		disk.BeforeCommit(func() { time.Sleep(time.Second) })
+		did(t, 1)(backOf(x.Inspect().Requeue(t.Context(), inspect.SelectQueue("q"))))
+		s = stats(t, register(openOn(t, disk.Crash(), executor.Config{})))
+		require.Equal(t, []int{0, 0, 2}, []int{s.Dead, s.Halted, s.Payloads})
+		disk.BeforeCommit(nil)
+		stop(t, x)
+	})
 }
 
 // livePeak returns a function that says how many bytes of heap were live at most

@@ -35,6 +35,8 @@ func TestLaralocker_A04_AJobThatIsGivenUp(t *testing.T) {
 				require.NoError(t, q.q.x.Start(t.Context()))
 				receipt, err := q.Enqueue(t.Context(), "a", "")
 				require.NoError(t, err)
+				_, err = q.Enqueue(t.Context(), "a", "", In(time.Hour)) // which is another job's turn
+				require.NoError(t, err)
 				synctest.Wait()
 				disk = disk.Crash()
 				defer close(hang)

@@ -106,6 +106,30 @@ func TestASuspectThatEndsIsAcquitted(t *testing.T) {
 	})
 }
 
+// One that a person ends is suspected no more: what comes for its id after that is not held in its place.
+func TestASuspectThatAPersonEnds(t *testing.T) {
+	for _, act := range []string{"delete", "cancel"} {
+		t.Run(act, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				twice := journal.Suspicion{Deaths: 2, Age: time.Second}
+				q, ran := suspected(t, QueueConfig[time.Duration]{}, 3, map[string]time.Duration{"a": time.Hour}, twice)
+				did, err := q.q.x.Inspect().Act(t.Context(), act, inspect.SelectIDs("q", "a"), "")
+				require.NoError(t, err)
+				require.Equal(t, 1, did.Back)
+				synctest.Wait()
+				s, err := q.Stats(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, []int{0, 0}, []int{s.Jobs, s.Parked})
+				_, err = q.Enqueue(t.Context(), "a", time.Second)
+				require.NoError(t, err)
+				synctest.Wait()
+				require.Equal(t, []string{"a 0s"}, ran.sorted())
+				require.Empty(t, q.q.x.quarantine.Named())
+			})
+		})
+	}
+}
+
 // One death, a limit below zero, and an end that is proved but below the limit hold
 // no job up.
 func TestWeakSuspectsRunAtOnce(t *testing.T) {

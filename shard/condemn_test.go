@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,6 +101,7 @@ func TestCondemnedPayloads(t *testing.T) {
 		OnExhaustedHalt:       {Jobs: 1, Payloads: 3, Halted: 1},
 	} {
 		c, l := pendingJobs(t, Config{Merge: MergeKeepAll, MaxPayloads: 2, OnExhausted: policy}, "a", "a", "a")
+		require.False(t, c.Condemn(10, "a", 99, "crashed", nil), "a person has ended it, and others are innocent")
 		require.True(t, c.Condemn(10, "a", 1, "crashed", nil))
 		c.Record(writing{l})
 		require.Equal(t, want, c.Counts(), policy)
@@ -315,6 +317,47 @@ func TestHaltedInOrder(t *testing.T) {
 		require.Equal(t, "crashed", r.Items[0].LastError)
 		g.close()
 	}
+}
+
+// What is condemned and halts has failed, and what waits behind it has not: a person ends it alone, also after a
+// crash. What is not the next of its id is not told from the others, and nobody ends them all.
+func TestTheHaltedEndAlone(t *testing.T) {
+	for name, cfg := range map[string]Config{"single": {Single: true}, "block": {Block: true, MaxPayloads: 1}, "all at once": {Block: true}} {
+		for _, crash := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", crash ", crash), func(t *testing.T) {
+				cfg.Merge, cfg.OnExhausted = MergeKeepAll, OnExhaustedHalt
+				g := newRig(t, cfg, 1)
+				t.Cleanup(func() { g.close() })
+				put := func() journal.Position { return g.put(journal.Entry{ID: []byte("a")})[0].ref.Position() }
+				guilty := put()
+				if name != "all at once" {
+					put()
+				}
+				require.True(t, g.cores[0].Condemn(5, "a", guilty, "crashed", nil))
+				g.cores[0].Record(g)
+				last := put()
+				if crash {
+					g.flush()
+					g.crash(1)
+				}
+				g.check()
+				ended, _ := g.cores[0].Remove(6, "a", &Removal{Verdict: VerdictCanceled, Reason: "by hand", Failed: true})
+				require.Equal(t, 1, ended)
+				g.cores[0].Record(g)
+				g.check()
+				require.Equal(t, "by hand: crashed", g.morgue()[guilty].Reason)
+				require.Zero(t, g.cores[0].Counts().Halted)
+				v, _ := g.cores[0].view("a")
+				require.Contains(t, refs(v.waiting), last)
+			})
+		}
+	}
+	g := newRig(t, Config{Single: true, OnExhausted: OnExhaustedHalt}, 1)
+	first := g.put(journal.Entry{ID: []byte("a")}, journal.Entry{ID: []byte("a")})[0].ref.Position()
+	require.True(t, g.cores[0].Condemn(5, "a", first+1, "crashed", nil))
+	ended, _ := g.cores[0].Remove(6, "a", &Removal{Verdict: VerdictDeleted, Failed: true})
+	require.Zero(t, ended)
+	g.close()
 }
 
 // A start knows what has taken the place of a payload also where nothing merges before all is

@@ -158,8 +158,7 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 	if l != nil && c.supersedes() {
 		at = l.one.Ref.Position()
 	}
-	one := c.cfg.Single || c.cfg.OnExhausted == OnExhaustedBuryOldest && c.cfg.Fold == nil
-	if l == nil || l.item() != nil || one && !l.hasPayload(at) {
+	if l == nil || l.item() != nil || !l.hasPayload(at) {
 		return false
 	}
 	it := Item{Retry: l.retry(), Outcome: Outcome{Crashed: true}}
@@ -168,10 +167,14 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		it.LastError, it.History = l.failures()
 		p := l.remember()
 		p.err, p.history, p.crashed = reason, it.Failed(now, reason), true
+		if c.cfg.Block && (!c.cfg.Single || l.upNext().Ref.Position() == at) { // and not what is behind it
+			it.begin(l, c.limit(1))
+			c.returnTo(l, it.Payloads, true)
+		}
 		c.setHalted(l, true)
 		c.displace(l)
 		c.writeState(l)
-	case one:
+	case c.cfg.Single || c.cfg.OnExhausted == OnExhaustedBuryOldest && c.cfg.Fold == nil:
 		c.Remove(now, id, &Removal{Verdict: VerdictCanceled, Reason: reason, Of: []journal.Position{at}, Claim: held, crashed: true})
 		if !c.cfg.Single { // what it was merged with starts again as if new
 			c.RunNow(id, now, true)

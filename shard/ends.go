@@ -88,6 +88,7 @@ func (c *ends) decide(now int64, it *Item) {
 	case VerdictSnoozed:
 		c.counts.Snoozed++
 		c.again(l, it, judged, behind, it.Retry, later(now, out.Delay), it.LastError)
+		l.remember().snoozed = now
 	default:
 		if out.Verdict == VerdictInterrupted && !out.Skipped {
 			c.counts.Interrupted++

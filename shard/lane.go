@@ -69,13 +69,13 @@ type runHistory struct {
 	// A job that waits while its id rests is due at the later one of its own due time and the
 	// end of the rest. They are kept apart: when the clock is set, each goes by rules of its own.
 	own, restEnd int64 // restEnd 0: its due time is its own
+	snoozed      int64 // when a run of it was last, in this process
 	bounded      bool
 	limit        int64 // if bounded, of those that wait: see Debounce
 	decided      bool  // if bounded: it came back from the morgue, and is due by itself
 }
 
-// dueAfter notes that a lane, with a due time of its own, is not due before a rest is over. It
-// returns when it is due.
+// dueAfter notes that a lane with a due time of its own is not due before a rest is over, and returns when it is.
 func (l *lane) dueAfter(own, restEnd int64) int64 {
 	p := l.remember()
 	p.own, p.restEnd = own, restEnd

@@ -39,6 +39,7 @@ type modelJob struct {
 	halted        bool
 	decided       bool  // its due time was, by a retry or a snooze
 	own, restEnd  int64 // while its id rests: when it is due by itself, and when that is over
+	snoozed       int64 // when a run of it was last
 	out           *modelOut
 }
 
@@ -155,6 +156,15 @@ func (w *model) open(j *modelJob, p *modelPayload) {
 func (j *modelJob) rest(until int64) {
 	j.own, j.restEnd = j.due, until
 	j.due = max(j.due, until)
+}
+
+// restLeft returns when the rest after its last run is over.
+func (w *model) restLeft(now int64, j *modelJob) int64 {
+	ran := j.snoozed
+	if j.err != "" {
+		ran = max(ran, j.failures[len(j.failures)-1].At)
+	}
+	return max(j.restEnd, min(ran, now)+int64(w.cfg.Throttle))
 }
 
 // set sets the clock, which said before.
@@ -345,6 +355,7 @@ func (w *model) finish(id string, now int64, o Outcome) {
 	case VerdictSnoozed:
 		w.counts.Snoozed++
 		w.again(j, ps, behind, j.out.held, j.retry, due, j.err)
+		j.snoozed = now
 	case VerdictFailed:
 		w.counts.Failed++
 		w.failed(id, now, due, o.Error, ps, behind)
@@ -435,7 +446,7 @@ func (w *model) crash() {
 	clear(w.paused)
 	merged := w.counts.Merged
 	for _, j := range w.jobs {
-		if j.out != nil {
+		if j.snoozed = 0; j.out != nil {
 			w.putBack(j)
 		}
 	}

@@ -24,7 +24,10 @@ type Removal struct {
 	// Claim is what the recorder gets for a job that no worker has, as that of an
 	// item that ran. Nil: none.
 	Claim Held
+	// Room is what was taken of the disk for dead letters, see journal.Change.
+	Room int
 
+	kept    int  // of Room, until what a worker has in hand has ended
 	crashed bool // it kills the process; see Core.Condemn
 }
 
@@ -37,6 +40,12 @@ func (r *Removal) means(p journal.Position) bool {
 	}
 	_, found := slices.BinarySearch(r.Of, p)
 	return found
+}
+
+// alone reports whether only what a lane holds is meant: the others have not failed. Under Config.Block they
+// have not either where nothing is held, because what was condemned was not the next of them.
+func (r *Removal) alone(l *lane, block bool) bool {
+	return r.Failed && (l.holds() || block && l.known().crashed)
 }
 
 // Removal returns what a person wants of a payload that is in hand, under
@@ -78,14 +87,18 @@ func (it *Item) RemovalOf(p Payload) *Removal {
 // doom notes what is to become of payloads that a worker has in hand, and returns how
 // many that are. Under Config.Single it wants back what the worker has not begun.
 func (it *Item) doom(r *Removal, single bool) (n int) {
+	var letters journal.Room
 	for _, p := range it.Payloads[max(it.settled, int(it.passed.Load())):] {
 		if r.means(p.Ref.Position()) {
-			n++
+			if n++; it.RemovalOf(p) == nil { // or it has room
+				letters.AddLetter(p.Ref.Size(), len(r.Reason))
+			}
 		}
 	}
 	if n == 0 {
 		return 0
 	}
+	r.kept = min(r.Room, letters.Bytes)
 	var all []*Removal
 	if before := it.removals.Load(); before != nil {
 		all = slices.Clone(*before)
@@ -101,10 +114,10 @@ func (it *Item) doom(r *Removal, single bool) (n int) {
 // Spend says that so many bytes of the disk were taken for what is buried; see journal.Change.
 func (c *ledger) Spend(bytes int) { c.change.Room += bytes }
 
-// Letters is what the payloads of an id that r means take on the disk as dead letters.
+// Letters is what the payloads of an id that r ends take on the disk as dead letters.
 func (c *looks) Letters(id string, r *Removal) (all journal.Room) {
 	l := c.lanes.find([]byte(id))
-	if l == nil {
+	if l == nil || r.Failed && l.retry() < 0 && !l.halted {
 		return all
 	}
 	add := func(p Payload) bool {
@@ -114,9 +127,18 @@ func (c *looks) Letters(id string, r *Removal) (all journal.Room) {
 		return false
 	}
 	if it := l.item(); it != nil {
+		if r.Failed && it.state.Load() == started {
+			return all
+		}
 		for _, p := range it.Payloads[it.settled:] {
 			add(p)
 		}
+	}
+	if r.alone(l, c.cfg.Block) {
+		for _, p := range l.held() {
+			add(p)
+		}
+		return all
 	}
 	l.hasAny(add)
 	return all
@@ -127,8 +149,10 @@ func (c *looks) Letters(id string, r *Removal) (all journal.Room) {
 // inHand says how many.
 //
 // The job that r.Claim stands for is in no line any more, though payloads of its id may
-// be left: they are due when they were, and ask again.
+// be left: they are due when they were, and ask again. It is over for r.Claim if none of
+// those that ran, or were to run next, is left.
 func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
+	c.Spend(r.Room)
 	forgot := 0
 	if r.Version {
 		forgot = c.forgetVersion(now, id, r.Before)
@@ -144,26 +168,30 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 		case r.Failed:
 			return 0, 0
 		default:
-			return forgot + c.removeBehind(now, l, r), it.doom(r, c.cfg.Single)
+			ended, inHand = c.removeBehind(now, l, r), it.doom(r, c.cfg.Single)
+			c.Spend(-r.kept)
+			return forgot + ended, inHand
 		}
 	}
 	if r.Failed && l.retry() < 0 && !l.halted {
 		return 0, 0
 	}
-	held, others := l.takeOut(r, !r.Failed || !l.holds())
+	next := l.upNext().Ref
+	held, others := l.takeOut(r, !r.alone(l, c.cfg.Block))
 	if ended = len(held) + len(others); ended == 0 {
 		return forgot, 0
 	}
 	c.endRemoved(now, l, held, others, r)
-	over := l.empty()
-	if over {
-		if until := l.known().restEnd; until > now && !c.supersedes() {
+	anew := len(held) > 0 && !l.holds()
+	over := l.empty() || anew || c.cfg.Single && len(others) > 0 && others[0].Ref == next
+	if l.empty() {
+		if until := c.restLeft(now, l); until > now && !c.supersedes() {
 			c.writeRest(now, id, rest{until: until})
 		}
 		c.displace(l)
 		c.drop(l, hashOf([]byte(id)))
 	} else {
-		c.leaveOver(now, l, len(held) > 0 && !l.holds())
+		c.leaveOver(now, l, anew)
 	}
 	c.Let(id, HoldWait) // the recorder takes it out of its lines
 	if r.Claim != nil {
@@ -177,12 +205,14 @@ func (c *Core) Remove(now int64, id string, r *Removal) (ended, inHand int) {
 func (c *ends) leaveOver(now int64, l *lane, anew bool) {
 	if anew {
 		var e journal.Entry
-		due := c.firstDue(now, l, &e)
+		due, rest := c.firstDue(now, l, &e), c.restLeft(now, l)
 		c.setRetry(l, -1)
 		c.setHalted(l, false)
 		l.remember().err = ""
 		c.displace(l)
-		c.open(l, due, e.Restored)
+		if c.open(l, due, e.Restored); rest > now {
+			l.due = l.dueAfter(l.due, rest)
+		}
 		c.enqueue(l, l.due)
 	}
 	c.writeState(l) // the due time may have come from one that is gone
@@ -214,6 +244,9 @@ func (c *ends) removeBehind(now int64, l *lane, r *Removal) int {
 // remove carries out what a person wants of the payloads of an item that its worker
 // has given back. What is over is over.
 func (c *ends) remove(now int64, it *Item) {
+	for _, r := range *it.removals.Load() {
+		c.Spend(r.kept)
+	}
 	out := &it.Outcome
 	ended := out.Verdict == VerdictDone || out.Verdict == VerdictDiscarded
 	if c.cfg.Single {

@@ -41,7 +41,7 @@ func (w *model) takeOut(list []*modelPayload, r *Removal) (left []*modelPayload,
 
 // remove does what Core.Remove does, to a job that may run; of what it has in hand the
 // worker has done the first passed ones.
-func (w *model) remove(id string, r *Removal, passed int) (ended, inHand int) {
+func (w *model) remove(now int64, id string, r *Removal, passed int) (ended, inHand int) {
 	j := w.jobs[id]
 	if j == nil {
 		return 0, 0
@@ -74,13 +74,16 @@ func (w *model) remove(id string, r *Removal, passed int) (ended, inHand int) {
 		return 0, 0
 	}
 	delete(w.parked, id)
+	until := w.restLeft(now, j)
 	if len(j.held)+len(j.waiting) == 0 {
 		delete(w.jobs, id)
-		if j.restEnd != 0 { // it rests all the same
-			w.rested[id] = j.restEnd
+		if until > now { // it rests all the same
+			w.rested[id] = until
 		}
 	} else if held > 0 && len(j.held) == 0 {
-		w.open(j, j.waiting[0])
+		if w.open(j, j.waiting[0]); until > now {
+			j.rest(until)
+		}
 		j.retry, j.err, j.halted, j.failures = -1, "", false, nil
 	}
 	return ended, 0
@@ -156,7 +159,7 @@ func (p *pair) removeSome(t *rapid.T) {
 	}
 	passed := p.passed(id)
 	ended, inHand := p.core(id).Remove(p.now, id, r)
-	wantEnded, wantInHand := p.model.remove(id, r, passed)
+	wantEnded, wantInHand := p.model.remove(p.now, id, r, passed)
 	require.Equal(p.t, []int{wantEnded, wantInHand}, []int{ended, inHand}, id)
 	p.meanwhile(t, p.core(id))
 }

@@ -63,6 +63,91 @@ func TestRemovedPayloadsLeaveTheRest(t *testing.T) {
 	}
 }
 
+// So does one whose payload a person ends before its retry, or the end of a snooze, which do not wait for that; what waits
+// behind it has to, too.
+func TestRemovedRetriesLeaveTheRest(t *testing.T) {
+	failed, snoozed := Outcome{Verdict: VerdictFailed, Delay: 100, Error: "e"}, Outcome{Verdict: VerdictSnoozed, Delay: 100}
+	for name, c := range map[string]struct {
+		out           Outcome
+		crash, behind bool
+	}{
+		"retry": {failed, false, false}, "retry, after a crash": {failed, true, false}, "behind a retry": {failed, false, true},
+		"behind a retry, after a crash": {failed, true, true}, "snooze": {snoozed, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, Config{Single: true, Merge: MergeKeepAll, MaxRetries: 3, Throttle: 10}, 1)
+			t.Cleanup(func() { g.close() })
+			put := func(due int64) journal.Position {
+				g.cores[0].Tick(due)
+				return g.put(journal.Entry{ID: []byte("a"), Due: due})[0].ref.Position()
+			}
+			first := put(1)
+			g.run(1, c.out)
+			require.Equal(t, int64(101), g.cores[0].NextDue())
+			if c.behind {
+				put(2)
+			}
+			if c.crash {
+				g.crash(1)
+			}
+			g.cores[0].Tick(3)
+			ended, _ := g.cores[0].Remove(3, "a", &Removal{Verdict: VerdictDeleted, Of: []journal.Position{first}})
+			require.Equal(t, 1, ended)
+			g.cores[0].Record(g)
+			if !c.behind {
+				put(4)
+			}
+			require.Equal(t, int64(11), g.cores[0].NextDue())
+			g.check()
+			g.flush()
+			g.crash(1)
+			require.Equal(t, int64(11), g.cores[0].NextDue())
+		})
+	}
+}
+
+// Room on the disk is asked for what is to be ended, and for nothing that is left alone.
+func TestLettersOfWhatHasFailed(t *testing.T) {
+	g := newRig(t, Config{Single: true, Merge: MergeKeepAll, MaxRetries: 3}, 1)
+	t.Cleanup(func() { g.close() })
+	c, r := g.cores[0], &Removal{Verdict: VerdictCanceled, Reason: "by hand", Failed: true}
+	one := g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})[0].ref
+	require.Zero(t, c.Letters("a", r), "it has not failed")
+	g.run(1, Outcome{Verdict: VerdictFailed, Delay: 1, Error: "e"})
+	g.put(journal.Entry{ID: []byte("a"), Payload: make([]byte, 1<<20)})
+	var want journal.Room
+	want.AddLetter(one.Size(), len(r.Reason))
+	require.Equal(t, want, c.Letters("a", r), "without what is behind it")
+	require.Greater(t, c.Letters("a", &Removal{Verdict: VerdictCanceled}).Bytes, 1<<20)
+	run := g.begin(2)
+	require.Zero(t, c.Letters("a", r), "it runs")
+	g.finish(2, run, Outcome{Verdict: VerdictDone})
+}
+
+// The room for the dead letter of what runs is kept until that is written, or not.
+func TestRoomForTheLetterOfWhatRuns(t *testing.T) {
+	for verdict, letters := range map[Verdict]int{VerdictInterrupted: 1, VerdictFailed: 1, VerdictDone: 0} {
+		for _, single := range []bool{false, true} {
+			g := newRig(t, Config{Single: single, Merge: MergeKeepAll, MaxPayloads: 1, MaxRetries: 3}, 1)
+			t.Cleanup(func() { g.close() })
+			spent, buried := 0, 0
+			g.record = func(c *journal.Change) { spent, buried = spent+c.Room, buried+len(c.Buried) }
+			c, r := g.cores[0], &Removal{Verdict: VerdictCanceled, Reason: "by hand"}
+			g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})
+			run := g.begin(1)
+			room := c.Letters("a", r).Bytes
+			g.put(journal.Entry{ID: []byte("a"), Payload: []byte("2")})
+			r.Room = c.Letters("a", r).Bytes
+			ended, inHand := c.Remove(1, "a", r)
+			require.Equal(t, []int{1, 1}, []int{ended, inHand})
+			c.Record(g)
+			require.Equal(t, []int{r.Room - room, 1}, []int{spent, buried}, "of what waited")
+			g.finish(2, run, Outcome{Verdict: verdict, Error: "e"})
+			require.Equal(t, []int{r.Room, 1 + letters}, []int{spent, buried})
+		}
+	}
+}
+
 // A due time that is never stays that when the clock is set while its job runs.
 func TestAnInterruptedJobThatIsNeverDue(t *testing.T) {
 	g := newRig(t, Config{Merge: MergeKeepAll, FreshDue: FreshDuePush}, 1)

@@ -263,6 +263,17 @@ func (c *throttle) restAfter(now int64, l *lane) {
 	}
 }
 
+// restLeft returns when the rest of an id is over whose job a person ends: a retry or a snooze does not wait for that,
+// but what comes after it does. The log tells when a job has failed, and not when it was snoozed.
+func (c *throttle) restLeft(now int64, l *lane) int64 {
+	ran := l.known().snoozed
+	last, history := l.failures()
+	for _, f := range history.Failures(last) {
+		ran = max(ran, f.At)
+	}
+	return max(l.known().restEnd, c.restUntil(min(ran, now))) // the clock may have been set
+}
+
 // rouse makes a new lane for an id that may be resting: it is due when that is over,
 // by the state that said so, or when its first payload is, if that is later.
 func (c *throttle) rouse(l *lane, e *journal.Entry) {

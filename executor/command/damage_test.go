@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -221,6 +222,39 @@ func TestMorgueWrites(t *testing.T) {
 		assert.Equal(t, says, must(t, "", strings.Fields(strings.ReplaceAll(args, "DIR", dir))...), args)
 	}
 	must(t, "", "check", dir)
+}
+
+// The job that waits for an id goes on with what comes back to it on a stopped journal, as in a process that runs:
+// it is due now, with all of its retries, and not halted. Jobs of other ids wait on.
+func TestMorgueAtRestBeginsAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "jobs.strand")
+	l := newLedger(t, dir)
+	orders := l.queue("orders")
+	for id, state := range map[string]journal.Entry{
+		"halted": {Due: ago(time.Minute), Retry: 3, Halted: true, Crashed: true}, "retries": {Due: in(time.Hour), Retry: 1},
+		"snoozed": {Due: in(time.Hour), Retry: -1}, "other": {Due: in(time.Hour), Retry: -1, Halted: true},
+	} {
+		dead := l.put(orders, id, `"dead"`, ago(time.Hour), 1)
+		failed := l.put(orders, id, `"failed"`, ago(time.Hour), 2)
+		state.Queue, state.ID, state.Failed, state.Error = orders, []byte(id), []journal.Position{failed}, []byte("no")
+		l.state(state)
+		l.bury(dead, 3, "no", ago(time.Minute))
+	}
+	l.close()
+	must(t, "", "morgue", dir, "requeue", "orders", "halted", "retries", "snoozed")
+	must(t, "", "check", dir)
+	out := must(t, "", "jobs", dir, "-json")
+	assert.Equal(t, 3, strings.Count(out, `"state":"ready","due":"2001-02-03T04:05:06Z","attempt":1,`), out)
+	assert.Equal(t, 1, strings.Count(out, `"state":"halted"`), out)
+
+	x, err := executor.Open(dir, executor.Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	q, err := executor.Handle(x, "orders", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
+	require.NoError(t, err)
+	s, err := q.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []int{4, 7, 0, 1}, []int{s.Jobs, s.Payloads, s.Retrying, s.Halted})
+	require.NoError(t, x.Stop(t.Context()))
 }
 
 // An export that is cut, changed or made up makes no journal.

@@ -217,16 +217,21 @@ func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32
 			return err
 		}
 		for queue, ps := range found {
+			back := make(map[string]bool)
+			note := func(id []byte) uint32 { back[string(id)] = true; return 0 }
 			for page := range slices.Chunk(ps, atOnce) {
 				if verb == "delete" {
 					err = remove(ctx, l, numbers[queue], page)
 				} else {
-					err = l.Restore(ctx, numbers[queue], page, c.now.UnixNano(), func([]byte) uint32 { return 0 })
+					err = l.Restore(ctx, numbers[queue], page, c.now.UnixNano(), note)
 				}
 				if err != nil {
-					return errors.Join(err, l.Close())
+					break
 				}
 				n += len(page)
+			}
+			if err = errors.Join(err, c.goOn(l, numbers[queue], back)); err != nil {
+				return errors.Join(err, l.Close())
 			}
 		}
 		if err := errors.Join(context.Cause(ctx), l.Close()); err != nil {
@@ -234,6 +239,30 @@ func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32
 		}
 	}
 	c.moved(verb+"d", inspect.Requeued{Back: n})
+	return nil
+}
+
+// goOn has jobs to whose ids something is back go on as in a process that runs: now, with all retries, and not halted.
+// One that waits for its quiet time or a rest, of which a state is the shard's own, still does.
+func (c *call) goOn(l *journal.Log, queue uint32, back map[string]bool) error {
+	if len(back) == 0 {
+		return nil
+	}
+	var change journal.Change
+	for _, page := range l.PendingPages(queue) {
+		for _, ref := range page {
+			var e journal.Entry
+			if err := ref.Read(&e); err != nil {
+				return err
+			}
+			if own := len(e.Failed) > 0 && e.Failed[0] == 0; e.Kind == journal.KindState && back[string(e.ID)] && !own {
+				e.Due, e.Retry, e.Halted, e.Crashed = c.now.UnixNano(), -1, false, false
+				change.Ended = append(change.Ended, ref)
+				change.States = append(change.States, journal.JobState{Entry: e})
+			}
+		}
+	}
+	l.Record(&change)
 	return nil
 }
 

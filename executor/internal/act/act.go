@@ -117,9 +117,9 @@ func (o *Operator) remove(ctx context.Context, q *engine.Queue, s *pick.Selectio
 				}
 				room += letters.Bytes
 			}
-			c.Spend(room)
 		}
 		own := r
+		own.Room = room
 		if q.Admission != nil {
 			own.Claim = q.Admission.Claim(id, nil)
 		}
@@ -133,7 +133,7 @@ func (o *Operator) remove(ctx context.Context, q *engine.Queue, s *pick.Selectio
 }
 
 // visit does something with a job on its shard, and returns what counts. Or it does nothing yet,
-// and returns what it would bury; then it is called again with room for that, which it spends.
+// and returns what it would bury; then it is called again with room for that, which is its own.
 type visit func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Room)
 
 // errand is a visit to many jobs.
@@ -205,12 +205,17 @@ func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, 
 	}
 	o.EndRemoved()
 	if err == nil {
-		err = q.Shards.Pass(ctx) // a shard writes down what a call has changed after the call
-	}
-	if err == nil {
-		err = o.Log.Settled(ctx)
+		err = o.written(ctx, q)
 	}
 	return n, o.Border(err)
+}
+
+// written waits until what shards have been told is on disk: they write it down after they were.
+func (o *Operator) written(ctx context.Context, q *engine.Queue) error {
+	if err := q.Shards.Pass(ctx); err != nil {
+		return err
+	}
+	return o.Log.Settled(ctx)
 }
 
 func (o *Operator) actOnAll(ctx context.Context, e *errand, s *pick.Selection) (n int, err error) {
@@ -252,7 +257,9 @@ func (o *Operator) exhume(ctx context.Context, q *engine.Queue, s *pick.Selectio
 	what := "delete"
 	if back {
 		what = "requeue"
-		did, err = q.Dead.Restore(ctx, w)
+		if did, err = q.Dead.Restore(ctx, w); err == nil {
+			err = o.written(ctx, q) // the jobs that wait go on with what is back
+		}
 	} else {
 		did.Back, err = q.Dead.Delete(ctx, w)
 	}

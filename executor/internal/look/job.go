@@ -172,6 +172,7 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 		return nil
 	}
 	examined, dead := 0, slices.ContainsFunc(all.list, func(d *inspect.JobDetail) bool { return d.State == inspect.JobDead })
+	died := make(map[string]int64) // when the last one of an id did
 	return all.q.in.EachDead(ctx, all.q.Number, 0, func(b *journal.Buried) bool {
 		if examined++; !dead && examined > deadBesideAJob {
 			for _, d := range all.list {
@@ -180,6 +181,10 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 			return false
 		}
 		if d := all.of[string(b.Entry.ID)]; d != nil {
+			if d.State == inspect.JobDead && b.At >= died[d.ID] {
+				d.Attempt, d.LastError = b.Retry+admin.FirstAttempt, brief.Cut(b.Reason, detailBytes)
+				died[d.ID] = b.At
+			}
 			if len(d.Dead) == inspect.MaxListed {
 				d.MoreDead++
 			} else {
@@ -197,10 +202,8 @@ func (q Queue) explainDetail(ctx context.Context, d *inspect.JobDetail) (e inspe
 		e.LastError = brief.Cut(e.LastError, detailBytes)
 		return e, err
 	}
-	last := slices.MaxFunc(d.Dead, func(a, b inspect.DeadPayload) int { return a.At.Compare(b.At) })
-	d.Attempt, d.LastError = last.Attempt, last.Error
 	e = inspect.Explanation{
-		Queue: d.Queue, ID: d.ID, State: inspect.JobDead, Attempt: last.Attempt, LastError: last.Error, Dead: len(d.Dead) + d.MoreDead,
+		Queue: d.Queue, ID: d.ID, State: inspect.JobDead, Attempt: d.Attempt, LastError: d.LastError, Dead: len(d.Dead) + d.MoreDead,
 	}
 	e.Text = e.String()
 	return e, nil

@@ -239,13 +239,44 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 		if s == nil || skipped || !s.ranIn(it, single) {
 			continue
 		}
-		delete(z.suspects, job{queue, it.ID})
-		s.Clear()
-		if z.active == s {
-			z.active = nil
-			z.next()
+		z.drop(s)
+	}
+	z.review()
+}
+
+// Ended drops the suspects that a change deletes or buries although they have not run, as a person wants it, and lets
+// their ids run.
+func (z *Quarantine) Ended(queue string, c *shard.Change) {
+	if !z.open.Load() {
+		return
+	}
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	for _, s := range z.all() {
+		buried := func(b journal.Burial) bool { return b.Ref.Position() == s.Position }
+		ended := slices.Contains(c.Deleted, s.Position) || slices.ContainsFunc(c.Buried, buried)
+		if ended && s.Queue == queue && !s.Over.Load() {
+			is := func(o *Suspect) bool { return o == s }
+			z.held, z.givenUp = slices.DeleteFunc(z.held, is), slices.DeleteFunc(z.givenUp, is)
+			z.drop(s)
+			s.Release()
 		}
 	}
+	z.review()
+}
+
+// drop takes the suspicion off a suspect. mu is held.
+func (z *Quarantine) drop(s *Suspect) {
+	delete(z.suspects, job{s.Queue, s.ID})
+	s.Clear()
+	if z.active == s {
+		z.active = nil
+		z.next()
+	}
+}
+
+// review notes whether anything is suspected. mu is held.
+func (z *Quarantine) review() {
 	z.open.Store(slices.ContainsFunc(z.all(), func(s *Suspect) bool { return !s.Over.Load() }))
 }
 

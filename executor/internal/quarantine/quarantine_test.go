@@ -77,6 +77,27 @@ func TestASkippedSuspectIsNotAcquitted(t *testing.T) {
 	require.Equal(t, 1, cleared)
 }
 
+// What ends without a run is suspected no more, whether it was held or given up, and its id runs.
+func TestASuspectThatHasEnded(t *testing.T) {
+	for _, s := range []journal.Suspicion{{Deaths: 2}, {Deaths: 3, Odds: 1e9}} {
+		var z Quarantine
+		defer z.Close()
+		var did []string
+		z.Admit(&Suspect{
+			Suspicion: s, Queue: "q", ID: "a", Position: 7, Limit: 3,
+			Clear: func() { did = append(did, "clear") }, Release: func() { did = append(did, "release") },
+		})
+		z.Ended("q", &shard.Change{Deleted: []journal.Position{8}})
+		z.Ended("other", &shard.Change{Deleted: []journal.Position{7}})
+		require.Empty(t, did)
+		z.Ended("q", &shard.Change{Deleted: []journal.Position{7}})
+		require.Equal(t, []string{"clear", "release"}, did)
+		require.Nil(t, z.Holds("q", "a"))
+		require.Empty(t, z.Named())
+		require.False(t, z.open.Load())
+	}
+}
+
 // One that is given up, and waits for room, is followed by what takes its place.
 func TestWhatIsGivenUpIsInherited(t *testing.T) {
 	var z Quarantine

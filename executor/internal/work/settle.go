@@ -184,6 +184,7 @@ func (q *Queue) Record(c *shard.Change) {
 			f.Queue.Reconsider(string(f.Entry.ID), f.Keys)
 		}
 	}
+	q.Crew.Quarantine.Ended(q.Name, c)
 	q.Backlog.Settle(c.Over, c.Surplus)
 	if q.Awaited.Any() {
 		q.Awaited.Record(c, q.Log.Recorded(&c.Change))
