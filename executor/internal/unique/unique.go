@@ -102,20 +102,12 @@ func (c *Condition) await(p *place, cl *admit.Claim) (admit.Hold, error) {
 	}
 	p.claim, c.names[cl.By.String()] = cl, cl.By
 	lease, granted := p.Lease() // after the claim is known: so it is woken, or hears now
-	passed := granted && lease.Held()
-	if passed {
-		delete(c.places, cl.By)
-	} else {
+	if !granted {
 		c.places[cl.By] = p
+		return nil, admit.ErrWaits
 	}
-	c.mu.Unlock()
-	switch {
-	case passed:
-		return &hold{c: c, by: cl.By, lease: lease}, nil
-	case granted:
-		cl.Wake() // it was broken just now: the job asks for another one
-	}
-	return nil, admit.ErrWaits
+	delete(c.places, cl.By)
+	return &hold{c: c, by: cl.By, lease: lease}, nil // to ask whether it is held may wake others, who take mu
 }
 
 // Aside implements [admit.Condition]: a job that waits for something else has no place.
