@@ -78,4 +78,5 @@
 //
 //   - the clock: 1, from Start to Stop, or to the end of the executor
 //   - a schedule that ticks: 1, until its tick is enqueued
+//   - a line for the log: 1, until it is written
 package cron
