@@ -176,6 +176,7 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 		err = fmt.Errorf("%w: ControlSocket is set, and %w", ErrConfig, err)
 	}
 	if err != nil {
+		x.ledger.End()
 		return nil, errors.Join(err, x.log.Close())
 	}
 	return x, nil
