@@ -141,14 +141,11 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		x.clock, x.wall = on.Now, on.Now
 	}
 	opened := x.log.Stats()
-	x.opening = opened.Since
-	if x.common = opened.Now; x.common != nil {
+	if x.opening, x.common = opened.Since, opened.Now; x.common != nil {
 		x.clock, x.wall, x.once.Now = x.common, x.common, x.common
 	}
-	x.ledger = &admit.Ledger{Log: x.log}
-	x.graph.Lists = x.queues.conditions
+	x.ledger, x.limits, x.graph.Lists = &admit.Ledger{Log: x.log}, limit.New(), x.queues.conditions
 	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
-	x.limits = limit.New()
 	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
 	x.leases.Table.Hook = func(f func()) { go guard.Hook(cfg.Logger, "OnEnd of a lease", f) }
 	x.keys, err = keylock.Open(x.ledger, x.log, x.volatile)

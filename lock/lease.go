@@ -145,8 +145,6 @@ func (l Lease) Lost() <-chan struct{} {
 	return lost
 }
 
-func (r *record) hook(h *endHook) { r.hooks = append(r.hooks, h) }
-
 // Context returns a child of parent that is cancelled when the lease ends, with the
 // [ErrLockLost] as its cause. It is cancelled already if the lease has ended, or, with
 // [ErrContext], if parent is unusable. The returned function cancels the child and
@@ -173,7 +171,7 @@ func (l Lease) OnEnd(f func(reason error)) (forget func()) {
 	if t := l.table; t != nil && t.Hook != nil {
 		h.f = func(reason error) { t.Hook(func() { f(reason) }) }
 	}
-	if err := l.do(&o, func() { l.record.hook(h) }); err != nil {
+	if err := l.do(&o, func() { l.record.hooks = append(l.record.hooks, h) }); err != nil {
 		f(err)
 		return func() {}
 	}

@@ -3,6 +3,7 @@ package admit
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -233,14 +234,12 @@ type Heart struct {
 // Beat calls f again and again, until it returns false, the heart is stopped, or ctx has
 // ended: a handler that is left behind keeps no lease.
 func (h *Heart) Beat(ctx context.Context, d time.Duration, f func() bool) {
-	ready := make(chan struct{})
-	h.timer = time.AfterFunc(d, func() {
-		<-ready
+	h.timer = time.AfterFunc(math.MaxInt64, func() {
 		if context.Cause(ctx) == nil && !h.stopped.Load() && f() {
 			h.timer.Reset(d)
 		}
 	})
-	close(ready)
+	h.timer.Reset(d) // only now: the function needs it
 }
 
 // StopHeart ends the beat. A call that is under way is the last: it may wait for what the caller holds.

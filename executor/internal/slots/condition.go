@@ -128,7 +128,7 @@ func (s *Slots[V]) Aside(by admit.Owner, _ bool) {
 // Waits implements [admit.Condition].
 func (s *Slots[V]) Waits(by admit.Owner) []admit.Wait {
 	s.mu.Lock()
-	waits, buried := s.waiting[by] != nil, s.buried > 0
+	waits := s.waiting[by] != nil
 	s.mu.Unlock()
 	if !waits {
 		return nil
@@ -136,7 +136,7 @@ func (s *Slots[V]) Waits(by admit.Owner) []admit.Wait {
 	w := admit.Wait{For: s.cfg.Store, Any: true}
 	s.cfg.Ledger.View(func() {
 		w.On = slices.Collect(maps.Keys(s.mine))
-		if buried {
+		if s.buried.Load() > 0 {
 			w.On = append(w.On, admit.Owner{}) // they end by themselves
 		}
 	})
@@ -170,24 +170,21 @@ func (s *Slots[V]) bury(by admit.Owner, r *reserved[V]) []journal.Set {
 // await has exhume return what the journal has of a buried reservation, once that has ended. With TTLs
 // of their own they end in any order, and to look at all of them each time would take long.
 func (s *Slots[V]) await(r *reserved[V]) {
-	s.mu.Lock()
-	s.buried++
-	s.mu.Unlock()
+	s.buried.Add(1)
 	r.OnEnd(func(error) {
+		s.buried.Add(-1)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.buried--
 		s.ended = append(s.ended, journal.Set{Key: s.buriedKey(r)})
 	})
 }
 
 // exhume returns what the journal is to forget of the buried: those that have ended.
-func (s *Slots[V]) exhume() []journal.Set {
+func (s *Slots[V]) exhume() (gone []journal.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ended := s.sets(s.ended...)
-	s.ended = nil
-	return ended
+	gone, s.ended = s.sets(s.ended...), nil
+	return gone
 }
 
 // hold is the value of a running job.

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -49,12 +50,12 @@ type Slots[V any] struct {
 	mine   map[admit.Owner]*reserved[V]
 	last   json.RawMessage // the last value; nil while nothing is known
 	resets int
+	buried atomic.Int64 // how many reservations are kept after a burial
 
 	// mu guards what follows. It comes after the ledger, and nothing is called under it.
 	mu      sync.Mutex
 	waiting map[admit.Owner]func() // which jobs wait, and how each stops that
-	buried  int                    // reservations that are kept after a burial
-	ended   []journal.Set          // what the journal still has of some that were
+	ended   []journal.Set          // what the journal still has of those that were kept after a burial
 }
 
 // reserved is a reservation with its value as it is written down: encoding is the
