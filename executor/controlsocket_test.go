@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -109,6 +111,29 @@ func TestNoControlSocket(t *testing.T) {
 	require.NotErrorIs(t, err, executor.ErrConfig)
 	require.ErrorIs(t, err, syscall.EPROTOTYPE, "what the system says")
 	require.ErrorContains(t, err, "no control socket: it can't be made: whether somebody answers")
+}
+
+// An executor that can't be opened is gone: the end of a lock in its journal, in an hour, does not
+// keep it in memory.
+func TestNoControlSocketKeepsNothing(t *testing.T) {
+	dir := shortDir(t)
+	x := open(t, dir, executor.Config{})
+	locks := executor.Locks[string]{OnEnqueue: words, TTL: time.Hour}
+	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
+	enqueue(t, q, "a", "key")
+	stop(t, x)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "control.sock"), nil, 0o600))
+	const n = 10
+	gone := make(chan struct{}, n)
+	for range n {
+		handler := &struct{ slog.Handler }{slog.DiscardHandler}
+		runtime.AddCleanup(handler, func(gone chan struct{}) { gone <- struct{}{} }, gone)
+		_, err := executor.Open(dir, executor.Config{ControlSocket: true, Logger: slog.New(handler)})
+		require.ErrorIs(t, err, executor.ErrConfig)
+	}
+	for deadline := time.Now().Add(10 * time.Second); len(gone) < n; runtime.GC() {
+		require.True(t, time.Now().Before(deadline), "%d of %d are gone", len(gone), n)
+	}
 }
 
 // Two executors of a process have a socket each, and an answer is of the one that is asked.

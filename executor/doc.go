@@ -191,8 +191,8 @@
 //     the outcome is known or the executor has stopped; only if the call has a condition
 //     such as [IfAbsent], locks something, or a backlog has a limit. Also a call whose
 //     context ended while its dead letters were on their way out of the morgue: 1
-//   - a watched key of [Executor.KeyLocks] that was unlocked: 1, until the function
-//     has returned; a Watch of a Locks.Service that is cancelled: 1, until that has
+//   - a watched key of [Executor.KeyLocks] that was unlocked, an OnEnd of a lease: 1, until the
+//     function has returned; a Watch of a Locks.Service that is cancelled: 1, until that has
 //   - Fold: 1 for each call of it for a run, until it returns; for what waits in a queue
 //     up to 4, and one more in the place of each that has folded for a second
 //   - retention of dead letters: 1 for a queue that has it, until Stop; one timer while

@@ -55,7 +55,7 @@ func jobLogger(l *slog.Logger, queue, id string, attempt int) *slog.Logger {
 
 // Lease returns the lease of a job that is unique while it runs; see [Unique]. Its
 // token grows with every run of the key, over restarts, too. For all other jobs it
-// is one that has ended.
+// is one that has ended. What is left with its OnEnd has a goroutine of its own.
 func (j Job[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 
 // Payload is one of several payloads of a job.

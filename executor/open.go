@@ -141,17 +141,16 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		x.clock, x.wall = on.Now, on.Now
 	}
 	opened := x.log.Stats()
-	x.opening = opened.Since
-	if x.common = opened.Now; x.common != nil {
+	if x.opening, x.common = opened.Since, opened.Now; x.common != nil {
 		x.clock, x.wall, x.once.Now = x.common, x.common, x.common
 	}
-	x.ledger = &admit.Ledger{Log: x.log}
-	x.graph.Lists = x.queues.conditions
+	x.ledger, x.limits, x.graph.Lists = &admit.Ledger{Log: x.log}, limit.New(), x.queues.conditions
 	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
-	x.limits = limit.New()
 	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
+	x.leases.Table.Hook = func(f func()) { go guard.Hook(cfg.Logger, "OnEnd of a lease", f) }
 	x.keys, err = keylock.Open(x.ledger, x.log, x.volatile)
 	if err = cmp.Or(err, x.pauses.Restore()); err != nil {
+		x.ledger.End() // or the alarm of a lock keeps all of this
 		return nil, errors.Join(err, x.log.Close())
 	}
 	x.calls = x.newCalls()
@@ -174,6 +173,7 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 		err = fmt.Errorf("%w: ControlSocket is set, and %w", ErrConfig, err)
 	}
 	if err != nil {
+		x.ledger.End()
 		return nil, errors.Join(err, x.log.Close())
 	}
 	return x, nil

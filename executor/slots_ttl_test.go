@@ -279,3 +279,41 @@ func TestLaralocker_A05_TTLOfAJob(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "SlotTTL is -1s")
 }
+
+// A04: what has expired of the buried is forgotten with the next slot, however long others
+// are kept that were buried before.
+func TestLaralocker_A04_TheLongestKeepsNoOther(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			disk := new(journal.Memory)
+			s := &sold{decide: func(_ context.Context, job executor.Merged[string], _ int) error {
+				if job.ID == "good" {
+					return nil
+				}
+				return executor.Cancel(errBoom)
+			}}
+			slots := executor.SlotsConfig[int]{KeepOnBurial: true, TTLOf: func(job lock.Job) time.Duration {
+				return time.Minute * time.Duration(len(job.ID))
+			}}
+			x := openOn(t, disk, executor.Config{})
+			q := s.shop(t, x, slots, executor.QueueConfig[string]{})
+			start(t, x)
+			for _, id := range []string{"very long", "long", "a", "b", "c"} {
+				enqueue(t, q, id, "")
+				synctest.Wait()
+			}
+			if crash {
+				x = openOn(t, disk.Crash(), executor.Config{})
+				q = s.shop(t, x, slots, executor.QueueConfig[string]{})
+				start(t, x)
+			}
+			require.Equal(t, 5, x.SlotsOnDisk())
+			time.Sleep(time.Minute)
+			enqueue(t, q, "good", "")
+			synctest.Wait()
+			require.Equal(t, 2, x.SlotsOnDisk())
+			require.Len(t, s.slots.Snapshot().Open, 2)
+			stop(t, x)
+		})
+	}
+}

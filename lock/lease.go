@@ -145,8 +145,6 @@ func (l Lease) Lost() <-chan struct{} {
 	return lost
 }
 
-func (r *record) hook(h *endHook) { r.hooks = append(r.hooks, h) }
-
 // Context returns a child of parent that is cancelled when the lease ends, with the
 // [ErrLockLost] as its cause. It is cancelled already if the lease has ended, or, with
 // [ErrContext], if parent is unusable. The returned function cancels the child and
@@ -162,15 +160,18 @@ func (l Lease) Context(parent context.Context) (context.Context, context.CancelF
 
 // OnEnd calls f once, with the [ErrLockLost], when the lease ends, or now if it has
 // ended; under no mutex, and not if f is nil. f runs on the goroutine that ended the
-// lease and must not block. After forget it is not called any more, unless it is on its
-// way.
+// lease and must not block, unless [Table.Hook] says otherwise. After forget it is not
+// called any more, unless it is on its way.
 func (l Lease) OnEnd(f func(reason error)) (forget func()) {
 	if f == nil {
 		return func() {}
 	}
 	var o op
 	h := &endHook{f}
-	if err := l.do(&o, func() { l.record.hook(h) }); err != nil {
+	if t := l.table; t != nil && t.Hook != nil {
+		h.f = func(reason error) { t.Hook(func() { f(reason) }) }
+	}
+	if err := l.do(&o, func() { l.record.hooks = append(l.record.hooks, h) }); err != nil {
 		f(err)
 		return func() {}
 	}

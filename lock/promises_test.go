@@ -57,3 +57,17 @@ func TestUncontendedAllocatesNothing(t *testing.T) {
 	take()
 	require.Zero(t, testing.AllocsPerRun(1000, take))
 }
+
+// A table may have what was left with OnEnd called elsewhere.
+func TestHook(t *testing.T) {
+	var left []func()
+	table := &lock.Table{Hook: func(f func()) { left = append(left, f) }}
+	l := try(t, table, lock.Options{}, "k")
+	var reason error
+	l.OnEnd(func(err error) { reason = err })
+	require.NoError(t, l.Unlock())
+	require.NoError(t, reason)
+	require.Len(t, left, 1)
+	left[0]()
+	require.ErrorIs(t, reason, lock.ErrUnlocked)
+}

@@ -167,7 +167,7 @@ func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed bool,
 func (s *Slots[T]) openLocked(at step[T], lease Lease) *Reservation[T] {
 	r := &Reservation[T]{Lease: lease, slots: s, step: at}
 	s.open[lease.token] = r
-	lease.record.hook(&endHook{func(error) { s.free(func() { delete(s.open, lease.token) }) }})
+	r.record.hooks = append(r.record.hooks, &endHook{func(error) { s.free(func() { delete(s.open, lease.token) }) }})
 	return r
 }
 

@@ -26,6 +26,10 @@ type Options struct {
 // of waiters. The zero value is ready to use. All methods may be called by any
 // number of goroutines; a Table must not be copied after first use.
 type Table struct {
+	// Hook calls what was left with [Lease.OnEnd] when its lease ends. It is set before the table is
+	// used. Nil: the goroutine that ends the lease calls it.
+	Hook func(f func())
+
 	// mu guards everything below, every entry, record and place of the table. It is
 	// held for map and list operations only, never while user code runs (wake
 	// functions, hooks: they are collected in an op and called after Unlock).

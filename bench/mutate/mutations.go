@@ -774,6 +774,8 @@ var inRoot = []mutation{
 	{"a number that a lock on disk has", "executor/internal/keylock/lock.go", "		k.number = max(k.number, l.Number)\n", "", keyLocks},
 
 	// Numbers.
+	{"a heart that is stopped in the middle of a beat beats on", "executor/internal/admit/claim.go", "!h.stopped.Load() && ", "", gate{"./executor/internal/admit", "^TestAHeart"}},
+	{"what is left with OnEnd runs on a shard", "executor/open.go", "go guard.Hook(cfg.Logger", "guard.Hook(cfg.Logger", gate{"./executor", "^TestOnEndOfALease$"}},
 	{"a slot that is cleared by hand ends the run", "executor/internal/admit/claim.go", "if !errors.Is(reason, lock.ErrUnlocked) {", "if !errors.Is(reason, lock.ErrExpired) {", slotsKept},
 	{"a job that fails keeps its slot", "executor/internal/slots/condition.go", "	if v != shard.VerdictDone {\n		_ = h.r.Unlock() // it may have expired\n", "	if v != shard.VerdictDone {\n", slotsKept},
 	{"a slot on disk that no job has", "executor/internal/slots/condition.go", "	return s.sets(gone, s.lastSet())\n", "	return s.sets(s.lastSet())\n", slotsKept},

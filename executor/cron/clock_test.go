@@ -2,8 +2,10 @@ package cron_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -219,4 +221,38 @@ func TestGroupUnderRace(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A lease that is too long for the clock has no end. Its leader looks at the clock as often as any.
+func TestALeaseWithoutAnEnd(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			cfg := lock.ElectionConfig{Lease: math.MaxInt64}
+			if later {
+				cfg.Lease = time.Hour
+			}
+			election, err := new(lock.Table).NewElection("cron", cfg)
+			require.NoError(t, err)
+			g, err := cron.NewGroup(election)
+			require.NoError(t, err)
+			var wall clock
+			s := rig{cron: cron.Config{Group: g, Member: "a"}, now: func() time.Time {
+				if wall.asked() > 1000 {
+					runtime.Goexit() // or no time would pass
+				}
+				return wall.now()
+			}}.open(t)
+			s.add(t, "report", "* * * * *")
+			s.start(t)
+			synctest.Wait()
+			if later {
+				require.NoError(t, s.c.SetLease(math.MaxInt64))
+			}
+			begin := time.Now()
+			time.Sleep(10*time.Minute + 30*time.Second)
+			require.Equal(t, ticks("report", begin, time.Now()), s.r.take())
+			require.Less(t, wall.asked(), 200)
+			s.stop(t)
+		})
+	}
 }

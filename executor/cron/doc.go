@@ -77,5 +77,5 @@
 // # Census
 //
 //   - the clock: 1, from Start to Stop, or to the end of the executor
-//   - a schedule that ticks: 1, until its tick is enqueued
+//   - a schedule that ticks: 1, until its tick is enqueued; a line for the log: 1, until it is written
 package cron

@@ -101,6 +101,9 @@ func (c *Cron) stand() (time.Duration, <-chan struct{}) {
 					c.report(slog.LevelInfo, "cron leads", slog.String("member", c.cfg.Member))
 				}
 			}
+			if leader.Until.IsZero() { // a lease of centuries
+				return c.look, changed
+			}
 			return min(c.look, time.Until(leader.Until)/3), changed
 		}
 		if c.endTerm(); leader.ID != "" {

@@ -2,7 +2,10 @@ package cron_test
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 )
 
 // M04: ticks in the gap of a restart are not made up for, unless the schedule says
@@ -77,4 +81,35 @@ func TestNothingIsMissedBeforeAdd(t *testing.T) {
 			s.stop(t)
 		})
 	}
+}
+
+// exits is a handler of a logger that ends the goroutine, as testing's FailNow does.
+type exits struct{ slog.Handler }
+
+func (exits) Handle(context.Context, slog.Record) error {
+	runtime.Goexit()
+	return nil
+}
+
+// A logger that ends its goroutine ends no clock, and no tick.
+func TestALoggerThatExits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{})
+		require.NoError(t, err)
+		g, err := cron.NewGroup(election)
+		require.NoError(t, err)
+		var wall clock
+		logger := slog.New(exits{slog.NewTextHandler(io.Discard, nil)})
+		s := rig{now: wall.now, cron: cron.Config{Group: g, Member: "a", Logger: logger}}.open(t)
+		s.add(t, "report", "* * * * *")
+		s.start(t) // it says that it leads
+		time.Sleep(90 * time.Second)
+		require.Len(t, s.r.take(), 1)
+		wall.set(10 * time.Minute) // it says what it has missed
+		time.Sleep(2 * time.Minute)
+		report := s.entry(t, "report")
+		require.False(t, report.Lost.IsZero())
+		require.True(t, report.Last.After(report.Lost))
+		s.stop(t)
+	})
 }

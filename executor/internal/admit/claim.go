@@ -3,6 +3,7 @@ package admit
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -229,23 +230,25 @@ func (c *Claim) Withdraw() {
 
 // Heart beats for a lease that is kept alive. The zero Heart stands still. Its owner calls
 // its methods one after the other.
-type Heart struct{ timer *time.Timer }
+type Heart struct {
+	timer   *time.Timer
+	stopped atomic.Bool
+}
 
 // Beat calls f again and again, until it returns false, the heart is stopped, or ctx has
 // ended: a handler that is left behind keeps no lease.
 func (h *Heart) Beat(ctx context.Context, d time.Duration, f func() bool) {
-	ready := make(chan struct{})
-	h.timer = time.AfterFunc(d, func() {
-		<-ready
-		if context.Cause(ctx) == nil && f() {
+	h.timer = time.AfterFunc(math.MaxInt64, func() {
+		if context.Cause(ctx) == nil && !h.stopped.Load() && f() {
 			h.timer.Reset(d)
 		}
 	})
-	close(ready)
+	h.timer.Reset(d) // only now: the function needs it
 }
 
-// StopHeart ends the beat.
+// StopHeart ends the beat. A call that is under way is the last: it may wait for what the caller holds.
 func (h *Heart) StopHeart() {
+	h.stopped.Store(true)
 	if h.timer != nil {
 		h.timer.Stop()
 	}

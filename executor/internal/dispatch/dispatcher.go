@@ -62,6 +62,7 @@ type Dispatcher struct {
 	closed bool          // no shard gets a seat any more
 	held   bool          // no shard gets a seat until Release
 	quiet  chan struct{} // closed once all seats are idle after Close
+	calm   sync.Once     // closes it: some may have been so before the rest was hired
 }
 
 // New returns a dispatcher without seats.
@@ -132,7 +133,7 @@ func (d *Dispatcher) Expect(seats int) {
 // quieten closes quiet when the last seat is idle.
 func (d *Dispatcher) quieten() {
 	if d.closed && len(d.idle) == d.seats {
-		close(d.quiet)
+		d.calm.Do(func() { close(d.quiet) })
 	}
 }
 

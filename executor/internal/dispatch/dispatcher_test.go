@@ -161,3 +161,16 @@ func TestAsked(t *testing.T) {
 	<-over
 	require.Same(t, shards[2], r.next(seat, false))
 }
+
+// Workers may be hired while the first of them have ended the executor. They are idle at once.
+func TestHiredAfterTheClose(t *testing.T) {
+	d := New(Fair())
+	d.Expect(1)
+	quiet := d.Close()
+	d.Seat().Next(true)
+	<-quiet
+	d.Expect(2)
+	d.Seat().Next(true)
+	_, busy := d.Load()
+	require.Zero(t, busy)
+}

@@ -136,7 +136,7 @@ func (s *Slots[V]) Waits(by admit.Owner) []admit.Wait {
 	w := admit.Wait{For: s.cfg.Store, Any: true}
 	s.cfg.Ledger.View(func() {
 		w.On = slices.Collect(maps.Keys(s.mine))
-		if len(s.buried) > 0 {
+		if s.buried.Load() > 0 {
 			w.On = append(w.On, admit.Owner{}) // they end by themselves
 		}
 	})
@@ -161,18 +161,29 @@ func (s *Slots[V]) Abandoned(by admit.Owner, v shard.Verdict, over bool) []journ
 // bury leaves a reservation to its TTL, of which no job knows any more. The ledger is
 // held.
 func (s *Slots[V]) bury(by admit.Owner, r *reserved[V]) []journal.Set {
-	s.buried = append(s.buried, r)
 	w := s.openValue(by, r)
 	w.Buried = true
+	s.await(r)
 	return s.sets(journal.Set{Key: s.openKey(by)}, w.Set(s.buriedKey(r)))
 }
 
-// exhume forgets reservations of the buried that have ended. The ledger is held.
+// await has exhume return what the journal has of a buried reservation, once that has ended. With TTLs
+// of their own they end in any order, and to look at all of them each time would take long.
+func (s *Slots[V]) await(r *reserved[V]) {
+	s.buried.Add(1)
+	r.OnEnd(func(error) {
+		s.buried.Add(-1)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = append(s.ended, journal.Set{Key: s.buriedKey(r)})
+	})
+}
+
+// exhume returns what the journal is to forget of the buried: those that have ended.
 func (s *Slots[V]) exhume() (gone []journal.Set) {
-	for len(s.buried) > 0 && !s.buried[0].Held() {
-		gone = append(gone, s.sets(journal.Set{Key: s.buriedKey(s.buried[0])})...)
-		s.buried = s.buried[1:]
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone, s.ended = s.sets(s.ended...), nil
 	return gone
 }
 

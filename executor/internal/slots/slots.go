@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -48,13 +49,13 @@ type Slots[V any] struct {
 	// failed, or ran when the last process ended.
 	mine   map[admit.Owner]*reserved[V]
 	last   json.RawMessage // the last value; nil while nothing is known
-	buried []*reserved[V]  // those that are kept after a burial, in its order
 	resets int
+	buried atomic.Int64 // how many reservations are kept after a burial
 
-	// mu guards waiting: which jobs wait, and how each stops that. Nothing is called
-	// under it.
+	// mu guards what follows. It comes after the ledger, and nothing is called under it.
 	mu      sync.Mutex
-	waiting map[admit.Owner]func()
+	waiting map[admit.Owner]func() // which jobs wait, and how each stops that
+	ended   []journal.Set          // what the journal still has of those that were kept after a burial
 }
 
 // reserved is a reservation with its value as it is written down: encoding is the
@@ -252,7 +253,7 @@ func (s *Slots[V]) Restore() error {
 		switch w := all[i]; {
 		case r == nil:
 		case w.Buried:
-			s.buried = append(s.buried, &reserved[V]{r, w.Value})
+			s.await(&reserved[V]{r, w.Value})
 		default:
 			s.mine[admit.Owner{Queue: w.Queue, ID: string(w.ID)}] = &reserved[V]{r, w.Value}
 		}

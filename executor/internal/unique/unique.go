@@ -13,7 +13,6 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -97,25 +96,18 @@ func (l *Leases) place(by admit.Owner) *place {
 // keep it.
 func (c *Condition) await(p *place, cl *admit.Claim) (admit.Hold, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.places == nil {
 		c.places, c.names = make(map[admit.Owner]*place), make(map[string]admit.Owner)
 	}
 	p.claim, c.names[cl.By.String()] = cl, cl.By
 	lease, granted := p.Lease() // after the claim is known: so it is woken, or hears now
-	passed := granted && lease.Held()
-	if passed {
-		delete(c.places, cl.By)
-	} else {
+	if !granted {
 		c.places[cl.By] = p
+		return nil, admit.ErrWaits
 	}
-	c.mu.Unlock()
-	switch {
-	case passed:
-		return &hold{c: c, by: cl.By, lease: lease}, nil
-	case granted:
-		cl.Wake() // it was broken just now: the job asks for another one
-	}
-	return nil, admit.ErrWaits
+	delete(c.places, cl.By)
+	return &hold{c: c, by: cl.By, lease: lease}, nil // to ask whether it is held may wake others, who take mu
 }
 
 // Aside implements [admit.Condition]: a job that waits for something else has no place.
@@ -205,14 +197,13 @@ func (h *hold) Lost() bool { return !h.lease.Held() }
 // OnLost implements [admit.Lease].
 func (h *hold) OnLost(f func(reason error)) (forget func()) { return h.lease.OnEnd(f) }
 
-// Release implements [admit.Hold]. The lease may be lost, and a handler may have left a
-// function with [lock.Lease.OnEnd].
+// Release implements [admit.Hold]. The lease may be lost.
 func (h *hold) Release() {
 	h.StopHeart()
 	h.c.mu.Lock()
 	delete(h.c.names, h.by.String())
 	h.c.mu.Unlock()
-	_ = guard.Call(h.lease.Unlock)
+	_ = h.lease.Unlock()
 }
 
 // Status returns the state of a key, for people.
