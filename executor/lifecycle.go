@@ -87,7 +87,7 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	if err := x.goOn(starting); err != nil {
 		return nil, nil, err
 	}
-	words := 1 // jobs that a worker may have in hand at once, as far as it is known now
+	words := 2 // jobs that a worker may have in hand at once, as far as it is known now; two tell of a batch
 	for _, q := range x.queues.all() {
 		words = max(words, min(q.Batch, 64)) // of a larger batch the recorder knows the first ones
 	}
