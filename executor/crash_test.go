@@ -412,6 +412,21 @@ func TestABatchOfALaterQueue(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// A start that can't write down who was running at the last death leaves the report of it to the next.
+func TestTheLastReportStays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	x := open(t, dir, executor.Config{Crash: executor.Crash{Reports: true}})
+	running, report := filepath.Join(dir, "RUNNING"), filepath.Join(dir, "CRASH")
+	require.NoError(t, os.Remove(running))
+	require.NoError(t, os.Mkdir(running, 0o700)) // which is no place for a recorder
+	require.NoError(t, os.WriteFile(report, []byte("panic: x"), 0o600))
+	start(t, x)
+	text, err := os.ReadFile(report)
+	require.NoError(t, err)
+	require.Equal(t, "panic: x", string(text))
+	stop(t, x)
+}
+
 // What was running at a death is logged before it runs again.
 func TestRecoveryIsToldFirst(t *testing.T) {
 	d := doomed{dir: t.TempDir(), takes: time.Minute}

@@ -91,12 +91,12 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	for _, q := range x.queues.all() {
 		words = max(words, min(q.Batch, 64)) // of a larger batch the recorder knows the first ones
 	}
-	if x.cfg.Crash.Reports {
-		unreported = x.log.ReportCrashes()
-	}
 	running, unrecorded := x.log.RecordCrashes(x.cfg.Workers+x.cfg.Stuck.SpareWorkers, words)
 	if unrecorded == nil { // or who is held stays so: another death would convict none of them
 		x.quarantine.Start(running.Rebeat)
+	}
+	if x.cfg.Crash.Reports && unrecorded == nil { // or the last report stays: what it says is not on disk yet
+		unreported = x.log.ReportCrashes()
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
