@@ -207,8 +207,8 @@ type Crash struct {
 
 	// Reports makes Go write what it says about a fatal error or an unrecovered panic
 	// to a file in the journal's directory, too. From that the next start learns which
-	// job caused the crash, if it was in the goroutine of a handler or one that a
-	// handler started; no other job is suspected then. It uses
+	// job caused the crash, or which batch, if it was in the goroutine of a handler or one
+	// that a handler started; no other job is suspected then. It uses
 	// [runtime/debug.SetCrashOutput], of which a process has one: the executor that
 	// started last has it until it is stopped. Default false.
 	Reports bool

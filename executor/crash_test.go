@@ -35,6 +35,7 @@ type doomed struct {
 	poison  string        // "": none
 	takes   time.Duration // a job
 	reports bool          // Config.Crash.Reports
+	batch   int           // BatchSize; 0: a handler gets single jobs
 }
 
 const (
@@ -51,7 +52,7 @@ func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
 	note, err := os.OpenFile(filepath.Join(d.dir, "ended"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = note.Close() })
-	q := handle(t, x, "jobs", func(_ context.Context, job executor.Merged[int]) error {
+	handler := func(_ context.Context, job executor.Merged[int]) error {
 		if n := job.Payloads[0].Value; d.poison != "" && job.ID == poisonID && n == 0 {
 			die(d.poison)
 			select {}
@@ -62,7 +63,19 @@ func (d doomed) open(t *testing.T) (*executor.Executor, *executor.Queue[int]) {
 		time.Sleep(d.takes)
 		_, err := fmt.Fprintln(note, job.ID, job.Payloads[0].Value)
 		return err
-	}, executor.QueueConfig[int]{Gather: executor.Gather[int]{MaxPayloads: 1}, Merge: executor.MergeKeepAll, RetryIn: always(time.Hour)})
+	}
+	cfg := executor.QueueConfig[int]{Gather: executor.Gather[int]{MaxPayloads: 1}, Merge: executor.MergeKeepAll, RetryIn: always(time.Hour)}
+	if d.batch == 0 {
+		return x, handle(t, x, "jobs", handler, cfg)
+	}
+	cfg.BatchSize, cfg.Share.Shards = d.batch, 1
+	q, err := executor.HandleBatch(x, "jobs", func(ctx context.Context, jobs []executor.Merged[int]) (err error) {
+		for i := 0; i < len(jobs) && err == nil; i++ {
+			err = handler(ctx, jobs[i])
+		}
+		return err
+	}, cfg)
+	require.NoError(t, err)
 	return x, q
 }
 
@@ -107,7 +120,7 @@ func (d doomed) fill(t *testing.T, ids int) {
 // TestDoomedChild is the process that dies, when nothing is left in order.
 func TestDoomedChild(t *testing.T) {
 	var d doomed
-	if _, err := fmt.Sscanf(os.Getenv(doomedVariable), "%q %q %d %t", &d.dir, &d.poison, &d.takes, &d.reports); err != nil {
+	if _, err := fmt.Sscanf(os.Getenv(doomedVariable), "%q %q %d %t %d", &d.dir, &d.poison, &d.takes, &d.reports, &d.batch); err != nil {
 		t.Skip("only as a child")
 	}
 	x, q := d.open(t)
@@ -124,7 +137,7 @@ func (d doomed) child(t *testing.T) *exec.Cmd {
 	if d.poison == "memory" {
 		child = exec.Command("/bin/sh", "-c", `ulimit -v 4000000; exec "$0" "$@"`, os.Args[0], "-test.run=^TestDoomedChild$")
 	}
-	child.Env = append(os.Environ(), doomedVariable+"="+fmt.Sprintf("%q %q %d %t", d.dir, d.poison, d.takes, d.reports))
+	child.Env = append(os.Environ(), doomedVariable+"="+fmt.Sprintf("%q %q %d %t %d", d.dir, d.poison, d.takes, d.reports, d.batch))
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
@@ -264,6 +277,12 @@ func TestJobThatKillsTheProcess(t *testing.T) {
 	}
 }
 
+// So it is where the report names a batch: it says nothing of which of the jobs did it.
+func TestJobThatKillsTheProcessInABatch(t *testing.T) {
+	t.Parallel()
+	killsTheProcess(t, doomed{dir: t.TempDir(), poison: "panic", takes: time.Millisecond, reports: true, batch: 8})
+}
+
 // An event that kills the process is found, though one before it was running at a
 // death from outside, and is never done with on disk.
 func TestPoisonBehindASuspectOfItsID(t *testing.T) {
@@ -312,12 +331,12 @@ func killsTheProcess(t *testing.T, d doomed) {
 	deaths := 0
 	for over := false; !over; over = d.isGuilty(t) {
 		require.Error(t, d.child(t).Wait(), "it was not given up for what it did")
-		if deaths++; deaths == 1 && d.reports && d.poison == "panic" {
+		if deaths++; deaths == 1 && d.reports && d.poison == "panic" && d.batch == 0 {
 			d.isNamed(t)
 		}
 	}
 	assert.GreaterOrEqual(t, deaths, 3)
-	if d.reports && (d.poison == "panic" || d.poison == "map") {
+	if d.reports && (d.poison == "panic" || d.poison == "map") && d.batch == 0 {
 		assert.Equal(t, 3, deaths, "it is named") // else a death that comes late says less: as many as the machine is busy
 	}
 
@@ -366,6 +385,46 @@ func (d doomed) isNamed(t *testing.T) {
 	text := log.String()
 	require.Contains(t, text, "Go reported a fatal error: panic: not recovered")
 	require.Regexp(t, `running_then=\d+ run_again_at_once=[1-9]\d* suspects="\[jobs/poison is the cause of the last of 1 deaths\]"`, text)
+}
+
+// A batch of a queue that was registered after Start is known to be one, or a report would convict
+// its first job.
+func TestABatchOfALaterQueue(t *testing.T) {
+	d := doomed{dir: t.TempDir()}
+	x := open(t, filepath.Join(d.dir, "journal"), executor.Config{})
+	start(t, x)
+	running, end := make(chan int), make(chan struct{})
+	defer close(end)
+	q, err := executor.HandleBatch(x, "q", func(_ context.Context, jobs []executor.Merged[int]) error {
+		running <- len(jobs)
+		<-end
+		return nil
+	}, executor.QueueConfig[int]{Share: executor.Share{Shards: 1}, BatchSize: 3})
+	require.NoError(t, err)
+	_, err = q.EnqueueMany(t.Context(), []executor.Item[int]{{ID: "a"}, {ID: "b"}, {ID: "c"}})
+	require.NoError(t, err)
+	require.Equal(t, 3, await(t, running))
+	l, err := journal.Open(filepath.Join(d.copied(t).dir, "journal"), journal.Config{})
+	require.NoError(t, err)
+	death, _ := l.Crash()
+	require.NotNil(t, death)
+	require.Equal(t, 2, death.Ran)
+	require.NoError(t, l.Close())
+}
+
+// A start that can't write down who was running at the last death leaves the report of it to the next.
+func TestTheLastReportStays(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "journal")
+	x := open(t, dir, executor.Config{Crash: executor.Crash{Reports: true}})
+	running, report := filepath.Join(dir, "RUNNING"), filepath.Join(dir, "CRASH")
+	require.NoError(t, os.Remove(running))
+	require.NoError(t, os.Mkdir(running, 0o700)) // which is no place for a recorder
+	require.NoError(t, os.WriteFile(report, []byte("panic: x"), 0o600))
+	start(t, x)
+	text, err := os.ReadFile(report)
+	require.NoError(t, err)
+	require.Equal(t, "panic: x", string(text))
+	stop(t, x)
 }
 
 // What was running at a death is logged before it runs again.

@@ -87,16 +87,16 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	if err := x.goOn(starting); err != nil {
 		return nil, nil, err
 	}
-	words := 1 // jobs that a worker may have in hand at once, as far as it is known now
+	words := 2 // jobs that a worker may have in hand at once, as far as it is known now; two tell of a batch
 	for _, q := range x.queues.all() {
 		words = max(words, min(q.Batch, 64)) // of a larger batch the recorder knows the first ones
-	}
-	if x.cfg.Crash.Reports {
-		unreported = x.log.ReportCrashes()
 	}
 	running, unrecorded := x.log.RecordCrashes(x.cfg.Workers+x.cfg.Stuck.SpareWorkers, words)
 	if unrecorded == nil { // or who is held stays so: another death would convict none of them
 		x.quarantine.Start(running.Rebeat)
+	}
+	if x.cfg.Crash.Reports && unrecorded == nil { // or the last report stays: what it says is not on disk yet
+		unreported = x.log.ReportCrashes()
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -39,7 +39,8 @@ func (l *Log) RecordCrashes(places, words int) (*CrashRecorder, error) {
 
 // ReportCrashes has Go write what it says about a fatal error to a file beside the
 // journal, too, for the next start: it names the goroutine. It uses
-// [debug.SetCrashOutput]: a process has one such file, that of the last caller.
+// [debug.SetCrashOutput]: a process has one such file, that of the last caller. Call it after
+// RecordCrashes has returned no error: what the last report says is on disk by then.
 func (l *Log) ReportCrashes() error {
 	if l.place == nil {
 		return nil

@@ -210,8 +210,8 @@
 // Format 2 is the present one. While journal.wal is in use, journal.db has format 3, because
 // journal.wal may have more: an older version of this package refuses it with ErrTooNew.
 // [Log.Close] leaves all in journal.db, in format 2, and nothing that counts in journal.wal.
-// Only a process that died, or a log that has failed, leaves format 3; then both files are
-// the journal, and one without the other is ErrCorrupt. A journal.wal without a journal.db
+// Only a process that died, a log that has failed, or a Close on a full disk leaves format 3; then both
+// files are the journal, and one without the other is ErrCorrupt. A journal.wal without a journal.db
 // is always ErrCorrupt. To go back to an older version after a crash, open the journal and
 // close it, or call [Compact]. Copies, clones, and what [Compact], [Salvage] and a [Builder]
 // make are of format 2, and have one file. [Info] says 2 for both formats.
@@ -228,9 +228,9 @@
 // with its room and is used again by the next opening; LOCK, with pid and host of the
 // last owner and since when it was one, which stays behind; RUNNING and CRASH, see
 // Crashes; and journal.db.new, while the journal is made or compacted.
-// One of these names that stands for anything but a file (a link, a pipe, a device,
-// a socket, a directory) is [ErrNotJournal] with its path, and is not followed,
-// waited for or changed. The directory itself may be reached through a link.
+// One of these names that stands for anything but a file (a link, a pipe, a device, a socket, a directory)
+// is [ErrNotJournal] with its path (CRASH to [Log.ReportCrashes] only), and is not followed, waited for
+// or changed. The directory itself may be reached through a link.
 //
 // A log that is open works through a handle of its directory, and removes or
 // replaces a file only if it is still its own: an owner whose directory was moved
@@ -259,7 +259,7 @@
 // is stated there. An orderly end clears the file and leaves it: its room, 16 KiB
 // or more, is kept for the next process, which may find the disk full. If
 // [Log.ReportCrashes] was called, the file CRASH has what Go wrote about a fatal error. An
-// orderly end removes it.
+// orderly end removes it, unless another log of the process has called ReportCrashes since.
 //
 // # Which journal
 //
@@ -285,7 +285,8 @@
 //
 // # Census
 //
-// One committer goroutine from Open to [Log.Close]. Nothing else. A log that works
+// One committer goroutine from Open to [Log.Close]. On a full disk a goroutine tells Config.Logger of it,
+// and a timer of the room, perhaps while the log is closed. A log that works
 // in memory only has nothing to wait for, so the goroutine that appends also commits, or
 // delivers a payload that needs no commit: its block stays open, and is read meanwhile.
 package journal

@@ -198,7 +198,9 @@ func (l *Log) close(unlock func() error) error {
 	}
 	var err error
 	if s, logged := l.store.(*store.Logged); logged && failed == nil {
-		err = s.Rest()
+		if err = s.Rest(); errors.Is(err, ErrFull) {
+			err = nil // what waits is in journal.wal
+		}
 	}
 	err = errors.Join(err, l.store.Close())
 	crash.EndReport(l.place)

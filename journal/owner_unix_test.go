@@ -3,8 +3,12 @@
 package journal
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/strandjobs/strand/journal/internal/crash"
@@ -70,4 +74,32 @@ func belongs(t *testing.T, path string, uid, gid int) {
 	require.NoError(t, err)
 	is, group, _ := directory.OwnerOf(info)
 	require.Equal(t, []int{uid, gid}, []int{is, group}, path)
+}
+
+// A journal is not replaced without its LOCK: who may write to that could open it meanwhile. It is
+// copied without.
+func TestALockThatOnlyOthersCanWrite(t *testing.T) {
+	const variable = "STRAND_TEST_STRANGER"
+	if os.Getenv(variable) != "" {
+		if os.Geteuid() == 0 {
+			require.NoError(t, errors.Join(syscall.Setgid(stranger), syscall.Setuid(stranger)))
+		}
+		_, _, err := Compact("j")
+		require.ErrorIs(t, err, fs.ErrPermission)
+		require.NoError(t, Clone("j", "clone"))
+		return
+	}
+	top := t.TempDir()
+	dir := filepath.Join(top, "j")
+	require.NoError(t, readers["Open"](dir, ""))
+	require.NoError(t, os.Chmod(filepath.Join(dir, directory.LockName), 0o400))
+	if os.Geteuid() == 0 {
+		for _, path := range []string{top, dir, filepath.Join(dir, directory.LockName), filepath.Join(dir, directory.FileName)} {
+			require.NoError(t, os.Chown(path, stranger, stranger))
+		}
+	}
+	child := exec.CommandContext(t.Context(), must(os.Executable()), "-test.run=^TestALockThatOnlyOthersCanWrite$")
+	child.Dir, child.Env = top, append(os.Environ(), variable+"=1")
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }

@@ -105,12 +105,13 @@ func (s *Survey) Surviving(seq uint64, data []byte) (live, bytes int, err error)
 	if err != nil {
 		return 0, 0, err
 	}
-	return live, bytes, h.Scan(data, func(_ uint32, size int, e *format.Entry) {
+	err = h.Scan(data, func(_ uint32, size int, e *format.Entry) {
 		if s.Live(e.Position, seq) {
 			live++
 			bytes += size
 		}
 	}, nil)
+	return live, bytes, err
 }
 
 // Live reports whether the entry at p in block seq has not ended and has not

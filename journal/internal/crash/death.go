@@ -28,8 +28,8 @@ type Death struct {
 
 	epoch uint64
 	ran   map[format.Position]ran
-	lived time.Duration   // at least, after jobs began to run
-	named format.Position // by the report, if the Cause is CauseJob
+	lived time.Duration     // at least, after jobs began to run
+	named []format.Position // by the report: the job, if the Cause is CauseJob, or a batch
 }
 
 // ran is a position that was running, and since when.
@@ -50,7 +50,7 @@ type Cause uint8
 const (
 	// CauseUnknown: the process was killed, by another one or for memory; or it called
 	// os.Exit; or it had a fatal error, such as a panic that was not recovered, without a
-	// report of Go's, or with one that names no job; see Log.ReportCrashes.
+	// report of Go's, or with one that names no job, or a batch; see Log.ReportCrashes.
 	CauseUnknown Cause = iota
 	// CauseMemory: there was no memory left, by Go's report; or the system has killed a
 	// process for memory, perhaps this one.

@@ -93,7 +93,7 @@ var (
 	signalLine = regexp.MustCompile(`(?s)^(SIG[A-Z]+): .*\n.* sigcode=0\b`)
 )
 
-// blame finds out from a report which job it was. Memory runs out under the
+// blame finds out from a report which job it was, or of which batch. Memory runs out under the
 // goroutine that asks for it next, so there the report names no job.
 func (d *Death) blame(report string, at map[uint64][]uint64) {
 	lines := strings.SplitN(report, "\n", 3)
@@ -109,15 +109,16 @@ func (d *Death) blame(report string, at map[uint64][]uint64) {
 	if memory {
 		d.Cause = CauseMemory
 	}
-	for range len(parents) + 1 {
+	for n := len(parents); n >= 0 && len(d.named) == 0; n-- {
 		for _, p := range at[crashed] {
 			if p != 0 && crashed != 0 {
-				d.named = format.Position(p)
-				d.Cause = CauseJob
-				return
+				d.named = append(d.named, format.Position(p))
 			}
 		}
 		crashed = parents[crashed]
+	}
+	if len(d.named) == 1 {
+		d.Cause = CauseJob
 	}
 }
 

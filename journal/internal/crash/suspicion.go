@@ -92,14 +92,18 @@ func (d *Death) judge(before map[format.Position]Suspicion) map[format.Position]
 	case CauseOutside:
 		return after
 	case CauseJob:
-		s := after[d.named]
+		s := after[d.named[0]]
 		s.Deaths, s.Odds, s.epoch = s.Deaths+1, beyondDoubt, d.epoch
-		after[d.named] = s
+		after[d.named[0]] = s
 		return after
+	}
+	blamed := maps.Clone(d.ran)
+	if len(d.named) > 0 { // a batch: nothing that ran beside it
+		maps.DeleteFunc(blamed, func(p format.Position, _ ran) bool { return !slices.Contains(d.named, p) })
 	}
 	// What was running at a former death, too, and has not ended since may be the cause of this one,
 	// which then acquits nobody: three causes would acquit each other for ever.
-	known := slices.DeleteFunc(slices.Collect(maps.Keys(d.ran)), func(p format.Position) bool { _, was := before[p]; return !was })
+	known := slices.DeleteFunc(slices.Collect(maps.Keys(blamed)), func(p format.Position) bool { _, was := before[p]; return !was })
 	if len(known) == 0 && d.lived >= alibi {
 		for p, s := range before {
 			if !s.Guilty() {
@@ -111,11 +115,11 @@ func (d *Death) judge(before map[format.Position]Suspicion) map[format.Position]
 	explained := false
 	if len(strong) == 1 {
 		s := after[strong[0]]
-		odds := d.odds(d.ran[strong[0]], s.Age)
+		odds := d.odds(blamed[strong[0]], s.Age)
 		s.Odds, explained = max(s.Odds, 1)*odds, odds >= beyondDoubt
 		after[strong[0]] = s
 	}
-	for p, r := range d.ran {
+	for p, r := range blamed {
 		if explained && strong[0] != p {
 			continue // it was beside the one that did it
 		}

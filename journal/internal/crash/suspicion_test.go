@@ -87,7 +87,7 @@ func TestDeathsThatSayWhoItWas(t *testing.T) {
 	d := at(2, time.Second, map[format.Position]time.Duration{1: 0, 2: 0})
 	d.Cause = CauseOutside
 	require.Equal(t, s, d.judge(s))
-	d.Cause, d.named = CauseJob, 2
+	d.Cause, d.named = CauseJob, []format.Position{2}
 	s = d.judge(s)
 	require.Equal(t, 1, s[1].Deaths)
 	require.Equal(t, 2, s[2].Deaths)
@@ -153,9 +153,9 @@ func TestAStormOfKillsConvictsNobody(t *testing.T) {
 }
 
 // What Go says when a program dies, word by word, and whom it blames. Worker 7
-// runs position 70.
+// runs position 70, worker 9 a batch.
 func TestReports(t *testing.T) {
-	workers := map[uint64][]uint64{0: {5}, 7: {70, 71}, 8: {0}}
+	workers := map[uint64][]uint64{0: {5}, 7: {70, 0}, 8: {0}, 9: {90, 0, 91}}
 	for name, c := range map[string]struct {
 		report string
 		cause  Cause
@@ -164,6 +164,7 @@ func TestReports(t *testing.T) {
 		"panic of a handler's goroutine": {"panic: x\n\ngoroutine 20 [running]:\nmain.f()\n\t/x/main.go:6 +0x25\ncreated by main.g in goroutine 7\n\t/x/main.go:6 +0x1a", CauseJob, "panic: x"},
 		"a grandchild":                   {"panic: x\n\ngoroutine 20 [running]:\nmain.f()\ncreated by main.g in goroutine 19\n\ngoroutine 19 [sleep]:\nmain.g()\ncreated by main.h in goroutine 7\n", CauseJob, "panic: x"},
 		"throw in the handler":           {"goroutine 7 gp=0xc0 m=5 mp=0xc1 [running]:\nruntime.throw({0x1, 0x2})\n", CauseJob, "runtime.throw"},
+		"a batch":                        {"panic: x\n\ngoroutine 20 [running]:\nmain.f()\ncreated by main.g in goroutine 9\n", CauseUnknown, "panic: x"},
 		"a worker that has nothing":      {"goroutine 8 [running]:\nruntime.throw({0x1, 0x2})\n", CauseUnknown, ""},
 		"a goroutine of no job":          {"panic: y\n\ngoroutine 1 [running]:\nmain.main()\n", CauseUnknown, ""},
 		"orphans in a circle":            {"panic: y\n\ngoroutine 2 [running]:\nf()\ncreated by f in goroutine 2\n", CauseUnknown, ""},
@@ -179,11 +180,37 @@ func TestReports(t *testing.T) {
 			d.blame(c.report, workers)
 			require.Equal(t, c.cause, d.Cause)
 			require.Contains(t, d.How, c.how)
-			if c.cause == CauseJob {
-				require.EqualValues(t, 70, d.named)
+			switch {
+			case c.cause == CauseJob:
+				require.Equal(t, []format.Position{70}, d.named)
+			case name == "a batch":
+				require.Equal(t, []format.Position{90, 91}, d.named)
+			default:
+				require.Empty(t, d.named)
 			}
 		})
 	}
+}
+
+// A report that names a batch convicts none of its jobs, and nothing that ran beside it is
+// suspected. The rule finds the one: at two deaths all of them, and then it alone.
+func TestACauseInABatch(t *testing.T) {
+	batch := map[format.Position]time.Duration{1: 0, 2: 0, 3: 0, 4: 0, 9: 0}
+	var s map[format.Position]Suspicion
+	for epoch := range uint64(2) {
+		d := at(epoch, 50*ms, batch)
+		d.named = []format.Position{1, 2, 3, 4}
+		s = d.judge(s)
+		require.Len(t, s, 4)
+		require.Empty(t, guilty(s))
+	}
+	require.True(t, s[1].Strong() && s[2].Strong() && s[3].Strong() && s[4].Strong())
+	hold := s[3].Hold()
+	d := at(3, hold+50*ms, map[format.Position]time.Duration{3: hold, 9: 0})
+	d.Cause, d.named = CauseJob, []format.Position{3} // it runs without others of its kind
+	s = d.judge(s)
+	require.Equal(t, []format.Position{3}, guilty(s))
+	require.Equal(t, 3, s[3].Deaths)
 }
 
 // Jobs that each end the process do not give one another an alibi: of those that are not held as

@@ -66,7 +66,7 @@ func (d *Draft) make() error {
 		if d.Lock, err = TryLock(d.Path(), draftNote(d.name)); err == nil {
 			return nil
 		}
-		_ = d.Parent.Remove(d.name)
+		_ = d.Parent.RemoveAll(d.name) // a LOCK may be in it
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errRemoved) && !errors.Is(err, errHeld) {
 			return fmt.Errorf("journal: %w", err)
 		}
@@ -104,15 +104,22 @@ func (d *Draft) Reveal() error {
 		err = d.release() // or the directory can't be renamed
 	}
 	if err == nil {
-		err = d.Parent.Rename(d.name, d.final)
-	}
-	if err == nil {
-		err = SyncNames(beside)
+		err = d.rename(beside)
 	}
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	return errors.Join(d.release(), d.Parent.Close())
+}
+
+// rename gives the draft its name, and makes it durable through what Syncer has returned.
+func (d *Draft) rename(beside *os.File) error {
+	err := d.Parent.Rename(d.name, d.final)
+	if err == nil {
+		d.name = d.final // for Discard
+		err = SyncNames(beside)
+	}
+	return err
 }
 
 // release ends the lock and removes its file: a copy is as if it had never been opened.

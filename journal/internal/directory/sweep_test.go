@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,4 +42,66 @@ func TestSweepLeavesFinishedDrafts(t *testing.T) {
 	}
 	close(over)
 	sweepers.Wait()
+}
+
+// A maker whose draft another one has locked first makes another draft, and leaves nothing of that one.
+func TestTwoMakersOfADraft(t *testing.T) {
+	if !canLock {
+		t.Skip("nothing is locked here")
+	}
+	parent := t.TempDir()
+	var looking sync.Mutex // nothing is discarded meanwhile
+	var taken *DirLock
+	rival := func() bool {
+		looking.Lock()
+		defer looking.Unlock()
+		drafts, err := os.ReadDir(parent)
+		for _, draft := range drafts {
+			if taken, err = TryLock(filepath.Join(parent, draft.Name()), "rival"); err == nil {
+				return true
+			}
+		}
+		return false
+	}
+	won := make(chan struct{})
+	go func() {
+		defer close(won)
+		for !rival() {
+		}
+	}()
+	for over := false; !over; {
+		d, err := NewDraft(filepath.Join(parent, "j"))
+		require.NoError(t, err)
+		select {
+		case <-won:
+			over = true
+		default:
+		}
+		looking.Lock()
+		require.NoError(t, d.Discard())
+		looking.Unlock()
+	}
+	require.NoError(t, taken.Unlock())
+	left, err := os.ReadDir(parent)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// A draft that has its name, but not durably, is removed under that name.
+func TestDiscardAfterTheRename(t *testing.T) {
+	if !canLock {
+		t.Skip("what is open can't be renamed here")
+	}
+	parent := t.TempDir()
+	d, err := NewDraft(filepath.Join(parent, "j"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(d.Path(), FileName), []byte("x"), 0o600))
+	unable, err := os.Open(parent)
+	require.NoError(t, errors.Join(err, unable.Close()))
+	require.ErrorIs(t, d.rename(unable), os.ErrClosed)
+	require.DirExists(t, filepath.Join(parent, "j"))
+	require.NoError(t, d.Discard())
+	left, err := os.ReadDir(parent)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

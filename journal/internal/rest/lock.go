@@ -51,16 +51,15 @@ func Clone(dir, newDir string) error {
 
 // Compact makes the file of the journal in dir as small as what is in it.
 func Compact(dir string) (before, after int64, err error) {
-	release, err := lockAtRest(dir)
+	if err := identify(dir); err != nil {
+		return 0, 0, err
+	}
+	lock, err := directory.Lock(dir)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, release()) }()
-	p, err := directory.Open(dir)
-	if err != nil {
-		return 0, 0, fmt.Errorf("journal: compact: %w", err)
-	}
-	defer p.Close()
+	defer func() { err = errors.Join(err, lock.Undo()) }()
+	p := lock.Place
 	names, err := p.Syncer()
 	if err != nil {
 		return 0, 0, fmt.Errorf("journal: compact: %w", err)

@@ -272,12 +272,13 @@ func (r *rescue) each(f func(*format.Entry) error) error {
 		if err != nil {
 			return err
 		}
+		var failed error
 		err = h.Scan(data, func(_ uint32, _ int, e *format.Entry) {
-			if err == nil && r.s.Live(e.Position, seq) {
-				err = f(e)
+			if failed == nil && r.s.Live(e.Position, seq) {
+				failed = f(e)
 			}
 		}, nil)
-		if err != nil {
+		if err = cmp.Or(failed, err); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func (s *Bolt) Compact(over <-chan struct{}) (replaced bool, err error) {
 	defer names.Close()
 	next, err := s.successor(over)
 	if err != nil {
-		if wantsRoom(err) {
+		if directory.NoSpace(err) && !errors.Is(err, format.ErrFull) { // all of it was of the new file
 			err = fmt.Errorf("%w: %w", format.ErrFull, err)
 		}
 		return false, fmt.Errorf("journal: compact: %w", errors.Join(err, s.place.DropFile(directory.NewName)))

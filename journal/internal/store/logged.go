@@ -290,21 +290,18 @@ func (l *Logged) fillLog(f *os.File) error {
 }
 
 // Rest has bbolt commit all that waits, and no log stand on that: the file alone is the
-// journal, also for older versions of this package. When there is no room for that the log
-// keeps what it has. It is called last before Close, if at all.
+// journal, also for older versions of this package. After ErrFull what waits is where it was: in
+// the log, if there is one. It is called last before Close, if at all.
 func (l *Logged) Rest() error {
 	if !l.logged && len(l.waiting) == 0 {
 		return nil
 	}
 	end, err := ReadManifest(l)
-	if err == nil {
-		l.log = nil
-		err = l.give(&Transaction{Manifest: end})
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, format.ErrFull) {
-		return nil
-	}
-	return err
+	l.log = nil
+	return l.give(&Transaction{Manifest: end})
 }
 
 // Compact gives over first: the log does not stand on the new file.
