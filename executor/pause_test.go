@@ -492,6 +492,7 @@ func TestBadPauses(t *testing.T) {
 	require.Empty(t, pausedIDs(t, x, "q"))
 	for _, s := range []inspect.Selection{
 		inspect.SelectIDs("q", "a").At(1), inspect.SelectJobs("q", inspect.JobFilter{Failed: true}),
+		{Queue: "q", IDs: []string{"a"}, Filter: inspect.JobFilter{IDPrefix: "a"}},
 		inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: "a"}, inspect.JobReady), inspect.SelectPrefix("q", strings.Repeat("x", 513)),
 	} {
 		require.ErrorIs(t, noCount(i.Pause(t.Context(), s)), inspect.ErrInvalidQuery)
