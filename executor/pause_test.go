@@ -592,3 +592,30 @@ func TestPauseOfATenantThatIsCutShort(t *testing.T) {
 		require.Equal(t, jobs, ran)
 	})
 }
+
+// When its context ends, a call says so if what it has begun may hold or not.
+func TestPauseThatIsCutShort(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
+		enqueue(t, q, "a", "", executor.In(time.Hour))
+		start(t, x)
+		cut := func(call func(context.Context, inspect.Selection) (int, error), which inspect.Selection) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			release := x.HoldShards("q")
+			defer release()
+			synctest.Wait()
+			_, err := call(ctx, which)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, executor.ErrUnknown)
+		}
+		i := x.Inspect()
+		for _, which := range []inspect.Selection{inspect.SelectExecutor(), inspect.SelectQueue("q"), inspect.SelectIDs("q", "a")} {
+			cut(i.Pause, which)
+			synctest.Wait()
+			did(t, 1)(i.Resume(t.Context(), which))
+		}
+		cut(i.RunNow, inspect.SelectIDs("q")) // it has nothing left to do but to wait
+	})
+}
