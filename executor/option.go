@@ -232,7 +232,7 @@ func (x *Executor) putOffset(ctx context.Context, do, name string, offset int64,
 	if x.cluster != nil {
 		return x.cluster.PutOffset(ctx, do, name, offset)
 	}
-	return border(x.once.Put(ctx, name, value))
+	return border(x.once.Put(ctx, name, value, nil))
 }
 
 // WaitingError says which payload keeps a call with [IfAbsent] from being accepted.

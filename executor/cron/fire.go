@@ -215,7 +215,7 @@ func (a *attempt) enqueue(ctx context.Context) error {
 	if s.overlap == OverlapSkip {
 		pending, err := s.pending(ctx, id)
 		if pending && s.missed != MissedSkip { // or it would be caught up
-			err = a.c.x.SetSourceOffset(ctx, tickMark(s.name), a.tick.Unix())
+			err = ownership.Raise(ctx, a.c.x, tickMark(s.name), a.tick.Unix())
 		}
 		if err != nil {
 			return err

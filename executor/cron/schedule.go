@@ -11,6 +11,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/ownership"
 )
 
 // Missed says what becomes of ticks that could not be fired: because no process
@@ -21,7 +22,7 @@ type Missed uint8
 const (
 	// MissedSkip fires none of them. The default.
 	MissedSkip Missed = iota
-	// MissedOnce fires the newest of them, unless another tick is due.
+	// MissedOnce fires the newest of them, or none if a tick is due on time now.
 	MissedOnce
 	// MissedAll fires all of them, oldest first: the newest thousand, if there are
 	// more.
@@ -115,7 +116,8 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	case s.Missed > MissedAll || s.Overlap > OverlapSkip:
 		return fmt.Errorf("%w: Missed is %d and Overlap %d for %q, neither may be above 2", ErrConfig, s.Missed, s.Overlap, s.Name)
 	}
-	if _, err := guard.Context(ctx); err != nil {
+	ctx, err := guard.Context(ctx)
+	if err != nil {
 		return err
 	}
 	table, err := Parse(s.Spec, s.Zone)
@@ -164,7 +166,7 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	if !found {
 		// Nothing has been missed so far, and that is known after a crash, too.
 		mark = c.now().Unix()
-		if err := c.x.SetSourceOffset(ctx, tickMark(s.name), mark); err != nil {
+		if err := ownership.Raise(ctx, c.x, tickMark(s.name), mark); err != nil {
 			return err
 		}
 	}
