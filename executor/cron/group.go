@@ -104,7 +104,7 @@ func (c *Cron) stand() (time.Duration, <-chan struct{}) {
 			return min(c.look, time.Until(leader.Until)/3), changed
 		}
 		if c.endTerm(); leader.ID != "" {
-			return never, changed
+			return c.look, changed // at the executor, which may have ended
 		}
 	}
 	return c.look, nil
