@@ -165,8 +165,7 @@ func (c *Cron) note(s *schedule, tick time.Time, err error) {
 	}
 	s.lost = tick
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok {
-		// Another member has fired it, and perhaps more: before the clock was set
-		// back.
+		// Another member has fired it, and perhaps more: before the clock was set back.
 		s.progress.advance(time.Unix(stale.Last, 0))
 	}
 }
@@ -251,8 +250,7 @@ func (a *attempt) wait(term context.Context, pause time.Duration) bool {
 	return false
 }
 
-// report logs. A line is worth less than what it is about: a panic of the user's
-// handler ends here.
+// report logs. A line is worth less than what it is about: a panic of the user's handler ends here.
 func (c *Cron) report(level slog.Level, message string, attrs ...slog.Attr) {
 	_ = guard.Call(func() error { c.cfg.Logger.LogAttrs(context.Background(), level, message, attrs...); return nil })
 }
