@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -90,6 +91,31 @@ func TestRunNowOfPayloads(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, p.seen(), 1)
 		stop(t, x)
+	})
+}
+
+// Ids beside a filter, or beside states, mean those that all of it is true of.
+func TestIDsThatAFilterPicks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
+			return errors.New(job.Payloads[0].Value)
+		}, executor.QueueConfig[string]{MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}})
+		start(t, x)
+		enqueue(t, q, "slow", "it took too long")
+		enqueue(t, q, "wrong", "no such customer")
+		enqueue(t, q, "new", "x", executor.In(time.Hour))
+		synctest.Wait()
+		i, ctx, which := x.Inspect(), t.Context(), inspect.SelectIDs("q", "slow", "wrong", "new", "nobody")
+		which.Filter.ErrorContains = "too long"
+		did(t, 1)(i.Delete(ctx, which))
+		require.Equal(t, 2, stats(t, q).Jobs)
+		which.Filter, which.States = inspect.JobFilter{}, []inspect.JobState{inspect.JobHalted}
+		did(t, 1)(i.RunNow(ctx, which))
+		synctest.Wait()
+		did(t, 1)(i.Cancel(ctx, which, ""))
+		require.Equal(t, []string{"wrongno such customer"}, deadOf(t, q))
+		require.Equal(t, 1, stats(t, q).Jobs)
 	})
 }
 

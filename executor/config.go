@@ -81,12 +81,11 @@ type Config struct {
 	// or halted, but not as a dead letter. A call that would exceed the limit gets
 	// [ErrFull], or with WaitForRoom waits.
 	//
-	// Calls with the context of a handler count, but are neither refused nor kept
-	// waiting, so that running jobs can always end. So the backlog may exceed its limit
-	// by what handlers enqueue, by what the journal holds when it is opened, and by
-	// dead letters that are put back. Other calls are accepted again when it is below
-	// the limit. Jobs of unregistered queues do not count, because they could not end.
-	// Default, and below zero: no limit.
+	// Calls with the context of a handler count, but always get in, so that running jobs can
+	// end. So the backlog may exceed its limit by what handlers enqueue, by what the journal
+	// holds when it is opened, and by dead letters that are put back. Other calls get in again
+	// when it is below the limit. Jobs of unregistered queues do not count, because they could
+	// not end. Default, and below zero: no limit.
 	MaxBacklog BacklogLimit
 
 	// WaitForRoom: a call that MaxBacklog leaves no room for waits until there is room, or
@@ -132,11 +131,11 @@ type Config struct {
 	// the queues were registered.
 	Scheduler Scheduler
 
-	// Unique has the defaults for QueueConfig.Conditions.Unique, field by field: what a queue does not set is
-	// taken from here, Heartbeat together with TTL. Key gets the payload as the type of the queue; queues for
-	// which it returns the same key exclude each other. A queue that sets Key, TTL or Heartbeat takes part,
-	// and if one of them or While is set here, so does a queue that sets nothing. A queue with UniqueNever
-	// does not. Default: a queue that sets nothing takes no part.
+	// Unique has the defaults for QueueConfig.Conditions.Unique: each field that a queue leaves out comes from
+	// here, but a queue with its own TTL does not take Heartbeat from here. Key gets the payload as the type
+	// of the queue; queues for which it returns the same key exclude each other. A queue that sets Key, TTL or
+	// Heartbeat takes part, and if one of them or While is set here, so does a queue that sets nothing. A queue
+	// with UniqueNever does not. Default: a queue that sets nothing takes no part.
 	Unique Unique[any]
 
 	// Splitter says which ids belong to this process, when several processes share the
@@ -184,20 +183,19 @@ type Crash struct {
 	// Limit is how many process crashes a job may cause before it is dead-lettered:
 	// then DeadLetters.OnExhausted of its queue applies as after the last failure,
 	// except that RetriesExhausted is not called. Default 3; below zero no job is held
-	// back or dead-lettered for it. Only Reports convict before the third crash.
+	// back or dead-lettered for it. Before the third crash, only one that Reports name is.
 	//
-	// What was running at a crash runs again at once. A job that was running at two
-	// crashes, and may have caused both, is a suspect: at the next start it is held back,
-	// for 150 times as long as it had run but at most 10 s, and then runs without the other
-	// suspects. A crash while it is held back clears it, unless something ran that was
-	// running at an earlier crash, too. A crash right after it has started blames it. So a job
-	// that ends the process at once does so three times, one that takes seconds for it a
-	// few times more, and kills from outside, at random moments, hardly ever cost a job.
+	// What was running at a crash runs again at once. A job that was running at two crashes, and
+	// may have caused both, is a suspect: at the next start it is held back, for 150 times as
+	// long as it had run but at most 10 s, and then runs without the other suspects. A process
+	// that crashes meanwhile clears it, unless it had lived for less than a second, or something
+	// was running that was running at an earlier crash, too. A crash right after it has started
+	// blames it. So a job that ends the process at once does so three times, one that takes seconds
+	// for it a few times more, and kills from outside, at random moments, hardly ever cost a job.
 	//
-	// A payload that takes the place of a suspect, because it is newer, equal or folded
-	// with it, is suspected of the same. Under MergeSupersede what is newer than a dead
-	// letter of this kind takes its place as one, and does not run, until a person puts
-	// it back or deletes it: see [HandleLatest].
+	// A payload that supersedes, merges with or folds a suspect inherits the suspicion.
+	// Under MergeSupersede what is newer than a dead letter of this kind takes its place as
+	// one, and does not run, until a person puts it back or deletes it: see [HandleLatest].
 	//
 	// A crash does not count if the machine has booted since, or if a report says that
 	// a signal caused it; see Reports. The notes about running jobs need 16 KiB in the

@@ -66,13 +66,13 @@
 // reserves changes in the commit of the job: after a crash, locks and slots agree with
 // the jobs that the journal has, except that some have expired meanwhile. A job that
 // waits keeps its place in its id and in the line of the locks that it waits for, takes
-// no worker and spends no retry. Until it runs it holds only what its enqueue, or a run
-// that failed, has locked. If its turn comes while all workers are busy, no job in that
-// line overtakes it. Its keys are locked, and the time of its lease begins, when a worker
-// comes to it. Slots have no line: when one comes back, all jobs that wait for one are
-// woken, and any of them may get it. A job that would close a cycle of waiting jobs fails
-// instead, with the names of all in it. [inspect.Inspector.Explain] says what a job waits
-// for. [Executor.Inspect] shows all else, and acts for a person: see package [inspect].
+// no worker and spends no retry. Before it runs it holds only keys of OnEnqueue, and what a
+// run that failed has left it: OnRun keys, and its slot under KeepOnFailure. If its turn comes
+// while all workers are busy, no job in that line overtakes it. Its keys are locked, and the
+// time of its lease begins, when a worker comes to it. Slots are not first come, first served:
+// one that is given back goes to any waiting job. A job that would close a cycle of waiting
+// jobs fails instead, with the names of all in it. [inspect.Inspector.Explain] says what a job
+// waits for. [Executor.Inspect] shows all else, and acts for a person: see package [inspect].
 //
 // A caller who can't know whether a payload was accepted, because the process died or the
 // outcome was unknown, repeats the call. With [IdempotencyKey], or for a numbered source
@@ -170,8 +170,8 @@
 // such score that the queue has had in this process, or that waited at its start, new payloads
 // get that score. So payloads without a score keep the order in which they were accepted,
 // whoever enqueued them, and however long a call was under way. Dead letters do not count.
-// The journal does not say which of what waited came without a score: the executor takes
-// that to be so if the score is the due time, or a time in seconds with a fraction.
+// The journal does not record which scores were given: after a restart the executor takes one
+// for its own if it equals the due time, or is a Unix time in seconds with a fraction.
 //
 // # Census
 //
@@ -181,9 +181,8 @@
 //   - shards: actors, no goroutine while idle or while others do their work
 //   - a queue that is registered: 1 for each processor, until its shards have taken
 //     in what was pending
-//   - a stop: 1, until it is over and the handlers it left behind have returned
-//   - a failure, or a handler that returned [Fatal]: 1, until OnFatal has returned,
-//     which Run waits for
+//   - a stop: 1, until it and the handlers it left behind are over; 1 more until no Fold runs
+//   - a failure, or a handler that returned [Fatal]: 1, until OnFatal, for which Run waits, returns
 //   - a crash recorder whose file was cut: 1, until that is logged; jobs go on
 //     without it, and a job that kills the process is not found out
 //   - a disk that becomes full, or has room again: 1, until that is logged
@@ -197,7 +196,8 @@
 //     up to 4, and one more in the place of each that has folded for a second
 //   - retention of dead letters: 1 for a queue that has it, until Stop; one timer while
 //     a dead letter is going to be too old. Limits of a cluster: 1, until Stop
-//   - an Inspector.Job that has something to decode: 1, until the codec has returned
+//   - an Inspector.Job that has something to decode: 1, until the codec has returned. A pause of
+//     a prefix: 1, until it has gone through the jobs. A control socket: 1, and its connections'
 //   - all else has timers at most: one each for the watchdog while a job with a timeout
 //     runs, the crash recorder, the next suspect, a backlog that has refused a call, the
 //     next lock and the next lease that end by themselves, each lease and slot of a

@@ -250,13 +250,13 @@ type Receipt struct {
 	// that may have run before. 0: the payload stands by itself so far.
 	//
 	// It is also 0 for a payload that Gather.Fold folds later, for a Duplicate, and
-	// under DurabilityAsync without IdempotencyKey and FromSource. An equal payload
-	// that is accepted later may take the place of this one, as QueueConfig.Merge says:
-	// no receipt tells that. Then Replaced in [inspect.QueueStats] counts it, and the handler
-	// sees in Payload.Position which one runs.
+	// under DurabilityAsync without IdempotencyKey, FromSource or IfAbsent. An equal
+	// payload that is accepted later may take the place of this one, as QueueConfig.Merge
+	// says: no receipt tells that. Then Replaced in [inspect.QueueStats] counts it, and the
+	// handler sees in Payload.Position which one runs.
 	MergedInto uint64
 	// Durable is true when the payload is on disk. It is false in memory, and under
-	// DurabilityAsync without IdempotencyKey and FromSource.
+	// DurabilityAsync without IdempotencyKey, FromSource or IfAbsent.
 	Durable bool
 	// Duplicate is true when a call with the same [IdempotencyKey] was accepted before,
 	// so that this one enqueued nothing. Position is that of the first call's payload.

@@ -58,7 +58,7 @@ func (j Merged[T]) origin() origin {
 //
 // Give it an id of its own, unless it has to wait for its turn: with the id of the job it
 // runs behind all that was accepted for that id, including what has failed or is put off.
-// [In] counts from its own call, and has no effect on a job of the id that waits already.
+// [In] counts from its call, not from the job's success, and has no effect on a job that waits.
 //
 // It inherits the metadata that its Job has at the call, for example a trace context, or
 // those of a Merged's last payload. A pair of its own [Metadata] replaces an inherited one,
@@ -75,8 +75,8 @@ func (j Merged[T]) origin() origin {
 // Other errors are ErrReturned when the call of the handler that got the job has returned;
 // ErrState with [IdempotencyKey], [FromSource] or [IfAbsent], for a queue of another
 // executor, for one with OnEnqueue and a Locks.Service, and for a job that no executor has
-// made; and ErrTooLarge beyond 1000 follow-ups or 4 MiB for one job, of which the first may
-// have any size. A job that has succeeded, and whose follow-ups find no room on a full disk
+// made; and ErrTooLarge beyond 1000 follow-ups or 4 MiB for one job; a single follow-up may
+// be larger. A job that has succeeded, and whose follow-ups find no room on a full disk
 // within 100 ms, is tried again as one that returned a [FullError].
 func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option) error {
 	if t == nil || t.q == nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/strandjobs/strand/executor/internal/tally"
 )
 
+var errBegun = fmt.Errorf("%w: Start may be called once, and not after Stop", ErrState)
+
 // Start runs the jobs of all registered queues until Stop is called. Queues may be
 // registered later, too, except under Config.Advanced.Strict: then Start returns ErrConfig,
 // and may be called again. It returns the error of OnStart, ErrFailed when the
@@ -29,7 +31,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	x.mu.Lock()
 	if x.state != opened {
 		x.mu.Unlock()
-		return fmt.Errorf("%w: Start may be called once, and not after Stop", ErrState)
+		return errBegun
 	}
 	x.state = starting
 	x.mu.Unlock()
@@ -125,7 +127,7 @@ func (x *Executor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := x.Start(ctx); errors.Is(err, ErrState) {
+	if err := x.Start(ctx); err == errBegun { // and not what OnStart makes of one
 		return err
 	} else if err != nil {
 		return errors.Join(err, x.Stop(ctx))
@@ -149,7 +151,7 @@ func (x *Executor) Run(ctx context.Context) error {
 }
 
 // Stop ends the executor. From then on it accepts payloads only from handlers that still run;
-// over a log that another process goes on with, from all callers until the handlers have
+// on PostgreSQL it accepts them from all callers, until the handlers have
 // ended. Running handlers, with the halves of their batch, are waited for until ctx ends, then
 // their contexts are cancelled with the cause [ErrStopping], and what they return after that
 // spends no retry. What they did is written down: a full disk may get room for it until ctx

@@ -206,6 +206,14 @@ func TestStopSpendsNoRetry(t *testing.T) {
 	})
 }
 
+// An error of OnStart is one, whatever it wraps: Run stops what it does not start.
+func TestRunStopsWhenOnStartFails(t *testing.T) {
+	dir := t.TempDir() + "/journal"
+	x := open(t, dir, executor.Config{OnStart: func(context.Context) error { return fmt.Errorf("too early: %w", executor.ErrState) }})
+	require.ErrorIs(t, x.Run(t.Context()), executor.ErrState)
+	stop(t, open(t, dir, executor.Config{}))
+}
+
 // What is kept of a queue that is not registered is counted in payloads, whatever the
 // journal has about their jobs.
 func TestUnclaimedAreCountedInPayloads(t *testing.T) {

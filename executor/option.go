@@ -14,7 +14,7 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Option of one call. Of several of a kind the last one counts.
+// Option of one call. Of At and In, of Score, and of Metadata the last one counts.
 type Option struct {
 	kind   optionKind
 	due    time.Time
@@ -66,24 +66,21 @@ func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
 // In makes the job due d from now, as [At] does. Below zero means now.
 func In(d time.Duration) Option { return Option{kind: optionIn, due: time.Now().Add(max(d, 0))} }
 
-// Score gives the payload its place among the payloads of its id: lower runs first. It
-// tells whole numbers apart up to 2^53; beyond, neighbours may be equal. Without it the
-// score is the time of its acceptance, in Unix seconds, and never below an earlier one
-// of its queue: payloads without a score run in the order of [Receipt].Position, also
-// if many goroutines enqueue them at a time, if they waited for room or are follow-ups,
-// and if the clock was set back meanwhile, or is behind in this process. After a
-// restart the floor is the highest such score among the payloads that wait; see Time in
-// the package comment for how it is told.
+// Score gives the payload its place among the payloads of its id: lower runs first. It tells whole
+// numbers apart up to 2^53; beyond, neighbours may be equal. Without it the score is the time of
+// its acceptance, in Unix seconds, and never below an earlier one of its queue: payloads without a
+// score run in the order of [Receipt].Position, also if many goroutines enqueue them at a time, if
+// they waited for room or are follow-ups, and if the clock was set back meanwhile, or is behind in
+// this process. After a restart the floor is the highest such score among the payloads that wait;
+// see Time in the package comment for how it is told.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
-// Metadata goes with the payload, as strings by key: a trace context, a tenant, the
-// request it came from. The handler finds it beside the payload, and it survives
-// retries, restarts, dead-lettering and Requeue. It is not a part of the payload:
-// payloads with equal bytes merge whatever their metadata, and the one that stays
-// keeps its own. The map has at most 16 pairs, with keys that are not empty, and
-// 1 KiB of keys and values together, or the call returns [ErrInvalidItem]. Of
-// several such options the last one counts. Without metadata a payload takes no
-// room for it. A [Queue.FollowUp] inherits those of its job.
+// Metadata goes with the payload, as strings by key: a trace context, a tenant, the request it came
+// from. The handler finds it beside the payload, and it survives retries, restarts, dead-lettering
+// and Requeue. It is not a part of the payload: payloads with equal bytes merge whatever their
+// metadata, and the one that stays keeps its own. The map has at most 16 pairs, with keys that are
+// not empty, and 1 KiB of keys and values together, or the call returns [ErrInvalidItem]. Without
+// metadata a payload takes no room for it. A [Queue.FollowUp] inherits those of its job.
 func Metadata(pairs map[string]string) Option {
 	return Option{kind: optionMetadata, metadata: pairs}
 }
@@ -147,13 +144,12 @@ func optionsOf(rest []byte) (options []Option, err error) {
 	return options, err
 }
 
-// IdempotencyKey makes a call safe to repeat. The key is any string of 1 to 512 bytes,
-// for example the id of the request. If a call with the same key was accepted before in
-// the same queue, within Config.Advanced.IdempotencyTTL, the call enqueues nothing and
-// returns the receipts of the first one with Duplicate set. So a caller that got
-// ErrUnknown can make the same call again, also from the next process: the key is in
-// the commit of the payload. Calls with one key at the same time wait for each other,
-// and one is accepted.
+// IdempotencyKey makes a call safe to repeat. The key is any string of 1 to 512 bytes, for example
+// the id of the request. If a call with the same key was accepted before in the same queue, within
+// Config.Advanced.IdempotencyTTL, the call enqueues nothing and returns the receipts of the first
+// one with Duplicate set. So a caller that got ErrUnknown can make the same call again, also from
+// the next process: the key is in the commit of the payload. Calls with one key at the same time
+// wait for each other, and one is accepted.
 //
 // What a handler enqueues with a key is enqueued again when the handler is retried
 // after Config.Advanced.IdempotencyTTL: the default retries go on for 20 days. What
@@ -171,12 +167,11 @@ func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, 
 // a source that can be read again is accepted once, across crashes, too: the ticks of a
 // clock, a partition with its offsets, numbered webhooks.
 //
-// An offset may be negative. A name has 1 to 512 bytes; choose one that does not begin
-// with "cron/", because the schedules of executor/cron use those. Calls with the same
-// name go one at a time: the next one waits until the outcome of the last is known, or
-// its ctx ends. A refused call does not move the offset. A call with several names
-// needs a new offset for each. The journal keeps an offset
-// until [Executor.DeleteSourceOffset].
+// An offset may be negative. A name has 1 to 512 bytes; choose one that does not begin with
+// "cron/", because the schedules of executor/cron use those. Calls with the same name go one at a
+// time: the next one waits until the outcome of the last is known, or its ctx ends. A refused call
+// does not move the offset. A call with several names needs a new offset for each. The journal
+// keeps an offset until [Executor.DeleteSourceOffset].
 func FromSource(name string, offset int64) Option {
 	return Option{kind: optionSource, name: name, offset: offset}
 }
@@ -210,10 +205,9 @@ func (x *Executor) SourceOffset(name string) (offset int64, found bool, err erro
 	return offset, found, border(err)
 }
 
-// SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to
-// go back and take in again what follows. It returns ErrInvalidKey, ErrContext,
-// ErrFull, ErrClosed, ErrFailed or the cause of ctx, and then nothing has changed;
-// after ErrUnknown it may be either way.
+// SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to go back and take
+// in again what follows. It returns ErrInvalidKey, ErrContext, ErrFull, ErrClosed, ErrFailed or the
+// cause of ctx, and then nothing has changed; after ErrUnknown it may be either way.
 func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
 	return x.putOffset(ctx, "set-offset", name, offset, statekey.Offset(offset))
 }
@@ -232,7 +226,7 @@ func (x *Executor) putOffset(ctx context.Context, do, name string, offset int64,
 	if x.cluster != nil {
 		return x.cluster.PutOffset(ctx, do, name, offset)
 	}
-	return border(x.once.Put(ctx, name, value))
+	return border(x.once.Put(ctx, name, value, nil))
 }
 
 // WaitingError says which payload keeps a call with [IfAbsent] from being accepted.

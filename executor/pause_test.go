@@ -511,6 +511,7 @@ func TestBadPauses(t *testing.T) {
 	require.Empty(t, pausedIDs(t, x, "q"))
 	for _, s := range []inspect.Selection{
 		inspect.SelectIDs("q", "a").At(1), inspect.SelectJobs("q", inspect.JobFilter{Failed: true}),
+		{Queue: "q", IDs: []string{"a"}, Filter: inspect.JobFilter{IDPrefix: "a"}},
 		inspect.SelectJobs("q", inspect.JobFilter{IDPrefix: "a"}, inspect.JobReady), inspect.SelectPrefix("q", strings.Repeat("x", 513)),
 	} {
 		require.ErrorIs(t, noCount(i.Pause(t.Context(), s)), inspect.ErrInvalidQuery)
@@ -608,5 +609,32 @@ func TestPauseOfATenantThatIsCutShort(t *testing.T) {
 		require.Zero(t, ran)
 		cut(x.Inspect().Resume)
 		require.Equal(t, jobs, ran)
+	})
+}
+
+// When its context ends, a call says so if what it has begun may hold or not.
+func TestPauseThatIsCutShort(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return nil }, executor.QueueConfig[string]{})
+		enqueue(t, q, "a", "", executor.In(time.Hour))
+		start(t, x)
+		cut := func(call func(context.Context, inspect.Selection) (int, error), which inspect.Selection) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			release := x.HoldShards("q")
+			defer release()
+			synctest.Wait()
+			_, err := call(ctx, which)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, executor.ErrUnknown)
+		}
+		i := x.Inspect()
+		for _, which := range []inspect.Selection{inspect.SelectExecutor(), inspect.SelectQueue("q"), inspect.SelectIDs("q", "a")} {
+			cut(i.Pause, which)
+			synctest.Wait()
+			did(t, 1)(i.Resume(t.Context(), which))
+		}
+		cut(i.RunNow, inspect.SelectIDs("q")) // it has nothing left to do but to wait
 	})
 }

@@ -21,18 +21,17 @@ type QueueConfig[T any] struct {
 	// Timeout is how long one call of the handler may take, whether it is for a
 	// payload, a job or a batch with its halves. It is the deadline of the handler's
 	// context, which then ends with the cause [ErrTimeout]. An error that the handler
-	// returns after that is a failure and spends a retry. A handler that does not
-	// return at all is stuck: see Config.Stuck.After. Default, and below zero: no
-	// deadline.
+	// returns after that is a failure and spends a retry; wishes, as [Snooze], [Discard]
+	// and [Cancel], still count. A handler that does not return at all is stuck: see
+	// Config.Stuck.After. Default, and below zero: no deadline.
 	Timeout time.Duration
 
 	// HeartbeatTimeout is the longest time that a handler may go without a sign of
 	// life: a call of [Heartbeat] or [Progress], from any of its goroutines. After it
 	// the handler's context ends with the cause [ErrNoHeartbeat], up to an eighth of
-	// HeartbeatTimeout late, but no more than a second. An error that the handler
-	// returns after that is a failure and spends a retry. From then on
-	// Config.Stuck.After counts for a handler that does not return. Timeout applies as
-	// well. Default, and below zero: the executor expects no signs of life.
+	// HeartbeatTimeout late, but no more than a second. What the handler returns after that
+	// counts as with Timeout, which applies as well. From then on Config.Stuck.After counts for
+	// one that does not return. Default, and below zero: no signs of life are expected.
 	HeartbeatTimeout time.Duration
 
 	// MaxRetries is how many times a failed job, with [Handle] a failed payload, runs
@@ -232,8 +231,8 @@ type DeadLetters[T any] struct {
 	OnExhausted OnExhausted
 
 	// RetriesExhausted is called by the worker when a run has failed for the last time,
-	// before its payloads become dead letters. Each job has the payloads that will: the
-	// first one under OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll.
+	// before its payloads become dead letters. Each job has only the payloads that are about
+	// to: the first one under OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll.
 	// Under MergeSupersede a newer payload may save one from that.
 	// LastError is the last failure. It is not called under OnExhaustedHalt, for what
 	// [Cancel] dead-letters, nor for a job that reached Config.Crash.Limit. Default

@@ -139,6 +139,13 @@ func TestFormerNamesOfSlots(t *testing.T) {
 				open := slots.Snapshot().Open
 				require.Len(t, open, 1)
 				require.Equal(t, 1, open[0].Value)
+				require.Equal(t, name+"/kept", open[0].Held.Owner)
+				held, _, err := x.Inspect().Slots(2)
+				require.NoError(t, err)
+				require.Equal(t, name+"/kept", held[0].By)
+				job, err := x.Inspect().Job(t.Context(), name, "kept")
+				require.NoError(t, err)
+				require.Len(t, job.Holdings.Slots, 1)
 			}
 			stop(t, x)
 		}

@@ -76,13 +76,13 @@ type SlotSource interface {
 // the process died gets its slot again, unless the TTL has passed. A job that finds no free slot
 // waits until one is given back; if no job has one, it fails with [lock.ErrNoFreeSlot].
 //
-// Until [Slots.Reset], no two jobs that succeed have the same value. As long as no job gives its
-// value back there is no gap between the values, even if many jobs run at a time, or the process dies
-// and comes back within the TTL. A job gives its value back when it fails, is snoozed, interrupted by
-// a stop, discarded or dead-lettered, when it calls [Slots.Clear], and when its TTL passes. The next job
-// to begin takes that value, unless a later one has succeeded by then: then it does not come again, and
-// there is a gap. With KeepOnFailure a job that failed, or found the disk full, gives its value back only
-// when the TTL passes before its retry begins, or when it is discarded or dead-lettered.
+// Until [Slots.Reset], no two jobs that succeed have the same value. Values have no gaps while no
+// job gives one back, also with many jobs at a time, and over a crash shorter than the TTL. A job
+// gives its value back when it fails, is snoozed, interrupted by a stop, discarded or dead-lettered,
+// when it calls [Slots.Clear], and when its TTL passes. The next job to begin takes that value, unless
+// a later one has succeeded by then: then it does not come again, and there is a gap. With
+// KeepOnFailure a job that failed, or found the disk full, gives its value back only when the TTL
+// passes before its retry begins, or when it is discarded or dead-lettered.
 //
 // Values are kept as JSON. One sequence of a name may be made for an executor,
 // before the queues that use it. It returns ErrConfig, ErrInvalidKey, ErrClosed

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -8,10 +9,14 @@ import (
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/ownership"
+	"github.com/strandjobs/strand/executor/internal/statekey"
 )
 
 func init() {
 	ownership.Refuse = func(x any, id string) error { return x.(*Executor).cfg.Splitter.refuse(id) }
+	ownership.Raise = func(ctx context.Context, x any, name string, to int64) error {
+		return border(x.(*Executor).once.Put(ctx, name, statekey.Offset(to), func(last int64) bool { return last >= to }))
+	}
 }
 
 // ErrNotOwned is returned for an id of another process, which [Splitter.OwnerOf] names.
@@ -26,11 +31,10 @@ var ErrNotOwned = errors.New("executor: id of another process")
 // "customer/order". Or stage a follow-up of this process that sends the payload there, with
 // an IdempotencyKey made of its position and this process.
 //
-// No other call asks the Splitter. When Nodes changes, jobs and dead letters of ids
-// that now belong elsewhere still run here, and can be put back here. So an id may have
-// jobs in two processes for a while, without an order between them: if that matters, let
-// the old processes run dry first. Add a schedule of
-// executor/cron in all processes: the one that its job's id belongs to fires the tick.
+// No other call asks the Splitter. When Nodes changes, jobs and dead letters of ids that now belong
+// elsewhere still run here, and can be put back here. So an id may have jobs in two processes for a
+// while, without an order between them: if that matters, let the old processes run dry first. Add a
+// schedule of executor/cron in all processes: the one that its job's id belongs to fires the tick.
 type Splitter struct {
 	// Nodes is how many processes share the work. Default 0: all ids belong to this
 	// process, and Self and Owner must be zero, too.
@@ -39,12 +43,11 @@ type Splitter struct {
 	// Self is the number of this process, from 0 to Nodes − 1.
 	Self int
 
-	// Owner returns the number of the process that an id belongs to, from 0 to Nodes −
-	// 1. It must return the same in each process, always. The goroutine of each call
-	// calls it, for each id. If it returns another number, or panics, the call gets
-	// ErrConfig and nothing is accepted. Default nil: a hash divides the ids evenly,
-	// and stays the same in later versions; from n to n + 1 processes one id of n + 1
-	// moves, to the new process.
+	// Owner returns the number of the process that an id belongs to, from 0 to Nodes − 1. It must
+	// return the same in each process, always. The goroutine of each call calls it, for each id. If
+	// it returns another number, or panics, the call gets ErrConfig and nothing is accepted.
+	// Default nil: a hash divides the ids evenly, and stays the same in later versions; from n to
+	// n + 1 processes one id of n + 1 moves, to the new process.
 	Owner func(id string) int
 }
 

@@ -3,11 +3,14 @@ package cron_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/lock"
 )
 
 // Once a Cron or its executor has stopped, every call says so and changes nothing.
@@ -35,4 +38,30 @@ func TestClosed(t *testing.T) {
 			assert.ErrorIs(t, s.c.Remove(t.Context(), "a"), cron.ErrClosed)
 		})
 	}
+}
+
+// A member that does not lead ends with its executor, too, and keeps nobody from pausing meanwhile.
+func TestFollowerEndsWithItsExecutor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{AutoExtend: true})
+		require.NoError(t, err)
+		group, err := cron.NewGroup(election)
+		require.NoError(t, err)
+		member := func(name string) side {
+			s := rig{cron: cron.Config{Group: group, Member: name}}.open(t)
+			s.add(t, "report", "* * * * *")
+			s.start(t)
+			synctest.Wait()
+			return s
+		}
+		leader, follower := member("a"), member("b")
+		require.NoError(t, follower.x.Stop(t.Context()))
+		require.NoError(t, leader.c.Pause(t.Context(), "report"))
+		time.Sleep(2 * time.Minute)
+		require.Empty(t, leader.r.take())
+		member("b") // whose name is free
+		require.NoError(t, leader.c.Resume(t.Context(), "report"))
+		time.Sleep(time.Minute)
+		require.Len(t, leader.r.take(), 1)
+	})
 }

@@ -58,16 +58,19 @@ func (c *Cron) find(name string) (*schedule, []*Cron, error) {
 	return s, slices.Clone(s.progress.members), nil
 }
 
+// fails reports whether an error of a member counts: one whose executor has ended is about to leave.
+func (c *Cron) fails(m *Cron, err error) bool { return err != nil && (m.x == c.x || !isEnd(err)) }
+
 // Pause has the ticks of a schedule dropped until Resume, in the whole group. It is
-// written down, in the journal of each member, before it returns nil. A tick that
-// is being enqueued is not held.
+// written down, in the journal of each member whose executor goes on, before it returns
+// nil. A tick that is being enqueued is not held.
 func (c *Cron) Pause(ctx context.Context, name string) error {
 	s, members, err := c.find(name)
 	if err != nil {
 		return err
 	}
 	for _, m := range members {
-		if err := m.x.SetSourceOffset(ctx, pauseMark(name), c.now().Unix()); err != nil {
+		if err := m.x.SetSourceOffset(ctx, pauseMark(name), c.now().Unix()); c.fails(m, err) {
 			return err
 		}
 	}
@@ -87,10 +90,10 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 	}
 	now := c.now()
 	for _, m := range members {
-		if err := m.x.SetSourceOffset(ctx, tickMark(name), now.Unix()); err != nil {
+		if err := m.x.SetSourceOffset(ctx, tickMark(name), now.Unix()); c.fails(m, err) {
 			return err
 		}
-		if err := m.x.DeleteSourceOffset(ctx, pauseMark(name)); err != nil {
+		if err := m.x.DeleteSourceOffset(ctx, pauseMark(name)); c.fails(m, err) {
 			return err
 		}
 	}

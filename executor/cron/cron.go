@@ -24,8 +24,7 @@ type Config struct {
 	// Group of which one member at a time fires. Default nil: this one fires.
 	Group *Group
 
-	// Member is the name of this one in its group, where it is unique. Needed with
-	// a Group.
+	// Member is the name of this one in its group, where it is unique. Needed with a Group.
 	Member string
 
 	// Logger gets missed ticks, one line for each gap, what could not be enqueued,
@@ -34,8 +33,7 @@ type Config struct {
 }
 
 const (
-	// lookEvery is the longest time between two looks at the clock, which may be
-	// set.
+	// lookEvery is the longest time between two looks at the clock, which may be set.
 	lookEvery = time.Minute
 	never     = math.MaxInt64
 )
@@ -215,12 +213,11 @@ func (c *Cron) Leads() bool {
 	return live && (c.candidate == nil || c.candidate.Epoch() != 0)
 }
 
-// Stop ends the firing for good, waits until what is being enqueued is, or ctx
-// ends, and lets another member lead. Jobs that were enqueued are not concerned. It
-// is idempotent, and returns ErrStuck when ctx ended first: the schedules that the
-// text names go on with the tick that they have in hand, and no other member fires
-// that one. It returns [executor.ErrContext], and stops nothing, for a ctx that is
-// nil or panics.
+// Stop ends the firing for good, waits until what is being enqueued is, or ctx ends, and lets
+// another member lead. Jobs that were enqueued are not concerned. It is idempotent, and returns
+// ErrStuck when ctx ended first: the schedules that the text names give up the tick that they have
+// in hand. In a group the next leader fires that one, if it has not gone on to a later tick. It
+// returns [executor.ErrContext], and stops nothing, for a ctx that is nil or panics.
 func (c *Cron) Stop(ctx context.Context) error {
 	ctx, err := guard.Context(ctx)
 	if err != nil {
@@ -283,8 +280,7 @@ func (c *Cron) retire() {
 
 // Errors of adding a schedule, which is not added then.
 var (
-	// ErrDuplicate is returned when there is a schedule, or in a group a member, of
-	// that name.
+	// ErrDuplicate is returned when there is a schedule, or in a group a member, of that name.
 	ErrDuplicate = errors.New("cron: name is taken")
 	// ErrConfig is returned when something is missing or makes no sense: a name that is
 	// empty or has more than 256 bytes, a spec that can't be read or has no tick, an
@@ -299,8 +295,7 @@ var (
 	// ErrOverlap is returned by TriggerNow under OverlapSkip while the job of an
 	// earlier tick is not over.
 	ErrOverlap = errors.New("cron: the former job is not over")
-	// ErrClosed is returned after Stop, and after the executor has stopped or
-	// failed.
+	// ErrClosed is returned after Stop, and after the executor has stopped or failed.
 	ErrClosed = errors.New("cron: closed")
 	// ErrStuck is returned by Stop when a tick is still being enqueued; the text
 	// names the schedules.

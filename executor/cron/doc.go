@@ -40,9 +40,9 @@
 // process only, a schedule loses the ticks of all others.
 //
 //   - Offsets, and so what was missed, are in the journal of each: who goes on with one
-//     makes up for its ticks. [MissedOnce] looks at the ticks of all: where all were
-//     down, the newest fires, and not one in each. Where the default would lose what is
-//     due while a partition moves, set one of these.
+//     makes up for its ticks. [MissedOnce] fires the newest tick of all processes, and
+//     not one in each. By default what is due while a partition moves is lost: set
+//     MissedOnce or MissedAll.
 //   - Pause, Resume and Remove are for one process. [Cron.TriggerNow] returns
 //     [executor.ErrNotOwned] where its id belongs to another one.
 //   - The members of a [Group] have to own the same ids.
@@ -72,7 +72,8 @@
 //	  └──────────────── over: fired, missed, dropped, given up ◄────────────────┘
 //
 // A Cron looks at the clock once a minute, too, because the system does not say when a
-// clock is set. One that does not lead looks at nothing: it is woken when the leader goes.
+// clock is set. One that does not lead looks whether its executor has ended, and is woken
+// when the leader goes.
 //
 // # Census
 //

@@ -165,8 +165,7 @@ func (c *Cron) note(s *schedule, tick time.Time, err error) {
 	}
 	s.lost = tick
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok {
-		// Another member has fired it, and perhaps more: before the clock was set
-		// back.
+		// Another member has fired it, and perhaps more: before the clock was set back.
 		s.progress.advance(time.Unix(stale.Last, 0))
 	}
 }
@@ -215,7 +214,7 @@ func (a *attempt) enqueue(ctx context.Context) error {
 	if s.overlap == OverlapSkip {
 		pending, err := s.pending(ctx, id)
 		if pending && s.missed != MissedSkip { // or it would be caught up
-			err = a.c.x.SetSourceOffset(ctx, tickMark(s.name), a.tick.Unix())
+			err = ownership.Raise(ctx, a.c.x, tickMark(s.name), a.tick.Unix())
 		}
 		if err != nil {
 			return err

@@ -10,10 +10,9 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// Group is several Crons with the same schedules, of which one at a time fires: the leader.
-// Members may work on one executor or on several, and are given the same schedules.
-// What one of them has fired no other one fires, and so they have to own the same ids,
-// where a Splitter divides these.
+// Group is several Crons with the same schedules, of which one at a time fires: the leader. Members
+// may work on one executor or on several, and are given the same schedules. What one of them has
+// fired no other one fires, and so they have to own the same ids, where a Splitter divides these.
 //
 // The offset of a tick is in the journal of the executor that it went to. After a
 // restart the members of a group know of each other's ticks as soon as their
@@ -58,8 +57,7 @@ type progress struct {
 	handled time.Time
 }
 
-// join adds a member with a schedule to the progress of that name. The caller holds
-// mu.
+// join adds a member with a schedule to the progress of that name. The caller holds mu.
 func (g *Group) join(name string, c *Cron, handled time.Time, paused bool) *progress {
 	r := g.progresses[name]
 	if r == nil {
@@ -107,7 +105,7 @@ func (c *Cron) stand() (time.Duration, <-chan struct{}) {
 			return min(c.look, time.Until(leader.Until)/3), changed
 		}
 		if c.endTerm(); leader.ID != "" {
-			return never, changed
+			return c.look, changed // at the executor, which may have ended
 		}
 	}
 	return c.look, nil

@@ -11,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor/cron"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -65,6 +67,44 @@ func TestMissedInAGap(t *testing.T) {
 			s.stop(t)
 		})
 	}
+}
+
+// lines is a log of which a function hears each line.
+type lines func(string)
+
+func (l lines) Write(line []byte) (int, error) {
+	l(string(line))
+	return len(line), nil
+}
+
+// A tick that comes late, and is dropped, takes back none of those that have fired since.
+func TestDroppedTickThatIsLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := rig{}.open(t)
+		log := lines(func(line string) {
+			if strings.Contains(line, `msg="tick not enqueued" schedule=report tick=2000-01-01T00:01:00`) {
+				_, err := a.x.Inspect().Resume(t.Context(), inspect.SelectQueue("jobs"))
+				assert.NoError(t, err)
+				time.Sleep(time.Second) // the job of the second tick ends
+			}
+		})
+		b := a
+		b.c = rig{cron: cron.Config{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}}.join(t, a.x)
+		for _, s := range []side{a, b} {
+			s.add(t, "report", "* * * * *", overlap(cron.OverlapSkip), missed(cron.MissedAll))
+		}
+		begin := time.Now()
+		a.start(t)
+		time.Sleep(90 * time.Second)
+		_, err := a.x.Inspect().Pause(t.Context(), inspect.SelectQueue("jobs"))
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		b.start(t)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, b.c.Stop(t.Context()))
+		require.Equal(t, ticks("report", begin, time.Now()), a.r.take())
+		a.stop(t)
+	})
 }
 
 // A schedule that is new has missed nothing, in whatever year.

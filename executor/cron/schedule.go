@@ -11,6 +11,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/ownership"
 )
 
 // Missed says what becomes of ticks that could not be fired: because no process
@@ -21,10 +22,9 @@ type Missed uint8
 const (
 	// MissedSkip fires none of them. The default.
 	MissedSkip Missed = iota
-	// MissedOnce fires the newest of them, unless another tick is due.
+	// MissedOnce fires the newest of them, or none if a tick is due on time now.
 	MissedOnce
-	// MissedAll fires all of them, oldest first: the newest thousand, if there are
-	// more.
+	// MissedAll fires all of them, oldest first: the newest thousand, if there are more.
 	MissedAll
 )
 
@@ -32,13 +32,11 @@ const (
 type Overlap uint8
 
 const (
-	// OverlapParallel gives each tick an id of its own, like
-	// "report@2026-11-21T04:00:00Z": jobs run side by side, and one that fails
-	// delays no other. The default.
+	// OverlapParallel gives each tick an id of its own, like "report@2026-11-21T04:00:00Z": jobs
+	// run side by side, and one that fails delays no other. The default.
 	OverlapParallel Overlap = iota
-	// OverlapQueue gives all ticks one id, the name of the schedule: jobs run one
-	// after another, in order. What waits runs together, and equal payloads merge,
-	// as the queue says.
+	// OverlapQueue gives all ticks one id, the name of the schedule: jobs run one after another, in
+	// order. What waits runs together, and equal payloads merge, as the queue says.
 	OverlapQueue
 	// OverlapSkip is OverlapQueue, and a tick is dropped while the job of an
 	// earlier one waits, runs or is to be retried.
@@ -62,8 +60,7 @@ type Schedule[T any] struct {
 	Spec string
 	Zone *time.Location
 
-	// Queue gets a job for each tick. Needed; it belongs to the executor of the
-	// Cron.
+	// Queue gets a job for each tick. Needed; it belongs to the executor of the Cron.
 	Queue *executor.Queue[T]
 
 	// Payload makes the payload of a tick; it is told when the tick was due. It is
@@ -98,10 +95,9 @@ type send func(ctx context.Context, id string, options ...executor.Option) (exec
 
 func pauseMark(name string) string { return "cron/pause/" + name }
 
-// Add adds a schedule to c. Whether it is paused, and how far its ticks have come,
-// is taken from the journal. It returns ErrConfig, ErrDuplicate, ErrClosed,
-// [executor.ErrContext], or an error of the journal; then
-// it is not added.
+// Add adds a schedule to c. Whether it is paused, and how far its ticks have come, is taken from
+// the journal. It returns ErrConfig, ErrDuplicate, ErrClosed, [executor.ErrContext], or an error of
+// the journal; then it is not added.
 func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	switch {
 	case c == nil:
@@ -115,7 +111,8 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	case s.Missed > MissedAll || s.Overlap > OverlapSkip:
 		return fmt.Errorf("%w: Missed is %d and Overlap %d for %q, neither may be above 2", ErrConfig, s.Missed, s.Overlap, s.Name)
 	}
-	if _, err := guard.Context(ctx); err != nil {
+	ctx, err := guard.Context(ctx)
+	if err != nil {
 		return err
 	}
 	table, err := Parse(s.Spec, s.Zone)
@@ -164,7 +161,7 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	if !found {
 		// Nothing has been missed so far, and that is known after a crash, too.
 		mark = c.now().Unix()
-		if err := c.x.SetSourceOffset(ctx, tickMark(s.name), mark); err != nil {
+		if err := ownership.Raise(ctx, c.x, tickMark(s.name), mark); err != nil {
 			return err
 		}
 	}
@@ -216,9 +213,8 @@ func (s *schedule) plan(handled, begun, now time.Time) (ticks []time.Time, lost 
 
 // Timetable says when a schedule ticks. Ticks are whole seconds.
 //
-// A schedule of wall clock readings follows its time zone. Where the clock is put
-// forward, the readings in the gap do not exist; where it is put back, some exist
-// twice:
+// A schedule of wall clock readings follows its time zone. Where the clock is put forward, the
+// readings in the gap do not exist; where it is put back, some exist twice:
 //
 //   - A schedule with given hours ("30 2 * * *") ticks once for a reading that
 //     exists twice, the first time, and once for all its readings in a gap, at the
@@ -236,8 +232,7 @@ type Timetable struct {
 	zone     *time.Location
 }
 
-// syntax is that of crontab(5): five fields, and if both days are given, one of
-// them is enough.
+// syntax is that of crontab(5): five fields, and if both days are given, one of them is enough.
 var syntax = parser.MustNewParser(parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow |
 	parser.DowOrDom | parser.Descriptor).WithMaxSearchYears(maxYears)
 
@@ -245,12 +240,11 @@ var syntax = parser.MustNewParser(parser.Minute | parser.Hour | parser.Dom | par
 // February may be eight years away.
 const maxYears = 9
 
-// Parse reads a schedule: five fields (minute, hour, day of month, month, day of
-// week) as in crontab(5), @hourly, @daily, @midnight, @weekly, @monthly, @yearly,
-// @annually, or "@every 90s" in whole seconds. A range that ends before it begins
-// goes round, which crontab(5) refuses: 22-2 of the hours are five of them, and
-// FRI-MON are four days. "CRON_TZ=Europe/Berlin " before it names the time zone;
-// otherwise it is zone, and nil means UTC.
+// Parse reads a schedule: five fields (minute, hour, day of month, month, day of week) as in
+// crontab(5), @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, or "@every 90s" in
+// whole seconds. A range that ends before it begins goes round, which crontab(5) refuses: 22-2 of
+// the hours are five of them, and FRI-MON are four days. "CRON_TZ=Europe/Berlin " before it names
+// the time zone; otherwise it is zone, and nil means UTC.
 //
 // It returns ErrConfig, also for a schedule without a tick.
 func Parse(spec string, zone *time.Location) (Timetable, error) {
@@ -329,8 +323,7 @@ func (t Timetable) Next(after time.Time) time.Time {
 	if t.readings == nil {
 		return time.Time{} // the zero Timetable
 	}
-	// From one change of the clock to the next, readings and instants differ by a
-	// constant.
+	// From one change of the clock to the next, readings and instants differ by a constant.
 	for at := time.Unix(after.Unix()+1, 0).In(t.zone); ; {
 		begin, end := at.ZoneBounds()
 		for !end.IsZero() && !end.After(at) {
@@ -358,8 +351,7 @@ func (t Timetable) Next(after time.Time) time.Time {
 	}
 }
 
-// first returns the first matching reading, from one on. The zero time if there is
-// none for years.
+// first returns the first matching reading, from one on. The zero time if there is none for years.
 func (t Timetable) first(from time.Time) time.Time { return t.readings.Next(from.Add(-time.Second)) }
 
 // reading is what a clock with an offset shows at a moment, as if it were UTC.

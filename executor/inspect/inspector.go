@@ -70,8 +70,8 @@ type Inspector interface {
 
 	// Explain says why the job of an id does not run: what it waits for, which job has
 	// that, and for how much longer. For a job that is ready it says what keeps workers
-	// from it. For an id without a job it tells the dead letters, which it looks for among
-	// all of the queue; see [Inspector.Dead] for what that costs. It returns
+	// from it. For an id without a job it tells of the id's dead letters; to find them it
+	// scans all of the queue's, see [Inspector.Dead] for what that costs. It returns
 	// ErrUnknownQueue, ErrInvalidID for an id that no job can have, ErrClosed, ErrFailed,
 	// or the cause of ctx.
 	Explain(ctx context.Context, queue, id string) (Explanation, error)

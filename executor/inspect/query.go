@@ -51,8 +51,8 @@ type JobFilter struct {
 	// job that has not failed has none.
 	ErrorContains string
 
-	// OlderThan: the payload that runs or comes next, or the dead one, was enqueued
-	// longer ago. 0: whenever; below zero is refused.
+	// OlderThan picks jobs whose running or next payload was enqueued longer ago than this,
+	// and dead letters that were. 0: whenever; below zero is refused.
 	OlderThan time.Duration
 
 	// Failed: the job has used up a retry, whatever it does now: those that
@@ -109,10 +109,11 @@ type JobPage struct {
 	Partial bool
 }
 
-// Selection says which jobs of a queue, or which of its dead letters, a person means:
-// [SelectIDs], [SelectPrefix], [SelectJobs], [SelectQueue] and [SelectExecutor] make one. An
-// action leaves alone what is accepted after its call began; only [Inspector.Pause] holds for
-// later payloads, too. A call that is given the zero Selection returns ErrUnknownQueue.
+// Selection says which jobs of a queue, or which of its dead letters, a person means: those
+// for which all that is set is true. [SelectIDs], [SelectPrefix], [SelectJobs], [SelectQueue]
+// and [SelectExecutor] make one. An action leaves alone what is accepted after its call began;
+// only [Inspector.Pause] holds for later payloads, too. A call that is given the zero
+// Selection returns ErrUnknownQueue.
 type Selection struct {
 	Queue     string
 	IDs       []string // nil: any; empty: none

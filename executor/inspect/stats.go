@@ -82,8 +82,8 @@ type QueueStats struct {
 	// prefixes, not ids. Lists show the jobs of both as JobParked; Parked does not count them.
 	PausedIDs, PausedPrefixes int
 
-	// Totals since Open, with what was superseded or buried while registering. Failed, Snoozed and Interrupted count runs, all others
-	// payloads.
+	// Totals since Open; they include what registration itself superseded or buried. Failed,
+	// Snoozed and Interrupted count runs, all others payloads.
 	//
 	//   - Buried went to the dead letters.
 	//   - Merged have ended because an equal payload runs in their stead. Of those,

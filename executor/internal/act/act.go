@@ -195,7 +195,9 @@ func (o *Operator) act(ctx context.Context, q *engine.Queue, s *pick.Selection, 
 		n, err = q.Shards.VisitIDs(ctx, slices.Collect(maps.Keys(s.IDs)), func(c *shard.Core, some []string) (n int, err error) {
 			now := o.Now()
 			for _, id := range some {
-				n += e.visit(c, now, id)
+				if s.JobOf(c, id, now) {
+					n += e.visit(c, now, id)
+				}
 			}
 			return n, nil
 		})
@@ -289,7 +291,7 @@ func (o *Operator) paused(keys string) iter.Seq2[string, error] {
 
 func (o *Operator) setPaused(ctx context.Context, q *engine.Queue, s *pick.Selection, on bool) (n int, err error) {
 	switch prefix := s.Filter.IDPrefix; {
-	case s.Of != nil || len(s.States) > 0 || s.Filter != inspect.JobFilter{IDPrefix: prefix}:
+	case s.Of != nil || s.IDs != nil && prefix != "" || len(s.States) > 0 || s.Filter != inspect.JobFilter{IDPrefix: prefix}:
 		return 0, fmt.Errorf("%w: what is paused is the executor, a queue, some ids, or a prefix of ids; see SelectExecutor, SelectQueue, SelectIDs and SelectPrefix", inspect.ErrInvalidQuery)
 	case s.IDs != nil:
 		n, err = q.Pauses.SetIDs(ctx, slices.Collect(maps.Keys(s.IDs)), on)

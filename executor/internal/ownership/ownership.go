@@ -1,11 +1,16 @@
-// Package ownership is how executor/cron asks an executor whose an id is, before it asks
-// for a payload. It is no part of the API.
+// Package ownership is how executor/cron asks an executor whose an id is, before it asks for
+// a payload, and says that a tick is over. It is no part of the API. Package executor, which
+// this one can't import, sets what is here before a main function runs.
 package ownership
 
+import "context"
+
 // Refuse is what an *executor.Executor says to an id that its Splitter gives to another
-// process; nil: it takes it. Package executor, which this one can't import, sets it before
-// a main function runs. Any goroutine may call it.
+// process; nil: it takes it.
 var Refuse func(x any, id string) error
+
+// Raise is SetSourceOffset of an *executor.Executor, unless an offset is there that is as high.
+var Raise func(ctx context.Context, x any, source string, offset int64) error
 
 // Jump is the jump consistent hash of Lamping and Veach (2014): even shares, and with
 // one bucket more only what goes there moves.

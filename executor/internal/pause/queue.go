@@ -72,7 +72,7 @@ func (q *Queue) SetIDs(ctx context.Context, ids []string, on bool) (int, error) 
 	}
 	n, err := q.Shards.VisitIDs(ctx, ids, func(c *shard.Core, some []string) (int, error) { return q.hold(c, some, on, &left) })
 	q.board.Changes.Add(1)
-	if err == nil {
+	if err = shards.Begun(ctx, err); err == nil {
 		err = q.board.Log.Settled(ctx)
 	}
 	return n, err
@@ -139,7 +139,7 @@ func (q *Queue) SetPrefix(ctx context.Context, prefix string, on bool, each func
 	case err = <-over:
 		q.board.Changes.Add(1)
 	case <-ctx.Done():
-		err = fmt.Errorf("%w: %w", journal.ErrUnknown, context.Cause(ctx))
+		err = shards.Begun(ctx, context.Cause(ctx))
 	}
 	return n, err
 }

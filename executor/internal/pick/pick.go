@@ -138,6 +138,15 @@ func (s *Selection) Job(c *shard.Core, v *shard.View) bool {
 	return meant && err == nil
 }
 
+// JobOf is Job for one of IDs: without a filter and States, whatever the id has is meant.
+func (s *Selection) JobOf(c *shard.Core, id string, now int64) bool {
+	if s.Filter == (inspect.JobFilter{}) && len(s.States) == 0 {
+		return true
+	}
+	d, found := c.Detail(id, now, 0)
+	return found && s.Job(c, &d.View)
+}
+
 // Matches is Job but for the state of the job, whose id is known. Any goroutine may call it.
 func (s *Selection) Matches(v *shard.View) (bool, error) {
 	if !means(&s.Filter, v.ID, v.LastError, v.Retry >= 0) {

@@ -9,11 +9,13 @@ package shards
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -45,13 +47,21 @@ func (s *Set) Tell(f func(c *shard.Core)) {
 	}
 }
 
-// Pass waits until the shards are done with all that they have been told.
+// Begun is the error of what has begun: when ctx ends before it is over, it goes on or not.
+func Begun(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) != nil {
+		err = fmt.Errorf("%w: %w", journal.ErrUnknown, err)
+	}
+	return err
+}
+
+// Pass waits until the shards are done with all that they have been told, which has begun.
 func (s *Set) Pass(ctx context.Context) error {
 	var group errgroup.Group
 	for _, a := range s.All {
 		group.Go(func() error { return a.Do(ctx, func(*shard.Core) {}) })
 	}
-	return group.Wait()
+	return Begun(ctx, group.Wait())
 }
 
 // Visit calls f on the shard i, and returns what f does.

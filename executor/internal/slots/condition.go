@@ -59,7 +59,7 @@ func (c *condition[V]) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, 
 		if err = reserve(); err == nil || !errors.Is(err, lock.ErrNoFreeSlot) {
 			break
 		}
-		if cl.Woken() || len(c.Holders()) > 0 {
+		if cl.Woken() || len(c.slots.Snapshot().Open) > 0 {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if !cl.Woken() {

@@ -137,12 +137,26 @@ func (s *Slots[V]) Reset(try func(*journal.Change, func()) error) error {
 	})
 }
 
-// Snapshot returns the last value, and which job has which value.
-func (s *Slots[V]) Snapshot() lock.SlotsState[V] { return s.slots.Snapshot() }
+// Snapshot returns the last value, and which job has which value, by what its queue is called now.
+func (s *Slots[V]) Snapshot() lock.SlotsState[V] {
+	owners := make(map[uint64]admit.Owner)
+	s.cfg.Ledger.View(func() {
+		for by, r := range s.mine {
+			owners[r.Token()] = by
+		}
+	})
+	state := s.slots.Snapshot()
+	for i, open := range state.Open {
+		if by, known := owners[open.Held.Token]; known {
+			state.Open[i].Held.Owner = by.String()
+		}
+	}
+	return state
+}
 
 // Holders says which jobs have values.
 func (s *Slots[V]) Holders() (all []inspect.SlotHeld) {
-	for _, open := range s.slots.Snapshot().Open {
+	for _, open := range s.Snapshot().Open {
 		h := open.Held
 		all = append(all, inspect.SlotHeld{Slot: strings.Join(h.Keys, " "), By: h.Owner, Until: h.Until})
 	}

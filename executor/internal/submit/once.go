@@ -128,13 +128,18 @@ func (b *Book) Offset(name string) (offset int64, found bool, err error) {
 	return read(b.Log, statekey.OffsetPrefix+name, statekey.ParseOffset)
 }
 
-// Put writes the offset of a source, whatever was there; nil: it is forgotten. Its errors are
-// those of enter and of the journal.
-func (b *Book) Put(ctx context.Context, name string, offset []byte) error {
+// Put writes the offset of a source; nil: it is forgotten. One of which stays is true stays; without
+// stays, none does. The errors are those of enter and of the journal.
+func (b *Book) Put(ctx context.Context, name string, offset []byte, stays func(last int64) bool) error {
 	c := &Conditions{Sources: []Source{{Name: name}}}
 	defer b.leave(c) // the next one inside reads what is committed, and a later commit comes later
 	if err := b.enter(ctx, c); err != nil {
 		return err
+	}
+	if stays != nil {
+		if last, found, err := b.Offset(name); err != nil || found && stays(last) {
+			return err
+		}
 	}
 	return b.Log.Put(ctx, journal.Set{Key: statekey.OffsetPrefix + name, Value: offset})
 }
