@@ -90,7 +90,7 @@ func (t *taker) take(g group) error {
 	}
 	if err == nil && !receipts[0].Duplicate {
 		t.offset = offset
-	} else if !t.unsettled(err) { // otherwise the rows stay noted: the commit may come yet
+	} else if !t.unsettled(err) || t.p.log.Settled(t.p.ctx) == nil { // or it may come yet, with what is noted
 		t.p.store.intake.over(numbers)
 	}
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok && stale.Source == inboxSource { // somebody has set it
