@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -71,6 +72,37 @@ func TestAPartitionIsOpenAgainBeforeItHasStopped(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, ran, 1)
 		stop(t, second)
+		stop(t, front)
+	})
+}
+
+// A follow-up is due by the clock of all processes, whether its call says when, or its queue.
+func TestAFollowUpIsDueByTheClockOfTheCluster(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		front, open := openCluster(t)
+		due := time.Now().Add(time.Minute)
+		done := make(chan error, 1)
+		var later *executor.Queue[int]
+		later, err := executor.Handle(front, "later", func(context.Context, executor.Job[int]) error { return nil },
+			executor.QueueConfig[int]{Defaults: executor.Defaults[int]{Due: func(int) time.Time { return due }}})
+		require.NoError(t, err)
+		_, err = executor.Handle(front, "q", func(_ context.Context, job executor.Job[int]) error {
+			done <- errors.Join(later.FollowUp(job, "called", 1, executor.At(due)), later.FollowUp(job, "computed", 1))
+			return nil
+		}, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		x := open()
+		x.SetClock(func() time.Time { return time.Now().Add(time.Hour) })
+		start(t, x)
+		encoded(t, x, "a", "1")
+		require.NoError(t, <-done)
+		synctest.Wait()
+		for _, id := range []string{"called", "computed"} {
+			job, err := x.Inspect().Job(t.Context(), "later", id)
+			require.NoError(t, err)
+			require.WithinDuration(t, due.Add(time.Hour), job.Due, time.Second, id)
+		}
+		stop(t, x)
 		stop(t, front)
 	})
 }

@@ -87,11 +87,9 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 		from = job.origin()
 	}
 	it := Item[T]{ID: id, Payload: payload}
-	if part := t.q.inPartition(from); part != nil {
+	part := t.q.inPartition(from)
+	if part != nil {
 		t = &Queue[T]{q: part, cfg: t.cfg}
-		if it.ask(options); !it.Due.IsZero() { // by the clock of this process
-			it.Due = part.x.clock().Add(time.Until(it.Due))
-		}
 	}
 	if err := t.q.takesAfter(from); err != nil {
 		return err
@@ -99,6 +97,9 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	data, err := t.complete(&it, options)
 	if err != nil {
 		return err
+	}
+	if part != nil && !it.Due.IsZero() { // by the clock of this process
+		it.Due = part.x.clock().Add(time.Until(it.Due))
 	}
 	f := &work.FollowUp{Queue: &t.q.Queue}
 	err = t.q.Fill(&f.Entry, it.encoded(data), work.Unstamped)
