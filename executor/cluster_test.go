@@ -106,3 +106,16 @@ func TestAFollowUpIsDueByTheClockOfTheCluster(t *testing.T) {
 		stop(t, front)
 	})
 }
+
+// What another process has accepted does not wait for room: others wait for it.
+func TestWhatIsRelayedDoesNotWaitForRoom(t *testing.T) {
+	x := open(t, "", executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}, WaitForRoom: true})
+	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	_, err = q.Enqueue(t.Context(), "a", 1, cluster.Relayed(false))
+	require.NoError(t, err)
+	for _, options := range [][]executor.Option{{cluster.Relayed(false)}, {executor.FromSource("s", 1), cluster.Relayed(false)}, {cluster.Relayed(true)}} {
+		_, err = q.Enqueue(t.Context(), "a", 1, options...)
+		require.ErrorIs(t, err, executor.ErrFull)
+	}
+}

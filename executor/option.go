@@ -36,7 +36,8 @@ const (
 	optionIdempotency
 	optionMetadata
 	optionAbsent
-	optionStaged // it was staged in another partition
+	optionStaged  // it was staged in another partition
+	optionRelayed // another process has accepted it
 )
 
 // isCondition reports whether the call may be refused, or answered, because of what
@@ -92,11 +93,15 @@ func Metadata(pairs map[string]string) Option {
 // there are none.
 func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Conditions, err error) {
 	for _, o := range options {
-		if !o.isCondition() {
+		relayed := o.kind == optionRelayed || o.kind == optionStaged
+		if !o.isCondition() && !relayed {
 			continue
 		}
 		if c == nil {
 			c = new(submit.Conditions)
+		}
+		if c.AtOnce = c.AtOnce || relayed; relayed {
+			continue
 		}
 		if o.kind == optionAbsent {
 			if c.Absent = true; len(entries) != 1 {

@@ -118,7 +118,7 @@ func (c *town) forward() {
 				number, _ := partitionOf(l.Item.ID)
 				q, unknown := c.parts[number].Lookup(l.Queue)
 				if err = errors.Join(err, unknown); err == nil {
-					_, err = q.EnqueueMany(context.Background(), []executor.Item[[]byte]{l.Item}, cluster.Staged(), executor.IdempotencyKey(set.Key))
+					_, err = q.EnqueueMany(context.Background(), []executor.Item[[]byte]{l.Item}, cluster.Relayed(true), executor.IdempotencyKey(set.Key))
 				}
 				if err == nil {
 					err = c.logs[from].Put(context.Background(), journal.Set{Key: set.Key})

@@ -80,10 +80,7 @@ func (t *taker) take(g group) error {
 		t.p.store.Intake(offset, r.number)
 	}
 	var receipts []executor.Receipt
-	options := append(g.conditions, executor.FromSource(inboxSource, offset))
-	if g.staged {
-		options = append(options, cluster.Staged())
-	}
+	options := append(g.conditions, executor.FromSource(inboxSource, offset), cluster.Relayed(g.staged))
 	q, err := t.p.x.Lookup(g.rows[0].queue)
 	if err == nil {
 		receipts, err = q.EnqueueMany(t.p.ctx, g.items, options...)

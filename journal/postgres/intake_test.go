@@ -105,3 +105,53 @@ func TestACommitThatIsLateTakesInItsOwnRow(t *testing.T) {
 	defer c.mu.Unlock()
 	require.Zero(t, c.repeats)
 }
+
+// Under WaitForRoom, too, rows that find no room hold up no handler and nobody who looks or acts. Callers on the owner's
+// node wait for them.
+func TestRowsThatWaitForRoomHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	goOn, said := make(chan struct{}), make(chan error, 2)
+	var owner *testNode
+	owner = c.node(c.url, func(cfg *Config) {
+		cfg.Executor.MaxBacklog.Payloads, cfg.Executor.WaitForRoom = 1, true
+		cfg.Executor.Middleware = []executor.Middleware{{Run: func(ctx context.Context, run *executor.Run, next func(context.Context) error) error {
+			if run.Jobs[0].ID == "first" {
+				<-goOn
+				_, err := owner.q.Enqueue(ctx, "of a handler", 1)
+				said <- err
+			}
+			return next(ctx)
+		}}}
+	})
+	require.NoError(t, owner.front.Start(ctx))
+	c.serving(owner)
+	_, err := owner.q.Enqueue(ctx, "first", 1)
+	require.NoError(t, err)
+	producer := c.node(c.url)
+	_, err = producer.q.Enqueue(ctx, "b", 1)
+	require.NoError(t, err)
+	for _, n := range []*testNode{owner, producer} {
+		_, err = n.front.Stats(ctx)
+		require.NoError(t, err)
+	}
+	short, end := context.WithTimeout(ctx, 2*time.Second)
+	defer end()
+	_, err = owner.q.Enqueue(short, "c", 1)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, executor.ErrFull)
+	require.Equal(t, 1, c.rows(owner))
+	waited := make(chan executor.Receipt, 1)
+	go func() {
+		r, err := owner.q.Enqueue(ctx, "c", 1)
+		said <- err
+		waited <- r
+	}()
+	close(goOn)
+	require.NoError(t, <-said)
+	require.NoError(t, <-said)
+	require.NotZero(t, (<-waited).Position)
+	c.await(map[string]int{"first": 1, "b": 1, "of a handler": 1, "c": 1})
+}
