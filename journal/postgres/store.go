@@ -240,7 +240,9 @@ func (s *partitionStore) attempt(c *call) (done bool, err error) {
 			done, err = s.send(ctx, conn, c)
 			return err
 		}
-		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+		// Of an owner that stands still, or is cut off, the next one waits no longer than a slow link needs for a message.
+		begin := fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", (s.patience * time.Duration(1+c.size>>18)).Milliseconds())
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) (err error) {
 			done, err = s.send(ctx, tx, c)
 			return err
 		})
