@@ -114,14 +114,13 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 		return err
 	}
 	size := shard.Announced(&f.Entry).Bytes
-	switch err := from.attempt.Stage(from.item, from.call, f, size); err {
+	switch err = from.attempt.Stage(from.item, from.call, f, size); err {
 	case attempt.ErrTooMany:
 		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, attempt.MaxCount)
 	case attempt.ErrTooLarge:
 		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.Entry.ID, attempt.MaxBytes)
-	default:
-		return err
 	}
+	return err
 }
 
 // inPartition returns the queue as the partition of a job has it; nil: q is not that of its cluster.

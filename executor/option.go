@@ -53,9 +53,8 @@ func (o Option) condition() string {
 		return fmt.Sprintf("FromSource(%q, %d)", o.name, o.offset)
 	case optionIdempotency:
 		return fmt.Sprintf("IdempotencyKey(%q)", o.name)
-	default:
-		return "IfAbsent()"
 	}
+	return "IfAbsent()"
 }
 
 // At makes the job due at t. A time in the past makes it due now, and the oldest
@@ -97,23 +96,17 @@ func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Co
 		if !o.isCondition() && !relayed {
 			continue
 		}
-		if c == nil {
-			c = new(submit.Conditions)
-		}
-		if c.AtOnce = c.AtOnce || relayed; relayed {
-			continue
-		}
-		if o.kind == optionAbsent {
+		c = cmp.Or(c, new(submit.Conditions))
+		switch {
+		case relayed:
+			c.AtOnce = true
+		case o.kind == optionAbsent:
 			if c.Absent = true; len(entries) != 1 {
 				return nil, fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(entries))
 			}
 			c.Alone = fmt.Sprintf("id/%d/%s/%s", len(q.Name), q.Name, entries[0].ID)
-			continue
-		}
-		if err := checkName(o.name); err != nil {
-			return nil, err
-		}
-		switch {
+		case checkName(o.name) != nil:
+			return nil, checkName(o.name)
 		case o.kind == optionSource && !slices.ContainsFunc(c.Sources, func(s submit.Source) bool { return s.Name == o.name }):
 			c.Sources = append(c.Sources, submit.Source{Name: o.name, Offset: o.offset})
 		case o.kind == optionIdempotency && c.Key == "":

@@ -96,9 +96,10 @@ func Open(c Cluster, cfg executor.Config) (x *executor.Executor,
 		quota.Processes{Self: c.Self, Rows: c.Rows})
 }
 
-// Relayed is the option of EnqueueMany for items that another process has accepted: the call gets its executor.FullError
-// also where Config.WaitForRoom is set, as others wait for it. Around staged ones, of [Cluster].FollowUp, no middleware is called.
-func Relayed(staged bool) executor.Option { return backdoor.Relayed(staged).(executor.Option) }
+// Relayed is the option of EnqueueMany for items that another process has accepted: the call gets its
+// executor.FullError also where Config.WaitForRoom is set, as others wait for it. Around staged ones,
+// of [Cluster].FollowUp, no middleware is called.
+func Relayed(staged bool) executor.Option { return backdoor.Relayed[staged].(executor.Option) }
 
 // Carry returns items as executor.Lookup's queue takes them, for a program that carries them to another
 // one which has the queue, too, and enqueues them there: checked and encoded, with what options and the

@@ -20,8 +20,8 @@ func enqueues(f func(ctx context.Context, call *executor.EnqueueCall, next func(
 	return func(cfg *Config) { cfg.Executor.Middleware = []executor.Middleware{{Enqueue: f}} }
 }
 
-// A row whose middleware has said ErrUnknown, and has accepted nothing, does not go with the commit of another one: it is
-// taken in after that.
+// A row whose middleware has said ErrUnknown, and has accepted nothing, does not go with the commit of another one: it
+// is taken in after that.
 func TestWhatWasNotAcceptedGoesWithNoOtherRow(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 10*time.Second)
