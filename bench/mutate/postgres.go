@@ -60,7 +60,7 @@ var inPostgres = []mutation{
 	{"the calls of a row turned round", "journal/postgres/functions.sql", "SELECT n + r.place - 1, p,", "SELECT n + 1000 - r.place, p,", server("TestRefusedRowsAreKeptAndTold")},
 	{"a row that is refused goes", "journal/postgres/statements.sql", "UPDATE {schema}.inbox SET refused = $3 WHERE", "WITH why AS (SELECT $3::text) DELETE FROM {schema}.inbox WHERE", server("TestRefusedRowsAreKeptAndTold")},
 	{"take a damaged row apart", "journal/postgres/calls.go", "if len(b) < 5 || binary", "if len(b) < 5 || false && binary", server("TestRefusedRowsAreKeptAndTold")},
-	{"keep the turns of those who have gone", "executor/stop.go", "	if x.front != nil { // its shards have stopped", "	if false { // its shards have stopped", server("TestLimitOfANodeThatGivesPartitionsAway")},
+	{"keep the turns of those who have gone", "executor/stop.go", "	if x.front != nil && !x.front.cluster.Here(", "	if false && !x.front.cluster.Here(", server("TestLimitOfANodeThatGivesPartitionsAway")},
 	{"workers of each partition", "executor/open.go", "	part.crew.Dispatcher.Share(x.cluster.room)\n", "", server("TestWorkersOfANode")},
 	{"a list of some partitions", "executor/internal/fleet/inspector.go", "func(int) *Question { return q })", "func(number int) *Question { return map[bool]*Question{true: q}[number < in.Partitions-1] })", server("TestListsOnAnyNode")},
 	{"look only where a hint is", "journal/postgres/inbox.go", "pollEvery = time.Second", "pollEvery = 24 * time.Hour", server("TestRowsWithoutAHint")},
