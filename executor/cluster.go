@@ -18,7 +18,7 @@ import (
 
 func init() {
 	backdoor.Open = openElsewhere
-	backdoor.Staged = Option{kind: optionStaged}
+	backdoor.Relayed = map[bool]any{false: Option{kind: optionRelayed}, true: Option{kind: optionStaged}}
 	backdoor.OpenCluster = func(cfg Config, of any, all *fleet.Inspector, enqueue func(context.Context, string, []Item[[]byte], []byte) ([]Receipt, error),
 		followUp func(string, Item[[]byte]) (journal.Set, error), start, stop func(context.Context) error, failing func() error, with quota.Processes,
 	) (*Executor, openPartition, error) {

@@ -87,11 +87,9 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 		from = job.origin()
 	}
 	it := Item[T]{ID: id, Payload: payload}
-	if part := t.q.inPartition(from); part != nil {
+	part := t.q.inPartition(from)
+	if part != nil {
 		t = &Queue[T]{q: part, cfg: t.cfg}
-		if it.ask(options); !it.Due.IsZero() { // by the clock of this process
-			it.Due = part.x.clock().Add(time.Until(it.Due))
-		}
 	}
 	if err := t.q.takesAfter(from); err != nil {
 		return err
@@ -99,6 +97,9 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	data, err := t.complete(&it, options)
 	if err != nil {
 		return err
+	}
+	if part != nil && !it.Due.IsZero() { // by the clock of this process
+		it.Due = part.x.clock().Add(time.Until(it.Due))
 	}
 	f := &work.FollowUp{Queue: &t.q.Queue}
 	err = t.q.Fill(&f.Entry, it.encoded(data), work.Unstamped)
@@ -113,14 +114,13 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 		return err
 	}
 	size := shard.Announced(&f.Entry).Bytes
-	switch err := from.attempt.Stage(from.item, from.call, f, size); err {
+	switch err = from.attempt.Stage(from.item, from.call, f, size); err {
 	case attempt.ErrTooMany:
 		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, attempt.MaxCount)
 	case attempt.ErrTooLarge:
 		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.Entry.ID, attempt.MaxBytes)
-	default:
-		return err
 	}
+	return err
 }
 
 // inPartition returns the queue as the partition of a job has it; nil: q is not that of its cluster.

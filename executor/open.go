@@ -191,7 +191,8 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 func (x *Executor) newCalls() *submit.Engine {
 	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
 	calls := &submit.Engine{
-		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes, Err: x.Err, Exempt: x.owns,
+		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes,
+		Err: x.Err, Exempt: func(ctx context.Context) bool { return cmp.Or(x.front, x).owns(ctx) },
 		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting},
 	}
 	if x.cfg.Splitter.Nodes > 0 { // or each payload would ask

@@ -36,7 +36,8 @@ const (
 	optionIdempotency
 	optionMetadata
 	optionAbsent
-	optionStaged // it was staged in another partition
+	optionStaged  // it was staged in another partition
+	optionRelayed // another process has accepted it
 )
 
 // isCondition reports whether the call may be refused, or answered, because of what
@@ -52,9 +53,8 @@ func (o Option) condition() string {
 		return fmt.Sprintf("FromSource(%q, %d)", o.name, o.offset)
 	case optionIdempotency:
 		return fmt.Sprintf("IdempotencyKey(%q)", o.name)
-	default:
-		return "IfAbsent()"
 	}
+	return "IfAbsent()"
 }
 
 // At makes the job due at t. A time in the past makes it due now, and the oldest
@@ -89,23 +89,21 @@ func Metadata(pairs map[string]string) Option {
 // there are none.
 func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Conditions, err error) {
 	for _, o := range options {
-		if !o.isCondition() {
+		relayed := o.kind == optionRelayed || o.kind == optionStaged
+		if !o.isCondition() && !relayed {
 			continue
 		}
-		if c == nil {
-			c = new(submit.Conditions)
-		}
-		if o.kind == optionAbsent {
+		c = cmp.Or(c, new(submit.Conditions))
+		switch {
+		case relayed:
+			c.AtOnce = true
+		case o.kind == optionAbsent:
 			if c.Absent = true; len(entries) != 1 {
 				return nil, fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(entries))
 			}
 			c.Alone = fmt.Sprintf("id/%d/%s/%s", len(q.Name), q.Name, entries[0].ID)
-			continue
-		}
-		if err := checkName(o.name); err != nil {
-			return nil, err
-		}
-		switch {
+		case checkName(o.name) != nil:
+			return nil, checkName(o.name)
 		case o.kind == optionSource && !slices.ContainsFunc(c.Sources, func(s submit.Source) bool { return s.Name == o.name }):
 			c.Sources = append(c.Sources, submit.Source{Name: o.name, Offset: o.offset})
 		case o.kind == optionIdempotency && c.Key == "":

@@ -64,7 +64,7 @@ func (s *shutdown) run() {
 	}
 	s.awaitFolders()
 	unlock, err := s.closeAll()
-	if x.front != nil { // its shards have stopped
+	if x.front != nil && !x.front.cluster.Here(x.cfg.Splitter.Self) { // its shards have stopped, and none is open again
 		x.front.limits.Forget(func(o admit.Owner) bool { return x.cfg.Splitter.refuse(o.ID) == nil })
 	}
 	x.stopErr = errors.Join(s.stuck, x.ended(), s.elsewhere, err)

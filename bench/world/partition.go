@@ -367,7 +367,7 @@ func (p *tenure) enqueue(ctx context.Context, r *row, own ...executor.Option) ([
 		return nil, err
 	}
 	if r.staged {
-		options = append(options, cluster.Staged())
+		options = append(options, cluster.Relayed(true))
 	}
 	q, err := p.part.Lookup(r.queue)
 	if err != nil {

@@ -56,7 +56,7 @@ type Cluster struct {
 
 	// FollowUp returns the state key that stands for a follow-up of another partition in the commit which
 	// ends its job. When that is durable, who keeps the log has the item accepted at its partition, with
-	// the option [Staged], once, and in the order of commits. The error is that of Queue.FollowUp.
+	// the option [Relayed], once, and in the order of commits. The error is that of Queue.FollowUp.
 	FollowUp func(queue string, item executor.Item[[]byte]) (journal.Set, error)
 
 	// Ask has the process that has a partition [Answer] a question, behind what was enqueued for
@@ -96,8 +96,10 @@ func Open(c Cluster, cfg executor.Config) (x *executor.Executor,
 		quota.Processes{Self: c.Self, Rows: c.Rows})
 }
 
-// Staged is the option of EnqueueMany for items of [Cluster].FollowUp: no middleware is called around it.
-func Staged() executor.Option { return backdoor.Staged.(executor.Option) }
+// Relayed is the option of EnqueueMany for items that another process has accepted: the call gets its
+// executor.FullError also where Config.WaitForRoom is set, as others wait for it. Around staged ones,
+// of [Cluster].FollowUp, no middleware is called.
+func Relayed(staged bool) executor.Option { return backdoor.Relayed[staged].(executor.Option) }
 
 // Carry returns items as executor.Lookup's queue takes them, for a program that carries them to another
 // one which has the queue, too, and enqueues them there: checked and encoded, with what options and the

@@ -118,7 +118,7 @@ func (c *town) forward() {
 				number, _ := partitionOf(l.Item.ID)
 				q, unknown := c.parts[number].Lookup(l.Queue)
 				if err = errors.Join(err, unknown); err == nil {
-					_, err = q.EnqueueMany(context.Background(), []executor.Item[[]byte]{l.Item}, cluster.Staged(), executor.IdempotencyKey(set.Key))
+					_, err = q.EnqueueMany(context.Background(), []executor.Item[[]byte]{l.Item}, cluster.Relayed(true), executor.IdempotencyKey(set.Key))
 				}
 				if err == nil {
 					err = c.logs[from].Put(context.Background(), journal.Set{Key: set.Key})
@@ -417,4 +417,41 @@ func TestALimitOfACluster(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrState)
 	_, err = executor.NewLimit(c.parts[0], "other", executor.LimitConfig{Concurrent: 2, Cluster: true})
 	require.ErrorIs(t, err, executor.ErrConfig)
+}
+
+// A handler does not wait for room in another partition of its process either: what is there may wait for the handler.
+func TestHandlersNeedNoRoomInOtherPartitions(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		c := newTown(t, 2)
+		c.cfg.MaxBacklog.Payloads, c.cfg.WaitForRoom = 1, waits
+		var both sync.WaitGroup
+		both.Add(2)
+		said := make(chan error, 2)
+		var q *executor.Queue[string]
+		q, err := executor.Handle(c.x, "q", func(ctx context.Context, job executor.Job[string]) error {
+			if job.Payload == "" {
+				return nil
+			}
+			both.Done()
+			both.Wait()
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			_, err := q.Enqueue(ctx, job.Payload, "")
+			said <- err
+			return nil
+		}, executor.QueueConfig[string]{})
+		require.NoError(t, err)
+		require.NoError(t, c.x.Start(t.Context()))
+		other := "b"
+		for first, _ := partitionOf("a"); ; other += "b" {
+			if second, _ := partitionOf(other); second != first {
+				break
+			}
+		}
+		for id, payload := range map[string]string{"a": other, other: "a"} {
+			_, err := q.Enqueue(t.Context(), id, payload)
+			require.NoError(t, err)
+		}
+		require.NoError(t, errors.Join(<-said, <-said), "waits: %v", waits)
+	}
 }

@@ -210,7 +210,7 @@ func (s *asking) ask(ctx context.Context, number int, queue string, question []b
 		case err != nil:
 			return nil, err
 		case a.Lost && !again:
-			return nil, fmt.Errorf("%w: the partition was given away before its owner has answered", executor.ErrUnknown)
+			return nil, fmt.Errorf("%w: before its owner has answered the partition was given away, or %v were over", executor.ErrUnknown, longestWait)
 		case !a.Lost:
 			return a.Result, a.err()
 		}

@@ -179,10 +179,9 @@ func placeOf(e format.Edit) (at place, staged bool) {
 
 // follow are rows for follow-ups, in their order.
 func follow(staged []*outCall) (all []rows) {
-	for len(staged) > 0 {
-		n := flushable(staged)
+	for n := 0; len(staged) > 0; staged = staged[n:] {
+		n = flushable(staged)
 		all = append(all, rowsOf(staged[:n]))
-		staged = staged[n:]
 	}
 	return all
 }

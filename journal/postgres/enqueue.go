@@ -60,19 +60,24 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 // gate returns a partition of this node once its log has what the inbox had for a queue; nil: the inbox is to have the
 // call. A handler is not kept waiting for what may wait for it.
 func (n *Node) gate(ctx context.Context, number int, queue string) (*partition, error) {
-	p := n.owned(number)
-	if p == nil {
-		return nil, nil
+	for full := (*executor.FullError)(nil); ; _ = retryAfter(ctx, new(fullPause)) {
+		p := n.owned(number)
+		if p == nil {
+			return nil, nil
+		}
+		switch err := p.taker.gate(ctx, p.taker.orders[queue]); {
+		case err == nil:
+			return p, nil
+		case ctx.Err() != nil && full != nil:
+			return nil, fmt.Errorf("%w, while waiting for room: %w", context.Cause(ctx), full)
+		case ctx.Err() != nil:
+			return nil, p.store.trouble.explain(context.Cause(ctx), "the server can't be used")
+		case !errors.Is(err, executor.ErrFull) || ctx.Value(partitionKey{}) != nil:
+			return nil, nil
+		case !errors.As(err, &full) || full.Disk || !n.cfg.Executor.WaitForRoom:
+			return nil, err
+		}
 	}
-	switch err := p.taker.gate(ctx, p.taker.orders[queue]); {
-	case err == nil:
-		return p, nil
-	case errors.Is(err, executor.ErrFull) && ctx.Value(partitionKey{}) == nil && !n.cfg.Executor.WaitForRoom: // or else calls wait
-		return nil, err
-	case ctx.Err() != nil:
-		return nil, p.store.trouble.explain(context.Cause(ctx), "the server can't be used")
-	}
-	return nil, nil
 }
 
 // enqueue puts a call into the log.

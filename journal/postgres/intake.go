@@ -80,17 +80,14 @@ func (t *taker) take(g group) error {
 		t.p.store.Intake(offset, r.number)
 	}
 	var receipts []executor.Receipt
-	options := append(g.conditions, executor.FromSource(inboxSource, offset))
-	if g.staged {
-		options = append(options, cluster.Staged())
-	}
+	options := append(g.conditions, executor.FromSource(inboxSource, offset), cluster.Relayed(g.staged))
 	q, err := t.p.x.Lookup(g.rows[0].queue)
 	if err == nil {
 		receipts, err = q.EnqueueMany(t.p.ctx, g.items, options...)
 	}
 	if err == nil && !receipts[0].Duplicate {
 		t.offset = offset
-	} else if !t.unsettled(err) { // otherwise the rows stay noted: the commit may come yet
+	} else if !t.unsettled(err) || t.p.log.Settled(t.p.ctx) == nil { // or it may come yet, with what is noted
 		t.p.store.intake.over(numbers)
 	}
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok && stale.Source == inboxSource { // somebody has set it

@@ -41,6 +41,7 @@ type partition struct {
 
 	// Before ready is set.
 	before head // what the node had seen when it acquired the partition
+	log    *journal.Log
 	store  *partitionStore
 	x      *executor.Executor
 	taker  *taker
@@ -310,7 +311,7 @@ func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	p.store, p.token = s, int64(l.Stats().Epoch)
+	p.log, p.store, p.token = l, s, int64(l.Stats().Epoch)
 	return l, nil
 }
 

@@ -320,3 +320,28 @@ func TestASlowLinkIsNotSilent(t *testing.T) {
 		}))
 	})
 }
+
+// An owner that stands still, or is cut off, between the statements of a commit keeps the next one waiting for no longer
+// than a slow link would.
+func TestACommitThatStandsStillIsEnded(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Shared(t)
+	r := newRig(t, server.URL(), 1)
+	proxy := NewProxy(t, server.Addr())
+	s := r.own(t, r.newPool(t, proxy.URL(server.URL())), 0)
+	s.part, s.patience = 10, 300*time.Millisecond
+	held, release := proxy.Hold("put_part")
+	defer release()
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Commit(&store.Transaction{Seq: 1, Block: []byte("a block of several parts")})
+	}()
+	<-held
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := take(ctx, r.pool, r.schema, 0)
+	require.NoError(t, err)
+	if err := <-done; err != nil { // or it was asked for first
+		require.ErrorIs(t, err, ErrFenced)
+	}
+}

@@ -124,7 +124,7 @@ func (r *Row) permit(now int64, self string, a Ask, to *Answer) {
 	}
 	i := slices.IndexFunc(r.Shares, is)
 	if i < 0 {
-		i = len(r.Shares)
+		i, a.Holds = len(r.Shares), 0 // what it held is others': it was taken for dead
 		r.Shares = append(r.Shares, Share{Process: self})
 	}
 	r.Shares[i].Permits, r.Shares[i].Wants = a.Holds, min(a.Wants, a.Concurrent)

@@ -112,6 +112,19 @@ func TestShares(t *testing.T) {
 	require.Equal(t, 3, ask("c", 0, 50).Share, "10 = 4 + 3 + 3")
 }
 
+// What a process holds that was taken for dead is others' already: it gets what they leave, and give back.
+func TestWhoWasTakenForDeadHoldsNothing(t *testing.T) {
+	var r quota.Row
+	ask := func(name string, otherLives bool, holds, wants int) int {
+		return r.Agree(1, name, func(string) bool { return otherLives }, quota.Ask{Concurrent: 10, Holds: holds, Wants: wants}).Permits
+	}
+	require.Equal(t, 5, ask("a", true, 0, 5))
+	require.Equal(t, 10, ask("b", false, 0, 10))
+	require.Zero(t, ask("a", true, 5, 5))
+	require.Equal(t, 7, ask("b", true, 7, 10))
+	require.Equal(t, 3, ask("a", true, 0, 5))
+}
+
 // The starts of all, at any time until Grace after they are due, are no more than Rate + Burst - 1 in
 // a window as long as Per; and no fewer than the pace says, if they are asked for in time.
 func TestStartsOfAll(t *testing.T) {

@@ -24,6 +24,7 @@ type Conditions struct {
 	Sources []Source // with a name each
 	Absent  bool     // no payload of its id waits
 	Alone   string   // what else only one call at a time may name; empty: nothing
+	AtOnce  bool     // it does not wait for room
 
 	stateKey string
 	inside   []*gate

@@ -198,7 +198,7 @@ func (o *Submission) reserve(ctx context.Context) error {
 			return guard.Cause(ctx)
 		default:
 		}
-		if o.to.Waits {
+		if o.to.Waits && (o.conditions == nil || !o.conditions.AtOnce) {
 			return errNoRoom
 		}
 		if full, err := b.Refuse(o.weight); full != nil {
