@@ -172,9 +172,10 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		c.displace(l)
 		c.writeState(l)
 	case one:
+		failed := len(l.held())
 		c.Remove(now, id, &Removal{Verdict: VerdictCanceled, Reason: reason, Of: []journal.Position{at}, Claim: held, crashed: true})
-		if !c.cfg.Single { // what it was merged with starts again as if new
-			c.RunNow(id, now, true)
+		if left := len(l.held()); !c.cfg.Single && (failed == 0 || 0 < left && left < failed) {
+			c.RunNow(id, now, true) // what it ran with starts again as if new
 		}
 		return true
 	default:
