@@ -71,6 +71,7 @@ func NewCore(queue uint32, cfg Config) *Core {
 	c := new(Core)
 	c.cfg, c.queue, c.pace = cfg, queue, 1
 	c.runs, c.graves, c.outlived = make(map[*Run]struct{}), make(map[string]grave), make(map[string]*outlived)
+	c.owed = make(map[*lane]struct{})
 	return c
 }
 
