@@ -115,6 +115,17 @@ func (j *judge) fail(it *shard.Item, wish Wish) {
 	out.Verdict = shard.VerdictFailed
 }
 
+// outlive has the failure of a job that ends the executor written down even on a disk that is short
+// of room: or the next process would do the same, without end.
+func (j *judge) outlive(it *shard.Item) {
+	out := &it.Outcome
+	bytes := 1<<10 + len(it.ID) + len(it.LastError) + len(it.History) + len(out.Error)
+	again := out.Verdict == shard.VerdictFailed || out.Verdict == shard.VerdictSnoozed
+	if again && out.Room == 0 && j.crew.Log.TakeRoom(j.crew.Handlers.Done(), journal.Room{Bytes: bytes}) {
+		out.Room = bytes
+	}
+}
+
 // buriable reports whether the morgue has room on the disk for an item: in the room that
 // burials leave a person deletes.
 func (j *judge) buriable(it *shard.Item) bool {

@@ -30,7 +30,10 @@ func (w *worker) settle() {
 		// The methods of an error are the user's code, too: Unwrap of a nil
 		// pointer, say.
 		err := guard.Call(func() error {
-			w.judge.of(it, w.errs[w.settled])
+			first := w.judge.fatal == nil
+			if w.judge.of(it, w.errs[w.settled]); first && w.judge.fatal != nil {
+				w.judge.outlive(it)
+			}
 			return nil
 		})
 		if err != nil {
