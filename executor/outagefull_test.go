@@ -220,3 +220,34 @@ func TestALargeCallOnAFullDisk(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// A job that ends each process is dead-lettered at last, also while the disk has hardly any room for its failures.
+func TestAFatalErrorOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		for lives := 0; ; lives++ {
+			require.Less(t, lives, 10, "it ends each process")
+			x := openOn(t, disk, executor.Config{})
+			q, err := executor.Handle(x, "q", func(context.Context, executor.Job[string]) error {
+				return executor.Fatal(errBoom)
+			}, executor.QueueConfig[string]{MaxRetries: 3, RetryIn: always(time.Second)})
+			require.NoError(t, err)
+			if dead := morgue(t, q); len(dead) > 0 {
+				require.Equal(t, 4, lives)
+				require.Equal(t, 4, dead[0].Attempt)
+				stop(t, x)
+				return
+			}
+			if lives == 0 {
+				enqueue(t, q, "fatal", "")
+				disk.Limit(1 << 20)
+			}
+			for err == nil {
+				_, err = q.Enqueue(t.Context(), "later", strings.Repeat("x", 1000), executor.In(1000*time.Hour))
+			}
+			require.ErrorIs(t, err, executor.ErrFull)
+			require.ErrorIs(t, x.Run(t.Context()), errBoom)
+		}
+	})
+}

@@ -257,7 +257,7 @@ func TestTheHeirOfAHaltedState(t *testing.T) {
 // failedBefore returns a core with an id whose first payload has failed and is held, due 10;
 // another one that is due at 100 waits behind it.
 func failedBefore(t *testing.T, cfg Config) (g *rig, x, y journal.Position) {
-	cfg.Single, cfg.Merge, cfg.MaxRetries = true, MergeKeepAll, 3
+	cfg.Single, cfg.Merge, cfg.MaxRetries = !cfg.Block, MergeKeepAll, 3
 	g = newRig(t, cfg, 1)
 	x = g.put(journal.Entry{ID: []byte("a")})[0].entry.Position
 	c, r := g.cores[0], g.cores[0].NewRun()
@@ -268,10 +268,16 @@ func failedBefore(t *testing.T, cfg Config) (g *rig, x, y journal.Position) {
 	return g, x, g.put(journal.Entry{ID: []byte("a"), Due: 100})[0].entry.Position
 }
 
-// Under Single the payload that is condemned has its own retry count and failures, and those
+// Under Single and Block the payload that is condemned has its own retry count and failures, and those
 // that stay keep theirs, with their due time: p2 began while the end of p1's retry was not written yet.
 func TestCondemnedBesideAFailedPayload(t *testing.T) {
-	g, x, y := failedBefore(t, Config{})
+	for _, block := range []bool{false, true} {
+		t.Run(fmt.Sprint("block ", block), func(t *testing.T) { condemnedBesideAFailedPayload(t, Config{Block: block}) })
+	}
+}
+
+func condemnedBesideAFailedPayload(t *testing.T, cfg Config) {
+	g, x, y := failedBefore(t, cfg)
 	c := g.cores[0]
 	require.True(t, c.Condemn(5, "a", y, "crashed", nil))
 	c.Record(g)
@@ -285,7 +291,7 @@ func TestCondemnedBesideAFailedPayload(t *testing.T) {
 	require.True(t, dead.Crashed)
 	g.close()
 
-	g, x, y = failedBefore(t, Config{})
+	g, x, y = failedBefore(t, cfg)
 	c = g.cores[0]
 	require.True(t, c.Condemn(5, "a", x, "crashed", nil))
 	c.Record(g)
@@ -297,6 +303,32 @@ func TestCondemnedBesideAFailedPayload(t *testing.T) {
 	require.Equal(t, 0, dead.Retry)
 	require.Len(t, dead.History.Failures(dead.Reason), 2)
 	g.close()
+}
+
+// Under Block what has failed together with the payload that is condemned starts again as if new,
+// and does not where that stood behind it.
+func TestCondemnedOfSeveralFailedPayloads(t *testing.T) {
+	for name, want := range map[string]struct {
+		due   int64
+		retry int
+	}{"among them": {5, -1}, "behind them": {10, 0}} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, Config{Block: true, Merge: MergeKeepAll, MaxRetries: 3}, 1)
+			at := g.put(journal.Entry{ID: []byte("a")}, journal.Entry{ID: []byte("a")})[0].entry.Position
+			g.run(0, Outcome{Verdict: VerdictFailed, Delay: 10, Error: "e"})
+			behind := g.put(journal.Entry{ID: []byte("a"), Due: 100})[0].entry.Position
+			if want.retry == 0 {
+				at = behind
+			}
+			c := g.cores[0]
+			require.True(t, c.Condemn(5, "a", at, "crashed", nil))
+			c.Record(g)
+			g.check()
+			v, _ := c.view("a")
+			require.Equal(t, []any{want.due, want.retry}, []any{v.due, v.retry})
+			g.close()
+		})
+	}
 }
 
 // Where a condemned job halts, the order of its payloads stays.

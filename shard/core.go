@@ -71,6 +71,7 @@ func NewCore(queue uint32, cfg Config) *Core {
 	c := new(Core)
 	c.cfg, c.queue, c.pace = cfg, queue, 1
 	c.runs, c.graves, c.outlived = make(map[*Run]struct{}), make(map[string]grave), make(map[string]*outlived)
+	c.owed = make(map[*lane]struct{})
 	return c
 }
 
@@ -175,9 +176,10 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		c.displace(l)
 		c.writeState(l)
 	case c.cfg.Single || c.cfg.OnExhausted == OnExhaustedBuryOldest && c.cfg.Fold == nil:
+		failed := len(l.held())
 		c.Remove(now, id, &Removal{Verdict: VerdictCanceled, Reason: reason, Of: []journal.Position{at}, Claim: held, crashed: true})
-		if !c.cfg.Single { // what it was merged with starts again as if new
-			c.RunNow(id, now, true)
+		if left := len(l.held()); !c.cfg.Single && (failed == 0 || 0 < left && left < failed) {
+			c.RunNow(id, now, true) // what it ran with starts again as if new
 		}
 		return true
 	default:

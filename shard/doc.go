@@ -25,7 +25,8 @@
 //     the [journal] hears of it.
 //   - The state is a fold of the log. Loading the live entries of a log in
 //     position order gives the lanes that were there before, with the same
-//     payloads, due times, retry counts and errors, but for the turns below.
+//     payloads, due times, retry counts and errors, but for the turns below, and for a
+//     failure or a snooze that a disk which is short of room has had none for so far.
 //
 // # What is not promised
 //

@@ -188,8 +188,8 @@ func (c *hands) short() bool { return c.cfg.Short != nil && c.cfg.Short() }
 
 // again puts payloads, and those behind them, back with a new due time and retry
 // count, which hold for the id as a whole. On a disk that is short of room that is not
-// written if nothing has ended: many failures would take the room for what ends, and a
-// crash then is one before the run.
+// written if nothing has ended and no room was taken for it: many failures would take the room
+// for what ends. A crash then is one before the run, until catchUp.
 func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, due int64, err string) {
 	l.remember().history = it.History
 	if it.held || c.cfg.Block && it.Outcome.Verdict == VerdictFailed {
@@ -197,11 +197,34 @@ func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, 
 	} else {
 		c.restart(l, nil, it.Payloads[len(it.Payloads)-len(payloads)-len(behind):], retry, due, err)
 	}
-	if l.halted || len(payloads)+len(behind) < len(it.Payloads) || !c.short() {
+	if l.halted || len(payloads)+len(behind) < len(it.Payloads) || it.Outcome.Room > 0 || !c.short() {
 		c.writeState(l)
-	} else if c.debounces() {
+		return
+	}
+	c.owed[l] = struct{}{}
+	if c.debounces() {
 		c.bound(l, l.due) // what no state says gathers nothing either
 	}
+}
+
+// owedAtOnce is how many states catchUp writes down at once, at most.
+const owedAtOnce = 16
+
+// catchUp writes down some of what a disk that was short of room had none for, once it has. It
+// reports whether there may be more.
+func (c *hands) catchUp() (more bool) {
+	n := 0
+	for l := range c.owed {
+		if n++; n > owedAtOnce || c.short() {
+			return n > owedAtOnce
+		}
+		if it := l.item(); it != nil {
+			c.writeStateOut(l, it)
+		} else {
+			c.writeState(l)
+		}
+	}
+	return false
 }
 
 // restart puts payloads back, those that are to be held and the others, with all

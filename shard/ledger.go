@@ -12,7 +12,8 @@ type ledger struct {
 	agenda
 	queue   uint32
 	loading bool
-	loose   []*lane // lanes that Loaded has to look at again
+	loose   []*lane            // lanes that Loaded has to look at again
+	owed    map[*lane]struct{} // lanes whose state the disk had no room for; see again
 	ages    ages
 
 	change    Change
@@ -194,6 +195,7 @@ func (c *ledger) writeState(l *lane) {
 	if c.loading {
 		return // a fold of the log adds nothing to the log
 	}
+	delete(c.owed, l)
 	p := l.remember()
 	p.resting = false
 	c.replaceState(p)
@@ -226,6 +228,7 @@ func (c *ledger) writeState(l *lane) {
 // in the change: its lane may be another id's before that is recorded.
 func (c *ledger) endState(l *lane) {
 	if p := l.past(); p != nil {
+		delete(c.owed, l)
 		c.replaceState(p)
 		c.unwrite(p)
 	}

@@ -47,7 +47,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	switch {
 	case gathers(e):
 		c.bound(l, int64(e.Failed[1]))
-	case restsUntil(e):
+	case restsUntil(e) && c.cfg.Throttle > 0:
 		due = l.dueAfter(due, int64(e.Failed[1]))
 	case p.resting && l.n() > 0:
 		due = l.dueAfter(l.due, due)

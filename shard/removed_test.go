@@ -39,6 +39,35 @@ func TestRemovedPayloadsLeaveTheirDueTime(t *testing.T) {
 	}
 }
 
+// Where there is no throttle any more, an id that rested does not: what waits of it is due when it is by itself.
+func TestRestsEndWithTheThrottle(t *testing.T) {
+	for _, merge := range []Merge{MergeKeepAll, MergeSupersede} {
+		g := newRig(t, Config{Throttle: 100, Merge: merge}, 1)
+		t.Cleanup(func() { g.close() })
+		put := func(id string, due int64) { g.put(journal.Entry{ID: []byte(id), Payload: []byte("p"), Due: due}) }
+		put("rests", 0)
+		g.run(0, Outcome{Verdict: VerdictDone})
+		put("rested", 0)
+		g.run(0, Outcome{Verdict: VerdictDone})
+		put("rested", 1)
+		put("ran", 0)
+		r := g.begin(0)
+		put("ran", 5)
+		g.finish(0, r, Outcome{Verdict: VerdictDone})
+		require.Equal(t, int64(100), g.cores[0].NextDue())
+		g.cfg.Throttle = 0
+		g.crash(1)
+		for id, due := range map[string]int64{"rested": 1, "ran": 5} {
+			v, _ := g.cores[0].view(id)
+			require.Equal(t, due, v.due, id)
+		}
+		put("rests", 2)
+		v, _ := g.cores[0].view("rests")
+		require.Equal(t, int64(2), v.due)
+		g.check()
+	}
+}
+
 // An id whose payloads a person removes rests on: what comes next has to wait for that, also after a crash.
 func TestRemovedPayloadsLeaveTheRest(t *testing.T) {
 	for name, crash := range map[string]bool{"": false, "after a crash": true} {

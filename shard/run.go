@@ -159,7 +159,7 @@ type Outcome struct {
 	Delay   time.Duration // of Failed and Snoozed; below zero means zero
 	Error   string        // of Failed and Canceled
 	Parts   []Part        // payloads that the verdict is not about, by ascending index. Under Config.Single: none
-	Room    int           // what was taken of the disk for their burial, see journal.Change
+	Room    int           // what was taken of the disk for their burial or their retry, see journal.Change
 }
 
 // Part is a payload of an item that has ended, whatever becomes of the others.

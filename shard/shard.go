@@ -43,6 +43,7 @@ type Shard struct {
 	clock   clock
 	wall    int64         // what it said when it was last read
 	mono    time.Duration // the same
+	catchUp time.Duration // when it may next write down what the disk had no room for
 	free    []*Run
 	timer   *time.Timer // nil until one is needed
 	timerAt int64       // what it was set for; MaxInt64 when it is not set
@@ -54,6 +55,9 @@ type Shard struct {
 // itself, at most. To take in more costs more than to wake an actor, which can do
 // it while the next ones are being committed.
 const deliverHere = 16
+
+// catchUpPause is long enough for the disk to tell whether it is short of room again.
+const catchUpPause = 100 * time.Millisecond
 
 // readAhead is how many entries are read before the first of them is delivered.
 const readAhead = 16
@@ -164,6 +168,10 @@ func (s *Shard) receive(message any) {
 		}
 	}
 	s.core.reclaim(now)
+	if s.mono >= s.catchUp {
+		s.core.catchUp()
+		s.catchUp = s.mono + catchUpPause
+	}
 	s.core.Record(s.log)
 	for _, f := range s.core.takeFolds() {
 		f.Shard = s
@@ -269,14 +277,17 @@ func (s *Shard) setTimer(now, reclaim int64) {
 	}
 }
 
-// Stop takes the shard's timer away and returns when every message was
-// handled, or with the cause of ctx.
+// Stop takes the shard's timer away, catches up with what it has to write down, and returns when
+// every message was handled, or with the cause of ctx.
 func (s *Shard) Stop(ctx context.Context) error {
 	err := s.Do(ctx, func(*Core) {
 		if s.timer != nil {
 			s.timer.Stop()
 		}
 		s.stopped = true // a wake-up may still be queued
+		for s.core.catchUp() {
+			s.core.Record(s.log)
+		}
 	})
 	if errors.Is(err, ErrStopped) || errors.Is(err, journal.ErrFailed) || errors.Is(err, journal.ErrClosed) {
 		err = nil // nothing is left to stop, or the journal says so itself

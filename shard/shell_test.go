@@ -23,6 +23,7 @@ import (
 type house struct {
 	t       testing.TB
 	system  *actor.System
+	mem     *journal.Memory
 	log     *journal.Log
 	queue   uint32
 	shards  []*Shard
@@ -94,13 +95,13 @@ func (h *house) idle() {
 
 func newHouse(t testing.TB, shards, workers int, cfg Config, handler func(it *Item) Outcome) *house {
 	system := actor.New(actor.Config{OnFailure: func(err error) { panic(err) }}) // or all would wait for ever
-	h := &house{t: t, system: system, handler: handler, workers: workers, waiting: make(map[*Shard]bool)}
+	h := &house{t: t, system: system, mem: new(journal.Memory), handler: handler, workers: workers, waiting: make(map[*Shard]bool)}
 	h.home = sync.NewCond(&h.mu)
 	for range workers {
 		h.free = append(h.free, &hand{h})
 	}
 	var err error
-	h.log, err = journal.OpenMemory(new(journal.Memory), journal.Config{
+	h.log, err = journal.OpenMemory(h.mem, journal.Config{
 		Deliver: func(d *journal.Delivery) { h.shards[d.Route].Deliver(d) },
 	})
 	require.NoError(t, err)

@@ -274,10 +274,11 @@ func versions(e *journal.Entry) bool {
 }
 
 // loadRest takes in the state of an id that rests, or of which a version has run. It
-// reports whether the state is such a one, which only a superseding queue keeps.
+// reports whether the state is such a one, which only a superseding queue keeps: in others an
+// id that rests has a lane until all is loaded.
 func (c *gather) loadRest(e *journal.Entry, ref journal.Ref) bool {
 	switch {
-	case !c.supersedes() && versions(e):
+	case !c.supersedes() && (versions(e) || rests(e) && c.cfg.Throttle <= 0):
 		c.end(ref)
 		return true
 	case !c.supersedes() || !versions(e) && !rests(e):

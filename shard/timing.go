@@ -312,7 +312,7 @@ func (c *throttle) dueWhenRested(l *lane, id string, due int64) int64 {
 // restOn has an id rest of which only the state was loaded.
 func (c *throttle) restOn(l *lane) {
 	p := l.known()
-	if c.cfg.Throttle <= 0 || !p.resting || p.state.IsZero() {
+	if !p.resting || p.state.IsZero() {
 		return
 	}
 	c.rested.add(string(l.id(&c.lanes.entries)), rest{until: l.due, state: p.state})

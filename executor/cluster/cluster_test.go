@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -442,11 +443,11 @@ func TestHandlersNeedNoRoomInOtherPartitions(t *testing.T) {
 		}, executor.QueueConfig[string]{})
 		require.NoError(t, err)
 		require.NoError(t, c.x.Start(t.Context()))
-		other := "b"
-		for first, _ := partitionOf("a"); ; other += "b" {
-			if second, _ := partitionOf(other); second != first {
-				break
-			}
+		first, _ := partitionOf("a")
+		other, second := "", first
+		for i := 0; second == first; i++ {
+			other = strconv.Itoa(i)
+			second, _ = partitionOf(other)
 		}
 		for id, payload := range map[string]string{"a": other, other: "a"} {
 			_, err := q.Enqueue(t.Context(), id, payload)

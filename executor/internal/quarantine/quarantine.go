@@ -11,6 +11,7 @@ package quarantine
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -48,7 +49,6 @@ type Suspect struct {
 	Name      string           // of both, for people
 	Position  journal.Position // of what was running
 	Limit     int              // of deaths; 0 or below: it is neither held nor given up
-	Heir      bool             // it is newer than what was given up, and has not run
 	Over      atomic.Bool      // it was given up, for which the disk had room
 
 	// What the quarantine calls. Neither function waits, or calls the quarantine back.
@@ -59,8 +59,16 @@ type Suspect struct {
 // Held reports whether it has to wait for its turn.
 func (s *Suspect) Held() bool { return s.Limit > 0 && s.Strong() }
 
+// Heir reports whether it is newer than what was given up, and has not run.
+func (s *Suspect) Heir() bool { return s.Odds == Inherited }
+
+// Inherited are the odds of an heir, which no death gives.
+var Inherited = math.Inf(1)
+
 // GivenUp reports whether it does not run again.
-func (s *Suspect) GivenUp() bool { return s.Limit > 0 && s.Deaths >= s.Limit && s.Guilty() }
+func (s *Suspect) GivenUp() bool {
+	return s.Limit > 0 && (s.Heir() || s.Deaths >= s.Limit && s.Guilty())
+}
 
 // crashed is how the reason of a dead letter begins that was given up.
 const crashed = "crashed the process: "
@@ -72,7 +80,7 @@ func Guilty(b *journal.Buried) bool {
 
 // Reason is why it is given up.
 func (s *Suspect) Reason() string {
-	if s.Heir {
+	if s.Heir() {
 		return crashed + "older payloads of its id did; this one has not run, and does when a person says so"
 	}
 	return fmt.Sprintf(crashed+"it was running each of the last %d times that the process died, and is the cause", s.Deaths)
@@ -80,11 +88,15 @@ func (s *Suspect) Reason() string {
 
 // String names the suspect, and says what it is suspected of.
 func (s *Suspect) String() string {
+	why := fmt.Sprintf("was running at %d deaths and is the cause", s.Deaths)
+	if s.Heir() {
+		why = "is newer than the cause"
+	}
 	switch {
 	case s.Over.Load():
-		return fmt.Sprintf("%s was running at %d deaths and is the cause: given up", s.Name, s.Deaths)
+		return fmt.Sprintf("%s %s: given up", s.Name, why)
 	case s.GivenUp():
-		return fmt.Sprintf("%s was running at %d deaths and is the cause: held until the disk has room to give it up", s.Name, s.Deaths)
+		return fmt.Sprintf("%s %s: held until the disk has room to give it up", s.Name, why)
 	case s.Guilty():
 		return fmt.Sprintf("%s is the cause of the last of %d deaths", s.Name, s.Deaths)
 	}
@@ -103,13 +115,14 @@ func (z *Quarantine) Holds(queue, id string) *Suspect {
 	return nil
 }
 
-// Admit takes in a suspect, which is parked in its shard if it is held or given up.
+// Admit takes in a suspect, which is parked in its shard if it is held or given up. One that is
+// given up takes the place of those of its id.
 func (z *Quarantine) Admit(s *Suspect) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	z.open.Store(true)
 	if s.GivenUp() {
-		z.givenUp = append(z.givenUp, s)
+		z.givenUp = append(slices.DeleteFunc(z.givenUp, func(o *Suspect) bool { return o.Queue == s.Queue && o.ID == s.ID }), s)
 		return
 	}
 	if z.suspects == nil {

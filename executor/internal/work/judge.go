@@ -26,7 +26,7 @@ type judge struct {
 
 // end judges the item at a place in the batch. What it holds has a part in an end that is not the morgue.
 func (j *judge) end(i int) {
-	it := j.batch[i]
+	it, goesOn := j.batch[i], j.fatal == nil
 	j.refused = i >= j.attempt.Taken
 	j.of(it, j.errs[i])
 	if v := it.Outcome.Verdict; (v == shard.VerdictDone || v == shard.VerdictDiscarded) && len(it.Outcome.Parts) < len(it.Payloads) {
@@ -34,6 +34,9 @@ func (j *judge) end(i int) {
 			j.errs[i] = err
 			j.of(it, err)
 		}
+	}
+	if goesOn && j.fatal != nil {
+		j.outlive(it)
 	}
 }
 
@@ -130,6 +133,17 @@ func (j *judge) fail(it *shard.Item, wish Wish) {
 	j.crew.Logger.LogAttrs(context.Background(), slog.LevelDebug, "job failed", slog.String("queue", j.queue.Name), slog.String("id", it.ID),
 		slog.Int("attempt", it.Retry+admin.FirstAttempt), slog.String("error", out.Error))
 	out.Verdict = shard.VerdictFailed
+}
+
+// outlive has the failure of a job that ends the executor written down even on a disk that is short
+// of room: or the next process would do the same, without end.
+func (j *judge) outlive(it *shard.Item) {
+	out := &it.Outcome
+	bytes := 1<<10 + len(it.ID) + len(it.LastError) + len(it.History) + len(out.Error)
+	again := out.Verdict == shard.VerdictFailed || out.Verdict == shard.VerdictSnoozed
+	if again && out.Room == 0 && j.crew.Log.TakeRoom(j.crew.Handlers.Done(), journal.Room{Bytes: bytes}) {
+		out.Room = bytes
+	}
 }
 
 // buriable reports whether the morgue has room on the disk for an item: in the room that

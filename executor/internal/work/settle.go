@@ -7,6 +7,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -164,16 +165,18 @@ func (q *Queue) Record(c *shard.Change) {
 	if q.Events.Watched() {
 		defer q.Events.Decided(c)()
 	}
+	for id, at := range c.Heirs { // before what has taken their place in turn
+		s := q.Suspect(journal.Suspicion{Deaths: max(q.Crew.Crashes, 1), Odds: quarantine.Inherited}, id, at)
+		c.Sets = append(c.Sets, s.Set(at)) // for a start that finds it before it is condemned
+		if s.GivenUp() {
+			q.Crew.Quarantine.Admit(s)
+		}
+		q.condemn(s, q.Shards.Of(id), 0)
+	}
 	for _, m := range c.Merged { // what speaks against payloads speaks against those that take their place
 		if !m.Over {
 			c.Sets = append(c.Sets, q.Crew.Quarantine.Inherit(q.Name, m.Position, m.Into)...)
 		}
-	}
-	for id, at := range c.Heirs {
-		s := q.Suspect(journal.Suspicion{Deaths: max(q.Crew.Crashes, 1), Odds: convicted}, id, at)
-		s.Heir = true
-		q.condemn(s, q.Shards.Of(id), 0)
-		c.Sets = append(c.Sets, s.Set(at)) // for a start that finds it before that is recorded
 	}
 	locks := len(c.Staged) > 0 && land(c)
 	if q.Admission == nil && !locks {

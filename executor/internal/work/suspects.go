@@ -11,9 +11,6 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// convicted are odds at which a suspect is guilty beyond doubt.
-const convicted = 1e9
-
 // Suspects finds the suspects among the pending entries of a queue: of each id the
 // payload that most speaks against, for which the id waits. It counts those that
 // ran at the death and are not kept from running again.
@@ -94,13 +91,13 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 				q.Events.Tell(events.Event{Kind: events.Halted, ID: s.ID, Position: at, Payloads: 1, Error: s.Reason()})
 				say = func() { q.Lines.Halted(s.ID, attempt, s.Reason()) }
 			}
-			if !s.Heir { // it has not run
+			if !s.Heir() { // it has not run
 				go say() // a logger is user code
 			}
 		}
 		s.Over.Store(true)
-		// Not before: the sentence has to be in the log by then.
-		in.Tell(func(c *shard.Core) { s.Clear(); c.Let(s.ID, shard.HoldSuspect) })
+		c.Let(s.ID, shard.HoldSuspect)           // at once: what comes next may be an heir, and is held
+		in.Tell(func(*shard.Core) { s.Clear() }) // not before: the sentence has to be in the log by then
 	})
 }
 

@@ -55,8 +55,9 @@ func TestTwoMakersOfADraft(t *testing.T) {
 	rival := func() bool {
 		looking.Lock()
 		defer looking.Unlock()
-		drafts, err := os.ReadDir(parent)
+		drafts, _ := os.ReadDir(parent)
 		for _, draft := range drafts {
+			var err error
 			if taken, err = TryLock(filepath.Join(parent, draft.Name()), "rival"); err == nil {
 				return true
 			}
