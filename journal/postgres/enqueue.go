@@ -60,7 +60,7 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 // gate returns a partition of this node once its log has what the inbox had for a queue; nil: the inbox is to have the
 // call. A handler is not kept waiting for what may wait for it.
 func (n *Node) gate(ctx context.Context, number int, queue string) (*partition, error) {
-	for full := (*executor.FullError)(nil); ; _ = retryAfter(ctx, new(fullPause)) {
+	for full := error(nil); ; _ = retryAfter(ctx, new(fullPause)) {
 		p := n.owned(number)
 		if p == nil {
 			return nil, nil
@@ -74,8 +74,11 @@ func (n *Node) gate(ctx context.Context, number int, queue string) (*partition, 
 			return nil, p.store.trouble.explain(context.Cause(ctx), "the server can't be used")
 		case !errors.Is(err, executor.ErrFull) || ctx.Value(partitionKey{}) != nil:
 			return nil, nil
-		case !errors.As(err, &full) || full.Disk || !n.cfg.Executor.WaitForRoom:
-			return nil, err
+		default:
+			if f, is := errors.AsType[*executor.FullError](err); !is || f.Disk || !n.cfg.Executor.WaitForRoom {
+				return nil, err
+			}
+			full = err
 		}
 	}
 }

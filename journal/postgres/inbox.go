@@ -67,6 +67,19 @@ type pass struct {
 
 func newPass() *pass { return &pass{done: make(chan struct{}), blocked: make(map[string]error)} }
 
+// block has the later rows of an order wait, and its callers. What waits for room that all queues share has its turn
+// before the callers of any of them, who would stand in line before it again and again.
+func (p *pass) block(t *taker, order string, err error) {
+	p.blocked[order] = err
+	if full, is := errors.AsType[*executor.FullError](err); is && !full.Disk && full.Queue == "" && t.p.n.cfg.Executor.WaitForRoom {
+		for _, other := range t.orders {
+			if other != deeds {
+				p.blocked[other] = err
+			}
+		}
+	}
+}
+
 // errTakerClosed is what callers get when the partition is lost, or given away.
 var errTakerClosed = errors.New("postgres: the partition is not served any longer")
 
@@ -254,7 +267,7 @@ func (t *taker) takePage(p *pass, page []inRow) (err error) {
 			case err == nil:
 				rest = rest[len(group):]
 			case waits(err):
-				p.blocked[order] = err
+				p.block(t, order, err)
 			case !t.refusal(err):
 				return err
 			case len(group) > 1:

@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -154,4 +155,35 @@ func TestRowsThatWaitForRoomHoldUpNobody(t *testing.T) {
 	require.NoError(t, <-said)
 	require.NotZero(t, (<-waited).Position)
 	c.await(map[string]int{"first": 1, "b": 1, "of a handler": 1, "c": 1})
+}
+
+// A row that waits for room which all queues share gets it, also where callers of another queue on the owner's node take
+// whatever becomes free.
+func TestRowsGetRoomBesideCallersOfOtherQueues(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	owner := c.node(c.url, func(cfg *Config) { cfg.Executor.MaxBacklog.Payloads, cfg.Executor.WaitForRoom = 1, true })
+	busy, err := executor.Handle(owner.front, "busy", func(context.Context, executor.Job[int]) error {
+		time.Sleep(10 * time.Millisecond) // so that the next one waits
+		return nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, owner.front.Start(ctx))
+	c.serving(owner)
+	calling, over := context.WithCancel(ctx)
+	var callers sync.WaitGroup
+	for range 100 {
+		callers.Go(func() {
+			for calling.Err() == nil {
+				_, _ = busy.Enqueue(calling, "x", 1)
+			}
+		})
+	}
+	_, err = c.node(c.url).q.Enqueue(ctx, "a", 1)
+	require.NoError(t, err)
+	c.await(map[string]int{"a": 1})
+	over()
+	callers.Wait()
 }

@@ -241,7 +241,7 @@ func (s *partitionStore) attempt(c *call) (done bool, err error) {
 			return err
 		}
 		// The next owner waits for one that stands still, or is cut off, no longer than a slow link needs for a message.
-		idle := s.patience * time.Duration(1+c.size>>18)
+		idle := s.patience * time.Duration(1+c.size>>16)
 		begin := fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", idle.Milliseconds())
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) (err error) {
 			done, err = s.send(ctx, tx, c)
