@@ -116,3 +116,40 @@ func TestTheHeirThatComesAtOnce(t *testing.T) {
 		require.Equal(t, 1, x.DeadOnDisk())
 	})
 }
+
+// An heir that a person deletes while it waits for room is condemned no more, and nothing in its place.
+func TestAnHeirThatAPersonEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk, ran := new(journal.Memory), make(chan string, 1)
+		x, err := OpenOn(disk, Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = x.Stop(context.Background()) })
+		q, err := HandleLatest(x, "q", func(_ context.Context, job Job[string]) error {
+			ran <- job.Payload
+			return nil
+		}, QueueConfig[string]{})
+		require.NoError(t, err)
+		receipt, err := q.Enqueue(t.Context(), "a", "1")
+		require.NoError(t, err)
+		in := q.q.Shards.Of("a")
+		require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
+		q.q.Admit(q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position)), in)
+		require.NoError(t, x.Start(t.Context()))
+		synctest.Wait()
+		disk.Fill(82_000, 20_000)
+		_, err = q.Enqueue(t.Context(), "a", strings.Repeat("x", 50_000))
+		require.NoError(t, err)
+		synctest.Wait()
+		e, err := x.Inspect().Explain(t.Context(), "q", "a")
+		require.NoError(t, err)
+		require.Contains(t, e.Text, "held until the disk has room to give it up")
+		n, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("q", "a"))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		disk.Limit(0)
+		_, err = q.Enqueue(t.Context(), "a", "innocent", In(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, "innocent", <-ran)
+		require.Zero(t, x.DeadOnDisk())
+	})
+}

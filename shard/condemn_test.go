@@ -414,3 +414,28 @@ func TestSuccessorOfWhatMergesWhenLoaded(t *testing.T) {
 	require.NoError(t, log.Close())
 	g.close()
 }
+
+// What is condemned and halts while its id rests is held, also for the next start.
+func TestTheHaltedEndAloneAfterARest(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		g := newRig(t, Config{Single: true, Block: true, MaxPayloads: 1, Merge: MergeKeepAll, OnExhausted: OnExhaustedHalt, Throttle: 10}, 1)
+		put := func() journal.Position { return g.put(journal.Entry{ID: []byte("a")})[0].ref.Position() }
+		put()
+		guilty := put()
+		g.run(1, Outcome{Verdict: VerdictDone})
+		put()
+		g.flush()
+		g.crash(1)
+		require.True(t, g.cores[0].Condemn(5, "a", guilty, "crashed", nil))
+		g.cores[0].Record(g)
+		if crash {
+			g.flush()
+			g.crash(1)
+		}
+		g.check()
+		ended, _ := g.cores[0].Remove(6, "a", &Removal{Verdict: VerdictDeleted, Failed: true})
+		require.Equal(t, 1, ended, "crash %v", crash)
+		g.cores[0].Record(g)
+		g.close()
+	}
+}

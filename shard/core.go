@@ -171,6 +171,7 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		if c.cfg.Block && (!c.cfg.Single || l.upNext().Ref.Position() == at) { // and not what is behind it
 			it.begin(l, c.limit(1))
 			c.returnTo(l, it.Payloads, true)
+			l.unbound()
 		}
 		c.setHalted(l, true)
 		c.displace(l)

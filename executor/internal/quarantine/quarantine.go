@@ -271,6 +271,7 @@ func (z *Quarantine) Ended(queue string, c *shard.Change) {
 		if ended && s.Queue == queue && !s.Over.Load() {
 			is := func(o *Suspect) bool { return o == s }
 			z.held, z.givenUp = slices.DeleteFunc(z.held, is), slices.DeleteFunc(z.givenUp, is)
+			s.Over.Store(true)
 			z.drop(s)
 			s.Release()
 		}

@@ -55,7 +55,6 @@ func (q *Queue) Suspects(pending [][]journal.Ref) (found []*quarantine.Suspect, 
 // Admit hands a suspect over to the quarantine, or gives it up. Its id is parked in
 // its shard if it is held or given up.
 func (q *Queue) Admit(s *quarantine.Suspect, in *shard.Shard) {
-	s.Release = func() { in.Tell(func(c *shard.Core) { c.Let(s.ID, shard.HoldSuspect) }) }
 	if s.GivenUp() {
 		q.condemn(s, in, 0)
 	}
@@ -71,6 +70,10 @@ func (q *Queue) condemn(s *quarantine.Suspect, in *shard.Shard, room int) {
 		claim = q.Admission.Claim(s.ID, nil)
 	}
 	in.Tell(func(c *shard.Core) {
+		if s.Over.Load() { // a person has ended it meanwhile
+			q.Log.GiveRoomBack(room)
+			return
+		}
 		var letters journal.Room
 		if s.GivenUp() {
 			letters = c.Letters(s.ID, &shard.Removal{Reason: s.Reason()})
@@ -118,5 +121,6 @@ func (q *Queue) condemnLater(s *quarantine.Suspect, at journal.Position, in *sha
 func (q *Queue) Suspect(s journal.Suspicion, id string, at journal.Position) *quarantine.Suspect {
 	one := &quarantine.Suspect{Suspicion: s, Queue: q.Name, ID: id, Name: admit.Owner{Queue: q.Name, ID: id}.String(), Position: at, Limit: q.Crew.Crashes}
 	one.Clear = func() { q.Log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(one.Position)}}) }
+	one.Release = func() { q.Shards.Of(id).Tell(func(c *shard.Core) { c.Let(id, shard.HoldSuspect) }) }
 	return one
 }
