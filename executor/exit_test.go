@@ -168,11 +168,11 @@ func TestGoexitOfOneJobThatIsAsked(t *testing.T) {
 				}
 				var calls []string
 				jobs, err := executor.HandleBatch(x, "jobs", func(_ context.Context, jobs []executor.Merged[string]) error {
-					ids := ""
+					var ids strings.Builder
 					for _, job := range jobs {
-						ids += job.ID
+						ids.WriteString(job.ID)
 					}
-					calls = append(calls, ids)
+					calls = append(calls, ids.String())
 					return nil
 				}, cfg)
 				require.NoError(t, err)

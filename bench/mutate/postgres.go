@@ -52,7 +52,7 @@ var inPostgres = []mutation{
 	{"ahead of what the inbox has", "journal/postgres/enqueue.go", "switch err := p.taker.gate(ctx, p.taker.orders[queue]); {", "switch err := error(nil); {", server("TestCallersKeepTheirOrderOverNodesAndOwners")},
 	{"a pass that began before its caller", "journal/postgres/inbox.go", "\t\tclose(p.done)\n", "\t\tt.mu.Lock()\n\t\tclose(t.next.done)\n\t\tt.next = newPass()\n\t\tt.mu.Unlock()\n\t\tclose(p.done)\n", server("TestCallersKeepTheirOrderOverNodesAndOwners")},
 	{"the last row first", "journal/postgres/statements.sql", "ON before < 8388608 ORDER BY number\n", "ON before < 8388608 ORDER BY number DESC\n", server("TestAnUnknownQueueWaitsAndBlocksNobody")},
-	{"go past a row that has no room", "journal/postgres/inbox.go", "p.blocked[order] = err\n\t\t\tcase !t.refusal", "rest = rest[len(group):]\n\t\t\tcase !t.refusal", server("TestRowsWaitForRoom")},
+	{"go past a row that has no room", "journal/postgres/inbox.go", "p.block(t, order, err)\n\t\t\tcase !t.refusal", "rest = rest[len(group):]\n\t\t\tcase !t.refusal", server("TestRowsWaitForRoom")},
 	{"rows that have no room hold up all others", "journal/postgres/intake.go", ", cluster.Relayed(g.staged))", ")", server("TestRowsThatWaitForRoomHoldUpNobody")},
 	{"other rows go with a commit that is late", "journal/postgres/intake.go", " || t.p.log.Settled(t.p.ctx) == nil", "", server("TestACommitThatIsLateTakesInItsOwnRow")},
 	{"act before what stands ahead of it", "journal/postgres/inbox.go", "n < len(rows) && (rows[n].queue != \"\" || rows[n-1].queue == \"\")", "n < len(rows)", server("TestActionsComeInTheirOrder")},
