@@ -447,7 +447,7 @@ func TestStartsOfTheSameKeys(t *testing.T) {
 			took += time.Since(began)
 		})
 	}
-	require.Less(t, took, 13*time.Minute) // 10 jobs every 5 seconds are 6
+	require.Less(t, took, time.Hour) // 10 jobs every 5 seconds are 6 minutes, draws make 9 to 17 of it, and the same moment 10 hours
 }
 
 // A permit that is there for a job which waits for another key is others' in their turns, also when
