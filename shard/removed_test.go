@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -90,6 +91,19 @@ func TestRemovedPayloadsLeaveTheRest(t *testing.T) {
 		require.Equal(t, int64(10), g.cores[0].NextDue(), name)
 		g.check()
 	}
+}
+
+// An id that has not run does not rest, however long it would.
+func TestRemovedPayloadsThatHaveNotRun(t *testing.T) {
+	g := newRig(t, Config{Throttle: math.MaxInt64}, 1)
+	t.Cleanup(func() { g.close() })
+	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("p"), Due: 1})
+	ended, _ := g.cores[0].Remove(2, "a", &Removal{Verdict: VerdictDeleted})
+	require.Equal(t, 1, ended)
+	g.cores[0].Record(g)
+	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("p"), Due: 3})
+	require.Equal(t, int64(3), g.cores[0].NextDue())
+	g.check()
 }
 
 // So does one whose payload a person ends before its retry, or the end of a snooze, which do not wait for that; what waits

@@ -271,6 +271,9 @@ func (c *throttle) restLeft(now int64, l *lane) int64 {
 	for _, f := range history.Failures(last) {
 		ran = max(ran, f.At)
 	}
+	if ran == 0 { // it has not run
+		return l.known().restEnd
+	}
 	return max(l.known().restEnd, c.restUntil(min(ran, now))) // the clock may have been set
 }
 
