@@ -259,7 +259,7 @@ func (o *Operator) exhume(ctx context.Context, q *engine.Queue, s *pick.Selectio
 	what := "delete"
 	if back {
 		what = "requeue"
-		if did, err = q.Dead.Restore(ctx, w); err == nil {
+		if did, err = q.Dead.Restore(ctx, w); err == nil && did.Back > 0 {
 			err = o.written(ctx, q) // the jobs that wait go on with what is back
 		}
 	} else {

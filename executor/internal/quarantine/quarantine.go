@@ -260,7 +260,7 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 // Ended drops the suspects that a change deletes or buries although they have not run, as a person wants it, and lets
 // their ids run.
 func (z *Quarantine) Ended(queue string, c *shard.Change) {
-	if !z.open.Load() {
+	if len(c.Deleted)+len(c.Buried) == 0 || !z.open.Load() {
 		return
 	}
 	z.mu.Lock()
