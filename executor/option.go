@@ -93,7 +93,13 @@ func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Co
 		if !o.isCondition() && !relayed {
 			continue
 		}
-		c = cmp.Or(c, new(submit.Conditions))
+		if c == nil {
+			c = new(submit.Conditions)
+		}
+		named := o.kind == optionSource || o.kind == optionIdempotency
+		if err := checkName(o.name); named && err != nil {
+			return nil, err
+		}
 		switch {
 		case relayed:
 			c.AtOnce = true
@@ -102,8 +108,6 @@ func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Co
 				return nil, fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(entries))
 			}
 			c.Alone = fmt.Sprintf("id/%d/%s/%s", len(q.Name), q.Name, entries[0].ID)
-		case checkName(o.name) != nil:
-			return nil, checkName(o.name)
 		case o.kind == optionSource && !slices.ContainsFunc(c.Sources, func(s submit.Source) bool { return s.Name == o.name }):
 			c.Sources = append(c.Sources, submit.Source{Name: o.name, Offset: o.offset})
 		case o.kind == optionIdempotency && c.Key == "":

@@ -12,9 +12,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
+
+// guilty enqueues "1" for the id "a", which a start finds to be the cause of three deaths.
+func guilty(t *testing.T, q *Queue[string]) *quarantine.Suspect {
+	receipt, err := q.Enqueue(t.Context(), "a", "1")
+	require.NoError(t, err)
+	in := q.q.Shards.Of("a")
+	require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
+	s := q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position))
+	q.q.Admit(s, in)
+	return s
+}
 
 // What is newer than a payload that was given up waits until the disk has room to give it up, too. What takes its
 // place meanwhile does not run either, also after a crash, whatever the limit is then.
@@ -40,11 +52,8 @@ func heirThatWaitsForRoom(t *testing.T, policy OnExhausted) {
 	}
 	disk := new(journal.Memory)
 	x, q := open(disk, 3)
-	receipt, err := q.Enqueue(t.Context(), "a", "1")
-	require.NoError(t, err)
+	guilty(t, q)
 	in := q.q.Shards.Of("a")
-	require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
-	q.q.Admit(q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position)), in)
 	require.NoError(t, x.Start(t.Context()))
 	synctest.Wait()
 	disk.Fill(82_000, 20_000)
@@ -85,7 +94,7 @@ func heirThatWaitsForRoom(t *testing.T, policy OnExhausted) {
 		}
 		require.Contains(t, explained(x).LastError, "crashed the process: older payloads of its id did; this one has not run")
 		require.Equal(t, []string{"q/a is newer than the cause: given up"}, x.quarantine.Named(), "it is one, however often it changes")
-		_, err = q.Enqueue(t.Context(), "a", fmt.Sprint("newer ", i))
+		_, err := q.Enqueue(t.Context(), "a", fmt.Sprint("newer ", i))
 		require.NoError(t, err)
 		synctest.Wait()
 	}
@@ -129,12 +138,7 @@ func TestAnHeirThatAPersonEnds(t *testing.T) {
 			return nil
 		}, QueueConfig[string]{})
 		require.NoError(t, err)
-		receipt, err := q.Enqueue(t.Context(), "a", "1")
-		require.NoError(t, err)
-		in := q.q.Shards.Of("a")
-		require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
-		s := q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position))
-		q.q.Admit(s, in)
+		s := guilty(t, q)
 		require.NoError(t, x.Start(t.Context()))
 		synctest.Wait()
 		disk.Fill(82_000, 20_000)
@@ -150,7 +154,7 @@ func TestAnHeirThatAPersonEnds(t *testing.T) {
 		disk.Limit(0)
 		_, err = q.Enqueue(t.Context(), "a", "innocent", In(time.Hour))
 		require.NoError(t, err)
-		q.q.Admit(s, in) // a sentence that comes late
+		q.q.Admit(s, q.q.Shards.Of("a")) // a sentence that comes late
 		require.Equal(t, "innocent", <-ran)
 		require.Zero(t, x.DeadOnDisk())
 	})

@@ -60,13 +60,14 @@ func (c *ends) decide(now int64, it *Item) {
 	if c.supersedes() && c.overtaken(now, it) {
 		return
 	}
-	if len(it.Outcome.Parts) > 0 && !c.endParts(now, it) {
-		it.Outcome.Verdict = VerdictCanceled // nothing is left to be judged
-		if all := it.removals.Load(); all != nil {
-			it.Outcome.Verdict = (*all)[len(*all)-1].Verdict // the last payloads are gone by it
-		}
-		if !slices.ContainsFunc(it.Outcome.Parts, func(p Part) bool { return p.Verdict != VerdictDiscarded }) {
+	if len(it.Outcome.Parts) > 0 && !c.endParts(now, it) { // nothing is left to be judged
+		switch all := it.removals.Load(); {
+		case !slices.ContainsFunc(it.Outcome.Parts, func(p Part) bool { return p.Verdict != VerdictDiscarded }):
 			it.Outcome.Verdict = VerdictDiscarded
+		case all != nil:
+			it.Outcome.Verdict = (*all)[len(*all)-1].Verdict // the last payloads are gone by it
+		default:
+			it.Outcome.Verdict = VerdictCanceled
 		}
 	}
 	judged, behind := c.judged(it)

@@ -85,7 +85,8 @@
 //   - What goes through the inbox goes to the server twice, and back once. Leases are renewed on
 //     connections of their own meanwhile, but where hundreds of MiB keep a machine, or the
 //     server's disk, busy for most of a lease, it is lost, and what ran runs again: have a
-//     longer Config.Lease then. A slow link is waited for as long as bytes move.
+//     longer Config.Lease then. A slow link is waited for as long as bytes move; within a commit of
+//     several messages, for 3 s and another 3 for each 64 KiB of it.
 //   - The inbox has no limit: MaxBacklog refuses, or keeps waiting, callers on the owner's node
 //     only, and elsewhere what it has no room for waits in the inbox.
 //   - Leases are by the server's clock. One that jumps forward ends them early: then handlers

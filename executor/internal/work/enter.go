@@ -23,6 +23,14 @@ type admission struct {
 	asking bool // user code is called for it
 }
 
+// begin makes the claims of the batch: before user code may end the goroutine.
+func (a *admission) begin() {
+	for _, it := range a.batch {
+		it.Claim = a.queue.Admission.Claim(it.ID, it)
+	}
+	a.late, a.ran, a.at = false, false, 0
+}
+
 // ask calls user code for the job that is next. If that has ended the goroutine, the next one says so.
 func (a *admission) ask(call func() error) error {
 	if a.asking {

@@ -179,10 +179,7 @@ func (w *worker) call() {
 	if !w.queue.Admission.Asked() {
 		w.handle()
 	} else {
-		for _, it := range w.batch { // before user code may end the goroutine
-			it.Claim = w.queue.Admission.Claim(it.ID, it)
-		}
-		w.admission.late, w.admission.ran, w.admission.at = false, false, 0
+		w.admission.begin()
 		w.engage()
 		w.admission.rejoin()
 	}
