@@ -84,7 +84,8 @@ var numbering = &feature{
 			if i.kept = (keptSlot{}); err != nil {
 				i.slot = 0 // it was given back
 			}
-			if err == errPlanned && !r.full && r.queue.conf.str("shape") == "handle" && w.conf.has("keepslots") {
+			short := slotTTL(w) == 0 && r.queue.conf.dur("timeout") > 0 // then that is the TTL
+			if err == errPlanned && !r.full && !short && r.queue.conf.str("shape") == "handle" && w.conf.has("keepslots") {
 				i.kept = keptSlot{r.slot, attempt{r.life, r.attempt}, time.Now().Add(30 * time.Minute)} // the TTL counts from within the run
 			}
 		}
