@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/serving"
@@ -73,7 +74,7 @@ func (o *order) do(ctx context.Context, b *board) (did inspect.Requeued, err err
 		did.Back, err = d.do(ctx, b, o)
 		return did, err
 	}
-	for _, which := range o.selections() {
+	for _, which := range o.selections(cluster.Of(b.x) != nil) {
 		part, err := b.x.Inspect().Act(ctx, string(o.Verb), which, o.said("reason"))
 		if did = did.Plus(part); err != nil {
 			return did, err
@@ -82,8 +83,9 @@ func (o *order) do(ctx context.Context, b *board) (did inspect.Requeued, err err
 	return did, nil
 }
 
-// selections are what is meant: jobs, and payloads.
-func (o *order) selections() (all []inspect.Selection) {
+// selections are what is meant: jobs, and payloads. Where each partition has positions of its own,
+// those of an id are in a selection of their own: they may be others' there.
+func (o *order) selections(apart bool) (all []inspect.Selection) {
 	switch o.Scope {
 	case "executor":
 		return []inspect.Selection{inspect.SelectExecutor()}
@@ -92,20 +94,25 @@ func (o *order) selections() (all []inspect.Selection) {
 	case "filtered", "all": // which has no filter
 		return []inspect.Selection{inspect.SelectJobs(o.Queue, o.list.filter(), o.states...)}
 	}
-	var ids, of []string
+	var ids []string
 	var positions []uint64
+	at := make(map[string][]uint64) // by id
 	for _, p := range o.Picks {
 		if p.Position == 0 {
 			ids = append(ids, p.ID)
 			continue
 		}
-		of, positions = append(of, p.ID), append(positions, p.Position)
+		positions, at[p.ID] = append(positions, p.Position), append(at[p.ID], p.Position)
 	}
 	if len(ids) > 0 {
 		all = append(all, inspect.SelectIDs(o.Queue, ids...))
 	}
-	if len(of) > 0 {
-		all = append(all, inspect.SelectIDs(o.Queue, of...).At(positions...))
+	of := slices.Sorted(maps.Keys(at))
+	if len(of) > 0 && !apart {
+		return append(all, inspect.SelectIDs(o.Queue, of...).At(positions...))
+	}
+	for _, id := range of {
+		all = append(all, inspect.SelectIDs(o.Queue, id).At(at[id]...))
 	}
 	return all
 }

@@ -131,7 +131,8 @@ func SelectIDs(queue string, ids ...string) Selection {
 
 // At narrows a selection to the payloads that were accepted at some positions, as Receipt,
 // Payload and Dead have them; no two payloads of a journal have one. Without a position it
-// selects nothing.
+// selects nothing. In a cluster, where each partition has positions of its own, it takes SelectIDs
+// with one id; all else is ErrInvalidQuery.
 func (s Selection) At(positions ...uint64) Selection {
 	s.Positions = append([]uint64{}, positions...)
 	return s

@@ -175,10 +175,10 @@ func (in *Inspector) Act(ctx context.Context, name string, which inspect.Selecti
 	var answers []*Answer
 	switch {
 	case which.Positions != nil && len(which.Positions) == 0: // no payload is meant
+	case which.Positions != nil && (which.IDs == nil || len(which.IDs) > 1):
+		return sum, errPositions
 	case which.IDs != nil:
 		answers, err = in.divided(ctx, q)
-	case which.Positions != nil:
-		return sum, errPositions
 	default:
 		answers, err = in.every(ctx, &q)
 	}

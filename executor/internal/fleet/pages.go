@@ -14,7 +14,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/look"
 )
 
-var errPositions = fmt.Errorf("%w: positions without ids: each partition has its own; use SelectIDs and At", inspect.ErrInvalidQuery)
+var errPositions = fmt.Errorf("%w: positions, and not of one id: each partition has its own; use SelectIDs with one id, and At", inspect.ErrInvalidQuery)
 
 func (in *Inspector) Jobs(ctx context.Context, q inspect.JobQuery) (inspect.JobPage, error) {
 	return in.page(ctx, "Jobs", q)
