@@ -224,6 +224,47 @@ func TestMorgueWrites(t *testing.T) {
 	must(t, "", "check", dir)
 }
 
+// A queue whose name is empty, as a variable of a script that is not set, is none: it does not stand for all of them,
+// neither on a stopped journal nor in a process.
+func TestNoNameIsNotAllQueues(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "jobs.strand")
+	l := newLedger(t, dir)
+	for _, name := range []string{"mails", "orders"} {
+		queue := l.queue(name)
+		l.bury(l.put(queue, "ann", name, ago(time.Hour), 1), 1, "no", ago(time.Minute))
+	}
+	l.close()
+	refused := func() {
+		for _, args := range [][]string{{"morgue", dir, "delete", "", "ann"}, {"morgue", dir, "delete", "", "-all"}, {"morgue", dir, "requeue", ""},
+			{"morgue", dir, "requeue", "", "ann"}, {"morgue", dir, "list", "", "ann"}, {"job", dir, "", "ann"}} {
+			out, errs, status := strand(t, "", args...)
+			assert.Equal(t, noClear, status, args)
+			assert.Empty(t, out, args)
+			assert.Contains(t, errs, "the name of the queue is empty", args)
+		}
+	}
+	both := func() {
+		out := must(t, "", "morgue", dir)
+		assert.Contains(t, out, "\nmails ")
+		assert.Contains(t, out, "\norders ")
+	}
+	refused()
+	both()
+	x, err := executor.Open(dir, executor.Config{Logger: slog.New(slog.DiscardHandler), ControlSocket: true})
+	require.NoError(t, err)
+	refused()
+	both()
+	require.NoError(t, x.Stop(t.Context()))
+
+	empty := filepath.Join(t.TempDir(), "empty.strand")
+	x, err = executor.Open(empty, executor.Config{Logger: slog.New(slog.DiscardHandler), ControlSocket: true})
+	require.NoError(t, err)
+	_, errs, status := strand(t, "", "job", empty, "", "ann")
+	assert.Equal(t, noClear, status)
+	assert.Contains(t, errs, "the name of the queue is empty")
+	require.NoError(t, x.Stop(t.Context()))
+}
+
 // The job that waits for an id goes on with what comes back to it on a stopped journal, as in a process that runs:
 // it is due now, with all of its retries, and not halted. Jobs of other ids wait on.
 func TestMorgueAtRestBeginsAnew(t *testing.T) {

@@ -169,6 +169,9 @@ func (l *taskList) end(s *sum) {
 
 func job(ctx context.Context, c *call) error {
 	queue, id := c.Args().Get(1), c.Args().Get(2)
+	if queue == "" { // which would be all of them
+		return errNoName
+	}
 	return c.folds(ctx, queue, 0, func(folds *folds) error {
 		folds.id = id
 		found, newest := 0, (*float64)(nil)

@@ -175,6 +175,8 @@ func (c *call) chosen() (*chosen, error) {
 		return s, usage("the morgue knows list, requeue and delete, not %q; to list one queue: strand morgue DIR list QUEUE", s.verb)
 	case c.program.Look != nil && s.verb != "list":
 		return s, usage("to %s what is dead is for the node that owns its partition: its dashboard does it, or Morgue of that partition's executor", s.verb)
+	case c.Args().Len() > 2 && s.queue == "":
+		return s, errNoName
 	case s.verb == "delete" && len(s.ids) == 0 && !c.Bool("all"):
 		return s, usage("delete is for good: name a queue and its ids, or say -all")
 	}
