@@ -280,6 +280,12 @@ func (s *site) meant(ctx context.Context, o *order) (string, error) {
 	case o.Scope == "selected":
 		return plural(len(o.Picks), "job", "jobs") + of, nil
 	}
+	return s.listed(ctx, o, of)
+}
+
+// listed is what is meant of a list: all of it, or what matches. The figure of a list may count others: those of
+// parked jobs leave out what is paused, and those of failed ones have what is halted, due or runs.
+func (s *site) listed(ctx context.Context, o *order, of string) (string, error) {
 	info, err := s.info(ctx, o.Queue)
 	if err != nil {
 		return "", err
@@ -289,21 +295,32 @@ func (s *site) meant(ctx context.Context, o *order) (string, error) {
 	if t.Name == morgue {
 		one, many = "dead payload", "dead payloads"
 	}
-	all := plural(t.Count(info), one, many) + of + t.those
-	if o.Scope != "filtered" {
+	of += t.those
+	all, whole := plural(t.Count(info), one, many)+of, o.Scope != "filtered"
+	if t.Name == "parked" || t.Name == "retrying" {
+		all = "the " + many + of
+	} else if whole {
 		return "all " + all, nil
 	}
 	p := queuePage{list: o.list}
 	p.Limit, p.Whole = inspect.MaxListLimit, true
-	switch err := s.fill(ctx, &p, time.Now()); {
-	case errors.Is(err, context.DeadlineExceeded): // a person may go on without the number
-		return "what matches the filter, of " + all, nil
-	case err != nil:
+	err = s.fill(ctx, &p, time.Now())
+	n, late := len(p.Jobs)+len(p.Dead), errors.Is(err, context.DeadlineExceeded) // a person may go on without the number
+	switch {
+	case err != nil && !late:
 		return "", err
+	case whole && (late || n == 0 && p.Next != ""):
+		return "all " + many + of, nil
+	case whole && p.Next != "":
+		return "all " + many + of + ", of which there are at least " + number(n) + ",", nil
+	case whole:
+		return "all " + plural(n, one, many) + of, nil
+	case late:
+		return "what matches the filter, of " + all, nil
 	}
 	least := ""
 	if p.Next != "" {
 		least = "at least "
 	}
-	return least + plural(len(p.Jobs)+len(p.Dead), one+" that matches", many+" that match") + " the filter, of " + all, nil
+	return least + plural(n, one+" that matches", many+" that match") + " the filter, of " + all, nil
 }

@@ -176,7 +176,7 @@ func TestWhatCantBeTakenBackIsAskedFirst(t *testing.T) {
 			"verb=requeue&queue=q&tab=morgue&scope=filtered&prefix=dead":                         "Put 3 dead payloads that match the filter, of 3 dead payloads of q back?",
 			"verb=requeue&queue=q&tab=morgue&scope=filtered&prefix=dead-00001":                   "Put 1 dead payload that matches the filter, of 3 dead payloads of q back?",
 			"verb=requeue&queue=q&tab=morgue&scope=filtered&prefix=none":                         "Put 0 dead payloads that match the filter, of 3 dead payloads of q back?",
-			"verb=run&queue=q&tab=retrying&scope=filtered&prefix=failed-00001":                   "Run 1 job that matches the filter, of 3 jobs of q that retry now?",
+			"verb=run&queue=q&tab=retrying&scope=filtered&prefix=failed-00001":                   "Run 1 job that matches the filter, of the jobs of q that retry now?",
 			"verb=delete-dead&queue=q&scope=id&id=dead-00001":                                    "Delete the dead payload of this id for good?",
 			"verb=delete-failed&queue=q&tab=retrying&scope=all":                                  "Delete all 3 jobs of q that retry for good?",
 			"verb=cancel&queue=q&tab=waiting&scope=selected&sel=:failed-00001&sel=:failed-00002": "Cancel 2 jobs of q?",
@@ -203,6 +203,43 @@ func TestWhatCantBeTakenBackIsAskedFirst(t *testing.T) {
 		require.Contains(t, a.text, `name="sel" value=":failed-00001"`)
 		values.Set("sel", ":failed-00001")
 		require.Contains(t, s.post(values), "1 payload deleted.")
+		require.NoError(t, x.Stop(t.Context()))
+	})
+}
+
+// The question before an action on a whole list has the number of what the action would take, also where the figure
+// above the list counts others: ids that are paused are parked, and what is halted does not retry.
+func TestTheQuestionCountsWhatIsMeant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{Workers: 4})
+		q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
+		for _, id := range []string{"a", "b", "c"} {
+			enqueue(t, q, id, "", executor.In(time.Hour))
+		}
+		halts := queue(t, x, "halts", func(_ context.Context, job executor.Job[string]) error { return errBoom },
+			executor.QueueConfig[string]{MaxRetries: -1, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}})
+		enqueue(t, halts, "h", "")
+		require.NoError(t, x.Start(t.Context()))
+		synctest.Wait()
+		s := writable(t, x)
+		asked := func(query string) string {
+			return regexp.MustCompile(`<h1>(.*)</h1>`).FindStringSubmatch(s.do(http.MethodPost, "do?"+query, nil).text)[1]
+		}
+		require.Equal(t, "Delete all 0 jobs of q that are parked for good?", asked("verb=delete&queue=q&tab=parked&scope=all"))
+		_, err := x.Inspect().Pause(t.Context(), inspect.SelectIDs("q", "a", "b"))
+		require.NoError(t, err)
+		require.Equal(t, "Delete all 2 jobs of q that are parked for good?", asked("verb=delete&queue=q&tab=parked&scope=all"))
+		require.Equal(t, "Delete 1 job that matches the filter, of the jobs of q that are parked for good?",
+			asked("verb=delete&queue=q&tab=parked&scope=filtered&prefix=a"))
+		require.Equal(t, "Send all 0 jobs of halts that retry to the morgue?", asked("verb=kill-failed&queue=halts&tab=retrying&scope=all"))
+		require.Contains(t, s.post(url.Values{"confirm": {"yes"}}, "verb", "delete", "queue", "q", "tab", "parked", "scope", "all"), "2 payloads deleted.")
+		for i := range inspect.MaxListLimit + 1 {
+			id := fmt.Sprintf("p%04d", i)
+			enqueue(t, q, id, "", executor.In(time.Hour))
+		}
+		_, err = x.Inspect().Pause(t.Context(), inspect.SelectPrefix("q", "p"))
+		require.NoError(t, err)
+		require.Equal(t, "Delete all jobs of q that are parked, of which there are at least 1\u202f000, for good?", asked("verb=delete&queue=q&tab=parked&scope=all"))
 		require.NoError(t, x.Stop(t.Context()))
 	})
 }
