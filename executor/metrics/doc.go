@@ -66,6 +66,9 @@
 //	  strand.journal.held        gauge      bytes of entries in memory
 //	  strand.commit.age          gauge      how long the disk has been at its commit
 //
+// While the executor has failed, or its shards do not answer within two seconds, strand.healthy is
+// all that Observe has, and why is told to [go.opentelemetry.io/otel.Handle].
+//
 // With Prometheus dots become underscores, and units and _total are put behind them.
 //
 // A call that enqueues is timed from where middlewares stand. One that is refused before

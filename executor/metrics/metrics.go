@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -225,11 +226,11 @@ func queueFigures() []figure[inspect.QueueStats] {
 
 func executorFigures(x *executor.Executor) []figure[inspect.Stats] {
 	type stats = inspect.Stats
-	return []figure[stats]{
+	return []figure[stats]{ // the first one is there without stats
+		{name: "strand.healthy", unit: "", what: "0 when something keeps the executor from its work.", of: func(*stats) float64 { return oneIf(x.Err() == nil) }},
 		{name: "strand.workers", unit: "{worker}", what: "Workers.", of: func(s *stats) float64 { return float64(s.Workers) }},
 		{name: "strand.workers.busy", unit: "{worker}", what: "Workers that run a handler.", of: func(s *stats) float64 { return float64(s.Busy) }},
 		{name: "strand.workers.stuck", unit: "{worker}", what: "Workers whose handlers go on after their time.", of: func(s *stats) float64 { return float64(s.Stuck) }},
-		{name: "strand.healthy", unit: "", what: "0 when something keeps the executor from its work.", of: func(*stats) float64 { return oneIf(x.Err() == nil) }},
 		{name: "strand.paused", unit: "", what: "1 while a person has paused the executor.", of: func(s *stats) float64 { return oneIf(s.Paused) }},
 		{name: "strand.backlog", unit: "By", what: "Of payloads that are not over; 0 without a limit.", of: func(s *stats) float64 { return float64(s.Backlog.Bytes) }},
 		{name: "strand.backlog.waiting", unit: "{call}", what: "Calls that wait for room.", of: func(s *stats) float64 { return float64(s.Backlog.Waiting) }},
@@ -274,13 +275,21 @@ func (o *observation) instruments() error {
 	return errors.Join(errs...)
 }
 
-// collect is called by the provider.
+// silence is how long a collection waits for the shards, so that it is over before who collects gives up.
+const silence = 2 * time.Second
+
+// collect is called by the provider. Whether the executor is healthy is said above all when it does not
+// answer. With an error some readers send nothing at all, also of others, so that is told elsewhere.
 func (o *observation) collect(ctx context.Context, to metric.Observer) error {
+	ctx, cancel := context.WithTimeout(ctx, silence)
+	defer cancel()
 	s, err := o.x.Stats(ctx)
 	if errors.Is(err, executor.ErrClosed) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("metrics: %w", err)
+		observe(to, o.ofAll[:1], &s, o.m.with())
+		o.m.safely(func() { otel.Handle(fmt.Errorf("metrics: figures are missing: %w", err)) })
+		return nil
 	}
 	observe(to, o.ofAll, &s, o.m.with())
 	for i := range s.Queues {

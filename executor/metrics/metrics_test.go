@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -22,6 +24,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/metrics"
+	"github.com/strandjobs/strand/journal"
 )
 
 var errBoom = errors.New("boom")
@@ -393,6 +396,43 @@ func TestWithoutEvents(t *testing.T) {
 		r.stop()
 		require.Empty(t, r.figures())
 	})
+}
+
+// An executor that has failed says that it is not healthy, and is no reason to send nothing of others: a reader gets
+// no error, and the handler of errors hears why all else is missing.
+func TestFiguresOfWhatHasFailed(t *testing.T) {
+	defer otel.SetErrorHandler(otel.GetErrorHandler())
+	var errs []error
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { errs = append(errs, err) }))
+	disk, broken, failed := new(journal.Memory), errors.New("the disk does not answer"), make(chan error, 1)
+	reader := metric.NewManualReader()
+	m, err := metrics.New(metrics.Config{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)),
+		Attributes: []attribute.KeyValue{attribute.String("node", "1")}})
+	require.NoError(t, err)
+	x, err := executor.OpenLog("memory", func(cfg journal.Config) (*journal.Log, error) { return journal.OpenMemory(disk, cfg) },
+		executor.Config{Advanced: executor.Advanced{MemoryBudget: 1}, Workers: 1, OnFatal: func(err error) { failed <- err }})
+	require.NoError(t, err)
+	require.NoError(t, m.Observe(x))
+	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[int]) error { return nil }, executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	for i := range 500 {
+		_, err := q.Enqueue(t.Context(), strconv.Itoa(i), i)
+		require.NoError(t, err)
+	}
+	_, err = q.Pending(t.Context(), "250") // what was read last stays: not one of the first
+	require.NoError(t, err)
+	r := &rig{t: t, reader: reader}
+	require.InDelta(t, 1, r.figures()["strand.healthy"], 0)
+	disk.FailReads(broken)
+	require.NoError(t, x.Start(t.Context()))
+	require.ErrorIs(t, <-failed, broken)
+	got := r.figures()
+	require.Contains(t, got, "strand.healthy")
+	require.InDelta(t, 0, got["strand.healthy"], 0)
+	require.NotContains(t, got, "strand.workers")
+	require.Len(t, errs, 1)
+	require.ErrorIs(t, errs[0], executor.ErrFailed)
+	require.ErrorIs(t, x.Stop(t.Context()), broken)
 }
 
 // lookup returns a queue of bytes; a nil one refuses all.
