@@ -97,9 +97,10 @@ type Inspector interface {
 
 	// LockedKeys lists keys that [executor.Locks] of any queue, or people, have locked: in
 	// order, from the first key behind after ("" for the first page), up to limit of them, as in
-	// [JobQuery]. It also returns how many more there are. It does not know the keys of a
-	// Locks.Service. While the keys are gone through, jobs with Locks wait: about 1 ms for
-	// 30,000. It returns ErrInvalidQuery, and ErrClosed when a Stop has ended.
+	// [JobQuery]. It also returns how many more there are. Of a cluster, a key is there once for
+	// each partition that has it, on one page, which may be longer by that. It does not know the
+	// keys of a Locks.Service. While the keys are gone through, jobs with Locks wait: about 1 ms
+	// for 30,000. It returns ErrInvalidQuery, and ErrClosed when a Stop has ended.
 	LockedKeys(after string, limit int) (page []KeyLockStatus, more int, err error)
 
 	// Leases lists the keys of [executor.Unique] that jobs have or wait for, as LockedKeys does

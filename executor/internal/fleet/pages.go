@@ -110,7 +110,8 @@ func (in *Inspector) inOrder(ctx context.Context, q *Question) (p inspect.JobPag
 	return p, nil
 }
 
-// keys is one page of those of all partitions. A key may be there more than once, as it is one of each.
+// keys is one page of those of all partitions. A key may be there more than once, as it is one of each: a page has
+// all of it, also beyond its limit, because the next one begins behind it.
 func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) string) (page []S, more int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -122,8 +123,11 @@ func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) st
 		page, more = append(page, of(a)...), more+a.More
 	}
 	slices.SortStableFunc(page, func(a, b S) int { return strings.Compare(key(a), key(b)) })
-	page, more = first(page, q.Limit, more)
-	return page, more, err
+	n := min(len(page), cmp.Or(q.Limit, inspect.DefaultListLimit))
+	for n < len(page) && key(page[n]) == key(page[n-1]) {
+		n++
+	}
+	return page[:n], more + len(page) - n, err
 }
 
 func (in *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
