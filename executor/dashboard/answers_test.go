@@ -3,7 +3,9 @@ package dashboard_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +54,31 @@ func TestAPI_NothingWasToBeDone(t *testing.T) {
 	s.affects(1, "schedule", `{"verb": "resume-schedule", "schedule": "s"}`)
 	require.Contains(t, s.post(nil, "verb", "resume", "queue", "q", "scope", "all"), "it was so before")
 	require.NoError(t, c.Stop(t.Context()))
+}
+
+// TestAPI_AScheduleThatGoesOn keeps its outstanding ticks when somebody resumes it to be sure.
+func TestAPI_AScheduleThatGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := open(t, executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}})
+		var ran atomic.Int64
+		ticks := queue(t, x, "ticks", func(context.Context, executor.Job[string]) error { ran.Add(1); return nil }, executor.QueueConfig[string]{})
+		enqueue(t, queue(t, x, "q", nil, executor.QueueConfig[string]{}), "in the way", "", executor.In(time.Hour))
+		c, err := cron.New(x, cron.Config{Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		require.NoError(t, cron.Add(t.Context(), c, cron.Schedule[string]{Name: "s", Spec: "* * * * *", Missed: cron.MissedAll,
+			Queue: ticks, Payload: func(time.Time) string { return "" }}))
+		require.NoError(t, x.Start(t.Context()))
+		require.NoError(t, c.Start())
+		time.Sleep(3*time.Minute + time.Second)
+		s := mount(t, x, dashboard.Config{Authorize: dashboard.Insecure, Crons: []*cron.Cron{c}})
+		require.Zero(t, ran.Load())
+		s.affects(0, "schedule", `{"verb": "resume-schedule", "schedule": "s"}`)
+		s.affects(1, "payload", `{"verb": "delete", "scope": "all", "queue": "q"}`)
+		time.Sleep(20 * time.Second)
+		require.EqualValues(t, 3, ran.Load())
+		require.NoError(t, c.Stop(t.Context()))
+		require.NoError(t, x.Stop(t.Context()))
+	})
 }
 
 // TestWhatHasStopped lists nothing, by no address; while it stops, people look at it.

@@ -117,12 +117,14 @@ func schedule(ctx context.Context, b *board, o *order) (int, error) {
 		return 0, problem{http.StatusNotFound, fmt.Sprintf("there is no Cron %d in Config.Crons", o.Index)}
 	}
 	c := b.cfg.Crons[o.Index]
-	paused := slices.ContainsFunc(c.List(), func(e cron.Entry) bool { return e.Name == o.Name && e.Paused })
-	switch o.Verb {
-	case PauseSchedule:
-		return one(c.Pause(ctx, o.Name), !paused)
-	case ResumeSchedule:
-		return one(c.Resume(ctx, o.Name), paused)
+	goesOn := slices.ContainsFunc(c.List(), func(e cron.Entry) bool { return e.Name == o.Name && !e.Paused })
+	switch {
+	case o.Verb == PauseSchedule:
+		return one(c.Pause(ctx, o.Name), goesOn)
+	case o.Verb == ResumeSchedule && goesOn: // to resume it all the same would drop its outstanding ticks
+		return 0, nil
+	case o.Verb == ResumeSchedule:
+		return one(c.Resume(ctx, o.Name), true)
 	}
 	_, err := c.TriggerNow(ctx, o.Name)
 	return one(err, true)
