@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/shard"
@@ -98,32 +99,37 @@ func (w *Walk) step(ctx context.Context, s, n int) error {
 }
 
 // takeAll hands on what a visit has found, with their ids. Those whose payload has ended since
-// then are looked at once more: there the shard itself says what they are called.
+// then are looked at once more, where the shard itself says what they are called: before any is
+// taken, as a page that goes on behind the last one taken needs them in the order of their places.
 func (w *Walk) takeAll(ctx context.Context, s int, found []shard.View) error {
 	var lost []shard.Cursor
 	for i := range found {
 		v := &found[i]
-		if v.ID == "" {
-			id, _, err := v.First.PeekID()
-			if err != nil {
-				return w.q.in.Border(err)
-			}
-			v.ID = string(id)
+		if v.ID != "" {
+			continue
 		}
-		if v.ID == "" {
+		id, _, err := v.First.PeekID()
+		if err != nil {
+			return w.q.in.Border(err)
+		}
+		if v.ID = string(id); v.ID == "" {
 			lost = append(lost, v.Cursor)
-		} else if err := w.take(s, v); err != nil {
+		}
+	}
+	if len(lost) > 0 {
+		again := &visit{Walk: w}
+		if err := w.q.Shards.All[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
+			return w.q.in.Border(err)
+		}
+		found = append(slices.DeleteFunc(found, func(v shard.View) bool { return v.ID == "" }), again.found...)
+		slices.SortFunc(found, func(a, b shard.View) int { return cmp.Compare(a.Cursor, b.Cursor) })
+	}
+	for i := range found {
+		if err := w.take(s, &found[i]); err != nil {
 			return err
 		}
 	}
-	if len(lost) == 0 {
-		return nil
-	}
-	again := &visit{Walk: w}
-	if err := w.q.Shards.All[s].Do(ctx, func(c *shard.Core) { again.look(c, lost) }); err != nil {
-		return w.q.in.Border(err)
-	}
-	return w.takeAll(ctx, s, again.found)
+	return nil
 }
 
 // visit is what happens on a shard. It belongs to the shard until it is over, and to
