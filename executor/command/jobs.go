@@ -36,8 +36,8 @@ func jobs(ctx context.Context, c *call) error {
 }
 
 func jobsLive(ctx context.Context, c *call) error {
-	queues, err := c.of(ctx, c.String("queue"))
-	if err != nil {
+	queues, silent, err := c.of(ctx, c.String("queue"))
+	if err = cmp.Or(err, silent); err != nil {
 		return err
 	}
 	list, s := c.tasks("job", c.limit()), &sum{}
@@ -197,7 +197,7 @@ func job(ctx context.Context, c *call) error {
 
 func jobLive(ctx context.Context, c *call) error {
 	one := control.One{Queue: c.Args().Get(1), ID: c.Args().Get(2)}
-	queues, err := c.of(ctx, one.Queue)
+	queues, silent, err := c.of(ctx, one.Queue)
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func jobLive(ctx context.Context, c *call) error {
 		c.aside(queues)
 		return nil
 	case !registered:
-		return noJob(one.Queue, one.ID, nil)
+		return cmp.Or(silent, noJob(one.Queue, one.ID, nil))
 	}
 	e, err := control.Call[inspect.Explanation](ctx, c.client, control.VerbExplain, one)
 	return cmp.Or(err, noJob(one.Queue, one.ID, e.Newest))

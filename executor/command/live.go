@@ -90,11 +90,15 @@ func onlyLive(_ context.Context, c *call) error {
 	return fmt.Errorf("strand %s asks a process, and %w: %s", c.Name, errNotRunning, dir)
 }
 
-// of returns the queues with a name, or all if there is none.
-func (c *call) of(ctx context.Context, queue string) (list []inspect.QueueStats, err error) {
+// of returns the queues with a name, or all if there is none. silent is why of these only the names, and what is
+// in the morgue, is known.
+func (c *call) of(ctx context.Context, queue string) (list []inspect.QueueStats, silent, err error) {
 	s, err := control.Call[control.Health](ctx, c.client, control.VerbStatus, control.None{})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if s.Silent != "" {
+		silent = fmt.Errorf("the shards do not say how the queues are: %s", s.Silent)
 	}
 	var names []string
 	for _, q := range s.Queues {
@@ -102,7 +106,7 @@ func (c *call) of(ctx context.Context, queue string) (list []inspect.QueueStats,
 			list = append(list, q)
 		}
 	}
-	return list, known(names, queue)
+	return list, silent, known(names, queue)
 }
 
 // aside tells which queues the process has not registered: it knows only how much they
@@ -135,11 +139,15 @@ func statusLive(ctx context.Context, c *call) error {
 		}
 		return nil
 	}
+	backlog := brief.Count(s.Total().Payloads, "payload", "payloads")
+	if s.Silent != "" {
+		backlog = "not known"
+	}
 	c.facts("EXECUTOR", [][2]string{
 		{"trouble", cmp.Or(tame(s.Trouble), "none")},
 		{"paused", yesNo[s.Paused]},
 		{"workers", fmt.Sprintf("%d: %d busy, %d stuck", s.Workers, s.Busy, s.Stuck)},
-		{"backlog", brief.Count(s.Total().Payloads, "payload", "payloads")},
+		{"backlog", backlog},
 		{"commit", "under way for " + brief.Span(s.Journal.CommitAge)},
 	})
 	if s.Silent != "" {

@@ -148,6 +148,38 @@ func TestBusy(t *testing.T) {
 	others.Wait()
 }
 
+// While the shards do not answer, nothing is said of how much there is: no count that nobody has made.
+func TestSilentShards(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "used.strand")
+	pid, _ := startChild(t, dir)
+	l, err := control.Listen(dir)
+	require.NoError(t, err)
+	s := &control.Server{Hello: control.Hello{PID: pid}, Looks: map[string]control.Handler{
+		control.VerbStatus: control.Verb(func(context.Context, control.None) (control.Health, error) {
+			queues := []inspect.QueueStats{{Name: "idle", Registered: true}, {Name: "old"}, {Name: "older", Dead: 1}}
+			return control.Health{Stats: inspect.Stats{Workers: 7, Queues: queues}, Silent: "context deadline exceeded"}, nil
+		}),
+		control.VerbJobs: control.Verb(func(context.Context, inspect.JobQuery) (control.Jobs, error) { return control.Jobs{}, nil }),
+		control.VerbDead: control.Verb(func(context.Context, control.DeadQuery) (control.DeadLetters, error) {
+			return control.DeadLetters{Dead: []inspect.DeadPayload{{PayloadInfo: inspect.PayloadInfo{Position: 1}, Queue: "older", ID: "a"}}}, nil
+		}),
+	}}
+	s.Serve(l)
+	defer s.Close()
+	out := must(t, "", "status", dir)
+	assert.Regexp(t, `(?m)^workers +7: 0 busy, 0 stuck$`, out)
+	assert.Regexp(t, `(?m)^backlog +not known$`, out)
+	for _, args := range [][]string{{"jobs", dir}, {"job", dir, "old", "a"}} {
+		out, errs, status := strand(t, "", args...)
+		assert.Equal(t, noClear, status, args)
+		assert.Empty(t, out, args)
+		assert.Contains(t, errs, "the shards do not say how the queues are: context deadline exceeded", args)
+		assert.NotContains(t, errs, "has no job", args)
+	}
+	assert.Contains(t, must(t, "", "morgue", dir, "list", "older"), "older  a ")
+	assert.Contains(t, must(t, "", "job", dir, "older", "a"), "in the morgue")
+}
+
 // Who may not ask hears that, with the path, and not that there is nobody.
 func TestNoPermission(t *testing.T) {
 	dir := office(t)

@@ -104,7 +104,7 @@ func morgue(ctx context.Context, c *call) error {
 
 func morgueLive(ctx context.Context, c *call) error {
 	s, wrong := c.chosen()
-	queues, err := c.of(ctx, s.queue)
+	queues, _, err := c.of(ctx, s.queue)
 	if err = cmp.Or(err, wrong); err != nil {
 		return err
 	}
