@@ -54,7 +54,9 @@ func jobsLive(ctx context.Context, c *call) error {
 			}
 		}
 	}
-	s.Runs = max(s.Runs, list.rows) // they came meanwhile
+	if s.Runs = max(s.Runs, list.rows); list.rows < list.limit { // all of them: others came meanwhile, or have ended
+		s.Runs = list.rows
+	}
 	list.end(s)
 	c.aside(queues)
 	return nil

@@ -139,15 +139,12 @@ func statusLive(ctx context.Context, c *call) error {
 		}
 		return nil
 	}
-	backlog := brief.Count(s.Total().Payloads, "payload", "payloads")
-	if s.Silent != "" {
-		backlog = "not known"
-	}
 	c.facts("EXECUTOR", [][2]string{
 		{"trouble", cmp.Or(tame(s.Trouble), "none")},
 		{"paused", yesNo[s.Paused]},
 		{"workers", fmt.Sprintf("%d: %d busy, %d stuck", s.Workers, s.Busy, s.Stuck)},
-		{"backlog", backlog},
+		{"backlog", map[bool]string{false: brief.Count(s.Total().Payloads, "payload", "payloads"),
+			true: "not known"}[s.Silent != ""]},
 		{"commit", "under way for " + brief.Span(s.Journal.CommitAge)},
 	})
 	if s.Silent != "" {
@@ -186,6 +183,9 @@ func runningLive(ctx context.Context, c *call) error {
 		for _, r := range list.Running {
 			c.row("running", r)
 		}
+		if list.More > 0 {
+			c.row("more", struct{ Workers int }{list.More})
+		}
 		return nil
 	}
 	t := c.table("", "WORKER", "QUEUE", "ID", "ATTEMPT", "FOR", "POSITION", "PAYLOADS", "SAYS").begin()
@@ -195,6 +195,9 @@ func runningLive(ctx context.Context, c *call) error {
 			t.row(nil, strconv.Itoa(r.Worker), show([]byte(r.Queue)), show([]byte(j.ID)), strconv.Itoa(j.Attempt), age, fmt.Sprint(j.Position),
 				strconv.Itoa(j.Payloads), said)
 			age, said = "", "-" // with the first job of a worker
+		}
+		if r.More > 0 {
+			t.row(nil, "", "", fmt.Sprintf("+%d", r.More)) // more jobs of the worker
 		}
 	}
 	t.end()

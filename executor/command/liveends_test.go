@@ -180,6 +180,42 @@ func TestSilentShards(t *testing.T) {
 	assert.Contains(t, must(t, "", "job", dir, "older", "a"), "in the morgue")
 }
 
+// A list says of what it leaves out how much that is: not of jobs that have ended while it was made, nor in JSON of nothing.
+func TestWhatAListLeavesOut(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "used.strand")
+	pid, _ := startChild(t, dir)
+	l, err := control.Listen(dir)
+	require.NoError(t, err)
+	s := &control.Server{Hello: control.Hello{PID: pid}, Looks: map[string]control.Handler{
+		control.VerbStatus: control.Verb(func(context.Context, control.None) (control.Health, error) {
+			return control.Health{Stats: inspect.Stats{Queues: []inspect.QueueStats{{Name: "q", Registered: true, Jobs: 5}}}}, nil
+		}),
+		control.VerbJobs: control.Verb(func(_ context.Context, q inspect.JobQuery) (page control.Jobs, _ error) {
+			for range min(q.Limit, 3) {
+				page.Jobs = append(page.Jobs, control.Job{JobInfo: inspect.JobInfo{Queue: "q", ID: "a", State: inspect.JobReady}})
+			}
+			if len(q.States) == 1 { // those that are halted
+				page.Jobs = nil
+			}
+			return page, nil
+		}),
+		control.VerbRunning: control.Verb(func(context.Context, inspect.RunningQuery) (inspect.RunningList, error) {
+			return inspect.RunningList{Running: []inspect.Running{{Queue: "q", Worker: 4, Jobs: []inspect.RunningJob{{ID: "a"}}, More: 7}}, More: 3}, nil
+		}),
+	}}
+	s.Serve(l)
+	defer s.Close()
+	out := must(t, "", "jobs", dir, "-limit", "0")
+	assert.NotContains(t, out, "not shown")
+	assert.Contains(t, out, "\n3 jobs\n")
+	out = must(t, "", "jobs", dir, "-limit", "2")
+	assert.Contains(t, out, "\n3 more are not shown; -limit 0 shows all\n5 jobs\n")
+	out = must(t, "", "running", dir)
+	assert.Regexp(t, `(?m)^ +\+7 *$`, out)
+	assert.Contains(t, out, "\n4 workers at work\n3 of them are not shown\n")
+	assert.Contains(t, must(t, "", "running", dir, "-json"), "\n"+`{"type":"more","workers":3}`+"\n")
+}
+
 // Who may not ask hears that, with the path, and not that there is nobody.
 func TestNoPermission(t *testing.T) {
 	dir := office(t)
