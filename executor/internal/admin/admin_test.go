@@ -83,6 +83,25 @@ func TestWhatIsReadIsWhatWasWritten(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
+// A duration is written without loss, and read so: also the longest one, which means for ever.
+func TestEveryDurationIsReadAsItWasWritten(t *testing.T) {
+	for _, d := range []time.Duration{0, 1, -1, time.Second - 1, -time.Second - 1, 200*24*time.Hour + 1, math.MaxInt64, math.MaxInt64 - 1, math.MinInt64, math.MinInt64 + 1} {
+		text, err := admin.Encode(inner{Age: d})
+		require.NoError(t, err)
+		var got inner
+		require.NoError(t, admin.Decode(text, &got), string(text))
+		require.Equal(t, d, got.Age, string(text))
+	}
+	for text, want := range map[string]time.Duration{"1e3": 1000 * time.Second, "0.0000000015": 2, "0.29999999999999998": 300 * time.Millisecond, "-0": 0} {
+		var r request
+		require.NoError(t, admin.Read([]byte(`{"for_seconds": `+text+`}`), &r))
+		require.Equal(t, want, r.For, text)
+	}
+	for _, text := range []string{"9223372036.854775808", "-9223372036.854775809", "9223372037", "1e10"} {
+		require.ErrorContains(t, admin.Read([]byte(`{"for_seconds": `+text+`}`), new(request)), "beyond", text)
+	}
+}
+
 type request struct {
 	Queue string `wire:",must"`
 	On    bool   `wire:",must"`

@@ -127,9 +127,16 @@ func (d decoder) value(text json.RawMessage, name string, f field, to reflect.Va
 	return nil
 }
 
+// readSeconds reads what appendSeconds wrote without loss: a float64 has whole nanoseconds for a hundred days, and at
+// the end of all durations it would be one that is none.
 func readSeconds(text json.RawMessage, to reflect.Value) error {
+	_, digits, _ := strings.Cut(string(text), ".")
+	if d, err := time.ParseDuration(string(text) + "s"); err == nil && len(digits) <= 9 {
+		to.SetInt(int64(d))
+		return nil
+	}
 	seconds, err := strconv.ParseFloat(string(text), 64)
-	if err == nil && math.Abs(seconds) > math.MaxInt64/1e9 {
+	if err == nil && math.Abs(seconds) >= math.MaxInt64/1e9 {
 		return errors.New("that is beyond what a duration can be")
 	}
 	to.SetInt(int64(math.Round(seconds * float64(time.Second))))
