@@ -122,20 +122,22 @@ func (o *outbox) withdraw(c *outCall) (until time.Time, pending bool) {
 }
 
 // waiting returns the calls of a flush whose callers wait, and until when an attempt that begins now
-// has to be committed: at the first of their deadlines, or after most, if that is earlier.
+// has to be committed: at the first of their deadlines, or after most, if that is earlier. A deadline that is over
+// while its context goes on is by a clock that was set: the others of the flush don't wait for that one.
 func (o *outbox) waiting(calls []*outCall, most time.Duration) (left []*outCall, until time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.until = time.Now().Add(most)
+	now := time.Now()
 	for _, c := range calls {
 		if c.ctx.Err() != nil { // and has seen an earlier until
 			continue
 		}
 		left = append(left, c)
-		if d, ok := c.ctx.Deadline(); ok && d.Before(o.until) {
-			o.until = d
+		if d, ok := c.ctx.Deadline(); ok && d.After(now) {
+			most = min(most, d.Sub(now))
 		}
 	}
+	o.until = now.Add(most) // also where a deadline is by the time of day
 	return left, o.until
 }
 
@@ -179,7 +181,7 @@ func (o *outbox) insert(calls []*outCall) ([]*outCall, error) {
 			o.n.notifier.hint(f.partitions)
 			return f.calls, nil
 		case errors.Is(err, errLate):
-			f.most *= 2
+			f.most = max(f.most, min(2*f.most, longestDoubt))
 		case refusedForGood(err) && !f.asked:
 			err = translated(err)
 			if errors.Is(err, format.ErrFull) {
