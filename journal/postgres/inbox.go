@@ -37,8 +37,9 @@ const deeds = "deeds"
 // what was acknowledged before they called is ahead of them, whoever enqueued it.
 type taker struct {
 	p      *partition
-	orders map[string]string // of queues: what their payloads are in order within
-	names  []string          // of them
+	orders map[string]string // of queues, by all of their names: what their payloads are in order within
+	queues map[string]string // by these names, what they are called now
+	names  []string          // all of them
 	offset int64             // of the source that stands for the inbox
 	wake   chan struct{}     // holds a token
 	looked time.Time         // for unknown queues
@@ -85,20 +86,17 @@ var errTakerClosed = errors.New("postgres: the partition is not served any longe
 
 func newTaker(p *partition) (t *taker, err error) {
 	t = &taker{p: p, orders: map[string]string{"": deeds}, wake: make(chan struct{}, 1), next: newPass()}
-	stats, err := p.x.Stats(p.ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range stats.Queues {
-		if !q.Registered {
-			continue
-		}
-		t.orders[q.Name] = "queue " + q.Name
-		if lanes := cluster.Lanes(p.x, q.Name); lanes != "" {
-			t.orders[q.Name] = "lanes " + lanes
+	queues, lanes := cluster.Names(p.x)
+	for name, queue := range queues {
+		switch {
+		case name == "" || !validText(name): // the server has none
+		case lanes[queue] != "":
+			t.orders[name] = "lanes " + lanes[queue]
+		default:
+			t.orders[name] = "queue " + queue
 		}
 	}
-	t.names = slices.Sorted(maps.Keys(t.orders))
+	t.queues, t.names = queues, slices.Sorted(maps.Keys(t.orders))
 	return t, nil
 }
 

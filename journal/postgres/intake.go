@@ -81,7 +81,7 @@ func (t *taker) take(g group) error {
 	}
 	var receipts []executor.Receipt
 	options := append(g.conditions, executor.FromSource(inboxSource, offset), cluster.Relayed(g.staged))
-	q, err := t.p.x.Lookup(g.rows[0].queue)
+	q, err := t.p.x.Lookup(t.queues[g.rows[0].queue])
 	if err == nil {
 		receipts, err = q.EnqueueMany(t.p.ctx, g.items, options...)
 	}
