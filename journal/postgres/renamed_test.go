@@ -68,3 +68,47 @@ func TestFormerNamesInTheInbox(t *testing.T) {
 	c.well(next)
 	require.Zero(t, c.rows(next))
 }
+
+// A partition that was with a node of an earlier build for a while, which has made the old name anew, is served again by
+// one that has the new name: what waits and is dead under both is joined.
+func TestAPartitionThatGoesBackToAnEarlierBuild(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	ran := make(chan int, 10)
+	ctx := within(t, time.Minute)
+	life := func(payload int, name string, former ...string) (*testNode, *executor.Caller[int, int]) {
+		n, q := c.renamed(ran, name, former...)
+		require.NoError(t, n.front.Start(t.Context()))
+		c.serving(n)
+		_, err := n.front.Inspect().Act(ctx, "pause", inspect.SelectIDs(name, "a", "dead"), "")
+		require.NoError(t, err)
+		for _, id := range []string{"a", "dead"} {
+			_, err := q.Enqueue(ctx, id, payload)
+			require.NoError(t, err)
+		}
+		is(t, 1)(n.front.Inspect().Act(ctx, "cancel", inspect.SelectIDs(name, "dead"), "enough"))
+		return n, q
+	}
+	for payload, name := range []string{"new", "old", "new", "old"} {
+		var former []string
+		if name == "new" {
+			former = []string{"old"}
+		}
+		n, _ := life(payload+1, name, former...)
+		require.NoError(t, n.front.Stop(ctx))
+	}
+	n, q := life(5, "new", "old")
+	figures, err := q.Stats(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int{5, 5}, []int{figures.Payloads, figures.Dead})
+	is(t, 1)(n.front.Inspect().Act(ctx, "resume", inspect.SelectIDs("new", "a"), ""))
+	for want := range 5 {
+		require.Equal(t, want+1, <-ran)
+	}
+	require.NoError(t, n.front.Stop(ctx))
+	n, _ = c.renamed(ran, "old")
+	require.NoError(t, n.front.Start(t.Context()))
+	c.serving(n)
+	require.Empty(t, ran, "the old name has nothing")
+	c.well(n)
+}
