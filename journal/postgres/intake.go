@@ -71,7 +71,7 @@ func (r inRow) read() (g group, err error) {
 // conditions is answered, and so is over whatever they come to.
 func (t *taker) take(g group) error {
 	if g.rows[0].calls[0] > txVersion {
-		return t.hear(g.rows[0], g.items[0].Payload)
+		return t.hear(g.rows[0], g.items[0])
 	}
 	offset := t.offset + 1
 	numbers := make([]int64, len(g.rows))
