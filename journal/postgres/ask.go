@@ -25,6 +25,9 @@ const (
 	// if no hint comes.
 	firstLook   = 2 * time.Millisecond
 	longestLook = time.Second
+	// lookEach is how long nobody looks after a look, for each answer that it was for: what the server has with it,
+	// and more. A hint that comes sooner waits, for hintEvery at most.
+	lookEach = 20 * time.Microsecond
 	// answerTime is how long an owner has to say what it has accepted. One that dies does not.
 	answerTime  = time.Second
 	recallTime  = 500 * time.Millisecond // that a call takes longer than its context to find out
@@ -271,25 +274,40 @@ func (s *asking) wait(ctx context.Context, token pgtype.UUID) (answer, error) {
 
 // run looks for answers while somebody waits.
 func (s *asking) run() {
-	for pause := firstLook; s.look(); pause = min(2*pause, longestLook) {
-		select {
-		case <-s.wake:
+	for pause, count := firstLook, s.look(); count > 0; pause, count = min(2*pause, longestLook), s.look() {
+		if s.rest(pause, count) {
 			pause = firstLook
-		case <-time.After(pause):
-		case <-s.n.base.Done():
 		}
 	}
 }
 
-// look hands out the answers that are there, unless nobody waits. What a server in trouble does not say comes later.
-func (s *asking) look() bool {
+// rest waits for a hint, no longer than most, and reports whether one came. After a look for many the next one waits
+// also with a hint, so that it finds more.
+func (s *asking) rest(most time.Duration, count int) (hint bool) {
+	soonest := time.After(min(time.Duration(count)*lookEach, hintEvery))
+	select {
+	case <-s.wake:
+		hint = true
+	case <-time.After(most):
+	case <-s.n.base.Done():
+	}
+	select {
+	case <-soonest:
+	case <-s.n.base.Done():
+	}
+	return hint
+}
+
+// look hands out the answers that are there, and returns for how many it has looked; 0: nobody waits. What a server in
+// trouble does not say comes later.
+func (s *asking) look() (count int) {
 	s.mu.Lock()
 	tokens := slices.Collect(maps.Keys(s.waiting))
 	busy := len(tokens) > 0 && s.n.base.Err() == nil
 	s.busy = busy
 	s.mu.Unlock()
 	if !busy {
-		return false
+		return 0
 	}
 	sent := time.Now()
 	err := onConnection(s.n.base, s.n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
@@ -300,7 +318,7 @@ func (s *asking) look() bool {
 		return err
 	})
 	s.n.outbox.trouble.note(sent, err)
-	return true
+	return len(tokens)
 }
 
 // found is called with a call that was decided.
