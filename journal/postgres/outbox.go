@@ -116,7 +116,7 @@ func (o *outbox) withdraw(c *outCall) (until time.Time, pending bool) {
 	defer o.mu.Unlock()
 	i := slices.Index(o.pending, c)
 	if i >= 0 {
-		o.pending = append(o.pending[:i:i], o.pending[i+1:]...)
+		o.pending = slices.Delete(o.pending, i, i+1)
 	}
 	return o.until, i >= 0
 }
@@ -141,20 +141,23 @@ func (o *outbox) waiting(calls []*outCall, most time.Duration) (left []*outCall,
 	return left, o.until
 }
 
+// next returns the calls of the next flush; none: nothing is pending any longer.
+func (o *outbox) next() []*outCall {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	count := flushable(o.pending)
+	calls := slices.Clone(o.pending[:count])
+	o.pending = slices.Delete(o.pending, 0, count) // what was taken is kept by nobody else
+	if count == 0 {
+		o.busy, o.pending = false, nil
+		close(o.quiet)
+	}
+	return calls
+}
+
 // flush writes what is pending until there is nothing.
 func (o *outbox) flush() {
-	for {
-		o.mu.Lock()
-		count := flushable(o.pending)
-		calls := o.pending[:count:count]
-		o.pending = o.pending[count:]
-		if count == 0 {
-			o.busy, o.pending = false, nil
-			close(o.quiet)
-			o.mu.Unlock()
-			return
-		}
-		o.mu.Unlock()
+	for calls := o.next(); len(calls) > 0; calls = o.next() {
 		calls, err := o.insert(calls)
 		if errors.Is(err, executor.ErrUnknown) { // nor will it be accepted after that is said
 			time.Sleep(time.Until(o.until))
