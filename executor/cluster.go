@@ -94,15 +94,27 @@ func (a asked) Stats(ctx context.Context) (inspect.Stats, error) { return a.insp
 // Home tells processes apart.
 func (a asked) Home() uint64 { return maphash.String(cmp.Or(a.front, a.Executor).seed, "") }
 
-func (a asked) Lanes(queue string) string {
-	if q := a.queues.named(queue); q != nil {
-		return q.sharedLanes
+func (a asked) Names() (queues, lanes map[string]string) {
+	queues, lanes = make(map[string]string), make(map[string]string)
+	for _, r := range *a.queues.routes.Load() { // in the order in which they were registered, as for takeOver
+		lanes[r.queue.Name] = r.queue.sharedLanes
+		for _, former := range r.queue.renamedFrom {
+			queues[former] = cmp.Or(queues[former], r.queue.Name)
+		}
 	}
-	return ""
+	for name := range lanes {
+		queues[name] = name
+	}
+	return queues, lanes
 }
 
+// Queue returns a queue, also by a name that it had before: who asks may be of an earlier build.
 func (a asked) Queue(name string) (fleet.Queue, error) {
 	t, err := a.Executor.Lookup(name)
+	if err != nil {
+		queues, _ := a.Names()
+		t, err = a.Executor.Lookup(cmp.Or(queues[name], name))
+	}
 	return askedQueue{t}, err
 }
 

@@ -229,7 +229,8 @@ func (q *queue) takeOver() error {
 			}
 			return fmt.Errorf("RenamedFrom of queue %q: %w", q.Name, err)
 		}
-		if entries+dead > 0 && own+ownDead > 0 && !q.Supersedes { // there the newest counts, wherever it was
+		// Under MergeSupersede the newest counts, wherever it was. A partition may have been with an earlier build in between.
+		if entries+dead > 0 && own+ownDead > 0 && !q.Supersedes && q.x.front == nil {
 			return fmt.Errorf("%w: queue %q has %d payloads and %d dead ones in the journal, and so has its former name %q: %d and %d; register both until one of them has none",
 				ErrConfig, q.Name, own, ownDead, former, entries, dead)
 		}

@@ -108,7 +108,9 @@ type QueueConfig[T any] struct {
 	// payloads, waiting or dead. Default nil.
 	//
 	// A program that goes back to an old name has to have the new one here. Without it, it
-	// knows nothing of what was done under the new name, until it goes forward again.
+	// knows nothing of what was done under the new name, until it goes forward again. A node of a cluster
+	// that is of such a build may have a partition in between: there the payloads of both names are joined, in
+	// the order of their positions.
 	RenamedFrom []string
 }
 

@@ -139,5 +139,8 @@ func Answer(ctx context.Context, part *executor.Executor, question []byte) (answ
 	return answer, cmp.Or(err, unsaid)
 }
 
-// Lanes returns what QueueConfig.Conditions.SharedLanes says of a queue; "": its order is its own.
-func Lanes(part *executor.Executor, queue string) string { return backdoor.Part(part).Lanes(queue) }
+// Names returns the queues of a partition by all of their names, also those of QueueConfig.RenamedFrom that no other
+// one has, and what SharedLanes of its Conditions says of each queue; "": its order is its own.
+func Names(part *executor.Executor) (queues, lanes map[string]string) {
+	return backdoor.Part(part).Names()
+}

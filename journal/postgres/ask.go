@@ -25,10 +25,15 @@ const (
 	// if no hint comes.
 	firstLook   = 2 * time.Millisecond
 	longestLook = time.Second
+	// lookEach is how long nobody looks after a look, for each answer that it was for: what the server has with it,
+	// and more. A hint that comes sooner waits, for hintEvery at most.
+	lookEach = 20 * time.Microsecond
 	// answerTime is how long an owner has to say what it has accepted. One that dies does not.
 	answerTime  = time.Second
 	recallTime  = 500 * time.Millisecond // that a call takes longer than its context to find out
 	longestWait = 10 * time.Minute       // of an owner for a payload, before its caller has to ask again
+	// withinKey is where a question says how long its caller waits, if that is known.
+	withinKey = "within"
 )
 
 // answer is what the owner of a partition says of a call with conditions, or to a question.
@@ -144,9 +149,9 @@ func (p *partition) gone(err error) bool {
 // errOlder is the answer to a question as earlier versions had it.
 var errOlder = errors.New("postgres: the node that asks is of an earlier version than the owner of the partition: deploy the new one there, too")
 
-// hear has those who ask on other nodes hear of an answer, unless the ownership ends before. Who waits for a payload
-// may have gone: if not, he asks again after a while.
-func (t *taker) hear(row inRow, question []byte) error {
+// hear has those who ask on other nodes hear of an answer, unless the ownership ends before. Who waits for a payload, or
+// looks, may have gone: if not, he asks again after a while.
+func (t *taker) hear(row inRow, question item) error {
 	ours := false
 	err := t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, t.p.n.texts["hear"], t.p.number, t.p.epoch(), row.number, row.token).Scan(&ours)
@@ -155,11 +160,15 @@ func (t *taker) hear(row inRow, question []byte) error {
 		return err
 	}
 	t.answering.Go(func() {
-		ctx, cancel := context.WithTimeout(t.p.ctx, t.p.n.longestWait)
+		longest := t.p.n.longestWait
+		if d, err := time.ParseDuration(question.Metadata[withinKey]); err == nil && d > 0 {
+			longest = min(longest, d)
+		}
+		ctx, cancel := context.WithTimeout(t.p.ctx, longest)
 		defer cancel()
 		result, err := []byte(nil), errOlder
 		if row.calls[0] == questionVersion {
-			result, err = cluster.Answer(ctx, t.p.x, question)
+			result, err = cluster.Answer(ctx, t.p.x, question.Payload)
 		}
 		a := answerOf(nil, err)
 		a.Result, a.Lost = result, err != nil && (t.p.gone(err) || ctx.Err() != nil)
@@ -172,11 +181,20 @@ func (t *taker) hear(row inRow, question []byte) error {
 	return nil
 }
 
+// questionOf is the row of a question. With a deadline the owner is not at it for longer than its caller waits, unless it
+// changes something, which is done to its end. A deadline that is over is by another clock than ctx.
+func questionOf(ctx context.Context, question []byte, changes bool) []byte {
+	it := item{Payload: question}
+	if d, ok := ctx.Deadline(); ok && !changes {
+		it.Metadata = map[string]string{withinKey: time.Until(d).String()}
+	}
+	return rowOf([]byte{questionVersion}, nil, encodeCall([]item{it}))
+}
+
 // ask has the owner of a partition answer a question behind what was enqueued before for a queue, or for all: here, or
 // through the inbox. See cluster.Cluster.
 func (s *asking) ask(ctx context.Context, number int, queue string, question []byte, again bool) ([]byte, error) {
 	_, handler := ctx.Value(partitionKey{}).(*partition)
-	row := map[place][]byte{{number, queue}: rowOf([]byte{questionVersion}, nil, encodeCall([]item{{Payload: question}}))}
 	asked := false
 	unknown := func(err error) error {
 		if asked && !errors.Is(err, executor.ErrUnknown) {
@@ -199,7 +217,8 @@ func (s *asking) ask(ctx context.Context, number int, queue string, question []b
 			}
 			asked = true
 		}
-		token, err := s.n.outbox.put(ctx, row, true)
+		row := questionOf(ctx, question, !again && queue == "") // a Do waits for what it enqueues
+		token, err := s.n.outbox.put(ctx, map[place][]byte{{number, queue}: row}, true)
 		if err != nil {
 			return nil, unknown(err)
 		}
@@ -255,25 +274,40 @@ func (s *asking) wait(ctx context.Context, token pgtype.UUID) (answer, error) {
 
 // run looks for answers while somebody waits.
 func (s *asking) run() {
-	for pause := firstLook; s.look(); pause = min(2*pause, longestLook) {
-		select {
-		case <-s.wake:
+	for pause, count := firstLook, s.look(); count > 0; pause, count = min(2*pause, longestLook), s.look() {
+		if s.rest(pause, count) {
 			pause = firstLook
-		case <-time.After(pause):
-		case <-s.n.base.Done():
 		}
 	}
 }
 
-// look hands out the answers that are there, unless nobody waits. What a server in trouble does not say comes later.
-func (s *asking) look() bool {
+// rest waits for a hint, no longer than most, and reports whether one came. After a look for many the next one waits
+// also with a hint, so that it finds more.
+func (s *asking) rest(most time.Duration, count int) (hint bool) {
+	soonest := time.After(min(time.Duration(count)*lookEach, hintEvery))
+	select {
+	case <-s.wake:
+		hint = true
+	case <-time.After(most):
+	case <-s.n.base.Done():
+	}
+	select {
+	case <-soonest:
+	case <-s.n.base.Done():
+	}
+	return hint
+}
+
+// look hands out the answers that are there, and returns for how many it has looked; 0: nobody waits. What a server in
+// trouble does not say comes later.
+func (s *asking) look() (count int) {
 	s.mu.Lock()
 	tokens := slices.Collect(maps.Keys(s.waiting))
 	busy := len(tokens) > 0 && s.n.base.Err() == nil
 	s.busy = busy
 	s.mu.Unlock()
 	if !busy {
-		return false
+		return 0
 	}
 	sent := time.Now()
 	err := onConnection(s.n.base, s.n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
@@ -284,7 +318,7 @@ func (s *asking) look() bool {
 		return err
 	})
 	s.n.outbox.trouble.note(sent, err)
-	return true
+	return len(tokens)
 }
 
 // found is called with a call that was decided.

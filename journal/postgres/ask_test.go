@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -200,6 +201,39 @@ func TestConditionsWhileOwnersDie(t *testing.T) {
 	close(over)
 	owners.Wait()
 	c.await(want)
+}
+
+// After a look for many a hint that comes soon waits for more; one who waits alone waits for nothing else.
+func TestALookForManyRests(t *testing.T) {
+	for name, c := range map[string]struct {
+		hint, most time.Duration
+		count      int
+		rests      time.Duration
+	}{
+		"nothing comes":            {0, 100 * time.Millisecond, 1, 100 * time.Millisecond},
+		"a hint for one":           {time.Millisecond, 100 * time.Millisecond, 1, time.Millisecond},
+		"a hint for many":          {time.Millisecond, 100 * time.Millisecond, 1000, 20 * time.Millisecond},
+		"a late hint for many":     {30 * time.Millisecond, 100 * time.Millisecond, 1000, 30 * time.Millisecond},
+		"a hint for very many":     {time.Millisecond, 100 * time.Millisecond, 1_000_000, hintEvery},
+		"nothing for very many":    {0, firstLook, 1_000_000, hintEvery},
+		"the node ends while they": {-1, 100 * time.Millisecond, 1_000_000, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				s := asking{n: &Node{base: ctx}, wake: make(chan struct{}, 1)}
+				if c.hint > 0 {
+					time.AfterFunc(c.hint, func() { poke(s.wake) })
+				} else if c.hint < 0 {
+					cancel()
+				}
+				began := time.Now()
+				require.Equal(t, c.hint > 0, s.rest(c.most, c.count))
+				require.Equal(t, c.rests, time.Since(began))
+			})
+		})
+	}
 }
 
 // An error that an owner answers with is the same where it is heard, and one of an owner of an earlier

@@ -102,10 +102,13 @@
 //   - In a deploy nodes of the old build may own what the new one enqueues. What comes for a queue that
 //     they do not have waits there, in order: Err, [Stats] and the log tell of it. What their codec
 //     refuses fails, and is retried: give the queue retries for as long as a deploy takes.
+//   - What comes under a former name of a queue, see RenamedFrom, is taken in under its name, in order. An owner of
+//     the old build runs what comes under the old name, and leaves what has come under the new one to the next owner
+//     that knows it: so ids of such a queue are in order once no node has the old name.
 //   - What the owner refuses although the caller's node did not, as a middleware or the key
 //     functions of locks and limits may, stays in the inbox, as does a row for a queue that the
 //     owner does not have: see [PartitionStats]. Neither keeps others waiting, but for the later rows
-//     of a queue that is not registered.
+//     of a queue that is not registered. The next owner tries the last thousand of them again, out of their order.
 //
 // # Set-up
 //

@@ -37,14 +37,17 @@ const deeds = "deeds"
 // what was acknowledged before they called is ahead of them, whoever enqueued it.
 type taker struct {
 	p      *partition
-	orders map[string]string // of queues: what their payloads are in order within
-	names  []string          // of them
+	orders map[string]string // of queues, by all of their names: what their payloads are in order within
+	queues map[string]string // by these names, what they are called now
+	names  []string          // all of them
 	offset int64             // of the source that stands for the inbox
 	wake   chan struct{}     // holds a token
 	looked time.Time         // for unknown queues
 
-	mark  mark         // what is to be the floor
-	floor atomic.Int64 // what a pass takes in has a number above it: nothing else may come
+	mark  mark            // what is to be the floor
+	floor atomic.Int64    // what a pass takes in has a number above it: nothing else may come
+	held  map[string]bool // orders whose rows have waited for room in the last pass: above low, and not the floor
+	low   int64
 
 	trouble   trouble        // with passes
 	answering sync.WaitGroup // those who find answers to questions
@@ -85,21 +88,18 @@ var errTakerClosed = errors.New("postgres: the partition is not served any longe
 
 func newTaker(p *partition) (t *taker, err error) {
 	t = &taker{p: p, orders: map[string]string{"": deeds}, wake: make(chan struct{}, 1), next: newPass()}
-	stats, err := p.x.Stats(p.ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, q := range stats.Queues {
-		if !q.Registered {
-			continue
-		}
-		t.orders[q.Name] = "queue " + q.Name
-		if lanes := cluster.Lanes(p.x, q.Name); lanes != "" {
-			t.orders[q.Name] = "lanes " + lanes
+	queues, lanes := cluster.Names(p.x)
+	for name, queue := range queues {
+		switch {
+		case name == "" || !validText(name): // the server has none
+		case lanes[queue] != "":
+			t.orders[name] = "lanes " + lanes[queue]
+		default:
+			t.orders[name] = "queue " + queue
 		}
 	}
-	t.names = slices.Sorted(maps.Keys(t.orders))
-	return t, nil
+	t.queues, t.names = queues, slices.Sorted(maps.Keys(t.orders))
+	return t, t.exec(p.n.texts["reconsider"], p.number, p.epoch())
 }
 
 // gate waits for a pass that begins from now on. The error is why rows of the order wait, or
@@ -189,44 +189,65 @@ func (t *taker) waited(most time.Duration) bool {
 	return true
 }
 
-// pass takes in what is there, page by page. With all of it in the log, what is up to a mark is out of
-// the way of the next pass.
+// pass takes in what is there. With all of it in the log, what is up to a mark is out of the way of the next pass, which
+// does not step over what waits for room either, but for who waits for that.
 func (t *taker) pass(p *pass) error {
 	if time.Since(t.looked) > unknownEvery {
-		t.looked = time.Now()
+		t.looked, t.low = time.Now(), 0
 		t.floor.Store(0) // a person may have set refused to null
 		if err := t.tellUnknown(); err != nil {
 			return err
 		}
 	}
-	first, after := page{}, t.floor.Load()
+	floor := t.floor.Load()
+	held, err := t.takeAfter(p, t.low, func(order string) bool { return t.held[order] })
+	if err != nil {
+		return err
+	}
+	first, err := t.takeAfter(p, floor, func(string) bool { return true })
+	if err != nil || p.blocked[deeds] != nil { // what was taken apart is above the floor
+		return err
+	}
+	if len(t.held) == 0 {
+		t.low = floor
+	}
+	t.held = make(map[string]bool)
+	for order := range p.blocked {
+		t.held[order] = true
+	}
+	first.last = cmp.Or(first.last, held.last)
+	t.raise(first)
+	return nil
+}
+
+// takeAfter takes in the rows of some orders that come after a number, page by page, and returns the first one.
+func (t *taker) takeAfter(p *pass, after int64, of func(order string) bool) (first page, err error) {
 	for {
-		queues := slices.DeleteFunc(slices.Clone(t.names), func(name string) bool { return p.blocked[t.orders[name]] != nil })
+		queues := slices.DeleteFunc(slices.Clone(t.names), func(name string) bool { return p.blocked[t.orders[name]] != nil || !of(t.orders[name]) })
+		if len(queues) == 0 {
+			return first, nil
+		}
 		next, err := t.page(after, first.last, queues)
 		if err != nil {
-			return err
+			return first, err
 		}
 		if first.begun == 0 {
 			first = next
 		}
 		if len(next.rows) == 0 {
-			break
+			return first, nil
 		}
 		after = next.rows[len(next.rows)-1].number
 		for rest, n := next.rows, 0; len(rest) > 0; rest = rest[n:] {
 			n = untilDeed(rest)
 			if err := t.takePage(p, rest[:n]); err != nil {
-				return err
+				return first, err
 			}
 		}
 		if after >= *first.last {
-			break
+			return first, nil
 		}
 	}
-	if len(p.blocked) == 0 {
-		t.raise(first)
-	}
-	return nil
 }
 
 // untilDeed is how many rows come before the next deed that has rows of a queue ahead of it: it is to find their payloads.
@@ -389,8 +410,8 @@ func (t *taker) page(after int64, last *int64, queues []string) (p page, err err
 // So rows up to the mark are there, or never will be, once all transactions before that one have ended.
 type mark struct{ number, begun int64 }
 
-// raise is called when all that the first page of a pass had to show is in the log. Without a floor each
-// pass would step over all that was taken in since the oldest snapshot in the database.
+// raise is called when all that the first page of a pass had to show is in the log, or held. Without a floor each
+// pass would step over all that was taken in since the oldest snapshot in the database, or waits.
 func (t *taker) raise(first page) {
 	if first.ended >= t.mark.begun {
 		t.floor.Store(max(t.floor.Load(), t.mark.number))

@@ -71,7 +71,7 @@ func (r inRow) read() (g group, err error) {
 // conditions is answered, and so is over whatever they come to.
 func (t *taker) take(g group) error {
 	if g.rows[0].calls[0] > txVersion {
-		return t.hear(g.rows[0], g.items[0].Payload)
+		return t.hear(g.rows[0], g.items[0])
 	}
 	offset := t.offset + 1
 	numbers := make([]int64, len(g.rows))
@@ -81,7 +81,7 @@ func (t *taker) take(g group) error {
 	}
 	var receipts []executor.Receipt
 	options := append(g.conditions, executor.FromSource(inboxSource, offset), cluster.Relayed(g.staged))
-	q, err := t.p.x.Lookup(g.rows[0].queue)
+	q, err := t.p.x.Lookup(t.queues[g.rows[0].queue])
 	if err == nil {
 		receipts, err = q.EnqueueMany(t.p.ctx, g.items, options...)
 	}

@@ -249,6 +249,55 @@ func TestAFlushWhoseCallersHaveGone(t *testing.T) {
 	}
 }
 
+// early is a context whose deadline is over by the time of day, and which goes on: it was given without a monotonic
+// reading, and the clock was set forward.
+type early struct {
+	context.Context
+	deadline time.Time
+}
+
+func (e early) Deadline() (time.Time, bool) { return e.deadline, true }
+
+// A caller whose deadline is over while its context goes on holds up neither its own flush nor what comes after it.
+func TestADeadlineThatIsOverHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
+	n := c.node(c.url)
+	for i, deadline := range []time.Time{{}, time.Unix(1, 0), time.Now().Add(-time.Minute)} {
+		_, err := n.q.Enqueue(early{within(t, 20*time.Second), deadline}, "a", 2*i+1)
+		require.NoError(t, err)
+		_, err = n.q.Enqueue(within(t, 20*time.Second), "a", 2*i+2)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 6, c.rows(n))
+}
+
+// The first deadline that is ahead is that of the flush.
+func TestTheFirstDeadlineIsThatOfTheFlush(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		calls := func(deadlines ...time.Duration) (all []*outCall) {
+			for _, d := range deadlines {
+				all = append(all, &outCall{ctx: early{t.Context(), now.Add(d).Round(0)}})
+			}
+			return all
+		}
+		for _, c := range []struct {
+			calls []*outCall
+			until time.Duration
+		}{
+			{calls(), time.Minute},
+			{calls(time.Hour, time.Second, 2*time.Second), time.Second},
+			{calls(-time.Hour, time.Hour, 0), time.Minute},
+			{calls(-1, 3*time.Second), 3 * time.Second},
+		} {
+			left, until := new(outbox).waiting(c.calls, time.Minute)
+			require.Len(t, left, len(c.calls))
+			require.Equal(t, c.until, until.Sub(now))
+		}
+	})
+}
+
 // A node learns the time of a server whose clock is set back, or far ahead, from its next answer.
 func TestTheServersClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

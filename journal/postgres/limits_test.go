@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -112,6 +114,33 @@ func TestAnAbandonedCallIsDropped(t *testing.T) {
 	require.NoError(t, <-first)
 	require.NoError(t, <-last)
 	require.Equal(t, 2, c.rows(n))
+}
+
+// What a flush has taken is nobody else's, while there is always something pending.
+func TestTheOutboxKeepsNoCallThatItHasWritten(t *testing.T) {
+	o := &outbox{busy: true, quiet: make(chan struct{})}
+	put := func() weak.Pointer[outCall] {
+		c := &outCall{size: flushBytes}
+		o.pending = append(o.pending, c)
+		return weak.Make(c)
+	}
+	first, gone, second := put(), put(), put()
+	_, pending := o.withdraw(gone.Value())
+	require.True(t, pending)
+	require.Equal(t, []*outCall{first.Value()}, o.next())
+	runtime.GC()
+	require.Nil(t, first.Value())
+	require.Nil(t, gone.Value())
+	require.NotNil(t, second.Value())
+	require.Len(t, o.next(), 1)
+	runtime.GC()
+	require.Nil(t, second.Value())
+	third := put()
+	require.Len(t, o.next(), 1)
+	require.Empty(t, o.next())
+	runtime.GC()
+	require.Nil(t, third.Value())
+	<-o.quiet
 }
 
 // Leases of before the server's clock was set back by a day do not last a day, and one that may

@@ -116,43 +116,48 @@ func (o *outbox) withdraw(c *outCall) (until time.Time, pending bool) {
 	defer o.mu.Unlock()
 	i := slices.Index(o.pending, c)
 	if i >= 0 {
-		o.pending = append(o.pending[:i:i], o.pending[i+1:]...)
+		o.pending = slices.Delete(o.pending, i, i+1)
 	}
 	return o.until, i >= 0
 }
 
 // waiting returns the calls of a flush whose callers wait, and until when an attempt that begins now
-// has to be committed: at the first of their deadlines, or after most, if that is earlier.
+// has to be committed: at the first of their deadlines, or after most, if that is earlier. A deadline that is over
+// while its context goes on is by a clock that was set: the others of the flush don't wait for that one.
 func (o *outbox) waiting(calls []*outCall, most time.Duration) (left []*outCall, until time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.until = time.Now().Add(most)
+	now := time.Now()
 	for _, c := range calls {
 		if c.ctx.Err() != nil { // and has seen an earlier until
 			continue
 		}
 		left = append(left, c)
-		if d, ok := c.ctx.Deadline(); ok && d.Before(o.until) {
-			o.until = d
+		if d, ok := c.ctx.Deadline(); ok && d.After(now) {
+			most = min(most, d.Sub(now))
 		}
 	}
+	o.until = now.Add(most) // also where a deadline is by the time of day
 	return left, o.until
+}
+
+// next returns the calls of the next flush; none: nothing is pending any longer.
+func (o *outbox) next() []*outCall {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	count := flushable(o.pending)
+	calls := slices.Clone(o.pending[:count])
+	o.pending = slices.Delete(o.pending, 0, count) // what was taken is kept by nobody else
+	if count == 0 {
+		o.busy, o.pending = false, nil
+		close(o.quiet)
+	}
+	return calls
 }
 
 // flush writes what is pending until there is nothing.
 func (o *outbox) flush() {
-	for {
-		o.mu.Lock()
-		count := flushable(o.pending)
-		calls := o.pending[:count:count]
-		o.pending = o.pending[count:]
-		if count == 0 {
-			o.busy, o.pending = false, nil
-			close(o.quiet)
-			o.mu.Unlock()
-			return
-		}
-		o.mu.Unlock()
+	for calls := o.next(); len(calls) > 0; calls = o.next() {
 		calls, err := o.insert(calls)
 		if errors.Is(err, executor.ErrUnknown) { // nor will it be accepted after that is said
 			time.Sleep(time.Until(o.until))
@@ -179,7 +184,7 @@ func (o *outbox) insert(calls []*outCall) ([]*outCall, error) {
 			o.n.notifier.hint(f.partitions)
 			return f.calls, nil
 		case errors.Is(err, errLate):
-			f.most *= 2
+			f.most = max(f.most, min(2*f.most, longestDoubt))
 		case refusedForGood(err) && !f.asked:
 			err = translated(err)
 			if errors.Is(err, format.ErrFull) {

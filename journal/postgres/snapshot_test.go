@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -164,6 +165,69 @@ func TestTheFloorWaitsForWhoIsLate(t *testing.T) {
 	c.await(want)
 	enqueue(20)
 	require.Eventually(t, func() bool { enqueue(1); return floor() > 0 }, time.Minute, time.Millisecond)
+}
+
+// What waits for room is in nobody's way: the floor of the others is above it. It is taken in when there is room, in its
+// order, and so is what was late.
+func TestTheFloorIsAboveWhatWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Start(t) // nobody else's transactions
+	c := newCluster(t, server.URL(), 1, time.Hour)
+	goOn := make(chan struct{})
+	full := func(n *testNode) *executor.Queue[int] {
+		q, err := executor.Handle(n.front, "full", func(ctx context.Context, job executor.Job[int]) error {
+			<-goOn
+			c.note(job.ID, job.Payload, job.Position)
+			return nil
+		}, executor.QueueConfig[int]{MaxBacklog: executor.BacklogLimit{Payloads: 50}})
+		require.NoError(t, err)
+		return q
+	}
+	n, caller := c.node(c.url), c.node(c.url)
+	full(n)
+	producer := full(caller)
+	require.NoError(t, n.front.Start(t.Context()))
+	c.serving(n)
+	want := make(map[string]int)
+	enqueue := func(q *executor.Queue[int], id string) {
+		want[id]++
+		_, err := q.Enqueue(t.Context(), id, want[id])
+		require.NoError(t, err)
+	}
+	for range 600 { // more than a page
+		enqueue(producer, "held")
+	}
+	last := func() (number int64) {
+		require.NoError(t, n.pool.QueryRow(t.Context(), in(c.schema, "SELECT max(number) FROM {schema}.inbox WHERE queue = 'full'")).Scan(&number))
+		return number
+	}
+	require.Greater(t, c.rows(n), 512)
+	before := last()
+	require.Eventually(t, func() bool {
+		enqueue(caller.q, "a")
+		return n.owned(0).taker.floor.Load() >= before
+	}, time.Minute, time.Millisecond)
+
+	tx, err := connect(t, c.url).Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, EnqueueTx(t.Context(), tx, producer, "late", 1))
+	for range 100 {
+		enqueue(producer, "held")
+		enqueue(caller.q, "a")
+	}
+	require.Less(t, n.owned(0).taker.floor.Load(), last())
+	require.NoError(t, tx.Commit(t.Context()))
+	want["late"] = 1
+	require.Eventually(t, func() bool {
+		enqueue(caller.q, "a")
+		return n.owned(0).taker.floor.Load() >= last()
+	}, time.Minute, time.Millisecond)
+	close(goOn)
+	c.await(want)
+	require.Eventually(t, func() bool { return c.rows(n) == 0 }, time.Minute, time.Millisecond)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.Zero(t, c.repeats)
 }
 
 // A transaction that is open for too long is in Err, in the log and in Stats, each with who has it and what

@@ -230,3 +230,41 @@ func TestAWaitIsAskedForAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 }
+
+// An owner is at a question for no longer than its caller waits: what people look at again and again, and give up, does
+// not add up there.
+func TestAnOwnerLeavesThoseWhoseTimeIsOver(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	owner, other := c.node(c.url), c.node(c.url)
+	handler := func(context.Context, executor.Job[int]) (int, error) { return 1, nil }
+	sum(t, owner, handler)
+	q := sum(t, other, handler)
+	require.NoError(t, owner.front.Start(context.Background()))
+	c.serving(owner)
+	r := other.put(t, "a", 1, executor.In(time.Hour))
+	for name, call := range map[string]func(context.Context) error{
+		"Wait": func(ctx context.Context) error { return other.q.Wait(ctx, r) },
+		"Do":   func(ctx context.Context) error { _, err := q.Do(ctx, "b", 1, executor.In(time.Hour)); return err },
+		"Do with a key": func(ctx context.Context) error {
+			_, err := q.Do(ctx, "c", 1, executor.In(time.Hour), executor.IdempotencyKey("c"))
+			return err
+		},
+	} {
+		heard := func() (count int) {
+			require.NoError(t, owner.pool.QueryRow(t.Context(), in(c.schema, `SELECT count(*) FROM {schema}.taken WHERE answer LIKE '{"Epoch"%'`)).Scan(&count))
+			return count
+		}
+		for wait, seen := time.Second, false; !seen; wait *= 2 { // until its owner has begun before it is over
+			done := make(chan error, 1)
+			go func() { done <- call(within(t, wait)) }()
+			for len(done) == 0 {
+				seen = seen || heard() == 1
+				time.Sleep(time.Millisecond)
+			}
+			require.ErrorIs(t, <-done, context.DeadlineExceeded, name)
+		}
+		require.Eventually(t, func() bool { return heard() == 0 }, 10*time.Second, time.Millisecond, name)
+	}
+	require.NoError(t, owner.front.Stop(within(t, time.Minute)))
+}

@@ -116,8 +116,8 @@ type Part interface {
 	SetSourceOffset(ctx context.Context, name string, offset int64) error
 	DeleteSourceOffset(ctx context.Context, name string) error
 	Queue(name string) (Queue, error)
-	Lanes(queue string) string // that it shares; "": none
-	Home() uint64              // the process that it is in, whose workers are for all partitions there
+	Names() (queues, lanes map[string]string) // see cluster.Names
+	Home() uint64                             // the process that it is in, whose workers are for all partitions there
 }
 
 // Queue is a queue of a [Part]. Enqueue accepts a payload and waits for its end, and Wait waits for that
