@@ -19,6 +19,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -310,6 +311,14 @@ func TestWhatIsAskedAgain(t *testing.T) {
 		c.gone.Store(true)
 		require.NoError(t, call(), name)
 	}
+}
+
+// A question that panics ends nobody's process.
+func TestQuestionThatPanics(t *testing.T) {
+	question, err := fleet.Encode(&fleet.Question{Do: "Jobs"})
+	require.NoError(t, err)
+	_, err = cluster.Answer(t.Context(), nil, question)
+	require.ErrorAs(t, err, new(*executor.PanicError))
 }
 
 // Paused says what it knew last when it can't ask, and an error of the program's own is no owner that has gone.
