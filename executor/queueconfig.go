@@ -99,7 +99,8 @@ type QueueConfig[T any] struct {
 	// RenamedFrom are names that the queue had before. When the queue is registered, it
 	// takes over, for good, the jobs and dead letters that the journal has under one of
 	// them. A name that the journal does not know, and the queue's own, are skipped, so all
-	// names can stay in the configuration.
+	// names can stay in the configuration, unless another queue is to have one of them now:
+	// registered after this one, it is refused with ErrConfig.
 	//
 	// Pauses and locks move along, and the kept slots of sequences that this queue uses as
 	// well. Keys of [IdempotencyKey] stay with the old name. Under MergeSupersede the newest
