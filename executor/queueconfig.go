@@ -363,7 +363,8 @@ func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {
 // it, and the log has at most a line a minute.
 type Retention struct {
 	// Age is how long a dead letter is kept after it died; it may be deleted up to a
-	// 64th of Age later. At least a second. Default, and below zero: without end.
+	// 64th of Age later. That the wall clock is set forward while the process runs makes it
+	// no older. At least a second. Default, and below zero: without end.
 	Age time.Duration
 
 	// Count is how many dead letters are kept. When there are more, those that were
