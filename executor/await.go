@@ -311,7 +311,7 @@ func (c *Caller[T, R]) doElsewhere(ctx context.Context, id string, payload T, op
 		return result, err
 	}
 	it := items[0]
-	q := fleet.Question{Do: "do", Payload: it.Payload, Score: it.Score, Metadata: it.Metadata, Conditions: conditions}
+	q := fleet.Question{Do: "do", Payload: it.Payload, Score: it.Score, Scored: it.Score != nil, Metadata: it.Metadata, Conditions: conditions}
 	if !it.Due.IsZero() {
 		q.Delay = max(time.Until(it.Due), 1)
 	}

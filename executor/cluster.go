@@ -140,6 +140,9 @@ func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a
 	entries := borrowEntries(1)
 	defer giveBackEntries(entries)
 	it := &submit.Item{ID: id, Payload: q.Payload, Score: q.Score, Metadata: q.Metadata}
+	if q.Scored && q.Score == nil {
+		it.Score = new(float64)
+	}
 	if q.Delay > 0 {
 		it.Due = time.Unix(0, t.q.Crew.Now()).Add(q.Delay)
 	}

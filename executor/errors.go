@@ -128,15 +128,17 @@ func (e *PanicError) Error() string {
 }
 
 // Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
+func (e *PanicError) Unwrap() (err error) {
+	if e != nil { // as a handler with a bug returns it
+		err, _ = e.Value.(error)
+	}
 	return err
 }
 
 func init() {
 	guard.Panicked = func(value any, stack string) error { return &PanicError{value, stack} }
 	guard.StackOf = func(err error) (stack string, panicked bool) {
-		if p, panicked := err.(*PanicError); panicked {
+		if p, _ := err.(*PanicError); p != nil {
 			return p.Stack, true
 		}
 		return "", false

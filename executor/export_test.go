@@ -93,6 +93,9 @@ func (x *Executor) WaitAndQuit(queue string, f func()) {
 // SetClock has what is accepted from now on get its time from another clock.
 func (x *Executor) SetClock(now func() time.Time) { x.clock = now }
 
+// SetClocks has all queues that are registered from now on have another clock.
+func (x *Executor) SetClocks(now func() time.Time) { x.clock, x.wall = now, now }
+
 // SetKeyClock has idempotency keys age by another clock, as they do over a log of several processes.
 func (x *Executor) SetKeyClock(now func() time.Time) { x.once.Now = now }
 

@@ -35,7 +35,7 @@ func (t *Queue[T]) newFolder(x *Executor) *fold.Folder {
 		Log: x.log, Closing: x.starting.Done(), Go: x.folding.Go, MaxBytes: x.cfg.Advanced.MaxPayloadBytes, TooLarge: ErrTooLarge,
 		Sum: func() fold.Sum { return &sum[T]{queue: t} },
 		Failed: func(id string, err error, why string) {
-			if panicked, ok := err.(*PanicError); ok {
+			if panicked, _ := err.(*PanicError); panicked != nil {
 				t.q.Lines.Panicked(id, why, panicked.Stack)
 				return
 			}

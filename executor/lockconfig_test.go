@@ -75,6 +75,18 @@ func TestSlotsTwiceAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "twice")
 }
 
+// A sequence that was not made is refused, as one of another executor is.
+func TestSlotsThatWereNotMadeAreRefused(t *testing.T) {
+	other, err := executor.NewSlots(open(t, "", executor.Config{}), "serials", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }})
+	require.NoError(t, err)
+	for _, source := range []executor.SlotSource{nil, (*executor.Slots[int])(nil), other} {
+		_, err := executor.Handle(open(t, "", executor.Config{}), "q", func(context.Context, executor.Job[string]) error { return nil },
+			executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{source}}})
+		require.ErrorIs(t, err, executor.ErrConfig)
+		require.ErrorContains(t, err, "must come from NewSlots")
+	}
+}
+
 // A bad key is told to who enqueues, and not to the morgue: nothing is accepted,
 // and nothing locked, wherever the key is wanted.
 func TestBadKeysFailAtEnqueue(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // A nil pointer to a wish, which a program with a bug returns, is a failure: it drops
 // nothing and buries nothing before its time.
 func TestNilWishes(t *testing.T) {
-	for _, wish := range []error{(*executor.WishError)(nil), (*executor.FatalError)(nil)} {
+	for _, wish := range []error{(*executor.WishError)(nil), (*executor.FatalError)(nil), (*executor.PanicError)(nil)} {
 		for _, returned := range []error{wish, nilInside{wish}} {
 			bubble(t, func(t *testing.T) {
 				x := openOn(t, new(journal.Memory), executor.Config{})
@@ -46,6 +46,21 @@ type nilInside struct{ error }
 
 func (nilInside) Error() string   { return "nil inside" }
 func (n nilInside) Unwrap() error { return n.error }
+
+// A nil pointer to a panic that Fold returns ends nothing either: each payload runs by itself.
+func TestNilPanicOfAFold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := openOn(t, new(journal.Memory), executor.Config{})
+		q, err := executor.HandleMerged(x, "q", func(context.Context, executor.Merged[int]) error { return nil },
+			executor.QueueConfig[int]{Gather: executor.Gather[int]{Fold: func(int, int) (int, error) { return 0, (*executor.PanicError)(nil) }}})
+		require.NoError(t, err)
+		enqueue(t, q, "a", 1)
+		enqueue(t, q, "a", 2)
+		start(t, x)
+		synctest.Wait()
+		require.EqualValues(t, 2, stats(t, q).Done)
+	})
+}
 
 // What has no place in a follow-up, or is no key, is refused by its name.
 func TestRefusalsNameTheOption(t *testing.T) {

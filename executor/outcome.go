@@ -50,10 +50,10 @@ func OutcomeOf(err error) Outcome {
 	}
 	o := OutcomeFailed
 	_ = guard.Call(func() error {
-		_, panicked := errors.AsType[*PanicError](err)
+		panicked, _ := errors.AsType[*PanicError](err)
 		_, batch := errors.AsType[BatchErrors](err)
 		switch wish := wishOf(err); {
-		case panicked:
+		case panicked != nil:
 			o = OutcomePanicked
 		case batch || wish.Payloads != nil:
 			o = OutcomeMixed
@@ -158,7 +158,9 @@ func (q *queue) wish(it *shard.Item, err error) work.Wish {
 			return work.Wish{Kind: work.Refused, Text: true}
 		}
 	case *PanicError:
-		return work.Wish{Kind: work.Panicked, Stack: e.Stack}
+		if e != nil {
+			return work.Wish{Kind: work.Panicked, Stack: e.Stack}
+		}
 	}
 	return wishOf(err)
 }

@@ -186,7 +186,8 @@ func (r *registry) arrange(q *queue) error {
 
 // mayRegister returns why the queue can't have a name. arranging is held.
 func (q *queue) mayRegister(name string) error {
-	x := q.x
+	x, all := q.x, q.x.queues.all()
+	heir := slices.IndexFunc(all, func(other *queue) bool { return slices.Contains(other.renamedFrom, name) })
 	switch {
 	case x.stopping.Load():
 		return ErrClosed
@@ -196,6 +197,9 @@ func (q *queue) mayRegister(name string) error {
 		return fmt.Errorf("%w: queue %q comes after Start; a cluster has all of its queues before", ErrState, name)
 	case x.queues.named(name) != nil:
 		return fmt.Errorf("%w: queue %q is registered already", ErrConfig, name)
+	case heir >= 0 && name == q.Name:
+		return fmt.Errorf("%w: queue %q has a former name of queue %q, which would take its jobs over at the next start: take it out of RenamedFrom there",
+			ErrConfig, name, all[heir].Name)
 	}
 	return nil
 }

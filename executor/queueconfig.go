@@ -31,7 +31,8 @@ type QueueConfig[T any] struct {
 	// the handler's context ends with the cause [ErrNoHeartbeat], up to an eighth of
 	// HeartbeatTimeout late, but no more than a second. What the handler returns after that
 	// counts as with Timeout, which applies as well. From then on Config.Stuck.After counts for
-	// one that does not return. Default, and below zero: no signs of life are expected.
+	// one that does not return. Both count anew when a process goes on that has stood still for
+	// more than a second. Default, and below zero: no signs of life are expected.
 	HeartbeatTimeout time.Duration
 
 	// MaxRetries is how many times a failed job, with [Handle] a failed payload, runs
@@ -99,7 +100,8 @@ type QueueConfig[T any] struct {
 	// RenamedFrom are names that the queue had before. When the queue is registered, it
 	// takes over, for good, the jobs and dead letters that the journal has under one of
 	// them. A name that the journal does not know, and the queue's own, are skipped, so all
-	// names can stay in the configuration.
+	// names can stay in the configuration, unless another queue is to have one of them now:
+	// registered after this one, it is refused with ErrConfig.
 	//
 	// Pauses and locks move along, and the kept slots of sequences that this queue uses as
 	// well. Keys of [IdempotencyKey] stay with the old name. Under MergeSupersede the newest
@@ -364,7 +366,8 @@ func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {
 // it, and the log has at most a line a minute.
 type Retention struct {
 	// Age is how long a dead letter is kept after it died; it may be deleted up to a
-	// 64th of Age later. At least a second. Default, and below zero: without end.
+	// 64th of Age later. That the wall clock is set forward while the process runs makes it
+	// no older. At least a second. Default, and below zero: without end.
 	Age time.Duration
 
 	// Count is how many dead letters are kept. When there are more, those that were

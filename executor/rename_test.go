@@ -182,6 +182,25 @@ func TestFormerNameAndNewOneHaveJobs(t *testing.T) {
 	})
 }
 
+// A former name that another queue has now can't be meant: the next start would give its jobs away.
+func TestFormerNameOfAnotherQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		p := &probe{}
+		cfg := executor.QueueConfig[string]{RenamedFrom: []string{"even older", "old"}}
+		x := openOn(t, disk, executor.Config{})
+		handle(t, x, "new", p.handle, cfg)
+		_, err := executor.HandleMerged(x, "old", p.handle, executor.QueueConfig[string]{})
+		require.ErrorIs(t, err, executor.ErrConfig)
+		require.ErrorContains(t, err, `queue "old" has a former name of queue "new"`)
+		stop(t, x)
+		x = openOn(t, disk, executor.Config{})
+		handle(t, x, "new", p.handle, executor.QueueConfig[string]{RenamedFrom: cfg.RenamedFrom[:1]})
+		handle(t, x, "old", p.handle, executor.QueueConfig[string]{})
+		stop(t, x)
+	})
+}
+
 // Under Strict nothing starts while jobs would be left alone.
 func TestStrict(t *testing.T) {
 	bubble(t, func(t *testing.T) {

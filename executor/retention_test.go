@@ -58,6 +58,48 @@ func TestRetentionByAge(t *testing.T) {
 	})
 }
 
+// A clock that is set forward, for good or for a moment, makes nothing older that was dead.
+func TestRetentionWhenTheClockIsSet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := openOn(t, new(journal.Memory), executor.Config{})
+		clock := new(skewed)
+		x.SetClocks(clock.now)
+		clock.set(-40 * 24 * time.Hour) // until a server has told it the time
+		q := handle(t, x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Age: 64 * time.Hour}}})
+		start(t, x)
+		began := time.Now()
+		at := func(hour int) {
+			time.Sleep(time.Until(began.Add(time.Duration(hour)*time.Hour + time.Minute)))
+			synctest.Wait()
+		}
+		dies := func(id string) {
+			enqueue(t, q, id, "")
+			synctest.Wait()
+		}
+		dies("1")
+		at(40)
+		dies("2")
+		clock.set(0)
+		at(50)
+		dies("3")
+		require.Equal(t, []string{"1", "2", "3"}, deadOf(t, q))
+		at(66)
+		require.Equal(t, []string{"2", "3"}, deadOf(t, q))
+		at(100)
+		clock.set(10 * 365 * 24 * time.Hour)
+		at(106)
+		require.Equal(t, []string{"3"}, deadOf(t, q))
+		clock.set(0)
+		dies("4")
+		at(116)
+		require.Equal(t, []string{"4"}, deadOf(t, q))
+		at(169)
+		require.Equal(t, []string{"4"}, deadOf(t, q))
+		at(172)
+		require.Empty(t, deadOf(t, q))
+	})
+}
+
 // Of too many, those go that were accepted first, also at a restart; and with a timer of
 // an age after it.
 func TestRetentionByCount(t *testing.T) {

@@ -136,7 +136,12 @@ func (s *Slots[V]) Clear(job Parent) error { return s.all.Clear(job.origin().cla
 // position, and which job has which slot.
 func (s *Slots[V]) Snapshot() lock.SlotsState[V] { return s.all.Snapshot() }
 
-func (s *Slots[V]) executor() *Executor { return s.x }
+func (s *Slots[V]) executor() *Executor {
+	if s == nil {
+		return nil
+	}
+	return s.x
+}
 
 func (s *Slots[V]) sequence() slots.Sequence { return s.all }
 

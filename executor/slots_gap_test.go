@@ -39,6 +39,46 @@ func TestLaralocker_A06_NoGapWhereNothingFails(t *testing.T) {
 	})
 }
 
+// A queue may have any bytes as its name: its jobs keep their values over a failure, and over a crash.
+func TestSlotsOfAQueueThatIsNotUTF8(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		runs := make(map[string]int)
+		live := func(disk *journal.Memory, end func(id string) error) (*executor.Executor, *executor.Queue[string]) {
+			x := openOn(t, disk, executor.Config{Workers: 3})
+			serials := must(executor.NewSlots(x, "serials", executor.SlotsConfig[int]{Next: next, TTL: time.Hour, KeepOnFailure: true}))
+			return x, handle(t, x, "caf\xe9", func(_ context.Context, job executor.Merged[string]) error {
+				runs[job.ID], _ = serials.Of(job)
+				return end(job.ID)
+			}, executor.QueueConfig[string]{
+				Share: executor.Share{Shards: 1, Concurrency: 3}, RetryIn: always(time.Minute), Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{serials}},
+			})
+		}
+		disk, died := new(journal.Memory), make(chan struct{})
+		x, q := live(disk, func(id string) error {
+			if id == "runs" {
+				<-died
+			}
+			return errBoom
+		})
+		start(t, x)
+		for _, id := range []string{"fails", "runs"} {
+			enqueue(t, q, id, "")
+			synctest.Wait()
+		}
+		require.Equal(t, map[string]int{"fails": 1, "runs": 2}, runs)
+		image := disk.Crash()
+		close(died)
+		stop(t, x)
+		clear(runs)
+		x, q = live(image, func(string) error { return nil })
+		enqueue(t, q, "new", "")
+		start(t, x)
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		require.Equal(t, map[string]int{"fails": 1, "runs": 2, "new": 3}, runs)
+	})
+}
+
 func requireNoGap(t *testing.T, serials map[string]int, n int) {
 	t.Helper()
 	var sold []int

@@ -479,7 +479,7 @@ var inRoot = []mutation{
 	{"tell what was accepted when it has run", "executor/queue.go", "	if to.queue.Events.Watched() {\n		to.queue.Events.Accepted(d)\n	}\n	to.Deliver(d)\n", "	copied := *d\n	to.Deliver(d)\n	if to.queue.Events.Watched() {\n		to.queue.Events.Accepted(&copied)\n	}\n", feeds},
 	{"keep quiet about events that were overwritten", "executor/internal/tell/reader.go", "Events: f.first - min(r.next, f.first), ", "", rings},
 	{"keep quiet about events that were not counted", "executor/internal/tell/reader.go", "since > r.next && ", "since > r.next && false && ", rings},
-	{"keep the ring for ever", "executor/internal/tell/feed.go", "	if f.readers == 0 && f.next >= f.until {", "	if false {", rings},
+	{"keep the ring for ever", "executor/internal/tell/feed.go", "	if len(f.readers) == 0 && f.next >= f.until {", "	if false {", rings},
 	{"take the token of another life", "executor/internal/tell/reader.go", "	case life != f.life:", "	case life == 0:", feeds},
 	{"an event for each report", "executor/internal/attempt/attempt.go", " && now.Sub(a.told) >= reported", "", signs},
 	{"hear a handler that has returned", "executor/internal/attempt/attempt.go", "	if a.ended != nil {\n		return\n	}\n", "", signs},

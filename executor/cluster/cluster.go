@@ -123,7 +123,7 @@ func Lapsed(x *executor.Executor) { backdoor.Lapse(x) }
 func Of(x *executor.Executor) any { return backdoor.ClusterOf(x) }
 
 // Answer answers a question of the Ask of a [Cluster] with the executor of the partition that is
-// asked. The question may be anybody's. An executor.PendingError says that a wait has ended before
+// asked. The question may be anybody's: one that panics is an error of who asks. An executor.PendingError says that a wait has ended before
 // the payload, which the next executor of the partition can be asked for.
 func Answer(ctx context.Context, part *executor.Executor, question []byte) (answer []byte, err error) {
 	ctx, err = guard.Context(ctx)
@@ -134,7 +134,11 @@ func Answer(ctx context.Context, part *executor.Executor, question []byte) (answ
 	if err != nil {
 		return nil, err
 	}
-	a, err := fleet.Do(ctx, backdoor.Part(part), q)
+	a := new(fleet.Answer)
+	err = guard.Call(func() (err error) {
+		a, err = fleet.Do(ctx, backdoor.Part(part), q)
+		return err
+	})
 	answer, unsaid := fleet.Encode(a)
 	return answer, cmp.Or(err, unsaid)
 }

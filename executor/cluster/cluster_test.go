@@ -19,6 +19,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -310,6 +311,43 @@ func TestWhatIsAskedAgain(t *testing.T) {
 		c.gone.Store(true)
 		require.NoError(t, call(), name)
 	}
+}
+
+// A score of 0 is one, also of who asks another process.
+func TestScoreOfZeroTravels(t *testing.T) {
+	c := newTown(t, 1)
+	scores, err := executor.HandleResult(c.x, "scores", func(_ context.Context, job executor.Job[int]) (float64, error) { return job.Score, nil },
+		executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	states, err := executor.HandleMerged(c.x, "states", func(context.Context, executor.Merged[int]) error { return nil },
+		executor.QueueConfig[int]{Merge: executor.MergeSupersede})
+	require.NoError(t, err)
+	ctx := t.Context()
+	require.NoError(t, c.x.Start(ctx))
+	for _, want := range []float64{0, 3, -1, 0} {
+		score, err := scores.Do(ctx, "a", 1, executor.Score(want))
+		require.NoError(t, err)
+		require.Equal(t, want, score)
+	}
+	receipt, err := states.Enqueue(ctx, "a", 1, executor.Score(0))
+	require.NoError(t, err)
+	require.NoError(t, states.Wait(ctx, receipt))
+	why, err := c.x.Inspect().Explain(ctx, "states", "a")
+	require.NoError(t, err)
+	require.Equal(t, new(0.0), why.Newest)
+	_, err = states.Enqueue(ctx, "a", 2, executor.Score(1), executor.In(time.Hour))
+	require.NoError(t, err)
+	details, err := c.x.Inspect().JobsByID(ctx, "states", "a")
+	require.NoError(t, err)
+	require.Equal(t, new(0.0), details[0].Explanation.Newest)
+}
+
+// A question that panics ends nobody's process.
+func TestQuestionThatPanics(t *testing.T) {
+	question, err := fleet.Encode(&fleet.Question{Do: "Jobs"})
+	require.NoError(t, err)
+	_, err = cluster.Answer(t.Context(), nil, question)
+	require.ErrorAs(t, err, new(*executor.PanicError))
 }
 
 // Paused says what it knew last when it can't ask, and an error of the program's own is no owner that has gone.

@@ -172,5 +172,6 @@ func (c *Cron) Remove(ctx context.Context, name string) error {
 	if shared {
 		return nil // they are those of another member, too
 	}
-	return errors.Join(c.x.DeleteSourceOffset(ctx, tickMark(name)), c.x.DeleteSourceOffset(ctx, pauseMark(name)))
+	return errors.Join(c.x.DeleteSourceOffset(ctx, tickMark(name)), c.x.DeleteSourceOffset(ctx, pauseMark(name)),
+		c.x.DeleteSourceOffset(ctx, overlapMark(name)))
 }

@@ -46,6 +46,8 @@
 //   - Pause, Resume and Remove are for one process. [Cron.TriggerNow] returns
 //     [executor.ErrNotOwned] where its id belongs to another one.
 //   - The members of a [Group] have to own the same ids.
+//   - When Overlap changes to OverlapParallel, or from it, ticks have other owners: what was missed
+//     before the first start with the new one is not made up for.
 //   - When Nodes or Owner changes, a tick of before that belongs to another process now
 //     may be fired there, too, if the schedule makes up for what was missed.
 //

@@ -182,6 +182,34 @@ func (c *Cron) complain(s *schedule, err error) {
 // Every call after the first gets a [executor.StaleError].
 func tickMark(name string) string { return "cron/tick/" + name }
 
+// overlapMark is for whose ticks a process knows how far they have come: those of its own ids, which
+// are one or many.
+func overlapMark(name string) string { return "cron/overlap/" + name }
+
+// divide returns where the ticks of a schedule begin. When Overlap has changed so that other ids have them, other
+// processes have fired up to now what this one did not.
+func (c *Cron) divide(ctx context.Context, s *schedule, mark int64) (int64, error) {
+	if !ownership.Divided(c.x) {
+		return mark, nil
+	}
+	ids := int64(1)
+	if s.overlap == OverlapParallel {
+		ids++
+	}
+	before, found, err := c.x.SourceOffset(overlapMark(s.name))
+	if err != nil || before == ids {
+		return mark, err
+	}
+	if found {
+		mark = max(mark, c.now().Unix())
+		err = ownership.Raise(ctx, c.x, tickMark(s.name), mark)
+	}
+	if err == nil {
+		err = c.x.SetSourceOffset(ctx, overlapMark(s.name), ids)
+	}
+	return mark, err
+}
+
 // id is that of the job of a tick.
 func (s *schedule) id(tick time.Time) string {
 	if s.overlap == OverlapParallel {

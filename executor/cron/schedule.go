@@ -165,6 +165,9 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 			return err
 		}
 	}
+	if mark, err = c.divide(ctx, s, mark); err != nil {
+		return err
+	}
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if c.err != nil {

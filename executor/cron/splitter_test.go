@@ -173,3 +173,33 @@ func TestSplitterEndsWithItsExecutor(t *testing.T) {
 		}
 	})
 }
+
+// After a change of Overlap the ticks belong to other processes: none is fired again, and the next ones are.
+func TestSplitterWithAnotherOverlap(t *testing.T) {
+	for _, m := range []cron.Missed{cron.MissedOnce, cron.MissedAll} {
+		for _, change := range [][]cron.Overlap{
+			{cron.OverlapQueue, cron.OverlapParallel, cron.OverlapQueue}, {cron.OverlapParallel, cron.OverlapSkip, cron.OverlapQueue, cron.OverlapParallel},
+		} {
+			t.Run(fmt.Sprint(m, change), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					var disks [processes]journal.Memory
+					begin := time.Now()
+					var fired []string
+					for _, o := range change {
+						var all [processes]*process
+						for self := range all {
+							all[self] = rig{disk: &disks[self]}.process(t, self, overlap(o), missed(m))
+						}
+						time.Sleep(time.Hour + time.Second)
+						for _, p := range all {
+							fired = append(fired, p.r.take()...)
+							p.stop(t)
+						}
+					}
+					slices.Sort(fired)
+					require.Equal(t, ticks("report", begin, time.Now()), fired)
+				})
+			})
+		}
+	}
+}

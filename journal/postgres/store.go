@@ -45,7 +45,8 @@ const (
 //
 // A commit is one call of a function of the server, in one transaction of its own, which finds
 // a row of tail with the number of the last commit and the epoch, and puts one with the next
-// number in its place, or changes nothing. So a commit that was sent twice is there once, and one of an owner
+// number in its place, or changes nothing. What is too large for one message takes some of these
+// calls, and numbers, in the transaction. So a commit that was sent twice is there once, and one of an owner
 // from before is refused by the server, whatever that owner believes. What has become of
 // a commit without an answer is asked there: see settle. Lost connections,
 // a failover and a server that may only be read are waited out, until ctx ends.
@@ -134,6 +135,7 @@ type call struct {
 	keys    [][]byte
 	values  [][]byte
 	sums    []int64
+	cuts    []int   // where the changes of the second statement begin, and so on
 	done    []int64 // rows of the inbox
 	follow  []rows  // of that of other partitions
 	text    []byte  // manifest
@@ -146,8 +148,8 @@ func (s *partitionStore) Commit(t *store.Transaction) error {
 	if err := s.settle(c); err != nil {
 		return fmt.Errorf("postgres: partition %d: %w", s.partition, err)
 	}
-	s.number.Store(c.number + 1)
-	s.seen.note(head{s.epoch, c.number + 1})
+	s.number.Store(c.next())
+	s.seen.note(head{s.epoch, c.next()})
 	s.intake.note(t.Changes)
 	s.intake.over(c.done)
 	for _, r := range c.follow {
@@ -160,8 +162,6 @@ func (s *partitionStore) Commit(t *store.Transaction) error {
 func (s *partitionStore) call(t *store.Transaction) *call {
 	c := &call{number: s.number.Load(), seq: t.Seq, size: len(t.Block)}
 	m := t.Manifest
-	m.Version, m.Tx = format.FormatVersion, uint64(c.number+1)
-	c.text = m.Encode()
 	for rest := t.Block; len(rest) > 0; {
 		n := min(len(rest), s.part)
 		c.parts, rest = append(c.parts, rest[:n]), rest[n:]
@@ -198,9 +198,37 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 			c.size += len(v)
 		}
 	}
+	c.cut(s.part)
+	m.Version, m.Tx = format.FormatVersion, uint64(c.next())
+	c.text = m.Encode()
 	c.done = s.intake.taken(t.Changes)
 	c.follow = follow(staged)
 	return c
+}
+
+// cut divides what changes beside the block among statements.
+func (c *call) cut(most int) {
+	for i, size := 0, 0; i < len(c.keys); i++ {
+		more := len(c.keys[i]) + len(c.values[i])
+		if size += more; size > most && i > 0 {
+			c.cuts, size = append(c.cuts, i), more
+		}
+	}
+}
+
+// next is the number of the commit.
+func (c *call) next() int64 { return c.number + 1 + int64(len(c.cuts)) }
+
+// beside are the changes of a statement.
+func (c *call) beside(i int) []any {
+	from, to := 0, len(c.keys)
+	if i > 0 {
+		from = c.cuts[i-1]
+	}
+	if i < len(c.cuts) {
+		to = c.cuts[i]
+	}
+	return []any{c.buckets[from:to], c.keys[from:to], c.values[from:to], c.sums[from:to]}
 }
 
 // settle commits c and finds out what has become of it, however long that takes. What may be under way yet is
@@ -222,7 +250,7 @@ func (s *partitionStore) settle(c *call) (err error) {
 			return translated(err)
 		}
 		doubt = true
-		committed, unknown := s.ask(c.number)
+		committed, unknown := s.ask(c.number, c.next())
 		if committed || unknown != nil {
 			return unknown
 		}
@@ -236,7 +264,7 @@ func (s *partitionStore) settle(c *call) (err error) {
 // known, and so when it is not and there is no error.
 func (s *partitionStore) attempt(c *call) (done bool, err error) {
 	err = s.with(silence(s.patience, c.size), func(ctx context.Context, conn *pgx.Conn) (err error) {
-		if len(c.parts) < 2 && len(c.follow) < 2 || s.within != nil {
+		if len(c.parts) < 2 && len(c.follow) < 2 && len(c.cuts) == 0 || s.within != nil {
 			done, err = s.send(ctx, conn, c)
 			return err
 		}
@@ -256,13 +284,18 @@ func (s *partitionStore) send(ctx context.Context, q querier, c *call) (done boo
 	if len(c.parts) > 0 {
 		first = c.parts[0]
 	}
-	text, args := "commit", []any{s.partition, s.epoch, c.number, c.text, int64(c.seq), first, c.drops,
-		c.buckets, c.keys, c.values, c.sums, c.done}
+	text, args := "commit", append([]any{s.partition, s.epoch, c.number, c.text, int64(c.seq), first, c.drops}, append(c.beside(0), c.done)...)
 	if len(c.follow) > 0 {
 		r := &c.follow[0]
 		text, args = "commitWith", append(args, r.partitions, r.queues, r.calls, r.tokens)
 	}
 	err = q.QueryRow(ctx, s.texts[text], args...).Scan(&done)
+	for i := 1; i <= len(c.cuts) && done && err == nil; i++ {
+		args := append([]any{s.partition, s.epoch, c.number + int64(i), c.text, int64(c.seq), nil, nil}, append(c.beside(i), nil)...)
+		if err = q.QueryRow(ctx, s.texts["commit"], args...).Scan(&done); err == nil && !done {
+			err = errors.New("the row of tail has gone that this transaction has put there")
+		}
+	}
 	for i := 1; i < len(c.parts) && done && err == nil; i++ {
 		_, err = q.Exec(ctx, s.texts["putPart"], s.partition, int64(c.seq), i, c.parts[i])
 	}
@@ -273,13 +306,13 @@ func (s *partitionStore) send(ctx context.Context, q querier, c *call) (done boo
 	return done, err
 }
 
-// ask tells whether the commit after that of a number is there. No transaction that was
+// ask tells whether the commit after that of a number is there, whose own is next. No transaction that was
 // under way can make it so afterwards, unless it is the same commit.
-func (s *partitionStore) ask(number int64) (committed bool, err error) {
+func (s *partitionStore) ask(number, next int64) (committed bool, err error) {
 	err = s.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		var epoch, last int64
 		err := conn.QueryRow(ctx, s.texts["ask"], s.partition, s.epoch).Scan(&epoch, &last)
-		committed = err == nil && epoch == s.epoch && last == number+1
+		committed = err == nil && epoch == s.epoch && last == next
 		switch {
 		case err != nil:
 			return err
@@ -287,8 +320,8 @@ func (s *partitionStore) ask(number int64) (committed bool, err error) {
 			return s.foreign(epoch)
 		case last < number:
 			return behind(s.partition, head{epoch, number}, head{epoch, last})
-		case last > number+1:
-			return fmt.Errorf("%w: commit %d is there, and this one was to make %d", ErrFenced, last, number+1)
+		case last > next:
+			return fmt.Errorf("%w: commit %d is there, and this one was to make %d", ErrFenced, last, next)
 		}
 		return nil
 	})

@@ -13,6 +13,7 @@
 //   - What deleted payloads had locked is unlocked in the commit that deletes them.
 //   - A payload older than Config.Age is deleted a 64th of that later at most, and beyond
 //     Config.Count those that were accepted first. After an error the next try is in a minute.
+//     A clock that is set forward in the life of a process makes nothing older.
 //
 // Not promised: that a call which ends with an error has done nothing. It returns what it has
 // done, and one more commit may follow.
@@ -76,6 +77,7 @@ type Letters struct {
 	turn  chan struct{} // has room for the call whose turn it is; those that wait come in order
 	turns atomic.Uint64 // that are over
 
+	clock        clock         // of what deletes by age
 	news         chan struct{} // something has died
 	closed, over chan struct{}
 	lines        tally.Lines

@@ -20,6 +20,7 @@ const (
 // Open begins to delete what is kept no longer, until Close is called. The shards are there.
 func (l *Letters) Open(ctx context.Context) {
 	if l.c.Age > 0 || l.c.Count > 0 {
+		l.clock = clock{now: l.c.Now(), at: time.Now()}
 		go l.expire(ctx) // see the census
 	} else {
 		close(l.over)
@@ -113,23 +114,23 @@ func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n i
 	if err := l.c.Log.Settled(ctx); err != nil {
 		return 0, 0, err
 	}
-	now := l.c.Now()
-	over := 0
+	now, over := l.clock.look(l.c.Now()), 0
 	if l.c.Count > 0 {
 		over = l.c.Log.Buried(l.c.Number) - l.c.Count
 	}
-	oldest := int64(math.MaxInt64)
+	oldest, older := int64(math.MaxInt64), false
 	some := l.walk()
 	for b, err := range l.c.Log.Morgue(l.c.Number, 0) {
 		if err != nil {
 			return 0, n, err
 		}
-		tooOld := ripe && l.c.Age > 0 && b.At <= now-int64(l.c.Age)
+		died := l.clock.died(b.At)
+		tooOld := ripe && l.c.Age > 0 && died <= now-int64(l.c.Age)
 		if !tooOld && over <= 0 {
 			if !ripe || l.c.Age <= 0 {
 				break
 			}
-			oldest = min(oldest, b.At)
+			oldest, older = min(oldest, died), older || died != b.At
 			continue
 		}
 		over--
@@ -142,9 +143,54 @@ func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n i
 			return 0, n, err
 		}
 	}
+	l.clock.forget(ripe && !older)
 	did, err := l.delete(ctx, some, &l.Expired)
 	if oldest != math.MaxInt64 {
 		next = max(time.Duration(oldest-now)+l.c.Age, l.c.Age/lateBy)
 	}
 	return next, n + did, err
+}
+
+// clock is the wall clock, with what it was set forward by since the sweeps began: nothing is older for that.
+type clock struct {
+	now   int64     // what it said
+	at    time.Time // when it did
+	steps []step
+}
+
+// step is that the clock was set forward by so much, when it said before or less.
+type step struct{ before, by int64 }
+
+const smallStep = int64(time.Second) // clocks are not exact
+
+// look is told what the clock says, and returns that.
+func (c *clock) look(now int64) int64 {
+	at := time.Now()
+	by := now - c.now - int64(at.Sub(c.at))
+	if by >= smallStep {
+		c.steps = append(c.steps, step{now - by, by})
+	}
+	for n := len(c.steps) - 1; n >= 0 && by < 0; n-- { // it was too far ahead
+		back := min(c.steps[n].by, -by)
+		c.steps[n].by, by = c.steps[n].by-back, by+back
+	}
+	c.now, c.at = now, at
+	return now
+}
+
+// forget is called after a sweep. What died before the steps has gone, perhaps.
+func (c *clock) forget(all bool) {
+	if all {
+		c.steps = nil
+	}
+}
+
+// died returns when something has died, by the clock as it is now.
+func (c *clock) died(at int64) int64 {
+	for _, s := range c.steps {
+		if at <= s.before {
+			at += s.by
+		}
+	}
+	return at
 }

@@ -65,6 +65,11 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 	if unreadable != nil {
 		return new(Answer), cmp.Or(err, unreadable)
 	}
+	for i, e := range a.explained() {
+		if i < len(a.Zeros) && a.Zeros[i] {
+			e.Newest = new(float64)
+		}
+	}
 	return a, err
 }
 

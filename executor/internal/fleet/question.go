@@ -29,6 +29,7 @@ type Question struct {
 	// A payload to be enqueued, or to be waited for.
 	Payload              []byte
 	Score                *float64
+	Scored               bool          // gob leaves a Score of 0 out
 	Delay                time.Duration // 0: not said
 	Metadata             map[string]string
 	Conditions           []byte
@@ -53,6 +54,7 @@ type Answer struct {
 	Names   []string
 	Stats   inspect.Stats
 	Home    uint64
+	Zeros   []bool // which of explained has 0 as Newest, which gob leaves out
 
 	Offset int64
 
@@ -63,6 +65,21 @@ type Answer struct {
 	Position, MergedInto uint64
 
 	silent bool // nobody has said anything
+}
+
+// explained are the explanations of jobs in the answer.
+func (a *Answer) explained() []*inspect.Explanation {
+	all := []*inspect.Explanation{&a.Why}
+	for i := range a.Details {
+		all = append(all, &a.Details[i].Explanation)
+	}
+	return all
+}
+
+func (a *Answer) noteZeros() {
+	for _, e := range a.explained() {
+		a.Zeros = append(a.Zeros, e.Newest != nil && *e.Newest == 0)
+	}
 }
 
 // Silent reports whether the error beside it is not that of a partition, which has not answered.
@@ -172,6 +189,7 @@ func Do(ctx context.Context, p Part, q *Question) (a *Answer, err error) {
 	for i := range a.Details {
 		bare(&a.Details[i])
 	}
+	a.noteZeros()
 	return a, err
 }
 

@@ -88,6 +88,9 @@ func (l *list) check(has []inspect.Order) error {
 		return nil
 	}
 	after, ok := listing.Parse(l.name, l.Cursor)
+	if l.Order == inspect.OrderNone { // who has a cursor can make others: their sum is no secret
+		ok = ok && after.First >= 0 && after.First < int64(len(l.q.Shards.All))
+	}
 	if l.after = &after; !ok {
 		return fmt.Errorf("%w: %q does not belong to this list: queue, order and direction must be those of the page that it came with, and without an order the process, too",
 			inspect.ErrInvalidCursor, brief.Clip(l.Cursor))

@@ -9,6 +9,9 @@ import "context"
 // process; nil: it takes it.
 var Refuse func(x any, id string) error
 
+// Divided reports whether the Splitter of an *executor.Executor gives ids to other processes.
+var Divided func(x any) bool
+
 // Raise is SetSourceOffset of an *executor.Executor, unless an offset is there that is as high.
 var Raise func(ctx context.Context, x any, source string, offset int64) error
 

@@ -209,6 +209,15 @@ func (s *Slots[V]) openKey(by admit.Owner) string {
 	return s.prefix + "open/" + strconv.Itoa(len(by.Queue)) + "/" + by.Queue + "/" + by.ID
 }
 
+// queueIn is the queue of a reservation by its state key, which has its name as it is: JSON has no bytes but UTF-8.
+func (s *Slots[V]) queueIn(key string, w statekey.Slot) string {
+	_, owner, _ := strings.Cut(strings.TrimPrefix(key, s.prefix+"open/"), "/")
+	if queue, ok := strings.CutSuffix(owner, "/"+string(w.ID)); ok {
+		return queue
+	}
+	return w.Queue
+}
+
 // Rename gives the values of a queue's jobs, kept over a failure or a crash, to the
 // queue's new name.
 func (s *Slots[V]) Rename(former, name string) {
@@ -255,6 +264,7 @@ func (s *Slots[V]) Restore() error {
 		case w.Expired(now):
 			expired.Sets = append(expired.Sets, journal.Set{Key: set.Key})
 		default:
+			w.Queue = s.queueIn(set.Key, w)
 			state.Open = append(state.Open, lock.SlotHeld[V]{Value: value, Position: w.Position, Held: w.Held})
 			all = append(all, w)
 		}

@@ -18,7 +18,8 @@
 //     overwritten ones, and those of a kind or a source that no reader wanted then.
 //   - While there is no reader, there is no ring, [Source.Watched] is false, after one atomic
 //     load, and a caller has nothing else to do. When the last reader has gone, the ring stays
-//     until it has been filled once more, so that the reader may come back.
+//     until it has been filled once more, so that the reader may come back. While
+//     others stay, what only that one has wanted is told for one to two fills (256 events at least).
 //
 // Not promised: that a number is an event which the reader wants. Numbers count what any of the
 // readers wanted.

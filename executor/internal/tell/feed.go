@@ -64,6 +64,7 @@ type Source struct {
 	core   *shard.Config
 	wanted atomic.Uint64      // kinds; written under Feed.mu
 	since  [len(words)]uint64 // numbers from which on the wanted kinds are in the ring; guarded by Feed.mu
+	recent kinds              // that readers have begun, or ceased, to want since the last narrow; guarded by Feed.mu
 }
 
 // wants reports whether an event of one of these kinds should be put. It may change
@@ -97,10 +98,12 @@ type Feed struct {
 	mu      sync.Mutex
 	sources []*Source
 	all     kinds         // what is wanted of all sources, also of those to come
+	recent  kinds         // as Source.recent, of all sources
+	turn    uint64        // the number at which narrow comes next
 	ring    []slot        // by number modulo size; nil: off
 	first   uint64        // the oldest number that may be in the ring
 	next    uint64        // the number of the next event
-	readers int           // that are at it
+	readers []*Reader     // that are at it
 	until   uint64        // without readers the ring goes at this number
 	wake    chan struct{} // closed by the next put; nil: no reader waits
 	closed  bool
@@ -123,6 +126,7 @@ func (f *Feed) Join(s *Source, name string, core *shard.Config) {
 	defer f.mu.Unlock()
 	f.sources = append(f.sources, s)
 	s.wanted.Store(uint64(f.all))
+	s.recent = f.recent
 }
 
 // Committed tells that the disk took so long for a commit.
@@ -153,9 +157,12 @@ func (f *Feed) put(s *Source, told ...slot) {
 			f.push(&told[i])
 		}
 	}
-	if f.readers == 0 && f.next >= f.until {
+	if len(f.readers) == 0 && f.next >= f.until {
 		f.off()
 		return
+	}
+	if f.next >= f.turn {
+		f.narrow()
 	}
 	if f.next != began {
 		f.rouse()
@@ -175,12 +182,35 @@ func (f *Feed) push(e *slot) {
 func (f *Feed) off() {
 	f.ring = nil
 	f.first = f.next
+	f.narrow() // in the last lap there was no reader
+	f.narrow()
+}
+
+// rarely is how many events there are at least between two calls of narrow, which goes through all sources.
+const rarely = 256
+
+// narrow ends what only readers have wanted who have gone a lap ago, so that nothing is made for nobody while
+// others are at it. mu is held.
+func (f *Feed) narrow() {
+	f.turn = f.next + max(f.size, rarely)
 	if f.witness != nil {
 		return // who wants all, still
 	}
-	f.all = 0
+	f.all, f.recent = f.recent, 0
 	for _, s := range f.sources {
-		s.wanted.Store(0)
+		wanted := s.recent
+		for _, r := range f.readers {
+			if r.wants(s) {
+				wanted |= r.kinds
+			}
+		}
+		s.wanted.Store(uint64(wanted))
+		s.recent = 0
+	}
+	for _, r := range f.readers {
+		if r.sources == nil {
+			f.all |= r.kinds
+		}
 	}
 }
 

@@ -91,9 +91,11 @@ func (f *Feed) widen(r *Reader) {
 			}
 		}
 		s.wanted.Store(uint64(had | r.kinds))
+		s.recent |= r.kinds
 	}
 	if r.sources == nil {
 		f.all |= r.kinds
+		f.recent |= r.kinds
 	}
 	if widened {
 		f.push(&slot{}) // a number for all that was not put: who has read up to here has missed it
@@ -146,7 +148,7 @@ func (r *Reader) begin() {
 	f := r.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.readers++
+	f.readers = append(f.readers, r)
 	f.widen(r)
 	for _, s := range f.sources {
 		for kind, since := range s.since {
@@ -157,10 +159,12 @@ func (r *Reader) begin() {
 
 // end says that the reader has gone, and may come back.
 func (r *Reader) end() {
-	r.feed.mu.Lock()
-	defer r.feed.mu.Unlock()
-	r.feed.readers--
-	r.feed.until = r.feed.next + r.feed.size
+	f := r.feed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := slices.Index(f.readers, r)
+	f.readers = slices.Delete(f.readers, at, at+1)
+	f.widen(r) // for one more lap
 }
 
 // atOnce is how many slots a reader looks at before it lets writers go on.

@@ -134,6 +134,43 @@ func TestAWiderReaderIsToldWhatNobodyWanted(t *testing.T) {
 	require.Error(t, err)
 }
 
+// What only a reader has wanted who has gone is not made for those who stay.
+func TestWhatNobodyWantsAnyMore(t *testing.T) {
+	f, s := open(4)
+	other := new(Source)
+	f.Join(other, "", nil)
+	mustReader(t, f, 0, []int{1}, s).begin()
+	wide := mustReader(t, f, 0, []int{1, 2})
+	put(s, 2, 1)
+	values, missed := read(wide)
+	require.Equal(t, []int{1}, values)
+	require.Zero(t, missed)
+	put(s, 1, 2, 3)
+	put(s, 2, 4)
+	values, missed = read(wide)
+	require.Equal(t, []int{2, 3, 4}, values, "it comes back within a lap")
+	require.Zero(t, missed)
+	put(s, 1, 5, 6, 7)
+	require.True(t, s.wants(of(words[2])), "it may come back")
+	for range 2 * rarely {
+		put(s, 1, 8)
+	}
+	require.False(t, s.wants(^of(words[1])))
+	require.True(t, s.wants(of(words[1])))
+	require.False(t, other.wants(all))
+	late := new(Source)
+	f.Join(late, "", nil)
+	require.False(t, late.wants(all))
+	put(s, 2, 13)
+	_, missed = read(wide)
+	require.True(t, missed.Uncounted)
+	put(other, 2, 14)
+	put(late, 2, 15)
+	values, missed = read(wide)
+	require.Equal(t, []int{14, 15}, values, "it is made again")
+	require.Zero(t, missed)
+}
+
 func TestAClosedFeedEndsWithItsLastEvent(t *testing.T) {
 	f, s := open(4)
 	r := mustReader(t, f, 0, nil)
@@ -201,6 +238,9 @@ func followers(t *testing.T, r *rand.Rand) {
 	}
 	add()
 	var readers []*follower
+	if r.IntN(2) == 0 { // one that stays, so that the ring does
+		mustReader(t, f, 0, []int{1}, sources...).begin()
+	}
 	value := 0
 	for range 200 {
 		switch n := r.IntN(20); {
