@@ -53,7 +53,8 @@ func (k *Keys) restore() error {
 	var held []*Lock
 	var expired journal.Change
 	now := time.Now()
-	zero := now.UnixNano() - int64(now.Sub(k.base))
+	age := now.Sub(k.base)
+	zero := now.UnixNano() - int64(age)
 	for s, err := range k.log.Keys(statekey.LockPrefix, "") {
 		if err != nil {
 			return err
@@ -66,9 +67,11 @@ func (k *Keys) restore() error {
 			expired.Sets = append(expired.Sets, journal.Set{Key: s.Key})
 			continue
 		}
-		h := &Lock{Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Since: time.Duration(w.Since - zero), Owner: w.Owner, Key: w.Key}
-		if w.Until != 0 {
-			h.Until = time.Duration(w.Until - zero)
+		h := &Lock{Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Owner: w.Owner, Key: w.Key}
+		h.Since = min(time.Duration(w.Since-zero), age)
+		if w.Until != 0 { // it lasts no longer than it was to, whatever has been done to the clock since
+			ttl := max(time.Unix(0, w.Until).Sub(time.Unix(0, w.Since)), 1)
+			h.Until = min(time.Duration(w.Until-zero), age+min(ttl, never-age))
 		}
 		held = append(held, h)
 	}
