@@ -23,8 +23,9 @@ import (
 type Keys struct {
 	ledger   *admit.Ledger
 	log      *journal.Log
+	clock    func() time.Time // of all who go on with the journal
 	volatile bool
-	base     time.Time // when its clock was 0
+	base     time.Time // when its own clock was 0
 
 	// locks are guarded by the ledger, as alarm is: methods that come from them are
 	// called under it.
@@ -41,19 +42,25 @@ type Keys struct {
 // gone is the position of a lock that has ended.
 const gone = math.MaxUint64
 
-// Open returns the keys that a journal has. What has expired since they were written
-// stays so. A volatile journal is told nothing.
-func Open(ledger *admit.Ledger, log *journal.Log, volatile bool) (*Keys, error) {
-	k := &Keys{ledger: ledger, log: log, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*Lock), locks: newLocks()}
+// Open returns the keys that a journal has. What has expired since they were written, by the
+// clock of all who go on with it, stays so. A volatile journal is told nothing.
+func Open(ledger *admit.Ledger, log *journal.Log, clock func() time.Time, volatile bool) (*Keys, error) {
+	k := &Keys{
+		ledger: ledger, log: log, clock: clock, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*Lock), locks: newLocks(),
+	}
 	ledger.Book = k
 	return k, k.restore()
+}
+
+// times are the time of day in the journal, and that of its own clock, which nobody sets.
+func (k *Keys) times() (now time.Time, age time.Duration) {
+	return k.clock().Round(0), time.Since(k.base)
 }
 
 func (k *Keys) restore() error {
 	var held []*Lock
 	var expired journal.Change
-	now := time.Now()
-	age := now.Sub(k.base)
+	now, age := k.times()
 	zero := now.UnixNano() - int64(age)
 	for s, err := range k.log.Keys(statekey.LockPrefix, "") {
 		if err != nil {
@@ -178,11 +185,10 @@ func (k *Keys) DropAll(positions []journal.Position) {
 
 // Held shows a lock to people. Its number takes the place of a token.
 func (k *Keys) Held(h *Lock) lock.Held {
-	now := time.Now()
-	wall, age := now.Round(0), now.Sub(k.base)
-	held := lock.Held{Keys: []string{h.Key}, Owner: cmp.Or(h.Owner.String(), "a person"), Token: h.Number, Since: wall.Add(h.Since - age)}
+	now, age := k.times()
+	held := lock.Held{Keys: []string{h.Key}, Owner: cmp.Or(h.Owner.String(), "a person"), Token: h.Number, Since: now.Add(h.Since - age)}
 	if h.Until != 0 {
-		held.Until = wall.Add(h.Until - age)
+		held.Until = now.Add(h.Until - age)
 		held.TTL = held.Until.Sub(held.Since)
 	}
 	return held
@@ -205,8 +211,8 @@ func (k *Keys) setOf(h *Lock) journal.Set {
 	if h.Position == gone {
 		return journal.Set{Key: statekey.LockKey(h.Number)}
 	}
-	now := time.Now()
-	zero := now.UnixNano() - int64(now.Sub(k.base))
+	now, age := k.times()
+	zero := now.UnixNano() - int64(age)
 	until := int64(h.Until)
 	if until != 0 {
 		until = zero + min(until, math.MaxInt64-zero)
