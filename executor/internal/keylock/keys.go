@@ -25,7 +25,8 @@ type Keys struct {
 	log      *journal.Log
 	clock    func() time.Time // of all who go on with the journal
 	volatile bool
-	base     time.Time // when its own clock was 0
+	base     time.Time       // when its own clock was 0
+	found    map[string]bool // queues whose jobs had locked keys when it was opened
 
 	// locks are guarded by the ledger, as alarm is: methods that come from them are
 	// called under it.
@@ -46,7 +47,8 @@ const gone = math.MaxUint64
 // clock of all who go on with it, stays so. A volatile journal is told nothing.
 func Open(ledger *admit.Ledger, log *journal.Log, clock func() time.Time, volatile bool) (*Keys, error) {
 	k := &Keys{
-		ledger: ledger, log: log, clock: clock, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*Lock), locks: newLocks(),
+		ledger: ledger, log: log, clock: clock, volatile: volatile, base: time.Now(), found: make(map[string]bool),
+		with: make(map[journal.Position][]*Lock), locks: newLocks(),
 	}
 	ledger.Book = k
 	return k, k.restore()
@@ -81,6 +83,7 @@ func (k *Keys) restore() error {
 			h.Until = min(time.Duration(w.Until-zero), age+min(ttl, never-age))
 		}
 		held = append(held, h)
+		k.found[h.Owner.Queue] = true
 	}
 	k.ledger.Do(&expired, func() {
 		k.restoreAll(held)
@@ -175,6 +178,11 @@ func (k *Keys) leaveToJobs(over []journal.Ref) {
 
 // Rename gives the locks of a queue's jobs to the queue's new name.
 func (k *Keys) Rename(former, name string) { k.ledger.Do(nil, func() { k.rename(former, name) }) }
+
+// Found reports whether jobs of one of some queues had locked keys when the journal was opened.
+func (k *Keys) Found(queues ...string) bool {
+	return slices.ContainsFunc(queues, func(queue string) bool { return k.found[queue] })
+}
 
 // DropAll ends the locks of payloads that are gone. The caller holds the ledger.
 func (k *Keys) DropAll(positions []journal.Position) {
