@@ -3,6 +3,7 @@ package keylock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -212,10 +213,17 @@ func (c *Condition) lockServed(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// unlockServed unlocks keys with the queue's service, and returns the first error.
+// unlockServed unlocks keys with the queue's service, and returns the first error. What is not
+// locked, because an earlier try has unlocked it or the executor kept it, is as it should be.
 func (c *Condition) unlockServed(ctx context.Context, keys []string) (first error) {
 	for _, key := range keys {
-		if err := guard.Call(func() error { return c.Service.Unlock(ctx, key) }); err != nil && first == nil {
+		if err := guard.Call(func() error {
+			err := c.Service.Unlock(ctx, key)
+			if errors.Is(err, lock.ErrNotLocked) {
+				return nil
+			}
+			return err
+		}); err != nil && first == nil {
 			first = fmt.Errorf("lock service: unlock %q: %w", key, err)
 		}
 	}
@@ -322,17 +330,19 @@ func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 	}
 	h.served = nil
 	h.c.Leave(h.by, true)
-	if h.c.Service == nil && (v == shard.VerdictDone || v == shard.VerdictDiscarded) {
+	if v == shard.VerdictDone || v == shard.VerdictDiscarded {
 		for _, u := range h.unlock {
 			// Of a counted key it ends the lock of the very payload. If that is gone, because a person, a
-			// burial or its time has ended it, there is nothing to be unlocked for it.
+			// burial or its time has ended it, there is nothing to be unlocked for it. Beside a service it
+			// ends what the executor kept before.
 			var own []*Lock
-			if h.c.Counted {
+			if h.c.Counted || h.c.Service != nil {
 				own = h.c.comingWith(u.Position)
 			}
 			switch i := slices.IndexFunc(own, func(l *Lock) bool { return l.Key == u.Key }); {
 			case i >= 0:
 				h.c.Drop(own[i])
+			case h.c.Service != nil:
 			case !u.own:
 				h.c.Keys.Unlock(u.Key, h.c.Counted, h.by)
 			}
