@@ -268,6 +268,12 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	return all
 }
 
+// Has implements [admit.Possessor].
+func (c *Condition) Has(by admit.Owner) (has bool) {
+	c.ledger.View(func() { has = c.held[by] > 0 })
+	return has
+}
+
 // Called implements [admit.Caller].
 func (c *Condition) Called(queue string) (ids []string) {
 	c.ledger.View(func() {

@@ -48,6 +48,7 @@ type locks struct {
 	entries map[string]*entry  // every key that is locked, waited for, kept or watched
 	ends    sorted.List[*Lock] // of those that end by themselves
 	waiting map[admit.Owner]*waiter
+	held    map[admit.Owner]int // how many locks are whose
 
 	changes []*Lock // since the last drain: made, given another Owner or Position, or ended
 	wakes   []func()
@@ -65,7 +66,7 @@ type entry struct {
 }
 
 func newLocks() locks {
-	return locks{entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter)}
+	return locks{entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter), held: make(map[admit.Owner]int)}
 }
 
 // entry returns that of a key, perhaps a new one: it must be given something before it
@@ -130,7 +131,7 @@ func (k *locks) add(l *Lock, ttl time.Duration) *Lock {
 func (k *locks) put(l *Lock) {
 	e := k.entry(l.Key)
 	l.entry, l.link = e, e.locks.PushBack(l)
-	e.count(l.Owner, 1)
+	k.count(e, l.Owner, 1)
 	if l.expires() {
 		l.Turn = int64(l.Until)
 		k.ends.Put(l)
@@ -138,9 +139,11 @@ func (k *locks) put(l *Lock) {
 }
 
 // count counts the locks of an owner.
-func (e *entry) count(by admit.Owner, n int) {
-	if e.by[by] += n; e.by[by] == 0 {
-		delete(e.by, by)
+func (k *locks) count(e *entry, by admit.Owner, n int) {
+	for _, counts := range [...]map[admit.Owner]int{e.by, k.held} {
+		if counts[by] += n; counts[by] == 0 {
+			delete(counts, by)
+		}
 	}
 }
 
@@ -154,7 +157,7 @@ func (k *locks) Drop(all ...*Lock) {
 		}
 		l.entry = nil
 		e.locks.Remove(l.link)
-		e.count(l.Owner, -1)
+		k.count(e, l.Owner, -1)
 		k.ends.Remove(l)
 		k.changes = append(k.changes, l)
 		if e.locks.Len() == 0 {
@@ -219,12 +222,16 @@ func (k *locks) has(by admit.Owner, key string, position journal.Position) bool 
 	return false
 }
 
-// HeldBy returns the keys that a job has locked, in their order, up to n of them. It
-// goes through all that are locked: about 1 ms for 10,000.
+// HeldBy returns the keys that a job has locked, in their order, up to n of them. It goes
+// through the keys until it has seen all of its locks: about 1 ms for 10,000.
 func (k *locks) HeldBy(by admit.Owner, n int) (keys []string) {
+	rest := k.held[by]
 	for _, e := range k.entries {
-		if e.by[by] > 0 {
-			keys = append(keys, e.key)
+		if rest == 0 {
+			break
+		}
+		if own := e.by[by]; own > 0 {
+			keys, rest = append(keys, e.key), rest-own
 		}
 	}
 	slices.Sort(keys)
@@ -237,9 +244,9 @@ func (k *locks) rename(former, name string) {
 	for _, e := range k.entries {
 		for at := e.locks.Front(); at != nil; at = at.Next() {
 			if l := at.Value.(*Lock); l.Owner.Queue == former {
-				e.count(l.Owner, -1)
+				k.count(e, l.Owner, -1)
 				l.Owner.Queue = name
-				e.count(l.Owner, 1)
+				k.count(e, l.Owner, 1)
 				k.changes = append(k.changes, l)
 			}
 		}

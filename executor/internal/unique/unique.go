@@ -139,6 +139,9 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	return all
 }
 
+// Has implements [admit.Possessor]: one that stands in several lines keeps others waiting.
+func (c *Condition) Has(by admit.Owner) bool { return c.place(by) != nil }
+
 // Called implements [admit.Caller]. A job of several keys may be first at one that is free.
 func (c *Condition) Called(queue string) (ids []string) {
 	c.mu.Lock()
