@@ -257,7 +257,7 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 		keys, _ := c.WaitsFor(by)
 		for _, key := range keys {
 			w := admit.Wait{For: key}
-			for _, h := range c.Locked(key) {
+			for h := range c.each(key) {
 				if h.Owner != by {
 					w.On = append(w.On, h.Owner)
 				}
@@ -277,9 +277,9 @@ func (c *Condition) Has(by admit.Owner) (has bool) {
 // Called implements [admit.Caller].
 func (c *Condition) Called(queue string) (ids []string) {
 	c.ledger.View(func() {
-		for by, w := range c.waiting {
-			if w.called && by.Queue == queue {
-				ids = append(ids, by.ID)
+		for w := range c.called {
+			if w.By.Queue == queue {
+				ids = append(ids, w.By.ID)
 			}
 		}
 	})
@@ -377,27 +377,19 @@ func (h *hold) Conclude(ctx context.Context, _ shard.Verdict) error {
 	return h.c.unlockServed(ctx, keys)
 }
 
-// Status shows a key to people. The ledger is held.
+// Status shows a key to people: it looks at no more than that. The ledger is held.
 func (k *Keys) Status(key string) inspect.KeyLockStatus {
-	locked := k.Locked(key)
-	called, waiting := k.Line(key)
-	s := inspect.KeyLockStatus{Key: key, MoreLocks: max(len(locked)-inspect.MaxListed, 0)}
-	for _, h := range locked[:len(locked)-s.MoreLocks] {
+	s := inspect.KeyLockStatus{Key: key}
+	for h := range k.each(key) {
+		if len(s.Locks) == inspect.MaxListed {
+			s.MoreLocks = h.entry.locks.Len() - inspect.MaxListed
+			break
+		}
 		held := k.Held(h)
 		s.Locks = append(s.Locks, inspect.LockHeld{By: held.Owner, Since: held.Since, Until: held.Until})
 	}
-	s.Called, s.MoreCalled = names(called)
-	s.Waiting, s.MoreWaiting = names(waiting)
+	s.Called, s.Waiting, s.MoreCalled, s.MoreWaiting = k.Line(key, inspect.MaxListed)
 	return s
-}
-
-// names are those of the first MaxListed, and how many more there are.
-func names(all []admit.Owner) (names []string, more int) {
-	more = max(len(all)-inspect.MaxListed, 0)
-	for _, by := range all[:len(all)-more] {
-		names = append(names, by.String())
-	}
-	return names, more
 }
 
 // Explain implements [admit.Condition].

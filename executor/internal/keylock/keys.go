@@ -205,7 +205,7 @@ func (k *Keys) Held(h *Lock) lock.Held {
 // lockedError names the holder of a key that blocks a job. The ledger is held.
 func (k *Keys) lockedError(key string, by admit.Owner) error {
 	err := &lock.LockedError{Key: key}
-	for _, h := range k.Locked(key) {
+	for h := range k.each(key) {
 		if h.Owner != by {
 			err.Holder = k.Held(h)
 			break

@@ -3,7 +3,7 @@ package keylock
 import (
 	"cmp"
 	"container/list"
-	"maps"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -48,6 +48,7 @@ type locks struct {
 	entries map[string]*entry  // every key that is locked, waited for, kept or watched
 	ends    sorted.List[*Lock] // of those that end by themselves
 	waiting map[admit.Owner]*waiter
+	called  map[*waiter]bool    // those of them whose turn has come
 	held    map[admit.Owner]int // how many locks are whose
 
 	changes []*Lock // since the last drain: made, given another Owner or Position, or ended
@@ -66,7 +67,10 @@ type entry struct {
 }
 
 func newLocks() locks {
-	return locks{entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter), held: make(map[admit.Owner]int)}
+	return locks{
+		entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter),
+		called: make(map[*waiter]bool), held: make(map[admit.Owner]int),
+	}
 }
 
 // entry returns that of a key, perhaps a new one: it must be given something before it
@@ -276,15 +280,18 @@ func (k *locks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	}, true
 }
 
-// Locked returns the locks of a key, oldest first.
-func (k *locks) Locked(key string) (all []*Lock) {
-	if e := k.entries[key]; e != nil {
-		for at := e.locks.Front(); at != nil; at = at.Next() {
-			all = append(all, at.Value.(*Lock))
+// each goes through the locks of a key, oldest first.
+func (k *locks) each(key string) iter.Seq[*Lock] {
+	return func(yield func(*Lock) bool) {
+		if e := k.entries[key]; e != nil {
+			for at := e.locks.Front(); at != nil && yield(at.Value.(*Lock)); at = at.Next() {
+			}
 		}
 	}
-	return all
 }
+
+// Locked returns the locks of a key, oldest first.
+func (k *locks) Locked(key string) []*Lock { return slices.Collect(k.each(key)) }
 
 // Keys returns the locked keys, in no order.
 func (k *locks) Keys() (keys []string) {
@@ -296,26 +303,30 @@ func (k *locks) Keys() (keys []string) {
 	return keys
 }
 
-// Line returns who waits for a key: the jobs that were called, for whom it is kept,
-// and those that stand in its line, both first come first.
-func (k *locks) Line(key string) (called, waiting []admit.Owner) {
+// Line names who waits for a key, up to n of each, first come first: the jobs that were called,
+// for whom it is kept, and those that stand in its line; and says how many others there are.
+func (k *locks) Line(key string, n int) (called, waiting []string, moreCalled, moreWaiting int) {
 	e := k.entries[key]
 	if e == nil {
-		return nil, nil
+		return nil, nil, 0, 0
 	}
+	var kept []*waiter
 	if e.toLock+e.toPass > 0 {
-		called = owners(slices.DeleteFunc(slices.Collect(maps.Values(k.waiting)), func(w *waiter) bool {
-			return !w.called || !slices.Contains(w.BlockedBy, key) && !w.locks(key)
-		}))
+		for w := range k.called {
+			if slices.Contains(w.BlockedBy, key) || w.locks(key) {
+				kept = append(kept, w)
+			}
+		}
 	}
-	return called, owners(slices.Clone(e.line))
+	slices.SortFunc(kept, func(a, b *waiter) int { return cmp.Compare(a.Turn, b.Turn) })
+	moreCalled = max(len(kept)-n, 0)
+	called, waiting = names(kept[:len(kept)-moreCalled]), names(e.line.First(n))
+	return called, waiting, moreCalled, len(e.line) - len(waiting)
 }
 
-// owners are those of waiters, first come first. It sorts them.
-func owners(all []*waiter) (of []admit.Owner) {
-	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.Turn, b.Turn) })
+func names(all []*waiter) (names []string) {
 	for _, w := range all {
-		of = append(of, w.By)
+		names = append(names, w.By.String())
 	}
-	return of
+	return names
 }

@@ -154,17 +154,17 @@ func (c *Condition) Called(queue string) (ids []string) {
 	return ids
 }
 
-// Kept reports whether the lease with a token is kept for a job that waits for a worker.
-// Only such a one, and one of a TTL of centuries, has no end.
-func (l *Leases) Kept(token uint64) bool {
+// Kept reports whether a lease is kept for a job that waits for a worker. Only such a one, and
+// one of a TTL of centuries, has no end.
+func (l *Leases) Kept(h lock.Held) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.places {
-		if lease, granted := p.Lease(); granted && lease.Token() == token {
-			return true
-		}
+	p := l.places[l.names[h.Owner]]
+	if p == nil {
+		return false
 	}
-	return false
+	lease, granted := p.Lease()
+	return granted && lease.Token() == h.Token
 }
 
 // hold is the lease of a running job.
@@ -216,7 +216,7 @@ func (l *Leases) Status(key string) inspect.LeaseStatus {
 	status := inspect.LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: more}
 	switch {
 	case s.Holder.Token == 0:
-	case s.Holder.TTL == 0 && l.Kept(s.Holder.Token):
+	case s.Holder.TTL == 0 && l.Kept(s.Holder):
 		status.Called, status.HeldFor = s.Holder.Owner, 0
 	default:
 		status.By, status.Token = s.Holder.Owner, s.Holder.Token
