@@ -31,6 +31,57 @@ func TestKeysAgeByTheClockOfTheJournal(t *testing.T) {
 	})
 }
 
+// common is a disk that several processes have, and the clock that they share: it is ahead of that
+// of the process which has the disk now.
+type common struct {
+	*journal.Memory
+	ahead time.Duration
+}
+
+func (common) Turn() (over func()) { return func() {} }
+
+func (c common) Now() time.Time { return time.Now().Add(c.ahead) }
+
+// When the time of a key-lock is over is by the clock that all owners of a journal have: a node
+// whose own is hours ahead does not unlock it, and one whose own is behind does.
+func TestLockTTLsAreByTheClockOfTheJournal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		opened := func(ahead time.Duration) (*executor.Executor, *executor.Queue[string]) {
+			x, err := executor.OpenLog("common", func(c journal.Config) (*journal.Log, error) {
+				return journal.OpenStore(common{disk, ahead}, c)
+			}, executor.Config{Logger: slog.New(slog.DiscardHandler)})
+			require.NoError(t, err)
+			stopAtEnd(t, x)
+			return x, handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+				Locks: executor.Locks[string]{OnEnqueue: words, TTL: time.Hour},
+			}})
+		}
+		x, q := opened(0)
+		enqueue(t, q, "1", "key", executor.In(1000*time.Hour))
+		until := lockedKeys(x)[0].Locks[0].Until
+		time.Sleep(20 * time.Minute)
+		stop(t, x)
+
+		time.Sleep(2 * time.Hour) // that is how far the clock of the next node is ahead
+		x, q = opened(-2 * time.Hour)
+		require.Equal(t, []string{"key 1"}, locked(x))
+		require.True(t, until.Equal(lockedKeys(x)[0].Locks[0].Until))
+		time.Sleep(40*time.Minute - 1)
+		synctest.Wait()
+		require.Equal(t, []string{"key 1"}, locked(x))
+		time.Sleep(1)
+		synctest.Wait()
+		require.Empty(t, locked(x))
+		enqueue(t, q, "2", "key", executor.In(1000*time.Hour))
+		stop(t, x)
+
+		x, _ = opened(-time.Hour) // its own clock is an hour behind the last one's
+		require.Empty(t, locked(x))
+		stop(t, x)
+	})
+}
+
 // The clock was wrong when the jobs were enqueued, or is wrong now. What should
 // have been done long ago is done at once; what is due in an absurd future is
 // reported, and a person can run it.

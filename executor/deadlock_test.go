@@ -257,3 +257,32 @@ func TestDeadlockThatClosesBeforeAJobIsParked(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// A job closes a circle when it comes to wait for a limit: its queue only locks keys, when a
+// payload is accepted, and its jobs are never asked for any.
+func TestDeadlockThatAJobClosesWhichOnlyLocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		l, err := executor.NewLimit(x, "l", executor.LimitConfig{Concurrent: 1})
+		require.NoError(t, err)
+		limited := mortal(executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: []executor.LimitOf[string]{{Limit: l}}}})
+		locks := limited
+		locks.Conditions.Locks = executor.Locks[string]{OnEnqueue: keys("k"), UnlockOnBurial: true}
+		closer := answers(t, x, "closer", caller(nil, ""), locks)
+		blocked := answers(t, x, "blocked", caller(nil, ""), mortal(executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{BlockedBy: keys("k")},
+		}}))
+		holder := answers(t, x, "holder", caller(&blocked, "x"), limited)
+		start(t, x)
+		enqueue(t, closer.Queue, "x", "", executor.In(time.Hour))
+		got, err := holder.Do(t.Context(), "x", "")
+		require.NoError(t, err)
+		require.Equal(t, "done", got)
+		dead := morgue(t, closer.Queue)
+		require.Len(t, dead, 1)
+		for _, name := range []string{"closer/x", "blocked/x", "holder/x"} {
+			require.Contains(t, dead[0].Error, name)
+		}
+		stop(t, x)
+	})
+}

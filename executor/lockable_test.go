@@ -424,6 +424,32 @@ func TestLockable_S04_ServiceThatCannotUnlock(t *testing.T) {
 	}
 }
 
+// S04: a service is asked to unlock what it has not locked: the executor kept the keys when the
+// payload was accepted, or the last process died with the key unlocked and the success not yet
+// written down. The run is a success all the same, and nothing stays locked.
+func TestLockable_S04_ServiceThatHasNotLocked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		locks := executor.Locks[string]{OnEnqueue: words, Unlock: words}
+		q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
+		enqueue(t, q, "1", "a", executor.In(time.Hour))
+		stop(t, x)
+
+		x = openOn(t, disk, executor.Config{})
+		locks.Service = new(counters)
+		q = handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
+		start(t, x)
+		require.Equal(t, []string{"a 1"}, locked(x))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		done := stats(t, q)
+		require.Equal(t, []uint64{1, 0}, []uint64{done.Done, done.Failed})
+		require.Empty(t, lockedAfterCrash(t, x, disk))
+		stop(t, x)
+	})
+}
+
 // brittle is a service whose first Unlock fails, after a time.
 type brittle struct {
 	flags

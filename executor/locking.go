@@ -93,7 +93,7 @@ type Locks[T any] struct {
 	// The journal does not have its locks: the executor calls its Lock before it
 	// accepts the payload, undoes that when the payload is refused, and calls its
 	// Unlock before it writes down the success, or the discard. An error of the service
-	// fails the call or the run.
+	// fails the call or the run, except for the [lock.ErrNotLocked] of an Unlock.
 	//
 	// Each payload of a job locks and unlocks for itself, as if Counted were set. The
 	// service does not know which job has locked a key: each run locks OnRun again, a
@@ -162,6 +162,9 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 	case c.OnEnqueue != nil:
 		a.Keep(k)
 	default:
+		if x.keys.Found(append([]string{q.Name}, q.renamedFrom...)...) { // it had Locks: what payloads have locked ends with them
+			a.Keep(k)
+		}
 		return nil
 	}
 	q.Locks = k

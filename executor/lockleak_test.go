@@ -162,3 +162,43 @@ func TestKeysOfAPayloadThatTheCodecChanges(t *testing.T) {
 		require.Empty(t, lockedKeys(x))
 	})
 }
+
+// A queue whose Locks were taken out, under its name or another one: what its payloads have locked
+// ends with them, when a person deletes them and when others take their place.
+func TestLocksOfAQueueThatHasNoneAnyMore(t *testing.T) {
+	for _, name := range []string{"ship", "deliver"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				x := openOn(t, disk, executor.Config{})
+				cfg := executor.QueueConfig[string]{Merge: executor.MergeKeepLast}
+				cfg.Conditions.Locks = executor.Locks[string]{OnEnqueue: words, Unlock: words}
+				q := handle(t, x, "ship", new(probe).handle, cfg)
+				enqueue(t, q, "1", "deleted", executor.In(time.Hour))
+				enqueue(t, q, "2", "replaced", executor.In(time.Hour))
+				stop(t, x)
+
+				x = openOn(t, disk, executor.Config{})
+				cfg.Conditions.Locks, cfg.RenamedFrom = executor.Locks[string]{}, []string{"ship"}
+				q = handle(t, x, name, new(probe).handle, cfg)
+				var p probe
+				blocked := handle(t, x, "cancel", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+					Locks: executor.Locks[string]{BlockedBy: words},
+				}})
+				start(t, x)
+				enqueue(t, blocked, "1", "deleted")
+				enqueue(t, blocked, "2", "replaced")
+				synctest.Wait()
+				require.Empty(t, p.log())
+				_, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs(name, "1"))
+				require.NoError(t, err)
+				enqueue(t, q, "2", "replaced", executor.In(time.Hour))
+				synctest.Wait()
+				require.EqualValues(t, 1, stats(t, q).Merged)
+				require.ElementsMatch(t, []string{"1[deleted]", "2[replaced]"}, p.log())
+				require.Empty(t, lockedAfterCrash(t, x, disk))
+				stop(t, x)
+			})
+		})
+	}
+}

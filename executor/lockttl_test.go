@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -73,6 +74,34 @@ func TestLockTTLOverACrash(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Empty(t, locked(x))
+		stop(t, x)
+	})
+}
+
+// A lock that was set while the clock was ahead lasts no longer after a restart than it was to; one
+// without an end stays.
+func TestLockTTLAfterTheClockWasAhead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		log, err := journal.OpenMemory(disk, journal.Config{})
+		require.NoError(t, err)
+		ahead := time.Now().AddDate(10, 0, 0)
+		lock := statekey.KeyLock{Number: 1, Since: ahead.UnixNano(), Until: ahead.Add(time.Hour).UnixNano(), Key: "an hour"}
+		ever := statekey.KeyLock{Number: 2, Since: ahead.UnixNano(), Key: "ever"}
+		log.Record(&journal.Change{Sets: []journal.Set{lock.Set(), ever.Set()}})
+		require.NoError(t, log.Close())
+
+		x := openOn(t, disk, executor.Config{})
+		now, list := time.Now(), lockedKeys(x)
+		require.Len(t, list, 2)
+		require.True(t, now.Equal(list[0].Locks[0].Since), "%v", list[0].Locks[0].Since)
+		require.True(t, now.Add(time.Hour).Equal(list[0].Locks[0].Until), "%v", list[0].Locks[0].Until)
+		time.Sleep(time.Hour - 1)
+		synctest.Wait()
+		require.Equal(t, []string{"an hour 1", "ever 1"}, locked(x))
+		time.Sleep(1)
+		synctest.Wait()
+		require.Equal(t, []string{"ever 1"}, locked(x))
 		stop(t, x)
 	})
 }

@@ -148,7 +148,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
 	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
 	x.leases.Table.Hook = func(f func()) { go guard.Hook(cfg.Logger, "OnEnd of a lease", f) }
-	x.keys, err = keylock.Open(x.ledger, x.log, x.volatile)
+	x.keys, err = keylock.Open(x.ledger, x.log, x.once.Now, x.volatile)
 	if err = cmp.Or(err, x.pauses.Restore()); err != nil {
 		x.ledger.End() // or the alarm of a lock keeps all of this
 		return nil, errors.Join(err, x.log.Close())

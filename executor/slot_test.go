@@ -3,7 +3,9 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,4 +30,30 @@ func TestSlotThatComesBackJustThen(t *testing.T) {
 	done := drained(t, q)
 	require.EqualValues(t, jobs, done.Done)
 	require.Zero(t, done.Buried)
+}
+
+// Of many jobs that wait for a few values each looks when one comes back, but what has a value is
+// gone through once: the calls of Next are as many as the jobs, and not as the jobs that wait each time.
+func TestManyJobsThatWaitForAFewSlots(t *testing.T) {
+	const jobs, values = 200, 5
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 8})
+		var steps atomic.Int64
+		s, err := executor.NewSlots(x, "s", executor.SlotsConfig[int]{
+			Next: func(v int) int { steps.Add(1); return (v + 1) % values }, MaxSteps: values,
+		})
+		require.NoError(t, err)
+		q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error {
+			time.Sleep(time.Second)
+			return nil
+		}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Slots: []executor.SlotSource{s}}})
+		start(t, x)
+		for i := range jobs {
+			enqueue(t, q, fmt.Sprint(i), i)
+		}
+		time.Sleep(time.Hour)
+		require.EqualValues(t, jobs, stats(t, q).Done)
+		require.Less(t, steps.Load(), int64(10*values*jobs))
+		stop(t, x)
+	})
 }

@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -314,6 +315,42 @@ func TestLaralocker_A04_TheLongestKeepsNoOther(t *testing.T) {
 			require.Equal(t, 2, x.SlotsOnDisk())
 			require.Len(t, s.slots.Snapshot().Open, 2)
 			stop(t, x)
+		})
+	}
+}
+
+// A05: a value that is kept for as long as there are numbers is its job's after a crash, whether
+// that had failed or ran then.
+func TestLaralocker_A05_ATTLWithoutEndOverACrash(t *testing.T) {
+	for name, fails := range map[string]bool{"failed": true, "running": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk, dies := new(journal.Memory), make(chan struct{})
+				x := openOn(t, disk, executor.Config{})
+				s := &sold{decide: func(context.Context, executor.Merged[string], int) error {
+					if fails {
+						return executor.RetryAfter(time.Hour, errBoom)
+					}
+					<-dies
+					return nil
+				}}
+				cfg := executor.SlotsConfig[int]{KeepOnFailure: true, TTL: math.MaxInt64}
+				q := s.shop(t, x, cfg, executor.QueueConfig[string]{})
+				start(t, x)
+				enqueue(t, q, "a", "")
+				synctest.Wait()
+				y, after := openOn(t, disk.Crash(), executor.Config{}), new(sold)
+				close(dies)
+				stop(t, x)
+				q = after.shop(t, y, cfg, executor.QueueConfig[string]{})
+				require.Len(t, after.slots.Snapshot().Open, 1)
+				enqueue(t, q, "b", "")
+				start(t, y)
+				time.Sleep(2 * time.Hour)
+				require.ElementsMatch(t, []string{"a 1", "b 2"}, after.log())
+				after.last(t, 2, true)
+				stop(t, y)
+			})
 		})
 	}
 }

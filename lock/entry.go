@@ -21,6 +21,7 @@ type engine struct {
 	idle    list[*entry]      // the others, least recently used first
 	ends    agenda            // of leases
 	waiting map[string]*Place // by owner: the others of an owner follow it; anonymous ones are not in it
+	freed   uint64            // grows whenever a key may have become free
 }
 
 // entry is one key.
@@ -127,6 +128,7 @@ func (g *engine) hold(r *record) {
 // end ends the lease of r and offers its keys to those who are next.
 func (g *engine) end(r *record, reason error, o *op) {
 	r.end = reason
+	g.freed++
 	g.ends.drop(r)
 	if r.lost != nil {
 		close(r.lost)

@@ -38,8 +38,8 @@ var (
 	// ErrUnlocked is the reason when the holder itself unlocked.
 	ErrUnlocked = errors.New("lock: lease unlocked")
 
-	// ErrNoFreeSlot is returned when Next was called MaxSteps times and gave no
-	// free value.
+	// ErrNoFreeSlot is returned when the MaxSteps values after the last one are all
+	// taken.
 	ErrNoFreeSlot = errors.New("lock: no free slot")
 	// ErrNotLeader is returned when a candidate that does not hold the flag resigns
 	// or changes the lease.

@@ -94,6 +94,7 @@ func (g *engine) stand(p *Place, keys ...string) {
 // stepOut takes a place out of all lines, and from the list of its owner. At the keys
 // that it leaves others may be next.
 func (g *engine) stepOut(p *Place) (left []spot) {
+	g.freed++
 	for i := range p.spots {
 		s := &p.spots[i]
 		s.entry.line.remove(&s.node)

@@ -10,7 +10,8 @@ import (
 //
 // All methods may be called by any number of goroutines. When Lock or Unlock
 // returns nil, a later Locked sees the change; when it returns an error, nothing
-// was changed.
+// was changed. Unlock may return [ErrNotLocked] for a key that is not locked: to the
+// executor that is no error, because it may unlock twice around a crash.
 type Service interface {
 	Lock(ctx context.Context, key string) error
 	Unlock(ctx context.Context, key string) error

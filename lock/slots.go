@@ -55,6 +55,11 @@ type Slots[T any] struct {
 	last     step[T]
 	open     map[uint64]*Reservation[T] // by token
 	watchers list[func()]               // called at the next end of a reservation, in the order in which they came
+
+	// from is how far a walk has come from the last value without finding a free one, while the
+	// Table had freed so much: as long as that is so there is none.
+	from  step[T]
+	freed uint64
 }
 
 // step is a value and its position, in the sequence as it was after so many resets.
@@ -62,6 +67,13 @@ type step[T any] struct {
 	value    T
 	position uint64
 	resets   uint64
+}
+
+// walk is how far a Reserve has come.
+type walk[T any] struct {
+	step[T]
+	taken int    // values after the last one
+	freed uint64 // what the Table had freed when it began
 }
 
 // NewSlots returns a sequence without a last value. It returns [ErrConfig] or
@@ -95,38 +107,39 @@ func (s *Slots[T]) Reserve(ctx context.Context, opt Options) (*Reservation[T], e
 	if end(ctx) != nil {
 		return nil, ctxError(ctx, []string{s.cfg.Store})
 	}
-	at, err := s.start(ctx)
+	w, err := s.start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for taken := 0; taken < s.cfg.MaxSteps; {
+	for w.taken < s.cfg.MaxSteps {
 		if end(ctx) != nil {
 			return nil, ctxError(ctx, []string{s.cfg.Store})
 		}
-		next := step[T]{s.cfg.Next(at.value), at.position + 1, at.resets}
-		r, passed, err := s.try(opt, next)
+		next := step[T]{s.cfg.Next(w.value), w.position + 1, w.resets}
+		r, passed, err := s.try(opt, next, w.freed)
 		if r != nil || err != nil {
 			return r, err
 		}
 		if !passed {
-			at = next
-			taken++
-		} else if at, err = s.start(ctx); err != nil {
+			w.step = next
+			w.taken++
+		} else if w, err = s.start(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("%w: %q after %d steps", ErrNoFreeSlot, s.cfg.Store, s.cfg.MaxSteps)
 }
 
-// start returns the last step, after asking for it when nothing is known.
-func (s *Slots[T]) start(ctx context.Context) (step[T], error) {
+// start begins a walk at the last step, after asking for it when nothing is known, or behind
+// what is known to be taken.
+func (s *Slots[T]) start(ctx context.Context) (w walk[T], err error) {
 	s.mu.Lock()
 	last, known := s.last, s.known
 	s.mu.Unlock()
 	for !known {
 		v, err := s.cfg.StartFrom(ctx)
 		if err != nil {
-			return step[T]{}, fmt.Errorf("lock: start of %q: %w", s.cfg.Store, err)
+			return w, fmt.Errorf("lock: start of %q: %w", s.cfg.Store, err)
 		}
 		s.mu.Lock()
 		if !s.known && s.last.resets == last.resets { // or it was asked before a reset
@@ -135,12 +148,26 @@ func (s *Slots[T]) start(ctx context.Context) (step[T], error) {
 		last, known = s.last, s.known
 		s.mu.Unlock()
 	}
-	return last, nil
+	var o op
+	defer o.wakes.run()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.cfg.Table
+	t.enter(&o)
+	defer t.leave(&o)
+	if s.last.resets == last.resets { // or nothing may be known again
+		last = s.last
+	}
+	w = walk[T]{step: last, freed: t.freed}
+	if s.freed == t.freed && s.from.resets == last.resets && s.from.position > last.position {
+		w.step, w.taken = s.from, int(s.from.position-last.position)
+	}
+	return w, nil
 }
 
 // try reserves the value at, unless another has it, or the sequence has passed it, or
-// was reset, while Next was called.
-func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed bool, err error) {
+// was reset, while Next was called. freed is that of the walk which has come to it.
+func (s *Slots[T]) try(opt Options, at step[T], freed uint64) (r *Reservation[T], passed bool, err error) {
 	var o op
 	defer o.wakes.run()
 	keys, err := checked(opt, []string{s.key(at.value)})
@@ -156,6 +183,9 @@ func (s *Slots[T]) try(opt Options, at step[T]) (r *Reservation[T], passed bool,
 	t.enter(&o)
 	defer t.leave(&o)
 	taken := t.try(opt, keys, &o)
+	if t.freed == freed && (s.freed != freed || at.position > s.from.position) {
+		s.from, s.freed = at, freed
+	}
 	if taken == nil {
 		return nil, false, nil
 	}
@@ -199,7 +229,7 @@ func (s *Slots[T]) Last() (v T, position uint64, known bool) {
 // Commit no longer changes Last.
 func (s *Slots[T]) Reset() {
 	s.free(func() {
-		s.known, s.last = false, step[T]{resets: s.last.resets + 1}
+		s.known, s.last, s.from = false, step[T]{resets: s.last.resets + 1}, step[T]{}
 		for _, r := range s.open {
 			r.step.position = 0
 		}

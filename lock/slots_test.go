@@ -394,3 +394,74 @@ func TestSlotsThatAreUsedOnTheWay(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, second.Value())
 }
+
+// While nothing comes back, nobody looks again at what is taken: neither to reserve the next value
+// nor to hear that there is none. What comes back is found, whoever gives it back.
+func TestLaralocker_A01_WhatIsTakenIsLookedAtOnce(t *testing.T) {
+	const values = 1000
+	table, steps := new(lock.Table), 0
+	s := newSlots(t, lock.SlotsConfig[int]{Table: table, MaxSteps: values, Next: func(v int) int { steps++; return v + 1 }})
+	var all []*lock.Reservation[int]
+	stranger, err := table.TryAcquire(lock.Options{}, "slots/500")
+	require.NoError(t, err)
+	for v := range values {
+		if v+1 != 500 {
+			all = append(all, reserve(t, s, v+1))
+		}
+	}
+	full := func() {
+		t.Helper()
+		_, err := s.Reserve(t.Context(), lock.Options{})
+		require.ErrorIs(t, err, lock.ErrNoFreeSlot)
+	}
+	for range values {
+		full()
+	}
+	require.Equal(t, values, steps)
+	require.NoError(t, all[7].Unlock())
+	reserve(t, s, 8)
+	require.NoError(t, stranger.Unlock(), "it is no reservation")
+	reserve(t, s, 500)
+	full()
+	waits, err := table.Queue(lock.Options{}, nil, "slots/20", "slots/30")
+	require.NoError(t, err)
+	require.NoError(t, all[19].Unlock())
+	full() // 20 is for who waits
+	require.True(t, waits.Cancel())
+	reserve(t, s, 20)
+	full()
+	require.NoError(t, all[2].Commit())
+	last, _, _ := s.Last()
+	require.Equal(t, 3, last)
+	require.NoError(t, all[0].Unlock(), "the sequence has passed it")
+	for v := range 3 {
+		reserve(t, s, values+v+1)
+	}
+	full()
+	s.Reset()
+	reserve(t, s, 1)
+	reserve(t, s, 3)
+	full()
+	steps = 0
+	full()
+	require.Zero(t, steps)
+}
+
+// A value whose time is over is found at that very moment, before anybody has heard that it is free.
+func TestLaralocker_A01_WhatExpiresIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(t, lock.SlotsConfig[int]{MaxSteps: 3})
+		for v := range 3 {
+			_, err := s.Reserve(t.Context(), lock.Options{TTL: time.Duration(3-v) * time.Minute})
+			require.NoError(t, err)
+		}
+		for v := range 3 {
+			_, err := s.Reserve(t.Context(), lock.Options{})
+			require.ErrorIs(t, err, lock.ErrNoFreeSlot)
+			time.Sleep(time.Minute)
+			r, err := s.Reserve(t.Context(), lock.Options{TTL: time.Hour})
+			require.NoError(t, err)
+			require.Equal(t, 3-v, r.Value())
+		}
+	})
+}

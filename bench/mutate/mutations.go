@@ -534,7 +534,7 @@ var inRoot = []mutation{
 	{"a cursor of no queue", "executor/internal/look/jobs.go", "query.Order, query.Descending, query.Queue)", "query.Order, query.Descending, \"\")", looks},
 	{"a page that ends with its first step", "executor/internal/look/jobs.go", "if len(p.Jobs) == l.Limit || w.late {", "if w.late {", looks},
 	{"the attempt before the one in hand", "shard/run.go", "it.tried = int32(it.Retry)\n", "it.tried = int32(it.Retry) - 1\n", looks},
-	{"the called as the holder", "executor/internal/unique/unique.go", "s.Holder.TTL == 0 && l.Kept(s.Holder.Token)", "false", looks},
+	{"the called as the holder", "executor/internal/unique/unique.go", "s.Holder.TTL == 0 && l.Kept(s.Holder)", "false", looks},
 	{"a full queue that says nothing", "executor/internal/dispatch/dispatcher.go", "	case q.full():\n		return &inspect.Turn", "	case q.full() && d.held:\n		return &inspect.Turn", unmanned},
 	{"queues that come first, and have had more", "executor/internal/dispatch/dispatcher.go", "its.used < q.used:", "its.used > q.used:", unmanned},
 	{"a codec on the goroutine of the caller", "executor/internal/look/job.go", "		go q.decode(", "		q.decode(", looks},

@@ -93,8 +93,8 @@
 //     may overlap as after a pause, but a commit is fenced by the epoch, not by time. One that
 //     is set back accepts late what was under way to it, and keeps the leases of the dead for as long, if that is less than an hour; those
 //     that seem to end later than any lease can are taken as ended. The time of day on nodes
-//     may be wrong, and jump: what is due, and EnqueuedAt, is by the server's clock. At and the like
-//     are set off by what that is ahead of the caller's; ticks of schedules are not.
+//     may be wrong, and jump: what is due, EnqueuedAt, and the TTLs of key-locks are by the server's
+//     clock. At and the like are set off by what that is ahead of the caller's; ticks of schedules are not.
 //   - Two calls at a time have no order, nor has what is enqueued in a transaction before
 //     that commits with what others enqueue meanwhile.
 //   - The crash recorder, the control socket and compaction are of a journal on a disk of

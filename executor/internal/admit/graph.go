@@ -64,10 +64,14 @@ func (g *Graph) Len() int {
 }
 
 // Closed returns the circle that a job has closed which stands in a line; nil: none. Then
-// it has left that line.
+// it has left that line. Most have nothing for which others wait, and are in no circle: to
+// look at all that have what a job waits for would take long, with others behind it.
 func (g *Graph) Closed(by Owner) (circle []lock.Hop) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !g.Lists(by.Queue).has(by) && !slices.ContainsFunc(g.calls, func(c *Call) bool { return c.To == by }) {
+		return nil
+	}
 	if circle = g.circle(by); circle != nil {
 		g.Lists(by.Queue).Aside(by, true)
 	}

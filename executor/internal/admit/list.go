@@ -65,6 +65,7 @@ type List struct {
 	checkers  []Checker
 	witnesses []Witness
 	listeners []Listener
+	all       []any // that were asked or kept
 }
 
 // Payload is a payload that a worker has in hand.
@@ -85,6 +86,7 @@ func (l *List) Ask(c Condition) {
 
 // Keep adds what is not asked before a job runs, but has a part in what becomes of it.
 func (l *List) Keep(c any) {
+	l.all = append(l.all, c)
 	if w, ok := c.(Witness); ok {
 		l.witnesses = append(l.witnesses, w)
 	}
@@ -125,6 +127,14 @@ func (l *List) All() []Condition {
 		return nil
 	}
 	return l.asked
+}
+
+// has reports whether others may wait for what a job has that does not run. The list may be nil.
+func (l *List) has(by Owner) bool {
+	return l != nil && slices.ContainsFunc(l.all, func(c any) bool {
+		p, knows := c.(Possessor)
+		return !knows || p.Has(by)
+	})
 }
 
 // Aside has a job wait nowhere.
@@ -266,6 +276,10 @@ type (
 	Caller interface {
 		Called(queue string) (ids []string)
 	}
+
+	// Possessor is a condition that knows whether a job that does not run has something of it
+	// for which others may wait. Of any other condition it may.
+	Possessor interface{ Has(by Owner) bool }
 
 	// Keeper is a condition that keeps something for jobs that don't run. Abandoned is
 	// Settle for a job that ends, or has failed, without having entered.

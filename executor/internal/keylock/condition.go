@@ -3,6 +3,7 @@ package keylock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -212,10 +213,17 @@ func (c *Condition) lockServed(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// unlockServed unlocks keys with the queue's service, and returns the first error.
+// unlockServed unlocks keys with the queue's service, and returns the first error. What is not
+// locked, because an earlier try has unlocked it or the executor kept it, is as it should be.
 func (c *Condition) unlockServed(ctx context.Context, keys []string) (first error) {
 	for _, key := range keys {
-		if err := guard.Call(func() error { return c.Service.Unlock(ctx, key) }); err != nil && first == nil {
+		if err := guard.Call(func() error {
+			err := c.Service.Unlock(ctx, key)
+			if errors.Is(err, lock.ErrNotLocked) {
+				return nil
+			}
+			return err
+		}); err != nil && first == nil {
 			first = fmt.Errorf("lock service: unlock %q: %w", key, err)
 		}
 	}
@@ -249,7 +257,7 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 		keys, _ := c.WaitsFor(by)
 		for _, key := range keys {
 			w := admit.Wait{For: key}
-			for _, h := range c.Locked(key) {
+			for h := range c.each(key) {
 				if h.Owner != by {
 					w.On = append(w.On, h.Owner)
 				}
@@ -260,12 +268,18 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	return all
 }
 
+// Has implements [admit.Possessor].
+func (c *Condition) Has(by admit.Owner) (has bool) {
+	c.ledger.View(func() { has = c.held[by] > 0 })
+	return has
+}
+
 // Called implements [admit.Caller].
 func (c *Condition) Called(queue string) (ids []string) {
 	c.ledger.View(func() {
-		for by, w := range c.waiting {
-			if w.called && by.Queue == queue {
-				ids = append(ids, by.ID)
+		for w := range c.called {
+			if w.By.Queue == queue {
+				ids = append(ids, w.By.ID)
 			}
 		}
 	})
@@ -322,17 +336,19 @@ func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 	}
 	h.served = nil
 	h.c.Leave(h.by, true)
-	if h.c.Service == nil && (v == shard.VerdictDone || v == shard.VerdictDiscarded) {
+	if v == shard.VerdictDone || v == shard.VerdictDiscarded {
 		for _, u := range h.unlock {
 			// Of a counted key it ends the lock of the very payload. If that is gone, because a person, a
-			// burial or its time has ended it, there is nothing to be unlocked for it.
+			// burial or its time has ended it, there is nothing to be unlocked for it. Beside a service it
+			// ends what the executor kept before.
 			var own []*Lock
-			if h.c.Counted {
+			if h.c.Counted || h.c.Service != nil {
 				own = h.c.comingWith(u.Position)
 			}
 			switch i := slices.IndexFunc(own, func(l *Lock) bool { return l.Key == u.Key }); {
 			case i >= 0:
 				h.c.Drop(own[i])
+			case h.c.Service != nil:
 			case !u.own:
 				h.c.Keys.Unlock(u.Key, h.c.Counted, h.by)
 			}
@@ -361,27 +377,19 @@ func (h *hold) Conclude(ctx context.Context, _ shard.Verdict) error {
 	return h.c.unlockServed(ctx, keys)
 }
 
-// Status shows a key to people. The ledger is held.
+// Status shows a key to people: it looks at no more than that. The ledger is held.
 func (k *Keys) Status(key string) inspect.KeyLockStatus {
-	locked := k.Locked(key)
-	called, waiting := k.Line(key)
-	s := inspect.KeyLockStatus{Key: key, MoreLocks: max(len(locked)-inspect.MaxListed, 0)}
-	for _, h := range locked[:len(locked)-s.MoreLocks] {
+	s := inspect.KeyLockStatus{Key: key}
+	for h := range k.each(key) {
+		if len(s.Locks) == inspect.MaxListed {
+			s.MoreLocks = h.entry.locks.Len() - inspect.MaxListed
+			break
+		}
 		held := k.Held(h)
 		s.Locks = append(s.Locks, inspect.LockHeld{By: held.Owner, Since: held.Since, Until: held.Until})
 	}
-	s.Called, s.MoreCalled = names(called)
-	s.Waiting, s.MoreWaiting = names(waiting)
+	s.Called, s.Waiting, s.MoreCalled, s.MoreWaiting = k.Line(key, inspect.MaxListed)
 	return s
-}
-
-// names are those of the first MaxListed, and how many more there are.
-func names(all []admit.Owner) (names []string, more int) {
-	more = max(len(all)-inspect.MaxListed, 0)
-	for _, by := range all[:len(all)-more] {
-		names = append(names, by.String())
-	}
-	return names, more
 }
 
 // Explain implements [admit.Condition].

@@ -23,8 +23,10 @@ import (
 type Keys struct {
 	ledger   *admit.Ledger
 	log      *journal.Log
+	clock    func() time.Time // of all who go on with the journal
 	volatile bool
-	base     time.Time // when its clock was 0
+	base     time.Time       // when its own clock was 0
+	found    map[string]bool // queues whose jobs had locked keys when it was opened
 
 	// locks are guarded by the ledger, as alarm is: methods that come from them are
 	// called under it.
@@ -41,19 +43,27 @@ type Keys struct {
 // gone is the position of a lock that has ended.
 const gone = math.MaxUint64
 
-// Open returns the keys that a journal has. What has expired since they were written
-// stays so. A volatile journal is told nothing.
-func Open(ledger *admit.Ledger, log *journal.Log, volatile bool) (*Keys, error) {
-	k := &Keys{ledger: ledger, log: log, volatile: volatile, base: time.Now(), with: make(map[journal.Position][]*Lock), locks: newLocks()}
+// Open returns the keys that a journal has. What has expired since they were written, by the
+// clock of all who go on with it, stays so. A volatile journal is told nothing.
+func Open(ledger *admit.Ledger, log *journal.Log, clock func() time.Time, volatile bool) (*Keys, error) {
+	k := &Keys{
+		ledger: ledger, log: log, clock: clock, volatile: volatile, base: time.Now(), found: make(map[string]bool),
+		with: make(map[journal.Position][]*Lock), locks: newLocks(),
+	}
 	ledger.Book = k
 	return k, k.restore()
+}
+
+// times are the time of day in the journal, and that of its own clock, which nobody sets.
+func (k *Keys) times() (now time.Time, age time.Duration) {
+	return k.clock().Round(0), time.Since(k.base)
 }
 
 func (k *Keys) restore() error {
 	var held []*Lock
 	var expired journal.Change
-	now := time.Now()
-	zero := now.UnixNano() - int64(now.Sub(k.base))
+	now, age := k.times()
+	zero := now.UnixNano() - int64(age)
 	for s, err := range k.log.Keys(statekey.LockPrefix, "") {
 		if err != nil {
 			return err
@@ -66,11 +76,14 @@ func (k *Keys) restore() error {
 			expired.Sets = append(expired.Sets, journal.Set{Key: s.Key})
 			continue
 		}
-		h := &Lock{Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Since: time.Duration(w.Since - zero), Owner: w.Owner, Key: w.Key}
-		if w.Until != 0 {
-			h.Until = time.Duration(w.Until - zero)
+		h := &Lock{Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Owner: w.Owner, Key: w.Key}
+		h.Since = min(time.Duration(w.Since-zero), age)
+		if w.Until != 0 { // it lasts no longer than it was to, whatever has been done to the clock since
+			ttl := max(time.Unix(0, w.Until).Sub(time.Unix(0, w.Since)), 1)
+			h.Until = min(time.Duration(w.Until-zero), age+min(ttl, never-age))
 		}
 		held = append(held, h)
+		k.found[h.Owner.Queue] = true
 	}
 	k.ledger.Do(&expired, func() {
 		k.restoreAll(held)
@@ -166,6 +179,11 @@ func (k *Keys) leaveToJobs(over []journal.Ref) {
 // Rename gives the locks of a queue's jobs to the queue's new name.
 func (k *Keys) Rename(former, name string) { k.ledger.Do(nil, func() { k.rename(former, name) }) }
 
+// Found reports whether jobs of one of some queues had locked keys when the journal was opened.
+func (k *Keys) Found(queues ...string) bool {
+	return slices.ContainsFunc(queues, func(queue string) bool { return k.found[queue] })
+}
+
 // DropAll ends the locks of payloads that are gone. The caller holds the ledger.
 func (k *Keys) DropAll(positions []journal.Position) {
 	for _, p := range positions {
@@ -175,11 +193,10 @@ func (k *Keys) DropAll(positions []journal.Position) {
 
 // Held shows a lock to people. Its number takes the place of a token.
 func (k *Keys) Held(h *Lock) lock.Held {
-	now := time.Now()
-	wall, age := now.Round(0), now.Sub(k.base)
-	held := lock.Held{Keys: []string{h.Key}, Owner: cmp.Or(h.Owner.String(), "a person"), Token: h.Number, Since: wall.Add(h.Since - age)}
+	now, age := k.times()
+	held := lock.Held{Keys: []string{h.Key}, Owner: cmp.Or(h.Owner.String(), "a person"), Token: h.Number, Since: now.Add(h.Since - age)}
 	if h.Until != 0 {
-		held.Until = wall.Add(h.Until - age)
+		held.Until = now.Add(h.Until - age)
 		held.TTL = held.Until.Sub(held.Since)
 	}
 	return held
@@ -188,7 +205,7 @@ func (k *Keys) Held(h *Lock) lock.Held {
 // lockedError names the holder of a key that blocks a job. The ledger is held.
 func (k *Keys) lockedError(key string, by admit.Owner) error {
 	err := &lock.LockedError{Key: key}
-	for _, h := range k.Locked(key) {
+	for h := range k.each(key) {
 		if h.Owner != by {
 			err.Holder = k.Held(h)
 			break
@@ -202,8 +219,8 @@ func (k *Keys) setOf(h *Lock) journal.Set {
 	if h.Position == gone {
 		return journal.Set{Key: statekey.LockKey(h.Number)}
 	}
-	now := time.Now()
-	zero := now.UnixNano() - int64(now.Sub(k.base))
+	now, age := k.times()
+	zero := now.UnixNano() - int64(age)
 	until := int64(h.Until)
 	if until != 0 {
 		until = zero + min(until, math.MaxInt64-zero)

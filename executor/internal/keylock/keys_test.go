@@ -1,13 +1,16 @@
 package keylock
 
 import (
+	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
@@ -131,4 +134,29 @@ func TestKeyLocksComeBack(t *testing.T) {
 	require.Empty(t, blocked)
 	require.Len(t, fresh, 1, "a retry does not lock twice")
 	require.EqualValues(t, 10, fresh[0].Number)
+}
+
+// To show a key takes no longer the more have locked it, wait for it, or were called at others.
+func TestKeyLocksAreShownWithoutTheRest(t *testing.T) {
+	const many = 20_000
+	k := &Keys{clock: time.Now, base: time.Now(), locks: newLocks()}
+	owner := func(i int) admit.Owner { return admit.Owner{Queue: "q", ID: fmt.Sprint(i)} }
+	for i := range many {
+		k.Lock("k", owner(i), 0)
+		k.Enter(request{By: owner(many + i), BlockedBy: []string{"k"}}, func() {})
+		k.Lock("l", owner(-1), 0)
+		k.Enter(request{By: owner(2*many + i), BlockedBy: []string{"l"}}, func() {})
+	}
+	k.Unlock("l", false, admit.Owner{})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s := k.Status("k")
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<10))
+	require.Equal(t, []int{inspect.MaxListed, inspect.MaxListed, many - inspect.MaxListed, many - inspect.MaxListed},
+		[]int{len(s.Locks), len(s.Waiting), s.MoreLocks, s.MoreWaiting})
+	require.Equal(t, []string{owner(0).String(), owner(many).String()}, []string{s.Locks[0].By, s.Waiting[0]}, "the first ones")
+	s = k.Status("l")
+	require.Equal(t, []int{inspect.MaxListed, many - inspect.MaxListed}, []int{len(s.Called), s.MoreCalled})
+	require.Equal(t, owner(2*many).String(), s.Called[0])
 }

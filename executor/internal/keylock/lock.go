@@ -3,7 +3,7 @@ package keylock
 import (
 	"cmp"
 	"container/list"
-	"maps"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -48,6 +48,8 @@ type locks struct {
 	entries map[string]*entry  // every key that is locked, waited for, kept or watched
 	ends    sorted.List[*Lock] // of those that end by themselves
 	waiting map[admit.Owner]*waiter
+	called  map[*waiter]bool    // those of them whose turn has come
+	held    map[admit.Owner]int // how many locks are whose
 
 	changes []*Lock // since the last drain: made, given another Owner or Position, or ended
 	wakes   []func()
@@ -65,7 +67,10 @@ type entry struct {
 }
 
 func newLocks() locks {
-	return locks{entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter)}
+	return locks{
+		entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter),
+		called: make(map[*waiter]bool), held: make(map[admit.Owner]int),
+	}
 }
 
 // entry returns that of a key, perhaps a new one: it must be given something before it
@@ -130,7 +135,7 @@ func (k *locks) add(l *Lock, ttl time.Duration) *Lock {
 func (k *locks) put(l *Lock) {
 	e := k.entry(l.Key)
 	l.entry, l.link = e, e.locks.PushBack(l)
-	e.count(l.Owner, 1)
+	k.count(e, l.Owner, 1)
 	if l.expires() {
 		l.Turn = int64(l.Until)
 		k.ends.Put(l)
@@ -138,9 +143,11 @@ func (k *locks) put(l *Lock) {
 }
 
 // count counts the locks of an owner.
-func (e *entry) count(by admit.Owner, n int) {
-	if e.by[by] += n; e.by[by] == 0 {
-		delete(e.by, by)
+func (k *locks) count(e *entry, by admit.Owner, n int) {
+	for _, counts := range [...]map[admit.Owner]int{e.by, k.held} {
+		if counts[by] += n; counts[by] == 0 {
+			delete(counts, by)
+		}
 	}
 }
 
@@ -154,7 +161,7 @@ func (k *locks) Drop(all ...*Lock) {
 		}
 		l.entry = nil
 		e.locks.Remove(l.link)
-		e.count(l.Owner, -1)
+		k.count(e, l.Owner, -1)
 		k.ends.Remove(l)
 		k.changes = append(k.changes, l)
 		if e.locks.Len() == 0 {
@@ -219,12 +226,16 @@ func (k *locks) has(by admit.Owner, key string, position journal.Position) bool 
 	return false
 }
 
-// HeldBy returns the keys that a job has locked, in their order, up to n of them. It
-// goes through all that are locked: about 1 ms for 10,000.
+// HeldBy returns the keys that a job has locked, in their order, up to n of them. It goes
+// through the keys until it has seen all of its locks: about 1 ms for 10,000.
 func (k *locks) HeldBy(by admit.Owner, n int) (keys []string) {
+	rest := k.held[by]
 	for _, e := range k.entries {
-		if e.by[by] > 0 {
-			keys = append(keys, e.key)
+		if rest == 0 {
+			break
+		}
+		if own := e.by[by]; own > 0 {
+			keys, rest = append(keys, e.key), rest-own
 		}
 	}
 	slices.Sort(keys)
@@ -237,9 +248,9 @@ func (k *locks) rename(former, name string) {
 	for _, e := range k.entries {
 		for at := e.locks.Front(); at != nil; at = at.Next() {
 			if l := at.Value.(*Lock); l.Owner.Queue == former {
-				e.count(l.Owner, -1)
+				k.count(e, l.Owner, -1)
 				l.Owner.Queue = name
-				e.count(l.Owner, 1)
+				k.count(e, l.Owner, 1)
 				k.changes = append(k.changes, l)
 			}
 		}
@@ -269,15 +280,18 @@ func (k *locks) Watch(key string, wake func()) (cancel func(), locked bool) {
 	}, true
 }
 
-// Locked returns the locks of a key, oldest first.
-func (k *locks) Locked(key string) (all []*Lock) {
-	if e := k.entries[key]; e != nil {
-		for at := e.locks.Front(); at != nil; at = at.Next() {
-			all = append(all, at.Value.(*Lock))
+// each goes through the locks of a key, oldest first.
+func (k *locks) each(key string) iter.Seq[*Lock] {
+	return func(yield func(*Lock) bool) {
+		if e := k.entries[key]; e != nil {
+			for at := e.locks.Front(); at != nil && yield(at.Value.(*Lock)); at = at.Next() {
+			}
 		}
 	}
-	return all
 }
+
+// Locked returns the locks of a key, oldest first.
+func (k *locks) Locked(key string) []*Lock { return slices.Collect(k.each(key)) }
 
 // Keys returns the locked keys, in no order.
 func (k *locks) Keys() (keys []string) {
@@ -289,26 +303,30 @@ func (k *locks) Keys() (keys []string) {
 	return keys
 }
 
-// Line returns who waits for a key: the jobs that were called, for whom it is kept,
-// and those that stand in its line, both first come first.
-func (k *locks) Line(key string) (called, waiting []admit.Owner) {
+// Line names who waits for a key, up to n of each, first come first: the jobs that were called,
+// for whom it is kept, and those that stand in its line; and says how many others there are.
+func (k *locks) Line(key string, n int) (called, waiting []string, moreCalled, moreWaiting int) {
 	e := k.entries[key]
 	if e == nil {
-		return nil, nil
+		return nil, nil, 0, 0
 	}
+	var kept []*waiter
 	if e.toLock+e.toPass > 0 {
-		called = owners(slices.DeleteFunc(slices.Collect(maps.Values(k.waiting)), func(w *waiter) bool {
-			return !w.called || !slices.Contains(w.BlockedBy, key) && !w.locks(key)
-		}))
+		for w := range k.called {
+			if slices.Contains(w.BlockedBy, key) || w.locks(key) {
+				kept = append(kept, w)
+			}
+		}
 	}
-	return called, owners(slices.Clone(e.line))
+	slices.SortFunc(kept, func(a, b *waiter) int { return cmp.Compare(a.Turn, b.Turn) })
+	moreCalled = max(len(kept)-n, 0)
+	called, waiting = names(kept[:len(kept)-moreCalled]), names(e.line.First(n))
+	return called, waiting, moreCalled, len(e.line) - len(waiting)
 }
 
-// owners are those of waiters, first come first. It sorts them.
-func owners(all []*waiter) (of []admit.Owner) {
-	slices.SortFunc(all, func(a, b *waiter) int { return cmp.Compare(a.Turn, b.Turn) })
+func names(all []*waiter) (names []string) {
 	for _, w := range all {
-		of = append(of, w.By)
+		names = append(names, w.By.String())
 	}
-	return of
+	return names
 }

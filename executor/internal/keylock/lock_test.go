@@ -58,15 +58,24 @@ func (p *pair) look(t require.TestingT) {
 			require.Equal(t, n, e.by[by])
 		}
 		require.NotZero(t, e.locks.Len()+e.line.Len()+e.toLock+e.toPass, "an unused key is forgotten")
-		_, line := p.b.Line(key)
-		var want []admit.Owner
+		called, line, _, _ := p.b.Line(key, len(p.model.waits))
+		var want []string
 		for _, o := range slices.SortedFunc(slices.Values(p.model.waits), func(a, b *modelWait) int { return int(a.number) - int(b.number) }) {
 			if o.key == key {
-				want = append(want, o.By)
+				want = append(want, o.By.String())
 			}
 		}
 		require.Equal(t, want, line, "the line at %q", key)
+		for _, o := range p.model.waits {
+			kept := o.called && (slices.Contains(o.BlockedBy, key) || o.locks(key))
+			require.Equal(t, kept, slices.Contains(called, o.By.String()), "%q is kept for %v", key, o.By)
+		}
 	}
+	all := make(map[admit.Owner]int)
+	for _, h := range holds {
+		all[h.by]++
+	}
+	require.Equal(t, all, p.b.held)
 	for _, o := range p.model.waits {
 		w := p.b.waiting[o.By]
 		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{uint64(w.Turn), w.called, w.at != nil})

@@ -207,7 +207,7 @@ func (k *locks) advance(w *waiter) bool {
 		k.stand(w, elsewhere)
 		return true
 	}
-	w.called = true
+	w.called, k.called[w] = true, true
 	k.keep(&w.request, 1)
 	k.wakes = append(k.wakes, w.wake)
 	return true
@@ -235,6 +235,7 @@ func (k *locks) stepOut(w *waiter) (left []string) {
 	switch {
 	case w.called:
 		w.called = false
+		delete(k.called, w)
 		k.keep(&w.request, -1)
 		left = slices.Clone(w.BlockedBy)
 		for _, s := range w.Lock {

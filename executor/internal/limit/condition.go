@@ -199,6 +199,9 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	return all
 }
 
+// Has implements [admit.Possessor]: only what runs counts.
+func (c *Condition) Has(admit.Owner) bool { return false }
+
 // hold is what a running job has of its limits.
 type hold struct {
 	l     *Limits

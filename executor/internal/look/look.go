@@ -111,7 +111,8 @@ func (i *Inspector) rows(limit int) (int, error) {
 }
 
 func (i *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
-	return keyPage(i, after, limit, i.Keys.Keys, i.Keys.Status)
+	i.Ledger.View(func() { page, more, err = keyPage(i, after, limit, i.Keys.Keys, i.Keys.Status) })
+	return page, more, err
 }
 
 func (i *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus, more int, err error) {
@@ -123,13 +124,10 @@ func keyPage[S any](i *Inspector, after string, limit int, all func() []string, 
 	if limit, err = i.rows(limit); err != nil {
 		return nil, 0, err
 	}
-	i.Ledger.View(func() {
-		var keys []string
-		keys, more = listing.FirstKeys(all(), after, limit)
-		for _, key := range keys {
-			page = append(page, status(key))
-		}
-	})
+	keys, more := listing.FirstKeys(all(), after, limit)
+	for _, key := range keys {
+		page = append(page, status(key))
+	}
 	return page, more, nil
 }
 

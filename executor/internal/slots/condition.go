@@ -143,6 +143,12 @@ func (s *Slots[V]) Waits(by admit.Owner) []admit.Wait {
 	return []admit.Wait{w}
 }
 
+// Has implements [admit.Possessor]: a value that was kept for it.
+func (s *Slots[V]) Has(by admit.Owner) (has bool) {
+	s.cfg.Ledger.View(func() { has = s.mine[by] != nil })
+	return has
+}
+
 // Abandoned implements [admit.Keeper]: it gives back what a job has kept, which does not
 // run again.
 func (s *Slots[V]) Abandoned(by admit.Owner, v shard.Verdict, over bool) []journal.Set {

@@ -2,7 +2,11 @@
 // be taken out of the middle. It is plain data.
 package sorted
 
-import "container/heap"
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
 
 // List has what comes first at index 0, and the rest in no order.
 type List[T Item] []T
@@ -32,6 +36,16 @@ func (l *List[T]) Remove(v T) {
 	if i := v.at().index; i > 0 {
 		heap.Remove(l, i-1)
 	}
+}
+
+// First returns up to n of those that come first, in order, however long the list is.
+func (l List[T]) First(n int) (first []T) {
+	for next := []int{0}; len(first) < min(n, len(l)); { // below what was taken, in the heap
+		i := slices.MinFunc(next, func(i, j int) int { return cmp.Compare(l[i].at().Turn, l[j].at().Turn) })
+		first = append(first, l[i])
+		next = slices.DeleteFunc(append(next, 2*i+1, 2*i+2), func(j int) bool { return j == i || j >= len(l) })
+	}
+	return first
 }
 
 // Len, Less, Swap, Push and Pop are for package heap.

@@ -27,6 +27,17 @@ func TestTheFirstIsAtHand(t *testing.T) {
 					require.Equal(t, slices.MinFunc(in, func(a, b *item) int { return int(a.Turn - b.Turn) }).Turn, list[0].Turn)
 				}
 			},
+			"first": func(t *rapid.T) {
+				n := rapid.IntRange(0, len(all)).Draw(t, "n")
+				first, inOrder := list.First(n), slices.Clone(in)
+				slices.SortFunc(inOrder, func(a, b *item) int { return int(a.Turn - b.Turn) })
+				require.Len(t, first, min(n, len(in)))
+				for i, v := range first {
+					require.Contains(t, in, v)
+					require.Equal(t, inOrder[i].Turn, v.Turn)
+					require.NotContains(t, first[:i], v)
+				}
+			},
 			"put": func(t *rapid.T) {
 				v := one(t)
 				v.Turn = rapid.Int64Range(0, 9).Draw(t, "at")

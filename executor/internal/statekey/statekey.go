@@ -138,8 +138,14 @@ func ParseSlot(value []byte) (s Slot, err error) {
 	return s, nil
 }
 
-// Expired reports whether a reservation has ended.
-func (s Slot) Expired(now time.Time) bool { return !s.Held.Until.After(now) }
+// Expired reports whether a reservation has ended. One without an end has a token, and that of
+// one which has ended by the time it is written down has neither.
+func (s Slot) Expired(now time.Time) bool {
+	if s.Held.Until.IsZero() {
+		return s.Held.Token == 0
+	}
+	return !s.Held.Until.After(now)
+}
 
 // sequences are the reservations that have come so far, by sequence and token, and by
 // sequence and value: there is one of each.

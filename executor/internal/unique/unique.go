@@ -139,6 +139,9 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	return all
 }
 
+// Has implements [admit.Possessor]: one that stands in several lines keeps others waiting.
+func (c *Condition) Has(by admit.Owner) bool { return c.place(by) != nil }
+
 // Called implements [admit.Caller]. A job of several keys may be first at one that is free.
 func (c *Condition) Called(queue string) (ids []string) {
 	c.mu.Lock()
@@ -151,17 +154,17 @@ func (c *Condition) Called(queue string) (ids []string) {
 	return ids
 }
 
-// Kept reports whether the lease with a token is kept for a job that waits for a worker.
-// Only such a one, and one of a TTL of centuries, has no end.
-func (l *Leases) Kept(token uint64) bool {
+// Kept reports whether a lease is kept for a job that waits for a worker. Only such a one, and
+// one of a TTL of centuries, has no end.
+func (l *Leases) Kept(h lock.Held) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, p := range l.places {
-		if lease, granted := p.Lease(); granted && lease.Token() == token {
-			return true
-		}
+	p := l.places[l.names[h.Owner]]
+	if p == nil {
+		return false
 	}
-	return false
+	lease, granted := p.Lease()
+	return granted && lease.Token() == h.Token
 }
 
 // hold is the lease of a running job.
@@ -213,7 +216,7 @@ func (l *Leases) Status(key string) inspect.LeaseStatus {
 	status := inspect.LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: more}
 	switch {
 	case s.Holder.Token == 0:
-	case s.Holder.TTL == 0 && l.Kept(s.Holder.Token):
+	case s.Holder.TTL == 0 && l.Kept(s.Holder):
 		status.Called, status.HeldFor = s.Holder.Owner, 0
 	default:
 		status.By, status.Token = s.Holder.Owner, s.Holder.Token
