@@ -235,7 +235,7 @@ func (s *partitionStore) settle(c *call) (err error) {
 // attempt calls the server once. It reports whether c is there; after an error that is not
 // known, and so when it is not and there is no error.
 func (s *partitionStore) attempt(c *call) (done bool, err error) {
-	err = s.with(silence(s.patience, c.size), func(ctx context.Context, conn *pgx.Conn) (err error) {
+	err = s.with(silence(s.patience, c.size+len(c.drops)<<10), func(ctx context.Context, conn *pgx.Conn) (err error) {
 		if len(c.parts) < 2 && len(c.follow) < 2 || s.within != nil {
 			done, err = s.send(ctx, conn, c)
 			return err
