@@ -91,8 +91,8 @@ func (c *hands) stepClock(before, step int64) {
 			}
 		case parted || due != l.due:
 			c.enqueue(l, due)
-			if noted {
-				c.writeState(l)
+			if noted && (step < 0 || max(due, c.limitOf(l)) > before+step) { // else it is due after a restart, too
+				c.writeStateSoon(l)
 			}
 		}
 	}

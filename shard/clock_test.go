@@ -299,6 +299,8 @@ func (g *rig) step(now *int64, step int64) {
 	g.cores[0].Record(g)
 	g.flush()
 	*now += step
+	g.cores[0].Tick(*now)
+	g.cores[0].Record(g)
 }
 
 // An id rests between two runs for as long as Throttle says, also when a payload waits for the
@@ -472,4 +474,81 @@ func TestClockIsSetForwardAndTheTimerGoesAlong(t *testing.T) {
 		require.Equal(t, []string{"later 0s", "soon 1s"}, ran)
 		h.close()
 	})
+}
+
+// What is due when the clock is set forward is so after a restart, too: no state has to say so, and its lane
+// stays as small as it was. What is due later has one.
+func TestClockIsSetForwardWithABacklog(t *testing.T) {
+	for name, cfg := range map[string]Config{"": {}, "debounce": {Debounce: Debounce{Quiet: time.Second, MaxWait: time.Minute}}} {
+		t.Run(name, func(t *testing.T) {
+			cfg.MaxRetries, cfg.Merge = 5, MergeKeepAll
+			g := newRig(t, cfg, 1)
+			t.Cleanup(func() { g.close() })
+			now := int64(20 * year)
+			g.put(journal.Entry{ID: []byte("retry"), Due: now})
+			now += int64(time.Hour)
+			g.run(now, Outcome{Verdict: VerdictFailed, Delay: time.Hour})
+			for i := range 50 {
+				g.put(journal.Entry{ID: fmt.Append(nil, i), Due: now, Accepted: now})
+			}
+			now += int64(2 * time.Minute)
+			g.put(journal.Entry{ID: []byte("due"), Due: now - int64(30*time.Second)})
+			g.cores[0].Tick(now)
+			g.put(journal.Entry{ID: []byte("gathers"), Due: now, Accepted: now})
+			var states []string
+			g.record = func(c *journal.Change) {
+				for i := range c.States {
+					states = append(states, string(c.States[i].Entry.ID))
+				}
+			}
+			retry := g.cores[0].Status("retry").Due
+			g.step(&now, int64(10*time.Minute))
+			want := []string{"retry"}
+			if name != "" {
+				want = append(want, "gathers", "due") // of which the latter may be put off yet
+			}
+			require.ElementsMatch(t, want, states)
+			for id, l := range g.cores[0].lanes.named() {
+				require.True(t, name != "" || id == "retry" || l.rest == nil, id)
+			}
+			g.crash(1)
+			require.Equal(t, retry+int64(10*time.Minute), g.cores[0].Status("retry").Due)
+			for i := range 50 {
+				require.LessOrEqual(t, g.cores[0].Status(fmt.Sprint(i)).Due, now)
+			}
+			g.put(journal.Entry{ID: []byte("due"), Due: now})
+			if name != "" {
+				require.Equal(t, now+int64(time.Second), g.cores[0].Status("due").Due)
+			}
+		})
+	}
+}
+
+// On a disk that is short of room what a step of the clock moves is written down when there is some.
+func TestClockIsSetBackOnADiskThatIsShortOfRoom(t *testing.T) {
+	short := true
+	g := newRig(t, Config{Short: func() bool { return short }}, 1)
+	t.Cleanup(func() { g.close() })
+	now := int64(20 * year)
+	for _, id := range []string{"due", "gone"} {
+		g.put(journal.Entry{ID: []byte(id), Due: now, Accepted: now})
+	}
+	written := 0
+	g.record = func(c *journal.Change) { written += len(c.States) }
+	g.step(&now, -int64(time.Hour))
+	require.Zero(t, written)
+	_, ok := g.cores[0].ready(now)
+	require.True(t, ok)
+	ended, _ := g.cores[0].Remove(now, "gone", &Removal{Verdict: VerdictDeleted})
+	require.Equal(t, 1, ended)
+	g.cores[0].Record(g)
+	short = false
+	require.False(t, g.cores[0].catchUp())
+	g.cores[0].Record(g)
+	require.Equal(t, 1, written)
+	g.flush()
+	g.crash(1)
+	_, ok = g.cores[0].ready(now)
+	require.True(t, ok)
+	g.check()
 }

@@ -62,7 +62,9 @@ func (g *rig) open(shards int) {
 	require.NoError(g.t, err)
 	g.cores = nil
 	for range shards {
-		g.cores = append(g.cores, NewCore(g.queue, g.cfg))
+		c := NewCore(g.queue, g.cfg)
+		c.Tick(g.now)
+		g.cores = append(g.cores, c)
 	}
 	for b, err := range g.log.Morgue(g.queue, 0) {
 		require.NoError(g.t, err)
@@ -179,22 +181,28 @@ func (g *rig) flush() { require.NoError(g.t, g.log.Flush(context.Background())) 
 
 // crash throws the cores away and opens what a crash would leave on disk. Ids that
 // have had a turn lose that, and are due when a payload of theirs was: then they get
-// it back here.
+// it back here. So does what was due when the clock was set forward, and was due before, and what was to be
+// due at the end of a rest that is over, under MergeSupersede.
 func (g *rig) crash(shards int) {
 	g.t.Helper()
 	type turn struct{ had, limit, has, back int64 }
-	turns := make(map[string]turn)
+	turns, moved := make(map[string]turn), make(map[string]runHistory)
+	now, told := g.now, int64(0)
 	for _, c := range g.cores {
 		for id, l := range c.lanes.named() {
 			v, _ := c.view(id)
 			if at, ok := g.turns[id]; ok && at == v.due && !l.hasState() {
 				has, back := g.replayed(slices.Concat(v.out, v.held, v.waiting))
 				turns[id] = turn{at, g.limitOf(id), has, back}
+		told = max(told, c.now)
+		g.now = max(g.now, c.now) // for the new ones
 			}
 		}
 	}
 	disk := g.mem.Crash()
 	g.close()
+			} else if limit := g.limitOf(id); max(v.due, limit) <= g.now {
+				moved[id] = runHistory{ran: v.due, limit: limit, bounded: l.known().bounded, own: l.known().own, restEnd: l.known().restEnd}
 	g.mem = disk
 	g.open(shards)
 	for id, turn := range turns {
@@ -202,6 +210,10 @@ func (g *rig) crash(shards int) {
 		l := c.lanes.find([]byte(id))
 		require.Equal(g.t, turn.has, l.due, "%s: by its payloads", id)
 		require.LessOrEqual(g.t, turn.has, max(turn.had, turn.back), "%s is put off", id)
+	g.now = now
+	for _, c := range g.cores {
+		c.now = told
+	}
 		c.enqueue(l, turn.had)
 		c.bound(l, turn.limit)
 	}
@@ -210,6 +222,18 @@ func (g *rig) crash(shards int) {
 // limitOf returns how far a job may be put off, or might be if it did not run.
 func (g *rig) limitOf(id string) int64 {
 	c := g.core(id)
+	for id, had := range moved {
+		c := g.core(id)
+		rested := c.supersedes() && c.cfg.Throttle > 0
+		if l := c.lanes.find([]byte(id)); had.ran > l.due && (rested || (had.ran-l.due)%int64(clockNote) == 0) {
+			if c.enqueue(l, had.ran); had.bounded {
+				c.bound(l, had.limit)
+			}
+			if had.restEnd != 0 {
+				l.dueAfter(had.own, had.restEnd)
+			}
+		}
+	}
 	l := c.lanes.find([]byte(id))
 	if it := l.item(); it != nil {
 		_, limit := c.undone(it)
