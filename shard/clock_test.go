@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -551,4 +552,89 @@ func TestClockIsSetBackOnADiskThatIsShortOfRoom(t *testing.T) {
 	_, ok = g.cores[0].ready(now)
 	require.True(t, ok)
 	g.check()
+}
+
+// The clock is set back while a payload is under way to the shard, whose caller asked for no time: it is due as it comes.
+func TestClockIsSetBackWhileAPayloadIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var ran []string
+		h := newHouse(t, 1, 1, Config{}, nil)
+		h.handler = func(it *Item) Outcome {
+			ran = append(ran, fmt.Sprint(it.ID, " ", time.Since(begin)))
+			return Outcome{Verdict: VerdictDone}
+		}
+		settable(t, h.shards[0])(-time.Hour)
+		h.put("under way", "", begin)
+		h.put("asked for", "", begin.Add(-30*time.Minute))
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"under way 0s", "asked for 30m0s"}, ran)
+		h.close()
+	})
+}
+
+// So it is after a crash, whatever it came to.
+func TestClockIsSetBackWhileAPayloadIsUnderWayBeforeARestart(t *testing.T) {
+	hour := int64(time.Hour)
+	for name, tc := range map[string]struct {
+		cfg  Config
+		runs bool // another one of its id does
+		gone bool // and it is over before the crash
+	}{
+		"alone":                       {},
+		"behind a run":                {runs: true},
+		"behind a run that is over":   {runs: true, gone: true},
+		"pushes a run":                {cfg: Config{FreshDue: FreshDuePush}, runs: true},
+		"pulls":                       {cfg: Config{FreshDue: FreshDuePull}},
+		"gathers":                     {cfg: Config{Debounce: Debounce{Quiet: 1, MaxWait: 2}}},
+		"gathers behind a run":        {cfg: Config{Debounce: Debounce{Quiet: 1, MaxWait: 2}}, runs: true},
+		"the newest":                  {cfg: Config{Merge: MergeSupersede}},
+		"supersedes a run":            {cfg: Config{Merge: MergeSupersede}, runs: true},
+		"superseded a run":            {cfg: Config{Merge: MergeSupersede}, runs: true, gone: true},
+		"rests":                       {cfg: Config{Throttle: time.Minute}},
+		"rests behind a run":          {cfg: Config{Throttle: time.Minute}, runs: true, gone: true},
+		"held behind a run":           {cfg: Config{Single: true, Merge: MergeKeepAll}, runs: true},
+		"behind what else it is with": {cfg: Config{Merge: MergeKeepAll, MaxPayloads: 1}, runs: true, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.cfg.MaxRetries = 5
+			g := newRig(t, tc.cfg, 1)
+			t.Cleanup(func() { g.close() })
+			g.now, g.told = int64(20*year), true
+			g.cores[0].Tick(g.now)
+			put := func(data string, at int64) {
+				g.put(journal.Entry{ID: []byte("a"), Payload: []byte(data), Due: at, Accepted: at, Score: journal.ScoreOf(at)})
+			}
+			was := g.now
+			var r *Run
+			if tc.runs {
+				put("runs", was)
+				g.now += 2
+				g.cores[0].Tick(g.now)
+				r = g.begin(g.now)
+			}
+			if tc.cfg.MaxPayloads == 1 {
+				put("and another", was-2*hour)
+			}
+			g.step(&g.now, -hour)
+			put("under way", was+1)
+			if l := g.cores[0].lanes.find([]byte("a")); tc.cfg.Merge == MergeSupersede {
+				require.True(t, math.IsNaN(l.one.Score), "nobody gave it")
+			}
+			if tc.gone {
+				g.finish(g.now, r, Outcome{Verdict: VerdictDone})
+			}
+			if tc.cfg.MaxPayloads == 1 {
+				g.run(g.now, Outcome{Verdict: VerdictDone})
+			}
+			soon := g.now + int64(tc.cfg.Throttle) + 2
+			require.True(t, r != nil && !tc.gone || g.cores[0].NextDue() <= soon)
+			g.check()
+			g.flush()
+			g.crash(1)
+			require.LessOrEqual(t, g.cores[0].NextDue(), soon)
+			g.check()
+		})
+	}
 }

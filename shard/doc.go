@@ -122,7 +122,8 @@
 // before a retry, is a length of time and moves along. While an id rests, its lane keeps its own
 // due time and the end of the rest apart, and so does a state of it. Under [Debounce] the due
 // time tells: within Quiet all payloads have come, and if the clock skips the time of one, that
-// one comes then.
+// one comes then. What has no time of its own is due when it comes, also if the clock was set
+// back while it was under way.
 //
 // A job never starts before its due time. A timer starts it at that moment, or
 // under Config.Slack at the next multiple of the slack on the wall clock, which

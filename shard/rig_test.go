@@ -33,6 +33,7 @@ type rig struct {
 	now    int64
 	record func(*journal.Change) // sees every change before the journal does
 
+	told  bool             // the cores know the time when something comes
 	turns map[string]int64 // when an id last had a turn: a part of its payloads was done
 
 	mu    sync.Mutex
@@ -167,7 +168,11 @@ func (g *rig) takeIn() []*arrival {
 		at, turn := g.turns[id]
 		v, _ := c.view(id)
 		turn = turn && at == v.due
-		a.into = c.deliver(&a.entry, a.ref)
+		if g.told {
+			a.into = c.come(&a.entry, a.ref)
+		} else {
+			a.into = c.deliver(&a.entry, a.ref)
+		}
 		c.Record(g)
 		if turn {
 			v, _ = c.view(id)
@@ -189,39 +194,34 @@ func (g *rig) crash(shards int) {
 	turns, moved := make(map[string]turn), make(map[string]runHistory)
 	now, told := g.now, int64(0)
 	for _, c := range g.cores {
+		told = max(told, c.now)
+		g.now = max(g.now, c.now) // for the new ones
 		for id, l := range c.lanes.named() {
 			v, _ := c.view(id)
 			if at, ok := g.turns[id]; ok && at == v.due && !l.hasState() {
 				has, back := g.replayed(slices.Concat(v.out, v.held, v.waiting))
 				turns[id] = turn{at, g.limitOf(id), has, back}
-		told = max(told, c.now)
-		g.now = max(g.now, c.now) // for the new ones
+			} else if limit := g.limitOf(id); max(v.due, limit) <= g.now {
+				moved[id] = runHistory{ran: v.due, limit: limit, bounded: l.known().bounded, own: l.known().own, restEnd: l.known().restEnd}
 			}
 		}
 	}
 	disk := g.mem.Crash()
 	g.close()
-			} else if limit := g.limitOf(id); max(v.due, limit) <= g.now {
-				moved[id] = runHistory{ran: v.due, limit: limit, bounded: l.known().bounded, own: l.known().own, restEnd: l.known().restEnd}
 	g.mem = disk
 	g.open(shards)
+	g.now = now
+	for _, c := range g.cores {
+		c.now = told
+	}
 	for id, turn := range turns {
 		c := g.core(id)
 		l := c.lanes.find([]byte(id))
 		require.Equal(g.t, turn.has, l.due, "%s: by its payloads", id)
 		require.LessOrEqual(g.t, turn.has, max(turn.had, turn.back), "%s is put off", id)
-	g.now = now
-	for _, c := range g.cores {
-		c.now = told
-	}
 		c.enqueue(l, turn.had)
 		c.bound(l, turn.limit)
 	}
-}
-
-// limitOf returns how far a job may be put off, or might be if it did not run.
-func (g *rig) limitOf(id string) int64 {
-	c := g.core(id)
 	for id, had := range moved {
 		c := g.core(id)
 		rested := c.supersedes() && c.cfg.Throttle > 0
@@ -234,6 +234,11 @@ func (g *rig) limitOf(id string) int64 {
 			}
 		}
 	}
+}
+
+// limitOf returns how far a job may be put off, or might be if it did not run.
+func (g *rig) limitOf(id string) int64 {
+	c := g.core(id)
 	l := c.lanes.find([]byte(id))
 	if it := l.item(); it != nil {
 		_, limit := c.undone(it)
