@@ -638,3 +638,26 @@ func TestClockIsSetBackWhileAPayloadIsUnderWayBeforeARestart(t *testing.T) {
 		})
 	}
 }
+
+// A person ends a job that has failed, or was put off, after the clock was set: its id rests for what is left of that.
+func TestClockIsSetBeforeAPersonEndsARetry(t *testing.T) {
+	second := int64(time.Second)
+	for _, step := range steps {
+		for name, out := range map[string]Outcome{"retry": {Verdict: VerdictFailed, Delay: time.Hour, Error: "e"}, "snooze": {Verdict: VerdictSnoozed, Delay: time.Hour}} {
+			t.Run(fmt.Sprint(name, step), func(t *testing.T) {
+				g := newRig(t, Config{MaxRetries: 5, Throttle: 8 * time.Second}, 1)
+				t.Cleanup(func() { g.close() })
+				now := int64(20 * year)
+				g.put(journal.Entry{ID: []byte("a"), Due: now})
+				g.run(now, out)
+				now += 3 * second
+				g.step(&now, int64(step))
+				ended, _ := g.cores[0].Remove(now, "a", &Removal{Verdict: VerdictDeleted})
+				require.Equal(t, 1, ended)
+				g.cores[0].Record(g)
+				g.put(journal.Entry{ID: []byte("a"), Due: now})
+				require.Equal(t, now+5*second, g.cores[0].Status("a").Due)
+			})
+		}
+	}
+}
