@@ -16,7 +16,8 @@
 //
 //   - Two runs of one id never overlap: a lane is in one run at a time.
 //   - The payloads of a run are in (score, position) order, and a payload that
-//     failed is never overtaken by a later one of its id.
+//     failed is never overtaken by a later one of its id. Of those that failed together
+//     under a larger Config.MaxPayloads, the later ones are new after a start.
 //   - A run has everything that arrived before it started: a fresh payload
 //     takes an id that was handed out but not started back, and merges.
 //   - What has ended is settled a quantum after the run was handed out, and from

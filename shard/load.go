@@ -108,8 +108,12 @@ func (c *gather) regroup(l *lane) {
 	var others []Payload
 	for l.n() > 0 {
 		p := l.take()
+	most := c.cfg.MaxPayloads // as many as run at a time: it may be less by now
+	if c.cfg.Single {
+		most = 1
+	}
 		_, found := slices.BinarySearch(failed, p.Ref.Position())
-		if found && !(c.cfg.Single && l.holds()) { // as many as run at a time
+		if found && (most == 0 || len(l.held()) < most) {
 			l.past().held = append(l.past().held, p)
 		} else {
 			others = append(others, p)

@@ -246,3 +246,25 @@ func TestHoldsHearOfTheirOwnPayload(t *testing.T) {
 	g.cores[0].Finish(1, r)
 	require.Equal(t, VerdictCanceled, g.cores[0].change.Claims[0].Verdict)
 }
+
+// What has failed under a larger MaxPayloads runs again some at a time, in order.
+func TestFewerPayloadsInARetry(t *testing.T) {
+	g := newRig(t, Config{Block: true, Merge: MergeKeepAll, MaxPayloads: 3, MaxRetries: 9}, 1)
+	t.Cleanup(func() { g.close() })
+	var all []journal.Position
+	for i := range 4 {
+		all = append(all, g.put(journal.Entry{ID: []byte("a"), Payload: []byte{byte(i)}})[0].ref.Position())
+	}
+	g.run(0, Outcome{Verdict: VerdictFailed, Error: "too many"})
+	g.cfg.MaxPayloads = 2
+	g.crash(1)
+	retries := []int{0, -1}
+	for len(all) > 0 {
+		r := g.begin(0)
+		require.Equal(t, all[:2], refs(r.Items[0].Payloads))
+		require.Equal(t, retries[0], r.Items[0].Retry)
+		g.finish(0, r, Outcome{Verdict: VerdictDone})
+		g.check()
+		all, retries = all[2:], retries[1:]
+	}
+}
