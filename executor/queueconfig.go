@@ -222,9 +222,9 @@ type Gather[T any] struct {
 	// next run; with [Handle] each run takes one payload. Retries, snoozes, RunNow and
 	// Requeue do not wait for it.
 	//
-	// It holds over a restart. An id without a payload left takes about 30 bytes and
-	// its id on disk, and about 150 bytes of memory, until the time is over. Default,
-	// and below zero: no minimum. It excludes Debounce and FreshDue.
+	// It holds over a restart, or a shorter one that is set by then. An id without a payload
+	// left takes about 30 bytes and its id on disk, and about 150 bytes of memory, until the
+	// time is over. Default, and below zero: no minimum. It excludes Debounce and FreshDue.
 	Throttle time.Duration
 }
 

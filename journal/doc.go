@@ -84,12 +84,12 @@
 // A commit to bbolt syncs twice, and writes several pages for the smallest block. So a small
 // commit is a record in journal.wal, a file that has its room already, and is synced once. It
 // also waits in memory, until many such commits become one to bbolt: when journal.wal is full;
-// when more waits than Config.WALBytes allows; or with a commit that buries something or has a
-// block of more than 64 KiB. The eight commits behind such a block go to bbolt, too. What has
-// left the log by then is never written to bbolt. A commit to bbolt voids all records, because
-// each record has a hash of the end mark (see below) of the commit to bbolt before it. After a
-// crash, the next opening reads what waited into memory again. A log with few commits does
-// without journal.wal; see Config.WALBytes.
+// when more waits than Config.WALBytes allows; or with a commit that buries something, deletes
+// more than 64 blocks or has one of more than 64 KiB. The eight commits behind such a block go to
+// bbolt, too. What has left the log by then is never written to bbolt. A commit to bbolt voids
+// all records, because each record has a hash of the end mark (see below) of the commit to bbolt
+// before it. After a crash, the next opening reads what waited into memory again. A log with few
+// commits does without journal.wal; see Config.WALBytes.
 //
 // Callers who wait for their appends are woken together and come back one by
 // one. The committer waits for them, two milliseconds at most and no longer than
@@ -105,9 +105,9 @@
 // the entries, then the marks: the positions that ended. Marks follow the
 // entries of their own block, so a block may end what it holds.
 //
-// Blocks leave in one order only, oldest first. An empty oldest block is
-// deleted in the next commit. While less than half of the log is live, the
-// oldest block's live entries are carried forward: written again into the
+// Blocks leave in one order only, oldest first. Empty oldest blocks are
+// deleted in the next commit, a thousand at most. While less than half of the log is
+// live, the oldest block's live entries are carried forward: written again into the
 // block that is about to be committed, at their old position, and the old
 // block goes in the same transaction. So the log stays below twice its live
 // size plus a little, and every byte is carried at most about once on average.

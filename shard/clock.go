@@ -81,6 +81,9 @@ func (c *hands) stepClock(before, step int64) {
 		r.taken += step
 	}
 	for l := range c.lanes.all() {
+		if p := l.past(); p != nil && p.ran != 0 {
+			p.ran = shifted(p.ran, step)
+		}
 		due, parted := c.stepped(l, before, step)
 		switch it := l.item(); {
 		case it != nil:
@@ -91,8 +94,8 @@ func (c *hands) stepClock(before, step int64) {
 			}
 		case parted || due != l.due:
 			c.enqueue(l, due)
-			if noted {
-				c.writeState(l)
+			if noted && (step < 0 || max(due, c.limitOf(l)) > before+step) { // else it is due after a restart, too
+				c.writeStateSoon(l)
 			}
 		}
 	}

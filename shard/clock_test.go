@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -299,6 +300,8 @@ func (g *rig) step(now *int64, step int64) {
 	g.cores[0].Record(g)
 	g.flush()
 	*now += step
+	g.cores[0].Tick(*now)
+	g.cores[0].Record(g)
 }
 
 // An id rests between two runs for as long as Throttle says, also when a payload waits for the
@@ -472,4 +475,189 @@ func TestClockIsSetForwardAndTheTimerGoesAlong(t *testing.T) {
 		require.Equal(t, []string{"later 0s", "soon 1s"}, ran)
 		h.close()
 	})
+}
+
+// What is due when the clock is set forward is so after a restart, too: no state has to say so, and its lane
+// stays as small as it was. What is due later has one.
+func TestClockIsSetForwardWithABacklog(t *testing.T) {
+	for name, cfg := range map[string]Config{"": {}, "debounce": {Debounce: Debounce{Quiet: time.Second, MaxWait: time.Minute}}} {
+		t.Run(name, func(t *testing.T) {
+			cfg.MaxRetries, cfg.Merge = 5, MergeKeepAll
+			g := newRig(t, cfg, 1)
+			t.Cleanup(func() { g.close() })
+			now := int64(20 * year)
+			g.put(journal.Entry{ID: []byte("retry"), Due: now})
+			now += int64(time.Hour)
+			g.run(now, Outcome{Verdict: VerdictFailed, Delay: time.Hour})
+			for i := range 50 {
+				g.put(journal.Entry{ID: fmt.Append(nil, i), Due: now, Accepted: now})
+			}
+			now += int64(2 * time.Minute)
+			g.put(journal.Entry{ID: []byte("due"), Due: now - int64(30*time.Second)})
+			g.cores[0].Tick(now)
+			g.put(journal.Entry{ID: []byte("gathers"), Due: now, Accepted: now})
+			var states []string
+			g.record = func(c *journal.Change) {
+				for i := range c.States {
+					states = append(states, string(c.States[i].Entry.ID))
+				}
+			}
+			retry := g.cores[0].Status("retry").Due
+			g.step(&now, int64(10*time.Minute))
+			want := []string{"retry"}
+			if name != "" {
+				want = append(want, "gathers", "due") // of which the latter may be put off yet
+			}
+			require.ElementsMatch(t, want, states)
+			for id, l := range g.cores[0].lanes.named() {
+				require.True(t, name != "" || id == "retry" || l.rest == nil, id)
+			}
+			g.crash(1)
+			require.Equal(t, retry+int64(10*time.Minute), g.cores[0].Status("retry").Due)
+			for i := range 50 {
+				require.LessOrEqual(t, g.cores[0].Status(fmt.Sprint(i)).Due, now)
+			}
+			g.put(journal.Entry{ID: []byte("due"), Due: now})
+			if name != "" {
+				require.Equal(t, now+int64(time.Second), g.cores[0].Status("due").Due)
+			}
+		})
+	}
+}
+
+// On a disk that is short of room what a step of the clock moves is written down when there is some.
+func TestClockIsSetBackOnADiskThatIsShortOfRoom(t *testing.T) {
+	short := true
+	g := newRig(t, Config{Short: func() bool { return short }}, 1)
+	t.Cleanup(func() { g.close() })
+	now := int64(20 * year)
+	for _, id := range []string{"due", "gone"} {
+		g.put(journal.Entry{ID: []byte(id), Due: now, Accepted: now})
+	}
+	written := 0
+	g.record = func(c *journal.Change) { written += len(c.States) }
+	g.step(&now, -int64(time.Hour))
+	require.Zero(t, written)
+	_, ok := g.cores[0].ready(now)
+	require.True(t, ok)
+	ended, _ := g.cores[0].Remove(now, "gone", &Removal{Verdict: VerdictDeleted})
+	require.Equal(t, 1, ended)
+	g.cores[0].Record(g)
+	short = false
+	require.False(t, g.cores[0].catchUp())
+	g.cores[0].Record(g)
+	require.Equal(t, 1, written)
+	g.flush()
+	g.crash(1)
+	_, ok = g.cores[0].ready(now)
+	require.True(t, ok)
+	g.check()
+}
+
+// The clock is set back while a payload is under way to the shard, whose caller asked for no time: it is due as it comes.
+func TestClockIsSetBackWhileAPayloadIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var ran []string
+		h := newHouse(t, 1, 1, Config{}, nil)
+		h.handler = func(it *Item) Outcome {
+			ran = append(ran, fmt.Sprint(it.ID, " ", time.Since(begin)))
+			return Outcome{Verdict: VerdictDone}
+		}
+		settable(t, h.shards[0])(-time.Hour)
+		h.put("under way", "", begin)
+		h.put("asked for", "", begin.Add(-30*time.Minute))
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"under way 0s", "asked for 30m0s"}, ran)
+		h.close()
+	})
+}
+
+// So it is after a crash, whatever it came to.
+func TestClockIsSetBackWhileAPayloadIsUnderWayBeforeARestart(t *testing.T) {
+	hour := int64(time.Hour)
+	for name, tc := range map[string]struct {
+		cfg  Config
+		runs bool // another one of its id does
+		gone bool // and it is over before the crash
+	}{
+		"alone":                       {},
+		"behind a run":                {runs: true},
+		"behind a run that is over":   {runs: true, gone: true},
+		"pushes a run":                {cfg: Config{FreshDue: FreshDuePush}, runs: true},
+		"pulls":                       {cfg: Config{FreshDue: FreshDuePull}},
+		"gathers":                     {cfg: Config{Debounce: Debounce{Quiet: 1, MaxWait: 2}}},
+		"gathers behind a run":        {cfg: Config{Debounce: Debounce{Quiet: 1, MaxWait: 2}}, runs: true},
+		"the newest":                  {cfg: Config{Merge: MergeSupersede}},
+		"supersedes a run":            {cfg: Config{Merge: MergeSupersede}, runs: true},
+		"superseded a run":            {cfg: Config{Merge: MergeSupersede}, runs: true, gone: true},
+		"rests":                       {cfg: Config{Throttle: time.Minute}},
+		"rests behind a run":          {cfg: Config{Throttle: time.Minute}, runs: true, gone: true},
+		"held behind a run":           {cfg: Config{Single: true, Merge: MergeKeepAll}, runs: true},
+		"behind what else it is with": {cfg: Config{Merge: MergeKeepAll, MaxPayloads: 1}, runs: true, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.cfg.MaxRetries = 5
+			g := newRig(t, tc.cfg, 1)
+			t.Cleanup(func() { g.close() })
+			g.now, g.told = int64(20*year), true
+			g.cores[0].Tick(g.now)
+			put := func(data string, at int64) {
+				g.put(journal.Entry{ID: []byte("a"), Payload: []byte(data), Due: at, Accepted: at, Score: journal.ScoreOf(at)})
+			}
+			was := g.now
+			var r *Run
+			if tc.runs {
+				put("runs", was)
+				g.now += 2
+				g.cores[0].Tick(g.now)
+				r = g.begin(g.now)
+			}
+			if tc.cfg.MaxPayloads == 1 {
+				put("and another", was-2*hour)
+			}
+			g.step(&g.now, -hour)
+			put("under way", was+1)
+			if l := g.cores[0].lanes.find([]byte("a")); tc.cfg.Merge == MergeSupersede {
+				require.True(t, math.IsNaN(l.one.Score), "nobody gave it")
+			}
+			if tc.gone {
+				g.finish(g.now, r, Outcome{Verdict: VerdictDone})
+			}
+			if tc.cfg.MaxPayloads == 1 {
+				g.run(g.now, Outcome{Verdict: VerdictDone})
+			}
+			soon := g.now + int64(tc.cfg.Throttle) + 2
+			require.True(t, r != nil && !tc.gone || g.cores[0].NextDue() <= soon)
+			g.check()
+			g.flush()
+			g.crash(1)
+			require.LessOrEqual(t, g.cores[0].NextDue(), soon)
+			g.check()
+		})
+	}
+}
+
+// A person ends a job that has failed, or was put off, after the clock was set: its id rests for what is left of that.
+func TestClockIsSetBeforeAPersonEndsARetry(t *testing.T) {
+	second := int64(time.Second)
+	for _, step := range steps {
+		for name, out := range map[string]Outcome{"retry": {Verdict: VerdictFailed, Delay: time.Hour, Error: "e"}, "snooze": {Verdict: VerdictSnoozed, Delay: time.Hour}} {
+			t.Run(fmt.Sprint(name, step), func(t *testing.T) {
+				g := newRig(t, Config{MaxRetries: 5, Throttle: 8 * time.Second}, 1)
+				t.Cleanup(func() { g.close() })
+				now := int64(20 * year)
+				g.put(journal.Entry{ID: []byte("a"), Due: now})
+				g.run(now, out)
+				now += 3 * second
+				g.step(&now, int64(step))
+				ended, _ := g.cores[0].Remove(now, "a", &Removal{Verdict: VerdictDeleted})
+				require.Equal(t, 1, ended)
+				g.cores[0].Record(g)
+				g.put(journal.Entry{ID: []byte("a"), Due: now})
+				require.Equal(t, now+5*second, g.cores[0].Status("a").Due)
+			})
+		}
+	}
 }

@@ -75,6 +75,19 @@ func NewCore(queue uint32, cfg Config) *Core {
 	return c
 }
 
+// come is deliver for a payload that comes now. If its caller asked for no time, and the clock was set back while
+// it was under way, it is due.
+func (c *Core) come(e *journal.Entry, ref journal.Ref) (into journal.Position) {
+	ahead := e.Due-c.now >= int64(clockStep) && !e.Restored && e.Due == e.AcceptedAt()
+	if ahead {
+		e.Accepted, e.Due = e.Due, c.now
+	}
+	if into = c.deliver(e, ref); ahead {
+		c.pinAhead(e)
+	}
+	return into
+}
+
 // deliver takes in a committed payload, at its position. It returns the
 // position of the payload that it was merged into, or 0.
 func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {

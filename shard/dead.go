@@ -32,7 +32,7 @@ type grave struct {
 // outlived is an id of which a core has buried dead letters itself.
 type outlived struct {
 	dead []moment // by position
-	done []moment // what was done since, but for what was followed by something later in the order of the id
+	done []moment // what was done since, but for what is earlier in the order of the id than something that tells as much
 	now  int      // counts what is noted
 }
 
@@ -58,8 +58,11 @@ func (o *outlived) ended(v version) {
 	for n > 0 && o.done[n-1].before(v) {
 		n--
 	}
+	if o.done = o.done[:n]; n > 0 && o.done[n-1].when == o.now {
+		return // nothing has died since that was done, which comes after v
+	}
 	o.now++
-	o.done = append(o.done[:n], moment{v, o.now})
+	o.done = append(o.done, moment{v, o.now})
 }
 
 func (o *outlived) forget(at journal.Position) {

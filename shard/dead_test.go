@@ -46,3 +46,17 @@ func TestLateIsLikeItsModel(t *testing.T) {
 		}
 	}
 }
+
+// An id with dead letters remembers no more of what was done than they can ask for, whatever comes after what.
+func TestWhatWasDoneIsRememberedOnceForEachDeath(t *testing.T) {
+	var o outlived
+	at := journal.Position(0)
+	next := func() version { at++; return version{-float64(at), at} }
+	for deaths := range 5 {
+		o.died(next())
+		for range 1000 {
+			o.ended(next())
+		}
+		require.LessOrEqual(t, len(o.done), deaths+1)
+	}
+}

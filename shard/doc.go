@@ -16,7 +16,8 @@
 //
 //   - Two runs of one id never overlap: a lane is in one run at a time.
 //   - The payloads of a run are in (score, position) order, and a payload that
-//     failed is never overtaken by a later one of its id.
+//     failed is never overtaken by a later one of its id. Of those that failed together
+//     under a larger Config.MaxPayloads, the later ones are new after a start.
 //   - A run has everything that arrived before it started: a fresh payload
 //     takes an id that was handed out but not started back, and merges.
 //   - What has ended is settled a quantum after the run was handed out, and from
@@ -25,8 +26,9 @@
 //     the [journal] hears of it.
 //   - The state is a fold of the log. Loading the live entries of a log in
 //     position order gives the lanes that were there before, with the same
-//     payloads, due times, retry counts and errors, but for the turns below, and for a
-//     failure or a snooze that a disk which is short of room has had none for so far.
+//     payloads, due times, retry counts and errors, but for the turns below, for what was
+//     due when the clock was set forward, and for a state that a disk which is short of room
+//     has had none for so far.
 //
 // # What is not promised
 //
@@ -121,7 +123,8 @@
 // before a retry, is a length of time and moves along. While an id rests, its lane keeps its own
 // due time and the end of the rest apart, and so does a state of it. Under [Debounce] the due
 // time tells: within Quiet all payloads have come, and if the clock skips the time of one, that
-// one comes then.
+// one comes then. What has no time of its own is due when it comes, also if the clock was set
+// back while it was under way.
 //
 // A job never starts before its due time. A timer starts it at that moment, or
 // under Config.Slack at the next multiple of the slack on the wall clock, which
@@ -132,7 +135,8 @@
 // A state has one due time, that of the failed payloads under Config.Block.
 // What waits behind them is due, when they are over, as the first of it is. If its caller
 // asked for no time, it is due by then: the clock may have been set back since, in an
-// earlier process. Of all else whose due time moves with the clock, a state says so.
+// earlier process. Of all else whose due time moves with the clock, a state says so, unless
+// the job is due by then with and without it.
 //
 // # What it costs
 //

@@ -85,11 +85,13 @@ func (c *ends) decide(now int64, it *Item) {
 		c.endWith(now, it, out.Verdict, judged, out.Error)
 		c.over(now, l, it, behind)
 	case VerdictFailed:
-		c.failed(now, l, it, judged, behind)
+		if c.failed(now, l, it, judged, behind); l.past() != nil { // it goes on
+			l.past().ran = now
+		}
 	case VerdictSnoozed:
 		c.counts.Snoozed++
 		c.again(l, it, judged, behind, it.Retry, later(now, out.Delay), it.LastError)
-		l.remember().snoozed = now
+		l.past().ran = now
 	default:
 		if out.Verdict == VerdictInterrupted && !out.Skipped {
 			c.counts.Interrupted++

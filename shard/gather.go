@@ -202,6 +202,21 @@ func (c *gather) pinDueOut(l *lane, gone journal.Position) {
 	c.writeStateOut(l, it)
 }
 
+// pinAhead is pinDue for a payload that has come and is due earlier than the journal says.
+func (c *gather) pinAhead(e *journal.Entry) {
+	l := c.lanes.find(e.ID)
+	if l == nil {
+		return // it was over at once
+	}
+	if b := l.bag(); b != nil {
+		b.due = max(b.due, e.Accepted)
+	}
+	if it := l.item(); it != nil {
+		c.writeStateOut(l, it)
+	}
+	c.pinDue(l)
+}
+
 // writeStateOut writes down what a crash is to find of a job whose item is out: it is
 // due as if the item were not. What supersedes the item is all that a crash leaves.
 func (c *gather) writeStateOut(l *lane, it *Item) {

@@ -197,14 +197,25 @@ func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, 
 	} else {
 		c.restart(l, nil, it.Payloads[len(it.Payloads)-len(payloads)-len(behind):], retry, due, err)
 	}
-	if l.halted || len(payloads)+len(behind) < len(it.Payloads) || it.Outcome.Room > 0 || !c.short() {
+	if l.halted || len(payloads)+len(behind) < len(it.Payloads) || it.Outcome.Room > 0 {
 		c.writeState(l)
 		return
 	}
-	c.owed[l] = struct{}{}
-	if c.debounces() {
+	if !c.writeStateSoon(l) && c.debounces() {
 		c.bound(l, l.due) // what no state says gathers nothing either
 	}
+}
+
+// writeStateSoon is writeState where the disk is not short of room, and otherwise leaves that to catchUp. It reports
+// whether the state is written.
+func (c *hands) writeStateSoon(l *lane) bool {
+	if !c.short() {
+		c.writeState(l)
+		return true
+	}
+	l.remember() // so that endState knows of it
+	c.owed[l] = struct{}{}
+	return false
 }
 
 // owedAtOnce is how many states catchUp writes down at once, at most.

@@ -43,12 +43,15 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	p.state, p.err, p.crashed, p.pulled, p.resting = ref, string(e.Error), e.Crashed, false, rests(e)
 	p.history = slices.Clone(e.History)
 	l.unbound()
-	due := e.Due
+	due, longest := e.Due, c.restUntil(c.now) // of a rest: Throttle may be less by now
+	if p.resting {
+		due = min(due, longest)
+	}
 	switch {
 	case gathers(e):
 		c.bound(l, int64(e.Failed[1]))
 	case restsUntil(e) && c.cfg.Throttle > 0:
-		due = l.dueAfter(due, int64(e.Failed[1]))
+		due = l.dueAfter(due, min(int64(e.Failed[1]), longest))
 	case p.resting && l.n() > 0:
 		due = l.dueAfter(l.due, due)
 	case len(e.Failed) > 0 && !p.resting:
@@ -105,11 +108,15 @@ func (c *gather) regroup(l *lane) {
 		failed = nil // it says something else
 	}
 	slices.Sort(failed)
+	most := c.cfg.MaxPayloads // as many as run at a time: it may be less by now
+	if c.cfg.Single {
+		most = 1
+	}
 	var others []Payload
 	for l.n() > 0 {
 		p := l.take()
 		_, found := slices.BinarySearch(failed, p.Ref.Position())
-		if found && !(c.cfg.Single && l.holds()) { // as many as run at a time
+		if found && (most == 0 || len(l.held()) < most) {
 			l.past().held = append(l.past().held, p)
 		} else {
 			others = append(others, p)

@@ -39,7 +39,7 @@ type modelJob struct {
 	halted        bool
 	decided       bool  // its due time was, by a retry or a snooze
 	own, restEnd  int64 // while its id rests: when it is due by itself, and when that is over
-	snoozed       int64 // when a run of it was last
+	ran           int64 // when a run of it that failed or was put off was last, in this process
 	out           *modelOut
 }
 
@@ -160,9 +160,9 @@ func (j *modelJob) rest(until int64) {
 
 // restLeft returns when the rest after its last run is over.
 func (w *model) restLeft(now int64, j *modelJob) int64 {
-	ran := j.snoozed
-	if j.err != "" {
-		ran = max(ran, j.failures[len(j.failures)-1].At)
+	ran := j.ran
+	if ran == 0 && j.err != "" {
+		ran = j.failures[len(j.failures)-1].At
 	}
 	return max(j.restEnd, min(ran, now)+int64(w.cfg.Throttle))
 }
@@ -183,6 +183,9 @@ func (w *model) set(before, step int64) {
 		w.rested[id] += step
 	}
 	for _, j := range w.jobs {
+		if j.ran != 0 {
+			shift(&j.ran)
+		}
 		if j.out != nil {
 			shift(&j.out.due)
 			shift(&j.out.limit)
@@ -355,10 +358,11 @@ func (w *model) finish(id string, now int64, o Outcome) {
 	case VerdictSnoozed:
 		w.counts.Snoozed++
 		w.again(j, ps, behind, j.out.held, j.retry, due, j.err)
-		j.snoozed = now
+		j.ran = now
 	case VerdictFailed:
 		w.counts.Failed++
 		w.failed(id, now, due, o.Error, ps, behind)
+		j.ran = now
 	default:
 		if o.Verdict == VerdictInterrupted {
 			w.counts.Interrupted++
@@ -446,7 +450,7 @@ func (w *model) crash() {
 	clear(w.paused)
 	merged := w.counts.Merged
 	for _, j := range w.jobs {
-		if j.snoozed = 0; j.out != nil {
+		if j.ran = 0; j.out != nil {
 			w.putBack(j)
 		}
 	}

@@ -135,6 +135,7 @@ func newPair(t *rapid.T, cfg Config) *pair {
 	p := &pair{rig: newRig(quick{t}, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), model: newModel(cfg)}
 	p.ids = []string{"a", "b", "c", "d", "e"}[:rapid.SampledFrom([]int{5, 1, 2}).Draw(t, "ids")] // few: more happens to each
 	p.now = int64(time.Hour)                                                                     // so that it may be set back
+	p.tick()
 	p.accepted()
 	return p
 }

@@ -246,3 +246,54 @@ func TestHoldsHearOfTheirOwnPayload(t *testing.T) {
 	g.cores[0].Finish(1, r)
 	require.Equal(t, VerdictCanceled, g.cores[0].change.Claims[0].Verdict)
 }
+
+// What has failed under a larger MaxPayloads runs again some at a time, in order.
+func TestFewerPayloadsInARetry(t *testing.T) {
+	g := newRig(t, Config{Block: true, Merge: MergeKeepAll, MaxPayloads: 3, MaxRetries: 9}, 1)
+	t.Cleanup(func() { g.close() })
+	var all []journal.Position
+	for i := range 4 {
+		all = append(all, g.put(journal.Entry{ID: []byte("a"), Payload: []byte{byte(i)}})[0].ref.Position())
+	}
+	g.run(0, Outcome{Verdict: VerdictFailed, Error: "too many"})
+	g.cfg.MaxPayloads = 2
+	g.crash(1)
+	retries := []int{0, -1}
+	for len(all) > 0 {
+		r := g.begin(0)
+		require.Equal(t, all[:2], refs(r.Items[0].Payloads))
+		require.Equal(t, retries[0], r.Items[0].Retry)
+		g.finish(0, r, Outcome{Verdict: VerdictDone})
+		g.check()
+		all, retries = all[2:], retries[1:]
+	}
+}
+
+// An id rests no longer than a shorter throttle says, from a restart on.
+func TestAShorterThrottleCutsRestsShort(t *testing.T) {
+	for _, merge := range []Merge{MergeKeepAll, MergeSupersede} {
+		g := newRig(t, Config{Throttle: 100, Merge: merge, MaxRetries: 3}, 1)
+		t.Cleanup(func() { g.close() })
+		put := func(id string, due int64) { g.put(journal.Entry{ID: []byte(id), Payload: []byte("p"), Due: due}) }
+		for _, id := range []string{"rests", "rested", "asked for"} {
+			put(id, 0)
+			g.run(0, Outcome{Verdict: VerdictDone})
+		}
+		put("rested", 1)
+		put("asked for", 50)
+		put("ran", 0)
+		r := g.begin(0)
+		put("ran", 5)
+		g.finish(0, r, Outcome{Verdict: VerdictDone})
+		put("retry", 0)
+		g.run(0, Outcome{Verdict: VerdictFailed, Delay: 70})
+		g.cores[0].Tick(20)
+		g.cfg.Throttle = 10
+		g.crash(1)
+		put("rests", 21)
+		for id, due := range map[string]int64{"rests": 30, "rested": 30, "asked for": 50, "ran": 30, "retry": 70} {
+			require.Equal(t, due, g.cores[0].Status(id).Due, id)
+		}
+		g.check()
+	}
+}

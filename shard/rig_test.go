@@ -33,6 +33,7 @@ type rig struct {
 	now    int64
 	record func(*journal.Change) // sees every change before the journal does
 
+	told  bool             // the cores know the time when something comes
 	turns map[string]int64 // when an id last had a turn: a part of its payloads was done
 
 	mu    sync.Mutex
@@ -62,7 +63,9 @@ func (g *rig) open(shards int) {
 	require.NoError(g.t, err)
 	g.cores = nil
 	for range shards {
-		g.cores = append(g.cores, NewCore(g.queue, g.cfg))
+		c := NewCore(g.queue, g.cfg)
+		c.Tick(g.now)
+		g.cores = append(g.cores, c)
 	}
 	for b, err := range g.log.Morgue(g.queue, 0) {
 		require.NoError(g.t, err)
@@ -165,7 +168,11 @@ func (g *rig) takeIn() []*arrival {
 		at, turn := g.turns[id]
 		v, _ := c.view(id)
 		turn = turn && at == v.due
-		a.into = c.deliver(&a.entry, a.ref)
+		if g.told {
+			a.into = c.come(&a.entry, a.ref)
+		} else {
+			a.into = c.deliver(&a.entry, a.ref)
+		}
 		c.Record(g)
 		if turn {
 			v, _ = c.view(id)
@@ -179,17 +186,23 @@ func (g *rig) flush() { require.NoError(g.t, g.log.Flush(context.Background())) 
 
 // crash throws the cores away and opens what a crash would leave on disk. Ids that
 // have had a turn lose that, and are due when a payload of theirs was: then they get
-// it back here.
+// it back here. So does what was due when the clock was set forward, and was due before, and what was to be
+// due at the end of a rest that is over, under MergeSupersede.
 func (g *rig) crash(shards int) {
 	g.t.Helper()
 	type turn struct{ had, limit, has, back int64 }
-	turns := make(map[string]turn)
+	turns, moved := make(map[string]turn), make(map[string]runHistory)
+	now, told := g.now, int64(0)
 	for _, c := range g.cores {
+		told = max(told, c.now)
+		g.now = max(g.now, c.now) // for the new ones
 		for id, l := range c.lanes.named() {
 			v, _ := c.view(id)
 			if at, ok := g.turns[id]; ok && at == v.due && !l.hasState() {
 				has, back := g.replayed(slices.Concat(v.out, v.held, v.waiting))
 				turns[id] = turn{at, g.limitOf(id), has, back}
+			} else if limit := g.limitOf(id); max(v.due, limit) <= g.now {
+				moved[id] = runHistory{ran: v.due, limit: limit, bounded: l.known().bounded, own: l.known().own, restEnd: l.known().restEnd}
 			}
 		}
 	}
@@ -197,6 +210,10 @@ func (g *rig) crash(shards int) {
 	g.close()
 	g.mem = disk
 	g.open(shards)
+	g.now = now
+	for _, c := range g.cores {
+		c.now = told
+	}
 	for id, turn := range turns {
 		c := g.core(id)
 		l := c.lanes.find([]byte(id))
@@ -204,6 +221,18 @@ func (g *rig) crash(shards int) {
 		require.LessOrEqual(g.t, turn.has, max(turn.had, turn.back), "%s is put off", id)
 		c.enqueue(l, turn.had)
 		c.bound(l, turn.limit)
+	}
+	for id, had := range moved {
+		c := g.core(id)
+		rested := c.supersedes() && c.cfg.Throttle > 0
+		if l := c.lanes.find([]byte(id)); had.ran > l.due && (rested || (had.ran-l.due)%int64(clockNote) == 0) {
+			if c.enqueue(l, had.ran); had.bounded {
+				c.bound(l, had.limit)
+			}
+			if had.restEnd != 0 {
+				l.dueAfter(had.own, had.restEnd)
+			}
+		}
 	}
 }
 

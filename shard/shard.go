@@ -213,7 +213,7 @@ func (s *Shard) takeInBy(d *journal.Delivery, room []incoming) {
 		s.core.prefetchIncoming(batch)
 		for i := range batch {
 			a := &batch[i]
-			if into := s.core.deliver(&a.Entry, a.ref); into != 0 {
+			if into := s.core.come(&a.Entry, a.ref); into != 0 {
 				d.Merged(a.Position, into)
 			}
 		}

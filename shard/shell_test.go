@@ -117,6 +117,9 @@ func newHouse(t testing.TB, shards, workers int, cfg Config, handler func(it *It
 
 func (h *house) put(id, payload string, due time.Time) journal.Ticket {
 	e := journal.Entry{Queue: h.queue, ID: []byte(id), Payload: []byte(payload), Due: due.UnixNano()}
+	if now := time.Now(); !due.Equal(now) {
+		e.Accepted = now.UnixNano() // its caller asks for a time
+	}
 	if len(h.shards) > 1 {
 		e.Route = uint32(id[0]) % uint32(len(h.shards))
 	}

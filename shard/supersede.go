@@ -286,7 +286,7 @@ func (c *gather) loadRest(e *journal.Entry, ref journal.Ref) bool {
 	}
 	r := rest{state: ref}
 	if c.cfg.Throttle > 0 {
-		r.until = e.Due
+		r.until = min(e.Due, c.restUntil(c.now)) // it may be less by now
 	}
 	if versions(e) {
 		r.ran = version{math.Float64frombits(uint64(e.Failed[2])), e.Failed[3]}

@@ -266,10 +266,11 @@ func (c *throttle) restAfter(now int64, l *lane) {
 // restLeft returns when the rest of an id is over whose job a person ends: a retry or a snooze does not wait for that,
 // but what comes after it does. The log tells when a job has failed, and not when it was snoozed.
 func (c *throttle) restLeft(now int64, l *lane) int64 {
-	ran := l.known().snoozed
-	last, history := l.failures()
-	for _, f := range history.Failures(last) {
-		ran = max(ran, f.At)
+	ran := l.known().ran
+	if last, history := l.failures(); ran == 0 { // by the clock of then
+		for _, f := range history.Failures(last) {
+			ran = max(ran, f.At)
+		}
 	}
 	if ran == 0 { // it has not run
 		return l.known().restEnd

@@ -198,22 +198,17 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 			c.size += len(v)
 		}
 	}
-	c.cut(s.part)
+	for i, size := 0, 0; i < len(c.keys); i++ {
+		more := len(c.keys[i]) + len(c.values[i])
+		if size += more; size > s.part && i > 0 {
+			c.cuts, size = append(c.cuts, i), more
+		}
+	}
 	m.Version, m.Tx = format.FormatVersion, uint64(c.next())
 	c.text = m.Encode()
 	c.done = s.intake.taken(t.Changes)
 	c.follow = follow(staged)
 	return c
-}
-
-// cut divides what changes beside the block among statements.
-func (c *call) cut(most int) {
-	for i, size := 0, 0; i < len(c.keys); i++ {
-		more := len(c.keys[i]) + len(c.values[i])
-		if size += more; size > most && i > 0 {
-			c.cuts, size = append(c.cuts, i), more
-		}
-	}
 }
 
 // next is the number of the commit.
@@ -263,7 +258,7 @@ func (s *partitionStore) settle(c *call) (err error) {
 // attempt calls the server once. It reports whether c is there; after an error that is not
 // known, and so when it is not and there is no error.
 func (s *partitionStore) attempt(c *call) (done bool, err error) {
-	err = s.with(silence(s.patience, c.size), func(ctx context.Context, conn *pgx.Conn) (err error) {
+	err = s.with(silence(s.patience, c.size+len(c.drops)<<10), func(ctx context.Context, conn *pgx.Conn) (err error) {
 		if len(c.parts) < 2 && len(c.follow) < 2 && len(c.cuts) == 0 || s.within != nil {
 			done, err = s.send(ctx, conn, c)
 			return err

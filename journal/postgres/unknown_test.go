@@ -321,6 +321,31 @@ func TestASlowLinkIsNotSilent(t *testing.T) {
 	})
 }
 
+// A commit that deletes many blocks has time for that: it would be given up, and made again, for ever.
+func TestACommitThatDeletesMuchHasTime(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Shared(t)
+	r := newRig(t, server.URL(), 1)
+	s := r.own(t, r.pool, 0)
+	drop := &store.Transaction{Seq: 2000, Block: []byte("block")}
+	for seq := range uint64(1000) {
+		drop.Drop = append(drop.Drop, store.Dropped{Seq: seq + 1})
+	}
+	for _, sql := range []string{
+		"INSERT INTO {schema}.block SELECT 0, seq, 0, '' FROM generate_series(1, 1000) AS seq",
+		"CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END $$",
+		"CREATE TRIGGER slow AFTER DELETE ON {schema}.block FOR EACH STATEMENT EXECUTE FUNCTION {schema}.slow()",
+	} {
+		_, err := r.pool.Exec(t.Context(), in(r.schema, sql))
+		require.NoError(t, err)
+	}
+	s.patience = time.Second
+	time.AfterFunc(time.Minute, func() { s.cancel(errors.New("it is not there after a minute")) })
+	require.NoError(t, s.Commit(drop))
+	_, blocks, _ := r.tail(t, 0)
+	require.Equal(t, int64(1), blocks)
+}
+
 // An owner that stands still, or is cut off, between the statements of a commit keeps the next one waiting for no longer
 // than a slow link would.
 func TestACommitThatStandsStillIsEnded(t *testing.T) {

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/shard"
 )
 
 // joined is a Sum that joins texts. "x" does not decode, "!" fails, "exit" ends the goroutine.
@@ -79,4 +82,33 @@ func TestFold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What has had its turn is let go of, also by the list that it stood in.
+func TestAFolderKeepsNothingThatHadItsTurn(t *testing.T) {
+	f := New(Config{Go: func(func()) {}})
+	var folds []weak.Pointer[shard.Fold]
+	for i := range 100 {
+		fold := &shard.Fold{ID: fmt.Sprint(i)}
+		folds = append(folds, weak.Make(fold))
+		f.Add(fold)
+	}
+	left := func() (n int) {
+		runtime.GC()
+		for _, p := range folds {
+			if p.Value() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	for range 60 {
+		require.NotNil(t, f.next())
+	}
+	require.Equal(t, 40, left())
+	for range 40 {
+		f.next()
+	}
+	require.Zero(t, left())
+	runtime.KeepAlive(f)
 }

@@ -134,7 +134,10 @@ func (f *Folder) next() (fold *shard.Fold) {
 		f.running--
 		return nil
 	}
-	fold, f.waiting = f.waiting[0], f.waiting[1:]
+	fold, f.waiting[0] = f.waiting[0], nil // what it holds may be large
+	if f.waiting = f.waiting[1:]; len(f.waiting) == 0 {
+		f.waiting = nil
+	}
 	return fold
 }
 

@@ -129,16 +129,20 @@ func (c *Chain) EndHere(r Ref, open *Writer) {
 	}
 }
 
+// mostDropped is about how many blocks one commit deletes. Millions may have run empty behind one
+// that is carried only now, and a store needs time for each.
+const mostDropped = 1024
+
 // Trim takes the oldest blocks out of the log: the empty ones, and while less
 // than half of the log is live also others, after carrying their live entries
-// into b. It returns the blocks to delete in the commit of b.
+// into b. It returns the blocks to delete in the commit of b, see mostDropped.
 //
 // On a full disk every page counts, but what is carried has to fit into what is
 // left of them. There it is little at a time, or one block: a large one would be in
 // the way of those behind it when it is the oldest, and less room is left by then.
 func (c *Chain) Trim(b *Writer, s Strain) (drop []store.Dropped) {
 	budget, first := c.allowance(b, s), true
-	for len(c.Blocks) > 0 {
+	for len(c.Blocks) > 0 && len(drop) < mostDropped {
 		old := c.Blocks[0]
 		carry := old.Live > 0
 		if carry {

@@ -84,8 +84,12 @@ func (c *Chain) PageIn(doomed []*Block) error {
 // it yet, and gives.
 func (c *Chain) Doomed(b *Writer, s Strain) (list []*Block) {
 	size, live := c.Size, c.Live
-	budget := c.allowance(b, s)
+	budget, dropped := c.allowance(b, s), 0
 	for _, b := range c.Blocks {
+		if dropped >= mostDropped {
+			break
+		}
+		dropped += max(len(b.parts), 1)
 		if b.Live > 0 {
 			first := len(list) == 0
 			if budget <= 0 || !c.wasteful(size, live, s) || !(first && s.Room.Gives) && !s.bears(b.Bytes, budget, first) {

@@ -21,7 +21,7 @@ import (
 // meanwhile is never written there, and a key that was set again only once.
 //
 //   - What waits is given over with a commit for which the log has no room, that is large,
-//     or buries something; before the file is compacted; and when the disk gives no more.
+//     deletes much or buries something; before the file is compacted; and when the disk gives no more.
 //     Room has been promised for it until then.
 //   - The first commit after an opening is bbolt's, and so voids what was in the log. The
 //     log stands on the first one after that.
@@ -50,6 +50,8 @@ type Logged struct {
 const (
 	// largeBlock goes to bbolt at once: to write it twice takes longer than to sync twice.
 	largeBlock = 64 << 10
+	// mostDropped may leave bbolt with a commit that waits: to delete is work as well, and all of it would come at once.
+	mostDropped = 64
 	// afterLarge is how many commits follow it there. Where blocks are large mostly the next one
 	// is, too, and what came between them would have been written twice.
 	afterLarge = 8
@@ -124,7 +126,7 @@ func (l *Logged) Commit(t *Transaction) error {
 // small reports whether t may wait in the log. What bbolt would not take, it says before t is acknowledged.
 func (l *Logged) small(t *Transaction) bool {
 	return l.log != nil && l.logged && !l.short && l.room+t.takes()+64+len(t.Changes)*l.pageSize <= l.most &&
-		len(t.Block) > 0 && l.weight+t.weighs() <= min(max(int(l.log.Size/4), minWaiting), maxWaiting) &&
+		len(t.Block) > 0 && len(t.Drop) <= mostDropped && l.weight+t.weighs() <= min(max(int(l.log.Size/4), minWaiting), maxWaiting) &&
 		!slices.ContainsFunc(t.Changes, func(c format.Edit) bool {
 			return c.Bucket == format.BucketMorgue || len(c.Key) == 0 || len(c.Key) > bbolt.MaxKeySize
 		})

@@ -161,6 +161,25 @@ func version(t testing.TB, dir string) byte {
 	return b.Version
 }
 
+// What deletes many blocks goes to bbolt at once: all that waits is one commit there.
+func TestACommitThatDeletesMuchDoesNotWait(t *testing.T) {
+	w := startTwin(t, 1<<20)
+	for range 2*mostDropped + 10 {
+		w.commit(&Transaction{Block: []byte("block")})
+	}
+	for _, n := range []int{mostDropped, mostDropped + 1} {
+		w.commit(&Transaction{Block: []byte("block")})
+		require.NotEmpty(t, w.waiting)
+		drop := &Transaction{Block: []byte("block")}
+		for seq := w.end.Oldest; len(drop.Drop) < n; seq++ {
+			drop.Drop = append(drop.Drop, Dropped{Seq: seq, Size: len(w.blocks[seq])})
+		}
+		w.commit(drop)
+		require.Equal(t, n == mostDropped, len(w.waiting) > 0)
+	}
+	w.same(w.Logged)
+}
+
 // What was committed is read back at any time, after a crash at any time, from a copy, and
 // when the file was compacted, however large the log is.
 func TestLoggedIsAStore(t *testing.T) {
