@@ -120,7 +120,7 @@ func (c *Core) RunNow(id string, now int64, anew bool) bool {
 // done: its id waits until Let, or if not parked, for a worker. The worker lets
 // go of the item, which stays in its run.
 func (c *Core) Postpone(it *Item, parked bool) {
-	it.Outcome, it.Claim = Outcome{}, nil
+	it.Outcome, it.Claim = Outcome{Unrun: true}, nil
 	switch removals := it.removals.Load(); {
 	case removals != nil: // meanwhile
 		it.Claim = (*removals)[0].Claim

@@ -89,9 +89,11 @@ func (c *ends) decide(now int64, it *Item) {
 	case VerdictSnoozed:
 		c.counts.Snoozed++
 		c.again(l, it, judged, behind, it.Retry, later(now, out.Delay), it.LastError)
-		l.remember().snoozed = now
+		if !out.Unrun {
+			l.remember().snoozed = now
+		}
 	default:
-		if out.Verdict == VerdictInterrupted && !out.Skipped {
+		if out.Verdict == VerdictInterrupted && !out.Unrun {
 			c.counts.Interrupted++
 		}
 		if it.settled == 0 {
@@ -130,9 +132,10 @@ func (c *ends) endDone(it *Item, n int) {
 // over ends the run of payloads that are no more. What else the id has goes on, and
 // those of the run that were behind them, too.
 func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
+	rest := c.restOf(now, l, it)
 	if len(behind) > 0 {
-		c.restart(l, nil, behind, -1, c.restUntil(now), "")
-		if c.cfg.Throttle > 0 {
+		c.restart(l, nil, behind, -1, rest, "")
+		if rest > now {
 			l.dueAfter(now, l.due)
 		}
 		c.writeState(l)
@@ -144,7 +147,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	c.setRetry(l, -1)
 	switch {
 	case l.n() == 0:
-		c.rest(now, it.ID)
+		c.rest(now, rest, it.ID)
 		c.drop(l, it.hash)
 		return
 	case it.held:
@@ -163,7 +166,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	if p := l.past(); p != nil {
 		p.err = ""
 	}
-	c.restAfter(now, l)
+	c.restAfter(now, rest, l)
 	c.enqueue(l, l.due)
 	if l.unpinned {
 		c.pinDue(l)

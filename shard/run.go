@@ -154,7 +154,7 @@ type Outcome struct {
 	// one did not run.
 	Done    int
 	Verdict Verdict
-	Skipped bool          // of Interrupted: no handler was called
+	Unrun   bool          // no handler was called: it was no run
 	Crashed bool          // it did not run, because it kills the process; see Core.Condemn
 	Delay   time.Duration // of Failed and Snoozed; below zero means zero
 	Error   string        // of Failed and Canceled

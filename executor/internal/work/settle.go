@@ -24,8 +24,9 @@ func (w *worker) settle() {
 	}
 	for ; w.settled < len(w.batch); w.settled++ {
 		it := w.batch[w.settled]
+		w.judge.unrun = w.uncalled(w.settled)
 		if w.errs == nil || w.errs[w.settled] == nil {
-			it.Outcome.Verdict = shard.VerdictDone
+			it.Outcome.Verdict, it.Outcome.Unrun = shard.VerdictDone, w.judge.unrun
 			continue
 		}
 		// The methods of an error are the user's code, too: Unwrap of a nil
@@ -33,6 +34,7 @@ func (w *worker) settle() {
 		if err := guard.Call(func() error { w.judge.end(w.settled); return nil }); err != nil {
 			w.judge.giveUp(it)
 		}
+		it.Outcome.Unrun = w.judge.unrun
 		if w.queue.Awaited.Any() {
 			w.queue.noteFailure(it, w.errs[w.settled])
 		}
@@ -50,6 +52,14 @@ func (w *worker) settle() {
 	w.tellBuried()
 	w.tellFailed()
 	w.endBatch()
+}
+
+// uncalled reports whether no handler was called with the item at a place in the batch, before it is judged: it was kept
+// from that, refused, or nothing of it decodes. An error that says the latter is not looked at.
+func (h *inHand) uncalled(i int) bool {
+	it := h.batch[i]
+	refused := len(it.Outcome.Parts)
+	return it.Outcome.Unrun || i >= h.attempt.Taken || refused > 0 && refused == len(h.queue.Core.InHand(it))
 }
 
 // tellExhausted calls the hook for those that failed for the last time.
