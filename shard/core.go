@@ -121,6 +121,7 @@ func (c *Core) RunNow(id string, now int64, anew bool) bool {
 // go of the item, which stays in its run.
 func (c *Core) Postpone(it *Item, parked bool) {
 	it.Outcome, it.Claim = Outcome{Unrun: true}, nil
+	parked = parked && !c.overtakes(it)
 	switch removals := it.removals.Load(); {
 	case removals != nil: // meanwhile
 		it.Claim = (*removals)[0].Claim
@@ -132,6 +133,13 @@ func (c *Core) Postpone(it *Item, parked bool) {
 		c.undo(it.lane, it)
 	}
 	it.state.Store(revoked)
+}
+
+// overtakes reports whether a payload has come, while an item was in hand, that runs before those of the item, and without
+// them: it may not need what they wait for.
+func (c *Core) overtakes(it *Item) bool {
+	l := it.lane
+	return c.cfg.MaxPayloads > 0 && !it.held && l.n() > 0 && l.first().before(it.Payloads[0])
 }
 
 // Successor returns what has taken the place of a payload while the core was loaded, and has

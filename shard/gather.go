@@ -34,6 +34,10 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 	if l.item() != nil {
 		c.freshOut(l, e)
 	}
+	var next journal.Ref
+	if len(c.held) > 0 {
+		next = l.upNext().Ref
+	}
 	first := l.n() == 0
 	c.came(e, ref)
 	if into = c.merge(l, Payload{e.Score, ref}, e); into != 0 {
@@ -55,6 +59,9 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 		c.enqueue(l, due)
 	default:
 		c.fresh(l, e.Due)
+	}
+	if len(c.held) > 0 && c.cfg.MaxPayloads > 0 && l.item() == nil && l.upNext().Ref != next && c.unhold(string(e.ID), HoldWait) {
+		c.enqueue(l, l.due) // it may not need what the one waits for that was the next
 	}
 	return into
 }
