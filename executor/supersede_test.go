@@ -716,3 +716,30 @@ func TestLatestWaitsForNoKeyOfAnOlderState(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// A canceled state that gave way has not used its slot, whoever of its payloads that was said of.
+func TestLatestGivesTheSlotOfACanceledStateBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		goOn := make(chan struct{})
+		s := new(sold)
+		s.decide = func(_ context.Context, job executor.Merged[string], _ int) error {
+			if job.Latest() != "old" {
+				return nil
+			}
+			<-goOn
+			return executor.PayloadErrors{job.Payloads[0].Position: executor.Cancel(errBoom)}
+		}
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Merge: executor.MergeSupersede})
+		start(t, x)
+		for _, payload := range []string{"old", "new"} {
+			enqueue(t, q, "a", payload)
+			synctest.Wait()
+		}
+		close(goOn)
+		synctest.Wait()
+		require.Equal(t, []string{"a 1", "a 1"}, s.log())
+		s.last(t, 1, true)
+		stop(t, x)
+	})
+}

@@ -188,6 +188,7 @@ func (c *ends) overtaken(now int64, it *Item) bool {
 			c.counts.Interrupted++
 		}
 	}
+	it.Outcome.Verdict = verdict // for what it holds
 	c.giveWay(it.lane, it)
 	return true
 }
