@@ -186,6 +186,7 @@ func (c *ends) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 	switch policy := c.cfg.OnExhausted; {
 	case policy == OnExhaustedHalt:
 		it.History = it.Failed(now, out.Error)
+		c.after(out.Say)
 		c.setHalted(l, true)
 		l.remember().crashed = false // it has run
 		c.again(l, it, judged, behind, count, now, out.Error)
