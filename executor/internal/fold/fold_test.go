@@ -5,8 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
 )
 
 // joined is a Sum that joins texts. "x" does not decode, "!" fails, "exit" ends the goroutine.
@@ -79,4 +84,24 @@ func TestFold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A call waits a second at most, of however many ids it brings payloads that are being folded; the next call does not wait.
+func TestACallForManyIDsWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(Config{Closing: make(chan struct{}), Go: func(func()) {}})
+		var entries []journal.Entry
+		for i := range 10 {
+			id := fmt.Sprint(i)
+			f.Add(&shard.Fold{ID: id})
+			for range crowd + 1 {
+				entries = append(entries, journal.Entry{ID: []byte(id)})
+			}
+		}
+		for _, want := range []time.Duration{patience, 0} {
+			began := time.Now()
+			require.True(t, f.Admit(entries, func() <-chan struct{} { return nil }))
+			require.Equal(t, want, time.Since(began))
+		}
+	})
 }
