@@ -93,10 +93,17 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	if l != nil && l.item() != nil && l.item().revoke() {
 		c.putBack(l, l.item())
 	}
+	due := l != nil && l.item() == nil && l.due <= c.now
 	if c.supersedes() {
-		return c.arrive(l, e, ref)
+		into = c.arrive(l, e, ref)
+	} else {
+		into = c.join(l, e, ref)
 	}
-	return c.join(l, e, ref)
+	if due && l.due > c.now && c.cfg.PutOff != nil && !c.loading && !c.Holds(string(e.ID), HoldWait) {
+		id := string(e.ID)
+		c.after(func() { c.cfg.PutOff(id) })
+	}
+	return into
 }
 
 // RunNow makes a waiting job due at a time, and lets a halted one go on. Anew: its retries
@@ -246,13 +253,13 @@ const (
 // Config says how the jobs of a queue behave. The zero Config has no retries; the
 // executor fills in its defaults.
 type Config struct {
-	Merge       Merge
-	OnExhausted OnExhausted
-	FreshDue    FreshDue // FreshDueKeep with Debounce
 	Debounce    Debounce
 	Throttle    time.Duration // between the end of a run and the next of its id; 0: none. Neither with Debounce nor with FreshDue
 	MaxRetries  int           // retries before a job is exhausted; 0: the first failure exhausts it
 	Concurrency int           // runs at a time, at most; 0 means 1
+	Merge       Merge
+	OnExhausted OnExhausted
+	FreshDue    FreshDue // FreshDueKeep with Debounce
 
 	// Block: failed payloads run again alone until they are done or buried, and everything
 	// else of the id waits behind them. Without it they go back among the waiting ones, and
@@ -279,6 +286,10 @@ type Config struct {
 	// acceptance, whatever the scores.
 	Fold     func(*Fold)
 	foldEach int // 0: the constant
+
+	// PutOff is told, by the recorder, of a job that does not wait for something else, was due, and is put off by what
+	// has come: what is kept for it, because its turn has come, is free. Nil: nothing is kept.
+	PutOff func(id string)
 
 	BatchSize   int // ids that a handler gets in one call; 0 means 1. Under Single it is 1, too.
 	MaxPayloads int // payloads of one id in a run; 0 means all, under Single a few

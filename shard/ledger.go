@@ -12,6 +12,7 @@ type ledger struct {
 	agenda
 	queue   uint32
 	loading bool
+	paused  bool               // no id may run
 	loose   []*lane            // lanes that Loaded has to look at again
 	owed    map[*lane]struct{} // lanes whose state the disk had no room for; see again
 	ages    ages

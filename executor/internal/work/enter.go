@@ -105,7 +105,7 @@ func (a *admission) postpone(it *shard.Item, waits *admit.Claim) {
 	}
 	a.run.Shard.Tell(func(c *shard.Core) {
 		c.Postpone(it, !waits.Woken())
-		q.Admission.StepAside(c, id)
+		q.Admission.Yield(c, id)
 	})
 }
 
