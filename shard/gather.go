@@ -299,6 +299,10 @@ func (c *gather) expectFold(l *lane, fresh journal.Ref, restored bool) {
 	if n := b.len(); f.fold != nil || n < max(2*f.left, f.left+c.cfg.foldEach) || f.bytes < 2*f.leftBytes {
 		return
 	}
+	id := string(l.id(&c.lanes.entries))
+	if c.Holds(id, HoldSuspect) {
+		return // what ends the process may be the fold
+	}
 	out := l.held() // or in hand: it may come back, and what is older stands before it
 	if it := l.item(); it != nil {
 		out = it.Payloads
@@ -307,7 +311,7 @@ func (c *gather) expectFold(l *lane, fresh journal.Ref, restored bool) {
 	for _, p := range out {
 		after = max(after, p.Ref.Position())
 	}
-	fold := &Fold{ID: string(l.id(&c.lanes.entries)), bag: b, members: make([]*hashed, 0, b.len())}
+	fold := &Fold{ID: id, bag: b, members: make([]*hashed, 0, b.len())}
 	for h := range b.order.all {
 		if !h.gone && h.Ref.Position() > after {
 			fold.members = append(fold.members, h)
