@@ -155,8 +155,11 @@ func (q *queue) wish(it *shard.Item, err error) work.Wish {
 	switch e := err.(type) {
 	case *undecodable:
 		if !e.mayPass(q, it) {
-			return work.Wish{Kind: work.Refused, Text: true}
+			return work.Wish{Kind: work.Refused, Text: true, Undecoded: true}
 		}
+		w := wishOf(err)
+		w.Undecoded = true
+		return w
 	case *PanicError:
 		if e != nil {
 			return work.Wish{Kind: work.Panicked, Stack: e.Stack}

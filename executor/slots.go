@@ -79,10 +79,11 @@ type SlotSource interface {
 // Until [Slots.Reset], no two jobs that succeed have the same value. Values have no gaps while no
 // job gives one back, also with many jobs at a time, and over a crash shorter than the TTL. A job
 // gives its value back when it fails, is snoozed, interrupted by a stop, discarded or dead-lettered,
-// when it calls [Slots.Clear], and when its TTL passes. The next job to begin takes that value, unless
-// a later one has succeeded by then: then it does not come again, and there is a gap. With
-// KeepOnFailure a job that failed, or found the disk full, gives its value back only when the TTL
-// passes before its retry begins, or when it is discarded or dead-lettered.
+// when it calls [Slots.Clear], and when its TTL passes; also when it finds, with its slot on disk, that it
+// has to wait: for a [Limit], another sequence, a pause, or a key that was locked meanwhile. The next job
+// to begin takes that value, unless a later one has succeeded by then: then it does not come again, and
+// there is a gap. With KeepOnFailure a job that failed, or found the disk full, gives its value back only
+// when the TTL passes before its retry begins, or when it is discarded or dead-lettered.
 //
 // Values are kept as JSON. One sequence of a name may be made for an executor,
 // before the queues that use it. It returns ErrConfig, ErrInvalidKey, ErrClosed

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/executortest"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
@@ -715,4 +716,82 @@ func TestLatestWaitsForNoKeyOfAnOlderState(t *testing.T) {
 		require.Equal(t, 2, m.now("a"))
 		stop(t, x)
 	})
+}
+
+// A canceled state that gave way has not used its slot, whoever of its payloads that was said of.
+func TestLatestGivesTheSlotOfACanceledStateBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		goOn := make(chan struct{})
+		s := new(sold)
+		s.decide = func(_ context.Context, job executor.Merged[string], _ int) error {
+			if job.Latest() != "old" {
+				return nil
+			}
+			<-goOn
+			return executor.PayloadErrors{job.Payloads[0].Position: executor.Cancel(errBoom)}
+		}
+		q := s.shop(t, x, executor.SlotsConfig[int]{}, executor.QueueConfig[string]{Merge: executor.MergeSupersede})
+		start(t, x)
+		for _, payload := range []string{"old", "new"} {
+			enqueue(t, q, "a", payload)
+			synctest.Wait()
+		}
+		close(goOn)
+		synctest.Wait()
+		require.Equal(t, []string{"a 1", "a 1"}, s.log())
+		s.last(t, 1, true)
+		stop(t, x)
+	})
+}
+
+// That an id is halted, or a payload went to the morgue, is told of no state that gave way to a newer one, and of one
+// that did not.
+func TestLatestTellsOnlyWhatIsSo(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy executor.OnExhausted
+		end    error
+		line   string
+		told   string
+	}{
+		"halt":       {executor.OnExhaustedHalt, errBoom, `msg="job is halted: its id runs again after RunNow" queue=q id=a attempt=1 error=boom`, "q/a halted 1 attempt 1: boom"},
+		"bury":       {executor.OnExhaustedBuryOldest, errBoom, `msg="job went to the morgue" payloads=1 queue=q id=a position=1 error=boom`, "q/a buried 1 attempt 1: boom"},
+		"bury all":   {executor.OnExhaustedBuryAll, errBoom, `msg="job went to the morgue" payloads=1 queue=q id=a position=1 error=boom`, "q/a buried 1 attempt 1: boom"},
+		"it cancels": {executor.OnExhaustedHalt, executor.Cancel(errBoom), `msg="job went to the morgue" payloads=1 queue=q id=a position=1 error="cancelled: boom"`, "q/a buried 1 attempt 1: cancelled: boom"},
+	} {
+		for _, gaveWay := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", gave way: ", gaveWay), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					var log diary
+					x := open(t, "", executor.Config{Logger: log.logger()})
+					goOn := make(chan struct{})
+					q, err := executor.HandleLatest(x, "q", func(_ context.Context, job executor.Job[int]) error {
+						if job.Payload == 1 {
+							<-goOn
+							return c.end
+						}
+						return nil
+					}, executor.QueueConfig[int]{MaxRetries: -1, DeadLetters: executor.DeadLetters[int]{OnExhausted: c.policy}})
+					require.NoError(t, err)
+					told := follow(t, x, events.Filter{Kinds: []events.Kind{events.Halted, events.Buried}})
+					start(t, x)
+					enqueue(t, q, "a", 1)
+					synctest.Wait()
+					lines, tells := []string{c.line}, []string{c.told}
+					if gaveWay {
+						enqueue(t, q, "a", 2)
+						lines, tells = []string{""}, nil
+					}
+					close(goOn)
+					synctest.Wait()
+					require.Equal(t, lines, log.take())
+					require.ElementsMatch(t, tells, told.take())
+					if s := stats(t, q); gaveWay {
+						require.EqualValues(t, []int{0, 0, 0, 1}, []int{s.Halted, s.Dead, s.Jobs, int(s.Done)})
+					}
+					stop(t, x)
+				})
+			})
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -89,6 +90,48 @@ func TestStrongSuspectsTakeTurns(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		require.Empty(t, q.q.x.quarantine.Named(), "all have ended")
 	})
+}
+
+// A refusal is no run: who is refused when its turn comes stays suspected, and the next one has its turn.
+func TestARefusedSuspectIsNotAcquitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		twice := journal.Suspicion{Deaths: 2, Age: time.Second}
+		locks := Locks[time.Duration]{BlockedBy: func(id string, _ time.Duration) []string { return []string{id} }, WhenBlocked: lock.Decision{After: time.Second}}
+		q, ran := suspected(t, QueueConfig[time.Duration]{Conditions: Conditions[time.Duration]{Locks: locks}}, 3,
+			map[string]time.Duration{"a": time.Second, "b": time.Hour}, twice)
+		require.NoError(t, q.q.x.KeyLocks().Lock(t.Context(), "b"))
+		time.Sleep(15 * time.Second)
+		require.Equal(t, []string{"a 10s"}, ran.sorted())
+		named := q.q.x.quarantine.Named()
+		require.Len(t, named, 1, "it has not run")
+		require.Contains(t, named[0], "q/b ")
+		require.NoError(t, q.q.x.KeyLocks().Unlock(t.Context(), "b"))
+		time.Sleep(2 * time.Hour)
+		require.Len(t, ran.sorted(), 2)
+		require.Empty(t, q.q.x.quarantine.Named())
+	})
+}
+
+// What is suspected and ends without a run, because a condition says so, is suspected no more.
+func TestARefusedSuspectThatEnds(t *testing.T) {
+	for name, blocked := range map[string]lock.Decision{"skipped": {Skip: true}, "failed": {Fail: lock.ErrLocked}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locks := Locks[time.Duration]{BlockedBy: func(id string, _ time.Duration) []string { return []string{id} }, WhenBlocked: blocked}
+				cfg := QueueConfig[time.Duration]{MaxRetries: -1, Conditions: Conditions[time.Duration]{Locks: locks}}
+				q, ran := suspected(t, cfg, 3, map[string]time.Duration{"a": time.Second}, journal.Suspicion{Deaths: 2, Age: time.Second})
+				require.NoError(t, q.q.x.KeyLocks().Lock(t.Context(), "a"))
+				time.Sleep(time.Minute)
+				require.Empty(t, ran.sorted())
+				require.Empty(t, q.q.x.quarantine.Named())
+				require.NoError(t, q.q.x.KeyLocks().Unlock(t.Context(), "a"))
+				_, err := q.Enqueue(t.Context(), "a", time.Second)
+				require.NoError(t, err)
+				synctest.Wait()
+				require.Len(t, ran.sorted(), 1)
+			})
+		})
+	}
 }
 
 // Short ones follow each other at once.

@@ -195,8 +195,11 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 		return err
 	}
 	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.Crew.Now, Tell: t.q.Events.Paused}
-	if single && t.q.Admission.Asked() {
-		t.q.Core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
+	if t.q.Admission.Asked() {
+		t.q.Core.PutOff = func(id string) { t.q.Admission.Aside(admit.Owner{Queue: name, ID: id}, false) }
+		if single {
+			t.q.Core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
+		}
 	}
 	t.q.Decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
 	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {

@@ -14,7 +14,6 @@ type agenda struct {
 	lanes lanes
 	due   dueQueue
 
-	paused   bool            // no id may run
 	held     map[string]Hold // ids that may not run now, and why
 	prefixes map[string]bool // of ids that may not either
 
@@ -252,7 +251,7 @@ func (c *agenda) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
 
 // Paused reports whether a person has paused the id, a prefix of it, or all ids. Such an
 // id may not run.
-func (c *agenda) Paused(id string) bool { return c.paused || c.why([]byte(id))&HoldPause != 0 }
+func (c *ledger) Paused(id string) bool { return c.paused || c.why([]byte(id))&HoldPause != 0 }
 
 // hold sets the reasons for which an id is held, and reports whether they have changed.
 func (c *agenda) hold(id string, is Hold) bool {

@@ -106,10 +106,17 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	if l != nil && l.item() != nil && l.item().revoke() {
 		c.putBack(l, l.item())
 	}
+	due := l != nil && l.item() == nil && l.due <= c.now
 	if c.supersedes() {
-		return c.arrive(l, e, ref)
+		into = c.arrive(l, e, ref)
+	} else {
+		into = c.join(l, e, ref)
 	}
-	return c.join(l, e, ref)
+	if due && l.due > c.now && c.cfg.PutOff != nil && !c.loading && !c.Holds(string(e.ID), HoldWait) {
+		id := string(e.ID)
+		c.after(func() { c.cfg.PutOff(id) })
+	}
+	return into
 }
 
 // RunNow makes a waiting job due at a time, and lets a halted one go on. Anew: its retries
@@ -133,7 +140,8 @@ func (c *Core) RunNow(id string, now int64, anew bool) bool {
 // done: its id waits until Let, or if not parked, for a worker. The worker lets
 // go of the item, which stays in its run.
 func (c *Core) Postpone(it *Item, parked bool) {
-	it.Outcome, it.Claim = Outcome{}, nil
+	it.Outcome, it.Claim = Outcome{Unrun: true}, nil
+	parked = parked && !c.overtakes(it)
 	switch removals := it.removals.Load(); {
 	case removals != nil: // meanwhile
 		it.Claim = (*removals)[0].Claim
@@ -145,6 +153,13 @@ func (c *Core) Postpone(it *Item, parked bool) {
 		c.undo(it.lane, it)
 	}
 	it.state.Store(revoked)
+}
+
+// overtakes reports whether a payload has come, while an item was in hand, that runs before those of the item, and without
+// them: it may not need what they wait for.
+func (c *Core) overtakes(it *Item) bool {
+	l := it.lane
+	return c.cfg.MaxPayloads > 0 && !it.held && l.n() > 0 && l.first().before(it.Payloads[0])
 }
 
 // Successor returns what has taken the place of a payload while the core was loaded, and has
@@ -251,13 +266,13 @@ const (
 // Config says how the jobs of a queue behave. The zero Config has no retries; the
 // executor fills in its defaults.
 type Config struct {
-	Merge       Merge
-	OnExhausted OnExhausted
-	FreshDue    FreshDue // FreshDueKeep with Debounce
 	Debounce    Debounce
 	Throttle    time.Duration // between the end of a run and the next of its id; 0: none. Neither with Debounce nor with FreshDue
 	MaxRetries  int           // retries before a job is exhausted; 0: the first failure exhausts it
 	Concurrency int           // runs at a time, at most; 0 means 1
+	Merge       Merge
+	OnExhausted OnExhausted
+	FreshDue    FreshDue // FreshDueKeep with Debounce
 
 	// Block: failed payloads run again alone until they are done or buried, and everything
 	// else of the id waits behind them. Without it they go back among the waiting ones, and
@@ -284,6 +299,10 @@ type Config struct {
 	// acceptance, whatever the scores.
 	Fold     func(*Fold)
 	foldEach int // 0: the constant
+
+	// PutOff is told, by the recorder, of a job that does not wait for something else, was due, and is put off by what
+	// has come: what is kept for it, because its turn has come, is free. Nil: nothing is kept.
+	PutOff func(id string)
 
 	BatchSize   int // ids that a handler gets in one call; 0 means 1. Under Single it is 1, too.
 	MaxPayloads int // payloads of one id in a run; 0 means all, under Single a few

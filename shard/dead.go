@@ -107,6 +107,7 @@ func (c *dead) bury(now int64, it *Item, payloads []Payload, reason string) {
 			}
 			c.outlived[id].died(p.version())
 		}
+		c.after(it.Outcome.Say)
 		c.went(p.Ref)
 		c.counts.Buried++
 		b := journal.Burial{Ref: p.Ref, Retry: it.Retry, Reason: reason, At: now, History: history, Crashed: it.Outcome.Crashed}

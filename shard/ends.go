@@ -85,15 +85,17 @@ func (c *ends) decide(now int64, it *Item) {
 		c.endWith(now, it, out.Verdict, judged, out.Error)
 		c.over(now, l, it, behind)
 	case VerdictFailed:
-		if c.failed(now, l, it, judged, behind); l.past() != nil { // it goes on
+		if c.failed(now, l, it, judged, behind); l.past() != nil && !out.Unrun { // it goes on
 			l.past().ran = now
 		}
 	case VerdictSnoozed:
 		c.counts.Snoozed++
 		c.again(l, it, judged, behind, it.Retry, later(now, out.Delay), it.LastError)
-		l.past().ran = now
+		if !out.Unrun {
+			l.remember().ran = now
+		}
 	default:
-		if out.Verdict == VerdictInterrupted && !out.Skipped {
+		if out.Verdict == VerdictInterrupted && !out.Unrun {
 			c.counts.Interrupted++
 		}
 		if it.settled == 0 {
@@ -132,10 +134,11 @@ func (c *ends) endDone(it *Item, n int) {
 // over ends the run of payloads that are no more. What else the id has goes on, and
 // those of the run that were behind them, too.
 func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
+	rest := c.restOf(now, l, it)
 	if len(behind) > 0 {
-		c.restart(l, nil, behind, -1, c.restUntil(now), "")
-		if c.cfg.Throttle > 0 {
-			l.dueAfter(now, l.due)
+		c.restart(l, nil, behind, -1, rest, "")
+		if rest > now {
+			l.dueAfter(now, rest)
 		}
 		c.writeState(l)
 		return
@@ -146,7 +149,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	c.setRetry(l, -1)
 	switch {
 	case l.n() == 0:
-		c.rest(now, it.ID)
+		c.rest(now, rest, it.ID)
 		c.drop(l, it.hash)
 		return
 	case it.held:
@@ -165,7 +168,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	if p := l.past(); p != nil {
 		p.err = ""
 	}
-	c.restAfter(now, l)
+	c.restAfter(now, rest, l)
 	c.enqueue(l, l.due)
 	if l.unpinned {
 		c.pinDue(l)
@@ -185,6 +188,7 @@ func (c *ends) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 	switch policy := c.cfg.OnExhausted; {
 	case policy == OnExhaustedHalt:
 		it.History = it.Failed(now, out.Error)
+		c.after(out.Say)
 		c.setHalted(l, true)
 		l.remember().crashed = false // it has run
 		c.again(l, it, judged, behind, count, now, out.Error)

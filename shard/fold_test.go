@@ -275,3 +275,22 @@ func TestFoldsThatAreTooLate(t *testing.T) {
 	require.Equal(t, 3, asked[0].Len(), "without what came back, and what came after the third")
 	require.True(t, fold(f, c, asked[0]))
 }
+
+// What waits for an id that is held, because it may have ended the process, is not folded meanwhile: the fold may be
+// what does that.
+func TestASuspectIsNotFolded(t *testing.T) {
+	g := newRig(t, Config{Merge: MergeKeepAll, Fold: func(*Fold) {}, foldEach: 4}, 1)
+	t.Cleanup(func() { g.close() })
+	c := g.cores[0]
+	c.Hold("a", HoldSuspect)
+	put := func() (folds int) {
+		for i := range 10 {
+			g.put(journal.Entry{ID: []byte("a"), Payload: fmt.Append(nil, i)})
+			folds += len(c.takeFolds())
+		}
+		return folds
+	}
+	require.Zero(t, put())
+	c.Let("a", HoldSuspect)
+	require.NotZero(t, put())
+}

@@ -34,6 +34,10 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 	if l.item() != nil {
 		c.freshOut(l, e)
 	}
+	var next journal.Ref
+	if len(c.held) > 0 {
+		next = l.upNext().Ref
+	}
 	first := l.n() == 0
 	c.came(e, ref)
 	if into = c.merge(l, Payload{e.Score, ref}, e); into != 0 {
@@ -55,6 +59,9 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 		c.enqueue(l, due)
 	default:
 		c.fresh(l, e.Due)
+	}
+	if len(c.held) > 0 && c.cfg.MaxPayloads > 0 && l.item() == nil && l.upNext().Ref != next && c.unhold(string(e.ID), HoldWait) {
+		c.enqueue(l, l.due) // it may not need what the one waits for that was the next
 	}
 	return into
 }
@@ -307,6 +314,10 @@ func (c *gather) expectFold(l *lane, fresh journal.Ref, restored bool) {
 	if n := b.len(); f.fold != nil || n < max(2*f.left, f.left+c.cfg.foldEach) || f.bytes < 2*f.leftBytes {
 		return
 	}
+	id := string(l.id(&c.lanes.entries))
+	if c.Holds(id, HoldSuspect) {
+		return // what ends the process may be the fold
+	}
 	out := l.held() // or in hand: it may come back, and what is older stands before it
 	if it := l.item(); it != nil {
 		out = it.Payloads
@@ -315,7 +326,7 @@ func (c *gather) expectFold(l *lane, fresh journal.Ref, restored bool) {
 	for _, p := range out {
 		after = max(after, p.Ref.Position())
 	}
-	fold := &Fold{ID: string(l.id(&c.lanes.entries)), bag: b, members: make([]*hashed, 0, b.len())}
+	fold := &Fold{ID: id, bag: b, members: make([]*hashed, 0, b.len())}
 	for h := range b.order.all {
 		if !h.gone && h.Ref.Position() > after {
 			fold.members = append(fold.members, h)

@@ -12,6 +12,7 @@ type ledger struct {
 	agenda
 	queue   uint32
 	loading bool
+	paused  bool               // no id may run
 	loose   []*lane            // lanes that Loaded has to look at again
 	owed    map[*lane]struct{} // lanes whose state the disk had no room for; see again
 	ages    ages
@@ -35,6 +36,7 @@ type Change struct {
 	Merged []Merged // of Ended
 	Claims []claim  // of items that were settled, and of jobs that a person has removed
 	Staged []any    // see Item.Stage
+	After  func()   // what is to be said and done when it is recorded, see Outcome.Say and Config.PutOff; nil: nothing
 
 	// Heirs are the newest payloads of ids of which an older one was condemned. The recorder
 	// calls Condemn for them, and then Let, with HoldSuspect.
@@ -142,6 +144,15 @@ func (c *ledger) takeStaged(it *Item, n int) {
 		}
 	}
 	slices.Reverse(c.change.Staged[from:])
+}
+
+// after has the recorder call f as well; nil: nothing.
+func (c *ledger) after(f func()) {
+	if first := c.change.After; first != nil && f != nil {
+		c.change.After = func() { first(); f() }
+	} else if f != nil {
+		c.change.After = f
+	}
 }
 
 func (c *ledger) setRetry(l *lane, retry int) {
@@ -262,7 +273,7 @@ func (c *ledger) unwrite(p *runHistory) {
 // Record writes the change that has gathered into log, and forgets it. After an
 // error of the Core it writes nothing.
 func (c *ledger) Record(log Recorder) {
-	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims)+len(c.change.Exhumed)+c.change.Room == 0 && c.change.Surplus == (Weight{}) {
+	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims)+len(c.change.Exhumed)+c.change.Room == 0 && c.change.Surplus == (Weight{}) && c.change.After == nil {
 		return
 	}
 	log.Record(&c.change)
@@ -287,7 +298,7 @@ func (c *ledger) Record(log Recorder) {
 	c.change.Claims = emptied(c.change.Claims)
 	c.change.Deleted = emptied(c.change.Deleted)
 	c.change.Staged = emptied(c.change.Staged)
-	c.change.FollowUps, c.change.Heirs, c.change.Room = journal.FollowUps{}, nil, 0
+	c.change.FollowUps, c.change.Heirs, c.change.After, c.change.Room = journal.FollowUps{}, nil, nil, 0
 	c.change.Over, c.change.Surplus = Weight{}, Weight{}
 	c.stateOf = emptied(c.stateOf)
 	if len(rewritten) > 0 {

@@ -259,7 +259,7 @@ func (c *ends) remove(now int64, it *Item) {
 			return r != nil
 		})...)
 		if r := it.RemovalOf(it.Payloads[out.Done]); r != nil && !ended {
-			out.Verdict, out.Error = r.Verdict, r.Reason
+			out.Verdict, out.Error, out.Say = r.Verdict, r.Reason, nil
 		}
 		return
 	}
@@ -269,6 +269,7 @@ func (c *ends) remove(now int64, it *Item) {
 	for i, p := range it.Payloads {
 		if r := it.RemovalOf(p); r != nil {
 			out.AddPart(Part{Index: i, Verdict: r.Verdict, Error: r.Reason})
+			out.Say = nil
 		}
 	}
 }

@@ -106,6 +106,25 @@ func TestRemovedPayloadsThatHaveNotRun(t *testing.T) {
 	g.check()
 }
 
+// Nor does one that a worker has given back without a run, to whom a person has ended it meanwhile.
+func TestRemovedPayloadsThatCouldNotRun(t *testing.T) {
+	for _, merge := range []Merge{MergeKeepAll, MergeSupersede} {
+		g := newRig(t, Config{Throttle: 10, Merge: merge}, 1)
+		t.Cleanup(func() { g.close() })
+		g.put(journal.Entry{ID: []byte("a"), Payload: []byte("p"), Due: 1})
+		r := g.begin(1)
+		_, inHand := g.cores[0].Remove(2, "a", &Removal{Verdict: VerdictCanceled, Reason: "by hand"})
+		require.Equal(t, 1, inHand)
+		g.cores[0].Tick(2)
+		g.cores[0].Postpone(&r.Items[0], true)
+		g.cores[0].Finish(2, r)
+		g.cores[0].Record(g)
+		g.put(journal.Entry{ID: []byte("a"), Payload: []byte("p"), Due: 3})
+		require.Equal(t, int64(3), g.cores[0].NextDue())
+		g.check()
+	}
+}
+
 // So does one whose payload a person ends before its retry, or the end of a snooze, which do not wait for that; what waits
 // behind it has to, too.
 func TestRemovedRetriesLeaveTheRest(t *testing.T) {

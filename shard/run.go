@@ -63,18 +63,18 @@ type Item struct {
 	removals atomic.Pointer[[]*Removal]
 	staged   atomic.Pointer[staged] // newest first; nil: nothing
 	tried    int32                  // Retry when it was handed out; see InHand
+	hash     uint32                 // of ID
 	lane     *lane
-	hash     uint32 // of ID
-	shift    int64  // timing.shift when it was handed out
-	undone   int64  // when its job is due if nothing comes of the run, by the clock of then
-	limit    int64  // of undone, see Debounce
-	decided  bool   // undone, see runHistory.decided
-	moved    bool   // undone, by a payload that came meanwhile, and no state says so
-	held     bool   // the payloads run alone, because they failed before
-	partial  bool   // other payloads of the id stayed behind
-	combined bool   // what was folded is over, and its first payload stands for it
-	behind   int    // payloads at the end that this run is not about; see Fold
-	over     bool   // none of the payloads runs again
+	shift    int64 // timing.shift when it was handed out
+	undone   int64 // when its job is due if nothing comes of the run, by the clock of then
+	limit    int64 // of undone, see Debounce
+	decided  bool  // undone, see runHistory.decided
+	moved    bool  // undone, by a payload that came meanwhile, and no state says so
+	held     bool  // the payloads run alone, because they failed before
+	partial  bool  // other payloads of the id stayed behind
+	combined bool  // what was folded is over, and its first payload stands for it
+	over     bool  // none of the payloads runs again
+	behind   int   // payloads at the end that this run is not about; see Fold
 	inline   [1]Payload
 }
 
@@ -154,12 +154,13 @@ type Outcome struct {
 	// one did not run.
 	Done    int
 	Verdict Verdict
-	Skipped bool          // of Interrupted: no handler was called
+	Unrun   bool          // no handler was called: it was no run
 	Crashed bool          // it did not run, because it kills the process; see Core.Condemn
 	Delay   time.Duration // of Failed and Snoozed; below zero means zero
 	Error   string        // of Failed and Canceled
 	Parts   []Part        // payloads that the verdict is not about, by ascending index. Under Config.Single: none
 	Room    int           // what was taken of the disk for their burial or their retry, see journal.Change
+	Say     func()        // under MergeSupersede: the recorder calls it if it goes to the morgue, or halts its id; nil: nothing
 }
 
 // Part is a payload of an item that has ended, whatever becomes of the others.

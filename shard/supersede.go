@@ -184,10 +184,11 @@ func (c *ends) overtaken(now int64, it *Item) bool {
 	case VerdictSnoozed:
 		c.counts.Snoozed++
 	case VerdictInterrupted:
-		if !it.Outcome.Skipped {
+		if !it.Outcome.Unrun {
 			c.counts.Interrupted++
 		}
 	}
+	it.Outcome.Verdict = verdict // for what it holds
 	c.giveWay(it.lane, it)
 	return true
 }
@@ -214,7 +215,7 @@ func (c *hands) giveWay(l *lane, it *Item) {
 // newer.
 func (c *ends) ran(now int64, it *Item, done version) {
 	before, noted := c.rested.byID[it.ID]
-	r := rest{ran: before.ran}
+	r := rest{ran: before.ran, until: before.until}
 	if !math.IsNaN(done.score) && r.ran.before(done) {
 		r.ran = done
 	}
@@ -222,7 +223,7 @@ func (c *ends) ran(now int64, it *Item, done version) {
 		it.lane.one = Payload{}
 		c.supersede(p, r.ran.at, true)
 	}
-	if c.cfg.Throttle > 0 {
+	if c.cfg.Throttle > 0 && !it.Outcome.Unrun {
 		r.until = c.restUntil(now)
 	}
 	if r.ran == before.ran && r.until == before.until || c.broken() {

@@ -63,6 +63,22 @@ func TestSupersedeOlderOneBeforeTheVersionThatWasDone(t *testing.T) {
 	}
 }
 
+// What a job holds hears that its state was canceled, also if that is said of the payload alone, and it gave way.
+func TestSupersedeHoldsHearOfACancelThatGaveWay(t *testing.T) {
+	g := newRig(t, Config{Merge: MergeSupersede}, 1)
+	defer func() { g.close() }()
+	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})
+	r := g.begin(1)
+	r.Items[0].Claim = struct{ Held }{}
+	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("2")})
+	r.Items[0].Outcome = Outcome{Verdict: VerdictDone, Parts: []Part{{Verdict: VerdictCanceled, Error: "no"}}}
+	g.cores[0].Finish(1, r)
+	require.Equal(t, VerdictCanceled, g.cores[0].change.Claims[0].Verdict)
+	g.cores[0].change.Claims = nil
+	g.cores[0].Record(g)
+	g.check()
+}
+
 // An id that changes all the time has its turn: what is due at once keeps its place.
 func TestSupersedeKeepsThePlaceInLine(t *testing.T) {
 	g := newRig(t, Config{Merge: MergeSupersede}, 1)

@@ -235,10 +235,22 @@ func (c *throttle) Tick(now int64) {
 	}
 }
 
-// rest has an id with nothing left rest after its run.
-func (c *throttle) rest(now int64, id string) {
-	if c.cfg.Throttle > 0 && !c.broken() && !c.supersedes() {
-		c.writeRest(now, id, rest{until: c.restUntil(now)})
+// restOf returns when the rest is over of the id of an item that ends; now: it does not rest. Where no handler was
+// called, it rests after the run before, if there was one.
+func (c *throttle) restOf(now int64, l *lane, it *Item) int64 {
+	switch {
+	case !it.Outcome.Unrun || c.cfg.Throttle <= 0:
+		return c.restUntil(now)
+	case c.supersedes():
+		return max(now, c.rested.byID[it.ID].until)
+	}
+	return max(now, c.restLeft(now, l))
+}
+
+// rest has an id with nothing left rest until a time.
+func (c *throttle) rest(now, until int64, id string) {
+	if until > now && !c.broken() && !c.supersedes() {
+		c.writeRest(now, id, rest{until: until})
 	}
 }
 
@@ -255,10 +267,10 @@ func (c *throttle) writeRest(now int64, id string, r rest) {
 	c.rested.add(id, r)
 }
 
-// restAfter has what waits for an id rest after its run.
-func (c *throttle) restAfter(now int64, l *lane) {
-	if c.cfg.Throttle > 0 {
-		l.due = l.dueAfter(l.due, c.restUntil(now))
+// restAfter has what waits for an id rest until a time.
+func (c *throttle) restAfter(now, until int64, l *lane) {
+	if until > now {
+		l.due = l.dueAfter(l.due, until)
 		l.unpinned = l.unpinned || !c.supersedes() // else it stays among the rested
 	}
 }

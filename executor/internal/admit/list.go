@@ -162,17 +162,22 @@ func With[E comparable](list []E, v E) []E {
 	return append(list, v)
 }
 
-// Wake has a job ask again that waits. One that is not going to come, because it is halted,
-// put off or gone, lets others have its turn.
+// Wake has a job ask again that waits, if it is going to come.
 func (l *List) Wake(id string) {
 	l.Shards.Of(id).Tell(func(c *shard.Core) {
 		c.Let(id, shard.HoldWait)
-		if l.StepAside(c, id); !c.Paused(id) {
-			if job := c.Status(id); !job.Known || !job.Running && (job.Halted || job.Due > l.Clock()) {
-				l.Aside(Owner{Queue: l.Queue, ID: id}, false)
-			}
-		}
+		l.Yield(c, id)
 	})
+}
+
+// Yield has a job that is called, and not going to come, because it is paused, halted, put off or gone, let others
+// have its turn. It is called on its shard, which says itself when what comes for a job puts it off later.
+func (l *List) Yield(c *shard.Core, id string) {
+	if l.StepAside(c, id); !c.Paused(id) && !c.Holds(id, shard.HoldWait) {
+		if job := c.Status(id); !job.Known || !job.Running && (job.Halted || job.Due > l.Clock()) {
+			l.Aside(Owner{Queue: l.Queue, ID: id}, false)
+		}
+	}
 }
 
 // AskAgain is Wake for a job that has left its line, because something else has closed a

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 	"weak"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -111,4 +114,24 @@ func TestAFolderKeepsNothingThatHadItsTurn(t *testing.T) {
 	}
 	require.Zero(t, left())
 	runtime.KeepAlive(f)
+}
+
+// A call waits a second at most, of however many ids it brings payloads that are being folded; the next call does not wait.
+func TestACallForManyIDsWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(Config{Closing: make(chan struct{}), Go: func(func()) {}})
+		var entries []journal.Entry
+		for i := range 10 {
+			id := fmt.Sprint(i)
+			f.Add(&shard.Fold{ID: id})
+			for range crowd + 1 {
+				entries = append(entries, journal.Entry{ID: []byte(id)})
+			}
+		}
+		for _, want := range []time.Duration{patience, 0} {
+			began := time.Now()
+			require.True(t, f.Admit(entries, func() <-chan struct{} { return nil }))
+			require.Equal(t, want, time.Since(began))
+		}
+	})
 }

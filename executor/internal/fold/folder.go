@@ -13,7 +13,7 @@
 //   - A fold that was given back with nothing changes nothing: the log is short of room, a
 //     payload is gone, or user code has failed.
 //   - A call that brings payloads for an id which is being folded waits for that when 2048
-//     have come meanwhile, for a second at most.
+//     have come meanwhile: for a second at most, of however many ids it brings some.
 //   - After Close nothing new begins. What is under way changes nothing any more.
 //
 // # Concurrency
@@ -203,16 +203,19 @@ func (f *Folder) Admit(entries []journal.Entry, done func() <-chan struct{}) boo
 	if f == nil || f.busy.Load() == 0 {
 		return true
 	}
+	var late chan struct{} // closed when the call waits no longer; nil: it has not waited
 	for i := range entries {
 		o := f.crowded(string(entries[i].ID))
 		if o == nil {
 			continue
 		}
-		late := time.NewTimer(patience)
-		defer late.Stop()
+		if late == nil {
+			late = make(chan struct{})
+			defer time.AfterFunc(patience, func() { close(late) }).Stop()
+		}
 		select {
 		case <-o.over:
-		case <-late.C:
+		case <-late:
 			o.late.Store(true)
 		case <-f.c.Closing:
 		case <-done():

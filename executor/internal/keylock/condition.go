@@ -118,6 +118,9 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 	}
 	switch {
 	case len(h.blockedBy)+len(h.set) == 0:
+		if c.BlockedBy != nil { // it may stand in line with another payload
+			c.Aside(cl.By, false)
+		}
 		return h, nil
 	case c.Service != nil:
 		return h, c.enterService(ctx, cl, h)

@@ -205,8 +205,8 @@ func (z *Quarantine) Begun(queue string, items []*shard.Item) {
 }
 
 // StandAside lets the next suspect run when the active one turns out to wait for a
-// lock, which may be another suspect's. It stays suspected: when it can run, it
-// runs beside another one.
+// lock, which may be another suspect's, or is refused. It stays suspected: when it can run,
+// it runs beside another one.
 func (z *Quarantine) StandAside(queue, id string) {
 	if !z.open.Load() {
 		return
@@ -239,7 +239,8 @@ func (s *Suspect) ranIn(it *shard.Item, single bool) bool {
 }
 
 // Acquit takes the suspicion off the suspects among the items of a queue that a worker has
-// run, and lets the next one run. Single: of each it has run one payload.
+// run, or that are over without that, and lets the next one run. Single: of each it has had one
+// payload. What a failure sends to the morgue without a run is for Ended.
 func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	if !z.open.Load() {
 		return
@@ -248,8 +249,9 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	defer z.mu.Unlock()
 	for _, it := range items {
 		s := z.suspects[job{queue, it.ID}]
-		skipped := it.Outcome.Skipped && it.Removal(single) == nil // no handler was called, and it is not over
-		if s == nil || skipped || !s.ranIn(it, single) {
+		v := it.Outcome.Verdict
+		over := v == shard.VerdictDone || v == shard.VerdictDiscarded || v == shard.VerdictCanceled || it.Removal(single) != nil
+		if s == nil || it.Outcome.Unrun && !over || !s.ranIn(it, single) {
 			continue
 		}
 		z.drop(s)

@@ -68,11 +68,11 @@ func TestASkippedSuspectIsNotAcquitted(t *testing.T) {
 	defer z.Close()
 	cleared := 0
 	z.Admit(&Suspect{Suspicion: journal.Suspicion{Deaths: 1}, Queue: "q", ID: "a", Limit: 3, Clear: func() { cleared++ }})
-	it := &shard.Item{ID: "a", Outcome: shard.Outcome{Verdict: shard.VerdictInterrupted, Skipped: true}}
+	it := &shard.Item{ID: "a", Outcome: shard.Outcome{Verdict: shard.VerdictInterrupted, Unrun: true}}
 	z.Acquit("q", []*shard.Item{it}, false)
 	require.Zero(t, cleared)
 	require.True(t, z.open.Load())
-	it.Outcome.Skipped = false
+	it.Outcome.Unrun = false
 	z.Acquit("q", []*shard.Item{it}, false)
 	require.Equal(t, 1, cleared)
 }

@@ -108,10 +108,17 @@ func (s *Source) outcome(it *shard.Item, started bool, e events.Event) {
 		e.Delay = 0
 	}
 	s.Tell(e)
-	if exhausts && s.core.OnExhausted == shard.OnExhaustedHalt {
+	if exhausts && s.core.OnExhausted == shard.OnExhaustedHalt && s.core.Merge != shard.MergeSupersede {
 		e.Kind, e.Duration = events.Halted, 0
 		s.Tell(e)
 	}
+}
+
+// Halted returns the event of a state that halts its id, unless a newer one is there: Outcomes does not tell it.
+func (s *Source) Halted(it *shard.Item) *events.Event {
+	e := about(events.Halted, it, s.core.InHand(it))
+	e.Error = it.Outcome.Error
+	return &e
 }
 
 // removed reports whether a payload ends because a person wants it so, and says so if it

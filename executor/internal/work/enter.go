@@ -57,7 +57,7 @@ func (a *admission) enter() {
 			a.hand.Unlock()
 			if err := a.crew.Log.Settled(a.crew.Starting); err != nil {
 				for len(a.batch) > 0 {
-					a.batch[0].Outcome.Skipped = true
+					a.batch[0].Outcome.Unrun = true
 					admit.ClaimOf(a.batch[0].Claim).Withdraw()
 					a.refuse(0, err)
 				}
@@ -105,7 +105,7 @@ func (a *admission) postpone(it *shard.Item, waits *admit.Claim) {
 	}
 	a.run.Shard.Tell(func(c *shard.Core) {
 		c.Postpone(it, !waits.Woken())
-		q.Admission.StepAside(c, id)
+		q.Admission.Yield(c, id)
 	})
 }
 

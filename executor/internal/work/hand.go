@@ -139,7 +139,7 @@ func (h *inHand) skip(cause error) {
 	h.attempt.End(cause)
 	h.errs = slices.Repeat([]error{cause}, len(h.batch))
 	for _, it := range h.batch {
-		it.Outcome.Skipped = true
+		it.Outcome.Unrun = true
 		admit.ClaimOf(it.Claim).Withdraw() // or a dead letter would keep it
 	}
 }

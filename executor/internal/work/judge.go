@@ -20,14 +20,13 @@ import (
 // judge finds out what becomes of those in hand whose handler has returned errors.
 type judge struct {
 	*inHand
-	fatal   error // of batch, or of its last payload, that is to end the executor; nil: none
-	refused bool  // the handler was not called with the item that is judged
+	fatal error // of batch, or of its last payload, that is to end the executor; nil: none
+	unrun bool  // the handler was not called with the item that is judged
 }
 
 // end judges the item at a place in the batch. What it holds has a part in an end that is not the morgue.
 func (j *judge) end(i int) {
 	it, goesOn := j.batch[i], j.fatal == nil
-	j.refused = i >= j.attempt.Taken
 	j.of(it, j.errs[i])
 	if v := it.Outcome.Verdict; (v == shard.VerdictDone || v == shard.VerdictDiscarded) && len(it.Outcome.Parts) < len(it.Payloads) {
 		if err := j.conclude(it, v); err != nil {
@@ -52,7 +51,7 @@ func (j *judge) of(it *shard.Item, err error) {
 		return
 	}
 	wish := j.queue.Wish(it, err)
-	j.fatal = cmp.Or(j.fatal, wish.Fatal)
+	j.fatal, j.unrun = cmp.Or(j.fatal, wish.Fatal), j.unrun || wish.Undecoded
 	if each := wish.Payloads; each != nil && j.queue.tellsPayloadsApart() {
 		j.ofEach(it, each, err)
 		return
@@ -166,7 +165,7 @@ func (j *judge) overdue() error {
 	ended, late := j.attempt.Ended()
 	deadline, _ := j.attempt.Deadline()
 	switch hurried := j.crew.Hurried.Load(); {
-	case j.refused:
+	case j.unrun:
 	case late && (hurried == nil || !hurried.Before(deadline)):
 		return fmt.Errorf("%w after %v", attempt.ErrTimeout, j.queue.Timeout)
 	case j.queue.Heartbeat > 0 && ended == attempt.ErrNoHeartbeat:
@@ -186,6 +185,7 @@ func (e *Unread) Unwrap() error { return e.Err }
 // panicked or ended the goroutine. No user code is called.
 func (j *judge) giveUp(it *shard.Item) {
 	out := &it.Outcome
+	out.Unrun = j.unrun
 	if context.Cause(j.crew.Handlers) != nil {
 		out.Verdict = shard.VerdictInterrupted
 		return
@@ -202,7 +202,7 @@ func (j *judge) giveUp(it *shard.Item) {
 func (j *judge) interrupted(it *shard.Item, err error) bool {
 	ended, _ := j.attempt.Ended()
 	kept := ended != nil && ended != attempt.ErrReturned && ended != attempt.ErrNoHeartbeat
-	return kept || it.Outcome.Skipped || admit.ClaimOf(it.Claim).Lost() || context.Cause(j.crew.Handlers) != nil ||
+	return kept || it.Outcome.Unrun || admit.ClaimOf(it.Claim).Lost() || context.Cause(j.crew.Handlers) != nil ||
 		j.crew.Draining.Load() && errors.Is(err, j.crew.Closed)
 }
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -24,8 +25,9 @@ func (w *worker) settle() {
 	}
 	for ; w.settled < len(w.batch); w.settled++ {
 		it := w.batch[w.settled]
+		w.judge.unrun = w.uncalled(w.settled)
 		if w.errs == nil || w.errs[w.settled] == nil {
-			it.Outcome.Verdict = shard.VerdictDone
+			it.Outcome.Verdict, it.Outcome.Unrun = shard.VerdictDone, w.judge.unrun
 			continue
 		}
 		// The methods of an error are the user's code, too: Unwrap of a nil
@@ -33,6 +35,7 @@ func (w *worker) settle() {
 		if err := guard.Call(func() error { w.judge.end(w.settled); return nil }); err != nil {
 			w.judge.giveUp(it)
 		}
+		it.Outcome.Unrun = w.judge.unrun
 		if w.queue.Awaited.Any() {
 			w.queue.noteFailure(it, w.errs[w.settled])
 		}
@@ -52,6 +55,14 @@ func (w *worker) settle() {
 	w.endBatch()
 }
 
+// uncalled reports whether no handler was called with the item at a place in the batch, before it is judged: it was kept
+// from that, refused, or nothing of it decodes. An error that says the latter is not looked at.
+func (h *inHand) uncalled(i int) bool {
+	it := h.batch[i]
+	refused := len(it.Outcome.Parts)
+	return it.Outcome.Unrun || i >= h.attempt.Taken || refused > 0 && refused == len(h.queue.Core.InHand(it))
+}
+
 // tellExhausted calls the hook for those that failed for the last time.
 func (h *inHand) tellExhausted() {
 	if h.queue.Exhausted == nil || h.errs == nil {
@@ -67,8 +78,24 @@ func (h *inHand) tellExhausted() {
 func (h *inHand) tellBuried() {
 	for _, it := range h.batch {
 		if n, first, reason := h.queue.doomed(it); n > 0 {
-			h.queue.Lines.Buried(it.ID, uint64(it.Payloads[first].Ref.Position()), reason, slog.Int("payloads", n))
+			q, id, at := h.queue, it.ID, uint64(it.Payloads[first].Ref.Position())
+			q.say(it, func() { q.Lines.Buried(id, at, reason, slog.Int("payloads", n)) }, nil)
 		}
+	}
+}
+
+// say logs what becomes of an item. A state may give way to a newer one yet: then it has not died, or halted its id. So
+// that is said, and told, by the shard, on a goroutine of its own: a logger is user code.
+func (q *Queue) say(it *shard.Item, line func(), told *events.Event) {
+	if q.Core.Merge != shard.MergeSupersede {
+		line()
+		return
+	}
+	it.Outcome.Say = func() {
+		if told != nil {
+			q.Events.Tell(*told)
+		}
+		go line()
 	}
 }
 
@@ -124,7 +151,8 @@ func (h *inHand) tellFailed() {
 		switch exhausted := h.queue.Core.Exhausts(it); {
 		case it.Outcome.Verdict != shard.VerdictFailed:
 		case exhausted && h.queue.Core.OnExhausted == shard.OnExhaustedHalt:
-			h.queue.Lines.Halted(it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error)
+			q, id, attempt, reason := h.queue, it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error
+			q.say(it, func() { q.Lines.Halted(id, attempt, reason) }, q.Events.Halted(it))
 		case !exhausted && !panicked:
 			h.queue.Lines.Failed(it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error)
 		}
@@ -194,5 +222,8 @@ func (q *Queue) Record(c *shard.Change) {
 	}
 	if len(c.Buried) > 0 {
 		q.Dead.Buried()
+	}
+	if c.After != nil {
+		c.After()
 	}
 }

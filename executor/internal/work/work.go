@@ -104,10 +104,11 @@ const (
 
 // Wish is what an error asks for.
 type Wish struct {
-	Kind  Kind
-	After time.Duration
-	Text  bool   // of a snooze: the error has something to say
-	Stack string // of a panic
+	Kind      Kind
+	After     time.Duration
+	Text      bool   // of a snooze: the error has something to say
+	Stack     string // of a panic
+	Undecoded bool   // the payload does not decode, for now at least
 
 	Asks     func(*admit.Claim) // of what the job holds; nil: nothing
 	Fatal    error              // the executor is to end; nil: it is not

@@ -253,10 +253,8 @@ func (w *worker) endBatch() {
 	}
 	z := w.crew.Quarantine
 	z.Acquit(w.queue.Name, w.batch, w.queue.Core.Single)
-	if w.queue.Core.Single {
-		for _, it := range w.batch { // what it is suspected for may stand behind what failed
-			z.StandAside(w.queue.Name, it.ID)
-		}
+	for _, it := range w.batch { // one that did not run, or what it is suspected for stands behind what failed
+		z.StandAside(w.queue.Name, it.ID)
 	}
 	w.errs, w.settled = nil, 0
 }
