@@ -138,7 +138,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	if len(behind) > 0 {
 		c.restart(l, nil, behind, -1, rest, "")
 		if rest > now {
-			l.dueAfter(now, rest)
+			l.dueAfter(now, l.due)
 		}
 		c.writeState(l)
 		return

@@ -198,17 +198,22 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 			c.size += len(v)
 		}
 	}
-	for i, size := 0, 0; i < len(c.keys); i++ {
-		more := len(c.keys[i]) + len(c.values[i])
-		if size += more; size > s.part && i > 0 {
-			c.cuts, size = append(c.cuts, i), more
-		}
-	}
+	c.cut(s.part)
 	m.Version, m.Tx = format.FormatVersion, uint64(c.next())
 	c.text = m.Encode()
 	c.done = s.intake.taken(t.Changes)
 	c.follow = follow(staged)
 	return c
+}
+
+// cut divides what changes beside the block among statements.
+func (c *call) cut(most int) {
+	for i, size := 0, 0; i < len(c.keys); i++ {
+		more := len(c.keys[i]) + len(c.values[i])
+		if size += more; size > most && i > 0 {
+			c.cuts, size = append(c.cuts, i), more
+		}
+	}
 }
 
 // next is the number of the commit.
