@@ -280,6 +280,7 @@ func (w *world) step(group script) {
 	w.epoch++
 	w.next += len(group)
 	w.at = group[0]
+	w.spoilAll()
 	w.mu.Unlock()
 	if w.town != nil {
 		w.town.begin(group)
@@ -477,6 +478,7 @@ func (w *world) epilogue() {
 	w.mu.Lock()
 	w.epoch++
 	w.at = newLine("epilogue")
+	w.spoilAll()
 	w.mu.Unlock()
 	if w.test != nil {
 		w.room()
