@@ -140,7 +140,7 @@ func (w *world) onTime(q *queue, id string, job inspect.JobDetail) {
 			all = append(all, i)
 		}
 	}
-	if len(all) != 1 || all[0].hurried || all[0].buried || all[0].vague || w.loose(all[0].at) {
+	if len(all) != 1 || all[0].hurried || all[0].buried || all[0].vague || !q.stays(all[0]) || w.loose(all[0].at) {
 		return
 	}
 	i, ahead := all[0], job.Due.Sub(w.now())

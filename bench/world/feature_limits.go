@@ -103,6 +103,9 @@ var limiting = &feature{
 
 // newLimits makes the limits of an executor, as they are set.
 func (w *world) newLimits(x *executor.Executor) {
+	w.mu.Lock()
+	delete(w.state, "overall") // that of an earlier life
+	w.mu.Unlock()
 	w.newLimit(x, "limit", w.state["limits"].(*limits).all)
 	if n := w.conf.num("overall"); n > 0 {
 		w.newLimit(x, "overall", executor.LimitConfig{Concurrent: n, Cluster: w.conf.has("common")})

@@ -33,6 +33,8 @@ func (w *world) laid(i *item) {
 	case i.place == dead && i.revive:
 		i.grave = burial{after: i.grave.after, by: w.epoch, vague: true}
 	case i.place == dead:
+	case w.queueOf(i.queue).late == w.epoch: // it may have died before
+		i.grave = burial{i.lived, w.epoch, w.term(i.id), true}
 	case w.town != nil && !w.town.known(i.id): // it has moved since
 		i.grave = burial{i.lived, w.epoch, w.term(i.id), true}
 	case w.knew == w.life:
