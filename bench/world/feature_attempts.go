@@ -44,7 +44,7 @@ type retryAt struct {
 	from, at time.Time
 	life     int    // 0: whatever it is, behind a stop or a crash
 	attempt  int    // 0: not known
-	unsure   bool   // in another life it may be one before, as what came of that, or of others of the job, was not on disk
+	unsure   bool   // in another life it may be one before: what came of that, or of others of the job, was not on disk
 	said     string // in the last error; "": not known
 }
 
@@ -112,7 +112,8 @@ func (w *world) triesAgain(r *run, i *item) {
 	if w.hurried(r) || i.buried {
 		return
 	}
-	if i.calls == 0 && r.attempt != 1 && r.queue.conf.str("shape") == "handle" && !r.queue.conf.has("merge") && !w.conditional(r.queue) {
+	single := r.queue.conf.str("shape") == "handle" // else the attempt is that of all payloads of the job
+	if i.calls == 0 && r.attempt != 1 && single && !r.queue.conf.has("merge") && !w.conditional(r.queue) {
 		w.fail("attempts: %v is at attempt %d, and has not run", i, r.attempt)
 	}
 	pulled := r.queue.conf.str("fresh") == "pull" || r.queue.conf.str("freshdue") == "pull"
@@ -120,7 +121,7 @@ func (w *world) triesAgain(r *run, i *item) {
 	if here && !pulled && !moment && time.Now().Before(next.at) && !w.loose(next.from) {
 		w.fail("retried too early: %v, %v before its pause is over", i, time.Until(next.at))
 	}
-	lost := !here && (next.unsure || next.life != 0) && (r.attempt < next.attempt || r.queue.conf.str("shape") != "handle")
+	lost := !here && (next.unsure || next.life != 0) && (r.attempt < next.attempt || !single)
 	if next.attempt != 0 && r.attempt != next.attempt && !lost {
 		w.fail("attempts: %v is at attempt %d, and should be at %d", i, r.attempt, next.attempt)
 	}

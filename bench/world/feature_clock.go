@@ -147,7 +147,8 @@ func (w *world) onTime(q *queue, id string, job inspect.JobDetail) {
 	switch {
 	case job.State == inspect.JobScheduled && i.calls == 0 && i.alone && ahead-time.Until(i.due) > time.Second+w.conf.dur("slack"):
 		w.fail("due too late: %v is due in %v, and %s/%s is in %v", i, time.Until(i.due), q.name, id, ahead)
-	case job.State == inspect.JobRetrying && i.again.life == w.term(i.id) && i.again.unsure && ahead-time.Until(i.again.at) > time.Second+w.conf.dur("slack"):
+	case job.State == inspect.JobRetrying && i.again.life == w.term(i.id) && i.again.unsure &&
+		ahead-time.Until(i.again.at) > time.Second+w.conf.dur("slack"):
 		w.fail("a longer pause: %v runs again in %v, and %s/%s in %v", i, time.Until(i.again.at), q.name, id, ahead)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // stopped in order, and handlers that are at work have time to end, or hardly any. The next one may have
 // other numbers of shards and workers, and calls before it starts. What was acknowledged is in it.
 var crashing = &feature{
-	name: "crash", lives: true, claims: "Executor.Stop Fatal", plan: []string{"kill", "kill", "fatal"},
+	name: "crash", lives: true, claims: "Executor.Stop Fatal Config.StopTimeout", plan: []string{"kill", "kill", "fatal"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{"fatal": func(w *world, _ ctx, _ *run, _ int, _ string) error {
 		if w.full.Load() || w.town != nil && w.town.safe.Load() { // a stop has to write down what has ended
 			return errPlanned

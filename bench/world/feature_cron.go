@@ -14,8 +14,9 @@ import (
 // A schedule fires: no tick twice, whatever dies.
 var scheduling = &feature{
 	name: "cron", apart: true, claims: `cron.New cron.Config.Logger cron.Add cron.Schedule.Name cron.Schedule.Spec cron.Schedule.Queue cron.Schedule.Payload
-		cron.Schedule.Missed cron.Schedule.Overlap cron.MissedSkip cron.MissedOnce cron.MissedAll cron.OverlapQueue cron.OverlapParallel cron.OverlapSkip
-		cron.Cron.Start cron.Cron.Stop cron.Cron.Pause cron.Cron.Resume cron.Cron.TriggerNow cron.Cron.List`,
+		cron.Schedule.Missed cron.Schedule.Overlap cron.MissedSkip cron.MissedOnce cron.MissedAll cron.OverlapQueue
+		cron.OverlapParallel cron.OverlapSkip cron.Cron.Start cron.Cron.Stop
+		cron.Cron.Pause cron.Cron.Resume cron.Cron.TriggerNow cron.Cron.List`,
 	queue: func(d *draw, l line) {
 		if d.chance(2) && !d.has("merge") && !d.has("nodes") {
 			l.set("cron", d.one("skip", "once", "all"))
@@ -23,7 +24,8 @@ var scheduling = &feature{
 		}
 	},
 	steps: []step{{"schedule", 6, false, func(d *draw) line {
-		return newLine("schedule", "q", d.anyQueue().str("name"), "what", d.one("pause", "pause", "resume", "resume", "trigger"))
+		what := d.one("pause", "pause", "resume", "resume", "trigger")
+		return newLine("schedule", "q", d.anyQueue().str("name"), "what", what)
 	}, playSchedule}},
 	calm: func(w *world, c *census) {
 		for _, q := range w.queues {
@@ -74,7 +76,9 @@ func (w *world) schedule(x *executor.Executor, q *queue) error {
 }
 
 // overlaps are what a tick does beside the job of an earlier one.
-var overlaps = map[string]cron.Overlap{"": cron.OverlapQueue, "queue": cron.OverlapQueue, "parallel": cron.OverlapParallel, "skip": cron.OverlapSkip}
+var overlaps = map[string]cron.Overlap{
+	"": cron.OverlapQueue, "queue": cron.OverlapQueue, "parallel": cron.OverlapParallel, "skip": cron.OverlapSkip,
+}
 
 // oneTick: under OverlapSkip no tick is enqueued while the job of an earlier one is there, unless that
 // was dead by then.
@@ -126,10 +130,11 @@ func playSchedule(w *world, l line) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if all := c.List(); err == nil && (len(all) != 1 || all[0].Name != name || all[0].Paused != (l.str("what") == "pause")) {
+	pause, all := l.str("what") == "pause", c.List()
+	if err == nil && (len(all) != 1 || all[0].Name != name || all[0].Paused != pause) {
 		w.fail("schedule: %v, and it is %+v", l, all)
 	}
-	if err == nil && l.str("what") == "pause" && !paused && w.lives(life) {
+	if err == nil && pause && !paused && w.lives(life) {
 		w.state[key] = time.Now()
 	}
 }

@@ -53,7 +53,8 @@ var exhausting = &feature{
 		}
 	},
 	began: func(w *world, r *run) {
-		if most := max(r.queue.conf.num("retries"), r.queue.conf.num("mostretries")) + 1; r.attempt > most && !w.hurried(r) { // RetryNow gives one more
+		most := max(r.queue.conf.num("retries"), r.queue.conf.num("mostretries")) + 1
+		if r.attempt > most && !w.hurried(r) { // RetryNow gives one more
 			w.fail("too often: %s/%s is at attempt %d of %d", r.queue.name, r.id, r.attempt, most)
 		}
 	},

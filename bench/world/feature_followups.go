@@ -16,8 +16,9 @@ var following = &feature{
 	name: "followups", claims: "Queue.FollowUp",
 	plan: []string{
 		"follow~q1.a", "follow~q1.b", "follow~q2.c", "2s:follow~q1.c", "enq~q1.b", "follow~q1.c+own", "follow~q2.a+bare",
-		"follow~q1.a!fail", "follow~q2.b!panic", "follow~q1.c!goexit", "follow~q1.b!cancel", "follow~q2.a!discard", "follow~q1.a!snooze~1s",
-		"2s:follow~q1.b!after~1s", "follow~q2.c!throttled~3s", "follow~q1.b!stray", "follow~q1.a!follow~q2.b", "late~q1.a",
+		"follow~q1.a!fail", "follow~q2.b!panic", "follow~q1.c!goexit", "follow~q1.b!cancel", "follow~q2.a!discard",
+		"follow~q1.a!snooze~1s", "2s:follow~q1.b!after~1s", "follow~q2.c!throttled~3s",
+		"follow~q1.b!stray", "follow~q1.a!follow~q2.b", "late~q1.a",
 	},
 	acts: map[string]func(*world, context.Context, *run, int, string) error{
 		"follow": stageOne, "enq": enqueueWithin, "late": stageLate,

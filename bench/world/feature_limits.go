@@ -202,7 +202,8 @@ func slowed(w *world, _ ctx, r *run, _ int, arg string) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !r.queue.conf.has("parts") && !r.queue.twice() && r.queue.conf.str("shape") != "batch" && !w.full.Load() && w.counts(r) {
+	counts := !r.queue.twice() && !w.full.Load() && w.counts(r)
+	if counts && !r.queue.conf.has("parts") && r.queue.conf.str("shape") != "batch" {
 		s := w.state["limits"].(*limits)
 		for key := range r.keys() {
 			key = r.node().name() + key

@@ -15,6 +15,10 @@ import (
 // lockTTL is when locks end by themselves.
 const lockTTL = 20 * time.Minute
 
+// afterLock is when a job comes back that is blocked: in more time than commits of a slow disk take, or
+// there would always be one to wait for.
+const afterLock = time.Minute
+
 // Jobs of a queue lock their key, until they have succeeded or are buried; others wait
 // until it is unlocked, or are not run, fail or come back later.
 var locking = &feature{
@@ -47,7 +51,7 @@ var locking = &feature{
 			locks.OnRun = keys
 		case "blocked":
 			locks = executor.Locks[payload]{BlockedBy: keys, WhenBlocked: map[string]lock.Decision{
-				"skip": {Skip: true}, "fail": {Fail: errPlanned}, "after": {After: 2 * time.Second},
+				"skip": {Skip: true}, "fail": {Fail: errPlanned}, "after": {After: afterLock},
 			}[q.conf.str("when")]}
 		default:
 			return

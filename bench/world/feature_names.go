@@ -160,7 +160,7 @@ func (w *world) appear() {
 		w.base[q.name] = figures{sum(now)}
 	}
 	if known && found && !q.conf.has("fold") && sum(now) != had.Unclaimed+had.Dead {
-		w.fail("late: %s has had %d payloads and %d dead ones, and registered it has %+v", q.name, had.Unclaimed, had.Dead, now)
+		w.fail("late: %s had %d payloads and %d dead ones, and now has %+v", q.name, had.Unclaimed, had.Dead, now)
 	}
 	w.spoilAll()
 }

@@ -116,7 +116,8 @@ func (w *world) late(i *item) (certain, possible bool) {
 		certain = certain || placed && (runs && w.queueOf(i.queue).conf.str("shape") != "batch" ||
 			other.told == "done" && other.hintLife == w.term(other.id) && other.ended > i.grave.by)
 		unrun := w.queueOf(i.queue).conf.has("when") // it may have ended, or failed, for a key
-		possible = possible || runs || unrun || w.behind(other) || other.calls > 0 || other.ended >= i.grave.after && other.ended > 0
+		possible = possible || runs || unrun || w.behind(other) || other.calls > 0 ||
+			other.ended >= i.grave.after && other.ended > 0
 	}
 	return certain, possible
 }

@@ -71,7 +71,7 @@ func (w *world) inItsTurn(i *item, found map[*item]place) {
 		w.fail("kept too short: %v was dead for %v at most", i, age)
 	}
 	for _, other := range w.ledger.items {
-		stays := found[other] == dead && other.place == dead && other.lived < w.known && other.born < w.known && other.moved < w.known
+		stays := found[other] == dead && other.place == dead && max(other.lived, other.born, other.moved) < w.known
 		if !q.conf.has("keepfor") && stays && other.queue == i.queue && other.pos < i.pos {
 			w.fail("kept: %v, which was accepted before %v, which is deleted", other, i)
 		}

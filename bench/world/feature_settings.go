@@ -17,15 +17,15 @@ var redeploying = &feature{
 
 // settingsOfQueue are those of a queue that change, together with the others of their group.
 var settingsOfQueue = [][]string{
-	{"retries"}, {"payloads"}, {"batch"}, {"most", "weight", "priority", "concurrency"}, {"keep", "keepfor"}, {"timeout", "heartbeat"},
-	{"debounce", "maxwait", "throttle", "freshdue"}, {"backlog", "bytes"}, {"exhausted", "failure", "fresh", "parts"}, {"limited"},
-	{"unique"}, {"slots"}, {"codec"}, {"inner"}, {"latest"},
+	{"retries"}, {"payloads"}, {"batch"}, {"most", "weight", "priority", "concurrency"}, {"keep", "keepfor"},
+	{"timeout", "heartbeat"}, {"debounce", "maxwait", "throttle", "freshdue"}, {"backlog", "bytes"},
+	{"exhausted", "failure", "fresh", "parts"}, {"limited"}, {"unique"}, {"slots"}, {"codec"}, {"inner"}, {"latest"},
 }
 
 // settingsOfAll are those of the executor, its limits and its numbers.
 var settingsOfAll = [][]string{
-	{"atonce", "rate", "burst"}, {"overall"}, {"unique"}, {"lease"}, {"keepslots"}, {"keepburied"}, {"slotttl"}, {"memory"}, {"backlog", "bytes"}, {"overflow"},
-	{"scheduler"}, {"spare"}, {"nodes"}, {"slack"},
+	{"atonce", "rate", "burst"}, {"overall"}, {"unique"}, {"lease"}, {"keepslots"}, {"keepburied"}, {"slotttl"},
+	{"memory"}, {"backlog", "bytes"}, {"overflow"}, {"scheduler"}, {"spare"}, {"nodes"}, {"slack"},
 }
 
 // ofAll is before their names.
@@ -34,7 +34,8 @@ const ofAll = "all."
 // drawSettings draws them as those of a world are drawn, and takes some.
 func drawSettings(d *draw) line {
 	q := d.anyQueue()
-	l, own, all := newLine("settings", "q", q.str("name")), newLine("queue", "shape", q.str("shape"), "retries", d.IntN(3)), newLine("world")
+	own, all := newLine("queue", "shape", q.str("shape"), "retries", d.IntN(3)), newLine("world")
+	l := newLine("settings", "q", q.str("name"))
 	for _, f := range d.swarm {
 		if f.queue != nil {
 			f.queue(d, own)

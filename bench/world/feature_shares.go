@@ -42,7 +42,9 @@ var shares = &feature{
 	begin: func(w *world, _ *executor.Executor) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		maps.DeleteFunc(w.state, func(key string, _ any) bool { return strings.HasPrefix(key, "tuned ") }) // it was for that life
+		maps.DeleteFunc(w.state, func(key string, _ any) bool { // it was for that life
+			return strings.HasPrefix(key, "tuned ")
+		})
 	},
 	steps: []step{{"tune", 3, true, func(d *draw) line {
 		l := newLine("tune", "q", d.anyQueue().str("name"), "most", d.IntN(3), "weight", 1+d.IntN(4), "priority", d.IntN(3)-1)

@@ -36,7 +36,8 @@ var numbering = &feature{
 	},
 	begin: func(w *world, x *executor.Executor) {
 		slots, err := executor.NewSlots(x, "numbers", executor.SlotsConfig[int]{
-			Next: func(n int) int { return n + 1 }, TTL: slotTTL(w), KeepOnFailure: w.conf.has("keepslots"), KeepOnBurial: w.conf.has("keepburied"),
+			Next: func(n int) int { return n + 1 }, TTL: slotTTL(w),
+			KeepOnFailure: w.conf.has("keepslots"), KeepOnBurial: w.conf.has("keepburied"),
 		})
 		if err != nil {
 			w.fail("NewSlots: %v", err)
@@ -106,8 +107,9 @@ var numbering = &feature{
 
 // takesAlong reports whether a payload is dead now for certain, and keeps the number of its run.
 func (w *world) takesAlong(r *run, i *item, err error) bool {
-	return executor.OutcomeOf(err) == executor.OutcomeCancelled && w.conf.has("keepburied") && r.slot != 0 && !r.full && !r.cut && !i.hurried &&
-		r.queue.conf.str("shape") == "handle" && !r.queue.gathers() && !r.queue.twice()
+	whole := r.slot != 0 && !r.full && !r.cut && !i.hurried && !r.queue.gathers() && !r.queue.twice()
+	return whole && w.conf.has("keepburied") && r.queue.conf.str("shape") == "handle" &&
+		executor.OutcomeOf(err) == executor.OutcomeCancelled
 }
 
 // buriedWith: nobody has the number of a job that was dead-lettered, nor that one when a person puts it

@@ -58,8 +58,8 @@ func (w *world) single(q *queue) func(context.Context, executor.Job[payload]) er
 	life := w.life
 	return func(ctx context.Context, job executor.Job[payload]) error {
 		r := &run{
-			queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload, job.Metadata, job.EnqueuedAt}}, attempt: job.Attempt,
-			crashes: job.Crashes, parent: job, said: job.LastError, token: job.Lease().Token(), life: life,
+			queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload, job.Metadata, job.EnqueuedAt}},
+			attempt: job.Attempt, crashes: job.Crashes, parent: job, said: job.LastError, token: job.Lease().Token(), life: life,
 		}
 		return w.work(ctx, []*run{r})[0]
 	}
@@ -67,7 +67,8 @@ func (w *world) single(q *queue) func(context.Context, executor.Job[payload]) er
 
 func ofMerged(q *queue, life int, job executor.Merged[payload]) *run {
 	r := &run{
-		queue: q, id: job.ID, attempt: job.Attempt, crashes: job.Crashes, parent: job, said: job.LastError, token: job.Lease().Token(), life: life,
+		queue: q, id: job.ID, attempt: job.Attempt, crashes: job.Crashes, parent: job,
+		said: job.LastError, token: job.Lease().Token(), life: life,
 	}
 	for _, p := range job.Payloads {
 		r.parts = append(r.parts, part{p.Position, p.Score, p.Value, p.Metadata, p.EnqueuedAt})
