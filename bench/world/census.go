@@ -108,6 +108,12 @@ func (w *world) count(c *census) {
 
 func (w *world) found(found map[*item]place, q *queue, id string, p inspect.PayloadInfo, where place) []*item {
 	v, ok := p.Value.(payload)
+	if ok && q.spoils(v) {
+		w.fail("codec: %v of %s/%s is shown, and its codec can't read it", v, q.name, id)
+	}
+	if !ok {
+		v, ok = q.unreadable(p)
+	}
 	if !ok {
 		w.fail("unreadable: position %d of %s/%s: %v", p.Position, q.name, id, p.Decode)
 		return nil
@@ -174,8 +180,12 @@ func (w *world) check(i *item, found map[*item]place) {
 	if i.hint == "" && w.superseded(i, tried) {
 		i.hint = "merged"
 	}
+	if i.hint == "" && w.queueOf(i.queue).conf.str("when") == "skip" {
+		i.hint = "skipped" // as its key was locked
+	}
 	if i.hint == "" && w.expired(i) {
 		i.hint = "expired"
+		w.inItsTurn(i, found)
 	}
 	if i.hint == "" {
 		w.fail("lost: %v", i)

@@ -46,9 +46,23 @@
 // faults and pauses are taken away, and all jobs end. What else a feature promises is in the
 // file of the feature.
 //
+// A run is at the attempt that the one before has left it at, in a later life, too, and pauses as
+// long as that has said. What a person picks by a filter is what a look at each id picks, and all
+// else stays as it is. Of a call all payloads are accepted or none.
+//
 // What shows the same thing shows it alike: one queue and one id are looked at in all ways in
 // each census. The clock of a bubble goes forward only; the one that due times are on is
 // another one, which is set in both directions.
+//
+// # From one life to the next
+//
+// A restart is what a deploy is: a process may have other settings than the one before, of a queue,
+// of the executor, of its limits and numbers; events may have become states. A queue may be missing,
+// be there under another name, or be registered later, while the others run. Calls are made before the
+// start, too, and handlers may have no time to end. What was promised holds for what was accepted under
+// the other settings, except where that is said to be so: which life has changed them is in the
+// configuration of the queue. Left out are the settings of Merge beside MergeSupersede, Fold, Locks and
+// lanes, whose traces in the journal would have to be explained by those of another life.
 //
 // # On a file, and killed
 //

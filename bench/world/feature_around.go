@@ -7,7 +7,8 @@ import (
 	"github.com/strandjobs/strand/executor"
 )
 
-// Middleware stands around all calls, and Metadata go along.
+// Middleware stands around all calls, and Metadata go along. It may call a handler that has failed again:
+// then the last call counts.
 var around = &feature{
 	name: "around", claims: `Config.Middleware QueueConfig.Middleware Metadata`,
 	world: func(d *draw, l line) { l.set("middleware", "yes") },
@@ -34,7 +35,7 @@ var around = &feature{
 	},
 	queue: func(d *draw, l line) {
 		if d.chance(2) {
-			l.set("inner", "yes")
+			l.set("inner", d.one("yes", "yes", "twice"))
 		}
 	},
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
@@ -46,7 +47,11 @@ var around = &feature{
 				if run.Queue != q.name || w.conf.has("middleware") && ctx.Value(outer{}) == nil {
 					w.fail("middleware: that of %s is called for %s, or not inside of the executor's", q.name, run.Queue)
 				}
-				return next(ctx)
+				err := next(ctx)
+				if q.twice() && err != nil {
+					err = next(ctx)
+				}
+				return err
 			},
 			Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
 				for n := range call.Items {
@@ -71,13 +76,19 @@ var around = &feature{
 	},
 	answered: func(w *world, _ *queue, l line, mine []*item, _ []executor.Receipt, _ error) {
 		for _, i := range mine {
-			i.meta = map[string]string{"by": "middleware"}
+			i.meta = make(map[string]string)
+			if w.conf.has("middleware") {
+				i.meta["by"] = "middleware"
+			}
 			if l.has("meta") {
 				i.meta["m"] = l.str("meta")
 			}
 		}
 	},
 }
+
+// twice reports whether a handler of a queue is called again in one run.
+func (q *queue) twice() bool { return q.conf.str("inner") == "twice" }
 
 // outer marks the context of what the executor's middleware stands around.
 type outer struct{}

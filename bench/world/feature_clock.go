@@ -32,20 +32,6 @@ var setting = &feature{
 			}
 		}
 	},
-	began: func(w *world, r *run) {
-		for _, i := range r.items {
-			if i.again.life == w.term(i.id) && time.Now().Before(i.again.at) && !w.hurried(r) && !w.loose(i.again.from) {
-				w.fail("retried too early: %v, %v before its pause is over", i, time.Until(i.again.at))
-			}
-			i.again = retryAt{}
-		}
-	},
-	ended: func(w *world, r *run, err error) {
-		if q := r.queue; err == errPlanned && len(r.items) == 1 && q.conf.str("shape") == "handle" && len(w.clocks()) > 0 && q.conf.str("fresh") != "pull" {
-			now := time.Now()
-			r.items[0].again = retryAt{now, now.Add(2 * time.Second), w.term(r.id)}
-		}
-	},
 	calm: func(w *world, c *census) {
 		sets := w.clocks()
 		if len(sets) == 0 || c.stale || time.Since(sets[len(sets)-1].at) < time.Minute {
@@ -57,12 +43,6 @@ var setting = &feature{
 			}
 		}
 	},
-}
-
-// retryAt is when a payload runs again that has failed.
-type retryAt struct {
-	from, at time.Time
-	life     int
 }
 
 // clockSet is a time that the clock was set.
@@ -80,6 +60,11 @@ func (w *world) clocks() []clockSet {
 
 // now is the time of day in a world.
 func (w *world) now() time.Time { return time.Now().Round(0).Add(time.Duration(w.ahead.Load())) }
+
+// setSince reports whether the clock was set since a moment.
+func (w *world) setSince(at time.Time) bool {
+	return slices.ContainsFunc(w.clocks(), func(s clockSet) bool { return !s.at.Before(at) })
+}
 
 // loose reports whether a time that was known at a moment may be another one since: the clock
 // was set between two lives, or by less than is written down before a life ended.
@@ -155,14 +140,15 @@ func (w *world) onTime(q *queue, id string, job inspect.JobDetail) {
 			all = append(all, i)
 		}
 	}
-	if len(all) != 1 || all[0].hurried || all[0].buried || all[0].vague || w.loose(all[0].at) {
+	if len(all) != 1 || all[0].hurried || all[0].buried || all[0].vague || !q.stays(all[0]) || w.loose(all[0].at) {
 		return
 	}
 	i, ahead := all[0], job.Due.Sub(w.now())
 	switch {
 	case job.State == inspect.JobScheduled && i.calls == 0 && i.alone && ahead-time.Until(i.due) > time.Second+w.conf.dur("slack"):
 		w.fail("due too late: %v is due in %v, and %s/%s is in %v", i, time.Until(i.due), q.name, id, ahead)
-	case job.State == inspect.JobRetrying && i.again.life == w.term(i.id) && ahead-time.Until(i.again.at) > time.Second+w.conf.dur("slack"):
+	case job.State == inspect.JobRetrying && i.again.life == w.term(i.id) && i.again.unsure &&
+		ahead-time.Until(i.again.at) > time.Second+w.conf.dur("slack"):
 		w.fail("a longer pause: %v runs again in %v, and %s/%s in %v", i, time.Until(i.again.at), q.name, id, ahead)
 	}
 }

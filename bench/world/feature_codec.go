@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 var errCodec = errors.New("planned: it does not decode")
@@ -43,6 +44,26 @@ func (c plain) Decode(data []byte) (payload, error) {
 // to the morgue, alone.
 type codec struct{ plain }
 
+// spoiled and exploding are payloads that the codec of some lives can't read.
+const (
+	spoiled   = "spoiled"
+	exploding = "exploding"
+)
+
+// strict does not read what codec does.
+type strict struct{ codec }
+
+func (c strict) Decode(data []byte) (payload, error) {
+	p, err := c.plain.Decode(data)
+	switch p.Key {
+	case spoiled:
+		return payload{}, errCodec
+	case exploding:
+		panic("planned panic of a codec")
+	}
+	return p, err
+}
+
 func (c codec) Encode(p payload) ([]byte, error) {
 	switch p.Key {
 	case "unwritable":
@@ -55,15 +76,30 @@ func (c codec) Encode(p payload) ([]byte, error) {
 
 var coding = &feature{
 	name:  "codec",
-	queue: func(_ *draw, l line) { l.set("codec", "own") },
+	queue: func(d *draw, l line) { l.set("codec", d.one("own", "own", "strict")) },
 	enqueue: func(d *draw, l line) {
-		if d.chance(8) {
-			l.set("key", d.one("unwritable", "panics"))
+		if d.chance(5) {
+			l.set("key", d.one("unwritable", "panics", spoiled, spoiled, exploding))
 		}
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
-		if q.conf.has("codec") {
+		switch q.conf.str("codec") {
+		case "own":
 			cfg.Codec = codec{}
+		case "strict":
+			cfg.Codec = strict{}
+		}
+	},
+	begin: func(w *world, _ *executor.Executor) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.spoilAll()
+	},
+	began: func(w *world, r *run) {
+		for _, p := range r.parts {
+			if r.queue.spoils(p.value) {
+				w.fail("codec: a handler of %s/%s got %v, which its codec can't read", r.queue.name, r.id, p.value)
+			}
 		}
 	},
 	answered: func(w *world, q *queue, l line, mine []*item, _ []executor.Receipt, err error) {
@@ -71,4 +107,32 @@ var coding = &feature{
 			w.fail("codec: %v was accepted, and can't be written", mine[0])
 		}
 	},
+}
+
+// spoils reports whether the codec of a queue can't read a payload now. It is buried when its turn comes.
+func (q *queue) spoils(v payload) bool {
+	return q.conf.str("codec") == "strict" && (v.Key == spoiled || v.Key == exploding)
+}
+
+// spoil notes that a payload may end at any time, by no handler: its codec can't read it, or it is blocked.
+func (w *world) spoil(i *item) {
+	q := w.queueOf(i.queue)
+	if q == nil || !q.spoils(i.value) && !q.conf.has("when") {
+		return
+	}
+	if i.moved = w.epoch; q.spoils(i.value) || q.conf.str("when") == "fail" {
+		i.doom = w.epoch
+	}
+}
+
+func (w *world) spoilAll() {
+	for _, i := range w.ledger.items {
+		w.spoil(i)
+	}
+}
+
+// unreadable is what was enqueued, of a payload that the codec can't read: the bytes are those.
+func (q *queue) unreadable(p inspect.PayloadInfo) (v payload, ok bool) {
+	v, err := plain{}.Decode(p.Raw)
+	return v, err == nil && p.Decode != nil && !p.Clipped && q.spoils(v)
 }

@@ -18,6 +18,7 @@ var enqueueing = &feature{
 	claims: `Queue.Enqueue Queue.EnqueueMany Executor.Lookup QueueConfig.Codec
 		Share.Shards QueueConfig.MaxRetries QueueConfig.RetryIn Config.Workers Config.Logger Handle`,
 	steps: []step{{"enqueue", 50, true, drawEnqueue, playEnqueue}},
+	calm:  func(w *world, c *census) { w.noneIsHalf(c) },
 }
 
 func drawEnqueue(d *draw) line {
@@ -30,6 +31,9 @@ func drawEnqueue(d *draw) line {
 	if d.chance(5) {
 		l.set("many", 2+d.IntN(3))
 		d.n += 4
+		if d.chance(3) && !d.cluster && !q.has("computed") {
+			l.set("apart", "yes")
+		}
 	}
 	if d.chance(20) {
 		l.set("ctx", d.one("1ms", "50ms", "900ms"))
@@ -90,6 +94,7 @@ func playEnqueue(w *world, l line) {
 		}
 		items = append(items, executor.Item[payload]{ID: q.idOf(l, n), Payload: i.value})
 		mine = append(mine, w.add(i))
+		i.head = mine[0]
 	}
 	life := w.life
 	made := &call{q, l, mine}
@@ -188,6 +193,28 @@ func (w *world) answered(q *queue, l line, mine []*item, receipts []executor.Rec
 	for _, f := range w.features {
 		if f.answered != nil {
 			f.answered(w, q, l, mine, receipts, err)
+		}
+	}
+}
+
+// noneIsHalf: all payloads of a call are accepted, or none is, whoever was told. What may have ended
+// before anybody has seen it tells nothing.
+func (w *world) noneIsHalf(c *census) {
+	if c.stale || w.town != nil {
+		return
+	}
+	for _, i := range w.ledger.items {
+		if i.head == nil || i.state != maybe {
+			continue
+		}
+		q := w.queueOf(i.queue)
+		if q == nil || q.gathers() || q.conf.has("keep") || q.conf.has("when") || i.hint != "" || i.forgot || i.doom > 0 {
+			continue
+		}
+		for _, other := range w.ledger.items {
+			if other.head == i.head && other.state == acked && other.place != nowhere && other.seen == w.epoch {
+				w.fail("half: %v was accepted, and %v of the same call was not", other, i)
+			}
 		}
 	}
 }

@@ -14,14 +14,14 @@ var exhausting = &feature{
 	name: "exhaust",
 	claims: `DeadLetters.OnExhausted Gather.Block Gather.Pull DeadLetters.RetriesExhausted DeadLetters.FormatError
 		OnExhaustedBuryOldest OnExhaustedBuryAll OnExhaustedHalt Cancel Discard Snooze RetryAfter`,
-	plan: []string{"fail", "fail", "panic", "goexit", "1s:fail"},
+	plan: []string{"fail", "fail", "panic", "goexit", "1s:fail", "stray"},
 	queue: func(d *draw, l line) {
 		l.set("exhausted", d.one("oldest", "all", "halt"))
 		l.set("failure", d.one("block", "merge"))
 		if d.chance(2) {
 			l.set("fresh", d.one("pull", "pull", "wait"))
 		}
-		if l.str("shape") == "merged" && d.chance(2) {
+		if l.str("shape") != "handle" && d.chance(2) {
 			l.set("parts", "yes")
 		}
 	},
@@ -53,7 +53,8 @@ var exhausting = &feature{
 		}
 	},
 	began: func(w *world, r *run) {
-		if most := r.queue.conf.num("retries") + 1; r.attempt > most && !w.hurried(r) { // RetryNow gives one more
+		most := max(r.queue.conf.num("retries"), r.queue.conf.num("mostretries")) + 1
+		if r.attempt > most && !w.hurried(r) { // RetryNow gives one more
 			w.fail("too often: %s/%s is at attempt %d of %d", r.queue.name, r.id, r.attempt, most)
 		}
 	},

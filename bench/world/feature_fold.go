@@ -12,7 +12,7 @@ var errApart = errors.New("planned: they do not go together")
 var folding = &feature{
 	name: "fold", claims: "Gather.Fold Gather.MaxPayloads",
 	queue: func(d *draw, l line) {
-		if l.str("shape") != "handle" && !d.has("merge") && !d.has("locks") {
+		if l.str("shape") != "handle" && !d.has("merge") && !d.has("locks") && !d.chance(3) {
 			l.set("fold", d.one("all", "few"))
 		}
 		if l.str("shape") != "handle" && !l.has("fold") && d.chance(2) {

@@ -2,8 +2,10 @@ package world
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/strandjobs/strand/executor"
 )
@@ -12,8 +14,15 @@ import (
 // whatever dies in between. What it enqueues by itself is accepted as any call.
 var following = &feature{
 	name: "followups", claims: "Queue.FollowUp",
-	plan: []string{"follow~q1.a", "follow~q1.b", "follow~q2.c", "2s:follow~q1.c", "enq~q1.b"},
-	acts: map[string]func(*world, context.Context, *run, int, string) error{"follow": stageOne, "enq": enqueueWithin},
+	plan: []string{
+		"follow~q1.a", "follow~q1.b", "follow~q2.c", "2s:follow~q1.c", "enq~q1.b", "follow~q1.c+own", "follow~q2.a+bare",
+		"follow~q1.a!fail", "follow~q2.b!panic", "follow~q1.c!goexit", "follow~q1.b!cancel", "follow~q2.a!discard",
+		"follow~q1.a!snooze~1s", "2s:follow~q1.b!after~1s", "follow~q2.c!throttled~3s",
+		"follow~q1.b!stray", "follow~q1.a!follow~q2.b", "late~q1.a",
+	},
+	acts: map[string]func(*world, context.Context, *run, int, string) error{
+		"follow": stageOne, "enq": enqueueWithin, "late": stageLate,
+	},
 	ended: func(w *world, r *run, err error) {
 		for _, i := range r.staged {
 			if err != nil {
@@ -54,7 +63,7 @@ func (w *world) fruits(i *item) {
 				accepted++
 			}
 			deleted := f.state == maybe && f.hint == "deleted" // by a person, perhaps before anybody has seen it
-			if w.queueOf(f.queue) == nil || w.queueOf(f.queue).gathers() || deleted {
+			if w.queueOf(f.queue) == nil || w.queueOf(f.queue).gathers() || w.queueOf(f.queue).conf.has("when") || deleted {
 				return
 			}
 		}
@@ -75,6 +84,8 @@ func (w *world) fruits(i *item) {
 // target finds the queue and id of an argument such as q1.a.
 func (w *world) target(arg string) (*queue, string) {
 	name, id, _ := strings.Cut(arg, ".")
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return w.queueOf(name), id
 }
 
@@ -93,18 +104,63 @@ func (w *world) offspring(q *queue, id string, r *run) *item {
 	return i
 }
 
-func stageOne(w *world, _ context.Context, r *run, _ int, arg string) error {
+// stageOne stages a follow-up, and goes on with the act behind a !, if there is one.
+func stageOne(w *world, ctx context.Context, r *run, at int, arg string) error {
+	arg, then, _ := strings.Cut(arg, "!")
+	arg, own, _ := strings.Cut(arg, "+")
 	q, id := w.target(arg)
 	if q == nil {
 		return nil
 	}
 	i := w.offspring(q, id, r)
-	if err := q.on(r).queue.FollowUp(r.parent, id, i.value); err != nil {
+	err := q.on(r).queue.FollowUp(r.parent, id, i.value, w.inherit(r, i, own)...)
+	if err == nil {
+		return w.do(ctx, r, at, then)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i.unsay(refused)
+	return err
+}
+
+// inherit gives a follow-up the metadata of its job, of the last payload if there are several; a pair
+// of its own replaces one of these, and metadata without pairs all of them.
+func (w *world) inherit(r *run, i *item, own string) []executor.Option {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i.meta = make(map[string]string); own == "bare" {
+		return []executor.Option{executor.Metadata(nil)}
+	}
+	maps.Copy(i.meta, r.parts[len(r.parts)-1].meta)
+	if own != "own" {
+		return nil
+	}
+	i.meta["m"] = own
+	return []executor.Option{executor.Metadata(map[string]string{"m": own})}
+}
+
+// stageLate has a goroutine of a handler stage a follow-up when the handler has returned: it is refused.
+func stageLate(w *world, _ context.Context, r *run, _ int, arg string) error {
+	q, id := w.target(arg)
+	if q == nil || q.conf.has("merge") { // it would be taken for an equal one
+		return nil
+	}
+	i := w.offspring(q, id, nil)
+	to := q.on(r).queue
+	w.waiters.Go(func() {
+		for n, runs := 0, true; runs && n < 3600; n++ {
+			time.Sleep(time.Second)
+			w.mu.Lock()
+			runs = slices.Contains(w.running, r)
+			w.mu.Unlock()
+		}
+		err := to.FollowUp(r.parent, id, i.value)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		i.unsay(refused)
-		return err
-	}
+		if i.unsay(refused); err == nil {
+			w.fail("follow-ups: %v was staged behind the return of its handler", i)
+		}
+	})
 	return nil
 }
 

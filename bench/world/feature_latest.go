@@ -24,7 +24,7 @@ var superseding = &feature{
 			}
 			for _, other := range w.ledger.items {
 				if r.queue.conf.has("latest") && other.id == i.id && other.queue == i.queue && i.pos != 0 && other.pos != 0 &&
-					i.older(other) && !other.forgot && (other.hint == "done" || other.told == "done") {
+					i.older(other) && !other.forgot && (other.hint == "done" || other.told == "done") && !r.queue.unknownTo(other) {
 					w.fail("older after newer: %v begins after %v", i, other)
 				}
 			}
@@ -57,10 +57,13 @@ func (w *world) newestIsDead(q *queue) {
 // superseded reports whether a newer payload may have come for an id.
 func (w *world) superseded(i *item, least known) bool {
 	q := w.queueOf(i.queue)
-	if q == nil || !q.conf.has("latest") {
+	if q == nil || !q.conf.has("latest") && !q.conf.has("waslatest") {
 		return false
 	}
 	for _, other := range w.ledger.items {
+		if !q.conf.has("latest") && (q.stays(i) || q.stays(other)) {
+			continue // it was one of states by then
+		}
 		if other == i || other.queue != i.queue || other.id != i.id || other.state == refused || other.state < least {
 			continue
 		}
@@ -68,7 +71,7 @@ func (w *world) superseded(i *item, least known) bool {
 			continue
 		}
 		mixed := i.scored() != other.scored()
-		if least == acked && (mixed || other.forgot || other.told != "" && other.told != "done") {
+		if least == acked && (mixed || other.forgot || q.unknownTo(other) || other.told != "" && other.told != "done") {
 			continue // it may have been older than a third one, and what a person deletes leaves no trace
 		}
 		if i.older(other) || least == tried && other.pos == 0 && (mixed || i.score == other.score) {
@@ -77,6 +80,10 @@ func (w *world) superseded(i *item, least known) bool {
 	}
 	return false
 }
+
+// unknownTo reports whether a queue may know nothing of the end of a payload: it was done while the queue
+// was not one of states.
+func (q *queue) unknownTo(i *item) bool { return i.hintLife < q.conf.num("latestsince") }
 
 // older reports whether other is a newer state than i, when both have a position.
 func (i *item) older(other *item) bool {

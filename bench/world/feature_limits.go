@@ -103,6 +103,9 @@ var limiting = &feature{
 
 // newLimits makes the limits of an executor, as they are set.
 func (w *world) newLimits(x *executor.Executor) {
+	w.mu.Lock()
+	delete(w.state, "overall") // that of an earlier life
+	w.mu.Unlock()
 	w.newLimit(x, "limit", w.state["limits"].(*limits).all)
 	if n := w.conf.num("overall"); n > 0 {
 		w.newLimit(x, "overall", executor.LimitConfig{Concurrent: n, Cluster: w.conf.has("common")})
@@ -199,7 +202,8 @@ func slowed(w *world, _ ctx, r *run, _ int, arg string) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !r.queue.conf.has("parts") && r.queue.conf.str("shape") != "batch" && !w.full.Load() && w.counts(r) {
+	counts := !r.queue.twice() && !w.full.Load() && w.counts(r)
+	if counts && !r.queue.conf.has("parts") && r.queue.conf.str("shape") != "batch" {
 		s := w.state["limits"].(*limits)
 		for key := range r.keys() {
 			key = r.node().name() + key
@@ -269,6 +273,7 @@ func checkLimit(w *world, r *run) {
 		if cfg.Concurrent > 0 && atOnce > cfg.Concurrent && settled {
 			w.fail("limit: %d jobs of %s run, of %d", atOnce, key, cfg.Concurrent)
 		}
+		again := r.queue.conf.str("shape") == "batch" || r.queue.twice() // the halves of a batch have begun with it
 		recent, on := 1, r.node().name()+key
 		if w.common() {
 			on = key
@@ -278,13 +283,13 @@ func checkLimit(w *world, r *run) {
 				recent++
 			}
 		}
-		if most := cfg.Rate + max(cfg.Burst, 1) - 1; cfg.Rate > 0 && recent > most && r.queue.conf.str("shape") != "batch" && r.began.Sub(s.at) > 10*time.Second {
+		if most := cfg.Rate + max(cfg.Burst, 1) - 1; cfg.Rate > 0 && recent > most && !again && r.began.Sub(s.at) > 10*time.Second {
 			w.fail("limit: %d jobs of %s started within 10s, of %d", recent, key, most)
 		}
-		if starts[on] = append(starts[on], r.began); r.queue.conf.str("shape") == "batch" && r.items[0].calls > 0 {
-			starts[on] = starts[on][:len(starts[on])-1] // the halves of a batch have begun with it
+		if starts[on] = append(starts[on], r.began); again && r.items[0].calls > 0 {
+			starts[on] = starts[on][:len(starts[on])-1]
 		}
-		if p := s.until[r.node().name()+key]; !(w.common() && p.from.Sub(s.ended) < w.heardIn()) && r.began.After(p.from) && r.began.Before(p.to) && r.queue.conf.str("shape") != "batch" {
+		if p := s.until[r.node().name()+key]; !(w.common() && p.from.Sub(s.ended) < w.heardIn()) && r.began.After(p.from) && r.began.Before(p.to) && !again {
 			w.fail("limit: %s/%s begins %v before the end of a pause of %s", r.queue.name, r.id, p.to.Sub(r.began), key)
 		}
 	}

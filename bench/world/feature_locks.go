@@ -9,22 +9,30 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/lock"
 )
 
 // lockTTL is when locks end by themselves.
 const lockTTL = 20 * time.Minute
 
+// afterLock is when a job comes back that is blocked: in more time than commits of a slow disk take, or
+// there would always be one to wait for.
+const afterLock = time.Minute
+
 // Jobs of a queue lock their key, until they have succeeded or are buried; others wait
-// until it is unlocked.
+// until it is unlocked, or are not run, fail or come back later.
 var locking = &feature{
 	name: "locks", apart: true, claims: `Locks.OnEnqueue Locks.BlockedBy Locks.OnRun Locks.Unlock Locks.Counted Locks.TTL
-		Locks.UnlockOnBurial Executor.KeyLocks Inspector.LockedKeys`,
+		Locks.UnlockOnBurial Locks.WhenBlocked Executor.KeyLocks Inspector.LockedKeys`,
 	plan: []string{"2s:ok", "2s:fail"},
 	queue: func(d *draw, l line) {
 		if l.has("fold") {
 			return
 		}
 		l.set("locks", d.one("enqueue", "run", "blocked", "blocked"))
+		if l.str("locks") == "blocked" && d.chance(2) {
+			l.set("when", d.one("skip", "fail", "after"))
+		}
 		if d.chance(2) {
 			l.set("uncounted", "yes")
 		}
@@ -42,7 +50,9 @@ var locking = &feature{
 		case "run":
 			locks.OnRun = keys
 		case "blocked":
-			locks = executor.Locks[payload]{BlockedBy: keys}
+			locks = executor.Locks[payload]{BlockedBy: keys, WhenBlocked: map[string]lock.Decision{
+				"skip": {Skip: true}, "fail": {Fail: errPlanned}, "after": {After: afterLock},
+			}[q.conf.str("when")]}
 		default:
 			return
 		}

@@ -22,7 +22,7 @@ var merging = &feature{
 	},
 	calm: func(w *world, c *census) {
 		for _, q := range w.queues {
-			if !q.conf.has("merge") {
+			if !q.conf.has("merge") || q.conf.has("changed") { // equal ones may have been apart
 				continue
 			}
 			for id, job := range c.jobs[q.name] {

@@ -1,19 +1,22 @@
 package world
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // A queue gets another name, or is missing in a life: what it has is kept, and runs when
-// it is there again.
+// it is there again, in a later life or since a moment of this one.
 var naming = &feature{
 	name: "names", apart: true, lives: true, claims: "QueueConfig.RenamedFrom",
 	steps: []step{
 		{"rename", 3, false, drawRename, playRename},
 		{"missing", 2, false, func(d *draw) line { return newLine("missing", "q", d.anyQueue().str("name")) }, playMissing},
+		{"appear", 6, false, func(*draw) line { return newLine("appear") }, func(w *world, _ line) { w.appear() }},
 	},
 	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) { cfg.RenamedFrom = q.former },
 	lift: func(w *world) {
@@ -130,6 +133,47 @@ func (w *world) moveTo(name, was string) {
 			w.state["rest "+name+"/"+id] = value
 		}
 	}
+}
+
+// appear registers a queue that is missing, while the others run.
+func (w *world) appear() {
+	w.mu.Lock()
+	at := slices.IndexFunc(w.all, func(q *queue) bool { return q.absent && q.back == nil && !q.conf.has("lane") })
+	w.mu.Unlock()
+	if at < 0 || w.x.Killed() {
+		return
+	}
+	q := w.all[at]
+	had, known := w.figuresOf(q)
+	if err := w.register(w.x.Executor, q); err != nil {
+		if w.calm() {
+			w.fail("late: %v can't be registered: %v", q.conf, err)
+		}
+		return
+	}
+	now, found := w.figuresOf(q)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	q.absent, q.late = false, w.epoch
+	w.queues = append(w.queues, q)
+	if w.base != nil {
+		w.base[q.name] = figures{sum(now)}
+	}
+	if known && found && !q.conf.has("fold") && sum(now) != had.Unclaimed+had.Dead {
+		w.fail("late: %s had %d payloads and %d dead ones, and now has %+v", q.name, had.Unclaimed, had.Dead, now)
+	}
+	w.spoilAll()
+}
+
+// figuresOf are those of a queue, as far as they are known.
+func (w *world) figuresOf(q *queue) (of inspect.QueueStats, known bool) {
+	stats, err := w.x.Stats(context.Background())
+	for _, s := range stats.Queues {
+		if s.Name == q.name {
+			return s, err == nil && w.calm()
+		}
+	}
+	return inspect.QueueStats{}, false
 }
 
 // playMissing begins a life without a queue.

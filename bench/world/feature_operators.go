@@ -25,9 +25,12 @@ var operating = &feature{
 func drawAction(d *draw) line {
 	l := newLine("act", "q", d.anyQueue().str("name"), "what", d.one("runnow", "retrynow", "cancel", "delete", "killfailed", "deletefailed",
 		"requeue", "requeue", "requeue", "requeue", "requeue", "deletedead", "deletedead"),
-		"sel", d.one("ids", "ids", "queue", "payloads", "jobs"), "ids", d.id())
+		"sel", d.one("ids", "ids", "queue", "payloads", "jobs", "filter", "filter"), "ids", d.id())
 	if d.chance(3) {
 		l.set("ids", "a,b")
+	}
+	if l.str("sel") == "filter" {
+		d.filter(l)
 	}
 	if d.chance(6) {
 		l.set("ctx", d.one("1ms", "50ms", "900ms"))
@@ -46,6 +49,8 @@ func (w *world) selection(l line) (inspect.Selection, func(*item) bool) {
 		return inspect.SelectQueue(name), func(i *item) bool { return i.queue == name }
 	case "jobs":
 		return inspect.SelectJobs(name, inspect.JobFilter{IDPrefix: ids[0]}), func(i *item) bool { return i.queue == name && strings.HasPrefix(i.id, ids[0]) }
+	case "filter":
+		return w.filtered(l)
 	case "payloads":
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -110,14 +115,17 @@ func playAction(w *world, l line) {
 	w.mu.Unlock()
 	ctx, cancel := w.context(l)
 	defer cancel()
-	whole := w.known == w.epoch-1 && !busy
+	whole := w.known == w.epoch-1 && !busy && (l.str("sel") != "filter" || w.still(l))
 	n, err := w.act(ctx, a.name, sel)
 	w.mu.Lock()
 	w.mayBe(q, means, n)
+	if refuses(l) && (n != inspect.Requeued{} || !errors.Is(err, inspect.ErrInvalidQuery) && w.calm()) {
+		w.fail("told wrongly: %v names states, which dead letters have none of: %+v, %v", l, n, err)
+	}
 	w.doing = slices.DeleteFunc(w.doing, func(d *doing) bool { return d == going })
 	w.forget(l, means)
 	for _, i := range there {
-		i.bygone = i.bygone || err == nil
+		i.bygone = i.bygone || err == nil && q.conf.has("latest")
 	}
 	w.mu.Unlock()
 	if !whole || !w.alone(l) || !w.calm() {

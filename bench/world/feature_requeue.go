@@ -33,6 +33,8 @@ func (w *world) laid(i *item) {
 	case i.place == dead && i.revive:
 		i.grave = burial{after: i.grave.after, by: w.epoch, vague: true}
 	case i.place == dead:
+	case w.queueOf(i.queue).late == w.epoch: // it may have died before
+		i.grave = burial{i.lived, w.epoch, w.term(i.id), true}
 	case w.town != nil && !w.town.known(i.id): // it has moved since
 		i.grave = burial{i.lived, w.epoch, w.term(i.id), true}
 	case w.knew == w.life:
@@ -113,7 +115,9 @@ func (w *world) late(i *item) (certain, possible bool) {
 		runs := w.underWay(other)
 		certain = certain || placed && (runs && w.queueOf(i.queue).conf.str("shape") != "batch" ||
 			other.told == "done" && other.hintLife == w.term(other.id) && other.ended > i.grave.by)
-		possible = possible || runs || w.behind(other) || other.calls > 0 || other.ended >= i.grave.after && other.ended > 0
+		unrun := w.queueOf(i.queue).conf.has("when") // it may have ended, or failed, for a key
+		possible = possible || runs || unrun || w.behind(other) || other.calls > 0 ||
+			other.ended >= i.grave.after && other.ended > 0
 	}
 	return certain, possible
 }

@@ -31,6 +31,11 @@ var keeping = &feature{
 		}
 		for _, q := range w.queues {
 			for id, job := range c.jobs[q.name] {
+				for _, d := range job.Dead {
+					if i := w.ledger.byPos[spot{id, d.Position}]; i != nil {
+						i.died = d.At
+					}
+				}
 				for _, d := range job.Dead { // what is due goes a 64th later, and again a minute after it has found no room
 					if age := time.Since(d.At); q.conf.dur("keepfor") > 0 && age > q.conf.dur("keepfor")*17/16 && w.town == nil && w.deletes() {
 						w.fail("kept: a payload of %s/%s is dead since %v", q.name, id, age)
@@ -53,4 +58,22 @@ func (w *world) expired(i *item) bool {
 func (w *world) deletes() bool {
 	room, _ := w.state["room"].(time.Time)
 	return len(w.clocks()) == 0 && !w.full.Load() && !w.slow && time.Since(room) > 5*time.Minute
+}
+
+// inItsTurn: what is dead is kept as long as its queue says, or until there are so many that were accepted
+// later. What died meanwhile, or in an earlier life, under other settings perhaps, tells nothing.
+func (w *world) inItsTurn(i *item, found map[*item]place) {
+	q := w.queueOf(i.queue)
+	if i.place != dead || i.seen != w.known || w.knew != w.life || w.town != nil || len(w.clocks()) > 0 || q.gathers() {
+		return
+	}
+	if age := time.Since(i.died); q.conf.num("keep") == 0 && !i.died.IsZero() && age < q.conf.dur("keepfor") {
+		w.fail("kept too short: %v was dead for %v at most", i, age)
+	}
+	for _, other := range w.ledger.items {
+		stays := found[other] == dead && other.place == dead && max(other.lived, other.born, other.moved) < w.known
+		if !q.conf.has("keepfor") && stays && other.queue == i.queue && other.pos < i.pos {
+			w.fail("kept: %v, which was accepted before %v, which is deleted", other, i)
+		}
+	}
 }

@@ -1,6 +1,11 @@
 package world
 
-import "github.com/strandjobs/strand/executor"
+import (
+	"maps"
+	"strings"
+
+	"github.com/strandjobs/strand/executor"
+)
 
 // Queues share the workers, in ways that can be changed while they run.
 var shares = &feature{
@@ -33,6 +38,13 @@ var shares = &feature{
 		if q.conf.str("shape") == "batch" {
 			cfg.BatchSize = max(q.conf.num("batch"), 1)
 		}
+	},
+	begin: func(w *world, _ *executor.Executor) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		maps.DeleteFunc(w.state, func(key string, _ any) bool { // it was for that life
+			return strings.HasPrefix(key, "tuned ")
+		})
 	},
 	steps: []step{{"tune", 3, true, func(d *draw) line {
 		l := newLine("tune", "q", d.anyQueue().str("name"), "most", d.IntN(3), "weight", 1+d.IntN(4), "priority", d.IntN(3)-1)

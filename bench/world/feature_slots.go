@@ -13,7 +13,7 @@ import (
 // never comes again.
 var numbering = &feature{
 	name: "slots", apart: true, claims: `Conditions.Slots NewSlots Slots.Of Slots.Clear Slots.Reset Slots.Snapshot Inspector.Slots Advanced.SlotTTL
-		SlotsConfig.Next SlotsConfig.TTL SlotsConfig.KeepOnFailure`,
+		SlotsConfig.Next SlotsConfig.TTL SlotsConfig.KeepOnFailure SlotsConfig.KeepOnBurial`,
 	plan: []string{"2s:ok", "2s:fail", "clear", "1s:clear"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{"clear": clearSlot},
 	world: func(d *draw, l line) {
@@ -22,6 +22,9 @@ var numbering = &feature{
 		}
 		if d.chance(2) {
 			l.set("keepslots", "yes")
+		}
+		if d.chance(2) {
+			l.set("keepburied", "yes")
 		}
 	},
 	config: func(w *world, cfg *executor.Config) { cfg.Advanced.SlotTTL = w.conf.dur("slotttl") },
@@ -32,7 +35,10 @@ var numbering = &feature{
 		}
 	},
 	begin: func(w *world, x *executor.Executor) {
-		slots, err := executor.NewSlots(x, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }, TTL: slotTTL(w), KeepOnFailure: w.conf.has("keepslots")})
+		slots, err := executor.NewSlots(x, "numbers", executor.SlotsConfig[int]{
+			Next: func(n int) int { return n + 1 }, TTL: slotTTL(w),
+			KeepOnFailure: w.conf.has("keepslots"), KeepOnBurial: w.conf.has("keepburied"),
+		})
 		if err != nil {
 			w.fail("NewSlots: %v", err)
 		}
@@ -47,6 +53,9 @@ var numbering = &feature{
 	},
 	began: func(w *world, r *run) {
 		if !r.queue.conf.has("slots") {
+			for _, i := range r.items { // its queue may have had some
+				i.slot, i.kept = 0, keptSlot{}
+			}
 			return
 		}
 		n, ok := w.state["slots"].(*executor.Slots[int]).Of(r.parent)
@@ -69,6 +78,7 @@ var numbering = &feature{
 			}
 		}
 		r.slot = n
+		w.buriedWith(r)
 		for _, i := range r.items {
 			if i.kept.slot != 0 && i.kept.slot != n && i.kept.by == (attempt{r.life, r.attempt - 1}) && time.Now().Before(i.kept.until) {
 				w.fail("slots: %s/%s has %d, and its retry was to have %d", r.queue.name, r.id, n, i.kept.slot)
@@ -85,11 +95,31 @@ var numbering = &feature{
 				i.slot = 0 // it was given back
 			}
 			short := slotTTL(w) == 0 && r.queue.conf.dur("timeout") > 0 // then that is the TTL
+			if w.takesAlong(r, i, err) && !short {
+				i.tomb = keptSlot{r.slot, attempt{r.life, r.attempt}, time.Now().Add(30 * time.Minute)}
+			}
 			if err == errPlanned && !r.full && !short && r.queue.conf.str("shape") == "handle" && w.conf.has("keepslots") {
 				i.kept = keptSlot{r.slot, attempt{r.life, r.attempt}, time.Now().Add(30 * time.Minute)} // the TTL counts from within the run
 			}
 		}
 	},
+}
+
+// takesAlong reports whether a payload is dead now for certain, and keeps the number of its run.
+func (w *world) takesAlong(r *run, i *item, err error) bool {
+	whole := r.slot != 0 && !r.full && !r.cut && !i.hurried && !r.queue.gathers() && !r.queue.twice()
+	return whole && w.conf.has("keepburied") && r.queue.conf.str("shape") == "handle" &&
+		executor.OutcomeOf(err) == executor.OutcomeCancelled
+}
+
+// buriedWith: nobody has the number of a job that was dead-lettered, nor that one when a person puts it
+// back, until the TTL is over. In another life it may be one whose end was not on disk.
+func (w *world) buriedWith(r *run) {
+	for _, i := range w.ledger.items {
+		if i.tomb.slot == r.slot && time.Now().Before(i.tomb.until) && i.tomb.by.life == r.life {
+			w.fail("slots: %s/%s has %d, with which %v was buried", r.queue.name, r.id, r.slot, i)
+		}
+	}
 }
 
 // keptSlot is a number that a job keeps which has failed, until its retry.
@@ -135,7 +165,7 @@ func resetSlots(w *world, l line) {
 	}
 	w.mu.Lock()
 	for _, i := range w.ledger.items { // others may have it when its job has ended
-		i.slot, i.kept = 0, keptSlot{}
+		i.slot, i.kept, i.tomb = 0, keptSlot{}, keptSlot{}
 	}
 	w.mu.Unlock()
 	ctx, cancel := w.context(l)

@@ -35,6 +35,7 @@ var timing = &feature{
 		rest := r.queue.conf.dur("throttle")
 		last, known := w.state["rest "+r.queue.name+"/"+r.id].(*item)
 		if rest == 0 || !known || last.told != "done" && last.hintLife != w.term(last.id) || // a crash has taken that it has run
+			last.hintLife < r.queue.conf.num("changed") || // or it was not to rest
 			len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || w.hurried(r) || w.loose(last.over) {
 			return
 		}
@@ -66,7 +67,7 @@ func (w *world) delayed(q *queue, id string, ahead time.Duration) {
 		if i.queue != q.name || i.id != id || i.state == refused || i.place != waits || i.seen != w.epoch {
 			continue
 		}
-		if i.calls > 0 || i.buried || i.hurried || i.ran != 0 || !i.due.Equal(i.at) || w.loose(i.at) {
+		if i.calls > 0 || i.buried || i.hurried || i.ran != 0 || !i.due.Equal(i.at) || w.loose(i.at) || !q.stays(i) {
 			return // its due time is another one
 		}
 		if alone = alone || i.alone; first.IsZero() || i.at.Before(first) {
@@ -101,7 +102,7 @@ func (w *world) gathered(r *run) {
 	}
 	first, last := r.items[0].at, time.Time{}
 	for _, i := range r.items {
-		if i.calls > 0 || i.buried || i.ran != 0 || !i.due.Equal(i.at) {
+		if i.calls > 0 || i.buried || i.ran != 0 || !i.due.Equal(i.at) || !r.queue.stays(i) {
 			return // its due time is another one
 		}
 		if i.at.Before(first) {

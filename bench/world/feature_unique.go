@@ -46,6 +46,7 @@ var excluding = &feature{
 		if !w.excludes(r.queue) {
 			return
 		}
+		w.fences(r)
 		for _, other := range w.running {
 			if !w.excludes(other.queue) || other.queue == r.queue && other.id == r.id {
 				continue
@@ -57,6 +58,18 @@ var excluding = &feature{
 			}
 		}
 	},
+}
+
+// fences: the token of a lease grows with every run of a key, over restarts, too. The halves of a batch
+// have that of the whole, and so has a second call.
+func (w *world) fences(r *run) {
+	for key := range r.keys() {
+		last, _ := w.state["token "+key].(int)
+		if now := int(r.token); now < last || now == last && r.queue.conf.str("shape") != "batch" && !r.queue.twice() {
+			w.fail("token: %s/%s runs with %d for key %s, behind %d", r.queue.name, r.id, now, key, last)
+		}
+		w.state["token "+key] = int(r.token)
+	}
 }
 
 // excludes reports whether one job of a key of the queue runs at a time: what it leaves out of its

@@ -66,7 +66,8 @@ func (w *world) waited(q *queue, i *item, life int, err error) {
 		if i.hint == "" && w.expired(i) { // not in the morgue any more, it is taken for done
 			i.hint = "expired"
 		}
-		if i.hint == "" && i.told == "" && !q.gathers() && life == w.life {
+		unrun := w.superseded(i, tried) || q.conf.str("when") == "skip"
+		if i.hint == "" && i.told == "" && !q.gathers() && !unrun && life == w.life {
 			w.fail("told wrongly: Wait says %v of %v, which nothing has ended", err, i)
 		}
 		if i.told == "" && !async && !q.gathers() {

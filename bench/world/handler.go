@@ -17,6 +17,8 @@ type part struct {
 	pos   uint64
 	score float64
 	value payload
+	meta  map[string]string
+	at    time.Time // when it was enqueued
 }
 
 // run is one job of a call of a handler.
@@ -27,6 +29,8 @@ type run struct {
 	attempt int
 	crashes int
 	parent  executor.Parent
+	said    string // the last error, before it ran
+	token   uint64 // of its lease
 
 	life   int
 	tenure *tenure // nil: there is no cluster
@@ -35,27 +39,39 @@ type run struct {
 	acts   []string // of the parts, what the plan of each says
 	staged []*item
 	full   bool // the disk was, when it ended
+	wild   bool // a panic has ended it, or Goexit
+	cut    bool // its context has ended before it has
 	slot   int
 }
 
 var (
 	errPlanned  = errors.New("planned failure")
 	errCanceled = errors.New("planned cancel")
+	errStray    = errors.New("planned failure, of another payload")
 )
+
+// strayPosition is that of no payload.
+const strayPosition = 1 << 60
 
 // single is a handler of Handle.
 func (w *world) single(q *queue) func(context.Context, executor.Job[payload]) error {
 	life := w.life
 	return func(ctx context.Context, job executor.Job[payload]) error {
-		r := &run{queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload}}, attempt: job.Attempt, crashes: job.Crashes, parent: job, life: life}
+		r := &run{
+			queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload, job.Metadata, job.EnqueuedAt}},
+			attempt: job.Attempt, crashes: job.Crashes, parent: job, said: job.LastError, token: job.Lease().Token(), life: life,
+		}
 		return w.work(ctx, []*run{r})[0]
 	}
 }
 
 func ofMerged(q *queue, life int, job executor.Merged[payload]) *run {
-	r := &run{queue: q, id: job.ID, attempt: job.Attempt, crashes: job.Crashes, parent: job, life: life}
+	r := &run{
+		queue: q, id: job.ID, attempt: job.Attempt, crashes: job.Crashes, parent: job,
+		said: job.LastError, token: job.Lease().Token(), life: life,
+	}
 	for _, p := range job.Payloads {
-		r.parts = append(r.parts, part{p.Position, p.Score, p.Value})
+		r.parts = append(r.parts, part{p.Position, p.Score, p.Value, p.Metadata, p.EnqueuedAt})
 	}
 	return r
 }
@@ -76,6 +92,9 @@ func (w *world) batch(q *queue) func(context.Context, []executor.Merged[payload]
 		for _, job := range jobs {
 			runs = append(runs, ofMerged(q, life, job))
 		}
+		if most := max(q.conf.num("batch"), 1); len(jobs) > most {
+			w.fail("a batch: %d jobs of %s come together, of %d", len(jobs), q.name, most)
+		}
 		told := make(executor.BatchErrors)
 		for i, err := range w.work(ctx, runs) {
 			told[runs[i].id] = err
@@ -95,14 +114,14 @@ func (w *world) work(ctx context.Context, runs []*run) (errs []error) {
 	ended := false
 	defer func() {
 		if !ended { // a panic, or Goexit
-			w.leave(runs, nil)
+			w.leave(ctx, runs, nil)
 		}
 	}()
 	for _, r := range runs {
 		errs = append(errs, w.perform(ctx, r))
 	}
 	ended = true
-	w.leave(runs, errs)
+	w.leave(ctx, runs, errs)
 	return errs
 }
 
@@ -165,7 +184,7 @@ func actOf(v payload, items []*item) string {
 }
 
 // leave notes what came of a call; errs is nil after a panic or Goexit.
-func (w *world) leave(runs []*run, errs []error) {
+func (w *world) leave(ctx context.Context, runs []*run, errs []error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := runs[0].node(); n != nil {
@@ -183,6 +202,7 @@ func (w *world) leave(runs []*run, errs []error) {
 	}
 	for n, r := range runs {
 		r.full = w.full.Load() || errors.Is(w.x.Err(), executor.ErrFull) // it finds room out a second late
+		r.wild, r.cut = errs == nil, ctx.Err() != nil
 		err := errPlanned
 		if errs != nil {
 			err = errs[n]
@@ -205,13 +225,17 @@ func (w *world) outcome(r *run, at int, err error) {
 	if some, ok := errors.AsType[executor.PayloadErrors](err); ok {
 		if locks := r.queue.conf.str("locks"); locks == "enqueue" || locks == "run" {
 			err = errPlanned // it can't tell what a part unlocks
+		} else if _, stray := some[strayPosition]; stray && some[r.parts[at].pos] == nil {
+			err = errPlanned // it must have been meant for one of those that it says nothing of
 		} else {
 			err = some[r.parts[at].pos]
 		}
 	}
 	items := r.itemsOf(at)
 	for _, i := range items {
-		i.moved = w.epoch
+		if i.moved = w.epoch; i.hint == "done" || i.hint == "discarded" { // by an earlier call of the run, or on a full disk
+			i.hint = ""
+		}
 		switch executor.OutcomeOf(err) {
 		case executor.OutcomeDone:
 			i.hint, i.hintLife, i.last = "done", w.term(i.id), r
@@ -284,7 +308,10 @@ func (w *world) perform(ctx context.Context, r *run) error {
 	if r.queue.conf.has("parts") && len(r.parts) > 1 {
 		errs := make(executor.PayloadErrors)
 		for at, act := range r.acts {
-			if err := w.do(ctx, r, at, act); err != nil {
+			err := w.do(ctx, r, at, act)
+			if err == errStray {
+				errs[strayPosition] = err
+			} else if err != nil {
 				errs[r.parts[at].pos] = err
 			}
 		}
@@ -322,6 +349,8 @@ func (w *world) do(ctx context.Context, r *run, at int, act string) error {
 		return nil
 	case "fail":
 		return errPlanned
+	case "stray":
+		return errStray
 	case "panic":
 		panic("planned panic")
 	case "goexit":

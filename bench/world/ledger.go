@@ -77,6 +77,8 @@ type item struct {
 	begun    time.Time // when a handler got it for the first time
 	ran      int       // the life in which that was
 
+	head    *item             // the first one of its call; nil: not known
+	died    time.Time         // as its dead letter says
 	meta    map[string]string // nil: not known
 	back    *span             // when it was put back; nil: it was not
 	lived   int               // the epoch of the last census that has not found it dead
@@ -86,6 +88,7 @@ type item struct {
 	passed  *item             // what began before it, where it may have closed a circle; nil: nothing did
 	slot    int               // of its last run
 	kept    keptSlot          // by its last run, for the next one
+	tomb    keptSlot          // with which it was buried
 	cleared attempt           // in which its handler gave that back
 	buried  bool              // it was dead once, or may have been between two censuses
 	hurried bool              // a person has had to do with it
@@ -176,6 +179,7 @@ func (w *world) add(i *item) *item {
 			w.touch(i, d.action)
 		}
 	}
+	w.spoil(i)
 	return w.ledger.add(i)
 }
 

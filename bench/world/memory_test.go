@@ -16,7 +16,7 @@ func TestMemory(t *testing.T) {
 		place: dead, hint: "done", told: "done", at: now, meta: map[string]string{}, life: -2,
 	}
 	q := &queue{name: "q1x", conf: newLine("queue", "name", "q1"), former: []string{"q1"}, absent: true}
-	r := &run{queue: q, id: "a", items: []*item{i}, parts: []part{{7, 2, i.value}}}
+	r := &run{queue: q, id: "a", items: []*item{i}, parts: []part{{pos: 7, score: 2, value: i.value}}}
 	i.last, i.fruit = r, []*run{r}
 	m := &memory{now: now, next: 3, life: 2, epoch: 4, conf: newLine("world", "workers", 2), all: []*queue{q}, ledger: newLedger(), running: []*run{r}}
 	m.ledger.add(i)

@@ -16,19 +16,16 @@ import (
 var elsewhere = map[string]string{
 	"to open a journal in a directory, or another log": `Open OpenContext OpenLog Config.ControlSocket Crash.Reports Executor.Copy
 		Executor.Compact`,
-	"executortest starts and stops an executor itself": "Executor.Run Config.OnFatal Config.OnStart Config.StopTimeout Executor.Err",
-	"a world has the keys of the executor, and its jobs wait for them: see TestLockable_S06_OwnService, and TestLockable_S03_Blocked": `Locks.Service
-		Locks.WhenBlocked`,
+	"executortest starts and stops an executor itself":                      "Executor.Run Config.OnFatal Config.OnStart Executor.Err",
+	"a world has the keys of the executor: see TestLockable_S06_OwnService": `Locks.Service`,
 	"the numbers of a world begin at zero, have one TTL, and never run out: see TestLaralocker_A02_StartFrom, TestLaralocker_A05_TTLOfAJob and TestLaralocker_NoFreeSlot": `SlotsConfig.StartFrom
 		SlotsConfig.TTLOf SlotsConfig.MaxSteps`,
-	"a job that is buried gives its number back: see TestLaralocker_A04_BuriedJobKeepsItsSlotByOption": "SlotsConfig.KeepOnBurial",
-	"one process has all ticks, and they queue: see TestOverlap, and TestScheduler_M01_OneLeaderFires": `cron.OverlapParallel cron.OverlapSkip cron.Config.Group cron.Config.Member
+	"one process has all ticks: see TestScheduler_M01_OneLeaderFires": `cron.Config.Group cron.Config.Member
 		cron.NewGroup cron.Cron.Leads cron.Cron.SetLease`,
-	"people leave a schedule alone: see TestPauseAndResume, TestTriggerNow and TestRemove": `cron.Cron.Pause cron.Cron.Resume
-		cron.Cron.TriggerNow cron.Cron.Remove cron.Cron.List`,
-	"a world ticks each minute: see TestNext":             "cron.Parse cron.Schedule.Zone cron.Timetable.Next",
-	"it refuses what a world starts with; see TestStrict": "Advanced.Strict",
-	"a function that is its default, or of an argument":   "RetryIn OutcomeOf Queue.Executor",
+	"a schedule that is taken out fires no more: see TestRemove": "cron.Cron.Remove",
+	"a world ticks each minute: see TestNext":                    "cron.Parse cron.Schedule.Zone cron.Timetable.Next",
+	"it refuses what a world starts with; see TestStrict":        "Advanced.Strict",
+	"a function that is its default, or of an argument":          "RetryIn OutcomeOf Queue.Executor",
 }
 
 // A feature that no world has is one that nobody combines with others: each exported

@@ -97,6 +97,7 @@ type queue struct {
 	queue   *executor.Queue[payload] // of this life
 	former  []string                 // names
 	absent  bool                     // it is not registered in this life
+	late    int                      // the epoch in which it was registered; 0: before the start of its life
 	back    *queue                   // nil, or it is absent because of this one: a program that knows a former name alone
 	counted bool                     // all that it had then is known
 	do      func(ctx context.Context, id string, p payload, o ...executor.Option) (int, error)
@@ -280,6 +281,7 @@ func (w *world) step(group script) {
 	w.epoch++
 	w.next += len(group)
 	w.at = group[0]
+	w.spoilAll()
 	w.mu.Unlock()
 	if w.town != nil {
 		w.town.begin(group)
@@ -354,10 +356,14 @@ func (w *world) newLife(end func(), l line) {
 		}
 	}
 	w.mu.Unlock()
+	cfg := w.nextConfig(l)
+	if !w.slow && !w.full.Load() { // else it is the disk that takes longer
+		cfg.StopTimeout = l.dur("stop")
+	}
 	w.slow, w.broken = false, 0
 	w.full.Store(false)
 	w.fast()
-	w.x.Reconfigure(w.config())
+	w.x.Reconfigure(cfg)
 	end()
 	w.opened()
 }
@@ -477,6 +483,7 @@ func (w *world) epilogue() {
 	w.mu.Lock()
 	w.epoch++
 	w.at = newLine("epilogue")
+	w.spoilAll()
 	w.mu.Unlock()
 	if w.test != nil {
 		w.room()
