@@ -78,7 +78,8 @@ func (k *Keys) restore() error {
 		}
 		h := &Lock{Number: w.Number, Position: journal.Position(w.Position), OnRun: w.OnRun, Owner: w.Owner, Key: w.Key}
 		h.Since = min(time.Duration(w.Since-zero), age)
-		if w.Until != 0 { // it lasts no longer than it was to, whatever has been done to the clock since
+		if w.Until != 0 {
+			// It lasts no longer than it was to, whatever has been done to the clock since.
 			ttl := max(time.Unix(0, w.Until).Sub(time.Unix(0, w.Since)), 1)
 			h.Until = min(time.Duration(w.Until-zero), age+min(ttl, never-age))
 		}
