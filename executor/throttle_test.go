@@ -98,6 +98,7 @@ func TestThrottleAfterARefusedRetry(t *testing.T) {
 				require.EqualValues(t, 1, stats(t, q).Discarded)
 				enqueue(t, q, "a", "good")
 				time.Sleep(2 * time.Hour)
+				synctest.Wait()
 				require.Equal(t, []string{"0s", "1h0m0s"}, ran)
 				stop(t, x)
 			})
