@@ -29,6 +29,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -70,25 +71,26 @@ type Worker interface {
 	// Progressed is told what the handler says, and returns whether it has passed that on;
 	// then it is not asked again for a second. The attempt goes on meanwhile.
 	Progressed(r inspect.ProgressReport) (told bool)
+
+	// Jobs names what it has in hand. The attempt goes on meanwhile.
+	Jobs() []admit.Owner
 }
 
-// Attempt is the context of one call of a handler.
+// Attempt is the context of one call of a handler. There is one for each job, so it is small: what
+// most handlers never ask for is made for those that do.
 type Attempt struct {
-	parent context.Context // of all handlers
-	worker Worker
-
-	// For the worker: when the handler was called, zero if it was not, or no reader of events wanted
-	// to know; and with how many jobs.
-	Called time.Time
-	Taken  int
+	of *Pool
 
 	// mu guards what follows.
-	mu       sync.Mutex
+	mu   sync.Mutex
+	more *more // nil: it goes on, has no deadline, and nothing was asked of it
+}
+
+// more is what an attempt has that has had, or asked for, more than to be called.
+type more struct {
 	deadline time.Time       // from the call of the handler on, after which it stays; zero: none
 	ended    error           // the cause; nil: the attempt goes on
 	late     bool            // the deadline was over then
-	queue    string          // of the handler
-	inHand   []*shard.Item   // what the handler was called with; nil before that, and once it is over
 	full     context.Context // nil until the handler asks for it
 	cancel   context.CancelCauseFunc
 	staged   *Stage                  // nil: nothing yet
@@ -96,59 +98,82 @@ type Attempt struct {
 	told     time.Time               // when Progressed has passed something on
 }
 
-// Pool makes attempts. They are not used again, because a goroutine that a handler left
-// behind may have one.
-type Pool []Attempt
+// returned is what most attempts have that are over. It is never written to.
+var returned = &more{ended: ErrReturned, staged: nothingMore}
+
+// Pool makes the attempts of a worker. They are not used again, because a goroutine that a handler
+// left behind may have one.
+type Pool struct {
+	Parent context.Context // of all handlers
+	Worker Worker
+
+	room []Attempt // in one allocation
+	next int       // in it
+}
 
 // Next begins an attempt.
-func (p *Pool) Next(parent context.Context, w Worker) *Attempt {
-	if len(*p) == 0 {
-		*p = make([]Attempt, 32) // in one allocation
+func (p *Pool) Next() (a *Attempt) {
+	if p.next == len(p.room) {
+		p.room, p.next = make([]Attempt, 64), 0
 	}
-	a := &(*p)[0]
-	*p = (*p)[1:]
-	a.parent, a.worker = parent, w
+	a = &p.room[p.next]
+	a.of, p.next = p, p.next+1
 	return a
 }
 
 // Worker returns whose attempt it is.
-func (a *Attempt) Worker() Worker { return a.worker }
+func (a *Attempt) Worker() Worker { return a.of.Worker }
 
-// TakeOn says what the handler is called with, and for how long; 0 is without end. Its time
-// counts from here: before, its jobs may have waited for the disk.
-func (a *Attempt) TakeOn(queue string, items []*shard.Item, timeout time.Duration) {
-	a.queue, a.inHand, a.Taken = queue, items, len(items)
-	if timeout > 0 {
-		deadline := time.Now().Add(timeout)
-		a.mu.Lock()
-		a.deadline = deadline
-		a.mu.Unlock()
+// own returns what is to be written to. mu is held.
+func (a *Attempt) own() *more {
+	if a.more == nil || a.more == returned {
+		a.more = new(*cmp.Or(a.more, new(more)))
 	}
+	return a.more
+}
+
+// seen returns what there is, for those who only look.
+func (a *Attempt) seen() (m more) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.more != nil {
+		m = *a.more
+	}
+	return m
+}
+
+// TakeOn says that the handler is called, and for how long it may go on. Its time counts from here:
+// before, its jobs may have waited for the disk.
+func (a *Attempt) TakeOn(timeout time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.own().deadline = time.Now().Add(timeout)
 }
 
 // Jobs returns what the handler has in hand; none once it has returned. Of nil: none.
-func (a *Attempt) Jobs() (list []admit.Owner) {
+func (a *Attempt) Jobs() []admit.Owner {
 	if a == nil {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, it := range a.inHand {
-		list = append(list, admit.Owner{Queue: a.queue, ID: it.ID})
+	if a.more != nil && a.more.staged == nothingMore {
+		return nil
 	}
-	return list
+	return a.of.Worker.Jobs()
 }
 
 // overdue reports whether the deadline is over by now.
-func (a *Attempt) overdue() bool { return !a.deadline.IsZero() && !time.Now().Before(a.deadline) }
+func (m *more) overdue() bool { return !m.deadline.IsZero() && !time.Now().Before(m.deadline) }
 
 // End ends the context with a cause. Only the first one counts.
 func (a *Attempt) End(cause error) {
 	a.mu.Lock()
-	if a.ended == nil {
-		a.ended, a.late = cause, a.overdue()
+	m := a.own()
+	if m.ended == nil {
+		m.ended, m.late = cause, m.overdue()
 	}
-	cancel := a.cancel
+	cancel := m.cancel
 	a.mu.Unlock()
 	if cancel != nil {
 		cancel(cause)
@@ -157,10 +182,15 @@ func (a *Attempt) End(cause error) {
 
 // Over ends the attempt, whose handler has returned, and returns what was staged in it; nil:
 // nothing was.
-func (a *Attempt) Over() *Stage {
+func (a *Attempt) Over() (s *Stage) {
 	a.mu.Lock()
-	s := a.staged
-	a.inHand, a.staged = nil, nothingMore // they are the shard's again
+	if a.more == nil {
+		a.more = returned
+		a.mu.Unlock()
+		return nil
+	}
+	m := a.own()
+	s, m.staged = m.staged, nothingMore // what is in hand is the shard's again
 	a.mu.Unlock()
 	a.End(ErrReturned)
 	return s
@@ -169,41 +199,41 @@ func (a *Attempt) Over() *Stage {
 // Ended returns with what the attempt was ended, and whether its deadline was over then; nil: it goes
 // on, or only its deadline is over.
 func (a *Attempt) Ended() (cause error, late bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.ended, a.late
+	m := a.seen()
+	return m.ended, m.late
 }
 
 // whole returns a context that can be waited for.
 func (a *Attempt) whole() context.Context {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.full == nil {
-		a.full, a.cancel = context.WithCancelCause(a.parent)
-		if a.ended != nil {
-			a.cancel(a.ended)
-		} else if !a.deadline.IsZero() {
-			cancel := a.cancel
-			full, stop := context.WithDeadlineCause(a.full, a.deadline, ErrTimeout)
-			a.full, a.cancel = full, func(cause error) { cancel(cause); stop() }
+	m := a.own()
+	if m.full == nil {
+		m.full, m.cancel = context.WithCancelCause(a.of.Parent)
+		if m.ended != nil {
+			m.cancel(m.ended)
+		} else if !m.deadline.IsZero() {
+			cancel := m.cancel
+			full, stop := context.WithDeadlineCause(m.full, m.deadline, ErrTimeout)
+			m.full, m.cancel = full, func(cause error) { cancel(cause); stop() }
 		}
 	}
-	return a.full
+	return m.full
 }
 
 // Deadline implements [context.Context].
-func (a *Attempt) Deadline() (time.Time, bool) { return a.deadline, !a.deadline.IsZero() }
+func (a *Attempt) Deadline() (time.Time, bool) {
+	m := a.seen()
+	return m.deadline, !m.deadline.IsZero()
+}
 
 // Done implements [context.Context].
 func (a *Attempt) Done() <-chan struct{} { return a.whole().Done() }
 
 // Err implements [context.Context].
 func (a *Attempt) Err() error {
-	a.mu.Lock()
-	plain := a.full == nil && a.ended == nil
-	a.mu.Unlock()
-	if plain && !a.overdue() {
-		return a.parent.Err()
+	if m := a.seen(); m.full == nil && m.ended == nil && !m.overdue() {
+		return a.of.Parent.Err()
 	}
 	return a.whole().Err()
 }
@@ -223,7 +253,7 @@ func (a *Attempt) Value(key any) any {
 }
 
 // Executor returns whose handler it is, also after the end.
-func (a *Attempt) Executor() any { return a.parent.Value(ExecutorKey{}) }
+func (a *Attempt) Executor() any { return a.of.Parent.Value(ExecutorKey{}) }
 
 // reported is the pause between two reports that are passed on.
 const reported = time.Second
@@ -241,16 +271,17 @@ func (a *Attempt) say(tell bool, change func(*inspect.ProgressReport)) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended != nil {
+	m := a.own()
+	if m.ended != nil {
 		return
 	}
-	if a.said == nil { // who says something pays for it
-		a.said = new(inspect.ProgressReport)
+	if m.said == nil { // who says something pays for it
+		m.said = new(inspect.ProgressReport)
 	}
-	a.said.At = now
-	change(a.said)
-	if tell && now.Sub(a.told) >= reported && a.worker.Progressed(*a.said) {
-		a.told = now
+	m.said.At = now
+	change(m.said)
+	if tell && now.Sub(m.told) >= reported && a.of.Worker.Progressed(*m.said) {
+		m.told = now
 	}
 }
 
@@ -258,10 +289,10 @@ func (a *Attempt) say(tell bool, change func(*inspect.ProgressReport)) {
 func (a *Attempt) Said() (inspect.ProgressReport, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended != nil || a.said == nil {
+	if a.more == nil || a.more.ended != nil || a.more.said == nil {
 		return inspect.ProgressReport{}, false
 	}
-	return *a.said, true
+	return *a.more.said, true
 }
 
 // The limits of what one job may stage.
@@ -318,7 +349,7 @@ func (a *Attempt) Again(call int) {
 	a.Begin(call)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.staged
+	s := a.stage()
 	if s.first.call == call-1 {
 		s.first.list, s.first.bytes = nil, 0
 	}
@@ -331,10 +362,14 @@ func (a *Attempt) Again(call int) {
 
 // stage returns what was staged so far. mu is held.
 func (a *Attempt) stage() *Stage {
-	if a.staged == nil {
-		a.staged = new(Stage)
+	if a.more == returned {
+		return nothingMore
 	}
-	return a.staged
+	m := a.own()
+	if m.staged == nil {
+		m.staged = new(Stage)
+	}
+	return m.staged
 }
 
 func (s *Stage) add(job *shard.Item, call int, what any, bytes int) error {

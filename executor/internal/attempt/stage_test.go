@@ -26,7 +26,7 @@ func TestStage(t *testing.T) {
 	require.NoError(t, s.Stage(item("a"), 0, 1, 10))
 	require.NoError(t, s.Stage(item("b"), 0, 2, 10))
 	require.NoError(t, s.Stage(item("a"), 0, 3, 10))
-	all, bytes := s.staged.Of(item("a"))
+	all, bytes := s.more.staged.Of(item("a"))
 	require.Equal(t, []any{1, 3}, all)
 	require.Equal(t, 20, bytes)
 
@@ -87,7 +87,7 @@ func TestManyJobs(t *testing.T) {
 		}
 	}
 	for job := range 24 {
-		all, bytes := s.staged.Of(items[job])
+		all, bytes := s.more.staged.Of(items[job])
 		require.Equal(t, []any{10 * job, 10*job + 1, 10*job + 2}, all)
 		require.Equal(t, 3, bytes)
 	}

@@ -49,7 +49,7 @@ func (c *Crew) Open(stuck time.Duration) {
 		return all
 	}
 	c.Watchdog = attempt.NewWatchdog(attempt.Config{After: stuck, Hands: hands, Replace: c.replace, Report: func(s attempt.Stuck) {
-		c.Logger.Error("handler is stuck", slog.Any("jobs", s.Worker.(*worker).jobs()),
+		c.Logger.Error("handler is stuck", slog.Any("jobs", namesOf(s.Worker)),
 			slog.Duration("after", s.Age), slog.String("stack", goroutine.All().Of(s.Goroutine)))
 	}})
 }
@@ -70,6 +70,7 @@ func (c *Crew) Hire(words, workers, spares int) {
 // hire starts a worker with a place in the crash recorder. mu is held.
 func (c *Crew) hire(place int) {
 	w := &worker{inHand: inHand{crew: c, place: place, words: c.words}, seat: c.Dispatcher.Seat()}
+	w.attempts.Parent, w.attempts.Worker = c.Handlers, w
 	w.hand.Worker, w.admission.inHand, w.staging.inHand, w.judge.inHand = w, &w.inHand, &w.inHand, &w.inHand
 	c.workers = append(c.workers, w)
 	c.Dispatcher.Expect(len(c.workers))
@@ -99,11 +100,18 @@ func (c *Crew) Close() {
 // Wait waits until all have gone.
 func (c *Crew) Wait() { c.working.Wait() }
 
+func namesOf(w attempt.Worker) (names []string) {
+	for _, job := range w.Jobs() {
+		names = append(names, job.String())
+	}
+	return names
+}
+
 // Jobs names what the workers have in hand.
 func (c *Crew) Jobs() []string {
 	names := []string{}
 	for _, w := range c.all() {
-		names = append(names, w.jobs()...)
+		names = append(names, namesOf(w)...)
 	}
 	slices.Sort(names)
 	return names

@@ -23,6 +23,8 @@ type inHand struct {
 	start time.Time  // of run
 
 	attempt *attempt.Attempt // the context of the last call of a handler
+	called  time.Time        // when that was; zero: it was not, or no reader of events wanted to know
+	taken   int              // items that it was called with
 	errs    []error          // what became of batch; nil: all are done
 	pauses  uint64           // pause.Board.Changes when it was taken in hand
 
@@ -78,14 +80,14 @@ func (h *inHand) undo(i int, err error) {
 
 func (h *inHand) failed(i int) bool { return i < len(h.errs) && h.errs[i] != nil }
 
-// jobs names what the worker has in hand. Any goroutine may call it.
-func (h *inHand) jobs() (names []string) {
+// Jobs names what the worker has in hand. Any goroutine may call it.
+func (h *inHand) Jobs() (all []admit.Owner) {
 	h.hand.Lock()
 	defer h.hand.Unlock()
 	for _, it := range h.batch {
-		names = append(names, admit.Owner{Queue: h.queue.Name, ID: it.ID}.String())
+		all = append(all, admit.Owner{Queue: h.queue.Name, ID: it.ID})
 	}
-	return names
+	return all
 }
 
 // show returns what others see. What the worker writes without the lock of its hand, it writes

@@ -41,7 +41,7 @@ func (w *worker) settle() {
 		}
 	}
 	if w.queue.Events.Watched() {
-		w.queue.Events.Outcomes(w.batch, w.attempt.Taken, w.errs != nil, w.attempt.Called) // before user code is called
+		w.queue.Events.Outcomes(w.batch, w.taken, w.errs != nil, w.called) // before user code is called
 	}
 	if w.judge.fatal != nil {
 		w.crew.End(w.judge.fatal)
@@ -60,7 +60,7 @@ func (w *worker) settle() {
 func (h *inHand) uncalled(i int) bool {
 	it := h.batch[i]
 	refused := len(it.Outcome.Parts)
-	return it.Outcome.Unrun || i >= h.attempt.Taken || refused > 0 && refused == len(h.queue.Core.InHand(it))
+	return it.Outcome.Unrun || i >= h.taken || refused > 0 && refused == len(h.queue.Core.InHand(it))
 }
 
 // tellExhausted calls the hook for those that failed for the last time.

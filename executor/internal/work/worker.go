@@ -118,8 +118,7 @@ func (w *worker) goOn() {
 	replaced := w.hand.End(w.crew.Watchdog)
 	w.hand.Unlock()
 	r := w.run
-	r.Elapsed = time.Since(w.start)
-	w.run, w.exited = nil, false
+	r.Elapsed, w.run, w.exited = time.Since(w.start), nil, false
 	s := r.Shard
 	s.Finish(r)
 	if replaced {
@@ -157,13 +156,13 @@ func (w *worker) takeBatch() bool {
 	if !w.more {
 		w.batch = w.run.Next(w.batch[:0], w.queue.Batch)
 	}
-	w.more, w.pauses = false, w.crew.Pauses.Changes.Load()
+	w.more, w.pauses, w.called, w.taken = false, w.crew.Pauses.Changes.Load(), time.Time{}, 0
 	w.mark(len(w.batch))
 	if len(w.batch) == 0 {
 		return false
 	}
 	w.crew.Quarantine.Begun(w.queue.Name, w.batch)
-	w.attempt = w.attempts.Next(w.crew.Handlers, w) // under w.hand, so that Cancel and Delete find it
+	w.attempt = w.attempts.Next() // under w.hand, so that Cancel and Delete find it
 	w.watch()
 	return true
 }
@@ -228,9 +227,11 @@ func (w *worker) handle() {
 	if w.heed() || w.paused() {
 		return
 	}
-	w.attempt.TakeOn(w.queue.Name, w.batch, w.queue.Timeout)
+	if w.taken = len(w.batch); w.queue.Timeout > 0 {
+		w.attempt.TakeOn(w.queue.Timeout)
+	}
 	if w.queue.Events.Watched() {
-		w.attempt.Called = w.queue.Events.Started(w.batch)
+		w.called = w.queue.Events.Started(w.batch)
 	}
 	w.finish(func() []error { return w.queue.Call(w.attempt, w.batch) })
 }
@@ -272,7 +273,7 @@ func (w *worker) passOn() bool {
 	w.crew.Quarantine.Acquit(w.queue.Name, w.batch, true)
 	retry := it.Retry
 	if w.more = it.Pass(); w.more && w.queue.Events.Watched() {
-		w.queue.Events.Passed(it, retry, w.attempt.Called)
+		w.queue.Events.Passed(it, retry, w.called)
 	}
 	return w.more
 }
