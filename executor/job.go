@@ -97,26 +97,16 @@ func (j Merged[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 // [MergeKeepLast], and no more than MaxPayloads wait.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
-// single makes the job of the payload that an item has in hand. A payload that the
+// read reads the one payload that an item has in hand, and its entry. A payload that the
 // codec refuses is an undecodable error.
-func (t *Queue[T]) single(it *shard.Item) (Job[T], error) {
-	p := it.Current()
-	job := Job[T]{
-		Queue: t.q.Name, ID: it.ID, Position: uint64(p.Ref.Position()),
-		Attempt: it.Retry + admin.FirstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError, Due: time.Unix(0, it.Due),
-		Failures: admin.FailuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
+func (t *Queue[T]) read(it *shard.Item, e *journal.Entry) (payload T, err error) {
+	if err := it.Current().Ref.Read(e); err != nil {
+		return payload, &work.Unread{Err: err}
 	}
-	job.claim = admit.ClaimOf(it.Claim)
-	var e journal.Entry
-	if err := p.Ref.Read(&e); err != nil {
-		return job, &work.Unread{Err: err}
+	if payload, err = t.decodeOne(e.Payload); err != nil {
+		return payload, &undecodable{err}
 	}
-	job.Score, job.EnqueuedAt, job.Metadata = e.Score, time.Unix(0, e.AcceptedAt()), admin.MetadataOf(&e)
-	var err error
-	if job.Payload, err = t.decodeOne(e.Payload); err != nil {
-		return job, &undecodable{err}
-	}
-	return job, nil
+	return payload, nil
 }
 
 // decode makes the job of what an item has in hand. Payloads that the codec refuses
@@ -236,4 +226,8 @@ type asBytes struct{}
 
 func (asBytes) Encode(v []byte) ([]byte, error) { return v, nil }
 
-func (asBytes) Decode(data []byte) ([]byte, error) { return append([]byte{}, data...), nil }
+func (asBytes) Decode(data []byte) ([]byte, error) {
+	own := make([]byte, len(data))
+	copy(own, data)
+	return own, nil
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
@@ -42,16 +43,23 @@ func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T
 
 // callSingle calls a handler that gets one payload, inside the middlewares.
 func (t *Queue[T]) callSingle(ctx context.Context, items []*shard.Item, handler func(context.Context, Job[T]) error) []error {
-	job, err := t.single(items[0])
-	job.attempt = attemptOf(ctx)
-	switch {
-	case err != nil:
-	case t.q.layers.run == nil:
-		err = handler(ctx, job)
-	default:
-		err = t.around(ctx, job, handler)
+	q, it := t.q, items[0]
+	var e journal.Entry
+	payload, err := t.read(it, &e)
+	if err != nil {
+		return orNil(err)
 	}
-	return orNil(err)
+	job := Job[T]{ // here, because it is too large to be handed on at no cost
+		Queue: q.Name, ID: it.ID, Payload: payload, Score: e.Score, Position: uint64(e.Position),
+		Attempt: it.Retry + admin.FirstAttempt, LastTry: q.Core.LastTry(it), LastError: it.LastError, Due: time.Unix(0, it.Due),
+		EnqueuedAt: time.Unix(0, e.AcceptedAt()), Metadata: admin.MetadataOf(&e), Failures: admin.FailuresOf(it.History, it.LastError),
+		Crashes: q.x.quarantine.Deaths(q.Name, it, q.Core.Single),
+		claim:   admit.ClaimOf(it.Claim), log: q.x.cfg.Logger, attempt: attemptOf(ctx),
+	}
+	if q.layers.run == nil {
+		return orNil(handler(ctx, job))
+	}
+	return orNil(t.around(ctx, job, handler))
 }
 
 // HandleLatest registers a queue for state, such as mirrors, indexes and caches, where
