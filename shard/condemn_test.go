@@ -17,7 +17,7 @@ func pendingJobs(t *testing.T, cfg Config, ids ...string) (*Core, *journal.Log) 
 		var e journal.Entry
 		for i := range d.Len() {
 			ref := must(d.Read(i, &e))
-			c.deliver(&e, ref)
+			c.deliver(&e, ref, hashOf(e.ID))
 		}
 		d.Done()
 	}})
@@ -162,7 +162,7 @@ func TestTheHeirOfACondemnedState(t *testing.T) {
 			arrive := func(i int) {
 				var e journal.Entry
 				require.NoError(t, s.refs[i].Read(&e))
-				require.Zero(t, c.deliver(&e, s.refs[i]))
+				require.Zero(t, c.deliver(&e, s.refs[i], hashOf(e.ID)))
 			}
 			arrive(0)
 			require.True(t, c.Condemn(10, "a", first, "crashed", nil))
@@ -213,7 +213,7 @@ func TestTheHeirOfAHaltedState(t *testing.T) {
 			arrive := func(c *Core, i int) {
 				var e journal.Entry
 				require.NoError(t, s.refs[i].Read(&e))
-				require.Zero(t, c.deliver(&e, s.refs[i]))
+				require.Zero(t, c.deliver(&e, s.refs[i], hashOf(e.ID)))
 			}
 			c := NewCore(1, cfg)
 			arrive(c, 0)

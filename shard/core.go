@@ -57,8 +57,7 @@ type Counts struct {
 // NewCore returns the state of an empty shard of a queue.
 func NewCore(queue uint32, cfg Config) *Core {
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
-	cfg.BatchSize = cmp.Or(cfg.BatchSize, 1)
-	cfg.foldEach = cmp.Or(cfg.foldEach, foldEach)
+	cfg.BatchSize, cfg.foldEach = cmp.Or(cfg.BatchSize, 1), cmp.Or(cfg.foldEach, foldEach)
 	if cfg.Single {
 		cfg.BatchSize, cfg.Block = 1, true
 	}
@@ -77,22 +76,22 @@ func NewCore(queue uint32, cfg Config) *Core {
 
 // come is deliver for a payload that comes now. If its caller asked for no time, and the clock was set back while
 // it was under way, it is due.
-func (c *Core) come(e *journal.Entry, ref journal.Ref) (into journal.Position) {
+func (c *Core) come(e *journal.Entry, ref journal.Ref, hash uint32) (into journal.Position) {
 	ahead := e.Due-c.now >= int64(clockStep) && !e.Restored && e.Due == e.AcceptedAt()
 	if ahead {
 		e.Accepted, e.Due = e.Due, c.now
 	}
-	if into = c.deliver(e, ref); ahead {
+	if into = c.deliver(e, ref, hash); ahead {
 		c.pinAhead(e)
 	}
 	return into
 }
 
-// deliver takes in a committed payload, at its position. It returns the
-// position of the payload that it was merged into, or 0.
-func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position) {
+// deliver takes in a committed payload, at its position, whose id has this hash. It
+// returns the position of the payload that it was merged into, or 0.
+func (c *Core) deliver(e *journal.Entry, ref journal.Ref, hash uint32) (into journal.Position) {
 	c.seen = max(c.seen, ref.Position())
-	l := c.lanes.find(e.ID)
+	l := c.lanes.look(hash, e.ID)
 	if c.broken() {
 		return 0
 	}
@@ -108,9 +107,9 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref) (into journal.Position
 	}
 	due := l != nil && l.item() == nil && l.due <= c.now
 	if c.supersedes() {
-		into = c.arrive(l, e, ref)
+		into = c.arrive(l, e, ref, hash)
 	} else {
-		into = c.join(l, e, ref)
+		into = c.join(l, e, ref, hash)
 	}
 	if due && l.due > c.now && c.cfg.PutOff != nil && !c.loading && !c.Holds(string(e.ID), HoldWait) {
 		id := string(e.ID)
@@ -318,9 +317,7 @@ type Config struct {
 }
 
 // Exhausts says whether the outcome of it is a failure that no retry follows.
-func (c *Config) Exhausts(it *Item) bool {
-	return it.Outcome.Verdict == VerdictFailed && c.LastTry(it)
-}
+func (c *Config) Exhausts(it *Item) bool { return it.Outcome.Verdict == VerdictFailed && c.LastTry(it) }
 
 // InHand returns the payloads that a handler gets at once, of a started item.
 func (c *Config) InHand(it *Item) []Payload {

@@ -64,7 +64,7 @@ func (s *stock) deliver(c *Core, i int, due int64) {
 	ref := s.refs[i%len(s.refs)]
 	mustRead(ref, &e)
 	e.Due = due
-	c.deliver(&e, ref)
+	c.deliver(&e, ref, hashOf(e.ID))
 	c.Record(noRecord{})
 }
 

@@ -170,8 +170,7 @@ func (c *dead) exhume(id string, v version) (guilty bool) {
 	}
 	delete(c.graves, id)
 	c.counts.SupersededDead++
-	c.change.Queue = c.queue
-	c.change.Exhumed = append(c.change.Exhumed, g.at)
+	c.change.Queue, c.change.Exhumed = c.queue, append(c.change.Exhumed, g.at)
 	return g.guilty
 }
 

@@ -145,13 +145,14 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	}
 	it.over = true
 	c.release(l)
-	c.endState(l)
-	c.setRetry(l, -1)
-	switch {
-	case l.n() == 0:
+	if l.n() == 0 {
 		c.rest(now, rest, it.ID)
 		c.drop(l, it.hash)
 		return
+	}
+	c.endState(l)
+	c.setRetry(l, -1)
+	switch {
 	case it.held:
 		// What waited behind them is due when the first of it is. No state
 		// could remember another time beside that of the retry.
@@ -178,8 +179,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 // failed counts a failure, and decides whether there is a next time.
 func (c *ends) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 	c.counts.Failed++
-	out := &it.Outcome
-	count := it.Retry + 1
+	out, count := &it.Outcome, it.Retry+1
 	if !c.cfg.Exhausts(it) {
 		it.History = it.Failed(now, out.Error)
 		c.again(l, it, judged, behind, count, later(now, out.Delay), out.Error)
@@ -210,8 +210,7 @@ func (c *ends) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 // endParts ends the payloads of an item that have verdicts of their own. It returns false
 // when none of the others is left.
 func (c *ends) endParts(now int64, it *Item) bool {
-	parts := it.Outcome.Parts
-	others := make([]Payload, 0, len(it.Payloads))
+	parts, others := it.Outcome.Parts, make([]Payload, 0, len(it.Payloads))
 	run := len(it.inRun())
 	if it.removals.Load() != nil {
 		it.Folded = nil // with what was taken out

@@ -22,12 +22,12 @@ type gather struct {
 
 // join takes in a payload that stands beside those of its id, whose lane is l; nil: it has
 // none yet. It returns the position of an equal one that it was merged into, or 0.
-func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.Position) {
+func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref, hash uint32) (into journal.Position) {
 	if e.Restored && len(c.outlived) > 0 {
 		c.Forget(string(e.ID), e.Position)
 	}
 	if l == nil {
-		l = c.lanes.add(e.ID)
+		l = c.lanes.add(hash)
 		c.open(l, e.Due, e.Restored)
 		c.rouse(l, e)
 	}
@@ -40,7 +40,9 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref) (into journal.
 	}
 	first := l.n() == 0
 	c.came(e, ref)
-	if into = c.merge(l, Payload{e.Score, ref}, e); into != 0 {
+	if first {
+		l.one = Payload{e.Score, ref}
+	} else if into = c.merge(l, Payload{e.Score, ref}, e); into != 0 {
 		c.counts.Replaced-- // its caller hears of it at once
 	}
 	if c.cfg.Fold != nil && !c.loading {
@@ -92,8 +94,7 @@ func (c *gather) fresh(l *lane, due int64) {
 	if c.keepsDue(l) {
 		return
 	}
-	holds := l.retry() < 0 && (l.holds() || c.loading && c.willHold(l))
-	limit := c.limitOf(l)
+	holds, limit := l.retry() < 0 && (l.holds() || c.loading && c.willHold(l)), c.limitOf(l)
 	to := c.freshDue(l, l.due, limit, due, holds)
 	if c.gathering(l) && !l.halted && !holds {
 		c.bound(l, limit)
@@ -240,8 +241,7 @@ func (c *gather) writeStateOut(l *lane, it *Item) {
 	}
 	c.takeDue(l, it)
 	c.writeState(l)
-	l.due, p.limit, p.bounded, p.held = due, limit, bounded, nil
-	it.moved = false
+	l.due, p.limit, p.bounded, p.held, it.moved = due, limit, bounded, nil, false
 }
 
 // Under [Config].Fold the payloads that a run gets are made one by its worker, see

@@ -50,8 +50,7 @@ func (c *hands) Take(now int64, r *Run) bool {
 		most = c.cfg.BatchSize
 	}
 	c.prefetchIDs(now, most)
-	for r.size < most && c.NextDue() <= now {
-		l := c.next()
+	for l := c.next(); r.size < most && l != nil && l.due <= now; l = c.next() {
 		c.leave(l)
 		r.Items = r.Items[:len(r.Items)+1] // the others stay where they are: lanes point to them
 		it := &r.Items[len(r.Items)-1]
@@ -145,9 +144,10 @@ func (c *hands) handOut(l *lane, it *Item, limit int) {
 
 // release ends the hand-out of a lane.
 func (c *hands) release(l *lane) {
-	l.rest.item = nil
+	r := l.rest
+	r.item = nil
 	c.counts.Running--
-	if *l.rest == newRest {
+	if r.past == nil && r.bag == nil && r.id == "" && r.retry < 0 { // it is newRest
 		if len(c.spare) < maxRun {
 			c.spare = append(c.spare, l.rest)
 		}
@@ -305,7 +305,8 @@ func (c *hands) prefetchID(id []byte) { c.prefetched += uint(c.lanes.byID.prefet
 // ids, and those of equal payloads where an id has many.
 func (c *hands) prefetchIncoming(as []incoming) {
 	for i := range as {
-		as[i].lane = c.lanes.byID.prefetch(hashOf(as[i].ID)).value
+		as[i].hash = hashOf(as[i].ID)
+		as[i].lane = c.lanes.byID.prefetch(as[i].hash).value
 	}
 	for i := range as {
 		if as[i].lane == 0 {

@@ -135,6 +135,8 @@ func (l *lane) id(r *entryReader) []byte {
 	switch {
 	case r.err != nil:
 		return nil // it may even be one that should have been dropped
+	case l.rest == nil:
+		return r.id(l.one.Ref)
 	case l.item() != nil:
 		return []byte(l.item().ID)
 	case l.holds():
@@ -312,8 +314,11 @@ func hashOf(data []byte) uint32 { return uint32(maphash.Bytes(hashSeed, data)) }
 func (ls *lanes) len() int { return ls.byID.n }
 
 // find returns the lane of an id, or nil. After an error nothing is found.
-func (ls *lanes) find(id []byte) *lane {
-	n := ls.byID.find(hashOf(id), func(n number) bool { return ls.at(n).has(&ls.entries, id) })
+func (ls *lanes) find(id []byte) *lane { return ls.look(hashOf(id), id) }
+
+// look is find for an id with this hash.
+func (ls *lanes) look(hash uint32, id []byte) *lane {
+	n := ls.byID.find(hash, func(n number) bool { return ls.at(n).has(&ls.entries, id) })
 	if n == 0 || ls.entries.err != nil {
 		return nil
 	}
@@ -342,8 +347,8 @@ func (ls *lanes) all() iter.Seq[*lane] {
 	}
 }
 
-// add returns a new lane for an id that has none.
-func (ls *lanes) add(id []byte) *lane {
+// add returns a new lane for an id that has none, and this hash.
+func (ls *lanes) add(hash uint32) *lane {
 	if len(ls.open) == 0 {
 		ls.open = append(ls.open, uint32(len(ls.slabs)))
 		ls.slabs = append(ls.slabs, slab{free: allFree, open: true})
@@ -362,7 +367,7 @@ func (ls *lanes) add(id []byte) *lane {
 	}
 	l := &s.lanes[place-1]
 	*l = lane{number: number(index<<slabBits | uint32(place))}
-	ls.byID.insert(hashOf(id), l.number)
+	ls.byID.insert(hash, l.number)
 	return l
 }
 
@@ -384,29 +389,5 @@ func (ls *lanes) remove(l *lane, hash uint32) {
 		s.lanes = nil
 	default:
 		ls.idle++
-	}
-}
-
-// entryReader reads what lanes stand for. An entry may have left memory, and then
-// the disk may fail. The first error sticks: from then on nothing that is read
-// means anything, and the core hands out, merges and records nothing any more.
-type entryReader struct{ err error }
-
-// read decodes an entry into e, and reports whether it could.
-func (r *entryReader) read(ref journal.Ref, e *journal.Entry) bool {
-	r.fail(ref.Read(e))
-	return r.err == nil
-}
-
-// id returns the id of an entry.
-func (r *entryReader) id(ref journal.Ref) []byte {
-	id, err := ref.ID()
-	r.fail(err)
-	return id
-}
-
-func (r *entryReader) fail(err error) {
-	if r.err == nil {
-		r.err = err
 	}
 }

@@ -289,14 +289,10 @@ func (c *ledger) Record(log Recorder) {
 		p := of.lane.past()
 		p.state, p.pending = state, 0
 	}
-	c.change.Ended = emptied(c.change.Ended)
-	c.change.States = emptied(c.change.States)
-	c.change.Buried = emptied(c.change.Buried)
-	c.change.Exhumed = emptied(c.change.Exhumed)
-	c.change.Sets = emptied(c.change.Sets)
-	c.change.Merged = emptied(c.change.Merged)
-	c.change.Claims = emptied(c.change.Claims)
-	c.change.Deleted = emptied(c.change.Deleted)
+	c.change.Ended, c.change.States = emptied(c.change.Ended), emptied(c.change.States)
+	c.change.Buried, c.change.Exhumed = emptied(c.change.Buried), emptied(c.change.Exhumed)
+	c.change.Sets, c.change.Merged = emptied(c.change.Sets), emptied(c.change.Merged)
+	c.change.Claims, c.change.Deleted = emptied(c.change.Claims), emptied(c.change.Deleted)
 	c.change.Staged = emptied(c.change.Staged)
 	c.change.FollowUps, c.change.Heirs, c.change.After, c.change.Room = journal.FollowUps{}, nil, nil, 0
 	c.change.Over, c.change.Surplus = Weight{}, Weight{}

@@ -14,7 +14,7 @@ import (
 func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	c.loading = true
 	if e.Kind == journal.KindEnqueued {
-		c.deliver(e, ref)
+		c.deliver(e, ref, hashOf(e.ID))
 		return
 	}
 	if c.loadRest(e, ref) {
@@ -35,7 +35,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	if l == nil {
 		// The payload that the state was written for has been replaced by a
 		// later one, or nothing comes: Loaded sees to that.
-		l = c.lanes.add(e.ID)
+		l = c.lanes.add(hashOf(e.ID))
 		c.loosen(l)
 	}
 	c.endState(l)

@@ -171,8 +171,7 @@ func (c *looks) Detail(id string, now int64, n int) (d Detail, ok bool) {
 	c.show(Cursor(l.number), now, &d.View)
 	d.ID = id
 	_, failures := l.failures()
-	d.History = slices.Clone(failures)
-	d.Waiting = slices.Clone(l.held()[:min(len(l.held()), n)])
+	d.History, d.Waiting = slices.Clone(failures), slices.Clone(l.held()[:min(len(l.held()), n)])
 	if it := l.item(); it != nil {
 		hand := it.Payloads[it.settled:]
 		d.InHand = slices.Clone(hand[:min(len(hand), n)])

@@ -168,10 +168,10 @@ func (g *rig) takeIn() []*arrival {
 		at, turn := g.turns[id]
 		v, _ := c.view(id)
 		turn = turn && at == v.due
-		if g.told {
-			a.into = c.come(&a.entry, a.ref)
+		if hash := hashOf(a.entry.ID); g.told {
+			a.into = c.come(&a.entry, a.ref, hash)
 		} else {
-			a.into = c.deliver(&a.entry, a.ref)
+			a.into = c.deliver(&a.entry, a.ref, hash)
 		}
 		c.Record(g)
 		if turn {

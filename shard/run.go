@@ -107,8 +107,7 @@ func (it *Item) Pass() bool {
 	if it.recalled.Load() {
 		return false
 	}
-	it.Outcome.Done = n
-	it.Retry, it.LastError, it.History = -1, "", nil
+	it.Outcome.Done, it.Retry, it.LastError, it.History = n, -1, "", nil
 	return true
 }
 
@@ -182,9 +181,14 @@ func (o *Outcome) AddPart(part Part) {
 func (it *Item) begin(l *lane, limit int) {
 	it.Retry, it.Due, it.lane = l.retry(), l.due, l
 	it.undone, it.moved = l.due, false
-	it.LastError, it.History = l.failures()
 	it.state.Store(handed)
 	it.tried = int32(it.Retry)
+	if l.rest == nil { // most are new, and have one payload
+		it.held, it.partial = false, false
+		it.Payloads, it.inline[0], l.one = it.inline[:], l.one, Payload{}
+		return
+	}
+	it.LastError, it.History = l.failures()
 	if it.held = l.holds(); it.held {
 		it.Payloads, l.past().held = l.held(), nil
 	} else {

@@ -66,6 +66,7 @@ const readAhead = 16
 type incoming struct {
 	journal.Entry
 	ref  journal.Ref
+	hash uint32 // of its id
 	lane number // that its id has, to judge by the hash; 0: none
 }
 
@@ -213,7 +214,7 @@ func (s *Shard) takeInBy(d *journal.Delivery, room []incoming) {
 		s.core.prefetchIncoming(batch)
 		for i := range batch {
 			a := &batch[i]
-			if into := s.core.come(&a.Entry, a.ref); into != 0 {
+			if into := s.core.come(&a.Entry, a.ref, a.hash); into != 0 {
 				d.Merged(a.Position, into)
 			}
 		}

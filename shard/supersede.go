@@ -53,7 +53,7 @@ func (c *timing) supersedes() bool { return c.cfg.Merge == MergeSupersede }
 
 // arrive takes in a payload, whose id has a lane unless l is nil. It returns the
 // position of what is newer, or 0.
-func (c *gather) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journal.Position) {
+func (c *gather) arrive(l *lane, e *journal.Entry, ref journal.Ref, hash uint32) (into journal.Position) {
 	v := versionOf(e, ref.Position())
 	p := Payload{v.score, ref}
 	c.came(e, ref)
@@ -67,7 +67,7 @@ func (c *gather) arrive(l *lane, e *journal.Entry, ref journal.Ref) (into journa
 	}
 	c.succeed(string(e.ID), v)
 	if l == nil {
-		l = c.lanes.add(e.ID)
+		l = c.lanes.add(hash)
 	}
 	if l.n() > 0 {
 		old := l.one
