@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -296,6 +297,10 @@ const (
 	allFree   = ^uint64(1) // bit 0 stands for no lane
 )
 
+// spareSlabs are for the next burst of any shard, unless the collector takes them: what is in them
+// is zero.
+var spareSlabs = sync.Pool{New: func() any { return new([slabLanes]lane) }}
+
 // slab is room for some lanes. It has no memory while all of them are free,
 // except for one.
 type slab struct {
@@ -357,7 +362,7 @@ func (ls *lanes) add(hash uint32) *lane {
 	s := &ls.slabs[index]
 	switch {
 	case s.lanes == nil:
-		s.lanes = new([slabLanes]lane)
+		s.lanes = spareSlabs.Get().(*[slabLanes]lane)
 	case s.free == allFree:
 		ls.idle--
 	}
@@ -382,10 +387,16 @@ func (ls *lanes) remove(l *lane, hash uint32) {
 		s.open, ls.open = true, append(ls.open, index)
 	}
 	switch {
-	case ls.len() == 0 && len(ls.slabs) > 1:
-		*ls = lanes{entries: ls.entries} // a burst is over
+	case ls.len() == 0 && len(ls.slabs) > 1: // a burst is over
+		for _, s := range ls.slabs {
+			if s.lanes != nil {
+				spareSlabs.Put(s.lanes)
+			}
+		}
+		*ls = lanes{entries: ls.entries}
 	case s.free != allFree:
 	case ls.idle > 0:
+		spareSlabs.Put(s.lanes)
 		s.lanes = nil
 	default:
 		ls.idle++

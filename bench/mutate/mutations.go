@@ -781,7 +781,7 @@ var inRoot = []mutation{
 	{"a slot on disk that no job has", "executor/internal/slots/condition.go", "	return s.sets(gone, s.lastSet())\n", "	return s.sets(s.lastSet())\n", slotsKept},
 
 	// What becomes of a job.
-	{"retries that outlive a success", "shard/ends.go", "	c.endState(l)\n	c.setRetry(l, -1)\n	switch {\n	case l.n() == 0:", "	c.endState(l)\n	switch {\n	case l.n() == 0:", scripts},
+	{"retries that outlive a success", "shard/ends.go", "	c.endState(l)\n	c.setRetry(l, -1)\n	switch {\n	case it.held:", "	c.endState(l)\n	switch {\n	case it.held:", scripts},
 	{"a due time that moved behind a run is lost", "shard/hands.go", "	if changed {\n		c.writeState(l)\n	}\n", "	_ = changed\n", scripts},
 	{"a throttle that ends with the payload", "shard/timing.go", "	if e.Restored || r.until <= c.now {", "	if e.Restored || r.until >= c.now {", scripts},
 	{"a snooze spends a retry", "shard/ends.go", "c.again(l, it, judged, behind, it.Retry, later(now", "c.again(l, it, judged, behind, it.Retry+1, later(now", scripts},
