@@ -142,8 +142,7 @@ func (a *Attempt) seen() (m more) {
 	return m
 }
 
-// TakeOn says that the handler is called, and for how long it may go on. Its time counts from here:
-// before, its jobs may have waited for the disk.
+// TakeOn says for how long the handler may go on from now: before, its jobs may have waited for the disk.
 func (a *Attempt) TakeOn(timeout time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
