@@ -31,8 +31,7 @@ type QueueConfig[T any] struct {
 	// the handler's context ends with the cause [ErrNoHeartbeat], up to an eighth of
 	// HeartbeatTimeout late, but no more than a second. What the handler returns after that
 	// counts as with Timeout, which applies as well. From then on Config.Stuck.After counts for
-	// one that does not return. Both count anew when a process goes on that has stood still for
-	// more than a second. Default, and below zero: no signs of life are expected.
+	// one that does not return. Default, and below zero: no signs of life are expected.
 	HeartbeatTimeout time.Duration
 
 	// MaxRetries is how many times a failed job, with [Handle] a failed payload, runs

@@ -14,8 +14,7 @@
 //   - The watchdog reports a handler once, when it has gone on for Config.After since its
 //     time was over, and ends a context once for want of a heartbeat. It finds out at the
 //     second look at the latest: looks come eight times in the shortest timeout, at least once
-//     a second, and not at all while nothing with a timeout is in hand. When the process has
-//     stood still for more than a second, both times begin anew as it goes on.
+//     a second, and not at all while nothing with a timeout is in hand.
 //
 // Not promised: that an attempt which was ended returns.
 //

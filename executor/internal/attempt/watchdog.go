@@ -29,15 +29,12 @@ type Watchdog struct {
 	timer   *time.Timer
 	tick    time.Duration
 	stopped bool
-	looked  time.Time // the last time, or when the timer was set after none had been wanted
-	goesOn  time.Time // when the process went on that had stood still; zero: it has not
 }
 
 // The pause between two looks is a part of the shortest timeout, within bounds.
 const (
 	looksPerTimeout  = 8
 	minTick, maxTick = time.Millisecond, time.Second
-	stillness        = time.Second // that a look comes late tells of a process that stood still
 )
 
 // NewWatchdog returns one that sleeps.
@@ -65,7 +62,6 @@ func (d *Watchdog) Wake() {
 	if !d.awake.Load() && d.awake.CompareAndSwap(false, true) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.looked = time.Now()
 		d.setTimer()
 	}
 }
@@ -121,10 +117,6 @@ func (d *Watchdog) newlyStuck() (stuck []Stuck, silent []*Attempt) {
 
 func (d *Watchdog) lookAtAll() (busy bool, all []Stuck, silent []*Attempt) {
 	now := time.Now()
-	if now.Sub(d.looked)-d.tick > stillness { // no handler could do anything, but time has passed
-		d.goesOn = now
-	}
-	d.looked = now
 	for _, h := range d.c.Hands() {
 		watched, stuck, mute := h.watch(d, now)
 		busy = watched || busy
@@ -218,9 +210,6 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 	if heard.Before(h.since) {
 		heard = h.since
 	}
-	if heard.Before(d.goesOn) {
-		heard = d.goesOn
-	}
 	if h.attempt != nil && now.Sub(heard) >= h.heartbeat { // its last sign of life is too long ago
 		silent, h.attempt, h.silent = h.attempt, nil, now
 	}
@@ -231,7 +220,6 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 	if !h.silent.IsZero() {
 		past = max(past, now.Sub(h.silent))
 	}
-	past = min(past, now.Sub(d.goesOn)) // it has to hear that its time is over
 	if !h.Stuck && past >= d.c.After {
 		h.Stuck = true
 		d.stuck.Add(1)
