@@ -82,39 +82,3 @@ func TestPayloadsOfTheNextBuild(t *testing.T) {
 	require.Eventually(t, func() bool { return stats(last).Dead == 1 }, time.Minute, time.Millisecond)
 	require.Equal(t, uint64(2), stats(last).Failed)
 }
-
-// What only the next build can read, where the owner of this one has to read it as it takes it in, for its locks, is not
-// lost on that: the next owner takes it in. What no build can read stays as it is, with its reason.
-func TestWhatAnOwnerRefusesIsForTheNextOne(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
-	ran := make(chan int, 10)
-	key := func(string, int) []string { return []string{"k"} }
-	node := func(knows int) (*testNode, *executor.Queue[int]) {
-		n := c.node(c.url)
-		q, err := executor.Handle(n.front, "grows", func(_ context.Context, job executor.Job[int]) error { ran <- job.Payload; return nil },
-			executor.QueueConfig[int]{Codec: build{knows: knows}, Conditions: executor.Conditions[int]{Locks: executor.Locks[int]{OnEnqueue: key, Unlock: key}}})
-		require.NoError(t, err)
-		return n, q
-	}
-	old, _ := node(1)
-	require.NoError(t, old.front.Start(t.Context()))
-	c.serving(old)
-	next, q := node(3)
-	for _, payload := range []int{1, 2, 4, 3} {
-		_, err := q.Enqueue(t.Context(), "a", payload)
-		require.NoError(t, err)
-	}
-	refused := func(n *testNode, count int) {
-		t.Helper()
-		require.Eventually(t, func() bool { s := cmpStats(t, n.Node).Partitions[0]; return s.Refused == count && s.Inbox == 0 }, time.Minute, 5*time.Millisecond)
-	}
-	refused(old, 3)
-	require.Equal(t, 1, <-ran)
-	require.NoError(t, old.front.Stop(t.Context()))
-	require.NoError(t, next.front.Start(t.Context()))
-	require.Equal(t, 2, <-ran)
-	require.Equal(t, 3, <-ran)
-	refused(next, 1)
-	c.well(next)
-}

@@ -108,7 +108,7 @@
 //   - What the owner refuses although the caller's node did not, as a middleware or the key
 //     functions of locks and limits may, stays in the inbox, as does a row for a queue that the
 //     owner does not have: see [PartitionStats]. Neither keeps others waiting, but for the later rows
-//     of a queue that is not registered. The next owner tries the last thousand of them again, out of their order.
+//     of a queue that is not registered.
 //
 // # Set-up
 //

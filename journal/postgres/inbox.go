@@ -99,7 +99,7 @@ func newTaker(p *partition) (t *taker, err error) {
 		}
 	}
 	t.queues, t.names = queues, slices.Sorted(maps.Keys(t.orders))
-	return t, t.exec(p.n.texts["reconsider"], p.number, p.epoch())
+	return t, nil
 }
 
 // gate waits for a pass that begins from now on. The error is why rows of the order wait, or

@@ -100,10 +100,6 @@ SELECT {schema}.split($1, $2, $3, $4)
 UPDATE {schema}.inbox SET refused = $3 WHERE partition = $1 AND number = $2
 	AND $4 = (SELECT epoch FROM {end} t)
 
--- reconsider: $2 epoch; the last of those that owners before have refused: what they lacked this one may have
-UPDATE {schema}.inbox SET refused = NULL WHERE partition = $1 AND number IN (SELECT number FROM {schema}.inbox
-	WHERE partition = $1 AND refused IS NOT NULL ORDER BY number DESC LIMIT 1000) AND $2 = (SELECT epoch FROM {end} t)
-
 -- answer:
 SELECT {schema}.answer($1, $2, $3, $4, $5)
 

@@ -36,7 +36,7 @@ type PartitionStats struct {
 	Epoch     int64      // grows with each owner
 	Since     *time.Time // when the owner has acquired it; nil: there is none, or one of before version 2.2
 	Inbox     int        // rows that the owner has not taken in, but for those that were
-	Refused   int        // by it: the column refused of the table inbox says why; set to null, the row is tried again, and so it is by the next owner
+	Refused   int        // by it: the column refused of the table inbox says why; set to null, the row is tried again
 	// Of what this node owns: what waits in inbox and log for queues that it does not have, by name; half a minute old at most.
 	Unserved map[string]int `db:"-"`
 }
