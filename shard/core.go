@@ -129,6 +129,7 @@ func (c *Core) RunNow(id string, now int64, anew bool) bool {
 		c.setRetry(l, -1)
 	}
 	c.setHalted(l, false)
+	c.override(l, l.known().restEnd)
 	l.unbound()
 	c.enqueue(l, now)
 	c.writeState(l)

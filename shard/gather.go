@@ -62,7 +62,7 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref, hash uint32) (
 	default:
 		c.fresh(l, e.Due)
 	}
-	if len(c.held) > 0 && c.cfg.MaxPayloads > 0 && l.item() == nil && l.upNext().Ref != next && c.unhold(string(e.ID), HoldWait) {
+	if len(c.held) > 0 && 0 < c.cfg.MaxPayloads && c.cfg.MaxPayloads < l.n() && l.item() == nil && l.upNext().Ref != next && c.unhold(string(e.ID), HoldWait) {
 		c.enqueue(l, l.due) // it may not need what the one waits for that was the next
 	}
 	return into
@@ -169,6 +169,7 @@ func (c *gather) freshOut(l *lane, e *journal.Entry) {
 // back to it from the morgue.
 func (c *gather) freshStart(l *lane, due int64) {
 	moved := l.hasState() || l.due != due
+	c.override(l, l.known().restEnd)
 	l.unbound()
 	c.bound(l, due)
 	c.setRetry(l, -1)
@@ -219,8 +220,12 @@ func (c *gather) pinAhead(e *journal.Entry) {
 	if b := l.bag(); b != nil {
 		b.due = max(b.due, e.Accepted)
 	}
-	if it := l.item(); it != nil {
+	switch it := l.item(); {
+	case it != nil:
 		c.writeStateOut(l, it)
+	case l.pinned() && c.moves(): // a replay would move it by that payload
+		c.writeState(l)
+		return
 	}
 	c.pinDue(l)
 }

@@ -70,7 +70,7 @@ type runHistory struct {
 	// A job that waits while its id rests is due at the later one of its own due time and the
 	// end of the rest. They are kept apart: when the clock is set, each goes by rules of its own.
 	own, restEnd int64 // restEnd 0: its due time is its own
-	ran          int64 // when a run of it that failed or was put off was last, in this process
+	ran          int64 // when a run of it was last, in this process, that failed, was put off, or whose rest was cut short
 	bounded      bool
 	limit        int64 // if bounded, of those that wait: see Debounce
 	decided      bool  // if bounded: it came back from the morgue, and is due by itself

@@ -316,3 +316,35 @@ func TestAShorterThrottleCutsRestsShort(t *testing.T) {
 		g.check()
 	}
 }
+
+// What came back from the morgue, or was hurried, comes to no run: the id rests for what is left of the rest after its last one.
+func TestARestThatIsCutShortForNoRun(t *testing.T) {
+	for name, hurry := range map[string]func(g *rig, dead journal.Position){
+		"from the morgue": func(g *rig, dead journal.Position) { g.restore(dead, 3) },
+		"run now": func(g *rig, _ journal.Position) {
+			g.put(journal.Entry{ID: []byte("a"), Payload: []byte("p"), Due: 3})
+			require.True(t, g.cores[0].RunNow("a", 3, false))
+			g.cores[0].Record(g)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, Config{Throttle: 8}, 1)
+			t.Cleanup(func() { g.close() })
+			unrun := Outcome{Verdict: VerdictCanceled, Unrun: true, Error: "e"}
+			end := func(now int64, out Outcome) {
+				g.cores[0].Tick(now)
+				g.finish(now, g.begin(now), out)
+			}
+			dead := g.put(journal.Entry{ID: []byte("a"), Payload: []byte("p"), Due: 1})[0].entry.Position
+			end(1, unrun)
+			g.put(journal.Entry{ID: []byte("a"), Payload: []byte("p"), Due: 2})
+			end(2, Outcome{Verdict: VerdictDone})
+			g.cores[0].Tick(3)
+			hurry(g, dead)
+			end(3, unrun)
+			g.put(journal.Entry{ID: []byte("a"), Payload: []byte("p"), Due: 4})
+			require.Equal(t, int64(10), g.cores[0].NextDue())
+			g.check()
+		})
+	}
+}

@@ -290,6 +290,14 @@ func (c *throttle) restLeft(now int64, l *lane) int64 {
 	return max(l.known().restEnd, c.restUntil(min(ran, now))) // the clock may have been set
 }
 
+// override has a job begin although its id rests until a time. What comes after it, if it comes to no run, rests as if it
+// had not been there.
+func (c *throttle) override(l *lane, until int64) {
+	if until > c.now {
+		l.remember().ran = max(until-int64(c.cfg.Throttle), 1)
+	}
+}
+
 // rouse makes a new lane for an id that may be resting: it is due when that is over,
 // by the state that said so, or when its first payload is, if that is later.
 func (c *throttle) rouse(l *lane, e *journal.Entry) {
@@ -302,6 +310,7 @@ func (c *throttle) rouse(l *lane, e *journal.Entry) {
 	}
 	delete(c.rested.byID, string(e.ID))
 	if e.Restored || r.until <= c.now {
+		c.override(l, r.until)
 		c.end(r.state)
 		return
 	}
