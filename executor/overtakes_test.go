@@ -99,3 +99,30 @@ func TestWhatComesFirstKeepsNoTurnOfALaterPayload(t *testing.T) {
 		stop(t, x)
 	})
 }
+
+// A payload that stands in line keeps its place there while one that needs no key runs before it.
+func TestWhatComesFirstTakesNoPlaceInALine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		locks := executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: keyFor("ship"), OnRun: keyFor("ship"), Unlock: keyFor("ship")}}
+		var ran shared[[]string]
+		q, err := executor.Handle(x, "orders", func(_ context.Context, job executor.Job[string]) error {
+			ran.set(append(ran.get(), job.ID+" "+job.Payload))
+			return nil
+		}, executor.QueueConfig[string]{Conditions: locks})
+		require.NoError(t, err)
+		require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
+		start(t, x)
+		enqueue(t, q, "a", "ship", executor.Score(10))
+		synctest.Wait()
+		enqueue(t, q, "b", "ship")
+		synctest.Wait()
+		enqueue(t, q, "a", "note", executor.Score(1))
+		synctest.Wait()
+		require.Equal(t, []string{"a note"}, ran.get())
+		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "K"))
+		synctest.Wait()
+		require.Equal(t, []string{"a note", "a ship", "b ship"}, ran.get())
+		stop(t, x)
+	})
+}

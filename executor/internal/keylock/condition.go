@@ -118,8 +118,12 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 	}
 	switch {
 	case len(h.blockedBy)+len(h.set) == 0:
-		if c.BlockedBy != nil { // it may stand in line with another payload
-			c.Aside(cl.By, false)
+		if c.BlockedBy != nil { // it may stand in line with another payload, whose place that is
+			c.unwatch(cl.By)
+			c.ledger.Do(nil, func() {
+				h.aside = c.waiting[cl.By] != nil
+				c.Leave(cl.By, false)
+			})
 		}
 		return h, nil
 	case c.Service != nil:
@@ -323,6 +327,7 @@ type hold struct {
 	set       []setting // keys that it locks when it runs
 	fresh     []*Lock   // keys that this very run has locked
 	served    []string  // the same, of a service; nil once the job has run
+	aside     bool      // another payload of the job has a place in a line
 }
 
 // Renew implements [admit.Renewed]: nothing that blocks the job has been locked meanwhile.
@@ -338,7 +343,7 @@ func (h *hold) Settle(v shard.Verdict, _ bool) []journal.Set {
 		return nil
 	}
 	h.served = nil
-	h.c.Leave(h.by, true)
+	h.c.Leave(h.by, !h.aside)
 	if v == shard.VerdictDone || v == shard.VerdictDiscarded {
 		for _, u := range h.unlock {
 			// Of a counted key it ends the lock of the very payload. If that is gone, because a person, a
