@@ -14,7 +14,7 @@ import (
 
 func init() {
 	ownership.Refuse = func(x any, id string) error { return x.(*Executor).cfg.Splitter.refuse(id) }
-	ownership.Divided = func(x any) bool { return x.(*Executor).cfg.Splitter.Nodes > 0 }
+	ownership.Divided = func(x any) bool { return x.(*Executor).cfg.Splitter.Nodes > 1 }
 	ownership.Raise = func(ctx context.Context, x any, name string, to int64) error {
 		return border(x.(*Executor).once.Put(ctx, name, statekey.Offset(to), func(last int64) bool { return last >= to }))
 	}

@@ -21,7 +21,7 @@
 //   - Two handlers that wait for each other over partitions are not found out: they wait until
 //     their contexts end. Within a partition, and where no worker of the process is left for what
 //     is waited for, it is executor.ErrDeadlock.
-//   - Each partition has its own positions, so that a Selection with At needs ids, and its own
+//   - Each partition has its own positions, so that a Selection with At is of one id, and its own
 //     bounds, as for ids that are paused. Its dead letters are in order, and come before those of
 //     the next partition. QueueStats have no Shards.
 //   - Do waits for an owner, also before Start. When its context ends before the owner's answer
@@ -123,8 +123,8 @@ func Lapsed(x *executor.Executor) { backdoor.Lapse(x) }
 func Of(x *executor.Executor) any { return backdoor.ClusterOf(x) }
 
 // Answer answers a question of the Ask of a [Cluster] with the executor of the partition that is
-// asked. The question may be anybody's: one that panics is an error of who asks. An executor.PendingError says that a wait has ended before
-// the payload, which the next executor of the partition can be asked for.
+// asked. The question may be anybody's: one that panics is an error of who asks. An executor.PendingError says
+// that a wait has ended before the payload, which the next executor of the partition can be asked for.
 func Answer(ctx context.Context, part *executor.Executor, question []byte) (answer []byte, err error) {
 	ctx, err = guard.Context(ctx)
 	if err != nil {

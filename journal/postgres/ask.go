@@ -229,7 +229,7 @@ func (s *asking) ask(ctx context.Context, number int, queue string, question []b
 		case err != nil:
 			return nil, err
 		case a.Lost && !again:
-			return nil, fmt.Errorf("%w: before its owner has answered the partition was given away, or %v were over", executor.ErrUnknown, longestWait)
+			return nil, fmt.Errorf("%w: before its owner has answered the partition was given away, or the time for that was over", executor.ErrUnknown)
 		case !a.Lost:
 			return a.Result, a.err()
 		}
