@@ -563,7 +563,7 @@ var inRoot = []mutation{
 	{"overtake a job that was called", "executor/internal/keylock/waiter.go", "	k.keep(&w.request, 1)\n", "", keyLocks},
 	{"a turn that no job takes up", "executor/internal/keylock/waiter.go", "	k.callNextAt(left)\n	return fresh", "	_ = left\n	return fresh", keyLocks},
 	{"a place at the end of the line", "executor/internal/keylock/waiter.go", "		number, left = w.Turn, k.stepOut(w)\n", "		left = k.stepOut(w)\n		k.arrived++\n		w.Turn = k.arrived\n", keyLocks},
-	{"a job that failed keeps its turn", "executor/internal/keylock/condition.go", "	h.c.Leave(h.by, true)\n", "", turns},
+	{"a job that failed keeps its turn", "executor/internal/keylock/condition.go", "	h.c.Leave(h.by, !h.aside)\n", "", turns},
 	{"a lease that runs while workers are busy", "executor/internal/unique/unique.go", "lock.Options{Owner: cl.By.String()}", "lock.Options{Owner: cl.By.String(), TTL: c.TTL}", turns},
 	{"unlock the oldest before one's own", "executor/internal/keylock/lock.go", "	if e.by[by] > 0 {\n		for at", "	if false && e.by[by] > 0 {\n		for at", counters},
 	{"unlock for a payload what is another's", "executor/internal/keylock/condition.go", "			case !u.own:", "			default:", turns},
