@@ -63,7 +63,8 @@ func (w *world) fruits(i *item) {
 				accepted++
 			}
 			deleted := f.state == maybe && f.hint == "deleted" // by a person, perhaps before anybody has seen it
-			if w.queueOf(f.queue) == nil || w.queueOf(f.queue).gathers() || w.queueOf(f.queue).conf.has("when") || deleted {
+			q := w.queueOf(f.queue)
+			if q == nil || q.gathers() || q.conf.has("waslatest") || q.conf.has("when") || deleted {
 				return
 			}
 		}
