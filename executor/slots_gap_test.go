@@ -75,6 +75,7 @@ func TestSlotsOfAQueueThatIsNotUTF8(t *testing.T) {
 		start(t, x)
 		synctest.Wait()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Equal(t, map[string]int{"fails": 1, "runs": 2, "new": 3}, runs)
 	})
 }

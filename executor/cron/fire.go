@@ -203,8 +203,7 @@ func (c *Cron) divide(ctx context.Context, s *schedule, mark int64) (int64, erro
 	if found {
 		began := mark
 		mark = max(mark, c.now().Unix())
-		c.report(slog.LevelWarn, "Overlap has changed: ticks in between are not made up for", slog.String("schedule", s.name),
-			slog.Time("after", time.Unix(began, 0)), slog.Time("upTo", time.Unix(mark, 0)))
+		c.reportMissed(s, time.Unix(began, 0), time.Unix(mark, 0))
 		err = ownership.Raise(ctx, c.x, tickMark(s.name), mark)
 	}
 	if err == nil {
