@@ -108,14 +108,16 @@ func (w *world) catchUp() {
 	}
 }
 
-// setClock sets the clock. What is not due by then has its moment on it; what would have been
-// due within the minute that it takes to notice may have either.
+// setClock sets the clock. What is not due by then has its moment on it; what would have been due within
+// the minute that it takes to notice may have either, and so may what is of a queue that is not registered.
 func (w *world) setClock(by time.Duration, between bool) {
 	w.ahead.Add(int64(by))
 	w.state["ahead"] = int(w.ahead.Load())
 	w.state["clocks"] = append(w.clocks(), clockSet{time.Now(), by, w.life, between})
 	for _, i := range w.ledger.items {
 		switch {
+		case !slices.ContainsFunc(w.queues, func(q *queue) bool { return q.name == i.queue && !q.absent }): // whose clock nobody looks at
+			i.vague = true
 		case !between && by < 0 && i.due.After(time.Now()) && time.Until(i.due) <= time.Minute:
 			i.vague = true
 		case i.due.After(time.Now()) || between && i.due.After(i.at):
@@ -131,7 +133,7 @@ func (w *world) setBack() bool {
 
 // onTime looks at a job when the clock was set more than a minute ago.
 func (w *world) onTime(q *queue, id string, job inspect.JobDetail) {
-	if slices.ContainsFunc([]string{"debounce", "throttle", "freshdue", "merge", "fold", "latest"}, q.conf.has) {
+	if slices.ContainsFunc([]string{"debounce", "throttle", "freshdue", "merge", "fold", "latest", "when"}, q.conf.has) {
 		return
 	}
 	var all []*item
