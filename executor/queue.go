@@ -255,6 +255,9 @@ func (q *queue) takeOver() error {
 	return nil
 }
 
+// names are all that the queue has or had.
+func (q *queue) names() []string { return append([]string{q.Name}, q.renamedFrom...) }
+
 // leftOver returns how many payloads the journal had for a name that is not
 // registered yet, and how many dead ones; known: it has the name.
 func leftOver(log *journal.Log, name string) (entries, dead int, known bool) {

@@ -539,7 +539,7 @@ var inRoot = []mutation{
 	{"queues that come first, and have had more", "executor/internal/dispatch/dispatcher.go", "its.used < q.used:", "its.used > q.used:", unmanned},
 	{"a codec on the goroutine of the caller", "executor/internal/look/job.go", "		go q.decode(", "		q.decode(", looks},
 	{"all bytes of a job", "executor/internal/look/job.go", "if p.Clipped = r.used && p.Bytes > r.Left; p.Clipped {", "if p.Clipped {", looks},
-	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
+	{"an error for a stranger is lost", "executor/middleware.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
 	{"look before the shard has offered", "executor/internal/dispatch/dispatcher.go", "d.strict.Store(d.policy.strict || ", "d.strict.Store(", schedules},
 	{"forget those who wait for room", "executor/internal/backlog/full.go", "		w.account.add(w.weight)\n		close(w.Ready)\n", "		w.account.add(w.weight)\n", admission},
 	{"forget those behind one who goes away", "executor/internal/backlog/full.go", "	b.serve(c) // smaller ones may have waited behind it\n", "", admission},
