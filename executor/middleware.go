@@ -191,18 +191,8 @@ func (a *wrapped) takeOver() error {
 		if it.ID != string(e.ID) {
 			return fmt.Errorf("%w: it changed the id %q to %q", ErrMiddleware, e.ID, brief.Text(it.ID))
 		}
-		if it.Due.UnixNano() != e.Due {
-			submit.SetDue(e, it.Due)
-		}
-		if it.Score != nil && *it.Score != e.Score {
-			if err := submit.SetScore(e, *it.Score); err != nil {
-				return err
-			}
-		}
-		if !maps.Equal(it.Metadata, maps.Collect(e.Metadata.All())) {
-			if err := submit.SetMetadata(e, it.Metadata); err != nil {
-				return err
-			}
+		if err := it.encoded(it.Payload).Change(e); err != nil {
+			return err
 		}
 	}
 	return nil

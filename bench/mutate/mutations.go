@@ -360,7 +360,7 @@ var inRoot = []mutation{
 	{"keep everything in memory", "journal/internal/block/evict.go", "c.Held > c.budget && ", "c.Held > c.budget<<40 && ", memory},
 	{"look where a block was", "journal/internal/block/block.go", "		if again == h {\n			return rest, err", "		if again == h || err != nil {\n			return rest, err", beside},
 	{"go on after what can't be read", "journal/internal/block/cold.go", "	r.failed(err)\n", "", memory},
-	{"record a decision on nothing", "shard/ledger.go", "if c.broken() || len(", "if len(", broken},
+	{"record a decision on nothing", "shard/ledger.go", "if c.broken() || c.change", "if c.change", broken},
 	{"lose the worker of a broken shard", "shard/shard.go", "			w.Return() // an entry", "			// an entry", broken},
 	{"run a job that can't be read", "executor/job.go", "			return job, &work.Unread{Err: err}\n", "			break\n", unread},
 
