@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -266,8 +267,8 @@ func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...
 	if c.q.x.cluster != nil {
 		return c.doElsewhere(ctx, id, payload, options)
 	}
-	entries := borrowEntries(1)
-	defer giveBackEntries(entries)
+	entries := submit.Borrow(1)
+	defer submit.GiveBack(entries)
 	if err = c.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, c.q.Crew.Now(), options); err != nil {
 		return result, err
 	}

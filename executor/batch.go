@@ -88,25 +88,3 @@ func namesNone(err error) bool {
 	})
 	return failed != nil || !names // an error that can't be asked names none either
 }
-
-// byID hands the error of a batch to its n ids. An error for an id that is not in the batch
-// must have been meant for one that is: it counts for all that have none of their own.
-func byID(n int, id func(int) string, err error) []error {
-	var own BatchErrors
-	each := false
-	_ = guard.Call(func() error { own, each = errors.AsType[BatchErrors](err); return nil })
-	errs := make([]error, n)
-	var unnamed []int
-	for i := range errs {
-		var named bool
-		if errs[i], named = own[id(i)]; !named {
-			unnamed = append(unnamed, i)
-		}
-	}
-	if !each || len(own) > n-len(unnamed) {
-		for _, i := range unnamed {
-			errs[i] = err
-		}
-	}
-	return errs
-}

@@ -137,8 +137,8 @@ func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a
 	if err != nil {
 		return err
 	}
-	entries := borrowEntries(1)
-	defer giveBackEntries(entries)
+	entries := submit.Borrow(1)
+	defer submit.GiveBack(entries)
 	it := &submit.Item{ID: id, Payload: q.Payload, Score: q.Score, Metadata: q.Metadata}
 	if q.Scored && q.Score == nil {
 		it.Score = new(float64)

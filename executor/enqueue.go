@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -44,8 +43,8 @@ func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ..
 		all, err := t.EnqueueMany(ctx, []Item[T]{{ID: id, Payload: payload}}, options...)
 		return append(all, Receipt{})[0], err
 	}
-	entries := borrowEntries(1)
-	defer giveBackEntries(entries)
+	entries := submit.Borrow(1)
+	defer submit.GiveBack(entries)
 	if err := t.fill(&(*entries)[0], Item[T]{ID: id, Payload: payload}, t.q.Crew.Now(), options); err != nil {
 		return Receipt{}, err
 	}
@@ -88,21 +87,6 @@ func (t *Queue[T]) encode(payload T) (data []byte, err error) {
 	return data, err
 }
 
-// entryBuffers are used again: the journal copies what it is given.
-var entryBuffers = sync.Pool{New: func() any { return new([]journal.Entry) }}
-
-// borrowEntries returns n empty entries, until they are given back.
-func borrowEntries(n int) *[]journal.Entry {
-	buffer := entryBuffers.Get().(*[]journal.Entry)
-	*buffer = slices.Grow((*buffer)[:0], n)[:n] // what was used was cleared
-	return buffer
-}
-
-func giveBackEntries(buffer *[]journal.Entry) {
-	clear(*buffer)
-	entryBuffers.Put(buffer)
-}
-
 // EnqueueMany accepts all items or none: they are in one commit. Items of one id without
 // scores run in the order of the slice. The error names the first item that was wrong; see
 // Enqueue. [FromSource] and [IdempotencyKey] are for the call as a whole. Due, Score and
@@ -127,8 +111,8 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 		}
 		return t.q.x.cluster.enqueue(ctx, t.q.Name, carried, conditions)
 	}
-	buffer := borrowEntries(len(items))
-	defer giveBackEntries(buffer)
+	buffer := submit.Borrow(len(items))
+	defer submit.GiveBack(buffer)
 	entries := *buffer
 	now := t.q.Crew.Now()
 	for i := range items {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/tally"
 )
@@ -37,7 +38,7 @@ func (x *Executor) Start(ctx context.Context) error {
 	x.mu.Unlock()
 	x.inherited.From(ctx)
 	if x.cfg.Advanced.Strict {
-		if err := unclaimed(x.log); err != nil {
+		if err := engine.Unclaimed(x.log); err != nil {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			if x.state == starting { // it may be called again

@@ -162,7 +162,7 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 	case c.OnEnqueue != nil:
 		a.Keep(k)
 	default:
-		if x.keys.Found(append([]string{q.Name}, q.renamedFrom...)...) { // it had Locks: what payloads have locked ends with them
+		if x.keys.Found(q.names()...) { // it had Locks: what payloads have locked ends with them
 			a.Keep(k)
 		}
 		return nil

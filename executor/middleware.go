@@ -191,18 +191,8 @@ func (a *wrapped) takeOver() error {
 		if it.ID != string(e.ID) {
 			return fmt.Errorf("%w: it changed the id %q to %q", ErrMiddleware, e.ID, brief.Text(it.ID))
 		}
-		if it.Due.UnixNano() != e.Due {
-			submit.SetDue(e, it.Due)
-		}
-		if it.Score != nil && *it.Score != e.Score {
-			if err := submit.SetScore(e, *it.Score); err != nil {
-				return err
-			}
-		}
-		if !maps.Equal(it.Metadata, maps.Collect(e.Metadata.All())) {
-			if err := submit.SetMetadata(e, it.Metadata); err != nil {
-				return err
-			}
+		if err := it.encoded(it.Payload).Change(e); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -262,6 +252,28 @@ func (r *Run) Outcomes(err error) iter.Seq2[Merged[any], error] {
 			}
 		}
 	}
+}
+
+// byID hands the error of a batch to its n ids. An error for an id that is not in the batch
+// must have been meant for one that is: it counts for all that have none of their own.
+func byID(n int, id func(int) string, err error) []error {
+	var own BatchErrors
+	each := false
+	_ = guard.Call(func() error { own, each = errors.AsType[BatchErrors](err); return nil })
+	errs := make([]error, n)
+	var unnamed []int
+	for i := range errs {
+		var named bool
+		if errs[i], named = own[id(i)]; !named {
+			unnamed = append(unnamed, i)
+		}
+	}
+	if !each || len(own) > n-len(unnamed) {
+		for _, i := range unnamed {
+			errs[i] = err
+		}
+	}
+	return errs
 }
 
 // call calls the handler with what stands around it.

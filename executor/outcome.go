@@ -1,17 +1,15 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/shard"
@@ -125,7 +123,7 @@ func RetryIn(n int) time.Duration { return work.RetryIn(n) }
 // meant for one of them.
 type BatchErrors map[string]error
 
-func (e BatchErrors) Error() string { return joined(e, "%s: %v") }
+func (e BatchErrors) Error() string { return brief.Errors(e, "%s: %v") }
 
 // PayloadErrors is what a handler of [HandleMerged] returns when the payloads of a job
 // had different outcomes, by Payload.Position. A payload with a nil error, or without
@@ -139,16 +137,7 @@ func (e BatchErrors) Error() string { return joined(e, "%s: %v") }
 // tell which keys a part of a job unlocks.
 type PayloadErrors map[uint64]error
 
-func (e PayloadErrors) Error() string { return joined(e, "payload %d: %v") }
-
-// joined is the texts of errors, in the order of what they are for.
-func joined[K cmp.Ordered](errs map[K]error, format string) string {
-	var texts []string
-	for _, of := range slices.Sorted(maps.Keys(errs)) {
-		texts = append(texts, fmt.Sprintf(format, of, errs[of]))
-	}
-	return strings.Join(texts, "; ")
-}
+func (e PayloadErrors) Error() string { return brief.Errors(e, "payload %d: %v") }
 
 // wish finds out what the error of a handler asks for.
 func (q *queue) wish(it *shard.Item, err error) work.Wish {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
@@ -225,8 +226,8 @@ func (r *registry) openShards(q *queue) error {
 // is held, and the queue is not registered.
 func (q *queue) takeOver() error {
 	for _, former := range slices.DeleteFunc(slices.Clone(q.renamedFrom), func(name string) bool { return name == q.Name }) {
-		entries, dead, known := leftOver(q.x.log, former)
-		own, ownDead, _ := leftOver(q.x.log, q.Name)
+		entries, dead, known := engine.LeftOver(q.x.log, former)
+		own, ownDead, _ := engine.LeftOver(q.x.log, q.Name)
 		if err := q.mayRegister(former); err != nil {
 			if entries+dead == 0 {
 				continue
@@ -255,32 +256,8 @@ func (q *queue) takeOver() error {
 	return nil
 }
 
-// leftOver returns how many payloads the journal had for a name that is not
-// registered yet, and how many dead ones; known: it has the name.
-func leftOver(log *journal.Log, name string) (entries, dead int, known bool) {
-	number, known := log.Queues()[name]
-	if !known {
-		return 0, 0, false
-	}
-	return log.Unclaimed()[number], log.Buried(number), true
-}
-
-// unclaimed names the queues that have jobs and are not registered.
-func unclaimed(log *journal.Log) error {
-	counts := log.Unclaimed()
-	var names []string
-	for name, number := range log.Queues() {
-		if n := counts[number]; n > 0 {
-			names = append(names, fmt.Sprintf("%q (%d payloads)", name, n))
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	slices.Sort(names)
-	return fmt.Errorf("%w: the journal has jobs of queues that are not registered: %s; register them, name them in RenamedFrom of the queue that takes over, or leave Strict off",
-		ErrConfig, strings.Join(names, ", "))
-}
+// names are all that the queue has or had.
+func (q *queue) names() []string { return append([]string{q.Name}, q.renamedFrom...) }
 
 // joinLanes finds the lanes that the queue shares. Once jobs run, some might run that
 // should have come after those of the queue.

@@ -48,6 +48,12 @@ type Change struct {
 	Surplus Weight // under Config.Weighed: of what was taken in, beyond what Announced says of it
 }
 
+// empty reports whether there is nothing to be recorded.
+func (c *Change) empty() bool {
+	n := len(c.Ended) + len(c.States) + len(c.Buried) + len(c.Claims) + len(c.Exhumed) + c.Room
+	return n == 0 && c.Surplus == (Weight{}) && c.After == nil
+}
+
 // Merged is a payload that another one replaces.
 type Merged struct {
 	Position, Into journal.Position
@@ -273,7 +279,7 @@ func (c *ledger) unwrite(p *runHistory) {
 // Record writes the change that has gathered into log, and forgets it. After an
 // error of the Core it writes nothing.
 func (c *ledger) Record(log Recorder) {
-	if c.broken() || len(c.change.Ended)+len(c.change.States)+len(c.change.Buried)+len(c.change.Claims)+len(c.change.Exhumed)+c.change.Room == 0 && c.change.Surplus == (Weight{}) && c.change.After == nil {
+	if c.broken() || c.change.empty() {
 		return
 	}
 	log.Record(&c.change)

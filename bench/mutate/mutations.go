@@ -360,7 +360,7 @@ var inRoot = []mutation{
 	{"keep everything in memory", "journal/internal/block/evict.go", "c.Held > c.budget && ", "c.Held > c.budget<<40 && ", memory},
 	{"look where a block was", "journal/internal/block/block.go", "		if again == h {\n			return rest, err", "		if again == h || err != nil {\n			return rest, err", beside},
 	{"go on after what can't be read", "journal/internal/block/cold.go", "	r.failed(err)\n", "", memory},
-	{"record a decision on nothing", "shard/ledger.go", "if c.broken() || len(", "if len(", broken},
+	{"record a decision on nothing", "shard/ledger.go", "if c.broken() || c.change", "if c.change", broken},
 	{"lose the worker of a broken shard", "shard/shard.go", "			w.Return() // an entry", "			// an entry", broken},
 	{"run a job that can't be read", "executor/job.go", "			return job, &work.Unread{Err: err}\n", "			break\n", unread},
 
@@ -539,7 +539,7 @@ var inRoot = []mutation{
 	{"queues that come first, and have had more", "executor/internal/dispatch/dispatcher.go", "its.used < q.used:", "its.used > q.used:", unmanned},
 	{"a codec on the goroutine of the caller", "executor/internal/look/job.go", "		go q.decode(", "		q.decode(", looks},
 	{"all bytes of a job", "executor/internal/look/job.go", "if p.Clipped = r.used && p.Bytes > r.Left; p.Clipped {", "if p.Clipped {", looks},
-	{"an error for a stranger is lost", "executor/batch.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
+	{"an error for a stranger is lost", "executor/middleware.go", "if !each || len(own) > n-len(unnamed) {", "if !each {", strangers},
 	{"look before the shard has offered", "executor/internal/dispatch/dispatcher.go", "d.strict.Store(d.policy.strict || ", "d.strict.Store(", schedules},
 	{"forget those who wait for room", "executor/internal/backlog/full.go", "		w.account.add(w.weight)\n		close(w.Ready)\n", "		w.account.add(w.weight)\n", admission},
 	{"forget those behind one who goes away", "executor/internal/backlog/full.go", "	b.serve(c) // smaller ones may have waited behind it\n", "", admission},

@@ -36,7 +36,7 @@ var inPostgres = []mutation{
 	{"forget what was taken in", "journal/postgres/functions.sql", "INSERT INTO {schema}.taken (token) SELECT token FROM rows", "INSERT INTO {schema}.taken (token) SELECT token FROM rows WHERE false", server("TestPutAgain")},
 	{"a row is taken apart twice", "journal/postgres/functions.sql", " AND calls <> parts[1]", "", server("TestAnOwnerFromBeforeSplitsNothing")},
 	{"an error of the server refuses a row", "journal/postgres/intake.go", "return !server && ", "return (server || !server) && ", server("TestRowsWaitForTheServer")},
-	{"an executor ends because a middleware says so", "journal/postgres/inbox.go", "says && t.p.ended() ||", "says ||", server("TestAMiddlewareEndsNoInbox")},
+	{"an executor ends because a middleware says so", "journal/postgres/intake.go", "says && t.p.ended() ||", "says ||", server("TestAMiddlewareEndsNoInbox")},
 	{"the log has each pass that fails", "journal/postgres/inbox.go", "time.Since(told) >= tellEvery {", "time.Since(told) >= 0 {", server("TestRowsWaitForTheServer")},
 	{"give away what handlers are inside of", "journal/postgres/partition.go", "\t\tp.handlers.Wait()\n", "", server("TestAPartitionWaitsForItsHandlers")},
 	{"give the lease back beside handlers", "journal/postgres/partition.go", "&& p.lingering() == 0 {", "&& p.lingering() >= 0 {", server("TestAStopThatIsOverKeepsTheLeaseOfItsHandlers")},

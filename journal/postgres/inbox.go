@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cluster"
-	"github.com/strandjobs/strand/journal/internal/format"
 )
 
 const (
@@ -311,16 +309,6 @@ func (t *taker) takePage(p *pass, page []inRow) (err error) {
 // errSplit is why the rows behind one that was split wait.
 var errSplit = errors.New("postgres: a row of the inbox was taken apart, because one of its calls was refused")
 
-// unsettled reports whether what an error is about may come yet, or has to wait for another owner.
-func (t *taker) unsettled(err error) bool { return errors.Is(err, executor.ErrUnknown) || t.ends(err) }
-
-// ends reports whether an error is about the executor, which has ended then, or will: a middleware may say so of itself.
-func (t *taker) ends(err error) bool {
-	ends := []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState, format.ErrClosed}
-	says := slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
-	return says && t.p.ended() || t.p.ctx.Err() != nil || isTakeover(err)
-}
-
 func (t *taker) exec(sql string, args ...any) error {
 	return t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, sql, args...)
@@ -369,14 +357,6 @@ func (t *taker) tellUnknown() error {
 	defer t.mu.Unlock()
 	t.others = others
 	return nil
-}
-
-// inRow is a row of the inbox.
-type inRow struct {
-	number int64
-	queue  string
-	calls  []byte
-	token  pgtype.UUID
 }
 
 // page is what the server shows of the inbox at one moment: rows, and the number of the last that

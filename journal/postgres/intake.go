@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -17,6 +18,14 @@ import (
 
 // groupItems is how many items of several rows go into the log together.
 const groupItems = 4096
+
+// inRow is a row of the inbox.
+type inRow struct {
+	number int64
+	queue  string
+	calls  []byte
+	token  pgtype.UUID
+}
 
 // group are rows that go into the log together: of one queue, all of them staged by jobs or none, and one alone if it
 // has conditions.
@@ -149,6 +158,16 @@ func (t *taker) refusal(err error) bool {
 	_, server := errors.AsType[*serverError](err)
 	stale, _ := errors.AsType[*executor.StaleError](err)
 	return !server && !t.unsettled(err) && (stale == nil || stale.Source != inboxSource)
+}
+
+// unsettled reports whether what an error is about may come yet, or has to wait for another owner.
+func (t *taker) unsettled(err error) bool { return errors.Is(err, executor.ErrUnknown) || t.ends(err) }
+
+// ends reports whether an error is about the executor, which has ended then, or will: a middleware may say so of itself.
+func (t *taker) ends(err error) bool {
+	ends := []error{executor.ErrClosed, executor.ErrFailed, executor.ErrUnknown, executor.ErrContext, executor.ErrState, format.ErrClosed}
+	says := slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
+	return says && t.p.ended() || t.p.ctx.Err() != nil || isTakeover(err)
 }
 
 // refuse keeps a row out of the log: one of several calls is taken apart first, so that each

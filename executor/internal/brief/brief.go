@@ -4,8 +4,11 @@
 package brief
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -149,4 +152,13 @@ func Some[E any](list []E, more int, show func(E) string) string {
 		line += fmt.Sprintf(" and %d more", more)
 	}
 	return line
+}
+
+// Errors is the texts of errors, in the order of what they are for.
+func Errors[K cmp.Ordered](errs map[K]error, format string) string {
+	var texts []string
+	for _, of := range slices.Sorted(maps.Keys(errs)) {
+		texts = append(texts, fmt.Sprintf(format, of, errs[of]))
+	}
+	return strings.Join(texts, "; ")
 }

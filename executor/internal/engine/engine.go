@@ -10,6 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -23,6 +25,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
+	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/slots"
 	"github.com/strandjobs/strand/executor/internal/tally"
@@ -108,4 +111,31 @@ type Queue struct {
 type Hand struct {
 	inspect.Running
 	Goroutine goroutine.Header
+}
+
+// LeftOver returns how many payloads the journal had for a name that is not
+// registered yet, and how many dead ones; known: it has the name.
+func LeftOver(log *journal.Log, name string) (entries, dead int, known bool) {
+	number, known := log.Queues()[name]
+	if !known {
+		return 0, 0, false
+	}
+	return log.Unclaimed()[number], log.Buried(number), true
+}
+
+// Unclaimed refuses the queues that have jobs and are not registered.
+func Unclaimed(log *journal.Log) error {
+	counts := log.Unclaimed()
+	var names []string
+	for name, number := range log.Queues() {
+		if n := counts[number]; n > 0 {
+			names = append(names, fmt.Sprintf("%q (%d payloads)", name, n))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%w: the journal has jobs of queues that are not registered: %s; register them, name them in RenamedFrom of the queue that takes over, or leave Strict off",
+		setting.ErrConfig, strings.Join(names, ", "))
 }

@@ -385,21 +385,6 @@ func (h *hold) Conclude(ctx context.Context, _ shard.Verdict) error {
 	return h.c.unlockServed(ctx, keys)
 }
 
-// Status shows a key to people: it looks at no more than that. The ledger is held.
-func (k *Keys) Status(key string) inspect.KeyLockStatus {
-	s := inspect.KeyLockStatus{Key: key}
-	for h := range k.each(key) {
-		if len(s.Locks) == inspect.MaxListed {
-			s.MoreLocks = h.entry.locks.Len() - inspect.MaxListed
-			break
-		}
-		held := k.Held(h)
-		s.Locks = append(s.Locks, inspect.LockHeld{By: held.Owner, Since: held.Since, Until: held.Until})
-	}
-	s.Called, s.Waiting, s.MoreCalled, s.MoreWaiting = k.Line(key, inspect.MaxListed)
-	return s
-}
-
 // Explain implements [admit.Condition].
 func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) (waits bool) {
 	c.ledger.View(func() {

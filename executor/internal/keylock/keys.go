@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -201,6 +202,21 @@ func (k *Keys) Held(h *Lock) lock.Held {
 		held.TTL = held.Until.Sub(held.Since)
 	}
 	return held
+}
+
+// Status shows a key to people: it looks at no more than that. The ledger is held.
+func (k *Keys) Status(key string) inspect.KeyLockStatus {
+	s := inspect.KeyLockStatus{Key: key}
+	for h := range k.each(key) {
+		if len(s.Locks) == inspect.MaxListed {
+			s.MoreLocks = h.entry.locks.Len() - inspect.MaxListed
+			break
+		}
+		held := k.Held(h)
+		s.Locks = append(s.Locks, inspect.LockHeld{By: held.Owner, Since: held.Since, Until: held.Until})
+	}
+	s.Called, s.Waiting, s.MoreCalled, s.MoreWaiting = k.Line(key, inspect.MaxListed)
+	return s
 }
 
 // lockedError names the holder of a key that blocks a job. The ledger is held.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -192,13 +194,13 @@ func (d *Door) Fill(e *journal.Entry, it *Item, now int64) error {
 	e.Accepted, e.Due, e.Score, e.Floor = now, now, journal.ScoreOf(now), &d.Scores
 	e.Route = d.To.Shards.Route(e.ID)
 	if !it.Due.IsZero() {
-		SetDue(e, it.Due)
+		setDue(e, it.Due)
 	}
 	if err := SetMetadata(e, it.Metadata); err != nil {
 		return err
 	}
 	if it.Score != nil {
-		if err := SetScore(e, *it.Score); err != nil {
+		if err := setScore(e, *it.Score); err != nil {
 			return err
 		}
 	}
@@ -208,8 +210,24 @@ func (d *Door) Fill(e *journal.Entry, it *Item, now int64) error {
 	return nil
 }
 
-// SetDue keeps the time within what 64 bits of nanoseconds can say, which is until the year 2262.
-func SetDue(e *journal.Entry, t time.Time) {
+// Change writes what is another by now of an item into its entry.
+func (it *Item) Change(e *journal.Entry) error {
+	if it.Due.UnixNano() != e.Due {
+		setDue(e, it.Due)
+	}
+	if it.Score != nil && *it.Score != e.Score {
+		if err := setScore(e, *it.Score); err != nil {
+			return err
+		}
+	}
+	if !maps.Equal(it.Metadata, maps.Collect(e.Metadata.All())) {
+		return SetMetadata(e, it.Metadata)
+	}
+	return nil
+}
+
+// setDue keeps the time within what 64 bits of nanoseconds can say, which is until the year 2262.
+func setDue(e *journal.Entry, t time.Time) {
 	switch s := t.Unix(); {
 	case s >= math.MaxInt64/int64(time.Second):
 		e.Due = math.MaxInt64 - 1
@@ -220,8 +238,8 @@ func SetDue(e *journal.Entry, t time.Time) {
 	}
 }
 
-// SetScore gives an entry a score of its own.
-func SetScore(e *journal.Entry, score float64) error {
+// setScore gives an entry a score of its own.
+func setScore(e *journal.Entry, score float64) error {
 	if math.IsNaN(score) || math.IsInf(score, 0) {
 		return fmt.Errorf("%w: the score %v for id %q, it must be finite", ErrInvalidItem, score, e.ID)
 	}
@@ -256,4 +274,20 @@ func SetMetadata(e *journal.Entry, pairs map[string]string) error {
 	}
 	e.Metadata = journal.NewMetadata(pairs)
 	return nil
+}
+
+// entryBuffers are used again: the journal copies what it is given.
+var entryBuffers = sync.Pool{New: func() any { return new([]journal.Entry) }}
+
+// Borrow returns n empty entries, until they are given back.
+func Borrow(n int) *[]journal.Entry {
+	buffer := entryBuffers.Get().(*[]journal.Entry)
+	*buffer = slices.Grow((*buffer)[:0], n)[:n] // what was used was cleared
+	return buffer
+}
+
+// GiveBack takes entries back that were borrowed.
+func GiveBack(buffer *[]journal.Entry) {
+	clear(*buffer)
+	entryBuffers.Put(buffer)
 }

@@ -155,18 +155,23 @@ func (q *Queue) Open(first int, actors *actor.System, wall func() time.Time) (su
 			core.Hold(s.ID, shard.HoldSuspect)
 		}
 	}
+	return suspects, q.start(first, cores, actors, wall)
+}
+
+// start starts the shards of the queue.
+func (q *Queue) start(first int, cores []*shard.Core, actors *actor.System, wall func() time.Time) error {
 	for i, core := range cores {
 		name := fmt.Sprintf("%s/%d", q.Name, i)
 		s, err := shard.New(actors, name, core, q, &dispatch.Port{Queue: q.Share, Shard: i, Index: first + i}, wall)
 		if err != nil {
-			return nil, fmt.Errorf("executor: shard %s: %w", name, err)
+			return fmt.Errorf("executor: shard %s: %w", name, err)
 		}
 		q.Shards.All = append(q.Shards.All, s)
 	}
 	for _, s := range q.Shards.All { // not before: to record what the start has decided may take another of them
 		s.Tell(func(*shard.Core) {})
 	}
-	return suspects, nil
+	return nil
 }
 
 // absurdDelay is further ahead than any job is planned: when one is due later,
