@@ -116,7 +116,7 @@ func (w *world) setClock(by time.Duration, between bool) {
 	w.state["clocks"] = append(w.clocks(), clockSet{time.Now(), by, w.life, between})
 	for _, i := range w.ledger.items {
 		switch {
-		case !slices.ContainsFunc(w.queues, func(q *queue) bool { return q.name == i.queue && !q.absent }): // whose clock nobody looks at
+		case !between && !slices.ContainsFunc(w.queues, func(q *queue) bool { return q.name == i.queue && !q.absent }): // whose clock nobody looks at
 			i.vague = true
 		case !between && by < 0 && i.due.After(time.Now()) && time.Until(i.due) <= time.Minute:
 			i.vague = true
