@@ -278,6 +278,7 @@ func TestDeadlockThatAJobClosesWhichOnlyLocks(t *testing.T) {
 		got, err := holder.Do(t.Context(), "x", "")
 		require.NoError(t, err)
 		require.Equal(t, "done", got)
+		synctest.Wait()
 		dead := morgue(t, closer.Queue)
 		require.Len(t, dead, 1)
 		for _, name := range []string{"closer/x", "blocked/x", "holder/x"} {
