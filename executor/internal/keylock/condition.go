@@ -118,13 +118,7 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 	}
 	switch {
 	case len(h.blockedBy)+len(h.set) == 0:
-		if c.BlockedBy != nil { // it may stand in line with another payload, whose place that is
-			c.unwatch(cl.By)
-			c.ledger.Do(nil, func() {
-				h.aside = c.waiting[cl.By] != nil
-				c.Leave(cl.By, false)
-			})
-		}
+		h.aside = c.BlockedBy != nil && c.stands(cl.By)
 		return h, nil
 	case c.Service != nil:
 		return h, c.enterService(ctx, cl, h)
@@ -146,6 +140,16 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 		err = c.Refuse(c.Blocked, err)
 	}
 	return h, err
+}
+
+// stands reports whether a job stands in line with another payload, whose place that stays. It steps aside.
+func (c *Condition) stands(by admit.Owner) (stands bool) {
+	c.unwatch(by)
+	c.ledger.Do(nil, func() {
+		stands = c.waiting[by] != nil
+		c.Leave(by, false)
+	})
+	return stands
 }
 
 // enterService is Enter with the queue's own service.
