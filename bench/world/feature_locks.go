@@ -81,7 +81,7 @@ var locking = &feature{
 	peek: func(w *world) { w.peekLocks() },
 	lift: func(w *world) {
 		w.mu.Lock()
-		for _, key := range []string{"x", "y", "none"} {
+		for _, key := range []string{"x", "y", "none", spoiled, exploding} {
 			w.unlocked(key)
 		}
 		w.mu.Unlock()
