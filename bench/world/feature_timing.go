@@ -75,7 +75,7 @@ func (w *world) delayed(q *queue, id string, ahead time.Duration) {
 		}
 	}
 	most := time.Until(first) + q.conf.dur("maxwait") + w.conf.dur("slack") + time.Second
-	if alone && !q.gathers() && !q.conf.has("payloads") && ahead > most {
+	if alone && !q.gathers() && !q.conf.has("payloads") && !q.conf.has("when") && ahead > most {
 		w.fail("too long: %s/%s is due in %v, and waits for %v at most", q.name, id, ahead, most)
 	}
 }
