@@ -94,7 +94,7 @@ func (c *hands) stepClock(before, step int64) {
 			}
 		case parted || due != l.due:
 			c.enqueue(l, due)
-			if noted && (step < 0 || max(due, c.limitOf(l)) > before+step) { // else it is due after a restart, too
+			if noted {
 				c.writeStateSoon(l)
 			}
 		}

@@ -477,54 +477,6 @@ func TestClockIsSetForwardAndTheTimerGoesAlong(t *testing.T) {
 	})
 }
 
-// What is due when the clock is set forward is so after a restart, too: no state has to say so, and its lane
-// stays as small as it was. What is due later has one.
-func TestClockIsSetForwardWithABacklog(t *testing.T) {
-	for name, cfg := range map[string]Config{"": {}, "debounce": {Debounce: Debounce{Quiet: time.Second, MaxWait: time.Minute}}} {
-		t.Run(name, func(t *testing.T) {
-			cfg.MaxRetries, cfg.Merge = 5, MergeKeepAll
-			g := newRig(t, cfg, 1)
-			t.Cleanup(func() { g.close() })
-			now := int64(20 * year)
-			g.put(journal.Entry{ID: []byte("retry"), Due: now})
-			now += int64(time.Hour)
-			g.run(now, Outcome{Verdict: VerdictFailed, Delay: time.Hour})
-			for i := range 50 {
-				g.put(journal.Entry{ID: fmt.Append(nil, i), Due: now, Accepted: now})
-			}
-			now += int64(2 * time.Minute)
-			g.put(journal.Entry{ID: []byte("due"), Due: now - int64(30*time.Second)})
-			g.cores[0].Tick(now)
-			g.put(journal.Entry{ID: []byte("gathers"), Due: now, Accepted: now})
-			var states []string
-			g.record = func(c *journal.Change) {
-				for i := range c.States {
-					states = append(states, string(c.States[i].Entry.ID))
-				}
-			}
-			retry := g.cores[0].Status("retry").Due
-			g.step(&now, int64(10*time.Minute))
-			want := []string{"retry"}
-			if name != "" {
-				want = append(want, "gathers", "due") // of which the latter may be put off yet
-			}
-			require.ElementsMatch(t, want, states)
-			for id, l := range g.cores[0].lanes.named() {
-				require.True(t, name != "" || id == "retry" || l.rest == nil, id)
-			}
-			g.crash(1)
-			require.Equal(t, retry+int64(10*time.Minute), g.cores[0].Status("retry").Due)
-			for i := range 50 {
-				require.LessOrEqual(t, g.cores[0].Status(fmt.Sprint(i)).Due, now)
-			}
-			g.put(journal.Entry{ID: []byte("due"), Due: now})
-			if name != "" {
-				require.Equal(t, now+int64(time.Second), g.cores[0].Status("due").Due)
-			}
-		})
-	}
-}
-
 // On a disk that is short of room what a step of the clock moves is written down when there is some.
 func TestClockIsSetBackOnADiskThatIsShortOfRoom(t *testing.T) {
 	short := true

@@ -77,7 +77,9 @@ func playDo(w *world, l line) {
 
 // did notes what a call was told.
 func (w *world) did(q *queue, i *item, life, result int, err error) {
-	i.said = w.epoch
+	if life == w.life && !errors.Is(err, executor.ErrUnknown) { // else it may be accepted after later calls
+		i.said = w.epoch
+	}
 	pending, buried := (*executor.PendingError)(nil), (*executor.BuriedError)(nil)
 	switch {
 	case errors.As(err, &pending):

@@ -24,7 +24,7 @@ var pausing = &feature{
 			scopes = append(scopes, "prefix "+r.queue.name+"/"+r.id[:n+1])
 		}
 		for _, scope := range scopes {
-			if p := w.pauses()[scope]; p != nil && p.sure && p.paused && !p.some && (p.epoch < w.epoch || p.life == w.life && time.Now().After(p.at) && r.queue.conf.str("shape") != "batch") { // which may be a half
+			if p := w.pauses()[scope]; p != nil && p.sure && p.paused && !p.some && (p.epoch < w.epoch || p.life == w.life && time.Now().After(p.at) && r.queue.conf.str("shape") != "batch") && !r.queue.twice() { // which may be a half, or the second call of a run
 				w.fail("paused and run: %s/%s although %s is paused since step %d", r.queue.name, r.id, scope, p.epoch)
 			}
 		}
