@@ -90,6 +90,7 @@ func TestCatchUp(t *testing.T) {
 					time.Sleep(catchUpPause)
 					require.NoError(t, h.shards[0].Do(t.Context(), func(*Core) {}))
 				}
+				synctest.Wait() // what a message has written down is recorded after its call
 				require.NoError(t, h.log.Flush(t.Context()))
 				if messages == 0 {
 					h.close()
