@@ -67,12 +67,7 @@ func TestLockTTLsAreByTheClockOfTheJournal(t *testing.T) {
 		x, q = opened(-2 * time.Hour)
 		require.Equal(t, []string{"key 1"}, locked(x))
 		require.True(t, until.Equal(lockedKeys(x)[0].Locks[0].Until))
-		time.Sleep(40*time.Minute - 1)
-		synctest.Wait()
-		require.Equal(t, []string{"key 1"}, locked(x))
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		require.Empty(t, locked(x))
+		requireLockedFor(t, x, 40*time.Minute)
 		enqueue(t, q, "2", "key", executor.In(1000*time.Hour))
 		stop(t, x)
 

@@ -68,14 +68,19 @@ func TestLockTTLOverACrash(t *testing.T) {
 		stop(t, x)
 		x = opened()
 		require.True(t, until.Equal(lockedKeys(x)[0].Locks[0].Until))
-		time.Sleep(40*time.Minute - 1)
-		synctest.Wait()
-		require.Equal(t, []string{"key 1"}, locked(x))
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		require.Empty(t, locked(x))
+		requireLockedFor(t, x, 40*time.Minute)
 		stop(t, x)
 	})
+}
+
+// requireLockedFor says that a key is locked by job 1 for exactly so long.
+func requireLockedFor(t *testing.T, x *executor.Executor, d time.Duration) {
+	time.Sleep(d - 1)
+	synctest.Wait()
+	require.Equal(t, []string{"key 1"}, locked(x))
+	time.Sleep(time.Nanosecond)
+	synctest.Wait()
+	require.Empty(t, locked(x))
 }
 
 // A lock that was set while the clock was ahead lasts no longer after a restart than it was to; one

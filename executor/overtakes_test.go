@@ -71,31 +71,13 @@ func TestWhatComesFirstDoesNotWaitForALaterPayload(t *testing.T) {
 // While such a payload runs, its id has no turn at the key that the later one waits for: others have theirs.
 func TestWhatComesFirstKeepsNoTurnOfALaterPayload(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{})
-		locks := executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: keyFor("ship"), OnRun: keyFor("ship"), Unlock: keyFor("ship")}}
-		var ran shared[[]string]
-		q, err := executor.Handle(x, "orders", func(_ context.Context, job executor.Job[string]) error {
-			if ran.set(append(ran.get(), job.ID+" "+job.Payload)); job.Payload == "note" {
-				time.Sleep(time.Hour)
-			}
-			return nil
-		}, executor.QueueConfig[string]{Conditions: locks})
-		require.NoError(t, err)
-		require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
-		start(t, x)
-		enqueue(t, q, "a", "ship", executor.Score(10))
-		synctest.Wait()
-		enqueue(t, q, "b", "ship")
-		synctest.Wait()
-		require.Equal(t, 2, stats(t, q).Parked)
-		enqueue(t, q, "a", "note", executor.Score(1))
-		synctest.Wait()
+		x, ran := noteBeforeShips(t, time.Hour)
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "K"))
 		synctest.Wait()
-		require.Equal(t, []string{"a note", "b ship"}, ran.get())
+		require.Equal(t, []string{"a note", "b ship"}, ran())
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		require.Equal(t, []string{"a note", "b ship", "a ship"}, ran.get())
+		require.Equal(t, []string{"a note", "b ship", "a ship"}, ran())
 		stop(t, x)
 	})
 }
@@ -103,26 +85,36 @@ func TestWhatComesFirstKeepsNoTurnOfALaterPayload(t *testing.T) {
 // A payload that stands in line keeps its place there while one that needs no key runs before it.
 func TestWhatComesFirstTakesNoPlaceInALine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		x := open(t, "", executor.Config{})
-		locks := executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: keyFor("ship"), OnRun: keyFor("ship"), Unlock: keyFor("ship")}}
-		var ran shared[[]string]
-		q, err := executor.Handle(x, "orders", func(_ context.Context, job executor.Job[string]) error {
-			ran.set(append(ran.get(), job.ID+" "+job.Payload))
-			return nil
-		}, executor.QueueConfig[string]{Conditions: locks})
-		require.NoError(t, err)
-		require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
-		start(t, x)
-		enqueue(t, q, "a", "ship", executor.Score(10))
-		synctest.Wait()
-		enqueue(t, q, "b", "ship")
-		synctest.Wait()
-		enqueue(t, q, "a", "note", executor.Score(1))
-		synctest.Wait()
-		require.Equal(t, []string{"a note"}, ran.get())
+		x, ran := noteBeforeShips(t, 0)
+		require.Equal(t, []string{"a note"}, ran())
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "K"))
 		synctest.Wait()
-		require.Equal(t, []string{"a note", "a ship", "b ship"}, ran.get())
+		require.Equal(t, []string{"a note", "a ship", "b ship"}, ran())
 		stop(t, x)
 	})
+}
+
+// noteBeforeShips has a and b wait for K with a payload "ship" each, in this order, and begin a "note" of a,
+// which needs no key and takes a while.
+func noteBeforeShips(t *testing.T, takes time.Duration) (x *executor.Executor, ran func() []string) {
+	x = open(t, "", executor.Config{})
+	locks := executor.Locks[string]{BlockedBy: keyFor("ship"), OnRun: keyFor("ship"), Unlock: keyFor("ship")}
+	var all shared[[]string]
+	q, err := executor.Handle(x, "orders", func(_ context.Context, job executor.Job[string]) error {
+		if all.set(append(all.get(), job.ID+" "+job.Payload)); job.Payload == "note" {
+			time.Sleep(takes)
+		}
+		return nil
+	}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
+	require.NoError(t, err)
+	require.NoError(t, x.KeyLocks().Lock(t.Context(), "K"))
+	start(t, x)
+	enqueue(t, q, "a", "ship", executor.Score(10))
+	synctest.Wait()
+	enqueue(t, q, "b", "ship")
+	synctest.Wait()
+	require.Equal(t, 2, stats(t, q).Parked)
+	enqueue(t, q, "a", "note", executor.Score(1))
+	synctest.Wait()
+	return x, all.get
 }

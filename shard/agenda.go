@@ -11,8 +11,10 @@ import (
 // but for those that are halted or held.
 type agenda struct {
 	timing
-	lanes lanes
-	due   dueQueue
+	lanes   lanes
+	due     dueQueue
+	loading bool // until Loaded
+	paused  bool // no id may run
 
 	held     map[string]Hold // ids that may not run now, and why
 	prefixes map[string]bool // of ids that may not either
@@ -251,7 +253,7 @@ func (c *agenda) Holds(id string, why Hold) bool { return c.held[id]&why != 0 }
 
 // Paused reports whether a person has paused the id, a prefix of it, or all ids. Such an
 // id may not run.
-func (c *ledger) Paused(id string) bool { return c.paused || c.why([]byte(id))&HoldPause != 0 }
+func (c *agenda) Paused(id string) bool { return c.paused || c.why([]byte(id))&HoldPause != 0 }
 
 // hold sets the reasons for which an id is held, and reports whether they have changed.
 func (c *agenda) hold(id string, is Hold) bool {

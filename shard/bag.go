@@ -89,7 +89,8 @@ func (b *bag) newHashed(p Payload, hash uint32) *hashed {
 		b.slab = make([]hashed, min(max(b.order.len(), 2), slabSize))
 	}
 	h := &b.slab[0]
-	b.slab, h.Payload, h.hash = b.slab[1:], p, hash
+	b.slab = b.slab[1:]
+	h.Payload, h.hash = p, hash
 	return h
 }
 
@@ -232,28 +233,4 @@ func replaces(m Merge, p, old Payload) bool {
 func sameBytes(r *entryReader, p Payload, data []byte) bool {
 	var e journal.Entry
 	return r.read(p.Ref, &e) && bytes.Equal(e.Payload, data)
-}
-
-// entryReader reads what lanes stand for. An entry may have left memory, and then
-// the disk may fail. The first error sticks: from then on nothing that is read
-// means anything, and the core hands out, merges and records nothing any more.
-type entryReader struct{ err error }
-
-// read decodes an entry into e, and reports whether it could.
-func (r *entryReader) read(ref journal.Ref, e *journal.Entry) bool {
-	r.fail(ref.Read(e))
-	return r.err == nil
-}
-
-// id returns the id of an entry.
-func (r *entryReader) id(ref journal.Ref) []byte {
-	id, err := ref.ID()
-	r.fail(err)
-	return id
-}
-
-func (r *entryReader) fail(err error) {
-	if r.err == nil {
-		r.err = err
-	}
 }

@@ -454,17 +454,23 @@ func TestClockIsSetWhileARetryRuns(t *testing.T) {
 	}
 }
 
+// whenRan returns a house that notes what ran, and how long after now.
+func whenRan(t *testing.T) (h *house, ran func() []string) {
+	begin := time.Now()
+	var all []string
+	h = newHouse(t, 1, 1, Config{}, func(it *Item) Outcome {
+		all = append(all, fmt.Sprint(it.ID, " ", time.Since(begin)))
+		return Outcome{Verdict: VerdictDone}
+	})
+	return h, func() []string { return all }
+}
+
 // A shard that has noticed that the clock was set forward is on time from then on, whatever
 // its timer was set for before.
 func TestClockIsSetForwardAndTheTimerGoesAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		var ran []string
-		h := newHouse(t, 1, 1, Config{}, nil)
-		h.handler = func(it *Item) Outcome {
-			ran = append(ran, fmt.Sprint(it.ID, " ", time.Since(begin)))
-			return Outcome{Verdict: VerdictDone}
-		}
+		h, ran := whenRan(t)
 		set := settable(t, h.shards[0])
 		h.put("later", "", begin.Add(30*time.Second))
 		synctest.Wait()
@@ -472,7 +478,7 @@ func TestClockIsSetForwardAndTheTimerGoesAlong(t *testing.T) {
 		h.put("soon", "", begin.Add(time.Hour+time.Second))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Equal(t, []string{"later 0s", "soon 1s"}, ran)
+		require.Equal(t, []string{"later 0s", "soon 1s"}, ran())
 		h.close()
 	})
 }
@@ -510,18 +516,13 @@ func TestClockIsSetBackOnADiskThatIsShortOfRoom(t *testing.T) {
 func TestClockIsSetBackWhileAPayloadIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		var ran []string
-		h := newHouse(t, 1, 1, Config{}, nil)
-		h.handler = func(it *Item) Outcome {
-			ran = append(ran, fmt.Sprint(it.ID, " ", time.Since(begin)))
-			return Outcome{Verdict: VerdictDone}
-		}
+		h, ran := whenRan(t)
 		settable(t, h.shards[0])(-time.Hour)
 		h.put("under way", "", begin)
 		h.put("asked for", "", begin.Add(-30*time.Minute))
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		require.Equal(t, []string{"under way 0s", "asked for 30m0s"}, ran)
+		require.Equal(t, []string{"under way 0s", "asked for 30m0s"}, ran())
 		h.close()
 	})
 }
@@ -589,6 +590,28 @@ func TestClockIsSetBackWhileAPayloadIsUnderWayBeforeARestart(t *testing.T) {
 			g.check()
 		})
 	}
+}
+
+// Nor does it wait where a state says when its job is due, which it pulls.
+func TestClockIsSetBackWhileAPayloadIsUnderWayToAState(t *testing.T) {
+	g := newRig(t, Config{FreshDue: FreshDuePull, MaxRetries: 5}, 1)
+	t.Cleanup(func() { g.close() })
+	g.now, g.told = int64(20*year), true
+	g.cores[0].Tick(g.now)
+	at := func(data string, due int64) journal.Entry {
+		return journal.Entry{ID: []byte("a"), Payload: []byte(data), Due: due, Accepted: due}
+	}
+	g.put(at("first", g.now))
+	g.run(g.now, Outcome{Verdict: VerdictSnoozed, Delay: 24 * time.Hour})
+	was := g.now
+	g.step(&g.now, -int64(time.Hour))
+	g.put(at("under way", was))
+	require.LessOrEqual(t, g.cores[0].NextDue(), g.now)
+	g.check()
+	g.flush()
+	g.crash(1)
+	require.LessOrEqual(t, g.cores[0].NextDue(), g.now)
+	g.check()
 }
 
 // A person ends a job that has failed, or was put off, after the clock was set: its id rests for what is left of that.

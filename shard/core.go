@@ -69,7 +69,9 @@ func NewCore(queue uint32, cfg Config) *Core {
 	}
 	c := new(Core)
 	c.cfg, c.queue, c.pace = cfg, queue, 1
-	c.runs, c.graves, c.outlived = make(map[*Run]struct{}), make(map[string]grave), make(map[string]*outlived)
+	c.runs = make(map[*Run]struct{})
+	c.graves = make(map[string]grave)
+	c.outlived = make(map[string]*outlived)
 	c.owed = make(map[*lane]struct{})
 	return c
 }
@@ -105,13 +107,13 @@ func (c *Core) deliver(e *journal.Entry, ref journal.Ref, hash uint32) (into jou
 	if l != nil && l.item() != nil && l.item().revoke() {
 		c.putBack(l, l.item())
 	}
-	due := l != nil && l.item() == nil && l.due <= c.now
+	keeps := c.cfg.PutOff != nil && !c.loading && l != nil && l.item() == nil && l.due <= c.now
 	if c.supersedes() {
 		into = c.arrive(l, e, ref, hash)
 	} else {
 		into = c.join(l, e, ref, hash)
 	}
-	if due && l.due > c.now && c.cfg.PutOff != nil && !c.loading && !c.Holds(string(e.ID), HoldWait) {
+	if keeps && l.due > c.now && !c.Holds(string(e.ID), HoldWait) {
 		id := string(e.ID)
 		c.after(func() { c.cfg.PutOff(id) })
 	}
@@ -155,8 +157,8 @@ func (c *Core) Postpone(it *Item, parked bool) {
 	it.state.Store(revoked)
 }
 
-// overtakes reports whether a payload has come, while an item was in hand, that runs before those of the item, and without
-// them: it may not need what they wait for.
+// overtakes reports whether a payload has come, while an item was in hand, that runs before those of the item, and
+// without them: it may not need what they wait for.
 func (c *Core) overtakes(it *Item) bool {
 	l := it.lane
 	return c.cfg.MaxPayloads > 0 && !it.held && l.n() > 0 && l.first().before(it.Payloads[0])
@@ -300,8 +302,8 @@ type Config struct {
 	Fold     func(*Fold)
 	foldEach int // 0: the constant
 
-	// PutOff is told, by the recorder, of a job that does not wait for something else, was due, and is put off by what
-	// has come: what is kept for it, because its turn has come, is free. Nil: nothing is kept.
+	// PutOff is told, by the recorder, of a job that does not wait for something else, was due, and is put off by
+	// what has come: what is kept for it, because its turn has come, is free. Nil: nothing is kept.
 	PutOff func(id string)
 
 	BatchSize   int // ids that a handler gets in one call; 0 means 1. Under Single it is 1, too.

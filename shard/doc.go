@@ -26,9 +26,8 @@
 //     the [journal] hears of it.
 //   - The state is a fold of the log. Loading the live entries of a log in
 //     position order gives the lanes that were there before, with the same
-//     payloads, due times, retry counts and errors, but for the turns below, for what was
-//     due when the clock was set forward, and for a state that a disk which is short of room
-//     has had none for so far.
+//     payloads, due times, retry counts and errors, but for the turns below, and for a
+//     state that a disk which is short of room has had none for so far.
 //
 // # What is not promised
 //
@@ -135,8 +134,7 @@
 // A state has one due time, that of the failed payloads under Config.Block.
 // What waits behind them is due, when they are over, as the first of it is. If its caller
 // asked for no time, it is due by then: the clock may have been set back since, in an
-// earlier process. Of all else whose due time moves with the clock, a state says so, unless
-// the job is due by then with and without it.
+// earlier process. Of all else whose due time moves with the clock, a state says so.
 //
 // # What it costs
 //

@@ -85,8 +85,9 @@ func (c *ends) decide(now int64, it *Item) {
 		c.endWith(now, it, out.Verdict, judged, out.Error)
 		c.over(now, l, it, behind)
 	case VerdictFailed:
-		if c.failed(now, l, it, judged, behind); l.past() != nil && !out.Unrun { // it goes on
-			l.past().ran = now
+		c.failed(now, l, it, judged, behind)
+		if p := l.past(); p != nil && !out.Unrun { // it goes on
+			p.ran = now
 		}
 	case VerdictSnoozed:
 		c.counts.Snoozed++
@@ -154,12 +155,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	c.setRetry(l, -1)
 	switch {
 	case it.held:
-		// What waited behind them is due when the first of it is. No state
-		// could remember another time beside that of the retry.
-		var e journal.Entry
-		due := c.firstDue(now, l, &e)
-		c.open(l, due, e.Restored)
-		l.unpinned = l.n() > 1 || due != e.Due
+		c.openBehind(now, l)
 	case it.partial:
 		l.due = now
 		c.bound(l, now)
@@ -174,6 +170,15 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	if l.unpinned {
 		c.pinDue(l)
 	}
+}
+
+// openBehind has what waited behind payloads that were held be due when the first of it is. No
+// state could remember another time beside that of the retry.
+func (c *ends) openBehind(now int64, l *lane) {
+	var e journal.Entry
+	due := c.firstDue(now, l, &e)
+	c.open(l, due, e.Restored)
+	l.unpinned = l.n() > 1 || due != e.Due
 }
 
 // failed counts a failure, and decides whether there is a next time.
@@ -210,8 +215,8 @@ func (c *ends) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 // endParts ends the payloads of an item that have verdicts of their own. It returns false
 // when none of the others is left.
 func (c *ends) endParts(now int64, it *Item) bool {
-	parts, others := it.Outcome.Parts, make([]Payload, 0, len(it.Payloads))
-	run := len(it.inRun())
+	parts, run := it.Outcome.Parts, len(it.inRun())
+	others := make([]Payload, 0, len(it.Payloads))
 	if it.removals.Load() != nil {
 		it.Folded = nil // with what was taken out
 	}

@@ -62,7 +62,8 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref, hash uint32) (
 	default:
 		c.fresh(l, e.Due)
 	}
-	if len(c.held) > 0 && 0 < c.cfg.MaxPayloads && c.cfg.MaxPayloads < l.n() && l.item() == nil && l.upNext().Ref != next && c.unhold(string(e.ID), HoldWait) {
+	leavesSome := 0 < c.cfg.MaxPayloads && c.cfg.MaxPayloads < l.n()
+	if len(c.held) > 0 && leavesSome && l.item() == nil && l.upNext().Ref != next && c.unhold(string(e.ID), HoldWait) {
 		c.enqueue(l, l.due) // it may not need what the one waits for that was the next
 	}
 	return into

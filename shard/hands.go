@@ -176,9 +176,10 @@ func (c *hands) putBack(l *lane, it *Item) {
 // else of the due time if payloads came or went meanwhile: then it is written.
 func (c *hands) undo(l *lane, it *Item) {
 	gaveWay := c.supersedes() && l.n() > 0
-	changed := !gaveWay && it.state.Load() == started && (l.n() > 0 || len(it.Outcome.Parts) > 0 || it.removals.Load() != nil || it.shift != c.shift)
+	ran := it.state.Load() == started
+	changed := l.n() > 0 || len(it.Outcome.Parts) > 0 || it.removals.Load() != nil || it.shift != c.shift
 	c.putBack(l, it)
-	if changed {
+	if ran && changed && !gaveWay {
 		c.writeState(l)
 	}
 	l.unpinned = false
@@ -206,8 +207,8 @@ func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, 
 	}
 }
 
-// writeStateSoon is writeState where the disk is not short of room, and otherwise leaves that to catchUp. It reports
-// whether the state is written.
+// writeStateSoon is writeState where the disk is not short of room, and otherwise leaves that to catchUp. It
+// reports whether the state is written.
 func (c *hands) writeStateSoon(l *lane) bool {
 	if !c.short() {
 		c.writeState(l)

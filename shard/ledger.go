@@ -10,12 +10,10 @@ import (
 // counted goes with it.
 type ledger struct {
 	agenda
-	queue   uint32
-	loading bool
-	paused  bool               // no id may run
-	loose   []*lane            // lanes that Loaded has to look at again
-	owed    map[*lane]struct{} // lanes whose state the disk had no room for; see again
-	ages    ages
+	queue uint32
+	loose []*lane            // lanes that Loaded has to look at again
+	owed  map[*lane]struct{} // lanes whose state the disk had no room for; see again
+	ages  ages
 
 	change    Change
 	stateOf   []subject // whose each state in change is
@@ -155,7 +153,10 @@ func (c *ledger) takeStaged(it *Item, n int) {
 // after has the recorder call f as well; nil: nothing.
 func (c *ledger) after(f func()) {
 	if first := c.change.After; first != nil && f != nil {
-		c.change.After = func() { first(); f() }
+		c.change.After = func() {
+			first()
+			f()
+		}
 	} else if f != nil {
 		c.change.After = f
 	}

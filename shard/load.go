@@ -40,8 +40,8 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	}
 	c.endState(l)
 	p := l.remember()
-	p.state, p.err, p.crashed, p.pulled, p.resting = ref, string(e.Error), e.Crashed, false, rests(e)
-	p.history = slices.Clone(e.History)
+	p.state, p.pulled, p.resting = ref, false, rests(e)
+	p.err, p.crashed, p.history = string(e.Error), e.Crashed, slices.Clone(e.History)
 	l.unbound()
 	due, longest := e.Due, c.restUntil(c.now) // of a rest: Throttle may be less by now
 	if p.resting {

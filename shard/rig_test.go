@@ -186,12 +186,11 @@ func (g *rig) flush() { require.NoError(g.t, g.log.Flush(context.Background())) 
 
 // crash throws the cores away and opens what a crash would leave on disk. Ids that
 // have had a turn lose that, and are due when a payload of theirs was: then they get
-// it back here. So does what was due when the clock was set forward, and was due before, and what was to be
-// due at the end of a rest that is over, under MergeSupersede.
+// it back here.
 func (g *rig) crash(shards int) {
 	g.t.Helper()
 	type turn struct{ had, limit, has, back int64 }
-	turns, moved := make(map[string]turn), make(map[string]runHistory)
+	turns := make(map[string]turn)
 	now, told := g.now, int64(0)
 	for _, c := range g.cores {
 		told = max(told, c.now)
@@ -201,8 +200,6 @@ func (g *rig) crash(shards int) {
 			if at, ok := g.turns[id]; ok && at == v.due && !l.hasState() {
 				has, back := g.replayed(slices.Concat(v.out, v.held, v.waiting))
 				turns[id] = turn{at, g.limitOf(id), has, back}
-			} else if limit := g.limitOf(id); max(v.due, limit) <= g.now {
-				moved[id] = runHistory{ran: v.due, limit: limit, bounded: l.known().bounded, own: l.known().own, restEnd: l.known().restEnd}
 			}
 		}
 	}
@@ -221,18 +218,6 @@ func (g *rig) crash(shards int) {
 		require.LessOrEqual(g.t, turn.has, max(turn.had, turn.back), "%s is put off", id)
 		c.enqueue(l, turn.had)
 		c.bound(l, turn.limit)
-	}
-	for id, had := range moved {
-		c := g.core(id)
-		rested := c.supersedes() && c.cfg.Throttle > 0
-		if l := c.lanes.find([]byte(id)); had.ran > l.due && (rested || (had.ran-l.due)%int64(clockNote) == 0) {
-			if c.enqueue(l, had.ran); had.bounded {
-				c.bound(l, had.limit)
-			}
-			if had.restEnd != 0 {
-				l.dueAfter(had.own, had.restEnd)
-			}
-		}
 	}
 }
 

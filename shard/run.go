@@ -185,7 +185,8 @@ func (it *Item) begin(l *lane, limit int) {
 	it.tried = int32(it.Retry)
 	if l.rest == nil { // most are new, and have one payload
 		it.held, it.partial = false, false
-		it.Payloads, it.inline[0], l.one = it.inline[:], l.one, Payload{}
+		it.inline[0], l.one = l.one, Payload{}
+		it.Payloads = it.inline[:]
 		return
 	}
 	it.LastError, it.History = l.failures()

@@ -122,7 +122,8 @@ func (h *heap[T]) push(v T) {
 		if !s[i].before(s[parent]) {
 			break
 		}
-		s[i], s[parent], i = s[parent], s[i], parent
+		s[i], s[parent] = s[parent], s[i]
+		i = parent
 	}
 }
 
@@ -150,7 +151,8 @@ func (h heap[T]) sink(i int) {
 		if !h[child].before(h[i]) {
 			return
 		}
-		h[i], h[child], i = h[child], h[i], child
+		h[i], h[child] = h[child], h[i]
+		i = child
 	}
 }
 

@@ -391,7 +391,7 @@ func TestReceiptOfAWait(t *testing.T) {
 	require.NoError(t, c.x.Start(t.Context()))
 	_, err = c.x.Inspect().Pause(t.Context(), inspect.SelectQueue("q"))
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second/4)
 	defer cancel()
 	_, err = q.Do(ctx, "a", 1)
 	pending, ok := errors.AsType[*executor.PendingError](err)

@@ -97,17 +97,24 @@ func TestBoundsOfFlags(t *testing.T) {
 	assert.Contains(t, errs, "within 1ns")
 }
 
+// inItsPlace has s answer for the executor of a directory, until the test ends.
+func inItsPlace(t *testing.T, s *control.Server) (dir string) {
+	dir = filepath.Join(t.TempDir(), "used.strand")
+	pid, _ := startChild(t, dir)
+	l, err := control.Listen(dir)
+	require.NoError(t, err)
+	s.Hello = control.Hello{PID: pid}
+	s.Serve(l)
+	t.Cleanup(s.Close)
+	return dir
+}
+
 // While others are at it a call waits for some seconds, and then says so: it is no reason to
 // stop the process. Who acts has room beside those who look.
 func TestBusy(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "used.strand")
-	pid, _ := startChild(t, dir)
-	l, err := control.Listen(dir)
-	require.NoError(t, err)
 	in, out := make(chan struct{}, 99), make(chan struct{})
 	s := &control.Server{
-		Hello: control.Hello{PID: pid},
 		Looks: map[string]control.Handler{
 			control.VerbInspect: control.Verb(func(context.Context, control.None) (figures, error) {
 				in <- struct{}{}
@@ -124,8 +131,7 @@ func TestBusy(t *testing.T) {
 			}),
 		},
 	}
-	s.Serve(l)
-	defer s.Close()
+	dir := inItsPlace(t, s)
 	var others sync.WaitGroup
 	for range 8 {
 		others.Go(func() {
@@ -150,11 +156,7 @@ func TestBusy(t *testing.T) {
 
 // While the shards do not answer, nothing is said of how much there is: no count that nobody has made.
 func TestSilentShards(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "used.strand")
-	pid, _ := startChild(t, dir)
-	l, err := control.Listen(dir)
-	require.NoError(t, err)
-	s := &control.Server{Hello: control.Hello{PID: pid}, Looks: map[string]control.Handler{
+	s := &control.Server{Looks: map[string]control.Handler{
 		control.VerbStatus: control.Verb(func(context.Context, control.None) (control.Health, error) {
 			queues := []inspect.QueueStats{{Name: "idle", Registered: true}, {Name: "old"}, {Name: "older", Dead: 1}}
 			return control.Health{Stats: inspect.Stats{Workers: 7, Queues: queues}, Silent: "context deadline exceeded"}, nil
@@ -164,8 +166,7 @@ func TestSilentShards(t *testing.T) {
 			return control.DeadLetters{Dead: []inspect.DeadPayload{{PayloadInfo: inspect.PayloadInfo{Position: 1}, Queue: "older", ID: "a"}}}, nil
 		}),
 	}}
-	s.Serve(l)
-	defer s.Close()
+	dir := inItsPlace(t, s)
 	out := must(t, "", "status", dir)
 	assert.Regexp(t, `(?m)^workers +7: 0 busy, 0 stuck$`, out)
 	assert.Regexp(t, `(?m)^backlog +not known$`, out)
@@ -182,11 +183,7 @@ func TestSilentShards(t *testing.T) {
 
 // A list says of what it leaves out how much that is: not of jobs that have ended while it was made, nor in JSON of nothing.
 func TestWhatAListLeavesOut(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "used.strand")
-	pid, _ := startChild(t, dir)
-	l, err := control.Listen(dir)
-	require.NoError(t, err)
-	s := &control.Server{Hello: control.Hello{PID: pid}, Looks: map[string]control.Handler{
+	s := &control.Server{Looks: map[string]control.Handler{
 		control.VerbStatus: control.Verb(func(context.Context, control.None) (control.Health, error) {
 			return control.Health{Stats: inspect.Stats{Queues: []inspect.QueueStats{{Name: "q", Registered: true, Jobs: 5}}}}, nil
 		}),
@@ -203,8 +200,7 @@ func TestWhatAListLeavesOut(t *testing.T) {
 			return inspect.RunningList{Running: []inspect.Running{{Queue: "q", Worker: 4, Jobs: []inspect.RunningJob{{ID: "a"}}, More: 7}}, More: 3}, nil
 		}),
 	}}
-	s.Serve(l)
-	defer s.Close()
+	dir := inItsPlace(t, s)
 	out := must(t, "", "jobs", dir, "-limit", "0")
 	assert.NotContains(t, out, "not shown")
 	assert.Contains(t, out, "\n3 jobs\n")

@@ -165,6 +165,7 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 			return err
 		}
 	}
+	fired := mark
 	if mark, err = c.divide(ctx, s, mark); err != nil {
 		return err
 	}
@@ -176,7 +177,7 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 		return fmt.Errorf("%w: %q", ErrDuplicate, s.name)
 	}
 	s.progress = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
-	if at := time.Unix(mark, 0); found && s.table.Next(at.Add(-time.Second)).Equal(at) { // not that of Add
+	if at := time.Unix(fired, 0); found && s.table.Next(at.Add(-time.Second)).Equal(at) { // not that of Add
 		s.last = at.In(s.table.zone)
 	}
 	c.schedules[s.name] = s

@@ -203,3 +203,34 @@ func TestSplitterWithAnotherOverlap(t *testing.T) {
 		}
 	}
 }
+
+// After a gap another Overlap begins with what is due from now on: what its ids have missed is told, and
+// what has fired last stays that.
+func TestSplitterWithAnotherOverlapAfterAGap(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := rig{disk: new(journal.Memory)}
+		self := ownerOf(t, cron.OverlapQueue, "")
+		own := func(ticks []string) []string {
+			return slices.DeleteFunc(ticks, func(tick string) bool { return ownerOf(t, cron.OverlapParallel, tick) != self })
+		}
+		p := r.process(t, self, overlap(cron.OverlapQueue), missed(cron.MissedAll))
+		time.Sleep(5*time.Minute + time.Second)
+		fired, stopped := p.r.take(), time.Now()
+		p.stop(t)
+		require.Len(t, fired, 5)
+		time.Sleep(10*time.Minute - time.Second) // to a tick
+
+		back := time.Now()
+		p = r.process(t, self, overlap(cron.OverlapParallel), missed(cron.MissedAll))
+		e, gap := p.entry(t, "report"), own(ticks("report", stopped, back))
+		require.NotEmpty(t, gap)
+		require.Equal(t, fired[4], label("report", e.Last))
+		require.Equal(t, gap[len(gap)-1], label("report", e.Lost))
+		require.Contains(t, p.logged.String(), fmt.Sprintf("ticks=%d", len(gap)))
+		time.Sleep(10*time.Minute + time.Second)
+		want := own(ticks("report", back, time.Now()))
+		require.NotEmpty(t, want)
+		require.Equal(t, want, p.r.take())
+		p.stop(t)
+	})
+}

@@ -73,7 +73,7 @@ func (l *Letters) expire(ctx context.Context) {
 				set = true
 				look.Reset(l.c.Age)
 			}
-			if l.c.Count <= 0 || l.c.Log.Buried(l.c.Number) <= l.c.Count {
+			if l.surplus() == 0 {
 				continue
 			}
 		}
@@ -114,10 +114,7 @@ func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n i
 	if err := l.c.Log.Settled(ctx); err != nil {
 		return 0, 0, err
 	}
-	now, over := l.clock.look(l.c.Now()), 0
-	if l.c.Count > 0 {
-		over = l.c.Log.Buried(l.c.Number) - l.c.Count
-	}
+	now, over := l.clock.look(l.c.Now()), l.surplus()
 	oldest, older := int64(math.MaxInt64), false
 	some := l.walk()
 	for b, err := range l.c.Log.Morgue(l.c.Number, 0) {
@@ -143,12 +140,22 @@ func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n i
 			return 0, n, err
 		}
 	}
-	l.clock.forget(ripe && !older)
+	if ripe && !older { // what died before the steps has gone
+		l.clock.steps = nil
+	}
 	did, err := l.delete(ctx, some, &l.Expired)
 	if oldest != math.MaxInt64 {
 		next = max(time.Duration(oldest-now)+l.c.Age, l.c.Age/lateBy)
 	}
 	return next, n + did, err
+}
+
+// surplus is how many payloads are in the morgue beyond Count.
+func (l *Letters) surplus() int {
+	if l.c.Count <= 0 {
+		return 0
+	}
+	return max(l.c.Log.Buried(l.c.Number)-l.c.Count, 0)
 }
 
 // clock is the wall clock, with what it was set forward by since the sweeps began: nothing is older for that.
@@ -176,13 +183,6 @@ func (c *clock) look(now int64) int64 {
 	}
 	c.now, c.at = now, at
 	return now
-}
-
-// forget is called after a sweep. What died before the steps has gone, perhaps.
-func (c *clock) forget(all bool) {
-	if all {
-		c.steps = nil
-	}
 }
 
 // died returns when something has died, by the clock as it is now.

@@ -144,11 +144,8 @@ func (c *Condition) Enter(ctx context.Context, cl *admit.Claim) (admit.Hold, err
 
 // stands reports whether a job stands in line with another payload, whose place that stays. It steps aside.
 func (c *Condition) stands(by admit.Owner) (stands bool) {
-	c.unwatch(by)
-	c.ledger.Do(nil, func() {
-		stands = c.waiting[by] != nil
-		c.Leave(by, false)
-	})
+	c.ledger.View(func() { stands = c.waiting[by] != nil })
+	c.Aside(by, false)
 	return stands
 }
 

@@ -118,7 +118,8 @@ func (w *worker) goOn() {
 	replaced := w.hand.End(w.crew.Watchdog)
 	w.hand.Unlock()
 	r := w.run
-	r.Elapsed, w.run, w.exited = time.Since(w.start), nil, false
+	w.run, w.exited = nil, false
+	r.Elapsed = time.Since(w.start)
 	s := r.Shard
 	s.Finish(r)
 	if replaced {
