@@ -186,11 +186,11 @@ func (g *rig) flush() { require.NoError(g.t, g.log.Flush(context.Background())) 
 
 // crash throws the cores away and opens what a crash would leave on disk. Ids that
 // have had a turn lose that, and are due when a payload of theirs was: then they get
-// it back here.
+// it back here. So does what was due at the end of a rest that is over, under MergeSupersede: the rest is gone.
 func (g *rig) crash(shards int) {
 	g.t.Helper()
 	type turn struct{ had, limit, has, back int64 }
-	turns := make(map[string]turn)
+	turns, rested := make(map[string]turn), make(map[string]int64)
 	now, told := g.now, int64(0)
 	for _, c := range g.cores {
 		told = max(told, c.now)
@@ -200,6 +200,8 @@ func (g *rig) crash(shards int) {
 			if at, ok := g.turns[id]; ok && at == v.due && !l.hasState() {
 				has, back := g.replayed(slices.Concat(v.out, v.held, v.waiting))
 				turns[id] = turn{at, g.limitOf(id), has, back}
+			} else if c.supersedes() && c.cfg.Throttle > 0 && v.due <= g.now {
+				rested[id] = v.due
 			}
 		}
 	}
@@ -218,6 +220,12 @@ func (g *rig) crash(shards int) {
 		require.LessOrEqual(g.t, turn.has, max(turn.had, turn.back), "%s is put off", id)
 		c.enqueue(l, turn.had)
 		c.bound(l, turn.limit)
+	}
+	for id, due := range rested {
+		c := g.core(id)
+		if l := c.lanes.find([]byte(id)); due > l.due {
+			c.enqueue(l, due)
+		}
 	}
 }
 
