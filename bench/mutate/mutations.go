@@ -782,7 +782,7 @@ var inRoot = []mutation{
 
 	// What becomes of a job.
 	{"retries that outlive a success", "shard/ends.go", "	c.endState(l)\n	c.setRetry(l, -1)\n	switch {\n	case it.held:", "	c.endState(l)\n	switch {\n	case it.held:", scripts},
-	{"a due time that moved behind a run is lost", "shard/hands.go", "	if changed {\n		c.writeState(l)\n	}\n", "	_ = changed\n", scripts},
+	{"a due time that moved behind a run is lost", "shard/hands.go", "	if ran && changed && !gaveWay {\n		c.writeState(l)\n	}\n", "	_ = ran && changed && !gaveWay\n", scripts},
 	{"a throttle that ends with the payload", "shard/timing.go", "	if e.Restored || r.until <= c.now {", "	if e.Restored || r.until >= c.now {", scripts},
 	{"a snooze spends a retry", "shard/ends.go", "c.again(l, it, judged, behind, it.Retry, later(now", "c.again(l, it, judged, behind, it.Retry+1, later(now", scripts},
 	{"a fresh payload that wakes no failed job", "shard/timing.go", "		if c.cfg.Pull {\n", "		if c.cfg.Pull && due > at {\n", scripts},
