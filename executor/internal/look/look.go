@@ -102,12 +102,10 @@ func listLimit(n int) (int, error) {
 // rows is how many rows a page of what jobs hold has, or why there is none. A stop that is
 // under way is looked at.
 func (i *Inspector) rows(limit int) (int, error) {
-	select {
-	case <-i.Stopped:
+	if guard.Over(i.Stopped) {
 		return 0, i.Border(journal.ErrClosed)
-	default:
-		return listLimit(limit)
 	}
+	return listLimit(limit)
 }
 
 func (i *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
