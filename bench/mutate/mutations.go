@@ -634,7 +634,7 @@ var inRoot = []mutation{
 	{"take what nobody has said for no", "executor/internal/admin/decode.go", "f.must && !has[f.name]", "f.must && false && !has[f.name]", acting},
 	{"act in the room of those who look", "executor/internal/control/server.go", "err = s.act(ctx, w, text, s.acts, s.Acts[verb])", "err = s.act(ctx, w, text, s.looks, s.Acts[verb])", calling},
 	{"a client that reads nothing and stays", "executor/internal/serving/answer.go", "time.Now().Add(Stall)", "time.Now().Add(Whole)", serves},
-	{"small ones before a large one", "executor/internal/serving/answer.go", "r.line = append(r.line, w)", "r.line = append([]*waiter{w}, r.line...)", serves},
+	{"small ones before a large one", "executor/internal/serving/answer.go", "r.line = append(r.line, s)", "r.line = append([]*Share{s}, r.line...)", serves},
 	{"answers that nobody counts", "executor/internal/serving/answer.go", "		l.share.Resize(int64(len(body)))", "		l.share.Leave()", boardBytes},
 	{"pages beside the room for them", "executor/dashboard/handler.go", "s.looking(s.paged(name, look)), s.cfg", "s.paged(name, look), s.cfg", boardBytes},
 	{"a viewer who hangs up in the log", "executor/dashboard/handler.go", "err != nil && !gone(r, err) {", "err != nil {", boardBytes},
