@@ -193,7 +193,7 @@ func (x *Executor) newCalls() *submit.Engine {
 	calls := &submit.Engine{
 		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes,
 		Err: x.Err, Exempt: func(ctx context.Context) bool { return cmp.Or(x.front, x).owns(ctx) },
-		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting},
+		Full: noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting,
 	}
 	if x.cfg.Splitter.Nodes > 0 { // or each payload would ask
 		calls.Refuse = x.cfg.Splitter.refuse

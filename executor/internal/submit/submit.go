@@ -56,11 +56,8 @@ type Engine struct {
 	Refuse     func(id string) error          // an id of another process; nil: there is none
 	Err        func() error                   // why the executor has failed
 	Exempt     func(ctx context.Context) bool // the caller is a handler: it need not wait for room
-	Errors
-}
 
-// Errors makes the errors that callers know.
-type Errors struct {
+	// What makes the errors that callers know.
 	Full, TooLarge func(*backlog.Full) error
 	Stale          func(source string, offset, last int64) error
 	Waiting        func(queue, id string, next journal.Position, due int64) error
