@@ -208,10 +208,8 @@ type hold struct {
 	grant *Grant
 }
 
-// Release implements [admit.Hold].
-func (h *hold) Release() { h.l.Do(func(t *Table, now int64) { t.Release(now, h.grant) }) }
-
-// Returned implements [admit.Early].
+// Release implements [admit.Hold], and Returned [admit.Early].
+func (h *hold) Release()  { h.l.Do(func(t *Table, now int64) { t.Release(now, h.grant) }) }
 func (h *hold) Returned() { h.Release() }
 
 // Throttle pauses the keys that a job runs under, those of one limit or with nil of all,

@@ -194,10 +194,8 @@ func (h *hold) KeepAlive() {
 	}
 }
 
-// Lost implements [admit.Lease].
-func (h *hold) Lost() bool { return !h.lease.Held() }
-
-// OnLost implements [admit.Lease].
+// Lost and OnLost implement [admit.Lease].
+func (h *hold) Lost() bool                                  { return !h.lease.Held() }
 func (h *hold) OnLost(f func(reason error)) (forget func()) { return h.lease.OnEnd(f) }
 
 // Release implements [admit.Hold]. The lease may be lost.
