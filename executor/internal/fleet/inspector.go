@@ -257,14 +257,9 @@ func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (a
 		all.Running, all.More = append(all.Running, a.Running.Running...), all.More+a.Running.More
 	}
 	slices.SortStableFunc(all.Running, func(a, b inspect.Running) int { return a.Since.Compare(b.Since) })
-	all.Running, all.More = first(all.Running, query.Limit, all.More)
+	n := min(len(all.Running), cmp.Or(query.Limit, inspect.DefaultListLimit))
+	all.Running, all.More = all.Running[:n], all.More+len(all.Running)-n
 	return all, err
-}
-
-// first cuts a list to a limit that was checked, and adds what is cut off to more.
-func first[T any](all []T, limit, more int) ([]T, int) {
-	n := min(len(all), cmp.Or(limit, inspect.DefaultListLimit))
-	return all[:n], more + len(all) - n
 }
 
 func (in *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
