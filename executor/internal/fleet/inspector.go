@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
@@ -300,9 +301,7 @@ func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
 	for _, workers := range homes {
 		s.Workers += workers
 	}
-	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		s.Queues = append(s.Queues, queues[name])
-	}
+	s.Queues = each.Of(slices.Sorted(maps.Keys(queues)), func(name string) inspect.QueueStats { return queues[name] })
 	return s, nil
 }
 

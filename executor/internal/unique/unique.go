@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -233,9 +234,7 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) bool {
 	}
 	keys := p.Keys()
 	e.More = max(len(keys)-inspect.MaxListed, 0)
-	for _, key := range keys[:len(keys)-e.More] {
-		e.Unique = append(e.Unique, c.Status(key))
-	}
+	e.Unique = each.Of(keys[:len(keys)-e.More], c.Status)
 	return len(keys) > 0
 }
 
