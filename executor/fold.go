@@ -68,9 +68,3 @@ func (s *sum[T]) Add(payload []byte) (undecodable, err error) {
 
 // Encode implements [fold.Sum].
 func (s *sum[T]) Encode() ([]byte, error) { return s.queue.encode(s.value) }
-
-// Check implements [fold.Sum].
-func (s *sum[T]) Check(payload []byte) error {
-	_, err := s.queue.decodeOne(payload)
-	return err
-}

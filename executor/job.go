@@ -226,8 +226,4 @@ type asBytes struct{}
 
 func (asBytes) Encode(v []byte) ([]byte, error) { return v, nil }
 
-func (asBytes) Decode(data []byte) ([]byte, error) {
-	own := make([]byte, len(data))
-	copy(own, data)
-	return own, nil
-}
+func (asBytes) Decode(data []byte) ([]byte, error) { return append([]byte{}, data...), nil }

@@ -71,16 +71,10 @@ type Middleware struct {
 // has returned.
 var ErrMiddleware = nest.ErrMisused
 
-// aroundRun and aroundEnqueue are the functions of middlewares, outermost first.
-type (
-	aroundRun     = func(context.Context, *Run, func(context.Context) error) error
-	aroundEnqueue = func(context.Context, *EnqueueCall, func(context.Context) error) error
-)
-
-// layers are what stands around the calls of a queue; nil: nothing.
+// layers are what stands around the calls of a queue, outermost first; nil: nothing.
 type layers struct {
-	run     []aroundRun
-	enqueue []aroundEnqueue
+	run     []nest.Around[*Run]
+	enqueue []nest.Around[*EnqueueCall]
 }
 
 func layersOf(lists ...[]Middleware) (l layers) {
@@ -129,10 +123,7 @@ func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []O
 		a.call.Items[i] = Item[[]byte]{string(e.ID), bytes.Clone(e.Payload), new(e.Score), time.Unix(0, e.Due), map[string]string{}}
 		maps.Insert(a.call.Items[i].Metadata, e.Metadata.All())
 	}
-	err := nest.Call(ctx, q.layers.enqueue, func(ctx context.Context, f aroundEnqueue, next func(context.Context) error) error {
-		return f(ctx, a.call, next)
-	}, a.submit)
-	return a.conclude(err)
+	return a.conclude(nest.Call(ctx, q.layers.enqueue, a.call, a.submit))
 }
 
 // submit enqueues entries that have been filled in, inside all middlewares.
@@ -276,11 +267,6 @@ func byID(n int, id func(int) string, err error) []error {
 	return errs
 }
 
-// call calls the handler with what stands around it.
-func (r *Run) call(ctx context.Context, around []aroundRun, handler func(context.Context) error) error {
-	return nest.Call(ctx, around, func(ctx context.Context, f aroundRun, next func(context.Context) error) error { return f(ctx, r, next) }, handler)
-}
-
 // around calls a handler of [Handle] with what stands around it.
 func (t *Queue[T]) around(ctx context.Context, job Job[T], handler func(context.Context, Job[T]) error) error {
 	one := &struct { // in one allocation
@@ -293,7 +279,7 @@ func (t *Queue[T]) around(ctx context.Context, job Job[T], handler func(context.
 	one.job[0] = Merged[any]{Queue: job.Queue, ID: job.ID, Payloads: one.payload[:], Attempt: job.Attempt, LastTry: job.LastTry,
 		LastError: job.LastError, Due: job.Due, Failures: job.Failures, Crashes: job.Crashes, claim: job.claim, log: job.log}
 	one.Queue, one.Jobs = job.Queue, one.job[:]
-	return one.call(ctx, t.q.layers.run, func(ctx context.Context) error {
+	return nest.Call(ctx, t.q.layers.run, &one.Run, func(ctx context.Context) error {
 		one.calls++
 		if one.calls == 1 {
 			return handler(ctx, job)
@@ -331,5 +317,5 @@ func (t *Queue[T]) aroundAll(ctx context.Context, jobs []Merged[T], batch bool, 
 		}
 		r.Jobs[i] = Merged[any]{j.Queue, j.ID, all, j.Attempt, j.LastTry, j.LastError, j.Due, j.Failures, j.Crashes, j.claim, j.log, origin{}}
 	}
-	return r.call(ctx, t.q.layers.run, handler)
+	return nest.Call(ctx, t.q.layers.run, r, handler)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
@@ -193,7 +194,7 @@ func (x *Executor) newCalls() *submit.Engine {
 	calls := &submit.Engine{
 		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes,
 		Err: x.Err, Exempt: func(ctx context.Context) bool { return cmp.Or(x.front, x).owns(ctx) },
-		Errors: submit.Errors{Full: noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting},
+		Full: noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting,
 	}
 	if x.cfg.Splitter.Nodes > 0 { // or each payload would ask
 		calls.Refuse = x.cfg.Splitter.refuse
@@ -208,11 +209,8 @@ func (x *Executor) open() {
 	e.Pauses, e.Quarantine, e.Graph, e.MayChange, e.Border = &x.pauses, &x.quarantine, &x.graph, x.mayChange, border
 	e.Failed, e.Stopped, e.Closing, e.Failure, e.Closed = x.failed, x.stopped, x.starting.Done(), x.failure, ErrClosed
 	e.Now = func() int64 { return x.clock().UnixNano() }
-	e.Registered = func() (all []*engine.Queue) {
-		for _, q := range x.queues.all() {
-			all = append(all, q.To)
-		}
-		return all
+	e.Registered = func() []*engine.Queue {
+		return each.Of(x.queues.all(), func(q *queue) *engine.Queue { return q.To })
 	}
 	e.Lookup = func(name string) (*engine.Queue, error) {
 		q, err := x.queues.lookup(name)

@@ -81,9 +81,7 @@ func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 // metadata, and the one that stays keeps its own. The map has at most 16 pairs, with keys that are
 // not empty, and 1 KiB of keys and values together, or the call returns [ErrInvalidItem]. Without
 // metadata a payload takes no room for it. A [Queue.FollowUp] inherits those of its job.
-func Metadata(pairs map[string]string) Option {
-	return Option{kind: optionMetadata, metadata: pairs}
-}
+func Metadata(pairs map[string]string) Option { return Option{kind: optionMetadata, metadata: pairs} }
 
 // collect takes the conditions out of the options of one call, which enqueues entries. Nil:
 // there are none.

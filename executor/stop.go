@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/tally"
 )
 
@@ -129,10 +130,7 @@ func (s *shutdown) closeAll() (unlock func() error, err error) {
 	x, unlocked := s.x, s.stuck == nil
 	// Nothing keeps a shard from handling what is in its mailbox: this ends.
 	background := context.Background()
-	var errs []error
-	for _, to := range *x.queues.routes.Load() {
-		errs = append(errs, to.Stop(background))
-	}
+	errs := each.Of(*x.queues.routes.Load(), func(to route) error { return to.Stop(background) })
 	// Not before: a shard may assign a run until it has stopped.
 	x.crew.Close()
 	if unlocked {

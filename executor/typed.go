@@ -307,11 +307,7 @@ func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
 // letters yields the dead letters of the journal, from a position on.
 func (q *queue) letters(from journal.Position, yield func(inspect.DeadPayload, error) bool) {
 	for b, err := range q.x.log.Morgue(q.Number, from) {
-		if err != nil {
-			yield(inspect.DeadPayload{}, border(err))
-			return
-		}
-		if !yield(admin.DeadOf(q.Name, &b), nil) {
+		if !yield(admin.DeadOf(q.Name, &b), border(err)) {
 			return
 		}
 	}

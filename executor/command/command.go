@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -107,9 +108,7 @@ func (p Program) Run(ctx context.Context, args []string, in io.Reader, out, errs
 		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // we do it, once
 		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
 	}
-	for _, v := range p.verbs() {
-		root.Commands = append(root.Commands, v.command(p, o, in))
-	}
+	root.Commands = each.Of(p.verbs(), func(v verb) *cli.Command { return v.command(p, o, in) })
 	err := misnamed(args)
 	if err == nil {
 		err = root.Run(ctx, args)
@@ -178,7 +177,7 @@ func (v verb) command(p Program, o *output, in io.Reader) *cli.Command {
 }
 
 // flagsOf returns flags by their names here: a few mean something else in one of the commands.
-func flagsOf(names string) (some []cli.Flag) {
+func flagsOf(names string) []cli.Flag {
 	all := map[string]cli.Flag{
 		"json": &cli.BoolFlag{Name: "json", Usage: "print JSON, one object a line"},
 		"timeout": &cli.DurationFlag{Name: "timeout", Value: answerTime, Validator: aboveZero,
@@ -205,10 +204,7 @@ func flagsOf(names string) (some []cli.Flag) {
 		"after":        &cli.StringFlag{Name: "after", Usage: "go on behind the event with this `TOKEN`"},
 		"events":       &cli.IntFlag{Name: "limit", Usage: "end after `N` events, 0 is never", Validator: notBelowZero},
 	}
-	for name := range strings.FieldsSeq(names) {
-		some = append(some, all[name])
-	}
-	return some
+	return each.Of(strings.Fields(names), func(name string) cli.Flag { return all[name] })
 }
 
 var commands = []verb{

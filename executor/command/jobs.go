@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/each"
 )
 
 // defaultLimit is how many lines a list has without -limit.
@@ -129,10 +130,8 @@ func (l *taskList) add(t *control.Job) {
 	what := strconv.Itoa(t.Payloads)
 	if l.payloads { // the first few are named
 		const most = 4
-		var shown []string
-		for _, p := range t.Waiting[:min(len(t.Waiting), most)] {
-			shown = append(shown, fmt.Sprint(p.Position))
-		}
+		first := t.Waiting[:min(len(t.Waiting), most)]
+		shown := each.Of(first, func(p inspect.PayloadInfo) string { return fmt.Sprint(p.Position) })
 		if more := len(t.Waiting) - most; more > 0 {
 			l.cut, shown = true, append(shown, fmt.Sprintf("+%d", more))
 		}

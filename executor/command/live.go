@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -244,9 +245,7 @@ var errEnough = errors.New("enough")
 
 func eventsLive(ctx context.Context, c *call) error {
 	query := events.Filter{Queues: c.StringSlice("queue"), After: c.String("after")}
-	for _, name := range c.StringSlice("kind") {
-		query.Kinds = append(query.Kinds, events.Kind(name))
-	}
+	query.Kinds = each.Of(c.StringSlice("kind"), func(name string) events.Kind { return events.Kind(name) })
 	n := c.Int("limit")
 	err := control.Follow(ctx, c.client, control.VerbEvents, query, func(e control.Event) error {
 		text := fmt.Sprintf("%s  %-11s  %s %s", timeText(e.Time.UnixNano()), e.Kind, show([]byte(e.Queue)), show([]byte(e.ID)))

@@ -14,6 +14,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/control"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
@@ -119,10 +120,7 @@ func morgueLive(ctx context.Context, c *call) error {
 	for _, q := range queues {
 		act.Queue = q.Name
 		for page := range slices.Chunk(found[q.Name], atOnce) {
-			act.Positions = nil
-			for _, p := range page {
-				act.Positions = append(act.Positions, uint64(p))
-			}
+			act.Positions = each.Of(page, func(p journal.Position) uint64 { return uint64(p) })
 			if err := w.do(ctx, act); err != nil {
 				return err
 			}
@@ -160,10 +158,7 @@ func known(names []string, queue string) error {
 	if queue == "" || slices.Contains(names, queue) {
 		return nil
 	}
-	var all []string
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		all = append(all, show([]byte(name)))
-	}
+	all := each.Of(slices.Sorted(slices.Values(names)), func(name string) string { return show([]byte(name)) })
 	return usage("the journal has no queue %q; it has: %s", queue, cmp.Or(strings.Join(all, ", "), "none"))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
@@ -233,9 +234,7 @@ func (s *site) ask(w http.ResponseWriter, r *http.Request, o order) error {
 		q.Back = "job?" + string(query("queue", o.Queue, "id", o.ID))
 	}
 	q.Picks = o.form["selected"]
-	for _, p := range o.Picks[:min(len(o.Picks), shownPicks)] {
-		q.IDs = append(q.IDs, p.ID)
-	}
+	q.IDs = each.Of(o.Picks[:min(len(o.Picks), shownPicks)], func(p pick) string { return p.ID })
 	q.More = len(o.Picks) - len(q.IDs)
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.PageTimeout)
 	defer cancel()

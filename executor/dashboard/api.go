@@ -17,6 +17,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/each"
 )
 
 // apiPrefix begins the paths of the API.
@@ -155,11 +156,8 @@ func (p *params) patience() time.Duration {
 // mostPatience is in seconds. Config.PageTimeout ends an answer anyhow.
 const mostPatience = 3600
 
-func statesOf(q url.Values) (all []inspect.JobState) {
-	for _, text := range q["state"] {
-		all = append(all, inspect.JobState(text))
-	}
-	return all
+func statesOf(q url.Values) []inspect.JobState {
+	return each.Of(q["state"], func(text string) inspect.JobState { return inspect.JobState(text) })
 }
 
 // id is one that there can be.

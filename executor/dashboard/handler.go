@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -265,10 +266,8 @@ func problemOf(err error) problem {
 		{http.StatusServiceUnavailable, []error{executor.ErrClosed, executor.ErrFailed, executor.ErrFull, cron.ErrClosed,
 			serving.ErrBusy}},
 	} {
-		for _, e := range known.errs {
-			if errors.Is(err, e) {
-				status = known.status
-			}
+		if slices.ContainsFunc(known.errs, func(e error) bool { return errors.Is(err, e) }) {
+			status = known.status
 		}
 	}
 	text := err.Error()
@@ -328,15 +327,6 @@ func (s *site) refuse(w http.ResponseWriter, r *http.Request, err error, affecte
 // ofAPI reports whether a program asks.
 func (s *site) ofAPI(r *http.Request) bool { return strings.HasPrefix(s.path(r), apiPrefix) }
 
-// wireProblem is RFC 9457's.
-type wireProblem struct {
-	Type     string
-	Title    string
-	Status   int
-	Detail   string
-	Affected int `wire:",omit"` // by an action, before it went wrong
-}
-
 // plainly is refuse without a page, of which something may be what is wrong.
 func (s *site) plainly(w http.ResponseWriter, r *http.Request, p problem, affected int) {
 	again(w.Header(), p.status)
@@ -344,7 +334,12 @@ func (s *site) plainly(w http.ResponseWriter, r *http.Request, p problem, affect
 		http.Error(w, p.text, p.status)
 		return
 	}
-	answer := wireProblem{"about:blank", http.StatusText(p.status), p.status, p.plain(), affected}
+	answer := struct { // that of RFC 9457
+		Type, Title string
+		Status      int
+		Detail      string
+		Affected    int `wire:",omit"` // by an action, before it went wrong
+	}{"about:blank", http.StatusText(p.status), p.status, p.plain(), affected}
 	if err := sendJSON(w, r, p.status, "application/problem+json", answer); err != nil {
 		panic(err) // there is JSON for it
 	}

@@ -178,11 +178,6 @@ func figuresOf(of any, names ...string) (row []figure) {
 	return row
 }
 
-// columnsOf are those of the table of queues, what is to be seen to first: a phone shows the first ones.
-func columnsOf(of any) []figure {
-	return figuresOf(of, "Lag", "Age", "Enqueued", "Dead", "Retries", "Halted", "Running", "Parked", "Fresh", "Failed", "Processed")
-}
-
 // Zero reports whether there is none.
 func (f figure) Zero() bool { return f.Text == "0" || f.Text == "–" }
 

@@ -22,7 +22,10 @@ import (
 var shown = template.FuncMap{
 	"query": query, "escape": url.QueryEscape, "pick": list{}.Pick, "plain": plain, "clip": clip, "number": number, "plural": plural,
 	"ago": ago, "span": brief.Span, "lag": lag, "dict": dictOf, "few": few, "join": join,
-	"place": place, "shape": shapeOf, "figures": figuresOf, "columns": columnsOf,
+	"place": place, "shape": shapeOf, "figures": figuresOf,
+	"columns": func(of any) []figure { // of the table of queues, what is to be seen to first: a phone shows the first ones
+		return figuresOf(of, "Lag", "Age", "Enqueued", "Dead", "Retries", "Halted", "Running", "Parked", "Fresh", "Failed", "Processed")
+	},
 	"asset":   func(name string) string { return "assets/" + name + "?v=" + assets()[name].version },
 	"heading": func(s string) string { return plain(visible(s, s)) },
 	"text":    func(b []byte) string { return string(b) },

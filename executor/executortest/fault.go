@@ -140,10 +140,8 @@ func (x *Executor) beforeCommit() {
 	if d <= 0 {
 		return
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-hurry:
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/each"
 )
 
 // RequireEnqueued requires that an id of a queue was enqueued with exactly these
@@ -245,10 +246,9 @@ func (e Enqueued) String() string {
 
 // String is one line.
 func (r Ran) String() string {
-	var payloads []string
-	for _, p := range r.Payloads[:min(len(r.Payloads), shownAtMost)] {
-		payloads = append(payloads, brief.Cut(fmt.Sprintf("%+v", p.Value), mostText))
-	}
+	payloads := each.Of(r.Payloads[:min(len(r.Payloads), shownAtMost)], func(p Payload) string {
+		return brief.Cut(fmt.Sprintf("%+v", p.Value), mostText)
+	})
 	if more := len(r.Payloads) - len(payloads); more > 0 {
 		payloads = append(payloads, fmt.Sprintf("and %d more", more))
 	}
@@ -280,10 +280,7 @@ func lines[T any](all []T, line func(T) string) string {
 		shown = append(shown, fmt.Sprintf("(%d before)", more))
 		all = all[more:]
 	}
-	for _, v := range all {
-		shown = append(shown, line(v))
-	}
-	return indent(shown...)
+	return indent(append(shown, each.Of(all, line)...)...)
 }
 
 func values[T any](all []T) string {

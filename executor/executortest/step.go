@@ -169,12 +169,10 @@ func (r *record) pause(since time.Time, most time.Duration) {
 
 // pauseUntil waits until something happens, or until a time; false.
 func (r *record) pauseUntil(deadline time.Time) bool {
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
 	select {
 	case <-r.changed:
 		return true
-	case <-timer.C:
+	case <-time.After(time.Until(deadline)):
 		return false
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // Encode returns v as JSON. It fails only for what no field of an answer is, a channel for
 // example.
-func Encode(v any) ([]byte, error) { return encode(nil, reflect.ValueOf(v)) }
+func Encode(v any) ([]byte, error) { return encode(nil, reflect.ValueOf(v), field{}) }
 
 // Line returns v as one line of JSON that says of what type it is first: v is a struct.
 func Line(kind string, v any) ([]byte, error) {
@@ -31,8 +31,11 @@ func Line(kind string, v any) ([]byte, error) {
 	return append(append(line, rest[1:]...), '\n'), nil
 }
 
-func encode(b []byte, v reflect.Value) ([]byte, error) {
+// encode encodes a value, which may be of a field, or in a list of it.
+func encode(b []byte, v reflect.Value, f field) ([]byte, error) {
 	switch t := v.Type(); {
+	case f.each != "" && v.Kind() == reflect.String:
+		return appendObject(b, v.String(), f), nil
 	case t == timeType:
 		return v.Interface().(time.Time).UTC().AppendFormat(b, `"`+time.RFC3339Nano+`"`), nil
 	case t == durationType:
@@ -52,9 +55,9 @@ func encode(b []byte, v reflect.Value) ([]byte, error) {
 	case reflect.String:
 		return appendText(b, v.String()), nil
 	case reflect.Pointer, reflect.Interface:
-		return encode(b, v.Elem())
+		return encode(b, v.Elem(), f)
 	case reflect.Slice:
-		return encodeList(b, v, field{})
+		return encodeList(b, v, f)
 	case reflect.Map:
 		return encodeMap(b, v)
 	case reflect.Struct:
@@ -75,15 +78,7 @@ func encodeStruct(b []byte, v reflect.Value) (_ []byte, err error) {
 			b = append(b, ',')
 		}
 		b = append(append(append(b, '"'), f.name...), '"', ':')
-		switch {
-		case f.each != "" && value.Kind() == reflect.String:
-			b = appendObject(b, value.String(), f)
-		case value.Kind() == reflect.Slice:
-			b, err = encodeList(b, value, f)
-		default:
-			b, err = encode(b, value)
-		}
-		if err != nil {
+		if b, err = encode(b, value, f); err != nil {
 			return nil, err
 		}
 	}
@@ -113,9 +108,7 @@ func encodeList(b []byte, v reflect.Value, f field) (_ []byte, err error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if f.each != "" {
-			b = appendObject(b, v.Index(i).String(), f)
-		} else if b, err = encode(b, v.Index(i)); err != nil {
+		if b, err = encode(b, v.Index(i), f); err != nil {
 			return nil, err
 		}
 	}
@@ -138,7 +131,7 @@ func encodeMap(b []byte, v reflect.Value) (_ []byte, err error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = encode(append(appendText(b, name), ':'), byName[name]); err != nil {
+		if b, err = encode(append(appendText(b, name), ':'), byName[name], field{}); err != nil {
 			return nil, err
 		}
 	}

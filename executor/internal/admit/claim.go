@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -116,9 +117,7 @@ func (c *Claim) Job(withPayloads bool) (job lock.Job, err error) {
 		if err != nil {
 			return job, err
 		}
-		for _, p := range payloads {
-			job.Payloads = append(job.Payloads, p.Value)
-		}
+		job.Payloads = each.Of(payloads, func(p Payload) any { return p.Value })
 	}
 	return job, nil
 }

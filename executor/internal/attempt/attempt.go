@@ -219,16 +219,14 @@ func (a *Attempt) whole() context.Context {
 	return m.full
 }
 
-// Deadline implements [context.Context].
+// Done, Deadline, Err and Value implement [context.Context].
+func (a *Attempt) Done() <-chan struct{} { return a.whole().Done() }
+
 func (a *Attempt) Deadline() (time.Time, bool) {
 	m := a.seen()
 	return m.deadline, !m.deadline.IsZero()
 }
 
-// Done implements [context.Context].
-func (a *Attempt) Done() <-chan struct{} { return a.whole().Done() }
-
-// Err implements [context.Context].
 func (a *Attempt) Err() error {
 	if m := a.seen(); m.full == nil && m.ended == nil && !m.overdue() {
 		return a.of.Parent.Err()
@@ -236,7 +234,6 @@ func (a *Attempt) Err() error {
 	return a.whole().Err()
 }
 
-// Value implements [context.Context].
 func (a *Attempt) Value(key any) any {
 	switch key {
 	case Key{}:

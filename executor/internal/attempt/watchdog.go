@@ -102,32 +102,23 @@ func (d *Watchdog) look() {
 func (d *Watchdog) newlyStuck() (stuck []Stuck, silent []*Attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	busy, stuck, silent := d.lookAtAll()
+	lookAtAll := func() (busy bool) {
+		now := time.Now()
+		for _, h := range d.c.Hands() {
+			busy = h.watch(d, now, &stuck, &silent) || busy
+		}
+		return busy
+	}
+	busy := lookAtAll()
 	if !busy {
 		d.awake.Store(false)
 		// A worker that took something in hand before that saw it awake.
-		busy, _, _ = d.lookAtAll() // nothing can be stuck yet
-		busy = busy && d.awake.CompareAndSwap(false, true)
+		busy = lookAtAll() && d.awake.CompareAndSwap(false, true) // nothing can be stuck yet
 	}
 	if busy {
 		d.setTimer()
 	}
 	return stuck, silent
-}
-
-func (d *Watchdog) lookAtAll() (busy bool, all []Stuck, silent []*Attempt) {
-	now := time.Now()
-	for _, h := range d.c.Hands() {
-		watched, stuck, mute := h.watch(d, now)
-		busy = watched || busy
-		if stuck != nil {
-			all = append(all, *stuck)
-		}
-		if mute != nil {
-			silent = append(silent, mute)
-		}
-	}
-	return busy, all, silent
 }
 
 // Stuck is about a handler that is stuck.
@@ -189,9 +180,9 @@ func (h *Hand) Replace(s Stuck) *shard.Run {
 	return h.run
 }
 
-// watch looks at one worker. It says whether there is something to watch, once for each
+// watch looks at one worker. It says whether there is something to watch, and adds it once for each
 // batch that it is stuck, and once for each attempt that it gives no sign of life.
-func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silent *Attempt) {
+func (h *Hand) watch(d *Watchdog, now time.Time, stuck *[]Stuck, silent *[]*Attempt) (busy bool) {
 	h.Lock()
 	defer h.Unlock()
 	var heard time.Time
@@ -202,7 +193,7 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 		heard = last.At
 	}
 	if h.run == nil {
-		return false, nil, nil
+		return false
 	}
 	if h.seen != h.number {
 		h.seen, h.since = h.number, now
@@ -211,7 +202,8 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 		heard = h.since
 	}
 	if h.attempt != nil && now.Sub(heard) >= h.heartbeat { // its last sign of life is too long ago
-		silent, h.attempt, h.silent = h.attempt, nil, now
+		*silent = append(*silent, h.attempt)
+		h.attempt, h.silent = nil, now
 	}
 	past := time.Duration(-1) // for how long the time of the handler has been over
 	if h.timeout > 0 {
@@ -223,7 +215,7 @@ func (h *Hand) watch(d *Watchdog, now time.Time) (busy bool, stuck *Stuck, silen
 	if !h.Stuck && past >= d.c.After {
 		h.Stuck = true
 		d.stuck.Add(1)
-		stuck = &Stuck{h.Worker, now.Sub(h.since), h.Goroutine, h.number}
+		*stuck = append(*stuck, Stuck{h.Worker, now.Sub(h.since), h.Goroutine, h.number})
 	}
-	return true, stuck, silent
+	return true
 }

@@ -77,14 +77,7 @@ type Waiter struct {
 func NewWaiter() *Waiter { return &Waiter{Done: make(chan struct{})} }
 
 // Over reports whether its payload has ended.
-func (w *Waiter) Over() bool {
-	select {
-	case <-w.Done:
-		return true
-	default:
-		return false
-	}
-}
+func (w *Waiter) Over() bool { return guard.Over(w.Done) }
 
 // Book has the waiters of a queue, by payload. The zero Book is ready for use.
 type Book struct {
@@ -372,10 +365,8 @@ func (c *Call) Wait() (End, error) {
 
 // Unknown says why it is not known how a payload ended.
 func (c *Call) Unknown(err error) error {
-	select {
-	case <-guard.Done(c.Context):
+	if guard.Over(guard.Done(c.Context)) {
 		return guard.Cause(c.Context)
-	default:
 	}
 	if errors.Is(err, journal.ErrUnknown) {
 		return c.until(nil) // the commit has failed, and so the executor fails
@@ -403,10 +394,8 @@ func (c *Call) until(over <-chan struct{}) error {
 	case <-c.X.Stopped:
 		err = c.X.Closed
 	}
-	select {
-	case <-over:
+	if guard.Over(over) {
 		return nil
-	default:
-		return err
 	}
+	return err
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/strandjobs/strand/executor/internal/each"
 )
 
 // Listed is how many of a list [First] returns; longest is how many bytes of a name or an
@@ -143,11 +145,7 @@ func First[E any](list []E) []E { return list[:min(len(list), Listed)] }
 // not even in the list.
 func Some[E any](list []E, more int, show func(E) string) string {
 	shown := First(list)
-	texts := make([]string, len(shown))
-	for i, e := range shown {
-		texts[i] = show(e)
-	}
-	line := strings.Join(texts, ", ")
+	line := strings.Join(each.Of(shown, show), ", ")
 	if more += len(list) - len(shown); more > 0 {
 		line += fmt.Sprintf(" and %d more", more)
 	}
@@ -156,9 +154,6 @@ func Some[E any](list []E, more int, show func(E) string) string {
 
 // Errors is the texts of errors, in the order of what they are for.
 func Errors[K cmp.Ordered](errs map[K]error, format string) string {
-	var texts []string
-	for _, of := range slices.Sorted(maps.Keys(errs)) {
-		texts = append(texts, fmt.Sprintf(format, of, errs[of]))
-	}
+	texts := each.Of(slices.Sorted(maps.Keys(errs)), func(of K) string { return fmt.Sprintf(format, of, errs[of]) })
 	return strings.Join(texts, "; ")
 }

@@ -36,15 +36,11 @@ import (
 // MaxIDBytes is the length of the longest id.
 const MaxIDBytes = 512
 
+// Errors of package executor, which says what they mean.
 var (
-	// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
-	ErrInvalidID = errors.New("executor: invalid id")
-
-	// ErrUnknownQueue is returned for a queue that is not registered.
+	ErrInvalidID    = errors.New("executor: invalid id")
 	ErrUnknownQueue = errors.New("executor: unknown queue")
-
-	// ErrUnknown is returned for what may have been done, or not.
-	ErrUnknown = errors.New("executor: outcome unknown")
+	ErrUnknown      = errors.New("executor: outcome unknown")
 )
 
 // CheckID refuses an id that no job can have.

@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
@@ -257,14 +258,9 @@ func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (a
 		all.Running, all.More = append(all.Running, a.Running.Running...), all.More+a.Running.More
 	}
 	slices.SortStableFunc(all.Running, func(a, b inspect.Running) int { return a.Since.Compare(b.Since) })
-	all.Running, all.More = first(all.Running, query.Limit, all.More)
+	n := min(len(all.Running), cmp.Or(query.Limit, inspect.DefaultListLimit))
+	all.Running, all.More = all.Running[:n], all.More+len(all.Running)-n
 	return all, err
-}
-
-// first cuts a list to a limit that was checked, and adds what is cut off to more.
-func first[T any](all []T, limit, more int) ([]T, int) {
-	n := min(len(all), cmp.Or(limit, inspect.DefaultListLimit))
-	return all[:n], more + len(all) - n
 }
 
 func (in *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
@@ -305,9 +301,7 @@ func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
 	for _, workers := range homes {
 		s.Workers += workers
 	}
-	for _, name := range slices.Sorted(maps.Keys(queues)) {
-		s.Queues = append(s.Queues, queues[name])
-	}
+	s.Queues = each.Of(slices.Sorted(maps.Keys(queues)), func(name string) inspect.QueueStats { return queues[name] })
 	return s, nil
 }
 

@@ -76,12 +76,6 @@ func (a *Answer) explained() []*inspect.Explanation {
 	return all
 }
 
-func (a *Answer) noteZeros() {
-	for _, e := range a.explained() {
-		a.Zeros = append(a.Zeros, e.Newest != nil && *e.Newest == 0)
-	}
-}
-
 // Silent reports whether the error beside it is not that of a partition, which has not answered.
 func (a *Answer) Silent() bool { return a.silent }
 
@@ -189,7 +183,9 @@ func Do(ctx context.Context, p Part, q *Question) (a *Answer, err error) {
 	for i := range a.Details {
 		bare(&a.Details[i])
 	}
-	a.noteZeros()
+	for _, e := range a.explained() {
+		a.Zeros = append(a.Zeros, e.Newest != nil && *e.Newest == 0)
+	}
 	return a, err
 }
 

@@ -22,7 +22,7 @@ var errX, errFails = errors.New("x"), errors.New("fails")
 
 func (j *joined) Add(payload []byte) (undecodable, err error) {
 	switch string(payload) {
-	case "x":
+	case "x", "bad": // which only payloads become
 		return errX, nil
 	case "!":
 		return nil, errFails
@@ -34,13 +34,6 @@ func (j *joined) Add(payload []byte) (undecodable, err error) {
 }
 
 func (j *joined) Encode() ([]byte, error) { return []byte(j.text), nil }
-
-func (j *joined) Check(payload []byte) error {
-	if string(payload) == "bad" {
-		return errX
-	}
-	return nil
-}
 
 func TestFold(t *testing.T) {
 	errLarge := errors.New("too large")

@@ -17,8 +17,6 @@ type Sum interface {
 	// Add adds one more payload: undecodable is why it does not decode, and then it has no part.
 	Add(payload []byte) (undecodable, err error)
 	Encode() ([]byte, error)
-	// Check returns an error for an outcome that does not decode.
-	Check(payload []byte) error
 }
 
 // pass is what a pass has come to.
@@ -95,8 +93,8 @@ func (f *Folder) passOver(p *pass, data [][]byte, skip func(error) bool) error {
 		return nil
 	}
 	payload, err := f.encode(sum, folded)
-	if err == nil {
-		err = sum.Check(payload)
+	if err == nil { // what does not decode is no outcome
+		err, _ = f.c.Sum().Add(payload)
 	}
 	if err == nil {
 		p.payload = append(make([]byte, 0, len(payload)), payload...) // not nil

@@ -110,12 +110,10 @@ func (c *guarded) Err() (err error) {
 	if err := Call(func() error { err = c.Context.Err(); return nil }); err != nil {
 		return fmt.Errorf("%w: Err: %w", ErrContext, err)
 	}
-	select {
-	case <-c.done:
+	if Over(c.done) {
 		return orMute(err)
-	default:
-		return err
 	}
+	return err
 }
 
 func (c *guarded) Value(key any) (value any) {
@@ -144,6 +142,16 @@ func Done(ctx context.Context) (c <-chan struct{}) {
 		return over
 	}
 	return c
+}
+
+// Over reports whether a channel is closed that nothing is sent to.
+func Over(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
 }
 
 // Cause returns why ctx has ended, whose channel is closed.

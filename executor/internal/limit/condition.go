@@ -9,6 +9,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 )
 
 // Limits are all limits of an executor, and the jobs that wait for them, for any number
@@ -45,9 +46,7 @@ func (l *Limits) Show(n int, keys []string) (all []inspect.LimitStats) {
 	l.Do(func(_ *Table, now int64) {
 		for _, of := range l.all {
 			s := of.Stats()
-			for _, key := range keys {
-				s.Keys = append(s.Keys, of.Key(now, key))
-			}
+			s.Keys = each.Of(keys, func(key string) inspect.LimitKey { return of.Key(now, key) })
 			if len(keys) == 0 {
 				s.Keys = of.Keys(now, n)
 			}
@@ -208,10 +207,8 @@ type hold struct {
 	grant *Grant
 }
 
-// Release implements [admit.Hold].
-func (h *hold) Release() { h.l.Do(func(t *Table, now int64) { t.Release(now, h.grant) }) }
-
-// Returned implements [admit.Early].
+// Release implements [admit.Hold], and Returned [admit.Early].
+func (h *hold) Release()  { h.l.Do(func(t *Table, now int64) { t.Release(now, h.grant) }) }
 func (h *hold) Returned() { h.Release() }
 
 // Throttle pauses the keys that a job runs under, those of one limit or with nil of all,

@@ -62,19 +62,10 @@ type waiter struct {
 
 // open reports whether a job may start now that comes after others.
 func (k *key) open(now int64, after ahead) bool {
-	switch law := k.limit.law; {
-	case now < k.paused:
-		return false
-	case k.part != nil:
-		return k.part.open(now, after)
-	case law.concurrent > 0 && law.concurrent-k.running <= after.permits:
-		return false
-	case law.interval == 0:
-		return true
-	default:
-		lead := now + law.ahead - max(k.next, now)
-		return lead >= 0 && lead/law.interval >= int64(after.starts)
+	if k.part != nil { // from may be the time of a start that is over
+		return now >= k.paused && k.part.open(now, after)
 	}
+	return k.from(after) <= now
 }
 
 // from is when a job may start that comes after others, or never by itself: before that
@@ -83,17 +74,16 @@ func (k *key) from(after ahead) int64 {
 	if k.part != nil {
 		return k.part.from(after)
 	}
-	if k.limit.law.concurrent > 0 && k.limit.law.concurrent-k.running <= after.permits {
+	law, starts := k.limit.law, int64(after.starts)
+	switch {
+	case law.concurrent > 0 && law.concurrent-k.running <= after.permits:
+		return never
+	case law.interval == 0:
+		return k.paused
+	case starts > law.ahead/law.interval:
 		return never
 	}
-	at := k.paused
-	if k.limit.law.interval > 0 {
-		if int64(after.starts) > k.limit.law.ahead/k.limit.law.interval {
-			return never
-		}
-		at = max(at, k.next+int64(after.starts)*k.limit.law.interval-k.limit.law.ahead)
-	}
-	return at
+	return max(k.paused, k.next+starts*law.interval-law.ahead)
 }
 
 // lacks reports whether a permit is what there is none of.

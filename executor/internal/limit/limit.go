@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/quota"
 	"github.com/strandjobs/strand/executor/internal/sorted"
 )
@@ -79,7 +80,7 @@ func (k *key) shown(now int64) inspect.LimitKey {
 }
 
 // Keys shows up to n keys in use: those for which most jobs wait.
-func (l *Limit) Keys(now int64, n int) (all []inspect.LimitKey) {
+func (l *Limit) Keys(now int64, n int) []inspect.LimitKey {
 	var most []*key // the busiest first
 	for _, k := range l.keys {
 		if len(most) == n && busier(most[n-1], k) < 0 {
@@ -88,10 +89,7 @@ func (l *Limit) Keys(now int64, n int) (all []inspect.LimitKey) {
 		i, _ := slices.BinarySearchFunc(most, k, busier)
 		most = slices.Insert(most[:min(len(most), n-1)], i, k)
 	}
-	for _, k := range most {
-		all = append(all, k.shown(now))
-	}
-	return all
+	return each.Of(most, func(k *key) inspect.LimitKey { return k.shown(now) })
 }
 
 // busier is below zero if a is the busier one of two keys. It is never zero.

@@ -250,13 +250,11 @@ func (l *Limits) Keep(ctx context.Context, with quota.Processes) {
 		var r round
 		l.Do(r.begin)
 		if len(r.parts) == 0 {
-			timer := time.NewTimer(time.Duration(min(r.next-r.sent, askAnew)))
 			select {
 			case <-ctx.Done():
-			case <-timer.C:
+			case <-time.After(time.Duration(min(r.next-r.sent, askAnew))):
 			case <-l.asks: // an ask is due before
 			}
-			timer.Stop()
 			continue
 		}
 		answers, err := r.agree(ctx, with)

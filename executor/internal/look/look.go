@@ -28,6 +28,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -102,12 +103,10 @@ func listLimit(n int) (int, error) {
 // rows is how many rows a page of what jobs hold has, or why there is none. A stop that is
 // under way is looked at.
 func (i *Inspector) rows(limit int) (int, error) {
-	select {
-	case <-i.Stopped:
+	if guard.Over(i.Stopped) {
 		return 0, i.Border(journal.ErrClosed)
-	default:
-		return listLimit(limit)
 	}
+	return listLimit(limit)
 }
 
 func (i *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
@@ -125,10 +124,7 @@ func keyPage[S any](i *Inspector, after string, limit int, all func() []string, 
 		return nil, 0, err
 	}
 	keys, more := listing.FirstKeys(all(), after, limit)
-	for _, key := range keys {
-		page = append(page, status(key))
-	}
-	return page, more, nil
+	return each.Of(keys, status), more, nil
 }
 
 func (i *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {

@@ -19,16 +19,18 @@ var ErrMisused = errors.New("executor: middleware")
 // Next is what a middleware is given to call what is inside of it.
 type Next = func(context.Context) error
 
-// Call calls the functions of middlewares, outermost first, and in the middle inner. call hands one
-// of them its next.
-func Call[F any](ctx context.Context, around []F, call func(context.Context, F, Next) error, inner Next) error {
+// Around is a function of a middleware, which is told what it stands around.
+type Around[W any] = func(ctx context.Context, what W, next Next) error
+
+// Call calls the functions of middlewares, outermost first, and in the middle inner.
+func Call[W any](ctx context.Context, around []Around[W], what W, inner Next) error {
 	if len(around) == 0 {
 		return guard.Call(func() error { return inner(ctx) })
 	}
 	turn := make(chan struct{}, 1)        // has room for one call at a time
 	defer func() { turn <- struct{}{} }() // for good; a call that goes on, on another goroutine, is waited for
 	return guard.Call(func() error {
-		return call(ctx, around[0], func(ctx context.Context) error {
+		return around[0](ctx, what, func(ctx context.Context) error {
 			if ctx == nil {
 				return guard.ErrNilContext
 			}
@@ -38,7 +40,7 @@ func Call[F any](ctx context.Context, around []F, call func(context.Context, F, 
 				return fmt.Errorf("%w: next was called while an earlier call went on, or after the middleware had returned", ErrMisused)
 			}
 			defer func() { <-turn }()
-			return Call(ctx, around[1:], call, inner)
+			return Call(ctx, around[1:], what, inner)
 		})
 	})
 }

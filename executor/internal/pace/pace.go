@@ -50,10 +50,8 @@ func (p *Pacer) Do(ctx context.Context, busy func() bool, piece func() (time.Dur
 	defer func() { <-p.turn }()
 	works := busy()
 	if d := time.Until(p.next); works && d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(d):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -103,9 +103,7 @@ func serve(l net.Listener, cfg Config) *control.Server {
 			}),
 			control.VerbRunning: control.Verb(c.Look.Running),
 		},
-		Acts: map[string]control.Handler{
-			control.VerbAct: control.Verb(c.act),
-		},
+		Acts: map[string]control.Handler{control.VerbAct: control.Verb(c.act)},
 		Chores: map[string]control.Handler{
 			control.VerbCopy:    control.Verb(c.copy),
 			control.VerbCompact: control.Verb(c.compact),

@@ -64,7 +64,7 @@ func Send(w http.ResponseWriter, status int, body []byte) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	}
 	w.WriteHeader(status)
-	_, _ = Patient(w).Write(body) // or the client has gone
+	_, _ = (&Writer{w, time.Now().Add(Whole)}).Write(body) // or the client has gone
 }
 
 // Writer writes to a client that has [Stall] for each piece of it.
@@ -72,9 +72,6 @@ type Writer struct {
 	to    http.ResponseWriter
 	until time.Time // for all of it; zero: as long as it takes pieces
 }
-
-// Patient returns a Writer of an answer, which the client has to take within [Whole].
-func Patient(w http.ResponseWriter) *Writer { return &Writer{w, time.Now().Add(Whole)} }
 
 // Endless returns a Writer of what has no end, or is large: it ends when the client takes
 // nothing for Stall.
@@ -115,13 +112,8 @@ type Room struct {
 	most int64
 
 	mu   sync.Mutex
-	left int64     // below zero when answers became larger than their shares
-	line []*waiter // the first one came first
-}
-
-type waiter struct {
-	n  int64
-	in chan struct{} // closed when it has its share
+	left int64    // below zero when answers became larger than their shares
+	line []*Share // the first one came first
 }
 
 // NewRoom returns a room of which all is free.
@@ -131,30 +123,31 @@ func NewRoom(most int64) *Room { return &Room{most: most, left: most} }
 type Share struct {
 	room *Room
 	n    int64
+	in   chan struct{} // closed when it is taken
 }
 
 // Enter takes a share of n, or of all the room if that is less. Where it has to wait it
 // does so until ctx ends, whose cause it returns, or for InLine.
 func (r *Room) Enter(ctx context.Context, n int64) (*Share, error) {
-	w := &waiter{n: min(n, r.most), in: make(chan struct{})}
+	s := &Share{room: r, n: min(n, r.most), in: make(chan struct{})}
 	r.mu.Lock()
-	r.line = append(r.line, w)
+	r.line = append(r.line, s)
 	r.admitLocked()
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, InLine, ErrBusy)
 	defer cancel()
 	select {
-	case <-w.in:
+	case <-s.in:
 	case <-ctx.Done():
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if at := slices.Index(r.line, w); at >= 0 { // or it was let in, whatever ctx says
+		if at := slices.Index(r.line, s); at >= 0 { // or it was let in, whatever ctx says
 			r.line = slices.Delete(r.line, at, at+1)
 			r.admitLocked()
 			return nil, context.Cause(ctx)
 		}
 	}
-	return &Share{r, w.n}, nil
+	return s, nil
 }
 
 // admitLocked lets in whom there is room for. mu is held.

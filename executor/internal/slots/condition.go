@@ -217,14 +217,10 @@ func (h *hold[V]) Conclude(_ context.Context, v shard.Verdict) error {
 	return nil
 }
 
-// Lost implements [admit.Lease].
-func (h *hold[V]) Lost() bool { return !h.cleared.Load() && !h.r.Held() }
-
-// OnLost implements [admit.Lease].
+// Lost, OnLost and KeepAlive implement [admit.Lease].
+func (h *hold[V]) Lost() bool                                  { return !h.cleared.Load() && !h.r.Held() }
 func (h *hold[V]) OnLost(f func(reason error)) (forget func()) { return h.r.OnEnd(f) }
-
-// KeepAlive implements [admit.Lease].
-func (h *hold[V]) KeepAlive() { h.runs.Store(true) }
+func (h *hold[V]) KeepAlive()                                  { h.runs.Store(true) }
 
 // beat extends the reservation while its job waits for the disk, which may take longer than
 // the TTL, and while it runs. The journal hears of it only then.

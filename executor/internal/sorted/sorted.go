@@ -57,13 +57,11 @@ func (l List[T]) Swap(i, j int) {
 	l[i].at().index, l[j].at().index = i+1, j+1
 }
 
-// Push implements [heap.Interface].
 func (l *List[T]) Push(v any) {
 	*l = append(*l, v.(T))
 	v.(T).at().index = len(*l)
 }
 
-// Pop implements [heap.Interface].
 func (l *List[T]) Pop() any {
 	last := len(*l) - 1
 	v := (*l)[last]

@@ -53,49 +53,34 @@ func ParseKeyLock(s journal.Set) (k KeyLock, err error) {
 	if v[0] > keyLockVersion {
 		return k, fmt.Errorf("%w: a lock has version %d", journal.ErrTooNew, v[0])
 	}
-	r := reader{v[2:]}
+	rest := v[2:]
 	k = KeyLock{
-		Number: binary.BigEndian.Uint64([]byte(number)), OnRun: v[1]&1 != 0,
-		Position: r.uvarint(), Since: r.varint(), Until: r.varint(),
+		Number: binary.BigEndian.Uint64([]byte(number)), OnRun: v[1]&1 != 0, Position: take(&rest, binary.Uvarint),
+		Since: take(&rest, binary.Varint), Until: take(&rest, binary.Varint),
 	}
-	k.Owner.Queue = r.text()
-	k.Owner.ID = r.text()
-	if k.Key = string(r.rest); k.Key == "" {
+	k.Owner.Queue = takeText(&rest)
+	k.Owner.ID = takeText(&rest)
+	if k.Key = string(rest); k.Key == "" {
 		return k, damaged("a lock of %d bytes, which has no key", len(v))
 	}
 	return k, nil
 }
 
-// reader takes a value apart. Of one that is cut short it reads zeros.
-type reader struct{ rest []byte }
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.rest)
-	r.skip(n)
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.rest)
-	r.skip(n)
-	return v
-}
-
-func (r *reader) text() string {
-	n := r.uvarint()
-	if n > uint64(len(r.rest)) {
-		r.rest = nil
-		return ""
-	}
-	s := string(r.rest[:n])
-	r.rest = r.rest[n:]
-	return s
-}
-
-func (r *reader) skip(n int) {
+// take takes a number off a value. Of one that is cut short it takes all, and zero.
+func take[N any](rest *[]byte, number func([]byte) (N, int)) N {
+	v, n := number(*rest)
 	if n <= 0 {
-		r.rest = nil
-		return
+		n = len(*rest)
 	}
-	r.rest = r.rest[n:]
+	*rest = (*rest)[n:]
+	return v
+}
+
+// takeText takes a text that has its length before it.
+func takeText(rest *[]byte) string {
+	n := take(rest, binary.Uvarint)
+	n = min(n, uint64(len(*rest)))
+	text := string((*rest)[:n])
+	*rest = (*rest)[n:]
+	return text
 }

@@ -68,13 +68,11 @@ func (b *Book) enter(ctx context.Context, c *Conditions) error {
 	over := guard.Done(ctx)
 	for _, name := range c.gates() {
 		g := b.gates.enter(name, over, b.Failed)
-		if g == nil {
-			select {
-			case <-over:
-				return guard.Cause(ctx)
-			default:
-				return b.Failure()
-			}
+		switch {
+		case g == nil && guard.Over(over):
+			return guard.Cause(ctx)
+		case g == nil:
+			return b.Failure()
 		}
 		c.inside = append(c.inside, g)
 	}

@@ -56,11 +56,8 @@ type Engine struct {
 	Refuse     func(id string) error          // an id of another process; nil: there is none
 	Err        func() error                   // why the executor has failed
 	Exempt     func(ctx context.Context) bool // the caller is a handler: it need not wait for room
-	Errors
-}
 
-// Errors makes the errors that callers know.
-type Errors struct {
+	// What makes the errors that callers know.
 	Full, TooLarge func(*backlog.Full) error
 	Stale          func(source string, offset, last int64) error
 	Waiting        func(queue, id string, next journal.Position, due int64) error
@@ -193,10 +190,8 @@ func (o *Submission) reserve(ctx context.Context) error {
 		if limit := b.TooLarge(o.weight); limit != nil {
 			return o.to.TooLarge(limit)
 		}
-		select {
-		case <-guard.Done(ctx):
+		if guard.Over(guard.Done(ctx)) {
 			return guard.Cause(ctx)
-		default:
 		}
 		if o.to.Waits && (o.conditions == nil || !o.conditions.AtOnce) {
 			return errNoRoom
@@ -276,16 +271,12 @@ func (o *Submission) sets() func(first journal.Position) []journal.Set {
 // await waits for the outcome, but not for a shard that has failed.
 func (o *Submission) await(ctx context.Context) error {
 	over := o.Ticket.Done()
-	select {
-	case <-over: // at once, in memory
-	default:
+	if !guard.Over(over) { // in memory it is, at once
 		select {
 		case <-over:
 		case <-guard.Done(ctx):
 		case <-o.to.Failed:
-			select {
-			case <-over:
-			default:
+			if !guard.Over(over) {
 				return fmt.Errorf("%w: %w", journal.ErrUnknown, o.to.Err())
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/strandjobs/strand/executor/events"
+	"github.com/strandjobs/strand/executor/internal/guard"
 )
 
 // Reader reads events from one place of the feed on. It may be copied; a copy belongs to
@@ -122,24 +123,15 @@ func (r *Reader) Each(yield func(events.Event, error) bool) {
 		}
 		for _, e := range got {
 			e.Token = place(r.feed.life, e.Number)
-			if r.ended() || !yield(e, nil) {
+			if guard.Over(r.over) || !yield(e, nil) {
 				return
 			}
 		}
-		if len(got) == 0 && missed == nil || r.ended() {
+		if len(got) == 0 && missed == nil || guard.Over(r.over) {
 			return
 		}
 		buffer = got
 		clear(buffer) // of what a slow loop would keep
-	}
-}
-
-func (r *Reader) ended() bool {
-	select {
-	case <-r.over:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -194,10 +195,8 @@ func (h *hold) KeepAlive() {
 	}
 }
 
-// Lost implements [admit.Lease].
-func (h *hold) Lost() bool { return !h.lease.Held() }
-
-// OnLost implements [admit.Lease].
+// Lost and OnLost implement [admit.Lease].
+func (h *hold) Lost() bool                                  { return !h.lease.Held() }
 func (h *hold) OnLost(f func(reason error)) (forget func()) { return h.lease.OnEnd(f) }
 
 // Release implements [admit.Hold]. The lease may be lost.
@@ -235,9 +234,7 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) bool {
 	}
 	keys := p.Keys()
 	e.More = max(len(keys)-inspect.MaxListed, 0)
-	for _, key := range keys[:len(keys)-e.More] {
-		e.Unique = append(e.Unique, c.Status(key))
-	}
+	e.Unique = each.Of(keys[:len(keys)-e.More], c.Status)
 	return len(keys) > 0
 }
 

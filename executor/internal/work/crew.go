@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/journal"
@@ -42,12 +44,7 @@ type Crew struct {
 // Open has the engine show what the workers do. Handlers are stuck that are late by that much.
 func (c *Crew) Open(stuck time.Duration) {
 	c.Hands, c.EndRemoved = c.hands, c.endRemoved
-	hands := func() (all []*attempt.Hand) {
-		for _, w := range c.all() {
-			all = append(all, &w.hand)
-		}
-		return all
-	}
+	hands := func() []*attempt.Hand { return each.Of(c.all(), func(w *worker) *attempt.Hand { return &w.hand }) }
 	c.Watchdog = attempt.NewWatchdog(attempt.Config{After: stuck, Hands: hands, Replace: c.replace, Report: func(s attempt.Stuck) {
 		c.Logger.Error("handler is stuck", slog.Any("jobs", namesOf(s.Worker)),
 			slog.Duration("after", s.Age), slog.String("stack", goroutine.All().Of(s.Goroutine)))
@@ -102,12 +99,7 @@ func (c *Crew) Close() {
 // Wait waits until all have gone.
 func (c *Crew) Wait() { c.working.Wait() }
 
-func namesOf(w attempt.Worker) (names []string) {
-	for _, job := range w.Jobs() {
-		names = append(names, job.String())
-	}
-	return names
-}
+func namesOf(w attempt.Worker) []string { return each.Of(w.Jobs(), admit.Owner.String) }
 
 // Jobs names what the workers have in hand.
 func (c *Crew) Jobs() []string {

@@ -9,6 +9,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/shard"
 )
@@ -81,13 +82,10 @@ func (h *inHand) undo(i int, err error) {
 func (h *inHand) failed(i int) bool { return i < len(h.errs) && h.errs[i] != nil }
 
 // Jobs names what the worker has in hand. Any goroutine may call it.
-func (h *inHand) Jobs() (all []admit.Owner) {
+func (h *inHand) Jobs() []admit.Owner {
 	h.hand.Lock()
 	defer h.hand.Unlock()
-	for _, it := range h.batch {
-		all = append(all, admit.Owner{Queue: h.queue.Name, ID: it.ID})
-	}
-	return all
+	return each.Of(h.batch, func(it *shard.Item) admit.Owner { return admit.Owner{Queue: h.queue.Name, ID: it.ID} })
 }
 
 // show returns what others see. What the worker writes without the lock of its hand, it writes
@@ -154,10 +152,7 @@ func (h *inHand) paused() bool {
 	if h.pauses == h.crew.Pauses.Changes.Load() {
 		return false
 	}
-	paused, ids := false, make([]string, len(h.batch))
-	for i, it := range h.batch {
-		ids[i] = it.ID
-	}
+	paused, ids := false, each.Of(h.batch, func(it *shard.Item) string { return it.ID })
 	if err := h.run.Shard.Do(h.crew.Handlers, func(c *shard.Core) { paused = slices.ContainsFunc(ids, c.Paused) }); err != nil || !paused { // or it may be asked yet
 		return false
 	}
