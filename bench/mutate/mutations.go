@@ -312,7 +312,7 @@ var inRoot = []mutation{
 	// What is damaged is noticed.
 	{"skip the checksum", "journal/internal/format/header.go", "; got != want {\n		return Header{}, DamagedBlock(seq, \"checksum", "; got != want && false {\n		return Header{}, DamagedBlock(seq, \"checksum", flips},
 	{"accept an older value beside the log", "journal/internal/store/bolt_buckets.go", "case t.Version > 1 && got.Hash != want.Hash:", "case false:", stale},
-	{"return state unchecked", "journal/internal/format/sides.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
+	{"return state unchecked", "journal/internal/format/bucket.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
 	{"leave what is deleted in the sum", "journal/internal/store/bolt_buckets.go", "			total.Remove(k, old)\n", "", state},
 	{"salvage without a word", "journal/internal/rest/wreck.go", "	if w.txid != 0 && t.Tx != w.txid {", "	if false {", gate{"./journal", "^TestSalvageOfAnOlderCommit$"}},
 	{"keep what a check refuses", "journal/internal/rest/salvage_side.go", "		if err := check(s); err != nil {", "		if err := check(s); err != nil && false {", wrecks},

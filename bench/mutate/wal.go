@@ -36,7 +36,7 @@ var inWAL = []mutation{
 	{"wal: list keys below what waits", "journal/internal/store/logged_read.go", "	if len(beside) == 0 {\n", "	if len(beside) >= 0 {\n", walKills},
 	{"wal: a deleted key is listed until it is given over", "journal/internal/store/logged_read.go", "if _, waits := beside[string(kv.Key)]; !waits {", "if v := beside[string(kv.Key)]; v == nil {", walKills},
 	{"wal: copy without what waits", "journal/internal/store/logged_read.go", "waiting = slices.Clone(l.waiting)", "waiting = nil", walKills},
-	{"wal: salvage without the log", "journal/internal/rest/salvage_log.go", "	if r.manifest.Log == 0 {\n", "	if r.manifest.Log != 0 {\n", walKills},
+	{"wal: salvage without the log", "journal/internal/rest/salvage.go", "	if r.manifest.Log == 0 {\n", "	if r.manifest.Log != 0 {\n", walKills},
 	{"wal: a log that is moved under its owner", "journal/internal/store/logged.go", "	if l.log != nil {\n		if err := inPlace", "	if false {\n		if err := inPlace", walTouch},
 
 	// What it is for, and when it is not.
