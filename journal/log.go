@@ -19,15 +19,13 @@ import (
 // It is put together from parts with one job each, which share the lock of the head:
 //
 //	head       what is accepted: positions, the open block, results
-//	committer  what goes to the disk, and when; a full disk
+//	committer  what goes to the disk, and when; a full disk; small values beside the log
 //	queues     their names, and what each had at the start
-//	stateKeys  small values beside the log
 //	morgue     buried payloads
 //	upkeep     copies, and a smaller file
 type Log struct {
 	committer
 	queues
-	stateKeys
 	morgue
 	upkeep
 
@@ -54,7 +52,7 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 	}
 	c, h := &l.committer, &l.head
 	l.queues.h, l.queues.morgue = h, &l.morgue
-	l.stateKeys.c, l.morgue.c, l.upkeep.c, c.upkeep = c, c, c, &l.upkeep
+	l.morgue.c, l.upkeep.c, c.upkeep = c, c, &l.upkeep
 	l.morgue.restoring = make(chan *commit, 1)
 	l.disk.mu, l.disk.logger = &l.mu, l.cfg.Logger
 	most := block.Limits{Memory: l.cfg.MemoryBudget, TrimSlack: l.cfg.trimSlack, MinCarry: l.cfg.minCarry}
@@ -230,14 +228,13 @@ type Stats struct {
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var last time.Time
-	if ended := l.lastCommit.Load(); ended > 0 {
-		last = l.born.Add(time.Duration(ended))
-	}
 	s := Stats{
 		Blocks: len(l.chain.Blocks), Bytes: l.chain.Size, LiveBytes: l.chain.Live, HeldBytes: l.chain.Held, ReadBacks: l.chain.ReadBacks(),
 		Next: l.manifest.Next, Epoch: l.manifest.Epoch, Since: l.born, UUID: l.uuid, CommitAge: l.commitAge(),
-		Commits: l.commits.Load(), CommitTime: time.Duration(l.commitTime.Load()), LastCommit: last,
+		Commits: l.commits.Load(), CommitTime: time.Duration(l.commitTime.Load()),
+	}
+	if ended := l.lastCommit.Load(); ended > 0 {
+		s.LastCommit = l.born.Add(time.Duration(ended))
 	}
 	if on, shared := l.store.(store.Shared); shared {
 		s.Now = on.Now

@@ -47,7 +47,7 @@ func (m *morgue) BuriedAt(queue uint32, p Position) (Buried, error) {
 // ends the list.
 func (m *morgue) Morgue(queue uint32, from Position) iter.Seq2[Buried, error] {
 	first := format.MorgueKey(queue, from)
-	return store.Burials(m.c.each(format.BucketMorgue, first), first[:4])
+	return store.Pages(m.c.page).Burials(first, first[:4])
 }
 
 // Restore puts buried payloads back into the log, at their old positions and

@@ -11,9 +11,9 @@ var (
 
 var inWAL = []mutation{
 	// A record is what was written, where it was, when it was.
-	{"wal: a record that may be anywhere", "journal/internal/wal/sector.go", "PutUint64(at[:], uint64(place))", "PutUint64(at[:], 0*uint64(place))", walDamage},
-	{"wal: a checksum without the generation", "journal/internal/wal/sector.go", "format.Castagnoli, b[4:sectorSize])", "format.Castagnoli, append(b[4:8:8], b[16:sectorSize]...))", walDamage},
-	{"wal: a checksum without the number", "journal/internal/wal/sector.go", "format.Castagnoli, b[4:sectorSize])", "format.Castagnoli, b[8:sectorSize])", walDamage},
+	{"wal: a record that may be anywhere", "journal/internal/wal/log.go", "PutUint64(at[:], uint64(place))", "PutUint64(at[:], 0*uint64(place))", walDamage},
+	{"wal: a checksum without the generation", "journal/internal/wal/log.go", "format.Castagnoli, b[4:sectorSize])", "format.Castagnoli, append(b[4:8:8], b[16:sectorSize]...))", walDamage},
+	{"wal: a checksum without the number", "journal/internal/wal/log.go", "format.Castagnoli, b[4:sectorSize])", "format.Castagnoli, b[8:sectorSize])", walDamage},
 	{"wal: records of another generation count", "journal/internal/wal/read.go", "ours := s.sound && s.generation == r.generation", "ours := s.sound", gate{"./journal/internal/wal", "^TestMadeAgain$"}},
 	{"wal: a file that is older than the log will do", "journal/internal/wal/read.go", "s.number >= r.number && !r.older:", "s.number >= r.number && !r.older && false:", gate{"./journal", "^TestOlderFileBesideTheLog$"}},
 	{"wal: a record from its middle on", "journal/internal/wal/read.go", "s.first != r.inside:", "s.first != r.inside || !s.first:", walTorn},
@@ -36,7 +36,7 @@ var inWAL = []mutation{
 	{"wal: list keys below what waits", "journal/internal/store/logged_read.go", "	if len(beside) == 0 {\n", "	if len(beside) >= 0 {\n", walKills},
 	{"wal: a deleted key is listed until it is given over", "journal/internal/store/logged_read.go", "if _, waits := beside[string(kv.Key)]; !waits {", "if v := beside[string(kv.Key)]; v == nil {", walKills},
 	{"wal: copy without what waits", "journal/internal/store/logged_read.go", "waiting = slices.Clone(l.waiting)", "waiting = nil", walKills},
-	{"wal: salvage without the log", "journal/internal/rest/salvage_log.go", "	if r.manifest.Log == 0 {\n", "	if r.manifest.Log != 0 {\n", walKills},
+	{"wal: salvage without the log", "journal/internal/rest/salvage.go", "	if r.manifest.Log == 0 {\n", "	if r.manifest.Log != 0 {\n", walKills},
 	{"wal: a log that is moved under its owner", "journal/internal/store/logged.go", "	if l.log != nil {\n		if err := inPlace", "	if false {\n		if err := inPlace", walTouch},
 
 	// What it is for, and when it is not.

@@ -99,7 +99,7 @@ func (c *Chain) Kept(largest int) int {
 
 // gone takes a block of which nothing is live any more off memory and sizes.
 func (c *Chain) gone(b *Block) {
-	c.release(b)
+	c.Held, b.held = c.Held-b.held, 0
 	c.sized(b, 0)
 }
 

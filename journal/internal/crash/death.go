@@ -177,7 +177,7 @@ func (d *Death) note(words []uint64, began, beat uint64) {
 	d.Ran = len(d.ran)
 }
 
-// parseRunning returns what a recorder says, which may be nothing.
+// parseRunning returns what a recorder says, which may be nothing, and what is known of the cause.
 func parseRunning(dir string, v []uint64) *Death {
 	if v == nil {
 		return nil
@@ -199,15 +199,6 @@ func parseRunning(dir string, v []uint64) *Death {
 		d.note(mine, began[i], beat)
 		at[goroutines[i]] = mine
 	}
-	d.explain(dir, booted, killed, at)
-	return d
-}
-
-// A panic that was not recovered leaves no trace here, unless Go was to report it.
-const unknownDeath = "it was killed, or a job called os.Exit, or, without Crash.Reports, a goroutine panicked"
-
-// explain finds the cause.
-func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint64) {
 	now := OutOfMemoryKills()
 	report := ReadReport(dir, d.epoch)
 	switch {
@@ -218,7 +209,11 @@ func (d *Death) explain(dir string, booted, killed uint64, at map[uint64][]uint6
 	case killed != 0 && now > killed:
 		d.Cause, d.How = CauseMemory, "the system killed a process for its memory, perhaps this one"
 	}
+	return d
 }
+
+// A panic that was not recovered leaves no trace here, unless Go was to report it.
+const unknownDeath = "it was killed, or a job called os.Exit, or, without Crash.Reports, a goroutine panicked"
 
 // Boot tells this boot of the machine from others; 0 if the system does not say.
 func Boot() uint64 {

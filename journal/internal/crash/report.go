@@ -16,12 +16,10 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// ReportName is the file that Go's runtime writes its last words to, after our
-// line with the epoch.
-const ReportName = "CRASH"
-
-// maxReport bounds what is read of a report. What matters comes first.
-const maxReport = 1 << 20
+const (
+	ReportName = "CRASH" // the file that Go's runtime writes its last words to, after our line with the epoch
+	maxReport  = 1 << 20 // bounds what is read of it: what matters comes first
+)
 
 // reporting guards whose reports Go writes: there is one file for a process.
 var reporting struct {

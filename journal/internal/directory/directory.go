@@ -45,8 +45,8 @@ func (p *Dir) OpenRegular(name string, flag int) (*os.File, error) {
 	if err != nil {
 		return nil, p.named(name, err)
 	}
-	if created {
-		p.adopt(f)
+	if uid, gid, ok := p.owner(); ok && created {
+		_ = f.Chown(uid, gid) // where that is refused it stays ours
 	}
 	return f, nil
 }
@@ -143,15 +143,8 @@ func CheckWAL(lstat look, dir string) error {
 	return nil
 }
 
-// adopt gives a new file to the owner of the place when we are root: who works
-// there otherwise must be able to. Where that is refused it stays ours.
-func (p *Dir) adopt(f *os.File) {
-	if uid, gid, ok := p.owner(); ok {
-		_ = f.Chown(uid, gid)
-	}
-}
-
-// owner returns whose the place is, if that is for us to care about.
+// owner returns to whom what is made in the place is given: to its owner when we are root, because
+// who works there otherwise must be able to.
 func (p *Dir) owner() (uid, gid int, ok bool) {
 	info, err := p.Stat(".")
 	if err != nil || os.Geteuid() != 0 {
@@ -261,4 +254,44 @@ func (p *Dir) Public() (mode fs.FileMode, public bool) {
 	}
 	mode = info.Mode().Perm()
 	return mode, mode&0o002 != 0
+}
+
+// Make makes dir itself but no parent: a missing parent is more often a
+// wrong path than a wish. It reports whether dir was not there before.
+func Make(dir string) (made bool, err error) {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		made, err = newDir(filepath.Clean(dir))
+	case err == nil && !info.IsDir():
+		return false, format.NotJournal(dir, NounOf(info.Mode())+"; a journal is a directory")
+	}
+	if err != nil {
+		return false, fmt.Errorf("journal: %w", err)
+	}
+	return made, nil
+}
+
+// newDir makes a directory, unless another process does so meanwhile.
+func newDir(dir string) (made bool, err error) {
+	parent, err := Open(filepath.Dir(dir))
+	if err != nil {
+		return false, err
+	}
+	defer parent.Close()
+	names, err := parent.Syncer()
+	if err != nil {
+		return false, err
+	}
+	defer names.Close()
+	err = parent.mkdir(filepath.Base(dir))
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err == nil {
+		if err = SyncNames(names); err != nil {
+			_ = parent.Remove(filepath.Base(dir))
+		}
+	}
+	return err == nil, err
 }

@@ -222,12 +222,8 @@ func (p *Dir) isDraft(name string, lock *os.File) bool {
 	if _, note, _ := strings.Cut(string(b), "\n"); err != nil || note != draftNote(name) {
 		return false
 	}
-	self, err := p.Open(".")
-	if err != nil {
-		return false
-	}
-	names, err := self.Readdirnames(-1)
-	return errors.Join(err, self.Close()) == nil && !slices.ContainsFunc(names, func(name string) bool {
-		return name != LockName && name != FileName && name != NewName
+	files, err := fs.ReadDir(p.FS(), ".")
+	return err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+		return f.Name() != LockName && f.Name() != FileName && f.Name() != NewName
 	})
 }

@@ -14,11 +14,10 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
-// LockName is the file that an owner locks.
-const LockName = "LOCK"
-
-// lockBytes is more than a LOCK file ever has.
-const lockBytes = 4 << 10
+const (
+	LockName  = "LOCK"  // the file that an owner locks
+	lockBytes = 4 << 10 // more than it ever has
+)
 
 var (
 	errHeld    = errors.New("held")
@@ -34,12 +33,13 @@ type DirLock struct {
 }
 
 // Lock makes this process the owner of dir, now or never, and writes who that
-// is where the next one can read it. The file stays behind; only the lock on it
-// counts.
+// is where the next one can read it: behind the pid since when it is the owner, and on
+// which host. The file stays behind; only the lock on it counts.
 func Lock(dir string) (l *DirLock, err error) {
+	host, _ := os.Hostname() // where there is none it is left out
 	for range attempts {
 		since := time.Now()
-		l, err = TryLock(dir, ownerNote(since))
+		l, err = TryLock(dir, since.UTC().Format(time.RFC3339Nano)+" "+host+"\n")
 		switch {
 		case err == nil:
 			l.Since = since
@@ -115,12 +115,6 @@ func (l *DirLock) Undo() error {
 		_ = l.Place.Remove(LockName) // Windows refuses; then an empty LOCK stays
 	}
 	return l.Unlock()
-}
-
-// ownerNote follows the pid of an owner: since when it is one, and on which host.
-func ownerNote(since time.Time) string {
-	host, _ := os.Hostname() // where there is none it is left out
-	return since.UTC().Format(time.RFC3339Nano) + " " + host + "\n"
 }
 
 // HeldBy is Held for who goes on to read the journal: when it belongs to a user whose

@@ -54,27 +54,19 @@ const (
 
 // OwnerOf returns whose a file is.
 func OwnerOf(info os.FileInfo) (uid, gid int, known bool) {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, 0, false
-	}
+	s := info.Sys().(*syscall.Stat_t) // all of package os have it
 	return int(s.Uid), int(s.Gid), true
 }
 
 // Given returns how many bytes the disk has given to a file, which has holes when they are
 // fewer than its size, or was compressed.
 func Given(info os.FileInfo) (bytes int64, known bool) {
-	s, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return int64(s.Blocks) * 512, true
+	return int64(info.Sys().(*syscall.Stat_t).Blocks) * 512, true
 }
 
 // Deleted reports whether a file that is open has lost its name.
 func Deleted(f os.FileInfo) bool {
-	s, ok := f.Sys().(*syscall.Stat_t)
-	return ok && s.Nlink == 0
+	return f.Sys().(*syscall.Stat_t).Nlink == 0
 }
 
 // noSpace is what a write that finds no room fails with.

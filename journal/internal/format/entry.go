@@ -241,9 +241,8 @@ func (d *Decoder) Bytes(n uint64) []byte {
 		d.fail(errShort)
 		return nil
 	}
-	start := d.Off
 	d.Off += int(n)
-	return d.B[start:d.Off:d.Off]
+	return d.B[d.Off-int(n) : d.Off : d.Off]
 }
 
 // Entry decodes the entry at d.Off, which must not be a list of marks.
@@ -271,7 +270,10 @@ func (d *Decoder) Entry(e *Entry, first Position, base int64) {
 		e.Score, e.Payload, e.Restored, e.Accepted, e.Metadata, e.History = 0, nil, false, 0, nil, nil
 		e.Halted, e.Crashed = head&flagExtra != 0, head&flagCrashed != 0
 		e.Retry = int(d.Varint())
-		e.Failed = d.positions()
+		e.Failed = nil
+		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+			e.Failed = append(e.Failed, Position(d.Uvarint()))
+		}
 		e.Error = d.Bytes(d.Uvarint())
 		if head&flagMore != 0 {
 			e.History = d.Bytes(d.Uvarint())
@@ -305,17 +307,9 @@ func (d *Decoder) Head() (id []byte, due int64) {
 	return d.Bytes(d.Uvarint()), due
 }
 
-func (d *Decoder) positions() (ps []Position) {
-	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
-		ps = append(ps, Position(d.Uvarint()))
-	}
-	return ps
-}
-
 // Marks calls ended for each position in the list at d.Off, whose kind byte has
-// been read.
-func (d *Decoder) Marks(first Position, ended func(Position)) {
-	last := first
+// been read. The first counts from last.
+func (d *Decoder) Marks(last Position, ended func(Position)) {
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
 		last = Position(int64(last) + d.Varint())
 		if d.Err == nil {

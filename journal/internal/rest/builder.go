@@ -3,10 +3,8 @@ package rest
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/strandjobs/strand/journal/internal/block"
-	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/store"
@@ -119,11 +117,8 @@ func (b *Builder) Set(s format.Set) error {
 
 // checkSuspect checks a state key that opening a journal reads. The others are the
 // consumer's business.
-func checkSuspect(s format.Set) (err error) {
-	if strings.HasPrefix(s.Key, crash.SuspectPrefix) {
-		_, _, err = crash.ParseSuspicion(s.Key, s.Value)
-	}
-	return err
+func checkSuspect(s format.Set) error {
+	return store.CheckSide(format.BucketState, []byte(s.Key), s.Value, nil)
 }
 
 func (b *Builder) take(e *format.Entry) error {
@@ -178,7 +173,6 @@ func (b *Builder) Finish() error {
 		return err
 	}
 	if err = errors.Join(err, b.store.Close()); err == nil {
-		b.store = nil
 		err = b.draft.Reveal()
 	}
 	if err != nil {
@@ -195,8 +189,7 @@ func (b *Builder) Discard() error {
 	}
 	var err error
 	if b.store != nil {
-		err = b.store.Close()
-		b.store = nil
+		err = b.store.Close() // once more has no effect
 	}
 	return errors.Join(err, b.draft.Discard())
 }

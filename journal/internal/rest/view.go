@@ -214,7 +214,7 @@ func (v *View) replay(most int) error {
 	for i, b := range c.Blocks {
 		v.blocks[i].Live, v.blocks[i].LiveBytes = b.Live, b.Bytes
 	}
-	keys := store.Sets(store.List(v.store, format.BucketState, []byte(crash.SuspectPrefix)), crash.SuspectPrefix)
+	keys := store.Pages(v.store.Page).Sets(crash.SuspectPrefix, "")
 	found, err := crash.Investigate(v.dir, v.manifest.Epoch+1, keys, v.live.Positions()) // as a start would
 	if err == nil {
 		v.suspects = found.Suspects
@@ -293,7 +293,7 @@ func (v *View) Buried() map[uint32]int { return v.store.Buried() }
 // Keys lists the state keys in key order. An error is yielded once and ends the
 // list.
 func (v *View) Keys() iter.Seq2[format.Set, error] {
-	return store.Sets(v.each(format.BucketState, nil), "")
+	return store.Pages(v.page).Sets("", "")
 }
 
 // Morgue lists the buried payloads of a queue, or of all queues without one, by queue and
@@ -303,13 +303,11 @@ func (v *View) Morgue(queue ...uint32) iter.Seq2[format.Buried, error] {
 	if len(queue) > 0 {
 		prefix = binary.BigEndian.AppendUint32(nil, queue[0])
 	}
-	return store.Burials(v.each(format.BucketMorgue, prefix), prefix)
+	return store.Pages(v.page).Burials(prefix, prefix)
 }
 
-// each lists a bucket from a key on, as long as the journal is as it was.
-func (v *View) each(name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
-	return store.Each(func(from []byte) ([]format.Pair, error) {
-		page, err := v.store.Page(name, from)
-		return page, v.Undisturbed(err)
-	}, from)
+// page is one of a bucket, if the journal is as it was.
+func (v *View) page(name format.Bucket, from []byte) ([]format.Pair, error) {
+	page, err := v.store.Page(name, from)
+	return page, v.Undisturbed(err)
 }

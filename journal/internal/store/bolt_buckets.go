@@ -13,9 +13,7 @@ import (
 // inside returns the part of a value that was given to a commit.
 func (s *Bolt) inside(name format.Bucket, key, v []byte) ([]byte, error) {
 	switch {
-	case v == nil || !format.Sealed(name):
-		return v, nil
-	case s.Version > 1:
+	case s.Version > 1 || v == nil || !format.Sealed(name):
 		value, _, err := format.Unseal(name, key, v)
 		return value, err
 	case name == format.BucketState:
@@ -50,10 +48,8 @@ func (s *Bolt) writeSides(tx *bbolt.Tx, changes []format.Edit, last *format.Mani
 		}
 		total := last.Sides.Of(change.Bucket)
 		if k, old := c.Seek(change.Key); k != nil && bytes.Equal(k, change.Key) {
-			if format.Sealed(change.Bucket) {
-				if _, _, err := format.Unseal(change.Bucket, k, old); err != nil {
-					return err
-				}
+			if _, _, err := format.Unseal(change.Bucket, k, old); err != nil {
+				return err
 			}
 			total.Remove(k, old)
 		}
@@ -63,10 +59,7 @@ func (s *Bolt) writeSides(tx *bbolt.Tx, changes []format.Edit, last *format.Mani
 			}
 			continue
 		}
-		v := change.Value
-		if format.Sealed(change.Bucket) {
-			v = format.Seal(change.Bucket, change.Key, v, last.Seq)
-		}
+		v := format.Seal(change.Bucket, change.Key, change.Value, last.Seq)
 		if err := b.Put(change.Key, v); err != nil {
 			return err
 		}
@@ -145,17 +138,24 @@ func (s *Bolt) checkValue(name format.Bucket, k, v []byte) error {
 	if err != nil {
 		return err
 	}
+	if name == format.BucketMorgue {
+		s.letter = max(s.letter, len(v))
+	}
+	return CheckSide(name, k, value, s.dead)
+}
+
+// CheckSide checks what a bucket beside the log has under a key, and counts what is buried, by queue.
+func CheckSide(name format.Bucket, key, value []byte, dead map[uint32]int) (err error) {
 	switch name {
 	case format.BucketQueues:
-		_, err = format.ParseQueue(k, value)
+		_, err = format.ParseQueue(key, value)
 	case format.BucketMorgue:
-		if _, err = format.ParseBuried(k, value); err == nil {
-			s.dead[format.QueueOf(k)]++
-			s.letter = max(s.letter, len(v))
+		if _, err = format.ParseBuried(key, value); err == nil {
+			dead[format.QueueOf(key)]++
 		}
 	case format.BucketState:
-		if strings.HasPrefix(string(k), crash.SuspectPrefix) {
-			_, _, err = crash.ParseSuspicion(string(k), value)
+		if strings.HasPrefix(string(key), crash.SuspectPrefix) {
+			_, _, err = crash.ParseSuspicion(string(key), value)
 		}
 	}
 	return err

@@ -38,12 +38,7 @@ func OpenBolt(p *directory.Dir) (*Bolt, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openSound(p, directory.FileName)
-}
-
-// openSound opens a file of the place whose pages were checked, and checks all else.
-func openSound(p *directory.Dir, name string) (*Bolt, error) {
-	s, err := attachIn(p, name, BoltOptions())
+	s, err := attachIn(p, directory.FileName, BoltOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func (w *twin) same(s *Logged) {
 		require.True(w.t, bytes.HasSuffix(want, last))
 	}
 	var keys []string
-	for kv, err := range List(s, format.BucketState, nil) {
+	for kv, err := range Pages(s.Page).Each(format.BucketState, nil) {
 		require.NoError(w.t, err)
 		keys = append(keys, string(kv.Key))
 		require.Equal(w.t, w.state[string(kv.Key)], kv.Value)

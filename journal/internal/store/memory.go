@@ -263,10 +263,8 @@ func (m *Memory) Buried() map[uint32]int {
 	return dead
 }
 
-func (m *Memory) Size() int { return 0 } // there is nothing to compact
-
-func (m *Memory) Used() (int, error) { return 0, nil }
-
+// Nothing is to be compacted, nor to be closed.
+func (m *Memory) Size() int                                          { return 0 }
+func (m *Memory) Used() (int, error)                                 { return 0, nil }
 func (m *Memory) Compact(<-chan struct{}) (replaced bool, err error) { return false, nil }
-
-func (m *Memory) Close() error { return nil }
+func (m *Memory) Close() error                                       { return nil }

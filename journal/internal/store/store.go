@@ -2,10 +2,13 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"iter"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
@@ -116,12 +119,15 @@ const (
 	pageBytes = 1 << 20
 )
 
+// Pages is Page of a store, or of who says more than that.
+type Pages func(bucket format.Bucket, from []byte) ([]format.Pair, error)
+
 // Each lists what a bucket has from a key on, page by page, so that the loop may
 // take as long as it likes. An error is yielded once and ends the list.
-func Each(page func(from []byte) ([]format.Pair, error), from []byte) iter.Seq2[format.Pair, error] {
+func (p Pages) Each(name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
 	return func(yield func(format.Pair, error) bool) {
 		for {
-			list, err := page(from)
+			list, err := p(name, from)
 			if err != nil {
 				yield(format.Pair{}, err)
 				return
@@ -139,22 +145,17 @@ func Each(page func(from []byte) ([]format.Pair, error), from []byte) iter.Seq2[
 	}
 }
 
-// List is each of a store.
-func List(s Store, name format.Bucket, from []byte) iter.Seq2[format.Pair, error] {
-	return Each(func(from []byte) ([]format.Pair, error) { return s.Page(name, from) }, from)
-}
-
-// Sets are the state keys with a prefix, of pairs that begin with the first of them.
-func Sets(pairs iter.Seq2[format.Pair, error], prefix string) iter.Seq2[format.Set, error] {
+// Sets are the state keys with a prefix, from the key first on; from the beginning if that is empty.
+func (p Pages) Sets(prefix, first string) iter.Seq2[format.Set, error] {
+	pairs := p.Each(format.BucketState, []byte(max(prefix, first)))
 	return parsed(pairs, []byte(prefix), func(key, value []byte) (format.Set, error) {
 		return format.Set{Key: string(key), Value: value}, nil
 	})
 }
 
-// Burials are the payloads of the morgue, of pairs that begin with the first of them,
-// up to a key with another prefix.
-func Burials(pairs iter.Seq2[format.Pair, error], prefix []byte) iter.Seq2[format.Buried, error] {
-	return parsed(pairs, prefix, format.ParseBuried)
+// Burials are the payloads of the morgue from a key on, up to one with another prefix.
+func (p Pages) Burials(from, prefix []byte) iter.Seq2[format.Buried, error] {
+	return parsed(p.Each(format.BucketMorgue, from), prefix, format.ParseBuried)
 }
 
 func parsed[T any](pairs iter.Seq2[format.Pair, error], prefix []byte, parse func(key, value []byte) (T, error)) iter.Seq2[T, error] {
@@ -190,7 +191,7 @@ func ReadManifest(s Store) (format.Manifest, error) {
 // ReadQueues returns the number of each queue, by name.
 func ReadQueues(s Store) (map[string]uint32, error) {
 	queues := make(map[string]uint32)
-	for kv, err := range List(s, format.BucketQueues, nil) {
+	for kv, err := range Pages(s.Page).Each(format.BucketQueues, nil) {
 		if err != nil {
 			return nil, err
 		}
@@ -208,4 +209,59 @@ func ReadUUID(s Store) (string, error) {
 		return "", err
 	}
 	return format.ParseUUID(v)
+}
+
+// kept and deleted are what a change does to its key, in a record.
+const kept, deleted = 0, 1
+
+// record is t as a log has it: numbers of varying length, and before each text how long it
+// is. What a log stands on says the rest of the end mark.
+func (t *Transaction) record() []byte {
+	b := make([]byte, 0, t.takes()+64+16*(len(t.Drop)+len(t.Changes)))
+	m := &t.Manifest
+	for _, n := range []uint64{m.Oldest, m.Seq, uint64(m.Next), m.Epoch, t.Seq, uint64(len(t.Drop)), uint64(len(t.Changes))} {
+		b = binary.AppendUvarint(b, n)
+	}
+	for _, d := range t.Drop {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, d.Seq), uint64(d.Size))
+	}
+	for _, c := range t.Changes {
+		what := byte(kept)
+		if c.Value == nil {
+			what = deleted
+		}
+		b = append(b, byte(slices.Index(format.SideBuckets, c.Bucket)), what)
+		b = format.AppendText(format.AppendText(b, c.Key), c.Value)
+	}
+	return format.AppendText(b, t.Block)
+}
+
+// ParseRecord reads a record, whose bytes the transaction keeps.
+func ParseRecord(b []byte) (*Transaction, error) {
+	t, d := new(Transaction), format.Decoder{B: b}
+	m := &t.Manifest
+	m.Oldest, m.Seq, m.Next, m.Epoch = d.Uvarint(), d.Uvarint(), format.Position(d.Uvarint()), d.Uvarint()
+	t.Seq = d.Uvarint()
+	drops, changes := d.Uvarint(), d.Uvarint()
+	for ; drops > 0 && d.Err == nil; drops-- {
+		t.Drop = append(t.Drop, Dropped{Seq: d.Uvarint(), Size: int(d.Uvarint())})
+	}
+	sound := true
+	for ; changes > 0 && d.Err == nil; changes-- {
+		bucket, what := d.Byte(), d.Byte()
+		c := format.Edit{Key: d.Bytes(d.Uvarint()), Value: d.Bytes(d.Uvarint())}
+		if what == deleted {
+			c.Value = nil
+		}
+		if sound = sound && int(bucket) < len(format.SideBuckets); sound {
+			c.Bucket = format.SideBuckets[bucket]
+			sound = c.Bucket != format.BucketMorgue
+		}
+		t.Changes = append(t.Changes, c)
+	}
+	t.Block = d.Bytes(d.Uvarint())
+	if d.Err != nil || !sound || d.Off != len(b) || t.Seq == 0 || len(t.Block) == 0 {
+		return nil, format.Damaged("%s: what is in a record makes no sense", directory.WALFile)
+	}
+	return t, nil
 }
