@@ -364,17 +364,18 @@ func (p *partition) config() executor.Config {
 		cfg.Advanced.MemoryBudget = max(cmp.Or(cfg.Advanced.MemoryBudget, defaultMemory)/p.n.divide.Nodes, leastMemory)
 	}
 	cfg.Logger = slog.New(calm{cfg.Logger.Handler()}).With(slog.Int("partition", p.number))
-	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
+	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) (err error) {
 		ctx, cancel := context.WithCancelCause(context.WithValue(ctx, partitionKey{}, p))
 		defer cancel(executor.ErrReturned)
 		if !p.enter(&cancel) {
 			return unsettled
 		}
-		err := next(ctx)
-		if !p.exit(&cancel) {
-			return unsettled
-		}
-		return err
+		defer func() { // also when the handler ends its goroutine
+			if !p.exit(&cancel) {
+				err = unsettled
+			}
+		}()
+		return next(ctx)
 	}}}, cfg.Middleware...)
 	tell := cfg.OnFatal
 	cfg.OnFatal = func(err error) {
@@ -398,7 +399,7 @@ func (p *partition) enter(cancel *context.CancelCauseFunc) (ours bool) {
 	return p.lost == nil
 }
 
-// exit notes that it has ended: next does not panic.
+// exit notes that it has ended.
 func (p *partition) exit(cancel *context.CancelCauseFunc) (ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
