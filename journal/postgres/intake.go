@@ -92,7 +92,10 @@ func (t *taker) take(g group) error {
 	options := append(g.conditions, executor.FromSource(inboxSource, offset), cluster.Relayed(g.staged))
 	q, err := t.p.x.Lookup(t.queues[g.rows[0].queue])
 	if err == nil {
-		receipts, err = q.EnqueueMany(t.p.ctx, g.items, options...)
+		err = guarded(func() (err error) {
+			receipts, err = q.EnqueueMany(t.p.ctx, g.items, options...)
+			return err
+		})
 	}
 	if err == nil && !receipts[0].Duplicate {
 		t.offset = offset
