@@ -128,7 +128,7 @@ func TestRefusedRowsAreKeptAndTold(t *testing.T) {
 	require.Contains(t, all, executor.ErrInvalidID.Error())
 	require.Contains(t, all, executor.ErrTooLarge.Error())
 	require.Contains(t, all, "is not what was written")
-	require.True(t, text.has("a row of the inbox is refused"))
+	require.Eventually(t, func() bool { return text.has("a row of the inbox is refused") }, time.Minute, time.Millisecond)
 	s := cmpStats(t, owner.Node).Partitions[0]
 	require.Equal(t, 3, s.Refused)
 	require.Zero(t, s.Inbox)

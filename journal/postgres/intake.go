@@ -184,7 +184,7 @@ func (t *taker) refuse(r inRow, why error) (split bool, err error) {
 		}
 		return true, t.exec(t.p.n.texts["split"], t.p.number, t.p.epoch(), r.number, parts)
 	}
-	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
+	t.p.tell(slog.LevelError, "a row of the inbox is refused; it stays there",
 		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
 	text := fmt.Sprintf("%+q", why.Error()) // as the server can have it
 	return false, t.exec(t.p.n.texts["refuse"], t.p.number, r.number, text[1:len(text)-1], t.p.epoch())
