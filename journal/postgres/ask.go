@@ -166,7 +166,10 @@ func (t *taker) hear(row inRow, question item) error {
 		defer cancel()
 		result, err := []byte(nil), errOlder
 		if row.calls[0] == questionVersion {
-			result, err = cluster.Answer(ctx, t.p.x, question.Payload)
+			err = guarded(func() (err error) {
+				result, err = cluster.Answer(ctx, t.p.x, question.Payload)
+				return err
+			})
 		}
 		a := answerOf(nil, err)
 		a.Result, a.Lost = result, err != nil && (t.p.gone(err) || ctx.Err() != nil)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -201,6 +202,23 @@ func TestConditionsWhileOwnersDie(t *testing.T) {
 	close(over)
 	owners.Wait()
 	c.await(want)
+}
+
+// Who asks hears of it when what answers him ends its goroutine.
+func TestAnAnswerThatExits(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
+	owner, other := c.node(c.url, enqueues(func(context.Context, *executor.EnqueueCall, func(context.Context) error) error {
+		runtime.Goexit()
+		return nil
+	})), c.node(c.url)
+	handler := func(context.Context, executor.Job[int]) (int, error) { return 1, nil }
+	sum(t, owner, handler)
+	q := sum(t, other, handler)
+	require.NoError(t, owner.front.Start(t.Context()))
+	c.serving(owner)
+	_, err := q.Do(within(t, 20*time.Second), "a", 1)
+	require.ErrorContains(t, err, "called runtime.Goexit")
 }
 
 // After a look for many a hint that comes soon waits for more; one who waits alone waits for nothing else.

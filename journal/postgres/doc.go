@@ -158,7 +158,7 @@
 // # Goroutines
 //
 //	node     leases (renews, decides), listener, notifier, housekeeper, and one that flushes
-//	         the outbox while there is something in it
+//	         the outbox while there is something in it, and one that logs
 //	owned    for each partition: its life (take, open, serve, step down), and the intake
 //	         beside those of its executor
 package postgres

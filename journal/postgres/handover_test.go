@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,6 +69,24 @@ func TestAPartitionWaitsForItsHandlers(t *testing.T) {
 	<-p.over
 	require.Equal(t, "id", <-began, "it has not been settled")
 	require.Empty(t, began)
+}
+
+// A handler that has ended its goroutine is waited for no longer: its partition can be another node's.
+func TestAPartitionDoesNotWaitForAHandlerThatHasExited(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
+	n := c.with(func(context.Context, executor.Job[int]) error { runtime.Goexit(); return nil }, executor.QueueConfig[int]{MaxRetries: -1})
+	require.NoError(t, n.front.Start(t.Context()))
+	c.serving(n)
+	err := n.q.Wait(t.Context(), n.put(t, "id", 1))
+	require.ErrorContains(t, err, executor.ErrHandlerExited.Error())
+	p := n.owned(0)
+	p.giveAway()
+	select {
+	case <-p.over:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%d handlers are waited for", p.lingering())
+	}
 }
 
 // busy returns a node with a stubborn handler inside of its only partition.

@@ -152,7 +152,7 @@ func (t *taker) run() {
 		t.trouble.note(began, failed)
 		close(p.done)
 		if failed != nil && time.Since(told) >= tellEvery {
-			t.p.n.lines.tell(levelOf(failed), "the inbox can't be taken in", t.p.number, slog.Any("error", failed))
+			t.p.tell(levelOf(failed), "the inbox can't be taken in", slog.Any("error", failed))
 			told = time.Now()
 		}
 		pause := pollEvery
@@ -339,7 +339,7 @@ func (t *taker) tellUnknown() error {
 	before := t.unserved()
 	for _, queue := range slices.Sorted(maps.Keys(others)) {
 		if before[queue] == 0 {
-			t.p.n.lines.tell(slog.LevelWarn, "jobs wait for a queue that is not registered here", t.p.number, slog.String("queue", queue))
+			t.p.tell(slog.LevelWarn, "jobs wait for a queue that is not registered here", slog.String("queue", queue))
 		}
 	}
 	t.mu.Lock()

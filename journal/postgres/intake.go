@@ -94,7 +94,10 @@ func (t *taker) take(g group) error {
 	options := append(g.conditions, executor.FromSource(inboxSource, offset), cluster.Relayed(g.staged))
 	q, err := t.p.x.Lookup(t.queues[g.rows[0].queue])
 	if err == nil {
-		receipts, err = q.EnqueueMany(t.p.ctx, g.items, options...)
+		err = guarded(func() (err error) {
+			receipts, err = q.EnqueueMany(t.p.ctx, g.items, options...)
+			return err
+		})
 	}
 	if err == nil && !receipts[0].Duplicate {
 		t.offset = offset
@@ -180,7 +183,7 @@ func (t *taker) refuse(r inRow, why error) (split bool, err error) {
 		}
 		return true, t.p.store.patient(statement(t.p.n.texts["split"], t.p.number, t.p.epoch(), r.number, parts))
 	}
-	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
+	t.p.tell(slog.LevelError, "a row of the inbox is refused; it stays there",
 		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
 	text := fmt.Sprintf("%+q", why.Error()) // as the server can have it
 	return false, t.p.store.patient(statement(t.p.n.texts["refuse"], t.p.number, r.number, text[1:len(text)-1], t.p.epoch()))

@@ -127,7 +127,7 @@ func (n *Node) leases() {
 		switch {
 		case err != nil && n.base.Err() == nil:
 			if level := levelOf(err); level > toldAs || time.Since(told) >= tellEvery {
-				n.log.Log(n.base, level, "leases can't be renewed", slog.String("node", n.id.String()), slog.Any("error", err))
+				n.lines.tell(level, "leases can't be renewed", nil, slog.String("node", n.id.String()), slog.Any("error", err))
 				told, toldAs = time.Now(), level
 			}
 			pause /= 4
@@ -189,7 +189,7 @@ func (n *Node) tend() (next time.Duration, err error) {
 		}
 	}
 	if len(left) > 0 {
-		n.log.Info("steps down from partitions", slog.Any("partitions", left), slog.String("node", n.id.String()))
+		n.lines.tell(slog.LevelInfo, "steps down from partitions", left, slog.String("node", n.id.String()))
 	}
 	for _, p := range take {
 		n.own(p)
@@ -206,7 +206,7 @@ func (n *Node) review(v view) {
 		switch err := n.failed[number].err; {
 		case !there && err == nil:
 			n.failed[number] = failure{err: noLease(number)}
-			n.log.Error("partition can't be served", slog.Int("partition", number), slog.Any("error", n.failed[number].err))
+			n.lines.tell(slog.LevelError, "partitions can't be served", []int{number}, slog.Any("error", n.failed[number].err))
 		case there && v.shares[number] != n.id && !errors.Is(err, ErrBehind):
 			delete(n.failed, number)
 		}
@@ -226,7 +226,7 @@ func (n *Node) condemn(number int, err error) {
 	case held != nil:
 		held.lose(err) // whose end is noted as this one
 	case !told:
-		n.log.Error("partition will not be served", slog.Int("partition", number), slog.Any("error", err))
+		n.lines.tell(slog.LevelError, "partitions will not be served", []int{number}, slog.Any("error", err))
 	}
 }
 
@@ -345,7 +345,7 @@ func unreached(err error) bool {
 // leave ends the candidacy, as far as the server answers.
 func (n *Node) leave(ctx context.Context) {
 	if err := n.command(ctx, "leave", n.id); err != nil {
-		n.log.Log(ctx, levelOf(err), "the node is a candidate until its lease ends", slog.Any("error", err))
+		n.lines.tell(levelOf(err), "the node is a candidate until its lease ends", nil, slog.Any("error", err))
 		return
 	}
 	n.notifier.tell(hintLease)
@@ -365,7 +365,7 @@ func (n *Node) keepHouse() {
 		}
 		ctx, cancel := context.WithTimeout(n.base, housekeeping)
 		if err := n.command(ctx, "sweep"); err != nil && n.base.Err() == nil {
-			n.log.Log(n.base, levelOf(err), "old rows of nodes and tokens can't be deleted", slog.Any("error", err))
+			n.lines.tell(levelOf(err), "old rows of nodes and tokens can't be deleted", nil, slog.Any("error", err))
 		}
 		_ = n.outbox.clock.read(ctx, n.control, readClock) // or a minute later
 		n.tellOfStandby(ctx)
@@ -381,5 +381,5 @@ func (n *Node) tellOfStandby(ctx context.Context) {
 	if n.cfg.SingleServer || n.control.QueryRow(ctx, "SELECT btrim(current_setting('synchronous_standby_names')) = ''").Scan(&none) != nil || !none {
 		return
 	}
-	n.log.Warn("synchronous_standby_names is empty: what is acknowledged is on one machine; name a standby")
+	n.lines.tell(slog.LevelWarn, "synchronous_standby_names is empty: what is acknowledged is on one machine; name a standby", nil)
 }

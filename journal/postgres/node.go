@@ -145,8 +145,7 @@ type Node struct {
 	divide   executor.Splitter // without Self
 	division []int32           // as the schema has it
 	seen     []seen            // by partition
-	log      *slog.Logger
-	lines    lines              // of partitions
+	lines    lines
 	front    *executor.Executor // what users have
 	part     func(name string, open func(journal.Config) (*journal.Log, error), cfg executor.Config) (*executor.Executor, error)
 
@@ -210,9 +209,9 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, log: cfg.Executor.Logger, now: time.Now, wake: make(chan struct{}, 1),
+	n := &Node{cfg: cfg, now: time.Now, wake: make(chan struct{}, 1),
 		hurried: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
-	n.id.Valid, n.lines.log = true, n.log
+	n.id.Valid, n.lines.log = true, cfg.Executor.Logger
 	_, _ = rand.Read(n.id.Bytes[:]) // does not fail
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err = n.connect(ctx, url); err == nil {

@@ -29,7 +29,8 @@ func TestAPartitionWithoutALease(t *testing.T) {
 	require.ErrorIs(t, n.front.Err(), journal.ErrCorrupt)
 	other := c.start(c.url, func(cfg *Config) { cfg.Executor.Logger = log.logger() })
 	c.says(other, missing)
-	const line = `level=ERROR msg="partition can't be served" partition=1`
+	const line = `level=ERROR msg="partitions can't be served"`
+	require.Eventually(t, func() bool { return len(log.lines(line)) == 2 }, time.Minute, time.Millisecond)
 	require.Never(t, func() bool { return len(log.lines(line)) != 2 }, time.Second, time.Millisecond, "once for each node")
 	require.NoError(t, other.front.Stop(t.Context()))
 	require.Eventually(t, func() bool { return len(n.Partitions()) == 1 }, time.Minute, time.Millisecond)
@@ -104,9 +105,11 @@ func TestNoStandbyIsNamed(t *testing.T) {
 	var log lockedText
 	n := c.node(c.url, func(cfg *Config) { cfg.Executor.Logger = log.logger() })
 	n.tellOfStandby(t.Context())
+	n.lines.flush()
 	require.False(t, log.has("synchronous_standby_names"))
 	n.cfg.SingleServer = false
 	n.tellOfStandby(t.Context())
+	n.lines.flush()
 	require.True(t, log.has(`level=WARN msg="synchronous_standby_names is empty`))
 
 	var jit string

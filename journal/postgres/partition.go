@@ -150,11 +150,11 @@ func (p *partition) live() {
 	switch {
 	case errors.Is(err, errTaken):
 	case errors.Is(err, ErrLeaseLost):
-		p.n.lines.tell(slog.LevelWarn, "partitions are lost", p.number, slog.Any("error", err))
+		p.tell(slog.LevelWarn, "partitions are lost", slog.Any("error", err))
 	case err != nil && p.n.base.Err() == nil:
-		p.n.lines.tell(levelOf(err), "partitions are not served", p.number, slog.Any("error", err))
+		p.tell(levelOf(err), "partitions are not served", slog.Any("error", err))
 	case err == nil:
-		p.n.lines.tell(slog.LevelInfo, "partitions are given away", p.number)
+		p.tell(slog.LevelInfo, "partitions are given away")
 	}
 	if !errors.Is(err, errTaken) && p.lingering() == 0 { // otherwise it ends by itself: they have that long
 		p.release()
@@ -197,7 +197,7 @@ func (p *partition) serve() error {
 		p.cancel(err)
 	}
 	poke(p.n.wake) // perhaps it is another node's to serve by now
-	p.n.lines.tell(slog.LevelInfo, "partitions are taken", p.number)
+	p.tell(slog.LevelInfo, "partitions are taken")
 	select {
 	case <-p.ctx.Done():
 	case <-p.down:
@@ -360,18 +360,19 @@ func (p *partition) config() executor.Config {
 	if cfg.Advanced.MemoryBudget >= 0 { // of the node
 		cfg.Advanced.MemoryBudget = max(cmp.Or(cfg.Advanced.MemoryBudget, defaultMemory)/p.n.divide.Nodes, leastMemory)
 	}
-	cfg.Logger = slog.New(calm{cfg.Logger.Handler()}).With(slog.Int("partition", p.number))
-	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) error {
+	cfg.Logger = slog.New(calm{cfg.Logger.Handler(), p.number})
+	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) (err error) {
 		ctx, cancel := context.WithCancelCause(context.WithValue(ctx, partitionKey{}, p))
 		defer cancel(executor.ErrReturned)
 		if !p.enter(&cancel) {
 			return unsettled
 		}
-		err := next(ctx)
-		if !p.exit(&cancel) {
-			return unsettled
-		}
-		return err
+		defer func() { // also when the handler ends its goroutine
+			if !p.exit(&cancel) {
+				err = unsettled
+			}
+		}()
+		return next(ctx)
 	}}}, cfg.Middleware...)
 	tell := cfg.OnFatal
 	cfg.OnFatal = func(err error) {
@@ -395,7 +396,7 @@ func (p *partition) enter(cancel *context.CancelCauseFunc) (ours bool) {
 	return p.lost == nil
 }
 
-// exit notes that it has ended: next does not panic.
+// exit notes that it has ended.
 func (p *partition) exit(cancel *context.CancelCauseFunc) (ours bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

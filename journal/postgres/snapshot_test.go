@@ -258,6 +258,7 @@ func TestASnapshotThatIsHeldIsTold(t *testing.T) {
 		require.Eventually(t, func() bool { n.tellOfSnapshots(t.Context(), time.Second); return n.front.Err() != nil }, time.Minute, time.Millisecond, name)
 		require.ErrorContains(t, n.front.Err(), steps.holder)
 		n.tellOfSnapshots(t.Context(), time.Second)
+		n.lines.flush()
 		told++
 		require.Len(t, log.lines("a snapshot is held"), told, "once for each")
 		_, holder, err := readSnapshot(t.Context(), n.control, n.texts, time.Second)

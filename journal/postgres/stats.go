@@ -117,7 +117,7 @@ func (n *Node) tellOfSnapshots(ctx context.Context, least time.Duration) {
 	n.snapshot, n.holder = age, holder
 	n.mu.Unlock()
 	if holder != "" && holder != before {
-		n.log.Warn("a snapshot is held for long, and nothing older can be cleared from the tables",
+		n.lines.tell(slog.LevelWarn, "a snapshot is held for long, and nothing older can be cleared from the tables", nil,
 			slog.Duration("age", age), slog.String("holder", holder))
 	}
 }
@@ -212,9 +212,11 @@ func (t *trouble) explain(err error, what string) error {
 // gatherFor is how long a line waits for others that say the same of other partitions.
 const gatherFor = 100 * time.Millisecond
 
-// lines is what is to be logged of partitions: one line for all of which the same is told.
+// lines is what the node is to log: one line for all partitions of which the same is told. The log is the program's code,
+// which may block, panic or enqueue: nobody who tells waits for it.
 type lines struct {
-	log *slog.Logger
+	log     *slog.Logger
+	logging sync.Mutex // it is taken before mu
 
 	mu      sync.Mutex
 	pending []*line
@@ -227,8 +229,8 @@ type line struct {
 	partitions []int
 }
 
-// tell logs a message about a partition before long.
-func (l *lines) tell(level slog.Level, message string, partition int, attributes ...slog.Attr) {
+// tell logs a message before long, about partitions if there are some.
+func (l *lines) tell(level slog.Level, message string, partitions []int, attributes ...slog.Attr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.IndexFunc(l.pending, func(p *line) bool {
@@ -241,18 +243,29 @@ func (l *lines) tell(level slog.Level, message string, partition int, attributes
 			time.AfterFunc(gatherFor, l.flush)
 		}
 	}
-	l.pending[i].partitions = append(l.pending[i].partitions, partition)
+	l.pending[i].partitions = append(l.pending[i].partitions, partitions...)
+}
+
+// tell logs a message about the partition before long.
+func (p *partition) tell(level slog.Level, message string, attributes ...slog.Attr) {
+	p.n.lines.tell(level, message, []int{p.number}, attributes...)
 }
 
 // flush logs what there is.
 func (l *lines) flush() {
+	l.logging.Lock()
+	defer l.logging.Unlock()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.pending {
-		slices.Sort(p.partitions)
-		l.log.LogAttrs(context.Background(), p.level, p.message, append(p.attributes, slog.Any("partitions", p.partitions))...)
-	}
+	pending := l.pending
 	l.pending = nil
+	l.mu.Unlock()
+	for _, p := range pending {
+		if len(p.partitions) > 0 {
+			slices.Sort(p.partitions)
+			p.attributes = append(p.attributes, slog.Any("partitions", p.partitions))
+		}
+		_ = guarded(func() error { l.log.LogAttrs(context.Background(), p.level, p.message, p.attributes...); return nil })
+	}
 }
 
 // levelOf is that of a line about an error: one that passes by itself is a warning.
@@ -268,7 +281,10 @@ func isTakeover(err error) bool { return errors.Is(err, ErrLeaseLost) || errors.
 
 // calm is the log of a partition's executor, for which the end of its journal is an error,
 // whoever goes on.
-type calm struct{ slog.Handler }
+type calm struct {
+	slog.Handler
+	number int
+}
 
 func (c calm) Handle(ctx context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
@@ -280,8 +296,9 @@ func (c calm) Handle(ctx context.Context, r slog.Record) error {
 	if !c.Enabled(ctx, r.Level) {
 		return nil
 	}
+	r.AddAttrs(slog.Int("partition", c.number))
 	return c.Handler.Handle(ctx, r)
 }
 
-func (c calm) WithAttrs(attrs []slog.Attr) slog.Handler { return calm{c.Handler.WithAttrs(attrs)} }
-func (c calm) WithGroup(name string) slog.Handler       { return calm{c.Handler.WithGroup(name)} }
+func (c calm) WithAttrs(a []slog.Attr) slog.Handler { return calm{c.Handler.WithAttrs(a), c.number} }
+func (c calm) WithGroup(name string) slog.Handler   { return calm{c.Handler.WithGroup(name), c.number} }

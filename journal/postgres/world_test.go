@@ -142,9 +142,9 @@ func (p *people) Explain(ctx context.Context, x *executor.Executor, queue, id st
 func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said) {
 	p.turn <- struct{}{}
 	defer func() { <-p.turn }()
-	owner := &Node{base: context.Background(), texts: textsFor(p.at.Schema, time.Time{}, 0), log: slog.New(slog.DiscardHandler),
+	owner := &Node{base: context.Background(), texts: textsFor(p.at.Schema, time.Time{}, 0), lines: lines{log: slog.New(slog.DiscardHandler)},
 		longestWait: longestWait, held: make(map[int]*partition)}
-	owner.lines.log, owner.asking.n, owner.outbox.n, owner.outbox.closed = owner.log, owner, owner, executor.ErrClosed
+	owner.asking.n, owner.outbox.n, owner.outbox.closed = owner, owner, executor.ErrClosed
 	owner.notifier.n, owner.notifier.due = owner, make(map[string]bool)
 	part := newPartition(owner, 0)
 	defer part.cancel(nil)
@@ -158,7 +158,7 @@ func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said)
 	defer part.taker.stop()
 	if rand.IntN(2) == 0 {
 		front, _, err := cluster.Open(cluster.Cluster{Of: owner, Partitions: 1, PartitionOf: func(string) (int, error) { return 0, nil },
-			Ask: owner.asking.ask, Stop: func(context.Context) error { return nil }}, executor.Config{Logger: owner.log})
+			Ask: owner.asking.ask, Stop: func(context.Context) error { return nil }}, executor.Config{Logger: owner.lines.log})
 		if s.err = err; err == nil {
 			s = d.done(ctx, front)
 			s.err = errors.Join(s.err, front.Stop(context.Background()))

@@ -13,8 +13,8 @@
 //     has used the least worker time for its weight comes first. A queue that had nothing to
 //     do begins with what the last one had used, so it claims no time from before.
 //   - The policy of the program (see [Asked]) gets a copy. It runs without a lock, from one
-//     worker at a time, and never on a shard's actor. When it panics, ends the goroutine or
-//     names no shard, the oldest due job decides.
+//     worker at a time of all that share a Room, and never on a shard's actor. When it panics,
+//     ends the goroutine or names no shard, the oldest due job decides.
 //   - After [Dispatcher.Close] no shard gets a seat. The channel that Close returns is closed
 //     when all seats are idle.
 //
@@ -42,8 +42,8 @@ import (
 // Dispatcher has the shards that wait for workers, and the workers that wait for shards.
 type Dispatcher struct {
 	policy Policy
-	// asking is held while the policy of the program picks; it is taken before mu.
-	asking sync.Mutex
+	// asking is held while the policy of the program picks; it is taken before mu. Who shares room shares it.
+	asking *sync.Mutex
 	// strict: a shard's next job must be known before its last worker looks. So it is
 	// while some queue goes before another.
 	strict atomic.Bool
@@ -67,7 +67,7 @@ type Dispatcher struct {
 
 // New returns a dispatcher without seats.
 func New(p Policy) *Dispatcher {
-	return &Dispatcher{policy: p, born: time.Now(), quiet: make(chan struct{})}
+	return &Dispatcher{policy: p, asking: new(sync.Mutex), born: time.Now(), quiet: make(chan struct{})}
 }
 
 // next finds the next shard for a seat, which is no longer among the ready ones, or lets

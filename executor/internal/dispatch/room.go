@@ -8,6 +8,8 @@ import (
 // Room is how many seats of several dispatchers may work at a time. A dispatcher that has found
 // none left gets its place when one is given back, in its turn: so none starves.
 type Room struct {
+	asking sync.Mutex // of dispatchers
+
 	// mu guards what follows. It comes after the locks of dispatchers.
 	mu    sync.Mutex
 	left  int
@@ -61,7 +63,7 @@ func (r *Room) lack(d *Dispatcher) (place bool) {
 func (d *Dispatcher) Share(r *Room) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.room = r
+	d.room, d.asking = r, &r.asking
 }
 
 // place takes a place in the room for a seat. Without one the dispatcher hears of the next. mu is held.

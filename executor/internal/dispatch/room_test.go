@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,28 @@ func TestDispatchersShareRoom(t *testing.T) {
 			require.Equal(t, seats, in.left)
 		})
 	}
+}
+
+// A policy of the program's is asked by one of them at a time.
+func TestDispatchersAskOneAfterTheOther(t *testing.T) {
+	in := NewRoom(2)
+	var inside atomic.Int32
+	var both atomic.Bool
+	var asking sync.WaitGroup
+	for range 2 {
+		d := New(Asked(func([]Ready) int {
+			both.CompareAndSwap(false, inside.Add(1) > 1)
+			time.Sleep(10 * time.Millisecond)
+			inside.Add(-1)
+			return 0
+		}))
+		d.Share(in)
+		d.Expect(1)
+		(&Port{Queue: d.Join("q", nil, Share{})}).Offer(new(shard.Shard), 1)
+		asking.Go(func() { d.next(d.Seat(), true) })
+	}
+	asking.Wait()
+	require.False(t, both.Load())
 }
 
 func TestAPlaceGoesRound(t *testing.T) {
