@@ -64,7 +64,8 @@ type Locks[T any] struct {
 	// locked a key itself unlocks that lock and no other, and nothing when a person,
 	// its dead-lettering or the TTL has ended the lock; to find out, the executor calls
 	// OnEnqueue once more before a run. Of any other key the payload unlocks the oldest
-	// lock, those of its own job first. Default false: one unlock is enough.
+	// lock, those of its own job first. Default false: one unlock is enough. The queue that
+	// unlocks decides, not the one that locked: give all queues of a key the same.
 	Counted bool
 
 	// TTL is how long a lock lasts if nothing unlocks it before. Default, and below
