@@ -238,8 +238,8 @@ type DeadLetters[T any] struct {
 	// to: the first one under OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll.
 	// Under MergeSupersede a newer payload may save one from that.
 	// LastError is the last failure. It is not called under OnExhaustedHalt, for what
-	// [Cancel] dead-letters, nor for a job that reached Config.Crash.Limit. Default
-	// nil.
+	// [Cancel] dead-letters, for payloads that do not decode, nor for a job that reached
+	// Config.Crash.Limit. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
 	// FormatError returns the text that the journal keeps of a failure, of which 4 KiB
