@@ -108,11 +108,11 @@ func TestStrangeInputComesBack(t *testing.T) {
 	})
 }
 
-// Ids that would all meet in one shard under a hash without a key are spread like
+// 100,000 ids that would all meet in one shard under a hash without a key are spread like
 // any others.
 func TestIDsCannotAimAtAShard(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		const shards, perShard = 16, 500
+		const shards, perShard = 16, 6250
 		x := open(t, "", executor.Config{})
 		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Share: executor.Share{Shards: shards}})
 		var items []executor.Item[string]
@@ -124,7 +124,7 @@ func TestIDsCannotAimAtAShard(t *testing.T) {
 		_, err := q.EnqueueMany(t.Context(), items)
 		require.NoError(t, err)
 		for i, n := range x.JobsPerShard() {
-			assert.InDelta(t, perShard, n, perShard/3, "shard %d", i)
+			assert.InDelta(t, perShard, n, perShard/10, "shard %d", i)
 		}
 		stop(t, x)
 	})

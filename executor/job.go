@@ -183,14 +183,15 @@ func (t *Queue[T]) decodeOne(data []byte) (value T, err error) {
 // undecodable is what comes of a payload that the codec refuses.
 type undecodable struct{ error }
 
-// mayPass reports whether the payload may decode in a retry that its job has left: the
-// error says so, or a process with another codec may run it then.
+// mayPass reports whether the payload may decode in a retry that its job has left, or when a person
+// lets go on what is halted: the error says so, or a process with another codec may run it then.
 func (e *undecodable) mayPass(q *queue, it *shard.Item) bool {
 	t, ok := errors.AsType[interface {
 		error
 		Temporary() bool
 	}](e.error)
-	return !q.Core.LastTry(it) && (ok && t.Temporary() || q.x.common != nil)
+	again := !q.Core.LastTry(it) || q.Core.OnExhausted == shard.OnExhaustedHalt
+	return again && (ok && t.Temporary() || q.x.common != nil)
 }
 
 func (e *undecodable) Error() string { return "payload does not decode: " + guard.Text(e.error.Error) }
@@ -199,7 +200,8 @@ func (e *undecodable) Error() string { return "payload does not decode: " + guar
 // Enqueue returns an error or a panic of Encode. A payload for which Decode returns an
 // error or panics becomes a dead letter, with its bytes, at once. If the error has a method
 // Temporary that returns true, or another process may go on with the log, as on PostgreSQL,
-// that is a failure instead, and the payload a dead letter when the retries are used up.
+// that is a failure instead. When the retries are used up, the payload is a dead letter, or under
+// [OnExhaustedHalt] its id is halted.
 type Codec[T any] interface {
 	// Encode returns bytes that stay as they are until Enqueue has returned: not a
 	// buffer that the next Encode uses again.

@@ -585,22 +585,27 @@ func TestLockable_S05_FlagsAndCounters(t *testing.T) {
 
 // S05: a flag that three have locked is free after one unlock; a counter is locked
 // while it is above zero: what waits for it runs after the third, not before. So it
-// is for the executor's own keys and for services.
+// is for the executor's own keys and for services. Which of the two it is the queue says
+// that unlocks, and no other.
 func TestLockable_S05_LockedWhileAboveZero(t *testing.T) {
+	one, all := new(flags), new(counters)
 	for name, test := range map[string]struct {
 		unlocks int
-		locks   executor.Locks[string] // of all three queues
+		locks   executor.Locks[string] // of the queue that unlocks
+		others  executor.Locks[string] // of the queue that locks, and of the one that waits
 	}{
-		"flags":             {1, executor.Locks[string]{}},
-		"counters":          {3, executor.Locks[string]{Counted: true}},
-		"service, flags":    {1, executor.Locks[string]{Service: new(flags)}},
-		"service, counters": {3, executor.Locks[string]{Service: new(counters)}},
+		"flags":              {1, executor.Locks[string]{}, executor.Locks[string]{}},
+		"counters":           {3, executor.Locks[string]{Counted: true}, executor.Locks[string]{Counted: true}},
+		"flags, unlocked":    {1, executor.Locks[string]{}, executor.Locks[string]{Counted: true}},
+		"counters, unlocked": {3, executor.Locks[string]{Counted: true}, executor.Locks[string]{}},
+		"service, flags":     {1, executor.Locks[string]{Service: one}, executor.Locks[string]{Service: one}},
+		"service, counters":  {3, executor.Locks[string]{Service: all}, executor.Locks[string]{Service: all}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				x := open(t, "", executor.Config{})
 				p := new(probe)
-				sets, unlocks, waits := test.locks, test.locks, test.locks
+				sets, unlocks, waits := test.others, test.locks, test.others
 				sets.OnEnqueue, unlocks.Unlock, waits.BlockedBy = words, words, words
 				setter := handle(t, x, "setter", p.handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: sets}})
 				unlocker := handle(t, x, "unlocker", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: unlocks}})

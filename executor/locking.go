@@ -64,7 +64,8 @@ type Locks[T any] struct {
 	// locked a key itself unlocks that lock and no other, and nothing when a person,
 	// its dead-lettering or the TTL has ended the lock; to find out, the executor calls
 	// OnEnqueue once more before a run. Of any other key the payload unlocks the oldest
-	// lock, those of its own job first. Default false: one unlock is enough.
+	// lock, those of its own job first. Default false: one unlock is enough. The queue that
+	// unlocks decides, not the one that locked: give all queues of a key the same.
 	Counted bool
 
 	// TTL is how long a lock lasts if nothing unlocks it before. Default, and below
@@ -281,7 +282,8 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 // Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the
 // context of a handler that still runs; and they return ErrFailed when the journal
 // has failed. Then nothing was changed. With a nil Executor, or one of a cluster, they
-// return ErrState.
+// return ErrState, but for Unlock, which has all partitions of a cluster unlock the key:
+// after an error some of them may have done so.
 func (x *Executor) KeyLocks() lock.Watcher { return keyLocks{x} }
 
 type keyLocks struct{ x *Executor }
@@ -303,16 +305,27 @@ func (k keyLocks) Lock(ctx context.Context, key string) error {
 	return k.x.attempt(new(journal.Change), func() { k.x.keys.Lock(key, admit.Owner{}, 0) })
 }
 
-func (k keyLocks) Unlock(ctx context.Context, key string) error {
-	if err := k.usable(ctx, key); err != nil {
-		return err
-	}
+func (k keyLocks) Unlock(ctx context.Context, key string) (err error) {
 	was := false
-	err := k.x.attempt(new(journal.Change), func() { was = k.x.keys.Unlock(key, false, admit.Owner{}) })
+	if k.x != nil && k.x.cluster != nil {
+		was, err = k.unlockAll(ctx, key)
+	} else if err = k.usable(ctx, key); err == nil {
+		err = k.x.attempt(new(journal.Change), func() { was = k.x.keys.Unlock(key, false, admit.Owner{}) })
+	}
 	if err == nil && !was {
 		err = fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
 	}
 	return err
+}
+
+// unlockAll unlocks a key in all partitions of a cluster, and reports whether any had locked it.
+func (k keyLocks) unlockAll(ctx context.Context, key string) (was bool, err error) {
+	ctx, err = k.x.mayChange(ctx)
+	if err = cmp.Or(keylock.CheckKey(key), err); err != nil {
+		return false, err
+	}
+	n, err := k.x.cluster.Unlock(ctx, key)
+	return n > 0, err
 }
 
 func (k keyLocks) Locked(ctx context.Context, key string) (locked bool, err error) {

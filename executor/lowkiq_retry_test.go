@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +82,36 @@ func TestLowkiq_L10_TheLowestScoreGoesToTheMorgue(t *testing.T) {
 		assert.Equal(t, "boom at retry 1", dead[0].Error)
 		assert.Equal(t, 1.0, dead[0].Score)
 		assert.Equal(t, 2*time.Minute, dead[0].At.Sub(begin))
+	})
+}
+
+// L10: under Block, what comes while the job is retried is none of those that failed: with the lowest
+// score of all it is not the one that dies, and it runs when the rest is done.
+func TestLowkiq_L10_OfThoseThatFailed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		p := &probe{decide: func(_ context.Context, s seen) error {
+			if slices.Contains(s.values, "bad") {
+				return errBoom
+			}
+			return nil
+		}}
+		q := handle(t, x, "q", p.handle, executor.QueueConfig[string]{MaxRetries: 2, RetryIn: always(time.Minute), Gather: executor.Gather[string]{Block: true}})
+		enqueue(t, q, "a", "good", executor.Score(2))
+		enqueue(t, q, "a", "bad", executor.Score(1))
+		start(t, x)
+		begin := time.Now()
+		time.Sleep(30 * time.Second)
+		enqueue(t, q, "a", "late", executor.Score(0))
+		time.Sleep(time.Hour)
+		assert.Equal(t, []string{"a[bad good]", "a[bad good]", "a[bad good]", "a[good]", "a[late]"}, p.log())
+		for _, s := range p.seen()[3:] {
+			assert.Equal(t, -1, s.retry)
+			assert.Equal(t, 2*time.Minute, s.at.Sub(begin), "due now")
+		}
+		dead := morgue(t, q)
+		require.Len(t, dead, 1)
+		assert.Equal(t, "bad", dead[0].Payload)
 	})
 }
 
@@ -187,18 +218,24 @@ func TestLowkiq_L11_TheHookGetsWhatIsBuriedAndNothingElse(t *testing.T) {
 		return errs
 	}
 	join := func(waiting, next string) (string, error) { return waiting + next, nil }
+	block := executor.Gather[string]{Block: true}
 	for name, test := range map[string]struct {
 		cfg     executor.QueueConfig[string]
-		returns func(executor.Merged[string]) error
+		returns func(executor.Merged[string]) error // nil: they are of Handle, and each fails
 		calls   []string
 		dead    []string
 	}{
-		"oldest":        {executor.QueueConfig[string]{}, all, []string{"[a]", "[b]", "[c]", "[d]"}, []string{"a", "b", "c", "d"}},
-		"all":           {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, all, []string{"[a b c d]"}, []string{"a", "b", "c", "d"}},
-		"halted":        {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}}, all, nil, nil},
-		"folded":        {executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}}, all, []string{"[abcd]"}, []string{"abcd"}},
-		"oldest, named": {executor.QueueConfig[string]{}, named, []string{"[c]", "[d]"}, []string{"a", "c", "d"}},
-		"all, named":    {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, named, []string{"[c d]"}, []string{"a", "c", "d"}},
+		"single":         {executor.QueueConfig[string]{}, nil, []string{"[a]", "[b]", "[c]", "[d]"}, []string{"a", "b", "c", "d"}},
+		"single, all":    {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, nil, []string{"[a]", "[b]", "[c]", "[d]"}, []string{"a", "b", "c", "d"}},
+		"single, halted": {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}}, nil, nil, nil},
+		"block":          {executor.QueueConfig[string]{Gather: block}, all, []string{"[a]", "[b]", "[c]", "[d]"}, []string{"a", "b", "c", "d"}},
+		"block, all":     {executor.QueueConfig[string]{Gather: block, DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, all, []string{"[a b c]", "[d]"}, []string{"a", "b", "c", "d"}},
+		"oldest":         {executor.QueueConfig[string]{}, all, []string{"[a]", "[b]", "[c]", "[d]"}, []string{"a", "b", "c", "d"}},
+		"all":            {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, all, []string{"[a b c d]"}, []string{"a", "b", "c", "d"}},
+		"halted":         {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedHalt}}, all, nil, nil},
+		"folded":         {executor.QueueConfig[string]{Gather: executor.Gather[string]{Fold: join}}, all, []string{"[abcd]"}, []string{"abcd"}},
+		"oldest, named":  {executor.QueueConfig[string]{}, named, []string{"[c]", "[d]"}, []string{"a", "c", "d"}},
+		"all, named":     {executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{OnExhausted: executor.OnExhaustedBuryAll}}, named, []string{"[c d]"}, []string{"a", "c", "d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -213,11 +250,24 @@ func TestLowkiq_L11_TheHookGetsWhatIsBuriedAndNothingElse(t *testing.T) {
 					}
 					calls = append(calls, fmt.Sprint(values))
 				}
-				q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { return test.returns(job) }, test.cfg)
+				var q *executor.Queue[string]
+				var err error
+				if test.returns == nil {
+					q, err = executor.Handle(x, "q", func(context.Context, executor.Job[string]) error { return errBoom }, test.cfg)
+				} else {
+					q, err = executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error { return test.returns(job) }, test.cfg)
+				}
+				require.NoError(t, err)
 				for _, value := range []string{"a", "b", "c", "d"} {
+					if value == "d" && test.cfg.Gather.Block { // the others have failed once
+						start(t, x)
+						time.Sleep(time.Second)
+					}
 					enqueue(t, q, "id", value)
 				}
-				start(t, x)
+				if !test.cfg.Gather.Block {
+					start(t, x)
+				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				var dead []string

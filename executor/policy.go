@@ -28,7 +28,8 @@ const (
 	MergeSupersede Merge = "Supersede"
 )
 
-// OnExhausted says what happens when a job has used up its retries.
+// OnExhausted says what happens when a job has used up its retries. A payload that does not
+// decode becomes a dead letter alone, but under OnExhaustedHalt, if its error may pass: see [Codec].
 type OnExhausted string
 
 const (

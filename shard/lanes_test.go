@@ -1,11 +1,14 @@
 package shard
 
 import (
+	"encoding/binary"
+	"hash/fnv"
 	"iter"
 	"math/bits"
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -148,6 +151,29 @@ func TestTableFindsWhatIsThere(t *testing.T) {
 				})
 			})
 		})
+	}
+}
+
+// 100,000 ids that a hash without a key would put into one place of each segment are spread like any others, in
+// the table by the first bits of their hashes and in a segment by the last.
+func TestIDsCannotAimAtAPlace(t *testing.T) {
+	const places, each = 16, 6250
+	first, last := make([]int, places), make([]int, places)
+	var id []byte
+	for i, n := uint32(0), 0; n < places*each; i++ {
+		id = binary.BigEndian.AppendUint32(id[:0], i)
+		aimed := fnv.New32a()
+		aimed.Write(id)
+		if aimed.Sum32()%places == 0 {
+			hash := hashOf(id)
+			first[hash>>28]++
+			last[hash%places]++
+			n++
+		}
+	}
+	for i := range places {
+		assert.InDelta(t, each, first[i], each/10, "begin with %d", i)
+		assert.InDelta(t, each, last[i], each/10, "end with %d", i)
 	}
 }
 

@@ -15,7 +15,7 @@
 // # What is not
 //
 //   - Events, KeyLocks and slots are of the executor of a partition. On x they are
-//     executor.ErrConfig or ErrState.
+//     executor.ErrConfig or ErrState, but Unlock of KeyLocks asks all partitions.
 //   - What is about all partitions waits for each of them until its context ends; calls that take
 //     no context wait for five seconds. Paused then says what was known last.
 //   - Two handlers that wait for each other over partitions are not found out: they wait until

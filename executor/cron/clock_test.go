@@ -89,6 +89,11 @@ func TestClockSetBack(t *testing.T) {
 		require.NoError(t, s.c.Resume(t.Context(), "report"))
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"report@01-01T00:07:00"}, s.r.take(), "a person wanted it")
+		wall.set(-5 * time.Minute)
+		require.NoError(t, s.c.Remove(t.Context(), "report"))
+		s.add(t, "report", "* * * * *")
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"report@01-01T00:03:00"}, s.r.take(), "as does who adds it anew")
 		s.stop(t)
 	})
 }

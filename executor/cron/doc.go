@@ -14,7 +14,8 @@
 //   - A tick never fires twice. Its job and the offset that says so are in one
 //     commit of the journal, see [executor.FromSource]: not after a crash, not when
 //     the clock is set back, not with two Crons on one executor, and not with
-//     several executors in a [Group].
+//     several executors in a [Group]. But Resume, or Remove and a new Add, on a clock that
+//     is behind begin at its time: what has fired since then fires again.
 //   - One member of a group fires: the leader of its election. When it stops, loses
 //     the flag, or its executor can't go on, the next one is told, and goes on with
 //     the next tick. Leadership passes without the minimum of 3 minutes that

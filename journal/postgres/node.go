@@ -79,7 +79,8 @@ type Config struct {
 	// has the queues of all, and before jobs run: for schedules, metrics and events, and for queues with
 	// slots, which are made of x. The owner takes in what the inbox has for such a queue, as for others; who
 	// enqueues has it from a node that is not started and registers it without slots. It shares lanes
-	// with queues of Setup only. An error gives the partition back; it is tried again later.
+	// with queues of Setup only. Each partition begins its slots at StartFrom: put the partition into the value.
+	// An error gives the partition back; it is tried again later.
 	//
 	// Add a schedule of executor/cron here for each partition, with a queue of x, as the example
 	// does: each tick is enqueued once, in the partition that its id belongs to. Added for some

@@ -351,6 +351,15 @@ func (in *Inspector) Letters(queue string, yield func(inspect.DeadPayload, error
 	}
 }
 
+// Unlock unlocks a key in all partitions, and returns in how many it was locked.
+func (in *Inspector) Unlock(ctx context.Context, key string) (n int, err error) {
+	answers, err := in.every(ctx, &Question{Do: "unlock", Reason: key})
+	for _, a := range answers {
+		n += a.Did.Back
+	}
+	return n, err
+}
+
 // Offset is the highest offset of a source that any partition has.
 func (in *Inspector) Offset(name string) (highest int64, found bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/gob"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/lock"
 )
 
 // Question is what a partition is asked. It travels as gob, because ids are any bytes.
@@ -127,6 +129,7 @@ type Part interface {
 	SetSourceOffset(ctx context.Context, name string, offset int64) error
 	DeleteSourceOffset(ctx context.Context, name string) error
 	Queue(name string) (Queue, error)
+	KeyLocks() lock.Watcher
 	Names() (queues, lanes map[string]string) // see cluster.Names
 	Home() uint64                             // the process that it is in, whose workers are for all partitions there
 }
@@ -175,6 +178,12 @@ func Do(ctx context.Context, p Part, q *Question) (a *Answer, err error) {
 		err = p.DeleteSourceOffset(ctx, q.Reason)
 	case "Letters":
 		a.Page.Dead, err = letters(p, q.Which.Queue, q.Position)
+	case "unlock":
+		if err = p.KeyLocks().Unlock(ctx, q.Reason); err == nil {
+			a.Did.Back = 1
+		} else if errors.Is(err, lock.ErrNotLocked) { // it may be in another partition
+			err = nil
+		}
 	case "Job", "Explain", "Pending", "Wait", "do":
 		err = one(ctx, p, q, a)
 	default:

@@ -157,6 +157,46 @@ func TestTheListOfASilentServer(t *testing.T) {
 	require.Equal(t, partitions, strings.Count(w.Body.String(), "<td>this node"))
 }
 
+// A person unlocks a key on any node, whichever have the partitions in which it is locked, by the API and by the page.
+func TestUnlockOnAnyNode(t *testing.T) {
+	s := pgtest.Shared(t)
+	require.NoError(t, postgres.Migrate(t.Context(), s.URL(), postgres.Config{Partitions: partitions}))
+	a := startFor(t, s.URL(), "a", 5*time.Second)
+	require.Eventually(t, owns(a, partitions), time.Minute, time.Millisecond)
+	for number, part := range postgres.NodeOf(a).Partitions() {
+		require.NoError(t, part.KeyLocks().Lock(t.Context(), "of "+strconv.Itoa(number)))
+		require.NoError(t, part.KeyLocks().Lock(t.Context(), "of all"))
+	}
+	b := startFor(t, s.URL(), "b", 5*time.Second)
+	require.Eventually(t, func() bool { return owned(b) > 0 && owned(a)+owned(b) == partitions }, time.Minute, time.Millisecond)
+	h := dashboard.Handler(b, dashboard.Config{Authorize: executorpages.Insecure, Logger: slog.New(slog.DiscardHandler)})
+	do := func(path, kind, body string) *httptest.ResponseRecorder {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", kind)
+		h.ServeHTTP(w, r)
+		return w
+	}
+	unlock := func(key string) *httptest.ResponseRecorder {
+		return do("/jobs/api/v1/actions", "application/json", `{"verb": "unlock", "key": "`+key+`"}`)
+	}
+	left := func(want int) {
+		t.Helper()
+		page, more, err := b.Inspect().LockedKeys("", 0)
+		require.NoError(t, err)
+		require.Equal(t, want, len(page)+more)
+	}
+	left(2 * partitions)
+	for number := range partitions {
+		w := unlock("of " + strconv.Itoa(number))
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.JSONEq(t, `{"affected": 1, "of": "key"}`, w.Body.String())
+	}
+	left(partitions)
+	require.Equal(t, http.StatusSeeOther, do("/jobs/do", "application/x-www-form-urlencoded", "verb=unlock&key=of+all&confirm=yes").Code)
+	left(0)
+	require.Equal(t, http.StatusNotFound, unlock("of all").Code)
+}
+
 // The list is for those only who may look at the rest.
 func TestTheListAsksWhoMayLook(t *testing.T) {
 	s := pgtest.Shared(t)
