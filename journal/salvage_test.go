@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,6 +19,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/rest"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 )
 
 // content is what a salvaged journal should have of the old one: everything but
@@ -214,6 +216,77 @@ func TestSalvageOfTheLastBlock(t *testing.T) {
 	s := salvaged(t, "the last block", want, bytes.ReplaceAll(file, block, other))
 	require.Len(t, s.Losses, 1)
 	require.NotZero(t, s.Losses[0].Block)
+}
+
+// An end mark that is damaged takes nothing with it that the last commit left, and no position or epoch that it used
+// is used again.
+func TestSalvageWithoutTheEndMark(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "j")
+	for i, last := range []func(*Log) error{
+		func(l *Log) error {
+			_, err := l.Queue(t.Context(), "orders")
+			return err
+		},
+		func(l *Log) error {
+			for i := range 3 {
+				ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("a"), Payload: []byte("b")}}, func(first Position) []Set {
+					return []Set{{Key: "mark/feed", Value: fmt.Append(nil, i)}, {Key: fmt.Sprint("key/", first), Value: []byte("accepted")}}
+				})
+				if err = errors.Join(err, ticket.Wait(t.Context())); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		func(l *Log) error {
+			l.Record(&Change{Ended: slices.Concat(l.PendingPages(1)...)[:2]})
+			return l.Flush(t.Context())
+		},
+		func(*Log) error { return nil }, // to open it is a commit, too
+	} {
+		l, err := Open(dir, Config{WALBytes: -1})
+		require.NoError(t, err)
+		require.NoError(t, last(l))
+		require.NoError(t, l.Close())
+		file, was, want := readFile(t, dir), must(Check(dir)), content(t, dir)
+		mark := endMark(t, file)
+		require.Equal(t, 1, bytes.Count(file, mark))
+		other := bytes.Clone(mark)
+		other[20] ^= 1
+		at := withFile(t, bytes.Replace(file, mark, other, 1))
+		s, err := Salvage(at, at+"-saved")
+		require.NoError(t, err)
+		require.NotEmpty(t, s.Losses)
+		require.Equal(t, want, content(t, at+"-saved"), i)
+		now := must(Check(at + "-saved"))
+		require.GreaterOrEqual(t, now.Next, was.Next, i)
+		require.GreaterOrEqual(t, now.Epoch, was.Epoch, i)
+	}
+}
+
+// endMark is that of the last commit, as it stands in a file.
+func endMark(t testing.TB, file []byte) (mark []byte) {
+	edit(t, file, func(tx *bbolt.Tx) error {
+		mark = bytes.Clone(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest))
+		return nil
+	})
+	return mark
+}
+
+// Without any end mark what stands beside the log is there all the same.
+func TestSalvageWithoutEndMarks(t *testing.T) {
+	files := history(t, 3)
+	file := files[len(files)-1]
+	want := content(t, withFile(t, file))
+	mark := append(bytes.Clone(format.KeyManifest), format.FormatVersion)
+	dir := withFile(t, bytes.ReplaceAll(file, mark, append(bytes.Clone(format.KeyManifest), 0)))
+	s, err := Salvage(dir, dir+"-saved")
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(s.Losses), "the newest blocks may be missing")
+	saved := content(t, dir+"-saved")
+	for line := range strings.Lines(want) {
+		require.Contains(t, saved, line)
+	}
 }
 
 // A damaged state key is a loss of its kind, said with what it means.

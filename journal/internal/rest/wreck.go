@@ -123,6 +123,9 @@ func (w *wreck) whole() bool {
 	return true
 }
 
+// isLast reports whether an end mark is that of the last commit.
+func (w *wreck) isLast(t format.Manifest) bool { return t.Tx == w.txid }
+
 // sound reports whether a block is there, as a whole.
 func (w *wreck) sound(seq uint64) bool {
 	data, err := w.assemble(seq)
@@ -167,7 +170,7 @@ func (w *wreck) meta(key, v []byte) {
 		w.hurt("the end mark of the log")
 	default:
 		w.manifests = append(w.manifests, t)
-		if w.txid != 0 && t.Tx != w.txid {
+		if w.txid != 0 && !w.isLast(t) {
 			w.hurt("what is left is what commit %d wrote, and commit %d was the last one", t.Tx, w.txid)
 		}
 	}
