@@ -289,6 +289,73 @@ func TestSalvageWithoutEndMarks(t *testing.T) {
 	}
 }
 
+// Where the morgue is whole, what has left it does not come back when something else is damaged, and what has died again
+// stays dead without the block that says so.
+func TestSalvageOfAMorgueThatIsWhole(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "j")
+	refs := make(map[Position]Ref)
+	l, err := Open(dir, Config{WALBytes: -1, Deliver: func(d *Delivery) {
+		for i := range d.Len() {
+			ref := must(d.Read(i, new(Entry)))
+			refs[ref.Position()] = ref
+		}
+		d.Done()
+	}})
+	require.NoError(t, err)
+	queue, err := l.Queue(t.Context(), "orders")
+	require.NoError(t, err)
+	list := []Entry{{Queue: queue, ID: []byte("lives"), Payload: make([]byte, 400<<10)}} // nothing is carried
+	for range 200 {
+		list = append(list, Entry{Queue: queue, ID: []byte("dies"), Payload: make([]byte, 500)})
+	}
+	ticket, err := l.Append(t.Context(), list, nil)
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
+	var die, leave Change
+	for i := range 200 {
+		p := ticket.Position(i + 1)
+		die.Buried = append(die.Buried, Burial{Ref: refs[p], Reason: "once"})
+		if i < 180 {
+			leave.Queue, leave.Exhumed = queue, append(leave.Exhumed, p)
+		}
+	}
+	for _, c := range []*Change{&die, &leave} {
+		l.Record(c)
+		require.NoError(t, l.Flush(t.Context()))
+	}
+	done, again := ticket.Position(190), ticket.Position(191)
+	require.NoError(t, l.Restore(t.Context(), queue, []Position{done, again}, 0, func([]byte) uint32 { return 0 }))
+	l.Record(&Change{Ended: []Ref{refs[done]}, Buried: []Burial{{Ref: refs[again], Reason: "twice"}}})
+	require.NoError(t, l.Close())
+
+	dead := func(dir string) (dead []string) {
+		v, err := OpenView(dir)
+		require.NoError(t, err)
+		for b, err := range v.Morgue() {
+			require.NoError(t, err)
+			dead = append(dead, fmt.Sprint(b.Entry.Position, " ", b.Reason))
+		}
+		require.NoError(t, v.Close())
+		return dead
+	}
+	want, file := dead(dir), readFile(t, dir)
+	require.Len(t, want, 19)
+	keys, values := chunks(t, file)
+	for i, value := range values {
+		if binary.BigEndian.Uint32(keys[i][8:]) > 0 {
+			continue
+		}
+		other := bytes.Clone(value)
+		other[len(other)-1] ^= 1
+		at := withFile(t, bytes.ReplaceAll(file, value, other))
+		s, err := Salvage(at, at+"-saved")
+		require.NoError(t, err)
+		require.NotEmpty(t, s.Losses)
+		require.False(t, slices.ContainsFunc(s.Losses, func(l rest.Loss) bool { return strings.Contains(l.Reason, "morgue") }))
+		require.Equal(t, want, dead(at+"-saved"))
+	}
+}
+
 // A damaged state key is a loss of its kind, said with what it means.
 func TestSalvageSaysWhatALossMeans(t *testing.T) {
 	files := history(t, 3)

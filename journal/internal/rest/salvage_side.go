@@ -52,7 +52,7 @@ func (r *rescue) younger(a, b string, values map[string][]byte) int {
 func (r *rescue) findMorgue() {
 	for _, key := range slices.Sorted(maps.Keys(r.morgue)) {
 		b := r.morgue[key]
-		if p := b.Entry.Position; r.s.Latest[p] != 0 && !r.s.Ended.Has(p) {
+		if p := b.Entry.Position; !r.settled && r.s.Latest[p] != 0 && !r.s.Ended.Has(p) {
 			continue // requeued since
 		}
 		r.s.Ended.Add(b.Entry.Position) // the block that says so may be lost
