@@ -1,9 +1,9 @@
 package rest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -82,6 +82,13 @@ func Compact(dir string) (before, after int64, err error) {
 	if err != nil {
 		return before, 0, err
 	}
-	// No log stands on the new file: first that is on disk.
-	return before, info.Size(), cmp.Or(directory.SyncNames(names), p.DropFile(directory.WALFile))
+	return before, info.Size(), dropLog(p, names)
+}
+
+// dropLog removes the log, which does not stand on the new file, once that has its name on disk, too.
+func dropLog(p *directory.Dir, names *os.File) error {
+	if err := directory.SyncNames(names); err != nil {
+		return err
+	}
+	return p.DropFile(directory.WALFile)
 }
