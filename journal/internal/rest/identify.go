@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
@@ -28,6 +29,11 @@ func identify(dir string) error {
 	lstat := func(name string) (fs.FileInfo, error) { return os.Lstat(filepath.Join(dir, name)) }
 	if err := directory.CheckWAL(lstat, dir); err != nil {
 		return err
+	}
+	for _, name := range []string{directory.NewName, crash.RunningName} {
+		if info, err := lstat(name); err == nil && !info.Mode().IsRegular() {
+			return &directory.IrregularError{Path: filepath.Join(dir, name), Mode: info.Mode()}
+		}
 	}
 	info, err = lstat(directory.FileName)
 	if errors.Is(err, fs.ErrNotExist) {
