@@ -18,6 +18,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/rest"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 )
@@ -120,6 +121,24 @@ func TestSalvageOfFormat1(t *testing.T) {
 	_, err := Salvage(dir, dir+"-saved")
 	require.ErrorContains(t, err, "has format 1")
 	require.NotErrorIs(t, err, ErrCorrupt)
+	require.NoDirExists(t, dir+"-saved")
+}
+
+// A journal of a newer version, whose end mark says nothing to this one, is not what older end marks on free pages say.
+func TestSalvageOfANewerFormat(t *testing.T) {
+	files := history(t, 3)
+	dir := withFile(t, files[len(files)-1])
+	db, err := bbolt.Open(filepath.Join(dir, directory.FileName), 0o600, store.BoltOptions())
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket([]byte(format.BucketMeta))
+		mark := bytes.Clone(meta.Get(format.KeyManifest))
+		mark[0] = format.OpenVersion + 1
+		mark = format.AppendChecksum(mark[:len(mark)-format.ChecksumSize], format.KeyManifest)
+		return errors.Join(meta.Put([]byte(format.KeyVersion), mark[:1]), meta.Put(format.KeyManifest, mark))
+	}))
+	require.NoError(t, db.Close())
+	require.ErrorIs(t, errOf(Salvage(dir, dir+"-saved")), ErrTooNew)
 	require.NoDirExists(t, dir+"-saved")
 }
 

@@ -106,7 +106,7 @@ func (r *rescue) lose(block uint64, format string, args ...any) *Loss {
 
 // look finds out what is there.
 func (r *rescue) look() error {
-	if r.version > format.OpenVersion && len(r.manifests) == 0 {
+	if r.version > format.OpenVersion && !slices.ContainsFunc(r.manifests, r.isLast) {
 		return fmt.Errorf("%w: %s has version %d, this is version %d", format.ErrTooNew, directory.FileName, r.version, format.OpenVersion)
 	}
 	for _, what := range r.damage {
