@@ -12,8 +12,8 @@ import (
 )
 
 // lockAtRest makes this process the owner of a journal that it only reads, so that
-// no other process opens it meanwhile. On a disk that can't be written to none can,
-// and the journal is read without.
+// no other process opens it meanwhile. On a disk that can't be written to, or has no
+// room for the LOCK, none can, and the journal is read without.
 func lockAtRest(dir string) (release func() error, err error) {
 	if err := identify(dir); err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func lockAtRest(dir string) (release func() error, err error) {
 	switch {
 	case err == nil:
 		return lock.Undo, nil
-	case slices.ContainsFunc(directory.ReadOnlyDisk, func(e error) bool { return errors.Is(err, e) }):
+	case directory.NoSpace(err) || slices.ContainsFunc(directory.ReadOnlyDisk, func(e error) bool { return errors.Is(err, e) }):
 		return func() error { return nil }, nil
 	}
 	return nil, err
