@@ -210,6 +210,36 @@ func opensOnAFullDisk(t *testing.T, dir string) {
 	require.Contains(t, said.String(), filepath.Join(dir, "journal", "journal.db.new"))
 }
 
+// A journal is copied and salvaged from a disk that has no room for its LOCK to one that has, and left as it was.
+func TestACopyFromAFullDisk(t *testing.T) {
+	onSmallDisks(t, t.TempDir, copiesFromAFullDisk)
+}
+
+func copiesFromAFullDisk(t *testing.T, dir string) {
+	full := filepath.Join(dir, "full")
+	require.NoError(t, os.Mkdir(full, 0o700))
+	if !smallDisk(full, "1m") {
+		return
+	}
+	from := filepath.Join(full, "journal")
+	x, q := poisonQueue(t, full)
+	enqueue(t, q, "a", "x")
+	stop(t, x)
+	require.NoError(t, os.Remove(filepath.Join(from, "LOCK")))
+	fillUpBeside(t, full)
+	want, err := journal.Check(from)
+	require.NoError(t, err)
+	require.NoError(t, journal.Clone(from, filepath.Join(dir, "copy")))
+	_, err = journal.Salvage(from, filepath.Join(dir, "saved"))
+	require.NoError(t, err)
+	for _, to := range []string{"copy", "saved"} {
+		got, err := journal.Check(filepath.Join(dir, to))
+		require.NoError(t, err)
+		require.Equal(t, []any{1, want.Next}, []any{got.Live, got.Next}, to)
+	}
+	require.NoFileExists(t, filepath.Join(from, "LOCK"))
+}
+
 // Where nothing can be noted of the jobs that run, a suspect does not get its turn: it
 // might end the process at each start.
 func TestSuspectsAreHeldWithoutARecorder(t *testing.T) {

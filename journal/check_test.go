@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/rest"
@@ -65,6 +66,27 @@ func TestCheckDamage(t *testing.T) {
 	clear(file[3*4096 : 6*4096])
 	_, err = Check(withFile(t, file))
 	assert.ErrorIs(t, err, ErrCorrupt)
+}
+
+// A suspect that makes no sense is damage to who looks as to who opens the journal, also while it waits in the log.
+func TestCheckSuspects(t *testing.T) {
+	f := startWAL(t, 64<<10)
+	for range 3 {
+		f.add(10)
+	}
+	before := filesIn(t, f.dir)
+	ticket, err := f.log.Append(t.Context(), []Entry{{Queue: f.queue, ID: []byte("a")}}, func(Position) []Set {
+		return []Set{{Key: crash.SuspectPrefix + "x", Value: []byte("y")}}
+	})
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
+	files := filesIn(t, f.dir)
+	require.Equal(t, before[directory.FileName], files[directory.FileName])
+	dir := withFiles(t, files)
+	refused(t, dir, ErrCorrupt)
+	for _, err := range []error{errOf(Check(dir)), errOf(OpenView(dir)), errOf(OpenSides(dir)), Clone(dir, dir+"-copy")} {
+		require.ErrorIs(t, err, ErrCorrupt)
+	}
 }
 
 func TestCheckElsewhere(t *testing.T) {

@@ -214,7 +214,8 @@
 // files are the journal, and one without the other is ErrCorrupt. A journal.wal without a journal.db
 // is always ErrCorrupt. To go back to an older version after a crash, open the journal and
 // close it, or call [Compact]. Copies, clones, and what [Compact], [Salvage] and a [Builder]
-// make are of format 2, and have one file. [Info] says 2 for both formats.
+// make have one file, of format 2, or of format 1 if what was copied has that. [Info] says 2
+// for formats 2 and 3.
 //
 // Format 1 had neither checksums on state keys nor the sums. Open checks all of such a file,
 // and adds them with its first commit: a crash leaves the old file or the new one. That takes

@@ -130,7 +130,7 @@ func Check(dir string) (Info, error) { return rest.Check(dir) }
 // must not be there yet. The copy is exact, and is checked before it gets its
 // name.
 //
-// The journal is locked meanwhile, if its disk can be written to.
+// The journal is locked meanwhile, if its disk can be written to and has room for that.
 func Clone(dir, newDir string) error { return rest.Clone(dir, newDir) }
 
 // Compact makes the file of the journal in dir, which must not be open, as

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -17,7 +18,9 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/rest"
+	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 )
 
 // content is what a salvaged journal should have of the old one: everything but
@@ -121,6 +124,24 @@ func TestSalvageOfFormat1(t *testing.T) {
 	require.NoDirExists(t, dir+"-saved")
 }
 
+// A journal of a newer version, whose end mark says nothing to this one, is not what older end marks on free pages say.
+func TestSalvageOfANewerFormat(t *testing.T) {
+	files := history(t, 3)
+	dir := withFile(t, files[len(files)-1])
+	db, err := bbolt.Open(filepath.Join(dir, directory.FileName), 0o600, store.BoltOptions())
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket([]byte(format.BucketMeta))
+		mark := bytes.Clone(meta.Get(format.KeyManifest))
+		mark[0] = format.OpenVersion + 1
+		mark = format.AppendChecksum(mark[:len(mark)-format.ChecksumSize], format.KeyManifest)
+		return errors.Join(meta.Put([]byte(format.KeyVersion), mark[:1]), meta.Put(format.KeyManifest, mark))
+	}))
+	require.NoError(t, db.Close())
+	require.ErrorIs(t, errOf(Salvage(dir, dir+"-saved")), ErrTooNew)
+	require.NoDirExists(t, dir+"-saved")
+}
+
 // A root page that is gone takes no healthy page with it.
 func TestSalvageBelowTheRoot(t *testing.T) {
 	files := history(t, 300)
@@ -214,6 +235,144 @@ func TestSalvageOfTheLastBlock(t *testing.T) {
 	s := salvaged(t, "the last block", want, bytes.ReplaceAll(file, block, other))
 	require.Len(t, s.Losses, 1)
 	require.NotZero(t, s.Losses[0].Block)
+}
+
+// An end mark that is damaged takes nothing with it that the last commit left, and no position or epoch that it used
+// is used again.
+func TestSalvageWithoutTheEndMark(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "j")
+	for i, last := range []func(*Log) error{
+		func(l *Log) error {
+			_, err := l.Queue(t.Context(), "orders")
+			return err
+		},
+		func(l *Log) error {
+			for i := range 3 {
+				ticket, err := l.Append(t.Context(), []Entry{{Queue: 1, ID: []byte("a"), Payload: []byte("b")}}, func(first Position) []Set {
+					return []Set{{Key: "mark/feed", Value: fmt.Append(nil, i)}, {Key: fmt.Sprint("key/", first), Value: []byte("accepted")}}
+				})
+				if err = errors.Join(err, ticket.Wait(t.Context())); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		func(l *Log) error {
+			l.Record(&Change{Ended: slices.Concat(l.PendingPages(1)...)[:2]})
+			return l.Flush(t.Context())
+		},
+		func(*Log) error { return nil }, // to open it is a commit, too
+	} {
+		l, err := Open(dir, Config{WALBytes: -1})
+		require.NoError(t, err)
+		require.NoError(t, last(l))
+		require.NoError(t, l.Close())
+		file, was, want := readFile(t, dir), must(Check(dir)), content(t, dir)
+		mark := endMark(t, file)
+		require.Equal(t, 1, bytes.Count(file, mark))
+		other := bytes.Clone(mark)
+		other[20] ^= 1
+		at := withFile(t, bytes.Replace(file, mark, other, 1))
+		s, err := Salvage(at, at+"-saved")
+		require.NoError(t, err)
+		require.NotEmpty(t, s.Losses)
+		require.Equal(t, want, content(t, at+"-saved"), i)
+		now := must(Check(at + "-saved"))
+		require.GreaterOrEqual(t, now.Next, was.Next, i)
+		require.GreaterOrEqual(t, now.Epoch, was.Epoch, i)
+	}
+}
+
+// endMark is that of the last commit, as it stands in a file.
+func endMark(t testing.TB, file []byte) (mark []byte) {
+	edit(t, file, func(tx *bbolt.Tx) error {
+		mark = bytes.Clone(tx.Bucket([]byte(format.BucketMeta)).Get(format.KeyManifest))
+		return nil
+	})
+	return mark
+}
+
+// Without any end mark what stands beside the log is there all the same.
+func TestSalvageWithoutEndMarks(t *testing.T) {
+	files := history(t, 3)
+	file := files[len(files)-1]
+	want := content(t, withFile(t, file))
+	mark := append(bytes.Clone(format.KeyManifest), format.FormatVersion)
+	dir := withFile(t, bytes.ReplaceAll(file, mark, append(bytes.Clone(format.KeyManifest), 0)))
+	s, err := Salvage(dir, dir+"-saved")
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(s.Losses), "the newest blocks may be missing")
+	saved := content(t, dir+"-saved")
+	for line := range strings.Lines(want) {
+		require.Contains(t, saved, line)
+	}
+}
+
+// Where the morgue is whole, what has left it does not come back when something else is damaged, and what has died again
+// stays dead without the block that says so.
+func TestSalvageOfAMorgueThatIsWhole(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "j")
+	refs := make(map[Position]Ref)
+	l, err := Open(dir, Config{WALBytes: -1, Deliver: func(d *Delivery) {
+		for i := range d.Len() {
+			ref := must(d.Read(i, new(Entry)))
+			refs[ref.Position()] = ref
+		}
+		d.Done()
+	}})
+	require.NoError(t, err)
+	queue, err := l.Queue(t.Context(), "orders")
+	require.NoError(t, err)
+	list := []Entry{{Queue: queue, ID: []byte("lives"), Payload: make([]byte, 400<<10)}} // nothing is carried
+	for range 200 {
+		list = append(list, Entry{Queue: queue, ID: []byte("dies"), Payload: make([]byte, 500)})
+	}
+	ticket, err := l.Append(t.Context(), list, nil)
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
+	var die, leave Change
+	for i := range 200 {
+		p := ticket.Position(i + 1)
+		die.Buried = append(die.Buried, Burial{Ref: refs[p], Reason: "once"})
+		if i < 180 {
+			leave.Queue, leave.Exhumed = queue, append(leave.Exhumed, p)
+		}
+	}
+	for _, c := range []*Change{&die, &leave} {
+		l.Record(c)
+		require.NoError(t, l.Flush(t.Context()))
+	}
+	done, again := ticket.Position(190), ticket.Position(191)
+	require.NoError(t, l.Restore(t.Context(), queue, []Position{done, again}, 0, func([]byte) uint32 { return 0 }))
+	l.Record(&Change{Ended: []Ref{refs[done]}, Buried: []Burial{{Ref: refs[again], Reason: "twice"}}})
+	require.NoError(t, l.Close())
+
+	dead := func(dir string) (dead []string) {
+		v, err := OpenView(dir)
+		require.NoError(t, err)
+		for b, err := range v.Morgue() {
+			require.NoError(t, err)
+			dead = append(dead, fmt.Sprint(b.Entry.Position, " ", b.Reason))
+		}
+		require.NoError(t, v.Close())
+		return dead
+	}
+	want, file := dead(dir), readFile(t, dir)
+	require.Len(t, want, 19)
+	keys, values := chunks(t, file)
+	for i, value := range values {
+		if binary.BigEndian.Uint32(keys[i][8:]) > 0 {
+			continue
+		}
+		other := bytes.Clone(value)
+		other[len(other)-1] ^= 1
+		at := withFile(t, bytes.ReplaceAll(file, value, other))
+		s, err := Salvage(at, at+"-saved")
+		require.NoError(t, err)
+		require.NotEmpty(t, s.Losses)
+		require.False(t, slices.ContainsFunc(s.Losses, func(l rest.Loss) bool { return strings.Contains(l.Reason, "morgue") }))
+		require.Equal(t, want, dead(at+"-saved"))
+	}
 }
 
 // A damaged state key is a loss of its kind, said with what it means.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/urfave/cli/v3"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
@@ -222,6 +224,38 @@ func TestMorgueWrites(t *testing.T) {
 		assert.Equal(t, says, must(t, "", strings.Fields(strings.ReplaceAll(args, "DIR", dir))...), args)
 	}
 	must(t, "", "check", dir)
+}
+
+// When it can't take all of it out of the morgue, it says how much it took out before.
+func TestMorgueSaysWhatWasDoneBeforeAnError(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "jobs.strand")
+	l := newLedger(t, dir)
+	orders := l.queue("orders")
+	ticket, err := l.Append(t.Context(), slices.Repeat([]journal.Entry{{Queue: orders, ID: []byte("a")}}, atOnce), nil)
+	require.NoError(t, err)
+	require.NoError(t, ticket.Wait(t.Context()))
+	var dead []journal.Position
+	var die journal.Change
+	for i := range atOnce {
+		dead = append(dead, ticket.Position(i))
+		die.Buried = append(die.Buried, journal.Burial{Ref: l.refs[dead[i]], Reason: "no"})
+	}
+	l.record(die)
+	l.close()
+	empty := func(ctx context.Context, verb string, ps []journal.Position) error {
+		c := cli.Command{Action: func(_ context.Context, c *cli.Command) error {
+			return (&call{Command: c, output: &output{now: someday}}).empty(ctx, verb, map[string]uint32{"orders": orders}, map[string][]journal.Position{"orders": ps})
+		}}
+		return c.Run(t.Context(), []string{"morgue", dir})
+	}
+	err = empty(t.Context(), "requeue", append(dead, dead[atOnce-1]+1))
+	require.ErrorIs(t, err, journal.ErrNotFound)
+	require.ErrorContains(t, err, "1000 payloads requeued, and then: ")
+	require.Contains(t, must(t, "", "check", dir), "0 in the morgue")
+
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	require.ErrorContains(t, empty(stopped, "requeue", dead[:1]), "0 payloads requeued, and then: ")
 }
 
 // A queue whose name is empty, as a variable of a script that is not set, is none: it does not stand for all of them,

@@ -205,7 +205,7 @@ func (c *call) find(all iter.Seq2[*inspect.DeadPayload, error], s *chosen) (map[
 	return found, nil
 }
 
-// empty takes what was found out of the morgue.
+// empty takes what was found out of the morgue. When that goes wrong it says what was done before.
 func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32, found map[string][]journal.Position) error {
 	n := 0
 	if len(found) > 0 {
@@ -228,11 +228,11 @@ func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32
 				n += len(page)
 			}
 			if err = errors.Join(err, c.goOn(l, numbers[queue], back)); err != nil {
-				return errors.Join(err, l.Close())
+				return fmt.Errorf("%s %sd, and then: %w", brief.Count(n, "payload", "payloads"), verb, errors.Join(err, l.Close()))
 			}
 		}
-		if err := errors.Join(context.Cause(ctx), l.Close()); err != nil {
-			return err
+		if err := errors.Join(context.Cause(ctx), l.Close()); err != nil { // a full disk may have had no room for all
+			return fmt.Errorf("up to %s %sd, and then: %w", brief.Count(n, "payload", "payloads"), verb, err)
 		}
 	}
 	c.moved(verb+"d", inspect.Requeued{Back: n})

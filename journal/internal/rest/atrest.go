@@ -2,7 +2,6 @@ package rest
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
@@ -31,6 +31,11 @@ func identify(dir string) error {
 	lstat := func(name string) (fs.FileInfo, error) { return os.Lstat(filepath.Join(dir, name)) }
 	if err := directory.CheckWAL(lstat, dir); err != nil {
 		return err
+	}
+	for _, name := range []string{directory.NewName, crash.RunningName} {
+		if info, err := lstat(name); err == nil && !info.Mode().IsRegular() {
+			return &directory.IrregularError{Path: filepath.Join(dir, name), Mode: info.Mode()}
+		}
 	}
 	info, err = lstat(directory.FileName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,8 +86,8 @@ func kindOf(path string) string {
 }
 
 // lockAtRest makes this process the owner of a journal that it only reads, so that
-// no other process opens it meanwhile. On a disk that can't be written to none can,
-// and the journal is read without.
+// no other process opens it meanwhile. On a disk that can't be written to, or has no
+// room for the LOCK, none can, and the journal is read without.
 func lockAtRest(dir string) (release func() error, err error) {
 	if err := identify(dir); err != nil {
 		return nil, err
@@ -91,7 +96,7 @@ func lockAtRest(dir string) (release func() error, err error) {
 	switch {
 	case err == nil:
 		return lock.Undo, nil
-	case slices.ContainsFunc(directory.ReadOnlyDisk, func(e error) bool { return errors.Is(err, e) }):
+	case directory.NoSpace(err) || slices.ContainsFunc(directory.ReadOnlyDisk, func(e error) bool { return errors.Is(err, e) }):
 		return func() error { return nil }, nil
 	}
 	return nil, err
@@ -151,6 +156,13 @@ func Compact(dir string) (before, after int64, err error) {
 	if err != nil {
 		return before, 0, err
 	}
-	// No log stands on the new file: first that is on disk.
-	return before, info.Size(), cmp.Or(directory.SyncNames(names), p.DropFile(directory.WALFile))
+	return before, info.Size(), dropLog(p, names)
+}
+
+// dropLog removes the log, which does not stand on the new file, once that has its name on disk, too.
+func dropLog(p *directory.Dir, names *os.File) error {
+	if err := directory.SyncNames(names); err != nil {
+		return err
+	}
+	return p.DropFile(directory.WALFile)
 }

@@ -44,8 +44,8 @@ type LostJob struct {
 	State    bool `wire:",omit"` // of the job, not a payload
 }
 
-// slackAfterLoss is how far the positions of a salvaged journal jump when its
-// end was lost, so that none is used twice.
+// slackAfterLoss is how far the positions and the epoch of a salvaged journal jump
+// when its end was lost, so that none is used twice.
 const slackAfterLoss = 1 << 20
 
 // Salvage writes what is intact of the journal in dir to a new one; with an empty
@@ -90,6 +90,7 @@ type rescue struct {
 	log      string // where it is, if one stands on what was found
 	s        *block.Survey
 	manifest format.Manifest
+	stale    bool              // an older commit than the last one has left the manifest, or it was made up
 	skip     format.Position   // positions that may have been used behind the end
 	edits    []format.Edit     // of what stands beside the log, after all that the file has
 	intact   []uint64          // sequence of blocks
@@ -107,7 +108,7 @@ func (r *rescue) lose(block uint64, format string, args ...any) *Loss {
 
 // look finds out what is there.
 func (r *rescue) look() error {
-	if r.version > format.OpenVersion && len(r.manifests) == 0 {
+	if r.version > format.OpenVersion && !slices.ContainsFunc(r.manifests, r.isLast) {
 		return fmt.Errorf("%w: %s has version %d, this is version %d", format.ErrTooNew, directory.FileName, r.version, format.OpenVersion)
 	}
 	for _, what := range r.damage {
@@ -127,6 +128,7 @@ func (r *rescue) look() error {
 		return err
 	}
 	r.manifest.Next += r.skip
+	r.manifest.Epoch += uint64(r.skip)
 	r.findMorgue()
 	r.findState()
 	if len(r.intact)+len(r.names)+len(r.buried) == 0 && len(r.manifests) == 0 {
@@ -137,24 +139,32 @@ func (r *rescue) look() error {
 }
 
 // findManifest takes the end mark of the last commit. When that is not known, it
-// takes the newest one whose block is there, or makes one up. It returns the
-// blocks that belong to the log.
+// takes the newest one whose block is there, and the blocks behind that, or makes
+// one up. It returns the blocks that belong to the log.
 func (r *rescue) findManifest() []uint64 {
 	slices.SortFunc(r.manifests, func(a, b format.Manifest) int {
 		return -cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Next, b.Next), cmp.Compare(a.Tx, b.Tx))
 	})
 	if len(r.manifests) == 0 {
-		r.manifest, r.skip = format.Manifest{Oldest: 1, Next: 1}, slackAfterLoss
+		r.manifest, r.skip, r.stale = format.Manifest{Oldest: 1, Next: 1}, slackAfterLoss, true
 		r.lose(0, "the end mark of the log: the newest blocks may be missing, and old ones may be back")
 		return slices.Sorted(maps.Keys(r.chunks))
 	}
 	// Its block may be missing, but it was there.
-	last := slices.IndexFunc(r.manifests, func(t format.Manifest) bool { return t.Tx == r.txid })
-	if last < 0 {
+	last := slices.IndexFunc(r.manifests, r.isLast)
+	known := last >= 0
+	if !known {
 		last = max(slices.IndexFunc(r.manifests, func(t format.Manifest) bool { return r.sound(t.Seq) }), 0)
+		r.skip, r.stale = slackAfterLoss, r.txid != 0
 	}
 	r.manifest = r.manifests[last]
 	r.findLog()
+	if !known {
+		for r.sound(r.manifest.Seq + 1) {
+			r.manifest.Seq++
+		}
+		r.lose(0, "the end mark of the last commit: newer blocks than %d may be missing", r.manifest.Seq)
+	}
 	seqs := slices.Concat(slices.Collect(maps.Keys(r.chunks)), slices.Collect(maps.Keys(r.late)))
 	slices.Sort(seqs)
 	seqs = slices.Compact(seqs)

@@ -17,7 +17,7 @@ import (
 // the younger one is right: the queue was renamed.
 func (r *rescue) findQueues() {
 	want := r.manifest.Sides.Queues
-	values, exact := r.queues.resolve(want)
+	values, exact := r.queues.resolve(want, r.stale)
 	r.names = make(map[uint32]string)
 	unsure := false
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -52,7 +52,7 @@ func (r *rescue) younger(a, b string, values map[string][]byte) int {
 func (r *rescue) findMorgue() {
 	for _, key := range slices.Sorted(maps.Keys(r.morgue)) {
 		b := r.morgue[key]
-		if p := b.Entry.Position; r.s.Latest[p] != 0 && !r.s.Ended.Has(p) {
+		if p := b.Entry.Position; !r.settled && r.s.Latest[p] != 0 && !r.s.Ended.Has(p) {
 			continue // requeued since
 		}
 		r.s.Ended.Add(b.Entry.Position) // the block that says so may be lost
@@ -66,7 +66,7 @@ func (r *rescue) findMorgue() {
 		r.lose(0, "%d payloads in the morgue", n)
 	case n < 0:
 		r.lose(0, "the count of the morgue; %d of its payloads may have been requeued or deleted before", -n)
-	case len(r.manifests) > 0 && r.wreck.buried != want:
+	case len(r.manifests) > 0 && (r.stale || r.wreck.buried != want):
 		r.lose(0, "which payloads the morgue had last; some of these may have been requeued or deleted before")
 	}
 }
@@ -93,7 +93,7 @@ func stateKindOf(key string) stateKind {
 // findState takes the state keys that can be vouched for.
 func (r *rescue) findState() {
 	want := r.manifest.Sides.State
-	values, exact := r.keys.resolve(want)
+	values, exact := r.keys.resolve(want, r.stale)
 	state := make(map[string][]byte)
 	for key, v := range values {
 		if value, _, err := format.Unseal(format.BucketState, []byte(key), v); err == nil && key != "" {

@@ -181,9 +181,19 @@ func (v *View) load(most int) (err error) {
 		return err
 	}
 	if most > 0 {
-		return v.replay(most)
+		err = v.replay(most)
+	} else {
+		err = v.survey()
 	}
-	return v.survey()
+	if err != nil {
+		return err
+	}
+	keys := store.Pages(v.store.Page).Sets(crash.SuspectPrefix, "")
+	found, err := crash.Investigate(v.dir, v.manifest.Epoch+1, keys, v.live.Positions()) // as a start would
+	if err == nil {
+		v.suspects = found.Suspects
+	}
+	return err
 }
 
 // survey reads the log twice: what of it is live is known at its end.
@@ -214,12 +224,7 @@ func (v *View) replay(most int) error {
 	for i, b := range c.Blocks {
 		v.blocks[i].Live, v.blocks[i].LiveBytes = b.Live, b.Bytes
 	}
-	keys := store.Pages(v.store.Page).Sets(crash.SuspectPrefix, "")
-	found, err := crash.Investigate(v.dir, v.manifest.Epoch+1, keys, v.live.Positions()) // as a start would
-	if err == nil {
-		v.suspects = found.Suspects
-	}
-	return err
+	return nil
 }
 
 // scan has s take in each block, and notes what there is to say about it by itself.

@@ -30,6 +30,7 @@ type wreck struct {
 	txid      uint64            // of the last commit, as sound meta pages have it; 0: unknown
 	morgue    map[string]format.Buried
 	buried    format.Sum // of what is in morgue
+	settled   bool       // the morgue is what the last commit left
 	within    *copies    // of the bucket that is walked
 	queues    *copies
 	keys      *copies // of the state
@@ -75,6 +76,7 @@ func openWreck(f *os.File) (*wreck, error) {
 		w.root(m.Root)
 	}
 	if len(w.damage) > 0 || !w.whole() {
+		w.settled = len(w.manifests) == 1 && w.isLast(w.manifests[0]) && w.buried == w.manifests[0].Sides.Morgue
 		w.leaves()
 	}
 	return w, nil
@@ -123,6 +125,9 @@ func (w *wreck) whole() bool {
 	return true
 }
 
+// isLast reports whether an end mark is that of the last commit.
+func (w *wreck) isLast(t format.Manifest) bool { return t.Tx == w.txid }
+
 // sound reports whether a block is there, as a whole.
 func (w *wreck) sound(seq uint64) bool {
 	data, err := w.assemble(seq)
@@ -167,7 +172,7 @@ func (w *wreck) meta(key, v []byte) {
 		w.hurt("the end mark of the log")
 	default:
 		w.manifests = append(w.manifests, t)
-		if w.txid != 0 && t.Tx != w.txid {
+		if w.txid != 0 && !w.isLast(t) {
 			w.hurt("what is left is what commit %d wrote, and commit %d was the last one", t.Tx, w.txid)
 		}
 	}
@@ -196,8 +201,10 @@ func (w *wreck) burial(key, v []byte) bool {
 	if err != nil || b.Entry.Kind != format.KindEnqueued {
 		return false
 	}
-	w.morgue[string(key)] = b
-	w.buried.Add(key, v)
+	if !w.settled {
+		w.morgue[string(key)] = b
+		w.buried.Add(key, v)
+	}
 	return true
 }
 

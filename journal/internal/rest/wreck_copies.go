@@ -80,8 +80,11 @@ func (c *copies) found(key, v []byte) bool {
 
 // resolve returns the values that make up a sum, or else, inexact, those that are
 // most likely right: what the tree leads to, and for the keys beside that the
-// youngest there is.
-func (c *copies) resolve(want format.Sum) (values map[string][]byte, exact bool) {
+// youngest there is. A stale sum is that of older values.
+func (c *copies) resolve(want format.Sum, stale bool) (values map[string][]byte, exact bool) {
+	if stale {
+		return c.likely(), false
+	}
 	if c.total == want {
 		return c.tree, true
 	}

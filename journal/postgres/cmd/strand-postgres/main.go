@@ -174,7 +174,7 @@ func (c *call) parse(args []string) error {
 	flags := slices.IndexFunc(c.words, func(w string) bool { return strings.HasPrefix(w, "-") })
 	switch {
 	case flags >= 0 && !c.looks:
-		return f.Parse(c.words[flags:])
+		return cmp.Or(f.Parse(c.words[flags:]), fmt.Errorf("%q is no flag", c.words[flags]))
 	case verb == "help":
 		return flag.ErrHelp
 	case !known:
