@@ -250,7 +250,7 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 // payload goes on. ErrDiscarded and ErrDeleted say how the payload ended, too. After
 // any other error but ErrUnknown and ErrNoResult the payload was not accepted: these
 // are the errors of Enqueue, ErrDeadlock for a handler that would wait for itself, and
-// ErrState before [Executor.Start], because no job would run.
+// ErrState before [Executor.Start] and in OnStart, because no job would run.
 //
 // The executor keeps results in memory only, and only for callers that wait: when the
 // caller or the process is gone, so is the result. With an [IdempotencyKey] that came

@@ -82,6 +82,27 @@ func TestDo(t *testing.T) {
 	})
 }
 
+// Nothing runs in OnStart, nor when that has failed: Do does not wait for it.
+func TestDoInOnStart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var c *executor.Caller[int, int]
+		do := func(ctx context.Context) error {
+			_, err := c.Do(ctx, "a", 1)
+			return err
+		}
+		var inside error
+		x := open(t, "", executor.Config{OnStart: func(context.Context) error {
+			inside = within(time.Minute, do)
+			return errBoom
+		}})
+		c = answers(t, x, "q", twice, executor.QueueConfig[int]{})
+		require.ErrorIs(t, x.Start(t.Context()), errBoom)
+		require.ErrorIs(t, inside, executor.ErrState)
+		require.ErrorIs(t, within(time.Minute, do), executor.ErrState)
+		require.Zero(t, stats(t, c.Queue).Payloads, "nothing is accepted")
+	})
+}
+
 // Callers whose payloads were merged into the one that runs share its result, whichever
 // stays.
 func TestDoShares(t *testing.T) {

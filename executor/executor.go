@@ -158,8 +158,8 @@ func (l *life) runs() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch l.state {
-	case opened:
-		return fmt.Errorf("%w: Do waits for a job, and jobs run once Start was called", ErrState)
+	case opened, starting: // OnStart would wait for itself
+		return fmt.Errorf("%w: Do waits for a job, and jobs run when Start is over", ErrState)
 	case stopping:
 		return ErrClosed
 	}
