@@ -37,7 +37,8 @@ var (
 	// ErrDeadlock is matched by the error of a call from a handler that would wait
 	// for what can't end before that handler does: a payload of its own id, one that
 	// waits, perhaps over others, for this one or for what it holds, or any at all
-	// while the handlers of all other workers wait, too.
+	// while the handlers of all other workers wait, too. A function that a worker calls
+	// beside a handler, such as RetriesExhausted, may wait for none with its context.
 	ErrDeadlock = await.ErrDeadlock
 )
 
@@ -134,12 +135,16 @@ func (q *queue) call(ctx context.Context, id string) *await.Call {
 	return &await.Call{X: q.x.crew.Engine, Context: ctx, Queue: q.To, Book: &q.Awaited, Async: q.durability == DurabilityAsync, Waiter: await.NewWaiter(), ID: id}
 }
 
-// enter returns why the caller may not wait, if it is a handler.
+// enter returns why the caller may not wait, if it is a handler, or a hook.
 func (q *queue) enter(c *await.Call) error {
 	if !q.x.owns(c.Context) {
 		return nil
 	}
-	return c.Enter(attemptOf(c.Context))
+	a := attemptOf(c.Context)
+	if a == nil { // its job is not known, and may be what it would wait for
+		return fmt.Errorf("%w: a hook holds its worker, and may not wait for a job", ErrDeadlock)
+	}
+	return c.Enter(a)
 }
 
 // waitFor waits for a payload that was accepted before, and may have ended.
