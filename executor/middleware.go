@@ -161,14 +161,14 @@ type wrapped struct {
 // submit is what the innermost next does. What is accepted, or may be, is not
 // submitted again.
 func (a *wrapped) submit(ctx context.Context) error {
-	if a.tried && (a.err == nil || errors.Is(a.err, ErrUnknown)) {
+	if a.tried && (a.err == nil || guard.Is(a.err, ErrUnknown)) {
 		return a.err
 	}
 	if err := a.takeOver(); err != nil {
 		return err
 	}
+	a.tried, a.err = true, ErrUnknown // until it returns: user code in it may end the goroutine
 	a.o, a.err = a.q.submit(ctx, a.entries, a.options, a.waiter)
-	a.tried = true
 	for i := range a.entries { // what middlewares leave of times and scores as it is, they have not asked for
 		it, e := &a.call.Items[i], &a.entries[i]
 		if it.Score = new(e.Score); it.Due.UnixNano() != e.Due {
@@ -210,7 +210,7 @@ func (a *wrapped) conclude(err error) (submit.Submission, error) {
 			a.q.Lines.Stray(guard.Text(err.Error))
 		}
 		return a.o, nil
-	case a.tried && errors.Is(a.err, ErrUnknown):
+	case a.tried && guard.Is(a.err, ErrUnknown):
 		if err != nil && guard.Text(err.Error) != guard.Text(a.err.Error) {
 			return a.o, fmt.Errorf("%w; a middleware made of it: %s", a.err, guard.Text(err.Error))
 		}
