@@ -37,7 +37,8 @@ var (
 	// ErrDeadlock is matched by the error of a call from a handler that would wait
 	// for what can't end before that handler does: a payload of its own id, one that
 	// waits, perhaps over others, for this one or for what it holds, or any at all
-	// while the handlers of all other workers wait, too.
+	// while the handlers of all other workers wait, too. A function that a worker calls
+	// beside a handler, such as RetriesExhausted, may wait for none with its context.
 	ErrDeadlock = await.ErrDeadlock
 )
 
@@ -134,12 +135,16 @@ func (q *queue) call(ctx context.Context, id string) *await.Call {
 	return &await.Call{X: q.x.crew.Engine, Context: ctx, Queue: q.To, Book: &q.Awaited, Async: q.durability == DurabilityAsync, Waiter: await.NewWaiter(), ID: id}
 }
 
-// enter returns why the caller may not wait, if it is a handler.
+// enter returns why the caller may not wait, if it is a handler, or a hook.
 func (q *queue) enter(c *await.Call) error {
 	if !q.x.owns(c.Context) {
 		return nil
 	}
-	return c.Enter(attemptOf(c.Context))
+	a := attemptOf(c.Context)
+	if a == nil { // its job is not known, and may be what it would wait for
+		return fmt.Errorf("%w: a hook holds its worker, and may not wait for a job", ErrDeadlock)
+	}
+	return c.Enter(a)
 }
 
 // waitFor waits for a payload that was accepted before, and may have ended.
@@ -250,7 +255,7 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 // payload goes on. ErrDiscarded and ErrDeleted say how the payload ended, too. After
 // any other error but ErrUnknown and ErrNoResult the payload was not accepted: these
 // are the errors of Enqueue, ErrDeadlock for a handler that would wait for itself, and
-// ErrState before [Executor.Start], because no job would run.
+// ErrState before [Executor.Start] and in OnStart, because no job would run.
 //
 // The executor keeps results in memory only, and only for callers that wait: when the
 // caller or the process is gone, so is the result. With an [IdempotencyKey] that came

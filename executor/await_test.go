@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 )
 
 // answers registers a queue whose handler returns what f does.
@@ -79,6 +80,27 @@ func TestDo(t *testing.T) {
 		_, err = none.Do(t.Context(), "a", 1)
 		require.ErrorIs(t, err, executor.ErrState)
 		require.ErrorIs(t, (&executor.Caller[int, int]{}).Wait(t.Context(), executor.Receipt{}), executor.ErrState)
+	})
+}
+
+// Nothing runs in OnStart, nor when that has failed: Do does not wait for it.
+func TestDoInOnStart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var c *executor.Caller[int, int]
+		do := func(ctx context.Context) error {
+			_, err := c.Do(ctx, "a", 1)
+			return err
+		}
+		var inside error
+		x := open(t, "", executor.Config{OnStart: func(context.Context) error {
+			inside = within(time.Minute, do)
+			return errBoom
+		}})
+		c = answers(t, x, "q", twice, executor.QueueConfig[int]{})
+		require.ErrorIs(t, x.Start(t.Context()), errBoom)
+		require.ErrorIs(t, inside, executor.ErrState)
+		require.ErrorIs(t, within(time.Minute, do), executor.ErrState)
+		require.Zero(t, stats(t, c.Queue).Payloads, "nothing is accepted")
 	})
 }
 
@@ -404,6 +426,54 @@ func TestDoFromAHandler(t *testing.T) {
 		require.Zero(t, stats(t, c.Queue).Payloads, "what is refused is not accepted")
 		stop(t, x)
 	})
+}
+
+// A hook that a worker calls may not wait with its context: nobody knows for which job it stands, and its worker may be
+// the one that is needed.
+func TestDoFromAHook(t *testing.T) {
+	for name, hook := range map[string]func(x *executor.Executor, cfg *executor.QueueConfig[string], f func(context.Context)){
+		"RetriesExhausted": func(_ *executor.Executor, cfg *executor.QueueConfig[string], f func(context.Context)) {
+			cfg.DeadLetters.RetriesExhausted = func(ctx context.Context, _ []executor.Merged[string]) { f(ctx) }
+		},
+		"StartFrom": func(x *executor.Executor, cfg *executor.QueueConfig[string], f func(context.Context)) {
+			from := func(ctx context.Context) (int, error) { f(ctx); return 0, nil }
+			cfg.Conditions.Slots = []executor.SlotSource{must(executor.NewSlots(x, "s", executor.SlotsConfig[int]{Next: next, StartFrom: from}))}
+		},
+		"HandleLockedBy": func(_ *executor.Executor, cfg *executor.QueueConfig[string], f func(context.Context)) {
+			s := asking{new(counters), func(ctx context.Context, _ lock.Job, _ []string) lock.Decision {
+				f(ctx)
+				return lock.Decision{Skip: true}
+			}}
+			_ = s.Lock(context.Background(), "key")
+			cfg.Conditions.Locks = executor.Locks[string]{BlockedBy: keys("key"), Service: s}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{Workers: 2})
+				c := answers(t, x, "c", twice, executor.QueueConfig[int]{})
+				later := enqueue(t, c.Queue, "later", 1, executor.In(time.Hour))
+				var errs []error
+				cfg := executor.QueueConfig[string]{MaxRetries: -1}
+				hook(x, &cfg, func(ctx context.Context) {
+					_, err := c.Do(ctx, "a", 1)
+					errs = append(errs, err)
+					errs = append(errs, c.Wait(ctx, later))
+				})
+				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return errBoom }, cfg)
+				start(t, x)
+				enqueue(t, q, "id", "x")
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Len(t, errs, 2)
+				for _, err := range errs {
+					require.ErrorIs(t, err, executor.ErrDeadlock)
+				}
+				require.Equal(t, 1, stats(t, c.Queue).Payloads, "what is refused is not accepted")
+				stop(t, x)
+			})
+		})
+	}
 }
 
 // A stop starts nothing any more, so handlers that wait are told at once, and spend

@@ -41,26 +41,29 @@ func (b *batch[T]) try(items []*shard.Item) {
 	case len(jobs) == 0:
 		b.Settle(nil)
 	default:
-		b.Settle(b.call(jobs))
+		b.Settle(b.call(items, jobs))
 	}
 }
 
 // call gives the handler a context that ends when it has returned: what it leaves
 // behind is not to work beside the next call.
-func (b *batch[T]) call(jobs []Merged[T]) error {
+func (b *batch[T]) call(items []*shard.Item, jobs []Merged[T]) error {
 	ctx, cancel := context.WithCancelCause(b.Context)
 	defer cancel(ErrReturned)
 	if b.queue.q.layers.run != nil {
-		return b.queue.aroundAll(ctx, jobs, true, func(ctx context.Context) error { return b.handle(ctx, jobs) })
+		return b.queue.aroundAll(ctx, jobs, true, func(ctx context.Context) error { return b.handle(ctx, items, jobs) })
 	}
-	return guard.Call(func() error { return b.handle(ctx, jobs) })
+	return guard.Call(func() error { return b.handle(ctx, items, jobs) })
 }
 
-// handle calls the handler. What it has staged on these jobs before does not count.
-func (b *batch[T]) handle(ctx context.Context, jobs []Merged[T]) error {
+// handle calls the handler. What it has staged on these jobs before does not count, nor what it has made of them.
+func (b *batch[T]) handle(ctx context.Context, items []*shard.Item, jobs []Merged[T]) (err error) {
 	switch {
 	case b.Calls > b.First: // a middleware calls next again
 		b.Attempt.Again(b.Calls)
+		if jobs, b.Waits, err = b.queue.decodeAll(items); err != nil || len(jobs) == 0 {
+			return err
+		}
 	case b.Calls > 0:
 		b.Attempt.Begin(b.Calls)
 	}

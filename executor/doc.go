@@ -182,7 +182,7 @@
 //   - a queue that is registered: 1 for each processor, until its shards have taken
 //     in what was pending
 //   - a stop: 1, until it and the handlers it left behind are over; 1 more until no Fold runs
-//   - a failure, or a handler that returned [Fatal]: 1, until OnFatal, for which Run waits, returns
+//   - a failure, or a handler that returned [Fatal]: 1, until OnFatal returns; 1, until it is logged
 //   - a crash recorder whose file was cut: 1, until that is logged; jobs go on
 //     without it, and a job that kills the process is not found out
 //   - a disk that becomes full, or has room again: 1, until that is logged

@@ -114,7 +114,7 @@ var (
 )
 
 // ErrContext is returned for a context that can't be asked whether it has ended: it
-// is nil, or a method of it panicked.
+// is nil, or a method of it, or of its cause, panicked.
 var ErrContext = guard.ErrContext
 
 // PanicError is the error of a job whose handler, or of a payload whose codec, panicked.

@@ -158,8 +158,8 @@ func (l *life) runs() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch l.state {
-	case opened:
-		return fmt.Errorf("%w: Do waits for a job, and jobs run once Start was called", ErrState)
+	case opened, starting: // OnStart would wait for itself
+		return fmt.Errorf("%w: Do waits for a job, and jobs run when Start is over", ErrState)
 	case stopping:
 		return ErrClosed
 	}
@@ -258,8 +258,8 @@ func border(err error) error {
 		{journal.ErrTooLarge, ErrTooLarge}, {journal.ErrContext, ErrContext}, {shard.ErrStopped, ErrClosed},
 	} {
 		switch {
-		case !errors.Is(err, pair[0]):
-		case pair[1] == ErrUnknown && errors.Is(err, journal.ErrContext):
+		case !guard.Is(err, pair[0]):
+		case pair[1] == ErrUnknown && guard.Is(err, journal.ErrContext):
 			return fmt.Errorf("%w: %w: %w", ErrUnknown, ErrContext, err)
 		case pair[1] == ErrFull:
 			return &FullError{Disk: true, RetryAfter: retryFullDisk, cause: err} // the journal had no room

@@ -198,6 +198,43 @@ func TestGoexitOfOneJobThatIsAsked(t *testing.T) {
 	}
 }
 
+// exiting is a service whose Lock ends the goroutine at one key.
+type exiting struct{ flags }
+
+func (e *exiting) Lock(ctx context.Context, key string) error {
+	if key == "exit" {
+		runtime.Goexit()
+	}
+	return e.flags.Lock(ctx, key)
+}
+
+// A service that ends the goroutine in the middle of several keys leaves none of them locked: neither that of the worker
+// that comes to the job, nor that of the caller of Enqueue.
+func TestGoexitOfAServiceThatLocksSeveralKeys(t *testing.T) {
+	keys := func(string, string) []string { return []string{"first", "exit"} }
+	for name, locks := range map[string]executor.Locks[string]{"OnRun": {OnRun: keys}, "OnEnqueue": {OnEnqueue: keys}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := new(exiting)
+				locks.Service, locks.Unlock = s, keys
+				x := open(t, "", executor.Config{})
+				q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{
+					MaxRetries: -1, Conditions: executor.Conditions[string]{Locks: locks},
+				})
+				start(t, x)
+				go func() { _, _ = q.Enqueue(context.Background(), "id", "x") }()
+				synctest.Wait()
+				require.Zero(t, stats(t, q).Done)
+				require.Equal(t, name == "OnRun", stats(t, q).Buried == 1)
+				is, err := s.Locked(t.Context(), "first")
+				require.NoError(t, err)
+				require.False(t, is, "nothing unlocks it any more")
+				stop(t, x)
+			})
+		})
+	}
+}
+
 // A batch of which each call ends the goroutine fails as one that returns errors does.
 func TestGoexitOfAllJobsOfABatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {

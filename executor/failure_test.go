@@ -3,10 +3,14 @@ package executor_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -33,6 +37,69 @@ func TestStopFromOnFailure(t *testing.T) {
 		require.ErrorIs(t, err, executor.ErrFailed)
 		require.True(t, called.Load())
 	})
+}
+
+// lastWords is a log that does something else with one line.
+type lastWords struct {
+	slog.Handler
+	message string
+	f       func()
+}
+
+func (l lastWords) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l lastWords) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == l.message {
+		l.f()
+	}
+	return nil
+}
+
+// A logger that does not return, when it is told why the executor ends, takes neither StopTimeout nor OnFatal away. One
+// that does is heard first: OnFatal may end the process.
+func TestLoggersOfTheEnd(t *testing.T) {
+	for name, end := range map[string]struct {
+		message string
+		of      func(*journal.Memory) error
+	}{
+		"failure": {"executor failed", func(disk *journal.Memory) error { disk.FailNext(errBoom); return nil }},
+		"fatal":   {"a handler ends the executor", func(*journal.Memory) error { return executor.Fatal(errBoom) }},
+	} {
+		free := make(chan struct{})
+		for does, f := range map[string]func(){"blocks": func() { <-free }, "exits": runtime.Goexit, "returns": func() { time.Sleep(time.Millisecond) }} {
+			t.Run(name+" "+does, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					free = make(chan struct{})
+					defer func() { close(free) }()
+					var logged atomic.Bool
+					told := make(chan time.Time, 1)
+					disk := new(journal.Memory)
+					l := lastWords{slog.DiscardHandler, end.message, func() { f(); logged.Store(true) }}
+					x := openOn(t, disk, executor.Config{Workers: 2, StopTimeout: time.Minute, Logger: slog.New(l), OnFatal: func(err error) {
+						assert.Equal(t, does == "returns", logged.Load())
+						assert.ErrorIs(t, err, errBoom)
+						told <- time.Now()
+					}})
+					q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+						if job.ID == "last" {
+							return end.of(disk)
+						}
+						<-ctx.Done()
+						return nil
+					}, executor.QueueConfig[string]{})
+					start(t, x)
+					enqueue(t, q, "runs", "x")
+					synctest.Wait()
+					begin := time.Now()
+					enqueue(t, q, "last", "x")
+					time.Sleep(time.Hour)
+					require.Len(t, told, 1)
+					require.Less(t, (<-told).Sub(begin), time.Minute+time.Second)
+					require.Error(t, within(time.Second, x.Stop))
+				})
+			})
+		}
+	}
 }
 
 func TestStartAfterFailure(t *testing.T) {

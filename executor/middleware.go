@@ -11,12 +11,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/nest"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
 )
 
 // Middleware is called around handlers, around the calls that enqueue, or around both:
@@ -38,10 +40,10 @@ type Middleware struct {
 	// or one made of it. Run's error replaces the handler's. If Run does not call next,
 	// the handler does not run.
 	//
-	// Run may call next again: that is a retry on the spot, which spends none. Calls of
-	// next must not overlap, nor come after Run has returned; such a call gets
-	// ErrMiddleware. Of several calls, only what the last one has staged with
-	// [Queue.FollowUp] counts, and only if Run returns nil.
+	// Run may call next again: that is a retry on the spot, which spends none, and for
+	// which the jobs are decoded anew. Calls of next must not overlap, nor come after Run
+	// has returned; such a call gets ErrMiddleware. Of several calls, only what the last
+	// one has staged with [Queue.FollowUp] counts, and only if Run returns nil.
 	//
 	// next does not panic: if the handler panics, next returns a [*PanicError] with the
 	// stack. A panic of Run itself is a failure of all jobs of the run, even if the
@@ -152,14 +154,14 @@ type wrapped struct {
 // submit is what the innermost next does. What is accepted, or may be, is not
 // submitted again.
 func (a *wrapped) submit(ctx context.Context) error {
-	if a.tried && (a.err == nil || errors.Is(a.err, ErrUnknown)) {
+	if a.tried && (a.err == nil || guard.Is(a.err, ErrUnknown)) {
 		return a.err
 	}
 	if err := a.takeOver(); err != nil {
 		return err
 	}
+	a.tried, a.err = true, ErrUnknown // until it returns: user code in it may end the goroutine
 	a.o, a.err = a.q.submit(ctx, a.entries, a.options, a.waiter)
-	a.tried = true
 	for i := range a.entries { // what middlewares leave of times and scores as it is, they have not asked for
 		it, e := &a.call.Items[i], &a.entries[i]
 		if it.Score = new(e.Score); it.Due.UnixNano() != e.Due {
@@ -201,7 +203,7 @@ func (a *wrapped) conclude(err error) (submit.Submission, error) {
 			a.q.Lines.Stray(guard.Text(err.Error))
 		}
 		return a.o, nil
-	case a.tried && errors.Is(a.err, ErrUnknown):
+	case a.tried && guard.Is(a.err, ErrUnknown):
 		if err != nil && guard.Text(err.Error) != guard.Text(a.err.Error) {
 			return a.o, fmt.Errorf("%w; a middleware made of it: %s", a.err, guard.Text(err.Error))
 		}
@@ -216,7 +218,7 @@ func (a *wrapped) conclude(err error) (submit.Submission, error) {
 
 // Run is one call of a handler as a [Middleware] sees it. It is read-only: whatever is
 // changed here, the handler gets what it would have got. Only the maps of Metadata are
-// the handler's own.
+// the handler's own, in its first call.
 type Run struct {
 	Queue string
 	Jobs  []Merged[any] // one; with [HandleBatch] those of the batch, or of the part of it that this call is about
@@ -267,8 +269,9 @@ func byID(n int, id func(int) string, err error) []error {
 	return errs
 }
 
-// around calls a handler of [Handle] with what stands around it.
-func (t *Queue[T]) around(ctx context.Context, job Job[T], handler func(context.Context, Job[T]) error) error {
+// around calls a handler of [Handle] with what stands around it. What a call has made of its job is
+// that call's: the next one gets another.
+func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handler func(context.Context, Job[T]) error) error {
 	one := &struct { // in one allocation
 		Run
 		job     [1]Merged[any]
@@ -279,7 +282,7 @@ func (t *Queue[T]) around(ctx context.Context, job Job[T], handler func(context.
 	one.job[0] = Merged[any]{Queue: job.Queue, ID: job.ID, Payloads: one.payload[:], Attempt: job.Attempt, LastTry: job.LastTry,
 		LastError: job.LastError, Due: job.Due, Failures: job.Failures, Crashes: job.Crashes, claim: job.claim, log: job.log}
 	one.Queue, one.Jobs = job.Queue, one.job[:]
-	return nest.Call(ctx, t.q.layers.run, &one.Run, func(ctx context.Context) error {
+	return nest.Call(ctx, t.q.layers.run, &one.Run, func(ctx context.Context) (err error) {
 		one.calls++
 		if one.calls == 1 {
 			return handler(ctx, job)
@@ -287,20 +290,28 @@ func (t *Queue[T]) around(ctx context.Context, job Job[T], handler func(context.
 		again := job
 		again.call = one.calls - 1
 		again.attempt.Again(again.call)
+		var e journal.Entry
+		if again.Payload, err = t.read(it, &e); err != nil {
+			return err
+		}
+		again.Metadata, again.Failures = admin.MetadataOf(&e), admin.FailuresOf(it.History, it.LastError)
 		return handler(ctx, again)
 	})
 }
 
-// aroundMerged calls a handler of [HandleMerged] with what stands around it. Inlined,
-// it would have the job of each call escape, with nothing around it, too.
+// aroundMerged is around for a handler of [HandleMerged]. Inlined, it would have the job
+// of each call escape, with nothing around it, too.
 //
 //go:noinline
-func (t *Queue[T]) aroundMerged(ctx context.Context, job Merged[T], handler func(context.Context, Merged[T]) error) error {
-	calls := 0
-	return t.aroundAll(ctx, []Merged[T]{job}, false, func(ctx context.Context) error {
+func (t *Queue[T]) aroundMerged(ctx context.Context, it *shard.Item, job Merged[T], handler func(context.Context, Merged[T]) error) error {
+	attempt, calls := job.from.attempt, 0
+	return t.aroundAll(ctx, []Merged[T]{job}, false, func(ctx context.Context) (err error) {
 		if calls > 0 {
-			job.from.call = calls
-			job.from.attempt.Again(calls)
+			attempt.Again(calls)
+			if job, err = t.decode(it); err != nil || len(job.Payloads) == 0 {
+				return err
+			}
+			job.from.attempt, job.from.call = attempt, calls
 		}
 		calls++
 		return handler(ctx, job)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
 )
 
 // Around an enqueue the caller gets what is true, whatever a middleware does.
@@ -116,6 +118,68 @@ func TestMiddlewareKeepsTheUnknown(t *testing.T) {
 			release()
 			require.Equal(t, 1, stats(t, q).Payloads, "once, however often next was called")
 			stop(t, x)
+		})
+	}
+}
+
+// shy is a cause of a context that can't be asked what it is.
+type shy struct{ asked func() }
+
+func (*shy) Error() string { return "shy" }
+
+func (m *shy) Is(error) bool {
+	m.asked()
+	return false
+}
+
+// What was accepted or not stays unknown while the disk hangs, if the cause of the caller's context can't be asked what it
+// is: with a middleware and without one, and also when it ends the goroutine that asks.
+func TestEnqueueWithACauseThatCantBeAsked(t *testing.T) {
+	boom := func() { panic("boom") }
+	for name, c := range map[string]struct {
+		asked func()
+		f     func(context.Context, *executor.EnqueueCall, inward) error // nil: no middleware
+	}{
+		"panics": {boom, nil},
+		"panics in a middleware": {boom, func(ctx context.Context, _ *executor.EnqueueCall, next inward) error {
+			return next(ctx)
+		}},
+		"exits in a middleware": {runtime.Goexit, func(ctx context.Context, _ *executor.EnqueueCall, next inward) error {
+			var g sync.WaitGroup
+			g.Go(func() { _ = next(ctx) })
+			g.Wait()
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk := new(journal.Memory)
+				cfg := executor.QueueConfig[string]{}
+				if c.f != nil {
+					cfg.Middleware = []executor.Middleware{{Enqueue: c.f}}
+				}
+				x := openOn(t, disk, executor.Config{})
+				q := handle(t, x, "q", (&probe{}).handle, cfg)
+				brake := hang(disk)
+				defer brake.release()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				enqueue := func() (err error) {
+					assert.NotPanics(t, func() { _, err = q.Enqueue(ctx, "id", "x") })
+					return err
+				}
+				said := make(chan error, 1)
+				go func() { said <- enqueue() }()
+				synctest.Wait()
+				cancel(&shy{c.asked})
+				require.ErrorIs(t, <-said, executor.ErrUnknown)
+				if name != "exits in a middleware" {
+					require.ErrorIs(t, enqueue(), executor.ErrContext, "it has ended before")
+				}
+				brake.release()
+				synctest.Wait()
+				require.Equal(t, 1, stats(t, q).Payloads)
+				stop(t, x)
+			})
 		})
 	}
 }

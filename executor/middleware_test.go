@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -258,6 +260,79 @@ func TestHostileMiddlewareOfARun(t *testing.T) {
 				if kept == nil {
 					require.Equal(t, c.calls*runs, calls)
 				}
+				stop(t, x)
+			})
+		})
+	}
+}
+
+// What a call has made of its jobs is that call's: when a middleware calls next again, the handler gets all of them as they
+// were. Nothing ends as done that the last call has not seen.
+func TestACallOnTheSpotGetsItsJobsAnew(t *testing.T) {
+	type merged = executor.Merged[[]string]
+	type config = executor.QueueConfig[[]string]
+	shapes := map[string]struct {
+		calls    int
+		register func(x *executor.Executor, does func([]merged) error, cfg config) (*executor.Queue[[]string], error)
+	}{
+		"Handle": {6, func(x *executor.Executor, does func([]merged) error, cfg config) (*executor.Queue[[]string], error) {
+			return executor.Handle(x, "q", func(_ context.Context, job executor.Job[[]string]) error {
+				payloads := []executor.Payload[[]string]{{Value: job.Payload, Position: job.Position, Metadata: job.Metadata}}
+				return does([]merged{{ID: job.ID, Payloads: payloads, Attempt: job.Attempt, Failures: job.Failures}})
+			}, cfg)
+		}},
+		"HandleMerged": {4, func(x *executor.Executor, does func([]merged) error, cfg config) (*executor.Queue[[]string], error) {
+			return executor.HandleMerged(x, "q", func(_ context.Context, job merged) error { return does([]merged{job}) }, cfg)
+		}},
+		"HandleBatch": {2, func(x *executor.Executor, does func([]merged) error, cfg config) (*executor.Queue[[]string], error) {
+			cfg.BatchSize, cfg.Share.Shards = 2, 1
+			return executor.HandleBatch(x, "q", func(_ context.Context, jobs []merged) error { return does(jobs) }, cfg)
+		}},
+	}
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var calls []string
+				x := open(t, "", executor.Config{Workers: 1})
+				q, err := shape.register(x, func(jobs []merged) error {
+					if jobs[0].Attempt == 1 {
+						return errBoom // so that there are Failures
+					}
+					var l strings.Builder
+					for _, job := range jobs {
+						for _, p := range job.Payloads {
+							fmt.Fprintln(&l, job.ID, p.Position, p.Value, p.Metadata, job.Failures)
+							p.Value[0], p.Metadata["k"], job.Failures[0].Error = "spoilt", "spoilt", "spoilt"
+						}
+						clear(job.Payloads)
+					}
+					_ = slices.DeleteFunc(jobs, func(job merged) bool { return job.ID == "a" })
+					if calls = append(calls, l.String()); len(calls)%2 == 1 {
+						return errBoom
+					}
+					return nil
+				}, config{RetryIn: always(time.Minute), Middleware: []executor.Middleware{{
+					Run: func(ctx context.Context, run *executor.Run, next func(context.Context) error) error {
+						err := next(ctx)
+						if run.Jobs[0].Attempt > 1 && err != nil {
+							err = next(ctx)
+						}
+						return err
+					},
+				}}})
+				require.NoError(t, err)
+				for _, id := range []string{"a", "a", "b"} {
+					enqueue(t, q, id, []string{"x", "y"}, executor.Metadata(map[string]string{"k": "v"}))
+				}
+				start(t, x)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				require.Len(t, calls, shape.calls)
+				for i := 0; i < len(calls); i += 2 {
+					require.Equal(t, calls[i], calls[i+1])
+				}
+				require.Zero(t, stats(t, q).Payloads)
+				require.Empty(t, morgue(t, q))
 				stop(t, x)
 			})
 		})

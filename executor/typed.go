@@ -59,7 +59,7 @@ func (t *Queue[T]) callSingle(ctx context.Context, items []*shard.Item, handler 
 	if q.layers.run == nil {
 		return orNil(handler(ctx, job))
 	}
-	return orNil(t.around(ctx, job, handler))
+	return orNil(t.around(ctx, it, job, handler))
 }
 
 // HandleLatest registers a queue for state, such as mirrors, indexes and caches, where
@@ -107,7 +107,7 @@ func HandleMerged[T any](x *Executor, name string, handler func(context.Context,
 		case t.q.layers.run == nil:
 			err = handler(ctx, job)
 		default:
-			err = t.aroundMerged(ctx, job, handler)
+			err = t.aroundMerged(ctx, items[0], job, handler)
 		}
 		return orNil(err)
 	}, func(part *Executor) error { _, err := HandleMerged(part, name, handler, cfg); return err })

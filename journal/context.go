@@ -8,7 +8,7 @@ import (
 )
 
 // ErrContext is returned for a context that can't be asked whether it has ended:
-// it is nil, or a method of it panicked. It counts as one that has ended.
+// it is nil, or a method of it, or of its cause, panicked. It counts as one that has ended.
 var ErrContext = errors.New("journal: unusable context")
 
 // A context is its caller's code, which may block, panic or call the log back.
@@ -35,7 +35,9 @@ func cause(ctx context.Context) (err error) {
 			err = fmt.Errorf("%w: it panicked: %v", ErrContext, r)
 		}
 	}()
-	return context.Cause(ctx)
+	err = context.Cause(ctx)
+	_ = errors.Is(err, ErrContext) // whoever gets it asks, too
+	return err
 }
 
 // ended is cause for a context whose channel is closed.

@@ -47,6 +47,12 @@ func Hook(l *slog.Logger, name string, f func()) {
 	}
 }
 
+// Is is errors.Is of an error that may be the user's, as the cause of a context is. One that can't be asked is not target.
+func Is(err, target error) (is bool) {
+	_ = Call(func() error { is = errors.Is(err, target); return nil })
+	return is
+}
+
 // maxErrorText is how much of an error's text is kept with a job.
 const maxErrorText = 4 << 10
 
@@ -157,7 +163,11 @@ func Over(done <-chan struct{}) bool {
 // Cause returns why ctx has ended, whose channel is closed.
 func Cause(ctx context.Context) error {
 	var cause error
-	if err := Call(func() error { cause = context.Cause(ctx); return nil }); err != nil {
+	if err := Call(func() error {
+		cause = context.Cause(ctx)
+		_ = errors.Is(cause, ErrContext) // whoever gets it asks, too
+		return nil
+	}); err != nil {
 		return fmt.Errorf("%w: %w", ErrContext, err)
 	}
 	return orMute(cause)

@@ -210,12 +210,17 @@ func (c *Condition) lockedServed(ctx context.Context, keys []string) (locked []s
 }
 
 // lockServed locks keys with the queue's service. Those that it has locked before one
-// failed, it unlocks.
+// failed, or ended the goroutine, it unlocks.
 func (c *Condition) lockServed(ctx context.Context, keys []string) error {
-	for i, key := range keys {
-		if err := guard.Call(func() error { return c.Service.Lock(ctx, key) }); err != nil {
-			_ = c.unlockServed(ctx, keys[:i])
-			return fmt.Errorf("lock service: lock %q: %w", key, err)
+	n := 0 // that are locked
+	defer func() {
+		if n < len(keys) {
+			_ = c.unlockServed(ctx, keys[:n])
+		}
+	}()
+	for ; n < len(keys); n++ {
+		if err := guard.Call(func() error { return c.Service.Lock(ctx, keys[n]) }); err != nil {
+			return fmt.Errorf("lock service: lock %q: %w", keys[n], err)
 		}
 	}
 	return nil
