@@ -265,7 +265,8 @@ func TestUnregisteredQueueIsKept(t *testing.T) {
 // Stop waits for.
 func TestNothingBeginsWhileItStops(t *testing.T) {
 	disk := new(journal.Memory)
-	x := openOn(t, disk, executor.Config{Workers: 1})
+	picks := new(counting)
+	x := openOn(t, disk, executor.Config{Workers: 1, Scheduler: picks})
 	began, goOn := make(chan string, 2), make(chan struct{})
 	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 		began <- job.ID
@@ -294,10 +295,50 @@ func TestNothingBeginsWhileItStops(t *testing.T) {
 		list, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{})
 		return err == nil && len(list.Running) == 0
 	}, time.Minute, time.Millisecond)
+	time.Sleep(20 * time.Millisecond)
+	require.Less(t, picks.n.Load(), int64(10), "the worker is idle")
 	close(written)
 	require.NoError(t, <-late)
 	require.NoError(t, <-stopped)
 	require.Empty(t, began)
+}
+
+// counting is a scheduler that counts how often it is asked.
+type counting struct{ n atomic.Int64 }
+
+func (c *counting) Pick([]executor.Candidate) int { c.n.Add(1); return 0 }
+
+// The contexts of handlers end when Stop has no time left, also while a queue is being registered.
+func TestStopHurriesWhileAQueueIsRegistered(t *testing.T) {
+	disk := new(journal.Memory)
+	x := openOn(t, disk, executor.Config{})
+	began, ended := make(chan struct{}), make(chan error, 1)
+	q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
+		close(began)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return ctx.Err()
+	}, executor.QueueConfig[string]{})
+	start(t, x)
+	enqueue(t, q, "a", "x")
+	await(t, began)
+	committing, written := make(chan struct{}), make(chan struct{})
+	disk.BeforeCommit(sync.OnceFunc(func() {
+		close(committing)
+		<-written
+	}))
+	defer close(written)
+	go executor.Handle(x, "late", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
+	await(t, committing)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	go x.Stop(ctx)
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, executor.ErrStopping)
+	case <-time.After(5 * time.Second):
+		require.Fail(t, "the handler runs on")
+	}
 }
 
 // 10,000 calls that meet a Stop. What was accepted is in the journal or has run,

@@ -38,17 +38,19 @@ func (s *shutdown) run() {
 		x.front.cluster.Leave(x)
 	}
 	x.backlog.Close(ErrClosed)
-	// A queue that is being registered and a Start that makes workers are waited for, and the
-	// next ones are refused: shards and workers are complete.
-	x.queues.arranging.Lock()
 	x.startNothing(ErrClosed)
+	if x.cluster == nil { // whose workers are those of its partitions
+		s.drain()
+	}
+	// A queue that is being registered and a Start that makes workers are waited for, however slow the
+	// disk is, and the next ones are refused: shards and workers are complete.
+	x.queues.arranging.Lock()
 	x.queues.arranging.Unlock()
 	if x.cluster != nil {
 		ctx, cancel := context.WithCancel(x.hurry) // handlers may go on until a Stop has no time left
 		s.elsewhere = x.cluster.stop(ctx)
 		cancel()
 	}
-	s.drain()
 	if x.unlisten != nil {
 		x.unlisten() // not before: a stop that takes long is looked at
 	}
