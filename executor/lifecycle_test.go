@@ -21,6 +21,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 )
 
 func expired(t testing.TB) context.Context {
@@ -155,6 +156,28 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	start(t, again)
 	require.Equal(t, -1, await(t, ran), "no retry is spent")
 	stop(t, again)
+}
+
+// A hook for a job that was refused, which Stop has left behind, returns to a crash recorder that is there yet.
+func TestStopLeavesAHookBehind(t *testing.T) {
+	dir := t.TempDir() + "/journal"
+	called, release := make(chan struct{}), make(chan struct{})
+	var log records
+	x := open(t, dir, executor.Config{Logger: log.logger(slog.LevelError)})
+	require.NoError(t, x.KeyLocks().Lock(t.Context(), "k"))
+	q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{
+		MaxRetries:  -1,
+		DeadLetters: executor.DeadLetters[string]{RetriesExhausted: func(context.Context, []executor.Merged[string]) { close(called); <-release }},
+		Conditions:  executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: keys("k"), WhenBlocked: lock.Decision{Fail: lock.ErrLocked}}},
+	})
+	start(t, x)
+	enqueue(t, q, "a", "x")
+	await(t, called)
+	require.ErrorIs(t, x.Stop(expired(t)), executor.ErrStuck)
+	close(release)
+	stop(t, openAtLast(t, dir))
+	time.Sleep(10 * time.Millisecond) // it is told by another goroutine
+	require.Empty(t, log.take())
 }
 
 // openAtLast opens a journal once the handlers that a Stop left behind have

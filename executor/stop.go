@@ -141,7 +141,7 @@ func (s *shutdown) closeAll() (unlock func() error, err error) {
 		x.crew.Wait()
 	}
 	if x.crew.Recorder != nil {
-		errs = append(errs, x.crew.Recorder.Close())
+		errs = append(errs, x.crew.Recorder.Close(!unlocked))
 	}
 	errs = append(errs, x.actors.Stop(background))
 	x.events.Close()
