@@ -126,6 +126,35 @@ func TestStopFromAHandler(t *testing.T) {
 	})
 }
 
+// It is one that calls Stop also when its own context has ended: no other handler is hurried.
+func TestStopFromAHandlerThatWasCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		goOn := make(chan struct{})
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+			if job.ID == "a" {
+				<-ctx.Done()
+				assert.NoError(t, x.Stop(ctx))
+				return nil
+			}
+			<-goOn
+			assert.NoError(t, ctx.Err())
+			return nil
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 2}})
+		start(t, x)
+		for _, id := range []string{"a", "b"} {
+			enqueue(t, q, id, "x")
+			synctest.Wait()
+		}
+		_, err := x.Inspect().Cancel(t.Context(), inspect.SelectIDs("q", "a"), "enough")
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, x.Err(), executor.ErrClosed)
+		close(goOn)
+		stop(t, x)
+	})
+}
+
 func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	running, release, late := make(chan struct{}), make(chan struct{}), make(chan error, 1)

@@ -502,7 +502,7 @@ var inRoot = []mutation{
 	{"suspect a job that is over", "executor/internal/work/worker.go", "w.crew.Recorder.Clear(w.place*w.words + i)", "_ = i", crashes},
 	{"hold an id for the first suspect of it", "executor/internal/work/suspects.go", "} else if suspicion.Exceeds(found[i].Suspicion) {", "} else if false {", gate{"./executor", "^TestPoisonBehind"}},
 	{"one context for all halves", "executor/batch.go", "	defer cancel(ErrReturned)\n", "	_ = cancel\n", promises},
-	{"rights that do not end", "executor/internal/attempt/attempt.go", "		if ended, _ := a.Ended(); ended != nil {\n			return nil", "		if false {\n			return nil", promises},
+	{"rights that do not end", "executor/internal/attempt/attempt.go", "		if a.seen().staged == nothingMore {\n			return nil", "		if false {\n			return nil", promises},
 	{"a full disk spends retries", "executor/internal/work/judge.go", "	case FullDisk:\n", "	case FullDisk + 100:\n", gate{"./executor", "^TestFullDiskSpends"}},
 	{"forget who is held for want of room", "executor/internal/quarantine/quarantine.go", "slices.Concat(z.held, z.givenUp)", "z.held", gate{"./executor", "^TestGivenUp"}},
 	{"let all suspects run at once", "executor/internal/quarantine/quarantine.go", "	z.wake(maxTurn)", "	z.wake(0)", suspects},
