@@ -129,6 +129,26 @@ func TestAServiceForgetsWatchers(t *testing.T) {
 	})
 }
 
+// An executor that has stopped leaves no watcher with a service, which would keep it in memory.
+func TestAServiceForgetsWatchersAtAStop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := new(canceled)
+		q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{BlockedBy: keys("k"), Service: s},
+		}})
+		start(t, x)
+		require.NoError(t, s.Lock(t.Context(), "k"))
+		enqueue(t, q, "a", "1")
+		enqueue(t, q, "b", "1")
+		synctest.Wait()
+		require.EqualValues(t, 2, s.watchers.Load())
+		stop(t, x)
+		synctest.Wait()
+		require.Zero(t, s.watchers.Load())
+	})
+}
+
 // remote is a service of which a call does nothing once its context has ended.
 type remote struct {
 	counters

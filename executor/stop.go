@@ -63,6 +63,9 @@ func (s *shutdown) run() {
 	for _, q := range x.queues.all() { // no more are made
 		q.Dead.Close()
 		q.Folder.Close()
+		if q.Locks != nil {
+			q.Locks.Close()
+		}
 	}
 	s.awaitFolders()
 	unlock, err := s.closeAll()

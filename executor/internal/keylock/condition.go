@@ -268,6 +268,11 @@ func (c *Condition) unwatch(by admit.Owner) {
 	}
 }
 
+// Close has the service forget all wakers: no job runs any more.
+func (c *Condition) Close() {
+	c.watches.Range(func(by, _ any) bool { c.unwatch(by.(admit.Owner)); return true })
+}
+
 // Aside implements [admit.Condition].
 func (c *Condition) Aside(by admit.Owner, forget bool) {
 	c.unwatch(by)
