@@ -21,6 +21,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 )
 
 func expired(t testing.TB) context.Context {
@@ -125,6 +126,35 @@ func TestStopFromAHandler(t *testing.T) {
 	})
 }
 
+// It is one that calls Stop also when its own context has ended: no other handler is hurried.
+func TestStopFromAHandlerThatWasCancelled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		goOn := make(chan struct{})
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+			if job.ID == "a" {
+				<-ctx.Done()
+				assert.NoError(t, x.Stop(ctx))
+				return nil
+			}
+			<-goOn
+			assert.NoError(t, ctx.Err())
+			return nil
+		}, executor.QueueConfig[string]{Share: executor.Share{Shards: 1, Concurrency: 2}})
+		start(t, x)
+		for _, id := range []string{"a", "b"} {
+			enqueue(t, q, id, "x")
+			synctest.Wait()
+		}
+		_, err := x.Inspect().Cancel(t.Context(), inspect.SelectIDs("q", "a"), "enough")
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, x.Err(), executor.ErrClosed)
+		close(goOn)
+		stop(t, x)
+	})
+}
+
 func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	running, release, late := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -155,6 +185,28 @@ func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	start(t, again)
 	require.Equal(t, -1, await(t, ran), "no retry is spent")
 	stop(t, again)
+}
+
+// A hook for a job that was refused, which Stop has left behind, returns to a crash recorder that is there yet.
+func TestStopLeavesAHookBehind(t *testing.T) {
+	dir := t.TempDir() + "/journal"
+	called, release := make(chan struct{}), make(chan struct{})
+	var log records
+	x := open(t, dir, executor.Config{Logger: log.logger(slog.LevelError)})
+	require.NoError(t, x.KeyLocks().Lock(t.Context(), "k"))
+	q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{
+		MaxRetries:  -1,
+		DeadLetters: executor.DeadLetters[string]{RetriesExhausted: func(context.Context, []executor.Merged[string]) { close(called); <-release }},
+		Conditions:  executor.Conditions[string]{Locks: executor.Locks[string]{BlockedBy: keys("k"), WhenBlocked: lock.Decision{Fail: lock.ErrLocked}}},
+	})
+	start(t, x)
+	enqueue(t, q, "a", "x")
+	await(t, called)
+	require.ErrorIs(t, x.Stop(expired(t)), executor.ErrStuck)
+	close(release)
+	stop(t, openAtLast(t, dir))
+	time.Sleep(10 * time.Millisecond) // it is told by another goroutine
+	require.Empty(t, log.take())
 }
 
 // openAtLast opens a journal once the handlers that a Stop left behind have
@@ -265,7 +317,8 @@ func TestUnregisteredQueueIsKept(t *testing.T) {
 // Stop waits for.
 func TestNothingBeginsWhileItStops(t *testing.T) {
 	disk := new(journal.Memory)
-	x := openOn(t, disk, executor.Config{Workers: 1})
+	picks := new(counting)
+	x := openOn(t, disk, executor.Config{Workers: 1, Scheduler: picks})
 	began, goOn := make(chan string, 2), make(chan struct{})
 	q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error {
 		began <- job.ID
@@ -294,10 +347,50 @@ func TestNothingBeginsWhileItStops(t *testing.T) {
 		list, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{})
 		return err == nil && len(list.Running) == 0
 	}, time.Minute, time.Millisecond)
+	time.Sleep(20 * time.Millisecond)
+	require.Less(t, picks.n.Load(), int64(10), "the worker is idle")
 	close(written)
 	require.NoError(t, <-late)
 	require.NoError(t, <-stopped)
 	require.Empty(t, began)
+}
+
+// counting is a scheduler that counts how often it is asked.
+type counting struct{ n atomic.Int64 }
+
+func (c *counting) Pick([]executor.Candidate) int { c.n.Add(1); return 0 }
+
+// The contexts of handlers end when Stop has no time left, also while a queue is being registered.
+func TestStopHurriesWhileAQueueIsRegistered(t *testing.T) {
+	disk := new(journal.Memory)
+	x := openOn(t, disk, executor.Config{})
+	began, ended := make(chan struct{}), make(chan error, 1)
+	q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
+		close(began)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return ctx.Err()
+	}, executor.QueueConfig[string]{})
+	start(t, x)
+	enqueue(t, q, "a", "x")
+	await(t, began)
+	committing, written := make(chan struct{}), make(chan struct{})
+	disk.BeforeCommit(sync.OnceFunc(func() {
+		close(committing)
+		<-written
+	}))
+	defer close(written)
+	go executor.Handle(x, "late", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
+	await(t, committing)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	go x.Stop(ctx)
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, executor.ErrStopping)
+	case <-time.After(5 * time.Second):
+		require.Fail(t, "the handler runs on")
+	}
 }
 
 // 10,000 calls that meet a Stop. What was accepted is in the journal or has run,

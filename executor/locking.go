@@ -92,9 +92,10 @@ type Locks[T any] struct {
 
 	// Service keeps the keys instead of the executor, for example in another process.
 	// The journal does not have its locks: the executor calls its Lock before it
-	// accepts the payload, undoes that when the payload is refused, and calls its
-	// Unlock before it writes down the success, or the discard. An error of the service
-	// fails the call or the run, except for the [lock.ErrNotLocked] of an Unlock.
+	// accepts the payload, undoes that when the payload is refused, for which it gives the
+	// service ten seconds, and calls its Unlock before it writes down the success, or the
+	// discard. An error of the service fails the call or the run, except for the
+	// [lock.ErrNotLocked] of an Unlock.
 	//
 	// Each payload of a job locks and unlocks for itself, as if Counted were set. The
 	// service does not know which job has locked a key: each run locks OnRun again, a

@@ -2,10 +2,12 @@ package executor_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -125,4 +127,88 @@ func TestAServiceForgetsWatchers(t *testing.T) {
 		require.Equal(t, []string{"b[1]"}, p.log())
 		stop(t, x)
 	})
+}
+
+// An executor that has stopped leaves no watcher with a service, which would keep it in memory.
+func TestAServiceForgetsWatchersAtAStop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		s := new(canceled)
+		q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{BlockedBy: keys("k"), Service: s},
+		}})
+		start(t, x)
+		require.NoError(t, s.Lock(t.Context(), "k"))
+		enqueue(t, q, "a", "1")
+		enqueue(t, q, "b", "1")
+		synctest.Wait()
+		require.EqualValues(t, 2, s.watchers.Load())
+		stop(t, x)
+		synctest.Wait()
+		require.Zero(t, s.watchers.Load())
+	})
+}
+
+// remote is a service of which a call does nothing once its context has ended.
+type remote struct {
+	counters
+	locking func(ctx context.Context) // before key b is locked
+}
+
+func (r *remote) Lock(ctx context.Context, key string) error {
+	if key == "b" {
+		r.locking(ctx)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return r.counters.Lock(ctx, key)
+}
+
+func (r *remote) Unlock(ctx context.Context, key string) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return r.counters.Unlock(ctx, key)
+}
+
+// What a service has locked for a payload that is refused is unlocked, and so is what it has locked for a
+// run that does not begin, whoever's time is over by then.
+func TestAServiceUnlocksWhatIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		onRun   bool
+		locking func(ctx context.Context, x *executor.Executor)
+		err     error // of the call
+	}{
+		"a stop ends meanwhile":  {false, func(_ context.Context, x *executor.Executor) { _ = x.Stop(context.Background()) }, executor.ErrClosed},
+		"the call is over":       {false, func(ctx context.Context, _ *executor.Executor) { <-ctx.Done() }, context.DeadlineExceeded},
+		"the service exits":      {false, func(context.Context, *executor.Executor) { runtime.Goexit() }, nil},
+		"a stop ends the run":    {true, func(ctx context.Context, _ *executor.Executor) { <-ctx.Done() }, nil},
+		"the service ends a run": {true, func(context.Context, *executor.Executor) { runtime.Goexit() }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{})
+				s := &remote{locking: func(ctx context.Context) { c.locking(ctx, x) }}
+				locks := executor.Locks[string]{OnEnqueue: keys("a", "b"), Service: s}
+				if c.onRun {
+					locks = executor.Locks[string]{OnRun: keys("a", "b"), Service: s}
+				}
+				q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
+				start(t, x)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				said := make(chan error, 1)
+				go func() {
+					defer close(said)
+					_, err := q.Enqueue(ctx, "1", "x")
+					said <- err
+				}()
+				require.ErrorIs(t, <-said, c.err)
+				synctest.Wait()
+				require.NoError(t, x.Stop(ctx))
+				require.Zero(t, s.locks["a"]+s.locks["b"])
+			})
+		})
+	}
 }

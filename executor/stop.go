@@ -39,17 +39,19 @@ func (s *shutdown) run() {
 		x.front.cluster.Leave(x)
 	}
 	x.backlog.Close(ErrClosed)
-	// A queue that is being registered and a Start that makes workers are waited for, and the
-	// next ones are refused: shards and workers are complete.
-	x.queues.arranging.Lock()
 	x.startNothing(ErrClosed)
+	if x.cluster == nil { // whose workers are those of its partitions
+		s.drain()
+	}
+	// A queue that is being registered and a Start that makes workers are waited for, however slow the
+	// disk is, and the next ones are refused: shards and workers are complete.
+	x.queues.arranging.Lock()
 	x.queues.arranging.Unlock()
 	if x.cluster != nil {
 		ctx, cancel := context.WithCancel(x.hurry) // handlers may go on until a Stop has no time left
 		s.elsewhere = x.cluster.stop(ctx)
 		cancel()
 	}
-	s.drain()
 	if x.unlisten != nil {
 		x.unlisten() // not before: a stop that takes long is looked at
 	}
@@ -62,6 +64,9 @@ func (s *shutdown) run() {
 	for _, q := range x.queues.all() { // no more are made
 		q.Dead.Close()
 		q.Folder.Close()
+		if q.Locks != nil {
+			q.Locks.Close()
+		}
 	}
 	s.awaitFolders()
 	unlock, err := s.closeAll()
@@ -137,7 +142,7 @@ func (s *shutdown) closeAll() (unlock func() error, err error) {
 		x.crew.Wait()
 	}
 	if x.crew.Recorder != nil {
-		errs = append(errs, x.crew.Recorder.Close())
+		errs = append(errs, x.crew.Recorder.Close(!unlocked))
 	}
 	errs = append(errs, x.actors.Stop(background))
 	x.events.Close()

@@ -72,7 +72,7 @@ func sweepCalls(l *Log, top string) error {
 		"Running": func() error {
 			r, err := l.RecordCrashes(1, 3)
 			if err == nil {
-				err = r.Close()
+				err = r.Close(false)
 			}
 			return err
 		},

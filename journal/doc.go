@@ -287,7 +287,7 @@
 // # Census
 //
 // One committer goroutine from Open to [Log.Close]. On a full disk a goroutine tells Config.Logger of it,
-// and a timer of the room, perhaps while the log is closed. A log that works
-// in memory only has nothing to wait for, so the goroutine that appends also commits, or
+// and a timer of the room, perhaps while the log is closed. A call of Copy or Compact has one until it is over.
+// A log that works in memory only has nothing to wait for, so the goroutine that appends also commits, or
 // delivers a payload that needs no commit: its block stays open, and is read meanwhile.
 package journal

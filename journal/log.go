@@ -53,6 +53,7 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 	c, h := &l.committer, &l.head
 	l.queues.h, l.queues.morgue = h, &l.morgue
 	l.morgue.c, l.upkeep.c, c.upkeep = c, c, &l.upkeep
+	l.upkeep.life, l.upkeep.end = context.WithCancel(context.Background())
 	l.morgue.restoring = make(chan *commit, 1)
 	l.disk.mu, l.disk.logger = &l.mu, l.cfg.Logger
 	most := block.Limits{Memory: l.cfg.MemoryBudget, TrimSlack: l.cfg.trimSlack, MinCarry: l.cfg.minCarry}
@@ -143,8 +144,8 @@ func (l *Log) Err() error {
 	return l.refusal()
 }
 
-// Close commits what was accepted and closes the file. As soon as it begins, appends fail
-// with ErrClosed. If the log has failed, even in that last commit, Close returns why.
+// Close commits what was accepted and closes the file. As soon as it begins, appends, copies and
+// compactings fail with ErrClosed. If the log has failed, even in that last commit, Close returns why.
 // Every call waits until the file is closed; only the first returns an error.
 func (l *Log) Close() error { return l.close(l.unlock) }
 
@@ -152,6 +153,7 @@ func (l *Log) Close() error { return l.close(l.unlock) }
 // owner that may yet do something which the next one must not meet. It gives up what a
 // full disk has no room for only when until is closed.
 func (l *Log) CloseLocked(until <-chan struct{}) (unlock func() error, err error) {
+	l.upkeep.end() // or a commit waits for it
 	for l.owes(until) {
 		time.Sleep(fullRetry)
 	}
@@ -188,6 +190,7 @@ func (l *Log) close(unlock func() error) error {
 	}
 	l.mu.Unlock()
 	defer close(l.released)
+	l.upkeep.end()
 	close(l.closing)
 	<-l.done
 	failed := l.err // only the committer would have changed it

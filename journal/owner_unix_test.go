@@ -38,7 +38,7 @@ func TestRootLeavesTheOwner(t *testing.T) {
 	} {
 		belongs(t, path, stranger, stranger)
 	}
-	require.NoError(t, r.Close())
+	require.NoError(t, r.Close(false))
 	// What is there is kept as it is.
 	path := filepath.Join(dir, directory.FileName)
 	require.NoError(t, os.Chown(path, stranger+1, stranger+2))

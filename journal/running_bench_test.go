@@ -17,6 +17,6 @@ func BenchmarkRunning(b *testing.B) {
 	for b.Loop() {
 		r.Set(7, 4711)
 	}
-	require.NoError(b, r.Close())
+	require.NoError(b, r.Close(false))
 	require.NoError(b, l.Close())
 }

@@ -65,7 +65,7 @@ func TestSuspectsAreCountedOncePerCrash(t *testing.T) {
 	l.Record(&Change{Sets: []Set{Cleared(p)}})
 	r, err := l.RecordCrashes(1, 1)
 	require.NoError(t, err)
-	require.NoError(t, r.Close())
+	require.NoError(t, r.Close(false))
 	require.NoError(t, l.Close())
 	require.Empty(t, suspectsOf(t, dir), "acquitted")
 }
@@ -111,7 +111,7 @@ func TestRoomOfTheCrashRecorder(t *testing.T) {
 		r, err := l.RecordCrashes(places, 1)
 		require.NoError(t, err)
 		r.Set(0, 7)
-		require.NoError(t, r.Close(), "also while something runs yet")
+		require.NoError(t, r.Close(true), "also while something runs yet")
 		require.NoError(t, l.Close())
 		is := look()
 		require.Equal(t, [2]int64{int64(made.Ino), made.Blocks}, [2]int64{int64(is.Ino), is.Blocks})

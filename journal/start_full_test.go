@@ -165,7 +165,7 @@ func TestCrashRecorderOnAFullDisk(t *testing.T) {
 		l.Record(&Change{Sets: []Set{Cleared((*live)[0].Position())}})
 		r, err := l.RecordCrashes(1, 1)
 		require.NoError(t, err)
-		require.NoError(t, r.Close())
+		require.NoError(t, r.Close(false))
 
 		disk := l.store.(*store.Memory)
 		disk.Limit(1)

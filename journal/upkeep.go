@@ -26,11 +26,14 @@ type upkeep struct {
 	// calls are taken by the committer, one after a commit: so no call waits until
 	// there is nothing to commit, and no append waits behind many of them.
 	calls chan compaction
+
+	life context.Context // ends when the log is about to close, which would wait
+	end  func()
 }
 
 // compaction is a call of Compact that the committer carries out.
 type compaction struct {
-	over <-chan struct{} // closed when its caller has gone
+	over <-chan struct{} // closed when its caller has gone, or the log is about to close
 	err  chan error      // has room for the outcome; nil: there is no call
 }
 
@@ -59,17 +62,40 @@ func (u *upkeep) Copy(ctx context.Context, dir string) error {
 		return err
 	}
 	defer func() { <-u.token }()
+	until, forget := u.until(over)
+	defer forget()
 	return directory.Fill(dir, func(file string) error {
 		// On a full disk, what is not on it waits for longer than a copy takes.
 		err := u.c.Flush(ctx)
 		if err == nil || err == ErrFull {
-			err = u.c.store.CopyTo(file, over)
+			err = u.c.store.CopyTo(file, until)
 		}
 		if errors.Is(err, store.ErrGivenUp) || err != nil && store.IsOver(over) {
-			return ended(ctx)
+			return givenUp(ctx, over)
 		}
 		return err
 	})
+}
+
+// until returns what is closed when over is, or the log is about to close, or nobody wants to know any more.
+func (u *upkeep) until(over <-chan struct{}) (either <-chan struct{}, forget func()) {
+	life, cancel := context.WithCancel(u.life)
+	go func() { // see the census
+		select {
+		case <-over:
+			cancel()
+		case <-life.Done():
+		}
+	}()
+	return life.Done(), cancel
+}
+
+// givenUp is why a copy or a compacting was.
+func givenUp(ctx context.Context, over <-chan struct{}) error {
+	if store.IsOver(over) {
+		return ended(ctx)
+	}
+	return ErrClosed
 }
 
 // Compact makes the file as small as what is in it, while the log is at work.
@@ -90,12 +116,14 @@ func (u *upkeep) Compact(ctx context.Context) error {
 	if err := u.beginUpkeep(ctx, over); err != nil || u.c.volatile {
 		return err
 	}
-	c := compaction{over: over, err: make(chan error, 1)}
+	until, forget := u.until(over)
+	defer forget()
+	c := compaction{over: until, err: make(chan error, 1)}
 	select {
 	case u.calls <- c: // with the token, which goes when it is over
-	case <-over:
+	case <-until:
 		<-u.token
-		return ended(ctx)
+		return givenUp(ctx, over)
 	case <-u.c.done:
 		<-u.token
 		return u.c.stopped()
@@ -103,7 +131,7 @@ func (u *upkeep) Compact(ctx context.Context) error {
 	select {
 	case err := <-c.err:
 		if errors.Is(err, store.ErrGivenUp) {
-			return ended(ctx)
+			return givenUp(ctx, over)
 		}
 		return err
 	case <-over:
@@ -160,7 +188,7 @@ func (u *upkeep) compactIdle() {
 	}
 	select {
 	case u.token <- struct{}{}:
-		_ = u.compact(nil)
+		_ = u.compact(u.life.Done())
 		<-u.token
 	default:
 	}

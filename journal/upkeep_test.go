@@ -180,3 +180,62 @@ func TestUpkeepWhereACommitIsNeverTheLast(t *testing.T) {
 	require.NoError(t, l.Compact(ctx))
 	require.NoError(t, l.Close())
 }
+
+// held is a disk whose file is copied or compacted until that is given up, and is not closed before.
+type held struct {
+	*store.Memory
+	began chan struct{}
+	free  sync.RWMutex
+}
+
+func (h *held) wait(over <-chan struct{}) error {
+	h.free.RLock()
+	defer h.free.RUnlock()
+	close(h.began)
+	<-over
+	return store.ErrGivenUp
+}
+
+func (h *held) CopyTo(_ string, over <-chan struct{}) error { return h.wait(over) }
+
+func (h *held) Compact(over <-chan struct{}) (replaced bool, err error) { return false, h.wait(over) }
+
+func (h *held) Close() error {
+	h.free.Lock()
+	defer h.free.Unlock()
+	return h.Memory.Close()
+}
+
+// A log that closes waits neither for a copy nor for a compacting, and writes what was accepted meanwhile.
+func TestCloseEndsUpkeep(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "copy")
+	for name, call := range map[string]func(*Log) error{
+		"copy":    func(l *Log) error { return l.Copy(context.Background(), dir) },
+		"compact": func(l *Log) error { return l.Compact(context.Background()) },
+	} {
+		disk := &held{Memory: new(store.Memory), began: make(chan struct{})}
+		l, err := OpenStore(disk, Config{})
+		require.NoError(t, err)
+		said, closed := make(chan error, 1), make(chan error, 1)
+		go func() { said <- call(l) }()
+		<-disk.began
+		ticket, err := l.Post(t.Context(), []Entry{{Queue: modelQueue, ID: []byte("x")}}, nil)
+		require.NoError(t, err)
+		go func() {
+			unlock, err := l.CloseLocked(nil)
+			closed <- errors.Join(err, unlock())
+		}()
+		for _, c := range []struct {
+			err  chan error
+			want error
+		}{{closed, nil}, {said, ErrClosed}} {
+			select {
+			case err := <-c.err:
+				require.ErrorIs(t, err, c.want, name)
+			case <-time.After(5 * time.Second):
+				require.Fail(t, "it waits", name)
+			}
+		}
+		require.NoError(t, ticket.Wait(t.Context()), name)
+	}
+}

@@ -2,6 +2,7 @@ package cron_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/lock"
 )
@@ -63,5 +65,24 @@ func TestFollowerEndsWithItsExecutor(t *testing.T) {
 		require.NoError(t, leader.c.Resume(t.Context(), "report"))
 		time.Sleep(time.Minute)
 		require.Len(t, leader.r.take(), 1)
+	})
+}
+
+// What a middleware says of another executor that has stopped costs a tick, and ends nothing.
+func TestAnotherExecutorIsClosed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		calls := 0
+		enqueue := func(ctx context.Context, _ *executor.EnqueueCall, next func(context.Context) error) error {
+			if calls++; calls == 1 {
+				return fmt.Errorf("the audit: %w", executor.ErrClosed)
+			}
+			return next(ctx)
+		}
+		s := rig{queue: executor.QueueConfig[string]{Middleware: []executor.Middleware{{Enqueue: enqueue}}}}.open(t)
+		s.add(t, "report", "* * * * *")
+		s.start(t)
+		time.Sleep(3 * time.Minute)
+		require.Len(t, s.r.take(), 2)
+		s.stop(t)
 	})
 }

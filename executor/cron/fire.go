@@ -86,15 +86,16 @@ func (c *Cron) fireTick(term context.Context, s *schedule, tick time.Time) bool 
 	a := attempt{c: c, s: s, tick: tick, next: s.table.Next(tick)}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := a.enqueue(term)
+		over := isEnd(err) && c.gone() != nil            // or it is of another executor, which a middleware has asked
 		again := !errors.Is(err, executor.ErrUnknown) && // nothing was enqueued, and another attempt may do better
-			(isEnd(err) || errors.Is(err, executor.ErrFull) || errors.Is(err, context.DeadlineExceeded))
+			(over || errors.Is(err, executor.ErrFull) || errors.Is(err, context.DeadlineExceeded))
 		if !again && (err == nil || term.Err() == nil || errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrNotOwned)) {
 			c.note(s, tick, err)
 			return true
 		}
 		c.complain(s, err)
 		switch {
-		case isEnd(err):
+		case over:
 			giveBack()
 			c.close()
 			<-c.ended

@@ -6,7 +6,8 @@
 //
 //   - The context of an attempt ends with ErrTimeout at its deadline, with the first cause
 //     that End is called with, or with ErrReturned when the handler has returned. After that
-//     the attempt says and stages nothing more, and knows its executor no more.
+//     the attempt says nothing more. It stages nothing more, and knows its executor no more,
+//     once the handler has returned.
 //   - What is staged belongs to one job of one call, and keeps its order there. Each job may
 //     stage MaxCount, and MaxBytes, but one of any size has room. Of several calls in one
 //     attempt (a batch that is halved, a middleware that calls again) only the last one of
@@ -59,7 +60,7 @@ func (c Canceled) Error() string { return string(c) }
 // Unwrap returns ErrCanceled.
 func (c Canceled) Unwrap() error { return ErrCanceled }
 
-// Keys of an attempt as a context: for itself, and for its executor until it has ended.
+// Keys of an attempt as a context: for itself, and for its executor until its handler has returned.
 type (
 	Key         struct{}
 	ExecutorKey struct{}
@@ -239,7 +240,7 @@ func (a *Attempt) Value(key any) any {
 	case Key{}:
 		return a
 	case ExecutorKey{}: // what is asked with it is for handlers that still run
-		if ended, _ := a.Ended(); ended != nil {
+		if a.seen().staged == nothingMore {
 			return nil
 		}
 		return a.Executor()

@@ -47,6 +47,9 @@ type Condition struct {
 	watches sync.Map // of admit.Owner: the cancel of its Watch of Service
 }
 
+// undoWithin is how long a service has for keys that were locked for nothing.
+const undoWithin = 10 * time.Second
+
 // Waits reports whether a job that is blocked waits.
 func Waits(d lock.Decision) bool { return !d.Skip && d.Fail == nil && d.After <= 0 }
 
@@ -210,18 +213,19 @@ func (c *Condition) lockedServed(ctx context.Context, keys []string) (locked []s
 }
 
 // lockServed locks keys with the queue's service. Those that it has locked before one
-// failed, or ended the goroutine, it unlocks.
+// failed, or has ended the goroutine, it unlocks.
 func (c *Condition) lockServed(ctx context.Context, keys []string) error {
-	n := 0 // that are locked
+	locked := 0
 	defer func() {
-		if n < len(keys) {
-			_ = c.unlockServed(ctx, keys[:n])
+		if locked < len(keys) {
+			c.withdrawServed(keys[:locked])
 		}
 	}()
-	for ; n < len(keys); n++ {
-		if err := guard.Call(func() error { return c.Service.Lock(ctx, keys[n]) }); err != nil {
-			return fmt.Errorf("lock service: lock %q: %w", keys[n], err)
+	for _, key := range keys {
+		if err := guard.Call(func() error { return c.Service.Lock(ctx, key) }); err != nil {
+			return fmt.Errorf("lock service: lock %q: %w", key, err)
 		}
+		locked++
 	}
 	return nil
 }
@@ -243,9 +247,12 @@ func (c *Condition) unlockServed(ctx context.Context, keys []string) (first erro
 	return first
 }
 
-// withdrawServed unlocks keys with the queue's service that were locked for nothing.
+// withdrawServed unlocks keys with the queue's service that were locked for nothing: also when the caller's
+// time is over, or a stop has ended that of the handlers.
 func (c *Condition) withdrawServed(keys []string) {
-	if err := c.unlockServed(c.Handlers, keys); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Handlers), undoWithin)
+	defer cancel()
+	if err := c.unlockServed(ctx, keys); err != nil {
 		c.Logger.Error("keys of a job that does not run stay locked", slog.Any("error", err))
 	}
 }
@@ -256,6 +263,11 @@ func (c *Condition) unwatch(by admit.Owner) {
 	if cancel, watches := c.watches.LoadAndDelete(by); watches {
 		go guard.Hook(c.Logger, "cancel of Watch", cancel.(func()))
 	}
+}
+
+// Close has the service forget all wakers: no job runs any more.
+func (c *Condition) Close() {
+	c.watches.Range(func(by, _ any) bool { c.unwatch(by.(admit.Owner)); return true })
 }
 
 // Aside implements [admit.Condition].

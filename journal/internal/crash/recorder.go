@@ -68,7 +68,7 @@ type Recorder struct {
 	goroutines []atomic.Uint64 // by place
 	epoch      *atomic.Uint64  // whose file it is
 	start      time.Time
-	close      func() error
+	close      func(keep bool) error
 
 	lost func(cause error) // called once, on a goroutine of its own
 	gone atomic.Bool       // nothing is written to the map any more
@@ -161,15 +161,15 @@ func Record(p *directory.Dir, epoch uint64, places, words int, logger *slog.Logg
 		logger.Error("crash recorder lost: its file was cut, or the disk refuses it; jobs that kill the process are not found out until the next start",
 			slog.String("file", p.Path(RunningName)), slog.Any("error", cause))
 	}
-	r.close = func() (err error) {
+	r.close = func(keep bool) (err error) {
 		r.note(r.epoch, nobody)
 		if (r.gone.Load() || !inFile) && p.Has(RunningName, ours) { // only our own file, not another owner's
 			err = p.Drop(RunningName)
 		}
-		if r.idle() {
-			return errors.Join(err, unmap())
+		if !keep {
+			err = errors.Join(err, unmap())
 		}
-		return err // a worker will clear a word yet: the map has to stay
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +219,7 @@ func beginRunning(p *directory.Dir, epoch uint64, n, places int) (*os.File, erro
 
 // NewRecorder returns a crash recorder whose notes end with the process.
 func NewRecorder(places, words int) *Recorder {
-	r := &Recorder{start: time.Now(), close: func() error { return nil }}
+	r := &Recorder{start: time.Now(), close: func(bool) error { return nil }}
 	r.lay(make([]atomic.Uint64, mappedWords(places*words, places)), places*words, places)
 	return r
 }
@@ -258,7 +258,7 @@ func (r *Recorder) noteBeat() {
 	}
 }
 
-// idle reports whether no worker has anything to clear any more.
+// idle reports whether nothing runs.
 func (r *Recorder) idle() (idle bool) {
 	if r.gone.Load() {
 		return false
@@ -273,13 +273,14 @@ func (r *Recorder) idle() (idle bool) {
 }
 
 // Close ends the crash recorder: what still runs is not held against it when
-// the process ends. Set must not be called afterwards.
-func (r *Recorder) Close() error {
+// the process ends. With keep, the map stays: a worker that was left behind notes something yet.
+// Set must not be called afterwards, and without keep nothing else.
+func (r *Recorder) Close(keep bool) error {
 	r.mu.Lock()
 	r.closed = true
 	if r.timer != nil {
 		r.timer.Stop()
 	}
 	r.mu.Unlock()
-	return r.close()
+	return r.close(keep)
 }

@@ -39,7 +39,7 @@ func TestTheBeatRestsWhileNothingRuns(t *testing.T) {
 
 		r.Set(0, 7)
 		require.Equal(t, time.Since(r.start), beat())
-		require.NoError(t, r.Close())
+		require.NoError(t, r.Close(false))
 	})
 }
 
@@ -57,6 +57,6 @@ func TestTheAlibiAfterAShortRun(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Equal(t, uint64(alibi), r.beat.Load())
-		require.NoError(t, r.Close())
+		require.NoError(t, r.Close(false))
 	})
 }
