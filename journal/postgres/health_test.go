@@ -109,6 +109,26 @@ func TestAfterStop(t *testing.T) {
 	require.ErrorIs(t, err, executor.ErrClosed)
 }
 
+// A server that does not answer Stats keeps no Stop from its end.
+func TestStopEndsStats(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Shared(t)
+	c := newCluster(t, s.URL(), 1, time.Second)
+	proxy := NewProxy(t, s.Addr())
+	n := c.node(proxy.URL(c.url))
+	proxy.Swallow()
+	said := make(chan error, 1)
+	go func() {
+		_, err := n.Stats(context.Background())
+		said <- err
+	}()
+	require.Eventually(t, func() bool { return n.pool.Stat().AcquiredConns() > 0 }, time.Minute, time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(t, n.front.Stop(ctx))
+	require.ErrorIs(t, <-said, executor.ErrClosed)
+}
+
 // While the handlers of a node that stops have not ended, what others enqueue there is accepted, for the
 // next owner. Afterwards nothing is.
 func TestWhatIsEnqueuedDuringAStop(t *testing.T) {

@@ -47,7 +47,10 @@ func (n *Node) Stats(ctx context.Context) (s Stats, err error) {
 	if ctx == nil {
 		return s, errNilContext
 	}
-	s, err = readStats(ctx, n.pool, n.texts)
+	within, cancel := context.WithCancel(ctx) // a stop waits for what is asked
+	defer cancel()
+	defer context.AfterFunc(n.base, cancel)()
+	s, err = readStats(within, n.pool, n.texts)
 	s.Node = n.id.String()
 	n.mu.Lock()
 	s.Lost = n.lost
