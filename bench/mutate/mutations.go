@@ -571,7 +571,7 @@ var inRoot = []mutation{
 	{"a payload replaced in silence", "shard/ledger.go", "	c.counts.Replaced++\n", "	c.counts.Replaced = 0\n", turns},
 	{"a heartbeat with the default TTL", "executor/internal/unique/unique.go", "h.lease.Extend(h.c.TTL)", "h.lease.Extend(35 * time.Second)", beats},
 	{"decide about a job that is not seen", "executor/internal/admit/claim.go", "job.Payloads = each.Of(payloads", "_ = each.Of(payloads", services},
-	{"tell of one locked key only", "executor/internal/keylock/condition.go", "			if is {\n", "			if is && len(locked) == 0 {\n", services},
+	{"tell of one locked key only", "executor/internal/keylock/service.go", "			if is {\n", "			if is && len(locked) == 0 {\n", services},
 	{"keep the slot of a buried job", "executor/internal/slots/condition.go", "if !over && (keeps", "if (keeps", slotsKept},
 	{"give a later payload the slot of a buried job", "executor/internal/slots/condition.go", "	if over && s.cfg.KeepOnBurial && (", "	if false && s.cfg.KeepOnBurial && (", slotsKept},
 	{"ask no job for its TTL", "executor/internal/slots/condition.go", "	if s.cfg.TTLOf != nil {\n", "	if false {\n", slotsKept},
