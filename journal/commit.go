@@ -109,15 +109,13 @@ func (c *committer) commitAll() bool {
 
 // turn waits until it is this log's to commit, if there is something to.
 func (c *committer) turn() (over func()) {
-	s, shared := c.store.(store.Shared)
-	if !shared {
-		return func() {}
+	if s, shared := c.store.(store.Shared); shared {
+		if need, _, _ := c.demand(); need > 0 {
+			defer c.busy().idle()
+			return s.Turn()
+		}
 	}
-	if need, _, _ := c.demand(); need == 0 {
-		return func() {}
-	}
-	defer c.busy().idle()
-	return s.Turn()
+	return func() {}
 }
 
 // commitHere commits what the caller has just appended, on the caller's goroutine: without

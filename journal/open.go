@@ -2,10 +2,12 @@ package journal
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/crash"
@@ -62,6 +64,74 @@ func openDir(dir string, cfg Config) (*Log, error) {
 	if mode, public := l.place.Public(); public {
 		l.cfg.Logger.Warn("every user of this machine may replace the journal: its directory is writable for all",
 			slog.String("dir", dir), slog.String("mode", mode.String()))
+	}
+	return l, nil
+}
+
+// lockPoll is how often a wait for another owner looks again, at a few system
+// calls each time: the systems' file locks offer no wait that a context can end.
+const lockPoll = 5 * time.Millisecond
+
+// OpenContext is [Open] that waits while the journal is in use, until ctx ends. It
+// begins to open within five milliseconds of the other's [Log.Close], or death; of
+// several who wait, any may be the next. Whom it waits for is in one line to
+// Config.Logger, and one more if it becomes another.
+//
+// When ctx ends first, the error matches both its cause and the [LockedError] that says who
+// has the journal. Once the wait is over, ctx is not looked at again. Everything else is as
+// with Open; a ctx that can't be asked is ErrContext.
+func OpenContext(ctx context.Context, dir string, cfg Config) (*Log, error) {
+	if err := cause(ctx); errors.Is(err, ErrContext) {
+		return nil, err
+	}
+	begin := time.Now()
+	var told LockedError
+	for {
+		l, err := Open(dir, cfg)
+		locked, ok := errors.AsType[*LockedError](err)
+		if !ok {
+			return l, err
+		}
+		// A new owner locks before it writes who it is.
+		if told == (LockedError{}) || locked.PID != 0 && *locked != told {
+			if told = *locked; cfg.Logger != nil {
+				cfg.Logger.Info("waiting for the process that has the journal", slog.String("dir", told.Dir),
+					slog.Int("pid", told.PID), slog.String("host", told.Host), slog.Time("since", told.Since))
+			}
+		}
+		select {
+		case <-done(ctx):
+			return nil, fmt.Errorf("journal: waited for %v: %w: %w", time.Since(begin).Round(time.Millisecond), ended(ctx), err)
+		case <-time.After(lockPoll):
+		}
+	}
+}
+
+// OpenStore opens a log on a disk of another kind than a bbolt file. It is for packages
+// below this one, which alone can name the type of s: journal/postgres keeps a log in
+// the rows of a database with it.
+//
+// The log calls s as store.Store says, and s has to keep what is promised there: what
+// the package comment says of commits, crashes and damage is as true as that. It has one
+// writer: when another one may commit to the same disk, s has to refuse one of the two by
+// an error of Commit, which latches that log. The first commit makes the new epoch
+// durable before OpenStore returns. There is no directory, so there is no LOCK and no
+// crash recorder: no position is suspected after a crash.
+//
+// It returns an error of s, or a [CorruptError] when what s has is damaged; s is still
+// the caller's to close then. Otherwise [Log.Close] closes it.
+func OpenStore(s store.Store, cfg Config) (*Log, error) {
+	if s == nil {
+		return nil, errors.New("journal: no store; give the one that the log is to be on")
+	}
+	return openOn(s, cfg, false)
+}
+
+// openOn opens a log on a store that has no directory.
+func openOn(s store.Store, cfg Config, volatile bool) (*Log, error) {
+	l := newLog(s, cfg, volatile)
+	if err := l.boot(); err != nil {
+		return nil, err
 	}
 	return l, nil
 }

@@ -41,7 +41,7 @@ const maxIdleCompact = 16 << 20
 // Copy writes a copy of the journal to dir, which must not be there yet, while
 // the log is at work. The copy is what one commit left: everything that was
 // accepted when Copy began is in it, posted or not. Only what waits in memory
-// because the disk is full is not. It is as small as what is in it, and synced before it gets its name.
+// because the disk is full is not. It is as large as the file, and synced before it gets its name.
 //
 // Appends go on meanwhile. Only a commit for which the memory map of the file
 // has to grow, which doubles each time, waits for the end of the copy. Copies are
