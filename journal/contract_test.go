@@ -63,7 +63,7 @@ func TestContractWithoutMemory(t *testing.T) {
 		}
 		journaltest.Run(t, func(t *testing.T) journaltest.Disk {
 			t.Parallel()
-			return journaltest.FrugalFaulty{Faulty: journaltest.Memory{Memory: new(journal.Memory)}}
+			return journaltest.Frugal{Disk: journaltest.Memory{Memory: new(journal.Memory)}}
 		})
 	})
 }

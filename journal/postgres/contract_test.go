@@ -21,6 +21,6 @@ func TestContractWithoutMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 4096)
 	journaltest.Run(t, func(*testing.T) journaltest.Disk {
-		return journaltest.FrugalFaulty{Faulty: r.disk(func(s *partitionStore) { s.part = 20_000 })}
+		return journaltest.Frugal{Disk: r.disk(func(s *partitionStore) { s.part = 20_000 })}
 	})
 }

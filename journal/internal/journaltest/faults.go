@@ -13,30 +13,29 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// These need a disk that fails on demand.
-var faultTests = map[string]func(*testing.T, Disk){
-	"faults/a failed commit latches":       withFaults(testLatch),
-	"faults/a commit that fails at close":  withFaults(testLatchAtClose),
-	"faults/full disk":                     withFaults(testFull),
-	"faults/full disk refuses all waiting": withFaults(testFullWaiting),
-	"faults/full disk at close":            withFaults(testFullAtClose),
-	"faults/full disk and the morgue":      withFaults(testFullMorgue),
-	"faults/open fails":                    withFaults(testOpenFails),
+type faulty struct {
+	Disk
+	Faults
 }
 
-func withFaults(test func(*testing.T, Faulty)) func(*testing.T, Disk) {
+// withFaults is a test of a disk that fails on demand.
+func withFaults(test func(*testing.T, faulty)) func(*testing.T, Disk) {
 	return func(t *testing.T, disk Disk) {
-		faulty, ok := disk.(Faulty)
+		below := disk
+		if frugal, is := disk.(Frugal); is {
+			below = frugal.Disk
+		}
+		faults, ok := below.(Faults)
 		if !ok {
 			t.Skip("this disk can't be made to fail")
 		}
-		test(t, faulty)
+		test(t, faulty{disk, faults})
 	}
 }
 
 var errDisk = errors.New("the disk is gone")
 
-func testLatch(t *testing.T, disk Faulty) {
+func testLatch(t *testing.T, disk faulty) {
 	var told atomic.Int32
 	f := start(t, disk, func(_ *fixture, cfg *journal.Config) {
 		cfg.Failed = func(err error) {
@@ -71,7 +70,7 @@ func testLatch(t *testing.T, disk Faulty) {
 	assert.Len(t, start(t, disk).pending(), 2)
 }
 
-func testLatchAtClose(t *testing.T, disk Faulty) {
+func testLatchAtClose(t *testing.T, disk faulty) {
 	f := start(t, disk)
 	disk.FailNext(errDisk)
 	ticket := f.post(f.entries(0, 1, 10)...)
@@ -79,16 +78,13 @@ func testLatchAtClose(t *testing.T, disk Faulty) {
 	assert.ErrorIs(t, ticket.Wait(ended(t)), journal.ErrUnknown)
 }
 
-// errFull is how a store reports a full disk.
-var errFull = journal.ErrFull
-
 // eventually polls, because no call tells when there is room again.
 func eventually(t *testing.T, f func() bool) {
 	t.Helper()
 	require.Eventually(t, f, 5*time.Second, time.Millisecond)
 }
 
-func testFull(t *testing.T, disk Faulty) {
+func testFull(t *testing.T, disk faulty) {
 	f := start(t, disk)
 	f.append(f.entries(0, 3, 10)...)
 	got := f.taken()
@@ -102,7 +98,7 @@ func testFull(t *testing.T, disk Faulty) {
 	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = (*journal.Delivery).Done; d.Done() }
 	f.post(f.entries(3, 1, 10)...)
 	<-held
-	disk.FailNext(errFull, errFull, errFull)
+	disk.FailNext(journal.ErrFull, journal.ErrFull, journal.ErrFull)
 	f.Record(&state)
 	ticket := f.post(f.entries(4, 2, 10)...)
 	close(hold)
@@ -124,7 +120,7 @@ func testFull(t *testing.T, disk Faulty) {
 	assert.Equal(t, want, positionsOf(f.again().pending()))
 }
 
-func testFullWaiting(t *testing.T, disk Faulty) {
+func testFullWaiting(t *testing.T, disk faulty) {
 	f := start(t, disk, func(_ *fixture, cfg *journal.Config) { cfg.MaxBlockBytes = 1000 })
 	hold, held := make(chan struct{}), make(chan struct{})
 	f.take = func(d *journal.Delivery) { close(held); <-hold; f.take = (*journal.Delivery).Done; d.Done() }
@@ -133,7 +129,7 @@ func testFullWaiting(t *testing.T, disk Faulty) {
 	f.post(f.entries(1, 1, 500)...)
 	// While that block is refused, one appender is in the next block, and one
 	// waits for that to have room.
-	disk.FailNext(errFull, errFull)
+	disk.FailNext(journal.ErrFull, journal.ErrFull)
 	answers := make(chan error, 2)
 	for number := 2; number <= 3; number++ {
 		go func() {
@@ -157,14 +153,14 @@ func testFullWaiting(t *testing.T, disk Faulty) {
 	require.Equal(t, len(f.taken()), len(f.again().pending()))
 }
 
-func testFullAtClose(t *testing.T, disk Faulty) {
+func testFullAtClose(t *testing.T, disk faulty) {
 	for _, lasting := range []bool{false, true} {
 		f := start(t, disk)
 		f.append(f.entries(0, 1, 10)...)
 		got := f.taken()
-		disk.FailNext(errFull)
+		disk.FailNext(journal.ErrFull)
 		if lasting {
-			disk.FailNext(errFull, errFull, errFull, errFull)
+			disk.FailNext(journal.ErrFull, journal.ErrFull, journal.ErrFull, journal.ErrFull)
 		}
 		f.Record(&journal.Change{Ended: []journal.Ref{got[0].Ref}})
 		eventually(t, func() bool { return errors.Is(f.Err(), journal.ErrFull) || !lasting })
@@ -181,10 +177,10 @@ func testFullAtClose(t *testing.T, disk Faulty) {
 	}
 }
 
-func testFullMorgue(t *testing.T, disk Faulty) {
+func testFullMorgue(t *testing.T, disk faulty) {
 	f := start(t, disk)
 	p := f.bury(2)[0].Entry.Position
-	disk.FailNext(errFull)
+	disk.FailNext(journal.ErrFull)
 	assert.ErrorIs(t, f.restore(p), journal.ErrFull)
 	eventually(t, func() bool { return f.Err() == nil })
 	assert.Empty(t, f.got[5])
@@ -196,7 +192,7 @@ func testFullMorgue(t *testing.T, disk Faulty) {
 	assert.Len(t, f.pending(), 1)
 
 	// A new queue that found no room is there once there is some.
-	disk.FailNext(errFull)
+	disk.FailNext(journal.ErrFull)
 	_, err := f.Queue(t.Context(), "new")
 	assert.ErrorIs(t, err, journal.ErrFull)
 	eventually(t, func() bool { return f.Err() == nil })
@@ -205,7 +201,7 @@ func testFullMorgue(t *testing.T, disk Faulty) {
 	assert.Equal(t, n, f.again().Queues()["new"])
 }
 
-func testOpenFails(t *testing.T, disk Faulty) {
+func testOpenFails(t *testing.T, disk faulty) {
 	disk.FailNext(errDisk)
 	_, err := disk.Open(journal.Config{})
 	require.ErrorIs(t, err, errDisk)

@@ -12,19 +12,6 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-var morgueTests = map[string]func(*testing.T, Disk){
-	"morgue/burial is one commit":       opened(testBurial),
-	"morgue/exhumed is one commit":      opened(testExhumed),
-	"morgue/restore":                    opened(testRestore),
-	"morgue/restore together":           opened(testRestoreTogether),
-	"morgue/restore all or none":        opened(testRestoreAllOrNone),
-	"morgue/a list longer than a page":  opened(testMorgueLong),
-	"morgue/loop that restores":         opened(testMorgueLoop),
-	"morgue/restore heeds its context":  opened(testRestoreContext),
-	"morgue/buried and restored again":  opened(testBuriedAgain),
-	"morgue/restored before it is back": opened(testRestoreSlowConsumer),
-}
-
 func toRoute(route uint32) func([]byte) uint32 { return func([]byte) uint32 { return route } }
 
 // bury appends n payloads and buries them.

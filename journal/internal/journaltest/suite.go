@@ -33,10 +33,9 @@ type Disk interface {
 	Crash(t testing.TB) Disk
 }
 
-// Faulty is a Disk whose next commits can be made to fail, as with
+// Faults are what a Disk has besides if its next commits can be made to fail, as with
 // [journal.Memory.FailNext].
-type Faulty interface {
-	Disk
+type Faults interface {
 	FailNext(errs ...error)
 	OnCommit(f func())
 }
@@ -44,10 +43,8 @@ type Faulty interface {
 // Dir is a journal in the directory of that name.
 type Dir string
 
-// Open implements [Disk].
 func (d Dir) Open(cfg journal.Config) (*journal.Log, error) { return journal.Open(string(d), cfg) }
 
-// Crash implements [Disk].
 func (d Dir) Crash(t testing.TB) Disk {
 	copied := Dir(t.TempDir())
 	for _, name := range []string{"journal.db", "journal.wal"} {
@@ -64,24 +61,75 @@ func (d Dir) Crash(t testing.TB) Disk {
 // Memory is a journal on a disk in memory.
 type Memory struct{ *journal.Memory }
 
-// Open implements [Disk].
 func (m Memory) Open(cfg journal.Config) (*journal.Log, error) {
 	return journal.OpenMemory(m.Memory, cfg)
 }
 
-// Crash implements [Disk].
 func (m Memory) Crash(testing.TB) Disk { return Memory{m.Memory.Crash()} }
+
+// contract is what holds on each disk, part by part.
+var contract = map[string]func(*testing.T, Disk){
+	"order/positions are dense":             opened(testPositionsDense),
+	"order/positions of many appenders":     opened(testPositionsConcurrent),
+	"order/deliveries by route":             opened(testDeliveryOrder),
+	"order/durable before delivered":        opened(testDurableBeforeDelivered),
+	"order/wait for the consumer":           opened(testWaitForConsumer),
+	"order/wait for no other consumer":      opened(testWaitForNoOther),
+	"order/merged reaches the ticket":       opened(testMerged),
+	"reopen/the living come back in order":  opened(testReopenLive),
+	"reopen/states":                         opened(testReopenStates),
+	"reopen/queue numbers":                  opened(testReopenQueues),
+	"reopen/positions are never used twice": opened(testReopenPositions),
+	"reopen/epoch grows":                    opened(testReopenEpoch),
+	"reopen/fields":                         opened(testReopenFields),
+	"reopen/unclaimed queues":               opened(testReopenUnclaimed),
+	"morgue/burial is one commit":           opened(testBurial),
+	"morgue/exhumed is one commit":          opened(testExhumed),
+	"morgue/restore":                        opened(testRestore),
+	"morgue/restore together":               opened(testRestoreTogether),
+	"morgue/restore all or none":            opened(testRestoreAllOrNone),
+	"morgue/a list longer than a page":      opened(testMorgueLong),
+	"morgue/loop that restores":             opened(testMorgueLoop),
+	"morgue/restore heeds its context":      opened(testRestoreContext),
+	"morgue/buried and restored again":      opened(testBuriedAgain),
+	"morgue/restored before it is back":     opened(testRestoreSlowConsumer),
+	"close/commits what was accepted":       opened(testCloseCommits),
+	"close/against appenders":               testCloseRace,
+	"close/everything is refused":           opened(testClosed),
+	"flush":                                 opened(testFlush),
+	"limits/context ended before":           opened(testContextBefore),
+	"limits/append waits for room":          testRoom,
+	"limits/too large":                      opened(testTooLarge),
+	"limits/larger than a block":            testLargerThanBlock,
+	"limits/nothing":                        opened(testAppendNothing),
+	"limits/names of queues":                opened(testQueueNames),
+	"limits/entries may be reused":          opened(testEntriesReused),
+	"limits/payloads are read only":         opened(testPayloadCapacity),
+	"trim/first in first out":               opened(testTrimFIFO),
+	"trim/one old job among many":           opened(testTrimOneOld),
+	"trim/random completion":                opened(testTrimRandom),
+	"trim/a few large among small":          opened(testTrimLarge),
+	"trim/slow consumer":                    opened(testTrimSlowConsumer),
+	"trim/ended while it was carried":       opened(testTrimEndedMeanwhile),
+	"faults/a failed commit latches":        withFaults(testLatch),
+	"faults/a commit that fails at close":   withFaults(testLatchAtClose),
+	"faults/full disk":                      withFaults(testFull),
+	"faults/full disk refuses all waiting":  withFaults(testFullWaiting),
+	"faults/full disk at close":             withFaults(testFullAtClose),
+	"faults/full disk and the morgue":       withFaults(testFullMorgue),
+	"faults/open fails":                     withFaults(testOpenFails),
+	"copy/of a log at rest":                 opened(testCopy),
+	"copy/of a log at work":                 opened(testCopyRunning),
+	"copy/where something is":               opened(testCopyExists),
+	"copy/of an empty journal":              testCopyEmpty,
+}
 
 // Run runs the contract, or only these of its tests. open returns an empty disk each
 // time it is called.
 func Run(t *testing.T, open func(t *testing.T) Disk, only ...string) {
-	for _, group := range []map[string]func(*testing.T, Disk){
-		orderTests, reopenTests, morgueTests, closeTests, limitTests, trimTests, faultTests, copyTests,
-	} {
-		for _, name := range slices.Sorted(maps.Keys(group)) {
-			if len(only) == 0 || slices.Contains(only, name) {
-				t.Run(name, func(t *testing.T) { group[name](t, open(t)) })
-			}
+	for _, name := range slices.Sorted(maps.Keys(contract)) {
+		if len(only) == 0 || slices.Contains(only, name) {
+			t.Run(name, func(t *testing.T) { contract[name](t, open(t)) })
 		}
 	}
 }
@@ -147,18 +195,14 @@ func (f *fixture) crashed() *fixture {
 }
 
 func (f *fixture) deliver(d *journal.Delivery) {
-	f.keep(d)
-	f.take(d)
-}
-
-func (f *fixture) keep(d *journal.Delivery) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	for i := range d.Len() {
 		var g Got
 		g.Ref = must(d.Read(i, &g.Entry))
 		f.got[d.Route] = append(f.got[d.Route], g)
 	}
+	f.mu.Unlock()
+	f.take(d)
 }
 
 // must is for deliveries: they are not on the test's goroutine.
@@ -281,24 +325,9 @@ func ended(t *testing.T) context.Context {
 // Frugal is a disk whose logs let everything go from memory that is on it.
 type Frugal struct{ Disk }
 
-// Open implements [Disk].
-func (f Frugal) Open(cfg journal.Config) (*journal.Log, error) { return f.Disk.Open(frugal(cfg)) }
-
-// Crash implements [Disk].
-func (f Frugal) Crash(t testing.TB) Disk { return Frugal{f.Disk.Crash(t)} }
-
-// FrugalFaulty is Frugal for a disk that can be made to fail.
-type FrugalFaulty struct{ Faulty }
-
-// Open implements [Disk].
-func (f FrugalFaulty) Open(cfg journal.Config) (*journal.Log, error) {
-	return f.Faulty.Open(frugal(cfg))
-}
-
-// Crash implements [Disk].
-func (f FrugalFaulty) Crash(t testing.TB) Disk { return FrugalFaulty{f.Faulty.Crash(t).(Faulty)} }
-
-func frugal(cfg journal.Config) journal.Config {
+func (f Frugal) Open(cfg journal.Config) (*journal.Log, error) {
 	cfg.MemoryBudget = 1
-	return cfg
+	return f.Disk.Open(cfg)
 }
+
+func (f Frugal) Crash(t testing.TB) Disk { return Frugal{f.Disk.Crash(t)} }

@@ -12,15 +12,6 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-var trimTests = map[string]func(*testing.T, Disk){
-	"trim/first in first out":         opened(testTrimFIFO),
-	"trim/one old job among many":     opened(testTrimOneOld),
-	"trim/random completion":          opened(testTrimRandom),
-	"trim/a few large among small":    opened(testTrimLarge),
-	"trim/slow consumer":              opened(testTrimSlowConsumer),
-	"trim/ended while it was carried": opened(testTrimEndedMeanwhile),
-}
-
 // slack is what a log may hold beyond twice its live bytes: what it never
 // bothers about, one more block, and headers and marks.
 const slack = 1<<20 + 600<<10
