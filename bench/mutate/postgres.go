@@ -12,7 +12,7 @@ var inPostgres = []mutation{
 	{"commit beside too many others", "journal/postgres/partition.go", "s.seen, s.turns, s.clock, s.hint = &p.n.seen[p.number], p.n.turns, &p.n.outbox.clock, p.n.notifier.hint", "s.seen, s.clock, s.hint = &p.n.seen[p.number], &p.n.outbox.clock, p.n.notifier.hint", server("TestPartitionsTakeTurns")},
 	{"seal before it may commit", "journal/commit.go", "\t\tover := c.turn()\n\t\tb, t, ok := c.seal()\n", "\t\tb, t, ok := c.seal()\n\t\tover := c.turn()\n", server("TestPartitionsTakeTurns")},
 	{"keep the turn", "journal/postgres/store.go", "			return func() { <-s.turns }\n", "			return func() {}\n", server("TestPartitionsTakeTurns")},
-	{"a full disk of the server is another error", "journal/postgres/store_parts.go", "case diskFull:", "case \"\":", server("TestServerDiskFull")},
+	{"a full disk of the server is another error", "journal/postgres/pool.go", "case diskFull:", "case \"\":", server("TestServerDiskFull")},
 	{"a full disk after an attempt without an answer", "journal/postgres/store.go", "if doubt && errors.Is(err, format.ErrFull) {", "if doubt && err == nil {", server("TestServerDiskFullAfterAnAttemptWithoutAnAnswer")},
 	{"each fifth commit without what changes beside its block", "journal/postgres/store.go", "\tc := s.call(t)\n", "\tc := s.call(t)\n\tif c.number%5 == 4 {\n\t\tc.buckets, c.keys, c.values, c.sums = nil, nil, nil, nil\n\t}\n", server("TestWorlds")},
 	{"wait for a server after the store has ended", "journal/postgres/store.go", "return errors.Join(ended, err)", "return err", server("TestWaitingEnds")},

@@ -153,9 +153,7 @@ var errOlder = errors.New("postgres: the node that asks is of an earlier version
 // looks, may have gone: if not, he asks again after a while.
 func (t *taker) hear(row inRow, question item) error {
 	ours := false
-	err := t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, t.p.n.texts["hear"], t.p.number, t.p.epoch(), row.number, row.token).Scan(&ours)
-	})
+	err := t.p.store.patient(scalar(&ours, t.p.n.texts["hear"], t.p.number, t.p.epoch(), row.number, row.token))
 	if err != nil || !ours {
 		return err
 	}
@@ -239,9 +237,7 @@ func (s *asking) ask(ctx context.Context, number int, queue string, question []b
 
 // recall takes a question back, unless its owner has begun.
 func (s *asking) recall(token pgtype.UUID) (gone bool) {
-	err := onConnection(s.n.base, s.n.pool, recallTime, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, s.n.texts["recall"], token).Scan(&gone)
-	})
+	err := onConnection(s.n.base, s.n.pool, recallTime, scalar(&gone, s.n.texts["recall"], token))
 	return gone && err == nil
 }
 

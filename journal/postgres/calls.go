@@ -172,9 +172,8 @@ func placeOf(e format.Edit) (at place, staged bool) {
 		return at, false
 	}
 	number, queue, _ := strings.Cut(string(e.Key[len(stagedPrefix):]), "/")
-	at.queue = queue
-	at.partition, _ = strconv.Atoi(number) // which followUp has written
-	return at, true
+	partition, _ := strconv.Atoi(number) // which followUp has written
+	return place{partition, queue}, true
 }
 
 // follow are rows for follow-ups, in their order.

@@ -30,6 +30,17 @@ var (
 	errDiffers = errors.New("postgres: what was written differs")
 )
 
+const (
+	atHand       = 32 << 20        // bytes of live entries that a mover has in memory, of all partitions
+	lastPosition = 1 << 53         // what no union goes beyond: who reads JSON may take two larger numbers for one
+	tellEach     = 5 * time.Second // how often the log is told how far a mover is
+	outcomeTime  = time.Minute     // for mover.outcome
+
+	// Blocks of what is moved are from the least to the largest of these, so that those under way
+	// fit into memory together.
+	leastBlock, largestBlock = 16 << 10, 1 << 20
+)
+
 // Moved says what was moved, or is there.
 type Moved struct {
 	Partitions int
@@ -283,10 +294,6 @@ func (c *class) union(from []int, do func(*union) error, open ...*journal.View) 
 	return do(newUnion(c.to, c.number, open...))
 }
 
-// Blocks of what is moved are from the least to the largest of these, so that those under way
-// fit into memory together.
-const leastBlock, largestBlock = 16 << 10, 1 << 20
-
 // write writes all that u has to the stores.
 func (c *class) write(ctx context.Context, u *union) error {
 	builders := make([]*rest.Builder, len(c.stores))
@@ -295,13 +302,7 @@ func (c *class) write(ctx context.Context, u *union) error {
 		builders[i] = rest.BuildOn(s.Commit, u.next, u.epoch, most)
 	}
 	err := c.m.each(ctx, "write "+c.name, u, func(p *piece) error {
-		targets, err := c.to.route(p)
-		for _, i := range targets {
-			if err == nil {
-				err = p.add(builders[i])
-			}
-		}
-		return err
+		return c.to.route(p, func(i int) error { return p.add(builders[i]) })
 	})
 	for _, b := range builders {
 		if err == nil {

@@ -166,10 +166,8 @@ func (s *partitionStore) export(m *mover, dir string) error {
 	return withJournal(dir, 1, func(v *journal.View) error { return m.compare(s.ctx, dir, alone(v), []*journal.View{r}) })
 }
 
-// partsFile is what a directory of journals has beside them.
-const partsFile = "partitions.json"
-
-const partsVersion = 1
+// partsFile is what a directory of journals has beside them: a partsNote.
+const partsFile, partsVersion = "partitions.json", 1
 
 type partsNote struct {
 	Version    int `json:"version"`
@@ -314,9 +312,6 @@ func withJournal(dir string, together int, f func(*journal.View) error) error {
 	return errors.Join(v.Undisturbed(f(v)), v.Close())
 }
 
-// outcomeTime is for mover.outcome.
-const outcomeTime = time.Minute
-
 // commit commits, and finds out what has become of it: then the first partition has that
 // UUID, or has not.
 func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
@@ -333,9 +328,8 @@ func (m *mover) commit(ctx context.Context, tx pgx.Tx, uuid []byte) error {
 	defer cancel()
 	there := false // the answer is one of a commit, which the standby has, too
 	for pause := firstPause; ; {
-		unknown := onConnection(limit, m.pool, m.outcome, func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, in(m.cfg.Schema, "SELECT uuid = $1 FROM {schema}.last(0)"), uuid).Scan(&there)
-		})
+		unknown := onConnection(limit, m.pool, m.outcome,
+			scalar(&there, in(m.cfg.Schema, "SELECT uuid = $1 FROM {schema}.last(0)"), uuid))
 		switch {
 		case unknown == nil && there:
 			return nil

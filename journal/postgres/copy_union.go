@@ -44,9 +44,6 @@ type source struct {
 	places  map[format.Position]int // where its payloads went
 }
 
-// lastPosition is what no union goes beyond: who reads JSON may take two larger numbers for one.
-const lastPosition = 1 << 53
-
 // alone is a journal by itself, which stays as it is.
 func alone(v *journal.View) *union { return newUnion(newRouter(Config{}, 1, 1), 0, v) }
 
@@ -262,9 +259,6 @@ func (u *union) set(s *source, set format.Set) (format.Set, error) {
 	return set, indivisible(set.Key)
 }
 
-// atHand is how many bytes of live entries a mover has in memory, of all partitions.
-const atHand = 32 << 20
-
 // view reads a partition within a transaction: checked and replayed as an owner does it.
 func (s *partitionStore) view(most int) (*journal.View, error) {
 	if err := s.load(s.ctx, s.within); err != nil {
@@ -307,9 +301,6 @@ func (p *piece) String() string {
 	}
 	return fmt.Sprintf("%s of id %q at position %d", what, p.entry.ID, p.entry.Position)
 }
-
-// tellEach is how often the log is told how far a mover is.
-const tellEach = 5 * time.Second
 
 // each calls do for each piece of u, and tells the log how far it is.
 func (m *mover) each(ctx context.Context, doing string, u *union, do func(*piece) error) error {
@@ -372,13 +363,7 @@ func (m *mover) compare(ctx context.Context, name string, whole *union, parts []
 	}
 	err := m.each(ctx, "compare "+name, whole, func(p *piece) error {
 		m.count(p)
-		targets, err := whole.to.route(p)
-		for _, i := range targets {
-			if err == nil {
-				err = c.expect(i, p)
-			}
-		}
-		return err
+		return whole.to.route(p, func(i int) error { return c.expect(i, p) })
 	})
 	for i := range parts {
 		if err == nil {

@@ -138,9 +138,6 @@ func named(partition int32) string {
 	return fmt.Sprint("partition ", partition)
 }
 
-// otherSchema is the SQLSTATE of the function same.
-const otherSchema = "SD002"
-
 // errRemade is what a node says when the schema is no longer the one that it has opened.
 var errRemade = fmt.Errorf("%w: the schema was made anew, migrated, or divided in another way while this node had it open; open it again", ErrPartitions)
 
@@ -150,9 +147,7 @@ var errRemade = fmt.Errorf("%w: the schema was made anew, migrated, or divided i
 type router struct {
 	divide       executor.Splitter // of the least common multiple
 	from, to, by int               // partitions, and their greatest common divisor
-	all          []int
-	one          [1]int
-	highest      bool // of several offsets of a source that one counts
+	highest      bool              // of several offsets of a source that one counts
 }
 
 func newRouter(cfg Config, from, to int) *router {
@@ -160,11 +155,7 @@ func newRouter(cfg Config, from, to int) *router {
 	for rest := to; rest > 0; {
 		by, rest = rest, by%rest
 	}
-	r := &router{divide: cfg.divide(from / by * to), from: from, to: to, by: by}
-	for i := range to / by {
-		r.all = append(r.all, i)
-	}
-	return r
+	return &router{divide: cfg.divide(from / by * to), from: from, to: to, by: by}
 }
 
 // at returns which partition an id is in, and which one it goes to.
@@ -173,59 +164,59 @@ func (r *router) at(id string) (from, to int, err error) {
 	return p % r.from, p % r.to, err
 }
 
-// with returns, as route does, the partition that an id goes to.
-func (r *router) with(id string) ([]int, int, error) {
-	from, to, err := r.at(id)
-	r.one[0] = to / r.by
-	return r.one[:], from, err
-}
-
-// route returns the partitions of p, by their places in its class. What it returns is valid until the next call.
-func (r *router) route(p *piece) ([]int, error) {
+// route calls do with each partition that gets p, by its place in the class of p.
+func (r *router) route(p *piece, do func(place int) error) error {
 	if p.entry != nil {
-		to, from, err := r.with(string(p.entry.ID))
+		from, to, err := r.at(string(p.entry.ID))
 		if err == nil && from != p.of.number {
 			err = notOwned(string(p.entry.ID), from, p.of.number)
 		}
-		if err == nil && p.entry.Kind == format.KindEnqueued && !r.whole() {
-			p.of.places[p.entry.Position] = to[0]
+		if err != nil {
+			return err
 		}
-		return to, err
+		if p.entry.Kind == format.KindEnqueued && !r.whole() {
+			p.of.places[p.entry.Position] = to / r.by
+		}
+		return do(to / r.by)
 	}
-	if p.edit.Bucket != format.BucketState || r.whole() {
-		return r.all, nil
+	var id string
+	var one bool
+	var err error
+	if key := string(p.edit.Key); p.edit.Bucket == format.BucketState && !r.whole() {
+		if strings.HasPrefix(key, crash.SuspectPrefix) {
+			at, _, err := crash.ParseSuspicion(key, p.edit.Value)
+			if place, waits := p.of.places[at]; err == nil && waits {
+				return do(place)
+			}
+			return err // what has ended meanwhile is forgotten at the next start
+		}
+		id, one, err = idOf(key, p.edit.Value)
 	}
-	key, value := string(p.edit.Key), p.edit.Value
-	kind, _, _ := strings.Cut(key, "/")
-	switch kind {
+	if one && err == nil {
+		var to int
+		if _, to, err = r.at(id); err == nil {
+			err = do(to / r.by)
+		}
+		return err
+	}
+	for place := 0; place < r.to/r.by && err == nil; place++ {
+		err = do(place)
+	}
+	return err
+}
+
+// idOf returns the id that a state key goes with, if it is one of these.
+func idOf(key string, value []byte) (id string, is bool, err error) {
+	switch kind, _, _ := strings.Cut(key, "/"); kind {
 	case "mark", "key": // what a source has given is stale, and a repeated call a duplicate, wherever ids go
-		return r.all, nil
+		return "", false, nil
 	case "lock":
 		l, err := parseLock(format.Set{Key: key, Value: value})
-		if err != nil || !l.owned { // a person has set it
-			return r.all, err
-		}
-		to, _, err := r.with(l.id)
-		return to, err
+		return l.id, l.owned, err // or a person has set it
 	case "pause":
-		id, is, err := pausedID(key)
-		if err != nil || !is {
-			return r.all, err
-		}
-		to, _, err := r.with(id)
-		return to, err
-	case strings.TrimSuffix(crash.SuspectPrefix, "/"):
-		at, _, err := crash.ParseSuspicion(key, value)
-		if err != nil {
-			return nil, err
-		}
-		to, waits := p.of.places[at]
-		if r.one[0] = to; !waits { // what has ended meanwhile is forgotten at the next start
-			return nil, nil
-		}
-		return r.one[:], nil
+		return pausedID(key)
 	}
-	return nil, indivisible(key)
+	return "", false, indivisible(key)
 }
 
 func notOwned(id string, owner, here int) error {

@@ -84,8 +84,8 @@ func (p *pass) block(t *taker, order string, err error) {
 // errTakerClosed is what callers get when the partition is lost, or given away.
 var errTakerClosed = errors.New("postgres: the partition is not served any longer")
 
-func newTaker(p *partition) (t *taker, err error) {
-	t = &taker{p: p, orders: map[string]string{"": deeds}, wake: make(chan struct{}, 1), next: newPass()}
+func newTaker(p *partition) *taker {
+	t := &taker{p: p, orders: map[string]string{"": deeds}, wake: make(chan struct{}, 1), next: newPass()}
 	queues, lanes := cluster.Names(p.x)
 	for name, queue := range queues {
 		switch {
@@ -97,7 +97,7 @@ func newTaker(p *partition) (t *taker, err error) {
 		}
 	}
 	t.queues, t.names = queues, slices.Sorted(maps.Keys(t.orders))
-	return t, nil
+	return t
 }
 
 // gate waits for a pass that begins from now on. The error is why rows of the order wait, or
@@ -167,24 +167,20 @@ func (t *taker) run() {
 // more on a busy server; where a caller waits for the pass it does not.
 func (t *taker) rest(most, least time.Duration) {
 	soonest := time.Now().Add(least)
-	for most > 0 && !t.waited(most) {
+	for most > 0 {
+		select {
+		case <-t.wake:
+		case <-time.After(most):
+			return
+		case <-t.p.ctx.Done():
+			return
+		}
 		t.mu.Lock()
 		if most = time.Until(soonest); t.next.wanted || t.closed {
 			most = 0
 		}
 		t.mu.Unlock()
 	}
-}
-
-// waited reports whether there was no hint for so long.
-func (t *taker) waited(most time.Duration) bool {
-	select {
-	case <-t.wake:
-		return false
-	case <-time.After(most):
-	case <-t.p.ctx.Done():
-	}
-	return true
 }
 
 // pass takes in what is there. With all of it in the log, what is up to a mark is out of the way of the next pass, which
@@ -308,13 +304,6 @@ func (t *taker) takePage(p *pass, page []inRow) (err error) {
 
 // errSplit is why the rows behind one that was split wait.
 var errSplit = errors.New("postgres: a row of the inbox was taken apart, because one of its calls was refused")
-
-func (t *taker) exec(sql string, args ...any) error {
-	return t.p.store.patient(func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sql, args...)
-		return err
-	})
-}
 
 // unserved returns what waits for queues that the node does not have, by their names.
 func (t *taker) unserved() map[string]int {

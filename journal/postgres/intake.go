@@ -1,14 +1,16 @@
 package postgres
 
 import (
-	"context"
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
+	"sync"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/strandjobs/strand/executor"
@@ -134,13 +136,10 @@ func (t *taker) answer(a *answers) error {
 	if len(a.numbers) == 0 {
 		return nil
 	}
-	args := []any{t.p.number, t.p.epoch(), a.numbers, a.tokens, a.texts}
-	err := t.exec(t.p.n.texts["answer"], args...)
+	hand := statement(t.p.n.texts["answer"], t.p.number, t.p.epoch(), a.numbers, a.tokens, a.texts)
+	err := t.p.store.patient(hand)
 	if err != nil && t.p.ctx.Err() == nil { // the executor has closed its store, and the partition is ours yet
-		err = onConnection(t.p.ctx, t.p.n.pool, attemptTime, func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, t.p.n.texts["answer"], args...)
-			return err
-		})
+		err = onConnection(t.p.ctx, t.p.n.pool, attemptTime, hand)
 	}
 	if err == nil {
 		t.p.n.notifier.tell(hintAnswer)
@@ -179,10 +178,85 @@ func (t *taker) refuse(r inRow, why error) (split bool, err error) {
 		for i, c := range calls {
 			parts[i] = row(c)
 		}
-		return true, t.exec(t.p.n.texts["split"], t.p.number, t.p.epoch(), r.number, parts)
+		return true, t.p.store.patient(statement(t.p.n.texts["split"], t.p.number, t.p.epoch(), r.number, parts))
 	}
 	t.p.n.log.Error("a row of the inbox is refused; it stays there", slog.Int("partition", t.p.number),
 		slog.Int64("number", r.number), slog.String("queue", r.queue), slog.Any("error", why))
 	text := fmt.Sprintf("%+q", why.Error()) // as the server can have it
-	return false, t.exec(t.p.n.texts["refuse"], t.p.number, r.number, text[1:len(text)-1], t.p.epoch())
+	return false, t.p.store.patient(statement(t.p.n.texts["refuse"], t.p.number, r.number, text[1:len(text)-1], t.p.epoch()))
+}
+
+// intake are rows of the inbox that are on their way into the log, each with what the log will
+// have as the offset of its source then.
+type intake struct {
+	mu     sync.Mutex
+	rows   map[int64]int64 // offsets by number
+	offset []byte          // that this owner has set; nil: none
+}
+
+// inboxSource is the source of [executor.FromSource] that stands for the inbox. No program has one of that name
+// by chance: what it accepted would delete rows that were not taken in.
+const inboxSource = "\x00inbox"
+
+// intakeKey is the state key of its offset.
+var intakeKey = "mark/" + inboxSource
+
+// Intake says that the commit which sets the offset of the inbox to offset, or to a greater
+// one, takes in the row of that number: the row goes in the same transaction.
+func (s *partitionStore) Intake(offset, number int64) {
+	s.intake.mu.Lock()
+	defer s.intake.mu.Unlock()
+	s.intake.rows[number] = offset
+}
+
+// isIntake reports whether a change is of the offset of the inbox. Which rows are taken in says
+// the inbox itself, in which they are not any longer: so the offset counts for one owner only,
+// and is not written.
+func isIntake(name format.Bucket, key []byte) bool {
+	return name == format.BucketState && string(key) == intakeKey
+}
+
+// taken returns the rows that a commit with these changes takes in.
+func (n *intake) taken(changes []format.Edit) (rows []int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	last := int64(math.MinInt64)
+	for _, e := range changes {
+		if isIntake(e.Bucket, e.Key) && len(e.Value) == 8 {
+			last = max(last, int64(binary.BigEndian.Uint64(e.Value)))
+		}
+	}
+	for number, offset := range n.rows {
+		if offset <= last {
+			rows = append(rows, number)
+		}
+	}
+	return rows
+}
+
+// note keeps the offset that a commit has set.
+func (n *intake) note(changes []format.Edit) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, e := range changes {
+		if isIntake(e.Bucket, e.Key) {
+			n.offset = bytes.Clone(e.Value)
+		}
+	}
+}
+
+// last returns the offset that was set, if one was.
+func (n *intake) last() (offset []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return bytes.Clone(n.offset)
+}
+
+// over forgets rows that are taken in, or were not and are to be noted again.
+func (n *intake) over(rows []int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, number := range rows {
+		delete(n.rows, number)
+	}
 }

@@ -31,8 +31,11 @@ const (
 	safeQuarts = 3 // of 4
 )
 
-// tellEvery is how often the log has that leases can't be renewed, at most; worse news are told at once.
-const tellEvery = 10 * time.Second
+const (
+	tellEvery      = 10 * time.Second // between two lines that leases can't be renewed; worse news are told at once
+	longestFailure = 30 * time.Second // how long a partition that fails is left alone at most
+	housekeeping   = time.Minute      // how often what nobody needs any longer is deleted
+)
 
 // view is who lives and who owns what, at one moment of the server.
 type view struct {
@@ -339,9 +342,6 @@ func unreached(err error) bool {
 	return connecting || network || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// longestFailure is how long a partition that fails is left alone at most.
-const longestFailure = 30 * time.Second
-
 // leave ends the candidacy, as far as the server answers.
 func (n *Node) leave(ctx context.Context) {
 	if err := n.command(ctx, "leave", n.id); err != nil {
@@ -353,14 +353,8 @@ func (n *Node) leave(ctx context.Context) {
 
 // command has the server do something about nodes and leases.
 func (n *Node) command(ctx context.Context, text string, args ...any) error {
-	return onConnection(ctx, n.control, housekeeping, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, n.texts[text], args...)
-		return err
-	})
+	return onConnection(ctx, n.control, housekeeping, statement(n.texts[text], args...))
 }
-
-// housekeeping is how often what nobody needs any longer is deleted.
-const housekeeping = time.Minute
 
 func (n *Node) keepHouse() {
 	for {

@@ -285,9 +285,6 @@ type flight struct {
 // errLate is why the server has refused an attempt that was there too late.
 var errLate = errors.New("postgres: the attempt has taken too long")
 
-// lateRows is the SQLSTATE of the function in_time.
-const lateRows = "SD003"
-
 // attempt calls the server once.
 func (f *flight) attempt(ctx context.Context, conn *pgx.Conn) error {
 	waiting, until := f.n.outbox.waiting(f.calls, f.most)

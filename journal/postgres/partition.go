@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 )
@@ -266,9 +264,8 @@ func (p *partition) acquire() error {
 	p.before = p.n.seen[p.number].head()
 	sent := time.Now()
 	var epoch *int64
-	err := onConnection(p.ctx, p.n.control, p.n.cfg.Lease/2, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, p.n.texts["acquire"], p.number, p.n.id, p.n.cfg.Lease.Milliseconds()).Scan(&epoch)
-	})
+	err := onConnection(p.ctx, p.n.control, p.n.cfg.Lease/2,
+		scalar(&epoch, p.n.texts["acquire"], p.number, p.n.id, p.n.cfg.Lease.Milliseconds()))
 	switch {
 	case err != nil:
 		return fmt.Errorf("postgres: partition %d: %w", p.number, err)
@@ -294,8 +291,8 @@ func (p *partition) open() (err error) {
 			return fmt.Errorf("postgres: partition %d: Setup: %w", p.number, err)
 		}
 	}
-	p.taker, err = newTaker(p)
-	return err
+	p.taker = newTaker(p)
+	return nil
 }
 
 func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/strandjobs/strand/journal/internal/format"
 )
 
 // newPool returns a pool of connections that may commit. Each is checked when it is made, so
@@ -140,6 +143,19 @@ func onConnection(ctx context.Context, pool *pgxpool.Pool, silence time.Duration
 	return err
 }
 
+// statement is one, to be executed on a connection.
+func statement(sql string, args ...any) func(context.Context, *pgx.Conn) error {
+	return func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, sql, args...)
+		return err
+	}
+}
+
+// scalar is a statement whose answer is one value.
+func scalar(value any, sql string, args ...any) func(context.Context, *pgx.Conn) error {
+	return func(ctx context.Context, conn *pgx.Conn) error { return conn.QueryRow(ctx, sql, args...).Scan(value) }
+}
+
 // ErrUnsafe is returned for a server that would not keep what it acknowledges, or that can't
 // be used; the text says which setting it is, and what to do.
 var ErrUnsafe = errors.New("postgres: the server is not set up for it")
@@ -231,6 +247,75 @@ func guardPooler(ctx context.Context, conn *pgx.Conn, others *pgxpool.Pool) erro
 					"give the url of the server, or of a pool in session mode (pgbouncer: pool_mode = session)", ErrUnsafe, conn.Config().Host)
 			}
 		}
+	}
+	return nil
+}
+
+// What the server says, by SQLSTATE.
+const (
+	diskFull        = "53100"
+	readOnlyServer  = "25006"
+	lockTimeout     = "55P03" // this and deadlock: of a transaction that had to give way to others
+	deadlock        = "40P01"
+	undefinedColumn = "42703" // of a statement with a column that the table does not have
+	otherSchema     = "SD002" // of the function same
+	lateRows        = "SD003" // of the function in_time
+)
+
+// passing are the classes, and codes, of refusals that another attempt may not meet: of the
+// connection, a transaction that gave way to another one, a server without resources, one
+// that somebody works on or that may only be read.
+var passing = []string{"08", "40", "53", "55", "57", readOnlyServer}
+
+// refusedForGood reports whether the server has refused a transaction, all of it, and another
+// attempt would be refused, too; a full disk counts: its caller makes the next attempt.
+func refusedForGood(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || refused.SeverityUnlocalized != "ERROR" {
+		return false // the connection, or the server, is gone: nothing is known
+	}
+	if refused.Code == diskFull {
+		return true
+	}
+	return !slices.ContainsFunc(passing, func(class string) bool { return strings.HasPrefix(refused.Code, class) })
+}
+
+// translated is an error in the words of a store.
+func translated(err error) error {
+	stated, ok := errors.AsType[interface { // of any driver
+		error
+		SQLState() string
+	}](err)
+	if !ok {
+		return err
+	}
+	switch stated.SQLState() {
+	case otherSchema:
+		return fmt.Errorf("%w: %w", errRemade, err)
+	case diskFull:
+		return fmt.Errorf("%w: the server: %w", format.ErrFull, err)
+	case "XX001", "XX002": // its own checks of pages and indexes
+		return &format.CorruptError{Reason: "the server: " + stated.Error()}
+	}
+	return err
+}
+
+// Warnings are noted with the connection that they came on.
+const warningKey = "strand.warning"
+
+// noteWarning is for pgconn.Config.OnNotice of all connections that commit.
+func noteWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized == "WARNING" {
+		conn.CustomData()[warningKey] = n.Message
+	}
+}
+
+func forgetWarning(conn *pgconn.PgConn) { delete(conn.CustomData(), warningKey) }
+
+// warned returns errWarned with the warning beside the last answer; nil: there was none.
+func warned(conn *pgconn.PgConn) error {
+	if text, _ := conn.CustomData()[warningKey].(string); text != "" {
+		return fmt.Errorf("%w: %s", errWarned, text)
 	}
 	return nil
 }

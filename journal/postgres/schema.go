@@ -89,12 +89,6 @@ func Migrate(ctx context.Context, url string, cfg Config) (err error) {
 	}
 }
 
-// SQLSTATEs of a transaction that had to give way to others.
-const (
-	lockTimeout = "55P03"
-	deadlock    = "40P01"
-)
-
 // migrate is Migrate in one transaction, which sees what the one before it has made: whatever the role's isolation.
 func migrate(ctx context.Context, tx pgx.Tx, cfg Config) error {
 	// Serialises those who migrate, and nothing else. It ends with the transaction. What waits for another lock has
@@ -121,9 +115,6 @@ func migrate(ctx context.Context, tx pgx.Tx, cfg Config) error {
 	}
 	return leases(ctx, tx, cfg.Schema)
 }
-
-// undefinedColumn is the SQLSTATE of a statement with a column that the table does not have.
-const undefinedColumn = "42703"
 
 // querier is a connection, a pool, or a transaction. The rows of Query tell its error, too.
 type querier interface {
@@ -220,7 +211,7 @@ func in(schema, sql string) string {
 //go:embed statements.sql
 var statementsSQL string
 
-// texts are statements by their names, with that of the schema in them, and its channel.
+// texts are statements by their names, with that of the schema in them, and the channel that its nodes listen on.
 type texts map[string]string
 
 // Leases and nodes whose time is in the next 61 minutes: no lease is longer, see statements.sql.
@@ -236,21 +227,15 @@ func textsFor(schema string, made time.Time, partitions int) texts {
 	same := fmt.Sprintf("(made = %s AND version = %d AND division = ", at, schemaVersion)
 	words := strings.NewReplacer("{written}", fmt.Sprintf("{schema}.same(%s, %d, %d)", at, partitions, schemaVersion),
 		"{same}", same+"$1)", "{same5}", same+"$5)", "{longest}", longest, "{lives}", lives, "{end}", "(SELECT * FROM {schema}.tail WHERE partition = $1 ORDER BY number DESC LIMIT 1)")
-	all := texts{"channel": channelOf(schema)}
+	h := fnv.New64a()              // the name of a schema may be as long as that of a channel can be
+	_, _ = h.Write([]byte(schema)) // does not fail
+	all := texts{"channel": fmt.Sprintf("strand_%016x", h.Sum64())}
 	for _, statement := range strings.Split(statementsSQL, "\n\n-- ")[1:] {
 		head, text, _ := strings.Cut(statement, "\n")
 		name, _, _ := strings.Cut(head, ":")
 		all[name] = in(schema, words.Replace(text))
 	}
 	return all
-}
-
-// channelOf is what the nodes of a schema listen on. The name of a schema may be as long as
-// a name can be.
-func channelOf(schema string) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(schema)) // does not fail
-	return fmt.Sprintf("strand_%016x", h.Sum64())
 }
 
 // validText reports whether the server can have s in a text.

@@ -99,7 +99,7 @@ func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition
 // storeWithin is a store in the transaction of a connection, without a pool.
 func storeWithin(ctx context.Context, conn *pgx.Conn, texts texts, partition int, epoch int64) *partitionStore {
 	s := &partitionStore{partition: partition, epoch: epoch, within: conn, texts: texts, part: partBytes, patience: attemptTime,
-		seen: new(seen), clock: new(serverClock)}
+		seen: new(seen), clock: new(serverClock), intake: intake{rows: make(map[int64]int64)}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }
@@ -142,7 +142,6 @@ type call struct {
 	size    int     // bytes of the block, and of what changes beside it
 }
 
-// Commit implements store.Store.
 func (s *partitionStore) Commit(t *store.Transaction) error {
 	c := s.call(t)
 	if err := s.settle(c); err != nil {
@@ -190,10 +189,7 @@ func (s *partitionStore) call(t *store.Transaction) *call {
 		}
 		c.values[i], c.sums[i] = nil, 0
 		if e.Value != nil {
-			v := e.Value
-			if format.Sealed(e.Bucket) {
-				v = format.Seal(e.Bucket, e.Key, v, m.Seq)
-			}
+			v := format.Seal(e.Bucket, e.Key, e.Value, m.Seq)
 			c.values[i], c.sums[i] = v, sumOf(e.Key, v)
 			c.size += len(v)
 		}
@@ -378,30 +374,4 @@ func (s *partitionStore) with(silence time.Duration, f func(context.Context, *pg
 		s.trouble.note(began, err)
 	}
 	return err
-}
-
-// intake are rows of the inbox that are on their way into the log, each with what the log will
-// have as the offset of its source then.
-type intake struct {
-	mu     sync.Mutex
-	rows   map[int64]int64 // offsets by number
-	offset []byte          // that this owner has set; nil: none
-}
-
-// inboxSource is the source of [executor.FromSource] that stands for the inbox. No program has one of that name
-// by chance: what it accepted would delete rows that were not taken in.
-const inboxSource = "\x00inbox"
-
-// intakeKey is the state key of its offset.
-var intakeKey = "mark/" + inboxSource
-
-// Intake says that the commit which sets the offset of the inbox to offset, or to a greater
-// one, takes in the row of that number: the row goes in the same transaction.
-func (s *partitionStore) Intake(offset, number int64) {
-	s.intake.mu.Lock()
-	defer s.intake.mu.Unlock()
-	if s.intake.rows == nil {
-		s.intake.rows = make(map[int64]int64)
-	}
-	s.intake.rows[number] = offset
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -11,6 +12,22 @@ import (
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/store"
 )
+
+// numberOf is what the rows of a bucket beside the log have.
+func numberOf(name format.Bucket) int16 {
+	i := slices.Index(format.SideBuckets, name)
+	if i < 0 {
+		panic(fmt.Sprintf("postgres: bug: nothing is kept in bucket %q", name))
+	}
+	return int16(i + 1)
+}
+
+// sumOf is what tells a row beside the log from all others, and from its older versions.
+func sumOf(key, value []byte) int64 {
+	var sum format.Sum
+	sum.Add(key, value)
+	return int64(sum.Hash)
+}
 
 // A page of a bucket, see store.Store.
 const (
@@ -99,24 +116,16 @@ func (s *partitionStore) checkSides(ctx context.Context, q querier) error {
 	var bucket int16
 	var key, sealed []byte
 	_, err := pgx.ForEachRow(rows, []any{&bucket, &key, &sealed, &sum}, func() error {
-		if bucket < 1 || int(bucket) > len(buckets) {
+		if bucket < 1 || int(bucket) > len(format.SideBuckets) {
 			return format.Damaged("partition %d has a row in bucket %d", s.partition, bucket)
 		}
-		name := buckets[bucket-1]
+		name := format.SideBuckets[bucket-1]
 		count, total = count+1, total^sumOf(key, sealed)
-		value, err := unsealed(name, key, sealed)
+		value, _, err := format.Unseal(name, key, sealed)
 		if err != nil {
 			return err
 		}
-		switch name {
-		case format.BucketQueues:
-			_, err = format.ParseQueue(key, value)
-		case format.BucketMorgue:
-			if _, err = format.ParseBuried(key, value); err == nil {
-				s.dead[format.QueueOf(key)]++
-			}
-		}
-		return err
+		return store.CheckSide(name, key, value, s.dead)
 	})
 	switch {
 	case err != nil:
@@ -129,16 +138,6 @@ func (s *partitionStore) checkSides(ctx context.Context, q querier) error {
 	return nil
 }
 
-// unsealed is a value as it was given to a commit.
-func unsealed(name format.Bucket, key, v []byte) ([]byte, error) {
-	if !format.Sealed(name) || v == nil {
-		return v, nil
-	}
-	value, _, err := format.Unseal(name, key, v)
-	return value, err
-}
-
-// Buried implements store.Store.
 func (s *partitionStore) Buried() map[uint32]int { return s.dead }
 
 // Scan implements store.Store. It is called before the first commit.
@@ -170,7 +169,6 @@ func (s *partitionStore) Scan(block func(seq uint64, data []byte) error) error {
 	}))
 }
 
-// ChunkSize implements store.Store.
 func (s *partitionStore) ChunkSize() int { return chunkBytes }
 
 // Read implements store.Store. Chunks that are in two parts are read in two calls.
@@ -193,7 +191,6 @@ func (s *partitionStore) Read(seq uint64, first, n int) (data []byte, err error)
 	return data, nil
 }
 
-// Get implements store.Store.
 func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err error) {
 	if name == format.BucketMeta { // asked for when the log is opened, before its first commit
 		switch string(key) {
@@ -210,7 +207,7 @@ func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err 
 	if err = s.one(&value, "get", s.partition, numberOf(name), key); err != nil {
 		return nil, err
 	}
-	if value, err = unsealed(name, key, value); err != nil {
+	if value, _, err = format.Unseal(name, key, value); err != nil {
 		err = &serverError{err}
 	}
 	return value, err
@@ -228,7 +225,6 @@ func (s *partitionStore) one(value *[]byte, text string, args ...any) error {
 	})
 }
 
-// Page implements store.Store.
 func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
 	if from == nil {
 		from = []byte{}
@@ -244,7 +240,7 @@ func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pa
 			if err = s.ours(epoch, number, before); err != nil || kv.Key == nil || size >= pageBytes { // nil: there is none
 				return err
 			}
-			kv.Value, err = unsealed(name, kv.Key, sealed)
+			kv.Value, _, err = format.Unseal(name, kv.Key, sealed)
 			page, size = append(page, kv), size+len(kv.Value)
 			return err
 		})
@@ -256,13 +252,9 @@ func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pa
 // Room implements store.Store: only a commit can tell how much room the server has.
 func (s *partitionStore) Room(int, int) (store.Room, error) { return store.Endless, nil }
 
-// Size implements store.Store: there is no file.
-func (s *partitionStore) Size() int { return 0 }
-
-// Used implements store.Store.
-func (s *partitionStore) Used() (int, error) { return 0, nil }
-
-// Compact implements store.Store: the server does that by itself.
+// Size, Used and Compact implement store.Store: there is no file, and the server does that by itself.
+func (s *partitionStore) Size() int                                          { return 0 }
+func (s *partitionStore) Used() (int, error)                                 { return 0, nil }
 func (s *partitionStore) Compact(<-chan struct{}) (replaced bool, err error) { return false, nil }
 
 // CopyTo implements store.Store: a bbolt file has what one moment of the server had, and

@@ -150,9 +150,7 @@ func (p *people) ask(ctx context.Context, x *executor.Executor, d deed) (s said)
 	defer part.cancel(nil)
 	part.x, part.store, owner.held[0] = x, p.store, part
 	part.owner.Store(p.store.epoch)
-	if part.taker, s.err = newTaker(part); s.err != nil {
-		return s
-	}
+	part.taker = newTaker(part)
 	part.ready.Store(true)
 	var taking sync.WaitGroup
 	taking.Go(part.taker.run)

@@ -46,7 +46,10 @@ func Handler(x *executor.Executor, cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", h.list)
 	mux.Handle("/jobs/", http.StripPrefix("/jobs", dashboard.Handler(x, cfg)))
-	mux.HandleFunc("GET /jobs", below)
+	mux.HandleFunc("GET /jobs", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "./jobs/") // relative: nobody knows below which path this is mounted
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
 	return mux
 }
 
@@ -55,12 +58,6 @@ type handler struct {
 	n   *postgres.Node
 	cfg Config
 	log *slog.Logger
-}
-
-// below adds the slash. The address is relative: nobody knows below which path this is mounted.
-func below(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Location", "./jobs/")
-	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
 //go:embed list.html
