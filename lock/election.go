@@ -54,23 +54,21 @@ func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) 
 // Leader says who leads now, and gives a channel that is closed at the next change:
 // a new leader, or none. A caller that loops over the two sees the newest leader,
 // and each one in between if it is quick enough.
-func (e *Election) Leader() (Leader, <-chan struct{}) {
+func (e *Election) Leader() (leader Leader, changed <-chan struct{}) {
 	var o op
-	var leader Leader
 	t := e.table
 	t.enter(&o)
+	defer t.done(&o)
 	at := t.entry(e.key)
-	t.use(at)
+	t.idle.remove(&at.idle)
 	if at.changed == nil {
 		at.changed = make(chan struct{})
 	}
-	changed := at.changed
 	if at.lease != nil {
 		h := t.heldLocked(at.lease, &o)
 		leader = Leader{ID: h.Owner, Epoch: h.Token, Since: h.Since, Until: h.Until}
 	}
-	t.done(&o)
-	return leader, changed
+	return leader, at.changed
 }
 
 // Candidate returns the one who takes part under id. Candidates with the same id
@@ -108,16 +106,13 @@ func (c *Candidate) IsLeader() bool {
 	opt := c.options()
 	t := c.election.table
 	t.enter(&o)
-	at := t.entries[c.election.key]
-	leads := c.leadsLocked(at)
-	if leads {
+	defer t.done(&o)
+	if at := t.entries[c.election.key]; c.leadsLocked(at) {
 		at.lease.extends = at.lease.extends || opt.extends
 		t.extend(at.lease, opt.TTL, &o)
-	} else {
-		leads = t.try(opt, []string{c.election.key}, &o) != nil
+		return true
 	}
-	t.done(&o)
-	return leads
+	return t.try(opt, []string{c.election.key}, &o) != nil
 }
 
 func (c *Candidate) leadsLocked(at *entry) bool {

@@ -16,12 +16,12 @@ const maxIdle = 256
 // is plain data, and pure: it reads no clock but that of the op that it is given,
 // starts nothing, and calls no user code.
 type engine struct {
-	token   uint64            // of the newest lease
-	entries map[string]*entry // every key that is locked, waited for or watched, and up to maxIdle others
-	idle    list[*entry]      // the others, least recently used first
-	ends    agenda            // of leases
-	waiting map[string]*Place // by owner: the others of an owner follow it; anonymous ones are not in it
-	freed   uint64            // grows whenever a key may have become free
+	token   uint64              // of the newest lease
+	entries map[string]*entry   // every key that is locked, waited for or watched, and up to maxIdle others
+	idle    list[*entry]        // the others, least recently used first
+	ends    agenda              // of leases
+	waiting map[string][]*Place // by owner; anonymous ones are not in it
+	freed   uint64              // grows whenever a key may have become free
 }
 
 // entry is one key.
@@ -68,14 +68,11 @@ func (g *engine) entry(key string) *entry {
 	e.own.entries = e.one[:]
 	e.idle.value = e
 	if g.entries == nil {
-		g.entries = make(map[string]*entry)
+		g.entries, g.waiting = make(map[string]*entry), make(map[string][]*Place)
 	}
 	g.entries[key] = e
 	return e
 }
-
-// use takes e out of the idle list, if it is there.
-func (g *engine) use(e *entry) { g.idle.remove(&e.idle) }
 
 // record returns the record for a lease on keys.
 func (g *engine) record(keys []string) *record {
@@ -120,7 +117,7 @@ func (g *engine) grant(r *record, opt Options, o *op) *record {
 
 func (g *engine) hold(r *record) {
 	for _, e := range r.entries {
-		g.use(e)
+		g.idle.remove(&e.idle)
 		e.setLease(r)
 	}
 }

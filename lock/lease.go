@@ -75,14 +75,7 @@ func (l Lease) Keys() []string {
 
 // do has f look at the lease or change it if it is held, says [ErrLockLost] otherwise,
 // and wakes who is to be woken.
-func (l Lease) do(o *op, f func()) error {
-	err := l.change(o, f)
-	o.wakes.run()
-	return err
-}
-
-// change is do for callers that run the wakes later.
-func (l Lease) change(o *op, f func()) (err error) {
+func (l Lease) do(o *op, f func()) (err error) {
 	if l.record == nil {
 		return &lostError{Token: l.token}
 	}
@@ -91,7 +84,7 @@ func (l Lease) change(o *op, f func()) (err error) {
 	} else {
 		err = l.record.lostError(l.token)
 	}
-	l.table.leave(o)
+	l.table.done(o)
 	return err
 }
 

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -18,8 +19,7 @@ type Place struct {
 	wake  func() // nil: none is called
 	spots []spot // where it stands; nil: it does not wait
 	one   [1]spot
-	next  *Place // of the same owner
-	lease Lease  // zero: it was not granted, or is cancelled
+	lease Lease // zero: it was not granted, or is cancelled
 }
 
 // spot is where a place stands in the line of one key.
@@ -75,7 +75,7 @@ func (g *engine) stand(p *Place, keys ...string) {
 	for i, key := range keys {
 		s := &p.spots[i]
 		s.value, s.entry = p, g.entry(key)
-		g.use(s.entry)
+		g.idle.remove(&s.entry.idle)
 		s.entry.line.push(&s.node)
 		if len(keys) > 1 {
 			s.entry.wide++
@@ -84,11 +84,7 @@ func (g *engine) stand(p *Place, keys ...string) {
 	if p.opt.Owner == "" {
 		return
 	}
-	if g.waiting == nil {
-		g.waiting = make(map[string]*Place)
-	}
-	p.next = g.waiting[p.opt.Owner]
-	g.waiting[p.opt.Owner] = p
+	g.waiting[p.opt.Owner] = append(g.waiting[p.opt.Owner], p)
 }
 
 // stepOut takes a place out of all lines, and from the list of its owner. At the keys
@@ -106,16 +102,9 @@ func (g *engine) stepOut(p *Place) (left []spot) {
 	if p.opt.Owner == "" {
 		return left
 	}
-	switch before := g.waiting[p.opt.Owner]; {
-	case before != p:
-		for before.next != p {
-			before = before.next
-		}
-		before.next = p.next
-	case p.next == nil:
+	others := slices.DeleteFunc(g.waiting[p.opt.Owner], func(other *Place) bool { return other == p })
+	if g.waiting[p.opt.Owner] = others; len(others) == 0 {
 		delete(g.waiting, p.opt.Owner)
-	default:
-		g.waiting[p.opt.Owner] = p.next
 	}
 	return left
 }
@@ -144,7 +133,7 @@ func (g *engine) callNext(e *entry, o *op) {
 	}
 	if g.idle.push(&e.idle); g.idle.n > maxIdle {
 		oldest := g.idle.first.value
-		g.use(oldest)
+		g.idle.remove(&oldest.idle)
 		delete(g.entries, oldest.key)
 	}
 }
@@ -294,8 +283,7 @@ func (g *engine) deadlock(p *Place) []Hop {
 	if p.opt.Owner == "" {
 		return nil
 	}
-	first := g.waiting[p.opt.Owner]
-	s := search{engine: g, target: p.opt.Owner, walk: first != p || p.next != nil, seen: map[string]bool{}}
+	s := search{engine: g, target: p.opt.Owner, walk: len(g.waiting[p.opt.Owner]) > 1, seen: map[string]bool{}}
 	if !s.waits(p) {
 		return nil
 	}
@@ -354,10 +342,8 @@ func (s *search) hop(p *Place, e *entry, holder string) bool {
 		return true
 	}
 	s.seen[holder] = true
-	for next := s.engine.waiting[holder]; next != nil; next = next.next {
-		if s.waits(next) {
-			return true
-		}
+	if slices.ContainsFunc(s.engine.waiting[holder], s.waits) {
+		return true
 	}
 	s.way = s.way[:len(s.way)-1]
 	return false

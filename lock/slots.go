@@ -148,6 +148,20 @@ func (s *Slots[T]) start(ctx context.Context) (w walk[T], err error) {
 		last, known = s.last, s.known
 		s.mu.Unlock()
 	}
+	s.locked(func(t *Table, _ *op) {
+		if s.last.resets == last.resets { // or nothing may be known again
+			last = s.last
+		}
+		w = walk[T]{step: last, freed: t.freed}
+		if s.freed == t.freed && s.from.resets == last.resets && s.from.position > last.position {
+			w.step, w.taken = s.from, int(s.from.position-last.position)
+		}
+	})
+	return w, nil
+}
+
+// locked calls f under both mutexes. Who is woken in it is called after them.
+func (s *Slots[T]) locked(f func(t *Table, o *op)) {
 	var o op
 	defer o.wakes.run()
 	s.mu.Lock()
@@ -155,41 +169,30 @@ func (s *Slots[T]) start(ctx context.Context) (w walk[T], err error) {
 	t := s.cfg.Table
 	t.enter(&o)
 	defer t.leave(&o)
-	if s.last.resets == last.resets { // or nothing may be known again
-		last = s.last
-	}
-	w = walk[T]{step: last, freed: t.freed}
-	if s.freed == t.freed && s.from.resets == last.resets && s.from.position > last.position {
-		w.step, w.taken = s.from, int(s.from.position-last.position)
-	}
-	return w, nil
+	f(t, &o)
 }
 
 // try reserves the value at, unless another has it, or the sequence has passed it, or
 // was reset, while Next was called. freed is that of the walk which has come to it.
 func (s *Slots[T]) try(opt Options, at step[T], freed uint64) (r *Reservation[T], passed bool, err error) {
-	var o op
-	defer o.wakes.run()
 	keys, err := checked(opt, []string{s.key(at.value)})
 	if err != nil {
 		return nil, false, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at.resets != s.last.resets || at.position <= s.last.position {
-		return nil, true, nil
-	}
-	t := s.cfg.Table
-	t.enter(&o)
-	defer t.leave(&o)
-	taken := t.try(opt, keys, &o)
-	if t.freed == freed && (s.freed != freed || at.position > s.from.position) {
-		s.from, s.freed = at, freed
-	}
-	if taken == nil {
-		return nil, false, nil
-	}
-	return s.openLocked(at, t.lease(taken)), false, nil
+	s.locked(func(t *Table, o *op) {
+		if at.resets != s.last.resets || at.position <= s.last.position {
+			passed = true
+			return
+		}
+		taken := t.try(opt, keys, o)
+		if t.freed == freed && (s.freed != freed || at.position > s.from.position) {
+			s.from, s.freed = at, freed
+		}
+		if taken != nil {
+			r = s.openLocked(at, t.lease(taken))
+		}
+	})
+	return r, passed, nil
 }
 
 // openLocked remembers a reservation until its lease ends. Slots.mu and Table.mu
@@ -279,19 +282,19 @@ func (r *Reservation[T]) Position() uint64 {
 // remembered as the last one unless a later value has been committed already. It
 // returns [ErrLockLost], and remembers nothing, when the reservation has ended:
 // another holder may have the value then.
-func (r *Reservation[T]) Commit() error {
+func (r *Reservation[T]) Commit() (err error) {
 	s := r.slots
-	var o op
-	defer o.wakes.run()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := r.Lease.change(&o, func() { s.cfg.Table.end(r.Lease.record, ErrUnlocked, &o) }); err != nil {
-		return err
-	}
-	if r.step.position > s.last.position {
-		s.last = r.step
-	}
-	return nil
+	s.locked(func(t *Table, o *op) {
+		if !r.Lease.heldLocked() {
+			err = r.record.lostError(r.token)
+			return
+		}
+		t.end(r.record, ErrUnlocked, o)
+		if r.step.position > s.last.position {
+			s.last = r.step
+		}
+	})
+	return err
 }
 
 // SlotsState is a [Slots] as plain data: what a journal writes down and brings
@@ -312,20 +315,15 @@ type SlotHeld[T any] struct {
 
 // Snapshot returns the last value and the open reservations by position, in one
 // consistent view.
-func (s *Slots[T]) Snapshot() SlotsState[T] {
-	var o op
-	defer o.wakes.run()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	state := SlotsState[T]{Known: s.known, Last: s.last.value, Position: s.last.position}
-	t := s.cfg.Table
-	t.enter(&o)
-	defer t.leave(&o)
-	for _, r := range s.open {
-		if r.Lease.heldLocked() {
-			state.Open = append(state.Open, SlotHeld[T]{r.step.value, r.step.position, t.heldLocked(r.Lease.record, &o)})
+func (s *Slots[T]) Snapshot() (state SlotsState[T]) {
+	s.locked(func(t *Table, o *op) {
+		state = SlotsState[T]{Known: s.known, Last: s.last.value, Position: s.last.position}
+		for _, r := range s.open {
+			if r.Lease.heldLocked() {
+				state.Open = append(state.Open, SlotHeld[T]{r.step.value, r.step.position, t.heldLocked(r.Lease.record, o)})
+			}
 		}
-	}
+	})
 	slices.SortFunc(state.Open, func(a, b SlotHeld[T]) int { return cmp.Compare(a.Position, b.Position) })
 	return state
 }
@@ -335,35 +333,31 @@ func (s *Slots[T]) Snapshot() SlotsState[T] {
 // before the first Reserve. It returns, without effect, [ErrConfig] if these Slots are in use, or
 // a token is zero or repeated, [ErrDuration] for a negative TTL, or a [*LockedError] if another
 // lease of the table has one of the keys, or a waiter wants it.
-func (s *Slots[T]) Restore(state SlotsState[T]) ([]*Reservation[T], error) {
+func (s *Slots[T]) Restore(state SlotsState[T]) (all []*Reservation[T], err error) {
 	held := make([]Held, len(state.Open))
 	for i, h := range state.Open {
 		h.Held.Keys = []string{s.key(h.Value)} // the String of a value is user code: not under the mutexes
 		held[i] = h.Held
 	}
-	if err := checkHeld(held); err != nil {
+	if err = checkHeld(held); err != nil {
 		return nil, err
 	}
-	var o op
-	defer o.wakes.run()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known || len(s.open) > 0 {
-		return nil, fmt.Errorf("%w: %q is in use already", ErrConfig, s.cfg.Store)
-	}
-	t := s.cfg.Table
-	t.enter(&o)
-	defer t.leave(&o)
-	leases, err := t.restoreLocked(held, &o)
-	if err != nil {
-		return nil, err
-	}
-	s.known, s.last = state.Known, step[T]{value: state.Last, position: state.Position}
-	all := make([]*Reservation[T], len(state.Open))
-	for i, h := range state.Open {
-		if leases[i].record != nil {
-			all[i] = s.openLocked(step[T]{value: h.Value, position: h.Position}, leases[i])
+	s.locked(func(t *Table, o *op) {
+		if s.known || len(s.open) > 0 {
+			err = fmt.Errorf("%w: %q is in use already", ErrConfig, s.cfg.Store)
+			return
 		}
-	}
-	return all, nil
+		var leases []Lease
+		if leases, err = t.restoreLocked(held, o); err != nil {
+			return
+		}
+		s.known, s.last = state.Known, step[T]{value: state.Last, position: state.Position}
+		all = make([]*Reservation[T], len(state.Open))
+		for i, h := range state.Open {
+			if leases[i].record != nil {
+				all[i] = s.openLocked(step[T]{value: h.Value, position: h.Position}, leases[i])
+			}
+		}
+	})
+	return all, err
 }

@@ -111,14 +111,14 @@ func (t *Table) take(opt Options, keys []string, say bool) (l Lease, err error) 
 func (t *Table) Break(key string) (Held, error) {
 	var o op
 	t.enter(&o)
-	var held Held
-	err := ErrNotLocked
-	if e := t.entries[key]; e != nil && e.lease != nil {
-		held, err = t.heldLocked(e.lease, &o), nil
-		t.end(e.lease, ErrBroken, &o)
+	defer t.done(&o)
+	e := t.entries[key]
+	if e == nil || e.lease == nil {
+		return Held{}, ErrNotLocked
 	}
-	t.done(&o)
-	return held, err
+	held := t.heldLocked(e.lease, &o)
+	t.end(e.lease, ErrBroken, &o)
+	return held, nil
 }
 
 // checked refuses bad input and returns the keys sorted and without repetition; one
