@@ -643,7 +643,7 @@ var inRoot = []mutation{
 	{"delete all when no id is left", "executor/internal/admin/act.go", "	case said == 0:", "	case false:", controls},
 	{"a stop that hangs up first", "executor/stop.go", "	s.drain()\n	if x.unlisten != nil {\n		x.unlisten() // not before: a stop that takes long is looked at\n	}\n", "	if x.unlisten != nil {\n		x.unlisten()\n	}\n	s.drain()\n", controls},
 	{"ask for a socket once", "executor/internal/remote/remote.go", "later.Go(func() { listenLater(ctx, cfg) })", "later.Go(func() { <-ctx.Done() })", gate{"./executor", "^TestAControlSocketOnAFull"}},
-	{"a page of the morgue that loses one", "executor/internal/remote/rows.go", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
+	{"a page of the morgue that loses one", "executor/internal/remote/remote.go", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position)", "		if d.Raw == nil { // it is the first of the next page\n			a.Next = uint64(b.Entry.Position) + 1", controls},
 	{"a process that is not the owner", "executor/command/live.go", "hello.PID != locked.PID:", "hello.PID == 0:", lives},
 	{"nobody, for who may not ask", "executor/internal/control/client.go", "case errors.Is(err, fs.ErrPermission):", "case errors.Is(err, fs.ErrInvalid):", lives},
 	{"a stream that ends in silence", "executor/internal/control/client.go", "	return told(ctx, err)\n}\n\n// post", "	return told(ctx, nil)\n}\n\n// post", lives},

@@ -116,11 +116,10 @@ func (in *Inspector) About(ctx context.Context, queue, id string, q Question, ag
 	}
 }
 
-// moveTime is how long a partition has to move before it is asked again.
-const moveTime = 10 * time.Millisecond
-
-// patience is how long those methods wait for partitions that have no context.
-const patience = 5 * time.Second
+const (
+	moveTime = 10 * time.Millisecond // that a partition has to move before it is asked again
+	patience = 5 * time.Second       // how long those methods wait for partitions that have no context
+)
 
 // all asks some partitions, each its own question, and returns answers by number: those of the others
 // are empty. An error is of one of them, and the answers of the others are there all the same.
@@ -257,14 +256,9 @@ func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (a
 		all.Running, all.More = append(all.Running, a.Running.Running...), all.More+a.Running.More
 	}
 	slices.SortStableFunc(all.Running, func(a, b inspect.Running) int { return a.Since.Compare(b.Since) })
-	all.Running, all.More = first(all.Running, query.Limit, all.More)
+	n := min(len(all.Running), cmp.Or(query.Limit, inspect.DefaultListLimit))
+	all.Running, all.More = all.Running[:n], all.More+len(all.Running)-n
 	return all, err
-}
-
-// first cuts a list to a limit that was checked, and adds what is cut off to more.
-func first[T any](all []T, limit, more int) ([]T, int) {
-	n := min(len(all), cmp.Or(limit, inspect.DefaultListLimit))
-	return all[:n], more + len(all) - n
 }
 
 func (in *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
@@ -314,12 +308,11 @@ func (in *Inspector) Stats(ctx context.Context) (s inspect.Stats, err error) {
 // Figures are those of one queue; what no partition has is zero.
 func (in *Inspector) Figures(ctx context.Context, queue string) (inspect.QueueStats, error) {
 	all, err := in.Stats(ctx)
-	for _, q := range all.Queues {
-		if q.Name == queue {
-			return q, err
-		}
+	i := slices.IndexFunc(all.Queues, func(q inspect.QueueStats) bool { return q.Name == queue })
+	if i < 0 {
+		return inspect.QueueStats{Name: queue}, err
 	}
-	return inspect.QueueStats{Name: queue}, err
+	return all.Queues[i], err
 }
 
 func backlogs(a, b inspect.Backlog) inspect.Backlog {
