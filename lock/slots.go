@@ -211,7 +211,7 @@ func (s *Slots[T]) free(f func()) {
 	f()
 	for at := s.watchers.first; at != nil; at = s.watchers.first {
 		s.watchers.remove(at)
-		w.add(at.value)
+		w = append(w, at.value)
 	}
 	s.mu.Unlock()
 	w.run()
