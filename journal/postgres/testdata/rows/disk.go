@@ -103,7 +103,8 @@ type rowsDisk struct {
 func (d *rowsDisk) Open() (opened store.Store, err error) {
 	d.do(func() {
 		var epoch int64
-		if epoch, err = take(context.Background(), d.pool, d.schema, d.partition); err == nil {
+		err = d.pool.QueryRow(context.Background(), in(d.schema, "SELECT {schema}.own($1)"), d.partition).Scan(&epoch)
+		if err == nil {
 			opened, err = openStore(context.Background(), d.pool, d.schema, d.partition, epoch)
 		}
 	})
