@@ -133,7 +133,7 @@ func (g *engine) end(r *record, reason error, o *op) {
 	if len(r.hooks) > 0 {
 		lost := r.lostError(r.token)
 		for _, h := range r.hooks {
-			o.wakes = append(o.wakes, func() { h.f(lost) })
+			o.wakes.add(func() { h.f(lost) })
 		}
 	}
 	r.lost, r.hooks = nil, nil
@@ -226,12 +226,23 @@ func (o *op) now() time.Duration {
 }
 
 // wakes are functions to be called, in order, when no mutex is held any more.
-type wakes []func()
+type wakes struct {
+	first func()
+	rest  []func()
+}
+
+func (w *wakes) add(f func()) {
+	if w.first == nil {
+		w.first = f
+		return
+	}
+	w.rest = append(w.rest, f)
+}
 
 // run calls all of them. It is apart from call so that it can be inlined: 10 of 100
 // ns.
 func (w *wakes) run() {
-	if len(*w) > 0 {
+	if w.first != nil {
 		w.call()
 	}
 }
@@ -239,9 +250,10 @@ func (w *wakes) run() {
 // call goes on with the later ones even when an earlier one panics: their owners
 // are granted already.
 func (w *wakes) call() {
-	for _, f := range slices.Backward(*w) {
+	for _, f := range slices.Backward(w.rest) {
 		defer f()
 	}
+	w.first()
 }
 
 // after is now + d, or never when d is zero or the sum does not fit.

@@ -125,7 +125,7 @@ func (g *engine) callNext(e *entry, o *op) {
 		}
 		p.lease = p.table.lease(g.grant(r, p.opt, o))
 		if p.wake != nil {
-			o.wakes = append(o.wakes, p.wake)
+			o.wakes.add(p.wake)
 		}
 	}
 	if !e.free() || e.changed != nil || e.idle.list != nil {

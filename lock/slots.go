@@ -211,7 +211,7 @@ func (s *Slots[T]) free(f func()) {
 	f()
 	for at := s.watchers.first; at != nil; at = s.watchers.first {
 		s.watchers.remove(at)
-		w = append(w, at.value)
+		w.add(at.value)
 	}
 	s.mu.Unlock()
 	w.run()
