@@ -226,23 +226,9 @@ func (x *Executor) fail(err error) {
 	// The caller is the committer, an actor's, or a worker: Stop waits for all of
 	// them, and the hook may well call Stop.
 	go func() {
-		x.logEnd("executor failed", err)
+		guard.Log(x.cfg.Logger, stuckAfter, "executor failed", err)
 		x.tellOnce(err)
 	}()
-}
-
-// logEnd logs why the executor ends, before OnFatal ends the process. A logger that blocks, or ends
-// the goroutine, holds that up no longer than a moment.
-func (x *Executor) logEnd(message string, err error) {
-	logged := make(chan struct{})
-	go func() {
-		defer close(logged)
-		x.cfg.Logger.Error(message, slog.Any("error", err))
-	}()
-	select {
-	case <-logged:
-	case <-time.After(stuckAfter):
-	}
 }
 
 // tellOnce calls OnFatal, unless that was done.
@@ -281,7 +267,7 @@ func (x *Executor) endWith(f error) {
 // tellFatal calls OnFatal when the stop is over; one that was under way has its own time
 // for that.
 func (x *Executor) tellFatal(f error, under bool) {
-	x.logEnd("a handler ends the executor", f)
+	guard.Log(x.cfg.Logger, stuckAfter, "a handler ends the executor", f)
 	if !under {
 		grace, cancel := context.WithTimeout(context.Background(), max(x.cfg.StopTimeout, 0))
 		defer cancel()

@@ -47,6 +47,20 @@ func Hook(l *slog.Logger, name string, f func()) {
 	}
 }
 
+// Log logs an error before the process may end. A logger that blocks, or ends the goroutine, holds that up
+// no longer than d.
+func Log(l *slog.Logger, d time.Duration, message string, err error) {
+	logged := make(chan struct{})
+	go func() {
+		defer close(logged)
+		l.Error(message, slog.Any("error", err))
+	}()
+	select {
+	case <-logged:
+	case <-time.After(d):
+	}
+}
+
 // Is is errors.Is of an error that may be the user's, as the cause of a context is. One that can't be asked is not target.
 func Is(err, target error) (is bool) {
 	_ = Call(func() error { is = errors.Is(err, target); return nil })
