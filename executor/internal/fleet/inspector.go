@@ -373,8 +373,15 @@ func (in *Inspector) Offset(name string) (highest int64, found bool, err error) 
 	return highest, found, err
 }
 
-// PutOffset changes the offset of a source in all partitions.
+// PutOffset changes the offset of a source in all partitions. When only some have, it is [engine.ErrUnknown].
 func (in *Inspector) PutOffset(ctx context.Context, do, name string, offset int64) error {
 	_, err := in.every(ctx, &Question{Do: do, Reason: name, Offset: offset})
+	failed, ok := errors.AsType[interface { // which every has joined
+		error
+		Unwrap() []error
+	}](err)
+	if ok && len(failed.Unwrap()) < in.Partitions && !errors.Is(err, engine.ErrUnknown) {
+		err = fmt.Errorf("%w: other partitions have changed it: %w", engine.ErrUnknown, err)
+	}
 	return err
 }
