@@ -96,3 +96,24 @@ func TestIfAbsentAtOnce(t *testing.T) {
 		require.Equal(t, 5, stats(t, q).Payloads)
 	})
 }
+
+// A call that ends while it looks at what waits has handed in nothing, and says so.
+func TestIfAbsentThatEndsBefore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{Durability: executor.DurabilityAsync})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
+		brake := hang(disk)
+		defer brake.release()
+		enqueue(t, q, "b", "x")
+		err := within(time.Second, func(ctx context.Context) error {
+			_, err := q.Enqueue(ctx, "a", "x", executor.IfAbsent())
+			return err
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, executor.ErrUnknown)
+		brake.release()
+		synctest.Wait()
+		require.Equal(t, 1, stats(t, q).Payloads)
+	})
+}

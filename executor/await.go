@@ -93,12 +93,13 @@ func buriedBy(reason string, failure error) error {
 // an end counts when it is on disk, also when the disk is full; so what Wait has said
 // stays true after a crash.
 //
-// Wait uses only ID, Position and MergedInto of the receipt, which may be from an
+// Wait uses only ID, Position, MergedInto and Duplicate of the receipt, which may be from an
 // earlier process. It returns nil for a payload that had ended before the call and is
 // no dead letter. It does the same for one that a later equal payload had replaced
 // before the call, although that may still wait: the executor keeps no record of
 // replaced payloads. Where Merge allows that, wait from the start, as [Caller.Do] does,
-// or wait with the later receipt.
+// or wait with the later receipt. For a Duplicate, whose first call may have had another id, it
+// looks through the jobs of the queue, unless its own id has the payload.
 //
 // A job may be due in a year, fail for weeks or be halted, so bound the wait with ctx.
 // When ctx ends first, or the executor stops or fails, Wait returns a [PendingError],
@@ -152,6 +153,7 @@ func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err erro
 	c := q.call(ctx, r.ID)
 	defer c.Done()
 	c.At = journal.Position(cmp.Or(r.MergedInto, r.Position)) // what runs, as far as the receipt says
+	c.Another = r.Duplicate
 	over, letter, err := c.Past()
 	switch {
 	case letter != nil && !c.Waiter.Over():
@@ -176,8 +178,11 @@ func (q *queue) outcome(c *await.Call, r Receipt) (await.End, error) {
 	switch end.Fate {
 	case await.Superseded: // by one that may be dead
 		letter, err := c.Letter(end.Position)
-		if letter != nil {
+		switch {
+		case letter != nil:
 			err = epitaph(letter)
+		case err != nil:
+			err = &PendingError{r, c.Unknown(err), c.Done()}
 		}
 		return end, err
 	case await.Discarded:
@@ -185,7 +190,7 @@ func (q *queue) outcome(c *await.Call, r Receipt) (await.End, error) {
 	case await.Deleted:
 		return end, ErrDeleted
 	case await.Buried:
-		return end, &BuriedError{r.ID, uint64(end.Position), end.Attempt, end.Reason, buriedBy(end.Reason, end.Err)}
+		return end, &BuriedError{c.ID, uint64(end.Position), end.Attempt, end.Reason, buriedBy(end.Reason, end.Err)}
 	}
 	return end, nil
 }
@@ -203,7 +208,7 @@ func (q *queue) waitElsewhere(ctx context.Context, r Receipt) (*fleet.Answer, er
 	if r.ID == "" || r.Position == 0 {
 		return nil, noPayload(r)
 	}
-	a, err := q.x.cluster.About(ctx, q.Name, r.ID, fleet.Question{Do: "Wait", Position: r.Position, MergedInto: r.MergedInto}, true)
+	a, err := q.x.cluster.About(ctx, q.Name, r.ID, fleet.Question{Do: "Wait", Position: r.Position, MergedInto: r.MergedInto, Duplicate: r.Duplicate}, true)
 	switch {
 	case err == nil || errors.As(err, new(*PendingError)):
 	case ctx.Err() != nil:
@@ -259,9 +264,9 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 //
 // The executor keeps results in memory only, and only for callers that wait: when the
 // caller or the process is gone, so is the result. With an [IdempotencyKey] that came
-// before, Do waits for the payload of the first call, and returns ErrNoResult if that
-// has ended. It also returns ErrNoResult for a payload that was superseded by one that
-// had ended; see "The newest state" in the guide (README.md).
+// before, Do waits for the payload of the first call, whatever its id, and returns ErrNoResult
+// if that has ended. It also returns ErrNoResult for a payload that was superseded by one
+// that had ended; see "The newest state" in the guide (README.md).
 func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...Option) (result R, err error) {
 	if c == nil {
 		return result, errNoQueue
@@ -324,7 +329,7 @@ func (c *Caller[T, R]) doElsewhere(ctx context.Context, id string, payload T, op
 	keyed := slices.ContainsFunc(options, func(o Option) bool { return o.kind == optionIdempotency })
 	a, err := c.q.x.cluster.About(ctx, c.q.Name, it.ID, q, keyed)
 	if err == nil && a.Position != 0 { // its process waits no longer
-		a, err = c.q.waitElsewhere(ctx, Receipt{ID: it.ID, Position: a.Position, MergedInto: a.MergedInto, Durable: true})
+		a, err = c.q.waitElsewhere(ctx, Receipt{ID: it.ID, Position: a.Position, MergedInto: a.MergedInto, Durable: true, Duplicate: a.Duplicate})
 	}
 	switch {
 	case err != nil:

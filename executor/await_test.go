@@ -390,6 +390,81 @@ func TestDoWithAKey(t *testing.T) {
 	})
 }
 
+// A key belongs to its queue: a call with another id waits for the payload of the first one, whatever that is at and
+// however many jobs there are beside it.
+func TestDoWithAKeyOfAnotherID(t *testing.T) {
+	key := executor.IdempotencyKey("k")
+	for name, test := range map[string]struct {
+		payload, behind int // so many others of its id
+		after           time.Duration
+		result          int
+		ends            error
+	}{
+		"waits":             {payload: 7, result: 14},
+		"waits with others": {payload: 7, behind: 3, result: 14},
+		"runs":              {payload: 1, after: 2 * time.Second, result: 2},
+		"is to be retried":  {payload: 2, after: 2 * time.Second, result: 4},
+		"was retried":       {payload: 2, after: time.Hour, ends: executor.ErrNoResult},
+		"is to be buried":   {payload: 3, ends: errBoom},
+		"is dead":           {payload: 3, after: time.Hour, ends: new(executor.BuriedError)},
+		"calls itself":      {payload: 4, ends: executor.ErrDeadlock},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				x := open(t, "", executor.Config{Workers: 4})
+				var c *executor.Caller[int, int]
+				c = answers(t, x, "q", func(ctx context.Context, job executor.Job[int]) (int, error) {
+					switch job.Payload {
+					case 1:
+						time.Sleep(time.Minute)
+					case 2:
+						if job.Attempt == 1 {
+							return 0, errBoom
+						}
+					case 3:
+						return 0, executor.Cancel(errBoom)
+					case 4:
+						if _, err := c.Do(ctx, "b", 4, key); err != nil {
+							return 0, executor.Cancel(err)
+						}
+					}
+					return twice(ctx, job)
+				}, executor.QueueConfig[int]{RetryIn: always(time.Minute)})
+				start(t, x)
+				for i := range 3000 {
+					enqueue(t, c.Queue, fmt.Sprint("other ", i), 0, executor.In(1000*time.Hour))
+				}
+				for range test.behind {
+					enqueue(t, c.Queue, "a", 0, executor.In(time.Second))
+				}
+				first := enqueue(t, c.Queue, "a", test.payload, key, executor.In(time.Second))
+				time.Sleep(test.after)
+				again := enqueue(t, c.Queue, "b", test.payload, key)
+				require.Equal(t, executor.Receipt{ID: "b", Position: first.Position, Duplicate: true}, again)
+				waits := make(chan error, 1)
+				go func() { waits <- c.Wait(t.Context(), again) }()
+				got, err := c.Do(t.Context(), "b", test.payload, key)
+				require.Equal(t, test.result, got)
+				waited := <-waits
+				if _, dies := test.ends.(*executor.BuriedError); !dies {
+					require.ErrorIs(t, err, test.ends)
+				}
+				if test.ends == nil || errors.Is(test.ends, executor.ErrNoResult) {
+					require.NoError(t, waited)
+				} else {
+					for _, err := range []error{err, waited} {
+						buried, ok := errors.AsType[*executor.BuriedError](err)
+						require.True(t, ok, err)
+						require.Equal(t, []any{"a", first.Position}, []any{buried.ID, buried.Position})
+					}
+				}
+				require.Zero(t, executor.Awaited(c.Queue))
+				stop(t, x)
+			})
+		})
+	}
+}
+
 // A handler that would wait for itself is told so: over its own id, over others, and
 // for want of a worker. What it may wait for it gets.
 func TestDoFromAHandler(t *testing.T) {

@@ -127,7 +127,7 @@ func (t askedQueue) Letters(from uint64, yield func(inspect.DeadPayload, error) 
 
 // Wait waits for a payload, whose handler may have returned a result.
 func (t askedQueue) Wait(ctx context.Context, id string, q *fleet.Question, a *fleet.Answer) error {
-	end, err := t.q.wait(ctx, Receipt{ID: id, Position: q.Position, MergedInto: q.MergedInto, Durable: true})
+	end, err := t.q.wait(ctx, Receipt{ID: id, Position: q.Position, MergedInto: q.MergedInto, Durable: true, Duplicate: q.Duplicate})
 	return cmp.Or(err, a.Say(end.Said, end.Value, ErrNoResult))
 }
 
@@ -153,7 +153,7 @@ func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a
 	pending, ok := errors.AsType[*PendingError](err)
 	switch {
 	case ok:
-		a.Position, a.MergedInto = pending.Receipt.Position, pending.Receipt.MergedInto
+		a.Position, a.MergedInto, a.Duplicate = pending.Receipt.Position, pending.Receipt.MergedInto, pending.Receipt.Duplicate
 	case (errors.Is(err, ErrClosed) && t.q.x.stopping.Load() || errors.Is(err, ErrFailed) && t.q.x.failure() != nil) &&
 		!errors.Is(err, ErrUnknown) && !errors.As(err, new(*BuriedError)):
 		a.Moved = true

@@ -207,7 +207,10 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	if e.Disk {
+	switch {
+	case e.Disk && e.cause == nil: // it is another process's
+		return ErrFull.Error()
+	case e.Disk:
 		return fmt.Sprintf("executor: full: %v", e.cause)
 	}
 	unit, setting := limitOf(e.Queue, e.Bytes)

@@ -698,6 +698,28 @@ func TestLatestWaitAndDo(t *testing.T) {
 	})
 }
 
+// Once the executor has stopped it can't be said how the newer state ended: that is pending, and no error of the journal.
+func TestLatestDoWhileTheExecutorStops(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		accepted := func() {}
+		q := answers(t, x, "q", twice, executor.QueueConfig[int]{
+			Merge: executor.MergeSupersede, Defaults: executor.Defaults[int]{Score: func(v int) float64 { return float64(v) }},
+			Middleware: []executor.Middleware{{Enqueue: func(ctx context.Context, _ *executor.EnqueueCall, next func(context.Context) error) error {
+				defer func() { accepted() }()
+				return next(ctx)
+			}}},
+		})
+		start(t, x)
+		_, err := q.Do(context.Background(), "a", 2)
+		require.NoError(t, err)
+		accepted = func() { stop(t, x) }
+		_, err = q.Do(context.Background(), "a", 1)
+		require.ErrorIs(t, err, executor.ErrClosed)
+		require.ErrorAs(t, err, new(*executor.PendingError))
+	})
+}
+
 // A newer state need not have the keys of the one whose place it takes: it does not wait for them.
 func TestLatestWaitsForNoKeyOfAnOlderState(t *testing.T) {
 	bubble(t, func(t *testing.T) {

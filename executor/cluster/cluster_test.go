@@ -405,6 +405,33 @@ func TestReceiptOfAWait(t *testing.T) {
 	require.ErrorAs(t, err, &pending, "what was accepted is so, whatever keeps its partition from being asked")
 }
 
+// Who waits for the payload of an earlier call with the same key may have given another id of its partition.
+func TestDoWithAKeyOfAnotherID(t *testing.T) {
+	c := newTown(t, 1)
+	q, err := executor.HandleResult(c.x, "q", func(_ context.Context, job executor.Job[int]) (int, error) { return 2 * job.Payload, nil },
+		executor.QueueConfig[int]{})
+	require.NoError(t, err)
+	require.NoError(t, c.x.Start(t.Context()))
+	home, _ := partitionOf("a")
+	other := "b"
+	for number, _ := partitionOf(other); number != home; number, _ = partitionOf(other) {
+		other += "b"
+	}
+	_, err = q.Enqueue(t.Context(), "a", 21, executor.IdempotencyKey("k"), executor.In(time.Hour))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err = q.Do(ctx, other, 21, executor.IdempotencyKey("k"))
+	pending, ok := errors.AsType[*executor.PendingError](err)
+	require.True(t, ok, err)
+	require.ErrorAs(t, q.Wait(ctx, pending.Receipt), new(*executor.PendingError))
+	_, err = c.x.Inspect().RunNow(t.Context(), inspect.SelectIDs("q", "a"))
+	require.NoError(t, err)
+	require.NoError(t, q.Wait(t.Context(), pending.Receipt))
+	_, err = q.Do(t.Context(), other, 21, executor.IdempotencyKey("k"))
+	require.ErrorIs(t, err, executor.ErrNoResult)
+}
+
 // Queues come before Start, and a question may be anybody's.
 func TestRefusals(t *testing.T) {
 	c := newTown(t, 1)

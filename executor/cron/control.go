@@ -82,9 +82,19 @@ func (c *Cron) Pause(ctx context.Context, name string) error {
 
 // Resume ends a pause: ticks from now on fire. Ticks up to now are over, whatever
 // was written down before: that is also how to go on after the clock was wrong, and
-// far ahead, for a while. On a schedule that is not paused it does just that.
+// far ahead, for a while. On a schedule that is not paused it does just that. It waits
+// for a tick that is being enqueued, and none is begun meanwhile.
 func (c *Cron) Resume(ctx context.Context, name string) error {
+	ctx, err := guard.Context(ctx)
+	if err != nil {
+		return err
+	}
 	s, members, err := c.find(name)
+	if err != nil {
+		return err
+	}
+	letGo, err := c.hold(ctx, s, members)
+	defer letGo()
 	if err != nil {
 		return err
 	}
@@ -100,10 +110,45 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 	c.group.mu.Lock()
 	s.progress.paused, s.progress.handled = false, now
 	c.group.mu.Unlock()
-	for _, m := range members {
-		m.poke()
-	}
 	return nil
+}
+
+// hold has no tick of a schedule begun until letGo is called, and waits for those that are being enqueued. One that is
+// refused is given back before its next attempt.
+func (c *Cron) hold(ctx context.Context, s *schedule, members []*Cron) (letGo func(), err error) {
+	letGo = func() {
+		c.group.mu.Lock()
+		s.progress.held--
+		c.group.mu.Unlock()
+		for _, m := range members {
+			m.poke()
+		}
+	}
+	var firing []chan struct{}
+	c.group.mu.Lock()
+	s.progress.held++
+	for _, m := range members {
+		if idle := m.firing[m.schedules[s.name]]; idle != nil {
+			firing = append(firing, idle)
+		}
+	}
+	c.group.mu.Unlock()
+	for _, idle := range firing {
+		if err := await(ctx, s.name, idle); err != nil {
+			return letGo, err
+		}
+	}
+	return letGo, nil
+}
+
+// await waits for a tick that is being enqueued.
+func await(ctx context.Context, name string, idle <-chan struct{}) error {
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("cron: a tick of %q is still being enqueued: %w", name, guard.Cause(ctx))
+	}
 }
 
 // TriggerNow enqueues a job of a schedule, as if it ticked now: paused or not,
@@ -163,10 +208,8 @@ func (c *Cron) Remove(ctx context.Context, name string) error {
 	idle := c.firing[s]
 	c.group.mu.Unlock()
 	if idle != nil {
-		select {
-		case <-idle:
-		case <-ctx.Done():
-			return fmt.Errorf("cron: a tick of %q is still being enqueued: %w", name, guard.Cause(ctx))
+		if err := await(ctx, name, idle); err != nil {
+			return err
 		}
 	}
 	if shared {

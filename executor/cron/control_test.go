@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -438,5 +439,82 @@ func TestRemoveOfAMemberBesideAnother(t *testing.T) {
 		}
 		require.NoError(t, b.c.Stop(t.Context()))
 		a.stop(t)
+	})
+}
+
+// A tick that is due while Resume waits for a disk fires once, and is not lost, whichever member has that disk.
+func TestTicksWhileResumeIsUnderWay(t *testing.T) {
+	for slow := range 2 {
+		bubble(t, func(t *testing.T) {
+			election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{})
+			require.NoError(t, err)
+			g, err := cron.NewGroup(election)
+			require.NoError(t, err)
+			r := new(record)
+			var disks [2]journal.Memory
+			var sides [2]side
+			for i := range sides {
+				sides[i] = rig{r: r, disk: &disks[i], cron: cron.Config{Group: g, Member: fmt.Sprint(i)}}.open(t)
+				sides[i].add(t, "report", "* * * * *")
+			}
+			leader := sides[1]
+			for _, s := range []side{leader, sides[0]} {
+				s.start(t)
+				synctest.Wait()
+			}
+			require.True(t, leader.c.Leads())
+			time.Sleep(59 * time.Second)
+			disks[slow].BeforeCommit(sync.OnceFunc(func() { time.Sleep(2 * time.Second) }))
+			require.NoError(t, sides[0].c.Resume(t.Context(), "report"))
+			time.Sleep(time.Minute)
+			require.Equal(t, []string{"report@01-01T00:01:00", "report@01-01T00:02:00"}, r.take())
+			require.True(t, leader.entry(t, "report").Lost.IsZero())
+			for _, s := range sides {
+				s.stop(t)
+			}
+		})
+	}
+}
+
+// Resume waits for a tick in hand, as long as it may: then nothing has changed.
+func TestResumeWaitsForATick(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := rig{}.open(t)
+		hung := make(chan struct{})
+		s.add(t, "report", "* * * * *", func(s *cron.Schedule[string]) {
+			s.Payload = func(tick time.Time) string { <-hung; return label("report", tick) }
+		})
+		s.start(t)
+		time.Sleep(90 * time.Second)
+		brief, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, s.c.Resume(brief, "report"), context.DeadlineExceeded)
+		close(hung)
+		require.Equal(t, []string{"report@01-01T00:01:00"}, s.r.take())
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"report@01-01T00:02:00"}, s.r.take())
+		require.NoError(t, s.c.Resume(t.Context(), "report"))
+		var none context.Context
+		require.ErrorIs(t, s.c.Resume(none, "report"), executor.ErrContext)
+		s.stop(t)
+	})
+}
+
+// What has no room when Resume is called is over then, also under MissedAll.
+func TestResumeDropsWhatIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := rig{idle: true, cfg: executor.Config{MaxBacklog: executor.BacklogLimit{Payloads: 1}}}.open(t)
+		s.add(t, "report", "* * * * *", missed(cron.MissedAll))
+		s.start(t)
+		time.Sleep(5*time.Minute + 30*time.Second)
+		require.ErrorIs(t, s.entry(t, "report").Err, executor.ErrFull)
+		brief, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		require.NoError(t, s.c.Resume(brief, "report"))
+		require.NoError(t, s.x.Start(t.Context()))
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"report@01-01T00:01:00", "report@01-01T00:06:00"}, s.r.take())
+		require.True(t, s.entry(t, "report").Lost.IsZero())
+		s.stop(t)
 	})
 }

@@ -163,7 +163,7 @@ func (c *Cron) fireDue() (next time.Duration) {
 	}
 	now := c.now()
 	for _, s := range c.schedules {
-		if c.firing[s] != nil || s.progress.paused {
+		if c.firing[s] != nil || s.progress.paused || s.progress.held > 0 {
 			continue // the call that changes that wakes the clock
 		}
 		if r := s.progress; r.begun.IsZero() { // no leader has looked at it: what was missed before is over, or is made up for

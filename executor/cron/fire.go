@@ -118,7 +118,7 @@ func (c *Cron) fireTick(term context.Context, s *schedule, tick time.Time) bool 
 func (c *Cron) claim(term context.Context, s *schedule, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
-	if term.Err() != nil || c.err != nil || s.removed || s.progress.paused {
+	if term.Err() != nil || c.err != nil || s.removed || s.progress.paused || s.progress.held > 0 {
 		return nil, false, false
 	}
 	r := s.progress
@@ -274,7 +274,9 @@ func (a *attempt) wait(term context.Context, pause time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		a.c.group.mu.Lock()
+		defer a.c.group.mu.Unlock()
+		return a.s.progress.held == 0 // or a call waits for it
 	case <-term.Done():
 	case <-a.c.closing:
 	}

@@ -50,6 +50,7 @@ type progress struct {
 	members []*Cron   // that have the schedule
 	begun   time.Time // when a leader looked at it for the first time
 	paused  bool
+	held    int // calls while which no tick is begun
 
 	// handled: all ticks up to here are over, or in the hands of a member: fired,
 	// missed, given up. Invariant: the member that enqueues a tick has moved it

@@ -2,6 +2,7 @@ package cron
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,7 +148,9 @@ func (s *schedule) ask(exited func(error), payload func()) error {
 }
 
 func (c *Cron) add(ctx context.Context, s *schedule) error {
-	if err := c.closed(); err != nil {
+	if _, _, err := c.find(s.name); err == nil { // before anything is written under its name
+		return fmt.Errorf("%w: %q", ErrDuplicate, s.name)
+	} else if !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	_, paused, err := c.x.SourceOffset(pauseMark(s.name))

@@ -232,5 +232,25 @@ func TestSplitterWithAnotherOverlapAfterAGap(t *testing.T) {
 		require.NotEmpty(t, want)
 		require.Equal(t, want, p.r.take())
 		p.stop(t)
+
+// A second schedule of a name changes nothing of the first one, whatever its Overlap is.
+func TestSplitterRefusesASecondSchedule(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := rig{cfg: executor.Config{Splitter: executor.Splitter{Nodes: 2}}}.open(t)
+		s.add(t, "report", "* * * * *", overlap(cron.OverlapQueue))
+		marks := func() (all []int64) {
+			for _, name := range []string{"cron/tick/report", "cron/overlap/report"} {
+				offset, found, err := s.x.SourceOffset(name)
+				require.NoError(t, err)
+				require.True(t, found)
+				all = append(all, offset)
+			}
+			return all
+		}
+		before := marks()
+		time.Sleep(time.Hour)
+		require.ErrorIs(t, cron.Add(t.Context(), s.c, s.schedule("report", "* * * * *")), cron.ErrDuplicate)
+		require.Equal(t, before, marks())
+		s.stop(t)
 	})
 }

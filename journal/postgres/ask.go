@@ -43,10 +43,11 @@ type answer struct {
 	Duplicate bool                   `json:",omitempty"`
 	Stale     *executor.StaleError   `json:",omitempty"`
 	Waiting   *executor.WaitingError `json:",omitempty"`
+	Full      *executor.FullError    `json:",omitempty"` // in place of its kind, for who knows it
 	Refused   string                 `json:",omitempty"` // the text of any other error
 	Kind      int                    `json:",omitempty"` // which of kinds it is, from 1; 0: none
 	Buried    *executor.BuriedError  `json:",omitempty"`
-	Name      []byte                 `json:",omitempty"` // the id or source in one of these, which may be any bytes
+	Name      []byte                 `json:",omitempty"` // the id, source or queue in one of these, which may be any bytes
 	Result    []byte                 `json:",omitempty"` // of cluster.Answer
 	Lost      bool                   `json:",omitempty"` // the owner had begun, and is none any longer
 }
@@ -55,7 +56,8 @@ type answer struct {
 var kinds = []error{executor.ErrInvalidKey, executor.ErrInvalidID, executor.ErrInvalidItem, executor.ErrInvalidItem,
 	executor.ErrTooLarge, executor.ErrEncode, executor.ErrNotOwned, executor.ErrMiddleware, executor.ErrState,
 	executor.ErrDiscarded, executor.ErrDeleted, inspect.ErrTooManyPaused, inspect.ErrInvalidQuery, executor.ErrFull, executor.ErrUnknownQueue,
-	executor.ErrNoResult, executor.ErrDeadlock, inspect.ErrUnknownJob, inspect.ErrInvalidCursor, executor.ErrContext}
+	executor.ErrNoResult, executor.ErrDeadlock, inspect.ErrUnknownJob, inspect.ErrInvalidCursor, executor.ErrContext,
+	executor.ErrUnknown, executor.ErrConfig}
 
 func answerOf(receipts []executor.Receipt, err error) (a answer) {
 	switch {
@@ -70,6 +72,9 @@ func answerOf(receipts []executor.Receipt, err error) (a answer) {
 	case err != nil:
 		a.Refused = err.Error()
 		a.Kind = slices.IndexFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) + 1
+		if errors.As(err, &a.Full) {
+			a.Name = []byte(a.Full.Queue)
+		}
 	case len(receipts) > 0:
 		a.First, a.Duplicate = receipts[0].Position, receipts[0].Duplicate
 		for _, r := range receipts {
@@ -93,10 +98,15 @@ func (a answer) err() error {
 	case a.Waiting != nil:
 		a.Waiting.ID = cmp.Or(string(a.Name), a.Waiting.ID)
 		return a.Waiting
-	case a.Kind > 0 && a.Kind <= len(kinds) && a.Refused == kinds[a.Kind-1].Error():
-		return kinds[a.Kind-1]
 	case a.Kind > 0 && a.Kind <= len(kinds):
 		kind := kinds[a.Kind-1]
+		if a.Full != nil {
+			a.Full.Queue = cmp.Or(string(a.Name), a.Full.Queue)
+			kind = a.Full
+		}
+		if a.Refused == kind.Error() {
+			return kind
+		}
 		return fmt.Errorf("%w: %s", kind, strings.TrimPrefix(a.Refused, kind.Error()+": "))
 	case a.Refused != "":
 		return errors.New(a.Refused)

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -254,6 +256,20 @@ func TestALookForManyRests(t *testing.T) {
 	}
 }
 
+// Each error that a call may return is one of kinds: what an owner says matches the same where it is heard. ErrClosed and ErrFailed
+// are left out, which are of the executor that was called.
+func TestDocumentedErrorsTravel(t *testing.T) {
+	for _, documented := range []error{
+		executor.ErrConfig, executor.ErrContext, executor.ErrState,
+		executor.ErrInvalidID, executor.ErrInvalidItem, executor.ErrInvalidKey, executor.ErrTooLarge, executor.ErrEncode, executor.ErrUnknownQueue,
+		executor.ErrNotOwned, executor.ErrMiddleware, executor.ErrFull, executor.ErrUnknown,
+		executor.ErrDiscarded, executor.ErrDeleted, executor.ErrNoResult, executor.ErrDeadlock,
+		inspect.ErrInvalidQuery, inspect.ErrInvalidCursor, inspect.ErrUnknownJob, inspect.ErrTooManyPaused,
+	} {
+		require.ErrorIs(t, answerOf(nil, fmt.Errorf("%w: x", documented)).err(), documented)
+	}
+}
+
 // An error that an owner answers with is the same where it is heard, and one of an owner of an earlier
 // version, which had two for what ErrInvalidItem is now, is that one.
 func TestErrorsOfAnswers(t *testing.T) {
@@ -266,4 +282,57 @@ func TestErrorsOfAnswers(t *testing.T) {
 	}
 	require.ErrorIs(t, answer{Kind: 4, Refused: "executor: invalid metadata: a key is empty"}.err(), executor.ErrInvalidItem)
 	require.ErrorIs(t, answer{Kind: 5, Refused: executor.ErrTooLarge.Error()}.err(), executor.ErrTooLarge)
+}
+
+// What was full goes with the answer, also as bytes that are no text; an owner of before says only that something was.
+func TestFullErrorsTravel(t *testing.T) {
+	for _, said := range []executor.FullError{
+		{Disk: true, RetryAfter: time.Second},
+		{Queue: "\xff", Bytes: true, Waiting: 7, Limit: 8, RetryAfter: time.Minute},
+		{Waiting: 7, Limit: 8, RetryAfter: 10 * time.Millisecond},
+	} {
+		for _, err := range []error{&said, fmt.Errorf("%w: the reason", &said)} {
+			text, failed := json.Marshal(answerOf(nil, err))
+			require.NoError(t, failed)
+			var heard answer
+			require.NoError(t, json.Unmarshal(text, &heard))
+			require.EqualError(t, heard.err(), err.Error())
+			full, ok := errors.AsType[*executor.FullError](heard.err())
+			require.True(t, ok)
+			require.Equal(t, said, *full)
+			heard.Full = nil
+			require.ErrorIs(t, heard.err(), executor.ErrFull)
+		}
+	}
+}
+
+// A disk of the server that is full is one for who enqueues, too: a handler that passes that on spends no retry.
+func TestTheInboxIsOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, pgtest.Shared(t).URL(), 1, 2*time.Second)
+	n := c.node(c.url)
+	(&rig{pool: n.pool, schema: c.schema}).noRoom(t, "inbox")
+	_, err := n.q.Enqueue(t.Context(), "a", 1)
+	full, ok := errors.AsType[*executor.FullError](err)
+	require.True(t, ok, err)
+	require.Equal(t, executor.FullError{Disk: true, RetryAfter: time.Second}, *full)
+	require.ErrorContains(t, err, "No space left on device")
+	require.NotContains(t, err.Error(), "nil")
+
+	x, failed := executor.Open("", executor.Config{})
+	require.NoError(t, failed)
+	attempts := make(chan int, 2)
+	q, failed := executor.Handle(x, "q", func(_ context.Context, job executor.Job[int]) error {
+		if attempts <- job.Attempt; len(attempts) == 1 {
+			return err
+		}
+		return nil
+	}, executor.QueueConfig[int]{})
+	require.NoError(t, failed)
+	require.NoError(t, x.Start(t.Context()))
+	receipt, failed := q.Enqueue(t.Context(), "a", 1)
+	require.NoError(t, failed)
+	require.NoError(t, q.Wait(t.Context(), receipt))
+	require.Equal(t, []int{1, 1}, []int{<-attempts, <-attempts})
+	require.NoError(t, x.Stop(context.Background()))
 }

@@ -188,7 +188,7 @@ func (o *outbox) insert(calls []*outCall) ([]*outCall, error) {
 		case refusedForGood(err) && !f.asked:
 			err = translated(err)
 			if errors.Is(err, format.ErrFull) {
-				return f.calls, fmt.Errorf("%w: %w", executor.ErrFull, err)
+				return f.calls, fmt.Errorf("%w: %w", &executor.FullError{Disk: true, RetryAfter: time.Second}, err)
 			}
 			return f.calls, fmt.Errorf("postgres: the inbox: %w", err)
 		case f.asked && (time.Since(began) > longestDoubt || errors.Is(translated(err), errRemade)):

@@ -181,7 +181,7 @@ func TestServerDiskFull(t *testing.T) {
 	require.NoError(t, err)
 	q, err := l.Queue(t.Context(), "q")
 	require.NoError(t, err)
-	r.noRoom(t)
+	r.noRoom(t, "block")
 	ticket, err := l.Append(t.Context(), []journal.Entry{{Queue: q, ID: []byte("refused")}}, nil)
 	require.NoError(t, err)
 	require.ErrorIs(t, ticket.Wait(t.Context()), journal.ErrFull)
@@ -194,12 +194,12 @@ func TestServerDiskFull(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// noRoom has the server of a rig refuse blocks, with what it says when a file can't grow.
-func (r *rig) noRoom(t *testing.T) {
+// noRoom has the server of a rig refuse the rows of a table, with what it says when a file can't grow.
+func (r *rig) noRoom(t *testing.T, table string) {
 	t.Helper()
 	r.exec(t, `CREATE FUNCTION {schema}.no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$`)
-	r.exec(t, "CREATE TRIGGER no_room BEFORE INSERT ON {schema}.block EXECUTE FUNCTION {schema}.no_room()")
+	r.exec(t, "CREATE TRIGGER no_room BEFORE INSERT ON {schema}."+table+" EXECUTE FUNCTION {schema}.no_room()")
 }
 
 // A commit that may be under way yet is not refused for want of room: the next one would have its number, and
@@ -215,7 +215,7 @@ func TestServerDiskFullAfterAnAttemptWithoutAnAnswer(t *testing.T) {
 	require.NoError(t, err)
 	q, err := l.Queue(t.Context(), "q")
 	require.NoError(t, err)
-	r.noRoom(t)
+	r.noRoom(t, "block")
 	held, release := proxy.Hold("refused")
 	release = sync.OnceFunc(release)
 	defer release()

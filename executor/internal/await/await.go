@@ -252,8 +252,9 @@ type Call struct {
 	Async   bool // an end counts before it is on disk
 	Waiter  *Waiter
 
-	ID string
-	At journal.Position // of the payload that runs
+	ID      string
+	At      journal.Position // of the payload that runs
+	Another bool             // ID may be another than that of the payload, if that is of an earlier call; Past finds out
 
 	edge *admit.Call // nil: the caller is no handler
 }
@@ -325,7 +326,41 @@ func (c *Call) Past() (over bool, letter *journal.Buried, err error) {
 func (c *Call) lives() (live bool, err error) {
 	var has bool // a call may come after its caller has gone
 	err = c.Queue.Shards.Of(c.ID).Do(c.Context, func(s *shard.Core) { has = s.HasPayload(c.ID, c.At) })
+	if err == nil && !has && c.Another {
+		return c.search()
+	}
 	return err == nil && has, err
+}
+
+// jobsPerVisit is how many jobs a visit to a shard looks at.
+const jobsPerVisit = 1024
+
+// search is lives for any id, which becomes that of the call: it looks at all jobs, since the journal does not know of
+// which id a position is.
+func (c *Call) search() (live bool, err error) {
+	for _, s := range c.Queue.Shards.All {
+		for next, more := shard.Cursor(0), true; more; {
+			var id string
+			err := s.Do(c.Context, func(core *shard.Core) {
+				next, more = core.Scan(next, jobsPerVisit, 0, func(v *shard.View) {
+					if v.First.Position() != c.At && v.Payloads < 2 {
+						return
+					}
+					if core.Identify(v); core.HasPayload(v.ID, c.At) {
+						id = v.ID
+					}
+				})
+			})
+			if err != nil {
+				return false, err
+			}
+			if id != "" {
+				c.ID = id
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // Letter returns the dead letter of a payload; nil: there is none.

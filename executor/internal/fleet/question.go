@@ -36,6 +36,7 @@ type Question struct {
 	Metadata             map[string]string
 	Conditions           []byte
 	Position, MergedInto uint64
+	Duplicate            bool
 }
 
 // Looks reports whether a partition may be asked again, as nothing is changed.
@@ -65,6 +66,7 @@ type Answer struct {
 	// A result, as JSON; the payload that a call waits for no longer.
 	Result               []byte
 	Position, MergedInto uint64
+	Duplicate            bool
 
 	silent bool // nobody has said anything
 }

@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (o *Submission) checkAbsence(ctx context.Context) error {
 	}
 	if d.Posts { // what was posted is to be seen
 		if err := d.Log.Flush(ctx); err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err) // nothing of the call is under way
 		}
 	}
 	var next journal.Position // a call may come after its caller has gone
