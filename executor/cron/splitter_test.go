@@ -232,6 +232,8 @@ func TestSplitterWithAnotherOverlapAfterAGap(t *testing.T) {
 		require.NotEmpty(t, want)
 		require.Equal(t, want, p.r.take())
 		p.stop(t)
+	})
+}
 
 // A second schedule of a name changes nothing of the first one, whatever its Overlap is.
 func TestSplitterRefusesASecondSchedule(t *testing.T) {

@@ -1,0 +1,210 @@
+package await
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/shard"
+)
+
+// ErrDeadlock is of a handler that would wait for what can't end before it does.
+var ErrDeadlock = errors.New("executor: it would wait for itself")
+
+// Call is one wait. Done has to follow.
+type Call struct {
+	X       *engine.Engine
+	Context context.Context
+	Queue   *engine.Queue
+	Book    *Book
+	Async   bool // an end counts before it is on disk
+	Waiter  *Waiter
+
+	ID      string
+	At      journal.Position // of the payload that runs
+	Another bool             // ID may be another than that of the payload, if that is of an earlier call; Past finds out
+
+	edge *admit.Call // nil: the caller is no handler
+}
+
+// Enter returns why a handler, whose attempt it is, may not wait.
+func (c *Call) Enter(a *attempt.Attempt) error {
+	call := &admit.Call{Attempt: a, From: a.Jobs(), To: admit.Owner{Queue: c.Queue.Name, ID: c.ID}, Over: c.Waiter.Over}
+	if len(call.From) == 0 {
+		return nil // it has just returned
+	}
+	workers, _ := c.X.Dispatcher.Load()
+	circle, ok := c.X.Graph.Begin(call, workers)
+	switch {
+	case ok:
+		c.edge = call
+		return nil
+	case circle == nil:
+		return AllWait(workers)
+	}
+	var text strings.Builder
+	text.WriteString(circle[0].Owner)
+	for _, hop := range circle {
+		if text.WriteString(" waits for "); hop.Key != "" {
+			text.WriteString(hop.Key + " of ")
+		}
+		text.WriteString(hop.Holder)
+	}
+	return fmt.Errorf("%w: %s", ErrDeadlock, text.String())
+}
+
+// AllWait is an ErrDeadlock of a call that would leave no worker for what it waits for.
+func AllWait(workers int) error {
+	return fmt.Errorf("%w: the handlers of all %d workers would wait; Config.Workers says how many there are", ErrDeadlock, workers)
+}
+
+// Done lets go of what the wait has taken, and returns the last failure of the payload.
+func (c *Call) Done() (failure error) {
+	failure = c.Book.Leave(c.Waiter)
+	if c.edge != nil {
+		c.X.Graph.End(c.edge)
+	}
+	return failure
+}
+
+// Past has the waiter listen, and reports whether the payload was over before; letter is not nil if
+// it is dead. All of it is on disk. What the waiter hears of itself is not past.
+func (c *Call) Past() (over bool, letter *journal.Buried, err error) {
+	c.Book.Add(c.Waiter, c.At) // from now on no end is missed
+	if live, err := c.lives(); err != nil || live || c.Waiter.Over() {
+		return false, nil, err
+	}
+	// What was posted may not be there yet, and the end of what is over not be on disk.
+	if held, err := c.X.Log.Arrived(c.Context, c.At); err != nil || held {
+		return false, nil, err
+	}
+	if letter, err = c.Letter(c.At); err != nil || letter != nil {
+		return letter != nil, letter, err
+	}
+	// If it is not among the dead because it has just been put back, its shard has it now.
+	if err := c.X.Log.Settled(c.Context); err != nil {
+		return false, nil, err
+	}
+	live, err := c.lives()
+	moved := c.Book.At(c.Waiter) != c.At // it was replaced meanwhile
+	return err == nil && !live && !moved, nil, err
+}
+
+// lives asks whether the payload waits or runs.
+func (c *Call) lives() (live bool, err error) {
+	var has bool // a call may come after its caller has gone
+	err = c.Queue.Shards.Of(c.ID).Do(c.Context, func(s *shard.Core) { has = s.HasPayload(c.ID, c.At) })
+	if err == nil && !has && c.Another {
+		return c.search()
+	}
+	return err == nil && has, err
+}
+
+// jobsPerVisit is how many jobs a visit to a shard looks at.
+const jobsPerVisit = 1024
+
+// search is lives for any id, which becomes that of the call: it looks at all jobs, since the journal does not know of
+// which id a position is.
+func (c *Call) search() (live bool, err error) {
+	for _, s := range c.Queue.Shards.All {
+		for next, more := shard.Cursor(0), true; more; {
+			var id string
+			err := s.Do(c.Context, func(core *shard.Core) {
+				next, more = core.Scan(next, jobsPerVisit, 0, func(v *shard.View) {
+					if v.First.Position() != c.At && v.Payloads < 2 {
+						return
+					}
+					if core.Identify(v); core.HasPayload(v.ID, c.At) {
+						id = v.ID
+					}
+				})
+			})
+			if err != nil {
+				return false, err
+			}
+			if id != "" {
+				c.ID = id
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// Letter returns the dead letter of a payload; nil: there is none.
+func (c *Call) Letter(at journal.Position) (*journal.Buried, error) {
+	b, err := c.X.Log.BuriedAt(c.Queue.Number, at)
+	switch {
+	case errors.Is(err, journal.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &b, nil
+}
+
+// Wait waits for the end of the payload, and for the disk to have it. The error is why it waits no
+// longer.
+func (c *Call) Wait() (End, error) {
+	if err := c.until(c.Waiter.Done); err != nil {
+		return End{}, err
+	}
+	written := c.Waiter.End.Written
+	if c.Async {
+		return c.Waiter.End, nil
+	}
+	if err := c.until(written.Done()); err != nil {
+		return End{}, err
+	}
+	err := written.Wait(c.Context) // it does not wait
+	if errors.Is(err, journal.ErrFull) {
+		err = c.X.Log.Settled(c.Context)
+	}
+	if err != nil {
+		return End{}, c.Unknown(err)
+	}
+	return c.Waiter.End, nil
+}
+
+// Unknown says why it is not known how a payload ended.
+func (c *Call) Unknown(err error) error {
+	if guard.Over(guard.Done(c.Context)) {
+		return guard.Cause(c.Context)
+	}
+	if errors.Is(err, journal.ErrUnknown) {
+		return c.until(nil) // the commit has failed, and so the executor fails
+	}
+	return c.X.Border(err)
+}
+
+// until waits for a channel, and returns why it waits no longer. What is over is, also
+// when the rest has come to its end meanwhile.
+func (c *Call) until(over <-chan struct{}) error {
+	var closing <-chan struct{}
+	if c.edge != nil {
+		closing = c.X.Closing // Stop waits for the handler, and starts nothing any more
+	}
+	var err error
+	select {
+	case <-over:
+		return nil
+	case <-guard.Done(c.Context):
+		err = guard.Cause(c.Context)
+	case <-c.X.Failed:
+		err = c.X.Failure()
+	case <-closing:
+		err = c.X.Closed
+	case <-c.X.Stopped:
+		err = c.X.Closed
+	}
+	if guard.Over(over) {
+		return nil
+	}
+	return err
+}
