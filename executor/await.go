@@ -86,26 +86,22 @@ func buriedBy(reason string, failure error) error {
 	return failure
 }
 
-// Wait returns when the payload of a receipt has ended: nil when it is done, a
-// [BuriedError] when it became a dead letter, ErrDiscarded, or ErrDeleted. If the
-// payload is merged, Wait waits for the one that runs in its stead: the one that
-// MergedInto names, or one that takes its place during the wait. Under DurabilitySync
-// an end counts when it is on disk, also when the disk is full; so what Wait has said
-// stays true after a crash.
+// Wait returns when the payload of a receipt has ended: nil when it is done, a [BuriedError] when it became a
+// dead letter, ErrDiscarded, or ErrDeleted. If the payload is merged, Wait waits for the one that runs in its
+// stead: the one that MergedInto names, or one that takes its place during the wait. Under DurabilitySync an
+// end counts when it is on disk, also when the disk is full; so what Wait has said stays true after a crash.
 //
-// Wait uses only ID, Position, MergedInto and Duplicate of the receipt, which may be from an
-// earlier process. It returns nil for a payload that had ended before the call and is
-// no dead letter. It does the same for one that a later equal payload had replaced
-// before the call, although that may still wait: the executor keeps no record of
-// replaced payloads. Where Merge allows that, wait from the start, as [Caller.Do] does,
-// or wait with the later receipt. For a Duplicate, whose first call may have had another id, it
-// looks through the jobs of the queue, unless its own id has the payload.
+// Wait uses only ID, Position, MergedInto and Duplicate of the receipt, which may be from an earlier process.
+// It returns nil for a payload that had ended before the call and is no dead letter. It does the same for one
+// that a later equal payload had replaced before the call, although that may still wait: the executor keeps no
+// record of replaced payloads. Where Merge allows that, wait from the start, as [Caller.Do] does, or wait with
+// the later receipt. For a Duplicate, whose first call may have had another id, it looks through the jobs of
+// the queue, unless its own id has the payload.
 //
-// A job may be due in a year, fail for weeks or be halted, so bound the wait with ctx.
-// When ctx ends first, or the executor stops or fails, Wait returns a [PendingError],
-// which wraps the cause; the payload goes on as before. A handler gets ErrDeadlock for
-// what can't end before the handler does. Other errors are ErrContext, ErrClosed, and
-// ErrInvalidID for a receipt without an id or with a position that was never given.
+// A job may be due in a year, fail for weeks or be halted, so bound the wait with ctx. When ctx ends first, or
+// the executor stops or fails, Wait returns a [PendingError], which wraps the cause; the payload goes on as
+// before. A handler gets ErrDeadlock for what can't end before the handler does. Other errors are ErrContext,
+// ErrClosed, and ErrInvalidID for a receipt without an id or with a position that was never given.
 func (t *Queue[T]) Wait(ctx context.Context, r Receipt) error {
 	ctx, err := t.usable(ctx)
 	switch {
@@ -262,11 +258,10 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 // are the errors of Enqueue, ErrDeadlock for a handler that would wait for itself, and
 // ErrState before [Executor.Start] and in OnStart, because no job would run.
 //
-// The executor keeps results in memory only, and only for callers that wait: when the
-// caller or the process is gone, so is the result. With an [IdempotencyKey] that came
-// before, Do waits for the payload of the first call, whatever its id, and returns ErrNoResult
-// if that has ended. It also returns ErrNoResult for a payload that was superseded by one
-// that had ended; see "The newest state" in the guide (README.md).
+// The executor keeps results in memory only, and only for callers that wait: when the caller or the process is
+// gone, so is the result. With an [IdempotencyKey] that came before, Do waits for the payload of the first
+// call, whatever its id, and returns ErrNoResult if that has ended. It also returns ErrNoResult for a payload
+// that was superseded by one that had ended; see "The newest state" in the guide (README.md).
 func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...Option) (result R, err error) {
 	if c == nil {
 		return result, errNoQueue

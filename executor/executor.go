@@ -282,15 +282,13 @@ func (x *Executor) attempt(c *journal.Change, f func()) error {
 	return nil
 }
 
-// Copy writes a copy of the journal into the new directory dir, while the executor
-// runs: everything that was accepted before the call is in it, under
-// [DurabilityAsync], too, unless the disk is full and has no room for it. The copy
-// is a journal of its own, to be opened elsewhere or looked at: it does not know what
-// the executor does after the call, and in the place of its journal it would give the
-// positions since then again, to other payloads, and run again what had ended. It
-// returns ErrContext, ErrClosed, ErrFailed, the cause of ctx when that ends first, or
-// what the system says about the directory, and then there is no copy. In memory it
-// returns ErrState.
+// Copy writes a copy of the journal into the new directory dir, while the executor runs: everything that was
+// accepted before the call is in it, under [DurabilityAsync], too, unless the disk is full and has no room for
+// it. The copy is a journal of its own, to be opened elsewhere or looked at: it does not know what the executor
+// does after the call, and in the place of its journal it would give the positions since then again, to other
+// payloads, and run again what had ended. It returns ErrContext, ErrClosed, ErrFailed, the cause of ctx when
+// that ends first, or what the system says about the directory, and then there is no copy. In memory it returns
+// ErrState.
 func (x *Executor) Copy(ctx context.Context, dir string) error {
 	if x.volatile {
 		return fmt.Errorf("%w: an executor in memory, or of a cluster, has no journal to copy", ErrState)
@@ -302,14 +300,12 @@ func (x *Executor) Copy(ctx context.Context, dir string) error {
 	return border(x.log.Copy(ctx, dir))
 }
 
-// Compact makes the journal's file as small as what is in it, while the executor
-// runs: what is in use is written once more, and Enqueue waits meanwhile, until ctx
-// ends at the latest. It waits for a running Copy. It is hardly ever needed: Open
-// does it to a file of more than 64 MiB of which less than half is in use, and an
-// executor that was idle for ten seconds when less than a quarter, and no more than
-// 16 MiB, is in use. It returns ErrFull when there is no room, ErrContext, or the
-// cause of ctx, and then nothing has changed; ErrUnknown when ctx ended while it
-// was at work; ErrClosed, or ErrFailed. In memory it has no effect.
+// Compact makes the journal's file as small as what is in it, while the executor runs: what is in use is
+// written once more, and Enqueue waits meanwhile, until ctx ends at the latest. It waits for a running Copy. It
+// is hardly ever needed: Open does it to a file of more than 64 MiB of which less than half is in use, and an
+// executor that was idle for ten seconds when less than a quarter, and no more than 16 MiB, is in use. It
+// returns ErrFull when there is no room, ErrContext, or the cause of ctx, and then nothing has changed;
+// ErrUnknown when ctx ended while it was at work; ErrClosed, or ErrFailed. In memory it has no effect.
 func (x *Executor) Compact(ctx context.Context) error {
 	ctx, err := guard.Context(ctx)
 	if err != nil {

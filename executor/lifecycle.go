@@ -151,17 +151,16 @@ func (x *Executor) Run(ctx context.Context) error {
 	return err
 }
 
-// Stop ends the executor. From then on it accepts payloads only from handlers that still run;
-// on PostgreSQL it accepts them from all callers, until the handlers have
-// ended. Running handlers, with the halves of their batch, are waited for until ctx ends, then
-// their contexts are cancelled with the cause [ErrStopping], and what they return after that
-// spends no retry. What they did is written down: a full disk may get room for it until ctx
-// ends, or if that has no deadline for Config.StopTimeout; what is not on disk by then runs
-// again. Stop does not wait for a failure that a disk short of room has not taken: that job runs
-// again at once after the next start, and has spent no retry. Handlers that do not return within
-// another 50 ms are left behind: [ErrStuck] names them. What they do then changes nothing any more,
-// and the journal stays locked until the last of them has returned, so that the same job never runs
-// in another process beside them. If they never do, only the end of the process frees it.
+// Stop ends the executor. From then on it accepts payloads only from handlers that still run; on PostgreSQL it
+// accepts them from all callers, until the handlers have ended. Running handlers, with the halves of their
+// batch, are waited for until ctx ends, then their contexts are cancelled with the cause [ErrStopping], and
+// what they return after that spends no retry. What they did is written down: a full disk may get room for it
+// until ctx ends, or if that has no deadline for Config.StopTimeout; what is not on disk by then runs again.
+// Stop does not wait for a failure that a disk short of room has not taken: that job runs again at once after
+// the next start, and has spent no retry. Handlers that do not return within another 50 ms are left behind:
+// [ErrStuck] names them. What they do then changes nothing any more, and the journal stays locked until the
+// last of them has returned, so that the same job never runs in another process beside them. If they never do,
+// only the end of the process frees it.
 //
 // Stop is idempotent. Calls may come together: each waits for the end, and the ctx
 // that ends first counts for all. Called with the context of a handler, which can't

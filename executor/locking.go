@@ -25,15 +25,13 @@ import (
 // runs, use [Unique] with a Key; for one at a time of a queue, MaxConcurrent: 1. Jobs
 // of one id never overlap anyway.
 //
-// The functions compute keys from id and payload alone. They are called when the
-// payload is enqueued, and again before each run; Enqueue returns ErrInvalidKey when
-// one panics or returns an invalid key. They get the payload as the handler does,
-// decoded from the accepted bytes, so that a field which the codec drops or changes
-// can't lock one key and unlock another. For a job with several payloads the keys of
-// all of them count. A nil function, or one that returns nothing, locks nothing. A key
-// has 1 to 512 bytes and means the same in all queues of the executor. A function
-// should return a few keys: with thousands, twice as many cost more than twice the
-// time. Fields that have no effect without a function are ErrConfig without it.
+// The functions compute keys from id and payload alone. They are called when the payload is enqueued, and again
+// before each run; Enqueue returns ErrInvalidKey when one panics or returns an invalid key. They get the
+// payload as the handler does, decoded from the accepted bytes, so that a field which the codec drops or
+// changes can't lock one key and unlock another. For a job with several payloads the keys of all of them count.
+// A nil function, or one that returns nothing, locks nothing. A key has 1 to 512 bytes and means the same in
+// all queues of the executor. A function should return a few keys: with thousands, twice as many cost more than
+// twice the time. Fields that have no effect without a function are ErrConfig without it.
 //
 // The executor keeps the keys, see [Executor.KeyLocks]. A change is in the same commit as the
 // change of the job that caused it, and so survives a crash. A job is never blocked by
@@ -280,11 +278,10 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 //     returns true; it returns false when it is not locked now, and after Stop. A nil
 //     wake is not called. cancel may be too late.
 //
-// Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the
-// context of a handler that still runs; and they return ErrFailed when the journal
-// has failed. Then nothing was changed. With a nil Executor, or one of a cluster, they
-// return ErrState, but for Unlock, which has all partitions of a cluster unlock the key:
-// after an error some of them may have done so.
+// Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the context of a handler that
+// still runs; and they return ErrFailed when the journal has failed. Then nothing was changed. With a nil
+// Executor, or one of a cluster, they return ErrState, but for Unlock, which has all partitions of a cluster
+// unlock the key: after an error some of them may have done so.
 func (x *Executor) KeyLocks() lock.Watcher { return keyLocks{x} }
 
 type keyLocks struct{ x *Executor }

@@ -66,13 +66,12 @@ func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
 // In makes the job due d from now, as [At] does. Below zero means now.
 func In(d time.Duration) Option { return Option{kind: optionIn, due: time.Now().Add(max(d, 0))} }
 
-// Score gives the payload its place among the payloads of its id: lower runs first. It tells whole
-// numbers apart up to 2^53; beyond, neighbours may be equal. Without it the score is the time of
-// its acceptance, in Unix seconds, and never below an earlier one of its queue: payloads without a
-// score run in the order of [Receipt].Position, also if many goroutines enqueue them at a time, if
-// they waited for room or are follow-ups, and if the clock was set back meanwhile, or is behind in
-// this process. After a restart the floor is the highest such score among the payloads that wait;
-// see Time in the package comment for how it is told.
+// Score gives the payload its place among the payloads of its id: lower runs first. It tells whole numbers
+// apart up to 2^53; beyond, neighbours may be equal. Without it the score is the time of its acceptance, in
+// Unix seconds, and never below an earlier one of its queue: payloads without a score run in the order of
+// [Receipt].Position, also if many goroutines enqueue them at a time, if they waited for room or are
+// follow-ups, and if the clock was set back meanwhile, or is behind in this process. After a restart the floor
+// is the highest such score among the payloads that wait; see Time in the package comment for how it is told.
 func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 
 // Metadata goes with the payload, as strings by key: a trace context, a tenant, the request it came
@@ -250,9 +249,8 @@ func waiting(queue, id string, next journal.Position, due int64) error {
 // carries. A payload that runs does not count, because its handler may have read what
 // has changed since. It holds over a restart, and a refused call writes nothing.
 //
-// Of several calls with IfAbsent for one id one is accepted; they go one after the
-// other. A call without it that is under way at the same time may be accepted, too.
-// IfAbsent is for calls with one payload; EnqueueMany with several returns ErrState.
-// With an [IdempotencyKey] that came before, the call is a Duplicate, whatever waits.
-// Under DurabilityAsync the call waits for the commit.
+// Of several calls with IfAbsent for one id one is accepted; they go one after the other. A call without it
+// that is under way at the same time may be accepted, too. IfAbsent is for calls with one payload; EnqueueMany
+// with several returns ErrState. With an [IdempotencyKey] that came before, the call is a Duplicate, whatever
+// waits. Under DurabilityAsync the call waits for the commit.
 func IfAbsent() Option { return Option{kind: optionAbsent} }

@@ -233,13 +233,12 @@ type DeadLetters[T any] struct {
 	// OnExhaustedBuryOldest.
 	OnExhausted OnExhausted
 
-	// RetriesExhausted is called by the worker when a run has failed for the last time,
-	// before its payloads become dead letters. Each job has only the payloads that are about
-	// to: the first one under OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll.
-	// One becomes none if a person deletes it meanwhile, or if under MergeSupersede a newer one
-	// takes its place. LastError is the last failure. It is not called under OnExhaustedHalt, for
-	// what [Cancel] dead-letters, for payloads that do not decode, nor for a job that reached
-	// Config.Crash.Limit. Default nil.
+	// RetriesExhausted is called by the worker when a run has failed for the last time, before its payloads
+	// become dead letters. Each job has only the payloads that are about to: the first one under
+	// OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll. One becomes none if a person deletes it
+	// meanwhile, or if under MergeSupersede a newer one takes its place. LastError is the last failure. It is
+	// not called under OnExhaustedHalt, for what [Cancel] dead-letters, for payloads that do not decode, nor
+	// for a job that reached Config.Crash.Limit. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
 	// FormatError returns the text that the journal keeps of a failure, of which 4 KiB
