@@ -116,7 +116,9 @@ func (k *locks) drain() (changes []*Lock, wakes []func()) {
 // Lock locks a key for an enqueue or a person, who do not wait, even if others have
 // locked it; ttl 0: for ever.
 func (k *locks) Lock(key string, by admit.Owner, ttl time.Duration) *Lock {
-	return k.add(&Lock{Key: key, Owner: by}, ttl)
+	l := k.add(&Lock{Key: key, Owner: by}, ttl)
+	k.callNext(l.entry) // by, which stands in line: those before it can't pass any more
+	return l
 }
 
 // add gives a lock its number and its end, and has it written down.

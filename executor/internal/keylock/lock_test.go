@@ -107,6 +107,7 @@ func TestKeyLocksAndTheirModel(t *testing.T) {
 				key, by := key.Draw(t, "key"), by.Draw(t, "by")
 				h := p.b.Lock(key, by, 0)
 				p.model.lock(h.Number, key, by, false)
+				p.model.follow(key)
 			},
 			"enter": func(t *rapid.T) {
 				p.enter(t, jobs.Draw(t, "by"), some.Draw(t, "blocked by"), some.Draw(t, "set"), rapid.IntRange(0, 9).Draw(t, "parks") > 0)
@@ -265,3 +266,28 @@ func (p *pair) reopen(renamed bool) {
 }
 
 func job(queue, id string) admit.Owner { return admit.Owner{Queue: queue, ID: id} }
+
+// A job that locks the key for which it stands in line goes on at once: those before it can't pass any more.
+func TestLockWhileInLine(t *testing.T) {
+	b := new(newLocks())
+	woken := make(map[string]bool)
+	enter := func(id string, blockedBy, set []string) {
+		r := request{By: job("q", id), BlockedBy: blockedBy}
+		for _, key := range set {
+			r.Lock = append(r.Lock, setting{Key: key})
+		}
+		b.Enter(r, func() { woken[id] = true })
+	}
+	key := []string{"m"}
+	enter("locks", nil, key)
+	enter("passes", key, nil)
+	enter("will lock", key, key)
+	enter("waits", key, nil)
+	b.Unlock("m", false, admit.Owner{})
+	b.Lock("m", job("q", "waits"), 0)
+	_, wakes := b.drain()
+	for _, wake := range wakes {
+		wake()
+	}
+	require.Equal(t, map[string]bool{"passes": true, "waits": true}, woken)
+}
