@@ -43,9 +43,9 @@ func (s *shutdown) run() {
 	if x.cluster == nil { // whose workers are those of its partitions
 		s.drain()
 	}
-	// A queue that is being registered and a Start that makes workers are waited for, however slow the
-	// disk is, and the next ones are refused: shards and workers are complete.
+	// A queue that is being registered, or a Start that makes workers, is waited for. The next ones are refused.
 	x.queues.arranging.Lock()
+	//lint:ignore SA2001 from here on shards and workers are complete
 	x.queues.arranging.Unlock()
 	if x.cluster != nil {
 		ctx, cancel := context.WithCancel(x.hurry) // handlers may go on until a Stop has no time left
