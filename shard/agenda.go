@@ -13,8 +13,9 @@ type agenda struct {
 	timing
 	lanes   lanes
 	due     dueQueue
-	loading bool // until Loaded
-	paused  bool // no id may run
+	queue   uint32 // whose lanes they are
+	loading bool   // until Loaded
+	paused  bool   // no id may run
 
 	held     map[string]Hold // ids that may not run now, and why
 	prefixes map[string]bool // of ids that may not either

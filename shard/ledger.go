@@ -10,7 +10,6 @@ import (
 // counted goes with it.
 type ledger struct {
 	agenda
-	queue uint32
 	loose []*lane            // lanes that Loaded has to look at again
 	owed  map[*lane]struct{} // lanes whose state the disk had no room for; see again
 	ages  ages
