@@ -183,9 +183,6 @@ func (o *Operator) again(ctx context.Context, e *errand, n int, err error) (int,
 	return n, nil
 }
 
-// placesAtOnce is how many places for jobs a visit to a shard looks at.
-const placesAtOnce = 200
-
 // act calls do for each job that is meant, on its shard, and adds up what it returns.
 // It visits shards for a few jobs at a time, and waits until what do has changed is on
 // disk.
@@ -221,28 +218,12 @@ func (o *Operator) written(ctx context.Context, q *engine.Queue) error {
 }
 
 func (o *Operator) actOnAll(ctx context.Context, e *errand, s *pick.Selection) (n int, err error) {
-	for i := range e.Shards.All {
-		for after, more := shard.Cursor(0), true; more; {
-			if err := context.Cause(ctx); err != nil {
-				return n, err
-			}
-			last, goesOn := after, false // of this visit alone, which may come after its caller has gone
-			did, err := e.Shards.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
-				now := o.Now()
-				last, goesOn = c.Scan(last, placesAtOnce, now, func(v *shard.View) {
-					if s.Job(c, v) {
-						n += e.visit(c, now, v.ID)
-					}
-				})
-				return n, nil
-			})
-			if n, err = o.again(ctx, e, n+did, err); err != nil {
-				return n, err
-			}
-			after, more = last, goesOn
+	return e.Shards.Scan(ctx, o.Now, func(c *shard.Core, now int64, v *shard.View) int {
+		if !s.Job(c, v) {
+			return 0
 		}
-	}
-	return n, nil
+		return e.visit(c, now, v.ID)
+	}, func(n int, err error) (int, error) { return o.again(ctx, e, n, err) })
 }
 
 // exhume puts dead letters back, or deletes them.

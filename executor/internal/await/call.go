@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
@@ -92,6 +93,9 @@ func (c *Call) Past() (over bool, letter *journal.Buried, err error) {
 		return false, nil, err
 	}
 	live, err := c.lives()
+	if err == nil && !live && c.Another {
+		live, err = c.search()
+	}
 	moved := c.Book.At(c.Waiter) != c.At // it was replaced meanwhile
 	return err == nil && !live && !moved, nil, err
 }
@@ -100,41 +104,25 @@ func (c *Call) Past() (over bool, letter *journal.Buried, err error) {
 func (c *Call) lives() (live bool, err error) {
 	var has bool // a call may come after its caller has gone
 	err = c.Queue.Shards.Of(c.ID).Do(c.Context, func(s *shard.Core) { has = s.HasPayload(c.ID, c.At) })
-	if err == nil && !has && c.Another {
-		return c.search()
-	}
 	return err == nil && has, err
 }
 
-// jobsPerVisit is how many jobs a visit to a shard looks at.
-const jobsPerVisit = 1024
-
-// search is lives for any id, which becomes that of the call: it looks at all jobs, since the journal does not know of
-// which id a position is.
+// search is lives for any id, which becomes that of the call: the journal does not know whose a position is.
 func (c *Call) search() (live bool, err error) {
-	for _, s := range c.Queue.Shards.All {
-		for next, more := shard.Cursor(0), true; more; {
-			var id string
-			err := s.Do(c.Context, func(core *shard.Core) {
-				next, more = core.Scan(next, jobsPerVisit, 0, func(v *shard.View) {
-					if v.First.Position() != c.At && v.Payloads < 2 {
-						return
-					}
-					if core.Identify(v); core.HasPayload(v.ID, c.At) {
-						id = v.ID
-					}
-				})
-			})
-			if err != nil {
-				return false, err
-			}
-			if id != "" {
-				c.ID = id
-				return true, nil
+	var id atomic.Value // a visit may come after its caller has gone
+	_, err = c.Queue.Shards.Scan(c.Context, c.X.Now, func(core *shard.Core, _ int64, v *shard.View) int {
+		if v.First.Position() == c.At || v.Payloads > 1 {
+			if core.Identify(v); core.HasPayload(v.ID, c.At) {
+				id.Store(v.ID)
 			}
 		}
+		return 0
+	}, func(n int, err error) (int, error) { return n, err })
+	found, live := id.Load().(string)
+	if err == nil && live {
+		c.ID = found
 	}
-	return false, nil
+	return live, err
 }
 
 // Letter returns the dead letter of a payload; nil: there is none.

@@ -102,3 +102,30 @@ func (s *Set) VisitIDs(ctx context.Context, ids []string, f func(c *shard.Core, 
 	}
 	return n, nil
 }
+
+// placesAtOnce is how many places for jobs a visit to a shard looks at.
+const placesAtOnce = 200
+
+// Scan calls f for all jobs, a few of a shard at a time, and adds up what it returns. goOn gets the sum, and
+// what went wrong, after each visit: Scan ends with its error.
+func (s *Set) Scan(ctx context.Context, now func() int64, f func(c *shard.Core, now int64, v *shard.View) int,
+	goOn func(n int, err error) (int, error)) (n int, err error) {
+	for i := range s.All {
+		for after, more := shard.Cursor(0), true; more; {
+			if err := context.Cause(ctx); err != nil {
+				return n, err
+			}
+			last, goesOn := after, false // of this visit alone, which may come after its caller has gone
+			did, err := s.Visit(ctx, i, func(c *shard.Core) (n int, err error) {
+				now := now()
+				last, goesOn = c.Scan(last, placesAtOnce, now, func(v *shard.View) { n += f(c, now, v) })
+				return n, nil
+			})
+			if n, err = goOn(n+did, err); err != nil {
+				return n, err
+			}
+			after, more = last, goesOn
+		}
+	}
+	return n, nil
+}
