@@ -64,9 +64,7 @@ func (s *shutdown) run() {
 	for _, q := range x.queues.all() { // no more are made
 		q.Dead.Close()
 		q.Folder.Close()
-		if q.Locks != nil {
-			q.Locks.Close()
-		}
+		q.Admission.Retire()
 	}
 	s.awaitFolders()
 	unlock, err := s.closeAll()

@@ -154,6 +154,15 @@ func (l *List) Called() (ids []string) {
 	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
+// Retire says that no job of the queue runs any more. The list may be nil.
+func (l *List) Retire() {
+	for _, c := range l.All() {
+		if r, ok := c.(Retired); ok {
+			r.Retire()
+		}
+	}
+}
+
 // With adds v to a list unless it is there.
 func With[E comparable](list []E, v E) []E {
 	if slices.Contains(list, v) {
@@ -281,6 +290,9 @@ type (
 	Caller interface {
 		Called(queue string) (ids []string)
 	}
+
+	// Retired is a condition that hears when no job of the queue runs any more.
+	Retired interface{ Retire() }
 
 	// Possessor is a condition that knows whether a job that does not run has something of it
 	// for which others may wait. Of any other condition it may.

@@ -128,7 +128,7 @@ func (c *Condition) unwatch(by admit.Owner) {
 	}
 }
 
-// Close has the service forget all wakers: no job runs any more.
-func (c *Condition) Close() {
+// Retire implements [admit.Retired]: the service forgets all wakers.
+func (c *Condition) Retire() {
 	c.watches.Range(func(by, _ any) bool { c.unwatch(by.(admit.Owner)); return true })
 }
