@@ -322,8 +322,7 @@ func (k keyLocks) unlockAll(ctx context.Context, key string) (was bool, err erro
 	if err = cmp.Or(keylock.CheckKey(key), err); err != nil {
 		return false, err
 	}
-	n, err := k.x.cluster.Unlock(ctx, key)
-	return n > 0, err
+	return k.x.cluster.Unlock(ctx, key)
 }
 
 func (k keyLocks) Locked(ctx context.Context, key string) (locked bool, err error) {

@@ -351,13 +351,10 @@ func (in *Inspector) Letters(queue string, yield func(inspect.DeadPayload, error
 	}
 }
 
-// Unlock unlocks a key in all partitions, and returns in how many it was locked.
-func (in *Inspector) Unlock(ctx context.Context, key string) (n int, err error) {
+// Unlock unlocks a key in all partitions, and reports whether it was locked in any.
+func (in *Inspector) Unlock(ctx context.Context, key string) (was bool, err error) {
 	answers, err := in.every(ctx, &Question{Do: "unlock", Reason: key})
-	for _, a := range answers {
-		n += a.Did.Back
-	}
-	return n, err
+	return slices.ContainsFunc(answers, func(a *Answer) bool { return a.Did.Back > 0 }), err
 }
 
 // Offset is the highest offset of a source that any partition has.
