@@ -360,7 +360,8 @@ func (p *partition) config() executor.Config {
 	if cfg.Advanced.MemoryBudget >= 0 { // of the node
 		cfg.Advanced.MemoryBudget = max(cmp.Or(cfg.Advanced.MemoryBudget, defaultMemory)/p.n.divide.Nodes, leastMemory)
 	}
-	cfg.Logger = slog.New(calm{cfg.Logger.Handler(), p.number})
+	cfg.Logger = slog.New(calm{cfg.Logger.Handler()})
+	_ = guarded(func() error { cfg.Logger = cfg.Logger.With(slog.Int("partition", p.number)); return nil })
 	cfg.Middleware = append([]executor.Middleware{{Run: func(ctx context.Context, _ *executor.Run, next func(context.Context) error) (err error) {
 		ctx, cancel := context.WithCancelCause(context.WithValue(ctx, partitionKey{}, p))
 		defer cancel(executor.ErrReturned)

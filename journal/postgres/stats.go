@@ -284,10 +284,7 @@ func isTakeover(err error) bool { return errors.Is(err, ErrLeaseLost) || errors.
 
 // calm is the log of a partition's executor, for which the end of its journal is an error,
 // whoever goes on.
-type calm struct {
-	slog.Handler
-	number int
-}
+type calm struct{ slog.Handler }
 
 func (c calm) Handle(ctx context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
@@ -299,9 +296,8 @@ func (c calm) Handle(ctx context.Context, r slog.Record) error {
 	if !c.Enabled(ctx, r.Level) {
 		return nil
 	}
-	r.AddAttrs(slog.Int("partition", c.number))
 	return c.Handler.Handle(ctx, r)
 }
 
-func (c calm) WithAttrs(a []slog.Attr) slog.Handler { return calm{c.Handler.WithAttrs(a), c.number} }
-func (c calm) WithGroup(name string) slog.Handler   { return calm{c.Handler.WithGroup(name), c.number} }
+func (c calm) WithAttrs(attrs []slog.Attr) slog.Handler { return calm{c.Handler.WithAttrs(attrs)} }
+func (c calm) WithGroup(name string) slog.Handler       { return calm{c.Handler.WithGroup(name)} }
