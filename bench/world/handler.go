@@ -53,10 +53,13 @@ var (
 // strayPosition is that of no payload.
 const strayPosition = 1 << 60
 
+// What a handler gets is its own: it leaves nothing of it, whoever calls it again.
+
 // single is a handler of Handle.
 func (w *world) single(q *queue) func(context.Context, executor.Job[payload]) error {
 	life := w.life
 	return func(ctx context.Context, job executor.Job[payload]) error {
+		defer clear(job.Metadata)
 		r := &run{
 			queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload, job.Metadata, job.EnqueuedAt}},
 			attempt: job.Attempt, crashes: job.Crashes, parent: job, said: job.LastError, token: job.Lease().Token(), life: life,
@@ -80,6 +83,7 @@ func ofMerged(q *queue, life int, job executor.Merged[payload]) *run {
 func (w *world) merged(q *queue) func(context.Context, executor.Merged[payload]) error {
 	life := w.life
 	return func(ctx context.Context, job executor.Merged[payload]) error {
+		defer clear(job.Payloads)
 		return w.work(ctx, []*run{ofMerged(q, life, job)})[0]
 	}
 }
@@ -88,8 +92,10 @@ func (w *world) merged(q *queue) func(context.Context, executor.Merged[payload])
 func (w *world) batch(q *queue) func(context.Context, []executor.Merged[payload]) error {
 	life := w.life
 	return func(ctx context.Context, jobs []executor.Merged[payload]) error {
+		defer clear(jobs)
 		var runs []*run
 		for _, job := range jobs {
+			defer clear(job.Payloads)
 			runs = append(runs, ofMerged(q, life, job))
 		}
 		if most := max(q.conf.num("batch"), 1); len(jobs) > most {
