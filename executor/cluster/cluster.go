@@ -130,7 +130,7 @@ func Answer(ctx context.Context, part *executor.Executor, question []byte) (answ
 	if err != nil {
 		return nil, err
 	}
-	q, err := fleet.Decode[fleet.Question](question)
+	q, err := fleet.Questions.Decode(question)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func Answer(ctx context.Context, part *executor.Executor, question []byte) (answ
 		a, err = fleet.Do(ctx, backdoor.Part(part), q)
 		return err
 	})
-	answer, unsaid := fleet.Encode(a)
+	answer, unsaid := fleet.Answers.Encode(a)
 	return answer, cmp.Or(err, unsaid)
 }
 

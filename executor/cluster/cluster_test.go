@@ -344,7 +344,7 @@ func TestScoreOfZeroTravels(t *testing.T) {
 
 // A question that panics ends nobody's process.
 func TestQuestionThatPanics(t *testing.T) {
-	question, err := fleet.Encode(&fleet.Question{Do: "Jobs"})
+	question, err := fleet.Questions.Encode(&fleet.Question{Do: "Jobs"})
 	require.NoError(t, err)
 	_, err = cluster.Answer(t.Context(), nil, question)
 	require.ErrorAs(t, err, new(*executor.PanicError))

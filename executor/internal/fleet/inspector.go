@@ -47,7 +47,7 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 	if err != nil {
 		return new(Answer), err
 	}
-	question, err := Encode(q)
+	question, err := Questions.Encode(q)
 	if err != nil {
 		return new(Answer), err
 	}
@@ -62,7 +62,7 @@ func (in *Inspector) Put(ctx context.Context, number int, q *Question, again boo
 		}
 		return &Answer{silent: err != nil}, err
 	}
-	a, unreadable := Decode[Answer](answer)
+	a, unreadable := Answers.Decode(answer)
 	if unreadable != nil {
 		return new(Answer), cmp.Or(err, unreadable)
 	}

@@ -27,7 +27,7 @@ func TestPutOffsetInSomePartitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &Inspector{Partitions: len(test.said), Ask: func(_ context.Context, number int, _ string, _ []byte, _ bool) ([]byte, error) {
-				answer, err := Encode(new(Answer))
+				answer, err := Answers.Encode(new(Answer))
 				return answer, errors.Join(err, test.said[number])
 			}}
 			err := in.PutOffset(t.Context(), "set-offset", "s", 7)

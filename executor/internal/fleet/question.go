@@ -3,7 +3,6 @@ package fleet
 import (
 	"bytes"
 	"context"
-	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,22 +96,6 @@ func (a *Answer) Say(said bool, result any, none error) error {
 		err = fmt.Errorf("%w: it is done, and can't be written as JSON: %w", none, err)
 	}
 	return err
-}
-
-// Encode returns a question or an answer as bytes.
-func Encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	err := gob.NewEncoder(&b).Encode(v)
-	return b.Bytes(), err
-}
-
-// Decode is the inverse of Encode. The bytes may be anybody's.
-func Decode[T any](b []byte) (*T, error) {
-	v := new(T)
-	if err := gob.NewDecoder(bytes.NewReader(b)).Decode(v); err != nil {
-		return nil, fmt.Errorf("%w: it can't be read: %w", inspect.ErrInvalidQuery, err)
-	}
-	return v, nil
 }
 
 // namesPerPage is how many ids or prefixes an answer has.
