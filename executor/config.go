@@ -68,7 +68,7 @@ type Config struct {
 	Logger *slog.Logger
 
 	// OnFatal is called once, on a goroutine of its own, with the error of an executor
-	// that can't go on: when the journal has failed, or after the stop that a handler
+	// that can't go on: when the journal has failed, [ErrFailed], or after the stop that a handler
 	// asked for with [Fatal]. It may call Stop. Default nil.
 	OnFatal func(error)
 

@@ -89,8 +89,8 @@
 //     a log of [OpenLog], ask whoever opens it.
 //   - That an unlock is on disk before the job that waited for it begins. After a crash in
 //     between, the job that had the lock runs again, although the other one has begun.
-//   - That a job keeps its turn among others over a crash, when a person has removed
-//     payloads of it that a worker had in hand: it may get the turn of another payload.
+//   - That a job keeps its place among other ids over a crash, when a person has removed
+//     its oldest payloads while they ran: it may get the place of its next one.
 //   - That a handler which ignores its context ends. Its id waits for it, even when
 //     QueueConfig.Timeout is over. Stop returns without it, with [ErrStuck], and
 //     keeps the journal locked until it ends.
@@ -178,7 +178,7 @@
 //   - the journal's committer: 1, from Open to Stop
 //   - workers: Config.Workers, from Start to Stop; one that a handler ended with
 //     Goexit is replaced; up to Config.Stuck.SpareWorkers more in the place of stuck ones
-//   - shards: actors, no goroutine while idle or while others do their work
+//   - shards: actors, which have none while others do their work; up to 1 for each processor waits for them, until Stop
 //   - a queue that is registered: 1 for each processor, until its shards have taken
 //     in what was pending
 //   - a stop: 1, until it and the handlers it left behind are over; 1 more until no Fold runs

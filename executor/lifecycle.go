@@ -226,7 +226,7 @@ func (x *Executor) fail(err error) {
 	// them, and the hook may well call Stop.
 	go func() {
 		guard.Log(x.cfg.Logger, stuckAfter, "executor failed", err)
-		x.tellOnce(err)
+		x.tellOnce(failure)
 	}()
 }
 

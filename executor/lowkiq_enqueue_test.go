@@ -146,6 +146,7 @@ func TestLowkiq_L23_LastWords(t *testing.T) {
 		require.ErrorIs(t, x.Run(t.Context()), errBoom)
 		require.Len(t, words, 1)
 		assert.ErrorIs(t, words[0], errBoom)
+		assert.ErrorIs(t, words[0], executor.ErrFailed)
 	})
 }
 

@@ -225,3 +225,14 @@ func TestUnreadablePayload(t *testing.T) {
 	stop(t, x)
 	require.Equal(t, [][]int{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, got)
 }
+
+// In memory a call waits for its shard, whatever Durability says: what it was merged into is known.
+func TestDurabilityInMemory(t *testing.T) {
+	for _, durability := range []executor.Durability{executor.DurabilitySync, executor.DurabilityAsync} {
+		x := open(t, "", executor.Config{Durability: durability})
+		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Merge: executor.MergeKeepFirst})
+		first := enqueue(t, q, "a", "x", executor.In(time.Hour))
+		require.Equal(t, first.Position, enqueue(t, q, "a", "x", executor.In(time.Hour)).MergedInto, durability)
+		stop(t, x)
+	}
+}

@@ -41,8 +41,9 @@ type Config struct {
 	// WALBytes is how large journal.wal is, which small commits go to first; see the package
 	// comment. Its room is written when it is made: after the first 32 commits, or at once where
 	// this is set. Up to a quarter of that waits in memory until it is in journal.db, but no less
-	// than 512 KiB if so much fits, and no more than 8 MiB; it comes on top of MemoryBudget.
-	// Default 4 MiB, at least 8 KiB, at most a GiB, rounded up to 4 KiB; below zero there is none.
+	// than 512 KiB if the file has room for so much, and no more than 8 MiB; it comes on top of
+	// MemoryBudget. Default 4 MiB, rounded up to 4 KiB; less than 8 KiB is taken for 8 KiB, and more
+	// than a GiB for a GiB; below zero there is none.
 	WALBytes int
 
 	// Logger gets what an operator should know and no call can return: that all

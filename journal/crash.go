@@ -8,7 +8,7 @@ import (
 	"github.com/strandjobs/strand/journal/internal/crash"
 )
 
-// Crash tells how the last process that had the journal open ended, nil after an orderly
+// Crash tells how the last process that recorded crashes ended, nil after an orderly
 // end, and what speaks against the positions that were running then, or at deaths before
 // it. They are live.
 func (l *Log) Crash() (*Death, map[Position]Suspicion) { return l.crash.Death, l.crash.Suspects }

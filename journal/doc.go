@@ -174,8 +174,8 @@
 // last page in use, because bbolt writes a leaf with large values in one piece. An old block
 // is carried as a whole. So room for the largest block with something live is kept, too: one
 // and a half times what it has above 32 KiB. An append that would not leave that is refused.
-// Entries of Post and follow-ups wait for it, too, but not where an empty log would not have it:
-// they are written then, and no append is until they have ended. A call of Post for which an
+// Entries of Post and follow-ups wait for that room, too. Those for which an empty log would not leave
+// it are written all the same, and no append is until they have ended. A call of Post for which an
 // empty log would have no room at all keeps the disk full until there is some, or the log is
 // closed: it was accepted, and what comes later must not overtake it.
 // So a disk that nothing else fills comes back by itself when jobs end. A failure ends

@@ -53,7 +53,7 @@
 // [Executor.OnCommit]. [EveryCrash] kills a script after each of its commits, one by one.
 //
 // A goroutine can't be killed. After Kill nothing that the old process does reaches the
-// disk: its calls return ErrFailed, the contexts of its handlers end when Crash is
+// disk: its calls return ErrUnknown or ErrFailed, the contexts of its handlers end when Crash is
 // called, which waits until they have returned, and what they return counts for nothing.
 // So a handler does not run beside its next life. The crash recorder is not part of the
 // disk: a job that kills the process is not suspected in the next life, and Job.Crashes

@@ -20,7 +20,7 @@ var errKilled = errors.New("executortest: the process was killed")
 // the next life finds, and what handlers do afterwards is not recorded. It may be called
 // from any goroutine, from a handler for example, and once in a life. [Executor.Crash]
 // and [Executor.Restart] begin the next one; until then calls return ErrFailed when they
-// want something of the disk.
+// want something of the disk, and ErrUnknown if they were on their way to it.
 func (x *Executor) Kill() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -132,7 +132,7 @@ func (x *Executor) RequireDone(queue Named, ids ...string) {
 }
 
 // RequireFailed requires that the last run of an id has failed, with an error that
-// contains text, and that it waits for a retry.
+// contains text, and that it waits for a retry. A payload that does not decode has no run.
 func (x *Executor) RequireFailed(queue Named, id, text string) {
 	x.t.Helper()
 	mine := x.runsOf(queue.Name(), id)

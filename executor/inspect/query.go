@@ -185,8 +185,8 @@ func (r Requeued) Plus(q Requeued) Requeued {
 	return Requeued{r.Back + q.Back, r.Superseded + q.Superseded, r.Late + q.Late, r.Unsure + q.Unsure}
 }
 
-// String says it in a sentence for a person: "3 payloads are back; 2 of them run after
-// later payloads of their ids".
+// String says it in a sentence for a person: "3 payloads are back; 2 of them after
+// later payloads of their ids have run".
 func (r Requeued) String() string {
 	said := brief.Count(r.Back, "payload is back", "payloads are back")
 	if r.Late > 0 {
