@@ -1,10 +1,16 @@
 package main
 
 import (
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,45 +38,58 @@ func TestMutationsHaveTheirPlace(t *testing.T) {
 	}
 }
 
-// What comes out of the mutations compiles. As many as can go into one tree, which is much quicker
-// than one each; modules that can't be had are left out of the build.
+// What comes out of each mutation has types that hold, beside the packages that its own imports as they are.
+// Modules that can't be had are left out.
 func TestMutationsCompile(t *testing.T) {
 	builds(t)
 	g, err := newWorkspace()
 	require.NoError(t, err)
 	defer g.close()
-	for rest := mutations; len(rest) > 0; {
-		var together, left []mutation
-		texts := map[string]string{}
-		for _, b := range rest {
-			if g.apply(b, texts) == nil {
-				together = append(together, b)
-			} else {
-				left = append(left, b)
-			}
+	packages := map[string][]mutation{}
+	for _, b := range mutations {
+		if path.Ext(b.file) == ".go" {
+			packages[path.Dir(b.file)] = append(packages[path.Dir(b.file)], b)
 		}
-		require.NotEmpty(t, together, "%v", left)
-		compile(t, g, together)
-		rest = left
+	}
+	for pkg, all := range packages {
+		check(t, g, pkg, all)
 	}
 }
 
-func compile(t *testing.T, g *workspace, together []mutation) {
-	overlay, err := g.overlay(together...)
-	require.NoError(t, err)
-	packages := map[string][]string{} // of each module, and not ./..., whose programs would be linked
-	for _, b := range together {
-		if dir, pkg := g.module(path.Dir(b.file)); !slices.Contains(packages[dir], pkg) {
-			packages[dir] = append(packages[dir], pkg)
-		}
+// check looks at the types of a package under each of its mutations.
+func check(t *testing.T, g *workspace, pkg string, all []mutation) {
+	dir, name := g.module(pkg)
+	if !g.has(t.Context(), dir, name) {
+		t.Logf("the requirements of %s can't be had", dir)
+		return
 	}
-	for dir, some := range packages {
-		if !g.has(t.Context(), dir, some[0]) {
-			t.Logf("the requirements of %s can't be had", dir)
-			continue
+	list := g.command(t.Context(), dir, "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}} {{join .GoFiles \" \"}}", name)
+	list.Stderr = t.Output()
+	out, err := list.Output()
+	require.NoError(t, err)
+	exports, last := map[string]string{}, []string(nil)
+	for line := range strings.Lines(string(out)) {
+		last = strings.Fields(line) // the package itself: -deps lists it behind what it imports
+		exports[last[0]] = last[1]
+	}
+	fset := token.NewFileSet()
+	imports := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}
+	for _, b := range all {
+		texts := map[string]string{}
+		require.NoError(t, g.apply(b, texts), b.name)
+		var files []*ast.File
+		for _, file := range last[2:] {
+			file = filepath.Join(g.root, pkg, file)
+			var source any // nil: of the file
+			if text, changed := texts[file]; changed {
+				source = text
+			}
+			f, err := parser.ParseFile(fset, file, source, parser.SkipObjectResolution)
+			require.NoError(t, err, b.name)
+			files = append(files, f)
 		}
-		out, err := g.command(t.Context(), dir, "go", append([]string{"build", "-overlay", overlay}, some...)...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		_, err := imports.Check(last[0], fset, files, nil)
+		require.NoError(t, err, b.name)
 	}
 }
 
