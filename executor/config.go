@@ -61,7 +61,7 @@ type Config struct {
 	//     was recovered from a crash, and which jobs are suspected. Stop is one line:
 	//     what was done, failed (in runs, not payloads), dead-lettered and left, and
 	//     which handlers still run. Both are Info unless they have something to warn
-	//     of.
+	//     of, and nobody waits for one that takes long.
 	//
 	// Default: [slog.Default] at the time of Open. For silence use
 	// slog.New(slog.DiscardHandler).

@@ -182,10 +182,10 @@
 //   - a queue that is registered: 1 for each processor, until its shards have taken
 //     in what was pending
 //   - a stop: 1, until it and the handlers it left behind are over; 1 more until no Fold runs
-//   - a failure, or a handler that returned [Fatal]: 1, until OnFatal returns; 1, until it is logged
+//   - a failure, or a handler that returned [Fatal]: 1, until OnFatal returns; 1, until it is logged, as
+//     a start, a stop, and a disk that becomes full or has room again are. Copy, Compact: 1, until it has ended
 //   - a crash recorder whose file was cut: 1, until that is logged; jobs go on
 //     without it, and a job that kills the process is not found out
-//   - a disk that becomes full, or has room again: 1, until that is logged
 //   - a call whose context ended while its payloads were on their way to the disk: 1, until
 //     the outcome is known or the executor has stopped; only if the call has a condition
 //     such as [IfAbsent], locks something, or a backlog has a limit. Also a call whose

@@ -225,7 +225,7 @@ func (x *Executor) fail(err error) {
 	// The caller is the committer, an actor's, or a worker: Stop waits for all of
 	// them, and the hook may well call Stop.
 	go func() {
-		guard.Log(x.cfg.Logger, stuckAfter, "executor failed", err)
+		guard.Log(func() { x.cfg.Logger.Error("executor failed", slog.Any("error", err)) })
 		x.tellOnce(failure)
 	}()
 }
@@ -266,7 +266,7 @@ func (x *Executor) endWith(f error) {
 // tellFatal calls OnFatal when the stop is over; one that was under way has its own time
 // for that.
 func (x *Executor) tellFatal(f error, under bool) {
-	guard.Log(x.cfg.Logger, stuckAfter, "a handler ends the executor", f)
+	guard.Log(func() { x.cfg.Logger.Error("a handler ends the executor", slog.Any("error", f)) })
 	if !under {
 		grace, cancel := context.WithTimeout(context.Background(), max(x.cfg.StopTimeout, 0))
 		defer cancel()
@@ -287,5 +287,5 @@ func (x *Executor) logStart() {
 	for _, q := range x.queues.all() {
 		life.Again += q.Again
 	}
-	life.Started(x.handlers, x.cfg.Logger, s.Total())
+	guard.Log(func() { life.Started(x.handlers, x.cfg.Logger, s.Total()) })
 }

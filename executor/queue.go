@@ -15,6 +15,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/engine"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
@@ -137,11 +138,11 @@ func (r *registry) add(q *queue) error {
 	if err := r.arrange(q); err != nil {
 		return err
 	}
-	// Not under arranging: the handler of a logger is user code, and other queues
-	// may be registered meanwhile.
-	if q.Far > 0 {
-		q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
-			slog.String("queue", q.Name), slog.Int64("payloads", q.Far))
+	if q.Far > 0 { // not under arranging: other queues may be registered meanwhile
+		guard.Log(func() {
+			q.x.cfg.Logger.Warn("jobs are due in more than 50 years; was the clock wrong? RunNow runs them",
+				slog.String("queue", q.Name), slog.Int64("payloads", q.Far))
+		})
 	}
 	return nil
 }

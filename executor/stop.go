@@ -11,6 +11,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/each"
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/tally"
 )
 
@@ -80,8 +81,8 @@ func (s *shutdown) run() {
 			}
 		}()
 	}
-	defer close(x.stopped) // also when the logger ends the goroutine
 	s.log()
+	close(x.stopped)
 }
 
 // drain waits for the workers.
@@ -119,10 +120,8 @@ func (s *shutdown) sum() {
 // awaitFolders gives the goroutines that fold some time to return. What they do after it
 // changes nothing any more.
 func (s *shutdown) awaitFolders() {
-	over := make(chan struct{})
-	go func() { s.x.folding.Wait(); close(over) }()
 	select {
-	case <-over:
+	case <-guard.Returned(s.x.folding.Wait):
 	case <-time.After(stuckAfter):
 	}
 }
@@ -167,6 +166,6 @@ func (s *shutdown) log() {
 		life.LeftOut += q.Lines.Unsaid()
 	}
 	if !x.began.IsZero() || life.LeftOut > 0 {
-		life.Stopped(x.handlers, x.cfg.Logger, s.figures)
+		guard.Log(func() { life.Stopped(x.handlers, x.cfg.Logger, s.figures) })
 	}
 }

@@ -2,6 +2,8 @@ package executor_test
 
 import (
 	"context"
+	"log/slog"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
 )
 
 func TestStopShardOffersItselfMeanwhile(t *testing.T) {
@@ -49,4 +52,33 @@ func TestStopSecondContextCounts(t *testing.T) {
 		require.LessOrEqual(t, time.Since(begin), 1100*time.Millisecond)
 		close(release)
 	})
+}
+
+// A log that blocks, or ends the goroutine, keeps no queue from being registered, no job from running, and no stop from its
+// end.
+func TestALogHoldsUpNoStartAndNoStop(t *testing.T) {
+	for _, message := range []string{"jobs are due in more than 50 years; was the clock wrong? RunNow runs them", "executor starts", "executor stopped"} {
+		free := make(chan struct{})
+		for does, f := range map[string]func(){"blocks": func() { <-free }, "exits": runtime.Goexit} {
+			t.Run(message+" "+does, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					free = make(chan struct{})
+					defer func() { close(free) }()
+					disk := new(journal.Memory)
+					x := openOn(t, disk, executor.Config{})
+					enqueue(t, handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{}), "much later", "x", executor.In(100*365*24*time.Hour))
+					stop(t, x)
+					asked := 0
+					x = openOn(t, disk, executor.Config{Logger: slog.New(lastWords{slog.DiscardHandler, message, func() { asked++; f() }})})
+					ran := make(chan string, 1)
+					q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { ran <- job.ID; return nil }, executor.QueueConfig[string]{})
+					start(t, x)
+					enqueue(t, q, "a", "x")
+					require.Equal(t, "a", await(t, ran))
+					require.NoError(t, within(time.Minute, x.Stop))
+					require.Equal(t, 1, asked)
+				})
+			})
+		}
+	}
 }

@@ -286,10 +286,7 @@ func (a *attempt) wait(term context.Context, pause time.Duration) bool {
 // report logs, on a goroutine of its own, for which it waits. A line is worth less than what it is
 // about: a panic or a Goexit of the user's handler ends here.
 func (c *Cron) report(level slog.Level, message string, attrs ...slog.Attr) {
-	logged := make(chan struct{})
-	go func() {
-		defer close(logged)
+	<-guard.Returned(func() {
 		_ = guard.Call(func() error { c.cfg.Logger.LogAttrs(context.Background(), level, message, attrs...); return nil })
-	}()
-	<-logged
+	})
 }

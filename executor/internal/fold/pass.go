@@ -52,14 +52,11 @@ func (f *Folder) fold(id string, data [][]byte, skip func(error) bool) pass {
 // pass calls user code on a goroutine of its own, which it may end.
 func (f *Folder) pass(data [][]byte, skip func(error) bool) pass {
 	p := &pass{err: errExited, reason: errExited.Error()}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
+	<-guard.Returned(func() {
 		if p.err = guard.Call(func() error { return f.passOver(p, data, skip) }); p.err != nil {
 			p.reason = guard.Text(p.err.Error)
 		}
-	}()
-	<-over
+	})
 	return *p
 }
 

@@ -47,17 +47,22 @@ func Hook(l *slog.Logger, name string, f func()) {
 	}
 }
 
-// Log logs an error before the process may end. A logger that blocks, or ends the goroutine, holds that up
-// no longer than d.
-func Log(l *slog.Logger, d time.Duration, message string, err error) {
-	logged := make(chan struct{})
-	go func() {
-		defer close(logged)
-		l.Error(message, slog.Any("error", err))
-	}()
+// Returned calls f on a goroutine of its own, and returns what is closed when f has returned, or ended that.
+func Returned(f func()) <-chan struct{} {
+	over := make(chan struct{})
+	go func() { defer close(over); f() }()
+	return over
+}
+
+// logFor is how long a line is waited for.
+const logFor = 250 * time.Millisecond
+
+// Log calls f, which logs what others are to come after. A logger that blocks, or ends the goroutine, holds
+// them up no longer than a moment.
+func Log(f func()) {
 	select {
-	case <-logged:
-	case <-time.After(d):
+	case <-Returned(f):
+	case <-time.After(logFor):
 	}
 }
 
