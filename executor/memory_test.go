@@ -181,6 +181,55 @@ func TestUnreadableBacklog(t *testing.T) {
 	stop(t, x)
 }
 
+// Who waits for the payload of an earlier call looks for it among jobs that have left memory, and reads none of them:
+// the shards go on meanwhile, also when the disk can't give one back. Of the payload itself it reads the id.
+func TestWaitForAKeyBeyondMemory(t *testing.T) {
+	disk := new(journal.Memory)
+	x := openOn(t, disk, executor.Config{Advanced: executor.Advanced{MemoryBudget: 1}, Workers: 2})
+	ran := make(chan struct{}, 1)
+	q := handle(t, x, "q", func(context.Context, executor.Merged[int]) error { ran <- struct{}{}; return nil }, executor.QueueConfig[int]{})
+	var items []executor.Item[int]
+	for i := range 4000 {
+		items = append(items, executor.Item[int]{ID: fmt.Sprint(i % 2000), Payload: i, Due: time.Now().Add(1000 * time.Hour)})
+	}
+	for some := range slices.Chunk(items, 100) {
+		_, err := q.EnqueueMany(t.Context(), some)
+		require.NoError(t, err)
+	}
+	receipts := make(map[string]executor.Receipt)
+	for _, key := range []string{"over", "waits"} {
+		var due []executor.Option
+		if key == "waits" {
+			due = append(due, executor.In(1000*time.Hour))
+		}
+		due = append(due, executor.IdempotencyKey(key))
+		enqueue(t, q, "first "+key, 1, due...)
+		receipts[key] = enqueue(t, q, "a", 1, due...)
+		require.True(t, receipts[key].Duplicate)
+	}
+	enqueue(t, q, "last", 1, executor.In(1000*time.Hour)) // what is behind the payload has left memory, too
+	start(t, x)
+	await(t, ran)
+	settled(t, q)
+	reads := func() uint64 {
+		s, err := x.Stats(t.Context())
+		require.NoError(t, err)
+		return s.Journal.ReadBacks
+	}
+	before := reads()
+	disk.FailReads(errBoom)
+	require.NoError(t, q.Wait(t.Context(), receipts["over"]))
+	require.ErrorIs(t, q.Wait(t.Context(), receipts["waits"]), errBoom)
+	require.NoError(t, x.Err())
+	require.Equal(t, before, reads())
+	disk.FailReads(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, q.Wait(ctx, receipts["waits"]), context.DeadlineExceeded)
+	require.LessOrEqual(t, reads(), before+1)
+	stop(t, x)
+}
+
 // springing is a codec that does something before it decodes.
 type springing struct {
 	executor.JSON[int]

@@ -189,7 +189,7 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 	if l != nil && c.supersedes() {
 		at = l.one.Ref.Position()
 	}
-	if l == nil || l.item() != nil || !l.hasPayload(at) {
+	if l == nil || l.item() != nil || l.payload(at).IsZero() {
 		return false
 	}
 	it := Item{Retry: l.retry(), Outcome: Outcome{Crashed: true}}

@@ -212,9 +212,13 @@ func (l *lane) failures() (last string, all journal.History) {
 	return "", nil
 }
 
-// hasPayload reports whether the payload at a position waits, or is held.
-func (l *lane) hasPayload(at journal.Position) bool {
-	return l.hasAny(func(p Payload) bool { return p.Ref.Position() == at })
+// payload returns the payload at a position if it waits, is held or runs; zero: it does not.
+func (l *lane) payload(at journal.Position) (ref journal.Ref) {
+	is := func(p Payload) bool { ref = p.Ref; return ref.Position() == at }
+	if it := l.item(); it != nil && slices.ContainsFunc(it.Payloads[it.settled:], is) || l.hasAny(is) {
+		return ref
+	}
+	return journal.Ref{}
 }
 
 // hasAny reports whether a payload that is meant waits, or is held.

@@ -16,13 +16,7 @@ func (c *looks) Has(id string) bool { return c.lanes.find([]byte(id)) != nil }
 // HasPayload reports whether the payload at a position waits for its id or runs.
 func (c *looks) HasPayload(id string, at journal.Position) bool {
 	l := c.lanes.find([]byte(id))
-	if l == nil {
-		return false
-	}
-	if it := l.item(); it != nil && slices.ContainsFunc(it.Payloads[it.settled:], func(p Payload) bool { return p.Ref.Position() == at }) {
-		return true
-	}
-	return l.hasPayload(at)
+	return l != nil && !l.payload(at).IsZero()
 }
 
 // HasAny reports whether one of the payloads at some positions, in ascending order,
@@ -287,6 +281,12 @@ func (c *looks) Identify(v *View) {
 	if v.ID == "" {
 		v.ID = string(c.lanes.at(number(v.Cursor)).id(&c.lanes.entries))
 	}
+}
+
+// Payload returns the payload at a position if the job of a View has it, in the visit in which
+// that was shown; zero: it does not. It takes no look at the journal.
+func (c *looks) Payload(v *View, at journal.Position) journal.Ref {
+	return c.lanes.at(number(v.Cursor)).payload(at)
 }
 
 func (c *looks) show(at Cursor, now int64, v *View) {

@@ -67,11 +67,10 @@ func AllWait(workers int) error {
 
 // Done lets go of what the wait has taken, and returns the last failure of the payload.
 func (c *Call) Done() (failure error) {
-	failure = c.Book.Leave(c.Waiter)
 	if c.edge != nil {
 		c.X.Graph.End(c.edge)
 	}
-	return failure
+	return c.Book.Leave(c.Waiter)
 }
 
 // Past has the waiter listen, and reports whether the payload was over before; letter is not nil if
@@ -107,23 +106,34 @@ func (c *Call) lives() (live bool, err error) {
 	return err == nil && has, err
 }
 
-// search is lives for any id, which becomes that of the call: the journal does not know whose a position is.
+// search is lives for any id, which becomes that of the call: the journal does not know whose a position is. Only the
+// id of the payload itself is read, and not on a shard, which would stand still meanwhile, and break when it can't.
 func (c *Call) search() (live bool, err error) {
-	var id atomic.Value // a visit may come after its caller has gone
+	var found atomic.Pointer[journal.Ref] // a visit may come after its caller has gone
 	_, err = c.Queue.Shards.Scan(c.Context, c.X.Now, func(core *shard.Core, _ int64, v *shard.View) int {
-		if v.First.Position() == c.At || v.Payloads > 1 {
-			if core.Identify(v); core.HasPayload(v.ID, c.At) {
-				id.Store(v.ID)
-			}
+		if ref := core.Payload(v, c.At); !ref.IsZero() {
+			found.Store(&ref)
 		}
 		return 0
-	}, func(n int, err error) (int, error) { return n, err })
-	found, live := id.Load().(string)
-	if err == nil && live {
-		c.ID = found
+	}, func(n int, err error) (int, error) {
+		if found.Load() != nil {
+			err = errFound
+		}
+		return n, err
+	})
+	ref := found.Load()
+	if ref == nil {
+		return false, err
 	}
-	return live, err
+	id, there, err := ref.PeekID()
+	if there { // or it has ended since, which the waiter hears
+		c.ID = string(id)
+	}
+	return true, err
 }
+
+// errFound ends a search.
+var errFound = errors.New("found")
 
 // Letter returns the dead letter of a payload; nil: there is none.
 func (c *Call) Letter(at journal.Position) (*journal.Buried, error) {
