@@ -102,6 +102,40 @@ func TestLoggersOfTheEnd(t *testing.T) {
 	}
 }
 
+// A handler's Fatal during a stop is told when the time of that is over, whatever holds it up.
+func TestFatalDuringAStopThatHangs(t *testing.T) {
+	for name, hold := range map[string]func(disk *journal.Memory, l *lastWords) (release func()){
+		"disk": func(disk *journal.Memory, _ *lastWords) func() { return hang(disk).release },
+		"logger": func(_ *journal.Memory, l *lastWords) func() {
+			free := make(chan struct{})
+			l.message, l.f = "executor stopped", func() { <-free }
+			return func() { close(free) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk, l, last, told := new(journal.Memory), &lastWords{Handler: slog.DiscardHandler}, make(chan struct{}), make(chan time.Time, 1)
+				x := openOn(t, disk, executor.Config{Logger: slog.New(l), OnFatal: func(err error) {
+					assert.ErrorIs(t, err, errBoom)
+					told <- time.Now()
+				}})
+				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { <-last; return executor.Fatal(errBoom) }, executor.QueueConfig[string]{})
+				start(t, x)
+				enqueue(t, q, "a", "x")
+				synctest.Wait()
+				defer hold(disk, l)()
+				begin := time.Now()
+				go within(time.Second, x.Stop)
+				synctest.Wait()
+				close(last)
+				time.Sleep(time.Hour)
+				require.Len(t, told, 1)
+				require.Less(t, (<-told).Sub(begin), 3*time.Second)
+			})
+		})
+	}
+}
+
 func TestStartAfterFailure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)

@@ -267,13 +267,13 @@ func (x *Executor) endWith(f error) {
 // for that.
 func (x *Executor) tellFatal(f error, under bool) {
 	guard.Log(func() { x.cfg.Logger.Error("a handler ends the executor", slog.Any("error", f)) })
+	ctx := x.hurry // a disk that hangs does not hold it either
 	if !under {
-		grace, cancel := context.WithTimeout(context.Background(), max(x.cfg.StopTimeout, 0))
+		grace, cancel := context.WithTimeout(ctx, max(x.cfg.StopTimeout, 0))
 		defer cancel()
-		_ = x.Stop(grace) // says it to those who ask
-	} else {
-		<-x.stopped
+		ctx = grace
 	}
+	_ = x.Stop(ctx) // says it to those who ask
 	x.tellOnce(f)
 }
 

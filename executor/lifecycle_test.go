@@ -158,7 +158,9 @@ func TestStopFromAHandlerThatWasCancelled(t *testing.T) {
 func TestStopLeavesAStuckHandlerBehind(t *testing.T) {
 	dir := t.TempDir() + "/journal"
 	running, release, late := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	x := open(t, dir, executor.Config{})
+	logged := make(chan struct{})
+	defer close(logged) // who waits for the log does not keep the journal locked either
+	x := open(t, dir, executor.Config{Logger: slog.New(lastWords{slog.DiscardHandler, "executor stopped", func() { <-logged }})})
 	q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
 		close(running)
 		<-release

@@ -250,7 +250,7 @@ var inRoot = []mutation{
 	{"what performs now takes the retries", "executor/internal/act/act.go", "o.hasten(ctx, q, s, name == \"run\")", "o.hasten(ctx, q, s, true)", actions},
 	{"a hook for the last retry hears of what lives on", "executor/typed.go", "jobs[i].Payloads = jobs[i].Payloads[:1:1]", "_ = i", exhausted},
 	{"a fatal error that ends nothing", "executor/internal/work/settle.go", "		w.crew.End(w.judge.fatal)\n", "", fatals},
-	{"OnFatal before the others have ended", "executor/lifecycle.go", "		_ = x.Stop(grace) // says it to those who ask\n", "		_ = grace\n", fatals},
+	{"OnFatal before the others have ended", "executor/lifecycle.go", "	_ = x.Stop(ctx) // says it to those who ask\n", "	_ = ctx\n", fatals},
 	{"halve a batch that ends the executor", "executor/batch.go", "names = each || wish.Fatal != nil ||", "names = each ||", fatals},
 	{"the dead are deleted in silence", "executor/internal/dead/letters.go", "		deleted.Add(uint64(len(some.positions)))\n", "", actions},
 	{"what is deleted is locked for ever", "executor/internal/dead/letters.go", "l.c.Keys.DropAll(some.positions)", "l.c.Keys.DropAll(nil)", worlds("locks,operators")},
