@@ -2,7 +2,9 @@ package executor_test
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -86,6 +88,14 @@ func (f *flags) Unlock(_ context.Context, key string) error {
 type canceled struct {
 	counters
 	watchers atomic.Int64
+	ask      func() // nil, or called before it says whether a key is locked
+}
+
+func (c *canceled) Locked(ctx context.Context, key string) (bool, error) {
+	if c.ask != nil {
+		c.ask()
+	}
+	return c.counters.Locked(ctx, key)
 }
 
 func (c *canceled) Watch(key string, wake func()) (cancel func(), locked bool) {
@@ -149,15 +159,38 @@ func TestAServiceForgetsWatchersAtAStop(t *testing.T) {
 	})
 }
 
+// Nor does one that has left a worker behind in a call of the service.
+func TestAServiceForgetsWatchersAfterAStop(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{})
+		answer := make(chan struct{})
+		s := &canceled{ask: func() { <-answer }}
+		q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{
+			Locks: executor.Locks[string]{BlockedBy: keys("k"), Service: s},
+		}})
+		start(t, x)
+		require.NoError(t, s.Lock(t.Context(), "k"))
+		enqueue(t, q, "a", "1")
+		synctest.Wait()
+		require.ErrorIs(t, within(10*time.Millisecond, x.Stop), executor.ErrStuck)
+		close(answer)
+		synctest.Wait()
+		require.Zero(t, s.watchers.Load())
+	})
+}
+
 // remote is a service of which a call does nothing once its context has ended.
 type remote struct {
 	counters
-	locking func(ctx context.Context) // before key b is locked
+	locking  func(ctx context.Context) error // before key b is locked
+	unlocked func(key string)
 }
 
 func (r *remote) Lock(ctx context.Context, key string) error {
 	if key == "b" {
-		r.locking(ctx)
+		if err := r.locking(ctx); err != nil {
+			return err
+		}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -169,30 +202,43 @@ func (r *remote) Unlock(ctx context.Context, key string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	defer r.unlocked(key)
 	return r.counters.Unlock(ctx, key)
 }
 
 // What a service has locked for a payload that is refused is unlocked, and so is what it has locked for a
-// run that does not begin, whoever's time is over by then.
+// run that does not begin, whoever's time is over by then, and whether or not a call of it ends its goroutine.
 func TestAServiceUnlocksWhatIsRefused(t *testing.T) {
+	exit := func(context.Context, *executor.Executor) error { runtime.Goexit(); return nil }
+	refuse := func(context.Context, *executor.Executor) error { return errBoom }
+	over := func(ctx context.Context, _ *executor.Executor) error { <-ctx.Done(); return nil }
 	for name, c := range map[string]struct {
 		onRun   bool
-		locking func(ctx context.Context, x *executor.Executor)
+		locking func(ctx context.Context, x *executor.Executor) error
+		exits   bool  // when it unlocks the first key
 		err     error // of the call
 	}{
-		"a stop ends meanwhile":  {false, func(_ context.Context, x *executor.Executor) { _ = x.Stop(context.Background()) }, executor.ErrClosed},
-		"the call is over":       {false, func(ctx context.Context, _ *executor.Executor) { <-ctx.Done() }, context.DeadlineExceeded},
-		"the service exits":      {false, func(context.Context, *executor.Executor) { runtime.Goexit() }, nil},
-		"a stop ends the run":    {true, func(ctx context.Context, _ *executor.Executor) { <-ctx.Done() }, nil},
-		"the service ends a run": {true, func(context.Context, *executor.Executor) { runtime.Goexit() }, nil},
+		"a stop ends meanwhile":  {false, func(_ context.Context, x *executor.Executor) error { return x.Stop(context.Background()) }, false, executor.ErrClosed},
+		"the call is over":       {false, over, false, context.DeadlineExceeded},
+		"the service exits":      {false, exit, false, nil},
+		"it exits once more":     {false, exit, true, nil},
+		"an unlock exits":        {false, refuse, true, nil},
+		"a stop ends the run":    {true, over, false, nil},
+		"the service ends a run": {true, exit, false, nil},
+		"an unlock ends a run":   {true, refuse, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{})
-				s := &remote{locking: func(ctx context.Context) { c.locking(ctx, x) }}
-				locks := executor.Locks[string]{OnEnqueue: keys("a", "b"), Service: s}
+				var log records
+				x := open(t, "", executor.Config{Logger: log.logger(slog.LevelError)})
+				s := &remote{locking: func(ctx context.Context) error { return c.locking(ctx, x) }, unlocked: func(key string) {
+					if c.exits && key == "z" {
+						runtime.Goexit()
+					}
+				}}
+				locks := executor.Locks[string]{OnEnqueue: keys("z", "a", "b"), Service: s}
 				if c.onRun {
-					locks = executor.Locks[string]{OnRun: keys("a", "b"), Service: s}
+					locks = executor.Locks[string]{OnRun: keys("z", "a", "b"), Service: s}
 				}
 				q := handle(t, x, "q", new(probe).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
 				start(t, x)
@@ -207,7 +253,9 @@ func TestAServiceUnlocksWhatIsRefused(t *testing.T) {
 				require.ErrorIs(t, <-said, c.err)
 				synctest.Wait()
 				require.NoError(t, x.Stop(ctx))
-				require.Zero(t, s.locks["a"]+s.locks["b"])
+				require.Zero(t, s.locks["z"]+s.locks["a"]+s.locks["b"])
+				told := slices.ContainsFunc(log.take(), func(r record) bool { return r.attrs["key"] == "z" })
+				require.Equal(t, c.exits, told)
 			})
 		})
 	}

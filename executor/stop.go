@@ -76,6 +76,9 @@ func (s *shutdown) run() {
 	if s.stuck != nil {
 		defer func() {
 			x.crew.Wait()
+			for _, q := range x.queues.all() { // they may have begun to wait for something
+				q.Admission.Retire()
+			}
 			if err := unlock(); err != nil {
 				x.cfg.Logger.Error("journal stays locked", slog.Any("error", err))
 			}

@@ -84,27 +84,34 @@ func (c *Condition) lockServed(ctx context.Context, keys []string) error {
 			c.withdrawServed(keys[:locked])
 		}
 	}()
-	for _, key := range keys {
-		if err := guard.Call(func() error { return c.Service.Lock(ctx, key) }); err != nil {
-			return fmt.Errorf("lock service: lock %q: %w", key, err)
+	for ; locked < len(keys); locked++ {
+		if err := guard.Call(func() error { return c.Service.Lock(ctx, keys[locked]) }); err != nil {
+			return fmt.Errorf("lock service: lock %q: %w", keys[locked], err)
 		}
-		locked++
 	}
 	return nil
 }
 
 // unlockServed unlocks keys with the queue's service, and returns the first error. What is not
-// locked, because an earlier try has unlocked it or the executor kept it, is as it should be.
+// locked, because an earlier try has unlocked it or the executor kept it, is as it should be. A call that
+// ends the goroutine keeps no other key locked.
 func (c *Condition) unlockServed(ctx context.Context, keys []string) (first error) {
-	for _, key := range keys {
+	at := 0
+	defer func() {
+		if at < len(keys) {
+			defer c.withdrawServed(keys[at+1:])
+			c.Logger.Error("Unlock of a lock service has ended its goroutine", slog.String("key", keys[at]))
+		}
+	}()
+	for ; at < len(keys); at++ {
 		if err := guard.Call(func() error {
-			err := c.Service.Unlock(ctx, key)
+			err := c.Service.Unlock(ctx, keys[at])
 			if errors.Is(err, lock.ErrNotLocked) {
 				return nil
 			}
 			return err
 		}); err != nil && first == nil {
-			first = fmt.Errorf("lock service: unlock %q: %w", key, err)
+			first = fmt.Errorf("lock service: unlock %q: %w", keys[at], err)
 		}
 	}
 	return first
@@ -116,7 +123,7 @@ func (c *Condition) withdrawServed(keys []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Handlers), undoWithin)
 	defer cancel()
 	if err := c.unlockServed(ctx, keys); err != nil {
-		c.Logger.Error("keys of a job that does not run stay locked", slog.Any("error", err))
+		c.Logger.Error("keys stay locked", slog.Any("error", err))
 	}
 }
 
