@@ -523,31 +523,45 @@ func TestDoFromAHook(t *testing.T) {
 			cfg.Conditions.Locks = executor.Locks[string]{BlockedBy: keys("key"), Service: s}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				x := open(t, "", executor.Config{Workers: 2})
-				c := answers(t, x, "c", twice, executor.QueueConfig[int]{})
-				later := enqueue(t, c.Queue, "later", 1, executor.In(time.Hour))
-				var errs []error
-				cfg := executor.QueueConfig[string]{MaxRetries: -1}
-				hook(x, &cfg, func(ctx context.Context) {
-					_, err := c.Do(ctx, "a", 1)
-					errs = append(errs, err)
-					errs = append(errs, c.Wait(ctx, later))
+		for _, nested := range []bool{false, true} { // a handler of another executor starts it
+			t.Run(fmt.Sprint(name, " nested ", nested), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					x := open(t, "", executor.Config{Workers: 2})
+					c := answers(t, x, "c", twice, executor.QueueConfig[int]{})
+					later := enqueue(t, c.Queue, "later", 1, executor.In(time.Hour))
+					var errs []error
+					cfg := executor.QueueConfig[string]{MaxRetries: -1}
+					hook(x, &cfg, func(ctx context.Context) {
+						_, err := c.Do(ctx, "a", 1)
+						errs = append(errs, err)
+						errs = append(errs, c.Wait(ctx, later))
+					})
+					q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return errBoom }, cfg)
+					if nested {
+						outer := open(t, "", executor.Config{})
+						over := make(chan struct{})
+						defer close(over)
+						nest := handle(t, outer, "q", func(ctx context.Context, _ executor.Merged[string]) error {
+							defer func() { <-over }()
+							return x.Start(ctx)
+						}, executor.QueueConfig[string]{})
+						start(t, outer)
+						enqueue(t, nest, "id", "x")
+					} else {
+						start(t, x)
+					}
+					enqueue(t, q, "id", "x")
+					time.Sleep(time.Minute)
+					synctest.Wait()
+					require.Len(t, errs, 2)
+					for _, err := range errs {
+						require.ErrorIs(t, err, executor.ErrDeadlock)
+					}
+					require.Equal(t, 1, stats(t, c.Queue).Payloads, "what is refused is not accepted")
+					stop(t, x)
 				})
-				q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error { return errBoom }, cfg)
-				start(t, x)
-				enqueue(t, q, "id", "x")
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				require.Len(t, errs, 2)
-				for _, err := range errs {
-					require.ErrorIs(t, err, executor.ErrDeadlock)
-				}
-				require.Equal(t, 1, stats(t, c.Queue).Payloads, "what is refused is not accepted")
-				stop(t, x)
 			})
-		})
+		}
 	}
 }
 

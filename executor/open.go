@@ -129,7 +129,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		x.events.Open(size, witness)
 	}
 	x.inherited.Context = context.Background()
-	ctx := context.WithValue(&x.inherited, attempt.ExecutorKey{}, x)
+	ctx := context.WithValue(context.WithValue(&x.inherited, attempt.ExecutorKey{}, x), attempt.Key{}, nil) // Start may have been called by a handler
 	x.handlers, x.cancel = context.WithCancelCause(ctx)
 	x.starting, x.startNothing = context.WithCancelCause(x.handlers)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
