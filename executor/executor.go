@@ -267,7 +267,7 @@ func border(err error) error {
 			return fmt.Errorf("%w: %w", pair[1], err)
 		}
 	}
-	return err
+	return guard.Asked(err)
 }
 
 // attempt lets f change what is in the books by hand: once Stop has written the last

@@ -112,7 +112,7 @@ func (in *Inspector) About(ctx context.Context, queue, id string, q Question, ag
 		select {
 		case <-time.After(moveTime):
 		case <-ctx.Done():
-			return a, context.Cause(ctx)
+			return a, guard.Cause(ctx)
 		}
 	}
 }

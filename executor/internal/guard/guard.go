@@ -180,16 +180,20 @@ func Over(done <-chan struct{}) bool {
 }
 
 // Cause returns why ctx has ended, whose channel is closed.
-func Cause(ctx context.Context) error {
-	var cause error
-	if err := Call(func() error {
-		cause = context.Cause(ctx)
-		_ = errors.Is(cause, ErrContext) // whoever gets it asks, too
-		return nil
-	}); err != nil {
+func Cause(ctx context.Context) (cause error) {
+	if err := Call(func() error { cause = context.Cause(ctx); return nil }); err != nil {
 		return fmt.Errorf("%w: %w", ErrContext, err)
 	}
-	return orMute(cause)
+	return Asked(orMute(cause))
+}
+
+// Asked returns an error that may be the cause of a context, or ErrContext if that can't be asked what it is: whoever
+// gets it asks.
+func Asked(err error) error {
+	if wrong := Call(func() error { _ = errors.Is(err, ErrContext); return nil }); wrong != nil {
+		return fmt.Errorf("%w: %w", ErrContext, wrong)
+	}
+	return err
 }
 
 // Handler is the user's log handler. A log line is worth less than what it
