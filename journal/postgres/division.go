@@ -82,13 +82,9 @@ const (
 // divided by, and returns what it has of the probes, and the statements for it. The first that
 // settles it divides it; without first that is left to another call.
 func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitter, first bool) (division []int32, texts texts, err error) {
-	mine, done := [2][]int32{}, make(chan struct{})
-	go func() { // the function is the user's: it may block
-		defer close(done)
-		mine[0], mine[1] = divisionOf(divide), divisionOf(divide)
-	}()
+	var mine [2][]int32
 	select {
-	case <-done:
+	case <-returned(func() { mine[0], mine[1] = divisionOf(divide), divisionOf(divide) }): // the function is the user's
 	case <-ctx.Done():
 		return nil, texts, context.Cause(ctx)
 	}

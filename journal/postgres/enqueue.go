@@ -121,11 +121,14 @@ func (n *Node) divided(items []item) (map[int][]item, error) {
 	return parts, nil
 }
 
+// errExited is that of user code which has ended its goroutine, after whatever it did.
+var errExited = errors.New("postgres: the function called runtime.Goexit")
+
 // guarded calls user code on a goroutine of its own, which that may end.
 func guarded(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		err := errors.New("postgres: the function called runtime.Goexit")
+		err := errExited
 		defer func() {
 			if v := recover(); v != nil {
 				err = &executor.PanicError{Value: v, Stack: string(debug.Stack())}
@@ -135,6 +138,13 @@ func guarded(f func() error) error {
 		err = f()
 	}()
 	return <-done
+}
+
+// returned calls f, which may block, and is closed when f has returned.
+func returned(f func()) <-chan struct{} {
+	over := make(chan struct{})
+	go func() { defer close(over); f() }()
+	return over
 }
 
 // EnqueueTx puts a payload into the inbox with the caller's transaction: it is accepted if and

@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -80,22 +81,59 @@ func TestALogThatIsRude(t *testing.T) {
 	})
 }
 
-// A log that blocks keeps no partition from another node, and no lease from being renewed.
-func TestALogThatBlocksHoldsUpNoPartition(t *testing.T) {
-	t.Parallel()
-	const lease = time.Second
-	c := newCluster(t, pgtest.Shared(t).URL(), 2, lease)
+// While the log blocks, what waits for it has a bound, and the log hears what was left out.
+func TestALogThatBlocksKeepsWhatItCan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedText
+		goOn := make(chan struct{})
+		l := lines{log: slog.New(rude{log.logger().Handler(), map[string]func(){"blocks": func() { <-goOn }}})}
+		l.tell(slog.LevelInfo, "blocks", nil)
+		time.Sleep(gatherFor + 1)
+		for number := range 3 * mostLines {
+			l.tell(slog.LevelError, "a row is refused", []int{0}, slog.Int("number", number))
+			l.tell(slog.LevelError, "a row is refused", []int{0, 1}, slog.Int("number", 0))
+		}
+		close(goOn)
+		synctest.Wait()
+		time.Sleep(gatherFor)
+		synctest.Wait()
+		require.Len(t, log.lines("a row is refused"), mostLines)
+		require.Len(t, log.lines(`number=0 partitions="[0 1]"`), 1)
+		require.Len(t, log.lines(fmt.Sprintf("level=WARN msg=\"lines of the log were left out\" left_out=%d", 2*mostLines)), 1)
+		l.tell(slog.LevelInfo, "last", nil)
+		l.flush()
+		require.Len(t, log.lines("left_out"), 1)
+		require.Len(t, log.lines("last"), 1)
+		synctest.Wait()
+	})
+}
+
+// Whatever the log does with a line about partitions, or of the executor of one, that keeps no partition from another node,
+// no lease from being renewed, and no stop from its end.
+func TestALogThatIsRudeHoldsUpNoPartition(t *testing.T) {
 	goOn := make(chan struct{})
-	var log lockedText
-	does := make(map[string]func())
-	for _, message := range []string{"partitions are taken", "steps down from partitions", "partitions are given away"} {
-		does[message] = func() { <-goOn }
-	}
-	a := c.start(c.url, func(cfg *Config) { cfg.Executor.Logger = slog.New(rude{log.logger().Handler(), does}) })
 	t.Cleanup(func() { close(goOn) })
-	c.serving(a)
-	b := c.start(c.url)
-	shared := func() bool { return len(a.Partitions()) == 1 && len(b.Partitions()) == 1 }
-	require.Eventually(t, shared, 20*time.Second, time.Millisecond)
-	require.Never(t, func() bool { return !shared() }, 3*lease, 10*time.Millisecond)
+	blocks := func() { <-goOn }
+	for name, does := range map[string]map[string]func(){
+		"blocks at partitions": {"partitions are taken": blocks, "partitions are given away": blocks},
+		"blocks at a start":    {"executor starts": blocks},
+		"blocks at a stop":     {"executor stopped": blocks},
+		"exits":                {"executor starts": runtime.Goexit, "executor stopped": runtime.Goexit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const lease = time.Second
+			c := newCluster(t, pgtest.Shared(t).URL(), 2, lease)
+			var log lockedText
+			a := c.start(c.url, func(cfg *Config) { cfg.Executor.Logger = slog.New(rude{log.logger().Handler(), does}) })
+			c.serving(a)
+			b := c.start(c.url)
+			shared := func() bool { return len(a.Partitions()) == 1 && len(b.Partitions()) == 1 }
+			require.Eventually(t, shared, 20*time.Second, time.Millisecond)
+			require.Never(t, func() bool { return !shared() }, 3*lease, 10*time.Millisecond)
+			require.NoError(t, a.front.Stop(within(t, 20*time.Second)))
+			require.Zero(t, a.pool.Stat().TotalConns())
+			c.serving(b)
+		})
+	}
 }

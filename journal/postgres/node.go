@@ -239,10 +239,10 @@ func NodeOf(x *executor.Executor) *Node {
 }
 
 func (n *Node) connect(ctx context.Context, url string) (err error) {
-	if n.pool, err = newPool(n.base, url, n.cfg.SingleServer, int32(n.cfg.Connections)); err != nil {
-		return err
+	if n.pool, err = newPool(n.base, url, n.cfg.SingleServer, int32(n.cfg.Connections)); err == nil {
+		n.control, err = newPool(n.base, url, n.cfg.SingleServer, 2)
 	}
-	if n.control, err = newPool(n.base, url, n.cfg.SingleServer, 2); err != nil {
+	if err != nil {
 		return err
 	}
 	n.turns = make(chan struct{}, n.cfg.Connections/2)
@@ -264,12 +264,12 @@ func (n *Node) connect(ctx context.Context, url string) (err error) {
 func (n *Node) disconnect(cause error) {
 	n.cancel(cause)
 	n.tasks.Wait()
-	n.lines.flush()
 	for _, pool := range []*pgxpool.Pool{n.pool, n.control} {
 		if pool != nil {
 			pool.Close()
 		}
 	}
+	n.lines.end()
 }
 
 // PartitionOf returns the number of the partition that an id belongs to, from 0. It returns

@@ -221,14 +221,8 @@ func (p *partition) awaitRest() {
 	p.mu.Lock()
 	p.awaited = true
 	p.mu.Unlock()
-	over := make(chan struct{})
-	go func() {
-		p.taker.answering.Wait()
-		p.handlers.Wait()
-		close(over)
-	}()
 	select {
-	case <-over:
+	case <-returned(func() { p.taker.answering.Wait(); p.handlers.Wait() }):
 	case <-p.ctx.Done():
 	case <-p.n.hurried:
 	}

@@ -212,8 +212,11 @@ func (t *trouble) explain(err error, what string) error {
 	return err
 }
 
-// gatherFor is how long a line waits for others that say the same of other partitions.
-const gatherFor = 100 * time.Millisecond
+const (
+	gatherFor = 100 * time.Millisecond // how long a line waits for others that say the same of other partitions
+	mostLines = 1000                   // that wait for the log; those that come then are left out, and counted
+	logFor    = stopSlack / 4          // how long a stop waits for the last ones
+)
 
 // lines is what the node is to log: one line for all partitions of which the same is told. The log is the program's code,
 // which may block, panic or enqueue: nobody who tells waits for it.
@@ -223,6 +226,7 @@ type lines struct {
 
 	mu      sync.Mutex
 	pending []*line
+	leftOut int // since the last line
 }
 
 type line struct {
@@ -240,13 +244,22 @@ func (l *lines) tell(level slog.Level, message string, partitions []int, attribu
 		return p.level == level && p.message == message && slices.EqualFunc(p.attributes, attributes,
 			func(a, b slog.Attr) bool { return a.Key == "error" || a.Equal(b) })
 	})
+	if i < 0 && len(l.pending) == mostLines {
+		l.leftOut++
+		return
+	}
 	if i < 0 {
 		i, l.pending = len(l.pending), append(l.pending, &line{level: level, message: message, attributes: attributes})
 		if i == 0 {
 			time.AfterFunc(gatherFor, l.flush)
 		}
 	}
-	l.pending[i].partitions = append(l.pending[i].partitions, partitions...)
+	of := &l.pending[i].partitions
+	for _, number := range partitions {
+		if at, there := slices.BinarySearch(*of, number); !there {
+			*of = slices.Insert(*of, at, number)
+		}
+	}
 }
 
 // tell logs a message about the partition before long.
@@ -260,14 +273,24 @@ func (l *lines) flush() {
 	defer l.logging.Unlock()
 	l.mu.Lock()
 	pending := l.pending
-	l.pending = nil
+	if l.leftOut > 0 {
+		pending = append(pending, &line{slog.LevelWarn, "lines of the log were left out", []slog.Attr{slog.Int("left_out", l.leftOut)}, nil})
+	}
+	l.pending, l.leftOut = nil, 0
 	l.mu.Unlock()
 	for _, p := range pending {
 		if len(p.partitions) > 0 {
-			slices.Sort(p.partitions)
 			p.attributes = append(p.attributes, slog.Any("partitions", p.partitions))
 		}
 		_ = guarded(func() error { l.log.LogAttrs(context.Background(), p.level, p.message, p.attributes...); return nil })
+	}
+}
+
+// end logs what there is, unless the log blocks: it may be what waits for the stop.
+func (l *lines) end() {
+	select {
+	case <-returned(l.flush):
+	case <-time.After(logFor):
 	}
 }
 
@@ -282,8 +305,7 @@ func levelOf(err error) slog.Level {
 // isTakeover reports whether another node goes on with what has failed here.
 func isTakeover(err error) bool { return errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrFenced) }
 
-// calm is the log of a partition's executor, for which the end of its journal is an error,
-// whoever goes on.
+// calm is the log of a partition's executor, for which the end of its journal is an error, whoever goes on.
 type calm struct{ slog.Handler }
 
 func (c calm) Handle(ctx context.Context, r slog.Record) error {
