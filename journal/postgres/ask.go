@@ -21,8 +21,7 @@ import (
 )
 
 const (
-	// firstLook and longestLook are how long a caller waits before the next look for an answer,
-	// if no hint comes.
+	// firstLook and longestLook are how long a caller waits before the next look for an answer, if no hint comes.
 	firstLook   = 2 * time.Millisecond
 	longestLook = time.Second
 	// lookEach is how long nobody looks after a look, for each answer that it was for: what the server has with it,
@@ -60,19 +59,23 @@ var kinds = []error{executor.ErrInvalidKey, executor.ErrInvalidID, executor.ErrI
 	executor.ErrUnknown, executor.ErrConfig}
 
 func answerOf(receipts []executor.Receipt, err error) (a answer) {
+	of := err
+	if errors.Is(err, executor.ErrUnknown) {
+		of = executor.ErrUnknown // whatever else it is: others say that nothing was accepted
+	}
 	switch {
 	case errors.As(err, &a.Buried):
 		a.Buried = new(*a.Buried)
 		a.Buried.Err = nil // it is of this process
 		a.Name = []byte(a.Buried.ID)
-	case errors.As(err, &a.Stale):
+	case errors.As(of, &a.Stale):
 		a.Name = []byte(a.Stale.Source)
-	case errors.As(err, &a.Waiting):
+	case errors.As(of, &a.Waiting):
 		a.Name = []byte(a.Waiting.ID)
 	case err != nil:
 		a.Refused = err.Error()
-		a.Kind = slices.IndexFunc(kinds, func(kind error) bool { return errors.Is(err, kind) }) + 1
-		if errors.As(err, &a.Full) {
+		a.Kind = slices.IndexFunc(kinds, func(kind error) bool { return errors.Is(of, kind) }) + 1
+		if errors.As(of, &a.Full) {
 			a.Name = []byte(a.Full.Queue)
 		}
 	case len(receipts) > 0:
@@ -180,6 +183,9 @@ func (t *taker) hear(row inRow, question item) error {
 				result, err = cluster.Answer(ctx, t.p.x, question.Payload)
 				return err
 			})
+		}
+		if errors.Is(err, errExited) { // perhaps after what was asked for
+			err = fmt.Errorf("%w: %w", executor.ErrUnknown, err)
 		}
 		a := answerOf(nil, err)
 		a.Result, a.Lost = result, err != nil && (t.p.gone(err) || ctx.Err() != nil)

@@ -210,17 +210,23 @@ func TestConditionsWhileOwnersDie(t *testing.T) {
 func TestAnAnswerThatExits(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
-	owner, other := c.node(c.url, enqueues(func(context.Context, *executor.EnqueueCall, func(context.Context) error) error {
+	owner, other := c.node(c.url, enqueues(func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) (err error) {
+		if call.Items[0].ID == "late" {
+			err = next(ctx)
+		}
 		runtime.Goexit()
-		return nil
+		return err
 	})), c.node(c.url)
 	handler := func(context.Context, executor.Job[int]) (int, error) { return 1, nil }
 	sum(t, owner, handler)
 	q := sum(t, other, handler)
 	require.NoError(t, owner.front.Start(t.Context()))
 	c.serving(owner)
-	_, err := q.Do(within(t, 20*time.Second), "a", 1)
-	require.ErrorContains(t, err, "called runtime.Goexit")
+	for _, id := range []string{"a", "late"} {
+		_, err := q.Do(within(t, 20*time.Second), id, 1)
+		require.ErrorContains(t, err, "called runtime.Goexit")
+		require.ErrorIs(t, err, executor.ErrUnknown)
+	}
 }
 
 // After a look for many a hint that comes soon waits for more; one who waits alone waits for nothing else.
@@ -267,6 +273,11 @@ func TestDocumentedErrorsTravel(t *testing.T) {
 		inspect.ErrInvalidQuery, inspect.ErrInvalidCursor, inspect.ErrUnknownJob, inspect.ErrTooManyPaused,
 	} {
 		require.ErrorIs(t, answerOf(nil, fmt.Errorf("%w: x", documented)).err(), documented)
+	}
+	for _, more := range append(kinds, &executor.FullError{Disk: true}, &executor.StaleError{Source: "s"}, &executor.WaitingError{ID: "a"}) {
+		said := fmt.Errorf("%w: %w", executor.ErrUnknown, more) // it may be accepted, whatever else is said
+		require.ErrorIs(t, answerOf(nil, said).err(), executor.ErrUnknown)
+		require.EqualError(t, answerOf(nil, said).err(), said.Error())
 	}
 }
 

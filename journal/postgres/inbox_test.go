@@ -161,7 +161,9 @@ func TestAMiddlewareEndsNoInbox(t *testing.T) {
 	}
 	_, err := producer.q.Enqueue(t.Context(), "a", 1)
 	require.NoError(t, err)
+	var log lockedText
 	owner := c.start(c.url, func(cfg *Config) {
+		cfg.Executor.Logger = log.logger()
 		cfg.Executor.Middleware = []executor.Middleware{{Enqueue: func(ctx context.Context, call *executor.EnqueueCall, next func(context.Context) error) error {
 			for _, it := range call.Items {
 				switch err, audited := says[it.ID]; {
@@ -171,11 +173,34 @@ func TestAMiddlewareEndsNoInbox(t *testing.T) {
 					runtime.Goexit()
 				}
 			}
-			return next(ctx)
+			err := next(ctx)
+			if call.Items[0].ID == "late" {
+				runtime.Goexit()
+			}
+			return err
 		}}}
 	})
 	c.await(map[string]int{"a": 1})
 	require.Eventually(t, func() bool { return cmpStats(t, owner.Node).Partitions[0].Refused == len(says) }, time.Minute, 10*time.Millisecond)
+
+	// One that ends its goroutine when the payload is accepted refuses nothing.
+	for payload := 1; payload <= 3; payload++ {
+		_, err = producer.q.Enqueue(t.Context(), "late", payload)
+		require.NoError(t, err)
+		c.await(map[string]int{"late": payload})
+	}
+	_, err = producer.q.Enqueue(t.Context(), "late", 4, executor.IdempotencyKey("k"))
+	require.ErrorIs(t, err, executor.ErrUnknown)
+	_, err = producer.q.Enqueue(t.Context(), "b", 1)
+	require.NoError(t, err)
+	c.await(map[string]int{"late": 4, "b": 1})
+	owner.lines.flush()
+	require.Len(t, log.lines("a row of the inbox is refused"), len(says))
+	require.Empty(t, log.lines("the inbox can't be taken in"))
+	require.Equal(t, len(says), cmpStats(t, owner.Node).Partitions[0].Refused)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.Zero(t, c.repeats)
 }
 
 // What a program does to a source of its own, whatever its name, deletes no row that is on its way into the log.

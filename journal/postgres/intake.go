@@ -99,6 +99,10 @@ func (t *taker) take(g group) error {
 			return err
 		})
 	}
+	exited := errors.Is(err, errExited) && t.passed(offset)
+	if exited {
+		t.offset, err = offset, fmt.Errorf("%w: %w", executor.ErrUnknown, err) // who waits for receipts gets none
+	}
 	if err == nil && !receipts[0].Duplicate {
 		t.offset = offset
 	} else if !t.unsettled(err) || t.p.log.Settled(t.p.ctx) == nil { // or it may come yet, with what is noted
@@ -107,11 +111,19 @@ func (t *taker) take(g group) error {
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok && stale.Source == inboxSource { // somebody has set it
 		t.offset = stale.Last
 	}
-	if g.conditions != nil && (err == nil || t.answered(g.rows[0], err)) {
+	if g.conditions != nil && (err == nil || exited || t.answered(g.rows[0], err)) {
 		t.answers.add(g.rows[0], answerOf(receipts, err))
-		return nil
+	} else if !exited {
+		return err
 	}
-	return err
+	return nil
+}
+
+// passed reports whether the log has what was to set the offset of the inbox, whatever became of the call.
+func (t *taker) passed(offset int64) bool {
+	known := t.p.log.Settled(t.p.ctx) == nil
+	last, found, _ := t.p.x.SourceOffset(inboxSource) // found: without an error
+	return known && found && last >= offset
 }
 
 // answered reports whether an error is the answer to a call with conditions. Where nobody waits for
@@ -172,8 +184,7 @@ func (t *taker) ends(err error) bool {
 	return says && t.p.ended() || t.p.ctx.Err() != nil || isTakeover(err)
 }
 
-// refuse keeps a row out of the log: one of several calls is taken apart first, so that each
-// stands for itself.
+// refuse keeps a row out of the log: one of several calls is taken apart first, so that each stands for itself.
 func (t *taker) refuse(r inRow, why error) (split bool, err error) {
 	calls, _, err := callsOf(r.calls)
 	if err == nil && len(calls) > 1 {
@@ -212,9 +223,8 @@ func (s *partitionStore) Intake(offset, number int64) {
 	s.intake.rows[number] = offset
 }
 
-// isIntake reports whether a change is of the offset of the inbox. Which rows are taken in says
-// the inbox itself, in which they are not any longer: so the offset counts for one owner only,
-// and is not written.
+// isIntake reports whether a change is of the offset of the inbox. Which rows are taken in says the inbox itself, in
+// which they are not any longer: so the offset counts for one owner only, and is not written.
 func isIntake(name format.Bucket, key []byte) bool {
 	return name == format.BucketState && string(key) == intakeKey
 }
