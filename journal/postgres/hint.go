@@ -110,19 +110,14 @@ func (h *notifier) run() {
 			ended = true
 		case <-h.wake:
 		}
-		h.send()
+		h.mu.Lock()
+		due := slices.Collect(maps.Keys(h.due))
+		clear(h.due)
+		h.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.n.base), h.n.cfg.Lease/renewals)
+		_, _ = h.n.pool.Exec(ctx, h.n.texts["notify"], h.n.texts["channel"], due) // one that is lost costs time
+		cancel()
 	}
-}
-
-// send sends what there is. A hint that is lost costs time, and nothing else.
-func (h *notifier) send() {
-	h.mu.Lock()
-	due := slices.Collect(maps.Keys(h.due))
-	clear(h.due)
-	h.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.n.base), h.n.cfg.Lease/renewals)
-	defer cancel()
-	_, _ = h.n.pool.Exec(ctx, h.n.texts["notify"], h.n.texts["channel"], due)
 }
 
 // listen hears hints, over one connection after the other.
@@ -160,10 +155,9 @@ func (h *notifier) listenOnce() error {
 			poke(h.n.asking.wake)
 		}
 		for field := range strings.FieldsSeq(strings.TrimPrefix(hint.Payload, "in")) {
-			if number, err := strconv.Atoi(field); err == nil {
-				if p := h.n.owned(number); p != nil {
-					poke(p.taker.wake)
-				}
+			number, err := strconv.Atoi(field)
+			if p := h.n.owned(number); err == nil && p != nil {
+				poke(p.taker.wake)
 			}
 		}
 	}

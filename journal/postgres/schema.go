@@ -110,10 +110,11 @@ func migrate(ctx context.Context, tx pgx.Tx, cfg Config) error {
 	if errors.Is(err, ErrNoSchema) && !errors.Is(err, pgx.ErrNoRows) {
 		err = create(ctx, tx, cfg)
 	}
-	if err != nil {
-		return err
+	if err == nil { // rows of lease that are not there; the epochs are in tail
+		_, err = tx.Exec(ctx, in(cfg.Schema, "INSERT INTO {schema}.lease (partition) SELECT partition FROM {schema}.tail t WHERE NOT EXISTS "+
+			"(SELECT FROM {schema}.lease l WHERE l.partition = t.partition) ON CONFLICT DO NOTHING"))
 	}
-	return leases(ctx, tx, cfg.Schema)
+	return err
 }
 
 // querier is a connection, a pool, or a transaction. The rows of Query tell its error, too.
@@ -189,13 +190,6 @@ func newUUIDs(partitions int) [][]byte {
 		all[p] = format.NewUUID()
 	}
 	return all
-}
-
-// leases writes the rows of lease that are not there. The epochs are in tail.
-func leases(ctx context.Context, tx pgx.Tx, name string) error {
-	_, err := tx.Exec(ctx, in(name, "INSERT INTO {schema}.lease (partition) SELECT partition FROM {schema}.tail t WHERE NOT EXISTS "+
-		"(SELECT FROM {schema}.lease l WHERE l.partition = t.partition) ON CONFLICT DO NOTHING"))
-	return err
 }
 
 // noLease is what is said of a partition that can have no owner.
