@@ -249,7 +249,7 @@ type Receipt struct {
 
 // receipt says what became of the payload i of a submission that was accepted.
 func receipt(q *queue, o *submit.Submission, i int) Receipt {
-	onDisk, id := !q.x.volatile, unsafe.String(unsafe.SliceData(o.Entries[i].ID), len(o.Entries[i].ID)) // as fill got it
+	onDisk, id := !q.x.crew.Volatile, unsafe.String(unsafe.SliceData(o.Entries[i].ID), len(o.Entries[i].ID)) // as fill got it
 	switch {
 	case o.Earlier != 0:
 		return Receipt{ID: id, Position: uint64(o.Earlier) + uint64(i), Duplicate: true, Durable: onDisk}

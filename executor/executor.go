@@ -38,15 +38,14 @@ import (
 // Executor runs the jobs of its queues. Its methods may be called from any
 // goroutine.
 type Executor struct {
-	cfg      Config
-	log      *journal.Log
-	common   func() time.Time // the clock of all who go on with the log; nil: it is this process's
-	actors   *actor.System
-	seed     maphash.Seed // of ids to shards; of this process only, so no producer can aim at one shard
-	volatile bool
-	clock    func() time.Time // for what is accepted
-	wall     func() time.Time // for when jobs are due; nil: this machine's
-	dir      string           // for people
+	cfg    Config
+	log    *journal.Log
+	common func() time.Time // the clock of all who go on with the log; nil: it is this process's
+	actors *actor.System
+	seed   maphash.Seed     // of ids to shards; of this process only, so no producer can aim at one shard
+	clock  func() time.Time // for what is accepted
+	wall   func() time.Time // for when jobs are due; nil: this machine's
+	dir    string           // for people
 
 	queues registry
 	events tell.Feed
@@ -70,12 +69,10 @@ type Executor struct {
 	opening    time.Time       // when Open began, and no other had the journal
 
 	inherited guard.Inherited // of the context of Start
-	handlers  context.Context // what the contexts of handlers come from
 	cancel    context.CancelCauseFunc
 
-	starting     context.Context // ends when a stop has set draining
-	startNothing context.CancelCauseFunc
-	stopping     atomic.Bool // nothing new is accepted
+	startNothing context.CancelCauseFunc // ends what is to be started, when a stop has set draining
+	stopping     atomic.Bool             // nothing new is accepted
 
 	life
 
@@ -290,7 +287,7 @@ func (x *Executor) attempt(c *journal.Change, f func()) error {
 // that ends first, or what the system says about the directory, and then there is no copy. In memory it returns
 // ErrState.
 func (x *Executor) Copy(ctx context.Context, dir string) error {
-	if x.volatile {
+	if x.crew.Volatile {
 		return fmt.Errorf("%w: an executor in memory, or of a cluster, has no journal to copy", ErrState)
 	}
 	ctx, err := guard.Context(ctx)

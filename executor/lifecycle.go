@@ -287,5 +287,5 @@ func (x *Executor) logStart() {
 	for _, q := range x.queues.all() {
 		life.Again += q.Again
 	}
-	guard.Log(func() { life.Started(x.handlers, x.cfg.Logger, s.Total()) })
+	guard.Log(func() { life.Started(x.crew.Handlers, x.cfg.Logger, s.Total()) })
 }

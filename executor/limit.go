@@ -72,7 +72,7 @@ func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 		return nil, fmt.Errorf("%w: limit %q exists already", ErrConfig, name)
 	}
 	if c.Cluster && x.cluster != nil { // without Start it may be paused, too
-		x.cluster.limited.Do(func() { go x.limits.Keep(x.handlers, x.cluster.all) })
+		x.cluster.limited.Do(func() { go x.limits.Keep(x.crew.Handlers, x.cluster.all) })
 	}
 	return l, nil
 }

@@ -154,7 +154,7 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 		OnEnqueue: keylock.Compute("OnEnqueue", c.OnEnqueue), BlockedBy: keylock.Compute("BlockedBy", c.BlockedBy),
 		OnRun: keylock.Compute("OnRun", c.OnRun), Unlock: keylock.Compute("Unlock", c.Unlock),
 		Counted: c.Counted, UnlockOnBurial: c.UnlockOnBurial, Supersedes: q.Supersedes, TTL: max(c.TTL, 0), Blocked: c.WhenBlocked,
-		Service: c.Service, Logger: x.cfg.Logger, Handlers: x.handlers, Refuse: refusal,
+		Service: c.Service, Logger: x.cfg.Logger, Handlers: x.crew.Handlers, Refuse: refusal,
 	}
 	switch asked := c.BlockedBy != nil || c.OnRun != nil || c.Unlock != nil; {
 	case asked:
@@ -194,7 +194,7 @@ func addUnique[T any](q *queue, u Unique[T], a *admit.List) error {
 		return err
 	}
 	c := &unique.Condition{
-		Leases: &x.leases, TTL: u.TTL, Heartbeat: u.Heartbeat, Handlers: x.handlers,
+		Leases: &x.leases, TTL: u.TTL, Heartbeat: u.Heartbeat, Handlers: x.crew.Handlers,
 		Key: func(_ string, p admit.Payload) (string, error) { // two payloads with one hash would exclude each other, no more
 			return fmt.Sprintf("%s#%016x", q.Name, maphash.Bytes(x.seed, p.Raw)), nil
 		},

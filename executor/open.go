@@ -108,17 +108,16 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		return nil, err
 	}
 	x := &Executor{
-		cfg:      cfg,
-		volatile: dir == "",
-		clock:    time.Now,
-		dir:      cmp.Or(dir, "in memory"),
-		crew:     work.Crew{Engine: &engine.Engine{Dispatcher: dispatch.New(policyOf(cfg.Scheduler))}},
-		seed:     maphash.MakeSeed(),
-		once:     submit.Book{Now: time.Now},
-		queues:   registry{queues: make(map[string]*queue)},
-		failed:   make(chan struct{}),
-		told:     make(chan struct{}),
-		stopped:  make(chan struct{}),
+		cfg:     cfg,
+		clock:   time.Now,
+		dir:     cmp.Or(dir, "in memory"),
+		crew:    work.Crew{Engine: &engine.Engine{Dispatcher: dispatch.New(policyOf(cfg.Scheduler)), Volatile: dir == ""}},
+		seed:    maphash.MakeSeed(),
+		once:    submit.Book{Now: time.Now},
+		queues:  registry{queues: make(map[string]*queue)},
+		failed:  make(chan struct{}),
+		told:    make(chan struct{}),
+		stopped: make(chan struct{}),
 	}
 	x.hurry, x.hasten = context.WithCancelCause(context.Background())
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, func(s backlog.Stall) {
@@ -130,8 +129,8 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	}
 	x.inherited.Context = context.Background()
 	ctx := context.WithValue(context.WithValue(&x.inherited, attempt.ExecutorKey{}, x), attempt.Key{}, nil) // Start may have been called by a handler
-	x.handlers, x.cancel = context.WithCancelCause(ctx)
-	x.starting, x.startNothing = context.WithCancelCause(x.handlers)
+	x.crew.Handlers, x.cancel = context.WithCancelCause(ctx)
+	x.crew.Starting, x.startNothing = context.WithCancelCause(x.crew.Handlers)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.queues.deliver, Failed: x.fail, Committed: x.events.Committed,
 		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger})
@@ -149,7 +148,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
 	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
 	x.leases.Table.Hook = func(f func()) { go guard.Hook(cfg.Logger, "OnEnd of a lease", f) }
-	x.keys, err = keylock.Open(x.ledger, x.log, x.once.Now, x.volatile)
+	x.keys, err = keylock.Open(x.ledger, x.log, x.once.Now, x.crew.Volatile)
 	if err = cmp.Or(err, x.pauses.Restore()); err != nil {
 		x.ledger.End() // or the alarm of a lock keeps all of this
 		return nil, errors.Join(err, x.log.Close())
@@ -190,11 +189,11 @@ func openElsewhere(dir string, cfg Config, witness backdoor.Witness, openLog fun
 
 // newCalls returns what calls that enqueue need of the executor.
 func (x *Executor) newCalls() *submit.Engine {
-	x.once.Log, x.once.TTL, x.once.Volatile, x.once.Failed, x.once.Failure = x.log, x.cfg.Advanced.IdempotencyTTL, x.volatile, x.failed, x.failure
+	x.once.Engine, x.once.TTL = x.crew.Engine, x.cfg.Advanced.IdempotencyTTL
 	calls := &submit.Engine{
 		Engine: x.crew.Engine, Once: &x.once, Waits: x.cfg.WaitForRoom, MaxPayload: x.cfg.Advanced.MaxPayloadBytes,
-		Err: x.Err, Exempt: func(ctx context.Context) bool { return cmp.Or(x.front, x).owns(ctx) },
-		Full: noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting,
+		Exempt: func(ctx context.Context) bool { return cmp.Or(x.front, x).owns(ctx) },
+		Full:   noRoom, TooLarge: tooLarge, Stale: stale, Waiting: waiting,
 	}
 	if x.cfg.Splitter.Nodes > 0 { // or each payload would ask
 		calls.Refuse = x.cfg.Splitter.refuse
@@ -207,7 +206,7 @@ func (x *Executor) open() {
 	e := x.crew.Engine
 	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger, e.Limits = x.log, x.backlog, x.keys, &x.leases, x.ledger, x.limits
 	e.Pauses, e.Quarantine, e.Graph, e.MayChange, e.Border = &x.pauses, &x.quarantine, &x.graph, x.mayChange, border
-	e.Failed, e.Stopped, e.Closing, e.Failure, e.Closed = x.failed, x.stopped, x.starting.Done(), x.failure, ErrClosed
+	e.Failed, e.Stopped, e.Failure, e.Closed = x.failed, x.stopped, x.failure, ErrClosed
 	e.Now = func() int64 { return x.clock().UnixNano() }
 	e.Registered = func() []*engine.Queue {
 		return each.Of(x.queues.all(), func(q *queue) *engine.Queue { return q.To })
@@ -220,8 +219,7 @@ func (x *Executor) open() {
 		return q.To, nil
 	}
 	c := &x.crew
-	c.Logger, c.Handlers, c.Starting, c.Volatile, c.Crashes = x.cfg.Logger, x.handlers, x.starting, x.volatile, x.cfg.Crash.Limit
-	c.Fail, c.End = x.fail, x.endWith
+	c.Logger, c.Crashes, c.Fail, c.End = x.cfg.Logger, x.cfg.Crash.Limit, x.fail, x.endWith
 	c.Open(x.cfg.Stuck.After)
 	x.inspector = inspector{look.New(e), act.New(e)}
 	x.view = x.inspector

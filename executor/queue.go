@@ -179,7 +179,7 @@ func (r *registry) arrange(q *queue) error {
 		return err
 	}
 	x.pauses.Adopt(&q.Pauses)
-	q.Dead.Open(x.handlers)
+	q.Dead.Open(x.crew.Handlers)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queues[q.Name] = q

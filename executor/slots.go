@@ -107,7 +107,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	all, err := slots.New(slots.Config[V]{
 		SlotsConfig: lock.SlotsConfig[V]{Next: cfg.Next, StartFrom: cfg.StartFrom, TTL: cfg.TTL, MaxSteps: cfg.MaxSteps, Store: name},
 		TTLOf:       cfg.TTLOf, KeepOnFailure: cfg.KeepOnFailure, KeepOnBurial: cfg.KeepOnBurial,
-		Ledger: x.ledger, Log: x.log, Volatile: x.volatile, Handlers: x.handlers,
+		Ledger: x.ledger, Log: x.log, Volatile: x.crew.Volatile, Handlers: x.crew.Handlers,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: slots %q: %w", ErrConfig, name, err)

@@ -169,6 +169,6 @@ func (s *shutdown) log() {
 		life.LeftOut += q.Lines.Unsaid()
 	}
 	if !x.began.IsZero() || life.LeftOut > 0 {
-		guard.Log(func() { life.Stopped(x.handlers, x.cfg.Logger, s.figures) })
+		guard.Log(func() { life.Stopped(x.crew.Handlers, x.cfg.Logger, s.figures) })
 	}
 }

@@ -194,9 +194,9 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	t.q = &queue{
 		settings: s, x: x, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware),
 		Queue: work.Queue{
-			Queue:    engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.handlers}},
+			Queue:    engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.crew.Handlers}},
 			Settings: s.jobs, Crew: &x.crew, Call: call,
-			Door: submit.Door{Engine: x.calls, Folder: f, Posts: s.durability == DurabilityAsync && !x.volatile, Supersedes: s.jobs.Core.Merge == shard.MergeSupersede},
+			Door: submit.Door{Engine: x.calls, Folder: f, Posts: s.durability == DurabilityAsync && !x.crew.Volatile, Supersedes: s.jobs.Core.Merge == shard.MergeSupersede},
 		}}
 	t.q.To, t.q.Wish = &t.q.Queue.Queue, t.q.wish
 	if t.q.Admission, err = t.admission(); err != nil {

@@ -186,7 +186,7 @@ func (c *Call) Unknown(err error) error {
 func (c *Call) until(over <-chan struct{}) error {
 	var closing <-chan struct{}
 	if c.edge != nil {
-		closing = c.X.Closing // Stop waits for the handler, and starts nothing any more
+		closing = c.X.Starting.Done() // Stop waits for the handler, and starts nothing any more
 	}
 	var err error
 	select {

@@ -3,15 +3,18 @@
 // and nothing of how a job is enqueued or run.
 //
 // The executor fills an [Engine] when it opens, and a [Queue] before the queue is registered;
-// after that neither changes. The functions may be called from any goroutine, and under no lock.
+// after that neither changes, but for how far a stop has come. The functions may be called from any
+// goroutine, and under no lock.
 package engine
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -71,9 +74,18 @@ type Engine struct {
 	Graph      *admit.Graph // of jobs that wait for each other
 
 	Failed, Stopped <-chan struct{} // closed when it can't go on, and when a Stop has ended
-	Closing         <-chan struct{} // closed when nothing new is started
 	Failure         func() error    // why it has failed
 	Closed          error           // what calls return once a stop has begun
+
+	// What jobs run under.
+	Logger   *slog.Logger
+	Volatile bool                      // the journal is in memory
+	Handlers context.Context           // what the contexts of handlers come from
+	Starting context.Context           // ends with Closed when nothing new is started
+	Crashes  int                       // of which a job is given up; 0: none is
+	Fail     func(error)               // the journal can't give back a payload
+	Draining atomic.Bool               // nothing new is started
+	Hurried  atomic.Pointer[time.Time] // when the contexts of handlers ended; nil: they have not
 
 	Now        func() int64                      // in Unix nanoseconds
 	Registered func() []*Queue                   // in no particular order

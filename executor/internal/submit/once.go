@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -14,12 +15,9 @@ import (
 // Book keeps idempotency keys and the offsets of sources in the journal, and lets calls that name the
 // same one through one after the other. Any goroutine may call its methods.
 type Book struct {
-	Log      *journal.Log
-	TTL      time.Duration // of a key
-	Now      func() time.Time
-	Volatile bool            // the journal is in memory
-	Failed   <-chan struct{} // closed when outcomes are known no more
-	Failure  func() error    // why
+	*engine.Engine
+	TTL time.Duration // of a key
+	Now func() time.Time
 
 	gates gates
 
@@ -146,9 +144,8 @@ const (
 	// sweepsPerTTL is how often in TTL expired keys are looked for.
 	sweepsPerTTL = 16
 
-	// sweepStep is how many keys one call looks at, which takes about as long as to
-	// commit. In memory all are looked at: there is nothing to wait for, and the
-	// call that goes on would have to sort them again.
+	// sweepStep is how many keys one call looks at, which takes about as long as to commit. In memory all
+	// are looked at: there is nothing to wait for, and the call that goes on would have to sort them again.
 	sweepStep = 512
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
 )
@@ -17,7 +18,7 @@ func newBook(t *testing.T) *Book {
 	log, err := journal.OpenMemory(nil, journal.Config{Deliver: func(*journal.Delivery) {}, Failed: func(err error) { t.Error(err) }})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
-	return &Book{Log: log, TTL: time.Hour, Now: time.Now, Failed: make(chan struct{})}
+	return &Book{Engine: &engine.Engine{Log: log, Failed: make(chan struct{})}, TTL: time.Hour, Now: time.Now}
 }
 
 // accept writes what a call says of itself, as if it had been accepted.

@@ -1,5 +1,4 @@
-// Package submit takes calls that enqueue into the journal, each with all that belongs into its
-// commit.
+// Package submit takes calls that enqueue into the journal, each with all that belongs into its commit.
 //
 // # The way of a call
 //
@@ -54,7 +53,6 @@ type Engine struct {
 
 	MaxPayload int                            // bytes of the largest payload
 	Refuse     func(id string) error          // an id of another process; nil: there is none
-	Err        func() error                   // why the executor has failed
 	Exempt     func(ctx context.Context) bool // the caller is a handler: it need not wait for room
 
 	// What makes the errors that callers know.
@@ -109,8 +107,7 @@ const (
 // errNoRoom is returned when a call should wait for room.
 var errNoRoom = errors.New("no room")
 
-// Submit enqueues entries that have been filled in. A caller may wait for the end of the
-// first of them.
+// Submit enqueues entries that have been filled in. A caller may wait for the end of the first of them.
 func (d *Door) Submit(ctx context.Context, entries []journal.Entry, c *Conditions, w *await.Waiter) (o Submission, err error) {
 	o = Submission{to: d, Entries: entries, conditions: c, waiter: w}
 	if err := o.prepare(ctx); err != nil {
@@ -155,8 +152,7 @@ func (d *Door) Mark(e *journal.Entry) {
 	}
 }
 
-// try does all that comes after prepare, except for a wait for room: then it
-// returns errNoRoom.
+// try does all that comes after prepare, except for a wait for room: then it returns errNoRoom.
 func (o *Submission) try(ctx context.Context) error {
 	if o.conditions != nil {
 		defer o.leave() // user code may end the goroutine
@@ -277,7 +273,7 @@ func (o *Submission) await(ctx context.Context) error {
 		case <-guard.Done(ctx):
 		case <-o.to.Failed:
 			if !guard.Over(over) {
-				return fmt.Errorf("%w: %w", journal.ErrUnknown, o.to.Err())
+				return fmt.Errorf("%w: %w", journal.ErrUnknown, o.to.Failure())
 			}
 		}
 	}
@@ -291,8 +287,7 @@ func (o *Submission) await(ctx context.Context) error {
 	return err
 }
 
-// end gives back what belongs to a submission that is not accepted: at once, or when
-// that is known.
+// end gives back what belongs to a submission that is not accepted: at once, or when that is known.
 func (o *Submission) end() {
 	switch {
 	case o.stage == outside:

@@ -1,11 +1,9 @@
 package work
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
@@ -20,16 +18,7 @@ import (
 // Crew is the workers of an executor.
 type Crew struct {
 	*engine.Engine
-	Logger   *slog.Logger
-	Handlers context.Context // what the contexts of handlers come from
-	Starting context.Context // ends with Closed when nothing new is started
-	Volatile bool
-	Crashes  int         // of which a job is given up; 0: none is
-	Fail     func(error) // the journal can't give back a payload
-	End      func(error) // a handler wants the executor to end
-
-	Draining atomic.Bool               // nothing new is started
-	Hurried  atomic.Pointer[time.Time] // when the contexts of handlers ended; nil: they have not
+	End func(error) // a handler wants the executor to end
 
 	Recorder *journal.CrashRecorder // has a place for each worker, and for each spare one
 	working  sync.WaitGroup
