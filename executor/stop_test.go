@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,15 +69,15 @@ func TestALogHoldsUpNoStartAndNoStop(t *testing.T) {
 					x := openOn(t, disk, executor.Config{})
 					enqueue(t, handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{}), "much later", "x", executor.In(100*365*24*time.Hour))
 					stop(t, x)
-					asked := 0
-					x = openOn(t, disk, executor.Config{Logger: slog.New(lastWords{slog.DiscardHandler, message, func() { asked++; f() }})})
+					var asked atomic.Int32
+					x = openOn(t, disk, executor.Config{Logger: slog.New(lastWords{slog.DiscardHandler, message, func() { asked.Add(1); f() }})})
 					ran := make(chan string, 1)
 					q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { ran <- job.ID; return nil }, executor.QueueConfig[string]{})
 					start(t, x)
 					enqueue(t, q, "a", "x")
 					require.Equal(t, "a", await(t, ran))
 					require.NoError(t, within(time.Minute, x.Stop))
-					require.Equal(t, 1, asked)
+					require.EqualValues(t, 1, asked.Load())
 				})
 			})
 		}
