@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -29,27 +30,23 @@ type Quarantine struct {
 
 	// mu guards what follows. The functions of suspects are called under it.
 	mu       sync.Mutex
-	suspects map[job]*Suspect // and not acquitted
-	held     []*Suspect       // of these, parked
-	active   *Suspect         // of these, the one whose turn it is; nil: the next one is to come
-	givenUp  []*Suspect       // that do not run again
+	suspects map[admit.Owner]*Suspect // and not acquitted
+	held     []*Suspect               // of these, parked
+	active   *Suspect                 // of these, the one whose turn it is; nil: the next one is to come
+	givenUp  []*Suspect               // that do not run again
 	rebeat   func()
 	since    time.Time   // when jobs began to run; zero: they don't yet
 	timer    *time.Timer // for the next turn
 	closed   bool
 }
 
-// job is what a suspect is known by.
-type job struct{ queue, id string }
-
 // Suspect is an id that was running when the process died.
 type Suspect struct {
 	journal.Suspicion
-	Queue, ID string
-	Name      string           // of both, for people
-	Position  journal.Position // of what was running
-	Limit     int              // of deaths; 0 or below: it is neither held nor given up
-	Over      atomic.Bool      // it was given up, for which the disk had room
+	admit.Owner
+	Position journal.Position // of what was running
+	Limit    int              // of deaths; 0 or below: it is neither held nor given up
+	Over     atomic.Bool      // it was given up, for which the disk had room
 
 	// What the quarantine calls. Neither function waits, or calls the quarantine back.
 	Release func() // lets the id run, which is parked
@@ -94,13 +91,13 @@ func (s *Suspect) String() string {
 	}
 	switch {
 	case s.Over.Load():
-		return fmt.Sprintf("%s %s: given up", s.Name, why)
+		return fmt.Sprintf("%s %s: given up", s.Owner, why)
 	case s.GivenUp():
-		return fmt.Sprintf("%s %s: held until the disk has room to give it up", s.Name, why)
+		return fmt.Sprintf("%s %s: held until the disk has room to give it up", s.Owner, why)
 	case s.Guilty():
-		return fmt.Sprintf("%s is the cause of the last of %d deaths", s.Name, s.Deaths)
+		return fmt.Sprintf("%s is the cause of the last of %d deaths", s.Owner, s.Deaths)
 	}
-	return fmt.Sprintf("%s was running at %d deaths: held for %v", s.Name, s.Deaths, s.Hold().Round(time.Millisecond))
+	return fmt.Sprintf("%s was running at %d deaths: held for %v", s.Owner, s.Deaths, s.Hold().Round(time.Millisecond))
 }
 
 // Holds returns the suspect for which an id has to wait: for its turn, or to be given up.
@@ -122,13 +119,13 @@ func (z *Quarantine) Admit(s *Suspect) {
 	defer z.mu.Unlock()
 	z.open.Store(true)
 	if s.GivenUp() {
-		z.givenUp = append(slices.DeleteFunc(z.givenUp, func(o *Suspect) bool { return o.Queue == s.Queue && o.ID == s.ID }), s)
+		z.givenUp = append(slices.DeleteFunc(z.givenUp, func(o *Suspect) bool { return o.Owner == s.Owner }), s)
 		return
 	}
 	if z.suspects == nil {
-		z.suspects = make(map[job]*Suspect)
+		z.suspects = make(map[admit.Owner]*Suspect)
 	}
-	z.suspects[job{s.Queue, s.ID}] = s
+	z.suspects[s.Owner] = s
 	if s.Held() {
 		z.held = append(z.held, s)
 		z.next()
@@ -227,7 +224,7 @@ func (z *Quarantine) Deaths(queue string, it *shard.Item, single bool) int {
 	}
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	if s := z.suspects[job{queue, it.ID}]; s != nil && s.ranIn(it, single) {
+	if s := z.suspects[admit.Owner{Queue: queue, ID: it.ID}]; s != nil && s.ranIn(it, single) {
 		return s.Deaths
 	}
 	return 0
@@ -248,7 +245,7 @@ func (z *Quarantine) Acquit(queue string, items []*shard.Item, single bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
 	for _, it := range items {
-		s := z.suspects[job{queue, it.ID}]
+		s := z.suspects[admit.Owner{Queue: queue, ID: it.ID}]
 		v := it.Outcome.Verdict
 		over := v == shard.VerdictDone || v == shard.VerdictDiscarded || v == shard.VerdictCanceled || it.Removal(single) != nil
 		if s == nil || it.Outcome.Unrun && !over || !s.ranIn(it, single) {
@@ -283,7 +280,7 @@ func (z *Quarantine) Ended(queue string, c *shard.Change) {
 
 // drop takes the suspicion off a suspect. mu is held.
 func (z *Quarantine) drop(s *Suspect) {
-	delete(z.suspects, job{s.Queue, s.ID})
+	delete(z.suspects, s.Owner)
 	s.Clear()
 	if z.active == s {
 		z.active = nil

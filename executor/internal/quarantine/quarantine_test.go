@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -16,7 +17,7 @@ func TestASuspectStandsAside(t *testing.T) {
 	var z Quarantine
 	defer z.Close()
 	suspect := func(id string) *Suspect {
-		s := &Suspect{Suspicion: journal.Suspicion{Deaths: 2}, Queue: "q", ID: id, Limit: 3, Release: func() {}, Clear: func() {}}
+		s := &Suspect{Suspicion: journal.Suspicion{Deaths: 2}, Owner: admit.Owner{Queue: "q", ID: id}, Limit: 3, Release: func() {}, Clear: func() {}}
 		z.Admit(s)
 		return s
 	}
@@ -67,7 +68,7 @@ func TestASkippedSuspectIsNotAcquitted(t *testing.T) {
 	var z Quarantine
 	defer z.Close()
 	cleared := 0
-	z.Admit(&Suspect{Suspicion: journal.Suspicion{Deaths: 1}, Queue: "q", ID: "a", Limit: 3, Clear: func() { cleared++ }})
+	z.Admit(&Suspect{Suspicion: journal.Suspicion{Deaths: 1}, Owner: admit.Owner{Queue: "q", ID: "a"}, Limit: 3, Clear: func() { cleared++ }})
 	it := &shard.Item{ID: "a", Outcome: shard.Outcome{Verdict: shard.VerdictInterrupted, Unrun: true}}
 	z.Acquit("q", []*shard.Item{it}, false)
 	require.Zero(t, cleared)
@@ -84,7 +85,7 @@ func TestASuspectThatHasEnded(t *testing.T) {
 		defer z.Close()
 		var did []string
 		z.Admit(&Suspect{
-			Suspicion: s, Queue: "q", ID: "a", Position: 7, Limit: 3,
+			Suspicion: s, Owner: admit.Owner{Queue: "q", ID: "a"}, Position: 7, Limit: 3,
 			Clear: func() { did = append(did, "clear") }, Release: func() { did = append(did, "release") },
 		})
 		z.Ended("q", &shard.Change{Deleted: []journal.Position{8}})
@@ -102,7 +103,7 @@ func TestASuspectThatHasEnded(t *testing.T) {
 func TestWhatIsGivenUpIsInherited(t *testing.T) {
 	var z Quarantine
 	defer z.Close()
-	s := &Suspect{Suspicion: journal.Suspicion{Deaths: 3, Odds: 1e9}, Queue: "q", ID: "a", Position: 1, Limit: 3}
+	s := &Suspect{Suspicion: journal.Suspicion{Deaths: 3, Odds: 1e9}, Owner: admit.Owner{Queue: "q", ID: "a"}, Position: 1, Limit: 3}
 	z.Admit(s)
 	require.Equal(t, []journal.Set{journal.Cleared(1), s.Set(2)}, z.Inherit("q", 1, 2))
 	require.Equal(t, journal.Position(2), s.Position)

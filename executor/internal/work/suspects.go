@@ -119,7 +119,7 @@ func (q *Queue) condemnLater(s *quarantine.Suspect, at journal.Position, in *sha
 
 // Suspect is a payload that something speaks against.
 func (q *Queue) Suspect(s journal.Suspicion, id string, at journal.Position) *quarantine.Suspect {
-	one := &quarantine.Suspect{Suspicion: s, Queue: q.Name, ID: id, Name: admit.Owner{Queue: q.Name, ID: id}.String(), Position: at, Limit: q.Crew.Crashes}
+	one := &quarantine.Suspect{Suspicion: s, Owner: admit.Owner{Queue: q.Name, ID: id}, Position: at, Limit: q.Crew.Crashes}
 	one.Clear = func() { q.Log.Record(&journal.Change{Sets: []journal.Set{journal.Cleared(one.Position)}}) }
 	one.Release = func() { q.Shards.Of(id).Tell(func(c *shard.Core) { c.Let(id, shard.HoldSuspect) }) }
 	return one
