@@ -285,7 +285,7 @@ func (x *Executor) logStart() {
 		life.Suspects = x.quarantine.Named()
 	}
 	for _, q := range x.queues.all() {
-		life.Again += q.Again
+		life.Again += q.Suspects.Again
 	}
 	guard.Log(func() { life.Started(x.crew.Handlers, x.cfg.Logger, s.Total()) })
 }

@@ -218,7 +218,7 @@ func (r *registry) openShards(q *queue) error {
 	}
 	r.routes.Store(&routes)
 	for _, s := range suspects {
-		q.Admit(s, q.Shards.Of(s.ID))
+		q.Suspects.Admit(s)
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ func guilty(t *testing.T, q *Queue[string]) *quarantine.Suspect {
 	require.NoError(t, err)
 	in := q.q.Shards.Of("a")
 	require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
-	s := q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position))
-	q.q.Admit(s, in)
+	s := q.q.Suspects.New(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position))
+	q.q.Suspects.Admit(s)
 	return s
 }
 
@@ -117,7 +117,7 @@ func TestTheHeirThatComesAtOnce(t *testing.T) {
 		in := q.q.Shards.Of("a")
 		require.NoError(t, in.Do(t.Context(), func(c *shard.Core) {
 			c.Hold("a", shard.HoldSuspect)
-			q.q.Admit(q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position)), in)
+			q.q.Suspects.Admit(q.q.Suspects.New(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position)))
 			go func() { _, _ = q.Enqueue(context.Background(), "a", "2") }()
 			time.Sleep(time.Millisecond) // it stands behind the sentence in the mailbox, and before what that brings
 		}))
@@ -154,7 +154,7 @@ func TestAnHeirThatAPersonEnds(t *testing.T) {
 		disk.Limit(0)
 		_, err = q.Enqueue(t.Context(), "a", "innocent", In(time.Hour))
 		require.NoError(t, err)
-		q.q.Admit(s, q.q.Shards.Of("a")) // a sentence that comes late
+		q.q.Suspects.Admit(s) // a sentence that comes late
 		require.Equal(t, "innocent", <-ran)
 		require.Zero(t, x.DeadOnDisk())
 	})

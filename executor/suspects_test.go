@@ -52,11 +52,11 @@ func suspected(t *testing.T, cfg QueueConfig[time.Duration], limit int, jobs map
 	for id, d := range jobs {
 		receipt, err := q.Enqueue(t.Context(), id, d)
 		require.NoError(t, err)
-		one := q.q.Suspect(s, id, journal.Position(receipt.Position))
+		one := q.q.Suspects.New(s, id, journal.Position(receipt.Position))
 		if one.Held() || one.GivenUp() {
 			require.NoError(t, q.q.Shards.All[0].Do(t.Context(), func(c *shard.Core) { c.Hold(id, shard.HoldSuspect) }))
 		}
-		q.q.Admit(one, q.q.Shards.All[0])
+		q.q.Suspects.Admit(one)
 	}
 	require.NoError(t, x.Start(t.Context()))
 	return q, ran
@@ -249,9 +249,9 @@ func TestTheHeirOfASuspectIsOne(t *testing.T) {
 				receipt, err := q.Enqueue(t.Context(), "a", time.Second)
 				require.NoError(t, err)
 				in := q.q.Shards.Of("a")
-				s := q.q.Suspect(journal.Suspicion{Deaths: 2, Age: time.Second}, "a", journal.Position(receipt.Position))
+				s := q.q.Suspects.New(journal.Suspicion{Deaths: 2, Age: time.Second}, "a", journal.Position(receipt.Position))
 				require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
-				q.q.Admit(s, in)
+				q.q.Suspects.Admit(s)
 				require.NoError(t, x.Start(t.Context()))
 				_, err = q.Enqueue(t.Context(), "a", time.Second)
 				require.NoError(t, err)
@@ -311,9 +311,9 @@ func TestTheHeirOfAHaltedStateIsHalted(t *testing.T) {
 		}
 		open(3)
 		in := q.q.Shards.Of("a")
-		s := q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", change("1"))
+		s := q.q.Suspects.New(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", change("1"))
 		require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
-		q.q.Admit(s, in)
+		q.q.Suspects.Admit(s)
 		require.NoError(t, x.Start(t.Context()))
 		halted()
 		change("2")
@@ -353,9 +353,9 @@ func TestAnHeirWhereNoCrashCounts(t *testing.T) {
 				receipt, err := q.Enqueue(t.Context(), "a", fmt.Sprint(limit))
 				require.NoError(t, err)
 				if in := q.q.Shards.Of("a"); limit > 0 {
-					s := q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position))
+					s := q.q.Suspects.New(journal.Suspicion{Deaths: 3, Odds: 1e9}, "a", journal.Position(receipt.Position))
 					require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("a", shard.HoldSuspect) }))
-					q.q.Admit(s, in)
+					q.q.Suspects.Admit(s)
 				}
 				require.NoError(t, x.Start(t.Context()))
 				synctest.Wait()
@@ -424,7 +424,7 @@ func givenUpOnAFullDisk(t *testing.T, policy OnExhausted, over string) {
 	require.ErrorIs(t, err, ErrFull)
 	in := q.q.Shards.Of("poison")
 	require.NoError(t, in.Do(t.Context(), func(c *shard.Core) { c.Hold("poison", shard.HoldSuspect) }))
-	q.q.Admit(q.q.Suspect(journal.Suspicion{Deaths: 3, Odds: 1e9}, "poison", journal.Position(receipt.Position)), in)
+	q.q.Suspects.Admit(q.q.Suspects.New(journal.Suspicion{Deaths: 3, Odds: 1e9}, "poison", journal.Position(receipt.Position)))
 	require.Equal(t, []string{"q/poison was running at 3 deaths and is the cause: held until the disk has room to give it up"}, x.quarantine.Named())
 	require.NoError(t, x.Start(t.Context()))
 	time.Sleep(time.Minute)

@@ -8,8 +8,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/executor/internal/quarantine"
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -193,18 +191,8 @@ func (q *Queue) Record(c *shard.Change) {
 	if q.Events.Watched() {
 		defer q.Events.Decided(c)()
 	}
-	for id, at := range c.Heirs { // before what has taken their place in turn
-		s := q.Suspect(journal.Suspicion{Deaths: max(q.Crew.Crashes, 1), Odds: quarantine.Inherited}, id, at)
-		c.Sets = append(c.Sets, s.Set(at)) // for a start that finds it before it is condemned
-		if s.GivenUp() {
-			q.Crew.Quarantine.Admit(s)
-		}
-		q.condemn(s, q.Shards.Of(id), 0)
-	}
-	for _, m := range c.Merged { // what speaks against payloads speaks against those that take their place
-		if !m.Over {
-			c.Sets = append(c.Sets, q.Crew.Quarantine.Inherit(q.Name, m.Position, m.Into)...)
-		}
+	if len(c.Heirs)+len(c.Merged) > 0 {
+		q.Suspects.Follow(c)
 	}
 	locks := len(c.Staged) > 0 && land(c)
 	if q.Admission == nil && !locks {

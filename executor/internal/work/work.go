@@ -39,6 +39,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/submit"
+	"github.com/strandjobs/strand/executor/internal/suspect"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
@@ -49,13 +50,11 @@ type Queue struct {
 	engine.Queue
 	submit.Door
 	Settings
-	Crew   *Crew
-	Events tell.Source // what is told of it
+	Crew     *Crew
+	Events   tell.Source // what is told of it
+	Suspects suspect.Queue
 
-	// Open sets what it has found: entries that are due in more than 50 years, and jobs that ran
-	// when the last process died, and run again at once.
-	Far   int64
-	Again int
+	Far int64 // entries that Open has found to be due in more than 50 years
 
 	// Call runs the handler for started items and returns an error for each. It is
 	// not guarded.
@@ -130,7 +129,8 @@ const maxRetryIn = 100 * 365 * 24 * time.Hour
 func (q *Queue) Open(first int, actors *actor.System, wall func() time.Time) (suspects []*quarantine.Suspect, err error) {
 	q.Shards.First = uint32(first)
 	pending := q.Log.PendingPages(q.Number)
-	if suspects, q.Again, err = q.Suspects(pending); err != nil {
+	q.Suspects = suspect.Queue{Engine: q.Crew.Engine, Queue: q.To, Events: &q.Events}
+	if suspects, err = q.Suspects.Find(pending); err != nil {
 		return nil, err
 	}
 	cores := make([]*shard.Core, q.Shards.N)
@@ -149,12 +149,7 @@ func (q *Queue) Open(first int, actors *actor.System, wall func() time.Time) (su
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range suspects {
-		core := cores[q.Shards.Index([]byte(s.ID))]
-		if s.Position = core.Successor(s.Position, s.Set); s.Held() || s.GivenUp() {
-			core.Hold(s.ID, shard.HoldSuspect)
-		}
-	}
+	q.Suspects.Hold(suspects, cores)
 	return suspects, q.start(first, cores, actors, wall)
 }
 
