@@ -9,8 +9,8 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/followup"
 	"github.com/strandjobs/strand/executor/internal/submit"
-	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -101,8 +101,8 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if part != nil && !it.Due.IsZero() { // by the clock of this process
 		it.Due = part.x.clock().Add(time.Until(it.Due))
 	}
-	f := &work.FollowUp{Queue: &t.q.Queue}
-	err = t.q.Fill(&f.Entry, it.encoded(data), work.Unstamped)
+	f := &followup.FollowUp{Queue: &t.q.Door}
+	err = t.q.Fill(&f.Entry, it.encoded(data), followup.Unstamped)
 	elsewhere := t.q.x.front != nil && errors.Is(err, ErrNotOwned)
 	if err == nil || elsewhere {
 		err = applyTo(f, options, from.metadata, it.Metadata)
@@ -148,7 +148,7 @@ func (q *queue) takesAfter(from origin) error {
 	return nil
 }
 
-func applyTo(f *work.FollowUp, options []Option, inherited, own map[string]string) error {
+func applyTo(f *followup.FollowUp, options []Option, inherited, own map[string]string) error {
 	for _, o := range options {
 		if o.isCondition() {
 			return fmt.Errorf("%w: no follow-up with %s: what is in the commit of its job is there once, and takes no condition", ErrState, o.condition())

@@ -59,7 +59,7 @@ func (c *Crew) Hire(words, workers, spares int) {
 func (c *Crew) hire(place int) {
 	w := &worker{inHand: inHand{crew: c, place: place, words: c.words}, seat: c.Dispatcher.Seat()}
 	w.attempts.Parent, w.attempts.Worker = c.Handlers, w
-	w.hand.Worker, w.admission.inHand, w.staging.inHand, w.judge.inHand = w, &w.inHand, &w.inHand, &w.inHand
+	w.hand.Worker, w.admission.inHand, w.judge.inHand = w, &w.inHand, &w.inHand
 	c.workers = append(c.workers, w)
 	c.Dispatcher.Expect(len(c.workers))
 	c.working.Go(w.main)

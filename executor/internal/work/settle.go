@@ -6,17 +6,53 @@ import (
 
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/await"
+	"github.com/strandjobs/strand/executor/internal/followup"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
+
+// takeRoom takes the room that follow-ups need on the disk. The success of a job that gets none is none.
+func (w *worker) takeRoom(s *attempt.Stage) {
+	w.staged = make([]followup.Landing, len(w.batch))
+	for i, it := range w.batch {
+		if w.failed(i) {
+			continue
+		}
+		if w.queue.Core.Single { // its attempt has one job
+			it = nil
+		}
+		l, ok := followup.Take(w.crew.Engine, s, it)
+		if w.staged[i] = l; !ok {
+			w.undo(i, w.crew.Border(journal.ErrFull))
+		}
+	}
+}
+
+// handOn hands the follow-ups of those in the batch that are done to the shard, and drops the others.
+func (w *worker) handOn() {
+	all := w.staged
+	w.staged = nil
+	for i, l := range all {
+		switch {
+		case l.Room == 0:
+		case w.failed(i): // after it had its room
+			w.crew.Log.GiveRoomBack(l.Room)
+		default:
+			l.HandOn(w.batch[i], w.crew.Now)
+			w.followed = true
+		}
+	}
+}
 
 // settle turns the errors of a batch into outcomes, from the first item that has
 // none on.
 func (w *worker) settle() {
 	w.phase = settling
-	if w.staging.staged != nil {
-		w.staging.stageAll()
+	if w.staged != nil {
+		w.handOn()
 	}
 	if w.passOn() {
 		return
@@ -194,14 +230,12 @@ func (q *Queue) Record(c *shard.Change) {
 	if len(c.Heirs)+len(c.Merged) > 0 {
 		q.Suspects.Follow(c)
 	}
-	locks := len(c.Staged) > 0 && land(c)
+	locks := len(c.Staged) > 0 && followup.Land(c)
 	if q.Admission == nil && !locks {
 		q.Log.Record(&c.Change)
 	} else {
-		q.Ledger.Settle(q.Admission, c, func() { q.lockFollowUps(c) })
-		for f := range followUps(c) {
-			f.Queue.Reconsider(string(f.Entry.ID), f.Keys)
-		}
+		q.Ledger.Settle(q.Admission, c, func() { followup.Lock(c, q.Keys) })
+		followup.Locked(c)
 	}
 	q.Crew.Quarantine.Ended(q.Name, c)
 	q.Backlog.Settle(c.Over, c.Surplus)

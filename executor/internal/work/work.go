@@ -11,7 +11,6 @@
 //
 //   - What a worker has taken in hand has an outcome when it comes back to its shard, also when
 //     user code panics, or ends the goroutine: then another one goes on where that was.
-//   - A follow-up is in the commit of the success of its job, or nowhere.
 //   - The worker of a handler that is stuck is replaced while there is a spare one, and leaves
 //     when its handler has returned after all.
 //   - A stop, a pause or a person that keeps a handler from its work spends no retry.

@@ -9,6 +9,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/followup"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
@@ -30,8 +31,9 @@ type worker struct {
 	attempts attempt.Pool // for the next calls of a handler
 
 	admission admission
-	staging   staging
 	judge     judge
+	staged    []followup.Landing // by the last call of a handler, by item of batch; nil: nothing
+	followed  bool               // the run has follow-ups
 
 	dismissed bool // another one works in its place
 }
@@ -128,8 +130,8 @@ func (w *worker) goOn() {
 		return
 	}
 	w.keepPace()
-	if w.staging.followed { // and stages no more than the committer writes
-		w.staging.followed = false
+	if w.followed { // and stages no more than the committer writes
+		w.followed = false
 		w.crew.Log.AwaitRoom(w.crew.Handlers.Done())
 	}
 	if !w.seat.NextAfter(s) {
@@ -245,7 +247,7 @@ func (w *worker) finish(call Rest) {
 		w.errs = slices.Repeat([]error{err}, len(w.batch))
 	}
 	if s := w.attempt.Over(); s != nil {
-		w.staging.takeRoom(s)
+		w.takeRoom(s)
 	}
 }
 
