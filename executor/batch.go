@@ -6,6 +6,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/halve"
+	"github.com/strandjobs/strand/executor/internal/verdict"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/shard"
 )
@@ -86,7 +87,7 @@ func namesNone(err error) bool {
 	failed := guard.Call(func() error { // its methods are the user's code
 		_, each := errors.AsType[BatchErrors](err)
 		wish := wishOf(err)
-		names = each || wish.Fatal != nil || wish.Kind != work.Fail
+		names = each || wish.Fatal != nil || wish.Kind != verdict.Fail
 		return nil
 	})
 	return failed != nil || !names // an error that can't be asked names none either

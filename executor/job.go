@@ -13,7 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/unique"
-	"github.com/strandjobs/strand/executor/internal/work"
+	"github.com/strandjobs/strand/executor/internal/verdict"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -101,7 +101,7 @@ func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 // codec refuses is an undecodable error.
 func (t *Queue[T]) read(it *shard.Item, e *journal.Entry) (payload T, err error) {
 	if err := it.Current().Ref.Read(e); err != nil {
-		return payload, &work.Unread{Err: err}
+		return payload, &verdict.Unread{Err: err}
 	}
 	if payload, err = t.decodeOne(e.Payload); err != nil {
 		return payload, &undecodable{err}
@@ -128,7 +128,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 			continue
 		}
 		if err := p.Ref.Read(&e); err != nil {
-			return job, &work.Unread{Err: err}
+			return job, &verdict.Unread{Err: err}
 		}
 		if it.Folded != nil {
 			e.Payload = it.Folded

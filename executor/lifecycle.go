@@ -92,7 +92,7 @@ func (x *Executor) startWorkers() (unreported, unrecorded, err error) {
 	}
 	words := 2 // jobs that a worker may have in hand at once, as far as it is known now; two tell of a batch
 	for _, q := range x.queues.all() {
-		words = max(words, min(q.Batch, 64)) // of a larger batch the recorder knows the first ones
+		words = max(words, min(q.Core.BatchSize, 64)) // of a larger batch the recorder knows the first ones
 	}
 	running, unrecorded := x.log.RecordCrashes(x.cfg.Workers+x.cfg.Stuck.SpareWorkers, words)
 	if unrecorded == nil { // or who is held stays so: another death would convict none of them

@@ -11,7 +11,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/executor/internal/work"
+	"github.com/strandjobs/strand/executor/internal/verdict"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -55,11 +55,11 @@ func OutcomeOf(err error) Outcome {
 			o = OutcomePanicked
 		case batch || wish.Payloads != nil:
 			o = OutcomeMixed
-		case wish.Kind == work.Discard:
+		case wish.Kind == verdict.Discard:
 			o = OutcomeDiscarded
-		case wish.Kind == work.Snooze:
+		case wish.Kind == verdict.Snooze:
 			o = OutcomeSnoozed
-		case wish.Kind == work.Cancel:
+		case wish.Kind == verdict.Cancel:
 			o = OutcomeCancelled
 		}
 		return nil
@@ -114,7 +114,7 @@ func (e *WishError) Unwrap() error { return e.Err }
 // rand(30)·(n+1) seconds. Without the random part these are 15 s, 16 s, 31 s, 96 s, 271
 // s, …; 25 retries take about 20 days. An n below zero counts as 0, and no pause is
 // longer than 100 years. Any goroutine may call it.
-func RetryIn(n int) time.Duration { return work.RetryIn(n) }
+func RetryIn(n int) time.Duration { return verdict.RetryIn(n) }
 
 // BatchErrors is what a handler of [HandleBatch] returns when ids had different
 // outcomes, by id. Each id gets its own outcome, as if its own handler had returned
@@ -140,25 +140,25 @@ type PayloadErrors map[uint64]error
 func (e PayloadErrors) Error() string { return brief.Errors(e, "payload %d: %v") }
 
 // wish finds out what the error of a handler asks for.
-func (q *queue) wish(it *shard.Item, err error) work.Wish {
+func (q *queue) wish(it *shard.Item, err error) verdict.Wish {
 	switch e := err.(type) {
 	case *undecodable:
 		if !e.mayPass(q, it) {
-			return work.Wish{Kind: work.Refused, Text: true, Undecoded: true}
+			return verdict.Wish{Kind: verdict.Refused, Text: true, Undecoded: true}
 		}
 		w := wishOf(err)
 		w.Undecoded = true
 		return w
 	case *PanicError:
 		if e != nil {
-			return work.Wish{Kind: work.Panicked, Stack: e.Stack}
+			return verdict.Wish{Kind: verdict.Panicked, Stack: e.Stack}
 		}
 	}
 	return wishOf(err)
 }
 
 // wishOf finds out what an error asks for that is no panic. Its methods are the user's code.
-func wishOf(err error) (w work.Wish) {
+func wishOf(err error) (w verdict.Wish) {
 	if f, ok := errors.AsType[*FatalError](err); ok && f != nil {
 		w.Fatal = f
 	}
@@ -170,16 +170,16 @@ func wishOf(err error) (w work.Wish) {
 	switch e, _ := errors.AsType[*WishError](err); {
 	case e == nil:
 		if e, ok := errors.AsType[*FullError](err); ok && e.Disk { // for a follow-up mostly: not the fault of the job
-			w.Kind, w.After = work.FullDisk, retryFullDisk
+			w.Kind, w.After = verdict.FullDisk, retryFullDisk
 		}
 	case e.Outcome == OutcomeDiscarded:
-		w.Kind = work.Discard
+		w.Kind = verdict.Discard
 	case e.Outcome == OutcomeCancelled:
-		w.Kind = work.Cancel
+		w.Kind = verdict.Cancel
 	case e.Outcome == OutcomeSnoozed:
-		w.Kind, w.After, w.Text, w.Asks = work.Snooze, e.After, e.asks != nil || err != error(e), e.asks // what is around it says why
+		w.Kind, w.After, w.Text, w.Asks = verdict.Snooze, e.After, e.asks != nil || err != error(e), e.asks // what is around it says why
 	default:
-		w.Kind, w.After = work.FailFor, e.After
+		w.Kind, w.After = verdict.FailFor, e.After
 	}
 	return w
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/setting"
-	"github.com/strandjobs/strand/executor/internal/work"
+	"github.com/strandjobs/strand/executor/internal/verdict"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -278,7 +278,7 @@ type Share struct {
 
 // settings are the parts of a QueueConfig that don't depend on T.
 type settings struct {
-	jobs        work.Settings
+	rules       verdict.Rules
 	tuning      QueueTuning  // from the start on
 	limit       shard.Weight // of the backlog; 0: none
 	renamedFrom []string
@@ -294,14 +294,11 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		renamedFrom: c.RenamedFrom,
 		sharedLanes: c.Conditions.SharedLanes,
 	}
-	s.jobs = work.Settings{
-		Batch:       cmp.Or(c.BatchSize, 1),
+	s.rules = verdict.Rules{
 		Timeout:     max(c.Timeout, 0),
 		Heartbeat:   max(c.HeartbeatTimeout, 0),
 		RetryIn:     c.RetryIn,
 		FormatError: c.DeadLetters.FormatError,
-		DeadAge:     c.DeadLetters.Retention.Age,
-		DeadCount:   c.DeadLetters.Retention.Count,
 		Core: shard.Config{
 			MaxRetries:  max(cmp.Or(c.MaxRetries, 25), 0),
 			Concurrency: cmp.Or(max(c.Share.Concurrency, 0), x.Workers+x.Stuck.SpareWorkers),
@@ -310,22 +307,19 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 			Slack:       x.Advanced.TimerSlack,
 		},
 	}
-	if err := c.policies(&s.jobs.Core); err != nil {
+	if err := c.policies(&s.rules.Core); err != nil {
 		return s, err
 	}
 	var err error
 	c.Share.Shards = cmp.Or(c.Share.Shards, 5)
-	s.jobs.Core.Throttle = max(c.Gather.Throttle, 0)
-	s.jobs.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue, c.Gather.Throttle)
+	s.rules.Core.Throttle = max(c.Gather.Throttle, 0)
+	s.rules.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue, c.Gather.Throttle)
 	if raw, ok := any(asBytes{}).(Codec[T]); ok {
 		c.Codec = cmp.Or(c.Codec, raw)
 	}
 	c.Codec = cmp.Or(c.Codec, Codec[T](JSON[T]{}))
-	if s.jobs.RetryIn == nil {
-		s.jobs.RetryIn = RetryIn
-	}
-	if s.jobs.FormatError == nil {
-		s.jobs.FormatError = error.Error
+	if s.rules.FormatError == nil {
+		s.rules.FormatError = error.Error
 	}
 	return s, cmp.Or(
 		c.DeadLetters.Retention.check(),
@@ -333,7 +327,7 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 		setting.NotAbove("Share.Concurrency", c.Share.Concurrency, 1<<17),
 		QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}.check("Share."),
 		setting.NotAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
-		setting.InRange("BatchSize", s.jobs.Batch, 1, 1<<12),
+		setting.InRange("BatchSize", s.rules.Core.BatchSize, 1, 1<<12),
 		err, checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.Block, c.Gather.Pull, c.Gather.FreshDue),
 		setting.Among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),

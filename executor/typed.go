@@ -184,24 +184,25 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 	var f *fold.Folder
 	if t.cfg.Gather.Fold != nil {
 		f = t.newFolder(x)
-		s.jobs.Core.Fold, s.jobs.Core.MaxPayloads = f.Add, 0
+		s.rules.Core.Fold, s.rules.Core.MaxPayloads = f.Add, 0
 	}
-	s.jobs.Core.Short = x.log.Short
-	if s.jobs.Core.Single = single; single {
-		s.jobs.Core.MaxPayloads = 0
+	s.rules.Core.Short = x.log.Short
+	if s.rules.Core.Single = single; single {
+		s.rules.Core.MaxPayloads = 0
 	}
 	in := shards.New(x.seed, t.cfg.Share.Shards)
 	t.q = &queue{
 		settings: s, x: x, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware),
 		Queue: work.Queue{
-			Queue:    engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.crew.Handlers}},
-			Settings: s.jobs, Crew: &x.crew, Call: call,
-			Door: submit.Door{Engine: x.calls, Folder: f, Posts: s.durability == DurabilityAsync && !x.crew.Volatile, Supersedes: s.jobs.Core.Merge == shard.MergeSupersede},
+			Queue: engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.crew.Handlers}},
+			Rules: s.rules, Crew: &x.crew, Call: call, DeadAge: t.cfg.DeadLetters.Retention.Age, DeadCount: t.cfg.DeadLetters.Retention.Count,
+			Door: submit.Door{Engine: x.calls, Folder: f, Posts: s.durability == DurabilityAsync && !x.crew.Volatile, Supersedes: s.rules.Core.Merge == shard.MergeSupersede},
 		}}
 	t.q.To, t.q.Wish = &t.q.Queue.Queue, t.q.wish
 	if t.q.Admission, err = t.admission(); err != nil {
 		return err
 	}
+	t.q.Apart = !single && f == nil && (t.q.Locks == nil || t.q.Locks.Unlock == nil)
 	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.Crew.Now, Tell: t.q.Events.Paused}
 	if t.q.Admission.Asked() {
 		t.q.Core.PutOff = func(id string) { t.q.Admission.Aside(admit.Owner{Queue: name, ID: id}, false) }
@@ -221,7 +222,9 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 // before it would be held while the disk writes.
 func (t *Queue[T]) admission() (*admit.List, error) {
 	q, c := t.q, &t.cfg.Conditions
-	a := &admit.List{Queue: q.Name, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: q.Payloads, Shards: q.Shards, Clock: q.Crew.Now}
+	a := &admit.List{
+		Queue: q.Name, Logger: q.x.cfg.Logger, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: q.Payloads, Shards: q.Shards, Clock: q.Crew.Now,
+	}
 	if err := cmp.Or(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
 		return nil, fmt.Errorf("queue %q: %w", q.Name, err)
 	}

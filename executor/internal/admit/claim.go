@@ -3,6 +3,7 @@ package admit
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -32,8 +33,7 @@ type Claim struct {
 	again    uint64 // of the list when it was made
 }
 
-// Claim returns that of a job, which has nothing yet; it: nil for one that ends without
-// a worker.
+// Claim returns that of a job, which has nothing yet; it: nil for one that ends without a worker.
 func (l *List) Claim(id string, it *shard.Item) *Claim {
 	c := &Claim{By: Owner{Queue: l.Queue, ID: id}, Item: it, list: l, again: l.again.Load()}
 	c.holds = slices.Grow(c.inline[:0], len(l.asked))[:len(l.asked)]
@@ -169,6 +169,7 @@ func (c *Claim) Conclude(ctx context.Context, v shard.Verdict) error {
 	for _, h := range c.Holds() {
 		if p, ok := h.(Concluded); ok {
 			if err := p.Conclude(ctx, v); err != nil {
+				c.list.Logger.Error("job did its work, but not its locks", slog.String("queue", c.By.Queue), slog.String("id", c.By.ID), slog.Any("error", err))
 				return err
 			}
 		}
@@ -253,9 +254,8 @@ func (h *Heart) StopHeart() {
 	}
 }
 
-// Owner is who holds, locks or waits: a job by its queue and id, all others by an
-// ID alone. The zero value is anonymous, or a person who locks by hand. An owner
-// counts as one sequential party.
+// Owner is who holds, locks or waits: a job by its queue and id, all others by an ID alone. The zero value
+// is anonymous, or a person who locks by hand. An owner counts as one sequential party.
 type Owner struct{ Queue, ID string }
 
 // String names an owner for people: queue/id, or the ID as it is.

@@ -30,15 +30,15 @@
 //
 // # Concurrency
 //
-// A Claim belongs to the worker that has the job, and then to the recorder of its shard;
-// Wake may be called by anybody. A condition has a mutex of its own, or is guarded by the
-// [Ledger]; wakers are called under none. Census: no goroutine; a timer for each lease that
-// is kept alive.
+// A Claim belongs to the worker that has the job, and then to the recorder of its shard; Wake may be called
+// by anybody. A condition has a mutex of its own, or is guarded by the [Ledger]; wakers are called under
+// none. Census: no goroutine; a timer for each lease that is kept alive.
 package admit
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -53,6 +53,7 @@ import (
 // queue without conditions has no list. It does not change once jobs run.
 type List struct {
 	Queue  string
+	Logger *slog.Logger
 	Ledger *Ledger
 	Graph  *Graph
 	Decode func(it *shard.Item) ([]Payload, error) // what a worker has in hand
@@ -196,9 +197,8 @@ func (l *List) AskAgain(id string) {
 	l.Wake(id)
 }
 
-// StepAside has a job that is paused wait for nothing else: its turn would keep others
-// waiting until it goes on. Then it asks again, behind them. It is called on its shard. The
-// list may be nil.
+// StepAside has a job that is paused wait for nothing else: its turn would keep others waiting until it
+// goes on. Then it asks again, behind them. It is called on its shard. The list may be nil.
 func (l *List) StepAside(c *shard.Core, id string) {
 	if l.Asked() && c.Paused(id) && !c.Status(id).Running {
 		l.Aside(Owner{Queue: l.Queue, ID: id}, true)
@@ -219,14 +219,12 @@ var ErrWaits = errors.New("admit: the job waits")
 
 // Condition is one reason for which a job does not run.
 type Condition interface {
-	// Enter lets a job pass that a worker has in hand. It returns what the job holds
-	// while it runs, or nil if that is nothing; ErrWaits; or what becomes of a job that
-	// does not run.
+	// Enter lets a job pass that a worker has in hand. It returns what the job holds while it runs, or nil
+	// if that is nothing; ErrWaits; or what becomes of a job that does not run.
 	Enter(ctx context.Context, c *Claim) (Hold, error)
 
-	// Aside says that a job does not wait here for now, because it waits for something
-	// else, is paused or put off. The condition may remember when it came, unless it is
-	// to forget the job.
+	// Aside says that a job does not wait here for now, because it waits for something else, is paused or
+	// put off. The condition may remember when it came, unless it is to forget the job.
 	Aside(by Owner, forget bool)
 
 	// Waits says for what a job waits here, for the search for circles.
@@ -277,8 +275,7 @@ type (
 		Conclude(ctx context.Context, v shard.Verdict) error
 	}
 
-	// Early is a hold that ends when the handler has returned, before anybody hears what
-	// became of the job.
+	// Early is a hold that ends when the handler has returned, before anybody hears what became of the job.
 	Early interface{ Returned() }
 
 	// Holder is a condition that adds what a job has of it, for people.
@@ -327,9 +324,8 @@ type Alarm struct {
 	rings time.Duration // when it does, since base; 0: it does not
 }
 
-// Set has f called at a time since base, or before that if it was set so: then it rings
-// for nothing, once, and is set again. Without ok it is not called. f has to say that it
-// was, with Rang.
+// Set has f called at a time since base, or before that if it was set so: then it rings for nothing, once,
+// and is set again. Without ok it is not called. f has to say that it was, with Rang.
 func (a *Alarm) Set(base time.Time, at time.Duration, ok bool, f func()) {
 	switch {
 	case !ok:

@@ -59,7 +59,7 @@ func (c *Crew) Hire(words, workers, spares int) {
 func (c *Crew) hire(place int) {
 	w := &worker{inHand: inHand{crew: c, place: place, words: c.words}, seat: c.Dispatcher.Seat()}
 	w.attempts.Parent, w.attempts.Worker = c.Handlers, w
-	w.hand.Worker, w.admission.inHand, w.judge.inHand = w, &w.inHand, &w.inHand
+	w.hand.Worker, w.admission.inHand = w, &w.inHand
 	c.workers = append(c.workers, w)
 	c.Dispatcher.Expect(len(c.workers))
 	c.working.Go(w.main)
@@ -123,8 +123,7 @@ func (c *Crew) replace(s attempt.Stuck) {
 	c.spares = c.spares[:last]
 }
 
-// dismiss lets a worker go that was replaced and has returned after all. Its place
-// is free for another one.
+// dismiss lets a worker go that was replaced and has returned after all. Its place is free for another one.
 func (c *Crew) dismiss(w *worker) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

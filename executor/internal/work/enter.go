@@ -1,10 +1,9 @@
 package work
 
 import (
-	"log/slog"
-
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/verdict"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -138,20 +137,11 @@ func (a *admission) concludeAll() {
 		if a.failed(a.at) {
 			continue
 		}
-		if err := a.ask(func() error { return a.conclude(a.batch[a.at], shard.VerdictDone) }); err != nil {
+		c := admit.ClaimOf(a.batch[a.at].Claim)
+		if err := a.ask(func() error { return c.Conclude(a.crew.Handlers, shard.VerdictDone) }); err != nil {
 			a.undo(a.at, err)
 		}
 	}
-}
-
-// conclude has what an item holds have its part in its end.
-func (h *inHand) conclude(it *shard.Item, v shard.Verdict) error {
-	err := admit.ClaimOf(it.Claim).Conclude(h.crew.Handlers, v)
-	if err != nil {
-		h.crew.Logger.Error("job did its work, but not its locks",
-			slog.String("queue", h.queue.Name), slog.String("id", it.ID), slog.Any("error", err))
-	}
-	return err
 }
 
 // returned ends what the batch holds only while its handler runs.
@@ -168,7 +158,7 @@ func (q *Queue) Payloads(it *shard.Item) (all []admit.Payload, err error) {
 	for i, p := range q.Core.InHand(it) {
 		var e journal.Entry
 		if err := p.Ref.Read(&e); err != nil {
-			return nil, &Unread{Err: err}
+			return nil, &verdict.Unread{Err: err}
 		}
 		if it.Folded != nil {
 			if i > 0 {

@@ -31,8 +31,7 @@ type inHand struct {
 
 	place, words int // its part of the crash recorder
 
-	// hand guards writes to batch and attempt, and reads by others. No user code is called
-	// under its lock.
+	// hand guards writes to batch and attempt, and reads by others. No user code is called under its lock.
 	hand  attempt.Hand
 	batch []*shard.Item // what the handler gets, or has
 }
@@ -110,11 +109,10 @@ func (h *inHand) show(now time.Time) engine.Hand {
 	return seen
 }
 
-// How a person ends jobs. What waits ends on its shard, in one change with all that it
-// holds. For what runs the shard notes what is wanted, and has the last word when the
-// worker gives the item back; here the context of its handler ends. The worker makes
-// its context known and then looks for the note, and who has had the note made looks
-// for the context: so one of the two finds the other.
+// How a person ends jobs. What waits ends on its shard, in one change with all that it holds. For what runs
+// the shard notes what is wanted, and has the last word when the worker gives the item back; here the
+// context of its handler ends. The worker makes its context known and then looks for the note, and who has
+// had the note made looks for the context: so one of the two finds the other.
 
 // causeOf is what the context of a handler ends with.
 func causeOf(r *shard.Removal) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/followup"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/verdict"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -47,8 +48,7 @@ func (w *worker) handOn() {
 	}
 }
 
-// settle turns the errors of a batch into outcomes, from the first item that has
-// none on.
+// settle turns the errors of a batch into outcomes, from the first item that has none on.
 func (w *worker) settle() {
 	w.phase = settling
 	if w.staged != nil {
@@ -58,18 +58,15 @@ func (w *worker) settle() {
 		return
 	}
 	for ; w.settled < len(w.batch); w.settled++ {
-		it := w.batch[w.settled]
-		w.judge.unrun = w.uncalled(w.settled)
+		it, unrun := w.batch[w.settled], w.uncalled(w.settled)
 		if w.errs == nil || w.errs[w.settled] == nil {
-			it.Outcome.Verdict, it.Outcome.Unrun = shard.VerdictDone, w.judge.unrun
+			it.Outcome.Verdict, it.Outcome.Unrun = shard.VerdictDone, unrun
 			continue
 		}
-		// The methods of an error are the user's code, too: Unwrap of a nil
-		// pointer, say.
-		if err := guard.Call(func() error { w.judge.end(w.settled); return nil }); err != nil {
-			w.judge.giveUp(it)
+		w.judge = verdict.Judge{
+			Engine: w.crew.Engine, Rules: &w.queue.Rules, Queue: w.queue.To, Attempt: w.attempt, Unrun: unrun, Fatal: w.judge.Fatal,
 		}
-		it.Outcome.Unrun = w.judge.unrun
+		w.judge.End(it, &w.errs[w.settled])
 		if w.queue.Awaited.Any() {
 			w.queue.noteFailure(it, w.errs[w.settled])
 		}
@@ -77,9 +74,9 @@ func (w *worker) settle() {
 	if w.queue.Events.Watched() {
 		w.queue.Events.Outcomes(w.batch, w.taken, w.errs != nil, w.called) // before user code is called
 	}
-	if w.judge.fatal != nil {
-		w.crew.End(w.judge.fatal)
-		w.judge.fatal = nil
+	if w.judge.Fatal != nil {
+		w.crew.End(w.judge.Fatal)
+		w.judge.Fatal = nil
 	}
 	w.admission.returned()
 	w.phase = ending
@@ -111,7 +108,7 @@ func (h *inHand) tellExhausted() {
 // tellBuried logs what of the batch goes to the morgue.
 func (h *inHand) tellBuried() {
 	for _, it := range h.batch {
-		if n, first, reason := h.queue.doomed(it); n > 0 {
+		if n, first, reason := h.queue.Doomed(it); n > 0 {
 			q, id, at := h.queue, it.ID, uint64(it.Payloads[first].Ref.Position())
 			q.say(it, func() { q.Lines.Buried(id, at, reason, slog.Int("payloads", n)) }, nil)
 		}
@@ -131,47 +128,6 @@ func (q *Queue) say(it *shard.Item, line func(), told *events.Event) {
 		}
 		go line()
 	}
-}
-
-// doomed returns how many payloads of a settled item the shard will bury, which of
-// them is the first, and why.
-func (q *Queue) doomed(it *shard.Item) (n, first int, reason string) {
-	out := &it.Outcome
-	first = len(it.Payloads)
-	for _, part := range out.Parts {
-		if part.Verdict == shard.VerdictCanceled {
-			if n++; n == 1 {
-				first, reason = part.Index, part.Error
-			}
-		}
-	}
-	rest := 0 // of the others
-	switch exhausted := q.Core.OnExhausted; {
-	case len(out.Parts) == len(it.Payloads): // whatever the others of its batch came to
-	case out.Verdict == shard.VerdictCanceled, q.Core.Exhausts(it) && exhausted == shard.OnExhaustedBuryAll:
-		rest = len(it.Payloads) - len(out.Parts)
-	case q.Core.Exhausts(it) && exhausted == shard.OnExhaustedBuryOldest:
-		rest = 1
-	}
-	switch {
-	case rest == 0:
-	case q.Core.Single:
-		return 1, out.Done, out.Error
-	case q.Folder != nil: // they are one
-		rest = 1
-		fallthrough
-	default:
-		return n + rest, min(first, oldest(out.Parts)), out.Error
-	}
-	return n, first, reason
-}
-
-// oldest returns the index of the first payload that is none of the parts.
-func oldest(parts []shard.Part) (i int) {
-	for i < len(parts) && parts[i].Index == i {
-		i++
-	}
-	return i
 }
 
 // tellFailed logs the failures of the batch that are neither burials nor panics,
@@ -196,9 +152,6 @@ func (h *inHand) tellFailed() {
 // noteFailure tells those who wait for the payloads of an item why they are not done.
 func (q *Queue) noteFailure(it *shard.Item, err error) {
 	_ = guard.Call(func() error { // methods of the error are user code
-		if err == nil {
-			return nil
-		}
 		each := q.Wish(it, err).Payloads
 		parts := it.Outcome.Parts
 		for i, p := range q.Core.InHand(it) {
@@ -206,7 +159,7 @@ func (q *Queue) noteFailure(it *shard.Item, err error) {
 			if len(parts) > 0 && parts[0].Index == i {
 				verdict, parts = parts[0].Verdict, parts[1:]
 			}
-			if named := each[uint64(at)]; named != nil && q.tellsPayloadsApart() {
+			if named := each[uint64(at)]; named != nil && q.Apart {
 				own = named
 			}
 			switch verdict {

@@ -4,8 +4,7 @@
 // # What is needed
 //
 // A [Crew] is filled in when its executor opens, and a [Queue] before the queue is registered;
-// after that neither changes. What an error of a handler asks for the queue says ([Wish]): the
-// errors are those of the executor, and so is what makes a job out of an item and calls the handler.
+// after that neither changes. What makes a job out of an item, and calls the handler, is the executor's.
 //
 // # What is promised
 //
@@ -13,7 +12,8 @@
 //     user code panics, or ends the goroutine: then another one goes on where that was.
 //   - The worker of a handler that is stuck is replaced while there is a spare one, and leaves
 //     when its handler has returned after all.
-//   - A stop, a pause or a person that keeps a handler from its work spends no retry.
+//   - What the handler has staged, and what its error asks for, is as packages followup and verdict
+//     say; what becomes of the jobs that may have killed a process, as package suspect does.
 //
 // # Concurrency and cost
 //
@@ -27,12 +27,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/actor"
-	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/dead"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/engine"
@@ -40,6 +38,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/suspect"
 	"github.com/strandjobs/strand/executor/internal/tell"
+	"github.com/strandjobs/strand/executor/internal/verdict"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -48,79 +47,24 @@ import (
 type Queue struct {
 	engine.Queue
 	submit.Door
-	Settings
+	verdict.Rules
 	Crew     *Crew
 	Events   tell.Source // what is told of it
 	Suspects suspect.Queue
 
+	DeadAge   time.Duration // how long dead letters are kept; 0 and below: without end
+	DeadCount int           // how many; 0 and below: any number
+
 	Far int64 // entries that Open has found to be due in more than 50 years
 
-	// Call runs the handler for started items and returns an error for each. It is
-	// not guarded.
+	// Call runs the handler for started items and returns an error for each. It is not guarded.
 	Call func(ctx context.Context, items []*shard.Item) []error
 	// Exhausted tells the user's hook; nil when there is none. Not guarded.
 	Exhausted func(ctx context.Context, items []*shard.Item)
-	// Wish finds out what the error of a handler asks for. It calls methods of the error,
-	// and is not guarded.
-	Wish func(it *shard.Item, err error) Wish
-}
-
-// Settings are what a queue says of its jobs.
-type Settings struct {
-	Core        shard.Config
-	Batch       int
-	Timeout     time.Duration // of a handler; 0: none
-	Heartbeat   time.Duration // between signs of life of a handler; 0: none are asked for
-	RetryIn     func(int) time.Duration
-	FormatError func(error) string
-	DeadAge     time.Duration // how long dead letters are kept; 0 and below: without end
-	DeadCount   int           // how many; 0 and below: any number
 }
 
 // hasTime reports whether the watchdog has to look at the handlers of the queue.
 func (q *Queue) hasTime() bool { return q.Timeout > 0 || q.Heartbeat > 0 }
-
-// tellsPayloadsApart reports whether some payloads of a job may be done and others
-// not.
-func (q *Queue) tellsPayloadsApart() bool {
-	return !q.Core.Single && (q.Locks == nil || q.Locks.Unlock == nil) && q.Folder == nil
-}
-
-// Kind is what becomes of a job.
-type Kind uint8
-
-const (
-	Fail     Kind = iota // it is retried
-	FailFor              // it is retried after a pause of its own
-	FullDisk             // it runs again, at the earliest after a pause, and keeps its retries
-	Snooze
-	Discard
-	Cancel
-	Panicked // the handler did, or a codec
-	Refused  // its payload does not decode, and will not
-)
-
-// Wish is what an error asks for.
-type Wish struct {
-	Kind      Kind
-	After     time.Duration
-	Text      bool   // of a snooze: the error has something to say
-	Stack     string // of a panic
-	Undecoded bool   // the payload does not decode, for now at least
-
-	Asks     func(*admit.Claim) // of what the job holds; nil: nothing
-	Fatal    error              // the executor is to end; nil: it is not
-	Payloads map[uint64]error   // each payload has its own; nil: they have not
-}
-
-// RetryIn is the default pause before retry n.
-func RetryIn(n int) time.Duration {
-	n = min(max(n, 0), 1000) // 1000⁴ s is 30,000 years, and far from overflow
-	seconds := n*n*n*n + 15 + rand.IntN(30)*(n+1)
-	return min(time.Duration(seconds), maxRetryIn/time.Second) * time.Second
-}
-
-const maxRetryIn = 100 * 365 * 24 * time.Hour
 
 // Open makes the shards of the queue, each with its part of the pending entries. Nothing can be
 // delivered to them before: no caller has the queue yet. They are paused until the queue is known,
@@ -162,9 +106,7 @@ func (q *Queue) start(first int, cores []*shard.Core, actors *actor.System, wall
 		}
 		q.Shards.All = append(q.Shards.All, s)
 	}
-	for _, s := range q.Shards.All { // not before: to record what the start has decided may take another of them
-		s.Tell(func(*shard.Core) {})
-	}
+	q.Shards.Tell(func(*shard.Core) {}) // not before: to record what the start has decided may take another of them
 	return nil
 }
 
@@ -200,18 +142,16 @@ func (q *Queue) load(pending [][]journal.Ref, cores []*shard.Core) error {
 	return nil
 }
 
-// A payload without a score of its own gets it in two steps: the time of the call, and with its
-// position what keeps it behind all that was accepted before ([journal.Floor]). The floor is the
-// queue's own: what is wrong in one queue moves nothing in another. It begins with what the queue
-// has found waiting.
+// A payload without a score of its own gets it in two steps: the time of the call, and with its position
+// what keeps it behind all that was accepted before ([journal.Floor]). The floor is the queue's own: what
+// is wrong in one queue moves nothing in another. It begins with what the queue has found waiting.
 
-// defaultScore returns the score of a payload that waits, if it is one of ours, or
-// else 0. The journal does not say whose it is. Ours is that of a payload which was
-// accepted without At, In and Score. Otherwise, what has a fraction and is within
-// the times that a clock can show is taken for ours: what callers give is mostly a
-// whole number, or thousands of times as large. A mistake means that payloads which
-// are accepted later, without a score, come after the one that they would have been
-// ahead of: in the order in which they were accepted.
+// defaultScore returns the score of a payload that waits, if it is one of ours, or else 0. The journal does
+// not say whose it is. Ours is that of a payload which was accepted without At, In and Score. Otherwise,
+// what has a fraction and is within the times that a clock can show is taken for ours: what callers give is
+// mostly a whole number, or thousands of times as large. A mistake means that payloads which are accepted
+// later, without a score, come after the one that they would have been ahead of: in the order in which they
+// were accepted.
 func defaultScore(e *journal.Entry) float64 {
 	if s := e.Score; s == journal.ScoreOf(e.Due) || s != math.Trunc(s) && s < journal.ScoreOf(math.MaxInt64) {
 		return s

@@ -12,6 +12,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/followup"
 	"github.com/strandjobs/strand/executor/internal/goroutine"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/verdict"
 )
 
 // worker is one goroutine that runs handlers. Its fields belong to that goroutine,
@@ -20,18 +21,17 @@ type worker struct {
 	inHand
 	seat *dispatch.Seat
 
-	// phase, with settled, says where user code was called, which may have ended
-	// the goroutine.
+	// phase, with settled, says where user code was called, which may have ended the goroutine.
 	phase   phase
 	exited  bool // user code has done that
 	settled int  // items of batch that have their outcome
 	more    bool // the item in hand has another payload to be run, under shard.Config.Single
 
-	rest     Rest         // of the call of a batch handler; nil: none is called
-	attempts attempt.Pool // for the next calls of a handler
+	rest     func() []error // of the call of a batch handler; nil: none is called
+	attempts attempt.Pool   // for the next calls of a handler
 
 	admission admission
-	judge     judge
+	judge     verdict.Judge      // of the item that was judged last
 	staged    []followup.Landing // by the last call of a handler, by item of batch; nil: nothing
 	followed  bool               // the run has follow-ups
 
@@ -90,7 +90,7 @@ func (w *worker) resume() {
 		w.callOn()
 		w.settle()
 	case settling:
-		w.judge.giveUp(w.batch[w.settled])
+		w.judge.GiveUp(w.batch[w.settled])
 		w.settled++
 		w.settle()
 	case ending:
@@ -157,7 +157,7 @@ func (w *worker) takeBatch() bool {
 	w.hand.Lock()
 	defer w.hand.Unlock()
 	if !w.more {
-		w.batch = w.run.Next(w.batch[:0], w.queue.Batch)
+		w.batch = w.run.Next(w.batch[:0], w.queue.Core.BatchSize)
 	}
 	w.more, w.pauses, w.called, w.taken = false, w.crew.Pauses.Changes.Load(), time.Time{}, 0
 	w.mark(len(w.batch))
@@ -202,12 +202,9 @@ func (w *worker) engage() {
 	}
 }
 
-// Rest is what goes on when a call of a handler has ended the goroutine. It returns an error
-// for each item, as [Queue.Call] does.
-type Rest func() []error
-
-// Resumable has the worker that an attempt is of go on with rest if need be.
-func Resumable(a *attempt.Attempt, rest Rest) { a.Worker().(*worker).rest = rest }
+// Resumable has the worker that an attempt is of go on with rest when a call of a handler has ended
+// the goroutine. It returns an error for each item, as [Queue.Call] does.
+func Resumable(a *attempt.Attempt, rest func() []error) { a.Worker().(*worker).rest = rest }
 
 // callOn is [worker.call] after user code has ended the goroutine: what is left of a
 // batch is tried, and all else has failed.
@@ -240,7 +237,7 @@ func (w *worker) handle() {
 }
 
 // finish ends the attempt when the handler has returned, or panicked.
-func (w *worker) finish(call Rest) {
+func (w *worker) finish(call func() []error) {
 	err := guard.Call(func() error { w.errs = call(); return nil })
 	w.rest = nil
 	if err != nil {

@@ -1,4 +1,4 @@
-package work
+package verdict
 
 import (
 	"cmp"
@@ -12,56 +12,70 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
-// judge finds out what becomes of those in hand whose handler has returned errors.
-type judge struct {
-	*inHand
-	fatal error // of batch, or of its last payload, that is to end the executor; nil: none
-	unrun bool  // the handler was not called with the item that is judged
+// Judge finds out what becomes of an item whose handler has returned an error.
+type Judge struct {
+	*engine.Engine
+	*Rules
+	Queue   *engine.Queue
+	Attempt *attempt.Attempt // the context of the last call of the handler
+
+	Unrun bool  // the handler was not called with the item, as the worker knows, or the error says
+	Fatal error // of the batch so far, that is to end the executor; nil: none
 }
 
-// end judges the item at a place in the batch. What it holds has a part in an end that is not the morgue.
-func (j *judge) end(i int) {
-	it, goesOn := j.batch[i], j.fatal == nil
-	j.of(it, j.errs[i])
+// End judges the item. What it holds has a part in an end that is not the morgue: if that does not
+// succeed, its error takes the place of the handler's.
+func (j *Judge) End(it *shard.Item, err *error) {
+	// The methods of an error are the user's code, too: Unwrap of a nil pointer, say.
+	if guard.Call(func() error { j.end(it, err); return nil }) != nil {
+		j.GiveUp(it)
+	}
+	it.Outcome.Unrun = j.Unrun
+}
+
+func (j *Judge) end(it *shard.Item, err *error) {
+	goesOn := j.Fatal == nil
+	j.of(it, *err)
 	if v := it.Outcome.Verdict; (v == shard.VerdictDone || v == shard.VerdictDiscarded) && len(it.Outcome.Parts) < len(it.Payloads) {
-		if err := j.conclude(it, v); err != nil {
-			j.errs[i] = err
-			j.of(it, err)
+		if failed := admit.ClaimOf(it.Claim).Conclude(j.Handlers, v); failed != nil {
+			*err = failed
+			j.of(it, failed)
 		}
 	}
-	if goesOn && j.fatal != nil {
+	if goesOn && j.Fatal != nil {
 		j.outlive(it)
 	}
 }
 
 // of judges an item whose handler has returned an error. The verdict
 // is set last: it says that the judgement is complete.
-func (j *judge) of(it *shard.Item, err error) {
+func (j *Judge) of(it *shard.Item, err error) {
 	out := &it.Outcome
 	if unread, ok := err.(*Unread); ok {
 		out.Parts, out.Verdict = nil, shard.VerdictInterrupted
 		if !errors.Is(unread, journal.ErrClosed) {
-			j.crew.Fail(unread.Err) // at once: it would be handed out again
+			j.Fail(unread.Err) // at once: it would be handed out again
 		}
 		return
 	}
-	wish := j.queue.Wish(it, err)
-	j.fatal, j.unrun = cmp.Or(j.fatal, wish.Fatal), j.unrun || wish.Undecoded
-	if each := wish.Payloads; each != nil && j.queue.tellsPayloadsApart() {
+	wish := j.Wish(it, err)
+	j.Fatal, j.Unrun = cmp.Or(j.Fatal, wish.Fatal), j.Unrun || wish.Undecoded
+	if each := wish.Payloads; each != nil && j.Apart {
 		j.ofEach(it, each, err)
 		return
-	} else if each != nil && j.queue.Folder != nil {
-		if err = j.queue.ofTheOne(it, each, err); err == nil {
+	} else if each != nil && j.Core.Fold != nil {
+		if err = j.ofTheOne(it, each, err); err == nil {
 			out.Verdict = shard.VerdictDone
 			return
 		}
-		wish = j.queue.Wish(it, err)
-		j.fatal = cmp.Or(j.fatal, wish.Fatal)
+		wish = j.Wish(it, err)
+		j.Fatal = cmp.Or(j.Fatal, wish.Fatal)
 	}
 	if j.grant(it, wish, err) {
 		return
@@ -78,12 +92,12 @@ func (j *judge) of(it *shard.Item, err error) {
 	default:
 		err = fmt.Errorf("%w: %w", overdue, err)
 	}
-	out.Error = guard.Text(func() string { return j.queue.FormatError(err) }, err.Error)
+	out.Error = guard.Text(func() string { return j.FormatError(err) }, err.Error)
 	j.fail(it, wish)
 }
 
 // grant fills in an outcome that is not a failure, and that a stop leaves alone.
-func (j *judge) grant(it *shard.Item, wish Wish, err error) bool {
+func (j *Judge) grant(it *shard.Item, wish Wish, err error) bool {
 	out := &it.Outcome
 	if wish.Asks != nil {
 		wish.Asks(admit.ClaimOf(it.Claim))
@@ -105,11 +119,11 @@ func (j *judge) grant(it *shard.Item, wish Wish, err error) bool {
 }
 
 // fail fills in the outcome of a failure.
-func (j *judge) fail(it *shard.Item, wish Wish) {
-	out, core := &it.Outcome, &j.queue.Core
+func (j *Judge) fail(it *shard.Item, wish Wish) {
+	out, core := &it.Outcome, &j.Core
 	last := core.LastTry(it) && core.OnExhausted != shard.OnExhaustedHalt && wish.Kind != FullDisk
 	if (last || wish.Kind == Cancel) && !j.buriable(it) {
-		wish = j.queue.Wish(it, j.crew.Border(journal.ErrFull))
+		wish = j.Wish(it, j.Border(journal.ErrFull))
 	}
 	switch wish.Kind {
 	case Cancel:
@@ -122,37 +136,37 @@ func (j *judge) fail(it *shard.Item, wish Wish) {
 		out.Delay, out.Verdict = max(j.retryIn(0), wish.After), shard.VerdictSnoozed // no retry ends it
 		return
 	case Panicked:
-		j.queue.Lines.Panicked(it.ID, out.Error, wish.Stack)
+		j.Queue.Lines.Panicked(it.ID, out.Error, wish.Stack)
 	case FailFor:
 		out.Delay = wish.After
 	}
-	if wish.Kind != FailFor && !j.queue.Core.LastTry(it) {
+	if wish.Kind != FailFor && !j.Core.LastTry(it) {
 		out.Delay = j.retryIn(it.Retry + 1)
 	}
-	j.crew.Logger.LogAttrs(context.Background(), slog.LevelDebug, "job failed", slog.String("queue", j.queue.Name), slog.String("id", it.ID),
+	j.Logger.LogAttrs(context.Background(), slog.LevelDebug, "job failed", slog.String("queue", j.Queue.Name), slog.String("id", it.ID),
 		slog.Int("attempt", it.Retry+admin.FirstAttempt), slog.String("error", out.Error))
 	out.Verdict = shard.VerdictFailed
 }
 
 // outlive has the failure of a job that ends the executor written down even on a disk that is short
 // of room: or the next process would do the same, without end.
-func (j *judge) outlive(it *shard.Item) {
+func (j *Judge) outlive(it *shard.Item) {
 	out := &it.Outcome
 	bytes := 1<<10 + len(it.ID) + len(it.LastError) + len(it.History) + len(out.Error)
 	again := out.Verdict == shard.VerdictFailed || out.Verdict == shard.VerdictSnoozed
-	if again && out.Room == 0 && j.crew.Log.TakeRoom(j.crew.Handlers.Done(), journal.Room{Bytes: bytes}) {
+	if again && out.Room == 0 && j.Log.TakeRoom(j.Handlers.Done(), journal.Room{Bytes: bytes}) {
 		out.Room = bytes
 	}
 }
 
 // buriable reports whether the morgue has room on the disk for an item: in the room that
 // burials leave a person deletes.
-func (j *judge) buriable(it *shard.Item) bool {
+func (j *Judge) buriable(it *shard.Item) bool {
 	var letters journal.Room
-	for _, p := range j.queue.Core.InHand(it) {
+	for _, p := range j.Core.InHand(it) {
 		letters.AddLetter(int(p.Ref.Bytes), len(it.Outcome.Error))
 	}
-	if !j.crew.Log.TakeRoom(j.crew.Handlers.Done(), letters) {
+	if !j.Log.TakeRoom(j.Handlers.Done(), letters) {
 		return false
 	}
 	it.Outcome.Room += letters.Bytes
@@ -161,32 +175,25 @@ func (j *judge) buriable(it *shard.Item) bool {
 
 // overdue returns why the context of the last attempt has ended, if that was because its time was
 // over: before its handler returned, and before anything else kept it from its work.
-func (j *judge) overdue() error {
-	ended, late := j.attempt.Ended()
-	deadline, _ := j.attempt.Deadline()
-	switch hurried := j.crew.Hurried.Load(); {
-	case j.unrun:
+func (j *Judge) overdue() error {
+	ended, late := j.Attempt.Ended()
+	deadline, _ := j.Attempt.Deadline()
+	switch hurried := j.Hurried.Load(); {
+	case j.Unrun:
 	case late && (hurried == nil || !hurried.Before(deadline)):
-		return fmt.Errorf("%w after %v", attempt.ErrTimeout, j.queue.Timeout)
-	case j.queue.Heartbeat > 0 && ended == attempt.ErrNoHeartbeat:
-		return fmt.Errorf("%w for %v", attempt.ErrNoHeartbeat, j.queue.Heartbeat)
+		return fmt.Errorf("%w after %v", attempt.ErrTimeout, j.Timeout)
+	case j.Heartbeat > 0 && ended == attempt.ErrNoHeartbeat:
+		return fmt.Errorf("%w for %v", attempt.ErrNoHeartbeat, j.Heartbeat)
 	}
 	return nil
 }
 
-// Unread is what comes of a job that did not run, because the journal could
-// not give back its payloads.
-type Unread struct{ Err error }
-
-func (e *Unread) Error() string { return e.Err.Error() }
-func (e *Unread) Unwrap() error { return e.Err }
-
-// giveUp judges an error that can't be asked: its methods, or a hook for it,
+// GiveUp judges an error that can't be asked: its methods, or a hook for it,
 // panicked or ended the goroutine. No user code is called.
-func (j *judge) giveUp(it *shard.Item) {
+func (j *Judge) GiveUp(it *shard.Item) {
 	out := &it.Outcome
-	out.Unrun = j.unrun
-	if context.Cause(j.crew.Handlers) != nil {
+	out.Unrun = j.Unrun
+	if context.Cause(j.Handlers) != nil {
 		out.Verdict = shard.VerdictInterrupted
 		return
 	}
@@ -199,23 +206,28 @@ func (j *judge) giveUp(it *shard.Item) {
 // interrupted reports whether the stop, a pause, the loss of a lease, or a person who wants one
 // of the batch gone, kept the handler from its work. A handler may dress up the end of its context
 // as any error, so every error after that end counts.
-func (j *judge) interrupted(it *shard.Item, err error) bool {
-	ended, _ := j.attempt.Ended()
+func (j *Judge) interrupted(it *shard.Item, err error) bool {
+	ended, _ := j.Attempt.Ended()
 	kept := ended != nil && ended != attempt.ErrReturned && ended != attempt.ErrNoHeartbeat
-	return kept || it.Outcome.Unrun || admit.ClaimOf(it.Claim).Lost() || context.Cause(j.crew.Handlers) != nil ||
-		j.crew.Draining.Load() && errors.Is(err, j.crew.Closed)
+	return kept || it.Outcome.Unrun || admit.ClaimOf(it.Claim).Lost() || context.Cause(j.Handlers) != nil ||
+		j.Draining.Load() && errors.Is(err, j.Closed)
 }
 
 // retryIn asks the formula of the queue.
-func (j *judge) retryIn(n int) time.Duration {
+func (j *Judge) retryIn(n int) time.Duration {
 	d := RetryIn(n)
-	guard.Hook(j.crew.Logger, "RetryIn", func() { d = j.queue.RetryIn(n) })
+	if j.RetryIn != nil {
+		guard.Hook(j.Logger, "RetryIn", func() { d = j.RetryIn(n) })
+	}
 	return d
 }
 
+// rank is higher for the outcome that counts of payloads which run again together.
+var rank = map[shard.Verdict]int{shard.VerdictInterrupted: 1, shard.VerdictSnoozed: 2, shard.VerdictFailed: 3}
+
 // ofEach finds out what became of each payload of an item. Those that have ended
 // become parts of the outcome, which is about the others.
-func (j *judge) ofEach(it *shard.Item, each map[uint64]error, whole error) {
+func (j *Judge) ofEach(it *shard.Item, each map[uint64]error, whole error) {
 	errs := make(map[int]error, len(each))
 	for i, p := range it.Payloads {
 		if err, named := each[uint64(p.Ref.Position())]; named {
@@ -234,13 +246,21 @@ func (j *judge) ofEach(it *shard.Item, each map[uint64]error, whole error) {
 		if stray && !named {
 			err = whole
 		}
-		out := j.ofOne(it, i, err)
+		one := shard.Item{ID: it.ID, Payloads: it.Payloads[i : i+1], Retry: it.Retry, Claim: it.Claim}
+		if one.Outcome.Verdict = shard.VerdictDone; err != nil {
+			j.of(&one, err)
+		}
+		out := one.Outcome
 		room += out.Room
 		switch out.Verdict {
 		case shard.VerdictDone, shard.VerdictDiscarded, shard.VerdictCanceled:
 			parts = append(parts, shard.Part{Index: i, Verdict: out.Verdict, Error: out.Error})
 		default:
-			worst = worse(worst, out)
+			longest := max(worst.Delay, out.Delay)
+			if rank[out.Verdict] > rank[worst.Verdict] {
+				worst = out
+			}
+			worst.Delay = longest
 		}
 	}
 	if worst.Verdict == shard.VerdictUnstarted { // nothing is left to run again; what is done needs no mention
@@ -254,34 +274,12 @@ func (j *judge) ofEach(it *shard.Item, each map[uint64]error, whole error) {
 	it.Outcome = worst
 }
 
-// ofOne judges the error of one of several payloads.
-func (j *judge) ofOne(it *shard.Item, i int, err error) shard.Outcome {
-	if err == nil {
-		return shard.Outcome{Verdict: shard.VerdictDone}
-	}
-	one := shard.Item{ID: it.ID, Payloads: it.Payloads[i : i+1], Retry: it.Retry, Claim: it.Claim}
-	j.of(&one, err)
-	return one.Outcome
-}
-
-// worse returns the outcome of payloads that run again together.
-func worse(a, b shard.Outcome) shard.Outcome {
-	rank := map[shard.Verdict]int{shard.VerdictInterrupted: 1, shard.VerdictSnoozed: 2, shard.VerdictFailed: 3}
-	longest := max(a.Delay, b.Delay)
-	if a.Delay, b.Delay = longest, longest; rank[b.Verdict] > rank[a.Verdict] {
-		return b
-	}
-	return a
-}
-
 // ofTheOne returns what PayloadErrors say of the one payload of a job.
-func (q *Queue) ofTheOne(it *shard.Item, each map[uint64]error, whole error) error {
-	i := oldest(it.Outcome.Parts)
-	if i >= len(q.Core.InHand(it)) || len(each) != 1 {
-		return whole
-	}
-	if err, named := each[uint64(it.Payloads[i].Ref.Position())]; named {
-		return err
+func (r *Rules) ofTheOne(it *shard.Item, each map[uint64]error, whole error) error {
+	if i := oldest(it.Outcome.Parts); i < len(r.Core.InHand(it)) && len(each) == 1 {
+		if err, named := each[uint64(it.Payloads[i].Ref.Position())]; named {
+			return err
+		}
 	}
 	return whole
 }
