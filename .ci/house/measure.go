@@ -68,6 +68,7 @@ func measure() ([]figure, error) {
 		{"lines without a comment, of 1000", 1000 - 1000*h.comments/h.lines},
 		{"executor: files", flat},
 		{"executor: lines", flatLines},
+		{"executor/internal: lines of the largest package", h.largestBelow("executor/internal")},
 		{"executor: arrows between files that run back up, of 1000", 1000 * up / max(arrows, 1)},
 		{"methods of one type, the most", most},
 		{"files that hold the methods of one type, the most", spread},
@@ -210,6 +211,18 @@ func (h *house) flat(dir string) (files, lines int) {
 		}
 	}
 	return files, lines
+}
+
+// largestBelow returns the lines of the largest package below a directory.
+func (h *house) largestBelow(dir string) (most int) {
+	lines := make(map[string]int)
+	for i := range h.sources {
+		if s := &h.sources[i]; strings.HasPrefix(filepath.ToSlash(s.path), dir+"/") {
+			lines[filepath.Dir(s.path)] += s.lines
+			most = max(most, lines[filepath.Dir(s.path)])
+		}
+	}
+	return most
 }
 
 func size(path string) (bytes, lines int) {
