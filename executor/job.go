@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
@@ -97,22 +98,13 @@ func (j Merged[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 // [MergeKeepLast], and no more than MaxPayloads wait.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
-// read reads the one payload that an item has in hand, and its entry. A payload that the
-// codec refuses is an undecodable error.
+// read is inHand of the one payload that there is, with its entry.
 func (t *Queue[T]) read(it *shard.Item, e *journal.Entry) (payload T, err error) {
-	if err := it.Current().Ref.Read(e); err != nil {
-		return payload, &verdict.Unread{Err: err}
-	}
-	if payload, err = t.decodeOne(e.Payload); err != nil {
-		return payload, &undecodable{err}
-	}
-	return payload, nil
+	err = t.inHand(it, func(one journal.Entry, value T) { *e, payload = one, value })
+	return payload, err
 }
 
-// decode makes the job of what an item has in hand. Payloads that the codec refuses
-// become parts of the outcome, and are left out; it may be that none is left. An
-// error means that the journal could not give one back, or that the job waits for one:
-// an undecodable error.
+// decode makes the job of what an item has in hand. It may be that no payload is left. An error is one of inHand.
 func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
 		Queue: t.q.Name, ID: it.ID, Attempt: it.Retry + admin.FirstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError,
@@ -120,37 +112,47 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 		Failures: admin.FailuresOf(it.History, it.LastError), Crashes: t.q.x.quarantine.Deaths(t.q.Name, it, t.q.Core.Single), log: t.q.x.cfg.Logger,
 	}
 	job.claim, job.from.item = admit.ClaimOf(it.Claim), it
-	var e journal.Entry
-	parts := it.Outcome.Parts // from an earlier call: they don't come again
+	err := t.inHand(it, func(e journal.Entry, value T) {
+		job.Payloads = append(job.Payloads, Payload[T]{value, e.Score, uint64(e.Position), time.Unix(0, e.AcceptedAt()), admin.MetadataOf(&e)})
+	})
+	return job, err
+}
+
+// payloads are those that the conditions of a job ask about, which has none that they have not seen: the codec
+// may take a payload now that it has refused a moment ago.
+func (t *Queue[T]) payloads(it *shard.Item) (all []admit.Payload, err error) {
+	err = t.inHand(it, func(e journal.Entry, value T) {
+		all = append(all, admit.Payload{Position: uint64(e.Position), Raw: e.Payload, Value: value})
+	})
+	return all, err
+}
+
+// inHand decodes what an item has in hand. Of several payloads those that the codec refuses are left out, as parts of
+// the outcome. It returns a work.Unread, or an undecodable: the job does not run for one of them.
+func (t *Queue[T]) inHand(it *shard.Item, take func(journal.Entry, T)) error {
 	for i, p := range t.q.Core.InHand(it) {
-		if len(parts) > 0 && parts[0].Index == i {
-			parts = parts[1:]
-			continue
+		if slices.ContainsFunc(it.Outcome.Parts, func(p shard.Part) bool { return p.Index == i }) {
+			continue // in an earlier call: it does not come again
 		}
+		var e journal.Entry
 		if err := p.Ref.Read(&e); err != nil {
-			return job, &verdict.Unread{Err: err}
+			return &verdict.Unread{Err: err}
 		}
 		if it.Folded != nil {
 			e.Payload = it.Folded
 		}
-		value, err := t.decodeOne(e.Payload)
-		switch {
-		case err == nil:
-			job.Payloads = append(job.Payloads, Payload[T]{value, e.Score, uint64(p.Ref.Position()), time.Unix(0, e.AcceptedAt()), admin.MetadataOf(&e)})
-		case it.Folded != nil: // a moment ago it did decode
-			return job, &undecodable{err}
-		case !t.q.Core.Single: // the same
-			refused := &undecodable{err}
-			if refused.mayPass(t.q, it) {
-				return job, refused
-			}
+		if value, err := t.decodeOne(e.Payload); err == nil {
+			take(e, value)
+		} else if refused := (&undecodable{err}); it.Folded != nil || t.q.Core.Single || refused.mayPass(t.q, it) {
+			return refused
+		} else {
 			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictCanceled, Error: refused.Error()})
 		}
 		if t.q.Folder != nil {
 			break // they became one
 		}
 	}
-	return job, nil
+	return nil
 }
 
 // decodeAll makes the jobs of those items that have a payload left. Those that wait for

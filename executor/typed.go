@@ -223,7 +223,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 func (t *Queue[T]) admission() (*admit.List, error) {
 	q, c := t.q, &t.cfg.Conditions
 	a := &admit.List{
-		Queue: q.Name, Logger: q.x.cfg.Logger, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: q.Payloads, Shards: q.Shards, Clock: q.Crew.Now,
+		Queue: q.Name, Logger: q.x.cfg.Logger, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: t.payloads, Shards: q.Shards, Clock: q.Crew.Now,
 	}
 	if err := cmp.Or(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
 		return nil, fmt.Errorf("queue %q: %w", q.Name, err)

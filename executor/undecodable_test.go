@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/each"
 )
 
 // passingError is an error of a codec that may pass, or not.
@@ -156,4 +158,106 @@ func TestUndecodableForNow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// flickering is a codec that refuses a text for now, at one call.
+type flickering struct {
+	executor.JSON[string]
+	text  string
+	until *atomic.Int64 // calls
+}
+
+func (c flickering) Decode(data []byte) (string, error) {
+	s, err := c.JSON.Decode(data)
+	if s == c.text && c.until.Add(-1) == 0 {
+		return "", passingError(true)
+	}
+	return s, err
+}
+
+// What does not decode when its conditions ask for its key has none, and does not run, although it would decode for
+// the handler a moment later: the job has failed, or a payload whose last try it was is dead. So nothing runs
+// beside what it is excluded by, and nothing that it has locked stays so.
+func TestUndecodableHasNoKey(t *testing.T) {
+	key := func(string, string) string { return "key" }
+	keys := func(string, string) []string { return []string{"key"} }
+	for name, conditions := range map[string]func(x *executor.Executor) executor.Conditions[string]{
+		"unique": func(*executor.Executor) executor.Conditions[string] {
+			return executor.Conditions[string]{Unique: executor.Unique[string]{Key: key}}
+		},
+		"limit": func(x *executor.Executor) executor.Conditions[string] {
+			limit, err := executor.NewLimit(x, "limit", executor.LimitConfig{Concurrent: 1})
+			require.NoError(t, err)
+			return executor.Conditions[string]{Limits: []executor.LimitOf[string]{{Limit: limit, Key: key}}}
+		},
+		"locks": func(*executor.Executor) executor.Conditions[string] {
+			return executor.Conditions[string]{Locks: executor.Locks[string]{
+				OnEnqueue: func(id, _ string) []string { return []string{id} }, BlockedBy: keys, OnRun: keys,
+				Unlock: func(id, _ string) []string { return []string{id, "key"} }, Counted: true, UnlockOnBurial: true,
+			}}
+		},
+	} {
+		for _, shape := range []string{"single", "merged", "folded"} {
+			for _, last := range []bool{false, true} {
+				if name == "locks" && shape == "folded" {
+					continue // these do not go together
+				}
+				t.Run(fmt.Sprintf("%s, %s, last=%v", name, shape, last), func(t *testing.T) {
+					bubble(t, func(t *testing.T) { runsWithItsKey(t, conditions, shape, last) })
+				})
+			}
+		}
+	}
+}
+
+func runsWithItsKey(t *testing.T, conditions func(*executor.Executor) executor.Conditions[string], shape string, last bool) {
+	x := open(t, "", executor.Config{Workers: 2})
+	codec := flickering{text: "b", until: new(atomic.Int64)}
+	cfg := executor.QueueConfig[string]{MaxRetries: 3, RetryIn: always(time.Minute), Conditions: conditions(x)}
+	if last {
+		cfg.MaxRetries = -1
+	}
+	if shape == "folded" {
+		cfg.Gather.Fold = func(waiting, next string) (string, error) { return waiting + next, nil }
+		codec.text = "bc"
+	}
+	cfg.Codec = codec
+	var running atomic.Int64
+	var ran []string
+	handle := func(attempt int, payloads ...string) error {
+		assert.Equal(t, int64(1), running.Add(1), "jobs that run with the key")
+		time.Sleep(10 * time.Second)
+		running.Add(-1)
+		ran = append(ran, fmt.Sprint(attempt)+fmt.Sprint(payloads))
+		return nil
+	}
+	q, err := (*executor.Queue[string])(nil), error(nil)
+	if shape == "single" {
+		q, err = executor.Handle(x, "q", func(_ context.Context, job executor.Job[string]) error { return handle(job.Attempt, job.Payload) }, cfg)
+	} else {
+		q, err = executor.HandleMerged(x, "q", func(_ context.Context, job executor.Merged[string]) error {
+			return handle(job.Attempt, each.Of(job.Payloads, func(p executor.Payload[string]) string { return p.Value })...)
+		}, cfg)
+	}
+	require.NoError(t, err)
+	enqueue(t, q, "a", "a")
+	for _, p := range []string{"b", "c"} {
+		enqueue(t, q, "b", p, executor.In(time.Second))
+	}
+	codec.until.Store(1)
+	if shape == "folded" || shape == "merged" && last {
+		codec.until.Store(2) // behind a look whether what was folded decodes, or when it has waited for the key
+	}
+	start(t, x)
+	time.Sleep(5 * time.Minute)
+	drained(t, q)
+	want := map[string][]string{"single": {"1[a]", "2[b]", "1[c]"}, "merged": {"1[a]", "2[b c]"}, "folded": {"1[a]", "2[bc]"}}[shape]
+	if last {
+		want = map[string][]string{"single": {"1[a]", "1[c]"}, "merged": {"1[a]", "1[c]"}, "folded": {"1[a]"}}[shape]
+	}
+	assert.Equal(t, want, ran)
+	locked, _, err := x.Inspect().LockedKeys("", 0)
+	require.NoError(t, err)
+	assert.Empty(t, locked)
+	stop(t, x)
 }

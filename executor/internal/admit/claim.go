@@ -100,7 +100,7 @@ func (c *Claim) Wake() {
 // Woken reports whether Wake was called, or the job may be in no line any more.
 func (c *Claim) Woken() bool { return c.woken.Load() || c.again != c.list.again.Load() }
 
-// Payloads are those that the worker has in hand, without those that do not decode.
+// Payloads are those that the worker has in hand, without those that have no part in the run.
 func (c *Claim) Payloads() (all []Payload, err error) {
 	if !c.read {
 		c.payloads, err = c.list.Decode(c.Item)

@@ -3,8 +3,6 @@ package work
 import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
-	"github.com/strandjobs/strand/executor/internal/verdict"
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -151,24 +149,4 @@ func (a *admission) returned() {
 			admit.ClaimOf(it.Claim).Returned()
 		}
 	}
-}
-
-// Payloads decodes what a worker has in hand. What does not decode asks for nothing.
-func (q *Queue) Payloads(it *shard.Item) (all []admit.Payload, err error) {
-	for i, p := range q.Core.InHand(it) {
-		var e journal.Entry
-		if err := p.Ref.Read(&e); err != nil {
-			return nil, &verdict.Unread{Err: err}
-		}
-		if it.Folded != nil {
-			if i > 0 {
-				break // they became one
-			}
-			e.Payload = it.Folded
-		}
-		if value, err := q.Decode(e.Payload); err == nil {
-			all = append(all, admit.Payload{Position: uint64(e.Position), Raw: e.Payload, Value: value})
-		}
-	}
-	return all, nil
 }
