@@ -109,10 +109,10 @@ func (w *world) conditional(q *queue) bool { return q.conf.has("locks") || q.con
 // its retries back, and be due.
 func (w *world) triesAgain(r *run, i *item) {
 	next, here := i.again, i.again.life == w.term(i.id)
-	if w.hurried(r) || i.buried {
+	single := r.queue.conf.str("shape") == "handle" // else the attempt is that of all payloads of the job
+	if w.hurried(r) || i.buried || w.flaps(i, !single) {
 		return
 	}
-	single := r.queue.conf.str("shape") == "handle" // else the attempt is that of all payloads of the job
 	if i.calls == 0 && r.attempt != 1 && single && !r.queue.conf.has("merge") && !w.conditional(r.queue) {
 		w.fail("attempts: %v is at attempt %d, and has not run", i, r.attempt)
 	}

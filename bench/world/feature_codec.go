@@ -2,6 +2,7 @@ package world
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/strandjobs/strand/executor"
@@ -64,6 +65,25 @@ func (c strict) Decode(data []byte) (payload, error) {
 	return p, err
 }
 
+// flickering refuses some payloads now and then, for now: that spends a retry without a run.
+type flickering struct {
+	codec
+	w *world
+}
+
+// forNow is an error that may pass.
+type forNow struct{ error }
+
+func (forNow) Temporary() bool { return true }
+
+func (c flickering) Decode(data []byte) (payload, error) {
+	p, err := c.plain.Decode(data)
+	if p.Flap && !c.w.steady.Load() && c.w.decodes.Add(1)%3 == 0 {
+		return payload{}, forNow{errCodec}
+	}
+	return p, err
+}
+
 func (c codec) Encode(p payload) ([]byte, error) {
 	switch p.Key {
 	case "unwritable":
@@ -76,20 +96,26 @@ func (c codec) Encode(p payload) ([]byte, error) {
 
 var coding = &feature{
 	name:  "codec",
-	queue: func(d *draw, l line) { l.set("codec", d.one("own", "own", "strict")) },
+	queue: func(d *draw, l line) { l.set("codec", d.one("own", "own", "strict", "flap", "flap")) },
 	enqueue: func(d *draw, l line) {
+		if d.chance(3) {
+			l.set("flap", "yes")
+		}
 		if d.chance(5) {
 			l.set("key", d.one("unwritable", "panics", spoiled, spoiled, exploding))
 		}
 	},
-	apply: func(_ *world, q *queue, cfg *executor.QueueConfig[payload]) {
+	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		switch q.conf.str("codec") {
 		case "own":
 			cfg.Codec = codec{}
 		case "strict":
 			cfg.Codec = strict{}
+		case "flap":
+			cfg.Codec = flickering{w: w}
 		}
 	},
+	lift: func(w *world) { w.steady.Store(true) },
 	begin: func(w *world, _ *executor.Executor) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -114,13 +140,25 @@ func (q *queue) spoils(v payload) bool {
 	return q.conf.str("codec") == "strict" && (v.Key == spoiled || v.Key == exploding)
 }
 
+// refuses reports whether the codec of a queue may refuse a payload, or what it was folded into: it may be buried then.
+func (q *queue) refuses(v payload) bool {
+	return q.spoils(v) || q.conf.str("codec") == "flap" && (v.Flap || q.conf.has("fold"))
+}
+
+// flaps reports whether a payload may have failed without a run, or a job with it, as its codec has refused it for a time.
+func (w *world) flaps(i *item, together bool) bool {
+	return i.value.Flap || together && slices.ContainsFunc(w.ledger.items, func(other *item) bool {
+		return other.queue == i.queue && other.id == i.id && other.value.Flap
+	})
+}
+
 // spoil notes that a payload may end at any time, by no handler: its codec can't read it, or it is blocked.
 func (w *world) spoil(i *item) {
 	q := w.queueOf(i.queue)
-	if q == nil || !q.spoils(i.value) && !q.conf.has("when") {
+	if q == nil || !q.refuses(i.value) && !q.conf.has("when") {
 		return
 	}
-	if i.moved = w.epoch; q.spoils(i.value) || q.conf.str("when") == "fail" {
+	if i.moved = w.epoch; q.refuses(i.value) || q.conf.str("when") == "fail" {
 		i.doom = w.epoch
 	}
 }
@@ -131,8 +169,8 @@ func (w *world) spoilAll() {
 	}
 }
 
-// unreadable is what was enqueued, of a payload that the codec can't read: the bytes are those.
+// unreadable is what was enqueued, of a payload that the codec did not read: the bytes are those.
 func (q *queue) unreadable(p inspect.PayloadInfo) (v payload, ok bool) {
 	v, err := plain{}.Decode(p.Raw)
-	return v, err == nil && p.Decode != nil && !p.Clipped && q.spoils(v)
+	return v, err == nil && p.Decode != nil && !p.Clipped && q.refuses(v)
 }

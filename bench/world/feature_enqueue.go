@@ -62,7 +62,7 @@ func drawEnqueue(d *draw) line {
 
 // valueOf is the payload that a line means.
 func valueOf(q *queue, l line, n int) payload {
-	v := payload{N: n, Plan: l.str("plan"), Key: l.str("key"), Fill: fill(l.num("fill"))}
+	v := payload{N: n, Plan: l.str("plan"), Key: l.str("key"), Fill: fill(l.num("fill")), Flap: l.has("flap")}
 	if q.conf.has("merge") {
 		v.N, v.V = 0, 1+l.num("v")
 	}

@@ -18,6 +18,7 @@ type payload struct {
 	Fill string `json:"f,omitempty"` // takes room
 	ID   string `json:"i,omitempty"` // where the queue computes it
 	Rank int    `json:"r,omitempty"` // what the queue computes score and due time from
+	Flap bool   `json:"l,omitempty"` // a codec may refuse it now and then
 }
 
 // numbers are those of the payloads that p stands for.
@@ -244,7 +245,7 @@ func (l *ledger) candidate(queue, id string, v payload) *item {
 type attempt struct{ life, n int }
 
 func same(a, b payload) bool {
-	return a.N == b.N && a.V == b.V && a.Plan == b.Plan && a.Key == b.Key && a.Fill == b.Fill && slices.Equal(a.Sum, b.Sum)
+	return a.N == b.N && a.V == b.V && a.Plan == b.Plan && a.Key == b.Key && a.Fill == b.Fill && a.Flap == b.Flap && slices.Equal(a.Sum, b.Sum)
 }
 
 // meet notes that a payload was seen, and says what is wrong with that.

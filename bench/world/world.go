@@ -47,6 +47,9 @@ type world struct {
 	ahead atomic.Int64 // of the clock of the bubble, in nanoseconds
 	reset func()       // sets the clock before the next life
 
+	decodes atomic.Int64 // of payloads that a codec refuses now and then
+	steady  atomic.Bool  // it does not any more
+
 	commits atomic.Int64 // until the fault that is armed; 0: none is
 	armed   atomic.Pointer[func()]
 
