@@ -402,3 +402,33 @@ func TestTimeoutRacesReturn(t *testing.T) {
 	}
 	stop(t, x)
 }
+
+// Who waits for a payload hears that the time was over, beside what the handler has said.
+func TestTimeoutIsTold(t *testing.T) {
+	for _, want := range []error{executor.ErrTimeout, executor.ErrNoHeartbeat} {
+		bubble(t, func(t *testing.T) {
+			x := open(t, "", executor.Config{})
+			cfg := executor.QueueConfig[string]{Timeout: time.Second, MaxRetries: 1}
+			if want == executor.ErrNoHeartbeat {
+				cfg.Timeout, cfg.HeartbeatTimeout = 0, time.Second
+			}
+			q := handle(t, x, "q", func(ctx context.Context, _ executor.Merged[string]) error {
+				<-ctx.Done()
+				return errBoom
+			}, cfg)
+			start(t, x)
+			receipt := enqueue(t, q, "a", "x")
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			var pending *executor.PendingError
+			require.ErrorAs(t, q.Wait(ctx, receipt), &pending)
+			require.ErrorIs(t, pending.Failure, want)
+			require.ErrorIs(t, pending.Failure, errBoom)
+			var buried *executor.BuriedError
+			require.ErrorAs(t, q.Wait(t.Context(), receipt), &buried)
+			require.ErrorIs(t, buried.Err, want)
+			require.ErrorIs(t, buried.Err, errBoom)
+			stop(t, x)
+		})
+	}
+}

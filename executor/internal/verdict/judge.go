@@ -30,7 +30,7 @@ type Judge struct {
 }
 
 // End judges the item. What it holds has a part in an end that is not the morgue: if that does not
-// succeed, its error takes the place of the handler's.
+// succeed, its error takes the place of the handler's. That the time was over is told before that.
 func (j *Judge) End(it *shard.Item, err *error) {
 	// The methods of an error are the user's code, too: Unwrap of a nil pointer, say.
 	if guard.Call(func() error { j.end(it, err); return nil }) != nil {
@@ -41,11 +41,11 @@ func (j *Judge) End(it *shard.Item, err *error) {
 
 func (j *Judge) end(it *shard.Item, err *error) {
 	goesOn := j.Fatal == nil
-	j.of(it, *err)
+	j.of(it, err)
 	if v := it.Outcome.Verdict; (v == shard.VerdictDone || v == shard.VerdictDiscarded) && len(it.Outcome.Parts) < len(it.Payloads) {
 		if failed := admit.ClaimOf(it.Claim).Conclude(j.Handlers, v); failed != nil {
 			*err = failed
-			j.of(it, failed)
+			j.of(it, err)
 		}
 	}
 	if goesOn && j.Fatal != nil {
@@ -55,8 +55,8 @@ func (j *Judge) end(it *shard.Item, err *error) {
 
 // of judges an item whose handler has returned an error. The verdict
 // is set last: it says that the judgement is complete.
-func (j *Judge) of(it *shard.Item, err error) {
-	out := &it.Outcome
+func (j *Judge) of(it *shard.Item, said *error) {
+	out, err := &it.Outcome, *said
 	if unread, ok := err.(*Unread); ok {
 		out.Parts, out.Verdict = nil, shard.VerdictInterrupted
 		if !errors.Is(unread, journal.ErrClosed) {
@@ -92,6 +92,7 @@ func (j *Judge) of(it *shard.Item, err error) {
 	default:
 		err = fmt.Errorf("%w: %w", overdue, err)
 	}
+	*said = err
 	out.Error = guard.Text(func() string { return j.FormatError(err) }, err.Error)
 	j.fail(it, wish)
 }
@@ -248,7 +249,7 @@ func (j *Judge) ofEach(it *shard.Item, each map[uint64]error, whole error) {
 		}
 		one := shard.Item{ID: it.ID, Payloads: it.Payloads[i : i+1], Retry: it.Retry, Claim: it.Claim}
 		if one.Outcome.Verdict = shard.VerdictDone; err != nil {
-			j.of(&one, err)
+			j.of(&one, &err)
 		}
 		out := one.Outcome
 		room += out.Room
