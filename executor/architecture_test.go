@@ -36,7 +36,7 @@ var arrows = []struct {
 	{"executor", []string{"actor", "executor/events", "executor/inspect", "journal", "lock", "shard"}},
 	{"executor/cmd/...", []string{"executor/command"}},
 	{"executor/command", []string{"executor", "executor/events", "executor/inspect", "journal", "shard", "executor/internal/admin", "executor/internal/brief", "executor/internal/control", "executor/internal/each", "executor/internal/statekey"}}, // folds a log as a shard does, and calls a process
-	{"executor/cluster", []string{"executor", "executor/internal/backdoor", "executor/internal/fleet", "executor/internal/guard", "executor/internal/quota", "journal"}},                                                                             // a door to the engine
+	{"executor/cluster", []string{"executor", "executor/internal/backdoor", "executor/internal/fleet", "executor/internal/guard", "executor/internal/quota", "executor/internal/submit", "journal"}},                                                 // a door to the engine
 	{"executor/executortest", []string{"executor", "executor/events", "executor/inspect", "executor/internal/admin", "executor/internal/backdoor", "executor/internal/brief", "executor/internal/each", "journal"}},
 	{"executor/metrics", []string{"executor", "executor/cluster", "executor/events", "executor/inspect", "executor/internal/brief", "executor/internal/guard"}},
 	{"executor/cron", []string{"executor", "executor/cluster", "executor/internal/guard", "executor/internal/ownership", "lock"}},                                                                                                                         // asks whose an id is

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -321,7 +320,7 @@ func (c *Caller[T, R]) doElsewhere(ctx context.Context, id string, payload T, op
 	if !it.Due.IsZero() {
 		q.Delay = max(time.Until(it.Due), 1)
 	}
-	keyed := slices.ContainsFunc(options, func(o Option) bool { return o.kind == optionIdempotency })
+	keyed := submit.Keyed(options)
 	a, err := c.q.x.cluster.About(ctx, c.q.Name, it.ID, q, keyed)
 	if err == nil && a.Position != 0 { // its process waits no longer
 		a, err = c.q.waitElsewhere(ctx, Receipt{ID: it.ID, Position: a.Position, MergedInto: a.MergedInto, Durable: true, Duplicate: a.Duplicate})

@@ -18,7 +18,6 @@ import (
 
 func init() {
 	backdoor.Open = openElsewhere
-	backdoor.Relayed = map[bool]any{false: Option{kind: optionRelayed}, true: Option{kind: optionStaged}}
 	backdoor.OpenCluster = func(cfg Config, of any, all *fleet.Inspector, enqueue func(context.Context, string, []Item[[]byte], []byte) ([]Receipt, error),
 		followUp func(string, Item[[]byte]) (journal.Set, error), start, stop func(context.Context) error, failing func() error, with quota.Processes,
 	) (*Executor, openPartition, error) {
@@ -29,7 +28,6 @@ func init() {
 			carryAny(any, []Option) ([]Item[[]byte], []byte, error)
 		}).carryAny(items, options)
 	}
-	backdoor.Carried = optionsOf
 	backdoor.Lapse = func(x any) { x.(*Executor).limits.Lapse() }
 	backdoor.ClusterOf = func(x any) any {
 		if x := x.(*Executor); x != nil && x.cluster != nil {
@@ -133,7 +131,7 @@ func (t askedQueue) Wait(ctx context.Context, id string, q *fleet.Question, a *f
 
 // Enqueue is Do. What a caller waits for no longer is in the answer, for the next one to be asked.
 func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a *fleet.Answer) error {
-	options, err := optionsOf(q.Conditions)
+	options, err := submit.Carried(q.Conditions)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,7 @@ package executor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -129,10 +127,10 @@ func (t *Queue[T]) EnqueueMany(ctx context.Context, items []Item[T], options ...
 
 // carry is Carry of package cluster.
 func (t *Queue[T]) carry(items []Item[T], options ...Option) (filled []Item[[]byte], rest []byte, err error) {
-	for i, it := range items {
-		data, err := t.complete(&it, options)
+	for i := range items {
+		it, err := t.complete(items[i], options)
 		if err == nil {
-			err = t.q.Fill(new(journal.Entry), it.encoded(data), 0)
+			err = t.q.Fill(new(journal.Entry), &it, 0)
 		}
 		if err != nil && len(items) > 1 {
 			err = fmt.Errorf("item %d: %w", i, err)
@@ -140,81 +138,49 @@ func (t *Queue[T]) carry(items []Item[T], options ...Option) (filled []Item[[]by
 		if err != nil {
 			return nil, nil, err
 		}
-		filled = append(filled, Item[[]byte]{it.ID, data, it.Score, it.Due, it.Metadata})
+		filled = append(filled, Item[[]byte](it))
 	}
-	var conditions []carried
-	for _, o := range options {
-		if o.isCondition() {
-			conditions = append(conditions, carried{o.kind, []byte(o.name), o.offset})
-		}
-	}
-	if conditions != nil {
-		rest, _ = json.Marshal(conditions) // does not fail
-	}
-	_, err = optionsOf(rest)
+	rest, err = submit.Carry(options)
 	return filled, rest, err
 }
 
 // complete encodes an item, and fills in what it leaves open. What it says goes before the options,
 // and those before what is computed.
-func (t *Queue[T]) complete(it *Item[T], options []Option) ([]byte, error) {
-	it.ask(options)
-	data, err := t.encode(it.Payload)
-	if err != nil {
-		return nil, fmt.Errorf("%w: id %q: %w", ErrEncode, it.ID, err)
+func (t *Queue[T]) complete(of Item[T], options []Option) (it submit.Item, err error) {
+	it = submit.Item{ID: of.ID, Score: of.Score, Due: of.Due, Metadata: of.Metadata}
+	it.Ask(options)
+	if it.Payload, err = t.encode(of.Payload); err != nil {
+		return it, fmt.Errorf("%w: id %q: %w", ErrEncode, it.ID, err)
 	}
 	d := &t.cfg.Defaults
 	if d.ID == nil && d.Score == nil && d.Due == nil {
-		return data, nil
+		return it, nil
 	}
 	err = guard.Call(func() error {
 		if it.ID == "" && d.ID != nil {
-			it.ID = d.ID(it.Payload)
+			it.ID = d.ID(of.Payload)
 		}
 		if it.Score == nil && d.Score != nil {
-			it.Score = new(d.Score(it.Payload))
+			it.Score = new(d.Score(of.Payload))
 		}
 		if it.Due.IsZero() && d.Due != nil {
-			it.Due = d.Due(it.Payload)
+			it.Due = d.Due(of.Payload)
 		}
 		return nil
 	})
 	if err != nil {
 		err = fmt.Errorf("%w: computing id, score or due time: %w", ErrEncode, err)
 	}
-	return data, err
+	return it, err
 }
 
 // fill writes an item into e.
 func (t *Queue[T]) fill(e *journal.Entry, it Item[T], now int64, options []Option) error {
-	data, err := t.complete(&it, options)
+	filled, err := t.complete(it, options)
 	if err != nil {
 		return err
 	}
-	return t.q.Fill(e, it.encoded(data), now)
-}
-
-// ask writes into an item what it leaves open.
-func (it *Item[T]) ask(options []Option) {
-	for _, o := range slices.Backward(options) { // the last one counts
-		switch {
-		case (o.kind == optionAt || o.kind == optionIn) && it.Due.IsZero():
-			if it.Due = o.due; o.due.IsZero() {
-				it.Due = time.Unix(0, 0) // At(time.Time{}) is a time, too
-			}
-		case o.kind == optionScore && it.Score == nil:
-			it.Score = new(o.score)
-		case o.kind == optionMetadata && it.Metadata == nil:
-			if it.Metadata = o.metadata; o.metadata == nil {
-				it.Metadata = map[string]string{}
-			}
-		}
-	}
-}
-
-// encoded is an item as the door of its queue takes it.
-func (it *Item[T]) encoded(data []byte) *submit.Item {
-	return &submit.Item{ID: it.ID, Payload: data, Score: it.Score, Due: it.Due, Metadata: it.Metadata}
+	return t.q.Fill(e, &filled, now)
 }
 
 // Receipt says what became of an enqueued payload.

@@ -110,7 +110,7 @@ var (
 
 	// ErrState is returned for a call at the wrong time or place, like a second Start, or
 	// a follow-up for a queue of another executor.
-	ErrState = errors.New("executor: wrong state")
+	ErrState = submit.ErrState
 )
 
 // ErrContext is returned for a context that can't be asked whether it has ended: it
@@ -252,9 +252,4 @@ func stalled(s backlog.Stall) error {
 	return fmt.Errorf("%w for %v: %w", ErrStalled, s.For.Round(time.Second), noRoom(s.Full))
 }
 
-func checkName(name string) error {
-	if name == "" || len(name) > engine.MaxIDBytes {
-		return fmt.Errorf("%w: it has %d bytes, it must have from 1 to %d", ErrInvalidKey, len(name), engine.MaxIDBytes)
-	}
-	return nil
-}
+func checkName(name string) error { return submit.CheckName(name) }

@@ -86,7 +86,6 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if job != nil {
 		from = job.origin()
 	}
-	it := Item[T]{ID: id, Payload: payload}
 	part := t.q.inPartition(from)
 	if part != nil {
 		t = &Queue[T]{q: part, cfg: t.cfg}
@@ -94,7 +93,7 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if err := t.q.takesAfter(from); err != nil {
 		return err
 	}
-	data, err := t.complete(&it, options)
+	it, err := t.complete(Item[T]{ID: id, Payload: payload}, options)
 	if err != nil {
 		return err
 	}
@@ -102,7 +101,7 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 		it.Due = part.x.clock().Add(time.Until(it.Due))
 	}
 	f := &followup.FollowUp{Queue: &t.q.Door}
-	err = t.q.Fill(&f.Entry, it.encoded(data), followup.Unstamped)
+	err = t.q.Fill(&f.Entry, &it, followup.Unstamped)
 	elsewhere := t.q.x.front != nil && errors.Is(err, ErrNotOwned)
 	if err == nil || elsewhere {
 		err = applyTo(f, options, from.metadata, it.Metadata)
@@ -149,10 +148,8 @@ func (q *queue) takesAfter(from origin) error {
 }
 
 func applyTo(f *followup.FollowUp, options []Option, inherited, own map[string]string) error {
-	for _, o := range options {
-		if o.isCondition() {
-			return fmt.Errorf("%w: no follow-up with %s: what is in the commit of its job is there once, and takes no condition", ErrState, o.condition())
-		}
+	if condition := submit.Condition(options); condition != "" {
+		return fmt.Errorf("%w: no follow-up with %s: what is in the commit of its job is there once, and takes no condition", ErrState, condition)
 	}
 	if len(inherited) > 0 && (own == nil || len(own) > 0) { // own is nil unless the call has some, or asks for none
 		all := maps.Clone(inherited)

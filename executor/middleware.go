@@ -113,7 +113,7 @@ type EnqueueCall struct {
 // accept enqueues entries that have been filled in. A caller may wait for the end of
 // the first of them.
 func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (submit.Submission, error) {
-	if q.layers.enqueue == nil || slices.ContainsFunc(options, func(o Option) bool { return o.kind == optionStaged }) {
+	if q.layers.enqueue == nil || submit.Staged(options) {
 		return q.submit(ctx, entries, options, w)
 	}
 	if err := q.x.admits(ctx); err != nil {
@@ -130,7 +130,7 @@ func (q *queue) accept(ctx context.Context, entries []journal.Entry, options []O
 
 // submit enqueues entries that have been filled in, inside all middlewares.
 func (q *queue) submit(ctx context.Context, entries []journal.Entry, options []Option, w *await.Waiter) (o submit.Submission, err error) {
-	c, err := q.collect(options, entries)
+	c, err := submit.ConditionsOf(q.Name, entries, options)
 	if err = cmp.Or(err, q.x.admits(ctx)); err != nil {
 		return o, err
 	}
@@ -184,7 +184,7 @@ func (a *wrapped) takeOver() error {
 		if it.ID != string(e.ID) {
 			return fmt.Errorf("%w: it changed the id %q to %q", ErrMiddleware, e.ID, brief.Text(it.ID))
 		}
-		if err := it.encoded(it.Payload).Change(e); err != nil {
+		if err := (*submit.Item)(it).Change(e); err != nil {
 			return err
 		}
 	}

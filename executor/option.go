@@ -3,9 +3,7 @@ package executor
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -15,56 +13,16 @@ import (
 )
 
 // Option of one call. Of At and In, of Score, and of Metadata the last one counts.
-type Option struct {
-	kind   optionKind
-	due    time.Time
-	score  float64
-	name   string // of an offset, or a key
-	offset int64
-
-	metadata map[string]string
-}
-
-type optionKind uint8
-
-// The numbers are what is carried: new kinds come last.
-const (
-	optionAt optionKind = iota + 1
-	optionIn
-	optionScore
-	optionSource
-	optionIdempotency
-	optionMetadata
-	optionAbsent
-	optionStaged  // it was staged in another partition
-	optionRelayed // another process has accepted it
-)
-
-// isCondition reports whether the call may be refused, or answered, because of what
-// came before. Such a call goes another way, at no cost to the others.
-func (o Option) isCondition() bool {
-	return o.kind == optionSource || o.kind == optionIdempotency || o.kind == optionAbsent
-}
-
-// condition names a condition.
-func (o Option) condition() string {
-	switch o.kind {
-	case optionSource:
-		return fmt.Sprintf("FromSource(%q, %d)", o.name, o.offset)
-	case optionIdempotency:
-		return fmt.Sprintf("IdempotencyKey(%q)", o.name)
-	}
-	return "IfAbsent()"
-}
+type Option = submit.Option
 
 // At makes the job due at t. A time in the past makes it due now, and the oldest
 // due job of a shard runs first. It never starts before t; it may start late by
 // Config.Advanced.TimerSlack. It has no effect on a job of the same id that waits already:
 // that one's due time stays, unless FreshDue or Debounce of [Gather] says otherwise.
-func At(t time.Time) Option { return Option{kind: optionAt, due: t} }
+func At(t time.Time) Option { return submit.At(t) }
 
 // In makes the job due d from now, as [At] does. Below zero means now.
-func In(d time.Duration) Option { return Option{kind: optionIn, due: time.Now().Add(max(d, 0))} }
+func In(d time.Duration) Option { return submit.At(time.Now().Add(max(d, 0))) }
 
 // Score gives the payload its place among the payloads of its id: lower runs first. It tells whole numbers
 // apart up to 2^53; beyond, neighbours may be equal. Without it the score is the time of its acceptance, in
@@ -72,7 +30,7 @@ func In(d time.Duration) Option { return Option{kind: optionIn, due: time.Now().
 // [Receipt].Position, also if many goroutines enqueue them at a time, if they waited for room or are
 // follow-ups, and if the clock was set back meanwhile, or is behind in this process. After a restart the floor
 // is the highest such score among the payloads that wait; see Time in the package comment for how it is told.
-func Score(v float64) Option { return Option{kind: optionScore, score: v} }
+func Score(v float64) Option { return submit.Score(v) }
 
 // Metadata goes with the payload, as strings by key: a trace context, a tenant, the request it came
 // from. The handler finds it beside the payload, and it survives retries, restarts, dead-lettering
@@ -80,68 +38,7 @@ func Score(v float64) Option { return Option{kind: optionScore, score: v} }
 // metadata, and the one that stays keeps its own. The map has at most 16 pairs, with keys that are
 // not empty, and 1 KiB of keys and values together, or the call returns [ErrInvalidItem]. Without
 // metadata a payload takes no room for it. A [Queue.FollowUp] inherits those of its job.
-func Metadata(pairs map[string]string) Option { return Option{kind: optionMetadata, metadata: pairs} }
-
-// collect takes the conditions out of the options of one call, which enqueues entries. Nil:
-// there are none.
-func (q *queue) collect(options []Option, entries []journal.Entry) (c *submit.Conditions, err error) {
-	for _, o := range options {
-		relayed := o.kind == optionRelayed || o.kind == optionStaged
-		if !o.isCondition() && !relayed {
-			continue
-		}
-		if c == nil {
-			c = new(submit.Conditions)
-		}
-		named := o.kind == optionSource || o.kind == optionIdempotency
-		if err := checkName(o.name); named && err != nil {
-			return nil, err
-		}
-		switch {
-		case relayed:
-			c.AtOnce = true
-		case o.kind == optionAbsent:
-			if c.Absent = true; len(entries) != 1 {
-				return nil, fmt.Errorf("%w: IfAbsent is for one payload, this call has %d", ErrState, len(entries))
-			}
-			c.Alone = fmt.Sprintf("id/%d/%s/%s", len(q.Name), q.Name, entries[0].ID)
-		case o.kind == optionSource && !slices.ContainsFunc(c.Sources, func(s submit.Source) bool { return s.Name == o.name }):
-			c.Sources = append(c.Sources, submit.Source{Name: o.name, Offset: o.offset})
-		case o.kind == optionIdempotency && c.Key == "":
-			c.SetKey(q.Name, o.name)
-		default:
-			return nil, fmt.Errorf("%w: a call takes one IdempotencyKey, and one FromSource of a name; %q is a second one", ErrInvalidKey, o.name)
-		}
-	}
-	return c, nil
-}
-
-// carried is a condition on its way to another program.
-type carried struct {
-	Kind   optionKind
-	Name   []byte `json:",omitempty"`
-	Offset int64  `json:",omitempty"`
-}
-
-// optionsOf is Carried of package cluster.
-func optionsOf(rest []byte) (options []Option, err error) {
-	var all []carried
-	if len(rest) > 0 {
-		err = json.Unmarshal(rest, &all)
-	}
-	for _, c := range all {
-		o := Option{kind: c.Kind, name: string(c.Name), offset: c.Offset}
-		if !o.isCondition() {
-			err = fmt.Errorf("an option of kind %d can't be carried", c.Kind)
-		}
-		options = append(options, o)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidKey, err)
-	}
-	_, err = new(queue).collect(options, make([]journal.Entry, 1))
-	return options, err
-}
+func Metadata(pairs map[string]string) Option { return submit.Metadata(pairs) }
 
 // IdempotencyKey makes a call safe to repeat. The key is any string of 1 to 512 bytes, for example
 // the id of the request. If a call with the same key was accepted before in the same queue, within
@@ -158,7 +55,7 @@ func optionsOf(rest []byte) (options []Option, err error) {
 // the sender into the key; otherwise a second sender with the same key is taken for the
 // first. The payloads of the calls are not compared, except that [Queue.EnqueueMany]
 // returns ErrInvalidKey for another number of items than the first call had.
-func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, name: key} }
+func IdempotencyKey(key string) Option { return submit.IdempotencyKey(key) }
 
 // FromSource accepts a call only if offset is greater than the last one that was
 // accepted under name, by any queue of the executor; otherwise the call returns a
@@ -171,9 +68,7 @@ func IdempotencyKey(key string) Option { return Option{kind: optionIdempotency, 
 // time: the next one waits until the outcome of the last is known, or its ctx ends. A refused call
 // does not move the offset. A call with several names needs a new offset for each. The journal
 // keeps an offset until [Executor.DeleteSourceOffset].
-func FromSource(name string, offset int64) Option {
-	return Option{kind: optionSource, name: name, offset: offset}
-}
+func FromSource(name string, offset int64) Option { return submit.FromSource(name, offset) }
 
 // StaleError is returned by a call with [FromSource] whose offset is not above the last one,
 // and says which one was there.
@@ -253,4 +148,4 @@ func waiting(queue, id string, next journal.Position, due int64) error {
 // that is under way at the same time may be accepted, too. IfAbsent is for calls with one payload; EnqueueMany
 // with several returns ErrState. With an [IdempotencyKey] that came before, the call is a Duplicate, whatever
 // waits. Under DurabilityAsync the call waits for the commit.
-func IfAbsent() Option { return Option{kind: optionAbsent} }
+func IfAbsent() Option { return submit.IfAbsent() }

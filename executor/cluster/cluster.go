@@ -40,6 +40,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/quota"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -99,7 +100,7 @@ func Open(c Cluster, cfg executor.Config) (x *executor.Executor,
 // Relayed is the option of EnqueueMany for items that another process has accepted: the call gets its
 // executor.FullError also where Config.WaitForRoom is set, as others wait for it. Around staged ones,
 // of [Cluster].FollowUp, no middleware is called.
-func Relayed(staged bool) executor.Option { return backdoor.Relayed[staged].(executor.Option) }
+func Relayed(staged bool) executor.Option { return submit.Relayed(staged) }
 
 // Carry returns items as executor.Lookup's queue takes them, for a program that carries them to another
 // one which has the queue, too, and enqueues them there: checked and encoded, with what options and the
@@ -111,9 +112,7 @@ func Carry[T any](q *executor.Queue[T], items []executor.Item[T], options ...exe
 
 // Carried turns what [Carry] returned, here or in another program, into options for EnqueueMany with the
 // carried items. It returns executor.ErrInvalidKey for other bytes, and for options that no call may have.
-func Carried(rest []byte) ([]executor.Option, error) {
-	return backdoor.Carried.(func([]byte) ([]executor.Option, error))(rest)
-}
+func Carried(rest []byte) ([]executor.Option, error) { return submit.Carried(rest) }
 
 // Lapsed says that the others may have taken this process for dead, so that what it had of the limits of
 // the cluster is theirs. It is called before the process has a partition again.

@@ -20,14 +20,12 @@ var (
 	// opens. With a Witness, which may be nil, Config.Advanced.EventBuffer must not be below zero.
 	Open any
 
-	// OpenCluster, Relayed, ClusterOf and Part are what package cluster is the door to. The first is a
+	// OpenCluster, ClusterOf and Part are what package cluster is the door to. The first is a
 	// func(executor.Config, of any, fleet.Inspector, enqueue, followUp, start, stop, failing, quota.Processes), with the functions
-	// of cluster.Cluster, which returns what cluster.Open does; the second has an executor.Option by staged, and the
+	// of cluster.Cluster, which returns what cluster.Open does, and the
 	// next ones are the functions of these names, Carry with its queue and items as any.
 	OpenCluster any
-	Relayed     map[bool]any
 	Carry       any
-	Carried     any
 	ClusterOf   func(x any) any
 	Lapse       func(x any)
 	Part        func(x any) fleet.Part
