@@ -33,7 +33,6 @@ func (t *Queue[T]) mayFold(single bool) error {
 func (t *Queue[T]) newFolder(x *Executor) *fold.Folder {
 	return fold.New(fold.Config{
 		Log: x.log, Closing: x.crew.Starting.Done(), Go: x.folding.Go, MaxBytes: x.cfg.Advanced.MaxPayloadBytes, TooLarge: ErrTooLarge,
-		Sum: func() fold.Sum { return &sum[T]{queue: t} },
 		Failed: func(id string, err error, why string) {
 			if panicked, _ := err.(*PanicError); panicked != nil {
 				t.q.Lines.Panicked(id, why, panicked.Stack)
@@ -43,28 +42,5 @@ func (t *Queue[T]) newFolder(x *Executor) *fold.Folder {
 		},
 		Skip:    func(it *shard.Item, err error) bool { return !(&undecodable{err}).mayPass(t.q, it) },
 		Refused: func(err error) string { return (&undecodable{err}).Error() },
-	})
+	}, fold.Program[T]{Decode: t.decodeOne, Fold: t.cfg.Gather.Fold, Encode: t.encode})
 }
-
-// sum is what some payloads have become.
-type sum[T any] struct {
-	queue *Queue[T]
-	value T
-	any   bool // there were some
-}
-
-// Add implements [fold.Sum].
-func (s *sum[T]) Add(payload []byte) (undecodable, err error) {
-	next, undecodable := s.queue.decodeOne(payload)
-	switch {
-	case undecodable != nil:
-	case s.any:
-		s.value, err = s.queue.cfg.Gather.Fold(s.value, next)
-	default:
-		s.value, s.any = next, true
-	}
-	return undecodable, err
-}
-
-// Encode implements [fold.Sum].
-func (s *sum[T]) Encode() ([]byte, error) { return s.queue.encode(s.value) }

@@ -15,25 +15,27 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// joined is a Sum that joins texts. "x" does not decode, "!" fails, "exit" ends the goroutine.
-type joined struct{ text string }
-
 var errX, errFails = errors.New("x"), errors.New("fails")
 
-func (j *joined) Add(payload []byte) (undecodable, err error) {
-	switch string(payload) {
-	case "x", "bad": // which only payloads become
-		return errX, nil
-	case "!":
-		return nil, errFails
-	case "exit":
-		runtime.Goexit()
-	}
-	j.text += string(payload)
-	return nil, nil
+// joining joins texts. "x" does not decode, "!" fails, "exit" ends the goroutine.
+var joining = Program[string]{
+	Decode: func(payload []byte) (string, error) {
+		switch string(payload) {
+		case "x", "bad": // which only payloads become
+			return "", errX
+		case "exit":
+			runtime.Goexit()
+		}
+		return string(payload), nil
+	},
+	Fold: func(waiting, next string) (string, error) {
+		if next == "!" {
+			return "", errFails
+		}
+		return waiting + next, nil
+	},
+	Encode: func(text string) ([]byte, error) { return []byte(text), nil },
 }
-
-func (j *joined) Encode() ([]byte, error) { return []byte(j.text), nil }
 
 func TestFold(t *testing.T) {
 	errLarge := errors.New("too large")
@@ -58,13 +60,13 @@ func TestFold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var failures []string
 			f := New(Config{
-				MaxBytes: 8, TooLarge: errLarge, Sum: func() Sum { return new(joined) },
+				MaxBytes: 8, TooLarge: errLarge,
 				Failed: func(id string, err error, why string) {
 					require.Equal(t, "id", id)
 					require.Error(t, err)
 					failures = append(failures, why)
 				},
-			})
+			}, joining)
 			var data [][]byte
 			for _, s := range test.data {
 				data = append(data, []byte(s))
@@ -82,7 +84,7 @@ func TestFold(t *testing.T) {
 
 // What has had its turn is let go of, also by the list that it stood in.
 func TestAFolderKeepsNothingThatHadItsTurn(t *testing.T) {
-	f := New(Config{Go: func(func()) {}})
+	f := New(Config{Go: func(func()) {}}, joining)
 	var folds []weak.Pointer[shard.Fold]
 	for i := range 100 {
 		fold := &shard.Fold{ID: fmt.Sprint(i)}
@@ -112,7 +114,7 @@ func TestAFolderKeepsNothingThatHadItsTurn(t *testing.T) {
 // A call waits a second at most, of however many ids it brings payloads that are being folded; the next call does not wait.
 func TestACallForManyIDsWaitsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := New(Config{Closing: make(chan struct{}), Go: func(func()) {}})
+		f := New(Config{Closing: make(chan struct{}), Go: func(func()) {}}, joining)
 		var entries []journal.Entry
 		for i := range 10 {
 			id := fmt.Sprint(i)

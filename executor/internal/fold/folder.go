@@ -54,7 +54,6 @@ type Config struct {
 	MaxBytes int             // of a payload
 	TooLarge error           // what is larger wraps it
 
-	Sum     func() Sum                             // of no payloads yet
 	Failed  func(id string, err error, why string) // is told why a pass came to nothing
 	Skip    func(it *shard.Item, err error) bool   // whether a payload that does not decode never will
 	Refused func(err error) string                 // what is told of such a payload
@@ -64,6 +63,8 @@ type Config struct {
 type Folder struct {
 	c    Config
 	busy atomic.Int64 // len(out)
+
+	passOver func(c *Config, p *pass, data [][]byte, skip func(error) bool) error // that of the Program
 
 	// mu is held for memory work only.
 	mu      sync.Mutex
@@ -81,7 +82,9 @@ type out struct {
 }
 
 // New returns the folder of a queue.
-func New(c Config) *Folder { return &Folder{c: c, out: make(map[string]*out)} }
+func New[T any](c Config, of Program[T]) *Folder {
+	return &Folder{c: c, passOver: of.passOver, out: make(map[string]*out)}
+}
 
 // Add takes in what is to be folded.
 func (f *Folder) Add(fold *shard.Fold) {

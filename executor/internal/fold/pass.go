@@ -12,11 +12,11 @@ import (
 // errExited is what a pass has come to whose user code called Goexit.
 var errExited = errors.New("executor: QueueConfig.Gather.Fold called runtime.Goexit")
 
-// Sum is what some payloads have become. Its methods are code of the program.
-type Sum interface {
-	// Add adds one more payload: undecodable is why it does not decode, and then it has no part.
-	Add(payload []byte) (undecodable, err error)
-	Encode() ([]byte, error)
+// Program is what the program has for the payloads of a queue.
+type Program[T any] struct {
+	Decode func([]byte) (T, error)
+	Fold   func(waiting, next T) (T, error)
+	Encode func(T) ([]byte, error)
 }
 
 // pass is what a pass has come to.
@@ -53,19 +53,19 @@ func (f *Folder) fold(id string, data [][]byte, skip func(error) bool) pass {
 func (f *Folder) pass(data [][]byte, skip func(error) bool) pass {
 	p := &pass{err: errExited, reason: errExited.Error()}
 	<-guard.Returned(func() {
-		if p.err = guard.Call(func() error { return f.passOver(p, data, skip) }); p.err != nil {
+		if p.err = guard.Call(func() error { return f.passOver(&f.c, p, data, skip) }); p.err != nil {
 			p.reason = guard.Text(p.err.Error)
 		}
 	})
 	return *p
 }
 
-func (f *Folder) passOver(p *pass, data [][]byte, skip func(error) bool) error {
-	sum := f.c.Sum()
+func (of Program[T]) passOver(c *Config, p *pass, data [][]byte, skip func(error) bool) (err error) {
+	var sum T
 	folded, bytes := 0, 0
-	look := f.c.MaxBytes // so many bytes may have become one that is too large
+	look := c.MaxBytes // so many bytes may have become one that is too large
 	for ; p.n < len(data); p.n++ {
-		undecodable, err := sum.Add(data[p.n])
+		next, undecodable := of.Decode(data[p.n])
 		switch {
 		case undecodable != nil && !skip(undecodable):
 			return undecodable
@@ -75,12 +75,16 @@ func (f *Folder) passOver(p *pass, data [][]byte, skip func(error) bool) error {
 			}
 			p.bad[p.n] = undecodable
 			continue
-		case err != nil:
-			return err
+		case folded == 0:
+			sum = next
+		default:
+			if sum, err = of.Fold(sum, next); err != nil {
+				return err
+			}
 		}
 		folded++
 		if bytes += len(data[p.n]); folded > 1 && bytes > look {
-			if _, err := f.encode(sum, folded); err != nil {
+			if _, err := of.encode(c, sum, folded); err != nil {
 				return err
 			}
 			look = 2 * bytes
@@ -89,9 +93,9 @@ func (f *Folder) passOver(p *pass, data [][]byte, skip func(error) bool) error {
 	if folded < 2 {
 		return nil
 	}
-	payload, err := f.encode(sum, folded)
+	payload, err := of.encode(c, sum, folded)
 	if err == nil { // what does not decode is no outcome
-		err, _ = f.c.Sum().Add(payload)
+		_, err = of.Decode(payload)
 	}
 	if err == nil {
 		p.payload = append(make([]byte, 0, len(payload)), payload...) // not nil
@@ -100,10 +104,10 @@ func (f *Folder) passOver(p *pass, data [][]byte, skip func(error) bool) error {
 }
 
 // encode encodes what some payloads became, if it is not too large.
-func (f *Folder) encode(sum Sum, folded int) ([]byte, error) {
-	payload, err := sum.Encode()
-	if most := f.c.MaxBytes; err == nil && len(payload) > most {
-		err = fmt.Errorf("%w: %d payloads became one of %d bytes, the limit is %d", f.c.TooLarge, folded, len(payload), most)
+func (of Program[T]) encode(c *Config, sum T, folded int) ([]byte, error) {
+	payload, err := of.Encode(sum)
+	if most := c.MaxBytes; err == nil && len(payload) > most {
+		err = fmt.Errorf("%w: %d payloads became one of %d bytes, the limit is %d", c.TooLarge, folded, len(payload), most)
 	}
 	return payload, err
 }
