@@ -128,7 +128,7 @@ func (t *Queue[T]) payloads(it *shard.Item) (all []admit.Payload, err error) {
 }
 
 // inHand decodes what an item has in hand. Of several payloads those that the codec refuses are left out, as parts of
-// the outcome. It returns a work.Unread, or an undecodable: the job does not run for one of them.
+// the outcome. It returns a verdict.Unread, or an undecodable: the job does not run for one of them.
 func (t *Queue[T]) inHand(it *shard.Item, take func(journal.Entry, T)) error {
 	for i, p := range t.q.Core.InHand(it) {
 		if slices.ContainsFunc(it.Outcome.Parts, func(p shard.Part) bool { return p.Index == i }) {

@@ -362,7 +362,7 @@ var inRoot = []mutation{
 	{"go on after what can't be read", "journal/internal/block/cold.go", "	r.failed(err)\n", "", memory},
 	{"record a decision on nothing", "shard/ledger.go", "if c.broken() || c.change", "if c.change", broken},
 	{"lose the worker of a broken shard", "shard/shard.go", "			w.Return() // an entry", "			// an entry", broken},
-	{"run a job that can't be read", "executor/job.go", "			return job, &verdict.Unread{Err: err}\n", "			break\n", unread},
+	{"run a job that can't be read", "executor/job.go", "			return &verdict.Unread{Err: err}\n", "\t\t\t_ = verdict.Unread{}\n\t\t\tbreak\n", unread},
 
 	// Order.
 	{"equal scores, last one first", "shard/lane.go", "p.Ref.Position() < q.Ref.Position())", "p.Ref.Position() > q.Ref.Position())", random},
