@@ -108,17 +108,20 @@ func pause(ctx context.Context, c *call) (err error) {
 	if err != nil {
 		return err
 	}
-	what := "the executor is" // paused, or goes on
+	what, now := "the executor", " is "+c.Name+"d"
+	if n == 0 {
+		now = map[string]string{"pause": " was paused before", "resume": " was not paused"}[c.Name]
+	}
 	switch args := c.Args().Len(); {
 	case args == 1:
 	case c.IsSet("prefix"):
-		what = "what begins with " + show([]byte(c.String("prefix"))) + " is"
+		what = "what begins with " + show([]byte(c.String("prefix")))
 	case args == 2:
-		what = "queue " + show([]byte(c.Args().Get(1))) + " is"
+		what = "queue " + show([]byte(c.Args().Get(1)))
 	default:
-		what = brief.Count(n, "id was", "ids were")
+		what, now = brief.Count(n, "id was ", "ids were "), c.Name+"d"
 	}
-	c.say(c.Name, acted{c.Name + "d", inspect.Requeued{Back: n}}, "%s %s\n", what, c.Name+"d")
+	c.say(c.Name, acted{c.Name + "d", inspect.Requeued{Back: n}}, "%s%s\n", what, now)
 	return nil
 }
 
@@ -176,25 +179,73 @@ func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err erro
 	default:
 		group, of, most = statekey.PausedIDs(queue), args[2:], statekey.MaxPausedIDs
 	}
-	paused := make(map[string]bool) // of the group
-	for s, err := range v.Keys() {
-		if err != nil {
-			return nil, err
-		}
-		if name, alike := strings.CutPrefix(s.Key, group); alike {
-			paused[name] = true
+	all, err := pausesOf([]*journal.View{v})
+	paused := all.under(group)
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(of))) {
+		if _, was := slices.BinarySearch(paused, name); was != on {
+			sets = append(sets, statekey.Pause(group+name, on))
 		}
 	}
-	n := len(paused)
-	for _, name := range of {
-		if paused[name] != on {
-			paused[name], sets = on, append(sets, statekey.Pause(group+name, on))
-		}
-	}
-	if n += len(sets); on && n > most {
+	if n := len(paused) + len(sets); on && n > most {
 		return nil, usage("%d ids or prefixes of queue %q would be paused, and the limit is %d; pause the queue", n, queue, most)
 	}
-	return sets, nil
+	return sets, err
+}
+
+// pauses are the state keys of what is paused, in order.
+type pauses []string
+
+func pausesOf(views []*journal.View) (all pauses, err error) {
+	for _, v := range views {
+		for s, err := range v.Keys(statekey.PausePrefix) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, s.Key)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// under are the names of what is paused under some keys, statekey.PausedIDs for example.
+func (p pauses) under(keys string) (names []string) {
+	at, _ := slices.BinarySearch(p, keys)
+	for ; at < len(p) && strings.HasPrefix(p[at], keys); at++ {
+		names = append(names, p[at][len(keys):])
+	}
+	return names
+}
+
+// paused is what is paused of a queue.
+type paused struct {
+	whole         []string // "executor", "queue"
+	ids, prefixes []string // in order
+}
+
+func (p pauses) of(queue string) (q paused) {
+	if slices.Contains(p, statekey.PausedExecutor) {
+		q.whole = append(q.whole, "executor")
+	}
+	if slices.Contains(p, statekey.PausedQueues+queue) {
+		q.whole = append(q.whole, "queue")
+	}
+	q.ids, q.prefixes = p.under(statekey.PausedIDs(queue)), p.under(statekey.PausedPrefixes(queue))
+	return q
+}
+
+// over names what keeps a job from running, in the words of a process.
+func (p *paused) over(id string) []string {
+	names := slices.Clip(p.whole)
+	for n := range len(id) {
+		if _, is := slices.BinarySearch(p.prefixes, id[:n+1]); is {
+			names = append(names, fmt.Sprintf("prefix %q", id[:n+1]))
+		}
+	}
+	if _, is := slices.BinarySearch(p.ids, id); is {
+		names = append(names, "id")
+	}
+	return names
 }
 
 var errNoName = usage("the name of the queue is empty")

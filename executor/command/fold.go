@@ -19,10 +19,16 @@ import (
 )
 
 // settle says what state a job at rest is in, which waits or would run with the payloads of one run.
-func settle(t *control.Job, now int64) *control.Job {
+// A list of jobs has for those that are paused the words of a process.
+func (f *fold) settle(t *control.Job) *control.Job {
+	paused := len(f.over(t.ID))
 	switch {
 	case t.State == inspect.JobHalted:
-	case t.Due.UnixNano() <= now:
+	case f.runs && paused > 0:
+		t.State = inspect.JobPaused
+	case paused > len(f.whole):
+		t.State = inspect.JobParked
+	case t.Due.UnixNano() <= f.now:
 		t.State = inspect.JobReady
 	case t.Attempt > 1:
 		t.State = inspect.JobRetrying
@@ -36,6 +42,7 @@ func settle(t *control.Job, now int64) *control.Job {
 // with what the journal hands over, and with runs that all succeed.
 type fold struct {
 	*folds
+	paused
 	queue    string
 	part     *int // nil: there is one
 	core     *shard.Core
@@ -107,7 +114,7 @@ func (f *fold) next() *control.Job {
 		due = f.now
 	}
 	t.Due = time.Unix(0, due)
-	return settle(t, f.now)
+	return f.settle(t)
 }
 
 // nextHalted is next for those that no time makes due.
@@ -123,7 +130,7 @@ func (f *fold) nextHalted() *control.Job {
 		if t := f.take(); t != nil {
 			t.State, t.Due, t.Attempt, t.LastError = inspect.JobHalted, time.Unix(0, state.Due), state.Retry+admin.FirstAttempt, string(state.Error)
 			t.Failures = admin.FailuresOf(state.History, t.LastError)
-			return settle(t, f.now)
+			return f.settle(t)
 		}
 	}
 	return nil
@@ -173,6 +180,7 @@ func (f *fold) left() shard.Outlook {
 
 // folded is a queue, in the journals that have something of it.
 type folded struct {
+	paused
 	name  string
 	dead  int
 	parts []*fold
@@ -217,7 +225,12 @@ func (q *folded) rest(s *sum) {
 		}
 		o := f.left()
 		s.Merged += f.merged
-		s.Halted, s.Due, s.Delayed, s.Runs = s.Halted+o.Halted, s.Due+o.Due, s.Delayed+o.Delayed, s.Runs+o.Due+o.Delayed
+		s.Halted += o.Halted
+		if f.runs && len(f.whole) > 0 {
+			s.Paused += o.Due + o.Delayed
+			continue
+		}
+		s.Due, s.Delayed, s.Runs = s.Due+o.Due, s.Delayed+o.Delayed, s.Runs+o.Due+o.Delayed
 	}
 }
 
@@ -247,6 +260,8 @@ type folds struct {
 	parts   []part
 	names   []string
 	id      string // only this one, if it is not empty
+	runs    bool   // they are listed, and not jobs
+	pauses  pauses
 	configs configs
 	now     int64
 	err     error // why all ended early
@@ -256,8 +271,9 @@ type folds struct {
 // behave. A queue that the call names has to be there.
 func (c *call) folds(ctx context.Context, queue string, maxPayloads int, do func(*folds) error) error {
 	return c.look(ctx, journal.OpenView, func(views []*journal.View) (err error) {
-		s := &folds{now: c.now.UnixNano()}
+		s := &folds{now: c.now.UnixNano(), runs: c.Name == "replay"}
 		s.parts, s.names = partsOf(views)
+		s.pauses, s.err = pausesOf(views)
 		s.configs, err = readConfigs(c, maxPayloads)
 		for _, asked := range append([]string{queue}, slices.Sorted(maps.Keys(s.configs))...) {
 			if err == nil && asked != "*" {
@@ -300,7 +316,7 @@ func (s *folds) all() iter.Seq[*folded] {
 
 // fold takes in a queue.
 func (s *folds) fold(name string) *folded {
-	q := &folded{name: name}
+	q := &folded{name: name, paused: s.pauses.of(name)}
 	for i, p := range s.parts {
 		number, there := p.numbers[name]
 		if !there || s.err != nil {
@@ -321,7 +337,7 @@ func (s *folds) fold(name string) *folded {
 		if s.id != "" && len(pages[0]) == 1 { // one payload, which is the newest, or what is known of the newest that was done
 			cfg.Merge = shard.MergeSupersede
 		}
-		f := &fold{folds: s, queue: name, time: s.now, suspects: p.suspects, reached: math.MinInt64, core: shard.NewCore(number, cfg)}
+		f := &fold{folds: s, paused: q.paused, queue: name, time: s.now, suspects: p.suspects, reached: math.MinInt64, core: shard.NewCore(number, cfg)}
 		if len(s.parts) > 1 {
 			f.part = new(i)
 		}

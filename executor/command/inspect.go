@@ -97,7 +97,7 @@ func (c *call) blocks(v *journal.View) {
 }
 
 func (c *call) censuses() *table {
-	return c.below("queue", "QUEUE", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
+	return c.below("queue", "QUEUE", "PAUSED", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
 }
 
 func (t *table) census(n control.Census) {
@@ -105,13 +105,14 @@ func (t *table) census(n control.Census) {
 	if n.Bytes != nil {
 		size = brief.Bytes(*n.Bytes)
 	}
-	t.row(n, show([]byte(n.Name)), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
+	t.row(n, show([]byte(n.Name)), pausedOf(&n.QueueStats), strconv.Itoa(n.Jobs), strconv.Itoa(n.Fresh), strconv.Itoa(n.Retrying), strconv.Itoa(n.Halted),
 		strconv.Itoa(n.Due), strconv.Itoa(n.Delayed), strconv.Itoa(n.Payloads), brief.Span(n.Age), size, strconv.Itoa(n.Dead))
 }
 
 // census counts what is in q, whose runs have all payloads of their job.
 func (q *folded) census(now time.Time) control.Census {
 	n := control.Census{QueueStats: inspect.QueueStats{Name: q.name, Dead: q.dead}, Bytes: new(int64)}
+	n.Paused, n.PausedIDs, n.PausedPrefixes = len(q.whole) > 0, len(q.ids), len(q.prefixes)
 	for _, f := range q.parts {
 		o := f.left()
 		n.Fresh, n.Retrying, n.Halted = n.Fresh+o.Fresh, n.Retrying+o.Retrying, n.Halted+o.Halted

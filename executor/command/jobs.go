@@ -44,6 +44,7 @@ func jobsLive(ctx context.Context, c *call) error {
 	list, s := c.tasks("job", c.limit()), &sum{}
 	for _, q := range queues {
 		s.Runs += q.Jobs
+		list.pausedIf(q.Paused, q.Name)
 		if !q.Registered {
 			continue
 		}
@@ -86,7 +87,8 @@ type taskList struct {
 	*table
 	payloads    bool // those of runs are named
 	limit, rows int
-	cut         bool // not all positions of a run were named
+	cut         bool     // not all positions of a run were named
+	paused      []string // queues
 }
 
 // tasks lists jobs, or runs.
@@ -95,17 +97,21 @@ func (o *output) tasks(kind string, limit int) *taskList {
 	if payloads {
 		what = "POSITIONS"
 	}
-	return &taskList{o.table(kind, "#", "QUEUE", "ID", "STATE", "DUE", "ATTEMPT", what, "BYTES", "LAST ERROR").begin(), payloads, limit, 0, false}
+	return &taskList{o.table(kind, "#", "QUEUE", "ID", "STATE", "DUE", "ATTEMPT", what, "BYTES", "LAST ERROR").begin(), payloads, limit, 0, false, nil}
 }
 
 // fill prints tasks, and sums up all of them.
 func (l *taskList) fill(folds *folds) {
 	s := &sum{}
 	for q := range folds.all() {
-		if l.rows < l.limit {
+		l.pausedIf(len(q.whole) > 0, q.name)
+		all := folds.runs && len(q.ids)+len(q.prefixes) > 0 // some of which do not run
+		if all || l.rows < l.limit {
 			for t := range q.tasks() {
-				s.add(t, folds.now)
-				if l.add(t); l.rows == l.limit {
+				if s.add(t, folds.now); l.rows < l.limit {
+					l.add(t)
+				}
+				if l.rows == l.limit && !all {
 					break
 				}
 			}
@@ -157,7 +163,7 @@ func (l *taskList) end(s *sum) {
 		if l.cut {
 			l.printf("+N: so many more positions; -json names all\n")
 		}
-		if left := s.Runs + s.Halted - l.rows; left > 0 {
+		if left := s.Runs + s.Halted + s.Paused - l.rows; left > 0 {
 			l.printf("%d more are not shown; -limit 0 shows all\n", left)
 		}
 	}
@@ -165,6 +171,16 @@ func (l *taskList) end(s *sum) {
 		l.sum(s)
 	} else if !l.json {
 		l.printf("%s\n", brief.Count(s.Runs+s.Halted, "job", "jobs"))
+		if len(l.paused) > 0 {
+			l.printf("paused: %s\n", strings.Join(l.paused, ", "))
+		}
+	}
+}
+
+// pausedIf notes a queue of which no job runs, whatever their states are.
+func (l *taskList) pausedIf(paused bool, queue string) {
+	if paused {
+		l.paused = append(l.paused, show([]byte(queue)))
 	}
 }
 
@@ -183,6 +199,13 @@ func job(ctx context.Context, c *call) error {
 			for t := range q.tasks() {
 				found++
 				c.task(t)
+				e := inspect.Explanation{Queue: queue, ID: id, State: inspect.JobPaused, Attempt: t.Attempt, LastError: t.LastError, Paused: q.over(id), Newest: newest}
+				if t.State == inspect.JobHalted {
+					e.State = t.State
+				}
+				if len(e.Paused) > 0 {
+					c.why(e.String())
+				}
 			}
 		}
 		if folds.err != nil {
@@ -214,8 +237,8 @@ func jobLive(ctx context.Context, c *call) error {
 				if more := d.Payloads - len(d.InHand) - len(d.Waiting); more > 0 {
 					c.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
 				}
-				if d.State == inspect.JobRunning || d.State == inspect.JobParked {
-					c.printf("\nnow: %s\n", tame(d.Why))
+				if d.State == inspect.JobRunning || d.State == inspect.JobParked || queues[0].Paused {
+					c.why(d.Why)
 				}
 			}
 		}
@@ -232,6 +255,13 @@ func jobLive(ctx context.Context, c *call) error {
 	}
 	e, err := control.Call[inspect.Explanation](ctx, c.client, control.VerbExplain, one)
 	return cmp.Or(err, noJob(one.Queue, one.ID, e.Newest))
+}
+
+// why says what a job waits for, or that it runs.
+func (c *call) why(text string) {
+	if !c.json {
+		c.printf("\nnow: %s\n", tame(text))
+	}
 }
 
 // noJob says what is known of an id without a job: the score of its newest state that was done, if

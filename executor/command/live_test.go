@@ -50,7 +50,7 @@ func alike(s, dir string) string {
 			return err.Error()
 		}
 		var some strings.Builder
-		for name := range strings.FieldsSeq("queue length payloads fresh retries halted due delayed morgue_length") {
+		for name := range strings.FieldsSeq("queue paused paused_ids paused_prefixes length payloads fresh retries halted due delayed morgue_length") {
 			fmt.Fprintf(&some, "%s %v ", name, all[name])
 		}
 		return some.String()
@@ -65,6 +65,8 @@ func TestTheSameLiveAndAtRest(t *testing.T) {
 	t.Parallel()
 	dir := office(t)
 	later(t, dir)
+	must(t, "", "pause", dir, "orders", "-prefix", "crowd-1")
+	must(t, "", "pause", dir, "orders", "order-2", "order-9")
 	_, kill := startLive(t, dir)
 	calls := [][]string{
 		{"inspect", dir}, {"jobs", dir}, {"jobs", dir, "-queue", "orders", "-limit", "7"}, {"jobs", dir, "-limit", "0"},

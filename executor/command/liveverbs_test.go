@@ -72,12 +72,16 @@ func TestActingLive(t *testing.T) {
 		{"pause DIR", "the executor is paused\n"},
 		{"pause DIR idle -json", `{"type":"pause","done":"paused","affected":0}` + "\n"},
 		{"pause -prefix acme/ DIR orders", "what begins with acme/ is paused\n"},
+		{"pause -prefix acme/ DIR orders", "what begins with acme/ was paused before\n"},
+		{"resume -prefix acme DIR orders", "what begins with acme was not paused\n"},
 		{"pause -prefix acme/ DIR orders -json", `{"type":"pause","done":"paused","affected":0}` + "\n"},
 		{"resume -prefix acme/ DIR orders -json", `{"type":"resume","done":"resumed","affected":1}` + "\n"},
 		{"pause DIR orders order-2 order-7", "2 ids were paused\n"},
 		{"pause DIR orders order-7", "0 ids were paused\n"},
 		{"resume DIR orders order-7", "1 id was resumed\n"},
 		{"resume DIR mails", "queue mails is resumed\n"},
+		{"resume DIR mails", "queue mails was not paused\n"},
+		{"pause DIR", "the executor was paused before\n"},
 	} {
 		assert.Equal(t, call.says, must(t, "", strings.Fields(strings.ReplaceAll(call.args, "DIR", dir))...), call.args)
 	}
@@ -127,6 +131,9 @@ func TestPauseAtRest(t *testing.T) {
 	dir := office(t)
 	assert.Equal(t, "the executor is paused\n", must(t, "", "pause", dir))
 	assert.Equal(t, "queue orders is paused\n", must(t, "", "pause", dir, "orders"))
+	assert.Equal(t, "queue orders was paused before\n", must(t, "", "pause", dir, "orders"))
+	assert.Equal(t, "queue mails was not paused\n", must(t, "", "resume", dir, "mails"))
+	assert.Equal(t, "what begins with acme was not paused\n", must(t, "", "resume", dir, "mails", "-prefix", "acme"))
 	assert.Equal(t, "2 ids were paused\n", must(t, "", "pause", dir, "mails", "ann", "ann", "bob"))
 	assert.Equal(t, "1 id was resumed\n", must(t, "", "resume", dir, "mails", "bob", "carl"))
 	assert.Equal(t, `{"type":"resume","done":"resumed","affected":0}`+"\n", must(t, "", "resume", dir, "mails", "bob", "-json"))

@@ -17,11 +17,15 @@ import (
 )
 
 // What a list leaves out is counted as if it had been listed, whatever the flags say
-// about the queues, and inspect counts what jobs lists.
+// about the queues and whatever is paused of them, and inspect counts what jobs lists.
 func TestWhatIsNotListedCounts(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		dir := crowd(t, seed)
+		require.Equal(t, listed(t, dir), counted(t, dir), "seed %d", seed)
+		for _, args := range [][]string{{"a", "id-3", "id-7"}, {"a", "-prefix", "id-1"}, {"b"}}[:seed] {
+			must(t, "", append([]string{"pause", dir}, args...)...)
+		}
 		untouched(t, dir)
 		for _, args := range [][]string{
 			{"replay"}, {"replay", "-max-payloads", "*=2"}, {"replay", "-shape", "*=events"}, {"replay", "-shape", "b=events"}, {"replay", "-shape", "*=state"},
@@ -33,8 +37,36 @@ func TestWhatIsNotListedCounts(t *testing.T) {
 				require.Equal(t, want, last(must(t, "", append(args, "-limit", limit)...)), "seed %d: %q -limit %s", seed, args, limit)
 			}
 		}
-		require.Equal(t, listed(t, dir), counted(t, dir), "seed %d", seed)
 	}
+}
+
+// What is paused is as visible at rest as in a process, and the next start does not run it.
+func TestWhatIsPausedAtRest(t *testing.T) {
+	dir := office(t)
+	summary := func(args ...string) string { return last(must(t, "", append([]string{"replay", dir, "-json"}, args...)...)) }
+	replayed := func(paused, due, delayed int) {
+		t.Helper()
+		want := fmt.Sprintf(`{"type":"summary","runs":%d,"due":%d,"delayed":%d,"halted":0,"paused":%d,"merged":0}`, due+delayed, due, delayed, paused)
+		require.Equal(t, want, summary("-queue", "orders"))
+		require.Equal(t, want, summary("-queue", "orders", "-limit", "1"))
+	}
+	replayed(0, 1, 1)
+	must(t, "", "pause", dir, "orders", "order-3")
+	replayed(1, 1, 0)
+	require.Regexp(t, `(?m)^orders +1 id, 0 prefixes +2 `, must(t, "", "inspect", dir))
+	require.Regexp(t, `order-3  parked`, must(t, "", "jobs", dir))
+	must(t, "", "pause", dir, "orders", "-prefix", "order-2")
+	replayed(2, 0, 0)
+	require.Contains(t, must(t, "", "job", dir, "orders", "order-2"), `now: orders/order-2 is paused (pause of the prefix "order-2")`)
+	must(t, "", "pause", dir, "orders")
+	replayed(2, 0, 0)
+	require.Contains(t, must(t, "", "jobs", dir), "4 jobs\npaused: orders\n")
+	require.Contains(t, must(t, "", "inspect", dir, "-json"), `"paused":true,"paused_ids":1,"paused_prefixes":1`)
+	require.Contains(t, must(t, "", "replay", dir, "-queue", "orders"), "0 runs: 0 due now, 0 later; 0 halted jobs; 2 runs are paused\n")
+	must(t, "", "resume", dir, "orders")
+	must(t, "", "pause", dir)
+	require.Equal(t, `{"type":"summary","runs":0,"due":0,"delayed":0,"halted":1,"paused":3,"merged":0}`, summary("-limit", "2"))
+	require.Contains(t, must(t, "", "jobs", dir), "paused: idle, mails, orders\n")
 }
 
 func last(out string) string {

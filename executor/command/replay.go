@@ -28,10 +28,11 @@ type start struct {
 
 // sum ends a replay.
 type sum struct {
-	Runs    int // without those of halted jobs
+	Runs    int // without those of jobs that are halted or paused
 	Due     int
 	Delayed int
 	Halted  int
+	Paused  int // runs, and of no halted job
 	Merged  int // payloads that are over at once, equal to others
 }
 
@@ -60,6 +61,9 @@ func (s *sum) add(t *control.Job, now int64) {
 	case t.State == inspect.JobHalted:
 		s.Halted++
 		return
+	case t.State == inspect.JobPaused:
+		s.Paused++
+		return
 	case t.Due.UnixNano() <= now:
 		s.Due++
 	default:
@@ -70,12 +74,15 @@ func (s *sum) add(t *control.Job, now int64) {
 
 // sum says how many runs there are.
 func (o *output) sum(s *sum) {
-	merged := ""
+	paused, merged := "", ""
+	if s.Paused > 0 {
+		paused = fmt.Sprintf("; %s paused", brief.Count(s.Paused, "run is", "runs are"))
+	}
 	if s.Merged > 0 {
 		merged = fmt.Sprintf("; %s merged into an equal one", brief.Count(s.Merged, "payload is", "payloads are"))
 	}
-	o.say("summary", s, "%s: %d due now, %d later; %s%s\n", brief.Count(s.Runs, "run", "runs"), s.Due, s.Delayed,
-		brief.Count(s.Halted, "halted job", "halted jobs"), merged)
+	o.say("summary", s, "%s: %d due now, %d later; %s%s%s\n", brief.Count(s.Runs, "run", "runs"), s.Due, s.Delayed,
+		brief.Count(s.Halted, "halted job", "halted jobs"), paused, merged)
 }
 
 // configs are what the flags say about queues; "*" is for all others.

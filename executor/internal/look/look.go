@@ -189,7 +189,7 @@ func (i *Inspector) Stats(ctx context.Context) (inspect.Stats, error) {
 		LastCommit: j.LastCommit,
 	}}
 	s.Workers, s.Busy = i.Dispatcher.Load()
-	s.Paused, _ = i.Pauses.Of("")
+	s.Paused = i.Pauses.Of("")
 	all, err := i.queues(ctx)
 	if err != nil {
 		return inspect.Stats{}, err
@@ -224,7 +224,7 @@ func (i *Inspector) queues(ctx context.Context) ([]inspect.QueueStats, error) {
 	for name, number := range i.Log.Queues() {
 		known := slices.ContainsFunc(queues, func(q *engine.Queue) bool { return q.Number == number })
 		if s := (inspect.QueueStats{Name: name, Unclaimed: unclaimed[number], Dead: i.Log.Buried(number)}); !known && s.Unclaimed+s.Dead > 0 {
-			s.Age = ageOf(i.Log.OldestUnclaimed(number), i.Now())
+			s.Age, s.Paused = ageOf(i.Log.OldestUnclaimed(number), i.Now()), i.Pauses.Of(name)
 			all = append(all, s)
 		}
 	}
@@ -236,8 +236,7 @@ func (i *Inspector) queues(ctx context.Context) ([]inspect.QueueStats, error) {
 func (i *Inspector) Figures(ctx context.Context, q *engine.Queue) (inspect.QueueStats, error) {
 	s := inspect.QueueStats{Name: q.Name, Registered: true, Busy: q.Share.Running(), Dead: i.Log.Buried(q.Number), Backlog: i.Backlog.Stats(q.Name)}
 	s.Expired, s.Deleted = q.Dead.Expired.Load(), q.Dead.Deleted.Load()
-	all, one := i.Pauses.Of(q.Name)
-	s.Paused = all || one
+	s.Paused = i.Pauses.Of(q.Name)
 	now := i.Now()
 	counts := make([]shard.Counts, len(q.Shards.All))
 	due, oldest := make([]int64, len(q.Shards.All)), make([]int64, len(q.Shards.All))

@@ -181,11 +181,11 @@ func (b *Board) set(name string, on bool) (told []*Queue, n int) {
 	return told, 1
 }
 
-// Of reports whether the executor and a queue are paused.
-func (b *Board) Of(queue string) (all, one bool) {
+// Of reports whether a queue is paused, or the executor, which alone has no name.
+func (b *Board) Of(queue string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.all, b.queues[queue]
+	return b.all || b.queues[queue]
 }
 
 // Names lists what is paused, the executor and queues, registered or not.

@@ -149,8 +149,7 @@ func (c *Config) names(beside []inspect.QueueStats) (list []inspect.QueueStats) 
 			continue
 		}
 		_, unknown := c.Look.Lookup(name)
-		all, one := c.Look.Pauses.Of(name)
-		list = append(list, inspect.QueueStats{Name: name, Registered: unknown == nil, Dead: c.Look.Log.Buried(number), Paused: all || one})
+		list = append(list, inspect.QueueStats{Name: name, Registered: unknown == nil, Dead: c.Look.Log.Buried(number), Paused: c.Look.Pauses.Of(name)})
 	}
 	return list
 }
@@ -201,7 +200,7 @@ func (c *Config) status(ctx context.Context, _ control.None) (a control.Health, 
 	if a.Stats, err = c.stats(short); err != nil {
 		a.Stats = inspect.Stats{Stuck: x.Watchdog.Stuck(), Journal: inspect.JournalStats{CommitAge: x.Log.Stats().CommitAge}, Queues: c.names(nil)}
 		a.Workers, a.Busy = x.Dispatcher.Load()
-		a.Paused, _ = x.Pauses.Of("")
+		a.Paused = x.Pauses.Of("")
 		a.Silent = err.Error()
 	}
 	return a, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/strandjobs/strand/journal/internal/block"
@@ -295,10 +296,10 @@ func (v *View) PendingPages(queue uint32) [][]block.Ref { return v.live.Take(que
 // Buried returns how many payloads each queue has in the morgue.
 func (v *View) Buried() map[uint32]int { return v.store.Buried() }
 
-// Keys lists the state keys in key order. An error is yielded once and ends the
-// list.
-func (v *View) Keys() iter.Seq2[format.Set, error] {
-	return store.Pages(v.page).Sets("", "")
+// Keys lists the state keys, or those with a prefix, in key order. An error is yielded once and
+// ends the list.
+func (v *View) Keys(prefix ...string) iter.Seq2[format.Set, error] {
+	return store.Pages(v.page).Sets(strings.Join(prefix, ""), "")
 }
 
 // Morgue lists the buried payloads of a queue, or of all queues without one, by queue and
