@@ -41,7 +41,7 @@ func latency() []workload {
 	return []workload{
 		{
 			name: "durable/latency", durability: "sync", n: 500, rounds: 5,
-			figures: figures("bbolt/commit", goal{ratio: 1 / 1.2}),
+			figures: figures("bbolt/commit", goal{ratio: 1 / 0.85}),
 			subject: enqueueToHandler(true, asleep(durablePause)),
 			baseline: func(ctx context.Context, l *lab) (measured, error) {
 				took, err := baseline.Commits(ctx, l.scratch, l.n, durablePause)

@@ -17,7 +17,7 @@ func replay() workload {
 		name: "replay", durability: "sync", n: 1_000_000, rounds: 3,
 		figures: func(int) []figure {
 			return []figure{
-				{unit: "jobs/s", baseline: "bbolt/scan", goal: goal{value: 2e6}},
+				{unit: "jobs/s", baseline: "bbolt/scan", goal: goal{value: 3.2e6}},
 				{suffix: "/rss", unit: "MiB", baseline: "bbolt/scan", lower: true},
 			}
 		},

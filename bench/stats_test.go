@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +107,27 @@ func TestResults(t *testing.T) {
 	assert.Nil(t, got[3].Met)
 	w.n = 8
 	assert.Nil(t, w.results(&lab{n: 7}, mine, theirs)[0].Met, "the goal is for more jobs")
+}
+
+// What a table says of a goal is what README says of it, under "What is not reached".
+func TestGoalsAreThoseOfTheReadme(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	goals := make(map[string]goal)
+	for _, w := range workloads() {
+		goals[w.name] = w.figures(w.n)[0].goal
+	}
+	for row, goal := range map[string]string{
+		"durable, 1000 per call, over raw bbolt":               short(goals["durable/bulk"].ratio),
+		"durable, Enqueue to handler, idle, p50, in commits":   short(1 / goals["durable/latency"].ratio),
+		"idle latency in memory, p50":                          short(goals["memory/latency"].value) + " µs",
+		"start with 10⁶ jobs":                                  short(goals["replay"].value/1e6) + " M/s",
+		"bytes written of a job, one per call; 1000 per call":  short(goals["written/single"].value) + "; " + short(goals["written/bulk"].value),
+		"a million timers on disk":                             short(goals["delayed/durable"].value) + " %",
+		"a lock, taken and released, over a map under a mutex": short(goals["lock/uncontended"].ratio),
+	} {
+		assert.Regexp(t, `(?m)^\| `+regexp.QuoteMeta(row)+` \| [^|]* \| `+regexp.QuoteMeta(goal)+` \|`, string(text), row)
+	}
 }
 
 func TestJSON(t *testing.T) {

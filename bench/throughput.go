@@ -21,7 +21,7 @@ func throughput() []workload {
 	return []workload{
 		{
 			name: "durable/bulk", durability: "sync", n: 300_000, rounds: 5,
-			figures: one(raw.reach(1)), subject: bothWays(true, inBulk), baseline: putDelete,
+			figures: one(raw.reach(1.5)), subject: bothWays(true, inBulk), baseline: putDelete,
 		},
 		{
 			name: "durable/single", durability: "sync", n: 100_000, rounds: 5,

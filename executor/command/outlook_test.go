@@ -43,7 +43,9 @@ func TestWhatIsNotListedCounts(t *testing.T) {
 // What is paused is as visible at rest as in a process, and the next start does not run it.
 func TestWhatIsPausedAtRest(t *testing.T) {
 	dir := office(t)
-	summary := func(args ...string) string { return last(must(t, "", append([]string{"replay", dir, "-json"}, args...)...)) }
+	summary := func(args ...string) string {
+		return last(must(t, "", append([]string{"replay", dir, "-json"}, args...)...))
+	}
 	replayed := func(paused, due, delayed int) {
 		t.Helper()
 		want := fmt.Sprintf(`{"type":"summary","runs":%d,"due":%d,"delayed":%d,"halted":0,"paused":%d,"merged":0}`, due+delayed, due, delayed, paused)
