@@ -11,9 +11,9 @@ import (
 	"github.com/strandjobs/strand/executor/internal/limit"
 )
 
-// LimitConfig of a [Limit]. The zero LimitConfig limits nothing until [Limit.Set] or a
-// pause. Numbers below zero are refused with ErrConfig, as are settings without effect
-// or out of bounds.
+// LimitConfig of a [Limit], with the fields of [inspect.LimitSetting]. The zero LimitConfig limits
+// nothing until [Limit.Set] or a pause. Numbers below zero are refused with ErrConfig, as are
+// settings without effect or out of bounds. A new limit, so each process, begins without a Burst.
 type LimitConfig = inspect.LimitSetting
 
 // Limit bounds how many jobs with the same key run at a time, and how many start in a

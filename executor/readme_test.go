@@ -34,6 +34,7 @@ type (
 	Report  struct{ Day time.Time }
 	Webhook struct{ Order string }
 	Sale    struct{}
+	Charge  struct{ Customer string }
 )
 
 var (
@@ -58,6 +59,9 @@ func apply(context.Context, string, Order) error                  { return nil }
 func ship(context.Context, executor.Job[Webhook]) error           { return nil }
 func cancelRest(context.Context, executor.Job[Webhook]) error     { return nil }
 func print(Sale, int) error                                       { return nil }
+func priceOf(context.Context, Order) (int, error)                 { return 0, nil }
+func addViews(context.Context, string, int) error                 { return nil }
+func charge(context.Context, executor.Job[Charge]) error          { return nil }
 `
 
 // documents are what a reader is sent to, from the directory of each.

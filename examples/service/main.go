@@ -82,7 +82,7 @@ func run(ctx context.Context, cfg config, ready func(addr string)) (err error) {
 		return err
 	}
 	x, err := executor.Open(filepath.Join(cfg.dir, "journal"), executor.Config{
-		OnFatal: fail, MaxBacklog: executor.BacklogLimit{Payloads: cfg.backlog}, Middleware: []executor.Middleware{m.Middleware()},
+		OnFatal: fail, ControlSocket: true, MaxBacklog: executor.BacklogLimit{Payloads: cfg.backlog}, Middleware: []executor.Middleware{m.Middleware()},
 	})
 	if err != nil {
 		return err

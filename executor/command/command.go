@@ -207,11 +207,16 @@ func flagsOf(names string) []cli.Flag {
 	return each.Of(strings.Fields(names), func(name string) cli.Flag { return all[name] })
 }
 
+// parkedIs says what a state means.
+const parkedIs = `A parked job waits for a lock, a slot, a limit or its turn, or its id or a prefix of
+the id is paused: strand job and strand explain say which.`
+
 var commands = []verb{
 	{name: "inspect", args: "DIR", least: 1, most: 1, do: inspectAtRest, live: inspectLive,
 		usage: "figures of a journal: blocks, bytes, jobs by queue and state", flags: "blocks"},
 	{name: "jobs", args: "DIR", least: 1, most: 1, do: jobs, live: jobsLive, flags: "queue limit merge on-failure",
-		usage: "jobs that would run, in their order"},
+		usage:       "jobs that would run, in their order",
+		description: parkedIs},
 	{name: "job", args: "DIR QUEUE ID", least: 3, most: 3, do: job, live: jobLive, flags: "merge on-failure full",
 		usage: "everything about one job, and what of it is in the morgue"},
 	{name: "replay", args: "DIR", least: 1, most: 1, do: replay, flags: "queue limit merge on-failure shape max-payloads",
@@ -239,9 +244,8 @@ HandleLatest, and -shape '*=events' that all others are of Handle. Give
 	{name: "morgue", args: "DIR [list|requeue|delete [QUEUE [ID...]]]", least: 1, most: -1, do: morgue, live: morgueLive, flags: "full all-dead",
 		usage: "the dead letters: list, put back, delete"},
 	{name: "status", args: "DIR", least: 1, most: 1, do: onlyLive, live: statusLive,
-		usage: "how a running executor is: workers, trouble, lag of its queues",
-		description: `PARKED counts jobs that wait for a lock, a slot, a limit or their turn. Lists say
-parked of jobs whose id, or a prefix of it, is paused, too: PAUSED counts these.`},
+		usage:       "how a running executor is: workers, trouble, lag of its queues",
+		description: parkedIs + "\nPARKED leaves out what is only paused: PAUSED says of how many ids and prefixes."},
 	{name: "running", args: "DIR", least: 1, most: 1, do: onlyLive, live: runningLive, flags: "queue limit stack",
 		usage: "what the workers of a running executor have in hand"},
 	{name: "explain", args: "DIR QUEUE ID", least: 3, most: 3, do: onlyLive, live: explainLive,

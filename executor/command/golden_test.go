@@ -117,7 +117,9 @@ func TestTheDirectoryComesFirst(t *testing.T) {
 		assert.Contains(t, help, "  "+v.name)
 		assert.Contains(t, must(t, "", v.name, "-h"), "strand "+v.name+" "+v.args+" [-FLAG...]")
 	}
-	assert.Contains(t, must(t, "", "help", "status"), "PARKED counts jobs")
+	for _, of := range []string{"jobs", "status"} {
+		assert.Contains(t, must(t, "", "help", of), "A parked job waits for a lock")
+	}
 	assert.Contains(t, must(t, "", "help", "cancel"), "--reason TEXT", "with the flags of one")
 }
 
