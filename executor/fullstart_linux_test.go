@@ -240,6 +240,79 @@ func copiesFromAFullDisk(t *testing.T, dir string) {
 	require.NoFileExists(t, filepath.Join(from, "LOCK"))
 }
 
+// A journal that is salvaged from a full disk is not opened meanwhile: its lock needs no room.
+func TestASalvageFromAFullDiskHasTheLock(t *testing.T) {
+	onSmallDisks(t, t.TempDir, salvagesLocked)
+}
+
+func salvagesLocked(t *testing.T, dir string) {
+	full := filepath.Join(dir, "full")
+	require.NoError(t, os.Mkdir(full, 0o700))
+	if !smallDisk(full, "1m") {
+		return
+	}
+	from := withAnOffset(t, full)
+	lock := filepath.Join(from, "LOCK")
+	require.NoError(t, os.Truncate(lock, 0))
+	fillUpBeside(t, full)
+	for _, to := range []string{"there", "made"} {
+		asked := 0
+		_, err := journal.Salvage(from, filepath.Join(dir, to), func(journal.Set) error {
+			asked++
+			require.NoError(t, os.Truncate(filepath.Join(full, "others"), 0))
+			_, err := journal.Open(from, journal.Config{})
+			require.ErrorAs(t, err, new(*journal.LockedError), to)
+			fillUpBeside(t, full)
+			return nil
+		})
+		require.NoError(t, err)
+		require.Positive(t, asked)
+		require.NoError(t, os.RemoveAll(lock)) // it is there unless this call made it
+	}
+	require.NoFileExists(t, lock)
+}
+
+// withAnOffset makes a journal with a state key, of which a salvage asks its checks.
+func withAnOffset(t *testing.T, dir string) string {
+	x, _ := poisonQueue(t, dir)
+	require.NoError(t, x.SetSourceOffset(t.Context(), "s", 1))
+	stop(t, x)
+	return filepath.Join(dir, "journal")
+}
+
+// Where there is no room for a LOCK at all, a process that gets some opens the journal while it is salvaged. That
+// is said, and nothing of what was read is kept.
+func TestASalvageWithoutALockAsksAtItsEnd(t *testing.T) {
+	onSmallDisks(t, t.TempDir, salvagesUnlocked)
+}
+
+func salvagesUnlocked(t *testing.T, dir string) {
+	full := filepath.Join(dir, "full")
+	require.NoError(t, os.Mkdir(full, 0o700))
+	if !smallDisk(full, "4m,nr_inodes=20") {
+		return
+	}
+	from := withAnOffset(t, full)
+	require.NoError(t, os.Remove(filepath.Join(from, "LOCK")))
+	others := filepath.Join(full, "others")
+	require.NoError(t, os.Mkdir(others, 0o700))
+	var err error
+	for i := 0; err == nil; i++ {
+		err = os.WriteFile(filepath.Join(others, fmt.Sprint(i)), nil, 0o600)
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	for _, to := range []string{filepath.Join(dir, "saved"), ""} {
+		_, err = journal.Salvage(from, to, func(journal.Set) error {
+			require.NoError(t, os.RemoveAll(others))
+			log, err := journal.Open(from, journal.Config{})
+			require.NoError(t, err)
+			return log.Close()
+		})
+		require.ErrorAs(t, err, new(*journal.LockedError), to)
+	}
+	require.NoDirExists(t, filepath.Join(dir, "saved"))
+}
+
 // Where nothing can be noted of the jobs that run, a suspect does not get its turn: it
 // might end the process at each start.
 func TestSuspectsAreHeldWithoutARecorder(t *testing.T) {

@@ -126,11 +126,11 @@ func OpenSides(dir string) (*View, error) { return rest.OpenView(dir, 0) }
 // ErrCorrupt; the others are those of [OpenView].
 func Check(dir string) (Info, error) { return rest.Check(dir) }
 
-// Clone copies the journal in dir, which must not be open, to newDir, which
-// must not be there yet. The copy is exact, and is checked before it gets its
-// name.
+// Clone copies the journal in dir, which must not be open, to newDir, which must not be there
+// yet. The copy is exact, and is checked before it gets its name.
 //
-// The journal is locked meanwhile, if its disk can be written to and has room for that.
+// The journal is locked meanwhile. Where this process can make no LOCK, on a disk that is read-only or
+// full, it is a [LockedError] when another one has opened the journal by the end. So it is with Salvage.
 func Clone(dir, newDir string) error { return rest.Clone(dir, newDir) }
 
 // Compact makes the file of the journal in dir, which must not be open, as

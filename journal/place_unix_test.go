@@ -172,7 +172,7 @@ func TestForgedSizes(t *testing.T) {
 							t.Skip("no such files here: ", err)
 						}
 					}
-					lock, err := directory.TryLock(dir, "held")
+					lock, err := directory.Lock(dir)
 					require.NoError(t, err)
 					require.NoError(t, os.Truncate(filepath.Join(dir, directory.LockName), max(size, 5)))
 					_, err = Open(dir, Config{})

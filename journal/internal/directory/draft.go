@@ -63,7 +63,7 @@ func (d *Draft) make() error {
 			return fmt.Errorf("journal: %w", err)
 		}
 		var err error
-		if d.Lock, err = TryLock(d.Path(), draftNote(d.name)); err == nil {
+		if d.Lock, err = tryLock(d.Path(), draftNote(d.name), false); err == nil {
 			return nil
 		}
 		_ = d.Parent.RemoveAll(d.name) // a LOCK may be in it

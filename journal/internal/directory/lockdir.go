@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,17 +30,30 @@ type DirLock struct {
 	Place   *Dir
 	F       *os.File
 	created bool      // the file was not there before
+	reads   bool      // a full disk may have no room for who it is
 	Since   time.Time // when it was locked
 }
 
 // Lock makes this process the owner of dir, now or never, and writes who that
 // is where the next one can read it: behind the pid since when it is the owner, and on
 // which host. The file stays behind; only the lock on it counts.
-func Lock(dir string) (l *DirLock, err error) {
+func Lock(dir string) (*DirLock, error) { return lock(dir, false) }
+
+// LockToRead is Lock for who changes nothing: where a full disk has no room for who that is,
+// nobody learns it. Where this process can't make a LOCK it is nil, but another one may make it.
+func LockToRead(dir string) (*DirLock, error) {
+	l, err := lock(dir, true)
+	if NoSpace(err) || slices.ContainsFunc(readOnlyDisk, func(e error) bool { return errors.Is(err, e) }) {
+		return nil, nil
+	}
+	return l, err
+}
+
+func lock(dir string, reads bool) (l *DirLock, err error) {
 	host, _ := os.Hostname() // where there is none it is left out
 	for range attempts {
 		since := time.Now()
-		l, err = TryLock(dir, since.UTC().Format(time.RFC3339Nano)+" "+host+"\n")
+		l, err = tryLock(dir, since.UTC().Format(time.RFC3339Nano)+" "+host+"\n", reads)
 		switch {
 		case err == nil:
 			l.Since = since
@@ -53,13 +67,13 @@ func Lock(dir string) (l *DirLock, err error) {
 	return nil, fmt.Errorf("journal: lock %s: %w", dir, err)
 }
 
-// TryLock locks dir now or never. What it writes is the pid and a note.
-func TryLock(dir, note string) (*DirLock, error) {
+// tryLock locks dir now or never. What it writes is the pid and a note.
+func tryLock(dir, note string, reads bool) (*DirLock, error) {
 	p, err := Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	l := &DirLock{Place: p}
+	l := &DirLock{Place: p, reads: reads}
 	if err := l.try(note); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -89,10 +103,13 @@ func (l *DirLock) claim(note string) error {
 	if !l.ours() {
 		return errRemoved
 	}
-	if err := l.F.Truncate(0); err != nil {
-		return err
+	err := l.F.Truncate(0)
+	if err == nil {
+		_, err = l.F.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"+note), 0)
 	}
-	_, err := l.F.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"+note), 0)
+	if l.reads && NoSpace(err) {
+		return nil // the lock needs none
+	}
 	return err
 }
 
@@ -109,8 +126,11 @@ func (l *DirLock) Unlock() error {
 }
 
 // Undo unlocks and leaves no trace, for an owner that did nothing. Removing the
-// file while holding the lock is safe: see claim.
+// file while holding the lock is safe: see claim. Of nil it does nothing: see LockToRead.
 func (l *DirLock) Undo() error {
+	if l == nil {
+		return nil
+	}
 	if l.created && l.ours() {
 		_ = l.Place.Remove(LockName) // Windows refuses; then an empty LOCK stays
 	}
@@ -120,11 +140,10 @@ func (l *DirLock) Undo() error {
 // HeldBy is Held for who goes on to read the journal: when it belongs to a user whose
 // files we may not read, that says so.
 func HeldBy(dir string) error {
-	err := Held(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil
+	if err := Held(dir); !errors.Is(err, fs.ErrPermission) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // LockedBy says who owns dir, as far as its LOCK tells.

@@ -63,7 +63,7 @@ func TestTwoMakersOfADraft(t *testing.T) {
 		drafts, _ := os.ReadDir(parent)
 		for _, draft := range drafts {
 			var err error
-			if taken, err = TryLock(filepath.Join(parent, draft.Name()), "rival"); err == nil {
+			if taken, err = tryLock(filepath.Join(parent, draft.Name()), "rival", false); err == nil {
 				return true
 			}
 		}

@@ -21,8 +21,8 @@ func Held(string) error { return nil }
 // UnlockFile does nothing: there the lock of a reader stays while it reads.
 func UnlockFile(*os.File) error { return nil }
 
-// ReadOnlyDisk are the errors of a disk on which no LOCK can be written.
-var ReadOnlyDisk = []error{fs.ErrPermission}
+// readOnlyDisk are the errors of a disk on which no LOCK can be written.
+var readOnlyDisk = []error{fs.ErrPermission}
 
 // OwnerOf: these systems have other rights, or other calls for them.
 func OwnerOf(os.FileInfo) (uid, gid int, known bool) { return 0, 0, false }

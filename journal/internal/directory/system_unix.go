@@ -42,8 +42,8 @@ func Held(dir string) error {
 // UnlockFile gives back the lock of a file, whoever else has this open file: see flock(2).
 func UnlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
-// ReadOnlyDisk are the errors of a disk on which no LOCK can be written.
-var ReadOnlyDisk = []error{syscall.EROFS, syscall.EACCES, syscall.EPERM}
+// readOnlyDisk are the errors of a disk on which no LOCK can be written.
+var readOnlyDisk = []error{syscall.EROFS, syscall.EACCES, syscall.EPERM}
 
 const (
 	canSyncDir = true                                    // a directory can be synced

@@ -13,15 +13,15 @@ import (
 // nobody who opens what we gave back.
 func TestUnlockBesideAChildThatBegins(t *testing.T) {
 	dir := t.TempDir()
-	held, err := TryLock(dir, "")
+	held, err := tryLock(dir, "", false)
 	require.NoError(t, err)
 	child, err := syscall.Dup(int(held.F.Fd()))
 	require.NoError(t, err)
 	defer syscall.Close(child)
-	_, err = TryLock(dir, "")
+	_, err = tryLock(dir, "", false)
 	require.ErrorIs(t, err, errHeld)
 	require.NoError(t, held.Unlock())
-	next, err := TryLock(dir, "")
+	next, err := tryLock(dir, "", false)
 	require.NoError(t, err)
 	require.NoError(t, next.Unlock())
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/directory"
@@ -32,12 +31,11 @@ func identify(dir string) error {
 	if err := directory.CheckWAL(lstat, dir); err != nil {
 		return err
 	}
-	for _, name := range []string{directory.NewName, crash.RunningName} {
-		if info, err := lstat(name); err == nil && !info.Mode().IsRegular() {
+	for _, name := range []string{directory.NewName, crash.RunningName, directory.FileName} {
+		if info, err = lstat(name); err == nil && !info.Mode().IsRegular() {
 			return &directory.IrregularError{Path: filepath.Join(dir, name), Mode: info.Mode()}
 		}
 	}
-	info, err = lstat(directory.FileName)
 	if errors.Is(err, fs.ErrNotExist) {
 		if names, err := os.ReadDir(dir); err == nil && len(names) == 0 {
 			return format.NotJournal(dir, "an empty directory")
@@ -46,9 +44,6 @@ func identify(dir string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return &directory.IrregularError{Path: filepath.Join(dir, directory.FileName), Mode: info.Mode()}
 	}
 	return directory.HeldBy(dir)
 }
@@ -86,41 +81,36 @@ func kindOf(path string) string {
 }
 
 // lockAtRest makes this process the owner of a journal that it only reads, so that
-// no other process opens it meanwhile. On a disk that can't be written to, or has no
-// room for the LOCK, none can, and the journal is read without.
-func lockAtRest(dir string) (release func() error, err error) {
+// no other process opens it meanwhile. Where it can't be, who has read asks Undisturbed.
+func lockAtRest(dir string) (*View, error) {
 	if err := identify(dir); err != nil {
 		return nil, err
 	}
-	lock, err := directory.Lock(dir)
-	switch {
-	case err == nil:
-		return lock.Undo, nil
-	case directory.NoSpace(err) || slices.ContainsFunc(directory.ReadOnlyDisk, func(e error) bool { return errors.Is(err, e) }):
-		return func() error { return nil }, nil
-	}
-	return nil, err
+	lock, err := directory.LockToRead(dir)
+	return &View{dir: dir, lock: lock}, err
 }
 
 // Clone copies the journal in dir to newDir, and locks it meanwhile.
 func Clone(dir, newDir string) error {
-	release, err := lockAtRest(dir)
+	v, err := lockAtRest(dir)
 	if err != nil {
 		return err
 	}
-	err = directory.Fill(newDir, func(path string) error {
-		from := &View{dir: dir}
-		err := from.attach()
+	return errors.Join(v.clone(newDir), v.lock.Undo())
+}
+
+func (v *View) clone(newDir string) error {
+	return directory.Fill(newDir, func(path string) error {
+		err := v.attach()
 		if err == nil {
-			err = from.store.CopyTo(path, nil)
+			err = v.store.CopyTo(path, nil)
 		}
-		if err = errors.Join(err, from.Close()); err != nil {
-			return err
+		if err = errors.Join(err, v.Close()); err == nil {
+			to := &View{dir: filepath.Dir(path)} // the copy is checked, too
+			err = errors.Join(to.open(0), to.Close())
 		}
-		v := &View{dir: filepath.Dir(path)} // the copy is checked, too
-		return errors.Join(v.open(0), v.Close())
+		return v.Undisturbed(err)
 	})
-	return errors.Join(err, release())
 }
 
 // Compact makes the file of the journal in dir as small as what is in it.

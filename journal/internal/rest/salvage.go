@@ -51,17 +51,17 @@ const slackAfterLoss = 1 << 20
 // Salvage writes what is intact of the journal in dir to a new one; with an empty
 // newDir it only looks. A state key of which a check returns an error is lost.
 func Salvage(dir, newDir string, checks ...func(format.Set) error) (report *Salvaged, err error) {
-	release := func() error { return nil }
+	v := &View{dir: dir}
 	if newDir == "" {
 		err = identify(dir)
 	} else {
-		release, err = lockAtRest(dir)
+		v, err = lockAtRest(dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() { // also when a check panics
-		if err = errors.Join(err, release()); err != nil {
+		if err = errors.Join(err, v.lock.Undo()); err != nil {
 			report = nil
 		}
 	}()
@@ -74,12 +74,10 @@ func Salvage(dir, newDir string, checks ...func(format.Set) error) (report *Salv
 	if err != nil {
 		return nil, err
 	}
-	r := &rescue{wreck: w, log: filepath.Join(dir, directory.WALFile), s: block.NewSurvey(), report: &Salvaged{}, checks: checks}
-	if err := r.look(); err != nil {
-		return nil, err
-	}
-	if newDir == "" {
-		return r.report, nil
+	v.txid = w.txid
+	r := &rescue{wreck: w, from: v, log: filepath.Join(dir, directory.WALFile), s: block.NewSurvey(), report: &Salvaged{}, checks: checks}
+	if err := r.look(); err != nil || newDir == "" {
+		return r.report, v.Undisturbed(err)
 	}
 	return r.report, r.write(newDir)
 }
@@ -87,6 +85,7 @@ func Salvage(dir, newDir string, checks ...func(format.Set) error) (report *Salv
 // rescue is the way from a wreck to a new journal.
 type rescue struct {
 	*wreck
+	from     *View
 	log      string // where it is, if one stands on what was found
 	s        *block.Survey
 	manifest format.Manifest
@@ -183,24 +182,22 @@ func (r *rescue) findLog() {
 		r.skip = slackAfterLoss
 	}
 	f, err := directory.OpenFile(r.log)
-	if err != nil {
-		lost(err)
-		return
-	}
-	defer f.Close()
-	err = wal.Read(f, r.manifest.Log, r.manifest.Records, r.manifest.Encode(), func(record []byte) error {
-		t, err := store.ParseRecord(record)
-		if err != nil {
-			lost(err)
+	if err == nil {
+		defer f.Close()
+		err = wal.Read(f, r.manifest.Log, r.manifest.Records, r.manifest.Encode(), func(record []byte) error {
+			t, err := store.ParseRecord(record)
+			if err != nil {
+				lost(err)
+				return nil
+			}
+			r.late[t.Seq] = t.Block
+			r.edits = append(r.edits, t.Changes...)
+			end := t.Manifest
+			end.Sides, end.Version = r.manifest.Sides, r.manifest.Version // they are of what the file has
+			r.manifest = end
 			return nil
-		}
-		r.late[t.Seq] = t.Block
-		r.edits = append(r.edits, t.Changes...)
-		end := t.Manifest
-		end.Sides, end.Version = r.manifest.Sides, r.manifest.Version // they are of what the file has
-		r.manifest = end
-		return nil
-	}, func(damage error) error { lost(damage); return nil })
+		}, func(damage error) error { lost(damage); return nil })
+	}
 	if err != nil {
 		lost(err)
 	}
@@ -349,7 +346,7 @@ func (r *rescue) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.fill(b); err != nil {
+	if err := r.from.Undisturbed(r.fill(b)); err != nil {
 		return errors.Join(err, b.Discard())
 	}
 	return b.Finish()

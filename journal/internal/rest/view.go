@@ -29,7 +29,8 @@ import (
 //
 // One goroutine at a time may use a View; any may read its entries.
 type View struct {
-	dir      string // empty: it stays as it is while it is read
+	dir      string             // empty: it stays as it is while it is read
+	lock     *directory.DirLock // and with this one, too
 	store    store.Store
 	version  int    // of the format
 	txid     uint64 // of the file when it was opened
@@ -158,7 +159,7 @@ func youngest(path string) (uint64, error) {
 // journal is still as it was, and otherwise that a process has opened it. Who has
 // read entries asks before trusting them.
 func (v *View) Undisturbed(err error) error {
-	if v.dir == "" {
+	if v.dir == "" || v.lock != nil {
 		return err
 	}
 	if held := directory.HeldBy(v.dir); held != nil {

@@ -112,10 +112,7 @@ func (c *copies) likely() map[string][]byte {
 	values := maps.Clone(c.tree)
 	slices.SortFunc(c.claimed, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	for key, v := range c.loose {
-		if _, known := values[key]; known {
-			continue
-		}
-		if _, damaged := c.broken[key]; damaged || !c.deleted(key) {
+		if values[key] == nil && (c.broken[key] != nil || !c.deleted(key)) {
 			values[key] = v
 		}
 	}
