@@ -44,9 +44,12 @@ type LostJob struct {
 	State    bool `wire:",omit"` // of the job, not a payload
 }
 
-// slackAfterLoss is how far the positions and the epoch of a salvaged journal jump
-// when its end was lost, so that none is used twice.
-const slackAfterLoss = 1 << 20
+// How far the positions and the epoch of a salvaged journal jump when its end was lost, so that
+// none is used twice. Tokens are epochs times 1<<32, and above 1<<53 JSON readers take one for another.
+const (
+	positionsAfterLoss = 1 << 20
+	epochsAfterLoss    = 1 << 10
+)
 
 // Salvage writes what is intact of the journal in dir to a new one; with an empty
 // newDir it only looks. A state key of which a check returns an error is lost.
@@ -90,7 +93,7 @@ type rescue struct {
 	s        *block.Survey
 	manifest format.Manifest
 	stale    bool              // an older commit than the last one has left the manifest, or it was made up
-	skip     format.Position   // positions that may have been used behind the end
+	skip     bool              // positions and epochs, which may have been used behind the end
 	edits    []format.Edit     // of what stands beside the log, after all that the file has
 	intact   []uint64          // sequence of blocks
 	names    map[uint32]string // of queues
@@ -126,8 +129,10 @@ func (r *rescue) look() error {
 	if err := r.findBlocks(seqs); err != nil {
 		return err
 	}
-	r.manifest.Next += r.skip
-	r.manifest.Epoch += uint64(r.skip)
+	if r.skip {
+		r.manifest.Next += positionsAfterLoss
+		r.manifest.Epoch += epochsAfterLoss
+	}
 	r.findMorgue()
 	r.findState()
 	if len(r.intact)+len(r.names)+len(r.buried) == 0 && len(r.manifests) == 0 {
@@ -145,7 +150,7 @@ func (r *rescue) findManifest() []uint64 {
 		return -cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Next, b.Next), cmp.Compare(a.Tx, b.Tx))
 	})
 	if len(r.manifests) == 0 {
-		r.manifest, r.skip, r.stale = format.Manifest{Oldest: 1, Next: 1}, slackAfterLoss, true
+		r.manifest, r.skip, r.stale = format.Manifest{Oldest: 1, Next: 1}, true, true
 		r.lose(0, "the end mark of the log: the newest blocks may be missing, and old ones may be back")
 		return slices.Sorted(maps.Keys(r.chunks))
 	}
@@ -154,7 +159,7 @@ func (r *rescue) findManifest() []uint64 {
 	known := last >= 0
 	if !known {
 		last = max(slices.IndexFunc(r.manifests, func(t format.Manifest) bool { return r.sound(t.Seq) }), 0)
-		r.skip, r.stale = slackAfterLoss, r.txid != 0
+		r.skip, r.stale = true, r.txid != 0
 	}
 	r.manifest = r.manifests[last]
 	r.findLog()
@@ -179,7 +184,7 @@ func (r *rescue) findLog() {
 	}
 	lost := func(cause error) {
 		r.lose(0, "%s; some of what was accepted last may be missing", reasonOf(cause))
-		r.skip = slackAfterLoss
+		r.skip = true
 	}
 	f, err := directory.OpenFile(r.log)
 	if err == nil {
