@@ -133,7 +133,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.crew.Starting, x.startNothing = context.WithCancelCause(x.crew.Handlers)
 	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
 	x.log, err = openLog(journal.Config{Deliver: x.queues.deliver, Failed: x.fail, Committed: x.events.Committed,
-		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger})
+		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger, Life: x.crew.Starting})
 	if err != nil {
 		return nil, border(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -32,6 +33,53 @@ func TestStopShardOffersItselfMeanwhile(t *testing.T) {
 		synctest.Wait()
 		go func() { time.Sleep(time.Second); close(release) }()
 		require.NoError(t, x.Stop(context.Background()))
+	})
+}
+
+// compacting is a disk whose file is compacted until that is given up.
+type compacting struct {
+	*journal.Memory
+	began chan struct{}
+}
+
+func (c compacting) Compact(over <-chan struct{}) (replaced bool, err error) {
+	close(c.began)
+	<-over
+	return false, errBoom
+}
+
+// A stop waits for handlers that enqueue, and for queues that are being registered: a compacting that these wait for
+// is given up.
+func TestStopEndsCompacting(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := compacting{new(journal.Memory), make(chan struct{})}
+		x, err := executor.OpenLog("slow", func(c journal.Config) (*journal.Log, error) { return journal.OpenStore(disk, c) },
+			executor.Config{Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		var q *executor.Queue[string]
+		q = handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+			if job.ID == "a" {
+				<-disk.began
+				_, err := q.Enqueue(ctx, "b", "x")
+				assert.NoError(t, err)
+			}
+			return nil
+		}, executor.QueueConfig[string]{})
+		start(t, x)
+		enqueue(t, q, "a", "x")
+		compacted, registered := make(chan error, 1), make(chan error, 1)
+		go func() { compacted <- x.Compact(context.Background()) }()
+		<-disk.began
+		go func() {
+			_, err := executor.Handle(x, "new", func(context.Context, executor.Job[string]) error { return nil }, executor.QueueConfig[string]{})
+			registered <- err
+		}()
+		synctest.Wait()
+		began := time.Now()
+		stop(t, x)
+		require.Zero(t, time.Since(began))
+		require.ErrorIs(t, <-compacted, errBoom)
+		require.NoError(t, <-registered)
 	})
 }
 

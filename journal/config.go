@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"time"
 
@@ -24,6 +25,10 @@ type Config struct {
 	// goroutine that made it, before what it holds is delivered: a delivery waits
 	// for it. Nil: only the totals of Stats tell.
 	Committed func(took time.Duration)
+
+	// Life is until when [Log.Copy] and [Log.Compact] may be at work, which commits wait for:
+	// then they are given up with ErrClosed. Nil: until the log is closed.
+	Life context.Context
 
 	// MaxBlockBytes is where Append starts to wait for the committer instead of
 	// making the open block larger. One call's entries go into one

@@ -53,7 +53,7 @@ func newLog(s store.Store, cfg Config, volatile bool) *Log {
 	c, h := &l.committer, &l.head
 	l.queues.h, l.queues.morgue = h, &l.morgue
 	l.morgue.c, l.upkeep.c, c.upkeep = c, c, &l.upkeep
-	l.upkeep.life, l.upkeep.end = context.WithCancel(context.Background())
+	l.upkeep.life, l.upkeep.end = context.WithCancel(cmp.Or(cfg.Life, context.Background()))
 	l.morgue.restoring = make(chan *commit, 1)
 	l.disk.mu, l.disk.logger = &l.mu, l.cfg.Logger
 	most := block.Limits{Memory: l.cfg.MemoryBudget, TrimSlack: l.cfg.trimSlack, MinCarry: l.cfg.minCarry}

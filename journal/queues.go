@@ -117,18 +117,14 @@ func (q *queues) Rename(ctx context.Context, from, to string) error {
 		return err
 	}
 	q.h.mu.Lock()
-	if err := q.h.refusal(); err != nil && !errors.Is(err, ErrFull) {
+	number, known := q.numbers[from]
+	err := q.h.err // a full disk has room for a name
+	if err == nil && !known {
+		err = fmt.Errorf("%w: there is no queue %q", format.ErrQueueName, from)
+	}
+	if err != nil || from == to {
 		q.h.mu.Unlock()
 		return err
-	}
-	number, known := q.numbers[from]
-	if !known {
-		q.h.mu.Unlock()
-		return fmt.Errorf("%w: there is no queue %q", format.ErrQueueName, from)
-	}
-	if from == to {
-		q.h.mu.Unlock()
-		return nil
 	}
 	// Numbers stay dense: one is never given up.
 	other, both := q.numbers[to]

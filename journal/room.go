@@ -79,16 +79,14 @@ func (h *head) GiveRoomBack(bytes int) { h.disk.promised.Add(-int64(bytes)) }
 func (h *head) AwaitRoom(over <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for h.refusal() == nil && h.open.Size() > h.cfg.MaxBlockBytes {
+	for h.refusal() == nil && h.open.Size() > h.cfg.MaxBlockBytes && !store.IsOver(over) {
 		room := h.nextRoom()
 		h.mu.Unlock()
 		select {
 		case <-room:
-			h.mu.Lock()
 		case <-over:
-			h.mu.Lock()
-			return
 		}
+		h.mu.Lock()
 	}
 }
 
@@ -104,14 +102,12 @@ func (h *head) askRoom(over <-chan struct{}, n Room) bool {
 	h.wakeCommitter()
 	h.mu.Unlock()
 	for {
-		gone := false
 		select {
 		case <-q.granted:
 		case <-over:
-			gone = true
 		case <-time.After(fullRetry):
 		}
-		if wait, granted := h.quit(q, gone); !wait {
+		if wait, granted := h.quit(q, store.IsOver(over)); !wait {
 			return granted
 		}
 	}

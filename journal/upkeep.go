@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ type upkeep struct {
 	// there is nothing to commit, and no append waits behind many of them.
 	calls chan compaction
 
-	life context.Context // ends when the log is about to close, which would wait
+	life context.Context // that of [Config]; it ends when the log is about to close, too, which would wait
 	end  func()
 }
 
@@ -142,10 +143,7 @@ func (u *upkeep) Compact(ctx context.Context) error {
 // beginUpkeep waits until no other call copies or replaces the file, and takes the
 // token; not in memory, where there is no file.
 func (u *upkeep) beginUpkeep(ctx context.Context, over <-chan struct{}) error {
-	if err := cause(ctx); err != nil {
-		return err
-	}
-	if err := u.c.stopped(); err != nil || u.c.volatile {
+	if err := cmp.Or(cause(ctx), u.c.stopped()); err != nil || u.c.volatile {
 		return err
 	}
 	select {

@@ -804,7 +804,7 @@ var inRoot = []mutation{
 	{"free pages count behind the last one in use alone", "journal/internal/store/space.go", "r.Run < run && s", "r.Run < 0 && s", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"who asks for room in one piece has the disk be full", "journal/room.go", " && (int64(d.questions[0].Bytes) > d.allowance.Load() || d.questions[0].whole() > d.whole.Load())", "", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"pauses of ids take the room of results", "executor/internal/pause/queue.go", "	if on {\n		if !q", "	if false {\n		if !q", gate{"./executor", "^TestPausesOfIDsOnAFullDisk$"}},
-	{"who waits for room no longer still asks", "journal/room.go", "			gone = true\n", "			return true\n", gate{"./journal", "^TestAQuestionEndsWithItsCaller$"}},
+	{"who waits for room no longer still asks", "journal/room.go", "		case <-over:\n		case <-time", "		case <-over:\n			return true\n		case <-time", gate{"./journal", "^TestAQuestionEndsWithItsCaller$"}},
 	{"a small dead letter takes no page", "journal/room.go", "leafRoom = 256, 5 << 10", "leafRoom = 256, 0", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"who waits for a smaller block waits for ever", "journal/head.go", "	h.wakeWaiters()\n	return b, t, true\n", "	return b, t, true\n", gate{"./journal", "^TestNobodyWaitsForTheCommitter"}},
 }
