@@ -231,12 +231,12 @@ func TestMorgueSaysWhatWasDoneBeforeAnError(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "jobs.strand")
 	l := newLedger(t, dir)
 	orders := l.queue("orders")
-	ticket, err := l.Append(t.Context(), slices.Repeat([]journal.Entry{{Queue: orders, ID: []byte("a")}}, atOnce), nil)
+	ticket, err := l.Append(t.Context(), slices.Repeat([]journal.Entry{{Queue: orders, ID: []byte("a")}}, atOnce+1), nil)
 	require.NoError(t, err)
 	require.NoError(t, ticket.Wait(t.Context()))
 	var dead []journal.Position
 	var die journal.Change
-	for i := range atOnce {
+	for i := range atOnce + 1 {
 		dead = append(dead, ticket.Position(i))
 		die.Buried = append(die.Buried, journal.Burial{Ref: l.refs[dead[i]], Reason: "no"})
 	}
@@ -248,13 +248,16 @@ func TestMorgueSaysWhatWasDoneBeforeAnError(t *testing.T) {
 		}}
 		return c.Run(t.Context(), []string{"morgue", dir})
 	}
-	err = empty(t.Context(), "requeue", append(dead, dead[atOnce-1]+1))
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	require.ErrorContains(t, empty(stopped, "delete", dead[atOnce:]), "up to 1 payload deleted, and then: ", "the end commits what was recorded")
+	require.Contains(t, must(t, "", "check", dir), "1000 in the morgue")
+
+	err = empty(t.Context(), "requeue", dead)
 	require.ErrorIs(t, err, journal.ErrNotFound)
 	require.ErrorContains(t, err, "1000 payloads requeued, and then: ")
 	require.Contains(t, must(t, "", "check", dir), "0 in the morgue")
 
-	stopped, stop := context.WithCancel(t.Context())
-	stop()
 	require.ErrorContains(t, empty(stopped, "requeue", dead[:1]), "0 payloads requeued, and then: ")
 }
 

@@ -222,17 +222,23 @@ func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32
 				} else {
 					err = l.Restore(ctx, numbers[queue], page, c.now.UnixNano(), note)
 				}
+				if err == nil || errors.Is(err, journal.ErrUnknown) { // Close may yet commit it
+					n += len(page)
+				}
 				if err != nil {
 					break
 				}
-				n += len(page)
 			}
 			if err = errors.Join(err, c.goOn(l, numbers[queue], back)); err != nil {
-				return fmt.Errorf("%s %sd, and then: %w", brief.Count(n, "payload", "payloads"), verb, errors.Join(err, l.Close()))
+				break
 			}
 		}
-		if err := errors.Join(context.Cause(ctx), l.Close()); err != nil { // a full disk may have had no room for all
-			return fmt.Errorf("up to %s %sd, and then: %w", brief.Count(n, "payload", "payloads"), verb, err)
+		about := "up to " // a full disk may have had no room for all
+		if err != nil && !errors.Is(err, journal.ErrUnknown) {
+			about = ""
+		}
+		if err = errors.Join(cmp.Or(err, context.Cause(ctx)), l.Close()); err != nil {
+			return fmt.Errorf("%s%s %sd, and then: %w", about, brief.Count(n, "payload", "payloads"), verb, err)
 		}
 	}
 	c.moved(verb+"d", inspect.Requeued{Back: n})
