@@ -83,7 +83,8 @@ func (c *Cron) Pause(ctx context.Context, name string) error {
 // Resume ends a pause: ticks from now on fire. Ticks up to now are over, whatever
 // was written down before: that is also how to go on after the clock was wrong, and
 // far ahead, for a while. On a schedule that is not paused it does just that. It waits
-// for a tick that is being enqueued, and none is begun meanwhile.
+// for a tick that is being enqueued, and none is begun meanwhile: called from the Payload of
+// that schedule, or by Config.Logger about one of its ticks, it waits for itself until ctx ends.
 func (c *Cron) Resume(ctx context.Context, name string) error {
 	ctx, err := guard.Context(ctx)
 	if err != nil {
@@ -93,7 +94,7 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	letGo, err := c.hold(ctx, s, members)
+	letGo, err := c.hold(ctx, s)
 	defer letGo()
 	if err != nil {
 		return err
@@ -115,30 +116,28 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 
 // hold has no tick of a schedule begun until letGo is called, and waits for those that are being enqueued. One that is
 // refused is given back before its next attempt.
-func (c *Cron) hold(ctx context.Context, s *schedule, members []*Cron) (letGo func(), err error) {
+func (c *Cron) hold(ctx context.Context, s *schedule) (letGo func(), err error) {
 	letGo = func() {
 		c.group.mu.Lock()
+		defer c.group.mu.Unlock()
 		s.progress.held--
-		c.group.mu.Unlock()
-		for _, m := range members {
+		for _, m := range s.progress.members { // some may have come meanwhile
 			m.poke()
 		}
 	}
 	var firing []chan struct{}
 	c.group.mu.Lock()
 	s.progress.held++
-	for _, m := range members {
+	for _, m := range s.progress.members {
 		if idle := m.firing[m.schedules[s.name]]; idle != nil {
 			firing = append(firing, idle)
 		}
 	}
 	c.group.mu.Unlock()
-	for _, idle := range firing {
-		if err := await(ctx, s.name, idle); err != nil {
-			return letGo, err
-		}
+	for i := 0; err == nil && i < len(firing); i++ {
+		err = await(ctx, s.name, firing[i])
 	}
-	return letGo, nil
+	return letGo, err
 }
 
 // await waits for a tick that is being enqueued.
@@ -180,11 +179,10 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 	return send(ctx, id, executor.Score(float64(now.Unix())))
 }
 
-// Remove takes a schedule out of this Cron and forgets its offsets and its pause. It waits
-// for a tick that is being enqueued. Its jobs stay. Other members of a group keep theirs, also those
-// on the same executor. After
-// ErrNotFound, ErrClosed and [executor.ErrContext] nothing has changed; after any other error
-// the schedule is out, but the journal may still have its offsets or its pause.
+// Remove takes a schedule out of this Cron and forgets its offsets and its pause. It waits for a tick
+// that is being enqueued, as Resume does. Its jobs stay. Other members of a group keep theirs, also those
+// on the same executor. After ErrNotFound, ErrClosed and [executor.ErrContext] nothing has changed; after
+// any other error the schedule is out, but the journal may still have its offsets or its pause.
 func (c *Cron) Remove(ctx context.Context, name string) error {
 	ctx, err := guard.Context(ctx)
 	if err != nil {

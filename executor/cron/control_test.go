@@ -476,6 +476,31 @@ func TestTicksWhileResumeIsUnderWay(t *testing.T) {
 	}
 }
 
+// A member that gets a schedule while another one's Resume waits for a disk fires it in time.
+func TestAddWhileResumeIsUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{Lease: time.Hour})
+		require.NoError(t, err)
+		g, err := cron.NewGroup(election)
+		require.NoError(t, err)
+		leader := rig{cron: cron.Config{Group: g, Member: "leader"}}.open(t)
+		leader.start(t)
+		var disk journal.Memory
+		other := rig{disk: &disk, cron: cron.Config{Group: g, Member: "other"}}.open(t)
+		other.add(t, "report", "* * * * *")
+		disk.BeforeCommit(sync.OnceFunc(func() { time.Sleep(50 * time.Second) }))
+		resumed := make(chan error, 1)
+		go func() { resumed <- other.c.Resume(t.Context(), "report") }()
+		time.Sleep(10 * time.Second)
+		leader.add(t, "report", "* * * * *")
+		require.NoError(t, <-resumed)
+		time.Sleep(11 * time.Second)
+		require.Equal(t, []string{"report@01-01T00:01:00"}, leader.r.take())
+		leader.stop(t)
+		other.stop(t)
+	})
+}
+
 // Resume waits for a tick in hand, as long as it may: then nothing has changed.
 func TestResumeWaitsForATick(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -231,10 +231,7 @@ func (c *Cron) Stop(ctx context.Context) error {
 	firing := slices.Collect(maps.Values(c.firing))
 	c.group.mu.Unlock()
 	for _, idle := range firing {
-		select {
-		case <-idle:
-		case <-ctx.Done():
-		}
+		_ = await(ctx, "", idle) // who is stuck is asked below
 	}
 	var stuck []string
 	c.group.mu.Lock()

@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,11 +155,8 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 		return err
 	}
 	_, paused, err := c.x.SourceOffset(pauseMark(s.name))
-	if err != nil {
-		return err
-	}
-	mark, found, err := c.x.SourceOffset(tickMark(s.name))
-	if err != nil {
+	mark, found, unread := c.x.SourceOffset(tickMark(s.name))
+	if err = cmp.Or(err, unread); err != nil {
 		return err
 	}
 	if !found {
@@ -255,10 +253,7 @@ const maxYears = 9
 //
 // It returns ErrConfig, also for a schedule without a tick.
 func Parse(spec string, zone *time.Location) (Timetable, error) {
-	t := Timetable{zone: zone}
-	if zone == nil {
-		t.zone = time.UTC
-	}
+	t := Timetable{zone: cmp.Or(zone, time.UTC)}
 	rest, err := t.cutZone(strings.TrimSpace(spec))
 	if err != nil {
 		return Timetable{}, err
