@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admin"
@@ -294,9 +295,7 @@ func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Optio
 	}
 	c := q.call(ctx, string(entries[0].ID))
 	defer c.Done()
-	if err := q.enter(c); err != nil {
-		return end, err
-	}
+	c.Waiter.Begin = sync.OnceValue(func() error { return q.enter(c) }) // not for the payload of an earlier call, whose id is another
 	o, err := q.accept(ctx, entries, options, c.Waiter)
 	if err != nil {
 		return end, err

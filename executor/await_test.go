@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
@@ -386,6 +387,30 @@ func TestDoWithAKey(t *testing.T) {
 		_, err := c.Do(t.Context(), "a", 21, executor.IdempotencyKey("k"))
 		require.ErrorIs(t, err, executor.ErrNoResult)
 		require.ErrorContains(t, err, `id "a", position 1`)
+		stop(t, x)
+	})
+}
+
+// A handler waits for the payload of an earlier call, although its own call names the id that it runs for. One of
+// its own that it calls for is not accepted.
+func TestDoOfAHandlerWithAKeyOfAnotherID(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		x := open(t, "", executor.Config{Workers: 2})
+		var c *executor.Caller[int, int]
+		c = answers(t, x, "q", func(ctx context.Context, job executor.Job[int]) (int, error) {
+			if job.ID == "b" {
+				return twice(ctx, job)
+			}
+			_, err := c.Do(ctx, "a", 7, executor.IdempotencyKey("new"))
+			assert.ErrorIs(t, err, executor.ErrDeadlock)
+			return c.Do(ctx, "a", 7, executor.IdempotencyKey("k"))
+		}, executor.QueueConfig[int]{MaxRetries: -1})
+		start(t, x)
+		enqueue(t, c.Queue, "b", 7, executor.IdempotencyKey("k"), executor.In(time.Minute))
+		got, err := c.Do(t.Context(), "a", 1)
+		require.NoError(t, err)
+		require.Equal(t, 14, got)
+		require.Zero(t, drained(t, c.Queue).Jobs)
 		stop(t, x)
 	})
 }

@@ -63,6 +63,8 @@ type Waiter struct {
 	Done chan struct{}
 	End  End // not before Done
 
+	Begin func() error // is called before the payload is accepted, and may refuse it; nil: nobody asks
+
 	at journal.Position // 0: nowhere; guarded by Book.mu
 }
 

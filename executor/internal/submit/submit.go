@@ -160,6 +160,11 @@ func (o *Submission) try(ctx context.Context) error {
 			return err
 		}
 	}
+	if w := o.waiter; w != nil && w.Begin != nil {
+		if err := w.Begin(); err != nil {
+			return err
+		}
+	}
 	// Before anything is locked: what is in the backlog may wait for that key.
 	if err := o.reserve(ctx); err != nil {
 		return err
