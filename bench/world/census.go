@@ -146,7 +146,7 @@ func (w *world) check(i *item, found map[*item]place) {
 	}
 	if where != nowhere {
 		if i.hint == "done" || i.hint == "discarded" {
-			if i.hintLife == w.term(i.id) && !w.underWay(i) && !i.last.refused() {
+			if i.hintLife == w.term(i.id) && !w.underWay(i) && !i.last.refused() && !w.mayForget(i) {
 				w.fail("ended and still there: %v is %v", i, where)
 			}
 		}

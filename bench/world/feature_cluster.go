@@ -2,7 +2,6 @@ package world
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -19,7 +18,7 @@ var clustering = &feature{
 		}
 	},
 	plan: []string{"ask~q1.a", "ask~q2.b", "ask~q1.c"},
-	acts: map[string]func(*world, context.Context, *run, int, string) error{"ask": askWithin},
+	acts: map[string]func(*world, context.Context, *run, int, string) error{"ask": askWithin}, // in scripts
 	steps: []step{
 		{"move", 8, true, func(d *draw) line { return newLine("move", "p", d.IntN(partitions), "d", d.one("1ms", "2s", "30s")) }, playMove},
 		{"fence", 2, true, func(d *draw) line { return newLine("fence", "p", d.IntN(partitions)) }, playFence},
@@ -86,29 +85,6 @@ func playJoin(w *world, _ line) {
 	}
 	w.town.join(n)
 	w.town.face(w.town.present.Load())
-}
-
-// askWithin has a handler wait for another job.
-func askWithin(w *world, ctx context.Context, r *run, _ int, arg string) error {
-	q, id := w.target(arg)
-	if q == nil || r.tenure == nil {
-		return nil
-	}
-	do := q.on(r).do
-	if do == nil {
-		return nil
-	}
-	i, life := w.offspring(q, id, nil), w.life
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	result, err := do(ctx, id, i.value)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.did(q, i, life, result, err)
-	if err != nil {
-		return fmt.Errorf("asked: %w", err)
-	}
-	return nil
 }
 
 // among draws the node that a step calls, and what becomes of the call.

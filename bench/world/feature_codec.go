@@ -152,6 +152,12 @@ func (w *world) flaps(i *item, together bool) bool {
 	})
 }
 
+// mayForget reports whether the handler may be called again behind a call that was about a payload, and not get it then.
+func (w *world) mayForget(i *item) bool {
+	q := w.queueOf(i.queue)
+	return q.twice() && q.conf.str("codec") == "flap"
+}
+
 // spoil notes that a payload may end at any time, by no handler: its codec can't read it, or it is blocked.
 func (w *world) spoil(i *item) {
 	q := w.queueOf(i.queue)

@@ -65,6 +65,7 @@ type world struct {
 	next    int // the index of the step after it
 	calls   []*call
 	doing   []*doing
+	asking  []*asked // of handlers
 	at      line
 	waiters sync.WaitGroup
 	state   map[string]any // what features keep
