@@ -3,6 +3,7 @@ package world
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,7 +104,15 @@ func pauseBehind(err error) (pause time.Duration, fails, known bool) {
 }
 
 // conditional reports whether a job may fail without a run, for what it waits for.
-func (w *world) conditional(q *queue) bool { return q.conf.has("locks") || q.conf.has("lane") }
+func (w *world) conditional(q *queue) bool {
+	return q.conf.has("locks") || q.conf.has("lane") || w.mayClose(q)
+}
+
+// mayClose reports whether a job of a queue may fail because it waits for what a handler has that waits for it.
+func (w *world) mayClose(q *queue) bool {
+	waits := q.conf.has("unique") || q.conf.has("limited") || q.conf.has("slots") || q.conf.has("locks") || q.conf.has("lane")
+	return waits && slices.ContainsFunc(w.ledger.items, func(i *item) bool { return strings.Contains(i.value.Plan, "do~") })
+}
 
 // triesAgain compares a run with what came of the last one. What a person has had to do with may have
 // its retries back, and be due.

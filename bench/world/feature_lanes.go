@@ -66,9 +66,10 @@ func (w *world) gaveWay(c *census, i *item) {
 	}
 }
 
-// closes notes that a payload may be dead because its job has closed a circle of lanes and keys.
+// closes notes that a payload may be dead because its job has closed a circle of lanes and keys, or of what jobs
+// hold and handlers wait for.
 func (w *world) closes(q *queue, i *item, why string) {
-	if q.conf.has("lane") && q.conf.has("locks") && strings.Contains(why, "lock: deadlock") {
+	if (q.conf.has("lane") && q.conf.has("locks") || w.mayClose(q)) && strings.Contains(why, "lock: deadlock") {
 		i.doom = w.epoch
 	}
 }

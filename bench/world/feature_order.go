@@ -34,7 +34,7 @@ var ordering = &feature{
 func (w *world) inOrder(r *run) {
 	last := r.items[len(r.items)-1]
 	for _, i := range r.items {
-		if i.calls > 0 {
+		if i.calls > 0 || w.flaps(i, true) {
 			return // a retry goes before what came meanwhile
 		}
 	}
