@@ -1,6 +1,6 @@
 // Command house prints the figures of the house beside their ceilings, and fails where
 // one is above its own. What it counts is code that users build: tests, examples and
-// bench are left out.
+// bench are left out, and so are the kits that tests alone import, internal/…test.
 //
 //	go run ./.ci/house [-write]
 //

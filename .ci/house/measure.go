@@ -90,6 +90,8 @@ func (h *house) visit(path string, entry fs.DirEntry, err error) error {
 		return err
 	case entry.IsDir() && entry.Name() == "testdata":
 		return fs.SkipDir
+	case entry.IsDir() && strings.HasSuffix(path, "test") && filepath.Base(filepath.Dir(path)) == "internal":
+		return fs.SkipDir
 	case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 		return nil
 	}
