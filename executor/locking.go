@@ -306,7 +306,10 @@ func (k keyLocks) Lock(ctx context.Context, key string) error {
 func (k keyLocks) Unlock(ctx context.Context, key string) (err error) {
 	was := false
 	if k.x != nil && k.x.cluster != nil {
-		was, err = k.unlockAll(ctx, key)
+		ctx, err = k.x.mayChange(ctx)
+		if err = cmp.Or(keylock.CheckKey(key), err); err == nil {
+			was, err = k.x.cluster.Unlock(ctx, key)
+		}
 	} else if err = k.usable(ctx, key); err == nil {
 		err = k.x.attempt(new(journal.Change), func() { was = k.x.keys.Unlock(key, false, admit.Owner{}) })
 	}
@@ -314,15 +317,6 @@ func (k keyLocks) Unlock(ctx context.Context, key string) (err error) {
 		err = fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
 	}
 	return err
-}
-
-// unlockAll unlocks a key in all partitions of a cluster, and reports whether any had locked it.
-func (k keyLocks) unlockAll(ctx context.Context, key string) (was bool, err error) {
-	ctx, err = k.x.mayChange(ctx)
-	if err = cmp.Or(keylock.CheckKey(key), err); err != nil {
-		return false, err
-	}
-	return k.x.cluster.Unlock(ctx, key)
 }
 
 func (k keyLocks) Locked(ctx context.Context, key string) (locked bool, err error) {

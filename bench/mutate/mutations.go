@@ -436,7 +436,7 @@ var inRoot = []mutation{
 	{"a pace that counts from a late start", "executor/internal/limit/key.go", "k.next = max(k.next, now) + k.limit.law.interval", "k.next = now + k.limit.law.interval", pacing},
 	{"a job ahead of one that was called", "executor/internal/limit/key.go", "		if w.Turn < number {", "		if w.Turn > number {", pacing},
 	{"a queue at a limit without its turn", "executor/internal/limit/key.go", "	k.lines = append(slices.Delete(k.lines, line, line+1), l)\n", "", pacing},
-	{"a turn that never ends", "executor/internal/quota/quota.go", "uint64(turn)))", "uint64(0)))", several},
+	{"a turn that never ends", "executor/internal/quota/quota.go", "uint64(now/turn)))", "uint64(0)))", several},
 	{"places that are kept for no job of several keys", "executor/internal/limit/table.go", "w.turns < mostTurns ||", "true ||", gate{"./executor/internal/limit", "^Test(AJobOfSeveral|BusyKeys)"}},
 	{"places that outlive the number of their job", "executor/internal/limit/table.go", "				t.settle(now, t.stepOut(w)...)\n", "				delete(t.asides, w)\n", gate{"./executor/internal/limit", "^TestAPlaceIsForgotten"}},
 	{"times of a rate that are kept for who waits for a permit", "executor/internal/limit/table.go", "place{w, now + now - w.since, start}", "place{w, now + now - w.since, true}", gate{"./executor/internal/limit", "^TestAPlaceInARate"}},

@@ -79,12 +79,6 @@ type verdicts struct {
 
 type verdictsKey struct{}
 
-// withVerdicts returns a request that may be asked about.
-func withVerdicts(r *http.Request, most time.Duration) *http.Request {
-	v := &verdicts{given: make(map[Action]error), left: most}
-	return r.WithContext(context.WithValue(r.Context(), verdictsKey{}, v))
-}
-
 // may asks whether a request may do something.
 func (b *board) may(r *http.Request, a Action) error {
 	v := r.Context().Value(verdictsKey{}).(*verdicts)

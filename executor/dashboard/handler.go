@@ -153,12 +153,13 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, at string) error {
 	if err := s.foreign(r); err != nil {
 		return problem{http.StatusForbidden, "this request comes from a page of another site: " + err.Error()}
 	}
-	r = withVerdicts(r, s.cfg.PageTimeout)
+	ctx := context.WithValue(r.Context(), verdictsKey{}, &verdicts{given: make(map[Action]error), left: s.cfg.PageTimeout})
 	if rt.timeout > 0 {
-		ctx, cancel := context.WithTimeout(r.Context(), rt.timeout)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, rt.timeout)
 		defer cancel()
-		r = r.WithContext(ctx)
 	}
+	r = r.WithContext(ctx)
 	if rt.about != nil {
 		if err := s.may(r, Action{Verb: View, Queue: rt.about(r)}); err != nil {
 			return err

@@ -93,7 +93,7 @@ func (in *Inspector) inOrder(ctx context.Context, q *Question) (p inspect.JobPag
 			page.Offer(look.JobKey(query.Order, &j), row{job: j})
 		}
 		for _, d := range a.Page.Dead {
-			page.Offer(look.DeadKey(query.Order, &d), row{dead: d})
+			page.Offer(look.DeadKey(query.Order, d.ID, int64(d.Position), d.At.UnixNano()), row{dead: d})
 		}
 	}
 	rows, last, cut := page.Rows()

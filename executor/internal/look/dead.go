@@ -47,11 +47,7 @@ func (l *list) checkDead() error {
 func (l *list) meansDead(b *journal.Buried) bool { return l.meant.Dead(b) && b.At < l.died }
 
 // DeadKey is the place of a dead letter in an order.
-func DeadKey(order inspect.Order, d *inspect.DeadPayload) listing.Key {
-	return deadKey(order, d.ID, int64(d.Position), d.At.UnixNano())
-}
-
-func deadKey(order inspect.Order, id string, position, died int64) listing.Key {
+func DeadKey(order inspect.Order, id string, position, died int64) listing.Key {
 	if order == inspect.OrderDied {
 		return listing.Key{First: died, Last: position}
 	}
@@ -64,7 +60,7 @@ func (l *list) deadInOrder(ctx context.Context) (p inspect.JobPage, err error) {
 	defer cancel()
 	err = l.q.in.EachDead(ctx, l.q.Number, 0, func(b *journal.Buried) bool {
 		p.Examined++
-		if key := deadKey(l.Order, string(b.Entry.ID), int64(b.Entry.Position), b.At); l.meansDead(b) && page.Takes(key) {
+		if key := DeadKey(l.Order, string(b.Entry.ID), int64(b.Entry.Position), b.At); l.meansDead(b) && page.Takes(key) {
 			page.Offer(key, l.q.listed(b))
 		}
 		return true

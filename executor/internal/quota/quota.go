@@ -135,7 +135,10 @@ func (r *Row) permit(now int64, self string, a Ask, to *Answer) {
 	}
 	if wanted > a.Concurrent { // or the order is nothing that counts
 		to.Anew = turn - now%turn
-		drawn := func(s Share) string { return lot(s.Process, now/turn) }
+		drawn := func(s Share) string { // the lowest one is first
+			sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(s.Process), uint64(now/turn)))
+			return string(sum[:])
+		}
 		slices.SortFunc(r.Shares, func(a, b Share) int { return cmp.Compare(drawn(a), drawn(b)) })
 		i = slices.IndexFunc(r.Shares, is)
 	}
@@ -145,12 +148,6 @@ func (r *Row) permit(now int64, self string, a Ask, to *Answer) {
 	if to.Permits < r.Shares[i].Wants {
 		to.Retry = retry
 	}
-}
-
-// lot is what a process draws in a turn: the lowest one is first.
-func lot(process string, turn int64) string {
-	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(process), uint64(turn)))
-	return string(sum[:])
 }
 
 // divide returns the shares of all.

@@ -28,7 +28,8 @@ func (r *rescue) findQueues() {
 			r.names[number] = name
 			continue
 		}
-		order := r.younger(name, before, values)
+		reached := cmp.Compare(len(r.queues.tree[name]), len(r.queues.tree[before])) // all have one length, or none
+		order := cmp.Or(reached, cmp.Compare(r.queues.seq(name, values[name]), r.queues.seq(before, values[before])))
 		if order > 0 {
 			r.names[number] = name
 		}
@@ -40,12 +41,6 @@ func (r *rescue) findQueues() {
 	case unsure || len(r.queues.broken) > 0 || len(r.manifests) > 0 && !exact:
 		r.lose(0, "which names the queues had last; one that was renamed may have its former name")
 	}
-}
-
-// younger compares two names of one number by when they were written.
-func (r *rescue) younger(a, b string, values map[string][]byte) int {
-	reached := cmp.Compare(len(r.queues.tree[a]), len(r.queues.tree[b])) // all have one length, or none
-	return cmp.Or(reached, cmp.Compare(r.queues.seq(a, values[a]), r.queues.seq(b, values[b])))
 }
 
 // findMorgue takes the payloads that were not requeued since.
