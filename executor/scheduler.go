@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/setting"
 )
@@ -56,10 +57,7 @@ func policyOf(s Scheduler) dispatch.Policy {
 		return b.fresh()
 	}
 	return dispatch.Asked(func(ready []dispatch.Ready) int {
-		candidates := make([]Candidate, len(ready))
-		for i, r := range ready {
-			candidates[i] = Candidate{r.Queue.Name, r.Shard, r.Index, r}
-		}
+		candidates := each.Of(ready, func(r dispatch.Ready) Candidate { return Candidate{r.Queue.Name, r.Shard, r.Index, r} })
 		picked := -1
 		_ = guard.Call(func() error { picked = s.Pick(candidates); return nil })
 		return picked

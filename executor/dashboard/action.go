@@ -112,10 +112,7 @@ func (o *order) selections(apart bool) (all []inspect.Selection) {
 	if len(of) > 0 && !apart {
 		return append(all, inspect.SelectIDs(o.Queue, of...).At(positions...))
 	}
-	for _, id := range of {
-		all = append(all, inspect.SelectIDs(o.Queue, id).At(at[id]...))
-	}
-	return all
+	return append(all, each.Of(of, func(id string) inspect.Selection { return inspect.SelectIDs(o.Queue, id).At(at[id]...) })...)
 }
 
 // origin is the page that an action came from, up to where its query goes on.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -37,11 +38,10 @@ func DeadOf(queue string, b *journal.Buried) inspect.DeadPayload {
 }
 
 // FailuresOf are the last ones of a job, oldest first, of which last is the text of the newest.
-func FailuresOf(h journal.History, last string) (list []inspect.Failure) {
-	for _, f := range h.Failures(last) {
-		list = append(list, inspect.Failure{Attempt: f.Attempt, At: time.Unix(0, f.At), Error: f.Text})
-	}
-	return list
+func FailuresOf(h journal.History, last string) []inspect.Failure {
+	return each.Of(h.Failures(last), func(f journal.Failure) inspect.Failure {
+		return inspect.Failure{Attempt: f.Attempt, At: time.Unix(0, f.At), Error: f.Text}
+	})
 }
 
 // PayloadsOf are those of a detail, in hand, waiting and dead.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
@@ -272,11 +273,7 @@ func (h *hold) Conclude(ctx context.Context, _ shard.Verdict) error {
 	if h.c.Service == nil {
 		return nil
 	}
-	keys := make([]string, len(h.unlock))
-	for i, u := range h.unlock {
-		keys[i] = u.Key
-	}
-	return h.c.unlockServed(ctx, keys)
+	return h.c.unlockServed(ctx, each.Of(h.unlock, func(u unlocking) string { return u.Key }))
 }
 
 // Explain implements [admit.Condition].
@@ -288,9 +285,7 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) (waits bool)
 			e.State = inspect.JobReady // its shard is about to hear of it
 		case waits:
 			e.State, e.More = inspect.JobBlocked, max(len(keys)-inspect.MaxListed, 0)
-			for _, key := range keys[:len(keys)-e.More] {
-				e.Keys = append(e.Keys, c.Status(key))
-			}
+			e.Keys = each.Of(keys[:len(keys)-e.More], c.Status)
 		}
 	})
 	return waits

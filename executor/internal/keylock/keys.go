@@ -13,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/brief"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/journal"
@@ -263,11 +264,9 @@ func (k *Keys) Coming() *Coming { return &Coming{keys: k} }
 
 // Lock locks the keys of the next payload of a call. The ledger is held.
 func (p *Coming) Lock(c *Condition, id string, keys []string) {
-	var holds []*Lock
-	for _, key := range keys {
-		holds = append(holds, p.keys.Lock(key, admit.Owner{Queue: c.Queue, ID: id}, c.TTL))
-	}
-	p.holds = append(p.holds, holds)
+	p.holds = append(p.holds, each.Of(keys, func(key string) *Lock {
+		return p.keys.Lock(key, admit.Owner{Queue: c.Queue, ID: id}, c.TTL)
+	}))
 }
 
 // Sets binds the locks to the positions of their payloads. Those that have been

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"container/list"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/sorted"
 	"github.com/strandjobs/strand/journal"
 )
@@ -35,9 +37,6 @@ type Lock struct {
 
 // never is the end of what lasts for centuries.
 const never = time.Duration(math.MaxInt64)
-
-// expires reports whether a lock ends by itself.
-func (l *Lock) expires() bool { return l.Until != 0 && l.Until != never }
 
 // locks are the keys, what is locked, and who waits. It is plain data: its owner
 // serialises all calls and sets the time before each.
@@ -138,7 +137,7 @@ func (k *locks) put(l *Lock) {
 	e := k.entry(l.Key)
 	l.entry, l.link = e, e.locks.PushBack(l)
 	k.count(e, l.Owner, 1)
-	if l.expires() {
+	if l.Until != 0 && l.Until != never { // it ends by itself
 		l.Turn = int64(l.Until)
 		k.ends.Put(l)
 	}
@@ -314,21 +313,12 @@ func (k *locks) Line(key string, n int) (called, waiting []string, moreCalled, m
 	}
 	var kept []*waiter
 	if e.toLock+e.toPass > 0 {
-		for w := range k.called {
-			if slices.Contains(w.BlockedBy, key) || w.locks(key) {
-				kept = append(kept, w)
-			}
-		}
+		others := func(w *waiter) bool { return !slices.Contains(w.BlockedBy, key) && !w.locks(key) }
+		kept = slices.DeleteFunc(slices.Collect(maps.Keys(k.called)), others)
 	}
 	slices.SortFunc(kept, func(a, b *waiter) int { return cmp.Compare(a.Turn, b.Turn) })
 	moreCalled = max(len(kept)-n, 0)
-	called, waiting = names(kept[:len(kept)-moreCalled]), names(e.line.First(n))
+	name := func(w *waiter) string { return w.By.String() }
+	called, waiting = each.Of(kept[:len(kept)-moreCalled], name), each.Of(e.line.First(n), name)
 	return called, waiting, moreCalled, len(e.line) - len(waiting)
-}
-
-func names(all []*waiter) (names []string) {
-	for _, w := range all {
-		names = append(names, w.By.String())
-	}
-	return names
 }

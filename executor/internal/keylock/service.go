@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/lock"
 )
@@ -23,9 +24,7 @@ func (c *Condition) enterService(ctx context.Context, cl *admit.Claim, h *hold) 
 		return err
 	}
 	if len(locked) == 0 {
-		for _, s := range h.set {
-			h.served = append(h.served, s.Key)
-		}
+		h.served = each.Of(h.set, func(s setting) string { return s.Key })
 		return c.lockServed(ctx, h.served)
 	}
 	decision := c.Blocked

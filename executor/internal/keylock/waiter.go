@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/sorted"
 	"github.com/strandjobs/strand/journal"
 )
@@ -237,10 +238,7 @@ func (k *locks) stepOut(w *waiter) (left []string) {
 		w.called = false
 		delete(k.called, w)
 		k.keep(&w.request, -1)
-		left = slices.Clone(w.BlockedBy)
-		for _, s := range w.Lock {
-			left = append(left, s.Key)
-		}
+		left = slices.Concat(w.BlockedBy, each.Of(w.Lock, func(s setting) string { return s.Key }))
 	case w.at != nil:
 		left = []string{w.at.key}
 		w.leaveLine()

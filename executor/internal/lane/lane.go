@@ -24,6 +24,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -289,10 +290,7 @@ func (c *Condition) Waits(by admit.Owner) []admit.Wait {
 // Recorded implements [admit.Listener]: it takes what has ended out of its lane. Its end is
 // on record by now, so that what comes next can't be before it on disk.
 func (c *Condition) Recorded(change *shard.Change) {
-	positions := make([]journal.Position, 0, len(change.Ended)+len(change.Buried))
-	for _, r := range change.Ended {
-		positions = append(positions, r.Position())
-	}
+	positions := each.Of(change.Ended, journal.Ref.Position)
 	for i := range change.Buried {
 		positions = append(positions, change.Buried[i].Ref.Position())
 	}

@@ -157,11 +157,7 @@ func (b *Board) set(name string, on bool) (told []*Queue, n int) {
 	if name != "" {
 		key, was = statekey.PausedQueues+name, b.queues[name]
 	}
-	for _, q := range b.open {
-		if name == "" || q.Name == name {
-			told = append(told, q)
-		}
-	}
+	told = slices.DeleteFunc(slices.Clone(b.open), func(q *Queue) bool { return name != "" && q.Name != name })
 	if was == on {
 		return told, 0
 	}

@@ -126,7 +126,7 @@ func (c *Condition) Aside(by admit.Owner, _ bool) {
 }
 
 // Waits implements [admit.Condition].
-func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
+func (c *Condition) Waits(by admit.Owner) []admit.Wait {
 	p := c.place(by)
 	if p == nil {
 		return nil
@@ -134,10 +134,9 @@ func (c *Condition) Waits(by admit.Owner) (all []admit.Wait) {
 	ahead := p.Ahead()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, hop := range ahead {
-		all = append(all, admit.Wait{For: hop.Key, On: []admit.Owner{c.names[hop.Holder]}})
-	}
-	return all
+	return each.Of(ahead, func(hop lock.Hop) admit.Wait {
+		return admit.Wait{For: hop.Key, On: []admit.Owner{c.names[hop.Holder]}}
+	})
 }
 
 // Has implements [admit.Possessor]: one that stands in several lines keeps others waiting.
@@ -220,9 +219,9 @@ func (l *Leases) Status(key string) inspect.LeaseStatus {
 	default:
 		status.By, status.Token = s.Holder.Owner, s.Holder.Token
 	}
-	for _, w := range s.Waiters[:len(s.Waiters)-more] {
-		status.Waiters = append(status.Waiters, inspect.LeaseWaiter{By: w.Owner, For: w.For})
-	}
+	status.Waiters = each.Of(s.Waiters[:len(s.Waiters)-more], func(w lock.Waiter) inspect.LeaseWaiter {
+		return inspect.LeaseWaiter{By: w.Owner, For: w.For}
+	})
 	return status
 }
 
