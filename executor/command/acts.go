@@ -192,9 +192,11 @@ func (c *call) pauseSets(v *journal.View, on bool) (sets []journal.Set, err erro
 	return sets, err
 }
 
-// pauses are the state keys of what is paused, in order.
+// pauses are the state keys of what is paused, in order: what the next start keeps from running. What
+// limits have paused is not in a journal.
 type pauses []string
 
+// pausesOf reads those of all partitions: a queue is paused in each of them, an id in its own.
 func pausesOf(views []*journal.View) (all pauses, err error) {
 	for _, v := range views {
 		for s, err := range v.Keys(statekey.PausePrefix) {
@@ -223,6 +225,7 @@ type paused struct {
 	ids, prefixes []string // in order
 }
 
+// of is what is paused of a queue, also of one that has no jobs.
 func (p pauses) of(queue string) (q paused) {
 	if slices.Contains(p, statekey.PausedExecutor) {
 		q.whole = append(q.whole, "executor")
@@ -234,7 +237,8 @@ func (p pauses) of(queue string) (q paused) {
 	return q
 }
 
-// over names what keeps a job from running, in the words of a process.
+// over names what keeps a job from running, in the words of a process: see Paused of
+// [inspect.Explanation].
 func (p *paused) over(id string) []string {
 	names := slices.Clip(p.whole)
 	for n := range len(id) {

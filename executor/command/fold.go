@@ -42,7 +42,7 @@ func (f *fold) settle(t *control.Job) *control.Job {
 // with what the journal hands over, and with runs that all succeed.
 type fold struct {
 	*folds
-	paused
+	paused   // of the queue
 	queue    string
 	part     *int // nil: there is one
 	core     *shard.Core
@@ -261,7 +261,7 @@ type folds struct {
 	names   []string
 	id      string // only this one, if it is not empty
 	runs    bool   // they are listed, and not jobs
-	pauses  pauses
+	pauses  pauses // of all queues
 	configs configs
 	now     int64
 	err     error // why all ended early

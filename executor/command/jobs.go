@@ -44,7 +44,9 @@ func jobsLive(ctx context.Context, c *call) error {
 	list, s := c.tasks("job", c.limit()), &sum{}
 	for _, q := range queues {
 		s.Runs += q.Jobs
-		list.pausedIf(q.Paused, q.Name)
+		if q.Paused {
+			list.paused = append(list.paused, show([]byte(q.Name)))
+		}
 		if !q.Registered {
 			continue
 		}
@@ -88,7 +90,7 @@ type taskList struct {
 	payloads    bool // those of runs are named
 	limit, rows int
 	cut         bool     // not all positions of a run were named
-	paused      []string // queues
+	paused      []string // queues of which no job runs, whatever their states are
 }
 
 // tasks lists jobs, or runs.
@@ -104,8 +106,11 @@ func (o *output) tasks(kind string, limit int) *taskList {
 func (l *taskList) fill(folds *folds) {
 	s := &sum{}
 	for q := range folds.all() {
-		l.pausedIf(len(q.whole) > 0, q.name)
-		all := folds.runs && len(q.ids)+len(q.prefixes) > 0 // some of which do not run
+		// What the shard can count unseen has no ids: of a queue with some that are paused, each run is looked at.
+		all := folds.runs && len(q.ids)+len(q.prefixes) > 0
+		if len(q.whole) > 0 {
+			l.paused = append(l.paused, show([]byte(q.name)))
+		}
 		if all || l.rows < l.limit {
 			for t := range q.tasks() {
 				if s.add(t, folds.now); l.rows < l.limit {
@@ -174,13 +179,6 @@ func (l *taskList) end(s *sum) {
 		if len(l.paused) > 0 {
 			l.printf("paused: %s\n", strings.Join(l.paused, ", "))
 		}
-	}
-}
-
-// pausedIf notes a queue of which no job runs, whatever their states are.
-func (l *taskList) pausedIf(paused bool, queue string) {
-	if paused {
-		l.paused = append(l.paused, show([]byte(queue)))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -92,7 +93,7 @@ func (w *Walk) step(ctx context.Context, s, n int) error {
 		err = w.takeAll(ctx, s, v.found)
 		return v.took + time.Since(began), err
 	})
-	if errors.Is(err, errLate) {
+	if guard.Is(err, errLate) { // the cause may be another one, and the user's
 		w.late, err = true, nil
 	}
 	return err

@@ -80,7 +80,7 @@ func TestLook(t *testing.T) {
 	}
 	const age = ` +\S+Z \(\d+s ago\) +`
 	says(fine, []string{"status"}, `^NODE +ID\nweb\?\[31m-1 +[-0-9a-f]{36}\n\nPARTITION +OWNER`, `\n0 +web\?\[31m-1`+age+`1 +0 +0\n`,
-		`(?m)^QUEUE +JOBS +FRESH.*\nmails +7 +3 +4 +0 +3 +4 +7 .* 3$`)
+		`(?m)^QUEUE +PAUSED +JOBS +FRESH.*\nmails +no +7 +3 +4 +0 +3 +4 +7 .* 3$`)
 	says(fine, []string{"status", "-json"}, `^\{"id":"[-0-9a-f]{36}","name":"web\?\[31m-1","type":"node"\}\n\{"epoch":1,"inbox":0,"name":`,
 		`\n\{"type":"queue","queue":"mails",.*"length":7,.*\n$`)
 	says(fine, []string{"jobs"}, `\n1 +mails +busy-\d +ready .*\n(.*\n){2}4 +mails +retry-\d +retrying .* no route to host\n(.*\n)*7 jobs\n$`)
