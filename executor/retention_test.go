@@ -124,6 +124,45 @@ func TestRetentionByCount(t *testing.T) {
 	holds() // two seconds later at most
 }
 
+// Of those kept by their number none was accepted before one that is deleted, though it dies
+// later: while the others are counted, the commit in which it died is under way.
+func TestRetentionCountsWhatIsOnDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		disk := new(journal.Memory)
+		x := openOn(t, disk, executor.Config{})
+		late, over := make(chan struct{}), make(chan struct{})
+		q := handle(t, x, "q", func(ctx context.Context, job executor.Merged[string]) error {
+			if job.ID == "late" {
+				<-late
+			}
+			return bury(ctx, job)
+		}, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Count: 1}}})
+		_, err := q.EnqueueMany(t.Context(), []executor.Item[string]{{ID: "late"}, {ID: "a", Payload: "1"}, {ID: "a", Payload: "2"}})
+		require.NoError(t, err)
+		disk.OnCommit(func() {
+			if len(deadOf(t, q)) < 2 {
+				return
+			}
+			disk.OnCommit(nil)
+			synctest.Wait() // who deletes waits for this commit
+			close(late)
+			synctest.Wait()
+			assert.Equal(t, 3, x.DeadOnDisk())
+			disk.BeforeCommit(func() {
+				disk.BeforeCommit(nil)
+				synctest.Wait() // who deletes waits for the next one
+				close(over)
+			})
+		})
+		start(t, x)
+		<-over
+		synctest.Wait()
+		require.Equal(t, []string{"a2"}, deadOf(t, q))
+		require.Equal(t, 1, x.DeadOnDisk())
+		stop(t, x)
+	})
+}
+
 // What dies while others are being deleted is too old an age after its own death, though
 // the look at the morgue has not seen it.
 func TestRetentionTimesWhatDiesMeanwhile(t *testing.T) {

@@ -249,6 +249,11 @@ func (c *committer) commitAge() time.Duration {
 func (c *committer) publish(b *openBlock) (calls int) {
 	c.mu.Lock()
 	calls = c.group.calls
+	for _, edit := range b.changes {
+		if edit.Bucket == format.BucketMorgue && edit.Value != nil {
+			c.dying[format.QueueOf(edit.Key)]--
+		}
+	}
 	for _, edit := range b.restored { // they live from here on
 		c.bury(format.QueueOf(edit.Key), -1)
 	}

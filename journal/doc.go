@@ -40,7 +40,8 @@
 //     after a failed fsync is unknown. A full disk does not latch: see below.
 //   - A file that another program cuts, deletes or replaces while it is open
 //     latches the log, too: at the next commit, or when a page that is gone is
-//     read. That holds for journal.wal, too. What was put in its place is not touched.
+//     read. That holds for journal.wal, too, also when it is made to grow. What was put
+//     in its place is not touched, be it a link to it.
 //   - Entries that are read back from the disk are those that were written to
 //     it, or the log latches with an error that names their block.
 //

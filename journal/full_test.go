@@ -348,6 +348,7 @@ func TestFullNowAndThen(t *testing.T) {
 			f.room(time.Second)
 			require.Equal(t, f.log.Stats().LiveBytes, f.liveBytes())
 			require.Equal(t, len(f.morgue), f.log.Buried(modelQueue))
+			require.Equal(t, len(f.morgue), f.log.Listed(modelQueue))
 			require.NoError(t, f.log.Close())
 			f.forgetRefused()
 			live, keys, morgue := f.found(f.disk.Crash())

@@ -36,6 +36,7 @@ type head struct {
 	disk     fullDisk     // what is done while there is no room on it
 	group    groupCommit
 	dead     map[uint32]int // payloads in the morgue by queue
+	dying    map[uint32]int // of these: whose commit is under way
 
 	err    error // why nothing more is accepted: ErrClosed or ErrFailed
 	lost   error // what could not be read back

@@ -21,11 +21,19 @@ type morgue struct {
 	restoring chan *commit
 }
 
-// Buried returns how many payloads a queue has in the morgue.
+// Buried returns how many payloads a queue has in the morgue, with those on their way there.
 func (m *morgue) Buried(queue uint32) int {
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
 	return m.c.dead[queue]
+}
+
+// Listed returns how many of them Morgue lists for certain: those on their way there don't
+// count, and those that a recorded change takes out don't, either.
+func (m *morgue) Listed(queue uint32) int {
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
+	return m.c.dead[queue] - m.c.dying[queue]
 }
 
 // BuriedAt returns the buried payload of a queue at a position, or [ErrNotFound].

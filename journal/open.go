@@ -143,7 +143,7 @@ func (l *Log) boot() error {
 	if err := cmp.Or(err, unread, l.replay()); err != nil {
 		return err
 	}
-	l.dead = l.store.Buried()
+	l.dead, l.dying = l.store.Buried(), make(map[uint32]int)
 	if l.crash, err = crash.Investigate(l.disk.dir, l.manifest.Epoch, l.Keys(crash.SuspectPrefix, ""), l.pending.Positions()); err != nil {
 		return err
 	}

@@ -114,8 +114,10 @@ func (h *head) Record(c *Change) {
 	}
 }
 
-// bury notes that a queue has n more payloads in the morgue. The caller holds mu.
+// bury notes that a queue has n more payloads in the morgue, once they are on disk if it
+// gets them. The caller holds mu.
 func (h *head) bury(queue uint32, n int) {
+	h.dying[queue] += max(n, 0)
 	if h.dead[queue] += n; h.dead[queue] == 0 {
 		delete(h.dead, queue)
 	}

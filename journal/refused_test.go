@@ -365,6 +365,7 @@ func (r *refusedRig) account() {
 	require.Equal(r.t, again.Stats().LiveBytes, r.log.Stats().LiveBytes)
 	require.Equal(r.t, again.Stats().Next, r.log.Stats().Next)
 	require.Equal(r.t, again.Buried(modelQueue), r.log.Buried(modelQueue))
+	require.Equal(r.t, again.Buried(modelQueue), r.log.Listed(modelQueue))
 	require.NoError(r.t, again.Close())
 }
 

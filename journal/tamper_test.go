@@ -33,6 +33,7 @@ func TestTamperedWhileOpen(t *testing.T) {
 			return os.Truncate(path, info.Size()/2)
 		},
 		"deleted": os.Remove,
+		"a link":  linked,
 		"replaced": func(path string) error {
 			if err := os.WriteFile(path+".tmp", other, 0o600); err != nil {
 				return err

@@ -19,7 +19,9 @@ func TestTamperedLogWhileOpen(t *testing.T) {
 	for name, tamper := range map[string]func(path string) error{
 		"cut to nothing":  func(path string) error { return os.Truncate(path, 0) },
 		"cut in the head": func(path string) error { return os.Truncate(path, 4096) },
+		"grown":           func(path string) error { return os.Truncate(path, 8<<20) },
 		"deleted":         os.Remove,
+		"a link":          linked,
 		"replaced": func(path string) error {
 			if err := os.WriteFile(path+".tmp", make([]byte, 4<<20), 0o600); err != nil {
 				return err

@@ -263,8 +263,10 @@ func otherLog(t *testing.T) []byte {
 func TestLogIsTouched(t *testing.T) {
 	for name, harm := range map[string]func(path string) error{
 		"cut":      func(path string) error { return os.Truncate(path, 8192) },
+		"grown":    func(path string) error { return os.Truncate(path, 100_000) },
 		"deleted":  os.Remove,
 		"replaced": func(path string) error { return replaced(path) },
+		"a link":   linked,
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := startWAL(t, 16<<10)
@@ -278,6 +280,14 @@ func TestLogIsTouched(t *testing.T) {
 			require.Equal(t, before[directory.FileName], tree(t, f.dir)[directory.FileName])
 		})
 	}
+}
+
+// linked puts a link to a file in its place.
+func linked(path string) error {
+	if err := os.Rename(path, path+".away"); err != nil {
+		return err
+	}
+	return os.Symlink(path+".away", path)
 }
 
 func replaced(path string) error {

@@ -111,6 +111,9 @@ func playAction(w *world, l line) {
 	busy := slices.ContainsFunc(before, w.inHand) // it may end by itself meanwhile
 	going, there := &doing{a, means}, w.leaving(l, means)
 	w.doing = append(w.doing, going)
+	if a.before == dead {
+		q.taken = w.epoch
+	}
 	w.forget(l, means)
 	w.mu.Unlock()
 	ctx, cancel := w.context(l)

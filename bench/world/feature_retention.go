@@ -61,18 +61,20 @@ func (w *world) deletes() bool {
 }
 
 // inItsTurn: what is dead is kept as long as its queue says, or until there are so many that were accepted
-// later. What died meanwhile, or in an earlier life, under other settings perhaps, tells nothing.
+// later. What died in an earlier life, under other settings perhaps, tells nothing.
 func (w *world) inItsTurn(i *item, found map[*item]place) {
 	q := w.queueOf(i.queue)
-	if i.place != dead || i.seen != w.known || w.knew != w.life || w.town != nil || len(w.clocks()) > 0 || q.gathers() {
+	if i.seen != w.known && i.born <= w.known || w.knew != w.life || w.town != nil || len(w.clocks()) > 0 || q.gathers() {
 		return
 	}
-	if age := time.Since(i.died); q.conf.num("keep") == 0 && !i.died.IsZero() && age < q.conf.dur("keepfor") {
+	wasDead := i.place == dead && i.seen == w.known
+	if age := time.Since(i.died); wasDead && q.conf.num("keep") == 0 && !i.died.IsZero() && age < q.conf.dur("keepfor") {
 		w.fail("kept too short: %v was dead for %v at most", i, age)
 	}
 	for _, other := range w.ledger.items {
-		stays := found[other] == dead && other.place == dead && max(other.lived, other.born, other.moved) < w.known
-		if !q.conf.has("keepfor") && stays && other.queue == i.queue && other.pos < i.pos {
+		// What died after i was deleted may be older than that, if a person has taken out what is newer.
+		stays := wasDead && other.place == dead && max(other.lived, other.born, other.moved) < w.known || q.taken <= w.known
+		if !q.conf.has("keepfor") && stays && found[other] == dead && other.queue == i.queue && !i.guess && !other.guess && other.pos < i.pos {
 			w.fail("kept: %v, which was accepted before %v, which is deleted", other, i)
 		}
 	}

@@ -104,6 +104,7 @@ type queue struct {
 	late    int                      // the epoch in which it was registered; 0: before the start of its life
 	back    *queue                   // nil, or it is absent because of this one: a program that knows a former name alone
 	counted bool                     // all that it had then is known
+	taken   int                      // the epoch in which a person last meant dead letters of it
 	do      func(ctx context.Context, id string, p payload, o ...executor.Option) (int, error)
 }
 

@@ -11,12 +11,15 @@
 //   - Where a newer payload supersedes (Config.Supersedes), its shard is asked first, and no
 //     payload of the id runs until the outcome is known.
 //   - What deleted payloads had locked is unlocked in the commit that deletes them.
-//   - A payload older than Config.Age is deleted a 64th of that later at most, and beyond
-//     Config.Count those that were accepted first. After an error the next try is in a minute.
-//     A clock that is set forward in the life of a process makes nothing older.
+//   - A payload older than Config.Age is deleted a 64th of that later at most. After an error
+//     the next try is in a minute. A clock that is set forward in the life of a process makes
+//     nothing older.
+//   - Beyond Config.Count those are deleted that were accepted first. None of them is deleted
+//     while fewer than Count are in the morgue that were accepted later.
 //
 // Not promised: that a call which ends with an error has done nothing. It returns what it has
-// done, and one more commit may follow.
+// done, and one more commit may follow. Nor the last sentence for a letter that a newer payload
+// supersedes in that instant.
 //
 // # Concurrency
 //
@@ -120,7 +123,11 @@ func (l *Letters) Restore(ctx context.Context, which Which) (sum inspect.Requeue
 
 // Delete deletes dead letters for good, with what they had left locked.
 func (l *Letters) Delete(ctx context.Context, which Which) (int, error) {
-	return l.each(ctx, which, func(some letters) (int, error) { return l.delete(ctx, some, &l.Deleted) })
+	return l.deleteEach(ctx, which, &l.Deleted)
+}
+
+func (l *Letters) deleteEach(ctx context.Context, which Which, deleted *atomic.Uint64) (int, error) {
+	return l.each(ctx, which, func(some letters) (int, error) { return l.delete(ctx, some, deleted) })
 }
 
 // each calls do for those that are meant of what is dead by now, some at a time, and adds

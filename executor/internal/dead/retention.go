@@ -55,10 +55,9 @@ func (l *Letters) expire(ctx context.Context) {
 			go l.expire(ctx) // a logger has ended the goroutine
 		}
 	}()
-	look := time.NewTimer(0)
-	set := l.c.Log.Buried(l.c.Number) > 0 // look will ring
-	if !set {
-		look.Stop()
+	var look <-chan time.Time // nil: nothing is going to be too old
+	if l.c.Log.Buried(l.c.Number) > 0 {
+		look = time.After(0)
 	}
 	for {
 		ripe := false
@@ -66,14 +65,13 @@ func (l *Letters) expire(ctx context.Context) {
 		case <-l.closed:
 			ended = true
 			return
-		case <-look.C:
-			ripe, set = true, false
+		case <-look:
+			ripe, look = true, nil
 		case <-l.news:
-			if l.c.Age > 0 && !set {
-				set = true
-				look.Reset(l.c.Age)
+			if l.c.Age > 0 && look == nil {
+				look = time.After(l.c.Age)
 			}
-			if l.surplus() == 0 {
+			if l.surplus(l.c.Log.Buried) == 0 {
 				continue
 			}
 		}
@@ -85,8 +83,7 @@ func (l *Letters) expire(ctx context.Context) {
 			next = tryAgain
 		}
 		if next > 0 {
-			set = true
-			look.Reset(next)
+			look = time.After(next)
 		}
 		if n > 0 || err != nil {
 			l.log(ctx, n, err)
@@ -108,54 +105,60 @@ func (l *Letters) log(ctx context.Context, n int, err error) {
 	}
 }
 
-// sweep goes through the morgue once, to its end if something may be ripe, and returns how
-// many it has deleted, and when the next payload will be too old; 0: none will.
+// sweep deletes what is too much, and goes through the morgue once if something may be ripe. It
+// returns how many it has deleted, and when the next payload will be too old; 0: none will.
 func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n int, err error) {
-	if err := l.c.Log.Settled(ctx); err != nil {
+	if err = l.c.Log.Settled(ctx); err != nil {
 		return 0, 0, err
 	}
-	now, over := l.clock.look(l.c.Now()), l.surplus()
-	oldest, older := int64(math.MaxInt64), false
-	some := l.walk()
-	for b, err := range l.c.Log.Morgue(l.c.Number, 0) {
-		if err != nil {
-			return 0, n, err
-		}
-		died := l.clock.died(b.At)
-		tooOld := ripe && l.c.Age > 0 && died <= now-int64(l.c.Age)
-		if !tooOld && over <= 0 {
-			if !ripe || l.c.Age <= 0 {
-				break
-			}
-			oldest, older = min(oldest, died), older || died != b.At
-			continue
-		}
-		over--
-		some.add(&b)
-		if len(some.positions) < atOnce {
-			continue
-		}
-		did, err := l.delete(ctx, some, &l.Expired)
-		if n, some = n+did, some.none(); err != nil {
-			return 0, n, err
-		}
+	over := l.surplus(l.c.Log.Listed)
+	for did := 1; n < over && did > 0 && err == nil; n += did {
+		did, err = l.delete(ctx, letters{find: l.first, since: new(uint64)}, &l.Expired)
 	}
-	if ripe && !older { // what died before the steps has gone
+	if err != nil || !ripe || l.c.Age <= 0 {
+		return 0, n, err
+	}
+	now, oldest, older := l.clock.look(l.c.Now()), int64(math.MaxInt64), false
+	did, err := l.deleteEach(ctx, Which{Last: math.MaxUint64, Means: func(b *journal.Buried) bool {
+		died := l.clock.died(b.At)
+		tooOld := died <= now-int64(l.c.Age)
+		if !tooOld {
+			oldest, older = min(oldest, died), older || died != b.At
+		}
+		return tooOld
+	}}, &l.Expired)
+	if err == nil && !older { // what died before the steps has gone
 		l.clock.steps = nil
 	}
-	did, err := l.delete(ctx, some, &l.Expired)
 	if oldest != math.MaxInt64 {
 		next = max(time.Duration(oldest-now)+l.c.Age, l.c.Age/lateBy)
 	}
 	return next, n + did, err
 }
 
-// surplus is how many payloads are in the morgue beyond Count.
-func (l *Letters) surplus() int {
+// first returns some of what is beyond Count, in a turn: no other call takes anything out between
+// the counting and the deleting. What is on its way to the morgue does not count, because it may
+// have been accepted before all that is there.
+func (l *Letters) first() (letters, error) {
+	some, n := l.walk(), min(l.surplus(l.c.Log.Listed), atOnce)
+	if l.c.Log.Short() {
+		n = min(n, 1)
+	}
+	for b, err := range l.c.Log.Morgue(l.c.Number, 0) {
+		if err != nil || len(some.positions) >= n || some.bytes >= bytesAtOnce {
+			return some, err
+		}
+		some.add(&b)
+	}
+	return some, nil
+}
+
+// surplus is how many payloads there are beyond Count.
+func (l *Letters) surplus(count func(queue uint32) int) int {
 	if l.c.Count <= 0 {
 		return 0
 	}
-	return max(l.c.Log.Buried(l.c.Number)-l.c.Count, 0)
+	return max(count(l.c.Number)-l.c.Count, 0)
 }
 
 // clock is the wall clock, with what it was set forward by since the sweeps began: nothing is older for that.

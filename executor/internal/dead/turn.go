@@ -17,6 +17,8 @@ type letters struct {
 
 	superseded int // that a newer payload has superseded, so that they stay out
 
+	find func() (letters, error) // looks for them when it is their turn; nil: that was done before
+
 	// since is how many turns were over when the walk began; with each of its own that
 	// follows on those it is one more. While it is all there were, no other call has
 	// taken what the walk has read.
@@ -54,7 +56,7 @@ func (s *letters) split(is func(i int) bool) (some, others letters) {
 // which of the payloads are out, and which are dead.
 func (l *Letters) takeOut(ctx context.Context, some letters, do func(letters) error, late func(out, in letters)) (letters, error) {
 	some.superseded = 0
-	if len(some.positions) == 0 {
+	if len(some.positions) == 0 && some.find == nil {
 		return some, nil
 	}
 	select {
@@ -64,7 +66,9 @@ func (l *Letters) takeOut(ctx context.Context, some letters, do func(letters) er
 	}
 	alone := l.turns.Load() == *some.since
 	var err error
-	if !alone {
+	if some.find != nil {
+		some, err = some.find()
+	} else if !alone {
 		some, err = l.stillDead(some)
 	}
 	if err == nil && l.c.Supersedes {

@@ -293,6 +293,7 @@ func (f *fixture) morgue() (list []journal.Buried) {
 		list = append(list, b)
 	}
 	require.Equal(f.t, len(list), f.Buried(f.queue))
+	require.Equal(f.t, len(list), f.Listed(f.queue))
 	return list
 }
 

@@ -229,7 +229,7 @@ func (s *Bolt) end() (v []byte, end format.Manifest, err error) {
 // Room promises room in bbolt to what waits. On a disk that gives no more nothing waits.
 func (l *Logged) Room(need, run int) (Room, error) {
 	if l.log != nil {
-		if err := inPlace(l.file, l.place.Path(directory.WALFile), l.log.Size); err != nil {
+		if err := inPlace(l.file, l.place.Path(directory.WALFile), l.log.Size, l.log.Size); err != nil {
 			return Room{}, err
 		}
 	}

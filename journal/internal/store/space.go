@@ -40,7 +40,7 @@ const (
 // Room counts the pages that are free in the file, and has it grow before they
 // come to an end.
 func (s *Bolt) Room(need, run int) (Room, error) {
-	if err := inPlace(s.File, s.path, int64(s.space.backed*s.pageSize)); err != nil {
+	if err := inPlace(s.File, s.path, int64(s.space.backed*s.pageSize), math.MaxInt64); err != nil {
 		return Room{}, err
 	}
 	if err := s.look(); err != nil {
@@ -98,22 +98,24 @@ func (s *Bolt) longestRun(most int) (int, error) {
 	return most, err
 }
 
-// inPlace returns what another program did to a file of so many bytes: cut it, deleted it
-// or put another one in its place. What is written then is never read. A directory may be
-// moved.
-func inPlace(f *os.File, path string, size int64) error {
+// inPlace returns what another program did to a file of so many bytes: cut it, made it grow,
+// deleted it, or put another one or a link in its place. What is written then is never read. A
+// directory may be moved.
+func inPlace(f *os.File, path string, least, most int64) error {
 	ours, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	there, err := os.Stat(path)
+	there, err := os.Lstat(path)
 	switch {
 	case err == nil && !os.SameFile(ours, there):
 		return format.Damaged("%s is another file now", path)
 	case err != nil && directory.Deleted(ours):
 		return format.Damaged("%s was deleted", path)
-	case ours.Size() < size:
+	case ours.Size() < least:
 		return format.Damaged("%s was cut to %d bytes", path, ours.Size())
+	case ours.Size() > most:
+		return format.Damaged("%s has grown to %d bytes", path, ours.Size())
 	}
 	return nil
 }

@@ -18,7 +18,7 @@
 //     voids them, too.
 //   - A record that was not finished ends the log. A sector that is broken, and one
 //     that is missing before a younger record, is ErrCorrupt with its offset. So is
-//     a file that was cut, or is another log.
+//     a file that was cut or has grown, or is another log.
 //   - The file has its room from the beginning. It is neither grown nor cut.
 //
 // What is not promised: to notice that a disk has lost all of the last record. After an

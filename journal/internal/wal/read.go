@@ -51,7 +51,7 @@ func Read(f io.ReaderAt, id, before uint64, end []byte, take func(record []byte)
 		}
 	}
 	if !bytes.Equal(size, sizeOf(place)) {
-		return hurt(format.Damaged("%s was cut, or not made as a whole: it has %d bytes", directory.WALFile, place))
+		return hurt(format.Damaged("%s was cut or has grown, or was not made as a whole: it has %d bytes", directory.WALFile, place))
 	}
 	return nil
 }
