@@ -61,24 +61,20 @@ func (x *Executor) Restart() {
 		x.t.Fatalf("executortest: Restart: %v", err)
 	}
 	x.end(x.t.Fatalf)
-	x.mu.Lock()
-	x.disk = x.disk.Crash() // faults that have not come are of the old process
-	x.mu.Unlock()
+	locked(&x.mu, func() { x.disk = x.disk.Crash() }) // faults that have not come are of the old process
 	x.boot()
 }
 
 // Killed reports whether Kill was called in this life.
-func (x *Executor) Killed() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.image != nil
+func (x *Executor) Killed() (killed bool) {
+	locked(&x.mu, func() { killed = x.image != nil })
+	return killed
 }
 
 // present returns the executor of this life, on any goroutine.
-func (x *Executor) present() *executor.Executor {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.life.x
+func (x *Executor) present() (present *executor.Executor) {
+	locked(&x.mu, func() { present = x.life.x })
+	return present
 }
 
 // Full has the disk take about so many bytes of payloads more, and then no other: calls
@@ -100,11 +96,7 @@ func (x *Executor) HasRoom() {
 }
 
 // Slow has each commit take d, until it is called again; 0: no time.
-func (x *Executor) Slow(d time.Duration) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.slow = d
-}
+func (x *Executor) Slow(d time.Duration) { locked(&x.mu, func() { x.slow = d }) }
 
 // FailCommit has the next commit fail with err, and with it the executor, which stays so
 // until Crash or Restart: calls return ErrUnknown, and then ErrFailed.

@@ -12,6 +12,7 @@ import (
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -71,6 +72,13 @@ type record struct {
 	until    uint64             // the payload with whose outcome all is held; 0: none
 }
 
+// locked calls f under a mutex.
+func locked(mu *sync.Mutex, f func()) {
+	mu.Lock()
+	defer mu.Unlock()
+	f()
+}
+
 // signal says that something has happened.
 func (r *record) signal() {
 	select {
@@ -104,9 +112,7 @@ func (w *witness) Accepted(queue string, e *journal.Entry) {
 		Queue: queue, ID: string(e.ID), Raw: bytes.Clone(e.Payload), Position: uint64(e.Position), Score: e.Score,
 		Due: time.Unix(0, e.Due), Metadata: admin.MetadataOf(e), At: time.Now(),
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.enqueued = append(w.enqueued, accepted)
+	locked(&w.mu, func() { w.enqueued = append(w.enqueued, accepted) })
 }
 
 // Told implements backdoor.Witness. Too many starts end in a hold: a loop that takes no
@@ -155,9 +161,7 @@ func (w *witness) around(ctx context.Context, run *executor.Run, next func(conte
 	w.mu.Lock()
 	for _, job := range run.Jobs {
 		r := &Ran{Queue: run.Queue, ID: job.ID, Attempt: job.Attempt, Began: time.Now()}
-		for _, p := range job.Payloads {
-			r.Payloads = append(r.Payloads, Payload{Value: p.Value, Position: p.Position, Metadata: p.Metadata})
-		}
+		r.Payloads = each.Of(job.Payloads, func(p executor.Payload[any]) Payload { return Payload{p.Value, p.Position, p.Metadata} })
 		runs = append(runs, r)
 		if !w.dead.Load() {
 			w.runs = append(w.runs, r)
@@ -182,28 +186,16 @@ func (w *witness) around(ctx context.Context, run *executor.Run, next func(conte
 }
 
 // allow lets handlers be called so often from now on.
-func (r *record) allow(runs int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.most, r.ran = r.starts+runs, false
-}
+func (r *record) allow(runs int) { locked(&r.mu, func() { r.most, r.ran = r.starts+runs, false }) }
 
 // holdAfter has the workers take up nothing more once a payload has an outcome.
-func (r *record) holdAfter(position uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.until = position
-}
+func (r *record) holdAfter(position uint64) { locked(&r.mu, func() { r.until = position }) }
 
 // Enqueued returns every payload that was accepted so far, in that order, also those that
 // have run or were merged since: of the named queues, or of all.
 func (x *Executor) Enqueued(queues ...string) (all []Enqueued) {
 	x.record.mu.Lock()
-	for _, e := range x.record.enqueued {
-		if contains(queues, e.Queue) {
-			all = append(all, e)
-		}
-	}
+	all = slices.DeleteFunc(slices.Clone(x.record.enqueued), func(e Enqueued) bool { return !contains(queues, e.Queue) })
 	x.record.mu.Unlock()
 	now := x.present()
 	for i := range all {

@@ -306,9 +306,7 @@ func (g *guard) set(count func() int) {
 	if g == nil {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.count = count
+	locked(&g.mu, func() { g.count = count })
 }
 
 func (g *guard) stop() { close(g.over) }

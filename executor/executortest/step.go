@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing/synctest"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
+	"github.com/strandjobs/strand/executor/internal/each"
 )
 
 // UntilIdle runs what is due now, and what this enqueues to be due now, until nothing is
@@ -177,10 +179,9 @@ func (r *record) pauseUntil(deadline time.Time) bool {
 	}
 }
 
-func (r *record) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.told
+func (r *record) count() (told int) {
+	locked(&r.mu, func() { told = r.told })
+	return told
 }
 
 // whatWaits explains the first jobs of each queue.
@@ -198,9 +199,7 @@ func whatWaits(x *executor.Executor) string {
 		if err != nil {
 			lines = append(lines, q.Name+": "+err.Error())
 		}
-		for _, job := range page.Jobs {
-			lines = append(lines, explain(x, q.Name, job.ID))
-		}
+		lines = append(lines, each.Of(page.Jobs, func(job inspect.JobInfo) string { return explain(x, q.Name, job.ID) })...)
 		if more := q.Jobs - len(page.Jobs); more > 0 {
 			lines = append(lines, fmt.Sprintf("and %d more of %s", more, q.Name))
 		}
@@ -270,10 +269,8 @@ func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, op
 	if result.Outcome == "" {
 		x.t.Fatalf("executortest: Work: %s/%s was not run: %s", queue.Name(), id, explain(x.Executor, queue.Name(), id))
 	}
-	for _, e := range x.History()[first:] {
-		if e.Kind == events.Progress && e.Queue == queue.Name() && e.ID == id {
-			result.Progress = append(result.Progress, e)
-		}
-	}
+	result.Progress = slices.DeleteFunc(x.History()[first:], func(e events.Event) bool {
+		return e.Kind != events.Progress || e.Queue != queue.Name() || e.ID != id
+	})
 	return result
 }

@@ -37,11 +37,7 @@ func (f *fixture) bury(n int) []Got {
 
 func testBurial(t *testing.T, f *fixture) {
 	want := f.bury(3)
-	crashed := f.crashed()
-	for i, f := range []*fixture{f, crashed, f} {
-		if i == 2 {
-			f = f.again()
-		}
+	for f := range f.lasting {
 		got := f.morgue()
 		require.Len(t, got, 3)
 		for i, b := range got {
@@ -68,11 +64,7 @@ func testExhumed(t *testing.T, f *fixture) {
 	})
 	f.record(journal.Change{Exhumed: []journal.Position{late.Entry.Position}, Queue: f.queue})
 	require.ErrorIs(t, f.restore(dead[1].Entry.Position, dead[2].Entry.Position), journal.ErrNotFound)
-	crashed := f.crashed()
-	for i, f := range []*fixture{f, crashed, f} {
-		if i == 2 {
-			f = f.again()
-		}
+	for f := range f.lasting {
 		require.Equal(t, 1, f.Buried(f.queue))
 		got := f.morgue()
 		require.Len(t, got, 1)

@@ -194,6 +194,12 @@ func (f *fixture) crashed() *fixture {
 	return start(f.t, f.disk.Crash(f.t))
 }
 
+// lasting yields the log as it is, as a crash now would leave it, and opened anew.
+func (f *fixture) lasting(yield func(*fixture) bool) {
+	crashed := f.crashed()
+	_ = yield(f) && yield(crashed) && yield(f.again())
+}
+
 func (f *fixture) deliver(d *journal.Delivery) {
 	f.mu.Lock()
 	for i := range d.Len() {
