@@ -379,7 +379,7 @@ var inRoot = []mutation{
 	{"take what is replaced just now for done", "executor/internal/await/call.go", "	moved := c.Book.At(c.Waiter) != c.At ", "	moved := false && c.Book.At(c.Waiter) != c.At ", awaits},
 	{"wait for oneself", "executor/internal/admit/graph.go", "	for _, by := range c.From {\n", "	for _, by := range c.From[:0] {\n", awaits},
 	{"miss the end of a payload that is merged", "executor/internal/await/await.go", "range c.Merged {", "range c.Merged[:0] {", awaits},
-	{"let two in that find none", "executor/internal/submit/once.go", "c.stateKey, c.Alone}", "c.stateKey}", awaits},
+	{"let two in that find none", "executor/internal/submit/once.go", "c.stateKey, c.Alone)", "c.stateKey)", awaits},
 	{"put off for ever by fresh payloads", "shard/timing.go", "return min(max(at, later(due, c.cfg.Debounce.Quiet)), limit)", "return max(at, later(due, c.cfg.Debounce.Quiet))", scripts},
 	{"a limit lost with its payload", "shard/load.go", "		c.bound(l, int64(e.Failed[1]))\n", "", scripts},
 	{"a rest that a restart forgets", "shard/load.go", "			c.restOn(l)\n", "", scripts},

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -316,13 +317,8 @@ func (z *Quarantine) all() []*Suspect {
 }
 
 // Named returns what is said of the suspects that are held, given up, or the cause.
-func (z *Quarantine) Named() (names []string) {
+func (z *Quarantine) Named() []string {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	for _, s := range z.all() {
-		if s.Held() || s.Guilty() {
-			names = append(names, s.String())
-		}
-	}
-	return names
+	return each.Of(slices.DeleteFunc(z.all(), func(s *Suspect) bool { return !s.Held() && !s.Guilty() }), (*Suspect).String)
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/statekey"
@@ -41,10 +42,7 @@ func (c *Conditions) SetKey(queue, key string) {
 
 // gates returns the names of the gates of a call, always in the same order.
 func (c *Conditions) gates() []string {
-	names := []string{c.stateKey, c.Alone}
-	for _, s := range c.Sources {
-		names = append(names, statekey.OffsetPrefix+s.Name)
-	}
+	names := append(each.Of(c.Sources, func(s Source) string { return statekey.OffsetPrefix + s.Name }), c.stateKey, c.Alone)
 	slices.Sort(names)
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }

@@ -133,13 +133,9 @@ func (c *Crew) dismiss(w *worker) {
 }
 
 // hands are what workers have in hand.
-func (c *Crew) hands(now time.Time) (all []engine.Hand) {
-	for _, w := range c.all() {
-		if h := w.show(now); len(h.Jobs) > 0 {
-			all = append(all, h)
-		}
-	}
-	return all
+func (c *Crew) hands(now time.Time) []engine.Hand {
+	all := each.Of(c.all(), func(w *worker) engine.Hand { return w.show(now) })
+	return slices.DeleteFunc(all, func(h engine.Hand) bool { return len(h.Jobs) == 0 })
 }
 
 // endRemoved ends the contexts of what runs and is to be gone.
