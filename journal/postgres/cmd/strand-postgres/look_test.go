@@ -108,7 +108,7 @@ func TestLook(t *testing.T) {
 	_, err = q.Enqueue(t.Context(), "retry-3", "again")
 	require.NoError(t, err)
 	require.NoError(t, caller.Stop(t.Context()))
-	says(fine, []string{"status"}, `^NODE +ID\n\nPARTITION`, `\n\d +nobody +- +1 +1 +0\n`, `\nmails +4 +0 +4 `)
+	says(fine, []string{"status"}, `^NODE +ID\n\nPARTITION`, `\n\d +nobody +- +1 +1 +0\n`, `\nmails +no +4 +0 +4 `)
 	says(fine, []string{"running"}, `^(partition \d has no owner: nothing of it runs\n){4}$`)
 	says(fine, []string{"explain", "mails", "retry-3"}, `^partition \d has no owner: nothing of it runs\n$`)
 	out, errs, status := called(t, url, "jobs", "-limit", "1")
@@ -125,7 +125,7 @@ func TestLook(t *testing.T) {
 	server.Exec(t, "UPDATE strand.version SET minor = 1; ALTER TABLE strand.lease DROP COLUMN since")
 	says(notDone, []string{"jobs", "-json"}, `^\{"type":"error","error":"postgres: .*run strand-postgres migrate: .* has version 2\.1, this is version 2\.5","exit":2\}`)
 	says(fine, []string{"migrate"}, "as it should be")
-	says(fine, []string{"status"}, `mails +4`)
+	says(fine, []string{"status"}, `mails +no +4`)
 	server.Exec(t, "DELETE FROM strand.block")
 	says(isDamaged, []string{"jobs"}, `^strand-postgres: postgres: look: partition 0: .*the log has no blocks\n$`)
 }
