@@ -72,9 +72,9 @@ type SlotSource interface {
 // NewSlots makes a sequence of slots with a name of 1 to 512 bytes. A queue lists its sequences
 // in QueueConfig.Conditions.Slots; each of its jobs has one value of each while it runs. The slot
 // is on disk before the handler sees it, see [Slots.Of]. When the job succeeds the sequence goes on
-// after it, in the same commit; when it fails the slot is given back. A job that was running when
-// the process died gets its slot again, unless the TTL has passed. A job that finds no free slot
-// waits until one is given back; if no job has one, it fails with [lock.ErrNoFreeSlot].
+// after it, in the same commit; when it fails the slot is given back. A job that was running when the process died gets its
+// slot again, unless the TTL has passed, or an older dead letter of its id, put back before Start, runs first. One that
+// finds no free slot waits until one is given back; if no job has one, it fails with [lock.ErrNoFreeSlot].
 //
 // Until [Slots.Reset], no two jobs that succeed have the same value. Values have no gaps while no
 // job gives one back, also with many jobs at a time, and over a crash shorter than the TTL. A job
