@@ -195,7 +195,7 @@ func (r *record) holdAfter(position uint64) { locked(&r.mu, func() { r.until = p
 // have run or were merged since: of the named queues, or of all.
 func (x *Executor) Enqueued(queues ...string) (all []Enqueued) {
 	x.record.mu.Lock()
-	all = slices.DeleteFunc(slices.Clone(x.record.enqueued), func(e Enqueued) bool { return !contains(queues, e.Queue) })
+	all = append(all, slices.DeleteFunc(slices.Clone(x.record.enqueued), func(e Enqueued) bool { return !contains(queues, e.Queue) })...) // nil: none
 	x.record.mu.Unlock()
 	now := x.present()
 	for i := range all {

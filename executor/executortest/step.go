@@ -269,8 +269,8 @@ func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, op
 	if result.Outcome == "" {
 		x.t.Fatalf("executortest: Work: %s/%s was not run: %s", queue.Name(), id, explain(x.Executor, queue.Name(), id))
 	}
-	result.Progress = slices.DeleteFunc(x.History()[first:], func(e events.Event) bool {
+	result.Progress = append(result.Progress, slices.DeleteFunc(x.History()[first:], func(e events.Event) bool {
 		return e.Kind != events.Progress || e.Queue != queue.Name() || e.ID != id
-	})
+	})...) // nil: nothing
 	return result
 }

@@ -91,8 +91,11 @@ func Look(ctx context.Context, url string, cfg Config, do func(Stats, []*journal
 func (m *mover) look(ctx context.Context, do func(Stats, []*journal.View) error) error {
 	return m.atOnce(ctx, func() error {
 		stats, err := readStats(ctx, m.conn, textsFor(m.cfg.Schema, time.Time{}, m.partitions))
-		heads, failed := m.heads(ctx)
-		if err = cmp.Or(err, failed); err != nil {
+		if err != nil {
+			return err
+		}
+		heads, err := m.heads(ctx)
+		if err != nil {
 			return err
 		}
 		views := make([]*journal.View, len(heads))
@@ -142,7 +145,10 @@ func (m *mover) survey(ctx context.Context, do func(*partitionStore) error) erro
 // quiet returns the heads of partitions, of which no node has any, and to which no calls are on
 // their way.
 func (m *mover) quiet(ctx context.Context) ([]head, error) {
-	if err := cmp.Or(m.atRest(ctx), m.noInbox(ctx, "run a node until they are taken in, and see Stats for those that were refused")); err != nil {
+	if err := m.atRest(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.noInbox(ctx, "run a node until they are taken in, and see Stats for those that were refused"); err != nil {
 		return nil, err
 	}
 	return m.heads(ctx)

@@ -126,18 +126,16 @@ var errExited = errors.New("postgres: the function called runtime.Goexit")
 
 // guarded calls user code on a goroutine of its own, which that may end.
 func guarded(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		err := errExited
+	err := errExited
+	<-returned(func() {
 		defer func() {
 			if v := recover(); v != nil {
 				err = &executor.PanicError{Value: v, Stack: string(debug.Stack())}
 			}
-			done <- err
 		}()
 		err = f()
-	}()
-	return <-done
+	})
+	return err
 }
 
 // returned calls f, which may block, and is closed when f has returned.

@@ -123,11 +123,7 @@ func (l *Letters) Restore(ctx context.Context, which Which) (sum inspect.Requeue
 
 // Delete deletes dead letters for good, with what they had left locked.
 func (l *Letters) Delete(ctx context.Context, which Which) (int, error) {
-	return l.deleteEach(ctx, which, &l.Deleted)
-}
-
-func (l *Letters) deleteEach(ctx context.Context, which Which, deleted *atomic.Uint64) (int, error) {
-	return l.each(ctx, which, func(some letters) (int, error) { return l.delete(ctx, some, deleted) })
+	return l.each(ctx, which, func(some letters) (int, error) { return l.delete(ctx, some, &l.Deleted) })
 }
 
 // each calls do for those that are meant of what is dead by now, some at a time, and adds

@@ -119,14 +119,14 @@ func (l *Letters) sweep(ctx context.Context, ripe bool) (next time.Duration, n i
 		return 0, n, err
 	}
 	now, oldest, older := l.clock.look(l.c.Now()), int64(math.MaxInt64), false
-	did, err := l.deleteEach(ctx, Which{Last: math.MaxUint64, Means: func(b *journal.Buried) bool {
+	did, err := l.each(ctx, Which{Last: math.MaxUint64, Means: func(b *journal.Buried) bool {
 		died := l.clock.died(b.At)
 		tooOld := died <= now-int64(l.c.Age)
 		if !tooOld {
 			oldest, older = min(oldest, died), older || died != b.At
 		}
 		return tooOld
-	}}, &l.Expired)
+	}}, func(some letters) (int, error) { return l.delete(ctx, some, &l.Expired) })
 	if err == nil && !older { // what died before the steps has gone
 		l.clock.steps = nil
 	}

@@ -112,7 +112,7 @@ func (c *copies) likely() map[string][]byte {
 	values := maps.Clone(c.tree)
 	slices.SortFunc(c.claimed, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	for key, v := range c.loose {
-		if values[key] == nil && (c.broken[key] != nil || !c.deleted(key)) {
+		if _, damaged := c.broken[key]; values[key] == nil && (damaged || !c.deleted(key)) { // what is sealed is not nil
 			values[key] = v
 		}
 	}
