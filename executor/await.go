@@ -209,7 +209,7 @@ func (q *queue) waitElsewhere(ctx context.Context, r Receipt) (*fleet.Answer, er
 	case err == nil || errors.As(err, new(*PendingError)):
 	case ctx.Err() != nil:
 		err = &PendingError{Receipt: r, Err: guard.Cause(ctx)}
-	case q.x.stopping.Load():
+	case q.x.life.Stopping.Load():
 		err = &PendingError{Receipt: r, Err: ErrClosed}
 	case errors.Is(err, ErrUnknown), a.Silent():
 		err = &PendingError{Receipt: r, Err: err}
@@ -290,7 +290,7 @@ func (c *Caller[T, R]) Do(ctx context.Context, id string, payload T, options ...
 
 // do enqueues one entry and waits for its end.
 func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Option) (end await.End, err error) {
-	if err := q.x.runs(); err != nil && q.x.front == nil { // the front has, or will
+	if err := q.x.life.Runs(); err != nil && q.x.front == nil { // the front has, or will
 		return end, err
 	}
 	c := q.call(ctx, string(entries[0].ID))

@@ -21,7 +21,7 @@ func init() {
 	backdoor.OpenCluster = func(cfg Config, of any, all *fleet.Inspector, enqueue func(context.Context, string, []Item[[]byte], []byte) ([]Receipt, error),
 		followUp func(string, Item[[]byte]) (journal.Set, error), start, stop func(context.Context) error, failing func() error, with quota.Processes,
 	) (*Executor, openPartition, error) {
-		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, followUp: followUp, start: start, stop: stop, failing: failing, all: with}, cfg)
+		return openCluster(&cluster{Inspector: all, of: of, enqueue: enqueue, followUp: followUp, failing: failing, all: with}, cfg, start, stop)
 	}
 	backdoor.Carry = func(queue, items any, options []Option) ([]Item[[]byte], []byte, error) {
 		return queue.(interface {
@@ -49,7 +49,7 @@ func init() {
 		return queue.(interface{ encodeAny(any) ([]byte, error) }).encodeAny(payload)
 	}
 	backdoor.Decode = func(x any, queue string, payload []byte) (any, error) {
-		q, err := x.(*Executor).queues.lookup(queue)
+		q, err := x.(*Executor).queues.Lookup(queue)
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ type openPartition = func(name string, log func(journal.Config) (*journal.Log, e
 
 // openCluster opens the executor of a cluster, and returns what opens those of its partitions. See
 // package cluster, which is its door.
-func openCluster(c *cluster, cfg Config) (x *Executor, partition openPartition, err error) {
+func openCluster(c *cluster, cfg Config, start, stop func(context.Context) error) (x *Executor, partition openPartition, err error) {
 	if x, err = Open("", cfg); err != nil {
 		return nil, nil, err
 	}
@@ -76,7 +76,8 @@ func openCluster(c *cluster, cfg Config) (x *Executor, partition openPartition, 
 		return here
 	}
 	x.cluster, c.room = c, dispatch.NewRoom(x.cfg.Workers)
-	x.dir, x.view = "a cluster", x.cluster.Inspector
+	x.view = x.cluster.Inspector
+	x.life.StartAll, x.life.StopAll, x.life.Dir, x.queues.Cluster = start, stop, "a cluster", true
 	x.limits.Commonly()
 	return x, x.openPartition, nil
 }
@@ -94,10 +95,10 @@ func (a asked) Home() uint64 { return maphash.String(cmp.Or(a.front, a.Executor)
 
 func (a asked) Names() (queues, lanes map[string]string) {
 	queues, lanes = make(map[string]string), make(map[string]string)
-	for _, r := range *a.queues.routes.Load() { // in the order in which they were registered, as for takeOver
-		lanes[r.queue.Name] = r.queue.sharedLanes
-		for _, former := range r.queue.renamedFrom {
-			queues[former] = cmp.Or(queues[former], r.queue.Name)
+	for _, r := range a.queues.Routes() { // in the order in which they were registered, as for takeOver
+		lanes[r.Queue.Name] = r.Queue.SharedLanes
+		for _, former := range r.Queue.RenamedFrom {
+			queues[former] = cmp.Or(queues[former], r.Queue.Name)
 		}
 	}
 	for name := range lanes {
@@ -152,7 +153,7 @@ func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a
 	switch {
 	case ok:
 		a.Position, a.MergedInto, a.Duplicate = pending.Receipt.Position, pending.Receipt.MergedInto, pending.Receipt.Duplicate
-	case (errors.Is(err, ErrClosed) && t.q.x.stopping.Load() || errors.Is(err, ErrFailed) && t.q.x.failure() != nil) &&
+	case (errors.Is(err, ErrClosed) && t.q.x.life.Stopping.Load() || errors.Is(err, ErrFailed) && t.q.x.life.Failure() != nil) &&
 		!errors.Is(err, ErrUnknown) && !errors.As(err, new(*BuriedError)):
 		a.Moved = true
 	default:

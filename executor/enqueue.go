@@ -62,11 +62,11 @@ func (x *Executor) Lookup(name string) (*Queue[[]byte], error) {
 	if x == nil {
 		return nil, fmt.Errorf("%w: no executor; Open makes one", ErrState)
 	}
-	q, err := x.queues.lookup(name)
+	q, err := x.queues.Lookup(name)
 	if err != nil {
 		return nil, err
 	}
-	return &Queue[[]byte]{q: q, cfg: QueueConfig[[]byte]{Codec: asBytes{}}}, nil
+	return &Queue[[]byte]{q: q.Front.(*queue), cfg: QueueConfig[[]byte]{Codec: asBytes{}}}, nil
 }
 
 // usable is [usable] for a call to a queue.

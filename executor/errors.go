@@ -13,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/life"
 	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/executor/internal/submit"
 )
@@ -58,18 +59,18 @@ var (
 	ErrUnknown = engine.ErrUnknown
 
 	// ErrClosed is returned after Stop was called.
-	ErrClosed = errors.New("executor: closed")
+	ErrClosed = life.ErrClosed
 
 	// ErrFailed is returned after the journal failed. Open it again to find out
 	// what is on disk.
-	ErrFailed = errors.New("executor: failed")
+	ErrFailed = life.ErrFailed
 )
 
 // Errors of a running executor.
 var (
 	// ErrStopping is the cause of a handler's context when Stop ran out of time.
 	// What the handler returns then spends no retry.
-	ErrStopping = errors.New("executor: stopping")
+	ErrStopping = life.ErrStopping
 
 	// ErrReturned is the cause of a handler's context once the handler has
 	// returned: what it has left behind sees that it is over.
@@ -91,7 +92,7 @@ var (
 	// ErrStuck is returned by Stop for handlers that did not return, whose jobs the
 	// text names, and for a disk that did not; and by Err while the handlers of all
 	// workers are stuck.
-	ErrStuck = errors.New("executor: handlers do not return")
+	ErrStuck = life.ErrStuck
 
 	// ErrSlowDisk is what Err returns while the disk has been at one commit for
 	// more than five seconds. Calls wait meanwhile, as long as their contexts let

@@ -8,10 +8,8 @@ import (
 	"hash/maphash"
 	"iter"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/act"
@@ -22,11 +20,13 @@ import (
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/life"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/quota"
+	"github.com/strandjobs/strand/executor/internal/roster"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/executor/internal/unique"
@@ -41,14 +41,13 @@ type Executor struct {
 	cfg    Config
 	log    *journal.Log
 	common func() time.Time // the clock of all who go on with the log; nil: it is this process's
-	actors *actor.System
 	seed   maphash.Seed     // of ids to shards; of this process only, so no producer can aim at one shard
 	clock  func() time.Time // for what is accepted
-	wall   func() time.Time // for when jobs are due; nil: this machine's
-	dir    string           // for people
 
-	queues registry
-	events tell.Feed
+	queues    *roster.Roster
+	sequences sync.Map // names of slots
+	events    tell.Feed
+	life      life.Life
 
 	backlog    *backlog.Backlog
 	quarantine quarantine.Quarantine
@@ -65,27 +64,6 @@ type Executor struct {
 	view       fleet.Inspected // what people see: inspector, but for a cluster
 	cluster    *cluster        // nil: it runs its jobs itself
 	front      *Executor       // of the cluster whose partition it is; nil: it is none
-	unlisten   func()          // ends the control socket; nil: there is none
-	opening    time.Time       // when Open began, and no other had the journal
-
-	inherited guard.Inherited // of the context of Start
-	cancel    context.CancelCauseFunc
-
-	startNothing context.CancelCauseFunc // ends what is to be started, when a stop has set draining
-	stopping     atomic.Bool             // nothing new is accepted
-
-	life
-
-	failed  chan struct{}  // closed when err is set
-	told    chan struct{}  // closed when OnFatal has returned
-	telling sync.Once      // of OnFatal
-	folding sync.WaitGroup // goroutines of the folders
-
-	hurry   context.Context // ends when the ctx of a Stop has ended
-	hasten  context.CancelCauseFunc
-	hurries atomic.Bool // a Stop has a deadline
-	stopped chan struct{}
-	stopErr error // set before stopped is closed
 }
 
 // inspector is the inspector of an executor: who looks, and who acts.
@@ -102,82 +80,11 @@ type cluster struct {
 	of       any
 	enqueue  func(ctx context.Context, queue string, items []Item[[]byte], conditions []byte) ([]Receipt, error)
 	followUp func(queue string, item Item[[]byte]) (journal.Set, error)
-	start    func(context.Context) error
-	stop     func(context.Context) error
 	failing  func() error
 	all      quota.Processes
 	limited  sync.Once // it has a limit for all of these
 
 	room *dispatch.Room // for the workers of all of these
-}
-
-// life is how far an executor is, and why it does not go on.
-type life struct {
-	// mu guards what follows. No call into another room and no user code is under it.
-	mu    sync.Mutex
-	state state
-	err   error     // why the executor can't go on
-	fatal error     // why a handler has ended it; nil: none has
-	began time.Time // when jobs began to run; guarded by the stop once there is one
-}
-
-type state uint8
-
-const (
-	opened state = iota
-	starting
-	started
-	stopping
-)
-
-// before reports whether the executor is not as far as s.
-func (l *life) before(s state) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state < s
-}
-
-// goOn goes on with a start, unless it was stopped or has failed meanwhile.
-func (l *life) goOn(to state) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state != starting {
-		return fmt.Errorf("%w: stopped while it was starting", ErrState)
-	}
-	if l.err == nil {
-		l.state = to
-	}
-	return l.err
-}
-
-// runs returns why jobs don't run.
-func (l *life) runs() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch l.state {
-	case opened, starting: // OnStart would wait for itself
-		return fmt.Errorf("%w: Do waits for a job, and jobs run when Start is over", ErrState)
-	case stopping:
-		return ErrClosed
-	}
-	return l.err
-}
-
-// failure returns why the executor can't go on.
-func (l *life) failure() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-// ended returns the error of a stop that a handler has asked for; nil: none has.
-func (l *life) ended() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fatal == nil {
-		return nil
-	}
-	return fmt.Errorf("executor: a handler has ended it: %w", l.fatal)
 }
 
 // Err returns nil while the executor can do its work, and what keeps it from it:
@@ -186,10 +93,10 @@ func (l *life) ended() error {
 // workers are stuck, ErrStalled when the backlog has been full for a minute and
 // nothing has ended.
 func (x *Executor) Err() error {
-	if err := x.failure(); err != nil {
+	if err := x.life.Failure(); err != nil {
 		return err
 	}
-	if x.stopping.Load() {
+	if x.life.Stopping.Load() {
 		return ErrClosed
 	}
 	if x.cluster != nil {
@@ -226,7 +133,7 @@ func (x *Executor) admits(ctx context.Context) error {
 	if ctx == nil {
 		return guard.ErrNilContext
 	}
-	if x.stopping.Load() && x.common == nil && !x.owns(ctx) {
+	if x.life.Stopping.Load() && x.common == nil && !x.owns(ctx) {
 		return ErrClosed
 	}
 	return nil
@@ -241,7 +148,7 @@ func (x *Executor) mayChange(ctx context.Context) (context.Context, error) {
 	if err != nil {
 		return ctx, err
 	}
-	return ctx, cmp.Or(x.admits(ctx), x.failure(), border(context.Cause(ctx)))
+	return ctx, cmp.Or(x.admits(ctx), x.life.Failure(), border(context.Cause(ctx)))
 }
 
 // border turns the errors of the rooms below into those of this package.
@@ -291,7 +198,7 @@ func (x *Executor) Copy(ctx context.Context, dir string) error {
 		return fmt.Errorf("%w: an executor in memory, or of a cluster, has no journal to copy", ErrState)
 	}
 	ctx, err := guard.Context(ctx)
-	if err = cmp.Or(err, x.failure()); err != nil {
+	if err = cmp.Or(err, x.life.Failure()); err != nil {
 		return err
 	}
 	return border(x.log.Copy(ctx, dir))
@@ -359,7 +266,7 @@ func (x *Executor) reader(ctx context.Context, f events.Filter) (*tell.Reader, e
 	}
 	var queues []*tell.Source
 	for _, name := range f.Queues {
-		q, err := x.queues.lookup(name)
+		q, err := x.queues.Lookup(name)
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ func (w watcher) Told(e events.Event) { w.told(e) }
 
 // BreakShards makes every shard fail as a bug of ours would.
 func (x *Executor) BreakShards() {
-	for _, s := range *x.queues.routes.Load() {
+	for _, s := range x.queues.Routes() {
 		s.Tell(func(*shard.Core) { panic("planted") })
 	}
 }
@@ -53,7 +53,7 @@ func (x *Executor) Gates() int {
 
 // JobsPerShard returns how many jobs each shard has.
 func (x *Executor) JobsPerShard() (jobs []int) {
-	for _, s := range *x.queues.routes.Load() {
+	for _, s := range x.queues.Routes() {
 		_ = s.Do(context.Background(), func(c *shard.Core) { jobs = append(jobs, c.Counts().Jobs) })
 	}
 	return jobs
@@ -63,7 +63,7 @@ func (x *Executor) JobsPerShard() (jobs []int) {
 // called.
 func (x *Executor) HoldShards(queue string) (release func()) {
 	held := make(chan struct{})
-	for _, s := range x.queues.named(queue).Shards.All {
+	for _, s := range x.queues.Named(queue).Shards.All {
 		go s.Tell(func(*shard.Core) { <-held }) // it may be handled on this goroutine
 	}
 	return func() { close(held) }
@@ -84,7 +84,7 @@ func (x *Executor) DeadOnDisk() int { return x.log.Buried(1) }
 
 // WaitAndQuit is a call that waits for room in the backlog and gives up after f.
 func (x *Executor) WaitAndQuit(queue string, f func()) {
-	q, _ := x.queues.lookup(queue)
+	q, _ := x.queues.Lookup(queue)
 	w := q.Backlog.Wait(shard.Weight{Payloads: 1, Bytes: 100})
 	f()
 	w.Quit()
@@ -94,7 +94,7 @@ func (x *Executor) WaitAndQuit(queue string, f func()) {
 func (x *Executor) SetClock(now func() time.Time) { x.clock = now }
 
 // SetClocks has all queues that are registered from now on have another clock.
-func (x *Executor) SetClocks(now func() time.Time) { x.clock, x.wall = now, now }
+func (x *Executor) SetClocks(now func() time.Time) { x.clock, x.queues.Wall = now, now }
 
 // SetKeyClock has idempotency keys age by another clock, as they do over a log of several processes.
 func (x *Executor) SetKeyClock(now func() time.Time) { x.once.Now = now }

@@ -32,7 +32,7 @@ func (t *Queue[T]) mayFold(single bool) error {
 // newFolder returns what folds the payloads of the queue.
 func (t *Queue[T]) newFolder(x *Executor) *fold.Folder {
 	return fold.New(fold.Config{
-		Log: x.log, Closing: x.crew.Starting.Done(), Go: x.folding.Go, MaxBytes: x.cfg.Advanced.MaxPayloadBytes, TooLarge: ErrTooLarge,
+		Log: x.log, Closing: x.crew.Starting.Done(), Go: x.life.Folding.Go, MaxBytes: x.cfg.Advanced.MaxPayloadBytes, TooLarge: ErrTooLarge,
 		Failed: func(id string, err error, why string) {
 			if panicked, _ := err.(*PanicError); panicked != nil {
 				t.q.Lines.Panicked(id, why, panicked.Stack)

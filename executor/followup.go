@@ -131,7 +131,10 @@ func (q *queue) inPartition(from origin) *queue {
 	if part == nil || part.front != q.x {
 		return nil
 	}
-	return part.queues.named(q.Name)
+	if own := part.queues.Named(q.Name); own != nil {
+		return own.Front.(*queue)
+	}
+	return nil
 }
 
 // takesAfter returns why a queue can't have follow-ups of a job.

@@ -60,9 +60,9 @@ func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 	switch err := cmp.Or(checkName(name), err); {
 	case err != nil:
 		return nil, err
-	case x.stopping.Load():
+	case x.life.Stopping.Load():
 		return nil, ErrClosed
-	case x.cluster != nil && !x.before(starting):
+	case x.cluster != nil && x.life.Begun():
 		return nil, fmt.Errorf("%w: limit %q comes after Start; a cluster has all of its limits before", ErrState, name)
 	case c.Cluster && x.front != nil:
 		return nil, fmt.Errorf("%w: limit %q is made with the executor of a partition, and Cluster set; make it with that of the cluster", ErrConfig, name)

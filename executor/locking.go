@@ -162,7 +162,7 @@ func addLocks[T any](q *queue, c *Locks[T], a *admit.List) error {
 	case c.OnEnqueue != nil:
 		a.Keep(k)
 	default:
-		if x.keys.Found(q.names()...) { // it had Locks: what payloads have locked ends with them
+		if x.keys.Found(q.Names()...) { // it had Locks: what payloads have locked ends with them
 			a.Keep(k)
 		}
 		return nil
@@ -323,7 +323,7 @@ func (k keyLocks) Locked(ctx context.Context, key string) (locked bool, err erro
 	if err := k.usable(ctx, key); err != nil {
 		return false, err
 	}
-	if err := k.x.failure(); err != nil {
+	if err := k.x.life.Failure(); err != nil {
 		return false, err
 	}
 	k.x.ledger.View(func() { locked = len(k.x.keys.Locked(key)) > 0 })

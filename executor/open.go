@@ -13,7 +13,6 @@ import (
 	"github.com/strandjobs/strand/actor"
 	"github.com/strandjobs/strand/executor/internal/act"
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/executor/internal/backlog"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
@@ -21,9 +20,11 @@ import (
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
+	"github.com/strandjobs/strand/executor/internal/life"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/look"
 	"github.com/strandjobs/strand/executor/internal/remote"
+	"github.com/strandjobs/strand/executor/internal/roster"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
@@ -108,43 +109,39 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 		return nil, err
 	}
 	x := &Executor{
-		cfg:     cfg,
-		clock:   time.Now,
-		dir:     cmp.Or(dir, "in memory"),
-		crew:    work.Crew{Engine: &engine.Engine{Dispatcher: dispatch.New(policyOf(cfg.Scheduler)), Volatile: dir == ""}},
-		seed:    maphash.MakeSeed(),
-		once:    submit.Book{Now: time.Now},
-		queues:  registry{queues: make(map[string]*queue)},
-		failed:  make(chan struct{}),
-		told:    make(chan struct{}),
-		stopped: make(chan struct{}),
+		cfg:    cfg,
+		clock:  time.Now,
+		crew:   work.Crew{Engine: &engine.Engine{Dispatcher: dispatch.New(policyOf(cfg.Scheduler)), Volatile: dir == "", Logger: cfg.Logger}},
+		seed:   maphash.MakeSeed(),
+		once:   submit.Book{Now: time.Now},
+		queues: roster.New(),
 	}
-	x.hurry, x.hasten = context.WithCancelCause(context.Background())
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, func(s backlog.Stall) {
 		cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
 	})
-	x.queues.routes.Store(new([]route))
 	if size := cfg.Advanced.EventBuffer; size >= 0 {
 		x.events.Open(size, witness)
 	}
-	x.inherited.Context = context.Background()
-	ctx := context.WithValue(context.WithValue(&x.inherited, attempt.ExecutorKey{}, x), attempt.Key{}, nil) // Start may have been called by a handler
-	x.crew.Handlers, x.cancel = context.WithCancelCause(ctx)
-	x.crew.Starting, x.startNothing = context.WithCancelCause(x.crew.Handlers)
-	x.actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.fail})
-	x.log, err = openLog(journal.Config{Deliver: x.queues.deliver, Failed: x.fail, Committed: x.events.Committed,
+	x.life.Config = life.Config{
+		Crew: &x.crew, Roster: x.queues, Executor: x, Owns: x.owns, Dir: cmp.Or(dir, "in memory"), Strict: cfg.Advanced.Strict, Reports: cfg.Crash.Reports,
+		Grace: cfg.StopTimeout, Workers: cfg.Workers, Spares: cfg.Stuck.SpareWorkers, OnStart: cfg.OnStart, OnFatal: cfg.OnFatal,
+	}
+	x.life.Open()
+	x.queues.Events, x.queues.Stopping, x.queues.Begun = &x.events, &x.life.Stopping, x.life.Begun
+	x.queues.Actors = actor.New(actor.Config{Logger: cfg.Logger, OnFailure: x.life.Fail})
+	x.log, err = openLog(journal.Config{Deliver: x.queues.Deliver, Failed: x.life.Fail, Committed: x.events.Committed,
 		MemoryBudget: cfg.Advanced.MemoryBudget, Logger: cfg.Logger, Life: x.crew.Starting})
 	if err != nil {
 		return nil, border(err)
 	}
 	if on, ok := witness.(interface{ Now() time.Time }); ok {
-		x.clock, x.wall = on.Now, on.Now
+		x.clock, x.queues.Wall = on.Now, on.Now
 	}
 	opened := x.log.Stats()
-	if x.opening, x.common = opened.Since, opened.Now; x.common != nil {
-		x.clock, x.wall, x.once.Now = x.common, x.common, x.common
+	if x.life.Opening, x.common = opened.Since, opened.Now; x.common != nil {
+		x.clock, x.queues.Wall, x.once.Now = x.common, x.common, x.common
 	}
-	x.ledger, x.limits, x.graph.Lists = &admit.Ledger{Log: x.log}, limit.New(), x.queues.conditions
+	x.ledger, x.limits, x.graph.Lists = &admit.Ledger{Log: x.log}, limit.New(), x.queues.Conditions
 	x.pauses.Log, x.pauses.Tell = x.log, x.events.Paused
 	x.leases.Table.RaiseToken(opened.Epoch << 32) // above those of the processes before
 	x.leases.Table.Hook = func(f func()) { go guard.Hook(cfg.Logger, "OnEnd of a lease", f) }
@@ -164,8 +161,8 @@ func openListening(dir string, cfg Config, openLog func(journal.Config) (*journa
 	if err != nil || !cfg.ControlSocket {
 		return x, err
 	}
-	x.unlisten, err = remote.Listen(remote.Config{
-		Executor: x, Inspector: x.inspector, Look: x.inspector.Inspector, Read: x.reader, Dir: dir, Logger: x.cfg.Logger, Starting: func() bool { return x.before(started) },
+	x.life.Unlisten, err = remote.Listen(remote.Config{
+		Executor: x, Inspector: x.inspector, Look: x.inspector.Inspector, Read: x.reader, Dir: dir, Logger: x.cfg.Logger, Starting: x.life.Starting,
 	})
 	if _, system := errors.AsType[syscall.Errno](err); system {
 		err = fmt.Errorf("executor: no control socket: %w", err)
@@ -206,22 +203,22 @@ func (x *Executor) open() {
 	e := x.crew.Engine
 	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger, e.Limits = x.log, x.backlog, x.keys, &x.leases, x.ledger, x.limits
 	e.Pauses, e.Quarantine, e.Graph, e.MayChange, e.Border = &x.pauses, &x.quarantine, &x.graph, x.mayChange, border
-	e.Failed, e.Stopped, e.Failure, e.Closed = x.failed, x.stopped, x.failure, ErrClosed
 	e.Now = func() int64 { return x.clock().UnixNano() }
 	e.Registered = func() []*engine.Queue {
-		return each.Of(x.queues.all(), func(q *queue) *engine.Queue { return q.To })
+		return each.Of(x.queues.All(), func(q *roster.Queue) *engine.Queue { return q.To })
 	}
 	e.Lookup = func(name string) (*engine.Queue, error) {
-		q, err := x.queues.lookup(name)
+		q, err := x.queues.Lookup(name)
 		if err != nil {
 			return nil, err
 		}
 		return q.To, nil
 	}
 	c := &x.crew
-	c.Logger, c.Crashes, c.Fail, c.End = x.cfg.Logger, x.cfg.Crash.Limit, x.fail, x.endWith
+	c.Crashes = x.cfg.Crash.Limit
 	c.Open(x.cfg.Stuck.After)
 	x.inspector = inspector{look.New(e), act.New(e)}
+	x.life.Stats = x.inspector.Stats
 	x.view = x.inspector
 }
 
@@ -230,13 +227,18 @@ func (x *Executor) openPartition(name string, log func(journal.Config) (*journal
 	if err != nil {
 		return nil, err
 	}
-	part.front = x
+	part.front, part.queues.Part = x, true
+	part.life.Front, part.life.Leave, part.life.Left = &x.life, func() { x.cluster.Leave(part) }, func() {
+		if !x.cluster.Here(part.cfg.Splitter.Self) { // its shards have stopped, and none is open again
+			x.limits.Forget(func(o admit.Owner) bool { return part.cfg.Splitter.refuse(o.ID) == nil })
+		}
+	}
 	part.crew.Dispatcher.Share(x.cluster.room)
 	if err := x.cluster.Join(part); err != nil {
 		return nil, errors.Join(err, part.Stop(context.Background())) // it runs nothing
 	}
-	for _, q := range x.queues.all() {
-		if own := part.queues.named(q.Name); own != nil {
+	for _, q := range x.queues.All() {
+		if own := part.queues.Named(q.Name); own != nil {
 			own.Share.Tune(q.Share.Share())
 		}
 	}

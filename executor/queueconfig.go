@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/strandjobs/strand/executor/internal/dispatch"
+	"github.com/strandjobs/strand/executor/internal/roster"
 	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/executor/internal/verdict"
 	"github.com/strandjobs/strand/shard"
@@ -276,25 +278,13 @@ type Share struct {
 	Shards int
 }
 
-// settings are the parts of a QueueConfig that don't depend on T.
-type settings struct {
-	rules       verdict.Rules
-	tuning      QueueTuning  // from the start on
-	limit       shard.Weight // of the backlog; 0: none
-	renamedFrom []string
-	durability  Durability
-	sharedLanes string
-}
-
-func (c *QueueConfig[T]) settings(x Config) (settings, error) {
-	s := settings{
-		durability:  cmp.Or(c.Defaults.Durability, x.Durability),
-		tuning:      QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority},
-		limit:       shard.Weight{Payloads: max(c.MaxBacklog.Payloads, 0), Bytes: max(c.MaxBacklog.Bytes, 0)},
-		renamedFrom: c.RenamedFrom,
-		sharedLanes: c.Conditions.SharedLanes,
-	}
-	s.rules = verdict.Rules{
+// settings fills in what is left out, and hands what does not depend on T to the queue.
+func (c *QueueConfig[T]) settings(x Config, q *roster.Queue) (err error) {
+	tuning := QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}
+	q.Tuning, q.RenamedFrom, q.SharedLanes = dispatch.Share(tuning), c.RenamedFrom, c.Conditions.SharedLanes
+	q.Limit = shard.Weight{Payloads: max(c.MaxBacklog.Payloads, 0), Bytes: max(c.MaxBacklog.Bytes, 0)}
+	q.DeadAge, q.DeadCount = c.DeadLetters.Retention.Age, c.DeadLetters.Retention.Count
+	q.Rules = verdict.Rules{
 		Timeout:     max(c.Timeout, 0),
 		Heartbeat:   max(c.HeartbeatTimeout, 0),
 		RetryIn:     c.RetryIn,
@@ -307,29 +297,28 @@ func (c *QueueConfig[T]) settings(x Config) (settings, error) {
 			Slack:       x.Advanced.TimerSlack,
 		},
 	}
-	if err := c.policies(&s.rules.Core); err != nil {
-		return s, err
+	if err := c.policies(&q.Core); err != nil {
+		return err
 	}
-	var err error
-	c.Share.Shards = cmp.Or(c.Share.Shards, 5)
-	s.rules.Core.Throttle = max(c.Gather.Throttle, 0)
-	s.rules.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue, c.Gather.Throttle)
+	c.Share.Shards, c.Defaults.Durability = cmp.Or(c.Share.Shards, 5), cmp.Or(c.Defaults.Durability, x.Durability)
+	q.Core.Throttle = max(c.Gather.Throttle, 0)
+	q.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue, c.Gather.Throttle)
 	if raw, ok := any(asBytes{}).(Codec[T]); ok {
 		c.Codec = cmp.Or(c.Codec, raw)
 	}
 	c.Codec = cmp.Or(c.Codec, Codec[T](JSON[T]{}))
-	if s.rules.FormatError == nil {
-		s.rules.FormatError = error.Error
+	if q.FormatError == nil {
+		q.FormatError = error.Error
 	}
-	return s, cmp.Or(
+	return cmp.Or(
 		c.DeadLetters.Retention.check(),
 		setting.InRange("Share.Shards", c.Share.Shards, 1, 1<<12),
 		setting.NotAbove("Share.Concurrency", c.Share.Concurrency, 1<<17),
-		QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}.check("Share."),
+		tuning.check("Share."),
 		setting.NotAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
-		setting.InRange("BatchSize", s.rules.Core.BatchSize, 1, 1<<12),
+		setting.InRange("BatchSize", q.Core.BatchSize, 1, 1<<12),
 		err, checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.Block, c.Gather.Pull, c.Gather.FreshDue),
-		setting.Among("Defaults.Durability", s.durability, DurabilitySync, DurabilityAsync),
+		setting.Among("Defaults.Durability", c.Defaults.Durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),
 	)
 }

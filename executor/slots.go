@@ -98,7 +98,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if err := cmp.Or(setting.NotNegative("TTL", cfg.TTL), setting.InRange("MaxSteps", cfg.MaxSteps, 0, math.MaxInt)); err != nil {
 		return nil, fmt.Errorf("slots %q: %w", name, err)
 	}
-	if x.stopping.Load() {
+	if x.life.Stopping.Load() {
 		return nil, ErrClosed
 	}
 	if x.cluster != nil {
@@ -112,11 +112,11 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if err != nil {
 		return nil, fmt.Errorf("%w: slots %q: %w", ErrConfig, name, err)
 	}
-	if _, exist := x.queues.slots.LoadOrStore(name, true); exist {
+	if _, exist := x.sequences.LoadOrStore(name, true); exist {
 		return nil, fmt.Errorf("%w: slots %q exist already", ErrConfig, name)
 	}
 	if err := guard.Call(all.Restore); err != nil {
-		x.queues.slots.Delete(name)
+		x.sequences.Delete(name)
 		return nil, fmt.Errorf("executor: slots %q: %w", name, border(err))
 	}
 	return &Slots[V]{x, all}, nil

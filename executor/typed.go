@@ -10,15 +10,11 @@ import (
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/fleet"
-	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
-	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tally"
-	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -177,44 +173,40 @@ func (t *Queue[T]) enroll(
 }
 
 func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) error {
-	s, err := t.cfg.settings(x.cfg)
+	q := &queue{x: x}
+	err := t.cfg.settings(x.cfg, &q.Queue)
 	if err = cmp.Or(err, t.mayFold(single)); err != nil {
 		return fmt.Errorf("queue %q: %w", name, err)
 	}
-	var f *fold.Folder
+	t.q, q.Front, q.durability, q.layers = q, q, t.cfg.Defaults.Durability, layersOf(x.cfg.Middleware, t.cfg.Middleware)
+	q.Name, q.Shards, q.To, q.Wish = name, shards.New(x.seed, t.cfg.Share.Shards), &q.Queue.Queue.Queue, q.wish
+	q.Lines = tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.crew.Handlers}
+	q.Crew, q.Call, q.Door.Engine = &x.crew, call, x.calls
+	q.Posts, q.Supersedes = q.durability == DurabilityAsync && !x.crew.Volatile, q.Core.Merge == shard.MergeSupersede
 	if t.cfg.Gather.Fold != nil {
-		f = t.newFolder(x)
-		s.rules.Core.Fold, s.rules.Core.MaxPayloads = f.Add, 0
+		q.Folder = t.newFolder(x)
+		q.Core.Fold, q.Core.MaxPayloads = q.Folder.Add, 0
 	}
-	s.rules.Core.Short = x.log.Short
-	if s.rules.Core.Single = single; single {
-		s.rules.Core.MaxPayloads = 0
+	q.Core.Short = x.log.Short
+	if q.Core.Single = single; single {
+		q.Core.MaxPayloads = 0
 	}
-	in := shards.New(x.seed, t.cfg.Share.Shards)
-	t.q = &queue{
-		settings: s, x: x, layers: layersOf(x.cfg.Middleware, t.cfg.Middleware),
-		Queue: work.Queue{
-			Queue: engine.Queue{Name: name, Shards: in, Lines: tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.crew.Handlers}},
-			Rules: s.rules, Crew: &x.crew, Call: call, DeadAge: t.cfg.DeadLetters.Retention.Age, DeadCount: t.cfg.DeadLetters.Retention.Count,
-			Door: submit.Door{Engine: x.calls, Folder: f, Posts: s.durability == DurabilityAsync && !x.crew.Volatile, Supersedes: s.rules.Core.Merge == shard.MergeSupersede},
-		}}
-	t.q.To, t.q.Wish = &t.q.Queue.Queue, t.q.wish
-	if t.q.Admission, err = t.admission(); err != nil {
+	if q.Admission, err = t.admission(); err != nil {
 		return err
 	}
-	t.q.Apart = !single && f == nil && (t.q.Locks == nil || t.q.Locks.Unlock == nil)
-	t.q.Pauses = pause.Queue{Name: name, Shards: t.q.Shards, Admission: t.q.Admission, Clock: t.q.Crew.Now, Tell: t.q.Events.Paused}
-	if t.q.Admission.Asked() {
-		t.q.Core.PutOff = func(id string) { t.q.Admission.Aside(admit.Owner{Queue: name, ID: id}, false) }
+	q.Apart = !single && q.Folder == nil && (q.Locks == nil || q.Locks.Unlock == nil)
+	q.Pauses = pause.Queue{Name: name, Shards: q.Shards, Admission: q.Admission, Clock: q.Crew.Now, Tell: q.Events.Paused}
+	if q.Admission.Asked() {
+		q.Core.PutOff = func(id string) { q.Admission.Aside(admit.Owner{Queue: name, ID: id}, false) }
 		if single {
-			t.q.Core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
+			q.Core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 		}
 	}
-	t.q.Decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
+	q.Decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
 	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {
-		t.q.Exhausted = t.tellExhausted
+		q.Exhausted = t.tellExhausted
 	}
-	return x.queues.add(t.q)
+	return x.queues.Add(&q.Queue)
 }
 
 // admission has the conditions of a queue, in the order in which a job meets them: what others
@@ -237,12 +229,12 @@ func (t *Queue[T]) admission() (*admit.List, error) {
 // addLanes adds the turn in lanes that queues share, in which a payload takes its place in the
 // instant in which it gets its position. joinLanes says which lanes.
 func addLanes(q *queue, a *admit.List) error {
-	if q.sharedLanes == "" {
+	if q.SharedLanes == "" {
 		return nil
 	}
 	if !q.Core.Single {
 		return fmt.Errorf("%w: Conditions.SharedLanes is %q for a handler that gets several payloads at once, which would overtake those of other queues; use Handle",
-			ErrConfig, q.sharedLanes)
+			ErrConfig, q.SharedLanes)
 	}
 	q.Lanes = new(lane.Condition)
 	a.Ask(q.Lanes)
