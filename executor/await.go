@@ -6,27 +6,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/shard"
 )
 
 // Errors of awaiting: of [Caller.Do] and [Queue.Wait].
 var (
 	// ErrDiscarded is returned for a payload that its handler discarded.
-	ErrDiscarded = errors.New("executor: discarded")
+	ErrDiscarded = await.ErrDiscarded
 
 	// ErrDeleted is returned for a payload that was deleted.
-	ErrDeleted = errors.New("executor: deleted")
+	ErrDeleted = await.ErrDeleted
 
 	// ErrNoResult is returned by Do when the payload that it would wait for has ended before: that of
 	// an earlier call with the same [IdempotencyKey], or a newer one that supersedes this one. The
@@ -71,20 +68,10 @@ type BuriedError struct {
 	Err      error  // that error itself, if this process has it; what a person has canceled matches ErrCanceledByOperator; or nil
 }
 
-func (e *BuriedError) Error() string {
-	return fmt.Sprintf("executor: buried: id %q, position %d, attempt %d: %s", e.ID, e.Position, e.Attempt, e.Reason)
-}
+func (e *BuriedError) Error() string { return (*await.Grave)(e).Error() }
 
 // Unwrap returns Err.
 func (e *BuriedError) Unwrap() error { return e.Err }
-
-// buriedBy returns why a payload was buried: a person, or its last failure.
-func buriedBy(reason string, failure error) error {
-	if strings.HasPrefix(reason, ErrCanceledByOperator.Error()) {
-		return attempt.Canceled(reason)
-	}
-	return failure
-}
 
 // Wait returns when the payload of a receipt has ended: nil when it is done, a [BuriedError] when it became a
 // dead letter, ErrDiscarded, or ErrDeleted. If the payload is merged, Wait waits for the one that runs in its
@@ -129,74 +116,35 @@ func noPayload(r Receipt) error {
 
 // call returns a wait for the end of a payload of an id. Its Done has to follow.
 func (q *queue) call(ctx context.Context, id string) *await.Call {
-	return &await.Call{X: q.x.crew.Engine, Context: ctx, Queue: q.To, Book: &q.Awaited, Async: q.durability == DurabilityAsync, Waiter: await.NewWaiter(), ID: id}
-}
-
-// enter returns why the caller may not wait, if it is a handler, or a hook.
-func (q *queue) enter(c *await.Call) error {
-	if !q.x.owns(c.Context) {
-		return nil
+	return &await.Call{
+		X: q.x.crew.Engine, Context: ctx, Queue: q.To, Book: &q.Awaited, Async: q.durability == DurabilityAsync, Waiter: await.NewWaiter(), ID: id,
+		Handler: func() (*attempt.Attempt, bool) {
+			if !q.x.owns(ctx) {
+				return nil, false
+			}
+			return attemptOf(ctx), true
+		},
 	}
-	a := attemptOf(c.Context)
-	if a == nil { // its job is not known, and may be what it would wait for
-		return fmt.Errorf("%w: a hook holds its worker, and may not wait for a job", ErrDeadlock)
-	}
-	return c.Enter(a)
 }
 
 // waitFor waits for a payload that was accepted before, and may have ended.
-func (q *queue) waitFor(ctx context.Context, r Receipt) (end await.End, err error) {
+func (q *queue) waitFor(ctx context.Context, r Receipt) (await.End, error) {
 	c := q.call(ctx, r.ID)
 	defer c.Done()
-	c.At = journal.Position(cmp.Or(r.MergedInto, r.Position)) // what runs, as far as the receipt says
-	c.Another = r.Duplicate
-	over, letter, err := c.Past()
-	switch {
-	case letter != nil && !c.Waiter.Over():
-		return await.End{Position: c.At}, epitaph(letter)
-	case err != nil:
-		return end, &PendingError{r, c.Unknown(err), c.Done()}
-	case over && !c.Waiter.Over():
-		return await.End{Position: c.At}, nil
-	}
-	if err := q.enter(c); err != nil {
-		return end, err
-	}
-	return q.outcome(c, r)
+	c.At, c.Another = journal.Position(cmp.Or(r.MergedInto, r.Position)), r.Duplicate // what runs, as far as the receipt says
+	end, err := c.Earlier()
+	return end, ended(r, err)
 }
 
-// outcome waits for the end of a payload.
-func (q *queue) outcome(c *await.Call, r Receipt) (await.End, error) {
-	end, err := c.Wait()
-	if err != nil {
-		return end, &PendingError{r, err, c.Done()}
+// ended returns the error of a wait with a receipt.
+func ended(r Receipt, err error) error {
+	switch e := err.(type) {
+	case *await.Left:
+		return &PendingError{r, e.Err, e.Failure}
+	case *await.Grave:
+		return (*BuriedError)(e)
 	}
-	switch end.Fate {
-	case await.Superseded: // by one that may be dead
-		letter, err := c.Letter(end.Position)
-		switch {
-		case letter != nil:
-			err = epitaph(letter)
-		case err != nil:
-			err = &PendingError{r, c.Unknown(err), c.Done()}
-		}
-		return end, err
-	case await.Discarded:
-		return end, ErrDiscarded
-	case await.Deleted:
-		return end, ErrDeleted
-	case await.Buried:
-		return end, &BuriedError{c.ID, uint64(end.Position), end.Attempt, end.Reason, buriedBy(end.Reason, end.Err)}
-	}
-	return end, nil
-}
-
-// epitaph returns what a dead letter says.
-func epitaph(b *journal.Buried) error {
-	return &BuriedError{
-		ID: string(b.Entry.ID), Position: uint64(b.Entry.Position), Attempt: b.Retry + admin.FirstAttempt, Reason: b.Reason,
-		Err: buriedBy(b.Reason, nil),
-	}
+	return err
 }
 
 // waitElsewhere waits for a payload of a cluster.
@@ -221,28 +169,6 @@ func (q *queue) waitElsewhere(ctx context.Context, r Receipt) (*fleet.Answer, er
 // In all else it is a [Queue]. Its methods may be called from any goroutine.
 type Caller[T, R any] struct {
 	*Queue[T]
-}
-
-// HandleResult is [Handle] for a handler that returns a result beside its error. Callers that wait for the payload
-// in [Caller.Do] get the result once the payload is done. A result without such a caller, or with an error, is
-// dropped. In a cluster results travel as JSON. It returns the errors of Handle.
-func HandleResult[T, R any](x *Executor, name string, handler func(context.Context, Job[T]) (R, error), cfg QueueConfig[T]) (*Caller[T, R], error) {
-	t := &Queue[T]{cfg: cfg}
-	_, err := t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
-		return t.callSingle(ctx, items, func(ctx context.Context, job Job[T]) error {
-			result, err := handler(ctx, job)
-			if err == nil && t.q.Awaited.Any() {
-				for _, p := range t.q.Core.InHand(items[0]) {
-					t.q.Awaited.Returned(p.Ref.Position(), result)
-				}
-			}
-			return err
-		})
-	}, func(part *Executor) error { _, err := HandleResult(part, name, handler, cfg); return err })
-	if err != nil {
-		return nil, err
-	}
-	return &Caller[T, R]{t}, nil
 }
 
 // Do enqueues a payload like [Queue.Enqueue], waits for its end like [Queue.Wait], and
@@ -295,14 +221,15 @@ func (q *queue) do(ctx context.Context, entries []journal.Entry, options []Optio
 	}
 	c := q.call(ctx, string(entries[0].ID))
 	defer c.Done()
-	c.Waiter.Begin = sync.OnceValue(func() error { return q.enter(c) }) // not for the payload of an earlier call, whose id is another
+	c.Waiter.Begin = sync.OnceValue(c.Enter) // not for the payload of an earlier call, whose id is another
 	o, err := q.accept(ctx, entries, options, c.Waiter)
 	if err != nil {
 		return end, err
 	}
 	r := receipt(q, &o, 0)
 	if !r.Duplicate {
-		return q.outcome(c, r)
+		end, err = c.Outcome()
+		return end, ended(r, err)
 	}
 	c.Done() // it was for a payload that there is not
 	return q.waitFor(ctx, r)

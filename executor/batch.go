@@ -14,7 +14,7 @@ import (
 // batch is one run of a batch handler, with its halves.
 type batch[T any] struct {
 	halve.Run
-	queue   *Queue[T]
+	jobs    *jobs[T]
 	handler func(context.Context, []Merged[T]) error
 }
 
@@ -34,7 +34,7 @@ func (b *batch[T]) run(ctx context.Context, items []*shard.Item) []error {
 
 // try calls the handler for the part that is next, and settles it.
 func (b *batch[T]) try(items []*shard.Item) {
-	jobs, waits, err := b.queue.decodeAll(items)
+	jobs, waits, err := b.jobs.decodeAll(items)
 	b.Waits = waits
 	switch {
 	case err != nil:
@@ -51,8 +51,8 @@ func (b *batch[T]) try(items []*shard.Item) {
 func (b *batch[T]) call(items []*shard.Item, jobs []Merged[T]) error {
 	ctx, cancel := context.WithCancelCause(b.Context)
 	defer cancel(ErrReturned)
-	if b.queue.q.layers.run != nil {
-		return b.queue.aroundAll(ctx, jobs, true, func(ctx context.Context) error { return b.handle(ctx, items, jobs) })
+	if b.jobs.q.layers.run != nil {
+		return b.jobs.aroundAll(ctx, jobs, true, func(ctx context.Context) error { return b.handle(ctx, items, jobs) })
 	}
 	return guard.Call(func() error { return b.handle(ctx, items, jobs) })
 }
@@ -62,7 +62,7 @@ func (b *batch[T]) handle(ctx context.Context, items []*shard.Item, jobs []Merge
 	switch {
 	case b.Calls > b.First: // a middleware calls next again
 		b.Attempt.Again(b.Calls)
-		if jobs, b.Waits, err = b.queue.decodeAll(items); err != nil || len(jobs) == 0 {
+		if jobs, b.Waits, err = b.jobs.decodeAll(items); err != nil || len(jobs) == 0 {
 			return err
 		}
 	case b.Calls > 0:

@@ -57,12 +57,6 @@ func init() {
 	}
 }
 
-func (t *Queue[T]) encodeAny(payload any) ([]byte, error) { return t.encode(payload.(T)) }
-
-func (t *Queue[T]) carryAny(items any, options []Option) ([]Item[[]byte], []byte, error) {
-	return t.carry(items.([]Item[T]), options...)
-}
-
 type openPartition = func(name string, log func(journal.Config) (*journal.Log, error), cfg Config) (*Executor, error)
 
 // openCluster opens the executor of a cluster, and returns what opens those of its partitions. See
@@ -93,19 +87,7 @@ func (a asked) Stats(ctx context.Context) (inspect.Stats, error) { return a.insp
 // Home tells processes apart.
 func (a asked) Home() uint64 { return maphash.String(cmp.Or(a.front, a.Executor).seed, "") }
 
-func (a asked) Names() (queues, lanes map[string]string) {
-	queues, lanes = make(map[string]string), make(map[string]string)
-	for _, r := range a.queues.Routes() { // in the order in which they were registered, as for takeOver
-		lanes[r.Queue.Name] = r.Queue.SharedLanes
-		for _, former := range r.Queue.RenamedFrom {
-			queues[former] = cmp.Or(queues[former], r.Queue.Name)
-		}
-	}
-	for name := range lanes {
-		queues[name] = name
-	}
-	return queues, lanes
-}
+func (a asked) Names() (queues, lanes map[string]string) { return a.queues.Names() }
 
 // Queue returns a queue, also by a name that it had before: who asks may be of an earlier build.
 func (a asked) Queue(name string) (fleet.Queue, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/backlog"
+	"github.com/strandjobs/strand/executor/internal/byhand"
 	"github.com/strandjobs/strand/executor/internal/dispatch"
 	"github.com/strandjobs/strand/executor/internal/fleet"
 	"github.com/strandjobs/strand/executor/internal/guard"
@@ -27,11 +28,13 @@ import (
 	"github.com/strandjobs/strand/executor/internal/quarantine"
 	"github.com/strandjobs/strand/executor/internal/quota"
 	"github.com/strandjobs/strand/executor/internal/roster"
+	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/executor/internal/tell"
 	"github.com/strandjobs/strand/executor/internal/unique"
 	"github.com/strandjobs/strand/executor/internal/work"
 	"github.com/strandjobs/strand/journal"
+	"github.com/strandjobs/strand/lock"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -65,6 +68,19 @@ type Executor struct {
 	cluster    *cluster        // nil: it runs its jobs itself
 	front      *Executor       // of the cluster whose partition it is; nil: it is none
 }
+
+// queue is a registered queue without its type parameter: what the engine works
+// with.
+type queue struct {
+	roster.Queue
+	x *Executor
+
+	durability Durability
+	layers     layers // what stands around its calls
+}
+
+// errNoQueue is what a Queue says that no registration made.
+var errNoQueue = fmt.Errorf("%w: this queue was not made by Handle, HandleMerged or HandleBatch", ErrState)
 
 // inspector is the inspector of an executor: who looks, and who acts.
 type inspector struct {
@@ -218,6 +234,45 @@ func (x *Executor) Compact(ctx context.Context) error {
 	return border(x.log.Compact(ctx))
 }
 
+// SourceOffset returns the last offset that was accepted under name, and whether
+// there is one. What is under way does not count yet. It returns ErrInvalidKey,
+// ErrClosed after Stop, or an error of the journal.
+func (x *Executor) SourceOffset(name string) (offset int64, found bool, err error) {
+	if err := checkName(name); err != nil {
+		return 0, false, err
+	}
+	if x.cluster != nil {
+		offset, found, err = x.cluster.Offset(name)
+	} else {
+		offset, found, err = x.once.Offset(name)
+	}
+	return offset, found, border(err)
+}
+
+// SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to go back and take
+// in again what follows. It returns ErrInvalidKey, ErrContext, ErrFull, ErrClosed, ErrFailed or the
+// cause of ctx, and then nothing has changed; after ErrUnknown it may be either way.
+func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
+	return x.putOffset(ctx, "set-offset", name, offset, statekey.Offset(offset))
+}
+
+// DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is.
+// Its errors are those of SetSourceOffset.
+func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
+	return x.putOffset(ctx, "delete-offset", name, 0, nil)
+}
+
+func (x *Executor) putOffset(ctx context.Context, do, name string, offset int64, value []byte) error {
+	ctx, err := guard.Context(ctx)
+	if err = cmp.Or(checkName(name), err); err != nil {
+		return err
+	}
+	if x.cluster != nil {
+		return x.cluster.PutOffset(ctx, do, name, offset)
+	}
+	return border(x.once.Put(ctx, name, value, nil))
+}
+
 // Inspect returns the inspector, which lists jobs and dead letters, and cancels, requeues,
 // pauses and so on; see package [inspect]. It may be called at any time, also before Start and after Stop.
 func (x *Executor) Inspect() inspect.Inspector { return x.view }
@@ -277,4 +332,42 @@ func (x *Executor) reader(ctx context.Context, f events.Filter) (*tell.Reader, e
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return r, nil
+}
+
+// KeyLocks returns the keys that [Locks] of all queues lock, wait for and unlock, to be
+// locked and unlocked by hand; [inspect.Inspector.LockedKeys] lists them, until a Stop has
+// ended. Any goroutine may call the methods; changes are on disk with the next commit.
+//
+//   - Lock locks a key until Unlock; doing it twice is like doing it twice in jobs. It
+//     returns [lock.ErrEmptyKey], ErrInvalidKey, ErrContext, ErrClosed or ErrFailed.
+//   - Unlock unlocks a key, whichever job has locked it and however often: the jobs that
+//     wait for it go on. It returns [lock.ErrNotLocked] when it is not locked, and the
+//     errors of Lock.
+//   - Locked reports whether a key is locked. It returns the errors of Lock.
+//   - Watch calls wake once, on a goroutine of its own, when the key is unlocked, and
+//     returns true; it returns false when it is not locked now, and after Stop. A nil
+//     wake is not called. cancel may be too late.
+//
+// Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the context of a handler that
+// still runs; and they return ErrFailed when the journal has failed. Then nothing was changed. With a nil
+// Executor, or one of a cluster, they return ErrState, but for Unlock, which has all partitions of a cluster
+// unlock the key: after an error some of them may have done so.
+func (x *Executor) KeyLocks() lock.Watcher {
+	refused := func(why string) func(context.Context) error {
+		return func(context.Context) error { return fmt.Errorf("%w: %s", ErrState, why) }
+	}
+	if x == nil {
+		return &byhand.Keys{Usable: refused("these are the keys of no executor; Open makes one")}
+	}
+	k := &byhand.Keys{Keys: x.keys, Ledger: x.ledger, Logger: x.cfg.Logger, Usable: x.admits, Failure: x.life.Failure, Attempt: x.attempt}
+	if x.cluster != nil {
+		k.Usable, k.Unlocks = refused("the partitions of a cluster have keys, each its own"), func(ctx context.Context, key string) (bool, error) {
+			ctx, err := x.mayChange(ctx)
+			if err = cmp.Or(keylock.CheckKey(key), err); err != nil {
+				return false, err
+			}
+			return x.cluster.Unlock(ctx, key)
+		}
+	}
+	return k
 }

@@ -1,46 +1,12 @@
 package executor
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/followup"
-	"github.com/strandjobs/strand/executor/internal/submit"
-	"github.com/strandjobs/strand/journal"
-	"github.com/strandjobs/strand/shard"
 )
-
-// Parent is a job as its handler got it, a [Job] or a [Merged] of any type: what a
-// follow-up is staged on, and what has [Slots].
-type Parent interface{ origin() origin }
-
-// origin is which job of which call of a handler it is.
-type origin struct {
-	attempt *attempt.Attempt
-	item    *shard.Item // of several in one attempt; nil: there is one
-	call    int         // of the handler, in its attempt
-	claim   *admit.Claim
-
-	metadata map[string]string // that follow-ups inherit
-}
-
-func (j Job[T]) origin() origin {
-	return origin{attempt: j.attempt, claim: j.claim, call: j.call, metadata: j.Metadata}
-}
-
-func (j Merged[T]) origin() origin {
-	from := j.from
-	from.claim = j.claim
-	if n := len(j.Payloads); n > 0 {
-		from.metadata = j.Payloads[n-1].Metadata
-	}
-	return from
-}
 
 // FollowUp stages a payload on a job whose handler runs. The payload is accepted in the
 // commit of that job's success, and not without it: both are on disk, or neither. So
@@ -86,11 +52,11 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if job != nil {
 		from = job.origin()
 	}
-	part := t.q.inPartition(from)
+	part := from.partOf(t.q)
 	if part != nil {
 		t = &Queue[T]{q: part, cfg: t.cfg}
 	}
-	if err := t.q.takesAfter(from); err != nil {
+	if err := followup.May(&t.q.Door, from.attempt, t.q.x); err != nil {
 		return err
 	}
 	it, err := t.complete(Item[T]{ID: id, Payload: payload}, options)
@@ -104,7 +70,7 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	err = t.q.Fill(&f.Entry, &it, followup.Unstamped)
 	elsewhere := t.q.x.front != nil && errors.Is(err, ErrNotOwned)
 	if err == nil || elsewhere {
-		err = applyTo(f, options, from.metadata, it.Metadata)
+		err = f.Complete(options, from.metadata, it.Metadata)
 	}
 	if e := &f.Entry; err == nil && elsewhere {
 		f.Elsewhere, err = t.q.x.front.cluster.followUp(t.q.Name, Item[[]byte]{it.ID, e.Payload, it.Score, it.Due, maps.Collect(e.Metadata.All())})
@@ -112,18 +78,11 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if err != nil {
 		return err
 	}
-	size := shard.Announced(&f.Entry).Bytes
-	switch err = from.attempt.Stage(from.item, from.call, f, size); err {
-	case attempt.ErrTooMany:
-		return fmt.Errorf("%w: a job may have %d follow-ups", ErrTooLarge, attempt.MaxCount)
-	case attempt.ErrTooLarge:
-		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", ErrTooLarge, size, f.Entry.ID, attempt.MaxBytes)
-	}
-	return err
+	return f.Stage(from.attempt, from.item, from.call)
 }
 
-// inPartition returns the queue as the partition of a job has it; nil: q is not that of its cluster.
-func (q *queue) inPartition(from origin) *queue {
+// partOf returns a queue as the partition of the job has it; nil: it is not that of its cluster.
+func (from origin) partOf(q *queue) *queue {
 	if q.x.cluster == nil || from.attempt == nil {
 		return nil
 	}
@@ -135,36 +94,4 @@ func (q *queue) inPartition(from origin) *queue {
 		return own.Front.(*queue)
 	}
 	return nil
-}
-
-// takesAfter returns why a queue can't have follow-ups of a job.
-func (q *queue) takesAfter(from origin) error {
-	switch {
-	case from.attempt == nil:
-		return fmt.Errorf("%w: no follow-up for queue %q: the job was not made by an executor", ErrState, q.Name)
-	case from.attempt.Executor() != q.x:
-		return fmt.Errorf("%w: no follow-up for queue %q: it is of another executor than the job, and they have no commit in common", ErrState, q.Name)
-	case q.Locks != nil && q.Locks.Service != nil && q.Locks.OnEnqueue != nil:
-		return fmt.Errorf("%w: no follow-up for queue %q: its Locks.OnEnqueue is kept by a Service, which has no part in a commit; use Enqueue", ErrState, q.Name)
-	}
-	return nil
-}
-
-func applyTo(f *followup.FollowUp, options []Option, inherited, own map[string]string) error {
-	if condition := submit.Condition(options); condition != "" {
-		return fmt.Errorf("%w: no follow-up with %s: what is in the commit of its job is there once, and takes no condition", ErrState, condition)
-	}
-	if len(inherited) > 0 && (own == nil || len(own) > 0) { // own is nil unless the call has some, or asks for none
-		all := maps.Clone(inherited)
-		maps.Copy(all, own)
-		if err := submit.SetMetadata(&f.Entry, all); err != nil {
-			return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
-		}
-	}
-	f.Entry.Payload = bytes.Clone(f.Entry.Payload) // the codec may use it again
-	keys, err := f.Queue.KeysOf([]journal.Entry{f.Entry})
-	if keys != nil {
-		f.Keys = keys[0]
-	}
-	return err
 }

@@ -98,14 +98,47 @@ func (j Merged[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 // [MergeKeepLast], and no more than MaxPayloads wait.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
+// Parent is a job as its handler got it, a [Job] or a [Merged] of any type: what a
+// follow-up is staged on, and what has [Slots].
+type Parent interface{ origin() origin }
+
+// origin is which job of which call of a handler it is.
+type origin struct {
+	attempt *attempt.Attempt
+	item    *shard.Item // of several in one attempt; nil: there is one
+	call    int         // of the handler, in its attempt
+	claim   *admit.Claim
+
+	metadata map[string]string // that follow-ups inherit
+}
+
+func (j Job[T]) origin() origin {
+	return origin{attempt: j.attempt, claim: j.claim, call: j.call, metadata: j.Metadata}
+}
+
+func (j Merged[T]) origin() origin {
+	from := j.from
+	from.claim = j.claim
+	if n := len(j.Payloads); n > 0 {
+		from.metadata = j.Payloads[n-1].Metadata
+	}
+	return from
+}
+
+// jobs makes what handlers get of what shards hand over, and calls them.
+type jobs[T any] struct {
+	q     *queue
+	codec Codec[T]
+}
+
 // read is inHand of the one payload that there is, with its entry.
-func (t *Queue[T]) read(it *shard.Item, e *journal.Entry) (payload T, err error) {
+func (t *jobs[T]) read(it *shard.Item, e *journal.Entry) (payload T, err error) {
 	err = t.inHand(it, func(one journal.Entry, value T) { *e, payload = one, value })
 	return payload, err
 }
 
 // decode makes the job of what an item has in hand. It may be that no payload is left. An error is one of inHand.
-func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
+func (t *jobs[T]) decode(it *shard.Item) (Merged[T], error) {
 	job := Merged[T]{
 		Queue: t.q.Name, ID: it.ID, Attempt: it.Retry + admin.FirstAttempt, LastTry: t.q.Core.LastTry(it), LastError: it.LastError,
 		Due: time.Unix(0, it.Due), Payloads: make([]Payload[T], 0, len(it.Payloads)),
@@ -120,7 +153,7 @@ func (t *Queue[T]) decode(it *shard.Item) (Merged[T], error) {
 
 // payloads are those that the conditions of a job ask about, which has none that they have not seen: the codec
 // may take a payload now that it has refused a moment ago.
-func (t *Queue[T]) payloads(it *shard.Item) (all []admit.Payload, err error) {
+func (t *jobs[T]) payloads(it *shard.Item) (all []admit.Payload, err error) {
 	err = t.inHand(it, func(e journal.Entry, value T) {
 		all = append(all, admit.Payload{Position: uint64(e.Position), Raw: e.Payload, Value: value})
 	})
@@ -129,7 +162,7 @@ func (t *Queue[T]) payloads(it *shard.Item) (all []admit.Payload, err error) {
 
 // inHand decodes what an item has in hand. Of several payloads those that the codec refuses are left out, as parts of
 // the outcome. It returns a verdict.Unread, or an undecodable: the job does not run for one of them.
-func (t *Queue[T]) inHand(it *shard.Item, take func(journal.Entry, T)) error {
+func (t *jobs[T]) inHand(it *shard.Item, take func(journal.Entry, T)) error {
 	for i, p := range t.q.Core.InHand(it) {
 		if slices.ContainsFunc(it.Outcome.Parts, func(p shard.Part) bool { return p.Index == i }) {
 			continue // in an earlier call: it does not come again
@@ -141,7 +174,7 @@ func (t *Queue[T]) inHand(it *shard.Item, take func(journal.Entry, T)) error {
 		if it.Folded != nil {
 			e.Payload = it.Folded
 		}
-		if value, err := t.decodeOne(e.Payload); err == nil {
+		if value, err := decodeBy(t.codec, e.Payload); err == nil {
 			take(e, value)
 		} else if refused := (&undecodable{err}); it.Folded != nil || t.q.Core.Single || refused.mayPass(t.q, it) {
 			return refused
@@ -157,7 +190,7 @@ func (t *Queue[T]) inHand(it *shard.Item, take func(journal.Entry, T)) error {
 
 // decodeAll makes the jobs of those items that have a payload left. Those that wait for
 // one are in waits.
-func (t *Queue[T]) decodeAll(items []*shard.Item) (jobs []Merged[T], waits map[string]error, err error) {
+func (t *jobs[T]) decodeAll(items []*shard.Item) (jobs []Merged[T], waits map[string]error, err error) {
 	jobs = make([]Merged[T], 0, len(items))
 	for _, it := range items {
 		job, err := t.decode(it)
@@ -172,14 +205,6 @@ func (t *Queue[T]) decodeAll(items []*shard.Item) (jobs []Merged[T], waits map[s
 		}
 	}
 	return jobs, waits, nil
-}
-
-func (t *Queue[T]) decodeOne(data []byte) (value T, err error) {
-	err = guard.Call(func() (err error) {
-		value, err = t.cfg.Codec.Decode(data)
-		return err
-	})
-	return value, err
 }
 
 // undecodable is what comes of a payload that the codec refuses.
@@ -211,6 +236,24 @@ type Codec[T any] interface {
 
 	// Decode must not keep data, nor change it.
 	Decode(data []byte) (T, error)
+}
+
+// encodeBy is Encode of the user's codec.
+func encodeBy[T any](c Codec[T], payload T) (data []byte, err error) {
+	err = guard.Call(func() (err error) {
+		data, err = c.Encode(payload)
+		return err
+	})
+	return data, err
+}
+
+// decodeBy is Decode of the user's codec.
+func decodeBy[T any](c Codec[T], data []byte) (value T, err error) {
+	err = guard.Call(func() (err error) {
+		value, err = c.Decode(data)
+		return err
+	})
+	return value, err
 }
 
 // JSON is the default codec, but for []byte: encoding/json.

@@ -2,17 +2,14 @@ package executor
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"hash/maphash"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/executor/internal/unique"
-	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -262,87 +259,4 @@ func (u Unique[T]) settled(all Unique[any]) (Unique[T], error) {
 		return u, fmt.Errorf("%w: Unique.Heartbeat is %v, it must be above zero and below the TTL of %v", ErrConfig, u.Heartbeat, u.TTL)
 	}
 	return u, setting.Among("Unique.While", u.While, UniqueNever, UniqueWhileRunning)
-}
-
-// KeyLocks returns the keys that [Locks] of all queues lock, wait for and unlock, to be
-// locked and unlocked by hand; [inspect.Inspector.LockedKeys] lists them, until a Stop has
-// ended. Any goroutine may call the methods; changes are on disk with the next commit.
-//
-//   - Lock locks a key until Unlock; doing it twice is like doing it twice in jobs. It
-//     returns [lock.ErrEmptyKey], ErrInvalidKey, ErrContext, ErrClosed or ErrFailed.
-//   - Unlock unlocks a key, whichever job has locked it and however often: the jobs that
-//     wait for it go on. It returns [lock.ErrNotLocked] when it is not locked, and the
-//     errors of Lock.
-//   - Locked reports whether a key is locked. It returns the errors of Lock.
-//   - Watch calls wake once, on a goroutine of its own, when the key is unlocked, and
-//     returns true; it returns false when it is not locked now, and after Stop. A nil
-//     wake is not called. cancel may be too late.
-//
-// Once Stop was called, Lock, Unlock and Locked return ErrClosed, except with the context of a handler that
-// still runs; and they return ErrFailed when the journal has failed. Then nothing was changed. With a nil
-// Executor, or one of a cluster, they return ErrState, but for Unlock, which has all partitions of a cluster
-// unlock the key: after an error some of them may have done so.
-func (x *Executor) KeyLocks() lock.Watcher { return keyLocks{x} }
-
-type keyLocks struct{ x *Executor }
-
-func (k keyLocks) usable(ctx context.Context, key string) error {
-	switch {
-	case k.x == nil:
-		return fmt.Errorf("%w: these are the keys of no executor; Open makes one", ErrState)
-	case k.x.cluster != nil:
-		return fmt.Errorf("%w: the partitions of a cluster have keys, each its own", ErrState)
-	}
-	return cmp.Or(keylock.CheckKey(key), k.x.admits(ctx))
-}
-
-func (k keyLocks) Lock(ctx context.Context, key string) error {
-	if err := k.usable(ctx, key); err != nil {
-		return err
-	}
-	return k.x.attempt(new(journal.Change), func() { k.x.keys.Lock(key, admit.Owner{}, 0) })
-}
-
-func (k keyLocks) Unlock(ctx context.Context, key string) (err error) {
-	was := false
-	if k.x != nil && k.x.cluster != nil {
-		ctx, err = k.x.mayChange(ctx)
-		if err = cmp.Or(keylock.CheckKey(key), err); err == nil {
-			was, err = k.x.cluster.Unlock(ctx, key)
-		}
-	} else if err = k.usable(ctx, key); err == nil {
-		err = k.x.attempt(new(journal.Change), func() { was = k.x.keys.Unlock(key, false, admit.Owner{}) })
-	}
-	if err == nil && !was {
-		err = fmt.Errorf("%w: %q", lock.ErrNotLocked, key)
-	}
-	return err
-}
-
-func (k keyLocks) Locked(ctx context.Context, key string) (locked bool, err error) {
-	if err := k.usable(ctx, key); err != nil {
-		return false, err
-	}
-	if err := k.x.life.Failure(); err != nil {
-		return false, err
-	}
-	k.x.ledger.View(func() { locked = len(k.x.keys.Locked(key)) > 0 })
-	return locked, nil
-}
-
-func (k keyLocks) Watch(key string, wake func()) (cancel func(), locked bool) {
-	if k.x == nil {
-		return func() {}, false
-	}
-	if wake == nil {
-		wake = func() {}
-	}
-	forget := func() {}
-	k.x.ledger.View(func() {
-		if !k.x.ledger.Closed() {
-			// The caller may be an actor, which user code could end.
-			forget, locked = k.x.keys.Watch(key, func() { go guard.Hook(k.x.cfg.Logger, "Watch", wake) })
-		}
-	})
-	return func() { k.x.ledger.Do(nil, forget) }, locked
 }

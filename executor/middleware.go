@@ -271,7 +271,7 @@ func byID(n int, id func(int) string, err error) []error {
 
 // around calls a handler of [Handle] with what stands around it. What a call has made of its job is
 // that call's: the next one gets another.
-func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handler func(context.Context, Job[T]) error) error {
+func (t *jobs[T]) around(ctx context.Context, it *shard.Item, job Job[T], handler func(context.Context, Job[T]) error) error {
 	one := &struct { // in one allocation
 		Run
 		job     [1]Merged[any]
@@ -303,7 +303,7 @@ func (t *Queue[T]) around(ctx context.Context, it *shard.Item, job Job[T], handl
 // of each call escape, with nothing around it, too.
 //
 //go:noinline
-func (t *Queue[T]) aroundMerged(ctx context.Context, it *shard.Item, job Merged[T], handler func(context.Context, Merged[T]) error) error {
+func (t *jobs[T]) aroundMerged(ctx context.Context, it *shard.Item, job Merged[T], handler func(context.Context, Merged[T]) error) error {
 	attempt, calls := job.from.attempt, 0
 	return t.aroundAll(ctx, []Merged[T]{job}, false, func(ctx context.Context) (err error) {
 		if calls > 0 {
@@ -319,7 +319,7 @@ func (t *Queue[T]) aroundMerged(ctx context.Context, it *shard.Item, job Merged[
 }
 
 // aroundAll calls a handler with what stands around it.
-func (t *Queue[T]) aroundAll(ctx context.Context, jobs []Merged[T], batch bool, handler func(context.Context) error) error {
+func (t *jobs[T]) aroundAll(ctx context.Context, jobs []Merged[T], batch bool, handler func(context.Context) error) error {
 	r := &Run{Queue: t.q.Name, Jobs: make([]Merged[any], len(jobs)), batch: batch}
 	for i, j := range jobs {
 		all := make([]Payload[any], len(j.Payloads))

@@ -1,13 +1,9 @@
 package executor
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"time"
 
-	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/executor/internal/statekey"
 	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/journal"
 )
@@ -83,45 +79,6 @@ func (e *StaleError) Error() string {
 }
 
 func stale(source string, offset, last int64) error { return &StaleError{source, offset, last} }
-
-// SourceOffset returns the last offset that was accepted under name, and whether
-// there is one. What is under way does not count yet. It returns ErrInvalidKey,
-// ErrClosed after Stop, or an error of the journal.
-func (x *Executor) SourceOffset(name string) (offset int64, found bool, err error) {
-	if err := checkName(name); err != nil {
-		return 0, false, err
-	}
-	if x.cluster != nil {
-		offset, found, err = x.cluster.Offset(name)
-	} else {
-		offset, found, err = x.once.Offset(name)
-	}
-	return offset, found, border(err)
-}
-
-// SetSourceOffset writes an offset, whatever was there: to begin somewhere, or to go back and take
-// in again what follows. It returns ErrInvalidKey, ErrContext, ErrFull, ErrClosed, ErrFailed or the
-// cause of ctx, and then nothing has changed; after ErrUnknown it may be either way.
-func (x *Executor) SetSourceOffset(ctx context.Context, name string, offset int64) error {
-	return x.putOffset(ctx, "set-offset", name, offset, statekey.Offset(offset))
-}
-
-// DeleteSourceOffset forgets an offset: the next one is accepted, whatever it is.
-// Its errors are those of SetSourceOffset.
-func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
-	return x.putOffset(ctx, "delete-offset", name, 0, nil)
-}
-
-func (x *Executor) putOffset(ctx context.Context, do, name string, offset int64, value []byte) error {
-	ctx, err := guard.Context(ctx)
-	if err = cmp.Or(checkName(name), err); err != nil {
-		return err
-	}
-	if x.cluster != nil {
-		return x.cluster.PutOffset(ctx, do, name, offset)
-	}
-	return border(x.once.Put(ctx, name, value, nil))
-}
 
 // WaitingError says which payload keeps a call with [IfAbsent] from being accepted.
 // To wait for that one: Receipt{ID: e.ID, Position: e.Position}.

@@ -139,8 +139,8 @@ type PayloadErrors map[uint64]error
 
 func (e PayloadErrors) Error() string { return brief.Errors(e, "payload %d: %v") }
 
-// wish finds out what the error of a handler asks for.
-func (q *queue) wish(it *shard.Item, err error) verdict.Wish {
+// wishIn finds out what the error of a handler asks for.
+func wishIn(q *queue, it *shard.Item, err error) verdict.Wish {
 	switch e := err.(type) {
 	case *undecodable:
 		if !e.mayPass(q, it) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/engine"
@@ -15,8 +16,46 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// ErrDeadlock is of a handler that would wait for what can't end before it does.
-var ErrDeadlock = errors.New("executor: it would wait for itself")
+// Errors of package executor, which says what they mean.
+var (
+	ErrDeadlock  = errors.New("executor: it would wait for itself")
+	ErrDiscarded = errors.New("executor: discarded")
+	ErrDeleted   = errors.New("executor: deleted")
+)
+
+// Left is why a call waits no longer for what was accepted.
+type Left struct {
+	Err     error
+	Failure error // the last one of the payload; nil: none that is known
+}
+
+func (e *Left) Error() string { return guard.Text(e.Err.Error) }
+
+// Grave is the executor.BuriedError of a payload that became a dead letter.
+type Grave struct {
+	ID       string
+	Position uint64
+	Attempt  int
+	Reason   string
+	Err      error
+}
+
+func (e *Grave) Error() string {
+	return fmt.Sprintf("executor: buried: id %q, position %d, attempt %d: %s", e.ID, e.Position, e.Attempt, e.Reason)
+}
+
+// buriedBy returns why a payload was buried: a person, or its last failure.
+func buriedBy(reason string, failure error) error {
+	if strings.HasPrefix(reason, attempt.ErrCanceled.Error()) {
+		return attempt.Canceled(reason)
+	}
+	return failure
+}
+
+// graveOf says what a dead letter says.
+func graveOf(b *journal.Buried) error {
+	return &Grave{string(b.Entry.ID), uint64(b.Entry.Position), b.Retry + admin.FirstAttempt, b.Reason, buriedBy(b.Reason, nil)}
+}
 
 // Call is one wait. Done has to follow.
 type Call struct {
@@ -26,16 +65,24 @@ type Call struct {
 	Book    *Book
 	Async   bool // an end counts before it is on disk
 	Waiter  *Waiter
+	Handler func() (a *attempt.Attempt, own bool) // whose Context is; not own: it is no handler's of this executor
 
 	ID      string
 	At      journal.Position // of the payload that runs
-	Another bool             // ID may be another than that of the payload, if that is of an earlier call; Past finds out
+	Another bool             // ID may be another than that of the payload, if that is of an earlier call; Earlier finds out
 
 	edge *admit.Call // nil: the caller is no handler
 }
 
-// Enter returns why a handler, whose attempt it is, may not wait.
-func (c *Call) Enter(a *attempt.Attempt) error {
+// Enter returns why the caller may not wait, if it is a handler, or a hook.
+func (c *Call) Enter() error {
+	a, own := c.Handler()
+	switch {
+	case !own:
+		return nil
+	case a == nil: // its job is not known, and may be what it would wait for
+		return fmt.Errorf("%w: a hook holds its worker, and may not wait for a job", ErrDeadlock)
+	}
 	call := &admit.Call{Attempt: a, From: a.Jobs(), To: admit.Owner{Queue: c.Queue.Name, ID: c.ID}, Over: c.Waiter.Over}
 	if len(call.From) == 0 {
 		return nil // it has just returned
@@ -73,9 +120,52 @@ func (c *Call) Done() (failure error) {
 	return c.Book.Leave(c.Waiter)
 }
 
-// Past has the waiter listen, and reports whether the payload was over before; letter is not nil if
+// Earlier is Outcome for a payload that was accepted before, and may have ended.
+func (c *Call) Earlier() (End, error) {
+	over, letter, err := c.past()
+	switch {
+	case letter != nil && !c.Waiter.Over():
+		return End{Position: c.At}, graveOf(letter)
+	case err != nil:
+		return End{}, &Left{c.unknown(err), c.Done()}
+	case over && !c.Waiter.Over():
+		return End{Position: c.At}, nil
+	}
+	if err := c.Enter(); err != nil {
+		return End{}, err
+	}
+	return c.Outcome()
+}
+
+// Outcome waits for the end of the payload, and says how it ended, or why the call waits no longer.
+func (c *Call) Outcome() (End, error) {
+	end, err := c.wait()
+	if err != nil {
+		return end, &Left{err, c.Done()}
+	}
+	switch end.Fate {
+	case Superseded: // by one that may be dead
+		letter, err := c.letter(end.Position)
+		switch {
+		case letter != nil:
+			err = graveOf(letter)
+		case err != nil:
+			err = &Left{c.unknown(err), c.Done()}
+		}
+		return end, err
+	case Discarded:
+		err = ErrDiscarded
+	case Deleted:
+		err = ErrDeleted
+	case Buried:
+		err = &Grave{c.ID, uint64(end.Position), end.Attempt, end.Reason, buriedBy(end.Reason, end.Err)}
+	}
+	return end, err
+}
+
+// past has the waiter listen, and reports whether the payload was over before; letter is not nil if
 // it is dead. All of it is on disk. What the waiter hears of itself is not past.
-func (c *Call) Past() (over bool, letter *journal.Buried, err error) {
+func (c *Call) past() (over bool, letter *journal.Buried, err error) {
 	c.Book.Add(c.Waiter, c.At) // from now on no end is missed
 	if live, err := c.lives(); err != nil || live || c.Waiter.Over() {
 		return false, nil, err
@@ -84,7 +174,7 @@ func (c *Call) Past() (over bool, letter *journal.Buried, err error) {
 	if held, err := c.X.Log.Arrived(c.Context, c.At); err != nil || held {
 		return false, nil, err
 	}
-	if letter, err = c.Letter(c.At); err != nil || letter != nil {
+	if letter, err = c.letter(c.At); err != nil || letter != nil {
 		return letter != nil, letter, err
 	}
 	// If it is not among the dead because it has just been put back, its shard has it now.
@@ -135,8 +225,8 @@ func (c *Call) search() (live bool, err error) {
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// Letter returns the dead letter of a payload; nil: there is none.
-func (c *Call) Letter(at journal.Position) (*journal.Buried, error) {
+// letter returns the dead letter of a payload; nil: there is none.
+func (c *Call) letter(at journal.Position) (*journal.Buried, error) {
 	b, err := c.X.Log.BuriedAt(c.Queue.Number, at)
 	switch {
 	case errors.Is(err, journal.ErrNotFound):
@@ -147,9 +237,9 @@ func (c *Call) Letter(at journal.Position) (*journal.Buried, error) {
 	return &b, nil
 }
 
-// Wait waits for the end of the payload, and for the disk to have it. The error is why it waits no
+// wait waits for the end of the payload, and for the disk to have it. The error is why it waits no
 // longer.
-func (c *Call) Wait() (End, error) {
+func (c *Call) wait() (End, error) {
 	if err := c.until(c.Waiter.Done); err != nil {
 		return End{}, err
 	}
@@ -165,13 +255,13 @@ func (c *Call) Wait() (End, error) {
 		err = c.X.Log.Settled(c.Context)
 	}
 	if err != nil {
-		return End{}, c.Unknown(err)
+		return End{}, c.unknown(err)
 	}
 	return c.Waiter.End, nil
 }
 
-// Unknown says why it is not known how a payload ended.
-func (c *Call) Unknown(err error) error {
+// unknown says why it is not known how a payload ended.
+func (c *Call) unknown(err error) error {
 	if guard.Over(guard.Done(c.Context)) {
 		return guard.Cause(c.Context)
 	}

@@ -7,11 +7,15 @@
 //	recorder gets it with the end of the payload, adds it to what is recorded ([Land]), and has its keys
 //	         locked at its position ([Lock])
 //
-// Nothing waits on this way but for room, and nothing is undone on it. No user code is called. Census: none.
+// Nothing waits on this way but for room, and nothing is undone on it. No user code is called, but by
+// Complete, on the goroutine of the handler, which computes keys. Census: none.
 package followup
 
 import (
+	"bytes"
+	"fmt"
 	"iter"
+	"maps"
 	"math"
 
 	"github.com/strandjobs/strand/executor/internal/attempt"
@@ -33,6 +37,52 @@ type FollowUp struct {
 
 // Unstamped stands for a time that is filled in later: no call can ask for it.
 const Unstamped = math.MinInt64
+
+// May returns why a queue of an executor can't have follow-ups of the job that an attempt is about.
+func May(q *submit.Door, of *attempt.Attempt, executor any) (err error) {
+	switch {
+	case of == nil:
+		err = fmt.Errorf("%w: no follow-up for queue %q: the job was not made by an executor", submit.ErrState, q.To.Name)
+	case of.Executor() != executor:
+		err = fmt.Errorf("%w: no follow-up for queue %q: it is of another executor than the job, and they have no commit in common", submit.ErrState, q.To.Name)
+	case q.Locks != nil && q.Locks.Service != nil && q.Locks.OnEnqueue != nil:
+		err = fmt.Errorf("%w: no follow-up for queue %q: its Locks.OnEnqueue is kept by a Service, which has no part in a commit; use Enqueue", submit.ErrState, q.To.Name)
+	}
+	return err
+}
+
+// Complete gives a payload that has been filled in what it inherits from its job, and the keys that it locks.
+func (f *FollowUp) Complete(options []submit.Option, inherited, own map[string]string) error {
+	if condition := submit.Condition(options); condition != "" {
+		return fmt.Errorf("%w: no follow-up with %s: what is in the commit of its job is there once, and takes no condition", submit.ErrState, condition)
+	}
+	if len(inherited) > 0 && (own == nil || len(own) > 0) { // own is nil unless the call has some, or asks for none
+		all := maps.Clone(inherited)
+		maps.Copy(all, own)
+		if err := submit.SetMetadata(&f.Entry, all); err != nil {
+			return fmt.Errorf("%w, together with what it inherits from its job; Metadata without pairs inherits none", err)
+		}
+	}
+	f.Entry.Payload = bytes.Clone(f.Entry.Payload) // the codec may use it again
+	keys, err := f.Queue.KeysOf([]journal.Entry{f.Entry})
+	if keys != nil {
+		f.Keys = keys[0]
+	}
+	return err
+}
+
+// Stage stages the payload on a job of an attempt, in the call that the handler is in.
+func (f *FollowUp) Stage(on *attempt.Attempt, job *shard.Item, call int) error {
+	size := shard.Announced(&f.Entry).Bytes
+	switch err := on.Stage(job, call, f, size); err {
+	case attempt.ErrTooMany:
+		return fmt.Errorf("%w: a job may have %d follow-ups", submit.ErrTooLarge, attempt.MaxCount)
+	case attempt.ErrTooLarge:
+		return fmt.Errorf("%w: %d bytes for id %q: the follow-ups of a job may have %d together", submit.ErrTooLarge, size, f.Entry.ID, attempt.MaxBytes)
+	default:
+		return err
+	}
+}
 
 // Landing is what a job has staged, on its way to the recorder.
 type Landing struct {

@@ -273,6 +273,21 @@ func (r *Roster) All() []*Queue {
 	return slices.Collect(maps.Values(r.queues))
 }
 
+// Names returns which queue each name is, or was, and the lanes that each of them shares.
+func (r *Roster) Names() (queues, lanes map[string]string) {
+	queues, lanes = make(map[string]string), make(map[string]string)
+	for _, to := range r.Routes() { // in the order in which they were registered, as for takeOver
+		lanes[to.Queue.Name] = to.Queue.SharedLanes
+		for _, former := range to.Queue.RenamedFrom {
+			queues[former] = cmp.Or(queues[former], to.Queue.Name)
+		}
+	}
+	for name := range lanes {
+		queues[name] = name
+	}
+	return queues, lanes
+}
+
 // Conditions returns those of a queue, nil if there are none.
 func (r *Roster) Conditions(queue string) *admit.List {
 	if q := r.Named(queue); q != nil {

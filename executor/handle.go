@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
+	"log/slog"
 	"time"
 
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/fleet"
+	"github.com/strandjobs/strand/executor/internal/fold"
 	"github.com/strandjobs/strand/executor/internal/lane"
 	"github.com/strandjobs/strand/executor/internal/pause"
 	"github.com/strandjobs/strand/executor/internal/shards"
 	"github.com/strandjobs/strand/executor/internal/tally"
+	"github.com/strandjobs/strand/executor/internal/verdict"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/shard"
 )
@@ -31,14 +31,14 @@ import (
 // It returns ErrConfig, also for a name that has a queue, ErrState after Start for SharedLanes or in a cluster, ErrFull for
 // a new name on a full disk, which the other queues make room on, or an error of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	t := &Queue[T]{cfg: cfg}
-	return t.enroll(x, name, handler == nil, onePayload, func(ctx context.Context, items []*shard.Item) []error {
-		return t.callSingle(ctx, items, handler)
+	t := &enrolment[T]{&Queue[T]{cfg: cfg}, x, name, onePayload}
+	return t.enroll(handler == nil, func(ctx context.Context, items []*shard.Item) []error {
+		return t.jobs.single(ctx, items, handler)
 	}, func(part *Executor) error { _, err := Handle(part, name, handler, cfg); return err })
 }
 
-// callSingle calls a handler that gets one payload, inside the middlewares.
-func (t *Queue[T]) callSingle(ctx context.Context, items []*shard.Item, handler func(context.Context, Job[T]) error) []error {
+// single calls a handler that gets one payload, inside the middlewares.
+func (t *jobs[T]) single(ctx context.Context, items []*shard.Item, handler func(context.Context, Job[T]) error) []error {
 	q, it := t.q, items[0]
 	var e journal.Entry
 	payload, err := t.read(it, &e)
@@ -56,6 +56,28 @@ func (t *Queue[T]) callSingle(ctx context.Context, items []*shard.Item, handler 
 		return orNil(handler(ctx, job))
 	}
 	return orNil(t.around(ctx, it, job, handler))
+}
+
+// HandleResult is [Handle] for a handler that returns a result beside its error. Callers that wait for the payload
+// in [Caller.Do] get the result once the payload is done. A result without such a caller, or with an error, is
+// dropped. In a cluster results travel as JSON. It returns the errors of Handle.
+func HandleResult[T, R any](x *Executor, name string, handler func(context.Context, Job[T]) (R, error), cfg QueueConfig[T]) (*Caller[T, R], error) {
+	t := &enrolment[T]{&Queue[T]{cfg: cfg}, x, name, onePayload}
+	q, err := t.enroll(handler == nil, func(ctx context.Context, items []*shard.Item) []error {
+		return t.jobs.single(ctx, items, func(ctx context.Context, job Job[T]) error {
+			result, err := handler(ctx, job)
+			if err == nil && t.q.Awaited.Any() {
+				for _, p := range t.q.Core.InHand(items[0]) {
+					t.q.Awaited.Returned(p.Ref.Position(), result)
+				}
+			}
+			return err
+		})
+	}, func(part *Executor) error { _, err := HandleResult(part, name, handler, cfg); return err })
+	if err != nil {
+		return nil, err
+	}
+	return &Caller[T, R]{q}, nil
 }
 
 // HandleLatest registers a queue for state, such as mirrors, indexes and caches, where
@@ -94,16 +116,16 @@ func HandleLatest[T any](x *Executor, name string, handler func(context.Context,
 // letter that is put back runs after what was done meanwhile. It returns the errors of
 // Handle.
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	t := &Queue[T]{cfg: cfg}
-	return t.enroll(x, name, handler == nil, oneID, func(ctx context.Context, items []*shard.Item) []error {
-		job, err := t.decode(items[0])
+	t := &enrolment[T]{&Queue[T]{cfg: cfg}, x, name, oneID}
+	return t.enroll(handler == nil, func(ctx context.Context, items []*shard.Item) []error {
+		job, err := t.jobs.decode(items[0])
 		job.from.attempt = attemptOf(ctx)
 		switch {
 		case err != nil || len(job.Payloads) == 0:
 		case t.q.layers.run == nil:
 			err = handler(ctx, job)
 		default:
-			err = t.aroundMerged(ctx, items[0], job, handler)
+			err = t.jobs.aroundMerged(ctx, items[0], job, handler)
 		}
 		return orNil(err)
 	}, func(part *Executor) error { _, err := HandleMerged(part, name, handler, cfg); return err })
@@ -132,9 +154,9 @@ func orNil(err error) []error {
 // A dead letter that is put back runs after what was done of its id meanwhile, as with
 // [Handle]. It returns the errors of Handle.
 func HandleBatch[T any](x *Executor, name string, handler func(context.Context, []Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
-	t := &Queue[T]{cfg: cfg}
-	return t.enroll(x, name, handler == nil, manyIDs, func(ctx context.Context, items []*shard.Item) []error {
-		b := batch[T]{queue: t, handler: handler}
+	t := &enrolment[T]{&Queue[T]{cfg: cfg}, x, name, manyIDs}
+	return t.enroll(handler == nil, func(ctx context.Context, items []*shard.Item) []error {
+		b := batch[T]{jobs: &t.jobs, handler: handler}
 		return b.run(ctx, items)
 	}, func(part *Executor) error { _, err := HandleBatch(part, name, handler, cfg); return err })
 }
@@ -148,11 +170,19 @@ const (
 	manyIDs
 )
 
-// enroll registers a queue, if its shape lets it. Each partition of a cluster repeats that.
-func (t *Queue[T]) enroll(
-	x *Executor, name string, noHandler bool, s shape, call func(context.Context, []*shard.Item) []error, repeat func(part *Executor) error,
+// enrolment is a queue that is being registered.
+type enrolment[T any] struct {
+	*Queue[T]
+	x     *Executor
+	name  string
+	shape shape
+}
+
+// enroll registers the queue, if its shape lets it. Each partition of a cluster repeats that.
+func (t *enrolment[T]) enroll(
+	noHandler bool, call func(context.Context, []*shard.Item) []error, repeat func(part *Executor) error,
 ) (*Queue[T], error) {
-	most, batch := t.cfg.Gather.MaxPayloads, t.cfg.BatchSize
+	x, name, s, most, batch := t.x, t.name, t.shape, t.cfg.Gather.MaxPayloads, t.cfg.BatchSize
 	switch {
 	case x == nil:
 		return nil, fmt.Errorf("%w: queue %q has no executor; Open makes one", ErrConfig, name)
@@ -163,28 +193,30 @@ func (t *Queue[T]) enroll(
 	case s != manyIDs && batch > 1:
 		return nil, fmt.Errorf("%w: BatchSize is %d for queue %q, whose handler gets single jobs; use HandleBatch", ErrConfig, batch, name)
 	}
-	if err := t.register(x, name, s == onePayload, call); err != nil {
+	if err := t.register(call); err != nil {
 		return nil, err
 	}
 	if x.cluster != nil {
 		x.cluster.Each(repeat)
 	}
-	return t, nil
+	return t.Queue, nil
 }
 
-func (t *Queue[T]) register(x *Executor, name string, single bool, call func(context.Context, []*shard.Item) []error) error {
+func (t *enrolment[T]) register(call func(context.Context, []*shard.Item) []error) error {
+	x, name, single := t.x, t.name, t.shape == onePayload
 	q := &queue{x: x}
 	err := t.cfg.settings(x.cfg, &q.Queue)
-	if err = cmp.Or(err, t.mayFold(single)); err != nil {
+	if err = cmp.Or(err, mayFold(&t.cfg, single)); err != nil {
 		return fmt.Errorf("queue %q: %w", name, err)
 	}
-	t.q, q.Front, q.durability, q.layers = q, q, t.cfg.Defaults.Durability, layersOf(x.cfg.Middleware, t.cfg.Middleware)
-	q.Name, q.Shards, q.To, q.Wish = name, shards.New(x.seed, t.cfg.Share.Shards), &q.Queue.Queue.Queue, q.wish
+	t.q, t.jobs = q, jobs[T]{q, t.cfg.Codec}
+	q.Front, q.durability, q.layers = q, t.cfg.Defaults.Durability, layersOf(x.cfg.Middleware, t.cfg.Middleware)
+	q.Name, q.Shards, q.To, q.Wish = name, shards.New(x.seed, t.cfg.Share.Shards), &q.Queue.Queue.Queue, func(it *shard.Item, err error) verdict.Wish { return wishIn(q, it, err) }
 	q.Lines = tally.Queue{Name: name, Logger: x.cfg.Logger, Context: x.crew.Handlers}
 	q.Crew, q.Call, q.Door.Engine = &x.crew, call, x.calls
 	q.Posts, q.Supersedes = q.durability == DurabilityAsync && !x.crew.Volatile, q.Core.Merge == shard.MergeSupersede
 	if t.cfg.Gather.Fold != nil {
-		q.Folder = t.newFolder(x)
+		q.Folder = newFolder(x, t.Queue)
 		q.Core.Fold, q.Core.MaxPayloads = q.Folder.Add, 0
 	}
 	q.Core.Short = x.log.Short
@@ -202,7 +234,7 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 			q.Core.MaxPayloads = 1 // keys, leases and slots are those of the payload that runs
 		}
 	}
-	q.Decode = func(payload []byte) (any, error) { return t.decodeOne(payload) }
+	q.Decode = func(payload []byte) (any, error) { return decodeBy(t.cfg.Codec, payload) }
 	if t.cfg.DeadLetters.RetriesExhausted != nil && t.cfg.DeadLetters.OnExhausted != OnExhaustedHalt {
 		q.Exhausted = t.tellExhausted
 	}
@@ -212,10 +244,10 @@ func (t *Queue[T]) register(x *Executor, name string, single bool, call func(con
 // admission has the conditions of a queue, in the order in which a job meets them: what others
 // wait for while it waits comes late. A slot is on disk before what follows is asked for: a limit
 // before it would be held while the disk writes.
-func (t *Queue[T]) admission() (*admit.List, error) {
+func (t *enrolment[T]) admission() (*admit.List, error) {
 	q, c := t.q, &t.cfg.Conditions
 	a := &admit.List{
-		Queue: q.Name, Logger: q.x.cfg.Logger, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: t.payloads, Shards: q.Shards, Clock: q.Crew.Now,
+		Queue: q.Name, Logger: q.x.cfg.Logger, Ledger: q.x.ledger, Graph: &q.x.graph, Decode: t.jobs.payloads, Shards: q.Shards, Clock: q.Crew.Now,
 	}
 	if err := cmp.Or(addLanes(q, a), addLocks(q, &c.Locks, a), addUnique(q, c.Unique, a), addSlots(q, c.Slots, a), addLimits(q, c.Limits, a)); err != nil {
 		return nil, fmt.Errorf("queue %q: %w", q.Name, err)
@@ -241,9 +273,48 @@ func addLanes(q *queue, a *admit.List) error {
 	return nil
 }
 
+// mayFold refuses what makes no sense together with Fold.
+func mayFold[T any](c *QueueConfig[T], single bool) error {
+	var why string
+	switch {
+	case c.Gather.Fold == nil:
+		return nil
+	case single:
+		why = "its handler gets one payload per call, each for itself; use HandleMerged or HandleBatch"
+	case c.Merge != MergeKeepAll:
+		why = fmt.Sprintf("Merge is %v, which leaves some out of what is folded; leave it at MergeKeepAll", c.Merge)
+	case c.Gather.MaxPayloads > 0:
+		why = fmt.Sprintf("Gather.MaxPayloads is %d, and all payloads become one; leave it out", c.Gather.MaxPayloads)
+	case c.Conditions.Locks.OnEnqueue != nil || c.Conditions.Locks.OnRun != nil || c.Conditions.Locks.Unlock != nil:
+		why = "Conditions.Locks has OnEnqueue, OnRun or Unlock: the keys of what became a part of another payload would be forgotten; use BlockedBy, Unique or Limits"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: Gather.Fold: %s", ErrConfig, why)
+}
+
+// newFolder returns what folds the payloads of the queue.
+func newFolder[T any](x *Executor, t *Queue[T]) *fold.Folder {
+	return fold.New(fold.Config{
+		Log: x.log, Closing: x.crew.Starting.Done(), Go: x.life.Folding.Go, MaxBytes: x.cfg.Advanced.MaxPayloadBytes, TooLarge: ErrTooLarge,
+		Failed: func(id string, err error, why string) {
+			if panicked, _ := err.(*PanicError); panicked != nil {
+				t.q.Lines.Panicked(id, why, panicked.Stack)
+				return
+			}
+			x.cfg.Logger.Debug("payloads were not folded", slog.String("queue", t.q.Name), slog.String("id", id), slog.String("error", why))
+		},
+		Skip:    func(it *shard.Item, err error) bool { return !(&undecodable{err}).mayPass(t.q, it) },
+		Refused: func(err error) string { return (&undecodable{err}).Error() },
+	}, fold.Program[T]{
+		Decode: func(data []byte) (T, error) { return decodeBy(t.cfg.Codec, data) }, Fold: t.cfg.Gather.Fold,
+		Encode: func(payload T) ([]byte, error) { return encodeBy(t.cfg.Codec, payload) },
+	})
+}
+
 // tellExhausted calls RetriesExhausted with what the shard will bury of items that
 // failed for the last time.
-func (t *Queue[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
+func (t *enrolment[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
 	now := t.q.x.clock().UnixNano()
 	for _, it := range items {
 		defer func(last string, history journal.History) { // the shard is to find what it handed out
@@ -252,7 +323,7 @@ func (t *Queue[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
 		it.History = it.Failed(now, it.Outcome.Error)
 		it.LastError = it.Outcome.Error // of this very run
 	}
-	jobs, _, err := t.decodeAll(items) // none waits: it was its last try
+	jobs, _, err := t.jobs.decodeAll(items) // none waits: it was its last try
 	if err != nil {
 		return // the journal has failed, and they fail again
 	}
@@ -262,80 +333,4 @@ func (t *Queue[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
 		}
 	}
 	t.cfg.DeadLetters.RetriesExhausted(ctx, jobs)
-}
-
-// Dead is a dead letter: a payload that used up its retries, that its codec refused, or that its handler or a
-// person canceled. One that died under a version from before metadata has no Failures
-// although Error is set. If such a version accepted it with [At] or [In], EnqueuedAt is
-// its due time, as in [Job].
-type Dead[T any] struct {
-	inspect.DeadPayload // Decode says why Payload is not set; Value is nil
-	Payload             T
-}
-
-// Morgue lists the dead letters of the queue, in the order in which they were accepted.
-// The loop may take its time, and may put back what it was given. A read error is
-// yielded once and ends the list.
-func (t *Queue[T]) Morgue() iter.Seq2[Dead[T], error] {
-	return func(yield func(Dead[T], error) bool) {
-		if t == nil || t.q == nil {
-			yield(Dead[T]{}, errNoQueue)
-			return
-		}
-		letters := func(yield func(inspect.DeadPayload, error) bool) { t.q.letters(0, yield) }
-		if c := t.q.x.cluster; c != nil {
-			letters = func(yield func(inspect.DeadPayload, error) bool) { c.Letters(t.q.Name, yield) }
-		}
-		for letter, err := range letters {
-			if err != nil {
-				yield(Dead[T]{}, err)
-				return
-			}
-			d := Dead[T]{DeadPayload: letter}
-			if d.Payload, d.Decode = t.decodeOne(d.Raw); !yield(d, nil) {
-				return
-			}
-		}
-	}
-}
-
-// letters yields the dead letters of the journal, from a position on.
-func (q *queue) letters(from journal.Position, yield func(inspect.DeadPayload, error) bool) {
-	for b, err := range q.x.log.Morgue(q.Number, from) {
-		if !yield(admin.DeadOf(q.Name, &b), border(err)) {
-			return
-		}
-	}
-}
-
-// Pending reports whether an id has anything to do: it waits, runs, is to be
-// retried, or is halted. It returns ErrClosed after Stop, and the cause of ctx when
-// that ends first.
-func (t *Queue[T]) Pending(ctx context.Context, id string) (pending bool, err error) {
-	ctx, err = t.usable(ctx)
-	if err != nil {
-		return false, err
-	}
-	if t.q.x.cluster != nil {
-		a, err := t.q.x.cluster.About(ctx, t.q.Name, id, fleet.Question{Do: "Pending"}, true)
-		return a.All, err
-	}
-	var has bool // a call may come after its caller has gone
-	err = t.q.Shards.Of(id).Do(ctx, func(c *shard.Core) { has = c.Has(id) })
-	if err != nil {
-		return false, border(err)
-	}
-	return has, nil
-}
-
-// Stats returns the figures of the queue.
-func (t *Queue[T]) Stats(ctx context.Context) (inspect.QueueStats, error) {
-	ctx, err := t.usable(ctx)
-	if err != nil {
-		return inspect.QueueStats{}, err
-	}
-	if t.q.x.cluster != nil {
-		return t.q.x.cluster.Figures(ctx, t.q.Name)
-	}
-	return t.q.x.inspector.Figures(ctx, t.q.To)
 }
