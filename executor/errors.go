@@ -252,5 +252,3 @@ func tooLarge(f *backlog.Full) error {
 func stalled(s backlog.Stall) error {
 	return fmt.Errorf("%w for %v: %w", ErrStalled, s.For.Round(time.Second), noRoom(s.Full))
 }
-
-func checkName(name string) error { return submit.CheckName(name) }

@@ -238,7 +238,7 @@ func (x *Executor) Compact(ctx context.Context) error {
 // there is one. What is under way does not count yet. It returns ErrInvalidKey,
 // ErrClosed after Stop, or an error of the journal.
 func (x *Executor) SourceOffset(name string) (offset int64, found bool, err error) {
-	if err := checkName(name); err != nil {
+	if err := submit.CheckName(name); err != nil {
 		return 0, false, err
 	}
 	if x.cluster != nil {
@@ -264,7 +264,7 @@ func (x *Executor) DeleteSourceOffset(ctx context.Context, name string) error {
 
 func (x *Executor) putOffset(ctx context.Context, do, name string, offset int64, value []byte) error {
 	ctx, err := guard.Context(ctx)
-	if err = cmp.Or(checkName(name), err); err != nil {
+	if err = cmp.Or(submit.CheckName(name), err); err != nil {
 		return err
 	}
 	if x.cluster != nil {

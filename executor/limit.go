@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/limit"
+	"github.com/strandjobs/strand/executor/internal/submit"
 )
 
 // LimitConfig of a [Limit], with the fields of [inspect.LimitSetting]. The zero LimitConfig limits
@@ -57,7 +59,7 @@ func NewLimit(x *Executor, name string, cfg LimitConfig) (*Limit, error) {
 		return nil, fmt.Errorf("%w: limit %q has no executor; Open makes one", ErrConfig, name)
 	}
 	c, err := fullLimit(name, cfg)
-	switch err := cmp.Or(checkName(name), err); {
+	switch err := cmp.Or(submit.CheckName(name), err); {
 	case err != nil:
 		return nil, err
 	case x.life.Stopping.Load():
@@ -138,28 +140,28 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 	return nil
 }
 
-// Throttled runs the job again after d, and until then pauses its keys in all limits of its
-// queue: for a handler that a service told to come back later, for example by a 429 with a
-// Retry-After. It is no failure and spends no retry. Meanwhile no job of these keys starts (see
-// QueueConfig.Conditions.Limits); jobs of other keys go on. In a queue without limits it is
-// [Snooze]. A d below zero means zero.
+// Throttled runs the job again after d, and until then pauses its keys in the limits of its
+// queue that are given, or else in all of them: for a handler that a service told to come back
+// later, for example by a 429 with a Retry-After. It is no failure and spends no retry. Meanwhile
+// no job of these keys starts (see QueueConfig.Conditions.Limits); jobs of other keys go on. In a
+// queue without limits it is [Snooze]. A d below zero means zero.
 //
 // In [PayloadErrors] and [BatchErrors] it is for that payload or id, and pauses all keys
 // of the id. The job itself waits for d even if a person ends the pause of its key
 // before. Because this is no failure, the text of err is not in LastError, but in its
 // [events.Snoozed].
-func Throttled(d time.Duration, err error) error { return (*Limit)(nil).Throttled(d, err) }
-
-// Throttled is the function of that name for a queue with several limits: it pauses
-// the job's keys in this one only.
-func (l *Limit) Throttled(d time.Duration, err error) error {
-	return &WishError{Outcome: OutcomeSnoozed, After: max(d, 0), Err: err, asks: func(c *admit.Claim) {
-		var only *limit.Limit // nil: all
-		if l != nil {
-			only = l.limit
-		}
-		if d > 0 {
-			limit.Throttle(c, only, min(d, maxPause))
+func Throttled(d time.Duration, err error, in ...*Limit) error {
+	return &WishError{Outcome: events.Snoozed, After: max(d, 0), Err: err, asks: func(c *admit.Claim) {
+		switch d := min(d, maxPause); {
+		case d <= 0:
+		case len(in) == 0:
+			limit.Throttle(c, nil, d)
+		default:
+			for _, l := range in {
+				if l.made() == nil {
+					limit.Throttle(c, l.limit, d)
+				}
+			}
 		}
 	}}
 }

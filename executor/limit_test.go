@@ -183,7 +183,7 @@ func TestThrottled(t *testing.T) {
 			defer mu.Unlock()
 			log = append(log, fmt.Sprintf("%s %v #%d", job.ID, time.Since(began), job.Attempt))
 			if told[job.ID]++; told[job.ID] == 1 && strings.HasPrefix(job.ID, "bad") {
-				return fmt.Errorf("wrapped: %w", l.Throttled(30*time.Second, errBoom))
+				return fmt.Errorf("wrapped: %w", executor.Throttled(30*time.Second, errBoom, l))
 			}
 			return nil
 		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Limits: byPayload(l, other)}, MaxRetries: -1})

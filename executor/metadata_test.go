@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
@@ -323,12 +324,12 @@ func TestOutcomesCanBeToldApart(t *testing.T) {
 				err  error
 				want executor.WishError
 			}{
-				{executor.Cancel(errBoom), executor.WishError{Outcome: executor.OutcomeCancelled, Err: errBoom}},
-				{executor.Discard(), executor.WishError{Outcome: executor.OutcomeDiscarded}},
-				{executor.Snooze(time.Minute), executor.WishError{Outcome: executor.OutcomeSnoozed, After: time.Minute}},
-				{executor.Snooze(-time.Minute), executor.WishError{Outcome: executor.OutcomeSnoozed}},
-				{executor.RetryAfter(time.Hour, errBoom), executor.WishError{Outcome: executor.OutcomeFailed, After: time.Hour, Err: errBoom}},
-				{executor.RetryAfter(-time.Hour, errBoom), executor.WishError{Outcome: executor.OutcomeFailed, Err: errBoom}},
+				{executor.Cancel(errBoom), executor.WishError{Outcome: events.Cancelled, Err: errBoom}},
+				{executor.Discard(), executor.WishError{Outcome: events.Discarded}},
+				{executor.Snooze(time.Minute), executor.WishError{Outcome: events.Snoozed, After: time.Minute}},
+				{executor.Snooze(-time.Minute), executor.WishError{Outcome: events.Snoozed}},
+				{executor.RetryAfter(time.Hour, errBoom), executor.WishError{Outcome: events.Failed, After: time.Hour, Err: errBoom}},
+				{executor.RetryAfter(-time.Hour, errBoom), executor.WishError{Outcome: events.Failed, Err: errBoom}},
 			} {
 				found, is := errors.AsType[*executor.WishError](wrap(wish.err))
 				require.True(t, is)
@@ -351,8 +352,8 @@ func TestOutcomesAsValues(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		x := open(t, "", executor.Config{})
 		wishes := map[string]error{
-			"cancel": &executor.WishError{Outcome: executor.OutcomeCancelled}, "discard": &executor.WishError{Outcome: executor.OutcomeDiscarded},
-			"snooze": &executor.WishError{Outcome: executor.OutcomeSnoozed, After: time.Hour}, "retry": &executor.WishError{After: time.Hour},
+			"cancel": &executor.WishError{Outcome: events.Cancelled}, "discard": &executor.WishError{Outcome: events.Discarded},
+			"snooze": &executor.WishError{Outcome: events.Snoozed, After: time.Hour}, "retry": &executor.WishError{After: time.Hour},
 		}
 		q := handle(t, x, "q", func(_ context.Context, job executor.Merged[string]) error { return wishes[job.ID] }, executor.QueueConfig[string]{})
 		for id := range maps.Keys(wishes) {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
@@ -226,14 +227,14 @@ func TestMiddlewareThatDoesNothingIsRefused(t *testing.T) {
 }
 
 func TestOutcomeOf(t *testing.T) {
-	for want, errs := range map[executor.Outcome][]error{
-		executor.OutcomeDone:      {nil},
-		executor.OutcomeFailed:    {errBoom, executor.RetryAfter(0, errBoom), rude{}},
-		executor.OutcomePanicked:  {&executor.PanicError{Value: 1}},
-		executor.OutcomeSnoozed:   {executor.Snooze(1), executor.Throttled(1, errBoom)},
-		executor.OutcomeDiscarded: {executor.Discard()},
-		executor.OutcomeCancelled: {executor.Cancel(errBoom)},
-		executor.OutcomeMixed:     {executor.PayloadErrors{}, executor.BatchErrors{}},
+	for want, errs := range map[events.Kind][]error{
+		events.Done:      {nil},
+		events.Failed:    {errBoom, executor.RetryAfter(0, errBoom), rude{}},
+		"panicked":       {&executor.PanicError{Value: 1}},
+		events.Snoozed:   {executor.Snooze(1), executor.Throttled(1, errBoom)},
+		events.Discarded: {executor.Discard()},
+		events.Cancelled: {executor.Cancel(errBoom)},
+		"mixed":          {executor.PayloadErrors{}, executor.BatchErrors{}},
 	} {
 		for _, err := range errs {
 			assert.Equal(t, want, executor.OutcomeOf(err))

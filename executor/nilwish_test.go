@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -32,7 +33,7 @@ func TestNilWishes(t *testing.T) {
 				s := stats(t, q)
 				require.EqualValues(t, 1, s.Failed, "%T", wish)
 				require.Zero(t, s.Discarded+s.Buried)
-				require.Equal(t, executor.OutcomeFailed, executor.OutcomeOf(returned))
+				require.Equal(t, events.Failed, executor.OutcomeOf(returned))
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				require.EqualValues(t, 1, stats(t, q).Done, "%T", wish)

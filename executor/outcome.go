@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
 	"github.com/strandjobs/strand/executor/internal/brief"
@@ -26,50 +27,38 @@ import (
 // of these types that the program makes itself is the same wish, but for [Throttled];
 // a nil pointer is a failure.
 
-// Outcome is what the error of a handler asks for, as a name for figures.
-type Outcome string
-
-// Outcomes of a call of a handler.
-const (
-	OutcomeDone      Outcome = "done"      // it returned nil
-	OutcomeFailed    Outcome = "failed"    // it returned [RetryAfter], the [FullError] of a full disk, or an error of no other kind
-	OutcomePanicked  Outcome = "panicked"  // it panicked, which is a failure, too
-	OutcomeSnoozed   Outcome = "snoozed"   // it returned [Snooze], or [Throttled]
-	OutcomeDiscarded Outcome = "discarded" // it returned [Discard]
-	OutcomeCancelled Outcome = "cancelled" // it returned [Cancel]
-	OutcomeMixed     Outcome = "mixed"     // [PayloadErrors], or [BatchErrors], which [Run.Outcomes] takes apart
-)
-
-// OutcomeOf says what an error asks for that a handler, or the next of a
-// [Middleware], has returned. An error whose methods panic is a failure.
-func OutcomeOf(err error) Outcome {
+// OutcomeOf says what an error asks for that a handler, or the next of a [Middleware], has
+// returned: [events.Done], Failed, Snoozed, Discarded or Cancelled. It is "panicked" for a
+// [*PanicError], which is a failure, too, and "mixed" for [PayloadErrors], and for [BatchErrors],
+// which [Run.Outcomes] takes apart. An error whose methods panic is a failure.
+func OutcomeOf(err error) events.Kind {
 	if err == nil {
-		return OutcomeDone
+		return events.Done
 	}
-	o := OutcomeFailed
+	kind := events.Failed
 	_ = guard.Call(func() error {
 		panicked, _ := errors.AsType[*PanicError](err)
 		_, batch := errors.AsType[BatchErrors](err)
 		switch wish := wishOf(err); {
 		case panicked != nil:
-			o = OutcomePanicked
+			kind = "panicked"
 		case batch || wish.Payloads != nil:
-			o = OutcomeMixed
+			kind = "mixed"
 		case wish.Kind == verdict.Discard:
-			o = OutcomeDiscarded
+			kind = events.Discarded
 		case wish.Kind == verdict.Snooze:
-			o = OutcomeSnoozed
+			kind = events.Snoozed
 		case wish.Kind == verdict.Cancel:
-			o = OutcomeCancelled
+			kind = events.Cancelled
 		}
 		return nil
 	})
-	return o
+	return kind
 }
 
 // WishError is what [Cancel], [Discard], [Snooze], [Throttled] and [RetryAfter] return.
 type WishError struct {
-	Outcome Outcome            // cancelled, discarded or snoozed; of RetryAfter, failed
+	Outcome events.Kind        // Cancelled, Discarded or Snoozed; of RetryAfter, Failed
 	After   time.Duration      // of a snooze, or before the retry
 	Err     error              // the reason, or the failure; nil: none is given
 	asks    func(*admit.Claim) // of Throttled, about what the job holds; nil: nothing
@@ -77,31 +66,31 @@ type WishError struct {
 
 // Cancel makes the payloads dead letters now, with err as the reason, because no retry
 // could help. A person can put them back.
-func Cancel(err error) error { return &WishError{Outcome: OutcomeCancelled, Err: err} }
+func Cancel(err error) error { return &WishError{Outcome: events.Cancelled, Err: err} }
 
 // Discard ends the payloads as done, except that they are counted as discarded, and
 // follow-ups of the run are dropped.
-func Discard() error { return &WishError{Outcome: OutcomeDiscarded} }
+func Discard() error { return &WishError{Outcome: events.Discarded} }
 
 // Snooze runs the job again after d. It is no failure and spends no retry. A d below
 // zero means zero. If the error is wrapped, its text is in the job's [events.Snoozed].
-func Snooze(d time.Duration) error { return &WishError{Outcome: OutcomeSnoozed, After: max(d, 0)} }
+func Snooze(d time.Duration) error { return &WishError{Outcome: events.Snoozed, After: max(d, 0)} }
 
 // RetryAfter is a failure with err that names its own pause: the job runs again after d
 // instead of after QueueConfig.RetryIn, and spends a retry. A d below zero means zero.
 func RetryAfter(d time.Duration, err error) error {
-	return &WishError{Outcome: OutcomeFailed, After: max(d, 0), Err: err}
+	return &WishError{Outcome: events.Failed, After: max(d, 0), Err: err}
 }
 
 func (e *WishError) Error() string {
 	switch {
-	case e.Outcome == OutcomeCancelled:
+	case e.Outcome == events.Cancelled:
 		return "cancelled: " + reason(e.Err)
-	case e.Outcome == OutcomeDiscarded:
+	case e.Outcome == events.Discarded:
 		return "discarded"
 	case e.asks != nil:
 		return fmt.Sprintf("throttled for %v: %s", e.After, reason(e.Err))
-	case e.Outcome == OutcomeSnoozed:
+	case e.Outcome == events.Snoozed:
 		return fmt.Sprintf("snoozed for %v", e.After)
 	}
 	return reason(e.Err)
@@ -172,11 +161,11 @@ func wishOf(err error) (w verdict.Wish) {
 		if e, ok := errors.AsType[*FullError](err); ok && e.Disk { // for a follow-up mostly: not the fault of the job
 			w.Kind, w.After = verdict.FullDisk, retryFullDisk
 		}
-	case e.Outcome == OutcomeDiscarded:
+	case e.Outcome == events.Discarded:
 		w.Kind = verdict.Discard
-	case e.Outcome == OutcomeCancelled:
+	case e.Outcome == events.Cancelled:
 		w.Kind = verdict.Cancel
-	case e.Outcome == OutcomeSnoozed:
+	case e.Outcome == events.Snoozed:
 		w.Kind, w.After, w.Text, w.Asks = verdict.Snooze, e.After, e.asks != nil || err != error(e), e.asks // what is around it says why
 	default:
 		w.Kind, w.After = verdict.FailFor, e.After

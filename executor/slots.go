@@ -12,6 +12,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/setting"
 	"github.com/strandjobs/strand/executor/internal/slots"
+	"github.com/strandjobs/strand/executor/internal/submit"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -92,7 +93,7 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 	if x == nil {
 		return nil, fmt.Errorf("%w: slots %q have no executor; Open makes one", ErrConfig, name)
 	}
-	if err := checkName(name); err != nil {
+	if err := submit.CheckName(name); err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(setting.NotNegative("TTL", cfg.TTL), setting.InRange("MaxSteps", cfg.MaxSteps, 0, math.MaxInt)); err != nil {

@@ -458,7 +458,7 @@ var inRoot = []mutation{
 	{"a start that is used after its time", "executor/internal/limit/part.go", "s.from <= now && now <= s.until", "s.from <= now", keeping},
 	{"a burst after each start", "executor/internal/limit/limit.go", "next: l.born + l.law.saved", "next: l.born", pacing},
 	{"keys that are not forgotten", "executor/internal/limit/table.go", "			delete(k.limit.keys, k.name)\n", "			_ = k\n", pacing},
-	{"throttle every limit", "executor/limit.go", "			only = l.limit\n", "", limits},
+	{"throttle every limit", "executor/limit.go", "		case len(in) == 0:\n", "		case true:\n", limits},
 	{"a job stands in two lines", "executor/internal/admit/claim.go", "			other.Aside(c.By, false)\n", "			_ = other\n", turns},
 	{"priority without waiting for the shard", "executor/internal/dispatch/dispatcher.go", "d.policy.fair && inUse > 1", "d.policy.fair && inUse > 9", tunings},
 	{"any queue before one of a higher priority", "executor/internal/dispatch/policy.go", "mine.tier.priority > its.tier.priority", "mine.tier.priority < its.tier.priority", tunings},
@@ -552,7 +552,7 @@ var inRoot = []mutation{
 	{"keep the room of what the disk refuses late", "executor/internal/submit/submit.go", "	if errors.Is(o.Ticket.Wait(context.Background()), journal.ErrFull) {\n		o.withdraw()\n	}\n", "", admission},
 
 	// Locks.
-	{"a receipt that does not know it is on disk", "executor/receipt.go", "	case o.Posted():", "	case q.durability == DurabilityAsync:", promises},
+	{"a receipt that does not know it is on disk", "executor/enqueue.go", "	case o.Posted():", "	case q.durability == DurabilityAsync:", promises},
 	{"all payloads in one call", "executor/queueconfig.go", "max(cmp.Or(c.Gather.MaxPayloads, 1000), 0),", "0,", promises},
 	{"an id is blocked by itself", "executor/internal/keylock/waiter.go", "return len(e.by) > 1 || (len(e.by) == 1 && e.by[by] == 0)", "return len(e.by) > 0", promises},
 	{"bury a payload, keep its keys", "executor/internal/keylock/condition.go", "h.set = append(h.set, setting{Key: key, Position: journal.Position(p.Position)})", "h.set = append(h.set, setting{Key: key})", burials},

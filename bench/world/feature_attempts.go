@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // A failure spends a retry, and a snooze, a stop or a crash spends none; a job says how its last run
@@ -97,8 +98,8 @@ func pauseBehind(err error) (pause time.Duration, fails, known bool) {
 		return 2 * time.Second, true, true
 	case wish == nil:
 		return 0, false, false
-	case wish.Outcome == executor.OutcomeFailed, wish.Outcome == executor.OutcomeSnoozed:
-		return wish.After, wish.Outcome == executor.OutcomeFailed, true
+	case wish.Outcome == events.Failed, wish.Outcome == events.Snoozed:
+		return wish.After, wish.Outcome == events.Failed, true
 	}
 	return -1, false, true
 }

@@ -32,7 +32,7 @@ func (r *run) keys() map[string]bool {
 // queues that have the limit.
 var limiting = &feature{
 	name: "limits", claims: `NewLimit Conditions.Limits LimitOf.Limit LimitOf.Key
-		LimitSetting.Concurrent LimitSetting.Rate LimitSetting.Per LimitSetting.Burst LimitSetting.Cluster Throttled Limit.Pause Limit.Throttled Limit.Set
+		LimitSetting.Concurrent LimitSetting.Rate LimitSetting.Per LimitSetting.Burst LimitSetting.Cluster Throttled Limit.Pause Limit.Set
 		Limit.Name Inspector.Limits`,
 	plan: []string{"throttled~3s", "slowed~3s", "2s:ok", "2s:ok"},
 	acts: map[string]func(*world, ctx, *run, int, string) error{
@@ -216,7 +216,7 @@ func slowed(w *world, _ ctx, r *run, _ int, arg string) error {
 	if n := r.node(); n != nil {
 		limit = n.limit
 	}
-	return limit.Throttled(d, errPlanned)
+	return executor.Throttled(d, errPlanned, limit)
 }
 
 // peekLimits: a limit says what was set, and counts what runs.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/lock"
 )
@@ -68,7 +69,7 @@ var locking = &feature{
 	}}},
 	began: checkBlocked,
 	ended: func(w *world, r *run, err error) {
-		if outcome := executor.OutcomeOf(err); r.queue.conf.has("uncounted") && (outcome == executor.OutcomeDone || outcome == executor.OutcomeDiscarded) {
+		if outcome := executor.OutcomeOf(err); r.queue.conf.has("uncounted") && (outcome == events.Done || outcome == events.Discarded) {
 			for key := range r.keys() {
 				w.unlocked(key)    // whoever has locked it
 				if w.full.Load() { // as soon as that it is done can be written

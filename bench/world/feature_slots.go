@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -109,7 +110,7 @@ var numbering = &feature{
 func (w *world) takesAlong(r *run, i *item, err error) bool {
 	whole := r.slot != 0 && !r.full && !r.cut && !i.hurried && !r.queue.gathers() && !r.queue.twice()
 	return whole && w.conf.has("keepburied") && r.queue.conf.str("shape") == "handle" &&
-		executor.OutcomeOf(err) == executor.OutcomeCancelled
+		executor.OutcomeOf(err) == events.Cancelled
 }
 
 // buriedWith: nobody has the number of a job that was dead-lettered, nor that one when a person puts it

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 )
 
 // part is a payload as a handler gets it.
@@ -243,11 +244,11 @@ func (w *world) outcome(r *run, at int, err error) {
 			i.hint = ""
 		}
 		switch executor.OutcomeOf(err) {
-		case executor.OutcomeDone:
+		case events.Done:
 			i.hint, i.hintLife, i.last = "done", w.term(i.id), r
-		case executor.OutcomeDiscarded:
+		case events.Discarded:
 			i.hint, i.hintLife = "discarded", w.term(i.id)
-		case executor.OutcomeSnoozed:
+		case events.Snoozed:
 			if i.doom > 0 { // a person may have buried it while it ran
 				i.doom = w.epoch
 			}

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
 )
@@ -113,7 +114,7 @@ func (m *Metrics) recordEnds(ctx context.Context, run *executor.Run, err error) 
 				own = ofPayloads[p.Position]
 			}
 			switch how := executor.OutcomeOf(own); how {
-			case executor.OutcomeDone, executor.OutcomeDiscarded, executor.OutcomeCancelled:
+			case events.Done, events.Discarded, events.Cancelled:
 				m.whole.Record(ctx, max(time.Since(p.EnqueuedAt), 0).Seconds(), m.with(ofQueue(run.Queue), outcome(how)))
 			}
 		}
@@ -156,7 +157,7 @@ func (m *Metrics) about(operation, queue string, payloads int, ids attribute.Key
 // end tells a span what came of it. A snooze and a discard are no errors.
 func end(span trace.Span, err error) {
 	switch executor.OutcomeOf(err) {
-	case executor.OutcomeDone, executor.OutcomeSnoozed, executor.OutcomeDiscarded:
+	case events.Done, events.Snoozed, events.Discarded:
 	default:
 		span.SetStatus(codes.Error, opening(guard.Text(err.Error)))
 	}
