@@ -53,6 +53,7 @@ func TestSampleKeepsTheBest(t *testing.T) {
 
 func TestGateNeedsItsWorkloads(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	for _, g := range guards {
 		g.n = 10
 		_, _, err := g.measure(t.Context(), t.TempDir())

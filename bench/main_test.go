@@ -75,6 +75,7 @@ func TestQuick(t *testing.T) {
 
 func TestOddNumbers(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	for _, n := range []string{"1", "7", "1001"} {
 		var out, progress bytes.Buffer
 		code := run(t.Context(), []string{"-run", "bulk|lowkiq|hotid|backlog", "-n", n, "-rounds", "1", "-dir", t.TempDir()}, &out, &progress)
@@ -135,6 +136,7 @@ func TestInterrupted(t *testing.T) {
 // is short as long as it takes.
 func TestRounds(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		calls, value := 0, 0.0
 		w := &workload{
@@ -170,4 +172,12 @@ func TestList(t *testing.T) {
 	assert.Zero(t, run(t.Context(), []string{"-list", "-quick"}, &out, &errOut))
 	assert.Contains(t, out.String(), "durable/bulk\n")
 	assert.NotContains(t, out.String(), "beyond-memory", "it takes its time")
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
 }

@@ -62,6 +62,7 @@ func (o *once) handle(_ context.Context, job executor.Merged[int]) error {
 // and what left the morgue is what was put there; over restarts, too.
 func TestControlsRaceExecution(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	const ids, lives = 6, 8
 	for _, exhausted := range []executor.OnExhausted{executor.OnExhaustedBuryOldest, executor.OnExhaustedBuryAll, executor.OnExhaustedHalt} {
 		t.Run(string(exhausted), func(t *testing.T) {

@@ -34,6 +34,7 @@ func said(t *testing.T, dir, verb, body string) net.Conn {
 
 // Lists and events that nobody reads do not keep out who acts.
 func TestActingBesideListsThatAreNotRead(t *testing.T) {
+	slow(t)
 	x, dir := listening(t)
 	q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{})
 	items := make([]executor.Item[string], 4000) // of which a list does not fit into the buffer of a connection

@@ -208,6 +208,7 @@ type deadRows struct {
 // While a shard hears nothing, it is said how the rest is, and what runs.
 func TestStatusWithoutShards(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	x, dir := listening(t)
 	began, release := make(chan struct{}), make(chan struct{})
 	q := handle(t, x, "q", func(context.Context, executor.Merged[string]) error {

@@ -112,6 +112,7 @@ func TestAStateThatKillsTheProcessAndKeepsChanging(t *testing.T) {
 // TestAMergedPayloadThatKillsTheProcess: what is said against a payload is said against the equal
 // one that stands for it from the next start on, where one fails, retries and waits alone.
 func TestAMergedPayloadThatKillsTheProcess(t *testing.T) {
+	slow(t)
 	const variable = "STRAND_TEST_MERGED_LIFE"
 	if dir := os.Getenv(variable); dir != "" {
 		x := open(t, dir, executor.Config{})

@@ -223,6 +223,7 @@ func TestWhatRanRunsAgainAtOnce(t *testing.T) {
 // and no id its order.
 func TestKillsFromOutsideBuryNoJob(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	d := doomed{dir: t.TempDir(), takes: 300 * time.Millisecond}
 	const ids = 12
 	d.fill(t, ids)
@@ -280,12 +281,14 @@ func TestJobThatKillsTheProcess(t *testing.T) {
 // So it is where the report names a batch: it says nothing of which of the jobs did it.
 func TestJobThatKillsTheProcessInABatch(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	killsTheProcess(t, doomed{dir: t.TempDir(), poison: "panic", takes: time.Millisecond, reports: true, batch: 8})
 }
 
 // An event that kills the process is found, though one before it was running at a
 // death from outside, and is never done with on disk.
 func TestPoisonBehindASuspectOfItsID(t *testing.T) {
+	slow(t)
 	const variable = "STRAND_TEST_BEHIND"
 	if dir := os.Getenv(variable); dir != "" {
 		x, err := executor.Open(dir, executor.Config{})

@@ -70,6 +70,7 @@ func moment(t *testing.T, text string) time.Time {
 // A new version waits for the old one and goes on with its journal, whether that
 // one stops in order or is killed.
 func TestRollingDeploy(t *testing.T) {
+	slow(t)
 	dir := t.TempDir() + "/journal"
 	old, oldSays := process(t, "deploy", dir, "")
 	hear(t, oldSays, "busy")

@@ -39,6 +39,7 @@ func TestFoldTooLarge(t *testing.T) {
 // waits, over and over, to find out where that is.
 func TestFoldTooLargeIsFoundEarly(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	n, size, most := 1000, 2<<10, 64<<10
 	if !pushed() {
 		size, most = size/4, most/4

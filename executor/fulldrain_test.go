@@ -109,6 +109,7 @@ func TestStopBesideASlotOnAFullDisk(t *testing.T) {
 // to the morgue of a full disk as far as that has room: what ends afterwards can be written down.
 func TestBurialsAtOnceOnAFullDisk(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	const size = 12_000
 	for name, ids := range map[string]int{"canceled": 60, "payload errors": 3} {
 		t.Run(name, func(t *testing.T) {

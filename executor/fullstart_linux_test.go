@@ -26,6 +26,7 @@ const fullStart = "STRAND_TEST_FULL_START"
 // A job that ends the process is given up on a disk that is full from the start of each
 // process, too: the crash recorder has the room that the journal was made with.
 func TestJobThatKillsTheProcessOnAFullDisk(t *testing.T) {
+	slow(t)
 	if role, dir, child := strings.Cut(os.Getenv(fullStart), " "); child {
 		map[string]func(*testing.T, string){"disk": killsOnAFullDisk, "fill": fillForPoison, "life": livesWithPoison}[role](t, dir)
 		return

@@ -290,3 +290,11 @@ func enqueueRaw(ctx context.Context, x *executor.Executor, queue, id string, pay
 	}
 	return q.Enqueue(ctx, id, payload, options...)
 }
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
+}

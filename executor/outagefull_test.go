@@ -25,6 +25,7 @@ import (
 // also after a crash. Where jobs die of it the disk stays full of dead letters, until a person deletes some.
 func TestAnOutageThatFillsTheDisk(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	for _, size := range []int{1000, 8000}[:sampled(2)] {
 		for name, o := range map[string]outage{"done": {retries: 1 << 20}, "hands on": {retries: 1 << 20, handsOn: true}, "dies": {retries: 2}} {
 			t.Run(fmt.Sprint(size, " ", name), func(t *testing.T) {
@@ -190,6 +191,7 @@ func TestManyAtOnceOnAFullDisk(t *testing.T) {
 // that fails and is written down again: the disk comes back all the same when jobs end.
 func TestALargeCallOnAFullDisk(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	bubble(t, func(t *testing.T) {
 		disk := new(journal.Memory)
 		disk.Limit(2 << 20)

@@ -233,6 +233,7 @@ func runTimers(t *testing.T, dir string) {
 // often as it should.
 func TestProcessIsSuspended(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	child, in := process(t, "timers", t.TempDir()+"/journal", "")
 	hear(t, in, "started")
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
@@ -297,6 +298,7 @@ func holdLease(t *testing.T, dir string) {
 // has lost it, and the next one has a larger token.
 func TestLeaseOfASuspendedProcess(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	child, in := process(t, "lease", t.TempDir()+"/journal", "")
 	hear(t, in, "holds")
 	time.Sleep(leaseTTL + leaseBeat) // it would be over
@@ -335,6 +337,7 @@ func fillBacklog(t *testing.T, dir string) {
 
 // Little memory and an endless producer. ErrFull comes first.
 func TestBacklogInLittleMemory(t *testing.T) {
+	slow(t)
 	if raceEnabled {
 		t.Skip("the race detector needs more address space than there is here")
 	}

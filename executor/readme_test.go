@@ -75,6 +75,7 @@ func document(t *testing.T, name string) string {
 }
 
 func TestCodeInReadmeCompiles(t *testing.T) {
+	slow(t)
 	var program strings.Builder
 	program.WriteString(around)
 	var blocks [][]string

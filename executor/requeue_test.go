@@ -104,6 +104,7 @@ func livePeak(t *testing.T) func() int {
 // Many dead payloads go back within the memory budget, whatever they weigh, and no
 // other call waits long.
 func TestRequeueAllWithinTheBudget(t *testing.T) {
+	slow(t)
 	const budget, beside = 16 << 20, 32 << 20
 	n := 56 // weighs more than what may be live
 	if long() {

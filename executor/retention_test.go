@@ -104,6 +104,7 @@ func TestRetentionWhenTheClockIsSet(t *testing.T) {
 // an age after it.
 func TestRetentionByCount(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	disk := new(journal.Memory)
 	x := openOn(t, disk, executor.Config{})
 	q := handle(t, x, "q", bury, executor.QueueConfig[string]{DeadLetters: executor.DeadLetters[string]{Retention: executor.Retention{Count: 3}}})

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
 )
 
 // compactRig is a journal on a file whose traffic is much more than what is
@@ -196,6 +197,7 @@ func TestCompactFails(t *testing.T) {
 // All callers go on while a log is compacted.
 func TestCompactAmongOthers(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	f := startCompact(t, Config{})
 	f.log.Record(&Change{Sets: []Set{{Key: "test/a", Value: []byte("x")}}})
 	require.NoError(t, f.log.Flush(t.Context()))

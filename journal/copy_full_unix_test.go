@@ -11,13 +11,15 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
 )
 
 // A copy or a smaller file that has no room for what waits in journal.wal is an error: the journal
 // stays as it is, and there is no copy.
 func TestNoRoomForWhatWaits(t *testing.T) {
+	slow(t)
 	const variable = "STRAND_TEST_NO_ROOM"
 	if os.Getenv(variable) == "" {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoRoomForWhatWaits$") // the limit is the process's

@@ -7,18 +7,20 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/store"
-	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 )
 
 // TestFlipsBesideTheLog flips every bit of the names, numbers and payloads
 // beside the log, of the end mark, and of their keys.
 func TestFlipsBesideTheLog(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	file := readFile(t, sample(t))
 	flips := 0
 	for _, name := range []format.Bucket{format.BucketQueues, format.BucketMorgue, format.BucketState, format.BucketMeta} {

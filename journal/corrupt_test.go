@@ -13,14 +13,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/store"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 )
 
 // sample is a small journal with a bit of everything: four blocks, one of them
@@ -197,6 +198,7 @@ func TestFlipsInBlocks(t *testing.T) {
 // or it was in a place that means nothing and all is as before.
 func TestFlipsInFile(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	file := readFile(t, sample(t))
 	want, err := describe(withFile(t, file))
 	require.NoError(t, err)

@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/store"
-	"github.com/stretchr/testify/require"
 )
 
 // evictRig is a journal on a file with entries that can be told apart.
@@ -295,6 +296,7 @@ func TestReadBackOfWhatIsCarriedMeanwhile(t *testing.T) {
 // journal is closed.
 func TestReadBackBesideEverything(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	f := startEvict(t, Config{MemoryBudget: 1, trimSlack: 1, minCarry: 100 << 10})
 	f.add(2000)
 	var refs, ended []Ref
@@ -351,6 +353,7 @@ func TestReadBackBesideEverything(t *testing.T) {
 // is on disk stays as it is.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not allow that")
 	}

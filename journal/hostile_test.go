@@ -16,13 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/store"
-	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 )
 
 // hostileEnv makes the test binary do everything there is to do with the journals
@@ -297,6 +298,7 @@ func setMetas(file []byte, change func(b []byte)) {
 // panic, and takes memory by the size of its file only.
 func TestHostileFiles(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	n := 60 / oneIn
 	if long {
 		n = 20_000

@@ -9,10 +9,11 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/strandjobs/strand/journal/internal/directory"
-	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // long says that a test may take its time.
@@ -150,4 +151,12 @@ func TestModelOnFile(t *testing.T) {
 		m.open = m.onFile(t, nil, []int{8 << 10, -1, 32 << 10, 1 << 20}[n%4])
 		m.run(r)
 	})
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
 }

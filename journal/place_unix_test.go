@@ -14,10 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/strandjobs/strand/journal/internal/crash"
-	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal/internal/crash"
+	"github.com/strandjobs/strand/journal/internal/directory"
 )
 
 // kinds put something that is not a file under a name. elsewhere is a file that
@@ -147,6 +148,7 @@ func TestNotADirectory(t *testing.T) {
 // LOCK and RUNNING may have any size and content.
 func TestForgedSizes(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	forged := func(words uint64) string {
 		b := make([]byte, crash.RunningHeader)
 		for i, v := range []uint64{crash.RunningMagic, 1, words} {

@@ -13,14 +13,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
 	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/rest"
 	"github.com/strandjobs/strand/journal/internal/store"
-	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 )
 
 // content is what a salvaged journal should have of the old one: everything but
@@ -82,6 +83,7 @@ func salvaged(t testing.TB, name, want string, file []byte) *Salvaged {
 // after every fault of a page, and after flips and cuts at random.
 func TestSalvageTellsAllThatIsLost(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	for _, keys := range []int{3, 300} {
 		files := history(t, keys)
 		file := files[len(files)-1]

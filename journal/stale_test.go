@@ -11,10 +11,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/strandjobs/strand/journal/internal/crash"
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/pages"
-	"github.com/stretchr/testify/require"
 )
 
 // history is a journal with state of every kind, as it was after each commit.
@@ -99,6 +100,7 @@ func pageFaults(files [][]byte, fault func(name string, younger bool, file []byt
 // and then all is as the commit before left it.
 func TestStalePages(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	for _, keys := range []int{3, 300} {
 		files := history(t, keys)
 		var told []string

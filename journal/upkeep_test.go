@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/strandjobs/strand/journal/internal/directory"
-	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
+	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // steadily has others append all the time, so that there is always something to
@@ -60,6 +61,7 @@ func steadily(t *testing.T, l *Log) (end func() time.Duration) {
 // for.
 func TestUpkeepAmongProducers(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	const patience = time.Minute // who starves waits for ever
 	f := startCompact(t, Config{})
 	f.add(1000)
@@ -100,6 +102,7 @@ func TestUpkeepAmongProducers(t *testing.T) {
 // and nothing is left behind.
 func TestUpkeepEndsWithItsContext(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	f := startCompact(t, Config{})
 	f.add(12_000)
 	f.end(0, 100)

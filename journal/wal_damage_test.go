@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
 )
 
 // walHistory is a journal that was killed with records in the log before its file, behind
@@ -161,6 +162,7 @@ func (h *walHistory) damaged(sector int, log []byte, what string) error {
 // nothing.
 func TestFlipsInTheLog(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	h := killedWithRecords(t)
 	end := h.records[len(h.records)-1][1]
 	step := 61 * oneIn

@@ -6,13 +6,15 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/stretchr/testify/require"
+
+	"github.com/strandjobs/strand/journal/internal/directory"
 )
 
 // A process whose log is cut, deleted or replaced does not crash, accepts nothing any more, and
 // leaves alone what is there instead.
 func TestTamperedLogWhileOpen(t *testing.T) {
+	slow(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows does not allow that")
 	}

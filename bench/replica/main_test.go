@@ -59,6 +59,7 @@ func requireSame(t *testing.T, repo testRepository, target string) {
 }
 
 func TestReplica(t *testing.T) {
+	slow(t)
 	repo := eventfulRepository(t)
 	for name, flags := range map[string][]string{
 		"defaults":            nil,
@@ -78,6 +79,7 @@ func TestReplica(t *testing.T) {
 }
 
 func TestCrash(t *testing.T) {
+	slow(t)
 	repo := eventfulRepository(t)
 	for name, flags := range map[string][]string{
 		"":              {"-delay", "20ms"},
@@ -183,6 +185,7 @@ func TestNothingLeft(t *testing.T) {
 }
 
 func TestWrongUse(t *testing.T) {
+	slow(t)
 	repo := newRepository(t)
 	repo.write("a", "a\n")
 	repo.commit()
@@ -233,4 +236,12 @@ func TestWrongUse(t *testing.T) {
 		assert.Zero(t, status, output)
 		assert.Contains(t, output, "-journal")
 	})
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
 }

@@ -17,6 +17,7 @@ import (
 // killed again and again, once it is stopped in order, and the receiver finds each webhook, in the order of its customer,
 // and twice only what was under way at a kill.
 func TestKills(t *testing.T) {
+	slow(t)
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no SIGTERM")
 	}
@@ -72,4 +73,12 @@ func TestKills(t *testing.T) {
 	assert.Less(t, slowest, startsWithin, "from the start of the process until it was ready")
 	t.Logf("%d webhooks in %v, %d kills, %d calls made again, %d refusals; again after a kill: %v, answered at most %v before it; ready within %v",
 		total, took.Round(time.Millisecond), kills, s.lost.Load(), r.refused, r.again, r.oldest.Round(time.Microsecond), slowest.Round(time.Millisecond))
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
 }

@@ -69,6 +69,7 @@ func damaged(t testing.TB, dir string, harm func([]byte) []byte) string {
 
 func TestDamage(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	dir := office(t)
 	for name, harm := range map[string]func([]byte) []byte{
 		"zero length": func([]byte) []byte { return nil },

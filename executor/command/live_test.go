@@ -5,6 +5,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -63,6 +64,7 @@ func alike(s, dir string) string {
 // of it when that process is dead, byte by byte.
 func TestTheSameLiveAndAtRest(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	dir := office(t)
 	later(t, dir)
 	must(t, "", "pause", dir, "orders", "-prefix", "crowd-1")
@@ -96,4 +98,12 @@ func TestTheSameLiveAndAtRest(t *testing.T) {
 		assert.Equal(t, rest[i], live[i], calls[i/2])
 	}
 	assert.FileExists(t, filepath.Join(dir, "control.sock"), "the socket of the dead")
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
 }

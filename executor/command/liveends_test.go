@@ -113,6 +113,7 @@ func inItsPlace(t *testing.T, s *control.Server) (dir string) {
 // stop the process. Who acts has room beside those who look.
 func TestBusy(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	in, out := make(chan struct{}, 99), make(chan struct{})
 	s := &control.Server{
 		Looks: map[string]control.Handler{

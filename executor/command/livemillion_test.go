@@ -23,6 +23,7 @@ import (
 // STRAND_LONG, on a machine that has nothing else to do; and what it takes to list all of them depends on neither side on how many there are.
 func TestManyJobsLive(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	jobs, page := 10_000, time.Minute
 	if os.Getenv("STRAND_PUSH") != "" {
 		jobs = 30_000

@@ -20,6 +20,7 @@ import (
 // about the queues and whatever is paused of them, and inspect counts what jobs lists.
 func TestWhatIsNotListedCounts(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	for seed := range uint64(4) {
 		dir := crowd(t, seed)
 		require.Equal(t, listed(t, dir), counted(t, dir), "seed %d", seed)

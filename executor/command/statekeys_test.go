@@ -145,6 +145,7 @@ func starts(t *testing.T, dir string) error {
 // writes a start succeeds.
 func TestSalvagedStateKeysStart(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	dir, keys := ofAllKinds(t)
 	forgeries := map[string]journal.Set{"a lock without a number": {Key: "lock/1", Value: make([]byte, 40)}}
 	locks := 0

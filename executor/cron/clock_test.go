@@ -23,6 +23,7 @@ func long() bool { return os.Getenv("STRAND_LONG") != "" }
 
 // A year of ticks, as they fire, is what the zones say.
 func TestAYear(t *testing.T) {
+	slow(t)
 	bubble(t, func(t *testing.T) {
 		s := rig{cfg: executor.Config{Workers: 1}}.open(t)
 		begin := time.Now()
@@ -259,5 +260,13 @@ func TestALeaseWithoutAnEnd(t *testing.T) {
 			require.Less(t, wall.asked(), 200)
 			s.stop(t)
 		})
+	}
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
 	}
 }

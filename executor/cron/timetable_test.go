@@ -155,6 +155,7 @@ func reading(at time.Time, z *time.Location) time.Time {
 
 // A whole year, against a model that is too simple to be wrong.
 func TestNextIsTheSimpleOne(t *testing.T) {
+	slow(t)
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	end := begin.AddDate(1, 0, 0)
 	for i, name := range zones {
@@ -175,6 +176,7 @@ func TestNextIsTheSimpleOne(t *testing.T) {
 }
 
 func TestNewest(t *testing.T) {
+	slow(t)
 	begin := time.Date(2026, 3, 20, 0, 0, 0, 0, time.UTC)
 	for _, spec := range []string{"@every 1s", "@every 7m", "*/15 1-3 * * *", "0 4 * * 1", "@monthly"} {
 		table := parse(t, spec, zone(t, "Europe/Berlin"))

@@ -76,6 +76,7 @@ func post(path, form string) string {
 // does not wait for that, the clients are cut off, and who reads gets an answer.
 func TestAnswersUnderWayAreBounded(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	var making, made atomic.Int32
 	var wait atomic.Pointer[chan struct{}]
 	inBubble(t, func(t *testing.T) (*executor.Executor, dashboard.Config) {

@@ -20,6 +20,7 @@ import (
 
 // A list that takes longer than a page should is a part, says so, and leads to all of it.
 func TestLongListsComeInTime(t *testing.T) {
+	slow(t)
 	const waiting = 100_000
 	x := open(t, executor.Config{})
 	over := make(chan struct{})

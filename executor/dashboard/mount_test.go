@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 // Wherever it is mounted, a page is there, and what it links to.
 func TestUnderAnyPrefix(t *testing.T) {
 	t.Parallel()
+	slow(t)
 	x := waiting(t)
 	h := dashboard.Handler(x, dashboard.Config{})
 	handle := func(pattern string, h http.Handler) http.Handler {
@@ -106,4 +108,12 @@ func TestWithoutAPrefix(t *testing.T) {
 	}
 	s := mount(t, waiting(t), dashboard.Config{})
 	require.NotContains(t, s.refused(http.StatusNotFound, http.MethodGet, "nowhere", nil), "Config.Prefix")
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
 }

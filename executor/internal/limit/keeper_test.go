@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -233,6 +234,7 @@ func TestARateOfAClusterHoldsInAllProcesses(t *testing.T) {
 
 // A process that was taken for dead has nothing any longer, and one that dies leaves what it had.
 func TestAProcessThatDies(t *testing.T) {
+	slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newCrowd(t, 1, 2, Config{Concurrent: 2})
 		defer r.cancel()
@@ -453,6 +455,7 @@ func TestStartsOfTheSameKeys(t *testing.T) {
 // A permit that is there for a job which waits for another key is others' in their turns, also when
 // nobody else wanted it at first.
 func TestAPermitThatWaitsForAnother(t *testing.T) {
+	slow(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newCrowd(t, 1, 2, Config{Concurrent: 1})
 		defer r.cancel()
@@ -525,6 +528,7 @@ func TestARateBesidePermits(t *testing.T) {
 
 // A job that needs several keys has its turn, in each process, although others keep each of the keys busy in all.
 func TestBusyKeysOfACluster(t *testing.T) {
+	slow(t)
 	for seed := range uint64(9) {
 		synctest.Test(t, func(t *testing.T) {
 			keys, processes, all := []int{2, 3, 10}[seed%3], 1+int(seed)/3, []string(nil)
@@ -561,4 +565,12 @@ func TestAKeyThatWasForgotten(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, 1, r.ended(0))
 	})
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
 }

@@ -96,6 +96,7 @@ func TestRecordsComeBack(t *testing.T) {
 
 // What counts is what stands on the present commit, whatever others have left.
 func TestAnotherGenerationVoidsAll(t *testing.T) {
+	slow(t)
 	r := start(t, 8<<10)
 	for round := range 50 {
 		end := fmt.Sprint("end ", round)
@@ -167,6 +168,7 @@ func TestTornRecordIsCut(t *testing.T) {
 
 // Damage is found wherever it is, unless it can't matter.
 func TestDamage(t *testing.T) {
+	slow(t)
 	r := start(t, 16<<10)
 	r.begin("before")
 	for i := 0; r.Fits(1200); i++ {
@@ -286,4 +288,12 @@ func FuzzRead(f *testing.F) {
 			require.ErrorIs(t, err, format.ErrCorrupt)
 		}
 	})
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI.
+func slow(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
 }
