@@ -30,11 +30,11 @@ func TestThreeHours(t *testing.T) {
 			t.Fatal(err)
 		}
 		x.UntilIdle()
-		x.RequireDue(reminders, "ann", 2*time.Hour)
+		executortest.RequireDue(x, reminders, "ann", 2*time.Hour)
 		x.Advance(2 * time.Hour)
-		x.RequireFailed(reminders, "ann", "no answer")
-		x.RequireDue(reminders, "ann", time.Hour)
+		executortest.RequireFailed(x, reminders, "ann", "no answer")
+		executortest.RequireDue(x, reminders, "ann", time.Hour)
 		x.UntilEmpty()
-		x.RequireDone(reminders, "ann")
+		executortest.RequireDone(x, reminders, "ann")
 	})
 }

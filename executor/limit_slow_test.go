@@ -38,7 +38,7 @@ func TestStartsAreCountedBehindSlots(t *testing.T) {
 			_, err := q.Enqueue(t.Context(), fmt.Sprint("id-", i), "x")
 			require.NoError(t, err)
 		}
-		x.Slow(time.Minute)
+		x.Disk.Slow(time.Minute)
 		x.UntilEmpty()
 		require.Len(t, began, 6)
 		for i, at := range began[1:] {
@@ -72,11 +72,11 @@ func TestAHandlerHasItsTimeBehindASlowDisk(t *testing.T) {
 			executortest.Config{Executor: executor.Config{
 				Logger: slog.New(slog.NewTextHandler(log, nil)), Stuck: executor.Stuck{After: time.Second},
 			}}.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
-				x.Slow(7 * time.Second)
+				x.Disk.Slow(7 * time.Second)
 				_, err := q.Enqueue(t.Context(), "id", "x")
 				require.NoError(t, err)
 				x.UntilEmpty()
-				x.RequireDone(q, "id")
+				executortest.RequireDone(x, q, "id")
 				require.NotContains(t, log.String(), "stuck")
 			})
 		})
@@ -102,7 +102,7 @@ func TestASlotLastsFromTheStart(t *testing.T) {
 		for _, slow := range []time.Duration{40 * time.Second, 61 * time.Second} {
 			_, err := q.Enqueue(t.Context(), "id", slow.String())
 			require.NoError(t, err)
-			x.Slow(slow)
+			x.Disk.Slow(slow)
 			x.UntilEmpty()
 		}
 		stats, err := x.Stats(t.Context())

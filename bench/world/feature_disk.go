@@ -25,26 +25,26 @@ var disk = &feature{
 		}, playFull},
 		{"room", 7, false, func(*draw) line { return newLine("room") }, func(w *world, _ line) { w.room() }},
 		{"slow", 3, false, func(d *draw) line { return newLine("slow", "d", d.one("0s", "10ms", "1s", "7s")) }, func(w *world, l line) {
-			w.test.Slow(l.dur("d"))
+			w.test.Disk.Slow(l.dur("d"))
 			if w.slow && l.dur("d") == 0 {
 				time.Sleep(30 * time.Second) // the commit that it is at
 			}
 			w.slow = l.dur("d") > 0
 		}},
 		{"failcommit", 1, false, func(d *draw) line { return newLine("failcommit", "commits", 1+d.IntN(4)) }, func(w *world, l line) {
-			w.arm(l.num("commits"), func() { w.test.FailCommit(errDisk) })
+			w.arm(l.num("commits"), func() { w.test.Disk.FailCommit(errDisk) })
 		}},
 	},
 }
 
 func playFull(w *world, l line) {
-	begin := func() { w.test.Full(l.num("bytes")) }
+	begin := func() { w.test.Disk.Full(l.num("bytes")) }
 	if l.has("results") {
-		begin = w.test.NoRoom
+		begin = w.test.Disk.NoRoom
 	}
 	full := func() {
 		begin()
-		time.AfterFunc(10*time.Minute, w.test.HasRoom) // what waits for the disk can't end before
+		time.AfterFunc(10*time.Minute, w.test.Disk.HasRoom) // what waits for the disk can't end before
 	}
 	w.full.Store(true)
 	if l.has("commits") {
@@ -57,7 +57,7 @@ func playFull(w *world, l line) {
 func (w *world) room() {
 	w.full.Store(false)
 	w.disarm()
-	w.test.HasRoom()
+	w.test.Disk.HasRoom()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.state["room"] = time.Now()

@@ -141,7 +141,7 @@ func (w *world) play() {
 		w.openTown()
 	} else {
 		w.test = executortest.Open(w.t, cfg, w.setup)
-		w.test.OnCommit(w.committed)
+		w.test.Disk.OnCommit(w.committed)
 		w.x.rig = w.test
 	}
 	w.opened()
@@ -439,7 +439,7 @@ func (w *world) hear() {
 // fast ends that commits take time.
 func (w *world) fast() {
 	if w.test != nil {
-		w.test.Slow(0)
+		w.test.Disk.Slow(0)
 	}
 }
 

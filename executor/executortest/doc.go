@@ -11,7 +11,7 @@
 //		executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
 //			_, _ = orders.Enqueue(t.Context(), "order-42", Order{Total: 7})
 //			x.UntilIdle()
-//			x.RequireDone(orders, "order-42")
+//			executortest.RequireDone(x, orders, "order-42")
 //		})
 //	}
 //
@@ -40,17 +40,17 @@
 // # What can be asserted
 //
 // What was accepted, by whomever, and with which payload ([RequireEnqueued]); what
-// handlers were called with ([RequireRan]), and in which order ([Executor.RequireOrder]);
-// what came of it ([Executor.RequireOutcomes] and its relatives). They are about what
-// has happened since the test began, in all lives of the executor, or since
-// [Executor.Forget]. They call Fatal on the test, with what there was instead. Payloads
-// are equal when their bytes are, as the codec of their queue makes them.
+// handlers were called with ([RequireRan]), and in which order ([RequireOrder]); what
+// came of it ([RequireOutcomes] and its relatives). They are about what has happened
+// since the test began, in all lives of the executor, or since [Executor.Forget]. They
+// call Fatal on the test, with what there was instead. Payloads are equal when their
+// bytes are, as the codec of their queue makes them.
 //
 // # Faults
 //
-// Of the process: [Executor.Kill], [Executor.Crash] and [Executor.Restart]. Of its disk: [Executor.Full],
-// [Executor.NoRoom], [Executor.Slow] and [Executor.FailCommit], also between two commits with
-// [Executor.OnCommit]. [EveryCrash] kills a script after each of its commits, one by one.
+// Of the process: [Executor.Kill], [Executor.Crash] and [Executor.Restart]. Of its [Disk]:
+// [Disk.Full], [Disk.NoRoom], [Disk.Slow] and [Disk.FailCommit], also between two commits
+// with [Disk.OnCommit]. [EveryCrash] kills a script after each of its commits, one by one.
 //
 // A goroutine can't be killed. After Kill nothing that the old process does reaches the
 // disk: its calls return ErrUnknown or ErrFailed, the contexts of its handlers end when Crash is

@@ -55,7 +55,7 @@ func crashes(t *testing.T, staged bool) (twice, lives int) {
 		return executortest.Scenario{Setup: s.setup, Script: s.script, Check: func(t *testing.T, x *executortest.Executor) {
 			lives++
 			for id := range s.accepted {
-				x.RequireDone(s.orders, id)
+				executortest.RequireDone(x, s.orders, id)
 				require.NotZero(t, s.sent[id])
 			}
 			survived := map[string]bool{}
@@ -65,7 +65,7 @@ func crashes(t *testing.T, staged bool) (twice, lives int) {
 				}
 				survived[e.ID] = true
 			}
-			x.RequireEmpty()
+			executortest.RequireEmpty(x)
 		}}
 	})
 	return twice, lives

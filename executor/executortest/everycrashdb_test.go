@@ -59,7 +59,7 @@ func TestEveryCrashOfAScenarioWithADatabase(t *testing.T) {
 				return err
 			},
 			Check: func(t *testing.T, x *executortest.Executor) {
-				x.RequireEmpty()
+				executortest.RequireEmpty(x)
 				require.Less(t, time.Since(began), 24*time.Hour, "the scenario has the clock of its bubble")
 			},
 		}

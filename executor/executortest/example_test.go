@@ -53,15 +53,15 @@ func TestLedger(t *testing.T) {
 			}
 		}
 		x.UntilIdle()
-		x.RequireDone(l.orders, "42")
+		executortest.RequireDone(x, l.orders, "42")
 		executortest.RequireEnqueued(x, l.receipts, "42", order{7})
-		x.RequireFailed(l.orders, "43", "no total yet")
-		x.RequireDue(l.orders, "43", time.Hour)
-		x.RequireBuried(l.orders, "44", "a negative total")
-		x.RequireNotEnqueued(l.receipts, "43", "44")
+		executortest.RequireFailed(x, l.orders, "43", "no total yet")
+		executortest.RequireDue(x, l.orders, "43", time.Hour)
+		executortest.RequireBuried(x, l.orders, "44", "a negative total")
+		executortest.RequireNotEnqueued(x, l.receipts, "43", "44")
 
 		x.UntilEmpty()
-		x.RequireOutcomes(l.orders, "43", events.Failed, events.Done)
+		executortest.RequireOutcomes(x, l.orders, "43", events.Failed, events.Done)
 	})
 }
 
@@ -97,7 +97,7 @@ func TestLedgerSurvives(t *testing.T) {
 			Check: func(t *testing.T, x *executortest.Executor) {
 				for _, id := range accepted {
 					executortest.RequireEnqueued(x, l.receipts, id, order{7}) // once
-					x.RequireDone(l.receipts, id)
+					executortest.RequireDone(x, l.receipts, id)
 					if l.booked[id] != 7 {
 						t.Fatal("not booked:", id)
 					}

@@ -38,17 +38,17 @@ func TestCrash(t *testing.T) {
 		put("kept")
 		x.Advance(time.Second)
 		require.Equal(t, 1, began)
-		x.Slow(time.Minute)
+		x.Disk.Slow(time.Minute)
 		put("lost")
 		time.Sleep(time.Second)
-		x.Slow(0)
+		x.Disk.Slow(0)
 		x.Crash()
 		require.Equal(t, 1, returned)
 		x.UntilEmpty()
 		require.Equal(t, 2, returned)
-		x.RequireDone(orders, "kept")
-		x.RequireOutcomes(orders, "kept", "", events.Done)
-		x.RequireNotEnqueued(orders, "lost", "ghost")
+		executortest.RequireDone(x, orders, "kept")
+		executortest.RequireOutcomes(x, orders, "kept", "", events.Done)
+		executortest.RequireNotEnqueued(x, orders, "lost", "ghost")
 		require.False(t, x.Killed())
 	})
 }
@@ -79,10 +79,10 @@ func TestKillInAHandler(t *testing.T) {
 		x.UntilEmpty() // it has nothing to wait for
 		x.Restart()
 		require.Equal(t, 1, lives)
-		x.RequireDue(orders, "1", 0)
+		executortest.RequireDue(x, orders, "1", 0)
 		x.UntilEmpty()
-		x.RequireDone(orders, "1")
-		x.RequireNotEnqueued(orders, "after", "2")
+		executortest.RequireDone(x, orders, "1")
+		executortest.RequireNotEnqueued(x, orders, "after", "2")
 		require.Equal(t, 2, lives)
 		require.Zero(t, told, "a kill is no failure")
 	})
@@ -113,16 +113,16 @@ func TestCrashWaitsForHandlers(t *testing.T) {
 		began := time.Now()
 		x.Crash()
 		require.GreaterOrEqual(t, time.Since(began), 3*time.Minute-time.Second)
-		x.RequireDue(orders, "1", 0)
+		executortest.RequireDue(x, orders, "1", 0)
 		x.UntilEmpty()
-		x.RequireOutcomes(orders, "1", "", events.Done)
+		executortest.RequireOutcomes(x, orders, "1", "", events.Done)
 	})
 }
 
 func TestFullDisk(t *testing.T) {
 	var orders *executor.Queue[string]
 	executortest.Run(t, queue(&orders, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
-		x.Full(1000)
+		x.Disk.Full(1000)
 		var err error
 		accepted := 0
 		for ; err == nil && accepted < 100; accepted++ {
@@ -131,14 +131,14 @@ func TestFullDisk(t *testing.T) {
 		require.ErrorIs(t, err, executor.ErrFull)
 		require.InDelta(t, 10, accepted, 8)
 		x.UntilIdle() // handlers go on, and their results are written
-		x.RequireDone(orders, "1")
-		x.HasRoom()
+		executortest.RequireDone(x, orders, "1")
+		x.Disk.HasRoom()
 		x.Advance(time.Second)
 		_, err = orders.Enqueue(t.Context(), "2", "a")
 		require.NoError(t, err)
 		x.Crash()
 		x.UntilEmpty()
-		x.RequireDone(orders, "2")
+		executortest.RequireDone(x, orders, "2")
 	})
 }
 
@@ -154,11 +154,11 @@ func TestNoRoom(t *testing.T) {
 			_, err := orders.Enqueue(t.Context(), fmt.Sprint(i), "a")
 			require.NoError(t, err)
 		}
-		x.NoRoom()
+		x.Disk.NoRoom()
 		x.Advance(10 * time.Second)
 		require.EqualValues(t, 40, ran.Load())
 		x.Kill()
-		x.HasRoom()
+		x.Disk.HasRoom()
 		x.Crash()
 		x.UntilEmpty()
 		require.EqualValues(t, 80, ran.Load())
@@ -176,21 +176,21 @@ func TestSlowDisk(t *testing.T) {
 		}, executor.QueueConfig[string]{})
 		return err
 	}, func(t *testing.T, x *executortest.Executor) {
-		x.Slow(7 * time.Second)
+		x.Disk.Slow(7 * time.Second)
 		began := time.Now()
 		_, err := orders.Enqueue(t.Context(), "1", "a")
 		require.NoError(t, err)
 		require.Equal(t, 7*time.Second, time.Since(began))
 		x.UntilIdle()                                                                       // the result with its follow-up, and that one's
 		require.InDelta(t, 21*time.Second, time.Since(began), float64(10*time.Millisecond)) // the journal waits for callers
-		x.RequireDone(mails, "1")
+		executortest.RequireDone(x, mails, "1")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = orders.Enqueue(ctx, "2", "a")
 		require.ErrorIs(t, err, executor.ErrUnknown)
 		time.Sleep(5 * time.Second)
 		require.ErrorIs(t, x.Err(), executor.ErrSlowDisk)
-		x.Slow(0)
+		x.Disk.Slow(0)
 	})
 }
 
@@ -202,7 +202,7 @@ func TestFailedCommit(t *testing.T) {
 		_, err := orders.Enqueue(t.Context(), "1", "a")
 		require.NoError(t, err)
 		broken := errors.New("EIO")
-		x.FailCommit(broken)
+		x.Disk.FailCommit(broken)
 		x.UntilIdle() // the result is not written
 		require.ErrorIs(t, x.Err(), executor.ErrFailed)
 		require.ErrorIs(t, x.Err(), broken)
@@ -212,7 +212,7 @@ func TestFailedCommit(t *testing.T) {
 		x.Restart()
 		require.NoError(t, x.Err())
 		x.UntilEmpty()
-		x.RequireOutcomes(orders, "1", events.Done, events.Done)
+		executortest.RequireOutcomes(x, orders, "1", events.Done, events.Done)
 	})
 }
 
@@ -222,7 +222,7 @@ func TestFaultsOfOnesOwn(t *testing.T) {
 	var q *executor.Queue[string]
 	executortest.Run(t, queue(&q, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
 		commits := 0
-		x.OnCommit(func() {
+		x.Disk.OnCommit(func() {
 			if commits++; commits == 3 {
 				x.Kill()
 			}
@@ -233,18 +233,18 @@ func TestFaultsOfOnesOwn(t *testing.T) {
 		require.NoError(t, err)
 		_, _ = q.Enqueue(t.Context(), "2", "b")
 		require.True(t, x.Killed())
-		x.OnCommit(nil)
+		x.Disk.OnCommit(nil)
 		x.Reconfigure(executor.Config{Workers: 7})
 		x.Crash()
 		stats, err := x.Stats(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 7, stats.Workers)
-		x.NoRoom()
+		x.Disk.NoRoom()
 		x.UntilIdle()
-		x.RequireOutcomes(q, "2", events.Done)
+		executortest.RequireOutcomes(x, q, "2", events.Done)
 		x.Crash() // what has ended was not written down
 		x.UntilIdle()
-		x.RequireOutcomes(q, "2", events.Done, events.Done)
-		x.RequireDone(q, "1", "2")
+		executortest.RequireOutcomes(x, q, "2", events.Done, events.Done)
+		executortest.RequireDone(x, q, "1", "2")
 	})
 }

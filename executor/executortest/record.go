@@ -12,7 +12,6 @@ import (
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/backdoor"
-	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -23,7 +22,7 @@ type Enqueued struct {
 	Raw       []byte // its bytes
 	Position  uint64
 	Score     float64
-	Due       time.Time         // as it was asked for; see [Executor.RequireDue] for that of its job
+	Due       time.Time         // as it was asked for; see [RequireDue] for that of its job
 	Metadata  map[string]string // nil: none
 	At        time.Time         // when it was accepted
 }
@@ -32,8 +31,8 @@ type Enqueued struct {
 // ids.
 type Ran struct {
 	Queue, ID string
-	Attempt   int       // 1, 2, 3, …
-	Payloads  []Payload // one at least; with Handle one
+	Attempt   int                     // 1, 2, 3, …
+	Payloads  []executor.Payload[any] // one at least; with Handle one
 	Began     time.Time
 
 	// Outcome is what came of it: events.Done, events.Failed, events.Snoozed, events.Discarded,
@@ -46,13 +45,6 @@ type Ran struct {
 	Final   bool          // a failure after which a payload was buried, or the id halted
 	Err     error         // what the handler returned for the id
 	Took    time.Duration // from its beginning to its outcome
-}
-
-// Payload is one of the payloads that a handler was called with.
-type Payload struct {
-	Value    any // what the handler got
-	Position uint64
-	Metadata map[string]string // nil: none
 }
 
 // record is what has happened. Its methods may be called from any goroutine.
@@ -149,7 +141,7 @@ func (w *witness) Told(e events.Event) {
 }
 
 func (r *Ran) has(position uint64) bool {
-	return slices.ContainsFunc(r.Payloads, func(p Payload) bool { return p.Position == position })
+	return slices.ContainsFunc(r.Payloads, func(p executor.Payload[any]) bool { return p.Position == position })
 }
 
 // around is the middleware that sees what handlers get and return.
@@ -160,8 +152,7 @@ func (w *witness) around(ctx context.Context, run *executor.Run, next func(conte
 	var runs []*Ran
 	w.mu.Lock()
 	for _, job := range run.Jobs {
-		r := &Ran{Queue: run.Queue, ID: job.ID, Attempt: job.Attempt, Began: time.Now()}
-		r.Payloads = each.Of(job.Payloads, func(p executor.Payload[any]) Payload { return Payload{p.Value, p.Position, p.Metadata} })
+		r := &Ran{Queue: run.Queue, ID: job.ID, Attempt: job.Attempt, Payloads: slices.Clone(job.Payloads), Began: time.Now()}
 		runs = append(runs, r)
 		if !w.dead.Load() {
 			w.runs = append(w.runs, r)
@@ -197,7 +188,7 @@ func (x *Executor) Enqueued(queues ...string) (all []Enqueued) {
 	x.record.mu.Lock()
 	all = append(all, slices.DeleteFunc(slices.Clone(x.record.enqueued), func(e Enqueued) bool { return !contains(queues, e.Queue) })...) // nil: none
 	x.record.mu.Unlock()
-	now := x.present()
+	now := x.present().x
 	for i := range all {
 		e := &all[i]
 		if v, err := backdoor.Decode(now, e.Queue, e.Raw); err == nil {

@@ -40,7 +40,7 @@ func RequireEnqueued[T any](x *Executor, queue *executor.Queue[T], id string, pa
 func RequireRan[T any](x *Executor, queue *executor.Queue[T], id string, payloads ...T) {
 	x.t.Helper()
 	var got [][]byte
-	mine := x.runsOf(queue.Name(), id)
+	mine := runsOf(x, queue.Name(), id)
 	for _, r := range mine {
 		for _, p := range r.Payloads {
 			raw := []byte(nil)
@@ -68,7 +68,7 @@ func encoded[T any](x *Executor, queue *executor.Queue[T], payload T) []byte {
 
 // RequireNotEnqueued requires that nothing was enqueued for some ids of a queue; without
 // ids, for none at all. The queue is an [executor.Queue] or an [executor.Caller].
-func (x *Executor) RequireNotEnqueued(queue Named, ids ...string) {
+func RequireNotEnqueued(x *Executor, queue Named, ids ...string) {
 	x.t.Helper()
 	all := slices.DeleteFunc(x.Enqueued(queue.Name()), func(e Enqueued) bool { return !contains(ids, e.ID) })
 	if len(all) > 0 {
@@ -78,7 +78,7 @@ func (x *Executor) RequireNotEnqueued(queue Named, ids ...string) {
 
 // RequireMerged requires that the payload of one receipt was merged into that of another,
 // whichever of the two came first.
-func (x *Executor) RequireMerged(payload, into executor.Receipt) {
+func RequireMerged(x *Executor, payload, into executor.Receipt) {
 	x.t.Helper()
 	var merged []events.Event
 	for _, e := range x.History() {
@@ -98,7 +98,7 @@ func (x *Executor) RequireMerged(payload, into executor.Receipt) {
 
 // RequireOrder requires that handlers were called in exactly this order, over all
 // queues; a run is named as queue/id.
-func (x *Executor) RequireOrder(runs ...string) {
+func RequireOrder(x *Executor, runs ...string) {
 	x.t.Helper()
 	all := x.Runs()
 	if !slices.EqualFunc(all, runs, func(r Ran, name string) bool { return r.Queue+"/"+r.ID == name }) {
@@ -107,9 +107,9 @@ func (x *Executor) RequireOrder(runs ...string) {
 }
 
 // RequireOutcomes requires that the runs of an id ended exactly so, in this order.
-func (x *Executor) RequireOutcomes(queue Named, id string, outcomes ...events.Kind) {
+func RequireOutcomes(x *Executor, queue Named, id string, outcomes ...events.Kind) {
 	x.t.Helper()
-	mine := x.runsOf(queue.Name(), id)
+	mine := runsOf(x, queue.Name(), id)
 	if !slices.EqualFunc(mine, outcomes, func(r Ran, kind events.Kind) bool { return r.Outcome == kind }) {
 		x.t.Fatalf("executortest: %s/%s: want outcomes %v, but the runs were\n%s\n%s", queue.Name(), id, outcomes,
 			lines(mine, Ran.String), state(x, queue.Name(), id))
@@ -118,10 +118,10 @@ func (x *Executor) RequireOutcomes(queue Named, id string, outcomes ...events.Ki
 
 // RequireDone requires of each of the ids that it has run, that its last run has
 // succeeded, and that nothing of it is left, neither waiting nor in the morgue.
-func (x *Executor) RequireDone(queue Named, ids ...string) {
+func RequireDone(x *Executor, queue Named, ids ...string) {
 	x.t.Helper()
 	for _, id := range ids {
-		mine := x.runsOf(queue.Name(), id)
+		mine := runsOf(x, queue.Name(), id)
 		e, err := x.Executor.Inspect().Explain(context.Background(), queue.Name(), id)
 		done := len(mine) > 0 && mine[len(mine)-1].Outcome == events.Done
 		if !done || err != nil || e.State != inspect.JobUnknown {
@@ -133,9 +133,9 @@ func (x *Executor) RequireDone(queue Named, ids ...string) {
 
 // RequireFailed requires that the last run of an id has failed, with an error that
 // contains text, and that it waits for a retry. A payload that does not decode has no run.
-func (x *Executor) RequireFailed(queue Named, id, text string) {
+func RequireFailed(x *Executor, queue Named, id, text string) {
 	x.t.Helper()
-	mine := x.runsOf(queue.Name(), id)
+	mine := runsOf(x, queue.Name(), id)
 	if n := len(mine); n > 0 {
 		if r := mine[n-1]; r.Outcome == events.Failed && !r.Final && strings.Contains(r.Error, text) {
 			return
@@ -147,9 +147,9 @@ func (x *Executor) RequireFailed(queue Named, id, text string) {
 
 // RequireRetries requires that the failures of an id were followed by these pauses, in
 // this order; the last one, after which there is none, does not count.
-func (x *Executor) RequireRetries(queue Named, id string, pauses ...time.Duration) {
+func RequireRetries(x *Executor, queue Named, id string, pauses ...time.Duration) {
 	x.t.Helper()
-	mine := x.runsOf(queue.Name(), id)
+	mine := runsOf(x, queue.Name(), id)
 	var got []time.Duration
 	for _, r := range mine {
 		if r.Outcome == events.Failed && !r.Final {
@@ -164,7 +164,7 @@ func (x *Executor) RequireRetries(queue Named, id string, pauses ...time.Duratio
 
 // RequireBuried requires that the morgue has a payload of an id whose error contains
 // text.
-func (x *Executor) RequireBuried(queue Named, id, text string) {
+func RequireBuried(x *Executor, queue Named, id, text string) {
 	x.t.Helper()
 	var dead []inspect.DeadPayload
 	for query := (inspect.JobQuery{Queue: queue.Name(), Limit: inspect.MaxListLimit}); ; {
@@ -190,7 +190,7 @@ func (x *Executor) RequireBuried(queue Named, id, text string) {
 
 // RequireDue requires that an id has a job which is due in so much time from now: put
 // off, debounced, or waiting for a retry. 0: it is due, and waits.
-func (x *Executor) RequireDue(queue Named, id string, in time.Duration) {
+func RequireDue(x *Executor, queue Named, id string, in time.Duration) {
 	x.t.Helper()
 	e, err := x.Executor.Inspect().Explain(context.Background(), queue.Name(), id)
 	waits := err == nil && e.State != inspect.JobUnknown && e.State != inspect.JobDead && e.State != inspect.JobRunning
@@ -201,7 +201,7 @@ func (x *Executor) RequireDue(queue Named, id string, in time.Duration) {
 
 // RequireEmpty requires that no queue has a job: nothing waits, runs, is put off or
 // halted. The morgue does not count.
-func (x *Executor) RequireEmpty() {
+func RequireEmpty(x *Executor) {
 	x.t.Helper()
 	stats, err := x.Executor.Stats(context.Background())
 	if err != nil {
@@ -218,7 +218,7 @@ func (x *Executor) RequireEmpty() {
 // Named is a queue of any type, by its name: [executor.Queue] and [executor.Caller] are.
 type Named interface{ Name() string }
 
-func (x *Executor) runsOf(queue, id string) []Ran {
+func runsOf(x *Executor, queue, id string) []Ran {
 	return slices.DeleteFunc(x.Runs(queue), func(r Ran) bool { return r.ID != id })
 }
 
@@ -246,7 +246,7 @@ func (e Enqueued) String() string {
 
 // String is one line.
 func (r Ran) String() string {
-	payloads := each.Of(r.Payloads[:min(len(r.Payloads), shownAtMost)], func(p Payload) string {
+	payloads := each.Of(r.Payloads[:min(len(r.Payloads), shownAtMost)], func(p executor.Payload[any]) string {
 		return brief.Cut(fmt.Sprintf("%+v", p.Value), mostText)
 	})
 	if more := len(r.Payloads) - len(payloads); more > 0 {

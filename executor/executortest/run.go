@@ -2,8 +2,6 @@ package executortest
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/executor/internal/backdoor"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -91,32 +88,6 @@ func (c Config) Run(t *testing.T, setup Setup, test func(t *testing.T, x *Execut
 	})
 }
 
-// Executor is an executor under test: all that it is for its users, with time, faults
-// and assertions. What is about the test itself is for the goroutine of the test, but
-// for Kill and what lists what has happened.
-type Executor struct {
-	// Executor is that of the present life: another one after Crash and Restart.
-	*executor.Executor
-
-	t      testing.TB
-	cfg    Config
-	setup  Setup
-	guard  *guard
-	record *record
-	step   string // the call that runs jobs
-
-	// mu guards what follows, which Kill changes. No user code is called under it.
-	mu    sync.Mutex
-	disk  *journal.Memory
-	image *journal.Memory // what a kill has left; nil: the executor lives
-	life  *witness
-	slow  time.Duration
-	hurry chan struct{} // closed when no commit of this life takes its time any more
-	fault bool          // the test has asked for a failure
-
-	onCommit func() // see OnCommit
-}
-
 // Open opens an executor with the queues of setup, which may be nil, in a bubble that
 // the test has opened with [synctest.Test], and stops it at the end of the test. No
 // job runs before the test says so.
@@ -131,9 +102,9 @@ func (c Config) open(t testing.TB, setup Setup, guard *guard) *Executor {
 		t.Fatalf("executortest: Patience is %v and MaxRuns is %d: they can't be below zero", c.Patience, c.MaxRuns)
 	}
 	c = c.withDefaults(t)
-	x := &Executor{t: t, cfg: c, setup: setup, guard: guard, disk: new(journal.Memory), record: &record{changed: make(chan struct{}, 1), latest: make(map[[2]string]*Ran)}}
+	x := &Executor{t: t, cfg: c, setup: setup, guard: guard, Disk: Disk{memory: new(journal.Memory)}, record: &record{changed: make(chan struct{}, 1), latest: make(map[[2]string]*Ran)}}
 	if c.OpenLog == nil {
-		x.cfg.OpenLog = func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(x.disk, c) }
+		x.cfg.OpenLog = func(c journal.Config) (*journal.Log, error) { return journal.OpenMemory(x.Disk.present(), c) }
 	}
 	t.Cleanup(x.finish)
 	x.boot()
@@ -146,109 +117,6 @@ func (c Config) withDefaults(t testing.TB) Config {
 	c.Executor.Logger = cmp.Or(c.Executor.Logger, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	c.Executor.Advanced.EventBuffer = max(c.Executor.Advanced.EventBuffer, 0)
 	return c
-}
-
-// opener is what [backdoor.Open] is.
-type opener = func(string, executor.Config, backdoor.Witness, func(journal.Config) (*journal.Log, error)) (*executor.Executor, error)
-
-// boot begins a life, on what a kill has left if there was one.
-func (x *Executor) boot() {
-	x.t.Helper()
-	x.mu.Lock()
-	if x.image != nil {
-		x.disk = x.image
-	}
-	x.mu.Unlock()
-	w := &witness{record: x.record, ahead: x.cfg.Ahead}
-	cfg := x.cfg.Executor
-	cfg.Middleware = append([]executor.Middleware{{Run: w.around}}, cfg.Middleware...)
-	fatal := cfg.OnFatal
-	cfg.OnFatal = func(err error) {
-		if fatal != nil && !errors.Is(err, errKilled) {
-			fatal(err)
-		}
-	}
-	cfg.Logger = slog.New(mortal{cfg.Logger.Handler(), w})
-	life, err := backdoor.Open.(opener)("the disk of a test", cfg, w, x.cfg.OpenLog)
-	if err != nil {
-		x.t.Fatalf("executortest: %v", err)
-	}
-	w.x = life
-	w.hold = func() { backdoor.Hold(life, true) }
-	x.mu.Lock()
-	x.Executor, x.life, x.image, x.fault, x.hurry = life, w, nil, false, make(chan struct{})
-	x.disk.OnCommit(x.onCommit)
-	x.mu.Unlock()
-	x.disk.BeforeCommit(x.beforeCommit)
-	backdoor.Hold(life, true)
-	lives.Store(life, new([]func()))
-	if x.setup != nil {
-		if err := x.setup(life); err != nil {
-			x.t.Fatalf("executortest: setup: %v", err)
-		}
-	}
-	if err := life.Start(x.t.Context()); err != nil {
-		x.t.Fatalf("executortest: Start: %v", err)
-	}
-	synctest.Wait() // what waited is with its shards
-}
-
-// mortal drops what a process says after its death.
-type mortal struct {
-	slog.Handler
-	w *witness
-}
-
-func (m mortal) Handle(ctx context.Context, r slog.Record) error {
-	if m.w.dead.Load() {
-		return nil
-	}
-	return m.Handler.Handle(ctx, r)
-}
-
-func (m mortal) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return mortal{m.Handler.WithAttrs(attrs), m.w}
-}
-
-func (m mortal) WithGroup(name string) slog.Handler { return mortal{m.Handler.WithGroup(name), m.w} }
-
-// finish stops the executor at the end of the test.
-func (x *Executor) finish() {
-	x.t.Helper()
-	if x.Executor == nil {
-		return // it did not open
-	}
-	x.wait()
-	if x.life.calls.Load() > 0 && !x.Killed() {
-		x.t.Errorf("executortest: the test has ended, and these run:\n%s", stacks(x.Executor))
-	}
-	x.end(x.t.Errorf)
-}
-
-// end ends the contexts of the handlers and then the life, and reports handlers that
-// don't return.
-func (x *Executor) end(report func(format string, args ...any)) {
-	x.t.Helper()
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	x.mu.Lock()
-	x.slow = 0
-	if x.image == nil {
-		close(x.hurry)
-	}
-	x.mu.Unlock()
-	x.disk.Limit(0)
-	callAtEnd(x.Executor)
-	stuck := x.Executor.Stop(over)
-	for began := time.Now(); errors.Is(stuck, executor.ErrStuck) && x.life.calls.Load() > 0; {
-		x.wait()
-		if time.Since(began) >= x.cfg.Patience {
-			report("executortest: %v on they still run, although their context has ended; no test can end them:\n%s",
-				time.Since(began), stacks(x.Executor))
-			return
-		}
-		x.record.pause(began, x.cfg.Patience)
-	}
 }
 
 // contains reports whether all is asked for, or one of some.

@@ -42,7 +42,7 @@ func TestAroundQueues(t *testing.T) {
 		_, err = late.Enqueue(t.Context(), "1", "a")
 		require.NoError(t, err)
 		x.UntilIdle()
-		x.RequireDone(late, "1")
+		executortest.RequireDone(x, late, "1")
 		require.Equal(t, 1, seen)
 		kinds := []events.Kind{}
 		for _, e := range x.History() {

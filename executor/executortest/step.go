@@ -89,10 +89,10 @@ func (x *Executor) release(call string) (hold func()) {
 	x.record.allow(x.cfg.MaxRuns)
 	x.step = call
 	life := x.present()
-	if !x.Killed() {
-		backdoor.Hold(life, false)
+	if !life.dead.Load() {
+		backdoor.Hold(life.x, false)
 	}
-	return func() { backdoor.Hold(life, true) }
+	return life.hold
 }
 
 // settle waits until no handler runs, and what they have done is on disk.
@@ -136,10 +136,7 @@ func (x *Executor) flush() {
 func (x *Executor) over() bool {
 	x.t.Helper()
 	err := x.Executor.Err()
-	x.mu.Lock()
-	asked := x.fault || x.image != nil
-	x.mu.Unlock()
-	if errors.Is(err, executor.ErrFailed) && !asked {
+	if errors.Is(err, executor.ErrFailed) && !x.Disk.toFail() {
 		x.t.Fatalf("executortest: %s: %v", x.step, err)
 	}
 	return errors.Is(err, executor.ErrFailed) || errors.Is(err, executor.ErrClosed) || x.Killed()

@@ -94,12 +94,12 @@ func TestUntilEmptySaysWhatWaits(t *testing.T) {
 		require.Contains(t, told[0], "2 jobs are left, and nothing has happened for 1h0m0s")
 		require.Contains(t, told[0], "orders/halts is halted")
 		require.Contains(t, told[0], `"door blocked" locked by a person`)
-		x.RequireDone(orders, "runs", "later")
+		executortest.RequireDone(x, orders, "runs", "later")
 		require.NoError(t, x.KeyLocks().Unlock(t.Context(), "door blocked"))
 		_, err = x.Inspect().Delete(t.Context(), inspect.SelectIDs("orders", "halts"))
 		require.NoError(t, err)
 		x.UntilEmpty()
-		x.RequireDone(orders, "blocked")
+		executortest.RequireDone(x, orders, "blocked")
 	})
 }
 
@@ -110,7 +110,7 @@ func TestUntilIdleTakesTheTimeOfHandlers(t *testing.T) {
 		time.Sleep(90 * time.Minute) // longer than Patience would be, but for what happens
 		return nil
 	}, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
-		x.RequireEmpty()
+		executortest.RequireEmpty(x)
 	})
 	cfg := executortest.Config{Patience: 2 * time.Hour, Executor: executor.Config{Workers: 1}}
 	cfg.Run(t, queue(&orders, func(context.Context, executor.Job[string]) error {
@@ -124,14 +124,14 @@ func TestUntilIdleTakesTheTimeOfHandlers(t *testing.T) {
 		}
 		x.UntilIdle()
 		require.Equal(t, 3*time.Hour, time.Since(began))
-		x.RequireOrder("orders/now", "orders/meanwhile")
-		x.RequireDue(orders, "later", time.Hour)
+		executortest.RequireOrder(x, "orders/now", "orders/meanwhile")
+		executortest.RequireDue(x, orders, "later", time.Hour)
 		x.Advance(time.Hour)
 		require.Equal(t, 4*time.Hour, time.Since(began))
-		x.RequireOrder("orders/now", "orders/meanwhile", "orders/later")
-		x.RequireOutcomes(orders, "later", "") // it runs
+		executortest.RequireOrder(x, "orders/now", "orders/meanwhile", "orders/later")
+		executortest.RequireOutcomes(x, orders, "later", "") // it runs
 		x.UntilEmpty()
-		x.RequireDone(orders, "later")
+		executortest.RequireDone(x, orders, "later")
 	})
 }
 
@@ -149,7 +149,7 @@ func TestLive(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 5, n)
 		})
-		x.RequireDone(prices, "1")
+		executortest.RequireDone(x, prices, "1")
 		r := executortest.Work(x, prices.Queue, "1", "four")
 		require.Equal(t, events.Done, r.Outcome)
 	})
