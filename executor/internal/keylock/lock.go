@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"container/list"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/strandjobs/strand/executor/internal/admit"
-	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/sorted"
 	"github.com/strandjobs/strand/journal"
 )
@@ -41,53 +39,17 @@ const never = time.Duration(math.MaxInt64)
 // locks are the keys, what is locked, and who waits. It is plain data: its owner
 // serialises all calls and sets the time before each.
 type locks struct {
+	lines
 	now     time.Duration
-	number  uint64             // of the newest lock
-	arrived int64              // of the newest waiter
-	entries map[string]*entry  // every key that is locked, waited for, kept or watched
-	ends    sorted.List[*Lock] // of those that end by themselves
-	waiting map[admit.Owner]*waiter
-	called  map[*waiter]bool    // those of them whose turn has come
+	number  uint64              // of the newest lock
+	ends    sorted.List[*Lock]  // of those that end by themselves
 	held    map[admit.Owner]int // how many locks are whose
-
-	changes []*Lock // since the last drain: made, given another Owner or Position, or ended
-	wakes   []func()
-}
-
-// entry is one key.
-type entry struct {
-	key      string
-	locks    list.List            // of *Lock, oldest first
-	by       map[admit.Owner]int  // how many of them are whose
-	line     sorted.List[*waiter] // by number: first come, first served
-	toLock   int                  // how many jobs whose turn has come are to lock it
-	toPass   int                  // and how many are to find it unlocked
-	watchers list.List            // of func(): of the end of its last lock
+	changes []*Lock             // since the last drain: made, given another Owner or Position, or ended
 }
 
 func newLocks() locks {
-	return locks{
-		entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter),
-		called: make(map[*waiter]bool), held: make(map[admit.Owner]int),
-	}
-}
-
-// entry returns that of a key, perhaps a new one: it must be given something before it
-// is retired.
-func (k *locks) entry(key string) *entry {
-	e := k.entries[key]
-	if e == nil {
-		e = &entry{key: key, by: make(map[admit.Owner]int)}
-		k.entries[key] = e
-	}
-	return e
-}
-
-// retire forgets a key of which nothing is left.
-func (k *locks) retire(e *entry) {
-	if e.locks.Len()+len(e.line)+e.watchers.Len()+e.toLock+e.toPass == 0 && k.entries[e.key] == e {
-		delete(k.entries, e.key)
-	}
+	of := lines{entries: make(map[string]*entry), waiting: make(map[admit.Owner]*waiter), called: make(map[*waiter]bool)}
+	return locks{lines: of, held: make(map[admit.Owner]int)}
 }
 
 // next is when the next lock ends by itself; false: none does.
@@ -118,6 +80,47 @@ func (k *locks) Lock(key string, by admit.Owner, ttl time.Duration) *Lock {
 	l := k.add(&Lock{Key: key, Owner: by}, ttl)
 	k.callNext(l.entry) // by, which stands in line: those before it can't pass any more
 	return l
+}
+
+// Enter has a job that a worker has in hand lock what it asks for, or returns a key
+// that blocks it. Then it stands in line if wake is not nil, which is called when its
+// turn has come.
+func (k *locks) Enter(r request, wake func()) (fresh []*Lock, blocked string) {
+	w := k.waiting[r.By]
+	number := int64(math.MaxInt64)
+	var kept *request
+	var left []string
+	if w != nil {
+		if k.called[w] {
+			kept = &w.request
+		}
+		number, left = w.Turn, k.stepOut(w)
+	}
+	switch blocked = k.blocking(&r, number, kept); {
+	case blocked == "":
+		fresh = k.set(r)
+	case wake != nil:
+		if w == nil {
+			k.arrived++
+			w = &waiter{Place: sorted.Place{Turn: k.arrived}}
+			k.waiting[r.By] = w
+		}
+		w.request, w.wake = r, wake
+		w.standAt(k.entry(blocked))
+	}
+	k.callNextAt(left)
+	return fresh, blocked
+}
+
+// set locks what a request asks for. What its job has locked before, in a run that
+// failed, it has still.
+func (k *locks) set(r request) (fresh []*Lock) {
+	for _, s := range r.Lock {
+		if !k.has(r.By, s.Key, s.Position) {
+			fresh = append(fresh, k.add(&Lock{Key: s.Key, Owner: r.By, OnRun: true, Position: s.Position}, r.TTL))
+		}
+	}
+	return fresh
 }
 
 // add gives a lock its number and its end, and has it written down.
@@ -302,23 +305,4 @@ func (k *locks) Keys() (keys []string) {
 		}
 	}
 	return keys
-}
-
-// Line names who waits for a key, up to n of each, first come first: the jobs that were called,
-// for whom it is kept, and those that stand in its line; and says how many others there are.
-func (k *locks) Line(key string, n int) (called, waiting []string, moreCalled, moreWaiting int) {
-	e := k.entries[key]
-	if e == nil {
-		return nil, nil, 0, 0
-	}
-	var kept []*waiter
-	if e.toLock+e.toPass > 0 {
-		others := func(w *waiter) bool { return !slices.Contains(w.BlockedBy, key) && !w.locks(key) }
-		kept = slices.DeleteFunc(slices.Collect(maps.Keys(k.called)), others)
-	}
-	slices.SortFunc(kept, func(a, b *waiter) int { return cmp.Compare(a.Turn, b.Turn) })
-	moreCalled = max(len(kept)-n, 0)
-	name := func(w *waiter) string { return w.By.String() }
-	called, waiting = each.Of(kept[:len(kept)-moreCalled], name), each.Of(e.line.First(n), name)
-	return called, waiting, moreCalled, len(e.line) - len(waiting)
 }

@@ -78,7 +78,7 @@ func (p *pair) look(t require.TestingT) {
 	require.Equal(t, all, p.b.held)
 	for _, o := range p.model.waits {
 		w := p.b.waiting[o.By]
-		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{uint64(w.Turn), w.called, w.at != nil})
+		require.Equal(t, []any{o.number, o.called, o.key != ""}, []any{uint64(w.Turn), p.b.called[w], w.at != nil})
 		keys, called := p.b.WaitsFor(o.By)
 		require.Equal(t, []any{o.called, o.key != ""}, []any{called, slices.Contains(keys, o.key)})
 		if o.key != "" {

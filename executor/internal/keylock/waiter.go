@@ -1,7 +1,9 @@
 package keylock
 
 import (
-	"math"
+	"cmp"
+	"container/list"
+	"maps"
 	"slices"
 	"time"
 
@@ -64,59 +66,49 @@ type waiter struct {
 	sorted.Place // in its line, by its number
 	wake         func()
 	at           *entry // where it stands; nil: in no line
-	called       bool   // Invariant: then it stands in no line
 }
 
-// Enter has a job that a worker has in hand lock what it asks for, or returns a key
-// that blocks it. Then it stands in line if wake is not nil, which is called when its
-// turn has come.
-func (k *locks) Enter(r request, wake func()) (fresh []*Lock, blocked string) {
-	w := k.waiting[r.By]
-	number := int64(math.MaxInt64)
-	var kept *request
-	var left []string
-	if w != nil {
-		if w.called {
-			kept = &w.request
-		}
-		number, left = w.Turn, k.stepOut(w)
-	}
-	switch blocked = k.blocking(&r, number, kept); {
-	case blocked == "":
-		fresh = k.set(r)
-	case wake != nil:
-		if w == nil {
-			k.arrived++
-			w = &waiter{Place: sorted.Place{Turn: k.arrived}}
-			k.waiting[r.By] = w
-		}
-		w.request, w.wake = r, wake
-		k.stand(w, blocked)
-	}
-	k.callNextAt(left)
-	return fresh, blocked
+// lines are the keys, and who waits for them.
+type lines struct {
+	entries map[string]*entry // every key that is locked, waited for, kept or watched
+	arrived int64             // of the newest waiter
+	waiting map[admit.Owner]*waiter
+	called  map[*waiter]bool // those of them whose turn has come. Invariant: they stand in no line
+	wakes   []func()         // since the last drain
 }
 
-// set locks what a request asks for. What its job has locked before, in a run that
-// failed, it has still.
-func (k *locks) set(r request) (fresh []*Lock) {
-	for _, s := range r.Lock {
-		if !k.has(r.By, s.Key, s.Position) {
-			fresh = append(fresh, k.add(&Lock{Key: s.Key, Owner: r.By, OnRun: true, Position: s.Position}, r.TTL))
-		}
-	}
-	return fresh
+// entry is one key.
+type entry struct {
+	key      string
+	locks    list.List            // of *Lock, oldest first
+	by       map[admit.Owner]int  // how many of them are whose
+	line     sorted.List[*waiter] // by number: first come, first served
+	toLock   int                  // how many jobs whose turn has come are to lock it
+	toPass   int                  // and how many are to find it unlocked
+	watchers list.List            // of func(): of the end of its last lock
 }
 
-// stand puts a job in line behind those who came before it.
-func (k *locks) stand(w *waiter, key string) {
-	w.at = k.entry(key)
-	w.at.line.Put(w)
+// entry returns that of a key, perhaps a new one: it must be given something before it
+// is retired.
+func (k *lines) entry(key string) *entry {
+	e := k.entries[key]
+	if e == nil {
+		e = &entry{key: key, by: make(map[admit.Owner]int)}
+		k.entries[key] = e
+	}
+	return e
+}
+
+// retire forgets a key of which nothing is left.
+func (k *lines) retire(e *entry) {
+	if e.locks.Len()+len(e.line)+e.watchers.Len()+e.toLock+e.toPass == 0 && k.entries[e.key] == e {
+		delete(k.entries, e.key)
+	}
 }
 
 // Leave says that a job does not wait here: it waits for something else, and keeps its
 // number, or is forgotten, because it runs or has failed.
-func (k *locks) Leave(by admit.Owner, forget bool) {
+func (k *lines) Leave(by admit.Owner, forget bool) {
 	if w := k.waiting[by]; w != nil {
 		left := k.stepOut(w)
 		if forget {
@@ -127,10 +119,10 @@ func (k *locks) Leave(by admit.Owner, forget bool) {
 }
 
 // WaitsFor says whether a job waits: called, or in line, with the keys that block it.
-func (k *locks) WaitsFor(by admit.Owner) (keys []string, called bool) {
+func (k *lines) WaitsFor(by admit.Owner) (keys []string, called bool) {
 	w := k.waiting[by]
 	if w == nil || w.at == nil {
-		return nil, w != nil && w.called
+		return nil, k.called[w]
 	}
 	for _, key := range w.BlockedBy {
 		if e := k.entries[key]; e != nil && (e == w.at || e.blocks(by)) {
@@ -157,7 +149,7 @@ func (e *entry) isKept(locks bool, number int64) bool {
 // blocking returns the first key that blocks a request, "" when it may pass. The
 // one that asks came as number says, and is not counted among those that were
 // called: kept is what was kept for it until now.
-func (k *locks) blocking(r *request, number int64, kept *request) string {
+func (k *lines) blocking(r *request, number int64, kept *request) string {
 	for _, key := range r.BlockedBy {
 		e := k.entries[key]
 		if e != nil && (e.blocks(r.By) || (!kept.covers(r, key) && e.isKept(r.locks(key), number))) {
@@ -168,13 +160,13 @@ func (k *locks) blocking(r *request, number int64, kept *request) string {
 }
 
 // Blocks reports whether another owner has locked one of the keys.
-func (k *locks) Blocks(keys []string, by admit.Owner) bool {
+func (k *lines) Blocks(keys []string, by admit.Owner) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { e := k.entries[key]; return e != nil && e.blocks(by) })
 }
 
 // callNext calls those who may pass, of those that stand first at a key. In the end the
 // key is forgotten if nothing is left of it.
-func (k *locks) callNext(e *entry) {
+func (k *lines) callNext(e *entry) {
 	for w := k.first(e); w != nil && k.advance(w); w = k.first(e) {
 	}
 	k.retire(e)
@@ -182,7 +174,7 @@ func (k *locks) callNext(e *entry) {
 
 // first returns who of the line of a key may be the next to pass it, as far as what
 // is locked goes: the first one, or the job that has locked it itself.
-func (k *locks) first(e *entry) *waiter {
+func (k *lines) first(e *entry) *waiter {
 	switch {
 	case len(e.line) == 0:
 	case e.locks.Len() == 0:
@@ -199,19 +191,25 @@ func (k *locks) first(e *entry) *waiter {
 
 // advance has a waiter that may pass its key go on, to another key or to be called;
 // false: it stays.
-func (k *locks) advance(w *waiter) bool {
+func (k *lines) advance(w *waiter) bool {
 	if w.at.isKept(w.locks(w.at.key), w.Turn) {
 		return false
 	}
 	w.leaveLine()
 	if elsewhere := k.blocking(&w.request, w.Turn, nil); elsewhere != "" {
-		k.stand(w, elsewhere)
+		w.standAt(k.entry(elsewhere))
 		return true
 	}
-	w.called, k.called[w] = true, true
+	k.called[w] = true
 	k.keep(&w.request, 1)
 	k.wakes = append(k.wakes, w.wake)
 	return true
+}
+
+// standAt puts a waiter in line behind those who came before it.
+func (w *waiter) standAt(e *entry) {
+	w.at = e
+	e.line.Put(w)
 }
 
 // leaveLine takes a waiter out of its line: others may be next there.
@@ -221,7 +219,7 @@ func (w *waiter) leaveLine() {
 }
 
 // keep counts a job in or out of those for whom keys are kept.
-func (k *locks) keep(r *request, n int) {
+func (k *lines) keep(r *request, n int) {
 	for _, s := range r.Lock {
 		k.entry(s.Key).toLock += n
 	}
@@ -232,10 +230,9 @@ func (k *locks) keep(r *request, n int) {
 
 // stepOut takes a job out of its line, or its call back, and returns the keys at
 // which others may be next.
-func (k *locks) stepOut(w *waiter) (left []string) {
+func (k *lines) stepOut(w *waiter) (left []string) {
 	switch {
-	case w.called:
-		w.called = false
+	case k.called[w]:
 		delete(k.called, w)
 		k.keep(&w.request, -1)
 		left = slices.Concat(w.BlockedBy, each.Of(w.Lock, func(s setting) string { return s.Key }))
@@ -247,10 +244,29 @@ func (k *locks) stepOut(w *waiter) (left []string) {
 }
 
 // callNextAt is callNext for keys that may be forgotten by now.
-func (k *locks) callNextAt(keys []string) {
+func (k *lines) callNextAt(keys []string) {
 	for _, key := range keys {
 		if e := k.entries[key]; e != nil {
 			k.callNext(e)
 		}
 	}
+}
+
+// Line names who waits for a key, up to n of each, first come first: the jobs that were called,
+// for whom it is kept, and those that stand in its line; and says how many others there are.
+func (k *lines) Line(key string, n int) (called, waiting []string, moreCalled, moreWaiting int) {
+	e := k.entries[key]
+	if e == nil {
+		return nil, nil, 0, 0
+	}
+	var kept []*waiter
+	if e.toLock+e.toPass > 0 {
+		others := func(w *waiter) bool { return !slices.Contains(w.BlockedBy, key) && !w.locks(key) }
+		kept = slices.DeleteFunc(slices.Collect(maps.Keys(k.called)), others)
+	}
+	slices.SortFunc(kept, func(a, b *waiter) int { return cmp.Compare(a.Turn, b.Turn) })
+	moreCalled = max(len(kept)-n, 0)
+	name := func(w *waiter) string { return w.By.String() }
+	called, waiting = each.Of(kept[:len(kept)-moreCalled], name), each.Of(e.line.First(n), name)
+	return called, waiting, moreCalled, len(e.line) - len(waiting)
 }
