@@ -53,9 +53,6 @@ type Lease struct {
 	token  uint64
 }
 
-// lease is the handle of a lease that was just granted.
-func (t *Table) lease(r *record) Lease { return Lease{t, r, r.token} }
-
 // Token is the fencing token: larger than that of every lease granted before by the
 // same table, and not 0. It stays the same when the lease is extended, and is known
 // after the end too.

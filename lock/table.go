@@ -104,6 +104,9 @@ func (t *Table) take(opt Options, keys []string, say bool) (l Lease, err error) 
 	return l, err
 }
 
+// lease is the handle of a lease that was just granted.
+func (t *Table) lease(r *record) Lease { return Lease{t, r, r.token} }
+
 // Break ends the lease on key, no matter who holds it, as if it had expired, with
 // the reason [ErrBroken]: the means of a person to clear a lock that is not going
 // to be released. All keys of the lease become free. It returns what was held, or
