@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
@@ -12,24 +11,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/listing"
 	"github.com/strandjobs/strand/journal"
 )
-
-func (i *Inspector) Dead(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
-	ctx, l, err := i.list(ctx, "dead", query)
-	if err == nil {
-		l.Limit, err = listLimit(query.Limit)
-	}
-	switch {
-	case err != nil:
-	case query.Order == inspect.OrderNone:
-		p, err = l.asAccepted(ctx)
-	default:
-		p, err = l.deadInOrder(ctx)
-	}
-	if err != nil {
-		p = inspect.JobPage{} // and no part of one
-	}
-	return p, err
-}
 
 // checkDead checks what only a list of the dead has.
 func (l *list) checkDead() error {
@@ -101,41 +82,6 @@ func (l *list) asAccepted(ctx context.Context) (p inspect.JobPage, err error) {
 		p.Next, p.Truncated, err = listing.Cursor(l.name, last), len(p.Dead) < l.Limit, nil
 	}
 	return p, err
-}
-
-// deadPerTurn is how many dead letters are read at once, unless they are large.
-const deadPerTurn = 256
-
-// EachDead calls f for the dead letters of a queue from a position on, in the order in which
-// they were accepted, until f returns false, some in each of its turns.
-func (i *Inspector) EachDead(ctx context.Context, queue uint32, from journal.Position, f func(*journal.Buried) bool) error {
-	for more := true; more; {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		err := i.Paced(ctx, func() (time.Duration, error) {
-			began, n := time.Now(), 0
-			more = false
-			for b, err := range i.Log.Morgue(queue, from) {
-				if err != nil {
-					return 0, i.Border(err)
-				}
-				if n++; n > deadPerTurn {
-					more = true
-					break
-				}
-				from = b.Entry.Position + 1
-				if !f(&b) {
-					break
-				}
-			}
-			return time.Since(began), nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // listed is a dead letter as lists have it.

@@ -42,6 +42,24 @@ func (i *Inspector) Page(ctx context.Context, query inspect.JobQuery) (inspect.J
 	return l.inOrder(ctx)
 }
 
+func (i *Inspector) Dead(ctx context.Context, query inspect.JobQuery) (p inspect.JobPage, err error) {
+	ctx, l, err := i.list(ctx, "dead", query)
+	if err == nil {
+		l.Limit, err = listLimit(query.Limit)
+	}
+	switch {
+	case err != nil:
+	case query.Order == inspect.OrderNone:
+		p, err = l.asAccepted(ctx)
+	default:
+		p, err = l.deadInOrder(ctx)
+	}
+	if err != nil {
+		p = inspect.JobPage{} // and no part of one
+	}
+	return p, err
+}
+
 // list is a query at work, for jobs or for dead letters.
 type list struct {
 	inspect.JobQuery

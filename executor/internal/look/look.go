@@ -77,6 +77,41 @@ func (i *Inspector) atWork() bool {
 	return i.next.Swap(next) != next || busy > 0
 }
 
+// deadPerTurn is how many dead letters are read at once, unless they are large.
+const deadPerTurn = 256
+
+// EachDead calls f for the dead letters of a queue from a position on, in the order in which
+// they were accepted, until f returns false, some in each of its turns.
+func (i *Inspector) EachDead(ctx context.Context, queue uint32, from journal.Position, f func(*journal.Buried) bool) error {
+	for more := true; more; {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		err := i.Paced(ctx, func() (time.Duration, error) {
+			began, n := time.Now(), 0
+			more = false
+			for b, err := range i.Log.Morgue(queue, from) {
+				if err != nil {
+					return 0, i.Border(err)
+				}
+				if n++; n > deadPerTurn {
+					more = true
+					break
+				}
+				from = b.Entry.Position + 1
+				if !f(&b) {
+					break
+				}
+			}
+			return time.Since(began), nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Queue is a queue that is looked at.
 type Queue struct {
 	*engine.Queue
