@@ -66,7 +66,7 @@ var inPostgres = []mutation{
 	{"take a damaged row apart", "journal/postgres/calls.go", "if len(b) < 5 || binary", "if len(b) < 5 || false && binary", server("TestRefusedRowsAreKeptAndTold")},
 	{"keep the turns of those who have gone", "executor/lifecycle.go", "		if !x.cluster.Here(", "		if false && !x.cluster.Here(", server("TestLimitOfANodeThatGivesPartitionsAway")},
 	{"workers of each partition", "executor/lifecycle.go", "	part.crew.Dispatcher.Share(x.cluster.room)\n", "", server("TestWorkersOfANode")},
-	{"a list of some partitions", "executor/internal/fleet/inspector.go", "func(int) *Question { return q })", "func(number int) *Question { return map[bool]*Question{true: q}[number < in.Partitions-1] })", server("TestListsOnAnyNode")},
+	{"a list of some partitions", "executor/internal/fleet/asker.go", "func(int) *Question { return q })", "func(number int) *Question { return map[bool]*Question{true: q}[number < as.Partitions-1] })", server("TestListsOnAnyNode")},
 	{"look only where a hint is", "journal/postgres/inbox.go", "pollEvery = time.Second", "pollEvery = 24 * time.Hour", server("TestRowsWithoutAHint")},
 	{"the items of a call turned round", "journal/postgres/enqueue.go", "append(parts[number], *it)", "append([]item{*it}, parts[number]...)", server("TestConditionsOfAnyNode")},
 	{"an answer that is never handed over", "journal/postgres/inbox.go", "err = cmp.Or(err, t.answer(&t.answers))\n", "_ = cmp.Or[int]\n", server("TestConditionsOfAnyNode")},

@@ -93,7 +93,7 @@ func Open(c Cluster, cfg executor.Config) (x *executor.Executor,
 	door := backdoor.OpenCluster.(func(executor.Config, any, *fleet.Inspector,
 		func(context.Context, string, []executor.Item[[]byte], []byte) ([]executor.Receipt, error), func(string, executor.Item[[]byte]) (journal.Set, error),
 		func(context.Context) error, func(context.Context) error, func() error, quota.Processes) (*executor.Executor, opens, error))
-	return door(cfg, c.Of, &fleet.Inspector{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}, c.Enqueue, c.FollowUp, c.Start, c.Stop, c.Err,
+	return door(cfg, c.Of, &fleet.Inspector{Asker: fleet.Asker{Partitions: c.Partitions, Of: c.PartitionOf, Ask: c.Ask}}, c.Enqueue, c.FollowUp, c.Start, c.Stop, c.Err,
 		quota.Processes{Self: c.Self, Rows: c.Rows})
 }
 

@@ -5,163 +5,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
-	"github.com/strandjobs/strand/executor/internal/await"
 	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
-	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/listing"
+	"github.com/strandjobs/strand/executor/internal/look"
 )
 
 // Inspector is an [inspect.Inspector] of all partitions.
 type Inspector struct {
 	admin.Actor // its own Act
-	Partitions  int
-	Of          func(id string) (int, error) // the partition of an id
-
-	// Ask has a partition answer a question by Do, after it has taken in all that was enqueued
-	// for the queue before; see package cluster.
-	Ask func(ctx context.Context, partition int, queue string, question []byte, again bool) (answer []byte, err error)
-
+	Asker
 	Probe  Part // of an executor with the same queues, and no jobs
 	Decode func(ctx context.Context, d *inspect.JobDetail) error
-
-	// Handlers of this process, which share so many workers, must not all wait for partitions here.
-	Handler func(ctx context.Context) bool
-	Here    func(partition int) bool
-	Workers int
-	waiting atomic.Int64           // handlers that do
-	paused  atomic.Pointer[Answer] // what was known to be paused last
-}
-
-// Put has a partition answer a question: again if it has moved meanwhile. There is an answer also with an error.
-func (in *Inspector) Put(ctx context.Context, number int, q *Question, again bool) (*Answer, error) {
-	ctx, err := guard.Context(ctx)
-	if err != nil {
-		return new(Answer), err
-	}
-	question, err := Questions.Encode(q)
-	if err != nil {
-		return new(Answer), err
-	}
-	behind := ""
-	if q.Do == "do" { // nothing else adds to what is in its order
-		behind = q.Which.Queue
-	}
-	answer, err := in.Ask(ctx, number, behind, question, again)
-	if len(answer) == 0 {
-		if q.Looks() && err != nil {
-			err = unanswered{err}
-		}
-		return &Answer{silent: err != nil}, err
-	}
-	a, unreadable := Answers.Decode(answer)
-	if unreadable != nil {
-		return new(Answer), cmp.Or(err, unreadable)
-	}
-	for i, e := range a.explained() {
-		if i < len(a.Zeros) && a.Zeros[i] {
-			e.Newest = new(float64)
-		}
-	}
-	return a, err
-}
-
-// unanswered is the error of a question that changes nothing: nothing is unknown after it.
-type unanswered struct{ err error }
-
-func (e unanswered) Error() string {
-	return strings.Replace(e.err.Error(), engine.ErrUnknown.Error(), "executor: no answer", 1)
-}
-
-func (e unanswered) Is(target error) bool {
-	return target != engine.ErrUnknown && errors.Is(e.err, target)
-}
-
-func (e unanswered) As(target any) bool { return errors.As(e.err, target) }
-
-// About asks the partition of an id, and its next owner if it took nothing in. Where no worker would
-// be left here for what a handler waits for, it is [await.ErrDeadlock].
-func (in *Inspector) About(ctx context.Context, queue, id string, q Question, again bool) (*Answer, error) {
-	number, err := in.Of(id)
-	if err != nil {
-		return new(Answer), err
-	}
-	if (q.Do == "do" || q.Do == "Wait") && in.Handler(ctx) && in.Here(number) {
-		defer in.waiting.Add(-1)
-		if in.waiting.Add(1) >= int64(in.Workers) {
-			return new(Answer), await.AllWait(in.Workers)
-		}
-	}
-	q.Which = inspect.SelectIDs(queue, id)
-	for {
-		a, err := in.Put(ctx, number, &q, again)
-		switch {
-		case errors.Is(err, engine.ErrUnknownQueue): // which is not this process's list
-			return a, part(number, err)
-		case err != nil || !a.Moved:
-			return a, err
-		}
-		select {
-		case <-time.After(moveTime):
-		case <-ctx.Done():
-			return a, guard.Cause(ctx)
-		}
-	}
-}
-
-const (
-	moveTime = 10 * time.Millisecond // that a partition has to move before it is asked again
-	patience = 5 * time.Second       // how long those methods wait for partitions that have no context
-)
-
-// all asks some partitions, each its own question, and returns answers by number: those of the others
-// are empty. An error is of one of them, and the answers of the others are there all the same.
-func (in *Inspector) all(ctx context.Context, question func(number int) *Question) ([]*Answer, error) {
-	answers, errs := make([]*Answer, in.Partitions), make([]error, in.Partitions)
-	var calls sync.WaitGroup
-	for number := range answers {
-		q := question(number)
-		if answers[number] = new(Answer); q == nil {
-			continue
-		}
-		calls.Go(func() {
-			a, err := in.Put(ctx, number, q, q.Looks())
-			answers[number], errs[number] = a, part(number, err)
-		})
-	}
-	calls.Wait()
-	return answers, errors.Join(errs...)
-}
-
-// every asks all partitions the same.
-func (in *Inspector) every(ctx context.Context, q *Question) ([]*Answer, error) {
-	return in.all(ctx, func(int) *Question { return q })
-}
-
-// divided asks a question about some ids, each partition about those of its own.
-func (in *Inspector) divided(ctx context.Context, q Question) ([]*Answer, error) {
-	parts := make(map[int]*Question)
-	for _, id := range q.Which.IDs {
-		number, err := in.Of(id)
-		if err != nil {
-			return nil, err
-		}
-		if parts[number] == nil {
-			own := q
-			own.Which.IDs = nil
-			parts[number] = &own
-		}
-		parts[number].Which.IDs = append(parts[number].Which.IDs, id)
-	}
-	return in.all(ctx, func(number int) *Question { return parts[number] })
+	paused atomic.Pointer[Answer] // what was known to be paused last
 }
 
 // refused returns why a question makes no sense: what the probe says to it.
@@ -195,6 +60,8 @@ func (in *Inspector) Act(ctx context.Context, name string, which inspect.Selecti
 	}
 	return sum, err
 }
+
+var errPositions = fmt.Errorf("%w: positions, and not of one id: each partition has its own; use SelectIDs with one id, and At", inspect.ErrInvalidQuery)
 
 func (in *Inspector) Explain(ctx context.Context, queue, id string) (inspect.Explanation, error) {
 	q := Question{Do: "Explain", Which: inspect.SelectIDs(queue, id)}
@@ -262,6 +129,120 @@ func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (a
 	return all, err
 }
 
+func (in *Inspector) Jobs(ctx context.Context, q inspect.JobQuery) (inspect.JobPage, error) {
+	return in.page(ctx, "Jobs", q)
+}
+func (in *Inspector) Dead(ctx context.Context, q inspect.JobQuery) (inspect.JobPage, error) {
+	return in.page(ctx, "Dead", q)
+}
+
+// page is a page of all partitions.
+func (in *Inspector) page(ctx context.Context, do string, query inspect.JobQuery) (p inspect.JobPage, err error) {
+	q := Question{Do: do, Which: inspect.SelectQueue(query.Queue), Query: query}
+	if q.Query.Order != inspect.OrderNone {
+		if err = in.refused(ctx, q); err == nil {
+			p, err = in.inOrder(ctx, &q)
+		}
+		return p, err
+	}
+	number, cursor := 0, ""
+	if q.Query.Cursor != "" {
+		var text string
+		text, cursor, _ = strings.Cut(q.Query.Cursor, ".")
+		if number, err = strconv.Atoi(text); err != nil || number < 0 || number >= in.Partitions {
+			return p, fmt.Errorf("%w: %q is of no partition", inspect.ErrInvalidCursor, q.Query.Cursor)
+		}
+	}
+	q.Query.Cursor = ""
+	if err = in.refused(ctx, q); err == nil {
+		q.Query.Cursor = cursor
+		p, err = in.asTheyCome(ctx, q, number)
+	}
+	return p, err
+}
+
+// asTheyCome goes on in a partition, and in those behind it until the page is full.
+func (in *Inspector) asTheyCome(ctx context.Context, q Question, number int) (p inspect.JobPage, err error) {
+	left := cmp.Or(q.Query.Limit, inspect.DefaultListLimit)
+	for ; number < in.Partitions; number++ {
+		q.Query.Limit = left
+		a, err := in.Put(ctx, number, &q, true)
+		if err != nil {
+			return inspect.JobPage{}, part(number, err)
+		}
+		next := &a.Page
+		p.Jobs, p.Dead, p.Examined = append(p.Jobs, next.Jobs...), append(p.Dead, next.Dead...), p.Examined+next.Examined
+		left -= len(next.Jobs) + len(next.Dead)
+		switch {
+		case next.Next != "":
+			p.Next, p.Truncated = fmt.Sprintf("%d.%s", number, next.Next), next.Truncated
+			return p, nil
+		case left == 0 && number < in.Partitions-1:
+			p.Next = fmt.Sprintf("%d.", number+1)
+			return p, nil
+		}
+		q.Query.Cursor = ""
+	}
+	return p, nil
+}
+
+// row is one of either list.
+type row struct {
+	job  inspect.JobInfo
+	dead inspect.DeadPayload
+}
+
+// inOrder merges the first rows of all partitions behind a cursor, which is a place in the order.
+func (in *Inspector) inOrder(ctx context.Context, q *Question) (p inspect.JobPage, err error) {
+	answers, err := in.every(ctx, q)
+	if err != nil {
+		return p, err
+	}
+	query := &q.Query
+	page, more := listing.NewPage[row](cmp.Or(query.Limit, inspect.DefaultListLimit), query.Descending, nil), false
+	for _, a := range answers {
+		p.Examined, p.Partial, more = p.Examined+a.Page.Examined, p.Partial || a.Page.Partial, more || a.Page.Next != ""
+		for _, j := range a.Page.Jobs {
+			page.Offer(look.JobKey(query.Order, &j), row{job: j})
+		}
+		for _, d := range a.Page.Dead {
+			page.Offer(look.DeadKey(query.Order, d.ID, int64(d.Position), d.At.UnixNano()), row{dead: d})
+		}
+	}
+	rows, last, cut := page.Rows()
+	for _, r := range rows {
+		if q.Do == "Jobs" {
+			p.Jobs = append(p.Jobs, r.job)
+		} else {
+			p.Dead = append(p.Dead, r.dead)
+		}
+	}
+	if (cut || more) && len(rows) > 0 {
+		p.Next = listing.Cursor(look.ListName(strings.ToLower(q.Do), query), last)
+	}
+	return p, nil
+}
+
+// keys is one page of those of all partitions. A key may be there more than once, as it is one of each: a page has
+// all of it, also beyond its limit, because the next one begins behind it.
+func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) string) (page []S, more int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err = in.refused(ctx, q); err != nil {
+		return nil, 0, err
+	}
+	answers, err := in.every(ctx, &q)
+	for _, a := range answers {
+		page, more = append(page, of(a)...), more+a.More
+	}
+	slices.SortStableFunc(page, func(a, b S) int { return strings.Compare(key(a), key(b)) })
+	n := min(len(page), cmp.Or(q.Limit, inspect.DefaultListLimit))
+	for n < len(page) && key(page[n]) == key(page[n-1]) {
+		n++
+	}
+	return page[:n], more + len(page) - n, err
+}
+
 func (in *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLockStatus, more int, err error) {
 	return keys(in, Question{Do: "LockedKeys", After: after, Limit: limit}, func(a *Answer) []inspect.KeyLockStatus { return a.Locked },
 		func(k inspect.KeyLockStatus) string { return k.Key })
@@ -270,6 +251,71 @@ func (in *Inspector) LockedKeys(after string, limit int) (page []inspect.KeyLock
 func (in *Inspector) Leases(after string, limit int) (page []inspect.LeaseStatus, more int, err error) {
 	return keys(in, Question{Do: "Leases", After: after, Limit: limit}, func(a *Answer) []inspect.LeaseStatus { return a.Leases },
 		func(l inspect.LeaseStatus) string { return l.Key })
+}
+
+func (in *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err error) {
+	return keys(in, Question{Do: "Slots", Limit: limit}, func(a *Answer) []inspect.SlotHeld { return a.Slots },
+		func(s inspect.SlotHeld) string { return s.Slot + " " + s.By })
+}
+
+// Paused returns what was known last, if some partition does not answer.
+func (in *Inspector) Paused() (all bool, queues []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	answers, err := in.every(ctx, &Question{Do: "Paused"})
+	if last := in.paused.Load(); err != nil && last != nil {
+		return last.All, last.Names
+	}
+	for _, a := range answers {
+		all, queues = all || a.All, append(queues, a.Names...)
+	}
+	slices.Sort(queues)
+	queues = slices.Compact(queues)
+	if err == nil {
+		in.paused.Store(&Answer{All: all, Names: queues})
+	}
+	return all, queues
+}
+
+func (in *Inspector) PausedIDs(queue string) iter.Seq2[string, error] {
+	return in.names("PausedIDs", queue)
+}
+func (in *Inspector) PausedPrefixes(queue string) iter.Seq2[string, error] {
+	return in.names("PausedPrefixes", queue)
+}
+
+// names are those of all partitions, each once, in their order. A partition has more behind the
+// last name of an answer that is full, so those behind the first of these come with the next round.
+func (in *Inspector) names(do, queue string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for after, more := "", true; more; {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			answers, err := in.every(ctx, &Question{Do: do, Which: inspect.SelectQueue(queue), After: after})
+			cancel()
+			if err != nil {
+				yield("", err)
+				return
+			}
+			var names []string
+			end := ""
+			for _, a := range answers {
+				names = append(names, a.Names...)
+				if n := len(a.Names); n == namesPerPage && (end == "" || a.Names[n-1] < end) {
+					end = a.Names[n-1]
+				}
+			}
+			slices.Sort(names)
+			for _, name := range slices.Compact(names) {
+				if end != "" && name > end {
+					break
+				}
+				if !yield(name, nil) {
+					return
+				}
+			}
+			after, more = end, end != ""
+		}
+	}
 }
 
 func (in *Inspector) Limits(keys ...string) []inspect.LimitStats { return in.Probe.Limits(keys...) }
@@ -327,58 +373,4 @@ func journals(a, b inspect.JournalStats) inspect.JournalStats {
 	a.Bytes, a.LiveBytes, a.HeldBytes = a.Bytes+b.Bytes, a.LiveBytes+b.LiveBytes, a.HeldBytes+b.HeldBytes
 	a.ReadBacks, a.Commits, a.CommitTime = a.ReadBacks+b.ReadBacks, a.Commits+b.Commits, a.CommitTime+b.CommitTime
 	return a
-}
-
-// Letters yields the dead letters of a queue, one partition after the other.
-func (in *Inspector) Letters(queue string, yield func(inspect.DeadPayload, error) bool) {
-	for number := range in.Partitions {
-		for from, more := uint64(0), true; more; {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			a, err := in.Put(ctx, number, &Question{Do: "Letters", Which: inspect.SelectQueue(queue), Position: from}, true)
-			cancel()
-			if err != nil {
-				yield(inspect.DeadPayload{}, part(number, err))
-				return
-			}
-			for _, d := range a.Page.Dead {
-				if !yield(d, nil) {
-					return
-				}
-				from = d.Position + 1
-			}
-			more = len(a.Page.Dead) > 0
-		}
-	}
-}
-
-// Unlock unlocks a key in all partitions, and reports whether it was locked in any.
-func (in *Inspector) Unlock(ctx context.Context, key string) (was bool, err error) {
-	answers, err := in.every(ctx, &Question{Do: "unlock", Reason: key})
-	return slices.ContainsFunc(answers, func(a *Answer) bool { return a.Did.Back > 0 }), err
-}
-
-// Offset is the highest offset of a source that any partition has.
-func (in *Inspector) Offset(name string) (highest int64, found bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	answers, err := in.every(ctx, &Question{Do: "SourceOffset", Reason: name})
-	for _, a := range answers {
-		if a.All && (!found || a.Offset > highest) {
-			highest, found = a.Offset, true
-		}
-	}
-	return highest, found, err
-}
-
-// PutOffset changes the offset of a source in all partitions. When only some have, it is [engine.ErrUnknown].
-func (in *Inspector) PutOffset(ctx context.Context, do, name string, offset int64) error {
-	_, err := in.every(ctx, &Question{Do: do, Reason: name, Offset: offset})
-	failed, ok := errors.AsType[interface { // which every has joined
-		error
-		Unwrap() []error
-	}](err)
-	if ok && len(failed.Unwrap()) < in.Partitions && !errors.Is(err, engine.ErrUnknown) {
-		err = fmt.Errorf("%w: other partitions have changed it: %w", engine.ErrUnknown, err)
-	}
-	return err
 }

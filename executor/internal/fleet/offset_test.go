@@ -26,11 +26,11 @@ func TestPutOffsetInSomePartitions(t *testing.T) {
 		"one is unknown": {said: []error{nil, fmt.Errorf("%w: %w", engine.ErrUnknown, why), nil}, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := &Inspector{Partitions: len(test.said), Ask: func(_ context.Context, number int, _ string, _ []byte, _ bool) ([]byte, error) {
+			as := &Asker{Partitions: len(test.said), Ask: func(_ context.Context, number int, _ string, _ []byte, _ bool) ([]byte, error) {
 				answer, err := Answers.Encode(new(Answer))
 				return answer, errors.Join(err, test.said[number])
 			}}
-			err := in.PutOffset(t.Context(), "set-offset", "s", 7)
+			err := as.PutOffset(t.Context(), "set-offset", "s", 7)
 			require.Equal(t, test.unknown, errors.Is(err, engine.ErrUnknown), err)
 			require.Equal(t, errors.Join(test.said...) != nil, errors.Is(err, why), err)
 		})

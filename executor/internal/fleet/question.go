@@ -258,11 +258,3 @@ func bare(d *inspect.JobDetail) {
 		p.Value, p.Decode = nil, nil
 	}
 }
-
-// part says of which partition an error is.
-func part(number int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("partition %d: %w", number, err)
-}
