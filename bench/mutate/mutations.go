@@ -604,8 +604,8 @@ var inRoot = []mutation{
 	// Schedules.
 	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(term)", "a.enqueue(a.c.ctx)", offices},
 	{"a tick is lost in silence", "executor/cron/fire.go", "			if !giveBack() { // another", "			if !giveBack() && a.send == nil { // another", offices},
-	{"a restart that loses ticks in silence", "executor/cron/fire.go", "			c.reportMissed(s, handled, lost)\n", "", restarts},
-	{"forget when a schedule began", "executor/cron/schedule.go", "	if !found {\n		// Nothing has", "	if !found && s.missed != MissedSkip {\n		// Nothing has", restarts},
+	{"a restart that loses ticks in silence", "executor/cron/fire.go", "			t.reportMissed(handled, lost)\n", "", restarts},
+	{"forget when a schedule began", "executor/cron/control.go", "	if !found {\n		// Nothing has", "	if !found && s.missed != MissedSkip {\n		// Nothing has", restarts},
 	{"make up for a tick beside another", "executor/cron/schedule.go", "late = max(1-len(ticks), 0)", "late = 1", offices},
 
 	// Figures.
@@ -714,7 +714,7 @@ var inRoot = []mutation{
 	{"a page of keys that begins with the last one", "executor/internal/listing/key.go", "if key <= after {", "if key < after {", keyPages},
 	{"a shorter lease that is extended as late as before", "executor/cron/group.go", "	c.poke() // a shorter", "	// a shorter", reigns},
 	{"another process's tick is an error", "executor/cron/fire.go", "	if errors.Is(err, executor.ErrNotOwned) {\n", "	if false {\n", splits},
-	{"ask for the payload of another process's tick", "executor/cron/fire.go", "a.c.refuse(s, a.tick); err != nil {", "a.c.refuse(s, a.tick); err != nil && false {", splits},
+	{"ask for the payload of another process's tick", "executor/cron/fire.go", "a.refuse(a.tick); err != nil {", "a.refuse(a.tick); err != nil && false {", splits},
 	{"report another process's ticks as missed", "executor/cron/fire.go", "after, upTo, maxCatchUp), others)", "after, upTo, maxCatchUp), func(time.Time) bool { return false })", splits},
 	{"a clock that outlives its executor", "executor/cron/cron.go", "		if c.gone() != nil { // nothing", "		if false { // nothing", splits},
 	{"a dead letter beside a newer state", "shard/supersede.go", "	c.succeed(string(e.ID), v)\n", "", newest},

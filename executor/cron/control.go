@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/internal/guard"
+	"github.com/strandjobs/strand/executor/internal/ownership"
 )
 
 // Entry says how a schedule is doing.
@@ -56,6 +58,44 @@ func (c *Cron) find(name string) (*schedule, []*Cron, error) {
 		return nil, nil, fmt.Errorf("%w: %q", ErrNotFound, name)
 	}
 	return s, slices.Clone(s.progress.members), nil
+}
+
+func (c *Cron) add(ctx context.Context, s *schedule) error {
+	if _, _, err := c.find(s.name); err == nil { // before anything is written under its name
+		return fmt.Errorf("%w: %q", ErrDuplicate, s.name)
+	} else if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	_, paused, err := c.x.SourceOffset(pauseMark(s.name))
+	mark, found, unread := c.x.SourceOffset(tickMark(s.name))
+	if err = cmp.Or(err, unread); err != nil {
+		return err
+	}
+	if !found {
+		// Nothing has been missed so far, and that is known after a crash, too.
+		mark = c.now().Unix()
+		if err := ownership.Raise(ctx, c.x, tickMark(s.name), mark); err != nil {
+			return err
+		}
+	}
+	fired := mark
+	if mark, err = (ticker{c, s}).divide(ctx, mark); err != nil {
+		return err
+	}
+	c.group.mu.Lock()
+	defer c.group.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	} else if c.schedules[s.name] != nil {
+		return fmt.Errorf("%w: %q", ErrDuplicate, s.name)
+	}
+	s.progress = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
+	if at := time.Unix(fired, 0); found && s.table.Next(at.Add(-time.Second)).Equal(at) { // not that of Add
+		s.last = at.In(s.table.zone)
+	}
+	c.schedules[s.name] = s
+	c.poke()
+	return nil
 }
 
 // fails reports whether an error of a member counts: one whose executor has ended is about to leave.
@@ -172,7 +212,7 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 			return executor.Receipt{}, fmt.Errorf("%w: %q", ErrOverlap, name)
 		}
 	}
-	send, err := s.prepare(s, now.In(s.table.zone), func(err error) { c.complain(s, err) })
+	send, err := s.prepare(s, now.In(s.table.zone), ticker{c, s}.complain)
 	if err != nil {
 		return executor.Receipt{}, err
 	}

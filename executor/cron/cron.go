@@ -173,7 +173,7 @@ func (c *Cron) fireDue() (next time.Duration) {
 			next = min(next, tick.Sub(now))
 		} else if !tick.IsZero() {
 			c.firing[s] = make(chan struct{})
-			go c.fire(c.term, s) // ends with the term; Stop and Remove wait for it
+			go ticker{c, s}.fire(c.term) // ends with the term; Stop and Remove wait for it
 		}
 	}
 	return next
@@ -272,6 +272,14 @@ func (c *Cron) retire() {
 		}
 		c.group.mu.Unlock()
 		_ = c.candidate.Resign() // ErrNotLeader, if it does not lead
+	})
+}
+
+// report logs, on a goroutine of its own, for which it waits. A line is worth less than what it is
+// about: a panic or a Goexit of the user's handler ends here.
+func (c *Cron) report(level slog.Level, message string, attrs ...slog.Attr) {
+	<-guard.Returned(func() {
+		_ = guard.Call(func() error { c.cfg.Logger.LogAttrs(context.Background(), level, message, attrs...); return nil })
 	})
 }
 

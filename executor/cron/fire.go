@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/ownership"
 )
 
@@ -18,9 +17,16 @@ const (
 	lastPause  = 10 * time.Second
 )
 
-// fire enqueues what is due of a schedule, on a goroutine of its own: a queue
-// without room, or a payload function that takes its time, delays no other.
-func (c *Cron) fire(term context.Context, s *schedule) {
+// ticker fires the ticks of a schedule for a Cron.
+type ticker struct {
+	c *Cron
+	s *schedule
+}
+
+// fire enqueues what is due, on a goroutine of its own: a queue without room, or a
+// payload function that takes its time, delays no other.
+func (t ticker) fire(term context.Context) {
+	c, s := t.c, t.s
 	defer func() {
 		c.group.mu.Lock()
 		close(c.firing[s])
@@ -34,7 +40,7 @@ func (c *Cron) fire(term context.Context, s *schedule) {
 		c.group.mu.Unlock()
 		ticks, lost := s.plan(handled, begun, c.now())
 		if !lost.IsZero() { // what is missed is over
-			c.reportMissed(s, handled, lost)
+			t.reportMissed(handled, lost)
 			c.group.mu.Lock()
 			if term.Err() == nil {
 				s.progress.advance(lost)
@@ -45,7 +51,7 @@ func (c *Cron) fire(term context.Context, s *schedule) {
 			return
 		}
 		for _, tick := range ticks {
-			if !c.fireTick(term, s, tick) {
+			if !t.fireTick(term, tick) {
 				return
 			}
 		}
@@ -54,8 +60,9 @@ func (c *Cron) fire(term context.Context, s *schedule) {
 
 // reportMissed says which ticks are over although they were not fired. Those of other
 // processes are theirs to report.
-func (c *Cron) reportMissed(s *schedule, after, upTo time.Time) {
-	others := func(tick time.Time) bool { return errors.Is(c.refuse(s, tick), executor.ErrNotOwned) }
+func (t ticker) reportMissed(after, upTo time.Time) {
+	c, s := t.c, t.s
+	others := func(tick time.Time) bool { return errors.Is(t.refuse(tick), executor.ErrNotOwned) }
 	ticks := slices.DeleteFunc(s.table.newest(after, upTo, maxCatchUp), others)
 	if len(ticks) == 0 {
 		return
@@ -78,22 +85,22 @@ func (c *Cron) reportMissed(s *schedule, after, upTo time.Time) {
 }
 
 // fireTick enqueues a tick. False: this schedule is not to be fired here now.
-func (c *Cron) fireTick(term context.Context, s *schedule, tick time.Time) bool {
-	giveBack, claimed, goOn := c.claim(term, s, tick)
+func (t ticker) fireTick(term context.Context, tick time.Time) bool {
+	giveBack, claimed, goOn := t.claim(term, tick)
 	if !claimed {
 		return goOn
 	}
-	a := attempt{c: c, s: s, tick: tick, next: s.table.Next(tick)}
+	c, a := t.c, attempt{ticker: t, tick: tick, next: t.s.table.Next(tick)}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := a.enqueue(term)
 		over := isEnd(err) && c.gone() != nil            // or it is of another executor, which a middleware has asked
 		again := !errors.Is(err, executor.ErrUnknown) && // nothing was enqueued, and another attempt may do better
 			(over || errors.Is(err, executor.ErrFull) || errors.Is(err, context.DeadlineExceeded))
 		if !again && (err == nil || term.Err() == nil || errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrNotOwned)) {
-			c.note(s, tick, err)
+			t.note(tick, err)
 			return true
 		}
-		c.complain(s, err)
+		t.complain(err)
 		switch {
 		case over:
 			giveBack()
@@ -103,11 +110,11 @@ func (c *Cron) fireTick(term context.Context, s *schedule, tick time.Time) bool 
 			return false
 		case !a.wait(term, pause):
 			if !giveBack() { // another member fires those after it, and none this one
-				c.note(s, tick, err)
+				t.note(tick, err)
 			}
 			return false
-		case s.missed != MissedAll && !a.next.IsZero() && !c.now().Before(a.next):
-			c.note(s, tick, err)
+		case t.s.missed != MissedAll && !a.next.IsZero() && !c.now().Before(a.next):
+			t.note(tick, err)
 			return true
 		}
 	}
@@ -115,7 +122,8 @@ func (c *Cron) fireTick(term context.Context, s *schedule, tick time.Time) bool 
 
 // claim takes a tick in hand, if this Cron may still fire it, and it is neither over nor in other
 // hands. What it returns gives the tick back, and reports false if a member has gone on since.
-func (c *Cron) claim(term context.Context, s *schedule, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
+func (t ticker) claim(term context.Context, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
+	c, s := t.c, t.s
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if term.Err() != nil || c.err != nil || s.removed || s.progress.paused || s.progress.held > 0 {
@@ -147,7 +155,8 @@ func isEnd(err error) bool {
 }
 
 // note writes down what became of a tick that is over.
-func (c *Cron) note(s *schedule, tick time.Time, err error) {
+func (t ticker) note(tick time.Time, err error) {
+	c, s := t.c, t.s
 	if err != nil {
 		level := slog.LevelWarn
 		if errors.Is(err, executor.ErrNotOwned) || errors.Is(err, ErrOverlap) {
@@ -172,10 +181,10 @@ func (c *Cron) note(s *schedule, tick time.Time, err error) {
 }
 
 // complain writes down why a tick is not enqueued, or not yet.
-func (c *Cron) complain(s *schedule, err error) {
-	c.group.mu.Lock()
-	defer c.group.mu.Unlock()
-	s.err = err
+func (t ticker) complain(err error) {
+	t.c.group.mu.Lock()
+	defer t.c.group.mu.Unlock()
+	t.s.err = err
 }
 
 // How a tick is made once, however many Crons fire it: each enqueues it under
@@ -187,9 +196,10 @@ func tickMark(name string) string { return "cron/tick/" + name }
 // are one or many.
 func overlapMark(name string) string { return "cron/overlap/" + name }
 
-// divide returns where the ticks of a schedule begin. When Overlap has changed so that other ids have them, other
+// divide returns where the ticks of the schedule begin. When Overlap has changed so that other ids have them, other
 // processes have fired up to now what this one did not.
-func (c *Cron) divide(ctx context.Context, s *schedule, mark int64) (int64, error) {
+func (t ticker) divide(ctx context.Context, mark int64) (int64, error) {
+	c, s := t.c, t.s
 	if !ownership.Divided(c.x) {
 		return mark, nil
 	}
@@ -204,7 +214,7 @@ func (c *Cron) divide(ctx context.Context, s *schedule, mark int64) (int64, erro
 	if found {
 		began := mark
 		mark = max(mark, c.now().Unix())
-		c.reportMissed(s, time.Unix(began, 0), time.Unix(mark, 0))
+		t.reportMissed(time.Unix(began, 0), time.Unix(mark, 0))
 		err = ownership.Raise(ctx, c.x, tickMark(s.name), mark)
 	}
 	if err == nil {
@@ -223,12 +233,11 @@ func (s *schedule) id(tick time.Time) string {
 
 // refuse returns [executor.ErrNotOwned] for a tick that is another process's. It is
 // asked before Payload is, which would be called in all of them.
-func (c *Cron) refuse(s *schedule, tick time.Time) error { return ownership.Refuse(c.x, s.id(tick)) }
+func (t ticker) refuse(tick time.Time) error { return ownership.Refuse(t.c.x, t.s.id(tick)) }
 
 // attempt is a tick in hand.
 type attempt struct {
-	c    *Cron
-	s    *schedule
+	ticker
 	tick time.Time
 	next time.Time // when it is given up, unless all are caught up; zero: never
 	send send      // with its payload; nil before it was asked for
@@ -239,7 +248,7 @@ func (a *attempt) enqueue(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lastPause)
 	defer cancel()
 	s, id := a.s, a.s.id(a.tick)
-	if err := a.c.refuse(s, a.tick); err != nil {
+	if err := a.refuse(a.tick); err != nil {
 		return err
 	}
 	if s.overlap == OverlapSkip {
@@ -254,7 +263,7 @@ func (a *attempt) enqueue(ctx context.Context) error {
 		}
 	}
 	if a.send == nil {
-		send, err := s.prepare(s, a.tick, func(err error) { a.c.note(s, a.tick, err) })
+		send, err := s.prepare(s, a.tick, func(err error) { a.note(a.tick, err) })
 		if err != nil {
 			return err
 		}
@@ -281,12 +290,4 @@ func (a *attempt) wait(term context.Context, pause time.Duration) bool {
 	case <-a.c.closing:
 	}
 	return false
-}
-
-// report logs, on a goroutine of its own, for which it waits. A line is worth less than what it is
-// about: a panic or a Goexit of the user's handler ends here.
-func (c *Cron) report(level slog.Level, message string, attrs ...slog.Attr) {
-	<-guard.Returned(func() {
-		_ = guard.Call(func() error { c.cfg.Logger.LogAttrs(context.Background(), level, message, attrs...); return nil })
-	})
 }

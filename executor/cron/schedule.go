@@ -3,7 +3,6 @@ package cron
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/internal/guard"
-	"github.com/strandjobs/strand/executor/internal/ownership"
 )
 
 // Missed says what becomes of ticks that could not be fired: because no process
@@ -146,44 +144,6 @@ func (s *schedule) ask(exited func(error), payload func()) error {
 		err = fmt.Errorf("cron: the payload function of %s: %w", s.name, err)
 	}
 	return err
-}
-
-func (c *Cron) add(ctx context.Context, s *schedule) error {
-	if _, _, err := c.find(s.name); err == nil { // before anything is written under its name
-		return fmt.Errorf("%w: %q", ErrDuplicate, s.name)
-	} else if !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	_, paused, err := c.x.SourceOffset(pauseMark(s.name))
-	mark, found, unread := c.x.SourceOffset(tickMark(s.name))
-	if err = cmp.Or(err, unread); err != nil {
-		return err
-	}
-	if !found {
-		// Nothing has been missed so far, and that is known after a crash, too.
-		mark = c.now().Unix()
-		if err := ownership.Raise(ctx, c.x, tickMark(s.name), mark); err != nil {
-			return err
-		}
-	}
-	fired := mark
-	if mark, err = c.divide(ctx, s, mark); err != nil {
-		return err
-	}
-	c.group.mu.Lock()
-	defer c.group.mu.Unlock()
-	if c.err != nil {
-		return c.err
-	} else if c.schedules[s.name] != nil {
-		return fmt.Errorf("%w: %q", ErrDuplicate, s.name)
-	}
-	s.progress = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
-	if at := time.Unix(fired, 0); found && s.table.Next(at.Add(-time.Second)).Equal(at) { // not that of Add
-		s.last = at.In(s.table.zone)
-	}
-	c.schedules[s.name] = s
-	c.poke()
-	return nil
 }
 
 // nextTick returns the first tick that is not over. The caller holds group.mu.
