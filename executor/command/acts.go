@@ -87,7 +87,7 @@ func (w *work) do(ctx context.Context, part admin.Act) error {
 	case w.Back > 0:
 		return fmt.Errorf("%s %s, and then: %w", brief.Count(w.Back, w.one, w.one+"s"), w.done, err)
 	case w.queue != "":
-		if _, _, failed := w.of(ctx, w.queue); errors.Is(failed, errUsage) {
+		if _, _, failed := queuesOf(ctx, w.client, w.queue); errors.Is(failed, errUsage) {
 			return failed
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -90,6 +91,17 @@ func (c *call) look(ctx context.Context, open func(dir string) (*journal.View, e
 		return err
 	}
 	return errors.Join(f([]*journal.View{v}), v.Close())
+}
+
+// defaultLimit is how many lines a list has without -limit.
+const defaultLimit = 50
+
+// limit is how many lines are printed.
+func (c *call) limit() int {
+	if !c.IsSet("limit") && !c.json {
+		return defaultLimit
+	}
+	return cmp.Or(c.Int("limit"), math.MaxInt)
 }
 
 // Run carries out one call, whose first argument is the program, and returns its exit status: 0 all

@@ -245,7 +245,8 @@ func TestMorgueSaysWhatWasDoneBeforeAnError(t *testing.T) {
 	l.close()
 	empty := func(ctx context.Context, verb string, ps []journal.Position) error {
 		c := cli.Command{Action: func(_ context.Context, c *cli.Command) error {
-			return (&call{Command: c, output: &output{now: someday}}).empty(ctx, verb, map[string]uint32{"orders": orders}, map[string][]journal.Position{"orders": ps})
+			found := map[string][]journal.Position{"orders": ps}
+			return (&chosen{verb: verb}).empty(ctx, &call{Command: c, output: &output{now: someday}}, map[string]uint32{"orders": orders}, found)
 		}}
 		return c.Run(t.Context(), []string{"morgue", dir})
 	}

@@ -23,12 +23,12 @@ func inspectAtRest(ctx context.Context, c *call) error {
 	return c.folds(ctx, "", 0, func(folds *folds) error {
 		if c.program.Look == nil {
 			v := folds.parts[0].View
-			c.figures(v.Info())
+			printFigures(c, v.Info())
 			if c.Bool("blocks") {
-				c.blocks(v)
+				blocks(c.output, v)
 			}
 		}
-		t := c.censuses()
+		t := censuses(c.output)
 		for q := range folds.all() {
 			t.census(q.census(c.now))
 		}
@@ -45,19 +45,19 @@ func inspectLive(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	c.figures(i.Journal)
+	printFigures(c, i.Journal)
 	var queues []inspect.QueueStats
-	t := c.censuses()
+	t := censuses(c.output)
 	for _, q := range i.Queues {
 		t.census(q)
 		queues = append(queues, q.QueueStats)
 	}
 	t.end()
-	c.aside(queues)
+	aside(c.output, queues)
 	return nil
 }
 
-func (c *call) figures(i journal.Info) {
+func printFigures(c *call, i journal.Info) {
 	f := figures{i, i.Bytes - i.LiveBytes}
 	if c.json {
 		c.row("journal", f)
@@ -67,7 +67,7 @@ func (c *call) figures(i journal.Info) {
 	if i.Blocks > 0 {
 		blocks = fmt.Sprintf("%s (%d to %d)", brief.Count(i.Blocks, "block", "blocks"), i.Oldest, i.Newest)
 	}
-	c.facts("JOURNAL", [][2]string{
+	c.facts("JOURNAL", c.Args().First(), [][2]string{
 		{"format", strconv.Itoa(f.Format)},
 		{"uuid", cmp.Or(f.UUID, "none: it is older than these")},
 		{"epoch", fmt.Sprintf("%d (times opened)", f.Epoch)},
@@ -78,17 +78,8 @@ func (c *call) figures(i journal.Info) {
 	})
 }
 
-// facts prints what there is to say of a journal, or of who has it.
-func (c *call) facts(title string, all [][2]string) {
-	t := c.table("", title, tame(c.Args().First()))
-	for _, fact := range all {
-		t.row(nil, fact[:]...)
-	}
-	t.end()
-}
-
-func (c *call) blocks(v *journal.View) {
-	t := c.below("block", "BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES")
+func blocks(o *output, v *journal.View) {
+	t := o.below("block", "BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES")
 	for _, b := range v.Blocks() {
 		t.row(b, fmt.Sprint(b.Seq), fmt.Sprint(b.Epoch), timeText(b.At.UnixNano()), fmt.Sprint(b.First), fmt.Sprint(b.Next),
 			strconv.Itoa(b.Entries), strconv.Itoa(b.Live), brief.Bytes(int64(b.Bytes)), brief.Bytes(int64(b.LiveBytes)))
@@ -96,8 +87,8 @@ func (c *call) blocks(v *journal.View) {
 	t.end()
 }
 
-func (c *call) censuses() *table {
-	return c.below("queue", "QUEUE", "PAUSED", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
+func censuses(o *output) *table {
+	return o.below("queue", "QUEUE", "PAUSED", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
 }
 
 func (t *table) census(n control.Census) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,17 +17,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/each"
 )
 
-// defaultLimit is how many lines a list has without -limit.
-const defaultLimit = 50
-
-// limit is how many lines are printed.
-func (c *call) limit() int {
-	if !c.IsSet("limit") && !c.json {
-		return defaultLimit
-	}
-	return cmp.Or(c.Int("limit"), math.MaxInt)
-}
-
 func jobs(ctx context.Context, c *call) error {
 	return c.folds(ctx, c.String("queue"), 0, func(folds *folds) error {
 		c.tasks("job", c.limit()).fill(folds)
@@ -37,7 +25,7 @@ func jobs(ctx context.Context, c *call) error {
 }
 
 func jobsLive(ctx context.Context, c *call) error {
-	queues, silent, err := c.of(ctx, c.String("queue"))
+	queues, silent, err := queuesOf(ctx, c.client, c.String("queue"))
 	if err = cmp.Or(err, silent); err != nil {
 		return err
 	}
@@ -53,7 +41,7 @@ func jobsLive(ctx context.Context, c *call) error {
 		for _, states := range [][]inspect.JobState{
 			{inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked, inspect.JobRunning}, {inspect.JobHalted},
 		} {
-			if err := c.fill(ctx, list, inspect.JobQuery{Queue: q.Name, States: states}); err != nil {
+			if err := list.ask(ctx, c.client, inspect.JobQuery{Queue: q.Name, States: states}); err != nil {
 				return err
 			}
 		}
@@ -62,25 +50,7 @@ func jobsLive(ctx context.Context, c *call) error {
 		s.Runs = list.rows
 	}
 	list.end(s)
-	c.aside(queues)
-	return nil
-}
-
-// fill adds jobs of a queue to a list, a page at a time.
-func (c *call) fill(ctx context.Context, list *taskList, query inspect.JobQuery) error {
-	for list.rows < list.limit {
-		query.Limit = min(list.limit-list.rows, control.MaxRows)
-		page, err := control.Call[control.Jobs](ctx, c.client, control.VerbJobs, query)
-		if err != nil {
-			return err
-		}
-		for i := range page.Jobs {
-			list.add(&page.Jobs[i])
-		}
-		if query.Cursor = page.Next; page.Next == "" {
-			return nil
-		}
-	}
+	aside(c.output, queues)
 	return nil
 }
 
@@ -126,6 +96,24 @@ func (l *taskList) fill(folds *folds) {
 	if folds.err == nil {
 		l.end(s)
 	}
+}
+
+// ask adds jobs of a queue of a process, a page at a time.
+func (l *taskList) ask(ctx context.Context, process *control.Client, query inspect.JobQuery) error {
+	for l.rows < l.limit {
+		query.Limit = min(l.limit-l.rows, control.MaxRows)
+		page, err := control.Call[control.Jobs](ctx, process, control.VerbJobs, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			l.add(&page.Jobs[i])
+		}
+		if query.Cursor = page.Next; page.Next == "" {
+			return nil
+		}
+	}
+	return nil
 }
 
 func (l *taskList) add(t *control.Job) {
@@ -187,6 +175,7 @@ func job(ctx context.Context, c *call) error {
 	if queue == "" { // which would be all of them
 		return errNoName
 	}
+	d := detailsOf(c)
 	return c.folds(ctx, queue, 0, func(folds *folds) error {
 		folds.id = id
 		found, newest := 0, (*float64)(nil)
@@ -196,20 +185,20 @@ func job(ctx context.Context, c *call) error {
 			}
 			for t := range q.tasks() {
 				found++
-				c.task(t)
+				d.task(t)
 				e := inspect.Explanation{Queue: queue, ID: id, State: inspect.JobPaused, Attempt: t.Attempt, LastError: t.LastError, Paused: q.over(id), Newest: newest}
 				if t.State == inspect.JobHalted {
 					e.State = t.State
 				}
 				if len(e.Paused) > 0 {
-					c.why(e.String())
+					d.why(e.String())
 				}
 			}
 		}
 		if folds.err != nil {
 			return folds.err
 		}
-		n, err := c.deadOf(gravesOf(folds.parts, chosen{queue: queue, ids: []string{id}}))
+		n, err := d.dead(gravesOf(folds.parts, chosen{queue: queue, ids: []string{id}}))
 		if err != nil || found+n > 0 {
 			return err
 		}
@@ -219,34 +208,34 @@ func job(ctx context.Context, c *call) error {
 
 func jobLive(ctx context.Context, c *call) error {
 	one := control.One{Queue: c.Args().Get(1), ID: c.Args().Get(2)}
-	queues, silent, err := c.of(ctx, one.Queue)
+	queues, silent, err := queuesOf(ctx, c.client, one.Queue)
 	if err != nil {
 		return err
 	}
-	found, registered := 0, queues[0].Registered
+	d, found, registered := detailsOf(c), 0, queues[0].Registered
 	if registered {
-		d, err := control.Call[control.Whole](ctx, c.client, control.VerbJob, one)
+		job, err := control.Call[control.Whole](ctx, c.client, control.VerbJob, one)
 		if err != nil {
 			return err
 		}
-		if d.State != "" {
+		if job.State != "" {
 			found++
-			if c.task(&d.Job); !c.json {
-				if more := d.Payloads - len(d.InHand) - len(d.Waiting); more > 0 {
+			if d.task(&job.Job); !c.json {
+				if more := job.Payloads - len(job.InHand) - len(job.Waiting); more > 0 {
 					c.printf("\n%s not shown: an answer has the first thousand, of a MiB\n", brief.Count(more, "more payload is", "more payloads are"))
 				}
-				if d.State == inspect.JobRunning || d.State == inspect.JobParked || queues[0].Paused {
-					c.why(d.Why)
+				if job.State == inspect.JobRunning || job.State == inspect.JobParked || queues[0].Paused {
+					d.why(job.Why)
 				}
 			}
 		}
 	}
-	n, err := c.deadOf(c.dead(ctx, queues[:1], []string{one.ID}))
+	n, err := d.dead(gravesIn(ctx, c.client, queues[:1], []string{one.ID}))
 	switch {
 	case err != nil:
 		return err
 	case found+n > 0 || !registered && queues[0].Unclaimed > 0:
-		c.aside(queues)
+		aside(c.output, queues)
 		return nil
 	case !registered:
 		return cmp.Or(silent, noJob(one.Queue, one.ID, nil))
@@ -255,96 +244,97 @@ func jobLive(ctx context.Context, c *call) error {
 	return cmp.Or(err, noJob(one.Queue, one.ID, e.Newest))
 }
 
-// why says what a job waits for, or that it runs.
-func (c *call) why(text string) {
-	if !c.json {
-		c.printf("\nnow: %s\n", tame(text))
-	}
-}
-
 // noJob says what is known of an id without a job: the score of its newest state that was done, if
 // there was one.
 func noJob(queue, id string, newest *float64) error {
 	return usage("queue %q has no job %q, neither waiting nor in the morgue%s", queue, id, brief.Newest(newest))
 }
 
+// details prints jobs and dead letters, with all that there is to say of them.
+type details struct {
+	*output
+	full bool // and in full length
+}
+
+func detailsOf(c *call) details { return details{c.output, c.Bool("full")} }
+
+// why says what a job waits for, or that it runs.
+func (d details) why(text string) {
+	if !d.json {
+		d.printf("\nnow: %s\n", tame(text))
+	}
+}
+
 // task prints everything about a job.
-func (c *call) task(t *control.Job) {
-	if c.json {
-		c.row("job", t)
+func (d details) task(t *control.Job) {
+	if d.json {
+		d.row("job", t)
 		return
 	}
-	l := c.tasks("job", 1)
+	l := d.tasks("job", 1)
 	l.add(t)
 	l.table.end()
 	if t.LastError != "" {
-		c.printf("last error: %s\n", show([]byte(t.LastError)))
+		d.printf("last error: %s\n", show([]byte(t.LastError)))
 	}
 	if t.Partition != nil {
-		c.printf("partition: %d\n", *t.Partition)
+		d.printf("partition: %d\n", *t.Partition)
 	}
-	c.printf("\n")
+	d.printf("\n")
 	payloads := slices.Concat(t.InHand, t.Waiting) // as far as they are known
-	list := c.table("", "POSITION", "SCORE", "ENQUEUED", "PAYLOAD").begin()
+	list := d.table("", "POSITION", "SCORE", "ENQUEUED", "PAYLOAD").begin()
 	for _, p := range payloads {
-		list.row(nil, fmt.Sprint(p.Position), fmt.Sprint(p.Score), c.dueText(p.EnqueuedAt.UnixNano()), showPayload(p.Raw, c.Bool("full")))
+		list.row(nil, fmt.Sprint(p.Position), fmt.Sprint(p.Score), d.dueText(p.EnqueuedAt.UnixNano()), showPayload(p.Raw, d.full))
 	}
 	list.end()
-	failures := c.section("failures", "ATTEMPT", "AT", "ERROR")
-	c.failures(failures, t.Failures)
+	failures := d.section("failures", "ATTEMPT", "AT", "ERROR")
+	d.failures(failures, t.Failures)
 	failures.end()
-	metadata := c.section("metadata", "POSITION", "KEY", "VALUE")
+	metadata := d.section("metadata", "POSITION", "KEY", "VALUE")
 	for _, p := range payloads {
-		c.pairs(metadata, &p)
+		d.pairs(metadata, &p)
 	}
 	metadata.end()
 }
 
-// deadOf prints what of a job is in the morgue, and returns how much that is.
-func (c *call) deadOf(dead iter.Seq2[*inspect.DeadPayload, error]) (n int, err error) {
-	list := c.graves()
+// dead prints what of a job is in the morgue, and returns how much that is.
+func (d details) dead(all iter.Seq2[*inspect.DeadPayload, error]) (n int, err error) {
+	list := d.graves()
 	list.heading = "\nin the morgue:\n"
-	failures := c.section("their failures", "POSITION", "ATTEMPT", "AT", "ERROR")
-	metadata := c.section("their metadata", "POSITION", "KEY", "VALUE")
+	failures := d.section("their failures", "POSITION", "ATTEMPT", "AT", "ERROR")
+	metadata := d.section("their metadata", "POSITION", "KEY", "VALUE")
 	for _, t := range []*table{list, failures, metadata} { // one after the other, because there may be many
-		for g, err := range dead {
+		for g, err := range all {
 			switch {
 			case err != nil:
 				return n, err
 			case t == list:
-				c.grave(list, g)
+				d.grave(list, g)
 				n++
 			case t == failures:
-				c.failures(failures, g.Failures, fmt.Sprint(g.Position))
+				d.failures(failures, g.Failures, fmt.Sprint(g.Position))
 			default:
-				c.pairs(metadata, &g.PayloadInfo)
+				d.pairs(metadata, &g.PayloadInfo)
 			}
 		}
-		if t.end(); c.json {
+		if t.end(); d.json {
 			break
 		}
 	}
 	return n, nil
 }
 
-// section is a table that has a heading if it has a row.
-func (c *call) section(heading string, titles ...string) *table {
-	t := c.table("", titles...)
-	t.heading = "\n" + heading + ":\n"
-	return t
-}
-
 // failures adds those of a payload, behind cells that say which.
-func (c *call) failures(t *table, all []inspect.Failure, cells ...string) {
+func (d details) failures(t *table, all []inspect.Failure, cells ...string) {
 	for _, f := range all {
-		t.row(nil, append(slices.Clip(cells), strconv.Itoa(f.Attempt), c.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), c.Bool("full")))...)
+		t.row(nil, append(slices.Clip(cells), strconv.Itoa(f.Attempt), d.dueText(f.At.UnixNano()), showPayload([]byte(f.Error), d.full))...)
 	}
 }
 
 // pairs adds the metadata of a payload.
-func (c *call) pairs(t *table, p *inspect.PayloadInfo) {
+func (d details) pairs(t *table, p *inspect.PayloadInfo) {
 	for _, key := range slices.Sorted(maps.Keys(p.Metadata)) {
-		t.row(nil, fmt.Sprint(p.Position), showKey(key), showPayload([]byte(p.Metadata[key]), c.Bool("full")))
+		t.row(nil, fmt.Sprint(p.Position), showKey(key), showPayload([]byte(p.Metadata[key]), d.full))
 	}
 }
 

@@ -91,10 +91,10 @@ func onlyLive(_ context.Context, c *call) error {
 	return fmt.Errorf("strand %s asks a process, and %w: %s", c.Name, errNotRunning, dir)
 }
 
-// of returns the queues with a name, or all if there is none. silent is why of these only the names, and what is
-// in the morgue, is known.
-func (c *call) of(ctx context.Context, queue string) (list []inspect.QueueStats, silent, err error) {
-	s, err := control.Call[control.Health](ctx, c.client, control.VerbStatus, control.None{})
+// queuesOf returns the queues of a process with a name, or all if there is none. silent is why of these only the
+// names, and what is in the morgue, is known.
+func queuesOf(ctx context.Context, process *control.Client, queue string) (list []inspect.QueueStats, silent, err error) {
+	s, err := control.Call[control.Health](ctx, process, control.VerbStatus, control.None{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,12 +112,12 @@ func (c *call) of(ctx context.Context, queue string) (list []inspect.QueueStats,
 
 // aside tells which queues the process has not registered: it knows only how much they
 // have.
-func (c *call) aside(queues []inspect.QueueStats) {
+func aside(o *output, queues []inspect.QueueStats) {
 	for _, q := range queues {
 		if q.Registered || q.Unclaimed == 0 {
 			continue
 		}
-		c.say("unregistered", struct {
+		o.say("unregistered", struct {
 			Queue    string
 			Payloads int
 		}{q.Name, q.Unclaimed}, "The process has not registered the queue %s, which has %s.\n", show([]byte(q.Name)), brief.Count(q.Unclaimed, "payload", "payloads"))
@@ -140,7 +140,7 @@ func statusLive(ctx context.Context, c *call) error {
 		}
 		return nil
 	}
-	c.facts("EXECUTOR", [][2]string{
+	c.facts("EXECUTOR", c.Args().First(), [][2]string{
 		{"trouble", cmp.Or(tame(s.Trouble), "none")},
 		{"paused", yesNo[s.Paused]},
 		{"workers", fmt.Sprintf("%d: %d busy, %d stuck", s.Workers, s.Busy, s.Stuck)},
@@ -159,7 +159,7 @@ func statusLive(ctx context.Context, c *call) error {
 			strconv.Itoa(q.Parked), strconv.Itoa(q.Halted), brief.Span(q.Lag), brief.Span(q.Age), strconv.Itoa(q.Dead))
 	}
 	t.end()
-	c.aside(s.Queues)
+	aside(c.output, s.Queues)
 	return nil
 }
 

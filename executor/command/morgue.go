@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
@@ -20,14 +21,13 @@ import (
 )
 
 // graves is the table of payloads of the morgue.
-func (c *call) graves() *table {
-	return c.table("dead", "QUEUE", "ID", "POSITION", "SCORE", "ENQUEUED", "DIED", "ATTEMPT", "ERROR", "PAYLOAD")
+func (d details) graves() *table {
+	return d.table("dead", "QUEUE", "ID", "POSITION", "SCORE", "ENQUEUED", "DIED", "ATTEMPT", "ERROR", "PAYLOAD")
 }
 
-func (c *call) grave(t *table, g *inspect.DeadPayload) {
-	full := c.Bool("full")
-	t.row(g, show([]byte(g.Queue)), show([]byte(g.ID)), fmt.Sprint(g.Position), fmt.Sprint(g.Score), c.dueText(g.EnqueuedAt.UnixNano()),
-		c.dueText(g.At.UnixNano()), strconv.Itoa(g.Attempt), showPayload([]byte(g.Error), full), showPayload(g.Raw, full))
+func (d details) grave(t *table, g *inspect.DeadPayload) {
+	t.row(g, show([]byte(g.Queue)), show([]byte(g.ID)), fmt.Sprint(g.Position), fmt.Sprint(g.Score), d.dueText(g.EnqueuedAt.UnixNano()),
+		d.dueText(g.At.UnixNano()), strconv.Itoa(g.Attempt), showPayload([]byte(g.Error), d.full), showPayload(g.Raw, d.full))
 }
 
 // gravesOf lists what is chosen of the morgue of journals at rest.
@@ -48,14 +48,14 @@ func gravesOf(parts []part, s chosen) iter.Seq2[*inspect.DeadPayload, error] {
 	}
 }
 
-// dead lists the morgue of some queues, of all ids or some. It may be gone through more than
-// once.
-func (c *call) dead(ctx context.Context, queues []inspect.QueueStats, ids []string) iter.Seq2[*inspect.DeadPayload, error] {
+// gravesIn lists the morgue of some queues of a process, of all ids or some. It may be gone
+// through more than once.
+func gravesIn(ctx context.Context, process *control.Client, queues []inspect.QueueStats, ids []string) iter.Seq2[*inspect.DeadPayload, error] {
 	return func(yield func(*inspect.DeadPayload, error) bool) {
 		for _, q := range queues {
 			query := control.DeadQuery{Queue: q.Name, IDs: ids, From: 1}
 			for q.Dead > 0 && query.From > 0 {
-				page, err := control.Call[control.DeadLetters](ctx, c.client, control.VerbDead, query)
+				page, err := control.Call[control.DeadLetters](ctx, process, control.VerbDead, query)
 				if err != nil {
 					yield(nil, err)
 					return
@@ -86,30 +86,30 @@ func (s *chosen) has(queue, id string) bool {
 }
 
 func morgue(ctx context.Context, c *call) error {
-	s, wrong := c.chosen()
+	s, wrong := chosenBy(c)
 	var found map[string][]journal.Position
 	var numbers map[string]uint32
 	err := c.look(ctx, journal.OpenSides, func(views []*journal.View) (err error) {
 		parts, queues := partsOf(views)
 		if err = cmp.Or(known(queues, s.queue), wrong); err == nil {
 			numbers = parts[0].numbers
-			found, err = c.find(gravesOf(parts, *s), s)
+			found, err = s.find(c, gravesOf(parts, *s))
 		}
 		return err
 	})
 	if err != nil || s.verb == "list" {
 		return err
 	}
-	return c.empty(ctx, s.verb, numbers, found)
+	return s.empty(ctx, c, numbers, found)
 }
 
 func morgueLive(ctx context.Context, c *call) error {
-	s, wrong := c.chosen()
-	queues, _, err := c.of(ctx, s.queue)
+	s, wrong := chosenBy(c)
+	queues, _, err := queuesOf(ctx, c.client, s.queue)
 	if err = cmp.Or(err, wrong); err != nil {
 		return err
 	}
-	found, err := c.find(c.dead(ctx, queues, s.ids), s)
+	found, err := s.find(c, gravesIn(ctx, c.client, queues, s.ids))
 	if err != nil || s.verb == "list" {
 		return err
 	}
@@ -126,7 +126,7 @@ func morgueLive(ctx context.Context, c *call) error {
 			}
 		}
 	}
-	c.moved(w.done, w.Requeued)
+	moved(c.output, w.done, w.Requeued)
 	return nil
 }
 
@@ -162,8 +162,8 @@ func known(names []string, queue string) error {
 	return usage("the journal has no queue %q; it has: %s", queue, cmp.Or(strings.Join(all, ", "), "none"))
 }
 
-// chosen reads the arguments. What is there is also there when they are wrong.
-func (c *call) chosen() (*chosen, error) {
+// chosenBy reads the arguments. What is there is also there when they are wrong.
+func chosenBy(c *call) (*chosen, error) {
 	s := &chosen{verb: cmp.Or(c.Args().Get(1), "list"), queue: c.Args().Get(2), ids: c.Args().Slice()[min(c.Args().Len(), 3):]}
 	switch {
 	case !slices.Contains([]string{"list", "requeue", "delete"}, s.verb):
@@ -180,15 +180,16 @@ func (c *call) chosen() (*chosen, error) {
 
 // find returns the positions of what was chosen, by queue, and prints it if that is the verb. Nothing
 // is found where a call has taken it all; where only some of the ids are there, one is misspelt.
-func (c *call) find(all iter.Seq2[*inspect.DeadPayload, error], s *chosen) (map[string][]journal.Position, error) {
+func (s *chosen) find(c *call, all iter.Seq2[*inspect.DeadPayload, error]) (map[string][]journal.Position, error) {
 	found, ids := make(map[string][]journal.Position), make(map[string]bool)
-	list := c.graves()
+	d := detailsOf(c)
+	list := d.graves()
 	for g, err := range all {
 		if err != nil {
 			return nil, err
 		}
 		if s.verb == "list" {
-			c.grave(list, g)
+			d.grave(list, g)
 		}
 		found[g.Queue] = append(found[g.Queue], journal.Position(g.Position))
 		ids[g.ID] = true
@@ -206,7 +207,7 @@ func (c *call) find(all iter.Seq2[*inspect.DeadPayload, error], s *chosen) (map[
 }
 
 // empty takes what was found out of the morgue. When that goes wrong it says what was done before.
-func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32, found map[string][]journal.Position) error {
+func (s *chosen) empty(ctx context.Context, c *call, numbers map[string]uint32, found map[string][]journal.Position) error {
 	n := 0
 	if len(found) > 0 {
 		l, err := journal.Open(c.Args().First(), journal.Config{})
@@ -217,7 +218,7 @@ func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32
 			back := make(map[string]bool)
 			note := func(id []byte) uint32 { back[string(id)] = true; return 0 }
 			for page := range slices.Chunk(ps, atOnce) {
-				if verb == "delete" {
+				if s.verb == "delete" {
 					err = remove(ctx, l, numbers[queue], page)
 				} else {
 					err = l.Restore(ctx, numbers[queue], page, c.now.UnixNano(), note)
@@ -229,7 +230,7 @@ func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32
 					break
 				}
 			}
-			if err = errors.Join(err, c.goOn(l, numbers[queue], back)); err != nil {
+			if err = errors.Join(err, goOn(l, numbers[queue], back, c.now)); err != nil {
 				break
 			}
 		}
@@ -238,16 +239,16 @@ func (c *call) empty(ctx context.Context, verb string, numbers map[string]uint32
 			about = ""
 		}
 		if err = errors.Join(cmp.Or(err, context.Cause(ctx)), l.Close()); err != nil {
-			return fmt.Errorf("%s%s %sd, and then: %w", about, brief.Count(n, "payload", "payloads"), verb, err)
+			return fmt.Errorf("%s%s %sd, and then: %w", about, brief.Count(n, "payload", "payloads"), s.verb, err)
 		}
 	}
-	c.moved(verb+"d", inspect.Requeued{Back: n})
+	moved(c.output, s.verb+"d", inspect.Requeued{Back: n})
 	return nil
 }
 
 // goOn has jobs to whose ids something is back go on as in a process that runs: now, with all retries, and not halted.
 // One that waits for its quiet time or a rest, of which a state is the shard's own, still does.
-func (c *call) goOn(l *journal.Log, queue uint32, back map[string]bool) error {
+func goOn(l *journal.Log, queue uint32, back map[string]bool, now time.Time) error {
 	if len(back) == 0 {
 		return nil
 	}
@@ -259,7 +260,7 @@ func (c *call) goOn(l *journal.Log, queue uint32, back map[string]bool) error {
 				return err
 			}
 			if own := len(e.Failed) > 0 && e.Failed[0] == 0; e.Kind == journal.KindState && back[string(e.ID)] && !own {
-				e.Due, e.Retry, e.Halted, e.Crashed = c.now.UnixNano(), -1, false, false
+				e.Due, e.Retry, e.Halted, e.Crashed = now.UnixNano(), -1, false, false
 				change.Ended = append(change.Ended, ref)
 				change.States = append(change.States, journal.JobState{Entry: e})
 			}
@@ -270,10 +271,10 @@ func (c *call) goOn(l *journal.Log, queue uint32, back map[string]bool) error {
 }
 
 // moved says what was done.
-func (c *call) moved(done string, did inspect.Requeued) {
+func moved(o *output, done string, did inspect.Requeued) {
 	text := brief.Count(did.Back, "payload", "payloads") + " " + done
 	if _, rest, more := strings.Cut(did.String(), "; "); more {
 		text += "; " + rest
 	}
-	c.say("morgue", acted{done, did}, "%s\n", text)
+	o.say("morgue", acted{done, did}, "%s\n", text)
 }

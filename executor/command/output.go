@@ -74,6 +74,22 @@ func (o *output) below(kind string, titles ...string) *table {
 	return t.begin()
 }
 
+// section is a table that has a heading if it has a row.
+func (o *output) section(heading string, titles ...string) *table {
+	t := o.table("", titles...)
+	t.heading = "\n" + heading + ":\n"
+	return t
+}
+
+// facts prints what there is to say of a journal, or of who has it.
+func (o *output) facts(title, dir string, all [][2]string) {
+	t := o.table("", title, tame(dir))
+	for _, fact := range all {
+		t.row(nil, fact[:]...)
+	}
+	t.end()
+}
+
 // begin prints the titles of a table that may have no row.
 func (t *table) begin() *table {
 	if t.w == nil && !t.json {

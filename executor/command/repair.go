@@ -45,9 +45,9 @@ func check(_ context.Context, c *call) error {
 	}
 	// All that is wrong is listed, and not only what came first.
 	c.say("check", verdict{false, err.Error(), *s}, "damaged: %s\n", tame(err.Error()))
-	if c.losses(s); !c.json {
+	if losses(c.output, s); !c.json {
 		c.printf("intact: ")
-		c.intact(s)
+		intact(c.output, s)
 		if s.Blocks+s.Buried+s.Queues+s.Keys > 0 {
 			c.printf("strand salvage DIR NEWDIR writes that to a new journal.\n")
 		}
@@ -94,25 +94,25 @@ func salvage(_ context.Context, c *call) error {
 		return err
 	}
 	if c.say("salvage", verdict{len(s.Losses) == 0, "", *s}, "written to %s: ", tame(to)); !c.json {
-		c.intact(s)
+		intact(c.output, s)
 	}
-	c.losses(s)
+	losses(c.output, s)
 	return nil
 }
 
-func (c *call) intact(s *journal.Salvaged) {
-	c.printf("%s from %s, %d in the morgue, %s, %s\n", brief.Count(s.Live, "live entry", "live entries"),
+func intact(o *output, s *journal.Salvaged) {
+	o.printf("%s from %s, %d in the morgue, %s, %s\n", brief.Count(s.Live, "live entry", "live entries"),
 		brief.Count(s.Blocks, "intact block", "intact blocks"), s.Buried, brief.Count(s.Queues, "queue", "queues"), brief.Count(s.Keys, "state key", "state keys"))
 }
 
 // losses prints what was lost, and the jobs that seem to be in it.
-func (c *call) losses(s *journal.Salvaged) {
+func losses(o *output, s *journal.Salvaged) {
 	for _, l := range s.Losses {
 		at := ""
 		if l.Block != 0 {
 			at = fmt.Sprintf("block %d: ", l.Block)
 		}
-		if c.say("loss", l, "lost: %s%s\n", at, tame(l.Reason)); c.json || l.Block == 0 {
+		if o.say("loss", l, "lost: %s%s\n", at, tame(l.Reason)); o.json || l.Block == 0 {
 			continue
 		}
 		for _, j := range l.Jobs[:min(len(l.Jobs), defaultLimit)] {
@@ -120,14 +120,14 @@ func (c *call) losses(s *journal.Salvaged) {
 			if j.State {
 				what = "state"
 			}
-			c.printf("  perhaps a %s of %s %s, position %d\n", what, show([]byte(j.Queue)), show(j.ID), j.Position)
+			o.printf("  perhaps a %s of %s %s, position %d\n", what, show([]byte(j.Queue)), show(j.ID), j.Position)
 		}
 		if more := len(l.Jobs) - defaultLimit; more > 0 {
-			c.printf("  and %d more; -json lists all\n", more)
+			o.printf("  and %d more; -json lists all\n", more)
 		}
 	}
-	if !c.json && len(s.Losses) == 0 {
-		c.printf("nothing was lost\n")
+	if !o.json && len(s.Losses) == 0 {
+		o.printf("nothing was lost\n")
 	}
 }
 
