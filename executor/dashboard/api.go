@@ -203,22 +203,6 @@ func (s api) total(r *http.Request, _ *params) (any, error) {
 	return t, err
 }
 
-// stats are the figures, with those queues that a request may look at.
-func (b *board) stats(r *http.Request) (inspect.Stats, error) {
-	s, err := b.x.Stats(r.Context())
-	if err == nil {
-		s.Queues, err = seen(b, r, s.Queues, statsName)
-	}
-	return s, err
-}
-
-func (b *board) trouble() string {
-	if err := b.x.Err(); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
 func noQueue(name string) error {
 	return problem{http.StatusNotFound, fmt.Sprintf("there is no queue %q", clip(name, 80))}
 }
@@ -275,16 +259,6 @@ func (s api) details(r *http.Request, p *params) (any, error) {
 	return map[string]any{"details": found}, r.Context().Err()
 }
 
-// showPayloads leaves of the payloads of a job what may be seen, while there is room for them, and
-// returns how much is left of that.
-func (b *board) showPayloads(r *http.Request, d *inspect.JobDetail, left int) int {
-	admin.Hide(&d.PayloadInfo)
-	for _, p := range admin.PayloadsOf(d) {
-		left = b.show(r, d.Queue, d.ID, p, left)
-	}
-	return left
-}
-
 func (s api) explain(r *http.Request, p *params) (any, error) {
 	id, err := p.id()
 	if err != nil {
@@ -311,30 +285,6 @@ func (s api) find(r *http.Request, p *params) (any, error) {
 
 func (s api) running(r *http.Request, p *params) (any, error) {
 	return s.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)})
-}
-
-// inHand lists what workers have in hand, of the queues that a request may look at: More
-// counts those of others, too, beyond the longest list. All goroutines of the process stand still
-// while stacks are taken, so that is done for one request at a time.
-func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.RunningList, error) {
-	ctx := r.Context()
-	if query.Stacks {
-		share, err := b.stacks.Enter(ctx, 1)
-		if err != nil {
-			return inspect.RunningList{}, err
-		}
-		defer share.Leave()
-	}
-	most := query.Limit
-	query.Limit = inspect.MaxListLimit // some may not be seen
-	list, err := b.x.Inspect().Running(ctx, query)
-	if err == nil {
-		list.Running, err = seen(b, r, list.Running, func(r inspect.Running) string { return r.Queue })
-	}
-	if more := max(len(list.Running)-most, 0); more > 0 {
-		list.Running, list.More = list.Running[:most], list.More+more
-	}
-	return list, err
 }
 
 // keys answers with a part of a list of keys, by the name of the list: its cursor is the

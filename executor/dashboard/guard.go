@@ -42,12 +42,18 @@ func hostOf(r *http.Request) string {
 	return strings.Trim(strings.ToLower(strings.TrimSuffix(host, ".")), "[]")
 }
 
+// gate says who may see and do what, and has it in the log.
+type gate struct {
+	cfg    Config
+	origin *http.CrossOriginProtection
+}
+
 // knows reports whether a request asks by a name that it may. Without names it is any, but over an
 // address that only this machine reaches.
-func (b *board) knows(r *http.Request) bool {
+func (g *gate) knows(r *http.Request) bool {
 	host := hostOf(r)
-	if len(b.cfg.Hosts) > 0 {
-		return slices.ContainsFunc(b.cfg.Hosts, func(known string) bool {
+	if len(g.cfg.Hosts) > 0 {
+		return slices.ContainsFunc(g.cfg.Hosts, func(known string) bool {
 			return known == "*" || strings.EqualFold(strings.Trim(known, "[]"), host)
 		})
 	}
@@ -61,13 +67,13 @@ func (b *board) knows(r *http.Request) bool {
 
 // foreign returns an error for what a browser sends for a page of another site: also for
 // a GET, because an answer that nobody reads is work, too. People may follow a link.
-func (b *board) foreign(r *http.Request) error {
+func (g *gate) foreign(r *http.Request) error {
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
 		return nil
 	}
 	strict := *r
 	strict.Method = http.MethodPost // a GET of any origin is safe to the check
-	return b.origin.Check(&strict)
+	return g.origin.Check(&strict)
 }
 
 // verdicts are what the authorizer has said to a request. It is asked about each action
@@ -80,7 +86,7 @@ type verdicts struct {
 type verdictsKey struct{}
 
 // may asks whether a request may do something.
-func (b *board) may(r *http.Request, a Action) error {
+func (g *gate) may(r *http.Request, a Action) error {
 	v := r.Context().Value(verdictsKey{}).(*verdicts)
 	if err, known := v.given[a]; known {
 		return err
@@ -94,7 +100,7 @@ func (b *board) may(r *http.Request, a Action) error {
 	ctx, cancel := context.WithTimeout(r.Context(), v.left)
 	defer cancel()
 	began, err := time.Now(), error(nil)
-	survived := b.survives("the authorizer of the dashboard", func() { err = b.cfg.Authorize(r.WithContext(ctx), a) })
+	survived := g.survives("the authorizer of the dashboard", func() { err = g.cfg.Authorize(r.WithContext(ctx), a) })
 	v.left -= time.Since(began)
 	switch {
 	case !survived:
@@ -109,22 +115,22 @@ func (b *board) may(r *http.Request, a Action) error {
 }
 
 // permit asks whether a request may have something done, and may look at it.
-func (b *board) permit(r *http.Request, o *order) error {
-	err := b.may(r, Action{Verb: View, Queue: o.Queue})
+func (g *gate) permit(r *http.Request, o *order) error {
+	err := g.may(r, Action{Verb: View, Queue: o.Queue})
 	if err == nil {
-		err = b.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
+		err = g.may(r, Action{Verb: o.Verb, Queue: o.Queue, Name: o.Name})
 	}
 	if err != nil {
-		b.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
+		g.record(r, o, "dashboard: an action was refused", slog.Attr{}, err)
 	}
 	return err
 }
 
 // seen are those of a list that are of a queue at which a request may look. Where that
 // was not said there is no list: a part of it would look like all.
-func seen[E any](b *board, r *http.Request, list []E, queue func(E) string) (some []E, err error) {
+func seen[E any](g *gate, r *http.Request, list []E, queue func(E) string) (some []E, err error) {
 	for _, e := range list {
-		switch err := b.may(r, Action{Verb: View, Queue: queue(e)}); {
+		switch err := g.may(r, Action{Verb: View, Queue: queue(e)}); {
 		case err == nil:
 			some = append(some, e)
 		case unsaid(err):
@@ -141,19 +147,19 @@ var errUnsaid = problem{http.StatusServiceUnavailable,
 	"whether this is allowed was not said within Config.PageTimeout: the authorizer is slow"}
 
 // survives reports whether what the program says does not panic, and has it in the log if it does.
-func (b *board) survives(what string, do func()) bool {
+func (g *gate) survives(what string, do func()) bool {
 	err := guard.Call(func() error { do(); return nil })
 	if p, panicked := errors.AsType[*executor.PanicError](err); panicked {
-		b.cfg.Logger.Error(what+" panicked", slog.Any("panic", p.Value), slog.String("stack", p.Stack))
+		g.cfg.Logger.Error(what+" panicked", slog.Any("panic", p.Value), slog.String("stack", p.Stack))
 	}
 	return err == nil
 }
 
 // can says which verbs a request may use on a queue.
-func (b *board) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool, error) {
+func (g *gate) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool, error) {
 	can := make(map[Verb]bool, len(verbs))
 	for _, v := range verbs {
-		err := b.may(r, Action{Verb: v, Queue: queue})
+		err := g.may(r, Action{Verb: v, Queue: queue})
 		if unsaid(err) {
 			return nil, err
 		}
@@ -164,7 +170,7 @@ func (b *board) can(r *http.Request, queue string, verbs ...Verb) (map[Verb]bool
 
 // record has an action in the log: all that it was asked with, by whom, and what came of
 // it. What is not there is left out.
-func (b *board) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
+func (g *gate) record(r *http.Request, o *order, text string, affected slog.Attr, err error) {
 	line := []slog.Attr{slog.String("verb", string(o.Verb))}
 	said := func(attrs ...slog.Attr) {
 		line = append(line, slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Value.String() == "" })...)
@@ -179,13 +185,13 @@ func (b *board) record(r *http.Request, o *order, text string, affected slog.Att
 	said(slog.String("prefix", o.said("prefix")), slog.String("containing", o.said("error")), slog.String("reason", o.said("reason")),
 		slog.String("key", o.said("key")), slog.String("cron", o.said("cron")), slog.String("schedule", o.said("schedule")))
 	line = append(line, affected, slog.String("from", r.RemoteAddr))
-	if b.cfg.User != nil {
-		b.survives("User of the dashboard", func() { said(slog.String("user", b.cfg.User(r))) })
+	if g.cfg.User != nil {
+		g.survives("User of the dashboard", func() { said(slog.String("user", g.cfg.User(r))) })
 	}
 	level := slog.LevelInfo
 	if err != nil {
 		level = slog.LevelWarn
 		line = append(line, slog.Any("error", err))
 	}
-	b.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
+	g.cfg.Logger.LogAttrs(r.Context(), level, text, line...)
 }

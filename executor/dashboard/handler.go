@@ -13,7 +13,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -23,18 +22,6 @@ import (
 	"github.com/strandjobs/strand/lock"
 )
 
-// board is what there is to see of an executor, to pages and to programs, and who may.
-type board struct {
-	cfg    Config
-	origin *http.CrossOriginProtection
-	x      *executor.Executor
-	looks  *serving.Room // bytes of answers, being made or on their way
-	stacks *serving.Room // of one request, while stacks are taken
-	hots   sync.Map      // *shared[inspect.JobPage] by the name of its queue
-
-	figures *shared[reading] // that move
-}
-
 // Handler returns the dashboard of x, to be mounted under a path that ends in a
 // slash. A configuration that makes no sense is logged as an error, and the answer to
 // each request, with 500: so a mistake in it is seen, and stops no job. Handler may
@@ -42,9 +29,8 @@ type board struct {
 func Handler(x *executor.Executor, cfg Config) http.Handler {
 	readOnly := cfg.Authorize == nil
 	cfg, err := cfg.withDefaults()
-	b := &board{cfg: cfg, origin: http.NewCrossOriginProtection(), x: x, looks: serving.NewRoom(maxLooks), stacks: serving.NewRoom(1),
-		figures: newShared[reading]()}
-	s := &site{board: b, acts: serving.NewRoom(maxActs), readOnly: readOnly}
+	b := &board{gate: &gate{cfg, http.NewCrossOriginProtection()}, x: x, stacks: serving.NewRoom(1), figures: newShared[reading]()}
+	s := &site{board: b, looks: serving.NewRoom(maxLooks), acts: serving.NewRoom(maxActs), readOnly: readOnly}
 	if x == nil {
 		err = errors.New("dashboard: no executor; executor.Open returns one")
 	}
@@ -83,16 +69,17 @@ func (s *site) table() map[string]route {
 	page := func(name string, about func(*http.Request) string, look func(*http.Request) (page, error)) route {
 		return route{http.MethodGet, about, s.looking(s.paged(name, look)), s.cfg.PageTimeout, nil}
 	}
+	p := pages{s.board}
 	all := map[string]route{
-		"/":          page("overview.html", anyQueue, s.overview),
-		"/queue":     page("queue.html", listedQueue, s.queue),
-		"/hot":       page("hot.html", listedQueue, s.hot),
-		"/schedules": page("schedules.html", anyQueue, s.schedules),
-		"/job":       page("job.html", namedQueue, s.job),
-		"/find":      page("find.html", namedQueue, s.find),
-		"/running":   page("running.html", anyQueue, s.running),
-		"/locks":     page("locks.html", anyQueue, s.locks),
-		"/journal":   page("journal.html", anyQueue, s.journal),
+		"/":          page("overview.html", anyQueue, p.overview),
+		"/queue":     page("queue.html", listedQueue, p.queue),
+		"/hot":       page("hot.html", listedQueue, p.hot),
+		"/schedules": page("schedules.html", anyQueue, p.schedules),
+		"/job":       page("job.html", namedQueue, p.job),
+		"/find":      page("find.html", namedQueue, p.find),
+		"/running":   page("running.html", anyQueue, p.running),
+		"/locks":     page("locks.html", anyQueue, p.locks),
+		"/journal":   page("journal.html", anyQueue, p.journal),
 		"/copy":      {http.MethodPost, nil, s.sendCopy, 0, nil},
 		"/do":        {http.MethodPost, nil, s.act, 0, nil},
 		"/live":      api{s}.look(s.live, "after"),
@@ -109,9 +96,9 @@ const (
 )
 
 // looking has an answer made and sent as far as there is room for it.
-func (b *board) looking(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func (s *site) looking(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return b.looks.Look(w, r, func(w http.ResponseWriter) error { return serve(w, r) })
+		return s.looks.Look(w, r, func(w http.ResponseWriter) error { return serve(w, r) })
 	}
 }
 
@@ -185,8 +172,8 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request, at string) error {
 func heard(w http.ResponseWriter) { _ = http.NewResponseController(w).SetReadDeadline(time.Time{}) }
 
 // path is that of a request behind the prefix: empty for the prefix itself.
-func (b *board) path(r *http.Request) string {
-	if rest, found := strings.CutPrefix(r.URL.Path, cmp.Or(b.cfg.Prefix, prefixOf(r))); found && (rest == "" || rest[0] == '/') {
+func (s *site) path(r *http.Request) string {
+	if rest, found := strings.CutPrefix(r.URL.Path, cmp.Or(s.cfg.Prefix, prefixOf(r))); found && (rest == "" || rest[0] == '/') {
 		return rest
 	}
 	return "/" + strings.TrimPrefix(r.URL.Path, "/") // a StripPrefix has been here

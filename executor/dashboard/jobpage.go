@@ -2,13 +2,11 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/brief"
@@ -32,7 +30,7 @@ type happening struct {
 	Text       string
 }
 
-func (s *site) job(r *http.Request) (page, error) {
+func (s pages) job(r *http.Request) (page, error) {
 	q := r.URL.Query()
 	d, err := s.x.Inspect().Job(r.Context(), q.Get("queue"), q.Get("id"))
 	if err != nil {
@@ -100,7 +98,7 @@ func moments(p jobPage) (all []happening) {
 }
 
 // find looks for an id in all queues.
-func (s *site) find(r *http.Request) (page, error) {
+func (s pages) find(r *http.Request) (page, error) {
 	q := r.URL.Query()
 	content := struct {
 		ID     string
@@ -115,38 +113,6 @@ func (s *site) find(r *http.Request) (page, error) {
 	}
 	p.Content = content
 	return p, err
-}
-
-// lookFor asks the queues that a request may look at for an id, and says which these are.
-func (b *board) lookFor(r *http.Request, queue, id string) (all []inspect.Explanation, queues []string, late bool, err error) {
-	ctx := r.Context()
-	stats, err := b.x.Stats(ctx)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	some := slices.DeleteFunc(stats.Queues, func(s inspect.QueueStats) bool {
-		return !s.Registered || queue != "" && queue != s.Name
-	})
-	if some, err = seen(b, r, some, statsName); err != nil {
-		return nil, nil, false, err
-	}
-	for _, s := range some {
-		queues = append(queues, s.Name)
-		if id == "" || len(id) > executor.MaxIDBytes {
-			continue
-		}
-		e, err := b.x.Inspect().Explain(ctx, s.Name, id)
-		if errors.Is(err, context.DeadlineExceeded) {
-			return all, queues, true, nil
-		}
-		if err != nil {
-			return nil, nil, false, err
-		}
-		if e.State != inspect.JobUnknown {
-			all = append(all, e)
-		}
-	}
-	return all, queues, false, nil
 }
 
 // node is a job on the page that says why one does not run, or who is in its way and is none.

@@ -93,10 +93,10 @@ func (b *board) live(r *http.Request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	some, err := seen(b, r, m.stats.Queues, statsName)
+	some, err := seen(b.gate, r, m.stats.Queues, statsName)
 	if err == nil && len(some) < len(m.stats.Queues) { // figures and rates are those of these
 		m.stats.Queues = some
-		m.before.Queues, err = seen(b, r, m.before.Queues, statsName)
+		m.before.Queues, err = seen(b.gate, r, m.before.Queues, statsName)
 		m.past = []sample{m.sample()}
 	}
 	if err != nil {
@@ -212,11 +212,6 @@ func lag(d time.Duration) string {
 		return "–"
 	}
 	return brief.Span(d)
-}
-
-func (s *site) overview(r *http.Request) (p page, err error) {
-	stats, err := s.stats(r)
-	return page{Title: "Overview", Here: "./", Content: stats, verbs: []Verb{Pause, Resume}}, err
 }
 
 func statsName(q inspect.QueueStats) string { return q.Name }

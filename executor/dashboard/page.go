@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
@@ -57,6 +56,7 @@ type site struct {
 	*board
 	routes   map[string]route
 	notices  notices
+	looks    *serving.Room // bytes of answers, being made or on their way
 	acts     *serving.Room // actions at a time
 	copies   sync.Mutex    // held while a copy is made and sent
 	readOnly bool          // for want of an authorizer
@@ -109,8 +109,16 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, name string, p page)
 	return nil
 }
 
+// pages are the board as people see it.
+type pages struct{ *board }
+
+func (s pages) overview(r *http.Request) (p page, err error) {
+	stats, err := s.stats(r)
+	return page{Title: "Overview", Here: "./", Content: stats, verbs: []Verb{Pause, Resume}}, err
+}
+
 // running shows what all workers have in hand.
-func (s *site) running(r *http.Request) (page, error) {
+func (s pages) running(r *http.Request) (page, error) {
 	stacks := r.URL.Query().Get("stacks") != ""
 	list, err := s.inHand(r, inspect.RunningQuery{Stacks: stacks, Limit: maxRows})
 	// Running answers when shards are stuck, and so does this page: without the figures.
@@ -141,7 +149,7 @@ const (
 	limitKeys = 10
 )
 
-func (s *site) locks(r *http.Request) (_ page, err error) {
+func (s pages) locks(r *http.Request) (_ page, err error) {
 	q, in := r.URL.Query(), s.x.Inspect()
 	p := locksPage{AfterKey: q.Get("key"), AfterLease: q.Get("lease"), Limits: in.Limits()}
 	p.Keys, p.MoreKeys, err = in.LockedKeys(p.AfterKey, lockRows)
@@ -163,11 +171,11 @@ func (s *site) locks(r *http.Request) (_ page, err error) {
 	return page{Title: "Locks", Here: "locks", Content: p, verbs: []Verb{Unlock}}, err
 }
 
-func (s *site) schedules(*http.Request) (page, error) {
+func (s pages) schedules(*http.Request) (page, error) {
 	return page{Title: "Schedules", Here: "schedules", Content: s.scheduled(), verbs: []Verb{Trigger, PauseSchedule, ResumeSchedule}}, nil
 }
 
-func (s *site) journal(r *http.Request) (page, error) {
+func (s pages) journal(r *http.Request) (page, error) {
 	j, err := s.journaled(r)
 	return page{Title: "Journal", Here: "journal", Content: j, verbs: []Verb{CopyJournal}}, err
 }
@@ -234,63 +242,4 @@ func send(w http.ResponseWriter, r *http.Request, status int, kind string, conte
 		content = nil
 	}
 	serving.Send(w, status, content)
-}
-
-// scheduled is what ticks, and who leads.
-type scheduled struct {
-	Crons   []wireCron
-	Leaders []wireLeader
-}
-
-type wireCron struct {
-	Cron      int // in Config.Crons
-	Leads     bool
-	Schedules []cron.Entry
-}
-
-type wireLeader struct {
-	Election     string
-	Leader       string // "": there is none
-	Epoch        uint64
-	Since, Until time.Time
-}
-
-// Left is how long a reign goes on if it is not extended.
-func (l wireLeader) Left(now time.Time) time.Duration { return max(l.Until.Sub(now), 0) }
-
-func (b *board) scheduled() (s scheduled) {
-	for i, c := range b.cfg.Crons {
-		s.Crons = append(s.Crons, wireCron{i, c.Leads(), c.List()})
-	}
-	for _, e := range b.cfg.Elections {
-		l, _ := e.Leader()
-		s.Leaders = append(s.Leaders, wireLeader{e.Name, l.ID, l.Epoch, l.Since, l.Until})
-	}
-	return s
-}
-
-// wireJournal is how the journal is doing.
-type wireJournal struct {
-	Trouble  string
-	InMemory bool
-	inspect.JournalStats
-	Backlog inspect.Backlog
-}
-
-// Share is how much of the log is alive, in percent.
-func (j wireJournal) Share() int {
-	if j.Bytes == 0 {
-		return 100
-	}
-	return 100 * j.LiveBytes / j.Bytes
-}
-
-// PerCommit is how long the disk took for one, on average.
-func (j wireJournal) PerCommit() time.Duration {
-	return j.CommitTime / time.Duration(max(j.Commits, 1))
-}
-
-func (b *board) journaled(r *http.Request) (wireJournal, error) {
-	s, err := b.x.Stats(r.Context())
-	return wireJournal{b.trouble(), s.Journal.UUID == "", s.Journal, s.Backlog}, err
 }

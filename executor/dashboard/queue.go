@@ -33,7 +33,7 @@ type queuePage struct {
 // How many of each a page shows: the latest shards, and the first of the paused prefixes.
 const mostShards, mostPrefixes = 16, 100
 
-func (s *site) queue(r *http.Request) (page, error) {
+func (s pages) queue(r *http.Request) (page, error) {
 	l, err := listOf(r.URL.Query())
 	if err != nil {
 		return page{}, err
@@ -74,29 +74,6 @@ func (s *site) queue(r *http.Request) (page, error) {
 	return page{Title: l.Queue, Content: p, Can: can, status: status}, err
 }
 
-// info returns the figures of a queue.
-func (b *board) info(ctx context.Context, name string) (inspect.QueueStats, error) {
-	all, err := b.x.Stats(ctx)
-	if err != nil {
-		return inspect.QueueStats{}, err
-	}
-	i := slices.IndexFunc(all.Queues, func(q inspect.QueueStats) bool { return q.Name == name && q.Registered })
-	if i < 0 {
-		return inspect.QueueStats{}, problem{http.StatusNotFound, "there is no queue \"" + clip(name, 80) + "\" in this process"}
-	}
-	return all.Queues[i], nil
-}
-
-// fill makes the list of a page that was begun at a time.
-func (b *board) fill(ctx context.Context, p *queuePage, began time.Time) (err error) {
-	look := b.x.Inspect().Jobs
-	if p.Tab == morgue {
-		look = b.x.Inspect().Dead
-	}
-	p.JobPage, err = look(ctx, p.query(began))
-	return err
-}
-
 const (
 	// hotIDs is how many ids are shown of those with the most payloads.
 	hotIDs = 10
@@ -105,7 +82,7 @@ const (
 )
 
 // hot shows the hot ids of a queue, as they were at a moment.
-func (s *site) hot(r *http.Request) (page, error) {
+func (s pages) hot(r *http.Request) (page, error) {
 	ctx, name := r.Context(), listedQueue(r)
 	if _, err := s.info(ctx, name); err != nil {
 		return page{}, err

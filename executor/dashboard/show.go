@@ -201,18 +201,28 @@ func indented(raw []byte, most int) string {
 	return b.String()
 }
 
+// showPayloads leaves of the payloads of a job what may be seen, while there is room for them, and
+// returns how much is left of that.
+func (g *gate) showPayloads(r *http.Request, d *inspect.JobDetail, left int) int {
+	admin.Hide(&d.PayloadInfo)
+	for _, p := range admin.PayloadsOf(d) {
+		left = g.show(r, d.Queue, d.ID, p, left)
+	}
+	return left
+}
+
 // show leaves of a payload of a job what may be seen, while there is room for so many bytes, and returns
 // how many are left of these: Raw is the text of it. When the request has no time left, there is nothing of it.
-func (b *board) show(r *http.Request, queue, id string, p *inspect.PayloadInfo, left int) int {
+func (g *gate) show(r *http.Request, queue, id string, p *inspect.PayloadInfo, left int) int {
 	all := admin.Hide(p)
 	switch {
-	case b.cfg.ShowPayload == nil || r.Context().Err() != nil:
+	case g.cfg.ShowPayload == nil || r.Context().Err() != nil:
 		return left
 	case left <= 0 || all.Clipped:
 		p.Clipped = true // the answer, or the Inspector's, has enough
 		return left
 	}
-	text := b.reveal(r, b.cfg.ShowPayload, Payload{queue, id, all})
+	text := g.reveal(r, g.cfg.ShowPayload, Payload{queue, id, all})
 	if text == "" {
 		return left
 	}
@@ -223,17 +233,17 @@ func (b *board) show(r *http.Request, queue, id string, p *inspect.PayloadInfo, 
 }
 
 // preview is what a list has of a payload, in one line.
-func (b *board) preview(r *http.Request, p Payload) string {
+func (g *gate) preview(r *http.Request, p Payload) string {
 	if r.Context().Err() != nil {
 		return ""
 	}
-	return strings.Join(strings.Fields(begin(b.reveal(r, b.cfg.ShowPreview, p), mostError)), " ")
+	return strings.Join(strings.Fields(begin(g.reveal(r, g.cfg.ShowPreview, p), mostError)), " ")
 }
 
 // reveal is what a hook says that may be seen of a payload; "": it is hidden.
-func (b *board) reveal(r *http.Request, hook func(*http.Request, Payload) string, p Payload) (text string) {
+func (g *gate) reveal(r *http.Request, hook func(*http.Request, Payload) string, p Payload) (text string) {
 	p.Raw = bytes.Clone(p.Raw) // the hook may write to it
-	b.survives("a hook of the dashboard that shows payloads", func() { text = hook(r, p) })
+	g.survives("a hook of the dashboard that shows payloads", func() { text = hook(r, p) })
 	return text
 }
 
