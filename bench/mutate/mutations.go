@@ -640,7 +640,7 @@ var inRoot = []mutation{
 	{"pages beside the room for them", "executor/dashboard/handler.go", "s.looking(s.paged(name, look)), s.cfg", "s.paged(name, look), s.cfg", boardBytes},
 	{"a viewer who hangs up in the log", "executor/dashboard/handler.go", "err != nil && !gone(r, err) {", "err != nil {", boardBytes},
 	{"a schedule of the first cron for want of a word", "executor/dashboard/verbs.go", "!o.has(\"cron\") && len", "false && len", gate{"./executor/dashboard", "^TestAnActionWithout"}},
-	{"a scenario outside of its bubble", "executor/executortest/everycrash.go", "			synctest.Test(t, func(t *testing.T) {\n				s := scenario(t)\n", "			s := scenario(t)\n			synctest.Test(t, func(t *testing.T) {\n", gate{"./executor/executortest", "^TestEveryCrashOfAScenario"}},
+	{"a scenario outside of its bubble", "executor/executortest/run.go", "			synctest.Test(t, func(t *testing.T) {\n				s := scenario(t)\n", "			s := scenario(t)\n			synctest.Test(t, func(t *testing.T) {\n", gate{"./executor/executortest", "^TestEveryCrashOfAScenario"}},
 	{"delete all when no id is left", "executor/internal/admin/act.go", "	case said == 0:", "	case false:", controls},
 	{"a stop that hangs up first", "executor/internal/life/stop.go", "		s.drain()\n", "		if s.Unlisten != nil {\n			s.Unlisten()\n			s.Unlisten = nil\n		}\n		s.drain()\n", controls},
 	{"ask for a socket once", "executor/internal/remote/remote.go", "later.Go(func() { listenLater(ctx, cfg) })", "later.Go(func() { <-ctx.Done() })", gate{"./executor", "^TestAControlSocketOnAFull"}},
@@ -660,7 +660,7 @@ var inRoot = []mutation{
 	{"merged into anything", "executor/executortest/require.go", "e.Position == payload.Position && e.Into == into.Position", "e.Position == payload.Position || e.Into > 0", kits},
 	{"a next life beside the last", "executor/executortest/executor.go", "errors.Is(stuck, executor.ErrStuck) && x.life", "errors.Is(stuck, errKilled) && x.life", kits},
 	{"what the last commit has accepted is not told", "executor/executortest/record.go", "	if e.Restored {", "	if e.Restored || w.dead.Load() {", kits},
-	{"a kill that does not come", "executor/executortest/everycrash.go", "done.Add(1) == int64(commits) {", "done.Add(1) == int64(commits)+1000 {", kits},
+	{"a kill that does not come", "executor/executortest/run.go", "done.Add(1) == int64(commits) {", "done.Add(1) == int64(commits)+1000 {", kits},
 	{"any order", "executor/executortest/require.go", "return r.Queue+\"/\"+r.ID == name }", "return true }", kits},
 
 	// Folding.

@@ -79,7 +79,7 @@ func printFigures(c *call, i journal.Info) {
 }
 
 func blocks(o *output, v *journal.View) {
-	t := o.below("block", "BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES")
+	t := o.table("block", "BLOCK", "EPOCH", "BEGUN", "FIRST", "NEXT", "ENTRIES", "LIVE", "BYTES", "LIVE BYTES").under("\n").begin()
 	for _, b := range v.Blocks() {
 		t.row(b, fmt.Sprint(b.Seq), fmt.Sprint(b.Epoch), timeText(b.At.UnixNano()), fmt.Sprint(b.First), fmt.Sprint(b.Next),
 			strconv.Itoa(b.Entries), strconv.Itoa(b.Live), brief.Bytes(int64(b.Bytes)), brief.Bytes(int64(b.LiveBytes)))
@@ -88,7 +88,7 @@ func blocks(o *output, v *journal.View) {
 }
 
 func censuses(o *output) *table {
-	return o.below("queue", "QUEUE", "PAUSED", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE")
+	return o.table("queue", "QUEUE", "PAUSED", "JOBS", "FRESH", "RETRYING", "HALTED", "DUE", "DELAYED", "PAYLOADS", "AGE", "BYTES", "MORGUE").under("\n").begin()
 }
 
 func (t *table) census(n control.Census) {

@@ -287,10 +287,10 @@ func (d details) task(t *control.Job) {
 		list.row(nil, fmt.Sprint(p.Position), fmt.Sprint(p.Score), d.dueText(p.EnqueuedAt.UnixNano()), showPayload(p.Raw, d.full))
 	}
 	list.end()
-	failures := d.section("failures", "ATTEMPT", "AT", "ERROR")
+	failures := d.table("", "ATTEMPT", "AT", "ERROR").under("\nfailures:\n")
 	d.failures(failures, t.Failures)
 	failures.end()
-	metadata := d.section("metadata", "POSITION", "KEY", "VALUE")
+	metadata := d.table("", "POSITION", "KEY", "VALUE").under("\nmetadata:\n")
 	for _, p := range payloads {
 		d.pairs(metadata, &p)
 	}
@@ -299,10 +299,9 @@ func (d details) task(t *control.Job) {
 
 // dead prints what of a job is in the morgue, and returns how much that is.
 func (d details) dead(all iter.Seq2[*inspect.DeadPayload, error]) (n int, err error) {
-	list := d.graves()
-	list.heading = "\nin the morgue:\n"
-	failures := d.section("their failures", "POSITION", "ATTEMPT", "AT", "ERROR")
-	metadata := d.section("their metadata", "POSITION", "KEY", "VALUE")
+	list := d.graves().under("\nin the morgue:\n")
+	failures := d.table("", "POSITION", "ATTEMPT", "AT", "ERROR").under("\ntheir failures:\n")
+	metadata := d.table("", "POSITION", "KEY", "VALUE").under("\ntheir metadata:\n")
 	for _, t := range []*table{list, failures, metadata} { // one after the other, because there may be many
 		for g, err := range all {
 			switch {

@@ -67,17 +67,9 @@ func (o *output) table(kind string, titles ...string) *table {
 	return &table{output: o, kind: kind, titles: titles}
 }
 
-// below is a table behind another one, which may have no row.
-func (o *output) below(kind string, titles ...string) *table {
-	t := o.table(kind, titles...)
-	t.heading = "\n"
-	return t.begin()
-}
-
-// section is a table that has a heading if it has a row.
-func (o *output) section(heading string, titles ...string) *table {
-	t := o.table("", titles...)
-	t.heading = "\n" + heading + ":\n"
+// under gives a table a heading, which it has if it has a row.
+func (t *table) under(heading string) *table {
+	t.heading = heading
 	return t
 }
 

@@ -114,9 +114,7 @@ func (c *Cron) Pause(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	c.group.mu.Lock()
-	defer c.group.mu.Unlock()
-	s.progress.paused = true
+	c.group.locked(func() { s.progress.paused = true })
 	return nil
 }
 
@@ -148,9 +146,7 @@ func (c *Cron) Resume(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	c.group.mu.Lock()
-	s.progress.paused, s.progress.handled = false, now
-	c.group.mu.Unlock()
+	c.group.locked(func() { s.progress.paused, s.progress.handled = false, now })
 	return nil
 }
 

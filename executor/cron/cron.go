@@ -207,9 +207,8 @@ func (c *Cron) closed() error {
 
 // Leads reports whether this Cron fires at the moment.
 func (c *Cron) Leads() bool {
-	c.group.mu.Lock()
-	live := c.started && c.err == nil
-	c.group.mu.Unlock()
+	var live bool
+	c.group.locked(func() { live = c.started && c.err == nil })
 	return live && (c.candidate == nil || c.candidate.Epoch() != 0)
 }
 
@@ -227,18 +226,17 @@ func (c *Cron) Stop(ctx context.Context) error {
 	if started {
 		<-c.ended
 	}
-	c.group.mu.Lock()
-	firing := slices.Collect(maps.Values(c.firing))
-	c.group.mu.Unlock()
+	var firing []chan struct{}
+	c.group.locked(func() { firing = slices.Collect(maps.Values(c.firing)) })
 	for _, idle := range firing {
 		_ = await(ctx, "", idle) // who is stuck is asked below
 	}
 	var stuck []string
-	c.group.mu.Lock()
-	for s := range c.firing {
-		stuck = append(stuck, s.name)
-	}
-	c.group.mu.Unlock()
+	c.group.locked(func() {
+		for s := range c.firing {
+			stuck = append(stuck, s.name)
+		}
+	})
 	c.cancel(ErrClosed)
 	c.retire()
 	if len(stuck) > 0 {
@@ -265,12 +263,12 @@ func (c *Cron) retire() {
 		return
 	}
 	c.retired.Do(func() {
-		c.group.mu.Lock()
-		delete(c.group.members, c.cfg.Member)
-		for _, s := range c.schedules {
-			s.progress.quit(c) // and the progress stays, for the next member
-		}
-		c.group.mu.Unlock()
+		c.group.locked(func() {
+			delete(c.group.members, c.cfg.Member)
+			for _, s := range c.schedules {
+				s.progress.quit(c) // and the progress stays, for the next member
+			}
+		})
 		_ = c.candidate.Resign() // ErrNotLeader, if it does not lead
 	})
 }

@@ -28,24 +28,20 @@ type ticker struct {
 func (t ticker) fire(term context.Context) {
 	c, s := t.c, t.s
 	defer func() {
-		c.group.mu.Lock()
-		close(c.firing[s])
-		delete(c.firing, s)
-		c.group.mu.Unlock()
+		c.group.locked(func() { close(c.firing[s]); delete(c.firing, s) })
 		c.poke()
 	}()
 	for {
-		c.group.mu.Lock()
-		handled, begun := s.progress.handled, s.progress.begun
-		c.group.mu.Unlock()
+		var handled, begun time.Time
+		c.group.locked(func() { handled, begun = s.progress.handled, s.progress.begun })
 		ticks, lost := s.plan(handled, begun, c.now())
 		if !lost.IsZero() { // what is missed is over
 			t.reportMissed(handled, lost)
-			c.group.mu.Lock()
-			if term.Err() == nil {
-				s.progress.advance(lost)
-			}
-			c.group.mu.Unlock()
+			c.group.locked(func() {
+				if term.Err() == nil {
+					s.progress.advance(lost)
+				}
+			})
 		}
 		if len(ticks) == 0 {
 			return
@@ -181,11 +177,7 @@ func (t ticker) note(tick time.Time, err error) {
 }
 
 // complain writes down why a tick is not enqueued, or not yet.
-func (t ticker) complain(err error) {
-	t.c.group.mu.Lock()
-	defer t.c.group.mu.Unlock()
-	t.s.err = err
-}
+func (t ticker) complain(err error) { t.c.group.locked(func() { t.s.err = err }) }
 
 // How a tick is made once, however many Crons fire it: each enqueues it under
 // [executor.FromSource], with its time as the offset, in the commit of its payload.

@@ -45,6 +45,13 @@ func newGroup(election *lock.Election) *Group {
 	return &Group{election: election, members: make(map[string]*Cron), progresses: make(map[string]*progress)}
 }
 
+// locked calls f under mu.
+func (g *Group) locked(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
+
 // progress is how far the ticks of a schedule have come, for all members.
 type progress struct {
 	members []*Cron   // that have the schedule

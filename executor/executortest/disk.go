@@ -21,24 +21,18 @@ type Disk struct {
 	onCommit func() // see OnCommit
 }
 
-// present returns what the executor of this life writes to.
-func (d *Disk) present() (m *journal.Memory) {
-	locked(&d.mu, func() { m = d.memory })
-	return m
-}
-
 // Full has the disk take about so many bytes of payloads more, and then no other: calls
 // return ErrFull. There is room for the results of some hundred jobs beyond. Where a call of more
 // than 32 KiB waits, it takes less: see package journal on what is kept for such. A disk that
 // has become full, or has room again, is found out within a second: see
 // [Executor.Advance].
-func (d *Disk) Full(bytes int) { d.present().Fill(max(bytes, 0), 64<<10) }
+func (d *Disk) Full(bytes int) { locked(&d.mu, func() { d.memory.Fill(max(bytes, 0), 64<<10) }) }
 
 // NoRoom has the disk take nothing more: not even results, which wait for room.
-func (d *Disk) NoRoom() { d.present().Limit(1) }
+func (d *Disk) NoRoom() { locked(&d.mu, func() { d.memory.Limit(1) }) }
 
 // HasRoom ends Full and NoRoom.
-func (d *Disk) HasRoom() { d.present().Limit(0) }
+func (d *Disk) HasRoom() { locked(&d.mu, func() { d.memory.Limit(0) }) }
 
 // Slow has each commit take so long, until it is called again; 0: no time.
 func (d *Disk) Slow(commit time.Duration) { locked(&d.mu, func() { d.slow = commit }) }

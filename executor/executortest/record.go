@@ -213,15 +213,12 @@ func (x *Executor) Runs(queues ...string) (all []Ran) {
 
 // History returns all events, as [executor.Executor.Events] tells them, but that none is
 // missed, their Numbers are 0, and pauses of the executor as a whole are not among them.
-func (x *Executor) History() []events.Event {
-	x.record.mu.Lock()
-	defer x.record.mu.Unlock()
-	return slices.Clone(x.record.events)
+func (x *Executor) History() (all []events.Event) {
+	locked(&x.record.mu, func() { all = slices.Clone(x.record.events) })
+	return all
 }
 
 // Forget has assertions and lists be about what happens from now on.
 func (x *Executor) Forget() {
-	x.record.mu.Lock()
-	defer x.record.mu.Unlock()
-	x.record.enqueued, x.record.runs, x.record.events = nil, nil, nil
+	locked(&x.record.mu, func() { x.record.enqueued, x.record.runs, x.record.events = nil, nil, nil })
 }

@@ -144,10 +144,8 @@ func (x *Executor) over() bool {
 
 func (x *Executor) checkRuns() {
 	x.t.Helper()
-	x.record.mu.Lock()
-	ranAway := x.record.ran
-	x.record.mu.Unlock()
-	if ranAway {
+	var ranAway bool
+	if locked(&x.record.mu, func() { ranAway = x.record.ran }); ranAway {
 		x.t.Fatalf("executortest: %s: handlers were called more than %d times, and there is no end to it; the last calls:\n%s", x.step, x.cfg.MaxRuns, lines(x.Runs(), Ran.String))
 	}
 }
