@@ -111,7 +111,7 @@ func (c *timing) stepped(l *lane, before, step int64) (due int64, parted bool) {
 		if p.own <= before {
 			p.own += step
 		}
-		return l.dueAfter(p.own, shifted(p.restEnd, step)), true
+		return p.dueAfter(p.own, shifted(p.restEnd, step)), true
 	case c.gathering(l):
 		limit := c.limitOf(l)
 		to := steppedPause(limit, c.cfg.Debounce.MaxWait, before, step)

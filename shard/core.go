@@ -132,7 +132,7 @@ func (c *Core) RunNow(id string, now int64, anew bool) bool {
 	}
 	c.setHalted(l, false)
 	c.override(l, l.known().restEnd)
-	l.unbound()
+	l.past().unbound()
 	c.enqueue(l, now)
 	c.writeState(l)
 	return true
@@ -195,13 +195,13 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 	it := Item{Retry: l.retry(), Outcome: Outcome{Crashed: true}}
 	switch {
 	case c.cfg.OnExhausted == OnExhaustedHalt: // all of it stays where it is
-		it.LastError, it.History = l.failures()
+		it.LastError, it.History = l.known().failures()
 		p := l.remember()
 		p.err, p.history, p.crashed = reason, it.Failed(now, reason), true
 		if c.cfg.Block && (!c.cfg.Single || l.upNext().Ref.Position() == at) { // and not what is behind it
 			it.begin(l, c.limit(1))
 			c.returnTo(l, it.Payloads, true)
-			l.unbound()
+			l.past().unbound()
 		}
 		c.setHalted(l, true)
 		c.displace(l)

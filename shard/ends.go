@@ -13,7 +13,7 @@ type ends struct{ hands }
 
 // Finish takes a run back and settles every item in it.
 func (c *ends) Finish(now int64, r *Run) {
-	c.prefetchSlots(r)
+	c.lanes.prefetchSlots(r)
 	left := 0
 	for i := range r.Items {
 		it := &r.Items[i]
@@ -139,7 +139,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	if len(behind) > 0 {
 		c.restart(l, nil, behind, -1, rest, "")
 		if rest > now {
-			l.dueAfter(now, l.due)
+			l.remember().dueAfter(now, l.due)
 		}
 		c.writeState(l)
 		return

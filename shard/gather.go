@@ -56,7 +56,7 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref, hash uint32) (
 	case first && !l.holds():
 		due := l.due
 		if c.loading && l.known().resting {
-			due = l.dueAfter(e.Due, due)
+			due = l.remember().dueAfter(e.Due, due)
 		}
 		c.enqueue(l, due)
 	default:
@@ -109,7 +109,7 @@ func (c *gather) fresh(l *lane, due int64) {
 		return
 	}
 	c.enqueue(l, to)
-	if !l.hasState() {
+	if !l.known().hasState() {
 		return
 	}
 	if !c.loading {
@@ -125,13 +125,13 @@ func (c *gather) fresh(l *lane, due int64) {
 // atLimit reports whether a job that is put off no more has no state to say so: what is
 // left of a run is due, and a replay would not know that.
 func (c *gather) atLimit(l *lane, due, limit int64) bool {
-	return c.debounces() && due == limit && !l.hasState() && !c.loading
+	return c.debounces() && due == limit && !l.known().hasState() && !c.loading
 }
 
 // willHold reports, while loading, whether payloads of a job have failed that are held
 // when all is loaded.
 func (c *gather) willHold(l *lane) bool {
-	if !c.cfg.Block || !l.hasState() {
+	if !c.cfg.Block || !l.known().hasState() {
 		return false
 	}
 	var e journal.Entry
@@ -169,9 +169,9 @@ func (c *gather) freshOut(l *lane, e *journal.Entry) {
 // freshStart makes a waiting job new and due at a time, because a payload came
 // back to it from the morgue.
 func (c *gather) freshStart(l *lane, due int64) {
-	moved := l.hasState() || l.due != due
+	moved := l.known().hasState() || l.due != due
 	c.override(l, l.known().restEnd)
-	l.unbound()
+	l.past().unbound()
 	c.bound(l, due)
 	c.setRetry(l, -1)
 	c.setHalted(l, false)
@@ -192,7 +192,7 @@ func (c *gather) pinDue(l *lane) {
 		return
 	}
 	l.unpinned = false
-	if !l.pinned() && !l.empty() {
+	if !l.known().pinned() && !l.empty() {
 		c.bound(l, c.limitOf(l))
 		c.writeState(l)
 	}
@@ -203,7 +203,7 @@ func (c *gather) pinDue(l *lane) {
 // is too late for that.
 func (c *gather) pinDueOut(l *lane, gone journal.Position) {
 	it := l.item()
-	if it == nil || l.pinned() && !it.moved {
+	if it == nil || l.known().pinned() && !it.moved {
 		return
 	}
 	if !c.moves() && !it.moved && slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
@@ -224,7 +224,7 @@ func (c *gather) pinAhead(e *journal.Entry) {
 	switch it := l.item(); {
 	case it != nil:
 		c.writeStateOut(l, it)
-	case l.pinned() && c.moves(): // a replay would move it by that payload
+	case l.known().pinned() && c.moves(): // a replay would move it by that payload
 		c.writeState(l)
 		return
 	}

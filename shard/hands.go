@@ -17,8 +17,6 @@ type hands struct {
 	young  []*Run // of runs, those that reclaim has to look at, oldest first
 	pace   int    // batches in the next run
 	exempt int    // of runs, that don't count against Concurrency
-
-	prefetched uint // has no meaning, but makes the compiler load what it counts
 }
 
 const (
@@ -49,7 +47,7 @@ func (c *hands) Take(now int64, r *Run) bool {
 	if c.short() {
 		most = c.cfg.BatchSize
 	}
-	c.prefetchIDs(now, most)
+	c.lanes.prefetchIDs(c.due.first, now, most)
 	for l := c.next(); r.size < most && l != nil && l.due <= now; l = c.next() {
 		c.leave(l)
 		r.Items = r.Items[:len(r.Items)+1] // the others stay where they are: lanes point to them
@@ -128,7 +126,7 @@ func (c *hands) handOut(l *lane, it *Item, limit int) {
 		id := l.id(&c.lanes.entries) // which is read beside a payload
 		it.ID, it.hash = c.ids.clone(id), hashOf(id)
 	}
-	c.prefetchEqual(l, limit)
+	c.lanes.prefetchEqual(l, limit)
 	c.handLimit(l, it)
 	it.begin(l, limit)
 	if c.cfg.Fold != nil {
@@ -248,7 +246,7 @@ func (c *hands) restart(l *lane, held, others []Payload, retry int, due int64, e
 		c.returnTo(l, held, true)
 	}
 	c.returnTo(l, others, false)
-	l.unbound()
+	l.past().unbound()
 	c.setRetry(l, retry)
 	c.enqueue(l, due)
 	l.unpinned = false
@@ -275,70 +273,4 @@ func (s *idArena) clone(id []byte) string {
 	clone := unsafe.String(&s.room[0], n) // never written to again
 	s.room = s.room[n:]
 	return clone
-}
-
-// What a job needs is not in the cache when the backlog is large, and to wait for
-// one load after the other is what it costs most then. Loads that don't depend
-// on each other go on at the same time: so those of a whole run come first, and
-// those of several entries that arrive. Without that, draining 10⁶ ids takes half as
-// much processor time again, twice as much if they are due in another order than
-// they came in; draining 10⁶ payloads of one id, 64 at a time, takes a fifth more.
-
-// prefetchIDs loads what handing out up to n lanes that stand in line begins
-// with: their ids, which are beside their payloads.
-func (c *hands) prefetchIDs(now int64, n int) {
-	for next := c.due.first; next != 0 && n > 0; n-- {
-		l := c.lanes.at(next)
-		if l.due > now {
-			break
-		}
-		if !l.one.Ref.IsZero() {
-			c.prefetched += uint(l.one.Ref.Prefetch())
-		}
-		next = l.next
-	}
-}
-
-// prefetchID loads what taking in an entry of an id begins with.
-func (c *hands) prefetchID(id []byte) { c.prefetched += uint(c.lanes.byID.prefetch(hashOf(id)).hash) }
-
-// prefetchIncoming loads what taking in entries begins with: the slots of their
-// ids, and those of equal payloads where an id has many.
-func (c *hands) prefetchIncoming(as []incoming) {
-	for i := range as {
-		as[i].hash = hashOf(as[i].ID)
-		as[i].lane = c.lanes.byID.prefetch(as[i].hash).value
-	}
-	for i := range as {
-		if as[i].lane == 0 {
-			continue
-		}
-		if b := c.lanes.at(as[i].lane).bag(); b != nil && b.index != nil {
-			c.prefetched += uint(b.index.prefetch(hashOf(as[i].Payload)).hash)
-		}
-	}
-}
-
-// prefetchEqual loads what handing out some of the many payloads of a lane begins
-// with: their places in the index of equal ones. When all go, it goes as a whole.
-func (c *hands) prefetchEqual(l *lane, limit int) {
-	b := l.bag()
-	if b == nil || b.index == nil || limit == 0 || limit >= b.len() {
-		return
-	}
-	next := b.order.inOrder.values()
-	for _, h := range next[:min(limit, len(next))] {
-		c.prefetched += uint(b.index.prefetch(h.hash).hash)
-	}
-}
-
-// prefetchSlots loads what dropping the lanes of a run begins with, if there are
-// several.
-func (c *hands) prefetchSlots(r *Run) {
-	if len(r.Items) < 2 {
-		return
-	}
-	for i := range r.Items {
-		c.prefetched += uint(c.lanes.byID.prefetch(r.Items[i].hash).hash)
-	}
 }

@@ -2,11 +2,7 @@ package shard
 
 import (
 	"bytes"
-	"hash/maphash"
-	"iter"
-	"math/bits"
 	"slices"
-	"sync"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -76,9 +72,22 @@ type runHistory struct {
 	decided      bool  // if bounded: it came back from the morgue, and is due by itself
 }
 
-// dueAfter notes that a lane with a due time of its own is not due before a rest is over, and returns when it is.
-func (l *lane) dueAfter(own, restEnd int64) int64 {
-	p := l.remember()
+// hasState reports whether the log has, or is about to have, a state of the job.
+func (p *runHistory) hasState() bool { return !p.state.IsZero() || p.pending > 0 }
+
+// pinned reports whether a state says when the job is due, whatever its payloads say.
+func (p *runHistory) pinned() bool { return p.hasState() && !p.resting }
+
+// failures returns the last error, "" if the last run did not fail, and what has failed so far.
+func (p *runHistory) failures() (last string, all journal.History) {
+	if p.err == "" {
+		return "", nil
+	}
+	return p.err, p.history
+}
+
+// dueAfter notes that a job with a due time of its own is not due before a rest is over, and returns when it is.
+func (p *runHistory) dueAfter(own, restEnd int64) int64 {
 	p.own, p.restEnd = own, restEnd
 	return max(own, restEnd)
 }
@@ -204,14 +213,6 @@ func (l *lane) upNext() Payload {
 	return l.first()
 }
 
-// failures returns the last error, "" if the last run did not fail, and what has failed so far.
-func (l *lane) failures() (last string, all journal.History) {
-	if p := l.known(); p.err != "" {
-		return p.err, p.history
-	}
-	return "", nil
-}
-
 // payload returns the payload at a position if it waits, is held or runs; zero: it does not.
 func (l *lane) payload(at journal.Position) (ref journal.Ref) {
 	is := func(p Payload) bool { ref = p.Ref; return ref.Position() == at }
@@ -243,12 +244,6 @@ func (l *lane) allDue(now int64) bool {
 // empty reports whether nothing waits.
 func (l *lane) empty() bool { return l.n() == 0 && !l.holds() }
 
-// hasState reports whether the log has, or is about to have, a state of the job.
-func (l *lane) hasState() bool {
-	p := l.known()
-	return !p.state.IsZero() || p.pending > 0
-}
-
 // about is the position of the payload that a state is about.
 func (l *lane) about() journal.Position {
 	if it := l.item(); it != nil && l.n() == 0 {
@@ -256,9 +251,6 @@ func (l *lane) about() journal.Position {
 	}
 	return l.one.Ref.Position()
 }
-
-// pinned reports whether a state says when the job is due, whatever its payloads say.
-func (l *lane) pinned() bool { return l.hasState() && !l.past().resting }
 
 func (l *lane) more() *laneExtra {
 	if l.rest == nil {
@@ -273,136 +265,4 @@ func (l *lane) remember() *runHistory {
 		r.past = new(runHistory)
 	}
 	return r.past
-}
-
-// lanes are the lanes of a shard: numbered places in slabs, found by id. Numbers
-// rather than pointers tie them together, because the collector has to look at
-// every pointer, and there may be millions.
-//
-// A lane knows its id by what it holds: the id stands in the journal beside
-// each payload, and a second copy would cost as much as all else in the table.
-type lanes struct {
-	byID  table[number]
-	slabs []slab
-	open  []uint32 // slabs that may have room; the last one is used first
-	idle  int      // slabs in memory without a lane; Invariant: at most one
-
-	entries entryReader
-}
-
-// number is that of a lane. 0 is none.
-type number uint32
-
-// A slab has one lane less than a word has bits: with them it fills a size
-// class of the allocator, and no lane has the number 0.
-const (
-	slabBits  = 6
-	slabLanes = 1<<slabBits - 1
-	allFree   = ^uint64(1) // bit 0 stands for no lane
-)
-
-// spareSlabs are for the next burst of any shard, unless the collector takes them: what is in them
-// is zero.
-var spareSlabs = sync.Pool{New: func() any { return new([slabLanes]lane) }}
-
-// slab is room for some lanes. It has no memory while all of them are free,
-// except for one.
-type slab struct {
-	lanes *[slabLanes]lane
-	free  uint64 // a bit for each lane
-	open  bool   // it is in lanes.open
-}
-
-func (s *slab) used() uint64 { return allFree &^ s.free }
-
-var hashSeed = maphash.MakeSeed() // of this process only, so no user can aim at collisions
-
-func hashOf(data []byte) uint32 { return uint32(maphash.Bytes(hashSeed, data)) }
-
-// len returns the number of lanes in use.
-func (ls *lanes) len() int { return ls.byID.n }
-
-// find returns the lane of an id, or nil. After an error nothing is found.
-func (ls *lanes) find(id []byte) *lane { return ls.look(hashOf(id), id) }
-
-// look is find for an id with this hash.
-func (ls *lanes) look(hash uint32, id []byte) *lane {
-	n := ls.byID.find(hash, func(n number) bool { return ls.at(n).has(&ls.entries, id) })
-	if n == 0 || ls.entries.err != nil {
-		return nil
-	}
-	return ls.at(n)
-}
-
-// at returns a lane, which may be free; nil when its slab has no memory.
-func (ls *lanes) at(n number) *lane {
-	s := &ls.slabs[n>>slabBits]
-	if s.lanes == nil {
-		return nil
-	}
-	return &s.lanes[n&(1<<slabBits-1)-1]
-}
-
-// all lists the lanes in use, in no particular order.
-func (ls *lanes) all() iter.Seq[*lane] {
-	return func(yield func(*lane) bool) {
-		for _, s := range ls.slabs {
-			for used := s.used(); used != 0; used &= used - 1 {
-				if !yield(&s.lanes[bits.TrailingZeros64(used)-1]) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// add returns a new lane for an id that has none, and this hash.
-func (ls *lanes) add(hash uint32) *lane {
-	if len(ls.open) == 0 {
-		ls.open = append(ls.open, uint32(len(ls.slabs)))
-		ls.slabs = append(ls.slabs, slab{free: allFree, open: true})
-	}
-	index := ls.open[len(ls.open)-1]
-	s := &ls.slabs[index]
-	switch {
-	case s.lanes == nil:
-		s.lanes = spareSlabs.Get().(*[slabLanes]lane)
-	case s.free == allFree:
-		ls.idle--
-	}
-	place := bits.TrailingZeros64(s.free)
-	if s.free &^= 1 << place; s.free == 0 {
-		s.open, ls.open = false, ls.open[:len(ls.open)-1]
-	}
-	l := &s.lanes[place-1]
-	*l = lane{number: number(index<<slabBits | uint32(place))}
-	ls.byID.insert(hash, l.number)
-	return l
-}
-
-// remove takes a lane away, whose id has this hash.
-func (ls *lanes) remove(l *lane, hash uint32) {
-	n := l.number
-	ls.byID.remove(hash, n)
-	*l = lane{}
-	index := uint32(n >> slabBits)
-	s := &ls.slabs[index]
-	if s.free |= 1 << (n & (1<<slabBits - 1)); !s.open {
-		s.open, ls.open = true, append(ls.open, index)
-	}
-	switch {
-	case ls.len() == 0 && len(ls.slabs) > 1: // a burst is over
-		for _, s := range ls.slabs {
-			if s.lanes != nil {
-				spareSlabs.Put(s.lanes)
-			}
-		}
-		*ls = lanes{entries: ls.entries}
-	case s.free != allFree:
-	case ls.idle > 0:
-		spareSlabs.Put(s.lanes)
-		s.lanes = nil
-	default:
-		ls.idle++
-	}
 }

@@ -222,7 +222,7 @@ func (c *ledger) writeState(l *lane) {
 		p.pending = len(c.change.States)
 	}
 	e := &c.change.States[p.pending-1].Entry
-	last, failures := l.failures()
+	last, failures := p.failures()
 	*e = journal.Entry{
 		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
 		Retry: l.retry(), Halted: l.halted, Crashed: l.halted && p.crashed, Error: []byte(last), History: failures,

@@ -24,7 +24,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	if c.broken() {
 		return
 	}
-	if c.stale(l, e) || rests(e) && l != nil && l.hasState() { // what rests had nothing to do, under another name of the queue
+	if c.stale(l, e) || rests(e) && l != nil && l.known().hasState() { // what rests had nothing to do, under another name of the queue
 		c.end(ref)
 		if e.Crashed {
 			c.inherit(string(e.ID), l.one.Ref.Position())
@@ -42,7 +42,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	p := l.remember()
 	p.state, p.pulled, p.resting = ref, false, rests(e)
 	p.err, p.crashed, p.history = string(e.Error), e.Crashed, slices.Clone(e.History)
-	l.unbound()
+	p.unbound()
 	due, longest := e.Due, c.restUntil(c.now) // of a rest: Throttle may be less by now
 	if p.resting {
 		due = min(due, longest)
@@ -51,9 +51,9 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	case gathers(e):
 		c.bound(l, int64(e.Failed[1]))
 	case restsUntil(e) && c.cfg.Throttle > 0:
-		due = l.dueAfter(due, min(int64(e.Failed[1]), longest))
+		due = l.remember().dueAfter(due, min(int64(e.Failed[1]), longest))
 	case p.resting && l.n() > 0:
-		due = l.dueAfter(l.due, due)
+		due = l.remember().dueAfter(l.due, due)
 	case len(e.Failed) > 0 && !p.resting:
 		c.loosen(l)
 	}
@@ -100,7 +100,7 @@ func (c *Core) Loaded() {
 // merges the others.
 func (c *gather) regroup(l *lane) {
 	var e journal.Entry
-	if l.hasState() {
+	if l.known().hasState() {
 		c.lanes.entries.read(l.past().state, &e)
 	}
 	failed := e.Failed
@@ -237,7 +237,7 @@ func (l *loader) takeIn(part int) error {
 	for i := 0; i < len(l.refs); mine = mine[:0] {
 		for ; i < len(l.refs) && len(mine) < cap(mine); i++ {
 			if s := l.coreOf[i]; s%len(l.weights) == part {
-				l.cores[s].prefetchID(l.entries[i].ID)
+				l.cores[s].lanes.prefetchID(l.entries[i].ID)
 				mine = append(mine, i)
 			}
 		}

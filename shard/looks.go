@@ -96,7 +96,7 @@ func (c *looks) Status(id string) (s Status) {
 		Due: l.due, Retry: l.retry(), Payloads: l.n() + len(l.held()),
 		Runs: len(c.runs) - c.exempt, Concurrency: c.cfg.Concurrency,
 	}
-	s.LastError, _ = l.failures()
+	s.LastError, _ = l.known().failures()
 	return s
 }
 
@@ -164,7 +164,7 @@ func (c *looks) Detail(id string, now int64, n int) (d Detail, ok bool) {
 	}
 	c.show(Cursor(l.number), now, &d.View)
 	d.ID = id
-	_, failures := l.failures()
+	_, failures := l.known().failures()
 	d.History, d.Waiting = slices.Clone(failures), slices.Clone(l.held()[:min(len(l.held()), n)])
 	if it := l.item(); it != nil {
 		hand := it.Payloads[it.settled:]
@@ -302,7 +302,7 @@ func (c *looks) show(at Cursor, now int64, v *View) {
 		Cursor: at, State: l.waits(now, l.retry()), ID: l.rest.id, First: l.upNext().Ref, Due: l.due, Retry: l.retry(),
 		Payloads: l.n() + len(l.held()),
 	}
-	v.LastError, _ = l.failures()
+	v.LastError, _ = l.known().failures()
 	if it := l.item(); it != nil { // of its fields only what the worker never writes
 		hand := it.Payloads[it.settled:]
 		v.State, v.ID, v.First = StateRunning, it.ID, hand[0].Ref

@@ -211,7 +211,7 @@ func (c *ends) leaveOver(now int64, l *lane, anew bool) {
 		l.remember().err = ""
 		c.displace(l)
 		if c.open(l, due, e.Restored); rest > now {
-			l.due = l.dueAfter(l.due, rest)
+			l.due = l.remember().dueAfter(l.due, rest)
 		}
 		c.enqueue(l, l.due)
 	}
@@ -222,7 +222,7 @@ func (c *ends) leaveOver(now int64, l *lane, anew bool) {
 // about those that failed.
 func (c *ends) endRemoved(now int64, l *lane, held, others []Payload, r *Removal) {
 	it := Item{Retry: l.retry()}
-	it.LastError, it.History = l.failures()
+	it.LastError, it.History = l.known().failures()
 	c.endAs(now, &it, held, r)
 	if len(held) > 0 || l.holds() {
 		it = Item{Retry: -1}

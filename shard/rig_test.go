@@ -197,7 +197,7 @@ func (g *rig) crash(shards int) {
 		g.now = max(g.now, c.now) // for the new ones
 		for id, l := range c.lanes.named() {
 			v, _ := c.view(id)
-			if at, ok := g.turns[id]; ok && at == v.due && !l.hasState() {
+			if at, ok := g.turns[id]; ok && at == v.due && !l.known().hasState() {
 				has, back := g.replayed(slices.Concat(v.out, v.held, v.waiting))
 				turns[id] = turn{at, g.limitOf(id), has, back}
 			} else if c.supersedes() && c.cfg.Throttle > 0 && v.due <= g.now {

@@ -189,7 +189,7 @@ func (it *Item) begin(l *lane, limit int) {
 		it.Payloads = it.inline[:]
 		return
 	}
-	it.LastError, it.History = l.failures()
+	it.LastError, it.History = l.known().failures()
 	if it.held = l.holds(); it.held {
 		it.Payloads, l.past().held = l.held(), nil
 	} else {

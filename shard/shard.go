@@ -211,7 +211,7 @@ func (s *Shard) takeInBy(d *journal.Delivery, room []incoming) {
 				return
 			}
 		}
-		s.core.prefetchIncoming(batch)
+		s.core.lanes.prefetchIncoming(batch)
 		for i := range batch {
 			a := &batch[i]
 			if into := s.core.come(&a.Entry, a.ref, a.hash); into != 0 {

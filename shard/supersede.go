@@ -306,7 +306,7 @@ func (c *gather) loadRest(e *journal.Entry, ref journal.Ref) bool {
 	if l := c.lanes.find(e.ID); l != nil && l.n() > 0 {
 		c.loosen(l) // its payload may be older than what was done
 		var w journal.Entry
-		if !l.hasState() && c.lanes.entries.read(l.one.Ref, &w) {
+		if !l.known().hasState() && c.lanes.entries.read(l.one.Ref, &w) {
 			c.enqueue(l, c.rouseFor(l, &w, l.due))
 		}
 	}

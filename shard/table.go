@@ -56,7 +56,7 @@ func (t *table[V]) find(hash uint32, same func(V) bool) V {
 }
 
 // prefetch loads the slot where the search for a hash begins. See
-// hands.prefetched.
+// lanes.prefetched.
 func (t *table[V]) prefetch(hash uint32) slot[V] {
 	if t.n == 0 {
 		return slot[V]{}

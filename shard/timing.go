@@ -52,7 +52,7 @@ func (c *timing) debounces() bool { return c.cfg.Debounce.Quiet > 0 }
 // open makes a payload that is due at a time the first of those that wait. Decided: it
 // came back from the morgue, and is not put off.
 func (c *timing) open(l *lane, due int64, decided bool) {
-	l.unbound()
+	l.past().unbound()
 	l.due = due
 	switch {
 	case !c.debounces():
@@ -76,8 +76,8 @@ func (c *timing) bound(l *lane, limit int64) {
 }
 
 // unbound makes the due time of a job its limit, once there is a state of it, and its own.
-func (l *lane) unbound() {
-	if p := l.past(); p != nil {
+func (p *runHistory) unbound() {
+	if p != nil {
 		p.limit, p.bounded, p.decided, p.restEnd = 0, false, false, 0
 	}
 }
@@ -87,7 +87,7 @@ func (c *timing) limitOf(l *lane) int64 {
 	switch p := l.known(); {
 	case p.bounded && (l.retry() < 0 || l.item() != nil): // else the retry is decided upon
 		return p.limit
-	case l.hasState(): // it was decided upon
+	case l.known().hasState(): // it was decided upon
 		return l.due
 	}
 	d := &c.cfg.Debounce // one payload has come
@@ -146,7 +146,7 @@ func (c *timing) gathering(l *lane) bool {
 	if !c.debounces() || l.item() != nil {
 		return bounded
 	}
-	return l.retry() < 0 && (bounded || !l.hasState())
+	return l.retry() < 0 && (bounded || !l.known().hasState())
 }
 
 // handLimit gives an item the limit of its job; what comes behind it has its own.
@@ -154,7 +154,7 @@ func (c *timing) handLimit(l *lane, it *Item) {
 	if c.debounces() {
 		it.limit, it.decided = c.limitOf(l), l.known().decided
 	}
-	l.unbound()
+	l.past().unbound()
 }
 
 // undone returns when the job of an item is due if nothing comes of the run, and the
@@ -270,7 +270,7 @@ func (c *throttle) writeRest(now int64, id string, r rest) {
 // restAfter has what waits for an id rest until a time.
 func (c *throttle) restAfter(now, until int64, l *lane) {
 	if until > now {
-		l.due = l.dueAfter(l.due, until)
+		l.due = l.remember().dueAfter(l.due, until)
 		l.unpinned = l.unpinned || !c.supersedes() // else it stays among the rested
 	}
 }
@@ -279,7 +279,7 @@ func (c *throttle) restAfter(now, until int64, l *lane) {
 // but what comes after it does. The log tells when a job has failed, and not when it was snoozed.
 func (c *throttle) restLeft(now int64, l *lane) int64 {
 	ran := l.known().ran
-	if last, history := l.failures(); ran == 0 { // by the clock of then
+	if last, history := l.known().failures(); ran == 0 { // by the clock of then
 		for _, f := range history.Failures(last) {
 			ran = max(ran, f.At)
 		}
@@ -314,7 +314,7 @@ func (c *throttle) rouse(l *lane, e *journal.Entry) {
 		c.end(r.state)
 		return
 	}
-	l.due = l.dueAfter(l.due, r.until)
+	l.due = l.remember().dueAfter(l.due, r.until)
 	l.past().state, l.past().resting = r.state, true
 }
 
@@ -329,7 +329,7 @@ func (c *throttle) rouseFor(l *lane, e *journal.Entry, due int64) int64 {
 
 func (c *throttle) dueWhenRested(l *lane, id string, due int64) int64 {
 	if until := c.rested.byID[id].until; until > c.now {
-		return l.dueAfter(due, until)
+		return l.remember().dueAfter(due, until)
 	}
 	return due
 }

@@ -44,7 +44,7 @@ func TestPausedAndOverInOneChange(t *testing.T) {
 	c.Record(g)
 	g.check()
 	require.False(t, c.Has("a"))
-	require.True(t, c.lanes.find([]byte("b")).hasState())
+	require.True(t, c.lanes.find([]byte("b")).known().hasState())
 
 	b.Outcome.Verdict = VerdictDone
 	c.Finish(g.now, r)
@@ -67,7 +67,7 @@ func TestAPlaceWithoutAStateOfItsFormerLane(t *testing.T) {
 		record(ch)
 	}
 	g.put(journal.Entry{ID: []byte("c"), Payload: []byte("c"), Due: g.now}) // records all
-	require.False(t, c.lanes.find([]byte("c")).hasState())
+	require.False(t, c.lanes.find([]byte("c")).known().hasState())
 	g.check()
 	before := g.lanes()
 	g.flush()

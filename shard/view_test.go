@@ -89,7 +89,7 @@ func (c *Core) view(id string) (v laneView, ok bool) {
 	if p := l.past(); p != nil {
 		v.held, v.err = p.held, p.err
 	}
-	last, failures := l.failures()
+	last, failures := l.known().failures()
 	v.failures = failures.Failures(last)
 	if it := l.item(); it != nil {
 		v.due, _ = c.undone(it)
