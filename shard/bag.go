@@ -184,41 +184,6 @@ const (
 	MergeSupersede
 )
 
-// merging returns the policy for payloads that come in. Under Config.Block it
-// takes a state, which comes last, to know which payloads failed. These must
-// not merge with what waits behind them, so nothing does before Loaded.
-func (c *gather) merging() Merge {
-	if c.loading && c.cfg.Block {
-		return MergeKeepAll
-	}
-	return c.cfg.Merge
-}
-
-// merge puts a payload into its lane and ends the one that merging leaves over.
-func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
-	kept, ended := l.add(&c.lanes.entries, c.merging(), p, e.Payload)
-	if b := l.bag(); b != nil {
-		b.due = max(b.due, e.Due)
-	}
-	if c.loading && l.n() == 2 && c.cfg.Block {
-		c.loosen(l)
-	}
-	if ended.IsZero() {
-		return 0
-	}
-	c.replace(ended, kept.Ref.Position(), false)
-	if ended.Position() < kept.Ref.Position() || c.moves() {
-		// The job keeps its due time, although the payload that it may have
-		// come from is gone.
-		c.pinDue(l)
-	}
-	c.pinDueOut(l, ended.Position())
-	if ended != p.Ref {
-		return 0
-	}
-	return kept.Ref.Position()
-}
-
 // replaces reports whether p stays rather than old, which has equal bytes.
 func replaces(m Merge, p, old Payload) bool {
 	switch m {

@@ -22,7 +22,8 @@ import (
 //	gather    what becomes of a payload that arrives for a lane
 //	dead      dead letters, as far as an id has to know of them
 //	throttle  ids that rest after a run
-//	ledger    what is written down, and counted
+//	written   what is written down of jobs
+//	ledger    what ends, and is counted
 //	agenda    the lanes, and which is next
 //	timing    when a lane is due
 //
@@ -136,6 +137,72 @@ func (c *Core) RunNow(id string, now int64, anew bool) bool {
 	c.enqueue(l, now)
 	c.writeState(l)
 	return true
+}
+
+// Hold keeps an id from running for a reason, until Let. What runs of it at the
+// moment goes on, but for what no worker has begun. It reports whether the id was not
+// held for that reason.
+func (c *Core) Hold(id string, why Hold) bool {
+	held := c.hold(id, c.held[id]|why)
+	if held {
+		c.Reconsider(id)
+	}
+	return held
+}
+
+// Let ends a reason to hold an id, which runs again when no other is left. It reports
+// whether the id was held for that reason.
+func (c *Core) Let(id string, why Hold) bool {
+	let := c.unhold(id, why)
+	if let {
+		c.Reconsider(id)
+	}
+	return let
+}
+
+// Reconsider gives the job of an id the place that it should have, after a change of what
+// holds it. Of a job that is held it takes back what its worker has not begun.
+func (c *Core) Reconsider(id string) {
+	l := c.lanes.find([]byte(id))
+	if l == nil {
+		return
+	}
+	switch it := l.item(); {
+	case it == nil:
+		c.enqueue(l, l.due)
+	case c.why([]byte(id)) == 0:
+	case it.revoke():
+		c.putBack(l, it)
+	case c.cfg.Single && len(it.Payloads) > 1:
+		c.recall(it)
+	}
+}
+
+// Pause keeps all ids from running, or ends that, and takes back what no worker has
+// begun: what runs goes on, with the payload, the job or the batch in hand. A shard
+// that is paused asks for no worker, and no timer wakes it.
+func (c *Core) Pause(now int64, on bool) {
+	if c.paused = on; !on {
+		return
+	}
+	pace := c.pace // that runs are short now says nothing of jobs
+	for r := range c.runs {
+		c.takeApart(now, r)
+	}
+	c.pace = pace
+}
+
+// PausePrefix keeps the ids that begin so from running, or ends that. It holds for what
+// arrives from now on. The caller calls Reconsider for each id that is there already: of
+// millions, some at a time.
+func (c *Core) PausePrefix(prefix string, on bool) {
+	if c.prefixes == nil {
+		c.prefixes = make(map[string]bool)
+	}
+	if delete(c.prefixes, prefix); on {
+		c.prefixes[prefix] = true
+	}
+	c.counts.Prefixes = len(c.prefixes)
 }
 
 // Postpone takes back a started item that can't run now, none of whose payloads is

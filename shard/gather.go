@@ -11,8 +11,7 @@ import (
 // are merged, or the newest supersedes the others, see [MergeSupersede].
 //
 // When a payload arrives: join puts it beside the others of its id, and arrive in their
-// place. What its arrival changes about the due time of its job, as timing has it, is
-// written down here, as far as a replay of the payloads that are left would not find it.
+// place. What that changes about the due time of its job, as timing has it, is written down.
 // When a run ends: returnTo puts what is to run again among those that came meanwhile.
 type gather struct {
 	dead
@@ -67,6 +66,41 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref, hash uint32) (
 		c.enqueue(l, l.due) // it may not need what the one waits for that was the next
 	}
 	return into
+}
+
+// merging returns the policy for payloads that come in. Under Config.Block it
+// takes a state, which comes last, to know which payloads failed. These must
+// not merge with what waits behind them, so nothing does before Loaded.
+func (c *gather) merging() Merge {
+	if c.loading && c.cfg.Block {
+		return MergeKeepAll
+	}
+	return c.cfg.Merge
+}
+
+// merge puts a payload into its lane and ends the one that merging leaves over.
+func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
+	kept, ended := l.add(&c.lanes.entries, c.merging(), p, e.Payload)
+	if b := l.bag(); b != nil {
+		b.due = max(b.due, e.Due)
+	}
+	if c.loading && l.n() == 2 && c.cfg.Block {
+		c.loosen(l)
+	}
+	if ended.IsZero() {
+		return 0
+	}
+	c.replace(ended, kept.Ref.Position(), false)
+	if ended.Position() < kept.Ref.Position() || c.moves() {
+		// The job keeps its due time, although the payload that it may have
+		// come from is gone.
+		c.pinDue(l)
+	}
+	c.pinDueOut(l, ended.Position())
+	if ended != p.Ref {
+		return 0
+	}
+	return kept.Ref.Position()
 }
 
 // returnTo puts payloads that were handed out among those that wait, or holds
@@ -179,75 +213,6 @@ func (c *gather) freshStart(l *lane, due int64) {
 	if moved {
 		c.writeState(l)
 	}
-}
-
-// pinDue writes the due time of a job down where no state says it yet. Without
-// that a replay would take it from the earliest payload that is left.
-func (c *gather) pinDue(l *lane) {
-	if l.item() != nil || c.loading {
-		l.unpinned = true // finish, or Loaded, sees to it
-		if c.loading {
-			c.loosen(l)
-		}
-		return
-	}
-	l.unpinned = false
-	if !l.known().pinned() && !l.empty() {
-		c.bound(l, c.limitOf(l))
-		c.writeState(l)
-	}
-}
-
-// pinDueOut is pinDue for a job that runs while a payload that waits behind it is gone:
-// a crash puts them all back, and the due time may have come from that one. The finish
-// is too late for that.
-func (c *gather) pinDueOut(l *lane, gone journal.Position) {
-	it := l.item()
-	if it == nil || l.known().pinned() && !it.moved {
-		return
-	}
-	if !c.moves() && !it.moved && slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
-		return
-	}
-	c.writeStateOut(l, it)
-}
-
-// pinAhead is pinDue for a payload that has come and is due earlier than the journal says.
-func (c *gather) pinAhead(e *journal.Entry) {
-	l := c.lanes.find(e.ID)
-	if l == nil {
-		return // it was over at once
-	}
-	if b := l.bag(); b != nil {
-		b.due = max(b.due, e.Accepted)
-	}
-	switch it := l.item(); {
-	case it != nil:
-		c.writeStateOut(l, it)
-	case l.known().pinned() && c.moves(): // a replay would move it by that payload
-		c.writeState(l)
-		return
-	}
-	c.pinDue(l)
-}
-
-// writeStateOut writes down what a crash is to find of a job whose item is out: it is
-// due as if the item were not. What supersedes the item is all that a crash leaves.
-func (c *gather) writeStateOut(l *lane, it *Item) {
-	p := l.remember()
-	if c.supersedes() && l.n() > 0 {
-		c.writeState(l)
-		e := &c.change.States[p.pending-1].Entry
-		e.Retry, e.Error, e.History = -1, nil, nil
-		return
-	}
-	due, limit, bounded := l.due, p.limit, p.bounded
-	if it.held {
-		p.held = it.Payloads
-	}
-	c.takeDue(l, it)
-	c.writeState(l)
-	l.due, p.limit, p.bounded, p.held, it.moved = due, limit, bounded, nil, false
 }
 
 // Under [Config].Fold the payloads that a run gets are made one by its worker, see

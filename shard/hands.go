@@ -183,8 +183,6 @@ func (c *hands) undo(l *lane, it *Item) {
 	l.unpinned = false
 }
 
-func (c *hands) short() bool { return c.cfg.Short != nil && c.cfg.Short() }
-
 // again puts payloads, and those behind them, back with a new due time and retry
 // count, which hold for the id as a whole. On a disk that is short of room that is not
 // written if nothing has ended and no room was taken for it: many failures would take the room
@@ -203,38 +201,6 @@ func (c *hands) again(l *lane, it *Item, payloads, behind []Payload, retry int, 
 	if !c.writeStateSoon(l) && c.debounces() {
 		c.bound(l, l.due) // what no state says gathers nothing either
 	}
-}
-
-// writeStateSoon is writeState where the disk is not short of room, and otherwise leaves that to catchUp. It
-// reports whether the state is written.
-func (c *hands) writeStateSoon(l *lane) bool {
-	if !c.short() {
-		c.writeState(l)
-		return true
-	}
-	l.remember() // so that endState knows of it
-	c.owed[l] = struct{}{}
-	return false
-}
-
-// owedAtOnce is how many states catchUp writes down at once, at most.
-const owedAtOnce = 16
-
-// catchUp writes down some of what a disk that was short of room had none for, once it has. It
-// reports whether there may be more.
-func (c *hands) catchUp() (more bool) {
-	n := 0
-	for l := range c.owed {
-		if n++; n > owedAtOnce || c.short() {
-			return n > owedAtOnce
-		}
-		if it := l.item(); it != nil {
-			c.writeStateOut(l, it)
-		} else {
-			c.writeState(l)
-		}
-	}
-	return false
 }
 
 // restart puts payloads back, those that are to be held and the others, with all

@@ -6,24 +6,13 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// ledger is what a shard writes down. It gathers in a change, until Record; what is
-// counted goes with it.
+// ledger is what ends. It gathers in a change, until Record; what is counted goes
+// with it.
 type ledger struct {
 	agenda
-	loose []*lane            // lanes that Loaded has to look at again
-	owed  map[*lane]struct{} // lanes whose state the disk had no room for; see again
-	ages  ages
-
+	ages      ages
 	change    Change
-	stateOf   []subject // whose each state in change is
 	rewritten []*hashed // the payloads that change rewrites
-	rested    rested    // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
-}
-
-// subject is whose a state is: that of a lane, or of an id that rests.
-type subject struct {
-	lane  *lane // nil: the id rests
-	rests string
 }
 
 // Change is what a shard decided, with what its recorder may want to add to the
@@ -181,137 +170,6 @@ func (c *ledger) setHalted(l *lane, halted bool) {
 		c.counts.Halted++
 	} else {
 		c.counts.Halted--
-	}
-}
-
-// loosen has Loaded look at a lane again.
-func (c *ledger) loosen(l *lane) {
-	if !l.loose {
-		l.loose = true
-		c.loose = append(c.loose, l)
-	}
-}
-
-// drop forgets an id with nothing left. It has this hash.
-func (c *ledger) drop(l *lane, hash uint32) {
-	if c.broken() {
-		return // it is not known whether this is its id
-	}
-	c.endState(l)
-	c.setRetry(l, -1)
-	c.setHalted(l, false)
-	c.lanes.remove(l, hash)
-	if c.lanes.len() == 0 {
-		c.due = dueQueue{} // turns that are stale must not outlive the lanes
-	}
-}
-
-// writeState writes down what is known about a waiting job, instead of what
-// was written before.
-func (c *ledger) writeState(l *lane) {
-	if c.loading {
-		return // a fold of the log adds nothing to the log
-	}
-	delete(c.owed, l)
-	p := l.remember()
-	p.resting = false
-	c.replaceState(p)
-	if p.pending == 0 {
-		c.change.States = append(c.change.States, journal.JobState{})
-		c.stateOf = append(c.stateOf, subject{lane: l})
-		p.pending = len(c.change.States)
-	}
-	e := &c.change.States[p.pending-1].Entry
-	last, failures := p.failures()
-	*e = journal.Entry{
-		Queue: c.queue, ID: l.id(&c.lanes.entries), Due: l.due,
-		Retry: l.retry(), Halted: l.halted, Crashed: l.halted && p.crashed, Error: []byte(last), History: failures,
-	}
-	if p.bounded && !l.holds() && l.retry() < 0 {
-		e.Failed = append(e.Failed, 0, journal.Position(p.limit)) // see gathers
-	}
-	if p.restEnd != 0 {
-		e.Due, e.Failed = p.own, []journal.Position{0, journal.Position(p.restEnd), l.about()} // see restsUntil
-	}
-	if c.supersedes() && e.Failed == nil {
-		e.Failed = append(e.Failed, l.about()) // see stale
-	}
-	for _, h := range p.held {
-		e.Failed = append(e.Failed, h.Ref.Position())
-	}
-}
-
-// endState ends what is written about a job that is over, and takes back what gathers
-// in the change: its lane may be another id's before that is recorded.
-func (c *ledger) endState(l *lane) {
-	if p := l.past(); p != nil {
-		delete(c.owed, l)
-		c.replaceState(p)
-		c.unwrite(p)
-	}
-}
-
-// replaceState ends the state that the log has.
-func (c *ledger) replaceState(p *runHistory) {
-	if !p.state.IsZero() {
-		c.end(p.state)
-		p.state = journal.Ref{}
-	}
-}
-
-// unwrite takes a state out of the change. The last one there gets its place.
-func (c *ledger) unwrite(p *runHistory) {
-	if p.pending == 0 {
-		return
-	}
-	at, last := p.pending-1, len(c.stateOf)-1
-	p.pending = 0
-	if at < last {
-		c.stateOf[at], c.change.States[at] = c.stateOf[last], c.change.States[last]
-		if moved := c.stateOf[at].lane; moved != nil {
-			moved.past().pending = at + 1
-		}
-	}
-	c.stateOf[last], c.change.States[last] = subject{}, journal.JobState{}
-	c.stateOf, c.change.States = c.stateOf[:last], c.change.States[:last]
-}
-
-// Record writes the change that has gathered into log, and forgets it. After an
-// error of the Core it writes nothing.
-func (c *ledger) Record(log Recorder) {
-	if c.broken() || c.change.empty() {
-		return
-	}
-	log.Record(&c.change)
-	rewritten, at := c.rewritten, c.change.Rewritten
-	for i, of := range c.stateOf {
-		state := c.change.States[i].Ref
-		if of.lane == nil {
-			rest := c.rested.byID[of.rests]
-			rest.state = state
-			c.rested.byID[of.rests] = rest
-			continue
-		}
-		p := of.lane.past()
-		p.state, p.pending = state, 0
-	}
-	c.change.Ended, c.change.States = emptied(c.change.Ended), emptied(c.change.States)
-	c.change.Buried, c.change.Exhumed = emptied(c.change.Buried), emptied(c.change.Exhumed)
-	c.change.Sets, c.change.Merged = emptied(c.change.Sets), emptied(c.change.Merged)
-	c.change.Claims, c.change.Deleted = emptied(c.change.Claims), emptied(c.change.Deleted)
-	c.change.Staged = emptied(c.change.Staged)
-	c.change.FollowUps, c.change.Heirs, c.change.After, c.change.Room = journal.FollowUps{}, nil, nil, 0
-	c.change.Over, c.change.Surplus = Weight{}, Weight{}
-	c.stateOf = emptied(c.stateOf)
-	if len(rewritten) > 0 {
-		c.rewritten, c.change.Rewritten = nil, nil
-		for i, h := range rewritten {
-			if c.cfg.Weighed {
-				c.change.Surplus.Bytes += at[i].Ref.Size() - h.Ref.Size() // the recorder is told how they have grown
-			}
-			h.Ref = at[i].Ref
-		}
-		c.Record(log)
 	}
 }
 

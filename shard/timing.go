@@ -180,7 +180,7 @@ func (c *timing) restUntil(now int64) int64 { return later(now, c.cfg.Throttle) 
 // throttle has ids rest after a run, under [Config].Throttle, and keeps what has to be
 // known of an id that has nothing to do.
 type throttle struct {
-	ledger
+	written
 	now int64 // as of the last Tick
 }
 
