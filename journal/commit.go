@@ -16,19 +16,14 @@ import (
 // committer takes what the head has to the disk, block by block, and hands it on: on one
 // goroutine, or in memory on those that append. Who is at it holds committing.
 type committer struct {
-	head
+	results
 	store  store.Store // Invariant: only who holds committing changes what is on it
 	upkeep *upkeep
 
 	closing chan struct{}
 	done    chan struct{} // closed when the committer has ended
 
-	born  time.Time    // when its opening began
-	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
-
-	commits    atomic.Uint64
-	commitTime atomic.Int64 // of all of them, ns
-	lastCommit atomic.Int64 // its end: ns after born
+	meter
 }
 
 // commitLoop is the committer. It ends when the log is closed and everything
@@ -168,6 +163,20 @@ func (c *committer) seal() (*openBlock, *store.Transaction, bool) {
 	}
 }
 
+// demand is how much room the next commit asks for, with some more for what is
+// appended meanwhile, and how much of it in one piece. 0: there is nothing to do. After an
+// error there is nothing that may be done.
+func (c *committer) demand() (need, run int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked, _, run := c.disk.asked()
+	if c.lost != nil || c.open.empty() && !c.disk.full && asked == 0 {
+		return 0, 0, c.lost
+	}
+	weight := c.open.weight() + asked
+	return weight + weight/8 + 4<<10, run, nil
+}
+
 // prepare does what has to be done on the disk before a block is sealed.
 func (c *committer) prepare(need, run int) (store.Room, error) {
 	defer c.busy().idle()
@@ -197,6 +206,40 @@ func (c *committer) prepare(need, run int) (store.Room, error) {
 	return r, err
 }
 
+// sealLocked closes the open block and begins the next one, for a disk that has so much
+// room. The caller holds mu.
+func (c *committer) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
+	b := c.open
+	c.disk.allow(r, b.weight(), c.chain)
+	if c.disk.full {
+		r = c.disk.readmit(b, c.chain, r)
+	}
+	if b.empty() && !(c.disk.full && c.chain.Reclaimable(r, &c.disk.dead)) {
+		return nil, nil, false
+	}
+	b.Reach(c.manifest.Next)
+	b.room = r
+	c.disk.gauge(r, c.chain.Live)
+	t := &b.transaction
+	t.Seq, t.Changes = b.Block.Seq, append(b.changes, b.restored...)
+	b.carried = len(b.Entries)
+	t.Drop = c.chain.Trim(&b.Writer, block.Strain{Weight: b.weight(), Room: r, Full: c.disk.full})
+	if fresh := int(c.manifest.Next - b.Block.First); fresh > 0 && len(b.routes) > 0 {
+		b.commit.merged = make([]Position, fresh)
+	}
+	b.commit.pending.Store(int32(len(b.routes)))
+	t.Block = b.Join()
+	b.Settle()
+	c.chain.Admit(b.Block)
+	c.manifest.Seq, c.manifest.Oldest = b.Block.Seq, c.chain.Blocks[0].Seq
+	t.Manifest = c.manifest
+	c.last = b.commit
+	c.open, c.spare = newOpenBlock(c.spare, c.manifest), nil
+	c.open.Shown = c.volatile
+	c.wakeWaiters()
+	return b, t, true
+}
+
 // write commits t. False: the log has stopped.
 func (c *committer) write(b *openBlock, t *store.Transaction) bool {
 	if (b.room.Spare >= 0 || b.final) && !b.refused {
@@ -216,32 +259,11 @@ func (c *committer) commit(t *store.Transaction) error {
 	if err := c.store.Commit(t); err != nil {
 		return err
 	}
-	took := c.commitAge()
-	c.commits.Add(1)
-	c.commitTime.Add(int64(took))
-	c.lastCommit.Store(c.began.Load() - 1 + int64(took))
+	took := c.committed()
 	if c.cfg.Committed != nil {
 		c.cfg.Committed(took)
 	}
 	return nil
-}
-
-// busy notes that the disk is at work, until idle is called.
-func (c *committer) busy() *committer {
-	c.began.Store(int64(time.Since(c.born)) + 1)
-	return c
-}
-
-func (c *committer) idle() { c.began.Store(0) }
-
-// commitAge returns how long the disk has been at work for the present commit; 0 when
-// there is none.
-func (c *committer) commitAge() time.Duration {
-	began := c.began.Load()
-	if began == 0 {
-		return 0
-	}
-	return time.Since(c.born) - time.Duration(began-1)
 }
 
 // publish hands the committed block on, and its buffers back. It returns how many calls of
@@ -309,4 +331,41 @@ func (c *committer) unreadable(err error) {
 	c.lost = cmp.Or(c.lost, err)
 	c.mu.Unlock()
 	c.wakeCommitter()
+}
+
+// meter says when the disk is at work for a log, and how long it took.
+type meter struct {
+	born  time.Time    // when its opening began
+	began atomic.Int64 // when the disk began with what it does now: ns after born, and one; 0: nothing
+
+	commits    atomic.Uint64
+	commitTime atomic.Int64 // of all of them, ns
+	lastCommit atomic.Int64 // its end: ns after born
+}
+
+// busy notes that the disk is at work, until idle is called.
+func (m *meter) busy() *meter {
+	m.began.Store(int64(time.Since(m.born)) + 1)
+	return m
+}
+
+func (m *meter) idle() { m.began.Store(0) }
+
+// commitAge returns how long the disk has been at work for the present commit; 0 when
+// there is none.
+func (m *meter) commitAge() time.Duration {
+	began := m.began.Load()
+	if began == 0 {
+		return 0
+	}
+	return time.Since(m.born) - time.Duration(began-1)
+}
+
+// committed counts the present commit, and returns how long it took.
+func (m *meter) committed() time.Duration {
+	took := m.commitAge()
+	m.commits.Add(1)
+	m.commitTime.Add(int64(took))
+	m.lastCommit.Store(m.began.Load() - 1 + int64(took))
+	return took
 }

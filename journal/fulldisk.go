@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/store"
 )
@@ -103,17 +104,16 @@ func (o owed) paid(c *format.Edit) {
 	}
 }
 
-// readmit takes posted calls that now find room into the open block, and ends the refusals
+// readmit takes posted calls that now find room into the open block b, and ends the refusals
 // when none is left and there is still some; in the last block there is room for all of
 // them. Their positions are older than the block's, like those of entries that are carried
 // forward. It returns the room that is left. The caller holds mu.
-func (h *head) readmit(r store.Room) store.Room {
-	b, d, last := h.open, &h.disk, h.closed
+func (d *fullDisk) readmit(b *openBlock, chain *block.Chain, r store.Room) store.Room {
 	if b.refused {
 		return r // its turn comes first
 	}
-	b.final = last
-	for len(d.waiting) > 0 && (last || h.fits(d.waiting[0].weight, r)) {
+	b.final = d.over
+	for len(d.waiting) > 0 && (d.over || chain.Fits(d.waiting[0].weight, len(b.Entries), r)) {
 		p := d.waiting[0]
 		d.waiting = d.waiting[1:]
 		r.Spare -= p.weight
@@ -125,7 +125,7 @@ func (h *head) readmit(r store.Room) store.Room {
 				off = b.Add(&p.entries[i], true).Off
 				b.keep(off, call)
 			case p.written.Block != b.Block:
-				h.chain.End(p.written, &b.Writer)
+				chain.End(p.written, &b.Writer)
 				off = b.Add(&p.entries[i], true).Off
 				b.recorded = append(b.recorded, off)
 			}
@@ -138,7 +138,7 @@ func (h *head) readmit(r store.Room) store.Room {
 				b.changes = append(b.changes, *c)
 			}
 		}
-		kept := max(min(h.chain.Kept(len(b.Entries))-r.Kept, r.Spare), 0)
+		kept := max(min(chain.Kept(len(b.Entries))-r.Kept, r.Spare), 0)
 		r.Spare, r.Kept = r.Spare-kept, r.Kept+kept
 	}
 	if d.full = len(d.waiting) > 0 || d.starved || r.Spare < d.missed; !d.full {
@@ -146,18 +146,6 @@ func (h *head) readmit(r store.Room) store.Room {
 		d.expectRoom()
 	}
 	return r
-}
-
-// fits reports whether a posted call of so many bytes is to be taken into the open block: there is room to carry
-// that later, too, or there never will be.
-func (h *head) fits(bytes int, r store.Room) bool {
-	kept := h.chain.Kept(len(h.open.Entries)+bytes) - r.Kept
-	return bytes+kept <= r.Spare || bytes <= r.Spare && h.hopeless(bytes, r)
-}
-
-// hopeless reports whether even an empty log has no room for so many bytes in one block and to carry that.
-func (h *head) hopeless(bytes int, r store.Room) bool {
-	return bytes+h.chain.Kept(bytes) > r.Spare+r.Kept+h.chain.Size
 }
 
 // roomAfter is how long there must be room before that is told: at the brink, where

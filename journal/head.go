@@ -7,7 +7,6 @@ import (
 
 	"github.com/strandjobs/strand/journal/internal/block"
 	"github.com/strandjobs/strand/journal/internal/format"
-	"github.com/strandjobs/strand/journal/internal/store"
 )
 
 // head is the end of the log that grows: it gives out positions, and has the open block,
@@ -35,8 +34,6 @@ type head struct {
 	streams  []stream     // by route; none but in memory
 	disk     fullDisk     // what is done while there is no room on it
 	group    groupCommit
-	dead     map[uint32]int // payloads in the morgue by queue
-	dying    map[uint32]int // of these: whose commit is under way
 
 	err    error // why nothing more is accepted: ErrClosed or ErrFailed
 	lost   error // what could not be read back
@@ -206,54 +203,6 @@ func (h *head) await(ctx context.Context, full bool) error {
 	h.mu.Unlock()
 	h.wakeCommitter()
 	return ticket.Wait(ctx)
-}
-
-// demand is how much room the next commit asks for, with some more for what is
-// appended meanwhile, and how much of it in one piece. 0: there is nothing to do. After an
-// error there is nothing that may be done.
-func (h *head) demand() (need, run int, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	asked, _, run := h.disk.asked()
-	if h.lost != nil || h.open.empty() && !h.disk.full && asked == 0 {
-		return 0, 0, h.lost
-	}
-	weight := h.open.weight() + asked
-	return weight + weight/8 + 4<<10, run, nil
-}
-
-// sealLocked closes the open block and begins the next one, for a disk that has so much
-// room. The caller holds mu.
-func (h *head) sealLocked(r store.Room) (*openBlock, *store.Transaction, bool) {
-	b := h.open
-	h.allow(r, b.weight())
-	if h.disk.full {
-		r = h.readmit(r)
-	}
-	if b.empty() && !(h.disk.full && h.chain.Reclaimable(r, &h.disk.dead)) {
-		return nil, nil, false
-	}
-	b.Reach(h.manifest.Next)
-	b.room = r
-	h.disk.gauge(r, h.chain.Live)
-	t := &b.transaction
-	t.Seq, t.Changes = b.Block.Seq, append(b.changes, b.restored...)
-	b.carried = len(b.Entries)
-	t.Drop = h.chain.Trim(&b.Writer, block.Strain{Weight: b.weight(), Room: r, Full: h.disk.full})
-	if fresh := int(h.manifest.Next - b.Block.First); fresh > 0 && len(b.routes) > 0 {
-		b.commit.merged = make([]Position, fresh)
-	}
-	b.commit.pending.Store(int32(len(b.routes)))
-	t.Block = b.Join()
-	b.Settle()
-	h.chain.Admit(b.Block)
-	h.manifest.Seq, h.manifest.Oldest = b.Block.Seq, h.chain.Blocks[0].Seq
-	t.Manifest = h.manifest
-	h.last = b.commit
-	h.open, h.spare = newOpenBlock(h.spare, h.manifest), nil
-	h.open.Shown = h.volatile
-	h.wakeWaiters()
-	return b, t, true
 }
 
 // wakeWaiters has those who wait for room look again. The caller holds mu.

@@ -18,13 +18,16 @@ import (
 //
 // It is put together from parts with one job each, which share the lock of the head:
 //
-//	head       what is accepted: positions, the open block, results
-//	committer  what goes to the disk, and when; a full disk; small values beside the log
+//	head       what is accepted: positions, the open block
+//	results    what consumers decide
+//	committer  what goes to the disk, and when; a full disk
+//	sides      small values beside the log
 //	queues     their names, and what each had at the start
 //	morgue     buried payloads
 //	upkeep     copies, and a smaller file
 type Log struct {
 	committer
+	sides
 	queues
 	morgue
 	upkeep
@@ -40,19 +43,20 @@ type Log struct {
 func newLog(s store.Store, cfg Config, volatile bool) *Log {
 	l := &Log{
 		committer: committer{
-			head:    head{cfg: cfg.complete(), volatile: volatile, wake: make(chan struct{}, 1), group: groupCommit{over: make(chan struct{}, 1)}},
+			results: results{head: head{cfg: cfg.complete(), volatile: volatile, wake: make(chan struct{}, 1), group: groupCommit{over: make(chan struct{}, 1)}}},
 			store:   s,
 			closing: make(chan struct{}),
 			done:    make(chan struct{}),
-			born:    time.Now(),
+			meter:   meter{born: time.Now()},
 		},
 		upkeep:   upkeep{token: make(chan struct{}, 1), calls: make(chan compaction)},
 		unlock:   func() error { return nil },
 		released: make(chan struct{}),
 	}
-	c, h := &l.committer, &l.head
-	l.queues.h, l.queues.morgue = h, &l.morgue
-	l.morgue.c, l.upkeep.c, c.upkeep = c, c, &l.upkeep
+	c := &l.committer
+	l.queues.h, l.queues.morgue = &l.results, &l.morgue
+	l.sides.c, l.morgue.c, l.upkeep.c, c.upkeep = c, c, c, &l.upkeep
+	l.morgue.sides = &l.sides
 	l.upkeep.life, l.upkeep.end = context.WithCancel(cmp.Or(cfg.Life, context.Background()))
 	l.morgue.restoring = make(chan *commit, 1)
 	l.disk.mu, l.disk.logger = &l.mu, l.cfg.Logger

@@ -14,7 +14,8 @@ import (
 // morgue is what callers do with payloads that were buried: look, and put back. How
 // many there are is counted by the head, and they are read from the last commit.
 type morgue struct {
-	c *committer
+	c     *committer
+	sides *sides
 
 	// restoring holds the commit of the last Restore while no other one is at work. It
 	// comes before the locks of the log.
@@ -39,7 +40,7 @@ func (m *morgue) Listed(queue uint32) int {
 // BuriedAt returns the buried payload of a queue at a position, or [ErrNotFound].
 func (m *morgue) BuriedAt(queue uint32, p Position) (Buried, error) {
 	key := format.MorgueKey(queue, p)
-	v, err := m.c.get(format.BucketMorgue, key)
+	v, err := m.sides.get(format.BucketMorgue, key)
 	if err != nil {
 		return Buried{}, err
 	}
@@ -55,7 +56,7 @@ func (m *morgue) BuriedAt(queue uint32, p Position) (Buried, error) {
 // ends the list.
 func (m *morgue) Morgue(queue uint32, from Position) iter.Seq2[Buried, error] {
 	first := format.MorgueKey(queue, from)
-	return store.Pages(m.c.page).Burials(first, first[:4])
+	return store.Pages(m.sides.page).Burials(first, first[:4])
 }
 
 // Restore puts buried payloads back into the log, at their old positions and

@@ -15,7 +15,7 @@ import (
 // queues are the names that the journal knows, each with its number, and what it had of
 // each queue when it was opened.
 type queues struct {
-	h      *head
+	h      *results
 	morgue *morgue
 
 	// Guarded by the lock of the head.

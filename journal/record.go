@@ -71,10 +71,19 @@ func (c *Change) empty() bool {
 	return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten)+len(c.Exhumed) == 0
 }
 
+// results are what consumers have decided: it goes into the open block of the head.
+type results struct {
+	head
+
+	// mu guards them.
+	dead  map[uint32]int // payloads in the morgue by queue
+	dying map[uint32]int // of these: whose commit is under way
+}
+
 // Record adds c to the next commit and sets the Ref of each state. It does not wait for
 // that commit: what a crash takes back is decided again, in the old order. It reads the
 // disk only for a buried payload that has left memory. After a failure it has no effect.
-func (h *head) Record(c *Change) {
+func (h *results) Record(c *Change) {
 	burials, err := editsOf(c.Buried)
 	rewritten, unread := entriesOf(c.Rewritten)
 	void := err != nil || unread != nil || c.empty()
@@ -116,7 +125,7 @@ func (h *head) Record(c *Change) {
 
 // bury notes that a queue has n more payloads in the morgue, once they are on disk if it
 // gets them. The caller holds mu.
-func (h *head) bury(queue uint32, n int) {
+func (h *results) bury(queue uint32, n int) {
 	h.dying[queue] += max(n, 0)
 	if h.dead[queue] += n; h.dead[queue] == 0 {
 		delete(h.dead, queue)
@@ -156,7 +165,7 @@ func entriesOf(list []Rewrite) (entries []Entry, err error) {
 }
 
 // set adds what a consumer decided about state keys. The caller holds mu.
-func (h *head) set(sets []Set) {
+func (h *results) set(sets []Set) {
 	for _, s := range sets {
 		c := s.Edit()
 		h.disk.owed.overtake(c)
@@ -165,7 +174,7 @@ func (h *head) set(sets []Set) {
 }
 
 // follow adds what a consumer accepts. The caller holds mu.
-func (h *head) follow(f *FollowUps) {
+func (h *results) follow(f *FollowUps) {
 	if len(f.Entries) == 0 {
 		return
 	}
@@ -188,7 +197,7 @@ func (h *head) follow(f *FollowUps) {
 // rewrite writes entries again, with other payloads. A position that is in two blocks
 // counts in the later one, as one that was carried does; so what it takes the place of
 // gets no mark, but leaves the accounts. The caller holds mu.
-func (h *head) rewrite(entries []Entry, list []Rewrite) {
+func (h *results) rewrite(entries []Entry, list []Rewrite) {
 	for i := range list {
 		r := &list[i]
 		if r.Ref.Fresh() {
@@ -204,7 +213,7 @@ func (h *head) rewrite(entries []Entry, list []Rewrite) {
 // end takes what is over according to c off the accounts and lists it among the
 // marks. The accounts come first: they notice a bug of the consumer, and must
 // not leave half a list behind.
-func (h *head) end(c *Change) {
+func (h *results) end(c *Change) {
 	over := slices.Clip(c.Ended)
 	for i := range c.Buried {
 		over = append(over, c.Buried[i].Ref)

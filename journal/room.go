@@ -190,14 +190,13 @@ func (d *fullDisk) asked() (bytes, whole, run int) {
 // allow says how much room follow-ups may take until the next block is made, of a disk
 // that has so much for one that has a weight, and gives it to those who wait. The caller
 // holds mu.
-func (h *head) allow(r store.Room, weight int) {
-	d := &h.disk
+func (d *fullDisk) allow(r store.Room, weight int, chain *block.Chain) {
 	d.largest.Store(max(d.largest.Load(), int64(r.Letter)))
 	d.run.Store(int64(r.Run - d.leaves))
 	d.leaves = 0
 	left := r.Spare + block.Strain{Weight: weight, Room: r}.Reserve()/4 - int(d.promised.Load())
 	d.allowance.Store(int64(left))
-	if len(d.questions) == 0 || !h.hopeless(d.questions[0].Bytes, r) {
+	if len(d.questions) == 0 || !chain.Hopeless(d.questions[0].Bytes, r) {
 		free := r.Kept/3*2 + block.Small // for a block of as much it is kept already
 		left = min(left, free+(left-free)/5*2)
 	}

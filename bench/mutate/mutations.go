@@ -189,7 +189,7 @@ var inRoot = []mutation{
 	{"what items of bytes say", "executor/queue.go", "return t.q.Fill(e, &filled, now)", "return t.q.Fill(e, &submit.Item{ID: it.ID, Payload: filled.Payload}, now)", elsewhere},
 	{"go on after a failed commit", "journal/commit.go", "	c.err = latched\n", "", faults},
 	{"accept what a failed commit had", "journal/commit.go", "		o.commit.err = fmt.Errorf(\"%w: %w\", ErrUnknown, cause)\n", "		_ = o\n", calls},
-	{"forget what was refused while a block was on its way", "journal/head.go", "	b.Reach(h.manifest.Next)\n", "", gaps},
+	{"forget what was refused while a block was on its way", "journal/commit.go", "	b.Reach(c.manifest.Next)\n", "", gaps},
 	{"end a position where none was refused", "journal/internal/block/writer.go", "	if b.next != next {\n", "	if b.next <= next {\n", refused},
 	{"let the room of the crash recorder go", "journal/internal/crash/recorder.go", "if (r.gone.Load() || !inFile) && p", "if p", crashRoom},
 	{"keep no room for the crash recorder", "journal/internal/crash/recorder.go", "info.Size() < reserved", "info.Size() < 0", crashRoom},
@@ -303,7 +303,7 @@ var inRoot = []mutation{
 	{"refuse follow-ups on a full disk", "journal/fulldisk.go", "			if b.stays(off) {\n", "			if false {\n", followed},
 	{"deliver a follow-up before what waits for room in its block", "journal/fulldisk.go", "p := c.disk.behind(b, route, off); p != nil", "p := c.disk.behind(b, route, off); false", behind},
 	{"deliver a follow-up before what has waited for room", "journal/record.go", "p != nil {", "false {", behind},
-	{"have a follow-up twice", "journal/fulldisk.go", "				h.chain.End(p.written, &b.Writer)\n", "", behind},
+	{"have a follow-up twice", "journal/fulldisk.go", "				chain.End(p.written, &b.Writer)\n", "", behind},
 	{"forget a follow-up that is written again", "journal/fulldisk.go", "+len(b.recorded)+", "+", behind},
 	{"write a result without its follow-ups", "journal/remainder.go", " || b.stays(uint32(off)):", ":", followed},
 
@@ -807,5 +807,5 @@ var inRoot = []mutation{
 	{"pauses of ids take the room of results", "executor/internal/pause/queue.go", "	if on {\n		if !q", "	if false {\n		if !q", gate{"./executor", "^TestPausesOfIDsOnAFullDisk$"}},
 	{"who waits for room no longer still asks", "journal/room.go", "		case <-over:\n		case <-time", "		case <-over:\n			return true\n		case <-time", gate{"./journal", "^TestAQuestionEndsWithItsCaller$"}},
 	{"a small dead letter takes no page", "journal/room.go", "leafRoom = 256, 5 << 10", "leafRoom = 256, 0", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
-	{"who waits for a smaller block waits for ever", "journal/head.go", "	h.wakeWaiters()\n	return b, t, true\n", "	return b, t, true\n", gate{"./journal", "^TestNobodyWaitsForTheCommitter"}},
+	{"who waits for a smaller block waits for ever", "journal/commit.go", "	c.wakeWaiters()\n	return b, t, true\n", "	return b, t, true\n", gate{"./journal", "^TestNobodyWaitsForTheCommitter"}},
 }

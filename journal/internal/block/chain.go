@@ -97,6 +97,18 @@ func (c *Chain) Kept(largest int) int {
 	return max(largest-Small, 0) / 2 * 3
 }
 
+// Fits reports whether so many bytes are to be taken into a block that has some: there is room to carry
+// that later, too, or there never will be.
+func (c *Chain) Fits(bytes, has int, r store.Room) bool {
+	kept := c.Kept(has+bytes) - r.Kept
+	return bytes+kept <= r.Spare || bytes <= r.Spare && c.Hopeless(bytes, r)
+}
+
+// Hopeless reports whether even an empty log has no room for so many bytes in one block and to carry that.
+func (c *Chain) Hopeless(bytes int, r store.Room) bool {
+	return bytes+c.Kept(bytes) > r.Spare+r.Kept+c.Size
+}
+
 // gone takes a block of which nothing is live any more off memory and sizes.
 func (c *Chain) gone(b *Block) {
 	c.Held, b.held = c.Held-b.held, 0
