@@ -312,9 +312,9 @@ var inRoot = []mutation{
 
 	// What is damaged is noticed.
 	{"skip the checksum", "journal/internal/format/header.go", "; got != want {\n		return Header{}, DamagedBlock(seq, \"checksum", "; got != want && false {\n		return Header{}, DamagedBlock(seq, \"checksum", flips},
-	{"accept an older value beside the log", "journal/internal/store/bolt_buckets.go", "case t.Version > 1 && got.Hash != want.Hash:", "case false:", stale},
+	{"accept an older value beside the log", "journal/internal/store/bolt_sides.go", "case t.Version > 1 && got.Hash != want.Hash:", "case false:", stale},
 	{"return state unchecked", "journal/internal/format/bucket.go", " != sealOf(name, key, v[:n+8]) {", " != sealOf(name, key, v[:n+8]) && false {", state},
-	{"leave what is deleted in the sum", "journal/internal/store/bolt_buckets.go", "			total.Remove(k, old)\n", "", state},
+	{"leave what is deleted in the sum", "journal/internal/store/bolt_sides.go", "			total.Remove(k, old)\n", "", state},
 	{"salvage without a word", "journal/internal/rest/wreck.go", "		if w.txid != 0 && !w.isLast(t) {", "		if false {", gate{"./journal", "^TestSalvageOfAnOlderCommit$"}},
 	{"keep what a check refuses", "journal/internal/rest/salvage_side.go", "		if err := check(s); err != nil {", "		if err := check(s); err != nil && false {", wrecks},
 	{"salvage what no executor reads", "executor/command/repair.go", "journal.Salvage(dir, to, statekey.NewCheck())", "journal.Salvage(dir, to)", refusals},
@@ -800,9 +800,9 @@ var inRoot = []mutation{
 	{"what comes while a caller works for its actor waits for ever", "actor/cell.go", "		if c.turn.Add(-1) > 0 {\n			c.begin()\n		}\n", "		c.turn.Add(-1)\n", gate{"./actor", "^TestSendHere"}},
 	{"put back twice what is listed twice", "journal/morgue.go", "slices.Compact(ps))", "ps)", gate{"./journal", "^TestContractInMemory$"}},
 	{"room for follow-ups that is taken for good", "journal/record.go", "	h.disk.promised.Add(-int64(c.Room)) //", "	//", fullChains},
-	{"pages that a disk has given are forgotten", "journal/internal/store/space.go", "step /= 2 {", "step = 0 {", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
+	{"pages that a disk has given are forgotten", "journal/internal/store/bolt_file.go", "step /= 2 {", "step = 0 {", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"a disk that was full is short of room for what is live", "journal/fulldisk.go", " && !r.Gives", "", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
-	{"free pages count behind the last one in use alone", "journal/internal/store/space.go", "r.Run < run && s", "r.Run < 0 && s", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
+	{"free pages count behind the last one in use alone", "journal/internal/store/bolt_file.go", "r.Run < run && s", "r.Run < 0 && s", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"who asks for room in one piece has the disk be full", "journal/room.go", " && (int64(d.questions[0].Bytes) > d.allowance.Load() || d.questions[0].whole() > d.whole.Load())", "", gate{"./executor", "^TestTheMorgueOnAFullDisk$"}},
 	{"pauses of ids take the room of results", "executor/internal/pause/queue.go", "	if on {\n		if !q", "	if false {\n		if !q", gate{"./executor", "^TestPausesOfIDsOnAFullDisk$"}},
 	{"who waits for room no longer still asks", "journal/room.go", "		case <-over:\n		case <-time", "		case <-over:\n			return true\n		case <-time", gate{"./journal", "^TestAQuestionEndsWithItsCaller$"}},

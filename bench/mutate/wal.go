@@ -41,7 +41,7 @@ var inWAL = []mutation{
 
 	// What it is for, and when it is not.
 	{"wal: bulk goes through the log", "journal/internal/store/logged.go", "	largeBlock = 64 << 10\n", "	largeBlock = 64 << 20\n", walAlone},
-	{"wal: a file that others take for all of it", "journal/internal/store/bolt_buckets.go", "last.Version, last.Log, last.Records = format.OpenVersion, s.log.ID", "_, last.Log, last.Records = format.OpenVersion, s.log.ID", walAlone},
+	{"wal: a file that others take for all of it", "journal/internal/store/bolt.go", "last.Version, last.Log, last.Records = format.OpenVersion, s.log.ID", "_, last.Log, last.Records = format.OpenVersion, s.log.ID", walAlone},
 	{"wal: a log that is left on the file", "journal/internal/store/logged.go", "	l.log = nil\n", "", walAlone},
 	{"wal: acknowledge what bbolt refuses", "journal/internal/store/logged.go", "len(c.Key) == 0 || len(c.Key) > bbolt.MaxKeySize", "len(c.Key) > 2*bbolt.MaxKeySize", gate{"./journal/internal/store", "^TestWhatBoltRefuses"}},
 	{"wal: what waits has no room promised", "journal/internal/store/logged.go", "	r, err := l.Bolt.Room(need+l.room, run)\n", "	r, err := l.Bolt.Room(need, run)\n", gate{"./journal/internal/store", "^TestRoomForWhatWaits$"}},

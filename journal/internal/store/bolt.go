@@ -6,46 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"runtime/debug"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/pages"
 	"github.com/strandjobs/strand/journal/internal/wal"
 	"go.etcd.io/bbolt"
-
-	berrors "go.etcd.io/bbolt/errors"
 )
 
-// Bolt keeps a log in a bbolt file.
+// Bolt keeps a log in a bbolt file: in the file, and in what stands in it beside the log.
 type Bolt struct {
-	path     string
-	place    *directory.Dir // where it is replaced; nil where it never is
-	pageSize int
-	chunk    int            // bytes of a block in one value
-	space    space          // of the file
-	Version  byte           // of its format when it was opened, and the present one after the first commit
-	logged   bool           // a log stands on the last commit
-	log      *wal.Log       // that is to stand on the next one; nil: none
-	sides    format.Sides   // of the last commit
-	dead     map[uint32]int // payloads in the morgue by queue, as check found them
-	letter   int            // bytes of the largest value in the morgue, at some time
-	mapped   mapped
-
-	// swap is held while Db and File change, and by readers while they use them.
-	// The goroutine that commits is the one that changes them, and uses them
-	// without it.
-	swap sync.RWMutex
-	Db   *bbolt.DB
-	File *os.File // that db has open
-
-	// broken is set once bbolt panicked. It may have left its locks held, so
-	// it is not called again, not even to close.
-	broken atomic.Pointer[format.CorruptError]
+	sides
+	place  *directory.Dir // where the file is replaced; nil where it never is
+	logged bool           // a log stands on the last commit
+	log    *wal.Log       // that is to stand on the next one; nil: none
 }
 
 // ChunkFor returns the size of chunk that lets two of them, with their keys and
@@ -70,7 +45,7 @@ func (s *Bolt) Commit(t *Transaction) error {
 			return fmt.Errorf("%w: %w", format.ErrFull, err)
 		}
 		if err == nil {
-			s.sides, s.logged = last.Sides, last.Log != 0
+			s.sums, s.logged = last.Sides, last.Log != 0
 			if s.Version < format.FormatVersion { // the first one: there is no reader yet
 				s.Version = format.FormatVersion
 			}
@@ -88,15 +63,6 @@ func wantsRoom(err error) bool {
 	write, wrote := errors.AsType[*fs.PathError](err)
 	// bbolt does not wrap what it gets when the file can't grow.
 	return directory.NoSpace(err) && (wrote && write.Op == "write" || strings.HasPrefix(err.Error(), "file resize error: "))
-}
-
-// last returns the number of the transaction that a reader finds.
-func (s *Bolt) last() (id int) {
-	_ = s.Db.View(func(tx *bbolt.Tx) error { // fails on a closed file only: 0
-		id = tx.ID()
-		return nil
-	})
-	return id
 }
 
 // write writes t, and the manifest with what it fills in.
@@ -125,6 +91,10 @@ func (s *Bolt) write(tx *bbolt.Tx, t *Transaction, last *format.Manifest) error 
 				return err
 			}
 		}
+	}
+	last.Version, last.Log = format.FormatVersion, 0
+	if s.log != nil {
+		last.Version, last.Log, last.Records = format.OpenVersion, s.log.ID, s.log.Records
 	}
 	if err := s.writeSides(tx, t.Changes, last); err != nil {
 		return err
@@ -241,65 +211,10 @@ func (s *Bolt) Page(name format.Bucket, from []byte) (page []format.Pair, newest
 	return page, newest, err
 }
 
-// view calls f within a transaction that reads. It returns ErrClosed once the file is
-// closed.
-func (s *Bolt) view(f func(*bbolt.Tx) error) error {
-	s.swap.RLock()
-	defer s.swap.RUnlock()
-	err := s.contain(func() error { return s.Db.View(f) })
-	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
-		return format.ErrClosed // while the caller was on its way
+// end is the end mark that bbolt has.
+func (s *Bolt) end() (v []byte, end format.Manifest, err error) {
+	if v, err = s.Get(format.BucketMeta, format.KeyManifest); err == nil {
+		end, err = format.ParseManifest(v)
 	}
-	return err
-}
-
-func (s *Bolt) Close() error {
-	if s.broken.Load() != nil {
-		return s.File.Close() // lets the next one have the lock; the memory map stays
-	}
-	return s.Db.Close()
-}
-
-// contain calls f unless bbolt panicked before. It turns a panic or a memory fault into
-// an error. bbolt trusts its pages: a damaged one makes it index out of range, and a file
-// that was cut short under its memory map faults.
-func (s *Bolt) contain(f func() error) (err error) {
-	if broken := s.broken.Load(); broken != nil {
-		return broken
-	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			broken := &format.CorruptError{Reason: fmt.Sprintf("bbolt: %v", r)}
-			s.broken.CompareAndSwap(nil, broken)
-			err = broken
-		}
-	}()
-	return f()
-}
-
-// mapped keeps the memory map of the file out of memory: pages that were touched
-// count as memory of the process, although the kernel could have them back at
-// any time.
-type mapped struct {
-	touched atomic.Int64 // bytes since the last time
-}
-
-// mappedMost is about how much of the file may stay mapped.
-const mappedMost = 16 << 20
-
-// touch notes that bytes of the file were read, and lets go of the pages once
-// that is much. What they hold stays with the kernel. The transaction keeps the
-// map where it is.
-func (m *mapped) touch(tx *bbolt.Tx, bytes int) {
-	if m.touched.Add(int64(bytes)) >= mappedMost {
-		_ = m.forget(tx)
-	}
-}
-
-// forget lets go of all pages. It never fails.
-func (m *mapped) forget(tx *bbolt.Tx) error {
-	m.touched.Store(0)
-	unmapPages(tx.DB().Info().Data, int(tx.Size()))
-	return nil
+	return v, end, err
 }

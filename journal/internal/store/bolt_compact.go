@@ -17,15 +17,6 @@ const (
 	copyStep     = 1000    // how many keys beside the log, with their values, a copy has in memory
 )
 
-// Size is as of the last look.
-func (s *Bolt) Size() int { return s.space.backed * s.pageSize }
-
-// Used looks again.
-func (s *Bolt) Used() (int, error) {
-	err := s.look()
-	return s.space.used * s.pageSize, err
-}
-
 // Compact replaces the file. When replaced is true and there is an error, it is
 // not known which file the next one to open the journal will find.
 func (s *Bolt) Compact(over <-chan struct{}) (replaced bool, err error) {
@@ -122,7 +113,7 @@ func (s *Bolt) settle(waiting []*Transaction) error {
 	if err != nil {
 		return err
 	}
-	s.Version, s.sides, s.logged = end.Version, end.Sides, end.Log != 0
+	s.Version, s.sums, s.logged = end.Version, end.Sides, end.Log != 0
 	late := &Logged{Bolt: s}
 	for _, t := range waiting {
 		if t.Seq > end.Seq {

@@ -62,7 +62,8 @@ func attachIn(p *directory.Dir, name string, options *bbolt.Options) (*Bolt, err
 }
 
 func attach(path string, options *bbolt.Options, open func(flag int) (*os.File, error)) (*Bolt, error) {
-	s := &Bolt{path: path}
+	s := new(Bolt)
+	s.path = path
 	options.OpenFile = func(_ string, flag int, _ fs.FileMode) (f *os.File, err error) {
 		s.File, err = open(flag)
 		return s.File, err
@@ -170,8 +171,6 @@ func (s *Bolt) checkMeta(tx *bbolt.Tx, t format.Manifest) error {
 		return format.Damaged("bucket %q has an unknown key %q", format.BucketMeta, k)
 	})
 }
-
-func (s *Bolt) Buried() map[uint32]int { return s.dead }
 
 // boltError names what is wrong with a file that bbolt would not open.
 func boltError(path string, err error) error {

@@ -147,7 +147,7 @@ func (l *Logged) wait(t *Transaction) {
 		l.put(c.Bucket, c.Key, c.Value)
 	}
 	end := t.Manifest
-	end.Sides = l.sides // they are of what bbolt has
+	end.Sides = l.sums // they are of what bbolt has
 	l.put(format.BucketMeta, format.KeyManifest, end.Encode())
 }
 
@@ -216,14 +216,6 @@ func (l *Logged) begin() error {
 		l.log.Begin(v)
 	}
 	return nil
-}
-
-// end is the end mark that bbolt has.
-func (s *Bolt) end() (v []byte, end format.Manifest, err error) {
-	if v, err = s.Get(format.BucketMeta, format.KeyManifest); err == nil {
-		end, err = format.ParseManifest(v)
-	}
-	return v, end, err
 }
 
 // Room promises room in bbolt to what waits. On a disk that gives no more nothing waits.

@@ -16,40 +16,53 @@ import (
 type Memory struct {
 	volatile bool // blocks are not kept: there is nothing to come back to
 
-	mu     sync.Mutex
+	faults
 	blocks map[uint64][]byte
 	side   map[format.Bucket]map[string][]byte
 	sorted map[format.Bucket][]string // the keys of a bucket, and some that are gone, unless one has come since page was last asked
-	faults []error                    // what the next commits return
-	synced func()                     // see OnCommit
 	limit  int                        // see Limit
-	unread error                      // see FailReads
-	before func()                     // see BeforeCommit
 	kept   int                        // see Fill; 0: a sixteenth of limit
-	dead   error                      // see Kill
 }
 
 // NewVolatile returns a disk that keeps no blocks, for a log that ends with the
 // process.
 func NewVolatile() *Memory { return &Memory{volatile: true} }
 
+// faults say how a disk behaves.
+type faults struct {
+	mu     sync.Mutex // guards all of the disk
+	next   []error    // what the next commits return
+	synced func()     // see OnCommit
+	unread error      // see FailReads
+	before func()     // see BeforeCommit
+	dead   error      // see Memory.Kill
+}
+
 // locked changes how the disk behaves from now on.
-func (m *Memory) locked(change func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (d *faults) locked(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	change()
 }
 
 // FailNext makes the next commits return errs, in turn, without writing
 // anything. A nil in the list lets that commit pass.
-func (m *Memory) FailNext(errs ...error) { m.locked(func() { m.faults = append(m.faults, errs...) }) }
+func (d *faults) FailNext(errs ...error) { d.locked(func() { d.next = append(d.next, errs...) }) }
 
 // Heal takes back what FailNext has left.
-func (m *Memory) Heal() { m.locked(func() { m.faults = nil }) }
+func (d *faults) Heal() { d.locked(func() { d.next = nil }) }
 
 // OnCommit has f called after every commit, before a caller learns of it: the place
 // to call Crash from. Nil ends it.
-func (m *Memory) OnCommit(f func()) { m.locked(func() { m.synced = f }) }
+func (d *faults) OnCommit(f func()) { d.locked(func() { d.synced = f }) }
+
+// BeforeCommit has f called before every commit, on the goroutine that commits: the disk
+// is as slow as f. Nil ends it.
+func (d *faults) BeforeCommit(f func()) { d.locked(func() { d.before = f }) }
+
+// FailReads makes every attempt to read back what has left memory fail with err;
+// nil ends it. See Config.MemoryBudget.
+func (d *faults) FailReads(err error) { d.locked(func() { d.unread = err }) }
 
 // Limit makes it a disk of so many bytes: a commit that would leave more on it fails as
 // on any full disk. 0: there is no limit.
@@ -62,20 +75,12 @@ func (m *Memory) Fill(bytes, results int) {
 	m.locked(func() { m.limit, m.kept = m.Content()+bytes+results, results })
 }
 
-// BeforeCommit has f called before every commit, on the goroutine that commits: the disk
-// is as slow as f. Nil ends it.
-func (m *Memory) BeforeCommit(f func()) { m.locked(func() { m.before = f }) }
-
 // Kill returns what Crash does, and makes m a disk on which every later commit fails with
 // err: a commit is in the copy, or was not acknowledged.
 func (m *Memory) Kill(err error) *Memory {
 	m.locked(func() { m.dead = err })
 	return m.Crash()
 }
-
-// FailReads makes every attempt to read back what has left memory fail with err;
-// nil ends it. See Config.MemoryBudget.
-func (m *Memory) FailReads(err error) { m.locked(func() { m.unread = err }) }
 
 // Crash returns a copy of what is found on this disk after a crash at this
 // moment. The copy has no faults pending.
@@ -106,9 +111,9 @@ func (m *Memory) apply(t *Transaction) error {
 	if m.dead != nil {
 		return m.dead
 	}
-	if len(m.faults) > 0 {
-		err := m.faults[0]
-		m.faults = m.faults[1:]
+	if len(m.next) > 0 {
+		err := m.next[0]
+		m.next = m.next[1:]
 		if err != nil {
 			return err
 		}

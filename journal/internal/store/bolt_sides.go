@@ -10,8 +10,16 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// sides are what the file has beside the log.
+type sides struct {
+	boltFile
+	Version byte           // of its format when it was opened, and the present one after the first commit
+	sums    format.Sides   // of the last commit
+	dead    map[uint32]int // payloads in the morgue by queue, as check found them
+}
+
 // inside returns the part of a value that was given to a commit.
-func (s *Bolt) inside(name format.Bucket, key, v []byte) ([]byte, error) {
+func (s *sides) inside(name format.Bucket, key, v []byte) ([]byte, error) {
 	switch {
 	case s.Version > 1 || v == nil || !format.Sealed(name):
 		value, _, err := format.Unseal(name, key, v)
@@ -28,11 +36,8 @@ func (s *Bolt) inside(name format.Bucket, key, v []byte) ([]byte, error) {
 
 // writeSides writes changes and keeps the sums in step. What is replaced or
 // deleted is looked at, so that damage to it does not go into the sums unseen.
-func (s *Bolt) writeSides(tx *bbolt.Tx, changes []format.Edit, last *format.Manifest) error {
-	last.Version, last.Log, last.Sides = format.FormatVersion, 0, s.sides
-	if s.log != nil {
-		last.Version, last.Log, last.Records = format.OpenVersion, s.log.ID, s.log.Records
-	}
+func (s *sides) writeSides(tx *bbolt.Tx, changes []format.Edit, last *format.Manifest) error {
+	last.Sides = s.sums
 	if s.Version < format.FormatVersion {
 		if err := s.migrate(tx, last); err != nil {
 			return err
@@ -74,7 +79,7 @@ const migrateStep = 256
 // migrate makes a file of format 1 one of the present format, as part of the
 // commit that it is opened with: a crash leaves one or the other, whole. It
 // takes as much room as there are names and state keys.
-func (s *Bolt) migrate(tx *bbolt.Tx, last *format.Manifest) error {
+func (s *sides) migrate(tx *bbolt.Tx, last *format.Manifest) error {
 	for _, name := range format.SideBuckets {
 		if !format.Sealed(name) {
 			continue // its sum is known from when it was checked
@@ -107,11 +112,11 @@ func (s *Bolt) migrate(tx *bbolt.Tx, last *format.Manifest) error {
 
 // checkSides checks every value beside the log, and that they are those of the
 // last commit.
-func (s *Bolt) checkSides(tx *bbolt.Tx, t format.Manifest) error {
-	s.sides = format.Sides{}
+func (s *sides) checkSides(tx *bbolt.Tx, t format.Manifest) error {
+	s.sums = format.Sides{}
 	s.dead = make(map[uint32]int)
 	for _, name := range format.SideBuckets {
-		got, want := s.sides.Of(name), *t.Sides.Of(name)
+		got, want := s.sums.Of(name), *t.Sides.Of(name)
 		err := tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error {
 			got.Add(k, v)
 			s.mapped.touch(tx, len(k)+len(v))
@@ -130,7 +135,7 @@ func (s *Bolt) checkSides(tx *bbolt.Tx, t format.Manifest) error {
 	return nil
 }
 
-func (s *Bolt) checkValue(name format.Bucket, k, v []byte) error {
+func (s *sides) checkValue(name format.Bucket, k, v []byte) error {
 	if v == nil {
 		return format.BrokenValue(name, k, errors.New("a bucket"))
 	}
@@ -143,6 +148,8 @@ func (s *Bolt) checkValue(name format.Bucket, k, v []byte) error {
 	}
 	return CheckSide(name, k, value, s.dead)
 }
+
+func (s *sides) Buried() map[uint32]int { return s.dead }
 
 // CheckSide checks what a bucket beside the log has under a key, and counts what is buried, by queue.
 func CheckSide(name format.Bucket, key, value []byte, dead map[uint32]int) (err error) {

@@ -1,14 +1,88 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/strandjobs/strand/journal/internal/directory"
 	"github.com/strandjobs/strand/journal/internal/format"
 	"go.etcd.io/bbolt"
+
+	berrors "go.etcd.io/bbolt/errors"
 )
+
+// boltFile is a file that bbolt has open.
+type boltFile struct {
+	path     string
+	pageSize int
+	chunk    int // bytes of a block in one value
+	space    space
+	letter   int // bytes of the largest value in the morgue, at some time
+	mapped   mapped
+
+	// swap is held while Db and File change, and by readers while they use them.
+	// The goroutine that commits is the one that changes them, and uses them
+	// without it.
+	swap sync.RWMutex
+	Db   *bbolt.DB
+	File *os.File // that db has open
+
+	// broken is set once bbolt panicked. It may have left its locks held, so
+	// it is not called again, not even to close.
+	broken atomic.Pointer[format.CorruptError]
+}
+
+// view calls f within a transaction that reads. It returns ErrClosed once the file is
+// closed.
+func (s *boltFile) view(f func(*bbolt.Tx) error) error {
+	s.swap.RLock()
+	defer s.swap.RUnlock()
+	err := s.contain(func() error { return s.Db.View(f) })
+	if errors.Is(err, berrors.ErrDatabaseNotOpen) {
+		return format.ErrClosed // while the caller was on its way
+	}
+	return err
+}
+
+// contain calls f unless bbolt panicked before. It turns a panic or a memory fault into
+// an error. bbolt trusts its pages: a damaged one makes it index out of range, and a file
+// that was cut short under its memory map faults.
+func (s *boltFile) contain(f func() error) (err error) {
+	if broken := s.broken.Load(); broken != nil {
+		return broken
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			broken := &format.CorruptError{Reason: fmt.Sprintf("bbolt: %v", r)}
+			s.broken.CompareAndSwap(nil, broken)
+			err = broken
+		}
+	}()
+	return f()
+}
+
+// last returns the number of the transaction that a reader finds.
+func (s *boltFile) last() (id int) {
+	_ = s.Db.View(func(tx *bbolt.Tx) error { // fails on a closed file only: 0
+		id = tx.ID()
+		return nil
+	})
+	return id
+}
+
+func (s *boltFile) Close() error {
+	if s.broken.Load() != nil {
+		return s.File.Close() // lets the next one have the lock; the memory map stays
+	}
+	return s.Db.Close()
+}
 
 // space is what is known about the room in a file. bbolt writes what it changes
 // to other pages, so it takes room to give room back. Therefore some pages are
@@ -39,7 +113,7 @@ const (
 
 // Room counts the pages that are free in the file, and has it grow before they
 // come to an end.
-func (s *Bolt) Room(need, run int) (Room, error) {
+func (s *boltFile) Room(need, run int) (Room, error) {
 	if err := inPlace(s.File, s.path, int64(s.space.backed*s.pageSize), math.MaxInt64); err != nil {
 		return Room{}, err
 	}
@@ -80,7 +154,7 @@ func (s *Bolt) Room(need, run int) (Room, error) {
 }
 
 // longestRun looks for more free bytes in one piece than there are behind the last page in use.
-func (s *Bolt) longestRun(most int) (int, error) {
+func (s *boltFile) longestRun(most int) (int, error) {
 	err := s.view(func(tx *bbolt.Tx) error {
 		for id, free := 0, 0; id < s.space.top; id++ {
 			p, err := tx.Page(id)
@@ -96,6 +170,15 @@ func (s *Bolt) longestRun(most int) (int, error) {
 		return nil
 	})
 	return most, err
+}
+
+// Size is as of the last look.
+func (s *boltFile) Size() int { return s.space.backed * s.pageSize }
+
+// Used looks again.
+func (s *boltFile) Used() (int, error) {
+	err := s.look()
+	return s.space.used * s.pageSize, err
 }
 
 // inPlace returns what another program did to a file of so many bytes: cut it, made it grow,
@@ -121,7 +204,7 @@ func inPlace(f *os.File, path string, least, most int64) error {
 }
 
 // look counts the pages up to the last one in use, and those of them that are.
-func (s *Bolt) look() error {
+func (s *boltFile) look() error {
 	return s.view(func(tx *bbolt.Tx) error {
 		top := int(tx.Size()) / s.pageSize
 		s.space.top, s.space.backed = top, max(s.space.backed, top)
@@ -136,7 +219,7 @@ func (s *Bolt) look() error {
 
 // grow has the disk give so many pages to the file. It returns no error when the
 // disk is full.
-func (s *Bolt) grow(pages int) error {
+func (s *boltFile) grow(pages int) error {
 	from, to := int64(s.space.backed*s.pageSize), int64(pages*s.pageSize)
 	info, err := s.File.Stat()
 	if err == nil {
@@ -166,5 +249,31 @@ func writeZeroes(f *os.File, from, to int64) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// mapped keeps the memory map of the file out of memory: pages that were touched
+// count as memory of the process, although the kernel could have them back at
+// any time.
+type mapped struct {
+	touched atomic.Int64 // bytes since the last time
+}
+
+// mappedMost is about how much of the file may stay mapped.
+const mappedMost = 16 << 20
+
+// touch notes that bytes of the file were read, and lets go of the pages once
+// that is much. What they hold stays with the kernel. The transaction keeps the
+// map where it is.
+func (m *mapped) touch(tx *bbolt.Tx, bytes int) {
+	if m.touched.Add(int64(bytes)) >= mappedMost {
+		_ = m.forget(tx)
+	}
+}
+
+// forget lets go of all pages. It never fails.
+func (m *mapped) forget(tx *bbolt.Tx) error {
+	m.touched.Store(0)
+	unmapPages(tx.DB().Info().Data, int(tx.Size()))
 	return nil
 }
