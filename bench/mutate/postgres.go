@@ -42,7 +42,7 @@ var inPostgres = []mutation{
 	{"a partition that waits for its log", "executor/internal/guard/guard.go", "<-time.After(logFor):", "<-time.After(time.Hour):", server("TestALogThatIsRudeHoldsUpNoPartition")},
 	{"an executor ends because a middleware says so", "journal/postgres/intake.go", "says && t.p.ended() ||", "says ||", server("TestAMiddlewareEndsNoInbox")},
 	{"the log has each pass that fails", "journal/postgres/inbox.go", "time.Since(told) >= tellEvery {", "time.Since(told) >= 0 {", server("TestRowsWaitForTheServer")},
-	{"give away what handlers are inside of", "journal/postgres/partition.go", "p.taker.answering.Wait(); p.handlers.Wait()", "p.taker.answering.Wait()", server("TestAPartitionWaitsForItsHandlers")},
+	{"give away what handlers are inside of", "journal/postgres/partition.go", "p.taker.answering.Wait(); p.group.Wait()", "p.taker.answering.Wait()", server("TestAPartitionWaitsForItsHandlers")},
 	{"give the lease back beside handlers", "journal/postgres/partition.go", "&& p.lingering() == 0 {", "&& p.lingering() >= 0 {", server("TestAStopThatIsOverKeepsTheLeaseOfItsHandlers")},
 	{"handlers begin before their partition", "journal/postgres/partition.go", "\tp.ready.Store(true) // before the first handler: it may enqueue here\n\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n", "\tp.n.mu.Lock()\n\tvalues := p.n.values\n\tdelete(p.n.failed, p.number)\n\tp.n.mu.Unlock()\n\tif err := p.x.Start(values); err != nil {\n\t\tp.cancel(err)\n\t}\n\ttime.Sleep(50 * time.Millisecond)\n\tp.ready.Store(true)\n", server("TestHandlersOfAPartitionThatIsBeingOpened")},
 	{"import one of two journals", "journal/postgres/copy_journal.go", "os.Lstat(one); !errors", "os.Lstat(one); err == nil && false && !errors", server("TestMoveRefusals")},
@@ -80,8 +80,8 @@ var inPostgres = []mutation{
 
 	// Leases.
 	{"handlers hear of their lease when it has ended", "journal/postgres/partition.go", "sent.Add(p.n.cfg.Lease * safeQuarts / 4)", "sent.Add(p.n.cfg.Lease)", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
-	{"handlers do not hear why they end", "journal/postgres/partition.go", "\t\t\t(*cancel)(cause)\n", "\t\t\t_ = cancel\n", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
-	{"commit after the lease was lost", "journal/postgres/partition.go", "\tp.mu.Unlock()\n\tp.cancel(cause)\n}", "\tp.mu.Unlock()\n\ttime.AfterFunc(p.n.cfg.Lease, func() { p.cancel(cause) })\n}", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
+	{"handlers do not hear why they end", "journal/postgres/handlers.go", "\t\t\t(*cancel)(cause)\n", "\t\t\t_ = cancel\n", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
+	{"commit after the lease was lost", "journal/postgres/partition.go", "\tp.end(cause)\n\tp.cancel(cause)\n}", "\tp.end(cause)\n\ttime.AfterFunc(p.n.cfg.Lease, func() { p.cancel(cause) })\n}", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
 	{"two owners with one epoch", "journal/postgres/functions.sql", "SET epoch = t.epoch + 1 WHERE partition = p AND number = t.number;\n\tRETURN t.epoch + 1;", "SET epoch = t.epoch WHERE partition = p AND number = t.number;\n\tRETURN t.epoch;", server("TestAStaleOwnerEndsItsHandlersBeforeItsLease")},
 	{"take what is not free", "journal/postgres/functions.sql", "(owner IS NULL OR expires NOT", "(owner IS NOT NULL OR expires NOT", server("TestLeasesThatNoNodeCanHaveAreOver")},
 	{"a lease of a clock that was set back", "journal/postgres/functions.sql", "interval '61 minutes');", "interval '61 days');", server("TestLeasesThatNoNodeCanHaveAreOver")},

@@ -147,18 +147,6 @@ func (a answer) receipts(items []item) []executor.Receipt {
 	return all
 }
 
-// ended reports whether the partition's executor has ended, or will.
-func (p *partition) ended() bool {
-	err := p.x.Err()
-	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
-}
-
-// gone reports whether err says that the partition's executor has ended, and it has: user code may say so of itself.
-func (p *partition) gone(err error) bool {
-	says := errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
-	return !errors.As(err, new(*executor.BuriedError)) && (errors.Is(err, ErrLeaseLost) || says && p.ended())
-}
-
 // errOlder is the answer to a question as earlier versions had it.
 var errOlder = errors.New("postgres: the node that asks is of an earlier version than the owner of the partition: deploy the new one there, too")
 
@@ -220,7 +208,7 @@ func (s *asking) ask(ctx context.Context, number int, queue string, question []b
 		return err
 	}
 	for {
-		p, err := s.n.gate(ctx, number, queue)
+		p, err := s.n.outbox.gate(ctx, number, queue)
 		if err != nil {
 			return nil, unknown(err)
 		}

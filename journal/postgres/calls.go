@@ -156,8 +156,8 @@ const stagedPrefix = "outbox/"
 
 // followUp is FollowUp of cluster.Cluster. What the server would refuse is refused here: it would take the
 // commit with it.
-func (n *Node) followUp(queue string, it item) (set journal.Set, err error) {
-	number, err := n.PartitionOf(it.ID)
+func (o *outbox) followUp(queue string, it item) (set journal.Set, err error) {
+	number, err := o.n.PartitionOf(it.ID)
 	if err == nil && !validText(queue) {
 		err = fmt.Errorf("%w: no follow-up for queue %q, whose name is not UTF-8, or has a zero byte", executor.ErrState, queue)
 	}

@@ -56,10 +56,8 @@ type mover struct {
 	pool       *pgxpool.Pool
 	conn       *pgxpool.Conn
 	partitions int
-	moved      Moved
-	queues     map[string]bool // names so far
-	told       time.Time       // when the log was told how far it is
-	outcome    time.Duration   // how long to ask what became of a commit that got no answer
+	tally
+	outcome time.Duration // how long to ask what became of a commit that got no answer
 }
 
 // withMover calls do with a mover, and returns what it has moved.
@@ -80,7 +78,8 @@ func newMover(ctx context.Context, url string, cfg Config, commits bool) (m *mov
 	if cfg, err = cfg.checked(ctx); err != nil {
 		return nil, err
 	}
-	m = &mover{cfg: cfg, queues: make(map[string]bool), told: time.Now(), outcome: outcomeTime}
+	m = &mover{cfg: cfg, outcome: outcomeTime,
+		tally: tally{log: cfg.Executor.Logger, queues: make(map[string]bool), told: time.Now()}}
 	if m.pool, err = newPool(ctx, url, cfg.SingleServer || !commits, 2); err != nil {
 		return nil, err
 	}

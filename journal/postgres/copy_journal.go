@@ -48,7 +48,7 @@ func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 			return err
 		}
 		err = m.survey(ctx, func(s *partitionStore) error {
-			return s.export(m, filepath.Join(draft, partName(s.partition)))
+			return m.export(s, filepath.Join(draft, partName(s.partition)))
 		})
 		if err == nil {
 			err = m.reveal(draft, dir)
@@ -154,8 +154,8 @@ func (m *mover) quiet(ctx context.Context) ([]head, error) {
 	return m.heads(ctx)
 }
 
-// export makes a journal of the partition and compares it.
-func (s *partitionStore) export(m *mover, dir string) error {
+// export makes a journal of a partition and compares it.
+func (m *mover) export(s *partitionStore, dir string) error {
 	r, err := s.view(atHand)
 	if err == nil {
 		err = translated(directory.Fill(dir, func(file string) error { return store.Copy(s, file) }))

@@ -222,7 +222,7 @@ func TestExportNoticesAnOwner(t *testing.T) {
 	require.NoError(t, err)
 	defer m.close()
 	err = m.survey(t.Context(), func(s *partitionStore) error {
-		require.NoError(t, s.export(m, filepath.Join(dir, "part")))
+		require.NoError(t, m.export(s, filepath.Join(dir, "part")))
 		r.exec(t, "UPDATE {schema}.tail SET number = number + 1") // as a commit does
 		return nil
 	})
@@ -320,7 +320,7 @@ func TestMoveFindsDifferences(t *testing.T) {
 			change(&c)
 		}
 		one, other := open(name+" 1", base()), open(name+" 2", c)
-		m := &mover{told: time.Now(), queues: make(map[string]bool)}
+		m := &tally{told: time.Now(), queues: make(map[string]bool)}
 		err := m.compare(t.Context(), name, alone(other), []*journal.View{one})
 		if change == nil {
 			require.NoError(t, err)

@@ -302,8 +302,16 @@ func (p *piece) String() string {
 	return fmt.Sprintf("%s of id %q at position %d", what, p.entry.ID, p.entry.Position)
 }
 
+// tally counts what is moved, and tells the log how far that is.
+type tally struct {
+	log    *slog.Logger
+	moved  Moved
+	queues map[string]bool // names so far
+	told   time.Time       // when the log was told
+}
+
 // each calls do for each piece of u, and tells the log how far it is.
-func (m *mover) each(ctx context.Context, doing string, u *union, do func(*piece) error) error {
+func (t *tally) each(ctx context.Context, doing string, u *union, do func(*piece) error) error {
 	done, all := 0, 0
 	for _, s := range u.sources {
 		for _, n := range s.Unclaimed() {
@@ -320,26 +328,26 @@ func (m *mover) each(ctx context.Context, doing string, u *union, do func(*piece
 		if p.live() {
 			done++
 		}
-		if time.Since(m.told) >= tellEach {
-			m.told = time.Now()
-			m.cfg.Executor.Logger.Info("moving: "+doing, slog.Int("done", done), slog.Int("payloads", all))
+		if time.Since(t.told) >= tellEach {
+			t.told = time.Now()
+			t.log.Info("moving: "+doing, slog.Int("done", done), slog.Int("payloads", all))
 		}
 	}
 	return nil
 }
 
 // count counts p in.
-func (m *mover) count(p *piece) {
+func (t *tally) count(p *piece) {
 	switch {
 	case p.live():
-		m.moved.Live++
+		t.moved.Live++
 	case p.entry != nil:
-		m.moved.Buried++
+		t.moved.Buried++
 	case p.edit.Bucket == format.BucketState:
-		m.moved.Keys++
+		t.moved.Keys++
 	default:
-		m.queues[string(p.edit.Key)] = true
-		m.moved.Queues = len(m.queues)
+		t.queues[string(p.edit.Key)] = true
+		t.moved.Queues = len(t.queues)
 	}
 }
 
@@ -350,7 +358,7 @@ type comparison struct {
 }
 
 // compare returns an error unless the parts have the pieces of a whole, each where it goes.
-func (m *mover) compare(ctx context.Context, name string, whole *union, parts []*journal.View) error {
+func (t *tally) compare(ctx context.Context, name string, whole *union, parts []*journal.View) error {
 	c := new(comparison)
 	for i, part := range parts {
 		if got := part.Info(); got.Next != whole.next || got.Epoch != whole.epoch {
@@ -361,8 +369,8 @@ func (m *mover) compare(ctx context.Context, name string, whole *union, parts []
 		defer stop()
 		c.next = append(c.next, next)
 	}
-	err := m.each(ctx, "compare "+name, whole, func(p *piece) error {
-		m.count(p)
+	err := t.each(ctx, "compare "+name, whole, func(p *piece) error {
+		t.count(p)
 		return whole.to.route(p, func(i int) error { return c.expect(i, p) })
 	})
 	for i := range parts {

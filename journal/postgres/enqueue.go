@@ -17,11 +17,11 @@ import (
 
 // enqueue accepts the items of a call, or none: in one commit of the log when all are of one partition and this node
 // owns it, and otherwise in one transaction of the inbox. See cluster.Cluster.
-func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditions []byte) ([]executor.Receipt, error) {
-	if err := n.outbox.ended(); err != nil {
+func (o *outbox) enqueue(ctx context.Context, queue string, items []item, conditions []byte) ([]executor.Receipt, error) {
+	if err := o.ended(); err != nil {
 		return nil, err
 	}
-	divided, err := n.divided(items)
+	divided, err := o.divided(items)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 	parts := make(map[place][]byte, len(divided))
 	for number, of := range divided {
 		if len(divided) == 1 {
-			if p, err := n.gate(ctx, number, queue); err != nil {
+			if p, err := o.gate(ctx, number, queue); err != nil {
 				return nil, err
 			} else if p != nil {
 				receipts, err := p.enqueue(ctx, queue, items, conditions)
@@ -46,10 +46,10 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 			parts[at] = rowOf([]byte{conditionVersion}, conditions, parts[at])
 		}
 	}
-	token, err := n.outbox.put(ctx, parts, conditions != nil)
+	token, err := o.put(ctx, parts, conditions != nil)
 	var a answer
 	if err == nil && conditions != nil {
-		a, err = n.asking.wait(ctx, token)
+		a, err = o.n.asking.wait(ctx, token)
 	}
 	if err = cmp.Or(err, a.err()); err != nil {
 		return nil, err
@@ -59,9 +59,9 @@ func (n *Node) enqueue(ctx context.Context, queue string, items []item, conditio
 
 // gate returns a partition of this node once its log has what the inbox had for a queue; nil: the inbox is to have the
 // call. A handler is not kept waiting for what may wait for it.
-func (n *Node) gate(ctx context.Context, number int, queue string) (*partition, error) {
+func (o *outbox) gate(ctx context.Context, number int, queue string) (*partition, error) {
 	for full := error(nil); ; _ = retryAfter(ctx, new(fullPause)) {
-		p := n.owned(number)
+		p := o.n.owned(number)
 		if p == nil {
 			return nil, nil
 		}
@@ -75,7 +75,7 @@ func (n *Node) gate(ctx context.Context, number int, queue string) (*partition, 
 		case !errors.Is(err, executor.ErrFull) || ctx.Value(partitionKey{}) != nil:
 			return nil, nil
 		default:
-			if f, is := errors.AsType[*executor.FullError](err); !is || f.Disk || !n.cfg.Executor.WaitForRoom {
+			if f, is := errors.AsType[*executor.FullError](err); !is || f.Disk || !o.n.cfg.Executor.WaitForRoom {
 				return nil, err
 			}
 			full = err
@@ -98,11 +98,11 @@ func (p *partition) enqueue(ctx context.Context, queue string, items []item, con
 }
 
 // divided are items by their partitions; due times become those of the server's clock.
-func (n *Node) divided(items []item) (map[int][]item, error) {
+func (o *outbox) divided(items []item) (map[int][]item, error) {
 	parts, size := make(map[int][]item), 0
 	for i := range items {
 		it := &items[i]
-		number, err := n.PartitionOf(it.ID)
+		number, err := o.n.PartitionOf(it.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func (n *Node) divided(items []item) (map[int][]item, error) {
 			return nil, fmt.Errorf("item %d: %w: with this one the call has %d bytes, the limit is %d; make several calls", i, executor.ErrTooLarge, size, callBytes)
 		}
 		if !it.Due.IsZero() {
-			it.Due = n.outbox.clock.byServer(it.Due, n.now())
+			it.Due = o.clock.byServer(it.Due, o.n.now())
 		}
 		parts[number] = append(parts[number], *it)
 	}

@@ -50,7 +50,7 @@ func TestFencedOwnerChangesNothing(t *testing.T) {
 			var number int64
 			require.NoError(t, r.pool.QueryRow(t.Context(), in(r.schema, `INSERT INTO {schema}.inbox (partition, queue, calls, token)
 				VALUES ($1, 'q', 'x', gen_random_uuid()) RETURNING number`), partition).Scan(&number))
-			stale.Intake(1, number)
+			stale.intake.expect(1, number)
 
 			owner := r.own(t, r.pool, partition)
 			before := r.rows(t, partition)
@@ -59,7 +59,7 @@ func TestFencedOwnerChangesNothing(t *testing.T) {
 			require.Equal(t, before, r.rows(t, partition))
 
 			owner.part = 1000
-			owner.Intake(1, number)
+			owner.intake.expect(1, number)
 			require.NoError(t, owner.Commit(&kind.t), "the same of the one who may")
 			require.NotEqual(t, before, r.rows(t, partition))
 			_, err = stale.Get(format.BucketState, []byte("k"))

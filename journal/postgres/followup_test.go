@@ -234,7 +234,7 @@ func TestAFollowUpOfAnotherPartitionIsLikeAnyOther(t *testing.T) {
 	require.Equal(t, map[string][]string{"a": {"1 map[k:v trace:t] true", "2 map[trace:t] true"}, "late": {"3 map[trace:t] false"}}, got,
 		"where the backlog has room for one, they come one by one")
 	require.Empty(t, ran)
-	_, err = n.followUp("\xff", item{ID: "a"}) // of Setup: the server would refuse the commit
+	_, err = n.outbox.followUp("\xff", item{ID: "a"}) // of Setup: the server would refuse the commit
 	require.ErrorIs(t, err, executor.ErrState)
 }
 
@@ -261,9 +261,10 @@ func TestFollowUpsAreInTheCommitOfTheirJobs(t *testing.T) {
 	hinted := 0
 	s.hint = func(partitions []int) { hinted += len(partitions) }
 	n := &Node{divide: Config{}.divide(2)}
+	n.outbox.n = n
 	staged := func(count, size int) (all []format.Edit) {
 		for i := range count {
-			set, err := n.followUp("q", item{ID: fmt.Sprintf("%06d", i), Payload: bytes.Repeat([]byte("x"), size)})
+			set, err := n.outbox.followUp("q", item{ID: fmt.Sprintf("%06d", i), Payload: bytes.Repeat([]byte("x"), size)})
 			require.NoError(t, err)
 			e := set.Edit()
 			all = append(all, e)

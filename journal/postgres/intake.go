@@ -88,7 +88,7 @@ func (t *taker) take(g group) error {
 	numbers := make([]int64, len(g.rows))
 	for i, r := range g.rows {
 		numbers[i] = r.number
-		t.p.store.Intake(offset, r.number)
+		t.p.store.intake.expect(offset, r.number)
 	}
 	var receipts []executor.Receipt
 	options := append(g.conditions, executor.FromSource(inboxSource, offset), cluster.Relayed(g.staged))
@@ -215,12 +215,12 @@ const inboxSource = "\x00inbox"
 // intakeKey is the state key of its offset.
 var intakeKey = "mark/" + inboxSource
 
-// Intake says that the commit which sets the offset of the inbox to offset, or to a greater
+// expect says that the commit which sets the offset of the inbox to offset, or to a greater
 // one, takes in the row of that number: the row goes in the same transaction.
-func (s *partitionStore) Intake(offset, number int64) {
-	s.intake.mu.Lock()
-	defer s.intake.mu.Unlock()
-	s.intake.rows[number] = offset
+func (n *intake) expect(offset, number int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.rows[number] = offset
 }
 
 // isIntake reports whether a change is of the offset of the inbox. Which rows are taken in says the inbox itself, in

@@ -184,7 +184,7 @@ func (n *Node) tend() (next time.Duration, err error) {
 	n.review(v)
 	var left []int
 	for number, p := range held {
-		if p.move(slices.Contains(drop, number)) {
+		if p.move(p.ready.Load() && slices.Contains(drop, number)) {
 			left = append(left, number)
 		}
 	}

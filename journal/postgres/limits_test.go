@@ -43,11 +43,11 @@ func TestACallThatIsTooLargeIsRefused(t *testing.T) {
 	for i := range items[:255] {
 		items[i].Payload = payload[:1<<20-1000]
 	}
-	_, err = n.divided(items[:256])
+	_, err = n.outbox.divided(items[:256])
 	require.NoError(t, err)
 	carried, _, err := cluster.Carry(q, items[:256], pairs)
 	require.NoError(t, err)
-	_, err = n.divided(carried)
+	_, err = n.outbox.divided(carried)
 	require.ErrorIs(t, err, executor.ErrTooLarge, "metadata counts, too")
 	receipts, err := q.EnqueueMany(t.Context(), items[:3])
 	require.NoError(t, err)
@@ -63,10 +63,11 @@ func TestTheLimitOfACallIsNotThatOfAPayload(t *testing.T) {
 	q, err := executor.Handle(x, "q", func(context.Context, executor.Job[[]byte]) error { return nil }, executor.QueueConfig[[]byte]{})
 	require.NoError(t, err)
 	n := &Node{divide: Config{}.divide(1)}
+	n.outbox.n = n
 	payload := make([]byte, most+1)
-	_, err = n.divided([]item{{ID: "a", Payload: payload[:most]}})
+	_, err = n.outbox.divided([]item{{ID: "a", Payload: payload[:most]}})
 	require.NoError(t, err)
-	_, err = n.divided([]item{{ID: "a", Payload: payload[:most]}, {ID: "a"}})
+	_, err = n.outbox.divided([]item{{ID: "a", Payload: payload[:most]}, {ID: "a"}})
 	require.ErrorIs(t, err, executor.ErrTooLarge)
 	_, _, err = cluster.Carry(q, []item{{ID: "a", Payload: payload}})
 	require.ErrorIs(t, err, executor.ErrTooLarge)

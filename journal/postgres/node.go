@@ -156,7 +156,7 @@ type Node struct {
 
 	leasing     trouble   // with leases
 	renewed     time.Time // when the last renewal that came through was sent
-	limiting    trouble   // with limits of the cluster
+	limits      limits
 	outbox      outbox
 	asking      asking
 	longestWait time.Duration // of an owner for the end of a payload
@@ -213,18 +213,18 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	n := &Node{cfg: cfg, now: time.Now, wake: make(chan struct{}, 1),
 		hurried: make(chan struct{}), held: make(map[int]*partition), failed: make(map[int]failure)}
 	n.id.Valid, n.lines.log = true, cfg.Executor.Logger
+	n.outbox.n, n.limits.n, n.longestWait = n, n, longestWait
 	_, _ = rand.Read(n.id.Bytes[:]) // does not fail
 	n.base, n.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err = n.connect(ctx, url); err == nil {
 		n.front, n.part, err = cluster.Open(cluster.Cluster{Of: n, Partitions: n.divide.Nodes, PartitionOf: n.PartitionOf,
-			Enqueue: n.enqueue, FollowUp: n.followUp, Ask: n.asking.ask, Self: n.id.String(), Rows: n.permits,
+			Enqueue: n.outbox.enqueue, FollowUp: n.outbox.followUp, Ask: n.asking.ask, Self: n.id.String(), Rows: n.limits.permits,
 			Start: n.start, Stop: n.stop, Err: n.err}, cfg.Executor)
 	}
 	if err != nil {
 		n.disconnect(err)
 		return nil, because(ctx, err)
 	}
-	n.outbox.n, n.longestWait = n, longestWait
 	n.asking = asking{n: n, wake: make(chan struct{}, 1), waiting: make(map[pgtype.UUID]*asked)}
 	n.notifier = notifier{n: n, wake: make(chan struct{}, 1), due: make(map[string]bool), later: make(map[int]int)}
 	n.tasks.Go(n.notifier.run)

@@ -27,8 +27,6 @@ type partition struct {
 	cancel context.CancelCauseFunc
 	grace  context.Context // of handlers when it is given away: ends with ctx, or hurry
 	hurry  context.CancelCauseFunc
-	down   chan struct{} // closed when it is to be given away
-	once   sync.Once     // for that
 	over   chan struct{} // closed when its life is
 	owner  atomic.Int64  // epoch; 0: none yet
 	timer  *time.Timer   // loses it
@@ -48,21 +46,13 @@ type partition struct {
 
 	stopErr error // before over is closed
 
-	// mu guards what follows. The functions in running are called under it: they cancel
-	// contexts, and what those wake is on other goroutines.
-	mu       sync.Mutex
-	lost     error
-	until    time.Time                             // it is lost then, unless it is renewed
-	moving   time.Time                             // since when it is to be another node's; zero: it is not
-	leaving  time.Time                             // since when it is given away
-	running  map[*context.CancelCauseFunc]struct{} // handlers
-	handlers sync.WaitGroup                        // these
-	awaited  bool                                  // their end is
+	handlers
+	until time.Time // mu guards it: the partition is lost then, unless it is renewed
 }
 
 func newPartition(n *Node, number int) *partition {
-	p := &partition{n: n, number: number, began: time.Now(), down: make(chan struct{}), over: make(chan struct{}),
-		running: make(map[*context.CancelCauseFunc]struct{})}
+	p := &partition{n: n, number: number, began: time.Now(), over: make(chan struct{}),
+		handlers: handlers{most: n.cfg.grace(), down: make(chan struct{}), running: make(map[*context.CancelCauseFunc]struct{})}}
 	p.ctx, p.cancel = context.WithCancelCause(n.base)
 	p.grace, p.hurry = context.WithCancelCause(p.ctx)
 	p.timer = time.AfterFunc(time.Hour, p.expire)
@@ -75,6 +65,18 @@ func (p *partition) epoch() int64 { return p.owner.Load() }
 // serving reports whether the executor takes calls: also while its last handlers end.
 func (p *partition) serving() bool {
 	return p.ready.Load() && !p.stopped.Load() && p.ctx.Err() == nil
+}
+
+// ended reports whether the partition's executor has ended, or will.
+func (p *partition) ended() bool {
+	err := p.x.Err()
+	return errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
+}
+
+// gone reports whether err says that the partition's executor has ended, and it has: user code may say so of itself.
+func (p *partition) gone(err error) bool {
+	says := errors.Is(err, executor.ErrClosed) || errors.Is(err, executor.ErrFailed)
+	return !errors.As(err, new(*executor.BuriedError)) && (errors.Is(err, ErrLeaseLost) || says && p.ended())
 }
 
 // extend notes a renewal that was sent at a time.
@@ -100,39 +102,8 @@ func (p *partition) expire() {
 // lose ends the ownership: first the contexts of the handlers, so that they hear this cause
 // and no other, then the commits.
 func (p *partition) lose(cause error) {
-	p.mu.Lock()
-	if p.lost == nil {
-		p.lost = cause
-		for cancel := range p.running {
-			(*cancel)(cause)
-		}
-	}
-	p.mu.Unlock()
+	p.end(cause)
 	p.cancel(cause)
-}
-
-// move is called with whether another node is to have the partition, and reports whether it is
-// given away now: once no handler runs, or none has begun for as long as that is waited for.
-func (p *partition) move(away bool) (now bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !away || !p.ready.Load() {
-		p.moving = time.Time{}
-		return false
-	}
-	if p.moving.IsZero() {
-		p.moving = time.Now()
-	}
-	if len(p.running) == 0 || time.Since(p.moving) >= p.n.cfg.grace() {
-		return p.giveAway()
-	}
-	return false
-}
-
-// giveAway begins to give the partition away: it begins no job any longer, and waits for its handlers.
-func (p *partition) giveAway() (first bool) {
-	p.once.Do(func() { first = true; close(p.down) })
-	return first
 }
 
 // stepDown is giveAway with handlers that are cancelled when ctx, of the first call that ends, does.
@@ -222,26 +193,10 @@ func (p *partition) awaitRest() {
 	p.awaited = true
 	p.mu.Unlock()
 	select {
-	case <-returned(func() { p.taker.answering.Wait(); p.handlers.Wait() }):
+	case <-returned(func() { p.taker.answering.Wait(); p.group.Wait() }):
 	case <-p.ctx.Done():
 	case <-p.n.hurried:
 	}
-}
-
-// lingering is how many handlers hold up the next owner, for longer than a stop would wait.
-func (p *partition) lingering() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.awaited && (p.leaving.IsZero() || time.Since(p.leaving) < p.n.cfg.grace()) {
-		return 0
-	}
-	return len(p.running)
-}
-
-func (p *partition) whyLost() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lost
 }
 
 // isLost reports whether the partition is lost, which an error of its executor may tell first.
@@ -378,26 +333,4 @@ func (p *partition) config() executor.Config {
 		}
 	}
 	return cfg
-}
-
-// enter notes a handler that begins; once the partition is lost none does.
-func (p *partition) enter(cancel *context.CancelCauseFunc) (ours bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.lost == nil {
-		p.running[cancel] = struct{}{}
-		p.handlers.Add(1)
-	}
-	return p.lost == nil
-}
-
-// exit notes that it has ended.
-func (p *partition) exit(cancel *context.CancelCauseFunc) (ours bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.handlers.Done()
-	if delete(p.running, cancel); len(p.running) == 0 && !p.moving.IsZero() {
-		p.giveAway()
-	}
-	return p.lost == nil
 }

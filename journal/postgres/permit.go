@@ -11,20 +11,26 @@ import (
 	"github.com/strandjobs/strand/executor/cluster"
 )
 
+// limits are what all nodes know together.
+type limits struct {
+	n       *Node
+	trouble trouble // with that
+}
+
 // permits lets change see and change what all nodes know of some keys: see cluster.Cluster. Locks, which nodes take in
 // one order, keep the others away meanwhile; nothing is written where nothing changes.
-func (n *Node) permits(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []cluster.Row) ([]cluster.Row, error)) error {
+func (l *limits) permits(ctx context.Context, keys []string, change func(time.Time, func(string) bool, []cluster.Row) ([]cluster.Row, error)) error {
 	began := time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(n.base, cancel)()
+	defer context.AfterFunc(l.n.base, cancel)()
 	names := make([][]byte, len(keys))
 	for i, key := range keys {
 		names[i] = []byte(key)
 	}
-	err := onConnection(ctx, n.pool, n.cfg.Lease, func(ctx context.Context, conn *pgx.Conn) error {
+	err := onConnection(ctx, l.n.pool, l.n.cfg.Lease, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			now, alive, rows, err := known(ctx, tx, n.texts, names)
+			now, alive, rows, err := known(ctx, tx, l.n.texts, names)
 			if err != nil {
 				return err
 			}
@@ -32,10 +38,10 @@ func (n *Node) permits(ctx context.Context, keys []string, change func(time.Time
 			if err != nil {
 				return err
 			}
-			return know(ctx, tx, n.texts, names, rows, changed)
+			return know(ctx, tx, l.n.texts, names, rows, changed)
 		})
 	})
-	n.limiting.note(began, err)
+	l.trouble.note(began, err)
 	return err
 }
 

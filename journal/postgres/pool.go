@@ -167,20 +167,6 @@ const leastServer = 140000
 // pooler the next one finds another's prepared statements.
 const unprepared = pgx.QueryExecModeExec
 
-// guard checks the server of a connection, what is between, and the schema, and returns its number of partitions.
-func (cfg Config) guard(ctx context.Context, conn *pgxpool.Conn, others *pgxpool.Pool, commits bool) (partitions int, err error) {
-	if commits {
-		err = guardServer(ctx, conn.Conn(), cfg.SingleServer, true)
-	}
-	if err == nil {
-		err = guardPooler(ctx, conn.Conn(), others)
-	}
-	if err == nil {
-		partitions, err = cfg.readSchema(ctx, conn)
-	}
-	return partitions, err
-}
-
 // guardServer refuses a connection on which a commit that is acknowledged may be lost; begins: also a
 // server that nothing should be begun on. Later it may become so, while its standby is away, say: then
 // commits wait.

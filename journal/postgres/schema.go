@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strandjobs/strand/journal/internal/format"
 )
@@ -122,6 +123,20 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// guard checks the server of a connection, what is between, and the schema, and returns its number of partitions.
+func (cfg Config) guard(ctx context.Context, conn *pgxpool.Conn, others *pgxpool.Pool, commits bool) (partitions int, err error) {
+	if commits {
+		err = guardServer(ctx, conn.Conn(), cfg.SingleServer, true)
+	}
+	if err == nil {
+		err = guardPooler(ctx, conn.Conn(), others)
+	}
+	if err == nil {
+		partitions, err = cfg.readSchema(ctx, conn)
+	}
+	return partitions, err
 }
 
 // readSchema returns the number of partitions of the schema that cfg wants, if this program can use it.

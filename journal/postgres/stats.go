@@ -134,7 +134,7 @@ func (n *Node) err() error {
 		errs = append(errs, n.leasing.failing("postgres: connection: leases can't be renewed or taken"))
 	}
 	if n.state != stopping {
-		errs = append(errs, n.limiting.failing("postgres: limits of the cluster can't be asked for"))
+		errs = append(errs, n.limits.trouble.failing("postgres: limits of the cluster can't be asked for"))
 		errs = append(errs, n.outbox.trouble.failing("postgres: the inbox can't be written"))
 	}
 	if n.holder != "" {

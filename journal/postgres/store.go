@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,36 +50,11 @@ const (
 // a commit without an answer is asked there: see settle. Lost connections,
 // a failover and a server that may only be read are waited out, until ctx ends.
 type partitionStore struct {
-	pool      *pgxpool.Pool
-	partition int
-	epoch     int64
-	texts     texts
-	within    *pgx.Conn     // all is read in the transaction on it, by one goroutine; nil: with the pool
-	part      int           // bytes; less only in tests
-	patience  time.Duration // attemptTime; less only in tests
-
-	ctx    context.Context // ends with the ownership, or with Close
-	cancel context.CancelCauseFunc
-
-	turns  chan struct{} // who commits, of the partitions of a node, has put one in; nil: they don't wait
-	number atomic.Int64  // of the last commit
-	seen   *seen         // of this process; commits are noted there
-	clock  *serverClock
-	hint   func(partitions []int) // tells the owners of partitions of rows of the inbox
-	first  header                 // as open has found it
-	dead   map[uint32]int
-
-	intake intake
-
-	trouble trouble // with the server
-}
-
-// header is a partition's row of tail.
-type header struct {
-	epoch, number int64
-	manifest      []byte
-	uuid          []byte
-	sides, sum    int64
+	reader
+	turns chan struct{} // who commits, of the partitions of a node, has put one in; nil: they don't wait
+	seen  *seen         // of this process; commits are noted there
+	clock *serverClock
+	hint  func(partitions []int) // tells the owners of partitions of rows of the inbox
 }
 
 // openStore opens the partition for the owner that has epoch, which is in its row of tail:
@@ -98,8 +72,8 @@ func openStore(ctx context.Context, pool *pgxpool.Pool, schema string, partition
 
 // storeWithin is a store in the transaction of a connection, without a pool.
 func storeWithin(ctx context.Context, conn *pgx.Conn, texts texts, partition int, epoch int64) *partitionStore {
-	s := &partitionStore{partition: partition, epoch: epoch, within: conn, texts: texts, part: partBytes, patience: attemptTime,
-		seen: new(seen), clock: new(serverClock), intake: intake{rows: make(map[int64]int64)}}
+	s := &partitionStore{seen: new(seen), clock: new(serverClock), reader: reader{partition: partition, epoch: epoch, within: conn,
+		texts: texts, part: partBytes, patience: attemptTime, intake: intake{rows: make(map[int64]int64)}}}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
 }
@@ -124,6 +98,40 @@ func (s *partitionStore) Turn() (over func()) {
 
 // Now implements store.Shared: the server's clock.
 func (s *partitionStore) Now() time.Time { return s.clock.now() }
+
+// Room implements store.Store: only a commit can tell how much room the server has.
+func (s *partitionStore) Room(int, int) (store.Room, error) { return store.Endless, nil }
+
+// Size, Used and Compact implement store.Store: there is no file, and the server does that by itself.
+func (s *partitionStore) Size() int                                          { return 0 }
+func (s *partitionStore) Used() (int, error)                                 { return 0, nil }
+func (s *partitionStore) Compact(<-chan struct{}) (replaced bool, err error) { return false, nil }
+
+// CopyTo implements store.Store: a bbolt file has what one moment of the server had, and
+// the UUID of the partition.
+func (s *partitionStore) CopyTo(path string, over <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-over:
+			cancel(store.ErrGivenUp)
+		case <-ctx.Done():
+		}
+	}()
+	err := pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) (err error) {
+		c := storeWithin(ctx, tx.Conn(), s.texts, s.partition, s.epoch)
+		defer c.Close()
+		if c.first, err = c.header(ctx, tx); err != nil {
+			return err
+		}
+		return store.Copy(c, path)
+	})
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return err
+}
 
 // call is a commit as the server gets it.
 type call struct {
@@ -324,16 +332,6 @@ func (s *partitionStore) ask(number, next int64) (committed bool, err error) {
 	return committed, err
 }
 
-// foreign is what an epoch means that is not this owner's: a later one is the next owner's. An
-// earlier one is that of a server that does not have all; whether there is another one that has
-// is not known here.
-func (s *partitionStore) foreign(epoch int64) error {
-	if epoch < s.epoch {
-		return errStale
-	}
-	return fmt.Errorf("%w %d: its epoch is %d, and this one's %d", ErrFenced, s.partition, epoch, s.epoch)
-}
-
 // seen is how far a partition has come as far as this process knows: what it committed there,
 // or found. A server that has less has lost something.
 type seen struct {
@@ -361,17 +359,4 @@ func behind(partition int, before, now head) error {
 	return fmt.Errorf("%w: partition %d is at commit %d of epoch %d, and this node has seen commit %d of epoch %d; "+
 		"stop the nodes and have a server take over that has those, or go without them: then start this node's process anew",
 		ErrBehind, partition, now.number, now.epoch, before.number, before.epoch)
-}
-
-// with is [onConnection] until the store ends.
-func (s *partitionStore) with(silence time.Duration, f func(context.Context, *pgx.Conn) error) error {
-	if s.within != nil {
-		return f(s.ctx, s.within)
-	}
-	began := time.Now()
-	err := onConnection(s.ctx, s.pool, silence, f)
-	if s.ctx.Err() == nil {
-		s.trouble.note(began, err)
-	}
-	return err
 }

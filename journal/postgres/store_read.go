@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strandjobs/strand/journal/internal/format"
 	"github.com/strandjobs/strand/journal/internal/store"
@@ -44,9 +47,51 @@ type serverError struct{ error }
 
 func (e *serverError) Unwrap() error { return e.error }
 
+// reader reads the rows of one partition, for the owner that has an epoch.
+type reader struct {
+	pool      *pgxpool.Pool
+	partition int
+	epoch     int64
+	texts     texts
+	within    *pgx.Conn     // all is read in the transaction on it, by one goroutine; nil: with the pool
+	part      int           // bytes; less only in tests
+	patience  time.Duration // attemptTime; less only in tests
+
+	ctx    context.Context // ends with the ownership, or with Close
+	cancel context.CancelCauseFunc
+
+	number atomic.Int64 // of the last commit
+	first  header       // as open has found it
+	dead   map[uint32]int
+	intake intake
+
+	trouble trouble // with the server
+}
+
+// header is a partition's row of tail.
+type header struct {
+	epoch, number int64
+	manifest      []byte
+	uuid          []byte
+	sides, sum    int64
+}
+
+// with is [onConnection] until the store ends.
+func (s *reader) with(silence time.Duration, f func(context.Context, *pgx.Conn) error) error {
+	if s.within != nil {
+		return f(s.ctx, s.within)
+	}
+	began := time.Now()
+	err := onConnection(s.ctx, s.pool, silence, f)
+	if s.ctx.Err() == nil {
+		s.trouble.note(began, err)
+	}
+	return err
+}
+
 // patient calls f until it gets an answer of the server, or the store ends. When that is no good
 // one it is a serverError.
-func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error {
+func (s *reader) patient(f func(context.Context, *pgx.Conn) error) error {
 	pause := firstPause
 	for {
 		err := s.with(s.patience, f)
@@ -65,9 +110,19 @@ func (s *partitionStore) patient(f func(context.Context, *pgx.Conn) error) error
 	}
 }
 
+// foreign is what an epoch means that is not this owner's: a later one is the next owner's. An
+// earlier one is that of a server that does not have all; whether there is another one that has
+// is not known here.
+func (s *reader) foreign(epoch int64) error {
+	if epoch < s.epoch {
+		return errStale
+	}
+	return fmt.Errorf("%w %d: its epoch is %d, and this one's %d", ErrFenced, s.partition, epoch, s.epoch)
+}
+
 // ours checks the row of tail that came with an answer: what another owner has, or an older
 // server, is no answer.
-func (s *partitionStore) ours(epoch, number, before int64) error {
+func (s *reader) ours(epoch, number, before int64) error {
 	if epoch != s.epoch {
 		return s.foreign(epoch)
 	}
@@ -79,13 +134,13 @@ func (s *partitionStore) ours(epoch, number, before int64) error {
 
 // check reads the header, and everything beside the log. It makes one attempt, as Scan does:
 // opening is tried again by who opens.
-func (s *partitionStore) check() error {
+func (s *reader) check() error {
 	return translated(s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error { return s.load(ctx, tx) })
 	}))
 }
 
-func (s *partitionStore) load(ctx context.Context, q querier) (err error) {
+func (s *reader) load(ctx context.Context, q querier) (err error) {
 	if s.first, err = s.header(ctx, q); err != nil {
 		return err
 	}
@@ -97,7 +152,7 @@ func (s *partitionStore) load(ctx context.Context, q querier) (err error) {
 var snapshot = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 
 // header reads the partition's row of tail.
-func (s *partitionStore) header(ctx context.Context, q querier) (h header, err error) {
+func (s *reader) header(ctx context.Context, q querier) (h header, err error) {
 	err = q.QueryRow(ctx, s.texts["tail"], s.partition).Scan(&h.epoch, &h.number, &h.manifest, &h.uuid, &h.sides, &h.sum)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -109,7 +164,7 @@ func (s *partitionStore) header(ctx context.Context, q querier) (h header, err e
 }
 
 // checkSides checks each row beside the log, and that they are those of the last commit.
-func (s *partitionStore) checkSides(ctx context.Context, q querier) error {
+func (s *reader) checkSides(ctx context.Context, q querier) error {
 	s.dead = make(map[uint32]int)
 	rows, _ := q.Query(ctx, s.texts["sides"], s.partition)
 	var count, total, sum int64
@@ -138,10 +193,10 @@ func (s *partitionStore) checkSides(ctx context.Context, q querier) error {
 	return nil
 }
 
-func (s *partitionStore) Buried() map[uint32]int { return s.dead }
+func (s *reader) Buried() map[uint32]int { return s.dead }
 
 // Scan implements store.Store. It is called before the first commit.
-func (s *partitionStore) Scan(block func(seq uint64, data []byte) error) error {
+func (s *reader) Scan(block func(seq uint64, data []byte) error) error {
 	return translated(s.with(s.patience, func(ctx context.Context, conn *pgx.Conn) error {
 		rows, _ := conn.Query(ctx, s.texts["scan"], s.partition)
 		var at, seq uint64
@@ -169,10 +224,10 @@ func (s *partitionStore) Scan(block func(seq uint64, data []byte) error) error {
 	}))
 }
 
-func (s *partitionStore) ChunkSize() int { return chunkBytes }
+func (s *reader) ChunkSize() int { return chunkBytes }
 
 // Read implements store.Store. Chunks that are in two parts are read in two calls.
-func (s *partitionStore) Read(seq uint64, first, n int) (data []byte, err error) {
+func (s *reader) Read(seq uint64, first, n int) (data []byte, err error) {
 	for from, rest := first*chunkBytes, n*chunkBytes; rest > 0; {
 		part, at := from/s.part, from%s.part
 		want := min(rest, s.part-at)
@@ -191,7 +246,7 @@ func (s *partitionStore) Read(seq uint64, first, n int) (data []byte, err error)
 	return data, nil
 }
 
-func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err error) {
+func (s *reader) Get(name format.Bucket, key []byte) (value []byte, err error) {
 	if name == format.BucketMeta { // asked for when the log is opened, before its first commit
 		switch string(key) {
 		case string(format.KeyManifest):
@@ -214,7 +269,7 @@ func (s *partitionStore) Get(name format.Bucket, key []byte) (value []byte, err 
 }
 
 // one reads a value that comes with the end of the log.
-func (s *partitionStore) one(value *[]byte, text string, args ...any) error {
+func (s *reader) one(value *[]byte, text string, args ...any) error {
 	return s.patient(func(ctx context.Context, conn *pgx.Conn) error {
 		before := s.number.Load()
 		var epoch, number int64
@@ -225,7 +280,7 @@ func (s *partitionStore) one(value *[]byte, text string, args ...any) error {
 	})
 }
 
-func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
+func (s *reader) Page(name format.Bucket, from []byte) (page []format.Pair, err error) {
 	if from == nil {
 		from = []byte{}
 	}
@@ -247,38 +302,4 @@ func (s *partitionStore) Page(name format.Bucket, from []byte) (page []format.Pa
 		return err
 	})
 	return page, err
-}
-
-// Room implements store.Store: only a commit can tell how much room the server has.
-func (s *partitionStore) Room(int, int) (store.Room, error) { return store.Endless, nil }
-
-// Size, Used and Compact implement store.Store: there is no file, and the server does that by itself.
-func (s *partitionStore) Size() int                                          { return 0 }
-func (s *partitionStore) Used() (int, error)                                 { return 0, nil }
-func (s *partitionStore) Compact(<-chan struct{}) (replaced bool, err error) { return false, nil }
-
-// CopyTo implements store.Store: a bbolt file has what one moment of the server had, and
-// the UUID of the partition.
-func (s *partitionStore) CopyTo(path string, over <-chan struct{}) error {
-	ctx, cancel := context.WithCancelCause(s.ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-over:
-			cancel(store.ErrGivenUp)
-		case <-ctx.Done():
-		}
-	}()
-	err := pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) (err error) {
-		c := storeWithin(ctx, tx.Conn(), s.texts, s.partition, s.epoch)
-		defer c.Close()
-		if c.first, err = c.header(ctx, tx); err != nil {
-			return err
-		}
-		return store.Copy(c, path)
-	})
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
-	}
-	return err
 }

@@ -252,9 +252,9 @@ func TestInboxRowsGoWithTheirBlock(t *testing.T) {
 	offset := func(n byte) []format.Edit {
 		return []format.Edit{{Bucket: format.BucketState, Key: []byte(intakeKey), Value: []byte{0, 0, 0, 0, 0, 0, 0, n}}}
 	}
-	s.Intake(1, put())
-	s.Intake(2, put())
-	s.Intake(3, put())
+	s.intake.expect(1, put())
+	s.intake.expect(2, put())
+	s.intake.expect(3, put())
 	require.NoError(t, s.Commit(&store.Transaction{Seq: 1, Block: []byte("b")}))
 	require.Equal(t, 3, count("inbox"), "a block without them takes none")
 	require.NoError(t, s.Commit(&store.Transaction{Seq: 2, Block: []byte("b"), Changes: append(offset(1), offset(2)...)}))
