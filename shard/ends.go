@@ -154,8 +154,11 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	c.endState(l)
 	c.setRetry(l, -1)
 	switch {
-	case it.held:
-		c.openBehind(now, l)
+	case it.held: // no state could remember another time beside that of the retry
+		var e journal.Entry
+		due := c.firstDue(now, l, &e)
+		c.open(l, due, e.Restored)
+		l.unpinned = l.n() > 1 || due != e.Due
 	case it.partial:
 		l.due = now
 		c.bound(l, now)
@@ -170,15 +173,6 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	if l.unpinned {
 		c.pinDue(l)
 	}
-}
-
-// openBehind has what waited behind payloads that were held be due when the first of it is. No
-// state could remember another time beside that of the retry.
-func (c *ends) openBehind(now int64, l *lane) {
-	var e journal.Entry
-	due := c.firstDue(now, l, &e)
-	c.open(l, due, e.Restored)
-	l.unpinned = l.n() > 1 || due != e.Due
 }
 
 // failed counts a failure, and decides whether there is a next time.

@@ -68,19 +68,13 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref, hash uint32) (
 	return into
 }
 
-// merging returns the policy for payloads that come in. Under Config.Block it
-// takes a state, which comes last, to know which payloads failed. These must
-// not merge with what waits behind them, so nothing does before Loaded.
-func (c *gather) merging() Merge {
-	if c.loading && c.cfg.Block {
-		return MergeKeepAll
-	}
-	return c.cfg.Merge
-}
-
 // merge puts a payload into its lane and ends the one that merging leaves over.
 func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
-	kept, ended := l.add(&c.lanes.entries, c.merging(), p, e.Payload)
+	policy := c.cfg.Merge
+	if c.loading && c.cfg.Block { // which payloads failed says a state, which comes last: nothing is to merge with them before Loaded
+		policy = MergeKeepAll
+	}
+	kept, ended := l.add(&c.lanes.entries, policy, p, e.Payload)
 	if b := l.bag(); b != nil {
 		b.due = max(b.due, e.Due)
 	}

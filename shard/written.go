@@ -155,13 +155,10 @@ func (c *written) pinDue(l *lane) {
 // is too late for that.
 func (c *written) pinDueOut(l *lane, gone journal.Position) {
 	it := l.item()
-	if it == nil || l.known().pinned() && !it.moved {
-		return
+	older := func(p Payload) bool { return p.Ref.Position() < gone }
+	if it != nil && (it.moved || !l.known().pinned() && (c.moves() || !slices.ContainsFunc(it.Payloads, older))) {
+		c.writeStateOut(l, it)
 	}
-	if !c.moves() && !it.moved && slices.ContainsFunc(it.Payloads, func(p Payload) bool { return p.Ref.Position() < gone }) {
-		return
-	}
-	c.writeStateOut(l, it)
 }
 
 // pinAhead is pinDue for a payload that has come and is due earlier than the journal says.

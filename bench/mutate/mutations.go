@@ -385,7 +385,7 @@ var inRoot = []mutation{
 	{"a rest that a restart forgets", "shard/load.go", "			c.restOn(l)\n", "", scripts},
 	{"a due time that is moved while it runs", "shard/timing.go", "		l.due = c.moved(l.due, c.limitOf(l), e.Due)\n", "", scripts},
 	{"a run that comes to nothing forgets what came", "shard/gather.go", "		it.undone, it.moved = it.undone+to-due, true\n", "", scripts},
-	{"a run in hand loses what a gone payload moved", "shard/written.go", "l.known().pinned() && !it.moved {", "l.known().pinned() {", scripts},
+	{"a run in hand loses what a gone payload moved", "shard/written.go", "(it.moved || !l.known().pinned() && (c.moves()", "(!l.known().pinned() && (it.moved || c.moves()", scripts},
 	{"a payload from the morgue disturbs the run in hand", "shard/gather.go", "		c.writeStateOut(l, it) // a replay has it in its old place\n", "", scripts},
 	{"a payload from the morgue put off once more", "shard/ends.go", "c.open(l, due, e.Restored)", "c.open(l, due, false)", scripts},
 	{"a retry put off by a second crash", "shard/load.go", "			c.writeState(l)\n		case l.unpinned", "		case l.unpinned", scripts},

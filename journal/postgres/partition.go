@@ -63,9 +63,7 @@ func newPartition(n *Node, number int) *partition {
 func (p *partition) epoch() int64 { return p.owner.Load() }
 
 // serving reports whether the executor takes calls: also while its last handlers end.
-func (p *partition) serving() bool {
-	return p.ready.Load() && !p.stopped.Load() && p.ctx.Err() == nil
-}
+func (p *partition) serving() bool { return p.ready.Load() && !p.stopped.Load() && p.ctx.Err() == nil }
 
 // ended reports whether the partition's executor has ended, or will.
 func (p *partition) ended() bool {

@@ -44,9 +44,7 @@ type Survey struct {
 }
 
 // NewSurvey begins with any block.
-func NewSurvey() *Survey {
-	return &Survey{Ended: PositionSet{}, Latest: map[format.Position]uint64{}}
-}
+func NewSurvey() *Survey { return &Survey{Ended: PositionSet{}, Latest: map[format.Position]uint64{}} }
 
 // Block takes in the next block.
 func (s *Survey) Block(seq uint64, data []byte) error {
