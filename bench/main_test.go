@@ -174,10 +174,10 @@ func TestList(t *testing.T) {
 	assert.NotContains(t, out.String(), "beyond-memory", "it takes its time")
 }
 
-// slow leaves a test that takes seconds to .ci/run, which sets CI.
+// slow leaves a test that takes seconds to .ci/run, which sets CI, and to those who name tests.
 func slow(t *testing.T) {
 	t.Helper()
-	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+	if flag.Lookup("test.run").Value.String() == "" && os.Getenv("CI") == "" && os.Getenv("STRAND_LONG") == "" {
 		t.Skip("takes seconds: CI=1 makes it")
 	}
 }

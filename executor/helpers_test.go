@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -291,10 +292,10 @@ func enqueueRaw(ctx context.Context, x *executor.Executor, queue, id string, pay
 	return q.Enqueue(ctx, id, payload, options...)
 }
 
-// slow leaves a test that takes seconds to .ci/run, which sets CI.
+// slow leaves a test that takes seconds to .ci/run, which sets CI, and to those who name tests.
 func slow(t *testing.T) {
 	t.Helper()
-	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+	if flag.Lookup("test.run").Value.String() == "" && os.Getenv("CI") == "" && os.Getenv("STRAND_LONG") == "" {
 		t.Skip("takes seconds: CI=1 makes it")
 	}
 }

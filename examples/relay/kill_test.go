@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -75,10 +76,10 @@ func TestKills(t *testing.T) {
 		total, took.Round(time.Millisecond), kills, s.lost.Load(), r.refused, r.again, r.oldest.Round(time.Microsecond), slowest.Round(time.Millisecond))
 }
 
-// slow leaves a test that takes seconds to .ci/run, which sets CI.
+// slow leaves a test that takes seconds to .ci/run, which sets CI, and to those who name tests.
 func slow(t *testing.T) {
 	t.Helper()
-	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+	if flag.Lookup("test.run").Value.String() == "" && os.Getenv("CI") == "" && os.Getenv("STRAND_LONG") == "" {
 		t.Skip("takes seconds: CI=1 makes it")
 	}
 }

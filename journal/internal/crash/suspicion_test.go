@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"flag"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -264,10 +265,10 @@ func guilty(s map[format.Position]Suspicion) (found []format.Position) {
 	return found
 }
 
-// slow leaves a test that takes seconds to .ci/run, which sets CI.
+// slow leaves a test that takes seconds to .ci/run, which sets CI, and to those who name tests.
 func slow(t *testing.T) {
 	t.Helper()
-	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+	if flag.Lookup("test.run").Value.String() == "" && os.Getenv("CI") == "" && os.Getenv("STRAND_LONG") == "" {
 		t.Skip("takes seconds: CI=1 makes it")
 	}
 }

@@ -3,6 +3,7 @@ package wal
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -290,10 +291,10 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// slow leaves a test that takes seconds to .ci/run, which sets CI.
+// slow leaves a test that takes seconds to .ci/run, which sets CI, and to those who name tests.
 func slow(t *testing.T) {
 	t.Helper()
-	if os.Getenv("CI") == "" && os.Getenv("STRAND_PUSH") == "" && os.Getenv("STRAND_LONG") == "" {
+	if flag.Lookup("test.run").Value.String() == "" && os.Getenv("CI") == "" && os.Getenv("STRAND_LONG") == "" {
 		t.Skip("takes seconds: CI=1 makes it")
 	}
 }
