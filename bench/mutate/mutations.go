@@ -602,7 +602,7 @@ var inRoot = []mutation{
 	{"sell a ticket twice", "lock/slots.go", " || at.position <= s.last.position {", " {", slots},
 
 	// Schedules.
-	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(term)", "a.enqueue(a.c.ctx)", offices},
+	{"an old leader fires what it has", "executor/cron/fire.go", "a.enqueue(term)", "a.enqueue(a.ctx)", offices},
 	{"a tick is lost in silence", "executor/cron/fire.go", "			if !giveBack() { // another", "			if !giveBack() && a.send == nil { // another", offices},
 	{"a restart that loses ticks in silence", "executor/cron/fire.go", "			t.reportMissed(handled, lost)\n", "", restarts},
 	{"forget when a schedule began", "executor/cron/control.go", "	if !found {\n		// Nothing has", "	if !found && s.missed != MissedSkip {\n		// Nothing has", restarts},
@@ -685,9 +685,9 @@ var inRoot = []mutation{
 	{"show a text that turns the others round", "executor/dashboard/show.go", "return strconv.IsPrint(r) || ", "return r > 0x1fff || strconv.IsPrint(r) || ", guards},
 	{"delete for good without asking", "executor/dashboard/action.go", "(d.danger || slices", "(slices", boards},
 	{"act on all instead of what matches", "executor/dashboard/action.go", "o.list.filter(), o.states", "inspect.JobFilter{}, o.states", boards},
-	{"figures that each page takes anew", "executor/dashboard/live.go", "	if time.Since(s.at) >= ago {", "	if true {", streams},
-	{"samples of queues that may not be seen", "executor/dashboard/live.go", "		m.past = []sample{m.sample()}\n", "", guards},
-	{"a rate over what nobody watched", "executor/dashboard/live.go", " || passed > gap {", " {", streams},
+	{"figures that each page takes anew", "executor/dashboard/board.go", "	if time.Since(s.at) >= ago {", "	if true {", streams},
+	{"samples of queues that may not be seen", "executor/dashboard/board.go", "		m.past = []sample{m.sample()}\n", "", guards},
+	{"a rate over what nobody watched", "executor/dashboard/board.go", " || passed > gap {", " {", streams},
 	{"act for a client that may only look", "executor/dashboard/action.go", "s.permit(r, &o); err != nil {\n		return err\n	}\n	if d :=", "s.permit(r, &o); err != nil && false {\n		return err\n	}\n	if d :=", guards},
 	{"take what stands for other bytes for an id", "executor/internal/admin/decode.go", "if strings.Count(said, replaced) > ", "if false && strings.Count(said, replaced) > ", guards},
 	{"say an id without its bytes", "executor/internal/admin/encode.go", "	if !utf8.ValidString(s) {", "	if false && !utf8.ValidString(s) {", guards},
@@ -793,9 +793,9 @@ var inRoot = []mutation{
 	{"an idempotency key that is every queue's", "executor/internal/submit/once.go", "statekey.IdempotencyKey(queue, key)", "statekey.IdempotencyKey(\"\", key)", gate{"./executor", "^TestKey$"}},
 
 	// Ticks, events, actors and the log.
-	{"a tick for each of two schedulers", "executor/cron/fire.go", "a.send(ctx, id, executor.FromSource(tickMark(s.name), a.tick.Unix()),\n		executor.At", "a.send(ctx, id, executor.At", gate{"./executor/cron", "^TestClockSetBack"}},
+	{"a tick for each of two schedulers", "executor/cron/fire.go", "a.send(ctx, id, executor.FromSource(tickMark(a.name), a.tick.Unix()),\n		executor.At", "a.send(ctx, id, executor.At", gate{"./executor/cron", "^TestClockSetBack"}},
 	{"catch up on one of many ticks", "executor/cron/schedule.go", "late = max(maxCatchUp-len(ticks), 0)", "late = max(1-len(ticks), 0)", offices},
-	{"fire what is paused", "executor/cron/fire.go", " || s.removed || s.progress.paused || s.progress.held > 0 {", " || s.removed || s.progress.held > 0 {", gate{"./executor/cron", "^TestStopAmong"}},
+	{"fire what is paused", "executor/cron/fire.go", " || t.removed || t.progress.paused || t.progress.held > 0 {", " || t.removed || t.progress.held > 0 {", gate{"./executor/cron", "^TestStopAmong"}},
 	{"an event that is told once more after a reconnection", "executor/internal/tell/reader.go", "r.next = number + 1\n", "r.next = number\n", rings},
 	{"what comes while a caller works for its actor waits for ever", "actor/cell.go", "		if c.turn.Add(-1) > 0 {\n			c.begin()\n		}\n", "		c.turn.Add(-1)\n", gate{"./actor", "^TestSendHere"}},
 	{"put back twice what is listed twice", "journal/morgue.go", "slices.Compact(ps))", "ps)", gate{"./journal", "^TestContractInMemory$"}},

@@ -175,7 +175,7 @@ func job(ctx context.Context, c *call) error {
 	if queue == "" { // which would be all of them
 		return errNoName
 	}
-	d := detailsOf(c)
+	d := details{c.output, c.Bool("full")}
 	return c.folds(ctx, queue, 0, func(folds *folds) error {
 		folds.id = id
 		found, newest := 0, (*float64)(nil)
@@ -212,7 +212,7 @@ func jobLive(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	d, found, registered := detailsOf(c), 0, queues[0].Registered
+	d, found, registered := details{c.output, c.Bool("full")}, 0, queues[0].Registered
 	if registered {
 		job, err := control.Call[control.Whole](ctx, c.client, control.VerbJob, one)
 		if err != nil {
@@ -255,8 +255,6 @@ type details struct {
 	*output
 	full bool // and in full length
 }
-
-func detailsOf(c *call) details { return details{c.output, c.Bool("full")} }
 
 // why says what a job waits for, or that it runs.
 func (d details) why(text string) {

@@ -182,7 +182,7 @@ func chosenBy(c *call) (*chosen, error) {
 // is found where a call has taken it all; where only some of the ids are there, one is misspelt.
 func (s *chosen) find(c *call, all iter.Seq2[*inspect.DeadPayload, error]) (map[string][]journal.Position, error) {
 	found, ids := make(map[string][]journal.Position), make(map[string]bool)
-	d := detailsOf(c)
+	d := details{c.output, c.Bool("full")}
 	list := d.graves()
 	for g, err := range all {
 		if err != nil {

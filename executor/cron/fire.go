@@ -19,27 +19,26 @@ const (
 
 // ticker fires the ticks of a schedule for a Cron.
 type ticker struct {
-	c *Cron
-	s *schedule
+	*Cron
+	*schedule
 }
 
 // fire enqueues what is due, on a goroutine of its own: a queue without room, or a
 // payload function that takes its time, delays no other.
 func (t ticker) fire(term context.Context) {
-	c, s := t.c, t.s
 	defer func() {
-		c.group.locked(func() { close(c.firing[s]); delete(c.firing, s) })
-		c.poke()
+		t.group.locked(func() { close(t.firing[t.schedule]); delete(t.firing, t.schedule) })
+		t.poke()
 	}()
 	for {
 		var handled, begun time.Time
-		c.group.locked(func() { handled, begun = s.progress.handled, s.progress.begun })
-		ticks, lost := s.plan(handled, begun, c.now())
+		t.group.locked(func() { handled, begun = t.progress.handled, t.progress.begun })
+		ticks, lost := t.plan(handled, begun, t.now())
 		if !lost.IsZero() { // what is missed is over
 			t.reportMissed(handled, lost)
-			c.group.locked(func() {
+			t.group.locked(func() {
 				if term.Err() == nil {
-					s.progress.advance(lost)
+					t.progress.advance(lost)
 				}
 			})
 		}
@@ -57,27 +56,26 @@ func (t ticker) fire(term context.Context) {
 // reportMissed says which ticks are over although they were not fired. Those of other
 // processes are theirs to report.
 func (t ticker) reportMissed(after, upTo time.Time) {
-	c, s := t.c, t.s
 	others := func(tick time.Time) bool { return errors.Is(t.refuse(tick), executor.ErrNotOwned) }
-	ticks := slices.DeleteFunc(s.table.newest(after, upTo, maxCatchUp), others)
+	ticks := slices.DeleteFunc(t.table.newest(after, upTo, maxCatchUp), others)
 	if len(ticks) == 0 {
 		return
 	}
 	newest := ticks[len(ticks)-1]
-	attrs := []slog.Attr{slog.String("schedule", s.name), slog.Int("ticks", len(ticks))}
-	oldest := s.table.Next(after)
+	attrs := []slog.Attr{slog.String("schedule", t.name), slog.Int("ticks", len(ticks))}
+	oldest := t.table.Next(after)
 	for oldest.Before(ticks[0]) && others(oldest) {
-		oldest = s.table.Next(oldest)
+		oldest = t.table.Next(oldest)
 	}
 	if oldest.Before(ticks[0]) { // there may be years of them
 		attrs = append(attrs, slog.Bool("more", true))
 	}
-	c.group.mu.Lock()
-	if newest.After(s.lost) { // a later one may have been given up meanwhile
-		s.lost = newest
+	t.group.mu.Lock()
+	if newest.After(t.lost) { // a later one may have been given up meanwhile
+		t.lost = newest
 	}
-	c.group.mu.Unlock()
-	c.report(slog.LevelWarn, "ticks missed", append(attrs, slog.Time("oldest", oldest), slog.Time("newest", newest))...)
+	t.group.mu.Unlock()
+	t.report(slog.LevelWarn, "ticks missed", append(attrs, slog.Time("oldest", oldest), slog.Time("newest", newest))...)
 }
 
 // fireTick enqueues a tick. False: this schedule is not to be fired here now.
@@ -86,10 +84,10 @@ func (t ticker) fireTick(term context.Context, tick time.Time) bool {
 	if !claimed {
 		return goOn
 	}
-	c, a := t.c, attempt{ticker: t, tick: tick, next: t.s.table.Next(tick)}
+	a := attempt{ticker: t, tick: tick, next: t.table.Next(tick)}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := a.enqueue(term)
-		over := isEnd(err) && c.gone() != nil            // or it is of another executor, which a middleware has asked
+		over := isEnd(err) && t.gone() != nil            // or it is of another executor, which a middleware has asked
 		again := !errors.Is(err, executor.ErrUnknown) && // nothing was enqueued, and another attempt may do better
 			(over || errors.Is(err, executor.ErrFull) || errors.Is(err, context.DeadlineExceeded))
 		if !again && (err == nil || term.Err() == nil || errors.Is(err, executor.ErrUnknown) || errors.Is(err, executor.ErrNotOwned)) {
@@ -100,16 +98,16 @@ func (t ticker) fireTick(term context.Context, tick time.Time) bool {
 		switch {
 		case over:
 			giveBack()
-			c.close()
-			<-c.ended
-			c.retire()
+			t.close()
+			<-t.ended
+			t.retire()
 			return false
 		case !a.wait(term, pause):
 			if !giveBack() { // another member fires those after it, and none this one
 				t.note(tick, err)
 			}
 			return false
-		case t.s.missed != MissedAll && !a.next.IsZero() && !c.now().Before(a.next):
+		case t.missed != MissedAll && !a.next.IsZero() && !t.now().Before(a.next):
 			t.note(tick, err)
 			return true
 		}
@@ -119,21 +117,20 @@ func (t ticker) fireTick(term context.Context, tick time.Time) bool {
 // claim takes a tick in hand, if this Cron may still fire it, and it is neither over nor in other
 // hands. What it returns gives the tick back, and reports false if a member has gone on since.
 func (t ticker) claim(term context.Context, tick time.Time) (giveBack func() bool, claimed, goOn bool) {
-	c, s := t.c, t.s
-	c.group.mu.Lock()
-	defer c.group.mu.Unlock()
-	if term.Err() != nil || c.err != nil || s.removed || s.progress.paused || s.progress.held > 0 {
+	t.group.mu.Lock()
+	defer t.group.mu.Unlock()
+	if term.Err() != nil || t.Cron.err != nil || t.removed || t.progress.paused || t.progress.held > 0 {
 		return nil, false, false
 	}
-	r := s.progress
+	r := t.progress
 	before := r.handled
 	if !tick.After(before) {
 		return nil, false, true
 	}
 	r.handled = tick
 	return func() bool {
-		c.group.mu.Lock()
-		defer c.group.mu.Unlock()
+		t.group.mu.Lock()
+		defer t.group.mu.Unlock()
 		if !r.handled.Equal(tick) {
 			return false
 		}
@@ -152,32 +149,31 @@ func isEnd(err error) bool {
 
 // note writes down what became of a tick that is over.
 func (t ticker) note(tick time.Time, err error) {
-	c, s := t.c, t.s
 	if err != nil {
 		level := slog.LevelWarn
 		if errors.Is(err, executor.ErrNotOwned) || errors.Is(err, ErrOverlap) {
 			level = slog.LevelDebug // another process fires it, or it was to be skipped
 		}
-		c.report(level, "tick not enqueued", slog.String("schedule", s.name), slog.Time("tick", tick), slog.Any("error", err))
+		t.report(level, "tick not enqueued", slog.String("schedule", t.name), slog.Time("tick", tick), slog.Any("error", err))
 	}
 	if errors.Is(err, executor.ErrNotOwned) {
 		return
 	}
-	c.group.mu.Lock()
-	defer c.group.mu.Unlock()
-	if s.err = err; err == nil {
-		s.last = tick
+	t.group.mu.Lock()
+	defer t.group.mu.Unlock()
+	if t.schedule.err = err; err == nil {
+		t.last = tick
 		return
 	}
-	s.lost = tick
+	t.lost = tick
 	if stale, ok := errors.AsType[*executor.StaleError](err); ok {
 		// Another member has fired it, and perhaps more: before the clock was set back.
-		s.progress.advance(time.Unix(stale.Last, 0))
+		t.progress.advance(time.Unix(stale.Last, 0))
 	}
 }
 
 // complain writes down why a tick is not enqueued, or not yet.
-func (t ticker) complain(err error) { t.c.group.locked(func() { t.s.err = err }) }
+func (t ticker) complain(err error) { t.group.locked(func() { t.schedule.err = err }) }
 
 // How a tick is made once, however many Crons fire it: each enqueues it under
 // [executor.FromSource], with its time as the offset, in the commit of its payload.
@@ -191,26 +187,25 @@ func overlapMark(name string) string { return "cron/overlap/" + name }
 // divide returns where the ticks of the schedule begin. When Overlap has changed so that other ids have them, other
 // processes have fired up to now what this one did not.
 func (t ticker) divide(ctx context.Context, mark int64) (int64, error) {
-	c, s := t.c, t.s
-	if !ownership.Divided(c.x) {
+	if !ownership.Divided(t.x) {
 		return mark, nil
 	}
 	ids := int64(1)
-	if s.overlap == OverlapParallel {
+	if t.overlap == OverlapParallel {
 		ids++
 	}
-	before, found, err := c.x.SourceOffset(overlapMark(s.name))
+	before, found, err := t.x.SourceOffset(overlapMark(t.name))
 	if err != nil || before == ids {
 		return mark, err
 	}
 	if found {
 		began := mark
-		mark = max(mark, c.now().Unix())
+		mark = max(mark, t.now().Unix())
 		t.reportMissed(time.Unix(began, 0), time.Unix(mark, 0))
-		err = ownership.Raise(ctx, c.x, tickMark(s.name), mark)
+		err = ownership.Raise(ctx, t.x, tickMark(t.name), mark)
 	}
 	if err == nil {
-		err = c.x.SetSourceOffset(ctx, overlapMark(s.name), ids)
+		err = t.x.SetSourceOffset(ctx, overlapMark(t.name), ids)
 	}
 	return mark, err
 }
@@ -225,7 +220,7 @@ func (s *schedule) id(tick time.Time) string {
 
 // refuse returns [executor.ErrNotOwned] for a tick that is another process's. It is
 // asked before Payload is, which would be called in all of them.
-func (t ticker) refuse(tick time.Time) error { return ownership.Refuse(t.c.x, t.s.id(tick)) }
+func (t ticker) refuse(tick time.Time) error { return ownership.Refuse(t.x, t.id(tick)) }
 
 // attempt is a tick in hand.
 type attempt struct {
@@ -239,14 +234,14 @@ type attempt struct {
 func (a *attempt) enqueue(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lastPause)
 	defer cancel()
-	s, id := a.s, a.s.id(a.tick)
+	id := a.id(a.tick)
 	if err := a.refuse(a.tick); err != nil {
 		return err
 	}
-	if s.overlap == OverlapSkip {
-		pending, err := s.pending(ctx, id)
-		if pending && s.missed != MissedSkip { // or it would be caught up
-			err = ownership.Raise(ctx, a.c.x, tickMark(s.name), a.tick.Unix())
+	if a.overlap == OverlapSkip {
+		pending, err := a.pending(ctx, id)
+		if pending && a.missed != MissedSkip { // or it would be caught up
+			err = ownership.Raise(ctx, a.x, tickMark(a.name), a.tick.Unix())
 		}
 		if err != nil {
 			return err
@@ -255,31 +250,31 @@ func (a *attempt) enqueue(ctx context.Context) error {
 		}
 	}
 	if a.send == nil {
-		send, err := s.prepare(s, a.tick, func(err error) { a.note(a.tick, err) })
+		send, err := a.prepare(a.schedule, a.tick, func(err error) { a.note(a.tick, err) })
 		if err != nil {
 			return err
 		}
 		a.send = send
 	}
-	_, err := a.send(ctx, id, executor.FromSource(tickMark(s.name), a.tick.Unix()),
+	_, err := a.send(ctx, id, executor.FromSource(tickMark(a.name), a.tick.Unix()),
 		executor.At(a.tick), executor.Score(float64(a.tick.Unix())))
 	return err
 }
 
 // wait waits before the next attempt; false when there may be none.
 func (a *attempt) wait(term context.Context, pause time.Duration) bool {
-	if a.s.missed != MissedAll && !a.next.IsZero() {
-		pause = min(pause, a.next.Sub(a.c.now()))
+	if a.missed != MissedAll && !a.next.IsZero() {
+		pause = min(pause, a.next.Sub(a.now()))
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		a.c.group.mu.Lock()
-		defer a.c.group.mu.Unlock()
-		return a.s.progress.held == 0 // or a call waits for it
+		a.group.mu.Lock()
+		defer a.group.mu.Unlock()
+		return a.progress.held == 0 // or a call waits for it
 	case <-term.Done():
-	case <-a.c.closing:
+	case <-a.closing:
 	}
 	return false
 }

@@ -11,14 +11,13 @@ import (
 // survives the lives of the executor. Its methods may be called from any goroutine.
 type Disk struct {
 	// mu guards what follows. No user code is called under it.
-	mu     sync.Mutex
-	memory *journal.Memory // of the present life
-	image  *journal.Memory // what a kill has left; nil: the executor lives
-	slow   time.Duration
-	hurry  chan struct{} // closed when no commit of this life takes its time any more
-	fails  bool          // the test has asked for a failure
-
-	onCommit func() // see OnCommit
+	mu       sync.Mutex
+	memory   *journal.Memory // of the present life
+	image    *journal.Memory // what a kill has left; nil: the executor lives
+	slow     time.Duration
+	hurry    chan struct{} // closed when no commit of this life takes its time any more
+	fails    bool          // the test has asked for a failure
+	onCommit func()        // see OnCommit
 }
 
 // Full has the disk take about so many bytes of payloads more, and then no other: calls

@@ -21,7 +21,6 @@ import (
 type Executor struct {
 	// Executor is that of the present life: another one after Crash and Restart.
 	*executor.Executor
-
 	Disk Disk // of all lives, with its faults
 
 	t      testing.TB
@@ -35,9 +34,6 @@ type Executor struct {
 	mu   sync.Mutex
 	life *witness
 }
-
-// opener is what [backdoor.Open] is.
-type opener = func(string, executor.Config, backdoor.Witness, func(journal.Config) (*journal.Log, error)) (*executor.Executor, error)
 
 // boot begins a life.
 func (x *Executor) boot() {
@@ -53,7 +49,8 @@ func (x *Executor) boot() {
 		}
 	}
 	cfg.Logger = slog.New(mortal{cfg.Logger.Handler(), w})
-	life, err := backdoor.Open.(opener)("the disk of a test", cfg, w, x.cfg.OpenLog)
+	life, err := backdoor.Open.(func(string, executor.Config, backdoor.Witness, func(journal.Config) (*journal.Log, error)) (*executor.Executor, error))(
+		"the disk of a test", cfg, w, x.cfg.OpenLog)
 	if err != nil {
 		x.t.Fatalf("executortest: %v", err)
 	}
