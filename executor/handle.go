@@ -312,25 +312,25 @@ func newFolder[T any](x *Executor, t *Queue[T]) *fold.Folder {
 	})
 }
 
-// tellExhausted calls RetriesExhausted with what the shard will bury of items that
-// failed for the last time.
+// tellExhausted calls RetriesExhausted with what the shard will bury of items that failed for the last time.
 func (t *enrolment[T]) tellExhausted(ctx context.Context, items []*shard.Item) {
-	now := t.q.x.clock().UnixNano()
+	now, oldest := t.q.x.clock().UnixNano(), t.cfg.DeadLetters.OnExhausted == OnExhaustedBuryOldest
+	var jobs []Merged[T]
 	for _, it := range items {
-		defer func(last string, history journal.History) { // the shard is to find what it handed out
-			it.LastError, it.History = last, history
-		}(it.LastError, it.History)
-		it.History = it.Failed(now, it.Outcome.Error)
-		it.LastError = it.Outcome.Error // of this very run
-	}
-	jobs, _, err := t.jobs.decodeAll(items) // none waits: it was its last try
-	if err != nil {
-		return // the journal has failed, and they fail again
-	}
-	if t.cfg.DeadLetters.OnExhausted == OnExhaustedBuryOldest {
-		for i := range jobs {
-			jobs[i].Payloads = jobs[i].Payloads[:1:1]
+		last, history, parts := it.LastError, it.History, it.Outcome.Parts
+		it.LastError, it.History, it.Outcome.Parts = it.Outcome.Error, it.Failed(now, it.Outcome.Error), parts[:len(parts):len(parts)] // of this very run
+		job, err := t.jobs.decode(it)
+		refused := len(it.Outcome.Parts) > len(parts)                     // now, and was read when it ran
+		it.LastError, it.History, it.Outcome.Parts = last, history, parts // the shard is to find what it handed out
+		if err != nil || len(job.Payloads) == 0 || refused && oldest {
+			continue // or the journal has failed, and they fail again
 		}
+		if oldest {
+			job.Payloads = job.Payloads[:1:1]
+		}
+		jobs = append(jobs, job)
 	}
-	t.cfg.DeadLetters.RetriesExhausted(ctx, jobs)
+	if len(jobs) > 0 {
+		t.cfg.DeadLetters.RetriesExhausted(ctx, jobs)
+	}
 }

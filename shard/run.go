@@ -223,17 +223,13 @@ func (it *Item) Stage(what any) { it.staged.Store(&staged{what, it.Outcome.Done,
 
 // reset lets go of everything, for the next use.
 func (it *Item) reset() {
-	removed := it.removals.Load() != nil
-	if len(it.Payloads) > 1 || removed {
+	if len(it.Payloads) > 1 || it.removals.Load() != nil {
 		it.passed.Store(0)
 		it.recalled.Store(false)
-	}
-	if removed {
 		it.removals.Store(nil)
 	}
-	it.ID, it.Payloads, it.LastError, it.History, it.lane = "", nil, "", nil, nil
+	it.ID, it.Payloads, it.LastError, it.History, it.lane, it.Outcome, it.Claim, it.inline = "", nil, "", nil, nil, Outcome{}, nil, [1]Payload{}
 	it.Folded, it.combined, it.behind, it.over, it.settled = nil, false, 0, false, 0
-	it.Outcome, it.Claim, it.inline = Outcome{}, nil, [1]Payload{}
 	if it.staged.Load() != nil { // a store costs more, and most have none
 		it.staged.Store(nil)
 	}

@@ -134,7 +134,12 @@ func (w *world) found(found map[*item]place, q *queue, id string, p inspect.Payl
 // check compares where a payload is with what is known of it.
 func (w *world) check(i *item, found map[*item]place) {
 	where := found[i]
-	defer func() { i.place, i.seen = where, w.epoch }()
+	defer func() {
+		if !i.booked && i.state == acked {
+			w.book(i, where)
+		}
+		i.place, i.seen = where, w.epoch
+	}()
 	switch {
 	case i.state == refused || i.told != "":
 		return

@@ -52,10 +52,11 @@ var earlySteps = []string{"enqueue", "act", "pause", "resume"}
 var living = &feature{
 	name: "lives", always: true,
 	begin: func(w *world, _ *executor.Executor) {
+		w.hear()
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.life++
-		w.running = nil
+		w.running, w.accounts = nil, make(map[string]*account)
 		if w.life > 1 {
 			w.ledger.forget()
 		}

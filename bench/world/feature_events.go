@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/events"
@@ -24,6 +25,14 @@ var listening = &feature{
 		if !w.conf.has("events") {
 			return nil
 		}
+		w.hear()
+		w.mu.Lock()
+		w.reads = w.test != nil || w.life == 1 // else some have been told before
+		for _, a := range w.accounts {
+			a.read = maps.Clone(a.payloads) // before it
+		}
+		life := w.life
+		w.mu.Unlock()
 		ctx, cancel := context.WithCancel(context.Background())
 		feed := x.Events(ctx, events.Filter{})
 		executortest.AtEnd(x, cancel)
@@ -32,20 +41,33 @@ var listening = &feature{
 			for e, err := range feed {
 				if missed := (*events.MissedError)(nil); errors.As(err, &missed) {
 					clear(started)
+					w.missed(life)
 					return
 				}
 				if err != nil {
 					return
 				}
-				w.heard(started, e)
+				w.heard(started, life, e)
 			}
 		}()
 		return nil
 	},
 }
 
+// missed: the reader of a life has not got all.
+func (w *world) missed(life int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads = w.reads && life != w.life
+}
+
 // heard follows the runs of each id.
-func (w *world) heard(started map[string]bool, e events.Event) {
+func (w *world) heard(started map[string]bool, life int, e events.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if life == w.life && e.Kind != events.Progress {
+		w.account(e.Queue).read[e.Kind] += e.Payloads
+	}
 	job := e.Queue + "/" + e.ID
 	switch e.Kind {
 	case events.Started:

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 )
 
@@ -152,12 +153,13 @@ func (w *world) appear() {
 		return
 	}
 	now, found := w.figuresOf(q)
+	w.hear()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	q.absent, q.late = false, w.epoch
 	w.queues = append(w.queues, q)
 	if w.base != nil {
-		w.base[q.name] = figures{sum(now)}
+		w.base[q.name] = figures{sum(now), w.account(q.name).payloads[events.Accepted]}
 	}
 	if known && found && !q.conf.has("fold") && sum(now) != had.Unclaimed+had.Dead {
 		w.fail("late: %s had %d payloads and %d dead ones, and now has %+v", q.name, had.Unclaimed, had.Dead, now)

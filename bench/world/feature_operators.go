@@ -185,7 +185,7 @@ func (w *world) touch(i *item, a action) {
 	case a.after == nowhere:
 		i.hint, i.hintLife = "deleted", 0
 	case a.before == dead:
-		i.revive = true
+		i.revive, i.revived = true, i.revived+1
 	}
 }
 

@@ -102,7 +102,7 @@ func (w *world) gathered(r *run) {
 	}
 	first, last := r.items[0].at, time.Time{}
 	for _, i := range r.items {
-		if i.calls > 0 || i.buried || i.ran != 0 || !i.due.Equal(i.at) || !r.queue.stays(i) {
+		if i.calls > 0 || i.buried || i.ran != 0 || !i.due.Equal(i.at) || !r.queue.stays(i) || w.flaps(i, true) {
 			return // its due time is another one
 		}
 		if i.at.Before(first) {

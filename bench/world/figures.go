@@ -2,13 +2,19 @@ package world
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"testing/synctest"
 
+	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 )
 
 // figures are those of a queue at the beginning of a life.
-type figures struct{ sum int }
+type figures struct {
+	sum      int
+	accepted int // in this life, before that
+}
 
 // sum is how many payloads a queue has had: wherever one goes, the sum stays.
 func sum(q inspect.QueueStats) int {
@@ -17,7 +23,9 @@ func sum(q inspect.QueueStats) int {
 
 // baseline notes the figures of a life that begins.
 func (w *world) baseline() {
+	synctest.Wait()
 	stats, err := w.x.Stats(context.Background())
+	w.hear()
 	if err != nil {
 		if !w.x.Killed() {
 			w.fail("Stats: %v", err)
@@ -28,13 +36,92 @@ func (w *world) baseline() {
 	defer w.mu.Unlock()
 	w.base = make(map[string]figures)
 	for _, q := range stats.Queues {
-		w.base[q.Name] = figures{sum(q)}
+		w.base[q.Name] = figures{sum(q), w.account(q.Name).payloads[events.Accepted]}
 	}
 	for _, i := range w.ledger.items {
 		if i.life == w.life {
 			i.life = -w.life // a schedule was quicker, and may have been counted
 		}
 	}
+}
+
+// account is what is known of the totals of a queue in a life.
+type account struct {
+	payloads, runs                            map[events.Kind]int // of which events have told
+	read                                      map[events.Kind]int // payloads, to a reader
+	done, discarded, deleted, expired, buried bounds              // of which the ledger knows
+}
+
+// account is that of a queue in this life.
+func (w *world) account(name string) *account {
+	a := w.accounts[name]
+	if a == nil {
+		a = &account{payloads: make(map[events.Kind]int), runs: make(map[events.Kind]int), read: make(map[events.Kind]int)}
+		w.accounts[name] = a
+	}
+	return a
+}
+
+// book notes what a census says of the end of a payload, of which it may be the first in its life: then
+// that may have come in the one before.
+func (w *world) book(i *item, where place) {
+	a, q := w.account(i.queue), w.queueOf(i.queue)
+	here := w.knew == w.life && q.late <= w.known
+	a.buried.count(here && where == dead && i.place != dead, where == dead && i.place != dead || where == nowhere && i.place != dead && (i.doom > 0 || i.told == "expired" || i.told == "deleted"))
+	a.buried.most += i.revived
+	i.revived = 0
+	if i.booked = where == nowhere; !i.booked {
+		return
+	}
+	mine := i.hintLife == w.life
+	a.done.count(i.told == "done" && mine, i.calls > 0)
+	a.discarded.count(i.told == "discarded" && mine, i.calls > 0 || q.conf.has("when"))
+	a.deleted.count(i.told == "deleted" && here && i.ended < w.known && !q.conf.has("keep") && !q.conf.has("when"), i.hurried)
+	a.expired.count(i.told == "expired" && here, q.conf.has("keep"))
+}
+
+// totals compares each total with the events, of which none was missed, and with the ledger.
+func (w *world) totals(q inspect.QueueStats) {
+	a, conf := w.account(q.Name), w.queueOf(q.Name)
+	for _, f := range []struct {
+		name string
+		got  uint64
+		told int
+	}{
+		{"done", q.Done, a.payloads[events.Done]}, {"discarded", q.Discarded, a.payloads[events.Discarded]}, {"buried", q.Buried, a.payloads[events.Buried]},
+		{"merged", q.Merged, a.payloads[events.Merged]}, {"failed", q.Failed, a.runs[events.Failed]}, {"snoozed", q.Snoozed, a.runs[events.Snoozed]},
+		{"interrupted", q.Interrupted, a.runs[events.Interrupted]},
+		{"accepted", uint64(sum(q) - w.base[q.Name].sum), a.payloads[events.Accepted] - w.base[q.Name].accepted},
+	} {
+		if int(f.got) != f.told {
+			w.fail("totals: %s has %d %s, and events have told of %d: %+v", q.Name, f.got, f.name, f.told, q)
+		}
+	}
+	if w.reads && !maps.Equal(a.read, a.payloads) {
+		w.fail("totals: a reader has heard of %v in %s, and events are %v", a.read, q.Name, a.payloads)
+	}
+	if conf.gathers() {
+		return // one stands for several
+	}
+	for _, f := range []struct {
+		name string
+		got  uint64
+		b    bounds
+	}{{"done", q.Done, a.done}, {"discarded", q.Discarded, a.discarded}, {"deleted", q.Deleted, a.deleted}, {"expired", q.Expired, a.expired}, {"buried", q.Buried, a.buried}} {
+		if f.b.most += w.unsaid(q.Name); !f.b.has(int(f.got)) {
+			w.fail("totals: %s has %d %s, and it is %v: %+v", q.Name, f.got, f.name, f.b, q)
+		}
+	}
+}
+
+// unsaid is how many payloads of a queue may have been accepted, and may have ended.
+func (w *world) unsaid(queue string) (n int) {
+	for _, i := range w.ledger.items {
+		if i.queue == queue && (i.state == tried || i.state == maybe) {
+			n++
+		}
+	}
+	return n
 }
 
 // conserving: what was accepted is what ended and what is left, in all figures alike.
@@ -46,6 +133,9 @@ var conserving = &feature{
 				continue
 			}
 			w.conserve(c, q)
+			if w.town == nil {
+				w.totals(q)
+			}
 		}
 	},
 }

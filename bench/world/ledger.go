@@ -98,6 +98,8 @@ type item struct {
 
 	hintLife int  // of hint
 	revive   bool // somebody may have put it back from the morgue
+	revived  int  // how often, since the last census
+	booked   bool // its end is in the account of its queue
 	calls    int  // of handlers that got it
 	deaths   int  // of processes since
 	moved    int  // the epoch in which a handler, or a person, had last to do with it

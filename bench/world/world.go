@@ -71,6 +71,10 @@ type world struct {
 	state   map[string]any // what features keep
 	base    map[string]figures
 
+	// Likewise, and of this life.
+	accounts map[string]*account
+	reads    bool // a reader of events has missed none
+
 	openLog func(journal.Config) (*journal.Log, error) // nil: the disk is in memory; else a kill is that of the process
 	people  People
 }
@@ -415,9 +419,8 @@ func (w *world) settle() {
 	synctest.Wait()
 	if w.town != nil {
 		w.town.rest()
-	} else {
-		w.hear()
 	}
+	w.hear()
 	if w.calm() {
 		w.takeCensus()
 	}
@@ -428,6 +431,9 @@ func (w *world) settle() {
 
 // hear takes in the events since it was last called.
 func (w *world) hear() {
+	if w.test == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.test.History() {
@@ -447,6 +453,10 @@ func (w *world) fast() {
 func (w *world) told(e events.Event) {
 	if i := w.ledger.byPos[spot{e.ID, e.Position}]; i != nil && e.Kind == events.Merged {
 		i.hint = "merged"
+	}
+	if a := w.account(e.Queue); e.Kind != events.Progress {
+		a.payloads[e.Kind] += e.Payloads
+		a.runs[e.Kind]++
 	}
 }
 

@@ -76,7 +76,7 @@ type Event struct {
 
 	Position uint64 // of the payload, or the first of them
 	// Payloads is how many payloads of ID the event is about: at least one, and 0 for
-	// [Paused], [Resumed] and [Committed].
+	// [Paused], [Resumed] and [Committed]. What was folded ends as one, the others as [Merged].
 	Payloads int
 	// Attempt of the run: 1, 2, 3, …
 	Attempt int

@@ -101,11 +101,13 @@ func (s *Source) outcome(it *shard.Item, started bool, e events.Event) {
 	if left == 0 || out.Verdict == shard.VerdictUnstarted || out.Verdict == shard.VerdictInterrupted && !started {
 		return // nothing was cut short
 	}
+	if v := out.Verdict; it.Folded != nil && (v == shard.VerdictDone || v == shard.VerdictDiscarded || v == shard.VerdictCanceled) {
+		left = 1 // that the others are merged into it its shard tells
+	}
 	e.Kind, e.Payloads, e.Position = ends[out.Verdict], left, uint64(in[first].Ref.Position())
-	e.Error, e.Delay = out.Error, max(out.Delay, 0)
 	exhausts := s.core.Exhausts(it)
-	if exhausts {
-		e.Delay = 0
+	if e.Error = out.Error; !exhausts {
+		e.Delay = max(out.Delay, 0)
 	}
 	s.Tell(e)
 	if exhausts && s.core.OnExhausted == shard.OnExhaustedHalt && s.core.Merge != shard.MergeSupersede {
