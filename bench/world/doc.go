@@ -46,6 +46,9 @@
 // faults and pauses are taken away, and all jobs end. What else a feature promises is in the
 // file of the feature.
 //
+// Each total of a life is what events have told, and what the ledger knows of, for queues in which a payload stands
+// for itself. A copy of the journal opens, and has what was there before and after it was made.
+//
 // A run is at the attempt that the one before has left it at, in a later life, too, and pauses as
 // long as that has said. What a person picks by a filter is what a look at each id picks, and all
 // else stays as it is. Of a call all payloads are accepted or none.

@@ -41,7 +41,7 @@ func (w *world) inOrder(r *run) {
 	for _, i := range w.ledger.items {
 		if i.queue == r.queue.name && i.id == r.id && i.place == waits && i.seen == w.epoch-1 && i.moved < w.epoch && i.state == acked &&
 			!w.standsFor(r, i) && (i.score == last.score || !r.queue.conf.has("fold")) && i.pos != 0 && last.pos != 0 && !i.guess && !last.guess && i.before(last) {
-			if r.queue.circles(r) {
+			if r.queue.circles(r) || w.mayClose(r.queue) {
 				i.passed = last
 				continue
 			}

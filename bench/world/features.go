@@ -66,7 +66,7 @@ func init() {
 		merging, folding, putOff, setting, once, following, asynchronous,
 		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
 		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing, crowding, blaming,
-		trying, redeploying,
+		trying, redeploying, copying,
 		exhausting, // behind the others: what is halted may be locked, or paused
 		superseding}
 }

@@ -87,7 +87,7 @@ func live(t *testing.T, dir string, open func(string, journal.Config) (*journal.
 	}
 	failure := performIn(t, nil, func(st *stage) *world {
 		w := newWorld(st, s)
-		w.people = people
+		w.people, w.dir = people, dir
 		w.openLog = func(cfg journal.Config) (*journal.Log, error) {
 			if cfg.WALBytes = w.conf.num("wal"); w.conf.str("wal") == "changing" {
 				cfg.WALBytes = []int{8192, -1, 0, 32768}[w.life%4]

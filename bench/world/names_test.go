@@ -14,8 +14,7 @@ import (
 
 // elsewhere are names that no world can show something about, by the reason.
 var elsewhere = map[string]string{
-	"to open a journal in a directory, or another log": `Open OpenContext OpenLog Config.ControlSocket Crash.Reports Executor.Copy
-		Executor.Compact`,
+	"to open a journal in a directory, or another log":                      `Open OpenContext OpenLog Config.ControlSocket Crash.Reports`,
 	"executortest starts and stops an executor itself":                      "Executor.Run Config.OnFatal Config.OnStart Executor.Err",
 	"a world has the keys of the executor: see TestLockable_S06_OwnService": `Locks.Service`,
 	"the numbers of a world begin at zero, have one TTL, and never run out: see TestLaralocker_A02_StartFrom, TestLaralocker_A05_TTLOfAJob and TestLaralocker_NoFreeSlot": `SlotsConfig.StartFrom

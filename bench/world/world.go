@@ -76,6 +76,7 @@ type world struct {
 	reads    bool // a reader of events has missed none
 
 	openLog func(journal.Config) (*journal.Log, error) // nil: the disk is in memory; else a kill is that of the process
+	dir     string                                     // of the world, where it is on a file
 	people  People
 }
 
