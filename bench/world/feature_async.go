@@ -4,7 +4,7 @@ import "github.com/strandjobs/strand/executor"
 
 // Calls do not wait for the disk: a crash loses the newest.
 var asynchronous = &feature{
-	name: "async", apart: true, claims: "Config.Durability Defaults.Durability DurabilitySync DurabilityAsync",
+	name: "async", claims: "Config.Durability Defaults.Durability DurabilitySync DurabilityAsync",
 	world: func(d *draw, l line) { l.set("durability", d.one("sync", "async")) },
 	config: func(w *world, cfg *executor.Config) {
 		if w.conf.str("durability") == "async" {

@@ -1,15 +1,16 @@
 package world
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/strandjobs/strand/executor"
 )
 
-// One job of a key runs at a time, over all queues that say so.
+// One job of a key runs at a time, over all queues that say so; in a cluster, in each partition.
 var excluding = &feature{
-	name: "unique", apart: true, claims: `Unique.While Unique.Key Unique.TTL Unique.Heartbeat Inspector.Leases UniqueNever UniqueWhileRunning`,
+	name: "unique", claims: `Unique.While Unique.Key Unique.TTL Unique.Heartbeat Inspector.Leases UniqueNever UniqueWhileRunning`,
 	plan: []string{"2s:ok", "2s:fail", "40s:ok"},
 	world: func(d *draw, l line) {
 		if d.chance(3) {
@@ -48,7 +49,7 @@ var excluding = &feature{
 		}
 		w.fences(r)
 		for _, other := range w.running {
-			if !w.excludes(other.queue) || other.queue == r.queue && other.id == r.id {
+			if !w.excludes(other.queue) || other.queue == r.queue && other.id == r.id || w.partition(other.id) != w.partition(r.id) {
 				continue
 			}
 			for key := range r.keys() {
@@ -60,15 +61,24 @@ var excluding = &feature{
 	},
 }
 
+// partition is the number of the partition that an id, and its keys, are in.
+func (w *world) partition(id string) int {
+	if w.town == nil {
+		return 0
+	}
+	return partitionOf(id)
+}
+
 // fences: the token of a lease grows with every run of a key, over restarts, too. The halves of a batch
 // have that of the whole, and so has a second call.
 func (w *world) fences(r *run) {
 	for key := range r.keys() {
-		last, _ := w.state["token "+key].(int)
+		of := fmt.Sprint("token ", w.partition(r.id), key)
+		last, _ := w.state[of].(int)
 		if now := int(r.token); now < last || now == last && r.queue.conf.str("shape") != "batch" && !r.queue.twice() {
 			w.fail("token: %s/%s runs with %d for key %s, behind %d", r.queue.name, r.id, now, key, last)
 		}
-		w.state["token "+key] = int(r.token)
+		w.state[of] = int(r.token)
 	}
 }
 
