@@ -343,7 +343,7 @@ func (p *tenure) takeRow(r *row) bool {
 	a := answer{receipts: make([]executor.Receipt, len(r.items))}
 	last, _, err := p.part.SourceOffset(inboxSource)
 	if a.err = err; err == nil && last < r.offset { // else it was taken in, and not dropped
-		a.receipts, a.err = p.enqueue(p.ctx, r, executor.FromSource(inboxSource, r.offset))
+		a.receipts, a.err = p.enqueue(p.ctx, r, executor.FromSource(inboxSource, r.offset), cluster.Relayed(r.staged))
 	}
 	if a.err != nil && (p.gone(a.err) || p.ctx.Err() != nil || errors.Is(a.err, executor.ErrUnknown)) {
 		return false
@@ -365,9 +365,6 @@ func (p *tenure) enqueue(ctx context.Context, r *row, own ...executor.Option) ([
 	options, err := cluster.Carried(r.conditions)
 	if err != nil {
 		return nil, err
-	}
-	if r.staged {
-		options = append(options, cluster.Relayed(true))
 	}
 	q, err := p.part.Lookup(r.queue)
 	if err != nil {
