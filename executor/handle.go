@@ -259,7 +259,7 @@ func (t *enrolment[T]) admission() (*admit.List, error) {
 }
 
 // addLanes adds the turn in lanes that queues share, in which a payload takes its place in the
-// instant in which it gets its position. joinLanes says which lanes.
+// instant in which it gets its position.
 func addLanes(q *queue, a *admit.List) error {
 	if q.SharedLanes == "" {
 		return nil

@@ -165,6 +165,7 @@ func openWith(dir string, cfg Config, witness backdoor.Witness, openLog func(jou
 	x.backlog = backlog.New(shard.Weight{Payloads: cfg.MaxBacklog.Payloads, Bytes: cfg.MaxBacklog.Bytes}, func(s backlog.Stall) {
 		cfg.Logger.Warn("backlog stands still", slog.Any("error", stalled(s)))
 	})
+	x.crew.Backlog = x.backlog // the journal may fail as it opens
 	if size := cfg.Advanced.EventBuffer; size >= 0 {
 		x.events.Open(size, witness)
 	}
@@ -247,7 +248,7 @@ func (x *Executor) newCalls() *submit.Engine {
 // open shows what there is to those who look, act and work.
 func (x *Executor) open() {
 	e := x.crew.Engine
-	e.Log, e.Backlog, e.Keys, e.Leases, e.Ledger, e.Limits = x.log, x.backlog, x.keys, &x.leases, x.ledger, x.limits
+	e.Log, e.Keys, e.Leases, e.Ledger, e.Limits = x.log, x.keys, &x.leases, x.ledger, x.limits
 	e.Pauses, e.Quarantine, e.Graph, e.MayChange, e.Border = &x.pauses, &x.quarantine, &x.graph, x.mayChange, border
 	e.Now = func() int64 { return x.clock().UnixNano() }
 	e.Registered = func() []*engine.Queue {

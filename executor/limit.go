@@ -8,6 +8,7 @@ import (
 	"github.com/strandjobs/strand/executor/events"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/keylock"
 	"github.com/strandjobs/strand/executor/internal/limit"
 	"github.com/strandjobs/strand/executor/internal/submit"
@@ -141,7 +142,7 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 }
 
 // Throttled runs the job again after d, and until then pauses its keys in the limits of its
-// queue that are given, or else in all of them: for a handler that a service told to come back
+// queue that are given, or else in all of them, for which nil stands, too: for a handler that a service told to come back
 // later, for example by a 429 with a Retry-After. It is no failure and spends no retry. Meanwhile
 // no job of these keys starts (see QueueConfig.Conditions.Limits); jobs of other keys go on. In a
 // queue without limits it is [Snooze]. A d below zero means zero.
@@ -151,16 +152,19 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 // before. Because this is no failure, the text of err is not in LastError, but in its
 // [events.Snoozed].
 func Throttled(d time.Duration, err error, in ...*Limit) error {
+	only := each.Of(in, func(l *Limit) *limit.Limit {
+		if l == nil {
+			return nil
+		}
+		return l.limit
+	})
+	if len(in) == 0 {
+		only = []*limit.Limit{nil}
+	}
 	return &WishError{Outcome: events.Snoozed, After: max(d, 0), Err: err, asks: func(c *admit.Claim) {
-		switch d := min(d, maxPause); {
-		case d <= 0:
-		case len(in) == 0:
-			limit.Throttle(c, nil, d)
-		default:
-			for _, l := range in {
-				if l.made() == nil {
-					limit.Throttle(c, l.limit, d)
-				}
+		for _, l := range only {
+			if d > 0 {
+				limit.Throttle(c, l, min(d, maxPause))
 			}
 		}
 	}}

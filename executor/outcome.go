@@ -28,7 +28,8 @@ import (
 // a nil pointer is a failure.
 
 // OutcomeOf says what an error asks for that a handler, or the next of a [Middleware], has
-// returned: [events.Done], Failed, Snoozed, Discarded or Cancelled. It is "panicked" for a
+// returned: [events.Done], Snoozed (also by [Throttled]), Discarded, Cancelled, or else Failed, also
+// for the [FullError] of a full disk. Two more words are no kinds of events: it is "panicked" for a
 // [*PanicError], which is a failure, too, and "mixed" for [PayloadErrors], and for [BatchErrors],
 // which [Run.Outcomes] takes apart. An error whose methods panic is a failure.
 func OutcomeOf(err error) events.Kind {

@@ -458,7 +458,7 @@ var inRoot = []mutation{
 	{"a start that is used after its time", "executor/internal/limit/part.go", "s.from <= now && now <= s.until", "s.from <= now", keeping},
 	{"a burst after each start", "executor/internal/limit/limit.go", "next: l.born + l.law.saved", "next: l.born", pacing},
 	{"keys that are not forgotten", "executor/internal/limit/table.go", "			delete(k.limit.keys, k.name)\n", "			_ = k\n", pacing},
-	{"throttle every limit", "executor/limit.go", "		case len(in) == 0:\n", "		case true:\n", limits},
+	{"throttle every limit", "executor/limit.go", "		return l.limit\n", "		return nil\n", limits},
 	{"a job stands in two lines", "executor/internal/admit/claim.go", "			other.Aside(c.By, false)\n", "			_ = other\n", turns},
 	{"priority without waiting for the shard", "executor/internal/dispatch/dispatcher.go", "d.policy.fair && inUse > 1", "d.policy.fair && inUse > 9", tunings},
 	{"any queue before one of a higher priority", "executor/internal/dispatch/policy.go", "mine.tier.priority > its.tier.priority", "mine.tier.priority < its.tier.priority", tunings},

@@ -8,7 +8,7 @@ import (
 )
 
 // Disk is that of an executor under test, with faults on demand. It is in memory, and
-// survives the lives of the executor. Its methods may be called from any goroutine.
+// survives the lives of the executor. [Open] makes it. Its methods may be called from any goroutine.
 type Disk struct {
 	// mu guards what follows. No user code is called under it.
 	mu       sync.Mutex

@@ -32,7 +32,7 @@ type Keys struct {
 }
 
 func (k *Keys) usable(ctx context.Context, key string) error {
-	return cmp.Or(k.Usable(ctx), keylock.CheckKey(key))
+	return cmp.Or(keylock.CheckKey(key), k.Usable(ctx))
 }
 
 // Lock locks a key until Unlock.

@@ -7,8 +7,8 @@
 //	recorder gets it with the end of the payload, adds it to what is recorded ([Land]), and has its keys
 //	         locked at its position ([Lock])
 //
-// Nothing waits on this way but for room, and nothing is undone on it. No user code is called, but by
-// Complete, on the goroutine of the handler, which computes keys. Census: none.
+// Nothing waits on this way but for room, and nothing is undone on it. Only Complete calls user
+// code: it computes keys, on the goroutine of the handler. Census: none.
 package followup
 
 import (

@@ -1,14 +1,15 @@
-// Package life has how far an executor is: opened, started, stopping; and why it does not go on.
+// Package life knows how far an executor has come (opened, started, stopping) and why it can't go on.
 //
-//	Open ──► Start ──► workers ──► Stop, Fail or End ──► drained ──► shards, journal closed
+//	Open ──► Start ──► workers ──► Stop, or End ──► drained ──► shards stopped ──► journal closed
+//	                      └──── Fail ──► drained, until somebody calls Stop ──┘
 //
 // # What is promised
 //
-//   - An executor is started once and stopped once, whoever asks, in whatever order and however
+//   - Workers are started once and stopped once, whoever asks, in whatever order and however
 //     often. A start that meets a stop, or a failure, has no job run.
-//   - A stop goes through its steps though user code blocks: a logger, a hook, or a handler whose
-//     time is over, which it leaves behind. The journal is unlocked when the last of these is back.
-//   - OnFatal is called once.
+//   - A stop goes through its steps though a logger, a hook or a handler blocks. It leaves handlers
+//     behind whose time is over, and the journal is unlocked when the last of them is back.
+//   - OnFatal is called once at most.
 //
 // # Concurrency
 //
@@ -44,10 +45,9 @@ var (
 	ErrStuck    = errors.New("executor: handlers do not return")
 )
 
-// errBegun is apart from what OnStart makes of one.
 var errBegun = fmt.Errorf("%w: Start may be called once, and not after Stop", submit.ErrState)
 
-// Config is what a life is about. It is filled in before anybody has the executor.
+// Config is what a life is about. It is filled in before anybody may call Start or Stop.
 type Config struct {
 	Crew   *work.Crew
 	Roster *roster.Roster
@@ -85,7 +85,7 @@ type Life struct {
 
 	startNothing context.CancelCauseFunc // ends what is to be started, when a stop has set draining
 
-	// mu guards what follows. No call into another room and no user code is under it.
+	// mu guards what follows. No user code is under it. It comes before the locks of the crew.
 	mu    sync.Mutex
 	state state
 	err   error     // why the executor can't go on
@@ -125,7 +125,7 @@ func (l *Life) Open() {
 	c.Fail, c.End = l.Fail, l.End
 }
 
-// Begun reports whether Start has been called.
+// Begun reports whether a Start, or a Stop, has begun.
 func (l *Life) Begun() bool { return !l.before(starting) }
 
 // Starting reports whether jobs do not run yet.
@@ -300,7 +300,7 @@ func (l *Life) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := l.Start(ctx); err == errBegun {
+	if err := l.Start(ctx); err == errBegun { // itself: OnStart may return one that wraps it
 		return err
 	} else if err != nil {
 		return errors.Join(err, l.Stop(ctx))

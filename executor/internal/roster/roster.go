@@ -4,11 +4,11 @@
 //
 // # What is promised
 //
-//   - A queue is known once its shards have what was pending, and all pauses; what is refused has
-//     taken nothing over, but for the former names before the one that was refused.
+//   - A queue is known once its shards have what was pending, and all pauses. One that may not have
+//     its name, or not its lanes any more, has taken nothing over.
 //   - What a queue had under a former name is its own: payloads, dead letters, pauses, locks and
 //     slots. It is taken over again if the process dies between two of these.
-//   - No two queues have a name, and none has a former name of another one.
+//   - No two queues have a name, and none gets the former name of one that was registered before.
 //
 // # Concurrency
 //
@@ -49,12 +49,12 @@ type Roster struct {
 	Wall     func() time.Time // for when jobs are due; nil: this machine's
 	Events   *tell.Feed
 	Stopping *atomic.Bool
-	Begun    func() bool // jobs run, or are about to
+	Begun    func() bool // a Start, or a Stop, has begun
 	Cluster  bool        // several processes are its executor
 	Part     bool        // its executor is that of a partition
 
 	// Arranging is held while a queue is registered and while workers are made: both wait for
-	// the disk. It is taken before mu.
+	// the disk. It is taken before mu, and before the mutex of package life.
 	Arranging sync.Mutex
 
 	// routes are all shards by number. It only grows; a copy is swapped in under Arranging,
@@ -145,10 +145,8 @@ func (r *Roster) arrange(q *Queue) error {
 	q.Number = number
 	r.Events.Join(&q.Events, q.Name, &q.Core)
 	e.Watchdog.Expect(q.Timeout)
-	if err := r.joinLanes(q); err != nil {
-		return err
-	}
 	e.Watchdog.Expect(q.Heartbeat)
+	r.joinLanes(q)
 	q.Backlog = e.Backlog.Join(q.Name, q.Limit)
 	q.Share = e.Dispatcher.Join(q.Name, &q.Queue, q.Tuning)
 	q.Core.Weighed = q.Backlog.Limited()
@@ -172,6 +170,8 @@ func (r *Roster) mayHave(q *Queue, name string) error {
 		return q.Crew.Closed
 	case r.Cluster && (!utf8.ValidString(name) || strings.ContainsRune(name, 0)):
 		return fmt.Errorf("%w: the name of queue %q is not UTF-8, or has a zero byte, which a cluster can't have in names", setting.ErrConfig, name)
+	case q.SharedLanes != "" && r.Begun(): // some might run that should have come after those of the queue
+		return fmt.Errorf("%w: queue %q shares the lanes %q, so it must be registered before Start", submit.ErrState, q.Name, q.SharedLanes)
 	case r.Cluster && r.Begun():
 		return fmt.Errorf("%w: queue %q comes after Start; a cluster has all of its queues before", submit.ErrState, name)
 	case r.Named(name) != nil:
@@ -216,19 +216,14 @@ func (r *Roster) takeOver(q *Queue) error {
 	return nil
 }
 
-// joinLanes finds the lanes that the queue shares. Once jobs run, some might run that should have
-// come after those of the queue.
-func (r *Roster) joinLanes(q *Queue) error {
+// joinLanes finds the lanes that the queue shares.
+func (r *Roster) joinLanes(q *Queue) {
 	if q.SharedLanes == "" {
-		return nil
-	}
-	if r.Begun() {
-		return fmt.Errorf("%w: queue %q shares the lanes %q, so it must be registered before Start", submit.ErrState, q.Name, q.SharedLanes)
+		return
 	}
 	lanes, _ := r.lanes.LoadOrStore(q.SharedLanes, new(lane.Lanes))
 	q.Lanes.Lanes, q.Lanes.Number = lanes.(*lane.Lanes), q.Number
 	q.Lanes.Join(q.Number, q.Name)
-	return nil
 }
 
 // openShards starts the shards, and routes to them what the journal delivers.
