@@ -111,7 +111,7 @@ func (w *world) conditional(q *queue) bool {
 
 // mayClose reports whether a job of a queue may fail because it waits for what a handler has that waits for it.
 func (w *world) mayClose(q *queue) bool {
-	waits := w.excludes(q) || q.conf.has("unique") || q.conf.has("limited") || q.conf.has("slots") || q.conf.has("locks") || q.conf.has("lane")
+	waits := q.conf.has("unique") || w.excludes(q) || q.conf.has("limited") || q.conf.has("slots") || q.conf.has("locks") || q.conf.has("lane")
 	return waits && slices.ContainsFunc(w.ledger.items, func(i *item) bool { return strings.Contains(i.value.Plan, "do~") })
 }
 

@@ -69,7 +69,7 @@ func (w *world) gaveWay(c *census, i *item) {
 // closes notes that a payload may be dead because its job has closed a circle of lanes and keys, or of what jobs
 // hold and handlers wait for.
 func (w *world) closes(q *queue, i *item, why string) {
-	if (q.conf.has("lane") && q.conf.has("locks") || w.mayClose(q)) && strings.Contains(why, "lock: deadlock") {
+	if (q.rings() || w.mayClose(q)) && strings.Contains(why, "lock: deadlock") {
 		i.doom = w.epoch
 	}
 }
@@ -81,10 +81,13 @@ func (w *world) takesTurn(r *run) bool {
 }
 
 // circles reports whether jobs of a queue may fail, and be buried, because they wait in a lane for
-// one that waits for their keys.
+// one that waits for their keys, or hold keys while they wait for others.
 func (q *queue) circles(r *run) bool {
-	return q.conf.has("lane") && q.conf.has("locks") && r.queue.conf.has("lane")
+	return q.holds() || q.rings() && r.queue.conf.has("lane")
 }
+
+// rings reports whether that is so for some run.
+func (q *queue) rings() bool { return q.holds() || q.conf.has("lane") && q.conf.has("locks") }
 
 // scored reports whether a payload of an id has a score of its own.
 func (w *world) scored(id string) bool {

@@ -47,11 +47,11 @@ var keeping = &feature{
 }
 
 // expired reports whether a payload may be gone because it was dead for too long. A job that
-// closes a circle of lanes and keys is buried without a run, and its payloads may be gone
+// closes a circle of lanes or keys is buried without a run, and its payloads may be gone
 // before anybody has seen that.
 func (w *world) expired(i *item) bool {
 	q := w.queueOf(i.queue)
-	return q != nil && q.conf.has("keep") && (i.doom > 0 || q.conf.has("lane") && q.conf.has("locks"))
+	return q != nil && q.conf.has("keep") && (i.doom > 0 || q.rings())
 }
 
 // deletes reports whether what was kept for too long is gone: the clock was not set, and the disk has had room for a while.

@@ -230,7 +230,7 @@ func (w *world) leave(ctx context.Context, runs []*run, errs []error) {
 // outcome notes what an error means for a payload of a run.
 func (w *world) outcome(r *run, at int, err error) {
 	if some, ok := errors.AsType[executor.PayloadErrors](err); ok {
-		if locks := r.queue.conf.str("locks"); locks == "enqueue" || locks == "run" {
+		if len(r.queue.lockKeys(r.parts[at].value).unlocked) > 0 {
 			err = errPlanned // it can't tell what a part unlocks
 		} else if _, stray := some[strayPosition]; stray && some[r.parts[at].pos] == nil {
 			err = errPlanned // it must have been meant for one of those that it says nothing of
