@@ -42,7 +42,7 @@ var around = &feature{
 		if !q.conf.has("inner") {
 			return
 		}
-		cfg.Middleware = []executor.Middleware{{
+		cfg.Middleware = append(cfg.Middleware, executor.Middleware{
 			Run: func(ctx context.Context, run *executor.Run, next func(context.Context) error) error {
 				if run.Queue != q.name || w.conf.has("middleware") && ctx.Value(outer{}) == nil {
 					w.fail("middleware: that of %s is called for %s, or not inside of the executor's", q.name, run.Queue)
@@ -61,7 +61,7 @@ var around = &feature{
 				}
 				return next(ctx)
 			},
-		}}
+		})
 	},
 	enqueue: func(d *draw, l line) {
 		if d.chance(2) {
@@ -74,14 +74,14 @@ var around = &feature{
 		}
 		return []executor.Option{executor.Metadata(map[string]string{"m": l.str("meta")})}
 	},
-	answered: func(w *world, _ *queue, l line, mine []*item, _ []executor.Receipt, _ error) {
-		for _, i := range mine {
+	answered: func(w *world, q *queue, l line, mine []*item, _ []executor.Receipt, _ error) {
+		for n, i := range mine {
 			i.meta = make(map[string]string)
 			if w.conf.has("middleware") {
 				i.meta["by"] = "middleware"
 			}
-			if l.has("meta") {
-				i.meta["m"] = l.str("meta")
+			if one := q.meddled(l.of(n)); one.has("meta") {
+				i.meta["m"] = one.str("meta")
 			}
 		}
 	},

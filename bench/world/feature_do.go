@@ -192,7 +192,7 @@ func askWithin(w *world, ctx context.Context, r *run, _ int, arg string) error {
 	if key != "" {
 		l.set("idem", key)
 	}
-	i := w.offspring(q, id, nil)
+	i := w.offspring(q, id, nil, line{})
 	w.mu.Lock()
 	a := w.asks(q, l, i)
 	a.by = r

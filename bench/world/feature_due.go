@@ -42,7 +42,7 @@ var putOff = &feature{
 		if len(r.items) != 1 || r.items[0].calls > 0 || !r.items[0].alone {
 			return
 		}
-		if i := r.items[0]; i.moved == i.epoch && time.Now().Before(i.due) && !w.hasOthers(i) {
+		if i := r.items[0]; i.moved == max(i.epoch, i.born) && time.Now().Before(i.due) && !w.hasOthers(i) {
 			w.fail("too early: %v is due at %v, and begins at %v", i, i.due.UTC(), r.began.UTC())
 		}
 	},

@@ -54,6 +54,10 @@ func drawEnqueue(d *draw) line {
 	switch latest := q.str("latest"); {
 	case latest == "yes", latest == "mixed" && d.chance(2):
 		delete(l.args, "score")
+		delete(l.args, "scores")
+		if l.str("meddle") == "score" {
+			delete(l.args, "meddle")
+		}
 	case latest != "":
 		l.set("score", 1+d.IntN(9))
 	}
@@ -89,10 +93,10 @@ func playEnqueue(w *world, l line) {
 	}
 	for n := range max(l.num("many"), 1) {
 		i := &item{
-			n: first + n, queue: q.name, id: l.nth(n), value: valueOf(q, l, first+n), score: q.scoreOf(l),
-			life: w.life, moved: w.epoch, born: w.epoch, due: time.Now().Add(q.waitOf(l)), at: time.Now(), alone: w.known == w.epoch-1 && w.alone(l) && !w.hasJob(q, l.nth(n)),
+			n: first + n, queue: q.name, id: l.nth(n), value: valueOf(q, l, first+n), score: q.scoreOf(q.meddled(l.of(n))),
+			life: w.life, moved: w.epoch, born: w.epoch, due: time.Now().Add(q.waitOf(q.meddled(l.of(n)))), at: time.Now(), alone: w.known == w.epoch-1 && w.alone(l) && !w.hasJob(q, l.nth(n)),
 		}
-		items = append(items, executor.Item[payload]{ID: q.idOf(l, n), Payload: i.value})
+		items = append(items, w.itemOf(q, l, n, i.value))
 		mine = append(mine, w.add(i))
 		i.head = mine[0]
 	}
@@ -108,7 +112,7 @@ func playEnqueue(w *world, l line) {
 	}
 	ctx, cancel := w.context(l)
 	defer cancel()
-	receipts, err := w.enqueue(ctx, q, items, options, l)
+	receipts, err := w.enqueueApart(ctx, q, items, options, l)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if life == w.life {
@@ -125,7 +129,7 @@ func (w *world) enqueue(ctx context.Context, q *queue, items []executor.Item[pay
 	case l.has("many") && l.has("raw"):
 		var raw []executor.Item[[]byte]
 		for _, i := range items {
-			raw = append(raw, executor.Item[[]byte]{ID: i.ID, Payload: i.Payload.raw()})
+			raw = append(raw, executor.Item[[]byte]{ID: i.ID, Payload: i.Payload.raw(), Score: i.Score, Due: i.Due, Metadata: i.Metadata})
 		}
 		bytes, err := w.x.Lookup(q.name)
 		if err != nil {

@@ -18,6 +18,7 @@ var following = &feature{
 		"follow~q1.a", "follow~q1.b", "follow~q2.c", "2s:follow~q1.c", "enq~q1.b", "follow~q1.c+own", "follow~q2.a+bare",
 		"follow~q1.a!fail", "follow~q2.b!panic", "follow~q1.c!goexit", "follow~q1.b!cancel", "follow~q2.a!discard",
 		"follow~q1.a!snooze~1s", "2s:follow~q1.b!after~1s", "follow~q2.c!throttled~3s",
+		"follow~q1.b+in", "2s:follow~q2.a+at", "follow~q1.c+first", "follow~q2.b+last",
 		"follow~q1.b!stray", "follow~q1.a!follow~q2.b", "late~q1.a",
 	},
 	acts: map[string]func(*world, context.Context, *run, int, string) error{
@@ -90,15 +91,24 @@ func (w *world) target(arg string) (*queue, string) {
 	return w.queueOf(name), id
 }
 
-// staged makes an item of a payload that has no line of its own.
-func (w *world) offspring(q *queue, id string, r *run) *item {
+// placed is what a follow-up may say of itself.
+var placed = map[string]line{
+	"in": newLine("follow", "in", "3s"), "at": newLine("follow", "at", "3s"),
+	"first": newLine("follow", "score", 1), "last": newLine("follow", "score", 4_000_000_000),
+}
+
+// offspring makes an item of a payload that has no line of its own.
+func (w *world) offspring(q *queue, id string, r *run, l line) *item {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := payload{N: w.ledger.number()}
 	if q.conf.has("merge") {
 		v = payload{V: 1}
 	}
-	i := w.add(&item{n: v.N, queue: q.name, id: id, value: v, score: q.scoreOf(line{}), life: w.life, moved: w.epoch, born: w.epoch})
+	i := w.add(&item{n: v.N, queue: q.name, id: id, value: v, score: q.scoreOf(l), life: w.life, moved: w.epoch, born: w.epoch})
+	if wait := q.waitOf(l); wait > 0 {
+		i.due, i.alone = time.Now().Add(wait), w.known == w.epoch-1 && !w.hasJob(q, id)
+	}
 	if r != nil {
 		r.staged = append(r.staged, i)
 	}
@@ -113,8 +123,12 @@ func stageOne(w *world, ctx context.Context, r *run, at int, arg string) error {
 	if q == nil {
 		return nil
 	}
-	i := w.offspring(q, id, r)
-	err := q.on(r).queue.FollowUp(r.parent, id, i.value, w.inherit(r, i, own)...)
+	l := placed[own]
+	if q.conf.str("latest") == "yes" && l.has("score") { // its states have none
+		l = line{}
+	}
+	i := w.offspring(q, id, r, l)
+	err := q.on(r).queue.FollowUp(r.parent, id, i.value, append(w.inherit(r, i, own), putOff.option(w, l)...)...)
 	if err == nil {
 		return w.do(ctx, r, at, then)
 	}
@@ -146,7 +160,7 @@ func stageLate(w *world, _ context.Context, r *run, _ int, arg string) error {
 	if q == nil || q.conf.has("merge") { // it would be taken for an equal one
 		return nil
 	}
-	i := w.offspring(q, id, nil)
+	i := w.offspring(q, id, nil, line{})
 	to := q.on(r).queue
 	w.waiters.Go(func() {
 		for n, runs := 0, true; runs && n < 3600; n++ {
@@ -170,7 +184,7 @@ func enqueueWithin(w *world, ctx context.Context, r *run, _ int, arg string) err
 	if q == nil {
 		return nil
 	}
-	i := w.offspring(q, id, nil)
+	i := w.offspring(q, id, nil, line{})
 	receipt, err := q.on(r).queue.Enqueue(ctx, id, i.value)
 	w.mu.Lock()
 	defer w.mu.Unlock()

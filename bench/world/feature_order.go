@@ -42,7 +42,9 @@ func (w *world) inOrder(r *run) {
 		if i.queue == r.queue.name && i.id == r.id && i.place == waits && i.seen == w.epoch-1 && i.moved < w.epoch && i.state == acked &&
 			!w.standsFor(r, i) && (i.score == last.score || !r.queue.conf.has("fold")) && i.pos != 0 && last.pos != 0 && !i.guess && !last.guess && i.before(last) {
 			if r.queue.circles(r) || w.mayClose(r.queue) {
-				i.passed = last
+				if r.attempt == 1 { // else it has closed one itself, without a call, and goes first
+					i.passed = last
+				}
 				continue
 			}
 			if i.hint != "" && i.hintLife == w.term(i.id) || w.scoredAhead(i) {

@@ -63,9 +63,9 @@ var features []*feature
 
 func init() {
 	features = []*feature{living, clustering, enqueueing, passing, ordering, conserving, requeueing, naming, crashing, disk, operating, pausing, waiting,
-		merging, folding, putOff, setting, once, following, asynchronous,
+		merging, folding, putOff, itemizing, setting, once, following, asynchronous,
 		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
-		calling, pressing, around, shares, dividing, listening, scheduling, coding, computing, viewing, crowding, blaming,
+		calling, pressing, around, meddling, shares, dividing, listening, scheduling, coding, computing, viewing, crowding, blaming,
 		trying, redeploying, copying,
 		exhausting, // behind the others: what is halted may be locked, or paused
 		superseding}

@@ -60,7 +60,9 @@ const strayPosition = 1 << 60
 func (w *world) single(q *queue) func(context.Context, executor.Job[payload]) error {
 	life := w.life
 	return func(ctx context.Context, job executor.Job[payload]) error {
-		defer clear(job.Metadata)
+		if !q.conf.has("meddled") || !q.twice() { // else a middleware sees it once more
+			defer clear(job.Metadata)
+		}
 		r := &run{
 			queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload, job.Metadata, job.EnqueuedAt}},
 			attempt: job.Attempt, crashes: job.Crashes, parent: job, said: job.LastError, token: job.Lease().Token(), life: life,
@@ -69,13 +71,13 @@ func (w *world) single(q *queue) func(context.Context, executor.Job[payload]) er
 	}
 }
 
-func ofMerged(q *queue, life int, job executor.Merged[payload]) *run {
+func ofMerged[T any](q *queue, life int, job executor.Merged[T]) *run {
 	r := &run{
 		queue: q, id: job.ID, attempt: job.Attempt, crashes: job.Crashes, parent: job,
 		said: job.LastError, token: job.Lease().Token(), life: life,
 	}
 	for _, p := range job.Payloads {
-		r.parts = append(r.parts, part{p.Position, p.Score, p.Value, p.Metadata, p.EnqueuedAt})
+		r.parts = append(r.parts, part{p.Position, p.Score, any(p.Value).(payload), p.Metadata, p.EnqueuedAt})
 	}
 	return r
 }
@@ -112,15 +114,16 @@ func (w *world) batch(q *queue) func(context.Context, []executor.Merged[payload]
 
 // work does what the plans of the payloads say, and returns an error for each job.
 func (w *world) work(ctx context.Context, runs []*run) (errs []error) {
-	for _, r := range runs {
-		r.tenure, _ = ctx.Value(tenureKey{}).(*tenure)
-	}
-	if !w.enter(runs) {
+	if !w.enter(ctx, runs) {
 		return make([]error, len(runs)) // of a process that is dead
 	}
 	ended := false
 	defer func() {
-		if !ended { // a panic, or Goexit
+		switch p := recover(); {
+		case p != nil:
+			w.leave(ctx, runs, made(ctx, runs, nil))
+			panic(p)
+		case !ended: // Goexit
 			w.leave(ctx, runs, nil)
 		}
 	}()
@@ -128,7 +131,7 @@ func (w *world) work(ctx context.Context, runs []*run) (errs []error) {
 		errs = append(errs, w.perform(ctx, r))
 	}
 	ended = true
-	w.leave(ctx, runs, errs)
+	w.leave(ctx, runs, made(ctx, runs, errs))
 	return errs
 }
 
@@ -138,9 +141,12 @@ func (w *world) counts(r *run) bool {
 }
 
 // enter notes that a handler has begun; false: it is of no account.
-func (w *world) enter(runs []*run) bool {
+func (w *world) enter(ctx context.Context, runs []*run) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, r := range runs {
+		r.tenure, _ = ctx.Value(tenureKey{}).(*tenure)
+	}
 	if !w.counts(runs[0]) {
 		return false
 	}
