@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -239,23 +240,24 @@ func (j *Judge) ofEach(it *shard.Item, each map[uint64]error, whole error) {
 	if stray {
 		whole = errors.New(whole.Error()) // no more than a text: it must not come here again
 	}
-	var worst shard.Outcome
-	room := 0
-	var parts []shard.Part
 	for i := range it.Payloads {
-		err, named := errs[i]
-		if stray && !named {
-			err = whole
+		if _, named := errs[i]; stray && !named {
+			errs[i] = whole
 		}
-		one := shard.Item{ID: it.ID, Payloads: it.Payloads[i : i+1], Retry: it.Retry, Claim: it.Claim}
-		if one.Outcome.Verdict = shard.VerdictDone; err != nil {
-			j.of(&one, &err)
+		if errs[i] == nil { // before user code is asked of the others, which may end the goroutine
+			delete(errs, i)
+			it.Outcome.AddPart(shard.Part{Index: i, Verdict: shard.VerdictDone})
 		}
+	}
+	var worst shard.Outcome
+	for _, i := range slices.Sorted(maps.Keys(errs)) {
+		err, one := errs[i], shard.Item{ID: it.ID, Payloads: it.Payloads[i : i+1], Retry: it.Retry, Claim: it.Claim}
+		j.of(&one, &err)
 		out := one.Outcome
-		room += out.Room
+		it.Outcome.Room += out.Room
 		switch out.Verdict {
 		case shard.VerdictDone, shard.VerdictDiscarded, shard.VerdictCanceled:
-			parts = append(parts, shard.Part{Index: i, Verdict: out.Verdict, Error: out.Error})
+			it.Outcome.AddPart(shard.Part{Index: i, Verdict: out.Verdict, Error: out.Error})
 		default:
 			longest := max(worst.Delay, out.Delay)
 			if rank[out.Verdict] > rank[worst.Verdict] {
@@ -264,13 +266,10 @@ func (j *Judge) ofEach(it *shard.Item, each map[uint64]error, whole error) {
 			worst.Delay = longest
 		}
 	}
+	worst.Parts, worst.Room = it.Outcome.Parts, it.Outcome.Room
 	if worst.Verdict == shard.VerdictUnstarted { // nothing is left to run again; what is done needs no mention
 		worst.Verdict = shard.VerdictDone
-		parts = slices.DeleteFunc(parts, func(p shard.Part) bool { return p.Verdict == shard.VerdictDone })
-	}
-	worst.Parts, worst.Room = it.Outcome.Parts, room
-	for _, part := range parts {
-		worst.AddPart(part)
+		worst.Parts = slices.DeleteFunc(worst.Parts, func(p shard.Part) bool { return p.Verdict == shard.VerdictDone })
 	}
 	it.Outcome = worst
 }

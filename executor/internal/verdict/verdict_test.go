@@ -167,7 +167,7 @@ func TestPayloadsApart(t *testing.T) {
 				each[at] = err
 			}
 			out := b.end(asking{Wish{Payloads: each}})
-			require.Equal(t, test.parts, out.Parts)
+			require.Equal(t, test.parts, append([]shard.Part(nil), out.Parts...))
 			out.Parts, out.Room = nil, 0
 			require.Equal(t, test.want, out)
 		})
@@ -231,6 +231,21 @@ func TestErrorsThatCantBeAsked(t *testing.T) {
 	out = b.end(errFails)
 	require.Equal(t, []any{shard.VerdictFailed, "fails"}, []any{out.Verdict, out.Error})
 	require.Positive(t, out.Delay)
+}
+
+// What a hook does for one payload of a job leaves the others done.
+func TestAHookExitsForAPart(t *testing.T) {
+	b := newBench(t, 3)
+	b.Apart, b.FormatError = true, func(error) string { runtime.Goexit(); return "" }
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		b.end(asking{Wish{Payloads: map[uint64]error{uint64(b.it.Payloads[1].Ref.Position()): errFails}}})
+	}()
+	<-exited
+	b.GiveUp(b.it)
+	require.Equal(t, shard.VerdictFailed, b.it.Outcome.Verdict)
+	require.Equal(t, []shard.Part{{Index: 0, Verdict: shard.VerdictDone}, {Index: 2, Verdict: shard.VerdictDone}}, b.it.Outcome.Parts)
 }
 
 // What the shard will bury is what is said to be buried.
