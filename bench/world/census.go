@@ -92,6 +92,7 @@ func (w *world) count(c *census) {
 			for _, p := range job.Dead {
 				for _, i := range w.found(found, q, id, p.PayloadInfo, dead) {
 					w.closes(q, i, p.Error)
+					w.wasTold(q, i, p.Error)
 				}
 			}
 		}
@@ -209,9 +210,9 @@ func (w *world) behind(i *item) bool {
 }
 
 // underWay reports whether a payload is in a run, or was in a part of a batch of which another
-// part runs: what comes of a batch is noted when all of it has ended.
+// part runs, or a hook is told of one: what comes of a batch is noted when all of it has ended.
 func (w *world) underWay(i *item) bool {
-	return slices.ContainsFunc(w.running, func(r *run) bool {
+	return w.listening[w.queueOf(i.queue)] > 0 || slices.ContainsFunc(w.running, func(r *run) bool {
 		return slices.Contains(r.items, i) || r.queue.name == i.queue && r.queue.conf.str("shape") == "batch"
 	})
 }

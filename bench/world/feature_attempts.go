@@ -81,7 +81,7 @@ func (w *world) nextRun(r *run, err error) (next retryAt) {
 	if next.at = next.from.Add(pause); next.unsure {
 		next.attempt, next.said = next.attempt+1, errPlanned.Error()
 	}
-	if r.wild {
+	if r.wild || q.conf.has("format") {
 		next.said = ""
 	}
 	return next

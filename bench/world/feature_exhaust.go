@@ -30,8 +30,10 @@ var exhausting = &feature{
 			"oldest": executor.OnExhaustedBuryOldest, "all": executor.OnExhaustedBuryAll, "halt": executor.OnExhaustedHalt,
 		}[q.conf.str("exhausted")]
 		cfg.Gather.Block, cfg.Gather.Pull = q.conf.str("failure") == "block", q.conf.str("fresh") == "pull"
-		if q.conf.has("exhausted") {
+		if cfg.DeadLetters.RetriesExhausted == nil && q.conf.has("exhausted") {
 			cfg.DeadLetters.RetriesExhausted = func(context.Context, []executor.Merged[payload]) {}
+		}
+		if cfg.DeadLetters.FormatError == nil && q.conf.has("exhausted") {
 			cfg.DeadLetters.FormatError = func(err error) string { return "formatted: " + err.Error() }
 		}
 	},

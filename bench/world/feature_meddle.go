@@ -19,7 +19,7 @@ var meddling = &feature{
 	acts:  map[string]func(*world, context.Context, *run, int, string) error{"lie": lie, "mute": mute},
 	queue: func(_ *draw, l line) { l.set("meddled", "yes") },
 	enqueue: func(d *draw, l line) {
-		if d.chance(3) {
+		if d.chance(3) && !d.cluster { // there it stands around what an owner accepts, and does not see the context of the caller
 			l.set("meddle", d.one("score", "due", "meta", "bytes", "again", "retry", "late", "latepanic", "lateexit",
 				"never", "refuse", "panic", "exit", "id", "fewer", "nan"))
 		}

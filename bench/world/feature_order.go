@@ -47,8 +47,8 @@ func (w *world) inOrder(r *run) {
 				}
 				continue
 			}
-			if i.hint != "" && i.hintLife == w.term(i.id) || w.scoredAhead(i) {
-				continue // its handler has ended it in a batch that went on
+			if i.hint != "" && i.hintLife == w.term(i.id) || i.given != 0 || w.scoredAhead(i) {
+				continue // its handler has ended it in a batch that went on, or a hook that goes on is told of its end
 			}
 			if i.hurried && (i.doom > 0 || i.hint == "deleted") {
 				continue // a person has, and its turn has come

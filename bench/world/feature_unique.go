@@ -102,7 +102,7 @@ func (w *world) peekLeases() {
 		queue, id, _ := strings.Cut(lease.By, "/")
 		q := w.queueOf(queue)
 		runs := slices.ContainsFunc(w.running, func(r *run) bool { return r.queue == q && (r.id == id || q.conf.str("shape") == "batch") })
-		if q != nil && w.excludes(q) && !runs {
+		if q != nil && w.excludes(q) && !runs && w.listening[q] == 0 {
 			w.fail("unique: %s has %s, and does not run", lease.By, lease.Key)
 		}
 	}

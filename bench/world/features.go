@@ -66,7 +66,7 @@ func init() {
 		merging, folding, putOff, itemizing, setting, once, following, asynchronous,
 		limiting, excluding, locking, numbering, sharing, timing, watching, keeping,
 		calling, pressing, around, meddling, shares, dividing, listening, scheduling, coding, computing, viewing, crowding, blaming,
-		trying, redeploying, copying,
+		trying, redeploying, copying, hooking,
 		exhausting, // behind the others: what is halted may be locked, or paused
 		superseding}
 }

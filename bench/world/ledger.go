@@ -96,6 +96,7 @@ type item struct {
 	forgot  bool              // a person may have deleted its id since it was accepted
 	bygone  bool              // and has: what comes of the id since then is newer
 
+	given    int  // the life in which it was said to have failed for the last time, since it ran; 0: it was not
 	hintLife int  // of hint
 	revive   bool // somebody may have put it back from the morgue
 	revived  int  // how often, since the last census

@@ -74,6 +74,7 @@ type world struct {
 	// Likewise, and of this life.
 	accounts map[string]*account
 	reads    bool // a reader of events has missed none
+	listening map[*queue]int // hooks that are at work
 
 	openLog func(journal.Config) (*journal.Log, error) // nil: the disk is in memory; else a kill is that of the process
 	dir     string                                     // of the world, where it is on a file
@@ -114,7 +115,7 @@ type queue struct {
 }
 
 func newWorld(t *stage, s script) *world {
-	w := &world{t: t, ledger: newLedger(), state: make(map[string]any), conf: newLine("world", "workers", 1)}
+	w := &world{t: t, ledger: newLedger(), state: make(map[string]any), listening: make(map[*queue]int), conf: newLine("world", "workers", 1)}
 	for _, l := range s {
 		switch l.verb {
 		case "world":
