@@ -164,7 +164,7 @@ func (w *world) check(i *item, found map[*item]place) {
 		}
 		if where == waits && i.revive {
 			i.putBack(w.counted)
-			i.buried = i.buried || i.doom > i.lived
+			i.buried = i.buried || i.doom > i.lived || w.queueOf(i.queue).rings() // which buries it without a run
 		}
 		if where == waits {
 			i.revive, i.lived = false, w.epoch

@@ -23,15 +23,15 @@ var hooking = &feature{
 	apply: func(w *world, q *queue, cfg *executor.QueueConfig[payload]) {
 		life := w.life
 		if q.conf.has("hook") {
-			cfg.DeadLetters.RetriesExhausted = func(_ context.Context, jobs []executor.Merged[payload]) {
+			cfg.DeadLetters.RetriesExhausted = func(ctx context.Context, jobs []executor.Merged[payload]) {
 				w.exhausted(q, life, jobs)
 				defer w.listen(q)()
-				w.misbehave(q.conf.str("hook"))
+				w.misbehave(ctx, q.conf.str("hook"))
 			}
 		}
 		if q.conf.has("format") {
 			cfg.DeadLetters.FormatError = func(error) string {
-				w.misbehave(q.conf.str("format"))
+				w.misbehave(context.Background(), q.conf.str("format"))
 				return "formatted"
 			}
 		}
@@ -47,7 +47,7 @@ var hooking = &feature{
 }
 
 // misbehave does what a hook may do. Where workers never rest, none takes time.
-func (w *world) misbehave(how string) {
+func (w *world) misbehave(ctx context.Context, how string) {
 	switch how {
 	case "panics":
 		panic("planned panic of a hook")
@@ -55,7 +55,10 @@ func (w *world) misbehave(how string) {
 		runtime.Goexit()
 	case "slow":
 		if w.town == nil {
-			time.Sleep(2 * time.Second)
+			select {
+			case <-time.After(2 * time.Second):
+			case <-ctx.Done():
+			}
 		}
 	}
 }
@@ -79,6 +82,9 @@ func (w *world) exhausted(q *queue, life int, jobs []executor.Merged[payload]) {
 	defer w.mu.Unlock()
 	if !w.lives(life) {
 		return
+	}
+	if len(jobs) == 0 {
+		w.fail("exhausted: %s is told of no job", q.name)
 	}
 	for _, job := range jobs {
 		switch rule := q.conf.str("exhausted"); {
@@ -109,7 +115,7 @@ func (w *world) gives(q *queue, i *item) {
 
 // wasTold: of a payload that is dead because its handler has failed, its queue was told before.
 func (w *world) wasTold(q *queue, i *item, why string) {
-	failed := strings.Contains(why, errPlanned.Error()) || strings.Contains(why, "planned panic")
+	failed := (strings.Contains(why, errPlanned.Error()) || strings.Contains(why, "planned panic")) && !strings.Contains(why, "decode") && !w.flaps(i, true)
 	if !failed || i.place == dead || i.given != 0 || i.hurried || i.back != nil || w.town != nil || !q.conf.has("hook") || q.conf.has("changed") ||
 		q.conf.str("exhausted") == "halt" || q.conf.has("when") || q.rings() || q.gathers() {
 		return

@@ -31,7 +31,7 @@ var sharing = &feature{
 		for _, i := range w.ledger.items {
 			q := w.queueOf(i.queue)
 			if q == nil || q == r.queue || !q.conf.has("lane") || i.id != r.id || i.place != waits || i.seen != w.epoch-1 || i.moved == w.epoch ||
-				len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || i.state != acked || i.pos == 0 || w.standsFor(r, i) || w.superseded(i, tried) {
+				len(r.items) == 0 || r.items[0].calls > 0 || r.items[0].buried || i.state != acked || i.pos == 0 || i.given != 0 || w.standsFor(r, i) || w.superseded(i, tried) {
 				continue
 			}
 			if i.pos < r.items[0].pos && !w.scored(i.id) && !slices.Contains(r.items, i) && !w.takesTurn(r) {

@@ -207,7 +207,7 @@ func checkBlocked(w *world, r *run) {
 	for _, i := range w.ledger.items {
 		q := w.queueOf(i.queue)
 		if i.place != waits || i.seen != w.epoch-1 || i.moved == w.epoch || i.state != acked || i.due.IsZero() || w.superseded(i, tried) || w.standsFor(r, i) ||
-			q == nil || q.conf.has("lane") || i.buried || r.began.Sub(i.at) > lockTTL-time.Second || r.isOf(i) {
+			q == nil || q.conf.has("lane") || i.buried || i.given != 0 || r.began.Sub(i.at) > lockTTL-time.Second || r.isOf(i) {
 			continue
 		}
 		for _, key := range q.lockKeys(i.value).enqueued {
@@ -239,7 +239,7 @@ func (w *world) blockedByRun(r *run, awaited map[string]bool) {
 	for _, i := range w.ledger.items {
 		q := w.queueOf(i.queue)
 		runs := w.inHand(i)
-		if q == nil || q.conf.has("lane") && r.queue.conf.has("lane") || r.isOf(i) || i.calls == 0 || i.ran != w.life || i.buried || i.hurried || q.gathers() ||
+		if q == nil || q.conf.has("lane") && r.queue.conf.has("lane") || r.isOf(i) || i.calls == 0 || i.ran != w.life || i.buried || i.given != 0 || i.hurried || q.gathers() ||
 			!runs && (i.place != waits || i.seen != w.epoch-1 || i.moved == w.epoch) || r.began.Sub(i.begun) > lockTTL-time.Second {
 			continue
 		}

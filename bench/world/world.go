@@ -72,8 +72,8 @@ type world struct {
 	base    map[string]figures
 
 	// Likewise, and of this life.
-	accounts map[string]*account
-	reads    bool // a reader of events has missed none
+	accounts  map[string]*account
+	reads     bool           // a reader of events has missed none
 	listening map[*queue]int // hooks that are at work
 
 	openLog func(journal.Config) (*journal.Log, error) // nil: the disk is in memory; else a kill is that of the process
