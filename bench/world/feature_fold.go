@@ -27,6 +27,9 @@ var folding = &feature{
 	queue: func(d *draw, l line) {
 		if l.str("shape") != "handle" && !d.has("merge") && (!l.has("locks") || l.str("locks") == "blocked") && !d.chance(3) {
 			l.set("fold", d.one("all", "all", "few", "panics", "exits", "slow", "large"))
+			if d.cluster && l.str("fold") == "slow" { // its workers never rest, and what they fold is no run
+				l.set("fold", "all")
+			}
 		}
 		if l.str("shape") != "handle" && !l.has("fold") && d.chance(2) {
 			l.set("payloads", 1+d.IntN(3))
