@@ -12,7 +12,7 @@ import (
 )
 
 // morgue is what callers do with payloads that were buried: look, and put back. How
-// many there are is counted by the head, and they are read from the last commit.
+// many there are is counted with the results, and they are read from the last commit.
 type morgue struct {
 	c     *committer
 	sides *sides

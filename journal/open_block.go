@@ -48,8 +48,16 @@ func newOpenBlock(old *openBlock, t format.Manifest) *openBlock {
 	if old == nil {
 		return &openBlock{Writer: block.NewWriter(nil, t), commit: c}
 	}
-	*old = openBlock{Writer: block.NewWriter(&old.Writer, t), commit: c, deliveries: old.deliveries, routes: old.routes[:0],
-		changes: old.changes[:0], restored: old.restored[:0], cuts: old.cuts[:0], recorded: old.recorded[:0]}
+	*old = openBlock{
+		Writer:     block.NewWriter(&old.Writer, t),
+		commit:     c,
+		deliveries: old.deliveries,
+		routes:     old.routes[:0],
+		changes:    old.changes[:0],
+		restored:   old.restored[:0],
+		cuts:       old.cuts[:0],
+		recorded:   old.recorded[:0],
+	}
 	clear(old.deliveries)
 	return old
 }

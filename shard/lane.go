@@ -86,7 +86,8 @@ func (p *runHistory) failures() (last string, all journal.History) {
 	return p.err, p.history
 }
 
-// dueAfter notes that a job with a due time of its own is not due before a rest is over, and returns when it is.
+// dueAfter notes that a job with a due time of its own is not due before a rest is over, and returns when it is. p is of
+// remember, and not of known.
 func (p *runHistory) dueAfter(own, restEnd int64) int64 {
 	p.own, p.restEnd = own, restEnd
 	return max(own, restEnd)

@@ -75,7 +75,8 @@ func (c *timing) bound(l *lane, limit int64) {
 	}
 }
 
-// unbound makes the due time of a job its limit, once there is a state of it, and its own.
+// unbound makes the due time of a job its limit, once there is a state of it, and its own. p is of past, which may
+// be nil, and not of known.
 func (p *runHistory) unbound() {
 	if p != nil {
 		p.limit, p.bounded, p.decided, p.restEnd = 0, false, false, 0
@@ -87,7 +88,7 @@ func (c *timing) limitOf(l *lane) int64 {
 	switch p := l.known(); {
 	case p.bounded && (l.retry() < 0 || l.item() != nil): // else the retry is decided upon
 		return p.limit
-	case l.known().hasState(): // it was decided upon
+	case p.hasState(): // it was decided upon
 		return l.due
 	}
 	d := &c.cfg.Debounce // one payload has come

@@ -16,7 +16,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
-// board is what there is to see of an executor, to pages and to programs, and who may.
+// board is what there is to see of an executor, to pages and to programs.
 type board struct {
 	*gate
 	x       *executor.Executor

@@ -8,7 +8,8 @@ import (
 )
 
 // Disk is that of an executor under test, with faults on demand. It is in memory, and
-// survives the lives of the executor. [Open] makes it. Its methods may be called from any goroutine.
+// survives the lives of the executor. [Open] makes it. With Config.OpenLog its methods have no effect.
+// Any goroutine may call them.
 type Disk struct {
 	// mu guards what follows. No user code is called under it.
 	mu       sync.Mutex

@@ -56,8 +56,10 @@ func (x *Executor) boot() {
 	}
 	w.x = life
 	w.hold = func() { backdoor.Hold(life, true) }
-	locked(&x.mu, func() { x.Executor, x.life = life, w })
-	x.Disk.begin()
+	locked(&x.mu, func() { // a Kill of the new life finds its disk
+		x.Disk.begin()
+		x.Executor, x.life = life, w
+	})
 	backdoor.Hold(life, true)
 	lives.Store(life, new([]func()))
 	if x.setup != nil {

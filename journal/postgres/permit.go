@@ -11,10 +11,10 @@ import (
 	"github.com/strandjobs/strand/executor/cluster"
 )
 
-// limits are what all nodes know together.
+// limits reads and writes what all nodes know of the limits of a cluster.
 type limits struct {
 	n       *Node
-	trouble trouble // with that
+	trouble trouble
 }
 
 // permits lets change see and change what all nodes know of some keys: see cluster.Cluster. Locks, which nodes take in

@@ -47,7 +47,8 @@ type serverError struct{ error }
 
 func (e *serverError) Unwrap() error { return e.error }
 
-// reader reads the rows of one partition, for the owner that has an epoch.
+// reader reads the rows of one partition, for the owner that has an epoch. Who commits for that has the
+// same one: it moves number on, and the intake.
 type reader struct {
 	pool      *pgxpool.Pool
 	partition int

@@ -2,8 +2,8 @@
 // [inspect.Inspector] whose methods ask the partitions that are meant, wherever they are, and
 // put the answers together.
 //
-//	Inspector ── Question, as bytes ──▶ the cluster ──▶ Do, where the partition is
-//	          ◀── Answer, as bytes ──
+//	Inspector ──▶ Asker ── Question, as bytes ──▶ the cluster ──▶ Do, where the partition is
+//	                    ◀── Answer, as bytes ──
 //
 // # What is needed
 //

@@ -31,8 +31,15 @@ func NewWriter(old *Writer, t format.Manifest) Writer {
 	if old == nil {
 		old = &Writer{Entries: make([]byte, format.HeaderSize, 4<<10)}
 	}
-	return Writer{Block: &Block{Seq: t.Seq + 1, First: t.Next, Base: time.Now().UnixNano()}, next: t.Next,
-		Entries: old.Entries[:format.HeaderSize], wanted: old.wanted, Marks: old.Marks[:0], moves: old.moves[:0], early: old.early[:0]}
+	return Writer{
+		Block:   &Block{Seq: t.Seq + 1, First: t.Next, Base: time.Now().UnixNano()},
+		next:    t.Next,
+		Entries: old.Entries[:format.HeaderSize],
+		wanted:  old.wanted,
+		Marks:   old.Marks[:0],
+		moves:   old.moves[:0],
+		early:   old.early[:0],
+	}
 }
 
 // Size is how long the block is so far.

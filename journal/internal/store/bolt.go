@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Bolt keeps a log in a bbolt file: in the file, and in what stands in it beside the log.
+// Bolt keeps a log, and what stands beside it, in a bbolt file.
 type Bolt struct {
 	sides
 	place  *directory.Dir // where the file is replaced; nil where it never is

@@ -16,7 +16,7 @@ import (
 type Memory struct {
 	volatile bool // blocks are not kept: there is nothing to come back to
 
-	faults
+	faults // whose mutex guards what follows, too
 	blocks map[uint64][]byte
 	side   map[format.Bucket]map[string][]byte
 	sorted map[format.Bucket][]string // the keys of a bucket, and some that are gone, unless one has come since page was last asked
