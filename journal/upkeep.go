@@ -74,6 +74,11 @@ func (u *upkeep) Copy(ctx context.Context, dir string) error {
 		if errors.Is(err, store.ErrGivenUp) || err != nil && store.IsOver(over) {
 			return givenUp(ctx, over)
 		}
+		if errors.Is(err, ErrUnknown) { // of what it waited for, because the log has failed
+			u.c.mu.Lock()
+			defer u.c.mu.Unlock()
+			err = cmp.Or(u.c.err, err)
+		}
 		return err
 	})
 }

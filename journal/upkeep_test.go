@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -241,4 +242,27 @@ func TestCloseEndsUpkeep(t *testing.T) {
 		}
 		require.NoError(t, ticket.Wait(t.Context()), name)
 	}
+}
+
+// A copy that waits for a commit which fails says that the log has failed: nothing about it is unknown.
+func TestCopyOfALogThatFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "copy")
+	synctest.Test(t, func(t *testing.T) {
+		disk := new(Memory)
+		l, err := OpenMemory(disk, Config{})
+		require.NoError(t, err)
+		disk.FailNext(errors.New("planted"))
+		writes := make(chan struct{})
+		disk.BeforeCommit(func() { <-writes })
+		l.Record(&Change{Sets: []Set{{Key: "test/k", Value: []byte("x")}}})
+		copied := make(chan error, 1)
+		go func() { copied <- l.Copy(t.Context(), dir) }()
+		synctest.Wait()
+		close(writes)
+		err = <-copied
+		require.ErrorIs(t, err, ErrFailed)
+		require.NotErrorIs(t, err, ErrUnknown)
+		require.NoDirExists(t, dir)
+		require.ErrorIs(t, l.Close(), ErrFailed)
+	})
 }

@@ -150,6 +150,9 @@ func (w *world) copied(dir string, queues []*queue) map[spot]bool {
 
 // playStop stops the executor. What was accepted before is on disk.
 func playStop(w *world, l line) {
+	if w.full.Load() {
+		return // a stop that finds no room fails the executor
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.dur("d"))
 	defer cancel()
 	w.mu.Lock()

@@ -96,7 +96,8 @@ func (w *world) totals(q inspect.QueueStats) {
 		{"interrupted", q.Interrupted, a.runs[events.Interrupted]},
 		{"accepted", uint64(sum(q) - w.base[q.Name].sum), a.payloads[events.Accepted] - w.base[q.Name].accepted},
 	} {
-		if int(f.got) != f.told {
+		beside := f.name == "failed" && conf.conf.str("hook") == "slow" // a person has had the job away while the hook was told of it
+		if int(f.got) != f.told && !(beside && int(f.got) < f.told) {
 			w.fail("totals: %s has %d %s, and events have told of %d: %+v", q.Name, f.got, f.name, f.told, q)
 		}
 	}

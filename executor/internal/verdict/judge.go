@@ -28,6 +28,9 @@ type Judge struct {
 
 	Unrun bool  // the handler was not called with the item, as the worker knows, or the error says
 	Fatal error // of the batch so far, that is to end the executor; nil: none
+
+	failing *shard.Item // it is a failure that FormatError is asked about; nil: none is
+	wish    Wish        // of that failure
 }
 
 // End judges the item. What it holds has a part in an end that is not the morgue: if that does not
@@ -94,7 +97,9 @@ func (j *Judge) of(it *shard.Item, said *error) {
 		err = fmt.Errorf("%w: %w", overdue, err)
 	}
 	*said = err
+	j.failing, j.wish = it, wish
 	out.Error = guard.Text(func() string { return j.FormatError(err) }, err.Error)
+	j.failing = nil
 	j.fail(it, wish)
 }
 
@@ -190,11 +195,15 @@ func (j *Judge) overdue() error {
 	return nil
 }
 
-// GiveUp judges an error that can't be asked: its methods, or a hook for it,
-// panicked or ended the goroutine. No user code is called.
+// GiveUp judges an error that can't be asked: its methods, or a hook for it, panicked or ended
+// the goroutine. What the error is known to ask for counts all the same.
 func (j *Judge) GiveUp(it *shard.Item) {
-	out := &it.Outcome
-	out.Unrun = j.Unrun
+	out, known := &it.Outcome, j.failing == it
+	if out.Unrun, j.failing = j.Unrun, nil; known { // its text is not
+		out.Error = guard.NoText
+		j.fail(it, j.wish)
+		return
+	}
 	if context.Cause(j.Handlers) != nil {
 		out.Verdict = shard.VerdictInterrupted
 		return

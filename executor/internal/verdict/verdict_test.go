@@ -233,6 +233,37 @@ func TestErrorsThatCantBeAsked(t *testing.T) {
 	require.Positive(t, out.Delay)
 }
 
+// What an error asks for counts, too, when the hook for its text ends the goroutine, and so may the next hook do.
+func TestAHookExitsWhenTheWishIsKnown(t *testing.T) {
+	for name, test := range map[string]struct {
+		wish    Wish
+		verdict shard.Verdict
+		delay   time.Duration
+	}{
+		"cancel": {Wish{Kind: Cancel}, shard.VerdictCanceled, 0},
+		"after":  {Wish{Kind: FailFor, After: time.Hour}, shard.VerdictFailed, time.Hour},
+		"fail":   {Wish{}, shard.VerdictFailed, 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 1)
+			b.FormatError = func(error) string { runtime.Goexit(); return "" }
+			b.RetryIn = func(int) time.Duration { return 7 * time.Second }
+			<-guard.Returned(func() { b.end(asking{test.wish}) })
+			require.Equal(t, shard.VerdictUnstarted, b.it.Outcome.Verdict)
+			b.GiveUp(b.it)
+			out := b.it.Outcome
+			require.Equal(t, []any{test.verdict, guard.NoText, test.delay}, []any{out.Verdict, out.Error, out.Delay})
+		})
+	}
+	b := newBench(t, 1)
+	b.FormatError, b.RetryIn = func(error) string { runtime.Goexit(); return "" }, func(int) time.Duration { runtime.Goexit(); return 0 }
+	<-guard.Returned(func() { b.end(errFails) })
+	<-guard.Returned(func() { b.GiveUp(b.it) })
+	require.Equal(t, shard.VerdictUnstarted, b.it.Outcome.Verdict)
+	b.GiveUp(b.it)
+	require.Equal(t, shard.VerdictFailed, b.it.Outcome.Verdict)
+}
+
 // What a hook does for one payload of a job leaves the others done.
 func TestAHookExitsForAPart(t *testing.T) {
 	b := newBench(t, 3)
