@@ -178,26 +178,6 @@ func (c *looks) Detail(id string, now int64, n int) (d Detail, ok bool) {
 	return d, true
 }
 
-// State says what a job waits for, if it does. Each job is in one of these at any
-// moment, the first that is true from the bottom of the list up: one that is halted
-// and runs is running.
-type State uint8
-
-const (
-	// StateReady: it is due, and waits for a worker.
-	StateReady State = iota
-	// StateScheduled: it is due later, and its last run did not fail.
-	StateScheduled
-	// StateRetrying: it is due later, because its last run failed.
-	StateRetrying
-	// StateParked: it waits for something else than its time: a lock, a slot.
-	StateParked
-	// StateHalted: it waits for RunNow.
-	StateHalted
-	// StateRunning: it is handed to a worker.
-	StateRunning
-)
-
 // Cursor is a place in a walk over the jobs of a shard: that of the job last seen.
 // The walk begins at zero.
 //
@@ -211,7 +191,12 @@ type Cursor uint32
 // View is a job as a walk shows it. It takes no look at the journal.
 type View struct {
 	Cursor Cursor
-	State  State
+
+	// What it does is the first of these that is true. None: it is due, and waits for a worker.
+	Running bool // handed to a worker
+	Halted  bool // waits for RunNow
+	Parked  bool // waits for something else than its time: a lock, a slot
+	Delayed bool // due later
 
 	ID        string      // "": it is that of First, see Identify
 	First     journal.Ref // the payload that runs, or comes next; zero: none that is known
@@ -292,35 +277,20 @@ func (c *looks) Payload(v *View, at journal.Position) journal.Ref {
 func (c *looks) show(at Cursor, now int64, v *View) {
 	l := c.lanes.at(number(at))
 	if l.rest == nil { // as most are, of which there may be millions
-		*v = View{Cursor: at, State: l.waits(now, -1), First: l.one.Ref, Due: l.due, Retry: -1}
+		*v = View{Cursor: at, Halted: l.halted, Parked: l.standing == absent, Delayed: l.due > now, First: l.one.Ref, Due: l.due, Retry: -1}
 		if !l.one.Ref.IsZero() {
 			v.Payloads = 1
 		}
 		return
 	}
 	*v = View{
-		Cursor: at, State: l.waits(now, l.retry()), ID: l.rest.id, First: l.upNext().Ref, Due: l.due, Retry: l.retry(),
-		Payloads: l.n() + len(l.held()),
+		Cursor: at, Halted: l.halted, Parked: l.standing == absent, Delayed: l.due > now,
+		ID: l.rest.id, First: l.upNext().Ref, Due: l.due, Retry: l.retry(), Payloads: l.n() + len(l.held()),
 	}
 	v.LastError, _ = l.known().failures()
 	if it := l.item(); it != nil { // of its fields only what the worker never writes
 		hand := it.Payloads[it.settled:]
-		v.State, v.ID, v.First = StateRunning, it.ID, hand[0].Ref
+		v.Running, v.ID, v.First = true, it.ID, hand[0].Ref
 		v.Payloads += len(hand)
 	}
-}
-
-// waits is the state of a lane that is not handed out.
-func (l *lane) waits(now int64, retry int) State {
-	switch {
-	case l.halted:
-		return StateHalted
-	case l.standing == absent:
-		return StateParked
-	case l.due <= now:
-		return StateReady
-	case retry >= 0:
-		return StateRetrying
-	}
-	return StateScheduled
 }

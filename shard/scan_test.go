@@ -41,17 +41,18 @@ func (c *Core) checkScan(t tester, now int64) {
 		lv, _ := c.view(id)
 		require.Equal(t, len(lv.out)+len(lv.held)+len(lv.waiting), v.Payloads, id)
 		parked := c.held[id] != 0
-		require.Equal(t, parked && l.item() == nil && !l.halted, v.State == StateParked, "%s: %d", id, v.State)
-		require.Equal(t, l.halted && l.item() == nil, v.State == StateHalted, id)
-		require.Equal(t, v.State == StateReady || v.State == StateScheduled || v.State == StateRetrying, l.standing != absent, id)
-		require.True(t, v.State != StateReady || l.due <= now, id)
-		got.Running += count(v.State == StateRunning)
+		require.Equal(t, parked && l.item() == nil && !l.halted, v.Parked && !v.Running && !v.Halted, "%s: %+v", id, v)
+		require.Equal(t, l.halted, v.Halted, id)
+		require.Equal(t, !v.Running && !v.Halted && !v.Parked, l.standing != absent, id)
+		require.Equal(t, l.due > now, v.Delayed, id)
+		got.Running += count(v.Running)
 		got.Retrying += count(v.Retry >= 0)
 		got.Payloads += v.Payloads
 		require.Equal(t, id, string(must(v.First.ID())), "the entry that the id stands beside")
 		again := View{}
 		require.True(t, c.Look(v.Cursor, now, &again))
-		require.Equal(t, v.State, again.State)
+		again.ID = v.ID
+		require.Equal(t, v, again)
 	}
 	require.Equal(t, Counts{Running: c.counts.Running, Retrying: c.counts.Retrying, Payloads: c.counts.Payloads}, got)
 }
@@ -135,7 +136,7 @@ func TestDetail(t *testing.T) {
 		require.True(t, c.Take(0, run))
 		d, _ := c.Detail("id", 0, 5)
 		v, _ := c.view("id")
-		require.Equal(t, StateRunning, d.State)
+		require.True(t, d.Running)
 		require.Equal(t, v.out, d.InHand)
 		require.Equal(t, v.waiting[:5], d.Waiting)
 		_, ok := c.Detail("other", 0, 5)

@@ -142,13 +142,13 @@ func numbers(order inspect.Order, due int64, retry, payloads int, position int64
 
 // none reports whether a shard with these figures has no job that is wanted.
 func (l *list) none(c shard.Counts) bool {
-	return l.meant.Wanted.None(c) || l.Filter.Failed && c.Retrying == 0
+	return l.meant.States.None(c) || l.Filter.Failed && c.Retrying == 0
 }
 
 // picks is what can be told of a job on its shard.
 func (l *list) picks(v *shard.View) bool {
 	f := &l.Filter
-	return l.meant.Wanted.Has(v) && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
+	return l.meant.States.Has(v) && (!f.Failed || v.Retry >= 0) && (f.ErrorContains == "" || v.LastError != "")
 }
 
 // matches is the rest of the filter.
@@ -260,7 +260,7 @@ func (l *list) add(p *inspect.JobPage, v *shard.View) error {
 // Info shows a job to people.
 func (q Queue) Info(v *shard.View) (inspect.JobInfo, error) {
 	info := inspect.JobInfo{
-		Queue: q.Name, ID: v.ID, State: pick.State(v.State), Due: time.Unix(0, v.Due), Attempt: v.Retry + admin.FirstAttempt,
+		Queue: q.Name, ID: v.ID, State: pick.State(v), Due: time.Unix(0, v.Due), Attempt: v.Retry + admin.FirstAttempt,
 		LastError: brief.Cut(v.LastError, errorBytes), Payloads: v.Payloads,
 	}
 	var e journal.Entry

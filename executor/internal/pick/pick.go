@@ -15,51 +15,52 @@ import (
 )
 
 // listed are the states of jobs in lists.
-var listed = [...]inspect.JobState{
-	shard.StateReady: inspect.JobReady, shard.StateScheduled: inspect.JobScheduled, shard.StateRetrying: inspect.JobRetrying,
-	shard.StateParked: inspect.JobParked, shard.StateHalted: inspect.JobHalted, shard.StateRunning: inspect.JobRunning,
+var listed = []inspect.JobState{
+	inspect.JobReady, inspect.JobScheduled, inspect.JobRetrying, inspect.JobParked, inspect.JobHalted, inspect.JobRunning, inspect.JobFresh,
 }
 
-// State is what people call a state.
-func State(s shard.State) inspect.JobState { return listed[s] }
-
-// States is which jobs are asked for by their states.
-type States struct {
-	of    [len(listed)]bool // by shard.State
-	fresh bool              // also those that have used up no retry
-}
-
-// statesOf returns the set of some states; none: all.
-func statesOf(states []inspect.JobState) (set States, err error) {
-	set.fresh = len(states) == 0
-	for _, s := range states {
-		i := slices.Index(listed[:], s)
-		switch {
-		case s == inspect.JobFresh:
-			set.fresh = true
-		case i < 0:
-			return set, fmt.Errorf("%w: no list has jobs in the state %q; those are %q and %q, and dead payloads are listed by Inspector.Dead",
-				inspect.ErrInvalidQuery, brief.Clip(string(s)), listed, inspect.JobFresh)
-		default:
-			set.of[i] = true
-		}
+// State is what people call the state of a job.
+func State(v *shard.View) inspect.JobState {
+	switch {
+	case v.Running:
+		return inspect.JobRunning
+	case v.Halted:
+		return inspect.JobHalted
+	case v.Parked:
+		return inspect.JobParked
+	case !v.Delayed:
+		return inspect.JobReady
+	case v.Retry >= 0:
+		return inspect.JobRetrying
 	}
-	for i := range set.of {
-		set.of[i] = set.of[i] || len(states) == 0
-	}
-	return set, nil
+	return inspect.JobScheduled
 }
+
+// States is which jobs are asked for by their states; none: all.
+type States []inspect.JobState
 
 // Has reports whether a job is asked for.
-func (s *States) Has(v *shard.View) bool { return s.of[v.State] || s.fresh && v.Retry < 0 }
+func (s States) Has(v *shard.View) bool {
+	return len(s) == 0 || slices.Contains(s, State(v)) || v.Retry < 0 && slices.Contains(s, inspect.JobFresh)
+}
 
 // None reports whether a shard with these figures has no job that is asked for.
-func (s *States) None(c shard.Counts) bool {
-	w := &s.of
-	return c.Jobs == 0 || (!s.fresh || c.Jobs == c.Retrying) &&
-		!w[shard.StateReady] && !w[shard.StateScheduled] &&
-		(!w[shard.StateRetrying] || c.Retrying == 0) && (!w[shard.StateParked] || c.Parked+c.Paused+c.Prefixes == 0) &&
-		(!w[shard.StateHalted] || c.Halted == 0) && (!w[shard.StateRunning] || c.Running == 0)
+func (s States) None(c shard.Counts) bool {
+	return c.Jobs == 0 || len(s) > 0 && !slices.ContainsFunc(s, func(state inspect.JobState) bool {
+		switch state {
+		case inspect.JobFresh:
+			return c.Jobs > c.Retrying
+		case inspect.JobRetrying:
+			return c.Retrying > 0
+		case inspect.JobParked:
+			return c.Parked+c.Paused+c.Prefixes > 0
+		case inspect.JobHalted:
+			return c.Halted > 0
+		case inspect.JobRunning:
+			return c.Running > 0
+		}
+		return true
+	})
 }
 
 // maxFilterBytes bounds ErrorContains.
@@ -76,10 +77,8 @@ type Selection struct {
 	IDs    map[string]bool    // nil: any
 	Of     []journal.Position // in ascending order; nil: any
 	Filter inspect.JobFilter
-	States []inspect.JobState // none: any
-
-	Wanted States // of them
-	before int64  // Unix ns, of Filter.OlderThan
+	States States
+	before int64 // Unix ns, of Filter.OlderThan
 }
 
 // Select returns what is selected. It is not checked yet.
@@ -102,7 +101,7 @@ func Select(which inspect.Selection) *Selection {
 }
 
 // Check returns an error for a selection that makes no sense, at a time in Unix nanoseconds.
-func (s *Selection) Check(now int64) (err error) {
+func (s *Selection) Check(now int64) error {
 	s.before = now - int64(s.Filter.OlderThan)
 	switch f := &s.Filter; {
 	case len(f.IDPrefix) > engine.MaxIDBytes:
@@ -112,8 +111,11 @@ func (s *Selection) Check(now int64) (err error) {
 	case f.OlderThan < 0:
 		return fmt.Errorf("%w: OlderThan is %v, it must not be negative", inspect.ErrInvalidQuery, f.OlderThan)
 	}
-	if s.Wanted, err = statesOf(s.States); err != nil {
-		return err
+	for _, state := range s.States {
+		if !slices.Contains(listed, state) {
+			return fmt.Errorf("%w: no list has jobs in the state %q; those are %q, and dead payloads are listed by Inspector.Dead",
+				inspect.ErrInvalidQuery, brief.Clip(string(state)), listed)
+		}
 	}
 	for id := range s.IDs {
 		if err := engine.CheckID(id); err != nil {
@@ -130,7 +132,7 @@ func (s *Selection) oldEnough(accepted int64) bool {
 // Job reports whether a job is meant. It is called on the shard of the job, and may read what
 // has left memory.
 func (s *Selection) Job(c *shard.Core, v *shard.View) bool {
-	if !s.Wanted.Has(v) {
+	if !s.States.Has(v) {
 		return false
 	}
 	c.Identify(v)

@@ -165,7 +165,7 @@ func (c *Config) census(ctx context.Context, to *control.Census) error {
 	w := look.NewWalk(q)
 	w.Want = func(v *shard.View) bool { // on one shard after the other; after an error nobody asks
 		switch {
-		case v.State == shard.StateHalted:
+		case v.Halted:
 			to.Halted++
 			return false
 		case v.Retry >= 0:
