@@ -76,26 +76,28 @@ type Debounce struct {
 	MaxWait time.Duration
 }
 
-// settings checks a Debounce, with what else moves due times, and fills in what is left out.
-func (d Debounce) settings(f FreshDue, throttle time.Duration) (shard.Debounce, error) {
+// settings checks a Debounce, with what else moves due times, fills in what is left out, and
+// hands it down.
+func (d Debounce) settings(f FreshDue, throttle time.Duration, core *shard.Config) error {
 	const times = 10 // Quiet, which MaxWait is by default
 	switch {
 	case throttle > 0 && (d.Quiet > 0 || f != FreshDueKeep):
-		return shard.Debounce{}, fmt.Errorf("%w: Gather.Throttle is %v, Gather.Debounce.Quiet is %v and Gather.FreshDue is %v: choose one of them", ErrConfig, throttle, d.Quiet, f)
+		return fmt.Errorf("%w: Gather.Throttle is %v, Gather.Debounce.Quiet is %v and Gather.FreshDue is %v: choose one of them", ErrConfig, throttle, d.Quiet, f)
 	case d.Quiet <= 0 && d.MaxWait > 0:
-		return shard.Debounce{}, fmt.Errorf("%w: Gather.Debounce.MaxWait is %v without Quiet, so it bounds no wait", ErrConfig, d.MaxWait)
+		return fmt.Errorf("%w: Gather.Debounce.MaxWait is %v without Quiet, so it bounds no wait", ErrConfig, d.MaxWait)
 	case d.Quiet <= 0:
-		return shard.Debounce{}, nil
+		return nil
 	case f != FreshDueKeep:
-		return shard.Debounce{}, fmt.Errorf("%w: Gather.FreshDue is %v, and Gather.Debounce.Quiet is %v: both say when a job is due, choose one", ErrConfig, f, d.Quiet)
+		return fmt.Errorf("%w: Gather.FreshDue is %v, and Gather.Debounce.Quiet is %v: both say when a job is due, choose one", ErrConfig, f, d.Quiet)
 	case d.MaxWait > 0 && d.MaxWait < d.Quiet:
-		return shard.Debounce{}, fmt.Errorf("%w: Gather.Debounce.MaxWait is %v, it must be 0 (the default) or at least Quiet, which is %v", ErrConfig, d.MaxWait, d.Quiet)
+		return fmt.Errorf("%w: Gather.Debounce.MaxWait is %v, it must be 0 (the default) or at least Quiet, which is %v", ErrConfig, d.MaxWait, d.Quiet)
 	case d.MaxWait < 0 || d.MaxWait == 0 && d.Quiet > math.MaxInt64/times:
 		d.MaxWait = math.MaxInt64
 	case d.MaxWait == 0:
 		d.MaxWait = times * d.Quiet
 	}
-	return shard.Debounce(d), nil
+	core.Quiet, core.MaxWait = d.Quiet, d.MaxWait
+	return nil
 }
 
 // checkSupersede refuses what makes no sense where a newer payload takes the place of an

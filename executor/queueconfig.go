@@ -279,7 +279,7 @@ type Share struct {
 }
 
 // settings fills in what is left out, and hands what does not depend on T to the queue.
-func (c *QueueConfig[T]) settings(x Config, q *roster.Queue) (err error) {
+func (c *QueueConfig[T]) settings(x Config, q *roster.Queue) error {
 	tuning := QueueTuning{c.Share.Weight, c.MaxConcurrent, c.Share.Priority}
 	q.Tuning, q.RenamedFrom, q.SharedLanes = dispatch.Share(tuning), c.RenamedFrom, c.Conditions.SharedLanes
 	q.Limit = shard.Weight{Payloads: max(c.MaxBacklog.Payloads, 0), Bytes: max(c.MaxBacklog.Bytes, 0)}
@@ -302,7 +302,6 @@ func (c *QueueConfig[T]) settings(x Config, q *roster.Queue) (err error) {
 	}
 	c.Share.Shards, c.Defaults.Durability = cmp.Or(c.Share.Shards, 5), cmp.Or(c.Defaults.Durability, x.Durability)
 	q.Core.Throttle = max(c.Gather.Throttle, 0)
-	q.Core.Debounce, err = c.Gather.Debounce.settings(c.Gather.FreshDue, c.Gather.Throttle)
 	if raw, ok := any(asBytes{}).(Codec[T]); ok {
 		c.Codec = cmp.Or(c.Codec, raw)
 	}
@@ -317,7 +316,8 @@ func (c *QueueConfig[T]) settings(x Config, q *roster.Queue) (err error) {
 		tuning.check("Share."),
 		setting.NotAbove("MaxRetries", c.MaxRetries, math.MaxInt32),
 		setting.InRange("BatchSize", q.Core.BatchSize, 1, 1<<12),
-		err, checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.Block, c.Gather.Pull, c.Gather.FreshDue),
+		c.Gather.Debounce.settings(c.Gather.FreshDue, c.Gather.Throttle, &q.Core),
+		checkSupersede(c.Merge, c.Gather.MaxPayloads, c.Gather.Block, c.Gather.Pull, c.Gather.FreshDue),
 		setting.Among("Defaults.Durability", c.Defaults.Durability, DurabilitySync, DurabilityAsync),
 		checkMiddleware(c.Middleware),
 	)

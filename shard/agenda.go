@@ -14,7 +14,7 @@ type agenda struct {
 	lanes   lanes
 	due     dueQueue
 	queue   uint32 // whose lanes they are
-	loading bool   // until Loaded
+	loading bool   // until loaded
 	paused  bool   // no id may run
 
 	held     map[string]Hold // ids that may not run now, and why

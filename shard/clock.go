@@ -102,7 +102,7 @@ func (c *hands) stepClock(before, step int64) {
 }
 
 // stepped returns when a lane is due after a step of the clock. What was due stays due, for as
-// long as it has been, and a retry, a rest and the quiet time of Debounce take as long as they
+// long as it has been, and a retry, a rest and the quiet time take as long as they
 // were to; a time that a caller asked for stays that time. Parted: more than the due time has moved.
 func (c *timing) stepped(l *lane, before, step int64) (due int64, parted bool) {
 	p := l.known()
@@ -114,9 +114,9 @@ func (c *timing) stepped(l *lane, before, step int64) (due int64, parted bool) {
 		return p.dueAfter(p.own, shifted(p.restEnd, step)), true
 	case c.gathering(l):
 		limit := c.limitOf(l)
-		to := steppedPause(limit, c.cfg.Debounce.MaxWait, before, step)
+		to := steppedPause(limit, c.cfg.MaxWait, before, step)
 		if due = to; l.due != limit {
-			due = min(to, steppedPause(l.due, c.cfg.Debounce.Quiet, before, step))
+			due = min(to, steppedPause(l.due, c.cfg.Quiet, before, step))
 		}
 		c.bound(l, to)
 		return due, true

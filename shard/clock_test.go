@@ -405,7 +405,7 @@ func TestClockIsSetBeforeItIsQuiet(t *testing.T) {
 	second := int64(time.Second)
 	for _, step := range steps {
 		t.Run(step.String(), func(t *testing.T) {
-			g := newRig(t, Config{Debounce: Debounce{Quiet: 3 * time.Second, MaxWait: 30 * time.Second}}, 1)
+			g := newRig(t, Config{Quiet: 3 * time.Second, MaxWait: 30 * time.Second}, 1)
 			g.now = int64(20 * year)
 			first, last, limit := g.now, g.now+5*second, g.now+30*second
 			g.put(journal.Entry{ID: []byte("a"), Due: first}, journal.Entry{ID: []byte("a"), Due: last})
@@ -540,8 +540,8 @@ func TestClockIsSetBackWhileAPayloadIsUnderWayBeforeARestart(t *testing.T) {
 		"behind a run that is over":   {runs: true, gone: true},
 		"pushes a run":                {cfg: Config{FreshDue: FreshDuePush}, runs: true},
 		"pulls":                       {cfg: Config{FreshDue: FreshDuePull}},
-		"gathers":                     {cfg: Config{Debounce: Debounce{Quiet: 1, MaxWait: 2}}},
-		"gathers behind a run":        {cfg: Config{Debounce: Debounce{Quiet: 1, MaxWait: 2}}, runs: true},
+		"gathers":                     {cfg: Config{Quiet: 1, MaxWait: 2}},
+		"gathers behind a run":        {cfg: Config{Quiet: 1, MaxWait: 2}, runs: true},
 		"the newest":                  {cfg: Config{Merge: MergeSupersede}},
 		"supersedes a run":            {cfg: Config{Merge: MergeSupersede}, runs: true},
 		"superseded a run":            {cfg: Config{Merge: MergeSupersede}, runs: true, gone: true},

@@ -230,8 +230,8 @@ func TestTheHeirOfAHaltedState(t *testing.T) {
 				if way == "beside" {
 					arrive(c, 1)
 				}
-				c.Load(&state, ref)
-				c.Loaded()
+				c.load(&state, ref)
+				c.loaded()
 			}
 			if way == "run" {
 				require.True(t, c.RunNow("a", 10, true))

@@ -335,13 +335,21 @@ const (
 // Config says how the jobs of a queue behave. The zero Config has no retries; the
 // executor fills in its defaults.
 type Config struct {
-	Debounce    Debounce
-	Throttle    time.Duration // between the end of a run and the next of its id; 0: none. Neither with Debounce nor with FreshDue
+	// Quiet: a job waits until no payload has come for so long; 0: it does not. It gathers
+	// from its first payload on: it is due Quiet after its latest payload, and MaxWait after
+	// its first at the latest, where the time of a payload is when it is due by itself. That
+	// moment is its limit. Payloads that come while it runs gather for the next run. A due
+	// time that was decided upon, by a retry, a snooze, RunNow or a payload from the morgue,
+	// is its own limit: the job is put off no more.
+	Quiet   time.Duration
+	MaxWait time.Duration // Quiet at least
+
+	Throttle    time.Duration // between the end of a run and the next of its id; 0: none. Neither with Quiet nor with FreshDue
 	MaxRetries  int           // retries before a job is exhausted; 0: the first failure exhausts it
 	Concurrency int           // runs at a time, at most; 0 means 1
 	Merge       Merge
 	OnExhausted OnExhausted
-	FreshDue    FreshDue // FreshDueKeep with Debounce
+	FreshDue    FreshDue // FreshDueKeep with Quiet
 
 	// Block: failed payloads run again alone until they are done or buried, and everything
 	// else of the id waits behind them. Without it they go back among the waiting ones, and

@@ -111,7 +111,7 @@
 // so after a restart the id has its turn again, by its earliest payload.
 //
 // Under [FreshDuePull] and [FreshDuePush] fresh payloads move the due time of a job
-// that waits, and under [Debounce] they put it off, up to a limit. As long as all the
+// that waits, and under [Config].Quiet they put it off, up to a limit. As long as all the
 // payloads that did so are live, a replay of them moves it as they did. A state is
 // written when one of them ends without the job, as by merging, and from then on with
 // every move; it has the limit, too. Under Config.Throttle a state without a payload
@@ -120,7 +120,7 @@
 //
 // The wall clock may be set. A moment that a caller asked for stays that moment; a pause, as
 // before a retry, is a length of time and moves along. While an id rests, its lane keeps its own
-// due time and the end of the rest apart, and so does a state of it. Under [Debounce] the due
+// due time and the end of the rest apart, and so does a state of it. Under [Config].Quiet the due
 // time tells: within Quiet all payloads have come, and if the clock skips the time of one, that
 // one comes then. What has no time of its own is due when it comes, also if the clock was set
 // back while it was under way.

@@ -162,7 +162,7 @@ func (c *ends) over(now int64, l *lane, it *Item, behind []Payload) {
 	case it.partial:
 		l.due = now
 		c.bound(l, now)
-		l.unpinned = l.unpinned || !l.allDue(now-int64(c.cfg.Debounce.Quiet))
+		l.unpinned = l.unpinned || !l.allDue(now-int64(c.cfg.Quiet))
 		l.more().id = it.ID
 	}
 	if p := l.past(); p != nil {

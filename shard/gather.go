@@ -71,7 +71,7 @@ func (c *gather) join(l *lane, e *journal.Entry, ref journal.Ref, hash uint32) (
 // merge puts a payload into its lane and ends the one that merging leaves over.
 func (c *gather) merge(l *lane, p Payload, e *journal.Entry) (into journal.Position) {
 	policy := c.cfg.Merge
-	if c.loading && c.cfg.Block { // which payloads failed says a state, which comes last: nothing is to merge with them before Loaded
+	if c.loading && c.cfg.Block { // which payloads failed says a state, which comes last: nothing is to merge with them before loaded
 		policy = MergeKeepAll
 	}
 	kept, ended := l.add(&c.lanes.entries, policy, p, e.Payload)
@@ -144,7 +144,7 @@ func (c *gather) fresh(l *lane, due int64) {
 		c.writeState(l)
 		return
 	}
-	// Loaded writes the new due time down, unless a state follows: the next start won't
+	// loaded writes the new due time down, unless a state follows: the next start won't
 	// find the payload that it came from if that has been merged by then.
 	l.remember().pulled = true
 	c.loosen(l)

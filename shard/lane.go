@@ -32,7 +32,7 @@ type lane struct {
 	standing standing // in the agenda
 	halted   bool
 	unpinned bool // its due time has to be written down when that is possible
-	loose    bool // Loaded has to look at it again
+	loose    bool // loaded has to look at it again
 }
 
 // laneExtra is what a lane has beside one payload that waits.
@@ -68,7 +68,7 @@ type runHistory struct {
 	own, restEnd int64 // restEnd 0: its due time is its own
 	ran          int64 // when a run of it was last, in this process, that failed, was put off, or whose rest was cut short
 	bounded      bool
-	limit        int64 // if bounded, of those that wait: see Debounce
+	limit        int64 // if bounded, of those that wait: see Config.Quiet
 	decided      bool  // if bounded: it came back from the morgue, and is due by itself
 }
 

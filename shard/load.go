@@ -9,9 +9,9 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Load takes in an entry that was live when the journal was opened. Entries
-// come in position order, before anything is delivered; Loaded follows.
-func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
+// load takes in an entry that was live when the journal was opened. Entries
+// come in position order, before anything is delivered; loaded follows.
+func (c *Core) load(e *journal.Entry, ref journal.Ref) {
 	c.loading = true
 	if e.Kind == journal.KindEnqueued {
 		c.deliver(e, ref, hashOf(e.ID))
@@ -34,7 +34,7 @@ func (c *Core) Load(e *journal.Entry, ref journal.Ref) {
 	}
 	if l == nil {
 		// The payload that the state was written for has been replaced by a
-		// later one, or nothing comes: Loaded sees to that.
+		// later one, or nothing comes: loaded sees to that.
 		l = c.lanes.add(hashOf(e.ID))
 		c.loosen(l)
 	}
@@ -71,8 +71,8 @@ func gathers(e *journal.Entry) bool { return len(e.Failed) == 2 && e.Failed[0] =
 // own, and the end of the rest stands behind a position that none has, before that of the payload.
 func restsUntil(e *journal.Entry) bool { return len(e.Failed) == 3 && e.Failed[0] == 0 }
 
-// Loaded ends the loading.
-func (c *Core) Loaded() {
+// loaded ends the loading.
+func (c *Core) loaded() {
 	c.loading = false
 	for _, l := range c.loose {
 		l.loose = false
@@ -169,7 +169,7 @@ func LoadAll(cores []*Core, pending [][]journal.Ref, route func(id []byte) int, 
 // end has a part of the cores end the loading, so that who has them loaded knows what has merged.
 func (l *loader) end(part int) (err error) {
 	for i := part; i < len(l.cores); i += len(l.weights) {
-		l.cores[i].Loaded()
+		l.cores[i].loaded()
 		err = cmp.Or(err, l.cores[i].Err())
 	}
 	return err
@@ -242,7 +242,7 @@ func (l *loader) takeIn(part int) error {
 			}
 		}
 		for _, i := range mine {
-			l.cores[l.coreOf[i]].Load(&l.entries[i], l.refs[i])
+			l.cores[l.coreOf[i]].load(&l.entries[i], l.refs[i])
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ type modelPayload struct {
 type modelJob struct {
 	waiting, held []*modelPayload
 	due           int64 // while it is out: of what waits, if that is a job of its own
-	limit         int64 // how far fresh payloads can put it off, under Debounce
+	limit         int64 // how far fresh payloads can put it off, under Quiet
 	retry         int
 	err           string
 	failures      []journal.Failure // that are kept, if err says what the last one was
@@ -147,8 +147,8 @@ func (w *model) deliver(p *modelPayload) {
 func (w *model) open(j *modelJob, p *modelPayload) {
 	j.decided, j.restEnd = false, 0
 	if j.due, j.limit = p.due, p.due; !p.restored {
-		j.due += int64(w.cfg.Debounce.Quiet)
-		j.limit += int64(w.cfg.Debounce.MaxWait)
+		j.due += int64(w.cfg.Quiet)
+		j.limit += int64(w.cfg.MaxWait)
 	}
 }
 
@@ -190,7 +190,7 @@ func (w *model) set(before, step int64) {
 			shift(&j.out.due)
 			shift(&j.out.limit)
 		}
-		switch quiet, wait := int64(w.cfg.Debounce.Quiet), int64(w.cfg.Debounce.MaxWait); {
+		switch quiet, wait := int64(w.cfg.Quiet), int64(w.cfg.MaxWait); {
 		case j.restEnd != 0:
 			came(&j.own)
 			j.restEnd += step
@@ -242,8 +242,8 @@ func (w *model) freshOut(j *modelJob, p *modelPayload) {
 
 func (w *model) move(j *modelJob, p *modelPayload) {
 	switch {
-	case w.cfg.Debounce.Quiet > 0:
-		j.due = min(max(j.due, p.due+int64(w.cfg.Debounce.Quiet)), j.limit)
+	case w.cfg.Quiet > 0:
+		j.due = min(max(j.due, p.due+int64(w.cfg.Quiet)), j.limit)
 	case w.cfg.FreshDue == FreshDuePull:
 		j.due = min(j.due, p.due)
 	case w.cfg.FreshDue == FreshDuePush:

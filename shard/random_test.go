@@ -125,8 +125,8 @@ func newPair(t *rapid.T, cfg Config) *pair {
 	case "push":
 		cfg.FreshDue = FreshDuePush
 	case "debounce":
-		cfg.Debounce.Quiet = time.Duration(rapid.IntRange(1, 3).Draw(t, "quiet"))
-		cfg.Debounce.MaxWait = cfg.Debounce.Quiet + time.Duration(rapid.IntRange(0, 6).Draw(t, "max wait"))
+		cfg.Quiet = time.Duration(rapid.IntRange(1, 3).Draw(t, "quiet"))
+		cfg.MaxWait = cfg.Quiet + time.Duration(rapid.IntRange(0, 6).Draw(t, "max wait"))
 	}
 	cfg.MaxPayloads = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "max payloads")
 	if cfg.Single && cfg.Throttle > 0 {
@@ -650,7 +650,7 @@ func (p *pair) compare() {
 			next = min(next, due)
 			require.LessOrEqual(p.t, next, due)
 		}
-		if p.cfg.Debounce.Quiet > 0 {
+		if p.cfg.Quiet > 0 {
 			require.Equal(p.t, limit, p.limitOf(v.id), v.id)
 		}
 		want := []any{due, j.retry, j.err, j.halted, positions(out), positions(j.held), positions(j.waiting)}

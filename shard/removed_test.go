@@ -240,7 +240,7 @@ func TestLateBehindAFold(t *testing.T) {
 
 // On a disk that is short of room a snooze is not written, and what comes meanwhile moves the job no more than otherwise.
 func TestASnoozeThatIsNotWrittenGathersNothing(t *testing.T) {
-	g := newRig(t, Config{Merge: MergeKeepAll, MaxPayloads: 1, Debounce: Debounce{Quiet: 5, MaxWait: 1000}, Short: func() bool { return true }}, 1)
+	g := newRig(t, Config{Merge: MergeKeepAll, MaxPayloads: 1, Quiet: 5, MaxWait: 1000, Short: func() bool { return true }}, 1)
 	t.Cleanup(func() { g.close() })
 	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})
 	g.cores[0].Tick(5)

@@ -67,7 +67,7 @@ type Item struct {
 	lane     *lane
 	shift    int64 // timing.shift when it was handed out
 	undone   int64 // when its job is due if nothing comes of the run, by the clock of then
-	limit    int64 // of undone, see Debounce
+	limit    int64 // of undone, see Config.Quiet
 	decided  bool  // undone, see runHistory.decided
 	moved    bool  // undone, by a payload that came meanwhile, and no state says so
 	held     bool  // the payloads run alone, because they failed before
@@ -110,9 +110,6 @@ func (it *Item) Pass() bool {
 	it.Outcome.Done, it.Retry, it.LastError, it.History = n, -1, "", nil
 	return true
 }
-
-// Current returns the payload in hand under Config.Single.
-func (it *Item) Current() Payload { return it.Payloads[it.Outcome.Done] }
 
 // InHand returns the first payload in hand and its retry count. Any goroutine may call
 // it, as long as it keeps the worker from giving the item back.

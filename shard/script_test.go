@@ -310,8 +310,9 @@ func (s *script) configure(a args) {
 		MaxPayloads: int(a.number("max")),
 		Single:      a.number("single") == 1,
 		FreshDue:    FreshDue(named("due", "KeepDue", "PullDue", "PushDue")),
+		Quiet:       time.Duration(a.ns("quiet", 0)),
+		MaxWait:     time.Duration(a.ns("wait", 0)),
 		Throttle:    time.Duration(a.ns("throttle", 0)),
-		Debounce:    Debounce{Quiet: time.Duration(a.ns("quiet", 0)), MaxWait: time.Duration(a.ns("wait", 0))},
 	}
 	s.cores = []*Core{NewCore(s.queue, s.cfg)}
 }

@@ -110,7 +110,7 @@ func (c *gather) newer(v version, l *lane, id string) (w version, over bool) {
 
 // takePlace makes the payload of a lane, which has just taken the place of another one,
 // a new job. What is due at once keeps the place in line that the id has, or an id that
-// changes all the time would never run; and what gathers under Debounce goes on to. A
+// changes all the time would never run; and what gathers under Config.Quiet goes on to. A
 // job that waited for something else than its time is tried at once: it may not need it.
 func (c *gather) takePlace(l *lane, e *journal.Entry) {
 	at, limit, gathers := l.due, c.limitOf(l), c.gathering(l) && !l.known().decided && !e.Restored && !l.halted

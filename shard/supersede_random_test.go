@@ -67,7 +67,7 @@ func newStates(t *rapid.T, cfg Config) *states {
 	case 0:
 		cfg.Throttle = time.Duration(rapid.IntRange(1, 9).Draw(t, "throttle")) * time.Second
 	case 1:
-		cfg.Debounce = Debounce{Quiet: 2 * time.Second, MaxWait: 5 * time.Second}
+		cfg.Quiet, cfg.MaxWait = 2*time.Second, 5*time.Second
 	}
 	s := &states{
 		rig: newRig(quick{t}, cfg, rapid.SampledFrom(shardCounts).Draw(t, "shards")), ids: make(map[string]*twin), parked: make(map[string]bool),
@@ -565,7 +565,7 @@ func (s *states) compare() {
 			continue
 		}
 		require.Equal(s.t, []any{w.retry, w.halted, s.parked[id]}, []any{v.retry, v.halted, c.Holds(id, HoldWait)}, id)
-		if s.cfg.Debounce.Quiet == 0 && w.dueWaiting >= 0 && !w.halted {
+		if s.cfg.Quiet == 0 && w.dueWaiting >= 0 && !w.halted {
 			require.Equal(s.t, max(w.dueWaiting, s.now), max(v.due, s.now), "%s is due", id)
 		}
 	}

@@ -3,7 +3,6 @@ package shard
 import (
 	"cmp"
 	"math"
-	"time"
 
 	"github.com/strandjobs/strand/journal"
 )
@@ -14,7 +13,7 @@ import (
 // When a payload arrives: open says when its job is due if it is the first, freshDue if
 // others wait, and behind if the id runs. When a run ends: undone says when its job is due
 // if the run came to nothing, and restUntil how long the id rests. A retry and a snooze
-// say themselves when they are due; that moment is their limit, see Debounce.
+// say themselves when they are due; that moment is their limit, see Config.Quiet.
 type timing struct {
 	cfg   Config
 	set   *clockSet // when the clock was set last
@@ -31,23 +30,11 @@ const (
 	FreshDuePush
 )
 
-// Debounce has a job wait until no payload has come for some time.
-//
-// A job gathers from its first payload on: it is due Quiet after its latest payload,
-// and MaxWait after its first at the latest, where the time of a payload is when it
-// is due by itself. That moment is its limit. Payloads that come while it runs gather
-// for the next run. A due time that was decided upon, by a retry, a snooze, RunNow or
-// a payload from the morgue, is its own limit: the job is put off no more.
-type Debounce struct {
-	Quiet   time.Duration // 0: there is none
-	MaxWait time.Duration // Quiet at least
-}
-
 // moves reports whether fresh payloads move due times, so that these depend on more
 // than the earliest payload.
 func (c *timing) moves() bool { return c.cfg.FreshDue != FreshDueKeep || c.debounces() }
 
-func (c *timing) debounces() bool { return c.cfg.Debounce.Quiet > 0 }
+func (c *timing) debounces() bool { return c.cfg.Quiet > 0 }
 
 // open makes a payload that is due at a time the first of those that wait. Decided: it
 // came back from the morgue, and is not put off.
@@ -60,9 +47,9 @@ func (c *timing) open(l *lane, due int64, decided bool) {
 		c.bound(l, due)
 		l.past().decided = true
 	default:
-		l.due = later(due, c.cfg.Debounce.Quiet)
+		l.due = later(due, c.cfg.Quiet)
 		if l.item() != nil || l.past() != nil { // else it follows from the due time, see limitOf
-			c.bound(l, later(due, c.cfg.Debounce.MaxWait))
+			c.bound(l, later(due, c.cfg.MaxWait))
 		}
 	}
 }
@@ -91,15 +78,14 @@ func (c *timing) limitOf(l *lane) int64 {
 	case p.hasState(): // it was decided upon
 		return l.due
 	}
-	d := &c.cfg.Debounce // one payload has come
-	return later(l.due, d.MaxWait-d.Quiet)
+	return later(l.due, c.cfg.MaxWait-c.cfg.Quiet) // one payload has come
 }
 
 // moved returns when a job is due after a payload has come that is due at a time.
 func (c *timing) moved(at, limit, due int64) int64 {
 	switch {
 	case c.debounces():
-		return min(max(at, later(due, c.cfg.Debounce.Quiet)), limit)
+		return min(max(at, later(due, c.cfg.Quiet)), limit)
 	case c.cfg.FreshDue == FreshDuePull:
 		return min(at, due)
 	case c.cfg.FreshDue == FreshDuePush:
@@ -109,7 +95,7 @@ func (c *timing) moved(at, limit, due int64) int64 {
 }
 
 // freshDue returns when a job is due after a payload has come that is due at a time.
-// One that waits for a retry goes by Config.Pull, a new one by FreshDue or Debounce,
+// One that waits for a retry goes by Config.Pull, a new one by FreshDue or Quiet,
 // unless what failed is held.
 func (c *timing) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
 	switch {
@@ -140,7 +126,7 @@ func (c *timing) behind(l *lane, e *journal.Entry, first bool) {
 	}
 }
 
-// gathering reports whether what waits in a lane gathers under Debounce: when it is due has not
+// gathering reports whether what waits in a lane gathers under Quiet: when it is due has not
 // been decided upon.
 func (c *timing) gathering(l *lane) bool {
 	bounded := l.known().bounded

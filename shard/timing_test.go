@@ -11,7 +11,7 @@ import (
 
 // Payloads that come while a job runs gather for its next run, also if what runs is a retry.
 func TestDebounceBehindARetry(t *testing.T) {
-	g := newRig(t, Config{MaxRetries: 5, Debounce: Debounce{Quiet: 3 * time.Second, MaxWait: 30 * time.Second}}, 1)
+	g := newRig(t, Config{MaxRetries: 5, Quiet: 3 * time.Second, MaxWait: 30 * time.Second}, 1)
 	come := func(after time.Duration) {
 		g.now += int64(after)
 		g.put(journal.Entry{ID: []byte("a"), Due: g.now})

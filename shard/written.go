@@ -10,7 +10,7 @@ import (
 // left would not find. It gathers in the change.
 type written struct {
 	ledger
-	loose   []*lane            // lanes that Loaded has to look at again
+	loose   []*lane            // lanes that loaded has to look at again
 	owed    map[*lane]struct{} // lanes whose state the disk had no room for; see again
 	stateOf []subject          // whose each state in change is
 	rested  rested             // ids that have nothing to do, and may not run again at once; under MergeSupersede see newest
@@ -22,7 +22,7 @@ type subject struct {
 	rests string
 }
 
-// loosen has Loaded look at a lane again.
+// loosen has loaded look at a lane again.
 func (c *written) loosen(l *lane) {
 	if !l.loose {
 		l.loose = true
@@ -137,7 +137,7 @@ func (c *written) writeStateOut(l *lane, it *Item) {
 // that a replay would take it from the earliest payload that is left.
 func (c *written) pinDue(l *lane) {
 	if l.item() != nil || c.loading {
-		l.unpinned = true // finish, or Loaded, sees to it
+		l.unpinned = true // finish, or loaded, sees to it
 		if c.loading {
 			c.loosen(l)
 		}

@@ -261,7 +261,8 @@ func (c *Condition) Stand(id string, position journal.Position) {
 
 // Enter implements [admit.Condition].
 func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error) {
-	if !c.Lanes.Enter(cl.By.ID, cl.Item.Current().Ref.Position(), c.Number, cl.Wake) {
+	next, _ := cl.Item.InHand()
+	if !c.Lanes.Enter(cl.By.ID, next.Ref.Position(), c.Number, cl.Wake) {
 		return nil, admit.ErrWaits
 	}
 	return &hold{c.Lanes, cl.By.ID}, nil

@@ -233,7 +233,7 @@ func (z *Quarantine) Deaths(queue string, it *shard.Item, single bool) int {
 
 // ranIn reports whether it is the suspect that ran, and not another payload of its id.
 func (s *Suspect) ranIn(it *shard.Item, single bool) bool {
-	return !single || it.Current().Ref.Position() == s.Position
+	return !single || it.Payloads[it.Outcome.Done].Ref.Position() == s.Position
 }
 
 // Acquit takes the suspicion off the suspects among the items of a queue that a worker has
