@@ -217,7 +217,7 @@ func (e *undecodable) mayPass(q *queue, it *shard.Item) bool {
 		error
 		Temporary() bool
 	}](e.error)
-	again := !q.Core.LastTry(it) || q.Core.OnExhausted == shard.OnExhaustedHalt
+	again := !q.Core.LastTry(it) || q.Core.Halt
 	return again && (ok && t.Temporary() || q.x.common != nil)
 }
 

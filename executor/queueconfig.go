@@ -323,21 +323,19 @@ func (c *QueueConfig[T]) settings(x Config, q *roster.Queue) error {
 	)
 }
 
-// policies checks those of a queue, fills in what is left out, and hands them down: the
-// constants of the room below have the same order.
+// policies checks those of a queue, fills in what is left out, and hands them down.
 func (c *QueueConfig[T]) policies(core *shard.Config) error {
-	core.Block, core.Pull = c.Gather.Block, c.Gather.Pull
+	merges := []Merge{MergeKeepAll, MergeMinScore, MergeKeepFirst, MergeKeepLast, MergeSupersede} // as package shard has them
+	exhausted, due := &c.DeadLetters.OnExhausted, &c.Gather.FreshDue
+	c.Merge, *exhausted, *due = cmp.Or(c.Merge, MergeKeepAll), cmp.Or(*exhausted, OnExhaustedBuryOldest), cmp.Or(*due, FreshDueKeep)
+	core.Merge, core.Block, core.Pull = shard.Merge(max(slices.Index(merges, c.Merge), 0)), c.Gather.Block, c.Gather.Pull
+	core.Halt, core.BuryAll = *exhausted == OnExhaustedHalt, *exhausted == OnExhaustedBuryAll
+	core.DuePull, core.DuePush = *due == FreshDuePull, *due == FreshDuePush
 	return cmp.Or(
-		handDown(&core.Merge, "Merge", &c.Merge, MergeKeepAll, MergeMinScore, MergeKeepFirst, MergeKeepLast, MergeSupersede),
-		handDown(&core.OnExhausted, "DeadLetters.OnExhausted", &c.DeadLetters.OnExhausted, OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt),
-		handDown(&core.FreshDue, "Gather.FreshDue", &c.Gather.FreshDue, FreshDueKeep, FreshDuePull, FreshDuePush),
+		setting.Among("Merge", c.Merge, merges...),
+		setting.Among("DeadLetters.OnExhausted", *exhausted, OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt),
+		setting.Among("Gather.FreshDue", *due, FreshDueKeep, FreshDuePull, FreshDuePush),
 	)
-}
-
-func handDown[N ~uint8, S ~string](to *N, name string, v *S, known ...S) error {
-	*v = cmp.Or(*v, known[0])
-	*to = N(max(slices.Index(known, *v), 0))
-	return setting.Among(name, *v, known...)
 }
 
 // Retention bounds the dead letters of a queue. The zero Retention keeps all.

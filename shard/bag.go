@@ -180,7 +180,7 @@ const (
 	// MergeSupersede keeps the newest, whatever the bytes: the one with the highest
 	// score, and of equal scores, or where one has none, the one that was accepted last. It is not about what
 	// waits alone: see the package comment. It is without Block, and a run
-	// has one payload of an id. Neither with FreshDue, Pull nor Fold.
+	// has one payload of an id. Neither with DuePull, DuePush, Pull nor Fold.
 	MergeSupersede
 )
 

@@ -538,8 +538,8 @@ func TestClockIsSetBackWhileAPayloadIsUnderWayBeforeARestart(t *testing.T) {
 		"alone":                       {},
 		"behind a run":                {runs: true},
 		"behind a run that is over":   {runs: true, gone: true},
-		"pushes a run":                {cfg: Config{FreshDue: FreshDuePush}, runs: true},
-		"pulls":                       {cfg: Config{FreshDue: FreshDuePull}},
+		"pushes a run":                {cfg: Config{DuePush: true}, runs: true},
+		"pulls":                       {cfg: Config{DuePull: true}},
 		"gathers":                     {cfg: Config{Quiet: 1, MaxWait: 2}},
 		"gathers behind a run":        {cfg: Config{Quiet: 1, MaxWait: 2}, runs: true},
 		"the newest":                  {cfg: Config{Merge: MergeSupersede}},
@@ -594,7 +594,7 @@ func TestClockIsSetBackWhileAPayloadIsUnderWayBeforeARestart(t *testing.T) {
 
 // Nor does it wait where a state says when its job is due, which it pulls.
 func TestClockIsSetBackWhileAPayloadIsUnderWayToAState(t *testing.T) {
-	g := newRig(t, Config{FreshDue: FreshDuePull, MaxRetries: 5}, 1)
+	g := newRig(t, Config{DuePull: true, MaxRetries: 5}, 1)
 	t.Cleanup(func() { g.close() })
 	g.now, g.told = int64(20*year), true
 	g.cores[0].Tick(g.now)

@@ -82,7 +82,7 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.Equal(t, Counts{Jobs: 1, Payloads: 1, Buried: 1}, c.Counts())
 	require.NoError(t, l.Close())
 
-	c, l = pendingJobs(t, Config{OnExhausted: OnExhaustedHalt}, "a")
+	c, l = pendingJobs(t, Config{Halt: true}, "a")
 	require.True(t, c.Condemn(10, "a", 1, "crashed", nil))
 	require.Equal(t, 1, c.Counts().Halted)
 	require.False(t, c.Take(10, c.NewRun()))
@@ -93,25 +93,29 @@ func TestCondemnedIDsGoToTheMorgueOrHalt(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// OnExhausted decides what is given up: one payload, or what the next run would have.
+// BuryAll and Halt decide what is given up: one payload, what the next run would have, or nothing.
 func TestCondemnedPayloads(t *testing.T) {
-	for policy, want := range map[OnExhausted]Counts{
-		OnExhaustedBuryOldest: {Jobs: 1, Payloads: 2, Buried: 1},
-		OnExhaustedBuryAll:    {Jobs: 1, Payloads: 1, Buried: 2},
-		OnExhaustedHalt:       {Jobs: 1, Payloads: 3, Halted: 1},
+	for _, test := range []struct {
+		cfg  Config
+		want Counts
+	}{
+		{Config{}, Counts{Jobs: 1, Payloads: 2, Buried: 1}},
+		{Config{BuryAll: true}, Counts{Jobs: 1, Payloads: 1, Buried: 2}},
+		{Config{Halt: true}, Counts{Jobs: 1, Payloads: 3, Halted: 1}},
 	} {
-		c, l := pendingJobs(t, Config{Merge: MergeKeepAll, MaxPayloads: 2, OnExhausted: policy}, "a", "a", "a")
+		test.cfg.Merge, test.cfg.MaxPayloads = MergeKeepAll, 2
+		c, l := pendingJobs(t, test.cfg, "a", "a", "a")
 		require.False(t, c.Condemn(10, "a", 99, "crashed", nil), "a person has ended it, and others are innocent")
 		require.True(t, c.Condemn(10, "a", 1, "crashed", nil))
 		c.Record(writing{l})
-		require.Equal(t, want, c.Counts(), policy)
+		require.Equal(t, test.want, c.Counts())
 		r := c.NewRun()
-		require.Equal(t, policy != OnExhaustedHalt, c.Take(10, r), "what is left runs")
+		require.Equal(t, !test.cfg.Halt, c.Take(10, r), "what is left runs")
 		require.NoError(t, l.Close())
 	}
 }
 
-// Under OnExhaustedBuryOldest the payload goes that has killed the process, and none that came
+// Without BuryAll the payload goes that has killed the process, and none that came
 // while it ran, however early its score. What it was merged with starts again as if new.
 func TestCondemnedIsWhatRan(t *testing.T) {
 	g := newRig(t, Config{Merge: MergeKeepAll, MaxRetries: 3}, 1)
@@ -201,11 +205,11 @@ func TestTheHeirOfACondemnedState(t *testing.T) {
 	}
 }
 
-// TestTheHeirOfAHaltedState: under OnExhaustedHalt what takes the place of a payload that was
+// TestTheHeirOfAHaltedState: under Halt what takes the place of a payload that was
 // condemned is handed to the recorder, too, also if it was accepted before that was written
 // and is loaded beside it.
 func TestTheHeirOfAHaltedState(t *testing.T) {
-	cfg := Config{Single: true, Merge: MergeSupersede, OnExhausted: OnExhaustedHalt}
+	cfg := Config{Single: true, Merge: MergeSupersede, Halt: true}
 	for _, way := range []string{"condemned", "loaded", "beside", "run"} {
 		t.Run(way, func(t *testing.T) {
 			s := newStock(t, 2, func(int) []byte { return []byte("a") }, numbered)
@@ -333,8 +337,8 @@ func TestCondemnedOfSeveralFailedPayloads(t *testing.T) {
 
 // Where a condemned job halts, the order of its payloads stays.
 func TestHaltedInOrder(t *testing.T) {
-	g, x, y := failedBefore(t, Config{OnExhausted: OnExhaustedHalt})
-	fresh := newRig(t, Config{Single: true, OnExhausted: OnExhaustedHalt}, 1)
+	g, x, y := failedBefore(t, Config{Halt: true})
+	fresh := newRig(t, Config{Single: true, Halt: true}, 1)
 	first := fresh.put(journal.Entry{ID: []byte("a")}, journal.Entry{ID: []byte("a")})[0].entry.Position
 	for g, at := range map[*rig][2]journal.Position{g: {x, y}, fresh: {first, first + 1}} {
 		c := g.cores[0]
@@ -357,7 +361,7 @@ func TestTheHaltedEndAlone(t *testing.T) {
 	for name, cfg := range map[string]Config{"single": {Single: true}, "block": {Block: true, MaxPayloads: 1}, "all at once": {Block: true}} {
 		for _, crash := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", crash ", crash), func(t *testing.T) {
-				cfg.Merge, cfg.OnExhausted = MergeKeepAll, OnExhaustedHalt
+				cfg.Merge, cfg.Halt = MergeKeepAll, true
 				g := newRig(t, cfg, 1)
 				t.Cleanup(func() { g.close() })
 				put := func() journal.Position { return g.put(journal.Entry{ID: []byte("a")})[0].ref.Position() }
@@ -384,7 +388,7 @@ func TestTheHaltedEndAlone(t *testing.T) {
 			})
 		}
 	}
-	g := newRig(t, Config{Single: true, OnExhausted: OnExhaustedHalt}, 1)
+	g := newRig(t, Config{Single: true, Halt: true}, 1)
 	first := g.put(journal.Entry{ID: []byte("a")}, journal.Entry{ID: []byte("a")})[0].ref.Position()
 	require.True(t, g.cores[0].Condemn(5, "a", first+1, "crashed", nil))
 	ended, _ := g.cores[0].Remove(6, "a", &Removal{Verdict: VerdictDeleted, Failed: true})
@@ -418,7 +422,7 @@ func TestSuccessorOfWhatMergesWhenLoaded(t *testing.T) {
 // What is condemned and halts while its id rests is held, also for the next start.
 func TestTheHaltedEndAloneAfterARest(t *testing.T) {
 	for _, crash := range []bool{false, true} {
-		g := newRig(t, Config{Single: true, Block: true, MaxPayloads: 1, Merge: MergeKeepAll, OnExhausted: OnExhaustedHalt, Throttle: 10}, 1)
+		g := newRig(t, Config{Single: true, Block: true, MaxPayloads: 1, Merge: MergeKeepAll, Halt: true, Throttle: 10}, 1)
 		put := func() journal.Position { return g.put(journal.Entry{ID: []byte("a")})[0].ref.Position() }
 		put()
 		guilty := put()

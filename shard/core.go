@@ -247,8 +247,8 @@ func (c *Core) Successor(at journal.Position, set func(journal.Position) journal
 }
 
 // Condemn ends a payload of a waiting id that is at a position, or what has taken its place,
-// as one that has failed for the last time: see [Config.OnExhausted]. Payloads that are over
-// together, as without Config.Single under OnExhaustedBuryAll, are those of the next run. The
+// as one that has failed for the last time: see [Config].Halt. Payloads that are over
+// together, as without Config.Single under BuryAll, are those of the next run. The
 // recorder gets held, unless it is nil, as that of an item that ran. Condemn reports whether
 // the id, and that payload, waits.
 func (c *Core) Condemn(now int64, id string, at journal.Position, reason string, held Held) bool {
@@ -261,7 +261,7 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 	}
 	it := Item{Retry: l.retry(), Outcome: Outcome{Crashed: true}}
 	switch {
-	case c.cfg.OnExhausted == OnExhaustedHalt: // all of it stays where it is
+	case c.cfg.Halt: // all of it stays where it is
 		it.LastError, it.History = l.known().failures()
 		p := l.remember()
 		p.err, p.history, p.crashed = reason, it.Failed(now, reason), true
@@ -273,7 +273,7 @@ func (c *Core) Condemn(now int64, id string, at journal.Position, reason string,
 		c.setHalted(l, true)
 		c.displace(l)
 		c.writeState(l)
-	case c.cfg.Single || c.cfg.OnExhausted == OnExhaustedBuryOldest && c.cfg.Fold == nil:
+	case c.cfg.Single || !c.cfg.BuryAll && c.cfg.Fold == nil:
 		failed := len(l.held())
 		c.Remove(now, id, &Removal{Verdict: VerdictCanceled, Reason: reason, Of: []journal.Position{at}, Claim: held, crashed: true})
 		if left := len(l.held()); !c.cfg.Single && (failed == 0 || 0 < left && left < failed) {
@@ -323,15 +323,6 @@ func (c *Core) Departed(id string, at journal.Position, gone bool) {
 	c.Let(id, holdDead)
 }
 
-// OnExhausted says what happens when a job has used up its retries, as that of package executor.
-type OnExhausted uint8
-
-const (
-	OnExhaustedBuryOldest OnExhausted = iota // the others start again as if new, due now
-	OnExhaustedBuryAll
-	OnExhaustedHalt
-)
-
 // Config says how the jobs of a queue behave. The zero Config has no retries; the
 // executor fills in its defaults.
 type Config struct {
@@ -344,12 +335,18 @@ type Config struct {
 	Quiet   time.Duration
 	MaxWait time.Duration // Quiet at least
 
-	Throttle    time.Duration // between the end of a run and the next of its id; 0: none. Neither with Quiet nor with FreshDue
+	Throttle    time.Duration // between the end of a run and the next of its id; 0: none. Neither with Quiet nor with DuePull and DuePush
 	MaxRetries  int           // retries before a job is exhausted; 0: the first failure exhausts it
 	Concurrency int           // runs at a time, at most; 0 means 1
 	Merge       Merge
-	OnExhausted OnExhausted
-	FreshDue    FreshDue // FreshDueKeep with Quiet
+
+	// What happens when a job has used up its retries, one of the two at most. By default the
+	// oldest payload is buried, and the others start again as if new, due now.
+	Halt, BuryAll bool
+
+	// What a fresh payload does to the due time of a job that waits for it, and not for a retry:
+	// an earlier one pulls it, a later one pushes it. One of the two at most, and none with Quiet.
+	DuePull, DuePush bool
 
 	// Block: failed payloads run again alone until they are done or buried, and everything
 	// else of the id waits behind them. Without it they go back among the waiting ones, and
@@ -370,12 +367,13 @@ type Config struct {
 	// Weighed: the recorder is told Change.Surplus, by itself if need be.
 	Weighed bool
 
+	foldEach int32 // see the constant; 0: that
+
 	// Fold gets what waits for an id, to be folded, when a good deal does; see
 	// [Core]. It must not block. Nil: payloads are not folded. With it Merge is
 	// MergeKeepAll and MaxPayloads 0, and without Single; runs are in the order of
 	// acceptance, whatever the scores.
-	Fold     func(*Fold)
-	foldEach int // 0: the constant
+	Fold func(*Fold)
 
 	// PutOff is told, by the recorder, of a job that does not wait for something else, was due, and is put off by
 	// what has come: what is kept for it, because its turn has come, is free. Nil: nothing is kept.

@@ -110,7 +110,7 @@
 // a state for each payload would cost as much as all else in a backlog of events;
 // so after a restart the id has its turn again, by its earliest payload.
 //
-// Under [FreshDuePull] and [FreshDuePush] fresh payloads move the due time of a job
+// Under [Config].DuePull and DuePush fresh payloads move the due time of a job
 // that waits, and under [Config].Quiet they put it off, up to a limit. As long as all the
 // payloads that did so are live, a replay of them moves it as they did. A state is
 // written when one of them ends without the job, as by merging, and from then on with

@@ -184,14 +184,14 @@ func (c *ends) failed(now int64, l *lane, it *Item, judged, behind []Payload) {
 		c.again(l, it, judged, behind, count, later(now, out.Delay), out.Error)
 		return
 	}
-	switch policy := c.cfg.OnExhausted; {
-	case policy == OnExhaustedHalt:
+	switch {
+	case c.cfg.Halt:
 		it.History = it.Failed(now, out.Error)
 		c.after(out.Say)
 		c.setHalted(l, true)
 		l.remember().crashed = false // it has run
 		c.again(l, it, judged, behind, count, now, out.Error)
-	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one
+	case c.cfg.BuryAll, c.cfg.Fold != nil: // they are one
 		judged = c.combine(it, judged)
 		c.bury(now, it, judged, out.Error)
 		c.over(now, l, it, behind)

@@ -182,9 +182,10 @@ func TestFoldedPayloadsAreWhole(t *testing.T) {
 	applied := 0
 	for seed := range uint64(60 / oneIn) {
 		r := rand.New(rand.NewPCG(seed, 1))
+		exhausted, due := r.IntN(3), r.IntN(3)
 		f := newFolder(t, r, Config{
-			MaxRetries: 2, Concurrency: 2, Block: r.IntN(2) == 1, OnExhausted: OnExhausted(r.IntN(3)),
-			FreshDue: FreshDue(r.IntN(3)),
+			MaxRetries: 2, Concurrency: 2, Block: r.IntN(2) == 1, BuryAll: exhausted == 1, Halt: exhausted == 2,
+			DuePull: due == 1, DuePush: due == 2,
 		})
 		f.record = func(c *journal.Change) { applied += len(c.Rewritten) }
 		for range 150 {

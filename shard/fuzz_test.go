@@ -23,10 +23,10 @@ func FuzzLife(f *testing.F) {
 	f.Add([]byte("a"), []byte("a"), math.NaN(), math.NaN(), int64(1), int64(2), int64(3), int64(4), uint16(0x1234))
 	f.Fuzz(func(t *testing.T, id1, id2 []byte, score1, score2 float64, due1, due2, now, delay int64, choice uint16) {
 		pick := func(n uint16) uint8 { v := choice % n; choice /= n; return uint8(v) }
-		cfg := Config{
-			Merge: Merge(pick(4)), Block: pick(2) == 1, OnExhausted: OnExhausted(pick(3)),
-			Pull: pick(2) == 1, MaxRetries: int(pick(3)), MaxPayloads: int(pick(2)),
-		}
+		cfg := Config{Merge: Merge(pick(4)), Block: pick(2) == 1}
+		exhausted := pick(3)
+		cfg.BuryAll, cfg.Halt = exhausted == 1, exhausted == 2
+		cfg.Pull, cfg.MaxRetries, cfg.MaxPayloads = pick(2) == 1, int(pick(3)), int(pick(2))
 		verdict := Verdict(pick(uint16(VerdictDiscarded) + 1))
 		g := newRig(t, cfg, 1+int(pick(2)))
 		defer func() { g.close() }()

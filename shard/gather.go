@@ -276,7 +276,7 @@ func (c *gather) expectFold(l *lane, fresh journal.Ref, restored bool) {
 		f.fold = nil // its place may be in the middle
 	}
 	f.bytes += fresh.Size()
-	if n := b.len(); f.fold != nil || n < max(2*f.left, f.left+c.cfg.foldEach) || f.bytes < 2*f.leftBytes {
+	if n := b.len(); f.fold != nil || n < max(2*f.left, f.left+int(c.cfg.foldEach)) || f.bytes < 2*f.leftBytes {
 		return
 	}
 	id := string(l.id(&c.lanes.entries))

@@ -244,9 +244,9 @@ func (w *model) move(j *modelJob, p *modelPayload) {
 	switch {
 	case w.cfg.Quiet > 0:
 		j.due = min(max(j.due, p.due+int64(w.cfg.Quiet)), j.limit)
-	case w.cfg.FreshDue == FreshDuePull:
+	case w.cfg.DuePull:
 		j.due = min(j.due, p.due)
-	case w.cfg.FreshDue == FreshDuePush:
+	case w.cfg.DuePush:
 		j.due = max(j.due, p.due)
 	}
 }
@@ -399,10 +399,10 @@ func (w *model) failed(id string, now, due int64, err string, ps, behind []*mode
 	switch {
 	case count < w.cfg.MaxRetries:
 		w.again(j, ps, behind, hold, count, due, err)
-	case w.cfg.OnExhausted == OnExhaustedHalt:
+	case w.cfg.Halt:
 		w.again(j, ps, behind, hold, count, now, err)
 		j.halted = true
-	case w.cfg.OnExhausted == OnExhaustedBuryOldest && len(ps) > 1:
+	case !w.cfg.BuryAll && len(ps) > 1:
 		w.bury(ps[:1])
 		w.again(j, ps[1:], behind, hold, -1, now, err)
 	default:

@@ -58,7 +58,7 @@ func rapidFor(t *testing.T, checks, steps int) {
 // under every combination of policies, and compares after every one of them.
 func TestRandomOperations(t *testing.T) {
 	for _, policies := range combinations() {
-		name := fmt.Sprint(policies.Merge, policies.Block, policies.OnExhausted, policies.Pull)
+		name := fmt.Sprint(policies.Merge, policies.Block, policies.BuryAll, policies.Halt, policies.Pull)
 		if policies.Single {
 			name += "Single"
 		}
@@ -72,11 +72,12 @@ func TestRandomOperations(t *testing.T) {
 func combinations() (all []Config) {
 	for m := MergeKeepAll; m <= MergeKeepLast; m++ {
 		for _, block := range []bool{false, true} {
-			for x := OnExhaustedBuryOldest; x <= OnExhaustedHalt; x++ {
+			for _, cfg := range []Config{{}, {BuryAll: true}, {Halt: true}} {
 				for _, pull := range []bool{false, true} {
-					all = append(all, Config{Merge: m, Block: block, OnExhausted: x, Pull: pull})
-					if block { // as under Single always
-						all = append(all, Config{Merge: m, Block: block, OnExhausted: x, Pull: pull, Single: true})
+					cfg.Merge, cfg.Block, cfg.Pull, cfg.Single = m, block, pull, false
+					all = append(all, cfg)
+					if cfg.Single = true; block { // as under Single always
+						all = append(all, cfg)
 					}
 				}
 			}
@@ -121,9 +122,9 @@ func newPair(t *rapid.T, cfg Config) *pair {
 	case "throttle":
 		cfg.Throttle = time.Duration(rapid.IntRange(1, 9).Draw(t, "throttle"))
 	case "pull":
-		cfg.FreshDue = FreshDuePull
+		cfg.DuePull = true
 	case "push":
-		cfg.FreshDue = FreshDuePush
+		cfg.DuePush = true
 	case "debounce":
 		cfg.Quiet = time.Duration(rapid.IntRange(1, 3).Draw(t, "quiet"))
 		cfg.MaxWait = cfg.Quiet + time.Duration(rapid.IntRange(0, 6).Draw(t, "max wait"))

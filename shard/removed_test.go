@@ -13,7 +13,7 @@ import (
 // What is left of a job is due when the job was, also after a crash: the due time may
 // have come from a payload that a person has removed.
 func TestRemovedPayloadsLeaveTheirDueTime(t *testing.T) {
-	for name, cfg := range map[string]Config{"kept": {}, "pulled": {FreshDue: FreshDuePull}, "pushed": {FreshDue: FreshDuePush}} {
+	for name, cfg := range map[string]Config{"kept": {}, "pulled": {DuePull: true}, "pushed": {DuePush: true}} {
 		t.Run(name, func(t *testing.T) {
 			cfg.Merge = MergeKeepAll
 			g := newRig(t, cfg, 1)
@@ -212,7 +212,7 @@ func TestRoomForTheLetterOfWhatRuns(t *testing.T) {
 
 // A due time that is never stays that when the clock is set while its job runs.
 func TestAnInterruptedJobThatIsNeverDue(t *testing.T) {
-	g := newRig(t, Config{Merge: MergeKeepAll, FreshDue: FreshDuePush}, 1)
+	g := newRig(t, Config{Merge: MergeKeepAll, DuePush: true}, 1)
 	t.Cleanup(func() { g.close() })
 	g.put(journal.Entry{ID: []byte("a"), Payload: []byte("1")})
 	r := g.begin(1)

@@ -302,18 +302,18 @@ func (s *script) configure(a args) {
 	s.cfg = Config{
 		Merge:       (MergeMinScore + Merge(named("merge", "MinScore", "KeepFirst", "KeepLast", "Supersede", "KeepAll"))) % (MergeSupersede + 1),
 		Block:       named("failure", "MergeFailed", "BlockFailed") == 1,
-		OnExhausted: OnExhausted(named("exhausted", "BuryOldest", "BuryAll", "Halt")),
 		Pull:        named("fresh", "WaitWithRetry", "PullRetry") == 1,
 		MaxRetries:  int(a.number("retries")),
 		Concurrency: int(a.number("concurrency")),
 		BatchSize:   int(a.number("batch")),
 		MaxPayloads: int(a.number("max")),
 		Single:      a.number("single") == 1,
-		FreshDue:    FreshDue(named("due", "KeepDue", "PullDue", "PushDue")),
 		Quiet:       time.Duration(a.ns("quiet", 0)),
 		MaxWait:     time.Duration(a.ns("wait", 0)),
 		Throttle:    time.Duration(a.ns("throttle", 0)),
 	}
+	exhausted, due := named("exhausted", "BuryOldest", "BuryAll", "Halt"), named("due", "KeepDue", "PullDue", "PushDue")
+	s.cfg.BuryAll, s.cfg.Halt, s.cfg.DuePull, s.cfg.DuePush = exhausted == 1, exhausted == 2, due == 1, due == 2
 	s.cores = []*Core{NewCore(s.queue, s.cfg)}
 }
 

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -17,11 +16,12 @@ import (
 // knows of each id what waits, what runs, what is dead and the newest that was done, and
 // compares after every step; also after crashes.
 func TestSupersedeRandomOperations(t *testing.T) {
-	for _, x := range []OnExhausted{OnExhaustedBuryOldest, OnExhaustedBuryAll, OnExhaustedHalt} {
+	for name, cfg := range map[string]Config{"BuryOldest": {}, "BuryAll": {BuryAll: true}, "Halt": {Halt: true}} {
 		for _, single := range []bool{false, true} {
-			t.Run(fmt.Sprint(x)+map[bool]string{true: "Single"}[single], func(t *testing.T) {
+			t.Run(name+map[bool]string{true: "Single"}[single], func(t *testing.T) {
 				rapidFor(t, 60, 60)
-				rapid.Check(t, func(t *rapid.T) { newStates(t, Config{Merge: MergeSupersede, OnExhausted: x, Single: single}).drive(t) })
+				cfg.Merge, cfg.Single = MergeSupersede, single
+				rapid.Check(t, func(t *rapid.T) { newStates(t, cfg).drive(t) })
 			})
 		}
 	}
@@ -352,7 +352,7 @@ func (s *states) finished(w *twin, o Outcome) {
 	switch {
 	case w.waiting.at != 0 && isNewer(w.waiting, p):
 		w.gaveWay(s)
-	case v == VerdictCanceled, v == VerdictFailed && w.retry+1 >= s.cfg.MaxRetries && s.cfg.OnExhausted != OnExhaustedHalt:
+	case v == VerdictCanceled, v == VerdictFailed && w.retry+1 >= s.cfg.MaxRetries && !s.cfg.Halt:
 		w.out, w.retry = version{}, -1
 		w.rest()
 		s.bury(w, p)

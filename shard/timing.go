@@ -20,19 +20,9 @@ type timing struct {
 	shift int64     // by how much the clock was set so far
 }
 
-// FreshDue says what a fresh payload does to the due time of a job that waits for
-// it, and not for a retry, as that of package executor.
-type FreshDue uint8
-
-const (
-	FreshDueKeep FreshDue = iota
-	FreshDuePull
-	FreshDuePush
-)
-
 // moves reports whether fresh payloads move due times, so that these depend on more
 // than the earliest payload.
-func (c *timing) moves() bool { return c.cfg.FreshDue != FreshDueKeep || c.debounces() }
+func (c *timing) moves() bool { return c.cfg.DuePull || c.cfg.DuePush || c.debounces() }
 
 func (c *timing) debounces() bool { return c.cfg.Quiet > 0 }
 
@@ -86,16 +76,16 @@ func (c *timing) moved(at, limit, due int64) int64 {
 	switch {
 	case c.debounces():
 		return min(max(at, later(due, c.cfg.Quiet)), limit)
-	case c.cfg.FreshDue == FreshDuePull:
+	case c.cfg.DuePull:
 		return min(at, due)
-	case c.cfg.FreshDue == FreshDuePush:
+	case c.cfg.DuePush:
 		return max(at, due)
 	}
 	return at
 }
 
 // freshDue returns when a job is due after a payload has come that is due at a time.
-// One that waits for a retry goes by Config.Pull, a new one by FreshDue or Quiet,
+// One that waits for a retry goes by Config.Pull, a new one by DuePull, DuePush or Quiet,
 // unless what failed is held.
 func (c *timing) freshDue(l *lane, at, limit, due int64, holds bool) int64 {
 	switch {

@@ -674,7 +674,7 @@ var inRoot = []mutation{
 	{"a limit counts one who is gone", "executor/internal/admit/claim.go", "		c.list.Aside(c.By, over || c.Item != nil)\n", "		_ = over\n", forgets},
 	{"fold all that waits to find it too large", "executor/internal/fold/pass.go", "folded > 1 && bytes > look {", "folded > 1 && bytes > look && false {", tooLarge},
 	{"a run of what can't be read", "executor/internal/fold/pass.go", "			it.Fold(1, nil)\n", "", folding},
-	{"bury a part of what was folded", "shard/ends.go", "	case policy == OnExhaustedBuryAll, c.cfg.Fold != nil: // they are one", "	case policy == OnExhaustedBuryAll: // they are one", folding},
+	{"bury a part of what was folded", "shard/ends.go", "	case c.cfg.BuryAll, c.cfg.Fold != nil: // they are one", "	case c.cfg.BuryAll: // they are one", folding},
 
 	// Dashboard.
 	{"offer actions to everyone", "executor/dashboard/config.go", "	if a.Verb == View {\n", "	if true {\n", guards},

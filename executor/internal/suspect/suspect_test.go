@@ -95,14 +95,14 @@ var guilty = journal.Suspicion{Deaths: 3, Odds: 1e9}
 
 // Who is given up goes to the morgue at once, or is halted, and its id is free.
 func TestCondemned(t *testing.T) {
-	for policy, line := range map[shard.OnExhausted]string{shard.OnExhaustedBuryAll: "job went to the morgue", shard.OnExhaustedHalt: "job is halted"} {
+	for halt, line := range map[bool]string{false: "job went to the morgue", true: "job is halted"} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, shard.Config{OnExhausted: policy})
+			r := newRig(t, shard.Config{BuryAll: !halt, Halt: halt})
 			s := r.New(guilty, "a", r.at)
 			r.Admit(s)
 			status, dead := r.state(t)
-			require.Equal(t, []any{policy == shard.OnExhaustedHalt, false}, []any{status.Halted, status.Parked})
-			require.Equal(t, policy == shard.OnExhaustedBuryAll, dead == 1)
+			require.Equal(t, []any{halt, false}, []any{status.Halted, status.Parked})
+			require.Equal(t, !halt, dead == 1)
 			require.True(t, s.Over.Load())
 			require.Contains(t, r.log.String(), line)
 			require.Equal(t, []string{"q/a was running at 3 deaths and is the cause: given up"}, r.Quarantine.Named())
@@ -113,7 +113,7 @@ func TestCondemned(t *testing.T) {
 // Without room it is held, and is given up once there is some.
 func TestCondemnedOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, shard.Config{OnExhausted: shard.OnExhaustedBuryAll})
+		r := newRig(t, shard.Config{BuryAll: true})
 		r.disk.Limit(1)
 		_, err := r.Log.Append(t.Context(), []journal.Entry{{Queue: r.Number, ID: []byte("b"), Payload: make([]byte, 1<<20)}}, nil)
 		require.NoError(t, err)

@@ -110,7 +110,7 @@ func (s *Source) outcome(it *shard.Item, started bool, e events.Event) {
 		e.Delay = max(out.Delay, 0)
 	}
 	s.Tell(e)
-	if exhausts && s.core.OnExhausted == shard.OnExhaustedHalt && s.core.Merge != shard.MergeSupersede {
+	if exhausts && s.core.Halt && s.core.Merge != shard.MergeSupersede {
 		e.Kind, e.Duration = events.Halted, 0
 		s.Tell(e)
 	}

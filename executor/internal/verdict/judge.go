@@ -128,7 +128,7 @@ func (j *Judge) grant(it *shard.Item, wish Wish, err error) bool {
 // fail fills in the outcome of a failure.
 func (j *Judge) fail(it *shard.Item, wish Wish) {
 	out, core := &it.Outcome, &j.Core
-	last := core.LastTry(it) && core.OnExhausted != shard.OnExhaustedHalt && wish.Kind != FullDisk
+	last := core.LastTry(it) && !core.Halt && wish.Kind != FullDisk
 	if (last || wish.Kind == Cancel) && !j.buriable(it) {
 		wish = j.Wish(it, j.Border(journal.ErrFull))
 	}

@@ -90,11 +90,11 @@ func (r *Rules) Doomed(it *shard.Item) (n, first int, reason string) {
 	}
 	rest, canceled := len(it.Payloads)-len(out.Parts), out.Verdict == shard.VerdictCanceled // that the verdict is about
 	switch {
-	case rest == 0, !canceled && (!r.Core.Exhausts(it) || r.Core.OnExhausted == shard.OnExhaustedHalt):
+	case rest == 0, !canceled && (!r.Core.Exhausts(it) || r.Core.Halt):
 		return n, first, reason
 	case r.Core.Single:
 		return 1, out.Done, out.Error
-	case r.Core.Fold != nil, !canceled && r.Core.OnExhausted == shard.OnExhaustedBuryOldest: // a fold is one
+	case r.Core.Fold != nil, !canceled && !r.Core.BuryAll: // a fold is one
 		rest = 1
 	}
 	return n + rest, min(first, oldest(out.Parts)), out.Error

@@ -140,7 +140,7 @@ func (h *inHand) tellFailed() {
 		_, panicked := guard.StackOf(h.errs[i])
 		switch exhausted := h.queue.Core.Exhausts(it); {
 		case it.Outcome.Verdict != shard.VerdictFailed:
-		case exhausted && h.queue.Core.OnExhausted == shard.OnExhaustedHalt:
+		case exhausted && h.queue.Core.Halt:
 			q, id, attempt, reason := h.queue, it.ID, it.Retry+admin.FirstAttempt, it.Outcome.Error
 			q.say(it, func() { q.Lines.Halted(id, attempt, reason) }, q.Events.Halted(it))
 		case !exhausted && !panicked:
