@@ -291,7 +291,7 @@ func TestALargeCallWaitsForTheRoomToCarryIt(t *testing.T) {
 			require.NoError(t, l.Settled(t.Context()))
 			require.True(t, l.TakeRoom(t.Context().Done(), room))
 			c := &Change{Room: room.Bytes}
-			c.FollowUps.Entries = []Entry{{Queue: queue, ID: []byte("follow-up"), Payload: make([]byte, large)}}
+			c.FollowUps = []Entry{{Queue: queue, ID: []byte("follow-up"), Payload: make([]byte, large)}}
 			l.Record(c)
 			time.Sleep(time.Second)
 			synctest.Wait()

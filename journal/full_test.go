@@ -228,7 +228,7 @@ func (f *fullRig) record() {
 		f.follow(&c)
 	}
 	f.log.Record(&c)
-	for _, e := range c.FollowUps.Entries {
+	for _, e := range c.FollowUps {
 		f.lives[e.Position] = &fullLife{born: f.calls}
 		f.expected[e.Position] = string(e.ID) + string(e.Payload)
 		f.keys[fmt.Sprint("test/follow-up ", e.Position)] = "x"
@@ -245,10 +245,10 @@ func (f *fullRig) record() {
 func (f *fullRig) follow(c *Change) {
 	n := 1 + f.r.IntN(3)
 	for i := range n {
-		c.FollowUps.Entries = append(c.FollowUps.Entries, Entry{Queue: modelQueue, ID: fmt.Append(nil, "after ", f.calls, i),
+		c.FollowUps = append(c.FollowUps, Entry{Queue: modelQueue, ID: fmt.Append(nil, "after ", f.calls, i),
 			Route: uint32(f.r.IntN(3)), Payload: []byte(strings.Repeat("f", f.r.IntN(300)))})
 	}
-	c.FollowUps.With = func(first Position) (sets []Set) {
+	c.With = func(first Position) (sets []Set) {
 		for i := range n {
 			sets = append(sets, Set{Key: fmt.Sprint("test/follow-up ", first+Position(i)), Value: []byte("x")})
 		}

@@ -237,11 +237,11 @@ func (m *model) record(t *rapid.T) {
 		}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "follow-ups") {
-		c.FollowUps.Entries = append(c.FollowUps.Entries, drawEntry(t))
+		c.FollowUps = append(c.FollowUps, drawEntry(t))
 	}
 	m.log.Record(&c)
 	m.mu.Lock()
-	for _, e := range c.FollowUps.Entries {
+	for _, e := range c.FollowUps {
 		e.Route = 0
 		m.now.live[e.Position] = e
 	}

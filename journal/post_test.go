@@ -176,7 +176,7 @@ func (r *behindRig) post(id byte, size int) {
 
 func (r *behindRig) follow(id byte, size int) {
 	some := []Entry{{Queue: 1, ID: []byte{id}, Payload: make([]byte, size)}}
-	r.Record(&Change{FollowUps: FollowUps{Entries: some}})
+	r.Record(&Change{FollowUps: some})
 	r.accepted++
 	r.followed = append(r.followed, some[0].Position)
 }

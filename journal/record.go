@@ -25,18 +25,12 @@ type Change struct {
 	// all results behind it.
 	Room int
 
-	FollowUps
-}
+	// FollowUps are accepted in the commit of what ended, and delivered after it, like the
+	// entries of an Append. Record sets Kind and Position, and copies them.
+	FollowUps []Entry
 
-// FollowUps are payloads that a [Change] accepts: they are in the commit of what
-// ended, and delivered after it, like those of an Append.
-type FollowUps struct {
-	// Entries are as for Append. Record sets Kind and Position, and copies them.
-	Entries []Entry
-
-	// With returns state keys that belong to the entries, as those of Append do:
-	// it is called under the log's lock, with the position of the first of them. Nil:
-	// there are none.
+	// With returns state keys that belong to the follow-ups, as those of Append do: it is
+	// called under the log's lock, with the position of the first of them. Nil: there are none.
 	With func(first Position) []Set
 }
 
@@ -68,7 +62,7 @@ type Burial struct {
 }
 
 func (c *Change) empty() bool {
-	return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten)+len(c.Exhumed) == 0
+	return len(c.Ended)+len(c.States)+len(c.Buried)+len(c.Sets)+len(c.FollowUps)+len(c.Rewritten)+len(c.Exhumed) == 0
 }
 
 // results are what consumers have decided: it goes into the open block of the head.
@@ -112,13 +106,13 @@ func (h *results) Record(c *Change) {
 		h.bury(c.Queue, -1)
 	}
 	h.set(c.Sets)
-	h.follow(&c.FollowUps)
+	h.follow(c.FollowUps, c.With)
 	h.rewrite(rewritten, c.Rewritten)
 	h.end(c)
 	if !h.volatile {
 		h.open.cuts = append(h.open.cuts, h.open.cut())
 	}
-	if !h.volatile || len(c.States)+len(c.Buried)+len(c.Exhumed)+len(c.Sets)+len(c.FollowUps.Entries)+len(c.Rewritten) > 0 {
+	if !h.volatile || len(c.States)+len(c.Buried)+len(c.Exhumed)+len(c.Sets)+len(c.FollowUps)+len(c.Rewritten) > 0 {
 		h.wakeCommitter()
 	}
 }
@@ -174,13 +168,13 @@ func (h *results) set(sets []Set) {
 }
 
 // follow adds what a consumer accepts. The caller holds mu.
-func (h *results) follow(f *FollowUps) {
-	if len(f.Entries) == 0 {
+func (h *results) follow(entries []Entry, with func(first Position) []Set) {
+	if len(entries) == 0 {
 		return
 	}
 	first, now := h.manifest.Next, int64(0)
-	for i := range f.Entries {
-		e := &f.Entries[i]
+	for i := range entries {
+		e := &entries[i]
 		off := h.admit(e, &now)
 		h.open.recorded = append(h.open.recorded, off)
 		if p := h.disk.behind(h.open, e.Route, off); p != nil {
@@ -189,8 +183,8 @@ func (h *results) follow(f *FollowUps) {
 			h.open.route(e.Route, off)
 		}
 	}
-	if f.With != nil {
-		h.set(f.With(first))
+	if with != nil {
+		h.set(with(first))
 	}
 }
 

@@ -299,7 +299,7 @@ var commits = []struct {
 		return nil
 	}},
 	{"a follow-up", func(r *refusedRig) error {
-		r.log.Record(&Change{Ended: []Ref{r.ref("parent")}, FollowUps: FollowUps{Entries: named("after")}})
+		r.log.Record(&Change{Ended: []Ref{r.ref("parent")}, FollowUps: named("after")})
 		r.is("parent", "")
 		r.is("after", alive)
 		return nil

@@ -108,7 +108,7 @@ func TestEveryWayIntoALogIsInOrder(t *testing.T) {
 					case 2:
 						ticket, err = l.Append(t.Context(), list, func(Position) []Set { return nil })
 					case 3:
-						l.Record(&Change{FollowUps: FollowUps{Entries: list}})
+						l.Record(&Change{FollowUps: list})
 						sent.Add(1)
 						continue
 					case 4:

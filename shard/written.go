@@ -238,7 +238,7 @@ func (c *written) Record(log Recorder) {
 	c.change.Sets, c.change.Merged = emptied(c.change.Sets), emptied(c.change.Merged)
 	c.change.Claims, c.change.Deleted = emptied(c.change.Claims), emptied(c.change.Deleted)
 	c.change.Staged = emptied(c.change.Staged)
-	c.change.FollowUps, c.change.Heirs, c.change.After, c.change.Room = journal.FollowUps{}, nil, nil, 0
+	c.change.FollowUps, c.change.With, c.change.Heirs, c.change.After, c.change.Room = nil, nil, nil, nil, 0
 	c.change.Over, c.change.Surplus = Weight{}, Weight{}
 	c.stateOf = emptied(c.stateOf)
 	if len(rewritten) > 0 {

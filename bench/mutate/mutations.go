@@ -283,7 +283,7 @@ var inRoot = []mutation{
 	{"die with a file that was cut", "journal/internal/crash/recorder.go", "	defer r.survive(debug.SetPanicOnFault(true))\n	word", "	word", places},
 	{"unlock although told not to", "journal/log.go", "func() error { return nil })\n}", "l.unlock)\n}", opening},
 
-	{"accept follow-ups in a commit of their own", "executor/internal/work/settle.go", "		q.Log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps.Entries = nil\n		q.Log.Record(&c.Change)\n		_ = q.Log.Flush(q.Crew.Handlers)\n		_, _ = q.Log.Post(q.Crew.Handlers, f.Entries, f.With)\n", chains},
+	{"accept follow-ups in a commit of their own", "executor/internal/work/settle.go", "		q.Log.Record(&c.Change)\n", "		f := c.FollowUps\n		c.FollowUps = nil\n		q.Log.Record(&c.Change)\n		_ = q.Log.Flush(q.Crew.Handlers)\n		_, _ = q.Log.Post(q.Crew.Handlers, f, c.With)\n", chains},
 	{"follow-ups that forget their trace", "executor/internal/followup/followup.go", "	if len(inherited) > 0 && (own", "	if len(inherited) < 0 && (own", chains},
 	{"keep what was staged in a batch that is halved", "executor/internal/halve/halve.go", "	if r.Calls > r.First { // what", "	if false { // what", chains},
 	{"keep what was staged in a call before next was called again", "executor/middleware.go", "		again.attempt.Again(again.call)\n", "		again.attempt.Begin(again.call)\n", chains},

@@ -138,7 +138,7 @@ func Land(c *shard.Change) (locks bool) {
 			if b := f.Queue.Backlog; b.Limited() {
 				b.Exceed(shard.Announced(&f.Entry))
 			}
-			c.FollowUps.Entries = append(c.FollowUps.Entries, f.Entry)
+			c.FollowUps = append(c.FollowUps, f.Entry)
 			locks = locks || len(f.Keys) > 0 || f.Queue.Lanes != nil
 		}
 	}
@@ -168,7 +168,7 @@ func Lock(c *shard.Change, keys *keylock.Keys) {
 	for f := range here(c) {
 		p.Lock(f.Queue.Locks, string(f.Entry.ID), f.Keys)
 	}
-	c.FollowUps.With = func(first journal.Position) []journal.Set {
+	c.With = func(first journal.Position) []journal.Set {
 		at := first
 		for f := range here(c) {
 			f.Queue.Lanes.Stand(string(f.Entry.ID), at)

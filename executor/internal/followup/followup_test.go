@@ -124,5 +124,5 @@ func TestNothingLands(t *testing.T) {
 	require.False(t, Land(&c))
 	Lock(&c, nil)
 	Locked(&c)
-	require.Nil(t, c.FollowUps.With)
+	require.Nil(t, c.With)
 }
